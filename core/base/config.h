@@ -1,0 +1,46 @@
+/* config.h: the options in force in one process, and who set each. */
+#ifndef BASE_CONFIG_H
+#define BASE_CONFIG_H
+
+#include "base/option.h"
+
+/* Lowest authority first. */
+enum config_source { CONFIG_DEFAULT, CONFIG_SITE, CONFIG_FILE, CONFIG_ENVIRONMENT, CONFIG_COMMAND_LINE };
+
+struct config_origin {
+    enum config_source source;
+    char where[80];                      /* the variable or file; "" for the default */
+    char text[OPTION_VALUE_BYTES + 1];   /* the value as it was given */
+};
+
+struct hvd_config {
+    int64_t fusion_bytes;
+    uint64_t planes; /* option_list_at; 0 is auto */
+    int64_t start_timeout_us;
+    int64_t lease_us;
+    int64_t kill_wait_us;
+    int log_level;
+    struct config_origin origin[OPT_COUNT];
+};
+
+/* The variables that launchers write: lists of name=value with ';' between. Only users write HVD_<NAME>. */
+#define CONFIG_CLI_VARIABLE  "HVD_CLI"
+#define CONFIG_SITE_VARIABLE "HVD_SITE"
+#define CONFIG_LIST_BYTES    8191 /* longest such list */
+
+/* Read the defaults, HVD_SITE, the file that --hvd-config names, the environment and HVD_CLI, in this order,
+ * from [environment] ("NAME=value" strings, NULL-terminated). Unknown HVD_* variables and retired
+ * ones go to [warn] as sentences (NULL: nowhere). Returns HVD_OK, or HVD_ERR_INVALID with *config unchanged. */
+int config_load(struct hvd_config *config, char *const *environment, void (*warn)(const char *sentence),
+                struct hvd_error *err);
+
+/* Add name=value to a list that goes into HVD_CLI or HVD_SITE; a later value of the same name wins when the
+ * list is read. The value must have passed option_parse. HVD_ERR_INVALID, [list] unchanged, where it
+ * holds a ';' or the list would grow over CONFIG_LIST_BYTES. [list] has CONFIG_LIST_BYTES + 1 bytes. */
+int config_list_add(char *list, const struct hvd_option *option, const char *value, struct hvd_error *err);
+
+/* The value in force as a user types it, and who set it: "command line", "environment (HVD_FUSION)". */
+void config_value(const struct hvd_config *config, enum option_id id, char *text, size_t text_bytes);
+void config_source_text(const struct hvd_config *config, enum option_id id, char *text, size_t text_bytes);
+
+#endif

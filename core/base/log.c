@@ -1,0 +1,42 @@
+/* log.c: lines for the human who runs the job, by way of a sink that adds time and rank. */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *const level_names[] = {
+    [LOG_OFF] = "", [LOG_ERROR] = "error", [LOG_WARN] = "warning", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
+
+void log_write(const struct hvd_log *log, enum log_level level, const char *component, const char *format, ...)
+{
+    if (log == NULL || level > log->level)
+        return;
+    char line[1000];
+    va_list args;
+    va_start(args, format);
+    int length = vsnprintf(line, sizeof(line), format, args);
+    va_end(args);
+    if (length >= (int)sizeof(line))
+        memcpy(line + sizeof(line) - 4, "...", 4);
+    log->sink(log->arg, level, component, line);
+}
+
+void log_to_stderr(void *arg, enum log_level level, const char *component, const char *line)
+{
+    const char *prefix = arg != NULL ? arg : "";
+    struct timespec now;
+    struct tm day;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &day);
+    char text[1200];
+    int length = snprintf(text, sizeof(text), "hvd %02d:%02d:%02d.%03ld %s%s%s: %s: %s\n", day.tm_hour, day.tm_min,
+                          day.tm_sec, now.tv_nsec / 1000000, prefix, prefix[0] != 0 ? " " : "", level_names[level],
+                          component, line);
+    if (length >= (int)sizeof(text))
+        length = (int)sizeof(text) - 1;
+    ssize_t ignored = write(STDERR_FILENO, text, (size_t)length);
+    (void)ignored;
+}

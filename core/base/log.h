@@ -1,0 +1,22 @@
+/* log.h: lines for the human who runs the job, by way of a sink that adds time and rank. */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+enum log_level { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+
+/* Where lines go. The sink may be called from any thread of hvd and gets whole lines without a newline. */
+struct hvd_log {
+    enum log_level level;
+    void (*sink)(void *arg, enum log_level level, const char *component, const char *line);
+    void *arg;
+};
+
+/* Write one line where [log] is not NULL and its level says so. Longer lines than 1000 bytes end in "...". */
+void log_write(const struct hvd_log *log, enum log_level level, const char *component, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The usual sink: "hvd: [prefix] component: line" on stderr in one write; [arg] is the prefix, such as
+ * "rank 3 (n2)", or NULL. */
+void log_to_stderr(void *arg, enum log_level level, const char *component, const char *line);
+
+#endif

@@ -1,0 +1,224 @@
+/* option.c: the table of options, and the check of one value. */
+#include "base/option.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/planes.h"
+
+#define SECOND INT64_C(1000000)
+#define HOUR   (3600 * SECOND)
+#define MIB    (INT64_C(1) << 20)
+
+static const char *const log_choices[] = {
+    [LOG_OFF] = "off", [LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info", [LOG_DEBUG] = "debug", NULL};
+
+const struct hvd_option option_table[OPT_COUNT] = {
+    [OPT_FUSION] = {.name = "fusion",
+                    .arg = "SIZE",
+                    .def = "64M",
+                    .help = "fuse tensors into operations of at most SIZE bytes; 0 fuses nothing",
+                    .type = OPTION_SIZE,
+                    .min = 0,
+                    .max = 16 * 1024 * MIB,
+                    .job_wide = true,
+                    .horovod = "HOROVOD_FUSION_THRESHOLD",
+                    .horovod_unit = ""},
+    [OPT_PLANES] = {.name = "planes",
+                    .arg = "LIST",
+                    .def = "auto",
+                    .help = "planes that may carry tensors, best first; auto lets hvd choose",
+                    .type = OPTION_LIST,
+                    .choices = plane_names,
+                    .job_wide = true},
+    [OPT_START_TIMEOUT] = {.name = "start-timeout",
+                           .arg = "TIME",
+                           .def = "60s",
+                           .help = "give up when not all ranks have joined within TIME",
+                           .type = OPTION_TIME,
+                           .min = SECOND / 10,
+                           .max = 24 * HOUR,
+                           .horovod = "HOROVOD_START_TIMEOUT",
+                           .horovod_unit = "s"},
+    [OPT_LEASE] = {.name = "lease",
+                   .arg = "TIME",
+                   .def = "5s",
+                   .help = "declare a node lost when its network has not answered for TIME",
+                   .type = OPTION_TIME,
+                   .min = SECOND,
+                   .max = HOUR},
+    [OPT_KILL_WAIT] = {.name = "kill-wait",
+                       .arg = "TIME",
+                       .def = "30s",
+                       .help = "end a process that is still there TIME after a rank was lost; 0 never does",
+                       .type = OPTION_TIME,
+                       .min = 0,
+                       .max = 24 * HOUR},
+    [OPT_LOG] = {.name = "log",
+                 .arg = "LEVEL",
+                 .def = "warn",
+                 .help = "say on stderr what hvd does",
+                 .type = OPTION_CHOICE,
+                 .choices = log_choices,
+                 .horovod = "HOROVOD_LOG_LEVEL"},
+    [OPT_CONFIG] = {.name = "config",
+                    .arg = "FILE",
+                    .def = "",
+                    .help = "read options from FILE, a YAML mapping of names to values",
+                    .type = OPTION_PATH},
+    [OPT_CYCLE_TIME] = {.name = "cycle-time",
+                        .arg = "TIME",
+                        .def = "",
+                        .help = "retired",
+                        .type = OPTION_TIME,
+                        .horovod = "HOROVOD_CYCLE_TIME",
+                        .retired = "hvd acts when something happens and has no cycle; remove it"},
+};
+
+const struct hvd_option *option_find(const char *name)
+{
+    for (int i = 0; i < OPT_COUNT; i++) {
+        if (strcmp(option_table[i].name, name) == 0)
+            return &option_table[i];
+    }
+    return NULL;
+}
+
+void option_env_name(const struct hvd_option *option, char *buffer)
+{
+    char *to = buffer + snprintf(buffer, 64, "HVD_");
+    for (const char *from = option->name; *from != 0 && to < buffer + 63; from++)
+        *to++ = *from == '-' ? '_' : (char)toupper((unsigned char)*from);
+    *to = 0;
+}
+
+static void join_choices(const struct hvd_option *option, char *text, size_t text_bytes)
+{
+    size_t used = strlen(text);
+    for (int i = 0; option->choices[i] != NULL; i++)
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s", i == 0 ? "" : ", ", option->choices[i]);
+}
+
+void option_expected(const struct hvd_option *option, char *text, size_t text_bytes)
+{
+    char low[32];
+    char high[32];
+    switch (option->type) {
+    case OPTION_SIZE:
+        format_size(option->min, low, sizeof(low));
+        format_size(option->max, high, sizeof(high));
+        snprintf(text, text_bytes, "bytes with an optional K, M, G or T, between %s and %s, such as %s", low, high,
+                 option->def);
+        break;
+    case OPTION_TIME:
+        format_time(option->min, low, sizeof(low));
+        format_time(option->max, high, sizeof(high));
+        snprintf(text, text_bytes, "a time with us, ms, s, min or h, between %s and %s, such as %s", low, high,
+                 option->def);
+        break;
+    case OPTION_CHOICE:
+        snprintf(text, text_bytes, "one of ");
+        join_choices(option, text, text_bytes);
+        break;
+    case OPTION_LIST:
+        snprintf(text, text_bytes, "auto, or some of these with commas between, each once: ");
+        join_choices(option, text, text_bytes);
+        break;
+    case OPTION_PATH:
+        snprintf(text, text_bytes, "the name of a file");
+        break;
+    }
+}
+
+static int find_choice(const struct hvd_option *option, const char *text, size_t length)
+{
+    for (int i = 0; option->choices[i] != NULL; i++) {
+        if (strlen(option->choices[i]) == length && memcmp(option->choices[i], text, length) == 0)
+            return i;
+    }
+    return -1;
+}
+
+/* A list is kept as one byte an entry, index + 1, first entry lowest: order is part of the value. */
+static int parse_list(const struct hvd_option *option, const char *text, uint64_t *listp, const char **whyp)
+{
+    uint64_t list = 0;
+    uint64_t seen = 0;
+    int count = 0;
+    *whyp = "names something unknown";
+    if (strcmp(text, "auto") == 0) {
+        *listp = 0;
+        return 0;
+    }
+    for (const char *at = text;; at++) {
+        size_t length = strcspn(at, ",");
+        int choice = find_choice(option, at, length);
+        if (choice < 0)
+            return -1;
+        if ((seen >> choice & 1) != 0) {
+            *whyp = "names something twice";
+            return -1;
+        }
+        seen |= UINT64_C(1) << choice;
+        list |= (uint64_t)(choice + 1) << (8 * count++);
+        at += length;
+        if (*at == 0)
+            break;
+    }
+    *listp = list;
+    return 0;
+}
+
+int option_list_at(uint64_t list, int i)
+{
+    return i >= 8 ? -1 : (int)(list >> (8 * i) & 0xff) - 1;
+}
+
+static int parse_value(const struct hvd_option *option, const char *text, uint64_t *valuep, const char **whyp)
+{
+    int64_t number = 0;
+    switch (option->type) {
+    case OPTION_SIZE:
+    case OPTION_TIME:
+        if ((option->type == OPTION_SIZE ? parse_size : parse_time)(text, &number, whyp) < 0)
+            return -1;
+        if (number < option->min || number > option->max) {
+            *whyp = number < option->min ? "is too small" : "is too large";
+            return -1;
+        }
+        *valuep = (uint64_t)number;
+        return 0;
+    case OPTION_CHOICE:
+        number = find_choice(option, text, strlen(text));
+        *whyp = "is not a choice";
+        if (number < 0)
+            return -1;
+        *valuep = (uint64_t)number;
+        return 0;
+    case OPTION_LIST:
+        return parse_list(option, text, valuep, whyp);
+    case OPTION_PATH:
+        *whyp = "is empty";
+        return text[0] == 0 ? -1 : 0;
+    }
+    return -1;
+}
+
+int option_parse(const struct hvd_option *option, const char *where, const char *text, uint64_t *valuep,
+                 struct hvd_error *err)
+{
+    const char *why = "";
+    if (option->retired != NULL)
+        return error_set(err, HVD_ERR_INVALID, "%s: %s", where, option->retired);
+    if (strlen(text) > OPTION_VALUE_BYTES)
+        return error_set(err, HVD_ERR_INVALID, "%s: the value is longer than %d bytes", where, OPTION_VALUE_BYTES);
+    if (parse_value(option, text, valuep, &why) < 0) {
+        char expected[256];
+        option_expected(option, expected, sizeof(expected));
+        return error_set(err, HVD_ERR_INVALID, "%s=%.64s: the value %s; expected %s", where, text, why, expected);
+    }
+    return HVD_OK;
+}

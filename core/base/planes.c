@@ -1,0 +1,7 @@
+/* planes.c: the names of the planes. */
+#include "base/planes.h"
+
+#include <stddef.h>
+
+const char *const plane_names[PLANE_COUNT + 1] = {
+    [PLANE_LOCAL] = "local", [PLANE_MPI] = "mpi", [PLANE_TCP] = "tcp", [PLANE_COUNT] = NULL};

@@ -1,0 +1,27 @@
+/* join.h: from wire-up to a control tree that works: the start of a job, as a list of steps. */
+#ifndef CONTROL_JOIN_H
+#define CONTROL_JOIN_H
+
+#include "control/control.h"
+#include "control/endpoint.h"
+#include "control/shape.h"
+
+/* What a joined rank has. Owned by the caller; leave with join_close. */
+struct joined {
+    struct hvd_job job;
+    struct roster roster;
+    struct shape shape;
+    struct endpoint *endpoint; /* planes connect through it; NULL in a job of one rank */
+    struct control *control;
+};
+
+/* Wire up, publish addresses, meet the ranks of this node in shared memory, agree who shares memory with whom, check
+ * that all ranks have the same job-wide options, connect the leaders' tree, leave wire-up. Collective; ends by
+ * config->start_timeout_us. On failure nothing is left behind. */
+int join_open(struct joined *joined, const struct hvd_config *config, const struct hvd_log *log,
+              struct hvd_error *err);
+
+/* A zeroed struct is fine. */
+void join_close(struct joined *joined);
+
+#endif

@@ -1,0 +1,21 @@
+# core: libhvd. Internal functions are noun_verb; only hvd_* is exported.
+
+noinst_LTLIBRARIES += core/libbase.la core/libcore.la
+lib_LTLIBRARIES += core/libhvd.la
+include_HEADERS += core/hvd.h
+
+# base: no dependencies, so that the plug-in may carry it
+core_libbase_la_SOURCES = \
+	core/base/status.c core/base/status.h core/base/log.c core/base/log.h \
+	core/base/parse.c core/base/parse.h core/base/option.c core/base/option.h \
+	core/base/planes.c core/base/planes.h core/base/hash.h core/base/clock.h
+
+# everything of libhvd, also linked into the unit tests, which reach below the exported calls
+core_libcore_la_SOURCES = core/base/config.h core/control/wireup.h core/control/control.h \
+	core/control/shape.h core/control/roster.h core/control/endpoint.h core/control/join.h core/plane/plane.h
+core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
+core_libcore_la_LIBADD = core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
+
+core_libhvd_la_SOURCES = core/hvd.c
+core_libhvd_la_LIBADD = core/libcore.la
+core_libhvd_la_LDFLAGS = $(AM_LDFLAGS) -version-info $(HVD_LT_VERSION) -export-symbols-regex '^hvd_' -Wl,-z,defs

@@ -1,0 +1,47 @@
+# How it is compiled, what is tested, what is said at the end.
+
+# HVD_WARNINGS
+# ------------
+# HVD_CFLAGS: the warnings of the house style, and hidden symbols; --enable-werror makes them errors
+# (CI does; a release must not break on next year's compiler). --enable-sanitizers=LIST compiles
+# everything with -fsanitize=LIST.
+AC_DEFUN([HVD_WARNINGS],
+[HVD_CFLAGS="-std=gnu11 -fvisibility=hidden -Wall -Wextra -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wconversion -Wno-sign-conversion -Wvla -Wwrite-strings -Wformat=2"
+AC_ARG_ENABLE([werror], [AS_HELP_STRING([--enable-werror], [turn warnings into errors])], [],
+  [enable_werror=no])
+AS_IF([test "x$enable_werror" = xyes], [HVD_CFLAGS="$HVD_CFLAGS -Werror"])
+AC_ARG_ENABLE([sanitizers],
+  [AS_HELP_STRING([--enable-sanitizers=LIST], [compile with -fsanitize=LIST, such as address,undefined or thread])], [],
+  [enable_sanitizers=no])
+AS_IF([test "x$enable_sanitizers" != xno],
+  [HVD_CFLAGS="$HVD_CFLAGS -fsanitize=$enable_sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
+   AC_SUBST([HVD_LDFLAGS], ["-fsanitize=$enable_sanitizers"])])
+AM_CONDITIONAL([SANITIZED], [test "x$enable_sanitizers" != xno])
+AC_SUBST([HVD_CFLAGS])])
+
+# HVD_TESTS
+# ---------
+AC_DEFUN([HVD_TESTS],
+[AC_ARG_ENABLE([tests], [AS_HELP_STRING([--disable-tests], [build without the unit tests, which need Check])], [],
+  [enable_tests=yes])
+AS_IF([test "x$enable_tests" = xyes],
+  [PKG_CHECK_MODULES([CHECK], [check >= 0.15], [],
+     [AC_MSG_ERROR([the unit tests need Check >= 0.15 (Debian: check); install it, or give --disable-tests])])])
+AM_CONDITIONAL([TESTS_ENABLED], [test "x$enable_tests" = xyes])
+AC_REQUIRE_AUX_FILE([tap-driver.sh])
+AC_PROG_AWK])
+
+# HVD_SUMMARY
+# -----------
+AC_DEFUN([HVD_SUMMARY],
+[AC_MSG_NOTICE([
+    hvd $PACKAGE_VERSION
+    PMIx        $PMIX_FOUND
+    Slurm       $SLURM_FOUND
+    hwloc       $HWLOC_FOUND
+    MPI         $MPI_FOUND
+    CUDA        $CUDA_FOUND
+    NCCL        $NCCL_FOUND
+    unit tests  $enable_tests
+    sanitizers  $enable_sanitizers
+    install to  $prefix])])

@@ -1,0 +1,89 @@
+# The optional packages. One rule for all: --with-X=check (the default) uses it where it is found,
+# yes makes its absence an error, no leaves it out. Each sets HAVE_X (automake, C), X_FOUND (its
+# version, or why it is not built in) and X_CFLAGS, X_LIBS.
+
+# HVD_FOUND(NAME, VARIABLE, PURPOSE, WANT, VERSION, WHY-NOT)
+# ----------------------------------------------------------
+# Settle one package: VERSION is empty where it was not found.
+AC_DEFUN([HVD_FOUND],
+[AS_IF([test -n "$5"],
+   [$2_FOUND=$5
+    AC_DEFINE([HAVE_$2], [1], [Define to 1 to build $3.])],
+ [test "x$4" = xyes],
+   [AC_MSG_ERROR([--with-$1=yes was given, but $6; install it, or give --with-$1=no])],
+ [$2_FOUND="no: $6"])
+AC_DEFINE_UNQUOTED([BUILT_WITH_$2], ["$$2_FOUND"], [Version of $1 built in, or why it is not.])
+AM_CONDITIONAL([HAVE_$2], [test -n "$5"])
+])
+
+# HVD_WANT(NAME, PURPOSE)
+# -----------------------
+AC_DEFUN([HVD_WANT],
+[AC_ARG_WITH([$1],
+   [AS_HELP_STRING([--with-$1=check|yes|no], [build $2 (default: check)])], [],
+   [with_$1=check])
+AS_CASE([$with_$1], [check|yes|no], [],
+  [AC_MSG_ERROR([--with-$1=$with_$1: expected check, yes or no])])])
+
+# HVD_WITH_PKG(NAME, VARIABLE, PURPOSE, PKG-CONFIG MODULE)
+# --------------------------------------------------------
+AC_DEFUN([HVD_WITH_PKG],
+[HVD_WANT([$1], [$3])
+hvd_version= hvd_why="left out by --with-$1=no"
+AS_IF([test "x$with_$1" != xno],
+  [PKG_CHECK_MODULES([$2], [$4],
+     [hvd_version=`$PKG_CONFIG --modversion m4_bpatsubst([$4], [ .*])`],
+     [hvd_why="pkg-config does not find $4"])])
+HVD_FOUND([$1], [$2], [$3], [$with_$1], [$hvd_version], [$hvd_why])])
+
+# HVD_WITH_SLURM
+# --------------
+# Only spank.h is needed: the symbols are those of the process that loads the plug-in.
+AC_DEFUN([HVD_WITH_SLURM],
+[HVD_WANT([slurm], [the SPANK plug-in])
+hvd_version= hvd_why="left out by --with-slurm=no"
+AS_IF([test "x$with_slurm" != xno],
+  [AC_CHECK_HEADER([slurm/spank.h],
+     [AC_COMPUTE_INT([hvd_slurm_major], [SLURM_VERSION_MAJOR(SLURM_VERSION_NUMBER)], [#include <slurm/slurm.h>])
+      AC_COMPUTE_INT([hvd_slurm_minor], [SLURM_VERSION_MINOR(SLURM_VERSION_NUMBER)], [#include <slurm/slurm.h>])
+      AC_COMPUTE_INT([hvd_slurm_micro], [SLURM_VERSION_MICRO(SLURM_VERSION_NUMBER)], [#include <slurm/slurm.h>])
+      hvd_version=`printf '%02d.%02d.%d' $hvd_slurm_major $hvd_slurm_minor $hvd_slurm_micro`],
+     [hvd_why="the header slurm/spank.h is missing"])])
+HVD_FOUND([slurm], [SLURM], [the SPANK plug-in], [$with_slurm], [$hvd_version], [$hvd_why])])
+
+# HVD_WITH_CUDA
+# -------------
+# CUDA and NCCL are found by their headers, in --with-cuda-prefix or /usr/local/cuda*. Nothing of
+# them is linked into libhvd.
+AC_DEFUN([HVD_WITH_CUDA],
+[HVD_WANT([cuda], [with CUDA])
+HVD_WANT([nccl], [with NCCL])
+AC_ARG_WITH([cuda-prefix],
+  [AS_HELP_STRING([--with-cuda-prefix=DIR], [where CUDA is (default: the newest /usr/local/cuda*)])], [],
+  [with_cuda_prefix=])
+hvd_cuda_prefix=$with_cuda_prefix
+AS_IF([test -z "$hvd_cuda_prefix"],
+  [for hvd_dir in /usr/local/cuda /usr/local/cuda-*; do
+     AS_IF([test -z "$hvd_cuda_prefix" && test -f "$hvd_dir/include/cuda.h"], [hvd_cuda_prefix=$hvd_dir])
+   done])
+hvd_save_CPPFLAGS=$CPPFLAGS
+AS_IF([test -n "$hvd_cuda_prefix"],
+  [CUDA_CFLAGS="-isystem $hvd_cuda_prefix/include" CPPFLAGS="$CPPFLAGS $CUDA_CFLAGS"])
+AC_SUBST([CUDA_CFLAGS])
+
+hvd_version= hvd_why="left out by --with-cuda=no"
+AS_IF([test "x$with_cuda" != xno],
+  [AC_COMPUTE_INT([hvd_number], [CUDA_VERSION], [#include <cuda.h>], [hvd_number=0])
+   AS_IF([test "$hvd_number" -gt 0],
+     [hvd_version=$((hvd_number / 1000)).$((hvd_number % 1000 / 10))],
+     [hvd_why="the header cuda.h is missing"])])
+HVD_FOUND([cuda], [CUDA], [with CUDA], [$with_cuda], [$hvd_version], [$hvd_why])
+
+hvd_version= hvd_why="left out by --with-nccl=no"
+AS_IF([test "x$with_nccl" != xno],
+  [AC_COMPUTE_INT([hvd_number], [NCCL_VERSION_CODE], [#include <nccl.h>], [hvd_number=0])
+   AS_IF([test "$hvd_number" -gt 0],
+     [hvd_version=$((hvd_number / 10000)).$((hvd_number % 10000 / 100)).$((hvd_number % 100))],
+     [hvd_why="the header nccl.h is missing"])])
+HVD_FOUND([nccl], [NCCL], [with NCCL], [$with_nccl], [$hvd_version], [$hvd_why])
+CPPFLAGS=$hvd_save_CPPFLAGS])

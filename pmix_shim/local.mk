@@ -1,0 +1,1 @@
+# pmix_shim: filled in by what follows

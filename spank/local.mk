@@ -1,0 +1,1 @@
+# spank: filled in by what follows
