@@ -12,7 +12,7 @@ core_libbase_la_SOURCES = \
 
 # everything of libhvd, also linked into the unit tests, which reach below the exported calls
 core_libcore_la_SOURCES = core/base/config.h core/control/wireup.h core/control/control.h \
-	core/control/shape.h core/control/roster.h core/control/endpoint.h core/control/join.h core/plane/plane.h
+	core/control/shape.h core/control/node.h core/control/roster.h core/control/endpoint.h core/control/join.h core/plane/plane.h
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
 core_libcore_la_LIBADD = core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
 
