@@ -48,6 +48,8 @@ struct plane_ops {
      * opens_early says so. May block, until [deadline_us]. */
     int (*open)(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err);
     bool opens_early;
+    /* No descriptor says when it can go on: while a batch runs, test is called again and again. */
+    bool polled;
     /* May this plane carry it? No side effects; after a yes start fails only for what happens at run time. */
     bool (*can)(const struct plane_need *need);
     /* Begin a batch. Must not block. One batch runs at a time in each plane. */
@@ -57,7 +59,7 @@ struct plane_ops {
     int (*test)(void *state, bool *movedp, int *rankp, struct hvd_error *err);
     /* In a forked child: close descriptors, touch nothing else. */
     void (*after_fork)(void *state);
-    /* Free everything; a running batch is given up. */
+    /* Free everything. A running batch is given up: from here on its memory is not touched. */
     void (*close)(void *state);
 };
 
