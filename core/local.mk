@@ -13,6 +13,11 @@ core_libbase_la_SOURCES = \
 # everything of libhvd, also linked into the unit tests, which reach below the exported calls
 core_libcore_la_SOURCES = core/base/config.h core/control/wireup.h core/control/control.h \
 	core/control/shape.h core/control/node.h core/control/roster.h core/control/endpoint.h core/control/join.h core/plane/plane.h
+core_libcore_la_SOURCES += \
+	core/flow/desc.c core/flow/desc.h core/flow/wire.c core/flow/wire.h core/flow/negotiate.c core/flow/negotiate.h \
+	core/flow/fuse.c core/flow/fuse.h core/flow/queue.c core/flow/queue.h core/flow/batch.c core/flow/batch.h \
+	core/flow/finish.c core/flow/finish.h core/flow/baton.c core/flow/baton.h core/flow/loop.c core/flow/loop.h \
+	core/plane/set.c core/plane/set.h
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
 core_libcore_la_LIBADD = core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
 

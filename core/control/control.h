@@ -3,6 +3,7 @@
 #define CONTROL_CONTROL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "base/status.h"
 

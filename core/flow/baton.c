@@ -1,0 +1,282 @@
+/* baton.c: who drives the loop. */
+#include "flow/baton.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+struct baton {
+    struct baton_work work;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* free again, or something became done */
+    bool held;
+    int waiters;
+    pthread_t thread;
+    bool thread_started;
+    _Atomic bool stopping;
+    _Atomic bool driving;     /* [driver] is valid */
+    _Atomic pthread_t driver; /* who holds it */
+    int outer_fd; /* what the thread sleeps on: work.epoll_fd, which callers can hide from it, and stop_fd */
+    int stop_fd;
+};
+
+/* Look this often before yielding the core while spinning; a look costs well under a microsecond. */
+#define LOOKS_PER_YIELD 64
+
+static void pause_core(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
+}
+
+bool baton_is_mine(const struct baton *baton)
+{
+    return atomic_load_explicit(&baton->driving, memory_order_acquire) &&
+           pthread_equal(atomic_load(&baton->driver), pthread_self()) != 0;
+}
+
+static void take_locked(struct baton *baton)
+{
+    baton->held = true;
+    atomic_store(&baton->driver, pthread_self());
+    atomic_store_explicit(&baton->driving, true, memory_order_release);
+}
+
+static void give_locked(struct baton *baton)
+{
+    atomic_store_explicit(&baton->driving, false, memory_order_release);
+    baton->held = false;
+    if (baton->waiters > 0)
+        pthread_cond_broadcast(&baton->changed);
+}
+
+void baton_announce(struct baton *baton)
+{
+    pthread_mutex_lock(&baton->lock);
+    if (baton->waiters > 0)
+        pthread_cond_broadcast(&baton->changed);
+    pthread_mutex_unlock(&baton->lock);
+}
+
+void baton_kick(struct baton *baton)
+{
+    baton->work.kick(baton->work.arg);
+}
+
+/* Whether the thread sees what happens on the descriptor. A caller that drives hides it, so that the thread
+ * is not woken for nothing. */
+static void show_thread(struct baton *baton, bool visible)
+{
+    struct epoll_event event = {.events = visible ? EPOLLIN : 0};
+    epoll_ctl(baton->outer_fd, EPOLL_CTL_MOD, baton->work.epoll_fd, &event);
+}
+
+/* Take what the descriptor has to tell; what it was about is found by looking everywhere. */
+static void harvest(const struct baton *baton, int timeout_ms)
+{
+    struct epoll_event events[16];
+    epoll_wait(baton->work.epoll_fd, events, sizeof(events) / sizeof(events[0]), timeout_ms);
+}
+
+/* Go round until nothing more is to do at once. */
+static void work_off(const struct baton *baton)
+{
+    while (baton->work.round(baton->work.arg))
+        continue;
+}
+
+/* Sleep until something happens. The caller found nothing to do; what came in before arming is found by a
+ * last look. */
+static void sleep_until_event(struct baton *baton)
+{
+    const struct baton_work *work = &baton->work;
+    work->arm(work->arg, true);
+    bool moved = work->round(work->arg);
+    if (!moved && !work->must_poll(work->arg)) {
+        int64_t deadline_us = work->deadline(work->arg);
+        harvest(baton, deadline_us == INT64_MAX ? -1 : clock_ms_until(deadline_us));
+    }
+    work->arm(work->arg, false);
+}
+
+/* The holder's turn, for a caller: look, spin, sleep, until done. */
+static void drive_until(struct baton *baton, bool (*done)(void *arg), void *done_arg)
+{
+    const struct baton_work *work = &baton->work;
+    int64_t idle_since_us = 0;
+    unsigned looks = 0;
+    bool hidden = work->has_sockets;
+    if (hidden)
+        show_thread(baton, false);
+    work->arm(work->arg, false);
+    while (!done(done_arg)) {
+        if (work->round(work->arg)) {
+            idle_since_us = 0;
+            continue;
+        }
+        if (done(done_arg))
+            break;
+        int64_t now_us = clock_us();
+        if (idle_since_us == 0)
+            idle_since_us = now_us;
+        bool patient = now_us - idle_since_us < work->spin_us;
+        if (work->must_poll(work->arg) || (work->spin_us == 0 && idle_since_us == now_us)) {
+            sched_yield();
+        } else if (patient) {
+            pause_core();
+            if (++looks % LOOKS_PER_YIELD == 0)
+                sched_yield();
+        } else {
+            if (!hidden)
+                show_thread(baton, false);
+            hidden = true;
+            sleep_until_event(baton);
+            idle_since_us = 0;
+        }
+    }
+    /* leave the place so that the thread hears of everything from here on */
+    work->arm(work->arg, true);
+    if (hidden)
+        harvest(baton, 0);
+    work_off(baton);
+    if (hidden)
+        show_thread(baton, true);
+}
+
+void baton_drive(struct baton *baton, bool (*done)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&baton->lock);
+    while (!done(arg)) {
+        if (baton->held) {
+            baton->waiters++;
+            pthread_cond_wait(&baton->changed, &baton->lock);
+            baton->waiters--;
+            continue;
+        }
+        take_locked(baton);
+        pthread_mutex_unlock(&baton->lock);
+        drive_until(baton, done, arg);
+        pthread_mutex_lock(&baton->lock);
+        give_locked(baton);
+    }
+    pthread_mutex_unlock(&baton->lock);
+}
+
+/* The thread's turn: everything that can be done now, then back to sleep. */
+static void drive_once(struct baton *baton)
+{
+    const struct baton_work *work = &baton->work;
+    work->arm(work->arg, false);
+    harvest(baton, 0);
+    do {
+        work_off(baton);
+        if (!work->must_poll(work->arg))
+            break;
+        sched_yield();
+    } while (!atomic_load(&baton->stopping));
+    work->arm(work->arg, true);
+    work_off(baton);
+}
+
+static void *thread_main(void *arg)
+{
+    struct baton *baton = arg;
+    pthread_mutex_lock(&baton->lock);
+    while (!atomic_load(&baton->stopping)) {
+        if (baton->held) {
+            baton->waiters++;
+            pthread_cond_wait(&baton->changed, &baton->lock);
+            baton->waiters--;
+            continue;
+        }
+        take_locked(baton);
+        pthread_mutex_unlock(&baton->lock);
+        drive_once(baton);
+        int64_t deadline_us = baton->work.deadline(baton->work.arg);
+        pthread_mutex_lock(&baton->lock);
+        give_locked(baton);
+        pthread_mutex_unlock(&baton->lock);
+        struct epoll_event event;
+        epoll_wait(baton->outer_fd, &event, 1, deadline_us == INT64_MAX ? -1 : clock_ms_until(deadline_us));
+        pthread_mutex_lock(&baton->lock);
+    }
+    pthread_mutex_unlock(&baton->lock);
+    return NULL;
+}
+
+static int start_thread(struct baton *baton, struct hvd_error *err)
+{
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&baton->thread, NULL, thread_main, baton);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc != 0)
+        return error_set(err, HVD_ERR_NO_MEMORY, "cannot start hvd's thread: pthread_create returned %d", rc);
+    baton->thread_started = true;
+    return HVD_OK;
+}
+
+int baton_create(struct baton **batonp, const struct baton_work *work, struct hvd_error *err)
+{
+    struct epoll_event event = {.events = EPOLLIN};
+    struct baton *baton = calloc(1, sizeof(*baton));
+    if (baton == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the loop");
+    baton->work = *work;
+    pthread_mutex_init(&baton->lock, NULL);
+    pthread_cond_init(&baton->changed, NULL);
+    baton->outer_fd = epoll_create1(EPOLL_CLOEXEC);
+    baton->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int rc = HVD_OK;
+    if (baton->outer_fd < 0 || baton->stop_fd < 0 ||
+        epoll_ctl(baton->outer_fd, EPOLL_CTL_ADD, work->epoll_fd, &event) < 0 ||
+        epoll_ctl(baton->outer_fd, EPOLL_CTL_ADD, baton->stop_fd, &event) < 0)
+        rc = error_set_errno(err, "cannot make the descriptors that the loop sleeps on");
+    if (rc == HVD_OK)
+        rc = start_thread(baton, err);
+    if (rc != HVD_OK) {
+        baton_destroy(baton);
+        return rc;
+    }
+    *batonp = baton;
+    return HVD_OK;
+}
+
+void baton_after_fork(struct baton *baton)
+{
+    baton->thread_started = false;
+    close(baton->outer_fd);
+    close(baton->stop_fd);
+    baton->outer_fd = baton->stop_fd = -1;
+}
+
+void baton_destroy(struct baton *baton)
+{
+    if (baton == NULL)
+        return;
+    if (baton->thread_started) {
+        atomic_store(&baton->stopping, true);
+        eventfd_write(baton->stop_fd, 1);
+        baton_announce(baton);
+        pthread_join(baton->thread, NULL);
+    }
+    if (baton->outer_fd >= 0)
+        close(baton->outer_fd);
+    if (baton->stop_fd >= 0)
+        close(baton->stop_fd);
+    pthread_cond_destroy(&baton->changed);
+    pthread_mutex_destroy(&baton->lock);
+    free(baton);
+}

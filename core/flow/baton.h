@@ -1,0 +1,54 @@
+/* baton.h: who drives the loop. One holder at a time: a caller that waits, else a thread of hvd's own that
+ * sleeps until something happens. The one object of flow that knows of threads and of sleeping. */
+#ifndef FLOW_BATON_H
+#define FLOW_BATON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+struct baton;
+
+/* What is driven. Called by the holder. */
+struct baton_work {
+    /* One round without waiting. Returns whether anything was done. */
+    bool (*round)(void *arg);
+    /* From now on arrivals and kicks must wake a sleeper of the descriptor, or need not. */
+    void (*arm)(void *arg, bool armed);
+    /* Another thread handed something in: wake a sleeper if armed. Any thread. */
+    void (*kick)(void *arg);
+    /* Something is under way that no descriptor will tell of: do not sleep. */
+    bool (*must_poll)(void *arg);
+    /* When [round] wants to be called at the latest: clock_us time, or INT64_MAX. */
+    int64_t (*deadline)(void *arg);
+    void *arg;
+    int epoll_fd;     /* what wakes a sleeper; borrowed */
+    bool has_sockets; /* something else than kicks may make epoll_fd readable while it is not armed */
+    int64_t
+        spin_us; /* how long a waiting caller looks before it sleeps; 0: ranks share cores, yield at once */
+};
+
+/* Starts the thread, which blocks all signals. */
+int baton_create(struct baton **batonp, const struct baton_work *work, struct hvd_error *err);
+
+/* Stop the thread. Nobody may be in baton_drive. NULL is fine. */
+void baton_destroy(struct baton *baton);
+
+/* In a forked child, where the thread does not exist: close descriptors and forget it. */
+void baton_after_fork(struct baton *baton);
+
+/* Drive, or let others drive, until [done] says so. [done] must be cheap and may be called by any driver's
+ * thread. */
+void baton_drive(struct baton *baton, bool (*done)(void *arg), void *arg);
+
+/* Something became done: let waiting callers look. By the holder. */
+void baton_announce(struct baton *baton);
+
+/* Something was handed in. Any thread. */
+void baton_kick(struct baton *baton);
+
+/* Whether this thread is the holder right now: inside a callback. */
+bool baton_is_mine(const struct baton *baton);
+
+#endif

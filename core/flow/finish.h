@@ -1,0 +1,19 @@
+/* finish.h: the end of an operation: its status, its sentence, its callback. */
+#ifndef FLOW_FINISH_H
+#define FLOW_FINISH_H
+
+#include "control/roster.h"
+#include "flow/negotiate.h"
+#include "flow/queue.h"
+
+/* Withdraw the request, run its callback, and say that it is done. [reason]: NULL for HVD_OK; otherwise why,
+ * and the sentence becomes `allreduce "w": reason`. */
+void finish_request(struct queue *queue, struct request *request, int status, const char *reason);
+
+/* The ranks disagree: `allreduce "w": rank 5 (n2) has float32[64,128], rank 0 (n1) has float32[64,64]`. */
+void finish_mismatch(struct queue *queue, const struct roster *roster, const struct decision *decision);
+
+/* Every request in flight that was not decided ends with [status]. */
+void finish_undecided(struct queue *queue, int status, const char *reason);
+
+#endif
