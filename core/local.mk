@@ -18,6 +18,7 @@ core_libcore_la_SOURCES += \
 	core/flow/fuse.c core/flow/fuse.h core/flow/queue.c core/flow/queue.h core/flow/batch.c core/flow/batch.h \
 	core/flow/finish.c core/flow/finish.h core/flow/baton.c core/flow/baton.h core/flow/loop.c core/flow/loop.h \
 	core/plane/set.c core/plane/set.h
+	core/control/shape.c
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
 core_libcore_la_LIBADD = core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
 

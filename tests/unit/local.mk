@@ -8,6 +8,8 @@ UNIT_TESTS += tests/unit/test_parse
 tests_unit_test_parse_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_option
 tests_unit_test_option_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_shape
+tests_unit_test_shape_LDADD = $(UNIT_LIBS)
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)
