@@ -19,6 +19,7 @@ core_libcore_la_SOURCES += \
 	core/flow/finish.c core/flow/finish.h core/flow/baton.c core/flow/baton.h core/flow/loop.c core/flow/loop.h \
 	core/plane/set.c core/plane/set.h
 	core/control/shape.c
+	core/control/shape.c core/control/local.c core/control/local.h
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
 core_libcore_la_LIBADD = core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
 

@@ -10,6 +10,8 @@ UNIT_TESTS += tests/unit/test_option
 tests_unit_test_option_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_shape
 tests_unit_test_shape_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_local
+tests_unit_test_local_LDADD = $(UNIT_LIBS)
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)
