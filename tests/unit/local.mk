@@ -12,6 +12,16 @@ UNIT_TESTS += tests/unit/test_shape
 tests_unit_test_shape_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_local
 tests_unit_test_local_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_wire
+tests_unit_test_wire_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_negotiate
+tests_unit_test_negotiate_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_fuse
+tests_unit_test_fuse_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_queue
+tests_unit_test_queue_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_batch
+tests_unit_test_batch_LDADD = $(UNIT_LIBS)
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)

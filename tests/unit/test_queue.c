@@ -1,0 +1,183 @@
+/* test_queue.c: handing requests in from many threads, and asking for them. */
+#include "unit.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "flow/queue.h"
+
+static struct queue *queue;
+
+static void begin(void)
+{
+    ck_assert_int_eq(queue_create(&queue, NULL), HVD_OK);
+}
+
+static void end(void)
+{
+    queue_destroy(queue);
+}
+
+static int submit(const char *name, hvd_handle *handlep, bool *firstp, struct hvd_error *err)
+{
+    struct request request = {.desc = {.kind = DESC_ALLREDUCE}};
+    bool first = false;
+    snprintf(request.desc.name, sizeof(request.desc.name), "%s", name);
+    int rc = queue_submit(queue, &request, handlep, &first, err);
+    if (firstp != NULL)
+        *firstp = first;
+    return rc;
+}
+
+static void conclude(struct request *request, int status, const char *sentence)
+{
+    queue_withdraw(queue, request);
+    queue_finish(queue, request, status, sentence);
+}
+
+START_TEST(requests_come_out_in_order_and_only_the_first_wakes)
+{
+    bool first = false;
+    ck_assert_ptr_null(queue_take(queue));
+    ck_assert_int_eq(submit("a", NULL, &first, NULL), HVD_OK);
+    ck_assert(first);
+    ck_assert_int_eq(submit("b", NULL, &first, NULL), HVD_OK);
+    ck_assert(!first);
+    struct request *list = queue_take(queue);
+    ck_assert_str_eq(list->desc.name, "a");
+    ck_assert_str_eq(list->next->desc.name, "b");
+    ck_assert_ptr_null(list->next->next);
+    ck_assert_ptr_null(queue_take(queue));
+    ck_assert_int_eq(submit("c", NULL, &first, NULL), HVD_OK);
+    ck_assert(first);
+}
+END_TEST
+
+START_TEST(a_name_in_flight_is_refused_and_nothing_changes)
+{
+    hvd_handle handle = 77;
+    struct hvd_error err = {""};
+    ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit("a", &handle, NULL, &err), HVD_ERR_DUPLICATE);
+    ck_assert_uint_eq(handle, 77);
+    ck_assert_ptr_nonnull(strstr(err.text, "allreduce \"a\""));
+    struct request *list = queue_take(queue);
+    ck_assert_ptr_null(list->next);
+    conclude(list, HVD_OK, NULL);
+    ck_assert_int_eq(submit("a", &handle, NULL, &err), HVD_OK);
+}
+END_TEST
+
+START_TEST(a_handle_lives_until_released)
+{
+    hvd_handle handle = 0;
+    hvd_handle second = 0;
+    struct hvd_error err = {""};
+    ck_assert_int_eq(queue_test(queue, 0, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(queue_test(queue, 12345, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(submit("a", &handle, NULL, NULL), HVD_OK);
+    ck_assert_uint_ne(handle, 0);
+    struct request *request = queue_take(queue);
+    ck_assert_int_eq(queue_test(queue, handle, NULL), HVD_IN_PROGRESS);
+    queue_release(queue, handle);
+    ck_assert_int_eq(queue_test(queue, handle, NULL), HVD_IN_PROGRESS);
+    conclude(request, HVD_ERR_MISMATCH, "why");
+    ck_assert_int_eq(queue_test(queue, handle, &err), HVD_ERR_MISMATCH);
+    ck_assert_str_eq(err.text, "why");
+    queue_release(queue, handle);
+    ck_assert_int_eq(queue_test(queue, handle, &err), HVD_ERR_INVALID);
+    /* the slot is used again, the old handle stays dead */
+    ck_assert_int_eq(submit("b", &second, NULL, NULL), HVD_OK);
+    ck_assert_uint_ne(second, handle);
+    ck_assert_int_eq(queue_test(queue, handle, &err), HVD_ERR_INVALID);
+}
+END_TEST
+
+START_TEST(undecided_requests_are_withdrawn_decided_ones_stay)
+{
+    ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
+    struct request *decided = queue_take(queue);
+    struct request *taken = decided->next;
+    ck_assert_int_eq(submit("c", NULL, NULL, NULL), HVD_OK);
+    decided->decided = true;
+    struct request *list = queue_withdraw_undecided(queue);
+    int count = 0;
+    for (struct request *next = NULL; list != NULL; list = next, count++) {
+        next = list->next;
+        ck_assert(list == taken || strcmp(list->desc.name, "c") == 0);
+        queue_finish(queue, list, HVD_ERR_SHUTDOWN, "over");
+    }
+    ck_assert_int_eq(count, 2);
+    ck_assert_ptr_null(queue_take(queue));
+    ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_ERR_DUPLICATE);
+}
+END_TEST
+
+START_TEST(after_refuse_nothing_is_taken_and_the_first_reason_stays)
+{
+    struct hvd_error err = {""};
+    queue_refuse(queue, HVD_ERR_RANK_LOST, "rank 3 is gone");
+    queue_refuse(queue, HVD_ERR_SHUTDOWN, "later");
+    ck_assert_int_eq(submit("a", NULL, NULL, &err), HVD_ERR_RANK_LOST);
+    ck_assert_str_eq(err.text, "rank 3 is gone");
+    ck_assert_ptr_null(queue_take(queue));
+}
+END_TEST
+
+#define THREADS 4
+#define EACH    2000
+
+static void *hand_in(void *arg)
+{
+    for (int i = 0; i < EACH; i++) {
+        char name[32];
+        hvd_handle handle = 0;
+        snprintf(name, sizeof(name), "%d.%d", (int)(intptr_t)arg, i);
+        ck_assert_int_eq(submit(name, &handle, NULL, NULL), HVD_OK);
+        int status = HVD_IN_PROGRESS;
+        while (i % 50 == 0 && status == HVD_IN_PROGRESS)
+            status = queue_test(queue, handle, NULL);
+    }
+    return NULL;
+}
+
+START_TEST(many_threads_lose_nothing)
+{
+    pthread_t threads[THREADS];
+    int taken = 0;
+    for (intptr_t i = 0; i < THREADS; i++)
+        pthread_create(&threads[i], NULL, hand_in, (void *)i);
+    while (taken < THREADS * EACH) {
+        struct request *next = NULL;
+        for (struct request *request = queue_take(queue); request != NULL; request = next, taken++) {
+            next = request->next;
+            conclude(request, HVD_OK, NULL);
+        }
+    }
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    ck_assert_ptr_null(queue_take(queue));
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("queue");
+    tcase_add_checked_fixture(tcase, begin, end);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_test(tcase, requests_come_out_in_order_and_only_the_first_wakes);
+    tcase_add_test(tcase, a_name_in_flight_is_refused_and_nothing_changes);
+    tcase_add_test(tcase, a_handle_lives_until_released);
+    tcase_add_test(tcase, undecided_requests_are_withdrawn_decided_ones_stay);
+    tcase_add_test(tcase, after_refuse_nothing_is_taken_and_the_first_reason_stays);
+    tcase_add_test(tcase, many_threads_lose_nothing);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("queue", fill);
+}
