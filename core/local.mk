@@ -9,6 +9,7 @@ core_libbase_la_SOURCES = \
 	core/base/status.c core/base/status.h core/base/log.c core/base/log.h \
 	core/base/parse.c core/base/parse.h core/base/option.c core/base/option.h \
 	core/base/planes.c core/base/planes.h core/base/hash.h core/base/clock.h
+core_libbase_la_SOURCES += core/base/config_list.c
 
 # everything of libhvd, also linked into the unit tests, which reach below the exported calls
 core_libcore_la_SOURCES = core/base/config.h core/control/wireup.h core/control/control.h \
@@ -20,6 +21,7 @@ core_libcore_la_SOURCES += \
 	core/plane/set.c core/plane/set.h
 	core/control/shape.c
 	core/control/shape.c core/control/local.c core/control/local.h
+core_libcore_la_SOURCES += core/base/config.c core/base/config_file.c core/base/config_file.h
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
 core_libcore_la_LIBADD = core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
 

@@ -9,8 +9,8 @@ enum config_source { CONFIG_DEFAULT, CONFIG_SITE, CONFIG_FILE, CONFIG_ENVIRONMEN
 
 struct config_origin {
     enum config_source source;
-    char where[80];                      /* the variable or file; "" for the default */
-    char text[OPTION_VALUE_BYTES + 1];   /* the value as it was given */
+    char where[80];                    /* the variable or file; "" for the default */
+    char text[OPTION_VALUE_BYTES + 1]; /* the value as it was given */
 };
 
 struct hvd_config {
@@ -30,7 +30,8 @@ struct hvd_config {
 
 /* Read the defaults, HVD_SITE, the file that --hvd-config names, the environment and HVD_CLI, in this order,
  * from [environment] ("NAME=value" strings, NULL-terminated). Unknown HVD_* variables and retired
- * ones go to [warn] as sentences (NULL: nowhere). Returns HVD_OK, or HVD_ERR_INVALID with *config unchanged. */
+ * ones go to [warn] as sentences (NULL: nowhere). Returns HVD_OK, or HVD_ERR_INVALID (HVD_ERR_NO_MEMORY) with
+ * *config unchanged. */
 int config_load(struct hvd_config *config, char *const *environment, void (*warn)(const char *sentence),
                 struct hvd_error *err);
 

@@ -22,6 +22,8 @@ UNIT_TESTS += tests/unit/test_queue
 tests_unit_test_queue_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_batch
 tests_unit_test_batch_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_config
+tests_unit_test_config_LDADD = $(UNIT_LIBS)
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)

@@ -1,0 +1,385 @@
+/* config.c: the options in force in one process, and who set each. */
+#include "base/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/config_file.h"
+#include "base/parse.h"
+
+/* What launchers, tests and wire-up use and no user mistyped. */
+static const char *const known_variables[] = {
+    CONFIG_CLI_VARIABLE, CONFIG_SITE_VARIABLE, "HVD_JOB_KEY", "HVD_EPOCH",
+    "HVD_MODULE_PATH",   "HVD_BUILD",          "HVD_SOURCE",  NULL};
+
+/* Horovod's words for how much to say, and ours. */
+static const struct {
+    const char *theirs, *ours;
+} log_words[] = {{"trace", "debug"},  {"debug", "debug"}, {"info", "info"},
+                 {"warning", "warn"}, {"error", "error"}, {"fatal", "error"}};
+
+/* One value that somebody gave. */
+struct offer {
+    enum option_id id;
+    enum config_source source;
+    const char *where;   /* the variable or file */
+    const char *spelled; /* how the sentence begins: "--hvd-fusion" */
+    const char *given;   /* the value as it was typed */
+    const char *text;    /* the same in our syntax */
+};
+
+/* A configuration in the making, and what the environment holds for it. */
+struct loader {
+    struct hvd_config config;
+    const char *own[OPT_COUNT];     /* HVD_FUSION; NULL where it is not set */
+    const char *horovod[OPT_COUNT]; /* HOROVOD_FUSION_THRESHOLD */
+    const char *cli, *site;
+    void (*warn)(const char *sentence);
+    const char *file;        /* that is being read */
+    bool in_file[OPT_COUNT]; /* options it has named so far */
+};
+
+static void set_value(struct hvd_config *config, enum option_id id, uint64_t value)
+{
+    switch (id) {
+    case OPT_FUSION:
+        config->fusion_bytes = (int64_t)value;
+        break;
+    case OPT_PLANES:
+        config->planes = value;
+        break;
+    case OPT_START_TIMEOUT:
+        config->start_timeout_us = (int64_t)value;
+        break;
+    case OPT_LEASE:
+        config->lease_us = (int64_t)value;
+        break;
+    case OPT_KILL_WAIT:
+        config->kill_wait_us = (int64_t)value;
+        break;
+    case OPT_LOG:
+        config->log_level = (int)value;
+        break;
+    case OPT_CONFIG:
+    case OPT_CYCLE_TIME:
+    case OPT_COUNT:
+        break;
+    }
+}
+
+static uint64_t get_value(const struct hvd_config *config, enum option_id id)
+{
+    switch (id) {
+    case OPT_FUSION:
+        return (uint64_t)config->fusion_bytes;
+    case OPT_PLANES:
+        return config->planes;
+    case OPT_START_TIMEOUT:
+        return (uint64_t)config->start_timeout_us;
+    case OPT_LEASE:
+        return (uint64_t)config->lease_us;
+    case OPT_KILL_WAIT:
+        return (uint64_t)config->kill_wait_us;
+    case OPT_LOG:
+        return (uint64_t)config->log_level;
+    case OPT_CONFIG:
+    case OPT_CYCLE_TIME:
+    case OPT_COUNT:
+        break;
+    }
+    return 0;
+}
+
+static void warn_of(const struct loader *loader, const char *variable, const char *sentence)
+{
+    struct hvd_error text;
+    if (loader->warn == NULL)
+        return;
+    error_set(&text, HVD_OK, "%.64s: %s", variable, sentence);
+    loader->warn(text.text);
+}
+
+/* Check a value, and take it unless somebody of more authority has set the option. Of equals the later one
+ * wins. */
+static int take_offer(struct hvd_config *config, const struct offer *offer, struct hvd_error *err)
+{
+    struct config_origin *origin = &config->origin[offer->id];
+    uint64_t value = 0;
+    int rc = option_parse(&option_table[offer->id], offer->spelled, offer->text, &value, err);
+    if (rc != HVD_OK || offer->source < origin->source)
+        return rc;
+    size_t length = strlen(offer->where);
+    size_t skip = length < sizeof(origin->where) ? 0 : length - sizeof(origin->where) + 1;
+    origin->source = offer->source;
+    snprintf(origin->where, sizeof(origin->where), "%s", offer->where + skip);
+    snprintf(origin->text, sizeof(origin->text), "%s", offer->given);
+    set_value(config, offer->id, value);
+    return HVD_OK;
+}
+
+static int load_defaults(struct hvd_config *config, struct hvd_error *err)
+{
+    for (int id = 0; id < OPT_COUNT; id++) {
+        const struct hvd_option *option = &option_table[id];
+        struct offer offer = {id, CONFIG_DEFAULT, "", option->name, option->def, option->def};
+        int rc = option->def[0] == 0 ? HVD_OK : take_offer(config, &offer, err);
+        if (rc != HVD_OK)
+            return rc;
+    }
+    return HVD_OK;
+}
+
+static int take_entry(struct hvd_config *config, enum config_source source, char *entry,
+                      struct hvd_error *err)
+{
+    const char *variable = source == CONFIG_SITE ? CONFIG_SITE_VARIABLE : CONFIG_CLI_VARIABLE;
+    char spelled[96];
+    char *equals = strchr(entry, '=');
+    if (equals == NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s: '%.64s' is not name=value; only launchers write this variable", variable,
+                         entry);
+    *equals = 0;
+    const struct hvd_option *option = option_find(entry);
+    if (option == NULL)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "%s: no option is named '%.64s'; the launcher is of another version of hvd than this library",
+            variable, entry);
+    if (source == CONFIG_SITE)
+        snprintf(spelled, sizeof(spelled), "%s in %s", option->name, variable);
+    else
+        snprintf(spelled, sizeof(spelled), "--hvd-%s", option->name);
+    struct offer offer = {
+        (enum option_id)(option - option_table), source, variable, spelled, equals + 1, equals + 1};
+    return take_offer(config, &offer, err);
+}
+
+/* A list of name=value with ';' between. */
+static int load_list(struct hvd_config *config, enum config_source source, const char *list,
+                     struct hvd_error *err)
+{
+    char copy[CONFIG_LIST_BYTES + 1];
+    if (list == NULL || list[0] == 0)
+        return HVD_OK;
+    if (strlen(list) > CONFIG_LIST_BYTES)
+        return error_set(err, HVD_ERR_INVALID, "%s: longer than %d bytes",
+                         source == CONFIG_SITE ? CONFIG_SITE_VARIABLE : CONFIG_CLI_VARIABLE,
+                         CONFIG_LIST_BYTES);
+    memcpy(copy, list, strlen(list) + 1);
+    for (char *entry = copy; entry != NULL;) {
+        char *next = strchr(entry, ';');
+        if (next != NULL)
+            *next++ = 0;
+        int rc = take_entry(config, source, entry, err);
+        if (rc != HVD_OK)
+            return rc;
+        entry = next;
+    }
+    return HVD_OK;
+}
+
+/* Horovod's value in our syntax, or HVD_IN_PROGRESS where a warning was given and it is left out. */
+static int translate(const struct loader *loader, const struct hvd_option *option, const char *given,
+                     char *text, struct hvd_error *err)
+{
+    int64_t number;
+    const char *why;
+    if (option->retired != NULL) {
+        warn_of(loader, option->horovod, option->retired);
+        return HVD_IN_PROGRESS;
+    }
+    if (strlen(given) > OPTION_VALUE_BYTES)
+        return error_set(err, HVD_ERR_INVALID, "%s: the value is longer than %d bytes", option->horovod,
+                         OPTION_VALUE_BYTES);
+    snprintf(text, OPTION_VALUE_BYTES + 1, "%s", given);
+    if (option->horovod_unit != NULL && option->horovod_unit[0] != 0) {
+        if (strlen(given) > 20 || parse_count(given, &number, &why) < 0)
+            return error_set(err, HVD_ERR_INVALID,
+                             "%s=%.64s: expected a whole number of %s; --hvd-%s takes units", option->horovod,
+                             given, option->horovod_unit, option->name);
+        snprintf(text, OPTION_VALUE_BYTES + 1, "%s%s", given, option->horovod_unit);
+    }
+    if (option != &option_table[OPT_LOG])
+        return HVD_OK;
+    for (size_t i = 0; i < sizeof(log_words) / sizeof(log_words[0]); i++) {
+        if (strcasecmp(given, log_words[i].theirs) == 0) {
+            snprintf(text, OPTION_VALUE_BYTES + 1, "%s", log_words[i].ours);
+            return HVD_OK;
+        }
+    }
+    warn_of(loader, option->horovod, "not a level of hvd or Horovod; it is ignored");
+    return HVD_IN_PROGRESS;
+}
+
+/* The user's own variables. HVD_FUSION comes after HOROVOD_FUSION_THRESHOLD, and so wins. */
+static int load_variables(struct loader *loader, struct hvd_error *err)
+{
+    char text[OPTION_VALUE_BYTES + 1];
+    char name[64];
+    int rc = HVD_OK;
+    for (int id = 0; id < OPT_COUNT && rc == HVD_OK; id++) {
+        const struct hvd_option *option = &option_table[id];
+        const char *given = loader->horovod[id];
+        if (given != NULL) {
+            rc = translate(loader, option, given, text, err);
+            struct offer offer = {id, CONFIG_ENVIRONMENT, option->horovod, option->horovod, given, text};
+            if (rc == HVD_OK)
+                rc = take_offer(&loader->config, &offer, err);
+            if (rc < 0)
+                return rc;
+            rc = HVD_OK;
+        }
+        given = loader->own[id];
+        option_env_name(option, name);
+        struct offer offer = {id, CONFIG_ENVIRONMENT, name, name, given, given};
+        if (given != NULL)
+            rc = take_offer(&loader->config, &offer, err);
+    }
+    return rc;
+}
+
+static int take_file_entry(void *arg, const char *name, const char *value, struct hvd_error *err)
+{
+    struct loader *loader = arg;
+    char spelled[400];
+    const struct hvd_option *option = option_find(name);
+    snprintf(spelled, sizeof(spelled), "%.64s in %.300s", name, loader->file);
+    if (option == NULL)
+        return error_set(err, HVD_ERR_INVALID, "%s: no such option; hvdinfo --options lists them", spelled);
+    enum option_id id = (enum option_id)(option - option_table);
+    if (id == OPT_CONFIG)
+        return error_set(err, HVD_ERR_INVALID, "%s: a configuration file cannot name another", spelled);
+    if (loader->in_file[id])
+        return error_set(err, HVD_ERR_INVALID, "%s: given twice", spelled);
+    loader->in_file[id] = true;
+    struct offer offer = {id, CONFIG_FILE, loader->file, spelled, value, value};
+    return take_offer(&loader->config, &offer, err);
+}
+
+static int load_file(struct loader *loader, struct hvd_error *err)
+{
+    char path[OPTION_VALUE_BYTES + 1];
+    memcpy(path, loader->config.origin[OPT_CONFIG].text, sizeof(path));
+    if (path[0] == 0)
+        return HVD_OK;
+    loader->file = path;
+    return config_file_read(path, take_file_entry, loader, err);
+}
+
+/* Sort one "NAME=value" into the loader; warn of names that look like ours and are not. */
+static void sort_variable(struct loader *loader, const char *variable)
+{
+    char name[64]; /* a longer one is cut and is no option's */
+    const char *value = strchr(variable, '=');
+    if (value == NULL)
+        return;
+    snprintf(name, sizeof(name), "%.*s", (int)(value - variable), variable);
+    value++;
+    for (int id = 0; id < OPT_COUNT; id++) {
+        char own[64];
+        option_env_name(&option_table[id], own);
+        const char **slot = strcmp(name, own) == 0 ? &loader->own[id] : NULL;
+        if (option_table[id].horovod != NULL && strcmp(name, option_table[id].horovod) == 0)
+            slot = &loader->horovod[id];
+        if (slot == NULL)
+            continue;
+        if (*slot == NULL)
+            *slot = value;
+        return;
+    }
+    for (int i = 0; known_variables[i] != NULL; i++) {
+        if (strcmp(name, known_variables[i]) == 0) {
+            if (strcmp(name, CONFIG_CLI_VARIABLE) == 0)
+                loader->cli = value;
+            if (strcmp(name, CONFIG_SITE_VARIABLE) == 0)
+                loader->site = value;
+            return;
+        }
+    }
+    if (strncmp(name, "HVD_", 4) == 0)
+        warn_of(loader, name, "hvd has no such option; it is ignored (hvdinfo --options lists them)");
+}
+
+int config_load(struct hvd_config *config, char *const *environment, void (*warn)(const char *sentence),
+                struct hvd_error *err)
+{
+    struct loader *loader = calloc(1, sizeof(*loader));
+    if (loader == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory while reading the options");
+    loader->warn = warn;
+    for (int i = 0; environment[i] != NULL; i++)
+        sort_variable(loader, environment[i]);
+    int rc = load_defaults(&loader->config, err);
+    if (rc == HVD_OK)
+        rc = load_list(&loader->config, CONFIG_SITE, loader->site, err);
+    if (rc == HVD_OK)
+        rc = load_variables(loader, err);
+    if (rc == HVD_OK)
+        rc = load_list(&loader->config, CONFIG_COMMAND_LINE, loader->cli, err);
+    /* last, for only now is it known which file; what others of more authority have set stays */
+    if (rc == HVD_OK)
+        rc = load_file(loader, err);
+    if (rc == HVD_OK)
+        *config = loader->config;
+    free(loader);
+    return rc;
+}
+
+static void format_list(const struct hvd_option *option, uint64_t list, char *text, size_t text_bytes)
+{
+    size_t used = (size_t)snprintf(text, text_bytes, "%s", list == 0 ? "auto" : "");
+    for (int i = 0; option_list_at(list, i) >= 0 && used < text_bytes; i++)
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s", i == 0 ? "" : ",",
+                                 option->choices[option_list_at(list, i)]);
+}
+
+void config_value(const struct hvd_config *config, enum option_id id, char *text, size_t text_bytes)
+{
+    const struct hvd_option *option = &option_table[id];
+    uint64_t value = get_value(config, id);
+    text[0] = 0;
+    if (option->retired != NULL)
+        return;
+    switch (option->type) {
+    case OPTION_SIZE:
+        format_size((int64_t)value, text, text_bytes);
+        break;
+    case OPTION_TIME:
+        format_time((int64_t)value, text, text_bytes);
+        break;
+    case OPTION_CHOICE:
+        snprintf(text, text_bytes, "%s", option->choices[value]);
+        break;
+    case OPTION_LIST:
+        format_list(option, value, text, text_bytes);
+        break;
+    case OPTION_PATH:
+        snprintf(text, text_bytes, "%s", config->origin[id].text);
+        break;
+    }
+}
+
+void config_source_text(const struct hvd_config *config, enum option_id id, char *text, size_t text_bytes)
+{
+    const struct config_origin *origin = &config->origin[id];
+    switch (origin->source) {
+    case CONFIG_DEFAULT:
+        snprintf(text, text_bytes, "default");
+        break;
+    case CONFIG_SITE:
+        snprintf(text, text_bytes, "site (%s)", origin->where);
+        break;
+    case CONFIG_FILE:
+        snprintf(text, text_bytes, "file (%s)", origin->where);
+        break;
+    case CONFIG_ENVIRONMENT:
+        snprintf(text, text_bytes, "environment (%s)", origin->where);
+        break;
+    case CONFIG_COMMAND_LINE:
+        snprintf(text, text_bytes, "command line");
+        break;
+    }
+}

@@ -1,0 +1,17 @@
+/* config_file.h: read a file of options: a YAML mapping of names to values. */
+#ifndef BASE_CONFIG_FILE_H
+#define BASE_CONFIG_FILE_H
+
+#include "base/status.h"
+
+#define CONFIG_FILE_BYTES 65536 /* longest file */
+
+/* Give each name and value of the file [path], in its order, to [take], until it fails. Returns what take
+ * returned, or HVD_ERR_INVALID where the file cannot be read, is no regular file, is too long, is not YAML,
+ * or is something else than one flat mapping. An empty file names nothing. Duplicate names are for [take] to
+ * find. */
+int config_file_read(const char *path,
+                     int (*take)(void *arg, const char *name, const char *value, struct hvd_error *err),
+                     void *arg, struct hvd_error *err);
+
+#endif
