@@ -21,6 +21,7 @@ core_libcore_la_SOURCES += \
 	core/plane/set.c core/plane/set.h
 	core/control/shape.c
 	core/control/shape.c core/control/local.c core/control/local.h
+core_libcore_la_SOURCES += core/control/module.c
 core_libcore_la_SOURCES += core/base/config.c core/base/config_file.c core/base/config_file.h
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
 core_libcore_la_LIBADD = core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)

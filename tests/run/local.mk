@@ -8,3 +8,12 @@ RUN_TESTS =
 
 TESTS += $(RUN_TESTS)
 EXTRA_DIST += $(RUN_TESTS)
+
+check_PROGRAMS += tests/run/wireup_probe
+tests_run_wireup_probe_LDADD = core/libcore.la
+if HAVE_MPI
+check_PROGRAMS += tests/run/wireup_mpi
+tests_run_wireup_mpi_SOURCES = tests/run/wireup_probe.c
+tests_run_wireup_mpi_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -DHAVE_MPI_PROBE
+tests_run_wireup_mpi_LDADD = core/libcore.la $(MPI_LIBS)
+endif

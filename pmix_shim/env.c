@@ -1,0 +1,173 @@
+/* env.c: the provider of jobs that only the environment describes, as torchrun and many scripts write it:
+ * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and HVD_JOB_KEY, a secret that all ranks share. */
+#include "config.h"
+#include "pmix_shim/provide.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "pmix_shim/env_fence.h"
+
+#define LONGEST_SIZE 1000000
+#define SHORTEST_KEY 16
+#define LONGEST_KEY  4096
+
+struct env_state {
+    struct env_job job;
+    struct store *store;
+    struct hub *hub;     /* on rank 0 */
+    struct spoke *spoke; /* on others */
+};
+
+/* What one number of the job is called, and between what it lies. */
+struct field {
+    const char *name;
+    int64_t min, max;
+    bool optional; /* -1 where it is not set */
+};
+
+static int read_field(const struct field *field, int *numberp, struct hvd_error *err)
+{
+    int64_t number = -1;
+    const char *why = NULL;
+    const char *text = getenv(field->name);
+    if (text == NULL && field->optional) {
+        *numberp = -1;
+        return HVD_OK;
+    }
+    if (text == NULL)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "WORLD_SIZE says that the job has several ranks, but %s is not set; give RANK, WORLD_SIZE, "
+            "MASTER_ADDR, MASTER_PORT and HVD_JOB_KEY to each rank, or use srun --mpi=pmix or hvdrun",
+            field->name);
+    if (parse_count(text, &number, &why) < 0 || number < field->min || number > field->max)
+        return error_set(err, HVD_ERR_INVALID, "%s=%.64s: expected a whole number between %lld and %lld",
+                         field->name, text, (long long)field->min, (long long)field->max);
+    *numberp = (int)number;
+    return HVD_OK;
+}
+
+static int read_ranks(struct hvd_job *job, struct hvd_error *err)
+{
+    int rc = read_field(&(struct field){"WORLD_SIZE", 1, LONGEST_SIZE, false}, &job->size, err);
+    if (rc == HVD_OK)
+        rc = read_field(&(struct field){"RANK", 0, job->size - 1, false}, &job->rank, err);
+    if (rc == HVD_OK)
+        rc = read_field(&(struct field){"LOCAL_WORLD_SIZE", 1, job->size, true}, &job->local_size, err);
+    int64_t most = job->local_size > 0 ? job->local_size - 1 : job->size - 1;
+    if (rc == HVD_OK)
+        rc = read_field(&(struct field){"LOCAL_RANK", 0, most, true}, &job->local_rank, err);
+    return rc;
+}
+
+static int read_master(struct env_job *job, struct hvd_error *err)
+{
+    int port = 0;
+    const char *host = getenv("MASTER_ADDR");
+    int rc = read_field(&(struct field){"MASTER_PORT", 1, 65535, false}, &port, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (host == NULL || host[0] == 0 || strlen(host) >= sizeof(job->master_host))
+        return error_set(err, HVD_ERR_INVALID,
+                         "MASTER_ADDR=%.64s: expected the name or address of rank 0's node",
+                         host != NULL ? host : "");
+    snprintf(job->master_host, sizeof(job->master_host), "%s", host);
+    snprintf(job->master_port, sizeof(job->master_port), "%d", port);
+    return HVD_OK;
+}
+
+/* The text of the secret as a key. The sentences never show it. */
+static int read_key(unsigned char *key, struct hvd_error *err)
+{
+    static const char purpose[] = "hvd wire-up by the environment";
+    const char *text = getenv("HVD_JOB_KEY");
+    size_t length = text != NULL ? strlen(text) : 0;
+    if (length < SHORTEST_KEY || length > LONGEST_KEY)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "HVD_JOB_KEY %s: ranks that meet by MASTER_ADDR need a secret of %d to %d characters, the same "
+            "on all ranks, such as the output of 'openssl rand -hex 16'",
+            text == NULL            ? "is not set"
+            : length < SHORTEST_KEY ? "is too short"
+                                    : "is too long",
+            SHORTEST_KEY, LONGEST_KEY);
+    crypto_generichash(key, CHANNEL_KEY_BYTES, (const unsigned char *)text, length,
+                       (const unsigned char *)purpose, sizeof(purpose) - 1);
+    return HVD_OK;
+}
+
+static void env_close(void *opaque)
+{
+    struct env_state *state = opaque;
+    if (state == NULL)
+        return;
+    hub_close(state->hub);
+    spoke_close(state->spoke);
+    store_destroy(state->store);
+    sodium_memzero(state, sizeof(*state));
+    free(state);
+}
+
+static int env_open(const struct hvd_config *config, const struct hvd_log *log, int64_t deadline_us,
+                    struct hvd_job *job, void **statep, struct hvd_error *err)
+{
+    (void)config;
+    (void)deadline_us;
+    if (sodium_init() < 0)
+        return error_set(err, HVD_ERR_SYSTEM, "libsodium cannot be initialised");
+    struct env_state *state = calloc(1, sizeof(*state));
+    if (state == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    int rc = read_ranks(job, err);
+    if (rc == HVD_OK)
+        rc = read_master(&state->job, err);
+    if (rc == HVD_OK)
+        rc = read_key(state->job.key, err);
+    if (rc != HVD_OK)
+        goto fail;
+    state->job.rank = job->rank;
+    state->job.size = job->size;
+    state->job.epoch = job->epoch;
+    state->job.log = log;
+    state->store = store_create(job->size);
+    if (state->store == NULL) {
+        rc = error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+        goto fail;
+    }
+    rc = job->rank == 0 ? hub_open(&state->hub, &state->job, err)
+                        : spoke_open(&state->spoke, &state->job, err);
+    if (rc != HVD_OK)
+        goto fail;
+    *statep = state;
+    return HVD_OK;
+fail:
+    env_close(state);
+    return rc;
+}
+
+static int env_put(void *opaque, const char *key, const void *bytes, size_t length, struct hvd_error *err)
+{
+    struct env_state *state = opaque;
+    return store_put(state->store, key, bytes, length, err);
+}
+
+static int env_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
+{
+    struct env_state *state = opaque;
+    return state->hub != NULL ? hub_fence(state->hub, state->store, deadline_us, err)
+                              : spoke_fence(state->spoke, state->store, deadline_us, err);
+}
+
+static int env_get(void *opaque, int rank, const char *key, int64_t deadline_us, void **bytesp,
+                   size_t *lengthp, struct hvd_error *err)
+{
+    struct env_state *state = opaque;
+    (void)deadline_us;
+    return store_get(state->store, rank, key, bytesp, lengthp, err);
+}
+
+const struct wireup_ops wireup_env_ops = {
+    .name = "env", .open = env_open, .put = env_put, .fence = env_fence, .get = env_get, .close = env_close};

@@ -1,0 +1,167 @@
+/* store.c: the blobs that ranks have put, by rank and key, and the pages in which they travel. */
+#include "pmix_shim/store.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* An entry of a page: 1 byte length of the key, 4 bytes length of the blob, lowest first; the key, the blob.
+ */
+#define ENTRY_HEAD 5
+
+struct pages {
+    unsigned char *bytes;
+    size_t length;
+};
+
+struct store {
+    int size;
+    struct pages own;     /* put, not yet fenced */
+    struct pages ranks[]; /* [size] */
+};
+
+struct entry {
+    const unsigned char *key, *blob;
+    size_t key_length, blob_length;
+};
+
+struct store *store_create(int size)
+{
+    struct store *store = calloc(1, sizeof(*store) + (size_t)size * sizeof(store->ranks[0]));
+    if (store != NULL)
+        store->size = size;
+    return store;
+}
+
+void store_destroy(struct store *store)
+{
+    if (store == NULL)
+        return;
+    for (int i = 0; i < store->size; i++)
+        free(store->ranks[i].bytes);
+    free(store->own.bytes);
+    free(store);
+}
+
+/* Room for [more] bytes at the end; the length is not changed. NULL where memory is out. */
+static unsigned char *extend(struct pages *pages, size_t more)
+{
+    unsigned char *bytes = realloc(pages->bytes, pages->length + more + 1);
+    if (bytes == NULL)
+        return NULL;
+    pages->bytes = bytes;
+    return bytes + pages->length;
+}
+
+int store_put(struct store *store, const char *key, const void *bytes, size_t length, struct hvd_error *err)
+{
+    size_t key_length = strlen(key);
+    if (key_length == 0 || key_length > STORE_KEY_BYTES || length > WIREUP_BLOB_BYTES)
+        return error_set(err, HVD_ERR_INVALID,
+                         "wire-up: %zu bytes under '%.64s': expected at most %d, and a key of 1 to %d",
+                         length, key, WIREUP_BLOB_BYTES, STORE_KEY_BYTES);
+    size_t more = ENTRY_HEAD + key_length + length;
+    if (store->own.length + more > STORE_PAGE_BYTES)
+        return error_set(err, HVD_ERR_INVALID, "wire-up: more than %d bytes between two fences",
+                         STORE_PAGE_BYTES);
+    unsigned char *to = extend(&store->own, more);
+    if (to == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    to[0] = (unsigned char)key_length;
+    for (int i = 0; i < 4; i++)
+        to[1 + i] = (unsigned char)(length >> (8 * i));
+    memcpy(to + ENTRY_HEAD, key, key_length);
+    if (length > 0)
+        memcpy(to + ENTRY_HEAD + key_length, bytes, length);
+    store->own.length += more;
+    return HVD_OK;
+}
+
+const void *store_page(const struct store *store, size_t *lengthp)
+{
+    *lengthp = store->own.length;
+    return store->own.bytes;
+}
+
+void store_forget_page(struct store *store)
+{
+    store->own.length = 0;
+}
+
+/* The entry at *offsetp, which moves on behind it; false where the page ends inside it. */
+static bool next_entry(const unsigned char *page, size_t length, size_t *offsetp, struct entry *entry)
+{
+    size_t left = length - *offsetp;
+    const unsigned char *at = page + *offsetp;
+    if (left < ENTRY_HEAD)
+        return false;
+    left -= ENTRY_HEAD;
+    entry->key_length = at[0];
+    entry->blob_length = 0;
+    for (int i = 0; i < 4; i++)
+        entry->blob_length |= (size_t)at[1 + i] << (8 * i);
+    if (entry->key_length == 0 || entry->key_length > STORE_KEY_BYTES || entry->key_length > left)
+        return false;
+    left -= entry->key_length;
+    if (entry->blob_length > WIREUP_BLOB_BYTES || entry->blob_length > left)
+        return false;
+    entry->key = at + ENTRY_HEAD;
+    entry->blob = entry->key + entry->key_length;
+    *offsetp += ENTRY_HEAD + entry->key_length + entry->blob_length;
+    return true;
+}
+
+int store_merge(struct store *store, int rank, const void *page, size_t length, struct hvd_error *err)
+{
+    struct entry entry;
+    if (rank < 0 || rank >= store->size || length > STORE_PAGE_BYTES)
+        return error_set(err, HVD_ERR_INVALID,
+                         "wire-up: a page of %zu bytes of rank %d; expected at most %d of one of %d ranks",
+                         length, rank, STORE_PAGE_BYTES, store->size);
+    for (size_t offset = 0; offset < length;) {
+        if (!next_entry(page, length, &offset, &entry))
+            return error_set(err, HVD_ERR_INVALID, "wire-up: the page of rank %d is damaged at byte %zu",
+                             rank, offset);
+    }
+    if (length == 0)
+        return HVD_OK;
+    unsigned char *to = extend(&store->ranks[rank], length);
+    if (to == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    memcpy(to, page, length);
+    store->ranks[rank].length += length;
+    return HVD_OK;
+}
+
+const unsigned char *store_pages(const struct store *store, int rank, size_t *lengthp)
+{
+    *lengthp = store->ranks[rank].length;
+    return store->ranks[rank].bytes;
+}
+
+int store_get(const struct store *store, int rank, const char *key, void **bytesp, size_t *lengthp,
+              struct hvd_error *err)
+{
+    struct entry entry;
+    struct entry last = {NULL, NULL, 0, 0};
+    if (rank < 0 || rank >= store->size)
+        return error_set(err, HVD_ERR_INVALID, "wire-up: rank %d was asked for; the job has %d", rank,
+                         store->size);
+    const struct pages *pages = &store->ranks[rank];
+    for (size_t offset = 0;
+         offset < pages->length && next_entry(pages->bytes, pages->length, &offset, &entry);) {
+        if (entry.key_length == strlen(key) && memcmp(entry.key, key, entry.key_length) == 0)
+            last = entry;
+    }
+    if (last.key == NULL)
+        return error_set(err, HVD_ERR_MISMATCH,
+                         "rank %d has put nothing under '%.64s'; do all ranks run the same hvd?", rank, key);
+    char *copy = malloc(last.blob_length + 1);
+    if (copy == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    memcpy(copy, last.blob, last.blob_length);
+    copy[last.blob_length] = 0;
+    *bytesp = copy;
+    *lengthp = last.blob_length;
+    return HVD_OK;
+}
