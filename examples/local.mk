@@ -1,1 +1,21 @@
-# examples: filled in by what follows
+# examples: train learns from data that ships with it; hello is the example of the README. Both know hvd.h and
+# nothing else of hvd, as a user's program does.
+hvdexecdir = $(libexecdir)/hvd
+hvdexec_PROGRAMS = examples/train
+hvdexampledir = $(datadir)/hvd/examples
+dist_hvdexample_DATA = examples/train.c examples/hello.c examples/digits.csv examples/digits.LICENSE
+
+examples_train_SOURCES = examples/train.c
+examples_train_CPPFLAGS = -I$(top_srcdir)/core -DTRAIN_DATA='"$(hvdexampledir)/digits.csv"'
+examples_train_LDADD = core/libhvd.la -lm
+
+# train looks for its data beside itself first: in a build tree that is where libtool puts the program
+EXTRA_examples_train_DEPENDENCIES = examples/.libs/digits.csv
+examples/.libs/digits.csv: examples/digits.csv
+	$(AM_V_at)$(MKDIR_P) examples/.libs && cp $(srcdir)/examples/digits.csv $@
+CLEANFILES += examples/.libs/digits.csv
+
+noinst_PROGRAMS += examples/hello
+examples_hello_SOURCES = examples/hello.c
+examples_hello_CPPFLAGS = -I$(top_srcdir)/core
+examples_hello_LDADD = core/libhvd.la

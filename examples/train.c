@@ -1,0 +1,534 @@
+/* train.c: data-parallel training: every rank learns from its share of each batch.
+ *
+ *     srun -N2 -n4 --hvd-fusion=64M ./train --epochs=40
+ *     hvdrun -n 4 --hvd-fusion=64M ./train --epochs=40
+ *
+ * A network of three layers learns to read handwritten digits of 8x8 points. It is the program one would
+ * write for a single process, and four things more, which is what there is to copy from here:
+ *
+ *   1. hvd_init at the start and hvd_shutdown at the end;
+ *   2. the parameters of rank 0 go to all ranks before the first step (share_parameters);
+ *   3. each rank takes its share of every batch (share_of), and the gradients are summed over the ranks
+ *      before they are used. Each is submitted as soon as it is known, so that the last layer's
+ *      travels while those of the layers below are computed (learn_from);
+ *   4. what is reported is summed over the ranks too (run_epoch).
+ *
+ * The batch is that of the whole job, not of one rank: any number of ranks learns the same.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <hvd.h>
+
+#ifndef TRAIN_DATA
+#define TRAIN_DATA "digits.csv" /* where the data is installed */
+#endif
+
+enum { PIXELS = 64, PIXEL_MAX = 16, DIGITS = 10, LAYERS = 3, BATCH = 64, HELD_OUT = 5, EPOCHS = 30 };
+
+static const int layer_widths[LAYERS + 1] = {PIXELS, 64, 32, DIGITS};
+static const double learning_rate = 0.05;
+static const double momentum = 0.9;
+
+struct options {
+    int epochs;
+    const char *data; /* NULL: look for it */
+};
+
+struct digits {
+    int count;
+    double (*pixels)[PIXELS]; /* 0 to 1 */
+    int *labels;              /* 0 to 9 */
+};
+
+/* What is learned: one tensor, its gradient, and the hvd operation that carries it. */
+struct parameter {
+    char name[32], gradient_name[48]; /* what the ranks know the two by */
+    int count;
+    double *value, *gradient, *velocity;
+    hvd_handle pending;
+};
+
+/* Rows are the samples of one batch. */
+struct layer {
+    int inputs, outputs;
+    struct parameter weight; /* [inputs][outputs] */
+    struct parameter bias;   /* [outputs] */
+    double *output;          /* [BATCH][outputs] */
+    double *delta;           /* [BATCH][outputs]: how the loss changes with the output */
+};
+
+struct network {
+    double input[BATCH][PIXELS];
+    int labels[BATCH];
+    struct layer layers[LAYERS];
+};
+
+/* Sums over samples. Plain doubles, so that they travel as one tensor. */
+struct score {
+    double loss, correct;
+};
+
+/* ---- Failure -------------------------------------------------------------------------------- */
+
+/* Leave at once. After a lost rank nothing is gained by waiting for the others: not even in exit handlers. */
+static _Noreturn void leave(const char *what, const char *why)
+{
+    fflush(stdout);
+    fprintf(stderr, "train: rank %d: %s: %s\n", hvd_rank(), what, why);
+    _exit(EXIT_FAILURE);
+}
+
+static void must(const char *what, enum hvd_status status)
+{
+    if (status != HVD_OK)
+        leave(what, hvd_error_text());
+}
+
+static void *must_allocate(size_t count, size_t bytes)
+{
+    void *memory = calloc(count, bytes);
+    if (memory == NULL)
+        leave("allocating memory", strerror(errno));
+    return memory;
+}
+
+/* ---- Data ----------------------------------------------------------------------------------- */
+
+/* Read "0,0,5, ... ,16,7": 64 points, then the digit. Returns 0, or -1 where the line is something else. */
+static int parse_digit(const char *line, double *pixels, int *labelp)
+{
+    for (int i = 0; i <= PIXELS; i++) {
+        char *end = NULL;
+        long number = strtol(line, &end, 10);
+        if (end == line || number < 0 || number > (i < PIXELS ? PIXEL_MAX : DIGITS - 1))
+            return -1;
+        if (*end != (i < PIXELS ? ',' : '\n'))
+            return -1;
+        if (i < PIXELS)
+            pixels[i] = (double)number / PIXEL_MAX;
+        else
+            *labelp = (int)number;
+        line = end + 1;
+    }
+    return 0;
+}
+
+static void append_digit(struct digits *digits, const double *pixels, int label)
+{
+    if (digits->count % 1024 == 0) {
+        size_t room = (size_t)digits->count + 1024;
+        digits->pixels = realloc(digits->pixels, room * sizeof(*digits->pixels));
+        digits->labels = realloc(digits->labels, room * sizeof(*digits->labels));
+        if (digits->pixels == NULL || digits->labels == NULL)
+            leave("reading the digits", strerror(errno));
+    }
+    memcpy(digits->pixels[digits->count], pixels, sizeof(*digits->pixels));
+    digits->labels[digits->count++] = label;
+}
+
+/* Every fifth digit is held out: the network is judged by what it has not seen. */
+static void load_digits(const char *path, struct digits *training, struct digits *held_out)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        leave(path, strerror(errno));
+    char line[512];
+    for (int number = 1; fgets(line, sizeof(line), file) != NULL; number++) {
+        double pixels[PIXELS];
+        int label = 0;
+        if (parse_digit(line, pixels, &label) < 0) {
+            char why[96];
+            snprintf(why, sizeof(why),
+                     "line %d is not %d numbers from 0 to %d and a digit, with commas between", number,
+                     PIXELS, PIXEL_MAX);
+            leave(path, why);
+        }
+        append_digit(number % HELD_OUT == 0 ? held_out : training, pixels, label);
+    }
+    if (ferror(file))
+        leave(path, strerror(errno));
+    fclose(file);
+    if (held_out->count == 0)
+        leave(path, "too few digits; expected at least 5");
+}
+
+static void free_digits(struct digits *digits)
+{
+    free(digits->pixels);
+    free(digits->labels);
+}
+
+/* The data beside this program, as in the build tree, else where it is installed. */
+static const char *find_data(char *path, size_t path_bytes)
+{
+    char program[PATH_MAX];
+    ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    if (length > 0) {
+        program[length] = 0;
+        *strrchr(program, '/') = 0;
+        int needed = snprintf(path, path_bytes, "%s/digits.csv", program);
+        if (needed > 0 && (size_t)needed < path_bytes && access(path, R_OK) == 0)
+            return path;
+    }
+    return TRAIN_DATA;
+}
+
+/* ---- Random numbers ------------------------------------------------------------------------- */
+
+/* splitmix64: the same on every machine, unlike rand. */
+static uint64_t random_next(uint64_t *state)
+{
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return z ^ (z >> 31);
+}
+
+static double random_between(uint64_t *state, double low, double high)
+{
+    return low + (high - low) * (double)(random_next(state) >> 11) / 9007199254740992.0;
+}
+
+static void shuffle(int *order, int count, uint64_t *state)
+{
+    for (int i = count - 1; i > 0; i--) {
+        int j = (int)(random_next(state) % (uint64_t)(i + 1));
+        int kept = order[i];
+        order[i] = order[j];
+        order[j] = kept;
+    }
+}
+
+/* ---- The network ---------------------------------------------------------------------------- */
+
+static void parameter_init(struct parameter *parameter, int layer, const char *part, int count)
+{
+    snprintf(parameter->name, sizeof(parameter->name), "layer%d.%s", layer, part);
+    snprintf(parameter->gradient_name, sizeof(parameter->gradient_name), "gradient.%s", parameter->name);
+    parameter->count = count;
+    parameter->value = must_allocate((size_t)count, sizeof(double));
+    parameter->gradient = must_allocate((size_t)count, sizeof(double));
+    parameter->velocity = must_allocate((size_t)count, sizeof(double));
+}
+
+static void parameter_fini(struct parameter *parameter)
+{
+    free(parameter->value);
+    free(parameter->gradient);
+    free(parameter->velocity);
+}
+
+static struct network *network_create(uint64_t seed)
+{
+    struct network *network = must_allocate(1, sizeof(*network));
+    for (int i = 0; i < LAYERS; i++) {
+        struct layer *layer = &network->layers[i];
+        layer->inputs = layer_widths[i];
+        layer->outputs = layer_widths[i + 1];
+        parameter_init(&layer->weight, i, "weight", layer->inputs * layer->outputs);
+        parameter_init(&layer->bias, i, "bias", layer->outputs);
+        layer->output = must_allocate((size_t)(BATCH * layer->outputs), sizeof(double));
+        layer->delta = must_allocate((size_t)(BATCH * layer->outputs), sizeof(double));
+        double limit = sqrt(6.0 / layer->inputs);
+        for (int w = 0; w < layer->weight.count; w++)
+            layer->weight.value[w] = random_between(&seed, -limit, limit);
+    }
+    return network;
+}
+
+static void network_destroy(struct network *network)
+{
+    for (int i = 0; i < LAYERS; i++) {
+        parameter_fini(&network->layers[i].weight);
+        parameter_fini(&network->layers[i].bias);
+        free(network->layers[i].output);
+        free(network->layers[i].delta);
+    }
+    free(network);
+}
+
+/* What a layer is given: the pictures, or what the layer below makes of them. */
+static const double *layer_input(const struct network *network, int i)
+{
+    return i == 0 ? &network->input[0][0] : network->layers[i - 1].output;
+}
+
+/* output = input x weight + bias, cut off at 0 between layers (ReLU). */
+static void forward(struct network *network, int rows)
+{
+    for (int i = 0; i < LAYERS; i++) {
+        struct layer *layer = &network->layers[i];
+        const double *input = layer_input(network, i);
+        double *output = layer->output;
+        for (int row = 0; row < rows; row++, input += layer->inputs, output += layer->outputs) {
+            memcpy(output, layer->bias.value, (size_t)layer->outputs * sizeof(double));
+            for (int from = 0; from < layer->inputs; from++) {
+                const double *weight = &layer->weight.value[from * layer->outputs];
+                for (int to = 0; to < layer->outputs; to++)
+                    output[to] += input[from] * weight[to];
+            }
+            for (int to = 0; to < layer->outputs && i < LAYERS - 1; to++)
+                output[to] = fmax(output[to], 0.0);
+        }
+    }
+}
+
+/* Score the answers (softmax, cross-entropy), and leave in the last layer's delta how each should change. */
+static void judge(struct network *network, int rows, struct score *score)
+{
+    struct layer *last = &network->layers[LAYERS - 1];
+    for (int row = 0; row < rows; row++) {
+        const double *output = &last->output[row * DIGITS];
+        double *delta = &last->delta[row * DIGITS];
+        int label = network->labels[row];
+        int answer = 0;
+        double sum = 0.0;
+        for (int digit = 1; digit < DIGITS; digit++)
+            answer = output[digit] > output[answer] ? digit : answer;
+        for (int digit = 0; digit < DIGITS; digit++)
+            sum += exp(output[digit] - output[answer]);
+        for (int digit = 0; digit < DIGITS; digit++)
+            delta[digit] = exp(output[digit] - output[answer]) / sum - (digit == label ? 1.0 : 0.0);
+        score->loss += log(sum) - (output[label] - output[answer]);
+        score->correct += answer == label ? 1.0 : 0.0;
+    }
+}
+
+/* The gradients of layer [i], summed over the rows. */
+static void layer_gradients(struct network *network, int i, int rows)
+{
+    struct layer *layer = &network->layers[i];
+    const double *input = layer_input(network, i);
+    const double *delta = layer->delta;
+    memset(layer->weight.gradient, 0, (size_t)layer->weight.count * sizeof(double));
+    memset(layer->bias.gradient, 0, (size_t)layer->bias.count * sizeof(double));
+    for (int row = 0; row < rows; row++, input += layer->inputs, delta += layer->outputs) {
+        for (int from = 0; from < layer->inputs; from++) {
+            double *gradient = &layer->weight.gradient[from * layer->outputs];
+            for (int to = 0; to < layer->outputs; to++)
+                gradient[to] += input[from] * delta[to];
+        }
+        for (int to = 0; to < layer->outputs; to++)
+            layer->bias.gradient[to] += delta[to];
+    }
+}
+
+/* Carry the delta of layer [i] to the layer below it. */
+static void backward(struct network *network, int i, int rows)
+{
+    const struct layer *layer = &network->layers[i];
+    struct layer *below = &network->layers[i - 1];
+    for (int row = 0; row < rows; row++) {
+        const double *delta = &layer->delta[row * layer->outputs];
+        for (int from = 0; from < layer->inputs; from++) {
+            const double *weight = &layer->weight.value[from * layer->outputs];
+            double sum = 0.0;
+            for (int to = 0; to < layer->outputs; to++)
+                sum += weight[to] * delta[to];
+            below->delta[row * layer->inputs + from] =
+                below->output[row * layer->inputs + from] > 0.0 ? sum : 0.0;
+        }
+    }
+}
+
+/* ---- Training on many ranks ----------------------------------------------------------------- */
+
+/* This rank's part of [count] things: from *firstp, as many as are returned. Parts differ by one at most, and
+ * with more ranks than things some have none. */
+static int share_of(int count, int *firstp)
+{
+    int64_t first = (int64_t)count * hvd_rank() / hvd_size();
+    int64_t end = (int64_t)count * (hvd_rank() + 1) / hvd_size();
+    *firstp = (int)first;
+    return (int)(end - first);
+}
+
+static void share_parameter(struct parameter *parameter)
+{
+    struct hvd_tensor tensor = hvd_vector(parameter->name, parameter->value, parameter->count, HVD_FLOAT64);
+    must(parameter->name, hvd_broadcast_async(&tensor, 0, NULL, NULL, &parameter->pending));
+}
+
+static void share_parameters(struct network *network)
+{
+    for (int i = 0; i < LAYERS; i++) {
+        share_parameter(&network->layers[i].weight);
+        share_parameter(&network->layers[i].bias);
+    }
+    for (int i = 0; i < LAYERS; i++) {
+        must(network->layers[i].weight.name, hvd_wait(network->layers[i].weight.pending));
+        must(network->layers[i].bias.name, hvd_wait(network->layers[i].bias.pending));
+    }
+}
+
+/* Start to sum a gradient over the ranks. Until it is waited for it belongs to hvd. */
+static void submit(struct parameter *parameter)
+{
+    struct hvd_tensor tensor =
+        hvd_vector(parameter->gradient_name, parameter->gradient, parameter->count, HVD_FLOAT64);
+    must(parameter->gradient_name, hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, &parameter->pending));
+}
+
+/* Wait for the sum over the whole batch, and take a step against its mean. */
+static void descend(struct parameter *parameter, int batch)
+{
+    must(parameter->gradient_name, hvd_wait(parameter->pending));
+    for (int i = 0; i < parameter->count; i++) {
+        parameter->velocity[i] =
+            momentum * parameter->velocity[i] - learning_rate * parameter->gradient[i] / batch;
+        parameter->value[i] += parameter->velocity[i];
+    }
+}
+
+/* Take [rows] pictures; [order] says which, NULL: as they come. */
+static void load_rows(struct network *network, const struct digits *digits, const int *order, int first,
+                      int rows)
+{
+    for (int row = 0; row < rows; row++) {
+        int which = order == NULL ? first + row : order[first + row];
+        memcpy(network->input[row], digits->pixels[which], sizeof(network->input[row]));
+        network->labels[row] = digits->labels[which];
+    }
+}
+
+/* One step on [batch] pictures of [order], of which this rank looks at its share. A rank whose share is
+ * empty submits zeros: the others wait for it. */
+static void learn_from(struct network *network, const struct digits *training, const int *order, int batch,
+                       struct score *score)
+{
+    int first = 0;
+    int rows = share_of(batch, &first);
+    load_rows(network, training, order, first, rows);
+    forward(network, rows);
+    judge(network, rows, score);
+    for (int i = LAYERS - 1; i >= 0; i--) {
+        layer_gradients(network, i, rows);
+        submit(&network->layers[i].weight);
+        submit(&network->layers[i].bias);
+        if (i > 0)
+            backward(network, i, rows);
+    }
+    for (int i = LAYERS - 1; i >= 0; i--) {
+        descend(&network->layers[i].weight, batch);
+        descend(&network->layers[i].bias, batch);
+    }
+}
+
+/* This rank's share of the pictures that were held out. */
+static void evaluate(struct network *network, const struct digits *held_out, struct score *score)
+{
+    int first = 0;
+    int left = share_of(held_out->count, &first);
+    for (int rows = 0; left > 0; left -= rows, first += rows) {
+        rows = left < BATCH ? left : BATCH;
+        load_rows(network, held_out, NULL, first, rows);
+        forward(network, rows);
+        judge(network, rows, score);
+    }
+}
+
+/* Learn from every picture once. Returns the mean loss over these, and the part of [held_out] that is then
+ * read correctly. */
+static struct score run_epoch(struct network *network, const struct digits *training,
+                              const struct digits *held_out, int *order, uint64_t *seed)
+{
+    struct score learned = {0};
+    struct score judged = {0};
+    shuffle(order, training->count, seed);
+    for (int done = 0; done < training->count; done += BATCH) {
+        int left = training->count - done;
+        learn_from(network, training, order + done, left < BATCH ? left : BATCH, &learned);
+    }
+    evaluate(network, held_out, &judged);
+
+    struct score total = {.loss = learned.loss, .correct = judged.correct};
+    struct hvd_tensor tensor = hvd_vector("score", &total, 2, HVD_FLOAT64);
+    must("summing the score", hvd_allreduce(&tensor, HVD_SUM));
+    total.loss /= training->count;
+    total.correct /= held_out->count;
+    return total;
+}
+
+static double seconds_now(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void train(const struct options *options)
+{
+    char path[PATH_MAX];
+    struct digits training = {0};
+    struct digits held_out = {0};
+    load_digits(options->data != NULL ? options->data : find_data(path, sizeof(path)), &training, &held_out);
+
+    /* Each rank begins with other numbers: all but rank 0's are overwritten. */
+    struct network *network = network_create(1000 + (uint64_t)hvd_rank());
+    share_parameters(network);
+
+    /* The order of the pictures is the same on all ranks: from the same seed, not from the network. */
+    int *order = must_allocate((size_t)training.count, sizeof(*order));
+    for (int i = 0; i < training.count; i++)
+        order[i] = i;
+    uint64_t seed = 1;
+    struct score score = {0};
+    double begin = seconds_now();
+    for (int epoch = 1; epoch <= options->epochs; epoch++) {
+        score = run_epoch(network, &training, &held_out, order, &seed);
+        if (hvd_rank() == 0)
+            printf("epoch %d loss=%.6f accuracy=%.4f\n", epoch, score.loss, score.correct);
+    }
+    if (hvd_rank() == 0)
+        printf("done loss=%.6f accuracy=%.4f ranks=%d seconds=%.2f\n", score.loss, score.correct, hvd_size(),
+               seconds_now() - begin);
+
+    free(order);
+    network_destroy(network);
+    free_digits(&training);
+    free_digits(&held_out);
+}
+
+/* ---- The program ---------------------------------------------------------------------------- */
+
+/* Returns 0, or -1 after saying what is wrong. */
+static int parse_options(int argc, char **argv, struct options *options)
+{
+    for (int i = 1; i < argc; i++) {
+        if (strncmp(argv[i], "--epochs=", 9) == 0) {
+            char *end = NULL;
+            long epochs = strtol(argv[i] + 9, &end, 10);
+            if (end == argv[i] + 9 || *end != 0 || epochs < 1 || epochs > 100000) {
+                fprintf(stderr, "train: %s: expected a number from 1 to 100000\n", argv[i]);
+                return -1;
+            }
+            options->epochs = (int)epochs;
+        } else if (strncmp(argv[i], "--data=", 7) == 0) {
+            options->data = argv[i] + 7;
+        } else {
+            fprintf(stderr, "train: %s: unknown; expected --epochs=N or --data=FILE\n", argv[i]);
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct options options = {.epochs = EPOCHS, .data = NULL};
+    if (parse_options(argc, argv, &options) < 0)
+        return 2;
+    setvbuf(stdout, NULL, _IOLBF, 0); /* progress is seen as it is made, through a pipe too */
+    must("hvd_init", hvd_init());
+    train(&options);
+    must("hvd_shutdown", hvd_shutdown());
+    return EXIT_SUCCESS;
+}
