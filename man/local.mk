@@ -1,1 +1,1 @@
-# man: filled in by what follows
+# man: manual pages, in mdoc
