@@ -79,7 +79,7 @@ struct score {
 /* ---- Failure -------------------------------------------------------------------------------- */
 
 /* Leave at once. After a lost rank nothing is gained by waiting for the others: not even in exit handlers. */
-static _Noreturn void leave(const char *what, const char *why)
+static void __attribute__((noreturn)) leave(const char *what, const char *why)
 {
     fflush(stdout);
     fprintf(stderr, "train: rank %d: %s: %s\n", hvd_rank(), what, why);
@@ -271,7 +271,7 @@ static void forward(struct network *network, int rows)
         for (int row = 0; row < rows; row++, input += layer->inputs, output += layer->outputs) {
             memcpy(output, layer->bias.value, (size_t)layer->outputs * sizeof(double));
             for (int from = 0; from < layer->inputs; from++) {
-                const double *weight = &layer->weight.value[from * layer->outputs];
+                const double *weight = layer->weight.value + from * layer->outputs;
                 for (int to = 0; to < layer->outputs; to++)
                     output[to] += input[from] * weight[to];
             }
@@ -312,7 +312,7 @@ static void layer_gradients(struct network *network, int i, int rows)
     memset(layer->bias.gradient, 0, (size_t)layer->bias.count * sizeof(double));
     for (int row = 0; row < rows; row++, input += layer->inputs, delta += layer->outputs) {
         for (int from = 0; from < layer->inputs; from++) {
-            double *gradient = &layer->weight.gradient[from * layer->outputs];
+            double *gradient = layer->weight.gradient + from * layer->outputs;
             for (int to = 0; to < layer->outputs; to++)
                 gradient[to] += input[from] * delta[to];
         }
@@ -329,7 +329,7 @@ static void backward(struct network *network, int i, int rows)
     for (int row = 0; row < rows; row++) {
         const double *delta = &layer->delta[row * layer->outputs];
         for (int from = 0; from < layer->inputs; from++) {
-            const double *weight = &layer->weight.value[from * layer->outputs];
+            const double *weight = layer->weight.value + from * layer->outputs;
             double sum = 0.0;
             for (int to = 0; to < layer->outputs; to++)
                 sum += weight[to] * delta[to];

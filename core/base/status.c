@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static void write_sentence(struct hvd_error *err, const char *format, va_list args)
+static void __attribute__((format(printf, 2, 0)))
+write_sentence(struct hvd_error *err, const char *format, va_list args)
 {
     int length = vsnprintf(err->text, sizeof(err->text), format, args);
     if (length >= (int)sizeof(err->text))
