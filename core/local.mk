@@ -26,6 +26,13 @@ core_libcore_la_SOURCES += core/base/config.c core/base/config_file.c core/base/
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
 core_libcore_la_LIBADD = core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
 
+# the control tree: shared memory inside a node, sockets between nodes
+core_libcore_la_SOURCES += \
+	core/control/frame.c core/control/frame.h core/control/ring.c core/control/ring.h core/control/bell.h \
+	core/control/link.c core/control/link.h core/control/watch.c core/control/watch.h \
+	core/control/memory.c core/control/memory.h core/control/meet.c core/control/meet.h \
+	core/control/meet_leader.c core/control/meet_member.c core/control/tree.c
+
 core_libhvd_la_SOURCES = core/hvd.c
 core_libhvd_la_LIBADD = core/libcore.la
 core_libhvd_la_LDFLAGS = $(AM_LDFLAGS) -version-info $(HVD_LT_VERSION) -export-symbols-regex '^hvd_' -Wl,-z,defs

@@ -24,6 +24,10 @@ UNIT_TESTS += tests/unit/test_batch
 tests_unit_test_batch_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_config
 tests_unit_test_config_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_frame
+tests_unit_test_frame_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_ring
+tests_unit_test_ring_LDADD = $(UNIT_LIBS)
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)

@@ -1,0 +1,291 @@
+/* link.c: frames to and from one relative in the control tree, over rings or over a socket. */
+#include "config.h"
+#include "control/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define BUFFER_FIRST_BYTES 4096
+#define BUFFER_KEEP_BYTES  (1 << 20) /* larger ones are freed when they are empty */
+
+static size_t buffer_used(const struct link_buffer *buffer)
+{
+    return buffer->end - buffer->start;
+}
+
+static void buffer_free(struct link_buffer *buffer)
+{
+    free(buffer->bytes);
+    *buffer = (struct link_buffer){0};
+}
+
+static void buffer_drop(struct link_buffer *buffer, size_t count)
+{
+    buffer->start += count;
+    if (buffer->start < buffer->end)
+        return;
+    buffer->start = buffer->end = 0;
+    if (buffer->capacity > BUFFER_KEEP_BYTES)
+        buffer_free(buffer);
+}
+
+/* Make room for [count] bytes behind the end: by moving what is there to the front, then by growing. */
+static bool buffer_reserve(struct link_buffer *buffer, size_t count)
+{
+    if (buffer->capacity - buffer->end >= count)
+        return true;
+    size_t used = buffer_used(buffer);
+    if (buffer->start > 0) {
+        memmove(buffer->bytes, buffer->bytes + buffer->start, used);
+        buffer->start = 0;
+        buffer->end = used;
+    }
+    size_t capacity = buffer->capacity > 0 ? buffer->capacity : BUFFER_FIRST_BYTES;
+    while (capacity - used < count)
+        capacity *= 2;
+    if (capacity == buffer->capacity)
+        return true;
+    unsigned char *bytes = realloc(buffer->bytes, capacity);
+    if (bytes == NULL)
+        return false;
+    buffer->bytes = bytes;
+    buffer->capacity = capacity;
+    return true;
+}
+
+static void buffer_append(struct link_buffer *buffer, const void *bytes, size_t count)
+{
+    if (count == 0)
+        return;
+    memcpy(buffer->bytes + buffer->end, bytes, count);
+    buffer->end += count;
+}
+
+void link_init(struct link *link)
+{
+    *link = (struct link){.rank = -1, .fd = -1};
+}
+
+void link_open_rings(struct link *link, int rank, struct ring *out, struct ring *in, struct bell bell)
+{
+    link_init(link);
+    link->rank = rank;
+    link->out.ring = out;
+    link->in.ring = in;
+    link->bell = bell;
+    link->open = true;
+}
+
+void link_open_socket(struct link *link, int rank, int fd)
+{
+    link_init(link);
+    link->rank = rank;
+    link->fd = fd;
+    link->open = true;
+}
+
+/* Put as much of the parts into the ring as fits; how much that was, or -1. */
+static ssize_t ring_write(struct link *link, const struct iovec *parts, int part_count)
+{
+    size_t total = 0;
+    ssize_t count = 0;
+    for (int i = 0; i < part_count; i++) {
+        count = ring_put(&link->out, parts[i].iov_base, parts[i].iov_len);
+        if (count < 0) {
+            link->spoilt = true;
+            return -1;
+        }
+        total += (size_t)count;
+        if ((size_t)count < parts[i].iov_len)
+            break;
+    }
+    if (total > 0) {
+        ring_publish(&link->out);
+        bell_ring(&link->bell);
+    }
+    return (ssize_t)total;
+}
+
+/* The same into the socket. */
+static ssize_t socket_write(struct link *link, const struct iovec *parts, int part_count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)part_count};
+    ssize_t count = sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count >= 0)
+        return count;
+    if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
+        return 0;
+    /* What the other end sent before is still to be read; that ends with the link's end. */
+    link->cause = errno;
+    return -1;
+}
+
+/* Write what goes now. The other end may be gone: then everything vanishes and counts as written. */
+static size_t link_write(struct link *link, const struct iovec *parts, int part_count)
+{
+    size_t total = 0;
+    for (int i = 0; i < part_count; i++)
+        total += parts[i].iov_len;
+    if (!link->open || link->deaf)
+        return total;
+    ssize_t count =
+        link->fd >= 0 ? socket_write(link, parts, part_count) : ring_write(link, parts, part_count);
+    if (count >= 0)
+        return (size_t)count;
+    link->deaf = true;
+    return total;
+}
+
+int link_send(struct link *link, enum frame_type type, uint32_t epoch, const void *payload, size_t length,
+              struct hvd_error *err)
+{
+    unsigned char header[FRAME_HEADER_BYTES];
+    frame_encode(header, type, epoch, length);
+    struct iovec parts[2] = {{header, sizeof(header)}, {(void *)payload, length}};
+    size_t written = 0;
+    /* Reserved first, so that a frame goes out whole or not at all. Small ones find room that was kept. */
+    if (!buffer_reserve(&link->unsent, sizeof(header) + length))
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for a message of %zu bytes to rank %d",
+                         length, link->rank);
+    if (link_flushed(link))
+        written = link_write(link, parts, length > 0 ? 2 : 1);
+    size_t header_written = written < sizeof(header) ? written : sizeof(header);
+    buffer_append(&link->unsent, header + header_written, sizeof(header) - header_written);
+    size_t payload_written = written - header_written;
+    buffer_append(&link->unsent, (const unsigned char *)payload + payload_written, length - payload_written);
+    buffer_drop(&link->unsent, 0);
+    link_flush(link);
+    return HVD_OK;
+}
+
+void link_flush(struct link *link)
+{
+    bool asked = false;
+    while (!link_flushed(link)) {
+        struct iovec rest = {link->unsent.bytes + link->unsent.start, buffer_used(&link->unsent)};
+        size_t written = link_write(link, &rest, 1);
+        buffer_drop(&link->unsent, written);
+        if (written > 0)
+            continue;
+        if (link->fd >= 0 || asked)
+            break;
+        ring_starve(&link->out);
+        asked = true;
+    }
+}
+
+bool link_flushed(const struct link *link)
+{
+    return buffer_used(&link->unsent) == 0;
+}
+
+/* Bytes that came, into the room behind received. 0: none now. -1: no more, see cause. */
+static ssize_t link_read(struct link *link)
+{
+    struct link_buffer *received = &link->received;
+    void *to = received->bytes + received->end;
+    size_t room = received->capacity - received->end;
+    if (link->fd >= 0) {
+        ssize_t count = recv(link->fd, to, room, MSG_DONTWAIT);
+        if (count > 0)
+            return count;
+        if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
+            return 0;
+        if (count < 0)
+            link->cause = errno;
+        return -1;
+    }
+    ssize_t count = ring_take(&link->in, to, room);
+    if (count < 0)
+        link->spoilt = true;
+    if (count > 0 && ring_release(&link->in))
+        bell_ring(&link->bell);
+    return count == 0 && ring_ended(&link->in) ? -1 : count;
+}
+
+/* Make room behind what came, and read into it. */
+static enum link_news link_fill(struct link *link, struct hvd_error *err)
+{
+    struct link_buffer *received = &link->received;
+    /* Grows by what has come, whatever a header announces. */
+    if (!buffer_reserve(received, 1)) {
+        error_set(err, HVD_ERR_NO_MEMORY, "out of memory for a message of more than %zu bytes from rank %d",
+                  buffer_used(received), link->rank);
+        return LINK_FAILED;
+    }
+    ssize_t count = link_read(link);
+    if (link->spoilt) {
+        error_set(err, HVD_ERR_SYSTEM, "positions in their shared ring that cannot be");
+        return LINK_SPOILT;
+    }
+    if (count < 0)
+        return LINK_ENDED;
+    received->end += (size_t)count;
+    return count > 0 ? LINK_FRAME : LINK_NOTHING;
+}
+
+enum link_news link_next(struct link *link, unsigned allowed, struct frame *frame, struct hvd_error *err)
+{
+    enum link_news news = link->open ? LINK_FRAME : LINK_NOTHING;
+    struct link_buffer *received = &link->received;
+    while (news == LINK_FRAME) {
+        int status = HVD_IN_PROGRESS;
+        if (buffer_used(received) >= FRAME_HEADER_BYTES)
+            status =
+                frame_decode(received->bytes + received->start, buffer_used(received), allowed, frame, err);
+        if (status == HVD_OK) {
+            link->lent = FRAME_HEADER_BYTES + frame->length;
+            return LINK_FRAME;
+        }
+        news = status == HVD_IN_PROGRESS ? link_fill(link, err) : LINK_SPOILT;
+    }
+    return news;
+}
+
+void link_give_back(struct link *link)
+{
+    buffer_drop(&link->received, link->lent);
+    link->lent = 0;
+}
+
+bool link_torn(const struct link *link)
+{
+    return buffer_used(&link->received) > 0;
+}
+
+/* A socket that is closed with bytes unread resets its connection, which throws away what the other end has
+ * not read yet. */
+static void socket_drain(int fd)
+{
+    char sink[4096];
+    ssize_t count;
+    int rounds = 64;
+    shutdown(fd, SHUT_WR);
+    do
+        count = recv(fd, sink, sizeof(sink), MSG_DONTWAIT);
+    while (count > 0 && --rounds > 0);
+}
+
+void link_close(struct link *link)
+{
+    if (link->open && link->fd >= 0)
+        socket_drain(link->fd);
+    if (link->open && link->fd < 0) {
+        ring_close(&link->out);
+        bell_ring(&link->bell);
+    }
+    buffer_free(&link->unsent);
+    buffer_free(&link->received);
+    link_after_fork(link);
+}
+
+void link_after_fork(struct link *link)
+{
+    int fd = link->fd;
+    link_init(link);
+    if (fd >= 0)
+        close(fd);
+}

@@ -1,0 +1,538 @@
+/* tree.c: the control object of a rank: its links to parent and children, aborts, and who was lost. */
+#include "config.h"
+#include "control/link.h"
+#include "control/meet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include "base/clock.h"
+
+#define DEATHS_EVERY_US 10000 /* how often a rank that never sleeps looks for ended processes */
+
+struct tree {
+    struct control control; /* first */
+    const struct roster *roster;
+    const struct hvd_log *log;
+    struct node *node;        /* NULL: alone on its node */
+    struct memory_slot *slot; /* ours in node */
+    int link_count;
+    struct link links[CONTROL_MAX_LINKS];
+    bool goodbye[CONTROL_MAX_LINKS]; /* this link's end is no loss */
+    bool dead[CONTROL_MAX_LINKS];    /* the process at its other end has ended */
+    int next;                        /* the link to look at first, so that none starves */
+    int lending;                     /* the link whose bytes the caller has, or -1 */
+    struct watch watch;
+    struct bell bell;            /* ours */
+    _Atomic uint32_t lone_armed; /* its word, where there is no node */
+    bool armed;                  /* the caller wants to be woken */
+    bool look_for_deaths;        /* now, whenever the last look was */
+    int64_t looked_us;
+    bool farewelled;
+    bool aborted, told; /* an abort is known; the caller has it */
+    struct frame_abort abort;
+};
+
+static struct tree *tree_of(struct control *control)
+{
+    return (struct tree *)control;
+}
+
+/* "rank 3 (n2, pid 4711)" */
+static void name_rank(const struct tree *tree, int rank, char *text, size_t text_bytes)
+{
+    const struct roster_peer *peer = &tree->roster->peers[rank];
+    snprintf(text, text_bytes, "rank %d (%s, pid %d)", rank, peer->host, (int)peer->pid);
+}
+
+/* ---- Leaving ---- */
+
+static bool tree_flushed(struct control *control)
+{
+    struct tree *tree = tree_of(control);
+    for (int i = 0; i < tree->link_count; i++) {
+        if (!link_flushed(&tree->links[i]))
+            return false;
+    }
+    return true;
+}
+
+/* Who said farewell may end once everything is in the rings, where it outlives us: only then do others hear
+ * it. */
+static void tree_note_leaving(struct tree *tree)
+{
+    if (!tree->farewelled || tree->slot == NULL || atomic_load(&tree->slot->left) != 0)
+        return;
+    for (int i = 0; i < tree->link_count; i++) {
+        if (tree->links[i].fd < 0 && !link_flushed(&tree->links[i]))
+            return;
+    }
+    atomic_store(&tree->slot->left, 1);
+}
+
+static void tree_farewell(struct control *control)
+{
+    struct tree *tree = tree_of(control);
+    tree->farewelled = true;
+    for (int i = 0; i < tree->link_count; i++) {
+        struct link *link = &tree->links[i];
+        /* 24 bytes; where there is no memory for them the other end sees a loss, and is right */
+        if (link->fd >= 0)
+            link_send(link, FRAME_FAREWELL, tree->roster->epoch, NULL, 0, NULL);
+    }
+    tree_note_leaving(tree);
+}
+
+/* ---- Aborts and losses ---- */
+
+/* The first abort that is known here: tell the caller, the node and all relatives. */
+static void tree_raise(struct tree *tree, const struct frame_abort *abort)
+{
+    if (tree->aborted)
+        return;
+    unsigned char payload[FRAME_ABORT_BYTES];
+    size_t length = frame_abort_encode(payload, abort);
+    tree->aborted = true;
+    tree->abort = *abort;
+    if (tree->node != NULL)
+        memory_publish_abort(tree->node->memory, abort);
+    for (int i = 0; i < tree->link_count; i++)
+        link_send(&tree->links[i], FRAME_ABORT, tree->roster->epoch, payload, length, NULL);
+}
+
+static void tree_abort(struct control *control, int status, int rank, const char *sentence)
+{
+    struct frame_abort abort;
+    frame_abort_set(&abort, status, rank >= 0 && rank < control->size ? rank : control->rank, sentence);
+    tree_raise(tree_of(control), &abort);
+}
+
+/* [rank] is gone; [how] says what was seen. It may have left because of an abort that has not reached us yet:
+ * then that is the reason. */
+static void tree_lose(struct tree *tree, int rank, const char *how)
+{
+    struct frame_abort abort;
+    char name[320], sentence[FRAME_SENTENCE_BYTES + 1];
+    if (tree->farewelled || tree->aborted)
+        return;
+    if (tree->node == NULL || !memory_published_abort(tree->node->memory, tree->control.size, &abort)) {
+        name_rank(tree, rank, name, sizeof(name));
+        snprintf(sentence, sizeof(sentence), "%s was lost: %s", name, how);
+        frame_abort_set(&abort, HVD_ERR_RANK_LOST, rank, sentence);
+    }
+    tree_raise(tree, &abort);
+}
+
+/* Did this rank of the node say farewell? */
+static bool rank_left(const struct tree *tree, int rank)
+{
+    const struct memory_slot *slot = node_slot(tree->node, rank);
+    return slot != NULL && atomic_load(&slot->left) != 0;
+}
+
+/* Nothing more comes from this link. */
+static void tree_end_link(struct tree *tree, int index)
+{
+    struct link *link = &tree->links[index];
+    bool goodbye = link->fd >= 0 ? tree->goodbye[index] : rank_left(tree, link->rank);
+    char how[160];
+    if (link->fd < 0 && tree->dead[index])
+        snprintf(how, sizeof(how), "its process ended without hvd_shutdown");
+    else if (link->cause == ETIMEDOUT)
+        snprintf(how, sizeof(how), "nothing was heard of it for the lease");
+    else if (link->cause != 0)
+        snprintf(how, sizeof(how), "its connection broke without hvd_shutdown: %s", strerror(link->cause));
+    else
+        snprintf(how, sizeof(how), "its connection ended without hvd_shutdown%s",
+                 link_torn(link) ? ", in the middle of a message" : "");
+    int rank = link->rank;
+    link_close(link);
+    if (!goodbye)
+        tree_lose(tree, rank, how);
+}
+
+/* What came on this link is not what a rank of this job would send. */
+static void tree_spoil_link(struct tree *tree, int index, const char *what)
+{
+    int rank = tree->links[index].rank;
+    char name[320], sentence[FRAME_SENTENCE_BYTES + 1];
+    struct frame_abort abort;
+    name_rank(tree, rank, name, sizeof(name));
+    snprintf(sentence, sizeof(sentence), "%s sent %s", name, what);
+    frame_abort_set(&abort, HVD_ERR_SYSTEM, rank, sentence);
+    tree_raise(tree, &abort);
+    link_close(&tree->links[index]);
+}
+
+/* Processes of this node that have ended. True where one was at the other end of a link, whose last words are
+ * still to be read. */
+static bool tree_find_deaths(struct tree *tree)
+{
+    bool found = false;
+    int64_t now_us = clock_us();
+    if (tree->watch.fd < 0 || (!tree->look_for_deaths && now_us - tree->looked_us < DEATHS_EVERY_US))
+        return false;
+    tree->look_for_deaths = false;
+    tree->looked_us = now_us;
+    for (int rank = watch_next(&tree->watch); rank >= 0; rank = watch_next(&tree->watch)) {
+        int index = 0;
+        while (index < tree->link_count && (!tree->links[index].open || tree->links[index].rank != rank))
+            index++;
+        if (index < tree->link_count)
+            found = tree->dead[index] = true;
+        else if (!rank_left(tree, rank))
+            tree_lose(tree, rank, "its process ended without hvd_shutdown");
+    }
+    return found;
+}
+
+/* ---- Messages ---- */
+
+static int tree_send(struct control *control, int index, const void *bytes, size_t length,
+                     struct hvd_error *err)
+{
+    struct tree *tree = tree_of(control);
+    if (length > (size_t)CONTROL_MESSAGE_BYTES)
+        return error_set(err, HVD_ERR_INVALID, "a control message of %zu bytes, expected at most %" PRId64,
+                         length, CONTROL_MESSAGE_BYTES);
+    return link_send(&tree->links[index], FRAME_MESSAGE, tree->roster->epoch, bytes, length, err);
+}
+
+static void tree_give_back(struct tree *tree)
+{
+    if (tree->lending >= 0)
+        link_give_back(&tree->links[tree->lending]);
+    tree->lending = -1;
+}
+
+/* One frame: HVD_OK where it is an event, else HVD_IN_PROGRESS. */
+static int tree_take_frame(struct tree *tree, int index, const struct frame *frame,
+                           struct control_event *event)
+{
+    struct frame_abort abort;
+    struct hvd_error why;
+    if (frame->epoch != tree->roster->epoch) {
+        log_write(tree->log, LOG_DEBUG, "control",
+                  "dropped a frame of epoch %" PRIu32 " from rank %d, this is %" PRIu32, frame->epoch,
+                  tree->links[index].rank, tree->roster->epoch);
+        return HVD_IN_PROGRESS;
+    }
+    switch (frame->type) {
+    case FRAME_MESSAGE:
+        *event = (struct control_event){
+            .kind = CONTROL_MESSAGE, .link = index, .bytes = frame->payload, .length = frame->length};
+        return HVD_OK;
+    case FRAME_FAREWELL:
+        tree->goodbye[index] = true;
+        break;
+    case FRAME_ABORT:
+        if (frame_abort_decode(frame->payload, frame->length, tree->control.size, &abort, &why) == HVD_OK)
+            tree_raise(tree, &abort);
+        else
+            tree_spoil_link(tree, index, why.text);
+        break;
+    }
+    return HVD_IN_PROGRESS;
+}
+
+/* Look at one link until it has an event or nothing. */
+static int tree_look(struct tree *tree, int index, struct control_event *event, struct hvd_error *err)
+{
+    struct link *link = &tree->links[index];
+    unsigned allowed = FRAME_ALLOW(FRAME_MESSAGE) | FRAME_ALLOW(FRAME_ABORT);
+    if (link->fd >= 0)
+        allowed |= FRAME_ALLOW(FRAME_FAREWELL);
+    while (link->open) {
+        struct frame frame;
+        struct hvd_error why;
+        switch (link_next(link, allowed, &frame, &why)) {
+        case LINK_FRAME:
+            if (tree_take_frame(tree, index, &frame, event) == HVD_OK) {
+                tree->lending = index;
+                return HVD_OK;
+            }
+            if (link->open)
+                link_give_back(link);
+            break;
+        case LINK_NOTHING:
+            if (!tree->dead[index] || link->fd >= 0)
+                return HVD_IN_PROGRESS;
+            tree_end_link(tree, index);
+            break;
+        case LINK_ENDED:
+            tree_end_link(tree, index);
+            break;
+        case LINK_SPOILT:
+            tree_spoil_link(tree, index, why.text);
+            break;
+        case LINK_FAILED:
+            return error_set(err, HVD_ERR_NO_MEMORY, "%s", why.text);
+        }
+    }
+    return HVD_IN_PROGRESS;
+}
+
+/* Look at every link, beginning behind the one that was heard last. */
+static int tree_look_around(struct tree *tree, struct control_event *event, struct hvd_error *err)
+{
+    int first = tree->next;
+    for (int i = 0; i < tree->link_count; i++) {
+        int index = (first + i) % tree->link_count;
+        int status = tree_look(tree, index, event, err);
+        if (status == HVD_IN_PROGRESS)
+            continue;
+        tree->next = (index + 1) % tree->link_count;
+        return status;
+    }
+    return HVD_IN_PROGRESS;
+}
+
+/* Somebody rang: silence the bell, and ask to be woken again before looking at anything. */
+static void tree_hear_bell(struct tree *tree)
+{
+    uint64_t rings;
+    if (!tree->armed || atomic_load(tree->bell.armed) != 0)
+        return;
+    ssize_t ignored = read(tree->bell.fd, &rings, sizeof(rings));
+    (void)ignored;
+    atomic_exchange(tree->bell.armed, 1);
+}
+
+static void tree_flush(struct tree *tree)
+{
+    for (int i = 0; i < tree->link_count; i++)
+        link_flush(&tree->links[i]);
+    tree_note_leaving(tree);
+}
+
+/* The abort, once. */
+static int tree_tell_abort(struct tree *tree, struct control_event *event)
+{
+    if (!tree->aborted || tree->told)
+        return HVD_IN_PROGRESS;
+    tree->told = true;
+    *event = (struct control_event){.kind = CONTROL_ABORT,
+                                    .status = tree->abort.status,
+                                    .rank = tree->abort.rank,
+                                    .sentence = tree->abort.sentence};
+    return HVD_OK;
+}
+
+static int tree_receive(struct control *control, struct control_event *event, struct hvd_error *err)
+{
+    struct tree *tree = tree_of(control);
+    tree_give_back(tree);
+    tree_hear_bell(tree);
+    tree_flush(tree);
+    int status = tree_tell_abort(tree, event);
+    if (status == HVD_IN_PROGRESS)
+        status = tree_look_around(tree, event, err);
+    if (status == HVD_IN_PROGRESS && tree_find_deaths(tree))
+        status = tree_look_around(tree, event, err);
+    if (status == HVD_IN_PROGRESS)
+        status = tree_tell_abort(tree, event);
+    return status;
+}
+
+/* ---- Sleep ---- */
+
+static int watch_one(int epoll_fd, int fd, uint32_t events, struct hvd_error *err)
+{
+    struct epoll_event event = {.events = events | EPOLLET};
+    if (fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
+        return error_set_errno(err, "cannot wait for control messages (epoll_ctl)");
+    return HVD_OK;
+}
+
+static int tree_watch(struct control *control, int epoll_fd, struct hvd_error *err)
+{
+    struct tree *tree = tree_of(control);
+    int status = watch_one(epoll_fd, tree->bell.fd, EPOLLIN, err);
+    if (status == HVD_OK)
+        status = watch_one(epoll_fd, tree->watch.fd, EPOLLIN, err);
+    for (int i = 0; i < tree->link_count && status == HVD_OK; i++)
+        status = watch_one(epoll_fd, tree->links[i].fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP, err);
+    return status;
+}
+
+static void tree_arm(struct control *control, bool armed)
+{
+    struct tree *tree = tree_of(control);
+    tree_hear_bell(tree);
+    tree->armed = armed;
+    /* The edge of a death is seen once only: whoever goes to sleep must have looked. */
+    tree->look_for_deaths = tree->look_for_deaths || armed;
+    atomic_exchange(tree->bell.armed, armed ? 1 : 0);
+}
+
+static void tree_kick(struct control *control)
+{
+    const struct bell *bell = &tree_of(control)->bell;
+    /* Always an exchange: it orders what the caller did before with what the sleeper looks at after it armed.
+     */
+    if (atomic_exchange(bell->armed, 0) != 0)
+        bell_write(bell);
+}
+
+/* ---- Beginning and end ---- */
+
+static void tree_after_fork(struct control *control)
+{
+    struct tree *tree = tree_of(control);
+    for (int i = 0; i < tree->link_count; i++)
+        link_after_fork(&tree->links[i]);
+    watch_after_fork(&tree->watch);
+    if (tree->node != NULL) {
+        tree->slot = NULL;
+        node_after_fork(tree->node);
+    } else if (tree->bell.fd >= 0) {
+        close(tree->bell.fd);
+    }
+    tree->bell = (struct bell){&tree->lone_armed, -1};
+    tree->farewelled = true;
+}
+
+static void tree_close(struct control *control)
+{
+    struct tree *tree = tree_of(control);
+    tree_flush(tree);
+    for (int i = 0; i < tree->link_count; i++)
+        link_close(&tree->links[i]);
+    watch_fini(&tree->watch);
+    if (tree->node == NULL && tree->bell.fd >= 0)
+        close(tree->bell.fd);
+    node_close(tree->node);
+    free(tree);
+}
+
+static const struct control_ops tree_ops = {
+    .name = "tree",
+    .send = tree_send,
+    .receive = tree_receive,
+    .abort = tree_abort,
+    .farewell = tree_farewell,
+    .flushed = tree_flushed,
+    .watch = tree_watch,
+    .arm = tree_arm,
+    .kick = tree_kick,
+    .after_fork = tree_after_fork,
+    .close = tree_close,
+};
+
+/* The descriptor of a relative's doorbell, or -1 where it was not met. */
+static int node_bell(const struct node *node, int rank)
+{
+    for (int i = 0; node != NULL && i < node->bell_count; i++) {
+        if (node->bells[i].rank == rank)
+            return node->bells[i].fd;
+    }
+    return -1;
+}
+
+/* Open link [index] over rings. */
+static int tree_open_rings(struct tree *tree, int index, struct hvd_error *err)
+{
+    int rank = control_link_rank(&tree->control, index);
+    int bell_fd = node_bell(tree->node, rank);
+    if (bell_fd < 0)
+        return error_set(err, HVD_ERR_SYSTEM,
+                         "rank %d is to share memory with rank %d, but they did not meet as parent and "
+                         "child: the ranks disagree "
+                         "on who is on this node",
+                         tree->control.rank, rank);
+    struct memory_slot *slot = node_slot(tree->node, rank);
+    struct memory_slot *lower = index == CONTROL_PARENT ? tree->slot : slot;
+    struct ring *out = index == CONTROL_PARENT ? &lower->up : &lower->down;
+    struct ring *in = index == CONTROL_PARENT ? &lower->down : &lower->up;
+    link_open_rings(&tree->links[index], rank, out, in, (struct bell){&slot->armed, bell_fd});
+    return HVD_OK;
+}
+
+/* Open link [index] over a socket; takes *fdp. */
+static int tree_open_socket(struct tree *tree, int index, int *fdp, struct hvd_error *err)
+{
+    int rank = control_link_rank(&tree->control, index);
+    int flags = fcntl(*fdp, F_GETFL);
+    if (flags < 0 || fcntl(*fdp, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(*fdp, F_SETFD, FD_CLOEXEC) != 0)
+        return error_set_errno(err, "cannot use descriptor %d, the connection with rank %d", *fdp, rank);
+    link_open_socket(&tree->links[index], rank, *fdp);
+    *fdp = -1;
+    return HVD_OK;
+}
+
+/* Watch those of the processes met that are still of this node. */
+static int tree_open_watch(struct tree *tree, const struct shape *shape, struct hvd_error *err)
+{
+    struct node *node = tree->node;
+    int status = HVD_OK;
+    for (int i = 0; node != NULL && i < node->watched_count && status == HVD_OK; i++) {
+        struct watched *watched = &node->watched[i];
+        if (tree->roster->node_of_rank[watched->rank] != shape->leader)
+            continue;
+        status = watch_add(&tree->watch, watched->rank, watched->pidfd, err);
+        if (status == HVD_OK)
+            watched->pidfd = -1;
+    }
+    return status;
+}
+
+static int tree_open_bell(struct tree *tree, struct hvd_error *err)
+{
+    if (tree->node != NULL) {
+        tree->slot = node_slot(tree->node, tree->control.rank);
+        tree->bell = (struct bell){&tree->slot->armed, tree->node->bell};
+        return HVD_OK;
+    }
+    tree->bell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return tree->bell.fd >= 0 ? HVD_OK : error_set_errno(err, "cannot make a doorbell (eventfd)");
+}
+
+int control_open(struct control **controlp, const struct roster *roster, const struct shape *shape,
+                 struct node *node, const int *link_fds, const struct hvd_log *log, struct hvd_error *err)
+{
+    int status = HVD_OK;
+    int fds[CONTROL_MAX_LINKS];
+    int link_count = shape->child_count + 1;
+    memcpy(fds, link_fds, (size_t)link_count * sizeof(fds[0]));
+    struct tree *tree = calloc(1, sizeof(*tree));
+    if (tree == NULL) {
+        status = error_set(err, HVD_ERR_NO_MEMORY, "out of memory for the control tree");
+        node_close(node);
+        goto done;
+    }
+    tree->control = (struct control){.ops = &tree_ops, .rank = roster->rank, .size = roster->size};
+    tree->control.parent = shape->parent;
+    tree->control.child_count = shape->child_count;
+    memcpy(tree->control.child_ranks, shape->child_ranks, sizeof(tree->control.child_ranks));
+    tree->roster = roster;
+    tree->log = log;
+    tree->node = node;
+    tree->link_count = link_count;
+    tree->lending = -1;
+    tree->bell = (struct bell){&tree->lone_armed, -1};
+    watch_init(&tree->watch);
+    for (int i = 0; i < link_count; i++)
+        link_init(&tree->links[i]);
+    status = tree_open_bell(tree, err);
+    for (int i = shape->parent < 0 ? 1 : 0; i < link_count && status == HVD_OK; i++)
+        status = fds[i] >= 0 ? tree_open_socket(tree, i, &fds[i], err) : tree_open_rings(tree, i, err);
+    if (status == HVD_OK)
+        status = tree_open_watch(tree, shape, err);
+    if (status == HVD_OK)
+        *controlp = &tree->control;
+    else
+        tree_close(&tree->control);
+
+done:
+    for (int i = 0; i < link_count; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+    }
+    return status;
+}
