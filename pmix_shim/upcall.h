@@ -1,0 +1,31 @@
+/* upcall.h: what libpmix asks of the host of its server. All of these run on PMIx's thread: they copy their
+ * arguments into a message for the channel, which they find as the server object of the client, and leave. */
+#ifndef SHIM_UPCALL_H
+#define SHIM_UPCALL_H
+
+#include <pmix.h>
+#include <pmix_server.h>
+
+/* upcall_client.c: a rank came, went, or wants the job to end */
+pmix_status_t upcall_connected(const pmix_proc_t *proc, void *server_object, pmix_info_t info[],
+                               size_t info_count, pmix_op_cbfunc_t done, void *done_arg);
+pmix_status_t upcall_finalized(const pmix_proc_t *proc, void *server_object, pmix_op_cbfunc_t done,
+                               void *done_arg);
+pmix_status_t upcall_abort(const pmix_proc_t *proc, void *server_object, int status, const char text[],
+                           pmix_proc_t procs[], size_t proc_count, pmix_op_cbfunc_t done, void *done_arg);
+
+/* upcall_fence.c: the ranks of this node met */
+pmix_status_t upcall_fence(const pmix_proc_t procs[], size_t proc_count, const pmix_info_t info[],
+                           size_t info_count, char *data, size_t data_bytes, pmix_modex_cbfunc_t done,
+                           void *done_arg);
+
+/* upcall_event.c: ranks that tell each other of events */
+pmix_status_t upcall_register_events(pmix_status_t codes[], size_t code_count, const pmix_info_t info[],
+                                     size_t info_count, pmix_op_cbfunc_t done, void *done_arg);
+pmix_status_t upcall_deregister_events(pmix_status_t codes[], size_t code_count, pmix_op_cbfunc_t done,
+                                       void *done_arg);
+pmix_status_t upcall_notify_event(pmix_status_t code, const pmix_proc_t *source, pmix_data_range_t range,
+                                  pmix_info_t info[], size_t info_count, pmix_op_cbfunc_t done,
+                                  void *done_arg);
+
+#endif

@@ -1,0 +1,42 @@
+/* upcall_client.c: a rank connected, finalized or asked for the end of the job. On PMIx's thread. */
+#include "pmix_shim/upcall.h"
+
+#include <stdio.h>
+
+#include "pmix_shim/channel.h"
+
+static pmix_status_t post(void *server_object, const struct channel_message *message, pmix_status_t good)
+{
+    struct channel *channel = server_object;
+    if (channel == NULL)
+        return PMIX_ERR_NOT_FOUND;
+    return channel_post(channel, message) < 0 ? PMIX_ERR_NOMEM : good;
+}
+
+pmix_status_t upcall_connected(const pmix_proc_t *proc, void *server_object, pmix_info_t info[],
+                               size_t info_count, pmix_op_cbfunc_t done, void *done_arg)
+{
+    (void)info, (void)info_count, (void)done, (void)done_arg;
+    struct channel_message message = {.kind = CHANNEL_CONNECTED, .rank = (int)proc->rank};
+    return post(server_object, &message, PMIX_OPERATION_SUCCEEDED);
+}
+
+pmix_status_t upcall_finalized(const pmix_proc_t *proc, void *server_object, pmix_op_cbfunc_t done,
+                               void *done_arg)
+{
+    (void)done, (void)done_arg;
+    struct channel_message message = {.kind = CHANNEL_FINALIZED, .rank = (int)proc->rank};
+    return post(server_object, &message, PMIX_OPERATION_SUCCEEDED);
+}
+
+/* The rank is held until the main loop has noted that it came first. Whichever ranks it names, the job ends:
+ * collectives over the rest could not go on. */
+pmix_status_t upcall_abort(const pmix_proc_t *proc, void *server_object, int status, const char text[],
+                           pmix_proc_t procs[], size_t proc_count, pmix_op_cbfunc_t done, void *done_arg)
+{
+    (void)procs, (void)proc_count;
+    struct channel_message message = {
+        .kind = CHANNEL_ABORT, .rank = (int)proc->rank, .status = status, .done = done, .done_arg = done_arg};
+    snprintf(message.text, sizeof(message.text), "%s", text == NULL ? "" : text);
+    return post(server_object, &message, PMIX_SUCCESS);
+}

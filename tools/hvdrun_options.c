@@ -1,0 +1,259 @@
+/* hvdrun_options.c: read hvdrun's command line, and describe it. */
+#include "tools/hvdrun_options.h"
+
+#include <string.h>
+
+#include "base/parse.h"
+
+#define GRACE_MAX_US (INT64_C(3600) * 1000000)
+
+enum launch_option {
+    LAUNCH_RANKS,
+    LAUNCH_GRACE,
+    LAUNCH_NO_PREFIX,
+    LAUNCH_HELP,
+    LAUNCH_VERSION,
+    LAUNCH_COUNT
+};
+
+/* hvdrun's own options; those of the ranks are in option_table. */
+static const struct {
+    const char *letter; /* "-n", or NULL */
+    const char *name;   /* "--ranks" */
+    const char *arg;    /* NULL: takes none */
+    const char *help;
+} launch_table[LAUNCH_COUNT] = {
+    [LAUNCH_RANKS] = {"-n", "--ranks", "N", "start N ranks (default: 1)"},
+    [LAUNCH_GRACE] = {NULL, "--grace", "TIME", "wait TIME between SIGTERM and SIGKILL (default: 5s)"},
+    [LAUNCH_NO_PREFIX] = {NULL, "--no-prefix", NULL, "do not put the rank before each line of output"},
+    [LAUNCH_HELP] = {"-h", "--help", NULL, "show this and exit"},
+    [LAUNCH_VERSION] = {"-V", "--version", NULL, "show the version and exit"},
+};
+
+/* Reads argv from left to right. */
+struct reader {
+    char *const *at; /* what is next */
+    struct hvdrun_options *options;
+    struct hvd_error *err;
+};
+
+static int parse_ranks(struct reader *reader, const char *where, const char *text)
+{
+    int64_t count = 0;
+    const char *why = "";
+    if (parse_count(text, &count, &why) < 0)
+        return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: the number of ranks %s; expected 1 to %d",
+                         where, text, why, HVDRUN_MAX_RANKS);
+    if (count < 1 || count > HVDRUN_MAX_RANKS)
+        return error_set(reader->err, HVD_ERR_INVALID,
+                         "%s %.100s: the number of ranks is %s; expected 1 to %d", where, text,
+                         count < 1 ? "too small" : "too large", HVDRUN_MAX_RANKS);
+    reader->options->size = (int)count;
+    return HVD_OK;
+}
+
+static int parse_grace(struct reader *reader, const char *where, const char *text)
+{
+    int64_t us = 0;
+    const char *why = "";
+    if (parse_time(text, &us, &why) == 0 && us > GRACE_MAX_US)
+        why = "is too large";
+    else if (why[0] == 0) {
+        reader->options->grace_us = us;
+        return HVD_OK;
+    }
+    return error_set(
+        reader->err, HVD_ERR_INVALID,
+        "%s %.100s: the time %s; expected a time with us, ms, s, min or h, at most 1h, such as 5s", where,
+        text, why);
+}
+
+static int apply(struct reader *reader, enum launch_option id, const char *where, const char *value)
+{
+    switch (id) {
+    case LAUNCH_RANKS:
+        return parse_ranks(reader, where, value);
+    case LAUNCH_GRACE:
+        return parse_grace(reader, where, value);
+    case LAUNCH_NO_PREFIX:
+        reader->options->prefix = false;
+        return HVD_OK;
+    case LAUNCH_HELP:
+        reader->options->action = HVDRUN_HELP;
+        return HVD_OK;
+    case LAUNCH_VERSION:
+        reader->options->action = HVDRUN_VERSION;
+        return HVD_OK;
+    case LAUNCH_COUNT:
+        break;
+    }
+    return HVD_ERR_INVALID;
+}
+
+/* The value of an option: what follows '=' ([attached]), or the next word. */
+static int take_value(struct reader *reader, const char *where, const char *attached, const char *expected,
+                      const char **valuep)
+{
+    if (attached != NULL) {
+        *valuep = attached;
+        return HVD_OK;
+    }
+    if (*reader->at == NULL)
+        return error_set(reader->err, HVD_ERR_INVALID, "%s needs a value: expected %s", where, expected);
+    *valuep = *reader->at++;
+    return HVD_OK;
+}
+
+static int unknown(struct reader *reader, const char *word)
+{
+    return error_set(
+        reader->err, HVD_ERR_INVALID,
+        "unknown option %.100s; hvdrun --help lists the options, and a command that begins with - "
+        "goes after --",
+        word);
+}
+
+/* --hvd-fusion=64M or --hvd-fusion 64M: refused here, or carried to the ranks. */
+static int read_hvd(struct reader *reader, const char *word)
+{
+    char where[64];
+    char expected[256];
+    const char *value = NULL;
+    uint64_t parsed = 0;
+    size_t length = strcspn(word, "=");
+    const struct hvd_option *option = NULL;
+    if (length < sizeof(where)) {
+        memcpy(where, word, length);
+        where[length] = 0;
+        option = option_find(where + strlen("--hvd-"));
+    }
+    if (option == NULL)
+        return unknown(reader, word);
+    option_expected(option, expected, sizeof(expected));
+    int status = take_value(reader, where, word[length] == '=' ? word + length + 1 : NULL, expected, &value);
+    if (status == HVD_OK)
+        status = option_parse(option, where, value, &parsed, reader->err);
+    if (status == HVD_OK)
+        status = config_list_add(reader->options->cli, option, value, reader->err);
+    return status;
+}
+
+/* --grace=1s, --grace 1s, --no-prefix */
+static int read_long(struct reader *reader, const char *word)
+{
+    size_t length = strcspn(word, "=");
+    for (int id = 0; id < LAUNCH_COUNT; id++) {
+        const char *name = launch_table[id].name;
+        const char *attached = word[length] == '=' ? word + length + 1 : NULL;
+        const char *value = NULL;
+        if (strlen(name) != length || memcmp(name, word, length) != 0)
+            continue;
+        if (launch_table[id].arg == NULL && attached != NULL)
+            return error_set(reader->err, HVD_ERR_INVALID, "%s takes no value, but was given %.100s", name,
+                             attached);
+        if (launch_table[id].arg != NULL) {
+            int status = take_value(reader, name, attached, launch_table[id].arg, &value);
+            if (status != HVD_OK)
+                return status;
+        }
+        return apply(reader, (enum launch_option)id, name, value);
+    }
+    return unknown(reader, word);
+}
+
+/* -n 4, -n4, and -np 4 for fingers that are used to mpirun */
+static int read_short(struct reader *reader, const char *word)
+{
+    for (int id = 0; id < LAUNCH_COUNT; id++) {
+        const char *letter = launch_table[id].letter;
+        bool alias = id == LAUNCH_RANKS && strcmp(word, "-np") == 0;
+        const char *attached = word[2] != 0 && !alias ? word + 2 : NULL;
+        const char *value = NULL;
+        if (letter == NULL || word[1] != letter[1])
+            continue;
+        if (launch_table[id].arg == NULL && attached != NULL)
+            break;
+        if (launch_table[id].arg != NULL) {
+            int status = take_value(reader, letter, attached, launch_table[id].arg, &value);
+            if (status != HVD_OK)
+                return status;
+        }
+        return apply(reader, (enum launch_option)id, letter, value);
+    }
+    return unknown(reader, word);
+}
+
+static int read_word(struct reader *reader, const char *word)
+{
+    if (strncmp(word, "--hvd-", strlen("--hvd-")) == 0)
+        return read_hvd(reader, word);
+    return word[1] == '-' ? read_long(reader, word) : read_short(reader, word);
+}
+
+static int inherit(struct hvdrun_options *options, const char *inherited_cli, struct hvd_error *err)
+{
+    if (inherited_cli == NULL)
+        return HVD_OK;
+    if (strlen(inherited_cli) > CONFIG_LIST_BYTES)
+        return error_set(err, HVD_ERR_INVALID,
+                         CONFIG_CLI_VARIABLE " is longer than %d bytes; an outer launcher sets it: unset it",
+                         CONFIG_LIST_BYTES);
+    memcpy(options->cli, inherited_cli, strlen(inherited_cli) + 1);
+    return HVD_OK;
+}
+
+int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, const char *inherited_cli,
+                         struct hvd_error *err)
+{
+    struct reader reader = {argv[0] == NULL ? argv : argv + 1, options, err};
+    *options = (struct hvdrun_options){.action = HVDRUN_RUN, .size = 1, .grace_us = 5000000, .prefix = true};
+    int status = inherit(options, inherited_cli, err);
+    while (status == HVD_OK && *reader.at != NULL && (*reader.at)[0] == '-' && (*reader.at)[1] != 0) {
+        const char *word = *reader.at++;
+        if (strcmp(word, "--") == 0)
+            break;
+        status = read_word(&reader, word);
+        if (status == HVD_OK && options->action != HVDRUN_RUN)
+            return HVD_OK;
+    }
+    if (status != HVD_OK)
+        return status;
+    options->command = reader.at;
+    if (*reader.at == NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "no command was given; expected hvdrun [-n N] [options] [--] command [arg ...]");
+    if ((*reader.at)[0] == 0)
+        return error_set(err, HVD_ERR_INVALID, "the command is an empty word; expected a program to start");
+    return HVD_OK;
+}
+
+static void show(FILE *to, const char *spelling, const char *help, const char *def)
+{
+    fprintf(to, "  %-28s %s", spelling, help);
+    if (def[0] != 0)
+        fprintf(to, " (default: %s)", def);
+    fputc('\n', to);
+}
+
+void hvdrun_options_help(FILE *to)
+{
+    char spelling[128];
+    fprintf(to, "Usage: hvdrun [-n N] [options] [--] command [arg ...]\n"
+                "Start N ranks of a command on this machine and carry their output.\n\n");
+    for (int id = 0; id < LAUNCH_COUNT; id++) {
+        const char *letter = launch_table[id].letter;
+        const char *arg = launch_table[id].arg;
+        snprintf(spelling, sizeof(spelling), "%s%s%s%s%s", letter == NULL ? "    " : letter,
+                 letter == NULL ? "" : ", ", launch_table[id].name, arg == NULL ? "" : "=",
+                 arg == NULL ? "" : arg);
+        show(to, spelling, launch_table[id].help, "");
+    }
+    fprintf(to, "\nOptions for the ranks; --hvd-NAME=VALUE or --hvd-NAME VALUE:\n");
+    for (int id = 0; id < OPT_COUNT; id++) {
+        const struct hvd_option *option = &option_table[id];
+        if (option->retired != NULL)
+            continue;
+        snprintf(spelling, sizeof(spelling), "    --hvd-%s=%s", option->name, option->arg);
+        show(to, spelling, option->help, option->def);
+    }
+}

@@ -1,0 +1,66 @@
+/* keeper.h: a small process that starts the ranks, and ends all that they started when hvdrun ends, however
+ * that ends. */
+#ifndef TOOLS_KEEPER_H
+#define TOOLS_KEEPER_H
+
+#include <signal.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/status.h"
+
+/* What the keeper must know before it is forked. Everything is borrowed until keeper_leave. */
+struct keeper_plan {
+    int size;                    /* ranks */
+    const char *path;            /* the program */
+    char *const *arguments;      /* its argv */
+    char *const *environment;    /* what all ranks have in common */
+    const char *scratch;         /* a folder to remove at the end */
+    int64_t grace_us;            /* from SIGTERM to SIGKILL */
+    const sigset_t *signal_mask; /* of the ranks */
+};
+
+/* hvdrun's end. */
+struct keeper {
+    pid_t pid; /* of the keeper, 0 when there is none */
+    int fd;    /* readable while there are reports; -1 when the keeper is gone */
+};
+
+/* The ranks' progress, in the order in which it happened. */
+struct keeper_report {
+    enum { KEEPER_STARTED, KEEPER_NOT_STARTED, KEEPER_ENDED, KEEPER_EMPTY } kind;
+    int rank;
+    pid_t pid;      /* STARTED */
+    int number;     /* NOT_STARTED: errno; ENDED: as waitpid gives it; EMPTY: 0, or -1: something could not be
+                       ended */
+    int stage;      /* ENDED: enum verdict_stage */
+    uint64_t sweep; /* ENDED: equal for ranks that were found at one look */
+};
+
+/* Fork the keeper. Call it before there is any thread and with all signals blocked that hvdrun waits for. */
+int keeper_fork(struct keeper *keeper, const struct keeper_plan *plan, struct hvd_error *err);
+
+/* Start a rank with the strings of [extra] (NULL-terminated) in its environment. [stdin_fd] may be -1: rank 0
+ * then has hvdrun's stdin, others /dev/null. The descriptors stay the caller's. After a failed start no more
+ * are started. */
+int keeper_start(const struct keeper *keeper, int rank, char *const *extra, const int stdio_fds[3],
+                 struct hvd_error *err);
+
+/* Send a signal to the process groups of the ranks that run. */
+void keeper_signal(const struct keeper *keeper, int signal_number);
+
+/* End everything: [signal_number] now (SIGTERM: to all processes, another: to the groups of the ranks),
+ * SIGKILL after the grace. EMPTY is reported when nothing is left. */
+void keeper_end(const struct keeper *keeper, int signal_number);
+
+/* SIGKILL now. */
+void keeper_kill(const struct keeper *keeper);
+
+/* The next report into [report]: 1; 0 where there is none yet; -1 where the keeper is gone, fd is -1 then. */
+int keeper_next(struct keeper *keeper, struct keeper_report *report);
+
+/* Let go of the keeper: it ends what is left, removes the scratch folder and leaves; wait for that. Where it
+ * was killed, do its work. A zeroed pid is fine. */
+void keeper_leave(struct keeper *keeper, const struct keeper_plan *plan);
+
+#endif

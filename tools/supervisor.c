@@ -1,0 +1,212 @@
+/* supervisor.c: the main loop: it alone decides when the job ends. */
+#include "tools/supervisor.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+enum {
+    POLL_SIGNAL,
+    POLL_KEEPER,
+    POLL_SERVER,
+    POLL_INPUT,
+    POLL_OUTPUT = POLL_INPUT + INPUT_POLLS,
+    POLL_COUNT = POLL_OUTPUT + OUTPUT_POLLS
+};
+
+static void close_all(int fds[3])
+{
+    for (int i = 0; i < 3; i++) {
+        if (fds[i] >= 0)
+            close(fds[i]);
+        fds[i] = -1;
+    }
+}
+
+static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error *err)
+{
+    char **extra = NULL;
+    int fds[3] = {-1, -1, -1};
+    int status = server_environment(supervisor->server, rank, &extra, err);
+    if (status == HVD_OK)
+        status = output_add(supervisor->output, rank, fds, err);
+    if (status == HVD_OK && rank == 0)
+        status = input_open(&supervisor->input, &fds[0], err);
+    if (status == HVD_OK)
+        status = keeper_start(supervisor->keeper, rank, extra, fds, err);
+    close_all(fds);
+    server_environment_free(extra);
+    return status;
+}
+
+static void start_ranks(struct supervisor *supervisor)
+{
+    struct hvd_error err;
+    supervisor->input.pipe_fd = -1;
+    for (int rank = 0; rank < supervisor->plan->size; rank++) {
+        if (start_rank(supervisor, rank, &err) != HVD_OK) {
+            verdict_broken(supervisor->verdict, err.text);
+            return;
+        }
+    }
+}
+
+/* What the ranks told PMIx. An abort is heard before the end of the rank that asked for it, which waits for
+ * us. */
+static void hear_server(struct supervisor *supervisor)
+{
+    struct server_event event;
+    while (server_next(supervisor->server, &event)) {
+        switch (event.kind) {
+        case SERVER_CONNECTED:
+            verdict_connected(supervisor->verdict, event.rank);
+            break;
+        case SERVER_FINALIZED:
+            verdict_finalized(supervisor->verdict, event.rank);
+            break;
+        case SERVER_ABORT:
+            verdict_aborted(supervisor->verdict, event.rank, event.status, event.text);
+            break;
+        }
+    }
+}
+
+static void hear_keeper(struct supervisor *supervisor)
+{
+    struct verdict *verdict = supervisor->verdict;
+    struct keeper_report report;
+    int rc = 0;
+    for (rc = keeper_next(supervisor->keeper, &report); rc > 0;
+         rc = keeper_next(supervisor->keeper, &report)) {
+        switch (report.kind) {
+        case KEEPER_STARTED:
+            verdict_started(verdict, report.rank, report.pid);
+            break;
+        case KEEPER_NOT_STARTED:
+            verdict_not_started(verdict, report.rank, supervisor->plan->path, report.number);
+            supervisor->gone_count++;
+            break;
+        case KEEPER_ENDED:
+            verdict_ended(verdict, report.rank, report.number, (enum verdict_stage)report.stage,
+                          report.sweep);
+            supervisor->gone_count++;
+            break;
+        case KEEPER_EMPTY:
+            supervisor->empty = true;
+            break;
+        }
+    }
+    if (rc < 0 && !supervisor->empty) {
+        verdict_broken(verdict, "the keeper, which starts and ends the ranks, was killed");
+        supervisor->empty = true;
+    }
+}
+
+/* Ctrl-Z stops the ranks, too; they go on when we do. */
+static void stop_with_ranks(struct supervisor *supervisor)
+{
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTSTP);
+    keeper_signal(supervisor->keeper, SIGTSTP);
+    sigprocmask(SIG_UNBLOCK, &stop, NULL);
+    kill(getpid(), SIGTSTP);
+    sigprocmask(SIG_BLOCK, &stop, NULL);
+    keeper_signal(supervisor->keeper, SIGCONT);
+}
+
+/* The ranks get the signal that we got, so that they can save what they have. */
+static void be_interrupted(struct supervisor *supervisor, int signal_number)
+{
+    verdict_interrupted(supervisor->verdict, signal_number);
+    if (supervisor->interrupted || supervisor->ending)
+        keeper_kill(supervisor->keeper);
+    else
+        keeper_end(supervisor->keeper, signal_number);
+    supervisor->interrupted = supervisor->ending = true;
+}
+
+static void hear_signals(struct supervisor *supervisor)
+{
+    struct signalfd_siginfo info;
+    while (read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+        switch (info.ssi_signo) {
+        case SIGTSTP:
+            stop_with_ranks(supervisor);
+            break;
+        case SIGCONT: /* perhaps we may read from the terminal now */
+            break;
+        case SIGUSR1:
+        case SIGUSR2:
+            keeper_signal(supervisor->keeper, (int)info.ssi_signo);
+            break;
+        default:
+            be_interrupted(supervisor, (int)info.ssi_signo);
+            break;
+        }
+    }
+}
+
+/* A failure ends all ranks; when all have ended, what they left running is ended. */
+static void decide(struct supervisor *supervisor)
+{
+    if (supervisor->ending)
+        return;
+    if (!verdict_is_failure(supervisor->verdict) && supervisor->gone_count < supervisor->plan->size)
+        return;
+    supervisor->ending = true;
+    keeper_end(supervisor->keeper, SIGTERM);
+}
+
+static void complain(struct supervisor *supervisor)
+{
+    char sentence[160];
+    const char *complaint = output_complaint(supervisor->output);
+    if (complaint == NULL)
+        return;
+    snprintf(sentence, sizeof(sentence), "%s", complaint);
+    verdict_broken(supervisor->verdict, sentence);
+}
+
+/* Sleep until something happens and let each part do its work. */
+static void turn(struct supervisor *supervisor)
+{
+    int timeout_ms = -1;
+    struct pollfd fds[POLL_COUNT] = {
+        [POLL_SIGNAL] = {.fd = supervisor->signal_fd, .events = POLLIN},
+        [POLL_KEEPER] = {.fd = supervisor->keeper->fd, .events = POLLIN},
+        [POLL_SERVER] = {.fd = server_fd(supervisor->server), .events = POLLIN},
+    };
+    input_poll(&supervisor->input, &fds[POLL_INPUT]);
+    output_poll(supervisor->output, &fds[POLL_OUTPUT], &timeout_ms);
+    if (poll(fds, POLL_COUNT, timeout_ms) < 0)
+        return;
+    hear_signals(supervisor);
+    input_work(&supervisor->input, &fds[POLL_INPUT]);
+    output_work(supervisor->output);
+    hear_server(supervisor);
+    hear_keeper(supervisor);
+    complain(supervisor);
+}
+
+/* The last words of the ranks. A reader who does not read is waited for, unless the user has had enough. */
+static void finish_output(struct supervisor *supervisor)
+{
+    bool was_interrupted = supervisor->interrupted;
+    input_close(&supervisor->input);
+    while (!output_finish(supervisor->output) && supervisor->interrupted == was_interrupted)
+        turn(supervisor);
+    complain(supervisor);
+}
+
+void supervisor_run(struct supervisor *supervisor)
+{
+    start_ranks(supervisor);
+    while (!supervisor->empty) {
+        decide(supervisor);
+        turn(supervisor);
+    }
+    finish_output(supervisor);
+}

@@ -1,0 +1,30 @@
+/* supervisor.h: a job from its first rank to the last: hear what happens, and decide. */
+#ifndef TOOLS_SUPERVISOR_H
+#define TOOLS_SUPERVISOR_H
+
+#include "pmix_shim/server.h"
+#include "tools/input.h"
+#include "tools/keeper.h"
+#include "tools/output.h"
+#include "tools/verdict.h"
+
+/* The parts, borrowed. */
+struct supervisor {
+    const struct keeper_plan *plan;
+    struct keeper *keeper;
+    struct server *server;
+    struct output *output;
+    struct verdict *verdict;
+    int signal_fd;
+    /* its own */
+    struct input input;
+    int gone_count;   /* ranks that ended or could not be started */
+    bool ending;      /* the keeper was asked to end everything */
+    bool interrupted; /* by a signal; the next one does not wait */
+    bool empty;       /* nothing of the job is left */
+};
+
+/* Start all ranks, return when nothing of them is left and their output is out. */
+void supervisor_run(struct supervisor *supervisor);
+
+#endif
