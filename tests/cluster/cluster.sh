@@ -1,0 +1,234 @@
+#!/bin/bash
+# cluster.sh: a real Slurm cluster of three nodes on this machine, in namespaces of its own.
+#
+#   cluster.sh check              say in one line what keeps a cluster from starting here; silent if nothing does
+#   cluster.sh start [-t] DIR     start it; DIR is made, holds all its files, and must have a short name
+#   cluster.sh run DIR CMD ARGS   run a command on its login node, where srun, sbatch and salloc work
+#   cluster.sh at DIR n1 CMD ARGS run a command on a node
+#   cluster.sh stop DIR           end it and remove DIR
+#
+# The login node, which is the controller too, and nodes n1, n2 and n3 are network, host name and mount
+# namespaces on 10.77.0.0/24. All processes are in one process namespace: when its first process ends, the
+# kernel ends every other one, and the networks and mounts go with the last of them. Nothing is made outside
+# DIR and the namespaces, so any number of clusters stand beside each other. With -t the cluster also ends,
+# and removes DIR, when its standard input is at its end: give it a pipe and it cannot outlive its starter.
+set -eu
+
+self=$(readlink -f "$0")
+nodes='n1 n2 n3'
+start_seconds=40
+
+say() {
+    echo "cluster.sh: $*" >&2
+    exit 1
+}
+
+check() {
+    if [ "$(id -u)" -ne 0 ]; then
+        echo 'it needs root, for namespaces'
+        return
+    fi
+    for program in slurmctld slurmd munged mungekey srun ip unshare nsenter; do
+        if ! PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null; then
+            echo "it needs $program"
+            return
+        fi
+    done
+    if ! unshare --mount --pid --net --uts --fork true 2>/dev/null; then
+        echo 'this root may not make namespaces'
+    fi
+}
+
+write_conf() {
+    local dir=$1 node cpus plugin=task/affinity
+    cpus=$(nproc)
+    if [ "$cpus" -lt 2 ]; then
+        cpus=2 plugin=task/none
+    fi
+    cat >"$dir/slurm.conf" <<END
+ClusterName=hvdtest
+SlurmctldHost=login(10.77.0.254)
+SlurmUser=root
+AuthType=auth/munge
+AuthInfo=socket=$dir/munge/socket
+CredType=cred/munge
+MpiDefault=none
+ProctrackType=proctrack/linuxproc
+TaskPlugin=$plugin
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+JobAcctGatherType=jobacct_gather/none
+AccountingStorageType=accounting_storage/none
+ReturnToService=2
+KillWait=5
+StateSaveLocation=$dir/state
+SlurmctldPidFile=$dir/slurmctld.pid
+SlurmctldLogFile=$dir/log/slurmctld
+SlurmdPidFile=$dir/slurmd-%n.pid
+SlurmdLogFile=$dir/log/slurmd-%n
+SlurmdSpoolDir=$dir/spool/%n
+TmpFS=$dir/tmp/%n
+PlugStackConfig=$dir/plugstack.conf
+PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE OverSubscribe=FORCE:4
+END
+    echo '127.0.0.1 localhost' >"$dir/hosts"
+    echo '10.77.0.254 login' >>"$dir/hosts"
+    for node in $nodes; do
+        echo "NodeName=$node NodeHostName=$node NodeAddr=10.77.0.${node#n} CPUs=$cpus RealMemory=1" \
+            >>"$dir/slurm.conf"
+        echo "10.77.0.${node#n} $node" >>"$dir/hosts"
+        mkdir -p "$dir/spool/$node" "$dir/tmp/$node"
+    done
+    : >>"$dir/plugstack.conf"
+}
+
+# The node itself, from here on in its own namespaces, not yet wired.
+node_main() {
+    local dir=$1 node=$2
+    hostname "$node"
+    mount -t tmpfs -o mode=1777 none /dev/shm
+    ip link set lo up
+    echo $$ >"$dir/pid-$node"
+    read -r _ <"$dir/wired-$node"
+    exec slurmd -D -f "$dir/slurm.conf" -N "$node" </dev/null
+}
+
+start_node() {
+    local dir=$1 node=$2 pid
+    mkfifo "$dir/wired-$node"
+    rm -f "$dir/pid-$node"
+    mkfifo "$dir/pid-$node"
+    unshare --net --uts --mount -- "$self" node-main "$dir" "$node" </dev/null &
+    read -r pid <"$dir/pid-$node"
+    rm "$dir/pid-$node"
+    echo "$pid" >"$dir/pid-$node"
+    ip link add "port-$node" type veth peer name eth0 netns "$pid"
+    ip link set "port-$node" master bridge up
+    nsenter --target "$pid" --net ip addr add "10.77.0.${node#n}/24" dev eth0
+    nsenter --target "$pid" --net ip link set eth0 up
+    echo >"$dir/wired-$node"
+    rm "$dir/wired-$node"
+}
+
+# The first process of the cluster: login node, controller, and the one whose end ends all.
+login_main() {
+    local dir=$1 tied=$2 node
+    hostname login
+    mount --bind "$dir/hosts" /etc/hosts
+    mount -t tmpfs -o mode=1777 none /dev/shm
+    ip link set lo up
+    ip link add bridge type bridge
+    ip addr add 10.77.0.254/24 dev bridge
+    ip link set bridge up
+    munged --foreground --key-file="$dir/munge/key" --socket="$dir/munge/socket" --pid-file="$dir/munge/pid" \
+        --log-file="$dir/munge/log" --seed-file="$dir/munge/seed" --num-threads=4 </dev/null &
+    slurmctld -D -f "$dir/slurm.conf" </dev/null &
+    for node in $nodes; do
+        start_node "$dir" "$node"
+    done
+    echo up >"$dir/up"
+    if [ "$tied" = yes ]; then
+        cat >/dev/null
+    else
+        wait
+    fi
+}
+
+# Outside the cluster: wait for its end and remove what it leaves. Who reads DIR/end sees its end when this is done.
+supervise() {
+    local dir=$1 tied=$2
+    trap '' INT TERM HUP
+    exec 4<&0
+    unshare --mount --pid --net --uts --fork --kill-child --mount-proc -- "$self" login-main "$dir" "$tied" <&4 4<&- &
+    exec 4<&- </dev/null 5<>"$dir/end"
+    echo $! >"$dir/unshare.pid"
+    wait $! || true
+    rm -rf "$dir"
+}
+
+start() {
+    local tied=no dir why
+    if [ "$1" = -t ]; then
+        tied=yes
+        shift
+    fi
+    dir=$1
+    why=$("$self" check)
+    [ -z "$why" ] || say "a cluster cannot start here: $why"
+    [ "${#dir}" -le 50 ] || say "$dir: the name is ${#dir} bytes long; give one of at most 50, as sockets are made in it"
+    mkdir -p "$dir"
+    [ ! -e "$dir/slurm.conf" ] || say "$dir: a cluster is there already; stop it first"
+    chmod 755 "$dir"
+    mkdir -p "$dir/munge" "$dir/log" "$dir/state" "$dir/tmp/user"
+    chmod 1777 "$dir/tmp/user"
+    mungekey --create --keyfile="$dir/munge/key"
+    write_conf "$dir"
+    mkfifo "$dir/up" "$dir/end"
+    # a shell gives background commands no standard input, so it goes by way of fd 4; bats waits for all that hold fd 3
+    exec 4<&0
+    setsid "$self" supervise "$dir" "$tied" <&4 >"$dir/log/cluster" 2>&1 3>&- 4<&- &
+    exec 4<&-
+    if ! timeout "$start_seconds" cat "$dir/up" >/dev/null ||
+        ! "$self" run "$dir" timeout "$start_seconds" srun -Q -N3 -n3 true; then
+        tail -n 20 "$dir"/log/* >&2 || true
+        "$self" stop "$dir" || true
+        say "the cluster was not ready within $start_seconds s; its logs are above"
+    fi
+}
+
+# The process id, out here, of the login node's first process.
+login_pid() {
+    local outer
+    outer=$(cat "$1/unshare.pid" 2>/dev/null) || say "$1: no cluster runs there"
+    read -r -a children <"/proc/$outer/task/$outer/children" || true
+    [ "${#children[@]}" -gt 0 ] || say "$1: the cluster has ended"
+    echo "${children[0]}"
+}
+
+enter() {
+    local dir=$1 pid=$2
+    shift 2
+    exec nsenter --target "$pid" --mount --net --uts --pid -- \
+        env SLURM_CONF="$dir/slurm.conf" TMPDIR="$dir/tmp/user" "$@"
+}
+
+run() {
+    local dir=$1 pid
+    shift
+    pid=$(login_pid "$dir")
+    enter "$dir" "$pid" "$@"
+}
+
+at() {
+    local dir=$1 node=$2 pid
+    shift 2
+    pid=$(login_pid "$dir")
+    exec nsenter --target "$pid" --mount --pid -- "$self" at-inside "$dir" "$(cat "$dir/pid-$node")" "$@"
+}
+
+at_inside() {
+    local dir=$1 pid=$2
+    shift 2
+    exec nsenter --target "$pid" --mount --net --uts -- env SLURM_CONF="$dir/slurm.conf" "$@"
+}
+
+stop() {
+    local dir=$1 pid
+    pid=$(login_pid "$dir" 2>/dev/null || true)
+    if [ -n "$pid" ]; then
+        kill -9 "$pid" 2>/dev/null || true
+        timeout 20 cat "$dir/end" || say "$dir: the cluster does not end"
+    fi
+    rm -rf "$dir"
+}
+
+verb=${1-}
+[ $# -eq 0 ] || shift
+PATH=$PATH:/usr/sbin:/sbin
+case $verb in
+check | start | run | at | stop | supervise) "$verb" "$@" ;;
+login-main) login_main "$@" ;;
+node-main) node_main "$@" ;;
+at-inside) at_inside "$@" ;;
+*) say "${verb:-nothing}: expected check, start, run, at or stop" ;;
+esac
