@@ -68,6 +68,7 @@ SlurmdPidFile=$dir/slurmd-%n.pid
 SlurmdLogFile=$dir/log/slurmd-%n
 SlurmdSpoolDir=$dir/spool/%n
 TmpFS=$dir/tmp/%n
+SchedulerParameters=sched_min_interval=10000
 PlugStackConfig=$dir/plugstack.conf
 PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE OverSubscribe=FORCE:4
 END
@@ -113,6 +114,7 @@ start_node() {
 # The first process of the cluster: login node, controller, and the one whose end ends all.
 login_main() {
     local dir=$1 tied=$2 node
+    export SLURM_CONF=$dir/slurm.conf
     hostname login
     mount --bind "$dir/hosts" /etc/hosts
     mount -t tmpfs -o mode=1777 none /dev/shm
@@ -123,6 +125,10 @@ login_main() {
     munged --foreground --key-file="$dir/munge/key" --socket="$dir/munge/socket" --pid-file="$dir/munge/pid" \
         --log-file="$dir/munge/log" --seed-file="$dir/munge/seed" --num-threads=4 </dev/null &
     slurmctld -D -f "$dir/slurm.conf" </dev/null &
+    # a node that finds no controller tries again only after seconds
+    until scontrol ping >/dev/null 2>&1; do
+        sleep 0.02
+    done
     for node in $nodes; do
         start_node "$dir" "$node"
     done
@@ -146,6 +152,13 @@ supervise() {
     rm -rf "$dir"
 }
 
+# Slurm has no call that waits for nodes; a queued srun does, but looks again only every few seconds.
+await_nodes() {
+    while [ "$(sinfo -h -N -o %T 2>/dev/null | grep -c '^idle$')" -lt 3 ]; do
+        sleep 0.05
+    done
+}
+
 start() {
     local tied=no dir why
     if [ "$1" = -t ]; then
@@ -164,12 +177,13 @@ start() {
     mungekey --create --keyfile="$dir/munge/key"
     write_conf "$dir"
     mkfifo "$dir/up" "$dir/end"
+    trap '"$self" stop "$dir"; exit 1' INT TERM
     # a shell gives background commands no standard input, so it goes by way of fd 4; bats waits for all that hold fd 3
     exec 4<&0
     setsid "$self" supervise "$dir" "$tied" <&4 >"$dir/log/cluster" 2>&1 3>&- 4<&- &
     exec 4<&-
     if ! timeout "$start_seconds" cat "$dir/up" >/dev/null ||
-        ! "$self" run "$dir" timeout "$start_seconds" srun -Q -N3 -n3 true; then
+        ! "$self" run "$dir" timeout "$start_seconds" "$self" await-nodes; then
         tail -n 20 "$dir"/log/* >&2 || true
         "$self" stop "$dir" || true
         say "the cluster was not ready within $start_seconds s; its logs are above"
@@ -216,8 +230,9 @@ stop() {
     local dir=$1 pid
     pid=$(login_pid "$dir" 2>/dev/null || true)
     if [ -n "$pid" ]; then
+        exec 5<"$dir/end"
         kill -9 "$pid" 2>/dev/null || true
-        timeout 20 cat "$dir/end" || say "$dir: the cluster does not end"
+        timeout 20 cat <&5 || say "$dir: the cluster does not end"
     fi
     rm -rf "$dir"
 }
@@ -230,5 +245,6 @@ check | start | run | at | stop | supervise) "$verb" "$@" ;;
 login-main) login_main "$@" ;;
 node-main) node_main "$@" ;;
 at-inside) at_inside "$@" ;;
+await-nodes) await_nodes ;;
 *) say "${verb:-nothing}: expected check, start, run, at or stop" ;;
 esac
