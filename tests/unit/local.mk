@@ -28,6 +28,12 @@ UNIT_TESTS += tests/unit/test_frame
 tests_unit_test_frame_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_ring
 tests_unit_test_ring_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_spank_srun
+tests_unit_test_spank_srun_LDADD = spank/libsite.la $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_spank_site
+tests_unit_test_spank_site_LDADD = spank/libsite.la $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_spank_step
+tests_unit_test_spank_step_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)

@@ -1,0 +1,58 @@
+/* site.c: what the administrator decided: the arguments of our line in plugstack.conf. */
+#include "site.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int read_mpi(struct site *site, const char *value, struct hvd_error *err)
+{
+    bool keep = strcmp(value, "keep") == 0;
+    if (!keep && strcmp(value, "pmix") != 0)
+        return error_set(err, HVD_ERR_INVALID, "plugstack.conf: mpi=%.64s: expected pmix or keep", value);
+    site->keep_mpi = keep;
+    return HVD_OK;
+}
+
+static int read_option(struct site *site, const char *name, const char *value, struct hvd_error *err)
+{
+    const struct hvd_option *option = option_find(name);
+    if (option == NULL)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "plugstack.conf: %.64s=%.64s: no such key; expected mpi or the name of an option, as in "
+            "fusion=64M for --hvd-fusion",
+            name, value);
+    char where[96];
+    uint64_t parsed = 0;
+    snprintf(where, sizeof(where), "plugstack.conf: %s", name);
+    int rc = option_parse(option, where, value, &parsed, err);
+    if (rc < 0)
+        return rc;
+    return config_list_add(site->list, option, value, err);
+}
+
+static int read_argument(struct site *site, const char *argument, struct hvd_error *err)
+{
+    char name[64];
+    const char *equals = strchr(argument, '=');
+    if (equals == NULL || equals == argument || equals - argument >= (long)sizeof(name))
+        return error_set(err, HVD_ERR_INVALID,
+                         "plugstack.conf: %.64s: expected name=value, as in mpi=keep or fusion=64M",
+                         argument);
+    memcpy(name, argument, (size_t)(equals - argument));
+    name[equals - argument] = 0;
+    if (strcmp(name, "mpi") == 0)
+        return read_mpi(site, equals + 1, err);
+    return read_option(site, name, equals + 1, err);
+}
+
+void site_read(struct site *site, int argc, char *const argv[], void (*complain)(const char *sentence))
+{
+    memset(site, 0, sizeof(*site));
+    for (int i = 0; i < argc; i++) {
+        struct hvd_error err = {""};
+        int rc = read_argument(site, argv[i], &err);
+        if (rc < 0 && complain != NULL)
+            complain(err.text);
+    }
+}

@@ -1,0 +1,20 @@
+/* site.h: what the administrator decided: the arguments of our line in plugstack.conf. */
+#ifndef SPANK_SITE_H
+#define SPANK_SITE_H
+
+#include <stdbool.h>
+
+#include "base/config.h"
+
+struct site {
+    bool keep_mpi; /* mpi=keep: leave the MPI type of steps alone */
+    char list[CONFIG_LIST_BYTES +
+              1]; /* values of options, as HVD_SITE carries them; "" where there are none */
+};
+
+/* Read the arguments, each name=value. One that is not understood is left out and the others count: a slip
+ * in plugstack.conf must neither fail jobs nor drain nodes. For each such, [complain] gets one sentence
+ * (NULL: nobody does). */
+void site_read(struct site *site, int argc, char *const argv[], void (*complain)(const char *sentence));
+
+#endif

@@ -1,0 +1,104 @@
+/* stepd.c: what the plug-in does in slurmstepd, on the nodes of a step. */
+#include "config.h"
+#include "stepd.h"
+
+#include <slurm/slurm.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+#include "options.h"
+
+/* One process serves one step, and SPANK hands nothing of ours from one call to the next. */
+static struct {
+    bool named;            /* the first task that a signal ended has been named */
+    uint32_t *first_rankp; /* shared with the tasks: the rank of this component's first task */
+} step;
+
+static uint32_t step_id(spank_t spank)
+{
+    uint32_t id = SLURM_EXTERN_CONT;
+    if (spank_get_item(spank, S_JOB_STEPID, &id) != ESPANK_SUCCESS)
+        return SLURM_EXTERN_CONT;
+    return id;
+}
+
+/* Nothing is put where there is nothing to say, so that such a step is as it would be without us. */
+static int put_list(spank_t spank, const char *variable, const char *list, struct hvd_error *err)
+{
+    if (list[0] == 0)
+        return HVD_OK;
+    spank_err_t rc = spank_setenv(spank, variable, list, 1);
+    if (rc != ESPANK_SUCCESS)
+        return error_set(err, HVD_ERR_SYSTEM, "%s cannot be put into the environment of the task: %s",
+                         variable, spank_strerror(rc));
+    return HVD_OK;
+}
+
+/* Of a step with several components Slurm numbers the tasks of each from 0. Only a task's environment knows
+ * its rank in the whole step; what it is ahead by is left for task_exit, which runs in the parent. */
+static void tell_first_rank(spank_t spank)
+{
+    char text[24];
+    int64_t rank = 0;
+    uint32_t task = 0;
+    const char *why = NULL;
+    if (step.first_rankp == NULL || spank_getenv(spank, "SLURM_PROCID", text, sizeof(text)) != ESPANK_SUCCESS)
+        return;
+    if (parse_count(text, &rank, &why) < 0 ||
+        spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
+        return;
+    if (rank >= task && rank <= UINT32_MAX)
+        *step.first_rankp = (uint32_t)rank - task;
+}
+
+void stepd_user_init(void)
+{
+    if (!options_given())
+        return;
+    void *shared =
+        mmap(NULL, sizeof(*step.first_rankp), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    step.first_rankp = shared == MAP_FAILED ? NULL : shared;
+}
+
+/* The script of sbatch and the shell of salloc get the options as well: an mpirun or hvdrun there starts
+ * ranks on its own node from its own environment, and they must agree with those that it starts through
+ * steps. */
+int stepd_task_init(spank_t spank, const struct site *site)
+{
+    struct hvd_error err = {""};
+    char list[CONFIG_LIST_BYTES + 1] = "";
+    if (step_id(spank) == SLURM_EXTERN_CONT)
+        return 0;
+    tell_first_rank(spank);
+    int rc = options_list(list, &err);
+    if (rc == HVD_OK)
+        rc = put_list(spank, CONFIG_CLI_VARIABLE, list, &err);
+    if (rc == HVD_OK)
+        rc = put_list(spank, CONFIG_SITE_VARIABLE, site->list, &err);
+    if (rc < 0)
+        slurm_error("hvd: %s", err.text);
+    return rc < 0 ? -1 : 0;
+}
+
+void stepd_task_exit(spank_t spank)
+{
+    int status = 0;
+    uint32_t task = 0;
+    char host[65] = "";
+    if (step.named || !options_given() || step_id(spank) > SLURM_MAX_NORMAL_STEP_ID)
+        return;
+    if (spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS || !WIFSIGNALED(status))
+        return;
+    if (spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
+        return;
+    step.named = true;
+    gethostname(host, sizeof(host) - 1);
+    host[strcspn(host, ".")] = 0;
+    slurm_spank_log("hvd: rank %u (%s) was killed by signal %d (%s)",
+                    task + (step.first_rankp == NULL ? 0 : *step.first_rankp), host, WTERMSIG(status),
+                    strsignal(WTERMSIG(status)));
+}

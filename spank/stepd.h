@@ -1,0 +1,19 @@
+/* stepd.h: what the plug-in does in slurmstepd, on the nodes of a step. */
+#ifndef SPANK_STEPD_H
+#define SPANK_STEPD_H
+
+#include <slurm/spank.h>
+
+#include "site.h"
+
+/* Before the tasks are forked. */
+void stepd_user_init(void);
+
+/* In the task, as the user, just before the program starts: put the options of its step and site into its
+ * environment. Returns 0, or -1 and one sentence on the user's terminal. */
+int stepd_task_init(spank_t spank, const struct site *site);
+
+/* A task ended: in a step that was given options of hvd, name the first on this node that a signal ended. */
+void stepd_task_exit(spank_t spank);
+
+#endif
