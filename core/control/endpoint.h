@@ -26,6 +26,9 @@ uint16_t endpoint_port(const struct endpoint *endpoint);
 int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
                        int want_count, int64_t lease_us, int64_t deadline_us, struct hvd_error *err);
 
+/* In a forked child: close the socket, touch nothing else. NULL is fine. */
+void endpoint_after_fork(struct endpoint *endpoint);
+
 /* NULL is fine. */
 void endpoint_close(struct endpoint *endpoint);
 

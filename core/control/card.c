@@ -1,0 +1,161 @@
+/* card.c: what a rank tells all others of itself at the job's start, and its bytes. */
+#include "control/card.h"
+
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/hash.h"
+#include "control/endpoint.h"
+#include "control/handshake.h"
+
+#define CARD_MAGIC UINT32_C(0x72647668) /* "hvdr" */
+
+_Static_assert(sizeof(struct roster_peer) + OPT_COUNT * (sizeof(struct card_option) + 64) + 64 <= CARD_BYTES,
+               "the longest card fits");
+
+/* Read a file of /proc, or a link there, into [text]; empty where it cannot be read. */
+static void read_identity(const char *path, char *text, size_t text_bytes)
+{
+    ssize_t length = readlink(path, text, text_bytes - 1);
+    if (length < 0) {
+        int fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (fd >= 0) {
+            length = read(fd, text, text_bytes - 1);
+            close(fd);
+        }
+    }
+    text[length > 0 ? length : 0] = 0;
+}
+
+/* Equal on ranks that see the same kernel, network, processes and user; random where that cannot be told. */
+static uint64_t node_key(void)
+{
+    static const char *const paths[] = {"/proc/sys/kernel/random/boot_id", "/proc/self/ns/net",
+                                        "/proc/self/ns/pid"};
+    char text[400] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+        read_identity(paths[i], text + used, 100);
+        if (text[used] == 0) {
+            uint64_t alone = 0;
+            randombytes_buf(&alone, sizeof(alone));
+            return alone;
+        }
+        used += strlen(text + used);
+    }
+    snprintf(text + used, sizeof(text) - used, "%ld", (long)geteuid());
+    return hash_bytes(text, strlen(text));
+}
+
+void card_fill(struct card *card, const char *host, uint16_t port, const struct hvd_config *config)
+{
+    memset(card, 0, sizeof(*card));
+    snprintf(card->peer.host, sizeof(card->peer.host), "%s", host);
+    card->peer.pid = getpid();
+    card->peer.port = port;
+    card->peer.address_count = (uint8_t)endpoint_addresses(card->peer.addresses);
+    card->peer.node_key = node_key();
+    for (int i = 0; i < OPT_COUNT; i++) {
+        struct card_option *option = &card->options[i];
+        if (!option_table[i].job_wide)
+            continue;
+        config_value(config, (enum option_id)i, option->value, sizeof(option->value));
+        config_source_text(config, (enum option_id)i, option->source, sizeof(option->source));
+    }
+}
+
+size_t card_encode(const struct card *card, unsigned char bytes[CARD_BYTES])
+{
+    const struct roster_peer *peer = &card->peer;
+    struct writer writer = {bytes, CARD_BYTES, false};
+    write_number(&writer, CARD_MAGIC, 4);
+    write_number(&writer, HANDSHAKE_VERSION, 2);
+    write_text(&writer, peer->host);
+    write_number(&writer, (uint32_t)peer->pid, 4);
+    write_number(&writer, peer->port, 2);
+    write_number(&writer, peer->node_key, 8);
+    write_number(&writer, peer->address_count, 1);
+    for (int i = 0; i < peer->address_count; i++)
+        write_raw(&writer, &peer->addresses[i], sizeof(peer->addresses[i]));
+    for (int i = 0; i < OPT_COUNT; i++) {
+        if (!option_table[i].job_wide)
+            continue;
+        write_text(&writer, option_table[i].name);
+        write_text(&writer, card->options[i].value);
+        write_text(&writer, card->options[i].source);
+    }
+    return CARD_BYTES - writer.left;
+}
+
+/* A text that can be shown in a sentence. */
+static void read_words(struct reader *reader, char *text, size_t text_bytes)
+{
+    read_text(reader, text, text_bytes);
+    for (const char *at = text; *at != 0; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+            reader->failed = true;
+}
+
+static void read_peer(struct reader *reader, struct roster_peer *peer)
+{
+    read_words(reader, peer->host, sizeof(peer->host));
+    peer->pid = (int32_t)read_number(reader, 4);
+    peer->port = (uint16_t)read_number(reader, 2);
+    peer->node_key = read_number(reader, 8);
+    peer->address_count = (uint8_t)read_number(reader, 1);
+    if (peer->address_count < 1 || peer->address_count > ROSTER_MAX_ADDRESSES || peer->pid < 1 ||
+        peer->port == 0) {
+        reader->failed = true;
+        return;
+    }
+    for (int i = 0; i < peer->address_count; i++)
+        read_raw(reader, &peer->addresses[i], sizeof(peer->addresses[i]));
+}
+
+/* True where the options of the card are those of our table. */
+static bool read_options(struct reader *reader, struct card_option *options)
+{
+    for (int i = 0; i < OPT_COUNT; i++) {
+        char name[64];
+        if (!option_table[i].job_wide)
+            continue;
+        read_words(reader, name, sizeof(name));
+        if (!reader->failed && strcmp(name, option_table[i].name) != 0)
+            return false;
+        read_words(reader, options[i].value, sizeof(options[i].value));
+        read_words(reader, options[i].source, sizeof(options[i].source));
+    }
+    return true;
+}
+
+int card_decode(struct card *card, const unsigned char *bytes, size_t length, struct hvd_error *err)
+{
+    struct reader reader = {bytes, length, false};
+    memset(card, 0, sizeof(*card));
+    if (read_number(&reader, 4) != CARD_MAGIC)
+        return error_set(err, HVD_ERR_INVALID, "is not one of hvd");
+    if (read_number(&reader, 2) != HANDSHAKE_VERSION)
+        return error_set(err, HVD_ERR_MISMATCH, "is of another version of hvd; use the same on all nodes");
+    read_peer(&reader, &card->peer);
+    if (reader.failed)
+        return error_set(err, HVD_ERR_INVALID, "is cut short or damaged");
+    if (!read_options(&reader, card->options))
+        return error_set(err, HVD_ERR_MISMATCH,
+                         "is of a hvd with other options; use the same version on all nodes");
+    if (reader.failed || reader.left > 0)
+        return error_set(err, HVD_ERR_INVALID, "is cut short or damaged");
+    return HVD_OK;
+}
+
+enum option_id card_difference(const struct card *a, const struct card *b)
+{
+    int i = 0;
+    while (i < OPT_COUNT &&
+           (!option_table[i].job_wide || strcmp(a->options[i].value, b->options[i].value) == 0))
+        i++;
+    return (enum option_id)i;
+}

@@ -1,0 +1,32 @@
+/* card.h: what a rank tells all others of itself at the job's start, and its bytes. */
+#ifndef CONTROL_CARD_H
+#define CONTROL_CARD_H
+
+#include "control/roster.h"
+
+#define CARD_BYTES        16384 /* no card is longer */
+#define CARD_SOURCE_BYTES 128
+
+struct card_option {
+    char value[OPTION_VALUE_BYTES + 1]; /* as config_value writes it */
+    char source[CARD_SOURCE_BYTES];
+};
+
+struct card {
+    struct roster_peer peer;               /* without leader */
+    struct card_option options[OPT_COUNT]; /* of the job-wide ones */
+};
+
+/* The card of this process. */
+void card_fill(struct card *card, const char *host, uint16_t port, const struct hvd_config *config);
+
+/* To bytes, returns how many; and back. Pure. What card_encode would not have written is refused, with a
+ * phrase such as "is cut short" in [err]: HVD_ERR_MISMATCH where it is from another version of hvd, else
+ * HVD_ERR_INVALID. */
+size_t card_encode(const struct card *card, unsigned char bytes[CARD_BYTES]);
+int card_decode(struct card *card, const unsigned char *bytes, size_t length, struct hvd_error *err);
+
+/* The job-wide option in which two cards differ, or OPT_COUNT. Pure. */
+enum option_id card_difference(const struct card *a, const struct card *b);
+
+#endif
