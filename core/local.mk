@@ -27,6 +27,7 @@ core_libcore_la_SOURCES += core/control/shape.c core/control/local.c core/contro
 core_libcore_la_SOURCES += core/base/bytes.h core/control/address.c core/control/address.h core/control/handshake.c
 core_libcore_la_SOURCES += core/control/handshake.h core/control/greeting.c core/control/greeting.h core/control/endpoint.c
 core_libcore_la_SOURCES += core/control/card.c core/control/card.h core/control/roster.c
+core_libcore_la_SOURCES += core/control/report.c core/control/report.h core/control/budget.c core/control/budget.h core/control/join.c
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
 core_libcore_la_LIBADD = core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
 

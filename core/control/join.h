@@ -21,6 +21,9 @@ struct joined {
 int join_open(struct joined *joined, const struct hvd_config *config, const struct hvd_log *log,
               struct hvd_error *err);
 
+/* In a forked child: close the listening socket; control and planes have their own after_fork. */
+void join_after_fork(struct joined *joined);
+
 /* A zeroed struct is fine. */
 void join_close(struct joined *joined);
 
