@@ -19,8 +19,6 @@ core_libcore_la_SOURCES += \
 	core/flow/fuse.c core/flow/fuse.h core/flow/queue.c core/flow/queue.h core/flow/batch.c core/flow/batch.h \
 	core/flow/finish.c core/flow/finish.h core/flow/baton.c core/flow/baton.h core/flow/loop.c core/flow/loop.h \
 	core/plane/set.c core/plane/set.h
-	core/control/shape.c
-	core/control/shape.c core/control/local.c core/control/local.h
 core_libcore_la_SOURCES += core/control/module.c
 core_libcore_la_SOURCES += core/base/config.c core/base/config_file.c core/base/config_file.h
 core_libcore_la_SOURCES += core/control/shape.c core/control/local.c core/control/local.h

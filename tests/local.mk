@@ -1,5 +1,4 @@
 # tests: unit/ (Check, TAP), run/ (bats, programs on this machine), cluster/ (bats, a real Slurm cluster), fuzz/
-# tests: unit/ (Check, TAP), cluster/ (bats, a real Slurm cluster), fuzz/
 include tests/lint/local.mk
 include tests/unit/local.mk
 include tests/run/local.mk
