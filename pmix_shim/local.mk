@@ -3,3 +3,11 @@ core_libcore_la_SOURCES += \
 	pmix_shim/provide.c pmix_shim/provide.h pmix_shim/solo.c pmix_shim/store.c pmix_shim/store.h \
 	pmix_shim/env.c pmix_shim/env_fence.h pmix_shim/env_hub.c pmix_shim/env_spoke.c pmix_shim/env_message.c \
 	pmix_shim/env_channel.c pmix_shim/env_channel.h
+
+if HAVE_PMIX
+hvdmodule_LTLIBRARIES += pmix_shim/wireup_pmix.la
+pmix_shim_wireup_pmix_la_SOURCES = pmix_shim/pmix.c
+pmix_shim_wireup_pmix_la_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+pmix_shim_wireup_pmix_la_LIBADD = core/libbase.la $(PMIX_LIBS)
+pmix_shim_wireup_pmix_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbols-regex '^wireup_pmix_ops$$'
+endif
