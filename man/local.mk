@@ -1,1 +1,2 @@
 # man: manual pages, in mdoc
+dist_man_MANS += man/hvd.3 man/hvd.7
