@@ -6,6 +6,8 @@ dist_noinst_SCRIPTS += tests/run/tap
 
 RUN_TESTS =
 
+RUN_TESTS += tests/run/train.bats
+
 TESTS += $(RUN_TESTS)
 EXTRA_DIST += $(RUN_TESTS)
 

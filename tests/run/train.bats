@@ -1,0 +1,132 @@
+#!/usr/bin/env bats
+# The example as a user runs it: it learns, any number of ranks learn the same, and a lost rank ends it.
+
+setup() {
+    hvdrun=$HVD_BUILD/tools/hvdrun
+    train=$HVD_BUILD/examples/train
+    data=$HVD_SOURCE/examples/digits.csv
+    started=
+}
+
+teardown() {
+    # whatever a failed test left running
+    for pid in $started; do
+        kill -KILL "$pid" 2>/dev/null || true
+    done
+}
+
+# train_on RANKS ARGUMENTS...: its last line into $last
+train_on() {
+    local ranks=$1
+    shift
+    run timeout 60 "$hvdrun" --no-prefix -n "$ranks" --hvd-fusion=64M "$train" "$@"
+    echo "$output"
+    last=$(grep '^done ' <<<"$output")
+}
+
+# start_rank RANK: one of two ranks that meet by the environment, without a launcher; its output goes to out.RANK
+start_rank() {
+    RANK=$1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port HVD_JOB_KEY=0123456789abcdef0123456789abcdef \
+        timeout 60 "$train" --data="$data" --epochs=100000 >"$BATS_TEST_TMPDIR/out.$1" 2>&1 3>&- &
+    started="$started $!"
+}
+
+free_port() {
+    local busy
+    busy=$(ss -Htln | awk '{ sub(/.*:/, "", $4); print $4 }')
+    for port in $(shuf -i 20000-30000 -n 20); do
+        grep -qx "$port" <<<"$busy" || return 0
+    done
+    return 1
+}
+
+@test "one rank learns to read digits, and says so" {
+    run timeout 60 "$train"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ ${lines[0]} =~ ^epoch\ 1\ loss=[0-9.]+\ accuracy=0\.[0-9]+$ ]]
+    [[ ${lines[-1]} =~ ^done\ loss=0\.[0-9]+\ accuracy=(0\.[0-9]+)\ ranks=1\ seconds=[0-9.]+$ ]]
+    awk -v accuracy="${BASH_REMATCH[1]}" 'BEGIN { exit !(accuracy >= 0.95) }'
+}
+
+@test "1, 2, 3 and 4 ranks end with the same loss" {
+    train_on 1
+    [ "$status" -eq 0 ]
+    alone=$last
+    for ranks in 2 3 4; do
+        train_on $ranks
+        [ "$status" -eq 0 ]
+        # one line per epoch, from rank 0 only, and the last
+        [ "$(grep -c '^epoch ' <<<"$output")" -eq 30 ]
+        [[ $last == *" ranks=$ranks "* ]]
+        [ "${last%% ranks=*}" = "${alone%% ranks=*}" ]
+    done
+}
+
+@test "more ranks than pictures in the last batch of an epoch" {
+    train_on 1 --epochs=2
+    alone=$last
+    head -n 83 "$data" >"$BATS_TEST_TMPDIR/few.csv" # 67 to learn from: batches of 64 and 3
+    train_on 1 --epochs=2 --data="$BATS_TEST_TMPDIR/few.csv"
+    [ "$status" -eq 0 ]
+    few=$last
+    [ "${few%% ranks=*}" != "${alone%% ranks=*}" ]
+    train_on 5 --epochs=2 --data="$BATS_TEST_TMPDIR/few.csv"
+    [ "$status" -eq 0 ]
+    [ "${last%% ranks=*}" = "${few%% ranks=*}" ]
+}
+
+@test "--epochs is checked" {
+    for value in "" 0 -1 1x 100001 99999999999999999999; do
+        run timeout 20 "$train" --epochs="$value"
+        echo "$output"
+        [ "$status" -eq 2 ]
+        [ "$output" = "train: --epochs=$value: expected a number from 1 to 100000" ]
+    done
+    run timeout 20 "$train" --epoch=3
+    [ "$status" -eq 2 ]
+    [[ $output == "train: --epoch=3: unknown; expected "* ]]
+}
+
+@test "bad data is named, with the line" {
+    run timeout 20 "$train" --data=/nonexistent
+    [ "$status" -eq 1 ]
+    [ "$output" = "train: rank 0: /nonexistent: No such file or directory" ]
+    for bad in 17 -1 x ''; do
+        { head -n 2 "$data"; sed -n "3s/^[0-9]*/$bad/p" "$data"; } >"$BATS_TEST_TMPDIR/bad.csv"
+        run timeout 20 "$train" --data="$BATS_TEST_TMPDIR/bad.csv"
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [[ $output == *"bad.csv: line 3 is not 64 numbers from 0 to 16 and a digit, "* ]]
+    done
+}
+
+@test "a lost rank: the other leaves at once and names it" {
+    free_port
+    start_rank 0
+    start_rank 1
+    read -r first second <<<"$started"
+    # learning has begun: both ranks are in the job
+    # shellcheck disable=SC2016 # sh expands it
+    timeout 30 sh -c 'tail -n +1 -f "$1" --pid="$2" | grep -m 1 "^epoch 2 "' sh "$BATS_TEST_TMPDIR/out.0" "$first"
+    # timeout(1) is the parent of rank 1
+    kill -KILL "$(cat /proc/"$second"/task/"$second"/children)"
+    begin=$SECONDS
+    status=0
+    wait "$first" || status=$?
+    tail -n 3 "$BATS_TEST_TMPDIR/out.0"
+    [ "$status" -eq 1 ]
+    [ $((SECONDS - begin)) -le 3 ]
+    tail -n 1 "$BATS_TEST_TMPDIR/out.0" | grep -E '^train: rank 0: [^:]+: .*rank 1'
+}
+
+@test "the program of the README is examples/hello.c, and runs" {
+    # shellcheck disable=SC2016 # the marks of a code block
+    sed -n '/^```c$/,/^```$/p' "$HVD_SOURCE/README.md" | sed '1d;$d' >"$BATS_TEST_TMPDIR/hello.c"
+    diff <(sed 1d "$HVD_SOURCE/examples/hello.c") "$BATS_TEST_TMPDIR/hello.c"
+    diff <(sed -n '/^#include <stdio.h>$/,/^.Ed$/p' "$HVD_SOURCE/man/hvd.3" | sed '$d;s/\\e/\\/') "$BATS_TEST_TMPDIR/hello.c"
+    run timeout 30 "$hvdrun" --no-prefix -n 3 "$HVD_BUILD/examples/hello"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(sort <<<"$output")" = "$(for rank in 0 1 2; do echo "rank $rank of 3: the sum is 6"; done)" ]
+}
