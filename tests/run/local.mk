@@ -19,3 +19,7 @@ tests_run_wireup_mpi_SOURCES = tests/run/wireup_probe.c
 tests_run_wireup_mpi_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -DHAVE_MPI_PROBE
 tests_run_wireup_mpi_LDADD = core/libcore.la $(MPI_LIBS)
 endif
+
+RUN_TESTS += tests/run/collectives.bats
+check_PROGRAMS += tests/run/collectives
+tests_run_collectives_LDADD = core/libhvd.la

@@ -1,0 +1,137 @@
+#!/usr/bin/env bats
+# job.bats: the main job on a real cluster: `srun --hvd-fusion=64M ./train`, from the option to a model that has learned.
+# shellcheck disable=SC2016
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup_file() {
+    cluster_start
+}
+
+teardown_file() {
+    cluster_stop
+}
+
+setup() {
+    cluster_or_skip
+    train=$HVD_BUILD/examples/train
+    collectives=$HVD_BUILD/tests/run/collectives
+    export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs
+    export COLLECTIVES_DIR=$BATS_TEST_TMPDIR
+    chmod 777 "$BATS_TEST_TMPDIR"
+}
+
+@test "srun -N3 -n6 --hvd-fusion=64M ./train learns" {
+    run srun_in 60 -N3 -n6 --hvd-fusion=64M "$train"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output =~ done\ loss=([0-9.]+)\ accuracy=(0\.[0-9]+)\ ranks=6 ]]
+    awk -v accuracy="${BASH_REMATCH[2]}" 'BEGIN { exit !(accuracy >= 0.95) }'
+}
+
+@test "sbatch with #SBATCH --hvd-fusion, and salloc, learn the same" {
+    local script=$CLUSTER/job.sh
+    cat >"$script" <<EOF
+#!/bin/sh
+#SBATCH --hvd-fusion=32M
+#SBATCH -N2 -n4 --output=$CLUSTER/job.out
+srun "$HVD_BUILD/tools/hvdinfo"
+srun "$train" --epochs=3
+EOF
+    sbatch_in 60 "$script"
+    cat "$CLUSTER/job.out"
+    [ "$(grep -cE '^ *fusion +32M +command line' "$CLUSTER/job.out")" -eq 4 ]
+    grep -q '^done .* ranks=4' "$CLUSTER/job.out"
+    run salloc_in 60 -N2 -n4 --hvd-fusion=16M srun "$train" --epochs=3
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output =~ ranks=4 ]]
+}
+
+@test "64M is in force in all six tasks, and hvdinfo says that the command line set it" {
+    run srun_in 30 -N3 -n6 --hvd-fusion=64M "$HVD_BUILD/tools/hvdinfo"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -cE '^ *fusion +64M +command line' <<<"$output")" -eq 6 ]
+}
+
+@test "a site's option is in force where the user said nothing, and says so" {
+    plugstack fusion=8M
+    run srun_in 30 -n1 --hvd-log=warn "$HVD_BUILD/tools/hvdinfo"
+    echo "$output"
+    grep -qE '^ *fusion +8M +site' <<<"$output"
+}
+
+@test "every collective across three nodes: cases $(printf '%s ' allreduce order broadcast barrier callback threads fork shutdown)" {
+    local case
+    for case in allreduce order broadcast barrier callback threads fork shutdown; do
+        rm -f "$BATS_TEST_TMPDIR"/[0-9]*
+        run srun_in 60 -N3 -n6 --hvd-fusion=64M "$collectives" "$case"
+        echo "$case: $output"
+        [ "$status" -eq 0 ]
+    done
+}
+
+@test "the same over uneven nodes, and dealt out cyclically" {
+    run srun_in 60 -N3 -n5 --hvd-fusion=64M "$collectives" order
+    echo "$output"
+    [ "$status" -eq 0 ]
+    run srun_in 60 -N3 -n6 --distribution=cyclic --hvd-fusion=64M "$collectives" order
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "over mpi, where it is asked for" {
+    [ -e "$HVD_BUILD/core/.libs/plane_mpi.so" ] || skip 'the MPI plane is not built'
+    run srun_in 60 -N3 -n6 --hvd-planes=mpi "$collectives" order
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "a mismatch across nodes is told to every rank with both hosts" {
+    run srun_in 60 -N3 -n6 --hvd-fusion=64M "$collectives" mismatch
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -cF 'allreduce "w": rank 5 (n3) has float32[2,3], rank 0 (n1) has float32[2,4]' <<<"$output")" -eq 12 ]
+}
+
+@test "kill -9 of one rank ends the step within 5 s and says which" {
+    local begin
+    login_in 60 srun -N3 -n6 --hvd-fusion=64M sh -c '[ "$SLURM_PROCID" != 4 ] || echo $$ >"$1/victim"; exec "$2" --epochs=1000000' \
+        sh "$CLUSTER" "$train" >"$CLUSTER/kill.out" 2>&1 3>&- &
+    local step=$!
+    # it trains: the first epochs are over
+    timeout 30 sh -c 'until grep -q "^epoch 3 " "$1/kill.out" 2>/dev/null && [ -s "$1/victim" ]; do sleep 0.05; done' sh "$CLUSTER"
+    begin=$(date +%s%3N)
+    kill -KILL "$(cat "$CLUSTER/victim")"
+    run wait "$step"
+    echo "ended after $(($(date +%s%3N) - begin)) ms with $status"
+    cat "$CLUSTER/kill.out"
+    [ $(($(date +%s%3N) - begin)) -le 5000 ]
+    grep -q 'rank 4 (n3, pid [0-9]*) was lost' "$CLUSTER/kill.out"
+}
+
+@test "without PMIx six tasks are not six jobs of one: the cause and the mend are named" {
+    run srun_in 30 -N3 -n6 --mpi=none --hvd-fusion=64M "$train"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [[ $output =~ --mpi=pmix ]]
+}
+
+@test "a node that is cut off is lost within the lease" {
+    local begin
+    login_in 60 srun -N3 -n3 --hvd-lease=2s "$train" --epochs=1000000 >"$CLUSTER/cut.out" 2>&1 3>&- &
+    timeout 30 sh -c 'until grep -q "^epoch 3 " "$1/cut.out" 2>/dev/null; do sleep 0.05; done' sh "$CLUSTER"
+    begin=$(date +%s)
+    node_in 10 n3 ip link set eth0 down
+    timeout 20 sh -c 'until grep -q "(n3.*was lost\|(n3.*cannot be reached\|rank 2 (n3" "$1/cut.out"; do sleep 0.05; done' sh "$CLUSTER" || {
+        cat "$CLUSTER/cut.out"
+        node_in 10 n3 ip link set eth0 up
+        false
+    }
+    cat "$CLUSTER/cut.out"
+    node_in 10 n3 ip link set eth0 up
+    [ $(($(date +%s) - begin)) -le 10 ]
+    wait %% || true
+}
