@@ -1,0 +1,21 @@
+# Fuzz targets. make check gives each its kept corpus; tests/fuzz/fuzz SECONDS lets libFuzzer look for more.
+FUZZ_TESTS = tests/fuzz/fuzz_wire tests/fuzz/fuzz_negotiate tests/fuzz/fuzz_frame tests/fuzz/fuzz_card
+FUZZ_LIBS = core/libcore.la
+
+tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.c tests/fuzz/replay.c
+tests_fuzz_fuzz_wire_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_negotiate_SOURCES = tests/fuzz/fuzz_negotiate.c tests/fuzz/replay.c
+tests_fuzz_fuzz_negotiate_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_frame_SOURCES = tests/fuzz/fuzz_frame.c tests/fuzz/replay.c
+tests_fuzz_fuzz_frame_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_card_SOURCES = tests/fuzz/fuzz_card.c tests/fuzz/replay.c
+tests_fuzz_fuzz_card_LDADD = $(FUZZ_LIBS)
+
+noinst_HEADERS += tests/fuzz/fuzz.h
+dist_noinst_SCRIPTS += tests/fuzz/fuzz
+EXTRA_DIST += tests/fuzz/corpus
+
+if TESTS_ENABLED
+check_PROGRAMS += $(FUZZ_TESTS)
+TESTS += $(FUZZ_TESTS)
+endif
