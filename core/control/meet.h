@@ -22,9 +22,9 @@
 #define MEET_VERSION     1
 #define MEET_NONCE_BYTES 32
 #define MEET_HASH_BYTES  32
-#define MEET_BELLS       (SHAPE_NODE_RADIX + 1) /* of the parent and the children */
+#define MEET_RELATIVES       (SHAPE_NODE_RADIX + 1) /* of the parent and the children */
 
-enum meet_step { MEET_HELLO = 1, MEET_PROOF, MEET_ANSWER, MEET_MEMORY, MEET_ATTACHED, MEET_BELLS_STEP };
+enum meet_step { MEET_HELLO = 1, MEET_PROOF, MEET_ANSWER, MEET_MEMORY, MEET_ATTACHED, MEET_BELLS };
 
 struct meet_packet {
     uint32_t magic;
@@ -53,7 +53,7 @@ struct meet_packet {
 /* Descriptors that come with a packet. */
 struct meet_fds {
     int count;
-    int fd[MEET_BELLS + 1];
+    int fd[MEET_RELATIVES + 1];
 };
 
 /* What a rank has after the meeting. */
@@ -66,7 +66,7 @@ struct node {
     int bell_count;
     struct {
         int rank, fd;
-    } bells[MEET_BELLS]; /* of its relatives in the node */
+    } bells[MEET_RELATIVES]; /* of its relatives in the node */
     int watched_count;
     struct watched
         *watched; /* ranks and pidfds: the leader's: all that came; a member's: leader and parent */

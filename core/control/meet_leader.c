@@ -22,7 +22,7 @@ struct guest {
     int pidfd; /* -1: it cannot be watched */
     int bell;
     int rank;               /* as it says */
-    enum meet_step expects; /* MEET_BELLS_STEP: it is attached and waits for those */
+    enum meet_step expects; /* MEET_BELLS: it is attached and waits for those */
     int64_t patience_us;    /* when it is dropped; only before it has proved itself */
     unsigned char member_nonce[MEET_NONCE_BYTES];
     unsigned char leader_nonce[MEET_NONCE_BYTES];
@@ -185,7 +185,7 @@ static void guest_speaks(struct host *host, struct guest *guest)
         break;
     case MEET_ATTACHED:
         host->standings[member_index(host->node, guest->rank)] = ATTACHED;
-        guest->expects = MEET_BELLS_STEP;
+        guest->expects = MEET_BELLS;
         break;
     default:
         host_drop(host, guest, "spoke out of turn");
@@ -265,7 +265,7 @@ static void host_tell(struct host *host, int index, int count)
         packet.bells.children[packet.bells.child_count++] = host->guests[i - 1].rank;
         fds.fd[fds.count++] = host->guests[i - 1].bell;
     }
-    if (meet_send(guest->fd, MEET_BELLS_STEP, &packet, &fds) != 0)
+    if (meet_send(guest->fd, MEET_BELLS, &packet, &fds) != 0)
         log_write(host->log, LOG_WARN, "control",
                   "rank %d (pid %d) left the meeting of this node's ranks early", guest->rank,
                   (int)guest->pid);
@@ -294,7 +294,7 @@ static int host_keep(struct host *host, struct hvd_error *err)
 static int host_conclude(struct host *host, struct hvd_error *err)
 {
     for (int i = 0; i < host->guest_count; i++) {
-        if (host->guests[i].expects != MEET_BELLS_STEP)
+        if (host->guests[i].expects != MEET_BELLS)
             host_drop(host, &host->guests[i], "did not come in time");
     }
     host_tidy(host);

@@ -147,7 +147,7 @@ static int visit_end(struct visit *visit, int64_t until_us, struct hvd_error *er
     struct node *node = visit->node;
     struct meet_packet packet;
     struct meet_fds fds;
-    int status = visit_hear(visit, MEET_BELLS_STEP, &packet, &fds, until_us, err);
+    int status = visit_hear(visit, MEET_BELLS, &packet, &fds, until_us, err);
     if (status != HVD_OK)
         return status;
     if (!bells_are_sound(node, &packet, &fds)) {

@@ -32,7 +32,6 @@ struct tree {
     struct bell bell;            /* ours */
     _Atomic uint32_t lone_armed; /* its word, where there is no node */
     bool armed;                  /* the caller wants to be woken */
-    bool look_for_deaths;        /* now, whenever the last look was */
     int64_t looked_us;
     bool farewelled;
     bool aborted, told; /* an abort is known; the caller has it */
@@ -176,9 +175,9 @@ static bool tree_find_deaths(struct tree *tree)
 {
     bool found = false;
     int64_t now_us = clock_us();
-    if (tree->watch.fd < 0 || (!tree->look_for_deaths && now_us - tree->looked_us < DEATHS_EVERY_US))
+    /* The edge of a death is seen once only: whoever may sleep next must have looked. */
+    if (tree->watch.fd < 0 || (!tree->armed && now_us - tree->looked_us < DEATHS_EVERY_US))
         return false;
-    tree->look_for_deaths = false;
     tree->looked_us = now_us;
     for (int rank = watch_next(&tree->watch); rank >= 0; rank = watch_next(&tree->watch)) {
         int index = 0;
@@ -366,8 +365,6 @@ static void tree_arm(struct control *control, bool armed)
     struct tree *tree = tree_of(control);
     tree_hear_bell(tree);
     tree->armed = armed;
-    /* The edge of a death is seen once only: whoever goes to sleep must have looked. */
-    tree->look_for_deaths = tree->look_for_deaths || armed;
     atomic_exchange(tree->bell.armed, armed ? 1 : 0);
 }
 

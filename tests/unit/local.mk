@@ -34,6 +34,9 @@ UNIT_TESTS += tests/unit/test_spank_site
 tests_unit_test_spank_site_LDADD = spank/libsite.la $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_spank_step
 tests_unit_test_spank_step_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
+noinst_HEADERS += tests/unit/team.h
+UNIT_TESTS += tests/unit/test_tree
+tests_unit_test_tree_LDADD = $(UNIT_LIBS)
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)
