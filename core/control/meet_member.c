@@ -192,19 +192,23 @@ static int visit_once(struct visit *visit, int64_t deadline_us, struct hvd_error
 int meet_as_member(struct node *node, const struct roster *roster, int64_t deadline_us, struct hvd_error *err)
 {
     struct visit visit = {.node = node, .roster = roster, .leader = node->members[0]};
-    struct hvd_error why;
+    struct hvd_error why, now;
     int pause_ms = 1;
     int status = visit_once(&visit, deadline_us, &why);
-    while (status != HVD_OK && !visit.answered && clock_us() < deadline_us) {
+    while (status != HVD_OK && !visit.answered) {
         int left_ms = clock_ms_until(deadline_us);
         poll(NULL, 0, pause_ms < left_ms ? pause_ms : left_ms);
+        if (clock_us() >= deadline_us)
+            break;
         pause_ms = pause_ms * 2 < PAUSE_MAX_MS ? pause_ms * 2 : PAUSE_MAX_MS;
-        status = visit_once(&visit, deadline_us, &why);
+        status = visit_once(&visit, deadline_us, &now);
+        /* An attempt that the deadline cut short says less than the one before. */
+        if (status != HVD_ERR_TIMEOUT)
+            why = now;
     }
     if (status == HVD_OK)
         return HVD_OK;
-    bool late = !visit.answered && status != HVD_ERR_NO_MEMORY;
-    return error_set(err, late ? HVD_ERR_TIMEOUT : status,
+    return error_set(err, visit.answered || status == HVD_ERR_NO_MEMORY ? status : HVD_ERR_TIMEOUT,
                      "rank %d does not share memory with the first rank of its node, rank %d: it %s",
                      node->rank, visit.leader, why.text);
 }

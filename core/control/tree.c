@@ -174,7 +174,7 @@ static void tree_spoil_link(struct tree *tree, int index, const char *what)
 static bool tree_find_deaths(struct tree *tree)
 {
     bool found = false;
-    int64_t now_us = clock_us();
+    int64_t now_us = tree->watch.fd >= 0 ? clock_us() : 0;
     /* The edge of a death is seen once only: whoever may sleep next must have looked. */
     if (tree->watch.fd < 0 || (!tree->armed && now_us - tree->looked_us < DEATHS_EVERY_US))
         return false;

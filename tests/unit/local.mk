@@ -37,6 +37,8 @@ tests_unit_test_spank_step_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 noinst_HEADERS += tests/unit/team.h
 UNIT_TESTS += tests/unit/test_tree
 tests_unit_test_tree_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_meet
+tests_unit_test_meet_LDADD = $(UNIT_LIBS)
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)
