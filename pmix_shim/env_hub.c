@@ -152,7 +152,8 @@ static void accept_guests(struct hub *hub)
         channel_init(&guest->channel, fd, hub->job->key);
         if (getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
                         NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-            snprintf(guest->from, sizeof(guest->from), "%s port %s", host, port);
+            snprintf(guest->from, sizeof(guest->from), "%s port %s",
+                     strncmp(host, "::ffff:", 7) == 0 ? host + 7 : host, port);
     }
 }
 

@@ -24,15 +24,34 @@ static bool find_file(const char *folders, const char *file, char path[PATH_MAX]
     return false;
 }
 
+/* Where modules are: HVD_MODULE_PATH; beside a libhvd that is not installed, which libtool keeps in
+ * core/.libs; or where they were installed. */
+static void find_folders(char *folders, size_t folders_bytes)
+{
+    Dl_info own;
+    /* a set-uid program must not load what its caller names */
+    const char *chosen = secure_getenv("HVD_MODULE_PATH");
+    if (chosen != NULL && chosen[0] != 0) {
+        snprintf(folders, folders_bytes, "%s", chosen);
+        return;
+    }
+    snprintf(folders, folders_bytes, "%s", PKGLIBDIR);
+    if (dladdr(PKGLIBDIR, &own) == 0 || own.dli_fname == NULL)
+        return;
+    const char *libs = strstr(own.dli_fname, "/core/.libs/");
+    int top = libs != NULL ? (int)(libs - own.dli_fname) : 0;
+    if (libs != NULL)
+        snprintf(folders, folders_bytes, "%.*s/pmix_shim/.libs:%.*s/core/.libs", top, own.dli_fname, top,
+                 own.dli_fname);
+}
+
 void *module_open(const char *file, const char *symbol, void **modulep, struct hvd_error *err)
 {
     char path[PATH_MAX];
-    /* a set-uid program must not load what its caller names */
-    const char *folders = secure_getenv("HVD_MODULE_PATH");
-    bool chosen = folders != NULL && folders[0] != 0;
-    if (!find_file(chosen ? folders : PKGLIBDIR, file, path)) {
-        error_set(err, HVD_ERR_INVALID, "%s is not in %.256s%s", file, chosen ? folders : PKGLIBDIR,
-                  chosen ? " (HVD_MODULE_PATH)" : "");
+    char folders[2 * PATH_MAX];
+    find_folders(folders, sizeof(folders));
+    if (!find_file(folders, file, path)) {
+        error_set(err, HVD_ERR_INVALID, "%s is not in %.400s", file, folders);
         return NULL;
     }
     /* never unloaded: libraries behind it leave threads and exit handlers */
@@ -43,7 +62,7 @@ void *module_open(const char *file, const char *symbol, void **modulep, struct h
                   why != NULL ? why : "no reason given");
         return NULL;
     }
-    void *found = dlsym(module, symbol);
+    void *found = symbol != NULL ? dlsym(module, symbol) : module;
     if (found == NULL) {
         error_set(err, HVD_ERR_SYSTEM, "%.256s is not of this hvd: it has no %s; install hvd anew", path,
                   symbol);

@@ -5,11 +5,13 @@ BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/run/tap $(BATS)
 dist_noinst_SCRIPTS += tests/run/tap
 
 RUN_TESTS =
+RUN_TESTS += tests/run/hvdinfo.bats
+RUN_TESTS += tests/run/wireup.bats
 
 RUN_TESTS += tests/run/train.bats
 
 TESTS += $(RUN_TESTS)
-EXTRA_DIST += $(RUN_TESTS)
+EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash
 
 check_PROGRAMS += tests/run/wireup_probe
 tests_run_wireup_probe_LDADD = core/libcore.la

@@ -39,6 +39,14 @@ UNIT_TESTS += tests/unit/test_tree
 tests_unit_test_tree_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_meet
 tests_unit_test_meet_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_config
+tests_unit_test_config_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_provide
+tests_unit_test_provide_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_store
+tests_unit_test_store_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_env_channel
+tests_unit_test_env_channel_LDADD = $(UNIT_LIBS)
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)

@@ -1,0 +1,132 @@
+#!/usr/bin/env bats
+# hvdinfo.bats: what hvdinfo says of this hvd and of the options in force.
+
+setup() {
+    load setup
+    hvdinfo=$HVD_BUILD/tools/hvdinfo
+}
+
+# line NAME: the line of an option in hvdinfo's table
+line() {
+    printf '%s\n' "$output" | grep -E "^  $1 "
+}
+
+@test "hvdinfo says version, parts and options, all by default" {
+    run "$hvdinfo"
+    [ "$status" -eq 0 ]
+    [[ ${lines[0]} == "hvd "[0-9]* ]]
+    for part in PMIx Slurm hwloc MPI CUDA NCCL; do
+        [[ $(line $part) =~ [0-9]\.[0-9]|no:\  ]]
+    done
+    [[ $(line fusion) =~ 64M\ +default$ ]]
+    [[ $(line config) =~ -\ +default$ ]]
+    [[ $output != *cycle-time* ]]
+}
+
+@test "hvdinfo names who set each option" {
+    printf 'lease: 7s\nlog: info\n' >"$BATS_TEST_TMPDIR/f"
+    HVD_SITE="lease=6s;kill-wait=1h;config=$BATS_TEST_TMPDIR/f" HVD_LOG=debug HVD_CLI=fusion=1M run "$hvdinfo"
+    [ "$status" -eq 0 ]
+    [[ $(line fusion) =~ 1M\ +command\ line$ ]]
+    [[ $(line log) =~ debug\ +environment\ \(HVD_LOG\)$ ]]
+    [[ $(line lease) =~ 7s\ +file\ \(.*/f\)$ ]]
+    [[ $(line kill-wait) =~ 1h\ +site\ \(HVD_SITE\)$ ]]
+    [[ $(line config) =~ /f\ +site\ \(HVD_SITE\)$ ]]
+}
+
+@test "the columns of the options stand in line" {
+    HVD_CONFIG=/dev/null HVD_CLI=planes=tcp,mpi run "$hvdinfo"
+    [ "$status" -eq 1 ] # a device is no file of options
+    HVD_CLI=planes=tcp,mpi run "$hvdinfo"
+    [ "$status" -eq 0 ]
+    printf '%s\n' "$output" | sed -n '/^  option /,$p' | awk '
+        NR == 1 { at = index($0, "set by"); next }
+        substr($0, at, 7) !~ /^(default|command)/ { print "not in line: " $0; bad = 1 }
+        END { exit bad }'
+}
+
+@test "a bad option is one sentence and exit status 1" {
+    HVD_FUSION=64Q run "$hvdinfo"
+    [ "$status" -eq 1 ]
+    has "hvdinfo: HVD_FUSION=64Q: the value has an unknown unit; expected bytes"
+    HVD_CLI=fusion=-1 run "$hvdinfo"
+    [ "$status" -eq 1 ]
+    has "hvdinfo: --hvd-fusion=-1: the value does not begin with a digit"
+    HVD_CONFIG=/nowhere/f run "$hvdinfo"
+    [ "$status" -eq 1 ]
+    has "/nowhere/f cannot be opened"
+}
+
+@test "an unknown variable is a warning" {
+    HVD_FUSON=64M run "$hvdinfo"
+    [ "$status" -eq 0 ]
+    has "hvdinfo: warning: HVD_FUSON: hvd has no such option"
+}
+
+@test "hvdinfo runs inside a step that it cannot join" {
+    SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 HVD_CLI=fusion=1M run "$hvdinfo"
+    [ "$status" -eq 0 ]
+    has "command line"
+}
+
+@test "hvdinfo says whether the module of PMIx can be loaded" {
+    "$hvdinfo" | grep -q '^  PMIx .*no: ' && skip "built without PMIx"
+    run "$hvdinfo"
+    has "wireup_pmix.so can be loaded"
+    HVD_MODULE_PATH=/nowhere:/nowhere/else run "$hvdinfo"
+    [ "$status" -eq 0 ]
+    has "wireup_pmix.so is not in /nowhere:/nowhere/else"
+    echo broken >"$BATS_TEST_TMPDIR/wireup_pmix.so"
+    HVD_MODULE_PATH=/nowhere:$BATS_TEST_TMPDIR run "$hvdinfo"
+    [ "$status" -eq 0 ]
+    has "wireup_pmix.so cannot be loaded: "
+}
+
+@test "--options lists every option with its variables" {
+    run "$hvdinfo" --options
+    [ "$status" -eq 0 ]
+    has "--hvd-fusion=SIZE"
+    has "variable  HVD_FUSION"
+    has "Horovod   HOROVOD_FUSION_THRESHOLD"
+    has "default   64M"
+    has "between 0 and 16G"
+    has "retired: hvd acts when something happens"
+}
+
+@test "--man is clean mdoc" {
+    command -v mandoc || skip "mandoc is not installed"
+    {
+        printf '.Dd November 21, 2025\n.Dt X 1\n.Os\n.Sh NAME\n.Nm x\n.Nd x\n.Sh OPTIONS\n'
+        "$hvdinfo" --man
+    } >"$BATS_TEST_TMPDIR/x.1"
+    mandoc -Tlint -W warning "$BATS_TEST_TMPDIR/x.1"
+    run mandoc "$BATS_TEST_TMPDIR/x.1"
+    has "HOROVOD_START_TIMEOUT"
+}
+
+@test "the manual page is clean mdoc" {
+    command -v mandoc || skip "mandoc is not installed"
+    mandoc -Tlint -W warning "$HVD_SOURCE/man/hvdinfo.1"
+}
+
+@test "--version and --help; other arguments are refused" {
+    run "$hvdinfo" --version
+    [ "$status" -eq 0 ]
+    [ "${#lines[@]}" -eq 1 ]
+    run "$hvdinfo" --help
+    [ "$status" -eq 0 ]
+    has "usage: hvdinfo"
+    run "$hvdinfo" --fusion
+    [ "$status" -eq 1 ]
+    has "hvdinfo: --fusion: expected one of --options"
+    run "$hvdinfo" --version --help
+    [ "$status" -eq 1 ]
+    has "more than one argument"
+}
+
+@test "an output that cannot be written is an error" {
+    [ -e /dev/full ] || skip "no /dev/full"
+    run bash -c '"$1" >/dev/full' - "$hvdinfo"
+    [ "$status" -eq 1 ]
+    has "No space left"
+}

@@ -1,0 +1,244 @@
+#!/usr/bin/env bats
+# wireup.bats: ranks that wire up for real: by mpirun's PMIx server, and by the environment.
+
+setup() {
+    load setup
+    probe=$HVD_BUILD/tests/run/wireup_probe
+    export HVD_START_TIMEOUT=20s
+}
+
+# Whatever a failed test has left.
+teardown() {
+    local job
+    for job in $(jobs -p); do
+        kill -KILL "$job" 2>/dev/null || true
+    done
+}
+
+# --- PMIx -----------------------------------------------------------------------------------------
+
+need_mpirun() {
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
+    [ -e "$HVD_BUILD/pmix_shim/.libs/wireup_pmix.so" ] || skip "built without PMIx"
+    mpirun --version | grep -q 'Open MPI' || skip "mpirun is not Open MPI's"
+    # what libpmix and Open MPI leave allocated is not ours to mend
+    export ASAN_OPTIONS=detect_leaks=0
+}
+
+ranks() {
+    timeout 60 mpirun --allow-run-as-root --oversubscribe "$@"
+}
+
+# said N PROVIDER: each of N ranks said once that it is well
+said() {
+    for ((rank = 0; rank < $1; rank++)); do
+        has "ok rank=$rank size=$1 "
+        [ "$(grep -c "^ok rank=$rank " <<<"$output")" -eq 1 ]
+    done
+    [ "$(grep -c "provider=$2" <<<"$output")" -eq "$1" ]
+}
+
+@test "four ranks of mpirun find each other by PMIx" {
+    need_mpirun
+    run ranks -np 4 "$probe"
+    [ "$status" -eq 0 ]
+    said 4 pmix
+    has "rank=3 size=4 local=3/4"
+}
+
+@test "one rank of mpirun is a job of one rank" {
+    need_mpirun
+    run ranks -np 1 "$probe"
+    [ "$status" -eq 0 ]
+    said 1 pmix
+}
+
+@test "the epoch is that of HVD_EPOCH" {
+    HVD_EPOCH=7 run "$probe"
+    has "epoch=7"
+    HVD_EPOCH=4294967296 run "$probe"
+    [ "$status" -eq 1 ]
+    has "HVD_EPOCH=4294967296: the value is too large"
+}
+
+@test "wire-up after the program's own MPI_Init" {
+    need_mpirun
+    [ -x "${probe%probe}mpi" ] || skip "built without MPI"
+    run ranks -np 4 "${probe%probe}mpi" before
+    [ "$status" -eq 0 ]
+    said 4 pmix
+}
+
+@test "wire-up before the program's own MPI_Init" {
+    need_mpirun
+    [ -x "${probe%probe}mpi" ] || skip "built without MPI"
+    run ranks -np 4 "${probe%probe}mpi" after
+    [ "$status" -eq 0 ]
+    said 4 pmix
+}
+
+@test "a rank that does not join PMIx is waited for only so long" {
+    need_mpirun
+    HVD_START_TIMEOUT=1s run ranks -np 3 sh -c '[ "$PMIX_RANK" != 2 ] || exec sleep 10; exec "$0"' "$probe"
+    [ "$status" -ne 0 ]
+    has "not all ranks joined in time"
+    has "--hvd-start-timeout"
+}
+
+@test "PMIx variables without their server are an error" {
+    [ -e "$HVD_BUILD/pmix_shim/.libs/wireup_pmix.so" ] || skip "built without PMIx"
+    PMIX_NAMESPACE=x PMIX_RANK=0 run timeout 20 "$probe"
+    [ "$status" -eq 1 ]
+    has "the launcher's PMIx server cannot be reached"
+}
+
+@test "PMIx without its module is an error" {
+    PMIX_NAMESPACE=x PMIX_RANK=0 HVD_MODULE_PATH=/nowhere run "$probe"
+    [ "$status" -eq 1 ]
+    has "PMIX_NAMESPACE says that PMIx started this job"
+    has "wireup_pmix.so is not in /nowhere"
+}
+
+# --- the environment ------------------------------------------------------------------------------
+
+# job SIZE RANK...: run these ranks of a job of that size at once; output and status are those of all
+job() {
+    local size=$1 rank
+    shift
+    export WORLD_SIZE=$size MASTER_ADDR=127.0.0.1 MASTER_PORT HVD_JOB_KEY=${HVD_JOB_KEY-a-secret-of-the-test}
+    MASTER_PORT=$(free_port)
+    for rank in "$@"; do
+        RANK=$rank timeout 40 "$probe" >"$BATS_TEST_TMPDIR/$rank.out" 2>&1 3>&- &
+    done
+    status=0
+    wait -n || status=$?
+    while [ -n "$(jobs -pr)" ]; do
+        wait -n || status=$?
+    done
+    output=$(cat "$BATS_TEST_TMPDIR"/*.out)
+}
+
+@test "four ranks find each other by the environment" {
+    job 4 3 2 1 0
+    [ "$status" -eq 0 ]
+    said 4 env
+    has "rank=3 size=4 local=-1/-1"
+}
+
+@test "local rank and size come from the environment too" {
+    export LOCAL_RANK=0 LOCAL_WORLD_SIZE=1
+    job 2 0 1
+    [ "$status" -eq 0 ]
+    has "rank=1 size=2 local=0/1"
+}
+
+@test "a missing rank is named by all, in time" {
+    export HVD_START_TIMEOUT=1s
+    SECONDS=0
+    job 4 3 1 0
+    [ "$SECONDS" -le 5 ]
+    [ "$status" -eq 1 ]
+    [ "$(grep -c '1 of 4 ranks did not join in time: rank 2; --hvd-start-timeout' <<<"$output")" -eq 3 ]
+}
+
+@test "without rank 0 the others say so, in time" {
+    export HVD_START_TIMEOUT=1s
+    SECONDS=0
+    job 3 1 2
+    [ "$SECONDS" -le 5 ]
+    [ "$status" -eq 1 ]
+    [ "$(grep -c 'rank 0 cannot be reached at 127.0.0.1' <<<"$output")" -eq 2 ]
+}
+
+@test "a wrong HVD_JOB_KEY is refused, and warned of" {
+    cat >"$BATS_TEST_TMPDIR/probe" <<END
+#!/bin/sh
+[ "\$RANK" != 1 ] || export HVD_JOB_KEY=another-secret-of-a-stranger
+exec "$probe"
+END
+    chmod +x "$BATS_TEST_TMPDIR/probe"
+    probe=$BATS_TEST_TMPDIR/probe
+    export HVD_START_TIMEOUT=1s
+    job 2 0 1
+    [ "$status" -eq 1 ]
+    has "it does not hold this job's HVD_JOB_KEY"
+    has "1 of 2 ranks did not join in time: rank 1"
+    has "refused this rank"
+    [[ $output != *another-secret* ]]
+}
+
+@test "a stranger is dropped, and the job goes on" {
+    cat >"$BATS_TEST_TMPDIR/probe" <<END
+#!/bin/bash
+if [ "\$RANK" = 1 ]; then
+    until exec 9<>/dev/tcp/127.0.0.1/\$MASTER_PORT; do :; done 2>/dev/null
+    head -c 1000 /dev/zero >&9
+    timeout 5 cat <&9 >/dev/null
+fi
+exec "$probe"
+END
+    chmod +x "$BATS_TEST_TMPDIR/probe"
+    probe=$BATS_TEST_TMPDIR/probe
+    job 2 0 1
+    [ "$status" -eq 0 ]
+    said 2 env
+    has "warning: wire-up: dropped a connection from 127.0.0.1"
+}
+
+@test "two ranks of the same number are named" {
+    cat >"$BATS_TEST_TMPDIR/probe" <<END
+#!/bin/sh
+[ "\$RANK" != 2 ] || export RANK=1
+exec "$probe"
+END
+    chmod +x "$BATS_TEST_TMPDIR/probe"
+    probe=$BATS_TEST_TMPDIR/probe
+    job 3 0 1 2
+    [ "$status" -eq 1 ]
+    has "RANK=1 is also that of the process at 127.0.0.1"
+}
+
+@test "variables that are missing or wrong are named" {
+    export RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 HVD_JOB_KEY=a-secret-of-the-test
+    while IFS='|' read -r setting sentence; do
+        run env $setting "$probe"
+        [ "$status" -eq 1 ]
+        has "$sentence"
+    done <<'END'
+-u RANK|RANK is not set; give RANK, WORLD_SIZE, MASTER_ADDR
+RANK=2|RANK=2: expected a whole number between 0 and 1
+RANK=x|RANK=x: expected a whole number
+WORLD_SIZE=many|WORLD_SIZE=many: the value does not begin with a digit
+WORLD_SIZE=2000000|WORLD_SIZE=2000000: expected a whole number between 1 and 1000000
+-u MASTER_PORT|MASTER_PORT is not set
+MASTER_PORT=0|MASTER_PORT=0: expected a whole number between 1 and 65535
+MASTER_PORT=65536|MASTER_PORT=65536: expected
+-u MASTER_ADDR|MASTER_ADDR=: expected the name or address
+MASTER_ADDR=no-such-host.invalid|MASTER_ADDR=no-such-host.invalid: 
+-u HVD_JOB_KEY|HVD_JOB_KEY is not set: ranks that meet by MASTER_ADDR need a secret
+HVD_JOB_KEY=short|HVD_JOB_KEY is too short
+LOCAL_RANK=2|LOCAL_RANK=2: expected a whole number between 0 and 1
+LOCAL_WORLD_SIZE=3|LOCAL_WORLD_SIZE=3: expected a whole number between 1 and 2
+END
+}
+
+@test "a port that is in use is named" {
+    export RANK=0 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT HVD_JOB_KEY=a-secret-of-the-test HVD_START_TIMEOUT=3s
+    MASTER_PORT=$(free_port)
+    timeout 20 "$probe" 3>&- >/dev/null 2>&1 &
+    timeout 10 bash -c 'until exec 9<>/dev/tcp/127.0.0.1/$MASTER_PORT; do :; done' 2>/dev/null
+    run "$probe"
+    [ "$status" -eq 1 ]
+    has "rank 0 cannot listen on MASTER_PORT=$MASTER_PORT: Address already in use"
+    wait
+}
+
+@test "one rank alone needs nothing, but is refused where there should be more" {
+    run "$probe"
+    [ "$status" -eq 0 ]
+    said 1 solo
+    SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 run "$probe"
+    [ "$status" -eq 1 ]
+    has "SLURM_STEP_NUM_TASKS=4 says that the job has 4 ranks"
+    has "srun --mpi=pmix"
+}
