@@ -1,5 +1,3 @@
 # man: manual pages, in mdoc
 dist_man_MANS += man/hvd.3 man/hvd.7
-# man: filled in by what follows
-
 dist_man_MANS += man/hvdinfo.1
