@@ -52,7 +52,7 @@ static struct desc describe(char what)
 START_TEST(items_find_their_batch)
 {
     struct desc descs[8];
-    struct fuse_item items[8];
+    struct fuse_item items[8] = {0};
     int batches[8] = {0};
     for (int i = 0; i < cases[_i].count; i++) {
         descs[i] = describe(cases[_i].items[i].what);
