@@ -21,7 +21,7 @@ struct entry {
     bool mismatch;
     struct desc said; /* by rank said_rank, the lowest of those that agree with it */
     int said_rank;
-    struct desc other; /* mismatch: by other_rank, the first that did not agree */
+    struct desc other; /* mismatch: by other_rank, the lowest of those that said the first other thing */
     int other_rank;
     void *user;
 };
@@ -183,11 +183,11 @@ static void merge(struct entry *entry, const struct desc *desc, int rank)
     }
     uint32_t common = entry->said.planes & saying->planes;
     if (!desc_equal(&entry->said, saying) || (needs_plane(saying) && common == 0)) {
-        if (!entry->mismatch) {
-            entry->mismatch = true;
+        if (!entry->mismatch || (desc_equal(&entry->other, saying) && rank < entry->other_rank)) {
             entry->other = *saying;
             entry->other_rank = rank;
         }
+        entry->mismatch = true;
         return;
     }
     entry->said.planes = common;
