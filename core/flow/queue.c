@@ -138,23 +138,31 @@ static struct slot *find_slot_locked(struct queue *queue, hvd_handle handle)
     return slot->request != NULL && slot->uses == (uint32_t)(handle >> 32) ? slot : NULL;
 }
 
+/* HVD_OK where [request] may be taken; otherwise why not, with the operation's title. */
+static int check_locked(struct queue *queue, const struct request *request, struct hvd_error *err)
+{
+    char title[HVD_MAX_NAME + 32];
+    bool refused = queue->refuse_status != HVD_OK;
+    if (!refused && *find_in_flight(queue, request->desc.name, request->hash) == NULL)
+        return HVD_OK;
+    desc_title(&request->desc, title, sizeof(title));
+    if (refused)
+        return error_set(err, queue->refuse_status, "%s: %s", title, queue->refuse_reason.text);
+    return error_set(
+        err, HVD_ERR_DUPLICATE,
+        "%s: an operation of that name is still in flight on this rank; wait for it, or use another name",
+        title);
+}
+
 static int submit_locked(struct queue *queue, struct request *request, hvd_handle *handlep, bool *firstp,
                          struct hvd_error *err)
 {
-    if (queue->refuse_status != HVD_OK)
-        return error_set(err, queue->refuse_status, "%s", queue->refuse_reason.text);
-    struct request **at = find_in_flight(queue, request->desc.name, request->hash);
-    if (*at != NULL) {
-        char title[HVD_MAX_NAME + 32];
-        desc_title(&request->desc, title, sizeof(title));
-        return error_set(
-            err, HVD_ERR_DUPLICATE,
-            "%s: an operation of that name is still in flight on this rank; wait for it, or use another name",
-            title);
-    }
+    int rc = check_locked(queue, request, err);
+    if (rc != HVD_OK)
+        return rc;
     if (handlep != NULL && !have_slot_locked(queue))
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory left for another operation");
-    *at = request;
+    *find_in_flight(queue, request->desc.name, request->hash) = request;
     queue->in_flight++;
     if (queue->in_flight > queue->bucket_count)
         double_buckets(queue);

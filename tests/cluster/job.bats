@@ -98,7 +98,7 @@ EOF
 
 @test "kill -9 of one rank ends the step within 5 s and says which" {
     local begin
-    login_in 60 srun -N3 -n6 --hvd-fusion=64M sh -c '[ "$SLURM_PROCID" != 4 ] || echo $$ >"$1/victim"; exec "$2" --epochs=1000000' \
+    login_in 60 srun -N3 -n6 --hvd-fusion=64M sh -c '[ "$SLURM_PROCID" != 4 ] || echo $$ >"$1/victim"; exec "$2" --epochs=100000' \
         sh "$CLUSTER" "$train" >"$CLUSTER/kill.out" 2>&1 3>&- &
     local step=$!
     # it trains: the first epochs are over
@@ -121,7 +121,7 @@ EOF
 
 @test "a node that is cut off is lost within the lease" {
     local begin
-    login_in 60 srun -N3 -n3 --hvd-lease=2s "$train" --epochs=1000000 >"$CLUSTER/cut.out" 2>&1 3>&- &
+    login_in 60 srun -N3 -n3 --hvd-lease=2s "$train" --epochs=100000 >"$CLUSTER/cut.out" 2>&1 3>&- &
     timeout 30 sh -c 'until grep -q "^epoch 3 " "$1/cut.out" 2>/dev/null; do sleep 0.05; done' sh "$CLUSTER"
     begin=$(date +%s)
     node_in 10 n3 ip link set eth0 down

@@ -122,7 +122,7 @@ START_TEST(after_refuse_nothing_is_taken_and_the_first_reason_stays)
     queue_refuse(queue, HVD_ERR_RANK_LOST, "rank 3 is gone");
     queue_refuse(queue, HVD_ERR_SHUTDOWN, "later");
     ck_assert_int_eq(submit("a", NULL, NULL, &err), HVD_ERR_RANK_LOST);
-    ck_assert_str_eq(err.text, "rank 3 is gone");
+    ck_assert_str_eq(err.text, "allreduce \"a\": rank 3 is gone");
     ck_assert_ptr_null(queue_take(queue));
 }
 END_TEST
