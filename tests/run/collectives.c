@@ -417,6 +417,7 @@ static void case_lost(void)
     struct hvd_tensor tensor = hvd_vector("waits", data, 8, HVD_FLOAT32);
     signal(SIGTERM, SIG_IGN); /* a launcher may be faster than we are, and we have something to say */
     must(hvd_allreduce(&tensor, HVD_SUM), "before");
+    must(hvd_barrier(), "everybody has it");
     if (rank == size - 1) {
         if (fork() == 0) {
             /* a data loader: it has no part in the job, and outlives its parent a little */
