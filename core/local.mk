@@ -27,7 +27,25 @@ core_libcore_la_SOURCES += core/control/handshake.h core/control/greeting.c core
 core_libcore_la_SOURCES += core/control/card.c core/control/card.h core/control/roster.c
 core_libcore_la_SOURCES += core/control/report.c core/control/report.h core/control/budget.c core/control/budget.h core/control/join.c
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
-core_libcore_la_LIBADD = core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
+core_libcore_la_LIBADD = core/libchain.la core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
+
+# how tensors travel
+core_libcore_la_SOURCES += \
+	core/plane/local.c core/plane/stream.c core/plane/stream.h core/plane/tcp.c core/plane/table.c \
+	core/plane/mpi_stub.c core/plane/mpi_choice.c core/plane/mpi_choice.h
+
+# what planes share, carried by modules too; clang says where it does not vectorise, as under sanitizers, and may
+noinst_LTLIBRARIES += core/libchain.la
+core_libchain_la_SOURCES = core/plane/names.c core/plane/reduce.c core/plane/chain.c core/plane/chain.h
+core_libchain_la_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -Wno-pass-failed
+
+if HAVE_MPI
+hvdmodule_LTLIBRARIES += core/plane_mpi.la
+core_plane_mpi_la_SOURCES = core/plane/mpi.c
+core_plane_mpi_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+core_plane_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbols-regex '^plane_mpi_module$$' -Wl,-z,defs
+core_plane_mpi_la_LIBADD = core/libchain.la core/libbase.la $(MPI_LIBS)
+endif
 
 # the control tree: shared memory inside a node, sockets between nodes
 core_libcore_la_SOURCES += \

@@ -68,8 +68,9 @@ size_t dtype_bytes(enum hvd_dtype dtype);
 const char *dtype_name(enum hvd_dtype dtype); /* "float32"; NULL for a number that is none */
 const char *op_name(enum hvd_op op);          /* "sum"; NULL for a number that is none */
 
-/* acc[i] = acc[i] + in[i], the left operand first; the element-wise kernels that planes share. */
-void reduce_add(enum hvd_dtype dtype, void *acc, const void *in, int64_t count);
+/* out[i] = left[i] + right[i], integers wrapping around. [out] may be one of the operands; otherwise it overlaps
+ * neither. These are the element-wise kernels that planes share. */
+void reduce_add(enum hvd_dtype dtype, void *out, const void *left, const void *right, int64_t count);
 /* data[i] = data[i] / divisor, integers truncated towards zero. */
 void reduce_divide(enum hvd_dtype dtype, void *data, int64_t count, int divisor);
 

@@ -7,6 +7,7 @@ dist_noinst_SCRIPTS += tests/run/tap
 RUN_TESTS =
 RUN_TESTS += tests/run/hvdinfo.bats
 RUN_TESTS += tests/run/wireup.bats
+RUN_TESTS += tests/run/plane_mpi.bats
 
 RUN_TESTS += tests/run/train.bats
 
@@ -25,3 +26,12 @@ endif
 RUN_TESTS += tests/run/collectives.bats
 check_PROGRAMS += tests/run/collectives
 tests_run_collectives_LDADD = core/libhvd.la
+EXTRA_DIST += tests/run/plane_mpi.c
+if HAVE_MPI
+check_PROGRAMS += tests/run/plane_mpi tests/run/plane_mpi_linked
+tests_run_plane_mpi_SOURCES = tests/run/plane_mpi.c
+tests_run_plane_mpi_LDADD = core/libcore.la -lm
+tests_run_plane_mpi_linked_SOURCES = tests/run/plane_mpi.c
+tests_run_plane_mpi_linked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -DHAVE_MPI_PROBE
+tests_run_plane_mpi_linked_LDADD = core/libcore.la $(MPI_LIBS) -lm
+endif

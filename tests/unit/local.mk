@@ -46,6 +46,23 @@ tests_unit_test_store_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_env_channel
 tests_unit_test_env_channel_LDADD = $(UNIT_LIBS)
 
+noinst_HEADERS += tests/unit/sums.h
+UNIT_TESTS += tests/unit/test_names
+tests_unit_test_names_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_reduce
+tests_unit_test_reduce_LDADD = $(UNIT_LIBS) -lm
+UNIT_TESTS += tests/unit/test_plane_local
+tests_unit_test_plane_local_LDADD = $(UNIT_LIBS) -lm
+UNIT_TESTS += tests/unit/test_chain
+tests_unit_test_chain_LDADD = $(UNIT_LIBS) -lm
+UNIT_TESTS += tests/unit/test_stream
+tests_unit_test_stream_LDADD = $(UNIT_LIBS) -lm
+UNIT_TESTS += tests/unit/test_tcp
+tests_unit_test_tcp_LDADD = $(UNIT_LIBS) -lm
+UNIT_TESTS += tests/unit/test_mpi_choice
+tests_unit_test_mpi_choice_LDADD = $(UNIT_LIBS)
+tests_unit_test_mpi_choice_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)

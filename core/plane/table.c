@@ -1,0 +1,8 @@
+/* table.c: the planes that libhvd knows, by number. */
+#include "plane/plane.h"
+
+const struct plane_ops *const plane_table[PLANE_COUNT] = {
+    [PLANE_LOCAL] = &plane_local,
+    [PLANE_MPI] = &plane_mpi,
+    [PLANE_TCP] = &plane_tcp,
+};

@@ -1,0 +1,357 @@
+/* test_chain.c: the schedule of chunks, driven by a random but repeatable world of messages in memory. */
+#include "unit.h"
+
+#include "plane/chain.h"
+#include "sums.h"
+
+#define CHUNK   64 /* bytes */
+#define WINDOW  3
+#define RANKS   8
+#define BATCHES 3
+#define GUARD   64
+#define STEPS   2000000 /* far more than any of these batches takes: past it nothing moves any more */
+
+/* A chunk between two ranks, or still at its sender. */
+struct message {
+    enum chain_kind kind;
+    uint64_t sequence;
+    struct chain_piece piece;
+    const void *at; /* at the sender */
+    char bytes[CHUNK];
+};
+
+/* Messages in order. */
+struct fifo {
+    struct message *items;
+    int64_t first, count, room;
+};
+
+struct posted {
+    void *at;
+    struct chain_piece piece;
+};
+
+/* How messages travel. A stream: one message at a time, one order for both kinds, and what has left is with
+ * the other rank. Messages: several at a time, an order for each kind, and the sender hears late that one has
+ * left. */
+enum manner { STREAM, MESSAGES, MANNERS };
+
+struct seat {
+    struct chain chain;
+    int batch; /* how many it has finished */
+    char *input, *output;
+    struct fifo leaving[CHAIN_KINDS]; /* begun and not yet known to have left; the first [arrived] are with
+                                         the next */
+    int64_t arrived[CHAIN_KINDS];
+    struct fifo coming[CHAIN_KINDS]; /* from the previous rank; a stream uses the first only */
+    struct posted posted[CHAIN_KINDS][WINDOW];
+    int posted_count[CHAIN_KINDS];
+};
+
+struct world {
+    int size;
+    enum manner manner;
+    bool in_place;
+    uint64_t random;
+    struct plane_batch batches[BATCHES];
+    struct seat seats[RANKS];
+};
+
+static void fifo_push(struct fifo *fifo, const struct message *message)
+{
+    if (fifo->first + fifo->count == fifo->room) {
+        fifo->room = fifo->room * 2 + 16;
+        fifo->items = realloc(fifo->items, (size_t)fifo->room * sizeof(*fifo->items));
+    }
+    fifo->items[fifo->first + fifo->count++] = *message;
+}
+
+static struct message *fifo_at(struct fifo *fifo, int64_t i)
+{
+    return &fifo->items[fifo->first + i];
+}
+
+static void fifo_pop(struct fifo *fifo)
+{
+    fifo->first++;
+    fifo->count--;
+}
+
+static size_t batch_bytes(const struct plane_batch *batch)
+{
+    return (size_t)batch->count * dtype_bytes(batch->need.dtype);
+}
+
+/* Memory with guards around it. */
+static char *guarded(size_t bytes)
+{
+    char *memory = malloc(bytes + (size_t)2 * GUARD);
+    memset(memory, 0x5a, bytes + (size_t)2 * GUARD);
+    return memory + GUARD;
+}
+
+static void check_guards(const char *memory, size_t bytes)
+{
+    for (size_t i = 0; i < GUARD; i++) {
+        ck_assert_int_eq(memory[-1 - (ptrdiff_t)i], 0x5a);
+        ck_assert_int_eq(memory[bytes + i], 0x5a);
+    }
+}
+
+static void begin_batch(struct world *world, int rank)
+{
+    struct seat *seat = &world->seats[rank];
+    struct plane_batch batch = world->batches[seat->batch];
+    size_t bytes = batch_bytes(&batch);
+    bool reads = batch.need.kind == PLANE_ALLREDUCE || rank == batch.root;
+    seat->output = guarded(bytes);
+    seat->input = world->in_place ? seat->output : reads ? guarded(bytes) : NULL;
+    if (reads)
+        sums_input(&batch, rank, seat->input);
+    batch.input = seat->input;
+    batch.output = seat->output;
+    chain_start(&seat->chain, &batch);
+}
+
+static void end_batch(struct world *world, int rank)
+{
+    struct seat *seat = &world->seats[rank];
+    const struct plane_batch *batch = &world->batches[seat->batch];
+    size_t bytes = batch_bytes(batch);
+    void *expected = sums_expected(batch, world->size);
+    ck_assert_mem_eq(seat->output, expected, bytes);
+    check_guards(seat->output, bytes);
+    if (seat->input != seat->output && seat->input != NULL) {
+        sums_input(batch, rank, expected);
+        ck_assert_mem_eq(seat->input, expected, bytes);
+        check_guards(seat->input, bytes);
+        free(seat->input - GUARD);
+    }
+    free(seat->output - GUARD);
+    free(expected);
+    seat->batch++;
+    if (seat->batch < BATCHES)
+        begin_batch(world, rank);
+}
+
+static int window_of(const struct world *world)
+{
+    return world->manner == STREAM ? 1 : WINDOW;
+}
+
+static int64_t leaving_count(const struct world *world, const struct seat *seat, enum chain_kind kind)
+{
+    if (world->manner == STREAM)
+        return seat->leaving[CHAIN_PARTIAL].count + seat->leaving[CHAIN_RESULT].count;
+    return seat->leaving[kind].count;
+}
+
+static void begin_send(struct world *world, struct seat *seat, enum chain_kind kind)
+{
+    if (leaving_count(world, seat, kind) >= window_of(world) || !chain_can_send(&seat->chain, kind))
+        return;
+    struct message message = {.kind = kind, .sequence = seat->chain.batch.sequence};
+    message.at = chain_send(&seat->chain, kind, &message.piece);
+    ck_assert_uint_gt(message.piece.length, 0);
+    ck_assert_uint_le(message.piece.length, CHUNK);
+    memcpy(message.bytes, message.at, message.piece.length);
+    fifo_push(&seat->leaving[kind], &message);
+}
+
+/* The bytes go over to the next rank; they must be those of the beginning. */
+static void arrive(struct world *world, int rank, enum chain_kind kind)
+{
+    struct seat *seat = &world->seats[rank];
+    struct seat *next = &world->seats[(rank + 1) % world->size];
+    if (seat->arrived[kind] == seat->leaving[kind].count)
+        return;
+    struct message *message = fifo_at(&seat->leaving[kind], seat->arrived[kind]++);
+    ck_assert_mem_eq(message->at, message->bytes, message->piece.length);
+    fifo_push(&next->coming[world->manner == STREAM ? 0 : kind], message);
+}
+
+static void note_sent(struct seat *seat, enum chain_kind kind)
+{
+    if (seat->arrived[kind] == 0)
+        return;
+    struct message *message = fifo_at(&seat->leaving[kind], 0);
+    ck_assert_mem_eq(message->at, message->bytes, message->piece.length);
+    fifo_pop(&seat->leaving[kind]);
+    seat->arrived[kind]--;
+    chain_sent(&seat->chain, kind);
+}
+
+static void post_receive(struct world *world, struct seat *seat, enum chain_kind kind)
+{
+    int count = seat->posted_count[kind];
+    if (count >= window_of(world) || !chain_can_receive(&seat->chain, kind))
+        return;
+    seat->posted[kind][count].at = chain_receive(&seat->chain, kind, &seat->posted[kind][count].piece);
+    seat->posted_count[kind]++;
+}
+
+static void complete_receive(struct world *world, struct seat *seat, enum chain_kind kind)
+{
+    struct fifo *coming = &seat->coming[world->manner == STREAM ? 0 : kind];
+    if (coming->count == 0 || fifo_at(coming, 0)->sequence != seat->chain.batch.sequence)
+        return;
+    struct message *message = fifo_at(coming, 0);
+    /* A stream cannot be told to wait: whatever comes first must be welcome. */
+    if (world->manner == STREAM && message->kind == kind && seat->posted_count[kind] == 0)
+        ck_assert(chain_can_receive(&seat->chain, kind));
+    if (message->kind != kind || seat->posted_count[kind] == 0)
+        return;
+    struct posted posted = seat->posted[kind][0];
+    ck_assert_int_eq(message->piece.chunk, posted.piece.chunk);
+    ck_assert_uint_eq(message->piece.length, posted.piece.length);
+    memcpy(posted.at, message->bytes, posted.piece.length);
+    fifo_pop(coming);
+    seat->posted_count[kind]--;
+    memmove(seat->posted[kind], seat->posted[kind] + 1, (WINDOW - 1) * sizeof(struct posted));
+    chain_received(&seat->chain, kind);
+}
+
+/* One random thing at one random rank. */
+static void step(struct world *world)
+{
+    uint64_t dice = sums_random(&world->random) >> 16;
+    int rank = (int)(dice % (uint64_t)world->size);
+    struct seat *seat = &world->seats[rank];
+    enum chain_kind kind = (enum chain_kind)(dice >> 8 & 1);
+    if (seat->batch == BATCHES)
+        return;
+    switch (dice >> 16 & 3) {
+    case 0:
+        begin_send(world, seat, kind);
+        if (world->manner == STREAM) {
+            arrive(world, rank, kind);
+            note_sent(seat, kind);
+        }
+        break;
+    case 1:
+        arrive(world, rank, kind);
+        break;
+    case 2:
+        note_sent(seat, kind);
+        break;
+    default:
+        post_receive(world, seat, kind);
+        complete_receive(world, seat, kind);
+        break;
+    }
+    if (!chain_sends_left(&seat->chain) && !chain_receives_left(&seat->chain))
+        end_batch(world, rank);
+}
+
+static bool is_over(const struct world *world)
+{
+    for (int rank = 0; rank < world->size; rank++) {
+        if (world->seats[rank].batch < BATCHES)
+            return false;
+    }
+    return true;
+}
+
+static void run_world(struct world *world)
+{
+    struct hvd_error err;
+    for (int rank = 0; rank < world->size; rank++) {
+        int status = chain_init(&world->seats[rank].chain, rank, world->size, CHUNK, window_of(world), &err);
+        ck_assert_int_eq(status, HVD_OK);
+        begin_batch(world, rank);
+    }
+    for (int i = 0; i < STEPS && !is_over(world); i++)
+        step(world);
+    ck_assert(is_over(world));
+    for (int rank = 0; rank < world->size; rank++) {
+        struct seat *seat = &world->seats[rank];
+        for (int kind = 0; kind < CHAIN_KINDS; kind++) {
+            ck_assert_int_eq(seat->coming[kind].count, 0);
+            free(seat->coming[kind].items);
+            free(seat->leaving[kind].items);
+        }
+        chain_fini(&seat->chain);
+    }
+}
+
+/* Counts of elements around the edges of chunks. */
+static int64_t count_at(int i, enum hvd_dtype dtype)
+{
+    int64_t chunk = CHUNK / (int64_t)dtype_bytes(dtype);
+    const int64_t counts[] = {1, 3, chunk - 1, chunk, chunk + 1, 2 * chunk, 7 * chunk + 5, 20 * chunk - 1};
+    return counts[i % 8];
+}
+
+static struct plane_batch batch_at(int i, int size, enum plane_kind kind)
+{
+    enum hvd_dtype dtype = (enum hvd_dtype)(i % SUMS_DTYPES);
+    return (struct plane_batch){
+        .need = {kind, dtype, i / SUMS_DTYPES % 2 == 0 ? HVD_SUM : HVD_AVERAGE},
+        .root = i % size,
+        .sequence = (uint64_t)i * 7 + 1,
+        .count = count_at(i / 3 + i % 3 * 5, dtype),
+    };
+}
+
+/* [_i] is the number of ranks. */
+static void run_all(int size, enum plane_kind kind)
+{
+    for (int i = 0; i < 96; i++) {
+        struct world *world = calloc(1, sizeof(*world));
+        world->size = size;
+        world->manner = (enum manner)(i % MANNERS);
+        world->in_place = i / 2 % 2 == 0;
+        world->random = (uint64_t)(size * 1000 + i);
+        for (int k = 0; k < BATCHES; k++)
+            world->batches[k] =
+                batch_at(i + k, size, k == 1 && kind == PLANE_ALLREDUCE ? PLANE_BROADCAST : kind);
+        run_world(world);
+        free(world);
+    }
+}
+
+START_TEST(allreduce_is_the_sum_from_left_to_right)
+{
+    run_all(_i, PLANE_ALLREDUCE);
+}
+END_TEST
+
+START_TEST(broadcast_is_the_roots_input)
+{
+    run_all(_i, PLANE_BROADCAST);
+}
+END_TEST
+
+START_TEST(counts_beyond_32_bits)
+{
+    struct chain chain;
+    struct chain_piece piece;
+    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT64, HVD_SUM}, .sequence = 1};
+    char byte;
+    batch.count = INT64_C(5000000001);
+    batch.input = batch.output = &byte;
+    ck_assert_int_eq(chain_init(&chain, 0, 2, 256 * 1024, 1, NULL), HVD_OK);
+    chain_start(&chain, &batch);
+    ck_assert_int_eq(chain.out[CHAIN_PARTIAL].total, 152588);
+    chain.out[CHAIN_PARTIAL].begun = 152587;
+    const char *at = chain_send(&chain, CHAIN_PARTIAL, &piece);
+    ck_assert_int_eq((intptr_t)at - (intptr_t)&byte, INT64_C(152587) * 256 * 1024);
+    ck_assert_uint_eq(piece.length, 40000000008 - UINT64_C(152587) * 256 * 1024);
+    chain_fini(&chain);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("chain");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, allreduce_is_the_sum_from_left_to_right, 2, RANKS + 1);
+    tcase_add_loop_test(tcase, broadcast_is_the_roots_input, 2, RANKS + 1);
+    tcase_add_test(tcase, counts_beyond_32_bits);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("chain", fill);
+}

@@ -1,0 +1,520 @@
+/* test_stream.c: batches over real sockets: many rings stepped in one process, rings of processes that sleep,
+ * and neighbours that die or lie. */
+#include "unit.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "plane/stream.h"
+#include "sums.h"
+
+#define CHUNK   4096 /* bytes */
+#define RANKS   4
+#define BATCHES 6
+#define WAIT_MS 20000
+
+/* A ring of sockets: pairs[rank] is the connection from that rank to the next. */
+struct pairs {
+    int fds[RANKS][2];
+};
+
+static void pairs_open(struct pairs *pairs, int size)
+{
+    for (int rank = 0; rank < size; rank++) {
+        int rc = socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pairs->fds[rank]);
+        ck_assert_int_eq(rc, 0);
+    }
+}
+
+static struct stream *stream_at(const struct pairs *pairs, int rank, int size, int64_t chunk_bytes,
+                                int epoll_fd)
+{
+    struct stream *stream = NULL;
+    struct stream_seat seat = {.rank = rank, .size = size, .chunk_bytes = chunk_bytes, .epoll_fd = epoll_fd};
+    int previous = (rank + size - 1) % size;
+    seat.next =
+        (struct stream_link){.rank = (rank + 1) % size, .fd = pairs->fds[rank][0], .name = "the next"};
+    seat.previous =
+        (struct stream_link){.rank = previous, .fd = pairs->fds[previous][1], .name = "the previous"};
+    int status = stream_open(&stream, &seat, NULL);
+    ck_assert_int_eq(status, HVD_OK);
+    return stream;
+}
+
+/* ---- All ranks in one process, in random order ---------------------------------------------- */
+
+struct rank_state {
+    struct stream *stream;
+    int batch;
+    char *input, *output;
+};
+
+static void start_batch(struct rank_state *self, int rank, struct plane_batch batch, bool in_place)
+{
+    size_t bytes = (size_t)batch.count * dtype_bytes(batch.need.dtype);
+    bool reads = batch.need.kind == PLANE_ALLREDUCE || batch.root == rank;
+    self->output = malloc(bytes);
+    self->input = in_place ? self->output : reads ? malloc(bytes) : NULL;
+    if (reads)
+        sums_input(&batch, rank, self->input);
+    batch.input = self->input;
+    batch.output = self->output;
+    ck_assert_int_eq(stream_start(self->stream, &batch, NULL), HVD_OK);
+}
+
+static void end_batch(struct rank_state *self, int rank, int size, const struct plane_batch *batch)
+{
+    size_t bytes = (size_t)batch->count * dtype_bytes(batch->need.dtype);
+    void *expected = sums_expected(batch, size);
+    ck_assert_mem_eq(self->output, expected, bytes);
+    if (self->input != self->output && self->input != NULL) {
+        sums_input(batch, rank, expected);
+        ck_assert_mem_eq(self->input, expected, bytes);
+        free(self->input);
+    }
+    free(self->output);
+    free(expected);
+    self->batch++;
+}
+
+/* [chances] of 16: how often a rank gets its turn; a low one lags behind. */
+static void run_batches(int size, const struct plane_batch *batches, bool in_place, uint64_t seed)
+{
+    static const unsigned chances[RANKS] = {16, 3, 16, 9};
+    struct pairs pairs;
+    struct rank_state ranks[RANKS] = {0};
+    uint64_t random = seed;
+    int finished = 0;
+    pairs_open(&pairs, size);
+    for (int rank = 0; rank < size; rank++) {
+        ranks[rank].stream = stream_at(&pairs, rank, size, CHUNK, -1);
+        start_batch(&ranks[rank], rank, batches[0], in_place);
+    }
+    for (int64_t turns = 0; finished < size; turns++) {
+        uint64_t dice = sums_random(&random) >> 16;
+        int rank = (int)(dice % (unsigned)size);
+        int lost = -1;
+        bool moved;
+        struct hvd_error err;
+        struct rank_state *self = &ranks[rank];
+        ck_assert_int_lt(turns, 10000000);
+        if (self->batch == BATCHES || (dice >> 8 & 15) >= chances[rank])
+            continue;
+        int status = stream_test(self->stream, &moved, &lost, &err);
+        ck_assert_msg(status >= 0, "%s", err.text);
+        if (status == HVD_IN_PROGRESS)
+            continue;
+        end_batch(self, rank, size, &batches[self->batch]);
+        finished += self->batch == BATCHES;
+        if (self->batch < BATCHES)
+            start_batch(self, rank, batches[self->batch], in_place);
+    }
+    for (int rank = 0; rank < size; rank++)
+        stream_close(ranks[rank].stream);
+}
+
+static int64_t count_at(int i, enum hvd_dtype dtype)
+{
+    int64_t chunk = CHUNK / (int64_t)dtype_bytes(dtype);
+    const int64_t counts[] = {1, 3, chunk - 1, chunk, chunk + 1, 100 * chunk + 7};
+    return counts[i % 6];
+}
+
+START_TEST(gives_the_sum_from_left_to_right)
+{
+    int size = _i;
+    for (int i = 0; i < 32; i++) {
+        struct plane_batch batches[BATCHES];
+        enum hvd_dtype dtype = (enum hvd_dtype)(i % SUMS_DTYPES);
+        for (int k = 0; k < BATCHES; k++)
+            batches[k] = (struct plane_batch){
+                .need = {k == 3 ? PLANE_BROADCAST : PLANE_ALLREDUCE, dtype, i & 4 ? HVD_SUM : HVD_AVERAGE},
+                .root = i % size,
+                .sequence = (uint64_t)(i + 3 * k + 1),
+                .count = count_at(i + k, dtype),
+            };
+        run_batches(size, batches, i & 8, (uint64_t)(size * 100 + i + 1));
+    }
+}
+END_TEST
+
+/* ---- Each rank a process that sleeps until its sockets wake it ------------------------------- */
+
+/* Carry a batch to its end; whenever test says that nothing moved, sleep until a descriptor wakes us. */
+static int carry(struct stream *stream, int epoll_fd, int *lostp, struct hvd_error *err)
+{
+    for (;;) {
+        bool moved = false;
+        struct epoll_event event;
+        int status = stream_test(stream, &moved, lostp, err);
+        if (status != HVD_IN_PROGRESS)
+            return status;
+        if (!moved && epoll_wait(epoll_fd, &event, 1, WAIT_MS) == 0)
+            return error_set(err, HVD_ERR_TIMEOUT, "slept too long");
+    }
+}
+
+static int wait_for(pid_t pid)
+{
+    int status = -1;
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    return status;
+}
+
+/* The life of one process: a few large batches. Its exit status says how it went. */
+static int sleeping_rank(const struct pairs *pairs, int rank, int size)
+{
+    int lost = -1;
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct hvd_error err;
+    struct stream *stream = stream_at(pairs, rank, size, 256 * 1024, epoll_fd);
+    for (int i = 0; i < 3; i++) {
+        struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_AVERAGE}};
+        batch.sequence = (uint64_t)i + 1;
+        batch.count = i == 1 ? 1 : 1500001;
+        size_t bytes = (size_t)batch.count * sizeof(float);
+        float *data = malloc(bytes);
+        sums_input(&batch, rank, data);
+        batch.input = batch.output = data;
+        int status = stream_start(stream, &batch, &err);
+        if (status == HVD_OK)
+            status = carry(stream, epoll_fd, &lost, &err);
+        if (status != HVD_OK) {
+            fprintf(stderr, "# rank %d: %s\n", rank, err.text);
+            return 1;
+        }
+        void *expected = sums_expected(&batch, size);
+        if (memcmp(data, expected, bytes) != 0)
+            return 2;
+        free(expected);
+        free(data);
+    }
+    stream_close(stream);
+    close(epoll_fd);
+    return 0;
+}
+
+START_TEST(wakes_sleeping_processes)
+{
+    int size = _i;
+    struct pairs pairs;
+    pid_t pids[RANKS];
+    pid_t parent = getpid();
+    pairs_open(&pairs, size);
+    for (int rank = 0; rank < size; rank++) {
+        pids[rank] = fork();
+        ck_assert_int_ge(pids[rank], 0);
+        if (pids[rank] != 0)
+            continue;
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(getppid() == parent ? sleeping_rank(&pairs, rank, size) : 3);
+    }
+    for (int rank = 0; rank < size; rank++)
+        ck_assert_int_eq(wait_for(pids[rank]), 0);
+}
+END_TEST
+
+START_TEST(tells_a_killed_neighbour)
+{
+    struct pairs pairs;
+    struct hvd_error err;
+    int lost = -1;
+    static float data[1 << 20];
+    struct plane_batch batch = {{PLANE_ALLREDUCE, HVD_FLOAT32, HVD_SUM}, 0, 1, data, data, 1 << 20};
+    pid_t parent = getpid();
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    pairs_open(&pairs, 2);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(pairs.fds[0][0]);
+        close(pairs.fds[1][1]);
+        struct stream *stream = stream_at(&pairs, 1, 2, CHUNK, epoll_create1(EPOLL_CLOEXEC));
+        bool moved = false;
+        stream_start(stream, &batch, &err);
+        while (getppid() == parent && !moved)
+            stream_test(stream, &moved, &lost, &err);
+        kill(getpid(), SIGKILL);
+    }
+    close(pairs.fds[0][1]);
+    close(pairs.fds[1][0]);
+    struct stream *stream = stream_at(&pairs, 0, 2, CHUNK, epoll_fd);
+    ck_assert_int_eq(stream_start(stream, &batch, &err), HVD_OK);
+    int status = carry(stream, epoll_fd, &lost, &err);
+    ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", err.text);
+    ck_assert_int_eq(lost, 1);
+    ck_assert_msg(strstr(err.text, "the previous") != NULL || strstr(err.text, "the next") != NULL, "%s",
+                  err.text);
+    /* It stays lost. */
+    ck_assert_int_eq(stream_start(stream, &batch, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(WTERMSIG(wait_for(pid)), SIGKILL);
+    stream_close(stream);
+    close(epoll_fd);
+}
+END_TEST
+
+/* ---- One rank between ends that the test holds ---------------------------------------------- */
+
+/* A rank with both neighbours played by hand. */
+struct stage {
+    struct stream *stream;
+    int to_previous, from_next; /* our ends: what the rank receives goes into the first */
+    struct plane_batch batch;
+    char *memory; /* the output with guards */
+};
+
+#define GUARD 64
+
+static void stage_open(struct stage *stage, int rank, int size, enum plane_kind kind, int64_t count)
+{
+    struct pairs pairs;
+    pairs_open(&pairs, size);
+    int previous = (rank + size - 1) % size;
+    stage->stream = stream_at(&pairs, rank, size, CHUNK, -1);
+    stage->to_previous = pairs.fds[previous][0];
+    stage->from_next = pairs.fds[rank][1];
+    for (int i = 0; i < size; i++) {
+        if (i != rank && i != previous) {
+            close(pairs.fds[i][0]);
+            close(pairs.fds[i][1]);
+        }
+    }
+    size_t bytes = (size_t)count * sizeof(int32_t);
+    stage->memory = calloc(1, bytes + (size_t)2 * GUARD);
+    char *output = stage->memory + GUARD;
+    stage->batch = (struct plane_batch){{kind, HVD_INT32, HVD_SUM}, 0, 7, output, output, count};
+    ck_assert_int_eq(stream_start(stage->stream, &stage->batch, NULL), HVD_OK);
+}
+
+static int stage_test(struct stage *stage, int *lostp, struct hvd_error *err)
+{
+    bool moved = false;
+    return stream_test(stage->stream, &moved, lostp, err);
+}
+
+static void stage_close(struct stage *stage)
+{
+    stream_close(stage->stream);
+    close(stage->to_previous);
+    close(stage->from_next);
+    free(stage->memory);
+}
+
+static void put(int fd, const void *bytes, size_t length)
+{
+    ck_assert_int_eq(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+}
+
+/* Read and drop what the rank sent. */
+static void drain(int fd)
+{
+    char bytes[4096];
+    ssize_t got;
+    do
+        got = recv(fd, bytes, sizeof(bytes), 0);
+    while (got > 0);
+}
+
+/* Frames that a rank must refuse, for a batch of 1500 int32 (chunks of 4096 and 1904 bytes) in sequence 7. */
+static const struct {
+    int rank, size;
+    enum plane_kind kind;
+    struct stream_frame frame;
+    const char *words;
+} hostile[] = {
+    {1, 2, PLANE_ALLREDUCE, {0x12345678, CHAIN_PARTIAL, 7, 0, 4096}, "frame mark"},
+    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 8, 0, 4096}, "batch 8 where 7"},
+    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 6, 0, 4096}, "batch 6 where 7"},
+    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 7, 1, 4096}, "chunk 1 where 0"},
+    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 7, UINT64_MAX, 4096}, "where 0"},
+    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 7, 0, 4097}, "length 4097 where 4096"},
+    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 7, 0, 0}, "length 0 where 4096"},
+    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 7, 0, UINT64_MAX}, "where 4096"},
+    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_RESULT, 7, 0, 4096}, "kind 1"},
+    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, 2, 7, 0, 4096}, "kind 2"},
+    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, UINT32_MAX, 7, 0, 4096}, "kind 4294967295"},
+    {0, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 7, 0, 4096}, "kind 0"},
+    {0,
+     2,
+     PLANE_ALLREDUCE,
+     {STREAM_MAGIC, CHAIN_RESULT, 7, 0, 4096},
+     "kind 1"}, /* before its partial has left */
+    {1, 3, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_RESULT, 7, 0, 4096}, "kind 1"},
+    {1, 2, PLANE_BROADCAST, {STREAM_MAGIC, CHAIN_PARTIAL, 7, 0, 4096}, "kind 0"},
+    {1, 2, PLANE_BROADCAST, {STREAM_MAGIC, CHAIN_RESULT, 7, 0, 4095}, "length 4095"},
+};
+
+START_TEST(refuses_a_frame_that_is_not_due)
+{
+    static char bytes[3 * CHUNK];
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    memset(bytes, 0x77, sizeof(bytes));
+    stage_open(&stage, hostile[_i].rank, hostile[_i].size, hostile[_i].kind, 1500);
+    put(stage.to_previous, &hostile[_i].frame, sizeof(hostile[_i].frame));
+    put(stage.to_previous, bytes, sizeof(bytes));
+    int status = HVD_IN_PROGRESS;
+    for (int i = 0; i < 10 && status == HVD_IN_PROGRESS; i++)
+        status = stage_test(&stage, &lost, &err);
+    ck_assert_int_eq(status, HVD_ERR_MISMATCH);
+    ck_assert_int_eq(lost, (hostile[_i].rank + hostile[_i].size - 1) % hostile[_i].size);
+    ck_assert_msg(strstr(err.text, hostile[_i].words) != NULL, "%s", err.text);
+    for (size_t i = 0; i < 1500 * sizeof(int32_t) + (size_t)2 * GUARD; i++)
+        ck_assert_int_eq(stage.memory[i], 0);
+    ck_assert_int_eq(stream_start(stage.stream, &stage.batch, &err), HVD_ERR_MISMATCH);
+    stage_close(&stage);
+}
+END_TEST
+
+/* What comes too early belongs to the batch to come, byte for byte, and waits in the socket. */
+START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    struct {
+        struct stream_frame frame;
+        int32_t values[2];
+    } messages[2] = {{{STREAM_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}},
+                     {{STREAM_MAGIC, CHAIN_RESULT, 9, 0, 8}, {7, 8}}};
+    stage_open(&stage, 1, 2, PLANE_BROADCAST, 2);
+    for (size_t i = 0; i < sizeof(messages[0]); i++) {
+        ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+        if (i == sizeof(messages[0]) - 1)
+            break;
+        put(stage.to_previous, (const char *)messages + i, 1);
+    }
+    put(stage.to_previous, (const char *)messages + sizeof(messages[0]) - 1, 1 + sizeof(messages[1]));
+    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_OK);
+    ck_assert_mem_eq(stage.batch.output, messages[0].values, 8);
+    stage.batch.sequence = 9;
+    ck_assert_int_eq(stream_start(stage.stream, &stage.batch, &err), HVD_OK);
+    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_OK);
+    ck_assert_mem_eq(stage.batch.output, messages[1].values, 8);
+    stage_close(&stage);
+}
+END_TEST
+
+START_TEST(tells_a_previous_rank_that_left_amid_a_chunk)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    const struct stream_frame frame = {STREAM_MAGIC, CHAIN_PARTIAL, 7, 0, 4096};
+    stage_open(&stage, 2, 3, PLANE_ALLREDUCE, 1500);
+    put(stage.to_previous, &frame, sizeof(frame));
+    put(stage.to_previous, &frame, sizeof(frame));
+    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+    shutdown(stage.to_previous, SHUT_RDWR);
+    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(lost, 1);
+    ck_assert_ptr_nonnull(strstr(err.text, "the previous was closed in batch 7"));
+    stage_close(&stage);
+}
+END_TEST
+
+/* Rank 1 of 3 has nothing to send yet, but will have. */
+START_TEST(tells_a_next_rank_that_left_before_its_part)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    stage_open(&stage, 1, 3, PLANE_ALLREDUCE, 1500);
+    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+    shutdown(stage.from_next, SHUT_RDWR);
+    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(lost, 2);
+    ck_assert_ptr_nonnull(strstr(err.text, "the next was closed in batch 7"));
+    stage_close(&stage);
+}
+END_TEST
+
+/* Rank 0 of 2 has sent all it had to; that the next rank leaves then is no loss. */
+START_TEST(lets_a_next_rank_leave_after_its_part)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    struct {
+        struct stream_frame frame;
+        int32_t values[2];
+    } message = {{STREAM_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}};
+    stage_open(&stage, 0, 2, PLANE_ALLREDUCE, 2);
+    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+    drain(stage.from_next);
+    shutdown(stage.from_next, SHUT_RDWR);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+    put(stage.to_previous, &message, sizeof(message));
+    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_OK);
+    ck_assert_mem_eq(stage.batch.output, message.values, 8);
+    stage_close(&stage);
+}
+END_TEST
+
+START_TEST(refuses_bytes_against_the_direction)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    stage_open(&stage, 1, 3, PLANE_ALLREDUCE, 1500);
+    put(stage.from_next, "x", 1);
+    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(lost, 2);
+    stage_close(&stage);
+}
+END_TEST
+
+static bool is_open(int fd)
+{
+    return fcntl(fd, F_GETFD) >= 0;
+}
+
+START_TEST(closes_its_descriptors)
+{
+    struct pairs pairs;
+    pairs_open(&pairs, 2);
+    struct stream *stream = stream_at(&pairs, 0, 2, CHUNK, -1);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        stream_after_fork(stream);
+        _exit(is_open(pairs.fds[0][0]) || is_open(pairs.fds[1][1]));
+    }
+    ck_assert_int_eq(wait_for(pid), 0);
+    ck_assert(is_open(pairs.fds[0][0]) && is_open(pairs.fds[1][1]));
+    stream_close(stream);
+    ck_assert(!is_open(pairs.fds[0][0]) && !is_open(pairs.fds[1][1]));
+    stream_close(NULL);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("stream");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, gives_the_sum_from_left_to_right, 2, RANKS + 1);
+    tcase_add_loop_test(tcase, wakes_sleeping_processes, 2, RANKS + 1);
+    tcase_add_test(tcase, tells_a_killed_neighbour);
+    tcase_add_loop_test(tcase, refuses_a_frame_that_is_not_due, 0, sizeof(hostile) / sizeof(hostile[0]));
+    tcase_add_test(tcase, takes_bytes_one_by_one_and_leaves_the_next_batch);
+    tcase_add_test(tcase, tells_a_previous_rank_that_left_amid_a_chunk);
+    tcase_add_test(tcase, tells_a_next_rank_that_left_before_its_part);
+    tcase_add_test(tcase, lets_a_next_rank_leave_after_its_part);
+    tcase_add_test(tcase, refuses_bytes_against_the_direction);
+    tcase_add_test(tcase, closes_its_descriptors);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("stream", fill);
+}
