@@ -25,6 +25,9 @@
 #define TEAM_MAX     64
 #define TEAM_WAIT_US INT64_C(20000000) /* no step of a test takes longer */
 
+/* Of the address sanitizer, where there is one: not 0 where memory was leaked. */
+int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
+
 /* What a rank tells the test, in memory that both share. */
 struct report {
     char complaint[600]; /* "" while all is well */
@@ -213,6 +216,8 @@ static inline void team_start_rank(struct team *team, int rank, void (*body)(str
     shape_by_hand(team, rank, &place.shape);
     roster_by_hand(team, rank, &place.roster);
     body(&place);
+    if (__lsan_do_recoverable_leak_check != NULL && __lsan_do_recoverable_leak_check() != 0)
+        place_fail(&place, "rank %d leaked memory", rank);
     _exit(0);
 }
 

@@ -42,7 +42,16 @@ static void meet_and_greet(struct place *place)
 
 /* ---- Strangers ---- */
 
-enum stranger { WRONG_KEY, FOREIGN_WORDS, SHORT_WORDS, SILENT, LEADER_RANK, NO_MEMBER, STRANGERS };
+enum stranger {
+    WRONG_KEY,
+    FOREIGN_WORDS,
+    SHORT_WORDS,
+    SILENT,
+    LEADER_RANK,
+    NO_MEMBER,
+    OTHER_USER,
+    STRANGERS
+};
 
 static int stranger_connect(struct place *place)
 {
@@ -91,6 +100,7 @@ static void stranger_with_wrong_key(struct place *place, int fd)
 static void come_as_stranger(struct place *place, enum stranger kind)
 {
     struct meet_packet packet = {.rank = kind == LEADER_RANK ? 0 : 5};
+    PLACE_CHECK(place, kind != OTHER_USER || setuid(65534) == 0);
     int fd = stranger_connect(place);
     switch (kind) {
     case WRONG_KEY:
@@ -152,8 +162,13 @@ START_TEST(strangers_are_dropped_and_members_still_meet)
         [SHORT_WORDS] = "does not speak the protocol of hvd",
         [SILENT] = "",
         [LEADER_RANK] = "says that it is a rank which does not belong here",
+        [OTHER_USER] = "belongs to user 65534, expected 0",
         [NO_MEMBER] = "says that it is a rank which does not belong here",
     };
+    if (_i == OTHER_USER && geteuid() != 0) {
+        printf("# skip: only root can come as another user\n");
+        return;
+    }
     kind_of_stranger = _i;
     int64_t begun_us = clock_us();
     struct team *team = team_new(3, three);
