@@ -354,7 +354,8 @@ static int say_missing(const struct meeting *meeting, struct hvd_error *err)
     roster_name(meeting->roster, want->rank, peer, sizeof(peer));
     roster_name(meeting->roster, meeting->roster->rank, self, sizeof(self));
     if (meeting->missing > 1)
-        snprintf(more, sizeof(more), "; %d more ranks are missing", meeting->missing - 1);
+        snprintf(more, sizeof(more), "; %d more %s missing", meeting->missing - 1,
+                 meeting->missing == 2 ? "rank is" : "ranks are");
     if (!want->connect)
         return error_set(
             err, HVD_ERR_TIMEOUT,

@@ -2,7 +2,7 @@
 UNIT_TESTS =
 UNIT_LIBS = core/libcore.la $(CHECK_LIBS)
 AM_CPPFLAGS += $(CHECK_CFLAGS)
-noinst_HEADERS += tests/unit/unit.h
+noinst_HEADERS += tests/unit/unit.h tests/unit/job.h
 
 UNIT_TESTS += tests/unit/test_parse
 tests_unit_test_parse_LDADD = $(UNIT_LIBS)
@@ -45,6 +45,18 @@ UNIT_TESTS += tests/unit/test_store
 tests_unit_test_store_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_env_channel
 tests_unit_test_env_channel_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_handshake
+tests_unit_test_handshake_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_address
+tests_unit_test_address_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_endpoint
+tests_unit_test_endpoint_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_card
+tests_unit_test_card_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_roster
+tests_unit_test_roster_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_join
+tests_unit_test_join_LDADD = $(UNIT_LIBS)
 
 noinst_HEADERS += tests/unit/sums.h
 UNIT_TESTS += tests/unit/test_names
