@@ -1,4 +1,5 @@
-/* endpoint.h: this rank's listening socket, and connections whose both ends have proved that they hold the job key. */
+/* endpoint.h: this rank's listening socket, and connections whose both ends have proved that they hold the
+ * job key. */
 #ifndef CONTROL_ENDPOINT_H
 #define CONTROL_ENDPOINT_H
 
@@ -10,19 +11,20 @@ struct endpoint;
 enum endpoint_purpose { ENDPOINT_CONTROL = 1, ENDPOINT_RING = 2 };
 
 struct endpoint_want {
-    int rank;                      /* the other end */
+    int rank; /* the other end */
     enum endpoint_purpose purpose;
-    bool connect;                  /* we connect to it; else it connects to us */
-    int fd;                        /* result: connected, non-blocking, close-on-exec; -1 until then */
+    bool connect; /* we connect to it; else it connects to us */
+    int fd;       /* result: connected, non-blocking, close-on-exec; -1 until then */
 };
 
 /* Listen on a port that the kernel chooses. */
 int endpoint_open(struct endpoint **endpointp, const struct hvd_log *log, struct hvd_error *err);
 uint16_t endpoint_port(const struct endpoint *endpoint);
 
-/* Make all [wants] come true at once: tries each address of a peer, does the keyed handshake in both directions on
- * every connection (challenge and answer over key, protocol version, epoch, purpose and both ranks), drops strangers
- * with a warning, sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from [lease_us]. On failure no fd is left open. */
+/* Make all [wants] come true at once: tries each address of a peer, does the keyed handshake in both
+ * directions on every connection (challenge and answer over key, protocol version, epoch, purpose and both
+ * ranks), drops strangers with a warning, sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from [lease_us].
+ * On failure no fd is left open. */
 int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
                        int want_count, int64_t lease_us, int64_t deadline_us, struct hvd_error *err);
 
@@ -32,8 +34,8 @@ void endpoint_after_fork(struct endpoint *endpoint);
 /* NULL is fine. */
 void endpoint_close(struct endpoint *endpoint);
 
-/* This node's addresses that another could reach, into [addresses]; returns how many. Down, loopback and link-local
- * ones are left out; where none is left, loopback. */
+/* This node's addresses that another could reach, into [addresses]; returns how many. Down, loopback and
+ * link-local ones are left out; where none is left, loopback. */
 int endpoint_addresses(struct in6_addr addresses[ROSTER_MAX_ADDRESSES]);
 
 #endif

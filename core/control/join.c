@@ -139,11 +139,11 @@ static int join_others(struct joining *joining, struct hvd_error *err)
     const struct roster *roster = &joining->joined->roster;
     int rc = introduce(joining, err);
     for (size_t i = 0; rc == HVD_OK && i < sizeof(steps) / sizeof(steps[0]); i++) {
-        struct report mine = {HVD_OK, false, {""}};
+        struct report mine = {.step = steps[i].name};
         mine.status = steps[i].work(joining, &mine.reason);
         mine.attached = joining->node != NULL;
-        rc = report_exchange(roster, &joining->wireup, steps[i].name, &mine,
-                             i == 0 ? joining->attached : NULL, joining->deadline_us, err);
+        rc = report_exchange(roster, &joining->wireup, &mine, i == 0 ? joining->attached : NULL,
+                             joining->deadline_us, err);
     }
     if (rc == HVD_OK) /* nobody is asking for our report any more: wire-up may end */
         rc = joining->wireup.ops->fence(joining->wireup.state, joining->deadline_us, err);

@@ -15,9 +15,9 @@ struct joined {
     struct control *control;
 };
 
-/* Wire up, publish addresses, meet the ranks of this node in shared memory, agree who shares memory with whom, check
- * that all ranks have the same job-wide options, connect the leaders' tree, leave wire-up. Collective; ends by
- * config->start_timeout_us. On failure nothing is left behind. */
+/* Wire up, publish addresses, meet the ranks of this node in shared memory, agree who shares memory with
+ * whom, check that all ranks have the same job-wide options, connect the leaders' tree, leave wire-up.
+ * Collective; ends by config->start_timeout_us. On failure nothing is left behind. */
 int join_open(struct joined *joined, const struct hvd_config *config, const struct hvd_log *log,
               struct hvd_error *err);
 

@@ -155,7 +155,9 @@ int link_send(struct link *link, enum frame_type type, uint32_t epoch, const voi
     size_t header_written = written < sizeof(header) ? written : sizeof(header);
     buffer_append(&link->unsent, header + header_written, sizeof(header) - header_written);
     size_t payload_written = written - header_written;
-    buffer_append(&link->unsent, (const unsigned char *)payload + payload_written, length - payload_written);
+    if (payload_written < length)
+        buffer_append(&link->unsent, (const unsigned char *)payload + payload_written,
+                      length - payload_written);
     buffer_drop(&link->unsent, 0);
     link_flush(link);
     return HVD_OK;

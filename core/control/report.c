@@ -22,7 +22,7 @@ size_t report_encode(const struct report *report, unsigned char bytes[REPORT_BYT
 int report_decode(struct report *report, const unsigned char *bytes, size_t length)
 {
     struct reader reader = {bytes, length, false};
-    struct report read;
+    struct report read = {.step = report->step};
     uint64_t magic = read_number(&reader, 4);
     read.status = (int32_t)read_number(&reader, 4);
     uint64_t attached = read_number(&reader, 1);
@@ -58,14 +58,14 @@ static int keep_reason(const struct report *mine, int rc, struct hvd_error *err)
     return error_set(err, mine->status, "%s", mine->reason.text);
 }
 
-int report_exchange(const struct roster *roster, const struct wireup *wireup, const char *step,
-                    const struct report *mine, bool *attached, int64_t deadline_us, struct hvd_error *err)
+int report_exchange(const struct roster *roster, const struct wireup *wireup, const struct report *mine,
+                    bool *attached, int64_t deadline_us, struct hvd_error *err)
 {
     char name[64];
     unsigned char bytes[REPORT_BYTES];
     struct report report;
     size_t length = report_encode(mine, bytes);
-    snprintf(name, sizeof(name), "hvd.%u.%s", roster->epoch, step);
+    snprintf(name, sizeof(name), "hvd.%u.%s", roster->epoch, mine->step);
     int rc = wireup->ops->put(wireup->state, name, bytes, length, err);
     if (rc == HVD_OK)
         rc = wireup->ops->fence(wireup->state, deadline_us, err);

@@ -8,6 +8,7 @@
 #define REPORT_BYTES 1024 /* no report is longer */
 
 struct report {
+    const char *step;        /* what it is about: names it in wire-up; not in its bytes */
     int status;              /* HVD_OK, or why this rank cannot go on */
     bool attached;           /* it shares its node's memory */
     struct hvd_error reason; /* where status is not HVD_OK */
@@ -17,10 +18,10 @@ struct report {
 size_t report_encode(const struct report *report, unsigned char bytes[REPORT_BYTES]);
 int report_decode(struct report *report, const unsigned char *bytes, size_t length);
 
-/* Tell all ranks [mine], under the name of the [step], and hear theirs; [attached] (room for all ranks; NULL:
+/* Tell all ranks [mine], and hear theirs of the same step; [attached] (room for all ranks; NULL:
  * not wanted) is what they say of their memory. Collective. Where some rank cannot go on, every rank gets the
  * status and the sentence of the first that cannot. */
-int report_exchange(const struct roster *roster, const struct wireup *wireup, const char *step,
-                    const struct report *mine, bool *attached, int64_t deadline_us, struct hvd_error *err);
+int report_exchange(const struct roster *roster, const struct wireup *wireup, const struct report *mine,
+                    bool *attached, int64_t deadline_us, struct hvd_error *err);
 
 #endif

@@ -24,7 +24,8 @@
 struct job_result {
     int rc;
     char text[512];
-    int fds_left; /* more than before */
+    int fds_left;    /* more than before */
+    int wait_status; /* of waitpid: what came after the result was written */
     int node_count, local_size, node;
     int64_t took_us;
 };
@@ -89,33 +90,32 @@ static inline void job_bound(void)
     alarm(JOB_LIMIT_S);
 }
 
-static inline void job_await(const pid_t *pids, int count)
+static inline int job_await(pid_t pid)
 {
-    for (int i = 0; i < count; i++) {
-        int status;
-        while (waitpid(pids[i], &status, 0) < 0 && errno == EINTR)
-            continue;
-    }
+    int status = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return status;
 }
 
 /* The ranks of one node, as children of this process. */
 static inline void job_run_node(struct job *job, int node)
 {
     pid_t pids[JOB_MAX_RANKS];
-    int count = 0;
     for (int rank = 0; rank < job->size; rank++) {
         if (rank * job->node_count / job->size != node)
             continue;
-        pids[count] = fork();
-        if (pids[count] == 0) {
+        pids[rank] = fork();
+        if (pids[rank] == 0) {
             job_bound();
             job_set_environment(job, rank);
             job->rank(rank, &job->results[rank]);
             exit(0); /* with the leak check */
         }
-        count++;
     }
-    job_await(pids, count);
+    for (int rank = 0; rank < job->size; rank++)
+        if (rank * job->node_count / job->size == node)
+            job->results[rank].wait_status = job_await(pids[rank]);
 }
 
 /* A process namespace is what tells ranks of one machine apart as ranks of two nodes. Its first process only
@@ -148,10 +148,11 @@ static inline void job_run(struct job *job)
             job_run_node(job, node);
             _exit(0);
         }
-        job_await(&first, 1);
+        job_await(first);
         _exit(0);
     }
-    job_await(holders, job->node_count);
+    for (int node = 0; node < job->node_count; node++)
+        job_await(holders[node]);
 }
 
 #endif

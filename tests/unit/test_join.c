@@ -101,6 +101,7 @@ static void expect_all(const struct job *job, int rc, const char *text)
         ck_assert_msg(result->rc == rc, "rank %d: status %d: %s", rank, result->rc, result->text);
         ck_assert_msg(strstr(result->text, text) != NULL, "rank %d: %s", rank, result->text);
         ck_assert_int_eq(result->fds_left, 0);
+        ck_assert_int_eq(result->wait_status, 0);
     }
 }
 

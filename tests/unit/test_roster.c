@@ -207,7 +207,7 @@ END_TEST
 
 START_TEST(a_report_survives_its_bytes)
 {
-    struct report report = {HVD_ERR_TIMEOUT, true, {"rank 3 did not come"}}, read;
+    struct report report = {"step", HVD_ERR_TIMEOUT, true, {"rank 3 did not come"}}, read = {0};
     unsigned char bytes[REPORT_BYTES + 1];
     size_t length = report_encode(&report, bytes);
     ck_assert_int_eq(report_decode(&read, bytes, length), HVD_OK);
@@ -229,13 +229,13 @@ START_TEST(one_failure_is_everyones)
     bool attached[SIZE];
     begin(0);
     ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, NULL), HVD_OK);
+    reports[0].step = "step";
     reports[1].attached = true;
-    ck_assert_int_eq(report_exchange(&roster, &fake, "step", &reports[0], attached, 0, &err), HVD_OK);
+    ck_assert_int_eq(report_exchange(&roster, &fake, &reports[0], attached, 0, &err), HVD_OK);
     ck_assert(!attached[0] && attached[1] && !attached[3]);
-    reports[2] = (struct report){HVD_ERR_NO_MEMORY, false, {"there is too little of it"}};
-    reports[3] = (struct report){HVD_ERR_SYSTEM, false, {"not this one"}};
-    ck_assert_int_eq(report_exchange(&roster, &fake, "step", &reports[0], attached, 0, &err),
-                     HVD_ERR_NO_MEMORY);
+    reports[2] = (struct report){"step", HVD_ERR_NO_MEMORY, false, {"there is too little of it"}};
+    reports[3] = (struct report){"step", HVD_ERR_SYSTEM, false, {"not this one"}};
+    ck_assert_int_eq(report_exchange(&roster, &fake, &reports[0], attached, 0, &err), HVD_ERR_NO_MEMORY);
     ck_assert_str_eq(err.text, "rank 2 (n2) cannot start: there is too little of it");
     end();
 }

@@ -39,7 +39,7 @@ static int node_shared(int rank, int size)
 static int node_first_alone(int rank, int size)
 {
     (void)size;
-    return rank == 0 ? 0 : 1 + rank % 2;
+    return rank == 0 ? 0 : 2 - rank % 2;
 }
 
 static int (*const layouts[])(int rank, int size) = {node_block, node_cyclic, node_uneven,
