@@ -28,7 +28,9 @@ struct local_rank {
     bool left; /* said farewell */
     bool closed;
     int event_fd; /* -1 until watched */
-    atomic_bool armed;
+    /* Read and written only by read-modify-write: whichever of arm and kick comes second sees what the
+     * other's thread did before, so that a kick is never lost. */
+    atomic_int armed;
 };
 
 struct local_world {
@@ -59,9 +61,7 @@ static void local_kick(struct control *control)
 {
     struct local_rank *self = local_of(control);
     static const uint64_t one = 1;
-    atomic_thread_fence(
-        memory_order_seq_cst); /* what the caller stored is seen by whoever armed before this load */
-    if (!atomic_load(&self->armed))
+    if (atomic_fetch_or(&self->armed, 0) == 0)
         return;
     ssize_t written = write(self->event_fd, &one, sizeof(one));
     (void)written; /* fails only where the counter is full: then it is readable already */
@@ -165,14 +165,13 @@ static int local_watch(struct control *control, int epoll_fd, struct hvd_error *
 static void local_arm(struct control *control, bool armed)
 {
     struct local_rank *self = local_of(control);
-    atomic_store(&self->armed, armed && self->event_fd >= 0);
-    atomic_thread_fence(memory_order_seq_cst);
+    atomic_exchange(&self->armed, armed && self->event_fd >= 0);
 }
 
 static void local_after_fork(struct control *control)
 {
     struct local_rank *self = local_of(control);
-    atomic_store(&self->armed, false);
+    atomic_exchange(&self->armed, 0);
     if (self->event_fd >= 0)
         close(self->event_fd);
     self->event_fd = -1;
@@ -223,7 +222,7 @@ static int rank_open(struct local_world *world, const int *node_of_rank, int siz
         return rc;
     self->world = world;
     self->event_fd = -1;
-    atomic_init(&self->armed, false);
+    atomic_init(&self->armed, 0);
     self->control = (struct control){.ops = &local_ops,
                                      .rank = rank,
                                      .size = size,
