@@ -173,8 +173,12 @@ int channel_greet(struct channel *channel, struct channel_id *id, struct hvd_err
     digest(channel, 'h', NULL, 0, proof, sizeof(proof));
     if (sodium_memcmp(proof, hello + HELLO_PLAIN, PROOF_BYTES) != 0)
         return error_set(err, HVD_ERR_INVALID, "it does not hold this job's HVD_JOB_KEY");
+    if (get_word(hello + 8) != id->epoch)
+        return error_set(err, HVD_ERR_INVALID, "it is of HVD_EPOCH=%u, this job of %u", get_word(hello + 8),
+                         id->epoch);
     channel->have = 0;
-    *id = (struct channel_id){get_word(hello + 8), get_word(hello + 12), get_word(hello + 16)};
+    id->size = get_word(hello + 12);
+    id->rank = get_word(hello + 16);
     put_words(welcome, (const uint32_t[]){MAGIC, VERSION}, WELCOME_WORDS);
     randombytes_buf(welcome + 4 * WELCOME_WORDS, NONCE_BYTES);
     digest(channel, 'w', welcome, WELCOME_PLAIN, welcome + WELCOME_PLAIN, PROOF_BYTES);

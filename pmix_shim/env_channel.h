@@ -42,8 +42,9 @@ void channel_init(struct channel *channel, int fd, const unsigned char *key);
 void channel_fini(struct channel *channel);
 
 /* The handshake never blocks: HVD_IN_PROGRESS until the other end's part is here. The end that accepted calls
- * channel_greet; the one that connected calls channel_hello once, then channel_await_welcome. A wrong key is
- * HVD_ERR_INVALID; an end of file HVD_ERR_RANK_LOST; what the network says HVD_ERR_SYSTEM with errno. */
+ * channel_greet with the epoch of the job in [id], and gets what the other says of itself; the end that
+ * connected calls channel_hello once, then channel_await_welcome. A wrong key or epoch is HVD_ERR_INVALID; an
+ * end of file HVD_ERR_RANK_LOST; what the network says HVD_ERR_SYSTEM with errno. */
 int channel_greet(struct channel *channel, struct channel_id *id, struct hvd_error *err);
 int channel_hello(struct channel *channel, const struct channel_id *id, struct hvd_error *err);
 int channel_await_welcome(struct channel *channel, struct hvd_error *err);

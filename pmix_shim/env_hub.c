@@ -148,7 +148,7 @@ static void accept_guests(struct hub *hub)
             return;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         struct guest *guest = &hub->guests[hub->guest_count++];
-        *guest = (struct guest){.give_up_us = clock_us() + STRANGER_US};
+        *guest = (struct guest){.id.epoch = hub->job->epoch, .give_up_us = clock_us() + STRANGER_US};
         channel_init(&guest->channel, fd, hub->job->key);
         if (getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
                         NI_NUMERICHOST | NI_NUMERICSERV) == 0)
@@ -219,9 +219,6 @@ static int step(struct hub *hub, struct guest *guest, short events, struct store
     if (rc >= 0 && !guest->greeted) {
         rc = channel_greet(&guest->channel, &guest->id, why);
         guest->greeted = rc == HVD_OK;
-        if (rc == HVD_OK && guest->id.epoch != hub->job->epoch)
-            rc = error_set(why, HVD_ERR_INVALID, "it is of HVD_EPOCH=%u, this job of %u", guest->id.epoch,
-                           hub->job->epoch);
     }
     if (rc >= 0 && guest->greeted)
         rc = take_page(hub, guest, store, why);

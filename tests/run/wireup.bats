@@ -118,6 +118,17 @@ job() {
     output=$(cat "$BATS_TEST_TMPDIR"/*.out)
 }
 
+# but_rank N SETTING: job's rank N runs with another variable
+but_rank() {
+    cat >"$BATS_TEST_TMPDIR/probe" <<END
+#!/bin/sh
+[ "\$RANK" != $1 ] || export $2
+exec "$probe"
+END
+    chmod +x "$BATS_TEST_TMPDIR/probe"
+    probe=$BATS_TEST_TMPDIR/probe
+}
+
 @test "four ranks find each other by the environment" {
     job 4 3 2 1 0
     [ "$status" -eq 0 ]
@@ -151,13 +162,7 @@ job() {
 }
 
 @test "a wrong HVD_JOB_KEY is refused, and warned of" {
-    cat >"$BATS_TEST_TMPDIR/probe" <<END
-#!/bin/sh
-[ "\$RANK" != 1 ] || export HVD_JOB_KEY=another-secret-of-a-stranger
-exec "$probe"
-END
-    chmod +x "$BATS_TEST_TMPDIR/probe"
-    probe=$BATS_TEST_TMPDIR/probe
+    but_rank 1 HVD_JOB_KEY=another-secret-of-a-stranger
     export HVD_START_TIMEOUT=1s
     job 2 0 1
     [ "$status" -eq 1 ]
@@ -185,14 +190,40 @@ END
     has "warning: wire-up: dropped a connection from 127.0.0.1"
 }
 
-@test "two ranks of the same number are named" {
+@test "a rank of another epoch is refused, and warned of" {
+    but_rank 1 HVD_EPOCH=3
+    export HVD_START_TIMEOUT=1s
+    job 2 0 1
+    [ "$status" -eq 1 ]
+    has "it is of HVD_EPOCH=3, this job of 0"
+    has "refused this rank"
+    has "1 of 2 ranks did not join in time: rank 1"
+}
+
+@test "ranks that disagree on the size say so at once" {
+    but_rank 1 WORLD_SIZE=3
+    job 2 0 1
+    [ "$status" -eq 1 ]
+    [ "$(grep -c 'it has RANK=1 and WORLD_SIZE=3, rank 0 has WORLD_SIZE=2' <<<"$output")" -eq 2 ]
+}
+
+@test "a rank that dies between two fences is named" {
     cat >"$BATS_TEST_TMPDIR/probe" <<END
 #!/bin/sh
-[ "\$RANK" != 2 ] || export RANK=1
+[ "\$RANK" != 1 ] || exec "$probe" leave
 exec "$probe"
 END
     chmod +x "$BATS_TEST_TMPDIR/probe"
     probe=$BATS_TEST_TMPDIR/probe
+    SECONDS=0
+    job 3 0 1 2
+    [ "$SECONDS" -le 5 ]
+    has "rank 1 at 127.0.0.1"
+    [ "$(grep -c 'a rank was lost: ' <<<"$output")" -eq 2 ]
+}
+
+@test "two ranks of the same number are named" {
+    but_rank 2 RANK=1
     job 3 0 1 2
     [ "$status" -eq 1 ]
     has "RANK=1 is also that of the process at 127.0.0.1"

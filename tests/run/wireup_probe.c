@@ -1,7 +1,9 @@
-/* wireup_probe.c: a rank that only wires up: puts a blob, reads everyone's, says who it is. With HAVE_MPI_PROBE it also
- * initialises MPI, "before" or "after" wire-up, and compares. Exit status 1 with the sentence when something fails. */
+/* wireup_probe.c: a rank that only wires up: puts a blob, reads everyone's, says who it is. Its argument
+ * "leave" makes it die between two fences. With HAVE_MPI_PROBE it also initialises MPI, "before" or "after"
+ * wire-up, and compares. Exit status 1 with the sentence when something fails. */
 #include "config.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +53,7 @@ static int exchange(struct wireup *wireup, const struct hvd_job *job, int round,
     return rc;
 }
 
-static int wire_up(struct hvd_job *job)
+static int wire_up(struct hvd_job *job, bool leaves)
 {
     struct hvd_error err = {""};
     struct hvd_config config;
@@ -64,8 +66,11 @@ static int wire_up(struct hvd_job *job)
     rc = wireup_open(&wireup, &config, &log, deadline_us, job, &err);
     if (rc != HVD_OK)
         return fail("open", &err);
-    for (int round = 0; round < 2 && rc == HVD_OK; round++)
+    for (int round = 0; round < 2 && rc == HVD_OK; round++) {
         rc = exchange(&wireup, job, round, deadline_us, &err);
+        if (leaves)
+            _exit(EXIT_FAILURE);
+    }
     if (rc == HVD_OK)
         rc = wireup.ops->fence(wireup.state, deadline_us, &err);
     wireup_close(&wireup);
@@ -93,7 +98,7 @@ static int run(int argc, char **argv, struct hvd_job *job)
     int rc = EXIT_SUCCESS;
     if (strcmp(when, "before") == 0)
         MPI_Init(NULL, NULL);
-    rc = wire_up(job);
+    rc = wire_up(job, false);
     if (strcmp(when, "after") == 0)
         MPI_Init(NULL, NULL);
     if (rc == EXIT_SUCCESS)
@@ -104,9 +109,8 @@ static int run(int argc, char **argv, struct hvd_job *job)
 #else
 static int run(int argc, char **argv, struct hvd_job *job)
 {
-    (void)argc;
-    (void)argv;
-    return wire_up(job);
+    /* one that leaves after its first fence: what the kernel does for the dead is all it does */
+    return wire_up(job, argc > 1 && strcmp(argv[1], "leave") == 0);
 }
 #endif
 
@@ -115,7 +119,7 @@ int main(int argc, char **argv)
     struct hvd_job job;
     if (run(argc, argv, &job) != EXIT_SUCCESS)
         return EXIT_FAILURE;
-    printf("ok rank=%d size=%d local=%d/%d epoch=%u host=%s provider=%s\n", job.rank, job.size, job.local_rank,
-           job.local_size, job.epoch, job.host, job.provider);
+    printf("ok rank=%d size=%d local=%d/%d epoch=%u host=%s provider=%s\n", job.rank, job.size,
+           job.local_rank, job.local_size, job.epoch, job.host, job.provider);
     return EXIT_SUCCESS;
 }

@@ -33,12 +33,11 @@ static void tear_down(void)
 
 static void shake_hands(void)
 {
-    struct channel_id id = {0, 0, 0};
+    struct channel_id id = {our_id.epoch, 0, 0};
     struct hvd_error err = {""};
     ck_assert_int_eq(channel_hello(&spoke, &our_id, &err), HVD_OK);
     ck_assert_int_eq(channel_await_welcome(&spoke, &err), HVD_IN_PROGRESS);
     ck_assert_int_eq(channel_greet(&hub, &id, &err), HVD_OK);
-    ck_assert_uint_eq(id.epoch, 5);
     ck_assert_uint_eq(id.size, 4);
     ck_assert_uint_eq(id.rank, 3);
     ck_assert_int_eq(channel_await_welcome(&spoke, &err), HVD_OK);
@@ -106,7 +105,7 @@ END_TEST
 START_TEST(a_hello_may_come_byte_by_byte)
 {
     unsigned char hello[200];
-    struct channel_id id;
+    struct channel_id id = {our_id.epoch, 0, 0};
     struct hvd_error err = {""};
     ck_assert_int_eq(channel_hello(&spoke, &our_id, &err), HVD_OK);
     size_t length = steal(raw[0], hello, sizeof(hello));
@@ -122,7 +121,7 @@ END_TEST
 START_TEST(every_changed_byte_of_a_hello_is_noticed)
 {
     unsigned char hello[200];
-    struct channel_id id;
+    struct channel_id id = {our_id.epoch, 0, 0};
     struct hvd_error err = {""};
     ck_assert_int_eq(channel_hello(&spoke, &our_id, &err), HVD_OK);
     size_t length = steal(raw[0], hello, sizeof(hello));
@@ -135,7 +134,7 @@ END_TEST
 START_TEST(every_changed_byte_of_a_welcome_is_noticed)
 {
     unsigned char welcome[200];
-    struct channel_id id;
+    struct channel_id id = {our_id.epoch, 0, 0};
     struct hvd_error err = {""};
     ck_assert_int_eq(channel_hello(&spoke, &our_id, &err), HVD_OK);
     ck_assert_int_eq(channel_greet(&hub, &id, &err), HVD_OK);
@@ -149,7 +148,7 @@ END_TEST
 
 START_TEST(another_key_is_refused)
 {
-    struct channel_id id;
+    struct channel_id id = {our_id.epoch, 0, 0};
     struct hvd_error err = {""};
     spoke.key = other_key;
     ck_assert_int_eq(channel_hello(&spoke, &our_id, &err), HVD_OK);
@@ -158,10 +157,20 @@ START_TEST(another_key_is_refused)
 }
 END_TEST
 
+START_TEST(another_epoch_is_refused)
+{
+    struct channel_id id = {our_id.epoch + 1, 0, 0};
+    struct hvd_error err = {""};
+    ck_assert_int_eq(channel_hello(&spoke, &our_id, &err), HVD_OK);
+    ck_assert_int_eq(channel_greet(&hub, &id, &err), HVD_ERR_INVALID);
+    ck_assert_msg(strstr(err.text, "it is of HVD_EPOCH=5, this job of 6") != NULL, "%s", err.text);
+}
+END_TEST
+
 START_TEST(a_hub_with_another_key_is_refused)
 {
     unsigned char hello[200];
-    struct channel_id id;
+    struct channel_id id = {our_id.epoch, 0, 0};
     struct hvd_error err = {""};
     ck_assert_int_eq(channel_hello(&spoke, &our_id, &err), HVD_OK);
     /* it passes any hello, but cannot answer it */
@@ -184,7 +193,7 @@ END_TEST
 START_TEST(what_is_no_hello_is_refused)
 {
     unsigned char junk[CHANNEL_HELLO_BYTES];
-    struct channel_id id;
+    struct channel_id id = {our_id.epoch, 0, 0};
     struct hvd_error err = {""};
     memset(junk, 'G', sizeof(junk));
     give(raw[1], junk, sizeof(junk));
@@ -199,7 +208,7 @@ START_TEST(a_repeated_hello_gets_no_further)
     unsigned char frame[200];
     const unsigned char *message = NULL;
     size_t length = 0;
-    struct channel_id id;
+    struct channel_id id = {our_id.epoch, 0, 0};
     struct hvd_error err = {""};
     /* a stranger listens to a whole start ... */
     ck_assert_int_eq(channel_hello(&spoke, &our_id, &err), HVD_OK);
@@ -306,6 +315,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, every_changed_byte_of_a_hello_is_noticed, 0, CHANNEL_HELLO_BYTES);
     tcase_add_loop_test(tcase, every_changed_byte_of_a_welcome_is_noticed, 0, 72);
     tcase_add_test(tcase, another_key_is_refused);
+    tcase_add_test(tcase, another_epoch_is_refused);
     tcase_add_test(tcase, a_hub_with_another_key_is_refused);
     tcase_add_test(tcase, what_is_no_hello_is_refused);
     tcase_add_test(tcase, a_repeated_hello_gets_no_further);
