@@ -161,12 +161,12 @@ static int env_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
                               : spoke_fence(state->spoke, state->store, deadline_us, err);
 }
 
-static int env_get(void *opaque, int rank, const char *key, int64_t deadline_us, void **bytesp,
-                   size_t *lengthp, struct hvd_error *err)
+static int env_get(void *opaque, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
+                   struct hvd_error *err)
 {
     struct env_state *state = opaque;
     (void)deadline_us;
-    return store_get(state->store, rank, key, bytesp, lengthp, err);
+    return store_get(state->store, rank, key, blob, err);
 }
 
 const struct wireup_ops wireup_env_ops = {

@@ -250,8 +250,8 @@ static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
                                                                         : explain(status, "Fence", err);
 }
 
-static int pmix_get(void *opaque, int rank, const char *key, int64_t deadline_us, void **bytesp,
-                    size_t *lengthp, struct hvd_error *err)
+static int pmix_get(void *opaque, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
+                    struct hvd_error *err)
 {
     struct pmix_state *state = opaque;
     pmix_proc_t proc;
@@ -280,8 +280,7 @@ static int pmix_get(void *opaque, int rank, const char *key, int64_t deadline_us
                        "ranks run the same hvd?",
                        rank, key, WIREUP_BLOB_BYTES);
     if (rc == HVD_OK) {
-        *bytesp = waiter->bytes;
-        *lengthp = waiter->length;
+        *blob = (struct wireup_blob){waiter->bytes, waiter->length};
         waiter->bytes = NULL;
     }
     waiter_destroy(waiter);

@@ -36,11 +36,11 @@ static int solo_fence(void *state, int64_t deadline_us, struct hvd_error *err)
     return rc;
 }
 
-static int solo_get(void *state, int rank, const char *key, int64_t deadline_us, void **bytesp,
-                    size_t *lengthp, struct hvd_error *err)
+static int solo_get(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
+                    struct hvd_error *err)
 {
     (void)deadline_us;
-    return store_get(state, rank, key, bytesp, lengthp, err);
+    return store_get(state, rank, key, blob, err);
 }
 
 static void solo_close(void *state)

@@ -139,7 +139,7 @@ const unsigned char *store_pages(const struct store *store, int rank, size_t *le
     return store->ranks[rank].bytes;
 }
 
-int store_get(const struct store *store, int rank, const char *key, void **bytesp, size_t *lengthp,
+int store_get(const struct store *store, int rank, const char *key, struct wireup_blob *blob,
               struct hvd_error *err)
 {
     struct entry entry;
@@ -161,7 +161,6 @@ int store_get(const struct store *store, int rank, const char *key, void **bytes
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
     memcpy(copy, last.blob, last.blob_length);
     copy[last.blob_length] = 0;
-    *bytesp = copy;
-    *lengthp = last.blob_length;
+    *blob = (struct wireup_blob){copy, last.blob_length};
     return HVD_OK;
 }

@@ -28,7 +28,7 @@ int store_merge(struct store *store, int rank, const void *page, size_t length, 
 const unsigned char *store_pages(const struct store *store, int rank, size_t *lengthp);
 
 /* A copy of what [rank] put last under [key]; HVD_ERR_MISMATCH where there is nothing. */
-int store_get(const struct store *store, int rank, const char *key, void **bytesp, size_t *lengthp,
+int store_get(const struct store *store, int rank, const char *key, struct wireup_blob *blob,
               struct hvd_error *err);
 
 #endif

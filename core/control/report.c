@@ -38,15 +38,14 @@ int report_decode(struct report *report, const unsigned char *bytes, size_t leng
 static int get_report(const struct wireup *wireup, int rank, const char *name, struct report *report,
                       int64_t deadline_us, struct hvd_error *err)
 {
-    void *bytes = NULL;
-    size_t length = 0;
-    int rc = wireup->ops->get(wireup->state, rank, name, deadline_us, &bytes, &length, err);
+    struct wireup_blob blob = {NULL, 0};
+    int rc = wireup->ops->get(wireup->state, rank, name, deadline_us, &blob, err);
     if (rc != HVD_OK)
         return rc;
-    rc = report_decode(report, bytes, length);
-    free(bytes);
+    rc = report_decode(report, blob.bytes, blob.length);
+    free(blob.bytes);
     if (rc != HVD_OK)
-        error_set(err, rc, "the report of rank %d (%s), of %zu bytes, is damaged", rank, name, length);
+        error_set(err, rc, "the report of rank %d (%s), of %zu bytes, is damaged", rank, name, blob.length);
     return rc;
 }
 

@@ -70,19 +70,18 @@ static int get_key(struct roster *roster, const struct wireup *wireup, int64_t d
                    struct hvd_error *err)
 {
     char name[64];
-    void *bytes = NULL;
-    size_t length = 0;
+    struct wireup_blob blob = {NULL, 0};
     blob_name(roster, "key", name);
-    int rc = wireup->ops->get(wireup->state, 0, name, deadline_us, &bytes, &length, err);
+    int rc = wireup->ops->get(wireup->state, 0, name, deadline_us, &blob, err);
     if (rc != HVD_OK)
         return rc;
-    if (length == sizeof(roster->key))
-        memcpy(roster->key, bytes, length);
+    if (blob.length == sizeof(roster->key))
+        memcpy(roster->key, blob.bytes, blob.length);
     else
-        rc = error_set(err, HVD_ERR_INVALID, "the job key of rank 0 has %zu bytes; expected %d", length,
+        rc = error_set(err, HVD_ERR_INVALID, "the job key of rank 0 has %zu bytes; expected %d", blob.length,
                        ROSTER_KEY_BYTES);
-    sodium_memzero(bytes, length);
-    free(bytes);
+    sodium_memzero(blob.bytes, blob.length);
+    free(blob.bytes);
     return rc;
 }
 
@@ -90,15 +89,14 @@ static int get_card(struct roster *roster, const struct wireup *wireup, int rank
                     struct card *card, struct hvd_error *err)
 {
     char name[64];
-    void *bytes = NULL;
-    size_t length = 0;
+    struct wireup_blob blob = {NULL, 0};
     struct hvd_error why = {""};
     blob_name(roster, "card", name);
-    int rc = wireup->ops->get(wireup->state, rank, name, deadline_us, &bytes, &length, err);
+    int rc = wireup->ops->get(wireup->state, rank, name, deadline_us, &blob, err);
     if (rc != HVD_OK)
         return rc;
-    rc = card_decode(card, bytes, length, &why);
-    free(bytes);
+    rc = card_decode(card, blob.bytes, blob.length, &why);
+    free(blob.bytes);
     if (rc != HVD_OK)
         return error_set(err, rc, "the card of rank %d, which it put for all ranks to see, %s", rank,
                          why.text);

@@ -16,6 +16,11 @@ struct hvd_job {
     const char *provider;       /* "pmix", "env" or "solo" */
 };
 
+struct wireup_blob {
+    void *bytes; /* NULL where there is none */
+    size_t length;
+};
+
 /* One provider. Calls come from one thread, in the order open, (put, fence, get)*, close. Every call ends by
  * [deadline_us] (clock_us) with HVD_ERR_TIMEOUT and a sentence that says who did not arrive, where that is known. */
 struct wireup_ops {
@@ -28,7 +33,7 @@ struct wireup_ops {
     /* Mandatory: returns when all ranks have called it. */
     int (*fence)(void *state, int64_t deadline_us, struct hvd_error *err);
     /* Mandatory: what [rank] put before the last fence, in memory that the caller frees. */
-    int (*get)(void *state, int rank, const char *key, int64_t deadline_us, void **bytesp, size_t *lengthp,
+    int (*get)(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
                struct hvd_error *err);
     /* Mandatory: leave. The caller has fenced after its last get, so that nobody is still asking. NULL is fine. */
     void (*close)(void *state);

@@ -33,22 +33,21 @@ static size_t make_blob(unsigned char *blob, int rank, int round)
 static int exchange(struct wireup *wireup, const struct hvd_job *job, int round, int64_t deadline_us,
                     struct hvd_error *err)
 {
-    static unsigned char blob[WIREUP_BLOB_BYTES];
+    static unsigned char bytes[WIREUP_BLOB_BYTES];
     char key[32];
     snprintf(key, sizeof(key), "hvd.probe.%d", round);
-    int rc = wireup->ops->put(wireup->state, key, blob, make_blob(blob, job->rank, round), err);
+    int rc = wireup->ops->put(wireup->state, key, bytes, make_blob(bytes, job->rank, round), err);
     if (rc == HVD_OK)
         rc = wireup->ops->fence(wireup->state, deadline_us, err);
     for (int rank = 0; rank < job->size && rc == HVD_OK; rank++) {
-        void *bytes = NULL;
-        size_t length = 0;
-        rc = wireup->ops->get(wireup->state, rank, key, deadline_us, &bytes, &length, err);
+        struct wireup_blob blob = {NULL, 0};
+        rc = wireup->ops->get(wireup->state, rank, key, deadline_us, &blob, err);
         if (rc != HVD_OK)
             break;
-        size_t expected = make_blob(blob, rank, round);
-        if (length != expected || memcmp(bytes, blob, length) != 0)
+        size_t expected = make_blob(bytes, rank, round);
+        if (blob.length != expected || memcmp(bytes, blob.bytes, expected) != 0)
             rc = error_set(err, HVD_ERR_MISMATCH, "the blob of rank %d is wrong", rank);
-        free(bytes);
+        free(blob.bytes);
     }
     return rc;
 }

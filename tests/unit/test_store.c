@@ -22,12 +22,11 @@ static void tear_down(void)
 static void expect_blob(int rank, const char *key, const char *text)
 {
     struct hvd_error err = {""};
-    void *bytes = NULL;
-    size_t length = 77;
-    ck_assert_msg(store_get(store, rank, key, &bytes, &length, &err) == HVD_OK, "%s", err.text);
-    ck_assert_uint_eq(length, strlen(text));
-    ck_assert_mem_eq(bytes, text, length);
-    free(bytes);
+    struct wireup_blob blob = {NULL, 77};
+    ck_assert_msg(store_get(store, rank, key, &blob, &err) == HVD_OK, "%s", err.text);
+    ck_assert_uint_eq(blob.length, strlen(text));
+    ck_assert_mem_eq(blob.bytes, text, blob.length);
+    free(blob.bytes);
 }
 
 static void merge_own(int rank)
@@ -40,12 +39,11 @@ static void merge_own(int rank)
 
 START_TEST(the_last_blob_of_a_rank_is_found)
 {
-    void *bytes = NULL;
-    size_t length = 0;
+    struct wireup_blob blob = {NULL, 0};
     struct hvd_error err = {""};
     ck_assert_int_eq(store_put(store, "a", "one", 3, NULL), HVD_OK);
     ck_assert_int_eq(store_put(store, "ab", "", 0, NULL), HVD_OK);
-    ck_assert_int_eq(store_get(store, 1, "a", &bytes, &length, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(store_get(store, 1, "a", &blob, &err), HVD_ERR_MISMATCH);
     merge_own(1);
     expect_blob(1, "a", "one");
     expect_blob(1, "ab", "");
@@ -53,11 +51,11 @@ START_TEST(the_last_blob_of_a_rank_is_found)
     expect_blob(1, "a", "one");
     merge_own(1);
     expect_blob(1, "a", "two");
-    ck_assert_int_eq(store_get(store, 2, "a", &bytes, &length, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(store_get(store, 2, "a", &blob, &err), HVD_ERR_MISMATCH);
     ck_assert_msg(strstr(err.text, "rank 2 has put nothing under 'a'") != NULL, "%s", err.text);
-    ck_assert_int_eq(store_get(store, 3, "a", &bytes, &length, &err), HVD_ERR_INVALID);
-    ck_assert_int_eq(store_get(store, -1, "a", &bytes, &length, &err), HVD_ERR_INVALID);
-    ck_assert_ptr_null(bytes);
+    ck_assert_int_eq(store_get(store, 3, "a", &blob, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(store_get(store, -1, "a", &blob, &err), HVD_ERR_INVALID);
+    ck_assert_ptr_null(blob.bytes);
 }
 END_TEST
 
