@@ -36,6 +36,7 @@ static void find_folders(char *folders, size_t folders_bytes)
         return;
     }
     snprintf(folders, folders_bytes, "%s", PKGLIBDIR);
+    /* the text itself lies in the library or program that asks */
     if (dladdr(PKGLIBDIR, &own) == 0 || own.dli_fname == NULL)
         return;
     const char *libs = strstr(own.dli_fname, "/core/.libs/");

@@ -22,12 +22,13 @@ struct wireup_blob {
 };
 
 /* One provider. Calls come from one thread, in the order open, (put, fence, get)*, close. Every call ends by
- * [deadline_us] (clock_us) with HVD_ERR_TIMEOUT and a sentence that says who did not arrive, where that is known. */
+ * [deadline_us] (clock_us) with HVD_ERR_TIMEOUT and a sentence that says who did not arrive, where that is
+ * known. */
 struct wireup_ops {
     const char *name;
     /* Mandatory: fill [job] and [statep]. Nothing is left behind on failure. */
-    int (*open)(const struct hvd_config *config, const struct hvd_log *log, int64_t deadline_us, struct hvd_job *job,
-                void **statep, struct hvd_error *err);
+    int (*open)(const struct hvd_config *config, const struct hvd_log *log, int64_t deadline_us,
+                struct hvd_job *job, void **statep, struct hvd_error *err);
     /* Mandatory: [bytes] are copied; others see them under [key] after the next fence. */
     int (*put)(void *state, const char *key, const void *bytes, size_t length, struct hvd_error *err);
     /* Mandatory: returns when all ranks have called it. */
@@ -35,7 +36,8 @@ struct wireup_ops {
     /* Mandatory: what [rank] put before the last fence, in memory that the caller frees. */
     int (*get)(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
                struct hvd_error *err);
-    /* Mandatory: leave. The caller has fenced after its last get, so that nobody is still asking. NULL is fine. */
+    /* Mandatory: leave. The caller has fenced after its last get, so that nobody is still asking. NULL is
+     * fine. */
     void (*close)(void *state);
 };
 
@@ -53,9 +55,9 @@ int wireup_open(struct wireup *wireup, const struct hvd_config *config, const st
 /* Also fine on a zeroed [wireup]. */
 void wireup_close(struct wireup *wireup);
 
-/* Open the module [file] ("wireup_pmix.so", "plane_mpi.so") that was installed with libhvd, or is in one of the folders of
- * HVD_MODULE_PATH (':' between them) where that is set, and return its [symbol]; any pointer where [symbol] is NULL. It stays
- * loaded for ever. NULL with the reason in [err], *modulep unchanged. */
+/* Open the module [file] ("wireup_pmix.so", "plane_mpi.so") that was installed with libhvd, or is in one of
+ * the folders of HVD_MODULE_PATH (':' between them) where that is set, and return its [symbol]; any pointer
+ * where [symbol] is NULL. It stays loaded for ever. NULL with the reason in [err], *modulep unchanged. */
 void *module_open(const char *file, const char *symbol, void **modulep, struct hvd_error *err);
 
 #endif

@@ -14,6 +14,7 @@ unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 export HVD_BUILD HVD_SOURCE HVD_MODULE_PATH
 
 # has TEXT: the output of the last run holds it, or the test fails and shows the output.
+# shellcheck disable=SC2154 # bats sets output
 has() {
     [[ $output == *"$1"* ]] || {
         printf 'expected: %s\noutput:\n%s\n' "$1" "$output"

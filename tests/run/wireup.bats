@@ -1,5 +1,7 @@
 #!/usr/bin/env bats
 # wireup.bats: ranks that wire up for real: by mpirun's PMIx server, and by the environment.
+# Every test is a process of its own, and the shells inside expand their own variables:
+# shellcheck disable=SC2030,SC2031,SC2016
 
 setup() {
     load setup
@@ -232,6 +234,7 @@ END
 @test "variables that are missing or wrong are named" {
     export RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 HVD_JOB_KEY=a-secret-of-the-test
     while IFS='|' read -r setting sentence; do
+        # shellcheck disable=SC2086 # some are two words
         run env $setting "$probe"
         [ "$status" -eq 1 ]
         has "$sentence"
