@@ -1,3 +1,13 @@
 # man: manual pages, in mdoc
-dist_man_MANS += man/hvd.3 man/hvd.7
+dist_man_MANS += man/hvd.3
 dist_man_MANS += man/hvdinfo.1
+
+# the options of hvd(7) are those of the table in core/base/option.c
+man_MANS += man/hvd.7
+EXTRA_DIST += man/hvd.7.in
+CLEANFILES += man/hvd.7
+man/hvd.7: man/hvd.7.in tools/hvdinfo$(EXEEXT)
+	$(AM_V_at)$(MKDIR_P) man
+	$(AM_V_GEN)tools/hvdinfo --man >$@.options && \
+	sed -e '/^@OPTIONS@$$/{r $@.options' -e 'd;}' $(srcdir)/man/hvd.7.in >$@.made && \
+	rm -f $@.options && mv $@.made $@

@@ -10,6 +10,7 @@ RUN_TESTS += tests/run/wireup.bats
 RUN_TESTS += tests/run/plane_mpi.bats
 
 RUN_TESTS += tests/run/train.bats
+RUN_TESTS += tests/run/manual.bats
 
 TESTS += $(RUN_TESTS)
 EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash
