@@ -23,7 +23,9 @@ static int check_value(const struct hvd_option *option, const char *value, struc
     int rc = option_parse(option, where, value, &parsed, err);
     if (rc < 0)
         return rc;
-    return config_list_add(list, option, value, err);
+    struct hvd_error why = {""};
+    rc = config_list_add(list, option, value, &why);
+    return rc < 0 ? error_set(err, rc, "--hvd-%s", why.text) : HVD_OK;
 }
 
 /* SPANK's callback: once for every time an option is given or handed down, the same value twice included; the

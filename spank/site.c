@@ -28,7 +28,9 @@ static int read_option(struct site *site, const char *name, const char *value, s
     int rc = option_parse(option, where, value, &parsed, err);
     if (rc < 0)
         return rc;
-    return config_list_add(site->list, option, value, err);
+    struct hvd_error why = {""};
+    rc = config_list_add(site->list, option, value, &why);
+    return rc < 0 ? error_set(err, rc, "plugstack.conf: %s", why.text) : HVD_OK;
 }
 
 static int read_argument(struct site *site, const char *argument, struct hvd_error *err)

@@ -4,3 +4,4 @@ include tests/lint/local.mk
 include tests/unit/local.mk
 include tests/run/local.mk
 include tests/fuzz/local.mk
+include tests/cluster/local.mk

@@ -68,7 +68,7 @@ SlurmdPidFile=$dir/slurmd-%n.pid
 SlurmdLogFile=$dir/log/slurmd-%n
 SlurmdSpoolDir=$dir/spool/%n
 TmpFS=$dir/tmp/%n
-SchedulerParameters=sched_min_interval=10000
+SchedulerParameters=sched_min_interval=10000,bf_interval=1
 PlugStackConfig=$dir/plugstack.conf
 PartitionName=all Nodes=ALL Default=YES State=UP MaxTime=INFINITE OverSubscribe=FORCE:4
 END
@@ -228,7 +228,7 @@ at_inside() {
 
 stop() {
     local dir=$1 pid
-    pid=$(login_pid "$dir" 2>/dev/null || true)
+    pid=$(login_pid "$dir" 2>/dev/null) || true
     if [ -n "$pid" ]; then
         exec 5<"$dir/end"
         kill -9 "$pid" 2>/dev/null || true

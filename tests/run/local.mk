@@ -11,6 +11,7 @@ RUN_TESTS += tests/run/plane_mpi.bats
 
 RUN_TESTS += tests/run/train.bats
 RUN_TESTS += tests/run/manual.bats
+RUN_TESTS += tests/run/plugin.bats
 
 TESTS += $(RUN_TESTS)
 EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash

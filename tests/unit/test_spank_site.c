@@ -55,7 +55,7 @@ static const struct {
     {"mpi=", {"mpi=", "expected pmix or keep"}},
     {"fusion=64Q", {"plugstack.conf: fusion=64Q: the value has an unknown unit", "such as 64M"}},
     {"planes=udp", {"planes=udp", "local, mpi, tcp"}},
-    {"config=a;b", {"config=a;b", "';'"}},
+    {"config=a;b", {"plugstack.conf: config=a;b", "';'"}},
     {"cycle-time=1ms", {"plugstack.conf: cycle-time", "remove it"}},
     {"fusion", {"fusion", "expected name=value"}},
     {"=8M", {"=8M", "expected name=value"}},

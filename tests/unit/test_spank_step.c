@@ -160,7 +160,7 @@ START_TEST(srun_refuses_a_bad_value_with_a_sentence)
     ck_assert_int_eq(give(OPT_CYCLE_TIME, "1ms", 0), -1);
     ck_assert_ptr_nonnull(strstr(slurm.last, "remove it"));
     ck_assert_int_eq(give(OPT_CONFIG, "a;b", 0), -1);
-    ck_assert_ptr_nonnull(strstr(slurm.last, "';'"));
+    ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd-config=a;b: the value holds a ';'"));
 }
 END_TEST
 

@@ -1,0 +1,116 @@
+# helpers.bash: what the tests on a cluster share: a cluster for each file, and calls with a time limit.
+# shellcheck shell=bash disable=SC2016,SC2119,SC2120
+#
+# A file begins with  load helpers  and defines setup_file as cluster_start, teardown_file as cluster_stop and
+# setup as cluster_or_skip. From then on:
+#   srun_in SECONDS ARGS      srun on the login node, ended after SECONDS; salloc_in likewise
+#   sbatch_in SECONDS ARGS    submit a batch job and wait for its end
+#   login_in SECONDS CMD ARGS any command there
+#   node_in SECONDS n2 CMD    any command on a node
+#   plugstack [ARGS]          from now on the plug-in is loaded with these arguments in plugstack.conf
+#   plugstack_none            from now on it is not
+#   $CLUSTER                  the cluster's folder: logs in $CLUSTER/log, room for files that all users may read
+#   $HVD_BUILD, $HVD_SOURCE   the build and the source tree
+
+HVD_SOURCE=${HVD_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
+HVD_BUILD=${HVD_BUILD:-$HVD_SOURCE}
+CLUSTER_SH=$HVD_SOURCE/tests/cluster/cluster.sh
+PLUGIN=$HVD_BUILD/spank/.libs/spank_hvd.so
+
+# Why there can be no cluster, in a line, or nothing.
+cluster_why_not() {
+    if [ ! -e "$PLUGIN" ]; then
+        echo 'the plug-in was not built: see Slurm in the summary of configure'
+    elif readelf -d "$PLUGIN" | grep -qE 'NEEDED.*lib(a|t|ub)san'; then
+        echo 'the plug-in was built with a sanitizer, which Slurm cannot load'
+    else
+        "$CLUSTER_SH" check
+    fi
+}
+
+cluster_start() {
+    export CLUSTER CLUSTER_WHY_NOT
+    CLUSTER_WHY_NOT=$(cluster_why_not)
+    [ -z "$CLUSTER_WHY_NOT" ] || return 0
+    CLUSTER=$(mktemp -d /tmp/hvd.XXXXXX)
+    cp "$PLUGIN" "$CLUSTER/"
+    plugstack
+    # the cluster ends when its standard input does: when this shell is no more, however that came to be
+    mkfifo "$CLUSTER/hold"
+    "$CLUSTER_SH" start -t "$CLUSTER" <"$CLUSTER/hold" &
+    # shellcheck disable=SC2034 # held open, never used
+    exec {CLUSTER_HOLD}>"$CLUSTER/hold"
+    wait $!
+}
+
+cluster_stop() {
+    [ -n "$CLUSTER_WHY_NOT" ] || "$CLUSTER_SH" stop "$CLUSTER"
+}
+
+cluster_or_skip() {
+    [ -z "$CLUSTER_WHY_NOT" ] || skip "$CLUSTER_WHY_NOT"
+    plugstack
+}
+
+login_in() {
+    local seconds=$1
+    shift
+    timeout -k 5 $((seconds + 5)) "$CLUSTER_SH" run "$CLUSTER" timeout -k 2 "$seconds" "$@"
+}
+
+srun_in() {
+    local seconds=$1
+    shift
+    login_in "$seconds" srun "$@"
+}
+
+# sbatch --wait looks only every few seconds.
+sbatch_in() {
+    local seconds=$1 job
+    shift
+    job=$(login_in 10 sbatch --parsable "$@") || return
+    login_in "$seconds" sh -c 'while [ -n "$(squeue -h -j "$1" 2>/dev/null)" ]; do sleep 0.05; done' sh "$job"
+}
+
+salloc_in() {
+    local seconds=$1
+    shift
+    login_in "$seconds" salloc -Q "$@"
+}
+
+node_in() {
+    local seconds=$1 node=$2
+    shift 2
+    timeout -k 5 $((seconds + 5)) "$CLUSTER_SH" at "$CLUSTER" "$node" timeout -k 2 "$seconds" "$@"
+}
+
+# srun, sbatch, salloc and slurmstepd read the file anew each time.
+plugstack() {
+    echo "required $CLUSTER/spank_hvd.so $*" >"$CLUSTER/plugstack.conf"
+}
+
+plugstack_none() {
+    : >"$CLUSTER/plugstack.conf"
+}
+
+slurm_has_pmix() {
+    login_in 10 srun --mpi=list 2>&1 | grep -qw pmix
+}
+
+# How many jobs the controller has seen.
+job_count() {
+    login_in 10 scontrol -o show jobs | grep -c JobId= || true
+}
+
+# Each fails the test and shows what was there.
+expect_line() {
+    grep -qxF -- "$2" <<<"$1" || { printf 'no line "%s" in:\n%s\n' "$2" "$1"; return 1; }
+}
+
+expect_text() {
+    grep -qF -- "$2" <<<"$1" || { printf 'no "%s" in:\n%s\n' "$2" "$1"; return 1; }
+}
+
+expect_no_text() {
+    ! grep -F -- "$2" <<<"$1" || { printf '"%s" in:\n%s\n' "$2" "$1"; return 1; }
+}

@@ -1,0 +1,13 @@
+# Tests on a real Slurm cluster. Each file starts one of its own, in namespaces, so that files may run side by
+# side. They take part in make check; make check-cluster runs them alone. Without root, Slurm or the
+# plug-in every case is skipped and says why.
+CLUSTER_TESTS = tests/cluster/cluster.bats
+CLUSTER_TESTS += tests/cluster/spank.bats
+
+dist_noinst_SCRIPTS += tests/cluster/cluster.sh
+EXTRA_DIST += $(CLUSTER_TESTS) tests/cluster/helpers.bash
+TESTS += $(CLUSTER_TESTS)
+
+check-cluster:
+	$(MAKE) $(AM_MAKEFLAGS) check TESTS='$(CLUSTER_TESTS)'
+.PHONY: check-cluster

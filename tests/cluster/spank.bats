@@ -1,0 +1,297 @@
+#!/usr/bin/env bats
+# spank.bats: the plug-in on a real cluster.
+# shellcheck disable=SC2016
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup_file() {
+    cluster_start
+}
+
+teardown_file() {
+    cluster_stop
+}
+
+setup() {
+    cluster_or_skip
+}
+
+need_pmix() {
+    slurm_has_pmix || skip "Slurm has no mpi/pmix here"
+}
+
+# A command is refused before it queues anything: refused STATUS TEXT... -- COMMAND
+refused() {
+    local expect_status=$1 texts=() text before
+    shift
+    while [ "$1" != -- ]; do
+        texts+=("$1")
+        shift
+    done
+    shift
+    before=$(job_count)
+    run login_in 10 "$@"
+    [ "$status" -eq "$expect_status" ]
+    for text in "${texts[@]}"; do
+        expect_text "$output" "$text"
+    done
+    [ "$(job_count)" = "$before" ]
+}
+
+no_node_is_drained() {
+    run login_in 10 sinfo -h -N -o %T
+    expect_no_text "$output" drain
+    expect_no_text "$output" down
+}
+
+### what users see
+
+@test "srun, sbatch and salloc list every option" {
+    for command in srun sbatch salloc; do
+        run login_in 10 "$command" --help
+        expect_text "$output" 'Options provided by plugins:'
+        for option in fusion=SIZE planes=LIST start-timeout=TIME lease=TIME kill-wait=TIME log=LEVEL config=FILE; do
+            expect_text "$output" "--hvd-$option"
+        done
+        expect_text "$output" 'default: 64M'
+    done
+}
+
+@test "a bad value is refused before anything queues" {
+    for command in 'srun true' 'sbatch --wrap=true' 'salloc true'; do
+        # shellcheck disable=SC2086 # a command and its last argument
+        set -- $command
+        refused 255 '--hvd-fusion=64Q' 'has an unknown unit' 'such as 64M' -- "$1" --hvd-fusion=64Q "$2"
+    done
+    refused 255 '--hvd-fusion=-1' 'does not begin with a digit' 'expected bytes' -- srun --hvd-fusion=-1 true
+    refused 255 '--hvd-fusion=99999999999T' 'is too large' 'between 0 and 16G' -- srun --hvd-fusion=99999999999T true
+    refused 255 '--hvd-fusion=' 'is empty' -- srun --hvd-fusion= true
+    refused 255 '--hvd-planes=udp' 'names something unknown' 'tcp' -- srun --hvd-planes=udp true
+    refused 255 '--hvd-lease=5' 'has no unit' 'a time with' -- srun --hvd-lease=5 true
+    refused 255 '--hvd-config=a;b' "';'" -- srun '--hvd-config=a;b' true
+}
+
+@test "a value that is too long is refused before it travels" {
+    refused 255 'longer than 1023 bytes' -- srun "--hvd-config=$(printf 'x%.0s' {1..2000})" true
+}
+
+@test "a retired option is refused and says what to do" {
+    refused 255 '--hvd-cycle-time' 'remove it' -- srun --hvd-cycle-time=1ms true
+}
+
+@test "an unknown option is refused" {
+    run srun_in 10 --hvd-fuson=64M true
+    [ "$status" -eq 255 ]
+    expect_text "$output" '--hvd-fuson'
+}
+
+@test "a bad #SBATCH line is refused" {
+    printf '#!/bin/sh\n#SBATCH --hvd-fusion=64Q\ntrue\n' >"$CLUSTER/bad.sh"
+    refused 255 '--hvd-fusion=64Q' -- sbatch "$CLUSTER/bad.sh"
+}
+
+### how a value reaches the ranks
+
+@test "a value given to srun is in all tasks" {
+    run srun_in 20 -N3 -n6 --hvd-fusion=64M sh -c 'echo "$SLURM_PROCID $HVD_CLI"'
+    for rank in 0 1 2 3 4 5; do
+        expect_line "$output" "$rank fusion=64M"
+    done
+}
+
+@test "the later of two values counts, the same twice is fine" {
+    run srun_in 20 --hvd-fusion=16M --hvd-fusion=64M --hvd-log=info --hvd-log=info sh -c 'echo "$HVD_CLI"'
+    expect_line "$output" 'fusion=64M;log=info'
+}
+
+@test "a value in #SBATCH reaches the steps inside, srun overrides it" {
+    printf '%s\n' '#!/bin/sh' '#SBATCH --hvd-fusion=32M -N2' \
+        'echo "script $HVD_CLI"' \
+        'srun -n2 sh -c '\''echo "inner $HVD_CLI"'\' \
+        'srun -n2 --hvd-fusion=16M sh -c '\''echo "override $HVD_CLI"'\' \
+        'srun -n2 --hvd-log=info sh -c '\''echo "more $HVD_CLI"'\' >"$CLUSTER/job.sh"
+    sbatch_in 30 -o "$CLUSTER/job.out" "$CLUSTER/job.sh"
+    run cat "$CLUSTER/job.out"
+    expect_line "$output" 'script fusion=32M'
+    [ "$(grep -c '^inner fusion=32M$' <<<"$output")" -eq 2 ]
+    [ "$(grep -c '^override fusion=16M$' <<<"$output")" -eq 2 ]
+    [ "$(grep -c '^more fusion=32M;log=info$' <<<"$output")" -eq 2 ]
+}
+
+@test "sbatch --export=NONE hands it down as well" {
+    printf '%s\n' '#!/bin/sh' "export PATH=$PATH SLURM_CONF=$CLUSTER/slurm.conf" 'srun /bin/sh -c '\''echo "inner $HVD_CLI"'\' >"$CLUSTER/job.sh"
+    sbatch_in 30 --export=NONE --hvd-fusion=32M -o "$CLUSTER/job.out" "$CLUSTER/job.sh"
+    run cat "$CLUSTER/job.out"
+    expect_line "$output" 'inner fusion=32M'
+}
+
+@test "a value given to salloc reaches the steps inside, srun overrides it" {
+    run salloc_in 20 -N2 --hvd-fusion=4M srun -n2 sh -c 'echo "$HVD_CLI"'
+    [ "$(grep -c '^fusion=4M$' <<<"$output")" -eq 2 ]
+    run salloc_in 20 -N2 --hvd-fusion=4M srun -n2 --hvd-fusion=2M sh -c 'echo "$HVD_CLI"'
+    [ "$(grep -c '^fusion=2M$' <<<"$output")" -eq 2 ]
+}
+
+@test "an unprivileged user's task gets it" {
+    command -v setpriv >/dev/null || skip 'it needs setpriv'
+    run login_in 20 setpriv --reuid=65534 --regid=65534 --clear-groups \
+        srun -D / -N3 --hvd-fusion=64M sh -c 'echo "$(id -u) $HVD_CLI"'
+    [ "$(grep -c '^65534 fusion=64M$' <<<"$output")" -eq 3 ]
+}
+
+@test "ranks that mpirun starts from a batch script agree" {
+    command -v mpirun >/dev/null || skip 'it needs mpirun'
+    plugstack lease=9s
+    printf '%s\n' '#!/bin/sh' '#SBATCH -N2 -n2 --hvd-fusion=2M' \
+        'mpirun --allow-run-as-root -n 2 sh -c '\''echo "$(hostname) $HVD_CLI $HVD_SITE"'\' >"$CLUSTER/job.sh"
+    sbatch_in 40 -o "$CLUSTER/job.out" "$CLUSTER/job.sh"
+    run cat "$CLUSTER/job.out"
+    expect_line "$output" 'n1 fusion=2M lease=9s'
+    expect_line "$output" 'n2 fusion=2M lease=9s'
+}
+
+### what the administrator decides
+
+@test "options in plugstack.conf are the site's" {
+    plugstack fusion=8M lease=9s
+    run srun_in 20 -N3 sh -c 'echo "$HVD_SITE/$HVD_CLI"'
+    [ "$(grep -cxF 'fusion=8M;lease=9s/' <<<"$output")" -eq 3 ]
+    run srun_in 20 --hvd-fusion=1M sh -c 'echo "$HVD_SITE/$HVD_CLI"'
+    expect_line "$output" 'fusion=8M;lease=9s/fusion=1M'
+}
+
+@test "a slip in plugstack.conf is told to the administrator and harms nobody" {
+    plugstack bogus=1 fusion=64Q mpi=zap lease=9s
+    run srun_in 20 -N3 sh -c 'echo "$HVD_SITE"'
+    [ "$status" -eq 0 ]
+    [ "$(grep -cx 'lease=9s' <<<"$output")" -eq 3 ]
+    expect_no_text "$output" bogus
+    run cat "$CLUSTER/log/slurmd-n1"
+    expect_text "$output" 'hvd: plugstack.conf: bogus=1: no such key'
+    expect_text "$output" 'hvd: plugstack.conf: fusion=64Q: the value has an unknown unit'
+    expect_text "$output" 'hvd: plugstack.conf: mpi=zap: expected pmix or keep'
+    run srun_in 20 -v true
+    expect_text "$output" 'hvd: plugstack.conf: bogus=1'
+    run login_in 10 sbatch -v -o /dev/null --wrap=true
+    [ "$status" -eq 0 ]
+    expect_text "$output" 'hvd: plugstack.conf: bogus=1'
+    no_node_is_drained
+}
+
+### PMIx
+
+@test "a step with an option gets PMIx" {
+    need_pmix
+    run srun_in 20 -N3 -n6 --hvd-fusion=64M env
+    [ "$(grep -c '^PMIX_NAMESPACE=' <<<"$output")" -eq 6 ]
+    run salloc_in 20 --hvd-fusion=64M srun env
+    expect_text "$output" PMIX_NAMESPACE=
+}
+
+@test "what the user or the site says of MPI goes before" {
+    need_pmix
+    run srun_in 20 --mpi=none --hvd-fusion=64M env
+    expect_no_text "$output" PMIX_NAMESPACE=
+    run login_in 20 env SLURM_MPI_TYPE=none srun --hvd-fusion=64M env
+    expect_no_text "$output" PMIX_NAMESPACE=
+    plugstack mpi=keep
+    run srun_in 20 --hvd-fusion=64M env
+    expect_no_text "$output" PMIX_NAMESPACE=
+    expect_line "$output" HVD_CLI=fusion=64M
+    plugstack mpi=pmix
+    run srun_in 20 --hvd-fusion=64M env
+    expect_text "$output" PMIX_NAMESPACE=
+}
+
+@test "options of the command itself are not srun's" {
+    run srun_in 20 -n1 sh -c env ./train --hvd-fusion=64M
+    expect_no_text "$output" PMIX_NAMESPACE=
+    expect_no_text "$output" HVD_
+}
+
+### every other step stays as it was
+
+# The environment of a task, without what differs from one job to the next.
+environment_of_step() {
+    srun_in 20 -N1 -n1 -w n1 env | sed -E 's/^(SLURM_(JOB_?ID|TASK_PID|SRUN_COMM_PORT|STEP_LAUNCHER_PORT))=.*/\1/' |
+        sort
+}
+
+@test "a plain step has the environment that it has without the plug-in" {
+    with=$(environment_of_step)
+    plugstack_none
+    without=$(environment_of_step)
+    diff <(echo "$without") <(echo "$with")
+    expect_text "$with" SLURM_PROCID=0
+    expect_no_text "$with" HVD_
+    expect_no_text "$with" PMIX_
+}
+
+@test "site options add HVD_SITE to a plain step, and nothing else" {
+    plugstack fusion=8M
+    with=$(environment_of_step)
+    plugstack_none
+    without=$(environment_of_step)
+    [ "$(diff <(echo "$without") <(echo "$with") | grep '^[<>]')" = '> HVD_SITE=fusion=8M' ]
+}
+
+# The files that slurmstepd has mapped.
+maps_of_step() {
+    srun_in 20 -N1 -n1 "$@" sh -c 'grep -q slurmstepd /proc/$PPID/comm && cat /proc/$PPID/maps' |
+        grep -o '/[^ ]*$' | sort -u
+}
+
+@test "slurmstepd maps the plug-in and nothing more" {
+    with=$(maps_of_step)
+    plugstack_none
+    without=$(maps_of_step)
+    expect_text "$without" slurmstepd
+    [ "$(diff <(echo "$without") <(echo "$with") | grep '^[<>]')" = "> $CLUSTER/spank_hvd.so" ]
+}
+
+@test "slurmstepd maps what mpi/pmix brings, the plug-in and nothing more" {
+    need_pmix
+    with=$(maps_of_step --hvd-fusion=64M | sed 's/_[0-9]*$//')
+    plugstack_none
+    without=$(maps_of_step --mpi=pmix | sed 's/_[0-9]*$//')
+    expect_text "$without" libpmix
+    diff <(echo "$without" | grep '\.so') <(echo "$with" | grep '\.so' | grep -v spank_hvd)
+}
+
+### when something dies
+
+@test "a task killed by a signal is named" {
+    run srun_in 20 -N3 -n6 --mpi=none --hvd-log=warn sh -c 'test $SLURM_PROCID != 3 || kill -9 $$'
+    [ "$status" -eq 137 ]
+    expect_line "$output" 'hvd: rank 3 (n2) was killed by signal 9 (Killed)'
+}
+
+@test "the rank is that of the whole step where it has several components" {
+    run srun_in 20 -n2 --mpi=none --hvd-log=warn true : -n2 --mpi=none sh -c 'test $SLURM_PROCID != 3 || kill -11 $$'
+    expect_text "$output" 'hvd: rank 3 ('
+    expect_text "$output" 'was killed by signal 11 (Segmentation fault)'
+}
+
+@test "nothing is said of other steps" {
+    plugstack fusion=8M
+    run srun_in 20 -N3 -n6 sh -c 'test $SLURM_PROCID != 3 || kill -9 $$'
+    [ "$status" -eq 137 ]
+    expect_no_text "$output" 'hvd:'
+}
+
+@test "a forged variable fails its own step, with a sentence, and drains no node" {
+    run login_in 20 env _SLURM_SPANK_OPTION_hvd_hvd_fusion=64Q srun -N3 true
+    [ "$status" -ne 0 ]
+    expect_text "$output" '--hvd-fusion=64Q: the value has an unknown unit'
+    _SLURM_SPANK_OPTION_hvd_hvd_fusion=64Q sbatch_in 20 -o "$CLUSTER/job.out" --wrap='echo ran'
+    expect_no_text "$(cat "$CLUSTER/job.out")" ran
+    expect_text "$(cat "$CLUSTER/job.out")" '--hvd-fusion=64Q: the value has an unknown unit'
+    no_node_is_drained
+    srun_in 20 -N3 true
+}
+
+@test "a value that was inherited is checked like one that was typed" {
+    refused 1 '--hvd-fusion=64Q' SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd_fusion -- \
+        env SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd_fusion=64Q srun true
+}
