@@ -207,7 +207,7 @@ no_node_is_drained() {
 @test "options of the command itself are not srun's" {
     run srun_in 20 -n1 sh -c env ./train --hvd-fusion=64M
     expect_no_text "$output" PMIX_NAMESPACE=
-    expect_no_text "$output" HVD_
+    expect_no_text "$output" HVD_CLI
 }
 
 ### every other step stays as it was
@@ -224,7 +224,8 @@ environment_of_step() {
     without=$(environment_of_step)
     diff <(echo "$without") <(echo "$with")
     expect_text "$with" SLURM_PROCID=0
-    expect_no_text "$with" HVD_
+    expect_no_text "$with" HVD_CLI
+    expect_no_text "$with" HVD_SITE
     expect_no_text "$with" PMIX_
 }
 
