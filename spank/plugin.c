@@ -1,6 +1,7 @@
 /* plugin.c: what Slurm calls: asks which process this is and forwards. */
 #pragma GCC visibility push(default)
 #include <slurm/spank.h>
+/* cppcheck-suppress unknownMacro */
 SPANK_PLUGIN(hvd, 1)
 #pragma GCC visibility pop
 

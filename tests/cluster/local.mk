@@ -3,6 +3,7 @@
 # plug-in every case is skipped and says why.
 CLUSTER_TESTS = tests/cluster/cluster.bats
 CLUSTER_TESTS += tests/cluster/spank.bats
+CLUSTER_TESTS += tests/cluster/job.bats
 
 dist_noinst_SCRIPTS += tests/cluster/cluster.sh
 EXTRA_DIST += $(CLUSTER_TESTS) tests/cluster/helpers.bash

@@ -40,7 +40,7 @@ static struct {
     char last[1024];
 } slurm;
 
-static void take_line(int *countp, const char *format, va_list args)
+__attribute__((format(printf, 2, 0))) static void take_line(int *countp, const char *format, va_list args)
 {
     (*countp)++;
     vsnprintf(slurm.last, sizeof(slurm.last), format, args);
