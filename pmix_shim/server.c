@@ -64,6 +64,7 @@ static int start(struct server *server, const struct server_job *job, struct hvd
         .register_events = upcall_register_events,
         .deregister_events = upcall_deregister_events,
         .notify_event = upcall_notify_event,
+        .job_control = upcall_job_control,
     };
     pmix_info_t info[5];
     pmix_rank_t rank = 0;

@@ -28,4 +28,9 @@ pmix_status_t upcall_notify_event(pmix_status_t code, const pmix_proc_t *source,
                                   pmix_info_t info[], size_t info_count, pmix_op_cbfunc_t done,
                                   void *done_arg);
 
+/* upcall_control.c: files that a rank wants to be removed when it ends */
+pmix_status_t upcall_job_control(const pmix_proc_t *requestor, const pmix_proc_t targets[],
+                                 size_t target_count, const pmix_info_t directives[], size_t directive_count,
+                                 pmix_info_cbfunc_t done, void *done_arg);
+
 #endif

@@ -2,6 +2,7 @@
 #include "pmix_shim/upcall.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "pmix_shim/channel.h"
 
@@ -37,6 +38,7 @@ pmix_status_t upcall_abort(const pmix_proc_t *proc, void *server_object, int sta
     (void)procs, (void)proc_count;
     struct channel_message message = {
         .kind = CHANNEL_ABORT, .rank = (int)proc->rank, .status = status, .done = done, .done_arg = done_arg};
-    snprintf(message.text, sizeof(message.text), "%s", text == NULL ? "" : text);
+    bool silent = text == NULL || strcmp(text, "N/A") == 0; /* Open MPI has nothing to say */
+    snprintf(message.text, sizeof(message.text), "%s", silent ? "" : text);
     return post(server_object, &message, PMIX_SUCCESS);
 }

@@ -1,4 +1,6 @@
 /* hvdrun.c: launch the ranks of a job on this machine: the steps, in order. */
+#include "config.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -28,6 +30,7 @@ struct launch {
     struct hvdrun_options options;
     char path[PATH_MAX];
     char scratch[PATH_MAX];
+    char shared_scratch[64];
     char host[256];
     char **environment;   /* of all ranks */
     sigset_t signal_mask; /* that hvdrun was started with */
@@ -136,17 +139,19 @@ static int make_plan(struct launch *launch)
     struct hvd_error err;
     const struct hvdrun_options *options = &launch->options;
     gethostname(launch->host, sizeof(launch->host) - 1);
-    launch->environment = rank_environment_create(environ, options->cli, is_crowded(options->size));
     launch->supervisor.verdict = verdict_create(options->size, launch->host, options->grace_us);
-    if (launch->environment == NULL || launch->supervisor.verdict == NULL)
-        return say("memory ran out");
     if (scratch_make(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
         return say(err.text);
+    scratch_make_shared(launch->shared_scratch, sizeof(launch->shared_scratch));
+    launch->environment =
+        rank_environment_create(environ, options->cli, launch->shared_scratch, is_crowded(options->size));
+    if (launch->environment == NULL || launch->supervisor.verdict == NULL)
+        return say("memory ran out");
     launch->plan = (struct keeper_plan){.size = options->size,
                                         .path = launch->path,
                                         .arguments = options->command,
                                         .environment = launch->environment,
-                                        .scratch = launch->scratch,
+                                        .scratches = {launch->scratch, launch->shared_scratch},
                                         .grace_us = options->grace_us,
                                         .signal_mask = &launch->signal_mask};
     return HVD_OK;
@@ -155,10 +160,7 @@ static int make_plan(struct launch *launch)
 static int fork_keeper(struct launch *launch)
 {
     struct hvd_error err;
-    if (keeper_fork(&launch->keeper, &launch->plan, &err) == HVD_OK)
-        return HVD_OK;
-    scratch_remove(launch->scratch);
-    return say(err.text);
+    return keeper_fork(&launch->keeper, &launch->plan, &err) == HVD_OK ? HVD_OK : say(err.text);
 }
 
 static int open_server(struct launch *launch)
@@ -197,6 +199,9 @@ static void take_down(struct launch *launch)
 {
     server_close(launch->supervisor.server);
     keeper_leave(&launch->keeper, &launch->plan);
+    /* the keeper has removed them, if there was one */
+    scratch_remove(launch->scratch);
+    scratch_remove(launch->shared_scratch);
 }
 
 static void release(struct launch *launch)
@@ -211,7 +216,7 @@ static void release(struct launch *launch)
 int main(int argc, char **argv)
 {
     static struct launch launch = {.keeper = {0, -1}, .supervisor = {.signal_fd = -1}};
-    int exit_status = EXIT_BROKEN;
+    int exit_status = EXIT_USAGE;
     (void)argc;
     open_stdio();
     if (read_options(&launch, argv, &exit_status) != HVD_OK)
@@ -221,6 +226,7 @@ int main(int argc, char **argv)
     if (find_command(&launch, &exit_status) != HVD_OK)
         return exit_status;
 
+    exit_status = EXIT_BROKEN;
     bool ready = check_descriptors(&launch) == HVD_OK && take_signals(&launch) == HVD_OK &&
                  make_plan(&launch) == HVD_OK && fork_keeper(&launch) == HVD_OK;
     if (ready) {

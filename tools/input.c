@@ -1,4 +1,6 @@
 /* input.c: carry what is typed at a terminal to rank 0. */
+#include "config.h"
+
 #include "tools/input.h"
 
 #include <errno.h>

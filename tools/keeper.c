@@ -133,7 +133,8 @@ void keeper_leave(struct keeper *keeper, const struct keeper_plan *plan)
     while (pid < 0 && errno == EINTR);
     if (pid < 0 || !WIFEXITED(status)) {
         tree_kill(clock_us() + KILL_WAIT_US);
-        scratch_remove(plan->scratch);
+        for (int i = 0; i < 2; i++)
+            scratch_remove(plan->scratches[i]);
     }
     *keeper = (struct keeper){0, -1};
 }

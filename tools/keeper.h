@@ -15,7 +15,7 @@ struct keeper_plan {
     const char *path;            /* the program */
     char *const *arguments;      /* its argv */
     char *const *environment;    /* what all ranks have in common */
-    const char *scratch;         /* a folder to remove at the end */
+    const char *scratches[2];    /* folders to remove at the end; "": none */
     int64_t grace_us;            /* from SIGTERM to SIGKILL */
     const sigset_t *signal_mask; /* of the ranks */
 };

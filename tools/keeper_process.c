@@ -340,6 +340,7 @@ void keeper_process_run(const struct keeper_plan *plan, int fd)
         tell_empty(&state);
         send_reports(&state);
     }
-    scratch_remove(plan->scratch);
+    for (int i = 0; i < 2; i++)
+        scratch_remove(plan->scratches[i]);
     _exit(rc == 0 ? 0 : 1);
 }

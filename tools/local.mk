@@ -1,10 +1,8 @@
 # tools: the programs
 
-if HAVE_PMIX
-bin_PROGRAMS += tools/hvdrun
-endif
-# only libpmix and the part of libhvd that is linked in: start-up is short, and the build tree's needs no wrapper
-tools_hvdrun_SOURCES = tools/hvdrun.c \
+# what of hvdrun does not need PMIx, for its unit tests too
+noinst_LTLIBRARIES += tools/libhvdrun.la
+tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun_options.c tools/hvdrun_options.h \
 	tools/command.c tools/command.h \
 	tools/rank_environment.c tools/rank_environment.h \
@@ -16,13 +14,22 @@ tools_hvdrun_SOURCES = tools/hvdrun.c \
 	tools/output.c tools/output.h \
 	tools/input.c tools/input.h \
 	tools/verdict.c tools/verdict.h \
+	pmix_shim/channel.c pmix_shim/channel.h
+tools_libhvdrun_la_LIBADD = core/libbase.la
+
+if HAVE_PMIX
+bin_PROGRAMS += tools/hvdrun
+endif
+# nothing of the build tree is linked at run time: start-up is short, and there is no wrapper in front
+tools_hvdrun_SOURCES = tools/hvdrun.c \
 	tools/supervisor.c tools/supervisor.h \
 	pmix_shim/server.c pmix_shim/server.h \
-	pmix_shim/channel.c pmix_shim/channel.h \
-	pmix_shim/upcall_client.c pmix_shim/upcall_fence.c pmix_shim/upcall_event.c pmix_shim/upcall.h
+	pmix_shim/upcall_client.c pmix_shim/upcall_fence.c pmix_shim/upcall_event.c \
+	pmix_shim/upcall_control.c pmix_shim/upcall.h
 tools_hvdrun_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 tools_hvdrun_LDADD = core/libbase.la $(PMIX_LIBS)
 
 bin_PROGRAMS += tools/hvdinfo
 tools_hvdinfo_SOURCES = tools/hvdinfo.c
 tools_hvdinfo_LDADD = core/libcore.la
+tools_hvdrun_LDADD = tools/libhvdrun.la $(PMIX_LIBS)

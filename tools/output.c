@@ -1,4 +1,6 @@
 /* output.c: pipes from the ranks, and the two descriptors that they are merged into. */
+#include "config.h"
+
 #include "tools/output.h"
 
 #include <errno.h>

@@ -1,4 +1,6 @@
 /* rank_environment.c: take an outer launcher's words out of an environment, and put in our own. */
+#include "config.h"
+
 #include "tools/rank_environment.h"
 
 #include <stdio.h>
@@ -121,8 +123,10 @@ static bool is_forced(const char *entry)
     return false;
 }
 
-char **rank_environment_create(char *const *environment, const char *cli, bool crowded)
+char **rank_environment_create(char *const *environment, const char *cli, const char *shared, bool crowded)
 {
+    /* where segments are found that a killed rank leaves behind */
+    const struct setting segments[] = {{"OMPI_MCA_btl_vader_backing_directory", shared}, {NULL, NULL}};
     size_t count = 0;
     while (environment[count] != NULL)
         count++;
@@ -138,6 +142,8 @@ char **rank_environment_create(char *const *environment, const char *cli, bool c
     add_unless_set(&builder, defaults);
     if (crowded)
         add_unless_set(&builder, crowd);
+    if (shared[0] != 0)
+        add_unless_set(&builder, segments);
     if (cli[0] != 0)
         add_setting(&builder, CONFIG_CLI_VARIABLE, cli);
     if (!builder.failed)

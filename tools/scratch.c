@@ -1,4 +1,6 @@
 /* scratch.c: make and remove the private temporary folder. */
+#include "config.h"
+
 #include "tools/scratch.h"
 
 #include <ftw.h>
@@ -24,6 +26,13 @@ int scratch_make(char *path, size_t path_bytes, struct hvd_error *err)
                                parent);
     }
     return HVD_OK;
+}
+
+void scratch_make_shared(char *path, size_t path_bytes)
+{
+    snprintf(path, path_bytes, "/dev/shm/hvdrun.XXXXXX");
+    if (mkdtemp(path) == NULL)
+        path[0] = 0;
 }
 
 static int remove_one(const char *path, const struct stat *info, int type, struct FTW *place)

@@ -1,4 +1,6 @@
 /* verdict.c: keep what happened to each rank, and judge. */
+#include "config.h"
+
 #include "tools/verdict.h"
 
 #include <errno.h>

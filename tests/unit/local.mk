@@ -74,6 +74,19 @@ tests_unit_test_tcp_LDADD = $(UNIT_LIBS) -lm
 UNIT_TESTS += tests/unit/test_mpi_choice
 tests_unit_test_mpi_choice_LDADD = $(UNIT_LIBS)
 tests_unit_test_mpi_choice_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+HVDRUN_UNIT_LIBS = tools/libhvdrun.la $(CHECK_LIBS)
+UNIT_TESTS += tests/unit/test_hvdrun_options
+tests_unit_test_hvdrun_options_LDADD = $(HVDRUN_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_hvdrun_lines
+tests_unit_test_hvdrun_lines_LDADD = $(HVDRUN_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_hvdrun_verdict
+tests_unit_test_hvdrun_verdict_LDADD = $(HVDRUN_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_hvdrun_environment
+tests_unit_test_hvdrun_environment_LDADD = $(HVDRUN_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_hvdrun_tree
+tests_unit_test_hvdrun_tree_LDADD = $(HVDRUN_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_channel
+tests_unit_test_channel_LDADD = $(HVDRUN_UNIT_LIBS)
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)

@@ -1,0 +1,27 @@
+/* mpihello.c: an MPI program that knows nothing of hvd: says its rank and size, and adds up ranks. With
+ * "abort N" rank N calls MPI_Abort with status 7 while the others wait. */
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int main(int argc, char **argv)
+{
+    int rank = -1;
+    int size = -1;
+    int local_size = -1;
+    int sum = -1;
+    MPI_Comm node;
+    MPI_Init(&argc, &argv);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (argc == 3 && strcmp(argv[1], "abort") == 0 && atol(argv[2]) == rank)
+        MPI_Abort(MPI_COMM_WORLD, 7);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
+    MPI_Comm_size(node, &local_size);
+    MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    printf("rank %d of %d, %d on this node, sum %d\n", rank, size, local_size, sum);
+    MPI_Comm_free(&node);
+    MPI_Finalize();
+    return 0;
+}
