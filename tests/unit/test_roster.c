@@ -40,8 +40,8 @@ static int fake_fence(void *state, int64_t deadline_us, struct hvd_error *err)
     return HVD_OK;
 }
 
-static int fake_get(void *state, int rank, const char *key, int64_t deadline_us, void **bytesp,
-                    size_t *lengthp, struct hvd_error *err)
+static int fake_get(void *state, int rank, const char *key, int64_t deadline_us,
+                    struct wireup_blob *blob, struct hvd_error *err)
 {
     (void)state;
     (void)deadline_us;
@@ -59,10 +59,10 @@ static int fake_get(void *state, int rank, const char *key, int64_t deadline_us,
     } else {
         ck_assert_str_eq(key, "hvd.9.card");
     }
-    *bytesp = malloc(length + 1);
-    ck_assert_ptr_nonnull(*bytesp);
-    memcpy(*bytesp, bytes, length);
-    *lengthp = length;
+    blob->bytes = malloc(length + 1);
+    ck_assert_ptr_nonnull(blob->bytes);
+    memcpy(blob->bytes, bytes, length);
+    blob->length = length;
     return HVD_OK;
 }
 
