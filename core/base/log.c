@@ -7,10 +7,14 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *const level_names[] = {
-    [LOG_OFF] = "", [LOG_ERROR] = "error", [LOG_WARN] = "warning", [LOG_INFO] = "info", [LOG_DEBUG] = "debug"};
+static const char *const level_names[] = {[LOG_OFF] = "",
+                                          [LOG_ERROR] = "error",
+                                          [LOG_WARN] = "warning",
+                                          [LOG_INFO] = "info",
+                                          [LOG_DEBUG] = "debug"};
 
-void log_write(const struct hvd_log *log, enum log_level level, const char *component, const char *format, ...)
+void log_write(const struct hvd_log *log, enum log_level level, const char *component, const char *format,
+               ...)
 {
     if (log == NULL || level > log->level)
         return;
@@ -32,9 +36,9 @@ void log_to_stderr(void *arg, enum log_level level, const char *component, const
     clock_gettime(CLOCK_REALTIME, &now);
     localtime_r(&now.tv_sec, &day);
     char text[1200];
-    int length = snprintf(text, sizeof(text), "hvd %02d:%02d:%02d.%03ld %s%s%s: %s: %s\n", day.tm_hour, day.tm_min,
-                          day.tm_sec, now.tv_nsec / 1000000, prefix, prefix[0] != 0 ? " " : "", level_names[level],
-                          component, line);
+    int length = snprintf(text, sizeof(text), "hvd %02d:%02d:%02d.%03ld %s%s%s: %s: %s\n", day.tm_hour,
+                          day.tm_min, day.tm_sec, now.tv_nsec / 1000000, prefix, prefix[0] != 0 ? " " : "",
+                          level_names[level], component, line);
     if (length >= (int)sizeof(text))
         length = (int)sizeof(text) - 1;
     ssize_t ignored = write(STDERR_FILENO, text, (size_t)length);

@@ -12,8 +12,8 @@ struct hvd_log {
 };
 
 /* Write one line where [log] is not NULL and its level says so. Longer lines than 1000 bytes end in "...". */
-void log_write(const struct hvd_log *log, enum log_level level, const char *component, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+void log_write(const struct hvd_log *log, enum log_level level, const char *component, const char *format,
+               ...) __attribute__((format(printf, 4, 5)));
 
 /* The usual sink: "hvd: [prefix] component: line" on stderr in one write; [arg] is the prefix, such as
  * "rank 3 (n2)", or NULL. */

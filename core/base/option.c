@@ -13,8 +13,8 @@
 #define HOUR   (3600 * SECOND)
 #define MIB    (INT64_C(1) << 20)
 
-static const char *const log_choices[] = {
-    [LOG_OFF] = "off", [LOG_ERROR] = "error", [LOG_WARN] = "warn", [LOG_INFO] = "info", [LOG_DEBUG] = "debug", NULL};
+static const char *const log_choices[] = {[LOG_OFF] = "off",   [LOG_ERROR] = "error", [LOG_WARN] = "warn",
+                                          [LOG_INFO] = "info", [LOG_DEBUG] = "debug", NULL};
 
 const struct hvd_option option_table[OPT_COUNT] = {
     [OPT_FUSION] = {.name = "fusion",
@@ -99,7 +99,8 @@ static void join_choices(const struct hvd_option *option, char *text, size_t tex
 {
     size_t used = strlen(text);
     for (int i = 0; option->choices[i] != NULL; i++)
-        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s", i == 0 ? "" : ", ", option->choices[i]);
+        used +=
+            (size_t)snprintf(text + used, text_bytes - used, "%s%s", i == 0 ? "" : ", ", option->choices[i]);
 }
 
 void option_expected(const struct hvd_option *option, char *text, size_t text_bytes)
@@ -110,14 +111,14 @@ void option_expected(const struct hvd_option *option, char *text, size_t text_by
     case OPTION_SIZE:
         format_size(option->min, low, sizeof(low));
         format_size(option->max, high, sizeof(high));
-        snprintf(text, text_bytes, "bytes with an optional K, M, G or T, between %s and %s, such as %s", low, high,
-                 option->def);
+        snprintf(text, text_bytes, "bytes with an optional K, M, G or T, between %s and %s, such as %s", low,
+                 high, option->def);
         break;
     case OPTION_TIME:
         format_time(option->min, low, sizeof(low));
         format_time(option->max, high, sizeof(high));
-        snprintf(text, text_bytes, "a time with us, ms, s, min or h, between %s and %s, such as %s", low, high,
-                 option->def);
+        snprintf(text, text_bytes, "a time with us, ms, s, min or h, between %s and %s, such as %s", low,
+                 high, option->def);
         break;
     case OPTION_CHOICE:
         snprintf(text, text_bytes, "one of ");
@@ -214,11 +215,13 @@ int option_parse(const struct hvd_option *option, const char *where, const char 
     if (option->retired != NULL)
         return error_set(err, HVD_ERR_INVALID, "%s: %s", where, option->retired);
     if (strlen(text) > OPTION_VALUE_BYTES)
-        return error_set(err, HVD_ERR_INVALID, "%s: the value is longer than %d bytes", where, OPTION_VALUE_BYTES);
+        return error_set(err, HVD_ERR_INVALID, "%s: the value is longer than %d bytes", where,
+                         OPTION_VALUE_BYTES);
     if (parse_value(option, text, valuep, &why) < 0) {
         char expected[256];
         option_expected(option, expected, sizeof(expected));
-        return error_set(err, HVD_ERR_INVALID, "%s=%.64s: the value %s; expected %s", where, text, why, expected);
+        return error_set(err, HVD_ERR_INVALID, "%s=%.64s: the value %s; expected %s", where, text, why,
+                         expected);
     }
     return HVD_OK;
 }

@@ -30,10 +30,10 @@ enum option_type {
 };
 
 struct hvd_option {
-    const char *name;           /* "fusion": --hvd-fusion, HVD_FUSION, fusion= in plugstack.conf and HVD_CLI */
-    const char *arg;            /* "SIZE" */
-    const char *def;            /* as a user types it */
-    const char *help;           /* one line, without a final stop */
+    const char *name; /* "fusion": --hvd-fusion, HVD_FUSION, fusion= in plugstack.conf and HVD_CLI */
+    const char *arg;  /* "SIZE" */
+    const char *def;  /* as a user types it */
+    const char *help; /* one line, without a final stop */
     enum option_type type;
     int64_t min, max;           /* OPTION_SIZE and OPTION_TIME */
     const char *const *choices; /* NULL-terminated, for OPTION_CHOICE and OPTION_LIST */
@@ -52,8 +52,8 @@ extern const struct hvd_option option_table[OPT_COUNT];
 const struct hvd_option *option_find(const char *name);
 
 /* Check [text] as a value of [option] and set *valuep. [where] is how the user spelled the option
- * ("--hvd-fusion", "HVD_FUSION", "fusion in /etc/hvd.yaml"); it begins the sentence in [err]. Retired options are
- * refused with their sentence. Returns HVD_OK or HVD_ERR_INVALID with *valuep unchanged. */
+ * ("--hvd-fusion", "HVD_FUSION", "fusion in /etc/hvd.yaml"); it begins the sentence in [err]. Retired options
+ * are refused with their sentence. Returns HVD_OK or HVD_ERR_INVALID with *valuep unchanged. */
 int option_parse(const struct hvd_option *option, const char *where, const char *text, uint64_t *valuep,
                  struct hvd_error *err);
 

@@ -12,7 +12,11 @@ struct unit {
 
 /* Largest first, so that the first one that divides is the one a user would type. */
 static const struct unit size_units[] = {
-    {"T", INT64_C(1) << 40}, {"G", INT64_C(1) << 30}, {"M", INT64_C(1) << 20}, {"K", INT64_C(1) << 10}, {"", 1},
+    {"T", INT64_C(1) << 40},
+    {"G", INT64_C(1) << 30},
+    {"M", INT64_C(1) << 20},
+    {"K", INT64_C(1) << 10},
+    {"", 1},
 };
 static const struct unit time_units[] = {
     {"h", INT64_C(3600000000)}, {"min", INT64_C(60000000)}, {"s", INT64_C(1000000)}, {"ms", 1000}, {"us", 1},
@@ -31,7 +35,8 @@ static int parse_number(const char *text, const struct unit *units, size_t unit_
         return -1;
     }
     for (; *at >= '0' && *at <= '9'; at++) {
-        if (__builtin_mul_overflow(number, 10, &number) || __builtin_add_overflow(number, *at - '0', &number)) {
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, *at - '0', &number)) {
             *whyp = "is too large";
             return -1;
         }
@@ -69,7 +74,8 @@ int parse_time(const char *text, int64_t *valuep, const char **whyp)
     return parse_number(text, UNITS(time_units), valuep, whyp);
 }
 
-static void format_number(int64_t number, const struct unit *units, size_t unit_count, char *text, size_t text_bytes)
+static void format_number(int64_t number, const struct unit *units, size_t unit_count, char *text,
+                          size_t text_bytes)
 {
     size_t i = 0;
     while (i + 1 < unit_count && number % units[i].factor != 0)

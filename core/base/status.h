@@ -11,7 +11,8 @@ struct hvd_error {
 
 /* Write the sentence into [err] (NULL: nowhere) and return [status], so that reporting and
  * returning is one statement. */
-int error_set(struct hvd_error *err, int status, const char *format, ...) __attribute__((format(printf, 3, 4)));
+int error_set(struct hvd_error *err, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 
 /* The same, ended by ": " and what errno says. HVD_ERR_NO_MEMORY for ENOMEM, EMFILE and ENFILE, otherwise
  * HVD_ERR_SYSTEM. errno is kept. */

@@ -7,19 +7,19 @@
 
 #include "base/status.h"
 
-#define CONTROL_MAX_LINKS     63 /* parent and children of one rank */
+#define CONTROL_MAX_LINKS     63                 /* parent and children of one rank */
 #define CONTROL_MESSAGE_BYTES (INT64_C(1) << 30) /* longest message */
-#define CONTROL_PARENT        0 /* the link upwards; children are links 1 .. child_count */
+#define CONTROL_PARENT        0                  /* the link upwards; children are links 1 .. child_count */
 
 /* What came in. Memory is control's and valid until the next receive. */
 struct control_event {
     enum { CONTROL_MESSAGE, CONTROL_ABORT } kind;
-    int link;              /* MESSAGE: where from */
-    const void *bytes;     /* MESSAGE */
+    int link;          /* MESSAGE: where from */
+    const void *bytes; /* MESSAGE */
     size_t length;
-    int status;            /* ABORT: HVD_ERR_RANK_LOST, or what control_abort was given */
-    int rank;              /* ABORT: the rank it is about */
-    const char *sentence;  /* ABORT */
+    int status;           /* ABORT: HVD_ERR_RANK_LOST, or what control_abort was given */
+    int rank;             /* ABORT: the rank it is about */
+    const char *sentence; /* ABORT */
 };
 
 struct control;
@@ -41,8 +41,8 @@ struct control_ops {
     bool (*flushed)(struct control *control);
     /* Optional. Add what wakes a sleeper to [epoll_fd] (edge-triggered; data is not looked at). */
     int (*watch)(struct control *control, int epoll_fd, struct hvd_error *err);
-    /* Optional. armed: from now on arrivals and kicks make a watched descriptor readable (they always may). After arming
-     * the caller must look for arrivals once more before it sleeps. disarmed: they need not. */
+    /* Optional. armed: from now on arrivals and kicks make a watched descriptor readable (they always may).
+     * After arming the caller must look for arrivals once more before it sleeps. disarmed: they need not. */
     void (*arm)(struct control *control, bool armed);
     /* Optional. Make a watched descriptor readable if armed. Any thread. */
     void (*kick)(struct control *control);
@@ -56,9 +56,9 @@ struct control_ops {
 struct control {
     const struct control_ops *ops;
     int rank, size;
-    int parent;                                /* its rank, or -1 at the root */
+    int parent; /* its rank, or -1 at the root */
     int child_count;
-    int child_ranks[CONTROL_MAX_LINKS - 1];    /* ascending; child i is link i + 1 */
+    int child_ranks[CONTROL_MAX_LINKS - 1]; /* ascending; child i is link i + 1 */
 };
 
 /* The rank at the other end of [link]. */

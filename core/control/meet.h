@@ -22,7 +22,7 @@
 #define MEET_VERSION     1
 #define MEET_NONCE_BYTES 32
 #define MEET_HASH_BYTES  32
-#define MEET_RELATIVES       (SHAPE_NODE_RADIX + 1) /* of the parent and the children */
+#define MEET_RELATIVES   (SHAPE_NODE_RADIX + 1) /* of the parent and the children */
 
 enum meet_step { MEET_HELLO = 1, MEET_PROOF, MEET_ANSWER, MEET_MEMORY, MEET_ATTACHED, MEET_BELLS };
 

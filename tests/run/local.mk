@@ -27,6 +27,7 @@ endif
 
 RUN_TESTS += tests/run/collectives.bats
 check_PROGRAMS += tests/run/collectives
+tests_run_collectives_SOURCES = tests/run/collectives.c
 tests_run_collectives_LDADD = core/libhvd.la
 EXTRA_DIST += tests/run/plane_mpi.c
 if HAVE_MPI

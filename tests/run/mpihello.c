@@ -15,7 +15,7 @@ int main(int argc, char **argv)
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (argc == 3 && strcmp(argv[1], "abort") == 0 && atol(argv[2]) == rank)
+    if (argc == 3 && strcmp(argv[1], "abort") == 0 && strtol(argv[2], NULL, 10) == rank)
         MPI_Abort(MPI_COMM_WORLD, 7);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     MPI_Comm_size(node, &local_size);

@@ -74,7 +74,7 @@ static void end(struct game *game)
 static void submit(struct game *game, int rank, const struct desc *desc)
 {
     struct hvd_error err = {""};
-    int name = atoi(desc->name + 1);
+    int name = (int)strtol(desc->name + 1, NULL, 10);
     game->players[rank].submitted[name]++;
     int rc =
         negotiate_submit(game->players[rank].negotiate, desc, &game->players[rank].submitted[name], &err);
@@ -91,7 +91,7 @@ static void take_decisions(struct player *player)
         else if (strcmp(decision.desc->name, DESC_SHUTDOWN_NAME) == 0)
             what = -2;
         else
-            what = atoi(decision.desc->name + 1) + (decision.kind == DECISION_MISMATCH ? MAX_NAMES : 0);
+            what = (int)strtol(decision.desc->name + 1, NULL, 10) + (decision.kind == DECISION_MISMATCH ? MAX_NAMES : 0);
         if (what >= 0)
             ck_assert_ptr_eq(decision.user, &player->submitted[what % MAX_NAMES]);
         if (decision.kind == DECISION_RUN && what >= 0)

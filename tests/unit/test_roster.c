@@ -40,8 +40,8 @@ static int fake_fence(void *state, int64_t deadline_us, struct hvd_error *err)
     return HVD_OK;
 }
 
-static int fake_get(void *state, int rank, const char *key, int64_t deadline_us,
-                    struct wireup_blob *blob, struct hvd_error *err)
+static int fake_get(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
+                    struct hvd_error *err)
 {
     (void)state;
     (void)deadline_us;
