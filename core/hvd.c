@@ -46,6 +46,7 @@ static void after_fork(void)
     if (current == NULL)
         return;
     loop_after_fork(current->loop);
+    join_after_fork(&current->joined);
     forked_from = getppid();
     current = NULL;
 }

@@ -53,8 +53,9 @@ static int introduce(struct joining *joining, struct hvd_error *err)
 
 static int check_memory(const struct joining *joining, int rank_count, struct hvd_error *err)
 {
-    return budget_check(joining->config->fusion_bytes, rank_count, budget_node_bytes(),
-                        joining->joined->job.host, err);
+    struct budget budget;
+    budget_read(&budget);
+    return budget_check(&budget, joining->config->fusion_bytes, rank_count, joining->joined->job.host, err);
 }
 
 /* Meet the ranks of this node in shared memory. Where that fails they reach each other by TCP. */

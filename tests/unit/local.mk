@@ -55,6 +55,8 @@ UNIT_TESTS += tests/unit/test_card
 tests_unit_test_card_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_roster
 tests_unit_test_roster_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_budget
+tests_unit_test_budget_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_join
 tests_unit_test_join_LDADD = $(UNIT_LIBS)
 

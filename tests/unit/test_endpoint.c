@@ -521,10 +521,21 @@ START_TEST(refused_connections_are_tried_again)
     }
     ck_assert_int_eq(result, GREETING_ASKS);
     ck_assert_uint_eq(greeting.claim.from, 1);
+    /* the welcome and what follows it come in one segment: only the welcome is taken */
+    int cork = 1;
+    char heard[2] = "";
+    ck_assert_int_eq(setsockopt(greeting.fd, IPPROTO_TCP, TCP_CORK, &cork, sizeof(cork)), 0);
     greeting_admit(&greeting);
     ck_assert_int_eq(greeting_advance(&greeting), GREETING_DONE);
+    ck_assert_int_eq(send(greeting.fd, "y", 1, MSG_NOSIGNAL), 1);
+    cork = 0;
+    ck_assert_int_eq(setsockopt(greeting.fd, IPPROTO_TCP, TCP_CORK, &cork, sizeof(cork)), 0);
     finish(1);
     expect_done(1);
+    struct pollfd first = {.fd = members[1].wants[0].fd, .events = POLLIN};
+    ck_assert_int_eq(poll(&first, 1, 5000), 1);
+    ck_assert_int_eq(recv(first.fd, heard, sizeof(heard), 0), 1);
+    ck_assert_int_eq(heard[0], 'y');
     check_pair(members[1].wants[0].fd, greeting.fd);
     greeting_end(&greeting);
     close(listener);

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "control/budget.h"
 #include "control/card.h"
 #include "control/report.h"
 
@@ -241,19 +240,6 @@ START_TEST(one_failure_is_everyones)
 }
 END_TEST
 
-START_TEST(fusion_buffers_must_fit)
-{
-    static const int64_t gib = INT64_C(1) << 30;
-    struct hvd_error err = {""};
-    ck_assert_int_eq(budget_check(16 * gib, 4, 64 * gib, "n1", &err), HVD_OK);
-    ck_assert_int_eq(budget_check(16 * gib, 4, 0, "n1", &err), HVD_OK); /* not known */
-    ck_assert_int_eq(budget_check(16 * gib, 4, 23 * gib + 12345, "n1", &err), HVD_ERR_NO_MEMORY);
-    ck_assert_str_eq(err.text,
-                     "fusion=16G for 4 ranks on n1 needs 64G, but the node has 23G; lower --hvd-fusion");
-    ck_assert_int_gt(budget_node_bytes(), 0);
-}
-END_TEST
-
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("roster");
@@ -266,7 +252,6 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, nonsense_from_the_launcher_is_refused, 0, 3);
     tcase_add_test(tcase, a_report_survives_its_bytes);
     tcase_add_test(tcase, one_failure_is_everyones);
-    tcase_add_test(tcase, fusion_buffers_must_fit);
     suite_add_tcase(suite, tcase);
 }
 
