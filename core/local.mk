@@ -43,7 +43,7 @@ if HAVE_MPI
 hvdmodule_LTLIBRARIES += core/plane_mpi.la
 core_plane_mpi_la_SOURCES = core/plane/mpi.c
 core_plane_mpi_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
-core_plane_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbols-regex '^plane_mpi_module$$' -Wl,-z,defs
+core_plane_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbols-regex '^plane_mpi_module$$' $(HVD_RESOLVED)
 core_plane_mpi_la_LIBADD = core/libchain.la core/libbase.la $(MPI_LIBS)
 endif
 
@@ -56,4 +56,4 @@ core_libcore_la_SOURCES += \
 
 core_libhvd_la_SOURCES = core/hvd.c
 core_libhvd_la_LIBADD = core/libcore.la
-core_libhvd_la_LDFLAGS = $(AM_LDFLAGS) -version-info $(HVD_LT_VERSION) -export-symbols-regex '^hvd_' -Wl,-z,defs
+core_libhvd_la_LDFLAGS = $(AM_LDFLAGS) -version-info $(HVD_LT_VERSION) -export-symbols-regex '^hvd_' $(HVD_RESOLVED)

@@ -16,6 +16,10 @@ AC_ARG_ENABLE([sanitizers],
 AS_IF([test "x$enable_sanitizers" != xno],
   [HVD_CFLAGS="$HVD_CFLAGS -fsanitize=$enable_sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
    AC_SUBST([HVD_LDFLAGS], ["-fsanitize=$enable_sanitizers"])])
+dnl a shared library leaves nothing unresolved, but for the sanitizer's calls, which clang leaves to the program
+HVD_RESOLVED="-Wl,-z,defs"
+AS_IF([test "x$enable_sanitizers" != xno], [HVD_RESOLVED=])
+AC_SUBST([HVD_RESOLVED])
 AM_CONDITIONAL([SANITIZED], [test "x$enable_sanitizers" != xno])
 AC_SUBST([HVD_CFLAGS])])
 
