@@ -506,8 +506,8 @@ static int parse_options(int argc, char **argv, struct options *options)
         if (strncmp(argv[i], "--epochs=", 9) == 0) {
             char *end = NULL;
             long epochs = strtol(argv[i] + 9, &end, 10);
-            if (end == argv[i] + 9 || *end != 0 || epochs < 1 || epochs > 100000) {
-                fprintf(stderr, "train: %s: expected a number from 1 to 100000\n", argv[i]);
+            if (end == argv[i] + 9 || *end != 0 || epochs < 1 || epochs > 1000000000) {
+                fprintf(stderr, "train: %s: expected a number from 1 to 1000000000\n", argv[i]);
                 return -1;
             }
             options->epochs = (int)epochs;
