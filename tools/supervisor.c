@@ -7,6 +7,10 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
+#define NO_DEADLINE INT64_MAX
+
 enum {
     POLL_SIGNAL,
     POLL_KEEPER,
@@ -121,11 +125,12 @@ static void stop_with_ranks(struct supervisor *supervisor)
 static void be_interrupted(struct supervisor *supervisor, int signal_number)
 {
     verdict_interrupted(supervisor->verdict, signal_number);
-    if (supervisor->interrupted || supervisor->ending)
+    if (supervisor->ending)
         keeper_kill(supervisor->keeper);
     else
         keeper_end(supervisor->keeper, signal_number);
-    supervisor->interrupted = supervisor->ending = true;
+    supervisor->ending = true;
+    supervisor->interrupt_count++;
 }
 
 static void hear_signals(struct supervisor *supervisor)
@@ -170,8 +175,8 @@ static void complain(struct supervisor *supervisor)
     verdict_broken(supervisor->verdict, sentence);
 }
 
-/* Sleep until something happens and let each part do its work. */
-static void turn(struct supervisor *supervisor)
+/* Sleep until something happens, or [deadline_us], and let each part do its work. */
+static void turn(struct supervisor *supervisor, int64_t deadline_us)
 {
     int timeout_ms = -1;
     struct pollfd fds[POLL_COUNT] = {
@@ -181,6 +186,8 @@ static void turn(struct supervisor *supervisor)
     };
     input_poll(&supervisor->input, &fds[POLL_INPUT]);
     output_poll(supervisor->output, &fds[POLL_OUTPUT], &timeout_ms);
+    if (timeout_ms < 0 && deadline_us != NO_DEADLINE)
+        timeout_ms = clock_ms_until(deadline_us);
     if (poll(fds, POLL_COUNT, timeout_ms) < 0)
         return;
     hear_signals(supervisor);
@@ -191,13 +198,16 @@ static void turn(struct supervisor *supervisor)
     complain(supervisor);
 }
 
-/* The last words of the ranks. A reader who does not read is waited for, unless the user has had enough. */
+/* The last words of the ranks. A reader who does not read is waited for, but not long by a user who has had
+ * enough. */
 static void finish_output(struct supervisor *supervisor)
 {
-    bool was_interrupted = supervisor->interrupted;
+    int interrupt_count = supervisor->interrupt_count;
+    int64_t deadline_us = interrupt_count > 0 ? clock_us() + supervisor->plan->grace_us : NO_DEADLINE;
     input_close(&supervisor->input);
-    while (!output_finish(supervisor->output) && supervisor->interrupted == was_interrupted)
-        turn(supervisor);
+    while (!output_finish(supervisor->output) && supervisor->interrupt_count == interrupt_count &&
+           clock_us() < deadline_us)
+        turn(supervisor, deadline_us);
     complain(supervisor);
 }
 
@@ -206,7 +216,7 @@ void supervisor_run(struct supervisor *supervisor)
     start_ranks(supervisor);
     while (!supervisor->empty) {
         decide(supervisor);
-        turn(supervisor);
+        turn(supervisor, NO_DEADLINE);
     }
     finish_output(supervisor);
 }

@@ -18,10 +18,10 @@ struct supervisor {
     int signal_fd;
     /* its own */
     struct input input;
-    int gone_count;   /* ranks that ended or could not be started */
-    bool ending;      /* the keeper was asked to end everything */
-    bool interrupted; /* by a signal; the next one does not wait */
-    bool empty;       /* nothing of the job is left */
+    int gone_count;      /* ranks that ended or could not be started */
+    bool ending;         /* the keeper was asked to end everything */
+    int interrupt_count; /* signals that asked for the end; the second does not wait */
+    bool empty;          /* nothing of the job is left */
 };
 
 /* Start all ranks, return when nothing of them is left and their output is out. */

@@ -12,6 +12,7 @@ RUN_TESTS += tests/run/plane_mpi.bats
 RUN_TESTS += tests/run/train.bats
 RUN_TESTS += tests/run/manual.bats
 RUN_TESTS += tests/run/plugin.bats
+RUN_TESTS += tests/run/hvdrun.bats
 
 TESTS += $(RUN_TESTS)
 EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash
@@ -38,3 +39,14 @@ tests_run_plane_mpi_linked_SOURCES = tests/run/plane_mpi.c
 tests_run_plane_mpi_linked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -DHAVE_MPI_PROBE
 tests_run_plane_mpi_linked_LDADD = core/libcore.la $(MPI_LIBS) -lm
 endif
+# hvdrun
+if HAVE_PMIX
+check_PROGRAMS += tests/run/pmixhello
+endif
+tests_run_pmixhello_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+tests_run_pmixhello_LDADD = $(PMIX_LIBS)
+if HAVE_MPI
+check_PROGRAMS += tests/run/mpihello
+endif
+tests_run_mpihello_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+tests_run_mpihello_LDADD = $(MPI_LIBS)

@@ -1,0 +1,504 @@
+#!/usr/bin/env bats
+# hvdrun as a user runs it. Every test ends with a look for what it left behind.
+
+setup() {
+    hvdrun=$HVD_BUILD/tools/hvdrun
+    [ -x "$hvdrun" ] || skip "hvdrun was not built: configure found no PMIx"
+    # all that a test starts carries this mark in its environment
+    export HVDRUN_TEST_MARK="$BATS_SUITE_TMPDIR-$BATS_TEST_NUMBER-$$"
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp
+    mkdir "$TMPDIR"
+    cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+teardown() {
+    [ -n "${HVDRUN_TEST_MARK:-}" ] || return 0
+    local left
+    left=$(await_none marked)
+    for pid in $left; do
+        kill -9 "$pid" || true
+    done
+    [ -z "$left" ] || { echo "processes were left: $left"; return 1; }
+    [ -z "$(ls -A "$TMPDIR")" ] || { ls -lR "$TMPDIR"; return 1; }
+}
+
+# Processes of this test other than those that run the test itself.
+marked() {
+    local file pid
+    grep -slzxF "HVDRUN_TEST_MARK=$HVDRUN_TEST_MARK" /proc/[0-9]*/environ | while read -r file; do
+        pid=${file#/proc/}
+        pid=${pid%/environ}
+        is_test_process "$pid" || echo "$pid"
+    done
+}
+
+# A look runs in children of the test's own shell.
+is_test_process() {
+    local pid=$1
+    while [ "$pid" -gt 1 ]; do
+        [ "$pid" = "$$" ] && return 0
+        pid=$(awk '/^PPid:/ { print $2 }' "/proc/$pid/status" 2>/dev/null) || return 0
+        [ -n "$pid" ] || return 0
+    done
+    return 1
+}
+
+# Look until a command prints nothing, for 5 s; print what it still does.
+await_none() {
+    local found end=$((SECONDS + 5))
+    while found=$("$@"); [ -n "$found" ] && [ $SECONDS -lt $end ]; do
+        sleep 0.05
+    done
+    echo "$found"
+}
+
+# Wait for a file with that many lines.
+await_lines() {
+    local end=$((SECONDS + 20))
+    until [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; do
+        [ $SECONDS -lt $end ] || { echo "no $2 lines in $1"; return 1; }
+        sleep 0.02
+    done
+}
+
+# hvdrun with a limit; output and error apart.
+hvd() {
+    status=0
+    timeout -k 5 60 "$hvdrun" "$@" >out 2>err || status=$?
+    cat out
+    cat err >&2
+}
+
+last_line() {
+    tail -n 1 err
+}
+
+# ---- exit status and the last line -------------------------------------------------------------
+
+@test "success is silent" {
+    hvd -n 3 true
+    [ $status = 0 ]
+    [ ! -s out ] && [ ! -s err ]
+}
+
+@test "the exit status is that of the first rank that failed" {
+    hvd -n 3 sh -c 'if [ $PMIX_RANK = 1 ]; then exit 42; fi; sleep 100'
+    [ $status = 42 ]
+    [[ $(last_line) =~ ^"hvdrun: rank 1 ($(hostname), pid "[0-9]+") exited with status 42; the other 2 ranks were terminated"$ ]]
+}
+
+@test "a signal gives 128 and its number" {
+    hvd -n 2 sh -c 'if [ $PMIX_RANK = 0 ]; then kill -9 $$; fi; sleep 100'
+    [ $status = 137 ]
+    [[ $(last_line) == *"rank 0 ("*" was killed by signal 9 (Killed); the other rank was terminated" ]]
+}
+
+@test "a rank alone has no others" {
+    hvd sh -c 'exit 5'
+    [ $status = 5 ]
+    [[ $(last_line) == *"rank 0 ("*" exited with status 5" ]]
+}
+
+@test "a command that is not found gives 127 before anything starts" {
+    hvd -n 2 no-such-command
+    [ $status = 127 ]
+    [ "$(cat err)" = "hvdrun: no-such-command: command not found in PATH" ]
+    hvd -n 2 ./no-such-command
+    [ $status = 127 ]
+}
+
+@test "a program of this folder needs ./" {
+    printf '#!/bin/sh\n' >prog && chmod +x prog
+    hvd prog
+    [ $status = 127 ]
+    [[ $(last_line) == *"is written ./prog" ]]
+    hvd ./prog
+    [ $status = 0 ]
+}
+
+@test "what cannot be executed gives 126" {
+    echo text >file
+    hvd -n 2 ./file
+    [ $status = 126 ]
+    [[ $(cat err) == *"./file cannot be executed"* ]]
+    hvd -n 2 /
+    [ $status = 126 ]
+    [[ $(cat err) == *"/ is a folder"* ]]
+}
+
+@test "a file that no system call can execute gives 126" {
+    printf '\177ELF nonsense' >file && chmod +x file
+    hvd -n 3 ./file
+    [ $status = 126 ]
+    [[ $(last_line) == "hvdrun: rank 0 could not be started: ./file: Exec format error"* ]]
+}
+
+@test "a script whose interpreter is missing gives 127" {
+    printf '#!/no/such/shell\n' >script && chmod +x script
+    hvd -n 2 ./script
+    [ $status = 127 ]
+    [[ $(last_line) == "hvdrun: rank 0 could not be started: ./script: No such file or directory"* ]]
+}
+
+@test "bad options exit with 2 and name the value" {
+    while IFS='|' read -r words sentence; do
+        # shellcheck disable=SC2086
+        hvd $words
+        [ $status = 2 ] || { echo "$words: status $status"; return 1; }
+        [ "$(wc -l <err)" = 1 ]
+        [[ $(cat err) == "hvdrun: "*"$sentence"* ]] || { echo "$words: $(cat err)"; return 1; }
+    done <<'TABLE'
+-n 0 true|-n 0: the number of ranks is too small; expected 1 to 4096
+-n -1 true|-n -1: the number of ranks
+-n x true|-n x: the number of ranks
+-n 100000 true|-n 100000: the number of ranks is too large; expected 1 to 4096
+-n|-n needs a value
+-n 2|no command was given
+--hvd-fusion=64Q true|64Q
+--hvd-fusion=-1 true|-1
+--hvd-fusion=99999999999999G true|--hvd-fusion
+--hvd-fuson=64M true|unknown option --hvd-fuson=64M
+--hvd-cycle-time=1ms true|--hvd-cycle-time
+--grace=5 true|such as 5s
+--verbose true|unknown option --verbose
+TABLE
+}
+
+@test "more ranks than file descriptors are refused" {
+    ulimit -n 100
+    hvd -n 50 true
+    [ $status = 1 ]
+    [[ $(cat err) == "hvdrun: -n 50: that many ranks need "*" file descriptors, but the limit is 100 (ulimit -Hn)" ]]
+}
+
+@test "the soft limit is raised for hvdrun, not for the ranks" {
+    ulimit -Sn 64
+    hvd -n 20 sh -c 'ulimit -Sn'
+    [ $status = 0 ]
+    [ "$(sort -u <(sed 's/.* //' out))" = 64 ]
+}
+
+@test "without a temporary folder it says so" {
+    TMPDIR=/no/such/folder hvd true
+    [ $status = 1 ]
+    [[ $(cat err) == *"/no/such/folder"*"No such file"* ]]
+}
+
+# ---- output and input ---------------------------------------------------------------------------
+
+@test "lines carry their rank" {
+    hvd -n 2 sh -c 'echo out; echo err >&2; printf tail'
+    [ $status = 0 ]
+    [ "$(sort out)" = "$(printf '[0] out\n[0] tail\n[1] out\n[1] tail')" ]
+    [ "$(sort err)" = "$(printf '[0] err\n[1] err')" ]
+}
+
+@test "without prefixes bytes are carried as they are" {
+    head -c 300000 /dev/urandom >bytes
+    hvd --no-prefix cat bytes
+    cmp out bytes
+}
+
+@test "lines of many ranks are not mixed" {
+    hvd -n 8 awk 'BEGIN { for (i = 0; i < 2000; i++) print "abcdefghijklmnopqrstuvwxyz" i }'
+    [ "$(wc -l <out)" = 16000 ]
+    [ "$(grep -cEv '^\[[0-7]\] abcdefghijklmnopqrstuvwxyz[0-9]+$' out)" = 0 ]
+    [ "$(sort -u out | wc -l)" = 16000 ]
+}
+
+@test "very long lines are complete" {
+    hvd -n 2 sh -c 'head -c 3000000 /dev/zero | tr "\0" x; echo'
+    [ $status = 0 ]
+    [ "$(tr -cd x <out | wc -c)" = 6000000 ]
+    hvd sh -c 'head -c 3000000 /dev/zero | tr "\0" x; echo'
+    [ "$(wc -l <out)" = 1 ]
+    [ "$(wc -c <out)" = 3000005 ]
+}
+
+@test "a prompt without a newline is shown at once" {
+    mkfifo answer
+    "$hvdrun" sh -c 'printf "name? "; read -r name; echo "hello $name"' <answer >out 2>err 3>&- &
+    exec 4>answer
+    local end=$((SECONDS + 10))
+    until [ "$(cat out)" = "[0] name? " ]; do
+        [ $SECONDS -lt $end ]
+        sleep 0.02
+    done
+    echo Ann >&4
+    exec 4>&-
+    wait $!
+    [ "$(cat out)" = "[0] name? hello Ann" ]
+}
+
+@test "stdin goes to rank 0, others have none" {
+    printf 'a\nb\n' | hvd -n 3 sh -c 'echo "$PMIX_RANK: $(cat | tr "\n" ,)"'
+    [ "$(sort out)" = "$(printf '[0] 0: a,b,\n[1] 1: \n[2] 2: ')" ]
+}
+
+@test "rank 0 takes no more of stdin than it reads" {
+    seq 3 >numbers
+    while read -r number; do
+        echo "$number"
+        timeout 60 "$hvdrun" true
+    done <numbers >seen
+    [ "$(cat seen)" = "$(seq 3)" ]
+}
+
+@test "stdin at a terminal goes to rank 0" {
+    command -v script >/dev/null || skip "script (Debian: bsdutils) is not installed"
+    (await_lines started 1 && printf 'typed\n\004') |
+        timeout 60 script -qec "'$hvdrun' -n 2 sh -c 'echo x >>started; cat'" /dev/null >out
+    grep -q '^\[0\] typed' out
+    ! grep -q '^\[1\]' out
+}
+
+@test "closed stdin, stdout and stderr are no obstacle" {
+    timeout 60 "$hvdrun" -n 2 sh -c 'echo x && echo y >&2' <&- >&- 2>&-
+}
+
+@test "a reader that leaves ends the job" {
+    set +o pipefail
+    timeout 60 "$hvdrun" -n 2 yes 2>err | head -n 1 >out
+    [ "$(wc -l <out)" = 1 ]
+    [[ $(last_line) == *"was killed by signal 13 (Broken pipe)"* ]]
+}
+
+@test "a full disk is reported" {
+    status=0
+    timeout 60 "$hvdrun" yes >/dev/full 2>err || status=$?
+    [ $status = 1 ]
+    [[ $(last_line) == *"cannot write to stdout: No space left on device"* ]]
+}
+
+@test "a reader that does not read does not stop Ctrl-C" {
+    mkfifo slow
+    env --default-signal=INT "$hvdrun" -n 2 --grace=200ms sh -c 'echo x >>started; exec yes' >slow 2>err 3>&- &
+    exec 4<slow
+    await_lines started 2
+    kill -INT $!
+    status=0
+    wait $! || status=$?
+    exec 4<&-
+    [ $status = 130 ]
+}
+
+# ---- the ends of ranks --------------------------------------------------------------------------
+
+@test "a rank that ignores SIGTERM is killed after the grace" {
+    hvd -n 2 --grace=300ms sh -c 'if [ $PMIX_RANK = 0 ]; then
+            until [ -e ready ]; do sleep 0.02; done; exit 3
+        fi
+        trap "" TERM; touch ready; while :; do sleep 1; done'
+    [ $status = 3 ]
+    [[ $(last_line) == *"the other rank was ended by SIGKILL, not having ended within 300ms" ]]
+}
+
+@test "a rank may save in its grace" {
+    hvd -n 2 --grace=20s bash -c 'if [ $PMIX_RANK = 0 ]; then
+            until [ -e ready ]; do sleep 0.02; done; exit 3
+        fi
+        trap "echo saved >file; exit 0" TERM; touch ready; while :; do sleep 0.1; done'
+    [ $status = 3 ]
+    [ "$(cat file)" = saved ]
+}
+
+@test "what the ranks leave running is ended with the job" {
+    hvd -n 2 sh -c '(sleep 1000 >/dev/null 2>&1 &); setsid sh -c "trap \"\" HUP; sleep 1000 & wait" &
+        echo x >>started; echo "$OMPI_MCA_btl_vader_backing_directory" >shared; exit 0'
+    [ $status = 0 ]
+    [ "$(wc -l <started)" = 2 ]
+    [ ! -e "$(cat shared)" ]
+    [ -z "$(await_none marked)" ]
+}
+
+@test "SIGKILL of hvdrun leaves nothing" {
+    "$hvdrun" -n 3 --grace=200ms bash -c 'trap "" TERM HUP
+        setsid bash -c "trap \"\" TERM HUP; echo x >>started; while :; do sleep 1; done" &
+        (exec setsid sleep 1000) &
+        echo "$OMPI_MCA_btl_vader_backing_directory" >shared
+        echo x >>started; while :; do sleep 1; done' >out 2>err 3>&- &
+    await_lines started 6
+    [ -e "$(cat shared)" ]
+    [ -n "$(ls -A "$TMPDIR")" ]
+    kill -9 $!
+    wait $! || true
+    [ -z "$(await_none marked)" ]
+    [ -z "$(await_none ls -A "$TMPDIR")" ]
+    [ ! -e "$(cat shared)" ]
+}
+
+@test "SIGKILL of the keeper ends the job" {
+    "$hvdrun" -n 2 sh -c 'echo x >>started; setsid sleep 1000; :' >out 2>err 3>&- &
+    local job=$!
+    await_lines started 2
+    keeper=$(grep -l "^PPid:[[:space:]]$job\$" /proc/[0-9]*/status | head -n 1)
+    keeper=${keeper#/proc/}
+    kill -9 "${keeper%/status}"
+    status=0
+    wait $job || status=$?
+    [ $status = 1 ]
+    [[ $(last_line) == "hvdrun: the keeper, which starts and ends the ranks, was killed"* ]]
+    [ -z "$(marked)" ]
+}
+
+@test "Ctrl-C reaches the ranks and exits with 130" {
+    env --default-signal=INT "$hvdrun" -n 3 bash -c 'trap "echo got INT; exit 0" INT
+        echo x >>started; while :; do sleep 0.1; done' >out 2>err 3>&- &
+    await_lines started 3
+    kill -INT $!
+    status=0
+    wait $! || status=$?
+    [ $status = 130 ]
+    [ "$(grep -c 'got INT' out)" = 3 ]
+    [ "$(last_line)" = "hvdrun: interrupted by signal 2 (Interrupt); the 3 ranks were terminated" ]
+    [ -z "$(marked)" ]
+}
+
+@test "Ctrl-C typed at the terminal is hvdrun's alone" {
+    command -v script >/dev/null || skip "script (Debian: bsdutils) is not installed"
+    status=0
+    (await_lines started 2 && printf '\003' && sleep 20) |
+        timeout 60 script -qec "'$hvdrun' -n 2 bash -c 'trap \"echo INT; exit 0\" INT; echo x >>started
+            while :; do sleep 0.1; done'" /dev/null >out &
+    wait $! || status=$?
+    [ "$(grep -c '\] INT' out)" = 2 ]
+    grep -q 'hvdrun: interrupted by signal 2' out
+}
+
+@test "a second Ctrl-C does not wait" {
+    local begin=$SECONDS
+    env --default-signal=INT "$hvdrun" -n 2 --grace=1h bash -c 'trap "echo x >>heard" INT
+        echo x >>started; while :; do sleep 0.1; done' >out 2>err 3>&- &
+    await_lines started 2
+    kill -INT $!
+    await_lines heard 2
+    kill -INT $!
+    status=0
+    wait $! || status=$?
+    [ $status = 130 ]
+    [ $((SECONDS - begin)) -lt 30 ]
+    [ -z "$(marked)" ]
+}
+
+@test "ranks that ignore Ctrl-C are killed after the grace" {
+    env --default-signal=INT "$hvdrun" -n 2 --grace=200ms bash -c 'trap "" INT
+        echo x >>started; while :; do sleep 0.1; done' >out 2>err 3>&- &
+    await_lines started 2
+    kill -INT $!
+    status=0
+    wait $! || status=$?
+    [ $status = 130 ]
+    [[ $(last_line) == *"the 2 ranks were ended by SIGKILL, not having ended within 200ms" ]]
+}
+
+@test "SIGTERM ends the job with 143" {
+    "$hvdrun" -n 2 sh -c 'echo x >>started; sleep 1000; :' >out 2>err 3>&- &
+    await_lines started 2
+    kill -TERM $!
+    status=0
+    wait $! || status=$?
+    [ $status = 143 ]
+    [ -z "$(marked)" ]
+}
+
+@test "SIGUSR1 is passed on" {
+    "$hvdrun" -n 2 bash -c 'trap "echo usr; exit 0" USR1; echo x >>started; while :; do sleep 0.1; done' \
+        >out 2>err 3>&- &
+    await_lines started 2
+    kill -USR1 $!
+    wait $!
+    [ "$(grep -c usr out)" = 2 ]
+}
+
+@test "32 ranks start and end, 20 times" {
+    for _ in $(seq 20); do
+        timeout -k 5 30 "$hvdrun" -n 32 true
+    done
+}
+
+# ---- environment -------------------------------------------------------------------------------
+
+@test "options reach the ranks, the user's own variables stay" {
+    HVD_LEASE=7s hvd --no-prefix --hvd-fusion=1M --hvd-planes tcp env
+    grep -qxF 'HVD_CLI=fusion=1M;planes=tcp' out
+    grep -qxF 'HVD_LEASE=7s' out
+    ! grep -q '^HVD_FUSION=' out
+}
+
+@test "an outer launcher's identity is not passed on" {
+    PMIX_SERVER_URI41=nonsense PMIX_RANK=7 OMPI_COMM_WORLD_RANK=7 SLURM_PROCID=7 SLURM_STEP_NUM_TASKS=9 RANK=7 \
+        hvd -n 2 env
+    [ $status = 0 ]
+    [ "$(grep -cE 'nonsense|OMPI_COMM_WORLD|SLURM_PROCID|SLURM_STEP_NUM|\] RANK=' out)" = 0 ]
+    grep -qxF '[1] PMIX_RANK=1' out
+}
+
+@test "the server's settings are not passed on" {
+    HWLOC_XMLFILE=/tmp/x.xml hvd env
+    grep -qxF '[0] HWLOC_XMLFILE=/tmp/x.xml' out
+    ! grep -qE 'HWLOC_(SYNTHETIC|PLUGINS_PATH)|PMIX_MCA_psec' out
+}
+
+@test "descriptors of hvdrun do not leak into the ranks" {
+    (
+        for fd in /proc/"$BASHPID"/fd/*; do
+            fd=${fd##*/}
+            [ "$fd" -le 2 ] || eval "exec $fd>&-"
+        done
+        timeout 60 "$hvdrun" -n 2 sh -c 'ls /proc/$$/fd | tr "\n" " "' >out
+    )
+    [ "$(sort out)" = "$(printf '[0] 0 1 2 \n[1] 0 1 2 ')" ]
+}
+
+# ---- PMIx and MPI -------------------------------------------------------------------------------
+
+@test "a PMIx client puts, fences and gets" {
+    hvd -n 4 "$HVD_BUILD/tests/run/pmixhello"
+    [ $status = 0 ]
+    [ "$(sort out)" = "$(for i in 0 1 2 3; do echo "[$i] rank $i of 4 heard hello from $(((i + 1) % 4))"; done)" ]
+}
+
+@test "PMIx_Abort decides the exit status" {
+    hvd -n 4 "$HVD_BUILD/tests/run/pmixhello" abort 2
+    [ $status = 9 ]
+    [[ $(last_line) == *"rank 2 ("*") aborted the job with status 9: had enough; the other 3 ranks were terminated" ]]
+}
+
+@test "a rank that exits before it joins is named, and nobody waits for it" {
+    hvd -n 3 sh -c 'if [ $PMIX_RANK = 1 ]; then exit 0; fi; exec "$0"' "$HVD_BUILD/tests/run/pmixhello"
+    [ $status = 1 ]
+    [[ $(last_line) == *"rank 1 ("*") exited with status 0 before it joined the job, and rank "*" would wait for it"* ]]
+}
+
+@test "a rank that dies in a fence is named" {
+    hvd -n 3 sh -c 'if [ $PMIX_RANK = 1 ]; then kill -9 $$; fi; exec "$0"' "$HVD_BUILD/tests/run/pmixhello"
+    [ $status = 137 ]
+    [[ $(last_line) == *"rank 1 ("*") was killed by signal 9"* ]]
+}
+
+@test "a rank that vanishes between two fences does not block the others" {
+    hvd -n 3 "$HVD_BUILD/tests/run/pmixhello" vanish 1
+    [ "$(grep -c heard out)" = 3 ]
+}
+
+@test "an Open MPI program runs unchanged" {
+    [ -x "$HVD_BUILD/tests/run/mpihello" ] || skip "configure found no Open MPI"
+    hvd -n 4 "$HVD_BUILD/tests/run/mpihello"
+    [ $status = 0 ]
+    [ "$(sort out)" = "$(for i in 0 1 2 3; do echo "[$i] rank $i of 4, 4 on this node, sum 6"; done)" ]
+}
+
+@test "an Open MPI program runs under hvdrun under mpirun" {
+    [ -x "$HVD_BUILD/tests/run/mpihello" ] || skip "configure found no Open MPI"
+    command -v mpirun >/dev/null || skip "mpirun is not installed"
+    OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 \
+        timeout -k 5 60 mpirun -np 1 "$hvdrun" -n 2 "$HVD_BUILD/tests/run/mpihello" >out
+    [ "$(sort out)" = "$(for i in 0 1; do echo "[$i] rank $i of 2, 2 on this node, sum 1"; done)" ]
+}
+
+@test "MPI_Abort decides the exit status" {
+    [ -x "$HVD_BUILD/tests/run/mpihello" ] || skip "configure found no Open MPI"
+    hvd -n 4 "$HVD_BUILD/tests/run/mpihello" abort 2
+    [ $status = 7 ]
+    [[ $(last_line) == *"rank 2 ("*") aborted the job with status 7; the other 3 ranks were terminated" ]]
+}
