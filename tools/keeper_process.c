@@ -20,6 +20,7 @@
 #include "tools/tree.h"
 #include "tools/verdict.h"
 
+#define TERM_AGAIN_US 50000    /* until those are told who were born when the others were */
 #define KILL_AGAIN_US 20000    /* between two rounds of SIGKILL */
 #define KILL_LIMIT_US 10000000 /* what is still there after that cannot be ended */
 #define MAX_EXTRA     128      /* environment strings of one rank */
@@ -32,7 +33,10 @@ struct keeper_state {
     pid_t *pids; /* by rank; 0 where it does not run */
     bool start_failed;
     enum verdict_stage stage;
-    int64_t next_us;  /* when to go on with the ending */
+    bool telling; /* SIGTERM to the newly born as well */
+    struct tree_told told;
+    int64_t next_us; /* when to go on with the ending */
+    int64_t grace_end_us;
     int64_t limit_us; /* when to give up */
     uint64_t sweep;
     bool childless;
@@ -138,9 +142,10 @@ static void signal_groups(const struct keeper_state *state, int signal_number)
     }
 }
 
-static void signal_tree(const struct keeper_state *state, int signal_number)
+static void signal_tree(struct keeper_state *state, int signal_number)
 {
-    if (tree_signal(signal_number) < 0)
+    struct tree_told *told = signal_number == SIGKILL ? NULL : &state->told;
+    if (tree_signal(signal_number, told) < 0)
         signal_groups(state, signal_number);
 }
 
@@ -151,27 +156,41 @@ static void begin_kill(struct keeper_state *state)
     state->limit_us = state->next_us + KILL_LIMIT_US;
 }
 
+/* The time of the next look in the grace. */
+static void plan_look(struct keeper_state *state)
+{
+    int64_t look_us = clock_us() + TERM_AGAIN_US;
+    state->next_us = state->telling && look_us < state->grace_end_us ? look_us : state->grace_end_us;
+}
+
 static void begin_end(struct keeper_state *state, int signal_number)
 {
     if (state->stage != VERDICT_RUNNING)
         return;
     state->stage = VERDICT_TERM_SENT;
-    state->next_us = clock_us() + state->plan->grace_us;
+    state->grace_end_us = clock_us() + state->plan->grace_us;
+    state->telling = signal_number == SIGTERM;
+    plan_look(state);
     if (state->childless)
         return;
-    if (signal_number == SIGTERM)
+    if (state->telling)
         signal_tree(state, SIGTERM);
     else
         signal_groups(state, signal_number);
     signal_groups(state, SIGCONT); /* a stopped one could not act on it */
 }
 
-/* The grace is over, or it is time to see who was born since the last SIGKILL. */
+/* The grace is over, or it is time to see who was born since the last signal. */
 static void go_on_ending(struct keeper_state *state)
 {
     int64_t now_us = clock_us();
     if (state->stage == VERDICT_RUNNING || state->childless || now_us < state->next_us)
         return;
+    if (state->stage == VERDICT_TERM_SENT && now_us < state->grace_end_us) {
+        signal_tree(state, SIGTERM);
+        plan_look(state);
+        return;
+    }
     if (state->stage == VERDICT_TERM_SENT)
         begin_kill(state);
     signal_tree(state, SIGKILL);

@@ -118,7 +118,28 @@ static void mark_below(struct processes *processes, pid_t root)
     }
 }
 
-int tree_signal(int signal_number)
+/* False where it is in [told]. Where memory runs out it is told twice. */
+static bool tell(struct tree_told *told, pid_t pid)
+{
+    if (told == NULL)
+        return true;
+    for (size_t i = 0; i < told->count; i++) {
+        if (told->pids[i] == pid)
+            return false;
+    }
+    if (told->count == told->room) {
+        size_t room = told->room == 0 ? 64 : 2 * told->room;
+        pid_t *pids = realloc(told->pids, room * sizeof(*pids));
+        if (pids == NULL)
+            return true;
+        told->pids = pids;
+        told->room = room;
+    }
+    told->pids[told->count++] = pid;
+    return true;
+}
+
+int tree_signal(int signal_number, struct tree_told *told)
 {
     struct processes processes = {0};
     int count = 0;
@@ -131,7 +152,8 @@ int tree_signal(int signal_number)
         const struct process *process = &processes.list[i];
         if (!process->below || process->zombie)
             continue;
-        kill(process->pid, signal_number);
+        if (tell(told, process->pid))
+            kill(process->pid, signal_number);
         count++;
     }
     free(processes.list);
@@ -148,7 +170,7 @@ int tree_kill(int64_t deadline_us)
             continue;
         if (clock_us() >= deadline_us)
             return -1;
-        tree_signal(SIGKILL);
+        tree_signal(SIGKILL, NULL);
         poll(NULL, 0, LOOK_AGAIN_MS);
     }
 }

@@ -52,9 +52,23 @@ static void make_family(void)
 START_TEST(all_generations_are_found)
 {
     make_family();
-    ck_assert_int_ge(tree_signal(0), 3);
+    ck_assert_int_ge(tree_signal(0, NULL), 3);
     ck_assert_int_eq(tree_kill(clock_us() + 10 * SECONDS), 0);
-    ck_assert_int_eq(tree_signal(0), 0);
+    ck_assert_int_eq(tree_signal(0, NULL), 0);
+}
+END_TEST
+
+START_TEST(nobody_is_told_twice)
+{
+    struct tree_told told = {0};
+    make_family();
+    int count = tree_signal(SIGSTOP, &told);
+    ck_assert_int_ge(count, 3);
+    ck_assert_uint_eq(told.count, (size_t)count);
+    ck_assert_int_eq(tree_signal(SIGKILL, &told), count);
+    ck_assert_int_eq(tree_signal(0, NULL), count); /* SIGKILL reached nobody */
+    ck_assert_int_eq(tree_kill(clock_us() + 10 * SECONDS), 0);
+    free(told.pids);
 }
 END_TEST
 
@@ -69,7 +83,7 @@ END_TEST
 
 START_TEST(without_children_there_is_nothing_to_do)
 {
-    ck_assert_int_eq(tree_signal(SIGKILL), 0);
+    ck_assert_int_eq(tree_signal(SIGKILL, NULL), 0);
     ck_assert_int_eq(tree_kill(clock_us()), 0);
 }
 END_TEST
@@ -79,6 +93,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("tree");
     tcase_set_timeout(tcase, 20);
     tcase_add_test(tcase, all_generations_are_found);
+    tcase_add_test(tcase, nobody_is_told_twice);
     tcase_add_test(tcase, nothing_is_left_to_wait_for);
     tcase_add_test(tcase, without_children_there_is_nothing_to_do);
     suite_add_tcase(suite, tcase);
