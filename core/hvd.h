@@ -30,17 +30,17 @@ extern "C" {
 /* One value for each different thing that a caller would do. Good is 0, unfinished is positive. */
 enum hvd_status {
     HVD_OK = 0,
-    HVD_IN_PROGRESS = 1,       /* not done yet: call again, or wait */
-    HVD_ERR_INVALID = -1,      /* an argument, an option or the environment is wrong: mend it */
-    HVD_ERR_STATE = -2,        /* not now: before hvd_init, after hvd_shutdown, inside a callback */
-    HVD_ERR_DUPLICATE = -3,    /* an operation of that name is still in flight on this rank */
-    HVD_ERR_MISMATCH = -4,     /* the ranks disagree on this operation or on the job */
-    HVD_ERR_UNSUPPORTED = -5,  /* no plane that all ranks have can carry this */
-    HVD_ERR_NO_MEMORY = -6,    /* memory or descriptors ran out */
-    HVD_ERR_TIMEOUT = -7,      /* a rank did not arrive in time */
-    HVD_ERR_RANK_LOST = -8,    /* a rank died or cannot be reached: save and leave */
-    HVD_ERR_SHUTDOWN = -9,     /* a rank called hvd_shutdown while this was pending */
-    HVD_ERR_SYSTEM = -10       /* a system call or a library failed */
+    HVD_IN_PROGRESS = 1,      /* not done yet: call again, or wait */
+    HVD_ERR_INVALID = -1,     /* an argument, an option or the environment is wrong: mend it */
+    HVD_ERR_STATE = -2,       /* not now: before hvd_init, after hvd_shutdown, inside a callback */
+    HVD_ERR_DUPLICATE = -3,   /* an operation of that name is still in flight on this rank */
+    HVD_ERR_MISMATCH = -4,    /* the ranks disagree on this operation or on the job */
+    HVD_ERR_UNSUPPORTED = -5, /* no plane that all ranks have can carry this */
+    HVD_ERR_NO_MEMORY = -6,   /* memory or descriptors ran out */
+    HVD_ERR_TIMEOUT = -7,     /* a rank did not arrive in time */
+    HVD_ERR_RANK_LOST = -8,   /* a rank died or cannot be reached: save and leave */
+    HVD_ERR_SHUTDOWN = -9,    /* a rank called hvd_shutdown while this was pending */
+    HVD_ERR_SYSTEM = -10      /* a system call or a library failed */
 };
 
 enum hvd_dtype { HVD_INT32 = 0, HVD_INT64 = 1, HVD_FLOAT32 = 2, HVD_FLOAT64 = 3 };
@@ -54,9 +54,9 @@ enum hvd_op { HVD_SUM = 0, HVD_AVERAGE = 1 };
 
 /* A tensor in host memory, contiguous, the last dimension varying fastest. */
 struct hvd_tensor {
-    const char *name;            /* 1 to HVD_MAX_NAME bytes; the same on all ranks */
-    const void *input;           /* what is read; may be NULL where there are no elements */
-    void *output;                /* what is written; may be [input], may not partly overlap it */
+    const char *name;  /* 1 to HVD_MAX_NAME bytes; the same on all ranks */
+    const void *input; /* what is read; may be NULL where there are no elements */
+    void *output;      /* what is written; may be [input], may not partly overlap it */
     enum hvd_dtype dtype;
     int ndim;                    /* 0 (a scalar) to HVD_MAX_DIMS */
     int64_t shape[HVD_MAX_DIMS]; /* elements in each dimension, >= 0 */

@@ -78,7 +78,8 @@ static void append_part(struct lines *lines, int rank, const char *bytes, size_t
     }
     if (lines->open_rank < 0 && lines->prefix) {
         char prefix[16];
-        append(lines, prefix, (size_t)snprintf(prefix, sizeof(prefix), "[%d] ", rank));
+        int length = snprintf(prefix, sizeof(prefix), "[%d] ", rank);
+        append(lines, prefix, (size_t)length);
     }
     append(lines, bytes, count);
     lines->open_rank = bytes[count - 1] == '\n' ? -1 : rank;

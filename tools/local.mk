@@ -27,9 +27,8 @@ tools_hvdrun_SOURCES = tools/hvdrun.c \
 	pmix_shim/upcall_client.c pmix_shim/upcall_fence.c pmix_shim/upcall_event.c \
 	pmix_shim/upcall_control.c pmix_shim/upcall.h
 tools_hvdrun_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
-tools_hvdrun_LDADD = core/libbase.la $(PMIX_LIBS)
+tools_hvdrun_LDADD = tools/libhvdrun.la $(PMIX_LIBS)
 
 bin_PROGRAMS += tools/hvdinfo
 tools_hvdinfo_SOURCES = tools/hvdinfo.c
 tools_hvdinfo_LDADD = core/libcore.la
-tools_hvdrun_LDADD = tools/libhvdrun.la $(PMIX_LIBS)

@@ -89,7 +89,7 @@ static int connect_links(struct joining *joining, int link_fds[CONTROL_MAX_LINKS
     struct joined *joined = joining->joined;
     const struct shape *shape = &joined->shape;
     struct endpoint_want wants[CONTROL_MAX_LINKS];
-    int want_links[CONTROL_MAX_LINKS], want_count = 0;
+    int want_links[CONTROL_MAX_LINKS] = {0}, want_count = 0;
     for (int link = 0; link < CONTROL_MAX_LINKS; link++)
         link_fds[link] = -1;
     for (int link = CONTROL_PARENT; link <= shape->child_count; link++) {

@@ -18,7 +18,7 @@ static bool may_share(const struct fuse_item *a, const struct fuse_item *b)
 
 int fuse_plan(const struct fuse_item *items, int item_count, int64_t threshold_bytes, int *batch_of_item)
 {
-    struct open_batch open[OPEN_BATCHES];
+    struct open_batch open[OPEN_BATCHES] = {{0}};
     int open_count = 0;
     int batch_count = 0;
     for (int i = 0; i < item_count; i++) {

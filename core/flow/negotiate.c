@@ -55,12 +55,12 @@ static bool grow(void *arrayp, size_t *capacityp, size_t count, size_t element_b
         return true;
     memcpy(&array, arrayp, sizeof(array));
     size_t capacity = 2 * *capacityp + 16;
-    array = reallocarray(array, capacity, element_bytes);
-    if (array == NULL)
+    void *larger = reallocarray(array, capacity, element_bytes);
+    if (larger == NULL)
         return false;
-    memcpy(arrayp, &array, sizeof(array));
+    memcpy(arrayp, &larger, sizeof(larger));
     *capacityp = capacity;
-    return true;
+    return true; /* cppcheck-suppress memleak ; the array is the caller's */
 }
 
 static int out_of_memory(struct hvd_error *err)

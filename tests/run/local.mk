@@ -43,10 +43,12 @@ endif
 if HAVE_PMIX
 check_PROGRAMS += tests/run/pmixhello
 endif
+tests_run_pmixhello_SOURCES = tests/run/pmixhello.c
 tests_run_pmixhello_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 tests_run_pmixhello_LDADD = $(PMIX_LIBS)
 if HAVE_MPI
 check_PROGRAMS += tests/run/mpihello
 endif
+tests_run_mpihello_SOURCES = tests/run/mpihello.c
 tests_run_mpihello_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 tests_run_mpihello_LDADD = $(MPI_LIBS)

@@ -4,6 +4,7 @@
 #define JOB_H
 
 #include <arpa/inet.h>
+#include <check.h>
 #include <dirent.h>
 #include <errno.h>
 #include <sched.h>

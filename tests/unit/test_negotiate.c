@@ -91,7 +91,8 @@ static void take_decisions(struct player *player)
         else if (strcmp(decision.desc->name, DESC_SHUTDOWN_NAME) == 0)
             what = -2;
         else
-            what = (int)strtol(decision.desc->name + 1, NULL, 10) + (decision.kind == DECISION_MISMATCH ? MAX_NAMES : 0);
+            what = (int)strtol(decision.desc->name + 1, NULL, 10) +
+                   (decision.kind == DECISION_MISMATCH ? MAX_NAMES : 0);
         if (what >= 0)
             ck_assert_ptr_eq(decision.user, &player->submitted[what % MAX_NAMES]);
         if (decision.kind == DECISION_RUN && what >= 0)
