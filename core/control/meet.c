@@ -160,6 +160,8 @@ int meet_peer(int fd, pid_t *pidp, int *pidfdp, struct hvd_error *err)
                          (unsigned)geteuid());
     *pidp = peer.pid;
     *pidfdp = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+    if (*pidfdp < 0)
+        *pidfdp = -errno;
     return HVD_OK;
 }
 

@@ -104,8 +104,8 @@ int meet_receive(int fd, enum meet_step step, struct meet_packet *packet, struct
                  struct hvd_error *err);
 void meet_close_fds(struct meet_fds *fds);
 
-/* Who is at the other end: HVD_OK, its pid, and a pidfd or -1 where it cannot be watched, as in a container
- * of its own; HVD_ERR_SYSTEM with a phrase where it is not a process of this user. Call it before a
+/* Who is at the other end: HVD_OK, its pid, and a pidfd, or -errno where it cannot be watched, as in a
+ * container of its own; HVD_ERR_SYSTEM with a phrase where it is not a process of this user. Call it before a
  * handshake: an answer afterwards shows that the pid was not used again. */
 int meet_peer(int fd, pid_t *pidp, int *pidfdp, struct hvd_error *err);
 

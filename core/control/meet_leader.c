@@ -19,7 +19,7 @@
 struct guest {
     int fd;
     pid_t pid;
-    int pidfd; /* -1: it cannot be watched */
+    int pidfd; /* -errno: it cannot be watched */
     int bell;
     int rank;               /* as it says */
     enum meet_step expects; /* MEET_BELLS: it is attached and waits for those */
@@ -135,6 +135,7 @@ static void guest_answer(struct host *host, struct guest *guest, const struct me
                          struct meet_fds *fds)
 {
     unsigned char hash[MEET_HASH_BYTES];
+    struct hvd_error why;
     unsigned char *standing = &host->standings[member_index(host->node, guest->rank)];
     meet_hash(host->roster, MEET_ANSWER, host->node->rank, guest->rank, guest->member_nonce,
               guest->leader_nonce, hash);
@@ -148,8 +149,13 @@ static void guest_answer(struct host *host, struct guest *guest, const struct me
     }
     *standing = PROVEN;
     guest->expects = MEET_ATTACHED;
-    if (guest->pidfd < 0 || packet->answer.watches != 1) {
-        host_drop(host, guest, "cannot be watched, or cannot watch: is it in a PID namespace of its own?");
+    if (guest->pidfd < 0) {
+        error_set(&why, HVD_ERR_SYSTEM, "cannot be watched: pidfd_open: %s", strerror(-guest->pidfd));
+        host_drop(host, guest, why.text);
+        return;
+    }
+    if (packet->answer.watches != 1) {
+        host_drop(host, guest, "cannot watch this process: is it in a PID namespace of its own?");
         return;
     }
     if (fds->count != 1) {

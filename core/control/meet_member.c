@@ -91,8 +91,8 @@ static int visit_prove(struct visit *visit, int64_t deadline_us, struct hvd_erro
         return status;
     visit->answered = true;
     if (visit->leader_pidfd < 0)
-        return error_set(err, HVD_ERR_SYSTEM, "cannot be watched (pid %d): is it in another PID namespace?",
-                         (int)visit->leader_pid);
+        return error_set(err, HVD_ERR_SYSTEM, "cannot be watched: pidfd_open of its process %d: %s",
+                         (int)visit->leader_pid, strerror(-visit->leader_pidfd));
     return HVD_OK;
 }
 

@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <sched.h>
 
 #include "control/meet.h"
 #include "team.h"
@@ -315,6 +316,49 @@ START_TEST(leader_without_key_gets_nothing)
 }
 END_TEST
 
+/* Rank 1 lives in a PID namespace of its own, where it cannot see the leader. Nobody waits for it. */
+static void meet_across_namespaces(struct place *place)
+{
+    struct node *node = NULL;
+    struct hvd_error err;
+    if (place->roster.rank == 1) {
+        int status = -1;
+        PLACE_CHECK(place, unshare(CLONE_NEWPID) == 0);
+        pid_t pid = fork();
+        PLACE_CHECK(place, pid >= 0);
+        if (pid > 0) {
+            PLACE_CHECK(place, waitpid(pid, &status, 0) == pid && status == 0);
+            return;
+        }
+    }
+    int64_t begun_us = clock_us();
+    int status =
+        node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, &place->log, begun_us + TEAM_WAIT_US, &err);
+    PLACE_CHECK(place, clock_us() - begun_us < TEAM_WAIT_US / 4);
+    if (place->roster.rank == 1)
+        PLACE_CHECK(place,
+                    status == HVD_ERR_SYSTEM && strstr(err.text, "rank 0: it cannot be watched") != NULL);
+    else
+        PLACE_CHECK(place, status == HVD_OK);
+    PLACE_CHECK(place, place->roster.rank == 1 || node->bell_count == 1);
+    node_close(node);
+}
+
+START_TEST(who_cannot_be_watched_is_not_waited_for)
+{
+    if (geteuid() != 0) {
+        printf("# skip: only root can make a PID namespace\n");
+        return;
+    }
+    struct team *team = team_new(3, three);
+    team_start(team, meet_across_namespaces);
+    team_end(team, -1);
+    ck_assert_msg(strstr(team->reports[0].log, "rank 1 (pid ") != NULL &&
+                      strstr(team->reports[0].log, "is it in a PID namespace of its own?") != NULL,
+                  "%s", team->reports[0].log);
+}
+END_TEST
+
 START_TEST(bad_members_are_refused)
 {
     static const int members[][3] = {{0, 0, 2}, {2, 1, 0}, {0, 1, 3}, {-1, 0, 2}, {0, 1, 1}};
@@ -411,6 +455,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, no_leader_is_an_error_in_time);
     tcase_add_test(tcase, another_key_finds_nobody);
     tcase_add_test(tcase, leader_without_key_gets_nothing);
+    tcase_add_test(tcase, who_cannot_be_watched_is_not_waited_for);
     tcase_add_loop_test(tcase, bad_members_are_refused, 0, 5);
     tcase_add_test(tcase, sub_leaders_know_their_children);
     tcase_add_test(tcase, memory_is_sealed_and_sized);

@@ -242,7 +242,8 @@ START_TEST(abort_reaches_every_rank_once)
 }
 END_TEST
 
-/* Rank 39's parent is rank 7 or so far down; the leader sees its end before its abort can come that way. */
+/* Who aborts ends before its abort can go up the tree: its parent stands still. The leader sees the end
+ * first. */
 static void abort_and_exit(struct place *place)
 {
     place_open(place);
@@ -258,10 +259,17 @@ START_TEST(reason_comes_before_the_end_of_who_gave_it)
 {
     static const int leavers[] = {0, 1, 33, 39};
     victim = leavers[_i];
+    bool below = victim > SHAPE_NODE_RADIX;
     struct team *team = team_new(40, forty);
     team_start(team, abort_and_exit);
     team_await_all(team, 1);
+    if (below)
+        kill(team->pids[1], SIGSTOP);
     atomic_store(&team->go, 1);
+    if (below) {
+        team_await_stage(team, 0, 2);
+        kill(team->pids[1], SIGCONT);
+    }
     for (int rank = 0; rank < team->size; rank++) {
         if (rank != victim)
             team_await_stage(team, rank, 2);
