@@ -91,9 +91,8 @@ void link_open_socket(struct link *link, int rank, int fd)
 static ssize_t ring_write(struct link *link, const struct iovec *parts, int part_count)
 {
     size_t total = 0;
-    ssize_t count = 0;
     for (int i = 0; i < part_count; i++) {
-        count = ring_put(&link->out, parts[i].iov_base, parts[i].iov_len);
+        ssize_t count = ring_put(&link->out, parts[i].iov_base, parts[i].iov_len);
         if (count < 0) {
             link->spoilt = true;
             return -1;

@@ -82,7 +82,7 @@ int meet_send(int fd, enum meet_step step, struct meet_packet *packet, const str
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(fds->fd))];
+        char bytes[CMSG_SPACE(MEET_FDS * sizeof(int))];
     } space = {0};
     if (fds != NULL && fds->count > 0) {
         message.msg_control = space.bytes;
@@ -116,7 +116,7 @@ int meet_receive(int fd, enum meet_step step, struct meet_packet *packet, struct
     struct iovec part = {packet, sizeof(*packet)};
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(fds->fd))];
+        char bytes[CMSG_SPACE(MEET_FDS * sizeof(int))];
     } space = {0};
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof(space.bytes)};

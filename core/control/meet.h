@@ -23,6 +23,7 @@
 #define MEET_NONCE_BYTES 32
 #define MEET_HASH_BYTES  32
 #define MEET_RELATIVES   (SHAPE_NODE_RADIX + 1) /* of the parent and the children */
+#define MEET_FDS         (MEET_RELATIVES + 1)   /* most descriptors of one packet: those bells and a pidfd */
 
 enum meet_step { MEET_HELLO = 1, MEET_PROOF, MEET_ANSWER, MEET_MEMORY, MEET_ATTACHED, MEET_BELLS };
 
@@ -53,7 +54,7 @@ struct meet_packet {
 /* Descriptors that come with a packet. */
 struct meet_fds {
     int count;
-    int fd[MEET_RELATIVES + 1];
+    int fd[MEET_FDS];
 };
 
 /* What a rank has after the meeting. */

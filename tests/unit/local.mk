@@ -89,6 +89,10 @@ UNIT_TESTS += tests/unit/test_hvdrun_tree
 tests_unit_test_hvdrun_tree_LDADD = $(HVDRUN_UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_channel
 tests_unit_test_channel_LDADD = $(HVDRUN_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_watch
+tests_unit_test_watch_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_link
+tests_unit_test_link_LDADD = $(UNIT_LIBS)
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)
