@@ -497,30 +497,45 @@ START_TEST(a_dead_address_is_passed_over)
 }
 END_TEST
 
+/* A socket on [text], bound to *portp, or to any where that is 0. */
+static int bind_raw(const char *text, uint16_t *portp)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(*portp)};
+    socklen_t length = sizeof(address);
+    inet_pton(AF_INET, text, &address.sin_addr);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, length), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    *portp = ntohs(address.sin_port);
+    return fd;
+}
+
+/* Be rank 0, up to the point where rank 1 has proved who it is. */
+static void hear_rank_1(int listener, struct greeting *greeting)
+{
+    greeting_accept(greeting, members[0].roster.key,
+                    accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    enum greeting_result result = GREETING_WAITS;
+    while (result == GREETING_WAITS) {
+        struct pollfd pollfd = {.fd = greeting->fd, .events = greeting_events(greeting)};
+        ck_assert_int_eq(poll(&pollfd, 1, 5000), 1);
+        result = greeting_advance(greeting);
+    }
+    ck_assert_int_eq(result, GREETING_ASKS);
+    ck_assert_uint_eq(greeting->claim.from, 1);
+}
+
 START_TEST(refused_connections_are_tried_again)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
-    socklen_t length = sizeof(address);
+    struct greeting greeting;
     gather(2);
-    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, length), 0);
-    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&address, &length), 0);
-    members[1].peers[0].port = ntohs(address.sin_port); /* bound, but nobody listens yet */
+    members[1].peers[0].port = 0;
+    int listener = bind_raw("127.0.0.1", &members[1].peers[0].port); /* nobody listens yet */
     want(1, 0, ENDPOINT_CONTROL, true);
     start(1);
     await_line("Connection refused");
     ck_assert_int_eq(listen(listener, 5), 0);
-    struct greeting greeting;
-    greeting_accept(&greeting, members[0].roster.key,
-                    accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    enum greeting_result result = GREETING_WAITS;
-    while (result == GREETING_WAITS) {
-        struct pollfd pollfd = {.fd = greeting.fd, .events = greeting_events(&greeting)};
-        ck_assert_int_eq(poll(&pollfd, 1, 5000), 1);
-        result = greeting_advance(&greeting);
-    }
-    ck_assert_int_eq(result, GREETING_ASKS);
-    ck_assert_uint_eq(greeting.claim.from, 1);
+    hear_rank_1(listener, &greeting);
     /* the welcome and what follows it come in one segment: only the welcome is taken */
     int cork = 1;
     char heard[2] = "";
@@ -540,6 +555,70 @@ START_TEST(refused_connections_are_tried_again)
     greeting_end(&greeting);
     close(listener);
     scatter();
+}
+END_TEST
+
+/* The first address swallows connections, as a firewall does: the next one's turn comes well before the
+ * limit of a handshake. */
+START_TEST(an_address_that_does_not_answer_is_left)
+{
+    struct greeting greeting;
+    gather(2);
+    struct roster_peer *peer = &members[1].peers[0];
+    peer->port = 0;
+    int hole = bind_raw("127.0.0.2", &peer->port);
+    int listener = bind_raw("127.0.0.1", &peer->port);
+    ck_assert_int_eq(listen(hole, 0), 0);
+    ck_assert_int_eq(listen(listener, 5), 0);
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(peer->port)};
+    inet_pton(AF_INET, "127.0.0.2", &address.sin_addr);
+    for (stranger_count = 0; stranger_count < 4; stranger_count++) { /* more than it queues */
+        stranger_fds[stranger_count] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        connect(stranger_fds[stranger_count], (struct sockaddr *)&address, sizeof(address));
+    }
+    peer->address_count = 2;
+    peer->addresses[1] = peer->addresses[0];
+    inet_pton(AF_INET6, "::ffff:127.0.0.2", &peer->addresses[0]);
+    want(1, 0, ENDPOINT_CONTROL, true);
+    int64_t begun_us = clock_us();
+    start(1);
+    hear_rank_1(listener, &greeting);
+    ck_assert_int_gt(clock_us() - begun_us, SECOND);
+    ck_assert_int_lt(clock_us() - begun_us, GREETING_LIMIT_US - SECOND);
+    greeting_admit(&greeting);
+    ck_assert_int_eq(greeting_advance(&greeting), GREETING_DONE);
+    finish(1);
+    expect_done(1);
+    ck_assert(strstr(lines, "does not answer") != NULL);
+    greeting_end(&greeting);
+    close_strangers();
+    close(listener);
+    close(hole);
+    scatter();
+}
+END_TEST
+
+/* A connector that has lost patience must not count as connected: it will come again. */
+START_TEST(who_has_left_is_not_welcomed)
+{
+    static const unsigned char key[ROSTER_KEY_BYTES] = {1};
+    static const struct handshake_claim claim = {.purpose = ENDPOINT_CONTROL, .from = 1};
+    unsigned char challenge[HANDSHAKE_CHALLENGE_BYTES], answer[HANDSHAKE_ANSWER_BYTES];
+    struct greeting greeting;
+    int fds[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    greeting_accept(&greeting, key, fds[0]);
+    ck_assert_int_eq(greeting_advance(&greeting), GREETING_WAITS);
+    ck_assert_int_eq(recv(fds[1], challenge, sizeof(challenge), 0), sizeof(challenge));
+    handshake_answer(key, challenge, &claim, answer);
+    ck_assert_int_eq(send(fds[1], answer, sizeof(answer), MSG_NOSIGNAL), sizeof(answer));
+    ck_assert_int_eq(shutdown(fds[1], SHUT_WR), 0);
+    ck_assert_int_eq(greeting_advance(&greeting), GREETING_ASKS);
+    greeting_admit(&greeting);
+    ck_assert_int_eq(greeting_advance(&greeting), GREETING_FAILED);
+    ck_assert_str_eq(greeting.why, "closed the connection");
+    greeting_end(&greeting);
+    close(fds[1]);
 }
 END_TEST
 
@@ -617,6 +696,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_strange_listener_is_found_out);
     tcase_add_test(tcase, a_dead_address_is_passed_over);
     tcase_add_test(tcase, refused_connections_are_tried_again);
+    tcase_add_test(tcase, an_address_that_does_not_answer_is_left);
+    tcase_add_test(tcase, who_has_left_is_not_welcomed);
     tcase_add_test(tcase, who_is_missing_is_named);
     tcase_add_test(tcase, what_was_tried_is_said);
     tcase_add_test(tcase, wants_are_checked);
