@@ -27,6 +27,7 @@
 struct endpoint {
     int fd;
     uint16_t port;
+    int64_t lease_us;
     const struct hvd_log *log;
 };
 
@@ -46,7 +47,6 @@ struct meeting {
     const struct roster *roster;
     struct endpoint_want *wants;
     int want_count, missing;
-    int64_t lease_us;
     struct dial *dials;
     struct greeting *greetings;
     struct pollfd *polls; /* of each greeting, then of the listening socket */
@@ -81,7 +81,8 @@ fail:;
     return rc;
 }
 
-int endpoint_open(struct endpoint **endpointp, const struct hvd_log *log, struct hvd_error *err)
+int endpoint_open(struct endpoint **endpointp, int64_t lease_us, const struct hvd_log *log,
+                  struct hvd_error *err)
 {
     static const struct in6_addr any4 = {{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0}}};
     if (sodium_init() < 0)
@@ -89,6 +90,7 @@ int endpoint_open(struct endpoint **endpointp, const struct hvd_log *log, struct
     struct endpoint *endpoint = calloc(1, sizeof(*endpoint));
     if (endpoint == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the listening socket");
+    endpoint->lease_us = lease_us;
     endpoint->log = log;
     int rc = listen_on(endpoint, &in6addr_any, err);
     if (rc == HVD_ERR_SYSTEM)
@@ -171,7 +173,7 @@ static void set_options(int fd, int64_t lease_us)
 
 static void fulfil(struct meeting *meeting, int want, struct greeting *greeting)
 {
-    set_options(greeting->fd, meeting->lease_us);
+    set_options(greeting->fd, meeting->endpoint->lease_us);
     meeting->wants[want].fd = greeting->fd;
     meeting->missing--;
     greeting->fd = -1;
@@ -442,13 +444,10 @@ static void meeting_close(struct meeting *meeting)
 }
 
 int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
-                       int want_count, int64_t lease_us, int64_t deadline_us, struct hvd_error *err)
+                       int want_count, int64_t deadline_us, struct hvd_error *err)
 {
-    struct meeting meeting = {.endpoint = endpoint,
-                              .roster = roster,
-                              .wants = wants,
-                              .want_count = want_count,
-                              .lease_us = lease_us};
+    struct meeting meeting = {
+        .endpoint = endpoint, .roster = roster, .wants = wants, .want_count = want_count};
     int rc = check_wants(roster, wants, want_count, err);
     if (rc != HVD_OK || want_count == 0)
         return rc;

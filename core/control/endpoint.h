@@ -17,16 +17,17 @@ struct endpoint_want {
     int fd;       /* result: connected, non-blocking, close-on-exec; -1 until then */
 };
 
-/* Listen on a port that the kernel chooses. */
-int endpoint_open(struct endpoint **endpointp, const struct hvd_log *log, struct hvd_error *err);
+/* Listen on a port that the kernel chooses. A connection that has not answered for [lease_us] will be cut. */
+int endpoint_open(struct endpoint **endpointp, int64_t lease_us, const struct hvd_log *log,
+                  struct hvd_error *err);
 uint16_t endpoint_port(const struct endpoint *endpoint);
 
 /* Make all [wants] come true at once: tries each address of a peer, does the keyed handshake in both
  * directions on every connection (challenge and answer over key, protocol version, epoch, purpose and both
- * ranks), drops strangers with a warning, sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from [lease_us].
+ * ranks), drops strangers with a warning, sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from the lease.
  * On failure no fd is left open. */
 int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
-                       int want_count, int64_t lease_us, int64_t deadline_us, struct hvd_error *err);
+                       int want_count, int64_t deadline_us, struct hvd_error *err);
 
 /* In a forked child: close the socket, touch nothing else. NULL is fine. */
 void endpoint_after_fork(struct endpoint *endpoint);

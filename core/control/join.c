@@ -40,7 +40,7 @@ static int introduce(struct joining *joining, struct hvd_error *err)
     if (joining->members == NULL || joining->attached == NULL || card == NULL)
         rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %zu ranks", size);
     if (rc == HVD_OK)
-        rc = endpoint_open(&joined->endpoint, joining->log, err);
+        rc = endpoint_open(&joined->endpoint, joining->config->lease_us, joining->log, err);
     if (rc == HVD_OK) {
         card_fill(card, joined->job.host, endpoint_port(joined->endpoint), joining->config);
         rc = roster_exchange(&joined->roster, &joining->wireup, card, joining->deadline_us, err);
@@ -68,7 +68,7 @@ static int meet(struct joining *joining, struct hvd_error *err)
         return rc;
     int64_t now_us = clock_us();
     /* half of the time that is left, so that ranks that cannot meet still can connect */
-    rc = node_meet(&joining->node, roster, joining->members, joining->member_count, joining->log,
+    rc = node_meet(&joining->node, roster, joining->members, joining->member_count,
                    now_us + (joining->deadline_us - now_us) / 2, &why);
     if (rc != HVD_OK)
         log_write(joining->log, LOG_WARN, "join",
@@ -101,7 +101,7 @@ static int connect_links(struct joining *joining, int link_fds[CONTROL_MAX_LINKS
             .rank = rank, .purpose = ENDPOINT_CONTROL, .connect = link == CONTROL_PARENT, .fd = -1};
     }
     int rc = endpoint_establish(joined->endpoint, &joined->roster, wants, want_count,
-                                joining->config->lease_us, connect_deadline(joining), err);
+                                connect_deadline(joining), err);
     for (int i = 0; rc == HVD_OK && i < want_count; i++)
         link_fds[want_links[i]] = wants[i].fd;
     return rc;
@@ -126,7 +126,7 @@ static int connect_tree(struct joining *joining, struct hvd_error *err)
     }
     struct node *node = joining->node;
     joining->node = NULL; /* control takes it */
-    return control_open(&joined->control, roster, &joined->shape, node, link_fds, joining->log, err);
+    return control_open(&joined->control, roster, &joined->shape, node, link_fds, err);
 }
 
 /* What each rank does by itself; after each all ranks hear how the others fared. */
@@ -178,6 +178,7 @@ int join_open(struct joined *joined, const struct hvd_config *config, const stru
     int rc = wireup_open(&joining.wireup, config, log, joining.deadline_us, &joined->job, err);
     if (rc == HVD_OK)
         rc = roster_open(&joined->roster, &joined->job, err);
+    joined->roster.log = log;
     if (rc == HVD_OK)
         rc = joined->job.size == 1 ? join_nobody(&joining, err) : join_others(&joining, err);
     node_close(joining.node);

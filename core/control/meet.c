@@ -63,12 +63,11 @@ socklen_t meet_address(const struct roster *roster, int leader, struct sockaddr_
 }
 
 void meet_hash(const struct roster *roster, enum meet_step step, int leader, int rank,
-               const unsigned char *member_nonce, const unsigned char *leader_nonce,
-               unsigned char hash[MEET_HASH_BYTES])
+               const struct meet_nonces *nonces_of, unsigned char hash[MEET_HASH_BYTES])
 {
     unsigned char nonces[2 * MEET_NONCE_BYTES];
-    memcpy(nonces, member_nonce, MEET_NONCE_BYTES);
-    memcpy(nonces + MEET_NONCE_BYTES, leader_nonce, MEET_NONCE_BYTES);
+    memcpy(nonces, nonces_of->member, MEET_NONCE_BYTES);
+    memcpy(nonces + MEET_NONCE_BYTES, nonces_of->leader, MEET_NONCE_BYTES);
     keyed_hash(roster, step == MEET_PROOF ? "hvd node leader" : "hvd node member",
                (int32_t[3]){MEET_VERSION, leader, rank}, nonces, hash);
 }
@@ -177,7 +176,7 @@ static bool members_are_sound(const struct roster *roster, const int *members, i
 }
 
 int node_meet(struct node **nodep, const struct roster *roster, const int *members, int member_count,
-              const struct hvd_log *log, int64_t deadline_us, struct hvd_error *err)
+              int64_t deadline_us, struct hvd_error *err)
 {
     if (!members_are_sound(roster, members, member_count))
         return error_set(err, HVD_ERR_INVALID,
@@ -201,7 +200,7 @@ int node_meet(struct node **nodep, const struct roster *roster, const int *membe
         goto fail;
     }
     if (members[0] == roster->rank)
-        status = meet_as_leader(node, roster, log, deadline_us, err);
+        status = meet_as_leader(node, roster, deadline_us, err);
     else
         status = meet_as_member(node, roster, deadline_us, err);
     if (status != HVD_OK)

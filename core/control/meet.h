@@ -91,10 +91,14 @@ int node_watch(struct node *node, int rank, int pidfd, struct hvd_error *err);
 /* The name of the socket; returns the length of the address. */
 socklen_t meet_address(const struct roster *roster, int leader, struct sockaddr_un *address);
 
+/* What each end drew, so that no answer of another meeting fits; both of MEET_NONCE_BYTES. */
+struct meet_nonces {
+    const unsigned char *member, *leader;
+};
+
 /* The keyed hash that shows who holds the key: [step] is MEET_PROOF or MEET_ANSWER. */
 void meet_hash(const struct roster *roster, enum meet_step step, int leader, int rank,
-               const unsigned char *member_nonce, const unsigned char *leader_nonce,
-               unsigned char hash[MEET_HASH_BYTES]);
+               const struct meet_nonces *nonces_of, unsigned char hash[MEET_HASH_BYTES]);
 
 /* One packet. 0, or -1 with errno. [fds] may be NULL. */
 int meet_send(int fd, enum meet_step step, struct meet_packet *packet, const struct meet_fds *fds);
@@ -111,8 +115,8 @@ void meet_close_fds(struct meet_fds *fds);
 int meet_peer(int fd, pid_t *pidp, int *pidfdp, struct hvd_error *err);
 
 /* The two sides. [node] has rank and members; they add the rest. */
-int meet_as_leader(struct node *node, const struct roster *roster, const struct hvd_log *log,
-                   int64_t deadline_us, struct hvd_error *err);
+int meet_as_leader(struct node *node, const struct roster *roster, int64_t deadline_us,
+                   struct hvd_error *err);
 int meet_as_member(struct node *node, const struct roster *roster, int64_t deadline_us,
                    struct hvd_error *err);
 

@@ -33,7 +33,6 @@ enum standing { AWAITED, PROVEN, ATTACHED, GONE };
 struct host {
     struct node *node;
     const struct roster *roster;
-    const struct hvd_log *log;
     int64_t deadline_us;
     int listener, memory_fd;
     int guest_count, guest_limit;
@@ -58,11 +57,11 @@ static void host_drop(struct host *host, struct guest *guest, const char *why)
     if (proven)
         host->standings[member_index(host->node, guest->rank)] = GONE;
     if (why != NULL && proven)
-        log_write(host->log, LOG_WARN, "control",
+        log_write(host->roster->log, LOG_WARN, "control",
                   "rank %d (pid %d) does not share memory with this node: it %s", guest->rank,
                   (int)guest->pid, why);
     else if (why != NULL)
-        log_write(host->log, LOG_WARN, "control",
+        log_write(host->roster->log, LOG_WARN, "control",
                   "dropped process %d, which came to this node's meeting: it %s", (int)guest->pid, why);
     close(guest->fd);
     if (guest->pidfd >= 0)
@@ -124,8 +123,8 @@ static void guest_hello(struct host *host, struct guest *guest, const struct mee
     memcpy(guest->member_nonce, packet->nonce, sizeof(guest->member_nonce));
     randombytes_buf(guest->leader_nonce, sizeof(guest->leader_nonce));
     memcpy(proof.proof.nonce, guest->leader_nonce, sizeof(guest->leader_nonce));
-    meet_hash(host->roster, MEET_PROOF, host->node->rank, guest->rank, guest->member_nonce,
-              guest->leader_nonce, proof.proof.hash);
+    meet_hash(host->roster, MEET_PROOF, host->node->rank, guest->rank,
+              &(struct meet_nonces){guest->member_nonce, guest->leader_nonce}, proof.proof.hash);
     guest->expects = MEET_ANSWER;
     if (meet_send(guest->fd, MEET_PROOF, &proof, NULL) != 0)
         host_drop(host, guest, "left before it proved itself");
@@ -137,8 +136,8 @@ static void guest_answer(struct host *host, struct guest *guest, const struct me
     unsigned char hash[MEET_HASH_BYTES];
     struct hvd_error why;
     unsigned char *standing = &host->standings[member_index(host->node, guest->rank)];
-    meet_hash(host->roster, MEET_ANSWER, host->node->rank, guest->rank, guest->member_nonce,
-              guest->leader_nonce, hash);
+    meet_hash(host->roster, MEET_ANSWER, host->node->rank, guest->rank,
+              &(struct meet_nonces){guest->member_nonce, guest->leader_nonce}, hash);
     if (sodium_memcmp(hash, packet->answer.hash, sizeof(hash)) != 0 || packet->rank != guest->rank) {
         host_drop(host, guest, "does not hold this job's key");
         return;
@@ -272,7 +271,7 @@ static void host_tell(struct host *host, int index, int count)
         fds.fd[fds.count++] = host->guests[i - 1].bell;
     }
     if (meet_send(guest->fd, MEET_BELLS, &packet, &fds) != 0)
-        log_write(host->log, LOG_WARN, "control",
+        log_write(host->roster->log, LOG_WARN, "control",
                   "rank %d (pid %d) left the meeting of this node's ranks early", guest->rank,
                   (int)guest->pid);
 }
@@ -310,10 +309,9 @@ static int host_conclude(struct host *host, struct hvd_error *err)
     return host_keep(host, err);
 }
 
-int meet_as_leader(struct node *node, const struct roster *roster, const struct hvd_log *log,
-                   int64_t deadline_us, struct hvd_error *err)
+int meet_as_leader(struct node *node, const struct roster *roster, int64_t deadline_us, struct hvd_error *err)
 {
-    struct host host = {.node = node, .roster = roster, .log = log, .deadline_us = deadline_us};
+    struct host host = {.node = node, .roster = roster, .deadline_us = deadline_us};
     host.listener = host.memory_fd = -1;
     host.guest_limit = node->member_count + STRANGERS_MAX;
     host.guests = calloc((size_t)host.guest_limit, sizeof(*host.guests));

@@ -80,11 +80,11 @@ static int visit_prove(struct visit *visit, int64_t deadline_us, struct hvd_erro
         return status;
     meet_close_fds(&none);
     int rank = visit->node->rank;
-    meet_hash(visit->roster, MEET_PROOF, visit->leader, rank, visit->member_nonce, proof.proof.nonce, hash);
+    struct meet_nonces nonces = {visit->member_nonce, proof.proof.nonce};
+    meet_hash(visit->roster, MEET_PROOF, visit->leader, rank, &nonces, hash);
     if (sodium_memcmp(hash, proof.proof.hash, sizeof(hash)) != 0)
         return error_set(err, HVD_ERR_SYSTEM, "does not hold this job's key");
-    meet_hash(visit->roster, MEET_ANSWER, visit->leader, rank, visit->member_nonce, proof.proof.nonce,
-              answer.answer.hash);
+    meet_hash(visit->roster, MEET_ANSWER, visit->leader, rank, &nonces, answer.answer.hash);
     answer.answer.watches = visit->leader_pidfd >= 0;
     status = visit_say(visit, MEET_ANSWER, &answer, &(struct meet_fds){1, {visit->node->bell}}, err);
     if (status != HVD_OK)

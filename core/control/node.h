@@ -14,7 +14,7 @@ struct node;
  * later of its own and the leader's deadlines, or with an error. Who came is agreed by the caller afterwards.
  */
 int node_meet(struct node **nodep, const struct roster *roster, const int *members, int member_count,
-              const struct hvd_log *log, int64_t deadline_us, struct hvd_error *err);
+              int64_t deadline_us, struct hvd_error *err);
 
 /* NULL is fine. */
 void node_close(struct node *node);
@@ -24,6 +24,6 @@ void node_close(struct node *node);
  * descriptors, also on failure; [roster] and [log] outlive it. Watches all members (leader) or the leader and
  * the parent (others) through pidfds. */
 int control_open(struct control **controlp, const struct roster *roster, const struct shape *shape,
-                 struct node *node, const int *link_fds, const struct hvd_log *log, struct hvd_error *err);
+                 struct node *node, const int *link_fds, struct hvd_error *err);
 
 #endif

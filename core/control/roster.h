@@ -23,6 +23,7 @@ struct roster_peer {
 
 struct roster {
     int rank, size;
+    const struct hvd_log *log; /* for what is worth telling while ranks meet; borrowed; NULL: nowhere */
     uint32_t epoch;
     unsigned char key[ROSTER_KEY_BYTES]; /* of the job: rank 0 drew it */
     struct roster_peer *peers;           /* [size] */

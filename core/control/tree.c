@@ -491,7 +491,7 @@ static int tree_open_bell(struct tree *tree, struct hvd_error *err)
 }
 
 int control_open(struct control **controlp, const struct roster *roster, const struct shape *shape,
-                 struct node *node, const int *link_fds, const struct hvd_log *log, struct hvd_error *err)
+                 struct node *node, const int *link_fds, struct hvd_error *err)
 {
     int status = HVD_OK;
     int fds[CONTROL_MAX_LINKS];
@@ -508,7 +508,7 @@ int control_open(struct control **controlp, const struct roster *roster, const s
     tree->control.child_count = shape->child_count;
     memcpy(tree->control.child_ranks, shape->child_ranks, sizeof(tree->control.child_ranks));
     tree->roster = roster;
-    tree->log = log;
+    tree->log = roster->log;
     tree->node = node;
     tree->link_count = link_count;
     tree->lending = -1;

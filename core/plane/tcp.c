@@ -40,8 +40,7 @@ static int tcp_open(const struct plane_env *env, int64_t deadline_us, void **sta
         {.rank = (rank + 1) % size, .purpose = ENDPOINT_RING, .connect = true, .fd = -1},
         {.rank = (rank + size - 1) % size, .purpose = ENDPOINT_RING, .connect = false, .fd = -1},
     };
-    int status =
-        endpoint_establish(env->endpoint, env->roster, wants, 2, env->config->lease_us, deadline_us, err);
+    int status = endpoint_establish(env->endpoint, env->roster, wants, 2, deadline_us, err);
     if (status < 0)
         return status;
     struct stream_seat seat = {

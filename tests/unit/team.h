@@ -215,6 +215,7 @@ static inline void team_start_rank(struct team *team, int rank, void (*body)(str
     place.log = (struct hvd_log){LOG_WARN, place_log, place.report};
     shape_by_hand(team, rank, &place.shape);
     roster_by_hand(team, rank, &place.roster);
+    place.roster.log = &place.log;
     body(&place);
     if (__lsan_do_recoverable_leak_check != NULL && __lsan_do_recoverable_leak_check() != 0)
         place_fail(&place, "rank %d leaked memory", rank);
@@ -286,8 +287,7 @@ static inline void place_meet(struct place *place, struct node **nodep)
     int members[TEAM_MAX];
     struct hvd_error err = {""};
     int count = team_members(place->team, place->shape.leader, members);
-    if (node_meet(nodep, &place->roster, members, count, &place->log, clock_us() + TEAM_WAIT_US, &err) !=
-        HVD_OK)
+    if (node_meet(nodep, &place->roster, members, count, clock_us() + TEAM_WAIT_US, &err) != HVD_OK)
         place_fail(place, "node_meet: %s", err.text);
 }
 
@@ -307,8 +307,7 @@ static inline void place_open(struct place *place)
     team_take_sockets(place->team, &place->shape, place->roster.rank, link_fds);
     if (place->shape.local_size > 1)
         place_meet(place, &node);
-    if (control_open(&place->control, &place->roster, &place->shape, node, link_fds, &place->log, &err) !=
-        HVD_OK)
+    if (control_open(&place->control, &place->roster, &place->shape, node, link_fds, &err) != HVD_OK)
         place_fail(place, "control_open: %s", err.text);
     place->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (place->control->ops->watch(place->control, place->epoll_fd, &err) != HVD_OK)

@@ -87,7 +87,7 @@ static void gather(int count)
     unsigned char key[ROSTER_KEY_BYTES];
     size = count;
     for (int rank = 0; rank < size; rank++)
-        ck_assert_int_eq(endpoint_open(&members[rank].endpoint, &log_all, NULL), HVD_OK);
+        ck_assert_int_eq(endpoint_open(&members[rank].endpoint, LEASE_US, &log_all, NULL), HVD_OK);
     randombytes_buf(key, sizeof(key));
     for (int rank = 0; rank < size; rank++) {
         struct member *member = &members[rank];
@@ -126,7 +126,7 @@ static void *establish(void *arg)
 {
     struct member *member = arg;
     member->rc = endpoint_establish(member->endpoint, &member->roster, member->wants, member->want_count,
-                                    LEASE_US, clock_us() + member->limit_us, &member->err);
+                                    clock_us() + member->limit_us, &member->err);
     return NULL;
 }
 

@@ -93,7 +93,8 @@ static void stranger_with_wrong_key(struct place *place, int fd)
     other.key[5] ^= 1;
     PLACE_CHECK(place, meet_send(fd, MEET_HELLO, &packet, NULL) == 0);
     PLACE_CHECK(place, recv(fd, &proof, sizeof(proof), 0) == sizeof(proof));
-    meet_hash(&other, MEET_ANSWER, 0, 1, packet.nonce, proof.proof.nonce, packet.answer.hash);
+    meet_hash(&other, MEET_ANSWER, 0, 1, &(struct meet_nonces){packet.nonce, proof.proof.nonce},
+              packet.answer.hash);
     packet.answer.watches = 1;
     PLACE_CHECK(place, meet_send(fd, MEET_ANSWER, &packet, &(struct meet_fds){1, {STDERR_FILENO}}) == 0);
 }
@@ -216,11 +217,10 @@ static void meet_without_one(struct place *place)
         members[i] = i;
     /* members have less time than the leader, and wait for its last word all the same */
     int64_t deadline_us = clock_us() + (place->roster.rank == 0 ? 400000 : 300000);
-    if (node_meet(&node, &place->roster, members, place->team->size, &place->log, deadline_us, &err) !=
-        HVD_OK)
+    if (node_meet(&node, &place->roster, members, place->team->size, deadline_us, &err) != HVD_OK)
         place_fail(place, "node_meet: %s", err.text);
     team_take_sockets(place->team, &place->shape, place->roster.rank, link_fds);
-    if (control_open(&place->control, &place->roster, &place->shape, node, link_fds, NULL, &err) != HVD_OK)
+    if (control_open(&place->control, &place->roster, &place->shape, node, link_fds, &err) != HVD_OK)
         place_fail(place, "control_open: %s", err.text);
     place->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     PLACE_CHECK(place, place->control->ops->watch(place->control, place->epoll_fd, &err) == HVD_OK);
@@ -246,7 +246,7 @@ START_TEST(no_leader_is_an_error_in_time)
     int before = open_descriptors();
     roster_by_hand(team, 2, &roster);
     int64_t begun_us = clock_us();
-    int status = node_meet(&node, &roster, (int[3]){0, 1, 2}, 3, NULL, begun_us + 200000, &err);
+    int status = node_meet(&node, &roster, (int[3]){0, 1, 2}, 3, begun_us + 200000, &err);
     int64_t took_us = clock_us() - begun_us;
     ck_assert_int_eq(status, HVD_ERR_TIMEOUT);
     ck_assert_ptr_null(node);
@@ -265,8 +265,7 @@ static void meet_with_other_key(struct place *place)
     struct hvd_error err;
     if (place->roster.rank == 2)
         place->roster.key[31] ^= 1;
-    int status =
-        node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, &place->log, clock_us() + 300000, &err);
+    int status = node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, clock_us() + 300000, &err);
     PLACE_CHECK(place, status == (place->roster.rank == 2 ? HVD_ERR_TIMEOUT : HVD_OK));
     node_close(node);
 }
@@ -287,7 +286,7 @@ static void lead_without_key(struct place *place)
     struct node *node = NULL;
     struct hvd_error err;
     if (place->roster.rank == 1) {
-        int status = node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, NULL, clock_us() + 500000, &err);
+        int status = node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, clock_us() + 500000, &err);
         PLACE_CHECK(place, status == HVD_ERR_TIMEOUT);
         PLACE_CHECK(place, strstr(err.text, "rank 0: it does not hold this job's key") != NULL);
         return;
@@ -332,8 +331,7 @@ static void meet_across_namespaces(struct place *place)
         }
     }
     int64_t begun_us = clock_us();
-    int status =
-        node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, &place->log, begun_us + TEAM_WAIT_US, &err);
+    int status = node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, begun_us + TEAM_WAIT_US, &err);
     PLACE_CHECK(place, clock_us() - begun_us < TEAM_WAIT_US / 4);
     if (place->roster.rank == 1)
         PLACE_CHECK(place,
@@ -367,8 +365,8 @@ START_TEST(bad_members_are_refused)
     struct node *node = NULL;
     struct hvd_error err;
     roster_by_hand(team, 2, &roster);
-    ck_assert_int_eq(node_meet(&node, &roster, members[_i], 3, NULL, 0, &err), HVD_ERR_INVALID);
-    ck_assert_int_eq(node_meet(&node, &roster, (int[2]){0, 1}, 2, NULL, 0, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(node_meet(&node, &roster, members[_i], 3, 0, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(node_meet(&node, &roster, (int[2]){0, 1}, 2, 0, &err), HVD_ERR_INVALID);
 }
 END_TEST
 

@@ -19,7 +19,7 @@
 static struct {
     struct endpoint_want wants[2]; /* as they were asked */
     int want_count;
-    int64_t lease_us, deadline_us;
+    int64_t deadline_us;
     int fail;     /* the status to fail with, or HVD_OK */
     int fds[2];   /* what it gave */
     int peers[2]; /* the other ends */
@@ -44,13 +44,12 @@ static void connect_pair(int *fdp, int *peerp)
 }
 
 int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
-                       int want_count, int64_t lease_us, int64_t deadline_us, struct hvd_error *err)
+                       int want_count, int64_t deadline_us, struct hvd_error *err)
 {
     (void)endpoint;
     (void)roster;
     memcpy(fake.wants, wants, sizeof(fake.wants));
     fake.want_count = want_count;
-    fake.lease_us = lease_us;
     fake.deadline_us = deadline_us;
     if (fake.fail != HVD_OK)
         return error_set(err, fake.fail, "nobody came");
@@ -105,7 +104,6 @@ START_TEST(connects_to_the_next_and_from_the_previous)
     ck_assert(!fake.wants[1].connect);
     for (int i = 0; i < 2; i++)
         ck_assert_int_eq(fake.wants[i].purpose, ENDPOINT_RING);
-    ck_assert_int_eq(fake.lease_us, config.lease_us);
     ck_assert_int_eq(fake.deadline_us, 12345);
     close_all(state);
 }

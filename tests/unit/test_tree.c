@@ -563,12 +563,11 @@ START_TEST(relatives_that_did_not_meet_are_an_error)
     int before = open_descriptors();
     shape_by_hand(team, 0, &shape);
     roster_by_hand(team, 0, &roster);
-    ck_assert_int_eq(node_meet(&node, &roster, (int[1]){0}, 1, NULL, clock_us() + TEAM_WAIT_US, &err),
-                     HVD_OK);
-    ck_assert_int_eq(control_open(&control, &roster, &shape, node, link_fds, NULL, &err), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(node_meet(&node, &roster, (int[1]){0}, 1, clock_us() + TEAM_WAIT_US, &err), HVD_OK);
+    ck_assert_int_eq(control_open(&control, &roster, &shape, node, link_fds, &err), HVD_ERR_SYSTEM);
     ck_assert_ptr_null(control);
     ck_assert_ptr_nonnull(strstr(err.text, "rank 0 is to share memory with rank 1, but they did not meet"));
-    ck_assert_int_eq(control_open(&control, &roster, &shape, NULL, link_fds, NULL, &err), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(control_open(&control, &roster, &shape, NULL, link_fds, &err), HVD_ERR_SYSTEM);
     ck_assert_int_eq(open_descriptors(), before);
 }
 END_TEST
@@ -584,7 +583,7 @@ START_TEST(too_long_a_message_is_refused)
     shape_by_hand(team, 0, &shape);
     roster_by_hand(team, 0, &roster);
     team_take_sockets(team, &shape, 0, link_fds);
-    ck_assert_int_eq(control_open(&control, &roster, &shape, NULL, link_fds, NULL, &err), HVD_OK);
+    ck_assert_int_eq(control_open(&control, &roster, &shape, NULL, link_fds, &err), HVD_OK);
     ck_assert_int_eq(control->ops->send(control, 1, "", (size_t)CONTROL_MESSAGE_BYTES + 1, &err),
                      HVD_ERR_INVALID);
     ck_assert_str_eq(err.text, "a control message of 1073741825 bytes, expected at most 1073741824");
