@@ -17,3 +17,8 @@ dist_man_MANS += man/hvd-spank.8
 else
 EXTRA_DIST += man/hvd-spank.8
 endif
+if HAVE_PMIX
+dist_man_MANS += man/hvdrun.1
+else
+EXTRA_DIST += man/hvdrun.1
+endif
