@@ -193,9 +193,9 @@ static void turn(struct supervisor *supervisor, int64_t deadline_us)
     hear_signals(supervisor);
     input_work(&supervisor->input, &fds[POLL_INPUT]);
     output_work(supervisor->output);
+    complain(supervisor); /* before we hear of ranks that end because of it */
     hear_server(supervisor);
     hear_keeper(supervisor);
-    complain(supervisor);
 }
 
 /* The last words of the ranks. A reader who does not read is waited for, but not long by a user who has had
