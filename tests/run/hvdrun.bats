@@ -7,6 +7,7 @@ setup() {
     [ -x "$hvdrun" ] || skip "hvdrun was not built: configure found no PMIx"
     # all that a test starts carries this mark in its environment
     export HVDRUN_TEST_MARK="$BATS_SUITE_TMPDIR-$BATS_TEST_NUMBER-$$"
+    export LSAN_OPTIONS="suppressions=$HVD_SOURCE/tests/run/leaks.txt:print_suppressions=0"
     export TMPDIR=$BATS_TEST_TMPDIR/tmp
     mkdir "$TMPDIR"
     cd "$BATS_TEST_TMPDIR" || return 1

@@ -40,6 +40,7 @@ tests_run_plane_mpi_linked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -DHAVE_MPI_PR
 tests_run_plane_mpi_linked_LDADD = core/libcore.la $(MPI_LIBS) -lm
 endif
 # hvdrun
+EXTRA_DIST += tests/run/leaks.txt
 if HAVE_PMIX
 check_PROGRAMS += tests/run/pmixhello
 endif
