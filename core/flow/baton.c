@@ -155,9 +155,14 @@ static void drive_until(struct baton *baton, bool (*done)(void *arg), void *done
 
 void baton_drive(struct baton *baton, bool (*done)(void *arg), void *arg)
 {
+    bool told = false;
     pthread_mutex_lock(&baton->lock);
     while (!done(arg)) {
         if (baton->held) {
+            /* whoever drives may sleep, and does not know of what this caller handed in quietly */
+            if (!told)
+                baton_kick(baton);
+            told = true;
             baton->waiters++;
             pthread_cond_wait(&baton->changed, &baton->lock);
             baton->waiters--;
