@@ -26,6 +26,10 @@
 /* How long a waiting caller looks for news before it sleeps. */
 #define SPIN_US 50
 
+/* A plane sees that a connection ended, not why. The control tree, which watches processes, gets this long to
+ * say it first: otherwise ranks that leave because of the first loss would be taken for the cause. */
+#define SUSPICION_US INT64_C(1000000)
+
 /* Between SIGTERM and SIGKILL of our own process, after a rank was lost and nobody left. */
 #define KILL_GRACE_US INT64_C(5000000)
 
@@ -54,6 +58,9 @@ struct loop {
     bool failing;       /* the abort is on its way */
     _Atomic int failed; /* HVD_OK, or why the job cannot go on */
     struct hvd_error failure;
+    int64_t suspect_at_us; /* when to believe the plane; INT64_MAX: it suspects nobody */
+    int suspect_rank;
+    struct hvd_error suspicion;
     int64_t kill_at_us; /* when to end this process; INT64_MAX: not */
     int kill_signal;
 };
@@ -333,7 +340,9 @@ static int run_plane(struct loop *loop, struct batch *batch, bool *movedp, struc
         batch->at = batch->members;
         batch->inside_bytes = batch->buffer_bytes = 0;
     } else if (rc == HVD_ERR_RANK_LOST) {
-        fail_job(loop, rc, lost_rank, err->text);
+        loop->suspect_at_us = clock_us() + SUSPICION_US;
+        loop->suspect_rank = lost_rank;
+        loop->suspicion = *err;
     } else if (rc != HVD_IN_PROGRESS) {
         return rc;
     }
@@ -345,7 +354,8 @@ static bool run_batch(struct loop *loop, struct hvd_error *err, int *rcp)
 {
     struct batch *batch = loop->batches;
     bool moved = true;
-    if (batch == NULL || *rcp != HVD_OK || loop->failing || atomic_load(&loop->failed) != HVD_OK)
+    bool suspended = loop->failing || loop->suspect_at_us != INT64_MAX;
+    if (batch == NULL || *rcp != HVD_OK || suspended || atomic_load(&loop->failed) != HVD_OK)
         return false;
     if (batch->travel.sequence == 0)
         *rcp = start_batch(loop, batch, err);
@@ -379,7 +389,7 @@ static void take_abort(struct loop *loop, const struct control_event *event)
 {
     const struct plane_env *env = &loop->planes.env;
     log_write(env->log, LOG_ERROR, "job", "%s", event->sentence);
-    loop->failure = (struct hvd_error){""};
+    loop->suspect_at_us = INT64_MAX;
     error_set(&loop->failure, event->status, "%s", event->sentence);
     atomic_store(&loop->failed, event->status);
     if (env->config->kill_wait_us > 0)
@@ -433,6 +443,11 @@ static bool run_round(void *arg)
         fail_here(loop, rc, err.text);
         moved = true;
     }
+    if (loop->suspect_at_us != INT64_MAX && clock_us() >= loop->suspect_at_us) {
+        loop->suspect_at_us = INT64_MAX;
+        fail_job(loop, HVD_ERR_RANK_LOST, loop->suspect_rank, loop->suspicion.text);
+        moved = true;
+    }
     if (loop->all_left && !atomic_load(&loop->gone) && loop->control->ops->flushed(loop->control)) {
         atomic_store(&loop->gone, true);
         loop->finished_some = true;
@@ -462,13 +477,14 @@ static bool must_poll(void *arg)
 {
     const struct loop *loop = arg;
     const struct batch *batch = loop->batches;
-    return batch != NULL && batch->stage == BATCH_RUN && plane_table[batch->plane]->polled;
+    bool runs = batch != NULL && batch->stage == BATCH_RUN && loop->suspect_at_us == INT64_MAX;
+    return runs && plane_table[batch->plane]->polled;
 }
 
 static int64_t next_deadline(void *arg)
 {
     const struct loop *loop = arg;
-    return loop->kill_at_us;
+    return loop->suspect_at_us < loop->kill_at_us ? loop->suspect_at_us : loop->kill_at_us;
 }
 
 static int create_parts(struct loop *loop, const struct plane_env *env, int64_t deadline_us,
@@ -515,6 +531,7 @@ int loop_create(struct loop **loopp, struct control *control, const struct plane
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the loop");
     loop->control = control;
     loop->batch_tail = &loop->batches;
+    loop->suspect_at_us = INT64_MAX;
     loop->kill_at_us = INT64_MAX;
     loop->kill_signal = SIGTERM;
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -130,8 +130,11 @@ times() {
 }
 
 @test "nothing is left behind in shared memory" {
-    local before
-    before=$(ls -A /dev/shm)
-    ranks 4 order
-    [ "$(ls -A /dev/shm)" = "$before" ]
+    [ "$(id -u)" -eq 0 ] || skip 'a /dev/shm of its own needs root'
+    # shellcheck disable=SC2016 # for the inner shell
+    run unshare --mount sh -c 'mount -t tmpfs none /dev/shm && timeout 60 "$@" && ls -A /dev/shm' \
+        sh "$hvdrun" --no-prefix -n 4 "$collectives" order
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
 }
