@@ -1,166 +1,149 @@
-/* server.c: start the PMIx server, register one job, and take down both. */
+/* server.c: hvdrun's side of the PMIx server: start its process, hear it, end it.
+ *
+ * It has a process of its own since libpmix 4.2.2 may crash or block for ever when several ranks of a fence
+ * die at the same time, which is just what happens when a job fails: hvdrun must be there to say why. */
+#include "config.h"
+
 #include "pmix_shim/server.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "pmix_shim/channel.h"
-#include "pmix_shim/upcall.h"
+#include "pmix_shim/server_process.h"
+
+#define START_LIMIT_US 30000000
 
 struct server {
-    struct channel *channel;
-    pmix_nspace_t nspace;
-    bool initialised;
-    bool registered;
+    pid_t pid;
+    int size;
+    int channel_fd;
+    int pipe_fd;
 };
 
-extern char **environ;
-
-static int pmix_error(struct hvd_error *err, const char *what, pmix_status_t rc)
+static void close_fd(int *fd)
 {
-    return error_set(err, HVD_ERR_SYSTEM, "%s: PMIx says %s", what, PMIx_Error_string(rc));
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
 }
 
-static void unset_prefixed(const char *prefix)
+/* Wait for its end, and say how it came. */
+static void bury(struct server *server, char *text, size_t text_bytes)
 {
-    size_t length = strlen(prefix);
-    for (char **entry = environ; *entry != NULL;) {
-        char name[256];
-        size_t name_length = strcspn(*entry, "=");
-        if (strncmp(*entry, prefix, length) != 0 || (*entry)[name_length] == 0 ||
-            name_length >= sizeof(name)) {
-            entry++;
-            continue;
-        }
-        memcpy(name, *entry, name_length);
-        name[name_length] = 0;
-        unsetenv(name); /* moves the next entry here */
+    int status = 0;
+    pid_t pid = 0;
+    if (server->pid == 0)
+        return;
+    do
+        pid = waitpid(server->pid, &status, 0);
+    while (pid < 0 && errno == EINTR);
+    server->pid = 0;
+    if (WIFSIGNALED(status))
+        snprintf(text, text_bytes, "the PMIx server was killed by signal %d (%s)", WTERMSIG(status),
+                 strsignal(WTERMSIG(status)));
+    else
+        snprintf(text, text_bytes, "the PMIx server exited with status %d", WEXITSTATUS(status));
+}
+
+static int spawn(struct server *server, const struct server_job *job, struct hvd_error *err)
+{
+    int sockets[2];
+    int pipes[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0)
+        return error_set_errno(err, "cannot make a socket to the PMIx server");
+    if (pipe2(pipes, O_CLOEXEC) < 0) {
+        int status = error_set_errno(err, "cannot make a pipe to the PMIx server");
+        close(sockets[0]);
+        close(sockets[1]);
+        return status;
     }
-}
-
-/* What an outer launcher said is not for this server. The default data store blocks the server for ever
- * when a rank is killed inside it, and the default security asks a munge daemon. The server needs no topology
- * of the machine, but loads one: give it the smallest there is, since discovery would be most of the
- * start-up. */
-static void settle_environment(void)
-{
-    unset_prefixed("PMIX_");
-    unset_prefixed("HWLOC_");
-    setenv("PMIX_MCA_gds", "hash", 1);
-    setenv("PMIX_MCA_psec", "native", 1);
-    setenv("HWLOC_SYNTHETIC", "pu:1", 1);
-    setenv("HWLOC_PLUGINS_PATH", "", 1);
-}
-
-static int start(struct server *server, const struct server_job *job, struct hvd_error *err)
-{
-    pmix_server_module_t module = {
-        .client_connected2 = upcall_connected,
-        .client_finalized = upcall_finalized,
-        .abort = upcall_abort,
-        .fence_nb = upcall_fence,
-        .register_events = upcall_register_events,
-        .deregister_events = upcall_deregister_events,
-        .notify_event = upcall_notify_event,
-        .job_control = upcall_job_control,
-    };
-    pmix_info_t info[5];
-    pmix_rank_t rank = 0;
-    char name[64];
-    snprintf(name, sizeof(name), "hvdrun-server.%d", (int)getpid());
-    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_TMPDIR, job->scratch, PMIX_STRING);
-    PMIX_INFO_LOAD(&info[1], PMIX_SYSTEM_TMPDIR, job->scratch, PMIX_STRING);
-    PMIX_INFO_LOAD(&info[2], PMIX_SERVER_NSPACE, name, PMIX_STRING);
-    PMIX_INFO_LOAD(&info[3], PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK);
-    PMIX_INFO_LOAD(&info[4], PMIX_HOSTNAME, job->host, PMIX_STRING);
-    pmix_status_t rc = PMIx_server_init(&module, info, 5);
-    for (int i = 0; i < 5; i++)
-        PMIX_INFO_DESTRUCT(&info[i]);
-    if (rc != PMIX_SUCCESS)
-        return pmix_error(
-            err, "cannot start the PMIx server (it listens on 127.0.0.1: is the interface lo up?)", rc);
-    server->initialised = true;
+    server->channel_fd = sockets[0];
+    server->pipe_fd = pipes[0];
+    pid_t pid = fork();
+    if (pid == 0)
+        server_process_run(job, sockets[1], pipes[1]);
+    close(sockets[1]);
+    close(pipes[1]);
+    if (pid < 0)
+        return error_set_errno(err, "cannot fork the PMIx server");
+    server->pid = pid;
     return HVD_OK;
 }
 
-/* "0,1,2": the ranks of the only node, in PMIx's compressed form. */
-static int make_map(int size, char **mapp, struct hvd_error *err)
+/* Read all of [bytes] by [deadline_us]: 0, or -1 with errno (0: the server closed its end). */
+static int read_all(int fd, void *to, size_t bytes, int64_t deadline_us)
 {
-    size_t text_bytes = (size_t)size * 12;
-    char *text = malloc(text_bytes);
-    size_t used = 0;
-    if (text == NULL)
-        return error_set_errno(err, "cannot list %d ranks", size);
-    for (int rank = 0; rank < size; rank++)
-        used += (size_t)snprintf(text + used, text_bytes - used, "%s%d", rank == 0 ? "" : ",", rank);
-    pmix_status_t rc = PMIx_generate_ppn(text, mapp);
-    free(text);
-    return rc == PMIX_SUCCESS ? HVD_OK : pmix_error(err, "cannot describe the ranks to PMIx", rc);
+    char *at = to;
+    while (bytes > 0) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        int rc = poll(&ready, 1, clock_ms_until(deadline_us));
+        if (rc == 0)
+            errno = ETIMEDOUT;
+        ssize_t length = rc > 0 ? read(fd, at, bytes) : -1;
+        if (length < 0 && errno == EINTR)
+            continue;
+        if (length == 0)
+            errno = 0;
+        if (length <= 0)
+            return -1;
+        at += length;
+        bytes -= (size_t)length;
+    }
+    return 0;
 }
 
-/* libpmix derives size, local ranks and peers from the two maps. The folder is for Open MPI's session: it
- * leaves the removal to us. */
-static int register_job(struct server *server, const struct server_job *job, struct hvd_error *err)
+/* A server that does not answer is killed, so that there is one way to tell how it ended. */
+static int no_answer(struct server *server, struct hvd_error *err)
 {
-    char *nodes = NULL;
-    char *ranks = NULL;
-    bool managed = true;
-    pmix_info_t info[5];
-    pmix_status_t rc = PMIx_generate_regex(job->host, &nodes);
-    if (rc != PMIX_SUCCESS)
-        return pmix_error(err, "cannot describe the node to PMIx", rc);
-    int status = make_map(job->size, &ranks, err);
-    if (status != HVD_OK)
-        goto done;
-    PMIX_INFO_LOAD(&info[0], PMIX_NODE_MAP, nodes, PMIX_REGEX);
-    PMIX_INFO_LOAD(&info[1], PMIX_PROC_MAP, ranks, PMIX_REGEX);
-    PMIX_INFO_LOAD(&info[2], PMIX_TMPDIR, job->scratch, PMIX_STRING);
-    PMIX_INFO_LOAD(&info[3], PMIX_NSDIR, job->scratch, PMIX_STRING);
-    PMIX_INFO_LOAD(&info[4], PMIX_TDIR_RMCLEAN, &managed, PMIX_BOOL);
-    rc = PMIx_server_register_nspace(server->nspace, job->size, info, 5, NULL, NULL);
-    for (int i = 0; i < 5; i++)
-        PMIX_INFO_DESTRUCT(&info[i]);
-    if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED) {
-        status = pmix_error(err, "cannot register the job with PMIx", rc);
-        goto done;
-    }
-    server->registered = true;
-
-done:
-    free(nodes);
-    free(ranks);
-    return status;
+    char how[128] = "";
+    if (errno == ETIMEDOUT)
+        return error_set(err, HVD_ERR_TIMEOUT, "the PMIx server did not answer within %d s",
+                         (int)(START_LIMIT_US / 1000000));
+    kill(server->pid, SIGKILL);
+    bury(server, how, sizeof(how));
+    return error_set(err, HVD_ERR_SYSTEM, "%s at its start", how);
 }
 
-static int register_ranks(struct server *server, int size, struct hvd_error *err)
+/* The next piece into [bytes], which has room for SERVER_PIECE_BYTES. */
+static int take_piece(struct server *server, char *bytes, size_t *lengthp, struct hvd_error *err)
 {
-    for (int rank = 0; rank < size; rank++) {
-        pmix_proc_t proc;
-        PMIX_LOAD_PROCID(&proc, server->nspace, (pmix_rank_t)rank);
-        pmix_status_t rc =
-            PMIx_server_register_client(&proc, geteuid(), getegid(), server->channel, NULL, NULL);
-        if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED)
-            return pmix_error(err, "cannot register a rank with PMIx", rc);
-    }
+    struct server_piece piece;
+    int64_t deadline_us = clock_us() + START_LIMIT_US;
+    if (read_all(server->pipe_fd, &piece, sizeof(piece), deadline_us) < 0)
+        return no_answer(server, err);
+    if (piece.length > SERVER_PIECE_BYTES)
+        return error_set(err, HVD_ERR_SYSTEM,
+                         "the PMIx server sent a piece of %u bytes; at most %d were expected", piece.length,
+                         SERVER_PIECE_BYTES);
+    if (read_all(server->pipe_fd, bytes, piece.length, deadline_us) < 0)
+        return no_answer(server, err);
+    if (piece.status != HVD_OK)
+        return error_set(err, piece.status, "%.*s", (int)piece.length, bytes);
+    *lengthp = piece.length;
     return HVD_OK;
 }
 
 int server_open(struct server **serverp, const struct server_job *job, struct hvd_error *err)
 {
+    char bytes[SERVER_PIECE_BYTES];
+    size_t length = 0;
     struct server *server = calloc(1, sizeof(*server));
     if (server == NULL)
         return error_set_errno(err, "cannot start the PMIx server");
-    snprintf(server->nspace, sizeof(server->nspace), "hvdrun.%.200s.%d", job->host, (int)getpid());
-    settle_environment();
-    int status = channel_create(&server->channel, err);
+    *server = (struct server){.size = job->size, .channel_fd = -1, .pipe_fd = -1};
+    int status = spawn(server, job, err);
     if (status == HVD_OK)
-        status = start(server, job, err);
-    if (status == HVD_OK)
-        status = register_job(server, job, err);
-    if (status == HVD_OK)
-        status = register_ranks(server, job->size, err);
+        status = take_piece(server, bytes, &length, err);
     if (status != HVD_OK) {
         server_close(server);
         return status;
@@ -169,16 +152,34 @@ int server_open(struct server **serverp, const struct server_job *job, struct hv
     return HVD_OK;
 }
 
+/* One string after the other, each with its final 0, as an array. */
+static char **split(const char *bytes, size_t length)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < length; i++)
+        count += bytes[i] == 0;
+    char **environment = calloc(count + 1, sizeof(*environment));
+    for (size_t i = 0; environment != NULL && i < count; i++) {
+        environment[i] = strdup(bytes);
+        if (environment[i] == NULL) {
+            server_environment_free(environment);
+            return NULL;
+        }
+        bytes += strlen(bytes) + 1;
+    }
+    return environment;
+}
+
 int server_environment(struct server *server, int rank, char ***environmentp, struct hvd_error *err)
 {
-    char **environment = NULL;
-    pmix_proc_t proc;
-    PMIX_LOAD_PROCID(&proc, server->nspace, (pmix_rank_t)rank);
-    pmix_status_t rc = PMIx_server_setup_fork(&proc, &environment);
-    if (rc != PMIX_SUCCESS) {
-        server_environment_free(environment);
-        return pmix_error(err, "cannot make a rank's environment", rc);
-    }
+    char bytes[SERVER_PIECE_BYTES];
+    size_t length = 0;
+    int status = take_piece(server, bytes, &length, err);
+    if (status != HVD_OK)
+        return status;
+    char **environment = split(bytes, length);
+    if (environment == NULL)
+        return error_set_errno(err, "cannot keep the environment of rank %d", rank);
     *environmentp = environment;
     return HVD_OK;
 }
@@ -192,33 +193,34 @@ void server_environment_free(char **environment)
 
 int server_fd(const struct server *server)
 {
-    return channel_fd(server->channel);
+    return server->channel_fd;
 }
 
 bool server_next(struct server *server, struct server_event *event)
 {
-    struct channel_message message;
-    if (!channel_take(server->channel, &message))
+    if (server->channel_fd < 0)
         return false;
-    event->kind = message.kind == CHANNEL_CONNECTED   ? SERVER_CONNECTED
-                  : message.kind == CHANNEL_FINALIZED ? SERVER_FINALIZED
-                                                      : SERVER_ABORT;
-    event->rank = message.rank;
-    event->status = message.status;
-    memcpy(event->text, message.text, sizeof(event->text));
-    if (message.done != NULL)
-        message.done(PMIX_SUCCESS, message.done_arg);
+    int rc = channel_take(server->channel_fd, event);
+    if (rc > 0 && (event->rank < 0 || event->rank >= server->size))
+        rc = -1;
+    if (rc >= 0)
+        return rc > 0;
+    close_fd(&server->channel_fd);
+    kill(server->pid, SIGKILL);
+    *event = (struct server_event){.kind = SERVER_LOST, .rank = -1};
+    bury(server, event->text, sizeof(event->text));
     return true;
 }
 
 void server_close(struct server *server)
 {
+    char how[128];
     if (server == NULL)
         return;
-    if (server->registered)
-        PMIx_server_deregister_nspace(server->nspace, NULL, NULL);
-    if (server->initialised)
-        PMIx_server_finalize();
-    channel_destroy(server->channel);
+    if (server->pid != 0)
+        kill(server->pid, SIGKILL);
+    bury(server, how, sizeof(how));
+    close_fd(&server->channel_fd);
+    close_fd(&server->pipe_fd);
     free(server);
 }

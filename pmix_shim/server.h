@@ -1,4 +1,4 @@
-/* server.h: the PMIx server that hvdrun embeds: one job of ranks on this node. Main thread only. */
+/* server.h: the PMIx server of one job on this node, in a process of its own. */
 #ifndef SHIM_SERVER_H
 #define SHIM_SERVER_H
 
@@ -15,25 +15,25 @@ struct server_job {
 };
 
 struct server_event {
-    enum { SERVER_CONNECTED, SERVER_FINALIZED, SERVER_ABORT } kind;
+    enum { SERVER_CONNECTED, SERVER_FINALIZED, SERVER_ABORT, SERVER_LOST } kind; /* LOST: the server died */
     int rank;
     int status;     /* ABORT: the exit status it asks for */
-    char text[256]; /* ABORT: what it said, or "" */
+    char text[256]; /* ABORT: what it said, or ""; LOST: how it died */
 };
 
-/* Start a server and register the job. It starts threads; they inherit the caller's signal mask, which must
- * block what the caller waits for. Changes this process's environment (PMIX_*, HWLOC_*), never a rank's. */
+/* Start a server and register the job. Call it while there is one thread only. */
 int server_open(struct server **serverp, const struct server_job *job, struct hvd_error *err);
 
 /* The "NAME=value" strings that connect [rank] to the server, NULL-terminated, for server_environment_free.
- */
+ * To be asked once for each rank, in ascending order. */
 int server_environment(struct server *server, int rank, char ***environmentp, struct hvd_error *err);
 void server_environment_free(char **environment);
 
-/* Readable while server_next has an event. */
+/* Readable while server_next has an event; -1 after LOST. */
 int server_fd(const struct server *server);
 
-/* The next event; false where there is none. A rank that aborts waits until its event was taken. */
+/* The next event; false where there is none. What a rank did before it ended comes before its end can be
+ * seen. */
 bool server_next(struct server *server, struct server_event *event);
 
 /* NULL is fine. */

@@ -6,39 +6,38 @@
 
 #include "pmix_shim/channel.h"
 
-static pmix_status_t post(void *server_object, const struct channel_message *message, pmix_status_t good)
+/* Once it is posted the rank may go on: hvdrun hears of this before it can see the rank end. */
+static pmix_status_t post(void *server_object, const struct server_event *event)
 {
-    struct channel *channel = server_object;
+    const struct channel *channel = server_object;
     if (channel == NULL)
         return PMIX_ERR_NOT_FOUND;
-    return channel_post(channel, message) < 0 ? PMIX_ERR_NOMEM : good;
+    return channel_post(channel, event) < 0 ? PMIX_ERR_UNREACH : PMIX_OPERATION_SUCCEEDED;
 }
 
 pmix_status_t upcall_connected(const pmix_proc_t *proc, void *server_object, pmix_info_t info[],
                                size_t info_count, pmix_op_cbfunc_t done, void *done_arg)
 {
     (void)info, (void)info_count, (void)done, (void)done_arg;
-    struct channel_message message = {.kind = CHANNEL_CONNECTED, .rank = (int)proc->rank};
-    return post(server_object, &message, PMIX_OPERATION_SUCCEEDED);
+    struct server_event event = {.kind = SERVER_CONNECTED, .rank = (int)proc->rank};
+    return post(server_object, &event);
 }
 
 pmix_status_t upcall_finalized(const pmix_proc_t *proc, void *server_object, pmix_op_cbfunc_t done,
                                void *done_arg)
 {
     (void)done, (void)done_arg;
-    struct channel_message message = {.kind = CHANNEL_FINALIZED, .rank = (int)proc->rank};
-    return post(server_object, &message, PMIX_OPERATION_SUCCEEDED);
+    struct server_event event = {.kind = SERVER_FINALIZED, .rank = (int)proc->rank};
+    return post(server_object, &event);
 }
 
-/* The rank is held until the main loop has noted that it came first. Whichever ranks it names, the job ends:
- * collectives over the rest could not go on. */
+/* Whichever ranks it names, the job ends: collectives over the rest could not go on. */
 pmix_status_t upcall_abort(const pmix_proc_t *proc, void *server_object, int status, const char text[],
                            pmix_proc_t procs[], size_t proc_count, pmix_op_cbfunc_t done, void *done_arg)
 {
-    (void)procs, (void)proc_count;
-    struct channel_message message = {
-        .kind = CHANNEL_ABORT, .rank = (int)proc->rank, .status = status, .done = done, .done_arg = done_arg};
+    (void)procs, (void)proc_count, (void)done, (void)done_arg;
+    struct server_event event = {.kind = SERVER_ABORT, .rank = (int)proc->rank, .status = status};
     bool silent = text == NULL || strcmp(text, "N/A") == 0; /* Open MPI has nothing to say */
-    snprintf(message.text, sizeof(message.text), "%s", silent ? "" : text);
-    return post(server_object, &message, PMIX_SUCCESS);
+    snprintf(event.text, sizeof(event.text), "%s", silent ? "" : text);
+    return post(server_object, &event);
 }

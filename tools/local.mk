@@ -24,6 +24,7 @@ endif
 tools_hvdrun_SOURCES = tools/hvdrun.c \
 	tools/supervisor.c tools/supervisor.h \
 	pmix_shim/server.c pmix_shim/server.h \
+	pmix_shim/server_process.c pmix_shim/server_process.h \
 	pmix_shim/upcall_client.c pmix_shim/upcall_fence.c pmix_shim/upcall_event.c \
 	pmix_shim/upcall_control.c pmix_shim/upcall.h
 tools_hvdrun_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)

@@ -9,7 +9,8 @@
 
 #include "base/clock.h"
 
-#define NO_DEADLINE INT64_MAX
+#define NO_DEADLINE   INT64_MAX
+#define LOST_GRACE_US 200000 /* to hear of a rank that died and took the PMIx server with it */
 
 enum {
     POLL_SIGNAL,
@@ -57,8 +58,8 @@ static void start_ranks(struct supervisor *supervisor)
     }
 }
 
-/* What the ranks told PMIx. An abort is heard before the end of the rank that asked for it, which waits for
- * us. */
+/* What the ranks told PMIx. It is heard before the keeper, so that an abort comes before the end of its rank.
+ */
 static void hear_server(struct supervisor *supervisor)
 {
     struct server_event event;
@@ -72,6 +73,10 @@ static void hear_server(struct supervisor *supervisor)
             break;
         case SERVER_ABORT:
             verdict_aborted(supervisor->verdict, event.rank, event.status, event.text);
+            break;
+        case SERVER_LOST:
+            snprintf(supervisor->server_lost, sizeof(supervisor->server_lost), "%s", event.text);
+            supervisor->server_lost_us = clock_us();
             break;
         }
     }
@@ -154,6 +159,20 @@ static void hear_signals(struct supervisor *supervisor)
     }
 }
 
+/* The PMIx server died. Where ranks failed at the same time that is the reason, not this. */
+static void judge_server(struct supervisor *supervisor)
+{
+    if (supervisor->server_lost[0] != 0 && clock_us() >= supervisor->server_lost_us + LOST_GRACE_US)
+        verdict_broken(supervisor->verdict, supervisor->server_lost);
+}
+
+/* When judge_server has to look again, though nothing happens. */
+static int64_t server_deadline_us(const struct supervisor *supervisor)
+{
+    bool waiting = supervisor->server_lost[0] != 0 && !verdict_is_failure(supervisor->verdict);
+    return waiting ? supervisor->server_lost_us + LOST_GRACE_US : NO_DEADLINE;
+}
+
 /* A failure ends all ranks; when all have ended, what they left running is ended. */
 static void decide(struct supervisor *supervisor)
 {
@@ -186,8 +205,9 @@ static void turn(struct supervisor *supervisor, int64_t deadline_us)
     };
     input_poll(&supervisor->input, &fds[POLL_INPUT]);
     output_poll(supervisor->output, &fds[POLL_OUTPUT], &timeout_ms);
-    if (timeout_ms < 0 && deadline_us != NO_DEADLINE)
-        timeout_ms = clock_ms_until(deadline_us);
+    int deadline_ms = deadline_us == NO_DEADLINE ? -1 : clock_ms_until(deadline_us);
+    if (timeout_ms < 0 || (deadline_ms >= 0 && deadline_ms < timeout_ms))
+        timeout_ms = deadline_ms;
     if (poll(fds, POLL_COUNT, timeout_ms) < 0)
         return;
     hear_signals(supervisor);
@@ -215,8 +235,9 @@ void supervisor_run(struct supervisor *supervisor)
 {
     start_ranks(supervisor);
     while (!supervisor->empty) {
+        judge_server(supervisor);
         decide(supervisor);
-        turn(supervisor, NO_DEADLINE);
+        turn(supervisor, server_deadline_us(supervisor));
     }
     finish_output(supervisor);
 }

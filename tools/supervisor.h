@@ -18,7 +18,9 @@ struct supervisor {
     int signal_fd;
     /* its own */
     struct input input;
-    int gone_count;      /* ranks that ended or could not be started */
+    int gone_count;        /* ranks that ended or could not be started */
+    char server_lost[256]; /* how the PMIx server died, or "" */
+    int64_t server_lost_us;
     bool ending;         /* the keeper was asked to end everything */
     int interrupt_count; /* signals that asked for the end; the second does not wait */
     bool empty;          /* nothing of the job is left */

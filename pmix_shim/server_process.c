@@ -1,0 +1,250 @@
+/* server_process.c: the process of the PMIx server: start it, register one job, stay until hvdrun is gone. */
+#include "config.h"
+
+#include "pmix_shim/server_process.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "pmix_shim/channel.h"
+#include "pmix_shim/upcall.h"
+
+struct serving {
+    struct channel channel;
+    pmix_nspace_t nspace;
+};
+
+static int pmix_error(struct hvd_error *err, const char *what, pmix_status_t rc)
+{
+    return error_set(err, HVD_ERR_SYSTEM, "%s: PMIx says %s", what, PMIx_Error_string(rc));
+}
+
+static void unset_prefixed(const char *prefix)
+{
+    size_t length = strlen(prefix);
+    for (char **entry = environ; *entry != NULL;) {
+        char name[256];
+        size_t name_length = strcspn(*entry, "=");
+        if (strncmp(*entry, prefix, length) != 0 || (*entry)[name_length] == 0 ||
+            name_length >= sizeof(name)) {
+            entry++;
+            continue;
+        }
+        memcpy(name, *entry, name_length);
+        name[name_length] = 0;
+        unsetenv(name); /* moves the next entry here */
+    }
+}
+
+/* What an outer launcher said is not for this server. The default data store blocks the server for ever
+ * when a rank is killed inside it, and the default security asks a munge daemon. The server needs no topology
+ * of the machine, but loads one: give it the smallest there is, since discovery would be most of the
+ * start-up. */
+static void settle_environment(void)
+{
+    unset_prefixed("PMIX_");
+    unset_prefixed("HWLOC_");
+    setenv("PMIX_MCA_gds", "hash", 1);
+    setenv("PMIX_MCA_psec", "native", 1);
+    setenv("HWLOC_SYNTHETIC", "pu:1", 1);
+    setenv("HWLOC_PLUGINS_PATH", "", 1);
+}
+
+static int start(const struct server_job *job, struct hvd_error *err)
+{
+    pmix_server_module_t module = {
+        .client_connected2 = upcall_connected,
+        .client_finalized = upcall_finalized,
+        .abort = upcall_abort,
+        .fence_nb = upcall_fence,
+        .register_events = upcall_register_events,
+        .deregister_events = upcall_deregister_events,
+        .notify_event = upcall_notify_event,
+        .job_control = upcall_job_control,
+    };
+    pmix_info_t info[5];
+    pmix_rank_t rank = 0;
+    char name[64];
+    snprintf(name, sizeof(name), "hvdrun-server.%d", (int)getpid());
+    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_TMPDIR, job->scratch, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], PMIX_SYSTEM_TMPDIR, job->scratch, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[2], PMIX_SERVER_NSPACE, name, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[3], PMIX_SERVER_RANK, &rank, PMIX_PROC_RANK);
+    PMIX_INFO_LOAD(&info[4], PMIX_HOSTNAME, job->host, PMIX_STRING);
+    pmix_status_t rc = PMIx_server_init(&module, info, 5);
+    for (int i = 0; i < 5; i++)
+        PMIX_INFO_DESTRUCT(&info[i]);
+    if (rc != PMIX_SUCCESS)
+        return pmix_error(
+            err, "cannot start the PMIx server (it listens on 127.0.0.1: is the interface lo up?)", rc);
+    return HVD_OK;
+}
+
+/* "0,1,2": the ranks of the only node, in PMIx's compressed form. */
+static int make_map(int size, char **mapp, struct hvd_error *err)
+{
+    size_t text_bytes = (size_t)size * 12;
+    char *text = malloc(text_bytes);
+    size_t used = 0;
+    if (text == NULL)
+        return error_set_errno(err, "cannot list %d ranks", size);
+    for (int rank = 0; rank < size; rank++)
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%d", rank == 0 ? "" : ",", rank);
+    pmix_status_t rc = PMIx_generate_ppn(text, mapp);
+    free(text);
+    return rc == PMIX_SUCCESS ? HVD_OK : pmix_error(err, "cannot describe the ranks to PMIx", rc);
+}
+
+/* libpmix derives size, local ranks and peers from the two maps. The folder is for Open MPI's session: it
+ * leaves the removal to us. */
+static int register_job(struct serving *serving, const struct server_job *job, struct hvd_error *err)
+{
+    char *nodes = NULL;
+    char *ranks = NULL;
+    bool managed = true;
+    pmix_info_t info[5];
+    pmix_status_t rc = PMIx_generate_regex(job->host, &nodes);
+    if (rc != PMIX_SUCCESS)
+        return pmix_error(err, "cannot describe the node to PMIx", rc);
+    int status = make_map(job->size, &ranks, err);
+    if (status != HVD_OK)
+        goto done;
+    PMIX_INFO_LOAD(&info[0], PMIX_NODE_MAP, nodes, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[1], PMIX_PROC_MAP, ranks, PMIX_REGEX);
+    PMIX_INFO_LOAD(&info[2], PMIX_TMPDIR, job->scratch, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[3], PMIX_NSDIR, job->scratch, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[4], PMIX_TDIR_RMCLEAN, &managed, PMIX_BOOL);
+    rc = PMIx_server_register_nspace(serving->nspace, job->size, info, 5, NULL, NULL);
+    for (int i = 0; i < 5; i++)
+        PMIX_INFO_DESTRUCT(&info[i]);
+    if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED) {
+        status = pmix_error(err, "cannot register the job with PMIx", rc);
+        goto done;
+    }
+
+done:
+    free(nodes);
+    free(ranks);
+    return status;
+}
+
+static int register_ranks(struct serving *serving, int size, struct hvd_error *err)
+{
+    for (int rank = 0; rank < size; rank++) {
+        pmix_proc_t proc;
+        PMIX_LOAD_PROCID(&proc, serving->nspace, (pmix_rank_t)rank);
+        pmix_status_t rc =
+            PMIx_server_register_client(&proc, geteuid(), getegid(), &serving->channel, NULL, NULL);
+        if (rc != PMIX_SUCCESS && rc != PMIX_OPERATION_SUCCEEDED)
+            return pmix_error(err, "cannot register a rank with PMIx", rc);
+    }
+    return HVD_OK;
+}
+
+static int serve_job(struct serving *serving, const struct server_job *job, struct hvd_error *err)
+{
+    settle_environment();
+    snprintf(serving->nspace, sizeof(serving->nspace), "hvdrun.%.200s.%d", job->host, (int)getpid());
+    int status = start(job, err);
+    if (status == HVD_OK)
+        status = register_job(serving, job, err);
+    if (status == HVD_OK)
+        status = register_ranks(serving, job->size, err);
+    return status;
+}
+
+static void write_all(int fd, const void *from, size_t bytes)
+{
+    const char *at = from;
+    while (bytes > 0) {
+        ssize_t length = write(fd, at, bytes);
+        if (length < 0 && errno == EINTR)
+            continue;
+        if (length < 0)
+            _exit(EXIT_FAILURE); /* hvdrun is gone */
+        at += length;
+        bytes -= (size_t)length;
+    }
+}
+
+static void hand_over(int fd, int status, const char *bytes, size_t length)
+{
+    struct server_piece piece = {status, (unsigned)length};
+    write_all(fd, &piece, sizeof(piece));
+    write_all(fd, bytes, length);
+}
+
+_Noreturn static void give_up(int fd, int status, const struct hvd_error *err)
+{
+    hand_over(fd, status, err->text, strlen(err->text));
+    _exit(EXIT_FAILURE);
+}
+
+static void hand_over_environment(const struct serving *serving, int rank, int fd)
+{
+    char bytes[SERVER_PIECE_BYTES];
+    size_t used = 0;
+    char **environment = NULL;
+    struct hvd_error err;
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, serving->nspace, (pmix_rank_t)rank);
+    pmix_status_t rc = PMIx_server_setup_fork(&proc, &environment);
+    if (rc != PMIX_SUCCESS)
+        give_up(fd, pmix_error(&err, "cannot make a rank's environment", rc), &err);
+    for (char **entry = environment; *entry != NULL; entry++) {
+        size_t length = strlen(*entry) + 1;
+        if (length > sizeof(bytes) - used)
+            give_up(fd,
+                    error_set(&err, HVD_ERR_NO_MEMORY,
+                              "what PMIx adds to a rank's environment is longer than %d bytes",
+                              SERVER_PIECE_BYTES),
+                    &err);
+        memcpy(bytes + used, *entry, length);
+        used += length;
+        free(*entry);
+    }
+    free(environment);
+    hand_over(fd, HVD_OK, bytes, used);
+}
+
+/* Nothing that hvdrun holds is held here as well, nobody waits for us, and our crash is no news to the user.
+ */
+static void settle_process(int channel_fd, int pipe_fd)
+{
+    const struct rlimit none = {0, 0};
+    int low = channel_fd < pipe_fd ? channel_fd : pipe_fd;
+    int high = channel_fd < pipe_fd ? pipe_fd : channel_fd;
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    prctl(PR_SET_NAME, "hvdrun-pmix", 0, 0, 0);
+    setrlimit(RLIMIT_CORE, &none);
+    if (low > STDERR_FILENO + 1)
+        close_range(STDERR_FILENO + 1, (unsigned)low - 1, 0);
+    if (high > low + 1)
+        close_range((unsigned)low + 1, (unsigned)high - 1, 0);
+    close_range((unsigned)high + 1, ~0U, 0);
+}
+
+void server_process_run(const struct server_job *job, int channel_fd, int pipe_fd)
+{
+    struct hvd_error err;
+    struct serving serving = {.channel = {channel_fd}};
+    char nothing = 0;
+    settle_process(channel_fd, pipe_fd);
+    int status = serve_job(&serving, job, &err);
+    if (status != HVD_OK)
+        give_up(pipe_fd, status, &err);
+    hand_over(pipe_fd, HVD_OK, NULL, 0);
+    for (int rank = 0; rank < job->size; rank++)
+        hand_over_environment(&serving, rank, pipe_fd);
+    close(pipe_fd);
+    /* PMIx's thread does the rest; hvdrun never sends, it goes */
+    while (read(channel_fd, &nothing, 1) < 0 && errno == EINTR)
+        continue;
+    _exit(EXIT_SUCCESS);
+}
