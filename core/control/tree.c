@@ -292,15 +292,15 @@ static int tree_look_around(struct tree *tree, struct control_event *event, stru
     return HVD_IN_PROGRESS;
 }
 
-/* Somebody rang: silence the bell, and ask to be woken again before looking at anything. */
+/* Somebody rang, and nobody else will ring until we ask again. What they rang for may be in a place that the
+ * caller looked at before it called us, so the bell goes on ringing: it is never silenced, as only its edges
+ * wake anybody. */
 static void tree_hear_bell(struct tree *tree)
 {
-    uint64_t rings;
     if (!tree->armed || atomic_load(tree->bell.armed) != 0)
         return;
-    ssize_t ignored = read(tree->bell.fd, &rings, sizeof(rings));
-    (void)ignored;
     atomic_exchange(tree->bell.armed, 1);
+    bell_write(&tree->bell);
 }
 
 static void tree_flush(struct tree *tree)
@@ -363,7 +363,6 @@ static int tree_watch(struct control *control, int epoll_fd, struct hvd_error *e
 static void tree_arm(struct control *control, bool armed)
 {
     struct tree *tree = tree_of(control);
-    tree_hear_bell(tree);
     tree->armed = armed;
     atomic_exchange(tree->bell.armed, armed ? 1 : 0);
 }
