@@ -69,10 +69,10 @@ static void append(struct lines *lines, const char *bytes, size_t count)
 }
 
 /* One line or a part of one. Where another rank's line is open it is ended first: nothing is lost, and
- * nobody's words get onto another's line. */
+ * nobody's words get onto another's line. Without prefixes nothing is added. */
 static void append_part(struct lines *lines, int rank, const char *bytes, size_t count)
 {
-    if (lines->open_rank >= 0 && lines->open_rank != rank) {
+    if (lines->prefix && lines->open_rank >= 0 && lines->open_rank != rank) {
         append(lines, "\n", 1);
         lines->open_rank = -1;
     }

@@ -96,6 +96,8 @@ START_TEST(without_prefixes_bytes_are_kept)
     say(0, "a\nb");
     lines_end(&lines, &buffers[0]);
     expect("a\nb");
+    say(1, "c\n");
+    expect("c\n");
     tear_down();
 }
 END_TEST
