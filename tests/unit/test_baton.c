@@ -1,0 +1,189 @@
+/* test_baton.c: who drives: callers that wait, hvd's own thread, and nobody's work forgotten. */
+#include "unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "flow/baton.h"
+
+#define THINGS 8
+
+/* What is driven: things that are done in the round after they were asked for. */
+static struct {
+    _Atomic bool asked[THINGS], done[THINGS];
+    _Atomic bool armed, mine_in_round;
+    _Atomic int armings;
+    int epoll_fd, bell;
+    struct baton *baton;
+} job;
+
+static bool job_round(void *arg)
+{
+    bool moved = false;
+    (void)arg;
+    for (int i = 0; i < THINGS; i++) {
+        if (atomic_load(&job.asked[i]) && !atomic_load(&job.done[i])) {
+            atomic_store(&job.mine_in_round, baton_is_mine(job.baton));
+            atomic_store(&job.done[i], true);
+            moved = true;
+        }
+    }
+    if (moved)
+        baton_announce(job.baton);
+    return moved;
+}
+
+static void job_arm(void *arg, bool armed)
+{
+    (void)arg;
+    atomic_store(&job.armed, armed);
+    if (armed)
+        atomic_fetch_add(&job.armings, 1);
+}
+
+static void job_kick(void *arg)
+{
+    (void)arg;
+    if (atomic_exchange(&job.armed, false))
+        eventfd_write(job.bell, 1);
+}
+
+static bool job_must_poll(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
+static int64_t job_deadline(void *arg)
+{
+    (void)arg;
+    return INT64_MAX;
+}
+
+static bool is_done(void *arg)
+{
+    return atomic_load((_Atomic bool *)arg);
+}
+
+static void begin(void)
+{
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    job.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    job.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ck_assert_int_eq(epoll_ctl(job.epoll_fd, EPOLL_CTL_ADD, job.bell, &event), 0);
+    struct baton_work work = {.round = job_round,
+                              .arm = job_arm,
+                              .kick = job_kick,
+                              .must_poll = job_must_poll,
+                              .deadline = job_deadline,
+                              .epoll_fd = job.epoll_fd,
+                              .spin_us = 0};
+    ck_assert_int_eq(baton_create(&job.baton, &work, NULL), HVD_OK);
+}
+
+static void end(void)
+{
+    baton_destroy(job.baton);
+    close(job.bell);
+    close(job.epoll_fd);
+}
+
+/* Until somebody has gone to sleep once more than [armings] times; Check's time-out bounds it. */
+static void wait_for_sleeper(int armings)
+{
+    while (atomic_load(&job.armings) <= armings)
+        sched_yield();
+}
+
+static void *wait_for_thing(void *arg)
+{
+    baton_drive(job.baton, is_done, arg);
+    return NULL;
+}
+
+START_TEST(what_nobody_waits_for_is_done_by_the_thread)
+{
+    wait_for_sleeper(0);
+    for (int i = 0; i < THINGS; i++) {
+        atomic_store(&job.asked[i], true);
+        baton_kick(job.baton);
+        while (!atomic_load(&job.done[i]))
+            sched_yield();
+    }
+}
+END_TEST
+
+START_TEST(a_waiting_caller_drives_without_a_kick)
+{
+    wait_for_sleeper(0);
+    for (int i = 0; i < THINGS; i++) {
+        atomic_store(&job.asked[i], true);
+        baton_drive(job.baton, is_done, &job.done[i]);
+    }
+    ck_assert(atomic_load(&job.mine_in_round));
+    ck_assert(!baton_is_mine(job.baton));
+}
+END_TEST
+
+/* One caller drives and sleeps, because what it waits for is not there yet. Another hands something in
+ * without waking anybody, as it would drive itself: the sleeper must take it up. */
+START_TEST(a_second_caller_wakes_the_one_that_drives)
+{
+    pthread_t sleeper;
+    wait_for_sleeper(0);
+    int armings = atomic_load(&job.armings);
+    pthread_create(&sleeper, NULL, wait_for_thing, &job.done[0]);
+    wait_for_sleeper(armings);
+    for (int i = 1; i < THINGS; i++) {
+        atomic_store(&job.asked[i], true);
+        baton_drive(job.baton, is_done, &job.done[i]);
+    }
+    atomic_store(&job.asked[0], true);
+    baton_kick(job.baton);
+    pthread_join(sleeper, NULL);
+}
+END_TEST
+
+static void *ask_and_wait(void *arg)
+{
+    atomic_store(&job.asked[(_Atomic bool *)arg - job.done], true);
+    baton_drive(job.baton, is_done, arg);
+    return NULL;
+}
+
+START_TEST(many_callers_all_return)
+{
+    for (int round = 0; round < 50; round++) {
+        pthread_t callers[THINGS];
+        for (int i = 0; i < THINGS; i++) {
+            atomic_store(&job.asked[i], false);
+            atomic_store(&job.done[i], false);
+        }
+        for (int i = 0; i < THINGS; i++)
+            pthread_create(&callers[i], NULL, ask_and_wait, &job.done[i]);
+        for (int i = 0; i < THINGS; i++)
+            pthread_join(callers[i], NULL);
+    }
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("baton");
+    tcase_add_checked_fixture(tcase, begin, end);
+    tcase_set_timeout(tcase, 20);
+    tcase_add_test(tcase, what_nobody_waits_for_is_done_by_the_thread);
+    tcase_add_test(tcase, a_waiting_caller_drives_without_a_kick);
+    tcase_add_test(tcase, a_second_caller_wakes_the_one_that_drives);
+    tcase_add_test(tcase, many_callers_all_return);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("baton", fill);
+}
