@@ -140,9 +140,9 @@ static int make_plan(struct launch *launch)
     const struct hvdrun_options *options = &launch->options;
     gethostname(launch->host, sizeof(launch->host) - 1);
     launch->supervisor.verdict = verdict_create(options->size, launch->host, options->grace_us);
-    if (scratch_make(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
+    if (scratch_name(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
         return say(err.text);
-    scratch_make_shared(launch->shared_scratch, sizeof(launch->shared_scratch));
+    scratch_name_shared(launch->shared_scratch, sizeof(launch->shared_scratch));
     launch->environment =
         rank_environment_create(environ, options->cli, launch->shared_scratch, is_crowded(options->size));
     if (launch->environment == NULL || launch->supervisor.verdict == NULL)
@@ -199,9 +199,6 @@ static void take_down(struct launch *launch)
 {
     server_close(launch->supervisor.server);
     keeper_leave(&launch->keeper, &launch->plan);
-    /* the keeper has removed them, if there was one */
-    scratch_remove(launch->scratch);
-    scratch_remove(launch->shared_scratch);
 }
 
 static void release(struct launch *launch)

@@ -15,6 +15,22 @@
 
 #define KILL_WAIT_US 10000000
 
+/* The keeper makes the folders, so that whatever happens to us they are removed. */
+static int await_ready(const struct keeper *keeper, const struct keeper_plan *plan, struct hvd_error *err)
+{
+    struct keeper_report ready;
+    ssize_t length = 0;
+    do
+        length = recv(keeper->fd, &ready, sizeof(ready), 0);
+    while (length < 0 && errno == EINTR);
+    if (length != (ssize_t)sizeof(ready) || ready.kind != KEEPER_READY)
+        return error_set(err, HVD_ERR_SYSTEM, "the keeper, which starts and ends the ranks, could not start");
+    errno = ready.number;
+    if (ready.number != 0)
+        return error_set_errno(err, "cannot make the temporary folder %.200s", plan->scratches[ready.rank]);
+    return HVD_OK;
+}
+
 int keeper_fork(struct keeper *keeper, const struct keeper_plan *plan, struct hvd_error *err)
 {
     int fds[2];
@@ -36,7 +52,7 @@ int keeper_fork(struct keeper *keeper, const struct keeper_plan *plan, struct hv
     }
     close(fds[1]);
     keeper->fd = fds[0];
-    return HVD_OK;
+    return await_ready(keeper, plan, err);
 }
 
 /* Behind the request go [text_bytes] of [text]. */

@@ -15,7 +15,7 @@ struct keeper_plan {
     const char *path;            /* the program */
     char *const *arguments;      /* its argv */
     char *const *environment;    /* what all ranks have in common */
-    const char *scratches[2];    /* folders to remove at the end; "": none */
+    const char *scratches[2];    /* folders to make now and remove at the end; "": none */
     int64_t grace_us;            /* from SIGTERM to SIGKILL */
     const sigset_t *signal_mask; /* of the ranks */
 };
@@ -28,11 +28,11 @@ struct keeper {
 
 /* The ranks' progress, in the order in which it happened. */
 struct keeper_report {
-    enum { KEEPER_STARTED, KEEPER_NOT_STARTED, KEEPER_ENDED, KEEPER_EMPTY } kind;
+    enum { KEEPER_READY, KEEPER_STARTED, KEEPER_NOT_STARTED, KEEPER_ENDED, KEEPER_EMPTY } kind;
     int rank;
     pid_t pid;      /* STARTED */
-    int number;     /* NOT_STARTED: errno; ENDED: as waitpid gives it; EMPTY: 0, or -1: something could not be
-                       ended */
+    int number;     /* READY: 0, or errno; NOT_STARTED: errno; ENDED: as waitpid gives it; EMPTY: 0, or -1:
+                       something could     not be ended */
     int stage;      /* ENDED: enum verdict_stage */
     uint64_t sweep; /* ENDED: equal for ranks that were found at one look */
 };

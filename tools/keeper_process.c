@@ -314,6 +314,19 @@ static void serve(struct keeper_state *state)
 
 /* ---- The process ---------------------------------------------------------------------------- */
 
+/* Tell hvdrun that all is there, or what is not. */
+static int make_scratches(struct keeper_state *state)
+{
+    struct keeper_report ready = {.kind = KEEPER_READY};
+    for (int i = 0; i < 2 && ready.number == 0; i++) {
+        ready.rank = i;
+        ready.number = scratch_make(state->plan->scratches[i]) < 0 ? errno : 0;
+    }
+    report(state, &ready);
+    send_reports(state);
+    return ready.number == 0 ? 0 : -1;
+}
+
 static int prepare(struct keeper_state *state)
 {
     sigset_t child;
@@ -325,14 +338,16 @@ static int prepare(struct keeper_state *state)
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     size_t size = (size_t)state->plan->size;
-    state->report_room = 2 * size + 1;
+    state->report_room = 2 * size + 2;
     state->pids = calloc(size, sizeof(state->pids[0]));
     state->reports = calloc(state->report_room, sizeof(state->reports[0]));
     state->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     state->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
     if (state->pids == NULL || state->reports == NULL || state->signal_fd < 0 || state->null_fd < 0)
         return -1;
-    return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+        return -1;
+    return make_scratches(state);
 }
 
 static void sleep_until_something(struct keeper_state *state)

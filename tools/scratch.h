@@ -1,4 +1,4 @@
-/* scratch.h: the private temporary folder of one hvdrun. */
+/* scratch.h: the private temporary folders of one hvdrun. */
 #ifndef TOOLS_SCRATCH_H
 #define TOOLS_SCRATCH_H
 
@@ -6,11 +6,15 @@
 
 #include "base/status.h"
 
-/* Make an empty folder that only this user can enter, in TMPDIR or /tmp, and write its name into [path]. */
-int scratch_make(char *path, size_t path_bytes, struct hvd_error *err);
+/* Write into [path] the name of a folder that is not there yet, in TMPDIR or /tmp. It is made later, by the
+ * one who is sure to remove it. */
+int scratch_name(char *path, size_t path_bytes, struct hvd_error *err);
 
 /* The same in /dev/shm, for what must not be written to a disk; "" where that cannot be. */
-void scratch_make_shared(char *path, size_t path_bytes);
+void scratch_name_shared(char *path, size_t path_bytes);
+
+/* Make it, for this user alone: 0, or -1 with errno. "" is fine. */
+int scratch_make(const char *path);
 
 /* Remove it with all that is in it, as far as that can be done; "" is fine. */
 void scratch_remove(const char *path);

@@ -90,6 +90,8 @@ static void hear_keeper(struct supervisor *supervisor)
     for (rc = keeper_next(supervisor->keeper, &report); rc > 0;
          rc = keeper_next(supervisor->keeper, &report)) {
         switch (report.kind) {
+        case KEEPER_READY: /* keeper_fork has heard it */
+            break;
         case KEEPER_STARTED:
             verdict_started(verdict, report.rank, report.pid);
             break;
