@@ -399,6 +399,11 @@ TABLE
     grep -q 'hvdrun: interrupted by signal 2' out
 }
 
+@test "each rank leads a process group of its own" {
+    hvd -n 2 sh -c 'test "$(cut -d " " -f 5 /proc/$$/stat)" = $$'
+    [ $status = 0 ]
+}
+
 @test "a second Ctrl-C does not wait" {
     local begin=$SECONDS
     env --default-signal=INT "$hvdrun" -n 2 --grace=1h bash -c 'trap "echo x >>heard" INT
