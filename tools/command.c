@@ -69,7 +69,8 @@ int command_find(const char *name, const char *search, char *path, size_t path_b
             int why = why_not(path);
             if (why == 0)
                 return 0;
-            denied = denied || why == EACCES;
+            /* what is in a folder that may not be searched is not known to be there */
+            denied = denied || (why == EACCES && access(path, F_OK) == 0);
         }
         if (at[length] == 0)
             break;

@@ -129,6 +129,17 @@ last_line() {
     [ $status = 127 ]
 }
 
+@test "a folder of PATH that may not be searched is passed over" {
+    [ "$(id -u)" -ne 0 ] || skip "to root every folder is open"
+    mkdir locked
+    chmod 000 locked
+    PATH=$PWD/locked:$PATH hvd no-such-command
+    chmod 700 locked
+    rmdir locked
+    [ $status = 127 ]
+    [ "$(cat err)" = "hvdrun: no-such-command: command not found in PATH" ]
+}
+
 @test "a program of this folder needs ./" {
     printf '#!/bin/sh\n' >prog && chmod +x prog
     hvd prog
