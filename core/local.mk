@@ -2,7 +2,7 @@
 
 noinst_LTLIBRARIES += core/libbase.la core/libcore.la
 lib_LTLIBRARIES += core/libhvd.la
-include_HEADERS += core/hvd.h
+include_HEADERS += core/hvd.h core/hvd_mpi.h
 
 # base: no dependencies, so that the plug-in may carry it
 core_libbase_la_SOURCES = \
@@ -16,11 +16,18 @@ core_libcore_la_SOURCES = core/base/config.h core/control/wireup.h core/control/
 	core/control/shape.h core/control/node.h core/control/roster.h core/control/endpoint.h core/control/join.h core/plane/plane.h
 core_libcore_la_SOURCES += \
 	core/flow/desc.c core/flow/desc.h core/flow/wire.c core/flow/wire.h core/flow/negotiate.c core/flow/negotiate.h \
-	core/flow/fuse.c core/flow/fuse.h core/flow/queue.c core/flow/queue.h core/flow/batch.c core/flow/batch.h \
+	core/flow/fuse.c core/flow/fuse.h core/flow/teams.c core/flow/teams.h core/flow/queue.c core/flow/queue.h core/flow/batch.c core/flow/batch.h core/flow/sizes.c core/flow/sizes.h core/flow/adasum.c core/flow/adasum.h \
 	core/flow/finish.c core/flow/finish.h core/flow/baton.c core/flow/baton.h core/flow/loop.c core/flow/loop.h \
+	core/flow/stages.h core/flow/decide.c core/flow/run.c core/flow/sets.c core/flow/fail.c \
 	core/plane/set.c core/plane/set.h
+core_libcore_la_SOURCES += \
+	core/flow/ledger.c core/flow/ledger.h core/flow/negotiate_state.h core/flow/negotiate_sets.c core/flow/negotiate_up.c \
+	core/flow/negotiate_down.c core/flow/negotiate_decide.c core/flow/negotiate_stall.c core/flow/stall.h core/flow/wire_get.c
+core_libcore_la_SOURCES += core/flow/stalled.c
 core_libcore_la_SOURCES += core/control/module.c
+core_libcore_la_SOURCES += core/base/ranks.c core/base/ranks.h
 core_libcore_la_SOURCES += core/base/config.c core/base/config_file.c core/base/config_file.h
+core_libcore_la_SOURCES += core/control/part.c core/control/part.h
 core_libcore_la_SOURCES += core/control/shape.c core/control/local.c core/control/local.h
 core_libcore_la_SOURCES += core/base/bytes.h core/control/address.c core/control/address.h core/control/handshake.c
 core_libcore_la_SOURCES += core/control/handshake.h core/control/greeting.c core/control/greeting.h core/control/endpoint.c
@@ -30,14 +37,22 @@ core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
 core_libcore_la_LIBADD = core/libchain.la core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
 
 # how tensors travel
+core_libcore_la_SOURCES += core/control/arena.c core/control/arena.h core/plane/shm.c core/plane/shm.h
 core_libcore_la_SOURCES += \
 	core/plane/local.c core/plane/stream.c core/plane/stream.h core/plane/tcp.c core/plane/table.c \
 	core/plane/mpi_stub.c core/plane/mpi_choice.c core/plane/mpi_choice.h
+core_libcore_la_SOURCES += \
+	core/plane/parcel.c core/plane/parcel.h core/plane/mesh.c core/plane/mesh.h
 
-# what planes share, carried by modules too; clang says where it does not vectorise, as under sanitizers, and may
+# what planes share, carried by modules too. Nobody looks at floating-point exceptions, so that both sides of a
+# choice may be computed; a multiplication and an addition are never one operation, so that machines with and
+# without it agree. clang says where it does not vectorise, as under sanitizers, and may
 noinst_LTLIBRARIES += core/libchain.la
 core_libchain_la_SOURCES = core/plane/names.c core/plane/reduce.c core/plane/chain.c core/plane/chain.h
-core_libchain_la_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -Wno-pass-failed
+core_libchain_la_SOURCES += \
+	core/plane/reduce.h core/plane/arith.c core/plane/arith.h core/plane/half.c core/plane/half.h core/plane/adasum.c
+core_libchain_la_SOURCES += core/plane/blocks.c core/plane/blocks.h core/plane/exchange.c core/plane/exchange.h
+core_libchain_la_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-trapping-math -ffp-contract=off -Wno-pass-failed
 
 if HAVE_MPI
 hvdmodule_LTLIBRARIES += core/plane_mpi.la
@@ -54,6 +69,15 @@ core_libcore_la_SOURCES += \
 	core/control/memory.c core/control/memory.h core/control/meet.c core/control/meet.h \
 	core/control/meet_leader.c core/control/meet_member.c core/control/tree.c
 
-core_libhvd_la_SOURCES = core/hvd.c
+core_libhvd_la_SOURCES = core/clocks.c core/clocks.h core/hvd.c core/context.h core/operation.c core/operation.h core/collectives.c core/sets.c core/sets.h \
+	core/seeing.c
+core_libcore_la_SOURCES += core/ask.c core/ask.h
 core_libhvd_la_LIBADD = core/libcore.la
 core_libhvd_la_LDFLAGS = $(AM_LDFLAGS) -version-info $(HVD_LT_VERSION) -export-symbols-regex '^hvd_' $(HVD_RESOLVED)
+
+# what became of operations
+core_libcore_la_SOURCES += \
+	core/trace/trace.c core/trace/trace.h core/trace/flight.c core/trace/flight.h core/trace/record.c core/trace/record.h \
+	core/trace/timeline.c core/trace/timeline.h core/trace/signals.c core/trace/signals.h core/trace/pad.c core/trace/pad.h \
+	core/trace/offset.c core/trace/offset.h core/trace/stop.c core/trace/stop.h
+core_libcore_la_SOURCES += core/trace/trace.h core/trace/offset.h core/trace/stop.h

@@ -11,7 +11,7 @@ int main(void)
     }
     double value = hvd_rank() + 1;
     struct hvd_tensor tensor = hvd_vector("value", &value, 1, HVD_FLOAT64);
-    if (hvd_allreduce(&tensor, HVD_SUM) != HVD_OK) {
+    if (hvd_allreduce(&tensor, HVD_SUM, NULL) != HVD_OK) {
         fprintf(stderr, "rank %d: %s\n", hvd_rank(), hvd_error_text());
         return 1;
     }

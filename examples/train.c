@@ -354,7 +354,7 @@ static int share_of(int count, int *firstp)
 static void share_parameter(struct parameter *parameter)
 {
     struct hvd_tensor tensor = hvd_vector(parameter->name, parameter->value, parameter->count, HVD_FLOAT64);
-    must(parameter->name, hvd_broadcast_async(&tensor, 0, NULL, NULL, &parameter->pending));
+    must(parameter->name, hvd_broadcast_async(&tensor, 0, NULL, NULL, NULL, &parameter->pending));
 }
 
 static void share_parameters(struct network *network)
@@ -374,7 +374,8 @@ static void submit(struct parameter *parameter)
 {
     struct hvd_tensor tensor =
         hvd_vector(parameter->gradient_name, parameter->gradient, parameter->count, HVD_FLOAT64);
-    must(parameter->gradient_name, hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, &parameter->pending));
+    must(parameter->gradient_name,
+         hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &parameter->pending));
 }
 
 /* Wait for the sum over the whole batch, and take a step against its mean. */
@@ -451,7 +452,7 @@ static struct score run_epoch(struct network *network, const struct digits *trai
 
     struct score total = {.loss = learned.loss, .correct = judged.correct};
     struct hvd_tensor tensor = hvd_vector("score", &total, 2, HVD_FLOAT64);
-    must("summing the score", hvd_allreduce(&tensor, HVD_SUM));
+    must("summing the score", hvd_allreduce(&tensor, HVD_SUM, NULL));
     total.loss /= training->count;
     total.correct /= held_out->count;
     return total;

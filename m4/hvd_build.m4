@@ -44,6 +44,7 @@ AC_DEFUN([HVD_SUMMARY],
     Slurm       $SLURM_FOUND
     hwloc       $HWLOC_FOUND
     MPI         $MPI_FOUND
+    jansson     $JANSSON_FOUND
     CUDA        $CUDA_FOUND
     NCCL        $NCCL_FOUND
     unit tests  $enable_tests

@@ -10,6 +10,7 @@
 
 #include "base/config.h"
 #include "control/wireup.h"
+#include "tools/hvdinfo_trace.h"
 
 /* What may be built in, and what it needs at run time: a module of ours, or a library of the system's. */
 static const struct part {
@@ -17,12 +18,14 @@ static const struct part {
     const char *module, *library;
 } parts[] = {
     {"PMIx", BUILT_WITH_PMIX, "wireup_pmix.so", NULL}, {"Slurm", BUILT_WITH_SLURM, NULL, NULL},
-    {"hwloc", BUILT_WITH_HWLOC, NULL, NULL},           {"MPI", BUILT_WITH_MPI, "plane_mpi.so", NULL},
-    {"CUDA", BUILT_WITH_CUDA, NULL, "libcuda.so.1"},   {"NCCL", BUILT_WITH_NCCL, NULL, "libnccl.so.2"},
+    {"hwloc", BUILT_WITH_HWLOC, NULL, NULL},           {"jansson", BUILT_WITH_JANSSON, NULL, NULL},
+    {"MPI", BUILT_WITH_MPI, "plane_mpi.so", NULL},     {"CUDA", BUILT_WITH_CUDA, NULL, "libcuda.so.1"},
+    {"NCCL", BUILT_WITH_NCCL, NULL, "libnccl.so.2"},
 };
 
 static const char usage[] =
     "usage: hvdinfo [--options | --man | --version | --help]\n"
+    "       hvdinfo trace DIR [--output=FILE]\n"
     "\n"
     "Without an argument: the version of hvd, what it was built with, and which options are in\n"
     "force here and who set each.\n"
@@ -30,7 +33,11 @@ static const char usage[] =
     "  --options  list all options\n"
     "  --man      the same, as mdoc for a manual page\n"
     "  --version  only the version\n"
-    "  --help     this text\n";
+    "  --help     this text\n"
+    "\n"
+    "  trace      say which ranks kept the others waiting, by the timelines that --hvd-timeline=DIR wrote;\n"
+    "             with --output put them together into FILE (-: standard output, and the table on\n"
+    "             standard error) for Perfetto or chrome://tracing\n";
 
 static int show_usage(void)
 {
@@ -52,7 +59,7 @@ static void show_part(const struct part *part)
     struct hvd_error err = {""};
     void *module = NULL;
     bool built = strncmp(part->built, "no: ", 4) != 0;
-    printf("  %-6s  %s", part->name, part->built);
+    printf("  %-7s  %s", part->name, part->built);
     if (built && part->module != NULL) {
         module_open(part->module, NULL, &module, &err);
         printf("; %s%s", module != NULL ? part->module : err.text, module != NULL ? " can be loaded" : "");
@@ -132,8 +139,12 @@ static int show_options(void)
                    option->def[0] != 0 ? option->def : "none");
         }
         printf("    variable  %s\n", variable);
-        if (option->horovod != NULL)
+        if (option->horovod != NULL && option->horovod_never != NULL)
+            printf("    Horovod   %s is not taken: %s\n", option->horovod, option->horovod_never);
+        else if (option->horovod != NULL)
             printf("    Horovod   %s\n", option->horovod);
+        if (option->horovod_zero != NULL)
+            printf("              of its value 0: %s\n", option->horovod_zero);
     }
     return EXIT_SUCCESS;
 }
@@ -170,9 +181,13 @@ static int show_man(void)
         if (option->def[0] != 0)
             printf("The default is\n.Cm %s .\n", option->def);
         printf("In the environment:\n.Ev %s", variable);
-        if (option->horovod != NULL)
+        if (option->horovod != NULL && option->horovod_never == NULL)
             printf(",\nor\n.Ev %s", option->horovod);
         puts(" .");
+        if (option->horovod_zero != NULL) {
+            printf(".Ev %s Ns =0 :\n", option->horovod);
+            print_sentence(option->horovod_zero);
+        }
     }
     puts(".El");
     return EXIT_SUCCESS;
@@ -197,13 +212,16 @@ static const struct action *find_action(const char *argument)
 
 int main(int argc, char **argv)
 {
+    bool trace = argc > 1 && strcmp(argv[1], "trace") == 0;
     const struct action *action = argc <= 2 ? find_action(argc == 2 ? argv[1] : NULL) : NULL;
-    if (action == NULL) {
-        fprintf(stderr, "hvdinfo: %s: expected one of --options, --man, --version and --help, or nothing\n",
-                argc > 2 ? "more than one argument" : argv[1]);
+    if (action == NULL && !trace) {
+        fprintf(
+            stderr,
+            "hvdinfo: %s: expected one of --options, --man, --version, --help and trace DIR, or nothing\n",
+            argc > 2 ? "more than one argument" : argv[1]);
         return EXIT_FAILURE;
     }
-    int rc = action->run();
+    int rc = trace ? hvdinfo_trace(argv + 2) : action->run();
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("hvdinfo: standard output");
         return EXIT_FAILURE;

@@ -31,5 +31,16 @@ tools_hvdrun_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 tools_hvdrun_LDADD = tools/libhvdrun.la $(PMIX_LIBS)
 
 bin_PROGRAMS += tools/hvdinfo
-tools_hvdinfo_SOURCES = tools/hvdinfo.c
-tools_hvdinfo_LDADD = core/libcore.la
+tools_hvdinfo_SOURCES = tools/hvdinfo.c tools/hvdinfo_trace.h
+tools_hvdinfo_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tools_hvdinfo_LDADD = core/libcore.la $(JANSSON_LIBS)
+
+# who kept the others waiting
+noinst_LTLIBRARIES += tools/libstragglers.la
+tools_libstragglers_la_SOURCES = tools/stragglers.c tools/stragglers.h
+if HAVE_JANSSON
+tools_hvdinfo_SOURCES += tools/hvdinfo_trace.c tools/trace_file.c tools/trace_file.h
+tools_hvdinfo_LDADD += tools/libstragglers.la
+else
+tools_hvdinfo_SOURCES += tools/hvdinfo_trace_none.c
+endif

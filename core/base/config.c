@@ -1,6 +1,7 @@
 /* config.c: the options in force in one process, and who set each. */
 #include "base/config.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,7 @@ struct loader {
     bool in_file[OPT_COUNT]; /* options it has named so far */
 };
 
-static void set_value(struct hvd_config *config, enum option_id id, uint64_t value)
+static void set_value(struct hvd_config *config, enum option_id id, uint64_t value, const char *text)
 {
     switch (id) {
     case OPT_FUSION:
@@ -59,6 +60,24 @@ static void set_value(struct hvd_config *config, enum option_id id, uint64_t val
     case OPT_KILL_WAIT:
         config->kill_wait_us = (int64_t)value;
         break;
+    case OPT_CACHE:
+        config->cache_limit = (int64_t)value;
+        break;
+    case OPT_STALL_WARN:
+        config->stall_warn_us = (int64_t)value;
+        break;
+    case OPT_STALL_ABORT:
+        config->stall_abort_us = (int64_t)value;
+        break;
+    case OPT_TIMELINE:
+        snprintf(config->timeline, sizeof(config->timeline), "%s", text);
+        break;
+    case OPT_DUMP_DIR:
+        snprintf(config->dump_dir, sizeof(config->dump_dir), "%s", text);
+        break;
+    case OPT_STOP_SIGNAL:
+        config->stop_signal = option_signal(value);
+        break;
     case OPT_LOG:
         config->log_level = (int)value;
         break;
@@ -67,6 +86,14 @@ static void set_value(struct hvd_config *config, enum option_id id, uint64_t val
     case OPT_COUNT:
         break;
     }
+}
+
+static uint64_t signal_choice(int signal_number)
+{
+    uint64_t choice = 0;
+    while (option_signal(choice) != signal_number)
+        choice++;
+    return choice;
 }
 
 static uint64_t get_value(const struct hvd_config *config, enum option_id id)
@@ -82,8 +109,18 @@ static uint64_t get_value(const struct hvd_config *config, enum option_id id)
         return (uint64_t)config->lease_us;
     case OPT_KILL_WAIT:
         return (uint64_t)config->kill_wait_us;
+    case OPT_CACHE:
+        return (uint64_t)config->cache_limit;
+    case OPT_STALL_WARN:
+        return (uint64_t)config->stall_warn_us;
+    case OPT_STALL_ABORT:
+        return (uint64_t)config->stall_abort_us;
+    case OPT_STOP_SIGNAL:
+        return signal_choice(config->stop_signal);
     case OPT_LOG:
         return (uint64_t)config->log_level;
+    case OPT_TIMELINE:
+    case OPT_DUMP_DIR:
     case OPT_CONFIG:
     case OPT_CYCLE_TIME:
     case OPT_COUNT:
@@ -115,7 +152,7 @@ static int take_offer(struct hvd_config *config, const struct offer *offer, stru
     origin->source = offer->source;
     snprintf(origin->where, sizeof(origin->where), "%s", offer->where + skip);
     snprintf(origin->text, sizeof(origin->text), "%s", offer->given);
-    set_value(config, offer->id, value);
+    set_value(config, offer->id, value, offer->text);
     return HVD_OK;
 }
 
@@ -187,8 +224,11 @@ static int translate(const struct loader *loader, const struct hvd_option *optio
 {
     int64_t number;
     const char *why;
-    if (option->retired != NULL) {
-        warn_of(loader, option->horovod, option->retired);
+    const char *not_taken = option->retired != NULL ? option->retired : option->horovod_never;
+    if (not_taken == NULL && strcmp(given, "0") == 0)
+        not_taken = option->horovod_zero;
+    if (not_taken != NULL) {
+        warn_of(loader, option->horovod, not_taken);
         return HVD_IN_PROGRESS;
     }
     if (strlen(given) > OPTION_VALUE_BYTES)
@@ -350,13 +390,17 @@ void config_value(const struct hvd_config *config, enum option_id id, char *text
     case OPTION_TIME:
         format_time((int64_t)value, text, text_bytes);
         break;
+    case OPTION_NUMBER:
+        snprintf(text, text_bytes, "%" PRIu64, value);
+        break;
     case OPTION_CHOICE:
         snprintf(text, text_bytes, "%s", option->choices[value]);
         break;
     case OPTION_LIST:
         format_list(option, value, text, text_bytes);
         break;
-    case OPTION_PATH:
+    case OPTION_FILE:
+    case OPTION_FOLDER:
         snprintf(text, text_bytes, "%s", config->origin[id].text);
         break;
     }

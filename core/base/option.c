@@ -2,6 +2,8 @@
 #include "base/option.h"
 
 #include <ctype.h>
+#include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -15,6 +17,12 @@
 
 static const char *const log_choices[] = {[LOG_OFF] = "off",   [LOG_ERROR] = "error", [LOG_WARN] = "warn",
                                           [LOG_INFO] = "info", [LOG_DEBUG] = "debug", NULL};
+
+/* Not SIGUSR2, which asks for the flight record. */
+static const struct {
+    const char *choices[6];
+    int numbers[6];
+} stop_signals = {{"none", "TERM", "INT", "HUP", "USR1", NULL}, {0, SIGTERM, SIGINT, SIGHUP, SIGUSR1}};
 
 const struct hvd_option option_table[OPT_COUNT] = {
     [OPT_FUSION] = {.name = "fusion",
@@ -57,6 +65,60 @@ const struct hvd_option option_table[OPT_COUNT] = {
                        .type = OPTION_TIME,
                        .min = 0,
                        .max = 24 * HOUR},
+    [OPT_CACHE] = {.name = "cache",
+                   .arg = "COUNT",
+                   .def = "0",
+                   .help = "remember at most COUNT operations between their submissions; 0 is no limit",
+                   .type = OPTION_NUMBER,
+                   .min = 0,
+                   .max = INT32_MAX,
+                   .job_wide = true,
+                   .horovod = "HOROVOD_CACHE_CAPACITY",
+                   .horovod_zero = "hvd always has its cache; 0 is ignored, other numbers limit it"},
+    [OPT_STALL_WARN] = {.name = "stall-warn",
+                        .arg = "TIME",
+                        .def = "60s",
+                        .help = "name the ranks that keep an operation waiting for TIME; 0 never does",
+                        .type = OPTION_TIME,
+                        .min = 0,
+                        .max = 24 * HOUR,
+                        .job_wide = true,
+                        .horovod = "HOROVOD_STALL_CHECK_TIME_SECONDS",
+                        .horovod_unit = "s"},
+    [OPT_STALL_ABORT] = {.name = "stall-abort",
+                         .arg = "TIME",
+                         .def = "10min",
+                         .help = "end the job when ranks keep an operation waiting for TIME; 0 never does",
+                         .type = OPTION_TIME,
+                         .min = 0,
+                         .max = 24 * HOUR,
+                         .job_wide = true,
+                         .horovod = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
+                         .horovod_unit = "s"},
+    [OPT_TIMELINE] = {.name = "timeline",
+                      .arg = "DIR",
+                      .def = "",
+                      .help =
+                          "write a timeline of each rank into the folder DIR, for hvdinfo trace and Perfetto",
+                      .type = OPTION_FOLDER,
+                      .job_wide = true,
+                      .horovod = "HOROVOD_TIMELINE",
+                      .horovod_never =
+                          "Horovod's timeline is one file, hvd's is one of each rank, in a folder; "
+                          "set HVD_TIMELINE=DIR"},
+    [OPT_DUMP_DIR] = {.name = "dump-dir",
+                      .arg = "DIR",
+                      .def = "",
+                      .help =
+                          "write each rank's last operations into the folder DIR when the job fails, at a "
+                          "fatal signal and at SIGUSR2",
+                      .type = OPTION_FOLDER},
+    [OPT_STOP_SIGNAL] = {.name = "stop-signal",
+                         .arg = "SIGNAL",
+                         .def = "none",
+                         .help = "take SIGNAL as a request to stop, which hvd_should_stop tells all ranks",
+                         .type = OPTION_CHOICE,
+                         .choices = stop_signals.choices},
     [OPT_LOG] = {.name = "log",
                  .arg = "LEVEL",
                  .def = "warn",
@@ -68,7 +130,7 @@ const struct hvd_option option_table[OPT_COUNT] = {
                     .arg = "FILE",
                     .def = "",
                     .help = "read options from FILE, a YAML mapping of names to values",
-                    .type = OPTION_PATH},
+                    .type = OPTION_FILE},
     [OPT_CYCLE_TIME] = {.name = "cycle-time",
                         .arg = "TIME",
                         .def = "",
@@ -120,6 +182,10 @@ void option_expected(const struct hvd_option *option, char *text, size_t text_by
         snprintf(text, text_bytes, "a time with us, ms, s, min or h, between %s and %s, such as %s", low,
                  high, option->def);
         break;
+    case OPTION_NUMBER:
+        snprintf(text, text_bytes, "a whole number between %" PRId64 " and %" PRId64, option->min,
+                 option->max);
+        break;
     case OPTION_CHOICE:
         snprintf(text, text_bytes, "one of ");
         join_choices(option, text, text_bytes);
@@ -128,8 +194,11 @@ void option_expected(const struct hvd_option *option, char *text, size_t text_by
         snprintf(text, text_bytes, "auto, or some of these with commas between, each once: ");
         join_choices(option, text, text_bytes);
         break;
-    case OPTION_PATH:
+    case OPTION_FILE:
         snprintf(text, text_bytes, "the name of a file");
+        break;
+    case OPTION_FOLDER:
+        snprintf(text, text_bytes, "the name of a folder");
         break;
     }
 }
@@ -178,13 +247,21 @@ int option_list_at(uint64_t list, int i)
     return i >= 8 ? -1 : (int)(list >> (8 * i) & 0xff) - 1;
 }
 
+int option_signal(uint64_t choice)
+{
+    return stop_signals.numbers[choice];
+}
+
 static int parse_value(const struct hvd_option *option, const char *text, uint64_t *valuep, const char **whyp)
 {
+    static int (*const parsers[])(const char *, int64_t *, const char **) = {
+        [OPTION_SIZE] = parse_size, [OPTION_TIME] = parse_time, [OPTION_NUMBER] = parse_count};
     int64_t number = 0;
     switch (option->type) {
     case OPTION_SIZE:
     case OPTION_TIME:
-        if ((option->type == OPTION_SIZE ? parse_size : parse_time)(text, &number, whyp) < 0)
+    case OPTION_NUMBER:
+        if (parsers[option->type](text, &number, whyp) < 0)
             return -1;
         if (number < option->min || number > option->max) {
             *whyp = number < option->min ? "is too small" : "is too large";
@@ -201,7 +278,8 @@ static int parse_value(const struct hvd_option *option, const char *text, uint64
         return 0;
     case OPTION_LIST:
         return parse_list(option, text, valuep, whyp);
-    case OPTION_PATH:
+    case OPTION_FILE:
+    case OPTION_FOLDER:
         *whyp = "is empty";
         return text[0] == 0 ? -1 : 0;
     }

@@ -15,6 +15,12 @@ enum option_id {
     OPT_START_TIMEOUT,
     OPT_LEASE,
     OPT_KILL_WAIT,
+    OPT_CACHE,
+    OPT_STALL_WARN,
+    OPT_STALL_ABORT,
+    OPT_TIMELINE,
+    OPT_DUMP_DIR,
+    OPT_STOP_SIGNAL,
     OPT_LOG,
     OPT_CONFIG,
     OPT_CYCLE_TIME,
@@ -24,9 +30,11 @@ enum option_id {
 enum option_type {
     OPTION_SIZE,   /* int64_t: bytes */
     OPTION_TIME,   /* int64_t: microseconds */
+    OPTION_NUMBER, /* int64_t: of whatever the option counts */
     OPTION_CHOICE, /* int64_t: index into choices */
     OPTION_LIST,   /* uint64_t list of choices, see option_list_at */
-    OPTION_PATH    /* no value in the config: its reader uses the text */
+    OPTION_FILE,   /* its value is the text */
+    OPTION_FOLDER  /* the same */
 };
 
 struct hvd_option {
@@ -35,11 +43,13 @@ struct hvd_option {
     const char *def;  /* as a user types it */
     const char *help; /* one line, without a final stop */
     enum option_type type;
-    int64_t min, max;           /* OPTION_SIZE and OPTION_TIME */
+    int64_t min, max;           /* OPTION_SIZE, OPTION_TIME and OPTION_NUMBER */
     const char *const *choices; /* NULL-terminated, for OPTION_CHOICE and OPTION_LIST */
     bool job_wide;              /* must be equal on all ranks: hvd_init checks it */
     const char *horovod;        /* the Horovod variable that means the same, or NULL */
     const char *horovod_unit;   /* what to append to its value, or NULL: it is in our syntax */
+    const char *horovod_never;  /* why its values are not taken: the sentence that tells users what to do */
+    const char *horovod_zero;   /* the same, of its value 0 only */
     const char *retired;        /* no longer does anything: the sentence that tells users what to do */
 };
 
@@ -59,6 +69,9 @@ int option_parse(const struct hvd_option *option, const char *where, const char 
 
 /* A parsed OPTION_LIST: the index of its [i]th entry in choices, or -1 past the end. */
 int option_list_at(uint64_t list, int i);
+
+/* OPT_STOP_SIGNAL: the signal of a choice, 0 for none. */
+int option_signal(uint64_t choice);
 
 /* "HVD_FUSION" into [buffer], which has room for 64 bytes. */
 void option_env_name(const struct hvd_option *option, char *buffer);

@@ -3,5 +3,8 @@
 
 #include <stddef.h>
 
-const char *const plane_names[PLANE_COUNT + 1] = {
-    [PLANE_LOCAL] = "local", [PLANE_MPI] = "mpi", [PLANE_TCP] = "tcp", [PLANE_COUNT] = NULL};
+const char *const plane_names[PLANE_COUNT + 1] = {[PLANE_LOCAL] = "local",
+                                                  [PLANE_SHM] = "shm",
+                                                  [PLANE_MPI] = "mpi",
+                                                  [PLANE_TCP] = "tcp",
+                                                  [PLANE_COUNT] = NULL};

@@ -69,6 +69,8 @@ const char *status_text(int status)
         return "a rank has shut down";
     case HVD_ERR_SYSTEM:
         return "a system call or a library failed";
+    case HVD_ERR_SET:
+        return "no such process set, or no member of it";
     default:
         return "unknown status";
     }

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,7 +15,9 @@
 
 #define CARD_MAGIC UINT32_C(0x72647668) /* "hvdr" */
 
-_Static_assert(sizeof(struct roster_peer) + OPT_COUNT * (sizeof(struct card_option) + 64) + 64 <= CARD_BYTES,
+_Static_assert(sizeof(struct roster_peer) + sizeof(struct card_start) +
+                       OPT_COUNT * (sizeof(struct card_option) + 64) + 64 <=
+                   CARD_BYTES,
                "the longest card fits");
 
 /* Read a file of /proc, or a link there, into [text]; empty where it cannot be read. */
@@ -68,6 +71,32 @@ void card_fill(struct card *card, const char *host, uint16_t port, const struct 
     }
 }
 
+int card_fill_start(struct card *card, const int *launcher_ranks, int size, int rank, int set_count)
+{
+    size_t bytes = (size_t)size * sizeof(int);
+    int *ranks = malloc(bytes);
+    if (ranks == NULL)
+        return HVD_ERR_NO_MEMORY;
+    for (int i = 0; i < size; i++)
+        ranks[i] = launcher_ranks == NULL ? i : launcher_ranks[i];
+    card->start = (struct card_start){.launcher_rank = ranks[rank],
+                                      .rank_count = size,
+                                      .ranks_hash = hash_bytes(ranks, bytes),
+                                      .set_count = set_count};
+    ranks_text(ranks, size, card->start.ranks, sizeof(card->start.ranks));
+    free(ranks);
+    return HVD_OK;
+}
+
+static void write_start(struct writer *writer, const struct card_start *start)
+{
+    write_number(writer, (uint32_t)start->launcher_rank, 4);
+    write_number(writer, (uint32_t)start->rank_count, 4);
+    write_number(writer, start->ranks_hash, 8);
+    write_text(writer, start->ranks);
+    write_number(writer, (uint32_t)start->set_count, 4);
+}
+
 size_t card_encode(const struct card *card, unsigned char bytes[CARD_BYTES])
 {
     const struct roster_peer *peer = &card->peer;
@@ -88,6 +117,7 @@ size_t card_encode(const struct card *card, unsigned char bytes[CARD_BYTES])
         write_text(&writer, card->options[i].value);
         write_text(&writer, card->options[i].source);
     }
+    write_start(&writer, &card->start);
     return CARD_BYTES - writer.left;
 }
 
@@ -132,6 +162,17 @@ static bool read_options(struct reader *reader, struct card_option *options)
     return true;
 }
 
+static void read_start(struct reader *reader, struct card_start *start)
+{
+    start->launcher_rank = (int32_t)read_number(reader, 4);
+    start->rank_count = (int32_t)read_number(reader, 4);
+    start->ranks_hash = read_number(reader, 8);
+    read_words(reader, start->ranks, sizeof(start->ranks));
+    start->set_count = (int32_t)read_number(reader, 4);
+    if (start->launcher_rank < 0 || start->rank_count < 1 || start->set_count < 0)
+        reader->failed = true;
+}
+
 int card_decode(struct card *card, const unsigned char *bytes, size_t length, struct hvd_error *err)
 {
     struct reader reader = {bytes, length, false};
@@ -146,9 +187,16 @@ int card_decode(struct card *card, const unsigned char *bytes, size_t length, st
     if (!read_options(&reader, card->options))
         return error_set(err, HVD_ERR_MISMATCH,
                          "is of a hvd with other options; use the same version on all nodes");
+    read_start(&reader, &card->start);
     if (reader.failed || reader.left > 0)
         return error_set(err, HVD_ERR_INVALID, "is cut short or damaged");
     return HVD_OK;
+}
+
+bool card_same_ranks(const struct card *a, const struct card *b)
+{
+    return a->start.rank_count == b->start.rank_count && a->start.ranks_hash == b->start.ranks_hash &&
+           strcmp(a->start.ranks, b->start.ranks) == 0;
 }
 
 enum option_id card_difference(const struct card *a, const struct card *b)

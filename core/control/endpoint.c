@@ -134,17 +134,22 @@ static void report(struct meeting *meeting, enum log_level level, int fd, const 
               text, why, meeting->reports == REPORTS_MAX ? "; more of these are not reported" : "");
 }
 
-/* What an accepted peer claims is what we wait for: sets *wantp. Otherwise says why not. */
+/* Why this cannot be one of ours; NULL where it may be. */
+static const char *find_stranger(const struct meeting *meeting, const struct handshake_claim *claim)
+{
+    if (claim->epoch != meeting->roster->epoch)
+        return "is of another start of this job";
+    return claim->to == (uint32_t)meeting->roster->rank ? NULL : "looked for another rank";
+}
+
+/* What a peer of ours claims is what we wait for: sets *wantp. Otherwise says why not: as a rule it is ahead
+ * of us, on its way into a process set that we make next. */
 static const char *find_want(const struct meeting *meeting, const struct handshake_claim *claim, int *wantp)
 {
-    const struct roster *roster = meeting->roster;
-    if (claim->epoch != roster->epoch)
-        return "is of another start of this job";
-    if (claim->to != (uint32_t)roster->rank)
-        return "looked for another rank";
     for (int i = 0; i < meeting->want_count; i++) {
         const struct endpoint_want *want = &meeting->wants[i];
-        if (!want->connect && (uint32_t)want->rank == claim->from && want->purpose == claim->purpose) {
+        if (!want->connect && (uint32_t)want->rank == claim->from && want->purpose == claim->purpose &&
+            want->tag == claim->tag) {
             *wantp = i;
             return want->fd < 0 ? NULL : "is connected already";
         }
@@ -203,6 +208,7 @@ static void dial_next(struct meeting *meeting, int want)
     const struct endpoint_want *wanted = &meeting->wants[want];
     struct greeting *greeting = &meeting->greetings[want];
     const struct handshake_claim claim = {.purpose = (uint16_t)wanted->purpose,
+                                          .tag = wanted->tag,
                                           .epoch = meeting->roster->epoch,
                                           .from = (uint32_t)meeting->roster->rank,
                                           .to = (uint32_t)wanted->rank};
@@ -275,9 +281,11 @@ static void guest_advance(struct meeting *meeting, struct greeting *greeting)
     int want = -1;
     enum greeting_result result = greeting_advance(greeting);
     if (result == GREETING_ASKS || result == GREETING_DONE) {
-        greeting->why = find_want(meeting, &greeting->claim, &want);
+        greeting->why = find_stranger(meeting, &greeting->claim);
         greeting->stranger = greeting->why != NULL;
-        if (greeting->stranger)
+        if (!greeting->stranger)
+            greeting->why = find_want(meeting, &greeting->claim, &want);
+        if (greeting->why != NULL)
             result = GREETING_FAILED;
     }
     if (result == GREETING_ASKS) {

@@ -8,11 +8,12 @@
 struct endpoint;
 
 /* What a connection is for. A peer that offers anything else is refused. */
-enum endpoint_purpose { ENDPOINT_CONTROL = 1, ENDPOINT_RING = 2 };
+enum endpoint_purpose { ENDPOINT_CONTROL = 1, ENDPOINT_RING = 2, ENDPOINT_MESH = 3 };
 
 struct endpoint_want {
     int rank; /* the other end */
     enum endpoint_purpose purpose;
+    uint32_t tag; /* both ends want the same; with the purpose it says which connection this is */
     bool connect; /* we connect to it; else it connects to us */
     int fd;       /* result: connected, non-blocking, close-on-exec; -1 until then */
 };
@@ -23,9 +24,9 @@ int endpoint_open(struct endpoint **endpointp, int64_t lease_us, const struct hv
 uint16_t endpoint_port(const struct endpoint *endpoint);
 
 /* Make all [wants] come true at once: tries each address of a peer, does the keyed handshake in both
- * directions on every connection (challenge and answer over key, protocol version, epoch, purpose and both
- * ranks), drops strangers with a warning, sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from the lease.
- * On failure no fd is left open. */
+ * directions on every connection (challenge and answer over key, protocol version, epoch, purpose, tag and
+ * both ranks), drops strangers with a warning and ranks that come too early without (they come again), sets
+ * TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from the lease. On failure no fd is left open. */
 int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
                        int want_count, int64_t deadline_us, struct hvd_error *err);
 

@@ -64,6 +64,7 @@ void handshake_answer(const unsigned char *key, const unsigned char challenge[HA
     write_number(&writer, ANSWER_MAGIC, 4);
     write_number(&writer, HANDSHAKE_VERSION, 2);
     write_number(&writer, claim->purpose, 2);
+    write_number(&writer, claim->tag, 4);
     write_number(&writer, claim->epoch, 4);
     write_number(&writer, claim->from, 4);
     write_number(&writer, claim->to, 4);
@@ -87,6 +88,7 @@ const char *handshake_check_answer(const unsigned char *key,
     if (sodium_memcmp(expected, answer + HANDSHAKE_ANSWER_BYTES - HANDSHAKE_MAC_BYTES, sizeof(expected)) != 0)
         return "does not hold the key of this job";
     claim->purpose = (uint16_t)read_number(&reader, 2);
+    claim->tag = (uint32_t)read_number(&reader, 4);
     claim->epoch = (uint32_t)read_number(&reader, 4);
     claim->from = (uint32_t)read_number(&reader, 4);
     claim->to = (uint32_t)read_number(&reader, 4);

@@ -8,17 +8,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HANDSHAKE_VERSION         1 /* of everything that ranks say to each other */
+#define HANDSHAKE_VERSION         2 /* of everything that ranks say to each other */
 #define HANDSHAKE_NONCE_BYTES     32
 #define HANDSHAKE_MAC_BYTES       32
 #define HANDSHAKE_CHALLENGE_BYTES (6 + HANDSHAKE_NONCE_BYTES)
-#define HANDSHAKE_ANSWER_BYTES    (20 + HANDSHAKE_NONCE_BYTES + HANDSHAKE_MAC_BYTES)
+#define HANDSHAKE_ANSWER_BYTES    (24 + HANDSHAKE_NONCE_BYTES + HANDSHAKE_MAC_BYTES)
 #define HANDSHAKE_WELCOME_BYTES   HANDSHAKE_MAC_BYTES
 #define HANDSHAKE_MAX_BYTES       HANDSHAKE_ANSWER_BYTES
 
 /* What the connector says of itself. */
 struct handshake_claim {
     uint16_t purpose; /* enum endpoint_purpose */
+    uint32_t tag;     /* tells connections of one purpose between the same two ranks apart */
     uint32_t epoch;
     uint32_t from, to; /* ranks */
 };

@@ -1,15 +1,18 @@
 /* join.c: from wire-up to a control tree that works: the start of a job, as a list of steps. */
 #include "control/join.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/ranks.h"
 #include "control/budget.h"
 #include "control/card.h"
 #include "control/local.h"
 #include "control/node.h"
+#include "control/part.h"
 #include "control/report.h"
 
 #define REPORT_US \
@@ -20,6 +23,7 @@ struct joining {
     struct joined *joined;
     const struct hvd_config *config;
     const struct hvd_log *log;
+    const struct hvd_start *start;
     int64_t deadline_us;
     struct wireup wireup;
     int *members; /* ranks that may share memory with this one */
@@ -43,6 +47,12 @@ static int introduce(struct joining *joining, struct hvd_error *err)
         rc = endpoint_open(&joined->endpoint, joining->config->lease_us, joining->log, err);
     if (rc == HVD_OK) {
         card_fill(card, joined->job.host, endpoint_port(joined->endpoint), joining->config);
+        rc = card_fill_start(card, joined->launcher_ranks, joined->job.size, joined->job.rank,
+                             joining->start->set_count < 0 ? 0 : joining->start->set_count);
+        if (rc != HVD_OK)
+            error_set(err, rc, "no memory for a list of %zu ranks", size);
+    }
+    if (rc == HVD_OK) {
         rc = roster_exchange(&joined->roster, &joining->wireup, card, joining->deadline_us, err);
     }
     free(card);
@@ -58,12 +68,33 @@ static int check_memory(const struct joining *joining, int rank_count, struct hv
     return budget_check(&budget, joining->config->fusion_bytes, rank_count, joining->joined->job.host, err);
 }
 
+/* The process sets to begin with, as far as one rank can tell. */
+static int check_sets(const struct joining *joining, struct hvd_error *err)
+{
+    const struct hvd_start *start = joining->start;
+    int rc = HVD_OK;
+    if (start->set_count < 0)
+        return error_set(err, HVD_ERR_INVALID, "hvd_init_with: set_count is %d; expected 0 or more",
+                         start->set_count);
+    if (start->set_count > 0 && start->sets == NULL)
+        return error_set(err, HVD_ERR_INVALID, "hvd_init_with: set_count is %d, but sets is NULL",
+                         start->set_count);
+    for (int i = 0; rc == HVD_OK && i < start->set_count; i++) {
+        char what[64];
+        snprintf(what, sizeof(what), "hvd_init_with: sets[%d]", i);
+        rc = ranks_check(&start->sets[i], joining->joined->job.size, what, err);
+    }
+    return rc;
+}
+
 /* Meet the ranks of this node in shared memory. Where that fails they reach each other by TCP. */
 static int meet(struct joining *joining, struct hvd_error *err)
 {
     const struct roster *roster = &joining->joined->roster;
     struct hvd_error why = {""};
-    int rc = check_memory(joining, joining->member_count, err);
+    int rc = check_sets(joining, err);
+    if (rc == HVD_OK)
+        rc = check_memory(joining, joining->member_count, err);
     if (rc != HVD_OK || joining->member_count == 1)
         return rc;
     int64_t now_us = clock_us();
@@ -125,6 +156,7 @@ static int connect_tree(struct joining *joining, struct hvd_error *err)
         joining->node = NULL;
     }
     struct node *node = joining->node;
+    joined->arena = node_arena(node);
     joining->node = NULL; /* control takes it */
     return control_open(&joined->control, roster, &joined->shape, node, link_fds, err);
 }
@@ -134,6 +166,9 @@ static const struct {
     const char *name;
     int (*work)(struct joining *joining, struct hvd_error *err);
 } steps[] = {{"met", meet}, {"connected", connect_tree}};
+
+/* What join_others fences: for the cards, after each step, and at the end. */
+#define FENCES (1 + (int)(sizeof(steps) / sizeof(steps[0])) + 1)
 
 static int join_others(struct joining *joining, struct hvd_error *err)
 {
@@ -159,7 +194,13 @@ static int join_nobody(struct joining *joining, struct hvd_error *err)
     struct local_world *world = NULL;
     memcpy(roster->peers[0].host, joined->job.host, sizeof(roster->peers[0].host));
     roster->peers[0].pid = getpid();
-    int rc = check_memory(joining, 1, err);
+    int rc = joined->launcher_ranks == NULL ? HVD_OK : introduce(joining, err);
+    endpoint_close(joined->endpoint); /* introduced only to those who think that we are in their part */
+    joined->endpoint = NULL;
+    if (rc == HVD_OK)
+        rc = check_sets(joining, err);
+    if (rc == HVD_OK)
+        rc = check_memory(joining, 1, err);
     if (rc == HVD_OK)
         rc = shape_of_rank(roster->node_of_rank, 1, 0, &joined->shape, err);
     if (rc == HVD_OK)
@@ -169,18 +210,36 @@ static int join_nobody(struct joining *joining, struct hvd_error *err)
     return rc;
 }
 
-int join_open(struct joined *joined, const struct hvd_config *config, const struct hvd_log *log,
-              struct hvd_error *err)
+/* Wire-up, of the launcher's whole job or of our part of it. */
+static int wire_up(struct joining *joining, struct hvd_error *err)
 {
-    struct joining joining = {
-        .joined = joined, .config = config, .log = log, .deadline_us = clock_us() + config->start_timeout_us};
+    struct joined *joined = joining->joined;
+    const struct hvd_ranks *part = &joining->start->job;
+    int rc =
+        wireup_open(&joining->wireup, joining->config, joining->log, joining->deadline_us, &joined->job, err);
+    if (rc == HVD_OK && (part->ranks != NULL || part->count != 0))
+        rc = part_open(&joining->wireup, part, FENCES, &joined->job, &joined->launcher_ranks, err);
+    return rc;
+}
+
+int join_open(struct joined *joined, const struct hvd_config *config, const struct hvd_log *log,
+              const struct hvd_start *start, struct hvd_error *err)
+{
+    struct joining joining = {.joined = joined,
+                              .config = config,
+                              .log = log,
+                              .start = start,
+                              .deadline_us = clock_us() + config->start_timeout_us};
     memset(joined, 0, sizeof(*joined));
-    int rc = wireup_open(&joining.wireup, config, log, joining.deadline_us, &joined->job, err);
+    int rc = wire_up(&joining, err);
     if (rc == HVD_OK)
         rc = roster_open(&joined->roster, &joined->job, err);
     joined->roster.log = log;
     if (rc == HVD_OK)
         rc = joined->job.size == 1 ? join_nobody(&joining, err) : join_others(&joining, err);
+    int rest = part_fence_rest(&joining.wireup, joining.deadline_us, rc == HVD_OK ? err : NULL);
+    if (rc == HVD_OK)
+        rc = rest;
     node_close(joining.node);
     wireup_close(&joining.wireup);
     free(joining.members);
@@ -201,5 +260,6 @@ void join_close(struct joined *joined)
         joined->control->ops->close(joined->control);
     endpoint_close(joined->endpoint);
     roster_close(&joined->roster);
+    free(joined->launcher_ranks);
     memset(joined, 0, sizeof(*joined));
 }

@@ -2,6 +2,7 @@
 #ifndef CONTROL_JOIN_H
 #define CONTROL_JOIN_H
 
+#include "control/arena.h"
 #include "control/control.h"
 #include "control/endpoint.h"
 #include "control/shape.h"
@@ -13,13 +14,17 @@ struct joined {
     struct shape shape;
     struct endpoint *endpoint; /* planes connect through it; NULL in a job of one rank */
     struct control *control;
+    struct arena arena;  /* of the node's memory; lives as long as control */
+    int *launcher_ranks; /* [size]: their ranks in the launcher's job, where ours is a part of it; NULL: the
+                            same */
 };
 
-/* Wire up, publish addresses, meet the ranks of this node in shared memory, agree who shares memory with
- * whom, check that all ranks have the same job-wide options, connect the leaders' tree, leave wire-up.
- * Collective; ends by config->start_timeout_us. On failure nothing is left behind. */
+/* Wire up, as the part of the launcher's job that [start] names, publish addresses, meet the ranks of this
+ * node in shared memory, agree who shares memory with whom, check that all ranks have the same job-wide
+ * options and that the process sets of [start] are lists of ranks, equally many on all, connect the leaders'
+ * tree, leave wire-up. Collective; ends by config->start_timeout_us. On failure nothing is left behind. */
 int join_open(struct joined *joined, const struct hvd_config *config, const struct hvd_log *log,
-              struct hvd_error *err);
+              const struct hvd_start *start, struct hvd_error *err);
 
 /* In a forked child: close the listening socket; control and planes have their own after_fork. */
 void join_after_fork(struct joined *joined);

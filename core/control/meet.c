@@ -23,6 +23,14 @@ struct memory_slot *node_slot(const struct node *node, int rank)
     return NULL;
 }
 
+struct arena node_arena(const struct node *node)
+{
+    if (node == NULL)
+        return (struct arena){0};
+    return (struct arena){memory_arena(node->memory, node->member_count),
+                          (size_t)node->member_count * MEMORY_ARENA_BYTES};
+}
+
 int node_watch(struct node *node, int rank, int pidfd, struct hvd_error *err)
 {
     struct watched *watched = realloc(node->watched, ((size_t)node->watched_count + 1) * sizeof(*watched));

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,9 +18,23 @@
 
 enum memory_abort_state { ABORT_NONE, ABORT_WRITING, ABORT_THERE };
 
+#define ALIGN_BYTES ((size_t)2 << 20)
+
+/* Where the arena begins. */
+static size_t arena_offset(int slot_count)
+{
+    size_t bytes = sizeof(struct memory) + (size_t)slot_count * sizeof(struct memory_slot);
+    return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+}
+
 size_t memory_bytes(int slot_count)
 {
-    return sizeof(struct memory) + (size_t)slot_count * sizeof(struct memory_slot);
+    return arena_offset(slot_count) + (size_t)slot_count * MEMORY_ARENA_BYTES;
+}
+
+void *memory_arena(struct memory *memory, int slot_count)
+{
+    return (char *)memory + arena_offset(slot_count);
 }
 
 static int memory_map(int fd, int slot_count, struct memory **memoryp, struct hvd_error *err)
@@ -35,6 +50,8 @@ static int memory_map(int fd, int slot_count, struct memory **memoryp, struct hv
         munmap(memory, bytes);
         return status;
     }
+    /* A dump of the core would hold all of the arena, used or not: it is left out where the kernel can. */
+    madvise(memory_arena(memory, slot_count), (size_t)slot_count * MEMORY_ARENA_BYTES, MADV_DONTDUMP);
     *memoryp = memory;
     return HVD_OK;
 }
@@ -47,10 +64,25 @@ static int memory_file(void)
     return fd < 0 && errno == EINVAL ? memfd_create("hvd-node", flags) : fd;
 }
 
+/* A file beyond the limit is SIGXFSZ, before it is an error. */
+static int check_limit(size_t bytes, struct hvd_error *err)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes)
+        return HVD_OK;
+    return error_set(
+        err, HVD_ERR_SYSTEM,
+        "the ranks of this node share %zu bytes, more than a file may have here (%llu bytes); raise "
+        "`ulimit -f`",
+        bytes, (unsigned long long)limit.rlim_cur);
+}
+
 int memory_create(int slot_count, uint32_t epoch, struct memory **memoryp, int *fdp, struct hvd_error *err)
 {
-    int status = HVD_OK;
     struct memory *memory = NULL;
+    int status = check_limit(memory_bytes(slot_count), err);
+    if (status != HVD_OK)
+        return status;
     int fd = memory_file();
     if (fd < 0)
         return error_set_errno(err, "cannot make memory that the ranks of this node share (memfd_create)");

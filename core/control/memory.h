@@ -32,7 +32,11 @@ struct memory {
     struct memory_slot slots[];
 };
 
+/* Behind the slots: room for what else the ranks of a node share. Only pages that are used cost anything. */
+#define MEMORY_ARENA_BYTES (INT64_C(64) << 20) /* for each slot */
+
 size_t memory_bytes(int slot_count);
+void *memory_arena(struct memory *memory, int slot_count);
 
 /* Make memory for [slot_count] members: a sealed memfd in *fdp, close-on-exec, and its mapping in *memoryp.
  */

@@ -2,6 +2,7 @@
 #ifndef CONTROL_NODE_H
 #define CONTROL_NODE_H
 
+#include "control/arena.h"
 #include "control/roster.h"
 #include "control/shape.h"
 
@@ -15,6 +16,10 @@ struct node;
  */
 int node_meet(struct node **nodep, const struct roster *roster, const int *members, int member_count,
               int64_t deadline_us, struct hvd_error *err);
+
+/* The part of its memory that is free for all its ranks; of NULL an empty one. It lives as long as the node.
+ */
+struct arena node_arena(const struct node *node);
 
 /* NULL is fine. */
 void node_close(struct node *node);

@@ -118,6 +118,37 @@ static int say_difference(const struct roster *roster, enum option_id id, int ra
         first->options[id].value, first->options[id].source);
 }
 
+static int say_other_ranks(const struct card *card, const struct card *first, struct hvd_error *err)
+{
+    return error_set(err, HVD_ERR_MISMATCH,
+                     "hvd_init_with: the launcher's rank %d (%.64s) makes a job of the ranks %s, its rank %d "
+                     "(%.64s) one of %s; all ranks of a job give the same list",
+                     card->start.launcher_rank, card->peer.host, card->start.ranks,
+                     first->start.launcher_rank, first->peer.host, first->start.ranks);
+}
+
+static int say_other_sets(const struct roster *roster, int rank, const struct card *card,
+                          const struct card *first, struct hvd_error *err)
+{
+    char name[300], first_name[300];
+    roster_name(roster, rank, name, sizeof(name));
+    roster_name(roster, 0, first_name, sizeof(first_name));
+    return error_set(err, HVD_ERR_MISMATCH,
+                     "hvd_init_with: %.80s gives %d process sets, %.80s gives %d; give all ranks the same",
+                     name, card->start.set_count, first_name, first->start.set_count);
+}
+
+static int compare_cards(const struct roster *roster, int rank, const struct card *card,
+                         const struct card *first, struct hvd_error *err)
+{
+    enum option_id id = card_difference(first, card);
+    if (!card_same_ranks(first, card))
+        return say_other_ranks(card, first, err);
+    if (first->start.set_count != card->start.set_count)
+        return say_other_sets(roster, rank, card, first, err);
+    return id == OPT_COUNT ? HVD_OK : say_difference(roster, id, rank, card, first, err);
+}
+
 /* Read all cards, and compare each with that of rank 0. [cards]: two, to work in. */
 static int get_cards(struct roster *roster, const struct wireup *wireup, struct card *cards,
                      int64_t deadline_us, struct hvd_error *err)
@@ -125,11 +156,8 @@ static int get_cards(struct roster *roster, const struct wireup *wireup, struct 
     int rc = get_card(roster, wireup, 0, deadline_us, &cards[0], err);
     for (int rank = 1; rc == HVD_OK && rank < roster->size; rank++) {
         rc = get_card(roster, wireup, rank, deadline_us, &cards[1], err);
-        if (rc != HVD_OK)
-            break;
-        enum option_id id = card_difference(&cards[0], &cards[1]);
-        if (id != OPT_COUNT)
-            rc = say_difference(roster, id, rank, &cards[1], &cards[0], err);
+        if (rc == HVD_OK)
+            rc = compare_cards(roster, rank, &cards[1], &cards[0], err);
     }
     return rc;
 }
@@ -160,9 +188,9 @@ int roster_exchange(struct roster *roster, const struct wireup *wireup, const st
     if (rc == HVD_OK)
         rc = wireup->ops->fence(wireup->state, deadline_us, err);
     if (rc == HVD_OK)
-        rc = get_key(roster, wireup, deadline_us, err);
-    if (rc == HVD_OK)
         rc = get_cards(roster, wireup, cards, deadline_us, err);
+    if (rc == HVD_OK) /* the first rank of our list took it for its own, so that it drew a key */
+        rc = get_key(roster, wireup, deadline_us, err);
     if (rc == HVD_OK)
         use_loopback(roster);
     free(cards);

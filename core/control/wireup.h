@@ -11,6 +11,8 @@
 struct hvd_job {
     int rank, size;
     int local_rank, local_size; /* -1 where the launcher does not say */
+    int launcher_size;          /* ranks of its job, of which ours may be a part */
+    const int *launcher_ranks;  /* [size]: our ranks there; NULL: the same. Borrowed */
     uint32_t epoch;             /* start of the job that this is; late messages of others are dropped */
     char host[256];             /* this node's name, as the launcher spells it, else gethostname */
     const char *provider;       /* "pmix", "env" or "solo" */

@@ -3,40 +3,100 @@
 #define FLOW_BATCH_H
 
 #include "flow/queue.h"
-#include "plane/plane.h"
+#include "plane/set.h"
 
 /* Packing and unpacking move at most this much at a time, about 100 us of copying, so that agreement stays
  * prompt. */
 #define BATCH_SLICE_BYTES (INT64_C(512) << 10)
 
-struct batch {
-    struct batch *next;
-    enum { BATCH_PACK, BATCH_START, BATCH_RUN, BATCH_UNPACK, BATCH_DONE } stage;
-    struct plane_batch travel; /* what the plane gets */
-    int plane;                 /* -1: nothing travels */
-    struct request *members, **tail;
-    int member_count;
-    int64_t bytes;        /* of all members */
-    bool at_root;         /* broadcast: this rank's input is what is sent */
-    struct request *at;   /* packing or unpacking: this member next, */
-    int64_t inside_bytes; /* from here in it, */
-    int64_t buffer_bytes; /* to or from here in the buffer */
+/* What a batch has to go through next, in this order. No batch goes through all. */
+enum batch_stage {
+    BATCH_SIZES,   /* allgather, alltoall: ask the other members how many rows they have (sizes.h) */
+    BATCH_LAY_OUT, /* find its memory */
+    BATCH_PACK,
+    BATCH_START,
+    BATCH_RUN,
+    BATCH_COMBINE, /* between two exchanges of Adasum (adasum.h) */
+    BATCH_UNPACK,
+    BATCH_DONE,
+    /* these two take their turn among the batches, but carry nothing */
+    BATCH_SET_ADD,
+    BATCH_SET_REMOVE
 };
 
-/* An empty batch for operations like [request]; NULL where memory is out. */
-struct batch *batch_create(const struct request *request, int plane, int rank);
-void batch_free(struct batch *batch); /* not its members */
+/* How far packing, unpacking or combining has come. What is in the buffer are parts, and of each part all
+ * pieces: a part is what belongs to one member (reducescatter, allgather), or else all there is. */
+struct batch_cursor {
+    struct piece *piece; /* NULL: at the end */
+    int part, last_part;
+    int64_t inside;    /* elements of this piece's part that are done */
+    int64_t buffer_at; /* in elements */
+};
 
-/* Members travel in the order of adding. */
-void batch_add(struct batch *batch, struct request *request);
+struct batch {
+    struct batch *next;
+    enum batch_stage stage;
+    struct team *team;         /* SET_REMOVE: owned, NULL where this rank is no member; otherwise borrowed */
+    struct plane_batch travel; /* what the plane gets */
+    int plane;                 /* -1: nothing travels */
+    struct piece *pieces, **tail;
+    int piece_count;
+    int64_t bytes;            /* of all pieces, as they travel */
+    enum hvd_dtype dtype;     /* of the tensors; what travels may be another */
+    bool at_root;             /* a broadcast from here */
+    bool sizing;              /* what travels are the sizes */
+    bool packed;              /* what is sent goes through the buffer */
+    bool unpacked;            /* what comes goes through the buffer */
+    int64_t *sizes;           /* while it is sizing: this rank's, then those that came; owned */
+    int64_t *sent;            /* elements for, or of, each member where the kind has such; owned */
+    int64_t *received;        /* alltoall: elements from each member; owned */
+    struct plane_span *spans; /* instead of the buffer; owned */
+    int64_t buffer_bytes;     /* of the buffer that it needs */
+    void *buffer;
+    struct batch_cursor cursor;
+    bool adasum;    /* an allreduce that is made of exchanges */
+    int level;      /* of Adasum: done so many */
+    bool has_dots;  /* Adasum: those of this level are complete */
+    double dots[3]; /* a.a, b.b, a.b */
+    /* SET_ADD, SET_REMOVE */
+    struct request *request;
+    hvd_set set;
+    uint32_t planes; /* SET_ADD: those that all ranks have */
+};
 
-/* All members are added. [buffer]: where more than one are packed; unused (may be NULL) for a batch of one.
+/* What a plane must be able to carry for tensor [index] of [desc] among [ranks] members; for allgather and
+ * alltoall the same of HVD_INT64 too. */
+struct plane_need batch_need(const struct desc *desc, int index, int ranks);
+
+/* Bytes of tensor [index] of [desc] as they travel, equal on all ranks: what fusion counts. Of an allgather,
+ * whose ranks have still to tell each other, those of one row. */
+int64_t batch_item_bytes(const struct desc *desc, int index);
+
+/* Elements of a row of tensor [index]: of the dimensions behind the first. -1 where they are 2^63 or more. */
+int64_t batch_row_elements(const struct desc *desc, int index);
+
+/* A batch without pieces, for such as tensor [index] of [desc]; NULL where memory is out. [team] is borrowed.
  */
-bool batch_needs_buffer(const struct batch *batch);
-void batch_ready(struct batch *batch, void *buffer, uint64_t sequence);
+struct batch *batch_create(struct team *team, int plane, const struct desc *desc, int index);
+void batch_free(struct batch *batch); /* NULL is fine; its pieces are not its own */
 
-/* One slice of packing or unpacking: on to the next stage where it was the last. */
+void batch_add(struct batch *batch, struct piece *piece);
+
+/* LAY_OUT, first half: say in batch->buffer_bytes how much of the buffer it needs. Results get their memory:
+ * where there is none the operation fails here, and what comes for it goes to the buffer. */
+int batch_plan(struct batch *batch, struct hvd_error *err);
+
+/* LAY_OUT, second half: [buffer] is large enough. */
+void batch_lay_out(struct batch *batch, void *buffer);
+
+/* One slice of it. */
 void batch_pack(struct batch *batch);
 void batch_unpack(struct batch *batch);
+
+/* RUN is over, of what was laid out. */
+void batch_arrived(struct batch *batch);
+
+/* Begin with [first_part], which is at [buffer_at], up to [last_part]. */
+void batch_rewind(struct batch *batch, int first_part, int last_part, int64_t buffer_at);
 
 #endif

@@ -25,6 +25,7 @@ struct baton {
     _Atomic pthread_t driver; /* who holds it */
     int outer_fd; /* what the thread sleeps on: work.epoll_fd, which callers can hide from it, and stop_fd */
     int stop_fd;
+    int64_t wakes_at_us; /* the sleeping thread, by itself; the holder's */
 };
 
 /* Look this often before yielding the core while spinning; a look costs well under a microsecond. */
@@ -151,6 +152,9 @@ static void drive_until(struct baton *baton, bool (*done)(void *arg), void *done
     work_off(baton);
     if (hidden)
         show_thread(baton, true);
+    /* of what is only polled for, and of a deadline that came up meanwhile, no descriptor will tell it */
+    if (work->must_poll(work->arg) || work->deadline(work->arg) < baton->wakes_at_us)
+        work->kick(work->arg);
 }
 
 void baton_drive(struct baton *baton, bool (*done)(void *arg), void *arg)
@@ -181,16 +185,17 @@ void baton_drive(struct baton *baton, bool (*done)(void *arg), void *arg)
 static void drive_once(struct baton *baton)
 {
     const struct baton_work *work = &baton->work;
-    work->arm(work->arg, false);
-    harvest(baton, 0);
     do {
+        work->arm(work->arg, false);
+        harvest(baton, 0);
         work_off(baton);
-        if (!work->must_poll(work->arg))
-            break;
-        sched_yield();
-    } while (!atomic_load(&baton->stopping));
-    work->arm(work->arg, true);
-    work_off(baton);
+        while (work->must_poll(work->arg) && !atomic_load(&baton->stopping)) {
+            sched_yield();
+            work_off(baton);
+        }
+        work->arm(work->arg, true);
+        work_off(baton); /* what this begins may have to be polled for */
+    } while (work->must_poll(work->arg) && !atomic_load(&baton->stopping));
 }
 
 static void *thread_main(void *arg)
@@ -208,6 +213,7 @@ static void *thread_main(void *arg)
         pthread_mutex_unlock(&baton->lock);
         drive_once(baton);
         int64_t deadline_us = baton->work.deadline(baton->work.arg);
+        baton->wakes_at_us = deadline_us;
         pthread_mutex_lock(&baton->lock);
         give_locked(baton);
         pthread_mutex_unlock(&baton->lock);
@@ -249,14 +255,14 @@ int baton_create(struct baton **batonp, const struct baton_work *work, struct hv
         epoll_ctl(baton->outer_fd, EPOLL_CTL_ADD, work->epoll_fd, &event) < 0 ||
         epoll_ctl(baton->outer_fd, EPOLL_CTL_ADD, baton->stop_fd, &event) < 0)
         rc = error_set_errno(err, "cannot make the descriptors that the loop sleeps on");
+    *batonp = baton; /* the thread's first round may want it */
     if (rc == HVD_OK)
         rc = start_thread(baton, err);
     if (rc != HVD_OK) {
+        *batonp = NULL;
         baton_destroy(baton);
-        return rc;
     }
-    *batonp = baton;
-    return HVD_OK;
+    return rc;
 }
 
 void baton_after_fork(struct baton *baton)

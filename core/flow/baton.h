@@ -29,7 +29,7 @@ struct baton_work {
         spin_us; /* how long a waiting caller looks before it sleeps; 0: ranks share cores, yield at once */
 };
 
-/* Starts the thread, which blocks all signals. */
+/* Starts the thread, which blocks all signals. *batonp is set before its first round; NULL on failure. */
 int baton_create(struct baton **batonp, const struct baton_work *work, struct hvd_error *err);
 
 /* Stop the thread. Nobody may be in baton_drive. NULL is fine. */

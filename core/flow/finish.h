@@ -6,14 +6,17 @@
 #include "flow/negotiate.h"
 #include "flow/queue.h"
 
-/* Withdraw the request, run its callback, and say that it is done. [reason]: NULL for HVD_OK; otherwise why,
- * and the sentence becomes `allreduce "w": reason`. */
-void finish_request(struct queue *queue, struct request *request, int status, const char *reason);
+/* Withdraw the request, hand over its results, run its callback, and say that it is done. [reason]: NULL for
+ * HVD_OK; otherwise why, and the sentence becomes `allreduce "w": reason`. */
+void finish_request(struct queue *queue, struct trace *trace, struct request *request, int status,
+                    const char *reason);
 
-/* The ranks disagree: `allreduce "w": rank 5 (n2) has float32[64,128], rank 0 (n1) has float32[64,64]`. */
-void finish_mismatch(struct queue *queue, const struct roster *roster, const struct decision *decision);
+/* The ranks disagree: `allreduce "w": rank 5 (n2) has float32[64,128], rank 0 (n1) has float32[64,64]`; or
+ * one has joined that is needed. A rank that did not submit has nothing to end. */
+void finish_disagreement(struct queue *queue, struct trace *trace, const struct roster *roster,
+                         const struct decision *decision);
 
-/* Every request in flight that was not decided ends with [status]. */
-void finish_undecided(struct queue *queue, int status, const char *reason);
+/* Every request in flight in [set], or QUEUE_ALL_SETS, that was not decided ends with [status]. */
+void finish_undecided(struct queue *queue, struct trace *trace, hvd_set set, int status, const char *reason);
 
 #endif

@@ -1,45 +1,77 @@
 /* fuse.c: pack agreed operations into batches. Pure. */
 #include "flow/fuse.h"
 
-/* Batches that later items may still join. More kinds than this at once just fuse less. */
-#define OPEN_BATCHES 16
+#include <string.h>
 
-struct open_batch {
-    const struct fuse_item *first;
-    int number;
-    int64_t bytes;
-};
+#include "base/hash.h"
+
+/* Lists of kinds, so that a thousand of them are still found quickly. */
+#define KIND_LISTS 64
+#define NO_KIND    (-1)
+
+static bool same_bits(double a, double b)
+{
+    return memcmp(&a, &b, sizeof(a)) == 0;
+}
 
 static bool may_share(const struct fuse_item *a, const struct fuse_item *b)
 {
-    return a->plane == b->plane && a->desc->kind == b->desc->kind && a->desc->dtype == b->desc->dtype &&
-           a->desc->op == b->desc->op && a->desc->root == b->desc->root;
+    const struct desc *x = a->desc;
+    const struct desc *y = b->desc;
+    return a->plane == b->plane && x->kind == y->kind && x->set == y->set &&
+           x->tensors[a->index].dtype == y->tensors[b->index].dtype && x->op == y->op && x->wire == y->wire &&
+           x->root == y->root && same_bits(x->prescale, y->prescale) && same_bits(x->postscale, y->postscale);
 }
 
-int fuse_plan(const struct fuse_item *items, int item_count, int64_t threshold_bytes, int *batch_of_item)
+static unsigned kind_list(const struct fuse_item *item)
 {
-    struct open_batch open[OPEN_BATCHES] = {{0}};
-    int open_count = 0;
+    const struct desc *desc = item->desc;
+    const int key[] = {item->plane,   (int)desc->kind, desc->set, (int)desc->tensors[item->index].dtype,
+                       (int)desc->op, desc->root};
+    return (unsigned)(hash_bytes(key, sizeof(key)) % KIND_LISTS);
+}
+
+static bool stays_alone(const struct fuse_item *item, int64_t threshold_bytes)
+{
+    return item->bytes == 0 || item->bytes >= threshold_bytes || item->desc->kind == DESC_ALLTOALL ||
+           (item->desc->kind == DESC_ALLREDUCE && item->desc->op == HVD_ADASUM);
+}
+
+/* The first item of [item]'s kind, which knows what may be joined; NULL where there was none. */
+static struct fuse_item *find_kind(struct fuse_item *items, int first, const struct fuse_item *item)
+{
+    int at = first;
+    while (at != NO_KIND && !may_share(&items[at], item))
+        at = items[at].next_kind;
+    return at == NO_KIND ? NULL : &items[at];
+}
+
+int fuse_plan(struct fuse_item *items, int item_count, int64_t threshold_bytes)
+{
+    int lists[KIND_LISTS];
     int batch_count = 0;
+    for (int i = 0; i < KIND_LISTS; i++)
+        lists[i] = NO_KIND;
     for (int i = 0; i < item_count; i++) {
-        const struct fuse_item *item = &items[i];
-        int at = 0;
-        while (at < open_count && !may_share(open[at].first, item))
-            at++;
-        bool alone = item->bytes == 0 || item->bytes >= threshold_bytes;
-        bool fits = !alone && at < open_count && item->bytes <= threshold_bytes - open[at].bytes;
-        if (fits) {
-            open[at].bytes += item->bytes;
-            batch_of_item[i] = open[at].number;
+        struct fuse_item *item = &items[i];
+        if (stays_alone(item, threshold_bytes)) {
+            item->batch = batch_count++;
             continue;
         }
-        batch_of_item[i] = batch_count++;
-        if (alone)
-            continue;
-        if (at == open_count && open_count < OPEN_BATCHES)
-            open_count++;
-        if (at < OPEN_BATCHES)
-            open[at] = (struct open_batch){.first = item, .number = batch_of_item[i], .bytes = item->bytes};
+        int *list = &lists[kind_list(item)];
+        struct fuse_item *first = find_kind(items, *list, item);
+        if (first == NULL) {
+            item->next_kind = *list;
+            *list = i;
+            first = item;
+        }
+        if (first != item && item->bytes <= threshold_bytes - first->open_bytes) {
+            first->open_bytes += item->bytes;
+        } else {
+            first->open_batch = batch_count++;
+            first->open_bytes = item->bytes;
+        }
+        item->batch = first->open_batch;
     }
     return batch_count;
 }

@@ -4,17 +4,25 @@
 
 #include "flow/desc.h"
 
+/* One tensor of an operation. */
 struct fuse_item {
     const struct desc *desc;
+    int index; /* of the tensor in desc */
     int plane;
-    int64_t bytes;
+    int64_t bytes; /* as it travels */
+    int batch;     /* out: the number of its batch */
+    /* the plan's own: what later items may join, kept at the first item of its kind */
+    int open_batch;
+    int64_t open_bytes;
+    int next_kind;
 };
 
-/* Put each of [items], which were decided together, into a batch: batch_of_item[i] is its number, 0 for the
- * first; returns how many batches there are. Fused are operations of equal kind, type, op, root and plane
- * whose bytes stay within [threshold_bytes] together; others may stand between them. One that alone reaches
- * the threshold stays alone, so that it is never copied just to be fused; so do those without bytes. The same
- * items give the same batches on every rank. */
-int fuse_plan(const struct fuse_item *items, int item_count, int64_t threshold_bytes, int *batch_of_item);
+/* Put each of [items], which were decided together, into a batch, numbered from 0; returns how many batches
+ * there are. Fused are tensors of equal kind, type, op, root, factors, wire, set and plane whose bytes stay
+ * within [threshold_bytes] together; others may stand between them. One that alone reaches the threshold
+ * stays alone, so that it is never copied just to be fused; so do those without bytes, alltoall and Adasum.
+ * How a set's items are cut does not depend on the other sets' items: members see the same batches, whatever
+ * else they are in. Batches are numbered by their first items. */
+int fuse_plan(struct fuse_item *items, int item_count, int64_t threshold_bytes);
 
 #endif

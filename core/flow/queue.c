@@ -21,7 +21,7 @@ struct queue {
     pthread_mutex_t lock;
     struct request *head, **tail; /* handed in, not yet taken */
     _Atomic bool waiting;         /* head != NULL, for looking without the lock */
-    struct request **buckets;     /* in flight, by name */
+    struct piece **buckets;       /* in flight, by set and name */
     size_t bucket_count, in_flight;
     struct slot *slots;
     uint32_t slot_count, first_free;
@@ -35,7 +35,7 @@ int queue_create(struct queue **queuep, struct hvd_error *err)
     if (queue == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the queue");
     queue->bucket_count = 256;
-    queue->buckets = calloc(queue->bucket_count, sizeof(struct request *));
+    queue->buckets = calloc(queue->bucket_count, sizeof(struct piece *));
     if (queue->buckets == NULL) {
         free(queue);
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the queue");
@@ -47,38 +47,68 @@ int queue_create(struct queue **queuep, struct hvd_error *err)
     return HVD_OK;
 }
 
-static void free_request(struct request *request)
+struct request *request_create(const struct desc *desc)
 {
+    size_t pieces_bytes = (size_t)desc->tensor_count * sizeof(struct piece);
+    struct request *request = calloc(1, sizeof(*request) + pieces_bytes);
+    if (request == NULL)
+        return NULL;
+    request->desc = desc_hold(desc);
+    request->piece_count = request->pieces_left = desc->tensor_count;
+    for (int i = 0; i < request->piece_count; i++) {
+        request->pieces[i].request = request;
+        request->pieces[i].index = i;
+    }
+    return request;
+}
+
+void request_free(struct request *request)
+{
+    if (request == NULL)
+        return;
+    for (int i = 0; i < request->piece_count; i++) {
+        free(request->pieces[i].member_rows);
+        if (request->pieces[i].owned)
+            free(request->pieces[i].output);
+    }
+    desc_release(request->desc);
+    free(request->splits);
+    free(request->reason);
     free(request->sentence);
     free(request);
 }
 
-void queue_destroy(struct queue *queue)
+void request_fail(struct request *request, int status, const char *reason)
 {
-    if (queue == NULL)
+    if (request->worst != HVD_OK)
         return;
-    for (uint32_t i = 0; i < queue->slot_count; i++) {
-        struct request *request = queue->slots[i].request;
-        if (request != NULL && request->status != HVD_IN_PROGRESS)
-            free_request(request);
-    }
-    for (size_t i = 0; i < queue->bucket_count; i++) {
-        struct request *next = NULL;
-        for (struct request *request = queue->buckets[i]; request != NULL; request = next) {
-            next = request->next_of_bucket;
-            free_request(request);
-        }
-    }
-    pthread_mutex_destroy(&queue->lock);
-    free(queue->buckets);
-    free(queue->slots);
-    free(queue);
+    request->worst = status;
+    request->reason = strdup(reason); /* without memory the status must do */
 }
 
-static struct request **find_in_flight(struct queue *queue, const char *name, uint64_t hash)
+/* ---- Names in flight ---- */
+
+/* What the operation is known by is hvd's own name where it is hvd's own. */
+static const char *name_of(const struct piece *piece)
 {
-    struct request **at = &queue->buckets[hash & (queue->bucket_count - 1)];
-    while (*at != NULL && ((*at)->hash != hash || strcmp((*at)->desc.name, name) != 0))
+    const struct desc *desc = piece->request->desc;
+    return piece->index == 0 ? desc_name(desc) : desc->tensors[piece->index].name;
+}
+
+static uint64_t hash_of(const struct piece *piece)
+{
+    const char *name = name_of(piece);
+    return hash_bytes(name, strlen(name)) ^
+           (uint64_t)piece->request->desc->set * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* Where a piece of the set and name of [piece] hangs, or would. */
+static struct piece **find_in_flight(struct queue *queue, const struct piece *piece)
+{
+    struct piece **at = &queue->buckets[piece->hash & (queue->bucket_count - 1)];
+    while (*at != NULL &&
+           ((*at)->hash != piece->hash || (*at)->request->desc->set != piece->request->desc->set ||
+            strcmp(name_of(*at), name_of(piece)) != 0))
         at = &(*at)->next_of_bucket;
     return at;
 }
@@ -86,21 +116,79 @@ static struct request **find_in_flight(struct queue *queue, const char *name, ui
 static void double_buckets(struct queue *queue)
 {
     size_t count = 2 * queue->bucket_count;
-    struct request **buckets = calloc(count, sizeof(struct request *));
+    struct piece **buckets = calloc(count, sizeof(struct piece *));
     if (buckets == NULL)
         return; /* longer chains are slower, not wrong */
     for (size_t i = 0; i < queue->bucket_count; i++) {
-        struct request *next = NULL;
-        for (struct request *request = queue->buckets[i]; request != NULL; request = next) {
-            next = request->next_of_bucket;
-            request->next_of_bucket = buckets[request->hash & (count - 1)];
-            buckets[request->hash & (count - 1)] = request;
+        struct piece *next = NULL;
+        for (struct piece *piece = queue->buckets[i]; piece != NULL; piece = next) {
+            next = piece->next_of_bucket;
+            piece->next_of_bucket = buckets[piece->hash & (count - 1)];
+            buckets[piece->hash & (count - 1)] = piece;
         }
     }
     free(queue->buckets);
     queue->buckets = buckets;
     queue->bucket_count = count;
 }
+
+/* Forget the first [count] names of [request]. */
+static void forget_names_locked(struct queue *queue, struct request *request, int count)
+{
+    for (int i = 0; i < count; i++) {
+        struct piece **at = find_in_flight(queue, &request->pieces[i]);
+        *at = request->pieces[i].next_of_bucket;
+    }
+    queue->in_flight -= (size_t)count;
+}
+
+/* Why the name of [piece] cannot be taken: [other] has it. */
+static int refuse_name(const struct piece *piece, const struct piece *other, struct hvd_error *err)
+{
+    const struct request *request = piece->request;
+    const char *name = name_of(piece);
+    char title[DESC_TITLE_BYTES];
+    desc_title(request->desc, title, sizeof(title));
+    if (other->request == request)
+        return error_set(err, HVD_ERR_DUPLICATE,
+                         "%s: tensors %d and %d are both named \"%s\"; give each its own name", title,
+                         other->index, piece->index, name);
+    if ((unsigned char)name[0] < ' ')
+        return error_set(
+            err, HVD_ERR_DUPLICATE,
+            "%s: one is still in flight on this rank, and the set has one at a time; wait for it", title);
+    if (request->piece_count == 1)
+        return error_set(err, HVD_ERR_DUPLICATE,
+                         "%s: an operation of that name is still in flight on this rank; wait for it, or use "
+                         "another name",
+                         title);
+    return error_set(err, HVD_ERR_DUPLICATE,
+                     "%s: an operation named \"%s\" is still in flight on this rank; wait for it, or use "
+                     "another name",
+                     title, name);
+}
+
+/* All names of [request], or none. */
+static int take_names_locked(struct queue *queue, struct request *request, struct hvd_error *err)
+{
+    for (int i = 0; i < request->piece_count; i++) {
+        struct piece *piece = &request->pieces[i];
+        struct piece **at = find_in_flight(queue, piece);
+        if (*at != NULL) {
+            refuse_name(piece, *at, err);
+            forget_names_locked(queue, request, i);
+            return HVD_ERR_DUPLICATE;
+        }
+        piece->next_of_bucket = NULL;
+        *at = piece;
+        queue->in_flight++;
+        if (queue->in_flight > queue->bucket_count)
+            double_buckets(queue);
+    }
+    return HVD_OK;
+}
+
+/* ---- Handles ---- */
 
 /* Make sure that there is a free slot. */
 static bool have_slot_locked(struct queue *queue)
@@ -138,34 +226,21 @@ static struct slot *find_slot_locked(struct queue *queue, hvd_handle handle)
     return slot->request != NULL && slot->uses == (uint32_t)(handle >> 32) ? slot : NULL;
 }
 
-/* HVD_OK where [request] may be taken; otherwise why not, with the operation's title. */
-static int check_locked(struct queue *queue, const struct request *request, struct hvd_error *err)
-{
-    char title[HVD_MAX_NAME + 32];
-    bool refused = queue->refuse_status != HVD_OK;
-    if (!refused && *find_in_flight(queue, request->desc.name, request->hash) == NULL)
-        return HVD_OK;
-    desc_title(&request->desc, title, sizeof(title));
-    if (refused)
-        return error_set(err, queue->refuse_status, "%s: %s", title, queue->refuse_reason.text);
-    return error_set(
-        err, HVD_ERR_DUPLICATE,
-        "%s: an operation of that name is still in flight on this rank; wait for it, or use another name",
-        title);
-}
+/* ---- In and out ---- */
 
 static int submit_locked(struct queue *queue, struct request *request, hvd_handle *handlep, bool *firstp,
                          struct hvd_error *err)
 {
-    int rc = check_locked(queue, request, err);
-    if (rc != HVD_OK)
-        return rc;
+    if (queue->refuse_status != HVD_OK) {
+        char title[DESC_TITLE_BYTES];
+        desc_title(request->desc, title, sizeof(title));
+        return error_set(err, queue->refuse_status, "%s: %s", title, queue->refuse_reason.text);
+    }
     if (handlep != NULL && !have_slot_locked(queue))
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory left for another operation");
-    *find_in_flight(queue, request->desc.name, request->hash) = request;
-    queue->in_flight++;
-    if (queue->in_flight > queue->bucket_count)
-        double_buckets(queue);
+    int rc = take_names_locked(queue, request, err);
+    if (rc != HVD_OK)
+        return rc;
     if (handlep != NULL)
         *handlep = request->handle = take_slot_locked(queue, request);
     *firstp = queue->head == NULL;
@@ -175,24 +250,16 @@ static int submit_locked(struct queue *queue, struct request *request, hvd_handl
     return HVD_OK;
 }
 
-int queue_submit(struct queue *queue, const struct request *request, hvd_handle *handlep, bool *firstp,
+int queue_submit(struct queue *queue, struct request *request, hvd_handle *handlep, bool *firstp,
                  struct hvd_error *err)
 {
-    struct request *copy = malloc(sizeof(*copy));
-    if (copy == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory left for another operation");
-    *copy = *request;
-    copy->hash = hash_bytes(copy->desc.name, strlen(copy->desc.name));
-    copy->next = copy->next_of_bucket = NULL;
-    copy->handle = 0;
-    copy->decided = false;
-    copy->status = HVD_IN_PROGRESS;
-    copy->sentence = NULL;
+    request->next = NULL;
+    request->status = HVD_IN_PROGRESS;
+    for (int i = 0; i < request->piece_count; i++)
+        request->pieces[i].hash = hash_of(&request->pieces[i]);
     pthread_mutex_lock(&queue->lock);
-    int rc = submit_locked(queue, copy, handlep, firstp, err);
+    int rc = submit_locked(queue, request, handlep, firstp, err);
     pthread_mutex_unlock(&queue->lock);
-    if (rc != HVD_OK)
-        free(copy);
     return rc;
 }
 
@@ -217,38 +284,54 @@ struct request *queue_take(struct queue *queue)
     return list;
 }
 
-static void withdraw_locked(struct queue *queue, struct request *request)
-{
-    struct request **at = find_in_flight(queue, request->desc.name, request->hash);
-    *at = request->next_of_bucket;
-    queue->in_flight--;
-}
-
 void queue_withdraw(struct queue *queue, struct request *request)
 {
     pthread_mutex_lock(&queue->lock);
-    withdraw_locked(queue, request);
+    forget_names_locked(queue, request, request->piece_count);
     pthread_mutex_unlock(&queue->lock);
 }
 
-struct request *queue_withdraw_undecided(struct queue *queue)
+static bool is_of_set(const struct request *request, hvd_set set)
+{
+    return set == QUEUE_ALL_SETS || request->desc->set == set;
+}
+
+/* Keep those of other sets among what was handed in. */
+static void drop_handed_in_locked(struct queue *queue, hvd_set set)
+{
+    struct request **at = &queue->head;
+    while (*at != NULL) {
+        if (is_of_set(*at, set))
+            *at = (*at)->next;
+        else
+            at = &(*at)->next;
+    }
+    queue->tail = at;
+    atomic_store_explicit(&queue->waiting, queue->head != NULL, memory_order_relaxed);
+}
+
+static struct request *withdraw_locked(struct queue *queue, hvd_set set, bool decided_too)
 {
     struct request *list = NULL;
-    pthread_mutex_lock(&queue->lock);
+    drop_handed_in_locked(queue, set);
     for (size_t i = 0; i < queue->bucket_count; i++) {
-        struct request *next = NULL;
-        for (struct request *request = queue->buckets[i]; request != NULL; request = next) {
-            next = request->next_of_bucket;
-            if (request->decided)
+        for (struct piece *piece = queue->buckets[i]; piece != NULL; piece = piece->next_of_bucket) {
+            struct request *request = piece->request;
+            if (piece->index > 0 || !is_of_set(request, set) || (request->decided && !decided_too))
                 continue;
-            withdraw_locked(queue, request);
             request->next = list;
             list = request;
         }
     }
-    queue->head = NULL;
-    queue->tail = &queue->head;
-    atomic_store_explicit(&queue->waiting, false, memory_order_relaxed);
+    for (struct request *request = list; request != NULL; request = request->next)
+        forget_names_locked(queue, request, request->piece_count);
+    return list;
+}
+
+struct request *queue_withdraw_undecided(struct queue *queue, hvd_set set)
+{
+    pthread_mutex_lock(&queue->lock);
+    struct request *list = withdraw_locked(queue, set, false);
     pthread_mutex_unlock(&queue->lock);
     return list;
 }
@@ -262,7 +345,7 @@ void queue_finish(struct queue *queue, struct request *request, int status, cons
     bool asked_for = request->handle != 0;
     pthread_mutex_unlock(&queue->lock);
     if (!asked_for)
-        free_request(request);
+        request_free(request);
 }
 
 int queue_test(struct queue *queue, hvd_handle handle, struct hvd_error *err)
@@ -295,5 +378,26 @@ void queue_release(struct queue *queue, hvd_handle handle)
     }
     pthread_mutex_unlock(&queue->lock);
     if (request != NULL)
-        free_request(request);
+        request_free(request);
+}
+
+void queue_destroy(struct queue *queue)
+{
+    if (queue == NULL)
+        return;
+    for (uint32_t i = 0; i < queue->slot_count; i++) {
+        struct request *request = queue->slots[i].request;
+        if (request != NULL && request->status != HVD_IN_PROGRESS)
+            request_free(request);
+    }
+    struct request *next = NULL;
+    for (struct request *request = withdraw_locked(queue, QUEUE_ALL_SETS, true); request != NULL;
+         request = next) {
+        next = request->next;
+        request_free(request);
+    }
+    pthread_mutex_destroy(&queue->lock);
+    free(queue->buckets);
+    free(queue->slots);
+    free(queue);
 }

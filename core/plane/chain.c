@@ -1,21 +1,37 @@
-/* chain.c: which chunk of a batch goes where, and when, along the ring of ranks. */
+/* chain.c: which chunk of a batch goes where, and when, along the ring of a team's members. */
 #include "plane/chain.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-bool chain_can(const struct plane_need *need)
+static bool is_reduction(enum plane_kind kind)
 {
-    return dtype_bytes(need->dtype) != 0 && (need->kind == PLANE_BROADCAST || op_name(need->op) != NULL);
+    return kind == PLANE_ALLREDUCE || kind == PLANE_REDUCESCATTER;
 }
 
-int chain_init(struct chain *chain, int rank, int size, int64_t chunk_bytes, int slots, struct hvd_error *err)
+bool chain_can(const struct plane_need *need)
 {
-    *chain = (struct chain){.rank = rank, .size = size, .chunk_bytes = chunk_bytes, .slots = slots};
-    size_t scratch_bytes = (size_t)chunk_bytes * (size_t)slots;
+    if (need->ranks < 2 || dtype_bytes(need->dtype) == 0)
+        return false;
+    if (need->kind == PLANE_BROADCAST || need->kind == PLANE_ALLGATHER)
+        return true;
+    return is_reduction(need->kind) && reduce_can(need->op, need->dtype) &&
+           (need->partial == need->dtype || need->partial == reduce_partial(need->dtype));
+}
+
+static int slot_count(const struct chain *chain)
+{
+    return chain->wide ? 2 * chain->window : chain->window;
+}
+
+int chain_init(struct chain *chain, int rank, int size, int64_t chunk_bytes, int window,
+               struct hvd_error *err)
+{
+    *chain = (struct chain){.rank = rank, .size = size, .chunk_bytes = chunk_bytes, .window = window};
+    size_t scratch_bytes = (size_t)chunk_bytes * 2 * (size_t)window;
     chain->scratch = aligned_alloc(64, scratch_bytes);
     if (chain->scratch == NULL)
-        return error_set_errno(err, "no memory for %zu bytes of partial sums", scratch_bytes);
+        return error_set_errno(err, "no memory for %zu bytes of partial results", scratch_bytes);
     return HVD_OK;
 }
 
@@ -25,100 +41,239 @@ void chain_fini(struct chain *chain)
     chain->scratch = NULL;
 }
 
-static void start_allreduce(struct chain *chain, int64_t chunks)
+/* ---- Beginning a batch ---------------------------------------------------------------------- */
+
+static int64_t chunks_of(const struct chain *chain, int first, int end)
+{
+    return blocks_pieces(&chain->blocks, first, end, chain->chunk_count);
+}
+
+static void flow_begin(const struct chain *chain, struct chain_flow *flow, int64_t total, int block, int step)
+{
+    flow->total = total;
+    if (total > 0)
+        flow->next = flow->oldest = walk_begin(&chain->blocks, block, step);
+}
+
+static void start_partials(struct chain *chain)
+{
+    int64_t chunks = chunks_of(chain, 0, chain->blocks.count);
+    flow_begin(chain, &chain->in[CHAIN_PARTIAL], chain->rank > 0 ? chunks : 0, 0, 1);
+    flow_begin(chain, &chain->out[CHAIN_PARTIAL], chain->rank < chain->size - 1 ? chunks : 0, 0, 1);
+}
+
+static void start_allreduce(struct chain *chain)
+{
+    int last = chain->size - 1;
+    int64_t chunks = chunks_of(chain, 0, 1);
+    start_partials(chain);
+    flow_begin(chain, &chain->in[CHAIN_RESULT], chain->rank < last ? chunks : 0, 0, 1);
+    flow_begin(chain, &chain->out[CHAIN_RESULT], chain->rank != last - 1 ? chunks : 0, 0, 1);
+}
+
+/* Shares are in the order of members, so what has to go beyond a member is behind its own share. */
+static void start_reducescatter(struct chain *chain)
 {
     int rank = chain->rank;
     int last = chain->size - 1;
-    chain->in[CHAIN_PARTIAL].total = rank > 0 ? chunks : 0;
-    chain->out[CHAIN_PARTIAL].total = rank < last ? chunks : 0;
-    chain->in[CHAIN_RESULT].total = rank < last ? chunks : 0;
-    chain->out[CHAIN_RESULT].total = rank != last - 1 ? chunks : 0;
+    start_partials(chain);
+    if (rank == last) {
+        flow_begin(chain, &chain->out[CHAIN_RESULT], chunks_of(chain, 0, last), 0, 1);
+        return;
+    }
+    chain->before = chunks_of(chain, 0, rank);
+    chain->lead = -chunks_of(chain, rank, rank + 1);
+    flow_begin(chain, &chain->in[CHAIN_RESULT], chunks_of(chain, rank, last), rank, 1);
+    flow_begin(chain, &chain->out[CHAIN_RESULT], chunks_of(chain, rank + 1, last), rank + 1, 1);
 }
 
-/* Steps along the ring from the root to this rank. */
+/* Steps along the ring from the root to this member. */
 static int root_distance(const struct chain *chain)
 {
     return (chain->rank - chain->batch.root + chain->size) % chain->size;
 }
 
-static void start_broadcast(struct chain *chain, int64_t chunks)
+static void start_broadcast(struct chain *chain)
 {
     int distance = root_distance(chain);
-    chain->in[CHAIN_RESULT].total = distance > 0 ? chunks : 0;
-    chain->out[CHAIN_RESULT].total = distance < chain->size - 1 ? chunks : 0;
+    int64_t chunks = chunks_of(chain, 0, 1);
+    chain->lead = distance == 0 ? chunks : 0;
+    flow_begin(chain, &chain->in[CHAIN_RESULT], distance > 0 ? chunks : 0, 0, 1);
+    flow_begin(chain, &chain->out[CHAIN_RESULT], distance < chain->size - 1 ? chunks : 0, 0, 1);
+}
+
+static void start_allgather(struct chain *chain)
+{
+    int previous = (chain->rank + chain->size - 1) % chain->size;
+    int next = (chain->rank + 1) % chain->size;
+    int64_t chunks = chunks_of(chain, 0, chain->size);
+    chain->lead = chunks_of(chain, chain->rank, chain->rank + 1);
+    flow_begin(chain, &chain->in[CHAIN_RESULT], chunks - chain->lead, previous, -1);
+    flow_begin(chain, &chain->out[CHAIN_RESULT], chunks - chunks_of(chain, next, next + 1), chain->rank, -1);
+    chain->own_offset = chain->out[CHAIN_RESULT].next.start;
+}
+
+static void choose_types(struct chain *chain)
+{
+    const struct plane_batch *batch = &chain->batch;
+    const struct plane_need *need = &batch->need;
+    enum hvd_dtype partial = is_reduction(need->kind) ? need->partial : need->dtype;
+    chain->reduction = (struct reduction){
+        .dtype = need->dtype,
+        .partial = partial,
+        .op = need->op,
+        .prescale = batch->prescale,
+        .postscale = batch->postscale,
+        .ranks = chain->size,
+    };
+    chain->element_bytes = dtype_bytes(need->dtype);
+    chain->partial_bytes = dtype_bytes(partial);
+    chain->wide = partial != need->dtype;
+    size_t larger = chain->partial_bytes > chain->element_bytes ? chain->partial_bytes : chain->element_bytes;
+    chain->chunk_count = chain->chunk_bytes / (int64_t)larger;
 }
 
 void chain_start(struct chain *chain, const struct plane_batch *batch)
 {
     memset(chain->in, 0, sizeof(chain->in));
     memset(chain->out, 0, sizeof(chain->out));
+    chain->lead = chain->before = chain->own_offset = 0;
     chain->batch = *batch;
-    chain->element_bytes = dtype_bytes(batch->need.dtype);
-    chain->bytes = batch->count * (int64_t)chain->element_bytes;
-    int64_t chunks = (chain->bytes + chain->chunk_bytes - 1) / chain->chunk_bytes;
+    choose_types(chain);
+    bool shared = batch->need.kind == PLANE_REDUCESCATTER || batch->need.kind == PLANE_ALLGATHER;
+    chain->blocks = shared ? blocks_of(batch->counts, chain->size) : blocks_of(&chain->batch.count, 1);
     if (batch->need.kind == PLANE_ALLREDUCE)
-        start_allreduce(chain, chunks);
+        start_allreduce(chain);
+    else if (batch->need.kind == PLANE_REDUCESCATTER)
+        start_reducescatter(chain);
+    else if (batch->need.kind == PLANE_BROADCAST)
+        start_broadcast(chain);
     else
-        start_broadcast(chain, chunks);
+        start_allgather(chain);
 }
 
-static struct chain_piece piece_at(const struct chain *chain, int64_t chunk)
+/* ---- Where chunks lie ----------------------------------------------------------------------- */
+
+static struct span flow_begin_next(const struct chain *chain, struct chain_flow *flow)
 {
-    int64_t left = chain->bytes - chunk * chain->chunk_bytes;
-    return (struct chain_piece){chunk, (size_t)(left < chain->chunk_bytes ? left : chain->chunk_bytes)};
+    flow->begun++;
+    return walk_next(&chain->blocks, &flow->next, chain->chunk_count);
 }
 
-static const char *input_at(const struct chain *chain, int64_t chunk)
+static struct span flow_end_oldest(const struct chain *chain, struct chain_flow *flow)
 {
-    return (const char *)chain->batch.input + chunk * chain->chunk_bytes;
+    flow->done++;
+    return walk_next(&chain->blocks, &flow->oldest, chain->chunk_count);
 }
 
-static char *output_at(const struct chain *chain, int64_t chunk)
+static struct chain_piece piece_of(const struct chain *chain, enum chain_kind kind, int64_t chunk,
+                                   const struct span *span)
 {
-    return (char *)chain->batch.output + chunk * chain->chunk_bytes;
+    size_t bytes = kind == CHAIN_PARTIAL ? chain->partial_bytes : chain->element_bytes;
+    return (struct chain_piece){chunk, (size_t)span->count * bytes};
+}
+
+static const char *input_at(const struct chain *chain, int64_t offset)
+{
+    return (const char *)chain->batch.input + offset * (int64_t)chain->element_bytes;
+}
+
+static char *output_at(const struct chain *chain, int64_t offset)
+{
+    return (char *)chain->batch.output + offset * (int64_t)chain->element_bytes;
 }
 
 static char *slot_at(const struct chain *chain, int64_t chunk)
 {
-    return chain->scratch + chunk % chain->slots * chain->chunk_bytes;
+    return chain->scratch + chunk % slot_count(chain) * chain->chunk_bytes;
 }
 
-/* The rank at which chunks of [kind] begin: it has them without having received any. */
-static bool is_source(const struct chain *chain, enum chain_kind kind)
+/* Where a chunk of results lies at the member that it begins at, and has not come to: NULL elsewhere. */
+static const char *own_result_at(const struct chain *chain, const struct span *span, int64_t chunk)
 {
-    if (chain->batch.need.kind == PLANE_BROADCAST)
-        return root_distance(chain) == 0;
-    return kind == CHAIN_PARTIAL && chain->rank == 0;
+    if (chunk >= chain->lead)
+        return NULL;
+    return input_at(chain, span->offset - chain->own_offset);
 }
+
+/* ---- Sending -------------------------------------------------------------------------------- */
 
 /* Chunks of [kind] that are ready to go out. */
 static int64_t ready_to_send(const struct chain *chain, enum chain_kind kind)
 {
-    if (is_source(chain, kind))
+    bool reduces = is_reduction(chain->batch.need.kind);
+    if (kind == CHAIN_PARTIAL && chain->rank == 0)
         return chain->out[kind].total;
-    bool finishes = chain->batch.need.kind == PLANE_ALLREDUCE && chain->rank == chain->size - 1;
-    return chain->in[finishes ? CHAIN_PARTIAL : kind].done;
+    if (kind == CHAIN_PARTIAL || (reduces && chain->rank == chain->size - 1))
+        return chain->in[CHAIN_PARTIAL].done;
+    return chain->in[CHAIN_RESULT].done + chain->lead;
+}
+
+/* Member 0's inputs are partial results as they are, or are made into them in slots. */
+static bool sends_inputs(const struct chain *chain)
+{
+    return reduce_is_plain(&chain->reduction);
 }
 
 bool chain_can_send(const struct chain *chain, enum chain_kind kind)
 {
     const struct chain_flow *flow = &chain->out[kind];
-    return flow->begun < flow->total && flow->begun < ready_to_send(chain, kind);
+    if (flow->begun >= flow->total || flow->begun >= ready_to_send(chain, kind))
+        return false;
+    bool takes_slot = kind == CHAIN_PARTIAL && chain->rank == 0 && !sends_inputs(chain);
+    return !takes_slot || flow->begun - flow->done < slot_count(chain);
+}
+
+static const void *send_partial(struct chain *chain, int64_t chunk, const struct span *span)
+{
+    if (chain->rank > 0)
+        return chain->wide ? slot_at(chain, chunk) : output_at(chain, span->offset);
+    if (sends_inputs(chain))
+        return input_at(chain, span->offset);
+    reduce_begin(&chain->reduction, slot_at(chain, chunk), input_at(chain, span->offset), span->count);
+    return slot_at(chain, chunk);
 }
 
 const void *chain_send(struct chain *chain, enum chain_kind kind, struct chain_piece *piece)
 {
-    *piece = piece_at(chain, chain->out[kind].begun++);
-    return is_source(chain, kind) ? input_at(chain, piece->chunk) : output_at(chain, piece->chunk);
+    struct chain_flow *flow = &chain->out[kind];
+    int64_t chunk = flow->begun;
+    struct span span = flow_begin_next(chain, flow);
+    *piece = piece_of(chain, kind, chunk, &span);
+    if (kind == CHAIN_PARTIAL)
+        return send_partial(chain, chunk, &span);
+    const char *own = own_result_at(chain, &span, chunk);
+    return own != NULL ? own : output_at(chain, span.offset);
 }
 
 void chain_sent(struct chain *chain, enum chain_kind kind)
 {
-    struct chain_piece piece = piece_at(chain, chain->out[kind].done++);
-    /* The root's own copy, chunk by chunk, so that no call takes long. */
-    bool copies = chain->batch.need.kind == PLANE_BROADCAST && is_source(chain, kind);
-    if (copies && chain->batch.input != chain->batch.output)
-        memcpy(output_at(chain, piece.chunk), input_at(chain, piece.chunk), piece.length);
+    struct chain_flow *flow = &chain->out[kind];
+    int64_t chunk = flow->done;
+    struct span span = flow_end_oldest(chain, flow);
+    if (kind == CHAIN_PARTIAL)
+        return;
+    /* Its own copy, chunk by chunk, so that no call takes long. */
+    const char *own = own_result_at(chain, &span, chunk);
+    char *place = output_at(chain, span.offset);
+    if (own != NULL && own != place)
+        memcpy(place, own, (size_t)span.count * chain->element_bytes);
+}
+
+/* ---- Receiving ------------------------------------------------------------------------------ */
+
+/* Slots that hold a partial that came, or are waiting for one. */
+static int64_t slots_taken(const struct chain *chain)
+{
+    bool keeps = chain->wide && chain->rank < chain->size - 1;
+    return chain->in[CHAIN_PARTIAL].begun -
+           (keeps ? chain->out[CHAIN_PARTIAL].done : chain->in[CHAIN_PARTIAL].done);
+}
+
+bool chain_lacks_slot(const struct chain *chain)
+{
+    const struct chain_flow *flow = &chain->in[CHAIN_PARTIAL];
+    return flow->begun < flow->total && slots_taken(chain) >= slot_count(chain);
 }
 
 bool chain_can_receive(const struct chain *chain, enum chain_kind kind)
@@ -127,28 +282,35 @@ bool chain_can_receive(const struct chain *chain, enum chain_kind kind)
     if (flow->begun == flow->total)
         return false;
     if (kind == CHAIN_PARTIAL)
-        return flow->begun - flow->done < chain->slots;
-    /* A result may only overwrite a partial sum that has left. */
-    return chain->batch.need.kind == PLANE_BROADCAST || flow->begun < chain->out[CHAIN_PARTIAL].done;
+        return slots_taken(chain) < slot_count(chain);
+    /* A result may only overwrite a partial result, or an input, that has left. */
+    return !is_reduction(chain->batch.need.kind) ||
+           chain->before + flow->begun < chain->out[CHAIN_PARTIAL].done;
 }
 
 void *chain_receive(struct chain *chain, enum chain_kind kind, struct chain_piece *piece)
 {
-    *piece = piece_at(chain, chain->in[kind].begun++);
-    return kind == CHAIN_PARTIAL ? slot_at(chain, piece->chunk) : output_at(chain, piece->chunk);
+    struct chain_flow *flow = &chain->in[kind];
+    int64_t chunk = flow->begun;
+    struct span span = flow_begin_next(chain, flow);
+    *piece = piece_of(chain, kind, chunk, &span);
+    return kind == CHAIN_PARTIAL ? slot_at(chain, chunk) : output_at(chain, span.offset);
 }
 
 void chain_received(struct chain *chain, enum chain_kind kind)
 {
-    struct chain_piece piece = piece_at(chain, chain->in[kind].done++);
+    struct chain_flow *flow = &chain->in[kind];
+    int64_t chunk = flow->done;
+    struct span span = flow_end_oldest(chain, flow);
     if (kind == CHAIN_RESULT)
         return;
-    const struct plane_need *need = &chain->batch.need;
-    int64_t count = (int64_t)(piece.length / chain->element_bytes);
-    char *output = output_at(chain, piece.chunk);
-    reduce_add(need->dtype, output, slot_at(chain, piece.chunk), input_at(chain, piece.chunk), count);
-    if (need->op == HVD_AVERAGE && chain->rank == chain->size - 1)
-        reduce_divide(need->dtype, output, count, chain->size);
+    const struct reduction *reduction = &chain->reduction;
+    char *slot = slot_at(chain, chunk);
+    char *output = output_at(chain, span.offset);
+    char *sum = chain->wide ? slot : output;
+    reduce_fold(reduction, sum, slot, input_at(chain, span.offset), span.count);
+    if (chain->rank == chain->size - 1)
+        reduce_finish(reduction, output, sum, span.count);
 }
 
 static bool flows_left(const struct chain_flow flows[CHAIN_KINDS])

@@ -1,32 +1,45 @@
-/* local.c: the plane of a job of one rank, where every result is the input; and what plane.h asks of a plane,
+/* local.c: the plane of teams of one rank, where every result is the input; and what plane.h asks of a plane,
  * in its smallest form.
  *
- * The life of a plane: available (on every rank, at hvd_init) -> open -> for each batch: can, start, test
- * until it says something else than HVD_IN_PROGRESS -> close. All of it is called by the holder of the baton,
- * one call at a time, so a plane needs no lock. What a plane knows lives behind [state]; nothing is global.
+ * The life of a plane: available (on every rank, at hvd_init) -> open -> for each team that it may carry
+ * batches for: add_team -> for each batch: can, start, test until it says something else than
+ * HVD_IN_PROGRESS -> remove_team -> close. All of it is called by the holder of the baton, one call at a
+ * time, so a plane needs no lock. What a plane knows lives behind [state], and what it knows of a team behind
+ * [team]; nothing is global.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "plane/plane.h"
+#include "plane/reduce.h"
 
-/* Bytes that one call of test moves: a copy of this size takes about 100 us, and then control gets its turn.
- */
-#define SLICE_BYTES ((int64_t)512 * 1024)
+/* Elements that one call of test moves: this takes about 100 us, and then control gets its turn. */
+#define SLICE_COUNT ((int64_t)64 * 1024)
 
+/* Partial results of a slice, where they have a type of their own. */
 struct local {
-    struct plane_batch
-        batch; /* the one that runs. Its memory is borrowed: until test has said that it is done */
-    int64_t bytes, done_bytes;
+    _Alignas(64) char partials[SLICE_COUNT * sizeof(double)];
+};
+
+struct local_team {
+    struct plane_batch batch; /* the one that runs. Its memory is borrowed, and its counts: until test has
+                                 said that it is done */
+    int64_t count, done;
 };
 
 /* A question about this process and its job, without side effects: nothing is opened, loaded or kept. A plane
- * is used only where all ranks say yes, so it is no harm when only some of them can tell. The phrase follows
- * "plane local: ". */
+ * is used only where all ranks say yes, so it is no harm when only some of them can tell. Where it says no
+ * *whyp is a phrase that follows "plane local: ". */
 static bool local_available(const struct plane_env *env, const char **whyp)
 {
-    *whyp = "it carries nothing between ranks, and the job has more than one";
-    return env->job->size == 1;
+    (void)env;
+    *whyp = NULL;
+    return true;
+}
+
+static bool is_reduction(enum plane_kind kind)
+{
+    return kind == PLANE_ALLREDUCE || kind == PLANE_REDUCESCATTER;
 }
 
 /* A question about a batch. Its answer depends on [need] only, which is equal on all ranks: so they agree on
@@ -34,61 +47,112 @@ static bool local_available(const struct plane_env *env, const char **whyp)
  * come will be. */
 static bool local_can(const struct plane_need *need)
 {
-    return dtype_bytes(need->dtype) != 0 && (need->kind == PLANE_BROADCAST || op_name(need->op) != NULL);
+    return need->ranks == 1 && dtype_bytes(need->dtype) != 0 &&
+           (!is_reduction(need->kind) || reduce_can(need->op, need->dtype));
 }
 
-/* Get ready. The only call that may block, and then not beyond [deadline_us]. *statep is set on success only.
- */
+/* Get ready. May block, but not beyond [deadline_us]. *statep is set on success only. */
 static int local_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
 {
     (void)env;
     (void)deadline_us;
-    struct local *local = calloc(1, sizeof(*local));
+    struct local *local = aligned_alloc(64, sizeof(*local));
     if (local == NULL)
         return error_set_errno(err, "plane local: no memory for %zu bytes", sizeof(*local));
     *statep = local;
     return HVD_OK;
 }
 
-/* Take the batch on. The struct is copied (the caller's may be gone after this call), the memory that it
- * points to is not. Nothing has to have happened when this returns. */
-static int local_start(void *state, const struct plane_batch *batch, struct hvd_error *err)
+/* Get ready for batches of these ranks: other planes connect to them here, and may block for that. *teamp is
+ * set on success only. */
+static int local_add_team(void *state, const struct plane_team *team, int64_t deadline_us, void **teamp,
+                          struct hvd_error *err)
 {
-    (void)err;
-    struct local *local = state;
-    local->batch = *batch;
-    local->bytes = batch->count * (int64_t)dtype_bytes(batch->need.dtype);
-    local->done_bytes = batch->input == batch->output ? local->bytes : 0;
+    (void)state;
+    (void)team;
+    (void)deadline_us;
+    struct local_team *self = calloc(1, sizeof(*self));
+    if (self == NULL)
+        return error_set_errno(err, "plane local: no memory for %zu bytes", sizeof(*self));
+    *teamp = self;
     return HVD_OK;
 }
 
-/* Do a slice of the work. The sum over one rank is its input, and so is the average; a broadcast comes from
- * the only rank there is. Where input is output there is nothing to do at all; otherwise they do not overlap.
- */
-static int local_test(void *state, bool *movedp, int *rankp, struct hvd_error *err)
+/* Give up what runs; nothing of its memory is touched any more. */
+static void local_remove_team(void *state, void *team)
+{
+    (void)state;
+    free(team);
+}
+
+/* Take the batch on. The struct is copied (the caller's may be gone after this call), the memory that it
+ * points to is not. Nothing has to have happened when this returns. */
+static int local_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    (void)state;
+    (void)err;
+    struct local_team *self = team;
+    self->batch = *batch;
+    self->count = batch->need.kind == PLANE_ALLTOALL ? batch->counts[0] : batch->count;
+    self->done = 0;
+    if (!is_reduction(batch->need.kind) && batch->input == batch->output)
+        self->done = self->count;
+    return HVD_OK;
+}
+
+/* The reduction of one input is that input times both factors; as float32 in between where it is of a half
+ * type, so that it is rounded once. */
+static void reduce_slice(struct local *local, const struct plane_batch *batch, void *output,
+                         const void *input, int64_t count)
+{
+    const struct reduction reduction = {
+        .dtype = batch->need.dtype,
+        .partial = batch->need.partial,
+        .op = batch->need.op,
+        .prescale = batch->prescale,
+        .postscale = batch->postscale,
+        .ranks = 1,
+    };
+    if (reduce_is_plain(&reduction)) {
+        reduce_finish(&reduction, output, input, count);
+        return;
+    }
+    reduce_begin(&reduction, local->partials, input, count);
+    reduce_finish(&reduction, output, local->partials, count);
+}
+
+/* Do a slice of the work. What comes from all ranks, or from the root, comes from the only one there is.
+ * Where input is output there is nothing to copy; otherwise they do not overlap. */
+static int local_test(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err)
 {
     (void)rankp; /* nobody can be lost */
     (void)err;
-    struct local *local = state;
-    int64_t left = local->bytes - local->done_bytes;
-    int64_t slice = left < SLICE_BYTES ? left : SLICE_BYTES;
+    struct local_team *self = team;
+    size_t element = dtype_bytes(self->batch.need.dtype);
+    int64_t left = self->count - self->done;
+    int64_t slice = left < SLICE_COUNT ? left : SLICE_COUNT;
     *movedp = true;
-    if (slice > 0)
-        memcpy((char *)local->batch.output + local->done_bytes,
-               (const char *)local->batch.input + local->done_bytes, (size_t)slice);
-    local->done_bytes += slice;
-    return local->done_bytes < local->bytes ? HVD_IN_PROGRESS : HVD_OK;
+    if (slice > 0) {
+        const char *input = (const char *)self->batch.input + self->done * (int64_t)element;
+        char *output = (char *)self->batch.output + self->done * (int64_t)element;
+        if (is_reduction(self->batch.need.kind))
+            reduce_slice(state, &self->batch, output, input, slice);
+        else
+            memcpy(output, input, (size_t)slice * element);
+    }
+    self->done += slice;
+    return self->done < self->count ? HVD_IN_PROGRESS : HVD_OK;
 }
 
-/* In the child of a fork: a plane that holds descriptors closes the child's copies here, so that a child that
- * lives on does not keep a connection open which the parent has closed. It frees nothing: another thread may
- * have been inside malloc when the process forked. */
+/* In the child of a fork: a plane that holds descriptors closes the child's copies here, those of its teams
+ * too, so that a child that lives on does not keep a connection open which the parent has closed. It frees
+ * nothing: another thread may have been inside malloc when the process forked. */
 static void local_after_fork(void *state)
 {
     (void)state;
 }
 
-/* Give up what runs, free everything. */
+/* Free everything; the teams are gone already. */
 static void local_close(void *state)
 {
     free(state);
@@ -101,6 +165,8 @@ const struct plane_ops plane_local = {
     .opens_early = true, /* it cannot fail later than at hvd_init, where an error is easiest to understand */
     .polled = false,     /* while it is not done test always moves something, so nobody sleeps on it */
     .can = local_can,
+    .add_team = local_add_team,
+    .remove_team = local_remove_team,
     .start = local_start,
     .test = local_test,
     .after_fork = local_after_fork,

@@ -45,6 +45,9 @@ bool mpi_choice(const struct mpi_facts *facts, const char **whyp)
         *whyp = "the program has called MPI_Finalize, after which MPI cannot be used";
     else if (facts->initialized)
         return level_suffices(facts->thread_level, whyp);
+    else if (facts->part)
+        *whyp =
+            "the job is a part of the launcher's, and MPI_Init is for all of that; call it before hvd_init";
     else if (!facts->pmix)
         *whyp = "the program has not initialised MPI, and there is no PMIx for MPI_Init; launch with PMIx";
     else if (!facts->rdma && !facts->asked)

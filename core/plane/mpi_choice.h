@@ -15,6 +15,7 @@ struct mpi_facts {
     int thread_level; /* where initialized: 0 (MPI_THREAD_SINGLE) to 3 (MPI_THREAD_MULTIPLE) */
     bool pmix;        /* a PMIx server told this process its name, so that MPI_Init would find it */
     bool rdma;        /* this node has a device that MPI drives better than sockets do */
+    bool part;        /* the job is a part of the launcher's */
 };
 
 /* True, or false with *whyp a phrase that says why not and, where the user can, how to mend it. */

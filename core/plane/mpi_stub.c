@@ -10,6 +10,7 @@
 
 #include "control/wireup.h"
 #include "plane/chain.h"
+#include "plane/exchange.h"
 #include "plane/mpi_choice.h"
 
 #ifdef HAVE_MPI
@@ -95,6 +96,7 @@ static bool stub_available(const struct plane_env *env, const char **whyp)
     struct mpi_facts facts = {
         .size = env->job->size,
         .node_count = env->shape->node_count,
+        .part = env->job->launcher_ranks != NULL,
         .built_with = built_with,
         .asked = is_asked_for(env->config),
         .pmix = getenv("PMIX_NAMESPACE") != NULL,
@@ -112,6 +114,11 @@ static bool stub_available(const struct plane_env *env, const char **whyp)
             symbols.query_thread(&facts.thread_level);
     }
     return mpi_choice(&facts, whyp);
+}
+
+static bool stub_can(const struct plane_need *need)
+{
+    return chain_can(need) || exchange_can(need);
 }
 
 /* ---- The module behind it ------------------------------------------------------------------- */
@@ -145,16 +152,29 @@ fail:
     return status;
 }
 
-static int stub_start(void *state, const struct plane_batch *batch, struct hvd_error *err)
+static int stub_add_team(void *state, const struct plane_team *team, int64_t deadline_us, void **teamp,
+                         struct hvd_error *err)
 {
     struct stub *stub = state;
-    return stub->ops->start(stub->state, batch, err);
+    return stub->ops->add_team(stub->state, team, deadline_us, teamp, err);
 }
 
-static int stub_test(void *state, bool *movedp, int *rankp, struct hvd_error *err)
+static void stub_remove_team(void *state, void *team)
 {
     struct stub *stub = state;
-    return stub->ops->test(stub->state, movedp, rankp, err);
+    stub->ops->remove_team(stub->state, team);
+}
+
+static int stub_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    struct stub *stub = state;
+    return stub->ops->start(stub->state, team, batch, err);
+}
+
+static int stub_test(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err)
+{
+    struct stub *stub = state;
+    return stub->ops->test(stub->state, team, movedp, rankp, err);
 }
 
 static void stub_after_fork(void *state)
@@ -180,7 +200,9 @@ const struct plane_ops plane_mpi = {
     .opens_early =
         false, /* MPI_Init takes a fifth of a second, and while it is open a lost rank ends a Slurm step */
     .polled = true,
-    .can = chain_can,
+    .can = stub_can,
+    .add_team = stub_add_team,
+    .remove_team = stub_remove_team,
     .start = stub_start,
     .test = stub_test,
     .after_fork = stub_after_fork,

@@ -5,30 +5,65 @@
 #include "base/config.h"
 #include "base/log.h"
 #include "base/planes.h"
+#include "control/arena.h"
 #include "control/endpoint.h"
 #include "control/shape.h"
 
 /* What a batch does. Barriers need no plane: that all ranks agreed is the barrier. */
-enum plane_kind { PLANE_ALLREDUCE, PLANE_BROADCAST };
+enum plane_kind { PLANE_ALLREDUCE, PLANE_BROADCAST, PLANE_ALLGATHER, PLANE_ALLTOALL, PLANE_REDUCESCATTER };
 
 /* What decides whether a plane can carry something. Equal on all ranks. */
 struct plane_need {
     enum plane_kind kind;
-    enum hvd_dtype dtype;
-    enum hvd_op op; /* allreduce */
+    enum hvd_dtype dtype;   /* of elements in memory */
+    enum hvd_dtype partial; /* allreduce, reducescatter: of partial results on their way, see reduce.h */
+    enum hvd_op op;         /* the same; not HVD_ADASUM, which flow makes of exchanges */
+    int ranks;              /* of the team */
 };
 
-/* One batch: the same on all ranks but for the memory. */
+/* The members of a process set, as a plane sees them. [ranks]: borrowed, by member, ascending. */
+struct plane_team {
+    hvd_set set;
+    int rank, size; /* this rank's place among them, from 0 */
+    const int *ranks;
+};
+
+/* A tensor of an allreduce whose memory is not put together first. */
+struct plane_span {
+    const void *input; /* may be output; otherwise they do not overlap */
+    void *output;
+    int64_t begin; /* elements of the batch before it */
+    int64_t count; /* > 0 */
+};
+
+/* One batch: the same on all members but for the memory, and what alltoall sends to whom. */
 struct plane_batch {
     struct plane_need need;
-    int root;          /* broadcast */
-    uint64_t sequence; /* counts the batches of the job from 1; all ranks start them in this order */
-    const void *input; /* may be output; otherwise they do not overlap. Broadcast: read on root only */
+    int root;          /* broadcast: a member */
+    uint64_t sequence; /* counts the batches of its team from 1; all members start them in this order */
+    const void *input; /* may be output, except as said below; otherwise they do not overlap */
     void *output;
-    int64_t count; /* elements, > 0 */
+    double prescale, postscale; /* allreduce, reducescatter */
+    /* Elements, > 0 in all together.
+     * allreduce      [count] in input and output.
+     * broadcast      [count] in output; and in input, which is read on root only.
+     * reducescatter  [count] in input; counts[i] of them, in the order of members, are member i's share.
+     * output has room for [count] too: at the end its own share is at its place there, and what is around it
+     * is undefined. allgather      counts[i] from member i, [count] in output, which are all of these in the
+     * order of members; input is this member's part, which may be at its place in output already. alltoall
+     * counts[i] to member i and receive_counts[i] from it; input and output are all of these in the order of
+     * members, and do not overlap. [count] is not used. Members may have nothing to send or receive at all.
+     */
+    int64_t count;
+    /* Allreduce, where plane_ops.spans: NULL, or what the batch is made of, in order; then input and output
+     * are not used. Others may have theirs in one piece. */
+    const struct plane_span *spans;
+    int span_count;
+    const int64_t *counts;
+    const int64_t *receive_counts;
 };
 
-/* What a plane is opened with; lives longer than it. */
+/* What a plane is opened with; what it points to lives longer than the plane. */
 struct plane_env {
     const struct hvd_config *config;
     const struct hvd_log *log;
@@ -36,32 +71,47 @@ struct plane_env {
     const struct roster *roster;
     const struct shape *shape;
     struct endpoint *endpoint;
+    struct arena arena; /* what this rank shares with the others of its node */
     int epoll_fd; /* a plane adds what wakes a sleeper: edge-triggered, data is not looked at. -1: none wanted
                    */
 };
 
-/* Calls come from the holder of the baton, one at a time (threads change). All calls are mandatory. */
+/* Calls come from the holder of the baton, one at a time (threads change). All calls are mandatory
+ * but where it says otherwise. */
 struct plane_ops {
     enum plane_id id;
     /* Whether this process could open it, without side effects. Otherwise a phrase for "plane mpi: ...". */
     bool (*available)(const struct plane_env *env, const char **whyp);
-    /* Called before the first batch that is agreed to go here, by all ranks at that batch, or at hvd_init
-     * where opens_early says so. May block, until [deadline_us]. */
+    /* Called by all ranks of the job at the same place in the agreed order: at hvd_init where opens_early
+     * says so, otherwise before the first batch of all ranks that goes here, or the first process set that
+     * may. May block, until [deadline_us]. */
     int (*open)(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err);
     bool opens_early;
     /* No descriptor says when it can go on: while a batch runs, test is called again and again. */
     bool polled;
+    /* It takes the tensors of an allreduce where they lie, so that they need not be packed. */
+    bool spans;
     /* May this plane carry it? No side effects; after a yes start fails only for what happens at run time. */
     bool (*can)(const struct plane_need *need);
-    /* Begin a batch. Must not block. One batch runs at a time in each plane. */
-    int (*start)(void *state, const struct plane_batch *batch, struct hvd_error *err);
+    /* Optional. May it carry between these? Known on every rank without talking, from the roster. */
+    bool (*serves)(const struct plane_env *env, const struct plane_team *team);
+    /* Called by all members of [team] (copied, but for its list) after open, at the same place in the agreed
+     * order; a team of all ranks is the first. May block, until [deadline_us]. HVD_ERR_UNSUPPORTED: there is
+     * no room for it, and other planes are to carry for it. */
+    int (*add_team)(void *state, const struct plane_team *team, int64_t deadline_us, void **teamp,
+                    struct hvd_error *err);
+    /* Free it. A running batch is given up: from here on its memory is not touched. */
+    void (*remove_team)(void *state, void *team);
+    /* Begin a batch. Must not block, but that the first alltoall of a team may connect, for as long as start-
+     * timeout says. One batch runs at a time in each plane. */
+    int (*start)(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err);
     /* Carry on with it for at most about 100 us: HVD_IN_PROGRESS, or HVD_OK when the output is complete and
-     * nothing is still read from input, or an error: HVD_ERR_RANK_LOST with *rankp the rank that is gone.
-     * *movedp: something was done. */
-    int (*test)(void *state, bool *movedp, int *rankp, struct hvd_error *err);
-    /* In a forked child: close descriptors, touch nothing else. */
+     * nothing is still read from input, or an error: HVD_ERR_RANK_LOST with *rankp the rank of the job that
+     * is gone. *movedp: something was done. */
+    int (*test)(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err);
+    /* In a forked child: close descriptors, those of teams too, touch nothing else. */
     void (*after_fork)(void *state);
-    /* Free everything. A running batch is given up: from here on its memory is not touched. */
+    /* Free everything; all teams were removed. */
     void (*close)(void *state);
 };
 
@@ -69,14 +119,10 @@ struct plane_ops {
 size_t dtype_bytes(enum hvd_dtype dtype);
 const char *dtype_name(enum hvd_dtype dtype); /* "float32"; NULL for a number that is none */
 const char *op_name(enum hvd_op op);          /* "sum"; NULL for a number that is none */
+const char *wire_name(enum hvd_wire wire);    /* "exact"; NULL for a number that is none */
 
-/* out[i] = left[i] + right[i], integers wrapping around. [out] may be one of the operands; otherwise it
- * overlaps neither. These are the element-wise kernels that planes share. */
-void reduce_add(enum hvd_dtype dtype, void *out, const void *left, const void *right, int64_t count);
-/* data[i] = data[i] / divisor, integers truncated towards zero. */
-void reduce_divide(enum hvd_dtype dtype, void *data, int64_t count, int divisor);
-
-extern const struct plane_ops plane_local; /* one rank: output = input; the contract in readable form */
+extern const struct plane_ops plane_local; /* teams of one: output = input; the contract in readable form */
+extern const struct plane_ops plane_shm;   /* through the memory that the ranks of a node share */
 extern const struct plane_ops plane_tcp;   /* a chunked pipeline along the ring of ranks, over sockets */
 extern const struct plane_ops plane_mpi;   /* stands for the module plane_mpi.so, opened at run time */
 

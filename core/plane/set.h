@@ -4,9 +4,21 @@
 
 #include "plane/plane.h"
 
+/* The members of one process set, and what each plane keeps for them. */
+struct team {
+    struct plane_team members; /* its list is owned here */
+    bool added[PLANE_COUNT];
+    bool refused[PLANE_COUNT]; /* there was no room for it */
+    bool given_up[PLANE_COUNT];
+    bool used[PLANE_COUNT]; /* by a batch */
+    void *state[PLANE_COUNT];
+    uint64_t sequence; /* of its last batch */
+};
+
 struct plane_set {
     struct plane_env env;
-    int order[PLANE_COUNT]; /* enum plane_id, best first; -1 where there are no more. Equal on all ranks */
+    int order[PLANE_COUNT]; /* enum plane_id, best first; -1 where there are no more. Equal on all ranks;
+                               local is always among them, for teams of one */
     bool available[PLANE_COUNT];
     bool opened[PLANE_COUNT];
     void *state[PLANE_COUNT];
@@ -20,14 +32,37 @@ int plane_set_open(struct plane_set *set, const struct plane_env *env, int64_t d
 /* Bits 1 << enum plane_id of those that can carry it. */
 uint32_t plane_set_can(const struct plane_set *set, const struct plane_need *need);
 
-/* plane_ops of an agreed plane; start opens it first where this is its first batch. */
-int plane_set_start(struct plane_set *set, int plane, const struct plane_batch *batch, struct hvd_error *err);
-int plane_set_test(struct plane_set *set, int plane, bool *movedp, int *rankp, struct hvd_error *err);
+/* Bits of those that are available here: what a new process set may use. */
+uint32_t plane_set_available(const struct plane_set *set);
 
-/* Give up the running batch of [plane]: it is closed and touches no memory any more. */
-void plane_set_give_up(struct plane_set *set, int plane);
+/* All ranks of the job call it when a process set is made, with the planes that all of them have: opens them.
+ */
+int plane_set_open_all(struct plane_set *set, uint32_t planes, struct hvd_error *err);
+
+/* Those of [planes] that can carry between [members]; the same on all ranks of the job, members or not. */
+uint32_t plane_set_serving(const struct plane_set *set, const struct plane_team *members, uint32_t planes);
+
+/* Make the team of [members] (its list is copied; ranks ascending), in all planes that are open and have room
+ * for it; the members of it call it. NULL is fine for destroying. */
+int team_create(struct plane_set *set, const struct plane_team *members, struct team **teamp,
+                struct hvd_error *err);
+void team_destroy(struct plane_set *set, struct team *team);
+
+/* Those of [planes] that had room for it, or have not been asked yet. */
+uint32_t team_planes(const struct team *team, uint32_t planes);
+
+/* plane_ops of an agreed plane; for the team of all ranks start opens it first where this is its first batch.
+ * The batch gets its sequence here. */
+int plane_set_start(struct plane_set *set, struct team *team, int plane, struct plane_batch *batch,
+                    struct hvd_error *err);
+int plane_set_test(struct plane_set *set, struct team *team, int plane, bool *movedp, int *rankp,
+                   struct hvd_error *err);
+
+/* Give up the running batch of [team] in [plane]: it touches no memory any more, and can carry no other. */
+void plane_set_give_up(struct plane_set *set, struct team *team, int plane);
 
 void plane_set_after_fork(struct plane_set *set);
-void plane_set_close(struct plane_set *set); /* a zeroed one is fine */
+/* All teams were destroyed. A zeroed one is fine. */
+void plane_set_close(struct plane_set *set);
 
 #endif

@@ -1,19 +1,21 @@
-/* stream.h: batches over two stream sockets, one to the next rank of the ring and one from the previous. */
+/* stream.h: batches over two stream sockets, one to the next member of a team's ring and one from the
+ * previous. */
 #ifndef PLANE_STREAM_H
 #define PLANE_STREAM_H
 
 #include "plane/chain.h"
+#include "plane/parcel.h"
 
 struct stream;
 
 /* One end of a connection: non-blocking, connected, both ends proven to belong to the job. */
 struct stream_link {
-    int rank; /* at the other end */
+    int rank; /* of the job, at the other end */
     int fd;
     char name[288]; /* of that rank in sentences: "rank 3 (n2)" */
 };
 
-/* Where this rank sits. All ranks have the same size and chunk_bytes, see chain_init. */
+/* Where this rank sits in the team. All members have the same size and chunk_bytes, see chain_init. */
 struct stream_seat {
     int rank, size;
     int64_t chunk_bytes;
@@ -32,17 +34,5 @@ int stream_test(struct stream *stream, bool *movedp, int *rankp, struct hvd_erro
 void stream_after_fork(struct stream *stream);
 /* NULL is fine. */
 void stream_close(struct stream *stream);
-
-/* What goes before each chunk. In the byte order of the machine, as tensors are: the magic shows when orders
- * differ. */
-struct stream_frame {
-    uint32_t magic;
-    uint32_t kind;     /* enum chain_kind */
-    uint64_t sequence; /* plane_batch.sequence */
-    uint64_t chunk;
-    uint64_t length; /* bytes that follow */
-};
-
-#define STREAM_MAGIC UINT32_C(0x6876645a)
 
 #endif

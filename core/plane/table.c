@@ -3,6 +3,7 @@
 
 const struct plane_ops *const plane_table[PLANE_COUNT] = {
     [PLANE_LOCAL] = &plane_local,
+    [PLANE_SHM] = &plane_shm,
     [PLANE_MPI] = &plane_mpi,
     [PLANE_TCP] = &plane_tcp,
 };

@@ -1,15 +1,32 @@
-/* tcp.c: the plane between any ranks that reach each other by TCP: a ring of connections. */
+/* tcp.c: the plane between any ranks that reach each other by TCP: a ring of connections for each team, and a
+ * mesh of them where it has alltoalls. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "plane/mesh.h"
 #include "plane/stream.h"
 
 /* Large enough that a call into the kernel is cheap beside it, small enough to stay in the second-level cache
  * between receiving, adding and sending. */
 #define CHUNK_BYTES ((int64_t)256 * 1024)
+
+struct tcp_team {
+    struct tcp_team *next;
+    struct plane_team team;
+    struct stream *stream;
+    struct mesh *mesh; /* from its first alltoall on */
+    bool exchanges;    /* the batch that runs is an alltoall */
+};
+
+struct tcp {
+    const struct plane_env *env;
+    struct tcp_team *teams;
+};
 
 static bool tcp_available(const struct plane_env *env, const char **whyp)
 {
@@ -17,9 +34,25 @@ static bool tcp_available(const struct plane_env *env, const char **whyp)
     return env->job->size > 1;
 }
 
-/* The endpoint gives connections a user time-out. On the one that we send on it would mean the wrong thing:
- * it also fires when the other end answers but reads nothing for that long, and a rank that is stopped or
- * deep in a callback is not lost. A cut link shows at its other end, where nothing is ever in flight and
+static bool tcp_can(const struct plane_need *need)
+{
+    return chain_can(need) || exchange_can(need);
+}
+
+static int tcp_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
+{
+    (void)deadline_us;
+    struct tcp *tcp = calloc(1, sizeof(*tcp));
+    if (tcp == NULL)
+        return error_set_errno(err, "plane tcp: no memory for %zu bytes", sizeof(*tcp));
+    tcp->env = env;
+    *statep = tcp;
+    return HVD_OK;
+}
+
+/* The endpoint gives connections a user time-out. On one that we send on it would mean the wrong thing: it
+ * also fires when the other end answers but reads nothing for that long, and a rank that is stopped or deep
+ * in a callback is not lost. A cut link of a ring shows at its other end, where nothing is ever in flight and
  * keepalive asks; a dead node shows in the control tree. */
 static int let_it_wait(int fd, struct hvd_error *err)
 {
@@ -29,60 +62,145 @@ static int let_it_wait(int fd, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* Early, at hvd_init: two connections a rank cost little, everybody is there, and what is wrong with the
- * network is said before the program has begun to work. */
-static int tcp_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
+static void name_link(const struct tcp *tcp, struct stream_link *link, const struct endpoint_want *want)
 {
-    int rank = env->job->rank;
-    int size = env->job->size;
-    struct stream *stream = NULL;
+    link->rank = want->rank;
+    link->fd = want->fd;
+    roster_name(tcp->env->roster, want->rank, link->name, sizeof(link->name));
+}
+
+static int open_ring(const struct tcp *tcp, struct tcp_team *self, int64_t deadline_us, struct hvd_error *err)
+{
+    const struct plane_env *env = tcp->env;
+    const struct plane_team *team = &self->team;
+    uint32_t tag = (uint32_t)team->set;
+    int next = team->ranks[(team->rank + 1) % team->size];
+    int previous = team->ranks[(team->rank + team->size - 1) % team->size];
     struct endpoint_want wants[2] = {
-        {.rank = (rank + 1) % size, .purpose = ENDPOINT_RING, .connect = true, .fd = -1},
-        {.rank = (rank + size - 1) % size, .purpose = ENDPOINT_RING, .connect = false, .fd = -1},
+        {.rank = next, .purpose = ENDPOINT_RING, .tag = tag, .connect = true, .fd = -1},
+        {.rank = previous, .purpose = ENDPOINT_RING, .tag = tag, .connect = false, .fd = -1},
     };
+    struct stream_seat seat = {
+        .rank = team->rank, .size = team->size, .chunk_bytes = CHUNK_BYTES, .epoll_fd = env->epoll_fd};
     int status = endpoint_establish(env->endpoint, env->roster, wants, 2, deadline_us, err);
     if (status < 0)
         return status;
-    struct stream_seat seat = {
-        .rank = rank,
-        .size = size,
-        .chunk_bytes = CHUNK_BYTES,
-        .next = {.rank = wants[0].rank, .fd = wants[0].fd},
-        .previous = {.rank = wants[1].rank, .fd = wants[1].fd},
-        .epoll_fd = env->epoll_fd,
-    };
-    roster_name(env->roster, seat.next.rank, seat.next.name, sizeof(seat.next.name));
-    roster_name(env->roster, seat.previous.rank, seat.previous.name, sizeof(seat.previous.name));
-    status = stream_open(&stream, &seat, err);
-    if (status < 0)
-        return status;
-    status = let_it_wait(seat.next.fd, err);
+    name_link(tcp, &seat.next, &wants[0]);
+    name_link(tcp, &seat.previous, &wants[1]);
+    status = stream_open(&self->stream, &seat, err);
+    return status < 0 ? status : let_it_wait(seat.next.fd, err);
+}
+
+/* At hvd_init for the team of all ranks: two connections a rank cost little, everybody is there, and what is
+ * wrong with the network is said before the program has begun to work. */
+static int tcp_add_team(void *state, const struct plane_team *team, int64_t deadline_us, void **teamp,
+                        struct hvd_error *err)
+{
+    struct tcp *tcp = state;
+    struct tcp_team *self = calloc(1, sizeof(*self));
+    if (self == NULL)
+        return error_set_errno(err, "plane tcp: no memory for %zu bytes", sizeof(*self));
+    self->team = *team;
+    int status = open_ring(tcp, self, deadline_us, err);
     if (status < 0) {
-        stream_close(stream);
+        stream_close(self->stream);
+        free(self);
         return status;
     }
-    *statep = stream;
+    self->next = tcp->teams;
+    tcp->teams = self;
+    *teamp = self;
     return HVD_OK;
 }
 
-static int tcp_start(void *state, const struct plane_batch *batch, struct hvd_error *err)
+static void tcp_remove_team(void *state, void *team)
 {
-    return stream_start(state, batch, err);
+    struct tcp *tcp = state;
+    struct tcp_team *self = team;
+    struct tcp_team **link = &tcp->teams;
+    while (*link != self)
+        link = &(*link)->next;
+    *link = self->next;
+    stream_close(self->stream);
+    mesh_close(self->mesh);
+    free(self);
 }
 
-static int tcp_test(void *state, bool *movedp, int *rankp, struct hvd_error *err)
+/* Of two members the lower one connects. */
+static void want_members(const struct plane_team *team, struct endpoint_want *wants)
 {
-    return stream_test(state, movedp, rankp, err);
+    int count = 0;
+    for (int member = 0; member < team->size; member++) {
+        if (member != team->rank)
+            wants[count++] = (struct endpoint_want){.rank = team->ranks[member],
+                                                    .purpose = ENDPOINT_MESH,
+                                                    .tag = (uint32_t)team->set,
+                                                    .connect = team->rank < member,
+                                                    .fd = -1};
+    }
+}
+
+/* Later than the ring, as most teams have no use for it, and it is many connections. */
+static int open_mesh(const struct tcp *tcp, struct tcp_team *self, struct hvd_error *err)
+{
+    const struct plane_env *env = tcp->env;
+    const struct plane_team *team = &self->team;
+    struct mesh_seat seat = {
+        .team = &self->team, .roster = env->roster, .chunk_bytes = CHUNK_BYTES, .epoll_fd = env->epoll_fd};
+    int status = HVD_OK;
+    struct endpoint_want *wants = calloc((size_t)team->size, sizeof(*wants));
+    int *fds = calloc((size_t)team->size, sizeof(*fds));
+    if (wants == NULL || fds == NULL) {
+        status = error_set_errno(err, "plane tcp: no memory to connect to %d ranks", team->size - 1);
+        goto done;
+    }
+    want_members(team, wants);
+    status = endpoint_establish(env->endpoint, env->roster, wants, team->size - 1,
+                                clock_us() + env->config->start_timeout_us, err);
+    if (status < 0)
+        goto done;
+    fds[team->rank] = -1;
+    for (int i = 0; i < team->size - 1; i++)
+        fds[i < team->rank ? i : i + 1] = wants[i].fd;
+    status = mesh_open(&self->mesh, &seat, fds, err);
+    for (int i = 0; i < team->size - 1 && status == HVD_OK; i++)
+        status = let_it_wait(wants[i].fd, err);
+done:
+    free(wants);
+    free(fds);
+    return status;
+}
+
+static int tcp_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    struct tcp_team *self = team;
+    self->exchanges = batch->need.kind == PLANE_ALLTOALL;
+    if (!self->exchanges)
+        return stream_start(self->stream, batch, err);
+    int status = self->mesh == NULL ? open_mesh(state, self, err) : HVD_OK;
+    return status < 0 ? status : mesh_start(self->mesh, batch, err);
+}
+
+static int tcp_test(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err)
+{
+    (void)state;
+    struct tcp_team *self = team;
+    return self->exchanges ? mesh_test(self->mesh, movedp, rankp, err)
+                           : stream_test(self->stream, movedp, rankp, err);
 }
 
 static void tcp_after_fork(void *state)
 {
-    stream_after_fork(state);
+    struct tcp *tcp = state;
+    for (struct tcp_team *self = tcp->teams; self != NULL; self = self->next) {
+        stream_after_fork(self->stream);
+        mesh_after_fork(self->mesh);
+    }
 }
 
 static void tcp_close(void *state)
 {
-    stream_close(state);
+    free(state);
 }
 
 const struct plane_ops plane_tcp = {
@@ -91,7 +209,9 @@ const struct plane_ops plane_tcp = {
     .open = tcp_open,
     .opens_early = true,
     .polled = false,
-    .can = chain_can,
+    .can = tcp_can,
+    .add_team = tcp_add_team,
+    .remove_team = tcp_remove_team,
     .start = tcp_start,
     .test = tcp_test,
     .after_fork = tcp_after_fork,

@@ -15,5 +15,6 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     size_t size = card_encode(&card, written);
     assert(card_decode(&again, written, size, &err) == HVD_OK);
     assert(card_difference(&card, &again) == OPT_COUNT);
+    assert(card_same_ranks(&card, &again));
     return 0;
 }

@@ -18,6 +18,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
         assert(memcmp(writer.bytes, from, writer.length) == 0);
         from = reader.at;
         wire_free(&writer);
+        wire_clear(&record);
     }
     return 0;
 }

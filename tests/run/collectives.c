@@ -69,6 +69,8 @@ static void put_value(void *at, enum hvd_dtype dtype, int64_t i, int r)
     case HVD_FLOAT64:
         *(double *)at = value(r, i);
         break;
+    default: /* the other types are tested elsewhere */
+        break;
     }
 }
 
@@ -97,8 +99,9 @@ static int is_reduced(const void *data, enum hvd_dtype dtype, enum hvd_op op, in
         SUM_OF(float);
     case HVD_FLOAT64:
         SUM_OF(double);
+    default:
+        return 0;
     }
-    return 0;
 }
 #undef SUM_OF
 
@@ -158,7 +161,7 @@ static void case_allreduce(void)
             enum hvd_op op = way & 1 ? HVD_AVERAGE : HVD_SUM;
             struct buffer buffer = make_buffer(counts[c], (enum hvd_dtype)(way / 4), way & 2);
             struct hvd_tensor tensor = tensor_of("allreduce", &buffer);
-            must(hvd_allreduce(&tensor, op), "hvd_allreduce");
+            must(hvd_allreduce(&tensor, op, NULL), "hvd_allreduce");
             check_reduced(&buffer, op, "allreduce");
             free_buffer(&buffer);
         }
@@ -179,7 +182,8 @@ static void case_order(void)
             buffers[i] = make_buffer((i * 37) % 5000, (enum hvd_dtype)(i % DTYPES), i % 3 == 0);
             snprintf(name, sizeof(name), "layer%d", i);
             struct hvd_tensor tensor = tensor_of(name, &buffers[i]);
-            must(hvd_allreduce_async(&tensor, i % 2 ? HVD_SUM : HVD_AVERAGE, NULL, NULL, &handles[i]), name);
+            must(hvd_allreduce_async(&tensor, i % 2 ? HVD_SUM : HVD_AVERAGE, NULL, NULL, NULL, &handles[i]),
+                 name);
         }
         for (int i = 0; i < MANY; i++) {
             must(hvd_wait(handles[i]), "hvd_wait");
@@ -200,7 +204,7 @@ static void case_broadcast(void)
             buffers[i] = make_buffer(i * i * 1000, HVD_FLOAT32, i % 2);
             snprintf(name, sizeof(name), "parameter%d", i);
             struct hvd_tensor tensor = tensor_of(name, &buffers[i]);
-            must(hvd_broadcast_async(&tensor, root, NULL, NULL, &handles[i]), name);
+            must(hvd_broadcast_async(&tensor, root, NULL, NULL, NULL, &handles[i]), name);
         }
         for (int i = 0; i < MANY; i++) {
             must(hvd_wait(handles[i]), "hvd_wait");
@@ -216,7 +220,7 @@ static void case_broadcast(void)
     float output[3] = {0};
     struct hvd_tensor tensor = hvd_vector("elsewhere", output, 3, HVD_FLOAT32);
     tensor.input = rank == 0 ? input : NULL;
-    must(hvd_broadcast(&tensor, 0), "hvd_broadcast without input elsewhere");
+    must(hvd_broadcast(&tensor, 0, NULL), "hvd_broadcast without input elsewhere");
     if (output[2] != 3)
         fail("broadcast out of place: %g", (double)output[2]);
 }
@@ -235,7 +239,7 @@ static void case_barrier(void)
         if (mark == NULL)
             fail("%s: %s", path, strerror(errno));
         fclose(mark);
-        must(hvd_barrier(), "hvd_barrier");
+        must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
         for (int r = 0; r < size; r++) {
             snprintf(path, sizeof(path), "%s/%d.%d", folder, i, r);
             if (stat(path, &found) != 0)
@@ -246,7 +250,7 @@ static void case_barrier(void)
 
 static void expect_mismatch(const struct hvd_tensor *tensor, enum hvd_op op)
 {
-    must_be(hvd_allreduce(tensor, op), HVD_ERR_MISMATCH, "a mismatch");
+    must_be(hvd_allreduce(tensor, op, NULL), HVD_ERR_MISMATCH, "a mismatch");
     printf("%s\n", hvd_error_text());
     fflush(stdout);
 }
@@ -263,12 +267,12 @@ static void case_mismatch(void)
         expect_mismatch(&tensor, HVD_SUM);
         tensor.dtype = HVD_FLOAT32;
         expect_mismatch(&tensor, odd ? HVD_AVERAGE : HVD_SUM);
-        must_be(hvd_broadcast(&tensor, odd ? 1 : 0), HVD_ERR_MISMATCH, "roots that differ");
-        must_be(odd ? hvd_broadcast(&tensor, 0) : hvd_allreduce(&tensor, HVD_SUM), HVD_ERR_MISMATCH,
-                "kinds that differ");
+        must_be(hvd_broadcast(&tensor, odd ? 1 : 0, NULL), HVD_ERR_MISMATCH, "roots that differ");
+        must_be(odd ? hvd_broadcast(&tensor, 0, NULL) : hvd_allreduce(&tensor, HVD_SUM, NULL),
+                HVD_ERR_MISMATCH, "kinds that differ");
         printf("%s\n", hvd_error_text());
         /* the name is as good as new */
-        must(hvd_allreduce(&tensor, HVD_SUM), "after the mismatches");
+        must(hvd_allreduce(&tensor, HVD_SUM, NULL), "after the mismatches");
     }
 }
 
@@ -281,10 +285,11 @@ static void next_in_chain(enum hvd_status status, void *arg)
 {
     struct chain *chain = arg;
     must(status, "the status that a callback gets");
-    if (hvd_barrier() != HVD_ERR_STATE || hvd_wait(1) != HVD_ERR_STATE || hvd_shutdown() != HVD_ERR_STATE)
+    if (hvd_barrier(HVD_ALL_RANKS) != HVD_ERR_STATE || hvd_wait(1) != HVD_ERR_STATE ||
+        hvd_shutdown() != HVD_ERR_STATE)
         chain->wrong_state = 1;
     if (--chain->left > 0)
-        must(hvd_allreduce_async(&chain->tensor, HVD_SUM, next_in_chain, chain, NULL),
+        must(hvd_allreduce_async(&chain->tensor, HVD_SUM, NULL, next_in_chain, chain, NULL),
              "submission in a callback");
 }
 
@@ -293,10 +298,11 @@ static void case_callback(void)
     float data[10] = {0};
     struct chain chain = {.tensor = hvd_vector("chain", data, 10, HVD_FLOAT32), .left = 50};
     data[3] = 1;
-    must(hvd_allreduce_async(&chain.tensor, HVD_SUM, next_in_chain, &chain, NULL), "hvd_allreduce_async");
+    must(hvd_allreduce_async(&chain.tensor, HVD_SUM, NULL, next_in_chain, &chain, NULL),
+         "hvd_allreduce_async");
     while (chain.left > 0)
         sched_yield();
-    must(hvd_barrier(), "hvd_barrier");
+    must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
     if (chain.wrong_state)
         fail("a waiting call inside a callback was not refused");
 }
@@ -308,7 +314,7 @@ static void case_test(void)
         struct buffer buffer = make_buffer(5000, HVD_FLOAT64, 1);
         struct hvd_tensor tensor = tensor_of("test", &buffer);
         hvd_handle handle = 0;
-        must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, &handle), "hvd_allreduce_async");
+        must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle), "hvd_allreduce_async");
         enum hvd_status status = HVD_IN_PROGRESS;
         while (status == HVD_IN_PROGRESS)
             status = hvd_test(handle);
@@ -327,7 +333,7 @@ static void *reduce_in_thread(void *arg)
         snprintf(name, sizeof(name), "thread%d", (int)(intptr_t)arg);
         struct buffer buffer = make_buffer(100 * (i % 7), HVD_FLOAT32, 0);
         struct hvd_tensor tensor = tensor_of(name, &buffer);
-        must(hvd_allreduce(&tensor, HVD_AVERAGE), name);
+        must(hvd_allreduce(&tensor, HVD_AVERAGE, NULL), name);
         check_reduced(&buffer, HVD_AVERAGE, name);
         free_buffer(&buffer);
     }
@@ -365,27 +371,28 @@ static void case_errors(void)
         {"e", data, data + 1, HVD_FLOAT32, 1, {4}},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        must_be(hvd_allreduce(&bad[i], HVD_SUM), HVD_ERR_INVALID, "a bad tensor");
-        must_be(hvd_allreduce_async(&bad[i], HVD_SUM, NULL, NULL, &handle), HVD_ERR_INVALID, "a bad tensor");
+        must_be(hvd_allreduce(&bad[i], HVD_SUM, NULL), HVD_ERR_INVALID, "a bad tensor");
+        must_be(hvd_allreduce_async(&bad[i], HVD_SUM, NULL, NULL, NULL, &handle), HVD_ERR_INVALID,
+                "a bad tensor");
         if (handle != 99 || hvd_error_text()[0] == 0)
             fail("bad tensor %zu left a trace, or no sentence", i);
     }
     struct hvd_tensor good = hvd_vector("e", data, 8, HVD_FLOAT32);
-    must_be(hvd_allreduce(NULL, HVD_SUM), HVD_ERR_INVALID, "no tensor");
-    must_be(hvd_allreduce(&good, (enum hvd_op)9), HVD_ERR_INVALID, "a bad op");
-    must_be(hvd_broadcast(&good, size), HVD_ERR_INVALID, "a root beyond the job");
-    must_be(hvd_broadcast(&good, -1), HVD_ERR_INVALID, "a negative root");
+    must_be(hvd_allreduce(NULL, HVD_SUM, NULL), HVD_ERR_INVALID, "no tensor");
+    must_be(hvd_allreduce(&good, (enum hvd_op)9, NULL), HVD_ERR_INVALID, "a bad op");
+    must_be(hvd_broadcast(&good, size, NULL), HVD_ERR_INVALID, "a root beyond the job");
+    must_be(hvd_broadcast(&good, -1, NULL), HVD_ERR_INVALID, "a negative root");
     must_be(hvd_wait(12345), HVD_ERR_INVALID, "a handle that never was");
     must_be(hvd_init(), HVD_ERR_STATE, "hvd_init again");
     /* [size] > 1: the other ranks hold it back, so that it is in flight here */
     if (size > 1 && rank == 0) {
-        must(hvd_allreduce_async(&good, HVD_SUM, NULL, NULL, &handle), "good");
-        must_be(hvd_allreduce(&good, HVD_SUM), HVD_ERR_DUPLICATE, "a name in flight");
-        must(hvd_barrier(), "hvd_barrier");
+        must(hvd_allreduce_async(&good, HVD_SUM, NULL, NULL, NULL, &handle), "good");
+        must_be(hvd_allreduce(&good, HVD_SUM, NULL), HVD_ERR_DUPLICATE, "a name in flight");
+        must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
         must(hvd_wait(handle), "good");
     } else {
-        must(hvd_barrier(), "hvd_barrier");
-        must(hvd_allreduce(&good, HVD_SUM), "good");
+        must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
+        must(hvd_allreduce(&good, HVD_SUM, NULL), "good");
     }
 }
 
@@ -394,16 +401,16 @@ static void case_shutdown(void)
 {
     float data[8] = {0};
     struct hvd_tensor tensor = hvd_vector("pending", data, 8, HVD_FLOAT32);
-    must(hvd_allreduce(&tensor, HVD_SUM), "before");
+    must(hvd_allreduce(&tensor, HVD_SUM, NULL), "before");
     if (rank != 0 || size == 1)
-        must_be(size == 1 ? HVD_ERR_SHUTDOWN : hvd_allreduce(&tensor, HVD_SUM), HVD_ERR_SHUTDOWN,
+        must_be(size == 1 ? HVD_ERR_SHUTDOWN : hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_SHUTDOWN,
                 "pending at shutdown");
     if (rank == 1)
         printf("%s\n", hvd_error_text());
     if (rank != 0)
-        must_be(hvd_allreduce(&tensor, HVD_SUM), HVD_ERR_SHUTDOWN, "after another's shutdown");
+        must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_SHUTDOWN, "after another's shutdown");
     must(hvd_shutdown(), "hvd_shutdown");
-    must_be(hvd_allreduce(&tensor, HVD_SUM), HVD_ERR_STATE, "after shutdown");
+    must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_STATE, "after shutdown");
     if (hvd_rank() != -1 || hvd_is_initialized())
         fail("still a rank after hvd_shutdown");
     exit(0);
@@ -416,19 +423,20 @@ static void case_lost(void)
     float data[8] = {0};
     struct hvd_tensor tensor = hvd_vector("waits", data, 8, HVD_FLOAT32);
     signal(SIGTERM, SIG_IGN); /* a launcher may be faster than we are, and we have something to say */
-    must(hvd_allreduce(&tensor, HVD_SUM), "before");
-    must(hvd_barrier(), "everybody has it");
+    must(hvd_allreduce(&tensor, HVD_SUM, NULL), "before");
+    must(hvd_barrier(HVD_ALL_RANKS), "everybody has it");
     if (rank == size - 1) {
         if (fork() == 0) {
             /* a data loader: it has no part in the job, and outlives its parent a little */
-            _exit(hvd_allreduce(&tensor, HVD_SUM) == HVD_ERR_STATE && hvd_rank() == -1 && sleep(3) == 0 ? 0
-                                                                                                        : 1);
+            _exit(hvd_allreduce(&tensor, HVD_SUM, NULL) == HVD_ERR_STATE && hvd_rank() == -1 && sleep(3) == 0
+                      ? 0
+                      : 1);
         }
         kill(getpid(), SIGKILL);
     }
-    must_be(hvd_allreduce(&tensor, HVD_SUM), HVD_ERR_RANK_LOST, "a lost rank");
+    must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_RANK_LOST, "a lost rank");
     printf("%s\n", hvd_error_text());
-    must_be(hvd_allreduce(&tensor, HVD_SUM), HVD_ERR_RANK_LOST, "after a lost rank");
+    must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_RANK_LOST, "after a lost rank");
     must_be(hvd_shutdown(), HVD_ERR_RANK_LOST, "hvd_shutdown after a lost rank");
     exit(0);
 }
@@ -436,7 +444,7 @@ static void case_lost(void)
 /* As lost, but the survivors do not look: hvd ends them after kill-wait. */
 static void case_stubborn(void)
 {
-    must(hvd_barrier(), "hvd_barrier");
+    must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
     if (rank == size - 1)
         kill(getpid(), SIGKILL);
     for (;;)
@@ -448,8 +456,10 @@ static void case_fork(void)
     int status = 0;
     pid_t child = fork();
     if (child == 0)
-        _exit(hvd_barrier() == HVD_ERR_STATE && hvd_init() == HVD_ERR_STATE && hvd_shutdown() == HVD_OK ? 0
-                                                                                                        : 1);
+        _exit(hvd_barrier(HVD_ALL_RANKS) == HVD_ERR_STATE && hvd_init() == HVD_ERR_STATE &&
+                      hvd_shutdown() == HVD_OK
+                  ? 0
+                  : 1);
     if (waitpid(child, &status, 0) != child || status != 0)
         fail("the child's calls: status %d", status);
     case_allreduce();
@@ -471,7 +481,7 @@ int main(int argc, char **argv)
     for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++) {
         if (strcmp(argv[1], cases[i].name) != 0)
             continue;
-        must_be(hvd_barrier(), HVD_ERR_STATE, "before hvd_init");
+        must_be(hvd_barrier(HVD_ALL_RANKS), HVD_ERR_STATE, "before hvd_init");
         must(hvd_init(), "hvd_init");
         rank = hvd_rank();
         size = hvd_size();

@@ -8,6 +8,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "flow/baton.h"
 
 #define THINGS 8
@@ -17,6 +18,10 @@ static struct {
     _Atomic bool asked[THINGS], done[THINGS];
     _Atomic bool armed, mine_in_round;
     _Atomic int armings;
+    /* something that is only polled for: begun where a test says, over after some rounds */
+    _Atomic bool begins_with_a_thing, begins_when_armed, poll_done;
+    _Atomic int polls_left;
+    _Atomic int64_t deadline_us;
     int epoll_fd, bell;
     struct baton *baton;
 } job;
@@ -30,8 +35,14 @@ static bool job_round(void *arg)
             atomic_store(&job.mine_in_round, baton_is_mine(job.baton));
             atomic_store(&job.done[i], true);
             moved = true;
+            if (atomic_exchange(&job.begins_with_a_thing, false))
+                atomic_store(&job.polls_left, 100);
         }
     }
+    if (atomic_load(&job.armed) && atomic_exchange(&job.begins_when_armed, false))
+        atomic_store(&job.polls_left, 100);
+    else if (atomic_load(&job.polls_left) > 0 && atomic_fetch_sub(&job.polls_left, 1) == 1)
+        atomic_store(&job.poll_done, true);
     if (moved)
         baton_announce(job.baton);
     return moved;
@@ -55,13 +66,13 @@ static void job_kick(void *arg)
 static bool job_must_poll(void *arg)
 {
     (void)arg;
-    return false;
+    return atomic_load(&job.polls_left) > 0;
 }
 
 static int64_t job_deadline(void *arg)
 {
     (void)arg;
-    return INT64_MAX;
+    return atomic_load(&job.deadline_us);
 }
 
 static bool is_done(void *arg)
@@ -72,6 +83,7 @@ static bool is_done(void *arg)
 static void begin(void)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    atomic_store(&job.deadline_us, INT64_MAX);
     job.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     job.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     ck_assert_int_eq(epoll_ctl(job.epoll_fd, EPOLL_CTL_ADD, job.bell, &event), 0);
@@ -148,6 +160,43 @@ START_TEST(a_second_caller_wakes_the_one_that_drives)
 }
 END_TEST
 
+/* A caller's own operation is done, another one is still polled for: the thread must take that up. */
+START_TEST(what_is_polled_for_goes_on_when_a_caller_leaves)
+{
+    wait_for_sleeper(0);
+    atomic_store(&job.begins_with_a_thing, true);
+    atomic_store(&job.asked[0], true);
+    baton_drive(job.baton, is_done, &job.done[0]);
+    while (!atomic_load(&job.poll_done))
+        sched_yield();
+}
+END_TEST
+
+START_TEST(what_is_polled_for_may_begin_as_the_thread_goes_to_sleep)
+{
+    wait_for_sleeper(0);
+    atomic_store(&job.begins_when_armed, true);
+    atomic_store(&job.asked[0], true);
+    baton_kick(job.baton);
+    while (!atomic_load(&job.poll_done))
+        sched_yield();
+}
+END_TEST
+
+/* The sleeping thread does not know of a deadline that a caller has found. */
+START_TEST(a_deadline_outlives_the_caller_that_found_it)
+{
+    wait_for_sleeper(0);
+    atomic_store(&job.asked[0], true);
+    atomic_store(&job.deadline_us, clock_us() + 100000);
+    baton_drive(job.baton, is_done, &job.done[0]);
+    atomic_store(&job.asked[1], true);
+    while (!atomic_load(&job.done[1]))
+        sched_yield();
+    atomic_store(&job.deadline_us, INT64_MAX);
+}
+END_TEST
+
 static void *ask_and_wait(void *arg)
 {
     atomic_store(&job.asked[(_Atomic bool *)arg - job.done], true);
@@ -179,6 +228,9 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, what_nobody_waits_for_is_done_by_the_thread);
     tcase_add_test(tcase, a_waiting_caller_drives_without_a_kick);
     tcase_add_test(tcase, a_second_caller_wakes_the_one_that_drives);
+    tcase_add_test(tcase, what_is_polled_for_goes_on_when_a_caller_leaves);
+    tcase_add_test(tcase, what_is_polled_for_may_begin_as_the_thread_goes_to_sleep);
+    tcase_add_test(tcase, a_deadline_outlives_the_caller_that_found_it);
     tcase_add_test(tcase, many_callers_all_return);
     suite_add_tcase(suite, tcase);
 }

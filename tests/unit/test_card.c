@@ -21,6 +21,7 @@ static void fill_card(void)
     struct hvd_error err = {""};
     ck_assert_msg(config_load(&config, environment, NULL, &err) == HVD_OK, "%s", err.text);
     card_fill(&card, "n5", 4711, &config);
+    ck_assert_int_eq(card_fill_start(&card, (const int[]){6, 2, 3, 4}, 4, 1, 7), HVD_OK);
     length = card_encode(&card, bytes);
 }
 
@@ -32,6 +33,10 @@ START_TEST(a_card_survives_its_bytes)
     ck_assert_str_eq(read.peer.host, "n5");
     ck_assert_int_eq(read.peer.pid, getpid());
     ck_assert_uint_eq(read.peer.port, 4711);
+    ck_assert_int_eq(read.start.launcher_rank, 2);
+    ck_assert_int_eq(read.start.rank_count, 4);
+    ck_assert_str_eq(read.start.ranks, "6,2-4");
+    ck_assert_int_eq(read.start.set_count, 7);
     ck_assert_str_eq(read.options[OPT_FUSION].value, "32M");
     ck_assert_str_eq(read.options[OPT_FUSION].source, "environment (HVD_FUSION)");
     ck_assert_str_eq(read.options[OPT_LEASE].value, ""); /* not job-wide */
@@ -43,6 +48,8 @@ START_TEST(the_longest_card_fits)
     static struct card longest, read;
     memset(&longest, 'x', sizeof(longest));
     longest.peer = card.peer;
+    longest.start.launcher_rank = longest.start.rank_count = longest.start.set_count = INT32_MAX;
+    longest.start.ranks[sizeof(longest.start.ranks) - 1] = 0;
     memset(longest.peer.host, 'h', sizeof(longest.peer.host) - 1);
     longest.peer.address_count = ROSTER_MAX_ADDRESSES;
     for (int i = 0; i < OPT_COUNT; i++) {
@@ -52,6 +59,26 @@ START_TEST(the_longest_card_fits)
     ck_assert_int_eq(card_decode(&read, bytes, card_encode(&longest, bytes), NULL), HVD_OK);
     ck_assert_str_eq(read.peer.host, longest.peer.host);
     ck_assert_str_eq(read.options[OPT_PLANES].value, longest.options[OPT_PLANES].value);
+}
+END_TEST
+
+/* Long lists look alike in words; no list is the list of all. */
+START_TEST(lists_of_ranks_are_told_apart)
+{
+    static struct card other;
+    int ranks[200];
+    for (int i = 0; i < 200; i++)
+        ranks[i] = 2 * i;
+    ck_assert_int_eq(card_fill_start(&card, ranks, 200, 0, 0), HVD_OK);
+    ranks[199]++;
+    ck_assert_int_eq(card_fill_start(&other, ranks, 200, 0, 0), HVD_OK);
+    ck_assert_str_eq(card.start.ranks, other.start.ranks);
+    ck_assert(!card_same_ranks(&card, &other));
+    ck_assert_int_eq(card_fill_start(&card, NULL, 3, 2, 0), HVD_OK);
+    ck_assert_int_eq(card_fill_start(&other, (const int[]){0, 1, 2}, 3, 0, 5), HVD_OK);
+    ck_assert(card_same_ranks(&card, &other));
+    ck_assert_int_eq(card_fill_start(&other, (const int[]){1, 0, 2}, 3, 0, 5), HVD_OK);
+    ck_assert(!card_same_ranks(&card, &other));
 }
 END_TEST
 
@@ -95,6 +122,8 @@ START_TEST(a_changed_card_is_harmless)
                 ck_assert_int_le(read.peer.address_count, ROSTER_MAX_ADDRESSES);
                 ck_assert_int_ge(read.peer.address_count, 1);
                 ck_assert_int_gt(read.peer.pid, 0);
+                ck_assert_uint_lt(strlen(read.start.ranks), sizeof(read.start.ranks));
+                ck_assert_int_ge(read.start.set_count, 0);
             }
             bytes[at] = kept;
         }
@@ -145,6 +174,7 @@ static void fill(Suite *suite)
     tcase_add_checked_fixture(tcase, fill_card, NULL);
     tcase_add_test(tcase, a_card_survives_its_bytes);
     tcase_add_test(tcase, the_longest_card_fits);
+    tcase_add_test(tcase, lists_of_ranks_are_told_apart);
     tcase_add_test(tcase, node_keys_are_equal_in_one_place);
     tcase_add_test(tcase, a_cut_card_is_refused);
     tcase_add_test(tcase, a_changed_card_is_harmless);

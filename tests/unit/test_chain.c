@@ -1,15 +1,14 @@
 /* test_chain.c: the schedule of chunks, driven by a random but repeatable world of messages in memory. */
 #include "unit.h"
 
+#include "batches.h"
 #include "plane/chain.h"
-#include "sums.h"
 
 #define CHUNK   64 /* bytes */
 #define WINDOW  3  /* messages of a kind that are on their way at most */
-#define SLOTS   2  /* partial sums that are: fewer, so that receiving has to wait for room */
+#define SLOTS   2  /* window of the chain: narrower, so that receiving has to wait for room */
 #define RANKS   8
 #define BATCHES 3
-#define GUARD   64
 #define STEPS   2000000 /* far more than any of these batches takes: past it nothing moves any more */
 
 /* A chunk between two ranks, or still at its sender. */
@@ -40,7 +39,7 @@ enum manner { STREAM, MESSAGES, MANNERS };
 struct seat {
     struct chain chain;
     int batch; /* how many it has finished */
-    char *input, *output;
+    struct part part;
     struct fifo leaving[CHAIN_KINDS]; /* begun and not yet known to have left; the first [arrived] are with
                                          the next */
     int64_t arrived[CHAIN_KINDS];
@@ -52,9 +51,8 @@ struct seat {
 struct world {
     int size;
     enum manner manner;
-    bool in_place;
     uint64_t random;
-    struct plane_batch batches[BATCHES];
+    struct plan plans[BATCHES];
     struct seat seats[RANKS];
 };
 
@@ -78,61 +76,30 @@ static void fifo_pop(struct fifo *fifo)
     fifo->count--;
 }
 
-static size_t batch_bytes(const struct plane_batch *batch)
-{
-    return (size_t)batch->count * dtype_bytes(batch->need.dtype);
-}
-
-/* Memory with guards around it. */
-static char *guarded(size_t bytes)
-{
-    char *memory = malloc(bytes + (size_t)2 * GUARD);
-    memset(memory, 0x5a, bytes + (size_t)2 * GUARD);
-    return memory + GUARD;
-}
-
-static void check_guards(const char *memory, size_t bytes)
-{
-    for (size_t i = 0; i < GUARD; i++) {
-        ck_assert_int_eq(memory[-1 - (ptrdiff_t)i], 0x5a);
-        ck_assert_int_eq(memory[bytes + i], 0x5a);
-    }
-}
-
 static void begin_batch(struct world *world, int rank)
 {
     struct seat *seat = &world->seats[rank];
-    struct plane_batch batch = world->batches[seat->batch];
-    size_t bytes = batch_bytes(&batch);
-    bool reads = batch.need.kind == PLANE_ALLREDUCE || rank == batch.root;
-    seat->output = guarded(bytes);
-    seat->input = world->in_place ? seat->output : reads ? guarded(bytes) : NULL;
-    if (reads)
-        sums_input(&batch, rank, seat->input);
-    batch.input = seat->input;
-    batch.output = seat->output;
-    chain_start(&seat->chain, &batch);
+    const struct plan *plan = &world->plans[seat->batch];
+    part_open(&seat->part, plan, rank);
+    ck_assert(chain_can(&seat->part.batch.need));
+    chain_start(&seat->chain, &seat->part.batch);
 }
 
-static void end_batch(struct world *world, int rank)
+static bool is_done(const struct seat *seat)
+{
+    return !chain_sends_left(&seat->chain) && !chain_receives_left(&seat->chain);
+}
+
+/* A member may have nothing to do at all. */
+static void end_batches(struct world *world, int rank)
 {
     struct seat *seat = &world->seats[rank];
-    const struct plane_batch *batch = &world->batches[seat->batch];
-    size_t bytes = batch_bytes(batch);
-    void *expected = sums_expected(batch, world->size);
-    ck_assert_mem_eq(seat->output, expected, bytes);
-    check_guards(seat->output, bytes);
-    if (seat->input != seat->output && seat->input != NULL) {
-        sums_input(batch, rank, expected);
-        ck_assert_mem_eq(seat->input, expected, bytes);
-        check_guards(seat->input, bytes);
-        free(seat->input - GUARD);
+    while (seat->batch < BATCHES && is_done(seat)) {
+        ck_assert(part_close(&seat->part, &world->plans[seat->batch], rank));
+        seat->batch++;
+        if (seat->batch < BATCHES)
+            begin_batch(world, rank);
     }
-    free(seat->output - GUARD);
-    free(expected);
-    seat->batch++;
-    if (seat->batch < BATCHES)
-        begin_batch(world, rank);
 }
 
 static int window_of(const struct world *world)
@@ -200,9 +167,10 @@ static void complete_receive(struct world *world, struct seat *seat, enum chain_
     if (coming->count == 0 || fifo_at(coming, 0)->sequence != seat->chain.batch.sequence)
         return;
     struct message *message = fifo_at(coming, 0);
-    /* A stream cannot be told to wait: whatever comes first must be welcome. */
+    /* A stream cannot be told to wait: whatever comes first must be welcome, or become so. */
     if (world->manner == STREAM && message->kind == kind && seat->posted_count[kind] == 0)
-        ck_assert(chain_can_receive(&seat->chain, kind));
+        ck_assert(chain_can_receive(&seat->chain, kind) ||
+                  (kind == CHAIN_PARTIAL && chain_lacks_slot(&seat->chain)));
     if (message->kind != kind || seat->posted_count[kind] == 0)
         return;
     struct posted posted = seat->posted[kind][0];
@@ -243,8 +211,7 @@ static void step(struct world *world)
         complete_receive(world, seat, kind);
         break;
     }
-    if (!chain_sends_left(&seat->chain) && !chain_receives_left(&seat->chain))
-        end_batch(world, rank);
+    end_batches(world, rank);
 }
 
 static bool is_over(const struct world *world)
@@ -259,12 +226,14 @@ static bool is_over(const struct world *world)
 static void run_world(struct world *world)
 {
     struct hvd_error err;
-    int slots = world->manner == STREAM ? 1 : SLOTS;
+    int window = world->manner == STREAM ? 1 : SLOTS;
     for (int rank = 0; rank < world->size; rank++) {
-        int status = chain_init(&world->seats[rank].chain, rank, world->size, CHUNK, slots, &err);
+        int status = chain_init(&world->seats[rank].chain, rank, world->size, CHUNK, window, &err);
         ck_assert_int_eq(status, HVD_OK);
         begin_batch(world, rank);
     }
+    for (int rank = 0; rank < world->size; rank++)
+        end_batches(world, rank);
     for (int i = 0; i < STEPS && !is_over(world); i++)
         step(world);
     ck_assert(is_over(world));
@@ -279,51 +248,95 @@ static void run_world(struct world *world)
     }
 }
 
-/* Counts of elements around the edges of chunks. */
-static int64_t count_at(int i, enum hvd_dtype dtype)
+/* Batches of [kind], with one of another between them. */
+static void run_all(int size, enum plane_kind kind, int runs)
 {
-    int64_t chunk = CHUNK / (int64_t)dtype_bytes(dtype);
-    const int64_t counts[] = {1, 3, chunk - 1, chunk, chunk + 1, 2 * chunk, 7 * chunk + 5, 20 * chunk - 1};
-    return counts[i % 8];
-}
-
-static struct plane_batch batch_at(int i, int size, enum plane_kind kind)
-{
-    enum hvd_dtype dtype = (enum hvd_dtype)(i % SUMS_DTYPES);
-    return (struct plane_batch){
-        .need = {kind, dtype, i / SUMS_DTYPES % 2 == 0 ? HVD_SUM : HVD_AVERAGE},
-        .root = i % size,
-        .sequence = (uint64_t)i * 7 + 1,
-        .count = count_at(i / 3 + i % 3 * 5, dtype),
-    };
-}
-
-/* [_i] is the number of ranks. */
-static void run_all(int size, enum plane_kind kind)
-{
-    for (int i = 0; i < 96; i++) {
+    for (int i = 0; i < runs; i++) {
         struct world *world = calloc(1, sizeof(*world));
         world->size = size;
         world->manner = (enum manner)(i % MANNERS);
-        world->in_place = i / 2 % 2 == 0;
-        world->random = (uint64_t)(size * 1000 + i);
-        for (int k = 0; k < BATCHES; k++)
-            world->batches[k] =
-                batch_at(i + k, size, k == 1 && kind == PLANE_ALLREDUCE ? PLANE_BROADCAST : kind);
+        world->random = (uint64_t)(size * 1000 + i) * 8 + kind;
+        for (int k = 0; k < BATCHES; k++) {
+            enum plane_kind other = (kind + i) % 2 == 0 ? PLANE_BROADCAST : PLANE_REDUCESCATTER;
+            world->plans[k] = plan_random(&world->random, k == 1 ? other : kind, size, CHUNK);
+        }
         run_world(world);
         free(world);
     }
 }
 
-START_TEST(allreduce_is_the_sum_from_left_to_right)
+START_TEST(allreduce_is_the_same_from_left_to_right)
 {
-    run_all(_i, PLANE_ALLREDUCE);
+    run_all(_i, PLANE_ALLREDUCE, 200);
 }
 END_TEST
 
 START_TEST(broadcast_is_the_roots_input)
 {
-    run_all(_i, PLANE_BROADCAST);
+    run_all(_i, PLANE_BROADCAST, 50);
+}
+END_TEST
+
+START_TEST(allgather_puts_blocks_together)
+{
+    run_all(_i, PLANE_ALLGATHER, 100);
+}
+END_TEST
+
+START_TEST(reducescatter_leaves_each_its_share)
+{
+    run_all(_i, PLANE_REDUCESCATTER, 200);
+}
+END_TEST
+
+/* How many elements cross each edge of the ring: nobody is sent what it does not need. */
+START_TEST(results_go_no_further_than_needed)
+{
+    static const int64_t counts[] = {10, 0, 30, 40};
+    static const int64_t scattered[] = {10 + 0 + 30, 0 + 30, 30, 0}; /* into 0, 1, 2, 3 */
+    static const int64_t gathered[] = {80 - 10, 80 - 0, 80 - 30, 80 - 40};
+    char memory[80] = "";
+    for (int rank = 0; rank < 4; rank++) {
+        struct chain chain;
+        struct plane_batch batch = {.need = {.kind = PLANE_REDUCESCATTER, .dtype = HVD_UINT8, .ranks = 4},
+                                    .input = memory,
+                                    .output = memory,
+                                    .prescale = 1,
+                                    .postscale = 1,
+                                    .count = 80,
+                                    .counts = counts};
+        batch.need.partial = HVD_UINT8;
+        ck_assert_int_eq(chain_init(&chain, rank, 4, 64, 1, NULL), HVD_OK);
+        chain.chunk_bytes = 1;
+        chain_start(&chain, &batch);
+        ck_assert_int_eq(chain.in[CHAIN_RESULT].total, scattered[rank]);
+        ck_assert_int_eq(chain.out[CHAIN_RESULT].total, scattered[(rank + 1) % 4]);
+        batch.need.kind = PLANE_ALLGATHER;
+        chain_start(&chain, &batch);
+        ck_assert_int_eq(chain.in[CHAIN_RESULT].total, gathered[rank]);
+        ck_assert_int_eq(chain.out[CHAIN_RESULT].total, gathered[(rank + 1) % 4]);
+        chain_fini(&chain);
+    }
+}
+END_TEST
+
+START_TEST(knows_what_it_can)
+{
+    struct plane_need need = {PLANE_ALLREDUCE, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 2};
+    ck_assert(chain_can(&need));
+    need.ranks = 1;
+    ck_assert(!chain_can(&need));
+    need.ranks = 2;
+    need.partial = HVD_FLOAT64;
+    ck_assert(!chain_can(&need));
+    need = (struct plane_need){PLANE_REDUCESCATTER, HVD_BOOL, HVD_BOOL, HVD_AVERAGE, 2};
+    ck_assert(!chain_can(&need));
+    need.kind = PLANE_ALLGATHER;
+    ck_assert(chain_can(&need));
+    need.kind = PLANE_ALLTOALL;
+    ck_assert(!chain_can(&need));
+    need = (struct plane_need){PLANE_BROADCAST, (enum hvd_dtype)99, HVD_BOOL, HVD_SUM, 2};
+    ck_assert(!chain_can(&need));
 }
 END_TEST
 
@@ -331,7 +344,10 @@ START_TEST(counts_beyond_32_bits)
 {
     struct chain chain;
     struct chain_piece piece;
-    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT64, HVD_SUM}, .sequence = 1};
+    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT64, HVD_FLOAT64, HVD_SUM, 2},
+                                .sequence = 1,
+                                .prescale = 1,
+                                .postscale = 1};
     char byte;
     batch.count = INT64_C(5000000001);
     batch.input = batch.output = &byte;
@@ -339,6 +355,8 @@ START_TEST(counts_beyond_32_bits)
     chain_start(&chain, &batch);
     ck_assert_int_eq(chain.out[CHAIN_PARTIAL].total, 152588);
     chain.out[CHAIN_PARTIAL].begun = 152587;
+    chain.out[CHAIN_PARTIAL].done = 152587;
+    chain.out[CHAIN_PARTIAL].next.within = INT64_C(152587) * 32 * 1024;
     const char *at = chain_send(&chain, CHAIN_PARTIAL, &piece);
     ck_assert_int_eq((intptr_t)at - (intptr_t)&byte, INT64_C(152587) * 256 * 1024);
     ck_assert_uint_eq(piece.length, 40000000008 - UINT64_C(152587) * 256 * 1024);
@@ -350,8 +368,12 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("chain");
     tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, allreduce_is_the_sum_from_left_to_right, 2, RANKS + 1);
+    tcase_add_loop_test(tcase, allreduce_is_the_same_from_left_to_right, 2, RANKS + 1);
     tcase_add_loop_test(tcase, broadcast_is_the_roots_input, 2, RANKS + 1);
+    tcase_add_loop_test(tcase, allgather_puts_blocks_together, 2, RANKS + 1);
+    tcase_add_loop_test(tcase, reducescatter_leaves_each_its_share, 2, RANKS + 1);
+    tcase_add_test(tcase, results_go_no_further_than_needed);
+    tcase_add_test(tcase, knows_what_it_can);
     tcase_add_test(tcase, counts_beyond_32_bits);
     suite_add_tcase(suite, tcase);
 }

@@ -1,6 +1,7 @@
 /* test_config.c: where options come from, who wins, and what bad input gets. */
 #include "unit.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -130,7 +131,27 @@ static const struct {
     {{"HOROVOD_LOG_LEVEL=warning"}, NULL, OPT_LOG, "warn", "environment (HOROVOD_LOG_LEVEL)"},
     {{"HOROVOD_LOG_LEVEL=error"}, NULL, OPT_LOG, "error", "environment (HOROVOD_LOG_LEVEL)"},
     {{"HOROVOD_LOG_LEVEL=fatal"}, NULL, OPT_LOG, "error", "environment (HOROVOD_LOG_LEVEL)"},
-    {{"HOROVOD_TIMELINE=x", "HOME=/", "HVDX=1", "junk"}, NULL, OPT_FUSION, "64M", "default"},
+    {{"HVD_CACHE=7"}, NULL, OPT_CACHE, "7", "environment (HVD_CACHE)"},
+    {{"HOROVOD_CACHE_CAPACITY=2048"}, NULL, OPT_CACHE, "2048", "environment (HOROVOD_CACHE_CAPACITY)"},
+    {{NULL}, NULL, OPT_CACHE, "0", "default"},
+    {{NULL}, NULL, OPT_STALL_WARN, "1min", "default"},
+    {{"HOROVOD_STALL_CHECK_TIME_SECONDS=5"},
+     NULL,
+     OPT_STALL_WARN,
+     "5s",
+     "environment (HOROVOD_STALL_CHECK_TIME_SECONDS)"},
+    {{NULL}, NULL, OPT_STALL_ABORT, "10min", "default"},
+    {{"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=0"},
+     NULL,
+     OPT_STALL_ABORT,
+     "0",
+     "environment (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS)"},
+    {{NULL}, NULL, OPT_TIMELINE, "", "default"},
+    {{"HVD_CLI=timeline=/a b"}, NULL, OPT_TIMELINE, "/a b", "command line"},
+    {{"HVD_DUMP_DIR=d"}, NULL, OPT_DUMP_DIR, "d", "environment (HVD_DUMP_DIR)"},
+    {{NULL}, NULL, OPT_STOP_SIGNAL, "none", "default"},
+    {{"HVD_CONFIG=@"}, "stop-signal: USR1\n", OPT_STOP_SIGNAL, "USR1", "file (@)"},
+    {{"HOROVOD_OTHER=x", "HOME=/", "HVDX=1", "junk"}, NULL, OPT_FUSION, "64M", "default"},
     {{"HVD_CLI=", "HVD_SITE=", "HVD_JOB_KEY=k", "HVD_MODULE_PATH=p", "HVD_EPOCH=1"},
      NULL,
      OPT_LOG,
@@ -163,7 +184,9 @@ END_TEST
 START_TEST(every_field_is_filled)
 {
     const char *variables[5] = {
-        "HVD_CLI=fusion=1K;planes=mpi;start-timeout=2s;lease=3s;kill-wait=4s;log=debug", NULL};
+        "HVD_CLI=fusion=1K;planes=mpi;start-timeout=2s;lease=3s;kill-wait=4s;log=debug;cache=5;"
+        "stall-warn=6s;stall-abort=7s;timeline=/t/a;dump-dir=/d;stop-signal=INT",
+        NULL};
     struct hvd_config config;
     ck_assert_int_eq(load(&config, variables, NULL), HVD_OK);
     ck_assert_int_eq(config.fusion_bytes, 1024);
@@ -172,6 +195,12 @@ START_TEST(every_field_is_filled)
     ck_assert_int_eq(config.lease_us, 3000000);
     ck_assert_int_eq(config.kill_wait_us, 4000000);
     ck_assert_int_eq(config.log_level, LOG_DEBUG);
+    ck_assert_int_eq(config.cache_limit, 5);
+    ck_assert_int_eq(config.stall_warn_us, 6000000);
+    ck_assert_int_eq(config.stall_abort_us, 7000000);
+    ck_assert_str_eq(config.timeline, "/t/a");
+    ck_assert_str_eq(config.dump_dir, "/d");
+    ck_assert_int_eq(config.stop_signal, SIGINT);
     ck_assert_int_eq(config.origin[OPT_FUSION].source, CONFIG_COMMAND_LINE);
     ck_assert_str_eq(config.origin[OPT_FUSION].where, "HVD_CLI");
     ck_assert_str_eq(config.origin[OPT_FUSION].text, "1K");
@@ -201,6 +230,12 @@ static const struct {
     {{"HOROVOD_FUSION_THRESHOLD=many"}, NULL, "HOROVOD_FUSION_THRESHOLD=many"},
     {{"HOROVOD_START_TIMEOUT=1m"}, NULL, "HOROVOD_START_TIMEOUT=1m: expected a whole number of s"},
     {{"HOROVOD_START_TIMEOUT=0"}, NULL, "is too small"},
+    {{"HOROVOD_STALL_CHECK_TIME_SECONDS=1min"},
+     NULL,
+     "expected a whole number of s; --hvd-stall-warn takes units"},
+    {{"HOROVOD_CACHE_CAPACITY=-1"}, NULL, "HOROVOD_CACHE_CAPACITY=-1: the value does not begin with a digit"},
+    {{"HVD_TIMELINE="}, NULL, "HVD_TIMELINE=: the value is empty; expected the name of a folder"},
+    {{"HVD_STOP_SIGNAL=SIGTERM"}, NULL, "expected one of none, TERM"},
     {{"HVD_LOG=loud"}, NULL, "expected one of off, error"},
     {{"HVD_CONFIG=/nowhere/f"}, NULL, "/nowhere/f cannot be opened: No such file"},
     {{"HVD_CONFIG=/"}, NULL, "is not a regular file"},
@@ -295,6 +330,8 @@ static const struct {
     {"HVD_FUSON=1M", "HVD_FUSON: hvd has no such option; it is ignored"},
     {"HVD_A_VERY_LONG_NAME_THAT_NO_OPTION_OF_OURS_HAS_OR_WILL_EVER_HAVE_BECAUSE=1", "hvd has no such option"},
     {"HOROVOD_CYCLE_TIME=1", "HOROVOD_CYCLE_TIME: hvd acts when something happens"},
+    {"HOROVOD_CACHE_CAPACITY=0", "HOROVOD_CACHE_CAPACITY: hvd always has its cache; 0 is ignored"},
+    {"HOROVOD_TIMELINE=/tmp/t.json", "HOROVOD_TIMELINE: Horovod's timeline is one file, hvd's is one of"},
     {"HOROVOD_LOG_LEVEL=loud", "HOROVOD_LOG_LEVEL: not a level"},
 };
 

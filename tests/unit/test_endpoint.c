@@ -226,6 +226,67 @@ START_TEST(a_ring_of_two_has_two_connections)
 }
 END_TEST
 
+static void want_tagged(int rank, int peer, uint32_t tag, bool connect)
+{
+    want(rank, peer, ENDPOINT_RING, connect);
+    members[rank].wants[members[rank].want_count - 1].tag = tag;
+}
+
+/* The two ends ask in different orders. */
+START_TEST(tags_tell_connections_apart)
+{
+    gather(2);
+    for (uint32_t tag = 1; tag <= 4; tag++) {
+        want_tagged(0, 1, tag << 24, true);
+        want_tagged(1, 0, (5 - tag) << 24, false);
+    }
+    start(0);
+    start(1);
+    finish(0);
+    finish(1);
+    for (int i = 0; i < 4; i++) {
+        expect_done(i % 2);
+        check_pair(members[0].wants[i].fd, members[1].wants[3 - i].fd);
+    }
+    scatter();
+}
+END_TEST
+
+/* Rank 2 is on its way into a set with rank 1, which still waits for rank 0 in another. That is no reason to
+ * warn; when its time has come, rank 2 comes again. */
+START_TEST(who_comes_early_comes_again)
+{
+    int before = count_fds();
+    gather(3);
+    want_tagged(0, 1, 1, true);
+    want_tagged(1, 0, 1, false);
+    want_tagged(2, 1, 2, true);
+    start(1);
+    start(2);
+    await_line(
+        "3 endpoint: dropped a connection with 127.0.0.1: the other end is a rank that is not expected now");
+    start(0);
+    finish(0);
+    finish(1);
+    expect_done(0);
+    expect_done(1);
+    int first = members[1].wants[0].fd;
+    members[1].want_count = 0;
+    want_tagged(1, 2, 2, false);
+    start(1);
+    finish(1);
+    finish(2);
+    expect_done(1);
+    expect_done(2);
+    check_pair(members[0].wants[0].fd, first);
+    check_pair(members[2].wants[0].fd, members[1].wants[0].fd);
+    ck_assert_ptr_null(strstr(lines, "2 endpoint"));
+    close(first);
+    scatter();
+    ck_assert_int_eq(count_fds(), before);
+}
+END_TEST
+
 START_TEST(a_star_opens)
 {
     int before = count_fds();
@@ -683,6 +744,8 @@ static void fill(Suite *suite)
     tcase_set_timeout(tcase, 40);
     tcase_add_test(tcase, a_ring_closes);
     tcase_add_test(tcase, a_ring_of_two_has_two_connections);
+    tcase_add_test(tcase, tags_tell_connections_apart);
+    tcase_add_test(tcase, who_comes_early_comes_again);
     tcase_add_test(tcase, a_star_opens);
     tcase_add_test(tcase, sockets_are_set_up);
     tcase_add_test(tcase, garbage_is_dropped);

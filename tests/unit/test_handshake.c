@@ -10,7 +10,7 @@
 static unsigned char key[ROSTER_KEY_BYTES], other_key[ROSTER_KEY_BYTES];
 static unsigned char challenge[HANDSHAKE_CHALLENGE_BYTES], answer[HANDSHAKE_ANSWER_BYTES];
 static unsigned char welcome[HANDSHAKE_WELCOME_BYTES];
-static const struct handshake_claim claim = {.purpose = 2, .epoch = 7, .from = 70000, .to = 3};
+static const struct handshake_claim claim = {.purpose = 2, .tag = 9, .epoch = 7, .from = 70000, .to = 3};
 
 static void shake(void)
 {
@@ -28,6 +28,7 @@ START_TEST(both_ends_understand_each_other)
     ck_assert_ptr_null(handshake_check_challenge(challenge, sizeof(challenge)));
     ck_assert_ptr_null(handshake_check_answer(key, challenge, answer, sizeof(answer), &heard));
     ck_assert_uint_eq(heard.purpose, claim.purpose);
+    ck_assert_uint_eq(heard.tag, claim.tag);
     ck_assert_uint_eq(heard.epoch, claim.epoch);
     ck_assert_uint_eq(heard.from, claim.from);
     ck_assert_uint_eq(heard.to, claim.to);
@@ -37,10 +38,10 @@ END_TEST
 
 START_TEST(the_bytes_are_little_endian)
 {
-    static const unsigned char head[] = {'h', 'v', 'd',  'a',  1, 0, 2, 0, 7, 0,
-                                         0,   0,   0x70, 0x11, 1, 0, 3, 0, 0, 0};
+    static const unsigned char head[] = {'h', 'v', 'd', 'a', 2,    0,    2, 0, 9, 0, 0, 0,
+                                         7,   0,   0,   0,   0x70, 0x11, 1, 0, 3, 0, 0, 0};
     ck_assert_mem_eq(answer, head, sizeof(head));
-    ck_assert_mem_eq(challenge, "hvdc\1\0", 6);
+    ck_assert_mem_eq(challenge, "hvdc\2\0", 6);
 }
 END_TEST
 

@@ -71,13 +71,14 @@ static void join_and_leave(int rank, struct job_result *result)
     struct hvd_config config;
     struct joined joined;
     struct hvd_error err = {""};
+    const struct hvd_start start = {.set_count = 0};
     const struct hvd_log log = {LOG_ERROR, log_to_stderr, NULL};
     int fds_before = job_count_fds();
     int64_t begun_us = clock_us();
     (void)rank;
     result->rc = config_load(&config, environ, NULL, &err);
     if (result->rc == HVD_OK)
-        result->rc = join_open(&joined, &config, &log, &err);
+        result->rc = join_open(&joined, &config, &log, &start, &err);
     result->took_us = clock_us() - begun_us;
     if (result->rc == HVD_OK) {
         int epoll_fd = epoll_create1(EPOLL_CLOEXEC);

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/resource.h>
 
 #include "control/meet.h"
 #include "team.h"
@@ -422,6 +423,64 @@ START_TEST(unsealed_memory_is_refused)
 }
 END_TEST
 
+/* Of the mapping that begins at [address]: has it this flag, two letters, in the kernel's list? */
+static bool has_flag(const void *address, const char *flag)
+{
+    char line[1000], begin[32];
+    bool here = false, found = false;
+    snprintf(begin, sizeof(begin), "%lx-", (unsigned long)address);
+    FILE *maps = fopen("/proc/self/smaps", "re");
+    ck_assert_ptr_nonnull(maps);
+    while (fgets(line, sizeof(line), maps) != NULL) {
+        if (strchr(line, '-') != NULL && strchr(line, '-') < strchr(line, ' '))
+            here = strncmp(line, begin, strlen(begin)) == 0;
+        if (here && strncmp(line, "VmFlags:", 8) == 0)
+            found = strstr(line, flag) != NULL;
+    }
+    fclose(maps);
+    return found;
+}
+
+/* It is large and mostly empty: a dump of a core would make all of it real. */
+START_TEST(arena_is_in_no_child_and_no_dump)
+{
+    struct memory *memory = NULL;
+    int fd = -1;
+    ck_assert_int_eq(memory_create(2, 7, &memory, &fd, NULL), HVD_OK);
+    const void *arena = memory_arena(memory, 2);
+    ck_assert((const char *)arena >= (const char *)&memory->slots[2]);
+    ck_assert_uint_eq(memory_bytes(2),
+                      (size_t)((const char *)arena - (const char *)memory) + 2 * (size_t)MEMORY_ARENA_BYTES);
+    ck_assert(has_flag(arena, " dd"));
+    ck_assert(!has_flag(memory, " dd"));
+    ck_assert(has_flag(arena, " dc"));
+    ck_assert(has_flag(memory, " dc"));
+    memory_detach(memory, 2);
+    close(fd);
+}
+END_TEST
+
+/* Not a signal, which would end the process without a word. */
+START_TEST(memory_beyond_the_limit_of_files_is_refused)
+{
+    struct memory *memory = NULL;
+    struct hvd_error err;
+    int fd = -1;
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = memory_bytes(2) - 1;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_eq(memory_create(2, 7, &memory, &fd, &err), HVD_ERR_SYSTEM);
+    ck_assert_ptr_nonnull(strstr(err.text, "ulimit -f"));
+    ck_assert_int_eq(fd, -1);
+    limit.rlim_cur++;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_eq(memory_create(2, 7, &memory, &fd, &err), HVD_OK);
+    memory_detach(memory, 2);
+    close(fd);
+}
+END_TEST
+
 START_TEST(first_published_abort_stays)
 {
     struct memory *memory = NULL;
@@ -459,6 +518,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, sub_leaders_know_their_children);
     tcase_add_test(tcase, memory_is_sealed_and_sized);
     tcase_add_test(tcase, unsealed_memory_is_refused);
+    tcase_add_test(tcase, arena_is_in_no_child_and_no_dump);
+    tcase_add_test(tcase, memory_beyond_the_limit_of_files_is_refused);
     tcase_add_test(tcase, first_published_abort_stays);
     suite_add_tcase(suite, tcase);
 }

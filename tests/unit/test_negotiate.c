@@ -5,154 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "control/local.h"
-#include "control/shape.h"
-#include "flow/negotiate.h"
-
-#define MAX_NAMES 64
-
-/* What one simulated rank did and was told. */
-struct player {
-    struct control *control;
-    struct negotiate *negotiate;
-    int order[4096]; /* names in the order of decisions; MAX_NAMES + name for a mismatch; -1 for leaving */
-    int message_ends[4096]; /* how many decisions there were when a message ended */
-    int decided, messages;
-    int submitted[MAX_NAMES];
-    int left; /* rank that left first, or -1 */
-    char difference[256];
-};
-
-struct game {
-    struct local_world *world;
-    struct player *players;
-    int size;
-};
-
-static struct desc describe(int name, int64_t extent)
-{
-    struct desc desc = {.kind = DESC_ALLREDUCE,
-                        .dtype = HVD_FLOAT32,
-                        .ndim = 1,
-                        .shape = {extent},
-                        .planes = 1u << PLANE_TCP};
-    snprintf(desc.name, sizeof(desc.name), "t%d", name);
-    return desc;
-}
-
-static void begin(struct game *game, int size, int ranks_per_node)
-{
-    int *node_of_rank = calloc((size_t)size, sizeof(int));
-    for (int rank = 0; rank < size; rank++)
-        node_of_rank[rank] = rank - rank % ranks_per_node;
-    ck_assert_int_eq(local_world_open(&game->world, node_of_rank, size, NULL), HVD_OK);
-    free(node_of_rank);
-    game->size = size;
-    game->players = calloc((size_t)size, sizeof(struct player));
-    for (int rank = 0; rank < size; rank++) {
-        struct player *player = &game->players[rank];
-        player->control = local_world_rank(game->world, rank);
-        player->left = -1;
-        struct negotiate_place place = {.rank = rank,
-                                        .size = size,
-                                        .root = player->control->parent < 0,
-                                        .child_count = player->control->child_count,
-                                        .child_ranks = player->control->child_ranks,
-                                        .plane_order = {PLANE_MPI, PLANE_TCP, -1}};
-        ck_assert_int_eq(negotiate_create(&player->negotiate, &place, NULL), HVD_OK);
-    }
-}
-
-static void end(struct game *game)
-{
-    for (int rank = 0; rank < game->size; rank++)
-        negotiate_destroy(game->players[rank].negotiate);
-    local_world_close(game->world);
-    free(game->players);
-}
-
-static void submit(struct game *game, int rank, const struct desc *desc)
-{
-    struct hvd_error err = {""};
-    int name = (int)strtol(desc->name + 1, NULL, 10);
-    game->players[rank].submitted[name]++;
-    int rc =
-        negotiate_submit(game->players[rank].negotiate, desc, &game->players[rank].submitted[name], &err);
-    ck_assert_msg(rc == HVD_OK, "%s", err.text);
-}
-
-static void take_decisions(struct player *player)
-{
-    struct decision decision;
-    while (negotiate_next(player->negotiate, &decision)) {
-        int what = -1;
-        if (decision.kind == DECISION_LEAVING)
-            player->left = decision.rank;
-        else if (strcmp(decision.desc->name, DESC_SHUTDOWN_NAME) == 0)
-            what = -2;
-        else
-            what = (int)strtol(decision.desc->name + 1, NULL, 10) +
-                   (decision.kind == DECISION_MISMATCH ? MAX_NAMES : 0);
-        if (what >= 0)
-            ck_assert_ptr_eq(decision.user, &player->submitted[what % MAX_NAMES]);
-        if (decision.kind == DECISION_RUN && what >= 0)
-            ck_assert_int_eq(decision.plane, PLANE_TCP);
-        if (decision.kind == DECISION_MISMATCH) {
-            struct desc_difference difference;
-            desc_compare(decision.desc, decision.other, &difference);
-            snprintf(player->difference, sizeof(player->difference), "%.60s: rank %d %.60s, rank %d %.60s",
-                     difference.what, decision.other_rank, difference.b, decision.rank, difference.a);
-        }
-        player->order[player->decided++] = what;
-        if (decision.last)
-            player->message_ends[player->messages++] = player->decided;
-    }
-}
-
-/* What a rank's loop does with its messages, without its data. Returns whether anything happened. */
-static bool turn(struct player *player)
-{
-    struct control_event event;
-    struct hvd_error err = {""};
-    struct control *control = player->control;
-    const void *bytes = NULL;
-    size_t length = 0;
-    bool moved = false;
-    while (control->ops->receive(control, &event, &err) == HVD_OK) {
-        int rc = HVD_OK;
-        moved = true;
-        ck_assert_int_eq(event.kind, CONTROL_MESSAGE);
-        if (event.link == CONTROL_PARENT) {
-            for (int link = 1; link <= control->child_count; link++)
-                control->ops->send(control, link, event.bytes, event.length, NULL);
-            rc = negotiate_from_parent(player->negotiate, event.bytes, event.length, &err);
-            take_decisions(player);
-        } else {
-            rc = negotiate_from_child(player->negotiate, event.link - 1, event.bytes, event.length, &err);
-        }
-        ck_assert_msg(rc == HVD_OK, "%s", err.text);
-    }
-    ck_assert_int_eq(negotiate_say(player->negotiate, &bytes, &length, &err), HVD_OK);
-    if (length == 0)
-        return moved;
-    if (control->parent >= 0)
-        control->ops->send(control, CONTROL_PARENT, bytes, length, NULL);
-    for (int link = 1; control->parent < 0 && link <= control->child_count; link++)
-        control->ops->send(control, link, bytes, length, NULL);
-    take_decisions(player);
-    return true;
-}
-
-/* Let everybody have turns until nothing happens any more. */
-static void settle(struct game *game)
-{
-    bool moved = true;
-    while (moved) {
-        moved = false;
-        for (int rank = 0; rank < game->size; rank++)
-            moved |= turn(&game->players[rank]);
-    }
-}
+#include "flow/negotiate_state.h"
+#include "game.h"
 
 static void everybody_saw_the_same(const struct game *game)
 {
@@ -193,8 +47,9 @@ START_TEST(all_ranks_agree_on_one_order)
                 while (next[rank] == names)
                     rank++;
             }
-            struct desc desc = describe((next[rank]++ * 7 + rank) % names, 10);
-            submit(&game, rank, &desc);
+            struct desc *desc = describe((next[rank]++ * 7 + rank) % names, 10);
+            submit(&game, rank, desc);
+            desc_release(desc);
             left--;
             if (next_random(&seed) % 4 == 0)
                 turn(&game.players[next_random(&seed) % (unsigned)game.size]);
@@ -211,15 +66,16 @@ END_TEST
 START_TEST(nothing_is_decided_before_the_last_rank)
 {
     struct game game;
-    struct desc desc = describe(1, 4);
+    struct desc *desc = describe(1, 4);
     begin(&game, 20, 4);
     for (int rank = 0; rank < 19; rank++)
-        submit(&game, rank, &desc);
+        submit(&game, rank, desc);
     settle(&game);
     ck_assert_int_eq(game.players[0].decided, 0);
-    submit(&game, 19, &desc);
+    submit(&game, 19, desc);
     settle(&game);
     ck_assert_int_eq(game.players[7].decided, 1);
+    desc_release(desc);
     end(&game);
 }
 END_TEST
@@ -230,17 +86,17 @@ START_TEST(a_mismatch_names_both_ranks_and_values_everywhere)
     static const int culprits[] = {0, 1, 5, 23};
     int culprit = culprits[_i / 2];
     struct game game;
-    struct desc good = describe(3, 64);
-    struct desc bad = describe(3, 65);
+    struct desc *good = describe(3, 64);
+    struct desc *bad = describe(3, 65);
     char expected[256];
     begin(&game, 24, 4);
     if (_i % 2 == 1) {
         for (int rank = 0; rank < 24; rank++)
-            submit(&game, rank, &good);
+            submit(&game, rank, good);
         settle(&game);
     }
     for (int rank = 0; rank < 24; rank++)
-        submit(&game, rank, rank == culprit ? &bad : &good);
+        submit(&game, rank, rank == culprit ? bad : good);
     settle(&game);
     for (int rank = 0; rank < 24; rank++) {
         const struct player *player = &game.players[rank];
@@ -253,11 +109,11 @@ START_TEST(a_mismatch_names_both_ranks_and_values_everywhere)
     snprintf(expected, sizeof(expected), "rank 0 float32[%d]", culprit == 0 ? 65 : 64);
     ck_assert_ptr_nonnull(strstr(game.players[0].difference, expected));
     /* the name can be used again, and agreed on */
-    for (int rank = 0; rank < 24; rank++)
-        submit(&game, rank, &good);
+    submit_all(&game, good);
     settle(&game);
     ck_assert_int_eq(game.players[23].order[game.players[23].decided - 1], 3);
     everybody_saw_the_same(&game);
+    desc_release(bad);
     end(&game);
 }
 END_TEST
@@ -267,9 +123,7 @@ START_TEST(a_new_shape_on_all_ranks_is_no_mismatch)
     struct game game;
     begin(&game, 12, 4);
     for (int64_t extent = 1; extent < 6; extent++) {
-        struct desc desc = describe(2, extent);
-        for (int rank = 0; rank < 12; rank++)
-            submit(&game, rank, &desc);
+        submit_all(&game, describe(2, extent));
         settle(&game);
     }
     for (int i = 0; i < 5; i++)
@@ -282,20 +136,27 @@ END_TEST
 START_TEST(planes_without_a_common_one_are_a_mismatch)
 {
     struct game game;
-    struct desc tcp = describe(1, 4);
-    struct desc mpi = describe(1, 4);
-    mpi.planes = 1u << PLANE_MPI;
+    struct desc *desc = describe(1, 4);
+    uint32_t tcp = 1u << PLANE_TCP;
+    uint32_t mpi = 1u << PLANE_MPI;
     begin(&game, 8, 2);
     for (int rank = 0; rank < 8; rank++)
-        submit(&game, rank, rank == 6 ? &mpi : &tcp);
+        submit_over(&game, rank, desc, rank == 6 ? mpi : tcp);
     settle(&game);
-    ck_assert_str_eq(game.players[3].difference, "allreduce \"t1\": rank 6 planes mpi, rank 0 planes tcp");
-    /* a rank that has both finds the common one */
-    mpi.planes |= 1u << PLANE_TCP;
+    ck_assert_str_eq(game.players[3].difference, "allreduce \"t1\": rank 0 planes tcp, rank 6 planes mpi");
+    /* a rank that has both finds the common one, also when the others need no more than the number */
+    for (int round = 1; round < 3; round++) {
+        for (int rank = 0; rank < 8; rank++)
+            submit_over(&game, rank, desc, rank == 6 ? mpi | tcp : tcp);
+        settle(&game);
+        ck_assert_int_eq(game.players[3].order[round], 1);
+    }
+    /* what was agreed on is no longer there */
     for (int rank = 0; rank < 8; rank++)
-        submit(&game, rank, rank == 6 ? &mpi : &tcp);
+        submit_over(&game, rank, desc, rank == 6 ? mpi : tcp);
     settle(&game);
-    ck_assert_int_eq(game.players[3].order[1], 1);
+    ck_assert_int_eq(game.players[3].order[3], 1 + MAX_NAMES);
+    desc_release(desc);
     end(&game);
 }
 END_TEST
@@ -303,27 +164,22 @@ END_TEST
 START_TEST(a_leaver_ends_what_is_undecided_at_the_same_place_everywhere)
 {
     struct game game;
-    struct desc done = describe(1, 4);
-    struct desc pending = describe(2, 4);
-    struct desc shutdown = {.kind = DESC_SHUTDOWN, .name = DESC_SHUTDOWN_NAME};
+    struct desc *pending = describe(2, 4);
     begin(&game, 30, 4);
-    for (int rank = 0; rank < 30; rank++)
-        submit(&game, rank, &done);
+    submit_all(&game, describe(1, 4));
     for (int rank = 0; rank < 29; rank++)
-        submit(&game, rank, &pending);
-    negotiate_leave(game.players[29].negotiate);
-    ck_assert_int_eq(negotiate_submit(game.players[29].negotiate, &shutdown, NULL, NULL), HVD_OK);
+        submit(&game, rank, pending);
+    shut_down(&game, 29);
     settle(&game);
     /* too late: the others were told that it will not run */
-    submit(&game, 29, &pending);
+    submit(&game, 29, pending);
     settle(&game);
     for (int rank = 0; rank < 30; rank++)
         ck_assert_int_eq(game.players[rank].left, 29);
-    for (int rank = 0; rank < 29; rank++) {
-        negotiate_leave(game.players[rank].negotiate);
-        ck_assert_int_eq(negotiate_submit(game.players[rank].negotiate, &shutdown, NULL, NULL), HVD_OK);
-    }
+    for (int rank = 0; rank < 29; rank++)
+        shut_down(&game, rank);
     settle(&game);
+    desc_release(pending);
     ck_assert_int_eq(game.players[0].decided, 3);
     ck_assert_int_eq(game.players[0].order[0], 1);
     ck_assert_int_eq(game.players[0].order[1], -1);
@@ -347,11 +203,8 @@ START_TEST(the_roots_work_does_not_grow_with_the_ranks)
         for (int round = 0; round < 2; round++) {
             local_world_counts(game.world, 0, &before, &after);
             uint64_t messages_before = before;
-            for (int name = 0; name < 50; name++) {
-                struct desc desc = describe(name, 100);
-                for (int rank = 0; rank < game.size; rank++)
-                    submit(&game, rank, &desc);
-            }
+            for (int name = 0; name < 50; name++)
+                submit_all(&game, describe(name, 100));
             /* children before parents, so that each says its round in one message */
             for (int rank = game.size - 1; rank >= 0; rank--)
                 turn(&game.players[rank]);
@@ -370,32 +223,247 @@ START_TEST(the_roots_work_does_not_grow_with_the_ranks)
 }
 END_TEST
 
-START_TEST(a_peer_that_breaks_the_protocol_is_found_out)
+/* 40 ranks on nodes of 4; the set is node 3 and more of its leader's subtree. */
+START_TEST(a_set_costs_nothing_above_the_rank_that_covers_it)
 {
-    struct negotiate *negotiate = NULL;
-    int child = 1;
-    struct negotiate_place place = {.rank = 0,
-                                    .size = 2,
-                                    .root = true,
-                                    .child_count = 1,
-                                    .child_ranks = &child,
-                                    .plane_order = {PLANE_TCP, -1}};
-    struct wire_writer writer = {0};
-    uint32_t id = 5;
+    struct game game;
+    begin(&game, 40, 4);
+    hvd_set set = make_set(&game, 12, 15);
+    ck_assert_int_eq(set, 1);
+    ck_assert_int_eq(make_set(&game, 0, 0), 2);
+    ck_assert_ptr_null(crew_find(game.players[0].negotiate, set));
+    ck_assert(crew_find(game.players[12].negotiate, set)->decides);
+    ck_assert(!crew_find(game.players[13].negotiate, set)->decides);
+    ck_assert_ptr_null(crew_find(game.players[4].negotiate, set));
+    ck_assert_ptr_null(crew_find(game.players[12].negotiate, 2));
+    uint64_t at_root = messages_of(&game, 0);
+    uint64_t at_member = messages_of(&game, 13);
+    uint64_t at_other = messages_of(&game, 5);
+    for (int round = 0; round < 10; round++) {
+        for (int rank = 12; rank < 16; rank++) {
+            struct desc *desc = describe(1, 8);
+            desc->set = set;
+            submit(&game, rank, desc);
+            desc_release(desc);
+        }
+        for (int rank = 39; rank >= 0; rank--)
+            turn(&game.players[rank]);
+        settle(&game);
+    }
+    ck_assert_int_eq(game.players[13].decided, 10);
+    ck_assert_int_eq(game.players[0].decided, 0);
+    ck_assert_uint_eq(messages_of(&game, 0), at_root);
+    ck_assert_uint_eq(messages_of(&game, 5), at_other);
+    ck_assert_uint_eq(messages_of(&game, 13), at_member + 10);
+    end(&game);
+}
+END_TEST
+
+/* One message a neighbour and a round, whatever the number of sets. */
+START_TEST(sets_of_all_sizes_share_the_messages_of_a_round)
+{
+    struct game game;
+    begin(&game, 24, 4);
+    hvd_set sets[] = {HVD_ALL_RANKS, make_set(&game, 0, 22), make_set(&game, 1, 23)};
+    for (int round = 0; round < 3; round++) {
+        uint64_t at_root = messages_of(&game, 0);
+        uint64_t at_leaf = messages_of(&game, 22);
+        for (int rank = 0; rank < 24; rank++) {
+            for (int i = 0; i < 3; i++) {
+                struct desc *desc = describe(i, 8);
+                desc->set = sets[i];
+                if ((i != 1 || rank < 23) && (i != 2 || rank > 0))
+                    submit(&game, rank, desc);
+                desc_release(desc);
+            }
+        }
+        for (int rank = 23; rank >= 0; rank--)
+            turn(&game.players[rank]);
+        settle(&game);
+        ck_assert_int_eq(game.players[22].decided, 3 * (round + 1));
+        ck_assert_uint_eq(messages_of(&game, 0) - at_root, (unsigned)game.players[0].control->child_count);
+        ck_assert_uint_eq(messages_of(&game, 22) - at_leaf, 1);
+    }
+    end(&game);
+}
+END_TEST
+
+static size_t entries_of(const struct player *player)
+{
+    return player->negotiate->crews[0]->ledger.entry_count;
+}
+
+/* Names that are used once come and go; what is used in every round keeps its number. */
+START_TEST(a_bounded_cache_forgets_names_on_all_ranks)
+{
+    struct game game;
+    char text[32];
+    struct negotiate_place limited = {.cache_limit = 4};
+    begin_like(&game, 12, 4, &limited);
+    struct ledger *ledger = &game.players[11].negotiate->crews[0]->ledger;
+    uint32_t steady = WIRE_NO_ID;
+    for (int round = 0; round < 300; round++) {
+        snprintf(text, sizeof(text), "t3 of round %d", round);
+        submit_all(&game, desc_vector(text, 4));
+        submit_all(&game, describe(1, 4));
+        settle(&game);
+        ck_assert_uint_le(ledger->slot_count, 4);
+        for (int rank = 0; rank < 12; rank++)
+            ck_assert_uint_le(entries_of(&game.players[rank]), 4);
+        struct entry *entry = ledger_find(ledger, "t1");
+        ck_assert_ptr_nonnull(entry);
+        if (round == 0)
+            steady = entry->number;
+        ck_assert_uint_eq(entry->number, steady);
+    }
+    ck_assert_int_eq(game.players[11].decided, 600);
+    /* numbers are given away again and again: the last names have one */
+    ck_assert_ptr_null(ledger_find(ledger, "t3 of round 0"));
+    ck_assert(ledger_find(ledger, "t3 of round 299") != NULL ||
+              ledger_find(ledger, "t3 of round 298") != NULL);
+    everybody_saw_the_same(&game);
+    end(&game);
+}
+END_TEST
+
+START_TEST(an_unbounded_cache_keeps_all_names)
+{
+    struct game game;
+    begin(&game, 6, 3);
+    for (int round = 0; round < 3; round++) {
+        for (int name = 0; name < 60; name++)
+            submit_all(&game, describe(name, 4));
+        settle(&game);
+        ck_assert_uint_eq(entries_of(&game.players[5]), 60);
+    }
+    end(&game);
+}
+END_TEST
+
+START_TEST(a_rank_says_nothing_of_sets_that_it_is_not_in)
+{
+    struct game game;
     struct hvd_error err = {""};
+    struct desc *desc = describe(1, 4);
+    struct submission submission = {.desc = desc};
+    begin(&game, 4, 2);
+    hvd_set set = make_set(&game, 1, 2);
+    desc->set = set;
+    ck_assert_int_eq(negotiate_submit(game.players[3].negotiate, &submission, &err), HVD_ERR_SET);
+    ck_assert_str_eq(err.text, "rank 3 is no member of process set 1");
+    desc->set = set + 1;
+    ck_assert_int_eq(negotiate_submit(game.players[1].negotiate, &submission, NULL), HVD_ERR_SET);
+    desc_release(desc);
+    end(&game);
+}
+END_TEST
+
+/* Rank 1 of 3, between its parent and its child. */
+static struct negotiate *in_the_middle(void)
+{
+    static const int child = 2;
+    struct negotiate *negotiate = NULL;
+    struct negotiate_place place = {
+        .rank = 1, .size = 3, .child_count = 1, .child_ranks = &child, .plane_order = {PLANE_TCP, -1}};
     ck_assert_int_eq(negotiate_create(&negotiate, &place, NULL), HVD_OK);
-    wire_put_ids(&writer, &id, 1);
-    ck_assert_int_eq(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), HVD_ERR_SYSTEM);
-    ck_assert_ptr_nonnull(strstr(err.text, "never agreed"));
+    return negotiate;
+}
+
+static struct wire_record record_of(struct desc *desc)
+{
+    struct wire_record record = {.type = WIRE_NEW, .id = WIRE_NO_ID, .plane = -1, .absent = -1};
+    record.offer.desc = desc;
+    return record;
+}
+
+/* Put a record, which is used up. */
+static void put(struct wire_writer *writer, struct wire_record record)
+{
+    wire_put(writer, &record);
+    wire_clear(&record);
+}
+
+static void refused(int rc, const struct hvd_error *err, const char *why)
+{
+    ck_assert_int_eq(rc, HVD_ERR_SYSTEM);
+    ck_assert_msg(strstr(err->text, why) != NULL, "\"%s\" does not hold \"%s\"", err->text, why);
+}
+
+START_TEST(a_child_that_breaks_the_protocol_is_found_out)
+{
+    struct negotiate *negotiate = in_the_middle();
+    struct wire_writer writer = {0};
+    struct hvd_error err = {""};
+    uint32_t id = 5;
+    wire_put_ids(&writer, WIRE_IDS, HVD_ALL_RANKS, &id, 1);
+    refused(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), &err, "never agreed");
     wire_reset(&writer);
-    struct wire_record record = {.type = WIRE_NEW, .rank = 1, .plane = -1, .desc = describe(1, 4)};
-    wire_put(&writer, &record);
+    wire_put_ids(&writer, WIRE_RETIRE, HVD_ALL_RANKS, &id, 1);
+    refused(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), &err, "given up");
+    wire_reset(&writer);
+    wire_put_ids(&writer, WIRE_IDS, 3, &id, 1);
+    refused(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), &err, "process set 3");
+    wire_reset(&writer);
+    put(&writer, (struct wire_record){.type = WIRE_UNIT});
+    refused(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), &err, "only parents do");
+    wire_reset(&writer);
+    put(&writer, record_of(describe(1, 4)));
     ck_assert_int_eq(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), HVD_OK);
-    ck_assert_int_eq(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), HVD_ERR_SYSTEM);
-    ck_assert_ptr_nonnull(strstr(err.text, "says twice"));
-    ck_assert_int_eq(negotiate_from_parent(negotiate, writer.bytes, writer.length, &err), HVD_ERR_SYSTEM);
-    ck_assert_ptr_nonnull(strstr(err.text, "not ready here"));
+    refused(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), &err, "says twice");
+    wire_reset(&writer);
+    put(&writer, (struct wire_record){.type = WIRE_JOINED, .rank = 2});
+    ck_assert_int_eq(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), HVD_OK);
+    refused(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), &err, "says twice");
+    wire_reset(&writer);
+    put(&writer, record_of(describe(2, 4)));
+    refused(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), &err, "has joined");
     wire_free(&writer);
+    negotiate_destroy(negotiate);
+}
+END_TEST
+
+START_TEST(a_parent_that_breaks_the_protocol_is_found_out)
+{
+    struct negotiate *negotiate = in_the_middle();
+    struct wire_writer writer = {0};
+    struct hvd_error err = {""};
+    uint32_t id = 0;
+    struct desc *desc = describe(1, 4);
+    struct submission submission = {.desc = desc};
+    const void *bytes = NULL;
+    size_t length = 0;
+    struct wire_record run = record_of(desc_hold(desc));
+    put(&writer, run);
+    refused(negotiate_from_parent(negotiate, writer.bytes, writer.length, &err), &err, "not ready here");
+    /* ready, but this rank has not said so */
+    ck_assert_int_eq(negotiate_submit(negotiate, &submission, &err), HVD_OK);
+    ck_assert_int_eq(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), HVD_OK);
+    refused(negotiate_from_parent(negotiate, writer.bytes, writer.length, &err), &err, "not ready here");
+    ck_assert_int_eq(negotiate_say(negotiate, 0, &bytes, &length, &err), HVD_OK);
+    ck_assert_uint_gt(length, 0);
+    /* a number that is not its turn */
+    wire_reset(&writer);
+    run = record_of(desc_hold(desc));
+    run.id = 7;
+    put(&writer, run);
+    refused(negotiate_from_parent(negotiate, writer.bytes, writer.length, &err), &err, "not its turn");
+    wire_reset(&writer);
+    wire_put_ids(&writer, WIRE_IDS, HVD_ALL_RANKS, &id, 1);
+    refused(negotiate_from_parent(negotiate, writer.bytes, writer.length, &err), &err, "not agreed");
+    wire_reset(&writer);
+    wire_put_ids(&writer, WIRE_RETIRE, HVD_ALL_RANKS, &id, 1);
+    refused(negotiate_from_parent(negotiate, writer.bytes, writer.length, &err), &err, "not in use");
+    wire_reset(&writer);
+    wire_put_ids(&writer, WIRE_IDS, 2, &id, 1);
+    refused(negotiate_from_parent(negotiate, writer.bytes, writer.length, &err), &err, "process set 2");
+    wire_reset(&writer);
+    put(&writer, (struct wire_record){.type = WIRE_JOINED});
+    refused(negotiate_from_parent(negotiate, writer.bytes, writer.length, &err), &err, "not so");
+    wire_reset(&writer);
+    put(&writer, (struct wire_record){.type = WIRE_LEAVING});
+    refused(negotiate_from_parent(negotiate, writer.bytes, writer.length, &err), &err, "within a unit");
+    wire_free(&writer);
+    desc_release(desc);
     negotiate_destroy(negotiate);
 }
 END_TEST
@@ -411,7 +479,13 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, planes_without_a_common_one_are_a_mismatch);
     tcase_add_test(tcase, a_leaver_ends_what_is_undecided_at_the_same_place_everywhere);
     tcase_add_test(tcase, the_roots_work_does_not_grow_with_the_ranks);
-    tcase_add_test(tcase, a_peer_that_breaks_the_protocol_is_found_out);
+    tcase_add_test(tcase, a_set_costs_nothing_above_the_rank_that_covers_it);
+    tcase_add_test(tcase, sets_of_all_sizes_share_the_messages_of_a_round);
+    tcase_add_test(tcase, a_bounded_cache_forgets_names_on_all_ranks);
+    tcase_add_test(tcase, an_unbounded_cache_keeps_all_names);
+    tcase_add_test(tcase, a_rank_says_nothing_of_sets_that_it_is_not_in);
+    tcase_add_test(tcase, a_child_that_breaks_the_protocol_is_found_out);
+    tcase_add_test(tcase, a_parent_that_breaks_the_protocol_is_found_out);
     suite_add_tcase(suite, tcase);
 }
 

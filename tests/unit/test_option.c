@@ -1,6 +1,7 @@
 /* test_option.c: the table of options, and the check of one value. */
 #include "unit.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include "base/option.h"
@@ -38,6 +39,23 @@ static const struct {
     {OPT_PLANES, "tcp,", "unknown"},
     {OPT_PLANES, "", "unknown"},
     {OPT_LEASE, "1ms", "is too small"},
+    {OPT_CACHE, "0", NULL},
+    {OPT_CACHE, "2147483647", NULL},
+    {OPT_CACHE, "2147483648", "is too large; expected a whole number between 0 and 2147483647"},
+    {OPT_CACHE, "1K", "is not a whole number"},
+    {OPT_CACHE, "-1", "does not begin with a digit"},
+    {OPT_STALL_WARN, "0", NULL},
+    {OPT_STALL_WARN, "60", "has no unit"},
+    {OPT_STALL_WARN, "25h", "is too large"},
+    {OPT_STALL_ABORT, "24h", NULL},
+    {OPT_TIMELINE, "/tmp/t", NULL},
+    {OPT_TIMELINE, "", "is empty; expected the name of a folder"},
+    {OPT_DUMP_DIR, "", "is empty; expected the name of a folder"},
+    {OPT_CONFIG, "", "is empty; expected the name of a file"},
+    {OPT_STOP_SIGNAL, "none", NULL},
+    {OPT_STOP_SIGNAL, "USR1", NULL},
+    {OPT_STOP_SIGNAL, "USR2", "is not a choice; expected one of none, TERM, INT, HUP, USR1"},
+    {OPT_STOP_SIGNAL, "KILL", "is not a choice"},
     {OPT_LOG, "loud", "expected one of off, error, warn, info, debug"},
     {OPT_CYCLE_TIME, "1ms", "hvd acts when something happens"},
 };
@@ -68,6 +86,21 @@ START_TEST(a_list_keeps_its_order)
 }
 END_TEST
 
+START_TEST(a_stop_signal_has_its_number)
+{
+    static const struct {
+        const char *text;
+        int number;
+    } signals[] = {{"none", 0}, {"TERM", SIGTERM}, {"INT", SIGINT}, {"HUP", SIGHUP}, {"USR1", SIGUSR1}};
+    for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+        uint64_t choice = 0;
+        ck_assert_int_eq(option_parse(&option_table[OPT_STOP_SIGNAL], "x", signals[i].text, &choice, NULL),
+                         HVD_OK);
+        ck_assert_int_eq(option_signal(choice), signals[i].number);
+    }
+}
+END_TEST
+
 START_TEST(too_long_a_value_is_refused)
 {
     char text[OPTION_VALUE_BYTES + 2];
@@ -92,6 +125,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, every_default_passes_the_parser, 0, OPT_COUNT);
     tcase_add_loop_test(tcase, values_are_checked, 0, sizeof(cases) / sizeof(cases[0]));
     tcase_add_test(tcase, a_list_keeps_its_order);
+    tcase_add_test(tcase, a_stop_signal_has_its_number);
     tcase_add_test(tcase, too_long_a_value_is_refused);
     tcase_add_test(tcase, environment_names_are_derived);
     suite_add_tcase(suite, tcase);

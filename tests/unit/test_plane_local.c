@@ -1,24 +1,35 @@
-/* test_plane_local.c: the plane of one rank keeps the contract of plane.h. */
+/* test_plane_local.c: the plane of teams of one rank keeps the contract of plane.h. */
 #include "unit.h"
 
-#include "sums.h"
+#include "batches.h"
 
-static const struct plane_need needs[] = {
-    {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_SUM},
-    {PLANE_ALLREDUCE, HVD_INT32, HVD_AVERAGE},
-    {PLANE_ALLREDUCE, HVD_INT64, HVD_SUM},
-    {PLANE_BROADCAST, HVD_FLOAT64, HVD_SUM},
-};
+static void *state, *team;
 
-static void run_batch(void *state, const struct plane_batch *batch)
+static void open_team(void)
+{
+    static const int ranks[] = {3};
+    const struct plane_team members = {.set = 5, .size = 1, .ranks = ranks};
+    struct hvd_job job = {.rank = 3, .size = 4};
+    struct plane_env env = {.job = &job, .epoll_fd = -1};
+    ck_assert_int_eq(plane_local.open(&env, 0, &state, NULL), HVD_OK);
+    ck_assert_int_eq(plane_local.add_team(state, &members, 0, &team, NULL), HVD_OK);
+}
+
+static void close_all(void)
+{
+    plane_local.remove_team(state, team);
+    plane_local.close(state);
+}
+
+static void run_batch(const struct plane_batch *batch)
 {
     struct hvd_error err;
     bool moved = false;
     int rank = -1;
-    int status = plane_local.start(state, batch, &err);
+    int status = plane_local.start(state, team, batch, &err);
     ck_assert_int_eq(status, HVD_OK);
     for (int slices = 0; slices < 1000; slices++) {
-        status = plane_local.test(state, &moved, &rank, &err);
+        status = plane_local.test(state, team, &moved, &rank, &err);
         ck_assert(moved);
         if (status != HVD_IN_PROGRESS)
             break;
@@ -26,66 +37,113 @@ static void run_batch(void *state, const struct plane_batch *batch)
     ck_assert_int_eq(status, HVD_OK);
 }
 
-START_TEST(output_is_input)
+/* [_i] is the kind. */
+START_TEST(output_is_input_times_factors)
 {
-    static const int64_t counts[] = {1, 3, 1000003};
-    struct hvd_job job = {.rank = 0, .size = 1};
-    struct plane_env env = {.job = &job, .epoll_fd = -1};
-    void *state = NULL;
-    ck_assert_int_eq(plane_local.open(&env, 0, &state, NULL), HVD_OK);
-    for (int i = 0; i < 3; i++) {
-        struct plane_batch batch = {.need = needs[_i], .sequence = (uint64_t)i + 1, .count = counts[i]};
-        size_t bytes = (size_t)batch.count * dtype_bytes(batch.need.dtype);
-        char *input = malloc(bytes);
-        char *output = malloc(bytes);
-        void *expected = sums_expected(&batch, 1);
-        sums_input(&batch, 0, input);
-        batch.input = input;
-        batch.output = output;
-        run_batch(state, &batch);
-        ck_assert_mem_eq(output, expected, bytes);
-        ck_assert_mem_eq(input, expected, bytes);
-        batch.output = input;
-        run_batch(state, &batch);
-        ck_assert_mem_eq(input, expected, bytes);
-        free(input);
-        free(output);
-        free(expected);
+    uint64_t random = (uint64_t)_i + 3;
+    for (int i = 0; i < 300; i++) {
+        struct plan plan = plan_random(&random, (enum plane_kind)_i, 1, i % 50 == 0 ? 100000 : 64);
+        struct part part;
+        part_open(&part, &plan, 0);
+        ck_assert(plane_local.can(&part.batch.need));
+        run_batch(&part.batch);
+        ck_assert(part_close(&part, &plan, 0));
     }
-    plane_local.close(state);
 }
 END_TEST
 
-START_TEST(is_for_one_rank_only)
+/* The average over one rank is its input; a bool is 0 or 1. */
+START_TEST(reduces_what_is_there)
+{
+    float value = 1.5f, result = 0;
+    uint8_t flags[] = {0, 1, 2, 255};
+    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_AVERAGE, 1},
+                                .input = &value,
+                                .output = &result,
+                                .prescale = 4,
+                                .postscale = 0.25,
+                                .count = 1};
+    run_batch(&batch);
+    ck_assert(result == 1.5f);
+    batch.need = (struct plane_need){PLANE_ALLREDUCE, HVD_BOOL, HVD_BOOL, HVD_SUM, 1};
+    batch.input = batch.output = flags;
+    batch.count = 4;
+    run_batch(&batch);
+    ck_assert_mem_eq(flags, "\0\1\1\1", 4);
+}
+END_TEST
+
+/* Nothing to do, nothing to read. */
+START_TEST(bears_empty_batches)
+{
+    const int64_t none[1] = {0};
+    struct plane_batch batch = {
+        .need = {PLANE_ALLTOALL, HVD_INT64, HVD_INT64, HVD_SUM, 1}, .counts = none, .receive_counts = none};
+    run_batch(&batch);
+}
+END_TEST
+
+START_TEST(no_call_takes_long)
+{
+    struct hvd_error err;
+    bool moved = false;
+    int rank = -1, calls = 0, status;
+    int64_t count = 10000000;
+    float *data = calloc((size_t)count, sizeof(*data));
+    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 1},
+                                .input = data,
+                                .output = data,
+                                .prescale = 2,
+                                .postscale = 1,
+                                .count = count};
+    ck_assert_int_eq(plane_local.start(state, team, &batch, &err), HVD_OK);
+    do {
+        status = plane_local.test(state, team, &moved, &rank, &err);
+        calls++;
+    } while (status == HVD_IN_PROGRESS);
+    ck_assert_int_eq(status, HVD_OK);
+    ck_assert_int_ge(calls, 100);
+    free(data);
+}
+END_TEST
+
+START_TEST(is_there_in_every_job)
 {
     struct hvd_job job = {.rank = 0, .size = 1};
     struct plane_env env = {.job = &job, .epoll_fd = -1};
     const char *why = NULL;
     ck_assert(plane_local.available(&env, &why));
     job.size = 2;
-    ck_assert(!plane_local.available(&env, &why));
-    ck_assert_ptr_nonnull(why);
+    ck_assert(plane_local.available(&env, &why));
 }
 END_TEST
 
 START_TEST(knows_what_it_can)
 {
-    ck_assert(plane_local.can(&needs[_i]));
-    struct plane_need need = needs[_i];
+    struct plane_need need = {(enum plane_kind)_i, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 1};
+    bool reduces = _i == PLANE_ALLREDUCE || _i == PLANE_REDUCESCATTER;
+    ck_assert(plane_local.can(&need));
+    need.ranks = 2;
+    ck_assert(!plane_local.can(&need));
+    need.ranks = 1;
+    need.op = (enum hvd_op)99;
+    ck_assert(plane_local.can(&need) == !reduces);
+    need.op = HVD_SUM;
     need.dtype = (enum hvd_dtype)99;
     ck_assert(!plane_local.can(&need));
-    need = needs[_i];
-    need.op = (enum hvd_op)99;
-    ck_assert(plane_local.can(&need) == (need.kind == PLANE_BROADCAST));
 }
 END_TEST
 
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("plane_local");
-    tcase_add_loop_test(tcase, output_is_input, 0, sizeof(needs) / sizeof(needs[0]));
-    tcase_add_test(tcase, is_for_one_rank_only);
-    tcase_add_loop_test(tcase, knows_what_it_can, 0, sizeof(needs) / sizeof(needs[0]));
+    tcase_add_checked_fixture(tcase, open_team, close_all);
+    tcase_add_loop_test(tcase, output_is_input_times_factors, PLANE_ALLREDUCE, PLANE_REDUCESCATTER + 1);
+    tcase_add_test(tcase, reduces_what_is_there);
+    tcase_add_test(tcase, bears_empty_batches);
+    tcase_add_test(tcase, no_call_takes_long);
+    tcase_add_test(tcase, is_there_in_every_job);
+    tcase_add_loop_test(tcase, knows_what_it_can, PLANE_ALLREDUCE, PLANE_REDUCESCATTER + 1);
     suite_add_tcase(suite, tcase);
 }
 

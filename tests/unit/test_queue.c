@@ -19,15 +19,46 @@ static void end(void)
     queue_destroy(queue);
 }
 
+/* A request of [count] tensors whose names are given, as loop would hand it in. */
+static struct request *request_of(hvd_set set, int count, const char *const *names)
+{
+    struct desc *desc = desc_create(count);
+    desc->kind = DESC_ALLREDUCE;
+    desc->set = set;
+    desc->grouped = count > 1;
+    for (int i = 0; i < count; i++)
+        snprintf(desc->tensors[i].name, sizeof(desc->tensors[i].name), "%s", names[i]);
+    struct request *request = request_create(desc);
+    desc_release(desc);
+    return request;
+}
+
+static int submit_group(hvd_set set, int count, const char *const *names, hvd_handle *handlep,
+                        struct hvd_error *err)
+{
+    bool first = false;
+    struct request *request = request_of(set, count, names);
+    int rc = queue_submit(queue, request, handlep, &first, err);
+    if (rc != HVD_OK)
+        request_free(request);
+    return rc;
+}
+
 static int submit(const char *name, hvd_handle *handlep, bool *firstp, struct hvd_error *err)
 {
-    struct request request = {.desc = {.kind = DESC_ALLREDUCE}};
     bool first = false;
-    snprintf(request.desc.name, sizeof(request.desc.name), "%s", name);
-    int rc = queue_submit(queue, &request, handlep, &first, err);
+    struct request *request = request_of(0, 1, &name);
+    int rc = queue_submit(queue, request, handlep, &first, err);
+    if (rc != HVD_OK)
+        request_free(request);
     if (firstp != NULL)
         *firstp = first;
     return rc;
+}
+
+static const char *name_of(const struct request *request)
+{
+    return request->desc->tensors[0].name;
 }
 
 static void conclude(struct request *request, int status, const char *sentence)
@@ -45,10 +76,12 @@ START_TEST(requests_come_out_in_order_and_only_the_first_wakes)
     ck_assert_int_eq(submit("b", NULL, &first, NULL), HVD_OK);
     ck_assert(!first);
     struct request *list = queue_take(queue);
-    ck_assert_str_eq(list->desc.name, "a");
-    ck_assert_str_eq(list->next->desc.name, "b");
+    ck_assert_str_eq(name_of(list), "a");
+    ck_assert_str_eq(name_of(list->next), "b");
     ck_assert_ptr_null(list->next->next);
     ck_assert_ptr_null(queue_take(queue));
+    ck_assert_int_eq(list->piece_count, 1);
+    ck_assert_ptr_eq(list->pieces[0].request, list);
     ck_assert_int_eq(submit("c", NULL, &first, NULL), HVD_OK);
     ck_assert(first);
 }
@@ -102,17 +135,128 @@ START_TEST(undecided_requests_are_withdrawn_decided_ones_stay)
     struct request *taken = decided->next;
     ck_assert_int_eq(submit("c", NULL, NULL, NULL), HVD_OK);
     decided->decided = true;
-    struct request *list = queue_withdraw_undecided(queue);
+    struct request *list = queue_withdraw_undecided(queue, QUEUE_ALL_SETS);
     int count = 0;
     for (struct request *next = NULL; list != NULL; list = next, count++) {
         next = list->next;
-        ck_assert(list == taken || strcmp(list->desc.name, "c") == 0);
+        ck_assert(list == taken || strcmp(name_of(list), "c") == 0);
         queue_finish(queue, list, HVD_ERR_SHUTDOWN, "over");
     }
     ck_assert_int_eq(count, 2);
     ck_assert_ptr_null(queue_take(queue));
     ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
     ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_ERR_DUPLICATE);
+}
+END_TEST
+
+static const char *const abc[] = {"a", "b", "c"};
+
+START_TEST(a_group_takes_all_of_its_names)
+{
+    struct hvd_error err = {""};
+    ck_assert_int_eq(submit_group(0, 3, abc, NULL, NULL), HVD_OK);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(submit(abc[i], NULL, NULL, &err), HVD_ERR_DUPLICATE);
+    struct request *request = queue_take(queue);
+    ck_assert_int_eq(request->piece_count, 3);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(request->pieces[i].index, i);
+    conclude(request, HVD_OK, NULL);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(submit(abc[i], NULL, NULL, NULL), HVD_OK);
+}
+END_TEST
+
+START_TEST(a_group_with_a_name_in_flight_takes_none)
+{
+    struct hvd_error err = {""};
+    hvd_handle handle = 5;
+    ck_assert_int_eq(submit("c", NULL, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit_group(0, 3, abc, &handle, &err), HVD_ERR_DUPLICATE);
+    ck_assert_ptr_nonnull(strstr(err.text, "grouped allreduce \"a\" and 2 more"));
+    ck_assert_ptr_nonnull(strstr(err.text, "named \"c\""));
+    ck_assert_uint_eq(handle, 5);
+    ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
+    struct request *list = queue_take(queue);
+    ck_assert_str_eq(name_of(list), "c");
+    ck_assert_str_eq(name_of(list->next), "a");
+    ck_assert_str_eq(name_of(list->next->next), "b");
+    ck_assert_ptr_null(list->next->next->next);
+}
+END_TEST
+
+START_TEST(a_name_twice_in_a_group_is_refused)
+{
+    static const char *const twice[] = {"a", "b", "a"};
+    struct hvd_error err = {""};
+    ck_assert_int_eq(submit_group(0, 3, twice, NULL, &err), HVD_ERR_DUPLICATE);
+    ck_assert_ptr_nonnull(strstr(err.text, "tensors 0 and 2 are both named \"a\""));
+    ck_assert_ptr_null(queue_take(queue));
+    ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
+}
+END_TEST
+
+START_TEST(sets_have_names_of_their_own)
+{
+    ck_assert_int_eq(submit_group(1, 1, abc, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit_group(2, 1, abc, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit_group(1, 1, abc, NULL, NULL), HVD_ERR_DUPLICATE);
+}
+END_TEST
+
+START_TEST(a_barrier_in_flight_is_refused_in_its_own_words)
+{
+    static const char *const barrier[] = {DESC_BARRIER_NAME};
+    struct hvd_error err = {""};
+    ck_assert_int_eq(submit_group(0, 1, barrier, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit_group(0, 1, barrier, NULL, &err), HVD_ERR_DUPLICATE);
+    ck_assert_ptr_nonnull(strstr(err.text, "one is still in flight on this rank"));
+    ck_assert_ptr_null(strchr(err.text, 1));
+}
+END_TEST
+
+START_TEST(one_set_is_withdrawn_and_others_stay_in_order)
+{
+    static const char *const def[] = {"d", "e", "f"};
+    ck_assert_int_eq(submit_group(1, 3, abc, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit_group(1, 3, def, NULL, NULL), HVD_OK);
+    struct request *taken = queue_take(queue);
+    struct request *decided = taken->next;
+    decided->decided = true;
+    ck_assert_int_eq(submit_group(2, 1, abc, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit_group(1, 1, (const char *const[]){"g"}, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit_group(2, 1, def, NULL, NULL), HVD_OK);
+    struct request *list = queue_withdraw_undecided(queue, 1);
+    int count = 0;
+    for (struct request *next = NULL; list != NULL; list = next, count++) {
+        next = list->next;
+        ck_assert(list == taken || strcmp(name_of(list), "g") == 0);
+        queue_finish(queue, list, HVD_ERR_SET, "removed");
+    }
+    ck_assert_int_eq(count, 2);
+    ck_assert_int_eq(submit_group(2, 1, (const char *const[]){"z"}, NULL, NULL), HVD_OK);
+    list = queue_take(queue);
+    ck_assert_str_eq(name_of(list), "a");
+    ck_assert_str_eq(name_of(list->next), "d");
+    ck_assert_str_eq(name_of(list->next->next), "z");
+    ck_assert_ptr_null(list->next->next->next);
+    ck_assert_int_eq(submit_group(1, 3, abc, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit_group(1, 1, def, NULL, NULL), HVD_ERR_DUPLICATE);
+}
+END_TEST
+
+START_TEST(the_first_failure_of_a_group_stays)
+{
+    struct request *request = request_of(0, 3, abc);
+    ck_assert_int_eq(request->worst, HVD_OK);
+    request_fail(request, HVD_ERR_NO_MEMORY, "first");
+    request_fail(request, HVD_ERR_SET, "second");
+    ck_assert_int_eq(request->worst, HVD_ERR_NO_MEMORY);
+    ck_assert_str_eq(request->reason, "first");
+    request_free(request);
+    request_free(NULL);
 }
 END_TEST
 
@@ -172,6 +316,13 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_name_in_flight_is_refused_and_nothing_changes);
     tcase_add_test(tcase, a_handle_lives_until_released);
     tcase_add_test(tcase, undecided_requests_are_withdrawn_decided_ones_stay);
+    tcase_add_test(tcase, a_group_takes_all_of_its_names);
+    tcase_add_test(tcase, a_group_with_a_name_in_flight_takes_none);
+    tcase_add_test(tcase, a_name_twice_in_a_group_is_refused);
+    tcase_add_test(tcase, sets_have_names_of_their_own);
+    tcase_add_test(tcase, a_barrier_in_flight_is_refused_in_its_own_words);
+    tcase_add_test(tcase, one_set_is_withdrawn_and_others_stay_in_order);
+    tcase_add_test(tcase, the_first_failure_of_a_group_stays);
     tcase_add_test(tcase, after_refuse_nothing_is_taken_and_the_first_reason_stays);
     tcase_add_test(tcase, many_threads_lose_nothing);
     suite_add_tcase(suite, tcase);

@@ -79,6 +79,7 @@ static void make_card(int rank, char *const *environment)
     snprintf(host, sizeof(host), "n%d", rank);
     ck_assert_int_eq(config_load(&config, environment, NULL, NULL), HVD_OK);
     card_fill(&card, host, (uint16_t)(4000 + rank), &config);
+    ck_assert_int_eq(card_fill_start(&card, NULL, SIZE, rank, 0), HVD_OK);
     card.peer.node_key = rank == 2 ? 100 : 100 + (uint64_t)rank;
     card.peer.address_count = 1;
     inet_pton(AF_INET6, "::ffff:10.0.0.1", &card.peer.addresses[0]);
@@ -149,6 +150,29 @@ START_TEST(a_difference_names_both_ranks_and_values)
     ck_assert_str_eq(
         err.text, "option fusion: rank 3 (n3) has 32M set by environment (HVD_FUSION), rank 0 (n0) has 64M "
                   "set by command line; give all ranks the same");
+    end();
+}
+END_TEST
+
+/* Rank 3 gives another list to hvd_init_with, or other sets; every rank says so, with the launcher's numbers.
+ */
+START_TEST(a_different_start_is_named)
+{
+    static const int launcher_ranks[SIZE] = {0, 1, 2, 7};
+    static const char *const sentences[] = {
+        "hvd_init_with: the launcher's rank 7 (n3) makes a job of the ranks 0-2,7, its rank 0 (n0) one of "
+        "0-3; "
+        "all ranks of a job give the same list",
+        "hvd_init_with: rank 3 (n3) gives 2 process sets, rank 0 (n0) gives 0; give all ranks the same"};
+    struct hvd_error err = {""};
+    char *const nothing[] = {NULL};
+    int sets = _i % 2 == 0 ? 0 : 2;
+    begin(_i / 2);
+    make_card(3, nothing);
+    ck_assert_int_eq(card_fill_start(&card, sets == 0 ? launcher_ranks : NULL, SIZE, 3, sets), HVD_OK);
+    card_lengths[3] = card_encode(&card, cards[3]);
+    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, &err), HVD_ERR_MISMATCH);
+    ck_assert_str_eq(err.text, sentences[_i % 2]);
     end();
 }
 END_TEST
@@ -246,6 +270,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, all_ranks_are_learnt);
     tcase_add_test(tcase, neighbours_are_reached_by_loopback);
     tcase_add_loop_test(tcase, a_difference_names_both_ranks_and_values, 0, SIZE);
+    tcase_add_loop_test(tcase, a_different_start_is_named, 0, 2 * SIZE);
     tcase_add_test(tcase, hostile_blobs_are_refused);
     tcase_add_loop_test(tcase, only_the_attached_share_a_node, 0,
                         sizeof(settlements) / sizeof(settlements[0]));

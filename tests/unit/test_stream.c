@@ -11,11 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "batches.h"
 #include "plane/stream.h"
-#include "sums.h"
 
 #define CHUNK   4096 /* bytes */
-#define RANKS   4
+#define RANKS   7
 #define BATCHES 6
 #define WAIT_MS 20000
 
@@ -52,41 +52,19 @@ static struct stream *stream_at(const struct pairs *pairs, int rank, int size, i
 struct rank_state {
     struct stream *stream;
     int batch;
-    char *input, *output;
+    struct part part;
 };
 
-static void start_batch(struct rank_state *self, int rank, struct plane_batch batch, bool in_place)
+static void start_batch(struct rank_state *self, int rank, const struct plan *plan)
 {
-    size_t bytes = (size_t)batch.count * dtype_bytes(batch.need.dtype);
-    bool reads = batch.need.kind == PLANE_ALLREDUCE || batch.root == rank;
-    self->output = malloc(bytes);
-    self->input = in_place ? self->output : reads ? malloc(bytes) : NULL;
-    if (reads)
-        sums_input(&batch, rank, self->input);
-    batch.input = self->input;
-    batch.output = self->output;
-    ck_assert_int_eq(stream_start(self->stream, &batch, NULL), HVD_OK);
-}
-
-static void end_batch(struct rank_state *self, int rank, int size, const struct plane_batch *batch)
-{
-    size_t bytes = (size_t)batch->count * dtype_bytes(batch->need.dtype);
-    void *expected = sums_expected(batch, size);
-    ck_assert_mem_eq(self->output, expected, bytes);
-    if (self->input != self->output && self->input != NULL) {
-        sums_input(batch, rank, expected);
-        ck_assert_mem_eq(self->input, expected, bytes);
-        free(self->input);
-    }
-    free(self->output);
-    free(expected);
-    self->batch++;
+    part_open(&self->part, plan, rank);
+    ck_assert_int_eq(stream_start(self->stream, &self->part.batch, NULL), HVD_OK);
 }
 
 /* [chances] of 16: how often a rank gets its turn; a low one lags behind. */
-static void run_batches(int size, const struct plane_batch *batches, bool in_place, uint64_t seed)
+static void run_batches(int size, const struct plan *plans, uint64_t seed)
 {
-    static const unsigned chances[RANKS] = {16, 3, 16, 9};
+    static const unsigned chances[RANKS] = {16, 3, 16, 9, 12, 16, 5};
     struct pairs pairs;
     struct rank_state ranks[RANKS] = {0};
     uint64_t random = seed;
@@ -94,7 +72,7 @@ static void run_batches(int size, const struct plane_batch *batches, bool in_pla
     pairs_open(&pairs, size);
     for (int rank = 0; rank < size; rank++) {
         ranks[rank].stream = stream_at(&pairs, rank, size, CHUNK, -1);
-        start_batch(&ranks[rank], rank, batches[0], in_place);
+        start_batch(&ranks[rank], rank, &plans[0]);
     }
     for (int64_t turns = 0; finished < size; turns++) {
         uint64_t dice = sums_random(&random) >> 16;
@@ -110,36 +88,25 @@ static void run_batches(int size, const struct plane_batch *batches, bool in_pla
         ck_assert_msg(status >= 0, "%s", err.text);
         if (status == HVD_IN_PROGRESS)
             continue;
-        end_batch(self, rank, size, &batches[self->batch]);
+        ck_assert(part_close(&self->part, &plans[self->batch++], rank));
         finished += self->batch == BATCHES;
         if (self->batch < BATCHES)
-            start_batch(self, rank, batches[self->batch], in_place);
+            start_batch(self, rank, &plans[self->batch]);
     }
     for (int rank = 0; rank < size; rank++)
         stream_close(ranks[rank].stream);
 }
 
-static int64_t count_at(int i, enum hvd_dtype dtype)
+START_TEST(carries_all_kinds_of_batches)
 {
-    int64_t chunk = CHUNK / (int64_t)dtype_bytes(dtype);
-    const int64_t counts[] = {1, 3, chunk - 1, chunk, chunk + 1, 100 * chunk + 7};
-    return counts[i % 6];
-}
-
-START_TEST(gives_the_sum_from_left_to_right)
-{
-    int size = _i;
-    for (int i = 0; i < 32; i++) {
-        struct plane_batch batches[BATCHES];
-        enum hvd_dtype dtype = (enum hvd_dtype)(i % SUMS_DTYPES);
+    static const enum plane_kind kinds[] = {PLANE_ALLREDUCE, PLANE_REDUCESCATTER, PLANE_ALLGATHER,
+                                            PLANE_BROADCAST};
+    uint64_t random = (uint64_t)_i + 77;
+    for (int i = 0; i < 60; i++) {
+        struct plan plans[BATCHES];
         for (int k = 0; k < BATCHES; k++)
-            batches[k] = (struct plane_batch){
-                .need = {k == 3 ? PLANE_BROADCAST : PLANE_ALLREDUCE, dtype, i & 4 ? HVD_SUM : HVD_AVERAGE},
-                .root = i % size,
-                .sequence = (uint64_t)(i + 3 * k + 1),
-                .count = count_at(i + k, dtype),
-            };
-        run_batches(size, batches, i & 8, (uint64_t)(size * 100 + i + 1));
+            plans[k] = plan_random(&random, kinds[plan_dice(&random, 4)], _i, CHUNK);
+        run_batches(_i, plans, random);
     }
 }
 END_TEST
@@ -174,26 +141,29 @@ static int sleeping_rank(const struct pairs *pairs, int rank, int size)
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     struct hvd_error err;
     struct stream *stream = stream_at(pairs, rank, size, 256 * 1024, epoll_fd);
-    for (int i = 0; i < 3; i++) {
-        struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_AVERAGE}};
-        batch.sequence = (uint64_t)i + 1;
-        batch.count = i == 1 ? 1 : 1500001;
-        size_t bytes = (size_t)batch.count * sizeof(float);
-        float *data = malloc(bytes);
-        sums_input(&batch, rank, data);
-        batch.input = batch.output = data;
-        int status = stream_start(stream, &batch, &err);
+    for (int i = 0; i < 4; i++) {
+        struct part part;
+        struct plan plan = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_AVERAGE, size},
+                            .sequence = (uint64_t)i + 1,
+                            .prescale = 1,
+                            .postscale = 1,
+                            .in_place = i % 2 == 0,
+                            .count = i == 1 ? 1 : 1500001};
+        if (i >= 2) {
+            plan.need.dtype = HVD_FLOAT16;
+            plan.need.kind = i == 3 ? PLANE_REDUCESCATTER : PLANE_ALLREDUCE;
+            plan.counts[0][size / 2] = plan.count;
+        }
+        part_open(&part, &plan, rank);
+        int status = stream_start(stream, &part.batch, &err);
         if (status == HVD_OK)
             status = carry(stream, epoll_fd, &lost, &err);
         if (status != HVD_OK) {
             fprintf(stderr, "# rank %d: %s\n", rank, err.text);
             return 1;
         }
-        void *expected = sums_expected(&batch, size);
-        if (memcmp(data, expected, bytes) != 0)
+        if (!part_close(&part, &plan, rank))
             return 2;
-        free(expected);
-        free(data);
     }
     stream_close(stream);
     close(epoll_fd);
@@ -226,7 +196,13 @@ START_TEST(tells_a_killed_neighbour)
     struct hvd_error err;
     int lost = -1;
     static float data[1 << 20];
-    struct plane_batch batch = {{PLANE_ALLREDUCE, HVD_FLOAT32, HVD_SUM}, 0, 1, data, data, 1 << 20};
+    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 2},
+                                .sequence = 1,
+                                .input = data,
+                                .output = data,
+                                .prescale = 1,
+                                .postscale = 1,
+                                .count = 1 << 20};
     pid_t parent = getpid();
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     pairs_open(&pairs, 2);
@@ -289,7 +265,13 @@ static void stage_open(struct stage *stage, int rank, int size, enum plane_kind 
     size_t bytes = (size_t)count * sizeof(int32_t);
     stage->memory = calloc(1, bytes + (size_t)2 * GUARD);
     char *output = stage->memory + GUARD;
-    stage->batch = (struct plane_batch){{kind, HVD_INT32, HVD_SUM}, 0, 7, output, output, count};
+    stage->batch = (struct plane_batch){.need = {kind, HVD_INT32, HVD_INT32, HVD_SUM, size},
+                                        .sequence = 7,
+                                        .input = output,
+                                        .output = output,
+                                        .prescale = 1,
+                                        .postscale = 1,
+                                        .count = count};
     ck_assert_int_eq(stream_start(stage->stream, &stage->batch, NULL), HVD_OK);
 }
 
@@ -326,29 +308,29 @@ static void drain(int fd)
 static const struct {
     int rank, size;
     enum plane_kind kind;
-    struct stream_frame frame;
+    struct parcel_frame frame;
     const char *words;
 } hostile[] = {
     {1, 2, PLANE_ALLREDUCE, {0x12345678, CHAIN_PARTIAL, 7, 0, 4096}, "frame mark"},
-    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 8, 0, 4096}, "batch 8 where 7"},
-    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 6, 0, 4096}, "batch 6 where 7"},
-    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 7, 1, 4096}, "chunk 1 where 0"},
-    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 7, UINT64_MAX, 4096}, "where 0"},
-    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 7, 0, 4097}, "length 4097 where 4096"},
-    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 7, 0, 0}, "length 0 where 4096"},
-    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 7, 0, UINT64_MAX}, "where 4096"},
-    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_RESULT, 7, 0, 4096}, "kind 1"},
-    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, 2, 7, 0, 4096}, "kind 2"},
-    {1, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, UINT32_MAX, 7, 0, 4096}, "kind 4294967295"},
-    {0, 2, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_PARTIAL, 7, 0, 4096}, "kind 0"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 8, 0, 4096}, "batch 8 where 7"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 6, 0, 4096}, "batch 6 where 7"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 1, 4096}, "chunk 1 where 0"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, UINT64_MAX, 4096}, "where 0"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 4097}, "length 4097 where 4096"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 0}, "length 0 where 4096"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, UINT64_MAX}, "where 4096"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 4096}, "kind 1"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, 2, 7, 0, 4096}, "kind 2"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, UINT32_MAX, 7, 0, 4096}, "kind 4294967295"},
+    {0, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 4096}, "kind 0"},
     {0,
      2,
      PLANE_ALLREDUCE,
-     {STREAM_MAGIC, CHAIN_RESULT, 7, 0, 4096},
+     {PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 4096},
      "kind 1"}, /* before its partial has left */
-    {1, 3, PLANE_ALLREDUCE, {STREAM_MAGIC, CHAIN_RESULT, 7, 0, 4096}, "kind 1"},
-    {1, 2, PLANE_BROADCAST, {STREAM_MAGIC, CHAIN_PARTIAL, 7, 0, 4096}, "kind 0"},
-    {1, 2, PLANE_BROADCAST, {STREAM_MAGIC, CHAIN_RESULT, 7, 0, 4095}, "length 4095"},
+    {1, 3, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 4096}, "kind 1"},
+    {1, 2, PLANE_BROADCAST, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 4096}, "kind 0"},
+    {1, 2, PLANE_BROADCAST, {PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 4095}, "length 4095"},
 };
 
 START_TEST(refuses_a_frame_that_is_not_due)
@@ -381,10 +363,10 @@ START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
     struct stage stage;
     struct hvd_error err;
     struct {
-        struct stream_frame frame;
+        struct parcel_frame frame;
         int32_t values[2];
-    } messages[2] = {{{STREAM_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}},
-                     {{STREAM_MAGIC, CHAIN_RESULT, 9, 0, 8}, {7, 8}}};
+    } messages[2] = {{{PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}},
+                     {{PARCEL_MAGIC, CHAIN_RESULT, 9, 0, 8}, {7, 8}}};
     stage_open(&stage, 1, 2, PLANE_BROADCAST, 2);
     for (size_t i = 0; i < sizeof(messages[0]); i++) {
         ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
@@ -403,12 +385,51 @@ START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
 }
 END_TEST
 
+/* Rank 1 of 3 adds halves up in float32, in two slots. The next rank reads nothing: the partials that fit
+ * neither into slots nor into its socket wait in the socket of the previous rank, and go on once there is
+ * room. */
+START_TEST(lets_partials_wait_for_slots)
+{
+    enum { CHUNKS = 2000, COUNT = CHUNKS * CHUNK / 4 };
+    static struct {
+        struct parcel_frame frame;
+        float values[CHUNK / 4];
+    } message, heard;
+    int lost = -1;
+    int put_count = 0, heard_count = 0, stuck_at = 0;
+    struct stage stage;
+    struct hvd_error err;
+    stage_open(&stage, 1, 3, PLANE_ALLREDUCE, COUNT);
+    stage.batch.need.dtype = HVD_FLOAT16;
+    stage.batch.need.partial = HVD_FLOAT32;
+    ck_assert_int_eq(stream_start(stage.stream, &stage.batch, NULL), HVD_OK);
+    while (heard_count < CHUNKS) {
+        message.frame = (struct parcel_frame){PARCEL_MAGIC, CHAIN_PARTIAL, 7, (uint64_t)put_count, CHUNK};
+        message.values[0] = (float)put_count;
+        bool put_one =
+            put_count < CHUNKS && send(stage.to_previous, &message, sizeof(message), MSG_NOSIGNAL) > 0;
+        put_count += put_one;
+        ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+        if (put_one)
+            continue;
+        stuck_at = stuck_at == 0 ? put_count : stuck_at;
+        ssize_t got = recv(stage.from_next, &heard, sizeof(heard), 0);
+        ck_assert_int_eq(got, sizeof(heard));
+        ck_assert_uint_eq(heard.frame.chunk, (uint64_t)heard_count);
+        ck_assert(heard.values[0] == (float)heard_count);
+        heard_count++;
+    }
+    ck_assert_int_lt(stuck_at, CHUNKS);
+    stage_close(&stage);
+}
+END_TEST
+
 START_TEST(tells_a_previous_rank_that_left_amid_a_chunk)
 {
     int lost = -1;
     struct stage stage;
     struct hvd_error err;
-    const struct stream_frame frame = {STREAM_MAGIC, CHAIN_PARTIAL, 7, 0, 4096};
+    const struct parcel_frame frame = {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 4096};
     stage_open(&stage, 2, 3, PLANE_ALLREDUCE, 1500);
     put(stage.to_previous, &frame, sizeof(frame));
     put(stage.to_previous, &frame, sizeof(frame));
@@ -444,9 +465,9 @@ START_TEST(lets_a_next_rank_leave_after_its_part)
     struct stage stage;
     struct hvd_error err;
     struct {
-        struct stream_frame frame;
+        struct parcel_frame frame;
         int32_t values[2];
-    } message = {{STREAM_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}};
+    } message = {{PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}};
     stage_open(&stage, 0, 2, PLANE_ALLREDUCE, 2);
     ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
     drain(stage.from_next);
@@ -501,11 +522,12 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("stream");
     tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, gives_the_sum_from_left_to_right, 2, RANKS + 1);
+    tcase_add_loop_test(tcase, carries_all_kinds_of_batches, 2, RANKS + 1);
     tcase_add_loop_test(tcase, wakes_sleeping_processes, 2, RANKS + 1);
     tcase_add_test(tcase, tells_a_killed_neighbour);
     tcase_add_loop_test(tcase, refuses_a_frame_that_is_not_due, 0, sizeof(hostile) / sizeof(hostile[0]));
     tcase_add_test(tcase, takes_bytes_one_by_one_and_leaves_the_next_batch);
+    tcase_add_test(tcase, lets_partials_wait_for_slots);
     tcase_add_test(tcase, tells_a_previous_rank_that_left_amid_a_chunk);
     tcase_add_test(tcase, tells_a_next_rank_that_left_before_its_part);
     tcase_add_test(tcase, lets_a_next_rank_leave_after_its_part);

@@ -9,20 +9,25 @@
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+#include "batches.h"
+#include "plane/mesh.h"
 #include "plane/stream.h"
-#include "sums.h"
 
 #define LEASE_MS 5000
+#define WANTS    6
+#define SET      3
 
 static struct {
-    struct endpoint_want wants[2]; /* as they were asked */
+    struct endpoint_want wants[WANTS]; /* as they were asked, one call after the other */
     int want_count;
     int64_t deadline_us;
-    int fail;     /* the status to fail with, or HVD_OK */
-    int fds[2];   /* what it gave */
-    int peers[2]; /* the other ends */
+    int fail;         /* the status to fail with, or HVD_OK */
+    int fds[WANTS];   /* what it gave */
+    int peers[WANTS]; /* the other ends */
 } fake;
 
 static void connect_pair(int *fdp, int *peerp)
@@ -48,14 +53,14 @@ int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, s
 {
     (void)endpoint;
     (void)roster;
-    memcpy(fake.wants, wants, sizeof(fake.wants));
-    fake.want_count = want_count;
     fake.deadline_us = deadline_us;
     if (fake.fail != HVD_OK)
         return error_set(err, fake.fail, "nobody came");
     for (int i = 0; i < want_count; i++) {
-        connect_pair(&fake.fds[i], &fake.peers[i]);
-        wants[i].fd = fake.fds[i];
+        int at = fake.want_count++;
+        fake.wants[at] = wants[i];
+        connect_pair(&fake.fds[at], &fake.peers[at]);
+        wants[i].fd = fake.fds[at];
     }
     return HVD_OK;
 }
@@ -74,55 +79,122 @@ static unsigned int user_timeout_ms(int fd)
     return ms;
 }
 
-static const struct hvd_config config = {.lease_us = 1000000};
+static const struct hvd_config config = {.lease_us = 1000000, .start_timeout_us = 7000000};
+static struct hvd_job job = {.size = 9};
+static struct plane_env env = {.config = &config, .job = &job, .epoll_fd = -1};
 
-static void *open_plane(int rank, int size, int epoll_fd)
+/* A team of every other rank of the job, from 1 on. */
+static const int ranks[] = {1, 3, 5, 7};
+static struct plane_team members = {.set = SET, .ranks = ranks};
+static void *state, *team;
+
+static void open_team(int rank, int size)
 {
-    void *state = NULL;
-    struct hvd_job job = {.rank = rank, .size = size};
-    struct plane_env env = {.config = &config, .job = &job, .epoll_fd = epoll_fd};
+    members.rank = rank;
+    members.size = size;
     ck_assert_int_eq(plane_tcp.open(&env, 12345, &state, NULL), HVD_OK);
-    return state;
+    ck_assert_int_eq(plane_tcp.add_team(state, &members, 12345, &team, NULL), HVD_OK);
 }
 
-static void close_all(void *state)
+static void close_all(void)
 {
+    plane_tcp.remove_team(state, team);
     plane_tcp.close(state);
-    close(fake.peers[0]);
-    close(fake.peers[1]);
+    for (int i = 0; i < fake.want_count; i++) {
+        ck_assert_int_lt(fcntl(fake.fds[i], F_GETFD), 0);
+        if (fake.peers[i] >= 0)
+            close(fake.peers[i]);
+    }
 }
 
 START_TEST(connects_to_the_next_and_from_the_previous)
 {
-    static const int ranks[][4] = {{0, 2, 1, 1}, {1, 2, 0, 0}, {0, 5, 1, 4}, {4, 5, 0, 3}, {2, 5, 3, 1}};
-    const int *row = ranks[_i];
-    void *state = open_plane(row[0], row[1], -1);
+    static const int rows[][4] = {{0, 2, 3, 3}, {1, 2, 1, 1}, {0, 4, 3, 7}, {3, 4, 1, 5}, {2, 4, 7, 3}};
+    const int *row = rows[_i];
+    open_team(row[0], row[1]);
     ck_assert_int_eq(fake.want_count, 2);
     ck_assert_int_eq(fake.wants[0].rank, row[2]);
     ck_assert(fake.wants[0].connect);
     ck_assert_int_eq(fake.wants[1].rank, row[3]);
     ck_assert(!fake.wants[1].connect);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(fake.wants[i].purpose, ENDPOINT_RING);
+        ck_assert_uint_eq(fake.wants[i].tag, SET);
+    }
     ck_assert_int_eq(fake.deadline_us, 12345);
-    close_all(state);
+    close_all();
 }
 END_TEST
 
 START_TEST(fails_as_the_endpoint_does)
 {
-    void *state = NULL;
-    struct hvd_job job = {.rank = 0, .size = 2};
-    struct plane_env env = {.config = &config, .job = &job, .epoll_fd = -1};
     struct hvd_error err;
+    members.size = 2;
     fake.fail = HVD_ERR_TIMEOUT;
-    ck_assert_int_eq(plane_tcp.open(&env, 0, &state, &err), HVD_ERR_TIMEOUT);
+    ck_assert_int_eq(plane_tcp.open(&env, 0, &state, &err), HVD_OK);
+    ck_assert_int_eq(plane_tcp.add_team(state, &members, 0, &team, &err), HVD_ERR_TIMEOUT);
     ck_assert_str_eq(err.text, "nobody came");
-    ck_assert_ptr_null(state);
+    ck_assert_ptr_null(team);
+    plane_tcp.close(state);
 }
 END_TEST
 
-/* Rank 0 of 2 sends its part, gets the result, and is woken for it by the descriptor that it was given. */
+/* The first alltoall connects each with each, the lower one of two beginning; the second has all it needs. */
+START_TEST(connects_all_for_the_first_alltoall)
+{
+    bool moved = false;
+    int lost = -1;
+    struct hvd_error err;
+    int64_t none[4] = {0};
+    struct plane_batch batch = {.need = {PLANE_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 4},
+                                .sequence = 1,
+                                .counts = none,
+                                .receive_counts = none};
+    open_team(2, 4);
+    int64_t begun_us = clock_us();
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
+        ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_OK);
+        ck_assert_int_eq(fake.want_count, 5);
+    }
+    static const int others[] = {1, 3, 7};
+    for (int i = 0; i < 3; i++) {
+        const struct endpoint_want *want = &fake.wants[2 + i];
+        ck_assert_int_eq(want->rank, others[i]);
+        ck_assert(want->connect == (others[i] == 7));
+        ck_assert_int_eq(want->purpose, ENDPOINT_MESH);
+        ck_assert_uint_eq(want->tag, SET);
+        ck_assert_uint_eq(user_timeout_ms(fake.fds[2 + i]), 0);
+    }
+    ck_assert_int_ge(fake.deadline_us - begun_us, config.start_timeout_us);
+    close_all();
+}
+END_TEST
+
+START_TEST(an_alltoall_fails_as_the_endpoint_does)
+{
+    struct hvd_error err;
+    struct plane_batch batch = {.need = {PLANE_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 4}};
+    open_team(2, 4);
+    fake.fail = HVD_ERR_TIMEOUT;
+    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_ERR_TIMEOUT);
+    ck_assert_str_eq(err.text, "nobody came");
+    close_all();
+}
+END_TEST
+
+static struct plane_batch batch_of(float *data, uint64_t sequence)
+{
+    return (struct plane_batch){.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, members.size},
+                                .sequence = sequence,
+                                .input = data,
+                                .output = data,
+                                .prescale = 1,
+                                .postscale = 1,
+                                .count = 1};
+}
+
+/* Member 0 of 2 sends its part, gets the result, and is woken for it by the descriptor that it was given. */
 START_TEST(carries_a_batch)
 {
     int lost = -1;
@@ -130,29 +202,31 @@ START_TEST(carries_a_batch)
     struct hvd_error err;
     struct epoll_event event;
     struct __attribute__((packed)) {
-        struct stream_frame frame;
+        struct parcel_frame frame;
         float value;
-    } partial, result = {{STREAM_MAGIC, CHAIN_RESULT, 1, 0, sizeof(float)}, 5.5f};
+    } partial, result = {{PARCEL_MAGIC, CHAIN_RESULT, 1, 0, sizeof(float)}, 5.5f};
     float data = 1.5f;
-    struct plane_batch batch = {{PLANE_ALLREDUCE, HVD_FLOAT32, HVD_SUM}, 0, 1, &data, &data, 1};
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    void *state = open_plane(0, 2, epoll_fd);
+    struct plane_batch batch = batch_of(&data, 1);
+    env.epoll_fd = epoll_fd;
+    open_team(0, 2);
+    batch.need.ranks = 2;
     ck_assert(plane_tcp.can(&batch.need));
-    ck_assert_int_eq(plane_tcp.start(state, &batch, &err), HVD_OK);
-    ck_assert_int_eq(plane_tcp.test(state, &moved, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
+    ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_IN_PROGRESS);
     ck_assert(moved);
     ck_assert_int_eq(recv(fake.peers[0], &partial, sizeof(partial), MSG_WAITALL), sizeof(partial));
     ck_assert_int_eq(partial.frame.kind, CHAIN_PARTIAL);
     ck_assert(partial.value == 1.5f);
-    ck_assert_int_eq(plane_tcp.test(state, &moved, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_IN_PROGRESS);
     ck_assert(!moved);
     while (epoll_wait(epoll_fd, &event, 1, 0) > 0)
         continue; /* that the socket can be written to, and such */
     ck_assert_int_eq(send(fake.peers[1], &result, sizeof(result), 0), sizeof(result));
     ck_assert_int_eq(epoll_wait(epoll_fd, &event, 1, 10000), 1);
-    ck_assert_int_eq(plane_tcp.test(state, &moved, &lost, &err), HVD_OK);
+    ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_OK);
     ck_assert(data == 5.5f);
-    close_all(state);
+    close_all();
     close(epoll_fd);
 }
 END_TEST
@@ -165,18 +239,18 @@ START_TEST(names_the_rank_that_reset)
     struct hvd_error err;
     const struct linger abort = {.l_onoff = 1, .l_linger = 0};
     float data = 1.5f;
-    struct plane_batch batch = {{PLANE_ALLREDUCE, HVD_FLOAT32, HVD_SUM}, 0, 3, &data, &data, 1};
-    void *state = open_plane(2, 5, -1);
+    open_team(2, 4);
+    struct plane_batch batch = batch_of(&data, 3);
     int end = _i;
-    ck_assert_int_eq(plane_tcp.start(state, &batch, &err), HVD_OK);
+    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
     setsockopt(fake.peers[end], SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
     close(fake.peers[end]);
     fake.peers[end] = -1;
-    ck_assert_int_eq(plane_tcp.test(state, &moved, &lost, &err), HVD_ERR_RANK_LOST);
-    ck_assert_int_eq(lost, end == 0 ? 3 : 1);
+    ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(lost, end == 0 ? 7 : 3);
     ck_assert_ptr_nonnull(
-        strstr(err.text, end == 0 ? "rank 3 (n1) broke in batch 3" : "rank 1 (n0) broke in batch 3"));
-    close_all(state);
+        strstr(err.text, end == 0 ? "rank 7 (n3) broke in batch 3" : "rank 3 (n1) broke in batch 3"));
+    close_all();
 }
 END_TEST
 
@@ -184,22 +258,55 @@ END_TEST
  * sent the time-out stays, as it bounds keepalive. */
 START_TEST(waits_for_a_rank_that_does_not_read)
 {
-    void *state = open_plane(0, 2, -1);
+    open_team(0, 2);
     ck_assert_uint_eq(user_timeout_ms(fake.fds[0]), 0);
     ck_assert_uint_eq(user_timeout_ms(fake.fds[1]), LEASE_MS);
-    close_all(state);
+    close_all();
+}
+END_TEST
+
+/* A forked child has closed what is its teams' before it does anything else. */
+START_TEST(closes_all_in_a_forked_child)
+{
+    int status = -1;
+    struct hvd_error err;
+    int64_t none[4] = {0};
+    struct plane_batch batch = {.need = {PLANE_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 4},
+                                .counts = none,
+                                .receive_counts = none};
+    open_team(2, 4);
+    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        plane_tcp.after_fork(state);
+        for (int i = 0; i < 5; i++)
+            if (fcntl(fake.fds[i], F_GETFD) >= 0)
+                _exit(1);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_eq(status, 0);
+    close_all();
 }
 END_TEST
 
 START_TEST(is_for_more_than_one_rank)
 {
     const char *why = NULL;
-    struct hvd_job job = {.rank = 0, .size = 1};
-    struct plane_env env = {.job = &job, .epoll_fd = -1};
+    struct plane_need need = {PLANE_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 1};
+    job.size = 1;
     ck_assert(!plane_tcp.available(&env, &why));
     ck_assert_str_eq(why, "the job has one rank");
     job.size = 2;
     ck_assert(plane_tcp.available(&env, &why));
+    for (int kind = PLANE_ALLREDUCE; kind <= PLANE_REDUCESCATTER; kind++) {
+        need.kind = (enum plane_kind)kind;
+        need.ranks = 1;
+        ck_assert(!plane_tcp.can(&need));
+        need.ranks = 2;
+        ck_assert(plane_tcp.can(&need));
+    }
 }
 END_TEST
 
@@ -209,9 +316,12 @@ static void fill(Suite *suite)
     tcase_set_timeout(tcase, 30);
     tcase_add_loop_test(tcase, connects_to_the_next_and_from_the_previous, 0, 5);
     tcase_add_test(tcase, fails_as_the_endpoint_does);
+    tcase_add_test(tcase, connects_all_for_the_first_alltoall);
+    tcase_add_test(tcase, an_alltoall_fails_as_the_endpoint_does);
     tcase_add_test(tcase, carries_a_batch);
     tcase_add_loop_test(tcase, names_the_rank_that_reset, 0, 2);
     tcase_add_test(tcase, waits_for_a_rank_that_does_not_read);
+    tcase_add_test(tcase, closes_all_in_a_forked_child);
     tcase_add_test(tcase, is_for_more_than_one_rank);
     suite_add_tcase(suite, tcase);
 }

@@ -1,0 +1,33 @@
+/* arena.h: regions of the memory that the ranks of a node share, one for each process set that lives there.
+ */
+#ifndef CONTROL_ARENA_H
+#define CONTROL_ARENA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* Zeroed memory at the same place of the same file in all ranks of the node. */
+struct arena {
+    void *base; /* NULL: this rank shares none */
+    size_t bytes;
+};
+
+/* What a process set wants; the same at all its members. */
+struct arena_claim {
+    int set, users; /* its number, never used twice, and its members, each of which enters once */
+    size_t bytes;
+    size_t zeroed; /* of these the first are zeros; what is behind them may be what others left there */
+};
+
+/* The region of a set: whoever comes first makes it, nobody waits for the others.
+ * HVD_ERR_UNSUPPORTED where there is no room: all members hear the same. HVD_ERR_TIMEOUT where the table of
+ * regions was not free until [deadline_us]. */
+int arena_enter(const struct arena *arena, const struct arena_claim *claim, int64_t deadline_us,
+                void **regionp, struct hvd_error *err);
+
+/* This rank, which entered, is through with the region; when all users are, others may have the room. */
+void arena_leave(const struct arena *arena, int set);
+
+#endif

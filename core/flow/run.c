@@ -1,0 +1,237 @@
+/* run.c: batches run one after the other, in the agreed order, each a step at a time. */
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "flow/adasum.h"
+#include "flow/sizes.h"
+#include "flow/stages.h"
+
+/* ---- 5 finish -------------------------------------------------------------------------------- */
+
+void end_piece(struct loop *loop, struct piece *piece, int status, const char *reason)
+{
+    struct request *request = piece->request;
+    if (status != HVD_OK)
+        request_fail(request, status, reason);
+    request->pieces_left--;
+    if (request->pieces_left > 0)
+        return;
+    if (request->stand_in)
+        request_free(request);
+    else
+        end_request(loop, request, request->worst, request->reason);
+}
+
+/* Take the first batch off, and end what it holds. */
+static void end_batch(struct loop *loop, int status, const char *reason)
+{
+    struct batch *batch = loop->batches;
+    struct piece *next = NULL;
+    loop->batches = batch->next;
+    if (loop->batches == NULL)
+        loop->batch_tail = &loop->batches;
+    loop->batch_count--;
+    for (struct piece *piece = batch->pieces; piece != NULL; piece = next) {
+        next = piece->next;
+        end_piece(loop, piece, status, reason);
+    }
+    if (batch->stage == BATCH_SET_REMOVE)
+        sets_remove(loop, batch);
+    if (batch->request != NULL)
+        end_request(loop, batch->request, status, reason);
+    batch_free(batch);
+}
+
+void run_abandon(struct loop *loop, int status, const char *reason)
+{
+    const struct batch *batch = loop->batches;
+    if (batch != NULL && batch->stage == BATCH_RUN)
+        plane_set_give_up(&loop->planes, batch->team, batch->plane);
+    while (loop->batches != NULL)
+        end_batch(loop, status, reason);
+}
+
+static void forget_piece(struct piece *piece)
+{
+    struct request *request = piece->request;
+    request->pieces_left--;
+    if (request->stand_in && request->pieces_left == 0)
+        request_free(request);
+}
+
+void run_forget(struct loop *loop)
+{
+    struct batch *next = NULL;
+    for (struct batch *batch = loop->batches; batch != NULL; batch = next) {
+        struct piece *next_piece = NULL;
+        next = batch->next;
+        for (struct piece *piece = batch->pieces; piece != NULL; piece = next_piece) {
+            next_piece = piece->next;
+            forget_piece(piece);
+        }
+        if (batch->stage == BATCH_SET_REMOVE)
+            sets_remove(loop, batch);
+        batch_free(batch);
+    }
+    loop->batches = NULL;
+    for (int i = 0; i < loop->decided.count; i++)
+        forget_piece(loop->decided.pieces[i]);
+    loop->decided.count = 0;
+}
+
+/* ---- 3 batches -> 4 plane -------------------------------------------------------------------- */
+
+static void trace_batch(struct loop *loop, const struct batch *batch, enum trace_step step)
+{
+    int64_t now_us = loop->trace == NULL ? 0 : clock_us();
+    for (struct piece *piece = batch->pieces; piece != NULL && loop->trace != NULL; piece = piece->next)
+        trace_step(loop->trace, &piece->request->trace, step, now_us);
+}
+
+/* The buffer, as large as the largest batch so far. */
+static bool have_buffer(struct loop *loop, int64_t bytes)
+{
+    if (bytes <= loop->buffer_bytes)
+        return true;
+    void *buffer = NULL;
+    if (posix_memalign(&buffer, 4096, (size_t)bytes) != 0)
+        return false;
+    free(loop->buffer);
+    loop->buffer = buffer;
+    loop->buffer_bytes = bytes;
+    return true;
+}
+
+static int lay_out(struct loop *loop, struct batch *batch, struct hvd_error *err)
+{
+    int rc = batch_plan(batch, err);
+    if (rc == HVD_OK && !have_buffer(loop, batch->buffer_bytes))
+        rc = error_set(err, HVD_ERR_NO_MEMORY,
+                       "no memory for a fusion buffer of %lld bytes; lower --hvd-fusion",
+                       (long long)batch->buffer_bytes);
+    if (rc != HVD_OK)
+        return rc;
+    batch_lay_out(batch, loop->buffer);
+    if (batch->stage == BATCH_PACK)
+        trace_batch(loop, batch, TRACE_PACKING);
+    return HVD_OK;
+}
+
+/* Whether this rank may stand still now, until others come to the same place: they may be waiting for words
+ * of ours that lead them there. */
+static bool may_block(const struct loop *loop)
+{
+    return loop->control->ops->flushed(loop->control);
+}
+
+static bool start_blocks(const struct batch *batch)
+{
+    return !batch->team->added[batch->plane] || batch->travel.need.kind == PLANE_ALLTOALL;
+}
+
+static int start(struct loop *loop, struct batch *batch, bool *movedp, struct hvd_error *err)
+{
+    if (batch->plane < 0 || batch->plane >= PLANE_COUNT)
+        return error_set(err, HVD_ERR_SYSTEM, "the ranks agreed on plane %d, which there is not",
+                         batch->plane);
+    *movedp = !start_blocks(batch) || may_block(loop);
+    if (!*movedp)
+        return HVD_OK;
+    trace_batch(loop, batch, TRACE_TRAVELLING);
+    int rc = plane_set_start(&loop->planes, batch->team, batch->plane, &batch->travel, err);
+    if (rc == HVD_OK)
+        batch->stage = BATCH_RUN;
+    return rc;
+}
+
+/* What was sized may go beyond the fusion size: the rest takes its turn next. */
+static int take_sizes(struct loop *loop, struct batch *batch, struct hvd_error *err)
+{
+    struct batch *rest = NULL;
+    int rc = sizes_take(batch, loop->planes.env.config->fusion_bytes, &rest, err);
+    if (rest == NULL)
+        return rc;
+    rest->next = batch->next;
+    batch->next = rest;
+    if (rest->next == NULL)
+        loop->batch_tail = &rest->next;
+    loop->batch_count++;
+    return rc;
+}
+
+static int arrived(struct loop *loop, struct batch *batch, struct hvd_error *err)
+{
+    if (batch->sizing)
+        return take_sizes(loop, batch, err);
+    batch_arrived(batch);
+    if (batch->stage == BATCH_UNPACK)
+        trace_batch(loop, batch, TRACE_UNPACKING);
+    return HVD_OK;
+}
+
+static int run(struct loop *loop, struct batch *batch, bool *movedp, struct hvd_error *err)
+{
+    int lost_rank = loop->control->rank;
+    *movedp = false;
+    int rc = plane_set_test(&loop->planes, batch->team, batch->plane, movedp, &lost_rank, err);
+    if (rc == HVD_IN_PROGRESS)
+        return HVD_OK;
+    *movedp = true;
+    if (rc == HVD_OK)
+        return arrived(loop, batch, err);
+    if (rc != HVD_ERR_RANK_LOST)
+        return rc;
+    fail_suspect(loop, lost_rank, err);
+    return HVD_OK;
+}
+
+static int add_set(struct loop *loop, const struct batch *batch, bool *movedp, struct hvd_error *err)
+{
+    *movedp = may_block(loop);
+    if (!*movedp)
+        return HVD_OK;
+    int rc = sets_add(loop, batch, err);
+    if (rc == HVD_OK)
+        end_batch(loop, HVD_OK, NULL);
+    return rc;
+}
+
+bool run_batch(struct loop *loop, struct hvd_error *err, int *rcp)
+{
+    struct batch *batch = loop->batches;
+    bool moved = true;
+    bool suspended = loop->failing || loop->suspect_at_us != INT64_MAX;
+    if (batch == NULL || *rcp != HVD_OK || suspended || atomic_load(&loop->failed) != HVD_OK)
+        return false;
+    switch (batch->stage) {
+    case BATCH_SIZES:
+        *rcp = sizes_ask(batch, err);
+        break;
+    case BATCH_LAY_OUT:
+        *rcp = lay_out(loop, batch, err);
+        break;
+    case BATCH_PACK:
+        batch_pack(batch);
+        break;
+    case BATCH_START:
+        *rcp = start(loop, batch, &moved, err);
+        break;
+    case BATCH_RUN:
+        *rcp = run(loop, batch, &moved, err);
+        break;
+    case BATCH_COMBINE:
+        adasum_combine(batch);
+        break;
+    case BATCH_UNPACK:
+        batch_unpack(batch);
+        break;
+    case BATCH_SET_ADD:
+        *rcp = add_set(loop, batch, &moved, err);
+        break;
+    case BATCH_DONE:
+    case BATCH_SET_REMOVE:
+        end_batch(loop, HVD_OK, NULL);
+        break;
+    }
+    return moved;
+}

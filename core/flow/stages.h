@@ -1,0 +1,135 @@
+/* stages.h: what the stages of the loop share: its state, and how one hands on to the next. All of it belongs
+ * to the holder of the baton, unless it is atomic or locks. */
+#ifndef FLOW_STAGES_H
+#define FLOW_STAGES_H
+
+#include <stdatomic.h>
+
+#include "control/control.h"
+#include "flow/batch.h"
+#include "flow/baton.h"
+#include "flow/finish.h"
+#include "flow/fuse.h"
+#include "flow/negotiate.h"
+#include "flow/queue.h"
+#include "flow/teams.h"
+
+/* This rank decides on more only while fewer batches than this wait: what becomes ready meanwhile is fused
+ * into one, which is how a backlog makes larger operations and a lone tensor never waits. */
+#define BATCHES_AHEAD 2
+
+/* What one unit of decisions holds, until it is cut into batches. */
+struct decided {
+    struct fuse_item *items;
+    struct piece **pieces; /* of each item */
+    int count, capacity;
+    int64_t at_us; /* clock_us of the last look */
+};
+
+struct loop {
+    struct control *control;
+    struct plane_set planes;
+    struct teams *teams;
+    struct negotiate *negotiate;
+    struct queue *queue;
+    struct trace *trace; /* borrowed; NULL: none */
+    struct baton *baton;
+    int epoll_fd;
+    struct decided decided;
+    struct batch *batches, **batch_tail; /* in the agreed order; the first one runs */
+    int batch_count;
+    void *buffer; /* for fused batches; grows to what was needed */
+    int64_t buffer_bytes;
+    bool finished_some; /* in this round: callers must look */
+    _Atomic bool leave_asked;
+    bool leave_said;
+    bool all_left;      /* all ranks said so */
+    bool farewelled;    /* we need nobody any more */
+    _Atomic bool gone;  /* and our last words are out */
+    bool failing;       /* the abort is on its way */
+    _Atomic int failed; /* HVD_OK, or why the job cannot go on */
+    struct hvd_error failure;
+    int64_t suspect_at_us; /* when to believe the plane; INT64_MAX: it suspects nobody */
+    int suspect_rank;
+    struct hvd_error suspicion;
+    int64_t watch_at_us; /* when to look after what waits too long; INT64_MAX: nothing does */
+    int64_t kill_at_us;  /* when to end this process; INT64_MAX: not */
+    int kill_signal;
+};
+
+/* ---- 1 queue -> 2 negotiate -> 3 batches (decide.c) ---- */
+
+/* Hand what was submitted to the negotiation. */
+bool decide_submit(struct loop *loop, struct hvd_error *err, int *rcp);
+
+/* Put what is decided into batches, and end what never will run. */
+int decide_take(struct loop *loop, struct hvd_error *err);
+
+/* Nothing that is decided will become a batch: end it. */
+void decide_abandon(struct loop *loop, int status, const char *reason);
+
+/* Tell of an operation that waits too long, or end the job for it (stalled.c). */
+void stalled(struct loop *loop, const struct decision *decision);
+
+/* ---- 3 batches -> 4 plane -> 5 finish (run.c) ---- */
+
+/* One step of the batch whose turn it is. */
+bool run_batch(struct loop *loop, struct hvd_error *err, int *rcp);
+
+/* The running batch touches no memory any more, and all batches end with [status]. */
+void run_abandon(struct loop *loop, int status, const char *reason);
+
+/* Take all batches apart without a word to anybody. */
+void run_forget(struct loop *loop);
+
+/* ---- Process sets (sets.c) ---- */
+
+/* HVD_ALL_RANKS. */
+int sets_begin(struct loop *loop, struct hvd_error *err);
+
+/* It is the turn of a batch that makes or removes one. May block. */
+int sets_add(struct loop *loop, const struct batch *batch, struct hvd_error *err);
+void sets_remove(struct loop *loop, struct batch *batch);
+
+/* All batches were taken apart. */
+void sets_close(struct loop *loop);
+
+/* ---- 5 finish ---- */
+
+static inline void end_request(struct loop *loop, struct request *request, int status, const char *reason)
+{
+    loop->finished_some = true;
+    finish_request(loop->queue, loop->trace, request, status, reason);
+}
+
+/* One piece of a request is done; the last one ends it. [reason]: NULL for HVD_OK. */
+void end_piece(struct loop *loop, struct piece *piece, int status, const char *reason);
+
+/* End what was not decided in [set], or QUEUE_ALL_SETS. */
+static inline void end_undecided(struct loop *loop, hvd_set set, int status, const char *reason)
+{
+    loop->finished_some = true;
+    finish_undecided(loop->queue, loop->trace, set, status, reason);
+}
+
+/* ---- The end of a job that cannot go on (fail.c) ---- */
+
+/* Every rank hears of it, this one by the event that comes back. */
+void fail_job(struct loop *loop, int status, int rank, const char *sentence);
+
+/* The same, for what went wrong here. */
+void fail_here(struct loop *loop, int status, const char *sentence);
+
+/* A plane lost [rank]: not believed at once, see fail.c. */
+void fail_suspect(struct loop *loop, int rank, const struct hvd_error *why);
+
+/* The event came: everything in flight ends. */
+void fail_take(struct loop *loop, const struct control_event *event);
+
+/* Rounds after that: our last words still have to go out, and nobody else's matter. */
+bool fail_round(struct loop *loop);
+
+/* Believe a suspicion whose time has come. */
+bool fail_check_suspicion(struct loop *loop);
+
+#endif

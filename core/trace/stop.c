@@ -1,0 +1,75 @@
+/* stop.c: whether this process was asked to stop, by a call or by a signal. */
+#include "trace/stop.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* A signal handler reaches nothing that was not always there. [old] stays after unwatching: somebody may have
+ * saved our handler as the one to call after his. */
+static struct {
+    _Atomic bool requested;
+    _Atomic bool watching;
+    int number; /* 0: none was ever watched */
+    struct sigaction old;
+    bool below; /* another handler was put before ours, and may call it */
+} state;
+
+void stop_request(void)
+{
+    atomic_store(&state.requested, true);
+}
+
+bool stop_requested(void)
+{
+    return atomic_load(&state.requested);
+}
+
+static void handle(int number, siginfo_t *info, void *context)
+{
+    if (atomic_load(&state.watching))
+        stop_request();
+    if (number != state.number)
+        return;
+    if ((state.old.sa_flags & SA_SIGINFO) != 0)
+        state.old.sa_sigaction(number, info, context);
+    else if (state.old.sa_handler != SIG_DFL && state.old.sa_handler != SIG_IGN)
+        state.old.sa_handler(number);
+}
+
+static bool is_ours(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) != 0 && action->sa_sigaction == handle;
+}
+
+int stop_watch(int signal_number, struct hvd_error *err)
+{
+    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
+    struct sigaction now;
+    if (atomic_load(&state.watching))
+        return error_set(err, HVD_ERR_STATE, "signal %d (%s) already asks this process to stop", state.number,
+                         strsignal(state.number));
+    if (sigaction(signal_number, NULL, &now) < 0)
+        return error_set_errno(err, "signal %d cannot be watched", signal_number);
+    if (!is_ours(&now) && !(state.below && signal_number == state.number)) {
+        state.old = now;
+        action.sa_mask = now.sa_mask;
+        state.number = signal_number;
+        if (sigaction(signal_number, &action, NULL) < 0)
+            return error_set_errno(err, "signal %d cannot be watched", signal_number);
+    }
+    atomic_store(&state.watching, true);
+    return HVD_OK;
+}
+
+void stop_unwatch(void)
+{
+    struct sigaction now;
+    if (!atomic_exchange(&state.watching, false))
+        return;
+    sigaction(state.number, NULL, &now);
+    state.below = !is_ours(&now);
+    if (!state.below)
+        sigaction(state.number, &state.old, NULL);
+}

@@ -1,0 +1,430 @@
+/* timeline.c: the timeline of one rank: a file of Chrome's trace events, valid JSON after every write. */
+#include "trace/timeline.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "trace/pad.h"
+
+/* Written in one piece when it is full. */
+#define BUFFER_BYTES (64 << 10)
+
+/* The events of one operation are not longer: names of 255 bytes, 6 for each. */
+#define OPERATION_BYTES 3072
+
+/* What ends the array. The next write begins where it stands. */
+#define TAIL       "\n]\n"
+#define TAIL_BYTES (sizeof(TAIL) - 1)
+
+#define ROW_WORDS 16
+#define ROWS      (ROW_WORDS * 64)
+
+struct timeline {
+    int rank, size;
+    const char *host;
+    const struct hvd_log *log;
+    _Atomic bool on;
+    _Atomic uint64_t rows[ROW_WORDS]; /* a bit for each that is in use */
+    /* Held by a thread that changes what follows, from [lock] inwards; a signal handler takes it without the
+     * lock, and keeps it. */
+    _Atomic bool taken;
+    pthread_mutex_t lock;
+    int fd; /* -1: none */
+    char path[PATH_MAX];
+    struct pad pad; /* events, each after ",\n", that belong to [end_bytes] of the file */
+    int64_t end_bytes;
+    int64_t start_us;
+    int64_t offset_us, error_us; /* error -1: not known */
+    int64_t row_end_us[ROWS];
+};
+
+int timeline_create(struct timeline **timelinep, const struct trace_plan *plan, struct hvd_error *err)
+{
+    struct timeline *timeline = calloc(1, sizeof(*timeline));
+    if (timeline == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the timeline");
+    timeline->rank = plan->rank;
+    timeline->size = plan->size;
+    timeline->host = plan->host;
+    timeline->log = plan->log;
+    timeline->fd = -1;
+    timeline->error_us = plan->rank == 0 ? 0 : -1;
+    pthread_mutex_init(&timeline->lock, NULL);
+    *timelinep = timeline;
+    return HVD_OK;
+}
+
+void timeline_destroy(struct timeline *timeline)
+{
+    if (timeline == NULL)
+        return;
+    timeline_stop(timeline, NULL);
+    pthread_mutex_destroy(&timeline->lock);
+    free(timeline->pad.bytes);
+    free(timeline);
+}
+
+bool timeline_is_on(const struct timeline *timeline)
+{
+    return atomic_load_explicit(&timeline->on, memory_order_relaxed);
+}
+
+/* ---- The file ----------------------------------------------------------------------------------- */
+
+/* False where a signal handler has it: the process ends. */
+static bool enter(struct timeline *timeline)
+{
+    pthread_mutex_lock(&timeline->lock);
+    if (!atomic_exchange(&timeline->taken, true))
+        return true;
+    pthread_mutex_unlock(&timeline->lock);
+    return false;
+}
+
+static void leave(struct timeline *timeline)
+{
+    atomic_store(&timeline->taken, false);
+    pthread_mutex_unlock(&timeline->lock);
+}
+
+static int write_at(int fd, const char *bytes, size_t count, int64_t at)
+{
+    while (count > 0) {
+        ssize_t written = pwrite(fd, bytes, count, at);
+        if (written < 0 && errno != EINTR)
+            return -1;
+        if (written == 0) {
+            errno = ENOSPC;
+            return -1;
+        }
+        size_t done = written > 0 ? (size_t)written : 0;
+        bytes += done;
+        count -= done;
+        at += (int64_t)done;
+    }
+    return 0;
+}
+
+/* Write what the pad holds and the tail behind it. Safe in signal handlers. Where that fails the file is as
+ * it was before. */
+static int write_pad(struct timeline *timeline)
+{
+    struct pad *pad = &timeline->pad;
+    if (pad->used == 0)
+        return 0;
+    memcpy(pad->bytes + pad->used, TAIL, TAIL_BYTES);
+    if (write_at(timeline->fd, pad->bytes, pad->used + TAIL_BYTES, timeline->end_bytes) < 0) {
+        int saved_errno = errno;
+        if (ftruncate(timeline->fd, timeline->end_bytes) == 0)
+            write_at(timeline->fd, TAIL, TAIL_BYTES, timeline->end_bytes);
+        errno = saved_errno;
+        return -1;
+    }
+    timeline->end_bytes += (int64_t)pad->used;
+    pad->used = 0;
+    return 0;
+}
+
+static void close_file(struct timeline *timeline)
+{
+    atomic_store_explicit(&timeline->on, false, memory_order_relaxed);
+    close(timeline->fd);
+    timeline->fd = -1;
+}
+
+/* Write, or say once why there is no more of it. */
+static void flush(struct timeline *timeline)
+{
+    if (timeline->fd < 0 || write_pad(timeline) == 0)
+        return;
+    log_write(timeline->log, LOG_WARN, "timeline", "%s cannot be written: %s; it ends here", timeline->path,
+              strerror(errno));
+    close_file(timeline);
+}
+
+static int open_file(struct timeline *timeline, const char *folder, struct hvd_error *err)
+{
+    struct stat status;
+    int length = snprintf(timeline->path, sizeof(timeline->path), "%s/rank-%d.json", folder, timeline->rank);
+    if (length >= (int)sizeof(timeline->path))
+        return error_set(err, HVD_ERR_INVALID, "the timeline's folder %.64s... has too long a name", folder);
+    if (mkdir(folder, 0777) < 0 && errno != EEXIST)
+        return error_set_errno(err, "the timeline's folder %s cannot be made", folder);
+    /* without waiting for the reader of a pipe of that name */
+    int fd = open(timeline->path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    if (fd < 0)
+        return error_set_errno(err, "the timeline %s cannot be opened", timeline->path);
+    if (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode)) {
+        close(fd);
+        return error_set(err, HVD_ERR_INVALID, "the timeline %s is there and is not a regular file",
+                         timeline->path);
+    }
+    timeline->fd = fd;
+    return HVD_OK;
+}
+
+/* ---- Events ------------------------------------------------------------------------------------- */
+
+#define put(pad, literal) pad_bytes(pad, literal, sizeof(literal) - 1)
+
+#define put_pair(pad, literal, number) \
+    do {                               \
+        put(pad, literal);             \
+        pad_number(pad, number);       \
+    } while (0)
+
+/* ",\n" before all but the first event of the file. */
+static void put_metadata(struct timeline *timeline)
+{
+    struct pad *pad = &timeline->pad;
+    pad_text(pad, timeline->end_bytes + (int64_t)pad->used <= 2 ? "" : ",\n");
+    put_pair(pad, "{\"ph\":\"M\",\"pid\":", timeline->rank);
+}
+
+/* Who wrote this and how its clock is to be read; the last one in the file counts. */
+static void put_clock(struct timeline *timeline)
+{
+    struct pad *pad = &timeline->pad;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    put_metadata(timeline);
+    put_pair(pad, ",\"name\":\"hvd_clock\",\"args\":{\"rank\":", timeline->rank);
+    put_pair(pad, ",\"size\":", timeline->size);
+    put(pad, ",\"host\":");
+    pad_json(pad, timeline->host);
+    put_pair(pad, ",\"offset_us\":", timeline->offset_us);
+    put_pair(pad, ",\"error_us\":", timeline->error_us);
+    put_pair(pad, ",\"clock_us\":", clock_us());
+    put_pair(pad, ",\"realtime_us\":", (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    put(pad, "}}");
+}
+
+static void put_process(struct timeline *timeline)
+{
+    struct pad *pad = &timeline->pad;
+    char name[400];
+    snprintf(name, sizeof(name), "rank %d (%s)", timeline->rank, timeline->host);
+    put_metadata(timeline);
+    put(pad, ",\"name\":\"process_name\",\"args\":{\"name\":");
+    pad_json(pad, name);
+    put(pad, "}}");
+    put_metadata(timeline);
+    put_pair(pad, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":", timeline->rank);
+    put(pad, "}}");
+}
+
+/* Spans of one operation, all in its row. */
+struct spans {
+    struct pad *pad;
+    char begin_bytes[64]; /* what all begin with */
+    struct pad begin;
+    int64_t from_us; /* none begins before */
+};
+
+static void spans_init(struct spans *spans, struct timeline *timeline, const struct trace_op *op,
+                       int64_t from_us)
+{
+    int64_t row = op->lane < ROWS ? op->lane + 1 : ROWS + 1 + (int64_t)(op->serial % 1000000);
+    spans->pad = &timeline->pad;
+    spans->begin = (struct pad){spans->begin_bytes, 0, sizeof(spans->begin_bytes)};
+    spans->from_us = from_us;
+    put_pair(&spans->begin, ",\n{\"ph\":\"X\",\"pid\":", timeline->rank);
+    put_pair(&spans->begin, ",\"tid\":", row);
+    put(&spans->begin, ",\"ts\":");
+}
+
+static void put_span(struct spans *spans, int64_t from_us, int64_t to_us)
+{
+    if (from_us < spans->from_us)
+        from_us = spans->from_us;
+    pad_bytes(spans->pad, spans->begin.bytes, spans->begin.used);
+    pad_number(spans->pad, from_us);
+    put_pair(spans->pad, ",\"dur\":", to_us > from_us ? to_us - from_us : 0);
+    put(spans->pad, ",\"name\":");
+}
+
+static void put_operation(struct spans *spans, const struct trace_op *op, int status)
+{
+    struct pad *pad = spans->pad;
+    const char *name = op->name[0] == 1 ? op->name + 1 : op->name;
+    put_span(spans, op->at_us[TRACE_SUBMITTED], op->at_us[TRACE_DONE]);
+    pad_json(pad, name[0] != 0 ? name : op->kind);
+    put(pad, ",\"cat\":");
+    pad_json(pad, op->kind);
+    put_pair(pad, ",\"args\":{\"set\":", op->set);
+    put_pair(pad, ",\"number\":", (int64_t)op->agreed);
+    put_pair(pad, ",\"submitted\":", op->at_us[TRACE_SUBMITTED]);
+    put_pair(pad, ",\"bytes\":", op->bytes);
+    put_pair(pad, ",\"tensors\":", op->tensors);
+    put(pad, ",\"status\":");
+    pad_json(pad, status_text(status));
+    put(pad, "}}");
+}
+
+/* Each part of an operation lasts until the next one begins. */
+static void put_parts(struct spans *spans, const struct trace_op *op)
+{
+    static const char *const ends[TRACE_DONE] = {"\"waiting for peers\"}", "\"queued\"}", "\"packing\"}",
+                                                 "\"wire\"}", "\"unpacking\"}"};
+    for (int step = TRACE_SUBMITTED; step < TRACE_DONE;) {
+        int next = step + 1;
+        while (op->at_us[next] == 0)
+            next++;
+        put_span(spans, op->at_us[step], op->at_us[next]);
+        pad_text(spans->pad, ends[step]);
+        step = next;
+    }
+}
+
+#undef put_pair
+#undef put
+
+/* ---- Rows --------------------------------------------------------------------------------------- */
+
+void timeline_begin(struct timeline *timeline, struct trace_op *op)
+{
+    op->lane = ROWS;
+    for (int i = 0; i < ROW_WORDS; i++) {
+        uint64_t word = atomic_load_explicit(&timeline->rows[i], memory_order_relaxed);
+        while (word != UINT64_MAX) {
+            int bit = __builtin_ctzll(~word);
+            if (atomic_compare_exchange_weak_explicit(&timeline->rows[i], &word, word | UINT64_C(1) << bit,
+                                                      memory_order_relaxed, memory_order_relaxed)) {
+                op->lane = i * 64 + bit;
+                return;
+            }
+        }
+    }
+}
+
+static void free_row(struct timeline *timeline, int row)
+{
+    if (row < ROWS)
+        atomic_fetch_and_explicit(&timeline->rows[row / 64], ~(UINT64_C(1) << row % 64),
+                                  memory_order_relaxed);
+}
+
+static void put_down(struct timeline *timeline, const struct trace_op *op, int status)
+{
+    struct spans spans;
+    int64_t from_us = op->at_us[TRACE_SUBMITTED];
+    if (timeline->fd < 0 || from_us < timeline->start_us)
+        return;
+    if (timeline->pad.room - timeline->pad.used < OPERATION_BYTES)
+        flush(timeline);
+    if (timeline->fd < 0)
+        return;
+    /* its thread may have looked at the clock before the row was free, and been late to take it */
+    if (op->lane < ROWS && timeline->row_end_us[op->lane] > from_us)
+        from_us = timeline->row_end_us[op->lane];
+    if (op->lane < ROWS)
+        timeline->row_end_us[op->lane] = op->at_us[TRACE_DONE];
+    spans_init(&spans, timeline, op, from_us);
+    put_operation(&spans, op, status);
+    put_parts(&spans, op);
+}
+
+void timeline_end(struct timeline *timeline, const struct trace_op *op, int status)
+{
+    if (enter(timeline)) {
+        put_down(timeline, op, status);
+        leave(timeline);
+    }
+    free_row(timeline, op->lane);
+}
+
+/* ---- Start and stop ----------------------------------------------------------------------------- */
+
+static int begin_file(struct timeline *timeline, struct hvd_error *err)
+{
+    timeline->pad = (struct pad){timeline->pad.bytes, 0, BUFFER_BYTES};
+    timeline->end_bytes = 0;
+    memset(timeline->row_end_us, 0, sizeof(timeline->row_end_us));
+    pad_text(&timeline->pad, "[\n");
+    put_process(timeline);
+    put_clock(timeline);
+    if (write_pad(timeline) < 0) {
+        int rc = error_set_errno(err, "the timeline %s cannot be written", timeline->path);
+        close_file(timeline);
+        return rc;
+    }
+    timeline->start_us = clock_us();
+    atomic_store_explicit(&timeline->on, true, memory_order_relaxed);
+    return HVD_OK;
+}
+
+int timeline_start(struct timeline *timeline, const char *folder, struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    if (!enter(timeline))
+        return error_set(err, HVD_ERR_STATE, "no timeline can be started in a process that is ending");
+    if (timeline->fd >= 0)
+        rc = error_set(err, HVD_ERR_STATE, "the timeline %s is being written; stop it first", timeline->path);
+    if (rc == HVD_OK && timeline->pad.bytes == NULL) {
+        timeline->pad.bytes = malloc(BUFFER_BYTES + TAIL_BYTES);
+        if (timeline->pad.bytes == NULL)
+            rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for the timeline");
+    }
+    if (rc == HVD_OK)
+        rc = open_file(timeline, folder, err);
+    if (rc == HVD_OK)
+        rc = begin_file(timeline, err);
+    leave(timeline);
+    return rc;
+}
+
+int timeline_stop(struct timeline *timeline, struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    if (!enter(timeline))
+        return error_set(err, HVD_ERR_STATE, "the timeline is no more in a process that is ending");
+    if (timeline->fd < 0) {
+        rc = error_set(err, HVD_ERR_STATE, "no timeline is being written");
+    } else {
+        if (write_pad(timeline) < 0)
+            rc = error_set_errno(err, "the timeline %s cannot be written", timeline->path);
+        close_file(timeline);
+    }
+    leave(timeline);
+    return rc;
+}
+
+void timeline_set_clock(struct timeline *timeline, int64_t offset_us, int64_t error_us)
+{
+    if (!enter(timeline))
+        return;
+    timeline->offset_us = offset_us;
+    timeline->error_us = error_us;
+    if (timeline->fd >= 0) {
+        if (timeline->pad.room - timeline->pad.used < OPERATION_BYTES)
+            flush(timeline);
+        if (timeline->fd >= 0)
+            put_clock(timeline);
+        flush(timeline);
+    }
+    leave(timeline);
+}
+
+void timeline_flush(struct timeline *timeline)
+{
+    if (!enter(timeline))
+        return;
+    flush(timeline);
+    leave(timeline);
+}
+
+void timeline_flush_dying(struct timeline *timeline)
+{
+    if (!atomic_exchange(&timeline->taken, true) && timeline->fd >= 0)
+        write_pad(timeline);
+}

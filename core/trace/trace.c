@@ -1,0 +1,151 @@
+/* trace.c: what became of this rank's operations: the flight record and the timeline. */
+#include "trace/trace.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "trace/flight.h"
+#include "trace/record.h"
+#include "trace/signals.h"
+#include "trace/timeline.h"
+
+struct trace {
+    char host[256];
+    const struct hvd_log *log;
+    struct timeline *timeline;
+    struct signals_watcher watcher;
+    struct flight flight;
+    struct record record;
+};
+
+/* In a signal handler. */
+static void tell_signal(void *arg, const char *name, bool fatal)
+{
+    struct trace *trace = arg;
+    char line[1200]; /* little: the stack may be a signal stack */
+    struct pad pad = {line, 0, sizeof(line)};
+    bool written = record_write(&trace->record, name) == 0;
+    if (fatal)
+        timeline_flush_dying(trace->timeline);
+    pad_text(&pad, "hvd: ");
+    pad_text(&pad, trace->record.head);
+    pad_text(&pad, ": ");
+    pad_text(&pad, name);
+    pad_text(&pad,
+             written ? ": its last operations are in " : ": its last operations could not be written to ");
+    pad_text(&pad, trace->record.path);
+    pad_text(&pad, "\n");
+    flight_write_pad(&pad, STDERR_FILENO);
+}
+
+int trace_create(struct trace **tracep, const struct trace_plan *plan, struct hvd_error *err)
+{
+    struct trace *trace = aligned_alloc(_Alignof(struct trace), sizeof(*trace));
+    if (trace == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the trace of operations");
+    memset(trace, 0, sizeof(*trace));
+    struct trace_plan own = *plan;
+    snprintf(trace->host, sizeof(trace->host), "%s", plan->host);
+    own.host = trace->host;
+    trace->log = plan->log;
+    trace->watcher = (struct signals_watcher){tell_signal, trace};
+    int rc = timeline_create(&trace->timeline, &own, err);
+    if (rc == HVD_OK)
+        rc = record_open(&trace->record, &own, &trace->flight, err);
+    if (rc == HVD_OK && plan->dump_dir[0] != 0)
+        rc = signals_watch(&trace->watcher, err);
+    if (rc != HVD_OK) {
+        trace_destroy(trace);
+        return rc;
+    }
+    *tracep = trace;
+    return HVD_OK;
+}
+
+void trace_destroy(struct trace *trace)
+{
+    if (trace == NULL)
+        return;
+    signals_unwatch(&trace->watcher);
+    timeline_destroy(trace->timeline);
+    free(trace);
+}
+
+/* ---- Operations --------------------------------------------------------------------------------- */
+
+void trace_submitted(struct trace *trace, struct trace_op *op, int64_t now_us)
+{
+    if (trace == NULL)
+        return;
+    memset(op->at_us, 0, sizeof(op->at_us));
+    op->at_us[TRACE_SUBMITTED] = now_us;
+    op->step = TRACE_SUBMITTED;
+    op->agreed = 0;
+    op->lane = -1;
+    if (timeline_is_on(trace->timeline))
+        timeline_begin(trace->timeline, op);
+    flight_begin(&trace->flight, op);
+}
+
+static void advance(struct trace *trace, struct trace_op *op, enum trace_step step, int status,
+                    int64_t now_us)
+{
+    op->step = step;
+    op->at_us[step] = now_us;
+    flight_step(&trace->flight, op, status);
+}
+
+void trace_decided(struct trace *trace, struct trace_op *op, uint64_t agreed, int64_t now_us)
+{
+    op->agreed = agreed;
+    trace_step(trace, op, TRACE_DECIDED, now_us);
+}
+
+void trace_step(struct trace *trace, struct trace_op *op, enum trace_step step, int64_t now_us)
+{
+    if (trace != NULL && op->serial != 0 && step > op->step)
+        advance(trace, op, step, HVD_IN_PROGRESS, now_us);
+}
+
+void trace_done(struct trace *trace, struct trace_op *op, int status, int64_t now_us)
+{
+    if (trace == NULL || op->serial == 0 || op->step == TRACE_DONE)
+        return;
+    advance(trace, op, TRACE_DONE, status, now_us);
+    if (op->lane >= 0)
+        timeline_end(trace->timeline, op, status);
+}
+
+/* ---- Writing ------------------------------------------------------------------------------------ */
+
+void trace_dump(struct trace *trace, const char *reason)
+{
+    if (trace == NULL)
+        return;
+    timeline_flush(trace->timeline);
+    if (trace->record.path[0] == 0)
+        return;
+    if (record_write(&trace->record, reason) == 0)
+        log_write(trace->log, LOG_WARN, "trace", "the last operations are in %s", trace->record.path);
+    else if (errno != EBUSY)
+        log_write(trace->log, LOG_WARN, "trace", "the last operations could not be written to %s: %s",
+                  trace->record.path, strerror(errno));
+}
+
+int trace_timeline_start(struct trace *trace, const char *folder, struct hvd_error *err)
+{
+    return timeline_start(trace->timeline, folder, err);
+}
+
+int trace_timeline_stop(struct trace *trace, struct hvd_error *err)
+{
+    return timeline_stop(trace->timeline, err);
+}
+
+void trace_set_clock_offset(struct trace *trace, int64_t offset_us, int64_t error_us)
+{
+    timeline_set_clock(trace->timeline, offset_us, error_us);
+}

@@ -1,0 +1,278 @@
+/* batches.h: batches for a whole team: random ones, each member's memory for them with guards around it, and
+ * what must have come into it. */
+#ifndef BATCHES_H
+#define BATCHES_H
+
+#include <stdio.h>
+
+#include "plane/reduce.h"
+#include "sums.h"
+
+#define BATCHES_MAX_RANKS 20
+#define BATCHES_DTYPES    11
+#define BATCHES_GUARD     64
+
+/* What all members know of a batch. */
+struct plan {
+    struct plane_need need;
+    int root;
+    uint64_t sequence;
+    double prescale, postscale;
+    bool in_place;
+    int64_t count;
+    /* From one member to another, by alltoall; of the others the first row counts. */
+    int64_t counts[BATCHES_MAX_RANKS][BATCHES_MAX_RANKS];
+};
+
+/* One member's part in it. */
+struct part {
+    struct plane_batch batch;
+    char *input, *output;
+    size_t input_bytes, output_bytes;
+    int64_t receive_counts[BATCHES_MAX_RANKS];
+};
+
+/* Between 0 and [below] - 1. */
+static inline int plan_dice(uint64_t *random, int below)
+{
+    return (int)((sums_random(random) >> 33) % (uint64_t)below);
+}
+
+static inline void plan_random_types(struct plan *plan, uint64_t *random)
+{
+    static const double factors[] = {1, 1, 1, 0.5, -3, 1.0 / 7};
+    struct plane_need *need = &plan->need;
+    need->dtype = (enum hvd_dtype)plan_dice(random, BATCHES_DTYPES);
+    do
+        need->op = (enum hvd_op)plan_dice(random, HVD_PRODUCT + 1);
+    while (!reduce_can(need->op, need->dtype));
+    need->partial = plan_dice(random, 4) == 0 ? need->dtype : reduce_partial(need->dtype);
+    plan->prescale = factors[plan_dice(random, 6)];
+    plan->postscale = factors[plan_dice(random, 6)];
+}
+
+/* A batch of a team of [size], with counts around the edges of chunks of [chunk_bytes]. */
+static inline struct plan plan_random(uint64_t *random, enum plane_kind kind, int size, int64_t chunk_bytes)
+{
+    struct plan plan = {.need = {.kind = kind, .ranks = size}, .sequence = sums_random(random) >> 40};
+    plan_random_types(&plan, random);
+    plan.root = plan_dice(random, size);
+    plan.in_place = plan_dice(random, 2) == 0 && kind != PLANE_ALLTOALL;
+    int64_t chunk = chunk_bytes / (int64_t)dtype_bytes(plan.need.dtype);
+    const int64_t counts[] = {1, 3, chunk - 1, chunk, chunk + 1, 2 * chunk, 7 * chunk + 5, 20 * chunk - 1};
+    const int64_t parts[] = {0, 0, 1, chunk - 1, chunk, chunk + 1, 3 * chunk + 2};
+    plan.count = counts[plan_dice(random, 8)];
+    if (kind == PLANE_ALLREDUCE || kind == PLANE_BROADCAST)
+        return plan;
+    plan.count = 0;
+    for (int from = 0; from < size; from++) {
+        for (int to = 0; to < size; to++)
+            plan.counts[from][to] = parts[plan_dice(random, 7)];
+        plan.count += plan.counts[0][from];
+    }
+    if (plan.count == 0)
+        plan.count = plan.counts[0][size - 1] = 5;
+    return plan;
+}
+
+static inline char *guarded(size_t bytes)
+{
+    char *memory = malloc(bytes + (size_t)2 * BATCHES_GUARD);
+    memset(memory, 0x5a, bytes + (size_t)2 * BATCHES_GUARD);
+    return memory + BATCHES_GUARD;
+}
+
+/* Free it; false where something was written around it. NULL is fine. */
+static inline bool guarded_free(char *memory, size_t bytes)
+{
+    bool intact = true;
+    if (memory == NULL)
+        return true;
+    for (size_t i = 0; i < BATCHES_GUARD; i++)
+        intact = intact && memory[-1 - (ptrdiff_t)i] == 0x5a && memory[bytes + i] == 0x5a;
+    free(memory - BATCHES_GUARD);
+    return intact;
+}
+
+/* Elements that [rank] gives, and gets. */
+static inline int64_t plan_given(const struct plan *plan, int rank)
+{
+    int64_t sum = 0;
+    if (plan->need.kind == PLANE_ALLGATHER)
+        return plan->counts[0][rank];
+    for (int to = 0; plan->need.kind == PLANE_ALLTOALL && to < plan->need.ranks; to++)
+        sum += plan->counts[rank][to];
+    return plan->need.kind == PLANE_ALLTOALL ? sum : plan->count;
+}
+
+static inline int64_t plan_got(const struct plan *plan, int rank)
+{
+    int64_t sum = 0;
+    for (int from = 0; plan->need.kind == PLANE_ALLTOALL && from < plan->need.ranks; from++)
+        sum += plan->counts[from][rank];
+    return plan->need.kind == PLANE_ALLTOALL ? sum : plan->count;
+}
+
+/* The input of [rank]: no NaN, nor so large that one becomes of it. */
+static inline void plan_input(const struct plan *plan, int rank, void *input)
+{
+    enum hvd_dtype dtype = plan->need.dtype;
+    int64_t count = plan_given(plan, rank);
+    uint64_t seed = plan->sequence * 1000 + (uint64_t)rank;
+    uint64_t state = seed * 2 + 1;
+    if (dtype < SUMS_DTYPES) {
+        sums_fill(dtype, input, count, seed);
+        return;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits = sums_random(&state) >> 20;
+        if (dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16)
+            ((uint16_t *)input)[i] = (uint16_t)(bits & 0xbfff);
+        else if (dtype_bytes(dtype) == 2)
+            ((uint16_t *)input)[i] = (uint16_t)bits;
+        else
+            ((uint8_t *)input)[i] = (uint8_t)(dtype == HVD_BOOL ? bits & bits >> 8 & 3 : bits);
+    }
+}
+
+static inline bool plan_reduces(const struct plan *plan)
+{
+    return plan->need.kind == PLANE_ALLREDUCE || plan->need.kind == PLANE_REDUCESCATTER;
+}
+
+static inline int64_t plan_offset(const struct plan *plan, int from, int to)
+{
+    int64_t offset = 0;
+    for (int i = 0; i < to; i++)
+        offset += plan->counts[from][i];
+    return offset;
+}
+
+/* [rank]'s memory for it, and its batch. */
+static inline void part_open(struct part *part, const struct plan *plan, int rank)
+{
+    size_t element = dtype_bytes(plan->need.dtype);
+    bool reads = plan->need.kind != PLANE_BROADCAST || rank == plan->root;
+    int row = plan->need.kind == PLANE_ALLTOALL ? rank : 0;
+    part->input_bytes = (size_t)plan_given(plan, rank) * element;
+    part->output_bytes = (size_t)plan_got(plan, rank) * element;
+    part->output = guarded(part->output_bytes);
+    part->input = reads && !plan->in_place ? guarded(part->input_bytes) : NULL;
+    for (int from = 0; from < plan->need.ranks; from++)
+        part->receive_counts[from] = plan->counts[from][rank];
+    part->batch = (struct plane_batch){
+        .need = plan->need,
+        .root = plan->root,
+        .sequence = plan->sequence,
+        .input = part->input,
+        .output = part->output,
+        .prescale = plan->prescale,
+        .postscale = plan->postscale,
+        .count = plan->count,
+        .counts = plan->counts[row],
+        .receive_counts = part->receive_counts,
+    };
+    if (plan->in_place) {
+        bool gathers = plan->need.kind == PLANE_ALLGATHER;
+        part->batch.input = part->output + (gathers ? plan_offset(plan, 0, rank) * (int64_t)element : 0);
+    }
+    if (reads)
+        plan_input(plan, rank, (void *)(uintptr_t)part->batch.input);
+}
+
+/* By the plainest means there are where sums.h has them. */
+static inline void plan_reduce(const struct plan *plan, char *result)
+{
+    const struct plane_need *need = &plan->need;
+    struct reduction reduction = {.dtype = need->dtype,
+                                  .partial = need->partial,
+                                  .op = need->op,
+                                  .prescale = plan->prescale,
+                                  .postscale = plan->postscale,
+                                  .ranks = need->ranks};
+    bool plain = need->dtype < SUMS_DTYPES && need->op <= HVD_AVERAGE && plan->prescale == 1;
+    char *input = malloc((size_t)plan->count * 8);
+    char *sum = malloc((size_t)plan->count * 8);
+    plan_input(plan, 0, input);
+    if (plain)
+        memcpy(sum, input, (size_t)plan->count * dtype_bytes(need->dtype));
+    else
+        reduce_begin(&reduction, sum, input, plan->count);
+    for (int rank = 1; rank < need->ranks; rank++) {
+        plan_input(plan, rank, input);
+        if (plain)
+            sums_add(need->dtype, sum, input, plan->count);
+        else
+            reduce_fold(&reduction, sum, sum, input, plan->count);
+    }
+    if (plain && need->op == HVD_AVERAGE && plan->postscale == 1) {
+        sums_divide(need->dtype, sum, plan->count, need->ranks);
+        reduction.op = HVD_SUM;
+    }
+    reduce_finish(&reduction, result, sum, plan->count);
+    free(input);
+    free(sum);
+}
+
+/* What [rank] must have in the end, in memory that the caller frees. */
+static inline char *plan_expected(const struct plan *plan, int rank)
+{
+    size_t element = dtype_bytes(plan->need.dtype);
+    int size = plan->need.ranks;
+    char *expected = malloc((size_t)plan_got(plan, rank) * element + 1);
+    char *at = expected;
+    if (plan_reduces(plan))
+        plan_reduce(plan, expected);
+    else if (plan->need.kind == PLANE_BROADCAST)
+        plan_input(plan, plan->root, expected);
+    for (int from = 0; plan->need.kind == PLANE_ALLGATHER && from < size; from++) {
+        plan_input(plan, from, at);
+        at += (size_t)plan->counts[0][from] * element;
+    }
+    for (int from = 0; plan->need.kind == PLANE_ALLTOALL && from < size; from++) {
+        char *input = malloc((size_t)plan_given(plan, from) * element + 1);
+        size_t bytes = (size_t)plan->counts[from][rank] * element;
+        plan_input(plan, from, input);
+        memcpy(at, input + (size_t)plan_offset(plan, from, rank) * element, bytes);
+        at += bytes;
+        free(input);
+    }
+    return expected;
+}
+
+/* The batch is done at [rank]: is what has come right, and input as it was? */
+static inline bool part_is_right(const struct part *part, const struct plan *plan, int rank)
+{
+    size_t element = dtype_bytes(plan->need.dtype);
+    char *expected = plan_expected(plan, rank);
+    size_t offset = 0, bytes = part->output_bytes;
+    if (plan->need.kind == PLANE_REDUCESCATTER) {
+        offset = (size_t)plan_offset(plan, 0, rank) * element;
+        bytes = (size_t)plan->counts[0][rank] * element;
+    }
+    bool right = memcmp(part->output + offset, expected + offset, bytes) == 0;
+    free(expected);
+    if (part->input != NULL) {
+        expected = malloc(part->input_bytes + 1);
+        plan_input(plan, rank, expected);
+        right = right && memcmp(part->input, expected, part->input_bytes) == 0;
+        free(expected);
+    }
+    return right;
+}
+
+/* The batch is done at [rank]: free its memory and say whether all was right; where it was not, in a line
+ * too. */
+static inline bool part_close(struct part *part, const struct plan *plan, int rank)
+{
+    bool right = part_is_right(part, plan, rank);
+    right = guarded_free(part->output, part->output_bytes) && right;
+    right = guarded_free(part->input, part->input_bytes) && right;
+    if (!right)
+        fprintf(stderr, "# kind %d of %s (partial %s), op %s, %d ranks, count %lld: wrong at member %d\n",
+                (int)plan->need.kind, dtype_name(plan->need.dtype), dtype_name(plan->need.partial),
+                op_name(plan->need.op), plan->need.ranks, (long long)plan->count, rank);
+    return right;
+}
+
+#endif
