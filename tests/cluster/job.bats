@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # job.bats: the main job on a real cluster: `srun --hvd-fusion=64M ./train`, from the option to a model that has learned.
 # shellcheck disable=SC2016
+# shellcheck disable=SC2030,SC2031 # run sets output and status in the test that reads them
 
 bats_require_minimum_version 1.5.0
 load helpers
@@ -28,6 +29,15 @@ setup() {
     [ "$status" -eq 0 ]
     [[ $output =~ done\ loss=([0-9.]+)\ accuracy=(0\.[0-9]+)\ ranks=6 ]]
     awk -v accuracy="${BASH_REMATCH[2]}" 'BEGIN { exit !(accuracy >= 0.95) }'
+}
+
+@test "hvdbench measures hvd, and MPI beside it, on two nodes" {
+    echo 'a float32 1000,10' >"$CLUSTER/model"
+    run srun_in 60 -N2 -n4 --hvd-fusion=64M "$HVD_BUILD/tools/hvdbench" allreduce --model="$CLUSTER/model" --rounds=2 --json
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ $output == *'"ranks": 4, "nodes": 2, '*'"bytes": 40000, "rounds": 2, "hvd_us": '*'"memcpy_us": '* ]]
+    [ ! -e "$HVD_BUILD/core/.libs/bench_mpi.so" ] || [[ $output == *'"mpi_best_us": '* ]]
 }
 
 @test "sbatch with #SBATCH --hvd-fusion, and salloc, learn the same" {
@@ -134,4 +144,32 @@ EOF
     node_in 10 n3 ip link set eth0 up
     [ $(($(date +%s) - begin)) -le 10 ]
     wait %% || true
+}
+
+# property SEED COUNT SIZE OPTIONS: random operations against a reference, as tests/run/property.bats
+property() {
+    local seed=$1 count=$2 size=$3
+    shift 3
+    run srun_in 60 "$@" -n"$size" "$HVD_BUILD/tests/run/property" "$seed" "$count" "$size"
+    echo "$* -n$size, seed $seed: $output"
+    [ "$status" -eq 0 ]
+}
+
+@test "random operations of all kinds in all sets: two nodes, and seven ranks on three" {
+    property 101 200 2 -N2 --hvd-fusion=64M
+    property 102 200 4 -N2 --hvd-fusion=4K
+    property 103 150 7 -N3 --overcommit --hvd-fusion=64M
+    property 104 150 7 -N3 --overcommit --distribution=cyclic --hvd-cache=3
+}
+
+@test "each disagreement is told to all ranks on all nodes" {
+    run srun_in 60 -N3 -n6 --hvd-fusion=64M "$HVD_BUILD/tests/run/disagree" mismatch
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "sets that overlap, across nodes and threads" {
+    run srun_in 60 -N3 -n7 --overcommit --hvd-fusion=64M "$HVD_BUILD/tests/run/limits" crossing
+    echo "$output"
+    [ "$status" -eq 0 ]
 }

@@ -90,6 +90,8 @@ line() {
     has "Horovod   HOROVOD_FUSION_THRESHOLD"
     has "default   64M"
     has "between 0 and 16G"
+    has "HOROVOD_TIMELINE is not taken: Horovod's timeline is one file"
+    has "of its value 0: hvd always has its cache"
     has "retired: hvd acts when something happens"
 }
 
@@ -100,8 +102,10 @@ line() {
         "$hvdinfo" --man
     } >"$BATS_TEST_TMPDIR/x.1"
     mandoc -Tlint -W warning "$BATS_TEST_TMPDIR/x.1"
-    run mandoc "$BATS_TEST_TMPDIR/x.1"
+    run mandoc -O width=400 "$BATS_TEST_TMPDIR/x.1"
     has "HOROVOD_START_TIMEOUT"
+    has "HOROVOD_CACHE_CAPACITY=0: Hvd always has its cache"
+    [[ $output != *HOROVOD_TIMELINE* ]]
 }
 
 @test "the manual page is clean mdoc" {

@@ -6,6 +6,8 @@ dist_noinst_SCRIPTS += tests/run/tap
 
 RUN_TESTS =
 RUN_TESTS += tests/run/hvdinfo.bats
+RUN_TESTS += tests/run/hvdinfo_trace.bats
+RUN_TESTS += tests/run/seeing.bats
 RUN_TESTS += tests/run/wireup.bats
 RUN_TESTS += tests/run/plane_mpi.bats
 
@@ -16,6 +18,7 @@ RUN_TESTS += tests/run/hvdrun.bats
 
 TESTS += $(RUN_TESTS)
 EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash
+EXTRA_DIST += tests/data/timeline/rank-0.json tests/data/timeline/rank-1.json tests/data/timeline/rank-2.json
 
 check_PROGRAMS += tests/run/wireup_probe
 tests_run_wireup_probe_LDADD = core/libcore.la
@@ -39,6 +42,37 @@ tests_run_plane_mpi_linked_SOURCES = tests/run/plane_mpi.c
 tests_run_plane_mpi_linked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -DHAVE_MPI_PROBE
 tests_run_plane_mpi_linked_LDADD = core/libcore.la $(MPI_LIBS) -lm
 endif
+
+# the collectives against a reference, and what becomes of those that are wrong
+RUN_TESTS += tests/run/property.bats
+check_PROGRAMS += tests/run/property
+tests_run_property_SOURCES = tests/run/property.c tests/run/plan.c tests/run/plan.h tests/run/perform.c tests/run/perform.h
+tests_run_property_SOURCES += tests/run/reference.c tests/run/reference.h
+tests_run_property_LDADD = core/libhvd.la -lm
+RUN_TESTS += tests/run/errors.bats
+check_PROGRAMS += tests/run/disagree
+tests_run_disagree_SOURCES = tests/run/disagree.c tests/run/ranks.h
+tests_run_disagree_LDADD = core/libhvd.la
+check_PROGRAMS += tests/run/errors
+tests_run_errors_SOURCES = tests/run/errors.c tests/run/ranks.h
+tests_run_errors_LDADD = core/libhvd.la
+RUN_TESTS += tests/run/limits.bats
+check_PROGRAMS += tests/run/limits
+tests_run_limits_SOURCES = tests/run/limits.c tests/run/ranks.h
+tests_run_limits_LDADD = core/libhvd.la
+
+# the start of a job from lists and communicators
+RUN_TESTS += tests/run/start.bats
+check_PROGRAMS += tests/run/start
+tests_run_start_SOURCES = tests/run/start.c tests/run/ranks.h
+tests_run_start_LDADD = core/libhvd.la
+if HAVE_MPI
+check_PROGRAMS += tests/run/comms
+endif
+tests_run_comms_SOURCES = tests/run/comms.c tests/run/ranks.h
+tests_run_comms_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
+tests_run_comms_LDADD = core/libhvd.la $(MPI_LIBS)
+
 # hvdrun
 EXTRA_DIST += tests/run/leaks.txt
 if HAVE_PMIX
@@ -53,3 +87,10 @@ endif
 tests_run_mpihello_SOURCES = tests/run/mpihello.c
 tests_run_mpihello_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 tests_run_mpihello_LDADD = $(MPI_LIBS)
+
+# hvdbench
+RUN_TESTS += tests/run/hvdbench.bats
+check_LTLIBRARIES += tests/run/wrong_sums.la
+tests_run_wrong_sums_la_SOURCES = tests/run/wrong_sums.c
+# -rpath: a module that can be loaded, though it is never installed
+tests_run_wrong_sums_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere

@@ -8,20 +8,60 @@
     done
 }
 
-@test "hvd(3) describes every call that libhvd exports, and no other" {
-    nm -D --defined-only "$HVD_BUILD/core/.libs/libhvd.so" | awk '{ print $3 }' | sort >"$BATS_TEST_TMPDIR/exported"
-    # hvd_vector is an inline function of the header
-    sed -n 's/^\.F[no] \(hvd_[a-z_]*\).*/\1/p' "$HVD_SOURCE/man/hvd.3" | sort -u | grep -v '^hvd_vector$' >"$BATS_TEST_TMPDIR/described"
-    [ -s "$BATS_TEST_TMPDIR/exported" ]
-    diff "$BATS_TEST_TMPDIR/exported" "$BATS_TEST_TMPDIR/described"
-    # its NAME section too
-    sed -n '/^\.Sh NAME/,/^\.Nd/s/^\.Nm \(hvd_[a-z_]*\).*/\1/p' "$HVD_SOURCE/man/hvd.3" | sort -u | grep -v '^hvd_vector$' |
-        diff "$BATS_TEST_TMPDIR/exported" -
+# The calls that hvd(3) describes, and those of its NAME section.
+described() {
+    sed -n 's/^\.F[no] \(hvd_[a-z_]*\).*/\1/p' "$1" | sort -u
 }
 
-@test "hvd(3) describes every status, type and reduction of hvd.h" {
-    pattern='\bHVD_(ERR_[A-Z_]+|OK|IN_PROGRESS|U?INT[0-9]+|B?FLOAT[0-9]+|SUM|AVERAGE|MAX_[A-Z]+)\b'
-    grep -oE "$pattern" "$HVD_SOURCE/core/hvd.h" | sort -u >"$BATS_TEST_TMPDIR/declared"
+named() {
+    sed -n '/^\.Sh NAME/,/^\.Nd/s/^\.Nm \(hvd_[a-z_]*\).*/\1/p' "$1" | sort -u
+}
+
+# Inline functions of a header.
+inlined() {
+    sed -n 's/^static inline .*[ *]\(hvd_[a-z_]*\)(.*/\1/p' "$1" | sort -u
+}
+
+@test "hvd(3) describes every call that libhvd exports, and no other" {
+    {
+        nm -D --defined-only "$HVD_BUILD/core/.libs/libhvd.so" | awk '{ print $3 }'
+        inlined "$HVD_SOURCE/core/hvd.h"
+    } | sort -u >"$BATS_TEST_TMPDIR/callable"
+    [ "$(wc -l <"$BATS_TEST_TMPDIR/callable")" -gt 40 ]
+    diff "$BATS_TEST_TMPDIR/callable" <(described "$HVD_SOURCE/man/hvd.3")
+    diff "$BATS_TEST_TMPDIR/callable" <(named "$HVD_SOURCE/man/hvd.3")
+}
+
+@test "hvd_mpi(3) describes every call of its header" {
+    inlined "$HVD_SOURCE/core/hvd_mpi.h" | grep -v '^hvd_mpi_' >"$BATS_TEST_TMPDIR/callable"
+    [ -s "$BATS_TEST_TMPDIR/callable" ]
+    diff "$BATS_TEST_TMPDIR/callable" <(sed '/^\.Sh DESCRIPTION/,$d' "$HVD_SOURCE/man/hvd_mpi.3" >"$BATS_TEST_TMPDIR/head" &&
+        described "$BATS_TEST_TMPDIR/head")
+    diff "$BATS_TEST_TMPDIR/callable" <(named "$HVD_SOURCE/man/hvd_mpi.3")
+}
+
+@test "hvd(3) describes every constant of hvd.h" {
+    pattern='\bHVD_[A-Z0-9_]+\b'
+    grep -oE "$pattern" "$HVD_SOURCE/core/hvd.h" | grep -vxE 'HVD_(H|API)' | sort -u >"$BATS_TEST_TMPDIR/declared"
     [ -s "$BATS_TEST_TMPDIR/declared" ]
-    diff "$BATS_TEST_TMPDIR/declared" <(grep -E '^\.(It Bq )?Dv ' "$HVD_SOURCE/man/hvd.3" | grep -oE "$pattern" | sort -u)
+    diff "$BATS_TEST_TMPDIR/declared" <(grep -E '^\.(It (Bq )?)?Dv ' "$HVD_SOURCE/man/hvd.3" | grep -oE "$pattern" | sort -u)
+}
+
+# The programs in the EXAMPLES section of a page, one file each, in the folder of the test.
+programs() {
+    awk -v folder="$BATS_TEST_TMPDIR" '
+        /^\.Bd -literal/ { file = ""; first = 1; next }
+        /^\.Ed/ { file = ""; next }
+        first { first = 0; if ($0 ~ /^#include/) file = folder "/program" ++count ".c" }
+        file != "" { gsub(/\\e/, "\\"); print > file }' "$1"
+}
+
+@test "the programs in the pages compile as they stand" {
+    programs "$HVD_SOURCE/man/hvd.3"
+    [ -s "$BATS_TEST_TMPDIR/program1.c" ]
+    "${CC:-cc}" -std=gnu11 -Wall -Wextra -Werror -I"$HVD_SOURCE/core" -fsyntax-only "$BATS_TEST_TMPDIR"/program*.c
+    command -v mpicc >/dev/null || skip "mpicc is not installed: hvd_mpi(3) is not tried"
+    programs "$HVD_SOURCE/man/hvd_mpi.3"
+    grep -q hvd_mpi.h "$BATS_TEST_TMPDIR/program1.c"
+    mpicc -std=gnu11 -Wall -Wextra -Werror -I"$HVD_SOURCE/core" -fsyntax-only "$BATS_TEST_TMPDIR"/program1.c
 }

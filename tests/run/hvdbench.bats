@@ -1,0 +1,236 @@
+#!/usr/bin/env bats
+# hvdbench as a user runs it: every case, as small as can be. How long anything takes is not tested.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    load setup
+    hvdrun=$HVD_BUILD/tools/hvdrun
+    hvdbench=$HVD_BUILD/tools/hvdbench
+    export TMPDIR=$BATS_TEST_TMPDIR/tmp
+    export LSAN_OPTIONS="suppressions=$HVD_SOURCE/tests/run/leaks.txt:print_suppressions=0"
+    mkdir "$TMPDIR"
+    model=$BATS_TEST_TMPDIR/model
+    printf '%s\n' 'conv.weight float32 64,3,7,7  # a comment' 'fc.weight float32 10,300' 'fc.bias float32 10' >"$model"
+}
+
+teardown() {
+    [ -z "$(ls -A "$TMPDIR")" ] || { ls -lR "$TMPDIR"; return 1; }
+}
+
+# bench N ARGUMENT...: hvdbench on N ranks, which must end well
+bench() {
+    local count=$1
+    shift
+    # Open MPI leaks, and from modules that it has unloaded at the end, which leaks.txt cannot name
+    [[ " idle trace " == *" $1 "* || " $* " == *" --no-mpi "* ]] || local -x ASAN_OPTIONS=detect_leaks=0
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    run timeout -k 5 100 "$hvdrun" --no-prefix -n "$count" "$hvdbench" "$@"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+# alone ARGUMENT...: hvdbench in a process that no launcher started
+alone() {
+    run timeout -k 5 100 "$hvdbench" "$@"
+    echo "$output"
+}
+
+# objects FIELD...: the fields of each line of the output, which is one JSON object; "-" where it has none
+objects() {
+    perl -MJSON::PP -e '
+        my @fields = @ARGV;
+        while (my $line = <STDIN>) {
+            my $object = decode_json($line);
+            print join(" ", map { defined $object->{$_} ? $object->{$_} : "-" } @fields), "\n";
+        }' "$@" <<<"$output"
+}
+
+# positive FIELD...: numbers above 0, in each object
+positive() {
+    objects "$@" >"$BATS_TEST_TMPDIR/numbers"
+    [ -s "$BATS_TEST_TMPDIR/numbers" ]
+    awk '{ for (i = 1; i <= NF; i++) if (!($i + 0 > 0)) { print "not positive: " $0; exit 1 } }' "$BATS_TEST_TMPDIR/numbers"
+}
+
+has_mpi() {
+    [ -e "$HVD_BUILD/core/.libs/bench_mpi.so" ]
+}
+
+need_mpi() {
+    has_mpi || skip 'configure found no Open MPI'
+}
+
+@test "allreduce: a table of hvd and what memory allows, on 1, 2 and 3 ranks" {
+    for count in 1 2 3; do
+        bench $count allreduce --model="$model" --rounds=2 --warmup=1 --no-mpi
+        [[ ${lines[0]} == "allreduce $model: 3 tensors, 48.51 KiB, $count rank"*" on 1 node, 2 rounds" ]]
+        for way in hvd memcpy touch; do
+            grep -qE "^  $way +[0-9.]+ [um]?s +[0-9.]+ [um]?s" <<<"$output"
+        done
+        has "MPI is left out: left out by --no-mpi"
+        [ "$(grep -c mpi-one <<<"$output")" -eq 0 ]
+    done
+}
+
+@test "allreduce: MPI in three ways, of which mpi-best is the fastest" {
+    need_mpi
+    bench 2 allreduce --model="$model" --rounds=3 --warmup=1 --json
+    [ "$(objects case ranks nodes tensors bytes rounds)" = "allreduce 2 1 3 49672 3" ]
+    positive hvd_us mpi_one_us mpi_pieces_us mpi_each_us mpi_best_us memcpy_us touch_us p99_us hvd_per_mpi_best hvd_per_memcpy
+    objects mpi_best_us mpi_one_us mpi_pieces_us mpi_each_us |
+        awk '{ least = $2 < $3 ? $2 : $3; least = least < $4 ? least : $4; exit $1 != least }'
+    [[ $(objects mpi) == "Open MPI v"* ]]
+}
+
+@test "allreduce: the models that everybody trains have their sizes" {
+    bench 2 allreduce --model=resnet50 --rounds=1 --warmup=0 --no-mpi --json
+    [ "$(objects model tensors bytes no_mpi)" = "resnet50 161 102228128 left out by --no-mpi" ]
+}
+
+@test "allreduce: types that MPI does not have are measured without it" {
+    printf 'a bfloat16 1000\nb float16 7,3\nc int8 5\n' >"$model"
+    bench 3 allreduce --model="$model" --rounds=1 --json
+    [ "$(objects bytes mpi_one_us)" = "2047 -" ]
+    if has_mpi; then
+        [ "$(objects no_mpi)" = "MPI has no float16" ]
+    fi
+}
+
+@test "small, latency" {
+    bench 2 small --tensors=20 --bytes=64 --rounds=2 --warmup=0 --no-mpi --json
+    [ "$(objects case tensors bytes)" = "small 20 1280" ]
+    positive hvd_us p99_us memcpy_us touch_us
+    bench 2 latency --repeats=5 --rounds=2 --no-mpi --json
+    [ "$(objects case tensors bytes memcpy_us)" = "latency 1 4 -" ]
+    positive hvd_us p99_us
+    bench 2 latency --repeats=5 --rounds=2 --no-mpi
+    has "latency 4 B: 1 tensor, 4 B, 2 ranks on 1 node"
+}
+
+@test "sweep: a row for each size, with bandwidths" {
+    bench 2 sweep --from=4 --to=1M --factor=64 --rounds=2 --warmup=0 --no-mpi --json
+    [ "$(objects case bytes | xargs)" = "sweep 4 sweep 256 sweep 16384 sweep 1048576" ]
+    positive hvd_us p99_us algbw_gbs busbw_gbs
+    # with two ranks each sends and receives as much as the tensor has
+    objects algbw_gbs busbw_gbs | awk '$1 != $2 { exit 1 }'
+    bench 2 sweep --to=64 --rounds=2 --warmup=0
+    [ "$(grep -cE '^ +(4|16|64) B ' <<<"$output")" -eq 3 ]
+}
+
+@test "idle" {
+    bench 2 idle --seconds=1 --json
+    [ "$(objects case ranks seconds)" = "idle 2 1" ]
+    objects cpu_us wakes | grep -qE '^[0-9.e+]+ [0-9]+$'
+}
+
+@test "trace: with and without a timeline, of which nothing is left" {
+    bench 2 trace --model="$model" --rounds=2 --steps=2 --json
+    [ "$(objects case tensors steps | xargs)" = "trace 3 2 trace 1000 2" ]
+    positive off_us on_us on_per_off timeline_bytes
+    bench 2 trace --model="$model" --rounds=1 --steps=1
+    [ "$(grep -c '^  with a timeline ' <<<"$output")" -eq 2 ]
+}
+
+@test "launch: until all ranks are initialised" {
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    alone launch --ranks=3 --rounds=1 --warmup=0 --no-mpi --json
+    [ "$status" -eq 0 ]
+    [ "$(objects case ranks mpi_us)" = "launch 3 -" ]
+    positive hvd_us hvdrun_exit_us p99_us
+}
+
+@test "launch: beside mpirun, where there is one that works" {
+    need_mpi
+    export ASAN_OPTIONS=detect_leaks=0 # as above
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    alone launch --rounds=1 --warmup=0 --json
+    [ "$status" -eq 0 ]
+    positive hvd_us
+    if command -v mpirun >/dev/null && [ "$(objects no_mpi)" = - ]; then
+        positive mpi_us mpirun_exit_us
+    fi
+    # without any, that is said, and the rest is measured; libtool's script in front would need programs itself
+    mkdir "$BATS_TEST_TMPDIR/bin"
+    ln -s "$(type -P true)" "$BATS_TEST_TMPDIR/bin/true"
+    LD_LIBRARY_PATH=$HVD_BUILD/core/.libs run env PATH="$BATS_TEST_TMPDIR/bin" \
+        "$HVD_BUILD/tools/.libs/hvdbench" launch --rounds=1 --warmup=0
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has "MPI is left out: mpirun was not found in PATH"
+}
+
+@test "launch refuses to be a rank itself" {
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    run timeout -k 5 60 "$hvdrun" --no-prefix "$hvdbench" launch
+    [ "$status" -eq 1 ]
+    has "hvdbench launch starts ranks itself, but is one (PMIX_RANK is set)"
+}
+
+@test "negotiate: what ranks receive does not grow with their number" {
+    alone negotiate --ranks=1024 --tensors=20 --rounds=3 --json
+    [ "$status" -eq 0 ]
+    [ "$(objects case ranks tensors rounds depth)" = "negotiate 1024 20 3 4" ]
+    positive first_messages first_root_bytes first_rank_us first_root_us messages root_bytes rank_us root_us rank_bytes
+    objects messages links | awk '$1 > $2 { exit 1 }'
+    received=$(objects first_messages first_root_bytes messages root_bytes)
+    alone negotiate --ranks=4096 --tensors=20 --rounds=2 --json
+    [ "$(objects first_messages first_root_bytes messages root_bytes)" = "$received" ]
+    alone negotiate --ranks=7 --node-ranks=3 --tensors=1 --rounds=1
+    has "negotiate: 7 simulated ranks, 3 a node; 1 tensor, 1 round"
+}
+
+@test "without its module MPI is left out, and that is said" {
+    HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs bench 2 small --tensors=2 --bytes=4 --rounds=1
+    has "MPI is left out: bench_mpi.so is not in "
+    alone small --tensors=2 --bytes=4 --rounds=1
+    [ "$status" -eq 0 ]
+    has "MPI is left out: MPI needs PMIx"
+}
+
+@test "a wrong sum is not timed: one rank says whose it was, and all end" {
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    ldd "$HVD_BUILD/tools/.libs/hvdbench" | grep -q libasan && skip 'nothing is preloaded before ASan'
+    run timeout -k 5 60 "$hvdrun" --no-prefix -n 3 env LD_PRELOAD="$HVD_BUILD/tests/run/.libs/wrong_sums.so" \
+        "$hvdbench" latency --no-mpi
+    echo "$output"
+    [ "$status" -eq 1 ]
+    [ "$(grep -c "hvdbench: hvd_allreduce gave rank 2 a wrong sum: element 0 of tensor.0 is not what 3 ranks put in" <<<"$output")" -eq 1 ]
+    [ "$(grep -c '^latency' <<<"$output")" -eq 0 ]
+}
+
+@test "what all ranks refuse is said once" {
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    run timeout -k 5 60 "$hvdrun" --no-prefix -n 3 "$hvdbench" allreduce --model=nosuch --no-mpi
+    [ "$status" -eq 1 ]
+    [ "$(grep -c 'hvdbench: model nosuch: there is no model and no file of that name; expected resnet50' <<<"$output")" -eq 1 ]
+    echo 'huge float32 100000,100000,20' >"$model"
+    run timeout -k 5 60 "$hvdrun" --no-prefix -n 3 "$hvdbench" allreduce --model="$model" --no-mpi
+    [ "$status" -eq 1 ]
+    [ "$(grep -c 'hvdbench: each of 3 ranks on this node needs ' <<<"$output")" -eq 1 ]
+}
+
+@test "wrong options are refused before a job is joined" {
+    alone
+    [ "$status" -eq 2 ]
+    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, idle, trace, launch or negotiate" ]
+    alone allreduce --tensors=3
+    [ "$status" -eq 2 ]
+    has "hvdbench allreduce has no option --tensors=3; expected --model, "
+    alone latency --bytes=3
+    [ "$status" -eq 2 ]
+    has "--bytes=3: the size is too small; expected 4 to 16G"
+    alone --help
+    [ "$status" -eq 0 ]
+    has "Usage: hvdrun -n N --no-prefix hvdbench CASE"
+    alone --version
+    [[ $output == "hvdbench "[0-9]* ]]
+}
+
+@test "hvdbench(1) describes every case and option, and no other" {
+    alone --help
+    sed -n 's/^  \([a-z]*\): .*/\1/p' <<<"$output" | sort >"$BATS_TEST_TMPDIR/cases"
+    sed -n 's/^\.It Cm \([a-z]*\)$/\1/p' "$HVD_SOURCE/man/hvdbench.1" | sort | diff "$BATS_TEST_TMPDIR/cases" -
+    sed -n 's/^    --\([a-z-]*\).*/\1/p' <<<"$output" | sort -u >"$BATS_TEST_TMPDIR/options"
+    grep '^\.It Fl' "$HVD_SOURCE/man/hvdbench.1" | grep -oE 'Fl -[a-z-]+' | cut -c5- | sort -u | diff "$BATS_TEST_TMPDIR/options" -
+}

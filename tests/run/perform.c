@@ -1,0 +1,451 @@
+/* perform.c: one operation of a plan on this rank: its memory, its submission, and the look at its result. */
+#include "perform.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define GUARD_BYTES 64
+#define GUARD_BYTE  0xa5
+#define POISON_BYTE 0x5a
+
+void perform_fail(const struct plan *plan, const struct plan_op *op, const char *format, ...)
+{
+    char what[2000] = "";
+    char why[1000];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(why, sizeof(why), format, args);
+    va_end(args);
+    if (op != NULL)
+        plan_write(plan, op, what, sizeof(what));
+    const char *options = getenv("HVD_CLI");
+    fprintf(stderr,
+            "property: seed %" PRIu64 ", rank %d of %d: %s\n"
+            "  in %s\n"
+            "  again: property %" PRIu64 " %d on %d ranks%s%s\n",
+            plan->seed, hvd_rank(), plan->size, why, op == NULL ? "no operation" : what, plan->seed,
+            plan->next_number, plan->size, options == NULL ? "" : " with options ",
+            options == NULL ? "" : options);
+    fflush(NULL);
+    _exit(1);
+}
+
+/* ---- Memory ----------------------------------------------------------------------------------------------
+ */
+
+static char *guarded(int64_t bytes, int64_t shift, char **blockp)
+{
+    size_t all = (size_t)(bytes + shift) + 2 * GUARD_BYTES;
+    char *block = malloc(all);
+    if (block == NULL)
+        abort();
+    memset(block, GUARD_BYTE, all);
+    memset(block + GUARD_BYTES + shift, POISON_BYTE, (size_t)bytes);
+    *blockp = block;
+    return block + GUARD_BYTES + shift;
+}
+
+static bool guard_holds(const char *data, int64_t bytes)
+{
+    for (int i = 0; i < GUARD_BYTES; i++) {
+        if ((unsigned char)data[-1 - i] != GUARD_BYTE || (unsigned char)data[bytes + i] != GUARD_BYTE)
+            return false;
+    }
+    return true;
+}
+
+/* hvd_result.allocate: guarded too. */
+static void *allocate(int64_t bytes, void *arg)
+{
+    struct memory *memory = arg;
+    memory->allocated++;
+    memory->out_bytes = bytes;
+    memory->output = guarded(bytes, 0, &memory->out_block);
+    return memory->output;
+}
+
+static int64_t share_rows(int64_t rows, int member, int size)
+{
+    int64_t share = 0;
+    for (int64_t row = member; row < rows; row += size) /* dealt out, one by one */
+        share++;
+    return share;
+}
+
+/* Elements that come out where the caller gives the memory. */
+static int64_t output_count(const struct plan *plan, const struct plan_op *op, int index, int rank)
+{
+    const struct plan_set *set = &plan->sets[op->set];
+    const struct plan_tensor *tensor = &op->tensors[index];
+    if (op->kind != PLAN_REDUCESCATTER)
+        return plan_count(plan, op, index, rank);
+    return share_rows(tensor->shape[0], plan_member(set, rank), set->count) * plan_row_elements(tensor);
+}
+
+static bool makes_result(const struct plan_op *op)
+{
+    return op->kind == PLAN_ALLGATHER || op->kind == PLAN_ALLTOALL;
+}
+
+static void prepare_tensor(struct work *work, int index, struct draws *draws)
+{
+    const struct plan_op *op = work->op;
+    const struct plan_tensor *planned = &op->tensors[index];
+    struct memory *memory = &work->memory[index];
+    struct hvd_tensor *tensor = &work->tensors[index];
+    int rank = hvd_rank();
+    int64_t bytes = (int64_t)reference_bytes(planned->dtype);
+    int64_t count = plan_count(work->plan, op, index, rank);
+    bool in_place = !makes_result(op) && draws_chance(draws, 50);
+    memory->in_bytes = count * bytes;
+    memory->input = guarded(memory->in_bytes, bytes * draws_below(draws, 9), &memory->in_block);
+    if (op->kind != PLAN_BROADCAST || op->root == rank)
+        plan_fill(work->plan, op, index, rank, memory->input);
+    if (!makes_result(op)) {
+        memory->out_bytes = output_count(work->plan, op, index, rank) * bytes;
+        memory->output = in_place
+                             ? memory->input
+                             : guarded(memory->out_bytes, bytes * draws_below(draws, 9), &memory->out_block);
+    }
+    bool may_be_null = count == 0 || (op->kind == PLAN_BROADCAST && op->root != rank && !in_place);
+    *tensor =
+        (struct hvd_tensor){planned->name,  may_be_null && draws_chance(draws, 50) ? NULL : memory->input,
+                            memory->output, planned->dtype,
+                            planned->ndim,  {0}};
+    if (memory->out_bytes == 0 && draws_chance(draws, 50))
+        tensor->output = NULL;
+    memcpy(tensor->shape, planned->shape, sizeof(tensor->shape));
+    if (makes_result(op))
+        tensor->shape[0] = plan_rows(work->plan, op, index, rank);
+    if (draws_chance(draws, 50))
+        work->results[index].rows = memory->rows;
+    if (draws_chance(draws, 50)) {
+        work->results[index].allocate = allocate;
+        work->results[index].arg = memory;
+    }
+    memset(memory->rows, 0xff, sizeof(memory->rows));
+}
+
+void perform_prepare(struct work *work, const struct plan *plan, const struct plan_op *op,
+                     struct draws *draws)
+{
+    const struct plan_set *set = &plan->sets[op->set];
+    memset(work, 0, sizeof(*work));
+    work->plan = plan;
+    work->op = op;
+    work->options = (struct hvd_options)HVD_OPTIONS_INIT;
+    work->options.set = set->number;
+    work->options.wire = op->wire;
+    work->options.prescale = op->prescale;
+    work->options.postscale = op->postscale;
+    work->has_options = set->number != HVD_ALL_RANKS || op->wire != HVD_WIRE_EXACT || op->prescale != 1 ||
+                        op->postscale != 1 || draws_chance(draws, 50);
+    for (int i = 0; i < op->tensor_count; i++)
+        prepare_tensor(work, i, draws);
+    if (op->kind == PLAN_ALLTOALL) {
+        work->has_splits = !plan_even(plan, op, hvd_rank()) || draws_chance(draws, 50);
+        for (int to = 0; to < set->count; to++)
+            work->splits[to] = plan_split(plan, op, hvd_rank(), to);
+    }
+}
+
+/* ---- Submission
+ * -------------------------------------------------------------------------------------------- */
+
+enum hvd_status perform_plain(struct work *work)
+{
+    const struct plan_op *op = work->op;
+    const struct hvd_options *options = work->has_options ? &work->options : NULL;
+    const struct hvd_tensor *tensors = work->tensors;
+    switch (op->kind) {
+    case PLAN_ALLREDUCE:
+        return op->grouped ? hvd_grouped_allreduce(tensors, op->tensor_count, op->op, options)
+                           : hvd_allreduce(tensors, op->op, options);
+    case PLAN_BROADCAST:
+        return hvd_broadcast(tensors, op->root, options);
+    case PLAN_ALLGATHER:
+        return op->grouped ? hvd_grouped_allgather(tensors, work->results, op->tensor_count, options)
+                           : hvd_allgather(tensors, work->results, options);
+    case PLAN_ALLTOALL:
+        return hvd_alltoall(tensors, work->has_splits ? work->splits : NULL, work->results, options);
+    case PLAN_REDUCESCATTER:
+        return op->grouped ? hvd_grouped_reducescatter(tensors, op->tensor_count, op->op, options)
+                           : hvd_reducescatter(tensors, op->op, options);
+    default:
+        return hvd_barrier(work->options.set);
+    }
+}
+
+/* What the library copies when it is handed in. */
+struct handed {
+    struct hvd_tensor tensors[PLAN_MAX_GROUP];
+    char names[PLAN_MAX_GROUP][HVD_MAX_NAME + 1];
+    int64_t splits[PLAN_MAX_RANKS];
+    struct hvd_options options;
+};
+
+static enum hvd_status submit_result(struct work *work, const struct handed *handed, hvd_done_f done,
+                                     hvd_handle *handlep)
+{
+    const struct plan_op *op = work->op;
+    const struct hvd_options *options = work->has_options ? &handed->options : NULL;
+    const int64_t *splits = work->has_splits ? handed->splits : NULL;
+    if (op->kind == PLAN_ALLTOALL)
+        return hvd_alltoall_async(handed->tensors, splits, work->results, options, done, work, handlep);
+    if (op->grouped)
+        return hvd_grouped_allgather_async(handed->tensors, work->results, op->tensor_count, options, done,
+                                           work, handlep);
+    return hvd_allgather_async(handed->tensors, work->results, options, done, work, handlep);
+}
+
+static enum hvd_status submit(struct work *work, const struct handed *handed, hvd_done_f done,
+                              hvd_handle *handlep)
+{
+    const struct plan_op *op = work->op;
+    const struct hvd_options *options = work->has_options ? &handed->options : NULL;
+    const struct hvd_tensor *tensors = handed->tensors;
+    switch (op->kind) {
+    case PLAN_ALLREDUCE:
+        return op->grouped ? hvd_grouped_allreduce_async(tensors, op->tensor_count, op->op, options, done,
+                                                         work, handlep)
+                           : hvd_allreduce_async(tensors, op->op, options, done, work, handlep);
+    case PLAN_BROADCAST:
+        return hvd_broadcast_async(tensors, op->root, options, done, work, handlep);
+    case PLAN_REDUCESCATTER:
+        return op->grouped ? hvd_grouped_reducescatter_async(tensors, op->tensor_count, op->op, options, done,
+                                                             work, handlep)
+                           : hvd_reducescatter_async(tensors, op->op, options, done, work, handlep);
+    case PLAN_ALLGATHER:
+    case PLAN_ALLTOALL:
+        return submit_result(work, handed, done, handlep);
+    default:
+        return hvd_barrier_async(handed->options.set, done, work, handlep);
+    }
+}
+
+enum hvd_status perform_async(struct work *work, bool handle, hvd_done_f done)
+{
+    struct handed handed = {.options = work->options};
+    memcpy(handed.splits, work->splits, sizeof(handed.splits));
+    memcpy(handed.tensors, work->tensors, sizeof(handed.tensors));
+    for (int i = 0; i < work->op->tensor_count; i++) {
+        memcpy(handed.names[i], work->tensors[i].name, sizeof(handed.names[i]));
+        handed.tensors[i].name = handed.names[i];
+    }
+    enum hvd_status status = submit(work, &handed, done, handle ? &work->handle : NULL);
+    memset(&handed, 0xff, sizeof(handed));
+    __asm__ volatile("" ::"r"(&handed) : "memory"); /* the compiler shall not see that nobody reads it */
+    return status;
+}
+
+/* ---- Results
+ * ------------------------------------------------------------------------------------------------ */
+
+uint64_t perform_hash(uint64_t hash, const void *data, int64_t bytes)
+{
+    const unsigned char *at = data;
+    for (int64_t i = 0; i < bytes; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static void differs(const struct work *work, int index, int64_t element, const void *seen,
+                    const void *expected)
+{
+    char is[80];
+    char should_be[80];
+    enum hvd_dtype dtype = work->op->tensors[index].dtype;
+    reference_write(dtype, seen, is, sizeof(is));
+    reference_write(dtype, expected, should_be, sizeof(should_be));
+    perform_fail(work->plan, work->op, "tensor %d, element %" PRId64 " is %s, expected %s", index, element,
+                 is, should_be);
+}
+
+static void compare(const struct work *work, int index, const char *seen, const char *expected, int64_t count)
+{
+    const struct plan_op *op = work->op;
+    enum hvd_dtype dtype = op->tensors[index].dtype;
+    int64_t bytes = (int64_t)reference_bytes(dtype);
+    bool reduces = op->kind == PLAN_ALLREDUCE || op->kind == PLAN_REDUCESCATTER;
+    bool either_zero = reduces && (op->op == HVD_MIN || op->op == HVD_MAX);
+    for (int64_t i = 0; i < count; i++) {
+        const char *is = seen + i * bytes;
+        const char *should_be = expected + i * bytes;
+        if (reduces ? !reference_same(dtype, is, should_be, either_zero)
+                    : memcmp(is, should_be, (size_t)bytes) != 0)
+            differs(work, index, i, is, should_be);
+    }
+}
+
+/* What every member handed in. */
+static void fill_inputs(const struct work *work, int index, void **inputs)
+{
+    const struct plan_set *set = &work->plan->sets[work->op->set];
+    size_t bytes = reference_bytes(work->op->tensors[index].dtype);
+    for (int i = 0; i < set->count; i++) {
+        if (!plan_contributes(work->plan, work->op, set->ranks[i]))
+            continue;
+        inputs[i] = calloc((size_t)plan_count(work->plan, work->op, index, set->ranks[i]) + 1, bytes);
+        plan_fill(work->plan, work->op, index, set->ranks[i], inputs[i]);
+    }
+}
+
+static struct reference_reduction reduction_of(const struct work *work, int index)
+{
+    const struct plan_op *op = work->op;
+    return (struct reference_reduction){.dtype = op->tensors[index].dtype,
+                                        .op = op->op,
+                                        .wire = op->wire,
+                                        .prescale = op->prescale,
+                                        .postscale = op->postscale,
+                                        .ranks = work->plan->sets[op->set].count};
+}
+
+static void check_adasum(const struct work *work, int index, const void *const *inputs)
+{
+    struct reference_reduction reduction = reduction_of(work, index);
+    int64_t count = work->memory[index].out_bytes / (int64_t)reference_bytes(reduction.dtype);
+    double *expected = calloc((size_t)count + 1, sizeof(*expected));
+    double largest = 0;
+    reference_adasum(&reduction, inputs, expected, count);
+    for (int64_t i = 0; i < count; i++)
+        largest = fmax(largest, fabs(expected[i]));
+    for (int64_t i = 0; i < count; i++) {
+        double seen = reference_value(reduction.dtype, work->memory[index].output, i);
+        if (!(fabs(seen - expected[i]) <= largest * reference_tolerance(reduction.dtype)))
+            perform_fail(work->plan, work->op,
+                         "tensor %d, element %" PRId64 " is %.17g, expected about %.17g", index, i, seen,
+                         expected[i]);
+    }
+    free(expected);
+}
+
+/* allreduce and reducescatter: this rank's part of it. */
+static void check_reduced(const struct work *work, int index)
+{
+    const struct plan_op *op = work->op;
+    const struct plan_set *set = &work->plan->sets[op->set];
+    const struct plan_tensor *tensor = &op->tensors[index];
+    struct reference_reduction reduction = reduction_of(work, index);
+    int64_t bytes = (int64_t)reference_bytes(tensor->dtype);
+    void *inputs[PLAN_MAX_RANKS] = {NULL};
+    int64_t count = plan_count(work->plan, op, index, hvd_rank());
+    char *expected = calloc((size_t)count + 1, (size_t)bytes);
+    int64_t first = 0;
+    fill_inputs(work, index, inputs);
+    for (int i = 0; op->kind == PLAN_REDUCESCATTER && i < plan_member(set, hvd_rank()); i++)
+        first += share_rows(tensor->shape[0], i, set->count) * plan_row_elements(tensor);
+    if (op->op == HVD_ADASUM) {
+        check_adasum(work, index, (const void *const *)inputs);
+    } else {
+        reference_reduce(&reduction, (const void *const *)inputs, expected, count);
+        compare(work, index, work->memory[index].output, expected + first * bytes,
+                work->memory[index].out_bytes / bytes);
+    }
+    free(expected);
+    for (int i = 0; i < set->count; i++)
+        free(inputs[i]);
+}
+
+static void check_broadcast(const struct work *work)
+{
+    int64_t bytes = work->memory[0].out_bytes;
+    char *expected = malloc((size_t)bytes + 1);
+    plan_fill(work->plan, work->op, 0, work->op->root, expected);
+    compare(work, 0, work->memory[0].output, expected,
+            bytes / (int64_t)reference_bytes(work->op->tensors[0].dtype));
+    free(expected);
+}
+
+/* Rows that come from a member, and the first of its rows that does. */
+static int64_t rows_from(const struct work *work, int index, int member, int64_t *firstp)
+{
+    const struct plan_op *op = work->op;
+    const struct plan_set *set = &work->plan->sets[op->set];
+    int me = plan_member(set, hvd_rank());
+    *firstp = 0;
+    if (op->kind == PLAN_ALLGATHER)
+        return plan_rows(work->plan, op, index, set->ranks[member]);
+    for (int to = 0; to < me; to++)
+        *firstp += plan_split(work->plan, op, set->ranks[member], to);
+    return plan_split(work->plan, op, set->ranks[member], me);
+}
+
+/* allgather and alltoall */
+static void check_result(struct work *work, int index)
+{
+    const struct plan_op *op = work->op;
+    const struct plan_set *set = &work->plan->sets[op->set];
+    const struct plan_tensor *tensor = &op->tensors[index];
+    const struct hvd_result *result = &work->results[index];
+    struct memory *memory = &work->memory[index];
+    int64_t row_bytes = plan_row_elements(tensor) * (int64_t)reference_bytes(tensor->dtype);
+    int64_t rows = 0;
+    void *inputs[PLAN_MAX_RANKS] = {NULL};
+    fill_inputs(work, index, inputs);
+    for (int i = 0; i < set->count; i++) {
+        int64_t first = 0;
+        int64_t from = rows_from(work, index, i, &first);
+        if (result->rows != NULL && result->rows[i] != from)
+            perform_fail(work->plan, op, "tensor %d: %" PRId64 " rows from member %d, expected %" PRId64,
+                         index, result->rows[i], i, from);
+        if (from * row_bytes > 0 && result->data != NULL)
+            compare(work, index, (char *)result->data + rows * row_bytes,
+                    (char *)inputs[i] + first * row_bytes, from * plan_row_elements(tensor));
+        rows += from;
+        free(inputs[i]);
+    }
+    if (result->row_count != rows || (result->data == NULL) != (rows * row_bytes == 0))
+        perform_fail(work->plan, op, "tensor %d: %" PRId64 " rows at %p, expected %" PRId64, index,
+                     result->row_count, result->data, rows);
+    if (result->allocate != NULL && (memory->allocated != (rows * row_bytes > 0) ||
+                                     (rows * row_bytes > 0 && memory->out_bytes != rows * row_bytes)))
+        perform_fail(work->plan, op, "tensor %d: memory was asked for %d times", index, memory->allocated);
+    if (op->kind == PLAN_ALLGATHER)
+        work->hash = perform_hash(work->hash, result->data, rows * row_bytes);
+    if (result->allocate == NULL)
+        free(result->data);
+}
+
+/* The input is as it was, and nothing was written beside input and output. */
+static void check_memory(const struct work *work, int index)
+{
+    const struct plan_op *op = work->op;
+    const struct memory *memory = &work->memory[index];
+    bool has_input = op->kind != PLAN_BROADCAST || op->root == hvd_rank();
+    if (!guard_holds(memory->input, memory->in_bytes) ||
+        (memory->out_block != NULL && !guard_holds(memory->output, memory->out_bytes)))
+        perform_fail(work->plan, op, "tensor %d: memory beside the tensor was written", index);
+    if (memory->output == memory->input || !has_input)
+        return;
+    char *expected = malloc((size_t)memory->in_bytes + 1);
+    plan_fill(work->plan, op, index, hvd_rank(), expected);
+    if (memcmp(expected, memory->input, (size_t)memory->in_bytes) != 0)
+        perform_fail(work->plan, op, "tensor %d: the input was written", index);
+    free(expected);
+}
+
+void perform_finish(struct work *work)
+{
+    const struct plan_op *op = work->op;
+    for (int i = 0; i < op->tensor_count; i++) {
+        struct memory *memory = &work->memory[i];
+        if (makes_result(op))
+            check_result(work, i);
+        else if (op->kind == PLAN_BROADCAST)
+            check_broadcast(work);
+        else
+            check_reduced(work, i);
+        check_memory(work, i);
+        if (op->kind == PLAN_ALLREDUCE || op->kind == PLAN_BROADCAST)
+            work->hash = perform_hash(work->hash, memory->output, memory->out_bytes);
+        free(memory->in_block);
+        free(memory->out_block);
+    }
+    work->finished = true;
+}

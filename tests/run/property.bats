@@ -1,0 +1,82 @@
+#!/usr/bin/env bats
+# property.bats: random operations, whose results must be those that one process computes. See property.c; what fails
+# says how to see it again. PROPERTY_SEED=N in the environment tries other ones than those of every day.
+
+bats_require_minimum_version 1.5.0
+load setup
+
+setup() {
+    hvdrun=$HVD_BUILD/tools/hvdrun
+    property=$HVD_BUILD/tests/run/property
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    seed=${PROPERTY_SEED:-1}
+}
+
+# ranks N COUNT [OPTION...] [-- KIND]: so many operations on N ranks
+ranks() {
+    local size=$1 count=$2 options=()
+    shift 2
+    while [ $# -gt 0 ] && [ "$1" != -- ]; do
+        options+=("$1")
+        shift
+    done
+    run timeout -k 5 100 "$hvdrun" --no-prefix -n "$size" "${options[@]}" "$property" "$seed" "$count" "$size" "${@:2}"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    seed=$((seed + 1))
+}
+
+@test "one rank" {
+    ranks 1 300
+    ranks 1 300
+}
+
+@test "two ranks" {
+    ranks 2 250
+    ranks 2 250
+}
+
+@test "three ranks" {
+    ranks 3 200
+    ranks 3 200
+}
+
+@test "four ranks" {
+    ranks 4 150
+    ranks 4 150
+}
+
+@test "seven ranks" {
+    ranks 7 80
+    ranks 7 80
+}
+
+@test "without fusion, and with fusion buffers of one page" {
+    ranks 2 120 --hvd-fusion=0
+    ranks 3 120 --hvd-fusion=0
+    ranks 3 120 --hvd-fusion=4K
+    ranks 4 120 --hvd-fusion=4K
+}
+
+@test "with a cache of 3, so that names are forgotten all the time" {
+    ranks 2 120 --hvd-cache=3
+    ranks 4 120 --hvd-cache=3
+}
+
+@test "over tcp alone" {
+    ranks 3 120 --hvd-planes=tcp
+    ranks 7 60 --hvd-planes=tcp
+}
+
+@test "over mpi, where it is asked for" {
+    [ -e "$HVD_BUILD/core/.libs/plane_mpi.so" ] || skip 'the MPI plane is not built'
+    ranks 2 120 --hvd-planes=mpi
+    ranks 3 120 --hvd-planes=mpi,tcp
+}
+
+@test "each kind alone" {
+    local kind
+    for kind in allreduce broadcast allgather alltoall reducescatter; do
+        ranks 4 60 -- "$kind"
+    done
+}

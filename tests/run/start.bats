@@ -1,0 +1,88 @@
+#!/usr/bin/env bats
+# start.bats: jobs that are a part of the launcher's, process sets to begin with, communicators of MPI, and
+# stopping. The cases are in start.c and comms.c.
+
+bats_require_minimum_version 1.5.0
+load setup
+
+setup() {
+    hvdrun=$HVD_BUILD/tools/hvdrun
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+}
+
+# ranks N PROGRAM CASE [OPTION...]
+ranks() {
+    local size=$1 program=$2 case=$3
+    shift 3
+    run timeout -k 5 60 "$hvdrun" --no-prefix -n "$size" "$@" "$HVD_BUILD/tests/run/$program" "$case"
+    echo "$program $case on $size: $output"
+    [ "$status" -eq 0 ]
+}
+
+# mpi N CASE [ARGUMENT OF MPIRUN...]: a case of comms.c
+mpi() {
+    local size=$1 case=$2
+    shift 2
+    [ -x "$HVD_BUILD/tests/run/comms" ] || skip 'hvd was built without MPI'
+    command -v mpirun >/dev/null || skip 'mpirun is not installed (Debian: openmpi-bin)'
+    run timeout -k 5 60 mpirun --allow-run-as-root --oversubscribe -np "$size" "$@" \
+        "$HVD_BUILD/tests/run/comms" "$case" </dev/null
+    echo "comms $case on $size: $output"
+    [ "$status" -eq 0 ]
+}
+
+@test "parts of the launcher's job are jobs of their own, in the order of their lists" {
+    ranks 7 start parts
+}
+
+@test "process sets to begin with have the numbers of their places" {
+    ranks 4 start sets
+    ranks 5 start sets
+}
+
+@test "process sets of a part are by its own ranks" {
+    ranks 4 start part-sets
+}
+
+@test "process sets that differ fail on every rank, and leave nothing behind" {
+    ranks 3 start set-lists
+}
+
+@test "a set that exists is another's mismatch" {
+    ranks 3 start set-exists
+}
+
+@test "all ranks stop at the same call" {
+    ranks 1 start stop
+    ranks 3 start stop
+    ranks 3 start stop-threads
+}
+
+@test "a communicator is a job, also one of some of the processes" {
+    mpi 5 job
+    mpi 1 job
+}
+
+@test "the same where tensors travel by MPI" {
+    mpi 5 job -x HVD_PLANES=mpi
+    mpi 5 sets -x HVD_PLANES=mpi
+}
+
+@test "communicators are process sets, and are found again" {
+    mpi 5 sets
+    mpi 6 halves
+}
+
+@test "under hvdrun too" {
+    [ -x "$HVD_BUILD/tests/run/comms" ] || skip 'hvd was built without MPI'
+    ranks 5 comms sets
+}
+
+@test "communicators that do not fit are named by number on every rank" {
+    mpi 4 outside
+    mpi 3 counts
+}
+
+@test "communicators before MPI is there, and none, are refused" {
+    mpi 1 early
+}

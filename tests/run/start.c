@@ -1,0 +1,192 @@
+/* start.c: jobs that are a part of the launcher's, process sets to begin with, and stopping: `start CASE`. */
+#include <pthread.h>
+
+#include "ranks.h"
+
+/* The launcher's own words for this process, which hvdrun's PMIx server gave. */
+static int launcher_rank(void)
+{
+    const char *text = getenv("PMIX_RANK");
+    if (text == NULL)
+        ranks_fail("PMIX_RANK is not set");
+    return (int)strtol(text, NULL, 10);
+}
+
+static void start_with(const int *ranks, int count, const struct hvd_ranks *sets, int set_count)
+{
+    struct hvd_start start = {.job = {ranks, count}, .sets = sets, .set_count = set_count};
+    must(hvd_init_with(&start), "hvd_init_with");
+    ranks_know();
+}
+
+/* Everybody's launcher's number, in the order of ranks, must be [list]. */
+static void must_be_job(const int *list, int count)
+{
+    int own = launcher_rank(), known[16] = {0};
+    struct hvd_tensor tensor = {"launcher's", &own, NULL, HVD_INT32, 1, {1}};
+    struct hvd_result all = {0};
+    if (size != count || list[rank] != own)
+        ranks_fail("rank %d of %d is the launcher's %d, expected %d", rank, size, own, list[rank]);
+    must(hvd_allgather(&tensor, &all, NULL), "hvd_allgather");
+    if (all.row_count != count || memcmp(all.data, list, (size_t)count * sizeof(int)) != 0)
+        ranks_fail("the ranks are others");
+    free(all.data);
+    if (hvd_launcher_ranks(known, 16) != count || memcmp(known, list, (size_t)count * sizeof(int)) != 0)
+        ranks_fail("hvd_launcher_ranks says something else");
+}
+
+/* Seven processes are jobs of four, two and one. */
+static void case_parts(void)
+{
+    static const int large[] = {6, 0, 2, 3}, small[] = {1, 5}, alone[] = {4};
+    static const struct hvd_ranks parts[] = {{large, 4}, {small, 2}, {alone, 1}};
+    int own = launcher_rank();
+    const struct hvd_ranks *mine = own == 4 ? &parts[2] : own == 1 || own == 5 ? &parts[1] : &parts[0];
+    start_with(mine->ranks, mine->count, NULL, 0);
+    must_be_job(mine->ranks, mine->count);
+    must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
+}
+
+/* Sets overlap, and one has all but one of the ranks. Members reduce in all of theirs at once. */
+static void case_sets(void)
+{
+    static const int evens[] = {0, 2}, low[] = {1, 0}, most[] = {3, 2, 1};
+    static const struct hvd_ranks sets[] = {{evens, 2}, {low, 2}, {most, 3}};
+    static const int sums[] = {2, 1, 6};
+    hvd_set known[8];
+    int32_t values[4];
+    hvd_handle handles[4];
+    start_with(NULL, 0, sets, 3);
+    if (hvd_set_list(known, 8) != 4 || known[0] != HVD_ALL_RANKS || known[1] != 1 || known[3] != 3)
+        ranks_fail("%d sets", hvd_set_list(NULL, 0));
+    for (int i = 1; i < 4; i++) {
+        struct hvd_options options = HVD_OPTIONS_INIT;
+        struct hvd_tensor tensor = hvd_vector("x", &values[i], 1, HVD_INT32);
+        options.set = i;
+        values[i] = rank;
+        handles[i] = 0;
+        if (hvd_set_rank(i) >= 0)
+            must(hvd_allreduce_async(&tensor, HVD_SUM, &options, NULL, NULL, &handles[i]), "in a set");
+        else
+            must_be(hvd_allreduce(&tensor, HVD_SUM, &options), HVD_ERR_SET, "no member");
+        if (hvd_set_size(i) != sets[i - 1].count)
+            ranks_fail("set %d has %d members", i, hvd_set_size(i));
+    }
+    for (int i = 1; i < 4; i++) {
+        if (handles[i] == 0)
+            continue;
+        must(hvd_wait(handles[i]), "hvd_wait");
+        if (values[i] != sums[i - 1])
+            ranks_fail("set %d: the sum is %d", i, values[i]);
+    }
+    must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
+}
+
+/* Of a part of the launcher's job, by the part's own ranks. */
+static void case_sets_of_a_part(void)
+{
+    static const int job[] = {2, 1, 0}, last[] = {2};
+    static const int alone[] = {3}, none[] = {0};
+    static const struct hvd_ranks set = {last, 1}, whole = {none, 1};
+    hvd_set found = -1;
+    struct hvd_start start = {.job = {alone, 1}, .sets = &whole, .set_count = 1};
+    if (launcher_rank() == 3) {
+        must_be(hvd_init_with(&start), HVD_ERR_DUPLICATE, "the only rank as a set");
+        must_say("hvd_init_with: sets[0]: these ranks are process set 0 already", "the only rank as a set");
+        return;
+    }
+    start_with(job, 3, &set, 1);
+    must_be_job(job, 3);
+    if (hvd_set_rank(1) != (launcher_rank() == 0 ? 0 : -1))
+        ranks_fail("the set is another");
+    must_be(hvd_set_add(last, 1, &found), HVD_ERR_DUPLICATE, "the same again");
+    if (found != 1)
+        ranks_fail("it is said to be set %d", found);
+}
+
+static void case_sets_that_differ(void)
+{
+    static const int one[] = {0}, another[] = {1};
+    struct hvd_ranks set = {launcher_rank() == 1 ? another : one, 1};
+    struct hvd_start start = {.sets = &set, .set_count = 1};
+    must_be(hvd_init_with(&start), HVD_ERR_MISMATCH, "sets that differ");
+    must_say("rank 1 (", "sets that differ");
+    if (hvd_is_initialized() || hvd_size() != -1)
+        ranks_fail("something is left");
+}
+
+/* A list that is a set already meets one that is not, and another that is. */
+static void case_sets_that_exist(void)
+{
+    static const int one[] = {0}, two[] = {1}, three[] = {2};
+    hvd_set set = 77, first = -1, second = -1;
+    start_with(NULL, 0, NULL, 0);
+    must(hvd_set_add(one, 1, &first), "hvd_set_add");
+    must(hvd_set_add(two, 1, &second), "hvd_set_add");
+    must_be(hvd_set_add(odd ? three : one, 1, &set), HVD_ERR_MISMATCH, "one that exists, one that does not");
+    must_agree("one that exists, one that does not");
+    must_be(hvd_set_add(odd ? two : one, 1, &set), HVD_ERR_MISMATCH, "two that exist");
+    must_agree("two that exist");
+    if (set != 77)
+        ranks_fail("a failed call left %d", set);
+    must_be(hvd_set_add(two, 1, &set), HVD_ERR_DUPLICATE, "one that exists");
+    if (set != second)
+        ranks_fail("it is said to be set %d", set);
+    must(hvd_set_add(three, 1, &set), "hvd_set_add");
+    must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
+}
+
+/* One rank is asked; all get the same answer at the same call. */
+static void case_stop(void)
+{
+    int stop = 7, rounds = 0;
+    start_with(NULL, 0, NULL, 0);
+    must_be(hvd_should_stop(NULL), HVD_ERR_INVALID, "no room for the answer");
+    for (stop = 0; !stop; rounds++) {
+        if (rounds == 5 && odd)
+            hvd_request_stop();
+        must(hvd_should_stop(&stop), "hvd_should_stop");
+        if (rounds > 5)
+            ranks_fail("nobody stops");
+    }
+    if (rounds != 6)
+        ranks_fail("it stopped after %d rounds", rounds);
+    must(hvd_should_stop(&stop), "hvd_should_stop");
+    if (!stop)
+        ranks_fail("it goes on");
+}
+
+static void *ask_to_stop(void *arg)
+{
+    int stop = 1;
+    for (int i = 0; i < 50; i++)
+        must(hvd_should_stop(&stop), "hvd_should_stop");
+    if (stop)
+        ranks_fail("it stopped");
+    return arg;
+}
+
+/* Threads that ask at the same time take turns, whichever comes first. */
+static void case_stop_threads(void)
+{
+    pthread_t threads[3];
+    start_with(NULL, 0, NULL, 0);
+    for (int i = 0; i < 3; i++)
+        pthread_create(&threads[i], NULL, ask_to_stop, NULL);
+    for (int i = 0; i < 3; i++)
+        pthread_join(threads[i], NULL);
+}
+
+int main(int argc, char **argv)
+{
+    static const struct ranks_case cases[] = {
+        {"parts", case_parts, true},
+        {"sets", case_sets, true},
+        {"part-sets", case_sets_of_a_part, true},
+        {"set-lists", case_sets_that_differ, true},
+        {"set-exists", case_sets_that_exist, true},
+        {"stop", case_stop, true},
+        {"stop-threads", case_stop_threads, true},
+    };
+    return ranks_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
