@@ -1,7 +1,7 @@
 # man: manual pages, in mdoc
 dist_man_MANS += man/hvd.3 man/hvd_mpi.3
 dist_man_MANS += man/hvdinfo.1
-dist_man_MANS +=
+dist_man_MANS += man/hvdbench.1
 
 # the options of hvd(7) are those of the table in core/base/option.c
 man_MANS += man/hvd.7

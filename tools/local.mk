@@ -44,3 +44,41 @@ tools_hvdinfo_LDADD += tools/libstragglers.la
 else
 tools_hvdinfo_SOURCES += tools/hvdinfo_trace_none.c
 endif
+
+# what of hvdbench needs no job, for its unit tests too
+noinst_LTLIBRARIES += tools/libhvdbench.la
+tools_libhvdbench_la_SOURCES = \
+	tools/hvdbench_options.c tools/hvdbench_options.h \
+	tools/hvdbench_stats.c tools/hvdbench_stats.h \
+	tools/hvdbench_model.c tools/hvdbench_model.h tools/hvdbench_architectures.c \
+	tools/hvdbench_pattern.c tools/hvdbench_pattern.h \
+	tools/hvdbench_load.c tools/hvdbench_load.h
+tools_libhvdbench_la_LIBADD = core/libcore.la
+
+# what it measures is the libhvd that users have; from libcore it takes the parsers, and the agreement for itself
+bin_PROGRAMS += tools/hvdbench
+tools_hvdbench_SOURCES = tools/hvdbench.c \
+	tools/hvdbench_job.c tools/hvdbench_job.h tools/hvdbench_mpi.h \
+	tools/hvdbench_turns.c tools/hvdbench_turns.h \
+	tools/hvdbench_ways.c tools/hvdbench_ways.h \
+	tools/hvdbench_report.c tools/hvdbench_report.h \
+	tools/hvdbench_spawn.c tools/hvdbench_spawn.h \
+	tools/hvdbench_cases.h tools/hvdbench_allreduce.c tools/hvdbench_latency.c tools/hvdbench_idle.c \
+	tools/hvdbench_trace.c tools/hvdbench_launch.c tools/hvdbench_negotiate.c
+tools_hvdbench_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -Wno-pass-failed
+tools_hvdbench_LDADD = tools/libhvdbench.la core/libhvd.la
+
+# MPI beside hvd: a module, as the plane mpi is, and in its folder, where HVD_MODULE_PATH finds it in a build tree
+if HAVE_MPI
+hvdmodule_LTLIBRARIES += core/bench_mpi.la
+core_bench_mpi_la_SOURCES = tools/hvdbench_mpi.c
+core_bench_mpi_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+core_bench_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbols-regex '^bench_mpi_module$$' $(HVD_RESOLVED)
+core_bench_mpi_la_LIBADD = core/libbase.la $(MPI_LIBS)
+
+# what its word of MPI is compared with; not installed
+noinst_PROGRAMS += tools/hvdbench_plain
+tools_hvdbench_plain_SOURCES = tools/hvdbench_plain.c
+tools_hvdbench_plain_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+tools_hvdbench_plain_LDADD = tools/libhvdbench.la $(MPI_LIBS)
+endif

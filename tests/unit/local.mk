@@ -145,6 +145,15 @@ tests_unit_test_timeline_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_test_timeline_LDADD = $(UNIT_LIBS) $(JANSSON_LIBS)
 endif
 noinst_HEADERS += tests/unit/folder.h
+HVDBENCH_UNIT_LIBS = tools/libhvdbench.la $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_hvdbench_stats
+tests_unit_test_hvdbench_stats_LDADD = $(HVDBENCH_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_hvdbench_model
+tests_unit_test_hvdbench_model_LDADD = $(HVDBENCH_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_hvdbench_load
+tests_unit_test_hvdbench_load_LDADD = $(HVDBENCH_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_hvdbench_options
+tests_unit_test_hvdbench_options_LDADD = $(HVDBENCH_UNIT_LIBS)
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)

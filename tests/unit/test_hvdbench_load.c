@@ -1,0 +1,132 @@
+/* test_hvdbench_load.c: what ranks fill tensors with adds up as expected, and nothing else passes for it. */
+#include "tests/unit/unit.h"
+
+#include <string.h>
+
+#include "plane/plane.h"
+#include "plane/reduce.h"
+#include "tools/hvdbench_load.h"
+
+enum { RANKS = 3, ELEMENTS = 40000 };
+
+static struct hvd_error err;
+
+/* Add up what the ranks have, as an allreduce does; [data] is the first rank's. */
+static void add_up(enum hvd_dtype dtype, void *data, int64_t count, int64_t shift)
+{
+    const struct reduction sum = {dtype, dtype, HVD_SUM, 1, 1, RANKS};
+    unsigned char *other = malloc((size_t)count * 8);
+    for (int rank = 1; rank < RANKS; rank++) {
+        struct pattern pattern = {.own = NULL};
+        ck_assert_int_eq(pattern_init(&pattern, dtype, rank, RANKS, &err), HVD_OK);
+        pattern_fill(&pattern, other, count, shift);
+        reduce_fold(&sum, data, data, other, count);
+        pattern_fini(&pattern);
+    }
+    free(other);
+}
+
+START_TEST(sums_of_all_types_are_as_expected)
+{
+    enum hvd_dtype dtype = (enum hvd_dtype)_i;
+    struct pattern pattern = {.own = NULL};
+    unsigned char *data = malloc(ELEMENTS * 8);
+    ck_assert_int_eq(pattern_init(&pattern, dtype, 0, RANKS, &err), HVD_OK);
+    for (int64_t shift = 0; shift < 1000; shift += 333) {
+        pattern_fill(&pattern, data, ELEMENTS, shift);
+        ck_assert_int_eq(pattern_find_changed(&pattern, data, ELEMENTS, shift), -1);
+        ck_assert_int_ne(pattern_find_wrong(&pattern, data, ELEMENTS, shift), -1);
+        add_up(dtype, data, ELEMENTS, shift);
+        ck_assert_int_eq(pattern_find_wrong(&pattern, data, ELEMENTS, shift), -1);
+        ck_assert_int_ne(pattern_find_wrong(&pattern, data, ELEMENTS, shift + 1), -1);
+        data[ELEMENTS / 2 * dtype_bytes(dtype)] ^= 1;
+        ck_assert_int_eq(pattern_find_wrong(&pattern, data, ELEMENTS, shift), ELEMENTS / 2);
+    }
+    free(data);
+    pattern_fini(&pattern);
+}
+END_TEST
+
+static void load(struct model *model, struct load *found, int rank)
+{
+    static const char text[] = "first float32 7\nsecond int64 5,2\nthird float32 3\nfourth int8 9\n";
+    const struct load_job job = {rank, RANKS, 1};
+    ck_assert_int_eq(model_parse(model, "text", text, strlen(text), &err), HVD_OK);
+    ck_assert_int_eq(load_init(found, model, &job, &err), HVD_OK);
+}
+
+/* Tensors come last first, do not touch, and the piece holds each type without gaps. */
+START_TEST(tensors_are_placed_as_frameworks_have_them)
+{
+    struct model model = {.count = 0};
+    struct load found = {.count = 0};
+    load(&model, &found, 0);
+    ck_assert_int_eq(found.count, 4);
+    ck_assert_str_eq(found.tensors[0].name, "fourth");
+    ck_assert_str_eq(found.tensors[3].name, "first");
+    ck_assert_int_eq(found.tensors[2].shape[1], 2);
+    ck_assert_int_eq(found.counts[2], 10);
+    for (int i = 1; i < found.count; i++)
+        ck_assert_uint_gt((size_t)((char *)found.tensors[i].output - (char *)found.tensors[i - 1].output),
+                          (size_t)found.counts[i - 1] * dtype_bytes(found.tensors[i - 1].dtype));
+    ck_assert_int_eq(found.run_count, 3);
+    ck_assert_int_eq(found.runs[0].dtype, HVD_INT64);
+    ck_assert_int_eq(found.runs[0].count, 10);
+    ck_assert_int_eq(found.runs[1].dtype, HVD_FLOAT32);
+    ck_assert_int_eq(found.runs[1].count, 10);
+    load_fini(&found);
+    model_fini(&model);
+}
+END_TEST
+
+START_TEST(wrong_sums_are_named)
+{
+    struct model model = {.count = 0};
+    struct load found = {.count = 0};
+    load(&model, &found, 0);
+    ck_assert_int_ne(load_check_tensors(&found, "who", &err), HVD_OK);
+    for (int i = 0; i < found.count; i++)
+        add_up(found.tensors[i].dtype, found.tensors[i].output, found.counts[i], (int64_t)i * 17);
+    ck_assert_int_eq(load_check_tensors(&found, "who", &err), HVD_OK);
+    ((float *)found.tensors[1].output)[2] += 1;
+    ck_assert_int_ne(load_check_tensors(&found, "who", &err), HVD_OK);
+    ck_assert_str_eq(err.text, "who gave rank 0 a wrong sum: element 2 of third is not what 3 ranks put in");
+    ck_assert_int_ne(load_check_whole(&found, "who", &err), HVD_OK);
+    for (int i = 0; i < found.run_count; i++)
+        add_up(found.runs[i].dtype, found.runs[i].data, found.runs[i].count, 0);
+    ck_assert_int_eq(load_check_whole(&found, "who", &err), HVD_OK);
+    found.runs[2].data[4] ^= 1;
+    ck_assert_int_ne(load_check_whole(&found, "who", &err), HVD_OK);
+    load_fini(&found);
+    model_fini(&model);
+}
+END_TEST
+
+START_TEST(what_does_not_fit_is_refused)
+{
+    static const char text[] = "huge float32 1024,1024,1024,100\n";
+    const struct load_job job = {0, 1000, 1000};
+    struct model model = {.count = 0};
+    struct load found = {.count = 0};
+    ck_assert_int_eq(model_parse(&model, "text", text, strlen(text), &err), HVD_OK);
+    ck_assert_int_eq(load_init(&found, &model, &job, &err), HVD_ERR_NO_MEMORY);
+    ck_assert_ptr_nonnull(strstr(err.text, "each of 1000 ranks on this node needs"));
+    ck_assert_ptr_null(found.arena);
+    model_fini(&model);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("load");
+    tcase_add_loop_test(tcase, sums_of_all_types_are_as_expected, 0, HVD_BOOL);
+    tcase_add_test(tcase, tensors_are_placed_as_frameworks_have_them);
+    tcase_add_test(tcase, wrong_sums_are_named);
+    tcase_add_test(tcase, what_does_not_fit_is_refused);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("hvdbench_load", fill);
+}

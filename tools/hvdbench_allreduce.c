@@ -1,0 +1,42 @@
+/* hvdbench_allreduce.c: many tensors at once: a model's gradients, and a thousand small ones. */
+#include "tools/hvdbench_cases.h"
+#include "tools/hvdbench_report.h"
+
+static int measure(struct bench *bench, const struct model *model, const char *what, struct hvd_error *err)
+{
+    const struct bench_options *options = bench->options;
+    const struct turns turns = {options->warmup, options->rounds, 1};
+    struct ways ways = {.count = 0};
+    int status = ways_init(&ways, bench, model, (1U << WAY_COUNT) - 1, err);
+    if (status == HVD_OK)
+        status = turns_measure(bench, &turns, ways.list, ways.count, err);
+    if (status == HVD_OK)
+        report_ways(bench, &ways, what);
+    ways_fini(&ways);
+    return status;
+}
+
+int case_allreduce(struct bench *bench, struct hvd_error *err)
+{
+    struct model model = {.count = 0};
+    int status = bench_agree(bench, model_load(&model, bench->options->model, err), err);
+    if (status == HVD_OK)
+        status = measure(bench, &model, bench->options->model, err);
+    model_fini(&model);
+    return status;
+}
+
+int case_small(struct bench *bench, struct hvd_error *err)
+{
+    const struct bench_options *options = bench->options;
+    struct model model = {.count = 0};
+    char each[REPORT_TEXT_BYTES];
+    char what[2 * REPORT_TEXT_BYTES];
+    snprintf(what, sizeof(what), "%lld x %s", (long long)options->tensors,
+             report_bytes(options->bytes, each));
+    int status = bench_agree(bench, model_uniform(&model, options->tensors, options->bytes, err), err);
+    if (status == HVD_OK)
+        status = measure(bench, &model, what, err);
+    model_fini(&model);
+    return status;
+}

@@ -1,0 +1,191 @@
+/* hvdbench_load.c: a model's tensors in the memory of one rank, and as many bytes in one piece beside them.
+ */
+#include "tools/hvdbench_load.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/parse.h"
+#include "control/budget.h"
+#include "plane/plane.h"
+
+#define LINE_BYTES 64
+#define PAGE_BYTES 4096
+#define GAP_BYTES  LINE_BYTES /* between tensors: no two of them are one run of memory */
+
+static int64_t round_up(int64_t bytes, int64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+/* ---- Memory --------------------------------------------------------------------------------------- */
+
+/* What the kernel says may be used without swapping; INT64_MAX where it does not say. */
+static int64_t available_bytes(void)
+{
+    long long kib = -1;
+    char line[128];
+    FILE *file = fopen("/proc/meminfo", "re");
+    while (file != NULL && kib < 0 && fgets(line, sizeof(line), file) != NULL)
+        if (sscanf(line, "MemAvailable: %lld", &kib) != 1)
+            kib = -1;
+    if (file != NULL)
+        fclose(file);
+    return kib < 0 ? INT64_MAX : (int64_t)kib * 1024;
+}
+
+/* Refuse what would have the kernel kill a rank while it fills its tensors. */
+static int check_memory(int64_t bytes, int local_size, struct hvd_error *err)
+{
+    struct budget budget;
+    char each[32];
+    char there[32];
+    budget_read(&budget);
+    int64_t present = available_bytes();
+    present = budget.cgroup_bytes < present ? budget.cgroup_bytes : present;
+    if (bytes <= present / (local_size > 0 ? local_size : 1))
+        return HVD_OK;
+    format_size(round_up(bytes, 1 << 20), each, sizeof(each));
+    format_size(present >> 20 << 20, there, sizeof(there));
+    return error_set(
+        err, HVD_ERR_NO_MEMORY,
+        "each of %d ranks on this node needs %s, but only %s are free; take fewer ranks or bytes", local_size,
+        each, there);
+}
+
+static unsigned char *allocate(int64_t bytes)
+{
+    return aligned_alloc(PAGE_BYTES, (size_t)round_up(bytes, PAGE_BYTES));
+}
+
+/* ---- Setting up ----------------------------------------------------------------------------------- */
+
+static void place_tensors(struct load *load)
+{
+    unsigned char *at = load->arena;
+    for (int i = 0; i < load->count; i++) {
+        const struct model_tensor *source = &load->model->tensors[load->count - 1 - i];
+        struct hvd_tensor *tensor = &load->tensors[i];
+        *tensor = (struct hvd_tensor){source->name, at, at, source->dtype, source->ndim, {0}};
+        memcpy(tensor->shape, source->shape, sizeof(tensor->shape));
+        load->counts[i] = source->count;
+        at += round_up(source->count * (int64_t)dtype_bytes(source->dtype), LINE_BYTES) + GAP_BYTES;
+    }
+}
+
+static void place_runs(struct load *load)
+{
+    unsigned char *at = load->whole;
+    for (int dtype = 0; dtype < HVD_BOOL; dtype++) {
+        struct load_run run = {(enum hvd_dtype)dtype, 0, at};
+        for (int i = 0; i < load->count; i++)
+            run.count += load->tensors[i].dtype == run.dtype ? load->counts[i] : 0;
+        if (run.count == 0)
+            continue;
+        load->runs[load->run_count++] = run;
+        at += round_up(run.count * (int64_t)dtype_bytes(run.dtype), LINE_BYTES);
+    }
+}
+
+int load_init(struct load *load, const struct model *model, const struct load_job *job, struct hvd_error *err)
+{
+    int64_t arena_bytes = model->bytes + (int64_t)model->count * (LINE_BYTES + GAP_BYTES);
+    *load = (struct load){.model = model, .rank = job->rank, .size = job->size, .count = model->count};
+    int64_t whole_bytes = model->bytes + (int64_t)HVD_BOOL * LINE_BYTES;
+    int status = check_memory(arena_bytes + whole_bytes, job->local_size, err);
+    if (status != HVD_OK)
+        return status;
+    load->tensors = calloc((size_t)model->count, sizeof(load->tensors[0]));
+    load->counts = calloc((size_t)model->count, sizeof(load->counts[0]));
+    load->arena = allocate(arena_bytes);
+    load->whole = allocate(whole_bytes);
+    if (load->tensors == NULL || load->counts == NULL || load->arena == NULL || load->whole == NULL) {
+        status = error_set(err, HVD_ERR_NO_MEMORY, "out of memory for two times %lld bytes of tensors",
+                           (long long)model->bytes);
+        goto fail;
+    }
+    place_tensors(load);
+    place_runs(load);
+    for (int i = 0; i < load->run_count && status == HVD_OK; i++) {
+        enum hvd_dtype dtype = load->runs[i].dtype;
+        status = pattern_init(&load->patterns[dtype], dtype, job->rank, job->size, err);
+    }
+    if (status == HVD_OK && load->patterns[HVD_FLOAT32].own == NULL)
+        status = pattern_init(&load->patterns[HVD_FLOAT32], HVD_FLOAT32, job->rank, job->size, err);
+    if (status != HVD_OK)
+        goto fail;
+    load_fill_tensors(load);
+    load_fill_whole(load);
+    return HVD_OK;
+fail:
+    load_fini(load);
+    return status;
+}
+
+void load_fini(struct load *load)
+{
+    for (int dtype = 0; dtype < HVD_BOOL; dtype++)
+        pattern_fini(&load->patterns[dtype]);
+    free(load->tensors);
+    free(load->counts);
+    free(load->arena);
+    free(load->whole);
+    *load = (struct load){0};
+}
+
+/* ---- Contents ------------------------------------------------------------------------------------- */
+
+/* Tensors begin at different places of the pattern, so that one is not taken for another. */
+static int64_t shift_of(int tensor)
+{
+    return (int64_t)tensor * 17;
+}
+
+void load_fill_tensors(const struct load *load)
+{
+    for (int i = 0; i < load->count; i++)
+        pattern_fill(&load->patterns[load->tensors[i].dtype], load->tensors[i].output, load->counts[i],
+                     shift_of(i));
+}
+
+void load_fill_whole(const struct load *load)
+{
+    for (int i = 0; i < load->run_count; i++)
+        pattern_fill(&load->patterns[load->runs[i].dtype], load->runs[i].data, load->runs[i].count, 0);
+}
+
+void load_fill_floats(const struct load *load)
+{
+    pattern_fill(&load->patterns[HVD_FLOAT32], load->whole, load->model->bytes / 4, 0);
+}
+
+static int is_wrong(const struct load *load, const char *who, const char *what, int64_t element,
+                    struct hvd_error *err)
+{
+    return error_set(err, HVD_ERR_SYSTEM,
+                     "%s gave rank %d a wrong sum: element %lld of %s is not what %d ranks put in", who,
+                     load->rank, (long long)element, what, load->size);
+}
+
+int load_check_tensors(const struct load *load, const char *who, struct hvd_error *err)
+{
+    for (int i = 0; i < load->count; i++) {
+        int64_t wrong = pattern_find_wrong(&load->patterns[load->tensors[i].dtype], load->tensors[i].output,
+                                           load->counts[i], shift_of(i));
+        if (wrong >= 0)
+            return is_wrong(load, who, load->tensors[i].name, wrong, err);
+    }
+    return HVD_OK;
+}
+
+int load_check_whole(const struct load *load, const char *who, struct hvd_error *err)
+{
+    for (int i = 0; i < load->run_count; i++) {
+        int64_t wrong = pattern_find_wrong(&load->patterns[load->runs[i].dtype], load->runs[i].data,
+                                           load->runs[i].count, 0);
+        if (wrong >= 0)
+            return is_wrong(load, who, dtype_name(load->runs[i].dtype), wrong, err);
+    }
+    return HVD_OK;
+}

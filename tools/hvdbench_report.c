@@ -1,0 +1,177 @@
+/* hvdbench_report.c: what was measured, as a table for people or as JSON for programs. */
+#include "tools/hvdbench_report.h"
+
+#include <math.h>
+
+/* ---- JSON ----------------------------------------------------------------------------------------- */
+
+static void put_string(FILE *to, const char *text)
+{
+    putc('"', to);
+    for (const unsigned char *at = (const unsigned char *)text; *at != 0; at++) {
+        if (*at == '"' || *at == '\\')
+            fprintf(to, "\\%c", *at);
+        else if (*at < 0x20)
+            fprintf(to, "\\u%04x", *at);
+        else
+            putc(*at, to);
+    }
+    putc('"', to);
+}
+
+static void put_key(struct json *json, const char *key)
+{
+    fputs(json->fields++ == 0 ? "{" : ", ", json->to);
+    put_string(json->to, key);
+    fputs(": ", json->to);
+}
+
+struct json json_open(FILE *to, const char *case_name)
+{
+    struct json json = {to, 0};
+    json_text(&json, "case", case_name);
+    return json;
+}
+
+void json_text(struct json *json, const char *key, const char *text)
+{
+    put_key(json, key);
+    put_string(json->to, text);
+}
+
+void json_count(struct json *json, const char *key, int64_t count)
+{
+    put_key(json, key);
+    fprintf(json->to, "%lld", (long long)count);
+}
+
+void json_number(struct json *json, const char *key, double number)
+{
+    put_key(json, key);
+    if (isfinite(number))
+        fprintf(json->to, "%.6g", number);
+    else
+        fputs("null", json->to);
+}
+
+void json_close(struct json *json)
+{
+    fputs("}\n", json->to);
+    fflush(json->to);
+}
+
+/* ---- Words ---------------------------------------------------------------------------------------- */
+
+const char *report_time(double us, char text[REPORT_TEXT_BYTES])
+{
+    if (us < 1000)
+        snprintf(text, REPORT_TEXT_BYTES, "%.2f us", us);
+    else if (us < 1000000)
+        snprintf(text, REPORT_TEXT_BYTES, "%.2f ms", us / 1000);
+    else
+        snprintf(text, REPORT_TEXT_BYTES, "%.3f s", us / 1000000);
+    return text;
+}
+
+const char *report_bytes(int64_t bytes, char text[REPORT_TEXT_BYTES])
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double number = (double)bytes;
+    int unit = 0;
+    while (number >= 1024 && unit < 4) {
+        number /= 1024;
+        unit++;
+    }
+    snprintf(text, REPORT_TEXT_BYTES, number == (double)(int64_t)number ? "%.0f %s" : "%.2f %s", number,
+             units[unit]);
+    return text;
+}
+
+const char *report_s(int64_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+const char *report_ranks(const struct bench *bench, char text[2 * REPORT_TEXT_BYTES])
+{
+    snprintf(text, 2 * REPORT_TEXT_BYTES, "%d rank%s on %d node%s", bench->size, report_s(bench->size),
+             bench->node_count, report_s(bench->node_count));
+    return text;
+}
+
+/* ---- Ways ----------------------------------------------------------------------------------------- */
+
+struct json report_open(const struct bench *bench)
+{
+    struct json json = json_open(stdout, bench_case_name(bench->options->chosen));
+    json_count(&json, "ranks", bench->size);
+    json_count(&json, "nodes", bench->node_count);
+    json_text(&json, "version", hvd_version());
+    return json;
+}
+
+void report_ways_fields(struct json *json, const struct bench *bench, const struct ways *ways)
+{
+    const struct way *hvd = ways_find(ways, WAY_HVD);
+    const struct way *best = ways_best_mpi(ways);
+    const struct way *copy = ways_find(ways, WAY_MEMCPY);
+    for (int i = 0; i < ways->count; i++)
+        json_number(json, ways->list[i].key, ways->list[i].us.median);
+    json_number(json, "p99_us", hvd->us.p99);
+    if (best != NULL) {
+        json_number(json, "mpi_best_us", best->us.median);
+        json_text(json, "mpi_best", best->name);
+        json_number(json, "hvd_per_mpi_best", hvd->us.median / best->us.median);
+    }
+    if (copy != NULL)
+        json_number(json, "hvd_per_memcpy", hvd->us.median / copy->us.median);
+    if (ways->mpi != NULL)
+        json_text(json, "mpi", ways->mpi->version());
+    else
+        json_text(json, "no_mpi", bench->mpi_why);
+}
+
+static void show_ways(const struct ways *ways)
+{
+    const struct way *hvd = ways_find(ways, WAY_HVD);
+    const struct way *best = ways_best_mpi(ways);
+    printf("  %-10s  %12s  %12s  %12s\n", "", "median", "p99", "hvd takes");
+    for (int i = 0; i < ways->count; i++) {
+        char median[REPORT_TEXT_BYTES];
+        char p99[REPORT_TEXT_BYTES];
+        const struct way *way = &ways->list[i];
+        printf("  %-10s  %12s  %12s", way->name, report_time(way->us.median, median),
+               report_time(way->us.p99, p99));
+        if (way != hvd)
+            printf("  %10.2f x", hvd->us.median / way->us.median);
+        puts(way == best ? "  mpi-best" : "");
+    }
+}
+
+void report_ways(const struct bench *bench, const struct ways *ways, const char *what)
+{
+    char bytes[REPORT_TEXT_BYTES];
+    char ranks[2 * REPORT_TEXT_BYTES];
+    const struct bench_options *options = bench->options;
+    if (bench->rank != 0)
+        return;
+    if (options->json) {
+        struct json json = report_open(bench);
+        json_text(&json, "model", what);
+        json_count(&json, "tensors", ways->load.count);
+        json_count(&json, "bytes", ways->load.model->bytes);
+        json_count(&json, "rounds", options->rounds);
+        report_ways_fields(&json, bench, ways);
+        json_close(&json);
+        return;
+    }
+    printf("%s %s: %d tensor%s, %s, %s, %lld round%s\n", bench_case_name(options->chosen), what,
+           ways->load.count, report_s(ways->load.count), report_bytes(ways->load.model->bytes, bytes),
+           report_ranks(bench, ranks), (long long)options->rounds, report_s(options->rounds));
+    show_ways(ways);
+    if (ways->mpi == NULL)
+        printf("  MPI is left out: %s\n", bench->mpi_why);
+    else
+        printf("  MPI is %s\n", ways->mpi->version());
+    fflush(stdout);
+}

@@ -1,0 +1,43 @@
+/* hvdbench_report.h: what was measured, as a table for people or as JSON for programs. */
+#ifndef TOOLS_HVDBENCH_REPORT_H
+#define TOOLS_HVDBENCH_REPORT_H
+
+#include <stdio.h>
+
+#include "tools/hvdbench_ways.h"
+
+/* One JSON object on a line of its own. */
+struct json {
+    FILE *to;
+    int fields;
+};
+
+struct json json_open(FILE *to, const char *case_name);
+void json_text(struct json *json, const char *key, const char *text);
+void json_count(struct json *json, const char *key, int64_t count);
+void json_number(struct json *json, const char *key, double number); /* null where it is not finite */
+void json_close(struct json *json);
+
+/* "13.10 ms", "0.32 us" */
+#define REPORT_TEXT_BYTES 32
+const char *report_time(double us, char text[REPORT_TEXT_BYTES]);
+
+/* "97.5 MiB", "4 B" */
+const char *report_bytes(int64_t bytes, char text[REPORT_TEXT_BYTES]);
+
+/* "2 ranks on 1 node" */
+const char *report_ranks(const struct bench *bench, char text[2 * REPORT_TEXT_BYTES]);
+
+/* What makes a word plural: "" for one, otherwise "s". */
+const char *report_s(int64_t count);
+
+/* What every object of a job says: case, ranks, nodes, version. */
+struct json report_open(const struct bench *bench);
+
+/* The medians of all ways and hvd's p99; and which MPI it was, or why there was none. */
+void report_ways_fields(struct json *json, const struct bench *bench, const struct ways *ways);
+
+/* All ways of one load: a table, or one object. [what] is "resnet50". Rank 0 writes. */
+void report_ways(const struct bench *bench, const struct ways *ways, const char *what);
+
+#endif

@@ -1,0 +1,237 @@
+/* hvdbench_ways.c: the ways of reducing a load: hvd, MPI as one would use it by hand, and what memory allows.
+ */
+#include "tools/hvdbench_ways.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "plane/plane.h"
+
+/* ---- Preparing and checking ----------------------------------------------------------------------- */
+
+static int fill_tensors(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    (void)err;
+    load_fill_tensors(&ways->load);
+    return HVD_OK;
+}
+
+static int fill_whole(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    (void)err;
+    load_fill_whole(&ways->load);
+    return HVD_OK;
+}
+
+static int fill_floats(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    (void)err;
+    load_fill_floats(&ways->load);
+    return HVD_OK;
+}
+
+static int check_hvd(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    return load_check_tensors(&ways->load, "hvd_allreduce", err);
+}
+
+static int check_each(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    return load_check_tensors(&ways->load, "MPI_Allreduce", err);
+}
+
+static int check_whole(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    return load_check_whole(&ways->load, "MPI_Allreduce", err);
+}
+
+/* ---- Running -------------------------------------------------------------------------------------- */
+
+/* All are submitted, in backward order, before any is waited for. One alone is waited for at once. */
+static int run_hvd(void *arg, struct hvd_error *err)
+{
+    struct ways *ways = arg;
+    const struct load *load = &ways->load;
+    int status = HVD_OK;
+    int submitted = 0;
+    if (load->count == 1) {
+        status = hvd_allreduce(&load->tensors[0], HVD_SUM, NULL);
+        return status == HVD_OK ? HVD_OK : bench_hvd_error(status, "hvd_allreduce", err);
+    }
+    while (submitted < load->count && status == HVD_OK) {
+        status = hvd_allreduce_async(&load->tensors[submitted], HVD_SUM, NULL, NULL, NULL,
+                                     &ways->handles[submitted]);
+        submitted += status == HVD_OK;
+    }
+    if (status != HVD_OK)
+        bench_hvd_error(status, "hvd_allreduce_async", err);
+    for (int i = 0; i < submitted; i++) {
+        int rc = hvd_wait(ways->handles[i]);
+        if (rc != HVD_OK && status == HVD_OK)
+            status = bench_hvd_error(rc, "hvd_wait", err);
+    }
+    return status;
+}
+
+/* One call for each type of elements, which is one call for all models of one type. */
+static int run_mpi_one(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    int status = HVD_OK;
+    for (int i = 0; i < ways->load.run_count && status == HVD_OK; i++) {
+        const struct load_run *run = &ways->load.runs[i];
+        status = ways->mpi->allreduce(run->data, run->count, run->dtype, err);
+    }
+    return status;
+}
+
+static int run_mpi_pieces(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    int status = HVD_OK;
+    for (int i = 0; i < ways->load.run_count; i++) {
+        const struct load_run *run = &ways->load.runs[i];
+        int64_t bytes = (int64_t)dtype_bytes(run->dtype);
+        int64_t piece = WAYS_PIECE_BYTES / bytes;
+        for (int64_t at = 0; at < run->count && status == HVD_OK; at += piece) {
+            int64_t count = run->count - at < piece ? run->count - at : piece;
+            status = ways->mpi->allreduce(run->data + at * bytes, count, run->dtype, err);
+        }
+    }
+    return status;
+}
+
+static int run_mpi_each(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    const struct load *load = &ways->load;
+    int status = HVD_OK;
+    for (int i = 0; i < load->count && status == HVD_OK; i++)
+        status = ways->mpi->allreduce(load->tensors[i].output, load->counts[i], load->tensors[i].dtype, err);
+    return status;
+}
+
+static int run_memcpy(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    (void)err;
+    memcpy(ways->load.arena, ways->load.whole, (size_t)ways->load.model->bytes);
+    return HVD_OK;
+}
+
+/* By 1, which the compiler is not to know: what is scaled stays as it is however often. */
+static volatile const float touch_factor = 1.0F;
+
+static int run_touch(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    float *data = (float *)(void *)ways->load.whole;
+    int64_t count = ways->load.model->bytes / (int64_t)sizeof(float);
+    float factor = touch_factor;
+    (void)err;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        data[i] *= factor;
+    return HVD_OK;
+}
+
+static const struct way way_table[WAY_COUNT] = {
+    [WAY_HVD] = {.name = "hvd", .key = "hvd_us", .prepare = fill_tensors, .run = run_hvd, .check = check_hvd},
+    [WAY_MPI_ONE] = {.name = "mpi-one",
+                     .key = "mpi_one_us",
+                     .prepare = fill_whole,
+                     .run = run_mpi_one,
+                     .check = check_whole},
+    [WAY_MPI_PIECES] = {.name = "mpi-pieces",
+                        .key = "mpi_pieces_us",
+                        .prepare = fill_whole,
+                        .run = run_mpi_pieces,
+                        .check = check_whole},
+    [WAY_MPI_EACH] = {.name = "mpi-each",
+                      .key = "mpi_each_us",
+                      .prepare = fill_tensors,
+                      .run = run_mpi_each,
+                      .check = check_each},
+    [WAY_MEMCPY] = {.name = "memcpy", .key = "memcpy_us", .prepare = fill_whole, .run = run_memcpy},
+    [WAY_TOUCH] = {.name = "touch", .key = "touch_us", .prepare = fill_floats, .run = run_touch},
+};
+
+/* ---- The list ------------------------------------------------------------------------------------- */
+
+static bool is_mpi(enum way_id id)
+{
+    return id == WAY_MPI_ONE || id == WAY_MPI_PIECES || id == WAY_MPI_EACH;
+}
+
+/* MPI knows other types than hvd does. */
+static const struct bench_mpi *choose_mpi(const struct ways *ways, struct bench *bench)
+{
+    for (int i = 0; i < ways->load.run_count && bench->mpi != NULL; i++) {
+        enum hvd_dtype dtype = ways->load.runs[i].dtype;
+        if (bench->mpi->has(dtype))
+            continue;
+        struct hvd_error why;
+        error_set(&why, HVD_ERR_UNSUPPORTED, "MPI has no %s", dtype_name(dtype));
+        memcpy(bench->mpi_why, why.text, sizeof(why.text));
+        return NULL;
+    }
+    return bench->mpi;
+}
+
+int ways_init(struct ways *ways, struct bench *bench, const struct model *model, unsigned wanted,
+              struct hvd_error *err)
+{
+    struct load_job job = bench_load_job(bench);
+    *ways = (struct ways){.count = 0};
+    int status = load_init(&ways->load, model, &job, err);
+    if (status == HVD_OK) {
+        ways->handles = calloc((size_t)model->count, sizeof(ways->handles[0]));
+        if (ways->handles == NULL)
+            status = error_set(err, HVD_ERR_NO_MEMORY, "out of memory for %d handles", model->count);
+    }
+    status = bench_agree(bench, status, err);
+    if (status != HVD_OK) {
+        ways_fini(ways);
+        return status;
+    }
+    ways->mpi = choose_mpi(ways, bench);
+    for (int id = 0; id < WAY_COUNT; id++) {
+        if ((wanted >> id & 1) == 0 || (is_mpi((enum way_id)id) && ways->mpi == NULL))
+            continue;
+        ways->list[ways->count] = way_table[id];
+        ways->list[ways->count++].arg = ways;
+    }
+    return HVD_OK;
+}
+
+void ways_fini(struct ways *ways)
+{
+    load_fini(&ways->load);
+    free(ways->handles);
+    *ways = (struct ways){.count = 0};
+}
+
+const struct way *ways_find(const struct ways *ways, enum way_id id)
+{
+    for (int i = 0; i < ways->count; i++)
+        if (ways->list[i].key == way_table[id].key)
+            return &ways->list[i];
+    return NULL;
+}
+
+const struct way *ways_best_mpi(const struct ways *ways)
+{
+    const struct way *best = NULL;
+    for (int id = WAY_MPI_ONE; id <= WAY_MPI_EACH; id++) {
+        const struct way *way = ways_find(ways, (enum way_id)id);
+        if (way != NULL && (best == NULL || way->us.median < best->us.median))
+            best = way;
+    }
+    return best;
+}
