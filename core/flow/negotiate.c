@@ -120,12 +120,11 @@ int negotiate_from_parent(struct negotiate *negotiate, const void *bytes, size_t
 int negotiate_say(struct negotiate *negotiate, int link, const void **bytesp, size_t *lengthp,
                   struct hvd_error *err)
 {
-    int rc = HVD_OK;
     *lengthp = 0;
     if (link == CONTROL_PARENT && negotiate->place.root)
         return HVD_OK;
     if (link == CONTROL_PARENT) {
-        rc = up_say(negotiate, err);
+        int rc = up_say(negotiate, err);
         if (rc == HVD_OK && negotiate->up.length > 0) {
             *bytesp = negotiate->up.bytes;
             *lengthp = negotiate->up.length;

@@ -64,8 +64,6 @@ static int report(struct negotiate *negotiate, struct crew *crew, struct hvd_err
                                 .waited_us = inquiry->waited_us,
                                 .others = count_open(crew) - is_open(entry),
                                 .hopeless = abort_us > 0 && inquiry->waited_us >= abort_us};
-    if (inquiry->since_us != 0 && (!is_open(entry) || entry->since_us != inquiry->since_us))
-        return HVD_OK; /* it waits no more */
     int rc = down_push(negotiate, &decision, err);
     negotiate->unit_decided = false; /* it is of no unit */
     return rc;
@@ -158,11 +156,11 @@ int stall_take_ask(struct negotiate *negotiate, const struct wire_record *record
 }
 
 static int ask(struct negotiate *negotiate, struct crew *crew, const struct desc *desc, int64_t waited_us,
-               int64_t since_us, struct hvd_error *err)
+               struct hvd_error *err)
 {
     struct wire_record record = {
         .type = WIRE_ASK, .set = crew->set, .id = ++crew->inquiries, .time_us = PATIENCE_US};
-    struct inquiry own = {.desc = desc, .waited_us = waited_us, .since_us = since_us};
+    struct inquiry own = {.desc = desc, .waited_us = waited_us};
     memcpy(record.name, desc_name(desc), strlen(desc_name(desc)) + 1);
     be_quiet(crew);
     return ask_below(negotiate, crew, &record, &own, err);
@@ -170,12 +168,12 @@ static int ask(struct negotiate *negotiate, struct crew *crew, const struct desc
 
 /* ---- What waits ------------------------------------------------------------------------------- */
 
-/* Say that [desc] waits; [since_us] is its entry's, or 0. */
+/* Say that [desc] waits. */
 static int tell(struct negotiate *negotiate, struct crew *crew, const struct desc *desc, int64_t waited_us,
-                int64_t since_us, struct hvd_error *err)
+                struct hvd_error *err)
 {
     if (crew->decides)
-        return ask(negotiate, crew, desc, waited_us, since_us, err);
+        return ask(negotiate, crew, desc, waited_us, err);
     struct wire_record record = {
         .type = WIRE_WAITING, .time_us = waited_us, .offer = {desc, negotiate->place.rank, 0}};
     wire_put(&negotiate->notes, &record);
@@ -192,16 +190,13 @@ int stall_take_waiting(struct negotiate *negotiate, struct crew *crew, const str
         return HVD_OK; /* it waits here as well, and is told of when it is time */
     if (!hopeless && (crew->inquiry != NULL || crew->quiet))
         return HVD_OK;
-    return tell(negotiate, crew, record->offer.desc, record->time_us, 0, err);
+    return tell(negotiate, crew, record->offer.desc, record->time_us, err);
 }
 
 /* The operation that has waited longest here for some below, or NULL. */
 static const struct entry *oldest(const struct crew *crew)
 {
-    const struct entry *entry = TAILQ_FIRST(&crew->ledger.open);
-    while (entry != NULL && entry->needs_all) /* leaving may take its time */
-        entry = TAILQ_NEXT(entry, of_open);
-    return entry;
+    return TAILQ_FIRST(&crew->ledger.open);
 }
 
 /* Give what came since the last time its times. */
@@ -258,7 +253,7 @@ static int tell_of(struct negotiate *negotiate, struct crew *crew, const struct 
     int64_t waited_us = now_us - entry->since_us;
     if (negotiate->place.stall_abort_us > 0 && waited_us >= negotiate->place.stall_abort_us)
         crew->hopeless_us = entry->since_us;
-    return tell(negotiate, crew, desc, waited_us, entry->since_us, err);
+    return tell(negotiate, crew, desc, waited_us, err);
 }
 
 int negotiate_watch(struct negotiate *negotiate, int64_t now_us, struct hvd_error *err)

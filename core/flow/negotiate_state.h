@@ -55,7 +55,6 @@ struct inquiry {
     /* where it is this rank that wants to know */
     const struct desc *desc;
     int64_t waited_us;
-    int64_t since_us; /* of its entry; 0: a rank below told of it */
 };
 
 struct agenda_item {

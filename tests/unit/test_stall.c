@@ -128,6 +128,46 @@ START_TEST(a_lone_submission_is_told_of_where_it_is_decided)
 }
 END_TEST
 
+/* The leader of the missing rank's node finds out first; the root, where it waits as well, has its own time.
+ */
+START_TEST(who_decides_tells_in_its_own_time)
+{
+    struct game game;
+    begin_like(&game, 24, 4, &watching);
+    submit_but(&game, describe(2, 4), 9, 9);
+    settle(&game);
+    negotiate_deadline(game.players[8].negotiate, 1);
+    negotiate_deadline(game.players[0].negotiate, SECOND);
+    watch(&game, 1 + WARN);
+    ck_assert_int_eq(stalls_told(&game), 0);
+    watch(&game, SECOND + WARN);
+    ck_assert_int_eq(stalls_told(&game), 1);
+    end(&game);
+}
+END_TEST
+
+START_TEST(two_that_wait_for_others_are_not_told_of_at_once)
+{
+    struct game game;
+    begin_like(&game, 24, 4, &watching);
+    for (int name = 7; name <= 8; name++) {
+        struct desc *desc = describe(name, 4);
+        submit(&game, name == 7 ? 23 : 13, desc);
+        desc_release(desc);
+    }
+    settle(&game);
+    watch(&game, 1);
+    ck_assert_int_eq(negotiate_watch(game.players[20].negotiate, 1 + WARN, NULL), HVD_OK);
+    settle(&game);
+    ck_assert_int_eq(stalls_told(&game), 1);
+    watch(&game, 1 + WARN);
+    ck_assert_int_eq(stalls_told(&game), 1);
+    watch(&game, 1 + 2 * WARN);
+    ck_assert_int_eq(stalls_told(&game), 2);
+    end(&game);
+}
+END_TEST
+
 START_TEST(a_rank_that_does_not_answer_is_told_of_after_a_second)
 {
     struct game game;
@@ -200,6 +240,11 @@ START_TEST(what_waits_for_the_longer_time_is_hopeless)
     }
     watch(&game, 1 + ABORT);
     ck_assert_str_eq(game.players[0].stall, "allreduce \"t2\" waits 600 s in vain for 1: 9 (nothing)");
+    /* which is said once */
+    int told = stalls_told(&game);
+    ck_assert_int_gt(deadline_of_all(&game, 1 + ABORT), 1 + ABORT);
+    watch(&game, 2 + ABORT);
+    ck_assert_int_eq(stalls_told(&game), told);
     end(&game);
 }
 END_TEST
@@ -327,6 +372,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, nothing_wakes_a_job_in_which_nothing_waits);
     tcase_add_loop_test(tcase, a_missing_rank_is_named_with_what_it_submitted_last, 0, 5);
     tcase_add_test(tcase, a_lone_submission_is_told_of_where_it_is_decided);
+    tcase_add_test(tcase, who_decides_tells_in_its_own_time);
+    tcase_add_test(tcase, two_that_wait_for_others_are_not_told_of_at_once);
     tcase_add_test(tcase, a_rank_that_does_not_answer_is_told_of_after_a_second);
     tcase_add_test(tcase, a_silent_leader_is_told_of_after_a_second);
     tcase_add_test(tcase, what_is_decided_before_the_answers_come_is_not_told_of);
