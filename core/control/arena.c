@@ -14,7 +14,9 @@
 
 #define ALIGN_BYTES ((size_t)4096)
 
-/* There is an entry for each of these: regions are larger, so that room runs out before entries do. */
+/* There is an entry for each of these: regions are larger, so that room runs out before entries do. What is
+ * left is for refusals that some have not heard yet: few, as sets are made by all ranks, one after the other.
+ */
 #define ENTRY_BYTES ((size_t)1 << 20)
 
 /* Of leaving, where the table is not free: who holds it has died or stands still. */
@@ -92,7 +94,7 @@ static size_t find_room_locked(const struct arena *arena, size_t bytes)
 {
     const struct table *table = table_of(arena);
     size_t at = table_bytes(arena);
-    bool moved = bytes <= arena->bytes;
+    bool moved = true;
     while (moved) {
         moved = false;
         for (size_t i = 0; i < region_count(arena); i++) {
@@ -101,7 +103,7 @@ static size_t find_room_locked(const struct arena *arena, size_t bytes)
             if (overlaps && region.end > arena->bytes)
                 return 0;
             if (overlaps) {
-                at = round_up(region.end);
+                at = region.end;
                 moved = true;
             }
         }

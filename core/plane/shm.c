@@ -404,16 +404,14 @@ static void agree(struct shm_team *team, uint64_t rounds)
         come_to(team, TAKEN, team->end);
 }
 
-/* How long an alltoall takes only all members together know. */
+/* How long an alltoall takes only all members together know; what one receives another sends. */
 static void announce(struct shm_team *team)
 {
     const struct plane_batch *batch = &team->batch;
     int size = team->members.size;
     uint64_t turn = ++team->turn;
     struct member *mine = &team->lines[team->members.rank];
-    int64_t sent = most(batch->counts, size);
-    int64_t received = most(batch->receive_counts, size);
-    atomic_store_explicit(&mine->needs[turn % 2].rounds, rounds_for(team, sent > received ? sent : received),
+    atomic_store_explicit(&mine->needs[turn % 2].rounds, rounds_for(team, most(batch->counts, size)),
                           memory_order_relaxed);
     atomic_store_explicit(&mine->needs[turn % 2].turn, turn, memory_order_release);
 }

@@ -8,7 +8,7 @@
 #include "plane/reduce.h"
 #include "sums.h"
 
-#define BATCHES_MAX_RANKS 20
+#define BATCHES_MAX_RANKS 40
 #define BATCHES_DTYPES    11
 #define BATCHES_GUARD     64
 

@@ -6,7 +6,7 @@
 #include "plane/exchange.h"
 
 #define CHUNK   64 /* bytes */
-#define RANKS   BATCHES_MAX_RANKS
+#define RANKS   12
 #define BATCHES 3
 #define STEPS   2000000 /* far more than any of these batches takes: past it nothing moves any more */
 
