@@ -9,7 +9,9 @@
 #include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
+#include <sched.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -85,6 +87,128 @@ START_TEST(a_job_of_one_rank_needs_local_only)
 }
 END_TEST
 
+/* Four ranks on two nodes. */
+static int two_nodes[] = {0, 0, 2, 2};
+
+static uint32_t bit_of(int plane)
+{
+    return UINT32_C(1) << plane;
+}
+
+START_TEST(shm_is_for_the_sets_of_a_node)
+{
+    static const struct {
+        int size, ranks[4];
+        uint32_t served;
+    } cases[] = {
+        {4, {0, 1, 2, 3}, 0}, {2, {0, 1}, 1}, {2, {2, 3}, 1}, {2, {1, 2}, 0}, {3, {1, 2, 3}, 0}, {1, {2}, 0},
+    };
+    struct plane_set set;
+    struct hvd_job job = {.rank = 0, .size = 4};
+    struct roster roster = {.size = 4, .node_of_rank = two_nodes};
+    struct plane_env env = {
+        .config = &config, .job = &job, .roster = &roster, .shape = &shape, .epoll_fd = -1};
+    config.planes = 0;
+    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
+    expect_order(&set, PLANE_LOCAL, PLANE_SHM, PLANE_MPI);
+    ck_assert(set.opened[PLANE_SHM]);
+    ck_assert_uint_ne(plane_set_available(&set) & bit_of(PLANE_SHM), 0);
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct plane_team members = {.size = cases[i].size, .ranks = cases[i].ranks};
+        uint32_t expected =
+            cases[i].size == 1 ? bit_of(PLANE_LOCAL) : bit_of(PLANE_TCP) | cases[i].served << PLANE_SHM;
+        ck_assert_uint_eq(plane_set_serving(&set, &members, bit_of(PLANE_TCP) | 7) & ~bit_of(PLANE_MPI),
+                          expected);
+    }
+    const struct plane_team all = {.size = 4, .ranks = cases[0].ranks};
+    ck_assert_uint_eq(plane_set_serving(&set, &all, bit_of(PLANE_SHM)), 0);
+    plane_set_close(&set);
+}
+END_TEST
+
+START_TEST(shm_alone_is_not_enough_between_nodes)
+{
+    struct plane_set set;
+    struct hvd_error err;
+    struct hvd_job job = {.rank = 3, .size = 4};
+    struct roster roster = {.rank = 3, .size = 4, .node_of_rank = two_nodes};
+    struct plane_env env = {
+        .config = &config, .job = &job, .roster = &roster, .shape = &shape, .epoll_fd = -1};
+    config.planes = list_of(PLANE_SHM, -1);
+    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_ERR_UNSUPPORTED);
+    ck_assert_str_eq(err.text,
+                     "no plane is left to carry tensors (shm: the job is on several nodes; local: it does "
+                     "not carry between so many ranks); name another in --hvd-planes");
+    config.planes = list_of(PLANE_SHM, PLANE_TCP);
+    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_OK);
+    plane_set_close(&set);
+    config.planes = list_of(PLANE_TCP, PLANE_SHM);
+    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_OK);
+    expect_order(&set, PLANE_TCP, PLANE_SHM, PLANE_LOCAL);
+    plane_set_close(&set);
+    /* more ranks than it carries between are no nodes */
+    int one_node[1025] = {0};
+    job.size = roster.size = 1025;
+    roster.node_of_rank = one_node;
+    config.planes = list_of(PLANE_SHM, -1);
+    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_ERR_UNSUPPORTED);
+    ck_assert_ptr_nonnull(strstr(err.text, "(shm: it does not carry between so many ranks;"));
+}
+END_TEST
+
+/* The memory that ranks share, not backed by anything until it is used. */
+static struct arena open_arena(size_t bytes)
+{
+    void *memory =
+        mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ck_assert_ptr_ne(memory, MAP_FAILED);
+    return (struct arena){memory, bytes};
+}
+
+static void note_warning(void *arg, enum log_level level, const char *component, const char *line)
+{
+    struct hvd_error *seen = arg;
+    ck_assert_str_eq(component, "plane");
+    if (level == LOG_WARN)
+        error_set(seen, HVD_OK, "%s", line);
+}
+
+/* A set for which there is no room lives, and goes elsewhere. */
+START_TEST(a_set_without_room_does_without_the_plane)
+{
+    static const int both[] = {0, 1};
+    int one_node[] = {0, 0};
+    struct plane_set set;
+    struct team *teams[3] = {NULL};
+    struct hvd_error err, seen = {""};
+    struct hvd_job job = {.rank = 0, .size = 2};
+    struct hvd_log log = {LOG_INFO, note_warning, &seen};
+    struct roster roster = {.size = 2, .node_of_rank = one_node};
+    struct plane_env env = {.config = &config,
+                            .log = &log,
+                            .job = &job,
+                            .roster = &roster,
+                            .shape = &shape,
+                            .arena = open_arena((size_t)7 << 20),
+                            .epoll_fd = -1};
+    config.planes = list_of(PLANE_SHM, -1);
+    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
+    for (int i = 0; i < 3; i++) {
+        struct plane_team members = {.set = i, .size = 2, .ranks = both};
+        ck_assert_int_eq(team_create(&set, &members, &teams[i], &err), HVD_OK);
+        uint32_t planes = bit_of(PLANE_SHM) | bit_of(PLANE_TCP);
+        ck_assert_uint_eq(team_planes(teams[i], planes), i < 2 ? planes : bit_of(PLANE_TCP));
+        ck_assert((seen.text[0] == 0) == (i < 2));
+    }
+    ck_assert_ptr_nonnull(
+        strstr(seen.text, "shm carries nothing in process set 2: no shared memory is left"));
+    for (int i = 0; i < 3; i++)
+        team_destroy(&set, teams[i]);
+    plane_set_close(&set);
+    munmap(env.arena.base, env.arena.bytes);
+}
+END_TEST
+
 /* ---- One process: sequence and giving up ------------------------------------------------------ */
 
 static int carry(struct plane_set *set, struct team *team, int plane, struct hvd_error *err)
@@ -96,7 +220,9 @@ static int carry(struct plane_set *set, struct team *team, int plane, struct hvd
         int status = plane_set_test(set, team, plane, &moved, &lost, err);
         if (status != HVD_IN_PROGRESS)
             return status;
-        if (!moved && epoll_wait(set->env.epoll_fd, &event, 1, WAIT_MS) == 0)
+        if (!moved && plane_table[plane]->polled)
+            sched_yield();
+        else if (!moved && epoll_wait(set->env.epoll_fd, &event, 1, WAIT_MS) == 0)
             return error_set(err, HVD_ERR_TIMEOUT, "slept too long");
     }
 }
@@ -151,6 +277,8 @@ struct world {
     struct endpoint *endpoints[RANKS];
     struct roster_peer peers[RANKS];
     unsigned char key[ROSTER_KEY_BYTES];
+    struct arena arena;
+    int plane; /* that carries between them */
 };
 
 static const struct {
@@ -201,7 +329,7 @@ static int complain(int rank, const char *what, const struct hvd_error *err)
 }
 
 /* Batches in an order that all agree on: each carries those of its own teams. */
-static int carry_batches(struct plane_set *set, struct team **teams, int rank)
+static int carry_batches(const struct world *world, struct plane_set *set, struct team **teams, int rank)
 {
     uint64_t random = 99;
     struct hvd_error err = {""};
@@ -210,7 +338,7 @@ static int carry_batches(struct plane_set *set, struct team **teams, int rank)
         struct part part;
         struct plan plan = plan_random(&random, (enum plane_kind)plan_dice(&random, PLANE_REDUCESCATTER + 1),
                                        sets[which].size, i % 40 == 0 ? 200000 : 512);
-        int plane = sets[which].size == 1 ? PLANE_LOCAL : PLANE_TCP;
+        int plane = sets[which].size == 1 ? PLANE_LOCAL : world->plane;
         int place = place_in(which, rank);
         if (place < 0)
             continue;
@@ -234,12 +362,14 @@ static int run_rank(struct world *world, int rank)
     struct team *teams[SETS] = {NULL};
     struct hvd_error err = {""};
     struct hvd_job job = {.rank = rank, .size = RANKS};
-    struct roster roster = {.rank = rank, .size = RANKS, .peers = world->peers};
+    int one_node[RANKS] = {0};
+    struct roster roster = {.rank = rank, .size = RANKS, .peers = world->peers, .node_of_rank = one_node};
     struct plane_env env = {.config = &config,
                             .job = &job,
                             .roster = &roster,
                             .shape = &shape,
                             .endpoint = world->endpoints[rank],
+                            .arena = world->arena,
                             .epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
     int before = count_fds();
     memcpy(roster.key, world->key, sizeof(roster.key));
@@ -253,7 +383,7 @@ static int run_rank(struct world *world, int rank)
         if (members.rank >= 0 && team_create(&set, &members, &teams[i], &err) != HVD_OK)
             return complain(rank, "team_create", &err);
     }
-    int rc = carry_batches(&set, teams, rank);
+    int rc = carry_batches(world, &set, teams, rank);
     for (int i = 0; i < SETS; i++)
         team_destroy(&set, teams[i]);
     plane_set_close(&set);
@@ -263,12 +393,14 @@ static int run_rank(struct world *world, int rank)
     return rc;
 }
 
+/* [_i] is the plane. */
 START_TEST(teams_overlap)
 {
-    struct world world = {0};
+    struct world world = {.plane = _i};
     pid_t pids[RANKS];
     pid_t parent = getpid();
-    config.planes = list_of(PLANE_TCP, -1);
+    config.planes = list_of(_i, -1);
+    world.arena = open_arena((size_t)RANKS * 64 << 20);
     world_open(&world);
     for (int rank = 0; rank < RANKS; rank++) {
         pids[rank] = fork();
@@ -295,7 +427,11 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_job_needs_a_plane_between_ranks);
     tcase_add_test(tcase, a_job_of_one_rank_needs_local_only);
     tcase_add_test(tcase, what_was_given_up_carries_nothing);
-    tcase_add_test(tcase, teams_overlap);
+    tcase_add_test(tcase, shm_is_for_the_sets_of_a_node);
+    tcase_add_test(tcase, shm_alone_is_not_enough_between_nodes);
+    tcase_add_test(tcase, a_set_without_room_does_without_the_plane);
+    tcase_add_loop_test(tcase, teams_overlap, PLANE_SHM, PLANE_SHM + 1);
+    tcase_add_loop_test(tcase, teams_overlap, PLANE_TCP, PLANE_TCP + 1);
     suite_add_tcase(suite, tcase);
 }
 
