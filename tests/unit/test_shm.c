@@ -20,12 +20,14 @@
 #define MAX_SEATS 128
 #define STEPS     4000000 /* far more than any of these batches takes: past it nothing moves any more */
 #define SECOND    INT64_C(1000000)
+#define SPANS     7
 
 /* One member. */
 struct seat {
     struct plane_env env;
     void *state, *team;
     struct part part;
+    struct plane_span spans[SPANS];
     int batch; /* how many it has begun */
     bool runs;
 };
@@ -87,6 +89,26 @@ static void world_close(struct world *world)
     free(world);
 }
 
+/* Some members' tensors lie in several places, others' in one. */
+static void cut_into_spans(struct seat *seat)
+{
+    struct plane_batch *batch = &seat->part.batch;
+    int64_t element = (int64_t)dtype_bytes(batch->need.dtype);
+    if (batch->need.kind != PLANE_ALLREDUCE || batch->count < SPANS)
+        return;
+    for (int i = 0; i < SPANS; i++) {
+        int64_t begin = batch->count * i * i / (SPANS * SPANS);
+        int64_t end = batch->count * (i + 1) * (i + 1) / (SPANS * SPANS);
+        if (end == begin)
+            continue;
+        seat->spans[batch->span_count++] =
+            (struct plane_span){(const char *)batch->input + begin * element,
+                                (char *)batch->output + begin * element, begin, end - begin};
+    }
+    batch->spans = seat->spans;
+    batch->input = batch->output = NULL;
+}
+
 /* A step of [rank]: begin its next batch, or go on with it. False where there was nothing to do. */
 static bool step(struct world *world, int rank)
 {
@@ -99,6 +121,8 @@ static bool step(struct world *world, int rank)
     if (!seat->runs) {
         part_open(&seat->part, &world->plans[seat->batch], rank);
         ck_assert(plane_shm.can(&seat->part.batch.need));
+        if ((rank + seat->batch) % 2 == 0)
+            cut_into_spans(seat);
         ck_assert_int_eq(plane_shm.start(seat->state, seat->team, &seat->part.batch, &err), HVD_OK);
         seat->batch++;
         seat->runs = true;
