@@ -47,8 +47,9 @@ static inline int draw_below(uint64_t *lot, int limit)
 /* [size] ranks on up to [nodes] nodes of any sizes, neighbours or not. */
 static inline void links_open(struct links *links, int size, int nodes, uint64_t seed)
 {
-    int *leaders = calloc((size_t)size, sizeof(int));
-    int *first = calloc((size_t)nodes, sizeof(int));
+    size_t count = (unsigned)size;
+    int *leaders = calloc(count, sizeof(int));
+    int *first = calloc((unsigned)nodes, sizeof(int));
     *links = (struct links){.size = size, .lot = seed * UINT64_C(0x9e3779b97f4a7c15) + 1};
     bool blocks = draw_below(&links->lot, 2) == 0;
     int node = 0;
@@ -63,9 +64,9 @@ static inline void links_open(struct links *links, int size, int nodes, uint64_t
             first[node] = rank;
         leaders[rank] = first[node];
     }
-    links->shapes = calloc((size_t)size, sizeof(struct shape));
-    links->boxes = calloc((size_t)size, sizeof(links->boxes[0]));
-    links->waiting = calloc((size_t)size * 2, sizeof(links->waiting[0]));
+    links->shapes = calloc(count, sizeof(struct shape));
+    links->boxes = calloc(count, sizeof(links->boxes[0]));
+    links->waiting = calloc(count * 2, sizeof(links->waiting[0]));
     for (int rank = 0; rank < size; rank++)
         ck_assert_int_eq(shape_of_rank(leaders, size, rank, &links->shapes[rank], NULL), HVD_OK);
     free(leaders);

@@ -373,7 +373,7 @@ static void open_show(struct show *show, int size, int nodes, uint64_t seed)
     memset(show, 0, sizeof(*show));
     make_plan(&show->plan, size, seed);
     links_open(&show->links, size, nodes, seed);
-    show->actors = calloc((size_t)size, sizeof(struct actor));
+    show->actors = calloc((unsigned)size, sizeof(struct actor));
     for (int rank = 0; rank < size; rank++) {
         const struct shape *shape = &show->links.shapes[rank];
         struct negotiate_place place = {.rank = rank,
