@@ -99,6 +99,31 @@ EOF
     [ "$status" -eq 0 ]
 }
 
+# expect_firsts N TEXT: so many members have said that
+expect_firsts() {
+    [ "$(grep -cE "process set $2\$" <<<"$output")" -eq "$1" ]
+}
+
+@test "sets inside a node share its memory, sets across nodes go over tcp" {
+    run srun_in 60 -N2 -n4 --hvd-log=debug "$HVD_BUILD/tests/run/planes" sets
+    echo "$output"
+    [ "$status" -eq 0 ]
+    expect_firsts 4 '[12]: first tensors over shm'
+    expect_firsts 2 '3: first tensors over tcp'
+    expect_firsts 4 '0: first tensors over tcp'
+    expect_firsts 10 '[0-3]: first tensors over .*'
+    run srun_in 60 -N2 -n4 --hvd-planes=tcp,shm --hvd-log=debug "$HVD_BUILD/tests/run/planes" sets
+    [ "$status" -eq 0 ]
+    expect_firsts 10 '[0-3]: first tensors over tcp'
+}
+
+@test "shared memory alone cannot carry between nodes: the option is named" {
+    run srun_in 60 -N2 -n4 --hvd-planes=shm "$collectives" order
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [[ $output == *'(shm: the job is on several nodes; '*'name another in --hvd-planes'* ]]
+}
+
 @test "a mismatch across nodes is told to every rank with both hosts" {
     run srun_in 60 -N3 -n6 --hvd-fusion=64M "$collectives" mismatch
     echo "$output"

@@ -61,6 +61,12 @@ check_PROGRAMS += tests/run/limits
 tests_run_limits_SOURCES = tests/run/limits.c tests/run/ranks.h
 tests_run_limits_LDADD = core/libhvd.la
 
+# which planes carry what
+RUN_TESTS += tests/run/planes.bats
+check_PROGRAMS += tests/run/planes
+tests_run_planes_SOURCES = tests/run/planes.c tests/run/ranks.h
+tests_run_planes_LDADD = core/libhvd.la
+
 # the start of a job from lists and communicators
 RUN_TESTS += tests/run/start.bats
 check_PROGRAMS += tests/run/start

@@ -80,3 +80,10 @@ ranks() {
         ranks 4 60 -- "$kind"
     done
 }
+
+@test "over shared memory alone, and over tcp where it comes first" {
+    ranks 2 200 --hvd-planes=shm
+    ranks 6 200 --hvd-planes=shm
+    ranks 2 200 --hvd-planes=tcp,shm
+    ranks 4 200 --hvd-planes=tcp,shm
+}
