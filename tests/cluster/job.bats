@@ -99,22 +99,22 @@ EOF
     [ "$status" -eq 0 ]
 }
 
-# expect_firsts N TEXT: so many members have said that
+# expect_firsts OUTPUT N TEXT: so many members have said that
 expect_firsts() {
-    [ "$(grep -cE "process set $2\$" <<<"$output")" -eq "$1" ]
+    [ "$(grep -cE "process set $3\$" <<<"$1")" -eq "$2" ]
 }
 
 @test "sets inside a node share its memory, sets across nodes go over tcp" {
     run srun_in 60 -N2 -n4 --hvd-log=debug "$HVD_BUILD/tests/run/planes" sets
     echo "$output"
     [ "$status" -eq 0 ]
-    expect_firsts 4 '[12]: first tensors over shm'
-    expect_firsts 2 '3: first tensors over tcp'
-    expect_firsts 4 '0: first tensors over tcp'
-    expect_firsts 10 '[0-3]: first tensors over .*'
+    expect_firsts "$output" 4 '[12]: first tensors over shm'
+    expect_firsts "$output" 2 '3: first tensors over tcp'
+    expect_firsts "$output" 4 '0: first tensors over tcp'
+    expect_firsts "$output" 10 '[0-3]: first tensors over .*'
     run srun_in 60 -N2 -n4 --hvd-planes=tcp,shm --hvd-log=debug "$HVD_BUILD/tests/run/planes" sets
     [ "$status" -eq 0 ]
-    expect_firsts 10 '[0-3]: first tensors over tcp'
+    expect_firsts "$output" 10 '[0-3]: first tensors over tcp'
 }
 
 @test "shared memory alone cannot carry between nodes: the option is named" {
