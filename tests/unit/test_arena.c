@@ -211,13 +211,13 @@ START_TEST(nonsense_in_the_table_leads_nowhere_else)
         for (int set = 0; set < 3; set++)
             enter(round * 3 + set, 2, REGION_BYTES, NULL);
         for (int i = 0; i < 10; i++) {
-            uint64_t values[] = {0,
-                                 UINT64_MAX,
-                                 sums_random(&random),
-                                 sums_random(&random) >> 40,
-                                 sums_random(&random) >> 40 << 12,
-                                 (uint64_t)0 - (sums_random(&random) >> 40 << 12),
-                                 (uint64_t)(round * 3 + i % 3 + 1) | 1ULL << 32};
+            const uint64_t values[] = {0,
+                                       UINT64_MAX,
+                                       sums_random(&random),
+                                       sums_random(&random) >> 40,
+                                       sums_random(&random) >> 40 << 12,
+                                       (uint64_t)0 - (sums_random(&random) >> 40 << 12),
+                                       (uint64_t)(round * 3 + i % 3 + 1) | 1ULL << 32};
             words[1 + sums_random(&random) % 50] = values[sums_random(&random) % 7];
         }
         for (int set = 0; set < 4; set++) {
