@@ -339,10 +339,12 @@ void batch_arrived(struct batch *batch)
 static void pack(const struct batch *batch, const struct piece *piece, int64_t count)
 {
     char *to = in_buffer(batch, batch->cursor.buffer_at);
-    const char *from = (const char *)piece->input + piece->moved * (int64_t)dtype_bytes(batch->dtype);
-    if (piece->request->stand_in)
+    if (piece->request->stand_in) {
         memset(to, 0, (size_t)count * dtype_bytes(batch->travel.need.dtype));
-    else if (batch->dtype != batch->travel.need.dtype)
+        return;
+    }
+    const char *from = (const char *)piece->input + piece->moved * (int64_t)dtype_bytes(batch->dtype);
+    if (batch->dtype != batch->travel.need.dtype)
         reduce_convert(batch->travel.need.dtype, to, batch->dtype, from, count);
     else
         memcpy(to, from, (size_t)count * dtype_bytes(batch->dtype));

@@ -147,14 +147,17 @@ static struct run part_of(const struct shm_team *team, int64_t count, int member
     return (struct run){begin, end - begin};
 }
 
+/* Not every member has both: NULL stays NULL. */
 static const char *input_at(const struct shm_team *team, int64_t element)
 {
-    return (const char *)team->batch.input + element * team->element_bytes;
+    const char *input = team->batch.input;
+    return input == NULL ? NULL : input + element * team->element_bytes;
 }
 
 static char *output_at(const struct shm_team *team, int64_t element)
 {
-    return (char *)team->batch.output + element * team->element_bytes;
+    char *output = team->batch.output;
+    return output == NULL ? NULL : output + element * team->element_bytes;
 }
 
 /* Elements that lie together. */
