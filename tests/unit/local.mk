@@ -159,6 +159,11 @@ tests_unit_test_hvdbench_load_LDADD = $(HVDBENCH_UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_hvdbench_options
 tests_unit_test_hvdbench_options_LDADD = $(HVDBENCH_UNIT_LIBS)
 
+# of code without threads, slow under ThreadSanitizer, which has nothing to see there
+PURE_UNIT_TESTS = tests/unit/test_schedule tests/unit/test_reduce tests/unit/test_half tests/unit/test_adasum \
+	tests/unit/test_stall tests/unit/test_negotiate tests/unit/test_wire tests/unit/test_desc tests/unit/test_chain \
+	tests/unit/test_blocks
+
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
