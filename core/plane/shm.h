@@ -7,7 +7,7 @@
 /* Chunks on their way at once, and the bytes of one: it stays in the second-level cache between two members.
  */
 #define SHM_SLOTS       4
-#define SHM_CHUNK_BYTES ((int64_t)256 * 1024)
+#define SHM_CHUNK_BYTES ((int64_t)128 * 1024)
 
 /* Use chunks of [bytes], a multiple of 64 and at least 64 for each member, at most SHM_CHUNK_BYTES; all
  * members of a team do so before its first batch. Small ones make much of little. */
