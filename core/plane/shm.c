@@ -30,7 +30,7 @@
 #define SLOT_BYTES  SHM_CHUNK_BYTES
 #define SLICE_US    100
 #define LINE_BYTES  64
-#define MAX_MEMBERS 1024             /* a member's part of a chunk is at least 256 bytes */
+#define MAX_MEMBERS 1024             /* a member's part of a chunk is at least 128 bytes */
 #define ENTER_US    INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
 enum count { GIVEN, MIXED, TAKEN, COUNTS };

@@ -15,7 +15,7 @@
 #include "control/memory.h"
 #include "plane/shm.h"
 
-#define MIB       ((size_t)1 << 20)
+#define SLOTS     ((size_t)(SHM_SLOTS * SHM_CHUNK_BYTES)) /* of one member */
 #define PAGE      ((size_t)4096)
 #define MAX_SEATS 128
 #define STEPS     4000000 /* far more than any of these batches takes: past it nothing moves any more */
@@ -58,7 +58,7 @@ static void add_team(struct world *world, int rank, int set, int64_t chunk_bytes
 static struct world *world_open(int size, int64_t chunk_bytes)
 {
     struct world *world = calloc(1, sizeof(*world));
-    size_t bytes = (2 * (size_t)size + 6) * MIB;
+    size_t bytes = (2 * (size_t)size + 6) * SLOTS;
     char *all = mmap(NULL, bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ck_assert_ptr_ne(all, MAP_FAILED);
     ck_assert_int_eq(mprotect(all + PAGE, bytes, PROT_READ | PROT_WRITE), 0);
@@ -448,7 +448,8 @@ static void spoil(struct world *world, int count)
     uint64_t *lines = (uint64_t *)(void *)((char *)world->arena.base + PAGE);
     for (int i = 0; i < count; i++) {
         uint64_t random = sums_random(&world->random);
-        uint64_t words = random % 3 == 0 ? ((uint64_t)world->size + 1) * MIB / 8 : (uint64_t)world->size * 8;
+        uint64_t words =
+            random % 3 == 0 ? ((uint64_t)world->size + 1) * SLOTS / 8 : (uint64_t)world->size * 8;
         const uint64_t values[] = {0, 1, 2, 5, UINT64_MAX, INT64_MAX, random, UINT64_MAX / 64, random >> 50};
         lines[sums_random(&world->random) % words] = values[plan_dice(&world->random, 9)];
     }
@@ -583,8 +584,8 @@ START_TEST(a_team_without_room_is_refused)
         rc = plane_shm.add_team(seat->state, &members, clock_us() + SECOND, &teams[count], &err);
     }
     ck_assert_int_eq(rc, HVD_ERR_UNSUPPORTED);
-    ck_assert_int_eq(count,
-                     2); /* beside the first: the arena has 10 MiB, a team needs a little more than 3 */
+    /* beside the first: the arena has room for the slots of 10, a team needs a little more than those of 3 */
+    ck_assert_int_eq(count, 2);
     ck_assert_ptr_null(teams[count]);
     while (count > 0)
         plane_shm.remove_team(seat->state, teams[--count]);
