@@ -33,7 +33,7 @@ struct memory {
 };
 
 /* Behind the slots: room for what else the ranks of a node share. Only pages that are used cost anything. */
-#define MEMORY_ARENA_BYTES (INT64_C(64) << 20) /* for each slot */
+#define MEMORY_ARENA_BYTES (INT64_C(32) << 20) /* for each slot */
 
 size_t memory_bytes(int slot_count);
 void *memory_arena(struct memory *memory, int slot_count);

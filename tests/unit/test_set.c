@@ -189,7 +189,7 @@ START_TEST(a_set_without_room_does_without_the_plane)
                             .job = &job,
                             .roster = &roster,
                             .shape = &shape,
-                            .arena = open_arena((size_t)7 << 20),
+                            .arena = open_arena((size_t)7 << 19),
                             .epoll_fd = -1};
     config.planes = list_of(PLANE_SHM, -1);
     ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
