@@ -314,9 +314,6 @@ static void case_part_arguments(void)
         if (hvd_is_initialized())
             ranks_fail("initialised by a list that is none");
     }
-    must(hvd_init_with(NULL), "hvd_init_with nothing");
-    ranks_know();
-    must(hvd_barrier(HVD_ALL_RANKS), "the job after that");
 }
 
 /* ---- Stops
