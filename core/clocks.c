@@ -11,7 +11,7 @@
 static int meet(struct context *context)
 {
     struct desc *desc = operation_own(DESC_BARRIER, HVD_ALL_RANKS, DESC_BARRIER_NAME);
-    struct request *request = desc == NULL ? NULL : operation_request(context, desc);
+    struct request *request = operation_request(context, desc);
     return request == NULL ? HVD_ERR_NO_MEMORY : operation_run(context, request);
 }
 
@@ -21,14 +21,7 @@ static int tell(struct context *context, int64_t *now_usp)
     struct desc *desc = operation_own(DESC_BROADCAST, HVD_ALL_RANKS, DESC_CLOCK_NAME);
     if (desc != NULL)
         desc->tensors[0].dtype = HVD_INT64;
-    struct request *request = desc == NULL ? NULL : operation_request(context, desc);
-    if (request == NULL)
-        return HVD_ERR_NO_MEMORY;
-    request->pieces[0].input = now_usp;
-    request->pieces[0].output = now_usp;
-    request->pieces[0].count = 1;
-    request->pieces[0].bytes = sizeof(*now_usp);
-    return operation_run(context, request);
+    return operation_run_element(context, desc, now_usp);
 }
 
 /* Rank 0 looks at its clock after all have met, and so after we have asked. */

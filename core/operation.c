@@ -83,6 +83,8 @@ struct desc *operation_own(enum desc_kind kind, hvd_set set, const char *name)
 struct request *operation_request(const struct context *context, struct desc *desc)
 {
     char title[DESC_TITLE_BYTES];
+    if (desc == NULL)
+        return NULL;
     struct request *request = request_create(desc);
     if (request != NULL)
         request->planes = loop_planes(context->loop, desc);
@@ -100,7 +102,7 @@ static int make_request(const struct context *context, const struct ask *ask, co
 {
     char title[ASK_TITLE_BYTES];
     struct desc *desc = describe(ask);
-    struct request *request = desc == NULL ? NULL : operation_request(context, desc);
+    struct request *request = operation_request(context, desc);
     if (request == NULL)
         return no_memory(ask_title(ask, 0, title));
     for (int i = 0; i < ask->count; i++)
@@ -195,6 +197,18 @@ int operation_run(struct context *context, struct request *request)
     return rc;
 }
 
+int operation_run_element(struct context *context, struct desc *desc, void *element)
+{
+    struct request *request = operation_request(context, desc);
+    if (request == NULL)
+        return HVD_ERR_NO_MEMORY;
+    request->pieces[0].input = element;
+    request->pieces[0].output = element;
+    request->pieces[0].count = 1;
+    request->pieces[0].bytes = (int64_t)dtype_bytes(request->desc->tensors[0].dtype);
+    return operation_run(context, request);
+}
+
 int operation_perform(struct ask *ask, const struct notice *notice)
 {
     struct context *context = context_now();
@@ -224,7 +238,7 @@ int operation_perform_own(enum desc_kind kind, hvd_set set, int *last_rankp, con
     if (rc != HVD_OK)
         return rc;
     struct desc *desc = operation_own(kind, set, joins ? DESC_JOIN_NAME : DESC_BARRIER_NAME);
-    struct request *request = desc == NULL ? NULL : operation_request(context, desc);
+    struct request *request = operation_request(context, desc);
     if (request == NULL)
         return HVD_ERR_NO_MEMORY;
     request->last_rankp = last_rankp;

@@ -23,12 +23,15 @@ int operation_perform_own(enum desc_kind kind, hvd_set set, int *last_rankp, con
  * where memory is out. */
 struct desc *operation_own(enum desc_kind kind, hvd_set set, const char *name);
 
-/* The request of [desc], which is used up; NULL, with the sentence, where memory is out or no plane is left.
- */
+/* The request of [desc], which is used up; NULL, with the sentence, where memory is out. A [desc] that is
+ * NULL gives NULL: its maker has said why. */
 struct request *operation_request(const struct context *context, struct desc *desc);
 
 /* Hand in [request], which is used up, and wait for it. HVD_ERR_STATE inside a callback. */
 int operation_run(struct context *context, struct request *request);
+
+/* The same for [desc], of one element, which is used up: it is read from and written to [element]. */
+int operation_run_element(struct context *context, struct desc *desc, void *element);
 
 /* HVD_ERR_STATE inside a callback: [what] waits. */
 int operation_check_outside(const struct context *context, const char *what);

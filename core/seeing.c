@@ -20,14 +20,7 @@ static int agree_to_stop(struct context *context, int32_t *stopp)
         desc->op = HVD_MAX;
         desc->tensors[0].dtype = HVD_INT32;
     }
-    struct request *request = desc == NULL ? NULL : operation_request(context, desc);
-    if (request == NULL)
-        return HVD_ERR_NO_MEMORY;
-    request->pieces[0].input = stopp;
-    request->pieces[0].output = stopp;
-    request->pieces[0].count = 1;
-    request->pieces[0].bytes = sizeof(*stopp);
-    return operation_run(context, request);
+    return operation_run_element(context, desc, stopp);
 }
 
 enum hvd_status hvd_should_stop(int *stopp)

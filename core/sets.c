@@ -29,7 +29,7 @@ static int add_new(struct context *context, const int *ranks, int count, hvd_set
 {
     hvd_set set = -1;
     struct desc *desc = describe_set(ranks, count);
-    struct request *request = desc == NULL ? NULL : operation_request(context, desc);
+    struct request *request = operation_request(context, desc);
     if (request == NULL)
         return HVD_ERR_NO_MEMORY;
     request->ranks = ranks;
@@ -47,7 +47,7 @@ static int agree_on_existing(struct context *context, hvd_set set, const char *w
     struct desc *desc = operation_own(DESC_BARRIER, HVD_ALL_RANKS, DESC_SET_ADD_NAME);
     if (desc != NULL)
         desc->root = set;
-    struct request *request = desc == NULL ? NULL : operation_request(context, desc);
+    struct request *request = operation_request(context, desc);
     if (request == NULL)
         return HVD_ERR_NO_MEMORY;
     int rc = operation_run(context, request);
@@ -103,7 +103,7 @@ static int remove_set(struct context *context, hvd_set set)
     struct desc *desc = operation_own(DESC_SET_REMOVE, HVD_ALL_RANKS, DESC_SET_REMOVE_NAME);
     if (desc != NULL)
         desc->root = set;
-    struct request *request = desc == NULL ? NULL : operation_request(context, desc);
+    struct request *request = operation_request(context, desc);
     return request == NULL ? HVD_ERR_NO_MEMORY : operation_run(context, request);
 }
 

@@ -2,7 +2,9 @@
  *
  * Each member owns SLOTS slots for what it gives to the others, and all share SLOTS slots for results. Chunks
  * of all batches of a team are numbered on and on; chunk p uses slot p % SLOTS. Each member counts how far it
- * has come in three things, and only ever adds: given   it has put what others need of chunk p into its slot
+ * has come in three things, and only ever adds:
+ *
+ *   given   it has put what others need of chunk p into its slot
  *   mixed   it has read what it needs of all members' slots, and has written its part of the result
  *   taken   it has copied the result out
  * From that follows who may do what, and that no slot is overwritten while somebody still needs it:
