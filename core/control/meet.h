@@ -76,12 +76,6 @@ struct node {
 /* The slot of [rank], or NULL where it is no member. */
 struct memory_slot *node_slot(const struct node *node, int rank);
 
-/* The parent's index in a heap of SHAPE_NODE_RADIX; that of 0 is -1. */
-static inline int node_parent_index(int index)
-{
-    return index == 0 ? -1 : (index - 1) / SHAPE_NODE_RADIX;
-}
-
 /* In a forked child: close the descriptors; the memory did not come along. */
 void node_after_fork(struct node *node);
 

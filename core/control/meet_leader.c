@@ -257,7 +257,7 @@ static int guest_order(const void *a, const void *b)
 static void host_tell(struct host *host, int index, int count)
 {
     struct guest *guest = &host->guests[index - 1];
-    int parent = node_parent_index(index);
+    int parent = shape_parent(index, SHAPE_NODE_RADIX);
     struct meet_packet packet = {.rank = guest->rank};
     struct meet_fds fds = {.count = 1, .fd = {host->node->bell}};
     packet.bells.parent = host->node->rank;
@@ -266,7 +266,8 @@ static void host_tell(struct host *host, int index, int count)
         fds = (struct meet_fds){.count = 2,
                                 .fd = {host->guests[parent - 1].bell, host->guests[parent - 1].pidfd}};
     }
-    for (int i = index * SHAPE_NODE_RADIX + 1; i <= (index + 1) * SHAPE_NODE_RADIX && i < count; i++) {
+    int64_t end = shape_end_of_children(index, SHAPE_NODE_RADIX);
+    for (int64_t i = shape_first_child(index, SHAPE_NODE_RADIX); i < end && i < count; i++) {
         packet.bells.children[packet.bells.child_count++] = host->guests[i - 1].rank;
         fds.fd[fds.count++] = host->guests[i - 1].bell;
     }
@@ -282,7 +283,7 @@ static int host_keep(struct host *host, struct hvd_error *err)
     struct node *node = host->node;
     for (int i = 0; i < host->guest_count; i++) {
         struct guest *guest = &host->guests[i];
-        if (i < SHAPE_NODE_RADIX) {
+        if (shape_parent(i + 1, SHAPE_NODE_RADIX) == 0) {
             node->bells[node->bell_count].rank = guest->rank;
             node->bells[node->bell_count++].fd = guest->bell;
             guest->bell = -1;

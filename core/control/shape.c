@@ -3,25 +3,19 @@
 
 #include <stdlib.h>
 
-_Static_assert(SHAPE_NODE_RADIX + SHAPE_TREE_RADIX < CONTROL_MAX_LINKS,
-               "a leader's children and its parent are links");
+_Static_assert(SHAPE_RADIX < CONTROL_MAX_LINKS, "a rank's children and its parent are links");
 
-/* An ascending list of ranks, read as a heap: the children of entry i are entries i * radix + 1 and up. */
+/* An ascending list of ranks. */
 struct heap {
     int *ranks;
     int count;
     int radix;
 };
 
-static int heap_parent(const struct heap *heap, int index)
-{
-    return heap->ranks[(index - 1) / heap->radix];
-}
-
 static void heap_children(const struct heap *heap, int index, struct shape *shape)
 {
-    int64_t first = (int64_t)index * heap->radix + 1;
-    for (int64_t child = first; child < first + heap->radix && child < heap->count; child++)
+    int64_t end = shape_end_of_children(index, heap->radix);
+    for (int64_t child = shape_first_child(index, heap->radix); child < end && child < heap->count; child++)
         shape->child_ranks[shape->child_count++] = heap->ranks[child];
 }
 
@@ -73,9 +67,9 @@ int shape_of_rank(const int *node_of_rank, int size, int rank, struct shape *sha
 
     heap_children(&members, shape->local_rank, shape);
     if (shape->local_rank > 0)
-        shape->parent = heap_parent(&members, shape->local_rank);
+        shape->parent = members.ranks[shape_parent(shape->local_rank, members.radix)];
     else if (shape->node > 0)
-        shape->parent = heap_parent(&leaders, shape->node);
+        shape->parent = leaders.ranks[shape_parent(shape->node, leaders.radix)];
     if (shape->local_rank == 0)
         heap_children(&leaders, shape->node, shape);
     qsort(shape->child_ranks, (size_t)shape->child_count, sizeof(int), compare_ranks);

@@ -110,9 +110,11 @@ static inline int team_leaders(const struct team *team, int *leaders)
 static inline void shape_add(struct shape *shape, const int *ranks, int count, int index, int radix)
 {
     if (index > 0)
-        shape->parent = ranks[(index - 1) / radix];
-    for (int i = index * radix + 1; i <= (index + 1) * radix && i < count; i++)
-        shape->child_ranks[shape->child_count++] = ranks[i];
+        shape->parent = ranks[index / radix];
+    for (int i = 1; i < count; i++) {
+        if (i / radix == index)
+            shape->child_ranks[shape->child_count++] = ranks[i];
+    }
 }
 
 static inline int compare_ints(const void *a, const void *b)
@@ -122,7 +124,7 @@ static inline int compare_ints(const void *a, const void *b)
 
 static inline void shape_by_hand(const struct team *team, int rank, struct shape *shape)
 {
-    int ranks[TEAM_MAX];
+    int ranks[TEAM_MAX] = {0};
     *shape = (struct shape){.leader = team->node_of_rank[rank], .parent = -1};
     shape->local_size = team_members(team, shape->leader, ranks);
     while (ranks[shape->local_rank] != rank)

@@ -74,7 +74,7 @@ static void check_rank(const struct shape *shapes, const int *table, int size, i
     ck_assert_int_eq(shape->leader, table[rank]);
     ck_assert_int_eq(shape->node, shapes[shape->leader].node);
     ck_assert_int_eq(shapes[shape->leader].local_rank, 0);
-    ck_assert_int_le(shape->child_count, CONTROL_MAX_LINKS - 1);
+    ck_assert_int_le(shape->child_count, SHAPE_RADIX);
     ck_assert_int_lt(shape->local_rank, shape->local_size);
     ck_assert_int_lt(shape->node, shape->node_count);
     for (int i = 0; i < shape->child_count; i++) {
@@ -128,7 +128,15 @@ END_TEST
 
 START_TEST(depth_is_logarithmic)
 {
-    /* 8 + 64 + 512 + 4096 < 16383: five levels of nodes; 32 + 1024 < 16383: three inside one */
+    /* the powers of the radix are full */
+    int depth = 0;
+    for (int size = 1; size <= MAX_SIZE; size *= SHAPE_TREE_RADIX, depth++) {
+        ck_assert_int_eq(check_job(node_alone, size), depth);
+        if (size > 1)
+            ck_assert_int_eq(check_job(node_alone, size + 1), depth + 1);
+    }
+    ck_assert_int_eq(check_job(node_shared, SHAPE_NODE_RADIX), 1);
+    ck_assert_int_eq(check_job(node_shared, SHAPE_NODE_RADIX + 1), 2);
     ck_assert_int_eq(check_job(node_alone, MAX_SIZE), 5);
     ck_assert_int_eq(check_job(node_shared, MAX_SIZE), 3);
 }

@@ -257,9 +257,9 @@ static void abort_and_exit(struct place *place)
 
 START_TEST(reason_comes_before_the_end_of_who_gave_it)
 {
-    static const int leavers[] = {0, 1, 33, 39};
+    static const int leavers[] = {0, 1, 32, 39};
     victim = leavers[_i];
-    bool below = victim > SHAPE_NODE_RADIX;
+    bool below = victim >= SHAPE_NODE_RADIX;
     struct team *team = team_new(40, forty);
     team_start(team, abort_and_exit);
     team_await_all(team, 1);
