@@ -361,6 +361,14 @@ bool up_describe(const struct crew *crew, const struct entry *entry, struct wire
            crew->ledger.slots[entry->number].retiring;
 }
 
+/* Is [entry] what its number stands for, on every rank below? Only a part of what up_describe says, but of
+ * most entries of most rounds, and soon said. */
+static bool is_as_agreed(const struct crew *crew, const struct entry *entry)
+{
+    return entry->offer.desc == NULL && entry->ready == crew->full && entry->absent < 0 &&
+           !crew->ledger.slots[entry->number].retiring;
+}
+
 static int compare_numbers(const void *a, const void *b)
 {
     uint64_t left = *(const uint64_t *)a;
@@ -372,7 +380,10 @@ int up_put_list(struct negotiate *negotiate, enum wire_type type, struct numbers
                 struct wire_writer *writer, struct hvd_error *err)
 {
     size_t count = 0;
-    if (numbers->count > 1)
+    size_t ascending = 1; /* as they are where ranks submit in the order in which they first did */
+    while (ascending < numbers->count && numbers->at[ascending - 1] < numbers->at[ascending])
+        ascending++;
+    if (ascending < numbers->count)
         qsort(numbers->at, numbers->count, sizeof(uint64_t), compare_numbers);
     for (size_t i = 0; i < numbers->count; i++) {
         if (!negotiate_grow(&negotiate->ids, &negotiate->id_capacity, count, sizeof(uint32_t)))
@@ -397,7 +408,7 @@ int up_put_numbers(struct negotiate *negotiate, struct agenda *agenda, struct wi
         struct agenda_item item = agenda->at[i];
         if (item.entry == NULL)
             continue;
-        if (up_describe(item.crew, item.entry, &record)) {
+        if (!is_as_agreed(item.crew, item.entry) && up_describe(item.crew, item.entry, &record)) {
             agenda->at[kept++] = item;
             continue;
         }

@@ -7,6 +7,10 @@
 /* A new IDS record costs 13 bytes; a gap longer than that many bits of bitmap is cheaper skipped. */
 #define IDS_GAP 104
 
+/* Memory that an empty message keeps for the next. Those with descriptions are long, but rare: on each link
+ * one of a first round would be kept for ever. */
+#define KEPT_BYTES 4096
+
 static unsigned char *reserve(struct wire_writer *writer, size_t more)
 {
     if (writer->failed)
@@ -177,16 +181,18 @@ void wire_put_ids(struct wire_writer *writer, enum wire_type type, hvd_set set, 
     }
 }
 
-void wire_reset(struct wire_writer *writer)
-{
-    writer->length = 0;
-    writer->failed = false;
-}
-
 void wire_free(struct wire_writer *writer)
 {
     free(writer->bytes);
     memset(writer, 0, sizeof(*writer));
+}
+
+void wire_reset(struct wire_writer *writer)
+{
+    if (writer->capacity > KEPT_BYTES)
+        wire_free(writer);
+    writer->length = 0;
+    writer->failed = false;
 }
 
 void wire_clear(struct wire_record *record)

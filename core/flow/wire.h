@@ -63,7 +63,7 @@ void wire_put_ids(struct wire_writer *writer, enum wire_type type, hvd_set set, 
                   size_t count);
 /* Records that were written before. */
 void wire_put_bytes(struct wire_writer *writer, const void *bytes, size_t length);
-void wire_reset(struct wire_writer *writer); /* empty, memory kept */
+void wire_reset(struct wire_writer *writer); /* empty; as much memory as most messages take is kept */
 void wire_free(struct wire_writer *writer);
 
 /* A message being read. */
