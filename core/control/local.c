@@ -23,7 +23,7 @@ struct local_rank {
     struct local_world *world;
     struct letter *first, *last;
     struct letter *shown; /* what the last receive returned */
-    uint64_t messages, bytes;
+    struct local_counts counts;
     bool told; /* of the abort */
     bool left; /* said farewell */
     bool closed;
@@ -90,6 +90,8 @@ static int local_send(struct control *control, int link, const void *bytes, size
     else
         peer->last->next = letter;
     peer->last = letter;
+    self->counts.sent++;
+    self->counts.sent_bytes += length;
     local_kick(&peer->control);
     return HVD_OK;
 }
@@ -113,8 +115,8 @@ static int local_receive(struct control *control, struct control_event *event, s
         return HVD_IN_PROGRESS;
     self->first = letter->next;
     self->shown = letter;
-    self->messages++;
-    self->bytes += letter->length;
+    self->counts.received++;
+    self->counts.received_bytes += letter->length;
     *event = (struct control_event){
         .kind = CONTROL_MESSAGE, .link = letter->link, .bytes = letter->bytes, .length = letter->length};
     return HVD_OK;
@@ -256,10 +258,9 @@ struct control *local_world_rank(struct local_world *world, int rank)
     return &world->ranks[rank].control;
 }
 
-void local_world_counts(const struct local_world *world, int rank, uint64_t *messagesp, uint64_t *bytesp)
+struct local_counts local_world_counts(const struct local_world *world, int rank)
 {
-    *messagesp = world->ranks[rank].messages;
-    *bytesp = world->ranks[rank].bytes;
+    return world->ranks[rank].counts;
 }
 
 void local_world_close(struct local_world *world)

@@ -15,8 +15,14 @@ int local_world_open(struct local_world **worldp, const int *node_of_rank, int s
 /* Valid until it is closed; the world ends when its last rank is closed. */
 struct control *local_world_rank(struct local_world *world, int rank);
 
-/* How many messages, and bytes in them, that rank has received. */
-void local_world_counts(const struct local_world *world, int rank, uint64_t *messagesp, uint64_t *bytesp);
+/* Messages of one rank, and bytes in them. */
+struct local_counts {
+    uint64_t received, received_bytes;
+    uint64_t sent, sent_bytes;
+};
+
+/* How many there were until now. */
+struct local_counts local_world_counts(const struct local_world *world, int rank);
 
 /* Close the ranks that are still open. NULL is fine. */
 void local_world_close(struct local_world *world);

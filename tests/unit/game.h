@@ -236,10 +236,7 @@ static inline hvd_set make_set(struct game *game, int first, int last)
 
 static inline uint64_t messages_of(const struct game *game, int rank)
 {
-    uint64_t messages = 0;
-    uint64_t bytes = 0;
-    local_world_counts(game->world, rank, &messages, &bytes);
-    return messages;
+    return local_world_counts(game->world, rank).received;
 }
 
 #endif

@@ -74,7 +74,6 @@ static void farewell(int rank)
 
 START_TEST(messages_arrive_in_order_and_are_counted)
 {
-    uint64_t messages = 0, bytes = 0;
     open_world(3);
     send_to(0, 2, "down");
     send_to(1, CONTROL_PARENT, "one");
@@ -86,11 +85,14 @@ START_TEST(messages_arrive_in_order_and_are_counted)
     expect_nothing(0);
     expect_nothing(1);
     expect_message(2, CONTROL_PARENT, "down");
-    local_world_counts(world, 0, &messages, &bytes);
-    ck_assert_uint_eq(messages, 3);
-    ck_assert_uint_eq(bytes, 8);
-    local_world_counts(world, 1, &messages, &bytes);
-    ck_assert_uint_eq(messages, 0);
+    struct local_counts counts = local_world_counts(world, 0);
+    ck_assert_uint_eq(counts.received, 3);
+    ck_assert_uint_eq(counts.received_bytes, 8);
+    ck_assert_uint_eq(counts.sent, 1);
+    ck_assert_uint_eq(counts.sent_bytes, 4);
+    counts = local_world_counts(world, 1);
+    ck_assert_uint_eq(counts.received, 0);
+    ck_assert_uint_eq(counts.sent, 2);
     local_world_close(world);
 }
 END_TEST
@@ -163,7 +165,6 @@ START_TEST(a_large_tree_carries_a_round)
 {
     enum { SIZE = 2000 };
     static int table[SIZE];
-    uint64_t messages = 0, bytes = 0;
     for (int rank = 0; rank < SIZE; rank++)
         table[rank] = rank - rank % 8;
     ck_assert_int_eq(local_world_open(&world, table, SIZE, NULL), HVD_OK);
@@ -182,8 +183,9 @@ START_TEST(a_large_tree_carries_a_round)
         for (int link = 1; link <= control->child_count; link++)
             send_to(rank, link, "down");
         expect_nothing(rank);
-        local_world_counts(world, rank, &messages, &bytes);
-        ck_assert_uint_eq(messages, (uint64_t)control->child_count + (rank > 0));
+        struct local_counts counts = local_world_counts(world, rank);
+        ck_assert_uint_eq(counts.received, (uint64_t)control->child_count + (rank > 0));
+        ck_assert_uint_eq(counts.sent, counts.received);
     }
     local_world_close(world);
 }
