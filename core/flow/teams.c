@@ -2,12 +2,13 @@
 #include "flow/teams.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 struct set {
     hvd_set number;
-    int *ranks; /* ascending */
+    int *ranks; /* ascending; NULL: 0 to count - 1, so that all ranks of a job are no list in each of them */
     int count;
     uint32_t planes;
     struct team *team; /* this one and the next are the holder's alone */
@@ -66,9 +67,26 @@ static struct set *find_set(const struct teams *teams, hvd_set number)
     return place < teams->count && teams->sets[place].number == number ? &teams->sets[place] : NULL;
 }
 
+/* Are these 0 to [count] - 1? They are ascending: the last one tells. */
+static bool are_first(const int *ranks, int count)
+{
+    return count == 0 || ranks[count - 1] == count - 1;
+}
+
+static bool is_set_of(const struct set *set, const int *ranks, int count)
+{
+    if (set->count != count)
+        return false;
+    if (set->ranks == NULL)
+        return are_first(ranks, count);
+    return memcmp(set->ranks, ranks, (size_t)count * sizeof(*ranks)) == 0;
+}
+
 /* The place of [rank] among the members, or -1. */
 static int find_member(const struct set *set, int rank)
 {
+    if (set->ranks == NULL)
+        return rank < 0 || rank >= set->count ? -1 : rank;
     int low = 0;
     int high = set->count;
     while (low < high) {
@@ -107,9 +125,12 @@ int teams_add(struct teams *teams, const struct plane_team *members, uint32_t pl
     size_t bytes = (size_t)members->size * sizeof(*members->ranks);
     struct set added = {.number = members->set, .count = members->size, .planes = planes, .team = team};
     int rc = HVD_ERR_NO_MEMORY;
-    added.ranks = malloc(bytes);
-    if (added.ranks != NULL) {
+    bool listed = !are_first(members->ranks, members->size);
+    if (listed)
+        added.ranks = malloc(bytes);
+    if (added.ranks != NULL)
         memcpy(added.ranks, members->ranks, bytes);
+    if (!listed || added.ranks != NULL) {
         pthread_mutex_lock(&teams->lock);
         rc = add_locked(teams, &added);
         pthread_mutex_unlock(&teams->lock);
@@ -179,7 +200,7 @@ int teams_ranks(struct teams *teams, hvd_set number, int *ranks, int capacity)
     if (set != NULL) {
         count = set->count;
         for (int i = 0; i < count && i < capacity; i++)
-            ranks[i] = set->ranks[i];
+            ranks[i] = set->ranks == NULL ? i : set->ranks[i];
     }
     pthread_mutex_unlock(&teams->lock);
     return count;
@@ -200,9 +221,8 @@ hvd_set teams_find(struct teams *teams, const int *ranks, int count)
     hvd_set found = -1;
     pthread_mutex_lock(&teams->lock);
     for (int i = 0; i < teams->count && found < 0; i++) {
-        const struct set *set = &teams->sets[i];
-        if (set->count == count && memcmp(set->ranks, ranks, (size_t)count * sizeof(*ranks)) == 0)
-            found = set->number;
+        if (is_set_of(&teams->sets[i], ranks, count))
+            found = teams->sets[i].number;
     }
     pthread_mutex_unlock(&teams->lock);
     return found;

@@ -46,6 +46,9 @@ START_TEST(members_and_others_are_told_apart)
     ck_assert_int_eq(teams_member(teams, 2, 4), 2);
     ck_assert_int_eq(teams_member(teams, 2, 5), -1);
     ck_assert_int_eq(teams_member(teams, 2, -1), -1);
+    ck_assert_int_eq(teams_member(teams, 0, 5), 5);
+    ck_assert_int_eq(teams_member(teams, 0, 6), -1);
+    ck_assert_int_eq(teams_member(teams, 0, -1), -1);
     ck_assert_ptr_eq(teams_get(teams, 4), &odd);
     ck_assert_ptr_null(teams_get(teams, 2));
     ck_assert_ptr_null(teams_get(teams, 9));
@@ -63,6 +66,8 @@ START_TEST(lists_are_written_as_far_as_there_is_room)
     ck_assert_int_eq(ranks[2], -7);
     ck_assert_int_eq(teams_ranks(teams, 4, NULL, 0), 3);
     ck_assert_int_eq(teams_ranks(teams, 5, ranks, 6), -1);
+    ck_assert_int_eq(teams_ranks(teams, 0, ranks, 6), 6);
+    ck_assert_mem_eq(ranks, all_ranks, sizeof(all_ranks));
     ck_assert_int_eq(teams_list(teams, sets, 4), 3);
     ck_assert_int_eq(sets[0], 0);
     ck_assert_int_eq(sets[1], 2);
@@ -75,10 +80,13 @@ END_TEST
 START_TEST(a_set_is_found_by_its_ranks)
 {
     static const int other[] = {1, 3, 4};
+    static const int shifted[] = {0, 1, 2, 3, 4, 6};
     ck_assert_int_eq(teams_find(teams, odd_ranks, 3), 4);
     ck_assert_int_eq(teams_find(teams, odd_ranks, 2), -1);
     ck_assert_int_eq(teams_find(teams, other, 3), -1);
     ck_assert_int_eq(teams_find(teams, all_ranks, 6), 0);
+    ck_assert_int_eq(teams_find(teams, all_ranks, 5), -1);
+    ck_assert_int_eq(teams_find(teams, shifted, 6), -1);
 }
 END_TEST
 
