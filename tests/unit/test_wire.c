@@ -384,6 +384,27 @@ START_TEST(a_bitmap_beyond_its_span_or_the_last_id_is_refused)
 }
 END_TEST
 
+/* Long messages are rare: what they took is not kept. */
+START_TEST(an_empty_message_keeps_memory_for_a_short_one)
+{
+    struct wire_writer writer = {0};
+    uint32_t ids[] = {1, 2, 3};
+    wire_put_ids(&writer, WIRE_IDS, HVD_ALL_RANKS, ids, 3);
+    const unsigned char *bytes = writer.bytes;
+    wire_reset(&writer);
+    ck_assert_uint_eq(writer.length, 0);
+    ck_assert_ptr_eq(writer.bytes, bytes);
+    write_new(&writer, desc_group(1000, 2));
+    ck_assert_uint_gt(writer.capacity, 4096);
+    wire_reset(&writer);
+    ck_assert_uint_eq(writer.length, 0);
+    ck_assert_uint_le(writer.capacity, 4096);
+    write_new(&writer, desc_group(2, 2));
+    ck_assert_int_eq(read_new(&writer), HVD_OK);
+    wire_free(&writer);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("wire");
@@ -392,6 +413,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, an_answer_of_hostile_bytes_is_refused);
     tcase_add_loop_test(tcase, ids_come_back_in_few_bytes, 0, sizeof(id_cases) / sizeof(id_cases[0]));
     tcase_add_test(tcase, a_model_costs_a_bit_a_tensor);
+    tcase_add_test(tcase, an_empty_message_keeps_memory_for_a_short_one);
     tcase_add_test(tcase, a_truncated_message_is_refused);
     tcase_add_loop_test(tcase, a_hostile_byte_is_refused, 0, sizeof(hostile) / sizeof(hostile[0]));
     tcase_add_test(tcase, a_factor_of_zero_is_refused);
