@@ -12,10 +12,6 @@
 #include "flow/negotiate.h"
 #include "tools/hvdbench_job.h"
 
-/* Descriptions are made anew in each step of a program: equal in content, but not the same memory, so that
- * comparing them costs here what it costs there. */
-#define GENERATIONS 3
-
 struct simulated {
     struct control *control;
     struct negotiate *negotiate;
@@ -30,8 +26,7 @@ struct simulation {
     struct local_world *world;
     struct simulated *ranks;
     int size, tensor_count;
-    struct desc **descs; /* [GENERATIONS * tensor_count], of all ranks */
-    int64_t round;
+    struct desc **descs;  /* [tensor_count], what one rank submits */
     int64_t bytes_before; /* in use before the ranks had any state */
 };
 
@@ -78,19 +73,6 @@ static int open_world(struct simulation *simulation, int node_ranks, struct hvd_
     return status;
 }
 
-static int open_descs(struct simulation *simulation, struct hvd_error *err)
-{
-    int count = GENERATIONS * simulation->tensor_count;
-    simulation->descs = calloc((size_t)count, sizeof(simulation->descs[0]));
-    bool complete = simulation->descs != NULL;
-    for (int i = 0; complete && i < count; i++) {
-        simulation->descs[i] = describe(i % simulation->tensor_count);
-        complete = simulation->descs[i] != NULL;
-    }
-    return complete ? HVD_OK
-                    : error_set(err, HVD_ERR_NO_MEMORY, "no memory for %d tensors", simulation->tensor_count);
-}
-
 static int open_rank(struct simulation *simulation, int rank, struct hvd_error *err)
 {
     struct simulated *self = &simulation->ranks[rank];
@@ -124,9 +106,10 @@ int simulation_open(struct simulation **simulationp, int ranks, int node_ranks, 
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a simulation");
     simulation->size = ranks;
     simulation->tensor_count = tensors;
-    int status = open_world(simulation, node_ranks, err);
-    if (status == HVD_OK)
-        status = open_descs(simulation, err);
+    simulation->descs = calloc((size_t)tensors, sizeof(simulation->descs[0]));
+    int status = simulation->descs != NULL
+                     ? open_world(simulation, node_ranks, err)
+                     : error_set(err, HVD_ERR_NO_MEMORY, "no memory for %d tensors", tensors);
     if (status == HVD_OK)
         status = open_ranks(simulation, err);
     if (status == HVD_OK)
@@ -142,8 +125,6 @@ void simulation_close(struct simulation *simulation)
         return;
     for (int rank = 0; simulation->ranks != NULL && rank < simulation->size; rank++)
         negotiate_destroy(simulation->ranks[rank].negotiate);
-    for (int i = 0; simulation->descs != NULL && i < GENERATIONS * simulation->tensor_count; i++)
-        desc_release(simulation->descs[i]);
     local_world_close(simulation->world);
     free(simulation->ranks);
     free(simulation->descs);
@@ -152,18 +133,33 @@ void simulation_close(struct simulation *simulation)
 
 /* ---- A round -------------------------------------------------------------------------------------- */
 
-/* The first [count] tensors of a step, in the same order on all ranks. */
-static int submit(struct simulation *simulation, struct simulated *self, int count, struct hvd_error *err)
+static int submit_descs(const struct simulation *simulation, struct simulated *self, int count,
+                        struct hvd_error *err)
 {
-    int generation = simulation->round == 0 ? 0 : 1 + (int)(simulation->round % 2);
     int64_t begin_ns = bench_now_ns();
     int status = HVD_OK;
     for (int i = 0; i < count && status == HVD_OK; i++) {
-        struct desc **descp = &simulation->descs[generation * simulation->tensor_count + i];
-        const struct submission submission = {.desc = *descp, .planes = 1U << PLANE_TCP, .user = descp};
+        const struct submission submission = {
+            .desc = simulation->descs[i], .planes = 1U << PLANE_TCP, .user = &simulation->descs[i]};
         status = negotiate_submit(self->negotiate, &submission, err);
     }
     self->busy_us += (double)(bench_now_ns() - begin_ns) / 1000;
+    return status;
+}
+
+/* The first [count] tensors of a step, in the same order on all ranks. Their descriptions are made anew in
+ * each step, and on each rank: equal in content, but not the same memory, so that keeping and comparing them
+ * costs here what it costs there. */
+static int submit(const struct simulation *simulation, struct simulated *self, int count,
+                  struct hvd_error *err)
+{
+    int made = 0;
+    while (made < count && (simulation->descs[made] = describe(made)) != NULL)
+        made++;
+    int status = made == count ? submit_descs(simulation, self, count, err)
+                               : error_set(err, HVD_ERR_NO_MEMORY, "no memory for %d tensors", count);
+    while (made > 0)
+        desc_release(simulation->descs[--made]);
     return status;
 }
 
@@ -310,7 +306,6 @@ int simulation_round(struct simulation *simulation, int count, struct cost *cost
     if (status == HVD_OK)
         status = check_round(simulation, count, err);
     end_round(simulation, cost);
-    simulation->round++;
     return status;
 }
 
