@@ -81,3 +81,4 @@ core_libcore_la_SOURCES += \
 	core/trace/timeline.c core/trace/timeline.h core/trace/signals.c core/trace/signals.h core/trace/pad.c core/trace/pad.h \
 	core/trace/offset.c core/trace/offset.h core/trace/stop.c core/trace/stop.h
 core_libcore_la_SOURCES += core/trace/trace.h core/trace/offset.h core/trace/stop.h
+core_libcore_la_SOURCES += core/flow/tune.c core/flow/tune.h
