@@ -96,9 +96,7 @@ static int check_name(const struct subject *subject, struct hvd_error *err)
 
 int64_t ask_count(const struct hvd_tensor *tensor)
 {
-    struct desc_tensor all = {.dtype = tensor->dtype, .ndim = tensor->ndim};
-    memcpy(all.shape, tensor->shape, (size_t)tensor->ndim * sizeof(all.shape[0]));
-    return desc_count(&all);
+    return desc_elements(tensor->dtype, tensor->shape, tensor->ndim);
 }
 
 static int check_shape(const struct subject *subject, struct hvd_error *err)

@@ -66,11 +66,7 @@ struct plane_need batch_need(const struct desc *desc, int index, int ranks)
 int64_t batch_row_elements(const struct desc *desc, int index)
 {
     const struct desc_tensor *tensor = &desc->tensors[index];
-    struct desc_tensor row = {.dtype = HVD_UINT8, .ndim = tensor->ndim - 1};
-    if (tensor->ndim == 0)
-        return 1;
-    memcpy(row.shape, tensor->shape + 1, (size_t)row.ndim * sizeof(row.shape[0]));
-    return desc_count(&row);
+    return tensor->ndim == 0 ? 1 : desc_elements(HVD_UINT8, tensor->shape + 1, tensor->ndim - 1);
 }
 
 int64_t batch_item_bytes(const struct desc *desc, int index)

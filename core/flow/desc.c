@@ -87,23 +87,29 @@ bool desc_equal(const struct desc *a, const struct desc *b)
     return true;
 }
 
-int64_t desc_count(const struct desc_tensor *tensor)
+int64_t desc_elements(enum hvd_dtype dtype, const int64_t *shape, int ndim)
 {
     int64_t count = 1;
-    bool empty = false;
-    for (int i = 0; i < tensor->ndim; i++) {
-        if (tensor->shape[i] < 0)
-            return -1;
-        empty = empty || tensor->shape[i] == 0;
-    }
-    for (int i = 0; i < tensor->ndim && !empty; i++) {
-        if (__builtin_mul_overflow(count, tensor->shape[i], &count))
-            return -1;
-    }
     int64_t bytes = 0;
-    if (__builtin_mul_overflow(count, (int64_t)dtype_bytes(tensor->dtype), &bytes))
-        return -1;
-    return empty ? 0 : count;
+    bool empty = false;
+    bool large = false;
+    for (int i = 0; i < ndim; i++) {
+        if (shape[i] < 0)
+            return -1;
+        if (shape[i] == 0)
+            empty = true;
+        else
+            large |= __builtin_mul_overflow(count, shape[i], &count);
+    }
+    large |= __builtin_mul_overflow(count, (int64_t)dtype_bytes(dtype), &bytes);
+    if (empty)
+        return 0;
+    return large ? -1 : count;
+}
+
+int64_t desc_count(const struct desc_tensor *tensor)
+{
+    return desc_elements(tensor->dtype, tensor->shape, tensor->ndim);
 }
 
 bool desc_joins(const struct desc *desc)

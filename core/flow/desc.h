@@ -71,9 +71,10 @@ const char *desc_kind_name(enum desc_kind kind);
 /* Everything equal. Factors by their bits. */
 bool desc_equal(const struct desc *a, const struct desc *b);
 
-/* Elements of a tensor, or -1 where the shape has a negative dimension or it would have 2^63 bytes or more.
+/* Elements of a tensor of these dimensions, or -1 where one is negative or it would have 2^63 bytes or more.
  */
-int64_t desc_count(const struct desc_tensor *tensor);
+int64_t desc_elements(enum hvd_dtype dtype, const int64_t *shape, int ndim);
+int64_t desc_count(const struct desc_tensor *tensor); /* the same */
 
 /* Can ranks that have joined take part with zeros (or, in a barrier, by being there)? */
 bool desc_joins(const struct desc *desc);
