@@ -139,8 +139,9 @@ static int check_memory(const struct subject *subject, struct hvd_error *err)
     const struct standing *standing = subject->standing;
     bool reads = subject->ask->kind != DESC_BROADCAST || standing->rank == standing->root;
     int64_t bytes = (int64_t)dtype_bytes(tensor->dtype);
-    int64_t in = reads ? ask_count(tensor) : 0;
-    int64_t out = subject->rule->results ? 0 : output_count(subject, ask_count(tensor));
+    int64_t count = ask_count(tensor);
+    int64_t in = reads ? count : 0;
+    int64_t out = subject->rule->results ? 0 : output_count(subject, count);
     if (subject->rule->results && tensor->output != NULL)
         return say(subject, err, "output is not NULL, but the result goes where the hvd_result says");
     if (in > 0 && tensor->input == NULL)
@@ -290,6 +291,44 @@ static int check_tensor(const struct subject *subject, struct hvd_error *err)
     if (rc == HVD_OK && subject->ask->kind == DESC_ALLTOALL)
         rc = check_splits(subject, err);
     return rc == HVD_OK ? check_memory(subject, err) : rc;
+}
+
+static bool is_same_tensor(const struct hvd_tensor *tensor, const struct desc_tensor *described)
+{
+    return tensor->dtype == described->dtype && tensor->ndim == described->ndim && tensor->name != NULL &&
+           memcmp(tensor->shape, described->shape, (size_t)tensor->ndim * sizeof(tensor->shape[0])) == 0 &&
+           strcmp(tensor->name, described->name) == 0;
+}
+
+static bool is_same_factor(double a, double b)
+{
+    return memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+bool ask_repeats(const struct ask *ask, const struct desc *desc)
+{
+    const struct hvd_options *options = ask->options;
+    if (!rules[ask->kind].reduces || ask->tensors == NULL || ask->kind != desc->kind ||
+        ask->grouped != desc->grouped || ask->count != desc->tensor_count || options->set != desc->set ||
+        ask->op != desc->op || options->wire != desc->wire ||
+        !is_same_factor(options->prescale, desc->prescale) ||
+        !is_same_factor(options->postscale, desc->postscale))
+        return false;
+    for (int i = 0; i < ask->count; i++)
+        if (!is_same_tensor(&ask->tensors[i], &desc->tensors[i]))
+            return false;
+    return true;
+}
+
+int ask_check_memory(const struct ask *ask, const struct standing *standing, struct hvd_error *err)
+{
+    struct subject subject = {ask, &rules[ask->kind], standing, ask->tensors};
+    int rc = HVD_OK;
+    for (int i = 0; rc == HVD_OK && i < ask->count; i++) {
+        subject.tensor = &ask->tensors[i];
+        rc = check_memory(&subject, err);
+    }
+    return rc;
 }
 
 int ask_check(const struct ask *ask, const struct standing *standing, struct hvd_error *err)

@@ -33,6 +33,11 @@ const char *ask_title(const struct ask *ask, int index, char title[ASK_TITLE_BYT
 /* Everything of [ask] but its set. HVD_OK or HVD_ERR_INVALID. */
 int ask_check(const struct ask *ask, const struct standing *standing, struct hvd_error *err);
 
+/* Is a reduction asked for that was checked before, when it was described as [desc]? What is left to check is
+ * its memory. */
+bool ask_repeats(const struct ask *ask, const struct desc *desc);
+int ask_check_memory(const struct ask *ask, const struct standing *standing, struct hvd_error *err);
+
 /* Elements of the tensor; -1 where a dimension is negative or it would have 2^63 bytes or more. */
 int64_t ask_count(const struct hvd_tensor *tensor);
 

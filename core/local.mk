@@ -24,6 +24,7 @@ core_libcore_la_SOURCES += \
 	core/flow/ledger.c core/flow/ledger.h core/flow/negotiate_state.h core/flow/negotiate_sets.c core/flow/negotiate_up.c \
 	core/flow/negotiate_down.c core/flow/negotiate_decide.c core/flow/negotiate_stall.c core/flow/stall.h core/flow/wire_get.c
 core_libcore_la_SOURCES += core/flow/stalled.c
+core_libcore_la_SOURCES += core/flow/request.c core/flow/request.h
 core_libcore_la_SOURCES += core/control/module.c
 core_libcore_la_SOURCES += core/base/ranks.c core/base/ranks.h
 core_libcore_la_SOURCES += core/base/config.c core/base/config_file.c core/base/config_file.h

@@ -42,12 +42,20 @@ static struct desc *describe(const struct ask *ask)
     return desc;
 }
 
-static void fill_piece(const struct ask *ask, const struct standing *standing, int index, struct piece *piece)
+/* Where a tensor is. */
+static void place_piece(const struct ask *ask, const struct standing *standing, int index,
+                        struct piece *piece)
 {
     const struct hvd_tensor *tensor = &ask->tensors[index];
     bool reads = ask->kind != DESC_BROADCAST || standing->rank == standing->root;
     piece->input = reads ? tensor->input : tensor->output;
     piece->output = tensor->output;
+}
+
+static void fill_piece(const struct ask *ask, const struct standing *standing, int index, struct piece *piece)
+{
+    const struct hvd_tensor *tensor = &ask->tensors[index];
+    place_piece(ask, standing, index, piece);
     piece->result = ask->results == NULL ? NULL : &ask->results[index];
     piece->count = ask_count(tensor);
     piece->bytes = piece->count * (int64_t)dtype_bytes(tensor->dtype);
@@ -96,18 +104,21 @@ struct request *operation_request(const struct context *context, struct desc *de
     return request;
 }
 
-/* The request of [ask], which was checked. */
+/* The request of [ask]. */
 static int make_request(const struct context *context, const struct ask *ask, const struct standing *standing,
                         struct request **requestp)
 {
     char title[ASK_TITLE_BYTES];
+    int rc = ask_check(ask, standing, context_error());
+    if (rc != HVD_OK)
+        return rc;
     struct desc *desc = describe(ask);
     struct request *request = operation_request(context, desc);
     if (request == NULL)
         return no_memory(ask_title(ask, 0, title));
+    request->returns = ask->kind == DESC_ALLREDUCE || ask->kind == DESC_REDUCESCATTER;
     for (int i = 0; i < ask->count; i++)
         fill_piece(ask, standing, i, &request->pieces[i]);
-    int rc = HVD_OK;
     if (ask->kind == DESC_ALLTOALL) {
         request->splits = copy_splits(ask, standing->size);
         if (request->splits == NULL)
@@ -123,6 +134,36 @@ static int make_request(const struct context *context, const struct ask *ask, co
         return rc;
     }
     *requestp = request;
+    return HVD_OK;
+}
+
+/* The request of a reduction that was asked for before, unless it is still in flight; otherwise NULL. */
+static struct request *recall(const struct context *context, const struct ask *ask)
+{
+    if (ask->tensors == NULL || ask->count < 1 || ask->tensors[0].name == NULL)
+        return NULL;
+    const char *name = ask->tensors[0].name;
+    size_t length = strnlen(name, HVD_MAX_NAME + 1);
+    if (length > HVD_MAX_NAME)
+        return NULL;
+    struct request *request = loop_recall(context->loop, ask->options->set, name, length);
+    if (request == NULL || ask_repeats(ask, request->desc))
+        return request;
+    loop_discard(context->loop, request);
+    return NULL;
+}
+
+/* Use [request] once more. */
+static int remake_request(const struct context *context, const struct ask *ask,
+                          const struct standing *standing, struct request *request)
+{
+    int rc = ask_check_memory(ask, standing, context_error());
+    if (rc != HVD_OK) {
+        loop_discard(context->loop, request);
+        return rc;
+    }
+    for (int i = 0; i < ask->count; i++)
+        place_piece(ask, standing, i, &request->pieces[i]);
     return HVD_OK;
 }
 
@@ -213,15 +254,17 @@ int operation_perform(struct ask *ask, const struct notice *notice)
 {
     struct context *context = context_now();
     struct standing standing;
-    struct request *request = NULL;
     if (context == NULL)
         return HVD_ERR_STATE;
     if (ask->options == NULL)
         ask->options = &plain;
     int rc = find_standing(context, ask, &standing);
-    if (rc == HVD_OK)
-        rc = ask_check(ask, &standing, context_error());
-    if (rc == HVD_OK)
+    if (rc != HVD_OK)
+        return rc;
+    struct request *request = recall(context, ask);
+    if (request != NULL)
+        rc = remake_request(context, ask, &standing, request);
+    else
         rc = make_request(context, ask, &standing, &request);
     if (rc != HVD_OK)
         return rc;

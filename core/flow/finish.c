@@ -44,7 +44,7 @@ void finish_request(struct queue *queue, struct trace *trace, struct request *re
                     const char *reason)
 {
     struct hvd_error sentence;
-    queue_withdraw(queue, request);
+    queue_withdraw(request);
     conclude(queue, trace, request, status, reason_of(request, status, reason, &sentence));
 }
 
@@ -86,7 +86,7 @@ void finish_disagreement(struct queue *queue, struct trace *trace, const struct 
         tell_mismatch(roster, decision, &sentence);
     else
         tell_joined(roster, decision, &sentence);
-    queue_withdraw(queue, request);
+    queue_withdraw(request);
     conclude(queue, trace, request, HVD_ERR_MISMATCH, sentence.text);
 }
 

@@ -188,7 +188,7 @@ static int create_parts(struct loop *loop, const struct plane_env *env, int64_t 
     memcpy(place.plane_order, loop->planes.order, sizeof(place.plane_order));
     rc = negotiate_create(&loop->negotiate, &place, err);
     if (rc == HVD_OK)
-        rc = queue_create(&loop->queue, err);
+        rc = queue_create(&loop->queue, env->config->cache_limit, err);
     if (rc != HVD_OK)
         return rc;
     bool crowded = env->shape->local_size > sysconf(_SC_NPROCESSORS_ONLN);
@@ -267,20 +267,31 @@ static void describe(struct request *request)
     op->name = desc_name(request->desc);
     op->set = request->desc->set;
     op->tensors = request->piece_count;
+    op->bytes = 0;
     for (int i = 0; i < request->piece_count; i++)
         op->bytes += request->pieces[i].bytes;
+}
+
+struct request *loop_recall(struct loop *loop, hvd_set set, const char *name, size_t length)
+{
+    return queue_recall(loop->queue, set, name, length);
+}
+
+void loop_discard(struct loop *loop, struct request *request)
+{
+    queue_discard(loop->queue, request);
 }
 
 int loop_submit(struct loop *loop, struct request *request, bool kick, hvd_handle *handlep,
                 struct hvd_error *err)
 {
     bool first = false;
-    request->submitted_us = clock_us();
+    int64_t now_us = loop->trace == NULL ? 0 : clock_us();
     describe(request);
-    trace_submitted(loop->trace, &request->trace, request->submitted_us);
+    trace_submitted(loop->trace, &request->trace, now_us);
     int rc = queue_submit(loop->queue, request, handlep, &first, err);
     if (rc != HVD_OK)
-        trace_done(loop->trace, &request->trace, rc, request->submitted_us);
+        trace_done(loop->trace, &request->trace, rc, now_us);
     else if (first && kick)
         baton_kick(loop->baton);
     return rc;
@@ -350,10 +361,11 @@ int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err)
         return error_set(err, HVD_ERR_STATE,
                          "hvd_wait was called inside a callback, where nothing can make progress; "
                          "submit there and wait elsewhere");
+    int status = queue_collect(loop->queue, handle, err);
+    if (status != HVD_IN_PROGRESS)
+        return status;
     baton_drive(loop->baton, handle_is_done, &waiting);
-    int status = queue_test(loop->queue, handle, err);
-    queue_release(loop->queue, handle);
-    return status;
+    return queue_collect(loop->queue, handle, err);
 }
 
 static bool job_is_over(void *arg)

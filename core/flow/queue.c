@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/hash.h"
-
 /* A handle is a slot's number and the count of its uses: a stale one is told from a live one. */
 struct slot {
     uint32_t uses;
@@ -21,15 +19,17 @@ struct queue {
     pthread_mutex_t lock;
     struct request *head, **tail; /* handed in, not yet taken */
     _Atomic bool waiting;         /* head != NULL, for looking without the lock */
-    struct piece **buckets;       /* in flight, by set and name */
-    size_t bucket_count, in_flight;
+    struct piece **buckets;       /* in flight or kept, by set and name: one of a name */
+    size_t bucket_count, listed;
+    TAILQ_HEAD(, request) idle; /* kept, least recently used first */
+    int64_t idle_pieces, keep_limit;
     struct slot *slots;
     uint32_t slot_count, first_free;
     int refuse_status;
     struct hvd_error refuse_reason;
 };
 
-int queue_create(struct queue **queuep, struct hvd_error *err)
+int queue_create(struct queue **queuep, int64_t keep_limit, struct hvd_error *err)
 {
     struct queue *queue = calloc(1, sizeof(*queue));
     if (queue == NULL)
@@ -43,74 +43,35 @@ int queue_create(struct queue **queuep, struct hvd_error *err)
     pthread_mutex_init(&queue->lock, NULL);
     queue->tail = &queue->head;
     queue->first_free = NO_SLOT;
+    TAILQ_INIT(&queue->idle);
+    queue->keep_limit = keep_limit > 0 ? keep_limit : QUEUE_KEEPS;
     *queuep = queue;
     return HVD_OK;
 }
 
-struct request *request_create(const struct desc *desc)
+/* ---- Names ----
+ *
+ * The table holds the names of what is in flight, and of what is over and was not given another turn yet: a
+ * name that is submitted again finds all that it needs in its place. */
+
+static struct piece **bucket_of(const struct queue *queue, uint64_t hash)
 {
-    size_t pieces_bytes = (size_t)desc->tensor_count * sizeof(struct piece);
-    struct request *request = calloc(1, sizeof(*request) + pieces_bytes);
-    if (request == NULL)
-        return NULL;
-    request->desc = desc_hold(desc);
-    request->piece_count = request->pieces_left = desc->tensor_count;
-    for (int i = 0; i < request->piece_count; i++) {
-        request->pieces[i].request = request;
-        request->pieces[i].index = i;
-    }
-    return request;
+    return &queue->buckets[hash & (queue->bucket_count - 1)];
 }
 
-void request_free(struct request *request)
+/* Where the piece of that set and name hangs, or would. */
+static struct piece **find_locked(struct queue *queue, uint64_t hash, hvd_set set, const char *name)
 {
-    if (request == NULL)
-        return;
-    for (int i = 0; i < request->piece_count; i++) {
-        free(request->pieces[i].member_rows);
-        if (request->pieces[i].owned)
-            free(request->pieces[i].output);
-    }
-    desc_release(request->desc);
-    free(request->splits);
-    free(request->reason);
-    free(request->sentence);
-    free(request);
-}
-
-void request_fail(struct request *request, int status, const char *reason)
-{
-    if (request->worst != HVD_OK)
-        return;
-    request->worst = status;
-    request->reason = strdup(reason); /* without memory the status must do */
-}
-
-/* ---- Names in flight ---- */
-
-/* What the operation is known by is hvd's own name where it is hvd's own. */
-static const char *name_of(const struct piece *piece)
-{
-    const struct desc *desc = piece->request->desc;
-    return piece->index == 0 ? desc_name(desc) : desc->tensors[piece->index].name;
-}
-
-static uint64_t hash_of(const struct piece *piece)
-{
-    const char *name = name_of(piece);
-    return hash_bytes(name, strlen(name)) ^
-           (uint64_t)piece->request->desc->set * UINT64_C(0x9e3779b97f4a7c15);
-}
-
-/* Where a piece of the set and name of [piece] hangs, or would. */
-static struct piece **find_in_flight(struct queue *queue, const struct piece *piece)
-{
-    struct piece **at = &queue->buckets[piece->hash & (queue->bucket_count - 1)];
+    struct piece **at = bucket_of(queue, hash);
     while (*at != NULL &&
-           ((*at)->hash != piece->hash || (*at)->request->desc->set != piece->request->desc->set ||
-            strcmp(name_of(*at), name_of(piece)) != 0))
+           ((*at)->hash != hash || (*at)->request->desc->set != set || strcmp(request_name(*at), name) != 0))
         at = &(*at)->next_of_bucket;
     return at;
+}
+
+static struct piece **find_name_locked(struct queue *queue, const struct piece *piece)
+{
+    return find_locked(queue, piece->hash, piece->request->desc->set, request_name(piece));
 }
 
 static void double_buckets(struct queue *queue)
@@ -132,21 +93,65 @@ static void double_buckets(struct queue *queue)
     queue->bucket_count = count;
 }
 
-/* Forget the first [count] names of [request]. */
-static void forget_names_locked(struct queue *queue, struct request *request, int count)
+static void unlist_piece_locked(struct queue *queue, struct piece **at)
 {
-    for (int i = 0; i < count; i++) {
-        struct piece **at = find_in_flight(queue, &request->pieces[i]);
-        *at = request->pieces[i].next_of_bucket;
+    struct piece *piece = *at;
+    *at = piece->next_of_bucket;
+    piece->listed = false;
+    piece->request->pieces_listed--;
+    queue->listed--;
+}
+
+/* Take the names of [request] out of the table. */
+static void unlist_locked(struct queue *queue, struct request *request)
+{
+    for (int i = 0; i < request->piece_count && request->pieces_listed > 0; i++) {
+        struct piece *piece = &request->pieces[i];
+        struct piece **at = bucket_of(queue, piece->hash);
+        while (piece->listed && *at != piece)
+            at = &(*at)->next_of_bucket;
+        if (piece->listed)
+            unlist_piece_locked(queue, at);
     }
-    queue->in_flight -= (size_t)count;
+}
+
+static void rouse_locked(struct queue *queue, struct request *request)
+{
+    TAILQ_REMOVE(&queue->idle, request, of_idle);
+    queue->idle_pieces -= request->piece_count;
+    request->idle = false;
+}
+
+/* Free a request that is over, or was never handed in. */
+static void drop_locked(struct queue *queue, struct request *request)
+{
+    if (request->idle)
+        rouse_locked(queue, request);
+    unlist_locked(queue, request);
+    request_free(request);
+}
+
+/* The names of [request] are free; nobody holds its handle. */
+static void retire_locked(struct queue *queue, struct request *request)
+{
+    bool whole = request->pieces_listed == request->piece_count; /* no other took one of its names */
+    if (!request->returns || !whole || request->status != HVD_OK) {
+        drop_locked(queue, request);
+        return;
+    }
+    request_renew(request);
+    request->idle = true;
+    TAILQ_INSERT_TAIL(&queue->idle, request, of_idle);
+    queue->idle_pieces += request->piece_count;
+    while (queue->idle_pieces > queue->keep_limit)
+        drop_locked(queue, TAILQ_FIRST(&queue->idle));
 }
 
 /* Why the name of [piece] cannot be taken: [other] has it. */
 static int refuse_name(const struct piece *piece, const struct piece *other, struct hvd_error *err)
 {
     const struct request *request = piece->request;
-    const char *name = name_of(piece);
+    const char *name = request_name(piece);
     char title[DESC_TITLE_BYTES];
     desc_title(request->desc, title, sizeof(title));
     if (other->request == request)
@@ -168,24 +173,41 @@ static int refuse_name(const struct piece *piece, const struct piece *other, str
                      title, name);
 }
 
+/* Put a name into the table, over one that is over. */
+static int list_locked(struct queue *queue, struct piece *piece, struct hvd_error *err)
+{
+    struct piece **at = find_name_locked(queue, piece);
+    if (*at != NULL && atomic_load_explicit(&(*at)->request->live, memory_order_acquire))
+        return refuse_name(piece, *at, err);
+    if (*at != NULL && (*at)->request->idle) {
+        drop_locked(queue, (*at)->request);
+        at = find_name_locked(queue, piece);
+    } else if (*at != NULL) {
+        unlist_piece_locked(queue, at);
+    }
+    piece->next_of_bucket = *at;
+    *at = piece;
+    piece->listed = true;
+    piece->request->pieces_listed++;
+    queue->listed++;
+    if (queue->listed > queue->bucket_count)
+        double_buckets(queue);
+    return HVD_OK;
+}
+
 /* All names of [request], or none. */
 static int take_names_locked(struct queue *queue, struct request *request, struct hvd_error *err)
 {
-    for (int i = 0; i < request->piece_count; i++) {
-        struct piece *piece = &request->pieces[i];
-        struct piece **at = find_in_flight(queue, piece);
-        if (*at != NULL) {
-            refuse_name(piece, *at, err);
-            forget_names_locked(queue, request, i);
-            return HVD_ERR_DUPLICATE;
-        }
-        piece->next_of_bucket = NULL;
-        *at = piece;
-        queue->in_flight++;
-        if (queue->in_flight > queue->bucket_count)
-            double_buckets(queue);
+    int rc = HVD_OK;
+    /* first, so that its own names are in its way too */
+    atomic_store_explicit(&request->live, true, memory_order_relaxed);
+    for (int i = 0; i < request->piece_count && rc == HVD_OK; i++) {
+        if (!request->pieces[i].listed)
+            rc = list_locked(queue, &request->pieces[i], err);
     }
-    return HVD_OK;
+    if (rc != HVD_OK)
+        queue_withdraw(request);
+    return rc;
 }
 
 /* ---- Handles ---- */
@@ -228,7 +250,28 @@ static struct slot *find_slot_locked(struct queue *queue, hvd_handle handle)
 
 /* ---- In and out ---- */
 
-static int submit_locked(struct queue *queue, struct request *request, hvd_handle *handlep, bool *firstp,
+struct request *queue_recall(struct queue *queue, hvd_set set, const char *name, size_t length)
+{
+    uint64_t hash = request_hash(set, name, length);
+    struct request *request = NULL;
+    pthread_mutex_lock(&queue->lock);
+    const struct piece *piece = *find_locked(queue, hash, set, name);
+    if (piece != NULL && piece->index == 0 && piece->request->idle) {
+        request = piece->request;
+        rouse_locked(queue, request);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return request;
+}
+
+void queue_discard(struct queue *queue, struct request *request)
+{
+    pthread_mutex_lock(&queue->lock);
+    drop_locked(queue, request);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+static int submit_locked(struct queue *queue, struct request *request, hvd_handle *handlep,
                          struct hvd_error *err)
 {
     if (queue->refuse_status != HVD_OK) {
@@ -238,27 +281,27 @@ static int submit_locked(struct queue *queue, struct request *request, hvd_handl
     }
     if (handlep != NULL && !have_slot_locked(queue))
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory left for another operation");
-    int rc = take_names_locked(queue, request, err);
-    if (rc != HVD_OK)
-        return rc;
-    if (handlep != NULL)
-        *handlep = request->handle = take_slot_locked(queue, request);
-    *firstp = queue->head == NULL;
-    *queue->tail = request;
-    queue->tail = &request->next;
-    atomic_store_explicit(&queue->waiting, true, memory_order_release);
-    return HVD_OK;
+    return take_names_locked(queue, request, err);
 }
 
 int queue_submit(struct queue *queue, struct request *request, hvd_handle *handlep, bool *firstp,
                  struct hvd_error *err)
 {
     request->next = NULL;
-    request->status = HVD_IN_PROGRESS;
-    for (int i = 0; i < request->piece_count; i++)
-        request->pieces[i].hash = hash_of(&request->pieces[i]);
+    request->handle = 0;
+    atomic_store_explicit(&request->status, HVD_IN_PROGRESS, memory_order_relaxed);
     pthread_mutex_lock(&queue->lock);
-    int rc = submit_locked(queue, request, handlep, firstp, err);
+    int rc = submit_locked(queue, request, handlep, err);
+    if (rc != HVD_OK) {
+        unlist_locked(queue, request);
+    } else {
+        if (handlep != NULL)
+            *handlep = request->handle = take_slot_locked(queue, request);
+        *firstp = queue->head == NULL;
+        *queue->tail = request;
+        queue->tail = &request->next;
+        atomic_store_explicit(&queue->waiting, true, memory_order_release);
+    }
     pthread_mutex_unlock(&queue->lock);
     return rc;
 }
@@ -284,11 +327,9 @@ struct request *queue_take(struct queue *queue)
     return list;
 }
 
-void queue_withdraw(struct queue *queue, struct request *request)
+void queue_withdraw(struct request *request)
 {
-    pthread_mutex_lock(&queue->lock);
-    forget_names_locked(queue, request, request->piece_count);
-    pthread_mutex_unlock(&queue->lock);
+    atomic_store_explicit(&request->live, false, memory_order_release);
 }
 
 static bool is_of_set(const struct request *request, hvd_set set)
@@ -310,75 +351,87 @@ static void drop_handed_in_locked(struct queue *queue, hvd_set set)
     atomic_store_explicit(&queue->waiting, queue->head != NULL, memory_order_relaxed);
 }
 
-static struct request *withdraw_locked(struct queue *queue, hvd_set set, bool decided_too)
+/* Nobody can hand in anything in a set that is no more. */
+static void drop_idle_locked(struct queue *queue, hvd_set set)
 {
-    struct request *list = NULL;
-    drop_handed_in_locked(queue, set);
-    for (size_t i = 0; i < queue->bucket_count; i++) {
-        for (struct piece *piece = queue->buckets[i]; piece != NULL; piece = piece->next_of_bucket) {
-            struct request *request = piece->request;
-            if (piece->index > 0 || !is_of_set(request, set) || (request->decided && !decided_too))
-                continue;
-            request->next = list;
-            list = request;
-        }
+    struct request *next = NULL;
+    for (struct request *request = TAILQ_FIRST(&queue->idle); request != NULL; request = next) {
+        next = TAILQ_NEXT(request, of_idle);
+        if (is_of_set(request, set))
+            drop_locked(queue, request);
     }
-    for (struct request *request = list; request != NULL; request = request->next)
-        forget_names_locked(queue, request, request->piece_count);
-    return list;
 }
 
 struct request *queue_withdraw_undecided(struct queue *queue, hvd_set set)
 {
+    struct request *list = NULL;
     pthread_mutex_lock(&queue->lock);
-    struct request *list = withdraw_locked(queue, set, false);
+    drop_handed_in_locked(queue, set);
+    drop_idle_locked(queue, set);
+    for (size_t i = 0; i < queue->bucket_count; i++) {
+        for (struct piece *piece = queue->buckets[i]; piece != NULL; piece = piece->next_of_bucket) {
+            struct request *request = piece->request;
+            if (piece->index > 0 || !request->live || request->decided || !is_of_set(request, set))
+                continue;
+            queue_withdraw(request);
+            request->next = list;
+            list = request;
+        }
+    }
     pthread_mutex_unlock(&queue->lock);
     return list;
 }
 
 void queue_finish(struct queue *queue, struct request *request, int status, const char *sentence)
 {
-    char *copy = sentence != NULL ? strdup(sentence) : NULL; /* without memory the status must do */
-    pthread_mutex_lock(&queue->lock);
-    request->sentence = copy;
-    request->status = status;
     bool asked_for = request->handle != 0;
+    request->sentence = sentence != NULL ? strdup(sentence) : NULL; /* without memory the status must do */
+    /* from here on it is whoever's who holds the handle */
+    atomic_store_explicit(&request->status, status, memory_order_release);
+    if (asked_for)
+        return;
+    pthread_mutex_lock(&queue->lock);
+    retire_locked(queue, request);
     pthread_mutex_unlock(&queue->lock);
-    if (!asked_for)
-        request_free(request);
+}
+
+static int test_locked(struct queue *queue, hvd_handle handle, struct slot **slotp, struct hvd_error *err)
+{
+    struct slot *slot = find_slot_locked(queue, handle);
+    *slotp = slot;
+    if (slot == NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "handle %#llx is not in flight: it was waited for already, or never given out",
+                         (unsigned long long)handle);
+    int status = atomic_load_explicit(&slot->request->status, memory_order_acquire);
+    if (status < 0)
+        error_set(err, status, "%s",
+                  slot->request->sentence != NULL ? slot->request->sentence : status_text(status));
+    return status;
 }
 
 int queue_test(struct queue *queue, hvd_handle handle, struct hvd_error *err)
 {
+    struct slot *slot = NULL;
     pthread_mutex_lock(&queue->lock);
-    struct slot *slot = find_slot_locked(queue, handle);
-    int status = HVD_ERR_INVALID;
-    if (slot == NULL)
-        error_set(err, status, "handle %#llx is not in flight: it was waited for already, or never given out",
-                  (unsigned long long)handle);
-    else
-        status = slot->request->status;
-    if (slot != NULL && status < 0)
-        error_set(err, status, "%s",
-                  slot->request->sentence != NULL ? slot->request->sentence : status_text(status));
+    int status = test_locked(queue, handle, &slot, err);
     pthread_mutex_unlock(&queue->lock);
     return status;
 }
 
-void queue_release(struct queue *queue, hvd_handle handle)
+int queue_collect(struct queue *queue, hvd_handle handle, struct hvd_error *err)
 {
-    struct request *request = NULL;
+    struct slot *slot = NULL;
     pthread_mutex_lock(&queue->lock);
-    struct slot *slot = find_slot_locked(queue, handle);
-    if (slot != NULL && slot->request->status != HVD_IN_PROGRESS) {
-        request = slot->request;
+    int status = test_locked(queue, handle, &slot, err);
+    if (slot != NULL && status != HVD_IN_PROGRESS) {
+        retire_locked(queue, slot->request);
         slot->request = NULL;
         slot->next_free = queue->first_free;
         queue->first_free = (uint32_t)(slot - queue->slots);
     }
     pthread_mutex_unlock(&queue->lock);
-    if (request != NULL)
-        request_free(request);
+    return status;
 }
 
 void queue_destroy(struct queue *queue)
@@ -388,13 +441,11 @@ void queue_destroy(struct queue *queue)
     for (uint32_t i = 0; i < queue->slot_count; i++) {
         struct request *request = queue->slots[i].request;
         if (request != NULL && request->status != HVD_IN_PROGRESS)
-            request_free(request);
+            drop_locked(queue, request);
     }
-    struct request *next = NULL;
-    for (struct request *request = withdraw_locked(queue, QUEUE_ALL_SETS, true); request != NULL;
-         request = next) {
-        next = request->next;
-        request_free(request);
+    for (size_t i = 0; i < queue->bucket_count; i++) {
+        while (queue->buckets[i] != NULL)
+            drop_locked(queue, queue->buckets[i]->request);
     }
     pthread_mutex_destroy(&queue->lock);
     free(queue->buckets);

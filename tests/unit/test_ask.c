@@ -494,12 +494,128 @@ START_TEST(what_is_wrong_is_said)
 }
 END_TEST
 
+/* ---- What was asked for before ---- */
+
+/* The description of [ask], a reduction. */
+static struct desc *describe(void)
+{
+    struct desc *desc = desc_create(ask.count);
+    desc->kind = ask.kind;
+    desc->set = options.set;
+    desc->op = ask.op;
+    desc->wire = options.wire;
+    desc->prescale = options.prescale;
+    desc->postscale = options.postscale;
+    desc->grouped = ask.grouped;
+    for (int i = 0; i < ask.count; i++) {
+        struct desc_tensor *to = &desc->tensors[i];
+        to->dtype = tensors[i].dtype;
+        to->ndim = tensors[i].ndim;
+        memcpy(to->shape, tensors[i].shape, sizeof(to->shape));
+        memcpy(to->name, tensors[i].name, strlen(tensors[i].name) + 1);
+    }
+    return desc;
+}
+
+/* What breaks a question after it was described must be seen. */
+START_TEST(a_wrong_repetition_is_not_taken)
+{
+    struct desc *desc = describe();
+    ck_assert(ask_repeats(&ask, desc));
+    bad[_i].break_it();
+    if (ask_repeats(&ask, desc)) {
+        ck_assert_int_eq(ask_check_memory(&ask, &standing, &err), HVD_ERR_INVALID);
+        ck_assert_msg(strncmp(err.text, bad[_i].sentence, strlen(bad[_i].sentence)) == 0, "%s", err.text);
+    }
+    desc_release(desc);
+}
+END_TEST
+
+static void other_kind(void)
+{
+    ask.kind = DESC_REDUCESCATTER;
+}
+
+static void other_set(void)
+{
+    options.set = 7;
+}
+
+static void other_op(void)
+{
+    ask.op = HVD_MAX;
+}
+
+static void other_wire(void)
+{
+    options.wire = HVD_WIRE_BFLOAT16;
+}
+
+static void other_prescale(void)
+{
+    options.prescale = 0.5;
+}
+
+static void other_postscale(void)
+{
+    options.postscale = 0.5;
+}
+
+static void a_group(void)
+{
+    ask.grouped = true;
+}
+
+static void fewer(void)
+{
+    ask.count = 1;
+}
+
+static void other_name(void)
+{
+    tensors[1].name = "z";
+}
+
+static void other_dtype(void)
+{
+    tensors[1].dtype = HVD_INT32;
+}
+
+static void fewer_dimensions(void)
+{
+    tensors[1].ndim = 1;
+}
+
+static void other_shape(void)
+{
+    tensors[1].shape[1] = 3;
+}
+
+static void (*const others[])(void) = {other_kind,     other_set,       other_op,         other_wire,
+                                       other_prescale, other_postscale, a_group,          fewer,
+                                       other_name,     other_dtype,     fewer_dimensions, other_shape};
+
+START_TEST(another_question_is_no_repetition)
+{
+    ask.count = 2;
+    struct desc *desc = describe();
+    in_place();
+    ck_assert(ask_repeats(&ask, desc));
+    ck_assert_int_eq(ask_check_memory(&ask, &standing, &err), HVD_OK);
+    others[_i]();
+    ck_assert(!ask_repeats(&ask, desc));
+    desc_release(desc);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("ask");
     tcase_add_checked_fixture(tcase, begin, NULL);
     tcase_add_loop_test(tcase, what_is_right_is_taken, 0, sizeof(good) / sizeof(good[0]));
     tcase_add_loop_test(tcase, what_is_wrong_is_said, 0, sizeof(bad) / sizeof(bad[0]));
+    tcase_add_loop_test(tcase, a_wrong_repetition_is_not_taken, 0, sizeof(bad) / sizeof(bad[0]));
+    tcase_add_loop_test(tcase, another_question_is_no_repetition, 0, sizeof(others) / sizeof(others[0]));
     suite_add_tcase(suite, tcase);
 }
 

@@ -2,6 +2,8 @@
 #include "unit.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,7 +13,7 @@ static struct queue *queue;
 
 static void begin(void)
 {
-    ck_assert_int_eq(queue_create(&queue, NULL), HVD_OK);
+    ck_assert_int_eq(queue_create(&queue, 0, NULL), HVD_OK);
 }
 
 static void end(void)
@@ -63,7 +65,7 @@ static const char *name_of(const struct request *request)
 
 static void conclude(struct request *request, int status, const char *sentence)
 {
-    queue_withdraw(queue, request);
+    queue_withdraw(request);
     queue_finish(queue, request, status, sentence);
 }
 
@@ -113,12 +115,12 @@ START_TEST(a_handle_lives_until_released)
     ck_assert_uint_ne(handle, 0);
     struct request *request = queue_take(queue);
     ck_assert_int_eq(queue_test(queue, handle, NULL), HVD_IN_PROGRESS);
-    queue_release(queue, handle);
+    queue_collect(queue, handle, NULL);
     ck_assert_int_eq(queue_test(queue, handle, NULL), HVD_IN_PROGRESS);
     conclude(request, HVD_ERR_MISMATCH, "why");
     ck_assert_int_eq(queue_test(queue, handle, &err), HVD_ERR_MISMATCH);
     ck_assert_str_eq(err.text, "why");
-    queue_release(queue, handle);
+    queue_collect(queue, handle, NULL);
     ck_assert_int_eq(queue_test(queue, handle, &err), HVD_ERR_INVALID);
     /* the slot is used again, the old handle stays dead */
     ck_assert_int_eq(submit("b", &second, NULL, NULL), HVD_OK);
@@ -271,8 +273,136 @@ START_TEST(after_refuse_nothing_is_taken_and_the_first_reason_stays)
 }
 END_TEST
 
+/* ---- Kept for the next time ---- */
+
+static struct request *recall(hvd_set set, const char *name)
+{
+    return queue_recall(queue, set, name, strlen(name));
+}
+
+/* Hand in a request that returns, and be done with it. */
+static struct request *run_once(struct request *request, int status)
+{
+    hvd_handle handle = 0;
+    bool first = false;
+    request->returns = true;
+    ck_assert_int_eq(queue_submit(queue, request, &handle, &first, NULL), HVD_OK);
+    ck_assert_ptr_null(recall(request->desc->set, name_of(request)));
+    ck_assert_ptr_eq(queue_take(queue), request);
+    conclude(request, status, NULL);
+    ck_assert_ptr_null(recall(request->desc->set, name_of(request)));
+    ck_assert_int_eq(queue_collect(queue, handle, NULL), status);
+    return request;
+}
+
+START_TEST(what_is_over_is_recalled_by_its_name_and_set)
+{
+    struct request *request = run_once(request_of(3, 3, abc), HVD_OK);
+    ck_assert_ptr_null(recall(4, "a"));
+    ck_assert_ptr_null(recall(3, "b"));
+    ck_assert_ptr_eq(recall(3, "a"), request);
+    ck_assert_ptr_null(recall(3, "a"));
+    ck_assert_ptr_eq(run_once(request, HVD_OK), request);
+    ck_assert_ptr_eq(recall(3, "a"), request);
+    queue_discard(queue, request);
+    ck_assert_ptr_null(recall(3, "a"));
+}
+END_TEST
+
+static void nothing(enum hvd_status status, void *arg)
+{
+    (void)status;
+    (void)arg;
+}
+
+START_TEST(what_ended_by_its_callback_returns_without_it)
+{
+    bool first = false;
+    struct request *request = request_of(0, 1, abc);
+    request->returns = true;
+    request->done = nothing;
+    request->arg = &first;
+    ck_assert_int_eq(queue_submit(queue, request, NULL, &first, NULL), HVD_OK);
+    queue_take(queue);
+    conclude(request, HVD_OK, NULL);
+    ck_assert_ptr_eq(recall(0, "a"), request);
+    ck_assert(request->done == NULL);
+    ck_assert_ptr_null(request->arg);
+    ck_assert_int_eq(queue_submit(queue, request, NULL, &first, NULL), HVD_OK);
+}
+END_TEST
+
+START_TEST(what_failed_or_does_not_return_is_not_kept)
+{
+    hvd_handle handle = 0;
+    run_once(request_of(0, 1, abc), HVD_ERR_MISMATCH);
+    ck_assert_ptr_null(recall(0, "a"));
+    ck_assert_int_eq(submit("a", &handle, NULL, NULL), HVD_OK);
+    conclude(queue_take(queue), HVD_OK, NULL);
+    ck_assert_int_eq(queue_collect(queue, handle, NULL), HVD_OK);
+    ck_assert_ptr_null(recall(0, "a"));
+}
+END_TEST
+
+START_TEST(another_of_a_name_takes_the_place_of_what_is_kept)
+{
+    struct hvd_error err = {""};
+    run_once(request_of(0, 3, abc), HVD_OK);
+    ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
+    ck_assert_ptr_null(recall(0, "a"));
+    ck_assert_int_eq(submit_group(0, 3, abc, NULL, &err), HVD_ERR_DUPLICATE);
+    ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_OK);
+}
+END_TEST
+
+START_TEST(another_of_a_name_is_in_the_way_of_what_was_recalled)
+{
+    struct hvd_error err = {""};
+    bool first = false;
+    run_once(request_of(0, 3, abc), HVD_OK);
+    struct request *request = recall(0, "a");
+    ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(queue_submit(queue, request, NULL, &first, &err), HVD_ERR_DUPLICATE);
+    ck_assert_ptr_nonnull(strstr(err.text, "named \"b\""));
+    request_free(request);
+    ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit("c", NULL, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_ERR_DUPLICATE);
+}
+END_TEST
+
+START_TEST(the_least_recently_used_make_room)
+{
+    static const char *const def[] = {"d", "e", "f"};
+    queue_destroy(queue);
+    ck_assert_int_eq(queue_create(&queue, 4, NULL), HVD_OK);
+    struct request *last = run_once(request_of(0, 1, def), HVD_OK);
+    run_once(request_of(0, 3, abc), HVD_OK);
+    ck_assert_ptr_eq(recall(0, "d"), last);
+    run_once(last, HVD_OK);
+    struct request *other = run_once(request_of(0, 1, def + 1), HVD_OK);
+    ck_assert_ptr_null(recall(0, "a"));
+    ck_assert_ptr_eq(recall(0, "d"), last);
+    ck_assert_ptr_eq(recall(0, "e"), other);
+    queue_discard(queue, last);
+    queue_discard(queue, other);
+}
+END_TEST
+
+START_TEST(nothing_is_kept_of_a_set_that_is_withdrawn)
+{
+    run_once(request_of(1, 1, abc), HVD_OK);
+    struct request *other = run_once(request_of(2, 1, abc), HVD_OK);
+    ck_assert_ptr_null(queue_withdraw_undecided(queue, 1));
+    ck_assert_ptr_null(recall(1, "a"));
+    ck_assert_ptr_eq(recall(2, "a"), other);
+    queue_discard(queue, other);
+}
+END_TEST
+
 #define THREADS 4
 #define EACH    2000
+#define NAMES   20
 
 static void *hand_in(void *arg)
 {
@@ -307,6 +437,62 @@ START_TEST(many_threads_lose_nothing)
 }
 END_TEST
 
+struct user {
+    pthread_t thread;
+    int accepted;
+    _Atomic bool over;
+};
+
+/* The same few names of all threads again and again, so that they meet: each is taken by one. */
+static void *hand_in_again(void *arg)
+{
+    struct user *user = arg;
+    for (int i = 0; i < EACH; i++) {
+        char name[32];
+        hvd_handle handle = 0;
+        bool first = false;
+        snprintf(name, sizeof(name), "%d", i % NAMES);
+        struct request *request = recall(0, name);
+        if (request == NULL)
+            request = request_of(0, 1, (const char *const[]){name});
+        request->returns = true;
+        int rc = queue_submit(queue, request, &handle, &first, NULL);
+        ck_assert(rc == HVD_OK || rc == HVD_ERR_DUPLICATE);
+        if (rc != HVD_OK) {
+            request_free(request);
+            continue;
+        }
+        user->accepted++;
+        while (queue_collect(queue, handle, NULL) == HVD_IN_PROGRESS)
+            sched_yield();
+    }
+    user->over = true;
+    return NULL;
+}
+
+START_TEST(many_threads_use_the_same_names)
+{
+    struct user users[THREADS] = {0};
+    int taken = 0;
+    int accepted = 0;
+    for (int i = 0; i < THREADS; i++)
+        pthread_create(&users[i].thread, NULL, hand_in_again, &users[i]);
+    for (int i = 0; i < THREADS; i++) {
+        while (!users[i].over) {
+            struct request *next = NULL;
+            for (struct request *request = queue_take(queue); request != NULL; request = next, taken++) {
+                next = request->next;
+                conclude(request, HVD_OK, NULL);
+            }
+        }
+        pthread_join(users[i].thread, NULL);
+        accepted += users[i].accepted;
+    }
+    ck_assert_int_eq(taken, accepted);
+    ck_assert_ptr_null(queue_take(queue));
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("queue");
@@ -324,7 +510,15 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, one_set_is_withdrawn_and_others_stay_in_order);
     tcase_add_test(tcase, the_first_failure_of_a_group_stays);
     tcase_add_test(tcase, after_refuse_nothing_is_taken_and_the_first_reason_stays);
+    tcase_add_test(tcase, what_is_over_is_recalled_by_its_name_and_set);
+    tcase_add_test(tcase, what_ended_by_its_callback_returns_without_it);
+    tcase_add_test(tcase, what_failed_or_does_not_return_is_not_kept);
+    tcase_add_test(tcase, another_of_a_name_takes_the_place_of_what_is_kept);
+    tcase_add_test(tcase, another_of_a_name_is_in_the_way_of_what_was_recalled);
+    tcase_add_test(tcase, the_least_recently_used_make_room);
+    tcase_add_test(tcase, nothing_is_kept_of_a_set_that_is_withdrawn);
     tcase_add_test(tcase, many_threads_lose_nothing);
+    tcase_add_test(tcase, many_threads_use_the_same_names);
     suite_add_tcase(suite, tcase);
 }
 
