@@ -35,6 +35,9 @@ struct negotiate_place {
 /* What this rank hands in. */
 struct submission {
     const struct desc *desc; /* held from then on; its set exists and this rank is a member */
+    uint32_t number;         /* decision.number of its last run, which saves a look by its name; any other
+                                number does no harm */
+    bool more;               /* others follow: this one is not what the rank did last */
     uint32_t planes;         /* bit 1 << enum plane_id: those that this rank has for it. Merged by AND. 0: it
                                 needs none. JOIN: those that it has at all; 0: all */
     bool member;             /* SET_ADD: this rank will be in the set */

@@ -140,13 +140,28 @@ static int submit_join(struct negotiate *negotiate, struct crew *crew, const str
     return become_joined(negotiate, crew, SELF, &self, err);
 }
 
-/* Does the number of [entry] say what is submitted? */
-static bool is_known(const struct crew *crew, const struct entry *entry, const struct submission *submission)
+/* The entry whose number was given back with the last decision on this very description; or NULL. */
+static struct entry *find_numbered(const struct crew *crew, const struct submission *submission)
+{
+    struct entry *entry = ledger_numbered(&crew->ledger, submission->number);
+    return entry != NULL && entry->agreed.desc == submission->desc ? entry : NULL;
+}
+
+/* Does the number of [entry] say what is submitted? Then this rank's own description is the one that is kept,
+ * which is found to be equal at the first look from now on. */
+static bool is_known(const struct crew *crew, struct entry *entry, const struct submission *submission)
 {
     if (entry->number == WIRE_NO_ID || crew->ledger.slots[entry->number].retiring)
         return false;
     bool carried = entry->plane < 0 || (submission->planes >> entry->plane & 1) != 0;
-    return carried && desc_equal(entry->agreed.desc, submission->desc);
+    const struct desc *agreed = entry->agreed.desc;
+    if (!carried || !desc_equal(agreed, submission->desc))
+        return false;
+    if (agreed != submission->desc) {
+        entry->agreed.desc = desc_hold(submission->desc);
+        desc_release(agreed);
+    }
+    return true;
 }
 
 int up_submit(struct negotiate *negotiate, const struct submission *submission, struct hvd_error *err)
@@ -156,13 +171,17 @@ int up_submit(struct negotiate *negotiate, const struct submission *submission, 
     if (crew == NULL || (crew->full >> SELF & 1) == 0)
         return error_set(err, HVD_ERR_SET, "rank %d is no member of process set %d", negotiate->place.rank,
                          desc->set);
-    desc_release(negotiate->last);
-    negotiate->last = desc_hold(desc);
+    if (!submission->more) {
+        desc_release(negotiate->last);
+        negotiate->last = desc_hold(desc);
+    }
     if ((crew->joined >> SELF & 1) != 0 && desc->kind != DESC_SHUTDOWN)
         return put_off(crew, submission, err);
     if (desc->kind == DESC_JOIN)
         return submit_join(negotiate, crew, submission, err);
-    struct entry *entry = ledger_get(&crew->ledger, desc_name(desc));
+    struct entry *entry = find_numbered(crew, submission);
+    if (entry == NULL)
+        entry = ledger_get(&crew->ledger, desc_name(desc));
     if (entry == NULL)
         return negotiate_no_memory(err);
     int rc = HVD_OK;
