@@ -37,19 +37,25 @@ static bool stays_alone(const struct fuse_item *item, int64_t threshold_bytes)
            (item->desc->kind == DESC_ALLREDUCE && item->desc->op == HVD_ADASUM);
 }
 
-/* The first item of [item]'s kind, which knows what may be joined; NULL where there was none. */
-static struct fuse_item *find_kind(struct fuse_item *items, int first, const struct fuse_item *item)
+/* The first item of [item]'s kind, which knows what may be joined; the item itself where there was none. */
+static struct fuse_item *find_kind(struct fuse_item *items, int lists[KIND_LISTS], struct fuse_item *item)
 {
-    int at = first;
+    int *list = &lists[kind_list(item)];
+    int at = *list;
     while (at != NO_KIND && !may_share(&items[at], item))
         at = items[at].next_kind;
-    return at == NO_KIND ? NULL : &items[at];
+    if (at != NO_KIND)
+        return &items[at];
+    item->next_kind = *list;
+    *list = (int)(item - items);
+    return item;
 }
 
 int fuse_plan(struct fuse_item *items, int item_count, int64_t threshold_bytes)
 {
     int lists[KIND_LISTS];
     int batch_count = 0;
+    struct fuse_item *first = NULL;
     for (int i = 0; i < KIND_LISTS; i++)
         lists[i] = NO_KIND;
     for (int i = 0; i < item_count; i++) {
@@ -58,13 +64,8 @@ int fuse_plan(struct fuse_item *items, int item_count, int64_t threshold_bytes)
             item->batch = batch_count++;
             continue;
         }
-        int *list = &lists[kind_list(item)];
-        struct fuse_item *first = find_kind(items, *list, item);
-        if (first == NULL) {
-            item->next_kind = *list;
-            *list = i;
-            first = item;
-        }
+        if (first == NULL || !may_share(first, item)) /* most are of the kind of the one before */
+            first = find_kind(items, lists, item);
         if (first != item && item->bytes <= threshold_bytes - first->open_bytes) {
             first->open_bytes += item->bytes;
         } else {
