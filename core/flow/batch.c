@@ -49,6 +49,12 @@ static enum plane_kind travel_kind(const struct desc *desc)
     }
 }
 
+/* Does each member have a part of its own, which need not be as large as the others'? */
+static bool has_parts(enum plane_kind kind)
+{
+    return kind == PLANE_ALLGATHER || kind == PLANE_REDUCESCATTER || kind == PLANE_ALLTOALL;
+}
+
 struct plane_need batch_need(const struct desc *desc, int index, int ranks)
 {
     enum hvd_dtype dtype = desc->tensors[index].dtype;
@@ -69,14 +75,14 @@ int64_t batch_row_elements(const struct desc *desc, int index)
     return tensor->ndim == 0 ? 1 : desc_elements(HVD_UINT8, tensor->shape + 1, tensor->ndim - 1);
 }
 
-int64_t batch_item_bytes(const struct desc *desc, int index)
+int64_t batch_item_bytes(const struct piece *piece)
 {
-    const struct desc_tensor *tensor = &desc->tensors[index];
+    const struct desc *desc = piece->request->desc;
+    enum hvd_dtype travels = travel_dtype(desc, desc->tensors[piece->index].dtype);
     bool sized_later = desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL;
-    int64_t elements = sized_later ? batch_row_elements(desc, index) : desc_count(tensor);
+    int64_t elements = sized_later ? batch_row_elements(desc, piece->index) : piece->count;
     int64_t bytes = 0;
-    if (elements < 0 ||
-        __builtin_mul_overflow(elements, (int64_t)dtype_bytes(travel_dtype(desc, tensor->dtype)), &bytes))
+    if (elements < 0 || __builtin_mul_overflow(elements, (int64_t)dtype_bytes(travels), &bytes))
         return INT64_MAX;
     return bytes;
 }
@@ -109,9 +115,13 @@ struct batch *batch_create(struct team *team, int plane, const struct desc *desc
     }
     bool sized_later = desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL;
     batch->stage = sized_later ? BATCH_SIZES : BATCH_LAY_OUT;
-    batch->sent = calloc((size_t)members->size, sizeof(*batch->sent));
-    batch->received = calloc((size_t)members->size, sizeof(*batch->received));
-    if (batch->sent == NULL || batch->received == NULL) {
+    batch->at_hand = true;
+    enum plane_kind kind = batch->travel.need.kind;
+    if (has_parts(kind))
+        batch->sent = calloc((size_t)members->size, sizeof(*batch->sent));
+    if (kind == PLANE_ALLTOALL)
+        batch->received = calloc((size_t)members->size, sizeof(*batch->received));
+    if ((has_parts(kind) && batch->sent == NULL) || (kind == PLANE_ALLTOALL && batch->received == NULL)) {
         batch_free(batch);
         return NULL;
     }
@@ -132,7 +142,11 @@ void batch_free(struct batch *batch)
 void batch_add(struct batch *batch, struct piece *piece)
 {
     piece->next = NULL;
-    piece->row_elements = batch_row_elements(piece->request->desc, piece->index);
+    if (has_parts(batch->travel.need.kind))
+        piece->row_elements = batch_row_elements(piece->request->desc, piece->index);
+    else
+        batch->travel.count += piece->count;
+    batch->at_hand &= !piece->request->stand_in && piece->count > 0;
     *batch->tail = piece;
     batch->tail = &piece->next;
     batch->piece_count++;
@@ -156,21 +170,19 @@ static int64_t part_elements(const struct batch *batch, const struct piece *piec
 }
 
 /* Elements for, or of, each member, and of all. */
-static void count_elements(struct batch *batch)
+static void count_parts(struct batch *batch)
 {
-    enum plane_kind kind = batch->travel.need.kind;
-    bool by_member = kind == PLANE_ALLGATHER || kind == PLANE_REDUCESCATTER;
-    int parts = by_member ? batch->team->members.size : 1;
+    int members = batch->team->members.size;
     batch->travel.count = 0;
-    memset(batch->sent, 0, (size_t)parts * sizeof(*batch->sent));
+    memset(batch->sent, 0, (size_t)members * sizeof(*batch->sent));
     for (const struct piece *piece = batch->pieces; piece != NULL; piece = piece->next) {
-        for (int part = 0; part < parts; part++) {
+        for (int part = 0; part < members; part++) {
             int64_t elements = part_elements(batch, piece, part);
             batch->sent[part] += elements;
             batch->travel.count += elements;
         }
     }
-    batch->travel.counts = by_member ? batch->sent : NULL;
+    batch->travel.counts = batch->sent;
 }
 
 /* Elements to each member and from each. [count] is what comes. */
@@ -199,18 +211,15 @@ static bool is_empty(const struct batch *batch)
 /* Can the plane take the pieces where they lie? */
 static bool takes_pieces(const struct batch *batch)
 {
-    bool takes = batch->travel.need.kind == PLANE_ALLREDUCE && batch->piece_count > 1 && batch->plane >= 0 &&
-                 plane_table[batch->plane]->spans && batch->dtype == batch->travel.need.dtype;
-    for (const struct piece *piece = batch->pieces; piece != NULL && takes; piece = piece->next)
-        takes = !piece->request->stand_in && piece->count > 0;
-    return takes;
+    return batch->travel.need.kind == PLANE_ALLREDUCE && batch->piece_count > 1 && batch->at_hand &&
+           batch->plane >= 0 && plane_table[batch->plane]->spans && batch->dtype == batch->travel.need.dtype;
 }
 
 static bool make_spans(struct batch *batch)
 {
     int64_t begin = 0;
     int count = 0;
-    batch->spans = calloc((size_t)batch->piece_count, sizeof(*batch->spans));
+    batch->spans = malloc((size_t)batch->piece_count * sizeof(*batch->spans));
     for (const struct piece *piece = batch->pieces; piece != NULL && batch->spans != NULL;
          piece = piece->next) {
         batch->spans[count++] = (struct plane_span){piece->input, piece->output, begin, piece->count};
@@ -258,8 +267,8 @@ int batch_plan(struct batch *batch, struct hvd_error *err)
         sizes_allocate(batch);
     if (kind == PLANE_ALLTOALL)
         count_exchange(batch);
-    else
-        count_elements(batch);
+    else if (has_parts(kind))
+        count_parts(batch);
     batch->bytes = batch->travel.count * (int64_t)dtype_bytes(batch->travel.need.dtype);
     if (takes_pieces(batch) && !make_spans(batch))
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d tensors", batch->piece_count);
@@ -309,9 +318,9 @@ void batch_lay_out(struct batch *batch, void *buffer)
     if (batch->spans != NULL)
         batch->travel.input = batch->travel.output = NULL;
     batch->stage = batch->packed ? BATCH_PACK : BATCH_START;
-    if (kind == PLANE_ALLGATHER)
+    if (batch->packed && kind == PLANE_ALLGATHER)
         batch_rewind(batch, members->rank, members->rank, at);
-    else
+    else if (batch->packed)
         batch_rewind(batch, 0, kind == PLANE_REDUCESCATTER ? members->size - 1 : 0, 0);
 }
 
@@ -323,6 +332,8 @@ void batch_arrived(struct batch *batch)
         return;
     }
     batch->stage = batch->unpacked ? BATCH_UNPACK : BATCH_DONE;
+    if (!batch->unpacked)
+        return;
     if (batch->travel.need.kind == PLANE_REDUCESCATTER)
         batch_rewind(batch, members->rank, members->rank, own_place(batch));
     else

@@ -44,6 +44,7 @@ struct batch {
     int64_t bytes;            /* of all pieces, as they travel */
     enum hvd_dtype dtype;     /* of the tensors; what travels may be another */
     bool at_root;             /* a broadcast from here */
+    bool at_hand;             /* each piece is in this rank's memory, and has elements */
     bool sizing;              /* what travels are the sizes */
     bool packed;              /* what is sent goes through the buffer */
     bool unpacked;            /* what comes goes through the buffer */
@@ -68,9 +69,9 @@ struct batch {
  * alltoall the same of HVD_INT64 too. */
 struct plane_need batch_need(const struct desc *desc, int index, int ranks);
 
-/* Bytes of tensor [index] of [desc] as they travel, equal on all ranks: what fusion counts. Of an allgather,
- * whose ranks have still to tell each other, those of one row. */
-int64_t batch_item_bytes(const struct desc *desc, int index);
+/* Bytes of [piece] as they travel, equal on all ranks: what fusion counts. Of an allgather, whose ranks have
+ * still to tell each other, those of one row. */
+int64_t batch_item_bytes(const struct piece *piece);
 
 /* Elements of a row of tensor [index]: of the dimensions behind the first. -1 where they are 2^63 or more. */
 int64_t batch_row_elements(const struct desc *desc, int index);

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/clock.h"
 #include "flow/adasum.h"
 #include "flow/stages.h"
 
@@ -33,10 +32,11 @@ static bool holds_rank(const struct request *request, int rank)
     return false;
 }
 
-static int submit_request(struct loop *loop, struct request *request, struct hvd_error *err)
+static int submit_request(struct loop *loop, struct request *request, bool more, struct hvd_error *err)
 {
     const struct desc *desc = request->desc;
-    struct submission submission = {.desc = desc, .planes = request->planes, .user = request};
+    struct submission submission = {
+        .desc = desc, .number = request->number, .more = more, .planes = request->planes, .user = request};
     if (desc->kind == DESC_SET_ADD) {
         submission.member = holds_rank(request, loop->control->rank);
         submission.set_size = (int)desc->tensors[0].shape[0];
@@ -48,6 +48,7 @@ static int submit_request(struct loop *loop, struct request *request, struct hvd
         return rc;
     struct hvd_error reason;
     error_set(&reason, HVD_ERR_SET, "process set %d was removed meanwhile", desc->set);
+    stage_begins(loop);
     end_request(loop, request, HVD_ERR_SET, reason.text);
     return HVD_OK;
 }
@@ -59,7 +60,7 @@ bool decide_submit(struct loop *loop, struct hvd_error *err, int *rcp)
     bool moved = request != NULL;
     for (; request != NULL && *rcp == HVD_OK; request = next) {
         next = request->next;
-        *rcp = submit_request(loop, request, err);
+        *rcp = submit_request(loop, request, next != NULL, err);
     }
     if (*rcp == HVD_OK && !loop->leave_said &&
         atomic_load_explicit(&loop->leave_asked, memory_order_acquire)) {
@@ -127,10 +128,11 @@ static int take_tensors(struct loop *loop, const struct decision *decision, stru
     if (rc != HVD_OK)
         return rc;
     request->decided = true;
+    request->number = decision->number;
     for (int i = 0; i < request->piece_count; i++) {
         struct fuse_item *item = &decided->items[decided->count];
         *item = (struct fuse_item){.desc = request->desc, .index = i, .plane = decision->plane};
-        item->bytes = batch_item_bytes(request->desc, i);
+        item->bytes = batch_item_bytes(&request->pieces[i]);
         decided->pieces[decided->count++] = &request->pieces[i];
     }
     return HVD_OK;
@@ -141,7 +143,7 @@ static int take_run(struct loop *loop, const struct decision *decision, struct h
     struct request *request = decision->user;
     uint64_t agreed = teams_agree(loop->teams, decision->set);
     if (request != NULL)
-        trace_decided(loop->trace, &request->trace, agreed, loop->decided.at_us);
+        trace_decided(loop->trace, &request->trace, agreed, loop->now_us);
     switch (decision->desc->kind) {
     case DESC_SHUTDOWN:
         loop->all_left = true;
@@ -219,7 +221,7 @@ static int take_set(struct loop *loop, const struct decision *decision, struct h
     batch->planes = decision->planes;
     batch->request = request;
     request->decided = true;
-    trace_decided(loop->trace, &request->trace, teams_agree(loop->teams, HVD_ALL_RANKS), loop->decided.at_us);
+    trace_decided(loop->trace, &request->trace, teams_agree(loop->teams, HVD_ALL_RANKS), loop->now_us);
     if (removed) {
         struct hvd_error reason;
         error_set(&reason, HVD_ERR_SET, "process set %d was removed", decision->set);
@@ -268,8 +270,11 @@ int decide_take(struct loop *loop, struct hvd_error *err)
 {
     struct decision decision;
     int rc = HVD_OK;
-    loop->decided.at_us = loop->trace == NULL ? 0 : clock_us();
+    bool first = true;
     while (rc == HVD_OK && negotiate_next(loop->negotiate, &decision)) {
+        if (first)
+            stage_begins(loop);
+        first = false;
         rc = take_decision(loop, &decision, err);
         if (rc == HVD_OK && decision.last)
             rc = fuse_items(loop, err);
@@ -279,6 +284,7 @@ int decide_take(struct loop *loop, struct hvd_error *err)
 
 void decide_abandon(struct loop *loop, int status, const char *reason)
 {
+    stage_begins(loop);
     for (int i = 0; i < loop->decided.count; i++)
         end_piece(loop, loop->decided.pieces[i], status, reason);
     loop->decided.count = 0;

@@ -17,15 +17,19 @@ static void hand_over(struct request *request)
 }
 
 static void conclude(struct queue *queue, struct trace *trace, struct request *request, int status,
-                     const char *sentence)
+                     const char *sentence, int64_t now_us)
 {
     if (status == HVD_OK)
         hand_over(request);
-    if (trace != NULL)
-        trace_done(trace, &request->trace, status, clock_us());
+    trace_done(trace, &request->trace, status, now_us);
     if (request->done != NULL)
         request->done((enum hvd_status)status, request->arg);
     queue_finish(queue, request, status, sentence);
+}
+
+static int64_t now_for(const struct trace *trace)
+{
+    return trace == NULL ? 0 : clock_us();
 }
 
 /* The sentence about a request, or NULL where all is well. */
@@ -41,11 +45,11 @@ static const char *reason_of(const struct request *request, int status, const ch
 }
 
 void finish_request(struct queue *queue, struct trace *trace, struct request *request, int status,
-                    const char *reason)
+                    const char *reason, int64_t now_us)
 {
     struct hvd_error sentence;
     queue_withdraw(request);
-    conclude(queue, trace, request, status, reason_of(request, status, reason, &sentence));
+    conclude(queue, trace, request, status, reason_of(request, status, reason, &sentence), now_us);
 }
 
 /* `allreduce "w": rank 5 (n2) has this, rank 0 (n1) has that`. */
@@ -87,7 +91,7 @@ void finish_disagreement(struct queue *queue, struct trace *trace, const struct 
     else
         tell_joined(roster, decision, &sentence);
     queue_withdraw(request);
-    conclude(queue, trace, request, HVD_ERR_MISMATCH, sentence.text);
+    conclude(queue, trace, request, HVD_ERR_MISMATCH, sentence.text, now_for(trace));
 }
 
 void finish_undecided(struct queue *queue, struct trace *trace, hvd_set set, int status, const char *reason)
@@ -96,6 +100,7 @@ void finish_undecided(struct queue *queue, struct trace *trace, hvd_set set, int
     struct request *next = NULL;
     for (struct request *request = queue_withdraw_undecided(queue, set); request != NULL; request = next) {
         next = request->next;
-        conclude(queue, trace, request, status, reason_of(request, status, reason, &sentence));
+        conclude(queue, trace, request, status, reason_of(request, status, reason, &sentence),
+                 now_for(trace));
     }
 }

@@ -7,9 +7,9 @@
 #include "flow/queue.h"
 
 /* Withdraw the request, hand over its results, run its callback, and say that it is done. [reason]: NULL for
- * HVD_OK; otherwise why, and the sentence becomes `allreduce "w": reason`. */
+ * HVD_OK; otherwise why, and the sentence becomes `allreduce "w": reason`. [now_us]: for the trace. */
 void finish_request(struct queue *queue, struct trace *trace, struct request *request, int status,
-                    const char *reason);
+                    const char *reason, int64_t now_us);
 
 /* The ranks disagree: `allreduce "w": rank 5 (n2) has float32[64,128], rank 0 (n1) has float32[64,64]`; or
  * one has joined that is needed. A rank that did not submit has nothing to end. */

@@ -1,7 +1,6 @@
 /* run.c: batches run one after the other, in the agreed order, each a step at a time. */
 #include <stdlib.h>
 
-#include "base/clock.h"
 #include "flow/adasum.h"
 #include "flow/sizes.h"
 #include "flow/stages.h"
@@ -27,6 +26,7 @@ static void end_batch(struct loop *loop, int status, const char *reason)
 {
     struct batch *batch = loop->batches;
     struct piece *next = NULL;
+    stage_begins(loop);
     loop->batches = batch->next;
     if (loop->batches == NULL)
         loop->batch_tail = &loop->batches;
@@ -83,9 +83,9 @@ void run_forget(struct loop *loop)
 
 static void trace_batch(struct loop *loop, const struct batch *batch, enum trace_step step)
 {
-    int64_t now_us = loop->trace == NULL ? 0 : clock_us();
+    stage_begins(loop);
     for (struct piece *piece = batch->pieces; piece != NULL && loop->trace != NULL; piece = piece->next)
-        trace_step(loop->trace, &piece->request->trace, step, now_us);
+        trace_step(loop->trace, &piece->request->trace, step, loop->now_us);
 }
 
 /* The buffer, as large as the largest batch so far. */

@@ -44,8 +44,11 @@ int sizes_ask(struct batch *batch, struct hvd_error *err)
     batch->travel.need.dtype = batch->travel.need.partial = HVD_INT64;
     batch->travel.input = batch->sizes;
     batch->travel.output = batch->sizes + count;
-    for (int member = 0; member < members; member++)
-        batch->sent[member] = batch->received[member] = gathers ? count : 1;
+    for (int member = 0; member < members; member++) {
+        batch->sent[member] = gathers ? count : 1;
+        if (!gathers)
+            batch->received[member] = 1;
+    }
     batch->travel.count = (int64_t)count * (gathers ? members : 1);
     batch->travel.counts = batch->sent;
     batch->travel.receive_counts = gathers ? NULL : batch->received;

@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "control/control.h"
 #include "flow/batch.h"
 #include "flow/baton.h"
@@ -23,7 +24,6 @@ struct decided {
     struct fuse_item *items;
     struct piece **pieces; /* of each item */
     int count, capacity;
-    int64_t at_us; /* clock_us of the last look */
 };
 
 struct loop {
@@ -40,6 +40,7 @@ struct loop {
     int batch_count;
     void *buffer; /* for fused batches; grows to what was needed */
     int64_t buffer_bytes;
+    int64_t now_us;     /* clock_us when the stage at work began, where there is a trace to tell it */
     bool finished_some; /* in this round: callers must look */
     _Atomic bool leave_asked;
     bool leave_said;
@@ -96,10 +97,16 @@ void sets_close(struct loop *loop);
 
 /* ---- 5 finish ---- */
 
+/* One look at the clock for all operations that it works on. */
+static inline void stage_begins(struct loop *loop)
+{
+    loop->now_us = loop->trace == NULL ? 0 : clock_us();
+}
+
 static inline void end_request(struct loop *loop, struct request *request, int status, const char *reason)
 {
     loop->finished_some = true;
-    finish_request(loop->queue, loop->trace, request, status, reason);
+    finish_request(loop->queue, loop->trace, request, status, reason, loop->now_us);
 }
 
 /* One piece of a request is done; the last one ends it. [reason]: NULL for HVD_OK. */

@@ -316,22 +316,32 @@ START_TEST(tiny_parts_count_too)
 }
 END_TEST
 
+/* Of the one tensor of [desc]. */
+static int64_t item_bytes(const struct desc *desc)
+{
+    struct request *request = request_create(desc);
+    request->pieces[0].count = desc_count(&desc->tensors[0]);
+    int64_t bytes = batch_item_bytes(&request->pieces[0]);
+    request_free(request);
+    return bytes;
+}
+
 START_TEST(bytes_are_counted_as_they_travel)
 {
     struct desc *desc = describe(DESC_ALLREDUCE, 1, HVD_FLOAT32);
     desc->tensors[0].ndim = 2;
     desc->tensors[0].shape[0] = 3;
     desc->tensors[0].shape[1] = 5;
-    ck_assert_int_eq(batch_item_bytes(desc, 0), 60);
+    ck_assert_int_eq(item_bytes(desc), 60);
     desc->wire = HVD_WIRE_BFLOAT16;
-    ck_assert_int_eq(batch_item_bytes(desc, 0), 30);
+    ck_assert_int_eq(item_bytes(desc), 30);
     desc->kind = DESC_BROADCAST;
-    ck_assert_int_eq(batch_item_bytes(desc, 0), 60);
+    ck_assert_int_eq(item_bytes(desc), 60);
     desc->kind = DESC_ALLGATHER;
     desc->tensors[0].shape[0] = 0;
-    ck_assert_int_eq(batch_item_bytes(desc, 0), 20);
+    ck_assert_int_eq(item_bytes(desc), 20);
     desc->tensors[0].shape[1] = INT64_MAX / 2;
-    ck_assert_int_eq(batch_item_bytes(desc, 0), INT64_MAX);
+    ck_assert_int_eq(item_bytes(desc), INT64_MAX);
     desc_release(desc);
 }
 END_TEST
