@@ -259,6 +259,9 @@ static int take_decision(struct loop *loop, const struct decision *decision, str
     case DECISION_LEAVING:
         take_leaving(loop, decision);
         return HVD_OK;
+    case DECISION_TUNED:
+        loop->settings = decision->settings;
+        return HVD_OK;
     case DECISION_STALLED:
         stalled(loop, decision);
         return HVD_OK;

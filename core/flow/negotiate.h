@@ -52,6 +52,7 @@ enum decision_kind {
     DECISION_SET_ADDED,   /* [desc] made the set [set] */
     DECISION_SET_REMOVED, /* [set] is no more; what was undecided in it never will be decided */
     DECISION_LEAVING,     /* [rank] has called hvd_shutdown; nothing more will be decided */
+    DECISION_TUNED,       /* [settings] are for what is decided from here on */
     DECISION_STALLED /* on the rank that decides for the set only: [desc] has waited for [stall]'s ranks */
 };
 
@@ -74,8 +75,9 @@ struct decision {
     /* STALLED */
     const struct stall *stall; /* valid as desc */
     int64_t waited_us;
-    int others;    /* operations of the set that wait for some ranks as well */
-    bool hopeless; /* for stall_abort_us: the job should end */
+    int others;                    /* operations of the set that wait for some ranks as well */
+    bool hopeless;                 /* for stall_abort_us: the job should end */
+    struct tune_settings settings; /* TUNED */
 };
 
 /* What two ranks disagree on; [a] is [rank]'s. */
@@ -104,6 +106,9 @@ int negotiate_from_parent(struct negotiate *negotiate, const void *bytes, size_t
 /* Decide what this rank can decide, as one unit. The caller may put it off while it has much to do: what
  * becomes ready meanwhile is then decided together. */
 int negotiate_decide(struct negotiate *negotiate, struct hvd_error *err);
+
+/* Have all ranks use [settings], from the next unit that is decided on. Root only. */
+void negotiate_tune(struct negotiate *negotiate, const struct tune_settings *settings);
 
 /* What there is to say on [link] (as control.h counts them) since the last call for it. *bytesp is valid
  * until the next call of negotiate; *lengthp is 0 where there is nothing. */

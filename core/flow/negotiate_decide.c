@@ -135,11 +135,26 @@ static void drop_undecidable(struct negotiate *negotiate)
     negotiate->join_to_decide = false;
 }
 
+void negotiate_tune(struct negotiate *negotiate, const struct tune_settings *settings)
+{
+    negotiate->to_tune = true;
+    negotiate->settings = *settings;
+}
+
+static int issue_settings(struct negotiate *negotiate, struct hvd_error *err)
+{
+    struct wire_record record = {.type = WIRE_TUNE, .settings = negotiate->settings};
+    negotiate->to_tune = false;
+    return issue(negotiate, &record, err);
+}
+
 static int decide_unit(struct negotiate *negotiate, bool leaving_news, struct hvd_error *err)
 {
     struct wire_record end = {.type = WIRE_UNIT};
     struct wire_record leaving = {.type = WIRE_LEAVING, .rank = negotiate->leaving_rank};
-    int rc = issue_numbers(negotiate, err);
+    int rc = negotiate->to_tune ? issue_settings(negotiate, err) : HVD_OK;
+    if (rc == HVD_OK)
+        rc = issue_numbers(negotiate, err);
     if (rc == HVD_OK)
         rc = issue_offers(negotiate, err);
     for (size_t i = 0; rc == HVD_OK && i < negotiate->crew_count; i++) {

@@ -304,6 +304,13 @@ static int run_leaving(struct negotiate *negotiate, int rank, struct hvd_error *
     return down_push(negotiate, &decision, err);
 }
 
+static int run_tune(struct negotiate *negotiate, const struct tune_settings *settings, struct hvd_error *err)
+{
+    struct decision decision = {
+        .kind = DECISION_TUNED, .settings = *settings, .number = WIRE_NO_ID, .plane = -1};
+    return down_push(negotiate, &decision, err);
+}
+
 /* ---- Forwarding ------------------------------------------------------------------------------- */
 
 struct wire_writer *down_writer(struct negotiate *negotiate, int child)
@@ -354,6 +361,10 @@ static int take_record(struct negotiate *negotiate, const struct wire_record *re
     if (record->type == WIRE_LEAVING) {
         forward(negotiate, ~UINT64_C(0), bytes, length);
         return run_leaving(negotiate, record->rank, err);
+    }
+    if (record->type == WIRE_TUNE) {
+        forward(negotiate, ~UINT64_C(0), bytes, length);
+        return run_tune(negotiate, &record->settings, err);
     }
     hvd_set set = record->offer.desc != NULL ? record->offer.desc->set : record->set;
     int rc = crew_of_decision(negotiate, set, own, &crew, err);

@@ -93,8 +93,10 @@ struct negotiate {
     struct numbers numbers;  /* of one message, for sorting */
     uint32_t *ids;           /* of one record */
     size_t id_capacity;
-    int leaving_rank;           /* -1, or who left first, as far as is known here */
-    bool leaving_said;          /* upwards */
+    int leaving_rank;  /* -1, or who left first, as far as is known here */
+    bool leaving_said; /* upwards */
+    bool to_tune;      /* [settings] are to be said with the next unit */
+    struct tune_settings settings;
     bool leaving_decided;       /* nothing but that all have left is decided any more */
     struct wire_writer up;      /* the message for the parent */
     struct wire_writer issue;   /* a record decided here */

@@ -333,6 +333,7 @@ int up_take(struct negotiate *negotiate, int child, const struct wire_record *re
     case WIRE_LEAVING:
     case WIRE_UNIT:
     case WIRE_ASK:
+    case WIRE_TUNE:
         break;
     }
     return error_set(err, HVD_ERR_SYSTEM, "rank %d sends a record of type %d, which only parents do",

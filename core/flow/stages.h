@@ -32,7 +32,8 @@ struct loop {
     struct teams *teams;
     struct negotiate *negotiate;
     struct queue *queue;
-    struct trace *trace; /* borrowed; NULL: none */
+    struct tune_settings settings; /* for what is decided from here on */
+    struct trace *trace;           /* borrowed; NULL: none */
     struct baton *baton;
     int epoll_fd;
     struct decided decided;

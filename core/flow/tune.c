@@ -39,6 +39,13 @@ static int64_t *value_of(struct tune_settings *settings, int knob)
     }
 }
 
+bool tune_valid(const struct tune_settings *settings)
+{
+    return settings->fusion_bytes >= 0 && settings->fusion_bytes <= TUNE_MAX_FUSION &&
+           settings->chunk_bytes >= 0 && settings->chunk_bytes <= TUNE_MAX_CHUNK && settings->window >= 1 &&
+           settings->window <= TUNE_MAX_WINDOW;
+}
+
 void tune_begin(struct tune *tune, const struct tune_settings *start)
 {
     memset(tune, 0, sizeof(*tune));

@@ -114,6 +114,13 @@ static void put_ask(struct wire_writer *writer, const struct wire_record *record
     wire_put_bytes(writer, record->name, length);
 }
 
+static void put_settings(struct wire_writer *writer, const struct tune_settings *settings)
+{
+    put_number(writer, (uint64_t)settings->fusion_bytes, 8);
+    put_number(writer, (uint64_t)settings->chunk_bytes, 8);
+    put_number(writer, (uint64_t)settings->window, 8);
+}
+
 void wire_put(struct wire_writer *writer, const struct wire_record *record)
 {
     put_number(writer, record->type, 1);
@@ -152,6 +159,9 @@ void wire_put(struct wire_writer *writer, const struct wire_record *record)
         break;
     case WIRE_ANSWER:
         put_answer(writer, record);
+        break;
+    case WIRE_TUNE:
+        put_settings(writer, &record->settings);
         break;
     }
 }

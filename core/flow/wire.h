@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "flow/stall.h"
+#include "flow/tune.h"
 
 /* A message is a list of records. Upwards a record says what is so on every rank of the sender's subtree,
  * downwards what every rank is to do, in order. */
@@ -17,7 +18,8 @@ enum wire_type {
     WIRE_UNIT = 7,     /* downwards: what stands before it was decided together */
     WIRE_WAITING = 8,  /* upwards: an operation has waited long for some of us */
     WIRE_ASK = 9,      /* downwards, to some: which of you are missing for it? */
-    WIRE_ANSWER = 10   /* upwards: these */
+    WIRE_ANSWER = 10,  /* upwards: these */
+    WIRE_TUNE = 11     /* downwards, from the root: settings for what is decided from here on */
 };
 
 #define WIRE_MAX_ID (UINT32_MAX - 1)
@@ -45,8 +47,9 @@ struct wire_record {
     int rank;        /* JOINED: who came last; LEAVING: who leaves */
     uint32_t planes; /* JOINED upwards: those that all of us have */
     int64_t time_us; /* WAITING: how long; ASK: until when an answer is of use, from now */
-    char name[HVD_MAX_NAME + 1]; /* ASK: of the operation */
-    struct stall *stall;         /* ANSWER: owned */
+    char name[HVD_MAX_NAME + 1];   /* ASK: of the operation */
+    struct stall *stall;           /* ANSWER: owned */
+    struct tune_settings settings; /* TUNE */
 };
 
 /* A message being written. Zero it first. A failed allocation makes [failed] true and later puts do nothing.

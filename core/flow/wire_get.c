@@ -298,6 +298,19 @@ static int get_waiting(struct wire_reader *reader, struct wire_record *record)
     return rc == HVD_OK ? get_offer(reader, &record->offer) : rc;
 }
 
+static bool get_settings(struct wire_reader *reader, struct tune_settings *settings)
+{
+    uint64_t fusion = 0;
+    uint64_t chunk = 0;
+    uint64_t window = 0;
+    if (!get_below(reader, 8, (uint64_t)INT64_MAX + 1, &fusion) ||
+        !get_below(reader, 8, (uint64_t)INT64_MAX + 1, &chunk) ||
+        !get_below(reader, 8, (uint64_t)INT64_MAX + 1, &window))
+        return false;
+    *settings = (struct tune_settings){(int64_t)fusion, (int64_t)chunk, (int64_t)window};
+    return tune_valid(settings);
+}
+
 static int get_body(struct wire_reader *reader, struct wire_record *record)
 {
     bool good = false;
@@ -325,6 +338,9 @@ static int get_body(struct wire_reader *reader, struct wire_record *record)
         return get_ask(reader, record);
     case WIRE_ANSWER:
         return get_answer(reader, record);
+    case WIRE_TUNE:
+        good = get_settings(reader, &record->settings);
+        break;
     }
     return good ? HVD_OK : HVD_ERR_SYSTEM;
 }

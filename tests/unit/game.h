@@ -25,8 +25,10 @@ struct player {
     int left;     /* rank that left first, or -1 */
     hvd_set made; /* the last set that was */
     char difference[256];
-    bool stopped; /* does nothing any more */
-    int stalls;   /* that it was told of, the last one in words */
+    bool stopped;                  /* does nothing any more */
+    struct tune_settings settings; /* in force */
+    int tuned_at;                  /* how many decisions there were when they came */
+    int stalls;                    /* that it was told of, the last one in words */
     char stall[4096];
 };
 
@@ -149,7 +151,12 @@ static inline void take_decisions(struct player *player)
             player->made = decision.set;
         if (decision.kind == DECISION_STALLED)
             take_stall(player, &decision);
-        if (decision.kind == DECISION_SET_ADDED || decision.kind == DECISION_STALLED)
+        if (decision.kind == DECISION_TUNED) {
+            player->settings = decision.settings;
+            player->tuned_at = player->decided;
+        }
+        if (decision.kind == DECISION_SET_ADDED || decision.kind == DECISION_STALLED ||
+            decision.kind == DECISION_TUNED)
             continue;
         if (decision.kind == DECISION_LEAVING)
             player->left = decision.rank;

@@ -396,6 +396,29 @@ static void refused(int rc, const struct hvd_error *err, const char *why)
     ck_assert_msg(strstr(err->text, why) != NULL, "\"%s\" does not hold \"%s\"", err->text, why);
 }
 
+START_TEST(settings_reach_all_ranks_before_the_same_operation)
+{
+    struct game game;
+    struct tune_settings settings = {1 << 20, 1 << 16, 3};
+    begin(&game, 11, 2);
+    submit_all(&game, describe(1, 4));
+    settle(&game);
+    negotiate_tune(game.players[0].negotiate, &settings);
+    settle(&game);
+    ck_assert_int_eq(game.players[0].settings.window, 0); /* nobody is woken for it */
+    submit_all(&game, describe(2, 4));
+    settle(&game);
+    submit_all(&game, describe(1, 4));
+    settle(&game);
+    for (int rank = 0; rank < game.size; rank++) {
+        ck_assert_mem_eq(&game.players[rank].settings, &settings, sizeof(settings));
+        ck_assert_int_eq(game.players[rank].tuned_at, 1);
+        ck_assert_int_eq(game.players[rank].decided, 3);
+    }
+    end(&game);
+}
+END_TEST
+
 START_TEST(a_child_that_breaks_the_protocol_is_found_out)
 {
     struct negotiate *negotiate = in_the_middle();
@@ -412,6 +435,9 @@ START_TEST(a_child_that_breaks_the_protocol_is_found_out)
     refused(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), &err, "process set 3");
     wire_reset(&writer);
     put(&writer, (struct wire_record){.type = WIRE_UNIT});
+    refused(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), &err, "only parents do");
+    wire_reset(&writer);
+    put(&writer, (struct wire_record){.type = WIRE_TUNE, .settings = {1, 1, 1}});
     refused(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), &err, "only parents do");
     wire_reset(&writer);
     put(&writer, record_of(describe(1, 4)));
@@ -491,6 +517,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_bounded_cache_forgets_names_on_all_ranks);
     tcase_add_test(tcase, an_unbounded_cache_keeps_all_names);
     tcase_add_test(tcase, a_rank_says_nothing_of_sets_that_it_is_not_in);
+    tcase_add_test(tcase, settings_reach_all_ranks_before_the_same_operation);
     tcase_add_test(tcase, a_child_that_breaks_the_protocol_is_found_out);
     tcase_add_test(tcase, a_parent_that_breaks_the_protocol_is_found_out);
     suite_add_tcase(suite, tcase);

@@ -27,18 +27,19 @@ static struct desc *full_desc(const char *name, int tensors)
 START_TEST(every_record_survives_the_journey)
 {
     struct wire_writer writer = {0};
-    struct wire_record in[5] = {
+    struct wire_record in[6] = {
         {.type = WIRE_NEW, .id = 9, .plane = 1, .absent = 5, .members = 7},
         {.type = WIRE_MISMATCH},
         {.type = WIRE_LEAVING, .rank = 3},
         {.type = WIRE_JOINED, .set = 6, .rank = 2, .planes = 5},
         {.type = WIRE_UNIT},
+        {.type = WIRE_TUNE, .settings = {1 << 20, 1 << 16, 3}},
     };
     in[0].offer = (struct wire_offer){full_desc("a", 3), 6, 2};
     in[1].offer = (struct wire_offer){full_desc("b", 1), 1, 0};
     in[1].other = (struct wire_offer){desc_vector("b", 8), 2, 3};
     ((struct desc *)in[1].other.desc)->set = 4;
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < 6; i++)
         wire_put(&writer, &in[i]);
     struct wire_reader reader = {writer.bytes, writer.length, 7};
     struct wire_record out;
@@ -69,6 +70,9 @@ START_TEST(every_record_survives_the_journey)
     ck_assert_uint_eq(out.planes, 5);
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
     ck_assert_int_eq(out.type, WIRE_UNIT);
+    ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
+    ck_assert_int_eq(out.type, WIRE_TUNE);
+    ck_assert_mem_eq(&out.settings, &in[5].settings, sizeof(out.settings));
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_IN_PROGRESS);
     wire_clear(&in[0]);
     wire_clear(&in[1]);
@@ -216,6 +220,22 @@ START_TEST(a_truncated_message_is_refused)
     refuse_beginnings((struct wire_record){.type = WIRE_ASK, .name = "w"});
     refuse_beginnings((struct wire_record){.type = WIRE_JOINED});
     refuse_beginnings((struct wire_record){.type = WIRE_LEAVING});
+    refuse_beginnings((struct wire_record){.type = WIRE_TUNE, .settings = {1, 1, 1}});
+}
+END_TEST
+
+START_TEST(settings_that_cannot_be_are_refused)
+{
+    static const struct tune_settings cases[] = {{-1, 0, 1}, {TUNE_MAX_FUSION + 1, 0, 1},
+                                                 {1, -1, 1}, {1, TUNE_MAX_CHUNK + 1, 1},
+                                                 {1, 0, 0},  {1, 0, TUNE_MAX_WINDOW + 1}};
+    struct wire_record record = {.type = WIRE_TUNE, .settings = cases[_i]};
+    struct wire_writer writer = {0};
+    struct hvd_error err = {""};
+    wire_put(&writer, &record);
+    struct wire_reader reader = {writer.bytes, writer.length, 7};
+    ck_assert_int_eq(wire_get(&reader, &record, &err), HVD_ERR_SYSTEM);
+    wire_free(&writer);
 }
 END_TEST
 
@@ -415,6 +435,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_model_costs_a_bit_a_tensor);
     tcase_add_test(tcase, an_empty_message_keeps_memory_for_a_short_one);
     tcase_add_test(tcase, a_truncated_message_is_refused);
+    tcase_add_loop_test(tcase, settings_that_cannot_be_are_refused, 0, 6);
     tcase_add_loop_test(tcase, a_hostile_byte_is_refused, 0, sizeof(hostile) / sizeof(hostile[0]));
     tcase_add_test(tcase, a_factor_of_zero_is_refused);
     tcase_add_test(tcase, a_group_is_refused_whose_tensors_no_memory_could_hold);
