@@ -83,3 +83,4 @@ core_libcore_la_SOURCES += \
 	core/trace/offset.c core/trace/offset.h core/trace/stop.c core/trace/stop.h
 core_libcore_la_SOURCES += core/trace/trace.h core/trace/offset.h core/trace/stop.h
 core_libcore_la_SOURCES += core/flow/tune.c core/flow/tune.h
+core_libcore_la_SOURCES += core/flow/tuning.c

@@ -63,6 +63,18 @@ static void set_value(struct hvd_config *config, enum option_id id, uint64_t val
     case OPT_CACHE:
         config->cache_limit = (int64_t)value;
         break;
+    case OPT_WINDOW:
+        config->window = (int64_t)value;
+        break;
+    case OPT_CHUNK:
+        config->chunk_bytes = (int64_t)value;
+        break;
+    case OPT_AUTOTUNE:
+        config->autotune = value != 0;
+        break;
+    case OPT_AUTOTUNE_FILE:
+        snprintf(config->autotune_file, sizeof(config->autotune_file), "%s", text);
+        break;
     case OPT_STALL_WARN:
         config->stall_warn_us = (int64_t)value;
         break;
@@ -111,6 +123,12 @@ static uint64_t get_value(const struct hvd_config *config, enum option_id id)
         return (uint64_t)config->kill_wait_us;
     case OPT_CACHE:
         return (uint64_t)config->cache_limit;
+    case OPT_WINDOW:
+        return (uint64_t)config->window;
+    case OPT_CHUNK:
+        return (uint64_t)config->chunk_bytes;
+    case OPT_AUTOTUNE:
+        return config->autotune;
     case OPT_STALL_WARN:
         return (uint64_t)config->stall_warn_us;
     case OPT_STALL_ABORT:
@@ -121,6 +139,7 @@ static uint64_t get_value(const struct hvd_config *config, enum option_id id)
         return (uint64_t)config->log_level;
     case OPT_TIMELINE:
     case OPT_DUMP_DIR:
+    case OPT_AUTOTUNE_FILE:
     case OPT_CONFIG:
     case OPT_CYCLE_TIME:
     case OPT_COUNT:

@@ -19,11 +19,15 @@ struct hvd_config {
     int64_t start_timeout_us;
     int64_t lease_us;
     int64_t kill_wait_us;
-    int64_t cache_limit;                   /* operations; 0: none */
-    int64_t stall_warn_us, stall_abort_us; /* 0: never */
-    char timeline[OPTION_VALUE_BYTES + 1]; /* a folder, or "" */
-    char dump_dir[OPTION_VALUE_BYTES + 1]; /* the same */
-    int stop_signal;                       /* SIGTERM; 0: none */
+    int64_t window;      /* batches */
+    int64_t chunk_bytes; /* 0: each plane its own */
+    bool autotune;
+    char autotune_file[OPTION_VALUE_BYTES + 1]; /* or "" */
+    int64_t cache_limit;                        /* operations; 0: none */
+    int64_t stall_warn_us, stall_abort_us;      /* 0: never */
+    char timeline[OPTION_VALUE_BYTES + 1];      /* a folder, or "" */
+    char dump_dir[OPTION_VALUE_BYTES + 1];      /* the same */
+    int stop_signal;                            /* SIGTERM; 0: none */
     int log_level;
     struct config_origin origin[OPT_COUNT];
 };

@@ -13,19 +13,34 @@ static const char *const level_names[] = {[LOG_OFF] = "",
                                           [LOG_INFO] = "info",
                                           [LOG_DEBUG] = "debug"};
 
-void log_write(const struct hvd_log *log, enum log_level level, const char *component, const char *format,
-               ...)
+__attribute__((format(printf, 4, 0))) static void write_line(const struct hvd_log *log, enum log_level level,
+                                                             const char *component, const char *format,
+                                                             va_list args)
 {
-    if (log == NULL || level > log->level)
-        return;
     char line[1000];
-    va_list args;
-    va_start(args, format);
     int length = vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
     if (length >= (int)sizeof(line))
         memcpy(line + sizeof(line) - 4, "...", 4);
     log->sink(log->arg, level, component, line);
+}
+
+void log_write(const struct hvd_log *log, enum log_level level, const char *component, const char *format,
+               ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (log != NULL && level <= log->level)
+        write_line(log, level, component, format, args);
+    va_end(args);
+}
+
+void log_answer(const struct hvd_log *log, const char *component, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    if (log != NULL && log->level != LOG_OFF)
+        write_line(log, LOG_INFO, component, format, args);
+    va_end(args);
 }
 
 void log_to_stderr(void *arg, enum log_level level, const char *component, const char *line)

@@ -24,6 +24,8 @@ static const struct {
     int numbers[6];
 } stop_signals = {{"none", "TERM", "INT", "HUP", "USR1", NULL}, {0, SIGTERM, SIGINT, SIGHUP, SIGUSR1}};
 
+static const char *const autotune_choices[] = {"off", "on", NULL};
+
 const struct hvd_option option_table[OPT_COUNT] = {
     [OPT_FUSION] = {.name = "fusion",
                     .arg = "SIZE",
@@ -75,6 +77,39 @@ const struct hvd_option option_table[OPT_COUNT] = {
                    .job_wide = true,
                    .horovod = "HOROVOD_CACHE_CAPACITY",
                    .horovod_zero = "hvd always has its cache; 0 is ignored, other numbers limit it"},
+    [OPT_WINDOW] = {.name = "window",
+                    .arg = "COUNT",
+                    .def = "2",
+                    .help = "let COUNT fused operations wait before more are agreed on: what becomes ready "
+                            "meanwhile is fused",
+                    .type = OPTION_NUMBER,
+                    .min = 1,
+                    .max = 1024,
+                    .job_wide = true},
+    [OPT_CHUNK] = {.name = "chunk",
+                   .arg = "SIZE",
+                   .def = "0",
+                   .help =
+                       "move data through a node's shared memory in chunks of SIZE bytes; 0 lets hvd choose",
+                   .type = OPTION_SIZE,
+                   .min = 0,
+                   .max = 1024 * MIB,
+                   .job_wide = true},
+    [OPT_AUTOTUNE] = {.name = "autotune",
+                      .arg = "HOW",
+                      .def = "off",
+                      .help = "look for a better fusion, window and chunk in the first few hundred steps",
+                      .type = OPTION_CHOICE,
+                      .choices = autotune_choices,
+                      .job_wide = true,
+                      .horovod = "HOROVOD_AUTOTUNE",
+                      .horovod_never = "hvd tunes other things than Horovod; set HVD_AUTOTUNE=on"},
+    [OPT_AUTOTUNE_FILE] = {.name = "autotune-file",
+                           .arg = "FILE",
+                           .def = "",
+                           .help =
+                               "write what --hvd-autotune came to into FILE, for --hvd-config of later jobs",
+                           .type = OPTION_FILE},
     [OPT_STALL_WARN] = {.name = "stall-warn",
                         .arg = "TIME",
                         .def = "60s",

@@ -42,6 +42,7 @@ struct batch {
     struct piece *pieces, **tail;
     int piece_count;
     int64_t bytes;            /* of all pieces, as they travel */
+    int64_t fusion_bytes;     /* it is not to hold more: in force when it was decided */
     enum hvd_dtype dtype;     /* of the tensors; what travels may be another */
     bool at_root;             /* a broadcast from here */
     bool at_hand;             /* each piece is in this rank's memory, and has elements */

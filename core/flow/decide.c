@@ -142,6 +142,7 @@ static int take_run(struct loop *loop, const struct decision *decision, struct h
 {
     struct request *request = decision->user;
     uint64_t agreed = teams_agree(loop->teams, decision->set);
+    tuning_decided(loop, decision);
     if (request != NULL)
         trace_decided(loop->trace, &request->trace, agreed, loop->now_us);
     switch (decision->desc->kind) {
@@ -168,6 +169,7 @@ static void append_batch(struct loop *loop, struct batch *batch)
     *loop->batch_tail = batch;
     loop->batch_tail = &batch->next;
     loop->batch_count++;
+    tuning_busy(loop);
 }
 
 /* The batch of the [i]th item, made where the item is its first. */
@@ -178,8 +180,11 @@ static struct batch *batch_of_item(struct loop *loop, struct batch **made, int i
     if (*batchp != NULL)
         return *batchp;
     *batchp = batch_create(teams_get(loop->teams, item->desc->set), item->plane, item->desc, item->index);
-    if (*batchp != NULL)
-        append_batch(loop, *batchp);
+    if (*batchp == NULL)
+        return NULL;
+    (*batchp)->fusion_bytes = loop->settings.fusion_bytes;
+    (*batchp)->travel.chunk_bytes = loop->settings.chunk_bytes;
+    append_batch(loop, *batchp);
     return *batchp;
 }
 
@@ -190,7 +195,7 @@ static int fuse_items(struct loop *loop, struct hvd_error *err)
     int done = 0;
     if (decided->count == 0)
         return HVD_OK;
-    int count = fuse_plan(decided->items, decided->count, loop->planes.env.config->fusion_bytes);
+    int count = fuse_plan(decided->items, decided->count, loop->settings.fusion_bytes);
     struct batch **made = calloc((size_t)count, sizeof(struct batch *));
     while (made != NULL && done < decided->count) {
         struct batch *batch = batch_of_item(loop, made, done);

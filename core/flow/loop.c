@@ -50,7 +50,7 @@ static bool receive_messages(struct loop *loop, struct hvd_error *err, int *rcp)
  * together. */
 static int decide_more(struct loop *loop, struct hvd_error *err)
 {
-    if (loop->batch_count >= BATCHES_AHEAD)
+    if (loop->batch_count >= loop->settings.window)
         return HVD_OK;
     int rc = negotiate_decide(loop->negotiate, err);
     return rc == HVD_OK ? decide_take(loop, err) : rc;
@@ -185,6 +185,7 @@ static int create_parts(struct loop *loop, const struct plane_env *env, int64_t 
         rc = sets_begin(loop, err);
     if (rc != HVD_OK)
         return rc;
+    tuning_begin(loop);
     memcpy(place.plane_order, loop->planes.order, sizeof(place.plane_order));
     rc = negotiate_create(&loop->negotiate, &place, err);
     if (rc == HVD_OK)

@@ -31,6 +31,7 @@ static void end_batch(struct loop *loop, int status, const char *reason)
     if (loop->batches == NULL)
         loop->batch_tail = &loop->batches;
     loop->batch_count--;
+    tuning_carried(loop, batch->bytes);
     for (struct piece *piece = batch->pieces; piece != NULL; piece = next) {
         next = piece->next;
         end_piece(loop, piece, status, reason);
@@ -148,7 +149,7 @@ static int start(struct loop *loop, struct batch *batch, bool *movedp, struct hv
 static int take_sizes(struct loop *loop, struct batch *batch, struct hvd_error *err)
 {
     struct batch *rest = NULL;
-    int rc = sizes_take(batch, loop->planes.env.config->fusion_bytes, &rest, err);
+    int rc = sizes_take(batch, batch->fusion_bytes, &rest, err);
     if (rest == NULL)
         return rc;
     rest->next = batch->next;

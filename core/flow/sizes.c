@@ -132,6 +132,8 @@ static int cut(struct batch *batch, int64_t threshold_bytes, struct batch **rest
     if (rest == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
     rest->stage = BATCH_LAY_OUT;
+    rest->fusion_bytes = batch->fusion_bytes;
+    rest->travel.chunk_bytes = batch->travel.chunk_bytes;
     rest->pieces = piece;
     rest->tail = batch->tail;
     rest->piece_count = batch->piece_count - kept;

@@ -15,15 +15,23 @@
 #include "flow/queue.h"
 #include "flow/teams.h"
 
-/* This rank decides on more only while fewer batches than this wait: what becomes ready meanwhile is fused
- * into one, which is how a backlog makes larger operations and a lone tensor never waits. */
-#define BATCHES_AHEAD 2
-
 /* What one unit of decisions holds, until it is cut into batches. */
 struct decided {
     struct fuse_item *items;
     struct piece **pieces; /* of each item */
     int count, capacity;
+};
+
+/* What the search for better settings is told: on the root, where --hvd-autotune asks for it. */
+struct tuning {
+    bool on;
+    struct tune search;
+    uint32_t mark; /* number of the operation with which a step begins; WIRE_NO_ID: none yet */
+    uint32_t rival; /* the one after it, which came so often since then */
+    int rival_count;
+    int64_t bytes;        /* that were carried in this step */
+    int64_t busy_us;      /* how long there was something to carry in it, */
+    int64_t busy_from_us; /* not counting from here on; 0: there is nothing to carry */
 };
 
 struct loop {
@@ -32,8 +40,11 @@ struct loop {
     struct teams *teams;
     struct negotiate *negotiate;
     struct queue *queue;
-    struct tune_settings settings; /* for what is decided from here on */
-    struct trace *trace;           /* borrowed; NULL: none */
+    struct tune_settings settings; /* for what is decided from here on: this rank decides only while fewer
+                                      than settings.window batches wait, so that a backlog makes larger ones
+                                      and a lone tensor never waits */
+    struct tuning tuning;
+    struct trace *trace; /* borrowed; NULL: none */
     struct baton *baton;
     int epoll_fd;
     struct decided decided;
@@ -83,6 +94,17 @@ void run_abandon(struct loop *loop, int status, const char *reason);
 
 /* Take all batches apart without a word to anybody. */
 void run_forget(struct loop *loop);
+
+/* ---- Better settings (tuning.c) ---- */
+
+void tuning_begin(struct loop *loop);
+
+/* An operation was decided: maybe a step is over. */
+void tuning_decided(struct loop *loop, const struct decision *decision);
+
+/* There is something to carry; [bytes] of it were; there is nothing any more. */
+void tuning_busy(struct loop *loop);
+void tuning_carried(struct loop *loop, int64_t bytes);
 
 /* ---- Process sets (sets.c) ---- */
 

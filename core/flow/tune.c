@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/option.h"
+
 #define SETTLE_STEPS 2 /* not counted: decided under what was tried before */
 #define CLEARLY      1.03
 #define DUELS        6 /* turns of each side */
@@ -39,11 +41,15 @@ static int64_t *value_of(struct tune_settings *settings, int knob)
     }
 }
 
+static bool may_be(enum option_id id, int64_t value)
+{
+    return value >= option_table[id].min && value <= option_table[id].max;
+}
+
 bool tune_valid(const struct tune_settings *settings)
 {
-    return settings->fusion_bytes >= 0 && settings->fusion_bytes <= TUNE_MAX_FUSION &&
-           settings->chunk_bytes >= 0 && settings->chunk_bytes <= TUNE_MAX_CHUNK && settings->window >= 1 &&
-           settings->window <= TUNE_MAX_WINDOW;
+    return may_be(OPT_FUSION, settings->fusion_bytes) && may_be(OPT_CHUNK, settings->chunk_bytes) &&
+           may_be(OPT_WINDOW, settings->window);
 }
 
 void tune_begin(struct tune *tune, const struct tune_settings *start)

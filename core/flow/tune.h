@@ -8,16 +8,12 @@
 
 /* What all ranks use from some place in the agreed order on. */
 struct tune_settings {
-    int64_t fusion_bytes; /* of a batch */
-    int64_t chunk_bytes;  /* of what plane shm moves at a time; 0: as it chooses itself */
-    int64_t window;       /* batches that wait while no more are decided; at least 1 */
+    int64_t fusion_bytes; /* --hvd-fusion */
+    int64_t chunk_bytes;  /* --hvd-chunk */
+    int64_t window;       /* --hvd-window */
 };
 
-/* What settings may be. */
-#define TUNE_MAX_FUSION (INT64_C(1) << 40)
-#define TUNE_MAX_CHUNK  (INT64_C(1) << 30)
-#define TUNE_MAX_WINDOW INT64_C(1024)
-
+/* Are they what the options of these names may be? */
 bool tune_valid(const struct tune_settings *settings);
 
 #define TUNE_STEPS 5 /* of a trial that count: their median does */

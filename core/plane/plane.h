@@ -39,9 +39,10 @@ struct plane_span {
 /* One batch: the same on all members but for the memory, and what alltoall sends to whom. */
 struct plane_batch {
     struct plane_need need;
-    int root;          /* broadcast: a member */
-    uint64_t sequence; /* counts the batches of its team from 1; all members start them in this order */
-    const void *input; /* may be output, except as said below; otherwise they do not overlap */
+    int root;            /* broadcast: a member */
+    int64_t chunk_bytes; /* for planes that look at it; 0: as they choose themselves */
+    uint64_t sequence;   /* counts the batches of its team from 1; all members start them in this order */
+    const void *input;   /* may be output, except as said below; otherwise they do not overlap */
     void *output;
     double prescale, postscale; /* allreduce, reducescatter */
     /* Elements, > 0 in all together.

@@ -100,3 +100,4 @@ check_LTLIBRARIES += tests/run/wrong_sums.la
 tests_run_wrong_sums_la_SOURCES = tests/run/wrong_sums.c
 # -rpath: a module that can be loaded, though it is never installed
 tests_run_wrong_sums_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
+RUN_TESTS += tests/run/autotune.bats

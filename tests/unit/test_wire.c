@@ -226,9 +226,9 @@ END_TEST
 
 START_TEST(settings_that_cannot_be_are_refused)
 {
-    static const struct tune_settings cases[] = {{-1, 0, 1}, {TUNE_MAX_FUSION + 1, 0, 1},
-                                                 {1, -1, 1}, {1, TUNE_MAX_CHUNK + 1, 1},
-                                                 {1, 0, 0},  {1, 0, TUNE_MAX_WINDOW + 1}};
+    static const struct tune_settings cases[] = {{-1, 0, 1}, {INT64_C(1) << 50, 0, 1},
+                                                 {1, -1, 1}, {1, INT64_C(1) << 40, 1},
+                                                 {1, 0, 0},  {1, 0, 1 << 20}};
     struct wire_record record = {.type = WIRE_TUNE, .settings = cases[_i]};
     struct wire_writer writer = {0};
     struct hvd_error err = {""};
