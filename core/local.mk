@@ -45,15 +45,34 @@ core_libcore_la_SOURCES += \
 core_libcore_la_SOURCES += \
 	core/plane/parcel.c core/plane/parcel.h core/plane/mesh.c core/plane/mesh.h
 
-# what planes share, carried by modules too. Nobody looks at floating-point exceptions, so that both sides of a
-# choice may be computed; a multiplication and an addition are never one operation, so that machines with and
-# without it agree. clang says where it does not vectorise, as under sanitizers, and may
+# what planes share, carried by modules too
 noinst_LTLIBRARIES += core/libchain.la
 core_libchain_la_SOURCES = core/plane/names.c core/plane/reduce.c core/plane/chain.c core/plane/chain.h
-core_libchain_la_SOURCES += \
-	core/plane/reduce.h core/plane/arith.c core/plane/arith.h core/plane/half.c core/plane/half.h core/plane/adasum.c
+core_libchain_la_SOURCES += core/plane/reduce.h core/plane/kernels.h core/plane/target.c
 core_libchain_la_SOURCES += core/plane/blocks.c core/plane/blocks.h core/plane/exchange.c core/plane/exchange.h
-core_libchain_la_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-trapping-math -ffp-contract=off -Wno-pass-failed
+core_libchain_la_LIBADD = core/libkernels_plain.la
+
+# the loops over elements, once for each target. Nobody looks at floating-point exceptions, so that both sides of a
+# choice may be computed; a multiplication and an addition are never one operation, so that machines with and
+# without it agree. clang says where it does not vectorise, as under sanitizers, and may
+KERNEL_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-trapping-math -ffp-contract=off -Wno-pass-failed
+KERNEL_SOURCES = core/plane/kernels.c core/plane/kernels.h core/plane/kernels_types.h core/plane/kernels_loops.h \
+	core/plane/kernels_integer.h core/plane/kernels_real.h core/plane/kernels_half.h core/plane/kernels_adasum.h
+noinst_LTLIBRARIES += core/libkernels_plain.la
+core_libkernels_plain_la_SOURCES = $(KERNEL_SOURCES)
+core_libkernels_plain_la_CFLAGS = $(KERNEL_CFLAGS)
+if TARGET_AVX2
+noinst_LTLIBRARIES += core/libkernels_avx2.la
+core_libkernels_avx2_la_SOURCES = $(KERNEL_SOURCES)
+core_libkernels_avx2_la_CFLAGS = $(KERNEL_CFLAGS) -DTARGET=avx2 $(AVX2_CFLAGS)
+core_libchain_la_LIBADD += core/libkernels_avx2.la
+endif
+if TARGET_AVX512
+noinst_LTLIBRARIES += core/libkernels_avx512.la
+core_libkernels_avx512_la_SOURCES = $(KERNEL_SOURCES)
+core_libkernels_avx512_la_CFLAGS = $(KERNEL_CFLAGS) -DTARGET=avx512 $(AVX512_CFLAGS)
+core_libchain_la_LIBADD += core/libkernels_avx512.la
+endif
 
 if HAVE_MPI
 hvdmodule_LTLIBRARIES += core/plane_mpi.la

@@ -23,6 +23,34 @@ AC_SUBST([HVD_RESOLVED])
 AM_CONDITIONAL([SANITIZED], [test "x$enable_sanitizers" != xno])
 AC_SUBST([HVD_CFLAGS])])
 
+# HVD_TARGETS
+# -----------
+# The kinds of processors that core/plane/kernels.c is compiled for, besides what CFLAGS say: TARGET_AVX2 and
+# AVX2_CFLAGS, where the compiler makes code for them, and so on. Which of them runs is decided at run time.
+AC_DEFUN([HVD_TARGETS],
+[HVD_TARGET([avx512], [AVX512], [avx512vbmi2],
+  [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c -mprefer-vector-width=512])
+HVD_TARGET([avx2], [AVX2], [avx2], [-mavx2 -mf16c])])
+
+# HVD_TARGET(NAME, MACRO, WHAT THE COMPILER ASKS A PROCESSOR FOR, FLAGS)
+AC_DEFUN([HVD_TARGET],
+[AC_CACHE_CHECK([whether $CC makes code for $1], [hvd_cv_target_$1],
+  [hvd_saved_CFLAGS=$CFLAGS
+   CFLAGS="$CFLAGS $4"
+   AC_COMPILE_IFELSE([AC_LANG_PROGRAM(
+@%:@if !defined __x86_64__ || !defined __F16C__
+@%:@error "no such processors"
+@%:@endif
+@%:@include <cpuid.h>
+@%:@include <immintrin.h>, [return !__builtin_cpu_supports("$3") || _mm256_cvtss_f32(_mm256_setzero_ps()) > 0])],
+     [hvd_cv_target_$1=yes], [hvd_cv_target_$1=no])
+   CFLAGS=$hvd_saved_CFLAGS])
+AS_IF([test "x$hvd_cv_target_$1" = xyes],
+  [AC_DEFINE([HAVE_TARGET_$2], [1], [Define to 1 where core/plane/kernels.c is compiled for $1, too.])
+   HVD_KERNELS="$HVD_KERNELS $1"])
+AC_SUBST([$2_CFLAGS], ["$4"])
+AM_CONDITIONAL([TARGET_$2], [test "x$hvd_cv_target_$1" = xyes])])
+
 # HVD_TESTS
 # ---------
 AC_DEFUN([HVD_TESTS],
@@ -47,6 +75,7 @@ AC_DEFUN([HVD_SUMMARY],
     jansson     $JANSSON_FOUND
     CUDA        $CUDA_FOUND
     NCCL        $NCCL_FOUND
+    kernels    $HVD_KERNELS plain
     unit tests  $enable_tests
     sanitizers  $enable_sanitizers
     install to  $prefix])])

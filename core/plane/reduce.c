@@ -3,159 +3,227 @@
 
 #include <string.h>
 
-#include "plane/arith.h"
-#include "plane/half.h"
+#include "plane/kernels.h"
 #include "plane/plane.h"
 
-/* Where there is more to do than one operation it is done block by block, which stay in the fastest cache. */
-#define BLOCK_COUNT 512
-
+/* Where there is more to do than one operation it is done block by block: they stay in the fastest cache,
+ * where one pass more costs little. Larger ones would lie 4 KiB apart, and processors that compare only the
+ * last bits of addresses would take reads of one for what was just written to the other. */
 struct block {
-    _Alignas(64) char bytes[BLOCK_COUNT * sizeof(double)];
+    _Alignas(64) char bytes[2048];
 };
+
+/* A reduction with all that its loops need looked up. Factors are 1 where they have no effect, conversions
+ * NULL where there is nothing to convert. */
+struct steps {
+    const struct arith *arith;
+    enum hvd_op op;
+    int64_t input_bytes, partial_bytes; /* of an element */
+    int64_t block_count; /* elements that a block has room for, as arithmetic is done in them */
+    kernel_convert_f *widen_input, *widen_partial, *narrow_partial, *narrow_result;
+    double prescale, postscale;
+    double inverse; /* of the ranks, where multiplying by it is dividing by them, and faster; otherwise */
+    double divisor; /* they themselves */
+    bool is_bool;
+};
+
+static bool is_half(enum hvd_dtype dtype)
+{
+    return dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16;
+}
+
+static bool is_real(enum hvd_dtype dtype)
+{
+    return is_half(dtype) || dtype == HVD_FLOAT32 || dtype == HVD_FLOAT64;
+}
 
 bool reduce_can(enum hvd_op op, enum hvd_dtype dtype)
 {
-    return dtype_name(dtype) != NULL && (unsigned)op <= HVD_PRODUCT && arith_of(dtype)->fold[op] != NULL;
+    bool is_op = (unsigned)op <= HVD_PRODUCT;
+    return dtype_name(dtype) != NULL && is_op && !(op == HVD_AVERAGE && dtype == HVD_BOOL);
 }
 
 enum hvd_dtype reduce_partial(enum hvd_dtype dtype)
 {
-    return dtype_is_half(dtype) ? HVD_FLOAT32 : dtype;
-}
-
-/* Does multiplying by [factor] change elements of [dtype]? */
-static bool scales(enum hvd_dtype dtype, double factor)
-{
-    return factor != 1 && dtype != HVD_BOOL;
+    return is_half(dtype) ? HVD_FLOAT32 : dtype;
 }
 
 bool reduce_is_plain(const struct reduction *reduction)
 {
-    return reduction->partial == reduction->dtype && !scales(reduction->dtype, reduction->prescale);
+    return reduction->partial == reduction->dtype &&
+           (reduction->prescale == 1 || reduction->dtype == HVD_BOOL);
 }
 
-static int64_t block_count(int64_t left)
+static struct steps steps_of(const struct reduction *reduction)
 {
-    return left < BLOCK_COUNT ? left : BLOCK_COUNT;
+    const struct kernels *kernels = kernels_best();
+    enum hvd_dtype dtype = reduction->dtype;
+    enum hvd_dtype partial = reduction->partial;
+    bool is_bool = dtype == HVD_BOOL;
+    int ranks = reduction->op == HVD_AVERAGE ? reduction->ranks : 1;
+    bool inverts = is_real(dtype) && (ranks & (ranks - 1)) == 0;
+    return (struct steps){
+        .arith = &kernels->arith[dtype],
+        .op = reduction->op,
+        .input_bytes = (int64_t)dtype_bytes(dtype),
+        .partial_bytes = (int64_t)dtype_bytes(partial),
+        .block_count = (int64_t)(sizeof(struct block) / dtype_bytes(reduce_partial(dtype))),
+        .widen_input = kernels->widen[dtype],
+        .widen_partial = kernels->widen[partial],
+        .narrow_partial = kernels->narrow[partial],
+        .narrow_result = kernels->narrow[dtype],
+        .prescale = is_bool ? 1 : reduction->prescale,
+        .postscale = is_bool ? 1 : reduction->postscale,
+        .inverse = inverts ? 1.0 / ranks : 1,
+        .divisor = inverts ? 1 : ranks,
+        .is_bool = is_bool,
+    };
 }
 
-static void *element_at(enum hvd_dtype dtype, void *elements, int64_t index)
+/* An input is a partial result as it is. */
+static bool begins_plainly(const struct steps *steps)
 {
-    return (char *)elements + index * (int64_t)dtype_bytes(dtype);
+    return steps->widen_input == steps->widen_partial && steps->prescale == 1;
 }
 
-static const void *input_at(enum hvd_dtype dtype, const void *elements, int64_t index)
+/* A partial result is the result as it is. */
+static bool ends_plainly(const struct steps *steps)
 {
-    return (const char *)elements + index * (int64_t)dtype_bytes(dtype);
+    return steps->narrow_partial == steps->narrow_result && steps->inverse == 1 && steps->divisor == 1 &&
+           steps->postscale == 1 && !steps->is_bool;
 }
 
-/* The elements * factor as arithmetic wants them: in [room], or where they lie if nothing has to be done. */
-static const void *operand(enum hvd_dtype dtype, void *room, const void *elements, int64_t count,
-                           double factor)
+/* ---- Of one block --------------------------------------------------------------------------- */
+
+/* The values as arithmetic wants them: in [room], or where they are if nothing has to be done. */
+static const void *widened(kernel_convert_f *widen, void *room, const void *values, int64_t count)
 {
-    const void *operands = elements;
-    if (dtype_is_half(dtype)) {
-        half_widen(dtype, room, operands, count);
-        operands = room;
-    }
-    if (scales(dtype, factor)) {
-        arith_of(dtype)->scale(room, operands, count, factor);
-        operands = room;
-    }
-    return operands;
+    if (widen == NULL)
+        return values;
+    widen(room, values, count);
+    return room;
 }
 
-/* Put what arithmetic made, of [made_dtype], to its place, of [dtype]. */
-static void deliver(enum hvd_dtype dtype, void *to, const void *made, int64_t count)
+static const void *mapped(kernel_map_f *map, void *room, const void *values, int64_t count, double number)
 {
-    if (dtype_is_half(dtype))
-        half_narrow(dtype, to, made, count);
+    if (number == 1)
+        return values;
+    map(room, values, count, number);
+    return room;
+}
+
+/* Put what arithmetic has made to its place, as elements of [bytes]. */
+static void deliver(kernel_convert_f *narrow, int64_t bytes, void *to, const void *made, int64_t count)
+{
+    if (narrow != NULL)
+        narrow(to, made, count);
     else if (to != made)
-        memcpy(to, made, (size_t)count * dtype_bytes(dtype));
+        memcpy(to, made, (size_t)(count * bytes));
+}
+
+static const void *operand(const struct steps *steps, void *room, const void *input, int64_t count)
+{
+    const void *values = widened(steps->widen_input, room, input, count);
+    return mapped(steps->arith->scale, room, values, count, steps->prescale);
+}
+
+static void begin_block(const struct steps *steps, void *partial, const void *input, int64_t count)
+{
+    struct block block;
+    void *room = steps->narrow_partial != NULL ? block.bytes : partial;
+    const void *made = operand(steps, room, input, count);
+    deliver(steps->narrow_partial, steps->partial_bytes, partial, made, count);
+}
+
+static void fold_block(const struct steps *steps, void *out, const void *left, const void *input,
+                       int64_t count)
+{
+    struct block left_block, right_block;
+    const void *a = widened(steps->widen_partial, left_block.bytes, left, count);
+    const void *b = operand(steps, right_block.bytes, input, count);
+    void *made = steps->narrow_partial != NULL ? left_block.bytes : out;
+    steps->arith->fold(steps->op, made, a, b, count);
+    deliver(steps->narrow_partial, steps->partial_bytes, out, made, count);
+}
+
+static void finish_block(const struct steps *steps, void *result, const void *partial, int64_t count)
+{
+    struct block block;
+    void *room = steps->narrow_result != NULL ? block.bytes : result;
+    const void *values = widened(steps->widen_partial, room, partial, count);
+    values = mapped(steps->arith->scale, room, values, count, steps->inverse);
+    values = mapped(steps->arith->divide, room, values, count, steps->divisor);
+    values = mapped(steps->arith->scale, room, values, count, steps->postscale);
+    if (steps->is_bool) /* it may still be an input */
+        steps->arith->fold(HVD_MAX, result, values, values, count);
+    else
+        deliver(steps->narrow_result, steps->input_bytes, result, values, count);
+}
+
+/* ---- Of vectors ----------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
 }
 
 void reduce_begin(const struct reduction *reduction, void *partial, const void *input, int64_t count)
 {
-    if (reduce_is_plain(reduction)) {
+    const struct steps steps = steps_of(reduction);
+    if (begins_plainly(&steps)) {
         reduce_convert(reduction->partial, partial, reduction->dtype, input, count);
         return;
     }
-    bool narrows = dtype_is_half(reduction->partial);
-    for (int64_t i = 0; i < count; i += BLOCK_COUNT) {
-        struct block block;
-        int64_t some = block_count(count - i);
-        void *to = element_at(reduction->partial, partial, i);
-        const void *from = input_at(reduction->dtype, input, i);
-        const void *made =
-            operand(reduction->dtype, narrows ? block.bytes : to, from, some, reduction->prescale);
-        deliver(reduction->partial, to, made, some);
-    }
+    for (int64_t i = 0; i < count; i += steps.block_count)
+        begin_block(&steps, (char *)partial + i * steps.partial_bytes,
+                    (const char *)input + i * steps.input_bytes, least(count - i, steps.block_count));
 }
 
 void reduce_fold(const struct reduction *reduction, void *out, const void *left, const void *input,
                  int64_t count)
 {
-    arith_fold_f *fold = arith_of(reduction->dtype)->fold[reduction->op];
-    bool narrows = dtype_is_half(reduction->partial);
-    if (reduce_is_plain(reduction) && !narrows) {
-        fold(out, left, input, count);
-        return;
-    }
-    for (int64_t i = 0; i < count; i += BLOCK_COUNT) {
-        struct block left_block, right_block;
-        int64_t some = block_count(count - i);
-        void *to = element_at(reduction->partial, out, i);
-        const void *a =
-            operand(reduction->partial, left_block.bytes, input_at(reduction->partial, left, i), some, 1);
-        const void *b = operand(reduction->dtype, right_block.bytes, input_at(reduction->dtype, input, i),
-                                some, reduction->prescale);
-        void *made = narrows ? left_block.bytes : to;
-        fold(made, a, b, some);
-        deliver(reduction->partial, to, made, some);
-    }
+    const struct steps steps = steps_of(reduction);
+    bool whole = begins_plainly(&steps) && steps.narrow_partial == NULL;
+    int64_t step = whole ? count : steps.block_count;
+    for (int64_t i = 0; i < count; i += step)
+        fold_block(&steps, (char *)out + i * steps.partial_bytes,
+                   (const char *)left + i * steps.partial_bytes, (const char *)input + i * steps.input_bytes,
+                   least(count - i, step));
 }
 
 void reduce_finish(const struct reduction *reduction, void *result, const void *partial, int64_t count)
 {
-    enum hvd_dtype dtype = reduction->dtype;
-    const struct arith *arith = arith_of(dtype);
-    if (dtype == HVD_BOOL) {
-        arith->fold[HVD_MAX](result, partial, partial, count); /* an input may be its only partial result */
+    const struct steps steps = steps_of(reduction);
+    if (ends_plainly(&steps)) {
+        reduce_convert(reduction->dtype, result, reduction->partial, partial, count);
         return;
     }
-    bool averages = reduction->op == HVD_AVERAGE;
-    if (!averages && !scales(dtype, reduction->postscale)) {
-        reduce_convert(dtype, result, reduction->partial, partial, count);
-        return;
-    }
-    bool narrows = dtype_is_half(dtype);
-    for (int64_t i = 0; i < count; i += BLOCK_COUNT) {
-        struct block block;
-        int64_t some = block_count(count - i);
-        void *to = element_at(dtype, result, i);
-        void *room = narrows ? block.bytes : to;
-        const void *made =
-            operand(reduction->partial, room, input_at(reduction->partial, partial, i), some, 1);
-        if (averages) {
-            arith->divide(room, made, some, reduction->ranks);
-            made = room;
-        }
-        if (scales(dtype, reduction->postscale)) {
-            arith->scale(room, made, some, reduction->postscale);
-            made = room;
-        }
-        deliver(dtype, to, made, some);
-    }
+    for (int64_t i = 0; i < count; i += steps.block_count)
+        finish_block(&steps, (char *)result + i * steps.input_bytes,
+                     (const char *)partial + i * steps.partial_bytes, least(count - i, steps.block_count));
 }
 
 void reduce_convert(enum hvd_dtype to_dtype, void *to, enum hvd_dtype from_dtype, const void *from,
                     int64_t count)
 {
-    if (to_dtype != from_dtype && dtype_is_half(to_dtype))
-        half_narrow(to_dtype, to, from, count);
+    const struct kernels *kernels = kernels_best();
+    if (to_dtype != from_dtype && is_half(to_dtype))
+        kernels->narrow[to_dtype](to, from, count);
     else if (to_dtype != from_dtype)
-        half_widen(from_dtype, to, from, count);
+        kernels->widen[from_dtype](to, from, count);
     else if (to != from && count > 0)
         memcpy(to, from, (size_t)count * dtype_bytes(to_dtype));
+}
+
+/* ---- Adasum --------------------------------------------------------------------------------- */
+
+void reduce_dots(enum hvd_dtype dtype, const void *a, const void *b, int64_t count, double dots[3])
+{
+    kernels_best()->dots(dtype, a, b, count, dots);
+}
+
+void reduce_blend(enum hvd_dtype dtype, void *out, const void *a, const void *b, const double factors[2],
+                  int64_t count)
+{
+    kernels_best()->blend(dtype, out, a, b, factors, count);
 }

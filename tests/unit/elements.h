@@ -192,4 +192,36 @@ static inline bool element_same(enum hvd_dtype dtype, const void *a, const void 
     return element_bits(dtype, a, i) == element_bits(dtype, b, i);
 }
 
+/* A small generator with a seed of its own (xorshift64*), so that a failure can be repeated. */
+static inline uint64_t element_random(uint64_t *state)
+{
+    *state ^= *state >> 12;
+    *state ^= *state << 25;
+    *state ^= *state >> 27;
+    return *state * UINT64_C(2685821657736338717);
+}
+
+/* Real numbers of many sizes and both signs, whose sums have other bits in another order; whole numbers of
+ * all bits, or small; now and then bits of any kind: NaN, infinity, subnormal, the greatest. */
+static inline void element_fill(enum hvd_dtype dtype, void *data, int64_t count, uint64_t seed)
+{
+    uint64_t state = seed * 2 + 1;
+    for (int64_t i = 0; i < count; i++) {
+        uint64_t bits = element_random(&state);
+        struct element value = {.whole = (int64_t)bits};
+        value.real = ldexp((double)(bits >> 12) - ldexp(1, 51), -51 + (int)(bits & 15) - 6);
+        uint64_t kind = bits >> 4 & 15;
+        if (kind == 0)
+            memcpy((char *)data + i * element_types[dtype].bytes, &bits, (size_t)element_types[dtype].bytes);
+        else if (kind == 1)
+            element_put(dtype, data, i, (struct element){0, bits & 256 ? -0.0 : 0.0});
+        else if (kind == 2)
+            element_put(dtype, data, i, (struct element){INT64_MAX, bits & 256 ? -INFINITY : INFINITY});
+        else if (kind < 8)
+            element_put(dtype, data, i, (struct element){value.whole % 8, value.real});
+        else
+            element_put(dtype, data, i, value);
+    }
+}
+
 #endif

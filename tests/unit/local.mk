@@ -79,6 +79,8 @@ tests_unit_test_reduce_LDADD = $(UNIT_LIBS) -lm
 noinst_HEADERS += tests/unit/elements.h
 UNIT_TESTS += tests/unit/test_half
 tests_unit_test_half_LDADD = $(UNIT_LIBS) -lm
+UNIT_TESTS += tests/unit/test_kernels
+tests_unit_test_kernels_LDADD = $(UNIT_LIBS) -lm
 UNIT_TESTS += tests/unit/test_adasum
 tests_unit_test_adasum_LDADD = $(UNIT_LIBS) -lm
 UNIT_TESTS += tests/unit/test_plane_local
@@ -164,7 +166,7 @@ tests_unit_test_hvdbench_options_LDADD = $(HVDBENCH_UNIT_LIBS)
 # of code without threads, slow under ThreadSanitizer, which has nothing to see there
 PURE_UNIT_TESTS = tests/unit/test_schedule tests/unit/test_reduce tests/unit/test_half tests/unit/test_adasum \
 	tests/unit/test_stall tests/unit/test_negotiate tests/unit/test_wire tests/unit/test_desc tests/unit/test_chain \
-	tests/unit/test_blocks
+	tests/unit/test_blocks tests/unit/test_kernels
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)

@@ -13,38 +13,6 @@
 /* Room for [MOST] elements of any type from any byte on, and one byte that nobody may write. */
 typedef char vector[1 + MOST * sizeof(double) + 1];
 
-/* A small generator with a seed of its own (xorshift64*), so that a failure can be repeated. */
-static uint64_t random_bits(uint64_t *state)
-{
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * UINT64_C(2685821657736338717);
-}
-
-/* Real numbers of many sizes and both signs, whose sums have other bits in another order; whole numbers of
- * all bits, or small; now and then bits of any kind: NaN, infinity, subnormal, the greatest. */
-static void fill(enum hvd_dtype dtype, void *data, int64_t count, uint64_t seed)
-{
-    uint64_t state = seed * 2 + 1;
-    for (int64_t i = 0; i < count; i++) {
-        uint64_t bits = random_bits(&state);
-        struct element value = {.whole = (int64_t)bits};
-        value.real = ldexp((double)(bits >> 12) - ldexp(1, 51), -51 + (int)(bits & 15) - 6);
-        uint64_t kind = bits >> 4 & 15;
-        if (kind == 0)
-            memcpy((char *)data + i * element_types[dtype].bytes, &bits, (size_t)element_types[dtype].bytes);
-        else if (kind == 1)
-            element_put(dtype, data, i, (struct element){0, bits & 256 ? -0.0 : 0.0});
-        else if (kind == 2)
-            element_put(dtype, data, i, (struct element){INT64_MAX, bits & 256 ? -INFINITY : INFINITY});
-        else if (kind < 8)
-            element_put(dtype, data, i, (struct element){value.whole % 8, value.real});
-        else
-            element_put(dtype, data, i, value);
-    }
-}
-
 /* Check is only told of failures: it writes each assertion to a file. */
 static void assert_same(enum hvd_dtype dtype, const void *found, const void *expected, int64_t count)
 {
@@ -119,12 +87,12 @@ static void assert_steps(const struct reduction *r, int64_t count, int offset)
     size_t bytes = (size_t)count * dtype_bytes(r->dtype);
     memset(partial, GUARD, sizeof(partial));
     memset(result, GUARD, sizeof(result));
-    fill(r->dtype, input + offset, count, 1);
+    element_fill(r->dtype, input + offset, count, 1);
     reduce_begin(r, partial + offset, input + offset, count);
     plain_begin(r, expected, input + offset, count);
     assert_same_partial(r->partial, partial + offset, expected, count);
     for (int rank = 1; rank < RANKS; rank++) {
-        fill(r->dtype, input + offset, count, (uint64_t)rank + 1);
+        element_fill(r->dtype, input + offset, count, (uint64_t)rank + 1);
         reduce_fold(r, partial + offset, partial + offset, input + offset, count);
         plain_fold(r, expected, input + offset, count);
         assert_same_partial(r->partial, partial + offset, expected, count);
@@ -145,6 +113,7 @@ START_TEST(reduces_like_the_plain_loop)
         return;
     for (int pre = 0; pre < FACTORS; pre++) {
         reduction.prescale = factors[pre];
+        reduction.ranks = RANKS + pre % 2; /* a power of two, or not */
         for (int post = 0; post < 2; post++) {
             reduction.postscale = post == 0 ? 1 : factors[(pre + 3) % FACTORS];
             assert_steps(&reduction, MOST, pre % 2);
@@ -181,8 +150,8 @@ START_TEST(cuts_change_no_bit)
         return;
     reduction.prescale = 1.0 / 3;
     reduction.postscale = 0.7;
-    fill(reduction.dtype, left, MOST, 1);
-    fill(reduction.dtype, right, MOST, 2);
+    element_fill(reduction.dtype, left, MOST, 1);
+    element_fill(reduction.dtype, right, MOST, 2);
     reduce_in_pieces(&reduction, whole, left, right, MOST);
     for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++) {
         reduce_in_pieces(&reduction, pieces, left, right, steps[i]);
@@ -201,8 +170,8 @@ START_TEST(works_in_place)
     bool same = reduction.partial == reduction.dtype;
     for (int f = 0; f < 2; f++) {
         reduction.prescale = reduction.postscale = factors[f];
-        fill(reduction.partial, left, MOST, 1);
-        fill(reduction.dtype, right, MOST, 2);
+        element_fill(reduction.partial, left, MOST, 1);
+        element_fill(reduction.dtype, right, MOST, 2);
         reduce_fold(&reduction, apart, left, right, MOST);
         memcpy(place, left, sizeof(vector));
         reduce_fold(&reduction, place, place, right, MOST);

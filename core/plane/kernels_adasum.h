@@ -1,8 +1,10 @@
-/* adasum.c: the arithmetic of Adasum: scalar products in an order that is fixed, and sums with weights. */
-#include "plane/reduce.h"
+/* kernels_adasum.h: the arithmetic of Adasum, for kernels.c: scalar products in an order that is fixed, and
+ * sums with weights. */
+#ifndef PLANE_KERNELS_ADASUM_H
+#define PLANE_KERNELS_ADASUM_H
 
-typedef float __attribute__((aligned(1), may_alias)) float32;
-typedef double __attribute__((aligned(1), may_alias)) float64;
+#include "plane/kernels_types.h"
+#include "plane/reduce.h"
 
 /* Products are added up in lanes, as vectors do it, and in pairs: element i of a block in lane i % LANES. The
  * order is part of what Adasum means: ranks must agree on every bit. */
@@ -12,14 +14,14 @@ struct block {
     _Alignas(64) double values[REDUCE_BLOCK];
 };
 
-static int block_count(int64_t left)
+static inline int block_count(int64_t left)
 {
     return left < REDUCE_BLOCK ? (int)left : REDUCE_BLOCK;
 }
 
 /* The elements from [begin] on, as many as there are; then zeros, which change no sum. */
-static void block_load(struct block *block, enum hvd_dtype dtype, const void *elements, int64_t begin,
-                       int64_t count)
+static inline void block_load(struct block *block, enum hvd_dtype dtype, const void *elements, int64_t begin,
+                              int64_t count)
 {
     const float32 *singles = (const float32 *)elements + begin;
     const float64 *doubles = (const float64 *)elements + begin;
@@ -45,7 +47,7 @@ static inline double pair_dot(const double *a, const double *b)
 
 _Static_assert(REDUCE_BLOCK == 8 * LANES, "four pairs in each lane");
 
-static double block_dot(const struct block *a, const struct block *b)
+static inline double block_dot(const struct block *a, const struct block *b)
 {
     double lanes[LANES];
     const double *x = a->values, *y = b->values;
@@ -57,7 +59,8 @@ static double block_dot(const struct block *a, const struct block *b)
     return ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) + ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
 }
 
-void reduce_dots(enum hvd_dtype dtype, const void *a, const void *b, int64_t count, double dots[3])
+static inline void adasum_dots(enum hvd_dtype dtype, const void *a, const void *b, int64_t count,
+                               double dots[3])
 {
     for (int64_t begin = 0; begin < count; begin += REDUCE_BLOCK) {
         struct block a_block, b_block;
@@ -69,8 +72,8 @@ void reduce_dots(enum hvd_dtype dtype, const void *a, const void *b, int64_t cou
     }
 }
 
-void reduce_blend(enum hvd_dtype dtype, void *out, const void *a, const void *b, const double factors[2],
-                  int64_t count)
+static inline void adasum_blend(enum hvd_dtype dtype, void *out, const void *a, const void *b,
+                                const double factors[2], int64_t count)
 {
     double a_factor = factors[0], b_factor = factors[1];
     if (dtype == HVD_FLOAT32) {
@@ -87,3 +90,5 @@ void reduce_blend(enum hvd_dtype dtype, void *out, const void *a, const void *b,
             to[i] = left[i] * a_factor + right[i] * b_factor;
     }
 }
+
+#endif

@@ -1,0 +1,110 @@
+/* kernels.c: the kernels of one target: the build compiles it once for each, with that target's flags.
+ *
+ * Every loop is written once. What differs is which instructions the compiler may choose, and TARGET, which
+ * names the table. Nothing else may be visible outside, or one target would run the code of another. */
+#include "plane/kernels.h"
+
+#include <stdbool.h>
+
+#include "plane/kernels_adasum.h"
+#include "plane/kernels_half.h"
+#include "plane/kernels_types.h"
+
+#ifndef TARGET
+#define TARGET plain
+#endif
+
+#define JOIN(left, right)   left##_##right
+#define JOINED(left, right) JOIN(left, right)
+#define QUOTE(word)         #word
+#define QUOTED(word)        QUOTE(word)
+
+/* The name of a function of TYPE: int32_fold. */
+#define OF(name) JOINED(TYPE, name)
+
+/* A float holds the quotients of 16 bits closely enough, a double those of 32, and both vectorise. */
+#define TYPE     uint8
+#define LEAST    0
+#define MOST     UINT8_MAX
+#define DIVIDING float
+#include "plane/kernels_integer.h"
+
+#define TYPE     int8
+#define LEAST    INT8_MIN
+#define MOST     INT8_MAX
+#define DIVIDING float
+#include "plane/kernels_integer.h"
+
+#define TYPE     uint16
+#define LEAST    0
+#define MOST     UINT16_MAX
+#define DIVIDING float
+#include "plane/kernels_integer.h"
+
+#define TYPE     int16
+#define LEAST    INT16_MIN
+#define MOST     INT16_MAX
+#define DIVIDING float
+#include "plane/kernels_integer.h"
+
+#define TYPE     int32
+#define LEAST    INT32_MIN
+#define MOST     INT32_MAX
+#define DIVIDING double
+#include "plane/kernels_integer.h"
+
+#define TYPE     int64
+#define LEAST    INT64_MIN
+#define MOST     INT64_MAX
+#define DIVIDING int64_t
+#include "plane/kernels_integer.h"
+
+#define TYPE float32
+#include "plane/kernels_real.h"
+
+#define TYPE float64
+#include "plane/kernels_real.h"
+
+/* Logic, where any byte but 0 is true. */
+static inline boolean boolean_folded(enum hvd_op op, boolean a, boolean b)
+{
+    bool all = op == HVD_MIN || op == HVD_PRODUCT;
+    return all ? (a != 0) & (b != 0) : (a | b) != 0;
+}
+
+static inline boolean boolean_scaled(boolean a, double factor)
+{
+    (void)factor;
+    return a;
+}
+
+static inline boolean boolean_divided(boolean a, double number)
+{
+    (void)number;
+    return a;
+}
+
+#define TYPE boolean
+#include "plane/kernels_loops.h"
+
+const struct kernels JOINED(kernels, TARGET) = {
+    .name = QUOTED(TARGET),
+    .arith =
+        {
+            [HVD_UINT8] = {uint8_fold, uint8_scale, uint8_divide},
+            [HVD_INT8] = {int8_fold, int8_scale, int8_divide},
+            [HVD_UINT16] = {uint16_fold, uint16_scale, uint16_divide},
+            [HVD_INT16] = {int16_fold, int16_scale, int16_divide},
+            [HVD_INT32] = {int32_fold, int32_scale, int32_divide},
+            [HVD_INT64] = {int64_fold, int64_scale, int64_divide},
+            [HVD_FLOAT32] = {float32_fold, float32_scale, float32_divide},
+            [HVD_FLOAT64] = {float64_fold, float64_scale, float64_divide},
+            [HVD_FLOAT16] = {float32_fold, float32_scale, float32_divide},
+            [HVD_BFLOAT16] = {float32_fold, float32_scale, float32_divide},
+            [HVD_BOOL] = {boolean_fold, boolean_scale, boolean_divide},
+        },
+    .widen = {[HVD_FLOAT16] = float16_widen, [HVD_BFLOAT16] = bfloat16_widen},
+    .narrow = {[HVD_FLOAT16] = float16_narrow, [HVD_BFLOAT16] = bfloat16_narrow},
+    .dots = adasum_dots,
+    .blend = adasum_blend,
+};

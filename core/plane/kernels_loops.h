@@ -1,0 +1,56 @@
+/* kernels_loops.h: the loops over elements of one type.
+ *
+ * Included once for each TYPE by what has just said what becomes of single elements, in OF(folded),
+ * OF(scaled) and OF(divided). By itself it is empty. */
+#ifdef TYPE
+
+/* "omp simd" promises the compiler that no iteration reads what an earlier one wrote, which holds where out
+ * is one of the operands too; -fopenmp-simd makes it vectorise at any level of optimisation. It never
+ * reorders anything: each element is one operation. */
+
+/* One loop for each operation: [op] is a constant where this is inlined. */
+static inline __attribute__((always_inline)) void OF(fold_by)(enum hvd_op op, TYPE *out, const TYPE *left,
+                                                              const TYPE *right, int64_t count)
+{
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        out[i] = OF(folded)(op, left[i], right[i]);
+}
+
+static void OF(fold)(enum hvd_op op, void *out, const void *left, const void *right, int64_t count)
+{
+    switch (op) {
+    case HVD_MIN:
+        OF(fold_by)(HVD_MIN, out, left, right, count);
+        break;
+    case HVD_MAX:
+        OF(fold_by)(HVD_MAX, out, left, right, count);
+        break;
+    case HVD_PRODUCT:
+        OF(fold_by)(HVD_PRODUCT, out, left, right, count);
+        break;
+    default:
+        OF(fold_by)(HVD_SUM, out, left, right, count);
+    }
+}
+
+static void OF(scale)(void *out, const void *in, int64_t count, double number)
+{
+    TYPE *to = out;
+    const TYPE *from = in;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        to[i] = OF(scaled)(from[i], number);
+}
+
+static void OF(divide)(void *out, const void *in, int64_t count, double number)
+{
+    TYPE *to = out;
+    const TYPE *from = in;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        to[i] = OF(divided)(from[i], number);
+}
+
+#undef TYPE
+#endif
