@@ -307,10 +307,10 @@ void chain_received(struct chain *chain, enum chain_kind kind)
     const struct reduction *reduction = &chain->reduction;
     char *slot = slot_at(chain, chunk);
     char *output = output_at(chain, span.offset);
-    char *sum = chain->wide ? slot : output;
-    reduce_fold(reduction, sum, slot, input_at(chain, span.offset), span.count);
     if (chain->rank == chain->size - 1)
-        reduce_finish(reduction, output, sum, span.count);
+        reduce_end(reduction, output, slot, input_at(chain, span.offset), span.count);
+    else
+        reduce_fold(reduction, chain->wide ? slot : output, slot, input_at(chain, span.offset), span.count);
 }
 
 static bool flows_left(const struct chain_flow flows[CHAIN_KINDS])

@@ -160,6 +160,36 @@ static void finish_block(const struct steps *steps, void *result, const void *pa
         deliver(steps->narrow_result, steps->input_bytes, result, values, count);
 }
 
+static void end_block(const struct steps *steps, void *result, const void *left, const void *input,
+                      int64_t count)
+{
+    struct block sum;
+    void *partial = ends_plainly(steps) ? result : sum.bytes;
+    fold_block(steps, partial, left, input, count);
+    if (partial != result)
+        finish_block(steps, result, partial, count);
+}
+
+/* The elements from [at] on. Nothing is written to [out] before all inputs but the last were read. */
+static void inputs_block(const struct steps *steps, void *out, const void *const *inputs, int input_count,
+                         int64_t at, int64_t count)
+{
+    struct block sum;
+    const void *left = (const char *)inputs[0] + at * steps->input_bytes;
+    if (!begins_plainly(steps)) {
+        begin_block(steps, sum.bytes, left, count);
+        left = sum.bytes;
+    }
+    for (int i = 1; i < input_count - 1; i++) {
+        fold_block(steps, sum.bytes, left, (const char *)inputs[i] + at * steps->input_bytes, count);
+        left = sum.bytes;
+    }
+    if (input_count == 1)
+        finish_block(steps, out, left, count);
+    else
+        end_block(steps, out, left, (const char *)inputs[input_count - 1] + at * steps->input_bytes, count);
+}
+
 /* ---- Of vectors ----------------------------------------------------------------------------- */
 
 static int64_t least(int64_t a, int64_t b)
@@ -201,6 +231,29 @@ void reduce_finish(const struct reduction *reduction, void *result, const void *
     for (int64_t i = 0; i < count; i += steps.block_count)
         finish_block(&steps, (char *)result + i * steps.input_bytes,
                      (const char *)partial + i * steps.partial_bytes, least(count - i, steps.block_count));
+}
+
+void reduce_end(const struct reduction *reduction, void *result, const void *left, const void *input,
+                int64_t count)
+{
+    const struct steps steps = steps_of(reduction);
+    for (int64_t i = 0; i < count; i += steps.block_count)
+        end_block(&steps, (char *)result + i * steps.input_bytes,
+                  (const char *)left + i * steps.partial_bytes, (const char *)input + i * steps.input_bytes,
+                  least(count - i, steps.block_count));
+}
+
+void reduce_inputs(const struct reduction *reduction, void *out, void *copy, const void *const *inputs,
+                   int input_count, int64_t count)
+{
+    const struct steps steps = steps_of(reduction);
+    for (int64_t i = 0; i < count; i += steps.block_count) {
+        int64_t some = least(count - i, steps.block_count);
+        void *to = (char *)out + i * steps.input_bytes;
+        inputs_block(&steps, to, inputs, input_count, i, some);
+        if (copy != NULL)
+            memcpy((char *)copy + i * steps.input_bytes, to, (size_t)(some * steps.input_bytes));
+    }
 }
 
 void reduce_convert(enum hvd_dtype to_dtype, void *to, enum hvd_dtype from_dtype, const void *from,

@@ -39,6 +39,17 @@ void reduce_fold(const struct reduction *reduction, void *out, const void *left,
  * where types are the same; otherwise nothing overlaps. */
 void reduce_finish(const struct reduction *reduction, void *result, const void *partial, int64_t count);
 
+/* reduce_fold and reduce_finish in one pass: [result] is of [dtype], and may be input, or left where types
+ * are the same; otherwise nothing overlaps. */
+void reduce_end(const struct reduction *reduction, void *result, const void *left, const void *input,
+                int64_t count);
+
+/* All of it in one pass: out[i] = (inputs[0][i] * prescale) op (inputs[1][i] * prescale) op ..., in this
+ * order, and finished; the same goes to [copy], unless that is NULL. out may be one of the inputs; otherwise
+ * nothing overlaps. */
+void reduce_inputs(const struct reduction *reduction, void *out, void *copy, const void *const *inputs,
+                   int input_count, int64_t count);
+
 /* to[i] = from[i], rounded to nearest even; between float32 and the half types, or the same type. */
 void reduce_convert(enum hvd_dtype to_dtype, void *to, enum hvd_dtype from_dtype, const void *from,
                     int64_t count);

@@ -66,8 +66,8 @@ struct shm_team {
     uint64_t begin, end; /* its chunks; end is known once [agreed] */
     bool agreed;
     int64_t element_bytes;
-    int64_t per_round; /* elements of one round: of the batch, or per member, as the kind has it */
-    void *scratch;     /* partial results of one part of a chunk */
+    int64_t per_round;   /* elements of one round: of the batch, or per member, as the kind has it */
+    const void **inputs; /* [size]: what is reduced at once */
 };
 
 /* ---- Counting ------------------------------------------------------------------------------- */
@@ -246,23 +246,9 @@ static int64_t offset_of(const int64_t *counts, int member)
 static void reduce_all(struct shm_team *team, uint64_t position, int64_t shift, const char *mine, char *out,
                        int64_t count)
 {
-    const struct reduction *reduction = &team->reduction;
-    bool plain = reduce_is_plain(reduction);
-    char *sum = plain && out != mine ? out : team->scratch; /* in place ours is still to be read */
-    const char *left = NULL;
-    for (int i = 0; i < team->members.size; i++) {
-        const char *input = i == team->members.rank ? mine : slot_of(team, i, position) + shift;
-        if (i > 0) {
-            reduce_fold(reduction, sum, left, input, count);
-            left = sum;
-        } else if (plain) {
-            left = input;
-        } else {
-            reduce_begin(reduction, sum, input, count);
-            left = sum;
-        }
-    }
-    reduce_finish(reduction, out, left, count);
+    for (int i = 0; i < team->members.size; i++)
+        team->inputs[i] = i == team->members.rank ? mine : slot_of(team, i, position) + shift;
+    reduce_inputs(&team->reduction, out, NULL, team->inputs, team->members.size, count);
 }
 
 /* ---- Kinds ---------------------------------------------------------------------------------- */
@@ -531,19 +517,18 @@ static int shm_add_team(void *state, const struct plane_team *members, int64_t d
 {
     struct shm *shm = state;
     struct shm_team *team = calloc(1, sizeof(*team));
-    /* partial results of halves are twice as large as they */
-    void *scratch = aligned_alloc(LINE_BYTES, 2 * SLOT_BYTES);
+    const void **inputs = calloc((size_t)members->size, sizeof(*inputs));
     int rc = HVD_OK;
-    if (team == NULL || scratch == NULL) {
+    if (team == NULL || inputs == NULL) {
         rc = error_set(err, HVD_ERR_NO_MEMORY, "plane shm: no memory for a process set of %d ranks",
                        members->size);
     } else {
         *team = (struct shm_team){
-            .members = *members, .arena = &shm->env.arena, .chunk_bytes = SLOT_BYTES, .scratch = scratch};
+            .members = *members, .arena = &shm->env.arena, .chunk_bytes = SLOT_BYTES, .inputs = inputs};
         rc = enter(team, deadline_us, err);
     }
     if (rc != HVD_OK) {
-        free(scratch);
+        free(inputs);
         free(team);
         return rc;
     }
@@ -564,7 +549,7 @@ static void shm_remove_team(void *state, void *state_of_team)
     if (team == NULL)
         return;
     arena_leave(team->arena, team->members.set);
-    free(team->scratch);
+    free(team->inputs);
     free(team);
 }
 

@@ -197,6 +197,102 @@ START_TEST(works_in_place)
 }
 END_TEST
 
+/* All at once, as begin, fold and finish make it one by one. */
+static void reduce_by_steps(const struct reduction *r, void *result, const void *const *inputs,
+                            int input_count, int64_t count)
+{
+    static vector partial;
+    reduce_begin(r, partial, inputs[0], count);
+    for (int i = 1; i < input_count; i++)
+        reduce_fold(r, partial, partial, inputs[i], count);
+    reduce_finish(r, result, partial, count);
+}
+
+#define INPUTS 4
+
+/* What the factors, the cuts and the number of inputs are. */
+static void each_reduction_of_inputs(struct reduction reduction,
+                                     void (*check)(const struct reduction *r, int input_count, int64_t count))
+{
+    static const int64_t counts[] = {0, 1, 63, 256, 512, 513, MOST};
+    for (int f = 0; f < 4; f++) {
+        reduction.prescale = f % 2 == 0 ? 1 : 1.0 / 3;
+        reduction.postscale = f / 2 == 0 ? 1 : 0.7;
+        for (int input_count = 1; input_count <= INPUTS; input_count++) {
+            reduction.ranks = input_count;
+            for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+                check(&reduction, input_count, counts[i]);
+        }
+    }
+}
+
+static void check_end(const struct reduction *r, int input_count, int64_t count)
+{
+    static vector left, input, partial, expected, result;
+    size_t bytes = (size_t)count * dtype_bytes(r->dtype);
+    size_t partial_bytes = (size_t)count * dtype_bytes(r->partial);
+    element_fill(r->partial, left, count, (uint64_t)input_count);
+    element_fill(r->dtype, input, count, 7);
+    reduce_fold(r, partial, left, input, count);
+    reduce_finish(r, expected, partial, count);
+    memset(result, GUARD, sizeof(result));
+    reduce_end(r, result + 1, left, input, count);
+    assert_same(r->dtype, result + 1, expected, count);
+    ck_assert_int_eq(result[0], GUARD);
+    ck_assert_int_eq(result[1 + bytes], GUARD);
+    memcpy(result, input, bytes);
+    reduce_end(r, result, left, result, count);
+    assert_same(r->dtype, result, expected, count);
+    if (r->partial != r->dtype)
+        return;
+    memcpy(result, left, partial_bytes);
+    reduce_end(r, result, result, input, count);
+    assert_same(r->dtype, result, expected, count);
+}
+
+START_TEST(ends_as_fold_and_finish_do)
+{
+    struct reduction reduction;
+    if (reduction_at(_i, &reduction))
+        each_reduction_of_inputs(reduction, check_end);
+}
+END_TEST
+
+/* Apart, then in place of each input, with and without a copy. */
+static void check_inputs(const struct reduction *r, int input_count, int64_t count)
+{
+    static vector rooms[INPUTS], expected, apart, copy;
+    const void *inputs[INPUTS];
+    size_t bytes = (size_t)count * dtype_bytes(r->dtype);
+    for (int i = 0; i < input_count; i++) {
+        inputs[i] = rooms[i] + i % 2;
+        element_fill(r->dtype, rooms[i] + i % 2, count, (uint64_t)i + 1);
+    }
+    reduce_by_steps(r, expected, inputs, input_count, count);
+    for (int place = -1; place < input_count; place++) {
+        char *out = place < 0 ? apart + 1 : rooms[place] + place % 2;
+        memset(copy, GUARD, sizeof(copy));
+        out[bytes] = GUARD;
+        reduce_inputs(r, out, place % 2 == 0 ? copy + 1 : NULL, inputs, input_count, count);
+        assert_same(r->dtype, out, expected, count);
+        ck_assert_int_eq(out[bytes], GUARD);
+        if (place % 2 == 0)
+            ck_assert_mem_eq(copy + 1, out, bytes);
+        ck_assert_int_eq(copy[0], GUARD);
+        ck_assert_int_eq(copy[1 + bytes], GUARD);
+        if (place >= 0)
+            element_fill(r->dtype, out, count, (uint64_t)place + 1);
+    }
+}
+
+START_TEST(reduces_inputs_as_the_steps_do)
+{
+    struct reduction reduction;
+    if (reduction_at(_i, &reduction))
+        each_reduction_of_inputs(reduction, check_inputs);
+}
+END_TEST
+
 /* Nothing of no elements, at no place. */
 START_TEST(reduces_nothing)
 {
@@ -209,6 +305,8 @@ START_TEST(reduces_nothing)
         reduce_begin(&reduction, NULL, NULL, 0);
         reduce_fold(&reduction, NULL, NULL, NULL, 0);
         reduce_finish(&reduction, NULL, NULL, 0);
+        reduce_end(&reduction, NULL, NULL, NULL, 0);
+        reduce_inputs(&reduction, NULL, NULL, (const void *const[]){NULL, NULL}, 2, 0);
         reduce_convert(reduction.partial, &reduction, reduction.dtype, NULL, 0);
     }
     reduce_dots(HVD_FLOAT32, NULL, NULL, 0, dots);
@@ -340,6 +438,8 @@ static void fill_suite(Suite *suite)
     tcase_add_loop_test(tcase, reduces_like_the_plain_loop, 0, CASES);
     tcase_add_loop_test(tcase, cuts_change_no_bit, 0, CASES);
     tcase_add_loop_test(tcase, works_in_place, 0, CASES);
+    tcase_add_loop_test(tcase, ends_as_fold_and_finish_do, 0, CASES);
+    tcase_add_loop_test(tcase, reduces_inputs_as_the_steps_do, 0, CASES);
     tcase_add_loop_test(tcase, reduces_nothing, 0, CASES);
     tcase_add_test(tcase, says_what_there_is);
     tcase_add_loop_test(tcase, reduces_the_examples, 0, sizeof(examples) / sizeof(examples[0]));
