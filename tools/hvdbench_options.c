@@ -54,7 +54,8 @@ static const struct option_row {
                         COUNT_MAX},
     [OPTION_STEPS] = {"--steps", "N", "steps of training in each turn", KIND_COUNT, FIELD(steps), 1,
                       COUNT_MAX},
-    [OPTION_BYTES] = {"--bytes", "SIZE", "size of each tensor", KIND_BYTES, FIELD(bytes), 4, BYTES_MAX},
+    [OPTION_BYTES] = {"--bytes", "SIZE", "size of each tensor or vector", KIND_BYTES, FIELD(bytes), 4,
+                      BYTES_MAX},
     [OPTION_FROM] = {"--from", "SIZE", "the first size", KIND_BYTES, FIELD(from_bytes), 4, BYTES_MAX},
     [OPTION_TO] = {"--to", "SIZE", "the last size", KIND_BYTES, FIELD(to_bytes), 4, BYTES_MAX},
     [OPTION_FACTOR] = {"--factor", "N", "from one size to the next", KIND_COUNT, FIELD(factor), 2, COUNT_MAX},
@@ -127,6 +128,9 @@ static const struct case_row {
         {"negotiate",
          "the agreement alone, between simulated ranks; run it by itself",
          {{OPTION_RANKS, "1024"}, {OPTION_NODE_RANKS, "8"}, {OPTION_TENSORS, "161"}, {OPTION_ROUNDS, "200"}}},
+    [BENCH_KERNELS] = {"kernels",
+                       "the arithmetic alone, by all code that this processor can run; run it by itself",
+                       {{OPTION_BYTES, "64K"}, {OPTION_ROUNDS, "20"}}},
 };
 
 /* Those that every case takes. */

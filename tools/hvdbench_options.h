@@ -16,6 +16,7 @@ enum bench_case {
     BENCH_TRACE,
     BENCH_LAUNCH,
     BENCH_NEGOTIATE,
+    BENCH_KERNELS,
     BENCH_CASES
 };
 

@@ -66,6 +66,8 @@ tools_hvdbench_SOURCES = tools/hvdbench.c \
 	tools/hvdbench_cases.h tools/hvdbench_allreduce.c tools/hvdbench_latency.c tools/hvdbench_idle.c \
 	tools/hvdbench_trace.c tools/hvdbench_launch.c tools/hvdbench_negotiate.c \
 	tools/hvdbench_simulation.c tools/hvdbench_simulation.h
+	tools/hvdbench_trace.c tools/hvdbench_launch.c tools/hvdbench_negotiate.c
+tools_hvdbench_SOURCES += tools/hvdbench_kernels.c
 tools_hvdbench_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -Wno-pass-failed
 tools_hvdbench_LDADD = tools/libhvdbench.la core/libhvd.la
 

@@ -40,6 +40,7 @@ struct kernels {
 };
 
 /* Each is there where configure says so; plain runs everywhere. */
+#define KERNELS_TARGETS 3
 extern const struct kernels kernels_avx512, kernels_avx2, kernels_plain;
 
 /* The [i]th of those that are there and that this processor and its system can run, from the fastest to

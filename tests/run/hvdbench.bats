@@ -202,6 +202,20 @@ need_mpi() {
     [ "$(objects radix depth received sent steps)" = "32 2 33 33 4" ]
 }
 
+@test "kernels: every type, on every target that the processor has" {
+    alone kernels --bytes=1024 --rounds=2 --json
+    [ "$status" -eq 0 ]
+    positive gbs memcpy_gbs
+    targets=$(objects target | sort -u | wc -l)
+    [ "$(objects target | tail -n 1)" = plain ]
+    [ "$(objects type | sort -u | wc -l)" -eq 11 ]
+    [ "$(objects type op | grep -c '^float32 sum$')" -eq "$targets" ]
+    alone kernels --bytes=4 --rounds=1
+    [ "$status" -eq 0 ]
+    has "kernels: vectors of 4 B, 1 round; 10^9 bytes a second"
+    [ "$(grep -cE '^  float16 +(widen|narrow)  ' <<<"$output")" -eq 2 ]
+}
+
 @test "without its module MPI is left out, and that is said" {
     HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs bench 2 small --tensors=2 --bytes=4 --rounds=1
     has "MPI is left out: bench_mpi.so is not in "
@@ -235,7 +249,7 @@ need_mpi() {
 @test "wrong options are refused before a job is joined" {
     alone
     [ "$status" -eq 2 ]
-    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, idle, trace, launch or negotiate" ]
+    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, idle, trace, launch, negotiate or kernels" ]
     alone allreduce --tensors=3
     [ "$status" -eq 2 ]
     has "hvdbench allreduce has no option --tensors=3; expected --model, "

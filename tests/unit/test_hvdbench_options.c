@@ -48,6 +48,9 @@ START_TEST(cases_have_their_defaults)
     ck_assert_int_eq(options.ranks, 1024);
     ck_assert_int_eq(options.tensors, 161);
     ck_assert_int_eq(options.rounds, 200);
+    ck_assert_int_eq(parse("kernels"), HVD_OK);
+    ck_assert_int_eq(options.bytes, 65536);
+    ck_assert_int_eq(options.rounds, 20);
 }
 END_TEST
 
