@@ -24,14 +24,23 @@ static const char *const step_names[TRACE_STEP_COUNT] = {"submitted",  "decided"
 /* A store that is seen after BEING_FILLED, which was stored before it. */
 #define fill(field, value) atomic_store_explicit(field, value, memory_order_release)
 
+/* Up to its end: what stands behind that is of no operation. */
 static void set_name(struct flight_slot *slot, const char *name)
 {
-    uint64_t words[FLIGHT_NAME_WORDS] = {0};
     if (name[0] == 1)
         name++;
-    memcpy(words, name, strnlen(name, sizeof(words)));
-    for (int i = 0; i < FLIGHT_NAME_WORDS; i++)
-        fill(&slot->name[i], words[i]);
+    size_t left = strnlen(name, FLIGHT_NAME_WORDS * sizeof(uint64_t));
+    for (int i = 0; i < FLIGHT_NAME_WORDS; i++, name += sizeof(uint64_t)) {
+        uint64_t word = 0;
+        if (left < sizeof(word)) {
+            memcpy(&word, name, left);
+            fill(&slot->name[i], word);
+            return;
+        }
+        memcpy(&word, name, sizeof(word));
+        fill(&slot->name[i], word);
+        left -= sizeof(word);
+    }
 }
 
 static void get_name(struct flight_slot *slot, char name[FLIGHT_NAME_WORDS * 8 + 1])
