@@ -39,7 +39,8 @@ struct control_ops {
     void (*farewell)(struct control *control);
     /* Mandatory. True when everything sent has left this process. */
     bool (*flushed)(struct control *control);
-    /* Optional. Add what wakes a sleeper to [epoll_fd] (edge-triggered; data is not looked at). */
+    /* Optional. Add what wakes a sleeper to [epoll_fd] (edge-triggered, but for the end of
+     * a process; data is not looked at). */
     int (*watch)(struct control *control, int epoll_fd, struct hvd_error *err);
     /* Optional. armed: from now on arrivals and kicks make a watched descriptor readable (they always may).
      * After arming the caller must look for arrivals once more before it sleeps. disarmed: they need not. */

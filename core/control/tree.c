@@ -14,7 +14,10 @@
 
 #include "base/clock.h"
 
-#define DEATHS_EVERY_US 10000 /* how often a rank that never sleeps looks for ended processes */
+/* How often a rank that never sleeps looks for ended processes, and how often it looks at the clock for that.
+ */
+#define DEATHS_EVERY_US    10000
+#define DEATHS_EVERY_LOOKS 8
 
 struct tree {
     struct control control; /* first */
@@ -32,7 +35,8 @@ struct tree {
     struct bell bell;            /* ours */
     _Atomic uint32_t lone_armed; /* its word, where there is no node */
     bool armed;                  /* the caller wants to be woken */
-    int64_t looked_us;
+    int64_t looked_us;           /* for ended processes */
+    unsigned looks;
     bool farewelled;
     bool aborted, told; /* an abort is known; the caller has it */
     struct frame_abort abort;
@@ -174,9 +178,10 @@ static void tree_spoil_link(struct tree *tree, int index, const char *what)
 static bool tree_find_deaths(struct tree *tree)
 {
     bool found = false;
-    int64_t now_us = tree->watch.fd >= 0 ? clock_us() : 0;
-    /* The edge of a death is seen once only: whoever may sleep next must have looked. */
-    if (tree->watch.fd < 0 || (!tree->armed && now_us - tree->looked_us < DEATHS_EVERY_US))
+    if (tree->watch.fd < 0 || tree->looks++ % DEATHS_EVERY_LOOKS != 0)
+        return false;
+    int64_t now_us = clock_us();
+    if (now_us - tree->looked_us < DEATHS_EVERY_US)
         return false;
     tree->looked_us = now_us;
     for (int rank = watch_next(&tree->watch); rank >= 0; rank = watch_next(&tree->watch)) {
@@ -343,7 +348,7 @@ static int tree_receive(struct control *control, struct control_event *event, st
 
 static int watch_one(int epoll_fd, int fd, uint32_t events, struct hvd_error *err)
 {
-    struct epoll_event event = {.events = events | EPOLLET};
+    struct epoll_event event = {.events = events};
     if (fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
         return error_set_errno(err, "cannot wait for control messages (epoll_ctl)");
     return HVD_OK;
@@ -352,11 +357,12 @@ static int watch_one(int epoll_fd, int fd, uint32_t events, struct hvd_error *er
 static int tree_watch(struct control *control, int epoll_fd, struct hvd_error *err)
 {
     struct tree *tree = tree_of(control);
-    int status = watch_one(epoll_fd, tree->bell.fd, EPOLLIN, err);
+    int status = watch_one(epoll_fd, tree->bell.fd, EPOLLIN | EPOLLET, err);
+    /* not by its edge: a death that was not looked for yet keeps the caller awake until it is */
     if (status == HVD_OK)
         status = watch_one(epoll_fd, tree->watch.fd, EPOLLIN, err);
     for (int i = 0; i < tree->link_count && status == HVD_OK; i++)
-        status = watch_one(epoll_fd, tree->links[i].fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP, err);
+        status = watch_one(epoll_fd, tree->links[i].fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, err);
     return status;
 }
 
