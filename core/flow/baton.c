@@ -16,8 +16,11 @@ struct baton {
     struct baton_work work;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* free again, or something became done */
+    pthread_cond_t
+        given; /* free again: for the thread alone, to which it is nothing that something is done */
     bool held;
     int waiters;
+    _Atomic bool thread_waits;
     pthread_t thread;
     bool thread_started;
     _Atomic bool stopping;
@@ -59,6 +62,8 @@ static void give_locked(struct baton *baton)
     baton->held = false;
     if (baton->waiters > 0)
         pthread_cond_broadcast(&baton->changed);
+    if (baton->thread_waits)
+        pthread_cond_signal(&baton->given);
 }
 
 void baton_announce(struct baton *baton)
@@ -147,7 +152,7 @@ static void drive_until(struct baton *baton, bool (*done)(void *arg), void *done
     }
     /* leave the place so that the thread hears of everything from here on */
     work->arm(work->arg, true);
-    if (hidden)
+    if (hidden || baton->thread_waits)
         harvest(baton, 0);
     work_off(baton);
     if (hidden)
@@ -198,27 +203,34 @@ static void drive_once(struct baton *baton)
     } while (work->must_poll(work->arg) && !atomic_load(&baton->stopping));
 }
 
+/* Somebody drives, and does what the thread was woken for: before he gives the baton he looks at everything,
+ * and what comes after that wakes the thread again. */
+static void await_free_locked(struct baton *baton)
+{
+    baton->thread_waits = true;
+    pthread_cond_wait(&baton->given, &baton->lock);
+    baton->thread_waits = false;
+}
+
 static void *thread_main(void *arg)
 {
     struct baton *baton = arg;
     pthread_mutex_lock(&baton->lock);
     while (!atomic_load(&baton->stopping)) {
         if (baton->held) {
-            baton->waiters++;
-            pthread_cond_wait(&baton->changed, &baton->lock);
-            baton->waiters--;
-            continue;
+            await_free_locked(baton);
+        } else {
+            take_locked(baton);
+            pthread_mutex_unlock(&baton->lock);
+            drive_once(baton);
+            baton->wakes_at_us = baton->work.deadline(baton->work.arg);
+            pthread_mutex_lock(&baton->lock);
+            give_locked(baton);
         }
-        take_locked(baton);
-        pthread_mutex_unlock(&baton->lock);
-        drive_once(baton);
-        int64_t deadline_us = baton->work.deadline(baton->work.arg);
-        baton->wakes_at_us = deadline_us;
-        pthread_mutex_lock(&baton->lock);
-        give_locked(baton);
         pthread_mutex_unlock(&baton->lock);
         struct epoll_event event;
-        epoll_wait(baton->outer_fd, &event, 1, deadline_us == INT64_MAX ? -1 : clock_ms_until(deadline_us));
+        int timeout_ms = baton->wakes_at_us == INT64_MAX ? -1 : clock_ms_until(baton->wakes_at_us);
+        epoll_wait(baton->outer_fd, &event, 1, timeout_ms);
         pthread_mutex_lock(&baton->lock);
     }
     pthread_mutex_unlock(&baton->lock);
@@ -248,6 +260,7 @@ int baton_create(struct baton **batonp, const struct baton_work *work, struct hv
     baton->work = *work;
     pthread_mutex_init(&baton->lock, NULL);
     pthread_cond_init(&baton->changed, NULL);
+    pthread_cond_init(&baton->given, NULL);
     baton->outer_fd = epoll_create1(EPOLL_CLOEXEC);
     baton->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int rc = HVD_OK;
@@ -280,7 +293,9 @@ void baton_destroy(struct baton *baton)
     if (baton->thread_started) {
         atomic_store(&baton->stopping, true);
         eventfd_write(baton->stop_fd, 1);
-        baton_announce(baton);
+        pthread_mutex_lock(&baton->lock);
+        pthread_cond_signal(&baton->given);
+        pthread_mutex_unlock(&baton->lock);
         pthread_join(baton->thread, NULL);
     }
     if (baton->outer_fd >= 0)
@@ -288,6 +303,7 @@ void baton_destroy(struct baton *baton)
     if (baton->stop_fd >= 0)
         close(baton->stop_fd);
     pthread_cond_destroy(&baton->changed);
+    pthread_cond_destroy(&baton->given);
     pthread_mutex_destroy(&baton->lock);
     free(baton);
 }
