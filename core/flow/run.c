@@ -5,6 +5,12 @@
 #include "flow/sizes.h"
 #include "flow/stages.h"
 
+/* A batch of so few bytes goes on until it has to wait; larger ones take one step in a round. */
+#define QUICK_BYTES 16384
+
+/* How often such a batch is looked at again before all else is: the others are at it too. */
+#define QUICK_LOOKS 8
+
 /* ---- 5 finish -------------------------------------------------------------------------------- */
 
 void end_piece(struct loop *loop, struct piece *piece, int status, const char *reason)
@@ -173,8 +179,11 @@ static int arrived(struct loop *loop, struct batch *batch, struct hvd_error *err
 static int run(struct loop *loop, struct batch *batch, bool *movedp, struct hvd_error *err)
 {
     int lost_rank = loop->control->rank;
+    int looks = batch->bytes <= QUICK_BYTES && plane_table[batch->plane]->polled ? QUICK_LOOKS : 1;
+    int rc = HVD_IN_PROGRESS;
     *movedp = false;
-    int rc = plane_set_test(&loop->planes, batch->team, batch->plane, movedp, &lost_rank, err);
+    for (; looks > 0 && rc == HVD_IN_PROGRESS && !*movedp; looks--)
+        rc = plane_set_test(&loop->planes, batch->team, batch->plane, movedp, &lost_rank, err);
     if (rc == HVD_IN_PROGRESS)
         return HVD_OK;
     *movedp = true;
@@ -197,13 +206,9 @@ static int add_set(struct loop *loop, const struct batch *batch, bool *movedp, s
     return rc;
 }
 
-bool run_batch(struct loop *loop, struct hvd_error *err, int *rcp)
+static bool step(struct loop *loop, struct batch *batch, struct hvd_error *err, int *rcp)
 {
-    struct batch *batch = loop->batches;
     bool moved = true;
-    bool suspended = loop->failing || loop->suspect_at_us != INT64_MAX;
-    if (batch == NULL || *rcp != HVD_OK || suspended || atomic_load(&loop->failed) != HVD_OK)
-        return false;
     switch (batch->stage) {
     case BATCH_SIZES:
         *rcp = sizes_ask(batch, err);
@@ -233,6 +238,26 @@ bool run_batch(struct loop *loop, struct hvd_error *err, int *rcp)
     case BATCH_SET_REMOVE:
         end_batch(loop, HVD_OK, NULL);
         break;
+    }
+    return moved;
+}
+
+/* Does the next step take no time to speak of? */
+static bool is_quick(const struct batch *batch)
+{
+    return batch->stage == BATCH_LAY_OUT || batch->stage == BATCH_START || batch->stage == BATCH_DONE ||
+           batch->bytes <= QUICK_BYTES;
+}
+
+bool run_batch(struct loop *loop, struct hvd_error *err, int *rcp)
+{
+    bool moved = false;
+    bool again = *rcp == HVD_OK && !loop->failing && atomic_load(&loop->failed) == HVD_OK;
+    for (struct batch *batch = loop->batches; again && batch != NULL && loop->suspect_at_us == INT64_MAX;) {
+        bool ends = batch->stage >= BATCH_DONE;
+        again = step(loop, batch, err, rcp);
+        moved |= again;
+        again = again && !ends && *rcp == HVD_OK && is_quick(batch);
     }
     return moved;
 }
