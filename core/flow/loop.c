@@ -23,8 +23,7 @@ static int take_message(struct loop *loop, const struct control_event *event, st
 {
     if (event->link != CONTROL_PARENT)
         return negotiate_from_child(loop->negotiate, event->link - 1, event->bytes, event->length, err);
-    int rc = negotiate_from_parent(loop->negotiate, event->bytes, event->length, err);
-    return rc == HVD_OK ? decide_take(loop, err) : rc;
+    return negotiate_from_parent(loop->negotiate, event->bytes, event->length, err);
 }
 
 static bool receive_messages(struct loop *loop, struct hvd_error *err, int *rcp)
@@ -50,10 +49,7 @@ static bool receive_messages(struct loop *loop, struct hvd_error *err, int *rcp)
  * together. */
 static int decide_more(struct loop *loop, struct hvd_error *err)
 {
-    if (loop->batch_count >= loop->settings.window)
-        return HVD_OK;
-    int rc = negotiate_decide(loop->negotiate, err);
-    return rc == HVD_OK ? decide_take(loop, err) : rc;
+    return loop->batch_count < loop->settings.window ? negotiate_decide(loop->negotiate, err) : HVD_OK;
 }
 
 static bool send_news(struct loop *loop, struct hvd_error *err, int *rcp)
@@ -72,6 +68,9 @@ static bool send_news(struct loop *loop, struct hvd_error *err, int *rcp)
         *rcp = loop->control->ops->send(loop->control, link, bytes, length, err);
         moved = true;
     }
+    /* after it was said, so that others are at it too */
+    if (*rcp == HVD_OK)
+        *rcp = decide_take(loop, err);
     return moved;
 }
 
@@ -98,8 +97,6 @@ static bool watch_stalls(struct loop *loop, struct hvd_error *err, int *rcp)
         return false;
     loop->watch_at_us = INT64_MAX;
     *rcp = negotiate_watch(loop->negotiate, clock_us(), err);
-    if (*rcp == HVD_OK)
-        *rcp = decide_take(loop, err);
     return true;
 }
 
@@ -306,12 +303,19 @@ int loop_test(struct loop *loop, hvd_handle handle, struct hvd_error *err)
 struct waiting {
     struct loop *loop;
     hvd_handle handle;
+    uint64_t finished; /* of all operations, at the last look */
 };
 
 static bool handle_is_done(void *arg)
 {
-    const struct waiting *waiting = arg;
-    return queue_test(waiting->loop->queue, waiting->handle, NULL) != HVD_IN_PROGRESS;
+    struct waiting *waiting = arg;
+    uint64_t finished = queue_finished(waiting->loop->queue);
+    if (waiting->finished == finished)
+        return false;
+    bool done = queue_test(waiting->loop->queue, waiting->handle, NULL) != HVD_IN_PROGRESS;
+    if (!done)
+        waiting->finished = finished;
+    return done;
 }
 
 static uint32_t planes_of_tensor(const struct loop *loop, const struct desc *desc, int index, int size)
@@ -357,7 +361,7 @@ bool loop_is_driving(const struct loop *loop)
 
 int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err)
 {
-    struct waiting waiting = {loop, handle};
+    struct waiting waiting = {loop, handle, UINT64_MAX};
     if (loop_is_driving(loop))
         return error_set(err, HVD_ERR_STATE,
                          "hvd_wait was called inside a callback, where nothing can make progress; "

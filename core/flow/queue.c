@@ -18,6 +18,7 @@ struct slot {
 struct queue {
     pthread_mutex_t lock;
     struct request *head, **tail; /* handed in, not yet taken */
+    _Atomic uint64_t finished;    /* counted by whoever drives */
     _Atomic bool waiting;         /* head != NULL, for looking without the lock */
     struct piece **buckets;       /* in flight or kept, by set and name: one of a name */
     size_t bucket_count, listed;
@@ -388,11 +389,18 @@ void queue_finish(struct queue *queue, struct request *request, int status, cons
     request->sentence = sentence != NULL ? strdup(sentence) : NULL; /* without memory the status must do */
     /* from here on it is whoever's who holds the handle */
     atomic_store_explicit(&request->status, status, memory_order_release);
+    uint64_t finished = atomic_load_explicit(&queue->finished, memory_order_relaxed);
+    atomic_store_explicit(&queue->finished, finished + 1, memory_order_release);
     if (asked_for)
         return;
     pthread_mutex_lock(&queue->lock);
     retire_locked(queue, request);
     pthread_mutex_unlock(&queue->lock);
+}
+
+uint64_t queue_finished(const struct queue *queue)
+{
+    return atomic_load_explicit(&queue->finished, memory_order_acquire);
 }
 
 static int test_locked(struct queue *queue, hvd_handle handle, struct slot **slotp, struct hvd_error *err)

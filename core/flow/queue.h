@@ -44,6 +44,9 @@ struct request *queue_withdraw_undecided(struct queue *queue, hvd_set set);
  * [sentence]: NULL, or why. Locks only where nobody holds a handle. */
 void queue_finish(struct queue *queue, struct request *request, int status, const char *sentence);
 
+/* How many operations were finished: until it changes, none is done that was not. Does not lock. */
+uint64_t queue_finished(const struct queue *queue);
+
 /* How far the operation is; HVD_ERR_INVALID for a handle that is none. [err]: the sentence of a final error.
  */
 int queue_test(struct queue *queue, hvd_handle handle, struct hvd_error *err);
