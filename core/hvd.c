@@ -109,7 +109,8 @@ static int start_loop(struct context *context, int64_t deadline_us)
                             .roster = &joined->roster,
                             .shape = &joined->shape,
                             .endpoint = joined->endpoint,
-                            .arena = joined->arena};
+                            .arena = joined->arena,
+                            .crowded = joined->crowded};
     return loop_create(&context->loop, joined->control, context->trace, &env, deadline_us, &last_error);
 }
 

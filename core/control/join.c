@@ -157,6 +157,7 @@ static int connect_tree(struct joining *joining, struct hvd_error *err)
     }
     struct node *node = joining->node;
     joined->arena = node_arena(node);
+    joined->crowded = node_is_crowded(node);
     joining->node = NULL; /* control takes it */
     return control_open(&joined->control, roster, &joined->shape, node, link_fds, err);
 }

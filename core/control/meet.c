@@ -31,6 +31,32 @@ struct arena node_arena(const struct node *node)
                           (size_t)node->member_count * MEMORY_ARENA_BYTES};
 }
 
+/* Tell the others where this rank may run. */
+static void publish_cores(const struct node *node)
+{
+    struct cores own;
+    struct memory_slot *slot = node_slot(node, node->rank);
+    cores_own(&own);
+    for (int i = 0; i < CORES_WORDS; i++)
+        atomic_store(&slot->cores[i], own.words[i]);
+}
+
+bool node_is_crowded(const struct node *node)
+{
+    if (node == NULL)
+        return false;
+    struct cores *ranks = calloc((size_t)node->member_count, sizeof(*ranks));
+    if (ranks == NULL)
+        return false;
+    for (int rank = 0; rank < node->member_count; rank++) {
+        for (int i = 0; i < CORES_WORDS; i++)
+            ranks[rank].words[i] = atomic_load(&node->memory->slots[rank].cores[i]);
+    }
+    bool crowded = !cores_suffice(ranks, node->member_count);
+    free(ranks);
+    return crowded;
+}
+
 int node_watch(struct node *node, int rank, int pidfd, struct hvd_error *err)
 {
     struct watched *watched = realloc(node->watched, ((size_t)node->watched_count + 1) * sizeof(*watched));
@@ -213,6 +239,7 @@ int node_meet(struct node **nodep, const struct roster *roster, const int *membe
         status = meet_as_member(node, roster, deadline_us, err);
     if (status != HVD_OK)
         goto fail;
+    publish_cores(node);
     *nodep = node;
     return HVD_OK;
 

@@ -2,16 +2,18 @@
 #ifndef CONTROL_MEMORY_H
 #define CONTROL_MEMORY_H
 
+#include "control/cores.h"
 #include "control/frame.h"
 #include "control/ring.h"
 
 #define MEMORY_MAGIC   UINT64_C(0x65646f6e2d647668) /* "hvd-node" as bytes */
-#define MEMORY_VERSION 1
+#define MEMORY_VERSION 2
 
 /* One member's. Its rings lead to and from its parent, where that is on this node. */
 struct memory_slot {
     _Alignas(RING_LINE_BYTES) _Atomic uint32_t armed; /* it sleeps: ring its bell */
     _Alignas(RING_LINE_BYTES) _Atomic uint32_t left;  /* it said farewell, and what it sent is in the rings */
+    _Atomic uint64_t cores[CORES_WORDS];              /* that it may run on; 0 until it has met the others */
     struct ring up, down;
 };
 

@@ -21,6 +21,9 @@ int node_meet(struct node **nodep, const struct roster *roster, const int *membe
  */
 struct arena node_arena(const struct node *node);
 
+/* Do its ranks share cores? Once all have met: the same on all. Of NULL: no. */
+bool node_is_crowded(const struct node *node);
+
 /* NULL is fine. */
 void node_close(struct node *node);
 

@@ -189,7 +189,6 @@ static int create_parts(struct loop *loop, const struct plane_env *env, int64_t 
         rc = queue_create(&loop->queue, env->config->cache_limit, err);
     if (rc != HVD_OK)
         return rc;
-    bool crowded = env->shape->local_size > sysconf(_SC_NPROCESSORS_ONLN);
     struct baton_work work = {.round = run_round,
                               .arm = arm_control,
                               .kick = kick_control,
@@ -198,7 +197,7 @@ static int create_parts(struct loop *loop, const struct plane_env *env, int64_t 
                               .arg = loop,
                               .epoll_fd = loop->epoll_fd,
                               .has_sockets = env->job->size > 1,
-                              .spin_us = crowded ? 0 : SPIN_US};
+                              .spin_us = env->crowded ? 0 : SPIN_US};
     return baton_create(&loop->baton, &work, err);
 }
 

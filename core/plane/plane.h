@@ -73,6 +73,7 @@ struct plane_env {
     const struct shape *shape;
     struct endpoint *endpoint;
     struct arena arena; /* what this rank shares with the others of its node */
+    bool crowded;       /* ranks of this node share cores: who waits yields its own */
     int epoll_fd; /* a plane adds what wakes a sleeper: edge-triggered, data is not looked at. -1: none wanted
                    */
 };

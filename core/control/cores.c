@@ -1,0 +1,59 @@
+/* cores.c: which cores ranks may run on, and whether each of a node's ranks can have one to itself. */
+#include "control/cores.h"
+
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* glibc's own call knows of 1024 cores. */
+void cores_own(struct cores *cores)
+{
+    memset(cores, 0, sizeof(*cores));
+    if (syscall(SYS_sched_getaffinity, 0, sizeof(cores->words), cores->words) < 0)
+        memset(cores, 0, sizeof(*cores));
+}
+
+/* A matching of ranks and cores that grows rank by rank. */
+struct matching {
+    const struct cores *ranks;
+    int rank_of[CORES_MAX]; /* -1: nobody's */
+    struct cores tried;     /* for the rank that is to be seated now */
+};
+
+/* Give [rank] a core, for which others may have to move. */
+static bool seat(struct matching *matching, int rank)
+{
+    for (int i = 0; i < CORES_WORDS; i++) {
+        uint64_t left = matching->ranks[rank].words[i] & ~matching->tried.words[i];
+        while (left != 0) {
+            int core = i * 64 + __builtin_ctzll(left);
+            matching->tried.words[i] |= left & -left;
+            if (matching->rank_of[core] < 0 || seat(matching, matching->rank_of[core])) {
+                matching->rank_of[core] = rank;
+                return true;
+            }
+            left = matching->ranks[rank].words[i] & ~matching->tried.words[i];
+        }
+    }
+    return false;
+}
+
+static bool is_known(const struct cores *cores)
+{
+    uint64_t any = 0;
+    for (int i = 0; i < CORES_WORDS; i++)
+        any |= cores->words[i];
+    return any != 0;
+}
+
+bool cores_suffice(const struct cores *ranks, int count)
+{
+    struct matching matching = {.ranks = ranks};
+    bool suffice = true;
+    memset(matching.rank_of, -1, sizeof(matching.rank_of));
+    for (int rank = 0; rank < count && suffice; rank++) {
+        memset(&matching.tried, 0, sizeof(matching.tried));
+        suffice = !is_known(&ranks[rank]) || seat(&matching, rank);
+    }
+    return suffice;
+}

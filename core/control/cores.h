@@ -1,0 +1,23 @@
+/* cores.h: which cores ranks may run on, and whether each of a node's ranks can have one to itself. */
+#ifndef CONTROL_CORES_H
+#define CONTROL_CORES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CORES_MAX   8192
+#define CORES_WORDS (CORES_MAX / 64)
+
+/* A set of them, by the system's numbers; empty: not known. */
+struct cores {
+    uint64_t words[CORES_WORDS];
+};
+
+/* Those that the calling thread may run on. */
+void cores_own(struct cores *cores);
+
+/* Is there a core for each of [count] ranks, among those that it may run on, that no other gets? Ranks of
+ * which nothing is known need none. Pure. */
+bool cores_suffice(const struct cores *ranks, int count);
+
+#endif
