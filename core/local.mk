@@ -39,7 +39,9 @@ core_libcore_la_LIBADD = core/libchain.la core/libbase.la $(SODIUM_LIBS) $(YAML_
 
 # how tensors travel
 core_libcore_la_SOURCES += core/control/arena.c core/control/arena.h core/plane/shm.c core/plane/shm.h
+core_libcore_la_SOURCES += core/plane/shm_kinds.c core/plane/shm_team.h core/plane/slots.c core/plane/slots.h
 core_libcore_la_SOURCES += core/control/cores.c core/control/cores.h
+core_libcore_la_SOURCES += core/control/door.c core/control/door.h core/base/pause.h
 core_libcore_la_SOURCES += \
 	core/plane/local.c core/plane/stream.c core/plane/stream.h core/plane/tcp.c core/plane/table.c \
 	core/plane/mpi_stub.c core/plane/mpi_choice.c core/plane/mpi_choice.h

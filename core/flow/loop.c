@@ -125,11 +125,12 @@ static bool run_round(void *arg)
     return moved;
 }
 
-static void arm_control(void *arg, bool armed)
+static void arm_all(void *arg, bool armed)
 {
     struct loop *loop = arg;
     if (loop->control->ops->arm != NULL)
         loop->control->ops->arm(loop->control, armed);
+    plane_set_arm(&loop->planes, armed);
 }
 
 static void kick_control(void *arg)
@@ -190,7 +191,7 @@ static int create_parts(struct loop *loop, const struct plane_env *env, int64_t 
     if (rc != HVD_OK)
         return rc;
     struct baton_work work = {.round = run_round,
-                              .arm = arm_control,
+                              .arm = arm_all,
                               .kick = kick_control,
                               .must_poll = must_poll,
                               .deadline = next_deadline,

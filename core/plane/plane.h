@@ -111,6 +111,9 @@ struct plane_ops {
      * nothing is still read from input, or an error: HVD_ERR_RANK_LOST with *rankp the rank of the job that
      * is gone. *movedp: something was done. */
     int (*test)(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err);
+    /* Optional. Armed: from now on a test that finds nothing to do has seen to it that epoll_fd wakes a
+     * sleeper when there is something. Disarmed: it need not. */
+    void (*arm)(void *state, bool armed);
     /* In a forked child: close descriptors, those of teams too, touch nothing else. */
     void (*after_fork)(void *state);
     /* Free everything; all teams were removed. */

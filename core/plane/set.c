@@ -271,6 +271,14 @@ int plane_set_test(struct plane_set *set, struct team *team, int plane, bool *mo
     return plane_table[plane]->test(set->state[plane], team->state[plane], movedp, rankp, err);
 }
 
+void plane_set_arm(struct plane_set *set, bool armed)
+{
+    for (int plane = 0; plane < PLANE_COUNT; plane++) {
+        if (set->opened[plane] && plane_table[plane]->arm != NULL)
+            plane_table[plane]->arm(set->state[plane], armed);
+    }
+}
+
 void plane_set_give_up(struct plane_set *set, struct team *team, int plane)
 {
     remove_team(set, team, plane);

@@ -58,6 +58,9 @@ int plane_set_start(struct plane_set *set, struct team *team, int plane, struct 
 int plane_set_test(struct plane_set *set, struct team *team, int plane, bool *movedp, int *rankp,
                    struct hvd_error *err);
 
+/* plane_ops.arm of all that are open. */
+void plane_set_arm(struct plane_set *set, bool armed);
+
 /* Give up the running batch of [team] in [plane]: it touches no memory any more, and can carry no other. */
 void plane_set_give_up(struct plane_set *set, struct team *team, int plane);
 

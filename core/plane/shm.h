@@ -2,11 +2,9 @@
 #ifndef PLANE_SHM_H
 #define PLANE_SHM_H
 
-#include "plane/plane.h"
+#include "plane/shm_team.h"
 
-/* Chunks on their way at once, and the bytes of one: it stays in the second-level cache between two members.
- */
-#define SHM_SLOTS       4
+/* The bytes of a chunk: it stays in the second-level cache between two members. */
 #define SHM_CHUNK_BYTES ((int64_t)128 * 1024)
 
 /* Use chunks of [bytes], a multiple of 64 and at least 64 for each member, at most SHM_CHUNK_BYTES; all

@@ -218,12 +218,19 @@ static int carry(struct plane_set *set, struct team *team, int plane, struct hvd
         bool moved = false;
         struct epoll_event event;
         int status = plane_set_test(set, team, plane, &moved, &lost, err);
-        if (status != HVD_IN_PROGRESS)
+        if (status == HVD_IN_PROGRESS && !moved) {
+            plane_set_arm(set, true);
+            status = plane_set_test(set, team, plane, &moved, &lost, err);
+        }
+        if (status != HVD_IN_PROGRESS) {
+            plane_set_arm(set, false);
             return status;
+        }
         if (!moved && plane_table[plane]->polled)
             sched_yield();
         else if (!moved && epoll_wait(set->env.epoll_fd, &event, 1, WAIT_MS) == 0)
             return error_set(err, HVD_ERR_TIMEOUT, "slept too long");
+        plane_set_arm(set, false);
     }
 }
 

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@
 #include "control/memory.h"
 #include "plane/shm.h"
 
-#define SLOTS     ((size_t)(SHM_SLOTS * SHM_CHUNK_BYTES)) /* of one member */
+#define ROOM      ((size_t)(SLOTS * SHM_CHUNK_BYTES)) /* of one member's slots */
 #define PAGE      ((size_t)4096)
 #define MAX_SEATS 128
 #define STEPS     4000000 /* far more than any of these batches takes: past it nothing moves any more */
@@ -58,7 +59,7 @@ static void add_team(struct world *world, int rank, int set, int64_t chunk_bytes
 static struct world *world_open(int size, int64_t chunk_bytes)
 {
     struct world *world = calloc(1, sizeof(*world));
-    size_t bytes = (2 * (size_t)size + 6) * SLOTS;
+    size_t bytes = (2 * (size_t)size + 6) * ROOM;
     char *all = mmap(NULL, bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ck_assert_ptr_ne(all, MAP_FAILED);
     ck_assert_int_eq(mprotect(all + PAGE, bytes, PROT_READ | PROT_WRITE), 0);
@@ -70,8 +71,10 @@ static struct world *world_open(int size, int64_t chunk_bytes)
     for (int rank = 0; rank < size; rank++) {
         struct seat *seat = &world->seats[rank];
         world->ranks[rank] = rank;
-        seat->env = (struct plane_env){
-            .job = &world->job, .roster = &world->roster, .arena = world->arena, .epoll_fd = -1};
+        seat->env = (struct plane_env){.job = &world->job,
+                                       .roster = &world->roster,
+                                       .arena = world->arena,
+                                       .epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
         ck_assert_int_eq(plane_shm.open(&seat->env, 0, &seat->state, NULL), HVD_OK);
         add_team(world, rank, 0, chunk_bytes);
     }
@@ -84,6 +87,7 @@ static void world_close(struct world *world)
         if (world->seats[rank].team != NULL)
             plane_shm.remove_team(world->seats[rank].state, world->seats[rank].team);
         plane_shm.close(world->seats[rank].state);
+        close(world->seats[rank].env.epoll_fd);
     }
     munmap((char *)world->arena.base - PAGE, world->arena.bytes + 2 * PAGE);
     free(world);
@@ -210,7 +214,7 @@ START_TEST(edges_of_real_slots_are_right)
     enum plane_kind kind = (enum plane_kind)_i;
     const int64_t slot = edge_bytes(kind, 3, SHM_CHUNK_BYTES) / 4;
     const int64_t counts[] = {
-        slot - 1, slot, slot + 1, SHM_SLOTS * slot, SHM_SLOTS * slot + 1, (2 * SHM_SLOTS + 1) * slot - 1};
+        slot - 1, slot, slot + 1, SLOTS * slot, SLOTS * slot + 1, (2 * SLOTS + 1) * slot - 1};
     struct world *world = world_open(3, SHM_CHUNK_BYTES);
     struct plan plans[6];
     world->random = (uint64_t)_i + 71;
@@ -322,8 +326,27 @@ END_TEST
 struct member_thread {
     struct world *world;
     int rank;
+    bool sleeps;
     pthread_t thread;
 };
+
+#define SLEEP_MS 20000 /* nobody sleeps so long */
+
+static bool is_woken(const struct seat *seat, int timeout_ms)
+{
+    struct epoll_event event;
+    return epoll_wait(seat->env.epoll_fd, &event, 1, timeout_ms) == 1;
+}
+
+/* As whoever holds the baton does it. */
+static void sleep_until_it_goes_on(struct world *world, int rank)
+{
+    struct seat *seat = &world->seats[rank];
+    plane_shm.arm(seat->state, true);
+    if (!step(world, rank) && seat->runs)
+        ck_assert(is_woken(seat, SLEEP_MS));
+    plane_shm.arm(seat->state, false);
+}
 
 static void *carry_in_thread(void *arg)
 {
@@ -331,17 +354,24 @@ static void *carry_in_thread(void *arg)
     struct world *world = self->world;
     const struct seat *seat = &world->seats[self->rank];
     while (seat->runs || seat->batch < world->plan_count) {
-        if (!step(world, self->rank))
+        if (step(world, self->rank))
+            continue;
+        if (self->sleeps)
+            sleep_until_it_goes_on(world, self->rank);
+        else
             sched_yield();
     }
     return NULL;
 }
 
+/* [_i] is how many there are; from SIZE_SLEEPS on they sleep where they find nothing to do. */
+#define SIZE_SLEEPS 10
+
 START_TEST(members_in_threads_are_right)
 {
     struct plan *plans = calloc(BATCHES, sizeof(*plans));
     struct member_thread members[7];
-    int size = _i;
+    int size = _i % SIZE_SLEEPS;
     struct world *world = world_open(size, 1024);
     world->random = (uint64_t)size;
     for (int i = 0; i < BATCHES; i++) {
@@ -351,13 +381,106 @@ START_TEST(members_in_threads_are_right)
     world->plans = plans;
     world->plan_count = BATCHES;
     for (int rank = 0; rank < size; rank++) {
-        members[rank] = (struct member_thread){world, rank, 0};
+        members[rank] = (struct member_thread){.world = world, .rank = rank, .sleeps = _i > SIZE_SLEEPS};
         ck_assert_int_eq(pthread_create(&members[rank].thread, NULL, carry_in_thread, &members[rank]), 0);
     }
     for (int rank = 0; rank < size; rank++)
         pthread_join(members[rank].thread, NULL);
     world_close(world);
     free(plans);
+}
+END_TEST
+
+/* ---- Sleeping ------------------------------------------------------------------------------------ */
+
+/* Take steps until nothing moves any more. */
+static void run_dry(struct world *world, int rank)
+{
+    while (step(world, rank))
+        continue;
+}
+
+/* Whoever waits sleeps on when others come further, until all have come to what it waits for. */
+START_TEST(only_the_last_one_wakes)
+{
+    struct world *world = world_open(3, 512);
+    const struct plan plan = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 3},
+                              .prescale = 1,
+                              .postscale = 1,
+                              .count = 128 * 2};
+    world->plans = &plan;
+    world->plan_count = 1;
+    run_dry(world, 0);
+    plane_shm.arm(world->seats[0].state, true);
+    ck_assert(!step(world, 0));
+    run_dry(world, 1);
+    ck_assert(!is_woken(&world->seats[0], 0));
+    run_dry(world, 2);
+    ck_assert(is_woken(&world->seats[0], SLEEP_MS));
+    ck_assert(!is_woken(&world->seats[0], 0));
+    plane_shm.arm(world->seats[0].state, false);
+    for (int i = 0; i < STEPS && (world->seats[0].runs || world->seats[1].runs || world->seats[2].runs); i++)
+        step(world, i % 3);
+    world_close(world);
+}
+END_TEST
+
+/* Nobody knocks at the door of one that does not wait, and not twice for the same. */
+START_TEST(who_is_awake_is_not_woken)
+{
+    struct world *world = world_open(2, 512);
+    struct plan plans[20];
+    for (int i = 0; i < 20; i++)
+        plans[i] = plan_random(&world->random, PLANE_ALLREDUCE, 2, 512);
+    carry(world, plans, 20);
+    ck_assert(!is_woken(&world->seats[0], 0) && !is_woken(&world->seats[1], 0));
+    world_close(world);
+}
+END_TEST
+
+/* An alltoall waits to hear how long it is. */
+START_TEST(what_is_announced_wakes)
+{
+    struct world *world = world_open(2, 512);
+    struct plan plan = {.need = {PLANE_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, 2}, .count = 7};
+    plan.counts[0][0] = plan.counts[0][1] = plan.counts[1][0] = 7;
+    world->plans = &plan;
+    world->plan_count = 1;
+    run_dry(world, 0);
+    plane_shm.arm(world->seats[0].state, true);
+    ck_assert(!step(world, 0));
+    ck_assert(!is_woken(&world->seats[0], 0));
+    ck_assert(step(world, 1));
+    ck_assert(is_woken(&world->seats[0], SLEEP_MS));
+    plane_shm.arm(world->seats[0].state, false);
+    for (int i = 0; i < STEPS && (world->seats[0].runs || world->seats[1].runs); i++)
+        step(world, i % 2);
+    world_close(world);
+}
+END_TEST
+
+/* A team may be removed while its member sleeps, and whoever sleeps may be a stranger to its next team. */
+START_TEST(a_sleeper_can_give_up)
+{
+    struct world *world = world_open(2, 512);
+    struct plan plan = plan_random(&world->random, PLANE_ALLREDUCE, 2, 512);
+    plan.count = 5000;
+    world->plans = &plan;
+    world->plan_count = 1;
+    run_dry(world, 0);
+    struct seat *seat = &world->seats[0];
+    plane_shm.arm(seat->state, true);
+    ck_assert(!step(world, 0));
+    struct slots_common *common = ((struct shm_team *)seat->team)->slots.common;
+    ck_assert_uint_eq(atomic_load(&common->sleepers), 1);
+    plane_shm.remove_team(seat->state, seat->team);
+    seat->team = NULL;
+    ck_assert_uint_eq(atomic_load(&common->sleepers), 0);
+    plane_shm.arm(seat->state, false);
+    seat->runs = false;
+    guarded_free(seat->part.output, seat->part.output_bytes);
+    guarded_free(seat->part.input, seat->part.input_bytes);
+    world_close(world);
 }
 END_TEST
 
@@ -448,8 +571,9 @@ static void spoil(struct world *world, int count)
     uint64_t *lines = (uint64_t *)(void *)((char *)world->arena.base + PAGE);
     for (int i = 0; i < count; i++) {
         uint64_t random = sums_random(&world->random);
-        uint64_t words =
-            random % 3 == 0 ? ((uint64_t)world->size + 1) * SLOTS / 8 : (uint64_t)world->size * 8;
+        uint64_t words = random % 3 == 0 ? ((uint64_t)world->size + 1) * ROOM / 8
+                                         : sizeof(struct slots_common) / 8 +
+                                               (uint64_t)world->size * sizeof(struct slots_member) / 8;
         const uint64_t values[] = {0, 1, 2, 5, UINT64_MAX, INT64_MAX, random, UINT64_MAX / 64, random >> 50};
         lines[sums_random(&world->random) % words] = values[plan_dice(&world->random, 9)];
     }
@@ -499,8 +623,6 @@ START_TEST(nonsense_in_memory_touches_nothing_else)
 }
 END_TEST
 
-/* The lines of the first team, as the plane has them: counts, then turn and rounds, for odd turns the second.
- */
 START_TEST(too_many_rounds_are_an_error)
 {
     static const int64_t counts[2] = {10, 10};
@@ -515,12 +637,12 @@ START_TEST(too_many_rounds_are_an_error)
                                 .counts = counts,
                                 .receive_counts = counts};
     struct seat *seat = &world->seats[0];
-    uint64_t *line = (uint64_t *)(void *)((char *)world->arena.base + PAGE + 64);
+    struct slots_member *other = &((struct shm_team *)seat->team)->slots.members[1];
     ck_assert_int_eq(plane_shm.start(seat->state, seat->team, &batch, &err), HVD_OK);
     ck_assert_int_eq(plane_shm.test(seat->state, seat->team, &moved, &lost, &err), HVD_IN_PROGRESS);
     ck_assert(!moved);
-    line[5] = 1;
-    line[6] = UINT64_MAX;
+    atomic_store(&other->rounds[1], UINT64_MAX);
+    atomic_store(&other->counts[STEP_ANNOUNCED].position, 1);
     ck_assert_int_eq(plane_shm.test(seat->state, seat->team, &moved, &lost, &err), HVD_ERR_SYSTEM);
     ck_assert_ptr_nonnull(strstr(err.text, "rank 1 announced an alltoall of 18446744073709551615 rounds"));
     world_close(world);
@@ -674,6 +796,10 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, edges_of_real_slots_are_right, 0, kinds);
     tcase_add_test(tcase, bears_nothing);
     tcase_add_test(tcase, a_hundred_members_agree);
+    tcase_add_test(tcase, only_the_last_one_wakes);
+    tcase_add_test(tcase, who_is_awake_is_not_woken);
+    tcase_add_test(tcase, what_is_announced_wakes);
+    tcase_add_test(tcase, a_sleeper_can_give_up);
     tcase_add_loop_test(tcase, a_batch_can_be_given_up, 0, kinds);
     tcase_add_loop_test(tcase, nonsense_in_memory_touches_nothing_else, 0, 3 * kinds);
     tcase_add_test(tcase, too_many_rounds_are_an_error);
@@ -687,6 +813,7 @@ static void fill(Suite *suite)
     tcase = tcase_create("threads");
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, members_in_threads_are_right, 2, 8);
+    tcase_add_loop_test(tcase, members_in_threads_are_right, SIZE_SLEEPS + 2, SIZE_SLEEPS + 8);
     suite_add_tcase(suite, tcase);
 }
 

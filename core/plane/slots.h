@@ -1,0 +1,110 @@
+/* slots.h: how ranks of one node hand chunks to each other: slots in memory that all of them see, how far
+ * each has come, and how one that sleeps is woken. What a chunk holds is known to the planes.
+ *
+ * Each member owns SLOTS slots for what it gives to the others, and as many for its part of the results:
+ * it alone writes there, so that the first touch puts their pages near to it. Chunks of all batches of a team
+ * are numbered on and on; chunk p uses slot p % SLOTS. Each member counts how far it has come in three
+ * things, and only ever adds:
+ *
+ *   given   it has put what others need of chunk p into its slot
+ *   mixed   it has read what it needs of all members' slots, and has written its part of the result
+ *   taken   it has copied the others' parts of the result
+ * From that follows who may do what, and that no slot is overwritten while somebody still needs it:
+ *   give p  when all have mixed p - SLOTS
+ *   mix p   when all have given p, and taken p - SLOTS
+ *   take p  when all have mixed p
+ * Nothing ever waits for a later chunk, so somebody can always go on.
+ *
+ * A member that writes nonsense into the shared memory spoils results, or keeps the others waiting until they
+ * are told that it failed. It does not make them read or write elsewhere: where a chunk lies each knows
+ * itself. */
+#ifndef PLANE_SLOTS_H
+#define PLANE_SLOTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "control/arena.h"
+#include "control/door.h"
+
+#define SLOTS            4
+#define SLOTS_LINE_BYTES 64
+
+/* What is counted. Announced are alltoalls, whose length only all members together know. */
+enum slots_step { STEP_GIVEN, STEP_MIXED, STEP_TAKEN, STEP_ANNOUNCED, STEPS };
+
+/* What one member tells the others; on lines of their own, as each is looked at by itself. */
+struct slots_member {
+    /* written by it alone */
+    struct {
+        _Alignas(SLOTS_LINE_BYTES) _Atomic uint64_t position;
+    } counts[STEPS];
+    /* rounds of the alltoalls announced last, of even and odd turns: the next but one cannot be begun before
+     * all have read it */
+    _Atomic uint64_t rounds[2];
+    /* while it sleeps: how far all must come in each that it may go on; 0: it does not wait for that. Whoever
+     * sees that it is so takes it back, and knocks at its door */
+    _Alignas(SLOTS_LINE_BYTES) _Atomic uint64_t wants[STEPS];
+    unsigned char door[DOOR_NAME_BYTES];
+};
+
+/* What all write. */
+struct slots_common {
+    _Alignas(SLOTS_LINE_BYTES) _Atomic uint32_t sleepers;
+};
+
+/* One member's view. */
+struct slots {
+    int set, rank, size;
+    const struct arena *arena;
+    const struct door *door; /* its own */
+    struct slots_common *common;
+    struct slots_member *members; /* [size], shared */
+    char *areas;                  /* [size], shared: slots, then slots of results */
+    int64_t chunk_bytes;          /* used of a slot */
+    int64_t slot_bytes, part_bytes;
+    uint64_t at[STEPS];      /* how far it has come */
+    uint64_t seen[STEPS];    /* all members have come this far, as last looked */
+    int behind[STEPS];       /* who was not there yet, as last looked: looked at first */
+    uint64_t settled[STEPS]; /* whoever sleeps knows that it has come this far */
+    bool asleep;             /* its wants are told */
+};
+
+/* What a team needs: room for the chunks of [size] members. */
+struct slots_want {
+    int set, rank, size; /* the number of the process set; this member */
+    int64_t chunk_bytes; /* the longest; a multiple of 64, and at least 64 for each member */
+};
+
+/* All members call it. [arena] and [door] are borrowed. As arena_enter; on failure there is nothing to leave.
+ */
+int slots_enter(struct slots *slots, const struct arena *arena, const struct door *door,
+                const struct slots_want *want, int64_t deadline_us, struct hvd_error *err);
+void slots_leave(struct slots *slots);
+
+/* The slot of [member] for chunk [position]: for what it gives, and for its part of the result. */
+char *slots_given(const struct slots *slots, int member, uint64_t position);
+char *slots_result(const struct slots *slots, int member, uint64_t position);
+
+/* Have all members come to [position]? */
+bool slots_all_have(struct slots *slots, enum slots_step step, uint64_t position);
+
+/* This one has; who sleeps for that wakes, at the latest when it settles. */
+void slots_come_to(struct slots *slots, enum slots_step step, uint64_t position);
+
+/* Before this member waits or is through with a batch: whoever sleeps for something that it has done wakes.
+ */
+void slots_settle(struct slots *slots);
+
+/* It may sleep soon: from here on it is woken when all have come to what it wants of any step; 0: nothing.
+ * Look once more afterwards. Until slots_rise. */
+void slots_sleep(struct slots *slots, const uint64_t wants[STEPS]);
+void slots_rise(struct slots *slots);
+
+/* The chunk that was [SLOTS] before [position] is behind those who come to what this returns. */
+static inline uint64_t slots_before(uint64_t position)
+{
+    return position < SLOTS ? 0 : position - SLOTS + 1;
+}
+
+#endif
