@@ -90,6 +90,9 @@ static void set_value(struct hvd_config *config, enum option_id id, uint64_t val
     case OPT_STOP_SIGNAL:
         config->stop_signal = option_signal(value);
         break;
+    case OPT_PROGRESS:
+        config->progress = (enum progress)value;
+        break;
     case OPT_LOG:
         config->log_level = (int)value;
         break;
@@ -135,6 +138,8 @@ static uint64_t get_value(const struct hvd_config *config, enum option_id id)
         return (uint64_t)config->stall_abort_us;
     case OPT_STOP_SIGNAL:
         return signal_choice(config->stop_signal);
+    case OPT_PROGRESS:
+        return (uint64_t)config->progress;
     case OPT_LOG:
         return (uint64_t)config->log_level;
     case OPT_TIMELINE:

@@ -18,6 +18,9 @@
 static const char *const log_choices[] = {[LOG_OFF] = "off",   [LOG_ERROR] = "error", [LOG_WARN] = "warn",
                                           [LOG_INFO] = "info", [LOG_DEBUG] = "debug", NULL};
 
+static const char *const progress_choices[] = {
+    [PROGRESS_ADAPTIVE] = "adaptive", [PROGRESS_SPIN] = "spin", [PROGRESS_BLOCK] = "block", NULL};
+
 /* Not SIGUSR2, which asks for the flight record. */
 static const struct {
     const char *choices[6];
@@ -154,6 +157,13 @@ const struct hvd_option option_table[OPT_COUNT] = {
                          .help = "take SIGNAL as a request to stop, which hvd_should_stop tells all ranks",
                          .type = OPTION_CHOICE,
                          .choices = stop_signals.choices},
+    [OPT_PROGRESS] = {.name = "progress",
+                      .arg = "HOW",
+                      .def = "adaptive",
+                      .help = "how ranks wait for each other: look for a while and then sleep, look all the "
+                              "time, or sleep at once",
+                      .type = OPTION_CHOICE,
+                      .choices = progress_choices},
     [OPT_LOG] = {.name = "log",
                  .arg = "LEVEL",
                  .def = "warn",

@@ -25,11 +25,15 @@ enum option_id {
     OPT_TIMELINE,
     OPT_DUMP_DIR,
     OPT_STOP_SIGNAL,
+    OPT_PROGRESS,
     OPT_LOG,
     OPT_CONFIG,
     OPT_CYCLE_TIME,
     OPT_COUNT
 };
+
+/* OPT_PROGRESS. */
+enum progress { PROGRESS_ADAPTIVE, PROGRESS_SPIN, PROGRESS_BLOCK };
 
 enum option_type {
     OPTION_SIZE,   /* int64_t: bytes */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/pause.h"
 
 struct baton {
     struct baton_work work;
@@ -34,14 +35,8 @@ struct baton {
 /* Look this often before yielding the core while spinning; a look costs well under a microsecond. */
 #define LOOKS_PER_YIELD 64
 
-static void pause_core(void)
-{
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
+/* Where ranks share cores each of the others gets its turn while this one yields. */
+#define CROWDED_LOOKS 8
 
 bool baton_is_mine(const struct baton *baton)
 {
@@ -94,11 +89,48 @@ static void harvest(const struct baton *baton, int timeout_ms)
     epoll_wait(baton->work.epoll_fd, events, sizeof(events) / sizeof(events[0]), timeout_ms);
 }
 
-/* Go round until nothing more is to do at once. */
-static void work_off(const struct baton *baton)
+/* Go round until nothing more is to do at once. Returns whether anything was done. */
+static bool work_off(const struct baton *baton)
 {
+    bool moved = false;
     while (baton->work.round(baton->work.arg))
-        continue;
+        moved = true;
+    return moved;
+}
+
+/* Since when a holder has found nothing to do, and how often it looked. Zeroed: it has just done something.
+ */
+struct idling {
+    int64_t since_us;
+    unsigned looks;
+};
+
+/* Where ranks share cores the time that passes is others'. */
+static bool has_had_enough(const struct patience *patience, const struct idling *idling, int64_t now_us)
+{
+    if (patience->spin_us == 0 || patience->spin_us == INT64_MAX)
+        return patience->spin_us == 0;
+    if (patience->crowded)
+        return idling->looks > CROWDED_LOOKS;
+    return now_us - idling->since_us >= patience->spin_us;
+}
+
+/* There was nothing to do: let a moment pass. False where it is time to sleep. */
+static bool linger(const struct baton *baton, struct idling *idling)
+{
+    const struct baton_work *work = &baton->work;
+    const struct patience *patience = &work->patience;
+    bool polls = work->must_poll(work->arg);
+    int64_t now_us = clock_us();
+    if (idling->looks++ == 0)
+        idling->since_us = now_us;
+    if (!polls && has_had_enough(patience, idling, now_us))
+        return false;
+    if (polls || patience->crowded || idling->looks % LOOKS_PER_YIELD == 0)
+        sched_yield();
+    else
+        pause_core();
+    return true;
 }
 
 /* Sleep until something happens. The caller found nothing to do; what came in before arming is found by a
@@ -119,36 +151,25 @@ static void sleep_until_event(struct baton *baton)
 static void drive_until(struct baton *baton, bool (*done)(void *arg), void *done_arg)
 {
     const struct baton_work *work = &baton->work;
-    int64_t idle_since_us = 0;
-    unsigned looks = 0;
-    bool hidden = work->has_sockets;
+    struct idling idling = {0};
+    bool hidden = work->has_sockets(work->arg);
     if (hidden)
         show_thread(baton, false);
     work->arm(work->arg, false);
     while (!done(done_arg)) {
         if (work->round(work->arg)) {
-            idle_since_us = 0;
+            idling.looks = 0;
             continue;
         }
         if (done(done_arg))
             break;
-        int64_t now_us = clock_us();
-        if (idle_since_us == 0)
-            idle_since_us = now_us;
-        bool patient = now_us - idle_since_us < work->spin_us;
-        if (work->must_poll(work->arg) || (work->spin_us == 0 && idle_since_us == now_us)) {
-            sched_yield();
-        } else if (patient) {
-            pause_core();
-            if (++looks % LOOKS_PER_YIELD == 0)
-                sched_yield();
-        } else {
-            if (!hidden)
-                show_thread(baton, false);
-            hidden = true;
-            sleep_until_event(baton);
-            idle_since_us = 0;
-        }
+        if (linger(baton, &idling))
+            continue;
+        if (!hidden)
+            show_thread(baton, false);
+        hidden = true;
+        sleep_until_event(baton);
+        idling.looks = 0;
     }
     /* leave the place so that the thread hears of everything from here on */
     work->arm(work->arg, true);
@@ -186,6 +207,19 @@ void baton_drive(struct baton *baton, bool (*done)(void *arg), void *arg)
     pthread_mutex_unlock(&baton->lock);
 }
 
+/* Work, and wait for what others do with us, until that would take long. */
+static void work_patiently(struct baton *baton)
+{
+    const struct baton_work *work = &baton->work;
+    struct idling idling = {0};
+    work_off(baton);
+    while (!atomic_load(&baton->stopping) && (work->must_poll(work->arg) || work->is_busy(work->arg)) &&
+           linger(baton, &idling)) {
+        if (work_off(baton))
+            idling.looks = 0;
+    }
+}
+
 /* The thread's turn: everything that can be done now, then back to sleep. */
 static void drive_once(struct baton *baton)
 {
@@ -193,11 +227,7 @@ static void drive_once(struct baton *baton)
     do {
         work->arm(work->arg, false);
         harvest(baton, 0);
-        work_off(baton);
-        while (work->must_poll(work->arg) && !atomic_load(&baton->stopping)) {
-            sched_yield();
-            work_off(baton);
-        }
+        work_patiently(baton);
         work->arm(work->arg, true);
         work_off(baton); /* what this begins may have to be polled for */
     } while (work->must_poll(work->arg) && !atomic_load(&baton->stopping));

@@ -10,6 +10,12 @@
 
 struct baton;
 
+/* How a holder waits that finds nothing to do. */
+struct patience {
+    int64_t spin_us; /* it looks again for so long before it sleeps; INT64_MAX: it never sleeps */
+    bool crowded;    /* ranks share cores: it yields its own after each look, and soon sleeps */
+};
+
 /* What is driven. Called by the holder. */
 struct baton_work {
     /* One round without waiting. Returns whether anything was done. */
@@ -20,13 +26,15 @@ struct baton_work {
     void (*kick)(void *arg);
     /* Something is under way that no descriptor will tell of: do not sleep. */
     bool (*must_poll)(void *arg);
+    /* Others are at work on something with us: there will be news soon. */
+    bool (*is_busy)(void *arg);
+    /* Something else than kicks may make epoll_fd readable while it is not armed. */
+    bool (*has_sockets)(void *arg);
     /* When [round] wants to be called at the latest: clock_us time, or INT64_MAX. */
     int64_t (*deadline)(void *arg);
     void *arg;
-    int epoll_fd;     /* what wakes a sleeper; borrowed */
-    bool has_sockets; /* something else than kicks may make epoll_fd readable while it is not armed */
-    int64_t
-        spin_us; /* how long a waiting caller looks before it sleeps; 0: ranks share cores, yield at once */
+    int epoll_fd; /* what wakes a sleeper; borrowed */
+    struct patience patience;
 };
 
 /* Starts the thread, which blocks all signals. *batonp is set before its first round; NULL on failure. */

@@ -140,12 +140,32 @@ static void kick_control(void *arg)
         loop->control->ops->kick(loop->control);
 }
 
-static bool must_poll(void *arg)
+static bool is_busy(void *arg)
 {
     const struct loop *loop = arg;
     const struct batch *batch = loop->batches;
-    bool runs = batch != NULL && batch->stage == BATCH_RUN && loop->suspect_at_us == INT64_MAX;
-    return runs && plane_table[batch->plane]->polled;
+    return batch != NULL && batch->stage == BATCH_RUN && loop->suspect_at_us == INT64_MAX;
+}
+
+static bool must_poll(void *arg)
+{
+    const struct loop *loop = arg;
+    return is_busy(arg) && plane_table[loop->batches->plane]->polled;
+}
+
+static bool has_sockets(void *arg)
+{
+    const struct loop *loop = arg;
+    const struct plane_env *env = &loop->planes.env;
+    return env->shape->node_count > 1 || loop->planes.opened[PLANE_TCP];
+}
+
+/* How to wait, as the option says. */
+static struct patience patience_of(const struct plane_env *env)
+{
+    static const int64_t spin_us[] = {
+        [PROGRESS_ADAPTIVE] = SPIN_US, [PROGRESS_SPIN] = INT64_MAX, [PROGRESS_BLOCK] = 0};
+    return (struct patience){.spin_us = spin_us[env->config->progress], .crowded = env->crowded};
 }
 
 static int64_t sooner(int64_t a_us, int64_t b_us)
@@ -194,11 +214,12 @@ static int create_parts(struct loop *loop, const struct plane_env *env, int64_t 
                               .arm = arm_all,
                               .kick = kick_control,
                               .must_poll = must_poll,
+                              .is_busy = is_busy,
+                              .has_sockets = has_sockets,
                               .deadline = next_deadline,
                               .arg = loop,
                               .epoll_fd = loop->epoll_fd,
-                              .has_sockets = env->job->size > 1,
-                              .spin_us = env->crowded ? 0 : SPIN_US};
+                              .patience = patience_of(env)};
     return baton_create(&loop->baton, &work, err);
 }
 

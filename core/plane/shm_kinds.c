@@ -9,7 +9,6 @@
 
 #include "plane/shm_team.h"
 
-#define BLOCK_COUNT 1024 /* elements that arithmetic works on at once */
 
 /* An allreduce of one chunk up to this size, times the others' number, is mixed by each member for itself:
  * reading that costs less than to wait for parts of the result. */

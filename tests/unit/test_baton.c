@@ -16,8 +16,8 @@
 /* What is driven: things that are done in the round after they were asked for. */
 static struct {
     _Atomic bool asked[THINGS], done[THINGS];
-    _Atomic bool armed, mine_in_round;
-    _Atomic int armings;
+    _Atomic bool armed, mine_in_round, busy;
+    _Atomic int armings, rounds;
     /* something that is only polled for: begun where a test says, over after some rounds */
     _Atomic bool begins_with_a_thing, begins_when_armed, poll_done;
     _Atomic int polls_left;
@@ -30,6 +30,7 @@ static bool job_round(void *arg)
 {
     bool moved = false;
     (void)arg;
+    atomic_fetch_add(&job.rounds, 1);
     for (int i = 0; i < THINGS; i++) {
         if (atomic_load(&job.asked[i]) && !atomic_load(&job.done[i])) {
             atomic_store(&job.mine_in_round, baton_is_mine(job.baton));
@@ -69,6 +70,18 @@ static bool job_must_poll(void *arg)
     return atomic_load(&job.polls_left) > 0;
 }
 
+static bool job_is_busy(void *arg)
+{
+    (void)arg;
+    return atomic_load(&job.busy);
+}
+
+static bool job_has_sockets(void *arg)
+{
+    (void)arg;
+    return false;
+}
+
 static int64_t job_deadline(void *arg)
 {
     (void)arg;
@@ -80,7 +93,7 @@ static bool is_done(void *arg)
     return atomic_load((_Atomic bool *)arg);
 }
 
-static void begin(void)
+static void begin_with(struct patience patience)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
     atomic_store(&job.deadline_us, INT64_MAX);
@@ -91,10 +104,17 @@ static void begin(void)
                               .arm = job_arm,
                               .kick = job_kick,
                               .must_poll = job_must_poll,
+                              .is_busy = job_is_busy,
+                              .has_sockets = job_has_sockets,
                               .deadline = job_deadline,
                               .epoll_fd = job.epoll_fd,
-                              .spin_us = 0};
+                              .patience = patience};
     ck_assert_int_eq(baton_create(&job.baton, &work, NULL), HVD_OK);
+}
+
+static void begin(void)
+{
+    begin_with((struct patience){.spin_us = 0});
 }
 
 static void end(void)
@@ -220,6 +240,75 @@ START_TEST(many_callers_all_return)
 }
 END_TEST
 
+/* ---- Patience ----------------------------------------------------------------------------------- */
+
+#define PATIENT_ROUNDS 2000 /* of one that sleeps this late: it does not */
+
+static const struct {
+    struct patience patience;
+    bool sleeps;
+    int rounds; /* that nothing comes of before it sleeps, at most */
+} patiences[] = {
+    {{.spin_us = 0}, true, 1},
+    {{.spin_us = 0, .crowded = true}, true, 1},
+    {{.spin_us = 50, .crowded = true}, true, 20},
+    {{.spin_us = 1}, true, PATIENT_ROUNDS},
+    {{.spin_us = INT64_MAX}, false, 0},
+    {{.spin_us = INT64_MAX, .crowded = true}, false, 0},
+};
+
+/* Until it sleeps, or has looked so often that it will not. Returns how often it looked. */
+static int count_looks(int armings, int rounds)
+{
+    int looks = 0;
+    while (atomic_load(&job.armings) == armings && looks < PATIENT_ROUNDS) {
+        sched_yield();
+        looks = atomic_load(&job.rounds) - rounds;
+    }
+    return looks;
+}
+
+/* Two rounds more: the one that did something or found it, and the last look of one that sleeps. */
+static void expect_patience(int index, int armings, int looks)
+{
+    bool slept = atomic_load(&job.armings) > armings;
+    ck_assert(slept == patiences[index].sleeps);
+    if (slept)
+        ck_assert_int_le(looks, patiences[index].rounds + 2);
+}
+
+START_TEST(a_caller_has_as_much_patience_as_it_is_told)
+{
+    pthread_t caller;
+    begin_with(patiences[_i].patience);
+    wait_for_sleeper(0);
+    int armings = atomic_load(&job.armings), rounds = atomic_load(&job.rounds);
+    pthread_create(&caller, NULL, wait_for_thing, &job.done[0]);
+    expect_patience(_i, armings, count_looks(armings, rounds));
+    atomic_store(&job.asked[0], true);
+    baton_kick(job.baton);
+    pthread_join(caller, NULL);
+    end();
+}
+END_TEST
+
+/* While there is something on its way: an idle job always sleeps. */
+START_TEST(the_thread_has_as_much_patience_as_it_is_told)
+{
+    begin_with(patiences[_i].patience);
+    wait_for_sleeper(0);
+    int armings = atomic_load(&job.armings), rounds = atomic_load(&job.rounds);
+    atomic_store(&job.busy, true);
+    atomic_store(&job.asked[0], true);
+    baton_kick(job.baton);
+    expect_patience(_i, armings, count_looks(armings, rounds));
+    atomic_store(&job.busy, false);
+    wait_for_sleeper(armings);
+    ck_assert(atomic_load(&job.done[0]));
+    end();
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("baton");
@@ -232,6 +321,12 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, what_is_polled_for_may_begin_as_the_thread_goes_to_sleep);
     tcase_add_test(tcase, a_deadline_outlives_the_caller_that_found_it);
     tcase_add_test(tcase, many_callers_all_return);
+    suite_add_tcase(suite, tcase);
+    tcase = tcase_create("patience");
+    tcase_set_timeout(tcase, 20);
+    int count = (int)(sizeof(patiences) / sizeof(patiences[0]));
+    tcase_add_loop_test(tcase, a_caller_has_as_much_patience_as_it_is_told, 0, count);
+    tcase_add_loop_test(tcase, the_thread_has_as_much_patience_as_it_is_told, 0, count);
     suite_add_tcase(suite, tcase);
 }
 
