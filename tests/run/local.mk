@@ -67,6 +67,12 @@ check_PROGRAMS += tests/run/planes
 tests_run_planes_SOURCES = tests/run/planes.c tests/run/ranks.h
 tests_run_planes_LDADD = core/libhvd.la
 
+# how ranks wait for each other
+RUN_TESTS += tests/run/waiting.bats
+check_PROGRAMS += tests/run/waiting
+tests_run_waiting_SOURCES = tests/run/waiting.c tests/run/ranks.h
+tests_run_waiting_LDADD = core/libhvd.la
+
 # the start of a job from lists and communicators
 RUN_TESTS += tests/run/start.bats
 check_PROGRAMS += tests/run/start

@@ -150,6 +150,8 @@ static const struct {
     {{"HVD_CLI=timeline=/a b"}, NULL, OPT_TIMELINE, "/a b", "command line"},
     {{"HVD_DUMP_DIR=d"}, NULL, OPT_DUMP_DIR, "d", "environment (HVD_DUMP_DIR)"},
     {{NULL}, NULL, OPT_STOP_SIGNAL, "none", "default"},
+    {{NULL}, NULL, OPT_PROGRESS, "adaptive", "default"},
+    {{"HVD_PROGRESS=spin"}, NULL, OPT_PROGRESS, "spin", "environment (HVD_PROGRESS)"},
     {{"HVD_CONFIG=@"}, "stop-signal: USR1\n", OPT_STOP_SIGNAL, "USR1", "file (@)"},
     {{"HOROVOD_OTHER=x", "HOME=/", "HVDX=1", "junk"}, NULL, OPT_FUSION, "64M", "default"},
     {{"HVD_CLI=", "HVD_SITE=", "HVD_JOB_KEY=k", "HVD_MODULE_PATH=p", "HVD_EPOCH=1"},
@@ -185,7 +187,7 @@ START_TEST(every_field_is_filled)
 {
     const char *variables[5] = {
         "HVD_CLI=fusion=1K;planes=mpi;start-timeout=2s;lease=3s;kill-wait=4s;log=debug;cache=5;"
-        "stall-warn=6s;stall-abort=7s;timeline=/t/a;dump-dir=/d;stop-signal=INT",
+        "stall-warn=6s;stall-abort=7s;timeline=/t/a;dump-dir=/d;stop-signal=INT;progress=block",
         NULL};
     struct hvd_config config;
     ck_assert_int_eq(load(&config, variables, NULL), HVD_OK);
@@ -201,6 +203,7 @@ START_TEST(every_field_is_filled)
     ck_assert_str_eq(config.timeline, "/t/a");
     ck_assert_str_eq(config.dump_dir, "/d");
     ck_assert_int_eq(config.stop_signal, SIGINT);
+    ck_assert_int_eq(config.progress, PROGRESS_BLOCK);
     ck_assert_int_eq(config.origin[OPT_FUSION].source, CONFIG_COMMAND_LINE);
     ck_assert_str_eq(config.origin[OPT_FUSION].where, "HVD_CLI");
     ck_assert_str_eq(config.origin[OPT_FUSION].text, "1K");

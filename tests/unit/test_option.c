@@ -56,6 +56,10 @@ static const struct {
     {OPT_STOP_SIGNAL, "USR1", NULL},
     {OPT_STOP_SIGNAL, "USR2", "is not a choice; expected one of none, TERM, INT, HUP, USR1"},
     {OPT_STOP_SIGNAL, "KILL", "is not a choice"},
+    {OPT_PROGRESS, "adaptive", NULL},
+    {OPT_PROGRESS, "spin", NULL},
+    {OPT_PROGRESS, "block", NULL},
+    {OPT_PROGRESS, "poll", "is not a choice; expected one of adaptive, spin, block"},
     {OPT_LOG, "loud", "expected one of off, error, warn, info, debug"},
     {OPT_CYCLE_TIME, "1ms", "hvd acts when something happens"},
 };

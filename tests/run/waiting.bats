@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# waiting.bats: how ranks wait for each other, as --hvd-progress says. The cases are in waiting.c.
+
+bats_require_minimum_version 1.5.0
+load setup
+
+late_ms=400
+
+setup() {
+    hvdrun=$HVD_BUILD/tools/hvdrun
+    waiting=$HVD_BUILD/tests/run/waiting
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+}
+
+# cost N CASE HOW: the milliseconds of CPU time that rank 0 took, in $output
+cost() {
+    run timeout -k 5 100 "$hvdrun" --no-prefix -n "$1" --hvd-progress="$3" "$waiting" "$2"
+    echo "$2 on $1, $3: $output"
+    [ "$status" -eq 0 ]
+    [[ $output =~ ^[0-9]+$ ]]
+}
+
+# Whoever sleeps takes next to nothing; how much one takes that spins depends on who else wants the core.
+sleeps_unless_it_spins() {
+    cost "$1" "$2" block
+    local block=$output
+    [ "$block" -lt $((late_ms / 4)) ]
+    cost "$1" "$2" adaptive
+    [ "$output" -lt $((late_ms / 4)) ]
+    cost "$1" "$2" spin
+    [ "$output" -gt "$block" ]
+}
+
+@test "who waits for a rank that is late sleeps, unless it is to spin" {
+    sleeps_unless_it_spins 2 late
+    sleeps_unless_it_spins 5 late
+}
+
+@test "the same while tensors travel" {
+    sleeps_unless_it_spins 2 stopped
+    sleeps_unless_it_spins 3 stopped
+}
+
+@test "results are right however ranks wait" {
+    local how
+    for how in adaptive spin block; do
+        run timeout -k 5 100 "$hvdrun" --no-prefix -n 3 --hvd-progress="$how" "$HVD_BUILD/tests/run/property" 21 60 3
+        echo "$how: $output"
+        [ "$status" -eq 0 ]
+    done
+}
+
+@test "ranks that are bound to one core share it" {
+    local how
+    for how in adaptive spin block; do
+        run timeout -k 5 100 taskset -c "$(taskset -cp $$ | sed 's/.*: //; s/[-,].*//')" \
+            "$hvdrun" --no-prefix -n 3 --hvd-progress="$how" "$HVD_BUILD/tests/run/property" 22 40 3
+        echo "$how: $output"
+        [ "$status" -eq 0 ]
+    done
+}
+
+@test "another way to wait is refused" {
+    run timeout -k 5 100 "$hvdrun" --no-prefix -n 2 --hvd-progress=often "$waiting" late
+    [ "$status" -ne 0 ]
+    has '--hvd-progress=often: the value is not a choice; expected one of adaptive, spin, block'
+}

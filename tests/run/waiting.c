@@ -1,0 +1,116 @@
+/* waiting.c: what it costs the others that one rank is late, run by every rank of a job: `waiting CASE`. Rank
+ * 0 prints the milliseconds of CPU time that it took while the last rank was late. */
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "ranks.h"
+
+#define LATE_MS  400
+#define ELEMENTS (8 << 20)
+
+static void let_pass(long ms)
+{
+    struct timespec left = {ms / 1000, ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) != 0)
+        continue;
+}
+
+/* Of this process. */
+static double cpu_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6;
+}
+
+/* It hands in later than the others. */
+static void case_late(void)
+{
+    float data[1] = {1};
+    struct hvd_tensor tensor = hvd_vector("late", data, 1, HVD_FLOAT32);
+    must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
+    double before_ms = cpu_ms();
+    if (odd)
+        let_pass(LATE_MS);
+    must(hvd_allreduce(&tensor, HVD_SUM, NULL), "hvd_allreduce");
+    if (rank == 0)
+        printf("%.0f\n", cpu_ms() - before_ms);
+    if (data[0] != (float)size)
+        ranks_fail("the sum is %g", (double)data[0]);
+}
+
+/* ---- In the middle of it ---- */
+
+struct stop {
+    pid_t pid; /* of the rank that stands still */
+    double took_ms;
+    _Atomic int carried; /* allreduces */
+    _Atomic bool over;
+};
+
+static void *stop_and_go_on(void *arg)
+{
+    struct stop *stop = arg;
+    for (int i = 0; atomic_load(&stop->carried) < 3; i++) {
+        if (i == 20000)
+            ranks_fail("three allreduces took too long");
+        let_pass(1);
+    }
+    kill(stop->pid, SIGSTOP);
+    double before_ms = cpu_ms();
+    let_pass(LATE_MS);
+    stop->took_ms = cpu_ms() - before_ms;
+    kill(stop->pid, SIGCONT);
+    atomic_store(&stop->over, true);
+    return NULL;
+}
+
+static pid_t last_pid(void)
+{
+    int32_t pid = getpid();
+    struct hvd_tensor tensor = {"pids", &pid, NULL, HVD_INT32, 1, {1}};
+    struct hvd_result all = {0};
+    must(hvd_allgather(&tensor, &all, NULL), "hvd_allgather");
+    pid_t last = ((const int32_t *)all.data)[size - 1];
+    free(all.data);
+    return last;
+}
+
+/* It stands still while tensors travel: they do so nearly all the time. */
+static void case_stopped(void)
+{
+    pthread_t thread;
+    struct stop stop = {.pid = last_pid()};
+    float *data = malloc(ELEMENTS * sizeof(*data));
+    bool over = false;
+    if (data == NULL || (rank == 0 && pthread_create(&thread, NULL, stop_and_go_on, &stop) != 0))
+        ranks_fail("no memory, or no thread");
+    while (!over) {
+        struct hvd_tensor tensor = hvd_vector("travels", data, ELEMENTS, HVD_FLOAT32);
+        for (int i = 0; i < ELEMENTS; i++)
+            data[i] = 1;
+        data[0] = rank == 0 && atomic_load(&stop.over) ? 1 : 0;
+        must(hvd_allreduce(&tensor, HVD_SUM, NULL), "hvd_allreduce");
+        over = data[0] != 0;
+        for (int i = 1; i < ELEMENTS; i++) {
+            if (data[i] != (float)size)
+                ranks_fail("element %d is %g", i, (double)data[i]);
+        }
+        atomic_fetch_add(&stop.carried, 1);
+    }
+    if (rank == 0) {
+        pthread_join(thread, NULL);
+        printf("%.0f\n", stop.took_ms);
+    }
+    free(data);
+}
+
+static const struct ranks_case cases[] = {{"late", case_late, false}, {"stopped", case_stopped, false}};
+
+int main(int argc, char **argv)
+{
+    return ranks_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
