@@ -157,7 +157,9 @@ static int connect_tree(struct joining *joining, struct hvd_error *err)
     }
     struct node *node = joining->node;
     joined->arena = node_arena(node);
-    joined->crowded = node_is_crowded(node);
+    rc = node_crowded(node, &joined->crowded, err);
+    if (rc != HVD_OK)
+        return rc;
     joining->node = NULL; /* control takes it */
     return control_open(&joined->control, roster, &joined->shape, node, link_fds, err);
 }

@@ -41,20 +41,22 @@ static void publish_cores(const struct node *node)
         atomic_store(&slot->cores[i], own.words[i]);
 }
 
-bool node_is_crowded(const struct node *node)
+int node_crowded(const struct node *node, bool *crowdedp, struct hvd_error *err)
 {
+    *crowdedp = false;
     if (node == NULL)
-        return false;
+        return HVD_OK;
     struct cores *ranks = calloc((size_t)node->member_count, sizeof(*ranks));
     if (ranks == NULL)
-        return false;
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for the cores of %d ranks",
+                         node->member_count);
     for (int rank = 0; rank < node->member_count; rank++) {
         for (int i = 0; i < CORES_WORDS; i++)
             ranks[rank].words[i] = atomic_load(&node->memory->slots[rank].cores[i]);
     }
-    bool crowded = !cores_suffice(ranks, node->member_count);
+    *crowdedp = !cores_suffice(ranks, node->member_count);
     free(ranks);
-    return crowded;
+    return HVD_OK;
 }
 
 int node_watch(struct node *node, int rank, int pidfd, struct hvd_error *err)

@@ -22,7 +22,7 @@ int node_meet(struct node **nodep, const struct roster *roster, const int *membe
 struct arena node_arena(const struct node *node);
 
 /* Do its ranks share cores? Once all have met: the same on all. Of NULL: no. */
-bool node_is_crowded(const struct node *node);
+int node_crowded(const struct node *node, bool *crowdedp, struct hvd_error *err);
 
 /* NULL is fine. */
 void node_close(struct node *node);

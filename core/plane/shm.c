@@ -203,7 +203,8 @@ static int shm_add_team(void *state, const struct plane_team *members, int64_t d
                         struct hvd_error *err)
 {
     struct shm *shm = state;
-    const struct slots_want want = {members->set, members->rank, members->size, SHM_CHUNK_BYTES};
+    int64_t chunk_bytes = shm->env.crowded ? SHM_CROWDED_CHUNK_BYTES : SHM_CHUNK_BYTES;
+    const struct slots_want want = {members->set, members->rank, members->size, chunk_bytes};
     int64_t enough_us = clock_us() + ENTER_US;
     struct shm_team *team = calloc(1, sizeof(*team));
     const void **inputs = calloc((size_t)members->size, sizeof(*inputs));

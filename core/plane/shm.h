@@ -4,10 +4,12 @@
 
 #include "plane/shm_team.h"
 
-/* The bytes of a chunk: it stays in the second-level cache between two members. */
-#define SHM_CHUNK_BYTES ((int64_t)128 * 1024)
+/* The bytes of a chunk: it stays in the second-level cache between two members. Where ranks share cores it is
+ * the more for each turn on one. */
+#define SHM_CHUNK_BYTES         ((int64_t)128 * 1024)
+#define SHM_CROWDED_CHUNK_BYTES ((int64_t)512 * 1024)
 
-/* Use chunks of [bytes], a multiple of 64 and at least 64 for each member, at most SHM_CHUNK_BYTES; all
+/* Use chunks of [bytes], a multiple of 64 and at least 64 for each member, no larger than they were; all
  * members of a team do so before its first batch. Small ones make much of little. */
 void shm_set_chunk(void *team, int64_t bytes);
 
