@@ -156,8 +156,7 @@ static bool must_poll(void *arg)
 static bool has_sockets(void *arg)
 {
     const struct loop *loop = arg;
-    const struct plane_env *env = &loop->planes.env;
-    return env->shape->node_count > 1 || loop->planes.opened[PLANE_TCP];
+    return loop->planes.env.shape->node_count > 1 || loop->planes.used[PLANE_TCP];
 }
 
 /* How to wait, as the option says. */

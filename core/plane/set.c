@@ -261,7 +261,7 @@ int plane_set_start(struct plane_set *set, struct team *team, int plane, struct 
     if (!team->used[plane])
         log_write(set->env.log, LOG_DEBUG, "plane", "process set %d: first tensors over %s",
                   team->members.set, plane_names[plane]);
-    team->used[plane] = true;
+    team->used[plane] = set->used[plane] = true;
     return plane_table[plane]->start(set->state[plane], team->state[plane], batch, err);
 }
 

@@ -21,6 +21,7 @@ struct plane_set {
                                local is always among them, for teams of one */
     bool available[PLANE_COUNT];
     bool opened[PLANE_COUNT];
+    bool used[PLANE_COUNT]; /* by a batch */
     void *state[PLANE_COUNT];
 };
 
