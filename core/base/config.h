@@ -28,11 +28,6 @@ struct hvd_config {
     char timeline[OPTION_VALUE_BYTES + 1];      /* a folder, or "" */
     char dump_dir[OPTION_VALUE_BYTES + 1];      /* the same */
     int stop_signal;                            /* SIGTERM; 0: none */
-    int64_t cache_limit;                   /* operations; 0: none */
-    int64_t stall_warn_us, stall_abort_us; /* 0: never */
-    char timeline[OPTION_VALUE_BYTES + 1]; /* a folder, or "" */
-    char dump_dir[OPTION_VALUE_BYTES + 1]; /* the same */
-    int stop_signal;                       /* SIGTERM; 0: none */
     enum progress progress;
     int log_level;
     struct config_origin origin[OPT_COUNT];

@@ -20,57 +20,33 @@ struct shm {
 
 /* ---- The course of a batch ------------------------------------------------------------------ */
 
-/* All members must have come to [position] in [step]. */
-struct need {
-    enum slots_step step;
-    uint64_t position;
-};
-
-/* What this member needs for its next chunk in [step]. Returns how many of [needs]. */
-static int needs_of(const struct shm_team *team, enum slots_step step, struct need needs[2])
-{
-    uint64_t at = team->slots.at[step];
-    needs[0] = (struct need){STEP_MIXED, step == STEP_TAKEN ? at + 1 : slots_before(at)};
-    if (step != STEP_MIXED)
-        return 1;
-    needs[0] = (struct need){STEP_GIVEN, at + 1};
-    needs[1] = (struct need){STEP_TAKEN, slots_before(at)};
-    return 2;
-}
-
-/* The first need that is not met, of the batch's next chunk in [step]; NULL where there is none. */
-static const struct need *find_need(struct shm_team *team, enum slots_step step, struct need needs[2])
-{
-    int count = needs_of(team, step, needs);
-    for (int i = 0; i < count; i++) {
-        if (!slots_all_have(&team->slots, needs[i].step, needs[i].position))
-            return &needs[i];
-    }
-    return NULL;
-}
-
-/* One chunk further in one of the three; the last first, as others wait for it. */
+/* One chunk further in one thing. The last first: others wait for what is mixed, and whoever gives has taken
+ * before. */
 static bool go_on(struct shm_team *team)
 {
     const struct shm_kind *kind = shm_kind_of(team);
-    void (*const actions[])(struct shm_team *, uint64_t) = {
-        [STEP_GIVEN] = kind->give, [STEP_MIXED] = kind->mix, [STEP_TAKEN] = kind->take};
-    struct need needs[2];
-    for (int step = STEP_TAKEN; step >= STEP_GIVEN; step--) {
-        uint64_t at = team->slots.at[step];
-        if (at >= team->end || find_need(team, (enum slots_step)step, needs) != NULL)
-            continue;
-        actions[step](team, at);
-        slots_come_to(&team->slots, (enum slots_step)step, at + 1);
-        return true;
+    struct slots *slots = &team->slots;
+    uint64_t given = slots->at[STEP_GIVEN];
+    uint64_t mixed = slots->at[STEP_MIXED];
+    if (team->taken < team->end && slots_all_have(slots, STEP_MIXED, team->taken + 1)) {
+        kind->take(team, team->taken);
+        team->taken++;
+    } else if (mixed < team->end && slots_all_have(slots, STEP_GIVEN, mixed + 1)) {
+        kind->mix(team, mixed);
+        slots_come_to(slots, STEP_MIXED, mixed + 1);
+    } else if (given < team->end && slots_all_have(slots, STEP_MIXED, slots_before(given))) {
+        kind->give(team, given);
+        slots_come_to(slots, STEP_GIVEN, given + 1);
+    } else {
+        return false;
     }
-    return false;
+    return true;
 }
 
 static bool is_done(const struct shm_team *team)
 {
     const uint64_t *at = team->slots.at;
-    return at[STEP_GIVEN] == team->end && at[STEP_MIXED] == team->end && at[STEP_TAKEN] == team->end;
+    return at[STEP_GIVEN] == team->end && at[STEP_MIXED] == team->end && team->taken == team->end;
 }
 
 /* From here on the batch's last chunk is known. What this member has no part in it has done. */
@@ -82,7 +58,7 @@ static void agree(struct shm_team *team, uint64_t rounds)
     if (!gives)
         slots_come_to(&team->slots, STEP_GIVEN, team->end);
     if (shm_kind_of(team)->take == NULL)
-        slots_come_to(&team->slots, STEP_TAKEN, team->end);
+        team->taken = team->end;
 }
 
 /* How long an alltoall takes only all members together know; what one receives another sends. */
@@ -116,20 +92,26 @@ static int hear_announced(struct shm_team *team, struct hvd_error *err)
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
+/* [position], if not all have come there. */
+static uint64_t unless_met(struct shm_team *team, enum slots_step step, uint64_t position)
+{
+    return slots_all_have(&team->slots, step, position) ? 0 : position;
+}
+
 /* Tell what the batch waits for, so that whoever does the last of it wakes us. */
 static void fall_asleep(struct shm *shm, struct shm_team *team)
 {
     uint64_t wants[STEPS] = {0};
-    struct need needs[2];
+    uint64_t given = team->slots.at[STEP_GIVEN];
+    uint64_t mixed = team->slots.at[STEP_MIXED];
     if (!team->agreed)
         wants[STEP_ANNOUNCED] = team->turn;
-    for (int step = STEP_GIVEN; team->agreed && step <= STEP_TAKEN; step++) {
-        const struct need *need = NULL;
-        if (team->slots.at[step] < team->end)
-            need = find_need(team, (enum slots_step)step, needs);
-        if (need != NULL && (wants[need->step] == 0 || need->position < wants[need->step]))
-            wants[need->step] = need->position;
-    }
+    if (team->agreed && mixed < team->end)
+        wants[STEP_GIVEN] = unless_met(team, STEP_GIVEN, mixed + 1);
+    if (team->agreed && given < team->end)
+        wants[STEP_MIXED] = unless_met(team, STEP_MIXED, slots_before(given));
+    if (team->agreed && wants[STEP_MIXED] == 0 && team->taken < team->end)
+        wants[STEP_MIXED] = unless_met(team, STEP_MIXED, team->taken + 1);
     slots_sleep(&team->slots, wants);
     shm->asleep = &team->slots;
 }

@@ -60,18 +60,18 @@ struct place {
     int64_t count;
 };
 
-/* As many of the [count] elements from [element] on as lie together. Each step goes through the spans once,
+/* As many of the [count] elements from [element] on as lie together. Each walk goes through the spans once,
  * and finds the next one beside the last. */
-static struct place place_of(struct shm_team *team, enum slots_step step, int64_t element, int64_t count)
+static struct place place_of(struct shm_team *team, enum shm_walk walk, int64_t element, int64_t count)
 {
     if (team->batch.spans == NULL)
         return (struct place){input_at(team, element), output_at(team, element), count};
-    const struct plane_span *span = &team->batch.spans[team->span[step]];
+    const struct plane_span *span = &team->batch.spans[team->span[walk]];
     while (element < span->begin)
         span--;
     while (element >= span->begin + span->count)
         span++;
-    team->span[step] = (int)(span - team->batch.spans);
+    team->span[walk] = (int)(span - team->batch.spans);
     int64_t inside = element - span->begin;
     int64_t left = span->count - inside;
     return (struct place){(const char *)span->input + inside * team->element_bytes,
@@ -88,19 +88,19 @@ static void put(struct shm_team *team, char *slot, int64_t begin, int64_t count)
 {
     int64_t end = begin + count;
     while (begin < end) {
-        struct place place = place_of(team, STEP_GIVEN, begin, end - begin);
+        struct place place = place_of(team, WALK_GIVE, begin, end - begin);
         memcpy(slot, place.input, bytes_of(team, place.count));
         slot += bytes_of(team, place.count);
         begin += place.count;
     }
 }
 
-/* And from [slot] to the output, in [step]. */
-static void get(struct shm_team *team, enum slots_step step, int64_t begin, const char *slot, int64_t count)
+/* And from [slot] to the output, on [walk]. */
+static void get(struct shm_team *team, enum shm_walk walk, int64_t begin, const char *slot, int64_t count)
 {
     int64_t end = begin + count;
     while (begin < end) {
-        struct place place = place_of(team, step, begin, end - begin);
+        struct place place = place_of(team, walk, begin, end - begin);
         memcpy(place.output, slot, bytes_of(team, place.count));
         slot += bytes_of(team, place.count);
         begin += place.count;
@@ -160,7 +160,7 @@ static void mix_allreduce(struct shm_team *team, uint64_t position)
     int64_t at = mine.begin;
     int64_t end = mine.begin + mine.count;
     while (at < end) {
-        struct place place = place_of(team, STEP_MIXED, run.begin + at, end - at);
+        struct place place = place_of(team, WALK_MIX, run.begin + at, end - at);
         reduce_all(team, position, at * team->element_bytes, &place, copy);
         copy += bytes_of(team, place.count);
         at += place.count;
@@ -173,8 +173,7 @@ static void take_allreduce(struct shm_team *team, uint64_t position)
     for (int i = 0; i < team->members.size; i++) {
         struct run part = part_of(team, run.count, i);
         if (i != team->members.rank)
-            get(team, STEP_TAKEN, run.begin + part.begin, slots_result(&team->slots, i, position),
-                part.count);
+            get(team, WALK_TAKE, run.begin + part.begin, slots_result(&team->slots, i, position), part.count);
     }
 }
 
@@ -189,7 +188,7 @@ static void mix_whole(struct shm_team *team, uint64_t position)
     struct run run = round_of(team, position, team->batch.count);
     int64_t at = 0;
     while (at < run.count) {
-        struct place place = place_of(team, STEP_MIXED, run.begin + at, run.count - at);
+        struct place place = place_of(team, WALK_MIX, run.begin + at, run.count - at);
         reduce_all(team, position, at * team->element_bytes, &place, NULL);
         at += place.count;
     }
@@ -201,7 +200,7 @@ static void mix_broadcast(struct shm_team *team, uint64_t position)
     if (team->members.rank == team->batch.root)
         keep(team, run.begin, run.begin, run.count);
     else
-        get(team, STEP_MIXED, run.begin, slots_given(&team->slots, team->batch.root, position), run.count);
+        get(team, WALK_MIX, run.begin, slots_given(&team->slots, team->batch.root, position), run.count);
 }
 
 static void give_allgather(struct shm_team *team, uint64_t position)
@@ -218,7 +217,7 @@ static void mix_allgather(struct shm_team *team, uint64_t position)
         if (i == team->members.rank)
             keep(team, offset + run.begin, run.begin, run.count);
         else
-            get(team, STEP_MIXED, offset + run.begin, slots_given(&team->slots, i, position), run.count);
+            get(team, WALK_MIX, offset + run.begin, slots_given(&team->slots, i, position), run.count);
     }
 }
 
@@ -248,7 +247,7 @@ static void mix_alltoall(struct shm_team *team, uint64_t position)
         if (i == rank)
             keep(team, offset + run.begin, offset_of(team->batch.counts, rank) + run.begin, run.count);
         else
-            get(team, STEP_MIXED, offset + run.begin,
+            get(team, WALK_MIX, offset + run.begin,
                 slots_given(&team->slots, i, position) + shift_to(team, rank), run.count);
     }
 }

@@ -7,9 +7,13 @@
 #include "plane/reduce.h"
 #include "plane/slots.h"
 
+/* What goes through the elements of a batch, each at its own pace. */
+enum shm_walk { WALK_GIVE, WALK_MIX, WALK_TAKE, WALKS };
+
 struct shm_team {
     struct plane_team members;
     struct slots slots;
+    uint64_t taken;      /* chunks whose results were taken */
     uint64_t turn;       /* alltoalls begun */
     const void **inputs; /* [size]: room for a list of them */
     /* the batch that runs */
@@ -20,10 +24,10 @@ struct shm_team {
     bool whole; /* allreduce: each member makes all of the result for itself */
     int64_t element_bytes;
     int64_t per_round; /* elements of one round: of the batch, or per member, as the kind has it */
-    int span[STEPS];   /* the span that each step has come to */
+    int span[WALKS];   /* the span that each of them has come to */
 };
 
-/* What is done in each step with chunk [position]; taken is NULL where nothing is left to do then. */
+/* What is done with chunk [position]; take is NULL where nothing is left to do then. */
 struct shm_kind {
     void (*give)(struct shm_team *team, uint64_t position);
     void (*mix)(struct shm_team *team, uint64_t position);

@@ -3,16 +3,16 @@
  *
  * Each member owns SLOTS slots for what it gives to the others, and as many for its part of the results:
  * it alone writes there, so that the first touch puts their pages near to it. Chunks of all batches of a team
- * are numbered on and on; chunk p uses slot p % SLOTS. Each member counts how far it has come in three
- * things, and only ever adds:
+ * are numbered on and on; chunk p uses slot p % SLOTS. Each member counts how far it has come in two things,
+ * and only ever adds:
  *
- *   given   it has put what others need of chunk p into its slot
+ *   given   it has put what others need of chunk p into its slot; and before, it has taken what it needs of
+ *           the results of p - SLOTS
  *   mixed   it has read what it needs of all members' slots, and has written its part of the result
- *   taken   it has copied the others' parts of the result
  * From that follows who may do what, and that no slot is overwritten while somebody still needs it:
- *   give p  when all have mixed p - SLOTS
- *   mix p   when all have given p, and taken p - SLOTS
  *   take p  when all have mixed p
+ *   mix p   when all have given p
+ *   give p  when all have mixed p - SLOTS
  * Nothing ever waits for a later chunk, so somebody can always go on.
  *
  * A member that writes nonsense into the shared memory spoils results, or keeps the others waiting until they
@@ -31,7 +31,7 @@
 #define SLOTS_LINE_BYTES 64
 
 /* What is counted. Announced are alltoalls, whose length only all members together know. */
-enum slots_step { STEP_GIVEN, STEP_MIXED, STEP_TAKEN, STEP_ANNOUNCED, STEPS };
+enum slots_step { STEP_GIVEN, STEP_MIXED, STEP_ANNOUNCED, STEPS };
 
 /* What one member tells the others; on lines of their own, as each is looked at by itself. */
 struct slots_member {

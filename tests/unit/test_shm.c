@@ -417,6 +417,7 @@ START_TEST(only_the_last_one_wakes)
     ck_assert(!is_woken(&world->seats[0], 0));
     run_dry(world, 2);
     ck_assert(is_woken(&world->seats[0], SLEEP_MS));
+    run_dry(world, 1);
     ck_assert(!is_woken(&world->seats[0], 0));
     plane_shm.arm(world->seats[0].state, false);
     for (int i = 0; i < STEPS && (world->seats[0].runs || world->seats[1].runs || world->seats[2].runs); i++)
