@@ -303,11 +303,22 @@ static bool is_whole(const struct shm_team *team)
     return small || (others == 1 && batch->need.partial == batch->need.dtype);
 }
 
+/* Of a slot as much as the job wants to use, and each member has a line of it. */
+static int64_t chunk_of(const struct shm_team *team)
+{
+    int64_t most = team->slots.chunk_bytes;
+    int64_t least = (int64_t)team->members.size * SLOTS_LINE_BYTES;
+    int64_t wanted = team->batch.chunk_bytes / SLOTS_LINE_BYTES * SLOTS_LINE_BYTES;
+    if (team->batch.chunk_bytes == 0 || wanted > most)
+        return most;
+    return wanted > least ? wanted : least;
+}
+
 uint64_t shm_cut(struct shm_team *team)
 {
     const struct plane_batch *batch = &team->batch;
     enum plane_kind kind = batch->need.kind;
-    int64_t chunk_bytes = team->slots.chunk_bytes;
+    int64_t chunk_bytes = chunk_of(team);
     if (kind == PLANE_ALLTOALL || kind == PLANE_REDUCESCATTER)
         chunk_bytes = chunk_bytes / team->members.size / SLOTS_LINE_BYTES * SLOTS_LINE_BYTES;
     int64_t count = kind == PLANE_ALLREDUCE || kind == PLANE_BROADCAST ? batch->count : most(team);
