@@ -87,9 +87,11 @@ static bool same_subnet(const struct in6_addr *address, const struct address_net
     return rest == 0 || (address->s6_addr[whole] ^ net->address.s6_addr[whole]) >> (8 - rest) == 0;
 }
 
-static int distance(const struct in6_addr *address, const struct address_net *nets, int net_count)
+enum distance { NEAR, FAR, BRIDGE, OWN };
+
+static enum distance distance(const struct in6_addr *address, const struct address_net *nets, int net_count)
 {
-    enum { NEAR, FAR, BRIDGE, OWN } best = FAR;
+    enum distance best = FAR;
     for (int i = 0; i < net_count; i++) {
         if (IN6_ARE_ADDR_EQUAL(address, &nets[i].address))
             return OWN;
@@ -107,11 +109,24 @@ void address_sort(struct in6_addr *addresses, int count, const struct address_ne
 {
     for (int i = 1; i < count; i++) {
         struct in6_addr address = addresses[i];
-        int far = distance(&address, nets, net_count);
+        enum distance far = distance(&address, nets, net_count);
         int at = i;
         for (; at > 0 && distance(&addresses[at - 1], nets, net_count) > far; at--)
             addresses[at] = addresses[at - 1];
         addresses[at] = address;
+    }
+}
+
+void address_spread(struct in6_addr *addresses, int count, const struct address_net *nets, int net_count,
+                    int turn)
+{
+    int near = 0;
+    while (near < count && distance(&addresses[near], nets, net_count) == NEAR)
+        near++;
+    for (int i = 0; near > 0 && i < turn % near; i++) {
+        struct in6_addr first = addresses[0];
+        memmove(addresses, addresses + 1, (size_t)(near - 1) * sizeof(first));
+        addresses[near - 1] = first;
     }
 }
 

@@ -24,6 +24,12 @@ int address_nets(struct address_net *nets, int room);
  * those further away, those on a bridge's subnet, and last those that are this node's own. Pure. */
 void address_sort(struct in6_addr *addresses, int count, const struct address_net *nets, int net_count);
 
+/* Sorted [addresses] of which the first is on a subnet of [nets]: rotate those that are too by [turn] places,
+ * so that connections of different turns go through different cards, where there are several. Others stay:
+ * which card leads beyond a router, and whether the address answers there, is not known. Pure. */
+void address_spread(struct in6_addr *addresses, int count, const struct address_net *nets, int net_count,
+                    int turn);
+
 /* What a node of [nets] tells others: no loopback where there is anything else, bridges last. Returns how
  * many, at most [room]. Pure. */
 int address_choose(const struct address_net *nets, int net_count, struct in6_addr *addresses, int room);

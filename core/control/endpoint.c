@@ -438,6 +438,7 @@ static int meeting_open(struct meeting *meeting, struct hvd_error *err)
         dial->address_count = peer->address_count;
         memcpy(dial->addresses, peer->addresses, sizeof(dial->addresses));
         address_sort(dial->addresses, dial->address_count, nets, net_count);
+        address_spread(dial->addresses, dial->address_count, nets, net_count, meeting->wants[i].lane);
     }
     return HVD_OK;
 }

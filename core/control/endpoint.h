@@ -15,7 +15,9 @@ struct endpoint_want {
     enum endpoint_purpose purpose;
     uint32_t tag; /* both ends want the same; with the purpose it says which connection this is */
     bool connect; /* we connect to it; else it connects to us */
-    int fd;       /* result: connected, non-blocking, close-on-exec; -1 until then */
+    int lane; /* of several connections to it, from 0: each tries another of its near addresses first, and so
+                 takes another network card where there are several */
+    int fd;   /* result: connected, non-blocking, close-on-exec; -1 until then */
 };
 
 /* Listen on a port that the kernel chooses. A connection that has not answered for [lease_us] will be cut. */

@@ -51,6 +51,38 @@ START_TEST(a_prefix_may_end_inside_a_byte)
 }
 END_TEST
 
+START_TEST(turns_are_spread_over_near_ones)
+{
+    const struct address_net nets[] = {net("::ffff:10.1.3.7", 120, false, false),
+                                       net("::ffff:10.2.3.7", 120, false, false),
+                                       net("::ffff:172.17.0.1", 112, true, false)};
+    static const char *const orders[][5] = {
+        {"10.1.3.200", "10.2.3.200", "10.1.3.201", "192.168.1.1", "172.17.0.9"},
+        {"10.2.3.200", "10.1.3.201", "10.1.3.200", "192.168.1.1", "172.17.0.9"},
+        {"10.1.3.201", "10.1.3.200", "10.2.3.200", "192.168.1.1", "172.17.0.9"},
+    };
+    for (int turn = 0; turn < 16; turn++) {
+        struct in6_addr addresses[] = {parse("::ffff:10.1.3.200"), parse("::ffff:10.2.3.200"),
+                                       parse("::ffff:10.1.3.201"), parse("::ffff:192.168.1.1"),
+                                       parse("::ffff:172.17.0.9")};
+        address_spread(addresses, 5, nets, 3, turn);
+        for (int i = 0; i < 5; i++)
+            expect(&addresses[i], orders[turn % 3][i]);
+    }
+}
+END_TEST
+
+/* None is on a subnet of ours: any but the first might not answer. */
+START_TEST(far_ones_stay_in_their_order)
+{
+    const struct address_net nets[] = {net("::ffff:10.1.3.7", 120, false, false)};
+    struct in6_addr addresses[] = {parse("::ffff:10.1.4.1"), parse("::ffff:10.1.5.1")};
+    address_spread(addresses, 2, nets, 1, 1);
+    expect(&addresses[0], "10.1.4.1");
+    expect(&addresses[1], "10.1.5.1");
+}
+END_TEST
+
 START_TEST(bridges_are_told_last_and_loopback_alone)
 {
     const struct address_net nets[] = {
@@ -84,6 +116,8 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("address");
     tcase_add_test(tcase, near_ones_first_own_ones_last);
     tcase_add_test(tcase, a_prefix_may_end_inside_a_byte);
+    tcase_add_test(tcase, turns_are_spread_over_near_ones);
+    tcase_add_test(tcase, far_ones_stay_in_their_order);
     tcase_add_test(tcase, bridges_are_told_last_and_loopback_alone);
     tcase_add_test(tcase, this_machine_has_an_address);
     suite_add_tcase(suite, tcase);

@@ -252,6 +252,43 @@ START_TEST(tags_tell_connections_apart)
 }
 END_TEST
 
+/* The address that a rank connected to. */
+static void expect_address(int fd, const char *text)
+{
+    char found[INET_ADDRSTRLEN];
+    struct sockaddr_in address;
+    socklen_t length = sizeof(address);
+    ck_assert_int_eq(getpeername(fd, (struct sockaddr *)&address, &length), 0);
+    ck_assert_ptr_nonnull(inet_ntop(AF_INET, &address.sin_addr, found, sizeof(found)));
+    ck_assert_str_eq(found, text);
+}
+
+/* Whoever has several addresses on subnets of ours gets connections to all of them. */
+START_TEST(lanes_take_the_addresses_in_turn)
+{
+    gather(2);
+    struct roster_peer *peer = &members[0].peers[1];
+    peer->address_count = 2;
+    inet_pton(AF_INET6, "::ffff:127.0.0.2", &peer->addresses[0]);
+    inet_pton(AF_INET6, "::ffff:127.0.0.3", &peer->addresses[1]);
+    for (int lane = 0; lane < 4; lane++) {
+        want_tagged(0, 1, (uint32_t)lane, true);
+        want_tagged(1, 0, (uint32_t)lane, false);
+        members[0].wants[lane].lane = lane;
+    }
+    start(0);
+    start(1);
+    finish(0);
+    finish(1);
+    for (int lane = 0; lane < 4; lane++) {
+        expect_done(lane % 2);
+        check_pair(members[0].wants[lane].fd, members[1].wants[lane].fd);
+        expect_address(members[0].wants[lane].fd, lane % 2 == 0 ? "127.0.0.2" : "127.0.0.3");
+    }
+    scatter();
+}
+END_TEST
+
 /* Rank 2 is on its way into a set with rank 1, which still waits for rank 0 in another. That is no reason to
  * warn; when its time has come, rank 2 comes again. */
 START_TEST(who_comes_early_comes_again)
@@ -745,6 +782,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_ring_closes);
     tcase_add_test(tcase, a_ring_of_two_has_two_connections);
     tcase_add_test(tcase, tags_tell_connections_apart);
+    tcase_add_test(tcase, lanes_take_the_addresses_in_turn);
     tcase_add_test(tcase, who_comes_early_comes_again);
     tcase_add_test(tcase, a_star_opens);
     tcase_add_test(tcase, sockets_are_set_up);
