@@ -51,6 +51,9 @@ static void set_value(struct hvd_config *config, enum option_id id, uint64_t val
     case OPT_PLANES:
         config->planes = value;
         break;
+    case OPT_TCP_STREAMS:
+        config->tcp_streams = (int)value;
+        break;
     case OPT_START_TIMEOUT:
         config->start_timeout_us = (int64_t)value;
         break;
@@ -118,6 +121,8 @@ static uint64_t get_value(const struct hvd_config *config, enum option_id id)
         return (uint64_t)config->fusion_bytes;
     case OPT_PLANES:
         return config->planes;
+    case OPT_TCP_STREAMS:
+        return (uint64_t)config->tcp_streams;
     case OPT_START_TIMEOUT:
         return (uint64_t)config->start_timeout_us;
     case OPT_LEASE:

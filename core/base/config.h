@@ -16,6 +16,7 @@ struct config_origin {
 struct hvd_config {
     int64_t fusion_bytes;
     uint64_t planes; /* option_list_at; 0 is auto */
+    int tcp_streams; /* connections */
     int64_t start_timeout_us;
     int64_t lease_us;
     int64_t kill_wait_us;

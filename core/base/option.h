@@ -12,6 +12,7 @@
 enum option_id {
     OPT_FUSION,
     OPT_PLANES,
+    OPT_TCP_STREAMS,
     OPT_START_TIMEOUT,
     OPT_LEASE,
     OPT_KILL_WAIT,

@@ -1,6 +1,5 @@
-/* stream.c: batches over two stream sockets, one to the next member of a team's ring and one from the
- * previous.
- */
+/* stream.c: batches over stream sockets, some to the next member of a team's ring and as many from the
+ * previous. */
 #include "plane/stream.h"
 
 #include <errno.h>
@@ -14,17 +13,43 @@
 
 #define SLICE_US 100
 
+/* Chunks of the batch that runs, of both kinds, as they go one way: [0, done) are through, [done, begun) are
+ * on their way, each on its lane. */
+struct stream_side {
+    int64_t begun, done;
+};
+
 struct stream {
     struct stream_link next, previous;
+    int lanes;
     int epoll_fd;
     struct chain chain;
-    struct parcel_out out;
-    struct parcel_in in;
-    enum chain_kind kind; /* of the chunk that comes in */
-    int failed;           /* the status of the error that ended it, or HVD_OK */
+    struct stream_side out, in;
+    struct parcel_out outs[STREAM_MAX_LANES];
+    struct parcel_in ins[STREAM_MAX_LANES];
+    enum chain_kind kinds[STREAM_MAX_LANES]; /* of the chunks that come in */
+    int turn;                                /* the lane that comes first */
+    int failed;                              /* the status of the error that ended it, or HVD_OK */
     int failed_rank;
     struct hvd_error failure;
 };
+
+static void close_fds(const struct stream_link *link, int lanes)
+{
+    for (int lane = 0; lane < lanes; lane++)
+        close(link->fds[lane]);
+}
+
+static int watch(const struct stream *stream, struct hvd_error *err)
+{
+    int status = HVD_OK;
+    for (int lane = 0; lane < stream->lanes && status == HVD_OK; lane++) {
+        status = parcel_watch(stream->epoll_fd, stream->next.fds[lane], EPOLLOUT, err);
+        if (status == HVD_OK)
+            status = parcel_watch(stream->epoll_fd, stream->previous.fds[lane], EPOLLIN, err);
+    }
+    return status;
+}
 
 int stream_open(struct stream **streamp, const struct stream_seat *seat, struct hvd_error *err)
 {
@@ -32,27 +57,23 @@ int stream_open(struct stream **streamp, const struct stream_seat *seat, struct 
     struct stream *stream = calloc(1, sizeof(*stream));
     if (stream == NULL) {
         error_set_errno(err, "plane tcp: no memory for %zu bytes", sizeof(*stream));
-        close(seat->next.fd);
-        close(seat->previous.fd);
+        close_fds(&seat->next, seat->lanes);
+        close_fds(&seat->previous, seat->lanes);
         return status;
     }
     stream->next = seat->next;
     stream->previous = seat->previous;
+    stream->lanes = seat->lanes;
     stream->epoll_fd = seat->epoll_fd;
-    status = chain_init(&stream->chain, seat->rank, seat->size, seat->chunk_bytes, 1, err);
-    if (status < 0)
-        goto fail;
-    status = parcel_watch(seat->epoll_fd, seat->next.fd, EPOLLOUT, err);
-    if (status < 0)
-        goto fail;
-    status = parcel_watch(seat->epoll_fd, seat->previous.fd, EPOLLIN, err);
-    if (status < 0)
-        goto fail;
+    status = chain_init(&stream->chain, seat->rank, seat->size, seat->chunk_bytes, seat->lanes, err);
+    if (status == HVD_OK)
+        status = watch(stream, err);
+    if (status != HVD_OK) {
+        stream_close(stream);
+        return status;
+    }
     *streamp = stream;
     return HVD_OK;
-fail:
-    stream_close(stream);
-    return status;
 }
 
 static struct parcel_context context_of(const struct stream *stream, const struct stream_link *link)
@@ -66,39 +87,50 @@ static int lost(const struct stream *stream, const struct stream_link *link, str
     return parcel_lost(&context, err);
 }
 
+static int lane_of(const struct stream *stream, int64_t chunk)
+{
+    return (int)(chunk % stream->lanes);
+}
+
 /* ---- Sending -------------------------------------------------------------------------------- */
 
-/* Take the next chunk that may go out. False where there is none. */
-static bool pick(struct stream *stream)
+/* Take the next chunk that may go out, where its lane is this one. */
+static void pick(struct stream *stream, int lane)
 {
     struct chain *chain = &stream->chain;
     struct chain_piece piece;
+    bool taken = stream->out.begun - stream->out.done == stream->lanes;
+    if (taken || lane_of(stream, stream->out.begun) != lane)
+        return;
     enum chain_kind kind = chain_can_send(chain, CHAIN_RESULT) ? CHAIN_RESULT : CHAIN_PARTIAL;
     if (!chain_can_send(chain, kind))
-        return false;
+        return;
     const void *bytes = chain_send(chain, kind, &piece);
-    parcel_pack(&stream->out, kind, chain->batch.sequence, (uint64_t)piece.chunk, bytes, piece.length);
-    return true;
+    parcel_pack(&stream->outs[lane], kind, chain->batch.sequence, (uint64_t)piece.chunk, bytes, piece.length);
+    stream->out.begun++;
 }
 
-static int send_some(struct stream *stream, bool *movedp, struct hvd_error *err)
+static int send_some(struct stream *stream, int lane, bool *movedp, struct hvd_error *err)
 {
-    struct parcel_out *out = &stream->out;
-    if (!out->active && !pick(stream))
-        return HVD_OK;
-    if (parcel_send(out, stream->next.fd, movedp) < 0)
-        return lost(stream, &stream->next, err);
+    struct stream_side *side = &stream->out;
+    struct parcel_out *out = &stream->outs[lane];
     if (!out->active)
-        chain_sent(&stream->chain, (enum chain_kind)out->frame.kind);
+        pick(stream, lane);
+    if (!out->active)
+        return HVD_OK;
+    if (parcel_send(out, stream->next.fds[lane], movedp) < 0)
+        return lost(stream, &stream->next, err);
+    for (; side->done < side->begun && !stream->outs[lane_of(stream, side->done)].active; side->done++)
+        chain_sent(&stream->chain, (enum chain_kind)stream->outs[lane_of(stream, side->done)].frame.kind);
     return HVD_OK;
 }
 
 /* Nothing ever comes from the next member. While it must still take something from us it cannot have left in
- * peace, so an end of its stream is the loss of it; later it may close before us. */
-static int check_next(const struct stream *stream, struct hvd_error *err)
+ * peace, so an end of a stream to it is the loss of it; later it may close before us. */
+static int check_next(const struct stream *stream, int lane, struct hvd_error *err)
 {
     char byte;
-    ssize_t got = recv(stream->next.fd, &byte, 1, MSG_DONTWAIT);
+    ssize_t got = recv(stream->next.fds[lane], &byte, 1, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return HVD_OK;
     if (got > 0)
@@ -113,9 +145,9 @@ static int check_next(const struct stream *stream, struct hvd_error *err)
 
 /* Check the frame that is complete against the batch that runs; only then ask where its chunk goes. A partial
  * may have to wait until one of ours has left. */
-static int place(struct stream *stream, struct hvd_error *err)
+static int place(struct stream *stream, int lane, struct hvd_error *err)
 {
-    const struct parcel_frame *frame = &stream->in.frame;
+    const struct parcel_frame *frame = &stream->ins[lane].frame;
     struct parcel_context context = context_of(stream, &stream->previous);
     struct chain *chain = &stream->chain;
     struct chain_piece due;
@@ -130,33 +162,53 @@ static int place(struct stream *stream, struct hvd_error *err)
     status = parcel_check_chunk(frame, (uint64_t)due.chunk, due.length, &context, err);
     if (status < 0)
         return status;
-    stream->kind = (enum chain_kind)frame->kind;
-    parcel_place(&stream->in, bytes, due.length);
+    stream->kinds[lane] = (enum chain_kind)frame->kind;
+    parcel_place(&stream->ins[lane], bytes, due.length);
+    stream->in.begun++;
     return HVD_OK;
 }
 
-/* Is another frame due behind the chunk that is coming in? */
-static bool expects_another(const struct chain *chain)
+/* Place what has its turn. */
+static int place_in_turn(struct stream *stream, bool *movedp, struct hvd_error *err)
 {
-    return chain->in[CHAIN_PARTIAL].begun < chain->in[CHAIN_PARTIAL].total ||
-           chain->in[CHAIN_RESULT].begun < chain->in[CHAIN_RESULT].total;
+    int status = HVD_OK;
+    while (status == HVD_OK && stream->in.begun - stream->in.done < stream->lanes) {
+        int64_t begun = stream->in.begun;
+        int lane = lane_of(stream, begun);
+        if (!parcel_is_framed(&stream->ins[lane]))
+            break;
+        status = place(stream, lane, err);
+        if (stream->in.begun == begun)
+            break;
+        *movedp = true;
+    }
+    return status;
 }
 
-static int receive_some(struct stream *stream, bool *movedp, struct hvd_error *err)
+/* Is there a frame due on this lane that is not complete yet, behind the chunk that is coming in? */
+static bool expects_frame(const struct stream *stream, int lane)
 {
-    struct parcel_in *in = &stream->in;
-    int status = HVD_OK;
-    if (!chain_receives_left(&stream->chain))
+    const struct chain *chain = &stream->chain;
+    int64_t total = chain->in[CHAIN_PARTIAL].total + chain->in[CHAIN_RESULT].total;
+    int64_t begun = stream->in.begun;
+    int ahead = lane - lane_of(stream, begun);
+    return begun + (ahead < 0 ? ahead + stream->lanes : ahead) < total;
+}
+
+static int receive_some(struct stream *stream, int lane, bool *movedp, struct hvd_error *err)
+{
+    struct stream_side *side = &stream->in;
+    struct parcel_in *in = &stream->ins[lane];
+    bool another = expects_frame(stream, lane);
+    bool waits = in->placed ? in->left == 0 : parcel_is_framed(in) || !another;
+    if (waits)
         return HVD_OK;
-    if (parcel_is_framed(in))
-        status = place(stream, err);
-    if (status < 0 || parcel_is_framed(in))
-        return status;
-    if (parcel_receive(in, stream->previous.fd, expects_another(&stream->chain), movedp) < 0)
+    if (parcel_receive(in, stream->previous.fds[lane], another, movedp) < 0)
         return lost(stream, &stream->previous, err);
-    if (parcel_arrived(in))
-        chain_received(&stream->chain, stream->kind);
-    return parcel_is_framed(in) ? place(stream, err) : HVD_OK;
+    for (; side->done < side->begun && parcel_arrived(&stream->ins[lane_of(stream, side->done)]);
+         side->done++)
+        chain_received(&stream->chain, stream->kinds[lane_of(stream, side->done)]);
+    return HVD_OK;
 }
 
 /* ---- Batches -------------------------------------------------------------------------------- */
@@ -170,31 +222,45 @@ int stream_start(struct stream *stream, const struct plane_batch *batch, struct 
 {
     if (stream->failed != HVD_OK)
         return repeat_failure(stream, err);
+    stream->out = stream->in = (struct stream_side){0, 0};
+    stream->turn = 0;
     chain_start(&stream->chain, batch);
     return HVD_OK;
 }
 
-/* Take turns until neither direction moves, the batch is done or the slice is over. */
+/* One lane, both ways. */
+static int run_lane(struct stream *stream, int lane, bool *movedp, int *rankp)
+{
+    *rankp = stream->previous.rank;
+    int status = receive_some(stream, lane, movedp, &stream->failure);
+    if (status == HVD_OK)
+        status = place_in_turn(stream, movedp, &stream->failure);
+    if (status < 0)
+        return status;
+    *rankp = stream->next.rank;
+    return send_some(stream, lane, movedp, &stream->failure);
+}
+
+/* Lanes take turns until none has moved in its last, the batch is done or the slice is over. */
 static int progress(struct stream *stream, bool *movedp, int *rankp)
 {
     int64_t end_us = clock_us() + SLICE_US;
-    bool moved;
-    do {
-        moved = false;
-        *rankp = stream->previous.rank;
-        int status = receive_some(stream, &moved, &stream->failure);
+    int idle = 0;
+    while (idle < stream->lanes) {
+        bool moved = false;
+        int status = run_lane(stream, stream->turn, &moved, rankp);
         if (status < 0)
             return status;
-        *rankp = stream->next.rank;
-        status = send_some(stream, &moved, &stream->failure);
-        if (status < 0)
-            return status;
-        *movedp = *movedp || moved;
         if (!chain_sends_left(&stream->chain) && !chain_receives_left(&stream->chain))
             return HVD_OK;
-    } while (moved && clock_us() < end_us);
-    if (!*movedp && chain_sends_left(&stream->chain)) {
-        int status = check_next(stream, &stream->failure);
+        stream->turn = (stream->turn + 1) % stream->lanes;
+        idle = moved ? 0 : idle + 1;
+        *movedp = *movedp || moved;
+        if (moved && clock_us() >= end_us)
+            break;
+    }
+    for (int lane = 0; !*movedp && lane < stream->lanes && chain_sends_left(&stream->chain); lane++) {
+        int status = check_next(stream, lane, &stream->failure);
         if (status < 0)
             return status;
     }
@@ -218,18 +284,20 @@ int stream_test(struct stream *stream, bool *movedp, int *rankp, struct hvd_erro
 
 void stream_after_fork(struct stream *stream)
 {
-    close(stream->next.fd);
-    close(stream->previous.fd);
+    close_fds(&stream->next, stream->lanes);
+    close_fds(&stream->previous, stream->lanes);
 }
 
 void stream_close(struct stream *stream)
 {
     if (stream == NULL)
         return;
-    parcel_unwatch(stream->epoll_fd, stream->next.fd);
-    parcel_unwatch(stream->epoll_fd, stream->previous.fd);
-    close(stream->next.fd);
-    close(stream->previous.fd);
+    for (int lane = 0; lane < stream->lanes; lane++) {
+        parcel_unwatch(stream->epoll_fd, stream->next.fds[lane]);
+        parcel_unwatch(stream->epoll_fd, stream->previous.fds[lane]);
+    }
+    close_fds(&stream->next, stream->lanes);
+    close_fds(&stream->previous, stream->lanes);
     chain_fini(&stream->chain);
     free(stream);
 }

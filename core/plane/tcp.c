@@ -62,37 +62,53 @@ static int let_it_wait(int fd, struct hvd_error *err)
     return HVD_OK;
 }
 
-static void name_link(const struct tcp *tcp, struct stream_link *link, const struct endpoint_want *want)
+/* The lanes of a ring that this rank connects, or those that the one before it does. */
+static void want_lanes(const struct plane_team *team, int lanes, bool connect, struct endpoint_want *wants)
 {
-    link->rank = want->rank;
-    link->fd = want->fd;
-    roster_name(tcp->env->roster, want->rank, link->name, sizeof(link->name));
+    int member = (team->rank + (connect ? 1 : team->size - 1)) % team->size;
+    for (int lane = 0; lane < lanes; lane++)
+        wants[lane] = (struct endpoint_want){.rank = team->ranks[member],
+                                             .purpose = ENDPOINT_RING,
+                                             .tag = (uint32_t)team->set * STREAM_MAX_LANES + (uint32_t)lane,
+                                             .connect = connect,
+                                             .lane = lane,
+                                             .fd = -1};
+}
+
+static void fill_link(const struct tcp *tcp, struct stream_link *link, const struct endpoint_want *wants,
+                      int lanes)
+{
+    link->rank = wants->rank;
+    for (int lane = 0; lane < lanes; lane++)
+        link->fds[lane] = wants[lane].fd;
+    roster_name(tcp->env->roster, wants->rank, link->name, sizeof(link->name));
 }
 
 static int open_ring(const struct tcp *tcp, struct tcp_team *self, int64_t deadline_us, struct hvd_error *err)
 {
     const struct plane_env *env = tcp->env;
-    const struct plane_team *team = &self->team;
-    uint32_t tag = (uint32_t)team->set;
-    int next = team->ranks[(team->rank + 1) % team->size];
-    int previous = team->ranks[(team->rank + team->size - 1) % team->size];
-    struct endpoint_want wants[2] = {
-        {.rank = next, .purpose = ENDPOINT_RING, .tag = tag, .connect = true, .fd = -1},
-        {.rank = previous, .purpose = ENDPOINT_RING, .tag = tag, .connect = false, .fd = -1},
-    };
-    struct stream_seat seat = {
-        .rank = team->rank, .size = team->size, .chunk_bytes = CHUNK_BYTES, .epoll_fd = env->epoll_fd};
-    int status = endpoint_establish(env->endpoint, env->roster, wants, 2, deadline_us, err);
+    int lanes = env->config->tcp_streams;
+    struct endpoint_want wants[2 * STREAM_MAX_LANES];
+    struct stream_seat seat = {.rank = self->team.rank,
+                               .size = self->team.size,
+                               .chunk_bytes = CHUNK_BYTES,
+                               .lanes = lanes,
+                               .epoll_fd = env->epoll_fd};
+    want_lanes(&self->team, lanes, true, wants);
+    want_lanes(&self->team, lanes, false, wants + lanes);
+    int status = endpoint_establish(env->endpoint, env->roster, wants, 2 * lanes, deadline_us, err);
     if (status < 0)
         return status;
-    name_link(tcp, &seat.next, &wants[0]);
-    name_link(tcp, &seat.previous, &wants[1]);
+    fill_link(tcp, &seat.next, wants, lanes);
+    fill_link(tcp, &seat.previous, wants + lanes, lanes);
     status = stream_open(&self->stream, &seat, err);
-    return status < 0 ? status : let_it_wait(seat.next.fd, err);
+    for (int lane = 0; lane < lanes && status == HVD_OK; lane++)
+        status = let_it_wait(seat.next.fds[lane], err);
+    return status;
 }
 
-/* At hvd_init for the team of all ranks: two connections a rank cost little, everybody is there, and what is
- * wrong with the network is said before the program has begun to work. */
+/* At hvd_init for the team of all ranks: a few connections a rank cost little, everybody is there, and what
+ * is wrong with the network is said before the program has begun to work. */
 static int tcp_add_team(void *state, const struct plane_team *team, int64_t deadline_us, void **teamp,
                         struct hvd_error *err)
 {

@@ -24,7 +24,7 @@
 #define WAIT_MS 20000
 #define SECOND  INT64_C(1000000)
 
-static struct hvd_config config = {.start_timeout_us = 20 * SECOND, .lease_us = 5 * SECOND};
+static struct hvd_config config = {.tcp_streams = 2, .start_timeout_us = 20 * SECOND, .lease_us = 5 * SECOND};
 static const struct shape shape = {.node_count = 1};
 
 /* ---- Which planes there are ------------------------------------------------------------------ */

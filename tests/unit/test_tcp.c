@@ -18,7 +18,7 @@
 #include "plane/stream.h"
 
 #define LEASE_MS 5000
-#define WANTS    6
+#define WANTS    36
 #define SET      3
 
 static struct {
@@ -79,7 +79,7 @@ static unsigned int user_timeout_ms(int fd)
     return ms;
 }
 
-static const struct hvd_config config = {.lease_us = 1000000, .start_timeout_us = 7000000};
+static struct hvd_config config = {.lease_us = 1000000, .start_timeout_us = 7000000, .tcp_streams = 1};
 static struct hvd_job job = {.size = 9};
 static struct plane_env env = {.config = &config, .job = &job, .epoll_fd = -1};
 
@@ -109,17 +109,20 @@ static void close_all(void)
 
 START_TEST(connects_to_the_next_and_from_the_previous)
 {
-    static const int rows[][4] = {{0, 2, 3, 3}, {1, 2, 1, 1}, {0, 4, 3, 7}, {3, 4, 1, 5}, {2, 4, 7, 3}};
+    static const int rows[][5] = {
+        {0, 2, 3, 3, 1}, {1, 2, 1, 1, 2}, {0, 4, 3, 7, 3}, {3, 4, 1, 5, 1}, {2, 4, 7, 3, STREAM_MAX_LANES}};
     const int *row = rows[_i];
+    int lanes = row[4];
+    config.tcp_streams = lanes;
     open_team(row[0], row[1]);
-    ck_assert_int_eq(fake.want_count, 2);
-    ck_assert_int_eq(fake.wants[0].rank, row[2]);
-    ck_assert(fake.wants[0].connect);
-    ck_assert_int_eq(fake.wants[1].rank, row[3]);
-    ck_assert(!fake.wants[1].connect);
-    for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(fake.wants[i].purpose, ENDPOINT_RING);
-        ck_assert_uint_eq(fake.wants[i].tag, SET);
+    ck_assert_int_eq(fake.want_count, 2 * lanes);
+    for (int i = 0; i < 2 * lanes; i++) {
+        const struct endpoint_want *want = &fake.wants[i];
+        ck_assert_int_eq(want->rank, i < lanes ? row[2] : row[3]);
+        ck_assert(want->connect == (i < lanes));
+        ck_assert_int_eq(want->purpose, ENDPOINT_RING);
+        ck_assert_uint_eq(want->tag, SET * STREAM_MAX_LANES + (unsigned)(i % lanes));
+        ck_assert_int_eq(want->lane, i % lanes);
     }
     ck_assert_int_eq(fake.deadline_us, 12345);
     close_all();
@@ -258,9 +261,12 @@ END_TEST
  * sent the time-out stays, as it bounds keepalive. */
 START_TEST(waits_for_a_rank_that_does_not_read)
 {
+    config.tcp_streams = 3;
     open_team(0, 2);
-    ck_assert_uint_eq(user_timeout_ms(fake.fds[0]), 0);
-    ck_assert_uint_eq(user_timeout_ms(fake.fds[1]), LEASE_MS);
+    for (int lane = 0; lane < 3; lane++) {
+        ck_assert_uint_eq(user_timeout_ms(fake.fds[lane]), 0);
+        ck_assert_uint_eq(user_timeout_ms(fake.fds[3 + lane]), LEASE_MS);
+    }
     close_all();
 }
 END_TEST
