@@ -47,7 +47,7 @@ core_libcore_la_SOURCES += \
 	core/plane/mpi_stub.c core/plane/mpi_choice.c core/plane/mpi_choice.h
 core_libcore_la_SOURCES += \
 	core/plane/parcel.c core/plane/parcel.h core/plane/mesh.c core/plane/mesh.h
-core_libcore_la_SOURCES += core/plane/doubling.c core/plane/doubling.h
+core_libcore_la_SOURCES += core/plane/doubling.c core/plane/doubling.h core/plane/chords.c core/plane/chords.h
 
 # what planes share, carried by modules too
 noinst_LTLIBRARIES += core/libchain.la

@@ -8,7 +8,7 @@
 struct endpoint;
 
 /* What a connection is for. A peer that offers anything else is refused. */
-enum endpoint_purpose { ENDPOINT_CONTROL = 1, ENDPOINT_RING = 2, ENDPOINT_MESH = 3 };
+enum endpoint_purpose { ENDPOINT_CONTROL = 1, ENDPOINT_RING = 2, ENDPOINT_MESH = 3, ENDPOINT_CHORD = 4 };
 
 struct endpoint_want {
     int rank; /* the other end */

@@ -131,17 +131,12 @@ static bool may_block(const struct loop *loop)
     return loop->control->ops->flushed(loop->control);
 }
 
-static bool start_blocks(const struct batch *batch)
-{
-    return !batch->team->added[batch->plane] || batch->travel.need.kind == PLANE_ALLTOALL;
-}
-
 static int start(struct loop *loop, struct batch *batch, bool *movedp, struct hvd_error *err)
 {
     if (batch->plane < 0 || batch->plane >= PLANE_COUNT)
         return error_set(err, HVD_ERR_SYSTEM, "the ranks agreed on plane %d, which there is not",
                          batch->plane);
-    *movedp = !start_blocks(batch) || may_block(loop);
+    *movedp = !plane_set_blocks(batch->team, batch->plane, &batch->travel) || may_block(loop);
     if (!*movedp)
         return HVD_OK;
     trace_batch(loop, batch, TRACE_TRAVELLING);

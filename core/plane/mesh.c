@@ -11,8 +11,6 @@
 #include "base/clock.h"
 #include "plane/parcel.h"
 
-#define SLICE_US 100
-
 struct mesh {
     const struct plane_team *team;
     const struct roster *roster;
@@ -187,7 +185,7 @@ static int run_round(struct mesh *mesh, int64_t end_us, bool *movedp, int *membe
 
 static int progress(struct mesh *mesh, bool *movedp, int *memberp)
 {
-    int64_t end_us = clock_us() + SLICE_US;
+    int64_t end_us = clock_us() + PARCEL_SLICE_US;
     bool moved;
     do {
         moved = exchange_copy(&mesh->exchange);

@@ -41,15 +41,9 @@ int parcel_send(struct parcel_out *out, int fd, bool *movedp)
     return 0;
 }
 
-int parcel_receive(struct parcel_in *in, int fd, bool another, bool *movedp)
+/* Receive into [parts], in one call. 0 where there is nothing yet; -1 as parcel_receive. */
+static ssize_t receive(int fd, struct iovec *parts, size_t part_count, bool *movedp)
 {
-    struct iovec parts[2];
-    size_t part_count = 0;
-    if (in->placed)
-        parts[part_count++] = (struct iovec){in->bytes, in->left};
-    if (!in->placed || another)
-        parts[part_count++] =
-            (struct iovec){(char *)&in->frame + in->frame_have, sizeof(in->frame) - in->frame_have};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = part_count};
     ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT);
     if (got < 0)
@@ -59,6 +53,21 @@ int parcel_receive(struct parcel_in *in, int fd, bool another, bool *movedp)
         return -1;
     }
     *movedp = true;
+    return got;
+}
+
+int parcel_receive(struct parcel_in *in, int fd, bool another, bool *movedp)
+{
+    struct iovec parts[2];
+    size_t part_count = 0;
+    if (in->placed)
+        parts[part_count++] = (struct iovec){in->bytes, in->left};
+    if (!in->placed || another)
+        parts[part_count++] =
+            (struct iovec){(char *)&in->frame + in->frame_have, sizeof(in->frame) - in->frame_have};
+    ssize_t got = receive(fd, parts, part_count, movedp);
+    if (got <= 0)
+        return (int)got;
     size_t bytes = in->placed && (size_t)got > in->left ? in->left : (size_t)got;
     if (in->placed) {
         in->bytes += bytes;
@@ -89,6 +98,35 @@ void parcel_place(struct parcel_in *in, void *bytes, size_t length)
     in->bytes = bytes;
     in->left = length;
     in->frame_have = 0;
+}
+
+void parcel_expect(struct parcel_due *due, void *bytes, size_t length)
+{
+    *due = (struct parcel_due){.bytes = bytes, .length = length};
+}
+
+int parcel_receive_due(struct parcel_due *due, int fd, bool *movedp)
+{
+    size_t frame_have = due->have < sizeof(due->frame) ? due->have : sizeof(due->frame);
+    size_t bytes_have = due->have - frame_have;
+    struct iovec parts[2] = {
+        {(char *)&due->frame + frame_have, sizeof(due->frame) - frame_have},
+        {due->bytes + bytes_have, due->length - bytes_have},
+    };
+    ssize_t got = receive(fd, parts, 2, movedp);
+    if (got > 0)
+        due->have += (size_t)got;
+    return got < 0 ? -1 : 0;
+}
+
+bool parcel_due_framed(const struct parcel_due *due)
+{
+    return due->have >= sizeof(due->frame);
+}
+
+bool parcel_due_arrived(const struct parcel_due *due)
+{
+    return due->have == sizeof(due->frame) + due->length;
 }
 
 static int refuse(const struct parcel_context *context, const char *what, uint64_t value, uint64_t expected,

@@ -9,7 +9,9 @@
 #include "base/status.h"
 
 #define PARCEL_MAGIC    UINT32_C(0x6876645a)
-#define PARCEL_EXCHANGE 2 /* kind of a chunk of an alltoall; others are of enum chain_kind */
+#define PARCEL_EXCHANGE 2   /* kind of a chunk of an alltoall; those of a ring are of enum chain_kind */
+#define PARCEL_DOUBLING 3   /* of a small batch, its chunk being the step */
+#define PARCEL_SLICE_US 100 /* how long one test carries on, see plane_ops */
 
 /* In the byte order of the machine, as tensors are: the magic shows when orders differ. */
 struct parcel_frame {
@@ -35,6 +37,14 @@ struct parcel_in {
     bool placed; /* the frame was checked: [bytes] says where its chunk goes */
     char *bytes;
     size_t left;
+};
+
+/* A chunk of which all but the bytes is known before it comes: its frame and its bytes in one. */
+struct parcel_due {
+    struct parcel_frame frame;
+    char *bytes;
+    size_t length;
+    size_t have; /* of frame and bytes together */
 };
 
 /* Who is at the other end, and in which batch: for sentences. */
@@ -64,6 +74,16 @@ bool parcel_is_framed(const struct parcel_in *in);
 
 /* Its chunk goes there. */
 void parcel_place(struct parcel_in *in, void *bytes, size_t length);
+
+/* Begin to receive a chunk that is due; its bytes go there even before the frame was checked. */
+void parcel_expect(struct parcel_due *due, void *bytes, size_t length);
+
+/* Receive what the socket has of it, in one call, and nothing behind it. As parcel_receive. */
+int parcel_receive_due(struct parcel_due *due, int fd, bool *movedp);
+
+/* Is its frame there, and can be checked? Is all of it? */
+bool parcel_due_framed(const struct parcel_due *due);
+bool parcel_due_arrived(const struct parcel_due *due);
 
 /* Is the frame of this protocol and batch? Is it about this chunk? HVD_ERR_MISMATCH where not. */
 int parcel_check_batch(const struct parcel_frame *frame, const struct parcel_context *context,

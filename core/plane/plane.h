@@ -104,8 +104,12 @@ struct plane_ops {
                     struct hvd_error *err);
     /* Free it. A running batch is given up: from here on its memory is not touched. */
     void (*remove_team)(void *state, void *team);
-    /* Begin a batch. Must not block, but that the first alltoall of a team may connect, for as long as start-
-     * timeout says. One batch runs at a time in each plane. */
+    /* Optional. Will start of this batch connect ranks of the team first? The same on all members. Then it
+     * may block for as long as start-timeout says, and is called when no rank can be waiting for words of
+     * this one.
+     */
+    bool (*connects)(const void *team, const struct plane_batch *batch);
+    /* Begin a batch. Must not block otherwise. One batch runs at a time in each plane. */
     int (*start)(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err);
     /* Carry on with it for at most about 100 us: HVD_IN_PROGRESS, or HVD_OK when the output is complete and
      * nothing is still read from input, or an error: HVD_ERR_RANK_LOST with *rankp the rank of the job that

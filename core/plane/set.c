@@ -251,6 +251,12 @@ static int ready_team(struct plane_set *set, struct team *team, int plane, struc
     return rc;
 }
 
+bool plane_set_blocks(const struct team *team, int plane, const struct plane_batch *batch)
+{
+    const struct plane_ops *ops = plane_table[plane];
+    return !team->added[plane] || (ops->connects != NULL && ops->connects(team->state[plane], batch));
+}
+
 int plane_set_start(struct plane_set *set, struct team *team, int plane, struct plane_batch *batch,
                     struct hvd_error *err)
 {

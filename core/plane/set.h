@@ -52,6 +52,9 @@ void team_destroy(struct plane_set *set, struct team *team);
 /* Those of [planes] that had room for it, or have not been asked yet. */
 uint32_t team_planes(const struct team *team, uint32_t planes);
 
+/* May plane_set_start block with this batch, until the other members have come to it too? */
+bool plane_set_blocks(const struct team *team, int plane, const struct plane_batch *batch);
+
 /* plane_ops of an agreed plane; for the team of all ranks start opens it first where this is its first batch.
  * The batch gets its sequence here. */
 int plane_set_start(struct plane_set *set, struct team *team, int plane, struct plane_batch *batch,

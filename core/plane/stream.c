@@ -11,8 +11,6 @@
 
 #include "base/clock.h"
 
-#define SLICE_US 100
-
 /* Chunks of the batch that runs, of both kinds, as they go one way: [0, done) are through, [done, begun) are
  * on their way, each on its lane. */
 struct stream_side {
@@ -244,7 +242,7 @@ static int run_lane(struct stream *stream, int lane, bool *movedp, int *rankp)
 /* Lanes take turns until none has moved in its last, the batch is done or the slice is over. */
 static int progress(struct stream *stream, bool *movedp, int *rankp)
 {
-    int64_t end_us = clock_us() + SLICE_US;
+    int64_t end_us = clock_us() + PARCEL_SLICE_US;
     int idle = 0;
     while (idle < stream->lanes) {
         bool moved = false;

@@ -1,5 +1,5 @@
-/* tcp.c: the plane between any ranks that reach each other by TCP: a ring of connections for each team, and a
- * mesh of them where it has alltoalls. */
+/* tcp.c: the plane between any ranks that reach each other by TCP: a ring of connections for each team,
+ * chords across it where it has small batches, and a mesh of them where it has alltoalls. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "plane/chords.h"
 #include "plane/mesh.h"
 #include "plane/stream.h"
 
@@ -15,12 +16,16 @@
  * between receiving, adding and sending. */
 #define CHUNK_BYTES ((int64_t)256 * 1024)
 
+/* How a batch goes. */
+enum tcp_way { BY_RING, BY_CHORDS, BY_MESH };
+
 struct tcp_team {
     struct tcp_team *next;
     struct plane_team team;
     struct stream *stream;
-    struct mesh *mesh; /* from its first alltoall on */
-    bool exchanges;    /* the batch that runs is an alltoall */
+    struct chords *chords; /* from its first small batch on */
+    struct mesh *mesh;     /* from its first alltoall on */
+    enum tcp_way way;      /* of the batch that runs */
 };
 
 struct tcp {
@@ -138,9 +143,60 @@ static void tcp_remove_team(void *state, void *team)
         link = &(*link)->next;
     *link = self->next;
     stream_close(self->stream);
+    chords_close(self->chords);
     mesh_close(self->mesh);
     free(self);
 }
+
+/* ---- Chords, from the first small batch on --------------------------------------------------- */
+
+/* A connection to the member behind us that step [step] reaches, or from the one before us that reaches us.
+ */
+static struct endpoint_want want_chord(const struct plane_team *team, int step, bool connect)
+{
+    int64_t distance = INT64_C(1) << step;
+    int64_t member = (team->rank + (connect ? distance : team->size - distance)) % team->size;
+    return (struct endpoint_want){.rank = team->ranks[member],
+                                  .purpose = ENDPOINT_CHORD,
+                                  .tag = (uint32_t)team->set,
+                                  .connect = connect,
+                                  .fd = -1};
+}
+
+static void fill_chord(const struct tcp *tcp, struct chord *chord, const struct endpoint_want *want)
+{
+    chord->rank = want->rank;
+    chord->fd = want->fd;
+    roster_name(tcp->env->roster, want->rank, chord->name, sizeof(chord->name));
+}
+
+static int open_chords(const struct tcp *tcp, struct tcp_team *self, struct hvd_error *err)
+{
+    const struct plane_env *env = tcp->env;
+    int steps = doubling_steps(self->team.size);
+    struct endpoint_want wants[2 * DOUBLING_MAX_STEPS];
+    struct chord to[DOUBLING_MAX_STEPS], from[DOUBLING_MAX_STEPS];
+    for (int step = 0; step < steps; step++) {
+        wants[step] = want_chord(&self->team, step, true);
+        wants[steps + step] = want_chord(&self->team, step, false);
+    }
+    int status = endpoint_establish(env->endpoint, env->roster, wants, 2 * steps,
+                                    clock_us() + env->config->start_timeout_us, err);
+    if (status < 0)
+        return status;
+    for (int step = 0; step < steps; step++) {
+        fill_chord(tcp, &to[step], &wants[step]);
+        fill_chord(tcp, &from[step], &wants[steps + step]);
+    }
+    const struct chords_seat seat = {
+        .rank = self->team.rank, .size = self->team.size, .to = to, .from = from, .epoll_fd = env->epoll_fd};
+    status = chords_open(&self->chords, &seat, err);
+    for (int step = 0; step < steps && status == HVD_OK; step++)
+        status = let_it_wait(to[step].fd, err);
+    return status;
+}
+
+/* ---- The mesh, from the first alltoall on ---------------------------------------------------- */
 
 /* Of two members the lower one connects. */
 static void want_members(const struct plane_team *team, struct endpoint_want *wants)
@@ -156,7 +212,6 @@ static void want_members(const struct plane_team *team, struct endpoint_want *wa
     }
 }
 
-/* Later than the ring, as most teams have no use for it, and it is many connections. */
 static int open_mesh(const struct tcp *tcp, struct tcp_team *self, struct hvd_error *err)
 {
     const struct plane_env *env = tcp->env;
@@ -187,22 +242,50 @@ done:
     return status;
 }
 
+/* ---- Batches -------------------------------------------------------------------------------- */
+
+/* The same on all members, by the batch alone. */
+static enum tcp_way choose_way(const struct plane_batch *batch)
+{
+    if (batch->need.kind == PLANE_ALLTOALL)
+        return BY_MESH;
+    return doubling_can(batch) ? BY_CHORDS : BY_RING;
+}
+
+/* Chords and mesh are made when they are first used: most teams have no use for one of them, and where
+ * another plane carries for a team, for both. */
+static bool tcp_connects(const void *team, const struct plane_batch *batch)
+{
+    const struct tcp_team *self = team;
+    enum tcp_way way = choose_way(batch);
+    return (way == BY_CHORDS && self->chords == NULL) || (way == BY_MESH && self->mesh == NULL);
+}
+
 static int tcp_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
 {
     struct tcp_team *self = team;
-    self->exchanges = batch->need.kind == PLANE_ALLTOALL;
-    if (!self->exchanges)
-        return stream_start(self->stream, batch, err);
-    int status = self->mesh == NULL ? open_mesh(state, self, err) : HVD_OK;
-    return status < 0 ? status : mesh_start(self->mesh, batch, err);
+    int status = HVD_OK;
+    self->way = choose_way(batch);
+    if (tcp_connects(team, batch))
+        status = self->way == BY_MESH ? open_mesh(state, self, err) : open_chords(state, self, err);
+    if (status < 0)
+        return status;
+    if (self->way == BY_MESH)
+        return mesh_start(self->mesh, batch, err);
+    if (self->way == BY_CHORDS)
+        return chords_start(self->chords, batch, err);
+    return stream_start(self->stream, batch, err);
 }
 
 static int tcp_test(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err)
 {
     (void)state;
     struct tcp_team *self = team;
-    return self->exchanges ? mesh_test(self->mesh, movedp, rankp, err)
-                           : stream_test(self->stream, movedp, rankp, err);
+    if (self->way == BY_MESH)
+        return mesh_test(self->mesh, movedp, rankp, err);
+    if (self->way == BY_CHORDS)
+        return chords_test(self->chords, movedp, rankp, err);
+    return stream_test(self->stream, movedp, rankp, err);
 }
 
 static void tcp_after_fork(void *state)
@@ -210,6 +293,7 @@ static void tcp_after_fork(void *state)
     struct tcp *tcp = state;
     for (struct tcp_team *self = tcp->teams; self != NULL; self = self->next) {
         stream_after_fork(self->stream);
+        chords_after_fork(self->chords);
         mesh_after_fork(self->mesh);
     }
 }
@@ -228,6 +312,7 @@ const struct plane_ops plane_tcp = {
     .can = tcp_can,
     .add_team = tcp_add_team,
     .remove_team = tcp_remove_team,
+    .connects = tcp_connects,
     .start = tcp_start,
     .test = tcp_test,
     .after_fork = tcp_after_fork,

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -14,7 +15,9 @@
 
 #include "base/clock.h"
 #include "batches.h"
+#include "plane/chords.h"
 #include "plane/mesh.h"
+#include "plane/parcel.h"
 #include "plane/stream.h"
 
 #define LEASE_MS 5000
@@ -129,6 +132,13 @@ START_TEST(connects_to_the_next_and_from_the_previous)
 }
 END_TEST
 
+/* As many as there may be of them are as many as there may be lanes. */
+START_TEST(the_option_and_the_stream_agree)
+{
+    ck_assert_int_eq(option_table[OPT_TCP_STREAMS].max, STREAM_MAX_LANES);
+}
+END_TEST
+
 START_TEST(fails_as_the_endpoint_does)
 {
     struct hvd_error err;
@@ -156,6 +166,7 @@ START_TEST(connects_all_for_the_first_alltoall)
     open_team(2, 4);
     int64_t begun_us = clock_us();
     for (int i = 0; i < 2; i++) {
+        ck_assert(plane_tcp.connects(team, &batch) == (i == 0));
         ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
         ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_OK);
         ck_assert_int_eq(fake.want_count, 5);
@@ -186,7 +197,7 @@ START_TEST(an_alltoall_fails_as_the_endpoint_does)
 }
 END_TEST
 
-static struct plane_batch batch_of(float *data, uint64_t sequence)
+static struct plane_batch batch_of(float *data, uint64_t sequence, int64_t count)
 {
     return (struct plane_batch){.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, members.size},
                                 .sequence = sequence,
@@ -194,65 +205,187 @@ static struct plane_batch batch_of(float *data, uint64_t sequence)
                                 .output = data,
                                 .prescale = 1,
                                 .postscale = 1,
-                                .count = 1};
+                                .count = count};
+}
+
+/* More than what goes by chords between two members, but one chunk. */
+#define LARGE 40000
+
+static float large[LARGE];
+
+/* A message with a chunk of so many floats, and how much of it has gone. */
+struct message {
+    struct parcel_frame frame;
+    float values[LARGE];
+    size_t through;
+};
+
+static struct message heard, said;
+
+/* Let the plane send, until all of a message that long has come to our end. */
+static void hear(int fd, size_t length)
+{
+    int lost = -1;
+    bool moved;
+    struct hvd_error err;
+    for (heard.through = 0; heard.through < length;) {
+        ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_IN_PROGRESS);
+        ssize_t got = recv(fd, (char *)&heard + heard.through, length - heard.through, MSG_DONTWAIT);
+        heard.through += got > 0 ? (size_t)got : 0;
+    }
+}
+
+/* Whether the descriptor of a sleeper says that there is something to do. */
+static void await_event(void)
+{
+    struct epoll_event event;
+    ck_assert_int_eq(epoll_wait(env.epoll_fd, &event, 1, 10000), 1);
+}
+
+static void drain_events(void)
+{
+    struct epoll_event event;
+    while (epoll_wait(env.epoll_fd, &event, 1, 0) > 0)
+        continue; /* that a socket can be written to, and such */
+}
+
+/* Send a message from our end; the plane's sleeper is woken for what it takes. Returns its last answer. */
+static int say(int fd, size_t length)
+{
+    int lost = -1;
+    int status = HVD_IN_PROGRESS;
+    bool moved;
+    struct hvd_error err;
+    drain_events();
+    for (said.through = 0; said.through < length;) {
+        struct pollfd room = {.fd = fd, .events = POLLOUT};
+        ck_assert_int_eq(poll(&room, 1, 10000), 1);
+        ssize_t sent = send(fd, (char *)&said + said.through, length - said.through, MSG_DONTWAIT);
+        ck_assert_int_gt(sent, 0);
+        said.through += (size_t)sent;
+        await_event();
+        do
+            status = plane_tcp.test(state, team, &moved, &lost, &err);
+        while (status == HVD_IN_PROGRESS && moved);
+    }
+    return status;
 }
 
 /* Member 0 of 2 sends its part, gets the result, and is woken for it by the descriptor that it was given. */
-START_TEST(carries_a_batch)
+START_TEST(carries_a_large_batch_round_the_ring)
 {
-    int lost = -1;
-    bool moved = false;
     struct hvd_error err;
-    struct epoll_event event;
-    struct __attribute__((packed)) {
-        struct parcel_frame frame;
-        float value;
-    } partial, result = {{PARCEL_MAGIC, CHAIN_RESULT, 1, 0, sizeof(float)}, 5.5f};
-    float data = 1.5f;
-    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    struct plane_batch batch = batch_of(&data, 1);
-    env.epoll_fd = epoll_fd;
+    struct plane_batch batch = batch_of(large, 1, LARGE);
+    size_t length = sizeof(heard.frame) + sizeof(large);
+    env.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     open_team(0, 2);
     batch.need.ranks = 2;
+    large[LARGE - 1] = 1.5f;
     ck_assert(plane_tcp.can(&batch.need));
+    ck_assert(!plane_tcp.connects(team, &batch));
     ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
-    ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_IN_PROGRESS);
-    ck_assert(moved);
-    ck_assert_int_eq(recv(fake.peers[0], &partial, sizeof(partial), MSG_WAITALL), sizeof(partial));
-    ck_assert_int_eq(partial.frame.kind, CHAIN_PARTIAL);
-    ck_assert(partial.value == 1.5f);
-    ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_IN_PROGRESS);
-    ck_assert(!moved);
-    while (epoll_wait(epoll_fd, &event, 1, 0) > 0)
-        continue; /* that the socket can be written to, and such */
-    ck_assert_int_eq(send(fake.peers[1], &result, sizeof(result), 0), sizeof(result));
-    ck_assert_int_eq(epoll_wait(epoll_fd, &event, 1, 10000), 1);
-    ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_OK);
-    ck_assert(data == 5.5f);
+    ck_assert_int_eq(fake.want_count, 2);
+    hear(fake.peers[0], length);
+    ck_assert_int_eq(heard.frame.kind, CHAIN_PARTIAL);
+    ck_assert(heard.values[LARGE - 1] == 1.5f);
+    said.frame = (struct parcel_frame){PARCEL_MAGIC, CHAIN_RESULT, 1, 0, sizeof(large)};
+    said.values[LARGE - 1] = 5.5f;
+    ck_assert_int_eq(say(fake.peers[1], length), HVD_OK);
+    ck_assert(large[LARGE - 1] == 5.5f);
     close_all();
-    close(epoll_fd);
+    close(env.epoll_fd);
 }
 END_TEST
 
-/* A reset is the loss of the rank at that end, by its name. */
+/* The first small batch connects members that are powers of two apart; the second has all it needs. */
+START_TEST(connects_chords_for_the_first_small_batch)
+{
+    static const int sizes[] = {2, 3, 4};
+    static const int nexts[][2] = {{1, 0}, {5, 1}, {7, 1}}, previous[][2] = {{1, 0}, {1, 5}, {3, 1}};
+    int steps = _i == 0 ? 1 : 2;
+    int64_t begun_us = clock_us();
+    struct hvd_error err;
+    float data = 1;
+    open_team(_i == 2 ? 2 : 1, sizes[_i]);
+    struct plane_batch batch = batch_of(&data, 1, 1);
+    for (int i = 0; i < 2; i++) {
+        ck_assert(plane_tcp.connects(team, &batch) == (i == 0));
+        ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
+        ck_assert_int_eq(fake.want_count, 2 + 2 * steps);
+    }
+    for (int step = 0; step < steps; step++) {
+        const struct endpoint_want *to = &fake.wants[2 + step], *from = &fake.wants[2 + steps + step];
+        ck_assert_int_eq(to->rank, nexts[_i][step]);
+        ck_assert(to->connect);
+        ck_assert_int_eq(from->rank, previous[_i][step]);
+        ck_assert(!from->connect);
+        ck_assert_int_eq(to->purpose, ENDPOINT_CHORD);
+        ck_assert_int_eq(from->purpose, ENDPOINT_CHORD);
+        ck_assert_uint_eq(to->tag, SET);
+        ck_assert_uint_eq(from->tag, SET);
+        ck_assert_uint_eq(user_timeout_ms(fake.fds[2 + step]), 0);
+        ck_assert_uint_eq(user_timeout_ms(fake.fds[2 + steps + step]), LEASE_MS);
+    }
+    ck_assert_int_ge(fake.deadline_us - begun_us, config.start_timeout_us);
+    close_all();
+}
+END_TEST
+
+/* Both of two members send their part, and each adds them up. */
+START_TEST(carries_a_small_batch_by_chords)
+{
+    struct hvd_error err;
+    float data = 1.5f;
+    size_t length = sizeof(heard.frame) + sizeof(data);
+    env.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    open_team(0, 2);
+    struct plane_batch batch = batch_of(&data, 1, 1);
+    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
+    hear(fake.peers[2], length);
+    ck_assert_int_eq(heard.frame.kind, PARCEL_DOUBLING);
+    ck_assert(heard.values[0] == 1.5f);
+    said.frame = (struct parcel_frame){PARCEL_MAGIC, PARCEL_DOUBLING, 1, 0, sizeof(data)};
+    said.values[0] = 4;
+    ck_assert_int_eq(say(fake.peers[3], length), HVD_OK);
+    ck_assert(data == 5.5f);
+    close_all();
+    close(env.epoll_fd);
+}
+END_TEST
+
+START_TEST(a_small_batch_fails_as_the_endpoint_does)
+{
+    struct hvd_error err;
+    float data = 1;
+    open_team(2, 4);
+    struct plane_batch batch = batch_of(&data, 1, 1);
+    fake.fail = HVD_ERR_TIMEOUT;
+    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_ERR_TIMEOUT);
+    ck_assert_str_eq(err.text, "nobody came");
+    close_all();
+}
+END_TEST
+
+/* A reset is the loss of the rank at that end, by its name: of the next and the previous one on the ring, and
+ * of the one that is heard first by a chord. */
 START_TEST(names_the_rank_that_reset)
 {
+    static const char *const words[] = {"rank 7 (n3) broke in batch 3", "rank 3 (n1) broke in batch 3",
+                                        "rank 3 (n1) broke in batch 3"};
     int lost = -1;
     bool moved = false;
     struct hvd_error err;
     const struct linger abort = {.l_onoff = 1, .l_linger = 0};
-    float data = 1.5f;
+    int end = _i == 2 ? 4 : _i;
     open_team(2, 4);
-    struct plane_batch batch = batch_of(&data, 3);
-    int end = _i;
+    struct plane_batch batch = batch_of(large, 3, _i == 2 ? 1 : LARGE);
     ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
     setsockopt(fake.peers[end], SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
     close(fake.peers[end]);
     fake.peers[end] = -1;
     ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_ERR_RANK_LOST);
     ck_assert_int_eq(lost, end == 0 ? 7 : 3);
-    ck_assert_ptr_nonnull(
-        strstr(err.text, end == 0 ? "rank 7 (n3) broke in batch 3" : "rank 3 (n1) broke in batch 3"));
+    ck_assert_msg(strstr(err.text, words[_i]) != NULL, "%s", err.text);
     close_all();
 }
 END_TEST
@@ -281,12 +414,14 @@ START_TEST(closes_all_in_a_forked_child)
                                 .counts = none,
                                 .receive_counts = none};
     open_team(2, 4);
+    struct plane_batch small = batch_of(large, 1, 1);
     ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
+    ck_assert_int_eq(plane_tcp.start(state, team, &small, &err), HVD_OK);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         plane_tcp.after_fork(state);
-        for (int i = 0; i < 5; i++)
+        for (int i = 0; i < 9; i++)
             if (fcntl(fake.fds[i], F_GETFD) >= 0)
                 _exit(1);
         _exit(0);
@@ -321,11 +456,15 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("tcp");
     tcase_set_timeout(tcase, 30);
     tcase_add_loop_test(tcase, connects_to_the_next_and_from_the_previous, 0, 5);
+    tcase_add_test(tcase, the_option_and_the_stream_agree);
     tcase_add_test(tcase, fails_as_the_endpoint_does);
     tcase_add_test(tcase, connects_all_for_the_first_alltoall);
     tcase_add_test(tcase, an_alltoall_fails_as_the_endpoint_does);
-    tcase_add_test(tcase, carries_a_batch);
-    tcase_add_loop_test(tcase, names_the_rank_that_reset, 0, 2);
+    tcase_add_test(tcase, carries_a_large_batch_round_the_ring);
+    tcase_add_loop_test(tcase, connects_chords_for_the_first_small_batch, 0, 3);
+    tcase_add_test(tcase, carries_a_small_batch_by_chords);
+    tcase_add_test(tcase, a_small_batch_fails_as_the_endpoint_does);
+    tcase_add_loop_test(tcase, names_the_rank_that_reset, 0, 3);
     tcase_add_test(tcase, waits_for_a_rank_that_does_not_read);
     tcase_add_test(tcase, closes_all_in_a_forked_child);
     tcase_add_test(tcase, is_for_more_than_one_rank);
