@@ -68,6 +68,12 @@ ranks() {
     ranks 7 60 --hvd-planes=tcp
 }
 
+@test "over tcp with several connections between neighbours" {
+    ranks 2 200 --hvd-planes=tcp --hvd-tcp-streams=2
+    ranks 5 120 --hvd-planes=tcp --hvd-tcp-streams=4
+    ranks 4 60 --hvd-planes=tcp --hvd-tcp-streams=16 -- allgather
+}
+
 @test "over mpi, where it is asked for" {
     [ -e "$HVD_BUILD/core/.libs/plane_mpi.so" ] || skip 'the MPI plane is not built'
     ranks 2 120 --hvd-planes=mpi
