@@ -44,7 +44,7 @@ int chords_open(struct chords **chordsp, const struct chords_seat *seat, struct 
     chords->step_count = step_count;
     memcpy(chords->to, seat->to, (size_t)step_count * sizeof(*seat->to));
     memcpy(chords->from, seat->from, (size_t)step_count * sizeof(*seat->from));
-    int status = doubling_init(&chords->doubling, seat->rank, seat->size, err);
+    int status = doubling_init(&chords->doubling, seat->rank, seat->size, seat->crowded, err);
     for (int step = 0; step < step_count && status == HVD_OK; step++) {
         status = parcel_watch(seat->epoll_fd, chords->to[step].fd, EPOLLOUT, err);
         if (status == HVD_OK)
@@ -156,10 +156,7 @@ static int progress(struct chords *chords, bool *movedp, int *rankp)
             return status;
         *movedp = *movedp || received;
     } while (received && doubling_left(&chords->doubling) && clock_us() < end_us);
-    if (doubling_left(&chords->doubling))
-        return HVD_IN_PROGRESS;
-    doubling_finish(&chords->doubling);
-    return HVD_OK;
+    return doubling_left(&chords->doubling) ? HVD_IN_PROGRESS : HVD_OK;
 }
 
 int chords_test(struct chords *chords, bool *movedp, int *rankp, struct hvd_error *err)

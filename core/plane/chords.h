@@ -18,6 +18,7 @@ struct chord {
  * hears from [from][k]. The lists are copied. */
 struct chords_seat {
     int rank, size;
+    bool crowded; /* see doubling_init */
     const struct chord *to, *from;
     int epoll_fd; /* as plane_env's */
 };

@@ -29,10 +29,12 @@ int doubling_steps(int size)
     return steps;
 }
 
-int doubling_init(struct doubling *doubling, int rank, int size, struct hvd_error *err)
+/* Between two members there are as many messages either way. */
+int doubling_init(struct doubling *doubling, int rank, int size, bool crowded, struct hvd_error *err)
 {
     size_t bytes = 2 * (size_t)DOUBLING_BYTES;
-    *doubling = (struct doubling){.rank = rank, .size = size, .step_count = doubling_steps(size)};
+    *doubling = (struct doubling){
+        .rank = rank, .size = size, .crowded = crowded && size > 2, .step_count = doubling_steps(size)};
     doubling->gathered = aligned_alloc(64, bytes);
     if (doubling->gathered == NULL)
         return error_set_errno(err, "no memory for %zu bytes of small batches", bytes);
@@ -47,6 +49,11 @@ void doubling_fini(struct doubling *doubling)
 }
 
 /* ---- Beginning a batch ---------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
 
 /* The member whose block is the [index]th. */
 static int member_at(const struct doubling *doubling, int index)
@@ -69,38 +76,94 @@ static void put_own(const struct doubling *doubling)
         memcpy(doubling->gathered, doubling->batch.input, bytes);
 }
 
+/* What is sent may go when all that was added to be received before it is there. */
+static void add_move(struct doubling *doubling, enum doubling_way way, int step, char *bytes, size_t length)
+{
+    struct doubling_side *side = &doubling->sides[way];
+    int after = doubling->sides[DOUBLING_IN].count;
+    side->moves[side->count++] = (struct doubling_move){{step, bytes, length}, after};
+}
+
+/* Bytes of blocks [first, end). */
+static size_t bytes_between(const struct doubling *doubling, int first, int end)
+{
+    size_t bytes = 0;
+    if (doubling->batch.need.kind != PLANE_ALLGATHER)
+        return (size_t)(end - first) * block_bytes(doubling, doubling->rank);
+    for (int index = first; index < end; index++)
+        bytes += block_bytes(doubling, member_at(doubling, index));
+    return bytes;
+}
+
+/* Where the first 2^k blocks end in memory, or all of [count], for each step and the one behind the last. */
+static void measure(const struct doubling *doubling, int count, size_t ends[DOUBLING_MAX_STEPS + 1])
+{
+    ends[0] = block_bytes(doubling, doubling->rank);
+    for (int step = 0; step < doubling->step_count; step++) {
+        int64_t first = least(INT64_C(1) << step, count);
+        int64_t end = least(INT64_C(2) << step, count);
+        ends[step + 1] = ends[step] + bytes_between(doubling, (int)first, (int)end);
+    }
+}
+
+/* The output of [root] becomes that of all. Who is [distance] behind it gets it from the one that is nearer
+ * to it by the highest power of two in that. */
+static void spread(struct doubling *doubling, int root)
+{
+    int64_t distance = (doubling->rank - root + doubling->size) % doubling->size;
+    int step = doubling_steps((int)distance + 1);
+    char *output = doubling->batch.output;
+    size_t bytes = (size_t)doubling->batch.count * doubling->element_bytes;
+    if (distance > 0)
+        add_move(doubling, DOUBLING_IN, step - 1, output, bytes);
+    for (; step < doubling->step_count && distance + (INT64_C(1) << step) < doubling->size; step++)
+        add_move(doubling, DOUBLING_OUT, step, output, bytes);
+}
+
+static void start_broadcast(struct doubling *doubling)
+{
+    const struct plane_batch *batch = &doubling->batch;
+    if (doubling->rank == batch->root && batch->input != batch->output)
+        memcpy(batch->output, batch->input, (size_t)batch->count * doubling->element_bytes);
+    spread(doubling, batch->root);
+}
+
 static void start_gathering(struct doubling *doubling)
 {
+    size_t ends[DOUBLING_MAX_STEPS + 1], lasts[DOUBLING_MAX_STEPS + 1];
     int last = doubling->step_count - 1;
-    int step = 0;
-    size_t bytes = 0;
-    for (int index = 0; index < doubling->size; index++) {
-        if (index == INT64_C(1) << step)
-            doubling->ends[step++] = bytes;
-        if (index == doubling->size - (1 << last))
-            doubling->last_length = bytes;
-        bytes += block_bytes(doubling, member_at(doubling, index));
+    measure(doubling, doubling->size, ends);
+    measure(doubling, doubling->size - (1 << last), lasts);
+    for (int step = 0; step <= last; step++) {
+        size_t length = step < last ? ends[step] : lasts[step];
+        add_move(doubling, DOUBLING_OUT, step, doubling->gathered, length);
+        add_move(doubling, DOUBLING_IN, step, doubling->gathered + ends[step], ends[step + 1] - ends[step]);
     }
-    doubling->ends[doubling->step_count] = bytes;
-    memset(doubling->steps, 0, sizeof(doubling->steps));
-    doubling->limits[DOUBLING_OUT] = doubling->limits[DOUBLING_IN] = doubling->step_count;
+    doubling->complete = doubling->sides[DOUBLING_IN].count;
     put_own(doubling);
 }
 
-/* Who is [distance] behind the root gets it from the one that is nearer by the highest power of two in it. */
-static void start_broadcast(struct doubling *doubling)
+/* Each member but the last takes what some before it have gathered, until it is its turn to hand it on. */
+static void start_crowded(struct doubling *doubling)
 {
-    int distance = (doubling->rank - doubling->batch.root + doubling->size) % doubling->size;
-    int first = doubling_steps(distance + 1);
-    int beyond = first;
-    while (beyond < doubling->step_count && distance + (INT64_C(1) << beyond) < doubling->size)
-        beyond++;
-    doubling->steps[DOUBLING_OUT] = first;
-    doubling->limits[DOUBLING_OUT] = beyond;
-    doubling->steps[DOUBLING_IN] = distance == 0 ? 0 : first - 1;
-    doubling->limits[DOUBLING_IN] = first;
-    if (distance == 0)
-        put_own(doubling);
+    size_t ends[DOUBLING_MAX_STEPS + 1];
+    int last = doubling->size - 1;
+    int64_t behind = last - doubling->rank;
+    measure(doubling, doubling->rank + 1, ends);
+    for (int step = 0; step < doubling->step_count; step++) {
+        int64_t distance = INT64_C(1) << step;
+        if ((behind & distance) != 0) {
+            add_move(doubling, DOUBLING_OUT, step, doubling->gathered, ends[step]);
+            break;
+        }
+        if (distance <= doubling->rank)
+            add_move(doubling, DOUBLING_IN, step, doubling->gathered + ends[step],
+                     ends[step + 1] - ends[step]);
+    }
+    if (doubling->rank == last)
+        doubling->complete = doubling->sides[DOUBLING_IN].count;
+    put_own(doubling);
+    spread(doubling, last);
 }
 
 void doubling_start(struct doubling *doubling, const struct plane_batch *batch)
@@ -116,47 +179,17 @@ void doubling_start(struct doubling *doubling, const struct plane_batch *batch)
         .postscale = batch->postscale,
         .ranks = doubling->size,
     };
+    memset(doubling->sides, 0, sizeof(doubling->sides));
+    doubling->complete = -1;
     if (need->kind == PLANE_BROADCAST)
         start_broadcast(doubling);
+    else if (doubling->crowded)
+        start_crowded(doubling);
     else
         start_gathering(doubling);
 }
 
-/* ---- Its steps ------------------------------------------------------------------------------ */
-
-static bool side_left(const struct doubling *doubling, enum doubling_way way)
-{
-    return doubling->steps[way] < doubling->limits[way];
-}
-
-bool doubling_piece(const struct doubling *doubling, enum doubling_way way, struct doubling_piece *piece)
-{
-    int step = doubling->steps[way];
-    bool waits = side_left(doubling, DOUBLING_IN) && step > doubling->steps[DOUBLING_IN];
-    if (!side_left(doubling, way) || waits)
-        return false;
-    *piece = (struct doubling_piece){step, doubling->gathered, block_bytes(doubling, doubling->rank)};
-    if (doubling->batch.need.kind == PLANE_BROADCAST)
-        return true;
-    piece->length = step == doubling->step_count - 1 ? doubling->last_length : doubling->ends[step];
-    if (way == DOUBLING_IN) {
-        piece->bytes = doubling->gathered + doubling->ends[step];
-        piece->length = doubling->ends[step + 1] - doubling->ends[step];
-    }
-    return true;
-}
-
-void doubling_through(struct doubling *doubling, enum doubling_way way)
-{
-    doubling->steps[way]++;
-}
-
-bool doubling_left(const struct doubling *doubling)
-{
-    return side_left(doubling, DOUBLING_OUT) || side_left(doubling, DOUBLING_IN);
-}
-
-/* ---- Its end -------------------------------------------------------------------------------- */
+/* ---- What has been gathered ------------------------------------------------------------------ */
 
 /* Reduce [count] elements from [offset] on, of all members' inputs. */
 static void reduce(const struct doubling *doubling, int64_t offset, int64_t count)
@@ -190,7 +223,7 @@ static void reduce_share(const struct doubling *doubling)
  * and so on round the ring. */
 static void put_in_order(const struct doubling *doubling)
 {
-    const char *block = doubling->gathered + doubling->ends[doubling->step_count];
+    const char *block = doubling->gathered + bytes_between(doubling, 0, doubling->size);
     char *place = doubling->batch.output;
     for (int member = 0; member <= doubling->rank; member++)
         place += block_bytes(doubling, member);
@@ -204,14 +237,39 @@ static void put_in_order(const struct doubling *doubling)
     }
 }
 
-void doubling_finish(struct doubling *doubling)
+/* The output, from all blocks: its own part of it, or all where others have theirs from this member. */
+static void complete(const struct doubling *doubling)
 {
-    if (doubling->batch.need.kind == PLANE_ALLREDUCE)
-        reduce(doubling, 0, doubling->batch.count);
-    else if (doubling->batch.need.kind == PLANE_REDUCESCATTER)
-        reduce_share(doubling);
-    else if (doubling->batch.need.kind == PLANE_ALLGATHER)
+    if (doubling->batch.need.kind == PLANE_ALLGATHER)
         put_in_order(doubling);
+    else if (doubling->batch.need.kind == PLANE_REDUCESCATTER && !doubling->crowded)
+        reduce_share(doubling);
     else
-        memcpy(doubling->batch.output, doubling->gathered, block_bytes(doubling, doubling->rank));
+        reduce(doubling, 0, doubling->batch.count);
+}
+
+/* ---- Its steps ------------------------------------------------------------------------------ */
+
+bool doubling_piece(const struct doubling *doubling, enum doubling_way way, struct doubling_piece *piece)
+{
+    const struct doubling_side *side = &doubling->sides[way];
+    const struct doubling_move *move = &side->moves[side->done];
+    if (side->done == side->count || move->after > doubling->sides[DOUBLING_IN].done)
+        return false;
+    *piece = move->piece;
+    return true;
+}
+
+void doubling_through(struct doubling *doubling, enum doubling_way way)
+{
+    int done = ++doubling->sides[way].done;
+    if (way == DOUBLING_IN && done == doubling->complete)
+        complete(doubling);
+}
+
+bool doubling_left(const struct doubling *doubling)
+{
+    const struct doubling_side *sides = doubling->sides;
+    return sides[DOUBLING_OUT].done < sides[DOUBLING_OUT].count ||
+           sides[DOUBLING_IN].done < sides[DOUBLING_IN].count;
 }

@@ -10,7 +10,7 @@
 
 #define PARCEL_MAGIC    UINT32_C(0x6876645a)
 #define PARCEL_EXCHANGE 2   /* kind of a chunk of an alltoall; those of a ring are of enum chain_kind */
-#define PARCEL_DOUBLING 3   /* of a small batch, its chunk being the step */
+#define PARCEL_DOUBLING 3   /* of a message of a small batch, its chunk being the step */
 #define PARCEL_SLICE_US 100 /* how long one test carries on, see plane_ops */
 
 /* In the byte order of the machine, as tensors are: the magic shows when orders differ. */

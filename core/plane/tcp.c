@@ -170,26 +170,47 @@ static void fill_chord(const struct tcp *tcp, struct chord *chord, const struct 
     roster_name(tcp->env->roster, want->rank, chord->name, sizeof(chord->name));
 }
 
+/* Are some members on one node? The same on all of them. */
+static int find_crowd(const struct tcp *tcp, const struct plane_team *team, bool *crowdedp,
+                      struct hvd_error *err)
+{
+    const struct roster *roster = tcp->env->roster;
+    bool *taken = calloc((size_t)roster->size, sizeof(*taken)); /* nodes, by leader */
+    if (taken == NULL)
+        return error_set_errno(err, "plane tcp: no memory for the nodes of %d ranks", roster->size);
+    *crowdedp = false;
+    for (int member = 0; member < team->size; member++) {
+        int leader = roster->node_of_rank[team->ranks[member]];
+        *crowdedp = *crowdedp || taken[leader];
+        taken[leader] = true;
+    }
+    free(taken);
+    return HVD_OK;
+}
+
 static int open_chords(const struct tcp *tcp, struct tcp_team *self, struct hvd_error *err)
 {
     const struct plane_env *env = tcp->env;
     int steps = doubling_steps(self->team.size);
     struct endpoint_want wants[2 * DOUBLING_MAX_STEPS];
     struct chord to[DOUBLING_MAX_STEPS], from[DOUBLING_MAX_STEPS];
+    struct chords_seat seat = {
+        .rank = self->team.rank, .size = self->team.size, .to = to, .from = from, .epoll_fd = env->epoll_fd};
+    int status = find_crowd(tcp, &self->team, &seat.crowded, err);
+    if (status < 0)
+        return status;
     for (int step = 0; step < steps; step++) {
         wants[step] = want_chord(&self->team, step, true);
         wants[steps + step] = want_chord(&self->team, step, false);
     }
-    int status = endpoint_establish(env->endpoint, env->roster, wants, 2 * steps,
-                                    clock_us() + env->config->start_timeout_us, err);
+    status = endpoint_establish(env->endpoint, env->roster, wants, 2 * steps,
+                                clock_us() + env->config->start_timeout_us, err);
     if (status < 0)
         return status;
     for (int step = 0; step < steps; step++) {
         fill_chord(tcp, &to[step], &wants[step]);
         fill_chord(tcp, &from[step], &wants[steps + step]);
     }
-    const struct chords_seat seat = {
-        .rank = self->team.rank, .size = self->team.size, .to = to, .from = from, .epoll_fd = env->epoll_fd};
     status = chords_open(&self->chords, &seat, err);
     for (int step = 0; step < steps && status == HVD_OK; step++)
         status = let_it_wait(to[step].fd, err);

@@ -84,7 +84,9 @@ static unsigned int user_timeout_ms(int fd)
 
 static struct hvd_config config = {.lease_us = 1000000, .start_timeout_us = 7000000, .tcp_streams = 1};
 static struct hvd_job job = {.size = 9};
-static struct plane_env env = {.config = &config, .job = &job, .epoll_fd = -1};
+static int node_of_rank[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+static struct roster roster = {.size = 9, .node_of_rank = node_of_rank};
+static struct plane_env env = {.config = &config, .job = &job, .roster = &roster, .epoll_fd = -1};
 
 /* A team of every other rank of the job, from 1 on. */
 static const int ranks[] = {1, 3, 5, 7};
@@ -353,6 +355,26 @@ START_TEST(carries_a_small_batch_by_chords)
 }
 END_TEST
 
+/* Member 0 of 3 speaks to the one behind it first; where two are on one node, to the last one only. */
+START_TEST(spares_messages_where_members_share_nodes)
+{
+    int lost = -1;
+    bool moved;
+    char byte;
+    struct hvd_error err;
+    float data = 1;
+    node_of_rank[5] = _i == 0 ? 5 : 3;
+    open_team(0, 3);
+    struct plane_batch batch = batch_of(&data, 1, 1);
+    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
+    ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(fake.wants[2 + _i].rank, _i == 0 ? 3 : 5);
+    ck_assert_int_eq(recv(fake.peers[2 + _i], &byte, 1, 0), 1);
+    ck_assert_int_lt(recv(fake.peers[3 - _i], &byte, 1, MSG_DONTWAIT), 0);
+    close_all();
+}
+END_TEST
+
 START_TEST(a_small_batch_fails_as_the_endpoint_does)
 {
     struct hvd_error err;
@@ -463,6 +485,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, carries_a_large_batch_round_the_ring);
     tcase_add_loop_test(tcase, connects_chords_for_the_first_small_batch, 0, 3);
     tcase_add_test(tcase, carries_a_small_batch_by_chords);
+    tcase_add_loop_test(tcase, spares_messages_where_members_share_nodes, 0, 2);
     tcase_add_test(tcase, a_small_batch_fails_as_the_endpoint_does);
     tcase_add_loop_test(tcase, names_the_rank_that_reset, 0, 3);
     tcase_add_test(tcase, waits_for_a_rank_that_does_not_read);
