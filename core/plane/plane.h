@@ -95,8 +95,9 @@ struct plane_ops {
     bool spans;
     /* May this plane carry it? No side effects; after a yes start fails only for what happens at run time. */
     bool (*can)(const struct plane_need *need);
-    /* Optional. May it carry between these? Known on every rank without talking, from the roster. */
-    bool (*serves)(const struct plane_env *env, const struct plane_team *team);
+    /* Optional. May it carry between these? Known on every rank without talking, from the roster. Otherwise a
+     * phrase such as "the ranks are on several nodes". */
+    bool (*serves)(const struct plane_env *env, const struct plane_team *team, const char **whyp);
     /* Called by all members of [team] (copied, but for its list) after open, at the same place in the agreed
      * order; a team of all ranks is the first. May block, until [deadline_us]. HVD_ERR_UNSUPPORTED: there is
      * no room for it, and other planes are to carry for it. */

@@ -35,15 +35,18 @@ static bool can_between(int plane, int ranks)
     return plane_table[plane]->can(&need);
 }
 
-/* May [plane] have this team? */
-static bool carries(const struct plane_set *set, int plane, const struct plane_team *members)
+/* May [plane] have this team? Otherwise a phrase says why not. */
+static bool carries(const struct plane_set *set, int plane, const struct plane_team *members,
+                    const char **whyp)
 {
     const struct plane_ops *ops = plane_table[plane];
-    return can_between(plane, members->size) && (ops->serves == NULL || ops->serves(&set->env, members));
+    *whyp = "it does not carry between so many ranks";
+    return can_between(plane, members->size) &&
+           (ops->serves == NULL || ops->serves(&set->env, members, whyp));
 }
 
 /* May it have a team of all ranks of the job? */
-static bool carries_all(const struct plane_set *set, int plane)
+static bool carries_all(const struct plane_set *set, int plane, const char **whyp)
 {
     int size = set->env.job->size;
     int *ranks = malloc((size_t)size * sizeof(*ranks));
@@ -51,7 +54,8 @@ static bool carries_all(const struct plane_set *set, int plane)
         ranks[i] = i;
     const struct plane_team all = {
         .set = HVD_ALL_RANKS, .rank = set->env.job->rank, .size = size, .ranks = ranks};
-    bool carried = ranks != NULL && carries(set, plane, &all);
+    *whyp = "there is no memory for a list of all ranks";
+    bool carried = ranks != NULL && carries(set, plane, &all, whyp);
     free(ranks);
     return carried;
 }
@@ -77,11 +81,8 @@ static bool find_plane(struct plane_set *set, int plane, char *reasons, size_t r
     const char *why = NULL;
     size_t used = strlen(reasons);
     set->available[plane] = plane_table[plane]->available(&set->env, &why);
-    if (set->available[plane] && carries_all(set, plane))
+    if (set->available[plane] && carries_all(set, plane, &why))
         return true;
-    if (set->available[plane])
-        why = can_between(plane, set->env.job->size) ? "the job is on several nodes"
-                                                     : "it does not carry between so many ranks";
     log_write(set->env.log, LOG_DEBUG, "plane", "%s is not for all ranks: %s", plane_names[plane], why);
     snprintf(reasons + used, reasons_bytes - used, "%s%s: %s", used == 0 ? "" : "; ", plane_names[plane],
              why);
@@ -91,7 +92,7 @@ static bool find_plane(struct plane_set *set, int plane, char *reasons, size_t r
 int plane_set_open(struct plane_set *set, const struct plane_env *env, int64_t deadline_us,
                    struct hvd_error *err)
 {
-    char reasons[300] = "";
+    char reasons[600] = "";
     int found = 0;
     int rc = HVD_OK;
     memset(set, 0, sizeof(*set));
@@ -142,8 +143,9 @@ int plane_set_open_all(struct plane_set *set, uint32_t planes, struct hvd_error 
 
 uint32_t plane_set_serving(const struct plane_set *set, const struct plane_team *members, uint32_t planes)
 {
+    const char *why = NULL;
     for (int plane = 0; plane < PLANE_COUNT; plane++) {
-        if (!carries(set, plane, members))
+        if (!carries(set, plane, members, &why))
             planes &= ~(UINT32_C(1) << plane);
     }
     return planes;
@@ -164,6 +166,14 @@ static int add_team(struct plane_set *set, struct team *team, int plane, struct 
 static int offer_team(struct plane_set *set, struct team *team, int plane, struct hvd_error *err)
 {
     struct hvd_error why = {""};
+    const char *phrase = NULL;
+    if (!carries(set, plane, &team->members, &phrase)) {
+        /* of all ranks it has been said */
+        if (team->members.set != HVD_ALL_RANKS)
+            log_write(set->env.log, LOG_DEBUG, "plane", "%s is not for process set %d: %s",
+                      plane_names[plane], team->members.set, phrase);
+        return HVD_OK;
+    }
     int rc = add_team(set, team, plane, &why);
     team->refused[plane] = rc == HVD_ERR_UNSUPPORTED;
     if (rc == HVD_OK)
@@ -194,7 +204,7 @@ int team_create(struct plane_set *set, const struct plane_team *members, struct 
     team->members.ranks = ranks;
     for (int i = 0; i < PLANE_COUNT && rc == HVD_OK && set->order[i] >= 0; i++) {
         int plane = set->order[i];
-        if (set->opened[plane] && carries(set, plane, members))
+        if (set->opened[plane])
             rc = offer_team(set, team, plane, err);
     }
     if (rc != HVD_OK) {

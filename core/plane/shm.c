@@ -171,9 +171,10 @@ static int shm_open(const struct plane_env *env, int64_t deadline_us, void **sta
 }
 
 /* All on one node, whichever that is. */
-static bool shm_serves(const struct plane_env *env, const struct plane_team *members)
+static bool shm_serves(const struct plane_env *env, const struct plane_team *members, const char **whyp)
 {
     const int *node_of_rank = env->roster->node_of_rank;
+    *whyp = "the ranks are on several nodes";
     for (int i = 1; i < members->size; i++) {
         if (node_of_rank[members->ranks[i]] != node_of_rank[members->ranks[0]])
             return false;

@@ -121,7 +121,7 @@ expect_firsts() {
     run srun_in 60 -N2 -n4 --hvd-planes=shm "$collectives" order
     echo "$output"
     [ "$status" -ne 0 ]
-    [[ $output == *'(shm: the job is on several nodes; '*'name another in --hvd-planes'* ]]
+    [[ $output == *'(shm: the ranks are on several nodes; '*'name another in --hvd-planes'* ]]
 }
 
 @test "a mismatch across nodes is told to every rank with both hosts" {

@@ -137,8 +137,8 @@ START_TEST(shm_alone_is_not_enough_between_nodes)
     config.planes = list_of(PLANE_SHM, -1);
     ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_ERR_UNSUPPORTED);
     ck_assert_str_eq(err.text,
-                     "no plane is left to carry tensors (shm: the job is on several nodes; local: it does "
-                     "not carry between so many ranks); name another in --hvd-planes");
+                     "no plane is left to carry tensors (shm: the ranks are on several nodes; local: it "
+                     "does not carry between so many ranks); name another in --hvd-planes");
     config.planes = list_of(PLANE_SHM, PLANE_TCP);
     ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_OK);
     plane_set_close(&set);
