@@ -21,7 +21,7 @@ bool chain_can(const struct plane_need *need)
 
 static int slot_count(const struct chain *chain)
 {
-    return chain->wide ? 2 * chain->window : chain->window;
+    return chain->in_slots ? 2 * chain->window : chain->window;
 }
 
 int chain_init(struct chain *chain, int rank, int size, int64_t chunk_bytes, int window,
@@ -124,13 +124,14 @@ static void choose_types(struct chain *chain)
         .op = need->op,
         .prescale = batch->prescale,
         .postscale = batch->postscale,
-        .ranks = chain->size,
+        .ranks = need->ranks,
     };
     chain->element_bytes = dtype_bytes(need->dtype);
     chain->partial_bytes = dtype_bytes(partial);
-    chain->wide = partial != need->dtype;
+    chain->in_slots = partial != need->dtype || batch->source != NULL;
     size_t larger = chain->partial_bytes > chain->element_bytes ? chain->partial_bytes : chain->element_bytes;
-    chain->chunk_count = chain->chunk_bytes / (int64_t)larger;
+    chain->chunk_count =
+        batch->source != NULL ? batch->source->longest : chain->chunk_bytes / (int64_t)larger;
 }
 
 void chain_start(struct chain *chain, const struct plane_batch *batch)
@@ -178,9 +179,13 @@ static const char *input_at(const struct chain *chain, int64_t offset)
     return (const char *)chain->batch.input + offset * (int64_t)chain->element_bytes;
 }
 
-static char *output_at(const struct chain *chain, int64_t offset)
+/* Where a result lies, and a partial result that is not in a slot. */
+static char *place_of(const struct chain *chain, const struct span *span)
 {
-    return (char *)chain->batch.output + offset * (int64_t)chain->element_bytes;
+    const struct plane_source *source = chain->batch.source;
+    if (source != NULL)
+        return source->place(source->arg, span);
+    return (char *)chain->batch.output + span->offset * (int64_t)chain->element_bytes;
 }
 
 static char *slot_at(const struct chain *chain, int64_t chunk)
@@ -191,9 +196,45 @@ static char *slot_at(const struct chain *chain, int64_t chunk)
 /* Where a chunk of results lies at the member that it begins at, and has not come to: NULL elsewhere. */
 static const char *own_result_at(const struct chain *chain, const struct span *span, int64_t chunk)
 {
-    if (chunk >= chain->lead)
+    if (chunk >= chain->lead || chain->batch.source != NULL)
         return NULL;
     return input_at(chain, span->offset - chain->own_offset);
+}
+
+/* ---- Inputs from elsewhere ------------------------------------------------------------------ */
+
+/* Are the inputs of a chunk there, which are ours or asked of a source? */
+static bool inputs_ready(const struct chain *chain, int64_t chunk)
+{
+    const struct plane_source *source = chain->batch.source;
+    return source == NULL || source->ready(source->arg, chunk);
+}
+
+/* Does a chunk begin its way here, as what it is? */
+static bool begins_here(const struct chain *chain, enum chain_kind kind, int64_t chunk)
+{
+    return kind == CHAIN_PARTIAL ? chain->rank == 0 : chunk < chain->lead;
+}
+
+/* out = left op the inputs of the next chunk. */
+static void fold_inputs(const struct chain *chain, const struct span *span, void *out, const void *left)
+{
+    const struct plane_source *source = chain->batch.source;
+    const struct reduction *reduction = &chain->reduction;
+    if (source != NULL)
+        source->fold(source->arg, out, left);
+    else if (left != NULL)
+        reduce_fold(reduction, out, left, input_at(chain, span->offset), span->count);
+    else
+        reduce_begin(reduction, out, input_at(chain, span->offset), span->count);
+}
+
+/* The result of a chunk is in its place; [stays]: this member is one of those that want it. */
+static void tell_arrived(const struct chain *chain, bool stays)
+{
+    const struct plane_source *source = chain->batch.source;
+    if (source != NULL && stays)
+        source->arrived(source->arg);
 }
 
 /* ---- Sending -------------------------------------------------------------------------------- */
@@ -212,13 +253,15 @@ static int64_t ready_to_send(const struct chain *chain, enum chain_kind kind)
 /* Member 0's inputs are partial results as they are, or are made into them in slots. */
 static bool sends_inputs(const struct chain *chain)
 {
-    return reduce_is_plain(&chain->reduction);
+    return chain->batch.source == NULL && reduce_is_plain(&chain->reduction);
 }
 
 bool chain_can_send(const struct chain *chain, enum chain_kind kind)
 {
     const struct chain_flow *flow = &chain->out[kind];
     if (flow->begun >= flow->total || flow->begun >= ready_to_send(chain, kind))
+        return false;
+    if (begins_here(chain, kind, flow->begun) && !inputs_ready(chain, flow->begun))
         return false;
     bool takes_slot = kind == CHAIN_PARTIAL && chain->rank == 0 && !sends_inputs(chain);
     return !takes_slot || flow->begun - flow->done < slot_count(chain);
@@ -227,11 +270,22 @@ bool chain_can_send(const struct chain *chain, enum chain_kind kind)
 static const void *send_partial(struct chain *chain, int64_t chunk, const struct span *span)
 {
     if (chain->rank > 0)
-        return chain->wide ? slot_at(chain, chunk) : output_at(chain, span->offset);
+        return chain->in_slots ? slot_at(chain, chunk) : place_of(chain, span);
     if (sends_inputs(chain))
         return input_at(chain, span->offset);
-    reduce_begin(&chain->reduction, slot_at(chain, chunk), input_at(chain, span->offset), span->count);
+    fold_inputs(chain, span, slot_at(chain, chunk), NULL);
     return slot_at(chain, chunk);
+}
+
+static const void *send_result(struct chain *chain, int64_t chunk, const struct span *span)
+{
+    const char *own = own_result_at(chain, span, chunk);
+    if (own != NULL)
+        return own;
+    char *place = place_of(chain, span);
+    if (begins_here(chain, CHAIN_RESULT, chunk))
+        fold_inputs(chain, span, place, NULL);
+    return place;
 }
 
 const void *chain_send(struct chain *chain, enum chain_kind kind, struct chain_piece *piece)
@@ -240,10 +294,7 @@ const void *chain_send(struct chain *chain, enum chain_kind kind, struct chain_p
     int64_t chunk = flow->begun;
     struct span span = flow_begin_next(chain, flow);
     *piece = piece_of(chain, kind, chunk, &span);
-    if (kind == CHAIN_PARTIAL)
-        return send_partial(chain, chunk, &span);
-    const char *own = own_result_at(chain, &span, chunk);
-    return own != NULL ? own : output_at(chain, span.offset);
+    return kind == CHAIN_PARTIAL ? send_partial(chain, chunk, &span) : send_result(chain, chunk, &span);
 }
 
 void chain_sent(struct chain *chain, enum chain_kind kind)
@@ -255,9 +306,8 @@ void chain_sent(struct chain *chain, enum chain_kind kind)
         return;
     /* Its own copy, chunk by chunk, so that no call takes long. */
     const char *own = own_result_at(chain, &span, chunk);
-    char *place = output_at(chain, span.offset);
-    if (own != NULL && own != place)
-        memcpy(place, own, (size_t)span.count * chain->element_bytes);
+    if (own != NULL && own != place_of(chain, &span))
+        memcpy(place_of(chain, &span), own, (size_t)span.count * chain->element_bytes);
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------ */
@@ -265,15 +315,21 @@ void chain_sent(struct chain *chain, enum chain_kind kind)
 /* Slots that hold a partial that came, or are waiting for one. */
 static int64_t slots_taken(const struct chain *chain)
 {
-    bool keeps = chain->wide && chain->rank < chain->size - 1;
+    bool keeps = chain->in_slots && chain->rank < chain->size - 1;
     return chain->in[CHAIN_PARTIAL].begun -
            (keeps ? chain->out[CHAIN_PARTIAL].done : chain->in[CHAIN_PARTIAL].done);
 }
 
-bool chain_lacks_slot(const struct chain *chain)
+/* Where the next partial comes into a slot, and does not wait there for what it meets. */
+static bool takes_partial(const struct chain *chain)
+{
+    return slots_taken(chain) < slot_count(chain) && inputs_ready(chain, chain->in[CHAIN_PARTIAL].begun);
+}
+
+bool chain_must_wait(const struct chain *chain)
 {
     const struct chain_flow *flow = &chain->in[CHAIN_PARTIAL];
-    return flow->begun < flow->total && slots_taken(chain) >= slot_count(chain);
+    return flow->begun < flow->total && !takes_partial(chain);
 }
 
 bool chain_can_receive(const struct chain *chain, enum chain_kind kind)
@@ -282,7 +338,7 @@ bool chain_can_receive(const struct chain *chain, enum chain_kind kind)
     if (flow->begun == flow->total)
         return false;
     if (kind == CHAIN_PARTIAL)
-        return slots_taken(chain) < slot_count(chain);
+        return takes_partial(chain);
     /* A result may only overwrite a partial result, or an input, that has left. */
     return !is_reduction(chain->batch.need.kind) ||
            chain->before + flow->begun < chain->out[CHAIN_PARTIAL].done;
@@ -294,7 +350,33 @@ void *chain_receive(struct chain *chain, enum chain_kind kind, struct chain_piec
     int64_t chunk = flow->begun;
     struct span span = flow_begin_next(chain, flow);
     *piece = piece_of(chain, kind, chunk, &span);
-    return kind == CHAIN_PARTIAL ? slot_at(chain, chunk) : output_at(chain, span.offset);
+    return kind == CHAIN_PARTIAL ? slot_at(chain, chunk) : place_of(chain, &span);
+}
+
+/* Is a chunk of a reduction, that has come here as what it is, of this member's share? */
+static bool is_of_share(const struct chain *chain, enum chain_kind kind, int64_t chunk)
+{
+    if (chain->batch.need.kind != PLANE_REDUCESCATTER)
+        return true;
+    return kind == CHAIN_PARTIAL ? chunk >= chain->out[CHAIN_RESULT].total : chunk < -chain->lead;
+}
+
+/* The last member makes a result of it. */
+static void take_partial(struct chain *chain, int64_t chunk, const struct span *span)
+{
+    char *slot = slot_at(chain, chunk);
+    char *sum = chain->in_slots ? slot : place_of(chain, span);
+    bool last = chain->rank == chain->size - 1;
+    if (last && chain->batch.source == NULL) {
+        reduce_end(&chain->reduction, output_at(chain, span->offset), slot, input_at(chain, span->offset),
+                   span->count);
+        return;
+    }
+    fold_inputs(chain, span, sum, slot);
+    if (!last)
+        return;
+    reduce_finish(&chain->reduction, place_of(chain, span), sum, span->count);
+    tell_arrived(chain, is_of_share(chain, CHAIN_PARTIAL, chunk));
 }
 
 void chain_received(struct chain *chain, enum chain_kind kind)
@@ -302,15 +384,10 @@ void chain_received(struct chain *chain, enum chain_kind kind)
     struct chain_flow *flow = &chain->in[kind];
     int64_t chunk = flow->done;
     struct span span = flow_end_oldest(chain, flow);
-    if (kind == CHAIN_RESULT)
-        return;
-    const struct reduction *reduction = &chain->reduction;
-    char *slot = slot_at(chain, chunk);
-    char *output = output_at(chain, span.offset);
-    if (chain->rank == chain->size - 1)
-        reduce_end(reduction, output, slot, input_at(chain, span.offset), span.count);
+    if (kind == CHAIN_PARTIAL)
+        take_partial(chain, chunk, &span);
     else
-        reduce_fold(reduction, chain->wide ? slot : output, slot, input_at(chain, span.offset), span.count);
+        tell_arrived(chain, is_of_share(chain, CHAIN_RESULT, chunk));
 }
 
 static bool flows_left(const struct chain_flow flows[CHAIN_KINDS])

@@ -11,20 +11,26 @@
  * Allgather. Each member sends its own block as RESULTs, then what it has got from the previous member, all
  * but the block of the next one.
  *
+ * A batch with a source is the same, but that a member may stand for several ranks, whose inputs it folds in
+ * their order where a single one would fold its own, and that inputs and the places of results may be
+ * elsewhere.
+ *
  * Each member hears from the previous one of the ring only and talks to the next one only; chunks of one kind
  * go in order. A chunk is a number of elements, so that its partial result and its result are of the same
  * ones where their types differ.
  *
  * Where partial results have the type of elements they lie in output until they have left; they come into a
- * slot of scratch, and leave it for the output at once. Where they are wider they live in slots: on their way
- * in, and then until they have left. So a member may have to let partials wait until some of its own have
- * left. That is no deadlock. Say that what comes to a member does not wait for ever if whatever waits at its
- * head is sooner or later taken. The last member takes all partials: it turns each into a result at once,
- * which frees the slot, and results are never sent to it in a reduction. If member k+1 takes what comes, then
- * what member k has begun to send leaves, partial or result, so its slots get free and it takes partials; and
- * results it takes at any time, as their places in output are there from the start: the partial of the same
- * chunk has left, for without it there would be no result. So member k takes what comes too, down to member
- * 0, which gets results only. */
+ * slot of scratch, and leave it for the output at once. Where they are wider, and where inputs are a
+ * source's, they live in slots: on their way in, and then until they have left. So a member may have to let
+ * partials wait until some of its own have left. That is no deadlock. Say that what comes to a member does
+ * not wait for ever if whatever waits at its head is sooner or later taken. The last member takes all
+ * partials: it turns each into a result at once, which frees the slot, and results are never sent to it in a
+ * reduction. If member k+1 takes what comes, then what member k has begun to send leaves, partial or result,
+ * so its slots get free and it takes partials; and results it takes at any time, as their places in output
+ * are there from the start: the partial of the same chunk has left, for without it there would be no result.
+ * So member k takes what comes too, down to member 0, which gets results only. A partial may also have to
+ * wait for the inputs of a source: these may depend on earlier chunks having been folded, never on a result.
+ */
 #ifndef PLANE_CHAIN_H
 #define PLANE_CHAIN_H
 
@@ -49,7 +55,7 @@ struct chain {
     struct plane_batch batch; /* the one that runs, or ran last */
     struct reduction reduction;
     size_t element_bytes, partial_bytes;
-    bool wide;           /* partial results have a type of their own */
+    bool in_slots;       /* partial results stay in their slots until they have left */
     int64_t chunk_count; /* elements of a chunk */
     struct blocks blocks;
     int64_t lead;       /* chunks of its own that it sends before the first result that it got; negative:
@@ -93,8 +99,8 @@ bool chain_can_receive(const struct chain *chain, enum chain_kind kind);
 void *chain_receive(struct chain *chain, enum chain_kind kind, struct chain_piece *piece);
 void chain_received(struct chain *chain, enum chain_kind kind);
 
-/* Is the only reason why no partial can come in now that there is no slot for it? */
-bool chain_lacks_slot(const struct chain *chain);
+/* Must a partial that is due wait: for a slot, or for the inputs that it is to meet? */
+bool chain_must_wait(const struct chain *chain);
 
 /* Is there more of this batch to send, to receive? Where neither, output is complete and input is no longer
  * read. */

@@ -20,6 +20,7 @@
 #define WINDOW      4 /* messages of a kind on their way in each direction */
 #define SLICE_US    100
 #define GIVE_UP_US  1000000
+_Static_assert(CHUNK_BYTES >= PLANE_SOURCE_BYTES, "a piece of a source fits into a chunk");
 
 /* Messages of one kind and direction, in order: the oldest is requests[first]. */
 struct lane {

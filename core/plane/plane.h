@@ -28,6 +28,26 @@ struct plane_team {
     const int *ranks;
 };
 
+/* Inputs and results of a batch that are not just this member's own memory: it may stand for several ranks. A
+ * plane that carries such batches goes by the schedule of chain.h, with chunks of [longest] elements, which
+ * take at most PLANE_SOURCE_BYTES, as partial results too. The chunks that get inputs here are numbered. */
+#define PLANE_SOURCE_BYTES ((int64_t)128 * 1024)
+
+struct span;
+struct plane_source {
+    void *arg;
+    int64_t longest;
+    /* Are the inputs of chunk [number] there? */
+    bool (*ready)(void *arg, int64_t number);
+    /* Of the next of these: out = left op inputs, as reduce_fold has it, with all inputs in the order of
+     * ranks. left may be out, and is NULL where the chunk begins here; without a reduction out = input. */
+    void (*fold)(void *arg, void *out, const void *left);
+    /* Where the result of a chunk lies, until the batch is done. */
+    void *(*place)(void *arg, const struct span *span);
+    /* The next of those results that come here from others, to stay, is in its place. */
+    void (*arrived)(void *arg);
+};
+
 /* A tensor of an allreduce whose memory is not put together first. */
 struct plane_span {
     const void *input; /* may be output; otherwise they do not overlap */
@@ -62,6 +82,9 @@ struct plane_batch {
     int span_count;
     const int64_t *counts;
     const int64_t *receive_counts;
+    /* NULL, or instead of input and output; not for alltoall. The batch may be a slice of one of more
+     * members: need.ranks is their number. */
+    const struct plane_source *source;
 };
 
 /* What a plane is opened with; what it points to lives longer than the plane. */

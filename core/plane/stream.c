@@ -152,7 +152,7 @@ static int place(struct stream *stream, int lane, struct hvd_error *err)
     int status = parcel_check_batch(frame, &context, err);
     if (status < 0)
         return status;
-    if (frame->kind == CHAIN_PARTIAL && chain_lacks_slot(chain))
+    if (frame->kind == CHAIN_PARTIAL && chain_must_wait(chain))
         return HVD_OK;
     if (frame->kind >= CHAIN_KINDS || !chain_can_receive(chain, (enum chain_kind)frame->kind))
         return parcel_refuse_kind(frame, &context, err);

@@ -9,6 +9,7 @@
 #define SLOTS   2  /* window of the chain: narrower, so that receiving has to wait for room */
 #define RANKS   8
 #define BATCHES 3
+#define SOURCES 2       /* ranks that a member stands for where its inputs are a source's */
 #define STEPS   2000000 /* far more than any of these batches takes: past it nothing moves any more */
 
 /* A chunk between two ranks, or still at its sender. */
@@ -39,7 +40,10 @@ enum manner { STREAM, MESSAGES, MANNERS };
 struct seat {
     struct chain chain;
     int batch; /* how many it has finished */
-    struct part part;
+    struct part parts[SOURCES];
+    struct plane_source source;
+    int64_t counts[RANKS];
+    int64_t there, folded, told;      /* of a source: pieces */
     struct fifo leaving[CHAIN_KINDS]; /* begun and not yet known to have left; the first [arrived] are with
                                          the next */
     int64_t arrived[CHAIN_KINDS];
@@ -50,6 +54,7 @@ struct seat {
 
 struct world {
     int size;
+    int sources; /* ranks for each member: 1, and they have no source */
     enum manner manner;
     uint64_t random;
     struct plan plans[BATCHES];
@@ -76,13 +81,153 @@ static void fifo_pop(struct fifo *fifo)
     fifo->count--;
 }
 
+static bool source_ready(void *arg, int64_t number)
+{
+    const struct seat *seat = arg;
+    return number < seat->there;
+}
+
+static bool reduces(const struct seat *seat)
+{
+    enum plane_kind kind = seat->parts[0].batch.need.kind;
+    return kind == PLANE_ALLREDUCE || kind == PLANE_REDUCESCATTER;
+}
+
+/* The [number]-th piece of those that begin here, or are added to here. */
+static struct span piece_at(const struct seat *seat, int64_t number)
+{
+    const struct chain *chain = &seat->chain;
+    bool gathers = seat->parts[0].batch.need.kind == PLANE_ALLGATHER;
+    struct walk walk = walk_begin(&chain->blocks, gathers ? chain->rank : 0, 1);
+    struct span span = {0};
+    for (int64_t i = 0; i <= number; i++)
+        span = walk_next(&chain->blocks, &walk, chain->chunk_count);
+    return span;
+}
+
+static void add_inputs(const struct seat *seat, const struct span *span, void *out, const void *left)
+{
+    const struct chain *chain = &seat->chain;
+    for (int i = 0; i < SOURCES; i++) {
+        const char *input = seat->parts[i].batch.input;
+        input += span->offset * (int64_t)chain->element_bytes;
+        if (left == NULL)
+            reduce_begin(&chain->reduction, out, input, span->count);
+        else
+            reduce_fold(&chain->reduction, out, left, input, span->count);
+        left = out;
+    }
+}
+
+static void copy_inputs(const struct seat *seat, const struct span *span, char *out)
+{
+    int64_t element = (int64_t)seat->chain.element_bytes;
+    for (int i = 0; i < SOURCES; i++) {
+        const struct plane_batch *batch = &seat->parts[i].batch;
+        int self = seat->chain.rank * SOURCES + i;
+        bool gathers = batch->need.kind == PLANE_ALLGATHER;
+        int64_t begin = 0;
+        int64_t count = self == batch->root ? batch->count : 0;
+        for (int member = 0; gathers && member < self; member++)
+            begin += batch->counts[member];
+        if (gathers)
+            count = batch->counts[self];
+        for (int64_t at = span->offset; at < span->offset + span->count; at++)
+            if (at >= begin && at < begin + count)
+                memmove(out + (at - span->offset) * element,
+                        (const char *)batch->input + (at - begin) * element, (size_t)element);
+    }
+}
+
+static void source_fold(void *arg, void *out, const void *left)
+{
+    struct seat *seat = arg;
+    struct span span = piece_at(seat, seat->folded++);
+    ck_assert_int_le(seat->folded, seat->there);
+    ck_assert(reduces(seat) || left == NULL);
+    if (reduces(seat))
+        add_inputs(seat, &span, out, left);
+    else
+        copy_inputs(seat, &span, out);
+}
+
+static void *source_place(void *arg, const struct span *span)
+{
+    const struct seat *seat = arg;
+    return (char *)seat->parts[0].batch.output + span->offset * (int64_t)seat->chain.element_bytes;
+}
+
+static void source_arrived(void *arg)
+{
+    struct seat *seat = arg;
+    seat->told++;
+}
+
+/* The batch of members that stand for several ranks each. */
+static struct plane_batch sourced(struct seat *seat, int size)
+{
+    struct plane_batch batch = seat->parts[0].batch;
+    size_t bytes = dtype_bytes(batch.need.dtype);
+    if (reduces(seat) && dtype_bytes(batch.need.partial) > bytes)
+        bytes = dtype_bytes(batch.need.partial);
+    seat->there = seat->folded = seat->told = 0;
+    memset(seat->counts, 0, sizeof(seat->counts));
+    for (int i = 0; i < size * SOURCES; i++)
+        seat->counts[i / SOURCES] += batch.counts[i];
+    seat->source = (struct plane_source){seat,        CHUNK / (int64_t)bytes, source_ready,
+                                         source_fold, source_place,           source_arrived};
+    batch.input = batch.output = NULL;
+    batch.root /= SOURCES;
+    batch.counts = seat->counts;
+    batch.source = &seat->source;
+    return batch;
+}
+
 static void begin_batch(struct world *world, int rank)
 {
     struct seat *seat = &world->seats[rank];
     const struct plan *plan = &world->plans[seat->batch];
-    part_open(&seat->part, plan, rank);
-    ck_assert(chain_can(&seat->part.batch.need));
-    chain_start(&seat->chain, &seat->part.batch);
+    for (int i = 0; i < world->sources; i++)
+        part_open(&seat->parts[i], plan, rank * world->sources + i);
+    ck_assert(chain_can(&seat->parts[0].batch.need));
+    struct plane_batch batch = world->sources > 1 ? sourced(seat, world->size) : seat->parts[0].batch;
+    chain_start(&seat->chain, &batch);
+}
+
+/* A source is told of each result that came for it. */
+static void expect_told(const struct seat *seat)
+{
+    const struct chain *chain = &seat->chain;
+    int rank = chain->rank;
+    int64_t all = blocks_pieces(&chain->blocks, 0, chain->blocks.count, chain->chunk_count);
+    switch (chain->batch.need.kind) {
+    case PLANE_BROADCAST:
+        ck_assert_int_eq(seat->told, rank == chain->batch.root ? 0 : all);
+        break;
+    case PLANE_ALLGATHER:
+        all -= blocks_pieces(&chain->blocks, rank, rank + 1, chain->chunk_count);
+        ck_assert_int_eq(seat->told, all);
+        break;
+    case PLANE_REDUCESCATTER:
+        ck_assert_int_eq(seat->told, blocks_pieces(&chain->blocks, rank, rank + 1, chain->chunk_count));
+        break;
+    default:
+        ck_assert_int_eq(seat->told, all);
+    }
+}
+
+/* Each of the ranks has what came for all of them. */
+static void end_batch(struct world *world, int rank)
+{
+    struct seat *seat = &world->seats[rank];
+    const struct plan *plan = &world->plans[seat->batch];
+    if (world->sources > 1)
+        expect_told(seat);
+    for (int i = world->sources - 1; i >= 0; i--) {
+        if (i > 0)
+            memcpy(seat->parts[i].output, seat->parts[0].output, seat->parts[0].output_bytes);
+        ck_assert(part_close(&seat->parts[i], plan, rank * world->sources + i));
+    }
 }
 
 static bool is_done(const struct seat *seat)
@@ -95,7 +240,7 @@ static void end_batches(struct world *world, int rank)
 {
     struct seat *seat = &world->seats[rank];
     while (seat->batch < BATCHES && is_done(seat)) {
-        ck_assert(part_close(&seat->part, &world->plans[seat->batch], rank));
+        end_batch(world, rank);
         seat->batch++;
         if (seat->batch < BATCHES)
             begin_batch(world, rank);
@@ -170,7 +315,7 @@ static void complete_receive(struct world *world, struct seat *seat, enum chain_
     /* A stream cannot be told to wait: whatever comes first must be welcome, or become so. */
     if (world->manner == STREAM && message->kind == kind && seat->posted_count[kind] == 0)
         ck_assert(chain_can_receive(&seat->chain, kind) ||
-                  (kind == CHAIN_PARTIAL && chain_lacks_slot(&seat->chain)));
+                  (kind == CHAIN_PARTIAL && chain_must_wait(&seat->chain)));
     if (message->kind != kind || seat->posted_count[kind] == 0)
         return;
     struct posted posted = seat->posted[kind][0];
@@ -192,6 +337,7 @@ static void step(struct world *world)
     enum chain_kind kind = (enum chain_kind)(dice >> 8 & 1);
     if (seat->batch == BATCHES)
         return;
+    seat->there += (int64_t)(dice >> 20 & 1);
     switch (dice >> 16 & 3) {
     case 0:
         begin_send(world, seat, kind);
@@ -254,11 +400,13 @@ static void run_all(int size, enum plane_kind kind, int runs)
     for (int i = 0; i < runs; i++) {
         struct world *world = calloc(1, sizeof(*world));
         world->size = size;
+        world->sources = i / MANNERS % 2 == 0 ? 1 : SOURCES;
         world->manner = (enum manner)(i % MANNERS);
         world->random = (uint64_t)(size * 1000 + i) * 8 + kind;
         for (int k = 0; k < BATCHES; k++) {
             enum plane_kind other = (kind + i) % 2 == 0 ? PLANE_BROADCAST : PLANE_REDUCESCATTER;
-            world->plans[k] = plan_random(&world->random, k == 1 ? other : kind, size, CHUNK);
+            world->plans[k] =
+                plan_random(&world->random, k == 1 ? other : kind, size * world->sources, CHUNK);
         }
         run_world(world);
         free(world);
