@@ -43,6 +43,9 @@ core_libcore_la_SOURCES += core/plane/shm_kinds.c core/plane/shm_team.h core/pla
 core_libcore_la_SOURCES += core/control/cores.c core/control/cores.h
 core_libcore_la_SOURCES += core/control/door.c core/control/door.h core/base/pause.h
 core_libcore_la_SOURCES += \
+	core/plane/places.c core/plane/places.h core/plane/hier.c core/plane/hier.h core/plane/hier_cut.c \
+	core/plane/hier_cut.h core/plane/hier_stage.c core/plane/hier_stage.h
+core_libcore_la_SOURCES += \
 	core/plane/local.c core/plane/stream.c core/plane/stream.h core/plane/tcp.c core/plane/table.c \
 	core/plane/mpi_stub.c core/plane/mpi_choice.c core/plane/mpi_choice.h
 core_libcore_la_SOURCES += \

@@ -2,7 +2,7 @@
 #ifndef BASE_PLANES_H
 #define BASE_PLANES_H
 
-enum plane_id { PLANE_LOCAL, PLANE_SHM, PLANE_MPI, PLANE_TCP, PLANE_COUNT };
+enum plane_id { PLANE_LOCAL, PLANE_SHM, PLANE_HIER_MPI, PLANE_MPI, PLANE_HIER_TCP, PLANE_TCP, PLANE_COUNT };
 
 /* NULL-terminated, indexed by enum plane_id. */
 extern const char *const plane_names[PLANE_COUNT + 1];

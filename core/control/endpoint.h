@@ -8,7 +8,13 @@
 struct endpoint;
 
 /* What a connection is for. A peer that offers anything else is refused. */
-enum endpoint_purpose { ENDPOINT_CONTROL = 1, ENDPOINT_RING = 2, ENDPOINT_MESH = 3, ENDPOINT_CHORD = 4 };
+enum endpoint_purpose {
+    ENDPOINT_CONTROL = 1,
+    ENDPOINT_RING = 2,
+    ENDPOINT_MESH = 3,
+    ENDPOINT_CHORD = 4,
+    ENDPOINT_SLICE = 5
+};
 
 struct endpoint_want {
     int rank; /* the other end */

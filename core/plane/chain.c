@@ -217,7 +217,7 @@ static bool begins_here(const struct chain *chain, enum chain_kind kind, int64_t
 }
 
 /* out = left op the inputs of the next chunk. */
-static void fold_inputs(const struct chain *chain, const struct span *span, void *out, const void *left)
+static void fold_inputs(const struct chain *chain, const struct span *span, void *out, void *left)
 {
     const struct plane_source *source = chain->batch.source;
     const struct reduction *reduction = &chain->reduction;
@@ -364,16 +364,17 @@ static bool is_of_share(const struct chain *chain, enum chain_kind kind, int64_t
 /* The last member makes a result of it. */
 static void take_partial(struct chain *chain, int64_t chunk, const struct span *span)
 {
+    bool is_last = chain->rank == chain->size - 1;
+    bool is_wide = chain->reduction.partial != chain->reduction.dtype;
     char *slot = slot_at(chain, chunk);
-    char *sum = chain->in_slots ? slot : place_of(chain, span);
-    bool last = chain->rank == chain->size - 1;
-    if (last && chain->batch.source == NULL) {
-        reduce_end(&chain->reduction, output_at(chain, span->offset), slot, input_at(chain, span->offset),
+    if (is_last && chain->batch.source == NULL) {
+        reduce_end(&chain->reduction, place_of(chain, span), slot, input_at(chain, span->offset),
                    span->count);
         return;
     }
+    char *sum = chain->in_slots && (is_wide || !is_last) ? slot : place_of(chain, span);
     fold_inputs(chain, span, sum, slot);
-    if (!last)
+    if (!is_last)
         return;
     reduce_finish(&chain->reduction, place_of(chain, span), sum, span->count);
     tell_arrived(chain, is_of_share(chain, CHAIN_PARTIAL, chunk));

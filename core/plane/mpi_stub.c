@@ -81,7 +81,8 @@ static bool has_rdma_device(void)
 static bool is_asked_for(const struct hvd_config *config)
 {
     for (int i = 0; option_list_at(config->planes, i) >= 0; i++) {
-        if (option_list_at(config->planes, i) == PLANE_MPI)
+        int plane = option_list_at(config->planes, i);
+        if (plane == PLANE_MPI || plane == PLANE_HIER_MPI)
             return true;
     }
     return false;

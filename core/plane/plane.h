@@ -24,6 +24,7 @@ struct plane_need {
 /* The members of a process set, as a plane sees them. [ranks]: borrowed, by member, ascending. */
 struct plane_team {
     hvd_set set;
+    int slice;      /* 0; from 1 on: these carry a slice of what a larger team of [set] does, see hier.c */
     int rank, size; /* this rank's place among them, from 0 */
     const int *ranks;
 };
@@ -40,8 +41,9 @@ struct plane_source {
     /* Are the inputs of chunk [number] there? */
     bool (*ready)(void *arg, int64_t number);
     /* Of the next of these: out = left op inputs, as reduce_fold has it, with all inputs in the order of
-     * ranks. left may be out, and is NULL where the chunk begins here; without a reduction out = input. */
-    void (*fold)(void *arg, void *out, const void *left);
+     * ranks. left may be out and is overwritten; NULL: the chunk begins here. out is a place of results where
+     * no more has to be done with them, and may be an input there. Without a reduction out = input. */
+    void (*fold)(void *arg, void *out, void *left);
     /* Where the result of a chunk lies, until the batch is done. */
     void *(*place)(void *arg, const struct span *span);
     /* The next of those results that come here from others, to stay, is in its place. */
@@ -158,6 +160,8 @@ extern const struct plane_ops plane_local; /* teams of one: output = input; the 
 extern const struct plane_ops plane_shm;   /* through the memory that the ranks of a node share */
 extern const struct plane_ops plane_tcp;   /* a chunked pipeline along the ring of ranks, over sockets */
 extern const struct plane_ops plane_mpi;   /* stands for the module plane_mpi.so, opened at run time */
+extern const struct plane_ops plane_hier_mpi; /* shared memory inside nodes, mpi between them */
+extern const struct plane_ops plane_hier_tcp; /* shared memory inside nodes, tcp between them */
 
 /* By enum plane_id. */
 extern const struct plane_ops *const plane_table[PLANE_COUNT];

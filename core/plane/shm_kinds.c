@@ -9,7 +9,6 @@
 
 #include "plane/shm_team.h"
 
-
 /* An allreduce of one chunk up to this size, times the others' number, is mixed by each member for itself:
  * reading that costs less than to wait for parts of the result. */
 #define WHOLE_BYTES (INT64_C(32) << 10)

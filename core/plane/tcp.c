@@ -72,9 +72,11 @@ static int let_it_wait(int fd, struct hvd_error *err)
 static void want_lanes(const struct plane_team *team, int lanes, bool connect, struct endpoint_want *wants)
 {
     int member = (team->rank + (connect ? 1 : team->size - 1)) % team->size;
+    /* two ranks are together in one slice of a set at most */
+    enum endpoint_purpose purpose = team->slice == 0 ? ENDPOINT_RING : ENDPOINT_SLICE;
     for (int lane = 0; lane < lanes; lane++)
         wants[lane] = (struct endpoint_want){.rank = team->ranks[member],
-                                             .purpose = ENDPOINT_RING,
+                                             .purpose = purpose,
                                              .tag = (uint32_t)team->set * STREAM_MAX_LANES + (uint32_t)lane,
                                              .connect = connect,
                                              .lane = lane,
@@ -271,7 +273,7 @@ static enum tcp_way choose_way(const struct plane_batch *batch)
 {
     if (batch->need.kind == PLANE_ALLTOALL)
         return BY_MESH;
-    return doubling_can(batch) ? BY_CHORDS : BY_RING;
+    return batch->source == NULL && doubling_can(batch) ? BY_CHORDS : BY_RING;
 }
 
 /* Chords and mesh are made when they are first used: most teams have no use for one of them, and where

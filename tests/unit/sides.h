@@ -42,7 +42,8 @@ static inline struct sides *sides_new(int size)
     for (int i = 0; i < size; i++)
         sides->ranks[i] = 10 + 3 * i;
     for (int i = 0; i < size; i++)
-        sides->at[i].team.members = (struct plane_team){5, i, size, sides->ranks};
+        sides->at[i].team.members =
+            (struct plane_team){.set = 5, .rank = i, .size = size, .ranks = sides->ranks};
     return sides;
 }
 

@@ -105,17 +105,17 @@ static struct span piece_at(const struct seat *seat, int64_t number)
     return span;
 }
 
-static void add_inputs(const struct seat *seat, const struct span *span, void *out, const void *left)
+static void add_inputs(const struct seat *seat, const struct span *span, void *out, void *left)
 {
     const struct chain *chain = &seat->chain;
+    void *sum = left != NULL ? left : out;
     for (int i = 0; i < SOURCES; i++) {
         const char *input = seat->parts[i].batch.input;
         input += span->offset * (int64_t)chain->element_bytes;
-        if (left == NULL)
-            reduce_begin(&chain->reduction, out, input, span->count);
+        if (i == 0 && left == NULL)
+            reduce_begin(&chain->reduction, sum, input, span->count);
         else
-            reduce_fold(&chain->reduction, out, left, input, span->count);
-        left = out;
+            reduce_fold(&chain->reduction, i == SOURCES - 1 ? out : sum, sum, input, span->count);
     }
 }
 
@@ -139,7 +139,7 @@ static void copy_inputs(const struct seat *seat, const struct span *span, char *
     }
 }
 
-static void source_fold(void *arg, void *out, const void *left)
+static void source_fold(void *arg, void *out, void *left)
 {
     struct seat *seat = arg;
     struct span span = piece_at(seat, seat->folded++);

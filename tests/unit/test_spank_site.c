@@ -54,7 +54,7 @@ static const struct {
     {"mpi=zap", {"mpi=zap", "expected pmix or keep"}},
     {"mpi=", {"mpi=", "expected pmix or keep"}},
     {"fusion=64Q", {"plugstack.conf: fusion=64Q: the value has an unknown unit", "such as 64M"}},
-    {"planes=udp", {"planes=udp", "local, shm, mpi, tcp"}},
+    {"planes=udp", {"planes=udp", "local, shm, hier-mpi, mpi, hier-tcp, tcp"}},
     {"config=a;b", {"plugstack.conf: config=a;b", "';'"}},
     {"cycle-time=1ms", {"plugstack.conf: cycle-time", "remove it"}},
     {"fusion", {"fusion", "expected name=value"}},

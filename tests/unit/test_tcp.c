@@ -141,6 +141,19 @@ START_TEST(the_option_and_the_stream_agree)
 }
 END_TEST
 
+/* A ring of some of a set's members is another one than that of all, between the same ranks. */
+START_TEST(connects_a_slice_by_itself)
+{
+    members.slice = 2;
+    open_team(0, 2);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(fake.wants[i].purpose, ENDPOINT_SLICE);
+        ck_assert_uint_eq(fake.wants[i].tag, SET * STREAM_MAX_LANES);
+    }
+    close_all();
+}
+END_TEST
+
 START_TEST(fails_as_the_endpoint_does)
 {
     struct hvd_error err;
@@ -479,6 +492,7 @@ static void fill(Suite *suite)
     tcase_set_timeout(tcase, 30);
     tcase_add_loop_test(tcase, connects_to_the_next_and_from_the_previous, 0, 5);
     tcase_add_test(tcase, the_option_and_the_stream_agree);
+    tcase_add_test(tcase, connects_a_slice_by_itself);
     tcase_add_test(tcase, fails_as_the_endpoint_does);
     tcase_add_test(tcase, connects_all_for_the_first_alltoall);
     tcase_add_test(tcase, an_alltoall_fails_as_the_endpoint_does);

@@ -1,0 +1,11 @@
+/* hier.h: shared memory inside nodes and another plane between them, beyond what all planes have: for its
+ * tests. */
+#ifndef PLANE_HIER_H
+#define PLANE_HIER_H
+
+#include "plane/hier_stage.h"
+
+/* As hier_stage_set_chunk. */
+void hier_set_chunk(void *team, int64_t bytes);
+
+#endif
