@@ -72,6 +72,9 @@ RUN_TESTS += tests/run/waiting.bats
 check_PROGRAMS += tests/run/waiting
 tests_run_waiting_SOURCES = tests/run/waiting.c tests/run/ranks.h
 tests_run_waiting_LDADD = core/libhvd.la
+# the same, and the collectives, on several nodes
+RUN_TESTS += tests/run/hier.bats
+dist_noinst_SCRIPTS += tests/run/nodes
 
 # the start of a job from lists and communicators
 RUN_TESTS += tests/run/start.bats

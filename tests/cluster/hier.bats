@@ -1,0 +1,58 @@
+#!/usr/bin/env bats
+# hier.bats: several ranks on each of several real nodes: shared memory inside them, tcp or mpi between.
+# shellcheck disable=SC2030,SC2031 # run sets output and status in the test that reads them
+
+bats_require_minimum_version 1.5.0
+load helpers
+
+setup_file() {
+    cluster_start
+}
+
+teardown_file() {
+    cluster_stop
+}
+
+setup() {
+    cluster_or_skip
+    tests=$HVD_BUILD/tests/run
+    export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs
+}
+
+# job ARGS of srun: it ends well
+job() {
+    run srun_in 60 "$@"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+# firsts N SET PLANE: so many members have said that their first tensors went there
+firsts() {
+    [ "$(grep -c "process set $2: first tensors over $3\$" <<<"$output")" -eq "$1" ]
+}
+
+@test "srun -N2 -n4 goes by hier-tcp, sums are right, and sets go where they can" {
+    job -N2 -n4 --hvd-log=debug "$tests/planes" sets
+    firsts 4 0 hier-tcp
+    firsts 2 1 shm
+    firsts 2 2 shm
+    firsts 2 3 tcp
+    job -N2 -n4 --hvd-planes=tcp,shm --hvd-log=debug "$tests/planes" sets
+    firsts 4 0 tcp
+}
+
+@test "random operations of all kinds are right on even and uneven nodes, and dealt out cyclically" {
+    job -N2 -n4 --hvd-fusion=64M "$tests/property" 211 150 4
+    job -N3 -n5 --hvd-fusion=8K "$tests/property" 212 150 5
+    job -N3 -n7 --overcommit --hvd-fusion=64M "$tests/property" 213 100 7
+    job -N3 -n6 --distribution=cyclic --hvd-fusion=64M "$tests/property" 214 100 6
+}
+
+@test "over mpi" {
+    [ -e "$HVD_BUILD/core/.libs/plane_mpi.so" ] || skip 'the MPI plane is not built'
+    slurm_has_pmix || skip 'this Slurm has no PMIx'
+    job -N2 -n4 --hvd-planes=shm,hier-mpi,mpi --hvd-log=debug "$tests/planes" sets
+    firsts 4 0 hier-mpi
+    firsts 2 3 mpi
+    job -N2 -n4 --hvd-planes=hier-mpi,mpi "$tests/property" 215 100 4
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/env bats
+# hier.bats: jobs on several nodes with several ranks each: shared memory inside them, tcp or mpi between. The nodes
+# are process namespaces, see nodes; on real ones see tests/cluster/hier.bats.
+
+# shellcheck disable=SC2030,SC2031 # each test has variables of its own
+
+bats_require_minimum_version 1.5.0
+load setup
+
+setup() {
+    unshare --fork --pid --mount-proc --kill-child true 2>/dev/null ||
+        skip 'process namespaces cannot be made here: that takes root'
+    export TMPDIR=$BATS_TEST_TMPDIR MASTER_PORT
+    MASTER_PORT=$(free_port)
+    tests=$HVD_BUILD/tests/run
+}
+
+# on "NODES" PROGRAM [ARG...]: as nodes has it
+on() {
+    run timeout -k 5 100 "$HVD_SOURCE/tests/run/nodes" "$@"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+# firsts N SET PLANE: so many members have said that their first tensors went there
+firsts() {
+    [ "$(grep -c "process set $2: first tensors over $3\$" <<<"$output")" -eq "$1" ]
+}
+
+# random SEED COUNT NODES: random operations of all kinds against a reference, see property.bats
+random() {
+    local ranks
+    ranks=$(grep -o '[0-9]*' <<<"$3" | wc -l)
+    on "$3" "$tests/property" "$1" "$2" "$ranks"
+}
+
+@test "auto takes hier-tcp where a node has several of a set's ranks, and tcp where each has one" {
+    export HVD_LOG=debug
+    on '0,1 2,3' "$tests/planes" sets
+    firsts 4 0 hier-tcp
+    firsts 2 1 shm
+    firsts 2 2 shm
+    firsts 2 3 tcp
+    has 'hier-tcp is not for process set 3: each rank is on a node of its own'
+    HVD_PLANES=tcp,hier-tcp on '0,1 2,3' "$tests/planes" sets
+    firsts 4 0 tcp
+}
+
+@test "ranks that are dealt out to the nodes in turn go along the ring, and the log says why" {
+    export HVD_LOG=debug
+    on '0,2 1,3' "$tests/planes" sets
+    firsts 4 0 tcp
+    has 'hier-tcp is not for all ranks: ranks of other nodes are between those of a node'
+}
+
+@test "alone it has nothing for sets inside a node: the option is named" {
+    HVD_PLANES=hier-tcp run timeout -k 5 100 "$HVD_SOURCE/tests/run/nodes" '0,1 2,3' "$tests/planes" sets
+    echo "$output"
+    [ "$status" -ne 0 ]
+    has 'see the option planes'
+}
+
+@test "random operations of all kinds are right on nodes of all sizes" {
+    random 201 200 '0,1 2,3'
+    random 202 150 '0 1,2,3'
+    HVD_FUSION=4K random 203 150 '0,1,2 3 4,5'
+    HVD_PLANES=shm,hier-tcp,tcp random 204 150 '0,1 2,3,4'
+}
+
+@test "calls of all sorts work: order, threads, fork and the end" {
+    local case
+    export COLLECTIVES_DIR=$BATS_TEST_TMPDIR
+    for case in allreduce order broadcast callback threads fork shutdown; do
+        rm -f "$BATS_TEST_TMPDIR"/[0-9]*
+        on '0,1 2,3' "$tests/collectives" "$case"
+    done
+}
+
+@test "a rank that dies while tensors travel: the others say which, and end" {
+    local out=$BATS_TEST_TMPDIR/out begin
+    # shellcheck disable=SC2016,SC2094 # for the rank's shell, which reads what the job writes
+    HVD_KILL_WAIT=5s timeout -k 5 100 "$HVD_SOURCE/tests/run/nodes" '0,1 2,3' sh -c '
+        [ "$RANK" = 3 ] || exec "$1" --epochs=100000
+        "$1" --epochs=100000 &
+        until grep -q "^epoch 3 " "$0"; do sleep 0.05; done
+        kill -KILL $!' "$out" "$HVD_BUILD/examples/train" >"$out" 2>&1 3>&- &
+    # shellcheck disable=SC2016 # for that shell
+    timeout 60 sh -c 'until grep -q "^epoch 3 " "$1" 2>/dev/null; do sleep 0.05; done' sh "$out"
+    begin=$SECONDS
+    run wait $!
+    cat "$out"
+    [ "$status" -ne 0 ]
+    [ "$status" -ne 124 ]
+    [ $((SECONDS - begin)) -le 20 ]
+    grep -q 'rank 3 (.*) was lost' "$out"
+}
+
+@test "over mpi, under mpirun" {
+    [ -e "$HVD_BUILD/core/.libs/plane_mpi.so" ] || skip 'hvd was built without MPI'
+    command -v mpirun >/dev/null || skip 'mpirun is not installed (Debian: openmpi-bin)'
+    export HVD_PLANES=shm,hier-mpi,mpi
+    HVD_LOG=debug on mpirun '0,1 2,3' "$tests/planes" sets
+    firsts 4 0 hier-mpi
+    firsts 2 1 shm
+    firsts 2 3 mpi
+    on mpirun '0,1 2,3' "$tests/property" 205 200 4
+    on mpirun '0 1,2,3 4' "$tests/property" 206 100 5
+}
