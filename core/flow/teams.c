@@ -63,7 +63,8 @@ static int find_place(const struct teams *teams, hvd_set number)
 /* NULL where there is no such set. */
 static struct set *find_set(const struct teams *teams, hvd_set number)
 {
-    int place = find_place(teams, number);
+    /* mostly HVD_ALL_RANKS, which is the first */
+    int place = teams->count > 0 && teams->sets[0].number == number ? 0 : find_place(teams, number);
     return place < teams->count && teams->sets[place].number == number ? &teams->sets[place] : NULL;
 }
 
