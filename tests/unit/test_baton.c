@@ -309,6 +309,26 @@ START_TEST(the_thread_has_as_much_patience_as_it_is_told)
 }
 END_TEST
 
+/* The thread is woken while a caller drives, and finds nothing to do: it has to hear of what comes next. */
+START_TEST(a_kick_while_a_caller_leaves_is_not_forgotten)
+{
+    wait_for_sleeper(0);
+    for (int round = 0; round < 500; round++) {
+        pthread_t caller;
+        for (int i = 0; i < 2; i++) {
+            atomic_store(&job.asked[i], false);
+            atomic_store(&job.done[i], false);
+        }
+        pthread_create(&caller, NULL, ask_and_wait, &job.done[0]);
+        atomic_store(&job.asked[1], true);
+        baton_kick(job.baton);
+        while (!atomic_load(&job.done[1]))
+            sched_yield();
+        pthread_join(caller, NULL);
+    }
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("baton");
@@ -321,6 +341,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, what_is_polled_for_may_begin_as_the_thread_goes_to_sleep);
     tcase_add_test(tcase, a_deadline_outlives_the_caller_that_found_it);
     tcase_add_test(tcase, many_callers_all_return);
+    tcase_add_test(tcase, a_kick_while_a_caller_leaves_is_not_forgotten);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("patience");
     tcase_set_timeout(tcase, 20);
