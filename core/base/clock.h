@@ -5,11 +5,22 @@
 #include <stdint.h>
 #include <time.h>
 
-static inline int64_t clock_us(void)
+static inline int64_t clock_read_us(clockid_t clock)
 {
     struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
+    clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static inline int64_t clock_us(void)
+{
+    return clock_read_us(CLOCK_MONOTONIC);
+}
+
+/* When the kernel last counted time, at most a few milliseconds ago: much sooner told. */
+static inline int64_t clock_tick_us(void)
+{
+    return clock_read_us(CLOCK_MONOTONIC_COARSE);
 }
 
 /* Milliseconds from now to [deadline_us], rounded up, for poll(); 0 when it is past. */

@@ -315,9 +315,14 @@ void queue_refuse(struct queue *queue, int status, const char *sentence)
     pthread_mutex_unlock(&queue->lock);
 }
 
+bool queue_waits(const struct queue *queue)
+{
+    return atomic_load_explicit(&queue->waiting, memory_order_acquire);
+}
+
 struct request *queue_take(struct queue *queue)
 {
-    if (!atomic_load_explicit(&queue->waiting, memory_order_acquire))
+    if (!queue_waits(queue))
         return NULL;
     pthread_mutex_lock(&queue->lock);
     struct request *list = queue->head;

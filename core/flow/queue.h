@@ -33,6 +33,9 @@ void queue_refuse(struct queue *queue, int status, const char *sentence);
 /* Take all that was handed in, in order; NULL where there is nothing (found out without locking). */
 struct request *queue_take(struct queue *queue);
 
+/* Is something handed in that was not taken? Does not lock. */
+bool queue_waits(const struct queue *queue);
+
 /* The operation is over: its names may be used again, by its own callback too. Does not lock. */
 void queue_withdraw(struct request *request);
 

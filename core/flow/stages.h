@@ -52,8 +52,9 @@ struct loop {
     int batch_count;
     void *buffer; /* for fused batches; grows to what was needed */
     int64_t buffer_bytes;
-    int64_t now_us;     /* clock_us when the stage at work began, where there is a trace to tell it */
-    bool finished_some; /* in this round: callers must look */
+    int64_t now_us; /* clock_us when the stage at work began, where there is a trace to tell it */
+    _Atomic int64_t burst_us, burst_tick_us; /* clock_us and clock_tick_us at a submission */
+    bool finished_some;                      /* in this round: callers must look */
     _Atomic bool leave_asked;
     bool leave_said;
     bool all_left;      /* all ranks said so */

@@ -76,6 +76,11 @@ void trace_destroy(struct trace *trace)
 
 /* ---- Operations --------------------------------------------------------------------------------- */
 
+bool trace_is_watched(const struct trace *trace)
+{
+    return trace != NULL && timeline_is_on(trace->timeline);
+}
+
 void trace_submitted(struct trace *trace, struct trace_op *op, int64_t now_us)
 {
     if (trace == NULL)

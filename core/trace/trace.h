@@ -3,6 +3,7 @@
 #ifndef TRACE_TRACE_H
 #define TRACE_TRACE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/log.h"
@@ -57,6 +58,9 @@ void trace_destroy(struct trace *trace);
 /* ---- Operations. Any thread, but one at a time for each operation. A NULL trace is fine. [now_us]:
  * clock_us, which one look may tell for many operations. None of these allocates or waits; trace_done may
  * write a piece of the timeline. ---- */
+
+/* Is a timeline being written, for which each operation's times should be its own? */
+bool trace_is_watched(const struct trace *trace);
 
 /* Before it is handed in: another thread may carry it on at once. */
 void trace_submitted(struct trace *trace, struct trace_op *op, int64_t now_us);

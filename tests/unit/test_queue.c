@@ -75,9 +75,11 @@ START_TEST(requests_come_out_in_order_and_only_the_first_wakes)
     ck_assert_ptr_null(queue_take(queue));
     ck_assert_int_eq(submit("a", NULL, &first, NULL), HVD_OK);
     ck_assert(first);
+    ck_assert(queue_waits(queue));
     ck_assert_int_eq(submit("b", NULL, &first, NULL), HVD_OK);
     ck_assert(!first);
     struct request *list = queue_take(queue);
+    ck_assert(!queue_waits(queue));
     ck_assert_str_eq(name_of(list), "a");
     ck_assert_str_eq(name_of(list->next), "b");
     ck_assert_ptr_null(list->next->next);
@@ -117,7 +119,9 @@ START_TEST(a_handle_lives_until_released)
     ck_assert_int_eq(queue_test(queue, handle, NULL), HVD_IN_PROGRESS);
     queue_collect(queue, handle, NULL);
     ck_assert_int_eq(queue_test(queue, handle, NULL), HVD_IN_PROGRESS);
+    uint64_t finished = queue_finished(queue);
     conclude(request, HVD_ERR_MISMATCH, "why");
+    ck_assert_uint_ne(queue_finished(queue), finished);
     ck_assert_int_eq(queue_test(queue, handle, &err), HVD_ERR_MISMATCH);
     ck_assert_str_eq(err.text, "why");
     queue_collect(queue, handle, NULL);
