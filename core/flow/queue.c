@@ -22,7 +22,7 @@ struct queue {
     _Atomic bool waiting;         /* head != NULL, for looking without the lock */
     struct piece **buckets;       /* in flight or kept, by set and name: one of a name */
     size_t bucket_count, listed;
-    TAILQ_HEAD(, request) idle; /* kept, least recently used first */
+    TAILQ_HEAD(request_list, request) idle; /* kept, least recently used first */
     int64_t idle_pieces, keep_limit;
     struct slot *slots;
     uint32_t slot_count, first_free;
