@@ -41,6 +41,17 @@ sleeps_unless_it_spins() {
     sleeps_unless_it_spins 3 stopped
 }
 
+@test "the death of a rank wakes those who sleep while tensors travel" {
+    local how
+    for how in adaptive block; do
+        run timeout -k 5 30 "$hvdrun" --no-prefix -n 3 --grace=20s --hvd-progress="$how" "$waiting" killed
+        echo "$how: $output"
+        [ "$status" -eq 137 ]
+        has 'rank 0 was told'
+        has 'rank 1 was told'
+    done
+}
+
 @test "results are right however ranks wait" {
     local how
     for how in adaptive spin block; do

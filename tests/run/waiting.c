@@ -46,6 +46,7 @@ static void case_late(void)
 
 struct stop {
     pid_t pid; /* of the rank that stands still */
+    bool kills;
     double took_ms;
     _Atomic int carried; /* allreduces */
     _Atomic bool over;
@@ -63,7 +64,7 @@ static void *stop_and_go_on(void *arg)
     double before_ms = cpu_ms();
     let_pass(LATE_MS);
     stop->took_ms = cpu_ms() - before_ms;
-    kill(stop->pid, SIGCONT);
+    kill(stop->pid, stop->kills ? SIGKILL : SIGCONT);
     atomic_store(&stop->over, true);
     return NULL;
 }
@@ -108,7 +109,32 @@ static void case_stopped(void)
     free(data);
 }
 
-static const struct ranks_case cases[] = {{"late", case_late, false}, {"stopped", case_stopped, false}};
+/* It stands still until the others sleep, and then it is gone: that wakes them. */
+static void case_killed(void)
+{
+    pthread_t thread;
+    struct stop stop = {.pid = last_pid(), .kills = true};
+    float *data = calloc(ELEMENTS, sizeof(*data));
+    struct hvd_tensor tensor = hvd_vector("travels", data, ELEMENTS, HVD_FLOAT32);
+    enum hvd_status status = HVD_OK;
+    signal(SIGTERM, SIG_IGN); /* a launcher may be faster than we are, and we have something to say */
+    if (data == NULL || (rank == 0 && pthread_create(&thread, NULL, stop_and_go_on, &stop) != 0))
+        ranks_fail("no memory, or no thread");
+    while (status == HVD_OK) {
+        status = hvd_allreduce(&tensor, HVD_SUM, NULL);
+        atomic_fetch_add(&stop.carried, 1);
+    }
+    must_be(status, HVD_ERR_RANK_LOST, "hvd_allreduce");
+    must_say("was lost", "hvd_allreduce");
+    if (rank == 0)
+        pthread_join(thread, NULL);
+    free(data);
+    printf("rank %d was told\n", rank);
+    exit(0);
+}
+
+static const struct ranks_case cases[] = {
+    {"late", case_late, false}, {"stopped", case_stopped, false}, {"killed", case_killed, false}};
 
 int main(int argc, char **argv)
 {
