@@ -32,8 +32,9 @@ struct baton {
     int64_t wakes_at_us; /* the sleeping thread, by itself; the holder's */
 };
 
-/* Look this often before yielding the core while spinning; a look costs well under a microsecond. */
-#define LOOKS_PER_YIELD 64
+/* Look so often before yielding the core, then after each look. Whoever is at work on another core is through
+ * by then; otherwise it may be waiting for this one. */
+#define PAUSES 8
 
 /* Where ranks share cores each of the others gets its turn while this one yields. */
 #define CROWDED_LOOKS 8
@@ -126,7 +127,7 @@ static bool linger(const struct baton *baton, struct idling *idling)
         idling->since_us = now_us;
     if (!polls && has_had_enough(patience, idling, now_us))
         return false;
-    if (polls || patience->crowded || idling->looks % LOOKS_PER_YIELD == 0)
+    if (polls || patience->crowded || idling->looks > PAUSES)
         sched_yield();
     else
         pause_core();

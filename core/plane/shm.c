@@ -7,7 +7,7 @@
 #include "base/pause.h"
 
 #define SLICE_US    100
-#define LOOKS       32               /* before a wait is left to the caller: about a microsecond */
+#define LOOKS       4                /* before a wait is left to the caller */
 #define MAX_MEMBERS 1024             /* a member's part of a chunk is at least 128 bytes */
 #define ENTER_US    INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
