@@ -10,9 +10,10 @@ setup() {
     property=$HVD_BUILD/tests/run/property
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     seed=${PROPERTY_SEED:-1}
+    node=()
 }
 
-# ranks N COUNT [OPTION...] [-- KIND]: so many operations on N ranks
+# ranks N COUNT [OPTION...] [-- KIND]: so many operations on N ranks, each of which "$node" begins
 ranks() {
     local size=$1 count=$2 options=()
     shift 2
@@ -20,7 +21,7 @@ ranks() {
         options+=("$1")
         shift
     done
-    run timeout -k 5 100 "$hvdrun" --no-prefix -n "$size" "${options[@]}" "$property" "$seed" "$count" "$size" "${@:2}"
+    run timeout -k 5 100 "$hvdrun" --no-prefix -n "$size" "${options[@]}" "${node[@]}" "$property" "$seed" "$count" "$size" "${@:2}"
     echo "$output"
     [ "$status" -eq 0 ]
     seed=$((seed + 1))
@@ -72,6 +73,14 @@ ranks() {
     ranks 2 200 --hvd-planes=tcp --hvd-tcp-streams=2
     ranks 5 120 --hvd-planes=tcp --hvd-tcp-streams=4
     ranks 4 60 --hvd-planes=tcp --hvd-tcp-streams=16 -- allgather
+}
+
+@test "over tcp between nodes of one rank, which are namespaces of processes" {
+    node=(unshare --fork --pid --mount-proc --kill-child)
+    "${node[@]}" true 2>/dev/null || skip 'no namespaces of processes can be made here: that needs root'
+    ranks 2 120 --hvd-planes=tcp
+    ranks 5 120 --hvd-planes=tcp --hvd-tcp-streams=2
+    ranks 7 60 --hvd-planes=tcp
 }
 
 @test "over mpi, where it is asked for" {
