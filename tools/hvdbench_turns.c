@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#define CHECKS 2
+
 static int call(int (*f)(void *arg, struct hvd_error *err), void *arg, struct hvd_error *err)
 {
     return f != NULL ? f(arg, err) : HVD_OK;
@@ -14,17 +16,22 @@ static int start_together(struct hvd_error *err)
     return status == HVD_OK ? HVD_OK : bench_hvd_error(status, "hvd_barrier", err);
 }
 
-/* Results are right before anything is timed. */
+/* Results are right before anything is timed: when hvd first hears the tensors' names, and when it knows
+ * them, as in every round from then on. */
 static int check_way(struct bench *bench, const struct way *way, struct hvd_error *err)
 {
-    int status = call(way->prepare, way->arg, err);
-    if (status == HVD_OK)
-        status = way->run(way->arg, err);
-    if (status == HVD_OK)
-        status = call(way->check, way->arg, err);
-    if (status == HVD_OK)
-        status = call(way->finish, way->arg, err);
-    return bench_agree(bench, status, err);
+    int status = HVD_OK;
+    for (int i = 0; i < CHECKS && status == HVD_OK; i++) {
+        status = call(way->prepare, way->arg, err);
+        if (status == HVD_OK)
+            status = way->run(way->arg, err);
+        if (status == HVD_OK)
+            status = call(way->check, way->arg, err);
+        if (status == HVD_OK)
+            status = call(way->finish, way->arg, err);
+        status = bench_agree(bench, status, err);
+    }
+    return status;
 }
 
 /* One turn: [repeats] times in us. */

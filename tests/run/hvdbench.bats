@@ -224,15 +224,33 @@ need_mpi() {
     has "MPI is left out: MPI needs PMIx"
 }
 
-@test "a wrong sum is not timed: one rank says whose it was, and all end" {
+# spoiled TENSOR AFTER ARGUMENT...: hvdbench on 3 ranks, of which the last has wrong sums of that tensor, after so many right ones
+spoiled() {
+    local tensor=$1 after=$2
+    shift 2
+    run timeout -k 5 60 "$hvdrun" --no-prefix -n 3 env WRONG_TENSOR="$tensor" WRONG_AFTER="$after" \
+        LD_PRELOAD="$HVD_BUILD/tests/run/.libs/wrong_sums.so" "$hvdbench" "$@"
+    echo "$output"
+}
+
+@test "a wrong sum is not timed, in any case: one rank says whose it was, and all end" {
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     ldd "$HVD_BUILD/tools/.libs/hvdbench" | grep -q libasan && skip 'nothing is preloaded before ASan'
-    run timeout -k 5 60 "$hvdrun" --no-prefix -n 3 env LD_PRELOAD="$HVD_BUILD/tests/run/.libs/wrong_sums.so" \
-        "$hvdbench" latency --no-mpi
-    echo "$output"
-    [ "$status" -eq 1 ]
-    [ "$(grep -c "hvdbench: hvd_allreduce gave rank 2 a wrong sum: element 0 of tensor.0 is not what 3 ranks put in" <<<"$output")" -eq 1 ]
-    [ "$(grep -c '^latency' <<<"$output")" -eq 0 ]
+    local -A tensor=([allreduce]=fc.bias [small]=tensor.7 [latency]=tensor.0 [sweep]=tensor.0 [trace]=conv.weight)
+    local -A options=([allreduce]="--model=$model" [small]=--tensors=20 [sweep]=--to=4 [trace]="--model=$model --steps=1")
+    # right at first, wrong when names are known: the second reduction; a timeline's are the third and fourth
+    for case in "${!tensor[@]}"; do
+        for after in 0 1; do
+            # shellcheck disable=SC2086 # options are words
+            spoiled "${tensor[$case]}" $after $case ${options[$case]-} --rounds=1 --json $([ $case = trace ] || echo --no-mpi)
+            [ "$status" -eq 1 ]
+            [ "$(grep -c "hvdbench: hvd_allreduce gave rank 2 a wrong sum: element 0 of ${tensor[$case]} is not what 3 ranks put in" <<<"$output")" -eq 1 ]
+            [ "$(grep -c '^{' <<<"$output")" -eq 0 ]
+        done
+    done
+    # without a wrong one, the same ends well
+    spoiled nosuch 0 latency --rounds=1 --no-mpi
+    [ "$status" -eq 0 ]
 }
 
 @test "what all ranks refuse is said once" {

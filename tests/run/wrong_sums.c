@@ -1,10 +1,29 @@
-/* wrong_sums.c: preloaded, it makes the last rank's hvd_allreduce of "tensor.0" give a wrong result. */
+/* wrong_sums.c: preloaded, it makes the last rank's reductions of one tensor give wrong results.
+ *
+ * WRONG_TENSOR is its name; the first WRONG_AFTER reductions of it are right. */
 #include "config.h"
 
 #include <dlfcn.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "hvd.h"
+
+static int reductions;             /* of the chosen tensor so far */
+static hvd_handle spoiled;         /* in flight, or 0 */
+static unsigned char *spoiled_sum; /* its output */
+
+/* Is this the one, and its time? */
+static bool is_chosen(const struct hvd_tensor *tensor)
+{
+    const char *name = getenv("WRONG_TENSOR");
+    const char *after = getenv("WRONG_AFTER");
+    int right = after == NULL ? 0 : (int)strtol(after, NULL, 10);
+    if (name == NULL || strcmp(tensor->name, name) != 0 || hvd_rank() != hvd_size() - 1)
+        return false;
+    return reductions++ >= right;
+}
 
 enum hvd_status hvd_allreduce(const struct hvd_tensor *tensor, enum hvd_op op,
                               const struct hvd_options *options)
@@ -13,7 +32,36 @@ enum hvd_status hvd_allreduce(const struct hvd_tensor *tensor, enum hvd_op op,
     void *found = dlsym(RTLD_NEXT, "hvd_allreduce");
     memcpy(&real, &found, sizeof(real));
     enum hvd_status status = real(tensor, op, options);
-    if (strcmp(tensor->name, "tensor.0") == 0 && hvd_rank() == hvd_size() - 1)
+    if (is_chosen(tensor))
         *(unsigned char *)tensor->output ^= 1;
+    return status;
+}
+
+enum hvd_status hvd_allreduce_async(const struct hvd_tensor *tensor, enum hvd_op op,
+                                    const struct hvd_options *options, hvd_done_f done, void *arg,
+                                    hvd_handle *handlep)
+{
+    enum hvd_status (*real)(const struct hvd_tensor *, enum hvd_op, const struct hvd_options *, hvd_done_f,
+                            void *, hvd_handle *) = NULL;
+    void *found = dlsym(RTLD_NEXT, "hvd_allreduce_async");
+    memcpy(&real, &found, sizeof(real));
+    enum hvd_status status = real(tensor, op, options, done, arg, handlep);
+    if (status == HVD_OK && is_chosen(tensor)) {
+        spoiled = *handlep;
+        spoiled_sum = tensor->output;
+    }
+    return status;
+}
+
+enum hvd_status hvd_wait(hvd_handle handle)
+{
+    enum hvd_status (*real)(hvd_handle) = NULL;
+    void *found = dlsym(RTLD_NEXT, "hvd_wait");
+    memcpy(&real, &found, sizeof(real));
+    enum hvd_status status = real(handle);
+    if (handle == spoiled && spoiled != 0) {
+        *spoiled_sum ^= 1;
+        spoiled = 0;
+    }
     return status;
 }
