@@ -31,7 +31,7 @@ static int measure(struct bench *bench, int64_t bytes, const struct turns *turns
 static void show_latency(const struct bench *bench, const struct ways *ways)
 {
     char bytes[REPORT_TEXT_BYTES];
-    report_ways(bench, ways, report_bytes(ways->load.model->bytes, bytes));
+    report_ways(bench, ways, report_bytes(ways->load.model->bytes, bytes), bench->options->rounds);
 }
 
 int case_latency(struct bench *bench, struct hvd_error *err)

@@ -93,7 +93,8 @@ int load_init(struct load *load, const struct model *model, const struct load_jo
     int64_t arena_bytes = model->bytes + (int64_t)model->count * (LINE_BYTES + GAP_BYTES);
     *load = (struct load){.model = model, .rank = job->rank, .size = job->size, .count = model->count};
     int64_t whole_bytes = model->bytes + (int64_t)HVD_BOOL * LINE_BYTES;
-    int status = check_memory(arena_bytes + whole_bytes, job->local_size, err);
+    /* Open MPI takes half as much again while it reduces the piece in one call */
+    int status = check_memory(arena_bytes + whole_bytes + model->bytes / 2, job->local_size, err);
     if (status != HVD_OK)
         return status;
     load->tensors = calloc((size_t)model->count, sizeof(load->tensors[0]));

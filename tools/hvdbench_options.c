@@ -88,8 +88,8 @@ static const struct case_row {
 } case_rows[BENCH_CASES] = {
     [BENCH_ALLREDUCE] =
         {"allreduce",
-         "all gradients of a model, submitted in backward order",
-         {{OPTION_MODEL, "resnet50"}, {OPTION_ROUNDS, "20"}, {OPTION_WARMUP, "3"}, {OPTION_NO_MPI, NULL}}},
+         "all gradients of a model, submitted in backward order; by default 20 rounds, of large models fewer",
+         {{OPTION_MODEL, "resnet50"}, {OPTION_ROUNDS, NULL}, {OPTION_WARMUP, "1"}, {OPTION_NO_MPI, NULL}}},
     [BENCH_SMALL] = {"small",
                      "many small tensors, submitted at once",
                      {{OPTION_TENSORS, "1000"},

@@ -20,7 +20,8 @@ enum bench_case {
     BENCH_CASES
 };
 
-/* What the chosen case does not take is 0, false or NULL. Texts point into argv or are constants. */
+/* What the chosen case does not take is 0, false or NULL; as are rounds that the case chooses. Texts point
+ * into argv or are constants. */
 struct bench_options {
     enum { BENCH_RUN, BENCH_HELP, BENCH_VERSION } action;
     enum bench_case chosen;

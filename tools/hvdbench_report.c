@@ -148,7 +148,7 @@ static void show_ways(const struct ways *ways)
     }
 }
 
-void report_ways(const struct bench *bench, const struct ways *ways, const char *what)
+void report_ways(const struct bench *bench, const struct ways *ways, const char *what, int64_t rounds)
 {
     char bytes[REPORT_TEXT_BYTES];
     char ranks[2 * REPORT_TEXT_BYTES];
@@ -160,14 +160,14 @@ void report_ways(const struct bench *bench, const struct ways *ways, const char 
         json_text(&json, "model", what);
         json_count(&json, "tensors", ways->load.count);
         json_count(&json, "bytes", ways->load.model->bytes);
-        json_count(&json, "rounds", options->rounds);
+        json_count(&json, "rounds", rounds);
         report_ways_fields(&json, bench, ways);
         json_close(&json);
         return;
     }
     printf("%s %s: %d tensor%s, %s, %s, %lld round%s\n", bench_case_name(options->chosen), what,
            ways->load.count, report_s(ways->load.count), report_bytes(ways->load.model->bytes, bytes),
-           report_ranks(bench, ranks), (long long)options->rounds, report_s(options->rounds));
+           report_ranks(bench, ranks), (long long)rounds, report_s(rounds));
     show_ways(ways);
     if (ways->mpi == NULL)
         printf("  MPI is left out: %s\n", bench->mpi_why);

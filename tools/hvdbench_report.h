@@ -38,6 +38,6 @@ struct json report_open(const struct bench *bench);
 void report_ways_fields(struct json *json, const struct bench *bench, const struct ways *ways);
 
 /* All ways of one load: a table, or one object. [what] is "resnet50". Rank 0 writes. */
-void report_ways(const struct bench *bench, const struct ways *ways, const char *what);
+void report_ways(const struct bench *bench, const struct ways *ways, const char *what, int64_t rounds);
 
 #endif
