@@ -15,7 +15,7 @@ static const struct {
     [BENCH_LATENCY] = {case_latency, true, true},     [BENCH_SWEEP] = {case_sweep, true, true},
     [BENCH_IDLE] = {case_idle, true, false},          [BENCH_TRACE] = {case_trace, true, false},
     [BENCH_LAUNCH] = {case_launch, false, false},     [BENCH_NEGOTIATE] = {case_negotiate, false, false},
-    [BENCH_KERNELS] = {case_kernels, false, false},
+    [BENCH_KERNELS] = {case_kernels, false, false},   [BENCH_BARS] = {case_bars, false, false},
 };
 
 /* What all ranks know of is said by one of them, and before any of them leaves: the first to leave with a

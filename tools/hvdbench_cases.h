@@ -13,6 +13,7 @@ int case_idle(struct bench *bench, struct hvd_error *err);
 int case_trace(struct bench *bench, struct hvd_error *err);
 
 /* In a process that is no rank. */
+int case_bars(struct bench *bench, struct hvd_error *err);
 int case_launch(struct bench *bench, struct hvd_error *err);
 int case_negotiate(struct bench *bench, struct hvd_error *err);
 int case_kernels(struct bench *bench, struct hvd_error *err);

@@ -1,11 +1,10 @@
 /* hvdbench_launch.c: how long it takes from the start of a launcher until all its ranks are initialised. */
-#include <libgen.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "tools/hvdbench_cases.h"
+#include "tools/hvdbench_programs.h"
 #include "tools/hvdbench_report.h"
 #include "tools/hvdbench_spawn.h"
 
@@ -24,7 +23,8 @@ struct launch {
 };
 
 struct launches {
-    char program[PATH_MAX], hvdrun[PATH_MAX], ranks[16];
+    struct programs programs;
+    char ranks[16];
     struct launch each[LAUNCH_COUNT];
     struct spawned spawned;
     char mpi_why[600];
@@ -72,20 +72,6 @@ static int stamp(const char *of, struct hvd_error *err)
 
 /* ---- What is launched ----------------------------------------------------------------------------- */
 
-/* Of the same installation, or build tree, as this program; else what PATH has. */
-static void find_hvdrun(struct launches *launches)
-{
-    char copy[PATH_MAX];
-    memcpy(copy, launches->program, sizeof(copy));
-    char *folder = dirname(copy);
-    size_t length = strlen(folder);
-    if (length > 6 && strcmp(folder + length - 6, "/.libs") == 0)
-        folder[length - 6] = 0;
-    int used = snprintf(launches->hvdrun, sizeof(launches->hvdrun), "%s/hvdrun", folder);
-    if (used >= (int)sizeof(launches->hvdrun) || access(launches->hvdrun, X_OK) != 0)
-        snprintf(launches->hvdrun, sizeof(launches->hvdrun), "hvdrun");
-}
-
 static void add_words(struct launch *launch, const char *const *words)
 {
     size_t used = 0;
@@ -99,14 +85,12 @@ static int describe(struct launches *launches, const struct bench_options *optio
 {
     struct launch *each = launches->each;
     const char *ranks = launches->ranks;
-    const char *program = launches->program;
-    ssize_t length = readlink("/proc/self/exe", launches->program, sizeof(launches->program) - 1);
-    if (length < 0)
-        return error_set_errno(err, "cannot read /proc/self/exe");
-    launches->program[length] = 0;
-    find_hvdrun(launches);
+    const char *program = launches->programs.hvdbench;
+    int status = programs_find(&launches->programs, err);
+    if (status != HVD_OK)
+        return status;
     snprintf(launches->ranks, sizeof(launches->ranks), "%lld", (long long)options->ranks);
-    const char *const hvdrun[] = {launches->hvdrun, "--no-prefix", "-n", ranks, NULL};
+    const char *const hvdrun[] = {launches->programs.hvdrun, "--no-prefix", "-n", ranks, NULL};
     const char *const mpirun[] = {"mpirun", "--oversubscribe", "-np", ranks, NULL};
     const char *const as_root[] = {"--allow-run-as-root", NULL};
     for (int id = 0; id < LAUNCH_COUNT; id++) {
@@ -253,15 +237,8 @@ static int launch_all(const struct bench_options *options, struct hvd_error *err
 
 int case_launch(struct bench *bench, struct hvd_error *err)
 {
-    static const char *const marks[] = {"PMIX_RANK", "PMI_RANK", "OMPI_COMM_WORLD_RANK"};
     if (bench->options->stamp != NULL)
         return stamp(bench->options->stamp, err);
-    for (size_t i = 0; i < sizeof(marks) / sizeof(marks[0]); i++)
-        if (getenv(marks[i]) != NULL)
-            return error_set(
-                err, HVD_ERR_INVALID,
-                "hvdbench launch starts ranks itself, but is one (%s is set); run it without hvdrun, "
-                "srun or mpirun, and give it --ranks",
-                marks[i]);
-    return launch_all(bench->options, err);
+    int status = programs_check_alone(bench_case_name(bench->options->chosen), err);
+    return status == HVD_OK ? launch_all(bench->options, err) : status;
 }

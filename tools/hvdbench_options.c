@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/parse.h"
+#include "tools/hvdbench_bar.h"
 #include "tools/hvdbench_model.h"
 
 #define COUNT_MAX 1000000
@@ -26,6 +27,9 @@ enum option {
     OPTION_NODE_RANKS,
     OPTION_SECONDS,
     OPTION_STAMP,
+    OPTION_RUNS,
+    OPTION_ONLY,
+    OPTION_LIST,
     OPTION_NO_MPI,
     OPTION_JSON,
     OPTION_HELP,
@@ -67,6 +71,12 @@ static const struct option_row {
     [OPTION_SECONDS] = {"--seconds", "N", "how long to look", KIND_COUNT, FIELD(seconds), 1, 86400},
     [OPTION_STAMP] = {"--stamp", "hvd|mpi", "be a rank: initialise that, say when it was done, and leave",
                       KIND_TEXT, FIELD(stamp), 0, 0},
+    [OPTION_RUNS] = {"--runs", "N", "runs of each bar, all of which have to meet it", KIND_COUNT, FIELD(runs),
+                     1, BENCH_RUNS_MAX},
+    [OPTION_ONLY] = {"--only", "NAMES", "some of the bars, such as: small,latency", KIND_TEXT, FIELD(only), 0,
+                     0},
+    [OPTION_LIST] = {"--list", NULL, "show the bars and their commands, and run nothing", KIND_FLAG,
+                     FIELD(list), 0, 0},
     [OPTION_NO_MPI] = {"--no-mpi", NULL, "leave MPI out", KIND_FLAG, FIELD(no_mpi), 0, 0},
     [OPTION_JSON] = {"--json", NULL, "one JSON object a line in place of a table", KIND_FLAG, FIELD(json), 0,
                      0},
@@ -131,6 +141,9 @@ static const struct case_row {
     [BENCH_KERNELS] = {"kernels",
                        "the arithmetic alone, by all code that this processor can run; run it by itself",
                        {{OPTION_BYTES, "64K"}, {OPTION_ROUNDS, "20"}}},
+    [BENCH_BARS] = {"bars",
+                    "what hvd is to reach, by the cases above, and whether it does; run it by itself",
+                    {{OPTION_RUNS, "3"}, {OPTION_ONLY, NULL}, {OPTION_LIST, NULL}}},
 };
 
 /* Those that every case takes. */
@@ -185,7 +198,7 @@ static int apply_text(struct reader *reader, const struct option_row *row, const
     if (text[0] == 0)
         return error_set(reader->err, HVD_ERR_INVALID, "%s is empty; expected %s", row->name, row->help);
     memcpy((char *)reader->options + row->offset, &text, sizeof(text));
-    return HVD_OK;
+    return row == &option_rows[OPTION_ONLY] ? bar_check_names(text, reader->err) : HVD_OK;
 }
 
 static int apply(struct reader *reader, enum option id, const char *value)

@@ -7,6 +7,8 @@
 
 #include "base/status.h"
 
+#define BENCH_RUNS_MAX 9
+
 enum bench_case {
     BENCH_ALLREDUCE,
     BENCH_SMALL,
@@ -17,6 +19,7 @@ enum bench_case {
     BENCH_LAUNCH,
     BENCH_NEGOTIATE,
     BENCH_KERNELS,
+    BENCH_BARS,
     BENCH_CASES
 };
 
@@ -25,11 +28,12 @@ enum bench_case {
 struct bench_options {
     enum { BENCH_RUN, BENCH_HELP, BENCH_VERSION } action;
     enum bench_case chosen;
-    bool json, no_mpi;
-    int64_t rounds, warmup, repeats, steps;
+    bool json, no_mpi, list;
+    int64_t rounds, warmup, repeats, steps, runs;
     int64_t bytes, from_bytes, to_bytes, factor;
     int64_t tensors, ranks, node_ranks, seconds;
     const char *model;
+    const char *only;  /* names of bars, checked; NULL: all */
     const char *stamp; /* "hvd", "mpi" or NULL */
 };
 

@@ -1,20 +1,28 @@
 /* hvdbench_plain.c: the three ways of MPI as a plain program has them, without hvd in the process: what
  * hvdbench says of MPI is to be within a tenth of it.
  *
- *     mpirun -np 2 tools/hvdbench_plain [MODEL [ROUNDS]]
+ *     mpirun -np 2 tools/hvdbench_plain [MODEL [ROUNDS [--json]]]
  */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/parse.h"
 #include "plane/plane.h"
+#include "tools/hvdbench_json.h"
 #include "tools/hvdbench_load.h"
 #include "tools/hvdbench_stats.h"
 
 #define PIECE_BYTES (512 * 1024)
 #define WARMUP      3
 #define MAX_ROUNDS  100000
+
+struct work {
+    const char *title; /* of a model */
+    int64_t rounds;
+    bool json;
+};
 
 /* Models of hvdbench's own are all of float32. */
 static void reduce(void *data, int64_t count)
@@ -42,12 +50,12 @@ static void run_each(const struct load *load)
 }
 
 static const struct {
-    const char *name;
+    const char *name, *key;
     void (*fill)(const struct load *load);
     void (*run)(const struct load *load);
-} ways[] = {{"mpi-one", load_fill_whole, run_one},
-            {"mpi-pieces", load_fill_whole, run_pieces},
-            {"mpi-each", load_fill_tensors, run_each}};
+} ways[] = {{"mpi-one", "mpi_one_us", load_fill_whole, run_one},
+            {"mpi-pieces", "mpi_pieces_us", load_fill_whole, run_pieces},
+            {"mpi-each", "mpi_each_us", load_fill_tensors, run_each}};
 
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
@@ -69,32 +77,71 @@ static void measure(const struct load *load, double *samples, int rounds)
     }
 }
 
-static int run(const struct load_job *job, const char *title, int rounds, struct hvd_error *err)
+/* As hvdbench calls them. */
+static void show(const struct load_job *job, const double *medians, bool as_json)
+{
+    int best = 0;
+    for (int i = 1; i < WAYS; i++)
+        best = medians[i] < medians[best] ? i : best;
+    if (!as_json) {
+        for (int i = 0; i < WAYS; i++)
+            printf("%-10s  %10.2f ms%s\n", ways[i].name, medians[i] / 1000, i == best ? "  mpi-best" : "");
+        return;
+    }
+    struct json json = json_open(stdout, "plain");
+    json_count(&json, "ranks", job->size);
+    for (int i = 0; i < WAYS; i++)
+        json_number(&json, ways[i].key, medians[i]);
+    json_number(&json, "mpi_best_us", medians[best]);
+    json_text(&json, "mpi_best", ways[best].name);
+    json_close(&json);
+}
+
+static int run(const struct load_job *job, const struct work *work, struct hvd_error *err)
 {
     struct model model = {.count = 0};
     struct load load = {.count = 0};
-    double *samples = calloc(WAYS * (size_t)rounds, sizeof(double));
-    int status = model_load(&model, title, err);
+    double medians[WAYS];
+    double *samples = calloc(WAYS * (size_t)work->rounds, sizeof(double));
+    int status = model_load(&model, work->title, err);
     if (status == HVD_OK && samples != NULL)
         status = load_init(&load, &model, job, err);
     if (status == HVD_OK && (samples == NULL || load.run_count != 1 || load.runs[0].dtype != HVD_FLOAT32))
-        status = error_set(err, HVD_ERR_INVALID, "%s: expected a model of float32 only", title);
+        status = error_set(err, HVD_ERR_INVALID, "%s: expected a model of float32 only", work->title);
     if (status == HVD_OK)
-        measure(&load, samples, rounds);
-    for (int i = 0; i < WAYS && status == HVD_OK && job->rank == 0; i++)
-        printf("%-10s  %10.2f ms\n", ways[i].name, stats_of(samples + i * rounds, rounds).median / 1000);
+        measure(&load, samples, (int)work->rounds);
+    for (int i = 0; i < WAYS && status == HVD_OK; i++)
+        medians[i] = stats_of(samples + i * work->rounds, (int)work->rounds).median;
+    if (status == HVD_OK && job->rank == 0)
+        show(job, medians, work->json);
     load_fini(&load);
     model_fini(&model);
     free(samples);
     return status;
 }
 
+static int read_arguments(struct work *work, char *const *arguments, struct hvd_error *err)
+{
+    const char *why = NULL;
+    if (arguments[0] == NULL)
+        return HVD_OK;
+    work->title = arguments[0];
+    if (arguments[1] == NULL)
+        return HVD_OK;
+    if (parse_count(arguments[1], &work->rounds, &why) < 0 || work->rounds < 1 || work->rounds > MAX_ROUNDS)
+        return error_set(err, HVD_ERR_INVALID, "%s: expected 1 to %d rounds", arguments[1], MAX_ROUNDS);
+    work->json = arguments[2] != NULL;
+    if (work->json && (strcmp(arguments[2], "--json") != 0 || arguments[3] != NULL))
+        return error_set(err, HVD_ERR_INVALID, "%s: expected --json or nothing behind the rounds",
+                         arguments[2]);
+    return HVD_OK;
+}
+
 int main(int argc, char **argv)
 {
     struct hvd_error err = {""};
     struct load_job job = {0, 1, 1};
-    const char *why = NULL;
-    int64_t rounds = 20;
+    struct work work = {"resnet50", 20, false};
     MPI_Comm node;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);
@@ -102,13 +149,12 @@ int main(int argc, char **argv)
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node);
     MPI_Comm_size(node, &job.local_size);
     MPI_Comm_free(&node);
-    if (argc > 2 && (parse_count(argv[2], &rounds, &why) < 0 || rounds < 1 || rounds > MAX_ROUNDS)) {
-        fprintf(stderr, "hvdbench_plain: %s: expected 1 to %d rounds\n", argv[2], MAX_ROUNDS);
-        MPI_Abort(MPI_COMM_WORLD, 2);
-    }
-    if (run(&job, argc > 1 ? argv[1] : "resnet50", (int)rounds, &err) != HVD_OK) {
+    int status = read_arguments(&work, argv + 1, &err);
+    if (status == HVD_OK)
+        status = run(&job, &work, &err);
+    if (status != HVD_OK) {
         fprintf(stderr, "hvdbench_plain: %s\n", err.text);
-        MPI_Abort(MPI_COMM_WORLD, 1);
+        MPI_Abort(MPI_COMM_WORLD, status == HVD_ERR_INVALID ? 2 : 1);
     }
     MPI_Finalize();
     return EXIT_SUCCESS;

@@ -1,65 +1,6 @@
 /* hvdbench_report.c: what was measured, as a table for people or as JSON for programs. */
 #include "tools/hvdbench_report.h"
 
-#include <math.h>
-
-/* ---- JSON ----------------------------------------------------------------------------------------- */
-
-static void put_string(FILE *to, const char *text)
-{
-    putc('"', to);
-    for (const unsigned char *at = (const unsigned char *)text; *at != 0; at++) {
-        if (*at == '"' || *at == '\\')
-            fprintf(to, "\\%c", *at);
-        else if (*at < 0x20)
-            fprintf(to, "\\u%04x", *at);
-        else
-            putc(*at, to);
-    }
-    putc('"', to);
-}
-
-static void put_key(struct json *json, const char *key)
-{
-    fputs(json->fields++ == 0 ? "{" : ", ", json->to);
-    put_string(json->to, key);
-    fputs(": ", json->to);
-}
-
-struct json json_open(FILE *to, const char *case_name)
-{
-    struct json json = {to, 0};
-    json_text(&json, "case", case_name);
-    return json;
-}
-
-void json_text(struct json *json, const char *key, const char *text)
-{
-    put_key(json, key);
-    put_string(json->to, text);
-}
-
-void json_count(struct json *json, const char *key, int64_t count)
-{
-    put_key(json, key);
-    fprintf(json->to, "%lld", (long long)count);
-}
-
-void json_number(struct json *json, const char *key, double number)
-{
-    put_key(json, key);
-    if (isfinite(number))
-        fprintf(json->to, "%.6g", number);
-    else
-        fputs("null", json->to);
-}
-
-void json_close(struct json *json)
-{
-    fputs("}\n", json->to);
-    fflush(json->to);
-}
-
 /* ---- Words ---------------------------------------------------------------------------------------- */
 
 const char *report_time(double us, char text[REPORT_TEXT_BYTES])

@@ -2,21 +2,8 @@
 #ifndef TOOLS_HVDBENCH_REPORT_H
 #define TOOLS_HVDBENCH_REPORT_H
 
-#include <stdio.h>
-
+#include "tools/hvdbench_json.h"
 #include "tools/hvdbench_ways.h"
-
-/* One JSON object on a line of its own. */
-struct json {
-    FILE *to;
-    int fields;
-};
-
-struct json json_open(FILE *to, const char *case_name);
-void json_text(struct json *json, const char *key, const char *text);
-void json_count(struct json *json, const char *key, int64_t count);
-void json_number(struct json *json, const char *key, double number); /* null where it is not finite */
-void json_close(struct json *json);
 
 /* "13.10 ms", "0.32 us" */
 #define REPORT_TEXT_BYTES 32

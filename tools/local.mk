@@ -50,10 +50,19 @@ noinst_LTLIBRARIES += tools/libhvdbench.la
 tools_libhvdbench_la_SOURCES = \
 	tools/hvdbench_options.c tools/hvdbench_options.h \
 	tools/hvdbench_stats.c tools/hvdbench_stats.h \
+	tools/hvdbench_bar.c tools/hvdbench_bar.h tools/hvdbench_bar_table.c \
+	tools/hvdbench_record.h \
+	tools/hvdbench_json.c tools/hvdbench_json.h \
 	tools/hvdbench_model.c tools/hvdbench_model.h tools/hvdbench_architectures.c \
 	tools/hvdbench_pattern.c tools/hvdbench_pattern.h \
 	tools/hvdbench_load.c tools/hvdbench_load.h
-tools_libhvdbench_la_LIBADD = core/libcore.la
+tools_libhvdbench_la_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
+tools_libhvdbench_la_LIBADD = core/libcore.la $(JANSSON_LIBS)
+if HAVE_JANSSON
+tools_libhvdbench_la_SOURCES += tools/hvdbench_record.c
+else
+tools_libhvdbench_la_SOURCES += tools/hvdbench_record_none.c
+endif
 
 # what it measures is the libhvd that users have; from libcore it takes the parsers, and the agreement for itself
 bin_PROGRAMS += tools/hvdbench
@@ -63,6 +72,10 @@ tools_hvdbench_SOURCES = tools/hvdbench.c \
 	tools/hvdbench_ways.c tools/hvdbench_ways.h \
 	tools/hvdbench_report.c tools/hvdbench_report.h \
 	tools/hvdbench_spawn.c tools/hvdbench_spawn.h \
+	tools/hvdbench_programs.c tools/hvdbench_programs.h \
+	tools/hvdbench_cores.c tools/hvdbench_cores.h \
+	tools/hvdbench_bar_run.c tools/hvdbench_bar_run.h \
+	tools/hvdbench_bars.c \
 	tools/hvdbench_cases.h tools/hvdbench_allreduce.c tools/hvdbench_latency.c tools/hvdbench_idle.c \
 	tools/hvdbench_trace.c tools/hvdbench_launch.c tools/hvdbench_negotiate.c \
 	tools/hvdbench_simulation.c tools/hvdbench_simulation.h
@@ -79,9 +92,12 @@ core_bench_mpi_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 core_bench_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbols-regex '^bench_mpi_module$$' $(HVD_RESOLVED)
 core_bench_mpi_la_LIBADD = core/libbase.la $(MPI_LIBS)
 
-# what its word of MPI is compared with; not installed
-noinst_PROGRAMS += tools/hvdbench_plain
+# what its word of MPI is compared with
+hvdmodule_PROGRAMS += tools/hvdbench_plain
 tools_hvdbench_plain_SOURCES = tools/hvdbench_plain.c
 tools_hvdbench_plain_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 tools_hvdbench_plain_LDADD = tools/libhvdbench.la $(MPI_LIBS)
 endif
+
+# ranks of two nodes on one machine
+dist_hvdmodule_SCRIPTS += tools/two-nodes

@@ -253,6 +253,107 @@ spoiled() {
     [ "$status" -eq 0 ]
 }
 
+# two COUNT COMMAND...: by two-nodes, which ends well, or the test is skipped with its reason
+two() {
+    local status=0
+    has_mpi || skip 'configure found no Open MPI'
+    timeout -k 5 100 "$HVD_SOURCE/tools/two-nodes" "$@" >"$BATS_TEST_TMPDIR/nodes" 2>"$BATS_TEST_TMPDIR/why" || status=$?
+    [ $status -ne 3 ] || skip "$(cat "$BATS_TEST_TMPDIR/why")"
+    output=$(cat "$BATS_TEST_TMPDIR/nodes" "$BATS_TEST_TMPDIR/why")
+    echo "$output"
+    return $status
+}
+
+@test "two-nodes: ranks of one job on nodes with networks of their own, for hvd and MPI" {
+    # shellcheck disable=SC2016 # expanded there
+    two 2 sh -c 'echo $(hostname) $(ip -4 -o addr show dev eth0 | grep -oE "10[.0-9]+/24") $TMPDIR'
+    [ "$(sort <<<"$output" | uniq -c | xargs)" = "2 a 10.78.0.1/24 /dev/shm 2 b 10.78.0.2/24 /dev/shm" ]
+    export ASAN_OPTIONS=detect_leaks=0 # as above
+    two 2 env HVD_PLANES=tcp "$hvdbench" allreduce --model="$model" --rounds=1 --json
+    [ "$(objects case ranks nodes)" = "allreduce 4 2" ]
+    positive hvd_us mpi_best_us
+    run ! two 1 false
+    run "$HVD_SOURCE/tools/two-nodes" 0 true
+    [ "$status" -eq 3 ]
+    [ "$output" = "two-nodes: 0: expected the ranks of each node, 1 or more" ]
+}
+
+@test "two-nodes: nothing of it is left when it is killed" {
+    two 1 true
+    local signal count
+    for signal in TERM HUP KILL; do
+        mkfifo "$BATS_TEST_TMPDIR/up"
+        # shellcheck disable=SC2016 # expanded there
+        "$HVD_SOURCE/tools/two-nodes" 1 sh -c 'echo up >"$1"; sleep 1000; :' sh "$BATS_TEST_TMPDIR/up" 3>&- &
+        # both ranks
+        timeout 30 head -n 2 <>"$BATS_TEST_TMPDIR/up"
+        [ -n "$(marked)" ]
+        kill -$signal $!
+        wait $! || true
+        for ((count = 0; count < 200; count++)); do
+            [ -n "$(marked)" ] || break
+            sleep 0.05
+        done
+        [ -z "$(marked)" ]
+        rm "$BATS_TEST_TMPDIR/up"
+    done
+}
+
+# marked: processes that have this test's folder among their words
+marked() {
+    grep -lsF -f <(echo "$BATS_TEST_TMPDIR") /proc/[0-9]*/cmdline || true
+}
+
+@test "bars: what was seen, the verdict, and an exit status that is 0 only where all are met" {
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    alone bars --only=latency,idle --runs=1 --json
+    grep -q 'cannot be run' <<<"$output" && skip "$output"
+    local met
+    met=$(grep '^{' <<<"$output")
+    [ "$(output=$met objects case bar limit | sort)" = "$(printf '%s\n' 'bars idle CPU time of a rank' 'bars idle wake-ups of a rank' 'bars latency time')" ]
+    # whatever the speed of this machine, the verdict is that of the numbers
+    perl -MJSON::PP -e '
+        while (my $line = <STDIN>) {
+            my $object = decode_json($line);
+            my ($seen, $stretch) = ($object->{seen}[0], $object->{stretch} // -1);
+            my $met = $seen <= $stretch ? "stretch" : $seen <= $object->{most} ? "yes" : "no";
+            $met eq $object->{met} or die "$line: expected $met";
+            $missed++ if $met eq "no";
+        }
+        exit($missed ? 1 : 0)' <<<"$met" && met=0 || met=$?
+    [ "$status" -eq "$met" ]
+}
+
+@test "bars: what cannot be run says why, and is not met" {
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    local bin=$BATS_TEST_TMPDIR/bin program
+    mkdir "$bin"
+    for program in readlink id; do
+        ln -s "$(type -P $program)" "$bin/$program"
+    done
+    LD_LIBRARY_PATH=$HVD_BUILD/core/.libs run env PATH="$bin" "$HVD_BUILD/tools/.libs/hvdbench" bars --only=nodes-tcp --runs=2
+    echo "$output"
+    grep -q 'cannot be run' <<<"$output" && skip "$output"
+    [ "$status" -eq 1 ]
+    grep -qE '^  by mpi-best  +-  +- +1.000 x +-  not run$' <<<"$output"
+    has "two-nodes exited with status 3: two-nodes: it needs "
+    has "hvdbench: 0 of 1 bars are met; not run: nodes-tcp"
+    # a job that fails is no bar that could not be run
+    LD_LIBRARY_PATH=$HVD_BUILD/core/.libs run env HVD_PLANES=nosuch "$HVD_BUILD/tools/.libs/hvdbench" bars --only=latency --runs=2
+    echo "$output"
+    [ "$status" -eq 1 ]
+    has "hvdbench: 0 of 1 bars are met; missed: latency"
+    [ "$(grep -c nosuch <<<"$output")" -eq 1 ]
+}
+
+@test "bars are listed as hvdbench(1) and BENCHMARKS.md have them" {
+    alone bars --list
+    [ "$status" -eq 0 ]
+    # shellcheck disable=SC2016 # a row of backquotes
+    diff <(cat <<<"$output") <(sed -n '/^    \$ hvdbench bars --list/,/^$/{/^    \$/d;/^$/d;s/^    //;p}' "$HVD_SOURCE/BENCHMARKS.md")
+    diff <(sed -n 's/^\([a-z0-9-]*\): .*/\1/p' <<<"$output" | sort) <(sed -n 's/^\.It Sy \([a-z0-9-]*\)$/\1/p' "$HVD_SOURCE/man/hvdbench.1" | sort)
+}
+
 @test "what all ranks refuse is said once" {
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     run timeout -k 5 60 "$hvdrun" --no-prefix -n 3 "$hvdbench" allreduce --model=nosuch --no-mpi
@@ -267,7 +368,7 @@ spoiled() {
 @test "wrong options are refused before a job is joined" {
     alone
     [ "$status" -eq 2 ]
-    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, idle, trace, launch, negotiate or kernels" ]
+    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, idle, trace, launch, negotiate, kernels or bars" ]
     alone allreduce --tensors=3
     [ "$status" -eq 2 ]
     has "hvdbench allreduce has no option --tensors=3; expected --model, "

@@ -176,6 +176,8 @@ UNIT_TESTS += tests/unit/test_hvdbench_load
 tests_unit_test_hvdbench_load_LDADD = $(HVDBENCH_UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_hvdbench_options
 tests_unit_test_hvdbench_options_LDADD = $(HVDBENCH_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_hvdbench_bar
+tests_unit_test_hvdbench_bar_LDADD = $(HVDBENCH_UNIT_LIBS)
 
 # of code without threads, slow under ThreadSanitizer, which has nothing to see there
 PURE_UNIT_TESTS = tests/unit/test_schedule tests/unit/test_reduce tests/unit/test_half tests/unit/test_adasum \

@@ -27,7 +27,8 @@ START_TEST(cases_have_their_defaults)
     ck_assert_int_eq(parse("allreduce"), HVD_OK);
     ck_assert_int_eq(options.chosen, BENCH_ALLREDUCE);
     ck_assert_str_eq(options.model, "resnet50");
-    ck_assert_int_eq(options.rounds, 20);
+    ck_assert_int_eq(options.rounds, 0); /* by the model */
+    ck_assert_int_eq(options.warmup, 1);
     ck_assert(!options.json && !options.no_mpi);
     ck_assert_int_eq(parse("latency"), HVD_OK);
     ck_assert_int_eq(options.bytes, 4);
@@ -51,6 +52,10 @@ START_TEST(cases_have_their_defaults)
     ck_assert_int_eq(parse("kernels"), HVD_OK);
     ck_assert_int_eq(options.bytes, 65536);
     ck_assert_int_eq(options.rounds, 20);
+    ck_assert_int_eq(parse("bars"), HVD_OK);
+    ck_assert_int_eq(options.runs, 3);
+    ck_assert(!options.list);
+    ck_assert_ptr_null(options.only);
 }
 END_TEST
 
@@ -61,6 +66,10 @@ START_TEST(options_are_taken)
     ck_assert_int_eq(options.rounds, 7);
     ck_assert_int_eq(options.warmup, 0);
     ck_assert(options.json && options.no_mpi);
+    ck_assert_int_eq(parse("bars --runs=1 --only=small,latency --list"), HVD_OK);
+    ck_assert_int_eq(options.runs, 1);
+    ck_assert_str_eq(options.only, "small,latency");
+    ck_assert(options.list);
     ck_assert_int_eq(parse("small --bytes=64K --tensors=3"), HVD_OK);
     ck_assert_int_eq(options.bytes, 65536);
     ck_assert_int_eq(options.tensors, 3);
@@ -99,6 +108,10 @@ START_TEST(what_is_wrong_is_refused_with_a_sentence)
         {"latency --json=yes", "--json takes no value, but was given yes"},
         {"sweep --from=1M --to=1K", "--from=1M is more than --to=1K"},
         {"launch --stamp=tcp", "--stamp=tcp: expected hvd or mpi"},
+        {"bars --runs=10", "--runs=10: the number is too large; expected 1 to 9"},
+        {"bars --only=small,nosuch",
+         "--only=small,nosuch: there is no bar \"nosuch\"; expected some of resnet50,"},
+        {"small --only=small", "hvdbench small has no option --only=small"},
         {"allreduce --model=", "--model is empty; expected resnet50, bert-large, gpt2, or a file"},
         {"allreduce --hvd-fusion=1M", "--hvd-fusion=1M: options of hvd go to what starts the ranks"},
     };

@@ -1,0 +1,138 @@
+/* hvdbench_bar.c: is what was seen as good as it is to be? */
+#include "tools/hvdbench_bar.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/hvdbench_stats.h"
+
+/* ---- Bars ----------------------------------------------------------------------------------------- */
+
+int bar_commands(const struct bar *bar)
+{
+    int count = 0;
+    while (count < BAR_COMMANDS && bar->commands[count].place != PLACE_NONE)
+        count++;
+    return count;
+}
+
+int bar_turns(const struct bar *bar)
+{
+    return bar->turns > 0 ? bar->turns : 1;
+}
+
+/* The next name in a list with commas; its length, or 0 behind the last. */
+static size_t next_name(const char **atp, const char **namep)
+{
+    *atp += **atp == ',';
+    *namep = *atp;
+    *atp += strcspn(*atp, ",");
+    return (size_t)(*atp - *namep);
+}
+
+static bool is_named(const struct bar *bar, const char *name, size_t length)
+{
+    return strlen(bar->name) == length && memcmp(bar->name, name, length) == 0;
+}
+
+bool bar_is_chosen(const struct bar *bar, const char *only)
+{
+    const char *name = NULL;
+    if (only == NULL)
+        return true;
+    for (size_t length = next_name(&only, &name); length > 0; length = next_name(&only, &name))
+        if (is_named(bar, name, length))
+            return true;
+    return false;
+}
+
+int bar_check_names(const char *only, struct hvd_error *err)
+{
+    const char *name = NULL;
+    const char *at = only;
+    char list[512] = "";
+    for (const struct bar *bar = bar_table; bar->name != NULL; bar++) {
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof(list) - used, "%s%s", used > 0 ? ", " : "", bar->name);
+    }
+    do {
+        const struct bar *bar = bar_table;
+        size_t length = next_name(&at, &name);
+        while (bar->name != NULL && !is_named(bar, name, length))
+            bar++;
+        if (bar->name == NULL)
+            return error_set(err, HVD_ERR_INVALID,
+                             "--only=%.100s: there is no bar \"%.*s\"; expected some of %s", only,
+                             (int)(length < 60 ? length : 60), name, list);
+    } while (*at != 0);
+    return HVD_OK;
+}
+
+/* ---- Verdicts ------------------------------------------------------------------------------------- */
+
+/* A field of one command: the median of its turns. */
+static int find(const struct bar *bar, const struct record *records, int command, const char *field,
+                double *numberp, struct hvd_error *why)
+{
+    double samples[BAR_TURNS_MAX];
+    int turns = bar_turns(bar);
+    for (int turn = 0; turn < turns; turn++) {
+        const struct record *record = &records[turn * bar_commands(bar) + command];
+        const double *number = record_find(record, field);
+        if (number == NULL && strncmp(field, "mpi", 3) == 0 && record->no_mpi[0] != 0)
+            return error_set(why, HVD_ERR_UNSUPPORTED, "MPI was left out: %s", record->no_mpi);
+        if (number == NULL)
+            return error_set(why, HVD_ERR_UNSUPPORTED, "nothing was said of %s", field);
+        samples[turn] = *number;
+    }
+    *numberp = stats_of(samples, turns).median;
+    return HVD_OK;
+}
+
+int limit_measure(const struct limit *limit, const struct bar *bar, const struct record *records,
+                  double *seenp, struct hvd_error *why)
+{
+    double least = INFINITY;
+    double most = -INFINITY;
+    int status = HVD_OK;
+    for (int command = 0; command < bar_commands(bar) && status == HVD_OK; command++) {
+        double number = 0;
+        double other = 0;
+        status = find(bar, records, command, limit->field, &number, why);
+        if (status == HVD_OK && limit->of != NULL)
+            status = find(bar, records, command, limit->of, &other, why);
+        if (limit->kind == LIMIT_BY)
+            number /= other;
+        else if (limit->kind == LIMIT_ABOVE)
+            number -= other;
+        if (status == HVD_OK && !isfinite(number))
+            status = error_set(why, HVD_ERR_UNSUPPORTED, "there is no number for %s", limit->title);
+        least = number < least ? number : least;
+        most = number > most ? number : most;
+    }
+    *seenp = limit->kind == LIMIT_SPREAD ? most / least : most;
+    return status;
+}
+
+enum verdict limit_judge(const struct limit *limit, const double *seen, int runs)
+{
+    enum verdict verdict = VERDICT_STRETCH;
+    for (int run = 0; run < runs; run++) {
+        /* what is no number is not met */
+        enum verdict one = !(seen[run] <= limit->most)                         ? VERDICT_MISSED
+                           : limit->stretch > 0 && seen[run] <= limit->stretch ? VERDICT_STRETCH
+                                                                               : VERDICT_MET;
+        verdict = one > verdict ? one : verdict;
+    }
+    return verdict;
+}
+
+const char *verdict_name(enum verdict verdict)
+{
+    static const char *const names[] = {[VERDICT_STRETCH] = "stretch",
+                                        [VERDICT_MET] = "yes",
+                                        [VERDICT_NOT_RUN] = "not run",
+                                        [VERDICT_MISSED] = "no"};
+    return names[verdict];
+}
