@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #define LIMIT_US  900000000 /* of one command */
 #define NO_NODES  3         /* the exit status of two-nodes where it cannot make any */
@@ -82,11 +83,21 @@ int command_run(const struct command *command, struct spawned *spawned, struct r
     return record_read(record, spawned->output, err);
 }
 
+/* mpirun has more than one way to say that there is no program, and they are long. */
+static int check_plain(const struct bar *bar, const struct programs *programs, struct hvd_error *err)
+{
+    for (int i = 0; i < bar_commands(bar); i++)
+        if (bar->commands[i].place == PLACE_PLAIN && access(programs->plain, X_OK) != 0)
+            return error_set(err, HVD_ERR_UNSUPPORTED, "%s is not there: hvd was built without MPI",
+                             programs->plain);
+    return HVD_OK;
+}
+
 int bar_run(const struct bar *bar, const struct programs *programs, struct spawned *spawned,
             struct record *records, struct hvd_error *err)
 {
     int commands = bar_commands(bar);
-    int status = HVD_OK;
+    int status = check_plain(bar, programs, err);
     for (int i = 0; i < bar_turns(bar) * commands && status == HVD_OK; i++) {
         struct command command;
         command_describe(&command, programs, &bar->commands[i % commands]);
