@@ -61,6 +61,29 @@ need_mpi() {
     has_mpi || skip 'configure found no Open MPI'
 }
 
+# spoiled TENSOR AFTER ARGUMENT...: hvdbench on 3 ranks, of which the last has wrong sums of that tensor, after so many right ones
+spoiled() {
+    local tensor=$1 after=$2
+    shift 2
+    run timeout -k 5 60 "$hvdrun" --no-prefix -n 3 env WRONG_TENSOR="$tensor" WRONG_AFTER="$after" \
+        LD_PRELOAD="$HVD_BUILD/tests/run/.libs/wrong_sums.so" "$hvdbench" "$@"
+    echo "$output"
+}
+
+# two COUNT COMMAND...: by two-nodes, which ends well, or the test is skipped with its reason
+two() {
+    has_mpi || skip 'configure found no Open MPI'
+    run timeout -k 5 100 "$HVD_SOURCE/tools/two-nodes" "$@"
+    echo "$output"
+    [ "$status" -ne 3 ] || skip "$output"
+    return "$status"
+}
+
+# marked: processes that have this test's folder among their words
+marked() {
+    grep -lsF -f <(echo "$BATS_TEST_TMPDIR") /proc/[0-9]*/cmdline || true
+}
+
 @test "allreduce: a table of hvd and what memory allows, on 1, 2 and 3 ranks" {
     for count in 1 2 3; do
         bench $count allreduce --model="$model" --rounds=2 --warmup=1 --no-mpi
@@ -224,25 +247,17 @@ need_mpi() {
     has "MPI is left out: MPI needs PMIx"
 }
 
-# spoiled TENSOR AFTER ARGUMENT...: hvdbench on 3 ranks, of which the last has wrong sums of that tensor, after so many right ones
-spoiled() {
-    local tensor=$1 after=$2
-    shift 2
-    run timeout -k 5 60 "$hvdrun" --no-prefix -n 3 env WRONG_TENSOR="$tensor" WRONG_AFTER="$after" \
-        LD_PRELOAD="$HVD_BUILD/tests/run/.libs/wrong_sums.so" "$hvdbench" "$@"
-    echo "$output"
-}
-
 @test "a wrong sum is not timed, in any case: one rank says whose it was, and all end" {
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     ldd "$HVD_BUILD/tools/.libs/hvdbench" | grep -q libasan && skip 'nothing is preloaded before ASan'
     local -A tensor=([allreduce]=fc.bias [small]=tensor.7 [latency]=tensor.0 [sweep]=tensor.0 [trace]=conv.weight)
-    local -A options=([allreduce]="--model=$model" [small]=--tensors=20 [sweep]=--to=4 [trace]="--model=$model --steps=1")
+    local -A options=([allreduce]="--no-mpi --model=$model" [small]="--no-mpi --tensors=20" [latency]=--no-mpi
+        [sweep]="--no-mpi --to=4" [trace]="--model=$model --steps=1")
     # right at first, wrong when names are known: the second reduction; a timeline's are the third and fourth
     for case in "${!tensor[@]}"; do
         for after in 0 1; do
             # shellcheck disable=SC2086 # options are words
-            spoiled "${tensor[$case]}" $after $case ${options[$case]-} --rounds=1 --json $([ $case = trace ] || echo --no-mpi)
+            spoiled "${tensor[$case]}" $after $case ${options[$case]} --rounds=1 --json
             [ "$status" -eq 1 ]
             [ "$(grep -c "hvdbench: hvd_allreduce gave rank 2 a wrong sum: element 0 of ${tensor[$case]} is not what 3 ranks put in" <<<"$output")" -eq 1 ]
             [ "$(grep -c '^{' <<<"$output")" -eq 0 ]
@@ -253,26 +268,16 @@ spoiled() {
     [ "$status" -eq 0 ]
 }
 
-# two COUNT COMMAND...: by two-nodes, which ends well, or the test is skipped with its reason
-two() {
-    local status=0
-    has_mpi || skip 'configure found no Open MPI'
-    timeout -k 5 100 "$HVD_SOURCE/tools/two-nodes" "$@" >"$BATS_TEST_TMPDIR/nodes" 2>"$BATS_TEST_TMPDIR/why" || status=$?
-    [ $status -ne 3 ] || skip "$(cat "$BATS_TEST_TMPDIR/why")"
-    output=$(cat "$BATS_TEST_TMPDIR/nodes" "$BATS_TEST_TMPDIR/why")
-    echo "$output"
-    return $status
-}
-
 @test "two-nodes: ranks of one job on nodes with networks of their own, for hvd and MPI" {
     # shellcheck disable=SC2016 # expanded there
     two 2 sh -c 'echo $(hostname) $(ip -4 -o addr show dev eth0 | grep -oE "10[.0-9]+/24") $TMPDIR'
     [ "$(sort <<<"$output" | uniq -c | xargs)" = "2 a 10.78.0.1/24 /dev/shm 2 b 10.78.0.2/24 /dev/shm" ]
-    export ASAN_OPTIONS=detect_leaks=0 # as above
-    two 2 env HVD_PLANES=tcp "$hvdbench" allreduce --model="$model" --rounds=1 --json
+    # as above
+    two 2 env ASAN_OPTIONS=detect_leaks=0 HVD_PLANES=tcp "$hvdbench" allreduce --model="$model" --rounds=1 --json
     [ "$(objects case ranks nodes)" = "allreduce 4 2" ]
     positive hvd_us mpi_best_us
-    run ! two 1 false
+    run timeout -k 5 100 "$HVD_SOURCE/tools/two-nodes" 1 false
+    [ "$status" -eq 1 ]
     run "$HVD_SOURCE/tools/two-nodes" 0 true
     [ "$status" -eq 3 ]
     [ "$output" = "two-nodes: 0: expected the ranks of each node, 1 or more" ]
@@ -299,18 +304,13 @@ two() {
     done
 }
 
-# marked: processes that have this test's folder among their words
-marked() {
-    grep -lsF -f <(echo "$BATS_TEST_TMPDIR") /proc/[0-9]*/cmdline || true
-}
-
 @test "bars: what was seen, the verdict, and an exit status that is 0 only where all are met" {
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     alone bars --only=latency,idle --runs=1 --json
     grep -q 'cannot be run' <<<"$output" && skip "$output"
-    local met
-    met=$(grep '^{' <<<"$output")
-    [ "$(output=$met objects case bar limit | sort)" = "$(printf '%s\n' 'bars idle CPU time of a rank' 'bars idle wake-ups of a rank' 'bars latency time')" ]
+    local met ended=$status
+    run grep '^{' <<<"$output"
+    [ "$(objects case bar limit | sort)" = "$(printf '%s\n' 'bars idle CPU time of a rank' 'bars idle wake-ups of a rank' 'bars latency time')" ]
     # whatever the speed of this machine, the verdict is that of the numbers
     perl -MJSON::PP -e '
         while (my $line = <STDIN>) {
@@ -320,8 +320,8 @@ marked() {
             $met eq $object->{met} or die "$line: expected $met";
             $missed++ if $met eq "no";
         }
-        exit($missed ? 1 : 0)' <<<"$met" && met=0 || met=$?
-    [ "$status" -eq "$met" ]
+        exit($missed ? 1 : 0)' <<<"$output" && met=0 || met=$?
+    [ "$ended" -eq "$met" ]
 }
 
 @test "bars: what cannot be run says why, and is not met" {
