@@ -2,8 +2,8 @@
 #include "tools/hvdbench_bar.h"
 
 /* What carries the data in the bars of two nodes. */
-#define PLANES_TCP "tcp"
-#define PLANES_MPI "mpi"
+#define PLANES_TCP "hier-tcp"
+#define PLANES_MPI "hier-mpi"
 
 #define BY_MPI_BEST(times)                                                     \
     {                                                                          \
