@@ -1,0 +1,47 @@
+/* bind.h: the values of --hvd-bind: how tasks are placed. Needs no hwloc, so that the plug-in can check them.
+ */
+#ifndef BASE_BIND_H
+#define BASE_BIND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum bind_policy {
+    BIND_AUTO,   /* gpu where GPUs are granted; otherwise even shares, whole NUMA nodes first, then L3, then
+                    cores */
+    BIND_GPU,    /* each task the cores nearest to its GPUs */
+    BIND_NUMA,   /* no task in more than one NUMA node */
+    BIND_SOCKET, /* no task in more than one package */
+    BIND_L3,     /* no task in more than one group of cores with a common L3 cache */
+    BIND_CORE,   /* one core a task */
+    BIND_NONE,   /* every task all that is granted */
+    BIND_COUNT
+};
+
+#define BIND_MAX_SMT     64
+#define BIND_MAX_RESERVE 4096
+#define BIND_TEXT_BYTES  64
+
+struct bind_options {
+    enum bind_policy policy;
+    bool verbose; /* say one line a task */
+    bool force;   /* also where Slurm or the user has bound the tasks, which is otherwise kept */
+    int smt;      /* hardware threads of each core to use; 0: all that are granted */
+    int reserve;  /* cores left to the system, from all NUMA nodes and L3 groups alike */
+};
+
+/* NULL-terminated, indexed by enum bind_policy. */
+extern const char *const bind_policy_names[BIND_COUNT + 1];
+
+/* What is expected, for sentences. */
+extern const char bind_expected[];
+
+/* Read "POLICY[,verbose][,force][,smt:K][,reserve:N]", each at most once, in any order; without a policy it
+ * is auto. Strict: no spaces, no signs, no capital letters. Returns 0; or -1 with *options unchanged and
+ * *whyp a phrase that says what is wrong with the value. Allocates nothing, and knows no locale. */
+int bind_parse(const char *text, struct bind_options *options, const char **whyp);
+
+/* Write them as a user would type them, into [text] of BIND_TEXT_BYTES, which is returned. */
+const char *bind_text(const struct bind_options *options, char *text);
+
+#endif

@@ -1,0 +1,90 @@
+/* machine.h: one node as placement sees it: cores, what they share, GPUs and network cards; plain data, so
+ * that policies are pure and need no hwloc. */
+#ifndef TOPO_MACHINE_H
+#define TOPO_MACHINE_H
+
+#include "base/bitset.h"
+#include "base/status.h"
+#include "topo/nic.h"
+
+#define MACHINE_CORE_CPUS  8 /* hardware threads of a core */
+#define MACHINE_MAX_GPUS   64
+#define MACHINE_NAME_BYTES 64
+#define MACHINE_XML_BYTES  (64 << 20) /* longest XML */
+
+/* What cores share. Every core is in one domain of each kind. */
+enum domain_kind {
+    DOMAIN_PACKAGE,
+    DOMAIN_NUMA, /* cores with the same local memory, be it one memory node or several kinds of memory */
+    DOMAIN_L3,   /* the last level of cache; where the machine tells none, the NUMA domains again */
+    DOMAIN_KINDS
+};
+
+struct machine_domain {
+    int os_index; /* of the package or the first memory node; of a cache its position */
+    struct bitset cpus;
+    struct bitset mems; /* of host memory near it */
+    int64_t bytes;      /* memory or cache; 0: unknown */
+};
+
+struct machine_core {
+    int os_index; /* unique only within its package */
+    int domain[DOMAIN_KINDS];
+    int cpu_count;
+    int cpus[MACHINE_CORE_CPUS]; /* its hardware threads that are on line, by the system's numbers */
+};
+
+struct machine_gpu {
+    struct machine_pci pci;
+    char name[MACHINE_NAME_BYTES]; /* "GH100 [H100 SXM5 80GB]"; "": unknown */
+    char uuid[48];                 /* "GPU-..."; "": unknown */
+};
+
+struct machine {
+    char name[MACHINE_NAME_BYTES]; /* host name or product; "": unknown */
+    struct bitset cpus, mems;      /* all that are on line; host memory only */
+    struct bitset
+        allowed; /* the CPUs this process may use, where it was loaded live; otherwise what XML says */
+    struct bitset allowed_mems;
+    int core_count; /* cores, neighbours next to each other */
+    struct machine_core *cores;
+    int domain_count[DOMAIN_KINDS]; /* domains, in the order of their cores */
+    struct machine_domain *domains[DOMAIN_KINDS];
+    bool has_l3;
+    int gpu_count; /* GPUs, by PCI id */
+    struct machine_gpu gpus[MACHINE_MAX_GPUS];
+    int nic_count; /* network cards by PCI id, then interfaces without one by name; judged as by
+                      --hvd-nics=auto */
+    struct nic nics[NIC_MAX];
+    int64_t numa_mbps; /* what joins NUMA nodes carries, as NCCL reckons it; 0: there is one */
+};
+
+/* Where to take a machine from. All zero: this node. */
+struct machine_source {
+    const char *xml_path; /* a file that hwloc exported, */
+    const char *xml;      /* or its text, [xml_bytes] long, borrowed for the call; */
+    size_t xml_bytes;     /* both NULL: this node */
+    const char *sys; /* "/sys": also read links and interfaces that are not on PCI from there; NULL: leave
+                      * them unknown. For XML: it is of this very node */
+};
+
+/* Load a machine by hwloc into *machinep, to be freed with machine_destroy. HWLOC_PLUGINS_PATH must be set
+ * and empty in the environment, otherwise hwloc may open libraries of GPU vendors and X11. HVD_ERR_INVALID
+ * for XML that is not a machine or more than the limits above, HVD_ERR_SYSTEM, HVD_ERR_NO_MEMORY, and
+ * HVD_ERR_UNSUPPORTED where hwloc is not built in; *machinep is unchanged then. */
+int machine_load(const struct machine_source *source, struct machine **machinep, struct hvd_error *err);
+
+/* [machine] may be NULL. */
+void machine_destroy(struct machine *machine);
+
+/* Index of the GPU with that PCI id, or -1. Capital letters, a domain of four or eight digits or none are the
+ * same. */
+int machine_find_gpu(const struct machine *machine, const char *pci_id);
+
+/* The core of a CPU, or -1. */
+int machine_core_of(const struct machine *machine, int cpu);
+
+/* The memory nodes near [cpus]. */
+struct bitset machine_mems_of(const struct machine *machine, const struct bitset *cpus);
+
+#endif

@@ -1,0 +1,102 @@
+/* nic.h: the network cards and interfaces of a node: which of them a job may use, and why not the others. */
+#ifndef TOPO_NIC_H
+#define TOPO_NIC_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bitset.h"
+#include "base/status.h"
+
+#define PCI_ID_BYTES      20 /* "0000:17:00.0"; a domain may have eight digits */
+#define PCI_MAX_BRIDGES   16
+#define NIC_NAME_BYTES    16 /* of an interface, IFNAMSIZ */
+#define NIC_VERBS_BYTES   64 /* of an RDMA device */
+#define NIC_MAX           512
+#define NIC_MAX_ADDRESSES 8
+
+/* A device on PCI. */
+struct machine_pci {
+    char id[PCI_ID_BYTES]; /* "0000:17:00.0" in small letters; "": not a PCI device */
+    uint16_t class_id;     /* 0x0302 */
+    uint16_t vendor, device;
+    int64_t mbps;                 /* of its link to the bridge above; 0: unknown */
+    int bridge_count;             /* bridges above it, */
+    int bridges[PCI_MAX_BRIDGES]; /* outermost, the host bridge, first: numbers that are equal for the same
+                                     bridge */
+    struct bitset cpus;           /* the CPUs near it; all where it tells none */
+    struct bitset mems;           /* the memory nodes near it */
+};
+
+enum nic_link { NIC_LINK_UNKNOWN, NIC_LINK_UP, NIC_LINK_DOWN };
+
+enum nic_fabric { NIC_ETHERNET, NIC_INFINIBAND, NIC_OMNIPATH, NIC_OTHER };
+
+struct nic_address {
+    int family;              /* AF_INET or AF_INET6 */
+    unsigned char bytes[16]; /* in network order */
+    int prefix;              /* bits of the subnet */
+};
+
+/* Why an interface is not used. */
+enum nic_drop {
+    NIC_KEPT,
+    NIC_LOOPBACK,
+    NIC_CONTAINER,  /* docker*, virbr*, br-*, veth*, cni*, podman*: leads to containers of this node only */
+    NIC_NO_DEVICE,  /* a card for which no driver has made a device */
+    NIC_DOWN,       /* its link is down */
+    NIC_SLAVE,      /* part of a bond, which is to be used instead */
+    NIC_LINK_LOCAL, /* has no address but link-local ones */
+    NIC_SLOW,     /* less than half as fast as the fastest; good enough where nothing else joins the nodes */
+    NIC_NOT_ASKED /* --hvd-nics names others */
+};
+
+/* One interface, RDMA device, or port of one. */
+struct nic {
+    struct machine_pci pci;
+    char netdev[NIC_NAME_BYTES]; /* "eth0", "ib0"; "": none */
+    char verbs[NIC_VERBS_BYTES]; /* "mlx5_0", "hfi1_0"; "": none */
+    int port;                    /* of the RDMA device, from 1; 0: unknown */
+    enum nic_fabric fabric;
+    enum nic_link link;
+    int64_t mbps; /* of its link to the network; 0: unknown */
+    bool loopback;
+    char master[NIC_NAME_BYTES]; /* the bond it is part of; "": none */
+    bool addresses_known;        /* false: nobody asked; true with a count of 0: it has none */
+    int address_count;
+    struct nic_address addresses[NIC_MAX_ADDRESSES];
+    enum nic_drop drop; /* by nics_judge */
+    char why[128];      /* the same in words, of kept ones too */
+};
+
+/* What it is called: "mlx5_0", otherwise "eth0", otherwise its PCI id. */
+const char *nic_name(const struct nic *nic);
+
+/* Judge each of [nics]: drop and why. [asked] is a value of --hvd-nics, names and CIDRs with commas between,
+ * or NULL or "auto" for all. What is asked for is kept unless it is down or absent: HVD_ERR_INVALID where an
+ * entry matches none, with a sentence that lists what there is; all are judged as by "auto" then. */
+int nics_judge(struct nic *nics, int count, const char *asked, struct hvd_error *err);
+
+/* Add to [nics], [count] of [max], what the node's /sys (at [sys], "/sys") knows of its interfaces and RDMA
+ * devices: those on PCI are completed, others (bonds, bridges, virtual ones) are added. Returns the new
+ * count. Files that cannot be read leave a thing unknown. */
+int nics_read_sys(struct nic *nics, int count, int max, const char *sys);
+
+/* The addresses of this process's network namespace, into [nics]. HVD_OK or HVD_ERR_SYSTEM. */
+int nics_read_addresses(struct nic *nics, int count, struct hvd_error *err);
+
+/* Rails. The interfaces of one node, as its leader tells the others. */
+struct nic_table {
+    const struct nic *nics;
+    int count;
+};
+
+#define NIC_MAX_RAILS 32
+
+/* For each of [node_count] nodes, which of its kept NICs is rail 0, 1, ...: those of one rail are in one
+ * subnet. Rails are in the order of node 0's NICs, and only of subnets that all nodes have. rails[node *
+ * NIC_MAX_RAILS + rail] is an index into that node's nics. Returns the number of rails; 0 where no subnet is
+ * common. Several NICs of a node in one subnet are several rails, as many as each node has. */
+int nics_rails(const struct nic_table *nodes, int node_count, int *rails);
+
+#endif

@@ -1,0 +1,31 @@
+/* path.h: how far PCI devices are from each other and from cores, as NCCL has it. Pure. */
+#ifndef TOPO_PATH_H
+#define TOPO_PATH_H
+
+#include "topo/machine.h"
+
+/* Nearest first. */
+enum path_type {
+    PATH_PIX, /* at most one PCI switch between */
+    PATH_PXB, /* several PCI switches */
+    PATH_PHB, /* by way of the processor, in one NUMA node */
+    PATH_SYS  /* across NUMA nodes */
+};
+
+/* "PIX" */
+const char *path_name(enum path_type type);
+
+/* "behind the same PCI switch" */
+const char *path_words(enum path_type type);
+
+enum path_type path_between(const struct machine_pci *a, const struct machine_pci *b);
+
+/* What the slowest link of that path carries, in Mb/s: PCI links, the link to the network ([nic]'s), and what
+ * joins NUMA nodes. */
+int64_t path_mbps(const struct machine *machine, const struct machine_gpu *gpu, const struct nic *nic);
+
+/* From a device to cores: 0 where they share its NUMA node (or the device tells none), 1 its package, 2
+ * neither. */
+int path_to_cpus(const struct machine *machine, const struct machine_pci *pci, const struct bitset *cpus);
+
+#endif
