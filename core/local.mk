@@ -112,7 +112,8 @@ core_libcore_la_SOURCES += core/flow/tune.c core/flow/tune.h
 core_libcore_la_SOURCES += core/flow/tuning.c
 
 # placement: what may be asked for, of which the plug-in too knows the words
-core_libbase_la_SOURCES += core/base/bitset.h core/base/bind.h core/base/resource_set.h core/base/nics.h
+core_libbase_la_SOURCES += core/base/word.h core/base/bitset.c core/base/bitset.h core/base/bind.c core/base/bind.h
+core_libbase_la_SOURCES += core/base/resource_set.c core/base/resource_set.h core/base/nics.c core/base/nics.h
 
 # and what becomes of it, for those that place: all pure but for reading the machine, for which hwloc is needed
 noinst_HEADERS += core/topo/machine.h core/topo/nic.h core/topo/path.h core/topo/plan.h core/topo/visible.h core/topo/erf.h

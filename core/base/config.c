@@ -42,8 +42,10 @@ struct loader {
     bool in_file[OPT_COUNT]; /* options it has named so far */
 };
 
+/* [text] has passed option_parse, so parsers do not fail. */
 static void set_value(struct hvd_config *config, enum option_id id, uint64_t value, const char *text)
 {
+    const char *why;
     switch (id) {
     case OPT_FUSION:
         config->fusion_bytes = (int64_t)value;
@@ -99,6 +101,18 @@ static void set_value(struct hvd_config *config, enum option_id id, uint64_t val
     case OPT_LOG:
         config->log_level = (int)value;
         break;
+    case OPT_BIND:
+        bind_parse(text, &config->bind, &why);
+        break;
+    case OPT_GPU_VISIBLE:
+        config->gpu_visible = (enum gpu_visible)value;
+        break;
+    case OPT_NICS:
+        snprintf(config->nics, sizeof(config->nics), "%s", text);
+        break;
+    case OPT_RS:
+        config->has_rs = rs_parse(text, &config->rs, &why) == 0;
+        break;
     case OPT_CONFIG:
     case OPT_CYCLE_TIME:
     case OPT_COUNT:
@@ -147,10 +161,15 @@ static uint64_t get_value(const struct hvd_config *config, enum option_id id)
         return (uint64_t)config->progress;
     case OPT_LOG:
         return (uint64_t)config->log_level;
+    case OPT_GPU_VISIBLE:
+        return (uint64_t)config->gpu_visible;
     case OPT_TIMELINE:
     case OPT_DUMP_DIR:
     case OPT_AUTOTUNE_FILE:
     case OPT_CONFIG:
+    case OPT_BIND:
+    case OPT_NICS:
+    case OPT_RS:
     case OPT_CYCLE_TIME:
     case OPT_COUNT:
         break;
@@ -430,6 +449,7 @@ void config_value(const struct hvd_config *config, enum option_id id, char *text
         break;
     case OPTION_FILE:
     case OPTION_FOLDER:
+    case OPTION_WORDS:
         snprintf(text, text_bytes, "%s", config->origin[id].text);
         break;
     }

@@ -2,7 +2,9 @@
 #ifndef BASE_CONFIG_H
 #define BASE_CONFIG_H
 
+#include "base/bind.h"
 #include "base/option.h"
+#include "base/resource_set.h"
 
 /* Lowest authority first. */
 enum config_source { CONFIG_DEFAULT, CONFIG_SITE, CONFIG_FILE, CONFIG_ENVIRONMENT, CONFIG_COMMAND_LINE };
@@ -31,6 +33,11 @@ struct hvd_config {
     int stop_signal;                            /* SIGTERM; 0: none */
     enum progress progress;
     int log_level;
+    struct bind_options bind;
+    enum gpu_visible gpu_visible;
+    char nics[OPTION_VALUE_BYTES + 1]; /* nics_parse */
+    bool has_rs;                       /* resource sets are asked for: */
+    struct rs_options rs;
     struct config_origin origin[OPT_COUNT];
 };
 

@@ -23,7 +23,11 @@ extern const char nics_expected[];
  * unchanged and *whyp a phrase. */
 int nics_parse(const char *text, struct nics_entry *entries, int *countp, const char **whyp);
 
-/* The same, checked only. */
+/* Is it an interface of containers or virtual machines by its name: "docker0", "virbr0", "br-1a2b",
+ * "veth3"...? The same on many nodes, and reaches none of them. */
+bool nics_of_containers(const char *name);
+
+/* nics_parse, checked only. */
 int nics_check(const char *text, const char **whyp);
 
 #endif

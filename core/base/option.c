@@ -7,9 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bind.h"
 #include "base/log.h"
+#include "base/nics.h"
 #include "base/parse.h"
 #include "base/planes.h"
+#include "base/resource_set.h"
 
 #define SECOND INT64_C(1000000)
 #define HOUR   (3600 * SECOND)
@@ -20,6 +23,7 @@ static const char *const log_choices[] = {[LOG_OFF] = "off",   [LOG_ERROR] = "er
 
 static const char *const progress_choices[] = {
     [PROGRESS_ADAPTIVE] = "adaptive", [PROGRESS_SPIN] = "spin", [PROGRESS_BLOCK] = "block", NULL};
+static const char *const gpu_visible_choices[] = {[GPU_VISIBLE_ALL] = "all", [GPU_VISIBLE_ONE] = "one", NULL};
 
 /* Not SIGUSR2, which asks for the flight record. */
 static const struct {
@@ -184,6 +188,33 @@ const struct hvd_option option_table[OPT_COUNT] = {
                     .def = "",
                     .help = "read options from FILE, a YAML mapping of names to values",
                     .type = OPTION_FILE},
+    [OPT_BIND] = {.name = "bind",
+                  .arg = "POLICY",
+                  .def = "auto",
+                  .help = "give each task cores, memory, GPUs and network cards that are near each other",
+                  .type = OPTION_WORDS,
+                  .check = bind_check,
+                  .expected = bind_expected},
+    [OPT_GPU_VISIBLE] = {.name = "gpu-visible",
+                         .arg = "WHICH",
+                         .def = "all",
+                         .help = "let each task see all GPUs of the step on its node, or only its one",
+                         .type = OPTION_CHOICE,
+                         .choices = gpu_visible_choices},
+    [OPT_NICS] = {.name = "nics",
+                  .arg = "LIST",
+                  .def = "auto",
+                  .help = "use these network cards, by name or subnet; auto lets hvd choose",
+                  .type = OPTION_WORDS,
+                  .check = nics_check,
+                  .expected = nics_expected},
+    [OPT_RS] = {.name = "rs",
+                .arg = "SET",
+                .def = "",
+                .help = "divide each node into resource sets, as jsrun does",
+                .type = OPTION_WORDS,
+                .check = rs_check,
+                .expected = rs_expected},
     [OPT_CYCLE_TIME] = {.name = "cycle-time",
                         .arg = "TIME",
                         .def = "",
@@ -252,6 +283,9 @@ void option_expected(const struct hvd_option *option, char *text, size_t text_by
         break;
     case OPTION_FOLDER:
         snprintf(text, text_bytes, "the name of a folder");
+        break;
+    case OPTION_WORDS:
+        snprintf(text, text_bytes, "%s", option->expected);
         break;
     }
 }
@@ -335,6 +369,8 @@ static int parse_value(const struct hvd_option *option, const char *text, uint64
     case OPTION_FOLDER:
         *whyp = "is empty";
         return text[0] == 0 ? -1 : 0;
+    case OPTION_WORDS:
+        return option->check(text, whyp);
     }
     return -1;
 }

@@ -29,6 +29,10 @@ enum option_id {
     OPT_PROGRESS,
     OPT_LOG,
     OPT_CONFIG,
+    OPT_BIND,
+    OPT_GPU_VISIBLE,
+    OPT_NICS,
+    OPT_RS,
     OPT_CYCLE_TIME,
     OPT_COUNT
 };
@@ -43,7 +47,8 @@ enum option_type {
     OPTION_CHOICE, /* int64_t: index into choices */
     OPTION_LIST,   /* uint64_t list of choices, see option_list_at */
     OPTION_FILE,   /* its value is the text */
-    OPTION_FOLDER  /* the same */
+    OPTION_FOLDER, /* the same */
+    OPTION_WORDS   /* the same, of a form that the option checks */
 };
 
 struct hvd_option {
@@ -54,12 +59,14 @@ struct hvd_option {
     enum option_type type;
     int64_t min, max;           /* OPTION_SIZE, OPTION_TIME and OPTION_NUMBER */
     const char *const *choices; /* NULL-terminated, for OPTION_CHOICE and OPTION_LIST */
-    bool job_wide;              /* must be equal on all ranks: hvd_init checks it */
-    const char *horovod;        /* the Horovod variable that means the same, or NULL */
-    const char *horovod_unit;   /* what to append to its value, or NULL: it is in our syntax */
-    const char *horovod_never;  /* why its values are not taken: the sentence that tells users what to do */
-    const char *horovod_zero;   /* the same, of its value 0 only */
-    const char *retired;        /* no longer does anything: the sentence that tells users what to do */
+    int (*check)(const char *text, const char **whyp); /* OPTION_WORDS: 0, or -1 and a phrase in *whyp */
+    const char *expected;                              /* the same in words */
+    bool job_wide;                                     /* must be equal on all ranks: hvd_init checks it */
+    const char *horovod;                               /* the Horovod variable that means the same, or NULL */
+    const char *horovod_unit;  /* what to append to its value, or NULL: it is in our syntax */
+    const char *horovod_never; /* why its values are not taken: the sentence that tells users what to do */
+    const char *horovod_zero;  /* the same, of its value 0 only */
+    const char *retired;       /* no longer does anything: the sentence that tells users what to do */
 };
 
 extern const struct hvd_option option_table[OPT_COUNT];

@@ -47,6 +47,9 @@ extern const char rs_expected[];
  * nothing, and knows no locale. */
 int rs_parse(const char *text, struct rs_options *options, const char **whyp);
 
+/* rs_parse, checked only. */
+int rs_check(const char *text, const char **whyp);
+
 /* Set one of them by jsrun's name for it ("nrs", "np", "tasks_per_rs", "cpu_per_rs", "gpu_per_rs",
  * "rs_per_host", "bind", "launch_distribution", "latency_priority", there with commas) or by its key of
  * --hvd-rs. Returns as rs_parse. */

@@ -6,18 +6,8 @@
 #include <net/if.h>
 #include <string.h>
 
+#include "base/nics.h"
 #include "control/endpoint.h"
-
-static const char *const bridge_names[] = {"docker", "virbr", "br-",   "veth", "cni",
-                                           "podman", "lxcbr", "lxdbr", NULL};
-
-static bool is_bridge(const char *name)
-{
-    for (int i = 0; bridge_names[i] != NULL; i++)
-        if (strncmp(name, bridge_names[i], strlen(bridge_names[i])) == 0)
-            return true;
-    return false;
-}
 
 static void map_ipv4(const struct in_addr *from, struct in6_addr *to)
 {
@@ -46,7 +36,7 @@ static bool read_net(const struct ifaddrs *interface, struct address_net *net)
 {
     if (interface->ifa_addr == NULL || interface->ifa_netmask == NULL || (interface->ifa_flags & IFF_UP) == 0)
         return false;
-    *net = (struct address_net){.bridge = is_bridge(interface->ifa_name),
+    *net = (struct address_net){.bridge = nics_of_containers(interface->ifa_name),
                                 .loopback = (interface->ifa_flags & IFF_LOOPBACK) != 0};
     if (interface->ifa_addr->sa_family == AF_INET) {
         struct sockaddr_in address, mask;

@@ -178,6 +178,14 @@ UNIT_TESTS += tests/unit/test_hvdbench_options
 tests_unit_test_hvdbench_options_LDADD = $(HVDBENCH_UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_hvdbench_bar
 tests_unit_test_hvdbench_bar_LDADD = $(HVDBENCH_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_bitset
+tests_unit_test_bitset_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_bind
+tests_unit_test_bind_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_nics
+tests_unit_test_nics_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_resource_set
+tests_unit_test_resource_set_LDADD = $(UNIT_LIBS)
 
 # of code without threads, slow under ThreadSanitizer, which has nothing to see there
 PURE_UNIT_TESTS = tests/unit/test_schedule tests/unit/test_reduce tests/unit/test_half tests/unit/test_adasum \

@@ -1,0 +1,85 @@
+/* bind.c: the values of --hvd-bind. */
+#include "base/bind.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/word.h"
+
+const char *const bind_policy_names[BIND_COUNT + 1] = {
+    [BIND_AUTO] = "auto", [BIND_GPU] = "gpu",   [BIND_NUMA] = "numa", [BIND_SOCKET] = "socket",
+    [BIND_L3] = "l3",     [BIND_CORE] = "core", [BIND_NONE] = "none", [BIND_COUNT] = NULL};
+
+const char bind_expected[] = "auto, gpu, numa, socket, l3, core or none, then with commas what is wanted of "
+                             "verbose, force, smt:K (1 to "
+                             "64 hardware threads of each core), reserve:N (up to 4096 cores for the system)";
+
+enum bind_word { WORD_POLICY, WORD_VERBOSE, WORD_FORCE, WORD_SMT, WORD_RESERVE, WORD_COUNT };
+
+static int take_word(struct word word, struct bind_options *options, enum bind_word *kindp, const char **whyp)
+{
+    struct word value;
+    if (word_is(word, "verbose")) {
+        *kindp = WORD_VERBOSE;
+        options->verbose = true;
+    } else if (word_is(word, "force")) {
+        *kindp = WORD_FORCE;
+        options->force = true;
+    } else if (word_after(word, "smt:", &value)) {
+        *kindp = WORD_SMT;
+        return word_number(value, 1, BIND_MAX_SMT, &options->smt, whyp);
+    } else if (word_after(word, "reserve:", &value)) {
+        *kindp = WORD_RESERVE;
+        return word_number(value, 0, BIND_MAX_RESERVE, &options->reserve, whyp);
+    } else {
+        int policy = word_choice(word, bind_policy_names);
+        *kindp = WORD_POLICY;
+        *whyp = word.length == 0 ? "has an empty word" : "has an unknown word";
+        if (policy < 0)
+            return -1;
+        options->policy = (enum bind_policy)policy;
+    }
+    return 0;
+}
+
+int bind_parse(const char *text, struct bind_options *options, const char **whyp)
+{
+    struct bind_options read = {.policy = BIND_AUTO};
+    bool seen[WORD_COUNT] = {false};
+    struct word word;
+    if (*text == 0) {
+        *whyp = "is empty";
+        return -1;
+    }
+    for (const char *at = text; at != NULL;) {
+        enum bind_word kind;
+        at = word_next(at, ',', &word);
+        if (take_word(word, &read, &kind, whyp) < 0)
+            return -1;
+        if (seen[kind]) {
+            *whyp = kind == WORD_POLICY ? "names two policies" : "has a word twice";
+            return -1;
+        }
+        seen[kind] = true;
+    }
+    *options = read;
+    return 0;
+}
+
+int bind_check(const char *text, const char **whyp)
+{
+    struct bind_options options;
+    return bind_parse(text, &options, whyp);
+}
+
+const char *bind_text(const struct bind_options *options, char *text)
+{
+    int used = snprintf(text, BIND_TEXT_BYTES, "%s%s%s", bind_policy_names[options->policy],
+                        options->verbose ? ",verbose" : "", options->force ? ",force" : "");
+    if (options->smt > 0)
+        used += snprintf(text + used, BIND_TEXT_BYTES - (size_t)used, ",smt:%d", options->smt);
+    if (options->reserve > 0)
+        snprintf(text + used, BIND_TEXT_BYTES - (size_t)used, ",reserve:%d", options->reserve);
+    return text;
+}
