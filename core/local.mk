@@ -115,5 +115,14 @@ core_libcore_la_SOURCES += core/flow/tuning.c
 core_libbase_la_SOURCES += core/base/word.h core/base/bitset.c core/base/bitset.h core/base/bind.c core/base/bind.h
 core_libbase_la_SOURCES += core/base/resource_set.c core/base/resource_set.h core/base/nics.c core/base/nics.h
 
-# and what becomes of it, for those that place: all pure but for reading the machine, for which hwloc is needed
-noinst_HEADERS += core/topo/machine.h core/topo/nic.h core/topo/path.h core/topo/plan.h core/topo/visible.h core/topo/erf.h
+# and what becomes of it, for those that place: pure, but for reading the machine, for which alone hwloc is needed
+noinst_LTLIBRARIES += core/libtopo.la
+core_libtopo_la_SOURCES = core/topo/machine.c core/topo/machine.h core/topo/file.c core/topo/file.h
+core_libtopo_la_SOURCES += core/topo/nic.c core/topo/nic.h core/topo/nic_live.c core/topo/path.c core/topo/path.h
+core_libtopo_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
+core_libtopo_la_LIBADD = core/libbase.la $(HWLOC_LIBS)
+if HAVE_HWLOC
+core_libtopo_la_SOURCES += core/topo/machine_load.c core/topo/machine_devices.c core/topo/machine_live.c core/topo/machine_hwloc.h
+else
+core_libtopo_la_SOURCES += core/topo/machine_none.c
+endif

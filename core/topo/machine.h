@@ -59,13 +59,14 @@ struct machine {
     int64_t numa_mbps; /* what joins NUMA nodes carries, as NCCL reckons it; 0: there is one */
 };
 
-/* Where to take a machine from. All zero: this node. */
+/* Where to take a machine from. All zero: this node, its cores and PCI devices only. */
 struct machine_source {
     const char *xml_path; /* a file that hwloc exported, */
     const char *xml;      /* or its text, [xml_bytes] long, borrowed for the call; */
     size_t xml_bytes;     /* both NULL: this node */
-    const char *sys; /* "/sys": also read links and interfaces that are not on PCI from there; NULL: leave
-                      * them unknown. For XML: it is of this very node */
+    bool live;            /* of XML: it is of this very node. Read from /sys and /proc how links are, which
+                           * interfaces there are beside those on PCI, and what GPUs are called */
+    const char *root;     /* where /sys and /proc of [live] are, for tests; NULL: "" */
 };
 
 /* Load a machine by hwloc into *machinep, to be freed with machine_destroy. HWLOC_PLUGINS_PATH must be set

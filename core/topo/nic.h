@@ -66,11 +66,15 @@ struct nic {
     int address_count;
     struct nic_address addresses[NIC_MAX_ADDRESSES];
     enum nic_drop drop; /* by nics_judge */
-    char why[128];      /* the same in words, of kept ones too */
+    char why[160];      /* the same in words, of kept ones too */
 };
 
 /* What it is called: "mlx5_0", otherwise "eth0", otherwise its PCI id. */
 const char *nic_name(const struct nic *nic);
+
+/* What it carries, in Mb/s: by its link to the network and three quarters of its PCI link, as NCCL reckons;
+ * 10000, as there, where neither is known. */
+int64_t nic_mbps(const struct nic *nic);
 
 /* Judge each of [nics]: drop and why. [asked] is a value of --hvd-nics, names and CIDRs with commas between,
  * or NULL or "auto" for all. What is asked for is kept unless it is down or absent: HVD_ERR_INVALID where an

@@ -1,0 +1,25 @@
+/* machine_hwloc.h: what the translation of a hwloc topology has of its other half. Only for
+ * core/topo/machine_*.c. */
+#ifndef TOPO_MACHINE_HWLOC_H
+#define TOPO_MACHINE_HWLOC_H
+
+#include <hwloc.h>
+
+#include "topo/machine.h"
+
+/* Returns -1 where a member is too large or the set has no end. */
+int bitset_of_hwloc(hwloc_const_bitmap_t from, struct bitset *to);
+
+/* What a topology says of itself, as printable text; cut where it is too long. */
+void copy_words(char *to, size_t to_bytes, const char *from);
+
+/* "" where it is not told. */
+const char *info_of(hwloc_obj_t object, const char *name);
+
+/* GPUs and network cards. */
+int machine_add_devices(struct machine *machine, hwloc_topology_t topology, struct hvd_error *err);
+
+/* Sort them, read what is live, and judge the network cards. */
+void machine_complete(struct machine *machine, const struct machine_source *source);
+
+#endif

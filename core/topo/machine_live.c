@@ -1,0 +1,77 @@
+/* machine_live.c: what a loaded machine is completed by: the order of its devices, and what /sys and /proc
+ * know of them. */
+#include "topo/machine_hwloc.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_gpus(const void *a, const void *b)
+{
+    return strcmp(((const struct machine_gpu *)a)->pci.id, ((const struct machine_gpu *)b)->pci.id);
+}
+
+/* By PCI id, then what is not on PCI, by name. */
+static int compare_nics(const void *a, const void *b)
+{
+    const struct nic *left = a, *right = b;
+    int order = (left->pci.id[0] == 0) - (right->pci.id[0] == 0);
+    if (order == 0)
+        order = strcmp(left->pci.id, right->pci.id);
+    if (order == 0)
+        order = strcmp(left->netdev, right->netdev);
+    return order != 0 ? order : strcmp(left->verbs, right->verbs);
+}
+
+/* The line of a file that begins with [key], without it and blanks, into [text]; unchanged where there is
+ * none. */
+static void read_line(const char *path, const char *key, char *text, size_t text_bytes)
+{
+    char line[256];
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return;
+    while (fgets(line, sizeof(line), file) != NULL) {
+        const char *value = line + strlen(key);
+        if (strncmp(line, key, strlen(key)) != 0)
+            continue;
+        value += strspn(value, " \t");
+        line[strcspn(line, "\n")] = 0;
+        copy_words(text, text_bytes, value);
+        break;
+    }
+    fclose(file);
+}
+
+/* What the drivers call GPUs, and so users in CUDA_VISIBLE_DEVICES. */
+static void read_uuids(struct machine *machine, const char *root)
+{
+    for (int i = 0; i < machine->gpu_count; i++) {
+        struct machine_gpu *gpu = &machine->gpus[i];
+        char path[512];
+        char amd[sizeof(gpu->uuid) - 4] = "";
+        snprintf(path, sizeof(path), "%.400s/proc/driver/nvidia/gpus/%s/information", root, gpu->pci.id);
+        read_line(path, "GPU UUID:", gpu->uuid, sizeof(gpu->uuid));
+        snprintf(path, sizeof(path), "%.400s/sys/bus/pci/devices/%s/unique_id", root, gpu->pci.id);
+        read_line(path, "", amd, sizeof(amd));
+        if (amd[0] != 0)
+            snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-%s", amd);
+    }
+}
+
+void machine_complete(struct machine *machine, const struct machine_source *source)
+{
+    const char *root = source->root != NULL ? source->root : "";
+    char sys[512];
+    if (source->live) {
+        snprintf(sys, sizeof(sys), "%.400s/sys", root);
+        machine->nic_count = nics_read_sys(machine->nics, machine->nic_count, NIC_MAX, sys);
+        for (int i = 0; i < machine->nic_count; i++)
+            if (machine->nics[i].pci.id[0] == 0 && bitset_empty(&machine->nics[i].pci.cpus))
+                machine->nics[i].pci.cpus = machine->cpus;
+        read_uuids(machine, root);
+    }
+    qsort(machine->gpus, (size_t)machine->gpu_count, sizeof(machine->gpus[0]), compare_gpus);
+    qsort(machine->nics, (size_t)machine->nic_count, sizeof(machine->nics[0]), compare_nics);
+    nics_judge(machine->nics, machine->nic_count, NULL, NULL);
+}

@@ -1,0 +1,393 @@
+/* machine_load.c: load a topology by hwloc, live or from XML, and translate its cores and what they share. */
+#include "config.h"
+#include "topo/machine_hwloc.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topo/file.h"
+
+/* ---- Load ---- */
+
+/* Devices without their drivers' word are seen on PCI; caches below L3 are of no use here and cost time. */
+static int set_filters(hwloc_topology_t topology)
+{
+    static const struct {
+        hwloc_obj_type_t type;
+        enum hwloc_type_filter_e filter;
+    } filters[] = {{HWLOC_OBJ_BRIDGE, HWLOC_TYPE_FILTER_KEEP_ALL},
+                   {HWLOC_OBJ_PCI_DEVICE, HWLOC_TYPE_FILTER_KEEP_IMPORTANT},
+                   {HWLOC_OBJ_OS_DEVICE, HWLOC_TYPE_FILTER_KEEP_IMPORTANT},
+                   {HWLOC_OBJ_L1CACHE, HWLOC_TYPE_FILTER_KEEP_NONE},
+                   {HWLOC_OBJ_L2CACHE, HWLOC_TYPE_FILTER_KEEP_NONE},
+                   {HWLOC_OBJ_L1ICACHE, HWLOC_TYPE_FILTER_KEEP_NONE},
+                   {HWLOC_OBJ_L2ICACHE, HWLOC_TYPE_FILTER_KEEP_NONE},
+                   {HWLOC_OBJ_L3ICACHE, HWLOC_TYPE_FILTER_KEEP_NONE}};
+    for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++)
+        if (hwloc_topology_set_type_filter(topology, filters[i].type, filters[i].filter) < 0)
+            return -1;
+    return hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
+}
+
+static int copy_xml(const char *xml, size_t bytes, char **textp, struct hvd_error *err)
+{
+    if (bytes > MACHINE_XML_BYTES)
+        return error_set(err, HVD_ERR_INVALID, "the XML: a topology of more than %d MiB",
+                         MACHINE_XML_BYTES >> 20);
+    *textp = strndup(xml, bytes);
+    return *textp != NULL ? HVD_OK
+                          : error_set(err, HVD_ERR_NO_MEMORY, "no memory for %zu bytes of XML", bytes);
+}
+
+static int load(const struct machine_source *source, hwloc_topology_t topology, struct hvd_error *err)
+{
+    char *xml = NULL;
+    size_t bytes = 0;
+    int rc = HVD_OK;
+    if (source->xml_path != NULL)
+        rc = file_read(source->xml_path, "a topology", MACHINE_XML_BYTES, &xml, &bytes, err);
+    else if (source->xml != NULL)
+        rc = copy_xml(source->xml, source->xml_bytes, &xml, err);
+    if (rc != HVD_OK)
+        return rc;
+    /* the length counts the 0 at the end */
+    if (set_filters(topology) < 0 ||
+        (xml != NULL && hwloc_topology_set_xmlbuffer(topology, xml, (int)strlen(xml) + 1) < 0) ||
+        hwloc_topology_load(topology) < 0)
+        rc =
+            xml == NULL
+                ? error_set(err, HVD_ERR_SYSTEM, "hwloc cannot load the topology of this node")
+                : error_set(
+                      err, HVD_ERR_INVALID,
+                      "%.200s: not a topology; expected XML that hwloc 2 has exported, as by lstopo FILE.xml",
+                      source->xml_path != NULL ? source->xml_path : "the XML");
+    free(xml);
+    return rc;
+}
+
+/* ---- Sets ---- */
+
+int bitset_of_hwloc(hwloc_const_bitmap_t from, struct bitset *to)
+{
+    int member;
+    *to = (struct bitset){{0}};
+    if (from == NULL)
+        return 0;
+    if (hwloc_bitmap_weight(from) < 0)
+        return -1;
+    hwloc_bitmap_foreach_begin(member, from)
+    {
+        if (member >= BITSET_BITS)
+            return -1;
+        bitset_add(to, member);
+    }
+    hwloc_bitmap_foreach_end();
+    return 0;
+}
+
+void copy_words(char *to, size_t to_bytes, const char *from)
+{
+    size_t used = 0;
+    for (; *from != 0 && used + 1 < to_bytes; from++)
+        to[used++] = *from < ' ' || *from > '~' ? '?' : *from;
+    while (used > 0 && to[used - 1] == ' ')
+        used--;
+    to[used] = 0;
+}
+
+const char *info_of(hwloc_obj_t object, const char *name)
+{
+    const char *value = object == NULL ? NULL : hwloc_obj_get_info_by_name(object, name);
+    return value == NULL ? "" : value;
+}
+
+/* ---- What cores share ---- */
+
+/* Memory that programs of the host are to have: not that of GPUs, nor nodes without any. */
+static bool is_host_memory(hwloc_topology_t topology, hwloc_obj_t node)
+{
+    hwloc_obj_t root = hwloc_get_root_obj(topology);
+    if (node->subtype != NULL && strcmp(node->subtype, "GPUMemory") == 0)
+        return false;
+    return node->attr->numanode.local_memory > 0 || root->total_memory == 0;
+}
+
+static hwloc_obj_t next_object(hwloc_topology_t topology, enum domain_kind kind, hwloc_obj_t last)
+{
+    static const hwloc_obj_type_t types[] = {[DOMAIN_PACKAGE] = HWLOC_OBJ_PACKAGE,
+                                             [DOMAIN_NUMA] = HWLOC_OBJ_NUMANODE,
+                                             [DOMAIN_L3] = HWLOC_OBJ_L3CACHE};
+    hwloc_obj_t next = hwloc_get_next_obj_by_type(topology, types[kind], last);
+    while (next != NULL && kind == DOMAIN_NUMA &&
+           (hwloc_bitmap_iszero(next->cpuset) || !is_host_memory(topology, next)))
+        next = hwloc_get_next_obj_by_type(topology, types[kind], next);
+    return next;
+}
+
+/* The smallest object of [kind] around a core, the first of equals; NULL where there is none. */
+static hwloc_obj_t object_around(hwloc_topology_t topology, enum domain_kind kind, hwloc_obj_t core)
+{
+    hwloc_obj_t best = NULL;
+    for (hwloc_obj_t i = next_object(topology, kind, NULL); i != NULL; i = next_object(topology, kind, i))
+        if (hwloc_bitmap_isincluded(core->cpuset, i->cpuset) &&
+            (best == NULL || hwloc_bitmap_weight(i->cpuset) < hwloc_bitmap_weight(best->cpuset)))
+            best = i;
+    return best;
+}
+
+/* Give every core its domain of [kind]; those of which nothing is known share one. */
+static int add_domains(struct machine *machine, hwloc_topology_t topology, enum domain_kind kind,
+                       hwloc_obj_t *cores)
+{
+    hwloc_obj_t *objects = calloc((size_t)machine->core_count, sizeof(*objects));
+    struct machine_domain *domains = calloc((size_t)machine->core_count, sizeof(*domains));
+    int count = 0;
+    if (objects == NULL || domains == NULL) {
+        free(objects);
+        free(domains);
+        return -1;
+    }
+    for (int i = 0; i < machine->core_count; i++) {
+        struct machine_core *core = &machine->cores[i];
+        hwloc_obj_t object = object_around(topology, kind, cores[i]);
+        int at = 0;
+        while (at < count && objects[at] != object)
+            at++;
+        if (at == count) {
+            objects[count] = object;
+            domains[count++].os_index =
+                object == NULL || kind == DOMAIN_L3 || object->os_index == HWLOC_UNKNOWN_INDEX
+                    ? at
+                    : (int)object->os_index;
+            if (object != NULL)
+                domains[at].bytes = kind == DOMAIN_L3     ? (int64_t)object->attr->cache.size
+                                    : kind == DOMAIN_NUMA ? (int64_t)object->attr->numanode.local_memory
+                                                          : 0;
+        }
+        core->domain[kind] = at;
+        for (int k = 0; k < core->cpu_count; k++)
+            bitset_add(&domains[at].cpus, core->cpus[k]);
+    }
+    free(objects);
+    machine->domains[kind] = domains;
+    machine->domain_count[kind] = count;
+    return 0;
+}
+
+/* NUMA domains have the memory nodes around them, the others those of their cores. Memory of which it is not
+ * known where it is belongs to all. */
+static void add_memory(struct machine *machine, hwloc_topology_t topology)
+{
+    for (int i = 0; i < machine->domain_count[DOMAIN_NUMA]; i++) {
+        struct machine_domain *domain = &machine->domains[DOMAIN_NUMA][i];
+        for (hwloc_obj_t node = next_object(topology, DOMAIN_NUMA, NULL); node != NULL;
+             node = next_object(topology, DOMAIN_NUMA, node)) {
+            struct bitset cpus;
+            if (node->os_index < BITSET_BITS && bitset_of_hwloc(node->cpuset, &cpus) == 0 &&
+                bitset_inside(&domain->cpus, &cpus))
+                bitset_add(&domain->mems, (int)node->os_index);
+        }
+        if (bitset_empty(&domain->mems))
+            domain->mems = machine->mems;
+    }
+    for (int i = 0; i < machine->core_count; i++) {
+        const int *domain = machine->cores[i].domain;
+        const struct bitset *mems = &machine->domains[DOMAIN_NUMA][domain[DOMAIN_NUMA]].mems;
+        bitset_or(&machine->domains[DOMAIN_PACKAGE][domain[DOMAIN_PACKAGE]].mems, mems);
+        bitset_or(&machine->domains[DOMAIN_L3][domain[DOMAIN_L3]].mems, mems);
+    }
+}
+
+/* ---- Cores ---- */
+
+/* The cores that have a thread on line; where the topology has none, each hardware thread is one. */
+static int find_cores(hwloc_topology_t topology, hwloc_obj_t **coresp)
+{
+    hwloc_obj_type_t type =
+        hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_CORE) > 0 ? HWLOC_OBJ_CORE : HWLOC_OBJ_PU;
+    int room = hwloc_get_nbobjs_by_type(topology, type);
+    int count = 0;
+    hwloc_obj_t *cores = calloc(room > 0 ? (size_t)room : 1, sizeof(*cores));
+    if (cores == NULL)
+        return -1;
+    for (hwloc_obj_t i = hwloc_get_next_obj_by_type(topology, type, NULL); i != NULL && count < room;
+         i = hwloc_get_next_obj_by_type(topology, type, i))
+        if (!hwloc_bitmap_iszero(i->cpuset))
+            cores[count++] = i;
+    *coresp = cores;
+    return count;
+}
+
+static int add_core(struct machine *machine, hwloc_topology_t topology, hwloc_obj_t object,
+                    struct hvd_error *err)
+{
+    struct machine_core *core = &machine->cores[machine->core_count++];
+    core->os_index = (int)object->os_index;
+    for (hwloc_obj_t pu =
+             hwloc_get_next_obj_inside_cpuset_by_type(topology, object->cpuset, HWLOC_OBJ_PU, NULL);
+         pu != NULL;
+         pu = hwloc_get_next_obj_inside_cpuset_by_type(topology, object->cpuset, HWLOC_OBJ_PU, pu)) {
+        if (pu->os_index >= BITSET_BITS)
+            return error_set(err, HVD_ERR_INVALID, "the topology has CPU %u; numbers up to %d are supported",
+                             pu->os_index, BITSET_BITS - 1);
+        if (core->cpu_count == MACHINE_CORE_CPUS)
+            return error_set(
+                err, HVD_ERR_INVALID,
+                "the topology has a core of more than %d hardware threads; that is not supported",
+                MACHINE_CORE_CPUS);
+        core->cpus[core->cpu_count++] = (int)pu->os_index;
+        bitset_add(&machine->cpus, (int)pu->os_index);
+    }
+    return HVD_OK;
+}
+
+static int add_cores(struct machine *machine, hwloc_topology_t topology, struct hvd_error *err)
+{
+    hwloc_obj_t *cores = NULL;
+    int count = find_cores(topology, &cores);
+    int rc = HVD_OK;
+    if (count == 0)
+        rc = error_set(err, HVD_ERR_INVALID, "the topology has no core that is on line");
+    machine->cores = count < 1 ? NULL : calloc((size_t)count, sizeof(*machine->cores));
+    if (rc == HVD_OK && machine->cores == NULL)
+        rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for a topology of %d cores", count);
+    for (int i = 0; rc == HVD_OK && i < count; i++)
+        rc = add_core(machine, topology, cores[i], err);
+    for (int kind = 0; rc == HVD_OK && kind < DOMAIN_KINDS; kind++)
+        if (add_domains(machine, topology, (enum domain_kind)kind, cores) < 0)
+            rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for a topology of %d cores", count);
+    if (rc == HVD_OK)
+        add_memory(machine, topology);
+    free(cores);
+    return rc;
+}
+
+/* Without caches of that level, "l3" is NUMA. */
+static int settle_l3(struct machine *machine, hwloc_topology_t topology)
+{
+    size_t count = (size_t)machine->domain_count[DOMAIN_NUMA];
+    machine->has_l3 = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_L3CACHE) > 0;
+    if (machine->has_l3)
+        return 0;
+    free(machine->domains[DOMAIN_L3]);
+    machine->domain_count[DOMAIN_L3] = 0;
+    machine->domains[DOMAIN_L3] = malloc(count * sizeof(struct machine_domain));
+    if (machine->domains[DOMAIN_L3] == NULL)
+        return -1;
+    memcpy(machine->domains[DOMAIN_L3], machine->domains[DOMAIN_NUMA], count * sizeof(struct machine_domain));
+    machine->domain_count[DOMAIN_L3] = (int)count;
+    for (int i = 0; i < machine->core_count; i++)
+        machine->cores[i].domain[DOMAIN_L3] = machine->cores[i].domain[DOMAIN_NUMA];
+    return 0;
+}
+
+/* ---- The whole ---- */
+
+static void add_memory_nodes(struct machine *machine, hwloc_topology_t topology)
+{
+    hwloc_obj_t node = NULL;
+    for (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, NULL); node != NULL;
+         node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node))
+        if (node->os_index < BITSET_BITS && is_host_memory(topology, node))
+            bitset_add(&machine->mems, (int)node->os_index);
+}
+
+/* The CPUs of this process's mask; all where the kernel has more than are supported. */
+static void own_mask(struct bitset *mask)
+{
+    cpu_set_t *set = CPU_ALLOC(BITSET_BITS);
+    memset(mask, 0xff, sizeof(*mask));
+    if (set == NULL)
+        return;
+    if (sched_getaffinity(0, CPU_ALLOC_SIZE(BITSET_BITS), set) == 0)
+        for (int cpu = 0; cpu < BITSET_BITS; cpu++)
+            if (!CPU_ISSET_S(cpu, CPU_ALLOC_SIZE(BITSET_BITS), set))
+                bitset_remove(mask, cpu);
+    CPU_FREE(set);
+}
+
+/* What may be used: by the cgroup, and on this node by the process's own mask. */
+static int add_allowed(struct machine *machine, hwloc_topology_t topology, bool here)
+{
+    struct bitset mask;
+    if (bitset_of_hwloc(hwloc_topology_get_allowed_cpuset(topology), &machine->allowed) < 0 ||
+        bitset_of_hwloc(hwloc_topology_get_allowed_nodeset(topology), &machine->allowed_mems) < 0)
+        return -1;
+    bitset_and(&machine->allowed, &machine->cpus);
+    bitset_and(&machine->allowed_mems, &machine->mems);
+    if (here) {
+        own_mask(&mask);
+        bitset_and(&machine->allowed, &mask);
+    }
+    return 0;
+}
+
+/* What carries data between NUMA nodes, in Mb/s, by NCCL's table of processors. */
+static int64_t reckon_numa_mbps(hwloc_topology_t topology)
+{
+    static const struct {
+        int from_model;
+        int64_t mbps;
+    } intel[] = {{0xcf, 320000}, {0x8f, 176000}, {0x55, 80000}, {0, 48000}};
+    hwloc_obj_t package = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, NULL);
+    const char *architecture = info_of(hwloc_get_root_obj(topology), "Architecture");
+    const char *vendor = info_of(package, "CPUVendor");
+    long model = strtol(info_of(package, "CPUModelNumber"), NULL, 10);
+    if (strncmp(architecture, "ppc", 3) == 0)
+        return 256000;
+    if (strcmp(architecture, "aarch64") == 0)
+        return 48000;
+    if (strcmp(vendor, "AuthenticAMD") == 0)
+        return 128000;
+    if (strcmp(vendor, "GenuineIntel") != 0)
+        return 0;
+    int i = 0;
+    while (model < intel[i].from_model)
+        i++;
+    return intel[i].mbps;
+}
+
+static int translate(struct machine *machine, hwloc_topology_t topology, const struct machine_source *source,
+                     struct hvd_error *err)
+{
+    hwloc_obj_t root = hwloc_get_root_obj(topology);
+    bool here = source->xml_path == NULL && source->xml == NULL;
+    const char *name = info_of(root, "HostName");
+    copy_words(machine->name, sizeof(machine->name), name[0] != 0 ? name : info_of(root, "DMIProductName"));
+    add_memory_nodes(machine, topology);
+    int rc = add_cores(machine, topology, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (settle_l3(machine, topology) < 0)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the topology");
+    if (add_allowed(machine, topology, here) < 0)
+        return error_set(err, HVD_ERR_INVALID, "the topology has no bound, or a number over %d",
+                         BITSET_BITS - 1);
+    if (machine->domain_count[DOMAIN_NUMA] > 1)
+        machine->numa_mbps = reckon_numa_mbps(topology);
+    return machine_add_devices(machine, topology, err);
+}
+
+int machine_load(const struct machine_source *source, struct machine **machinep, struct hvd_error *err)
+{
+    hwloc_topology_t topology = NULL;
+    struct machine *machine = calloc(1, sizeof(*machine));
+    int rc = HVD_OK;
+    if (machine == NULL || hwloc_topology_init(&topology) < 0) {
+        free(machine);
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a topology");
+    }
+    rc = load(source, topology, err);
+    if (rc == HVD_OK)
+        rc = translate(machine, topology, source, err);
+    if (rc == HVD_OK)
+        machine_complete(machine, source);
+    hwloc_topology_destroy(topology);
+    if (rc != HVD_OK) {
+        machine_destroy(machine);
+        return rc;
+    }
+    *machinep = machine;
+    return HVD_OK;
+}

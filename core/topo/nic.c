@@ -1,0 +1,243 @@
+/* nic.c: which network cards and interfaces a job may use, why not the others, and which of several nodes
+ * belong together. */
+#include "topo/nic.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/nics.h"
+
+#define UNKNOWN_MBPS 10000
+
+const char *nic_name(const struct nic *nic)
+{
+    return nic->verbs[0] != 0 ? nic->verbs : nic->netdev[0] != 0 ? nic->netdev : nic->pci.id;
+}
+
+/* 0: unknown */
+static int64_t known_mbps(const struct nic *nic)
+{
+    int64_t pci = nic->pci.mbps / 4 * 3;
+    return nic->mbps == 0 || (pci > 0 && pci < nic->mbps) ? pci : nic->mbps;
+}
+
+int64_t nic_mbps(const struct nic *nic)
+{
+    int64_t mbps = known_mbps(nic);
+    return mbps > 0 ? mbps : UNKNOWN_MBPS;
+}
+
+/* ---- Addresses ---- */
+
+static bool is_link_local(const struct nic_address *address)
+{
+    if (address->family == AF_INET)
+        return address->bytes[0] == 169 && address->bytes[1] == 254;
+    return address->bytes[0] == 0xfe && (address->bytes[1] & 0xc0) == 0x80;
+}
+
+static bool in_subnet(const struct nic_address *address, int family, const unsigned char *net, int prefix)
+{
+    int whole = prefix / 8;
+    unsigned int mask = 0xff00u >> (prefix % 8) & 0xff;
+    return address->family == family && memcmp(address->bytes, net, (size_t)whole) == 0 &&
+           (mask == 0 || ((address->bytes[whole] ^ net[whole]) & mask) == 0);
+}
+
+/* ---- Judgement ---- */
+
+static void drop(struct nic *nic, enum nic_drop reason, const char *why)
+{
+    nic->drop = reason;
+    snprintf(nic->why, sizeof(nic->why), "%s", why);
+}
+
+/* RDMA needs no address of ours; an interface without one is of no use. */
+static enum nic_drop judge_addresses(const struct nic *nic)
+{
+    bool usable = !nic->addresses_known || nic->verbs[0] != 0;
+    for (int i = 0; i < nic->address_count; i++)
+        usable = usable || !is_link_local(&nic->addresses[i]);
+    return usable ? NIC_KEPT : NIC_LINK_LOCAL;
+}
+
+static void judge_alone(struct nic *nic)
+{
+    nic->drop = NIC_KEPT;
+    nic->why[0] = 0;
+    if (nic->loopback)
+        drop(nic, NIC_LOOPBACK, "loopback");
+    else if (nics_of_containers(nic->netdev))
+        drop(nic, NIC_CONTAINER, "leads to containers or virtual machines of this node only");
+    else if (nic->netdev[0] == 0 && nic->verbs[0] == 0)
+        drop(nic, NIC_NO_DEVICE, "no driver has made a network device of it");
+    else if (nic->link == NIC_LINK_DOWN)
+        drop(nic, NIC_DOWN, "its link is down");
+    else if (nic->master[0] != 0)
+        snprintf(nic->why, sizeof(nic->why), "part of %s, which is to be used instead", nic->master);
+    else if (judge_addresses(nic) != NIC_KEPT)
+        drop(nic, NIC_LINK_LOCAL,
+             nic->address_count > 0 ? "has link-local addresses only" : "has no address");
+    if (nic->drop == NIC_KEPT && nic->master[0] != 0)
+        nic->drop = NIC_SLAVE;
+}
+
+static void judge_speed(struct nic *nics, int count)
+{
+    const struct nic *best = NULL;
+    for (int i = 0; i < count; i++)
+        if (nics[i].drop == NIC_KEPT && (best == NULL || known_mbps(&nics[i]) > known_mbps(best)))
+            best = &nics[i];
+    for (int i = 0; i < count; i++) {
+        int64_t mbps = known_mbps(&nics[i]);
+        if (nics[i].drop != NIC_KEPT || mbps == 0 || mbps * 2 >= known_mbps(best))
+            continue;
+        nics[i].drop = NIC_SLOW;
+        snprintf(nics[i].why, sizeof(nics[i].why), "%lld Gb/s, less than half of %s's %lld Gb/s",
+                 (long long)(mbps / 1000), nic_name(best), (long long)(known_mbps(best) / 1000));
+    }
+}
+
+static void judge_all(struct nic *nics, int count)
+{
+    for (int i = 0; i < count; i++)
+        judge_alone(&nics[i]);
+    judge_speed(nics, count);
+    for (int i = 0; i < count; i++)
+        if (nics[i].drop == NIC_KEPT)
+            snprintf(nics[i].why, sizeof(nics[i].why), "%s",
+                     nics[i].link == NIC_LINK_UP ? "its link is up" : "whether its link is up is not known");
+}
+
+/* ---- --hvd-nics ---- */
+
+static bool is_asked(const struct nic *nic, const struct nics_entry *entry)
+{
+    if (entry->family == 0)
+        return strcmp(nic->netdev, entry->name) == 0 || strcmp(nic->verbs, entry->name) == 0;
+    for (int i = 0; i < nic->address_count; i++)
+        if (in_subnet(&nic->addresses[i], entry->family, entry->bytes, entry->prefix))
+            return true;
+    return false;
+}
+
+static void list_names(const struct nic *nics, int count, char *text, size_t text_bytes)
+{
+    size_t used = 0;
+    snprintf(text, text_bytes, "none");
+    for (int i = 0; i < count && used + 2 * NIC_VERBS_BYTES < text_bytes; i++) {
+        if (nics[i].netdev[0] == 0 && nics[i].verbs[0] == 0)
+            continue;
+        used +=
+            (size_t)snprintf(text + used, text_bytes - used, "%s%s%s%s", used > 0 ? ", " : "", nics[i].verbs,
+                             nics[i].verbs[0] != 0 && nics[i].netdev[0] != 0 ? "/" : "", nics[i].netdev);
+    }
+}
+
+static int check_asked(const struct nic *nics, int count, const struct nics_entry *entry,
+                       struct hvd_error *err)
+{
+    const struct nic *found = NULL;
+    char names[300];
+    for (int i = 0; i < count; i++)
+        if (is_asked(&nics[i], entry) && (found == NULL || found->drop == NIC_DOWN))
+            found = &nics[i];
+    list_names(nics, count, names, sizeof(names));
+    if (found == NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "--hvd-nics=%s: no network device of this node is %s; there are %s", entry->name,
+                         entry->family == 0 ? "called so" : "in that subnet", names);
+    if (found->drop == NIC_DOWN)
+        return error_set(err, HVD_ERR_INVALID, "--hvd-nics=%s: the link of %s is down; there are %s",
+                         entry->name, nic_name(found), names);
+    return HVD_OK;
+}
+
+static void judge_asked(struct nic *nic, const struct nics_entry *entries, int entry_count)
+{
+    for (int k = 0; k < entry_count; k++) {
+        if (!is_asked(nic, &entries[k]) || nic->drop == NIC_DOWN)
+            continue;
+        nic->drop = NIC_KEPT;
+        snprintf(nic->why, sizeof(nic->why), "asked for by --hvd-nics");
+        return;
+    }
+    if (nic->drop == NIC_KEPT || nic->drop == NIC_SLOW)
+        drop(nic, NIC_NOT_ASKED, "--hvd-nics names others");
+}
+
+int nics_judge(struct nic *nics, int count, const char *asked, struct hvd_error *err)
+{
+    struct nics_entry entries[NICS_MAX];
+    int entry_count = 0;
+    const char *why = "";
+    judge_all(nics, count);
+    if (asked == NULL)
+        return HVD_OK;
+    if (nics_parse(asked, entries, &entry_count, &why) < 0)
+        return error_set(err, HVD_ERR_INVALID, "--hvd-nics=%.64s: the value %s; expected %s", asked, why,
+                         nics_expected);
+    for (int k = 0; k < entry_count; k++) {
+        int rc = check_asked(nics, count, &entries[k], err);
+        if (rc != HVD_OK)
+            return rc;
+    }
+    for (int i = 0; i < count && entry_count > 0; i++)
+        judge_asked(&nics[i], entries, entry_count);
+    return HVD_OK;
+}
+
+/* ---- Rails ---- */
+
+static bool is_taken(const int *rails, int rail_count, int nic)
+{
+    for (int rail = 0; rail < rail_count; rail++)
+        if (rails[rail] == nic)
+            return true;
+    return false;
+}
+
+/* A kept NIC of a node that is in the subnet of [address] and on no rail yet, or -1. */
+static int find_in_subnet(const struct nic_table *node, const struct nic_address *address, const int *rails,
+                          int rail_count)
+{
+    for (int i = 0; i < node->count; i++) {
+        const struct nic *nic = &node->nics[i];
+        if (nic->drop != NIC_KEPT || is_taken(rails, rail_count, i))
+            continue;
+        for (int k = 0; k < nic->address_count; k++)
+            if (nic->addresses[k].prefix == address->prefix &&
+                in_subnet(&nic->addresses[k], address->family, address->bytes, address->prefix))
+                return i;
+    }
+    return -1;
+}
+
+/* Make one more rail of the subnet of [address], if all nodes have a NIC there. */
+static bool add_rail(const struct nic_table *nodes, int node_count, const struct nic_address *address,
+                     int *rails, int rail_count)
+{
+    for (int node = 0; node < node_count; node++) {
+        int *of_node = rails + (size_t)node * NIC_MAX_RAILS;
+        of_node[rail_count] = find_in_subnet(&nodes[node], address, of_node, rail_count);
+        if (of_node[rail_count] < 0)
+            return false;
+    }
+    return true;
+}
+
+int nics_rails(const struct nic_table *nodes, int node_count, int *rails)
+{
+    int rail_count = 0;
+    for (int i = 0; node_count > 0 && i < nodes[0].count; i++) {
+        const struct nic *nic = &nodes[0].nics[i];
+        bool done = nic->drop != NIC_KEPT || is_taken(rails, rail_count, i);
+        for (int k = 0; !done && k < nic->address_count && rail_count < NIC_MAX_RAILS; k++) {
+            done = !is_link_local(&nic->addresses[k]) &&
+                   add_rail(nodes, node_count, &nic->addresses[k], rails, rail_count);
+            rail_count += done;
+        }
+    }
+    return rail_count;
+}
