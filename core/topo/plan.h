@@ -17,7 +17,8 @@
  * file. */
 struct request_task {
     const struct bitset *cpus; /* NULL: to be chosen */
-    const int *gpus;           /* as in struct request; NULL: to be chosen */
+    const int
+        *gpus; /* indexes of machine->gpus; NULL: to be chosen, or none where those of others are settled */
     int gpu_count;
     const char *why; /* "bound by --cpu-bind"; begins its reason */
 };
@@ -37,11 +38,11 @@ struct request {
 struct plan_task {
     struct bitset cpus; /* to run on; never empty, never outside what is granted */
     struct bitset mems; /* near them, of those granted */
-    bool bound;         /* false: [cpus] is all that is granted, or was bound before: nothing to set */
+    bool bound;         /* false: [cpus] is all that is granted: nothing to set */
     bool shared;        /* another task runs on some of the same CPUs */
     int core_count;     /* cores it has, whole or in part */
     int threads;        /* for OMP_NUM_THREADS */
-    char places[8];     /* for OMP_PLACES: "threads", "cores" */
+    char places[8];     /* for OMP_PLACES: "threads"; "" where it is better not set: not bound, or shared */
     int set;            /* its resource set on this node; -1: none */
     int gpu_count;
     int gpus[PLAN_TASK_GPUS];                   /* indexes of machine->gpus, the task's own first */
@@ -59,7 +60,7 @@ struct plan {
     enum bind_policy policy;    /* the one that auto came to */
     struct bitset granted;      /* CPUs */
     struct bitset reserved;     /* of them, kept for the system */
-    struct bitset idle;         /* of them, given to no task */
+    struct bitset used;         /* of them, given to tasks; the rest is idle */
     char note[PLAN_NOTE_BYTES]; /* sentences about the whole: shared cores, idle ones, GPUs without a task; ""
                                    mostly */
 };

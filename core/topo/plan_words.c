@@ -1,0 +1,200 @@
+/* plan_words.c: a plan in words: why each task has what it has, and what holds for all. */
+#include "topo/plan_state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "topo/path.h"
+
+/* Append to a text of [text_bytes]; what does not fit is cut. */
+static void __attribute__((format(printf, 3, 4)))
+append(char *text, size_t text_bytes, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, text_bytes - used, format, args);
+    va_end(args);
+}
+
+/* ---- Cores ---- */
+
+static int granted_cores(const struct placing *placing, const struct bitset *cpus)
+{
+    int count = 0;
+    for (int i = 0; i < placing->machine->core_count; i++) {
+        const struct machine_core *core = &placing->machine->cores[i];
+        bool granted = false;
+        for (int k = 0; k < core->cpu_count; k++)
+            granted = granted ||
+                      (bitset_has(&placing->plan->granted, core->cpus[k]) && bitset_has(cpus, core->cpus[k]));
+        count += granted;
+    }
+    return count;
+}
+
+static const struct machine_domain *domain_around(const struct machine *machine, enum domain_kind kind,
+                                                  const struct bitset *cpus)
+{
+    for (int i = 0; i < machine->domain_count[kind]; i++)
+        if (bitset_inside(cpus, &machine->domains[kind][i].cpus))
+            return &machine->domains[kind][i];
+    return NULL;
+}
+
+/* "8 of 32 cores of NUMA node 0": of the smallest domain that holds them; of several that are the same, the
+ * last kind here. */
+static void write_cores(const struct placing *placing, struct plan_task *task)
+{
+    static const struct {
+        enum domain_kind kind;
+        const char *name;
+    } kinds[] = {{DOMAIN_L3, "L3 cache"}, {DOMAIN_PACKAGE, "package"}, {DOMAIN_NUMA, "NUMA node"}};
+    const struct machine *machine = placing->machine;
+    const struct machine_domain *best = NULL;
+    const char *name = "";
+    char mems[64];
+    for (int i = machine->has_l3 ? 0 : 1; i < 3; i++) {
+        const struct machine_domain *domain = domain_around(machine, kinds[i].kind, &task->cpus);
+        if (domain == NULL ||
+            (best != NULL && granted_cores(placing, &domain->cpus) > granted_cores(placing, &best->cpus)))
+            continue;
+        best = domain;
+        name = kinds[i].name;
+    }
+    int of = granted_cores(placing, best != NULL ? &best->cpus : &machine->cpus);
+    append(task->why, sizeof(task->why), "%d of %d core%s", task->core_count, of, of == 1 ? "" : "s");
+    if (best != NULL)
+        append(task->why, sizeof(task->why), " of %s %d", name, best->os_index);
+    if (domain_around(machine, DOMAIN_NUMA, &task->cpus) == NULL)
+        append(task->why, sizeof(task->why), " in NUMA nodes %s",
+               bitset_text(&task->mems, mems, sizeof(mems)));
+}
+
+/* ---- A task ---- */
+
+static void write_gpu(const struct placing *placing, struct plan_task *task)
+{
+    static const char *const words[] = {"near", "in the same package as", "far from"};
+    if (task->gpu_count == 0)
+        return;
+    const struct machine_pci *pci = &placing->machine->gpus[task->gpus[0]].pci;
+    append(task->why, sizeof(task->why), ", %s GPU %s",
+           words[path_to_cpus(placing->machine, pci, &task->cpus)], pci->id);
+    if (task->gpu_count > 1)
+        append(task->why, sizeof(task->why), " and %d more", task->gpu_count - 1);
+}
+
+static void write_nic(const struct placing *placing, struct plan_task *task)
+{
+    static const char *const words[] = {"near these cores", "in the same package", "in another package"};
+    if (task->nic_count == 0)
+        return;
+    const struct machine *machine = placing->machine;
+    const struct machine_pci *pci = &machine->nics[task->nics[0]].pci;
+    append(task->why, sizeof(task->why), "; NIC %s ", task->nic_names[0]);
+    if (pci->id[0] == 0)
+        append(task->why, sizeof(task->why), "of no PCI device");
+    else if (task->gpu_count > 0)
+        append(task->why, sizeof(task->why), "%s",
+               path_words(path_between(&machine->gpus[task->gpus[0]].pci, pci)));
+    else
+        append(task->why, sizeof(task->why), "%s", words[path_to_cpus(machine, pci, &task->cpus)]);
+}
+
+static void write_task(const struct placing *placing, int index)
+{
+    struct plan_task *task = &placing->plan->tasks[index];
+    const struct request_task *settled =
+        placing->request->tasks == NULL ? NULL : &placing->request->tasks[index];
+    if (settled != NULL && settled->why != NULL)
+        append(task->why, sizeof(task->why), "%s: ", settled->why);
+    else if (placing->request->bind.policy == BIND_NONE)
+        append(task->why, sizeof(task->why), "not bound: ");
+    if (task->set >= 0)
+        append(task->why, sizeof(task->why), "resource set %d: ", task->set);
+    write_cores(placing, task);
+    if (task->shared)
+        append(task->why, sizeof(task->why), ", shared with other tasks");
+    write_gpu(placing, task);
+    write_nic(placing, task);
+}
+
+/* ---- The whole ---- */
+
+static void write_note(struct placing *placing)
+{
+    struct plan *plan = placing->plan;
+    int granted = granted_cores(placing, &placing->machine->cpus);
+    int reserved = granted_cores(placing, &plan->reserved);
+    int idle = granted - reserved - granted_cores(placing, &plan->used);
+    bool shared = false;
+    for (int i = 0; i < plan->task_count; i++)
+        shared = shared || plan->tasks[i].shared;
+    if (shared && placing->request->bind.policy != BIND_NONE && plan->task_count > granted - reserved)
+        append(plan->note, sizeof(plan->note),
+               "%d tasks share %d core%s: start fewer tasks, or ask for more cores. ", plan->task_count,
+               granted - reserved, granted - reserved == 1 ? "" : "s");
+    if (plan->task_count > placing->gpu_count && plan->tasks[0].gpu_count > 0 && placing->request->rs == NULL)
+        append(plan->note, sizeof(plan->note), "%d tasks share %d GPU%s. ", plan->task_count,
+               placing->gpu_count, placing->gpu_count == 1 ? "" : "s");
+    if (reserved > 0)
+        append(plan->note, sizeof(plan->note), "%d core%s kept for the system. ", reserved,
+               reserved == 1 ? " is" : "s are");
+    if (idle > 0)
+        append(plan->note, sizeof(plan->note),
+               "%d of %d granted cores %s idle, as all tasks have equal shares%s. ", idle, granted,
+               idle == 1 ? "is" : "are",
+               plan->policy == BIND_GPU
+                   ? " near their GPUs; --hvd-bind=socket takes them of the whole package"
+                   : "");
+    size_t used = strlen(plan->note);
+    if (used > 0 && plan->note[used - 1] == ' ')
+        plan->note[used - 1] = 0;
+}
+
+void words_write(struct placing *placing)
+{
+    for (int i = 0; i < placing->plan->task_count; i++)
+        write_task(placing, i);
+    write_note(placing);
+}
+
+/* ---- For those who print ---- */
+
+const char *plan_task_text(const struct plan_task *task, int index, char *text, size_t text_bytes)
+{
+    char list[128];
+    snprintf(text, text_bytes, "task %d: cpus %s", index, bitset_text(&task->cpus, list, sizeof(list)));
+    append(text, text_bytes, ", memory %s", bitset_text(&task->mems, list, sizeof(list)));
+    for (int i = 0; i < task->gpu_count; i++)
+        append(text, text_bytes, "%s%s", i == 0 ? ", GPU " : ",", task->gpu_ids[i]);
+    for (int i = 0; i < task->nic_count; i++)
+        append(text, text_bytes, "%s%s", i == 0 ? ", NIC " : ",", task->nic_names[i]);
+    append(text, text_bytes, ", %d thread%s: %s", task->threads, task->threads == 1 ? "" : "s", task->why);
+    return text;
+}
+
+static bool is_words(const char *text, size_t text_bytes)
+{
+    size_t used = strnlen(text, text_bytes);
+    for (size_t i = 0; i < used; i++)
+        if (text[i] < ' ' || text[i] > '~')
+            return false;
+    return used < text_bytes;
+}
+
+bool plan_task_valid(const struct plan_task *task)
+{
+    bool valid = task->gpu_count >= 0 && task->gpu_count <= PLAN_TASK_GPUS && task->nic_count >= 0 &&
+                 task->nic_count <= PLAN_TASK_NICS && task->threads >= 1 && task->threads <= BITSET_BITS &&
+                 task->core_count >= 1 && task->core_count <= BITSET_BITS && !bitset_empty(&task->cpus) &&
+                 is_words(task->why, sizeof(task->why)) && is_words(task->places, sizeof(task->places)) &&
+                 task->device >= -1 && task->device < MACHINE_MAX_GPUS;
+    for (int i = 0; valid && i < task->gpu_count; i++)
+        valid = is_words(task->gpu_ids[i], sizeof(task->gpu_ids[i]));
+    for (int i = 0; valid && i < task->nic_count; i++)
+        valid = is_words(task->nic_names[i], sizeof(task->nic_names[i]));
+    return valid;
+}
