@@ -119,9 +119,11 @@ core_libbase_la_SOURCES += core/base/resource_set.c core/base/resource_set.h cor
 noinst_LTLIBRARIES += core/libtopo.la
 core_libtopo_la_SOURCES = core/topo/machine.c core/topo/machine.h core/topo/file.c core/topo/file.h
 core_libtopo_la_SOURCES += core/topo/nic.c core/topo/nic.h core/topo/nic_live.c core/topo/path.c core/topo/path.h
+core_libtopo_la_SOURCES += core/topo/visible.c core/topo/visible.h
 core_libtopo_la_SOURCES += core/topo/plan.c core/topo/plan.h core/topo/plan_state.h core/topo/plan_homes.c core/topo/plan_homes.h
 core_libtopo_la_SOURCES += core/topo/plan_units.c core/topo/plan_share.c core/topo/plan_cores.c core/topo/plan_gpus.c
 core_libtopo_la_SOURCES += core/topo/plan_sets.c core/topo/plan_nics.c core/topo/plan_words.c
+core_libtopo_la_SOURCES += core/topo/erf.h core/topo/erf_state.h core/topo/erf_read.c core/topo/erf_write.c core/topo/erf_tasks.c
 core_libtopo_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
 core_libtopo_la_LIBADD = core/libbase.la $(HWLOC_LIBS)
 if HAVE_HWLOC

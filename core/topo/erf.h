@@ -20,7 +20,7 @@ struct erf_rank {
     int host; /* index of erf->hosts, ERF_STAR where any host will do */
     int cpus; /* index of erf->sets, or ERF_STAR */
     int gpus; /* positions by PCI id: the same, or ERF_NONE */
-    int mems; /* the same */
+    int mems; /* ERF_STAR or ERF_NONE */
     int app;  /* index of erf->apps, or ERF_NONE */
     int line; /* of the file */
 };
@@ -36,6 +36,7 @@ struct erf {
     enum erf_answer overlapping_rs;
     enum erf_answer oversubscribe_cpu, oversubscribe_gpu, oversubscribe_mem;
     enum erf_answer skip_missing_cpu, skip_missing_gpu, skip_missing_mem;
+    bool memory_amounts; /* "mem: {...}" asks for amounts of memory, which hvd does not see to */
     bool physical; /* cpu_index_using: the system's numbers; otherwise positions in the order of cores */
     int app_count, host_count, set_count, rank_count;
     char **apps; /* command lines */
@@ -67,9 +68,10 @@ struct erf_tasks {
 };
 
 /* Which ranks of [erf] the host named [name], number [index] from 1, has, and what is settled for them on
- * [machine]. Ranks of any host ("*") are on the first one. HVD_ERR_INVALID where a CPU or GPU is not there
- * and the file does not say to skip it, or where ranks overlap and it does not allow that; what it wants to
- * be warned of goes to [warn] (NULL: nowhere). To be freed with erf_tasks_free. */
+ * [machine]. Ranks of any host ("*") are on the first. HVD_ERR_INVALID where a CPU or GPU is not there and
+ * the file does not say to skip it, where lines overlap and it does not allow that, or where the ranks of a
+ * line are more than its CPUs and it does not allow that; what it wants to be warned of goes to [warn] (NULL:
+ * nowhere). To be freed with erf_tasks_free. */
 int erf_tasks(const struct erf *erf, const struct machine *machine, const struct erf_host *host,
               struct erf_tasks *tasks, void (*warn)(const char *sentence), struct hvd_error *err);
 void erf_tasks_free(struct erf_tasks *tasks);
