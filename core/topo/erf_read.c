@@ -82,9 +82,9 @@ static bool take_number(struct reader *reader, int max, int *valuep)
     skip_blanks(reader);
     const char *at = reader->at;
     for (; at < reader->end && *at >= '0' && *at <= '9'; at++) {
-        if (value > (max - (*at - '0')) / 10)
+        value = value * 10 + (*at - '0'); /* [max] is far from the largest int */
+        if (value > max)
             return false;
-        value = value * 10 + (*at - '0');
     }
     if (at == reader->at)
         return false;

@@ -168,14 +168,19 @@ static void assign_domains(struct placing *placing, struct span units, struct sp
     }
 }
 
-/* The parties whose domain at [level] is that of [unit], into [to]. */
+/* The parties whose domain at [level] is that of [unit], into [to], in the order of what is near their GPUs.
+ */
 static struct span parties_of(const struct placing *placing, int unit, int level, int *to)
 {
     struct span parties = {to, 0};
     for (int i = 0; i < placing->party_count; i++) {
         int first = placing->parties[i].first_unit;
-        if (first >= 0 && unit_domain(placing, first, level) == unit_domain(placing, unit, level))
-            to[parties.count++] = i;
+        if (first < 0 || unit_domain(placing, first, level) != unit_domain(placing, unit, level))
+            continue;
+        int at = parties.count++;
+        for (; at > 0 && placing->parties[to[at - 1]].nearest > placing->parties[i].nearest; at--)
+            to[at] = to[at - 1];
+        to[at] = i;
     }
     return parties;
 }

@@ -28,6 +28,9 @@ static void set_home(const struct placing *placing, struct party *party)
     party->home = (struct bitset){{0}};
     for (int i = 0; i < party->gpu_count; i++)
         bitset_or(&party->home, &placing->machine->gpus[party->gpus[i]].pci.cpus);
+    party->nearest = 0;
+    while (party->nearest < placing->unit_count && !unit_in(&placing->units[party->nearest], &party->home))
+        party->nearest++;
     if (placing->request->bind.policy == BIND_NUMA)
         widen(placing, &party->home, DOMAIN_NUMA);
     if (placing->request->bind.policy == BIND_SOCKET)

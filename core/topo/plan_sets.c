@@ -62,13 +62,21 @@ static bool in_one(const struct placing *placing, const struct bitset *cpus, enu
     return false;
 }
 
+static bool near_gpus(const struct placing *placing, const struct party *party)
+{
+    struct bitset near = {{0}};
+    for (int i = 0; i < party->gpu_count; i++)
+        bitset_or(&near, &placing->machine->gpus[party->gpus[i]].pci.cpus);
+    return party->gpu_count == 0 || bitset_inside(&party->cpus, &near);
+}
+
 /* A latency priority in capital letters is a condition. */
 static int check_latency(const struct placing *placing, int set, struct hvd_error *err)
 {
     const struct rs_options *rs = placing->request->rs;
     const struct party *party = &placing->parties[set];
     for (int i = 0; rs->latency_strict && i < rs->latency_count; i++) {
-        if (rs->latency[i] == RS_GPU_CPU && !bitset_inside(&party->cpus, &party->home))
+        if (rs->latency[i] == RS_GPU_CPU && !near_gpus(placing, party))
             return error_set(err, HVD_ERR_INVALID,
                              "--hvd-rs: not all cores of resource set %d can be near its GPUs, as GPU-CPU "
                              "demands; ask for fewer cores, or "

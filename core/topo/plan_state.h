@@ -22,6 +22,7 @@ struct party {
     struct bitset cpus;
     int gpu_count;
     int gpus[PLAN_TASK_GPUS]; /* of the machine */
+    int nearest;              /* the first unit near its GPUs */
     int first_unit;           /* where the domain begins to which it is confined; FREE: it is not */
     bool extra;               /* has one unit more than the others */
 };

@@ -123,32 +123,49 @@ static void write_task(const struct placing *placing, int index)
 
 /* ---- The whole ---- */
 
+static const char *plural(int count, const char *one, const char *many)
+{
+    return count == 1 ? one : many;
+}
+
+static void write_sharing(struct placing *placing, int cores)
+{
+    const struct request *request = placing->request;
+    struct plan *plan = placing->plan;
+    if (request->bind.policy != BIND_NONE && request->tasks == NULL && plan->task_count > cores)
+        append(plan->note, sizeof(plan->note),
+               "%d tasks share %d %s: start fewer tasks, or ask for more cores. ", plan->task_count, cores,
+               plural(cores, "core", "cores"));
+    if (request->rs == NULL && plan->tasks[0].gpu_count > 0 && plan->task_count > placing->gpu_count)
+        append(plan->note, sizeof(plan->note), "%d tasks share %d %s. ", plan->task_count, placing->gpu_count,
+               plural(placing->gpu_count, "GPU", "GPUs"));
+}
+
+static void write_idle(struct placing *placing, int granted, int reserved)
+{
+    struct plan *plan = placing->plan;
+    int idle = granted - reserved - granted_cores(placing, &plan->used);
+    const char *why = "as all tasks have equal shares";
+    if (placing->request->rs != NULL)
+        why = "in no resource set or given to none of its tasks";
+    else if (plan->policy == BIND_GPU)
+        why = "as all tasks have equal shares near their GPUs; --hvd-bind=socket takes them of the whole "
+              "package";
+    if (reserved > 0)
+        append(plan->note, sizeof(plan->note), "%d %s kept for the system. ", reserved,
+               plural(reserved, "core is", "cores are"));
+    if (idle > 0)
+        append(plan->note, sizeof(plan->note), "%d of %d granted cores %s idle, %s. ", idle, granted,
+               plural(idle, "is", "are"), why);
+}
+
 static void write_note(struct placing *placing)
 {
     struct plan *plan = placing->plan;
     int granted = granted_cores(placing, &placing->machine->cpus);
     int reserved = granted_cores(placing, &plan->reserved);
-    int idle = granted - reserved - granted_cores(placing, &plan->used);
-    bool shared = false;
-    for (int i = 0; i < plan->task_count; i++)
-        shared = shared || plan->tasks[i].shared;
-    if (shared && placing->request->bind.policy != BIND_NONE && plan->task_count > granted - reserved)
-        append(plan->note, sizeof(plan->note),
-               "%d tasks share %d core%s: start fewer tasks, or ask for more cores. ", plan->task_count,
-               granted - reserved, granted - reserved == 1 ? "" : "s");
-    if (plan->task_count > placing->gpu_count && plan->tasks[0].gpu_count > 0 && placing->request->rs == NULL)
-        append(plan->note, sizeof(plan->note), "%d tasks share %d GPU%s. ", plan->task_count,
-               placing->gpu_count, placing->gpu_count == 1 ? "" : "s");
-    if (reserved > 0)
-        append(plan->note, sizeof(plan->note), "%d core%s kept for the system. ", reserved,
-               reserved == 1 ? " is" : "s are");
-    if (idle > 0)
-        append(plan->note, sizeof(plan->note),
-               "%d of %d granted cores %s idle, as all tasks have equal shares%s. ", idle, granted,
-               idle == 1 ? "is" : "are",
-               plan->policy == BIND_GPU
-                   ? " near their GPUs; --hvd-bind=socket takes them of the whole package"
-                   : "");
+    write_sharing(placing, granted - reserved);
+    write_idle(placing, granted, reserved);
     size_t used = strlen(plan->note);
     if (used > 0 && plan->note[used - 1] == ' ')
         plan->note[used - 1] = 0;
