@@ -186,11 +186,31 @@ UNIT_TESTS += tests/unit/test_nics
 tests_unit_test_nics_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_resource_set
 tests_unit_test_resource_set_LDADD = $(UNIT_LIBS)
+TOPO_UNIT_LIBS = core/libtopo.la $(UNIT_LIBS)
+noinst_HEADERS += tests/unit/machines.h
+EXTRA_DIST += tests/data/topo
+UNIT_TESTS += tests/unit/test_nic
+tests_unit_test_nic_LDADD = $(TOPO_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_visible
+tests_unit_test_visible_LDADD = $(TOPO_UNIT_LIBS)
+if HAVE_HWLOC
+UNIT_TESTS += tests/unit/test_machine
+tests_unit_test_machine_LDADD = $(TOPO_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_plan
+tests_unit_test_plan_LDADD = $(TOPO_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_plan_requests
+tests_unit_test_plan_requests_LDADD = $(TOPO_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_plan_golden
+tests_unit_test_plan_golden_LDADD = $(TOPO_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_erf
+tests_unit_test_erf_LDADD = $(TOPO_UNIT_LIBS)
+endif
 
 # of code without threads, slow under ThreadSanitizer, which has nothing to see there
 PURE_UNIT_TESTS = tests/unit/test_schedule tests/unit/test_reduce tests/unit/test_half tests/unit/test_adasum \
 	tests/unit/test_stall tests/unit/test_negotiate tests/unit/test_wire tests/unit/test_desc tests/unit/test_chain \
 	tests/unit/test_blocks tests/unit/test_kernels
+	tests/unit/test_blocks tests/unit/test_plan
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)
