@@ -112,10 +112,10 @@ void division_sort(struct division *division)
 
 int division_share(const struct division *division, const struct group *group)
 {
-    int parties = 0;
+    int parties = group->parties.count;
     for (int i = 0; i < division->group_count; i++) {
         const struct group *other = &division->groups[i];
-        if (bitset_inside(&other->homes[other->reach], &group->homes[group->reach]))
+        if (other != group && bitset_inside(&other->homes[other->reach], &group->homes[group->reach]))
             parties += other->parties.count;
     }
     return group->sizes[group->reach] / parties;

@@ -331,7 +331,8 @@ END_TEST
 
 START_TEST(plans_of_recorded_machines)
 {
-    const char *folder = getenv("HVD_TOPOLOGIES");
+    const char *set = getenv("HVD_TOPOLOGIES");
+    const char *folder = set == NULL || set[0] == 0 ? NULL : set;
     DIR *files = folder == NULL ? NULL : opendir(folder);
     ck_assert_msg(folder == NULL || files != NULL, "HVD_TOPOLOGIES=%s: the folder cannot be read", folder);
     for (struct dirent *i = files == NULL ? NULL : readdir(files); i != NULL; i = readdir(files)) {
