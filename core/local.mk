@@ -111,23 +111,27 @@ core_libcore_la_SOURCES += core/trace/trace.h core/trace/offset.h core/trace/sto
 core_libcore_la_SOURCES += core/flow/tune.c core/flow/tune.h
 core_libcore_la_SOURCES += core/flow/tuning.c
 
-# placement: what may be asked for, of which the plug-in too knows the words
+# placement: what the plug-in too knows of: the words that ask for it, and what one task gets
 core_libbase_la_SOURCES += core/base/word.h core/base/bitset.c core/base/bitset.h core/base/bind.c core/base/bind.h
 core_libbase_la_SOURCES += core/base/resource_set.c core/base/resource_set.h core/base/nics.c core/base/nics.h
+core_libbase_la_SOURCES += core/topo/plan_task.c core/topo/plan.h
 
-# and what becomes of it, for those that place: pure, but for reading the machine, for which alone hwloc is needed
-noinst_LTLIBRARIES += core/libtopo.la
-core_libtopo_la_SOURCES = core/topo/machine.c core/topo/machine.h core/topo/file.c core/topo/file.h
-core_libtopo_la_SOURCES += core/topo/nic.c core/topo/nic.h core/topo/nic_live.c core/topo/path.c core/topo/path.h
-core_libtopo_la_SOURCES += core/topo/visible.c core/topo/visible.h
-core_libtopo_la_SOURCES += core/topo/plan.c core/topo/plan.h core/topo/plan_state.h core/topo/plan_homes.c core/topo/plan_homes.h
-core_libtopo_la_SOURCES += core/topo/plan_units.c core/topo/plan_share.c core/topo/plan_cores.c core/topo/plan_gpus.c
-core_libtopo_la_SOURCES += core/topo/plan_sets.c core/topo/plan_nics.c core/topo/plan_words.c
-core_libtopo_la_SOURCES += core/topo/erf.h core/topo/erf_state.h core/topo/erf_read.c core/topo/erf_write.c core/topo/erf_tasks.c
+# and what becomes of it, for those that place: plans are pure
+noinst_LTLIBRARIES += core/libplan.la core/libtopo.la
+core_libplan_la_SOURCES = core/topo/machine.c core/topo/machine.h core/topo/file.c core/topo/file.h
+core_libplan_la_SOURCES += core/topo/nic.c core/topo/nic.h core/topo/nic_live.c core/topo/path.c core/topo/path.h
+core_libplan_la_SOURCES += core/topo/visible.c core/topo/visible.h
+core_libplan_la_SOURCES += core/topo/plan.c core/topo/plan_state.h core/topo/plan_homes.c core/topo/plan_homes.h
+core_libplan_la_SOURCES += core/topo/plan_units.c core/topo/plan_share.c core/topo/plan_cores.c core/topo/plan_gpus.c
+core_libplan_la_SOURCES += core/topo/plan_sets.c core/topo/plan_nics.c core/topo/plan_words.c
+core_libplan_la_SOURCES += core/topo/erf.h core/topo/erf_state.h core/topo/erf_read.c core/topo/erf_write.c core/topo/erf_tasks.c
+core_libplan_la_LIBADD = core/libbase.la
+
+# reading the machine, for which alone hwloc is needed
 core_libtopo_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
-core_libtopo_la_LIBADD = core/libbase.la $(HWLOC_LIBS)
+core_libtopo_la_LIBADD = core/libplan.la $(HWLOC_LIBS)
 if HAVE_HWLOC
-core_libtopo_la_SOURCES += core/topo/machine_load.c core/topo/machine_devices.c core/topo/machine_live.c core/topo/machine_hwloc.h
+core_libtopo_la_SOURCES = core/topo/machine_load.c core/topo/machine_devices.c core/topo/machine_live.c core/topo/machine_hwloc.h
 else
-core_libtopo_la_SOURCES += core/topo/machine_none.c
+core_libtopo_la_SOURCES = core/topo/machine_none.c
 endif

@@ -13,12 +13,11 @@
 #define PLAN_WHY_BYTES  256
 #define PLAN_NOTE_BYTES 512
 
-/* What is settled for a task before hvd places it: by --cpu-bind, a narrower mask, or an explicit resource
- * file. */
+/* What is settled for a task before hvd places it: by --cpu-bind, a narrower mask (both to be left out where
+ * bind.force is set), or an explicit resource file. */
 struct request_task {
     const struct bitset *cpus; /* NULL: to be chosen */
-    const int
-        *gpus; /* indexes of machine->gpus; NULL: to be chosen, or none where those of others are settled */
+    const int *gpus; /* indexes of machine->gpus; NULL: to be chosen, or none where others' are settled */
     int gpu_count;
     const char *why; /* "bound by --cpu-bind"; begins its reason */
 };
@@ -73,6 +72,8 @@ int plan_create(const struct machine *machine, const struct request *request, st
 
 /* [plan] may be NULL. */
 void plan_destroy(struct plan *plan);
+
+/* The two below are in libbase, so that the plug-in has them without those who plan. */
 
 /* Of a plan_task from another process: are its counts within their arrays and its texts ended and printable?
  */

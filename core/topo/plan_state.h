@@ -113,6 +113,12 @@ int sets_expand(struct placing *placing, const struct sets *sets, struct hvd_err
 /* ---- plan_nics.c: which network cards ---- */
 int nics_give(struct placing *placing, struct hvd_error *err);
 
+/* ---- plan_task.c ---- */
+
+/* Append to a text of [text_bytes]; what does not fit is cut. */
+void plan_append(char *text, size_t text_bytes, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
 /* ---- plan_words.c: why ---- */
 void words_write(struct placing *placing);
 

@@ -1,22 +1,9 @@
 /* plan_words.c: a plan in words: why each task has what it has, and what holds for all. */
 #include "topo/plan_state.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "topo/path.h"
-
-/* Append to a text of [text_bytes]; what does not fit is cut. */
-static void __attribute__((format(printf, 3, 4)))
-append(char *text, size_t text_bytes, const char *format, ...)
-{
-    size_t used = strlen(text);
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text + used, text_bytes - used, format, args);
-    va_end(args);
-}
 
 /* ---- Cores ---- */
 
@@ -64,12 +51,12 @@ static void write_cores(const struct placing *placing, struct plan_task *task)
         name = kinds[i].name;
     }
     int of = granted_cores(placing, best != NULL ? &best->cpus : &machine->cpus);
-    append(task->why, sizeof(task->why), "%d of %d core%s", task->core_count, of, of == 1 ? "" : "s");
+    plan_append(task->why, sizeof(task->why), "%d of %d core%s", task->core_count, of, of == 1 ? "" : "s");
     if (best != NULL)
-        append(task->why, sizeof(task->why), " of %s %d", name, best->os_index);
+        plan_append(task->why, sizeof(task->why), " of %s %d", name, best->os_index);
     if (domain_around(machine, DOMAIN_NUMA, &task->cpus) == NULL)
-        append(task->why, sizeof(task->why), " in NUMA nodes %s",
-               bitset_text(&task->mems, mems, sizeof(mems)));
+        plan_append(task->why, sizeof(task->why), " in NUMA nodes %s",
+                    bitset_text(&task->mems, mems, sizeof(mems)));
 }
 
 /* ---- A task ---- */
@@ -80,10 +67,10 @@ static void write_gpu(const struct placing *placing, struct plan_task *task)
     if (task->gpu_count == 0)
         return;
     const struct machine_pci *pci = &placing->machine->gpus[task->gpus[0]].pci;
-    append(task->why, sizeof(task->why), ", %s GPU %s",
-           words[path_to_cpus(placing->machine, pci, &task->cpus)], pci->id);
+    plan_append(task->why, sizeof(task->why), ", %s GPU %s",
+                words[path_to_cpus(placing->machine, pci, &task->cpus)], pci->id);
     if (task->gpu_count > 1)
-        append(task->why, sizeof(task->why), " and %d more", task->gpu_count - 1);
+        plan_append(task->why, sizeof(task->why), " and %d more", task->gpu_count - 1);
 }
 
 static void write_nic(const struct placing *placing, struct plan_task *task)
@@ -93,14 +80,14 @@ static void write_nic(const struct placing *placing, struct plan_task *task)
         return;
     const struct machine *machine = placing->machine;
     const struct machine_pci *pci = &machine->nics[task->nics[0]].pci;
-    append(task->why, sizeof(task->why), "; NIC %s ", task->nic_names[0]);
+    plan_append(task->why, sizeof(task->why), "; NIC %s ", task->nic_names[0]);
     if (pci->id[0] == 0)
-        append(task->why, sizeof(task->why), "of no PCI device");
+        plan_append(task->why, sizeof(task->why), "of no PCI device");
     else if (task->gpu_count > 0)
-        append(task->why, sizeof(task->why), "%s",
-               path_words(path_between(&machine->gpus[task->gpus[0]].pci, pci)));
+        plan_append(task->why, sizeof(task->why), "%s",
+                    path_words(path_between(&machine->gpus[task->gpus[0]].pci, pci)));
     else
-        append(task->why, sizeof(task->why), "%s", words[path_to_cpus(machine, pci, &task->cpus)]);
+        plan_append(task->why, sizeof(task->why), "%s", words[path_to_cpus(machine, pci, &task->cpus)]);
 }
 
 static void write_task(const struct placing *placing, int index)
@@ -109,14 +96,14 @@ static void write_task(const struct placing *placing, int index)
     const struct request_task *settled =
         placing->request->tasks == NULL ? NULL : &placing->request->tasks[index];
     if (settled != NULL && settled->why != NULL)
-        append(task->why, sizeof(task->why), "%s: ", settled->why);
+        plan_append(task->why, sizeof(task->why), "%s: ", settled->why);
     else if (placing->request->bind.policy == BIND_NONE)
-        append(task->why, sizeof(task->why), "not bound: ");
+        plan_append(task->why, sizeof(task->why), "not bound: ");
     if (task->set >= 0)
-        append(task->why, sizeof(task->why), "resource set %d: ", task->set);
+        plan_append(task->why, sizeof(task->why), "resource set %d: ", task->set);
     write_cores(placing, task);
     if (task->shared)
-        append(task->why, sizeof(task->why), ", shared with other tasks");
+        plan_append(task->why, sizeof(task->why), ", shared with other tasks");
     write_gpu(placing, task);
     write_nic(placing, task);
 }
@@ -133,12 +120,12 @@ static void write_sharing(struct placing *placing, int cores)
     const struct request *request = placing->request;
     struct plan *plan = placing->plan;
     if (request->bind.policy != BIND_NONE && request->tasks == NULL && plan->task_count > cores)
-        append(plan->note, sizeof(plan->note),
-               "%d tasks share %d %s: start fewer tasks, or ask for more cores. ", plan->task_count, cores,
-               plural(cores, "core", "cores"));
+        plan_append(plan->note, sizeof(plan->note),
+                    "%d tasks share %d %s: start fewer tasks, or ask for more cores. ", plan->task_count,
+                    cores, plural(cores, "core", "cores"));
     if (request->rs == NULL && plan->tasks[0].gpu_count > 0 && plan->task_count > placing->gpu_count)
-        append(plan->note, sizeof(plan->note), "%d tasks share %d %s. ", plan->task_count, placing->gpu_count,
-               plural(placing->gpu_count, "GPU", "GPUs"));
+        plan_append(plan->note, sizeof(plan->note), "%d tasks share %d %s. ", plan->task_count,
+                    placing->gpu_count, plural(placing->gpu_count, "GPU", "GPUs"));
 }
 
 static void write_idle(struct placing *placing, int granted, int reserved)
@@ -152,11 +139,11 @@ static void write_idle(struct placing *placing, int granted, int reserved)
         why = "as all tasks have equal shares near their GPUs; --hvd-bind=socket takes them of the whole "
               "package";
     if (reserved > 0)
-        append(plan->note, sizeof(plan->note), "%d %s kept for the system. ", reserved,
-               plural(reserved, "core is", "cores are"));
+        plan_append(plan->note, sizeof(plan->note), "%d %s kept for the system. ", reserved,
+                    plural(reserved, "core is", "cores are"));
     if (idle > 0)
-        append(plan->note, sizeof(plan->note), "%d of %d granted cores %s idle, %s. ", idle, granted,
-               plural(idle, "is", "are"), why);
+        plan_append(plan->note, sizeof(plan->note), "%d of %d granted cores %s idle, %s. ", idle, granted,
+                    plural(idle, "is", "are"), why);
 }
 
 static void write_note(struct placing *placing)
@@ -176,42 +163,4 @@ void words_write(struct placing *placing)
     for (int i = 0; i < placing->plan->task_count; i++)
         write_task(placing, i);
     write_note(placing);
-}
-
-/* ---- For those who print ---- */
-
-const char *plan_task_text(const struct plan_task *task, int index, char *text, size_t text_bytes)
-{
-    char list[128];
-    snprintf(text, text_bytes, "task %d: cpus %s", index, bitset_text(&task->cpus, list, sizeof(list)));
-    append(text, text_bytes, ", memory %s", bitset_text(&task->mems, list, sizeof(list)));
-    for (int i = 0; i < task->gpu_count; i++)
-        append(text, text_bytes, "%s%s", i == 0 ? ", GPU " : ",", task->gpu_ids[i]);
-    for (int i = 0; i < task->nic_count; i++)
-        append(text, text_bytes, "%s%s", i == 0 ? ", NIC " : ",", task->nic_names[i]);
-    append(text, text_bytes, ", %d thread%s: %s", task->threads, task->threads == 1 ? "" : "s", task->why);
-    return text;
-}
-
-static bool is_words(const char *text, size_t text_bytes)
-{
-    size_t used = strnlen(text, text_bytes);
-    for (size_t i = 0; i < used; i++)
-        if (text[i] < ' ' || text[i] > '~')
-            return false;
-    return used < text_bytes;
-}
-
-bool plan_task_valid(const struct plan_task *task)
-{
-    bool valid = task->gpu_count >= 0 && task->gpu_count <= PLAN_TASK_GPUS && task->nic_count >= 0 &&
-                 task->nic_count <= PLAN_TASK_NICS && task->threads >= 1 && task->threads <= BITSET_BITS &&
-                 task->core_count >= 1 && task->core_count <= BITSET_BITS && !bitset_empty(&task->cpus) &&
-                 is_words(task->why, sizeof(task->why)) && is_words(task->places, sizeof(task->places)) &&
-                 task->device >= -1 && task->device < MACHINE_MAX_GPUS;
-    for (int i = 0; valid && i < task->gpu_count; i++)
-        valid = is_words(task->gpu_ids[i], sizeof(task->gpu_ids[i]));
-    for (int i = 0; valid && i < task->nic_count; i++)
-        valid = is_words(task->nic_names[i], sizeof(task->nic_names[i]));
-    return valid;
 }

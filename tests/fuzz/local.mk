@@ -15,7 +15,7 @@ FUZZ_TESTS += tests/fuzz/fuzz_words tests/fuzz/fuzz_erf
 tests_fuzz_fuzz_words_SOURCES = tests/fuzz/fuzz_words.c tests/fuzz/replay.c
 tests_fuzz_fuzz_words_LDADD = $(FUZZ_LIBS)
 tests_fuzz_fuzz_erf_SOURCES = tests/fuzz/fuzz_erf.c tests/fuzz/replay.c
-tests_fuzz_fuzz_erf_LDADD = core/libtopo.la $(FUZZ_LIBS)
+tests_fuzz_fuzz_erf_LDADD = core/libplan.la $(FUZZ_LIBS)
 
 noinst_HEADERS += tests/fuzz/fuzz.h
 dist_noinst_SCRIPTS += tests/fuzz/fuzz

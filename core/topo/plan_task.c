@@ -1,0 +1,52 @@
+/* plan_task.c: what one task gets, in words, and whether it can be so; needs nothing of those who plan. */
+#include "topo/plan_state.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void plan_append(char *text, size_t text_bytes, const char *format, ...)
+{
+    size_t used = strlen(text);
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text + used, text_bytes - used, format, args);
+    va_end(args);
+}
+
+const char *plan_task_text(const struct plan_task *task, int index, char *text, size_t text_bytes)
+{
+    char list[128];
+    snprintf(text, text_bytes, "task %d: cpus %s", index, bitset_text(&task->cpus, list, sizeof(list)));
+    plan_append(text, text_bytes, ", memory %s", bitset_text(&task->mems, list, sizeof(list)));
+    for (int i = 0; i < task->gpu_count; i++)
+        plan_append(text, text_bytes, "%s%s", i == 0 ? ", GPU " : ",", task->gpu_ids[i]);
+    for (int i = 0; i < task->nic_count; i++)
+        plan_append(text, text_bytes, "%s%s", i == 0 ? ", NIC " : ",", task->nic_names[i]);
+    plan_append(text, text_bytes, ", %d thread%s: %s", task->threads, task->threads == 1 ? "" : "s",
+                task->why);
+    return text;
+}
+
+static bool is_words(const char *text, size_t text_bytes)
+{
+    size_t used = strnlen(text, text_bytes);
+    for (size_t i = 0; i < used; i++)
+        if (text[i] < ' ' || text[i] > '~')
+            return false;
+    return used < text_bytes;
+}
+
+bool plan_task_valid(const struct plan_task *task)
+{
+    bool valid = task->gpu_count >= 0 && task->gpu_count <= PLAN_TASK_GPUS && task->nic_count >= 0 &&
+                 task->nic_count <= PLAN_TASK_NICS && task->threads >= 1 && task->threads <= BITSET_BITS &&
+                 task->core_count >= 1 && task->core_count <= BITSET_BITS && !bitset_empty(&task->cpus) &&
+                 is_words(task->why, sizeof(task->why)) && is_words(task->places, sizeof(task->places)) &&
+                 task->device >= -1 && task->device < MACHINE_MAX_GPUS;
+    for (int i = 0; valid && i < task->gpu_count; i++)
+        valid = is_words(task->gpu_ids[i], sizeof(task->gpu_ids[i]));
+    for (int i = 0; valid && i < task->nic_count; i++)
+        valid = is_words(task->nic_names[i], sizeof(task->nic_names[i]));
+    return valid;
+}
