@@ -10,6 +10,7 @@
 
 #include "base/config.h"
 #include "control/wireup.h"
+#include "tools/hvdinfo_map.h"
 #include "tools/hvdinfo_trace.h"
 
 /* What may be built in, and what it needs at run time: a module of ours, or a library of the system's. */
@@ -26,6 +27,9 @@ static const struct part {
 static const char usage[] =
     "usage: hvdinfo [--options | --man | --version | --help]\n"
     "       hvdinfo trace DIR [--output=FILE]\n"
+    "       hvdinfo map [--topology=FILE] [--tasks=N] [--bind=POLICY] [--rs=SET] [--gpus=LIST] "
+    "[--cpus=LIST]\n"
+    "                   [--json | --erf] [--svg=FILE]\n"
     "\n"
     "Without an argument: the version of hvd, what it was built with, and which options are in\n"
     "force here and who set each.\n"
@@ -37,7 +41,13 @@ static const char usage[] =
     "\n"
     "  trace      say which ranks kept the others waiting, by the timelines that --hvd-timeline=DIR wrote;\n"
     "             with --output put them together into FILE (-: standard output, and the table on\n"
-    "             standard error) for Perfetto or chrome://tracing\n";
+    "             standard error) for Perfetto or chrome://tracing\n"
+    "\n"
+    "  map        say which cores, memory, GPUs and network cards each task of this node would get, or of "
+    "the\n"
+    "             machine in FILE, which lstopo has exported; as a table, as JSON, as an explicit resource "
+    "file,\n"
+    "             and as a picture\n";
 
 static int show_usage(void)
 {
@@ -210,18 +220,32 @@ static const struct action *find_action(const char *argument)
     return NULL;
 }
 
+/* Parts of hvdinfo with arguments of their own. */
+static const struct command {
+    const char *name;
+    int (*run)(char *const *arguments);
+} commands[] = {{"trace", hvdinfo_trace}, {"map", hvdinfo_map}};
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
-    bool trace = argc > 1 && strcmp(argv[1], "trace") == 0;
+    const struct command *command = argc > 1 ? find_command(argv[1]) : NULL;
     const struct action *action = argc <= 2 ? find_action(argc == 2 ? argv[1] : NULL) : NULL;
-    if (action == NULL && !trace) {
-        fprintf(
-            stderr,
-            "hvdinfo: %s: expected one of --options, --man, --version, --help and trace DIR, or nothing\n",
-            argc > 2 ? "more than one argument" : argv[1]);
+    if (action == NULL && command == NULL) {
+        fprintf(stderr,
+                "hvdinfo: %s: expected one of --options, --man, --version, --help, trace DIR and map, or "
+                "nothing\n",
+                argc > 2 ? "more than one argument" : argv[1]);
         return EXIT_FAILURE;
     }
-    int rc = trace ? hvdinfo_trace(argv + 2) : action->run();
+    int rc = command != NULL ? command->run(argv + 2) : action->run();
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("hvdinfo: standard output");
         return EXIT_FAILURE;

@@ -45,6 +45,12 @@ else
 tools_hvdinfo_SOURCES += tools/hvdinfo_trace_none.c
 endif
 
+# which task gets what
+tools_hvdinfo_SOURCES += tools/hvdinfo_map.c tools/hvdinfo_map.h tools/map_words.c tools/map_words.h
+tools_hvdinfo_SOURCES += tools/map_svg.c tools/map_svg.h tools/map_picture.h
+tools_hvdinfo_SOURCES += tools/map_paint.c tools/map_boxes.c tools/map_chips.c
+tools_hvdinfo_LDADD += core/libtopo.la
+
 # what of hvdbench needs no job, for its unit tests too
 noinst_LTLIBRARIES += tools/libhvdbench.la
 tools_libhvdbench_la_SOURCES = \
