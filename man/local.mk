@@ -23,3 +23,5 @@ dist_man_MANS += man/hvdrun.1
 else
 EXTRA_DIST += man/hvdrun.1
 endif
+# the picture in the README
+EXTRA_DIST += man/map.svg

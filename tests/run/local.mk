@@ -110,3 +110,7 @@ tests_run_wrong_sums_la_SOURCES = tests/run/wrong_sums.c
 # -rpath: a module that can be loaded, though it is never installed
 tests_run_wrong_sums_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
 RUN_TESTS += tests/run/autotune.bats
+
+# which task gets what
+RUN_TESTS += tests/run/hvdinfo_map.bats
+EXTRA_DIST += tests/data/map
