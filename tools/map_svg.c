@@ -167,7 +167,7 @@ static void paint_legend(const struct picture *picture, const struct legend *leg
 static size_t line_length(const char *text, int width)
 {
     size_t room = (size_t)(width * 10 / text_width("nnnnnnnnnn", STYLE_PLAIN)), best = 0;
-    for (size_t i = 0; text[i] != 0 && (i <= room || best == 0); i++)
+    for (size_t i = 0; (i <= room || best == 0) && text[i] != 0; i++)
         if (text[i] == ' ')
             best = i;
     return strlen(text) <= room || best == 0 ? strlen(text) : best;

@@ -134,7 +134,7 @@ static void fill_cell(const struct plan *plan, int index, int column, char text[
 static int line_of(const char *text, int width)
 {
     int best = 0, i = 0;
-    for (; text[i] != 0 && i < width; i++)
+    for (; i < width && text[i] != 0; i++)
         if (text[i] == ',' || text[i] == ' ')
             best = i + 1;
     return text[i] == 0 || best == 0 ? i : text[i] == ' ' ? i + 1 : best;

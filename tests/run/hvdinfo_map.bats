@@ -241,5 +241,5 @@ assert json.load(sys.stdin)[0]["nics"] == ["a<\"\\"]'
 @test "hwloc opens no library of a GPU vendor or X11" {
     command -v strace >/dev/null || skip 'it needs strace'
     strace -f -e trace=openat -o "$BATS_TEST_TMPDIR/opened" "$hvdinfo" map >/dev/null || skip 'strace is not allowed'
-    ! grep -E 'libX11|libOpenCL|libcuda|libnvidia|hwloc_[a-z]*\.so' "$BATS_TEST_TMPDIR/opened"
+    run ! grep -E 'libX11|libOpenCL|libcuda|libnvidia|hwloc_[a-z]*\.so' "$BATS_TEST_TMPDIR/opened"
 }
