@@ -289,17 +289,17 @@ static int64_t most(const struct shm_team *team)
     return most_count;
 }
 
-/* Between two it moves as many bytes from core to core as in parts, in one step less; arithmetic is done
- * twice, which costs little but for halves. The same on all members. */
+/* Between two that moves as many bytes from core to core as parts do, in one step less; that both do all of
+ * the arithmetic costs less. The same on all members. */
 static bool is_whole(const struct shm_team *team)
 {
     const struct plane_batch *batch = &team->batch;
     int others = team->members.size - 1;
     if (batch->need.kind != PLANE_ALLREDUCE)
         return false;
-    bool small =
-        batch->count <= WHOLE_BYTES / team->element_bytes / others && batch->count <= team->per_round;
-    return small || (others == 1 && batch->need.partial == batch->need.dtype);
+    if (others == 1)
+        return true;
+    return batch->count <= WHOLE_BYTES / team->element_bytes / others && batch->count <= team->per_round;
 }
 
 /* Of a slot as much as the job wants to use, and each member has a line of it. */
