@@ -113,6 +113,14 @@ static void cut_into_spans(struct seat *seat)
     batch->input = batch->output = NULL;
 }
 
+/* Most batches leave it to the plane how long their chunks are; others ask for less, or for what cannot be.
+ */
+static int64_t asked_chunk(const struct plan *plan)
+{
+    static const int64_t asked[] = {0, 0, 0, 1, 200, 448, INT64_MAX};
+    return asked[plan->sequence % (sizeof(asked) / sizeof(asked[0]))];
+}
+
 /* A step of [rank]: begin its next batch, or go on with it. False where there was nothing to do. */
 static bool step(struct world *world, int rank)
 {
@@ -127,6 +135,7 @@ static bool step(struct world *world, int rank)
         ck_assert(plane_shm.can(&seat->part.batch.need));
         if ((rank + seat->batch) % 2 == 0)
             cut_into_spans(seat);
+        seat->part.batch.chunk_bytes = asked_chunk(&world->plans[seat->batch]);
         ck_assert_int_eq(plane_shm.start(seat->state, seat->team, &seat->part.batch, &err), HVD_OK);
         seat->batch++;
         seat->runs = true;
