@@ -179,7 +179,8 @@ void doubling_start(struct doubling *doubling, const struct plane_batch *batch)
         .postscale = batch->postscale,
         .ranks = doubling->size,
     };
-    memset(doubling->sides, 0, sizeof(doubling->sides));
+    for (int way = 0; way < DOUBLING_WAYS; way++)
+        doubling->sides[way].count = doubling->sides[way].done = 0;
     doubling->complete = -1;
     if (need->kind == PLANE_BROADCAST)
         start_broadcast(doubling);
