@@ -3,9 +3,11 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -624,6 +626,38 @@ START_TEST(takes_what_comes_on_lanes_in_turn)
 }
 END_TEST
 
+/* Bytes that the rank has not taken yet. */
+static int waiting_bytes(const struct stage *stage, int lane)
+{
+    int bytes = -1;
+    ck_assert_int_eq(ioctl(stage->to_previous[lane], SIOCOUTQ, &bytes), 0);
+    return bytes;
+}
+
+/* Partials have a slot on each lane: they come in while one before them is still on its way. */
+START_TEST(takes_a_chunk_on_each_lane)
+{
+    enum { LANES = 3 };
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    struct chunk chunk = {.frame = {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, CHUNK}};
+    stage_open(&stage, LANES, 1, 2, PLANE_ALLREDUCE, LANES * CHUNK / 4);
+    put(stage.to_previous[0], &chunk, sizeof(chunk) - 1);
+    for (int lane = 1; lane < LANES; lane++) {
+        chunk.frame.chunk = (uint64_t)lane;
+        put(stage.to_previous[lane], &chunk, sizeof(chunk));
+        ck_assert_int_gt(waiting_bytes(&stage, lane), 0);
+    }
+    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+    for (int lane = 0; lane < LANES; lane++)
+        ck_assert_int_eq(waiting_bytes(&stage, lane), 0);
+    put(stage.to_previous[0], "", 1);
+    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_OK);
+    stage_close(&stage);
+}
+END_TEST
+
 START_TEST(sends_on_lanes_in_turn)
 {
     enum { LANES = 3, CHUNKS = 8 };
@@ -713,6 +747,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, refuses_bytes_against_the_direction);
     tcase_add_test(tcase, closes_its_descriptors);
     tcase_add_test(tcase, takes_what_comes_on_lanes_in_turn);
+    tcase_add_test(tcase, takes_a_chunk_on_each_lane);
     tcase_add_test(tcase, sends_on_lanes_in_turn);
     tcase_add_loop_test(tcase, refuses_a_frame_that_is_not_due_on_its_lane, 0,
                         sizeof(hostile_lanes) / sizeof(hostile_lanes[0]));
