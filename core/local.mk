@@ -119,13 +119,16 @@ core_libbase_la_SOURCES += core/topo/plan_task.c core/topo/plan.h
 # and what becomes of it, for those that place: plans are pure
 noinst_LTLIBRARIES += core/libplan.la core/libtopo.la
 core_libplan_la_SOURCES = core/topo/machine.c core/topo/machine.h core/topo/file.c core/topo/file.h
-core_libplan_la_SOURCES += core/topo/nic.c core/topo/nic.h core/topo/nic_live.c core/topo/path.c core/topo/path.h
+core_libplan_la_SOURCES += core/topo/path.c core/topo/path.h
 core_libplan_la_SOURCES += core/topo/visible.c core/topo/visible.h
 core_libplan_la_SOURCES += core/topo/plan.c core/topo/plan_state.h core/topo/plan_homes.c core/topo/plan_homes.h
 core_libplan_la_SOURCES += core/topo/plan_units.c core/topo/plan_share.c core/topo/plan_cores.c core/topo/plan_gpus.c
 core_libplan_la_SOURCES += core/topo/plan_sets.c core/topo/plan_nics.c core/topo/plan_words.c
 core_libplan_la_SOURCES += core/topo/erf.h core/topo/erf_state.h core/topo/erf_read.c core/topo/erf_write.c core/topo/erf_tasks.c
 core_libplan_la_LIBADD = core/libbase.la
+
+# network cards: by /sys alone, so that whoever starts a job may look at them
+core_libbase_la_SOURCES += core/topo/nic.c core/topo/nic.h core/topo/nic_live.c core/topo/nic_node.c
 
 # reading the machine, for which alone hwloc is needed
 core_libtopo_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)

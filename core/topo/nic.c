@@ -30,7 +30,7 @@ int64_t nic_mbps(const struct nic *nic)
 
 /* ---- Addresses ---- */
 
-static bool is_link_local(const struct nic_address *address)
+bool nic_is_link_local(const struct nic_address *address)
 {
     if (address->family == AF_INET)
         return address->bytes[0] == 169 && address->bytes[1] == 254;
@@ -58,7 +58,7 @@ static enum nic_drop judge_addresses(const struct nic *nic)
 {
     bool usable = !nic->addresses_known || nic->verbs[0] != 0;
     for (int i = 0; i < nic->address_count; i++)
-        usable = usable || !is_link_local(&nic->addresses[i]);
+        usable = usable || !nic_is_link_local(&nic->addresses[i]);
     return usable ? NIC_KEPT : NIC_LINK_LOCAL;
 }
 
@@ -234,7 +234,7 @@ int nics_rails(const struct nic_table *nodes, int node_count, int *rails)
         const struct nic *nic = &nodes[0].nics[i];
         bool done = nic->drop != NIC_KEPT || is_taken(rails, rail_count, i);
         for (int k = 0; !done && k < nic->address_count && rail_count < NIC_MAX_RAILS; k++) {
-            done = !is_link_local(&nic->addresses[k]) &&
+            done = !nic_is_link_local(&nic->addresses[k]) &&
                    add_rail(nodes, node_count, &nic->addresses[k], rails, rail_count);
             rail_count += done;
         }

@@ -76,6 +76,8 @@ const char *nic_name(const struct nic *nic);
  * 10000, as there, where neither is known. */
 int64_t nic_mbps(const struct nic *nic);
 
+bool nic_is_link_local(const struct nic_address *address);
+
 /* Judge each of [nics]: drop and why. [asked] is a value of --hvd-nics, names and CIDRs with commas between,
  * or NULL or "auto" for all. What is asked for is kept unless it is down or absent: HVD_ERR_INVALID where an
  * entry matches none, with a sentence that lists what there is; all are judged as by "auto" then. */
@@ -88,6 +90,11 @@ int nics_read_sys(struct nic *nics, int count, int max, const char *sys);
 
 /* The addresses of this process's network namespace, into [nics]. HVD_OK or HVD_ERR_SYSTEM. */
 int nics_read_addresses(struct nic *nics, int count, struct hvd_error *err);
+
+/* The interfaces and RDMA devices of this node as this process's network namespace has them, with addresses,
+ * into [nics] of [max], by /sys (at [sys]) and the kernel; not judged. *countp: how many. HVD_OK or
+ * HVD_ERR_SYSTEM. */
+int nics_read_node(struct nic *nics, int max, const char *sys, int *countp, struct hvd_error *err);
 
 /* Rails. The interfaces of one node, as its leader tells the others. */
 struct nic_table {

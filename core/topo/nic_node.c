@@ -1,0 +1,179 @@
+/* nic_node.c: the network interfaces and RDMA devices of this node, as this process's network namespace has
+ * them. */
+#include "topo/nic.h"
+
+#include <dirent.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <netpacket/packet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define PATH_BYTES 512
+
+static struct nic *find_netdev(struct nic *nics, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(nics[i].netdev, name) == 0)
+            return &nics[i];
+    return NULL;
+}
+
+/* ---- The namespace ---- */
+
+/* [text] is unchanged where there is none. */
+static void read_first_line(const char *path, char *text, int text_bytes)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL)
+        return;
+    if (fgets(text, text_bytes, file) == NULL)
+        text[0] = 0;
+    fclose(file);
+}
+
+/* Is what /sys calls by this name the interface [link] of ours? /sys may be that of another namespace. */
+static bool is_same_device(const struct nic *nic, const struct sockaddr_ll *link, const char *sys)
+{
+    char path[PATH_BYTES], text[64] = "", own[64] = "";
+    snprintf(path, sizeof(path), "%.300s/class/net/%s/address", sys, nic->netdev);
+    read_first_line(path, text, sizeof(text));
+    for (int i = 0; i < link->sll_halen && i < (int)sizeof(link->sll_addr); i++)
+        snprintf(own + strlen(own), sizeof(own) - strlen(own), "%s%02x", i > 0 ? ":" : "", link->sll_addr[i]);
+    return own[0] != 0 && strncmp(text, own, strlen(own)) == 0;
+}
+
+/* An interface of ours in [nics]: what /sys has of it, or a new one. NULL where there is no room. */
+static struct nic *find_own(struct nic *nics, int *countp, int max, const struct ifaddrs *interface,
+                            const char *sys)
+{
+    struct sockaddr_ll link;
+    memcpy(&link, interface->ifa_addr, sizeof(link));
+    struct nic *nic = find_netdev(nics, *countp, interface->ifa_name);
+    if (nic != NULL && ((interface->ifa_flags & IFF_LOOPBACK) != 0 || is_same_device(nic, &link, sys)))
+        return nic;
+    if (nic != NULL)
+        nic->netdev[0] = 0;
+    if (*countp == max)
+        return NULL;
+    nic = &nics[(*countp)++];
+    *nic = (struct nic){.fabric = link.sll_hatype == ARPHRD_INFINIBAND ? NIC_INFINIBAND
+                                  : link.sll_hatype == ARPHRD_ETHER    ? NIC_ETHERNET
+                                                                       : NIC_OTHER};
+    snprintf(nic->netdev, sizeof(nic->netdev), "%.15s", interface->ifa_name);
+    return nic;
+}
+
+/* Leave the interfaces of the kernel's list, for which its word goes before that of /sys, and RDMA devices.
+ * Returns how many. */
+static int keep_own(struct nic *nics, int count, int max, const struct ifaddrs *interfaces, const char *sys)
+{
+    bool own[NIC_MAX] = {false};
+    int kept = 0;
+    for (const struct ifaddrs *i = interfaces; i != NULL; i = i->ifa_next) {
+        if (i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_PACKET)
+            continue;
+        struct nic *nic = find_own(nics, &count, max, i, sys);
+        if (nic == NULL)
+            continue;
+        own[nic - nics] = true;
+        nic->loopback = (i->ifa_flags & IFF_LOOPBACK) != 0;
+        if (nic->verbs[0] == 0)
+            nic->link = (i->ifa_flags & IFF_UP) != 0 && (i->ifa_flags & IFF_RUNNING) != 0 ? NIC_LINK_UP
+                                                                                          : NIC_LINK_DOWN;
+    }
+    for (int i = 0; i < count; i++) {
+        if (!own[i])
+            nics[i].netdev[0] = 0;
+        if (own[i] || nics[i].verbs[0] != 0)
+            nics[kept++] = nics[i];
+    }
+    return kept;
+}
+
+/* ---- RDMA devices ---- */
+
+/* Into [name] that of the interface above a port; "" where there is none. */
+static void find_above(const char *device, int port, char name[NIC_NAME_BYTES])
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof(path), "%.300s/device/net", device);
+    DIR *folder = opendir(path);
+    for (struct dirent *i = folder == NULL ? NULL : readdir(folder); i != NULL; i = readdir(folder)) {
+        char number[32] = "0";
+        if (i->d_name[0] == '.' || strlen(i->d_name) >= NIC_NAME_BYTES)
+            continue;
+        snprintf(path, sizeof(path), "%.300s/device/net/%.15s/dev_port", device, i->d_name);
+        read_first_line(path, number, sizeof(number));
+        if (strtol(number, NULL, 10) == port - 1)
+            memcpy(name, i->d_name, strlen(i->d_name) + 1);
+    }
+    if (folder != NULL)
+        closedir(folder);
+}
+
+static int add_ports(struct nic *nics, int count, int max, const char *device, const char *name)
+{
+    char path[PATH_BYTES];
+    snprintf(path, sizeof(path), "%.400s/ports", device);
+    DIR *folder = opendir(path);
+    for (struct dirent *i = folder == NULL ? NULL : readdir(folder); i != NULL; i = readdir(folder)) {
+        int port = (int)strtol(i->d_name, NULL, 10);
+        if (port < 1 || count == max)
+            continue;
+        struct nic *nic = &nics[count++];
+        *nic = (struct nic){.fabric = strncmp(name, "hfi", 3) == 0 ? NIC_OMNIPATH : NIC_OTHER, .port = port};
+        snprintf(nic->verbs, sizeof(nic->verbs), "%s", name);
+        find_above(device, port, nic->netdev);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}
+
+static int add_rdma(struct nic *nics, int max, const char *sys)
+{
+    char path[PATH_BYTES];
+    int count = 0;
+    snprintf(path, sizeof(path), "%.300s/class/infiniband", sys);
+    DIR *folder = opendir(path);
+    for (struct dirent *i = folder == NULL ? NULL : readdir(folder); i != NULL; i = readdir(folder)) {
+        char device[PATH_BYTES];
+        if (i->d_name[0] == '.' || strlen(i->d_name) >= NIC_VERBS_BYTES)
+            continue;
+        snprintf(device, sizeof(device), "%.300s/class/infiniband/%.63s", sys, i->d_name);
+        count = add_ports(nics, count, max, device, i->d_name);
+    }
+    if (folder != NULL)
+        closedir(folder);
+    return count;
+}
+
+/* ---- The node ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+    const struct nic *left = a, *right = b;
+    int order = strcmp(left->netdev, right->netdev);
+    if (order == 0)
+        order = strcmp(left->verbs, right->verbs);
+    return order != 0 ? order : left->port - right->port;
+}
+
+int nics_read_node(struct nic *nics, int max, const char *sys, int *countp, struct hvd_error *err)
+{
+    struct ifaddrs *interfaces = NULL;
+    int room = max < NIC_MAX ? max : NIC_MAX;
+    if (getifaddrs(&interfaces) < 0)
+        return error_set_errno(err, "cannot ask for the network interfaces of this node");
+    int count = nics_read_sys(nics, add_rdma(nics, room, sys), room, sys);
+    count = keep_own(nics, count, room, interfaces, sys);
+    freeifaddrs(interfaces);
+    qsort(nics, (size_t)count, sizeof(*nics), compare_names);
+    int rc = nics_read_addresses(nics, count, err);
+    *countp = rc == HVD_OK ? count : 0;
+    return rc;
+}
