@@ -8,11 +8,14 @@
 
 #include "base/clock.h"
 #include "clocks.h"
+#include "exported.h"
 #include "sets.h"
 #include "trace/stop.h"
 
-/* The one job of this process, and the last sentence of each thread: the library's only state. */
+/* The one job of this process, what it wrote into the environment, and the last sentence of each thread: the
+ * library's only state. */
 static struct context *current;
+static struct exported exported;
 static bool was_shut_down;
 static pid_t forked_from; /* != 0 in a child that inherited a job and has no part in it */
 static _Thread_local struct hvd_error last_error;
@@ -153,6 +156,7 @@ static int refuse_placement(const struct hvd_config *config)
 
 static int start_context(struct context *context, const struct hvd_start *start)
 {
+    exported_withdraw(&exported);
     int rc = config_load(&context->config, environ, warn_on_stderr, &last_error);
     context->log = (struct hvd_log){(enum log_level)context->config.log_level, log_to_stderr, NULL};
     int64_t deadline_us = clock_us() + context->config.start_timeout_us;
@@ -163,7 +167,9 @@ static int start_context(struct context *context, const struct hvd_start *start)
     if (rc != HVD_OK)
         return rc;
     name_the_log(context);
-    rc = start_trace(context);
+    rc = exported_write(&exported, &context->joined.settings, &last_error);
+    if (rc == HVD_OK)
+        rc = start_trace(context);
     if (rc == HVD_OK)
         rc = start_loop(context, deadline_us);
     if (rc == HVD_OK)

@@ -37,6 +37,12 @@ core_libcore_la_SOURCES += core/control/report.c core/control/report.h core/cont
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
 core_libcore_la_LIBADD = core/libchain.la core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
 
+# which network joins the nodes
+core_libcore_la_SOURCES += core/control/network.c core/control/network.h core/control/network_table.c
+core_libcore_la_SOURCES += core/control/setting.c core/control/setting.h core/control/candidates.c core/control/candidates.h
+core_libcore_la_SOURCES += core/control/prove.c core/control/prove.h core/control/survey.c core/control/survey.h
+core_libcore_la_SOURCES += core/exported.c core/exported.h
+
 # how tensors travel
 core_libcore_la_SOURCES += core/control/arena.c core/control/arena.h core/plane/shm.c core/plane/shm.h
 core_libcore_la_SOURCES += core/plane/shm_kinds.c core/plane/shm_team.h core/plane/slots.c core/plane/slots.h

@@ -9,7 +9,7 @@
 #include "base/nics.h"
 #include "control/endpoint.h"
 
-static void map_ipv4(const struct in_addr *from, struct in6_addr *to)
+void address_map(const struct in_addr *from, struct in6_addr *to)
 {
     static const unsigned char prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     memcpy(to->s6_addr, prefix, sizeof(prefix));
@@ -42,7 +42,7 @@ static bool read_net(const struct ifaddrs *interface, struct address_net *net)
         struct sockaddr_in address, mask;
         memcpy(&address, interface->ifa_addr, sizeof(address));
         memcpy(&mask, interface->ifa_netmask, sizeof(mask));
-        map_ipv4(&address.sin_addr, &net->address);
+        address_map(&address.sin_addr, &net->address);
         net->prefix_bits = 96 + count_bits(&mask.sin_addr, sizeof(mask.sin_addr));
     } else if (interface->ifa_addr->sa_family == AF_INET6) {
         struct sockaddr_in6 address, mask;
@@ -69,12 +69,12 @@ int address_nets(struct address_net *nets, int room)
     return count;
 }
 
-static bool same_subnet(const struct in6_addr *address, const struct address_net *net)
+bool address_in_subnet(const struct in6_addr *address, const struct in6_addr *net, int prefix_bits)
 {
-    int whole = net->prefix_bits / 8, rest = net->prefix_bits % 8;
-    if (memcmp(address->s6_addr, net->address.s6_addr, (size_t)whole) != 0)
+    int whole = prefix_bits / 8, rest = prefix_bits % 8;
+    if (memcmp(address->s6_addr, net->s6_addr, (size_t)whole) != 0)
         return false;
-    return rest == 0 || (address->s6_addr[whole] ^ net->address.s6_addr[whole]) >> (8 - rest) == 0;
+    return rest == 0 || (address->s6_addr[whole] ^ net->s6_addr[whole]) >> (8 - rest) == 0;
 }
 
 enum distance { NEAR, FAR, BRIDGE, OWN };
@@ -85,7 +85,7 @@ static enum distance distance(const struct in6_addr *address, const struct addre
     for (int i = 0; i < net_count; i++) {
         if (IN6_ARE_ADDR_EQUAL(address, &nets[i].address))
             return OWN;
-        if (!same_subnet(address, &nets[i]))
+        if (!address_in_subnet(address, &nets[i].address, nets[i].prefix_bits))
             continue;
         if (!nets[i].bridge)
             best = NEAR;
@@ -152,7 +152,7 @@ int endpoint_addresses(struct in6_addr addresses[ROSTER_MAX_ADDRESSES])
     if (count > 0)
         return count;
     struct in_addr loopback = {.s_addr = htonl(INADDR_LOOPBACK)};
-    map_ipv4(&loopback, &addresses[0]);
+    address_map(&loopback, &addresses[0]);
     return 1;
 }
 
@@ -184,18 +184,24 @@ uint16_t address_port(const struct sockaddr_storage *storage)
     return ntohs(ipv4.sin_port);
 }
 
-void address_of_peer(int fd, char text[ADDRESS_TEXT_BYTES])
+bool address_of_end(int fd, bool ours, struct in6_addr *address)
 {
     struct sockaddr_storage storage = {0};
-    struct in6_addr address;
     socklen_t length = sizeof(storage);
-    if (getpeername(fd, (struct sockaddr *)&storage, &length) < 0) {
-        memcpy(text, "an unknown address", sizeof("an unknown address"));
-        return;
-    }
-    if (storage.ss_family == AF_INET)
-        map_ipv4(&((const struct sockaddr_in *)&storage)->sin_addr, &address);
+    int rc = ours ? getsockname(fd, (struct sockaddr *)&storage, &length)
+                  : getpeername(fd, (struct sockaddr *)&storage, &length);
+    if (rc == 0 && storage.ss_family == AF_INET)
+        address_map(&((const struct sockaddr_in *)&storage)->sin_addr, address);
     else
-        address = ((const struct sockaddr_in6 *)&storage)->sin6_addr;
-    address_text(&address, text);
+        *address = ((const struct sockaddr_in6 *)&storage)->sin6_addr;
+    return rc == 0;
+}
+
+void address_of_peer(int fd, char text[ADDRESS_TEXT_BYTES])
+{
+    struct in6_addr address;
+    if (address_of_end(fd, false, &address))
+        address_text(&address, text);
+    else
+        memcpy(text, "an unknown address", sizeof("an unknown address"));
 }

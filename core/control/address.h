@@ -34,11 +34,19 @@ void address_spread(struct in6_addr *addresses, int count, const struct address_
  * many, at most [room]. Pure. */
 int address_choose(const struct address_net *nets, int net_count, struct in6_addr *addresses, int room);
 
+bool address_in_subnet(const struct in6_addr *address, const struct in6_addr *net, int prefix_bits);
+
+/* IPv4 as ::ffff:a.b.c.d. */
+void address_map(const struct in_addr *from, struct in6_addr *to);
+
 /* "10.0.0.1" or "fd00::1". */
 void address_text(const struct in6_addr *address, char text[ADDRESS_TEXT_BYTES]);
 
 /* The other end of a socket, or "an unknown address". */
 void address_of_peer(int fd, char text[ADDRESS_TEXT_BYTES]);
+
+/* Of one end of a socket: the other's, or ours. False where it has none. */
+bool address_of_end(int fd, bool ours, struct in6_addr *address);
 
 /* For bind and connect; returns the length. */
 socklen_t address_socket(const struct in6_addr *address, uint16_t port, struct sockaddr_storage *storage);

@@ -54,6 +54,16 @@ static uint64_t node_key(void)
     return hash_bytes(text, strlen(text));
 }
 
+/* Equal on ranks that have the same network interfaces; 0 where that cannot be told. */
+static uint64_t net_key(void)
+{
+    char text[200] = "";
+    read_identity("/proc/sys/kernel/random/boot_id", text, 100);
+    size_t used = strlen(text);
+    read_identity("/proc/self/ns/net", text + used, 100);
+    return used == 0 || text[used] == 0 ? 0 : hash_bytes(text, strlen(text));
+}
+
 void card_fill(struct card *card, const char *host, uint16_t port, const struct hvd_config *config)
 {
     memset(card, 0, sizeof(*card));
@@ -62,6 +72,7 @@ void card_fill(struct card *card, const char *host, uint16_t port, const struct 
     card->peer.port = port;
     card->peer.address_count = (uint8_t)endpoint_addresses(card->peer.addresses);
     card->peer.node_key = node_key();
+    card->peer.net_key = net_key();
     for (int i = 0; i < OPT_COUNT; i++) {
         struct card_option *option = &card->options[i];
         if (!option_table[i].job_wide)
@@ -107,6 +118,7 @@ size_t card_encode(const struct card *card, unsigned char bytes[CARD_BYTES])
     write_number(&writer, (uint32_t)peer->pid, 4);
     write_number(&writer, peer->port, 2);
     write_number(&writer, peer->node_key, 8);
+    write_number(&writer, peer->net_key, 8);
     write_number(&writer, peer->address_count, 1);
     for (int i = 0; i < peer->address_count; i++)
         write_raw(&writer, &peer->addresses[i], sizeof(peer->addresses[i]));
@@ -136,6 +148,7 @@ static void read_peer(struct reader *reader, struct roster_peer *peer)
     peer->pid = (int32_t)read_number(reader, 4);
     peer->port = (uint16_t)read_number(reader, 2);
     peer->node_key = read_number(reader, 8);
+    peer->net_key = read_number(reader, 8);
     peer->address_count = (uint8_t)read_number(reader, 1);
     if (peer->address_count < 1 || peer->address_count > ROSTER_MAX_ADDRESSES || peer->pid < 1 ||
         peer->port == 0) {

@@ -52,6 +52,8 @@ struct meeting {
     struct pollfd *polls; /* of each greeting, then of the listening socket */
     int greeting_count;
     int reports;
+    bool partly;      /* what does not come true in time is no failure, */
+    int64_t grace_us; /* and time is up that long after a lane is complete */
 };
 
 /* ---- The listening socket ---- */
@@ -383,8 +385,21 @@ static int say_missing(const struct meeting *meeting, struct hvd_error *err)
                      dial->why != NULL ? dial->why : "no answer yet", more);
 }
 
+static bool is_lane_complete(const struct meeting *meeting)
+{
+    bool complete = false;
+    for (int i = 0; i < meeting->want_count && !complete; i++) {
+        complete = true;
+        for (int k = 0; k < meeting->want_count; k++)
+            if (meeting->wants[k].lane == meeting->wants[i].lane && meeting->wants[k].fd < 0)
+                complete = false;
+    }
+    return complete;
+}
+
 static int meeting_run(struct meeting *meeting, int64_t deadline_us, struct hvd_error *err)
 {
+    bool hurries = false;
     while (meeting->missing > 0) {
         int64_t wake_us = prepare(meeting, deadline_us);
         int ready = poll(meeting->polls, (nfds_t)meeting->greeting_count + 1, clock_ms_until(wake_us));
@@ -395,8 +410,12 @@ static int meeting_run(struct meeting *meeting, int64_t deadline_us, struct hvd_
         advance_all(meeting);
         if (meeting->missing == 0)
             break;
+        if (meeting->partly && !hurries && is_lane_complete(meeting)) {
+            hurries = true;
+            deadline_us = earlier(deadline_us, clock_us() + meeting->grace_us);
+        }
         if (clock_us() >= deadline_us)
-            return say_missing(meeting, err);
+            return meeting->partly ? HVD_OK : say_missing(meeting, err);
         if (meeting->polls[meeting->greeting_count].revents != 0) {
             int rc = accept_all(meeting, err);
             if (rc != HVD_OK)
@@ -435,6 +454,11 @@ static int meeting_open(struct meeting *meeting, struct hvd_error *err)
         const struct roster_peer *peer = &meeting->roster->peers[meeting->wants[i].rank];
         struct dial *dial = &meeting->dials[i];
         dial->pause_us = PAUSE_FIRST_US;
+        if (meeting->wants[i].address != NULL) {
+            dial->address_count = 1;
+            dial->addresses[0] = *meeting->wants[i].address;
+            continue;
+        }
         dial->address_count = peer->address_count;
         memcpy(dial->addresses, peer->addresses, sizeof(dial->addresses));
         address_sort(dial->addresses, dial->address_count, nets, net_count);
@@ -452,22 +476,43 @@ static void meeting_close(struct meeting *meeting)
     free(meeting->polls);
 }
 
-int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
-                       int want_count, int64_t deadline_us, struct hvd_error *err)
+/* What is left open on failure: nothing. */
+static int meet_all(struct meeting *meeting, int64_t deadline_us, struct hvd_error *err)
 {
-    struct meeting meeting = {
-        .endpoint = endpoint, .roster = roster, .wants = wants, .want_count = want_count};
-    int rc = check_wants(roster, wants, want_count, err);
-    if (rc != HVD_OK || want_count == 0)
+    struct endpoint_want *wants = meeting->wants;
+    int rc = check_wants(meeting->roster, wants, meeting->want_count, err);
+    if (rc != HVD_OK || meeting->want_count == 0)
         return rc;
-    rc = meeting_open(&meeting, err);
+    rc = meeting_open(meeting, err);
     if (rc == HVD_OK)
-        rc = meeting_run(&meeting, deadline_us, err);
-    meeting_close(&meeting);
-    for (int i = 0; rc != HVD_OK && i < want_count; i++) {
+        rc = meeting_run(meeting, deadline_us, err);
+    for (int i = 0; rc == HVD_OK && i < meeting->want_count; i++)
+        wants[i].why = wants[i].fd < 0 ? meeting->dials[i].why : NULL;
+    meeting_close(meeting);
+    for (int i = 0; rc != HVD_OK && i < meeting->want_count; i++) {
         if (wants[i].fd >= 0)
             close(wants[i].fd);
         wants[i].fd = -1;
     }
     return rc;
+}
+
+int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
+                       int want_count, int64_t deadline_us, struct hvd_error *err)
+{
+    struct meeting meeting = {
+        .endpoint = endpoint, .roster = roster, .wants = wants, .want_count = want_count};
+    return meet_all(&meeting, deadline_us, err);
+}
+
+int endpoint_try(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
+                 int want_count, int64_t deadline_us, int64_t grace_us, struct hvd_error *err)
+{
+    struct meeting meeting = {.endpoint = endpoint,
+                              .roster = roster,
+                              .wants = wants,
+                              .want_count = want_count,
+                              .partly = true,
+                              .grace_us = grace_us};
+    return meet_all(&meeting, deadline_us, err);
 }

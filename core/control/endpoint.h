@@ -13,7 +13,8 @@ enum endpoint_purpose {
     ENDPOINT_RING = 2,
     ENDPOINT_MESH = 3,
     ENDPOINT_CHORD = 4,
-    ENDPOINT_SLICE = 5
+    ENDPOINT_SLICE = 5,
+    ENDPOINT_PROOF = 8
 };
 
 struct endpoint_want {
@@ -23,7 +24,9 @@ struct endpoint_want {
     bool connect; /* we connect to it; else it connects to us */
     int lane; /* of several connections to it, from 0: each tries another of its near addresses first, and so
                  takes another network card where there are several */
-    int fd;   /* result: connected, non-blocking, close-on-exec; -1 until then */
+    const struct in6_addr *address; /* to connect to this one only; NULL: to those of the roster */
+    const char *why; /* result of endpoint_try: what came of the last try to connect, or NULL */
+    int fd;          /* result: connected, non-blocking, close-on-exec; -1 until then */
 };
 
 /* Listen on a port that the kernel chooses. A connection that has not answered for [lease_us] will be cut. */
@@ -37,6 +40,11 @@ uint16_t endpoint_port(const struct endpoint *endpoint);
  * TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from the lease. On failure no fd is left open. */
 int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
                        int want_count, int64_t deadline_us, struct hvd_error *err);
+
+/* The same as far as it goes: until [deadline_us], but no longer than [grace_us] after all wants of one lane
+ * have come true. Those that have not keep an fd of -1, which is no failure. */
+int endpoint_try(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
+                 int want_count, int64_t deadline_us, int64_t grace_us, struct hvd_error *err);
 
 /* In a forked child: close the socket, touch nothing else. NULL is fine. */
 void endpoint_after_fork(struct endpoint *endpoint);

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HANDSHAKE_VERSION         2 /* of everything that ranks say to each other */
+#define HANDSHAKE_VERSION         3 /* of everything that ranks say to each other */
 #define HANDSHAKE_NONCE_BYTES     32
 #define HANDSHAKE_MAC_BYTES       32
 #define HANDSHAKE_CHALLENGE_BYTES (6 + HANDSHAKE_NONCE_BYTES)

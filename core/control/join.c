@@ -14,6 +14,7 @@
 #include "control/node.h"
 #include "control/part.h"
 #include "control/report.h"
+#include "control/survey.h"
 
 #define REPORT_US \
     INT64_C(1000000) /* kept back from the time to connect, to tell all ranks who was not reached */
@@ -30,6 +31,7 @@ struct joining {
     int member_count;
     bool *attached; /* [size]: which ranks share the memory of their node */
     struct node *node;
+    struct survey survey;
 };
 
 /* Say to all ranks who we are, and read who they are. */
@@ -56,8 +58,10 @@ static int introduce(struct joining *joining, struct hvd_error *err)
         rc = roster_exchange(&joined->roster, &joining->wireup, card, joining->deadline_us, err);
     }
     free(card);
-    if (rc == HVD_OK)
+    if (rc == HVD_OK) {
         joining->member_count = roster_members(&joined->roster, joining->members);
+        rc = survey_open(&joining->survey, &joined->roster, err);
+    }
     return rc;
 }
 
@@ -88,23 +92,36 @@ static int check_sets(const struct joining *joining, struct hvd_error *err)
 }
 
 /* Meet the ranks of this node in shared memory. Where that fails they reach each other by TCP. */
-static int meet(struct joining *joining, struct hvd_error *err)
+static void meet_members(struct joining *joining)
 {
     const struct roster *roster = &joining->joined->roster;
     struct hvd_error why = {""};
-    int rc = check_sets(joining, err);
-    if (rc == HVD_OK)
-        rc = check_memory(joining, joining->member_count, err);
-    if (rc != HVD_OK || joining->member_count == 1)
-        return rc;
     int64_t now_us = clock_us();
     /* half of the time that is left, so that ranks that cannot meet still can connect */
-    rc = node_meet(&joining->node, roster, joining->members, joining->member_count,
-                   now_us + (joining->deadline_us - now_us) / 2, &why);
+    int rc = node_meet(&joining->node, roster, joining->members, joining->member_count,
+                       now_us + (joining->deadline_us - now_us) / 2, &why);
     if (rc != HVD_OK)
         log_write(joining->log, LOG_WARN, "join",
                   "no shared memory with the other ranks of this node, TCP instead: %s", why.text);
-    return HVD_OK;
+}
+
+static bool has_other_nodes(const struct joining *joining)
+{
+    return joining->survey.node_count > 1;
+}
+
+/* Look at what is ours, meet the ranks of this node, and tell other nodes how they may reach us. */
+static int meet(struct joining *joining, struct hvd_error *err)
+{
+    int rc = check_sets(joining, err);
+    if (rc == HVD_OK)
+        rc = check_memory(joining, joining->member_count, err);
+    if (rc == HVD_OK && joining->member_count > 1)
+        meet_members(joining);
+    if (rc == HVD_OK && has_other_nodes(joining))
+        rc = survey_offer(&joining->survey, &joining->joined->roster, &joining->wireup, joining->config->nics,
+                          err);
+    return rc;
 }
 
 /* Some time is kept back to tell all ranks who was not reached. */
@@ -112,6 +129,25 @@ static int64_t connect_deadline(const struct joining *joining)
 {
     int64_t spare_us = (joining->deadline_us - clock_us()) / 4;
     return joining->deadline_us - (spare_us < REPORT_US ? spare_us : REPORT_US);
+}
+
+/* Try which network interfaces join the nodes. */
+static int prove_network(struct joining *joining, struct hvd_error *err)
+{
+    struct joined *joined = joining->joined;
+    return survey_prove(&joining->survey, joined->endpoint, &joined->roster, &joining->wireup,
+                        connect_deadline(joining), err);
+}
+
+/* All have tried: from now on by what works. */
+static int settle_network(struct joining *joining, struct hvd_error *err)
+{
+    struct survey *survey = &joining->survey;
+    struct joined *joined = joining->joined;
+    int rc = survey_settle(survey, &joined->roster, &joining->wireup, joining->deadline_us, err);
+    if (rc == HVD_OK)
+        settings_of_choice(survey->nodes, &survey->plan, &survey->choice, survey->node, &joined->settings);
+    return rc;
 }
 
 /* Connections with the relatives on other nodes, into [link_fds]. */
@@ -144,7 +180,9 @@ static int connect_tree(struct joining *joining, struct hvd_error *err)
     struct joined *joined = joining->joined;
     struct roster *roster = &joined->roster;
     int link_fds[CONTROL_MAX_LINKS];
-    int rc = roster_settle(roster, joining->attached, err);
+    int rc = has_other_nodes(joining) ? settle_network(joining, err) : HVD_OK;
+    if (rc == HVD_OK)
+        rc = roster_settle(roster, joining->attached, err);
     if (rc == HVD_OK)
         rc = shape_of_rank(roster->node_of_rank, roster->size, roster->rank, &joined->shape, err);
     if (rc == HVD_OK)
@@ -168,9 +206,11 @@ static int connect_tree(struct joining *joining, struct hvd_error *err)
 static const struct {
     const char *name;
     int (*work)(struct joining *joining, struct hvd_error *err);
-} steps[] = {{"met", meet}, {"connected", connect_tree}};
+    bool (*is_needed)(const struct joining *joining); /* the same on all ranks; NULL: always */
+} steps[] = {
+    {"met", meet, NULL}, {"proved", prove_network, has_other_nodes}, {"connected", connect_tree, NULL}};
 
-/* What join_others fences: for the cards, after each step, and at the end. */
+/* What join_others fences at most: for the cards, after each step, and at the end. */
 #define FENCES (1 + (int)(sizeof(steps) / sizeof(steps[0])) + 1)
 
 static int join_others(struct joining *joining, struct hvd_error *err)
@@ -179,6 +219,8 @@ static int join_others(struct joining *joining, struct hvd_error *err)
     int rc = introduce(joining, err);
     for (size_t i = 0; rc == HVD_OK && i < sizeof(steps) / sizeof(steps[0]); i++) {
         struct report mine = {.step = steps[i].name};
+        if (steps[i].is_needed != NULL && !steps[i].is_needed(joining))
+            continue;
         mine.status = steps[i].work(joining, &mine.reason);
         mine.attached = joining->node != NULL;
         rc = report_exchange(roster, &joining->wireup, &mine, i == 0 ? joining->attached : NULL,
@@ -244,6 +286,7 @@ int join_open(struct joined *joined, const struct hvd_config *config, const stru
     if (rc == HVD_OK)
         rc = rest;
     node_close(joining.node);
+    survey_close(&joining.survey);
     wireup_close(&joining.wireup);
     free(joining.members);
     free(joining.attached);

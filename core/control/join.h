@@ -5,6 +5,7 @@
 #include "control/arena.h"
 #include "control/control.h"
 #include "control/endpoint.h"
+#include "control/setting.h"
 #include "control/shape.h"
 
 /* What a joined rank has. Owned by the caller; leave with join_close. */
@@ -15,13 +16,15 @@ struct joined {
     struct endpoint *endpoint; /* planes connect through it; NULL in a job of one rank */
     struct control *control;
     bool crowded;        /* the ranks of this node share cores */
-    struct arena arena;  /* of the node's memory; lives as long as control */
+    struct arena arena;       /* of the node's memory; lives as long as control */
+    struct settings settings; /* what other libraries are to be told of the network; empty on one node */
     int *launcher_ranks; /* [size]: their ranks in the launcher's job, where ours is a part of it; NULL: the
                             same */
 };
 
 /* Wire up, as the part of the launcher's job that [start] names, publish addresses, meet the ranks of this
- * node in shared memory, agree who shares memory with whom, check that all ranks have the same job-wide
+ * node in shared memory, agree who shares memory with whom, try
+ * which interfaces join the nodes where there are several, check that all ranks have the same job-wide
  * options and that the process sets of [start] are lists of ranks, equally many on all, connect the leaders'
  * tree, leave wire-up. Collective; ends by config->start_timeout_us. On failure nothing is left behind. */
 int join_open(struct joined *joined, const struct hvd_config *config, const struct hvd_log *log,

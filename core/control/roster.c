@@ -209,15 +209,15 @@ int roster_members(const struct roster *roster, int *members)
 }
 
 struct place {
-    uint64_t node_key;
+    uint64_t key;
     int rank;
 };
 
 static int compare_places(const void *a, const void *b)
 {
     const struct place *left = a, *right = b;
-    if (left->node_key != right->node_key)
-        return left->node_key < right->node_key ? -1 : 1;
+    if (left->key != right->key)
+        return left->key < right->key ? -1 : 1;
     return left->rank < right->rank ? -1 : 1;
 }
 
@@ -232,11 +232,38 @@ int roster_settle(struct roster *roster, const bool *attached, struct hvd_error 
     int leader = places[0].rank;
     for (int i = 0; i < roster->size; i++) {
         int rank = places[i].rank;
-        if (i > 0 && places[i].node_key != places[i - 1].node_key)
+        if (i > 0 && places[i].key != places[i - 1].key)
             leader = rank;
         roster->peers[rank].leader = attached[rank] && attached[leader] ? leader : rank;
         roster->node_of_rank[rank] = roster->peers[rank].leader;
     }
     free(places);
     return HVD_OK;
+}
+
+int roster_networks(const struct roster *roster, int *network_of_rank, int *firsts)
+{
+    struct place *places = calloc((size_t)roster->size, sizeof(*places));
+    bool known = true;
+    int count = 0, first = 0;
+    if (places == NULL)
+        return HVD_ERR_NO_MEMORY;
+    for (int rank = 0; rank < roster->size; rank++) {
+        places[rank] = (struct place){roster->peers[rank].net_key, rank};
+        known = known && roster->peers[rank].net_key != 0;
+    }
+    qsort(places, (size_t)roster->size, sizeof(*places), compare_places);
+    for (int i = 0; i < roster->size; i++) { /* the first rank of each, until they are numbered */
+        if (i == 0 || (known && places[i].key != places[i - 1].key))
+            first = places[i].rank;
+        network_of_rank[places[i].rank] = known ? first : 0;
+    }
+    free(places);
+    for (int rank = 0; rank < roster->size; rank++) {
+        bool is_first = network_of_rank[rank] == rank;
+        if (is_first)
+            firsts[count] = rank;
+        network_of_rank[rank] = is_first ? count++ : network_of_rank[network_of_rank[rank]];
+    }
+    return count;
 }

@@ -18,7 +18,8 @@ struct roster_peer {
     struct in6_addr
         addresses[ROSTER_MAX_ADDRESSES]; /* IPv4 as ::ffff:a.b.c.d; loopback for those of our node key */
     uint64_t node_key;                   /* ranks of the same one may try to share memory */
-    int leader;                          /* lowest rank that shares memory with it: its node */
+    uint64_t net_key; /* ranks of the same one share their network interfaces; 0: unknown */
+    int leader;       /* lowest rank that shares memory with it: its node */
 };
 
 struct roster {
@@ -43,6 +44,11 @@ int roster_exchange(struct roster *roster, const struct wireup *wireup, const st
 /* The ranks that may share memory with this one, itself included, ascending, into [members] (room for all
  * ranks); returns how many. */
 int roster_members(const struct roster *roster, int *members);
+
+/* Which ranks share network interfaces: of each rank the number of its network into [network_of_rank] (room
+ * for all), and of each network its first rank, ascending, into [firsts] (the same). Returns how many
+ * networks there are, 1 also where some rank cannot tell; or HVD_ERR_NO_MEMORY. */
+int roster_networks(const struct roster *roster, int *network_of_rank, int *firsts);
 
 /* Settle the nodes: [attached] says of each rank whether it shares the memory of the first rank of its node
  * key, and of those first ranks whether they have such memory. Whoever does not is a node of its own. */

@@ -142,8 +142,8 @@ static const struct {
     {8, '\n', HVD_ERR_INVALID, "is cut short or damaged"}, /* in the host */
     {8, 0, HVD_ERR_INVALID, "is cut short or damaged"},
     {7, 0x7f, HVD_ERR_INVALID, "is cut short or damaged"}, /* the host's length */
-    {24, 0, HVD_ERR_INVALID, "is cut short or damaged"},   /* the count of addresses */
-    {24, ROSTER_MAX_ADDRESSES + 1, HVD_ERR_INVALID, "is cut short or damaged"},
+    {32, 0, HVD_ERR_INVALID, "is cut short or damaged"},   /* the count of addresses */
+    {32, ROSTER_MAX_ADDRESSES + 1, HVD_ERR_INVALID, "is cut short or damaged"},
 };
 
 START_TEST(what_is_wrong_is_said)

@@ -1,0 +1,19 @@
+/* exported.h: what hvd writes into the environment of this process, for libraries that read it later. */
+#ifndef EXPORTED_H
+#define EXPORTED_H
+
+#include "base/status.h"
+#include "control/setting.h"
+
+/* What was written last; zeroed: nothing. */
+struct exported {
+    struct settings settings;
+};
+
+/* Take back what was written and is still as it was, so that it does not look like a user's. */
+void exported_withdraw(struct exported *exported);
+
+/* Write [settings]; a variable that is set already is its user's, and stays. HVD_OK or HVD_ERR_NO_MEMORY. */
+int exported_write(struct exported *exported, const struct settings *settings, struct hvd_error *err);
+
+#endif
