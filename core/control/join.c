@@ -282,7 +282,9 @@ int join_open(struct joined *joined, const struct hvd_config *config, const stru
     joined->roster.log = log;
     if (rc == HVD_OK)
         rc = joined->job.size == 1 ? join_nobody(&joining, err) : join_others(&joining, err);
-    int rest = part_fence_rest(&joining.wireup, joining.deadline_us, rc == HVD_OK ? err : NULL);
+    bool whole = rc == HVD_OK && joined->job.size == joined->job.launcher_size; /* all were in step */
+    int rest =
+        whole ? HVD_OK : part_fence_rest(&joining.wireup, joining.deadline_us, rc == HVD_OK ? err : NULL);
     if (rc == HVD_OK)
         rc = rest;
     node_close(joining.node);

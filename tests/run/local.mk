@@ -114,3 +114,10 @@ RUN_TESTS += tests/run/autotune.bats
 # which task gets what
 RUN_TESTS += tests/run/hvdinfo_map.bats
 EXTRA_DIST += tests/data/map
+
+# several networks on several nodes
+RUN_TESTS += tests/run/network.bats
+EXTRA_DIST += tests/run/network.bats tests/run/network.sh
+check_PROGRAMS += tests/run/network
+tests_run_network_SOURCES = tests/run/network.c tests/run/ranks.h
+tests_run_network_LDADD = core/libhvd.la
