@@ -63,6 +63,11 @@ static void copy_nic(struct network_nic *to, const struct nic *from)
     copy_addresses(to, from);
 }
 
+static const char *key_of(const struct network_nic *nic)
+{
+    return nic->verbs[0] != 0 ? nic->verbs : nic->name;
+}
+
 static int compare_nics(const void *a, const void *b)
 {
     const struct network_nic *left = a, *right = b;
@@ -70,9 +75,7 @@ static int compare_nics(const void *a, const void *b)
         return left->verdict < right->verdict ? -1 : 1;
     if (left->mbps != right->mbps)
         return left->mbps > right->mbps ? -1 : 1;
-    int order = strcmp(left->name, right->name);
-    if (order == 0)
-        order = strcmp(left->verbs, right->verbs);
+    int order = strcmp(key_of(left), key_of(right));
     return order != 0 ? order : left->port - right->port;
 }
 

@@ -216,3 +216,9 @@ if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
+
+# which network joins the nodes
+UNIT_TESTS += tests/unit/test_network
+tests_unit_test_network_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_nic_node
+tests_unit_test_nic_node_LDADD = $(UNIT_LIBS)

@@ -289,6 +289,53 @@ START_TEST(lanes_take_the_addresses_in_turn)
 }
 END_TEST
 
+static void *attempt(void *arg)
+{
+    struct member *member = arg;
+    member->rc = endpoint_try(member->endpoint, &member->roster, member->wants, member->want_count,
+                              clock_us() + member->limit_us, SECOND / 10, &member->err);
+    return NULL;
+}
+
+/* One lane is complete, and of the other nobody comes: that is waited for a little, and is no failure. */
+START_TEST(what_does_not_come_true_is_left)
+{
+    struct in6_addr other;
+    gather(2);
+    inet_pton(AF_INET6, "::ffff:127.0.0.3", &other);
+    want_tagged(0, 1, 1, true);
+    want_tagged(0, 1, 2, false);
+    want_tagged(1, 0, 1, false);
+    members[0].wants[0].address = &other; /* not that of the roster */
+    members[0].wants[1].lane = 1;
+    members[0].limit_us = 3600 * SECOND;
+    start(1);
+    attempt(&members[0]);
+    finish(1);
+    expect_done(0);
+    expect_done(1);
+    ck_assert_int_eq(members[0].wants[1].fd, -1);
+    ck_assert_ptr_null(members[0].wants[1].why);
+    expect_address(members[0].wants[0].fd, "127.0.0.3");
+    check_pair(members[0].wants[0].fd, members[1].wants[0].fd);
+    scatter();
+}
+END_TEST
+
+START_TEST(what_came_of_a_try_is_said)
+{
+    gather(2);
+    members[0].peers[1].port = 1; /* nobody listens there */
+    want(0, 1, ENDPOINT_PROOF, true);
+    members[0].limit_us = SECOND / 5;
+    attempt(&members[0]);
+    expect_done(0);
+    ck_assert_int_eq(members[0].wants[0].fd, -1);
+    ck_assert_str_eq(members[0].wants[0].why, strerror(ECONNREFUSED));
+    scatter();
+}
+END_TEST
+
 /* Rank 2 is on its way into a set with rank 1, which still waits for rank 0 in another. That is no reason to
  * warn; when its time has come, rank 2 comes again. */
 START_TEST(who_comes_early_comes_again)
@@ -783,6 +830,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_ring_of_two_has_two_connections);
     tcase_add_test(tcase, tags_tell_connections_apart);
     tcase_add_test(tcase, lanes_take_the_addresses_in_turn);
+    tcase_add_test(tcase, what_does_not_come_true_is_left);
+    tcase_add_test(tcase, what_came_of_a_try_is_said);
     tcase_add_test(tcase, who_comes_early_comes_again);
     tcase_add_test(tcase, a_star_opens);
     tcase_add_test(tcase, sockets_are_set_up);

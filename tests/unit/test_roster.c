@@ -216,6 +216,32 @@ START_TEST(only_the_attached_share_a_node)
 }
 END_TEST
 
+static const struct {
+    uint64_t keys[SIZE];
+    int count;
+    int network_of_rank[SIZE], firsts[SIZE];
+} networks[] = {
+    {{7, 7, 7, 7}, 1, {0, 0, 0, 0}, {0}},
+    {{9, 7, 9, 8}, 3, {0, 1, 0, 2}, {0, 1, 3}},
+    {{4, 3, 2, 1}, 4, {0, 1, 2, 3}, {0, 1, 2, 3}},
+    {{9, 7, 0, 8}, 1, {0, 0, 0, 0}, {0}}, /* rank 2 cannot tell */
+};
+
+START_TEST(networks_are_numbered_by_their_first_ranks)
+{
+    int network_of_rank[SIZE], firsts[SIZE];
+    begin(1);
+    for (int rank = 0; rank < SIZE; rank++)
+        roster.peers[rank].net_key = networks[_i].keys[rank];
+    ck_assert_int_eq(roster_networks(&roster, network_of_rank, firsts), networks[_i].count);
+    for (int rank = 0; rank < SIZE; rank++)
+        ck_assert_int_eq(network_of_rank[rank], networks[_i].network_of_rank[rank]);
+    for (int i = 0; i < networks[_i].count; i++)
+        ck_assert_int_eq(firsts[i], networks[_i].firsts[i]);
+    end();
+}
+END_TEST
+
 START_TEST(nonsense_from_the_launcher_is_refused)
 {
     static const struct hvd_job jobs[] = {
@@ -274,6 +300,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, hostile_blobs_are_refused);
     tcase_add_loop_test(tcase, only_the_attached_share_a_node, 0,
                         sizeof(settlements) / sizeof(settlements[0]));
+    tcase_add_loop_test(tcase, networks_are_numbered_by_their_first_ranks, 0,
+                        sizeof(networks) / sizeof(networks[0]));
     tcase_add_loop_test(tcase, nonsense_from_the_launcher_is_refused, 0, 3);
     tcase_add_test(tcase, a_report_survives_its_bytes);
     tcase_add_test(tcase, one_failure_is_everyones);
