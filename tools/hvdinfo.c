@@ -11,6 +11,7 @@
 #include "base/config.h"
 #include "control/wireup.h"
 #include "tools/hvdinfo_map.h"
+#include "tools/hvdinfo_nics.h"
 #include "tools/hvdinfo_trace.h"
 
 /* What may be built in, and what it needs at run time: a module of ours, or a library of the system's. */
@@ -26,6 +27,7 @@ static const struct part {
 
 static const char usage[] =
     "usage: hvdinfo [--options | --man | --version | --help]\n"
+    "       hvdinfo nics [--json]\n"
     "       hvdinfo trace DIR [--output=FILE]\n"
     "       hvdinfo map [--topology=FILE] [--tasks=N] [--bind=POLICY] [--rs=SET] [--gpus=LIST] "
     "[--cpus=LIST]\n"
@@ -39,6 +41,8 @@ static const char usage[] =
     "  --version  only the version\n"
     "  --help     this text\n"
     "\n"
+    "  nics       say which network interfaces this node has, and why a job would use each or not;\n"
+    "             with --json as JSON\n"
     "  trace      say which ranks kept the others waiting, by the timelines that --hvd-timeline=DIR wrote;\n"
     "             with --output put them together into FILE (-: standard output, and the table on\n"
     "             standard error) for Perfetto or chrome://tracing\n"
@@ -224,7 +228,7 @@ static const struct action *find_action(const char *argument)
 static const struct command {
     const char *name;
     int (*run)(char *const *arguments);
-} commands[] = {{"trace", hvdinfo_trace}, {"map", hvdinfo_map}};
+} commands[] = {{"nics", hvdinfo_nics}, {"trace", hvdinfo_trace}, {"map", hvdinfo_map}};
 
 static const struct command *find_command(const char *name)
 {
@@ -239,10 +243,11 @@ int main(int argc, char **argv)
     const struct command *command = argc > 1 ? find_command(argv[1]) : NULL;
     const struct action *action = argc <= 2 ? find_action(argc == 2 ? argv[1] : NULL) : NULL;
     if (action == NULL && command == NULL) {
-        fprintf(stderr,
-                "hvdinfo: %s: expected one of --options, --man, --version, --help, trace DIR and map, or "
-                "nothing\n",
-                argc > 2 ? "more than one argument" : argv[1]);
+        fprintf(
+            stderr,
+            "hvdinfo: %s: expected one of --options, --man, --version, --help, nics, trace DIR and map, or "
+            "nothing\n",
+            argc > 2 ? "more than one argument" : argv[1]);
         return EXIT_FAILURE;
     }
     int rc = command != NULL ? command->run(argv + 2) : action->run();

@@ -32,6 +32,7 @@ tools_hvdrun_LDADD = tools/libhvdrun.la $(PMIX_LIBS)
 
 bin_PROGRAMS += tools/hvdinfo
 tools_hvdinfo_SOURCES = tools/hvdinfo.c tools/hvdinfo_trace.h
+tools_hvdinfo_SOURCES += tools/hvdinfo_nics.c tools/hvdinfo_nics.h
 tools_hvdinfo_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tools_hvdinfo_LDADD = core/libcore.la $(JANSSON_LIBS)
 

@@ -134,3 +134,33 @@ line() {
     [ "$status" -eq 1 ]
     has "No space left"
 }
+
+@test "hvdinfo nics says of each interface why a job would use it or not" {
+    run "$hvdinfo" nics
+    [ "$status" -eq 0 ]
+    [[ ${lines[0]} =~ ^interface\ +RDMA\ +speed\ +use\ +address\ +why$ ]]
+    grep -Eq '^lo +- +unknown +no +127.0.0.1/8 +loopback$' <<<"$output"
+}
+
+@test "hvdinfo nics --json is an array of objects" {
+    command -v python3 >/dev/null || skip "python3 is not installed"
+    "$hvdinfo" nics --json >"$BATS_TEST_TMPDIR/json"
+    run python3 - "$BATS_TEST_TMPDIR/json" <<'END'
+import json, sys
+nics = json.load(open(sys.argv[1]))
+lo = [nic for nic in nics if nic["interface"] == "lo"][0]
+assert set(lo) == {"interface", "rdma", "port", "mbps", "link", "addresses", "use", "why"}, lo
+assert lo["use"] == "no" and lo["why"] == "loopback" and "127.0.0.1/8" in lo["addresses"], lo
+END
+    [ "$status" -eq 0 ]
+}
+
+@test "hvdinfo nics refuses what this node does not have, and shows what it has" {
+    HVD_NICS=nothing9 run "$hvdinfo" nics
+    [ "$status" -eq 1 ]
+    has "hvdinfo nics: --hvd-nics=nothing9: no network device of this node is called so; there are "
+    has "loopback"
+    run "$hvdinfo" nics --xml
+    [ "$status" -eq 1 ]
+    has "hvdinfo nics: --xml: expected --json, or nothing"
+}

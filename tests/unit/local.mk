@@ -222,3 +222,5 @@ UNIT_TESTS += tests/unit/test_network
 tests_unit_test_network_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_nic_node
 tests_unit_test_nic_node_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_exported
+tests_unit_test_exported_LDADD = $(UNIT_LIBS)
