@@ -225,7 +225,7 @@ static int read_node(struct reader *reader, struct network_node *node)
     for (int i = 0; i < node->nic_count; i++)
         read_nic(reader, &node->nics[i]);
     uint64_t left_out = read_number(reader, 4);
-    node->left_out = left_out <= INT32_MAX ? (int)left_out : 0;
+    node->left_out = left_out <= NIC_MAX ? (int)left_out : 0;
     for (int id = 0; id < SETTING_COUNT; id++) {
         read_words(reader, value, sizeof(value));
         if (value[0] == 0)
@@ -234,7 +234,7 @@ static int read_node(struct reader *reader, struct network_node *node)
         if (node->settings[id] == NULL)
             return HVD_ERR_NO_MEMORY;
     }
-    return reader->failed || reader->left > 0 || left_out > INT32_MAX ? HVD_ERR_INVALID : HVD_OK;
+    return reader->failed || reader->left > 0 || left_out > NIC_MAX ? HVD_ERR_INVALID : HVD_OK;
 }
 
 int candidates_decode(struct network_node *node, const unsigned char *bytes, size_t length)

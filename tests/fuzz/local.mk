@@ -10,6 +10,9 @@ tests_fuzz_fuzz_frame_SOURCES = tests/fuzz/fuzz_frame.c tests/fuzz/replay.c
 tests_fuzz_fuzz_frame_LDADD = $(FUZZ_LIBS)
 tests_fuzz_fuzz_card_SOURCES = tests/fuzz/fuzz_card.c tests/fuzz/replay.c
 tests_fuzz_fuzz_card_LDADD = $(FUZZ_LIBS)
+FUZZ_TESTS += tests/fuzz/fuzz_network
+tests_fuzz_fuzz_network_SOURCES = tests/fuzz/fuzz_network.c tests/fuzz/replay.c
+tests_fuzz_fuzz_network_LDADD = $(FUZZ_LIBS)
 
 FUZZ_TESTS += tests/fuzz/fuzz_words tests/fuzz/fuzz_erf
 tests_fuzz_fuzz_words_SOURCES = tests/fuzz/fuzz_words.c tests/fuzz/replay.c
