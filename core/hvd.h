@@ -132,7 +132,8 @@ typedef void (*hvd_done_f)(enum hvd_status status, void *arg);
  * other ranks. Collective: returns when all ranks have called it, at the latest after the option
  * start-timeout. May be called again, after hvd_shutdown or a failure, only in a job of one rank. On failure
  * nothing is left behind. May be called before or after the program's own MPI_Init. On several nodes it sets
- * variables for NCCL, UCX, Gloo and Open MPI, see hvd(7): no other thread may use the environment meanwhile. */
+ * variables for NCCL, UCX, Gloo and Open MPI, see hvd(7): no other thread may use the environment meanwhile.
+ */
 HVD_API enum hvd_status hvd_init(void);
 
 /* Some ranks, in a list. */

@@ -224,3 +224,6 @@ UNIT_TESTS += tests/unit/test_nic_node
 tests_unit_test_nic_node_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_exported
 tests_unit_test_exported_LDADD = $(UNIT_LIBS)
+noinst_HEADERS += tests/unit/members.h
+UNIT_TESTS += tests/unit/test_prove
+tests_unit_test_prove_LDADD = $(UNIT_LIBS)

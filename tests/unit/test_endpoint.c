@@ -4,7 +4,6 @@
 #include "unit.h"
 
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <poll.h>
 #include <fcntl.h>
@@ -17,152 +16,8 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "control/endpoint.h"
 #include "control/greeting.h"
-
-#define MAX_RANKS 8
-#define SECOND    INT64_C(1000000)
-#define LEASE_US  (5 * SECOND)
-
-/* One rank, and what came of its endpoint_establish. */
-struct member {
-    struct endpoint *endpoint;
-    struct roster roster;
-    struct roster_peer peers[MAX_RANKS];
-    struct endpoint_want wants[MAX_RANKS];
-    int want_count;
-    int64_t limit_us;
-    pthread_t thread;
-    int rc;
-    struct hvd_error err;
-};
-
-static struct member members[MAX_RANKS];
-static int size;
-
-/* What was logged, and who waits for it. */
-static pthread_mutex_t lines_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t lines_grew = PTHREAD_COND_INITIALIZER;
-static char lines[16384];
-
-static void keep_line(void *arg, enum log_level level, const char *component, const char *line)
-{
-    (void)arg;
-    pthread_mutex_lock(&lines_lock);
-    size_t used = strlen(lines);
-    snprintf(lines + used, sizeof(lines) - used, "%d %s: %s\n", (int)level, component, line);
-    pthread_cond_broadcast(&lines_grew);
-    pthread_mutex_unlock(&lines_lock);
-}
-
-static const struct hvd_log log_all = {LOG_DEBUG, keep_line, NULL};
-
-static void await_line(const char *part)
-{
-    struct timespec limit;
-    clock_gettime(CLOCK_REALTIME, &limit);
-    limit.tv_sec += 10;
-    pthread_mutex_lock(&lines_lock);
-    int rc = 0;
-    while (strstr(lines, part) == NULL && rc == 0)
-        rc = pthread_cond_timedwait(&lines_grew, &lines_lock, &limit);
-    pthread_mutex_unlock(&lines_lock);
-    ck_assert_msg(rc == 0, "no line with \"%s\" in:\n%s", part, lines);
-}
-
-static int count_fds(void)
-{
-    int count = 0;
-    DIR *dir = opendir("/proc/self/fd");
-    ck_assert_ptr_nonnull(dir);
-    while (readdir(dir) != NULL)
-        count++;
-    closedir(dir);
-    return count;
-}
-
-/* [count] ranks on loopback that know each other and hold one key. */
-static void gather(int count)
-{
-    unsigned char key[ROSTER_KEY_BYTES];
-    size = count;
-    for (int rank = 0; rank < size; rank++)
-        ck_assert_int_eq(endpoint_open(&members[rank].endpoint, LEASE_US, &log_all, NULL), HVD_OK);
-    randombytes_buf(key, sizeof(key));
-    for (int rank = 0; rank < size; rank++) {
-        struct member *member = &members[rank];
-        member->roster = (struct roster){.rank = rank, .size = size, .epoch = 3, .peers = member->peers};
-        memcpy(member->roster.key, key, sizeof(key));
-        member->limit_us = 10 * SECOND;
-        member->want_count = 0;
-        for (int i = 0; i < size; i++) {
-            struct roster_peer *peer = &member->peers[i];
-            snprintf(peer->host, sizeof(peer->host), "n%d", i);
-            peer->port = endpoint_port(members[i].endpoint);
-            peer->address_count = 1;
-            inet_pton(AF_INET6, "::ffff:127.0.0.1", &peer->addresses[0]);
-        }
-    }
-}
-
-static void scatter(void)
-{
-    for (int rank = 0; rank < size; rank++) {
-        for (int i = 0; i < members[rank].want_count; i++)
-            if (members[rank].wants[i].fd >= 0)
-                close(members[rank].wants[i].fd);
-        endpoint_close(members[rank].endpoint);
-    }
-}
-
-static void want(int rank, int peer, enum endpoint_purpose purpose, bool connect)
-{
-    struct member *member = &members[rank];
-    member->wants[member->want_count++] =
-        (struct endpoint_want){.rank = peer, .purpose = purpose, .connect = connect, .fd = 99};
-}
-
-static void *establish(void *arg)
-{
-    struct member *member = arg;
-    member->rc = endpoint_establish(member->endpoint, &member->roster, member->wants, member->want_count,
-                                    clock_us() + member->limit_us, &member->err);
-    return NULL;
-}
-
-static void start(int rank)
-{
-    ck_assert_int_eq(pthread_create(&members[rank].thread, NULL, establish, &members[rank]), 0);
-}
-
-static void finish(int rank)
-{
-    ck_assert_int_eq(pthread_join(members[rank].thread, NULL), 0);
-}
-
-static void expect_done(int rank)
-{
-    ck_assert_msg(members[rank].rc == HVD_OK, "rank %d: %s", rank, members[rank].err.text);
-}
-
-static void expect_timeout(int rank, const char *sentence)
-{
-    ck_assert_int_eq(members[rank].rc, HVD_ERR_TIMEOUT);
-    ck_assert_msg(strstr(members[rank].err.text, sentence) != NULL, "%s", members[rank].err.text);
-    for (int i = 0; i < members[rank].want_count; i++)
-        ck_assert_int_eq(members[rank].wants[i].fd, -1);
-}
-
-/* What one writes the other reads, and nothing else. */
-static void check_pair(int a, int b)
-{
-    char byte = 'x', heard[2] = "";
-    struct pollfd pollfd = {.fd = b, .events = POLLIN};
-    ck_assert_int_eq(send(a, &byte, 1, MSG_NOSIGNAL), 1);
-    ck_assert_int_eq(poll(&pollfd, 1, 5000), 1);
-    ck_assert_int_eq(recv(b, heard, sizeof(heard), 0), 1);
-    ck_assert_int_eq(heard[0], byte);
-}
+#include "members.h"
 
 static int option_of(int fd, int level, int name)
 {
@@ -226,12 +81,6 @@ START_TEST(a_ring_of_two_has_two_connections)
 }
 END_TEST
 
-static void want_tagged(int rank, int peer, uint32_t tag, bool connect)
-{
-    want(rank, peer, ENDPOINT_RING, connect);
-    members[rank].wants[members[rank].want_count - 1].tag = tag;
-}
-
 /* The two ends ask in different orders. */
 START_TEST(tags_tell_connections_apart)
 {
@@ -251,17 +100,6 @@ START_TEST(tags_tell_connections_apart)
     scatter();
 }
 END_TEST
-
-/* The address that a rank connected to. */
-static void expect_address(int fd, const char *text)
-{
-    char found[INET_ADDRSTRLEN];
-    struct sockaddr_in address;
-    socklen_t length = sizeof(address);
-    ck_assert_int_eq(getpeername(fd, (struct sockaddr *)&address, &length), 0);
-    ck_assert_ptr_nonnull(inet_ntop(AF_INET, &address.sin_addr, found, sizeof(found)));
-    ck_assert_str_eq(found, text);
-}
 
 /* Whoever has several addresses on subnets of ours gets connections to all of them. */
 START_TEST(lanes_take_the_addresses_in_turn)
@@ -285,53 +123,6 @@ START_TEST(lanes_take_the_addresses_in_turn)
         check_pair(members[0].wants[lane].fd, members[1].wants[lane].fd);
         expect_address(members[0].wants[lane].fd, lane % 2 == 0 ? "127.0.0.2" : "127.0.0.3");
     }
-    scatter();
-}
-END_TEST
-
-static void *attempt(void *arg)
-{
-    struct member *member = arg;
-    member->rc = endpoint_try(member->endpoint, &member->roster, member->wants, member->want_count,
-                              clock_us() + member->limit_us, SECOND / 10, &member->err);
-    return NULL;
-}
-
-/* One lane is complete, and of the other nobody comes: that is waited for a little, and is no failure. */
-START_TEST(what_does_not_come_true_is_left)
-{
-    struct in6_addr other;
-    gather(2);
-    inet_pton(AF_INET6, "::ffff:127.0.0.3", &other);
-    want_tagged(0, 1, 1, true);
-    want_tagged(0, 1, 2, false);
-    want_tagged(1, 0, 1, false);
-    members[0].wants[0].address = &other; /* not that of the roster */
-    members[0].wants[1].lane = 1;
-    members[0].limit_us = 3600 * SECOND;
-    start(1);
-    attempt(&members[0]);
-    finish(1);
-    expect_done(0);
-    expect_done(1);
-    ck_assert_int_eq(members[0].wants[1].fd, -1);
-    ck_assert_ptr_null(members[0].wants[1].why);
-    expect_address(members[0].wants[0].fd, "127.0.0.3");
-    check_pair(members[0].wants[0].fd, members[1].wants[0].fd);
-    scatter();
-}
-END_TEST
-
-START_TEST(what_came_of_a_try_is_said)
-{
-    gather(2);
-    members[0].peers[1].port = 1; /* nobody listens there */
-    want(0, 1, ENDPOINT_PROOF, true);
-    members[0].limit_us = SECOND / 5;
-    attempt(&members[0]);
-    expect_done(0);
-    ck_assert_int_eq(members[0].wants[0].fd, -1);
-    ck_assert_str_eq(members[0].wants[0].why, strerror(ECONNREFUSED));
     scatter();
 }
 END_TEST
@@ -830,8 +621,6 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_ring_of_two_has_two_connections);
     tcase_add_test(tcase, tags_tell_connections_apart);
     tcase_add_test(tcase, lanes_take_the_addresses_in_turn);
-    tcase_add_test(tcase, what_does_not_come_true_is_left);
-    tcase_add_test(tcase, what_came_of_a_try_is_said);
     tcase_add_test(tcase, who_comes_early_comes_again);
     tcase_add_test(tcase, a_star_opens);
     tcase_add_test(tcase, sockets_are_set_up);
