@@ -246,13 +246,17 @@ static bool is_quick(const struct batch *batch)
 
 bool run_batch(struct loop *loop, struct hvd_error *err, int *rcp)
 {
+    struct batch *batch = loop->batches;
     bool moved = false;
-    bool again = *rcp == HVD_OK && !loop->failing && atomic_load(&loop->failed) == HVD_OK;
-    for (struct batch *batch = loop->batches; again && batch != NULL && loop->suspect_at_us == INT64_MAX;) {
+    bool again = true;
+    bool suspended = loop->failing || loop->suspect_at_us != INT64_MAX;
+    if (batch == NULL || *rcp != HVD_OK || suspended || atomic_load(&loop->failed) != HVD_OK)
+        return false;
+    while (again) {
         bool ends = batch->stage >= BATCH_DONE;
-        again = step(loop, batch, err, rcp);
-        moved |= again;
-        again = again && !ends && *rcp == HVD_OK && is_quick(batch);
+        bool stepped = step(loop, batch, err, rcp);
+        moved |= stepped;
+        again = stepped && !ends && *rcp == HVD_OK && loop->suspect_at_us == INT64_MAX && is_quick(batch);
     }
     return moved;
 }

@@ -26,7 +26,7 @@ struct decided {
 struct tuning {
     bool on;
     struct tune search;
-    uint32_t mark; /* number of the operation with which a step begins; WIRE_NO_ID: none yet */
+    uint32_t mark;  /* number of the operation with which a step begins; WIRE_NO_ID: none yet */
     uint32_t rival; /* the one after it, which came so often since then */
     int rival_count;
     int64_t bytes;        /* that were carried in this step */
