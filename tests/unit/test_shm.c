@@ -1,179 +1,13 @@
 /* test_shm.c: the plane of ranks that share a node's memory: all members in one process, turn by turn in
- * random but repeatable order, or each in a thread. */
+ * random but repeatable order. */
 #include "config.h"
 #include "unit.h"
 
 #include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
-#include <sys/epoll.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include "base/clock.h"
-#include "batches.h"
 #include "control/memory.h"
-#include "plane/shm.h"
-
-#define ROOM      ((size_t)(SLOTS * SHM_CHUNK_BYTES)) /* of one member's slots */
-#define PAGE      ((size_t)4096)
-#define MAX_SEATS 128
-#define STEPS     4000000 /* far more than any of these batches takes: past it nothing moves any more */
-#define SECOND    INT64_C(1000000)
-#define SPANS     7
-
-/* One member. */
-struct seat {
-    struct plane_env env;
-    void *state, *team;
-    struct part part;
-    struct plane_span spans[SPANS];
-    int batch; /* how many it has begun */
-    bool runs;
-};
-
-struct world {
-    struct arena arena;
-    struct hvd_job job;
-    struct roster roster;
-    int node_of_rank[MAX_SEATS], ranks[MAX_SEATS];
-    int size;
-    uint64_t random;
-    const struct plan *plans;
-    int plan_count;
-    struct seat seats[MAX_SEATS];
-};
-
-static void add_team(struct world *world, int rank, int set, int64_t chunk_bytes)
-{
-    struct hvd_error err = {""};
-    struct seat *seat = &world->seats[rank];
-    const struct plane_team members = {.set = set, .rank = rank, .size = world->size, .ranks = world->ranks};
-    int rc = plane_shm.add_team(seat->state, &members, clock_us() + SECOND, &seat->team, &err);
-    ck_assert_msg(rc == HVD_OK, "%s", err.text);
-    shm_set_chunk(seat->team, chunk_bytes);
-}
-
-/* Its arena has room for two teams, and pages on both sides that cannot be touched. */
-static struct world *world_open(int size, int64_t chunk_bytes)
-{
-    struct world *world = calloc(1, sizeof(*world));
-    size_t bytes = (2 * (size_t)size + 6) * ROOM;
-    char *all = mmap(NULL, bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    ck_assert_ptr_ne(all, MAP_FAILED);
-    ck_assert_int_eq(mprotect(all + PAGE, bytes, PROT_READ | PROT_WRITE), 0);
-    world->arena = (struct arena){all + PAGE, bytes};
-    world->size = size;
-    world->random = 1;
-    world->job.size = size;
-    world->roster = (struct roster){.size = size, .node_of_rank = world->node_of_rank};
-    for (int rank = 0; rank < size; rank++) {
-        struct seat *seat = &world->seats[rank];
-        world->ranks[rank] = rank;
-        seat->env = (struct plane_env){.job = &world->job,
-                                       .roster = &world->roster,
-                                       .arena = world->arena,
-                                       .epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
-        ck_assert_int_eq(plane_shm.open(&seat->env, 0, &seat->state, NULL), HVD_OK);
-        add_team(world, rank, 0, chunk_bytes);
-    }
-    return world;
-}
-
-static void world_close(struct world *world)
-{
-    for (int rank = 0; rank < world->size; rank++) {
-        if (world->seats[rank].team != NULL)
-            plane_shm.remove_team(world->seats[rank].state, world->seats[rank].team);
-        plane_shm.close(world->seats[rank].state);
-        close(world->seats[rank].env.epoll_fd);
-    }
-    munmap((char *)world->arena.base - PAGE, world->arena.bytes + 2 * PAGE);
-    free(world);
-}
-
-/* Some members' tensors lie in several places, others' in one. */
-static void cut_into_spans(struct seat *seat)
-{
-    struct plane_batch *batch = &seat->part.batch;
-    int64_t element = (int64_t)dtype_bytes(batch->need.dtype);
-    if (batch->need.kind != PLANE_ALLREDUCE || batch->count < SPANS)
-        return;
-    for (int i = 0; i < SPANS; i++) {
-        int64_t begin = batch->count * i * i / (SPANS * SPANS);
-        int64_t end = batch->count * (i + 1) * (i + 1) / (SPANS * SPANS);
-        if (end == begin)
-            continue;
-        seat->spans[batch->span_count++] =
-            (struct plane_span){(const char *)batch->input + begin * element,
-                                (char *)batch->output + begin * element, begin, end - begin};
-    }
-    batch->spans = seat->spans;
-    batch->input = batch->output = NULL;
-}
-
-/* Most batches leave it to the plane how long their chunks are; others ask for less, or for what cannot be.
- */
-static int64_t asked_chunk(const struct plan *plan)
-{
-    static const int64_t asked[] = {0, 0, 0, 1, 200, 448, INT64_MAX};
-    return asked[plan->sequence % (sizeof(asked) / sizeof(asked[0]))];
-}
-
-/* A step of [rank]: begin its next batch, or go on with it. False where there was nothing to do. */
-static bool step(struct world *world, int rank)
-{
-    struct hvd_error err = {""};
-    struct seat *seat = &world->seats[rank];
-    bool moved = false;
-    int lost = -1;
-    if (!seat->runs && seat->batch == world->plan_count)
-        return false;
-    if (!seat->runs) {
-        part_open(&seat->part, &world->plans[seat->batch], rank);
-        ck_assert(plane_shm.can(&seat->part.batch.need));
-        if ((rank + seat->batch) % 2 == 0)
-            cut_into_spans(seat);
-        seat->part.batch.chunk_bytes = asked_chunk(&world->plans[seat->batch]);
-        ck_assert_int_eq(plane_shm.start(seat->state, seat->team, &seat->part.batch, &err), HVD_OK);
-        seat->batch++;
-        seat->runs = true;
-        return true;
-    }
-    int rc = plane_shm.test(seat->state, seat->team, &moved, &lost, &err);
-    if (rc == HVD_IN_PROGRESS)
-        return moved;
-    ck_assert_msg(rc == HVD_OK, "%s", err.text);
-    ck_assert(part_close(&seat->part, &world->plans[seat->batch - 1], rank));
-    seat->runs = false;
-    return true;
-}
-
-/* Carry [plans], each member as far as it comes when it is its turn. */
-static void carry(struct world *world, const struct plan *plans, int count)
-{
-    int left = world->size;
-    world->plans = plans;
-    world->plan_count = count;
-    for (int rank = 0; rank < world->size; rank++)
-        world->seats[rank].batch = 0;
-    for (int i = 0; i < STEPS && left > 0; i++) {
-        int rank = plan_dice(&world->random, world->size);
-        bool ended = !world->seats[rank].runs && world->seats[rank].batch == count;
-        if (ended || !step(world, rank))
-            continue;
-        left -= !world->seats[rank].runs && world->seats[rank].batch == count;
-    }
-    ck_assert_int_eq(left, 0);
-}
-
-/* What a chunk holds: of it all, or for each member. */
-static int64_t edge_bytes(enum plane_kind kind, int size, int64_t chunk_bytes)
-{
-    bool shared = kind == PLANE_ALLTOALL || kind == PLANE_REDUCESCATTER;
-    return shared ? chunk_bytes / size / 64 * 64 : chunk_bytes;
-}
+#include "seats.h"
 
 /* ---- What is carried -------------------------------------------------------------------------- */
 
@@ -194,7 +28,7 @@ START_TEST(each_kind_is_right_at_all_sizes)
     world->random = (uint64_t)_i + 11;
     for (int i = 0; i < count; i++)
         plans[i] = plan_random(&world->random, kind, size, edge_bytes(kind, size, chunk_bytes));
-    carry(world, plans, count);
+    world_carry(world, plans, count);
     world_close(world);
     free(plans);
 }
@@ -211,7 +45,7 @@ START_TEST(kinds_follow_each_other)
         enum plane_kind kind = (enum plane_kind)plan_dice(&world->random, PLANE_REDUCESCATTER + 1);
         plans[i] = plan_random(&world->random, kind, size, edge_bytes(kind, size, 512));
     }
-    carry(world, plans, BATCHES);
+    world_carry(world, plans, BATCHES);
     world_close(world);
     free(plans);
 }
@@ -243,7 +77,7 @@ START_TEST(edges_of_real_slots_are_right)
         if (kind >= PLANE_ALLGATHER)
             plan->count = counts[i] + 1;
     }
-    carry(world, plans, 6);
+    world_carry(world, plans, 6);
     world_close(world);
 }
 END_TEST
@@ -271,7 +105,7 @@ START_TEST(bears_nothing)
             ck_assert_int_eq(plane_shm.start(seat->state, seat->team, &batch, NULL), HVD_OK);
             seat->runs = true;
         }
-        for (int i = 0; i < STEPS && left > 0; i++) {
+        for (int i = 0; i < TURNS && left > 0; i++) {
             struct seat *seat = &world->seats[i % 3];
             if (!seat->runs)
                 continue;
@@ -310,7 +144,7 @@ START_TEST(a_hundred_members_agree)
             ck_assert_int_eq(plane_shm.start(seat->state, seat->team, &batch, NULL), HVD_OK);
             seat->runs = true;
         }
-        for (int k = 0; k < STEPS && left > 0; k++) {
+        for (int k = 0; k < TURNS && left > 0; k++) {
             struct seat *seat = &world->seats[plan_dice(&world->random, MAX_SEATS)];
             bool moved = false;
             int lost = -1;
@@ -326,170 +160,6 @@ START_TEST(a_hundred_members_agree)
         }
         free(expected);
     }
-    world_close(world);
-}
-END_TEST
-
-/* ---- Members in threads ------------------------------------------------------------------------ */
-
-struct member_thread {
-    struct world *world;
-    int rank;
-    bool sleeps;
-    pthread_t thread;
-};
-
-#define SLEEP_MS 20000 /* nobody sleeps so long */
-
-static bool is_woken(const struct seat *seat, int timeout_ms)
-{
-    struct epoll_event event;
-    return epoll_wait(seat->env.epoll_fd, &event, 1, timeout_ms) == 1;
-}
-
-/* As whoever holds the baton does it. */
-static void sleep_until_it_goes_on(struct world *world, int rank)
-{
-    struct seat *seat = &world->seats[rank];
-    plane_shm.arm(seat->state, true);
-    if (!step(world, rank) && seat->runs)
-        ck_assert(is_woken(seat, SLEEP_MS));
-    plane_shm.arm(seat->state, false);
-}
-
-static void *carry_in_thread(void *arg)
-{
-    const struct member_thread *self = arg;
-    struct world *world = self->world;
-    const struct seat *seat = &world->seats[self->rank];
-    while (seat->runs || seat->batch < world->plan_count) {
-        if (step(world, self->rank))
-            continue;
-        if (self->sleeps)
-            sleep_until_it_goes_on(world, self->rank);
-        else
-            sched_yield();
-    }
-    return NULL;
-}
-
-/* [_i] is how many there are; from SIZE_SLEEPS on they sleep where they find nothing to do. */
-#define SIZE_SLEEPS 10
-
-START_TEST(members_in_threads_are_right)
-{
-    struct plan *plans = calloc(BATCHES, sizeof(*plans));
-    struct member_thread members[7];
-    int size = _i % SIZE_SLEEPS;
-    struct world *world = world_open(size, 1024);
-    world->random = (uint64_t)size;
-    for (int i = 0; i < BATCHES; i++) {
-        enum plane_kind kind = (enum plane_kind)plan_dice(&world->random, PLANE_REDUCESCATTER + 1);
-        plans[i] = plan_random(&world->random, kind, size, edge_bytes(kind, size, 1024));
-    }
-    world->plans = plans;
-    world->plan_count = BATCHES;
-    for (int rank = 0; rank < size; rank++) {
-        members[rank] = (struct member_thread){.world = world, .rank = rank, .sleeps = _i > SIZE_SLEEPS};
-        ck_assert_int_eq(pthread_create(&members[rank].thread, NULL, carry_in_thread, &members[rank]), 0);
-    }
-    for (int rank = 0; rank < size; rank++)
-        pthread_join(members[rank].thread, NULL);
-    world_close(world);
-    free(plans);
-}
-END_TEST
-
-/* ---- Sleeping ------------------------------------------------------------------------------------ */
-
-/* Take steps until nothing moves any more. */
-static void run_dry(struct world *world, int rank)
-{
-    while (step(world, rank))
-        continue;
-}
-
-/* Whoever waits sleeps on when others come further, until all have come to what it waits for. */
-START_TEST(only_the_last_one_wakes)
-{
-    struct world *world = world_open(3, 512);
-    const struct plan plan = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 3},
-                              .prescale = 1,
-                              .postscale = 1,
-                              .count = 128 * 2};
-    world->plans = &plan;
-    world->plan_count = 1;
-    run_dry(world, 0);
-    plane_shm.arm(world->seats[0].state, true);
-    ck_assert(!step(world, 0));
-    run_dry(world, 1);
-    ck_assert(!is_woken(&world->seats[0], 0));
-    run_dry(world, 2);
-    ck_assert(is_woken(&world->seats[0], SLEEP_MS));
-    run_dry(world, 1);
-    ck_assert(!is_woken(&world->seats[0], 0));
-    plane_shm.arm(world->seats[0].state, false);
-    for (int i = 0; i < STEPS && (world->seats[0].runs || world->seats[1].runs || world->seats[2].runs); i++)
-        step(world, i % 3);
-    world_close(world);
-}
-END_TEST
-
-/* Nobody knocks at the door of one that does not wait, and not twice for the same. */
-START_TEST(who_is_awake_is_not_woken)
-{
-    struct world *world = world_open(2, 512);
-    struct plan plans[20];
-    for (int i = 0; i < 20; i++)
-        plans[i] = plan_random(&world->random, PLANE_ALLREDUCE, 2, 512);
-    carry(world, plans, 20);
-    ck_assert(!is_woken(&world->seats[0], 0) && !is_woken(&world->seats[1], 0));
-    world_close(world);
-}
-END_TEST
-
-/* An alltoall waits to hear how long it is. */
-START_TEST(what_is_announced_wakes)
-{
-    struct world *world = world_open(2, 512);
-    struct plan plan = {.need = {PLANE_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, 2}, .count = 7};
-    plan.counts[0][0] = plan.counts[0][1] = plan.counts[1][0] = 7;
-    world->plans = &plan;
-    world->plan_count = 1;
-    run_dry(world, 0);
-    plane_shm.arm(world->seats[0].state, true);
-    ck_assert(!step(world, 0));
-    ck_assert(!is_woken(&world->seats[0], 0));
-    ck_assert(step(world, 1));
-    ck_assert(is_woken(&world->seats[0], SLEEP_MS));
-    plane_shm.arm(world->seats[0].state, false);
-    for (int i = 0; i < STEPS && (world->seats[0].runs || world->seats[1].runs); i++)
-        step(world, i % 2);
-    world_close(world);
-}
-END_TEST
-
-/* A team may be removed while its member sleeps, and whoever sleeps may be a stranger to its next team. */
-START_TEST(a_sleeper_can_give_up)
-{
-    struct world *world = world_open(2, 512);
-    struct plan plan = plan_random(&world->random, PLANE_ALLREDUCE, 2, 512);
-    plan.count = 5000;
-    world->plans = &plan;
-    world->plan_count = 1;
-    run_dry(world, 0);
-    struct seat *seat = &world->seats[0];
-    plane_shm.arm(seat->state, true);
-    ck_assert(!step(world, 0));
-    struct slots_common *common = ((struct shm_team *)seat->team)->slots.common;
-    ck_assert_uint_eq(atomic_load(&common->sleepers), 1);
-    plane_shm.remove_team(seat->state, seat->team);
-    seat->team = NULL;
-    ck_assert_uint_eq(atomic_load(&common->sleepers), 0);
-    plane_shm.arm(seat->state, false);
-    seat->runs = false;
-    guarded_free(seat->part.output, seat->part.output_bytes);
-    guarded_free(seat->part.input, seat->part.input_bytes);
     world_close(world);
 }
 END_TEST
@@ -530,7 +200,7 @@ START_TEST(a_batch_can_be_given_up)
         enum plane_kind kind = (enum plane_kind)_i;
         for (int i = 0; i < 20; i++)
             plans[i] = plan_random(&world->random, kind, 4, edge_bytes(kind, 4, 512));
-        carry(world, plans, 1 + plan_dice(&world->random, 2));
+        world_carry(world, plans, 1 + plan_dice(&world->random, 2));
         /* long enough that nobody comes to its end alone */
         *plans = (struct plan){.need = {kind, HVD_FLOAT64, HVD_FLOAT64, HVD_SUM, 4},
                                .sequence = 9,
@@ -547,12 +217,12 @@ START_TEST(a_batch_can_be_given_up)
         world->plan_count = 1;
         int first = plan_dice(&world->random, 4);
         while (world->seats[first].batch == 0)
-            step(world, plan_dice(&world->random, 4));
+            world_step(world, plan_dice(&world->random, 4));
         for (int i = plan_dice(&world->random, 10); i > 0; i--)
-            step(world, plan_dice(&world->random, 4));
+            world_step(world, plan_dice(&world->random, 4));
         for (int rank = 0; rank < 4; rank++) {
             if (world->seats[rank].batch == 0)
-                step(world, rank);
+                world_step(world, rank);
             ck_assert(world->seats[rank].runs);
         }
         for (int i = 0; i < 4; i++) {
@@ -560,13 +230,13 @@ START_TEST(a_batch_can_be_given_up)
             for (int k = 0; k < 20; k++) {
                 int other = (first + i + 1 + plan_dice(&world->random, 3)) % 4;
                 if (world->seats[other].team != NULL)
-                    step(world, other);
+                    world_step(world, other);
             }
         }
         for (int rank = 0; rank < 4; rank++) {
             expect_untouched(&world->seats[rank]);
             world->seats[rank].runs = false;
-            add_team(world, rank, set, 512);
+            world_add_team(world, rank, set, 512);
         }
     }
     world_close(world);
@@ -674,14 +344,14 @@ START_TEST(a_fork_changes_nothing)
         plane_shm.close(seat->state);
         seat->env.arena = arena;
         ck_assert_int_eq(plane_shm.open(&seat->env, 0, &seat->state, NULL), HVD_OK);
-        add_team(world, rank, 3, 512);
+        world_add_team(world, rank, 3, 512);
     }
     for (int i = 0; i < 2; i++)
         plans[i] = plan_random(&world->random, PLANE_ALLREDUCE, 2, 4096);
     world->plans = plans;
     world->plan_count = 2;
     for (int i = 0; i < 6; i++)
-        step(world, i % 2);
+        world_step(world, i % 2);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
@@ -692,7 +362,7 @@ START_TEST(a_fork_changes_nothing)
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
     for (int i = 0; world->seats[0].runs || world->seats[1].runs || world->seats[1].batch < 2; i++)
-        step(world, i % 2);
+        world_step(world, i % 2);
     for (int rank = 0; rank < 2; rank++)
         plane_shm.remove_team(world->seats[rank].state, world->seats[rank].team);
     world->seats[0].team = world->seats[1].team = NULL;
@@ -809,10 +479,6 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, edges_of_real_slots_are_right, 0, kinds);
     tcase_add_test(tcase, bears_nothing);
     tcase_add_test(tcase, a_hundred_members_agree);
-    tcase_add_test(tcase, only_the_last_one_wakes);
-    tcase_add_test(tcase, who_is_awake_is_not_woken);
-    tcase_add_test(tcase, what_is_announced_wakes);
-    tcase_add_test(tcase, a_sleeper_can_give_up);
     tcase_add_loop_test(tcase, a_batch_can_be_given_up, 0, kinds);
     tcase_add_loop_test(tcase, nonsense_in_memory_touches_nothing_else, 0, 3 * kinds);
     tcase_add_test(tcase, too_many_rounds_are_an_error);
@@ -822,11 +488,6 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, serves_ranks_of_one_node);
     tcase_add_loop_test(tcase, knows_what_it_can, 0, kinds);
     tcase_add_test(tcase, is_there_where_a_job_has_several_ranks);
-    suite_add_tcase(suite, tcase);
-    tcase = tcase_create("threads");
-    tcase_set_timeout(tcase, 100);
-    tcase_add_loop_test(tcase, members_in_threads_are_right, 2, 8);
-    tcase_add_loop_test(tcase, members_in_threads_are_right, SIZE_SLEEPS + 2, SIZE_SLEEPS + 8);
     suite_add_tcase(suite, tcase);
 }
 
