@@ -506,13 +506,13 @@ int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, s
 }
 
 int endpoint_try(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
-                 int want_count, int64_t deadline_us, int64_t grace_us, struct hvd_error *err)
+                 int want_count, struct endpoint_patience patience, struct hvd_error *err)
 {
     struct meeting meeting = {.endpoint = endpoint,
                               .roster = roster,
                               .wants = wants,
                               .want_count = want_count,
                               .partly = true,
-                              .grace_us = grace_us};
-    return meet_all(&meeting, deadline_us, err);
+                              .grace_us = patience.grace_us};
+    return meet_all(&meeting, patience.deadline_us, err);
 }

@@ -41,10 +41,15 @@ uint16_t endpoint_port(const struct endpoint *endpoint);
 int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
                        int want_count, int64_t deadline_us, struct hvd_error *err);
 
-/* The same as far as it goes: until [deadline_us], but no longer than [grace_us] after all wants of one lane
- * have come true. Those that have not keep an fd of -1, which is no failure. */
+/* How long to try: until [deadline_us], but no longer than [grace_us] after all wants of one lane have come
+ * true. */
+struct endpoint_patience {
+    int64_t deadline_us, grace_us;
+};
+
+/* The same as far as it goes. Those that have not come true keep an fd of -1, which is no failure. */
 int endpoint_try(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
-                 int want_count, int64_t deadline_us, int64_t grace_us, struct hvd_error *err);
+                 int want_count, struct endpoint_patience patience, struct hvd_error *err);
 
 /* In a forked child: close the socket, touch nothing else. NULL is fine. */
 void endpoint_after_fork(struct endpoint *endpoint);

@@ -104,8 +104,8 @@ int prove(struct prover *prover, struct endpoint *endpoint, const struct roster 
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to try the network");
     prover->want_count = want_count;
     want_all(prover, edges, edge_count, prover->wants);
-    int rc = endpoint_try(endpoint, roster, prover->wants, want_count,
-                          limit_us < deadline_us ? limit_us : deadline_us, GRACE_US, err);
+    struct endpoint_patience patience = {limit_us < deadline_us ? limit_us : deadline_us, GRACE_US};
+    int rc = endpoint_try(endpoint, roster, prover->wants, want_count, patience, err);
     for (int rail = 0; rc == HVD_OK && rail < prover->plan->rail_count; rail++)
         judge_rail(prover, edges, edge_count, rail, prover->wants + (size_t)rail * (size_t)edge_count,
                    proof->why[rail]);

@@ -56,13 +56,19 @@ static int put(const struct roster *roster, const struct wireup *wireup, const c
     return wireup->ops->put(wireup->state, name, bytes, length, err);
 }
 
-static int get(const struct survey *survey, const struct roster *roster, const struct wireup *wireup,
-               int node, const char *what, int64_t deadline_us, struct wireup_blob *blob,
+/* Where to read what others have put, and until when. */
+struct shelf {
+    const struct roster *roster;
+    const struct wireup *wireup;
+    int64_t deadline_us;
+};
+
+static int get(const struct shelf *shelf, int rank, const char *what, struct wireup_blob *blob,
                struct hvd_error *err)
 {
     char name[64];
-    snprintf(name, sizeof(name), "hvd.%u.%s", roster->epoch, what);
-    return wireup->ops->get(wireup->state, survey->first_ranks[node], name, deadline_us, blob, err);
+    snprintf(name, sizeof(name), "hvd.%u.%s", shelf->roster->epoch, what);
+    return shelf->wireup->ops->get(shelf->wireup->state, rank, name, shelf->deadline_us, blob, err);
 }
 
 static int say_damaged(const struct survey *survey, int rc, int node, const char *what, struct hvd_error *err)
@@ -92,11 +98,12 @@ int survey_offer(const struct survey *survey, const struct roster *roster, const
 static int read_nodes(struct survey *survey, const struct roster *roster, const struct wireup *wireup,
                       int64_t deadline_us, struct hvd_error *err)
 {
+    const struct shelf shelf = {roster, wireup, deadline_us};
     int rc = HVD_OK;
     for (int i = 0; rc == HVD_OK && i < survey->node_count; i++) {
         struct wireup_blob blob = {NULL, 0};
         survey->nodes[i].host = roster->peers[survey->first_ranks[i]].host;
-        rc = get(survey, roster, wireup, i, "nics", deadline_us, &blob, err);
+        rc = get(&shelf, survey->first_ranks[i], "nics", &blob, err);
         if (rc != HVD_OK)
             break;
         rc = candidates_decode(&survey->nodes[i], blob.bytes, blob.length);
@@ -134,10 +141,11 @@ int survey_prove(struct survey *survey, struct endpoint *endpoint, const struct 
 static int read_proofs(struct survey *survey, const struct roster *roster, const struct wireup *wireup,
                        int64_t deadline_us, struct hvd_error *err)
 {
+    const struct shelf shelf = {roster, wireup, deadline_us};
     int rc = HVD_OK;
     for (int i = 0; rc == HVD_OK && i < survey->node_count; i++) {
         struct wireup_blob blob = {NULL, 0};
-        rc = get(survey, roster, wireup, i, "proof", deadline_us, &blob, err);
+        rc = get(&shelf, survey->first_ranks[i], "proof", &blob, err);
         if (rc != HVD_OK)
             break;
         rc = proof_decode(&survey->proofs[i], survey->plan.rail_count, blob.bytes, blob.length);

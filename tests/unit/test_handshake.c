@@ -38,10 +38,10 @@ END_TEST
 
 START_TEST(the_bytes_are_little_endian)
 {
-    static const unsigned char head[] = {'h', 'v', 'd', 'a', 2,    0,    2, 0, 9, 0, 0, 0,
+    static const unsigned char head[] = {'h', 'v', 'd', 'a', 3,    0,    2, 0, 9, 0, 0, 0,
                                          7,   0,   0,   0,   0x70, 0x11, 1, 0, 3, 0, 0, 0};
     ck_assert_mem_eq(answer, head, sizeof(head));
-    ck_assert_mem_eq(challenge, "hvdc\2\0", 6);
+    ck_assert_mem_eq(challenge, "hvdc\3\0", 6);
 }
 END_TEST
 

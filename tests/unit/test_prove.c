@@ -11,8 +11,9 @@
 static void *attempt(void *arg)
 {
     struct member *member = arg;
-    member->rc = endpoint_try(member->endpoint, &member->roster, member->wants, member->want_count,
-                              clock_us() + member->limit_us, SECOND / 10, &member->err);
+    struct endpoint_patience patience = {clock_us() + member->limit_us, SECOND / 10};
+    member->rc = endpoint_try(member->endpoint, &member->roster, member->wants, member->want_count, patience,
+                              &member->err);
     return NULL;
 }
 
