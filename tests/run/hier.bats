@@ -86,8 +86,8 @@ random() {
         kill -KILL $!' "$out" "$HVD_BUILD/examples/train" >"$out" 2>&1 3>&- &
     # shellcheck disable=SC2016 # for that shell
     timeout 60 sh -c 'until grep -q "^epoch 3 " "$1" 2>/dev/null; do sleep 0.05; done' sh "$out"
-    begin=$SECONDS
-    run wait $!
+    begin=$SECONDS status=0
+    wait $! || status=$?
     cat "$out"
     [ "$status" -ne 0 ]
     [ "$status" -ne 124 ]
