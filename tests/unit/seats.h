@@ -3,6 +3,7 @@
 #ifndef SEATS_H
 #define SEATS_H
 
+#include <check.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
