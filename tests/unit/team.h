@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -300,12 +301,24 @@ static inline void place_learn_pids(struct place *place)
         place->roster.peers[rank].pid = place->team->pids[rank];
 }
 
+/* A rank that starts soon may be heard of by its first frame, before it is known who it is. One that starts
+ * late on purpose is not waited for long. */
+static inline void place_await_others(const struct place *place)
+{
+    int64_t end_us = clock_us() + 500000;
+    for (int rank = 0; rank < place->team->size; rank++) {
+        while (__atomic_load_n(&place->team->pids[rank], __ATOMIC_ACQUIRE) == 0 && clock_us() < end_us)
+            sched_yield();
+    }
+}
+
 /* Meet and open the control object, watched and armed. */
 static inline void place_open(struct place *place)
 {
     int link_fds[CONTROL_MAX_LINKS];
     struct node *node = NULL;
     struct hvd_error err = {""};
+    place_await_others(place);
     team_take_sockets(place->team, &place->shape, place->roster.rank, link_fds);
     if (place->shape.local_size > 1)
         place_meet(place, &node);
