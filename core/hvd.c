@@ -113,7 +113,8 @@ static int start_loop(struct context *context, int64_t deadline_us)
                             .shape = &joined->shape,
                             .endpoint = joined->endpoint,
                             .arena = joined->arena,
-                            .crowded = joined->crowded};
+                            .crowded = joined->crowding.crowded,
+                            .tight = joined->crowding.tight};
     return loop_create(&context->loop, joined->control, context->trace, &env, deadline_us, &last_error);
 }
 

@@ -1,4 +1,4 @@
-/* cores.c: which cores ranks may run on, and whether each of a node's ranks can have one to itself. */
+/* cores.c: which cores ranks may run on, and whether each of a node's ranks can have some to itself. */
 #include "control/cores.h"
 
 #include <string.h>
@@ -20,7 +20,7 @@ struct matching {
     struct cores tried;     /* for the rank that is to be seated now */
 };
 
-/* Give [rank] a core, for which others may have to move. */
+/* Give [rank] one more core, for which others may have to move. */
 static bool seat(struct matching *matching, int rank)
 {
     for (int i = 0; i < CORES_WORDS; i++) {
@@ -46,14 +46,14 @@ static bool is_known(const struct cores *cores)
     return any != 0;
 }
 
-bool cores_suffice(const struct cores *ranks, int count)
+bool cores_suffice(const struct cores *ranks, int count, int each)
 {
     struct matching matching = {.ranks = ranks};
     bool suffice = true;
     memset(matching.rank_of, -1, sizeof(matching.rank_of));
-    for (int rank = 0; rank < count && suffice; rank++) {
+    for (int i = 0; i < count * each && suffice; i++) {
         memset(&matching.tried, 0, sizeof(matching.tried));
-        suffice = !is_known(&ranks[rank]) || seat(&matching, rank);
+        suffice = !is_known(&ranks[i / each]) || seat(&matching, i / each);
     }
     return suffice;
 }

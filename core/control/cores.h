@@ -1,4 +1,4 @@
-/* cores.h: which cores ranks may run on, and whether each of a node's ranks can have one to itself. */
+/* cores.h: which cores ranks may run on, and whether each of a node's ranks can have some to itself. */
 #ifndef CONTROL_CORES_H
 #define CONTROL_CORES_H
 
@@ -13,11 +13,17 @@ struct cores {
     uint64_t words[CORES_WORDS];
 };
 
+/* Whether they suffice for the ranks of a node. */
+struct crowding {
+    bool crowded; /* ranks share cores */
+    bool tight;   /* some have no second one, for a thread beside the program's */
+};
+
 /* Those that the calling thread may run on. */
 void cores_own(struct cores *cores);
 
-/* Is there a core for each of [count] ranks, among those that it may run on, that no other gets? Ranks of
- * which nothing is known need none. Pure. */
-bool cores_suffice(const struct cores *ranks, int count);
+/* Are there [each] cores for each of [count] ranks, among those that it may run on, that no other gets? Ranks
+ * of which nothing is known need none. Pure. */
+bool cores_suffice(const struct cores *ranks, int count, int each);
 
 #endif

@@ -195,7 +195,7 @@ static int connect_tree(struct joining *joining, struct hvd_error *err)
     }
     struct node *node = joining->node;
     joined->arena = node_arena(node);
-    rc = node_crowded(node, &joined->crowded, err);
+    rc = node_crowding(node, &joined->crowding, err);
     if (rc != HVD_OK)
         return rc;
     joining->node = NULL; /* control takes it */

@@ -4,6 +4,7 @@
 
 #include "control/arena.h"
 #include "control/control.h"
+#include "control/cores.h"
 #include "control/endpoint.h"
 #include "control/setting.h"
 #include "control/shape.h"
@@ -15,7 +16,7 @@ struct joined {
     struct shape shape;
     struct endpoint *endpoint; /* planes connect through it; NULL in a job of one rank */
     struct control *control;
-    bool crowded;             /* the ranks of this node share cores */
+    struct crowding crowding; /* of this node */
     struct arena arena;       /* of the node's memory; lives as long as control */
     struct settings settings; /* what other libraries are to be told of the network; empty on one node */
     int *launcher_ranks; /* [size]: their ranks in the launcher's job, where ours is a part of it; NULL: the

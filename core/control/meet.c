@@ -41,9 +41,9 @@ static void publish_cores(const struct node *node)
         atomic_store(&slot->cores[i], own.words[i]);
 }
 
-int node_crowded(const struct node *node, bool *crowdedp, struct hvd_error *err)
+int node_crowding(const struct node *node, struct crowding *crowding, struct hvd_error *err)
 {
-    *crowdedp = false;
+    *crowding = (struct crowding){false, false};
     if (node == NULL)
         return HVD_OK;
     struct cores *ranks = calloc((size_t)node->member_count, sizeof(*ranks));
@@ -54,7 +54,8 @@ int node_crowded(const struct node *node, bool *crowdedp, struct hvd_error *err)
         for (int i = 0; i < CORES_WORDS; i++)
             ranks[rank].words[i] = atomic_load(&node->memory->slots[rank].cores[i]);
     }
-    *crowdedp = !cores_suffice(ranks, node->member_count);
+    crowding->crowded = !cores_suffice(ranks, node->member_count, 1);
+    crowding->tight = crowding->crowded || !cores_suffice(ranks, node->member_count, 2);
     free(ranks);
     return HVD_OK;
 }

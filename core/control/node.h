@@ -3,6 +3,7 @@
 #define CONTROL_NODE_H
 
 #include "control/arena.h"
+#include "control/cores.h"
 #include "control/roster.h"
 #include "control/shape.h"
 
@@ -21,8 +22,8 @@ int node_meet(struct node **nodep, const struct roster *roster, const int *membe
  */
 struct arena node_arena(const struct node *node);
 
-/* Do its ranks share cores? Once all have met: the same on all. Of NULL: no. */
-int node_crowded(const struct node *node, bool *crowdedp, struct hvd_error *err);
+/* What cores its ranks have. Once all have met: the same on all. Of NULL: enough. */
+int node_crowding(const struct node *node, struct crowding *crowding, struct hvd_error *err);
 
 /* NULL is fine. */
 void node_close(struct node *node);

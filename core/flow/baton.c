@@ -1,4 +1,5 @@
 /* baton.c: who drives the loop. */
+#include "config.h"
 #include "flow/baton.h"
 
 #include <pthread.h>
@@ -20,7 +21,7 @@ struct baton {
     pthread_cond_t
         given; /* free again: for the thread alone, to which it is nothing that something is done */
     bool held;
-    int waiters;
+    _Atomic int waiters; /* callers that the holder keeps waiting */
     _Atomic bool thread_waits;
     pthread_t thread;
     bool thread_started;
@@ -95,6 +96,21 @@ static bool work_off(const struct baton *baton)
 {
     bool moved = false;
     while (baton->work.round(baton->work.arg))
+        moved = true;
+    return moved;
+}
+
+/* Is the thread to make room? A caller that waits is awake, and does the same without being woken for it. */
+static bool must_yield(const struct baton *baton)
+{
+    return atomic_load_explicit(&baton->waiters, memory_order_relaxed) > 0 || atomic_load(&baton->stopping);
+}
+
+/* work_off by the thread. */
+static bool work_off_until_asked(const struct baton *baton)
+{
+    bool moved = false;
+    while (!must_yield(baton) && baton->work.round(baton->work.arg))
         moved = true;
     return moved;
 }
@@ -205,6 +221,8 @@ void baton_drive(struct baton *baton, bool (*done)(void *arg), void *arg)
         pthread_mutex_lock(&baton->lock);
         give_locked(baton);
     }
+    if (!baton->held && baton->thread_waits) /* it had made room, perhaps for us */
+        pthread_cond_signal(&baton->given);
     pthread_mutex_unlock(&baton->lock);
 }
 
@@ -213,10 +231,10 @@ static void work_patiently(struct baton *baton)
 {
     const struct baton_work *work = &baton->work;
     struct idling idling = {0};
-    work_off(baton);
-    while (!atomic_load(&baton->stopping) && (work->must_poll(work->arg) || work->is_busy(work->arg)) &&
+    work_off_until_asked(baton);
+    while (!must_yield(baton) && (work->must_poll(work->arg) || work->is_busy(work->arg)) &&
            linger(baton, &idling)) {
-        if (work_off(baton))
+        if (work_off_until_asked(baton))
             idling.looks = 0;
     }
 }
@@ -230,8 +248,8 @@ static void drive_once(struct baton *baton)
         harvest(baton, 0);
         work_patiently(baton);
         work->arm(work->arg, true);
-        work_off(baton); /* what this begins may have to be polled for */
-    } while (work->must_poll(work->arg) && !atomic_load(&baton->stopping));
+        work_off_until_asked(baton); /* what this begins may have to be polled for */
+    } while (work->must_poll(work->arg) && !must_yield(baton));
 }
 
 /* Somebody drives, and does what the thread was woken for: before he gives the baton he looks at everything,
@@ -243,12 +261,23 @@ static void await_free_locked(struct baton *baton)
     baton->thread_waits = false;
 }
 
+/* Who hands something in wakes the thread, and mostly hands in more or waits right after: it is not to lose
+ * its core meanwhile. A refusal changes nothing but the time that it takes. */
+static void be_modest(void)
+{
+    static const struct sched_param none;
+    pthread_setschedparam(pthread_self(), SCHED_BATCH, &none);
+}
+
 static void *thread_main(void *arg)
 {
     struct baton *baton = arg;
+    bool left = false; /* work, to make room */
+    if (baton->work.patience.tight)
+        be_modest();
     pthread_mutex_lock(&baton->lock);
     while (!atomic_load(&baton->stopping)) {
-        if (baton->held) {
+        if (baton->held || baton->waiters > 0) {
             await_free_locked(baton);
         } else {
             take_locked(baton);
@@ -257,7 +286,10 @@ static void *thread_main(void *arg)
             baton->wakes_at_us = baton->work.deadline(baton->work.arg);
             pthread_mutex_lock(&baton->lock);
             give_locked(baton);
+            left = baton->waiters > 0;
         }
+        if (left)
+            continue;
         pthread_mutex_unlock(&baton->lock);
         struct epoll_event event;
         int timeout_ms = baton->wakes_at_us == INT64_MAX ? -1 : clock_ms_until(baton->wakes_at_us);

@@ -14,6 +14,7 @@ struct baton;
 struct patience {
     int64_t spin_us; /* it looks again for so long before it sleeps; INT64_MAX: it never sleeps */
     bool crowded;    /* ranks share cores: it yields its own after each look, and soon sleeps */
+    bool tight;      /* there is no core to spare: the thread takes none from callers when it is woken */
 };
 
 /* What is driven. Called by the holder. */

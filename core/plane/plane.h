@@ -99,6 +99,7 @@ struct plane_env {
     struct endpoint *endpoint;
     struct arena arena; /* what this rank shares with the others of its node */
     bool crowded;       /* ranks of this node share cores: who waits yields its own */
+    bool tight;         /* some have no second one: a thread beside the program's gives way to it */
     int epoll_fd; /* a plane adds what wakes a sleeper: edge-triggered, data is not looked at. -1: none wanted
                    */
 };

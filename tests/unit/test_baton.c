@@ -1,4 +1,5 @@
 /* test_baton.c: who drives: callers that wait, hvd's own thread, and nobody's work forgotten. */
+#include "config.h"
 #include "unit.h"
 
 #include <pthread.h>
@@ -18,6 +19,7 @@ static struct {
     _Atomic bool asked[THINGS], done[THINGS];
     _Atomic bool armed, mine_in_round, busy;
     _Atomic int armings, rounds;
+    _Atomic int policy; /* of who did the last thing */
     /* something that is only polled for: begun where a test says, over after some rounds */
     _Atomic bool begins_with_a_thing, begins_when_armed, poll_done;
     _Atomic int polls_left;
@@ -34,6 +36,7 @@ static bool job_round(void *arg)
     for (int i = 0; i < THINGS; i++) {
         if (atomic_load(&job.asked[i]) && !atomic_load(&job.done[i])) {
             atomic_store(&job.mine_in_round, baton_is_mine(job.baton));
+            atomic_store(&job.policy, sched_getscheduler(0));
             atomic_store(&job.done[i], true);
             moved = true;
             if (atomic_exchange(&job.begins_with_a_thing, false))
@@ -309,6 +312,70 @@ START_TEST(the_thread_has_as_much_patience_as_it_is_told)
 }
 END_TEST
 
+/* Has this caller held the baton? */
+static bool i_drove(void *arg)
+{
+    bool *drovep = arg;
+    *drovep = *drovep || baton_is_mine(job.baton);
+    return *drovep;
+}
+
+/* A thread that would look for news for ever makes room, and goes on when the caller has left. */
+START_TEST(the_thread_makes_room_for_a_caller)
+{
+    begin_with((struct patience){.spin_us = INT64_MAX});
+    wait_for_sleeper(0);
+    atomic_store(&job.busy, true);
+    for (int i = 0; i < THINGS; i++) {
+        atomic_store(&job.asked[i], true);
+        baton_kick(job.baton);
+        while (!atomic_load(&job.done[i]))
+            sched_yield();
+        bool drove = false;
+        baton_drive(job.baton, i_drove, &drove);
+    }
+    atomic_store(&job.busy, false);
+    end();
+}
+END_TEST
+
+/* What callers wait for is done while they make the thread leave its work: it has to come back to it. */
+START_TEST(the_thread_comes_back_to_what_it_left)
+{
+    wait_for_sleeper(0);
+    for (int round = 0; round < 200; round++) {
+        pthread_t caller;
+        for (int i = 0; i < THINGS; i++) {
+            atomic_store(&job.asked[i], false);
+            atomic_store(&job.done[i], false);
+        }
+        atomic_store(&job.poll_done, false);
+        atomic_store(&job.begins_with_a_thing, true);
+        atomic_store(&job.asked[0], true);
+        baton_kick(job.baton);
+        pthread_create(&caller, NULL, wait_for_thing, &job.done[0]);
+        while (!atomic_load(&job.poll_done))
+            sched_yield();
+        pthread_join(caller, NULL);
+    }
+}
+END_TEST
+
+/* With a core to spare it is scheduled as the program is. */
+START_TEST(the_thread_takes_no_core_from_callers_where_cores_are_few)
+{
+    bool tight = _i == 1;
+    begin_with((struct patience){.spin_us = 50, .tight = tight});
+    wait_for_sleeper(0);
+    atomic_store(&job.asked[0], true);
+    baton_kick(job.baton);
+    while (!atomic_load(&job.done[0]))
+        sched_yield();
+    ck_assert_int_eq(atomic_load(&job.policy), tight ? SCHED_BATCH : sched_getscheduler(0));
+    end();
+}
+END_TEST
+
 /* The thread is woken while a caller drives, and finds nothing to do: it has to hear of what comes next. */
 START_TEST(a_kick_while_a_caller_leaves_is_not_forgotten)
 {
@@ -342,12 +409,15 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_deadline_outlives_the_caller_that_found_it);
     tcase_add_test(tcase, many_callers_all_return);
     tcase_add_test(tcase, a_kick_while_a_caller_leaves_is_not_forgotten);
+    tcase_add_test(tcase, the_thread_comes_back_to_what_it_left);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("patience");
     tcase_set_timeout(tcase, 20);
     int count = (int)(sizeof(patiences) / sizeof(patiences[0]));
     tcase_add_loop_test(tcase, a_caller_has_as_much_patience_as_it_is_told, 0, count);
     tcase_add_loop_test(tcase, the_thread_has_as_much_patience_as_it_is_told, 0, count);
+    tcase_add_test(tcase, the_thread_makes_room_for_a_caller);
+    tcase_add_loop_test(tcase, the_thread_takes_no_core_from_callers_where_cores_are_few, 0, 2);
     suite_add_tcase(suite, tcase);
 }
 

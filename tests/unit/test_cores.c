@@ -56,7 +56,7 @@ START_TEST(each_rank_needs_its_own)
     int count = 0;
     for (; cases[_i].ranks[count] != NULL; count++)
         set_cores(&ranks[count], cases[_i].ranks[count]);
-    ck_assert(cores_suffice(ranks, count) == cases[_i].suffice);
+    ck_assert(cores_suffice(ranks, count, 1) == cases[_i].suffice);
 }
 END_TEST
 
@@ -66,8 +66,32 @@ START_TEST(as_many_as_there_are)
     static struct cores ranks[129];
     for (int i = 0; i < 129; i++)
         set_cores(&ranks[i], "128-255");
-    ck_assert(cores_suffice(ranks, 128));
-    ck_assert(!cores_suffice(ranks, 129));
+    ck_assert(cores_suffice(ranks, 128, 1));
+    ck_assert(!cores_suffice(ranks, 129, 1));
+    ck_assert(cores_suffice(ranks, 64, 2));
+    ck_assert(!cores_suffice(ranks, 65, 2));
+}
+END_TEST
+
+/* Two for each rank, in whichever order the ranks come. */
+START_TEST(several_each)
+{
+    static const struct {
+        const char *ranks[RANKS];
+        bool suffice;
+    } pairs[] = {
+        {{"0-1", "2-3"}, true},   {{"0-3", "0-3"}, true},    {{"0-3", "0-1"}, true},
+        {{"0-1", "0-3"}, true},   {{"0-2", "0-2"}, false},   {{"0-1", "0-2"}, false},
+        {{"0-4", "0,4"}, true},   {{"0", "1-8"}, false},     {{"0-1,7", "1,7"}, false},
+        {{"0-1,7", "1-3"}, true}, {{"", "0-1", ""}, true},
+    };
+    static struct cores ranks[RANKS];
+    for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+        int count = 0;
+        for (; pairs[i].ranks[count] != NULL; count++)
+            set_cores(&ranks[count], pairs[i].ranks[count]);
+        ck_assert_msg(cores_suffice(ranks, count, 2) == pairs[i].suffice, "case %zu", i);
+    }
 }
 END_TEST
 
@@ -85,6 +109,7 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("cores");
+    tcase_add_test(tcase, several_each);
     tcase_add_loop_test(tcase, each_rank_needs_its_own, 0, (int)(sizeof(cases) / sizeof(cases[0])));
     tcase_add_test(tcase, as_many_as_there_are);
     tcase_add_test(tcase, knows_its_own);
