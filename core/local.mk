@@ -120,7 +120,7 @@ core_libcore_la_SOURCES += core/flow/tuning.c
 # placement: what the plug-in too knows of: the words that ask for it, and what one task gets
 core_libbase_la_SOURCES += core/base/word.h core/base/bitset.c core/base/bitset.h core/base/bind.c core/base/bind.h
 core_libbase_la_SOURCES += core/base/resource_set.c core/base/resource_set.h core/base/nics.c core/base/nics.h
-core_libbase_la_SOURCES += core/topo/plan_task.c core/topo/plan.h
+core_libbase_la_SOURCES += core/topo/plan_task.c core/topo/plan.h core/topo/apply.c core/topo/apply.h
 
 # and what becomes of it, for those that place: plans are pure
 noinst_LTLIBRARIES += core/libplan.la core/libtopo.la
@@ -130,6 +130,7 @@ core_libplan_la_SOURCES += core/topo/visible.c core/topo/visible.h
 core_libplan_la_SOURCES += core/topo/plan.c core/topo/plan_state.h core/topo/plan_homes.c core/topo/plan_homes.h
 core_libplan_la_SOURCES += core/topo/plan_units.c core/topo/plan_share.c core/topo/plan_cores.c core/topo/plan_gpus.c
 core_libplan_la_SOURCES += core/topo/plan_sets.c core/topo/plan_nics.c core/topo/plan_words.c
+core_libplan_la_SOURCES += core/topo/place.c core/topo/place.h
 core_libplan_la_SOURCES += core/topo/erf.h core/topo/erf_state.h core/topo/erf_read.c core/topo/erf_write.c core/topo/erf_tasks.c
 core_libplan_la_LIBADD = core/libbase.la
 

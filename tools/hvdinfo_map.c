@@ -15,7 +15,7 @@
 #include "tools/map_svg.h"
 #include "tools/map_words.h"
 #include "topo/erf.h"
-#include "topo/visible.h"
+#include "topo/place.h"
 
 #define WIDTH_MIN     80
 #define WIDTH_DEFAULT 100 /* where the table does not go to a terminal */
@@ -160,24 +160,6 @@ static int take_options(struct ask *ask, char *const *arguments, struct hvd_erro
 
 /* ---- The machine ------------------------------------------------------------------------------ */
 
-static int load(const struct ask *ask, struct machine **machinep, struct hvd_error *err)
-{
-    struct machine_source source = {.xml_path = ask->topology, .live = ask->topology == NULL};
-    struct machine *machine = NULL;
-    /* hwloc would open libraries of GPU vendors and X11 */
-    if (setenv("HWLOC_PLUGINS_PATH", "", 1) < 0)
-        return error_set_errno(err, "map: no memory for the environment");
-    int rc = machine_load(&source, &machine, err);
-    if (rc == HVD_OK)
-        rc = nics_judge(machine->nics, machine->nic_count, ask->config.nics, err);
-    if (rc != HVD_OK) {
-        machine_destroy(machine);
-        return rc;
-    }
-    *machinep = machine;
-    return HVD_OK;
-}
-
 /* Which GPUs are granted, in the order in which programs count them. */
 struct granted {
     int count;
@@ -222,18 +204,13 @@ static int grant_listed(const struct machine *machine, const char *list, struct 
 }
 
 /* On this node, what the environment lets programs see; of recorded ones all. */
-static void grant_visible(const struct machine *machine, bool here, struct granted *granted)
+static void grant_visible(const struct place *here, const struct machine *machine, struct granted *granted)
 {
-    bool amd = machine->gpu_count > 0 && machine->gpus[0].pci.vendor == 0x1002;
-    struct visible_env env = {NULL, NULL, NULL};
     struct visible visible;
-    if (here)
-        env = (struct visible_env){getenv(amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"),
-                                   amd ? getenv("HIP_VISIBLE_DEVICES") : NULL, getenv("CUDA_DEVICE_ORDER")};
-    visible_map(machine, NULL, -1, &env, &visible);
+    place_gpus(here, machine, &visible);
     granted->count = visible.count;
     memcpy(granted->gpus, visible.gpus, sizeof(granted->gpus));
-    if (here && visible.advice[0] != 0)
+    if (!here->elsewhere && visible.advice[0] != 0)
         note(visible.advice);
 }
 
@@ -251,8 +228,8 @@ static int default_tasks(const struct machine *machine, const struct request *re
     return count > 0 ? count : 1;
 }
 
-static int place(const struct ask *ask, const struct machine *machine, struct plan **planp,
-                 struct hvd_error *err)
+static int place_tasks(const struct ask *ask, const struct place *here, const struct machine *machine,
+                       struct plan **planp, struct hvd_error *err)
 {
     struct granted granted;
     struct request request = {.task_count = ask->tasks,
@@ -264,7 +241,7 @@ static int place(const struct ask *ask, const struct machine *machine, struct pl
     if (ask->gpus != NULL)
         rc = grant_listed(machine, ask->gpus, &granted, err);
     else
-        grant_visible(machine, ask->topology == NULL, &granted);
+        grant_visible(here, machine, &granted);
     if (rc != HVD_OK)
         return rc;
     request.gpu_count = granted.count;
@@ -332,14 +309,20 @@ int hvdinfo_map(char *const *arguments)
 {
     struct ask *ask = calloc(1, sizeof(*ask));
     struct hvd_error err = {""};
+    struct place here = {.task_count = 0};
     struct machine *machine = NULL;
     struct plan *plan = NULL;
     int rc = ask == NULL ? error_set(&err, HVD_ERR_NO_MEMORY, "map: out of memory")
                          : take_options(ask, arguments, &err);
+    if (rc == HVD_OK) {
+        here = (struct place){.topology = ask->topology,
+                              .elsewhere = ask->topology != NULL,
+                              .nics = ask->config.nics,
+                              .environment = environ};
+        rc = place_machine(&here, &machine, &err);
+    }
     if (rc == HVD_OK)
-        rc = load(ask, &machine, &err);
-    if (rc == HVD_OK)
-        rc = place(ask, machine, &plan, &err);
+        rc = place_tasks(ask, &here, machine, &plan, &err);
     if (rc == HVD_OK)
         rc = show(ask, machine, plan, &err);
     if (rc != HVD_OK)

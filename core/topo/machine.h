@@ -11,6 +11,7 @@
 #define MACHINE_MAX_GPUS   64
 #define MACHINE_NAME_BYTES 64
 #define MACHINE_XML_BYTES  (64 << 20) /* longest XML */
+#define MACHINE_VENDOR_AMD 0x1002     /* on PCI */
 
 /* What cores share. Every core is in one domain of each kind. */
 enum domain_kind {
@@ -38,6 +39,7 @@ struct machine_gpu {
     struct machine_pci pci;
     char name[MACHINE_NAME_BYTES]; /* "GH100 [H100 SXM5 80GB]"; "": unknown */
     char uuid[48];                 /* "GPU-..."; "": unknown */
+    char file[96];                 /* what programs open, "/dev/nvidia3"; "": unknown */
 };
 
 struct machine {

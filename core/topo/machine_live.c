@@ -2,6 +2,7 @@
  * know of them. */
 #include "topo/machine_hwloc.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,19 +44,39 @@ static void read_line(const char *path, const char *key, char *text, size_t text
     fclose(file);
 }
 
-/* What the drivers call GPUs, and so users in CUDA_VISIBLE_DEVICES. */
-static void read_uuids(struct machine *machine, const char *root)
+/* The device file of an AMD GPU is that of its direct rendering. */
+static void find_render_file(struct machine_gpu *gpu, const char *root)
+{
+    char path[512];
+    snprintf(path, sizeof(path), "%.400s/sys/bus/pci/devices/%s/drm", root, gpu->pci.id);
+    DIR *folder = opendir(path);
+    const struct dirent *entry;
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (strncmp(entry->d_name, "renderD", 7) == 0 && strlen(entry->d_name) < 16)
+            snprintf(gpu->file, sizeof(gpu->file), "%.64s/dev/dri/%.16s", root, entry->d_name);
+    if (folder != NULL)
+        closedir(folder);
+}
+
+/* What the drivers call GPUs, and so users in CUDA_VISIBLE_DEVICES, and what programs open. */
+static void read_drivers(struct machine *machine, const char *root)
 {
     for (int i = 0; i < machine->gpu_count; i++) {
         struct machine_gpu *gpu = &machine->gpus[i];
         char path[512];
         char amd[sizeof(gpu->uuid) - 4] = "";
+        char minor[8] = "";
         snprintf(path, sizeof(path), "%.400s/proc/driver/nvidia/gpus/%s/information", root, gpu->pci.id);
         read_line(path, "GPU UUID:", gpu->uuid, sizeof(gpu->uuid));
+        read_line(path, "Device Minor:", minor, sizeof(minor));
+        if (minor[0] != 0)
+            snprintf(gpu->file, sizeof(gpu->file), "%.64s/dev/nvidia%s", root, minor);
         snprintf(path, sizeof(path), "%.400s/sys/bus/pci/devices/%s/unique_id", root, gpu->pci.id);
         read_line(path, "", amd, sizeof(amd));
         if (amd[0] != 0)
             snprintf(gpu->uuid, sizeof(gpu->uuid), "GPU-%s", amd);
+        if (gpu->pci.vendor == MACHINE_VENDOR_AMD)
+            find_render_file(gpu, root);
     }
 }
 
@@ -69,7 +90,7 @@ void machine_complete(struct machine *machine, const struct machine_source *sour
         for (int i = 0; i < machine->nic_count; i++)
             if (machine->nics[i].pci.id[0] == 0 && bitset_empty(&machine->nics[i].pci.cpus))
                 machine->nics[i].pci.cpus = machine->cpus;
-        read_uuids(machine, root);
+        read_drivers(machine, root);
     }
     qsort(machine->gpus, (size_t)machine->gpu_count, sizeof(machine->gpus[0]), compare_gpus);
     qsort(machine->nics, (size_t)machine->nic_count, sizeof(machine->nics[0]), compare_nics);

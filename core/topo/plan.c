@@ -153,12 +153,14 @@ static void complete_cpus(const struct placing *placing, struct plan_task *task,
 
 static void complete_gpus(const struct placing *placing, struct plan_task *task)
 {
-    task->device = -1;
-    for (int i = 0; i < task->gpu_count; i++)
-        snprintf(task->gpu_ids[i], PCI_ID_BYTES, "%s", placing->machine->gpus[task->gpus[i]].pci.id);
-    for (int i = 0; task->gpu_count > 0 && i < placing->gpu_count; i++)
-        if (placing->gpus[i] == task->gpus[0])
-            task->device = i;
+    for (int i = 0; i < task->gpu_count; i++) {
+        const struct machine_pci *pci = &placing->machine->gpus[task->gpus[i]].pci;
+        snprintf(task->gpu_ids[i], PCI_ID_BYTES, "%s", pci->id);
+        task->gpu_amd = pci->vendor == MACHINE_VENDOR_AMD;
+        for (int k = 0; k < placing->gpu_count; k++)
+            if (placing->gpus[k] == task->gpus[i])
+                task->devices[i] = k;
+    }
 }
 
 static int complete(struct placing *placing, struct hvd_error *err)

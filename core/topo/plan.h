@@ -46,7 +46,8 @@ struct plan_task {
     int gpu_count;
     int gpus[PLAN_TASK_GPUS];                   /* indexes of machine->gpus, the task's own first */
     char gpu_ids[PLAN_TASK_GPUS][PCI_ID_BYTES]; /* "0000:17:00.0" */
-    int device;                                 /* the first one's position among those granted; -1: none */
+    int devices[PLAN_TASK_GPUS];                /* the position of each among those granted */
+    bool gpu_amd;                               /* AMD's; otherwise NVIDIA's */
     int nic_count;
     int nics[PLAN_TASK_NICS];                        /* indexes of machine->nics, best first */
     char nic_names[PLAN_TASK_NICS][NIC_VERBS_BYTES]; /* nic_name of each */

@@ -42,10 +42,10 @@ bool plan_task_valid(const struct plan_task *task)
     bool valid = task->gpu_count >= 0 && task->gpu_count <= PLAN_TASK_GPUS && task->nic_count >= 0 &&
                  task->nic_count <= PLAN_TASK_NICS && task->threads >= 1 && task->threads <= BITSET_BITS &&
                  task->core_count >= 1 && task->core_count <= BITSET_BITS && !bitset_empty(&task->cpus) &&
-                 is_words(task->why, sizeof(task->why)) && is_words(task->places, sizeof(task->places)) &&
-                 task->device >= -1 && task->device < MACHINE_MAX_GPUS;
+                 is_words(task->why, sizeof(task->why)) && is_words(task->places, sizeof(task->places));
     for (int i = 0; valid && i < task->gpu_count; i++)
-        valid = is_words(task->gpu_ids[i], sizeof(task->gpu_ids[i]));
+        valid = is_words(task->gpu_ids[i], sizeof(task->gpu_ids[i])) && task->devices[i] >= 0 &&
+                task->devices[i] < MACHINE_MAX_GPUS;
     for (int i = 0; valid && i < task->nic_count; i++)
         valid = is_words(task->nic_names[i], sizeof(task->nic_names[i]));
     return valid;

@@ -188,10 +188,10 @@ static void check_gpus(const struct view *view)
                                   : tasks > gpus ? 1
                                                  : (i + 1) * gpus / tasks - i * gpus / tasks),
               "%s: task %d has %d GPUs", view->what, i, task->gpu_count);
-        holds(gpus == 0 ? task->device == -1 : task->device == task->gpus[0], "%s: device of task %d",
-              view->what, i);
-        for (int k = 0; k < task->gpu_count; k++)
+        for (int k = 0; k < task->gpu_count; k++) {
+            holds(task->devices[k] == task->gpus[k], "%s: device %d of task %d", view->what, k, i);
             uses[task->gpus[k]]++;
+        }
     }
     for (int i = 0; i < gpus; i++)
         holds(uses[i] >= 1 && uses[i] <= (tasks + gpus - 1) / gpus, "%s: GPU %d has %d tasks", view->what, i,

@@ -92,7 +92,7 @@ START_TEST(devices_count_in_the_order_that_is_given)
     struct request request = {.task_count = 4, .gpus = gpus, .gpu_count = 4};
     struct plan *plan = make_plan(machine, &request);
     for (int i = 0; i < 4; i++) {
-        ck_assert_int_eq(plan->tasks[i].device, i);
+        ck_assert_int_eq(plan->tasks[i].devices[0], i);
         ck_assert_int_eq(plan->tasks[i].gpus[0], gpus[i]);
         ck_assert(bitset_inside(&plan->tasks[i].cpus, &machine->gpus[gpus[i]].pci.cpus));
     }
@@ -101,7 +101,6 @@ START_TEST(devices_count_in_the_order_that_is_given)
     request.gpu_count = 0;
     plan = make_plan(machine, &request);
     ck_assert_int_eq(plan->tasks[0].gpu_count, 0);
-    ck_assert_int_eq(plan->tasks[0].device, -1);
     ck_assert_int_eq(plan->policy, BIND_AUTO);
     ck_assert_int_eq(plan->tasks[0].core_count, 32);
     plan_destroy(plan);

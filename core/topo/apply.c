@@ -1,0 +1,173 @@
+/* apply.c: let a task run as it was placed. */
+#include "config.h"
+#include "topo/apply.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/word.h"
+#include "topo/plan_state.h"
+
+/* Of linux/mempolicy.h, which not every system installs. */
+#define POLICY_PREFERRED      1
+#define POLICY_PREFERRED_MANY 5 /* since Linux 5.15 */
+
+/* ---- CPUs and memory -------------------------------------------------------------------------------- */
+
+/* glibc's own calls know of 1024 CPUs. */
+int apply_read_cpus(pid_t tid, struct bitset *cpus, struct hvd_error *err)
+{
+    memset(cpus, 0, sizeof(*cpus));
+    if (syscall(SYS_sched_getaffinity, tid, sizeof(cpus->words), cpus->words) < 0)
+        return error_set_errno(err, "cannot learn which CPUs this task may run on");
+    return HVD_OK;
+}
+
+int apply_cpus(pid_t tid, const struct bitset *cpus, struct hvd_error *err)
+{
+    char list[128];
+    if (syscall(SYS_sched_setaffinity, tid, sizeof(cpus->words), cpus->words) < 0)
+        return error_set_errno(err, "cannot bind to CPUs %s", bitset_text(cpus, list, sizeof(list)));
+    return HVD_OK;
+}
+
+void apply_mems(const struct bitset *mems)
+{
+    struct bitset first = {{0}};
+    if (bitset_empty(mems))
+        return;
+    if (syscall(SYS_set_mempolicy, POLICY_PREFERRED_MANY, mems->words, (unsigned long)BITSET_BITS) == 0)
+        return;
+    bitset_add(&first, bitset_next(mems, 0));
+    syscall(SYS_set_mempolicy, POLICY_PREFERRED, first.words, (unsigned long)BITSET_BITS);
+}
+
+/* ---- Variables -------------------------------------------------------------------------------------- */
+
+/* Collects them. */
+struct collector {
+    const struct applied *applied;
+    struct variable *variables;
+    int count;
+};
+
+static const char *value_now(const struct applied *applied, const char *name)
+{
+    size_t length = strlen(name);
+    for (char *const *at = applied->environment; at != NULL && *at != NULL; at++)
+        if (strncmp(*at, name, length) == 0 && (*at)[length] == '=')
+            return *at + length + 1;
+    return NULL;
+}
+
+/* An empty one, to be filled. */
+static char *add(struct collector *collector, const char *name)
+{
+    struct variable *variable = &collector->variables[collector->count++];
+    variable->name = name;
+    variable->value[0] = 0;
+    return variable->value;
+}
+
+/* The same, but for what is set already: NULL then. */
+static char *add_unless_set(struct collector *collector, const char *name)
+{
+    return value_now(collector->applied, name) != NULL ? NULL : add(collector, name);
+}
+
+/* The entry of a list at that position. False where there is none. */
+static bool entry_at(const char *list, int position, struct word *wordp)
+{
+    for (const char *at = list; at != NULL; position--) {
+        at = word_next(at, ',', wordp);
+        if (position == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The task's own of the GPUs that it would see, by their names in the list that shows them, or by number. */
+static int show_own_gpus(struct collector *collector, struct hvd_error *err)
+{
+    const struct plan_task *task = collector->applied->task;
+    const char *name = task->gpu_amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
+    const char *list = value_now(collector->applied, name);
+    if (task->gpu_amd && value_now(collector->applied, "HIP_VISIBLE_DEVICES") != NULL)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "gpu-visible=one: HIP_VISIBLE_DEVICES is set, which counts among what hvd is to show; "
+            "unset it, or use ROCR_VISIBLE_DEVICES");
+    char *value = add(collector, name);
+    for (int i = 0; i < task->gpu_count; i++) {
+        struct word word;
+        const char *comma = i == 0 ? "" : ",";
+        if (list == NULL)
+            plan_append(value, APPLY_VALUE_BYTES, "%s%d", comma, task->devices[i]);
+        else if (entry_at(list, task->devices[i], &word))
+            plan_append(value, APPLY_VALUE_BYTES, "%s%.*s", comma, (int)word.length, word.text);
+        else
+            return error_set(err, HVD_ERR_INVALID,
+                             "gpu-visible=one: %s=%.100s has no entry for GPU %s; give --hvd-gpu-visible=all",
+                             name, list, task->gpu_ids[i]);
+    }
+    return HVD_OK;
+}
+
+static int tell_gpus(struct collector *collector, struct hvd_error *err)
+{
+    const struct plan_task *task = collector->applied->task;
+    bool one = collector->applied->gpu_visible == GPU_VISIBLE_ONE;
+    if (task->gpu_count == 0)
+        return HVD_OK;
+    char *ids = add(collector, "HVD_GPU_PCI");
+    for (int i = 0; i < task->gpu_count; i++)
+        plan_append(ids, APPLY_VALUE_BYTES, "%s%s", i == 0 ? "" : ",", task->gpu_ids[i]);
+    plan_append(add(collector, "HVD_LOCAL_DEVICE"), APPLY_VALUE_BYTES, "%d", one ? 0 : task->devices[0]);
+    char *order = task->gpu_amd ? NULL : add_unless_set(collector, "CUDA_DEVICE_ORDER");
+    if (order != NULL)
+        plan_append(order, APPLY_VALUE_BYTES, "PCI_BUS_ID");
+    return one ? show_own_gpus(collector, err) : HVD_OK;
+}
+
+static void tell_threads(struct collector *collector)
+{
+    const struct plan_task *task = collector->applied->task;
+    if (!task->bound || collector->applied->kept)
+        return;
+    char *threads = add_unless_set(collector, "OMP_NUM_THREADS");
+    if (threads != NULL)
+        plan_append(threads, APPLY_VALUE_BYTES, "%d", task->threads);
+    char *places = task->places[0] == 0 ? NULL : add_unless_set(collector, "OMP_PLACES");
+    if (places != NULL)
+        plan_append(places, APPLY_VALUE_BYTES, "%s", task->places);
+}
+
+int apply_variables(const struct applied *applied, struct variable *variables, struct hvd_error *err)
+{
+    struct collector collector = {applied, variables, 0};
+    int rc = tell_gpus(&collector, err);
+    if (rc != HVD_OK)
+        return rc;
+    tell_threads(&collector);
+    int told = collector.count;
+    char *placed = add(&collector, PLACED_VARIABLE);
+    plan_append(placed, APPLY_VALUE_BYTES, "%s", applied->who);
+    for (int i = 0; i < told; i++)
+        plan_append(placed, APPLY_VALUE_BYTES, ",%s", variables[i].name);
+    return collector.count;
+}
+
+bool placed_lists(const char *placed, const char *name)
+{
+    struct word word;
+    const char *at = placed == NULL ? NULL : word_next(placed, ',', &word);
+    while (at != NULL) {
+        at = word_next(at, ',', &word);
+        if (word_is(word, name))
+            return true;
+    }
+    return false;
+}

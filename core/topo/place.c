@@ -1,0 +1,101 @@
+/* place.c: place the tasks of a node. */
+#include "config.h"
+#include "topo/place.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* hwloc would open libraries of GPU vendors and X11; an empty value stops it, and nothing else does. */
+static const char hwloc_plugins[] = "HWLOC_PLUGINS_PATH";
+
+static int load(const struct machine_source *source, struct machine **machinep, struct hvd_error *err)
+{
+    const char *before = getenv(hwloc_plugins);
+    char *kept = before == NULL ? NULL : strdup(before);
+    if ((before != NULL && kept == NULL) || setenv(hwloc_plugins, "", 1) < 0) {
+        free(kept);
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to look at this node");
+    }
+    int rc = machine_load(source, machinep, err);
+    if (kept == NULL)
+        unsetenv(hwloc_plugins);
+    else
+        setenv(hwloc_plugins, kept, 1);
+    free(kept);
+    return rc;
+}
+
+int place_machine(const struct place *place, struct machine **machinep, struct hvd_error *err)
+{
+    struct machine_source source = {
+        .xml_path = place->topology, .live = !place->elsewhere, .root = place->root};
+    struct machine *machine = NULL;
+    int rc = load(&source, &machine, err);
+    if (rc == HVD_OK)
+        rc = nics_judge(machine->nics, machine->nic_count, place->nics, err);
+    if (rc != HVD_OK) {
+        machine_destroy(machine);
+        return rc;
+    }
+    *machinep = machine;
+    return HVD_OK;
+}
+
+static const char *value_of(char *const *environment, const char *name)
+{
+    size_t length = strlen(name);
+    for (; environment != NULL && *environment != NULL; environment++)
+        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
+            return *environment + length + 1;
+    return NULL;
+}
+
+/* Those whose device file may be opened, or is not known. A control group of devices answers for itself. */
+static int openable(const struct machine *machine, int gpus[MACHINE_MAX_GPUS])
+{
+    int count = 0;
+    for (int i = 0; i < machine->gpu_count; i++)
+        if (machine->gpus[i].file[0] == 0 || access(machine->gpus[i].file, R_OK | W_OK) == 0)
+            gpus[count++] = i;
+    return count;
+}
+
+void place_gpus(const struct place *place, const struct machine *machine, struct visible *visible)
+{
+    bool amd = machine->gpu_count > 0 && machine->gpus[0].pci.vendor == MACHINE_VENDOR_AMD;
+    char *const *environment = place->elsewhere ? NULL : place->environment;
+    struct visible_env env = {
+        value_of(environment, amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"),
+        amd ? value_of(environment, "HIP_VISIBLE_DEVICES") : NULL,
+        value_of(environment, "CUDA_DEVICE_ORDER"),
+    };
+    int granted[MACHINE_MAX_GPUS];
+    int count = place->elsewhere ? -1 : openable(machine, granted);
+    visible_map(machine, granted, count, &env, visible);
+}
+
+int place_plan(const struct place *place, const struct machine *machine, struct plan **planp,
+               struct hvd_error *err)
+{
+    struct visible visible;
+    place_gpus(place, machine, &visible);
+    struct request request = {.task_count = place->task_count,
+                              .cpus = place->cpus,
+                              .bind = place->bind,
+                              .rs = place->rs,
+                              .gpus = visible.gpus,
+                              .gpu_count = visible.count,
+                              .tasks = place->tasks};
+    return plan_create(machine, &request, planp, err);
+}
+
+int place_node(const struct place *place, struct plan **planp, struct hvd_error *err)
+{
+    struct machine *machine = NULL;
+    int rc = place_machine(place, &machine, err);
+    if (rc == HVD_OK)
+        rc = place_plan(place, machine, planp, err);
+    machine_destroy(machine);
+    return rc;
+}
