@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "clocks.h"
 #include "exported.h"
+#include "placement.h"
 #include "sets.h"
 #include "trace/stop.h"
 
@@ -136,25 +137,6 @@ static int start_sets(struct context *context, const struct hvd_start *start)
     return rc;
 }
 
-/* What says how tasks are placed is only shown by "hvdinfo map" so far: nobody is to believe that it is done.
- */
-static int refuse_placement(const struct hvd_config *config)
-{
-    static const enum option_id ids[] = {OPT_BIND, OPT_GPU_VISIBLE, OPT_RS};
-    for (size_t i = 0; i < sizeof(ids) / sizeof(ids[0]); i++) {
-        char source[128];
-        if (config->origin[ids[i]].source == CONFIG_DEFAULT)
-            continue;
-        config_source_text(config, ids[i], source, sizeof(source));
-        return error_set(
-            &last_error, HVD_ERR_UNSUPPORTED,
-            "%s is given by the %s, but tasks are not placed by hvd yet: \"hvdinfo map\" only shows "
-            "it; use srun's --cpu-bind",
-            option_table[ids[i]].name, source);
-    }
-    return HVD_OK;
-}
-
 static int start_context(struct context *context, const struct hvd_start *start)
 {
     exported_withdraw(&exported);
@@ -162,13 +144,13 @@ static int start_context(struct context *context, const struct hvd_start *start)
     context->log = (struct hvd_log){(enum log_level)context->config.log_level, log_to_stderr, NULL};
     int64_t deadline_us = clock_us() + context->config.start_timeout_us;
     if (rc == HVD_OK)
-        rc = refuse_placement(&context->config);
-    if (rc == HVD_OK)
         rc = join_open(&context->joined, &context->config, &context->log, start, &last_error);
     if (rc != HVD_OK)
         return rc;
     name_the_log(context);
-    rc = exported_write(&exported, &context->joined.settings, &last_error);
+    rc = placement_settle(&context->joined, &context->config, &context->log, &last_error);
+    if (rc == HVD_OK)
+        rc = exported_write(&exported, &context->joined.settings, &last_error);
     if (rc == HVD_OK)
         rc = start_trace(context);
     if (rc == HVD_OK)

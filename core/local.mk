@@ -35,13 +35,14 @@ core_libcore_la_SOURCES += core/control/handshake.h core/control/greeting.c core
 core_libcore_la_SOURCES += core/control/card.c core/control/card.h core/control/roster.c
 core_libcore_la_SOURCES += core/control/report.c core/control/report.h core/control/budget.c core/control/budget.h core/control/join.c
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
-core_libcore_la_LIBADD = core/libchain.la core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
+core_libcore_la_LIBADD = core/libchain.la core/libtopo.la core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
 
 # which network joins the nodes
 core_libcore_la_SOURCES += core/control/network.c core/control/network.h core/control/network_table.c
 core_libcore_la_SOURCES += core/control/setting.c core/control/setting.h core/control/candidates.c core/control/candidates.h
 core_libcore_la_SOURCES += core/control/prove.c core/control/prove.h core/control/survey.c core/control/survey.h
 core_libcore_la_SOURCES += core/exported.c core/exported.h
+core_libcore_la_SOURCES += core/placement.c core/placement.h
 
 # how tensors travel
 core_libcore_la_SOURCES += core/control/arena.c core/control/arena.h core/plane/shm.c core/plane/shm.h
@@ -132,7 +133,6 @@ core_libplan_la_SOURCES += core/topo/plan_units.c core/topo/plan_share.c core/to
 core_libplan_la_SOURCES += core/topo/plan_sets.c core/topo/plan_nics.c core/topo/plan_words.c
 core_libplan_la_SOURCES += core/topo/place.c core/topo/place.h
 core_libplan_la_SOURCES += core/topo/erf.h core/topo/erf_state.h core/topo/erf_read.c core/topo/erf_write.c core/topo/erf_tasks.c
-core_libplan_la_LIBADD = core/libbase.la
 
 # network cards: by /sys alone, so that whoever starts a job may look at them
 core_libbase_la_SOURCES += core/topo/nic.c core/topo/nic.h core/topo/nic_live.c core/topo/nic_node.c

@@ -317,8 +317,7 @@ int hvdinfo_map(char *const *arguments)
     if (rc == HVD_OK) {
         here = (struct place){.topology = ask->topology,
                               .elsewhere = ask->topology != NULL,
-                              .nics = ask->config.nics,
-                              .environment = environ};
+                              .nics = ask->config.nics};
         rc = place_machine(&here, &machine, &err);
     }
     if (rc == HVD_OK)

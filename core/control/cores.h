@@ -15,8 +15,10 @@ struct cores {
 
 /* Whether they suffice for the ranks of a node. */
 struct crowding {
-    bool crowded; /* ranks share cores */
-    bool tight;   /* some have no second one, for a thread beside the program's */
+    bool crowded;     /* ranks share cores */
+    bool tight;       /* some have no second one, for a thread beside the program's */
+    bool apart;       /* some may run on others than others: somebody has bound them */
+    struct cores all; /* those that any of them may run on; empty where there is only one */
 };
 
 /* Those that the calling thread may run on. */

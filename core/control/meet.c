@@ -43,7 +43,7 @@ static void publish_cores(const struct node *node)
 
 int node_crowding(const struct node *node, struct crowding *crowding, struct hvd_error *err)
 {
-    *crowding = (struct crowding){false, false};
+    *crowding = (struct crowding){.apart = false};
     if (node == NULL)
         return HVD_OK;
     struct cores *ranks = calloc((size_t)node->member_count, sizeof(*ranks));
@@ -51,9 +51,13 @@ int node_crowding(const struct node *node, struct crowding *crowding, struct hvd
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for the cores of %d ranks",
                          node->member_count);
     for (int rank = 0; rank < node->member_count; rank++) {
-        for (int i = 0; i < CORES_WORDS; i++)
+        for (int i = 0; i < CORES_WORDS; i++) {
             ranks[rank].words[i] = atomic_load(&node->memory->slots[rank].cores[i]);
+            crowding->all.words[i] |= ranks[rank].words[i];
+        }
     }
+    for (int rank = 1; rank < node->member_count; rank++)
+        crowding->apart = crowding->apart || memcmp(&ranks[0], &ranks[rank], sizeof(ranks[0])) != 0;
     crowding->crowded = !cores_suffice(ranks, node->member_count, 1);
     crowding->tight = crowding->crowded || !cores_suffice(ranks, node->member_count, 2);
     free(ranks);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -54,13 +55,20 @@ struct collector {
     int count;
 };
 
-static const char *value_now(const struct applied *applied, const char *name)
+const char *environment_value(char *const *environment, const char *name)
 {
     size_t length = strlen(name);
-    for (char *const *at = applied->environment; at != NULL && *at != NULL; at++)
-        if (strncmp(*at, name, length) == 0 && (*at)[length] == '=')
-            return *at + length + 1;
+    if (environment == NULL)
+        return getenv(name);
+    for (; *environment != NULL; environment++)
+        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
+            return *environment + length + 1;
     return NULL;
+}
+
+static const char *value_now(const struct applied *applied, const char *name)
+{
+    return environment_value(applied->environment, name);
 }
 
 /* An empty one, to be filled. */

@@ -26,8 +26,8 @@ struct applied {
     const struct plan_task *task;
     const char *who; /* "srun", "hvdrun": for PLACED_VARIABLE */
     enum gpu_visible gpu_visible;
-    bool kept; /* its CPUs are as it was found, not as planned: nothing is said of threads */
-    char *const *environment;
+    bool kept;                /* its CPUs are as it was found, not as planned: nothing is said of threads */
+    char *const *environment; /* that it starts with; NULL: this process's own */
 };
 
 #define APPLY_MAX         8
@@ -47,6 +47,10 @@ struct variable {
  *   OMP_NUM_THREADS, OMP_PLACES
  * HVD_ERR_INVALID where the visible GPUs of a task cannot be written. */
 int apply_variables(const struct applied *applied, struct variable *variables, struct hvd_error *err);
+
+/* The value of a variable in [environment], "NAME=value" strings, NULL-terminated (NULL: of this process), or
+ * NULL. */
+const char *environment_value(char *const *environment, const char *name);
 
 /* Is [name] listed in [placed], the value of PLACED_VARIABLE (NULL: it is not set), after who placed it? */
 bool placed_lists(const char *placed, const char *name);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "topo/apply.h"
+
 /* hwloc would open libraries of GPU vendors and X11; an empty value stops it, and nothing else does. */
 static const char hwloc_plugins[] = "HWLOC_PLUGINS_PATH";
 
@@ -42,15 +44,6 @@ int place_machine(const struct place *place, struct machine **machinep, struct h
     return HVD_OK;
 }
 
-static const char *value_of(char *const *environment, const char *name)
-{
-    size_t length = strlen(name);
-    for (; environment != NULL && *environment != NULL; environment++)
-        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
-            return *environment + length + 1;
-    return NULL;
-}
-
 /* Those whose device file may be opened, or is not known. A control group of devices answers for itself. */
 static int openable(const struct machine *machine, int gpus[MACHINE_MAX_GPUS])
 {
@@ -64,14 +57,16 @@ static int openable(const struct machine *machine, int gpus[MACHINE_MAX_GPUS])
 void place_gpus(const struct place *place, const struct machine *machine, struct visible *visible)
 {
     bool amd = machine->gpu_count > 0 && machine->gpus[0].pci.vendor == MACHINE_VENDOR_AMD;
-    char *const *environment = place->elsewhere ? NULL : place->environment;
-    struct visible_env env = {
-        value_of(environment, amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES"),
-        amd ? value_of(environment, "HIP_VISIBLE_DEVICES") : NULL,
-        value_of(environment, "CUDA_DEVICE_ORDER"),
-    };
+    char *const *environment = place->environment;
+    struct visible_env env = {NULL, NULL, NULL};
     int granted[MACHINE_MAX_GPUS];
-    int count = place->elsewhere ? -1 : openable(machine, granted);
+    int count = -1;
+    if (!place->elsewhere) {
+        env.devices = environment_value(environment, amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES");
+        env.within = amd ? environment_value(environment, "HIP_VISIBLE_DEVICES") : NULL;
+        env.order = environment_value(environment, "CUDA_DEVICE_ORDER");
+        count = openable(machine, granted);
+    }
     visible_map(machine, granted, count, &env, visible);
 }
 

@@ -17,7 +17,7 @@ struct place {
     struct bind_options bind;
     const struct rs_options *rs; /* NULL: no resource sets */
     const char *nics;            /* --hvd-nics; NULL: auto */
-    char *const *environment;    /* of the tasks: which GPUs they see; NULL: all */
+    char *const *environment;    /* of the tasks: which GPUs they see; NULL: this process's own */
 };
 
 /* Load the machine that [place] is about, with its network cards judged, into *machinep, for

@@ -121,3 +121,9 @@ EXTRA_DIST += tests/run/network.bats tests/run/network.sh
 check_PROGRAMS += tests/run/network
 tests_run_network_SOURCES = tests/run/network.c tests/run/ranks.h
 tests_run_network_LDADD = core/libhvd.la
+
+# ranks that no launcher has placed
+RUN_TESTS += tests/run/bound.bats
+check_PROGRAMS += tests/run/bound
+tests_run_bound_SOURCES = tests/run/bound.c
+tests_run_bound_LDADD = core/libhvd.la

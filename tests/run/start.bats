@@ -86,10 +86,3 @@ mpi() {
 @test "communicators before MPI is there, and none, are refused" {
     mpi 1 early
 }
-
-@test "placement that is not done is refused, not ignored" {
-    run timeout 60 "$HVD_BUILD/tools/hvdrun" --no-prefix -n 2 --hvd-bind=numa "$HVD_BUILD/tests/run/property" 1 1 2
-    echo "$output"
-    [ "$status" -ne 0 ]
-    [[ $output == *'bind is given by the command line, but tasks are not placed by hvd yet'* ]]
-}
