@@ -62,6 +62,7 @@ struct hier_stage {
     uint64_t at[COUNTS];                 /* how far this one has */
     uint64_t begin[COUNTS], end[COUNTS]; /* of the batch that runs */
     struct plane_batch batch;
+    struct places places; /* of it */
     struct reduction reduction;
     int64_t element_bytes;
     struct hier_cut cut;
@@ -197,9 +198,9 @@ static int64_t input_element(const struct hier_stage *stage, int64_t element)
 
 /* Where the results of a piece of this member's slice lie: in the output, or aside where they are of several
  * spans of it. */
-static char *place_of_result(const struct hier_stage *stage, struct run piece)
+static char *place_of_result(struct hier_stage *stage, struct run piece)
 {
-    struct place place = place_at(&stage->batch, stage->element_bytes, piece.begin, piece.count);
+    struct place place = place_at(&stage->places, piece.begin, piece.count);
     if (place.count == piece.count)
         return place.output;
     int64_t begin = hier_part(&stage->cut, 0, stage->slice).begin;
@@ -216,8 +217,7 @@ static void give(struct hier_stage *stage, uint64_t position)
             continue;
         struct run mine = input_in(stage, stage->self, piece);
         char *slot = slot_of(stage, stage->self, position, slice);
-        places_read(&stage->batch, stage->element_bytes,
-                    slot + (mine.begin - piece.begin) * stage->element_bytes,
+        places_read(&stage->places, slot + (mine.begin - piece.begin) * stage->element_bytes,
                     input_element(stage, mine.begin), mine.count);
     }
     come_to(stage, GIVEN, position + 1);
@@ -232,7 +232,7 @@ static void share(struct hier_stage *stage, uint64_t position)
             memcpy(result_slot(stage, position, stage->slice), result,
                    (size_t)(piece.count * stage->element_bytes));
         if (stage->batch.spans != NULL)
-            places_write(&stage->batch, stage->element_bytes, piece.begin, result, piece.count);
+            places_write(&stage->places, piece.begin, result, piece.count);
     }
     come_on(stage, SHARED, (int64_t)(position + 1 - stage->begin[SHARED]), stage->share_total);
 }
@@ -245,8 +245,8 @@ static void take(struct hier_stage *stage, uint64_t position)
             continue;
         struct run mine = output_in(stage, piece);
         const char *slot = result_slot(stage, position, slice);
-        places_write(&stage->batch, stage->element_bytes, mine.begin,
-                     slot + (mine.begin - piece.begin) * stage->element_bytes, mine.count);
+        places_write(&stage->places, mine.begin, slot + (mine.begin - piece.begin) * stage->element_bytes,
+                     mine.count);
     }
     come_to(stage, TAKEN, position + 1);
 }
@@ -281,7 +281,7 @@ static void fold_inputs(struct hier_stage *stage, uint64_t position, struct run 
     int64_t partial_bytes = (int64_t)dtype_bytes(stage->reduction.partial);
     int64_t at = 0;
     while (at < piece.count) {
-        struct place mine = place_at(&stage->batch, stage->element_bytes, piece.begin + at, piece.count - at);
+        struct place mine = place_at(&stage->places, piece.begin + at, piece.count - at);
         fold_run(stage, position, at, mine, out + at * partial_bytes,
                  left == NULL ? NULL : left + at * partial_bytes);
         at += mine.count;
@@ -295,8 +295,7 @@ static void gather_inputs(struct hier_stage *stage, uint64_t position, struct ru
         int64_t shift = (input.begin - piece.begin) * stage->element_bytes;
         size_t bytes = (size_t)(input.count * stage->element_bytes);
         if (i == stage->self)
-            places_read(&stage->batch, stage->element_bytes, out + shift, input_element(stage, input.begin),
-                        input.count);
+            places_read(&stage->places, out + shift, input_element(stage, input.begin), input.count);
         else if (bytes > 0)
             memcpy(out + shift, slot_of(stage, i, position, stage->slice) + shift, bytes);
     }
@@ -323,7 +322,7 @@ static void source_fold(void *arg, void *out, void *left)
 
 static void *source_place(void *arg, const struct span *span)
 {
-    const struct hier_stage *stage = arg;
+    struct hier_stage *stage = arg;
     int64_t begin = hier_part(&stage->cut, span->block, stage->slice).begin;
     return place_of_result(stage,
                            (struct run){begin + span->offset - stage->starts[span->block], span->count});
@@ -418,6 +417,7 @@ int hier_stage_start(struct hier_stage *stage, const struct plane_batch *batch,
     stage->reduction =
         (struct reduction){need->dtype, partial, need->op, batch->prescale, batch->postscale, need->ranks};
     stage->element_bytes = (int64_t)dtype_bytes(need->dtype);
+    stage->places = (struct places){&stage->batch, stage->element_bytes, 0};
     hier_cut_batch(&stage->cut, stage->seat.nodes, batch, stage->chunk_bytes / (int64_t)larger,
                    stage->begins);
     int rc = stage->slice >= 0 && batch->spans != NULL ? set_aside(stage, err) : HVD_OK;

@@ -4,6 +4,13 @@
 
 #include "plane/plane.h"
 
+/* Something that goes through a batch. It finds the next span beside the last; any other takes a search. */
+struct places {
+    const struct plane_batch *batch;
+    int64_t bytes; /* of an element */
+    int span;      /* the last one; 0 at first */
+};
+
 /* Elements that lie together. Not every member has both: NULL stays NULL. */
 struct place {
     const char *input;
@@ -11,13 +18,12 @@ struct place {
     int64_t count;
 };
 
-/* As many of the [count] elements from [element] on as lie together; [bytes] each. */
-struct place place_at(const struct plane_batch *batch, int64_t bytes, int64_t element, int64_t count);
+/* As many of the [count] elements from [element] on as lie together. */
+struct place place_at(struct places *places, int64_t element, int64_t count);
 
 /* Copy elements of the input to [to], and from [from] to the output. Where a place is its own copy nothing is
  * done. */
-void places_read(const struct plane_batch *batch, int64_t bytes, char *to, int64_t element, int64_t count);
-void places_write(const struct plane_batch *batch, int64_t bytes, int64_t element, const char *from,
-                  int64_t count);
+void places_read(struct places *places, char *to, int64_t element, int64_t count);
+void places_write(struct places *places, int64_t element, const char *from, int64_t count);
 
 #endif

@@ -5,8 +5,6 @@
  * stay in the fastest cache, as stores to lines that another core has read lately hold up the loads beside
  * them.
  */
-#include <string.h>
-
 #include "plane/shm_team.h"
 
 /* An allreduce of one chunk up to this size, times the others' number, is mixed by each member for itself:
@@ -39,78 +37,27 @@ static struct run part_of(const struct shm_team *team, int64_t count, int member
     return (struct run){begin, (end < count ? end : count) - begin};
 }
 
-/* Not every member has both: NULL stays NULL. */
-static const char *input_at(const struct shm_team *team, int64_t element)
-{
-    const char *input = team->batch.input;
-    return input == NULL ? NULL : input + element * team->element_bytes;
-}
-
-static char *output_at(const struct shm_team *team, int64_t element)
-{
-    char *output = team->batch.output;
-    return output == NULL ? NULL : output + element * team->element_bytes;
-}
-
-/* Elements that lie together. */
-struct place {
-    const char *input;
-    char *output;
-    int64_t count;
-};
-
-/* As many of the [count] elements from [element] on as lie together. Each walk goes through the spans once,
- * and finds the next one beside the last. */
-static struct place place_of(struct shm_team *team, enum shm_walk walk, int64_t element, int64_t count)
-{
-    if (team->batch.spans == NULL)
-        return (struct place){input_at(team, element), output_at(team, element), count};
-    const struct plane_span *span = &team->batch.spans[team->span[walk]];
-    while (element < span->begin)
-        span--;
-    while (element >= span->begin + span->count)
-        span++;
-    team->span[walk] = (int)(span - team->batch.spans);
-    int64_t inside = element - span->begin;
-    int64_t left = span->count - inside;
-    return (struct place){(const char *)span->input + inside * team->element_bytes,
-                          (char *)span->output + inside * team->element_bytes, left < count ? left : count};
-}
-
 static size_t bytes_of(const struct shm_team *team, int64_t count)
 {
     return (size_t)(count * team->element_bytes);
 }
 
-/* Copy [count] elements of the input, from [begin] on, to [slot]. */
+/* Copy elements of the input to [slot], and from [slot] to the output. */
 static void put(struct shm_team *team, char *slot, int64_t begin, int64_t count)
 {
-    int64_t end = begin + count;
-    while (begin < end) {
-        struct place place = place_of(team, WALK_GIVE, begin, end - begin);
-        memcpy(slot, place.input, bytes_of(team, place.count));
-        slot += bytes_of(team, place.count);
-        begin += place.count;
-    }
+    places_read(&team->walks[WALK_GIVE], slot, begin, count);
 }
 
-/* And from [slot] to the output, on [walk]. */
 static void get(struct shm_team *team, enum shm_walk walk, int64_t begin, const char *slot, int64_t count)
 {
-    int64_t end = begin + count;
-    while (begin < end) {
-        struct place place = place_of(team, walk, begin, end - begin);
-        memcpy(place.output, slot, bytes_of(team, place.count));
-        slot += bytes_of(team, place.count);
-        begin += place.count;
-    }
+    places_write(&team->walks[walk], begin, slot, count);
 }
 
 /* What this member has for itself: from [from] of its input to [to] of its output. */
-static void keep(const struct shm_team *team, int64_t to, int64_t from, int64_t count)
+static void keep(struct shm_team *team, int64_t to, int64_t from, int64_t count)
 {
-    if (count > 0 && output_at(team, to) != input_at(team, from))
-        memcpy(output_at(team, to), input_at(team, from), bytes_of(team, count));
+    if (count > 0)
+        get(team, WALK_MIX, to, place_at(&team->walks[WALK_GIVE], from, count).input, count);
 }
 
 /* Where member [member]'s elements begin among those that [counts] cut. */
@@ -159,7 +106,7 @@ static void mix_allreduce(struct shm_team *team, uint64_t position)
     int64_t at = mine.begin;
     int64_t end = mine.begin + mine.count;
     while (at < end) {
-        struct place place = place_of(team, WALK_MIX, run.begin + at, end - at);
+        struct place place = place_at(&team->walks[WALK_MIX], run.begin + at, end - at);
         reduce_all(team, position, at * team->element_bytes, &place, copy);
         copy += bytes_of(team, place.count);
         at += place.count;
@@ -187,7 +134,7 @@ static void mix_whole(struct shm_team *team, uint64_t position)
     struct run run = round_of(team, position, team->batch.count);
     int64_t at = 0;
     while (at < run.count) {
-        struct place place = place_of(team, WALK_MIX, run.begin + at, run.count - at);
+        struct place place = place_at(&team->walks[WALK_MIX], run.begin + at, run.count - at);
         reduce_all(team, position, at * team->element_bytes, &place, NULL);
         at += place.count;
     }
@@ -258,7 +205,7 @@ static void mix_reducescatter(struct shm_team *team, uint64_t position)
     struct run run = round_of(team, position, team->batch.counts[rank]);
     if (run.count == 0)
         return;
-    struct place place = {input_at(team, offset + run.begin), output_at(team, offset + run.begin), run.count};
+    struct place place = place_at(&team->walks[WALK_MIX], offset + run.begin, run.count);
     reduce_all(team, position, shift_to(team, rank), &place, NULL);
 }
 
@@ -323,6 +270,7 @@ uint64_t shm_cut(struct shm_team *team)
     int64_t count = kind == PLANE_ALLREDUCE || kind == PLANE_BROADCAST ? batch->count : most(team);
     team->per_round = chunk_bytes / team->element_bytes;
     team->whole = is_whole(team);
-    memset(team->span, 0, sizeof(team->span));
+    for (int walk = 0; walk < WALKS; walk++)
+        team->walks[walk] = (struct places){&team->batch, team->element_bytes, 0};
     return (uint64_t)((count + team->per_round - 1) / team->per_round);
 }

@@ -3,7 +3,7 @@
 #ifndef PLANE_SHM_TEAM_H
 #define PLANE_SHM_TEAM_H
 
-#include "plane/plane.h"
+#include "plane/places.h"
 #include "plane/reduce.h"
 #include "plane/slots.h"
 
@@ -24,7 +24,7 @@ struct shm_team {
     bool whole; /* allreduce: each member makes all of the result for itself */
     int64_t element_bytes;
     int64_t per_round; /* elements of one round: of the batch, or per member, as the kind has it */
-    int span[WALKS];   /* the span that each of them has come to */
+    struct places walks[WALKS];
 };
 
 /* What is done with chunk [position]; take is NULL where nothing is left to do then. */

@@ -28,14 +28,15 @@ START_TEST(copies_are_those_of_the_elements)
     struct plane_span spans[COUNT];
     struct plane_batch batch = {.count = COUNT, .spans = spans};
     batch.span_count = cut(spans, bytes, input, output);
+    struct places places = {&batch, bytes, 0};
     for (size_t i = 0; i < sizeof(input); i++)
         input[i] = (char)(i * 37 + i / 250);
     for (int64_t begin = 0; begin < COUNT; begin++) {
         for (int64_t count = 0; begin + count <= COUNT; count++) {
             memset(output, 0, sizeof(output));
             memset(expected, 0, sizeof(expected));
-            places_read(&batch, bytes, copy, begin, count);
-            places_write(&batch, bytes, begin, copy, count);
+            places_read(&places, copy, begin, count);
+            places_write(&places, begin, copy, count);
             for (int i = 0; i < batch.span_count; i++) {
                 for (int64_t k = 0; k < spans[i].count; k++) {
                     int64_t element = spans[i].begin + k;
@@ -56,12 +57,13 @@ START_TEST(one_piece_is_one_place)
 {
     char input[8], output[8];
     struct plane_batch batch = {.count = 4, .input = input, .output = output};
-    struct place place = place_at(&batch, 2, 1, 3);
+    struct places places = {&batch, 2, 0};
+    struct place place = place_at(&places, 1, 3);
     ck_assert_ptr_eq(place.input, input + 2);
     ck_assert_ptr_eq(place.output, output + 2);
     ck_assert_int_eq(place.count, 3);
     batch.input = NULL;
-    place = place_at(&batch, 2, 1, 3);
+    place = place_at(&places, 1, 3);
     ck_assert_ptr_null(place.input);
     ck_assert_ptr_eq(place.output, output + 2);
 }
