@@ -315,9 +315,8 @@ int hvdinfo_map(char *const *arguments)
     int rc = ask == NULL ? error_set(&err, HVD_ERR_NO_MEMORY, "map: out of memory")
                          : take_options(ask, arguments, &err);
     if (rc == HVD_OK) {
-        here = (struct place){.topology = ask->topology,
-                              .elsewhere = ask->topology != NULL,
-                              .nics = ask->config.nics};
+        here = (struct place){
+            .topology = ask->topology, .elsewhere = ask->topology != NULL, .nics = ask->config.nics};
         rc = place_machine(&here, &machine, &err);
     }
     if (rc == HVD_OK)

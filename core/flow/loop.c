@@ -164,7 +164,8 @@ static struct patience patience_of(const struct plane_env *env)
 {
     static const int64_t spin_us[] = {
         [PROGRESS_ADAPTIVE] = SPIN_US, [PROGRESS_SPIN] = INT64_MAX, [PROGRESS_BLOCK] = 0};
-    return (struct patience){.spin_us = spin_us[env->config->progress], .crowded = env->crowded, .tight = env->tight};
+    return (struct patience){
+        .spin_us = spin_us[env->config->progress], .crowded = env->crowded, .tight = env->tight};
 }
 
 static int64_t sooner(int64_t a_us, int64_t b_us)
