@@ -6,13 +6,10 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "batches.h"
+#include "carriers.h"
 #include "plane/chords.h"
 #include "plane/parcel.h"
 
@@ -20,7 +17,6 @@
 #define RANKS   33
 #define STEPS   6 /* of so many ranks */
 #define BATCHES 6
-#define WAIT_MS 20000
 #define STRIDE  3 /* member i is rank STRIDE * i + 1 of the job */
 
 /* fds[rank][step]: the connection from that member to the one that it reaches in that step. */
@@ -91,53 +87,34 @@ static struct chords *chords_at(const struct wires *wires, int rank, int epoll_f
     return chords;
 }
 
-/* ---- All members in one process, in random order --------------------------------------------- */
-
-struct member {
-    struct chords *chords;
-    int batch;
-    struct part part;
-};
-
-static void start_batch(struct member *self, int rank, const struct plan *plan)
+static int start(void *self, const struct plane_batch *batch, struct hvd_error *err)
 {
-    part_open(&self->part, plan, rank);
-    ck_assert_int_eq(chords_start(self->chords, &self->part.batch, NULL), HVD_OK);
+    return chords_start(self, batch, err);
 }
+
+static int test(void *self, bool *movedp, int *lostp, struct hvd_error *err)
+{
+    return chords_test(self, movedp, lostp, err);
+}
+
+static const struct carrier carrier = {start, test};
+
+/* ---- All members in one process, in random order --------------------------------------------- */
 
 static void run_batches(int size, const struct plan *plans, uint64_t seed)
 {
     struct wires wires;
-    struct member members[RANKS] = {0};
+    struct stepped members[RANKS] = {0};
     uint64_t random = seed;
-    int finished = 0;
     wires_open(&wires, size, plan_dice(&random, 2) == 0);
     for (int rank = 0; rank < size; rank++) {
         if (plan_dice(&random, 3) == 0)
             wires_narrow(&wires, rank);
-        members[rank].chords = chords_at(&wires, rank, -1);
-        start_batch(&members[rank], rank, &plans[0]);
+        members[rank].self = chords_at(&wires, rank, -1);
     }
-    for (int64_t turns = 0; finished < size; turns++) {
-        int rank = plan_dice(&random, size);
-        int lost = -1;
-        bool moved;
-        struct hvd_error err;
-        struct member *self = &members[rank];
-        ck_assert_int_lt(turns, 10000000);
-        if (self->batch == BATCHES || (rank % 3 == 1 && plan_dice(&random, 8) != 0))
-            continue;
-        int status = chords_test(self->chords, &moved, &lost, &err);
-        ck_assert_msg(status >= 0, "%s", err.text);
-        if (status == HVD_IN_PROGRESS)
-            continue;
-        ck_assert(part_close(&self->part, &plans[self->batch++], rank));
-        finished += self->batch == BATCHES;
-        if (self->batch < BATCHES)
-            start_batch(self, rank, &plans[self->batch]);
-    }
+    carry_in_turns(&carrier, members, size, plans, BATCHES, &random);
     for (int rank = 0; rank < size; rank++)
-        chords_close(members[rank].chords);
+        chords_close(members[rank].self);
 }
 
 /* Every third is as large as one may be: more than a socket holds. */
@@ -172,46 +149,16 @@ END_TEST
 
 /* ---- Each member a process that sleeps until its sockets wake it ------------------------------ */
 
-static int carry(struct chords *chords, int epoll_fd, int *lostp, struct hvd_error *err)
+static int sleeping_member(void *arg, int rank)
 {
-    for (;;) {
-        bool moved = false;
-        struct epoll_event event;
-        int status = chords_test(chords, &moved, lostp, err);
-        if (status != HVD_IN_PROGRESS)
-            return status;
-        if (!moved && epoll_wait(epoll_fd, &event, 1, WAIT_MS) == 0)
-            return error_set(err, HVD_ERR_TIMEOUT, "slept too long");
-    }
-}
-
-static int wait_for(pid_t pid)
-{
-    int status = -1;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    return status;
-}
-
-static int sleeping_member(const struct wires *wires, int rank)
-{
-    int lost = -1;
+    const struct wires *wires = arg;
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     uint64_t random = 4711;
-    struct hvd_error err;
     struct chords *chords = chords_at(wires, rank, epoll_fd);
     for (int i = 0; i < 40; i++) {
-        struct part part;
         struct plan plan = plan_small(&random, wires->size);
-        part_open(&part, &plan, rank);
-        int status = chords_start(chords, &part.batch, &err);
-        if (status == HVD_OK)
-            status = carry(chords, epoll_fd, &lost, &err);
-        if (status != HVD_OK) {
-            fprintf(stderr, "# member %d, batch %d: %s\n", rank, i, err.text);
+        if (!carry_part(&carrier, chords, epoll_fd, &plan, rank))
             return 1;
-        }
-        if (!part_close(&part, &plan, rank))
-            return 2;
     }
     chords_close(chords);
     close(epoll_fd);
@@ -221,21 +168,10 @@ static int sleeping_member(const struct wires *wires, int rank)
 START_TEST(wakes_sleeping_processes)
 {
     struct wires wires;
-    pid_t pids[RANKS];
-    pid_t parent = getpid();
     wires_open(&wires, _i / 2, _i % 2 == 0);
-    for (int rank = 0; rank < wires.size; rank++) {
-        if (rank % 2 == 0)
-            wires_narrow(&wires, rank);
-        pids[rank] = fork();
-        ck_assert_int_ge(pids[rank], 0);
-        if (pids[rank] != 0)
-            continue;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(getppid() == parent ? sleeping_member(&wires, rank) : 3);
-    }
-    for (int rank = 0; rank < wires.size; rank++)
-        ck_assert_int_eq(wait_for(pids[rank]), 0);
+    for (int rank = 0; rank < wires.size; rank += 2)
+        wires_narrow(&wires, rank);
+    live_apart(wires.size, sleeping_member, &wires);
 }
 END_TEST
 
@@ -483,7 +419,7 @@ START_TEST(tells_a_killed_member)
     wires_close(&wires, 0, true);
     struct chords *chords = chords_at(&wires, 0, epoll_fd);
     ck_assert_int_eq(chords_start(chords, &batch, &err), HVD_OK);
-    int status = carry(chords, epoll_fd, &lost, &err);
+    int status = carry(&carrier, chords, epoll_fd, &lost, &err);
     ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", err.text);
     ck_assert_int_eq(lost, STRIDE + 1);
     ck_assert_int_eq(WTERMSIG(wait_for(pid)), SIGKILL);

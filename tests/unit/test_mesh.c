@@ -6,20 +6,16 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/epoll.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "batches.h"
+#include "carriers.h"
 #include "plane/mesh.h"
 #include "plane/parcel.h"
 
 #define CHUNK   4096 /* bytes */
 #define RANKS   12
 #define BATCHES 5
-#define WAIT_MS 20000
 #define STRIDE  3 /* member i is rank STRIDE * i + 1 of the job */
 
 static int ranks[RANKS];
@@ -68,52 +64,32 @@ static struct mesh *mesh_at(const struct wires *wires, struct plane_team *team, 
     return mesh;
 }
 
-/* ---- All members in one process, in random order --------------------------------------------- */
-
-struct member {
-    struct plane_team team;
-    struct mesh *mesh;
-    int batch;
-    struct part part;
-};
-
-static void start_batch(struct member *self, int rank, const struct plan *plan)
+static int start(void *self, const struct plane_batch *batch, struct hvd_error *err)
 {
-    part_open(&self->part, plan, rank);
-    ck_assert_int_eq(mesh_start(self->mesh, &self->part.batch, NULL), HVD_OK);
+    return mesh_start(self, batch, err);
 }
+
+static int test(void *self, bool *movedp, int *lostp, struct hvd_error *err)
+{
+    return mesh_test(self, movedp, lostp, err);
+}
+
+static const struct carrier carrier = {start, test};
+
+/* ---- All members in one process, in random order --------------------------------------------- */
 
 static void run_batches(int size, const struct plan *plans, uint64_t seed)
 {
     struct wires wires;
-    struct member members[RANKS] = {0};
+    struct plane_team teams[RANKS];
+    struct stepped members[RANKS] = {0};
     uint64_t random = seed;
-    int finished = 0;
     wires_open(&wires, size);
-    for (int rank = 0; rank < size; rank++) {
-        members[rank].mesh = mesh_at(&wires, &members[rank].team, rank, CHUNK, -1);
-        start_batch(&members[rank], rank, &plans[0]);
-    }
-    for (int64_t turns = 0; finished < size; turns++) {
-        int rank = plan_dice(&random, size);
-        int lost = -1;
-        bool moved;
-        struct hvd_error err;
-        struct member *self = &members[rank];
-        ck_assert_int_lt(turns, 10000000);
-        if (self->batch == BATCHES || (rank % 3 == 1 && plan_dice(&random, 8) != 0))
-            continue;
-        int status = mesh_test(self->mesh, &moved, &lost, &err);
-        ck_assert_msg(status >= 0, "%s", err.text);
-        if (status == HVD_IN_PROGRESS)
-            continue;
-        ck_assert(part_close(&self->part, &plans[self->batch++], rank));
-        finished += self->batch == BATCHES;
-        if (self->batch < BATCHES)
-            start_batch(self, rank, &plans[self->batch]);
-    }
     for (int rank = 0; rank < size; rank++)
-        mesh_close(members[rank].mesh);
+        members[rank].self = mesh_at(&wires, &teams[rank], rank, CHUNK, -1);
+    carry_in_turns(&carrier, members, size, plans, BATCHES, &random);
+    for (int rank = 0; rank < size; rank++)
+        mesh_close(members[rank].self);
 }
 
 START_TEST(everybody_gets_its_part_of_all)
@@ -130,49 +106,19 @@ END_TEST
 
 /* ---- Each member a process that sleeps until its sockets wake it ------------------------------ */
 
-static int carry(struct mesh *mesh, int epoll_fd, int *lostp, struct hvd_error *err)
+static int sleeping_member(void *arg, int rank)
 {
-    for (;;) {
-        bool moved = false;
-        struct epoll_event event;
-        int status = mesh_test(mesh, &moved, lostp, err);
-        if (status != HVD_IN_PROGRESS)
-            return status;
-        if (!moved && epoll_wait(epoll_fd, &event, 1, WAIT_MS) == 0)
-            return error_set(err, HVD_ERR_TIMEOUT, "slept too long");
-    }
-}
-
-static int wait_for(pid_t pid)
-{
-    int status = -1;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    return status;
-}
-
-static int sleeping_member(const struct wires *wires, int rank)
-{
-    int lost = -1;
+    const struct wires *wires = arg;
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     uint64_t random = 4711;
-    struct hvd_error err;
     struct plane_team team;
     struct mesh *mesh = mesh_at(wires, &team, rank, 256 * 1024, epoll_fd);
     for (int i = 0; i < 6; i++) {
-        struct part part;
         struct plan plan = plan_random(&random, PLANE_ALLTOALL, wires->size, 8 * 1024);
         if (i == 2)
             plan.counts[0][wires->size - 1] = 1000001;
-        part_open(&part, &plan, rank);
-        int status = mesh_start(mesh, &part.batch, &err);
-        if (status == HVD_OK)
-            status = carry(mesh, epoll_fd, &lost, &err);
-        if (status != HVD_OK) {
-            fprintf(stderr, "# member %d, batch %d: %s\n", rank, i, err.text);
+        if (!carry_part(&carrier, mesh, epoll_fd, &plan, rank))
             return 1;
-        }
-        if (!part_close(&part, &plan, rank))
-            return 2;
     }
     mesh_close(mesh);
     close(epoll_fd);
@@ -182,19 +128,8 @@ static int sleeping_member(const struct wires *wires, int rank)
 START_TEST(wakes_sleeping_processes)
 {
     struct wires wires;
-    pid_t pids[RANKS];
-    pid_t parent = getpid();
     wires_open(&wires, _i);
-    for (int rank = 0; rank < _i; rank++) {
-        pids[rank] = fork();
-        ck_assert_int_ge(pids[rank], 0);
-        if (pids[rank] != 0)
-            continue;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(getppid() == parent ? sleeping_member(&wires, rank) : 3);
-    }
-    for (int rank = 0; rank < _i; rank++)
-        ck_assert_int_eq(wait_for(pids[rank]), 0);
+    live_apart(_i, sleeping_member, &wires);
 }
 END_TEST
 
@@ -324,7 +259,7 @@ START_TEST(tells_a_member_that_left)
     while (stage_test(&stage, &moved, &lost, &err) == HVD_IN_PROGRESS && moved)
         continue;
     shutdown(stage.wires.fds[1][0], SHUT_RDWR);
-    int status = carry(stage.mesh, epoll_fd, &lost, &err);
+    int status = carry(&carrier, stage.mesh, epoll_fd, &lost, &err);
     ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", err.text);
     ck_assert_int_eq(lost, ranks[1]);
     ck_assert_msg(strstr(err.text, "rank 4 (n1)") != NULL, "%s", err.text);

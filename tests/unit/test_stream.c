@@ -6,20 +6,16 @@
 #include <linux/sockios.h>
 #include <signal.h>
 #include <stdio.h>
-#include <sys/epoll.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include "batches.h"
+#include "carriers.h"
 #include "plane/stream.h"
 
 #define CHUNK   4096 /* bytes */
 #define RANKS   7
 #define BATCHES 6
-#define WAIT_MS 20000
 
 /* A ring of sockets: fds[rank][lane] is a connection from that rank to the next. */
 struct pairs {
@@ -73,56 +69,34 @@ static struct stream *stream_at(const struct pairs *pairs, int rank, int size, i
     return stream;
 }
 
-/* ---- All ranks in one process, in random order ---------------------------------------------- */
-
-struct rank_state {
-    struct stream *stream;
-    int batch;
-    struct part part;
-};
-
-static void start_batch(struct rank_state *self, int rank, const struct plan *plan)
+static int start(void *self, const struct plane_batch *batch, struct hvd_error *err)
 {
-    part_open(&self->part, plan, rank);
-    ck_assert_int_eq(stream_start(self->stream, &self->part.batch, NULL), HVD_OK);
+    return stream_start(self, batch, err);
 }
 
-/* [chances] of 16: how often a rank gets its turn; a low one lags behind. */
+static int test(void *self, bool *movedp, int *lostp, struct hvd_error *err)
+{
+    return stream_test(self, movedp, lostp, err);
+}
+
+static const struct carrier carrier = {start, test};
+
+/* ---- All ranks in one process, in random order ---------------------------------------------- */
+
 static void run_batches(int size, int lanes, const struct plan *plans, uint64_t seed)
 {
-    static const unsigned chances[RANKS] = {16, 3, 16, 9, 12, 16, 5};
     struct pairs pairs;
-    struct rank_state ranks[RANKS] = {0};
+    struct stepped ranks[RANKS] = {0};
     uint64_t random = seed;
-    int finished = 0;
     pairs_open(&pairs, size, lanes);
     for (int rank = 0; rank < size; rank++) {
-        if (sums_random(&random) >> 16 & 1)
-            pairs_narrow(&pairs, rank, (int)(sums_random(&random) >> 16 & 15));
-        ranks[rank].stream = stream_at(&pairs, rank, size, CHUNK, -1);
-        start_batch(&ranks[rank], rank, &plans[0]);
+        if (plan_dice(&random, 2) == 0)
+            pairs_narrow(&pairs, rank, plan_dice(&random, 16));
+        ranks[rank].self = stream_at(&pairs, rank, size, CHUNK, -1);
     }
-    for (int64_t turns = 0; finished < size; turns++) {
-        uint64_t dice = sums_random(&random) >> 16;
-        int rank = (int)(dice % (unsigned)size);
-        int lost = -1;
-        bool moved;
-        struct hvd_error err;
-        struct rank_state *self = &ranks[rank];
-        ck_assert_int_lt(turns, 10000000);
-        if (self->batch == BATCHES || (dice >> 8 & 15) >= chances[rank])
-            continue;
-        int status = stream_test(self->stream, &moved, &lost, &err);
-        ck_assert_msg(status >= 0, "%s", err.text);
-        if (status == HVD_IN_PROGRESS)
-            continue;
-        ck_assert(part_close(&self->part, &plans[self->batch++], rank));
-        finished += self->batch == BATCHES;
-        if (self->batch < BATCHES)
-            start_batch(self, rank, &plans[self->batch]);
-    }
+    carry_in_turns(&carrier, ranks, size, plans, BATCHES, &random);
     for (int rank = 0; rank < size; rank++)
-        stream_close(ranks[rank].stream);
+        stream_close(ranks[rank].self);
 }
 
 START_TEST(carries_all_kinds_of_batches)
@@ -142,37 +116,19 @@ END_TEST
 
 /* ---- Each rank a process that sleeps until its sockets wake it ------------------------------- */
 
-/* Carry a batch to its end; whenever test says that nothing moved, sleep until a descriptor wakes us. */
-static int carry(struct stream *stream, int epoll_fd, int *lostp, struct hvd_error *err)
-{
-    for (;;) {
-        bool moved = false;
-        struct epoll_event event;
-        int status = stream_test(stream, &moved, lostp, err);
-        if (status != HVD_IN_PROGRESS)
-            return status;
-        if (!moved && epoll_wait(epoll_fd, &event, 1, WAIT_MS) == 0)
-            return error_set(err, HVD_ERR_TIMEOUT, "slept too long");
-    }
-}
+/* A ring of which each rank is a process. */
+struct ring {
+    int size;
+    struct pairs pairs;
+};
 
-static int wait_for(pid_t pid)
+static int sleeping_rank(void *arg, int rank)
 {
-    int status = -1;
-    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-    return status;
-}
-
-/* The life of one process: a few large batches. Its exit status says how it went. */
-static int sleeping_rank(const struct pairs *pairs, int rank, int size)
-{
-    int lost = -1;
+    const struct ring *ring = arg;
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    struct hvd_error err;
-    struct stream *stream = stream_at(pairs, rank, size, 256 * 1024, epoll_fd);
+    struct stream *stream = stream_at(&ring->pairs, rank, ring->size, 256 * 1024, epoll_fd);
     for (int i = 0; i < 4; i++) {
-        struct part part;
-        struct plan plan = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_AVERAGE, size},
+        struct plan plan = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_AVERAGE, ring->size},
                             .sequence = (uint64_t)i + 1,
                             .prescale = 1,
                             .postscale = 1,
@@ -181,18 +137,10 @@ static int sleeping_rank(const struct pairs *pairs, int rank, int size)
         if (i >= 2) {
             plan.need.dtype = HVD_FLOAT16;
             plan.need.kind = i == 3 ? PLANE_REDUCESCATTER : PLANE_ALLREDUCE;
-            plan.counts[0][size / 2] = plan.count;
+            plan.counts[0][ring->size / 2] = plan.count;
         }
-        part_open(&part, &plan, rank);
-        int status = stream_start(stream, &part.batch, &err);
-        if (status == HVD_OK)
-            status = carry(stream, epoll_fd, &lost, &err);
-        if (status != HVD_OK) {
-            fprintf(stderr, "# rank %d: %s\n", rank, err.text);
+        if (!carry_part(&carrier, stream, epoll_fd, &plan, rank))
             return 1;
-        }
-        if (!part_close(&part, &plan, rank))
-            return 2;
     }
     stream_close(stream);
     close(epoll_fd);
@@ -201,21 +149,9 @@ static int sleeping_rank(const struct pairs *pairs, int rank, int size)
 
 START_TEST(wakes_sleeping_processes)
 {
-    int size = _i;
-    struct pairs pairs;
-    pid_t pids[RANKS];
-    pid_t parent = getpid();
-    pairs_open(&pairs, size, size == 2 ? 1 : size - 1);
-    for (int rank = 0; rank < size; rank++) {
-        pids[rank] = fork();
-        ck_assert_int_ge(pids[rank], 0);
-        if (pids[rank] != 0)
-            continue;
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(getppid() == parent ? sleeping_rank(&pairs, rank, size) : 3);
-    }
-    for (int rank = 0; rank < size; rank++)
-        ck_assert_int_eq(wait_for(pids[rank]), 0);
+    struct ring ring = {.size = _i};
+    pairs_open(&ring.pairs, _i, _i == 2 ? 1 : _i - 1);
+    live_apart(_i, sleeping_rank, &ring);
 }
 END_TEST
 
@@ -252,7 +188,7 @@ START_TEST(tells_a_killed_neighbour)
     pairs_close(&pairs, 1, 0);
     struct stream *stream = stream_at(&pairs, 0, 2, CHUNK, epoll_fd);
     ck_assert_int_eq(stream_start(stream, &batch, &err), HVD_OK);
-    int status = carry(stream, epoll_fd, &lost, &err);
+    int status = carry(&carrier, stream, epoll_fd, &lost, &err);
     ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", err.text);
     ck_assert_int_eq(lost, 1);
     ck_assert_msg(strstr(err.text, "the previous") != NULL || strstr(err.text, "the next") != NULL, "%s",
