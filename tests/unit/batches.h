@@ -11,6 +11,7 @@
 #define BATCHES_MAX_RANKS 40
 #define BATCHES_DTYPES    11
 #define BATCHES_GUARD     64
+#define BATCHES_SPANS     7
 
 /* What all members know of a batch. */
 struct plan {
@@ -273,6 +274,47 @@ static inline bool part_close(struct part *part, const struct plan *plan, int ra
                 (int)plan->need.kind, dtype_name(plan->need.dtype), dtype_name(plan->need.partial),
                 op_name(plan->need.op), plan->need.ranks, (long long)plan->count, rank);
     return right;
+}
+
+/* Some members' tensors lie in several places, others' in one. [spans] outlives the batch. */
+static inline void part_cut_into_spans(struct part *part, struct plane_span spans[BATCHES_SPANS])
+{
+    struct plane_batch *batch = &part->batch;
+    int64_t element = (int64_t)dtype_bytes(batch->need.dtype);
+    if (batch->need.kind != PLANE_ALLREDUCE || batch->count < BATCHES_SPANS)
+        return;
+    for (int i = 0; i < BATCHES_SPANS; i++) {
+        int64_t begin = batch->count * i * i / (BATCHES_SPANS * BATCHES_SPANS);
+        int64_t end = batch->count * (i + 1) * (i + 1) / (BATCHES_SPANS * BATCHES_SPANS);
+        if (end == begin)
+            continue;
+        spans[batch->span_count++] =
+            (struct plane_span){(const char *)batch->input + begin * element,
+                                (char *)batch->output + begin * element, begin, end - begin};
+    }
+    batch->spans = spans;
+    batch->input = batch->output = NULL;
+}
+
+/* The batch was given up: its memory is the caller's, who writes something else there. */
+static inline void part_take_back(const struct part *part)
+{
+    memset(part->output, 0xee, part->output_bytes);
+    if (part->input != NULL)
+        memset(part->input, 0xee, part->input_bytes);
+}
+
+/* Nothing was written there since. Frees it. */
+static inline void part_close_untouched(struct part *part)
+{
+    bool same = true;
+    for (size_t i = 0; i < part->output_bytes; i++)
+        same = same && (unsigned char)part->output[i] == 0xee;
+    for (size_t i = 0; part->input != NULL && i < part->input_bytes; i++)
+        same = same && (unsigned char)part->input[i] == 0xee;
+    ck_assert(same);
+    ck_assert(guarded_free(part->output, part->output_bytes));
+    ck_assert(guarded_free(part->input, part->input_bytes));
 }
 
 #endif

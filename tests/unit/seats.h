@@ -17,14 +17,13 @@
 #define MAX_SEATS 128
 #define TURNS     4000000 /* far more than any of these batches takes: past it nothing moves any more */
 #define SECOND    INT64_C(1000000)
-#define SPANS     7
 
 /* One member. */
 struct seat {
     struct plane_env env;
     void *state, *team;
     struct part part;
-    struct plane_span spans[SPANS];
+    struct plane_span spans[BATCHES_SPANS];
     int batch; /* how many it has begun */
     bool runs;
 };
@@ -89,26 +88,6 @@ static inline void world_close(struct world *world)
     free(world);
 }
 
-/* Some members' tensors lie in several places, others' in one. */
-static inline void seat_cut_into_spans(struct seat *seat)
-{
-    struct plane_batch *batch = &seat->part.batch;
-    int64_t element = (int64_t)dtype_bytes(batch->need.dtype);
-    if (batch->need.kind != PLANE_ALLREDUCE || batch->count < SPANS)
-        return;
-    for (int i = 0; i < SPANS; i++) {
-        int64_t begin = batch->count * i * i / (SPANS * SPANS);
-        int64_t end = batch->count * (i + 1) * (i + 1) / (SPANS * SPANS);
-        if (end == begin)
-            continue;
-        seat->spans[batch->span_count++] =
-            (struct plane_span){(const char *)batch->input + begin * element,
-                                (char *)batch->output + begin * element, begin, end - begin};
-    }
-    batch->spans = seat->spans;
-    batch->input = batch->output = NULL;
-}
-
 /* Most batches leave it to the plane how long their chunks are; others ask for less, or for what cannot be.
  */
 static inline int64_t plan_chunk_asked(const struct plan *plan)
@@ -130,7 +109,7 @@ static inline bool world_step(struct world *world, int rank)
         part_open(&seat->part, &world->plans[seat->batch], rank);
         ck_assert(plane_shm.can(&seat->part.batch.need));
         if ((rank + seat->batch) % 2 == 0)
-            seat_cut_into_spans(seat);
+            part_cut_into_spans(&seat->part, seat->spans);
         seat->part.batch.chunk_bytes = plan_chunk_asked(&world->plans[seat->batch]);
         ck_assert_int_eq(plane_shm.start(seat->state, seat->team, &seat->part.batch, &err), HVD_OK);
         seat->batch++;

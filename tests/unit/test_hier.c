@@ -23,7 +23,6 @@
 #define PAGE        ((size_t)4096)
 #define ARENA_BYTES ((size_t)48 << 20) /* of a node */
 #define CHUNK_BYTES 256                /* where nothing else is said */
-#define SPANS       7
 #define SECOND      INT64_C(1000000)
 #define LIMIT_US    (20 * SECOND) /* far longer than anything here takes */
 
@@ -40,7 +39,7 @@ struct seat {
     struct shape shape;
     void *state, *team;
     struct part part;
-    struct plane_span spans[SPANS];
+    struct plane_span spans[BATCHES_SPANS];
     int batch; /* how many it has begun */
     bool runs;
 };
@@ -148,26 +147,6 @@ static void world_close(struct world *world)
 
 /* ---- Batches ------------------------------------------------------------------------------------ */
 
-/* Some members' tensors lie in several places, others' in one. */
-static void cut_into_spans(struct seat *seat)
-{
-    struct plane_batch *batch = &seat->part.batch;
-    int64_t element = (int64_t)dtype_bytes(batch->need.dtype);
-    if (batch->need.kind != PLANE_ALLREDUCE || batch->count < SPANS)
-        return;
-    for (int i = 0; i < SPANS; i++) {
-        int64_t begin = batch->count * i * i / (SPANS * SPANS);
-        int64_t end = batch->count * (i + 1) * (i + 1) / (SPANS * SPANS);
-        if (end == begin)
-            continue;
-        seat->spans[batch->span_count++] =
-            (struct plane_span){(const char *)batch->input + begin * element,
-                                (char *)batch->output + begin * element, begin, end - begin};
-    }
-    batch->spans = seat->spans;
-    batch->input = batch->output = NULL;
-}
-
 /* In any thread: complain, for the test to see. */
 static bool complain(struct world *world, int rank, const char *what, const struct hvd_error *err)
 {
@@ -183,7 +162,7 @@ static bool begin(struct world *world, int rank)
     struct seat *seat = &world->seats[rank];
     part_open(&seat->part, &world->plans[seat->batch], rank);
     if ((rank + seat->batch) % 2 == 0)
-        cut_into_spans(seat);
+        part_cut_into_spans(&seat->part, seat->spans);
     seat->batch++;
     seat->runs = plane_hier_tcp.start(seat->state, seat->team, &seat->part.batch, &err) == HVD_OK;
     return seat->runs || complain(world, rank, "start", &err);
@@ -373,22 +352,7 @@ static void give_up(struct world *world, int rank)
     plane_hier_tcp.remove_team(seat->state, seat->team);
     seat->team = NULL;
     seat->runs = false;
-    memset(seat->part.output, 0xee, seat->part.output_bytes);
-    if (seat->part.input != NULL)
-        memset(seat->part.input, 0xee, seat->part.input_bytes);
-}
-
-/* Nothing was written to the memory of a batch since it was given up. Frees it. */
-static void expect_untouched(struct seat *seat)
-{
-    bool same = true;
-    for (size_t i = 0; i < seat->part.output_bytes; i++)
-        same = same && (unsigned char)seat->part.output[i] == 0xee;
-    for (size_t i = 0; seat->part.input != NULL && i < seat->part.input_bytes; i++)
-        same = same && (unsigned char)seat->part.input[i] == 0xee;
-    ck_assert(same);
-    ck_assert(guarded_free(seat->part.output, seat->part.output_bytes));
-    ck_assert(guarded_free(seat->part.input, seat->part.input_bytes));
+    part_take_back(&seat->part);
 }
 
 /* Long enough that nobody comes to its end alone, in parts that all have something of. */
@@ -428,7 +392,7 @@ START_TEST(a_batch_can_be_given_up)
             give_up(world, (first + i) % world->size);
         }
         for (int rank = 0; rank < world->size; rank++) {
-            expect_untouched(&world->seats[rank]);
+            part_close_untouched(&world->seats[rank].part);
             add_team(world, rank, set);
         }
     }
@@ -449,7 +413,7 @@ START_TEST(a_lost_rank_is_named)
     for (int rank = 0; rank < world->size; rank++)
         begin(world, rank);
     give_up(world, 3);
-    expect_untouched(&world->seats[3]);
+    part_close_untouched(&world->seats[3].part);
     int rc = HVD_IN_PROGRESS, lost = -1;
     for (int64_t end_us = clock_us() + LIMIT_US; rc == HVD_IN_PROGRESS && clock_us() < end_us;) {
         bool moved = false;
@@ -462,7 +426,7 @@ START_TEST(a_lost_rank_is_named)
         if (rank == 3)
             continue;
         give_up(world, rank);
-        expect_untouched(&world->seats[rank]);
+        part_close_untouched(&world->seats[rank].part);
     }
     world_close(world);
 }

@@ -171,22 +171,7 @@ static void give_up(struct world *world, int rank)
     struct seat *seat = &world->seats[rank];
     plane_shm.remove_team(seat->state, seat->team);
     seat->team = NULL;
-    memset(seat->part.output, 0xee, seat->part.output_bytes);
-    if (seat->part.input != NULL)
-        memset(seat->part.input, 0xee, seat->part.input_bytes);
-}
-
-/* Nothing was written to the memory of a batch since it was given up. Frees it. */
-static void expect_untouched(struct seat *seat)
-{
-    bool same = true;
-    for (size_t i = 0; i < seat->part.output_bytes; i++)
-        same = same && (unsigned char)seat->part.output[i] == 0xee;
-    for (size_t i = 0; seat->part.input != NULL && i < seat->part.input_bytes; i++)
-        same = same && (unsigned char)seat->part.input[i] == 0xee;
-    ck_assert(same);
-    ck_assert(guarded_free(seat->part.output, seat->part.output_bytes));
-    ck_assert(guarded_free(seat->part.input, seat->part.input_bytes));
+    part_take_back(&seat->part);
 }
 
 /* In the middle of it: its memory is the caller's again, the others can give up too, and the room is free for
@@ -234,7 +219,7 @@ START_TEST(a_batch_can_be_given_up)
             }
         }
         for (int rank = 0; rank < 4; rank++) {
-            expect_untouched(&world->seats[rank]);
+            part_close_untouched(&world->seats[rank].part);
             world->seats[rank].runs = false;
             world_add_team(world, rank, set, 512);
         }
