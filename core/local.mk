@@ -27,15 +27,20 @@ core_libcore_la_SOURCES += core/flow/stalled.c
 core_libcore_la_SOURCES += core/flow/request.c core/flow/request.h
 core_libcore_la_SOURCES += core/control/module.c
 core_libcore_la_SOURCES += core/base/ranks.c core/base/ranks.h
-core_libcore_la_SOURCES += core/base/config.c core/base/config_file.c core/base/config_file.h
 core_libcore_la_SOURCES += core/control/part.c core/control/part.h
 core_libcore_la_SOURCES += core/control/shape.c core/control/local.c core/control/local.h
 core_libcore_la_SOURCES += core/base/bytes.h core/control/address.c core/control/address.h core/control/handshake.c
 core_libcore_la_SOURCES += core/control/handshake.h core/control/greeting.c core/control/greeting.h core/control/endpoint.c
 core_libcore_la_SOURCES += core/control/card.c core/control/card.h core/control/roster.c
 core_libcore_la_SOURCES += core/control/report.c core/control/report.h core/control/budget.c core/control/budget.h core/control/join.c
-core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS) $(YAML_CFLAGS)
-core_libcore_la_LIBADD = core/libchain.la core/libtopo.la core/libbase.la $(SODIUM_LIBS) $(YAML_LIBS)
+core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS)
+core_libcore_la_LIBADD = core/libchain.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
+
+# the options in force, for hvdrun too, which needs nothing else of libcore
+noinst_LTLIBRARIES += core/libconfig.la
+core_libconfig_la_SOURCES = core/base/config.c core/base/config_file.c core/base/config_file.h
+core_libconfig_la_CFLAGS = $(AM_CFLAGS) $(YAML_CFLAGS)
+core_libconfig_la_LIBADD = $(YAML_LIBS)
 
 # which network joins the nodes
 core_libcore_la_SOURCES += core/control/network.c core/control/network.h core/control/network_table.c
