@@ -13,6 +13,7 @@
 #include "topo/plan_state.h"
 
 /* Of linux/mempolicy.h, which not every system installs. */
+#define POLICY_DEFAULT        0
 #define POLICY_PREFERRED      1
 #define POLICY_PREFERRED_MANY 5 /* since Linux 5.15 */
 
@@ -44,6 +45,17 @@ void apply_mems(const struct bitset *mems)
         return;
     bitset_add(&first, bitset_next(mems, 0));
     syscall(SYS_set_mempolicy, POLICY_PREFERRED, first.words, (unsigned long)BITSET_BITS);
+}
+
+void apply_no_mems(void)
+{
+    syscall(SYS_set_mempolicy, POLICY_DEFAULT, NULL, 0UL);
+}
+
+bool apply_mems_chosen(void)
+{
+    int policy = POLICY_DEFAULT;
+    return syscall(SYS_get_mempolicy, &policy, NULL, 0UL, NULL, 0UL) == 0 && policy != POLICY_DEFAULT;
 }
 
 /* ---- Variables -------------------------------------------------------------------------------------- */

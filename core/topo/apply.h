@@ -21,6 +21,12 @@ int apply_cpus(pid_t tid, const struct bitset *cpus, struct hvd_error *err);
  * are full. Does nothing where the kernel cannot. */
 void apply_mems(const struct bitset *mems);
 
+/* Take that back. */
+void apply_no_mems(void);
+
+/* Has somebody else chosen from where the calling thread gets memory, as numactl does? */
+bool apply_mems_chosen(void);
+
 /* A task that is about to be started, and what its launcher has decided. */
 struct applied {
     const struct plan_task *task;

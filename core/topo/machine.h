@@ -66,6 +66,7 @@ struct machine_source {
     const char *xml_path; /* a file that hwloc exported, */
     const char *xml;      /* or its text, [xml_bytes] long, borrowed for the call; */
     size_t xml_bytes;     /* both NULL: this node */
+    bool cores_only;      /* leave out GPUs and network cards, which take most of the time */
     bool live;            /* of XML: it is of this very node. Read from /sys and /proc how links are, which
                            * interfaces there are beside those on PCI, and what GPUs are called */
     const char *root;     /* where /sys and /proc of [live] are, for tests; NULL: "" */

@@ -84,7 +84,7 @@ void machine_complete(struct machine *machine, const struct machine_source *sour
 {
     const char *root = source->root != NULL ? source->root : "";
     char sys[512];
-    if (source->live) {
+    if (source->live && !source->cores_only) {
         snprintf(sys, sizeof(sys), "%.400s/sys", root);
         machine->nic_count = nics_read_sys(machine->nics, machine->nic_count, NIC_MAX, sys);
         for (int i = 0; i < machine->nic_count; i++)

@@ -11,7 +11,7 @@
 /* ---- Load ---- */
 
 /* Devices without their drivers' word are seen on PCI; caches below L3 are of no use here and cost time. */
-static int set_filters(hwloc_topology_t topology)
+static int set_filters(hwloc_topology_t topology, bool cores_only)
 {
     static const struct {
         hwloc_obj_type_t type;
@@ -25,7 +25,9 @@ static int set_filters(hwloc_topology_t topology)
                    {HWLOC_OBJ_L2ICACHE, HWLOC_TYPE_FILTER_KEEP_NONE},
                    {HWLOC_OBJ_L3ICACHE, HWLOC_TYPE_FILTER_KEEP_NONE}};
     for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++)
-        if (hwloc_topology_set_type_filter(topology, filters[i].type, filters[i].filter) < 0)
+        if (!(cores_only &&
+              hwloc_obj_type_is_io(filters[i].type)) && /* devices are left out unless asked for */
+            hwloc_topology_set_type_filter(topology, filters[i].type, filters[i].filter) < 0)
             return -1;
     return hwloc_topology_set_flags(topology, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
 }
@@ -52,7 +54,7 @@ static int load(const struct machine_source *source, hwloc_topology_t topology, 
     if (rc != HVD_OK)
         return rc;
     /* the length counts the 0 at the end */
-    if (set_filters(topology) < 0 ||
+    if (set_filters(topology, source->cores_only) < 0 ||
         (xml != NULL && hwloc_topology_set_xmlbuffer(topology, xml, (int)strlen(xml) + 1) < 0) ||
         hwloc_topology_load(topology) < 0)
         rc =

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "topo/place.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,10 +29,24 @@ static int load(const struct machine_source *source, struct machine **machinep, 
     return rc;
 }
 
+bool place_has_gpus(const char *root)
+{
+    static const char *const files[] = {"/proc/driver/nvidia", "/dev/nvidiactl", "/dev/kfd"};
+    char path[512];
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(path, sizeof(path), "%.400s%s", root != NULL ? root : "", files[i]);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
 int place_machine(const struct place *place, struct machine **machinep, struct hvd_error *err)
 {
-    struct machine_source source = {
-        .xml_path = place->topology, .live = !place->elsewhere, .root = place->root};
+    struct machine_source source = {.xml_path = place->topology,
+                                    .cores_only = place->cores_only,
+                                    .live = !place->elsewhere,
+                                    .root = place->root};
     struct machine *machine = NULL;
     int rc = load(&source, &machine, err);
     if (rc == HVD_OK)

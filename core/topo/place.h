@@ -8,17 +8,21 @@
 
 /* What is known where tasks are placed. All but the number of tasks may be zero. */
 struct place {
-    const char *topology;             /* an XML file of this node, which saves looking; NULL: look */
-    bool elsewhere;                   /* it is of another node: nothing here is asked about it */
-    const char *root;                 /* where /sys, /proc and /dev are, for tests; NULL: "" */
-    int task_count;                   /* on this node */
-    const struct bitset *cpus;        /* granted; NULL: what this process may run on */
+    const char *topology;      /* an XML file of this node, which saves looking; NULL: look */
+    bool elsewhere;            /* it is of another node: nothing here is asked about it */
+    bool cores_only;           /* do not look for GPUs and network cards: those take most of the time */
+    const char *root;          /* where /sys, /proc and /dev are, for tests; NULL: "" */
+    int task_count;            /* on this node */
+    const struct bitset *cpus; /* granted; NULL: what this process may run on */
     const struct request_task *tasks; /* what is settled for each; NULL: nothing */
     struct bind_options bind;
     const struct rs_options *rs; /* NULL: no resource sets */
     const char *nics;            /* --hvd-nics; NULL: auto */
     char *const *environment;    /* of the tasks: which GPUs they see; NULL: this process's own */
 };
+
+/* May this node have GPUs that programs can use? By their drivers' files alone, at once; [root] as above. */
+bool place_has_gpus(const char *root);
 
 /* Load the machine that [place] is about, with its network cards judged, into *machinep, for
  * machine_destroy. Sets HWLOC_PLUGINS_PATH in the environment of this process for the time of the call: no
