@@ -205,7 +205,10 @@ static int place(struct placing *placing, struct hvd_error *err)
 int plan_create(const struct machine *machine, const struct request *request, struct plan **planp,
                 struct hvd_error *err)
 {
-    struct placing placing = {.machine = machine, .request = request};
+    struct request wanted = *request;
+    struct placing placing = {.machine = machine, .request = &wanted};
+    if (request->rs != NULL && request->bind.policy == BIND_NONE)
+        wanted.bind.policy = BIND_AUTO; /* tasks are held in their resource sets */
     if (request->task_count < 1 || request->task_count > PLAN_MAX_TASKS)
         return error_set(err, HVD_ERR_INVALID, "%d tasks are to be placed on one node; expected 1 to %d",
                          request->task_count, PLAN_MAX_TASKS);

@@ -141,6 +141,22 @@ START_TEST(none_binds_nothing)
 END_TEST
 
 /* The first core of each L3 group, and no more of one than of another. */
+START_TEST(resource_sets_bind_what_none_does_not)
+{
+    struct machine *machine = load_machine("cpu4");
+    struct rs_options rs;
+    const char *why = "";
+    ck_assert_msg(rs_parse("cpus:2,tasks:2,bind:rs", &rs, &why) == 0, "%s", why);
+    struct request request = {.task_count = 4, .bind = {.policy = BIND_NONE}, .rs = &rs, .gpu_count = -1};
+    struct plan *plan = make_plan(machine, &request);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(plan->tasks[i].core_count, 2);
+    ck_assert(!bitset_intersects(&plan->tasks[0].cpus, &plan->tasks[2].cpus));
+    plan_destroy(plan);
+    machine_destroy(machine);
+}
+END_TEST
+
 START_TEST(reserved_cores_are_of_all_groups)
 {
     struct machine *machine = load_machine("gpu8");
@@ -353,6 +369,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, devices_count_in_the_order_that_is_given);
     tcase_add_test(tcase, memory_is_of_what_is_granted);
     tcase_add_test(tcase, none_binds_nothing);
+    tcase_add_test(tcase, resource_sets_bind_what_none_does_not);
     tcase_add_test(tcase, reserved_cores_are_of_all_groups);
     tcase_add_test(tcase, masks_that_are_bound_are_kept);
     tcase_add_test(tcase, others_take_what_is_not_settled);
