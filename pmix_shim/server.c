@@ -135,21 +135,24 @@ static int take_piece(struct server *server, char *bytes, size_t *lengthp, struc
 
 int server_open(struct server **serverp, const struct server_job *job, struct hvd_error *err)
 {
-    char bytes[SERVER_PIECE_BYTES];
-    size_t length = 0;
     struct server *server = calloc(1, sizeof(*server));
     if (server == NULL)
         return error_set_errno(err, "cannot start the PMIx server");
     *server = (struct server){.size = job->size, .channel_fd = -1, .pipe_fd = -1};
     int status = spawn(server, job, err);
-    if (status == HVD_OK)
-        status = take_piece(server, bytes, &length, err);
     if (status != HVD_OK) {
         server_close(server);
         return status;
     }
     *serverp = server;
     return HVD_OK;
+}
+
+int server_await(struct server *server, struct hvd_error *err)
+{
+    char bytes[SERVER_PIECE_BYTES];
+    size_t length = 0;
+    return take_piece(server, bytes, &length, err);
 }
 
 /* One string after the other, each with its final 0, as an array. */

@@ -21,8 +21,12 @@ struct server_event {
     char text[256]; /* ABORT: what it said, or ""; LOST: how it died */
 };
 
-/* Start a server and register the job. Call it while there is one thread only. */
+/* Start a server, which registers the job. Call it while there is one thread only. Does not wait: the server
+ * needs some milliseconds. */
 int server_open(struct server **serverp, const struct server_job *job, struct hvd_error *err);
+
+/* Wait until it is ready. */
+int server_await(struct server *server, struct hvd_error *err);
 
 /* The "NAME=value" strings that connect [rank] to the server, NULL-terminated, for server_environment_free.
  * To be asked once for each rank, in ascending order. */

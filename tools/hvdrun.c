@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +31,9 @@ struct launch {
     char scratch[PATH_MAX];
     char shared_scratch[64];
     char host[256];
-    char **environment;   /* of all ranks */
+    char **environment; /* of all ranks */
+    struct rank_places *places;
+    int size;             /* ranks */
     sigset_t signal_mask; /* that hvdrun was started with */
     struct keeper_plan plan;
     struct keeper keeper;
@@ -86,13 +87,13 @@ static int find_command(struct launch *launch, int *exit_statusp)
 static int check_descriptors(const struct launch *launch)
 {
     struct rlimit limit;
-    rlim_t needed = (rlim_t)DESCRIPTORS(launch->options.size);
+    rlim_t needed = (rlim_t)DESCRIPTORS(launch->size);
     char sentence[256];
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || needed <= limit.rlim_max)
         return HVD_OK;
     snprintf(sentence, sizeof(sentence),
-             "-n %d: that many ranks need %llu file descriptors, but the limit is %llu (ulimit -Hn)",
-             launch->options.size, (unsigned long long)needed, (unsigned long long)limit.rlim_max);
+             "%d ranks need %llu file descriptors, but the limit is %llu (ulimit -Hn)", launch->size,
+             (unsigned long long)needed, (unsigned long long)limit.rlim_max);
     return say(sentence);
 }
 
@@ -100,7 +101,7 @@ static int check_descriptors(const struct launch *launch)
 static void raise_descriptors(const struct launch *launch)
 {
     struct rlimit limit;
-    rlim_t needed = (rlim_t)DESCRIPTORS(launch->options.size);
+    rlim_t needed = (rlim_t)DESCRIPTORS(launch->size);
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || needed <= limit.rlim_cur)
         return;
     limit.rlim_cur = needed;
@@ -128,10 +129,26 @@ static int take_signals(struct launch *launch)
     return launch->supervisor.signal_fd < 0 ? say("cannot make a signalfd") : HVD_OK;
 }
 
-static bool is_crowded(int size)
+/* What cannot be done as it was asked for. */
+static int refuse(const struct hvd_error *err, int status, int *exit_statusp)
 {
-    cpu_set_t cpus;
-    return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && size > CPU_COUNT(&cpus);
+    *exit_statusp = status == HVD_ERR_NO_MEMORY ? EXIT_BROKEN : EXIT_USAGE;
+    return say(err->text);
+}
+
+/* The options in force for the ranks, and how many there are. */
+static int settle_ranks(struct launch *launch, int *exit_statusp)
+{
+    struct hvd_error err;
+    scratch_name_shared(launch->shared_scratch, sizeof(launch->shared_scratch));
+    launch->environment = rank_environment_create(environ, launch->options.cli, launch->shared_scratch);
+    if (launch->environment == NULL)
+        return say("memory ran out");
+    int status = rank_places_create(&launch->places, &launch->options, launch->environment, &err);
+    if (status != HVD_OK)
+        return refuse(&err, status, exit_statusp);
+    launch->size = rank_places_count(launch->places);
+    return HVD_OK;
 }
 
 static int make_plan(struct launch *launch)
@@ -139,15 +156,12 @@ static int make_plan(struct launch *launch)
     struct hvd_error err;
     const struct hvdrun_options *options = &launch->options;
     gethostname(launch->host, sizeof(launch->host) - 1);
-    launch->supervisor.verdict = verdict_create(options->size, launch->host, options->grace_us);
+    launch->supervisor.verdict = verdict_create(launch->size, launch->host, options->grace_us);
+    if (launch->supervisor.verdict == NULL)
+        return say("memory ran out");
     if (scratch_name(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
         return say(err.text);
-    scratch_name_shared(launch->shared_scratch, sizeof(launch->shared_scratch));
-    launch->environment =
-        rank_environment_create(environ, options->cli, launch->shared_scratch, is_crowded(options->size));
-    if (launch->environment == NULL || launch->supervisor.verdict == NULL)
-        return say("memory ran out");
-    launch->plan = (struct keeper_plan){.size = options->size,
+    launch->plan = (struct keeper_plan){.size = launch->size,
                                         .path = launch->path,
                                         .arguments = options->command,
                                         .environment = launch->environment,
@@ -166,15 +180,31 @@ static int fork_keeper(struct launch *launch)
 static int open_server(struct launch *launch)
 {
     struct hvd_error err;
-    struct server_job job = {.host = launch->host, .scratch = launch->scratch, .size = launch->options.size};
+    struct server_job job = {.host = launch->host, .scratch = launch->scratch, .size = launch->size};
     return server_open(&launch->supervisor.server, &job, &err) == HVD_OK ? HVD_OK : say(err.text);
+}
+
+/* This machine is looked at while the server starts, which takes as long. */
+static int place_ranks(struct launch *launch, int *exit_statusp)
+{
+    struct hvd_error err;
+    int status = rank_places_decide(launch->places, launch->host, &err);
+    if (status != HVD_OK)
+        return refuse(&err, status, exit_statusp);
+    rank_places_say(launch->places);
+    return HVD_OK;
+}
+
+static int await_server(struct launch *launch)
+{
+    struct hvd_error err;
+    return server_await(launch->supervisor.server, &err) == HVD_OK ? HVD_OK : say(err.text);
 }
 
 static int open_output(struct launch *launch)
 {
     struct hvd_error err;
-    int status =
-        output_create(&launch->supervisor.output, launch->options.size, launch->options.prefix, &err);
+    int status = output_create(&launch->supervisor.output, launch->size, launch->options.prefix, &err);
     return status == HVD_OK ? HVD_OK : say(err.text);
 }
 
@@ -182,6 +212,7 @@ static void run_job(struct launch *launch)
 {
     launch->supervisor.plan = &launch->plan;
     launch->supervisor.keeper = &launch->keeper;
+    launch->supervisor.places = launch->places;
     supervisor_run(&launch->supervisor);
 }
 
@@ -205,6 +236,7 @@ static void release(struct launch *launch)
 {
     output_destroy(launch->supervisor.output);
     verdict_destroy(launch->supervisor.verdict);
+    rank_places_destroy(launch->places);
     rank_environment_free(launch->environment);
     if (launch->supervisor.signal_fd >= 0)
         close(launch->supervisor.signal_fd);
@@ -224,11 +256,13 @@ int main(int argc, char **argv)
         return exit_status;
 
     exit_status = EXIT_BROKEN;
-    bool ready = check_descriptors(&launch) == HVD_OK && take_signals(&launch) == HVD_OK &&
-                 make_plan(&launch) == HVD_OK && fork_keeper(&launch) == HVD_OK;
+    bool ready = settle_ranks(&launch, &exit_status) == HVD_OK && check_descriptors(&launch) == HVD_OK &&
+                 take_signals(&launch) == HVD_OK && make_plan(&launch) == HVD_OK &&
+                 fork_keeper(&launch) == HVD_OK;
     if (ready) {
         raise_descriptors(&launch);
-        ready = open_server(&launch) == HVD_OK && open_output(&launch) == HVD_OK;
+        ready = open_server(&launch) == HVD_OK && place_ranks(&launch, &exit_status) == HVD_OK &&
+                await_server(&launch) == HVD_OK && open_output(&launch) == HVD_OK;
     }
     if (ready)
         run_job(&launch);

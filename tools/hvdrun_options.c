@@ -48,7 +48,7 @@ static int parse_ranks(struct reader *reader, const char *where, const char *tex
         return error_set(reader->err, HVD_ERR_INVALID,
                          "%s %.100s: the number of ranks is %s; expected 1 to %d", where, text,
                          count < 1 ? "too small" : "too large", HVDRUN_MAX_RANKS);
-    reader->options->size = (int)count;
+    reader->options->ranks = (int)count;
     return HVD_OK;
 }
 
@@ -206,7 +206,7 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
                          struct hvd_error *err)
 {
     struct reader reader = {argv[0] == NULL ? argv : argv + 1, options, err};
-    *options = (struct hvdrun_options){.action = HVDRUN_RUN, .size = 1, .grace_us = 5000000, .prefix = true};
+    *options = (struct hvdrun_options){.action = HVDRUN_RUN, .grace_us = 5000000, .prefix = true};
     int status = inherit(options, inherited_cli, err);
     while (status == HVD_OK && *reader.at != NULL && (*reader.at)[0] == '-' && (*reader.at)[1] != 0) {
         const char *word = *reader.at++;

@@ -5,12 +5,12 @@
 #include <stdio.h>
 
 #include "base/config.h"
-
-#define HVDRUN_MAX_RANKS 4096
+#include "tools/rank_count.h"
 
 struct hvdrun_options {
     enum { HVDRUN_RUN, HVDRUN_HELP, HVDRUN_VERSION } action;
-    int size;                        /* ranks, 1 to HVDRUN_MAX_RANKS */
+    int ranks;                       /* 1 to HVDRUN_MAX_RANKS; 0: not given */
+    const char *erf;                 /* explicit resource file, points into argv; NULL: none */
     int64_t grace_us;                /* from SIGTERM to SIGKILL */
     bool prefix;                     /* "[rank] " before each line */
     char cli[CONFIG_LIST_BYTES + 1]; /* HVD_CLI of the ranks */

@@ -80,23 +80,48 @@ static int send_request(const struct keeper *keeper, const struct keeper_request
     return sent < 0 ? -1 : 0;
 }
 
-int keeper_start(const struct keeper *keeper, int rank, char *const *extra, const int stdio_fds[3],
-                 struct hvd_error *err)
-{
+/* What hvdrun adds to an environment, in the text of a request. */
+struct strings {
     char text[KEEPER_REQUEST_BYTES - sizeof(struct keeper_request)];
-    size_t used = 0;
-    int fds[3] = {stdio_fds[1], stdio_fds[2], stdio_fds[0]};
-    struct keeper_request request = {.kind = KEEPER_DO_START, .rank = rank, .has_stdin = stdio_fds[0] >= 0};
-    for (; *extra != NULL; extra++) {
-        size_t length = strlen(*extra) + 1;
-        if (length > sizeof(text) - used)
+    size_t used;
+};
+
+static int add_strings(struct strings *strings, char *const *environment, struct hvd_error *err)
+{
+    for (; environment != NULL && *environment != NULL; environment++) {
+        size_t length = strlen(*environment) + 1;
+        if (length > sizeof(strings->text) - strings->used)
             return error_set(err, HVD_ERR_NO_MEMORY,
-                             "what PMIx adds to a rank's environment is longer than %zu bytes", sizeof(text));
-        memcpy(text + used, *extra, length);
-        used += length;
+                             "what is added to a rank's environment is longer than %zu bytes",
+                             sizeof(strings->text));
+        memcpy(strings->text + strings->used, *environment, length);
+        strings->used += length;
     }
-    if (send_request(keeper, &request, (struct iovec){text, used}, fds, request.has_stdin ? 3 : 2) < 0)
-        return error_set_errno(err, "cannot ask the keeper to start rank %d", rank);
+    return HVD_OK;
+}
+
+int keeper_start(const struct keeper *keeper, const struct keeper_rank *rank, struct hvd_error *err)
+{
+    struct strings strings;
+    const int *from = rank->stdio_fds;
+    int fds[3] = {from[1], from[2], from[0]};
+    struct keeper_request request = {.kind = KEEPER_DO_START,
+                                     .rank = rank->rank,
+                                     .has_stdin = from[0] >= 0,
+                                     .is_bound = rank->cpus != NULL};
+    if (rank->cpus != NULL) {
+        request.cpus = *rank->cpus;
+        request.mems = *rank->mems;
+    }
+    strings.used = 0;
+    for (int i = 0; i < 2; i++) {
+        int status = add_strings(&strings, rank->environment[i], err);
+        if (status != HVD_OK)
+            return status;
+    }
+    struct iovec text = {strings.text, strings.used};
+    if (send_request(keeper, &request, text, fds, request.has_stdin ? 3 : 2) < 0)
+        return error_set_errno(err, "cannot ask the keeper to start rank %d", rank->rank);
     return HVD_OK;
 }
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/bitset.h"
 #include "base/status.h"
 
 /* What the keeper must know before it is forked. Everything is borrowed until keeper_leave. */
@@ -26,13 +27,29 @@ struct keeper {
     int fd;    /* readable while there are reports; -1 when the keeper is gone */
 };
 
+/* What one rank has that the others do not. Borrowed for the call. */
+struct keeper_rank {
+    int rank;
+    char *const *environment[2]; /* NULL-terminated strings each, or NULL; they replace what is in common */
+    const struct bitset *cpus;   /* to run on; NULL: as the keeper */
+    const struct bitset *mems;   /* to have memory from first; only where there are cpus */
+    int stdio_fds[3];            /* that of stdin may be -1: rank 0 has hvdrun's then, others /dev/null */
+};
+
 /* The ranks' progress, in the order in which it happened. */
 struct keeper_report {
-    enum { KEEPER_READY, KEEPER_STARTED, KEEPER_NOT_STARTED, KEEPER_ENDED, KEEPER_EMPTY } kind;
+    enum {
+        KEEPER_READY,
+        KEEPER_STARTED,
+        KEEPER_NOT_STARTED,
+        KEEPER_NOT_BOUND, /* and so not started */
+        KEEPER_ENDED,
+        KEEPER_EMPTY
+    } kind;
     int rank;
     pid_t pid;      /* STARTED */
-    int number;     /* READY: 0, or errno; NOT_STARTED: errno; ENDED: as waitpid gives it; EMPTY: 0, or -1:
-                       something could     not be ended */
+    int number;     /* READY: 0, or errno; NOT_STARTED, NOT_BOUND: errno; ENDED: as waitpid gives it; EMPTY:
+                       0, or -1: something could not be ended */
     int stage;      /* ENDED: enum verdict_stage */
     uint64_t sweep; /* ENDED: equal for ranks that were found at one look */
 };
@@ -40,11 +57,8 @@ struct keeper_report {
 /* Fork the keeper. Call it before there is any thread and with all signals blocked that hvdrun waits for. */
 int keeper_fork(struct keeper *keeper, const struct keeper_plan *plan, struct hvd_error *err);
 
-/* Start a rank with the strings of [extra] (NULL-terminated) in its environment. [stdin_fd] may be -1: rank 0
- * then has hvdrun's stdin, others /dev/null. The descriptors stay the caller's. After a failed start no more
- * are started. */
-int keeper_start(const struct keeper *keeper, int rank, char *const *extra, const int stdio_fds[3],
-                 struct hvd_error *err);
+/* Start a rank. The descriptors stay the caller's. After a failed start no more are started. */
+int keeper_start(const struct keeper *keeper, const struct keeper_rank *rank, struct hvd_error *err);
 
 /* Send a signal to the process groups of the ranks that run. */
 void keeper_signal(const struct keeper *keeper, int signal_number);

@@ -19,6 +19,7 @@
 #include "tools/scratch.h"
 #include "tools/tree.h"
 #include "tools/verdict.h"
+#include "topo/apply.h"
 
 #define TERM_AGAIN_US 50000    /* until those are told who were born when the others were */
 #define KILL_AGAIN_US 20000    /* between two rounds of SIGKILL */
@@ -30,7 +31,9 @@ struct keeper_state {
     int fd; /* to hvdrun; -1 when it is gone */
     int signal_fd;
     int null_fd;
-    pid_t *pids; /* by rank; 0 where it does not run */
+    struct bitset cpus;   /* its own */
+    bool mems_are_chosen; /* by the user: ranks have them too */
+    pid_t *pids;          /* by rank; 0 where it does not run */
     bool start_failed;
     enum verdict_stage stage;
     bool telling; /* SIGTERM to the newly born as well */
@@ -71,23 +74,37 @@ static void send_reports(struct keeper_state *state)
 /* What a rank needs beside the plan. */
 struct start {
     int rank;
+    const struct bitset *cpus, *mems; /* NULL: those of the keeper */
     int stdio_fds[3];
     char *extra[MAX_EXTRA + 1];
 };
 
+/* Is the variable of [entry] among [extra]? */
+static bool is_replaced(const char *entry, char *const *extra)
+{
+    size_t length = strcspn(entry, "=");
+    for (; *extra != NULL; extra++) {
+        if (strncmp(*extra, entry, length) == 0 && (*extra)[length] == '=')
+            return true;
+    }
+    return false;
+}
+
 static char **join_environment(const struct keeper_state *state, char *const *extra)
 {
     size_t common = 0;
-    size_t own = 0;
+    size_t used = 0;
     while (state->plan->environment[common] != NULL)
         common++;
-    while (extra[own] != NULL)
-        own++;
-    char **joined = calloc(common + own + 1, sizeof(*joined));
+    char **joined = calloc(common + MAX_EXTRA + 1, sizeof(*joined));
     if (joined == NULL)
         return NULL;
-    memcpy(joined, extra, own * sizeof(*joined));
-    memcpy(joined + own, state->plan->environment, common * sizeof(*joined));
+    for (; extra[used] != NULL; used++)
+        joined[used] = extra[used];
+    for (size_t i = 0; i < common; i++) {
+        if (!is_replaced(state->plan->environment[i], extra))
+            joined[used++] = state->plan->environment[i];
+    }
     return joined;
 }
 
@@ -116,19 +133,45 @@ static int spawn_rank(struct keeper_state *state, const struct start *start, pid
     return rc;
 }
 
+/* A rank inherits where this thread runs and has its memory from; so it is never elsewhere, and not even the
+ * loading of its program. */
+static int bind_as(const struct keeper_state *state, const struct start *start)
+{
+    if (start->cpus == NULL)
+        return 0;
+    if (apply_cpus(0, start->cpus, NULL) != HVD_OK)
+        return errno;
+    if (!state->mems_are_chosen)
+        apply_mems(start->mems);
+    return 0;
+}
+
+static void unbind(const struct keeper_state *state, const struct start *start)
+{
+    if (start->cpus == NULL)
+        return;
+    apply_cpus(0, &state->cpus, NULL);
+    if (!state->mems_are_chosen)
+        apply_no_mems();
+}
+
 static void start_rank(struct keeper_state *state, const struct start *start)
 {
+    struct keeper_report done = {.kind = KEEPER_NOT_BOUND, .rank = start->rank};
     pid_t pid = 0;
     if (state->start_failed || state->stage != VERDICT_RUNNING)
         return;
-    int rc = spawn_rank(state, start, &pid);
-    state->start_failed = rc != 0;
-    state->pids[start->rank] = rc == 0 ? pid : 0;
-    state->childless = state->childless && rc != 0;
-    report(state, &(struct keeper_report){.kind = rc == 0 ? KEEPER_STARTED : KEEPER_NOT_STARTED,
-                                          .rank = start->rank,
-                                          .pid = pid,
-                                          .number = rc});
+    done.number = bind_as(state, start);
+    if (done.number == 0) {
+        done.number = spawn_rank(state, start, &pid);
+        done.kind = done.number == 0 ? KEEPER_STARTED : KEEPER_NOT_STARTED;
+        unbind(state, start);
+    }
+    state->start_failed = done.number != 0;
+    done.pid = done.number == 0 ? pid : 0;
+    state->pids[start->rank] = done.pid;
+    state->childless = state->childless && done.number != 0;
+    report(state, &done);
 }
 
 /* ---- End ------------------------------------------------------------------------------------ */
@@ -269,6 +312,10 @@ static void do_start(struct keeper_state *state, struct incoming *incoming, size
 {
     struct start start = {.rank = incoming->request.rank, .stdio_fds = {fds[2], fds[0], fds[1]}};
     int count = 0;
+    if (incoming->request.is_bound) {
+        start.cpus = &incoming->request.cpus;
+        start.mems = &incoming->request.mems;
+    }
     for (size_t at = 0; at < text_bytes && count < MAX_EXTRA; at += strlen(incoming->text + at) + 1)
         start.extra[count++] = incoming->text + at;
     if (!incoming->request.has_stdin)
@@ -346,6 +393,9 @@ static int prepare(struct keeper_state *state)
     if (state->pids == NULL || state->reports == NULL || state->signal_fd < 0 || state->null_fd < 0)
         return -1;
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+        return -1;
+    state->mems_are_chosen = apply_mems_chosen();
+    if (apply_read_cpus(0, &state->cpus, NULL) != HVD_OK)
         return -1;
     return make_scratches(state);
 }

@@ -4,6 +4,7 @@
 noinst_LTLIBRARIES += tools/libhvdrun.la
 tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun_options.c tools/hvdrun_options.h \
+	tools/rank_count.c tools/rank_count.h \
 	tools/command.c tools/command.h \
 	tools/rank_environment.c tools/rank_environment.h \
 	tools/scratch.c tools/scratch.h \
@@ -23,12 +24,13 @@ endif
 # nothing of the build tree is linked at run time: start-up is short, and there is no wrapper in front
 tools_hvdrun_SOURCES = tools/hvdrun.c \
 	tools/supervisor.c tools/supervisor.h \
+	tools/rank_places.c tools/rank_places.h \
 	pmix_shim/server.c pmix_shim/server.h \
 	pmix_shim/server_process.c pmix_shim/server_process.h \
 	pmix_shim/upcall_client.c pmix_shim/upcall_fence.c pmix_shim/upcall_event.c \
 	pmix_shim/upcall_control.c pmix_shim/upcall.h
 tools_hvdrun_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
-tools_hvdrun_LDADD = tools/libhvdrun.la $(PMIX_LIBS)
+tools_hvdrun_LDADD = tools/libhvdrun.la core/libconfig.la core/libtopo.la core/libbase.la $(PMIX_LIBS)
 
 bin_PROGRAMS += tools/hvdinfo
 tools_hvdinfo_SOURCES = tools/hvdinfo.c tools/hvdinfo_trace.h

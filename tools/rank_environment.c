@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/config.h"
+#include "topo/apply.h"
 
 /* Who I am, as an outer launcher told hvdrun; to the ranks it would be wrong. A name that ends in * is a
  * prefix. */
@@ -21,7 +22,9 @@ static const char *const removed[] = {
     "SLURM_SRUN_COMM_*", "SLURM_LAUNCH_NODE_IPADDR",
     /* torchrun's worker */
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE",
-    CONFIG_CLI_VARIABLE, NULL};
+    CONFIG_CLI_VARIABLE,
+    /* how it has placed what is now hvdrun */
+    PLACED_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE", NULL};
 
 /* Of those, what users set to tune a library. Open MPI's mpirun says more in the same way: that goes. */
 static const char *const kept[] = {"OMPI_MCA_*", "PMIX_MCA_*", NULL};
@@ -53,8 +56,6 @@ static const struct setting forced[] = {{"OMPI_MCA_schizo", "ompi"},
                                         {"OMPI_MCA_hwloc_base_binding_policy", "none"},
                                         {NULL, NULL}};
 
-static const struct setting crowd[] = {{"OMPI_MCA_mpi_yield_when_idle", "1"}, {NULL, NULL}};
-
 static bool matches(const char *entry, const char *const *patterns)
 {
     for (; *patterns != NULL; patterns++) {
@@ -65,19 +66,21 @@ static bool matches(const char *entry, const char *const *patterns)
     return false;
 }
 
-static bool is_removed(const char *entry)
+/* What an outer launcher wrote when it placed hvdrun, such as OMP_NUM_THREADS, was for one task. But which
+ * GPUs it may use, and how they are counted, holds for its ranks too, as its CPUs do. */
+static bool is_of_placement(const char *entry, const char *placed)
 {
-    return matches(entry, removed) && (!matches(entry, kept) || matches(entry, removed_still));
+    static const char *const granted[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+                                          NULL};
+    char name[64]; /* a longer one is cut and is none of them */
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(entry, "="), entry);
+    return placed_lists(placed, name) && !matches(entry, granted);
 }
 
-static bool is_set(char *const *environment, const char *name)
+static bool is_removed(const char *entry, const char *placed)
 {
-    size_t length = strlen(name);
-    for (; *environment != NULL; environment++) {
-        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
-            return true;
-    }
-    return false;
+    return is_of_placement(entry, placed) ||
+           (matches(entry, removed) && (!matches(entry, kept) || matches(entry, removed_still)));
 }
 
 /* Grows an environment; after a failure [failed] stays set and calls do nothing. */
@@ -108,7 +111,7 @@ static void add_setting(struct builder *builder, const char *name, const char *v
 static void add_unless_set(struct builder *builder, const struct setting *settings)
 {
     for (; settings->name != NULL; settings++) {
-        if (!builder->failed && !is_set(builder->entries, settings->name))
+        if (!builder->failed && environment_value(builder->entries, settings->name) == NULL)
             add_setting(builder, settings->name, settings->value);
     }
 }
@@ -123,8 +126,9 @@ static bool is_forced(const char *entry)
     return false;
 }
 
-char **rank_environment_create(char *const *environment, const char *cli, const char *shared, bool crowded)
+char **rank_environment_create(char *const *environment, const char *cli, const char *shared)
 {
+    const char *placed = environment_value(environment, PLACED_VARIABLE);
     /* where segments are found that a killed rank leaves behind */
     const struct setting segments[] = {{"OMPI_MCA_btl_vader_backing_directory", shared}, {NULL, NULL}};
     size_t count = 0;
@@ -135,13 +139,11 @@ char **rank_environment_create(char *const *environment, const char *cli, const 
     if (builder.entries == NULL)
         return NULL;
     for (size_t i = 0; i < count; i++) {
-        if (!is_removed(environment[i]) && !is_forced(environment[i]))
+        if (!is_removed(environment[i], placed) && !is_forced(environment[i]))
             add_entry(&builder, strdup(environment[i]));
     }
     add_unless_set(&builder, forced);
     add_unless_set(&builder, defaults);
-    if (crowded)
-        add_unless_set(&builder, crowd);
     if (shared[0] != 0)
         add_unless_set(&builder, segments);
     if (cli[0] != 0)

@@ -8,9 +8,8 @@
 
 /* From hvdrun's own [environment], without what an outer launcher said, with what an unmodified Open MPI
  * program needs, and with [cli] as HVD_CLI ("": none). [shared]: a folder for its shared memory ("": its
- * choice). [crowded]: there are more ranks than CPUs. NULL-terminated, for rank_environment_free; NULL
- * where memory ran out. */
-char **rank_environment_create(char *const *environment, const char *cli, const char *shared, bool crowded);
+ * choice). NULL-terminated, for rank_environment_free; NULL where memory ran out. */
+char **rank_environment_create(char *const *environment, const char *cli, const char *shared);
 void rank_environment_free(char **environment);
 
 #endif

@@ -33,15 +33,20 @@ static void close_all(int fds[3])
 static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error *err)
 {
     char **extra = NULL;
-    int fds[3] = {-1, -1, -1};
+    struct keeper_rank start = {.rank = rank, .stdio_fds = {-1, -1, -1}};
     int status = server_environment(supervisor->server, rank, &extra, err);
     if (status == HVD_OK)
-        status = output_add(supervisor->output, rank, fds, err);
+        status = output_add(supervisor->output, rank, start.stdio_fds, err);
     if (status == HVD_OK && rank == 0)
-        status = input_open(&supervisor->input, &fds[0], err);
+        status = input_open(&supervisor->input, &start.stdio_fds[0], err);
+    const struct plan_task *place = rank_places_bound(supervisor->places, rank);
+    start.environment[0] = extra;
+    start.environment[1] = rank_places_environment(supervisor->places, rank);
+    start.cpus = place != NULL ? &place->cpus : NULL;
+    start.mems = place != NULL ? &place->mems : NULL;
     if (status == HVD_OK)
-        status = keeper_start(supervisor->keeper, rank, extra, fds, err);
-    close_all(fds);
+        status = keeper_start(supervisor->keeper, &start, err);
+    close_all(start.stdio_fds);
     server_environment_free(extra);
     return status;
 }
@@ -82,6 +87,17 @@ static void hear_server(struct supervisor *supervisor)
     }
 }
 
+static void hear_not_bound(struct supervisor *supervisor, const struct keeper_report *report)
+{
+    struct hvd_error why;
+    char list[128];
+    const struct bitset *cpus = &rank_places_bound(supervisor->places, report->rank)->cpus;
+    errno = report->number;
+    error_set_errno(&why, "rank %d cannot be bound to CPUs %s", report->rank,
+                    bitset_text(cpus, list, sizeof(list)));
+    verdict_broken(supervisor->verdict, why.text);
+}
+
 static void hear_keeper(struct supervisor *supervisor)
 {
     struct verdict *verdict = supervisor->verdict;
@@ -97,6 +113,10 @@ static void hear_keeper(struct supervisor *supervisor)
             break;
         case KEEPER_NOT_STARTED:
             verdict_not_started(verdict, report.rank, supervisor->plan->path, report.number);
+            supervisor->gone_count++;
+            break;
+        case KEEPER_NOT_BOUND:
+            hear_not_bound(supervisor, &report);
             supervisor->gone_count++;
             break;
         case KEEPER_ENDED:

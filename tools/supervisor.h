@@ -6,12 +6,14 @@
 #include "tools/input.h"
 #include "tools/keeper.h"
 #include "tools/output.h"
+#include "tools/rank_places.h"
 #include "tools/verdict.h"
 
 /* The parts, borrowed. */
 struct supervisor {
     const struct keeper_plan *plan;
     struct keeper *keeper;
+    const struct rank_places *places;
     struct server *server;
     struct output *output;
     struct verdict *verdict;

@@ -201,7 +201,7 @@ TABLE
     ulimit -n 100
     hvd -n 50 true
     [ $status = 1 ]
-    [[ $(cat err) == "hvdrun: -n 50: that many ranks need "*" file descriptors, but the limit is 100 (ulimit -Hn)" ]]
+    [[ $(cat err) == "hvdrun: 50 ranks need "*" file descriptors, but the limit is 100 (ulimit -Hn)" ]]
 }
 
 @test "the soft limit is raised for hvdrun, not for the ranks" {

@@ -53,21 +53,22 @@ static const struct change changes[] = {
     {"WORLD_SIZE=8", "WORLD_SIZE", NULL},
     {"LOCAL_RANK=3", "LOCAL_RANK", NULL},
     {"HVD_CLI=fusion=1M", "HVD_CLI", "fusion=2M"},
+    {"HVD_PLACED=srun", "HVD_PLACED", NULL},
+    {"HVD_GPU_PCI=0000:17:00.0", "HVD_GPU_PCI", NULL},
+    {"HVD_LOCAL_DEVICE=3", "HVD_LOCAL_DEVICE", NULL},
     /* ours */
     {NULL, "OMPI_MCA_schizo", "ompi"},
     {"OMPI_MCA_schizo=orte", "OMPI_MCA_schizo", "ompi"},
     {NULL, "PMIX_MCA_gds", "hash"},
     {NULL, "OMPI_MCA_btl_vader_backing_directory", "/dev/shm/x"},
     {"OMPI_MCA_btl_vader_backing_directory=/y", "OMPI_MCA_btl_vader_backing_directory", "/y"},
-    {NULL, "OMPI_MCA_mpi_yield_when_idle", "1"},
-    {"OMPI_MCA_mpi_yield_when_idle=0", "OMPI_MCA_mpi_yield_when_idle", "0"},
 };
 
 START_TEST(variable_is_changed)
 {
     const struct change *change = &changes[_i];
     const char *before[] = {"PATH=/bin", change->before, NULL};
-    char **after = rank_environment_create((char *const *)before, "fusion=2M", "/dev/shm/x", true);
+    char **after = rank_environment_create((char *const *)before, "fusion=2M", "/dev/shm/x");
     const char *value = find(after, change->name);
     ck_assert_str_eq(find(after, "PATH"), "/bin");
     if (change->after == NULL)
@@ -78,12 +79,44 @@ START_TEST(variable_is_changed)
 }
 END_TEST
 
+/* What srun wrote for one task is not for the ranks of a job in it; what it may use is. */
+START_TEST(what_an_outer_launcher_placed_is_taken_away)
+{
+    const char *before[] = {"OMP_NUM_THREADS=7",
+                            "OMP_PLACES=threads",
+                            "CUDA_VISIBLE_DEVICES=3",
+                            "CUDA_DEVICE_ORDER=PCI_BUS_ID",
+                            "ROCR_VISIBLE_DEVICES=2",
+                            "OMP_NUM=1",
+                            "HVD_PLACED=srun,HVD_GPU_PCI,OMP_NUM_THREADS,OMP_PLACES,CUDA_DEVICE_ORDER,"
+                            "CUDA_VISIBLE_DEVICES,ROCR_VISIBLE_DEVICES",
+                            NULL};
+    char **after = rank_environment_create((char *const *)before, "", "");
+    ck_assert_ptr_null(find(after, "HVD_PLACED"));
+    ck_assert_ptr_null(find(after, "OMP_NUM_THREADS"));
+    ck_assert_ptr_null(find(after, "OMP_PLACES"));
+    ck_assert_str_eq(find(after, "OMP_NUM"), "1");
+    ck_assert_str_eq(find(after, "CUDA_VISIBLE_DEVICES"), "3");
+    ck_assert_str_eq(find(after, "ROCR_VISIBLE_DEVICES"), "2");
+    ck_assert_str_eq(find(after, "CUDA_DEVICE_ORDER"), "PCI_BUS_ID");
+    rank_environment_free(after);
+}
+END_TEST
+
+START_TEST(what_the_user_has_set_stays)
+{
+    const char *before[] = {"OMP_NUM_THREADS=7", "HVD_PLACED=srun,OMP_PLACES", NULL};
+    char **after = rank_environment_create((char *const *)before, "", "");
+    ck_assert_str_eq(find(after, "OMP_NUM_THREADS"), "7");
+    rank_environment_free(after);
+}
+END_TEST
+
 START_TEST(nothing_is_added_needlessly)
 {
     char *before[] = {NULL};
-    char **after = rank_environment_create(before, "", "", false);
+    char **after = rank_environment_create(before, "", "");
     ck_assert_ptr_null(find(after, "HVD_CLI"));
-    ck_assert_ptr_null(find(after, "OMPI_MCA_mpi_yield_when_idle"));
     ck_assert_ptr_null(find(after, "OMPI_MCA_btl_vader_backing_directory"));
     rank_environment_free(after);
 }
@@ -93,6 +126,8 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("environment");
     tcase_add_loop_test(tcase, variable_is_changed, 0, sizeof(changes) / sizeof(changes[0]));
+    tcase_add_test(tcase, what_an_outer_launcher_placed_is_taken_away);
+    tcase_add_test(tcase, what_the_user_has_set_stays);
     tcase_add_test(tcase, nothing_is_added_needlessly);
     suite_add_tcase(suite, tcase);
 }

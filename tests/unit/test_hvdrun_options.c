@@ -23,7 +23,7 @@ static int parse(const char *const words[])
 
 struct good {
     const char *words[MAX_WORDS];
-    int size;
+    int ranks; /* 0: not given */
     int64_t grace_us;
     bool prefix;
     const char *cli;
@@ -31,24 +31,24 @@ struct good {
 };
 
 static const struct good goods[] = {
-    {{"hvdrun", "true"}, 1, 5000000, true, "", "true"},
+    {{"hvdrun", "true"}, 0, 5000000, true, "", "true"},
     {{"hvdrun", "-n", "4", "true"}, 4, 5000000, true, "", "true"},
     {{"hvdrun", "-n4", "true"}, 4, 5000000, true, "", "true"},
     {{"hvdrun", "-np", "4", "true"}, 4, 5000000, true, "", "true"},
     {{"hvdrun", "--ranks=4096", "true"}, 4096, 5000000, true, "", "true"},
     {{"hvdrun", "--ranks", "2", "true"}, 2, 5000000, true, "", "true"},
     {{"hvdrun", "-n", "4", "-n", "3", "true"}, 3, 5000000, true, "", "true"},
-    {{"hvdrun", "--grace=250ms", "--no-prefix", "true"}, 1, 250000, false, "", "true"},
-    {{"hvdrun", "--grace", "0", "true"}, 1, 0, true, "", "true"},
-    {{"hvdrun", "--hvd-fusion=64M", "true"}, 1, 5000000, true, "fusion=64M", "true"},
+    {{"hvdrun", "--grace=250ms", "--no-prefix", "true"}, 0, 250000, false, "", "true"},
+    {{"hvdrun", "--grace", "0", "true"}, 0, 0, true, "", "true"},
+    {{"hvdrun", "--hvd-fusion=64M", "true"}, 0, 5000000, true, "fusion=64M", "true"},
     {{"hvdrun", "--hvd-fusion", "1M", "--hvd-planes=tcp", "true"},
-     1,
+     0,
      5000000,
      true,
      "fusion=1M;planes=tcp",
      "true"},
     {{"hvdrun", "-n", "2", "--", "-n", "3"}, 2, 5000000, true, "", "-n"},
-    {{"hvdrun", "train", "-n", "3", "--hvd-fusion=64Q"}, 1, 5000000, true, "", "train"},
+    {{"hvdrun", "train", "-n", "3", "--hvd-fusion=64Q"}, 0, 5000000, true, "", "train"},
     {{"hvdrun", "-n", "2", "-"}, 2, 5000000, true, "", "-"},
 };
 
@@ -57,7 +57,7 @@ START_TEST(is_understood)
     const struct good *good = &goods[_i];
     ck_assert_msg(parse(good->words) == HVD_OK, "%s", err.text);
     ck_assert_int_eq(options.action, HVDRUN_RUN);
-    ck_assert_int_eq(options.size, good->size);
+    ck_assert_int_eq(options.ranks, good->ranks);
     ck_assert_int_eq(options.grace_us, good->grace_us);
     ck_assert_int_eq(options.prefix, good->prefix);
     ck_assert_str_eq(options.cli, good->cli);

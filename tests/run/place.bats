@@ -1,0 +1,250 @@
+#!/usr/bin/env bats
+# Where hvdrun lets ranks run: which CPUs they may use, and what they are told.
+# shellcheck disable=SC2016 # what stands in single quotes is for the ranks to expand
+
+load setup
+
+setup() {
+    hvdrun=$HVD_BUILD/tools/hvdrun
+    [ -x "$hvdrun" ] || skip "hvdrun was not built: configure found no PMIx"
+    "$HVD_BUILD/tools/hvdinfo" map --tasks=1 >/dev/null 2>&1 || skip "hwloc is not built in, or cannot load this machine"
+    unset OMP_NUM_THREADS OMP_PLACES CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER ROCR_VISIBLE_DEVICES
+    export TMPDIR=$BATS_TEST_TMPDIR
+    cd "$BATS_TEST_TMPDIR" || return 1
+    read -ra mine <<<"$(own_cpus)"
+}
+
+# The CPUs of this shell, one word each.
+own_cpus() {
+    local list part
+    list=$(awk '/^Cpus_allowed_list:/ { print $2 }' /proc/self/status)
+    for part in ${list//,/ }; do
+        seq -s ' ' "${part%-*}" "${part#*-}"
+    done | paste -sd ' '
+}
+
+need_cpus() {
+    [ "${#mine[@]}" -ge "$1" ] || skip "this needs $1 CPUs, and ${#mine[@]} may be used"
+}
+
+# Two tasks are on cores of their own where each has one to itself.
+need_cores() {
+    need_cpus "$1"
+    [ "$(lscpu -p=CORE,SOCKET | grep -vc '^#')" = "$(lscpu -p=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)" ] ||
+        skip "cores here have several hardware threads"
+    [ "${#mine[@]}" -eq "$1" ] || taskset -pc "$(printf '%s,' "${mine[@]:0:$1}" | sed 's/,$//')" $BASHPID >/dev/null
+    read -ra mine <<<"$(own_cpus)"
+}
+
+# "0 3": rank 0 may run on CPU 3; sorted by rank. Of what follows on its command line hvdrun gets all.
+masks() {
+    timeout -k 5 60 "$hvdrun" "$@" sh -c \
+        'echo "$PMIX_RANK $(awk "/^Cpus_allowed_list:/ { print \$2 }" /proc/self/status)"' >masks 2>err || {
+        cat err
+        return 1
+    }
+    sed -E 's/^\[[0-9]+\] //' masks | sort -n
+}
+
+hvd() {
+    run timeout -k 5 60 "$hvdrun" --no-prefix "$@"
+}
+
+# refused WORDS -- ARGUMENTS...: with status 2, and the sentence has the words; the command does not run.
+refused() {
+    local words=$1
+    shift 2
+    hvd "$@" touch started
+    [ "$status" -eq 2 ]
+    has "hvdrun: "
+    has "$words"
+    [ ! -e started ]
+}
+
+# The list of CPUs that hvdrun itself may use.
+whole() {
+    awk '/^Cpus_allowed_list:/ { print $2 }' /proc/self/status
+}
+
+# ---- CPUs ----------------------------------------------------------------------------------------
+
+@test "two ranks on two cores get one each" {
+    need_cores 2
+    [ "$(masks -n 2)" = "0 ${mine[0]}
+1 ${mine[1]}" ]
+}
+
+@test "a rank alone gets all" {
+    [ "$(masks)" = "0 $(whole)" ]
+    [ "$(masks --hvd-bind=auto)" = "0 $(whole)" ]
+}
+
+@test "four ranks share two cores" {
+    need_cores 2
+    [ "$(masks -n 4)" = "0 ${mine[0]}
+1 ${mine[0]}
+2 ${mine[1]}
+3 ${mine[1]}" ]
+}
+
+@test "more ranks than CPUs run" {
+    hvd -n 64 true
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+}
+
+@test "ranks stay within the CPUs that hvdrun has" {
+    need_cpus 2
+    local last=${mine[-1]}
+    taskset -pc "$last" $BASHPID >/dev/null
+    [ "$(masks -n 2)" = "0 $last
+1 $last" ]
+    [ "$(masks --hvd-bind=core)" = "0 $last" ]
+}
+
+@test "with bind=none every rank may run on all" {
+    local expected
+    expected="0 $(whole)
+1 $(whole)"
+    [ "$(masks -n 2 --hvd-bind=none)" = "$expected" ]
+    [ "$(HVD_BIND=none masks -n 2)" = "$expected" ]
+    echo 'bind: none' >hvd.yaml
+    [ "$(HVD_CONFIG=$PWD/hvd.yaml masks -n 2)" = "$expected" ]
+    [ "$(HVD_SITE=bind=none masks -n 2)" = "$expected" ]
+}
+
+@test "the command line wins" {
+    need_cores 2
+    [ "$(HVD_BIND=none masks -n 2 --hvd-bind=core)" = "0 ${mine[0]}
+1 ${mine[1]}" ]
+}
+
+@test "hvdrun itself and its other processes are not bound" {
+    need_cores 2
+    hvd -n 2 sh -c '
+        keeper=$PPID
+        hvdrun=$(awk "/^PPid:/ { print \$2 }" /proc/$keeper/status)
+        grep -h Cpus_allowed_list /proc/$keeper/status /proc/$hvdrun/status'
+    [ "$status" -eq 0 ]
+    [ "$(sort -u <<<"$output")" = "Cpus_allowed_list:	$(whole)" ]
+}
+
+@test "threads and processes of a rank are where it is" {
+    need_cores 2
+    hvd -n 2 sh -c '(grep -h Cpus_allowed_list /proc/self/status)'
+    [ "$(sort <<<"$output")" = "Cpus_allowed_list:	${mine[0]}
+Cpus_allowed_list:	${mine[1]}" ]
+}
+
+@test "memory that the user has chosen with numactl is kept" {
+    command -v numactl >/dev/null || skip "numactl is missing"
+    numactl --interleave=0 true 2>/dev/null || skip "numactl may not choose memory here"
+    need_cores 2
+    run numactl --interleave=0 timeout -k 5 60 "$hvdrun" --no-prefix -n 2 numactl --show
+    [ "$(grep -c '^policy: interleave' <<<"$output")" = 2 ]
+}
+
+# ---- The map -------------------------------------------------------------------------------------
+
+@test "verbose shows the map that ranks find" {
+    need_cores 2
+    masks -n 2 --hvd-bind=core,verbose
+    [ "$(wc -l <err)" = 2 ]
+    local rank cpus
+    while read -r rank cpus; do
+        grep -q "^hvdrun: task $rank: cpus $cpus, memory .* 1 thread: 1 of 2 cores" err
+    done < <(sed -E 's/^\[[0-9]+\] //' masks)
+}
+
+@test "verbose says what cores are short of, nothing else does" {
+    need_cores 2
+    masks -n 3 --hvd-bind=auto,verbose
+    grep -qx "hvdrun: 3 tasks share 2 cores: start fewer tasks, or ask for more cores." err
+    masks -n 3
+    [ ! -s err ]
+}
+
+# ---- What ranks are told -------------------------------------------------------------------------
+
+@test "ranks are told how many threads to have" {
+    need_cores 2
+    hvd -n 2 sh -c 'echo "$OMP_NUM_THREADS $OMP_PLACES $HVD_PLACED"'
+    [ "$output" = "1 threads hvdrun,OMP_NUM_THREADS,OMP_PLACES
+1 threads hvdrun,OMP_NUM_THREADS,OMP_PLACES" ]
+}
+
+@test "the threads that the user has chosen stay" {
+    need_cores 2
+    OMP_NUM_THREADS=7 hvd -n 2 sh -c 'echo "$OMP_NUM_THREADS $HVD_PLACED"'
+    [ "$output" = "7 hvdrun,OMP_PLACES
+7 hvdrun,OMP_PLACES" ]
+}
+
+@test "ranks that are not bound are told nothing of threads" {
+    hvd -n 2 --hvd-bind=none sh -c 'echo "${OMP_NUM_THREADS-none} $HVD_PLACED"'
+    [ "$output" = "none hvdrun
+none hvdrun" ]
+}
+
+@test "what an outer hvdrun said of threads does not reach the ranks of an inner one" {
+    need_cores 2
+    hvd -n 2 "$hvdrun" --no-prefix --hvd-bind=none sh -c 'echo "${OMP_NUM_THREADS-none} $HVD_PLACED"'
+    [ "$output" = "none hvdrun
+none hvdrun" ]
+    OMP_NUM_THREADS=7 hvd -n 2 "$hvdrun" --no-prefix --hvd-bind=none sh -c 'echo "$OMP_NUM_THREADS"'
+    [ "$output" = "7
+7" ]
+}
+
+@test "an inner hvdrun stays within the rank it runs as" {
+    need_cores 2
+    hvd -n 2 "$hvdrun" --no-prefix -n 2 sh -c 'awk "/^Cpus_allowed_list:/ { print \$2 }" /proc/self/status'
+    [ "$(sort <<<"$output")" = "$(printf '%s\n' "${mine[0]}" "${mine[0]}" "${mine[1]}" "${mine[1]}")" ]
+}
+
+@test "Open MPI is asked to yield where ranks are more than CPUs" {
+    hvd -n $((${#mine[@]} + 1)) sh -c 'echo "${OMPI_MCA_mpi_yield_when_idle-unset}"'
+    [ "$(sort -u <<<"$output")" = 1 ]
+    hvd -n 1 sh -c 'echo "${OMPI_MCA_mpi_yield_when_idle-unset}"'
+    [ "$output" = unset ]
+    OMPI_MCA_mpi_yield_when_idle=0 hvd -n $((${#mine[@]} + 1)) sh -c 'echo "$OMPI_MCA_mpi_yield_when_idle"'
+    [ "$(sort -u <<<"$output")" = 0 ]
+}
+
+@test "no variable is there twice" {
+    hvd -n 2 env
+    [ -z "$(grep -oE '^(OMP|HVD|PMIX|OMPI)_[A-Za-z0-9_]+=' <<<"$output" | sort | uniq -c | awk '$1 != 2')" ]
+}
+
+# ---- What cannot be done -------------------------------------------------------------------------
+
+@test "bad options are refused before anything starts, whoever gives them" {
+    HVD_BIND=cores refused "HVD_BIND" --
+    HVD_SITE=bind=cores refused "HVD_SITE" --
+    echo 'bind: cores' >hvd.yaml
+    HVD_CONFIG=$PWD/hvd.yaml refused "hvd.yaml" --
+    HVD_CLI=bind=cores refused "bind" --
+    HVD_GPU_VISIBLE=some refused "HVD_GPU_VISIBLE" --
+}
+
+@test "what this machine cannot give is refused" {
+    [ ! -e /proc/driver/nvidia ] && [ ! -e /dev/kfd ] || skip "there are GPUs here"
+    refused "no GPU is granted" -- --hvd-bind=gpu
+    refused "reserve" -- --hvd-bind=auto,reserve:4000
+}
+
+# A machine that hwloc cannot load: it knows XML files only, and gets none.
+no_machine() {
+    HWLOC_XMLFILE=/nowhere HWLOC_COMPONENTS=xml,stop "$@"
+}
+
+@test "a machine that cannot be looked at matters only to those who ask" {
+    no_machine "$HVD_BUILD/tools/hvdinfo" map --tasks=1 >/dev/null 2>&1 && skip "hwloc finds this machine all the same"
+    no_machine hvd -n 2 sh -c 'echo "${HVD_PLACED-unset}"'
+    [ "$(grep -v '^hwloc:' <<<"$output")" = "unset
+unset" ]
+    no_machine hvd -n 2 --hvd-bind=none sh -c 'echo "${HVD_PLACED-unset}"'
+    [ "$output" = "hvdrun
+hvdrun" ]
+    no_machine refused "cannot load the topology" -- --hvd-bind=core
+}
