@@ -1,5 +1,4 @@
-/* nic.c: which network cards and interfaces a job may use, why not the others, and which of several nodes
- * belong together. */
+/* nic.c: which network cards and interfaces a job may use, and why not the others. */
 #include "topo/nic.h"
 
 #include <stdio.h>
@@ -186,58 +185,4 @@ int nics_judge(struct nic *nics, int count, const char *asked, struct hvd_error 
     for (int i = 0; i < count && entry_count > 0; i++)
         judge_asked(&nics[i], entries, entry_count);
     return HVD_OK;
-}
-
-/* ---- Rails ---- */
-
-static bool is_taken(const int *rails, int rail_count, int nic)
-{
-    for (int rail = 0; rail < rail_count; rail++)
-        if (rails[rail] == nic)
-            return true;
-    return false;
-}
-
-/* A kept NIC of a node that is in the subnet of [address] and on no rail yet, or -1. */
-static int find_in_subnet(const struct nic_table *node, const struct nic_address *address, const int *rails,
-                          int rail_count)
-{
-    for (int i = 0; i < node->count; i++) {
-        const struct nic *nic = &node->nics[i];
-        if (nic->drop != NIC_KEPT || is_taken(rails, rail_count, i))
-            continue;
-        for (int k = 0; k < nic->address_count; k++)
-            if (nic->addresses[k].prefix == address->prefix &&
-                in_subnet(&nic->addresses[k], address->family, address->bytes, address->prefix))
-                return i;
-    }
-    return -1;
-}
-
-/* Make one more rail of the subnet of [address], if all nodes have a NIC there. */
-static bool add_rail(const struct nic_table *nodes, int node_count, const struct nic_address *address,
-                     int *rails, int rail_count)
-{
-    for (int node = 0; node < node_count; node++) {
-        int *of_node = rails + (size_t)node * NIC_MAX_RAILS;
-        of_node[rail_count] = find_in_subnet(&nodes[node], address, of_node, rail_count);
-        if (of_node[rail_count] < 0)
-            return false;
-    }
-    return true;
-}
-
-int nics_rails(const struct nic_table *nodes, int node_count, int *rails)
-{
-    int rail_count = 0;
-    for (int i = 0; node_count > 0 && i < nodes[0].count; i++) {
-        const struct nic *nic = &nodes[0].nics[i];
-        bool done = nic->drop != NIC_KEPT || is_taken(rails, rail_count, i);
-        for (int k = 0; !done && k < nic->address_count && rail_count < NIC_MAX_RAILS; k++) {
-            done = !nic_is_link_local(&nic->addresses[k]) &&
-                   add_rail(nodes, node_count, &nic->addresses[k], rails, rail_count);
-            rail_count += done;
-        }
-    }
-    return rail_count;
 }

@@ -96,18 +96,4 @@ int nics_read_addresses(struct nic *nics, int count, struct hvd_error *err);
  * HVD_ERR_SYSTEM. */
 int nics_read_node(struct nic *nics, int max, const char *sys, int *countp, struct hvd_error *err);
 
-/* Rails. The interfaces of one node, as its leader tells the others. */
-struct nic_table {
-    const struct nic *nics;
-    int count;
-};
-
-#define NIC_MAX_RAILS 32
-
-/* For each of [node_count] nodes, which of its kept NICs is rail 0, 1, ...: those of one rail are in one
- * subnet. Rails are in the order of node 0's NICs, and only of subnets that all nodes have. rails[node *
- * NIC_MAX_RAILS + rail] is an index into that node's nics. Returns the number of rails; 0 where no subnet is
- * common. Several NICs of a node in one subnet are several rails, as many as each node has. */
-int nics_rails(const struct nic_table *nodes, int node_count, int *rails);
-
 #endif

@@ -1,4 +1,4 @@
-/* test_nic.c: which interfaces are used and why not the others, what /sys tells of them, and rails. */
+/* test_nic.c: which interfaces are used and why not the others, and what /sys tells of them. */
 #include "config.h"
 #include "topo/nic.h"
 
@@ -255,61 +255,6 @@ START_TEST(pci_limits_what_a_nic_carries)
 }
 END_TEST
 
-/* ---- Rails ---- */
-
-#define NODES 3
-
-/* The same two networks on all nodes, on cards in another order on node 1, and one network that only node 0
- * and 2 have. */
-START_TEST(rails_are_the_subnets_of_all)
-{
-    struct nic a[3] = {interface("eth0", "", 0, "10.1.0.1/16"), interface("eth1", "", 0, "10.2.0.1/16"),
-                       interface("eth2", "", 0, "10.3.0.1/16")};
-    struct nic b[2] = {interface("eth0", "", 0, "10.2.0.2/16"), interface("eth1", "", 0, "10.1.0.2/16")};
-    struct nic c[4] = {interface("eth9", "", 0, "10.1.0.9/16"), interface("eth0", "", 0, "10.1.0.3/16"),
-                       interface("eth1", "", 0, "10.3.0.3/16"), interface("eth2", "", 0, "10.2.0.3/16")};
-    struct nic_table nodes[NODES] = {{a, 3}, {b, 2}, {c, 4}};
-    static int rails[NODES * NIC_MAX_RAILS];
-    c[0].drop = NIC_DOWN;
-    ck_assert_int_eq(nics_rails(nodes, NODES, rails), 2);
-    ck_assert_int_eq(rails[0], 0);
-    ck_assert_int_eq(rails[1], 1);
-    ck_assert_int_eq(rails[NIC_MAX_RAILS], 1);
-    ck_assert_int_eq(rails[NIC_MAX_RAILS + 1], 0);
-    ck_assert_int_eq(rails[2 * NIC_MAX_RAILS], 1);
-    ck_assert_int_eq(rails[2 * NIC_MAX_RAILS + 1], 3);
-}
-END_TEST
-
-START_TEST(several_cards_in_a_subnet_are_several_rails)
-{
-    struct nic a[2] = {interface("eth0", "", 0, "10.1.0.1/16"), interface("eth1", "", 0, "10.1.0.2/16")};
-    struct nic b[3] = {interface("eth0", "", 0, "10.1.1.1/16"), interface("eth1", "", 0, "10.1.1.2/16"),
-                       interface("eth2", "", 0, "10.1.1.3/16")};
-    struct nic_table nodes[2] = {{b, 3}, {a, 2}};
-    static int rails[2 * NIC_MAX_RAILS];
-    ck_assert_int_eq(nics_rails(nodes, 2, rails), 2);
-    ck_assert_int_eq(rails[NIC_MAX_RAILS], 0);
-    ck_assert_int_eq(rails[NIC_MAX_RAILS + 1], 1);
-}
-END_TEST
-
-START_TEST(without_a_common_subnet_there_is_no_rail)
-{
-    struct nic a[2] = {interface("eth0", "", 0, "10.1.0.1/16"), interface("ib0", "", 0, "")};
-    struct nic b[2] = {interface("eth0", "", 0, "10.2.0.1/16"), interface("eth1", "", 0, "10.1.0.1/24")};
-    struct nic_table nodes[2] = {{a, 2}, {b, 2}};
-    static int rails[2 * NIC_MAX_RAILS];
-    ck_assert_int_eq(nics_rails(nodes, 2, rails), 0);
-    a[0].addresses[a[0].address_count++] = address("fe80::1/64");
-    b[0].addresses[b[0].address_count++] = address("fe80::2/64");
-    ck_assert_int_eq(nics_rails(nodes, 2, rails), 0);
-    a[0].addresses[a[0].address_count++] = address("fd00:1::1/32");
-    b[0].addresses[b[0].address_count++] = address("fd00:1:2::2/32");
-    ck_assert_int_eq(nics_rails(nodes, 2, rails), 1);
-}
-END_TEST
-
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("nic");
@@ -322,9 +267,6 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, without_sys_nothing_is_known);
     tcase_add_test(tcase, loopback_has_its_address);
     tcase_add_test(tcase, pci_limits_what_a_nic_carries);
-    tcase_add_test(tcase, rails_are_the_subnets_of_all);
-    tcase_add_test(tcase, several_cards_in_a_subnet_are_several_rails);
-    tcase_add_test(tcase, without_a_common_subnet_there_is_no_rail);
     suite_add_tcase(suite, tcase);
 }
 
