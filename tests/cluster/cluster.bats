@@ -47,10 +47,19 @@ processes_of() {
     node_in 10 n3 hostname | grep -x n3
 }
 
+@test "a node gets one more interface, and reaches others by it" {
+    plug n1 more0 more 10.79.0.1/24
+    plug n2 more0 more 10.79.0.2/24
+    run srun_in 20 -N1 -w n2 ip -o -4 addr show more0
+    expect_text "$output" 10.79.0.2/24
+    node_in 10 n1 bash -c 'exec 3<>/dev/tcp/10.79.0.2/6818' # slurmd listens on all of them
+}
+
 @test "another cluster stands beside it and its end leaves nothing" {
     before=$(traces)
     other=$(mktemp -d /tmp/hvd.XXXXXX)
     "$CLUSTER_SH" start "$other"
+    "$CLUSTER_SH" plug "$other" n1 eth1 second 10.78.0.1/24
     run timeout 30 "$CLUSTER_SH" run "$other" timeout 20 srun -N3 -n3 hostname
     [ "$(sort <<<"$output" | xargs)" = 'n1 n2 n3' ]
     run srun_in 20 -N3 -n3 hostname
@@ -63,13 +72,16 @@ processes_of() {
 }
 
 @test "a tied cluster ends with its starter, even a killed one" {
+    before=$(traces)
     other=$(mktemp -d /tmp/hvd.XXXXXX)
     mkfifo "$other/hold"
-    run bash -c '"$1" start -t "$2" <"$2/hold" & exec 7>"$2/hold"; wait $!; kill -9 $$' sh "$CLUSTER_SH" "$other"
+    run bash -c '"$1" start -t "$2" <"$2/hold" & exec 7>"$2/hold"; wait $!
+        "$1" plug "$2" n1 eth1 second 10.78.0.1/24; kill -9 $$' sh "$CLUSTER_SH" "$other"
     [ "$status" -eq 137 ]
     # its folder goes last
     timeout 20 sh -c 'while [ -e "$1" ]; do sleep 0.05; done' sh "$other"
     [ -z "$(processes_of "$other")" ]
+    [ "$(traces)" = "$before" ]
 }
 
 @test "a folder with too long a name is refused with a sentence" {

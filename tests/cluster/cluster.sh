@@ -5,10 +5,12 @@
 #   cluster.sh start [-t] DIR     start it; DIR is made, holds all its files, and must have a short name
 #   cluster.sh run DIR CMD ARGS   run a command on its login node, where srun, sbatch and salloc work
 #   cluster.sh at DIR n1 CMD ARGS run a command on a node
+#   cluster.sh plug DIR n1 INTERFACE NETWORK ADDRESS   give a node one more interface
 #   cluster.sh stop DIR           end it and remove DIR
 #
 # The login node, which is the controller too, and nodes n1, n2 and n3 are network, host name and mount
-# namespaces on 10.77.0.0/24. All processes are in one process namespace: when its first process ends, the
+# namespaces on 10.77.0.0/24, where each has eth0. A NETWORK of plug is a bridge on the login node, made when it is
+# first named; the cable of n1 to it is NETWORK-n1 there. All processes are in one process namespace: when its first process ends, the
 # kernel ends every other one, and the networks and mounts go with the last of them. Nothing is made outside
 # DIR and the namespaces, so any number of clusters stand beside each other. With -t the cluster also ends,
 # and removes DIR, when its standard input is at its end: give it a pipe and it cannot outlive its starter.
@@ -220,6 +222,26 @@ at() {
     exec nsenter --target "$pid" --mount --pid -- "$self" at-inside "$dir" "$(cat "$dir/pid-$node")" "$@"
 }
 
+# plug DIR NODE INTERFACE NETWORK ADDRESS
+plug() {
+    local dir=$1 pid
+    pid=$(login_pid "$dir")
+    enter "$dir" "$pid" "$self" plug-inside "$@"
+}
+
+plug_inside() {
+    local dir=$1 node=$2 interface=$3 network=$4 address=$5 pid
+    pid=$(cat "$dir/pid-$node")
+    if ! ip link show "$network" >/dev/null 2>&1; then
+        ip link add "$network" type bridge
+        ip link set "$network" up
+    fi
+    ip link add "$network-$node" type veth peer name "$interface" netns "$pid"
+    ip link set "$network-$node" master "$network" up
+    nsenter --target "$pid" --net ip addr add "$address" dev "$interface"
+    nsenter --target "$pid" --net ip link set "$interface" up
+}
+
 at_inside() {
     local dir=$1 pid=$2
     shift 2
@@ -241,10 +263,11 @@ verb=${1-}
 [ $# -eq 0 ] || shift
 PATH=$PATH:/usr/sbin:/sbin
 case $verb in
-check | start | run | at | stop | supervise) "$verb" "$@" ;;
+check | start | run | at | plug | stop | supervise) "$verb" "$@" ;;
 login-main) login_main "$@" ;;
 node-main) node_main "$@" ;;
 at-inside) at_inside "$@" ;;
+plug-inside) plug_inside "$@" ;;
 await-nodes) await_nodes ;;
-*) say "${verb:-nothing}: expected check, start, run, at or stop" ;;
+*) say "${verb:-nothing}: expected check, start, run, at, plug or stop" ;;
 esac

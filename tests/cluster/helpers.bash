@@ -7,6 +7,7 @@
 #   sbatch_in SECONDS ARGS    submit a batch job and wait for its end
 #   login_in SECONDS CMD ARGS any command there
 #   node_in SECONDS n2 CMD    any command on a node
+#   plug n2 INTERFACE NETWORK ADDRESS   give a node one more interface, as cluster.sh says
 #   plugstack [ARGS]          from now on the plug-in is loaded with these arguments in plugstack.conf
 #   plugstack_none            from now on it is not
 #   $CLUSTER                  the cluster's folder: logs in $CLUSTER/log, room for files that all users may read
@@ -82,6 +83,10 @@ node_in() {
     local seconds=$1 node=$2
     shift 2
     timeout -k 5 $((seconds + 5)) "$CLUSTER_SH" at "$CLUSTER" "$node" timeout -k 2 "$seconds" "$@"
+}
+
+plug() {
+    timeout -k 5 20 "$CLUSTER_SH" plug "$CLUSTER" "$@"
 }
 
 # srun, sbatch, salloc and slurmstepd read the file anew each time.
