@@ -4,6 +4,7 @@
 CLUSTER_TESTS = tests/cluster/cluster.bats
 CLUSTER_TESTS += tests/cluster/spank.bats
 CLUSTER_TESTS += tests/cluster/job.bats
+CLUSTER_TESTS += tests/cluster/network.bats
 CLUSTER_TESTS += tests/cluster/hier.bats
 
 dist_noinst_SCRIPTS += tests/cluster/cluster.sh

@@ -1,5 +1,5 @@
 /* network.c: what a job finds of the network: each rank says what hvd has set for other libraries, and by
- * which addresses of its node it is connected. */
+ * which addresses of its node it has connected. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -14,17 +14,27 @@ static void say_settings(void)
         printf("rank %d %s=%s\n", rank, names[i], getenv(names[i]) == NULL ? "-" : getenv(names[i]));
 }
 
+#define FDS 256
+
+static bool inherited[FDS]; /* connections of the launcher's */
+
+static bool is_connection(int fd)
+{
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof(peer);
+    return getpeername(fd, (struct sockaddr *)&peer, &length) == 0 &&
+           (peer.ss_family == AF_INET || peer.ss_family == AF_INET6);
+}
+
 static void say_connections(void)
 {
-    for (int fd = 3; fd < 256; fd++) {
-        struct sockaddr_storage own, peer;
+    for (int fd = 3; fd < FDS; fd++) {
+        struct sockaddr_storage own;
         struct sockaddr_in6 address;
         char text[INET6_ADDRSTRLEN];
-        socklen_t length = sizeof(peer);
-        if (getpeername(fd, (struct sockaddr *)&peer, &length) < 0 ||
-            (peer.ss_family != AF_INET && peer.ss_family != AF_INET6))
+        socklen_t length = sizeof(own);
+        if (inherited[fd] || !is_connection(fd))
             continue;
-        length = sizeof(own);
         getsockname(fd, (struct sockaddr *)&own, &length);
         memcpy(&address, &own, sizeof(address));
         const void *bytes = own.ss_family == AF_INET ? (const void *)&((struct sockaddr_in *)&own)->sin_addr
@@ -38,6 +48,8 @@ int main(void)
     float value = 1;
     struct hvd_tensor tensor = {"value", &value, &value, HVD_FLOAT32, 1, {1}};
     setvbuf(stdout, NULL, _IOLBF, 0);
+    for (int fd = 3; fd < FDS; fd++)
+        inherited[fd] = is_connection(fd);
     must(hvd_init(), "hvd_init");
     ranks_know();
     must(hvd_allreduce(&tensor, HVD_SUM, NULL), "hvd_allreduce");
