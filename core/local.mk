@@ -141,6 +141,7 @@ core_libplan_la_SOURCES += core/topo/erf.h core/topo/erf_state.h core/topo/erf_r
 
 # network cards: by /sys alone, so that whoever starts a job may look at them
 core_libbase_la_SOURCES += core/topo/nic.c core/topo/nic.h core/topo/nic_live.c core/topo/nic_node.c
+core_libbase_la_SOURCES += core/topo/nic_settings.c core/topo/nic_settings.h
 
 # reading the machine, for which alone hwloc is needed
 core_libtopo_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)

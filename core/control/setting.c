@@ -10,14 +10,6 @@
 #include "control/address.h"
 #include "control/network.h"
 
-const char *const setting_variables[SETTING_COUNT] = {
-    [SETTING_NCCL_SOCKETS] = "NCCL_SOCKET_IFNAME",
-    [SETTING_NCCL_RDMA] = "NCCL_IB_HCA",
-    [SETTING_UCX] = "UCX_NET_DEVICES",
-    [SETTING_GLOO] = "GLOO_SOCKET_IFNAME",
-    [SETTING_OPEN_MPI] = "OMPI_MCA_btl_tcp_if_include",
-};
-
 /* ---- What they are to say ---- */
 
 static bool is_card(const struct network_nic *nic)
@@ -33,59 +25,20 @@ static bool has_card(const struct network_node *node)
     return has;
 }
 
-/* Empty for good where it does not fit. */
-static void add_name(char *list, const char *name)
-{
-    size_t used = strlen(list);
-    int length = snprintf(list + used, SETTING_BYTES - used, "%s%s", used > 0 ? "," : "", name);
-    if (used + (size_t)length >= SETTING_BYTES)
-        list[0] = 0;
-}
-
-static void list_cards(const struct network_node *node, char list[SETTING_BYTES])
-{
-    char name[NIC_VERBS_BYTES + 16];
-    list[0] = 0;
-    for (int i = 0; i < node->nic_count; i++) {
-        if (!is_card(&node->nics[i]))
-            continue;
-        snprintf(name, sizeof(name), "%s:%d", node->nics[i].verbs,
-                 node->nics[i].port > 0 ? node->nics[i].port : 1);
-        add_name(list, name);
-    }
-}
-
-static void list_interfaces(const struct network_node *nodes, const struct network_plan *plan,
-                            const struct network_choice *choice, int node, char list[SETTING_BYTES])
-{
-    list[0] = 0;
-    for (int i = 0; i < choice->rail_count; i++)
-        add_name(list, nodes[node].nics[network_place(plan, node, choice->rails[i])->nic].name);
-}
-
-/* NCCL takes names for the beginnings of names where no '=' stands before them. */
-static void set_exact(char value[SETTING_BYTES], const char *list)
-{
-    if (list[0] != 0 && strlen(list) + 1 < SETTING_BYTES)
-        snprintf(value, SETTING_BYTES, "=%.*s", SETTING_BYTES - 2, list);
-}
-
 void settings_of_choice(const struct network_node *nodes, const struct network_plan *plan,
                         const struct network_choice *choice, int node, struct settings *settings)
 {
-    char interfaces[SETTING_BYTES], cards[SETTING_BYTES];
+    struct setting_list interfaces = {.failed = false}, cards = {.failed = false};
     bool rdma = choice->rail_count > 0;
-    *settings = (struct settings){.values = {""}};
-    list_interfaces(nodes, plan, choice, node, interfaces);
-    list_cards(&nodes[node], cards);
+    for (int i = 0; i < choice->rail_count; i++)
+        setting_list_add(&interfaces,
+                         nodes[node].nics[network_place(plan, node, choice->rails[i])->nic].name);
     for (int i = 0; i < plan->node_count; i++)
         rdma = rdma && has_card(&nodes[i]);
-    if (rdma)
-        set_exact(settings->values[SETTING_NCCL_RDMA], cards);
-    set_exact(settings->values[SETTING_NCCL_SOCKETS], interfaces);
-    memcpy(settings->values[SETTING_UCX], rdma ? cards : interfaces, SETTING_BYTES);
-    memcpy(settings->values[SETTING_GLOO], interfaces, SETTING_BYTES);
-    memcpy(settings->values[SETTING_OPEN_MPI], interfaces, SETTING_BYTES);
+    for (int i = 0; rdma && i < nodes[node].nic_count; i++)
+        if (is_card(&nodes[node].nics[i]))
+            setting_list_add_card(&cards, nodes[node].nics[i].verbs, nodes[node].nics[i].port);
+    settings_of_lists(&interfaces, &cards, settings);
 }
 
 /* ---- What a user gave ---- */

@@ -225,6 +225,8 @@ endif
 # which network joins the nodes
 UNIT_TESTS += tests/unit/test_network
 tests_unit_test_network_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_nic_settings
+tests_unit_test_nic_settings_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_nic_node
 tests_unit_test_nic_node_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_exported
