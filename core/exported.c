@@ -15,11 +15,17 @@ void exported_withdraw(struct exported *exported)
     }
 }
 
+static bool is_set_by_user(enum setting_id id)
+{
+    const char *opposite = setting_opposite(id);
+    return getenv(setting_variables[id]) != NULL || (opposite != NULL && getenv(opposite) != NULL);
+}
+
 int exported_write(struct exported *exported, const struct settings *settings, struct hvd_error *err)
 {
     for (int id = 0; id < SETTING_COUNT; id++) {
         const char *value = settings->values[id];
-        if (value[0] == 0 || getenv(setting_variables[id]) != NULL)
+        if (value[0] == 0 || is_set_by_user((enum setting_id)id))
             continue;
         if (setenv(setting_variables[id], value, 0) < 0)
             return error_set_errno(err, "cannot set %s", setting_variables[id]);

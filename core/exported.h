@@ -13,7 +13,8 @@ struct exported {
 /* Take back what was written and is still as it was, so that it does not look like a user's. */
 void exported_withdraw(struct exported *exported);
 
-/* Write [settings]; a variable that is set already is its user's, and stays. HVD_OK or HVD_ERR_NO_MEMORY. */
+/* Write [settings]; a variable that is set already, or whose opposite is, is its user's, and stays. HVD_OK or
+ * HVD_ERR_NO_MEMORY. */
 int exported_write(struct exported *exported, const struct settings *settings, struct hvd_error *err);
 
 #endif

@@ -15,6 +15,11 @@ const char *const setting_variables[SETTING_COUNT] = {
     [SETTING_OPEN_MPI] = "OMPI_MCA_btl_tcp_if_include",
 };
 
+const char *setting_opposite(enum setting_id id)
+{
+    return id == SETTING_OPEN_MPI ? "OMPI_MCA_btl_tcp_if_exclude" : NULL;
+}
+
 /* The kernel lets an interface have almost any name; the readers of a list split it, and know wildcards. */
 static bool is_plain(const char *name)
 {

@@ -18,6 +18,10 @@ enum setting_id {
 
 extern const char *const setting_variables[SETTING_COUNT];
 
+/* The variable with which a user says the opposite; both at once are an error of the library's. NULL: none.
+ */
+const char *setting_opposite(enum setting_id id);
+
 /* All variables of one node; "": to be left alone. */
 struct settings {
     char values[SETTING_COUNT][SETTING_BYTES];

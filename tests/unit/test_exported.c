@@ -40,6 +40,17 @@ START_TEST(what_users_set_stays)
 }
 END_TEST
 
+START_TEST(what_users_exclude_is_their_word_too)
+{
+    begin();
+    strncpy(settings.values[SETTING_OPEN_MPI], "eth0", SETTING_BYTES - 1);
+    setenv("OMPI_MCA_btl_tcp_if_exclude", "docker0", 1);
+    ck_assert_int_eq(exported_write(&exported, &settings, NULL), HVD_OK);
+    expect(SETTING_OPEN_MPI, NULL);
+    expect(SETTING_GLOO, "eth0");
+}
+END_TEST
+
 START_TEST(another_choice_replaces_ours)
 {
     begin();
@@ -66,6 +77,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("exported");
     tcase_add_test(tcase, what_users_set_stays);
+    tcase_add_test(tcase, what_users_exclude_is_their_word_too);
     tcase_add_test(tcase, another_choice_replaces_ours);
     tcase_add_test(tcase, what_users_changed_since_is_theirs);
     suite_add_tcase(suite, tcase);
