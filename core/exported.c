@@ -4,15 +4,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-void exported_withdraw(struct exported *exported)
+static void withdraw(const struct settings *written)
 {
     for (int id = 0; id < SETTING_COUNT; id++) {
-        char *ours = exported->settings.values[id];
         const char *value = getenv(setting_variables[id]);
-        if (ours[0] != 0 && value != NULL && strcmp(value, ours) == 0)
+        if (written->values[id][0] != 0 && value != NULL && strcmp(value, written->values[id]) == 0)
             unsetenv(setting_variables[id]);
-        ours[0] = 0;
     }
+}
+
+void exported_withdraw(struct exported *exported)
+{
+    const char *launchers = getenv(NETWORK_SET_VARIABLE);
+    struct settings settings;
+    withdraw(&exported->settings);
+    exported->settings = (struct settings){.values = {""}};
+    if (launchers != NULL && settings_read(launchers, &settings) == 0)
+        withdraw(&settings);
+    unsetenv(NETWORK_SET_VARIABLE);
 }
 
 static bool is_set_by_user(enum setting_id id)

@@ -10,7 +10,8 @@ struct exported {
     struct settings settings;
 };
 
-/* Take back what was written and is still as it was, so that it does not look like a user's. */
+/* Take back what was written, here or by the launcher, and is still as it was, so that it does not look like
+ * a user's. */
 void exported_withdraw(struct exported *exported);
 
 /* Write [settings]; a variable that is set already, or whose opposite is, is its user's, and stays. HVD_OK or

@@ -11,10 +11,10 @@
 #include "base/parse.h"
 
 /* What launchers, tests and wire-up use and no user mistyped. */
-static const char *const known_variables[] = {
-    CONFIG_CLI_VARIABLE, CONFIG_SITE_VARIABLE, "HVD_JOB_KEY", "HVD_EPOCH",
-    "HVD_MODULE_PATH",   "HVD_BUILD",          "HVD_SOURCE",  "HVD_PLACED",
-    "HVD_GPU_PCI",       "HVD_LOCAL_DEVICE",   NULL};
+static const char *const known_variables[] = {CONFIG_CLI_VARIABLE, CONFIG_SITE_VARIABLE, "HVD_JOB_KEY",
+                                              "HVD_EPOCH",         "HVD_MODULE_PATH",    "HVD_BUILD",
+                                              "HVD_SOURCE",        "HVD_PLACED",         "HVD_GPU_PCI",
+                                              "HVD_LOCAL_DEVICE",  "HVD_NETWORK_SET",    NULL};
 
 /* Horovod's words for how much to say, and ours. */
 static const struct {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/word.h"
 #include "topo/nic.h"
 
 const char *const setting_variables[SETTING_COUNT] = {
@@ -63,4 +64,47 @@ void settings_of_lists(const struct setting_list *interfaces, const struct setti
     memcpy(settings->values[SETTING_UCX], rdma ? cards->text : interfaces->text, SETTING_BYTES);
     memcpy(settings->values[SETTING_GLOO], interfaces->text, SETTING_BYTES);
     memcpy(settings->values[SETTING_OPEN_MPI], interfaces->text, SETTING_BYTES);
+}
+
+/* ---- What a launcher has set ---- */
+
+void settings_write(const struct settings *settings, char text[NETWORK_SET_BYTES])
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int id = 0; id < SETTING_COUNT; id++)
+        if (settings->values[id][0] != 0)
+            used += (size_t)snprintf(text + used, NETWORK_SET_BYTES - used, "%s%s=%s", used > 0 ? ";" : "",
+                                     setting_variables[id], settings->values[id]);
+}
+
+static int read_entry(struct word entry, struct settings *settings)
+{
+    const char *equals = memchr(entry.text, '=', entry.length);
+    if (equals == NULL)
+        return -1;
+    struct word name = {entry.text, (size_t)(equals - entry.text)};
+    struct word value = {equals + 1, entry.length - name.length - 1};
+    if (value.length == 0 || value.length >= SETTING_BYTES)
+        return -1;
+    for (int id = 0; id < SETTING_COUNT; id++) {
+        if (!word_is(name, setting_variables[id]))
+            continue;
+        memcpy(settings->values[id], value.text, value.length);
+        settings->values[id][value.length] = 0;
+    }
+    return 0;
+}
+
+int settings_read(const char *text, struct settings *settings)
+{
+    struct settings read = {.values = {""}};
+    struct word entry;
+    for (const char *at = text; at != NULL;) {
+        at = word_next(at, ';', &entry);
+        if (read_entry(entry, &read) < 0)
+            return -1;
+    }
+    *settings = read;
+    return 0;
 }

@@ -1,5 +1,6 @@
 /* nic_settings.h: the variables that tell NCCL, UCX, Gloo and Open MPI which interfaces and RDMA devices of
- * this node to use, and how each of them writes that. Pure. */
+ * this node to use, and how each of them writes that; and which of
+ * them a launcher has set. Pure. */
 #ifndef TOPO_NIC_SETTINGS_H
 #define TOPO_NIC_SETTINGS_H
 
@@ -41,5 +42,16 @@ void setting_list_add_card(struct setting_list *list, const char *verbs, int por
 /* What the variables say where sockets are to use [interfaces], and RDMA [cards] where there are some. */
 void settings_of_lists(const struct setting_list *interfaces, const struct setting_list *cards,
                        struct settings *settings);
+
+/* Which of them a launcher has set, and to what: NAME=value with ';' between. What still has that value is
+ * the launcher's word, not the user's. */
+#define NETWORK_SET_VARIABLE "HVD_NETWORK_SET"
+#define NETWORK_SET_BYTES    (SETTING_COUNT * (SETTING_BYTES + 32))
+
+void settings_write(const struct settings *settings, char text[NETWORK_SET_BYTES]);
+
+/* The same back; names that are none of ours are left out. Returns 0; or -1 and [settings] unchanged where
+ * [text] is not of this form. */
+int settings_read(const char *text, struct settings *settings);
 
 #endif

@@ -73,6 +73,31 @@ START_TEST(what_users_changed_since_is_theirs)
 }
 END_TEST
 
+START_TEST(what_a_launcher_set_is_not_a_users)
+{
+    begin();
+    setenv("GLOO_SOCKET_IFNAME", "eth5", 1);
+    setenv("UCX_NET_DEVICES", "eth6", 1); /* the user's own, since */
+    setenv("NCCL_SOCKET_IFNAME", "=eth5", 1);
+    setenv("HVD_NETWORK_SET", "NCCL_SOCKET_IFNAME==eth5;GLOO_SOCKET_IFNAME=eth5;UCX_NET_DEVICES=eth5", 1);
+    exported_withdraw(&exported);
+    expect(SETTING_GLOO, NULL);
+    expect(SETTING_NCCL_SOCKETS, NULL);
+    expect(SETTING_UCX, "eth6");
+    ck_assert_ptr_null(getenv("HVD_NETWORK_SET"));
+}
+END_TEST
+
+START_TEST(a_list_that_no_launcher_writes_changes_nothing)
+{
+    begin();
+    setenv("GLOO_SOCKET_IFNAME", "eth5", 1);
+    setenv("HVD_NETWORK_SET", "GLOO_SOCKET_IFNAME=eth5;PATH", 1);
+    exported_withdraw(&exported);
+    expect(SETTING_GLOO, "eth5");
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("exported");
@@ -80,6 +105,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, what_users_exclude_is_their_word_too);
     tcase_add_test(tcase, another_choice_replaces_ours);
     tcase_add_test(tcase, what_users_changed_since_is_theirs);
+    tcase_add_test(tcase, what_a_launcher_set_is_not_a_users);
+    tcase_add_test(tcase, a_list_that_no_launcher_writes_changes_nothing);
     suite_add_tcase(suite, tcase);
 }
 

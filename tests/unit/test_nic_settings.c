@@ -82,6 +82,58 @@ START_TEST(a_name_that_lists_cannot_hold_leaves_the_list_out)
 }
 END_TEST
 
+START_TEST(what_a_launcher_set_is_read_as_it_was_written)
+{
+    char text[NETWORK_SET_BYTES];
+    struct settings read;
+    begin();
+    setting_list_add(&interfaces, "eth0");
+    setting_list_add(&interfaces, "eth1");
+    settings_of_lists(&interfaces, &cards, &settings);
+    settings_write(&settings, text);
+    ck_assert_str_eq(text, "NCCL_SOCKET_IFNAME==eth0,eth1;UCX_NET_DEVICES=eth0,eth1;"
+                           "GLOO_SOCKET_IFNAME=eth0,eth1;OMPI_MCA_btl_tcp_if_include=eth0,eth1");
+    ck_assert_int_eq(settings_read(text, &read), 0);
+    ck_assert_mem_eq(&read, &settings, sizeof(read));
+}
+END_TEST
+
+START_TEST(the_longest_fits)
+{
+    static char text[NETWORK_SET_BYTES];
+    static struct settings read;
+    for (int id = 0; id < SETTING_COUNT; id++) {
+        memset(settings.values[id], 'x', SETTING_BYTES - 1);
+        settings.values[id][SETTING_BYTES - 1] = 0;
+    }
+    settings_write(&settings, text);
+    ck_assert_int_eq(settings_read(text, &read), 0);
+    ck_assert_mem_eq(&read, &settings, sizeof(read));
+}
+END_TEST
+
+START_TEST(a_library_that_we_do_not_know_is_left_out)
+{
+    memset(&settings, 0, sizeof(settings));
+    ck_assert_int_eq(settings_read("PATH=/;GLOO_SOCKET_IFNAME=eth0", &settings), 0);
+    expect(SETTING_GLOO, "eth0");
+    expect(SETTING_UCX, "");
+}
+END_TEST
+
+static const char *const no_lists[] = {"", ";", "GLOO_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME=", "x=y;", NULL};
+
+START_TEST(what_no_launcher_writes_is_refused)
+{
+    char longest[SETTING_BYTES + 32] = "GLOO_SOCKET_IFNAME=";
+    memset(longest + strlen(longest), 'x', SETTING_BYTES);
+    longest[sizeof(longest) - 1] = 0;
+    memset(&settings, 0, sizeof(settings));
+    ck_assert_int_eq(settings_read(no_lists[_i] == NULL ? longest : no_lists[_i], &settings), -1);
+    expect(SETTING_GLOO, "");
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("nic_settings");
@@ -90,6 +142,10 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_list_that_does_not_fit_is_left_out_for_good);
     tcase_add_loop_test(tcase, a_name_that_lists_cannot_hold_leaves_the_list_out, 0,
                         sizeof(odd_names) / sizeof(odd_names[0]));
+    tcase_add_test(tcase, what_a_launcher_set_is_read_as_it_was_written);
+    tcase_add_test(tcase, the_longest_fits);
+    tcase_add_test(tcase, a_library_that_we_do_not_know_is_left_out);
+    tcase_add_loop_test(tcase, what_no_launcher_writes_is_refused, 0, sizeof(no_lists) / sizeof(no_lists[0]));
     suite_add_tcase(suite, tcase);
 }
 
