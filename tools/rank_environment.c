@@ -9,6 +9,7 @@
 
 #include "base/config.h"
 #include "topo/apply.h"
+#include "topo/nic_settings.h"
 
 /* Who I am, as an outer launcher told hvdrun; to the ranks it would be wrong. A name that ends in * is a
  * prefix. */
@@ -23,8 +24,8 @@ static const char *const removed[] = {
     /* torchrun's worker */
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE",
     CONFIG_CLI_VARIABLE,
-    /* how it has placed what is now hvdrun */
-    PLACED_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE", NULL};
+    /* how it has placed what is now hvdrun, and what joins that to its other nodes */
+    PLACED_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE", NETWORK_SET_VARIABLE, NULL};
 
 /* Of those, what users set to tune a library. Open MPI's mpirun says more in the same way: that goes. */
 static const char *const kept[] = {"OMPI_MCA_*", "PMIX_MCA_*", NULL};
@@ -77,9 +78,35 @@ static bool is_of_placement(const char *entry, const char *placed)
     return placed_lists(placed, name) && !matches(entry, granted);
 }
 
-static bool is_removed(const char *entry, const char *placed)
+/* The networks that an outer launcher has named, for ranks of other nodes. */
+static void read_networks(char *const *environment, struct settings *networks)
 {
-    return is_of_placement(entry, placed) ||
+    const char *list = environment_value(environment, NETWORK_SET_VARIABLE);
+    *networks = (struct settings){.values = {""}};
+    if (list != NULL)
+        settings_read(list, networks);
+}
+
+static bool is_of_networks(const char *entry, const struct settings *networks)
+{
+    for (int id = 0; id < SETTING_COUNT; id++) {
+        size_t length = strlen(setting_variables[id]);
+        if (networks->values[id][0] != 0 && strncmp(entry, setting_variables[id], length) == 0 &&
+            entry[length] == '=' && strcmp(entry + length + 1, networks->values[id]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What an outer launcher has said beyond names. */
+struct outer {
+    const char *placed; /* PLACED_VARIABLE; NULL: not set */
+    struct settings networks;
+};
+
+static bool is_removed(const char *entry, const struct outer *outer)
+{
+    return is_of_placement(entry, outer->placed) || is_of_networks(entry, &outer->networks) ||
            (matches(entry, removed) && (!matches(entry, kept) || matches(entry, removed_still)));
 }
 
@@ -128,10 +155,11 @@ static bool is_forced(const char *entry)
 
 char **rank_environment_create(char *const *environment, const char *cli, const char *shared)
 {
-    const char *placed = environment_value(environment, PLACED_VARIABLE);
+    struct outer outer = {.placed = environment_value(environment, PLACED_VARIABLE)};
     /* where segments are found that a killed rank leaves behind */
     const struct setting segments[] = {{"OMPI_MCA_btl_vader_backing_directory", shared}, {NULL, NULL}};
     size_t count = 0;
+    read_networks(environment, &outer.networks);
     while (environment[count] != NULL)
         count++;
     struct builder builder = {.room = count + 16};
@@ -139,7 +167,7 @@ char **rank_environment_create(char *const *environment, const char *cli, const 
     if (builder.entries == NULL)
         return NULL;
     for (size_t i = 0; i < count; i++) {
-        if (!is_removed(environment[i], placed) && !is_forced(environment[i]))
+        if (!is_removed(environment[i], &outer) && !is_forced(environment[i]))
             add_entry(&builder, strdup(environment[i]));
     }
     add_unless_set(&builder, forced);

@@ -122,6 +122,19 @@ START_TEST(nothing_is_added_needlessly)
 }
 END_TEST
 
+/* But not what the user has set since. */
+START_TEST(the_networks_of_a_step_go)
+{
+    const char *before[] = {"GLOO_SOCKET_IFNAME=eth0", "NCCL_SOCKET_IFNAME=eth7",
+                            "HVD_NETWORK_SET=NCCL_SOCKET_IFNAME==eth0;GLOO_SOCKET_IFNAME=eth0", NULL};
+    char **after = rank_environment_create((char *const *)before, "", "");
+    ck_assert_ptr_null(find(after, "GLOO_SOCKET_IFNAME"));
+    ck_assert_ptr_null(find(after, "HVD_NETWORK_SET"));
+    ck_assert_str_eq(find(after, "NCCL_SOCKET_IFNAME"), "eth7");
+    rank_environment_free(after);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("environment");
@@ -129,6 +142,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, what_an_outer_launcher_placed_is_taken_away);
     tcase_add_test(tcase, what_the_user_has_set_stays);
     tcase_add_test(tcase, nothing_is_added_needlessly);
+    tcase_add_test(tcase, the_networks_of_a_step_go);
     suite_add_tcase(suite, tcase);
 }
 
