@@ -392,7 +392,7 @@ START_TEST(a_batch_can_be_given_up)
             give_up(world, (first + i) % world->size);
         }
         for (int rank = 0; rank < world->size; rank++) {
-            part_close_untouched(&world->seats[rank].part);
+            ck_assert(part_close_untouched(&world->seats[rank].part));
             add_team(world, rank, set);
         }
     }
@@ -413,7 +413,7 @@ START_TEST(a_lost_rank_is_named)
     for (int rank = 0; rank < world->size; rank++)
         begin(world, rank);
     give_up(world, 3);
-    part_close_untouched(&world->seats[3].part);
+    ck_assert(part_close_untouched(&world->seats[3].part));
     int rc = HVD_IN_PROGRESS, lost = -1;
     for (int64_t end_us = clock_us() + LIMIT_US; rc == HVD_IN_PROGRESS && clock_us() < end_us;) {
         bool moved = false;
@@ -426,7 +426,7 @@ START_TEST(a_lost_rank_is_named)
         if (rank == 3)
             continue;
         give_up(world, rank);
-        part_close_untouched(&world->seats[rank].part);
+        ck_assert(part_close_untouched(&world->seats[rank].part));
     }
     world_close(world);
 }

@@ -219,7 +219,7 @@ START_TEST(a_batch_can_be_given_up)
             }
         }
         for (int rank = 0; rank < 4; rank++) {
-            part_close_untouched(&world->seats[rank].part);
+            ck_assert(part_close_untouched(&world->seats[rank].part));
             world->seats[rank].runs = false;
             world_add_team(world, rank, set, 512);
         }
