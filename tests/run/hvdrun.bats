@@ -218,7 +218,7 @@ TABLE
 }
 
 @test "hvdrun(1) describes the options that --help lists" {
-    "$hvdrun" --help | sed '/^Options for the ranks/,$d' | grep -oE -- '--?[a-zA-Z-]+' | sort -u >listed
+    "$hvdrun" --help | sed '/^Options for the ranks/,$d' | grep -oE -- '(^| )--?[a-zA-Z_-]+' | tr -d ' ' | sort -u >listed
     [ "$(wc -l <listed)" -ge 8 ]
     while read -r option; do
         grep -qE "^\.It.* Fl ${option#-}( |$)" "$HVD_SOURCE/man/hvdrun.1" || { echo "$option"; return 1; }

@@ -216,6 +216,96 @@ none hvdrun" ]
     [ -z "$(grep -oE '^(OMP|HVD|PMIX|OMPI)_[A-Za-z0-9_]+=' <<<"$output" | sort | uniq -c | awk '$1 != 2')" ]
 }
 
+# ---- Resource sets -------------------------------------------------------------------------------
+
+@test "resource sets make ranks and hold them" {
+    need_cores 2
+    local expected="0 ${mine[0]}
+1 ${mine[1]}"
+    [ "$(masks --nrs=2)" = "$expected" ]
+    [ "$(masks --nrs 2 --tasks_per_rs 1 --cpu_per_rs 1 -n 2)" = "$expected" ]
+    [ "$(masks --hvd-rs=nrs:2)" = "$expected" ]
+    [ "$(HVD_RS=nrs:2 masks)" = "$expected" ]
+    [ "$(masks --rs_per_host=2 --cpu_per_rs=ALL_CPUS)" = "$expected" ]
+    [ "$(HVD_BIND=none masks --nrs=2)" = "$expected" ]
+}
+
+@test "tasks of a resource set share it, or have their own cores" {
+    need_cores 2
+    [ "$(masks --nrs=1 --tasks_per_rs=2 --cpu_per_rs=2 --bind=packed:1)" = "0 ${mine[0]}
+1 ${mine[1]}" ]
+    [ "$(masks --nrs=1 --tasks_per_rs=2 --cpu_per_rs=2 --bind=rs)" = "0 $(whole)
+1 $(whole)" ]
+    [ "$(masks --nrs=2 --tasks_per_rs=2 --bind=rs --launch_distribution=cyclic)" = "0 ${mine[0]}
+1 ${mine[1]}
+2 ${mine[0]}
+3 ${mine[1]}" ]
+}
+
+@test "-n shares tasks out among resource sets" {
+    need_cores 2
+    [ "$(masks --np=4 --nrs=2 --bind=rs)" = "0 ${mine[0]}
+1 ${mine[0]}
+2 ${mine[1]}
+3 ${mine[1]}" ]
+}
+
+@test "ranks find the resource sets among their options" {
+    need_cores 2
+    hvd --nrs=2 --latency_priority=cpu-mem sh -c 'echo "$HVD_CLI"'
+    [ "$output" = "rs=nrs:2,latency_priority:cpu-mem
+rs=nrs:2,latency_priority:cpu-mem" ]
+}
+
+# ---- Explicit resource files ---------------------------------------------------------------------
+
+@test "an explicit resource file says which ranks there are and where" {
+    need_cores 2
+    printf 'cpu_index_using: physical\nrank: 0: { host: *; cpu: {%s} }\nrank: 1: { hostname: %s; cpu: {%s} }\n' \
+        "${mine[1]}" "$(hostname)" "${mine[0]}" >erf
+    [ "$(masks --erf_input=erf)" = "0 ${mine[1]}
+1 ${mine[0]}" ]
+    printf 'overlapping_rs: allow\n2 : { host: 1; cpu: * }\n1 : { host: 1; cpu: {0} }\n' >erf
+    [ "$(masks --erf_input erf | cut -d ' ' -f 1 | paste -sd ' ')" = "0 1 2" ]
+    [ "$(HVD_BIND=none masks --erf_input=erf | head -n 1)" = "0 $(whole)" ]
+}
+
+@test "hvdrun takes the explicit resource file that hvdinfo map writes" {
+    need_cores 2
+    "$HVD_BUILD/tools/hvdinfo" map --tasks=2 --erf >erf
+    [ "$(masks --erf_input=erf)" = "$(masks -n 2)" ]
+    masks --erf_input=erf --hvd-bind=auto,verbose
+    grep -q "^hvdrun: task 1: cpus ${mine[1]}, .*: explicit resource file, line [0-9]*: " err
+}
+
+# erf_refused WORDS LINE...
+erf_refused() {
+    local words=$1
+    shift
+    printf '%s\n' "$@" >erf
+    refused "$words" -- --erf_input=erf
+}
+
+@test "explicit resource files that cannot be followed are refused" {
+    refused "missing" -- --erf_input=missing
+    erf_refused "erf, line 1" 'rank: 0: nonsense'
+    erf_refused "erf, line 1: rank 0 is to run on host n9" 'rank: 0: { hostname: n9; cpu: * }'
+    erf_refused "rank 1 is to run on host 2" 'rank: 0: { host: 1; cpu: * }' 'rank: 1: { host: 2; cpu: * }'
+    erf_refused "no CPU 4000" 'rank: 0: { host: 1; cpu: {4000} }'
+    erf_refused "no app of the file" 'app 0: true' 'rank: 0: { host: 1; cpu: * } : app 0'
+    erf_refused "in common" 'rank: 0: { host: 1; cpu: {0} }' 'rank: 1: { host: 1; cpu: {0} }'
+    printf 'rank: 0: { host: 1; cpu: * }\n' >erf
+    HVD_RS=nrs:1 refused "environment (HVD_RS)" -- --erf_input=erf
+    refused "leave -n out" -- --erf_input=erf -n 1
+}
+
+@test "an explicit resource file cannot leave the CPUs that hvdrun has" {
+    need_cpus 2
+    printf 'cpu_index_using: physical\nrank: 0: { host: 1; cpu: {%s} }\n' "${mine[0]}" >erf
+    taskset -pc "${mine[-1]}" $BASHPID >/dev/null
+    refused "are granted on this node" -- --erf_input=erf
+}
+
 # ---- What cannot be done -------------------------------------------------------------------------
 
 @test "bad options are refused before anything starts, whoever gives them" {
@@ -230,7 +320,12 @@ none hvdrun" ]
 @test "what this machine cannot give is refused" {
     [ ! -e /proc/driver/nvidia ] && [ ! -e /dev/kfd ] || skip "there are GPUs here"
     refused "no GPU is granted" -- --hvd-bind=gpu
+    refused "GPU" -- --nrs=1 --gpu_per_rs=1
+    refused "--hvd-rs" -- --nrs=1 --cpu_per_rs=4000
     refused "reserve" -- --hvd-bind=auto,reserve:4000
+    refused "5 ranks are asked for, but 2 resource sets" -- -n 5 --nrs=2
+    refused "4096" -- --nrs=100 --tasks_per_rs=100
+    refused "--nrs and --hvd-rs" -- --nrs=2 --hvd-rs=tasks:1
 }
 
 # A machine that hwloc cannot load: it knows XML files only, and gets none.

@@ -49,6 +49,22 @@ static const struct good goods[] = {
      "true"},
     {{"hvdrun", "-n", "2", "--", "-n", "3"}, 2, 5000000, true, "", "-n"},
     {{"hvdrun", "train", "-n", "3", "--hvd-fusion=64Q"}, 0, 5000000, true, "", "train"},
+    {{"hvdrun", "--np=3", "true"}, 3, 5000000, true, "", "true"},
+    {{"hvdrun", "--nrs=2", "--tasks_per_rs", "4", "true"}, 0, 5000000, true, "rs=nrs:2,tasks:4", "true"},
+    {{"hvdrun", "--nrs=2", "--nrs=3", "true"}, 0, 5000000, true, "rs=nrs:3", "true"},
+    {{"hvdrun", "--cpu_per_rs=ALL_CPUS", "--gpu_per_rs=ALL_GPUS", "--rs_per_host=2", "--bind=rs", "true"},
+     0,
+     5000000,
+     true,
+     "rs=cpus:all,gpus:all,rs_per_host:2,bind:rs",
+     "true"},
+    {{"hvdrun", "--launch_distribution=plane:2", "--latency_priority=gpu-cpu,CPU-MEM", "true"},
+     0,
+     5000000,
+     true,
+     "rs=launch_distribution:plane:2,latency_priority:GPU-CPU+CPU-MEM",
+     "true"},
+    {{"hvdrun", "--bind=packed:1", "true"}, 0, 5000000, true, "rs=tasks:1", "true"},
     {{"hvdrun", "-n", "2", "-"}, 2, 5000000, true, "", "-"},
 };
 
@@ -103,6 +119,20 @@ static const struct bad bads[] = {
     {{"hvdrun", "--hvd-=64M", "true"}, {"--hvd-", "unknown"}},
     {{"hvdrun", "--hvd-cycle-time=1ms", "true"}, {"--hvd-cycle-time", "remove it"}},
     {{"hvdrun", "--hvd-config=a;b", "true"}, {"a;b", "';'"}},
+    {{"hvdrun", "--np=0", "true"}, {"--np 0", "1 to 4096"}},
+    {{"hvdrun", "--nrs=0", "true"}, {"--nrs=0", "too small"}},
+    {{"hvdrun", "--tasks_per_rs=x", "true"}, {"--tasks_per_rs=x", "whole"}},
+    {{"hvdrun", "--cpu_per_rs=ALL_GPUS", "true"}, {"--cpu_per_rs=ALL_GPUS", "expected N|ALL_CPUS"}},
+    {{"hvdrun", "--gpu_per_rs"}, {"--gpu_per_rs", "needs a value", "N|ALL_GPUS"}},
+    {{"hvdrun", "--bind=core", "true"}, {"--bind=core", "none|rs|packed:N", "--hvd-bind"}},
+    {{"hvdrun", "--launch_distribution=plane", "true"}, {"--launch_distribution=plane", "plane:N"}},
+    {{"hvdrun", "--latency_priority=cpu", "true"}, {"--latency_priority=cpu", "cpu-mem"}},
+    {{"hvdrun", "--nrs=2", "--hvd-rs=tasks:2", "true"}, {"--nrs and --hvd-rs", "one of them"}},
+    {{"hvdrun", "--erf_input=", "true"}, {"--erf_input", "empty"}},
+    {{"hvdrun", "--erf_input=f", "-n2", "true"}, {"--erf_input and -n", "leave -n out"}},
+    {{"hvdrun", "--erf_input=f", "--np=2", "true"}, {"--erf_input and --np"}},
+    {{"hvdrun", "--erf_input=f", "--nrs=2", "true"}, {"--erf_input and --nrs"}},
+    {{"hvdrun", "--hvd-rs=tasks:2", "--erf_input=f", "true"}, {"--erf_input and --hvd-rs"}},
 };
 
 START_TEST(is_refused)
@@ -127,6 +157,13 @@ START_TEST(long_words_are_refused)
     memcpy(word, "xxxxxxxxxxxxx", 13);
     ck_assert_int_eq(parse((const char *const[]){"hvdrun", "-n", word, "true", NULL}), HVD_ERR_INVALID);
     ck_assert_int_eq(parse_after(word, (const char *const[]){"hvdrun", "true", NULL}), HVD_ERR_INVALID);
+}
+END_TEST
+
+START_TEST(a_resource_file_is_noted)
+{
+    ck_assert_int_eq(parse((const char *const[]){"hvdrun", "--erf_input", "file", "true", NULL}), HVD_OK);
+    ck_assert_str_eq(options.erf, "file");
 }
 END_TEST
 
@@ -160,6 +197,8 @@ START_TEST(help_lists_every_option)
         ck_assert_msg((strstr(text, word) != NULL) == (option_table[id].retired == NULL), "%s", word);
     }
     ck_assert(strstr(text, "-n, --ranks=N") != NULL);
+    ck_assert(strstr(text, "--cpu_per_rs=N|ALL_CPUS") != NULL);
+    ck_assert(strstr(text, "--erf_input=FILE") != NULL);
     free(text);
 }
 END_TEST
@@ -170,6 +209,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, is_understood, 0, sizeof(goods) / sizeof(goods[0]));
     tcase_add_loop_test(tcase, is_refused, 0, sizeof(bads) / sizeof(bads[0]));
     tcase_add_test(tcase, long_words_are_refused);
+    tcase_add_test(tcase, a_resource_file_is_noted);
     tcase_add_test(tcase, help_and_version_need_no_command);
     tcase_add_test(tcase, an_outer_command_line_comes_first);
     tcase_add_test(tcase, help_lists_every_option);
