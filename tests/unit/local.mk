@@ -191,6 +191,8 @@ UNIT_TESTS += tests/unit/test_nics
 tests_unit_test_nics_LDADD = $(UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_resource_set
 tests_unit_test_resource_set_LDADD = $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_apply
+tests_unit_test_apply_LDADD = $(UNIT_LIBS)
 TOPO_UNIT_LIBS = core/libtopo.la $(UNIT_LIBS)
 noinst_HEADERS += tests/unit/machines.h
 EXTRA_DIST += tests/data/topo
@@ -207,6 +209,8 @@ UNIT_TESTS += tests/unit/test_plan_requests
 tests_unit_test_plan_requests_LDADD = $(TOPO_UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_plan_golden
 tests_unit_test_plan_golden_LDADD = $(TOPO_UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_place
+tests_unit_test_place_LDADD = $(TOPO_UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_erf
 tests_unit_test_erf_LDADD = $(TOPO_UNIT_LIBS)
 endif

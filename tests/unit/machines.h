@@ -25,9 +25,9 @@ static inline struct machine *load_xml(const char *path)
 
 static inline struct machine *load_machine(const char *name)
 {
-    const char *folder = getenv("HVD_SOURCE");
+    const char *source = getenv("HVD_SOURCE");
     char path[1024];
-    snprintf(path, sizeof(path), "%s/tests/data/topo/%s.xml", folder != NULL ? folder : ".", name);
+    snprintf(path, sizeof(path), "%s/tests/data/topo/%s.xml", source != NULL ? source : ".", name);
     return load_xml(path);
 }
 
