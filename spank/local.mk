@@ -1,4 +1,4 @@
-# spank: the plug-in. Files are named for the process they run in. It needs nothing of ours but core/base, and
+# spank: the plug-in. Files are named for the process they run in. It needs nothing of ours but libbase, and
 # nothing of Slurm but spank.h: its undefined symbols are those of the process that loads it.
 
 # what needs nothing of Slurm; the unit tests take it as well
@@ -8,6 +8,7 @@ spank_libsite_la_LIBADD = core/libbase.la
 
 # what runs around a step; in the unit tests the test is Slurm
 spank_libstep_la_SOURCES = spank/options.c spank/options.h spank/stepd.c spank/stepd.h
+spank_libstep_la_SOURCES += spank/nics.c spank/nics.h
 spank_libstep_la_LIBADD = spank/libsite.la
 
 spank_spank_hvd_la_SOURCES = spank/plugin.c

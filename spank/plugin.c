@@ -5,6 +5,7 @@
 SPANK_PLUGIN(hvd, 1)
 #pragma GCC visibility pop
 
+#include "nics.h"
 #include "options.h"
 #include "site.h"
 #include "srun.h"
@@ -85,7 +86,10 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
     if (spank_context() != S_CTX_REMOTE)
         return 0;
     site_read(&site, argc, argv, NULL);
-    return stepd_task_init(spank, &site);
+    int rc = stepd_task_init(spank, &site);
+    if (rc == 0)
+        nics_task_init(spank, &site);
+    return rc;
 }
 
 int slurm_spank_task_exit(spank_t spank, int argc, char *argv[])

@@ -44,6 +44,24 @@ static bool in_subnet(const struct nic_address *address, int family, const unsig
            (mask == 0 || ((address->bytes[whole] ^ net[whole]) & mask) == 0);
 }
 
+bool nic_has_address(const struct nic *nic)
+{
+    for (int i = 0; i < nic->address_count; i++)
+        if (nic->netdev[0] != 0 && !nic_is_link_local(&nic->addresses[i]))
+            return true;
+    return false;
+}
+
+bool nic_shares_subnet(const struct nic *nic, const struct nic_address *own, const struct nic_address *other)
+{
+    for (int i = 0; i < nic->address_count; i++) {
+        const struct nic_address *mine = &nic->addresses[i];
+        if (mine->family == own->family && memcmp(mine->bytes, own->bytes, sizeof(own->bytes)) == 0)
+            return in_subnet(other, mine->family, mine->bytes, mine->prefix);
+    }
+    return false;
+}
+
 /* ---- Judgement ---- */
 
 static void drop(struct nic *nic, enum nic_drop reason, const char *why)
@@ -55,9 +73,7 @@ static void drop(struct nic *nic, enum nic_drop reason, const char *why)
 /* RDMA needs no address of ours; an interface without one is of no use. */
 static enum nic_drop judge_addresses(const struct nic *nic)
 {
-    bool usable = !nic->addresses_known || nic->verbs[0] != 0;
-    for (int i = 0; i < nic->address_count; i++)
-        usable = usable || !nic_is_link_local(&nic->addresses[i]);
+    bool usable = !nic->addresses_known || nic->verbs[0] != 0 || nic_has_address(nic);
     return usable ? NIC_KEPT : NIC_LINK_LOCAL;
 }
 

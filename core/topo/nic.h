@@ -78,6 +78,12 @@ int64_t nic_mbps(const struct nic *nic);
 
 bool nic_is_link_local(const struct nic_address *address);
 
+/* Is it an interface with an address that is not link-local? */
+bool nic_has_address(const struct nic *nic);
+
+/* Is [own] an address of [nic], and [other] in the subnet of that? */
+bool nic_shares_subnet(const struct nic *nic, const struct nic_address *own, const struct nic_address *other);
+
 /* Judge each of [nics]: drop and why. [asked] is a value of --hvd-nics, names and CIDRs with commas between,
  * or NULL or "auto" for all. What is asked for is kept unless it is down or absent: HVD_ERR_INVALID where an
  * entry matches none, with a sentence that lists what there is; all are judged as by "auto" then. */

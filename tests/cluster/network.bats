@@ -41,6 +41,7 @@ setup() {
     cluster_or_skip
     slurm_has_pmix || skip 'Slurm has no mpi/pmix here'
     program=$HVD_BUILD/tests/run/network
+    mpihello=$HVD_BUILD/tests/run/mpihello
     export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs
     changed=()
 }
@@ -179,6 +180,78 @@ all_fail() {
     grep -Eq ' n2 +docker0 +172.17.0.1 +leads to containers' <<<"$output"
     grep -Eq ' n1 +pair0 +10.84.0.1 +n3 has nothing in 10.84.0.0/24' <<<"$output"
     grep -Eq ' n3 +dead0 +10.83.0.3 +its link is down' <<<"$output"
+}
+
+# What the plug-in says before hvd_init has proven more: this node's word for the network by which srun reaches it.
+say='echo "$SLURM_PROCID $NCCL_SOCKET_IFNAME $GLOO_SOCKET_IFNAME $UCX_NET_DEVICES $OMPI_MCA_btl_tcp_if_include $NCCL_IB_HCA.$HVD_NETWORK_SET"'
+
+# all_say WORDS of each task
+all_say() {
+    local rank
+    [ "$status" -eq 0 ]
+    for rank in 0 1 2 3 4 5; do
+        expect_text "$output" "$rank $1"
+    done
+}
+
+@test "a program that never calls hvd_init is told by which network srun reaches its node" {
+    job --hvd-log=warn sh -c "$say"
+    all_say '=eth0 eth0 eth0 eth0 .NCCL_SOCKET_IFNAME==eth0;UCX_NET_DEVICES=eth0;GLOO_SOCKET_IFNAME=eth0;'
+    job --hvd-nics=10.78.0.0/24,eth0 sh -c "$say"
+    all_say '=eth0,eth1 eth0,eth1 eth0,eth1 eth0,eth1 .NCCL'
+    plugstack nics=eth1
+    job --hvd-log=warn sh -c "$say"
+    all_say '=eth1 eth1 eth1 eth1 .NCCL'
+}
+
+@test "the same from a batch script, where srun runs on one of the nodes" {
+    printf '%s\n' '#!/bin/sh' '#SBATCH -N3 -n6 --hvd-log=warn' "srun sh -c '$say'" >"$CLUSTER/job.sh"
+    sbatch_in 30 -o "$CLUSTER/job.out" "$CLUSTER/job.sh"
+    output=$(cat "$CLUSTER/job.out")
+    echo "$output"
+    status=0
+    all_say '=eth0 eth0 eth0 eth0 .NCCL'
+}
+
+@test "nothing is said of one node, without an option of hvd, or where it is not sure" {
+    job sh -c "$say"
+    all_say '    .'
+    run srun_in 20 -N1 -n1 --hvd-log=warn sh -c "$say"
+    expect_line "$output" '0     .'
+    hide_first
+    job --hvd-log=warn sh -c "$say"
+    all_say '    .'
+}
+
+@test "what the user has set stays in programs that never call hvd_init" {
+    NCCL_SOCKET_IFNAME=eth1 OMPI_MCA_btl_tcp_if_exclude=docker0 job --hvd-log=warn sh -c "$say"
+    all_say 'eth1 eth0 eth0  .UCX_NET_DEVICES=eth0;GLOO_SOCKET_IFNAME=eth0'
+}
+
+@test "--hvd-nics that a node does not have is told there, and the program runs" {
+    job --hvd-nics=pair0 sh -c "$say"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'are told of no network on n3: --hvd-nics=pair0: no network device' <<<"$output")" -eq 1 ]
+    expect_line "$output" '4     .'
+    expect_text "$output" '1 =pair0 pair0 '
+}
+
+@test "a plain MPI program beside docker0: it hangs or fails, and runs with an option of hvd" {
+    [ -x "$mpihello" ] || skip 'configure found no Open MPI'
+    run srun_in 5 -N3 -n6 --mpi=pmix "$mpihello"
+    [ "$status" -ne 0 ]
+    job --hvd-log=warn "$mpihello"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'of 6, 2 on this node, sum 15$' <<<"$output")" -eq 6 ]
+    job --hvd-nics=eth1 "$mpihello"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'of 6, 2 on this node, sum 15$' <<<"$output")" -eq 6 ]
+}
+
+@test "hvd_init takes the plug-in's word back, and not what a script has set since" {
+    job --hvd-log=info sh -c 'GLOO_SOCKET_IFNAME=eth1 exec "$1"' sh "$program"
+    all_ranks GLOO_SOCKET_IFNAME=eth1 NCCL_SOCKET_IFNAME==eth0,eth1 OMPI_MCA_btl_tcp_if_include=eth0,eth1
+    expect_no_text "$output" warning
 }
 
 @test "what the user has set stays" {

@@ -40,6 +40,6 @@ setup() {
     echo "asked: $asked"
     for symbol in $asked; do
         grep -qw "$symbol" <<<'slurm_error slurm_spank_log slurm_verbose spank_context spank_get_item spank_getenv
-            spank_option_register spank_setenv spank_strerror'
+            spank_option_register spank_setenv spank_strerror spank_unsetenv'
     done
 }
