@@ -9,10 +9,10 @@ core_libbase_la_SOURCES = \
 	core/base/status.c core/base/status.h core/base/log.c core/base/log.h \
 	core/base/parse.c core/base/parse.h core/base/option.c core/base/option.h \
 	core/base/planes.c core/base/planes.h core/base/hash.h core/base/clock.h
-core_libbase_la_SOURCES += core/base/config_list.c
+core_libbase_la_SOURCES += core/base/config_list.c core/base/config.c core/base/config.h
 
 # everything of libhvd, also linked into the unit tests, which reach below the exported calls
-core_libcore_la_SOURCES = core/base/config.h core/control/wireup.h core/control/control.h \
+core_libcore_la_SOURCES = core/control/wireup.h core/control/control.h \
 	core/control/shape.h core/control/node.h core/control/roster.h core/control/endpoint.h core/control/join.h core/plane/plane.h
 core_libcore_la_SOURCES += \
 	core/flow/desc.c core/flow/desc.h core/flow/wire.c core/flow/wire.h core/flow/negotiate.c core/flow/negotiate.h \
@@ -27,6 +27,7 @@ core_libcore_la_SOURCES += core/flow/stalled.c
 core_libcore_la_SOURCES += core/flow/request.c core/flow/request.h
 core_libcore_la_SOURCES += core/control/module.c
 core_libcore_la_SOURCES += core/base/ranks.c core/base/ranks.h
+core_libcore_la_SOURCES += core/base/config_load.c core/base/config_file.c core/base/config_file.h
 core_libcore_la_SOURCES += core/control/part.c core/control/part.h
 core_libcore_la_SOURCES += core/control/shape.c core/control/local.c core/control/local.h
 core_libcore_la_SOURCES += core/base/bytes.h core/control/address.c core/control/address.h core/control/handshake.c

@@ -1,4 +1,4 @@
-/* config.c: the options in force in one process, and who set each. */
+/* config.c: the options in force in one process, and who set each; opens no file itself. */
 #include "base/config.h"
 
 #include <inttypes.h>
@@ -7,7 +7,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/config_file.h"
 #include "base/parse.h"
 
 /* What launchers, tests and wire-up use and no user mistyped. */
@@ -348,14 +347,14 @@ static int take_file_entry(void *arg, const char *name, const char *value, struc
     return take_offer(&loader->config, &offer, err);
 }
 
-static int load_file(struct loader *loader, struct hvd_error *err)
+static int load_file(struct loader *loader, config_read_file_f *read_file, struct hvd_error *err)
 {
     char path[OPTION_VALUE_BYTES + 1];
     memcpy(path, loader->config.origin[OPT_CONFIG].text, sizeof(path));
-    if (path[0] == 0)
+    if (path[0] == 0 || read_file == NULL)
         return HVD_OK;
     loader->file = path;
-    return config_file_read(path, take_file_entry, loader, err);
+    return read_file(path, take_file_entry, loader, err);
 }
 
 /* Sort one "NAME=value" into the loader; warn of names that look like ours and are not. */
@@ -392,8 +391,8 @@ static void sort_variable(struct loader *loader, const char *variable)
         warn_of(loader, name, "hvd has no such option; it is ignored (hvdinfo --options lists them)");
 }
 
-int config_load(struct hvd_config *config, char *const *environment, void (*warn)(const char *sentence),
-                struct hvd_error *err)
+int config_load_by(config_read_file_f *read_file, struct hvd_config *config, char *const *environment,
+                   void (*warn)(const char *sentence), struct hvd_error *err)
 {
     struct loader *loader = calloc(1, sizeof(*loader));
     if (loader == NULL)
@@ -410,7 +409,7 @@ int config_load(struct hvd_config *config, char *const *environment, void (*warn
         rc = load_list(&loader->config, CONFIG_COMMAND_LINE, loader->cli, err);
     /* last, for only now is it known which file; what others of more authority have set stays */
     if (rc == HVD_OK)
-        rc = load_file(loader, err);
+        rc = load_file(loader, read_file, err);
     if (rc == HVD_OK)
         *config = loader->config;
     free(loader);

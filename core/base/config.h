@@ -53,6 +53,15 @@ struct hvd_config {
 int config_load(struct hvd_config *config, char *const *environment, void (*warn)(const char *sentence),
                 struct hvd_error *err);
 
+/* The same with [read_file] in place of config_file_read. NULL: a file that is named is not opened; for
+ * slurmstepd, which must not open what users name, and has no reader of YAML. */
+typedef int config_read_file_f(const char *path,
+                               int (*take)(void *arg, const char *name, const char *value,
+                                           struct hvd_error *err),
+                               void *arg, struct hvd_error *err);
+int config_load_by(config_read_file_f *read_file, struct hvd_config *config, char *const *environment,
+                   void (*warn)(const char *sentence), struct hvd_error *err);
+
 /* Add name=value to a list that goes into HVD_CLI or HVD_SITE; a later value of the same name wins when the
  * list is read. The value must have passed option_parse. HVD_ERR_INVALID, [list] unchanged, where it
  * holds a ';' or the list would grow over CONFIG_LIST_BYTES. [list] has CONFIG_LIST_BYTES + 1 bytes. */

@@ -412,6 +412,19 @@ START_TEST(too_long_a_list_is_refused)
 }
 END_TEST
 
+/* For slurmstepd, which opens nothing that users name. */
+START_TEST(without_a_reader_no_file_is_opened)
+{
+    struct hvd_config config;
+    struct hvd_error err = {""};
+    const char *variables[] = {"HVD_CONFIG=/nonexistent/hvd.yaml", "HVD_FUSION=8M", NULL};
+    char *const *environment = (char *const *)variables;
+    ck_assert_int_eq(config_load(&config, environment, NULL, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(config_load_by(NULL, &config, environment, NULL, &err), HVD_OK);
+    ck_assert_int_eq(config.fusion_bytes, 8 << 20);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("config");
@@ -428,6 +441,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_list_is_read_as_it_was_added);
     tcase_add_test(tcase, a_list_refuses_what_would_break_it);
     tcase_add_test(tcase, too_long_a_list_is_refused);
+    tcase_add_test(tcase, without_a_reader_no_file_is_opened);
     suite_add_tcase(suite, tcase);
 }
 
