@@ -80,6 +80,9 @@ void plan_destroy(struct plan *plan);
  */
 bool plan_task_valid(const struct plan_task *task);
 
+/* The same of a text: is it ended within its array, and printable? */
+bool plan_text_valid(const char *text, size_t text_bytes);
+
 /* "task 3: cpus 24-31,88-95, memory 0, GPU 0000:4e:00.0, NIC mlx5_3, 16 threads: nearest to ..." into [text],
  * returned. */
 const char *plan_task_text(const struct plan_task *task, int index, char *text, size_t text_bytes);

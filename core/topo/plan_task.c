@@ -28,7 +28,7 @@ const char *plan_task_text(const struct plan_task *task, int index, char *text, 
     return text;
 }
 
-static bool is_words(const char *text, size_t text_bytes)
+bool plan_text_valid(const char *text, size_t text_bytes)
 {
     size_t used = strnlen(text, text_bytes);
     for (size_t i = 0; i < used; i++)
@@ -37,16 +37,26 @@ static bool is_words(const char *text, size_t text_bytes)
     return used < text_bytes;
 }
 
+/* Of bytes from elsewhere: only these two may be read as a bool. */
+static bool is_bool(const bool *value)
+{
+    unsigned char byte;
+    memcpy(&byte, value, 1);
+    return byte <= 1;
+}
+
 bool plan_task_valid(const struct plan_task *task)
 {
     bool valid = task->gpu_count >= 0 && task->gpu_count <= PLAN_TASK_GPUS && task->nic_count >= 0 &&
-                 task->nic_count <= PLAN_TASK_NICS && task->threads >= 1 && task->threads <= BITSET_BITS &&
+                 task->nic_count <= PLAN_TASK_NICS && is_bool(&task->bound) && is_bool(&task->shared) &&
+                 is_bool(&task->gpu_amd) && task->threads >= 1 && task->threads <= BITSET_BITS &&
                  task->core_count >= 1 && task->core_count <= BITSET_BITS && !bitset_empty(&task->cpus) &&
-                 is_words(task->why, sizeof(task->why)) && is_words(task->places, sizeof(task->places));
+                 plan_text_valid(task->why, sizeof(task->why)) &&
+                 plan_text_valid(task->places, sizeof(task->places));
     for (int i = 0; valid && i < task->gpu_count; i++)
-        valid = is_words(task->gpu_ids[i], sizeof(task->gpu_ids[i])) && task->devices[i] >= 0 &&
+        valid = plan_text_valid(task->gpu_ids[i], sizeof(task->gpu_ids[i])) && task->devices[i] >= 0 &&
                 task->devices[i] < MACHINE_MAX_GPUS;
     for (int i = 0; valid && i < task->nic_count; i++)
-        valid = is_words(task->nic_names[i], sizeof(task->nic_names[i]));
+        valid = plan_text_valid(task->nic_names[i], sizeof(task->nic_names[i]));
     return valid;
 }

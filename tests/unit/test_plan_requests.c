@@ -340,6 +340,9 @@ START_TEST(tasks_from_elsewhere_are_checked)
     task = plan->tasks[0];
     task.threads = 0;
     ck_assert(!plan_task_valid(&task));
+    task = plan->tasks[0];
+    memset(&task.bound, 2, 1);
+    ck_assert(!plan_task_valid(&task));
     plan_destroy(plan);
     plan_destroy(NULL);
     machine_destroy(machine);
