@@ -27,7 +27,6 @@ core_libcore_la_SOURCES += core/flow/stalled.c
 core_libcore_la_SOURCES += core/flow/request.c core/flow/request.h
 core_libcore_la_SOURCES += core/control/module.c
 core_libcore_la_SOURCES += core/base/ranks.c core/base/ranks.h
-core_libcore_la_SOURCES += core/base/config_load.c core/base/config_file.c core/base/config_file.h
 core_libcore_la_SOURCES += core/control/part.c core/control/part.h
 core_libcore_la_SOURCES += core/control/shape.c core/control/local.c core/control/local.h
 core_libcore_la_SOURCES += core/base/bytes.h core/control/address.c core/control/address.h core/control/handshake.c
@@ -39,7 +38,7 @@ core_libcore_la_LIBADD = core/libchain.la core/libtopo.la core/libconfig.la core
 
 # the options in force, for hvdrun too, which needs nothing else of libcore
 noinst_LTLIBRARIES += core/libconfig.la
-core_libconfig_la_SOURCES = core/base/config.c core/base/config_file.c core/base/config_file.h
+core_libconfig_la_SOURCES = core/base/config_load.c core/base/config_file.c core/base/config_file.h
 core_libconfig_la_CFLAGS = $(AM_CFLAGS) $(YAML_CFLAGS)
 core_libconfig_la_LIBADD = $(YAML_LIBS)
 
