@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "batches.h"
+#include "unit.h"
 
 #define CARRIERS_WAIT_MS 20000
 #define CARRIERS_TURNS   10000000
