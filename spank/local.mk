@@ -1,5 +1,5 @@
-# spank: the plug-in. Files are named for the process they run in. It needs nothing of ours but libbase, and
-# nothing of Slurm but spank.h: its undefined symbols are those of the process that loads it.
+# spank: the plug-in. Files are named for the process they run in. It needs nothing of ours but core/base and
+# core/topo, and nothing of Slurm but spank.h: its undefined symbols are those of the process that loads it.
 
 # what needs nothing of Slurm; the unit tests take it as well
 noinst_LTLIBRARIES += spank/libsite.la
@@ -9,7 +9,9 @@ spank_libsite_la_LIBADD = core/libbase.la
 # what runs around a step; in the unit tests the test is Slurm
 spank_libstep_la_SOURCES = spank/options.c spank/options.h spank/stepd.c spank/stepd.h
 spank_libstep_la_SOURCES += spank/nics.c spank/nics.h
-spank_libstep_la_LIBADD = spank/libsite.la
+spank_libstep_la_SOURCES += spank/place.c spank/place.h spank/place_state.h spank/place_task.c
+spank_libstep_la_SOURCES += spank/place_ask.c spank/place_ask.h spank/place_child.c spank/place_child.h
+spank_libstep_la_LIBADD = spank/libsite.la core/libtopo.la
 
 spank_spank_hvd_la_SOURCES = spank/plugin.c
 spank_spank_hvd_la_LIBADD = spank/libstep.la

@@ -72,11 +72,11 @@ int slurm_spank_local_user_init(spank_t spank, int argc, char *argv[])
 
 int slurm_spank_user_init(spank_t spank, int argc, char *argv[])
 {
-    (void)spank;
-    (void)argc;
-    (void)argv;
-    if (spank_context() == S_CTX_REMOTE)
-        stepd_user_init();
+    struct site site;
+    if (spank_context() != S_CTX_REMOTE)
+        return 0;
+    site_read(&site, argc, argv, NULL);
+    stepd_user_init(spank, &site);
     return 0;
 }
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "topo/plan.h"
+
 static int read_mpi(struct site *site, const char *value, struct hvd_error *err)
 {
     bool keep = strcmp(value, "keep") == 0;
@@ -13,14 +15,28 @@ static int read_mpi(struct site *site, const char *value, struct hvd_error *err)
     return HVD_OK;
 }
 
+/* Each task's sentence names it, so it is printable. Whether it is there and who may write it is seen where
+ * it is read. */
+static int read_topology(struct site *site, const char *value, struct hvd_error *err)
+{
+    size_t length = strnlen(value, sizeof(site->topology));
+    if (value[0] != '/' || !plan_text_valid(value, sizeof(site->topology)))
+        return error_set(err, HVD_ERR_INVALID,
+                         "plugstack.conf: topology=%.64s: expected the full name of a file, of at most %d "
+                         "printable bytes",
+                         value, OPTION_VALUE_BYTES);
+    memcpy(site->topology, value, length + 1);
+    return HVD_OK;
+}
+
 static int read_option(struct site *site, const char *name, const char *value, struct hvd_error *err)
 {
     const struct hvd_option *option = option_find(name);
     if (option == NULL)
         return error_set(
             err, HVD_ERR_INVALID,
-            "plugstack.conf: %.64s=%.64s: no such key; expected mpi or the name of an option, as in "
-            "fusion=64M for --hvd-fusion",
+            "plugstack.conf: %.64s=%.64s: no such key; expected mpi, topology or the name of an option, "
+            "as in fusion=64M for --hvd-fusion",
             name, value);
     char where[96];
     uint64_t parsed = 0;
@@ -45,6 +61,8 @@ static int read_argument(struct site *site, const char *argument, struct hvd_err
     name[equals - argument] = 0;
     if (strcmp(name, "mpi") == 0)
         return read_mpi(site, equals + 1, err);
+    if (strcmp(name, "topology") == 0)
+        return read_topology(site, equals + 1, err);
     return read_option(site, name, equals + 1, err);
 }
 

@@ -7,7 +7,8 @@
 #include "base/config.h"
 
 struct site {
-    bool keep_mpi; /* mpi=keep: leave the MPI type of steps alone */
+    bool keep_mpi;                         /* mpi=keep: leave the MPI type of steps alone */
+    char topology[OPTION_VALUE_BYTES + 1]; /* topology=FILE: of this node, as hwloc exports it; "": none */
     char list[CONFIG_LIST_BYTES +
               1]; /* values of options, as HVD_SITE carries them; "" where there are none */
 };

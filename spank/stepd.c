@@ -11,6 +11,7 @@
 
 #include "base/parse.h"
 #include "options.h"
+#include "place.h"
 
 /* One process serves one step, and SPANK hands nothing of ours from one call to the next. */
 static struct {
@@ -38,25 +39,51 @@ static int put_list(spank_t spank, const char *variable, const char *list, struc
     return HVD_OK;
 }
 
-/* Of a step with several components Slurm numbers the tasks of each from 0. Only a task's environment knows
- * its rank in the whole step; what it is ahead by is left for task_exit, which runs in the parent. */
-static void tell_first_rank(spank_t spank)
+/* Not those of batch scripts, of the shell of salloc, and of what Slurm runs for itself. */
+static bool is_normal(uint32_t id)
+{
+    return id <= SLURM_MAX_NORMAL_STEP_ID;
+}
+
+#define NODE_BYTES 65
+
+/* The short name of this node, into [node] of NODE_BYTES, returned. */
+static const char *node_name(char *node)
+{
+    node[0] = 0;
+    gethostname(node, NODE_BYTES - 1);
+    node[NODE_BYTES - 1] = 0;
+    node[strcspn(node, ".")] = 0;
+    return node;
+}
+
+/* The rank of a task by its own environment; -1: unknown. */
+static int64_t rank_of_task(spank_t spank)
 {
     char text[24];
-    int64_t rank = 0;
-    uint32_t task = 0;
+    int64_t rank = -1;
     const char *why = NULL;
-    if (step.first_rankp == NULL || spank_getenv(spank, "SLURM_PROCID", text, sizeof(text)) != ESPANK_SUCCESS)
+    if (spank_getenv(spank, "SLURM_PROCID", text, sizeof(text)) != ESPANK_SUCCESS ||
+        parse_count(text, &rank, &why) < 0 || rank > INT32_MAX)
+        return -1;
+    return rank;
+}
+
+/* Of a step with several components Slurm numbers the tasks of each from 0. Only a task's environment knows
+ * its rank in the whole step; what it is ahead by is left for task_exit, which runs in the parent. */
+static void tell_first_rank(spank_t spank, int64_t rank)
+{
+    uint32_t task = 0;
+    if (step.first_rankp == NULL || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
         return;
-    if (parse_count(text, &rank, &why) < 0 ||
-        spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
-        return;
-    if (rank >= task && rank <= UINT32_MAX)
+    if (rank >= task)
         *step.first_rankp = (uint32_t)rank - task;
 }
 
-void stepd_user_init(void)
+void stepd_user_init(spank_t spank, const struct site *site)
 {
+    if (is_normal(step_id(spank)))
+        place_prepare(spank, site);
     if (!options_given())
         return;
     void *shared =
@@ -71,15 +98,19 @@ int stepd_task_init(spank_t spank, const struct site *site)
 {
     struct hvd_error err = {""};
     char list[CONFIG_LIST_BYTES + 1] = "";
+    char node[NODE_BYTES];
     if (step_id(spank) == SLURM_EXTERN_CONT)
         return 0;
-    tell_first_rank(spank);
+    const struct place_who who = {.node = node_name(node), .rank = rank_of_task(spank)};
+    tell_first_rank(spank, who.rank);
     int rc = options_list(list, &err);
     if (rc == HVD_OK)
         rc = put_list(spank, CONFIG_CLI_VARIABLE, list, &err);
     if (rc == HVD_OK)
         rc = put_list(spank, CONFIG_SITE_VARIABLE, site->list, &err);
-    if (rc < 0)
+    if (rc == HVD_OK && is_normal(step_id(spank)))
+        rc = place_task(spank, &who, &err);
+    if (rc < 0 && err.text[0] != 0)
         slurm_error("hvd: %s", err.text);
     return rc < 0 ? -1 : 0;
 }
@@ -88,17 +119,15 @@ void stepd_task_exit(spank_t spank)
 {
     int status = 0;
     uint32_t task = 0;
-    char host[65] = "";
-    if (step.named || !options_given() || step_id(spank) > SLURM_MAX_NORMAL_STEP_ID)
+    char node[NODE_BYTES];
+    if (step.named || !options_given() || !is_normal(step_id(spank)))
         return;
     if (spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS || !WIFSIGNALED(status))
         return;
     if (spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
         return;
     step.named = true;
-    gethostname(host, sizeof(host) - 1);
-    host[strcspn(host, ".")] = 0;
     slurm_spank_log("hvd: rank %u (%s) was killed by signal %d (%s)",
-                    task + (step.first_rankp == NULL ? 0 : *step.first_rankp), host, WTERMSIG(status),
-                    strsignal(WTERMSIG(status)));
+                    task + (step.first_rankp == NULL ? 0 : *step.first_rankp), node_name(node),
+                    WTERMSIG(status), strsignal(WTERMSIG(status)));
 }

@@ -6,11 +6,11 @@
 
 #include "site.h"
 
-/* Before the tasks are forked. */
-void stepd_user_init(void);
+/* Before the tasks are forked: find out how they are to be placed. */
+void stepd_user_init(spank_t spank, const struct site *site);
 
 /* In the task, as the user, just before the program starts: put the options of its step and site into its
- * environment. Returns 0, or -1 and one sentence on the user's terminal. */
+ * environment, and place it. Returns 0, or -1 and one sentence on the user's terminal. */
 int stepd_task_init(spank_t spank, const struct site *site);
 
 /* A task ended: in a step that was given options of hvd, name the first on this node that a signal ended. */

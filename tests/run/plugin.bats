@@ -12,7 +12,7 @@ setup() {
     run readelf -d "$PLUGIN"
     [ "$status" -eq 0 ]
     grep NEEDED <<<"$output"
-    run grep -iE 'NEEDED.*(cuda|nccl|nvidia|mpi|pmix|sodium|yaml|hwloc|slurm|ibverbs|libhvd)' <<<"$output"
+    run grep -iE 'NEEDED.*(cuda|nccl|nvidia|mpi|pmix|sodium|yaml|slurm|ibverbs|opencl|libX|libhvd)' <<<"$output"
     [ "$status" -eq 1 ]
 }
 

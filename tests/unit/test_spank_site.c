@@ -36,6 +36,22 @@ START_TEST(options_and_mpi_are_taken)
 }
 END_TEST
 
+START_TEST(a_topology_is_taken)
+{
+    struct site site;
+    static char path[OPTION_VALUE_BYTES + 20] = "topology=/";
+    char *arguments[] = {path};
+    memset(path + 10, 'a', OPTION_VALUE_BYTES - 1);
+    site_read(&site, 1, arguments, keep_sentence);
+    ck_assert_int_eq(sentences, 0);
+    ck_assert_str_eq(site.topology, path + 9);
+    path[10 + OPTION_VALUE_BYTES - 1] = 'a';
+    site_read(&site, 1, arguments, keep_sentence);
+    ck_assert_int_eq(sentences, 1);
+    ck_assert_str_eq(site.topology, "");
+}
+END_TEST
+
 START_TEST(the_later_mpi_counts)
 {
     struct site site;
@@ -49,10 +65,13 @@ static const struct {
     const char *argument;
     const char *expect[2]; /* parts of the sentence */
 } slips[] = {
-    {"bogus=1", {"bogus=1: no such key", "expected mpi or the name of an option"}},
+    {"bogus=1", {"bogus=1: no such key", "expected mpi, topology or the name of an option"}},
     {"hvd-fusion=8M", {"hvd-fusion=8M: no such key", "fusion=64M"}},
     {"mpi=zap", {"mpi=zap", "expected pmix or keep"}},
     {"mpi=", {"mpi=", "expected pmix or keep"}},
+    {"topology=", {"topology=", "expected the full name of a file"}},
+    {"topology=node.xml", {"topology=node.xml", "expected the full name of a file"}},
+    {"topology=/a\nb", {"topology=/a", "printable"}},
     {"fusion=64Q", {"plugstack.conf: fusion=64Q: the value has an unknown unit", "such as 64M"}},
     {"planes=udp", {"planes=udp", "local, shm, hier-mpi, mpi, hier-tcp, tcp"}},
     {"config=a;b", {"plugstack.conf: config=a;b", "';'"}},
@@ -105,6 +124,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("site");
     tcase_add_test(tcase, no_arguments_decide_nothing);
     tcase_add_test(tcase, options_and_mpi_are_taken);
+    tcase_add_test(tcase, a_topology_is_taken);
     tcase_add_test(tcase, the_later_mpi_counts);
     tcase_add_loop_test(tcase, a_slip_is_told_and_the_rest_counts, 0, sizeof(slips) / sizeof(slips[0]));
     tcase_add_test(tcase, more_than_the_list_holds_is_told);

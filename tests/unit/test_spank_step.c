@@ -13,120 +13,14 @@ int main(void)
 
 #else
 
-#include "unit.h"
+#include "slurm.h"
 
-#include <slurm/slurm.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "spank/options.h"
 #include "spank/stepd.h"
 
-/* What the part of Slurm is to answer, and what it was told. */
-static struct {
-    struct spank_option options[OPT_COUNT];
-    char names[OPT_COUNT][SPANK_OPTION_MAXLEN + 1];
-    int registered;
-    spank_err_t register_answer, setenv_answer;
-    uint32_t step_id, task;
-    int status;
-    const char *procid; /* NULL: the variable is not there */
-    char cli[CONFIG_LIST_BYTES + 1], site[CONFIG_LIST_BYTES + 1];
-    int errors, lines;
-    char last[1024];
-} slurm;
-
-__attribute__((format(printf, 2, 0))) static void take_line(int *countp, const char *format, va_list args)
-{
-    (*countp)++;
-    vsnprintf(slurm.last, sizeof(slurm.last), format, args);
-}
-
-void slurm_error(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    take_line(&slurm.errors, format, args);
-    va_end(args);
-}
-
-void slurm_spank_log(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    take_line(&slurm.lines, format, args);
-    va_end(args);
-}
-
-const char *spank_strerror(spank_err_t err)
-{
-    (void)err;
-    return "Generic error";
-}
-
-spank_err_t spank_option_register(spank_t spank, struct spank_option *option)
-{
-    (void)spank;
-    ck_assert_int_lt(slurm.registered, OPT_COUNT);
-    ck_assert_ptr_nonnull(option->usage);
-    snprintf(slurm.names[slurm.registered], sizeof(slurm.names[0]), "%s", option->name);
-    slurm.options[slurm.registered++] = *option;
-    return slurm.register_answer;
-}
-
-spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
-{
-    va_list args;
-    (void)spank;
-    va_start(args, item);
-    if (item == S_JOB_STEPID)
-        *va_arg(args, uint32_t *) = slurm.step_id;
-    else if (item == S_TASK_GLOBAL_ID)
-        *va_arg(args, uint32_t *) = slurm.task;
-    else if (item == S_TASK_EXIT_STATUS)
-        *va_arg(args, int *) = slurm.status;
-    else
-        ck_abort_msg("item %d", (int)item);
-    va_end(args);
-    return ESPANK_SUCCESS;
-}
-
-spank_err_t spank_getenv(spank_t spank, const char *name, char *buffer, int length)
-{
-    (void)spank;
-    ck_assert_str_eq(name, "SLURM_PROCID");
-    if (slurm.procid == NULL)
-        return ESPANK_ENV_NOEXIST;
-    snprintf(buffer, (size_t)length, "%s", slurm.procid);
-    return ESPANK_SUCCESS;
-}
-
-spank_err_t spank_setenv(spank_t spank, const char *name, const char *value, int overwrite)
-{
-    (void)spank;
-    ck_assert_int_eq(overwrite, 1);
-    if (slurm.setenv_answer != ESPANK_SUCCESS)
-        return slurm.setenv_answer;
-    if (strcmp(name, "HVD_CLI") == 0)
-        snprintf(slurm.cli, sizeof(slurm.cli), "%s", value);
-    else if (strcmp(name, "HVD_SITE") == 0)
-        snprintf(slurm.site, sizeof(slurm.site), "%s", value);
-    else
-        ck_abort_msg("variable %s", name);
-    return ESPANK_SUCCESS;
-}
-
-/* An option of hvd is given, as Slurm would say it. */
-static int give(enum option_id id, const char *value, int remote)
-{
-    if (slurm.registered == 0)
-        options_register(NULL);
-    return slurm.options[id].cb(slurm.options[id].val, value, remote);
-}
+static const struct site no_site;
 
 START_TEST(every_row_is_registered_by_its_name)
 {
@@ -201,7 +95,7 @@ START_TEST(a_plain_step_is_left_alone)
 {
     struct site site = {.list = ""};
     slurm.setenv_answer = ESPANK_ERROR; /* not even tried */
-    stepd_user_init();
+    stepd_user_init(NULL, &no_site);
     ck_assert_int_eq(stepd_task_init(NULL, &site), 0);
     slurm.status = 9;
     stepd_task_exit(NULL);
@@ -257,7 +151,7 @@ START_TEST(the_first_task_that_a_signal_ends_is_named)
     host[strcspn(host, ".")] = 0;
     snprintf(expect, sizeof(expect), "hvd: rank 3 (%s) was killed by signal 9 (Killed)", host);
     give(OPT_FUSION, "16M", 1);
-    stepd_user_init();
+    stepd_user_init(NULL, &no_site);
     slurm.task = 2;
     slurm.status = 1 << 8;
     stepd_task_exit(NULL);
@@ -278,7 +172,7 @@ START_TEST(a_rank_counts_from_the_first_component)
 {
     struct site site = {.list = ""};
     give(OPT_FUSION, "16M", 1);
-    stepd_user_init();
+    stepd_user_init(NULL, &no_site);
     slurm.task = 1;
     pid_t child = fork();
     if (child == 0) {
@@ -300,7 +194,7 @@ START_TEST(an_odd_rank_is_not_believed)
 {
     struct site site = {.list = ""};
     give(OPT_FUSION, "16M", 1);
-    stepd_user_init();
+    stepd_user_init(NULL, &no_site);
     slurm.task = 1;
     slurm.procid = odd_ranks[_i];
     ck_assert_int_eq(stepd_task_init(NULL, &site), 0);
