@@ -104,18 +104,20 @@ static int place_rank(const struct joined *joined, const struct hvd_config *conf
     if (rc != HVD_OK)
         return rc;
     const struct bitset granted = granted_cpus(joined, &found);
-    const struct place place = {.task_count = joined->shape.local_size,
-                                .cpus = &granted,
-                                .bind = config->bind,
-                                .rs = config->has_rs ? &config->rs : NULL,
-                                .nics = config->nics};
+    struct place place = {.task_count = joined->shape.local_size,
+                          .cpus = &granted,
+                          .bind = config->bind,
+                          .rs = config->has_rs ? &config->rs : NULL,
+                          .nics = config->bind.verbose ? config->nics : NULL};
+    place.cores_only = !place_needs_devices(&place);
     rc = place_node(&place, &plan, err);
     if (rc != HVD_OK)
         return rc;
     const struct plan_task *task = &plan->tasks[joined->shape.local_rank];
     if (task->bound) {
         rc = bind_threads(&found, &task->cpus, err);
-        apply_mems(&task->mems);
+        if (!apply_mems_chosen())
+            apply_mems(&task->mems);
     }
     if (rc == HVD_OK)
         rc = write_variables(task, config, err);

@@ -187,13 +187,6 @@ static int find_cpus(const struct machine *machine, const char *cores, struct bi
     return HVD_OK;
 }
 
-/* Devices take most of the time. Network cards are only shown. */
-static bool needs_devices(const struct place *place)
-{
-    return place->topology != NULL || place->bind.verbose || place->bind.policy == BIND_GPU ||
-           (place->rs != NULL && place->rs->gpus != 0) || place_has_gpus(place->root);
-}
-
 void child_plan(const struct child_question *question, int fd)
 {
     struct place place = question->place;
@@ -203,7 +196,7 @@ void child_plan(const struct child_question *question, int fd)
     struct bitset cpus;
     struct visible visible;
     int rc = check_topology(place.topology, &err);
-    place.cores_only = !needs_devices(&place);
+    place.cores_only = !place_needs_devices(&place);
     if (rc == HVD_OK)
         rc = place_machine(&place, &machine, &err);
     if (rc == HVD_OK)

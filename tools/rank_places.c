@@ -122,21 +122,13 @@ static bool is_asked(const struct rank_places *places)
 }
 
 /* Without GPUs, and where nothing is bound or one rank gets all, it need not be known what the machine is. */
-static bool is_plain(const struct rank_places *places, bool has_gpus)
+static bool is_plain(const struct rank_places *places)
 {
     const struct hvd_config *config = &places->config;
     const struct bind_options *bind = &config->bind;
     bool all = bind->policy == BIND_NONE || (bind->policy == BIND_AUTO && places->count == 1);
-    return all && bind->smt == 0 && bind->reserve == 0 && !bind->verbose && !has_gpus && !config->has_rs &&
-           places->erf == NULL;
-}
-
-/* Network cards are the library's to choose: they are only shown. */
-static bool needs_devices(const struct rank_places *places, bool has_gpus)
-{
-    const struct hvd_config *config = &places->config;
-    return has_gpus || config->bind.verbose || config->bind.policy == BIND_GPU || places->erf != NULL ||
-           (config->has_rs && config->rs.gpus != 0);
+    return all && bind->smt == 0 && bind->reserve == 0 && !bind->verbose && !config->has_rs &&
+           places->erf == NULL && !place_has_gpus(NULL);
 }
 
 static void warn(const char *sentence)
@@ -171,17 +163,17 @@ static int settle_erf(struct rank_places *places, const struct machine *machine,
     return HVD_OK;
 }
 
-static int make_plan(struct rank_places *places, const char *host, bool has_gpus, struct hvd_error *err)
+static int make_plan(struct rank_places *places, const char *host, struct hvd_error *err)
 {
     const struct hvd_config *config = &places->config;
     struct machine *machine = NULL;
-    struct place place = {.cores_only = !needs_devices(places, has_gpus),
-                          .task_count = places->count,
+    struct place place = {.task_count = places->count,
                           .cpus = &places->granted,
                           .bind = config->bind,
                           .rs = config->has_rs ? &config->rs : NULL,
                           .nics = config->bind.verbose ? config->nics : NULL,
                           .environment = places->environment};
+    place.cores_only = places->erf == NULL && !place_needs_devices(&place);
     int status = place_machine(&place, &machine, err);
     if (status == HVD_OK && places->erf != NULL) {
         status = settle_erf(places, machine, host, err);
@@ -227,10 +219,9 @@ static int tell(struct rank_places *places, int rank, struct hvd_error *err)
 int rank_places_decide(struct rank_places *places, const char *host, struct hvd_error *err)
 {
     struct hvd_error why = {""};
-    bool has_gpus = place_has_gpus(NULL);
     int status = apply_read_cpus(0, &places->granted, &why);
-    if (status == HVD_OK && !is_plain(places, has_gpus))
-        status = make_plan(places, host, has_gpus, &why);
+    if (status == HVD_OK && !is_plain(places))
+        status = make_plan(places, host, &why);
     places->placed = status == HVD_OK;
     if (status != HVD_OK && is_asked(places))
         return error_set(err, status, "%s", why.text);

@@ -41,6 +41,12 @@ bool place_has_gpus(const char *root)
     return false;
 }
 
+bool place_needs_devices(const struct place *place)
+{
+    return place->topology != NULL || place->bind.verbose || place->bind.policy == BIND_GPU ||
+           (place->rs != NULL && place->rs->gpus != 0) || place_has_gpus(place->root);
+}
+
 int place_machine(const struct place *place, struct machine **machinep, struct hvd_error *err)
 {
     struct machine_source source = {.xml_path = place->topology,

@@ -24,6 +24,10 @@ struct place {
 /* May this node have GPUs that programs can use? By their drivers' files alone, at once; [root] as above. */
 bool place_has_gpus(const char *root);
 
+/* Are GPUs and network cards to be looked at? Cards are only shown, GPUs are placed by. What is not live
+ * costs nothing. */
+bool place_needs_devices(const struct place *place);
+
 /* Load the machine that [place] is about, with its network cards judged, into *machinep, for
  * machine_destroy. Sets HWLOC_PLUGINS_PATH in the environment of this process for the time of the call: no
  * other thread may use the environment. Errors as machine_load, and HVD_ERR_INVALID for nics that are not
