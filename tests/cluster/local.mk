@@ -3,6 +3,7 @@
 # plug-in every case is skipped and says why.
 CLUSTER_TESTS = tests/cluster/cluster.bats
 CLUSTER_TESTS += tests/cluster/spank.bats
+CLUSTER_TESTS += tests/cluster/place.bats
 CLUSTER_TESTS += tests/cluster/job.bats
 CLUSTER_TESTS += tests/cluster/network.bats
 CLUSTER_TESTS += tests/cluster/hier.bats
