@@ -119,14 +119,19 @@ whole() {
 1 ${mine[1]}" ]
 }
 
-@test "hvdrun itself and its other processes are not bound" {
+# The keeper is where a rank is to be while it starts that.
+@test "hvdrun itself and its keeper are not bound, once the ranks have started" {
     need_cores 2
     hvd -n 2 sh -c '
         keeper=$PPID
         hvdrun=$(awk "/^PPid:/ { print \$2 }" /proc/$keeper/status)
-        grep -h Cpus_allowed_list /proc/$keeper/status /proc/$hvdrun/status'
+        for look in $(seq 200); do
+            grep -h Cpus_allowed_list /proc/$keeper/status /proc/$hvdrun/status >masks.$PMIX_RANK
+            [ "$(sort -u masks.$PMIX_RANK)" != "Cpus_allowed_list:	$0" ] || exit 0
+            sleep 0.02
+        done
+        exit 1' "$(whole)"
     [ "$status" -eq 0 ]
-    [ "$(sort -u <<<"$output")" = "Cpus_allowed_list:	$(whole)" ]
 }
 
 @test "threads and processes of a rank are where it is" {
@@ -134,6 +139,25 @@ whole() {
     hvd -n 2 sh -c '(grep -h Cpus_allowed_list /proc/self/status)'
     [ "$(sort <<<"$output")" = "Cpus_allowed_list:	${mine[0]}
 Cpus_allowed_list:	${mine[1]}" ]
+}
+
+# policy ARGUMENTS...: from where the ranks have memory first, by the map of the memory of each; sorted by rank.
+policy() {
+    timeout -k 5 60 "$hvdrun" "$@" awk 'NR == 1 { sub(/ file.*| anon.*| heap.*| stack.*/, ""); print $2, $3 }' \
+        /proc/self/numa_maps | sort -n
+}
+
+@test "ranks that are bound have memory near them first, others as ever" {
+    need_cores 2
+    [ -r /proc/self/numa_maps ] || skip "the kernel does not tell where memory is from"
+    [[ $(policy -n 2 --hvd-bind=core) == *prefer* ]] || skip "memory may not be chosen here"
+    [ "$(policy -n 2 --hvd-bind=core | grep -c prefer)" = 2 ]
+    [ "$(policy -n 2 --hvd-bind=none | grep -c default)" = 2 ]
+    printf 'overlapping_rs: allow\ncpu_index_using: physical\nrank: 0: { host: 1; cpu: {%s} }\nrank: 1: { host: 1; cpu: * }\n' \
+        "${mine[0]}" >erf
+    policy --erf_input=erf >policies
+    grep -q '^\[0\] prefer' policies
+    grep -q '^\[1\] default' policies
 }
 
 @test "memory that the user has chosen with numactl is kept" {
@@ -214,6 +238,37 @@ none hvdrun" ]
 @test "no variable is there twice" {
     hvd -n 2 env
     [ -z "$(grep -oE '^(OMP|HVD|PMIX|OMPI)_[A-Za-z0-9_]+=' <<<"$output" | sort | uniq -c | awk '$1 != 2')" ]
+}
+
+# ---- GPUs, of a recorded machine -----------------------------------------------------------------
+
+# hvdrun with a look at eight GPUs that are not here, on CPUs that are.
+with_gpus() {
+    HWLOC_XMLFILE=$HVD_SOURCE/tests/data/topo/gpu8.xml HWLOC_THISSYSTEM=1 hvd -n 2 --hvd-bind=gpu "$@"
+}
+
+@test "ranks are told which GPUs they have" {
+    [ "${mine[0]}" -lt 200 ] || skip "the recorded machine has not the CPUs of this one"
+    with_gpus sh -c 'echo "$HVD_GPU_PCI $HVD_LOCAL_DEVICE $CUDA_DEVICE_ORDER ${CUDA_VISIBLE_DEVICES-unset}"'
+    [ "$(sort <<<"$output")" = "0000:13:00.0,0000:15:00.0,0000:33:00.0,0000:35:00.0 0 PCI_BUS_ID unset
+0000:93:00.0,0000:95:00.0,0000:b3:00.0,0000:b5:00.0 4 PCI_BUS_ID unset" ]
+}
+
+@test "with gpu-visible=one each rank sees its own GPUs, of those that the user has listed" {
+    [ "${mine[0]}" -lt 200 ] || skip "the recorded machine has not the CPUs of this one"
+    CUDA_VISIBLE_DEVICES=3,5 with_gpus --hvd-gpu-visible=one sh -c 'env | grep -E "^(CUDA_V|HVD_[GL])" | sort | paste -sd " "'
+    [ "$(sort <<<"$output")" = "CUDA_VISIBLE_DEVICES=3 HVD_GPU_PCI=0000:35:00.0 HVD_LOCAL_DEVICE=0
+CUDA_VISIBLE_DEVICES=5 HVD_GPU_PCI=0000:95:00.0 HVD_LOCAL_DEVICE=0" ]
+}
+
+@test "GPUs that an outer launcher has left to hvdrun are all that its ranks get" {
+    [ "${mine[0]}" -lt 200 ] || skip "the recorded machine has not the CPUs of this one"
+    export HVD_PLACED=srun,HVD_GPU_PCI,HVD_LOCAL_DEVICE,CUDA_DEVICE_ORDER,CUDA_VISIBLE_DEVICES,OMP_NUM_THREADS
+    export CUDA_DEVICE_ORDER=PCI_BUS_ID HVD_GPU_PCI=0000:b5:00.0 HVD_LOCAL_DEVICE=0 OMP_NUM_THREADS=99
+    CUDA_VISIBLE_DEVICES=7 with_gpus sh -c 'echo "$CUDA_VISIBLE_DEVICES $HVD_GPU_PCI $HVD_LOCAL_DEVICE"; [ "$OMP_NUM_THREADS" != 99 ]'
+    [ "$status" -eq 0 ]
+    [ "$output" = "7 0000:b5:00.0 0
+7 0000:b5:00.0 0" ]
 }
 
 # ---- Resource sets -------------------------------------------------------------------------------
