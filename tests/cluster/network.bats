@@ -218,9 +218,21 @@ all_say() {
     all_say '    .'
     run srun_in 20 -N1 -n1 --hvd-log=warn sh -c "$say"
     expect_line "$output" '0     .'
+    run salloc_in 20 -N3 -n6 --hvd-log=warn srun -N1 -n1 sh -c "$say"
+    expect_line "$output" '0     .'
     hide_first
     job --hvd-log=warn sh -c "$say"
     all_say '    .'
+}
+
+@test "a step that a task of another starts is told anew" {
+    run salloc_in 20 -N3 -n6 --hvd-nics=eth1 srun -N3 -n3 sh -c '[ "$SLURM_PROCID" -ne 0 ] ||
+        exec srun --overlap -N2 -n2 --hvd-nics=eth0 sh -c "$1"' sh "$say"
+    expect_text "$output" '0 =eth0 eth0 eth0 eth0 .NCCL_SOCKET_IFNAME==eth0'
+    expect_text "$output" '1 =eth0 eth0 eth0 eth0 .NCCL_SOCKET_IFNAME==eth0'
+    run salloc_in 20 -N3 -n6 --hvd-nics=eth1 srun -N3 -n3 sh -c '[ "$SLURM_PROCID" -ne 0 ] ||
+        exec srun --overlap -N1 -n1 sh -c "$1"' sh "$say"
+    expect_line "$output" '0     .'
 }
 
 @test "what the user has set stays in programs that never call hvd_init" {
