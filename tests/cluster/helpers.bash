@@ -10,6 +10,7 @@
 #   plug n2 INTERFACE NETWORK ADDRESS   give a node one more interface, as cluster.sh says
 #   plugstack [ARGS]          from now on the plug-in is loaded with these arguments in plugstack.conf
 #   plugstack_none            from now on it is not
+#   write_topology FILE CPU ...  a machine with these CPUs and two GPUs, as hwloc exports it
 #   $CLUSTER                  the cluster's folder: logs in $CLUSTER/log, room for files that all users may read
 #   $HVD_BUILD, $HVD_SOURCE   the build and the source tree
 
@@ -96,6 +97,39 @@ plugstack() {
 
 plugstack_none() {
     : >"$CLUSTER/plugstack.conf"
+}
+
+# A machine of these cores, one CPU each, with two GPUs, as hwloc exports it: write_topology FILE CPU ...
+write_topology() {
+    local file=$1 all=0 cpu bus
+    shift
+    set_of() {
+        printf 'cpuset="0x%08x" complete_cpuset="0x%08x" nodeset="0x00000001" complete_nodeset="0x00000001"' "$1" "$1"
+    }
+    for cpu in "$@"; do
+        all=$((all | 1 << cpu))
+    done
+    {
+        echo '<?xml version="1.0" encoding="UTF-8"?>'
+        echo '<!DOCTYPE topology SYSTEM "hwloc2.dtd">'
+        echo '<topology version="2.0">'
+        printf '<object type="Machine" os_index="0" %s allowed_cpuset="0x%08x" allowed_nodeset="0x00000001" gp_index="1">\n' \
+            "$(set_of $all)" $all
+        echo "<object type=\"NUMANode\" os_index=\"0\" local_memory=\"2147483648\" $(set_of $all) gp_index=\"2\"/>"
+        echo "<object type=\"Package\" os_index=\"0\" $(set_of $all) gp_index=\"3\">"
+        for cpu in "$@"; do
+            echo "<object type=\"Core\" os_index=\"$cpu\" $(set_of $((1 << cpu))) gp_index=\"$((10 + cpu * 2))\">"
+            echo "<object type=\"PU\" os_index=\"$cpu\" $(set_of $((1 << cpu))) gp_index=\"$((11 + cpu * 2))\"/></object>"
+        done
+        echo '</object>'
+        echo '<object type="Bridge" bridge_type="0-1" depth="0" bridge_pci="0000:[00-ff]" gp_index="100">'
+        for bus in 17 2a; do
+            echo "<object type=\"PCIDev\" pci_busid=\"0000:$bus:00.0\" pci_type=\"0302 [10de:2330] [0000:0000] a1\"" \
+                "pci_link_speed=\"63.015385\" gp_index=\"1$((16#$bus))\"/>"
+        done
+        echo '</object></object></topology>'
+    } >"$file"
+    chmod 644 "$file"
 }
 
 slurm_has_pmix() {

@@ -8,7 +8,7 @@ CLUSTER_TESTS += tests/cluster/job.bats
 CLUSTER_TESTS += tests/cluster/network.bats
 CLUSTER_TESTS += tests/cluster/hier.bats
 
-dist_noinst_SCRIPTS += tests/cluster/cluster.sh
+dist_noinst_SCRIPTS += tests/cluster/cluster.sh tests/cluster/srun_times.sh
 EXTRA_DIST += $(CLUSTER_TESTS) tests/cluster/helpers.bash
 TESTS += $(CLUSTER_TESTS)
 

@@ -20,7 +20,9 @@ setup() {
     mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | while IFS=- read -r first last; do
         seq "$first" "${last:-$first}"
     done)
-    [ "${#cpus[@]}" -eq 2 ] || skip "these tests know what is right for 2 CPUs, and here are ${#cpus[@]}"
+    if [ "${#cpus[@]}" -ne 2 ] || [ "${cpus[1]}" -gt 30 ]; then
+        skip "these tests know what is right for 2 CPUs, and here are ${cpus[*]}"
+    fi
     a=${cpus[0]} b=${cpus[1]}
     # Slurm binds tasks by itself where there are as many as cores, and that would be kept
     export SLURM_CPU_BIND=none
@@ -64,37 +66,6 @@ fails() {
     no_node_is_drained
     run srun_in 20 -N3 sh -c 'echo ran'
     [ "$(grep -cx ran <<<"$output")" -eq 3 ]
-}
-
-# This machine as it would be with two GPUs, as hwloc exports it, into $CLUSTER/node.xml.
-made_up_topology() {
-    local mask=0x00000000 cpu
-    printf -v mask '0x%08x' $((1 << a | 1 << b))
-    [ "$b" -lt 31 ] || skip 'the made-up machine is of 31 CPUs at most'
-    set_of() {
-        echo "cpuset=\"$1\" complete_cpuset=\"$1\" nodeset=\"0x00000001\" complete_nodeset=\"0x00000001\""
-    }
-    {
-        echo '<?xml version="1.0" encoding="UTF-8"?>'
-        echo '<!DOCTYPE topology SYSTEM "hwloc2.dtd">'
-        echo '<topology version="2.0">'
-        echo "<object type=\"Machine\" os_index=\"0\" $(set_of "$mask") allowed_cpuset=\"$mask\" allowed_nodeset=\"0x00000001\" gp_index=\"1\">"
-        echo "<object type=\"NUMANode\" os_index=\"0\" local_memory=\"2147483648\" $(set_of "$mask") gp_index=\"2\"/>"
-        echo "<object type=\"Package\" os_index=\"0\" $(set_of "$mask") gp_index=\"3\">"
-        for cpu in "$a" "$b"; do
-            printf -v mask '0x%08x' $((1 << cpu))
-            echo "<object type=\"Core\" os_index=\"$cpu\" $(set_of "$mask") gp_index=\"$((10 + cpu * 2))\">"
-            echo "<object type=\"PU\" os_index=\"$cpu\" $(set_of "$mask") gp_index=\"$((11 + cpu * 2))\"/></object>"
-        done
-        echo '</object>'
-        echo '<object type="Bridge" bridge_type="0-1" depth="0" bridge_pci="0000:[00-ff]" gp_index="100">'
-        for cpu in 17 2a; do
-            echo "<object type=\"PCIDev\" pci_busid=\"0000:$cpu:00.0\" pci_type=\"0302 [10de:2330] [0000:0000] a1\"" \
-                "pci_link_speed=\"63.015385\" gp_index=\"1$((16#$cpu))\"/>"
-        done
-        echo '</object></object></topology>'
-    } >"$CLUSTER/node.xml"
-    chmod 644 "$CLUSTER/node.xml"
 }
 
 ### CPUs
@@ -183,7 +154,7 @@ made_up_topology() {
 ### the site's topology
 
 @test "GPUs of the site's topology are told, near each task's cores" {
-    made_up_topology
+    write_topology "$CLUSTER/node.xml" "$a" "$b"
     plugstack "topology=$CLUSTER/node.xml"
     run srun_in 20 -N1 -n2 --hvd-bind=gpu,verbose sh -c "$report"
     echo "$output"
@@ -196,7 +167,7 @@ made_up_topology() {
 }
 
 @test "gpu-visible=one shows each task its own" {
-    made_up_topology
+    write_topology "$CLUSTER/node.xml" "$a" "$b"
     plugstack "topology=$CLUSTER/node.xml"
     run srun_in 20 -N1 -n2 --hvd-gpu-visible=one sh -c "$report"
     echo "$output"
@@ -205,7 +176,7 @@ made_up_topology() {
 }
 
 @test "of the GPUs only those count that the user's variables show" {
-    made_up_topology
+    write_topology "$CLUSTER/node.xml" "$a" "$b"
     plugstack "topology=$CLUSTER/node.xml"
     run srun_in 20 -N1 -n2 --export=ALL,CUDA_VISIBLE_DEVICES=1 --hvd-bind=auto sh -c "$report"
     echo "$output"
@@ -218,7 +189,7 @@ made_up_topology() {
     fails "$CLUSTER/node.xml" -- -N1 -n2 --hvd-bind=core echo ran
     plugstack "topology=$CLUSTER/missing.xml"
     fails "topology=$CLUSTER/missing.xml cannot be read: No such file or directory" -- -N1 -n2 --hvd-bind=core echo ran
-    made_up_topology
+    write_topology "$CLUSTER/node.xml" "$a" "$b"
     chmod 666 "$CLUSTER/node.xml"
     plugstack "topology=$CLUSTER/node.xml"
     fails 'may be written by others than root' -- -N1 -n2 --hvd-bind=core echo ran
@@ -233,7 +204,7 @@ made_up_topology() {
 
 @test "who looks at the node is the user, not root" {
     command -v setpriv >/dev/null || skip 'it needs setpriv'
-    made_up_topology
+    write_topology "$CLUSTER/node.xml" "$a" "$b"
     plugstack "topology=$CLUSTER/node.xml"
     as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups srun -D / -N1 -n2 '--hvd-bind=gpu,verbose')
     run login_in 20 "${as_nobody[@]}" sh -c "$report"

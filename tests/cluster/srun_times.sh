@@ -1,0 +1,62 @@
+#!/bin/bash
+# srun_times.sh: what the plug-in adds to the start of a step: srun of 6 tasks on the 3 nodes of a test cluster, each
+# way once a round, [ROUNDS] of them (15); prints the median of each, and what it is above the first. Needs root.
+#
+#   tests/cluster/srun_times.sh [ROUNDS]
+set -eu
+
+rounds=${1:-15}
+BATS_TEST_DIRNAME=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=tests/cluster/helpers.bash
+. "$BATS_TEST_DIRNAME/helpers.bash"
+
+# all in one allocation, for a job may have to wait for the end of the one before
+step=(srun -N3 -n6 --overlap --mpi=none --cpu-bind=none)
+ways=('without the plug-in' 'with it, plain step' 'bind=none' 'bind=core, cached topology' 'bind=core, live')
+
+# The way's line in plugstack.conf and its step, without a word: way NUMBER
+way() {
+    case $1 in
+    0) plugstack_none && "${step[@]}" true ;;
+    1) plugstack && "${step[@]}" true ;;
+    2) plugstack && "${step[@]}" --hvd-bind=none true ;;
+    3) plugstack "topology=$CLUSTER/node.xml" && "${step[@]}" --hvd-bind=core true ;;
+    4) plugstack && "${step[@]}" --hvd-bind=core true ;;
+    esac
+}
+
+# On the login node, so that only srun is timed.
+measure() {
+    local round number began
+    for ((round = 0; round < rounds; round++)); do
+        for number in "${!ways[@]}"; do
+            began=${EPOCHREALTIME/./}
+            way "$number"
+            echo "$number $((${EPOCHREALTIME/./} - began))" >>"$CLUSTER/times"
+        done
+    done
+}
+
+report() {
+    local number median first=
+    for number in "${!ways[@]}"; do
+        median=$(awk -v number="$number" '$1 == number { print $2 }' "$CLUSTER/times" | sort -n |
+            awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }')
+        first=${first:-$median}
+        awk -v name="${ways[$number]}" -v us="$median" -v first="$first" \
+            'BEGIN { printf "%-28s %7.1f ms %+7.1f ms\n", name, us / 1000, (us - first) / 1000 }'
+    done
+}
+
+if [ -n "${CLUSTER-}" ]; then
+    measure
+    exit
+fi
+cluster_start
+[ -z "$CLUSTER_WHY_NOT" ] || { echo "srun_times.sh: $CLUSTER_WHY_NOT" >&2; exit 1; }
+trap cluster_stop EXIT
+# shellcheck disable=SC2046 # one word a CPU
+write_topology "$CLUSTER/node.xml" $(seq 0 $(($(nproc) - 1)))
+salloc_in 300 -N3 -n6 env CLUSTER="$CLUSTER" HVD_BUILD="$HVD_BUILD" "$BATS_TEST_DIRNAME/srun_times.sh" "$rounds"
+report
+echo "load $(cut -d' ' -f1-3 /proc/loadavg)"
