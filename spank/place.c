@@ -17,8 +17,9 @@ static const enum option_id placing_options[] = {OPT_BIND, OPT_GPU_VISIBLE, OPT_
 #define PLACING_COUNT (sizeof(placing_options) / sizeof(placing_options[0]))
 #define ASKING_COUNT  3 /* the first of them say how tasks are placed */
 
-/* The variables of the user that matter here. Whether others hold what they should is for the program. */
-static size_t copy_variables(char *const *environment, char **to)
+/* The variables of the user that matter here, and whether one of them says how tasks are placed. Whether
+ * others hold what they should is for the program. */
+static size_t copy_variables(char *const *environment, char **to, bool *asksp)
 {
     size_t count = 0;
     for (size_t i = 0; i < PLACING_COUNT; i++) {
@@ -28,6 +29,7 @@ static size_t copy_variables(char *const *environment, char **to)
         for (char *const *at = environment; *at != NULL; at++)
             if (strncmp(*at, name, length) == 0 && (*at)[length] == '=') {
                 to[count++] = *at;
+                *asksp = *asksp || i < ASKING_COUNT;
                 break;
             }
     }
@@ -57,7 +59,7 @@ int place_read_wish(struct place_wish *wish, const struct site *site, char *cons
     char *variables[PLACING_COUNT + 3];
     struct hvd_config *config = calloc(1, sizeof(*config));
     *wish = (struct place_wish){.placed = options_given()};
-    size_t count = copy_variables(environment, variables);
+    size_t count = copy_variables(environment, variables, &wish->placed);
     if (config == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to read how tasks are to be placed");
     int rc = options_list(cli + strlen(cli), err);
@@ -65,7 +67,6 @@ int place_read_wish(struct place_wish *wish, const struct site *site, char *cons
     variables[count] = cli;
     variables[count + 1] = from_site;
     variables[count + 2] = NULL;
-    wish->placed = wish->placed || count > 0;
     if (rc == HVD_OK)
         rc = config_load_by(NULL, config, variables, NULL, err);
     if (rc == HVD_OK)

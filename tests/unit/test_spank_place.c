@@ -18,6 +18,7 @@ int main(void)
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -269,6 +270,8 @@ static void answer_about_itself(const struct child_question *question, int fd)
         wrong = "descriptor";
     else if (sigismember(&blocked, SIGTERM) || action.sa_handler != SIG_DFL)
         wrong = "signals";
+    else if (prctl(PR_GET_DUMPABLE) != 0)
+        wrong = "debuggers";
     snprintf(answer.sentence, sizeof(answer.sentence), "%s", wrong);
     if (write(fd, &answer, sizeof(answer)) < 0)
         _exit(1);
@@ -334,6 +337,7 @@ static const struct {
     {.cli = "core", .placed = true, .asked = true, .policy = BIND_CORE},
     {.variables = {"HVD_BIND=numa"}, .placed = true, .asked = true, .policy = BIND_NUMA},
     {.variables = {"HVD_FUSION=64Q", "HVD_CONFIG=/dev/zero"}, .policy = BIND_AUTO},
+    {.variables = {"HVD_NICS=eth0"}, .policy = BIND_AUTO},
     {.variables = {"HVD_GPU_VISIBLE=one"}, .placed = true, .asked = true, .policy = BIND_AUTO},
     {.variables = {"HVD_RS=tasks:1,cpus:1"}, .placed = true, .asked = true, .policy = BIND_AUTO},
     {.site = "bind=l3", .placed = true, .asked = true, .policy = BIND_L3},
@@ -368,6 +372,17 @@ START_TEST(the_wish_is_that_of_the_highest_authority)
 }
 END_TEST
 
+START_TEST(a_bad_variable_that_does_not_ask_places_nothing)
+{
+    struct place_wish wish;
+    struct site site = {.list = ""};
+    struct hvd_error err = {""};
+    const char *environment[] = {"HVD_NICS=,", NULL};
+    ck_assert_int_eq(place_read_wish(&wish, &site, (char *const *)environment, &err), HVD_ERR_INVALID);
+    ck_assert(!wish.placed);
+}
+END_TEST
+
 START_TEST(a_bad_variable_fails_the_step)
 {
     struct place_wish wish;
@@ -390,6 +405,7 @@ static const struct {
 } verdicts[] = {
     {"0-1", "0-7", "0-7", {.bind = {.policy = BIND_AUTO}}, false, "0-1"},
     {"0-1", "4-5", "0-7", {.bind = {.policy = BIND_AUTO}}, true, "4-5"},
+    {"0-1", "1-2", "0-7", {.bind = {.policy = BIND_AUTO}}, true, "1-2"},
     {"0-1", "4-5", "0-7", {.bind = {.policy = BIND_AUTO, .force = true}}, false, "0-1"},
     {"0-1", "0-63", "0-7", {.bind = {.policy = BIND_AUTO}}, false, "0-1"},
     {"0-1", "1-9", "0-7", {.bind = {.policy = BIND_AUTO}}, false, "1"},
@@ -538,6 +554,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, the_child_is_the_user_and_nobody_else);
     tcase_add_test(tcase, cores_are_those_of_the_machine_in_its_order);
     tcase_add_loop_test(tcase, the_wish_is_that_of_the_highest_authority, 0, COUNT(wishes));
+    tcase_add_test(tcase, a_bad_variable_that_does_not_ask_places_nothing);
     tcase_add_test(tcase, a_bad_variable_fails_the_step);
     tcase_add_loop_test(tcase, what_slurm_bound_is_kept_unless_forced, 0, COUNT(verdicts));
     tcase_add_loop_test(tcase, gpus_are_told_as_the_task_sees_them, 0, COUNT(sights));
