@@ -289,7 +289,7 @@ marked() {
     for signal in TERM HUP KILL; do
         mkfifo "$BATS_TEST_TMPDIR/up"
         # shellcheck disable=SC2016 # expanded there
-        "$HVD_SOURCE/tools/two-nodes" 1 sh -c 'echo up >"$1"; sleep 1000; :' sh "$BATS_TEST_TMPDIR/up" 3>&- &
+        env --default-signal=TERM,HUP "$HVD_SOURCE/tools/two-nodes" 1 sh -c 'echo up >"$1"; sleep 1000; :' sh "$BATS_TEST_TMPDIR/up" 3>&- &
         # both ranks
         timeout 30 head -n 2 <>"$BATS_TEST_TMPDIR/up"
         [ -n "$(marked)" ]
