@@ -248,16 +248,26 @@ all_say() {
     expect_text "$output" '1 =pair0 pair0 '
 }
 
-@test "a plain MPI program beside docker0: it hangs or fails, and runs with an option of hvd" {
+# mpi_runs ARGS of srun: Open MPI 4.1.4 on its own, with interfaces named by hand and no hvd, crashes here in about one
+# of fifteen starts; so it has four.
+mpi_runs() {
+    local try
+    for try in 1 2 3 4; do
+        echo "start $try"
+        job "$@" "$mpihello"
+        [ "$status" -ne 0 ] || [ "$(grep -c 'of 6, 2 on this node, sum 15$' <<<"$output")" -ne 6 ] || return 0
+    done
+    return 1
+}
+
+# What hangs comes last: nothing else is to meet it while it is being killed.
+@test "a plain MPI program beside docker0: it runs with an option of hvd, and hangs or fails without" {
     [ -x "$mpihello" ] || skip 'configure found no Open MPI'
+    mpi_runs --hvd-log=warn
+    mpi_runs --hvd-nics=eth1
     run srun_in 5 -N3 -n6 --mpi=pmix "$mpihello"
+    login_in 20 sh -c 'while [ -n "$(squeue -h)" ]; do sleep 0.05; done'
     [ "$status" -ne 0 ]
-    job --hvd-log=warn "$mpihello"
-    [ "$status" -eq 0 ]
-    [ "$(grep -c 'of 6, 2 on this node, sum 15$' <<<"$output")" -eq 6 ]
-    job --hvd-nics=eth1 "$mpihello"
-    [ "$status" -eq 0 ]
-    [ "$(grep -c 'of 6, 2 on this node, sum 15$' <<<"$output")" -eq 6 ]
 }
 
 @test "hvd_init takes the plug-in's word back, and not what a script has set since" {
