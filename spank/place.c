@@ -137,15 +137,24 @@ static int keep_gpus(struct hvd_error *err)
     return HVD_OK;
 }
 
+/* Is there nothing to find out? Where nothing is to be bound, only GPUs are told, and lines on the terminal.
+ */
+static bool needs_no_plan(const struct place_wish *wish, const struct site *site)
+{
+    return wish->bind.policy == BIND_NONE && !wish->has_rs && !wish->bind.verbose &&
+           wish->gpu_visible == GPU_VISIBLE_ALL && site->topology[0] == 0 && !place_has_gpus(NULL);
+}
+
 void place_prepare(spank_t spank, const struct site *site)
 {
     struct place_state *state = &place_state;
     int rc = place_read_wish(&state->wish, site, place_environment(spank), &state->failure);
     if (!state->wish.placed)
         return;
-    if (rc == HVD_OK)
+    if (rc == HVD_OK && !needs_no_plan(&state->wish, site)) {
         rc = ask(spank, site, &state->failure);
-    if (rc == HVD_OK)
-        rc = keep_gpus(&state->failure);
+        if (rc == HVD_OK)
+            rc = keep_gpus(&state->failure);
+    }
     state->status = rc;
 }

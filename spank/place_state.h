@@ -7,10 +7,10 @@
 /* One process serves one step, and SPANK hands nothing of ours from one call to the next. */
 struct place_state {
     struct place_wish wish;
-    int status; /* HVD_OK where there is an answer */
+    int status; /* HVD_OK, or why there is no answer */
     struct hvd_error failure;
-    struct place_answer *answer;
-    struct machine *machine; /* of which only the GPUs are known; NULL: there are none */
+    struct place_answer *answer; /* NULL and HVD_OK: nothing is to be bound or told */
+    struct machine *machine;     /* of which only the GPUs are known; NULL: there are none */
 };
 extern struct place_state place_state;
 

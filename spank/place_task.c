@@ -182,13 +182,19 @@ static int tell_failure(int index, struct hvd_error *err)
 
 /* ---- The whole -------------------------------------------------------------------------------------- */
 
+/* Only that nobody is to place it any more. */
+static int leave_alone(spank_t spank, struct hvd_error *err)
+{
+    static const struct plan_task nothing;
+    return write_variables(spank, &nothing, true, err);
+}
+
 static int place(spank_t spank, const struct place_who *who, int index, struct hvd_error *err)
 {
     const struct child_answer *head = &place_state.answer->head;
     struct plan_task task = place_state.answer->tasks[index];
     struct visible visible = {.count = 0};
     bool kept = false;
-    forget_outer(spank);
     int rc = settle_cpus(&task, &kept, err);
     if (rc != HVD_OK)
         return rc;
@@ -212,6 +218,9 @@ int place_task(spank_t spank, const struct place_who *who, struct hvd_error *err
         return error_set(err, HVD_ERR_SYSTEM, "Slurm does not tell which task of this node this is");
     if (place_state.status != HVD_OK)
         return tell_failure(index, err);
+    forget_outer(spank);
+    if (place_state.answer == NULL)
+        return leave_alone(spank, err);
     if (index >= place_state.answer->head.task_count)
         return error_set(err, HVD_ERR_SYSTEM, "task %d of this node was not expected; there are %d", index,
                          place_state.answer->head.task_count);

@@ -1,6 +1,7 @@
 #!/bin/bash
 # srun_times.sh: what the plug-in adds to the start of a step: srun of 6 tasks on the 3 nodes of a test cluster, each
-# way once a round, [ROUNDS] of them (15); prints the median of each, and what it is above the first. Needs root.
+# way once a round, [ROUNDS] of them (15); prints the median of each, and that of its differences from the first of the
+# same round. Each round begins with another way, for a step feels how the one before ends. Needs root.
 #
 #   tests/cluster/srun_times.sh [ROUNDS]
 set -eu
@@ -25,26 +26,32 @@ way() {
     esac
 }
 
-# On the login node, so that only srun is timed.
+# On the login node, so that only srun is timed. A line a round: what each way took, in us.
 measure() {
-    local round number began
+    local round i number began took
     for ((round = 0; round < rounds; round++)); do
-        for number in "${!ways[@]}"; do
+        took=()
+        for i in "${!ways[@]}"; do
+            number=$(((i + round) % ${#ways[@]}))
             began=${EPOCHREALTIME/./}
             way "$number"
-            echo "$number $((${EPOCHREALTIME/./} - began))" >>"$CLUSTER/times"
+            took[number]=$((${EPOCHREALTIME/./} - began))
         done
+        echo "${took[*]}" >>"$CLUSTER/times"
     done
 }
 
+# The median of column $1, and with $2 of what it is above that column.
+median() {
+    awk -v column="$1" -v above="${2:-0}" '{ print $column - (above > 0 ? $above : 0) }' "$CLUSTER/times" | sort -n |
+        awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'
+}
+
 report() {
-    local number median first=
+    local number
     for number in "${!ways[@]}"; do
-        median=$(awk -v number="$number" '$1 == number { print $2 }' "$CLUSTER/times" | sort -n |
-            awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }')
-        first=${first:-$median}
-        awk -v name="${ways[$number]}" -v us="$median" -v first="$first" \
-            'BEGIN { printf "%-28s %7.1f ms %+7.1f ms\n", name, us / 1000, (us - first) / 1000 }'
+        awk -v name="${ways[$number]}" -v us="$(median $((number + 1)))" -v more_us="$(median $((number + 1)) 1)" \
+            'BEGIN { printf "%-28s %7.1f ms %+7.1f ms\n", name, us / 1000, more_us / 1000 }'
     done
 }
 

@@ -499,6 +499,16 @@ START_TEST(a_task_is_bound_and_told)
 }
 END_TEST
 
+START_TEST(where_there_is_nothing_to_do_that_is_said)
+{
+    struct hvd_error err = {""};
+    place_state.wish = (struct place_wish){.placed = true, .bind = {.policy = BIND_NONE}};
+    ck_assert_int_eq(place_task(NULL, &who, &err), HVD_OK);
+    ck_assert_str_eq(slurm.told, "HVD_PLACED=srun ");
+    ck_assert_int_eq(slurm.errors + slurm.lines + slurm.asides, 0);
+}
+END_TEST
+
 START_TEST(a_failure_is_said_by_one_task_and_fails_all)
 {
     struct hvd_error err = {""};
@@ -559,6 +569,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, what_slurm_bound_is_kept_unless_forced, 0, COUNT(verdicts));
     tcase_add_loop_test(tcase, gpus_are_told_as_the_task_sees_them, 0, COUNT(sights));
     tcase_add_test(tcase, a_task_is_bound_and_told);
+    tcase_add_test(tcase, where_there_is_nothing_to_do_that_is_said);
     tcase_add_test(tcase, a_failure_is_said_by_one_task_and_fails_all);
     tcase_add_test(tcase, who_did_not_ask_goes_on_unplaced);
     tcase_add_test(tcase, a_task_that_was_not_planned_is_refused);
