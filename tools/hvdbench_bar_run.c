@@ -25,7 +25,7 @@ void command_describe(struct command *command, const struct programs *programs, 
     const char *const alone[] = {programs->hvdbench, NULL};
     const char *const nodes[] = {programs->two_nodes, ranks, "env", command->planes,
                                  programs->hvdbench,  NULL};
-    const char *const mpirun[] = {"mpirun", "--oversubscribe", "--bind-to", "none", "-np", ranks, NULL};
+    const char *const mpirun[] = {"mpirun", "--oversubscribe", "--bind-to", "core", "-np", ranks, NULL};
     const char *const plain[] = {programs->plain, NULL};
     *command = (struct command){.count = 0};
     snprintf(command->ranks, sizeof(command->ranks), "%d", row->ranks);
