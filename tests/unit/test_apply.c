@@ -15,7 +15,7 @@ static struct plan_task make_task(int gpus, bool amd)
         .bound = true, .core_count = 4, .threads = 8, .places = "threads", .gpu_count = gpus, .gpu_amd = amd};
     for (int i = 0; i < gpus; i++) {
         task.devices[i] = 2 + i;
-        snprintf(task.gpu_ids[i], PCI_ID_BYTES, "0000:%d7:00.0", i + 1);
+        snprintf(task.gpu_ids[i], PCI_ID_BYTES, "0000:%u7:00.0", (i + 1U) % 10);
     }
     bitset_add(&task.cpus, 0);
     return task;

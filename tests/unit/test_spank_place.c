@@ -300,6 +300,7 @@ START_TEST(the_child_is_the_user_and_nobody_else)
         ck_assert_int_eq(seteuid(65534), 0);
     }
     place_ask(&question, answer_about_itself, PATIENT_MS, &answer, &err);
+    ck_assert_int_eq(seteuid(getuid()), 0); /* a sanitizer looks at this process in its end */
     ck_assert_str_eq(err.text, "nothing");
 }
 END_TEST
