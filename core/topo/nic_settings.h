@@ -1,6 +1,5 @@
 /* nic_settings.h: the variables that tell NCCL, UCX, Gloo and Open MPI which interfaces and RDMA devices of
- * this node to use, and how each of them writes that; and which of
- * them a launcher has set. Pure. */
+ * this node to use, how each of them writes that, and which of them a launcher has set. Pure. */
 #ifndef TOPO_NIC_SETTINGS_H
 #define TOPO_NIC_SETTINGS_H
 
