@@ -27,12 +27,7 @@ start() {
         of=of_rank_$rank
         RANK=$rank timeout 40 taskset -c "${!of:-$a,$b}" "$bound" "$@" >"$BATS_TEST_TMPDIR/$rank.out" 2>&1 3>&- &
     done
-    status=0
-    wait -n || status=$?
-    while [ -n "$(jobs -pr)" ]; do
-        wait -n || status=$?
-    done
-    output=$(cat "$BATS_TEST_TMPDIR"/*.out)
+    await_ranks
 }
 
 # runs RANK WHERE WHO ...: those threads of the rank run there

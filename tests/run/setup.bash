@@ -31,3 +31,15 @@ free_port() {
     done
     echo "$port"
 }
+
+# await_ranks: once all background jobs have ended; status is that of the last one that failed, output is what they
+# wrote into the .out files of the test.
+# shellcheck disable=SC2034 # for the test
+await_ranks() {
+    status=0
+    wait -n || status=$?
+    while [ -n "$(jobs -pr)" ]; do
+        wait -n || status=$?
+    done
+    output=$(cat "$BATS_TEST_TMPDIR"/*.out)
+}

@@ -112,12 +112,7 @@ job() {
     for rank in "$@"; do
         RANK=$rank timeout 40 "$probe" >"$BATS_TEST_TMPDIR/$rank.out" 2>&1 3>&- &
     done
-    status=0
-    wait -n || status=$?
-    while [ -n "$(jobs -pr)" ]; do
-        wait -n || status=$?
-    done
-    output=$(cat "$BATS_TEST_TMPDIR"/*.out)
+    await_ranks
 }
 
 # but_rank N SETTING: job's rank N runs with another variable
