@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plane/plane.h"
+#include "plane/places.h"
 #include "plane/reduce.h"
 
 /* Elements that one call of test moves: this takes about 100 us, and then control gets its turn. */
@@ -24,6 +24,7 @@ struct local {
 struct local_team {
     struct plane_batch batch; /* the one that runs. Its memory is borrowed, and its counts: until test has
                                  said that it is done */
+    struct places places;     /* where its elements lie: in one piece, or as the tensors do */
     int64_t count, done;
 };
 
@@ -93,11 +94,17 @@ static int local_start(void *state, void *team, const struct plane_batch *batch,
     (void)err;
     struct local_team *self = team;
     self->batch = *batch;
+    self->places = (struct places){&self->batch, (int64_t)dtype_bytes(batch->need.dtype), 0};
     self->count = batch->need.kind == PLANE_ALLTOALL ? batch->counts[0] : batch->count;
     self->done = 0;
-    if (!is_reduction(batch->need.kind) && batch->input == batch->output)
-        self->done = self->count;
     return HVD_OK;
+}
+
+/* Is the output what the input is? A reduction may scale it, and makes any true value the same. */
+static bool is_copy(const struct plane_batch *batch)
+{
+    return !is_reduction(batch->need.kind) ||
+           (batch->prescale == 1 && batch->postscale == 1 && batch->need.dtype != HVD_BOOL);
 }
 
 /* The reduction of one input is that input times both factors; as float32 in between where it is of a half
@@ -128,19 +135,17 @@ static int local_test(void *state, void *team, bool *movedp, int *rankp, struct 
     (void)rankp; /* nobody can be lost */
     (void)err;
     struct local_team *self = team;
-    size_t element = dtype_bytes(self->batch.need.dtype);
     int64_t left = self->count - self->done;
-    int64_t slice = left < SLICE_COUNT ? left : SLICE_COUNT;
+    int64_t end = self->done + (left < SLICE_COUNT ? left : SLICE_COUNT);
     *movedp = true;
-    if (slice > 0) {
-        const char *input = (const char *)self->batch.input + self->done * (int64_t)element;
-        char *output = (char *)self->batch.output + self->done * (int64_t)element;
-        if (is_reduction(self->batch.need.kind))
-            reduce_slice(state, &self->batch, output, input, slice);
-        else
-            memcpy(output, input, (size_t)slice * element);
+    while (self->done < end) {
+        struct place place = place_at(&self->places, self->done, end - self->done);
+        if (!is_copy(&self->batch))
+            reduce_slice(state, &self->batch, place.output, place.input, place.count);
+        else if (place.output != place.input)
+            memcpy(place.output, place.input, (size_t)(place.count * self->places.bytes));
+        self->done += place.count;
     }
-    self->done += slice;
     return self->done < self->count ? HVD_IN_PROGRESS : HVD_OK;
 }
 
@@ -164,6 +169,7 @@ const struct plane_ops plane_local = {
     .open = local_open,
     .opens_early = true, /* it cannot fail later than at hvd_init, where an error is easiest to understand */
     .polled = false,     /* while it is not done test always moves something, so nobody sleeps on it */
+    .spans = true,
     .can = local_can,
     .add_team = local_add_team,
     .remove_team = local_remove_team,

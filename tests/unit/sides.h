@@ -89,7 +89,7 @@ static inline void sides_batch(struct sides *sides)
 {
     for (int i = 0; i < sides->size; i++) {
         struct side *side = &sides->at[i];
-        side->batch = batch_create(&side->team, 0, side->request->desc, 0);
+        side->batch = batch_create(&side->team, PLANE_TCP, side->request->desc, 0);
         for (int t = 0; t < side->request->piece_count; t++)
             batch_add(side->batch, &side->request->pieces[t]);
     }

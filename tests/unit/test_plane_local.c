@@ -1,6 +1,8 @@
 /* test_plane_local.c: the plane of teams of one rank keeps the contract of plane.h. */
 #include "unit.h"
 
+#include <sys/mman.h>
+
 #include "batches.h"
 
 static void *state, *team;
@@ -73,6 +75,39 @@ START_TEST(reduces_what_is_there)
 }
 END_TEST
 
+/* [_i] is the factor: 1 leaves what is in place alone, in memory that may only be read. */
+START_TEST(takes_tensors_where_they_lie)
+{
+    enum { SMALL = 100, LARGE = 70000 };
+    float *in_place =
+        mmap(NULL, SMALL * sizeof(float), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    float *input = calloc(LARGE, sizeof(*input));
+    float *output = calloc(LARGE, sizeof(*output));
+    for (int i = 0; i < LARGE; i++)
+        input[i] = (float)i;
+    for (int i = 0; i < SMALL; i++)
+        in_place[i] = (float)-i;
+    if (_i == 1)
+        ck_assert_int_eq(mprotect(in_place, SMALL * sizeof(float), PROT_READ), 0);
+    const struct plane_span spans[] = {{input, output, 0, LARGE}, {in_place, in_place, LARGE, SMALL}};
+    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 1},
+                                .prescale = _i,
+                                .postscale = 1,
+                                .count = LARGE + SMALL,
+                                .spans = spans,
+                                .span_count = 2};
+    ck_assert(plane_local.spans);
+    run_batch(&batch);
+    for (int i = 0; i < LARGE; i++)
+        ck_assert(output[i] == (float)(i * _i));
+    for (int i = 0; i < SMALL; i++)
+        ck_assert(in_place[i] == (float)(-i * _i));
+    munmap(in_place, SMALL * sizeof(float));
+    free(input);
+    free(output);
+}
+END_TEST
+
 /* Nothing to do, nothing to read. */
 START_TEST(bears_empty_batches)
 {
@@ -140,6 +175,7 @@ static void fill(Suite *suite)
     tcase_add_checked_fixture(tcase, open_team, close_all);
     tcase_add_loop_test(tcase, output_is_input_times_factors, PLANE_ALLREDUCE, PLANE_REDUCESCATTER + 1);
     tcase_add_test(tcase, reduces_what_is_there);
+    tcase_add_loop_test(tcase, takes_tensors_where_they_lie, 1, 3);
     tcase_add_test(tcase, bears_empty_batches);
     tcase_add_test(tcase, no_call_takes_long);
     tcase_add_test(tcase, is_there_in_every_job);
