@@ -190,3 +190,24 @@ int load_check_whole(const struct load *load, const char *who, struct hvd_error 
     }
     return HVD_OK;
 }
+
+int load_check_previous(const struct load *load, const unsigned char *copy, struct hvd_error *err)
+{
+    int previous = (load->rank + load->size - 1) % load->size;
+    int status = HVD_OK;
+    for (int i = 0; i < load->run_count && status == HVD_OK; i++) {
+        const struct load_run *run = &load->runs[i];
+        struct pattern pattern = {0};
+        status = pattern_init(&pattern, run->dtype, previous, load->size, err);
+        if (status != HVD_OK)
+            return status;
+        int64_t wrong = pattern_find_changed(&pattern, copy + (run->data - load->whole), run->count, 0);
+        pattern_fini(&pattern);
+        if (wrong >= 0)
+            status =
+                error_set(err, HVD_ERR_SYSTEM,
+                          "the exchange gave rank %d a wrong element %lld of %s: it is not what rank %d has",
+                          load->rank, (long long)wrong, dtype_name(run->dtype), previous);
+    }
+    return status;
+}

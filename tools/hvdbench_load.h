@@ -49,4 +49,7 @@ void load_fill_floats(const struct load *load);
 int load_check_tensors(const struct load *load, const char *who, struct hvd_error *err);
 int load_check_whole(const struct load *load, const char *who, struct hvd_error *err);
 
+/* Is what the rank before this one, round the end, has in its piece at [copy]? */
+int load_check_previous(const struct load *load, const unsigned char *copy, struct hvd_error *err);
+
 #endif

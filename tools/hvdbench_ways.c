@@ -51,6 +51,12 @@ static int check_whole(void *arg, struct hvd_error *err)
     return load_check_whole(&ways->load, "MPI_Allreduce", err);
 }
 
+static int check_exchange(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    return load_check_previous(&ways->load, ways->load.arena, err);
+}
+
 /* ---- Running -------------------------------------------------------------------------------------- */
 
 /* All are submitted, in backward order, before any is waited for. One alone is waited for at once. */
@@ -117,6 +123,19 @@ static int run_mpi_each(void *arg, struct hvd_error *err)
     return status;
 }
 
+static int run_exchange(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    const struct load *load = &ways->load;
+    (void)err;
+    for (int i = 0; i < load->run_count; i++) {
+        const struct load_run *run = &load->runs[i];
+        exchange_run(&ways->exchange, load->arena + (run->data - load->whole), run->data,
+                     run->count * (int64_t)dtype_bytes(run->dtype));
+    }
+    return HVD_OK;
+}
+
 static int run_memcpy(void *arg, struct hvd_error *err)
 {
     const struct ways *ways = arg;
@@ -158,6 +177,11 @@ static const struct way way_table[WAY_COUNT] = {
                       .prepare = fill_tensors,
                       .run = run_mpi_each,
                       .check = check_each},
+    [WAY_EXCHANGE] = {.name = "exchange",
+                      .key = "exchange_us",
+                      .prepare = fill_whole,
+                      .run = run_exchange,
+                      .check = check_exchange},
     [WAY_MEMCPY] = {.name = "memcpy", .key = "memcpy_us", .prepare = fill_whole, .run = run_memcpy},
     [WAY_TOUCH] = {.name = "touch", .key = "touch_us", .prepare = fill_floats, .run = run_touch},
 };
@@ -201,6 +225,14 @@ int ways_init(struct ways *ways, struct bench *bench, const struct model *model,
         return status;
     }
     ways->mpi = choose_mpi(ways, bench);
+    if (bench->size == 1 || bench->node_count > 1)
+        wanted &= ~(1U << WAY_EXCHANGE);
+    if ((wanted >> WAY_EXCHANGE & 1) != 0)
+        status = exchange_open(&ways->exchange, bench, err);
+    if (status != HVD_OK) {
+        ways_fini(ways);
+        return status;
+    }
     for (int id = 0; id < WAY_COUNT; id++) {
         if ((wanted >> id & 1) == 0 || (is_mpi((enum way_id)id) && ways->mpi == NULL))
             continue;
@@ -212,6 +244,7 @@ int ways_init(struct ways *ways, struct bench *bench, const struct model *model,
 
 void ways_fini(struct ways *ways)
 {
+    exchange_close(&ways->exchange);
     load_fini(&ways->load);
     free(ways->handles);
     *ways = (struct ways){.count = 0};

@@ -3,24 +3,36 @@
 #ifndef TOOLS_HVDBENCH_WAYS_H
 #define TOOLS_HVDBENCH_WAYS_H
 
+#include "tools/hvdbench_exchange.h"
 #include "tools/hvdbench_turns.h"
 
 #define WAYS_PIECE_BYTES ((int64_t)512 * 1024)
 
 /* MPI's come one after another, best judged together. */
-enum way_id { WAY_HVD, WAY_MPI_ONE, WAY_MPI_PIECES, WAY_MPI_EACH, WAY_MEMCPY, WAY_TOUCH, WAY_COUNT };
+enum way_id {
+    WAY_HVD,
+    WAY_MPI_ONE,
+    WAY_MPI_PIECES,
+    WAY_MPI_EACH,
+    WAY_EXCHANGE,
+    WAY_MEMCPY,
+    WAY_TOUCH,
+    WAY_COUNT
+};
 
 /* What they work on. Zero it first. */
 struct ways {
     struct load load;
     hvd_handle *handles;         /* one for each tensor */
     const struct bench_mpi *mpi; /* NULL: MPI's ways are not among [list] */
+    struct exchange exchange;    /* where it is among [list] */
     struct way list[WAY_COUNT];
     int count;
 };
 
 /* [wanted]: 1 << enum way_id. MPI's are left out where the bench has no MPI, or MPI not all of the model's
- * types; [mpi_why] of the bench then says so. Collective. */
+ * types; [mpi_why] of the bench then says so. The exchange is left out where the ranks are not two or more of
+ * one node. Collective. */
 int ways_init(struct ways *ways, struct bench *bench, const struct model *model, unsigned wanted,
               struct hvd_error *err);
 void ways_fini(struct ways *ways); /* fine on a zeroed one */

@@ -79,6 +79,7 @@ tools_hvdbench_SOURCES = tools/hvdbench.c \
 	tools/hvdbench_job.c tools/hvdbench_job.h tools/hvdbench_mpi.h \
 	tools/hvdbench_turns.c tools/hvdbench_turns.h \
 	tools/hvdbench_ways.c tools/hvdbench_ways.h \
+	tools/hvdbench_exchange.c tools/hvdbench_exchange.h \
 	tools/hvdbench_report.c tools/hvdbench_report.h \
 	tools/hvdbench_spawn.c tools/hvdbench_spawn.h \
 	tools/hvdbench_programs.c tools/hvdbench_programs.h \
@@ -88,7 +89,6 @@ tools_hvdbench_SOURCES = tools/hvdbench.c \
 	tools/hvdbench_cases.h tools/hvdbench_allreduce.c tools/hvdbench_latency.c tools/hvdbench_idle.c \
 	tools/hvdbench_trace.c tools/hvdbench_launch.c tools/hvdbench_negotiate.c \
 	tools/hvdbench_simulation.c tools/hvdbench_simulation.h
-	tools/hvdbench_trace.c tools/hvdbench_launch.c tools/hvdbench_negotiate.c
 tools_hvdbench_SOURCES += tools/hvdbench_kernels.c
 tools_hvdbench_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -Wno-pass-failed
 tools_hvdbench_LDADD = tools/libhvdbench.la core/libhvd.la

@@ -91,6 +91,7 @@ marked() {
         for way in hvd memcpy touch; do
             grep -qE "^  $way +[0-9.]+ [um]?s +[0-9.]+ [um]?s" <<<"$output"
         done
+        [ "$(grep -c '^  exchange ' <<<"$output")" -eq $((count > 1)) ]
         has "MPI is left out: left out by --no-mpi"
         [ "$(grep -c mpi-one <<<"$output")" -eq 0 ]
     done
@@ -123,7 +124,7 @@ marked() {
 @test "small, latency" {
     bench 2 small --tensors=20 --bytes=64 --rounds=2 --warmup=0 --no-mpi --json
     [ "$(objects case tensors bytes)" = "small 20 1280" ]
-    positive hvd_us p99_us memcpy_us touch_us
+    positive hvd_us p99_us exchange_us memcpy_us touch_us
     bench 2 latency --repeats=5 --rounds=2 --no-mpi --json
     [ "$(objects case tensors bytes memcpy_us)" = "latency 1 4 -" ]
     positive hvd_us p99_us
