@@ -71,43 +71,52 @@ int bar_check_names(const char *only, struct hvd_error *err)
 
 /* ---- Verdicts ------------------------------------------------------------------------------------- */
 
-/* A field of one command: the median of its turns. */
-static int find(const struct bar *bar, const struct record *records, int command, const char *field,
-                double *numberp, struct hvd_error *why)
+static int find(const struct record *record, const char *field, double *numberp, struct hvd_error *why)
 {
-    double samples[BAR_TURNS_MAX];
-    int turns = bar_turns(bar);
-    for (int turn = 0; turn < turns; turn++) {
-        const struct record *record = &records[turn * bar_commands(bar) + command];
-        const double *number = record_find(record, field);
-        if (number == NULL && strncmp(field, "mpi", 3) == 0 && record->no_mpi[0] != 0)
-            return error_set(why, HVD_ERR_UNSUPPORTED, "MPI was left out: %s", record->no_mpi);
-        if (number == NULL)
-            return error_set(why, HVD_ERR_UNSUPPORTED, "nothing was said of %s", field);
-        samples[turn] = *number;
-    }
-    *numberp = stats_of(samples, turns).median;
+    const double *number = record_find(record, field);
+    if (number == NULL && strncmp(field, "mpi", 3) == 0 && record->no_mpi[0] != 0)
+        return error_set(why, HVD_ERR_UNSUPPORTED, "MPI was left out: %s", record->no_mpi);
+    if (number == NULL)
+        return error_set(why, HVD_ERR_UNSUPPORTED, "nothing was said of %s", field);
+    *numberp = *number;
     return HVD_OK;
+}
+
+/* What one command has come to in one turn. [first]: the first command of that turn. A spread is that of
+ * numbers by that of the first, in which what drifts from turn to turn cancels out. */
+static int measure_once(const struct limit *limit, const struct record *record, const struct record *first,
+                        double *numberp, struct hvd_error *why)
+{
+    double other = 0;
+    int status = find(record, limit->field, numberp, why);
+    if (status == HVD_OK && limit->of != NULL)
+        status = find(record, limit->of, &other, why);
+    else if (status == HVD_OK && limit->kind == LIMIT_SPREAD)
+        status = find(first, limit->field, &other, why);
+    if (limit->kind == LIMIT_ABOVE)
+        *numberp -= other;
+    else if (limit->kind != LIMIT_VALUE)
+        *numberp /= other;
+    if (status == HVD_OK && !isfinite(*numberp))
+        status = error_set(why, HVD_ERR_UNSUPPORTED, "there is no number for %s", limit->title);
+    return status;
 }
 
 int limit_measure(const struct limit *limit, const struct bar *bar, const struct record *records,
                   double *seenp, struct hvd_error *why)
 {
+    int commands = bar_commands(bar);
+    int turns = bar_turns(bar);
     double least = INFINITY;
     double most = -INFINITY;
     int status = HVD_OK;
-    for (int command = 0; command < bar_commands(bar) && status == HVD_OK; command++) {
-        double number = 0;
-        double other = 0;
-        status = find(bar, records, command, limit->field, &number, why);
-        if (status == HVD_OK && limit->of != NULL)
-            status = find(bar, records, command, limit->of, &other, why);
-        if (limit->kind == LIMIT_BY)
-            number /= other;
-        else if (limit->kind == LIMIT_ABOVE)
-            number -= other;
-        if (status == HVD_OK && !isfinite(number))
-            status = error_set(why, HVD_ERR_UNSUPPORTED, "there is no number for %s", limit->title);
+    for (int command = 0; command < commands && status == HVD_OK; command++) {
+        double numbers[BAR_TURNS_MAX] = {0};
+        for (int turn = 0; turn < turns && status == HVD_OK; turn++) {
+            const struct record *first = &records[turn * commands];
+            status = measure_once(limit, &first[command], first, &numbers[turn], why);
+        }
+        double number = stats_of(numbers, turns).median;
         least = number < least ? number : least;
         most = number > most ? number : most;
     }

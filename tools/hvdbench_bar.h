@@ -29,7 +29,7 @@ enum limit_kind {
     LIMIT_VALUE, /* the field, of the command with the most */
     LIMIT_BY,    /* divided by the field [of] */
     LIMIT_ABOVE, /* less the field [of] */
-    LIMIT_SPREAD /* the greatest of all commands divided by the least */
+    LIMIT_SPREAD /* the greatest of all commands divided by the least, each by the first one of its turn */
 };
 
 enum limit_unit { UNIT_COUNT, UNIT_US, UNIT_TIMES };
@@ -71,8 +71,8 @@ int bar_check_names(const char *only, struct hvd_error *err);
 /* From good to bad: of several the last counts. */
 enum verdict { VERDICT_STRETCH, VERDICT_MET, VERDICT_NOT_RUN, VERDICT_MISSED, VERDICT_COUNT };
 
-/* What one run has come to: [turns] times the records of the bar's commands. HVD_ERR_UNSUPPORTED with the
- * reason where a field is not there. */
+/* What one run has come to: [turns] times the records of the bar's commands, of which each counts by its
+ * median. HVD_ERR_UNSUPPORTED with the reason where a field is not there. */
 int limit_measure(const struct limit *limit, const struct bar *bar, const struct record *records,
                   double *seenp, struct hvd_error *why);
 

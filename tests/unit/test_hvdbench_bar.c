@@ -147,7 +147,24 @@ START_TEST(turns_of_a_command_have_a_median)
 {
     const double values[] = {10, 8, 90, 1, 11, 9};
     ck_assert_double_eq(measure(LIMIT_VALUE, &turns, values, 6), 11);
-    ck_assert_double_eq_tol(measure(LIMIT_SPREAD, &turns, values, 6), 11.0 / 8, 1e-12);
+    ck_assert_double_eq(measure(LIMIT_BY, &turns, values, 6), 2.75);
+    ck_assert_double_eq(measure(LIMIT_ABOVE, &turns, values, 6), 7);
+}
+END_TEST
+
+/* x and y of one turn are compared, not those of all turns. */
+START_TEST(a_spread_is_of_what_ran_side_by_side)
+{
+    /* x takes as long as y, and the machine slows down while a turn runs */
+    ck_assert_double_eq(measure(LIMIT_SPREAD, &turns, (const double[]){10, 10, 10, 20, 20, 20}, 6), 1);
+    /* y takes a tenth more, at whatever speed */
+    ck_assert_double_eq_tol(measure(LIMIT_SPREAD, &turns, (const double[]){10, 11, 40, 44, 20, 22}, 6), 1.1,
+                            1e-12);
+    /* or less: what is faster beside hvd is as wrong; of three turns the one in the middle counts */
+    ck_assert_double_eq_tol(measure(LIMIT_SPREAD, &turns, (const double[]){10, 8, 90, 1, 10, 9}, 6), 1.25,
+                            1e-12);
+    /* once more and once less is no more than chance */
+    ck_assert_double_eq(measure(LIMIT_SPREAD, &turns, (const double[]){10, 12, 10, 8, 10, 10}, 6), 1);
 }
 END_TEST
 
@@ -236,6 +253,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_run_of_allreduce_is_judged);
     tcase_add_test(tcase, the_command_with_the_most_counts);
     tcase_add_test(tcase, turns_of_a_command_have_a_median);
+    tcase_add_test(tcase, a_spread_is_of_what_ran_side_by_side);
     tcase_add_test(tcase, what_is_not_there_is_no_number);
     tcase_add_test(tcase, all_runs_have_to_meet_it);
     tcase_add_test(tcase, the_table_is_sound);
