@@ -1,10 +1,12 @@
 /* hvdbench_bars.c: run what the bars are measured by, and say which are met. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/hvdbench_bar_run.h"
 #include "tools/hvdbench_cases.h"
 #include "tools/hvdbench_cores.h"
+#include "tools/hvdbench_line.h"
 #include "tools/hvdbench_report.h"
 
 #define RECORDS       (BAR_COMMANDS * BAR_TURNS_MAX)
@@ -21,6 +23,7 @@ struct result {
 
 struct bars {
     const struct bench_options *options;
+    int cores[2];
     struct programs programs;
     struct spawned spawned;
     struct record records[RECORDS]; /* of one run */
@@ -83,7 +86,20 @@ static void show_limit(const struct limit *limit, const struct result *result, i
     fflush(stdout);
 }
 
-static void show_json(const struct bar *bar, const struct limit *limit, const struct result *result)
+/* How near the two cores were to each other before each run, by which others are to be understood. */
+static void show_lines(const double *lines_ns, int runs)
+{
+    printf("  %-*s", TITLE_COLUMN, "cores: a line there and back");
+    for (int run = 0; run < runs; run++)
+        if (isnan(lines_ns[run]))
+            printf("  %*s", NUMBER_COLUMN, "-");
+        else
+            printf("  %*.0f ns", NUMBER_COLUMN - 3, lines_ns[run]);
+    putchar('\n');
+}
+
+static void show_json(const struct bar *bar, const struct limit *limit, const struct result *result,
+                      const double *lines_ns)
 {
     struct json json = json_open(stdout, bench_case_name(BENCH_BARS));
     json_text(&json, "bar", bar->name);
@@ -94,6 +110,7 @@ static void show_json(const struct bar *bar, const struct limit *limit, const st
     if (limit->stretch > 0)
         json_number(&json, "stretch", limit->stretch);
     json_text(&json, "met", verdict_name(result->verdict));
+    json_numbers(&json, "line_ns", lines_ns, result->runs);
     if (result->why.text[0] != 0)
         json_text(&json, "why", result->why.text);
     json_close(&json);
@@ -136,9 +153,13 @@ static enum verdict run_bar(struct bars *bars, const struct bar *bar)
     int runs = (int)bars->options->runs;
     enum verdict worst = VERDICT_STRETCH;
     struct result results[BAR_LIMITS];
+    double lines_ns[BENCH_RUNS_MAX];
+    int run = 0;
     memset(results, 0, sizeof(results));
-    for (int run = 0; run < runs && !is_over(bar, results); run++)
+    for (; run < runs && !is_over(bar, results); run++) {
+        lines_ns[run] = line_round_trip_ns(bars->cores[0], bars->cores[1]);
         run_once(bars, bar, results);
+    }
     for (int i = 0; i < BAR_LIMITS && bar->limits[i].title != NULL; i++) {
         const struct limit *limit = &bar->limits[i];
         enum verdict seen =
@@ -146,10 +167,12 @@ static enum verdict run_bar(struct bars *bars, const struct bar *bar)
         results[i].verdict = seen > results[i].verdict ? seen : results[i].verdict;
         worst = results[i].verdict > worst ? results[i].verdict : worst;
         if (bars->options->json)
-            show_json(bar, limit, &results[i]);
+            show_json(bar, limit, &results[i], lines_ns);
         else
             show_limit(limit, &results[i], runs);
     }
+    if (!bars->options->json)
+        show_lines(lines_ns, run);
     return worst;
 }
 
@@ -187,7 +210,7 @@ static int sum_up(const struct bars *bars, struct hvd_error *err)
 static int prepare(struct bars *bars, struct hvd_error *err)
 {
     struct hvd_error why = {""};
-    int cores[2] = {0, 0};
+    int *cores = bars->cores;
     int status = programs_check_alone(bench_case_name(BENCH_BARS), err);
     if (status == HVD_OK)
         status = record_read(&bars->records[0], "{}", &why);

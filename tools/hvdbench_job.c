@@ -2,11 +2,14 @@
 #include "tools/hvdbench_job.h"
 
 #include <limits.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "control/cores.h"
 #include "control/wireup.h"
+#include "tools/hvdbench_line.h"
 
 int bench_hvd_error(int status, const char *what, struct hvd_error *err)
 {
@@ -87,6 +90,38 @@ static int settle_mpi(struct bench *bench, struct hvd_error *err)
     return HVD_OK;
 }
 
+/* ---- Cores ---------------------------------------------------------------------------------------- */
+
+/* The first that this rank may run on; -1: not known. */
+static int find_core(void)
+{
+    struct cores cores;
+    cores_own(&cores);
+    for (int core = 0; core < CORES_MAX; core++)
+        if ((cores.words[core / 64] >> core % 64 & 1) != 0)
+            return core;
+    return -1;
+}
+
+/* Ranks that are not bound all begin on the same, which tells nothing. */
+static int look_at_cores(struct bench *bench, struct hvd_error *err)
+{
+    int core = hvd_node_rank() == 0 ? find_core() : -1;
+    double ends[] = {core < 0 ? -INFINITY : (double)-core, core < 0 ? -INFINITY : (double)core};
+    int status = bench_max(ends, 2, err);
+    bench->line_ns = NAN;
+    if (status != HVD_OK || !isfinite(ends[0]))
+        return status;
+    bench->cores[0] = (int)-ends[0];
+    bench->cores[1] = (int)ends[1];
+    if (hvd_node_rank() == 0 && hvd_local_rank() == 0)
+        bench->line_ns = line_round_trip_ns(bench->cores[0], bench->cores[1]);
+    double known_ns = isnan(bench->line_ns) ? -INFINITY : bench->line_ns;
+    status = bench_max(&known_ns, 1, err);
+    bench->line_ns = isfinite(known_ns) ? known_ns : NAN;
+    return status;
+}
+
 /* ---- Coming and going ----------------------------------------------------------------------------- */
 
 int bench_join(struct bench *bench, bool wants_mpi, struct hvd_error *err)
@@ -104,7 +139,8 @@ int bench_join(struct bench *bench, bool wants_mpi, struct hvd_error *err)
     bench->size = hvd_size();
     bench->local_size = hvd_local_size();
     bench->node_count = hvd_node_count();
-    return wants_mpi ? settle_mpi(bench, err) : HVD_OK;
+    status = look_at_cores(bench, err);
+    return status == HVD_OK && wants_mpi ? settle_mpi(bench, err) : status;
 }
 
 int bench_leave(struct bench *bench, struct hvd_error *err)

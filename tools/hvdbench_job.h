@@ -11,6 +11,8 @@
 struct bench {
     const struct bench_options *options;
     int rank, size, local_size, node_count;
+    int cores[2];   /* the first and the last of those that ranks of the first node begin on */
+    double line_ns; /* a cache line from one to the other and back; NAN where that is not known */
     const struct bench_mpi *mpi; /* NULL: left out */
     char mpi_why[600];           /* why it is left out, as a phrase; "" where it is not */
     bool agreed;                 /* what failed is known to all ranks: one of them says it */

@@ -64,6 +64,7 @@ static void show_head(const struct bench *bench)
         printf("MPI is left out: %s\n", bench->mpi_why);
     else
         printf("MPI is %s, the faster of one call and 512 KiB pieces\n", bench->mpi->version());
+    report_cores(bench);
     printf("%10s  %12s  %12s  %8s  %8s", "size", "hvd", "p99", "algbw", "busbw");
     if (bench->mpi != NULL)
         printf("  %12s  %8s  %8s  %9s", "MPI", "algbw", "busbw", "hvd takes");

@@ -1,6 +1,8 @@
 /* hvdbench_report.c: what was measured, as a table for people or as JSON for programs. */
 #include "tools/hvdbench_report.h"
 
+#include <math.h>
+
 /* ---- Words ---------------------------------------------------------------------------------------- */
 
 const char *report_time(double us, char text[REPORT_TEXT_BYTES])
@@ -40,6 +42,13 @@ const char *report_ranks(const struct bench *bench, char text[2 * REPORT_TEXT_BY
     return text;
 }
 
+void report_cores(const struct bench *bench)
+{
+    if (!isnan(bench->line_ns))
+        printf("  a cache line goes from core %d to core %d and back in %.0f ns\n", bench->cores[0],
+               bench->cores[1], bench->line_ns);
+}
+
 /* ---- Ways ----------------------------------------------------------------------------------------- */
 
 struct json report_open(const struct bench *bench)
@@ -48,6 +57,8 @@ struct json report_open(const struct bench *bench)
     json_count(&json, "ranks", bench->size);
     json_count(&json, "nodes", bench->node_count);
     json_text(&json, "version", hvd_version());
+    if (!isnan(bench->line_ns))
+        json_number(&json, "line_ns", bench->line_ns);
     return json;
 }
 
@@ -114,5 +125,6 @@ void report_ways(const struct bench *bench, const struct ways *ways, const char 
         printf("  MPI is left out: %s\n", bench->mpi_why);
     else
         printf("  MPI is %s\n", ways->mpi->version());
+    report_cores(bench);
     fflush(stdout);
 }

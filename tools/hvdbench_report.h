@@ -15,10 +15,13 @@ const char *report_bytes(int64_t bytes, char text[REPORT_TEXT_BYTES]);
 /* "2 ranks on 1 node" */
 const char *report_ranks(const struct bench *bench, char text[2 * REPORT_TEXT_BYTES]);
 
+/* A line of a table: how near the ranks' cores are to each other; nothing where that is not known. */
+void report_cores(const struct bench *bench);
+
 /* What makes a word plural: "" for one, otherwise "s". */
 const char *report_s(int64_t count);
 
-/* What every object of a job says: case, ranks, nodes, version. */
+/* What every object of a job says: case, ranks, nodes, version, and how near the cores are. */
 struct json report_open(const struct bench *bench);
 
 /* The medians of all ways and hvd's p99; and which MPI it was, or why there was none. */

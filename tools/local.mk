@@ -59,6 +59,7 @@ noinst_LTLIBRARIES += tools/libhvdbench.la
 tools_libhvdbench_la_SOURCES = \
 	tools/hvdbench_options.c tools/hvdbench_options.h \
 	tools/hvdbench_stats.c tools/hvdbench_stats.h \
+	tools/hvdbench_line.c tools/hvdbench_line.h \
 	tools/hvdbench_bar.c tools/hvdbench_bar.h tools/hvdbench_bar_table.c \
 	tools/hvdbench_record.h \
 	tools/hvdbench_json.c tools/hvdbench_json.h \

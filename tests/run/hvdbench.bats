@@ -121,6 +121,23 @@ marked() {
     fi
 }
 
+@test "ranks say how near their cores are, where they have several" {
+    local line='^  a cache line goes from core [0-9]+ to core [0-9]+ and back in [0-9]+ ns$'
+    bench 1 latency --repeats=1 --rounds=1 --no-mpi --json
+    [ "$(objects line_ns)" = - ]
+    [ "$(nproc)" -gt 1 ] || skip 'this machine has one core'
+    for _ in 1 2 3 4 5; do # other load may keep the cores busy
+        bench 2 latency --repeats=1 --rounds=1 --no-mpi --json
+        [ "$(objects line_ns)" = - ] || break
+    done
+    positive line_ns
+    for _ in 1 2 3 4 5; do
+        bench 2 latency --repeats=1 --rounds=1 --no-mpi
+        ! grep -qE "$line" <<<"$output" || break
+    done
+    grep -qE "$line" <<<"$output"
+}
+
 @test "small, latency" {
     bench 2 small --tensors=20 --bytes=64 --rounds=2 --warmup=0 --no-mpi --json
     [ "$(objects case tensors bytes)" = "small 20 1280" ]
@@ -319,6 +336,7 @@ marked() {
             my ($seen, $stretch) = ($object->{seen}[0], $object->{stretch} // -1);
             my $met = $seen <= $stretch ? "stretch" : $seen <= $object->{most} ? "yes" : "no";
             $met eq $object->{met} or die "$line: expected $met";
+            @{$object->{line_ns}} == 1 or die "$line: expected line_ns of one run";
             $missed++ if $met eq "no";
         }
         exit($missed ? 1 : 0)' <<<"$output" && met=0 || met=$?

@@ -178,6 +178,8 @@ tests_unit_test_timeline_LDADD = $(UNIT_LIBS) $(JANSSON_LIBS)
 endif
 noinst_HEADERS += tests/unit/folder.h
 HVDBENCH_UNIT_LIBS = tools/libhvdbench.la $(UNIT_LIBS)
+UNIT_TESTS += tests/unit/test_hvdbench_line
+tests_unit_test_hvdbench_line_LDADD = $(HVDBENCH_UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_hvdbench_stats
 tests_unit_test_hvdbench_stats_LDADD = $(HVDBENCH_UNIT_LIBS)
 UNIT_TESTS += tests/unit/test_hvdbench_model
