@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/word.h"
 #include "topo/apply.h"
 
 /* ---- CPUs and memory -------------------------------------------------------------------------------- */
@@ -122,13 +121,12 @@ static void forget_outer(spank_t spank)
 {
     const char *placed = environment_value(place_environment(spank), PLACED_VARIABLE);
     char list[APPLY_VALUE_BYTES];
-    struct word word;
+    const char *at = list;
+    struct word listed;
     snprintf(list, sizeof(list), "%s", placed == NULL ? "" : placed);
-    const char *at = word_next(list, ',', &word);
-    while (at != NULL) {
+    while (placed_next(&at, &listed)) {
         char name[64];
-        at = word_next(at, ',', &word);
-        snprintf(name, sizeof(name), "%.*s", (int)(word.length < 63 ? word.length : 63), word.text);
+        snprintf(name, sizeof(name), "%.*s", (int)(listed.length < 63 ? listed.length : 63), listed.text);
         if (strstr(name, "_VISIBLE_DEVICES") == NULL)
             spank_unsetenv(spank, name);
     }

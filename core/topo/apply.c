@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/word.h"
 #include "topo/plan_state.h"
 
 /* Of linux/mempolicy.h, which not every system installs. */
@@ -180,14 +179,20 @@ int apply_variables(const struct applied *applied, struct variable *variables, s
     return collector.count;
 }
 
+bool placed_next(const char **atp, struct word *namep)
+{
+    struct word last;
+    *atp = *atp == NULL ? NULL : word_next(*atp, ',', &last);
+    if (*atp != NULL)
+        word_next(*atp, ',', namep);
+    return *atp != NULL;
+}
+
 bool placed_lists(const char *placed, const char *name)
 {
-    struct word word;
-    const char *at = placed == NULL ? NULL : word_next(placed, ',', &word);
-    while (at != NULL) {
-        at = word_next(at, ',', &word);
-        if (word_is(word, name))
+    struct word listed;
+    while (placed_next(&placed, &listed))
+        if (word_is(listed, name))
             return true;
-    }
     return false;
 }

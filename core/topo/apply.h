@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "base/word.h"
 #include "topo/plan.h"
 
 /* What a launcher has placed carries this: who placed it, and which variables were written for that, with
@@ -57,6 +58,10 @@ int apply_variables(const struct applied *applied, struct variable *variables, s
 /* The value of a variable in [environment], "NAME=value" strings, NULL-terminated (NULL: of this process), or
  * NULL. */
 const char *environment_value(char *const *environment, const char *name);
+
+/* Take the next variable that is listed into *namep. *atp: at first the value of PLACED_VARIABLE, or NULL
+ * where it is not set. False after the last. */
+bool placed_next(const char **atp, struct word *namep);
 
 /* Is [name] listed in [placed], the value of PLACED_VARIABLE (NULL: it is not set), after who placed it? */
 bool placed_lists(const char *placed, const char *name);
