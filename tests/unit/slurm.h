@@ -8,9 +8,12 @@
 #include <slurm/spank.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "spank/options.h"
+
+#define VARIABLE_COUNT 16
 
 /* What the part of Slurm is to answer, and what it was told. */
 static struct {
@@ -21,15 +24,11 @@ static struct {
     uint32_t step_id, task;
     int status;
     int local_task;
-    uint32_t local_tasks;
+    uint32_t local_tasks, node_count;
     uid_t uid;
     gid_t gid;
-    char *cores;        /* NULL: Slurm does not tell */
-    char **environment; /* the same */
-    const char *procid; /* NULL: the variable is not there */
-    char cli[CONFIG_LIST_BYTES + 1], site[CONFIG_LIST_BYTES + 1];
-    char told[2048]; /* the other variables that were set, "NAME=value " */
-    char unset[256]; /* those that were taken away, "NAME " */
+    char *cores; /* NULL: Slurm does not tell */
+    char *environment[VARIABLE_COUNT + 1];
     int errors, lines, asides;
     char last[2048]; /* of what was said */
 } slurm;
@@ -96,6 +95,8 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
         *va_arg(args, int *) = slurm.status;
     else if (item == S_JOB_LOCAL_TASK_COUNT)
         *va_arg(args, uint32_t *) = slurm.local_tasks;
+    else if (item == S_JOB_NNODES)
+        *va_arg(args, uint32_t *) = slurm.node_count;
     else if (item == S_JOB_UID)
         *va_arg(args, uid_t *) = slurm.uid;
     else if (item == S_JOB_GID)
@@ -112,40 +113,73 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
     return answer;
 }
 
+/* ---- The environment of the step ---- */
+
+/* Where a variable is, or where the next would be. */
+static char **find_variable(const char *name)
+{
+    char **at = slurm.environment;
+    while (*at != NULL && (strncmp(*at, name, strlen(name)) != 0 || (*at)[strlen(name)] != '='))
+        at++;
+    return at;
+}
+
+/* NULL: it is not set. */
+static inline const char *variable(const char *name)
+{
+    char **at = find_variable(name);
+    return *at == NULL ? NULL : *at + strlen(name) + 1;
+}
+
+static inline void user_sets(const char *name, const char *value)
+{
+    char **at = find_variable(name);
+    ck_assert_ptr_ne(at, &slurm.environment[VARIABLE_COUNT]);
+    free(*at);
+    ck_assert_int_ge(asprintf(at, "%s=%s", name, value), 0);
+}
+
+/* Nothing else is set. */
+static inline void expect_variables(const char *const *expected)
+{
+    char *const *at = slurm.environment;
+    for (; *expected != NULL; at++, expected++)
+        ck_assert_str_eq(*at == NULL ? "(nothing)" : *at, *expected);
+    ck_assert_msg(*at == NULL, "%s", *at);
+}
+
 spank_err_t spank_getenv(spank_t spank, const char *name, char *buffer, int length)
 {
+    const char *value = variable(name);
     (void)spank;
-    ck_assert_str_eq(name, "SLURM_PROCID");
-    if (slurm.procid == NULL)
+    if (value == NULL)
         return ESPANK_ENV_NOEXIST;
-    snprintf(buffer, (size_t)length, "%s", slurm.procid);
-    return ESPANK_SUCCESS;
+    snprintf(buffer, (size_t)length, "%s", value);
+    return strlen(value) < (size_t)length ? ESPANK_SUCCESS : ESPANK_NOSPACE;
 }
 
 spank_err_t spank_setenv(spank_t spank, const char *name, const char *value, int overwrite)
 {
     (void)spank;
-    ck_assert_int_eq(overwrite, 1);
     if (slurm.setenv_answer != ESPANK_SUCCESS)
         return slurm.setenv_answer;
-    if (strcmp(name, "HVD_CLI") == 0)
-        snprintf(slurm.cli, sizeof(slurm.cli), "%s", value);
-    else if (strcmp(name, "HVD_SITE") == 0)
-        snprintf(slurm.site, sizeof(slurm.site), "%s", value);
-    else {
-        size_t used = strlen(slurm.told);
-        snprintf(slurm.told + used, sizeof(slurm.told) - used, "%s=%s ", name, value);
-    }
+    if (!overwrite && variable(name) != NULL)
+        return ESPANK_ENV_EXISTS;
+    user_sets(name, value);
     return ESPANK_SUCCESS;
 }
 
 spank_err_t spank_unsetenv(spank_t spank, const char *name)
 {
-    size_t used = strlen(slurm.unset);
+    char **at = find_variable(name);
     (void)spank;
-    snprintf(slurm.unset + used, sizeof(slurm.unset) - used, "%s ", name);
+    free(*at);
+    for (; *at != NULL; at++)
+        *at = at[1];
     return ESPANK_SUCCESS;
 }
+
+/* ---- Options ---- */
 
 /* An option of hvd is given, as Slurm would say it. */
 static inline int give(enum option_id id, const char *value, int remote)

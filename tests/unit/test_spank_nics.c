@@ -13,149 +13,41 @@ int main(void)
 
 #else
 
-#include "unit.h"
+#include "slurm.h"
 
 #include <arpa/inet.h>
-#include <slurm/slurm.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "spank/nics.h"
-#include "spank/options.h"
-
-/* ---- Slurm ---- */
-
-#define VARIABLE_COUNT 16
-
-static struct {
-    struct spank_option options[OPT_COUNT];
-    int registered;
-    uint32_t step_id, node_count;
-    int task;
-    bool refuses; /* to set variables */
-    char names[VARIABLE_COUNT][64], values[VARIABLE_COUNT][NETWORK_SET_BYTES];
-    int lines;
-    char last[1024];
-} slurm;
-
-void slurm_error(const char *format, ...)
-{
-    ck_abort_msg("an error: %s", format);
-}
-
-void slurm_spank_log(const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    slurm.lines++;
-    vsnprintf(slurm.last, sizeof(slurm.last), format, args);
-    va_end(args);
-}
-
-const char *spank_strerror(spank_err_t err)
-{
-    (void)err;
-    return "Generic error";
-}
-
-spank_err_t spank_option_register(spank_t spank, struct spank_option *option)
-{
-    (void)spank;
-    ck_assert_int_lt(slurm.registered, OPT_COUNT);
-    slurm.options[slurm.registered++] = *option;
-    return ESPANK_SUCCESS;
-}
-
-spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
-{
-    va_list args;
-    (void)spank;
-    va_start(args, item);
-    if (item == S_JOB_STEPID)
-        *va_arg(args, uint32_t *) = slurm.step_id;
-    else if (item == S_JOB_NNODES)
-        *va_arg(args, uint32_t *) = slurm.node_count;
-    else if (item == S_TASK_ID)
-        *va_arg(args, int *) = slurm.task;
-    else
-        ck_abort_msg("item %d", (int)item);
-    va_end(args);
-    return ESPANK_SUCCESS;
-}
-
-/* Where a variable is; -1: it is not set. "" finds room for one. */
-static int find(const char *name)
-{
-    for (int i = 0; i < VARIABLE_COUNT; i++)
-        if (strcmp(slurm.names[i], name) == 0)
-            return i;
-    return -1;
-}
-
-spank_err_t spank_getenv(spank_t spank, const char *name, char *buffer, int length)
-{
-    int at = find(name);
-    (void)spank;
-    if (at < 0)
-        return ESPANK_ENV_NOEXIST;
-    snprintf(buffer, (size_t)length, "%.*s", length - 1, slurm.values[at]);
-    return strlen(slurm.values[at]) < (size_t)length ? ESPANK_SUCCESS : ESPANK_NOSPACE;
-}
-
-spank_err_t spank_setenv(spank_t spank, const char *name, const char *value, int overwrite)
-{
-    int at = find(name);
-    (void)spank;
-    if (slurm.refuses)
-        return ESPANK_ERROR;
-    if (at >= 0 && !overwrite)
-        return ESPANK_ENV_EXISTS;
-    at = at >= 0 ? at : find("");
-    ck_assert_int_ge(at, 0);
-    snprintf(slurm.names[at], sizeof(slurm.names[0]), "%s", name);
-    snprintf(slurm.values[at], sizeof(slurm.values[0]), "%s", value);
-    return ESPANK_SUCCESS;
-}
-
-spank_err_t spank_unsetenv(spank_t spank, const char *name)
-{
-    int at = find(name);
-    (void)spank;
-    if (at >= 0)
-        slurm.names[at][0] = 0;
-    return ESPANK_SUCCESS;
-}
 
 static const struct site no_site = {.list = ""};
 
-/* A step on two nodes that was given an option. */
+/* A step on two nodes. */
 static void begin(void)
 {
-    memset(&slurm, 0, sizeof(slurm));
     slurm.node_count = 2;
     options_register(NULL);
 }
 
-static void give(enum option_id id, const char *value)
+static void given(enum option_id id, const char *value)
 {
-    ck_assert_int_eq(slurm.options[id].cb(slurm.options[id].val, value, 1), 0);
+    ck_assert_int_eq(give(id, value, 1), 0);
 }
 
-static void user_sets(const char *name, const char *value)
+/* A task begins. */
+static void begin_task(const struct site *site)
 {
-    spank_setenv(NULL, name, value, 1);
+    nics_task_init(NULL, site);
+    ck_assert_int_eq(slurm.errors, 0);
 }
 
 static void expect(const char *name, const char *value)
 {
-    int at = find(name);
+    const char *set = variable(name);
     if (value == NULL)
-        ck_assert_msg(at < 0, "%s is set to %s", name, at < 0 ? "" : slurm.values[at]);
+        ck_assert_msg(set == NULL, "%s is set to %s", name, set);
     else
-        ck_assert_str_eq(at < 0 ? "(nothing)" : slurm.values[at], value);
+        ck_assert_str_eq(set == NULL ? "(nothing)" : set, value);
 }
 
 static void expect_nothing(void)
@@ -174,8 +66,8 @@ static void expect_nothing(void)
 START_TEST(what_the_command_line_names_is_told)
 {
     begin();
-    give(OPT_NICS, "lo");
-    nics_task_init(NULL, &no_site);
+    given(OPT_NICS, "lo");
+    begin_task(&no_site);
     expect("NCCL_SOCKET_IFNAME", "=lo");
     expect("GLOO_SOCKET_IFNAME", "lo");
     expect("UCX_NET_DEVICES", "lo");
@@ -188,10 +80,10 @@ END_TEST
 START_TEST(what_the_user_set_stays_and_is_not_listed)
 {
     begin();
-    give(OPT_NICS, "lo");
+    given(OPT_NICS, "lo");
     user_sets("NCCL_SOCKET_IFNAME", "eth9");
     user_sets("OMPI_MCA_btl_tcp_if_exclude", "docker0");
-    nics_task_init(NULL, &no_site);
+    begin_task(&no_site);
     expect("NCCL_SOCKET_IFNAME", "eth9");
     expect("OMPI_MCA_btl_tcp_if_include", NULL);
     expect(NETWORK_SET_VARIABLE, "UCX_NET_DEVICES=lo;GLOO_SOCKET_IFNAME=lo");
@@ -216,16 +108,16 @@ START_TEST(the_nearest_to_the_user_is_asked)
 {
     struct site site = {.list = ""};
     begin();
-    give(OPT_LOG, "info");
+    given(OPT_LOG, "info");
     if (authorities[_i].cli != NULL)
-        give(OPT_NICS, authorities[_i].cli);
+        given(OPT_NICS, authorities[_i].cli);
     if (authorities[_i].own != NULL)
         user_sets("HVD_NICS", authorities[_i].own);
     if (authorities[_i].config != NULL)
         user_sets("HVD_CONFIG", authorities[_i].config);
     if (authorities[_i].site != NULL)
         snprintf(site.list, sizeof(site.list), "%s", authorities[_i].site);
-    nics_task_init(NULL, &site);
+    begin_task(&site);
     expect(NETWORK_SET_VARIABLE, authorities[_i].told ? SET_TO_LO : NULL);
 }
 END_TEST
@@ -235,10 +127,10 @@ START_TEST(too_long_a_word_of_the_user_is_not_guessed_at)
     static char longest[OPTION_VALUE_BYTES + 2];
     struct site site = {.list = "nics=lo"};
     begin();
-    give(OPT_LOG, "info");
+    given(OPT_LOG, "info");
     memset(longest, 'x', sizeof(longest) - 1);
     user_sets("HVD_NICS", longest);
-    nics_task_init(NULL, &site);
+    begin_task(&site);
     expect_nothing();
 }
 END_TEST
@@ -259,8 +151,8 @@ START_TEST(other_steps_are_left_alone)
     slurm.step_id = left_alone[_i].step_id;
     slurm.node_count = left_alone[_i].node_count;
     if (left_alone[_i].nics != NULL)
-        give(OPT_NICS, left_alone[_i].nics);
-    nics_task_init(NULL, &no_site);
+        given(OPT_NICS, left_alone[_i].nics);
+    begin_task(&no_site);
     expect_nothing();
 }
 END_TEST
@@ -268,14 +160,14 @@ END_TEST
 START_TEST(what_cannot_be_had_is_told_once_a_node)
 {
     begin();
-    give(OPT_NICS, "absent0");
-    nics_task_init(NULL, &no_site);
+    given(OPT_NICS, "absent0");
+    begin_task(&no_site);
     expect_nothing();
     ck_assert_int_eq(slurm.lines, 1);
     ck_assert_ptr_nonnull(
         strstr(slurm.last, "--hvd-nics=absent0: no network device of this node is called so"));
-    slurm.task = 1;
-    nics_task_init(NULL, &no_site);
+    slurm.local_task = 1;
+    begin_task(&no_site);
     ck_assert_int_eq(slurm.lines, 1);
 }
 END_TEST
@@ -292,9 +184,9 @@ static const char *const odd_launchers[] = {"",
 START_TEST(an_odd_launching_node_is_not_believed)
 {
     begin();
-    give(OPT_LOG, "info");
+    given(OPT_LOG, "info");
     user_sets("SLURM_LAUNCH_NODE_IPADDR", odd_launchers[_i]);
-    nics_task_init(NULL, &no_site);
+    begin_task(&no_site);
     expect_nothing();
 }
 END_TEST
@@ -305,14 +197,14 @@ START_TEST(an_outer_steps_word_is_replaced_or_taken_out)
     user_sets(NETWORK_SET_VARIABLE, "GLOO_SOCKET_IFNAME=eth5;UCX_NET_DEVICES=eth5");
     user_sets("GLOO_SOCKET_IFNAME", "eth5");
     user_sets("UCX_NET_DEVICES", "eth6"); /* the user's own, since */
-    nics_task_init(NULL, &no_site);       /* a step without options */
+    begin_task(&no_site);                 /* a step without options */
     expect("GLOO_SOCKET_IFNAME", NULL);
     expect("UCX_NET_DEVICES", "eth6");
     expect(NETWORK_SET_VARIABLE, NULL);
     user_sets(NETWORK_SET_VARIABLE, "GLOO_SOCKET_IFNAME=eth5");
     user_sets("GLOO_SOCKET_IFNAME", "eth5");
-    give(OPT_NICS, "lo");
-    nics_task_init(NULL, &no_site);
+    given(OPT_NICS, "lo");
+    begin_task(&no_site);
     expect("GLOO_SOCKET_IFNAME", "lo");
     expect("UCX_NET_DEVICES", "eth6");
 }
@@ -321,9 +213,9 @@ END_TEST
 START_TEST(a_task_that_cannot_be_told_runs_as_it_is)
 {
     begin();
-    give(OPT_NICS, "lo");
-    slurm.refuses = true;
-    nics_task_init(NULL, &no_site);
+    given(OPT_NICS, "lo");
+    slurm.setenv_answer = ESPANK_ERROR;
+    begin_task(&no_site);
     expect_nothing();
 }
 END_TEST

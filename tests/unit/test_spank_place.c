@@ -487,14 +487,17 @@ START_TEST(a_task_is_bound_and_told)
     static struct plan_task tasks[TASKS];
     struct hvd_error err = {""};
     struct bitset now;
-    const char *environment[] = {"HVD_PLACED=srun,OMP_NUM_THREADS,CUDA_VISIBLE_DEVICES", NULL};
+    const char *const after[] = {"HVD_PLACED=srun,OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES=1",
+                                 "OMP_NUM_THREADS=1", NULL};
     prepare(&answer, tasks);
-    slurm.environment = (char **)environment;
+    user_sets("HVD_PLACED", "srun,OMP_NUM_THREADS,OMP_PLACES,CUDA_VISIBLE_DEVICES");
+    user_sets("OMP_NUM_THREADS", "5");
+    user_sets("CUDA_VISIBLE_DEVICES", "1");
+    user_sets("OMP_PLACES", "threads");
     ck_assert_msg(place_task(NULL, &who, &err) == HVD_OK, "%s", err.text);
     ck_assert_int_eq(apply_read_cpus(0, &now, NULL), HVD_OK);
     ck_assert(bitset_equal(&now, &tasks[0].cpus));
-    ck_assert_str_eq(slurm.told, "OMP_NUM_THREADS=1 HVD_PLACED=srun,OMP_NUM_THREADS ");
-    ck_assert_str_eq(slurm.unset, "OMP_NUM_THREADS ");
+    expect_variables(after);
     ck_assert_msg(strstr(slurm.last, "hvd: n1: task 7: cpus ") != NULL, "%s", slurm.last);
     ck_assert_int_eq(slurm.lines, 1);
 }
@@ -505,7 +508,7 @@ START_TEST(where_there_is_nothing_to_do_that_is_said)
     struct hvd_error err = {""};
     place_state.wish = (struct place_wish){.placed = true, .bind = {.policy = BIND_NONE}};
     ck_assert_int_eq(place_task(NULL, &who, &err), HVD_OK);
-    ck_assert_str_eq(slurm.told, "HVD_PLACED=srun ");
+    expect_variables((const char *const[]){"HVD_PLACED=srun", NULL});
     ck_assert_int_eq(slurm.errors + slurm.lines + slurm.asides, 0);
 }
 END_TEST
@@ -535,7 +538,7 @@ START_TEST(who_did_not_ask_goes_on_unplaced)
     ck_assert_int_eq(slurm.asides, 1);
     ck_assert_ptr_nonnull(strstr(slurm.last, "built without hwloc"));
     ck_assert_int_eq(slurm.errors + slurm.lines, 0);
-    ck_assert_str_eq(slurm.told, "");
+    expect_variables((const char *const[]){NULL});
 }
 END_TEST
 

@@ -85,8 +85,8 @@ START_TEST(values_reach_the_task)
     ck_assert_int_eq(give(OPT_FUSION, "32M", 1), 0);
     ck_assert_int_eq(give(OPT_FUSION, "16M", 1), 0);
     ck_assert_int_eq(stepd_task_init(NULL, &site), 0);
-    ck_assert_str_eq(slurm.cli, "fusion=16M;log=info");
-    ck_assert_str_eq(slurm.site, "lease=9s");
+    ck_assert_str_eq(variable("HVD_CLI"), "fusion=16M;log=info");
+    ck_assert_str_eq(variable("HVD_SITE"), "lease=9s");
     ck_assert_int_eq(slurm.errors, 0);
 }
 END_TEST
@@ -111,7 +111,7 @@ START_TEST(a_value_refused_on_the_node_fails_the_task_not_the_node)
     ck_assert_int_eq(give(OPT_LEASE, "9s", 1), 0);
     ck_assert_int_eq(slurm.errors, 0);
     ck_assert_int_eq(stepd_task_init(NULL, &site), -1);
-    ck_assert_str_eq(slurm.cli, "");
+    ck_assert_ptr_null(variable("HVD_CLI"));
     ck_assert_int_eq(slurm.errors, 1);
     ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd-log=loud"));
 }
@@ -132,11 +132,11 @@ START_TEST(batch_scripts_get_the_options_and_the_extern_step_does_not)
     give(OPT_FUSION, "16M", 1);
     slurm.step_id = SLURM_EXTERN_CONT;
     ck_assert_int_eq(stepd_task_init(NULL, &site), 0);
-    ck_assert_str_eq(slurm.cli, "");
-    ck_assert_str_eq(slurm.site, "");
+    ck_assert_ptr_null(variable("HVD_CLI"));
+    ck_assert_ptr_null(variable("HVD_SITE"));
     slurm.step_id = SLURM_BATCH_SCRIPT;
     ck_assert_int_eq(stepd_task_init(NULL, &site), 0);
-    ck_assert_str_eq(slurm.cli, "fusion=16M");
+    ck_assert_str_eq(variable("HVD_CLI"), "fusion=16M");
     slurm.status = 9;
     stepd_task_exit(NULL);
     ck_assert_int_eq(slurm.lines, 0);
@@ -176,7 +176,7 @@ START_TEST(a_rank_counts_from_the_first_component)
     slurm.task = 1;
     pid_t child = fork();
     if (child == 0) {
-        slurm.procid = "7";
+        user_sets("SLURM_PROCID", "7");
         stepd_task_init(NULL, &site);
         _exit(0);
     }
@@ -196,7 +196,7 @@ START_TEST(an_odd_rank_is_not_believed)
     give(OPT_FUSION, "16M", 1);
     stepd_user_init(NULL, &no_site);
     slurm.task = 1;
-    slurm.procid = odd_ranks[_i];
+    user_sets("SLURM_PROCID", odd_ranks[_i]);
     ck_assert_int_eq(stepd_task_init(NULL, &site), 0);
     slurm.status = 9;
     stepd_task_exit(NULL);
