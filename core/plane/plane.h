@@ -24,7 +24,7 @@ struct plane_need {
 /* The members of a process set, as a plane sees them. [ranks]: borrowed, by member, ascending. */
 struct plane_team {
     hvd_set set;
-    int slice;      /* 0; from 1 on: these carry a slice of what a larger team of [set] does, see hier.c */
+    int slice; /* 0; from 1 on: these carry a slice of what a larger team of [set] does, see hier_team.c */
     int rank, size; /* this rank's place among them, from 0 */
     const int *ranks;
 };
