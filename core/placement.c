@@ -12,14 +12,6 @@
 #include "topo/apply.h"
 #include "topo/place.h"
 
-/* Is any of what says how tasks are placed given? */
-static bool is_asked(const struct hvd_config *config)
-{
-    return config->origin[OPT_BIND].source != CONFIG_DEFAULT ||
-           config->origin[OPT_GPU_VISIBLE].source != CONFIG_DEFAULT ||
-           config->origin[OPT_RS].source != CONFIG_DEFAULT;
-}
-
 /* Has somebody else decided where this rank runs? */
 static bool is_bound(const struct joined *joined, const struct hvd_config *config)
 {
@@ -131,7 +123,7 @@ int placement_settle(const struct joined *joined, const struct hvd_config *confi
                      struct hvd_error *err)
 {
     struct hvd_error why = {""};
-    bool asked = is_asked(config);
+    bool asked = config_needs_plan(config);
     if (getenv(PLACED_VARIABLE) != NULL || (joined->shape.local_size == 1 && !asked))
         return HVD_OK;
     if (is_bound(joined, config)) {

@@ -38,17 +38,13 @@ static size_t copy_variables(char *const *environment, char **to, bool *asksp)
 
 static void take_wish(struct place_wish *wish, const struct hvd_config *config)
 {
-    for (int i = 0; i < ASKING_COUNT; i++)
-        wish->asked = wish->asked || config->origin[placing_options[i]].source != CONFIG_DEFAULT;
-    wish->placed = wish->placed || wish->asked;
+    wish->asked = config_needs_plan(config);
+    wish->placed = wish->placed || config_places(config);
     wish->bind = config->bind;
     wish->gpu_visible = config->gpu_visible;
     wish->has_rs = config->has_rs;
     wish->rs = config->rs;
     memcpy(wish->nics, config->nics, sizeof(wish->nics));
-    /* who wants nothing bound and all GPUs has it without a plan */
-    if (wish->bind.policy == BIND_NONE && !wish->has_rs && wish->gpu_visible == GPU_VISIBLE_ALL)
-        wish->asked = false;
 }
 
 int place_read_wish(struct place_wish *wish, const struct site *site, char *const *environment,

@@ -10,7 +10,7 @@
 /* What the options ask for. */
 struct place_wish {
     bool placed; /* the step uses hvd, or somebody says how tasks are placed */
-    bool asked;  /* somebody says it, so where it cannot be done the step fails */
+    bool asked;  /* and where it cannot be done the step fails */
     struct bind_options bind;
     enum gpu_visible gpu_visible;
     bool has_rs;

@@ -112,15 +112,6 @@ int rank_places_count(const struct rank_places *places)
 
 /* ---- What comes of it ------------------------------------------------------------------------- */
 
-/* Is there anything that must be done, or refused? */
-static bool is_asked(const struct rank_places *places)
-{
-    const struct hvd_config *config = &places->config;
-    bool bind = config->origin[OPT_BIND].source != CONFIG_DEFAULT &&
-                (config->bind.policy != BIND_NONE || config->bind.verbose);
-    return bind || config->has_rs || places->erf != NULL || config->gpu_visible == GPU_VISIBLE_ONE;
-}
-
 /* Without GPUs, and where nothing is bound or one rank gets all, it need not be known what the machine is. */
 static bool is_plain(const struct rank_places *places)
 {
@@ -223,7 +214,7 @@ int rank_places_decide(struct rank_places *places, const char *host, struct hvd_
     if (status == HVD_OK && !is_plain(places))
         status = make_plan(places, host, &why);
     places->placed = status == HVD_OK;
-    if (status != HVD_OK && is_asked(places))
+    if (status != HVD_OK && (config_needs_plan(&places->config) || places->erf != NULL))
         return error_set(err, status, "%s", why.text);
     if (status != HVD_OK && places->config.log_level >= LOG_DEBUG)
         fprintf(stderr, "hvdrun: ranks are not placed: %s\n", why.text);

@@ -476,3 +476,18 @@ void config_source_text(const struct hvd_config *config, enum option_id id, char
         break;
     }
 }
+
+bool config_places(const struct hvd_config *config)
+{
+    static const enum option_id placing[] = {OPT_BIND, OPT_GPU_VISIBLE, OPT_RS};
+    for (size_t i = 0; i < sizeof(placing) / sizeof(placing[0]); i++)
+        if (config->origin[placing[i]].source != CONFIG_DEFAULT)
+            return true;
+    return false;
+}
+
+bool config_needs_plan(const struct hvd_config *config)
+{
+    return config_places(config) && (config->bind.policy != BIND_NONE || config->bind.verbose ||
+                                     config->has_rs || config->gpu_visible == GPU_VISIBLE_ONE);
+}

@@ -71,4 +71,11 @@ int config_list_add(char *list, const struct hvd_option *option, const char *val
 void config_value(const struct hvd_config *config, enum option_id id, char *text, size_t text_bytes);
 void config_source_text(const struct hvd_config *config, enum option_id id, char *text, size_t text_bytes);
 
+/* Does anybody say how tasks are placed? */
+bool config_places(const struct hvd_config *config);
+
+/* And is it an error where that cannot be done? Not for who wants nothing bound, hidden or shown: that is so
+ * without a plan. An explicit resource file is no option, so hvdrun, which reads it, asks for itself. */
+bool config_needs_plan(const struct hvd_config *config);
+
 #endif

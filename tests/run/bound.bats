@@ -110,6 +110,16 @@ runs() {
     [ "$(grep -c 'hvd_init: .*no GPU is granted on this node' <<<"$output")" -eq 2 ]
 }
 
+@test "who wants nothing bound has that on a machine that cannot be looked at" {
+    export HWLOC_XMLFILE=/nowhere HWLOC_COMPONENTS=xml,stop
+    HVD_BIND=none start 2
+    [ "$status" -eq 0 ]
+    runs 0 "$a,$b" main
+    runs 1 "$a,$b" main
+    HVD_BIND=core start 2
+    [ "$status" -ne 0 ] || skip 'hwloc finds this machine all the same'
+}
+
 @test "a lone rank has all that it was given" {
     start 1
     [ "$status" -eq 0 ]

@@ -425,6 +425,35 @@ START_TEST(without_a_reader_no_file_is_opened)
 }
 END_TEST
 
+static const struct {
+    const char *variables[3];
+    bool places, needs_plan;
+} placings[] = {
+    {{NULL}, false, false},
+    {{"HVD_FUSION=8M", "HVD_NICS=eth0"}, false, false},
+    {{"HVD_BIND=auto"}, true, true},
+    {{"HVD_SITE=bind=core"}, true, true},
+    {{"HVD_BIND=none"}, true, false},
+    {{"HVD_BIND=none", "HVD_GPU_VISIBLE=all"}, true, false},
+    {{"HVD_BIND=none,verbose"}, true, true},
+    {{"HVD_BIND=none", "HVD_GPU_VISIBLE=one"}, true, true},
+    {{"HVD_BIND=none", "HVD_RS=tasks:1"}, true, true},
+    {{"HVD_GPU_VISIBLE=all"}, true, true},
+    {{"HVD_GPU_VISIBLE=one"}, true, true},
+    {{"HVD_RS=tasks:1"}, true, true},
+    {{"HVD_SITE=bind=core", "HVD_CLI=bind=none"}, true, false},
+};
+
+START_TEST(who_says_how_tasks_are_placed_mostly_needs_a_plan)
+{
+    struct hvd_config config;
+    struct hvd_error err = {""};
+    ck_assert_msg(load(&config, placings[_i].variables, &err) == HVD_OK, "%s", err.text);
+    ck_assert_int_eq(config_places(&config), placings[_i].places);
+    ck_assert_int_eq(config_needs_plan(&config), placings[_i].needs_plan);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("config");
@@ -442,6 +471,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_list_refuses_what_would_break_it);
     tcase_add_test(tcase, too_long_a_list_is_refused);
     tcase_add_test(tcase, without_a_reader_no_file_is_opened);
+    tcase_add_loop_test(tcase, who_says_how_tasks_are_placed_mostly_needs_a_plan, 0, COUNT(placings));
     suite_add_tcase(suite, tcase);
 }
 

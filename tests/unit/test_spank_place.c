@@ -349,6 +349,8 @@ static const struct {
      .asked = true,
      .policy = BIND_CORE},
     {.site = "bind=l3", .variables = {"HVD_BIND=none"}, .placed = true, .policy = BIND_NONE},
+    {.site = "bind=none", .placed = true, .policy = BIND_NONE},
+    {.cli = "none,verbose", .placed = true, .asked = true, .policy = BIND_NONE},
     {.variables = {"HVD_BIND=none", "HVD_GPU_VISIBLE=one"},
      .placed = true,
      .asked = true,
