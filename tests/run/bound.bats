@@ -19,15 +19,16 @@ setup() {
 
 # start N [ARGUMENT ...]: N ranks on CPUs a and b, or on those that $of_rank_K names; status and output as by run.
 start() {
-    local size=$1 rank of
+    local size=$1 rank of pids=()
     shift
     export WORLD_SIZE=$size MASTER_ADDR=127.0.0.1 MASTER_PORT HVD_JOB_KEY=a-secret-of-the-test HVD_START_TIMEOUT=30s
     MASTER_PORT=$(free_port)
     for ((rank = 0; rank < size; rank++)); do
         of=of_rank_$rank
         RANK=$rank timeout 40 taskset -c "${!of:-$a,$b}" "$bound" "$@" >"$BATS_TEST_TMPDIR/$rank.out" 2>&1 3>&- &
+        pids+=($!)
     done
-    await_ranks
+    await_ranks "${pids[@]}"
 }
 
 # runs RANK WHERE WHO ...: those threads of the rank run there

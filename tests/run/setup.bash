@@ -32,14 +32,14 @@ free_port() {
     echo "$port"
 }
 
-# await_ranks: once all background jobs have ended; status is that of the last one that failed, output is what they
+# await_ranks PID ...: once they have ended; status is that of the last in the list that failed, output is what they
 # wrote into the .out files of the test.
 # shellcheck disable=SC2034 # for the test
 await_ranks() {
+    local pid
     status=0
-    wait -n || status=$?
-    while [ -n "$(jobs -pr)" ]; do
-        wait -n || status=$?
+    for pid in "$@"; do
+        wait "$pid" || status=$?
     done
     output=$(cat "$BATS_TEST_TMPDIR"/*.out)
 }

@@ -105,14 +105,15 @@ said() {
 
 # job SIZE RANK...: run these ranks of a job of that size at once; output and status are those of all
 job() {
-    local size=$1 rank
+    local size=$1 rank pids=()
     shift
     export WORLD_SIZE=$size MASTER_ADDR=127.0.0.1 MASTER_PORT HVD_JOB_KEY=${HVD_JOB_KEY-a-secret-of-the-test}
     MASTER_PORT=$(free_port)
     for rank in "$@"; do
         RANK=$rank timeout 40 "$probe" >"$BATS_TEST_TMPDIR/$rank.out" 2>&1 3>&- &
+        pids+=($!)
     done
-    await_ranks
+    await_ranks "${pids[@]}"
 }
 
 # but_rank N SETTING: job's rank N runs with another variable
