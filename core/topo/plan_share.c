@@ -143,6 +143,53 @@ static int find_taker(const struct placing *placing, int first, int last)
     return taker;
 }
 
+/* Where the owner changes, or the innermost domain: the less often, the less of a party is apart from its
+ * rest.
+ */
+static int count_pieces(const struct placing *placing, int first, int last)
+{
+    int level = placing->threads ? DOMAIN_KINDS : DOMAIN_KINDS - 1;
+    int count = 1;
+    for (int i = first + 1; i <= last; i++)
+        count += placing->units[i].owner != placing->units[i - 1].owner ||
+                 unit_domain(placing, i, level) != unit_domain(placing, i - 1, level);
+    return count;
+}
+
+/* The unit of [party] that is nearest to [unit], where all between them have owners that may move; or FREE.
+ */
+static int find_nearest(const struct placing *placing, int first, int last, int unit, int party)
+{
+    for (int step = -1; step <= 1; step += 2)
+        for (int i = unit + step; i >= first && i <= last && placing->units[i].owner >= 0; i += step)
+            if (placing->units[i].owner == party)
+                return i;
+    return FREE;
+}
+
+/* Everybody from [from] on moves one unit towards [to]. */
+static void move_owners(struct placing *placing, int from, int to)
+{
+    int step = to > from ? 1 : -1;
+    for (int i = to; i != from; i -= step)
+        placing->units[i].owner = placing->units[i - step].owner;
+}
+
+/* The party gets [unit], or one beside its own, for which those between move on, if less is apart then. */
+static void give_rest(struct placing *placing, int first, int last, int unit, int party)
+{
+    int from = find_nearest(placing, first, last, unit, party);
+    placing->units[unit].owner = party;
+    int pieces = count_pieces(placing, first, last);
+    if (from == FREE)
+        return;
+    move_owners(placing, from, unit);
+    if (count_pieces(placing, first, last) < pieces)
+        return;
+    move_owners(placing, unit, from);
+    placing->units[unit].owner = party;
+}
+
 static void share_rest_at(struct placing *placing, int level)
 {
     for (int first = 0, last; first < placing->unit_count; first = last + 1) {
@@ -154,7 +201,7 @@ static void share_rest_at(struct placing *placing, int level)
             int taker = placing->units[i].owner == FREE ? find_taker(placing, first, last) : FREE;
             if (taker == FREE)
                 continue;
-            placing->units[i].owner = taker;
+            give_rest(placing, first, last, i, taker);
             placing->parties[taker].extra = true;
         }
     }

@@ -108,6 +108,36 @@ START_TEST(devices_count_in_the_order_that_is_given)
 }
 END_TEST
 
+static const struct {
+    const char *machine, *cpus, *bind;
+    int tasks;
+    const char *first[3]; /* of the first three tasks */
+} leftovers[] = {
+    /* two cores of 62 are left, the last ones, of which one is for task 0: all have theirs side by side */
+    {"gpu8", "0-63", "auto,reserve:2", 3, {"1-7,9-22", "23-42", "43-63"}},
+    {"gpu8", "0-63", "auto,smt:1", 3, {"0-20", "21-41", "42-63"}},
+    {"cpu4", "0-11", "auto", 5, {"0-2", "3-5", "6-7"}},
+    /* whole caches are not broken for it */
+    {"gpu8", "0-24", "socket", 3, {"0-7,24", "8-15", "16-23"}},
+    {"power9", "0,4,8,12,16,32,36,40", "auto,smt:1", 3, {"0,4,16", "8,12,40", "32,36"}},
+};
+
+START_TEST(what_is_left_over_tears_no_task_apart)
+{
+    char list[128];
+    struct machine *machine = load_machine(leftovers[_i].machine);
+    struct bitset cpus = cpu_list(leftovers[_i].cpus);
+    struct request request = {.task_count = leftovers[_i].tasks, .cpus = &cpus, .gpu_count = 0};
+    const char *why = "";
+    ck_assert_int_eq(bind_parse(leftovers[_i].bind, &request.bind, &why), 0);
+    struct plan *plan = make_plan(machine, &request);
+    for (int i = 0; i < 3; i++)
+        ck_assert_str_eq(bitset_text(&plan->tasks[i].cpus, list, sizeof(list)), leftovers[_i].first[i]);
+    plan_destroy(plan);
+    machine_destroy(machine);
+}
+END_TEST
+
 /* Memory is never outside what is granted; where none is near, all of that. */
 START_TEST(memory_is_of_what_is_granted)
 {
@@ -218,6 +248,26 @@ START_TEST(others_take_what_is_not_settled)
     plan = make_plan(machine, &request);
     ck_assert_int_eq(plan->tasks[0].core_count, 16);
     ck_assert(plan->tasks[0].shared && plan->tasks[1].shared);
+    plan_destroy(plan);
+    machine_destroy(machine);
+}
+END_TEST
+
+/* Two cores of 62 are left, for one of which the tasks would have to move over the settled ones. */
+START_TEST(what_is_settled_is_not_moved)
+{
+    struct machine *machine = load_machine("gpu8");
+    struct bitset cpus = cpu_list("0-63");
+    struct bitset mask = cpu_list("20-21");
+    struct request_task tasks[4] = {
+        {.cpus = NULL}, {.cpus = &mask, .why = "bound"}, {.cpus = NULL}, {.cpus = NULL}};
+    struct request request = {.task_count = 4, .cpus = &cpus, .tasks = tasks, .gpu_count = 0};
+    struct plan *plan = make_plan(machine, &request);
+    char list[64];
+    ck_assert_str_eq(bitset_text(&plan->tasks[0].cpus, list, sizeof(list)), "0-19,56");
+    ck_assert(bitset_equal(&plan->tasks[1].cpus, &mask));
+    ck_assert_str_eq(bitset_text(&plan->tasks[2].cpus, list, sizeof(list)), "22-41");
+    ck_assert_str_eq(bitset_text(&plan->tasks[3].cpus, list, sizeof(list)), "42-55,57-63");
     plan_destroy(plan);
     machine_destroy(machine);
 }
@@ -370,12 +420,15 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, what_cannot_be_met_is_refused, 0, sizeof(refused) / sizeof(refused[0]));
     tcase_add_test(tcase, gpus_that_are_not_there_are_refused);
     tcase_add_test(tcase, devices_count_in_the_order_that_is_given);
+    tcase_add_loop_test(tcase, what_is_left_over_tears_no_task_apart, 0,
+                        sizeof(leftovers) / sizeof(leftovers[0]));
     tcase_add_test(tcase, memory_is_of_what_is_granted);
     tcase_add_test(tcase, none_binds_nothing);
     tcase_add_test(tcase, resource_sets_bind_what_none_does_not);
     tcase_add_test(tcase, reserved_cores_are_of_all_groups);
     tcase_add_test(tcase, masks_that_are_bound_are_kept);
     tcase_add_test(tcase, others_take_what_is_not_settled);
+    tcase_add_test(tcase, what_is_settled_is_not_moved);
     tcase_add_test(tcase, gpus_that_are_settled_are_kept);
     tcase_add_test(tcase, masks_outside_of_what_is_granted_are_refused);
     tcase_add_test(tcase, equal_cards_are_spread);
