@@ -293,10 +293,12 @@ static int check_tensor(const struct subject *subject, struct hvd_error *err)
     return rc == HVD_OK ? check_memory(subject, err) : rc;
 }
 
-static bool is_same_tensor(const struct hvd_tensor *tensor, const struct desc_tensor *described)
+/* Dimensions before [first] may differ. */
+static bool is_same_tensor(const struct hvd_tensor *tensor, const struct desc_tensor *described, int first)
 {
     return tensor->dtype == described->dtype && tensor->ndim == described->ndim && tensor->name != NULL &&
-           memcmp(tensor->shape, described->shape, (size_t)tensor->ndim * sizeof(tensor->shape[0])) == 0 &&
+           memcmp(tensor->shape + first, described->shape + first,
+                  (size_t)(tensor->ndim - first) * sizeof(tensor->shape[0])) == 0 &&
            strcmp(tensor->name, described->name) == 0;
 }
 
@@ -308,25 +310,37 @@ static bool is_same_factor(double a, double b)
 bool ask_repeats(const struct ask *ask, const struct desc *desc)
 {
     const struct hvd_options *options = ask->options;
-    if (!rules[ask->kind].reduces || ask->tensors == NULL || ask->kind != desc->kind ||
-        ask->grouped != desc->grouped || ask->count != desc->tensor_count || options->set != desc->set ||
+    if (ask->tensors == NULL || ask->kind != desc->kind || ask->grouped != desc->grouped ||
+        ask->count != desc->tensor_count || options->set != desc->set || ask->root != desc->root ||
         ask->op != desc->op || options->wire != desc->wire ||
         !is_same_factor(options->prescale, desc->prescale) ||
         !is_same_factor(options->postscale, desc->postscale))
         return false;
     for (int i = 0; i < ask->count; i++)
-        if (!is_same_tensor(&ask->tensors[i], &desc->tensors[i]))
+        if (!is_same_tensor(&ask->tensors[i], &desc->tensors[i], rules[ask->kind].results ? 1 : 0))
             return false;
     return true;
 }
 
-int ask_check_memory(const struct ask *ask, const struct standing *standing, struct hvd_error *err)
+static int check_results(const struct subject *subject, struct hvd_error *err)
+{
+    if (!subject->rule->results || subject->ask->results != NULL)
+        return HVD_OK;
+    return say(subject, err,
+               "the pointer to the result%s is NULL; a zeroed struct hvd_result makes hvd allocate",
+               subject->ask->grouped ? "s" : "");
+}
+
+int ask_check_again(const struct ask *ask, const struct standing *standing, struct hvd_error *err)
 {
     struct subject subject = {ask, &rules[ask->kind], standing, ask->tensors};
-    int rc = HVD_OK;
+    int rc = check_results(&subject, err);
     for (int i = 0; rc == HVD_OK && i < ask->count; i++) {
         subject.tensor = &ask->tensors[i];
-        rc = check_memory(&subject, err);
+        if (subject.rule->results)
+            rc = check_shape(&subject, err);
+        if (rc == HVD_OK)
+            rc = check_memory(&subject, err);
     }
     return rc;
 }
@@ -335,15 +349,11 @@ int ask_check(const struct ask *ask, const struct standing *standing, struct hvd
 {
     struct subject subject = {ask, &rules[ask->kind], standing, ask->tensors};
     const char *plural = ask->grouped ? "s" : "";
-    int rc = HVD_OK;
     if (ask->count < 1 || ask->count > HVD_MAX_GROUP)
         return say(&subject, err, "count is %d; expected 1 to %d tensors", ask->count, HVD_MAX_GROUP);
     if (ask->tensors == NULL)
         return say(&subject, err, "the pointer to the tensor%s is NULL", plural);
-    if (subject.rule->results && ask->results == NULL)
-        return say(&subject, err,
-                   "the pointer to the result%s is NULL; a zeroed struct hvd_result makes hvd allocate",
-                   plural);
+    int rc = check_results(&subject, err);
     for (int i = 0; rc == HVD_OK && i < ask->count; i++) {
         subject.tensor = &ask->tensors[i];
         rc = check_tensor(&subject, err);

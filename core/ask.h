@@ -33,10 +33,10 @@ const char *ask_title(const struct ask *ask, int index, char title[ASK_TITLE_BYT
 /* Everything of [ask] but its set. HVD_OK or HVD_ERR_INVALID. */
 int ask_check(const struct ask *ask, const struct standing *standing, struct hvd_error *err);
 
-/* Is a reduction asked for that was checked before, when it was described as [desc]? What is left to check is
- * its memory. */
+/* Is what is asked for what was checked before, when it was described as [desc]? What is left to check is its
+ * memory and, where that may differ, its first dimension. Not for alltoall, whose splits differ. */
 bool ask_repeats(const struct ask *ask, const struct desc *desc);
-int ask_check_memory(const struct ask *ask, const struct standing *standing, struct hvd_error *err);
+int ask_check_again(const struct ask *ask, const struct standing *standing, struct hvd_error *err);
 
 /* Elements of the tensor; -1 where a dimension is negative or it would have 2^63 bytes or more. */
 int64_t ask_count(const struct hvd_tensor *tensor);

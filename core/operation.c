@@ -116,7 +116,7 @@ static int make_request(const struct context *context, const struct ask *ask, co
     struct request *request = operation_request(context, desc);
     if (request == NULL)
         return no_memory(ask_title(ask, 0, title));
-    request->returns = ask->kind == DESC_ALLREDUCE || ask->kind == DESC_REDUCESCATTER;
+    request->returns = ask->kind != DESC_ALLTOALL; /* whose splits mostly differ */
     for (int i = 0; i < ask->count; i++)
         fill_piece(ask, standing, i, &request->pieces[i]);
     if (ask->kind == DESC_ALLTOALL) {
@@ -137,7 +137,7 @@ static int make_request(const struct context *context, const struct ask *ask, co
     return HVD_OK;
 }
 
-/* The request of a reduction that was asked for before, unless it is still in flight; otherwise NULL. */
+/* The request of what was asked for before, unless it is still in flight; otherwise NULL. */
 static struct request *recall(const struct context *context, const struct ask *ask)
 {
     if (ask->tensors == NULL || ask->count < 1 || ask->tensors[0].name == NULL)
@@ -157,13 +157,16 @@ static struct request *recall(const struct context *context, const struct ask *a
 static int remake_request(const struct context *context, const struct ask *ask,
                           const struct standing *standing, struct request *request)
 {
-    int rc = ask_check_memory(ask, standing, context_error());
+    int rc = ask_check_again(ask, standing, context_error());
     if (rc != HVD_OK) {
         loop_discard(context->loop, request);
         return rc;
     }
     for (int i = 0; i < ask->count; i++)
-        place_piece(ask, standing, i, &request->pieces[i]);
+        if (ask->kind == DESC_ALLGATHER)
+            fill_piece(ask, standing, i, &request->pieces[i]);
+        else
+            place_piece(ask, standing, i, &request->pieces[i]);
     return HVD_OK;
 }
 

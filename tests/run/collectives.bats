@@ -52,6 +52,10 @@ times() {
     each broadcast 1 2 3 7
 }
 
+@test "names that come again, with other memory, roots and rows" {
+    each again 1 2 3 7
+}
+
 @test "a barrier holds until the last has come" {
     each barrier
 }

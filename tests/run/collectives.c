@@ -225,6 +225,63 @@ static void case_broadcast(void)
         fail("broadcast out of place: %g", (double)output[2]);
 }
 
+/* ---- The same names step by step, with other memory, roots and rows ---- */
+
+static void broadcast_again(int step)
+{
+    static float memory[4][2];
+    float *input = memory[step % 2];
+    float *output = step % 3 == 0 ? input : memory[2 + step % 2];
+    int root = step / 4 % size;
+    input[0] = input[1] = (float)(100 * step + rank);
+    struct hvd_tensor tensor = hvd_vector("again", output, 2, HVD_FLOAT32);
+    tensor.input = rank == root || step % 2 ? input : NULL;
+    must(hvd_broadcast(&tensor, root, NULL), "hvd_broadcast again");
+    if (output[1] != (float)(100 * step + root))
+        fail("broadcast again, step %d: %g", step, (double)output[1]);
+}
+
+static int64_t rows_of(int of_rank, int step)
+{
+    return step < 4 ? 2 : (of_rank + step) % 3;
+}
+
+static void gather_again(int step)
+{
+    int64_t rows[64] = {0};
+    float input[4] = {0};
+    struct hvd_result result = {.rows = step % 2 ? rows : NULL};
+    struct hvd_tensor tensor = {"gather", input, NULL, HVD_FLOAT32, 2, {rows_of(rank, step), 2}};
+    for (int i = 0; i < 4; i++)
+        input[i] = (float)(100 * step + rank);
+    must(hvd_allgather(&tensor, &result, NULL), "hvd_allgather again");
+    const float *at = result.data;
+    for (int member = 0; member < size; member++) {
+        int64_t expected = rows_of(member, step);
+        if (result.rows != NULL && rows[member] != expected)
+            fail("allgather again, step %d: %lld rows of rank %d", step, (long long)rows[member], member);
+        for (int64_t i = 0; i < 2 * expected; i++)
+            if (*at++ != (float)(100 * step + member))
+                fail("allgather again, step %d: a wrong row of rank %d", step, member);
+    }
+    if (at - (const float *)result.data != 2 * result.row_count)
+        fail("allgather again, step %d: %lld rows", step, (long long)result.row_count);
+    free(result.data);
+}
+
+static void case_again(void)
+{
+    const struct hvd_tensor wrong = {"gather", NULL, NULL, HVD_FLOAT32, 2, {2, 2}};
+    for (int step = 0; step < 24; step++) {
+        broadcast_again(step);
+        gather_again(step);
+        /* what is refused here is forgotten on this rank only */
+        if (step % 5 == rank)
+            must_be(hvd_allgather(&wrong, &(struct hvd_result){.rows = NULL}, NULL), HVD_ERR_INVALID,
+                    "no input");
+    }
+}
+
 /* Each rank leaves a mark in the folder before barrier i; behind it all marks are there. */
 static void case_barrier(void)
 {
@@ -473,7 +530,7 @@ static const struct {
     {"barrier", case_barrier},     {"mismatch", case_mismatch}, {"callback", case_callback},
     {"test", case_test},           {"threads", case_threads},   {"errors", case_errors},
     {"shutdown", case_shutdown},   {"lost", case_lost},         {"stubborn", case_stubborn},
-    {"fork", case_fork},
+    {"fork", case_fork},           {"again", case_again},
 };
 
 int main(int argc, char **argv)
