@@ -21,7 +21,7 @@ static bool is_back(const int *node_of_rank, const struct plane_team *team, int 
 {
     int node = node_of_rank[team->ranks[first]];
     bool back = false;
-    for (int i = 0; i < first && node < highest && !back; i++)
+    for (int i = 0; i < first && node <= highest && !back; i++)
         back = node_of_rank[team->ranks[i]] == node;
     return back;
 }

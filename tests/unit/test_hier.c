@@ -552,9 +552,10 @@ START_TEST(serves_teams_that_are_spread_as_it_needs)
         {2, {0, 1}, one_node},          {2, {1, 3}, alone},   {1, {4}, one_node},
         {3, {2, 3, 4}, mixed},          {3, {0, 2, 4}, NULL}, {4, {1, 3, 4, 5}, NULL},
         {3, {3, 4, 5}, NULL},           {2, {3, 4}, alone},   {2, {2, 4}, one_node},
+        {5, {4, 5, 6, 7, 8}, mixed},
     };
-    int nodes[] = {0, 0, 2, 3, 2, 2};
-    struct roster roster = {.size = 6, .node_of_rank = nodes};
+    int nodes[] = {0, 0, 2, 3, 2, 2, 0, 2, 2}; /* from rank 4 on: back to the higher one */
+    struct roster roster = {.size = 9, .node_of_rank = nodes};
     const struct plane_env env = {.roster = &roster, .epoll_fd = -1};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct plane_team team = {.size = cases[i].size, .ranks = cases[i].ranks};
