@@ -60,6 +60,18 @@ static size_t table_bytes(const struct arena *arena)
     return round_up(sizeof(struct table) + region_count(arena) * sizeof(struct region));
 }
 
+/* With an entry for each region, however small they are; the table itself is smaller than what it is for. */
+void arena_claim_regions(struct arena_claim *claim, int count, size_t bytes)
+{
+    size_t entries_bytes = (size_t)count * ENTRY_BYTES;
+    size_t regions_bytes = bytes + (size_t)count * ALIGN_BYTES;
+    size_t most_bytes = regions_bytes > entries_bytes ? regions_bytes : entries_bytes;
+    struct arena inner = {.bytes = 2 * most_bytes};
+    inner.bytes = most_bytes + table_bytes(&inner);
+    claim->bytes = inner.bytes;
+    claim->zeroed = table_bytes(&inner);
+}
+
 /* Held for microseconds; by a process that dies in between for ever. */
 static bool lock(struct table *table, int64_t deadline_us)
 {
@@ -115,7 +127,7 @@ static size_t find_room_locked(const struct arena *arena, size_t bytes)
 static struct region *make_locked(const struct arena *arena, const struct arena_claim *claim)
 {
     size_t bytes = round_up(claim->bytes);
-    size_t begin = find_room_locked(arena, bytes);
+    size_t begin = find_room_locked(arena, bytes + claim->spare);
     struct region *region = find_locked(arena, 0);
     if (region == NULL)
         return NULL;

@@ -19,7 +19,12 @@ struct arena_claim {
     int set, users; /* its number, never used twice, and its members, each of which enters once */
     size_t bytes;
     size_t zeroed; /* of these the first are zeros; what is behind them may be what others left there */
+    size_t spare;  /* there is room only where so many more are free behind them: for others */
 };
+
+/* Claim what makes an arena by itself, with room for [count] regions of [bytes] in all: its base is the
+ * region, its size claim->bytes. */
+void arena_claim_regions(struct arena_claim *claim, int count, size_t bytes);
 
 /* The region of a set: whoever comes first makes it, nobody waits for the others.
  * HVD_ERR_UNSUPPORTED where there is no room: all members hear the same. HVD_ERR_TIMEOUT where the table of
