@@ -24,6 +24,10 @@ struct crowding {
 /* Those that the calling thread may run on. */
 void cores_own(struct cores *cores);
 
+/* The NUMA node of the core that the calling thread runs on, which it may leave where it is not bound; -1:
+ * not known. */
+int cores_domain(void);
+
 /* Are there [each] cores for each of [count] ranks, among those that it may run on, that no other gets? Ranks
  * of which nothing is known need none. Pure. */
 bool cores_suffice(const struct cores *ranks, int count, int each);
