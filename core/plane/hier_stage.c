@@ -462,14 +462,32 @@ void hier_stage_set_chunk(struct hier_stage *stage, int64_t bytes)
     stage->chunk_bytes = bytes;
 }
 
+static int64_t chunk_bytes_of(int slices)
+{
+    int64_t bytes = HIER_TURN_BYTES / slices / LINE_BYTES * LINE_BYTES;
+    return bytes < LINE_BYTES ? LINE_BYTES : bytes < HIER_CHUNK_BYTES ? bytes : HIER_CHUNK_BYTES;
+}
+
+static size_t lines_bytes_of(int size)
+{
+    return (size_t)size * sizeof(struct line);
+}
+
+size_t hier_stage_bytes(const struct hier_nodes *nodes, int node)
+{
+    int size = nodes->firsts[node + 1] - nodes->firsts[node];
+    int64_t slots = ((int64_t)size + 1) * SLOTS * nodes->slices;
+    return lines_bytes_of(size) + (size_t)(slots * chunk_bytes_of(nodes->slices));
+}
+
 /* The only member of a node shares nothing with anybody. */
 static int enter(struct hier_stage *stage, int64_t deadline_us, struct hvd_error *err)
 {
-    int64_t slots = ((int64_t)stage->size + 1) * SLOTS * stage->seat.nodes->slices;
-    size_t lines_bytes = (size_t)stage->size * sizeof(struct line);
+    const struct hier_nodes *nodes = stage->seat.nodes;
+    size_t lines_bytes = lines_bytes_of(stage->size);
     const struct arena_claim claim = {.set = stage->seat.claim,
                                       .users = stage->size,
-                                      .bytes = lines_bytes + (size_t)(slots * stage->chunk_bytes),
+                                      .bytes = hier_stage_bytes(nodes, nodes->node),
                                       .zeroed = lines_bytes};
     int64_t enough_us = clock_us() + ENTER_US;
     void *region = NULL;
@@ -500,12 +518,6 @@ static bool allocate(struct hier_stage *stage)
     stage->takes = calloc(slices, sizeof(*stage->takes));
     return stage->begins != NULL && stage->counts != NULL && stage->starts != NULL && stage->gives != NULL &&
            stage->takes != NULL;
-}
-
-static int64_t chunk_bytes_of(int slices)
-{
-    int64_t bytes = HIER_TURN_BYTES / slices / LINE_BYTES * LINE_BYTES;
-    return bytes < LINE_BYTES ? LINE_BYTES : bytes < HIER_CHUNK_BYTES ? bytes : HIER_CHUNK_BYTES;
 }
 
 int hier_stage_open(struct hier_stage **stagep, const struct hier_seat *seat, int64_t deadline_us,

@@ -20,6 +20,9 @@ struct hier_seat {
     int claim; /* the number under which the members of this node share a region of it */
 };
 
+/* What the members of [node] claim of their arena, where there are several. */
+size_t hier_stage_bytes(const struct hier_nodes *nodes, int node);
+
 /* As arena_enter; HVD_ERR_NO_MEMORY. */
 int hier_stage_open(struct hier_stage **stagep, const struct hier_seat *seat, int64_t deadline_us,
                     struct hvd_error *err);

@@ -1,10 +1,12 @@
-/* shm.c: the plane of ranks that share a node's memory: chunks go through slots that all of them see. */
+/* shm.c: the plane of ranks that share a node's memory: chunks go through slots that all of them see, or by
+ * NUMA domains, see shm_domains.h. */
 #include "plane/shm.h"
 
 #include <stdlib.h>
 
 #include "base/clock.h"
 #include "base/pause.h"
+#include "control/cores.h"
 
 #define SLICE_US    100
 #define LOOKS       4                /* before a wait is left to the caller */
@@ -187,7 +189,7 @@ static int shm_add_team(void *state, const struct plane_team *members, int64_t d
 {
     struct shm *shm = state;
     int64_t chunk_bytes = shm->env.crowded ? SHM_CROWDED_CHUNK_BYTES : SHM_CHUNK_BYTES;
-    const struct slots_want want = {members->set, members->rank, members->size, chunk_bytes};
+    const struct slots_want want = {members->set, members->rank, members->size, chunk_bytes, cores_domain()};
     int64_t enough_us = clock_us() + ENTER_US;
     struct shm_team *team = calloc(1, sizeof(*team));
     const void **inputs = calloc((size_t)members->size, sizeof(*inputs));
@@ -196,7 +198,8 @@ static int shm_add_team(void *state, const struct plane_team *members, int64_t d
         rc = error_set(err, HVD_ERR_NO_MEMORY, "plane shm: no memory for a process set of %d ranks",
                        members->size);
     } else {
-        *team = (struct shm_team){.members = *members, .inputs = inputs};
+        *team = (struct shm_team){
+            .members = *members, .inputs = inputs, .domains = {.least_bytes = SHM_DOMAINS_BYTES}};
         rc = slots_enter(&team->slots, &shm->env.arena, &shm->door, &want,
                          deadline_us < enough_us ? deadline_us : enough_us, err);
     }
@@ -215,6 +218,13 @@ void shm_set_chunk(void *state_of_team, int64_t bytes)
     team->slots.chunk_bytes = bytes;
 }
 
+void shm_set_domains(void *state_of_team, int64_t least_bytes, int64_t chunk_bytes)
+{
+    struct shm_team *team = state_of_team;
+    team->domains.least_bytes = least_bytes;
+    team->domains.chunk_bytes = chunk_bytes;
+}
+
 static void shm_remove_team(void *state, void *state_of_team)
 {
     struct shm *shm = state;
@@ -223,16 +233,14 @@ static void shm_remove_team(void *state, void *state_of_team)
         return;
     if (shm->asleep == &team->slots)
         shm->asleep = NULL;
+    shm_domains_close(team, &shm->env);
     slots_leave(&team->slots);
     free(team->inputs);
     free(team);
 }
 
-static int shm_start(void *state, void *state_of_team, const struct plane_batch *batch, struct hvd_error *err)
+static void start_flat(struct shm_team *team, const struct plane_batch *batch)
 {
-    (void)state;
-    (void)err;
-    struct shm_team *team = state_of_team;
     team->batch = *batch;
     team->reduction = (struct reduction){batch->need.dtype, batch->need.partial, batch->need.op,
                                          batch->prescale,   batch->postscale,    team->members.size};
@@ -244,7 +252,18 @@ static int shm_start(void *state, void *state_of_team, const struct plane_batch 
         announce(team, rounds);
     else
         agree(team, rounds);
-    return HVD_OK;
+}
+
+static int shm_start(void *state, void *state_of_team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    struct shm *shm = state;
+    struct shm_team *team = state_of_team;
+    int rc = shm_domains_choose(team, &shm->env, batch, &team->by_domains, err);
+    if (rc == HVD_OK && team->by_domains)
+        return shm_domains_start(team, batch, err);
+    if (rc == HVD_OK)
+        start_flat(team, batch);
+    return rc;
 }
 
 /* One chunk further, if that can be now. */
@@ -270,11 +289,20 @@ static bool has_time(int chunks, int64_t *end_usp)
     return now_us < *end_usp;
 }
 
-static int shm_test(void *state, void *state_of_team, bool *movedp, int *rankp, struct hvd_error *err)
+/* Asleep it is woken by whatever others do, and looks once more before. */
+static int test_by_domains(struct shm *shm, struct shm_team *team, bool *movedp, int *rankp,
+                           struct hvd_error *err)
 {
-    (void)rankp; /* control watches the processes of a node */
-    struct shm *shm = state;
-    struct shm_team *team = state_of_team;
+    int rc = shm_domains_test(team, movedp, rankp, err);
+    if (rc != HVD_IN_PROGRESS || *movedp || !shm->armed)
+        return rc;
+    slots_doze(&team->slots);
+    shm->asleep = &team->slots;
+    return shm_domains_test(team, movedp, rankp, err);
+}
+
+static int test_flat(struct shm *shm, struct shm_team *team, bool *movedp, struct hvd_error *err)
+{
     int64_t end_us = 0;
     int chunks = 0;
     int looks = 0;
@@ -291,6 +319,15 @@ static int shm_test(void *state, void *state_of_team, bool *movedp, int *rankp, 
     }
     slots_settle(&team->slots);
     return rc;
+}
+
+/* [rankp] stays as it is: control watches the processes of a node. */
+static int shm_test(void *state, void *state_of_team, bool *movedp, int *rankp, struct hvd_error *err)
+{
+    struct shm_team *team = state_of_team;
+    if (team->by_domains)
+        return test_by_domains(state, team, movedp, rankp, err);
+    return test_flat(state, team, movedp, err);
 }
 
 /* Of it only a descriptor is in a forked child. */

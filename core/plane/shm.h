@@ -13,4 +13,7 @@
  * members of a team do so before its first batch. Small ones make much of little. */
 void shm_set_chunk(void *team, int64_t bytes);
 
+/* Batches from [least_bytes] on may go by domains, in pieces as hier_team_set_chunk has them. */
+void shm_set_domains(void *team, int64_t least_bytes, int64_t chunk_bytes);
+
 #endif

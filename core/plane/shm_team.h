@@ -5,6 +5,7 @@
 
 #include "plane/places.h"
 #include "plane/reduce.h"
+#include "plane/shm_domains.h"
 #include "plane/slots.h"
 
 /* What goes through the elements of a batch, each at its own pace. */
@@ -13,6 +14,8 @@ enum shm_walk { WALK_GIVE, WALK_MIX, WALK_TAKE, WALKS };
 struct shm_team {
     struct plane_team members;
     struct slots slots;
+    struct shm_domains domains;
+    bool by_domains;     /* the batch that runs; what follows is of batches that are not */
     uint64_t taken;      /* chunks whose results were taken */
     uint64_t turn;       /* alltoalls begun */
     const void **inputs; /* [size]: room for a list of them */

@@ -44,6 +44,7 @@ int slots_enter(struct slots *slots, const struct arena *arena, const struct doo
     slots->members = (struct slots_member *)(void *)(slots->common + 1);
     slots->areas = (char *)region + lines_bytes;
     memcpy(slots->members[want->rank].door, door->name, sizeof(door->name));
+    atomic_store(&slots->members[want->rank].domain, want->domain < 0 ? -1 : want->domain + 1);
     return HVD_OK;
 }
 
@@ -67,6 +68,12 @@ char *slots_result(const struct slots *slots, int member, uint64_t position)
 {
     return area_of(slots, member) + SLOTS * slots->slot_bytes +
            (int64_t)(position % SLOTS) * slots->part_bytes;
+}
+
+int slots_domain(const struct slots *slots, int member)
+{
+    int told = atomic_load(&slots->members[member].domain);
+    return told > 0 ? told - 1 : told == 0 ? -2 : -1;
 }
 
 /* ---- Counting ------------------------------------------------------------------------------- */
@@ -158,8 +165,32 @@ void slots_rise(struct slots *slots)
     if (!slots->asleep)
         return;
     struct slots_member *mine = &slots->members[slots->rank];
+    atomic_store(&mine->dozes, 0);
     for (int step = 0; step < STEPS; step++)
         atomic_store(&mine->wants[step], 0);
     atomic_fetch_sub(&slots->common->sleepers, 1);
     slots->asleep = false;
+}
+
+/* Who stirs looks for sleepers after it has counted that, and who dozes looks at those counts after it has
+ * told of itself: one of them sees the other, and with the count all that was done before. */
+void slots_doze(struct slots *slots)
+{
+    const uint64_t nothing[STEPS] = {0};
+    slots_sleep(slots, nothing);
+    atomic_store(&slots->members[slots->rank].dozes, 1);
+    for (int i = 0; i < slots->size; i++)
+        (void)atomic_load(&slots->members[i].stirs);
+}
+
+void slots_stir(struct slots *slots)
+{
+    atomic_fetch_add(&slots->members[slots->rank].stirs, 1);
+    if (atomic_load(&slots->common->sleepers) == 0)
+        return;
+    for (int i = 0; i < slots->size; i++) {
+        struct slots_member *member = &slots->members[i];
+        if (i != slots->rank && atomic_load(&member->dozes) != 0 && atomic_exchange(&member->dozes, 0) != 0)
+            door_knock(slots->door, member->door);
+    }
 }

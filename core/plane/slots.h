@@ -42,9 +42,12 @@ struct slots_member {
     /* rounds of the alltoalls announced last, of even and odd turns: the next but one cannot be begun before
      * all have read it */
     _Atomic uint64_t rounds[2];
+    _Atomic uint64_t stirs; /* moves that are counted elsewhere, so that who dozes sees them */
     /* while it sleeps: how far all must come in each that it may go on; 0: it does not wait for that. Whoever
      * sees that it is so takes it back, and knocks at its door */
     _Alignas(SLOTS_LINE_BYTES) _Atomic uint64_t wants[STEPS];
+    _Atomic uint32_t dozes; /* 1 while it sleeps until anybody stirs; taken back in the same way */
+    _Atomic int32_t domain; /* + 1: where it is near to memory; -1: it does not know; 0: not told yet */
     unsigned char door[DOOR_NAME_BYTES];
 };
 
@@ -74,6 +77,7 @@ struct slots {
 struct slots_want {
     int set, rank, size; /* the number of the process set; this member */
     int64_t chunk_bytes; /* the longest; a multiple of 64, and at least 64 for each member */
+    int domain;          /* as cores_domain */
 };
 
 /* All members call it. [arena] and [door] are borrowed. As arena_enter; on failure there is nothing to leave.
@@ -100,6 +104,15 @@ void slots_settle(struct slots *slots);
  * Look once more afterwards. Until slots_rise. */
 void slots_sleep(struct slots *slots, const uint64_t wants[STEPS]);
 void slots_rise(struct slots *slots);
+
+/* The same for what members do together by other counts than these: who dozes wakes when any other stirs.
+ * Look once more after dozing; stir after whatever another may wait for. */
+void slots_doze(struct slots *slots);
+void slots_stir(struct slots *slots);
+
+/* What [member] told of its domain, which is the same on all members once all have entered: as cores_domain,
+ * or -2 where it has told nothing. */
+int slots_domain(const struct slots *slots, int member);
 
 /* The chunk that was [SLOTS] before [position] is behind those who come to what this returns. */
 static inline uint64_t slots_before(uint64_t position)

@@ -1,9 +1,11 @@
 /* seats.h: the plane of ranks that share a node's memory, with all members in one process, that take their
- * turns. */
+ * turns or are threads. */
 #ifndef SEATS_H
 #define SEATS_H
 
 #include <check.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -50,11 +52,10 @@ static inline void world_add_team(struct world *world, int rank, int set, int64_
     shm_set_chunk(seat->team, chunk_bytes);
 }
 
-/* Its arena has room for two teams, and pages on both sides that cannot be touched. */
-static inline struct world *world_open(int size, int64_t chunk_bytes)
+/* Its arena has [bytes], and pages on both sides that cannot be touched. */
+static inline struct world *world_open_in(size_t bytes, int size, int64_t chunk_bytes)
 {
     struct world *world = calloc(1, sizeof(*world));
-    size_t bytes = (2 * (size_t)size + 6) * ROOM;
     char *all = mmap(NULL, bytes + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     ck_assert_ptr_ne(all, MAP_FAILED);
     ck_assert_int_eq(mprotect(all + PAGE, bytes, PROT_READ | PROT_WRITE), 0);
@@ -74,6 +75,12 @@ static inline struct world *world_open(int size, int64_t chunk_bytes)
         world_add_team(world, rank, 0, chunk_bytes);
     }
     return world;
+}
+
+/* With room for two teams. */
+static inline struct world *world_open(int size, int64_t chunk_bytes)
+{
+    return world_open_in((2 * (size_t)size + 6) * ROOM, size, chunk_bytes);
 }
 
 static inline void world_close(struct world *world)
@@ -141,6 +148,66 @@ static inline void world_carry(struct world *world, const struct plan *plans, in
         left -= !world->seats[rank].runs && world->seats[rank].batch == count;
     }
     ck_assert_int_eq(left, 0);
+}
+
+/* ---- Members in threads -------------------------------------------------------------------------- */
+
+struct member_thread {
+    struct world *world;
+    int rank;
+    bool sleeps;
+    pthread_t thread;
+};
+
+#define SLEEP_MS 20000 /* nobody sleeps so long */
+
+static inline bool is_woken(const struct seat *seat, int timeout_ms)
+{
+    struct epoll_event event;
+    return epoll_wait(seat->env.epoll_fd, &event, 1, timeout_ms) == 1;
+}
+
+/* As whoever holds the baton does it. */
+static inline void sleep_until_it_goes_on(struct world *world, int rank)
+{
+    struct seat *seat = &world->seats[rank];
+    plane_shm.arm(seat->state, true);
+    if (!world_step(world, rank) && seat->runs)
+        ck_assert(is_woken(seat, SLEEP_MS));
+    plane_shm.arm(seat->state, false);
+}
+
+static inline void *carry_in_thread(void *arg)
+{
+    const struct member_thread *self = arg;
+    struct world *world = self->world;
+    const struct seat *seat = &world->seats[self->rank];
+    while (seat->runs || seat->batch < world->plan_count) {
+        if (world_step(world, self->rank))
+            continue;
+        if (self->sleeps)
+            sleep_until_it_goes_on(world, self->rank);
+        else
+            sched_yield();
+    }
+    return NULL;
+}
+
+/* Carry [plans], each member in a thread; it looks again and again where it finds nothing to do, or sleeps.
+ */
+static inline void world_carry_in_threads(struct world *world, const struct plan *plans, int count,
+                                          bool sleeps)
+{
+    struct member_thread members[MAX_SEATS];
+    world->plans = plans;
+    world->plan_count = count;
+    for (int rank = 0; rank < world->size; rank++) {
+        world->seats[rank].batch = 0;
+        members[rank] = (struct member_thread){.world = world, .rank = rank, .sleeps = sleeps};
+        ck_assert_int_eq(pthread_create(&members[rank].thread, NULL, carry_in_thread, &members[rank]), 0);
+    }
+    for (int rank = 0; rank < world->size; rank++)
+        pthread_join(members[rank].thread, NULL);
 }
 
 /* What a chunk holds: of it all, or for each member. */

@@ -3,55 +3,11 @@
 #include "config.h"
 #include "unit.h"
 
-#include <pthread.h>
-#include <sched.h>
-
 #include "seats.h"
 
 #define BATCHES 60
 
 /* ---- Members in threads ------------------------------------------------------------------------ */
-
-struct member_thread {
-    struct world *world;
-    int rank;
-    bool sleeps;
-    pthread_t thread;
-};
-
-#define SLEEP_MS 20000 /* nobody sleeps so long */
-
-static bool is_woken(const struct seat *seat, int timeout_ms)
-{
-    struct epoll_event event;
-    return epoll_wait(seat->env.epoll_fd, &event, 1, timeout_ms) == 1;
-}
-
-/* As whoever holds the baton does it. */
-static void sleep_until_it_goes_on(struct world *world, int rank)
-{
-    struct seat *seat = &world->seats[rank];
-    plane_shm.arm(seat->state, true);
-    if (!world_step(world, rank) && seat->runs)
-        ck_assert(is_woken(seat, SLEEP_MS));
-    plane_shm.arm(seat->state, false);
-}
-
-static void *carry_in_thread(void *arg)
-{
-    const struct member_thread *self = arg;
-    struct world *world = self->world;
-    const struct seat *seat = &world->seats[self->rank];
-    while (seat->runs || seat->batch < world->plan_count) {
-        if (world_step(world, self->rank))
-            continue;
-        if (self->sleeps)
-            sleep_until_it_goes_on(world, self->rank);
-        else
-            sched_yield();
-    }
-    return NULL;
-}
 
 /* [_i] is how many there are; from SIZE_SLEEPS on they sleep where they find nothing to do. */
 #define SIZE_SLEEPS 10
@@ -59,7 +15,6 @@ static void *carry_in_thread(void *arg)
 START_TEST(members_in_threads_are_right)
 {
     struct plan *plans = calloc(BATCHES, sizeof(*plans));
-    struct member_thread members[7];
     int size = _i % SIZE_SLEEPS;
     struct world *world = world_open(size, 1024);
     world->random = (uint64_t)size;
@@ -67,14 +22,7 @@ START_TEST(members_in_threads_are_right)
         enum plane_kind kind = (enum plane_kind)plan_dice(&world->random, PLANE_REDUCESCATTER + 1);
         plans[i] = plan_random(&world->random, kind, size, edge_bytes(kind, size, 1024));
     }
-    world->plans = plans;
-    world->plan_count = BATCHES;
-    for (int rank = 0; rank < size; rank++) {
-        members[rank] = (struct member_thread){.world = world, .rank = rank, .sleeps = _i > SIZE_SLEEPS};
-        ck_assert_int_eq(pthread_create(&members[rank].thread, NULL, carry_in_thread, &members[rank]), 0);
-    }
-    for (int rank = 0; rank < size; rank++)
-        pthread_join(members[rank].thread, NULL);
+    world_carry_in_threads(world, plans, BATCHES, _i > SIZE_SLEEPS);
     world_close(world);
     free(plans);
 }
