@@ -124,17 +124,18 @@ static int draw_name(const struct plan *plan, struct draws *draws, const bool *t
     return which;
 }
 
-static void draw_shape(struct draws *draws, int least_dims, bool may_be_large, struct plan_tensor *tensor)
+/* [large]: elements of one that is large, about; 0: it is not. */
+static void draw_shape(struct draws *draws, int least_dims, int large, struct plan_tensor *tensor)
 {
     tensor->ndim = least_dims + (int)draws_below(draws, 6 - least_dims);
     for (int i = 0; i < tensor->ndim; i++)
         tensor->shape[i] = draws_chance(draws, 5) ? 0 : 1 + draws_below(draws, i == 0 ? 40 : 5);
     while (tensor->ndim < HVD_MAX_DIMS && draws_chance(draws, 8))
         tensor->shape[tensor->ndim++] = 1 + draws_below(draws, 2);
-    if (may_be_large && draws_chance(draws, 6)) {
+    if (large > 0 && draws_chance(draws, 6)) {
         tensor->ndim = 2;
         tensor->shape[1] = 1 + draws_below(draws, 300);
-        tensor->shape[0] = 100000 / tensor->shape[1] + draws_below(draws, 100);
+        tensor->shape[0] = large / tensor->shape[1] + draws_below(draws, 100);
     }
 }
 
@@ -181,7 +182,7 @@ static void draw_tensors(const struct plan *plan, struct draws *draws, bool *tak
         else
             taken[draw_name(plan, draws, taken, tensor->name)] = true;
         tensor->dtype = (enum hvd_dtype)draws_below(draws, REFERENCE_DTYPES);
-        draw_shape(draws, scalars ? 0 : 1, i < 2, tensor);
+        draw_shape(draws, scalars ? 0 : 1, i < 2 ? plan->large : 0, tensor);
     }
 }
 

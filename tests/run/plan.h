@@ -58,6 +58,7 @@ struct plan {
     uint64_t seed;
     int size;       /* ranks */
     int only;       /* an enum plan_kind, or -1: all */
+    int large;      /* elements of a tensor that is large, about */
     bool add_joins; /* also rounds in which ranks join */
     int next_number;
     struct plan_set sets[PLAN_MAX_SETS]; /* the first is all ranks */

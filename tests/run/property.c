@@ -1,6 +1,7 @@
 /* property.c: random operations on all ranks of a job, each in an order of its own and by several threads,
  * against what one process computes: `property SEED COUNT [KIND]`. The seed decides everything but the
- * scheduler's part. KIND: only operations of that kind. Exits 0 where all results were right. */
+ * scheduler's part. KIND: only operations of that kind. PROPERTY_LARGE in the environment: so many elements
+ * has a large tensor, about. Exits 0 where all results were right. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -13,6 +14,7 @@
 #include "perform.h"
 
 #define LANES         4
+#define LARGE         100000
 #define LIMIT_SECONDS 30 /* of a round */
 
 /* What streams of random numbers are for, beside a plan's. */
@@ -513,6 +515,7 @@ static int find_kind(const char *name)
 int main(int argc, char **argv)
 {
     pthread_t watcher;
+    const char *large = getenv("PROPERTY_LARGE");
     if (argc < 4 || argc > 5) {
         fprintf(stderr, "usage: property SEED COUNT SIZE [KIND]\n");
         return 2;
@@ -522,6 +525,7 @@ int main(int argc, char **argv)
     start(seed, (int)strtol(argv[3], NULL, 0));
     test.plan.only = argc == 5 ? find_kind(argv[4]) : -1;
     test.plan.add_joins = argc == 4;
+    test.plan.large = large == NULL ? LARGE : (int)strtol(large, NULL, 0);
     if (pthread_create(&watcher, NULL, watch, NULL) != 0)
         init_failed("no thread");
     while (test.plan.next_number < count) {
