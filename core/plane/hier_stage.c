@@ -1,5 +1,5 @@
-/* hier_stage.c: what plane hier does inside a node: the inputs of its members come together piece by piece
- * for those that carry slices to other nodes, and results go back to all.
+/* hier_stage.c: what a team on two levels does inside a node: the inputs of its members come together piece
+ * by piece for those that carry slices to other nodes, and results go back to all.
  *
  * As in shm.c each member has slots for what it gives to the others, and counts how far it has come; here a
  * slot holds a piece of each slice, and the slots of results one of each too. Pieces of all batches are

@@ -1,5 +1,5 @@
-/* hier_stage.h: what plane hier does inside a node: the inputs of its members come together piece by piece
- * for those that carry slices to other nodes, and results go back to all. */
+/* hier_stage.h: what a team on two levels does inside a node: the inputs of its members come together piece
+ * by piece for those that carry slices to other nodes, and results go back to all. */
 #ifndef PLANE_HIER_STAGE_H
 #define PLANE_HIER_STAGE_H
 
