@@ -47,7 +47,7 @@ struct slots_member {
      * sees that it is so takes it back, and knocks at its door */
     _Alignas(SLOTS_LINE_BYTES) _Atomic uint64_t wants[STEPS];
     _Atomic uint32_t dozes; /* 1 while it sleeps until anybody stirs; taken back in the same way */
-    _Atomic int32_t domain; /* + 1: where it is near to memory; -1: it does not know; 0: not told yet */
+    _Atomic int32_t domain; /* + 1: NUMA domain; -1: it does not know; 0: not told yet */
     unsigned char door[DOOR_NAME_BYTES];
 };
 

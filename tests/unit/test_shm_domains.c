@@ -85,9 +85,9 @@ START_TEST(each_kind_is_right_however_members_are_spread)
 }
 END_TEST
 
-static void random_plans(struct world *world, struct plan *plans)
+static void random_plans(struct world *world, struct plan *plans, int count)
 {
-    for (int i = 0; i < BATCHES; i++)
+    for (int i = 0; i < count; i++)
         plans[i] = random_plan(world, (enum plane_kind)plan_dice(&world->random, PLANE_REDUCESCATTER + 1));
 }
 
@@ -98,7 +98,7 @@ START_TEST(ways_follow_each_other)
     static struct plan plans[BATCHES];
     struct world *world = spread_open(spreads[_i % SPREADS], 1000);
     world->random = (uint64_t)_i + 101;
-    random_plans(world, plans);
+    random_plans(world, plans, BATCHES);
     world_carry(world, plans, BATCHES);
     ck_assert(has_domains(world));
     world_close(world);
@@ -111,7 +111,7 @@ START_TEST(members_in_threads_are_right)
     static struct plan plans[BATCHES];
     struct world *world = spread_open(spreads[_i % SPREADS], 500);
     world->random = (uint64_t)_i + 7;
-    random_plans(world, plans);
+    random_plans(world, plans, BATCHES);
     world_carry_in_threads(world, plans, BATCHES, _i >= SPREADS);
     ck_assert(has_domains(world));
     world_close(world);
@@ -141,6 +141,36 @@ START_TEST(real_pieces_are_right)
     }
     world_carry(world, plans, 3);
     ck_assert(has_domains(world));
+    world_close(world);
+}
+END_TEST
+
+/* Each has its own room, and goes on where it was. */
+START_TEST(two_sets_at_once_are_right)
+{
+    static struct plan plans[4];
+    void *others[MOST];
+    struct world *world = spread_open(spreads[0], 1);
+    random_plans(world, plans, 4);
+    world_carry(world, plans, 4);
+    for (int rank = 0; rank < world->size; rank++) {
+        others[rank] = world->seats[rank].team;
+        world_add_team(world, rank, 1, 64 * MOST);
+    }
+    tell_spread(world, spreads[0], 1);
+    for (int turn = 0; turn < 4; turn++) {
+        random_plans(world, plans, 4);
+        world_carry(world, plans, 4);
+        ck_assert(has_domains(world));
+        for (int rank = 0; rank < world->size; rank++) {
+            struct shm_team *one = others[rank], *other = team_of(world, rank);
+            ck_assert_ptr_ne(one->domains.arena.base, other->domains.arena.base);
+            others[rank] = other;
+            world->seats[rank].team = one;
+        }
+    }
+    for (int rank = 0; rank < world->size; rank++)
+        plane_shm.remove_team(world->seats[rank].state, others[rank]);
     world_close(world);
 }
 END_TEST
@@ -560,6 +590,7 @@ static void fill(Suite *suite)
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, each_kind_is_right_however_members_are_spread, 0, 4 * SPREADS);
     tcase_add_loop_test(tcase, ways_follow_each_other, 0, 3 * SPREADS);
+    tcase_add_test(tcase, two_sets_at_once_are_right);
     tcase_add_loop_test(tcase, real_pieces_are_right, 0, 4);
     tcase_add_loop_test(tcase, members_must_lie_well, 0, (int)(sizeof(lies) / sizeof(lies[0])));
     tcase_add_test(tcase, only_large_batches_do);
