@@ -14,6 +14,7 @@ enum endpoint_purpose {
     ENDPOINT_MESH = 3,
     ENDPOINT_CHORD = 4,
     ENDPOINT_SLICE = 5,
+    ENDPOINT_SLICE_MESH = 6,
     ENDPOINT_PROOF = 8
 };
 

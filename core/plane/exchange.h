@@ -5,7 +5,8 @@
  * nearest first. It works on a few pairs at a time, in as many lanes each way; a lane takes chunk after
  * chunk of its pair, then the next pair. Pairs that have nothing to say to each other are left out at both
  * ends. There is no deadlock: of the pairs that are not through yet let one be of the smallest distance; all
- * nearer ones are through at both its ends, so it has its lane at both. */
+ * nearer ones are through at both its ends, so it has its lane at both, and of a feed its chunks come next.
+ */
 #ifndef PLANE_EXCHANGE_H
 #define PLANE_EXCHANGE_H
 
@@ -21,16 +22,21 @@ struct exchange_lane {
     bool busy;
     int member;     /* the other end */
     int64_t chunk;  /* the one that goes now: its number in this pair and way */
+    int64_t number; /* of the pair's first chunk among those of all members, in this way */
     int64_t offset; /* of its first element, among those of all members */
-    int64_t left;   /* elements of the pair from there on */
+    int64_t left;   /* elements of the run from there on */
+    int64_t rest;   /* elements of the pair's second run, where it is still to come */
+    int64_t start;  /* where that begins */
 };
 
 /* What is sent, or received. */
 struct exchange_side {
     struct blocks blocks;
     struct walk walk;
-    int waiting; /* pairs that have had no lane yet */
-    int busy;    /* lanes */
+    const int64_t *begins; /* where the first run of a pair begins; NULL: each is one run */
+    int64_t chunks;        /* of the pairs that have had a lane */
+    int waiting;           /* pairs that have had none yet */
+    int busy;              /* lanes */
     struct exchange_lane lanes[EXCHANGE_LANES];
 };
 
@@ -61,11 +67,11 @@ bool exchange_can(const struct plane_need *need);
  * given back. */
 void exchange_init(struct exchange *exchange, int rank, int size, int64_t chunk_bytes);
 
-/* Begin a batch; the one before is forgotten. Its counts are borrowed, as its memory is. */
+/* Begin a batch; the one before is forgotten. Its counts and its feed are borrowed, as its memory is. */
 void exchange_start(struct exchange *exchange, const struct plane_batch *batch);
 
-/* What goes in a lane now; false where nothing does. It stays the same until exchange_through says that it is
- * through. */
+/* What goes in a lane now; false where nothing does, or where its input is not there yet. It stays the same
+ * until exchange_through says that it is through. */
 bool exchange_piece(const struct exchange *exchange, enum exchange_way way, int lane,
                     struct exchange_piece *piece);
 void exchange_through(struct exchange *exchange, enum exchange_way way, int lane);

@@ -50,6 +50,23 @@ struct plane_source {
     void (*arrived)(void *arg);
 };
 
+/* Input of an alltoall that comes piece by piece: its member stands for several ranks. Its chunks are
+ * numbered in the order in which they become ready: first those for the member behind this one, then for the
+ * next, round the end. What is for a member goes in two runs, from the element begins[] says to its end, and
+ * from its beginning to there; no chunk is of two runs. The own part is not in it: it has a count of 0, and
+ * output has its room for receive_counts of it all the same. */
+struct plane_feed {
+    void *arg;
+    int64_t longest;               /* elements of a chunk, the last one of a run may have fewer; at most
+                                      PLANE_SOURCE_BYTES. The same on all members */
+    const int64_t *begins;         /* by member: of what goes to it; none is behind the end */
+    const int64_t *receive_begins; /* and of what comes from it, as it has it itself */
+    /* Chunk [number], to be read until it is sent; NULL while it is not there. */
+    const void *(*chunk)(void *arg, int64_t number);
+    /* It is no longer read. Not always in order. */
+    void (*sent)(void *arg, int64_t number);
+};
+
 /* A tensor of an allreduce whose memory is not put together first. */
 struct plane_span {
     const void *input; /* may be output; otherwise they do not overlap */
@@ -87,6 +104,8 @@ struct plane_batch {
     /* NULL, or instead of input and output; not for alltoall. The batch may be a slice of one of more
      * members: need.ranks is their number. */
     const struct plane_source *source;
+    /* Alltoall: NULL, or instead of input. */
+    const struct plane_feed *feed;
 };
 
 /* What a plane is opened with; what it points to lives longer than the plane. */

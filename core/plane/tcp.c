@@ -226,10 +226,11 @@ static int open_chords(const struct tcp *tcp, struct tcp_team *self, struct hvd_
 static void want_members(const struct plane_team *team, struct endpoint_want *wants)
 {
     int count = 0;
+    enum endpoint_purpose purpose = team->slice == 0 ? ENDPOINT_MESH : ENDPOINT_SLICE_MESH;
     for (int member = 0; member < team->size; member++) {
         if (member != team->rank)
             wants[count++] = (struct endpoint_want){.rank = team->ranks[member],
-                                                    .purpose = ENDPOINT_MESH,
+                                                    .purpose = purpose,
                                                     .tag = (uint32_t)team->set,
                                                     .connect = team->rank < member,
                                                     .fd = -1};

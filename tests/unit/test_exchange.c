@@ -5,10 +5,12 @@
 #include "batches.h"
 #include "plane/exchange.h"
 
-#define CHUNK   64 /* bytes */
-#define RANKS   12
-#define BATCHES 3
-#define STEPS   2000000 /* far more than any of these batches takes: past it nothing moves any more */
+#define CHUNK       64 /* bytes */
+#define RANKS       12
+#define BATCHES     3
+#define FED_CHUNKS  400
+#define FED_AT_ONCE 3
+#define STEPS       4000000 /* far more than any of these batches takes: past it nothing moves any more */
 
 /* The message between two members; a sender has one at a time for each. */
 struct message {
@@ -18,25 +20,122 @@ struct message {
     char bytes[CHUNK];
 };
 
+/* Input that comes piece by piece, in chunks of half the size. */
+struct fed {
+    struct plane_feed feed;
+    int64_t counts[RANKS], begins[RANKS], receive_begins[RANKS];
+    const char *chunks[FED_CHUNKS];
+    bool sent[FED_CHUNKS];
+    int64_t count, shown,
+        behind; /* chunks; those that were there; those before the first that was not sent */
+};
+
 struct seat {
     struct exchange exchange;
     int batch; /* how many it has finished */
     struct part part;
+    struct fed fed;
 };
 
 struct world {
     int size;
     bool patient; /* a message has left only when it was taken */
+    bool fed;     /* input comes piece by piece */
     uint64_t random;
     struct plan plans[BATCHES];
     struct seat seats[RANKS];
     struct message messages[RANKS][RANKS]; /* from, to */
 };
 
+/* ---- Input that comes piece by piece --------------------------------------------------------- */
+
+static const void *fed_chunk(void *arg, int64_t number)
+{
+    const struct fed *fed = arg;
+    ck_assert_int_ge(number, fed->behind);
+    return number < fed->shown ? fed->chunks[number] : NULL;
+}
+
+static void fed_sent(void *arg, int64_t number)
+{
+    struct fed *fed = arg;
+    ck_assert_int_lt(number, fed->shown);
+    ck_assert(!fed->sent[number]);
+    fed->sent[number] = true;
+    while (fed->behind < fed->count && fed->sent[fed->behind])
+        fed->behind++;
+}
+
+static void show_one(struct fed *fed)
+{
+    if (fed->shown < fed->count && fed->shown < fed->behind + FED_AT_ONCE)
+        fed->shown++;
+}
+
+static void cut_run(struct fed *fed, const char *input, int64_t count, int64_t element)
+{
+    for (int64_t done = 0; done < count; done += fed->feed.longest) {
+        ck_assert_int_lt(fed->count, FED_CHUNKS);
+        fed->chunks[fed->count++] = input + done * element;
+    }
+}
+
+/* Where what goes from one to the other begins: anywhere, and at its end too. */
+static int64_t begin_between(const struct plan *plan, int from, int to)
+{
+    return (from * 7 + to * 5) % (plan->counts[from][to] + 1);
+}
+
+/* Where its own part begins in the output of [rank]. */
+static int64_t offset_at(const struct plan *plan, int rank)
+{
+    int64_t offset = 0;
+    for (int from = 0; from < rank; from++)
+        offset += plan->counts[from][rank];
+    return offset;
+}
+
+static void feed(struct world *world, int rank)
+{
+    struct seat *seat = &world->seats[rank];
+    struct fed *fed = &seat->fed;
+    const struct plan *plan = &world->plans[seat->batch];
+    struct plane_batch *batch = &seat->part.batch;
+    int64_t element = (int64_t)dtype_bytes(plan->need.dtype);
+    *fed = (struct fed){.feed = {.arg = fed,
+                                 .longest = CHUNK / 2 / element,
+                                 .begins = fed->begins,
+                                 .receive_begins = fed->receive_begins,
+                                 .chunk = fed_chunk,
+                                 .sent = fed_sent}};
+    for (int i = 0; i < world->size; i++) {
+        fed->counts[i] = i == rank ? 0 : batch->counts[i];
+        fed->begins[i] = begin_between(plan, rank, i);
+        fed->receive_begins[i] = begin_between(plan, i, rank);
+    }
+    for (int i = 1; i < world->size; i++) {
+        int to = (rank + i) % world->size;
+        const char *input = (const char *)batch->input + plan_offset(plan, rank, to) * element;
+        cut_run(fed, input + fed->begins[to] * element, fed->counts[to] - fed->begins[to], element);
+        cut_run(fed, input, fed->begins[to], element);
+    }
+    /* what is its own no exchange carries then */
+    memcpy((char *)batch->output + offset_at(plan, rank) * element,
+           (const char *)batch->input + plan_offset(plan, rank, rank) * element,
+           (size_t)(plan->counts[rank][rank] * element));
+    batch->input = NULL;
+    batch->counts = fed->counts;
+    batch->feed = &fed->feed;
+}
+
+/* ---- Messages -------------------------------------------------------------------------------- */
+
 static void begin_batch(struct world *world, int rank)
 {
     struct seat *seat = &world->seats[rank];
     part_open(&seat->part, &world->plans[seat->batch], rank);
+    if (world->fed)
+        feed(world, rank);
     exchange_start(&seat->exchange, &seat->part.batch);
 }
 
@@ -44,6 +143,7 @@ static void end_batches(struct world *world, int rank)
 {
     struct seat *seat = &world->seats[rank];
     while (seat->batch < BATCHES && !exchange_left(&seat->exchange)) {
+        ck_assert_int_eq(seat->fed.behind, seat->fed.count);
         ck_assert(part_close(&seat->part, &world->plans[seat->batch], rank));
         seat->batch++;
         if (seat->batch < BATCHES)
@@ -99,6 +199,7 @@ static void step(struct world *world)
     int lane = plan_dice(&world->random, EXCHANGE_LANES);
     if (world->seats[rank].batch == BATCHES)
         return;
+    show_one(&world->seats[plan_dice(&world->random, world->size)].fed);
     switch (plan_dice(&world->random, 5)) {
     case 0:
         exchange_copy(&world->seats[rank].exchange);
@@ -147,6 +248,7 @@ START_TEST(everybody_gets_its_part_of_all)
         struct world *world = calloc(1, sizeof(*world));
         world->size = size;
         world->patient = i % 2 == 0;
+        world->fed = i % 8 >= 4;
         world->random = (uint64_t)(size * 1000 + i + 1);
         for (int k = 0; k < BATCHES; k++) {
             world->plans[k] = plan_random(&world->random, PLANE_ALLTOALL, size, CHUNK);

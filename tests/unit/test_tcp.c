@@ -141,15 +141,23 @@ START_TEST(the_option_and_the_stream_agree)
 }
 END_TEST
 
-/* A ring of some of a set's members is another one than that of all, between the same ranks. */
+/* A ring of some of a set's members is another one than that of all, between the same ranks; so is a mesh. */
 START_TEST(connects_a_slice_by_itself)
 {
+    const int64_t none[2] = {0};
+    struct plane_batch batch = {.need = {PLANE_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 2},
+                                .counts = none,
+                                .receive_counts = none};
     members.slice = 2;
     open_team(0, 2);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(fake.wants[i].purpose, ENDPOINT_SLICE);
         ck_assert_uint_eq(fake.wants[i].tag, SET * STREAM_MAX_LANES);
     }
+    ck_assert_int_eq(plane_tcp.start(state, team, &batch, NULL), HVD_OK);
+    ck_assert_int_eq(fake.want_count, 3);
+    ck_assert_int_eq(fake.wants[2].purpose, ENDPOINT_SLICE_MESH);
+    ck_assert_uint_eq(fake.wants[2].tag, SET);
     close_all();
 }
 END_TEST
