@@ -57,7 +57,8 @@ core_libcore_la_SOURCES += core/control/cores.c core/control/cores.h
 core_libcore_la_SOURCES += core/control/door.c core/control/door.h core/base/pause.h
 core_libcore_la_SOURCES += \
 	core/plane/places.c core/plane/places.h core/plane/hier.c core/plane/hier.h core/plane/hier_cut.c \
-	core/plane/hier_cut.h core/plane/hier_stage.c core/plane/hier_stage.h core/plane/hier_team.c core/plane/hier_team.h
+	core/plane/hier_cut.h core/plane/hier_stage.c core/plane/hier_stage.h core/plane/hier_team.c core/plane/hier_team.h \
+	core/plane/hier_alltoall.c core/plane/hier_alltoall.h
 core_libcore_la_SOURCES += \
 	core/plane/local.c core/plane/stream.c core/plane/stream.h core/plane/tcp.c core/plane/table.c \
 	core/plane/mpi_stub.c core/plane/mpi_choice.c core/plane/mpi_choice.h

@@ -359,10 +359,11 @@ static bool handle_is_done(void *arg)
 static uint32_t planes_of_tensor(const struct loop *loop, const struct desc *desc, int index, int size)
 {
     struct plane_need need = batch_need(desc, index, size);
-    uint32_t planes = plane_set_can(&loop->planes, &need);
+    int each = teams_each(loop->teams, desc->set);
+    uint32_t planes = plane_set_can(&loop->planes, &need, each);
     if (desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL) {
         need.dtype = need.partial = HVD_INT64;
-        planes &= plane_set_can(&loop->planes, &need);
+        planes &= plane_set_can(&loop->planes, &need, each);
     }
     return planes;
 }

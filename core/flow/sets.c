@@ -9,6 +9,7 @@ static struct plane_team members_of(const struct loop *loop, hvd_set set, const 
     struct plane_team members = {.set = set, .size = count, .ranks = ranks};
     while (members.rank < count && ranks[members.rank] != loop->control->rank)
         members.rank++;
+    members.each = plane_set_each(&loop->planes, &members);
     return members;
 }
 

@@ -11,6 +11,7 @@ struct set {
     int *ranks; /* ascending; NULL: 0 to count - 1, so that all ranks of a job are no list in each of them */
     int count;
     uint32_t planes;
+    int each;
     struct team *team; /* this one and the next are the holder's alone */
     uint64_t agreed;   /* operations */
 };
@@ -124,7 +125,11 @@ int teams_add(struct teams *teams, const struct plane_team *members, uint32_t pl
               struct hvd_error *err)
 {
     size_t bytes = (size_t)members->size * sizeof(*members->ranks);
-    struct set added = {.number = members->set, .count = members->size, .planes = planes, .team = team};
+    struct set added = {.number = members->set,
+                        .count = members->size,
+                        .planes = planes,
+                        .each = members->each,
+                        .team = team};
     int rc = HVD_ERR_NO_MEMORY;
     bool listed = !are_first(members->ranks, members->size);
     if (listed)
@@ -236,4 +241,13 @@ uint32_t teams_planes(struct teams *teams, hvd_set number)
     uint32_t planes = set == NULL ? 0 : set->planes;
     pthread_mutex_unlock(&teams->lock);
     return planes;
+}
+
+int teams_each(struct teams *teams, hvd_set number)
+{
+    pthread_mutex_lock(&teams->lock);
+    const struct set *set = find_set(teams, number);
+    int each = set == NULL ? 0 : set->each;
+    pthread_mutex_unlock(&teams->lock);
+    return each;
 }

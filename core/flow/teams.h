@@ -50,5 +50,6 @@ hvd_set teams_find(struct teams *teams, const int *ranks, int count);
 
 /* What teams_add was given; 0 where there is no such set. */
 uint32_t teams_planes(struct teams *teams, hvd_set set);
+int teams_each(struct teams *teams, hvd_set set);
 
 #endif

@@ -22,9 +22,10 @@ static bool available(const struct plane_env *env, const struct plane_ops *carri
     return env->shape->local_size == 1 || env->arena.base != NULL;
 }
 
-static bool can(const struct plane_need *need, const struct plane_ops *carrier)
+/* In an alltoall a member stands for those at its place of all nodes. */
+static bool hier_suits(const struct plane_need *need, int each)
 {
-    return need->kind != PLANE_ALLTOALL && carrier->can(need);
+    return need->kind != PLANE_ALLTOALL || each > 0;
 }
 
 static bool hier_serves(const struct plane_env *env, const struct plane_team *team, const char **whyp)
@@ -80,6 +81,12 @@ static int claim_of(const struct hier *hier, int set)
     return hier->ops->id == PLANE_HIER_TCP ? set : -2 - set;
 }
 
+/* Far above all of these. */
+static int alltoall_claim_of(const struct hier *hier, int set)
+{
+    return INT32_MAX - 1 - 2 * set - (hier->ops->id == PLANE_HIER_TCP);
+}
+
 static int hier_add_team(void *state, const struct plane_team *members, int64_t deadline_us, void **teamp,
                          struct hvd_error *err)
 {
@@ -89,6 +96,8 @@ static int hier_add_team(void *state, const struct plane_team *members, int64_t 
                                      .node_of_rank = hier->env.roster->node_of_rank,
                                      .arena = &hier->env.arena,
                                      .claim = claim_of(hier, members->set),
+                                     .alltoalls = hier_each(hier->env.roster->node_of_rank, members) > 0,
+                                     .alltoall_claim = alltoall_claim_of(hier, members->set),
                                      .carrier = hier->carrier,
                                      .carrier_state = hier->carrier_state,
                                      .join_us = hier->env.config->start_timeout_us};
@@ -110,8 +119,7 @@ static void hier_remove_team(void *state, void *team)
 
 static bool hier_connects(const void *team, const struct plane_batch *batch)
 {
-    (void)batch;
-    return hier_team_connects(team);
+    return hier_team_connects(team, batch);
 }
 
 static int hier_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
@@ -135,7 +143,7 @@ static bool mpi_available(const struct plane_env *env, const char **whyp)
 
 static bool mpi_can(const struct plane_need *need)
 {
-    return can(need, &plane_mpi);
+    return plane_mpi.can(need);
 }
 
 static int mpi_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
@@ -151,6 +159,7 @@ const struct plane_ops plane_hier_mpi = {
     .polled = true,
     .spans = true,
     .can = mpi_can,
+    .suits = hier_suits,
     .serves = hier_serves,
     .add_team = hier_add_team,
     .remove_team = hier_remove_team,
@@ -170,7 +179,7 @@ static bool tcp_available(const struct plane_env *env, const char **whyp)
 
 static bool tcp_can(const struct plane_need *need)
 {
-    return can(need, &plane_tcp);
+    return plane_tcp.can(need);
 }
 
 static int tcp_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
@@ -186,6 +195,7 @@ const struct plane_ops plane_hier_tcp = {
     .polled = true,
     .spans = true,
     .can = tcp_can,
+    .suits = hier_suits,
     .serves = hier_serves,
     .add_team = hier_add_team,
     .remove_team = hier_remove_team,

@@ -3,9 +3,9 @@
 #ifndef PLANE_HIER_H
 #define PLANE_HIER_H
 
-#include "plane/hier_stage.h"
+#include "plane/hier_alltoall.h"
 
-/* As hier_stage_set_chunk. */
+/* As hier_stage_set_chunk and hier_alltoall_set_chunk. */
 void hier_set_chunk(void *team, int64_t bytes);
 
 #endif

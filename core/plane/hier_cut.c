@@ -46,6 +46,16 @@ bool hier_spread(const int *node_of_rank, const struct plane_team *team, const c
     return count > 1 && shared;
 }
 
+int hier_each(const int *node_of_rank, const struct plane_team *team)
+{
+    const char *why = NULL;
+    int each = end_of_node(node_of_rank, team, 0);
+    bool even = hier_spread(node_of_rank, team, &why);
+    for (int first = 0; first < team->size && even; first += each)
+        even = end_of_node(node_of_rank, team, first) == first + each;
+    return even ? each : 0;
+}
+
 int hier_nodes_init(struct hier_nodes *nodes, const int *node_of_rank, const struct plane_team *team)
 {
     *nodes = (struct hier_nodes){.slices = team->size};

@@ -20,7 +20,11 @@ struct hier_nodes {
  * the other, as the order of sums has them? Otherwise a phrase says what is wrong. */
 bool hier_spread(const int *node_of_rank, const struct plane_team *team, const char **whyp);
 
-/* Of a team that is. HVD_OK or HVD_ERR_NO_MEMORY; free with hier_nodes_fini, which a zeroed one is fine for.
+/* How many members each node has; 0 where they are not spread so, or nodes do not have as many. */
+int hier_each(const int *node_of_rank, const struct plane_team *team);
+
+/* Of a team that is spread so. HVD_OK or HVD_ERR_NO_MEMORY; free with hier_nodes_fini, which a zeroed one is
+ * fine for.
  */
 int hier_nodes_init(struct hier_nodes *nodes, const int *node_of_rank, const struct plane_team *team);
 void hier_nodes_fini(struct hier_nodes *nodes);

@@ -5,7 +5,10 @@
  * their order onto what comes from the node before, and as the ranks of a node follow each other in the team
  * each element is reduced in the order of ranks. hier_cut.c says what is in a slice, hier_stage.c brings
  * inputs together and results back, and chain.c, in whatever carrier, has the order of things between nodes.
- * All of it overlaps, piece by piece. */
+ * All of it overlaps, piece by piece.
+ *
+ * An alltoall is not cut: what the k-th members of nodes get comes from each other, and hier_alltoall.c is in
+ * the stage's place. */
 #include "plane/hier_team.h"
 
 #include <stdlib.h>
@@ -18,16 +21,19 @@ struct hier_team {
     struct plane_team members;
     struct hier_nodes nodes;
     struct hier_stage *stage;
+    struct hier_alltoall *alltoall; /* NULL: it carries none */
     const struct plane_ops *carrier;
     void *carrier_state;
     int64_t join_us;
     /* of those that carry the same slice */
     struct plane_team ring;
     int *ring_ranks;
-    bool started; /* its first batch */
+    bool started;   /* its first batch */
+    bool exchanged; /* its first alltoall */
     bool joined;
     void *carrier_team;
-    bool carries; /* a batch of theirs runs */
+    bool exchanges; /* the batch that runs is an alltoall */
+    bool carries;   /* a batch of theirs runs */
 };
 
 /* ---- Beginning and end ---------------------------------------------------------------------- */
@@ -53,13 +59,16 @@ static int find_ring(struct hier_team *team)
 static int settle(struct hier_team *team, const struct hier_parts *parts, int64_t deadline_us,
                   struct hvd_error *err)
 {
-    const struct hier_seat seat = {
+    struct hier_seat seat = {
         .team = &team->members, .nodes = &team->nodes, .arena = parts->arena, .claim = parts->claim};
     int rc = hier_nodes_init(&team->nodes, parts->node_of_rank, &team->members);
     if (rc == HVD_OK)
         rc = hier_stage_open(&team->stage, &seat, deadline_us, err);
     else
         error_set(err, rc, "no memory for a process set of %d ranks", team->members.size);
+    seat.claim = parts->alltoall_claim;
+    if (rc == HVD_OK && parts->alltoalls)
+        rc = hier_alltoall_open(&team->alltoall, &seat, deadline_us, err);
     if (rc == HVD_OK && find_ring(team) != HVD_OK)
         rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d nodes", team->nodes.count);
     return rc;
@@ -84,13 +93,14 @@ int hier_team_create(struct hier_team **teamp, const struct hier_parts *parts, i
     return HVD_OK;
 }
 
-/* The carrier first: it may still touch what the stage has. */
+/* The carrier first: it may still touch what the others have. */
 void hier_team_destroy(struct hier_team *team)
 {
     if (team == NULL)
         return;
     if (team->joined)
         team->carrier->remove_team(team->carrier_state, team->carrier_team);
+    hier_alltoall_close(team->alltoall);
     hier_stage_close(team->stage);
     hier_nodes_fini(&team->nodes);
     free(team->ring_ranks);
@@ -100,6 +110,8 @@ void hier_team_destroy(struct hier_team *team)
 void hier_team_set_chunk(struct hier_team *team, int64_t bytes)
 {
     hier_stage_set_chunk(team->stage, bytes);
+    if (team->alltoall != NULL)
+        hier_alltoall_set_chunk(team->alltoall, bytes);
 }
 
 /* ---- Batches -------------------------------------------------------------------------------- */
@@ -115,23 +127,51 @@ static int join_ring(struct hier_team *team, struct hvd_error *err)
     return rc;
 }
 
-/* The first does, though not on members beyond the slices: all of them say the same. */
-bool hier_team_connects(const struct hier_team *team)
+static bool is_alltoall(const struct plane_batch *batch)
 {
-    return !team->started;
+    return batch->need.kind == PLANE_ALLTOALL;
+}
+
+/* The first batch does, though not on members beyond the slices, and the first alltoall: all of them say the
+ * same. */
+bool hier_team_connects(const struct hier_team *team, const struct plane_batch *batch)
+{
+    return !team->started || (is_alltoall(batch) && !team->exchanged);
+}
+
+static int start_slice(struct hier_team *team, const struct plane_batch *slice, struct hvd_error *err)
+{
+    int rc = team->carrier->start(team->carrier_state, team->carrier_team, slice, err);
+    team->carries = rc == HVD_OK;
+    return rc;
+}
+
+/* What is in this member's slice of an alltoall is known only when all have begun, where nothing may block:
+ * the first time one without elements comes before it. */
+static int start_alltoall(struct hier_team *team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    const struct plane_batch *empty = hier_alltoall_start(team->alltoall, batch);
+    int rc = team->exchanged ? HVD_OK : start_slice(team, empty, err);
+    team->exchanged = true;
+    return rc;
+}
+
+static int start_stage(struct hier_team *team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    const struct plane_batch *slice = NULL;
+    int rc = hier_stage_start(team->stage, batch, &slice, err);
+    return rc == HVD_OK && slice != NULL ? start_slice(team, slice, err) : rc;
 }
 
 int hier_team_start(struct hier_team *team, const struct plane_batch *batch, struct hvd_error *err)
 {
-    const struct plane_batch *slice = NULL;
     int rc = join_ring(team, err);
     team->started = true;
-    if (rc == HVD_OK)
-        rc = hier_stage_start(team->stage, batch, &slice, err);
-    if (rc == HVD_OK && slice != NULL)
-        rc = team->carrier->start(team->carrier_state, team->carrier_team, slice, err);
-    team->carries = rc == HVD_OK && slice != NULL;
-    return rc;
+    team->carries = false;
+    team->exchanges = is_alltoall(batch);
+    if (rc != HVD_OK)
+        return rc;
+    return team->exchanges ? start_alltoall(team, batch, err) : start_stage(team, batch, err);
 }
 
 static int test_carrier(struct hier_team *team, bool *movedp, int *rankp, struct hvd_error *err)
@@ -143,6 +183,25 @@ static int test_carrier(struct hier_team *team, bool *movedp, int *rankp, struct
     return rc;
 }
 
+/* One step inside the node. */
+static int go_on_inside(struct hier_team *team, bool *movedp, struct hvd_error *err)
+{
+    const struct plane_batch *slice = NULL;
+    if (!team->exchanges) {
+        *movedp = hier_stage_go_on(team->stage);
+        return HVD_OK;
+    }
+    int rc = hier_alltoall_go_on(team->alltoall, movedp, err);
+    if (rc == HVD_OK && !team->carries)
+        rc = hier_alltoall_slice(team->alltoall, &slice, err);
+    return rc == HVD_OK && slice != NULL ? start_slice(team, slice, err) : rc;
+}
+
+static bool is_done_inside(const struct hier_team *team)
+{
+    return team->exchanges ? hier_alltoall_is_done(team->alltoall) : hier_stage_is_done(team->stage);
+}
+
 /* Both in turn, as each has something for the other. */
 int hier_team_test(struct hier_team *team, bool *movedp, int *rankp, struct hvd_error *err)
 {
@@ -150,12 +209,14 @@ int hier_team_test(struct hier_team *team, bool *movedp, int *rankp, struct hvd_
     bool moved;
     *movedp = false;
     do {
-        moved = hier_stage_go_on(team->stage);
-        int rc = team->carries ? test_carrier(team, &moved, rankp, err) : HVD_OK;
+        moved = false;
+        int rc = go_on_inside(team, &moved, err);
+        if (rc == HVD_OK && team->carries)
+            rc = test_carrier(team, &moved, rankp, err);
         if (rc < 0)
             return rc;
         *movedp = *movedp || moved;
-        if (!team->carries && hier_stage_is_done(team->stage))
+        if (!team->carries && is_done_inside(team))
             return HVD_OK;
     } while (moved && clock_us() < end_us);
     return HVD_IN_PROGRESS;

@@ -3,7 +3,7 @@
 #ifndef PLANE_HIER_TEAM_H
 #define PLANE_HIER_TEAM_H
 
-#include "plane/hier_stage.h"
+#include "plane/hier_alltoall.h"
 
 struct hier_team;
 
@@ -14,7 +14,9 @@ struct hier_parts {
     const int *node_of_rank;          /* by rank of the job */
     const struct arena *arena;        /* that the members of this node share */
     int claim;                        /* as hier_seat's */
-    const struct plane_ops *carrier;  /* of it add_team, remove_team, start and test are called */
+    bool alltoalls;                   /* it carries them too; as many members are on each node */
+    int alltoall_claim;
+    const struct plane_ops *carrier; /* of it add_team, remove_team, start and test are called */
     void *carrier_state;
     int64_t join_us; /* what the first batch may take to meet the members of other nodes */
 };
@@ -26,11 +28,11 @@ int hier_team_create(struct hier_team **teamp, const struct hier_parts *parts, i
 /* A running batch is given up. NULL is fine. */
 void hier_team_destroy(struct hier_team *team);
 
-/* As hier_stage_set_chunk. */
+/* As hier_stage_set_chunk and hier_alltoall_set_chunk. */
 void hier_team_set_chunk(struct hier_team *team, int64_t bytes);
 
 /* As in plane_ops. */
-bool hier_team_connects(const struct hier_team *team);
+bool hier_team_connects(const struct hier_team *team, const struct plane_batch *batch);
 int hier_team_start(struct hier_team *team, const struct plane_batch *batch, struct hvd_error *err);
 int hier_team_test(struct hier_team *team, bool *movedp, int *rankp, struct hvd_error *err);
 

@@ -26,6 +26,7 @@ struct plane_team {
     hvd_set set;
     int slice; /* 0; from 1 on: these carry a slice of what a larger team of [set] does, see hier_team.c */
     int rank, size; /* this rank's place among them, from 0 */
+    int each;       /* of these on each of several nodes, one after the other; 0: it is not like that */
     const int *ranks;
 };
 
@@ -140,6 +141,8 @@ struct plane_ops {
     bool spans;
     /* May this plane carry it? No side effects; after a yes start fails only for what happens at run time. */
     bool (*can)(const struct plane_need *need);
+    /* Optional. Also in teams with such an [each], see plane_team? */
+    bool (*suits)(const struct plane_need *need, int each);
     /* Optional. May it carry between these? Known on every rank without talking, from the roster. Otherwise a
      * phrase such as "the ranks are on several nodes". */
     bool (*serves)(const struct plane_env *env, const struct plane_team *team, const char **whyp);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "plane/hier_cut.h"
 
 /* ---- Planes --------------------------------------------------------------------------------- */
 
@@ -112,11 +113,12 @@ int plane_set_open(struct plane_set *set, const struct plane_env *env, int64_t d
     return rc;
 }
 
-uint32_t plane_set_can(const struct plane_set *set, const struct plane_need *need)
+uint32_t plane_set_can(const struct plane_set *set, const struct plane_need *need, int each)
 {
     uint32_t planes = 0;
     for (int plane = 0; plane < PLANE_COUNT; plane++) {
-        if (set->available[plane] && plane_table[plane]->can(need))
+        const struct plane_ops *ops = plane_table[plane];
+        if (set->available[plane] && ops->can(need) && (ops->suits == NULL || ops->suits(need, each)))
             planes |= UINT32_C(1) << plane;
     }
     return planes;
@@ -149,6 +151,11 @@ uint32_t plane_set_serving(const struct plane_set *set, const struct plane_team 
             planes &= ~(UINT32_C(1) << plane);
     }
     return planes;
+}
+
+int plane_set_each(const struct plane_set *set, const struct plane_team *members)
+{
+    return hier_each(set->env.roster->node_of_rank, members);
 }
 
 /* ---- Teams ---------------------------------------------------------------------------------- */

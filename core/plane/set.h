@@ -30,8 +30,8 @@ struct plane_set {
 int plane_set_open(struct plane_set *set, const struct plane_env *env, int64_t deadline_us,
                    struct hvd_error *err);
 
-/* Bits 1 << enum plane_id of those that can carry it. */
-uint32_t plane_set_can(const struct plane_set *set, const struct plane_need *need);
+/* Bits 1 << enum plane_id of those that can carry it in teams with such an [each], see plane_team. */
+uint32_t plane_set_can(const struct plane_set *set, const struct plane_need *need, int each);
 
 /* Bits of those that are available here: what a new process set may use. */
 uint32_t plane_set_available(const struct plane_set *set);
@@ -42,6 +42,9 @@ int plane_set_open_all(struct plane_set *set, uint32_t planes, struct hvd_error 
 
 /* Those of [planes] that can carry between [members]; the same on all ranks of the job, members or not. */
 uint32_t plane_set_serving(const struct plane_set *set, const struct plane_team *members, uint32_t planes);
+
+/* What plane_team.each is for [members]; the same on all ranks of the job. */
+int plane_set_each(const struct plane_set *set, const struct plane_team *members);
 
 /* Make the team of [members] (its list is copied; ranks ascending), in all planes that are open and have room
  * for it; the members of it call it. NULL is fine for destroying. */

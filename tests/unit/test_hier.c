@@ -32,6 +32,9 @@ static const int spreads[][MAX_NODES] = {{2, 2},    {1, 2},    {2, 1},    {3, 3}
 
 #define SPREADS (int)(sizeof(spreads) / sizeof(spreads[0]))
 
+/* Of these those with as many on each node. */
+static const int even_spreads[] = {0, 3, 6};
+
 /* One member. */
 struct seat {
     struct plane_env env;
@@ -51,6 +54,7 @@ struct world {
     int node_of_rank[MAX_SEATS], ranks[MAX_SEATS];
     struct arena arenas[MAX_NODES];
     int size, slices;
+    int each; /* members on each node, or 0 */
     int64_t chunk_bytes;
     uint64_t random;
     const struct plan *plans;
@@ -112,7 +116,9 @@ static struct world *world_open(const int spread[MAX_NODES], int64_t chunk_bytes
     for (int node = 0; node < MAX_NODES; node++)
         world->size += spread[node];
     world->job.size = world->size;
+    world->each = spread[0];
     for (int node = 0, rank = 0; node < MAX_NODES && spread[node] > 0; node++) {
+        world->each = spread[node] == world->each ? world->each : 0;
         world->slices = spread[node] < world->slices ? spread[node] : world->slices;
         if (spread[node] > 1)
             world->arenas[node] = open_arena();
@@ -257,27 +263,52 @@ static void carry(struct world *world, const struct plan *plans, int count)
     ck_assert_int_eq(left, 0);
 }
 
+/* Around what is of one member in a chunk, around a chunk, and far more than there are slots for; some have
+ * nothing for anybody, some get nothing, and some of this node have nothing for the other ones. */
+static struct plan random_alltoall(struct world *world)
+{
+    static const int64_t edges[] = {64, 256, 1024};
+    struct plan plan =
+        plan_random(&world->random, PLANE_ALLTOALL, world->size, edges[plan_dice(&world->random, 3)]);
+    int cut = plan_dice(&world->random, 4);
+    int one = plan_dice(&world->random, world->size);
+    for (int other = 0; other < world->size; other++) {
+        if (cut == 1)
+            plan.counts[one][other] = 0;
+        if (cut == 2)
+            plan.counts[other][one] = 0;
+        for (int from = 0; from < world->size && cut == 3; from++)
+            if (world->node_of_rank[from] != world->node_of_rank[one] &&
+                world->node_of_rank[other] == world->node_of_rank[one])
+                plan.counts[from][other] = 0;
+    }
+    plan.counts[one][one] += 1;
+    return plan;
+}
+
 /* Around what a turn of all slices holds, or what a member has of one. */
+static const enum plane_kind kinds[] = {PLANE_ALLREDUCE, PLANE_BROADCAST, PLANE_ALLGATHER,
+                                        PLANE_REDUCESCATTER, PLANE_ALLTOALL};
+
+#define KINDS 5 /* the last for members that are spread evenly only */
+
 static struct plan random_plan(struct world *world, enum plane_kind kind)
 {
     bool shared = kind == PLANE_ALLGATHER || kind == PLANE_REDUCESCATTER;
     int64_t edge = world->chunk_bytes * world->slices;
+    if (kind == PLANE_ALLTOALL)
+        return random_alltoall(world);
     return plan_random(&world->random, kind, world->size, shared ? edge / 4 : edge);
 }
 
 static enum plane_kind random_kind(struct world *world)
 {
-    static const enum plane_kind kinds[] = {PLANE_ALLREDUCE, PLANE_BROADCAST, PLANE_ALLGATHER,
-                                            PLANE_REDUCESCATTER};
-    return kinds[plan_dice(&world->random, 4)];
+    return kinds[plan_dice(&world->random, world->each > 0 ? KINDS : KINDS - 1)];
 }
 
 /* ---- What is carried ------------------------------------------------------------------------------ */
 
 #define BATCHES 50
-
-static const enum plane_kind kinds[] = {PLANE_ALLREDUCE, PLANE_BROADCAST, PLANE_ALLGATHER,
-                                        PLANE_REDUCESCATTER};
 
 /* [_i] is the kind and how members are spread. */
 START_TEST(each_kind_is_right_however_members_are_spread)
@@ -292,14 +323,56 @@ START_TEST(each_kind_is_right_however_members_are_spread)
 }
 END_TEST
 
-/* One after the other, so that each begins where another kind has left the slots. */
+/* [_i] is how members are spread, and seeds. */
+START_TEST(alltoalls_are_right)
+{
+    static struct plan plans[BATCHES];
+    struct world *world = world_open(spreads[even_spreads[_i % 3]], 64 << _i / 3);
+    world->random = (uint64_t)_i + 17;
+    for (int i = 0; i < BATCHES; i++)
+        plans[i] = random_alltoall(world);
+    carry(world, plans, BATCHES);
+    world_close(world);
+}
+END_TEST
+
+static struct plan plan_of_one_type(const struct world *world, enum hvd_dtype dtype)
+{
+    return (struct plan){
+        .need = {PLANE_ALLTOALL, dtype, dtype, HVD_SUM, world->size}, .prescale = 1, .postscale = 1};
+}
+
+/* As large as chunks and slots are: one element, edges, many times what there is room for; and only one pair
+ * has something, on one node or between two. */
+START_TEST(edges_of_real_chunks_are_right)
+{
+    const int64_t chunk = HIER_ALLTOALL_CHUNK_BYTES / 4;
+    const int64_t counts[] = {1, chunk / 2, chunk / 2 + 1, chunk - 1, 9 * chunk + 7};
+    const int pairs[][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {3, 0}};
+    struct world *world = world_open(spreads[0], HIER_ALLTOALL_CHUNK_BYTES);
+    struct plan plans[10];
+    for (int i = 0; i < 10; i++) {
+        plans[i] = plan_of_one_type(world, HVD_FLOAT32);
+        plans[i].sequence = (uint64_t)i;
+        for (int from = 0; from < 4 && i < 5; from++)
+            for (int to = 0; to < 4; to++)
+                plans[i].counts[from][to] = counts[i];
+        if (i >= 5)
+            plans[i].counts[pairs[i - 5][0]][pairs[i - 5][1]] = 5 * chunk + 1;
+    }
+    carry(world, plans, 10);
+    world_close(world);
+}
+END_TEST
+
+/* One after the other, so that each begins where another kind has left the slots; what connects first. */
 START_TEST(kinds_follow_each_other)
 {
     static struct plan plans[BATCHES];
     struct world *world = world_open(spreads[_i % SPREADS], 64 << _i / SPREADS);
     world->random = (uint64_t)_i + 101;
     for (int i = 0; i < BATCHES; i++)
-        plans[i] = random_plan(world, random_kind(world));
+        plans[i] = random_plan(world, i == 0 ? kinds[KINDS - 1 - (world->each == 0)] : random_kind(world));
     carry(world, plans, BATCHES);
     world_close(world);
 }
@@ -365,6 +438,8 @@ static struct plan long_plan(const struct world *world, enum plane_kind kind)
     for (int member = 0; member < world->size; member++) {
         plan.counts[0][member] = 40000;
         plan.count += plan.counts[0][member];
+        for (int to = 0; to < world->size && kind == PLANE_ALLTOALL; to++)
+            plan.counts[member][to] = 8000;
     }
     return plan;
 }
@@ -380,7 +455,7 @@ START_TEST(a_batch_can_be_given_up)
         plans[0] = random_plan(world, kinds[_i]);
         carry(world, plans, 1);
         plans[1] = long_plan(world, kinds[_i]);
-        plans[1].in_place = set % 2 == 0;
+        plans[1].in_place = set % 2 == 0 && kinds[_i] != PLANE_ALLTOALL;
         world->plan_count = 2;
         for (int rank = 0; rank < world->size; rank++)
             begin(world, rank);
@@ -432,14 +507,17 @@ START_TEST(a_lost_rank_is_named)
 }
 END_TEST
 
-/* Write nonsense over [count] words of the lines and slots of a node's team, more often the former. */
-static void spoil(struct world *world, int node, int count)
+/* Write nonsense over [count] words of the lines and slots of a node's team, more often the former; those of
+ * alltoalls are a region behind the others, of a page and slots. */
+static void spoil(struct world *world, int node, enum plane_kind kind, int count)
 {
     /* the table of the arena is smaller than a page */
-    uint64_t *lines = (uint64_t *)(void *)((char *)world->arenas[node].base + PAGE);
+    size_t slots = ((size_t)world->each + 1) * HIER_SLOTS * (size_t)world->each * (size_t)HIER_CHUNK_BYTES;
+    size_t begin = PAGE + (kind == PLANE_ALLTOALL ? PAGE + slots : 0);
+    uint64_t *lines = (uint64_t *)(void *)((char *)world->arenas[node].base + begin);
     for (int i = 0; i < count; i++) {
         uint64_t random = sums_random(&world->random);
-        uint64_t words = random % 3 == 0 ? 100000 : 3 * 8;
+        uint64_t words = random % 3 == 0 ? 100000 : kind == PLANE_ALLTOALL ? 160 : 3 * 8;
         const uint64_t values[] = {0, 1, 2, 5, UINT64_MAX, INT64_MAX, random, UINT64_MAX / 64, random >> 50};
         lines[sums_random(&world->random) % words] = values[plan_dice(&world->random, 9)];
     }
@@ -449,7 +527,7 @@ static void spoil(struct world *world, int node, int count)
  */
 START_TEST(nonsense_in_memory_touches_nothing_else)
 {
-    enum plane_kind kind = kinds[_i % 4];
+    enum plane_kind kind = kinds[_i % KINDS];
     struct world *world = world_open(spreads[3], CHUNK_BYTES);
     world->random = (uint64_t)_i + 31;
     for (int set = 1; set <= 5; set++) {
@@ -462,7 +540,7 @@ START_TEST(nonsense_in_memory_touches_nothing_else)
             bool moved = false;
             int lost = -1;
             struct hvd_error err;
-            spoil(world, plan_dice(&world->random, 2), plan_dice(&world->random, 4));
+            spoil(world, plan_dice(&world->random, 2), kind, plan_dice(&world->random, 4));
             if (seat->runs)
                 seat->runs =
                     plane_hier_tcp.test(seat->state, seat->team, &moved, &lost, &err) == HVD_IN_PROGRESS;
@@ -494,7 +572,7 @@ START_TEST(a_forked_child_has_no_connection)
     bool before[200];
     struct plan plan;
     struct world *world = world_open(spreads[0], CHUNK_BYTES);
-    plan = random_plan(world, PLANE_ALLREDUCE);
+    plan = random_plan(world, PLANE_ALLTOALL);
     for (int fd = 0; fd < 200; fd++)
         before[fd] = fcntl(fd, F_GETFD) >= 0;
     carry(world, &plan, 1);
@@ -530,8 +608,11 @@ START_TEST(a_team_without_room_is_refused)
     }
     ck_assert_int_eq(rc, HVD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(teams[count]);
-    /* two members and the results, each with slots of two slices, and one team is there */
-    ck_assert_int_eq(count, (int)(ARENA_BYTES / (3 * 2 * HIER_SLOTS * HIER_CHUNK_BYTES)) - 2);
+    /* two members and the results, each with slots of two slices; two members, each with slots for both ways
+     * of alltoalls; and one team is there */
+    const int64_t slots_bytes = 3 * 2 * HIER_SLOTS * HIER_CHUNK_BYTES;
+    const int64_t alltoall_bytes = INT64_C(2) * 2 * HIER_ALLTOALL_SLOTS * HIER_ALLTOALL_CHUNK_BYTES;
+    ck_assert_int_eq(count, (int)((int64_t)ARENA_BYTES / (slots_bytes + alltoall_bytes)) - 1);
     while (count > 0)
         plane_hier_tcp.remove_team(seat->state, teams[--count]);
     plane_hier_tcp.remove_team(seat->state, NULL);
@@ -572,10 +653,13 @@ START_TEST(knows_what_it_can)
 {
     struct plane_need need = {(enum plane_kind)_i, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 3};
     bool reduces = _i == PLANE_ALLREDUCE || _i == PLANE_REDUCESCATTER;
-    ck_assert(plane_hier_tcp.can(&need) == (_i != PLANE_ALLTOALL));
-    ck_assert(plane_hier_mpi.can(&need) == (_i != PLANE_ALLTOALL));
+    ck_assert(plane_hier_tcp.can(&need));
+    ck_assert(plane_hier_mpi.can(&need));
+    ck_assert(plane_hier_tcp.suits(&need, 0) == (_i != PLANE_ALLTOALL));
+    ck_assert(plane_hier_mpi.suits(&need, 0) == (_i != PLANE_ALLTOALL));
+    ck_assert(plane_hier_tcp.suits(&need, 2));
     need.op = HVD_ADASUM;
-    ck_assert(plane_hier_tcp.can(&need) == (_i != PLANE_ALLTOALL && !reduces));
+    ck_assert(plane_hier_tcp.can(&need) == !reduces);
     need.op = HVD_SUM;
     need.ranks = 1;
     ck_assert(!plane_hier_tcp.can(&need));
@@ -606,11 +690,13 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("hier");
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, each_kind_is_right_however_members_are_spread, 0, 4 * SPREADS);
+    tcase_add_loop_test(tcase, alltoalls_are_right, 0, 9);
+    tcase_add_test(tcase, edges_of_real_chunks_are_right);
     tcase_add_loop_test(tcase, kinds_follow_each_other, 0, 3 * SPREADS);
     tcase_add_loop_test(tcase, edges_of_real_slots_are_right, 0, 4);
-    tcase_add_loop_test(tcase, a_batch_can_be_given_up, 0, 4);
+    tcase_add_loop_test(tcase, a_batch_can_be_given_up, 0, KINDS);
     tcase_add_test(tcase, a_lost_rank_is_named);
-    tcase_add_loop_test(tcase, nonsense_in_memory_touches_nothing_else, 0, 8);
+    tcase_add_loop_test(tcase, nonsense_in_memory_touches_nothing_else, 0, 3 * KINDS);
     tcase_add_test(tcase, a_forked_child_has_no_connection);
     tcase_add_test(tcase, a_team_without_room_is_refused);
     tcase_add_test(tcase, serves_teams_that_are_spread_as_it_needs);

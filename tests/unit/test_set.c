@@ -52,9 +52,9 @@ START_TEST(local_is_always_there)
     ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
     expect_order(&set, PLANE_TCP, PLANE_LOCAL, -1);
     ck_assert_uint_eq(plane_set_available(&set), 1u << PLANE_TCP | 1u << PLANE_LOCAL);
-    ck_assert_uint_eq(plane_set_can(&set, &need), 1u << PLANE_LOCAL);
+    ck_assert_uint_eq(plane_set_can(&set, &need, 0), 1u << PLANE_LOCAL);
     need.ranks = 2;
-    ck_assert_uint_eq(plane_set_can(&set, &need), 1u << PLANE_TCP);
+    ck_assert_uint_eq(plane_set_can(&set, &need, 0), 1u << PLANE_TCP);
     plane_set_close(&set);
     plane_set_close(&set);
 }
@@ -350,7 +350,7 @@ static int carry_batches(const struct world *world, struct plane_set *set, struc
         int place = place_in(which, rank);
         if (place < 0)
             continue;
-        if (plane_set_can(set, &plan.need) != 1u << plane)
+        if (plane_set_can(set, &plan.need, 0) != 1u << plane)
             return complain(rank, "plane_set_can", &err);
         part_open(&part, &plan, place);
         int status = plane_set_start(set, teams[which], plane, &part.batch, &err);

@@ -15,7 +15,7 @@ static const int even_ranks[] = {0, 2, 4};
 
 static int add(hvd_set set, const int *ranks, int size, uint32_t planes, struct team *team)
 {
-    const struct plane_team members = {.set = set, .size = size, .ranks = ranks};
+    const struct plane_team members = {.set = set, .size = size, .each = set, .ranks = ranks};
     return teams_add(teams, &members, planes, team, NULL);
 }
 
@@ -54,6 +54,9 @@ START_TEST(members_and_others_are_told_apart)
     ck_assert_ptr_null(teams_get(teams, 9));
     ck_assert_uint_eq(teams_planes(teams, 0), 7);
     ck_assert_uint_eq(teams_planes(teams, 9), 0);
+    ck_assert_int_eq(teams_each(teams, 0), 0);
+    ck_assert_int_eq(teams_each(teams, 4), 4);
+    ck_assert_int_eq(teams_each(teams, 9), 0);
 }
 END_TEST
 
