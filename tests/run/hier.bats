@@ -46,6 +46,27 @@ random() {
     firsts 4 0 tcp
 }
 
+# more N CONNECTIONS: so many ranks have made so many connections for the first alltoall
+more() {
+    [ "$(grep -c "has $2 more connections\$" <<<"$output")" -eq "$1" ]
+}
+
+@test "an alltoall goes by hier-tcp between nodes of as many ranks each: one connection to each other node" {
+    HVD_PLANES=hier-tcp on '0,1 2,3' "$tests/planes" alltoall
+    more 4 1
+    HVD_PLANES=hier-tcp on '0,1 2,3 4,5' "$tests/planes" alltoall
+    more 6 2
+}
+
+@test "an alltoall of other nodes goes by tcp, with connections between all" {
+    on '0,1,2 3' "$tests/planes" alltoall
+    more 4 3
+    HVD_PLANES=hier-tcp run timeout -k 5 100 "$HVD_SOURCE/tests/run/nodes" '0,1,2 3' "$tests/planes" alltoall
+    echo "$output"
+    [ "$status" -ne 0 ]
+    has 'see the option planes'
+}
+
 @test "ranks that are dealt out to the nodes in turn go along the ring, and the log says why" {
     export HVD_LOG=debug
     on '0,2 1,3' "$tests/planes" sets
@@ -65,6 +86,8 @@ random() {
     random 202 150 '0 1,2,3'
     HVD_FUSION=4K random 203 150 '0,1,2 3 4,5'
     HVD_PLANES=shm,hier-tcp,tcp random 204 150 '0,1 2,3,4'
+    random 207 150 '0,1 2,3 4,5'
+    HVD_FUSION=64K random 208 150 '0,1,2 3,4,5'
 }
 
 @test "calls of all sorts work: order, threads, fork and the end" {
@@ -105,4 +128,5 @@ random() {
     firsts 2 3 mpi
     on mpirun '0,1 2,3' "$tests/property" 205 200 4
     on mpirun '0 1,2,3 4' "$tests/property" 206 100 5
+    HVD_PLANES=hier-mpi on mpirun '0,1 2,3' "$tests/planes" alltoall
 }

@@ -1,8 +1,11 @@
 /* planes.c: which planes carry what, run by every rank of a job: `planes CASE`. Exits 0 where results are
  * right; where they went is told by --hvd-log=debug. */
+#include <sys/stat.h>
+
 #include "ranks.h"
 
-#define COUNT 70000 /* more than one chunk of shared memory */
+#define COUNT     70000 /* more than one chunk of shared memory */
+#define MAX_RANKS 16
 
 /* The sum over a set's members of something that each of them has, in place. */
 static enum hvd_status add_up(hvd_set set, const int *members, int member_count)
@@ -92,7 +95,57 @@ static void case_no_rooms(void)
     must(add_up(HVD_ALL_RANKS, all, 7), "allreduce of all");
 }
 
+static int count_sockets(void)
+{
+    struct stat status;
+    int count = 0;
+    for (int fd = 0; fd < 1024; fd++)
+        count += fstat(fd, &status) == 0 && S_ISSOCK(status.st_mode);
+    return count;
+}
+
+/* From each rank to each COUNT rows and as many more as the receiver has before it; the rows say from whom.
+ */
+static void send_to_each(void)
+{
+    int64_t splits[MAX_RANKS], row_count = 0;
+    struct hvd_result result = {0};
+    for (int to = 0; to < size; to++)
+        row_count += splits[to] = COUNT + to;
+    int64_t *rows = malloc((size_t)row_count * sizeof(*rows));
+    for (int64_t i = 0; rows != NULL && i < row_count; i++)
+        rows[i] = rank;
+    struct hvd_tensor tensor = hvd_vector("rows", rows, row_count, HVD_INT64);
+    tensor.output = NULL;
+    must(hvd_alltoall(&tensor, splits, &result, NULL), "alltoall");
+    if (result.row_count != (int64_t)size * (COUNT + rank))
+        ranks_fail("%lld rows came", (long long)result.row_count);
+    for (int64_t i = 0; i < result.row_count; i++) {
+        if (((const int64_t *)result.data)[i] != i / (COUNT + rank))
+            ranks_fail("row %lld is of rank %lld", (long long)i,
+                       (long long)((const int64_t *)result.data)[i]);
+    }
+    free(result.data);
+    free(rows);
+}
+
+/* Says what connections the first alltoall takes beyond those of the first allreduce. */
+static void case_alltoall(void)
+{
+    int all[MAX_RANKS];
+    if (size > MAX_RANKS)
+        ranks_fail("this needs %d ranks at most", MAX_RANKS);
+    for (int i = 0; i < size; i++)
+        all[i] = i;
+    must(add_up(HVD_ALL_RANKS, all, size), "allreduce of all");
+    int before = count_sockets();
+    send_to_each();
+    printf("rank %d has %d more connections\n", rank, count_sockets() - before);
+    must(add_up(HVD_ALL_RANKS, all, size), "allreduce of all");
+}
+
 static const struct ranks_case cases[] = {
+    {"alltoall", case_alltoall, false},
     {"sets", case_sets, false},
     {"rooms", case_rooms, false},
     {"no-rooms", case_no_rooms, false},

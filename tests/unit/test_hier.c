@@ -475,15 +475,17 @@ START_TEST(a_batch_can_be_given_up)
 }
 END_TEST
 
-/* Of the ranks that carry the same slice the neighbours see it, by its rank in the job. */
+/* Of the ranks that carry the same slice the neighbours see it, by its rank in the job; in an alltoall all.
+ */
 START_TEST(a_lost_rank_is_named)
 {
     struct hvd_error err = {""};
     struct plan plans[2];
+    enum plane_kind kind = _i == 0 ? PLANE_ALLREDUCE : PLANE_ALLTOALL;
     struct world *world = world_open(spreads[6], CHUNK_BYTES);
-    plans[0] = random_plan(world, PLANE_ALLREDUCE);
+    plans[0] = random_plan(world, kind);
     carry(world, plans, 1);
-    plans[1] = long_plan(world, PLANE_ALLREDUCE);
+    plans[1] = long_plan(world, kind);
     world->plan_count = 2;
     for (int rank = 0; rank < world->size; rank++)
         begin(world, rank);
@@ -695,7 +697,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, kinds_follow_each_other, 0, 3 * SPREADS);
     tcase_add_loop_test(tcase, edges_of_real_slots_are_right, 0, 4);
     tcase_add_loop_test(tcase, a_batch_can_be_given_up, 0, KINDS);
-    tcase_add_test(tcase, a_lost_rank_is_named);
+    tcase_add_loop_test(tcase, a_lost_rank_is_named, 0, 2);
     tcase_add_loop_test(tcase, nonsense_in_memory_touches_nothing_else, 0, 3 * KINDS);
     tcase_add_test(tcase, a_forked_child_has_no_connection);
     tcase_add_test(tcase, a_team_without_room_is_refused);

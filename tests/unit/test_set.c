@@ -102,15 +102,26 @@ START_TEST(sets_have_the_planes_that_serve_them)
     static const struct {
         int size, ranks[4];
         uint32_t served;
+        int each;
     } cases[] = {
-        {4, {0, 1, 2, 3}, HIER | TCP}, {2, {0, 1}, SHM | TCP}, {2, {2, 3}, SHM | TCP}, {2, {1, 2}, TCP},
-        {3, {1, 2, 3}, HIER | TCP},    {1, {2}, LOCAL},
+        {4, {0, 1, 2, 3}, HIER | TCP, 2},
+        {2, {0, 1}, SHM | TCP, 0},
+        {2, {2, 3}, SHM | TCP, 0},
+        {2, {1, 2}, TCP, 0},
+        {3, {1, 2, 3}, HIER | TCP, 0},
+        {3, {0, 1, 2}, HIER | TCP, 0},
+        {1, {2}, LOCAL, 0},
     };
     struct plane_set set;
     struct hvd_job job = {.rank = 0, .size = 4};
     struct roster roster = {.size = 4, .node_of_rank = two_nodes};
-    struct plane_env env = {
-        .config = &config, .job = &job, .roster = &roster, .shape = &shape, .epoll_fd = -1};
+    char memory[1];
+    struct plane_env env = {.config = &config,
+                            .job = &job,
+                            .roster = &roster,
+                            .shape = &shape,
+                            .arena = {memory, sizeof(memory)},
+                            .epoll_fd = -1};
     config.planes = 0;
     ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
     for (int i = 0; i < PLANE_COUNT; i++)
@@ -120,6 +131,10 @@ START_TEST(sets_have_the_planes_that_serve_them)
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         const struct plane_team members = {.size = cases[i].size, .ranks = cases[i].ranks};
         ck_assert_uint_eq(plane_set_serving(&set, &members, LOCAL | SHM | HIER | TCP), cases[i].served);
+        const struct plane_need need = {PLANE_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, cases[i].size};
+        int each = plane_set_each(&set, &members);
+        ck_assert_int_eq(each, cases[i].each);
+        ck_assert(((plane_set_can(&set, &need, each) & HIER) != 0) == (each > 0));
     }
     const struct plane_team all = {.size = 4, .ranks = cases[0].ranks};
     ck_assert_uint_eq(plane_set_serving(&set, &all, SHM), 0);
