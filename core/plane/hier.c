@@ -9,6 +9,7 @@
 struct hier {
     const struct plane_ops *ops, *carrier;
     struct plane_env env; /* the carrier's too: it is tested again and again, and wakes nobody */
+    bool carrier_opened;
     void *carrier_state;
 };
 
@@ -35,42 +36,41 @@ static bool hier_serves(const struct plane_env *env, const struct plane_team *te
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
-static struct hier *new_hier(const struct plane_env *env, const struct plane_ops *ops,
-                             const struct plane_ops *carrier)
+static int open_hier(const struct plane_env *env, const struct plane_ops *ops,
+                     const struct plane_ops *carrier, struct hier **hierp, struct hvd_error *err)
 {
     struct hier *hier = calloc(1, sizeof(*hier));
     if (hier == NULL)
-        return NULL;
+        return error_set_errno(err, "no memory for %zu bytes", sizeof(*hier));
     hier->ops = ops;
     hier->carrier = carrier;
     hier->env = *env;
     hier->env.epoll_fd = -1;
-    return hier;
+    *hierp = hier;
+    return HVD_OK;
 }
 
-static int open_carrier(struct hier *hier, int64_t deadline_us, void **statep, struct hvd_error *err)
+static int open_carrier(void *state, int64_t deadline_us, struct hvd_error *err)
 {
-    if (hier == NULL)
-        return error_set_errno(err, "no memory for %zu bytes", sizeof(*hier));
+    struct hier *hier = state;
     int rc = hier->carrier->open(&hier->env, deadline_us, &hier->carrier_state, err);
-    if (rc == HVD_OK)
-        *statep = hier;
-    else
-        free(hier);
+    hier->carrier_opened = rc == HVD_OK;
     return rc;
 }
 
 static void hier_close(void *state)
 {
     struct hier *hier = state;
-    hier->carrier->close(hier->carrier_state);
+    if (hier->carrier_opened)
+        hier->carrier->close(hier->carrier_state);
     free(hier);
 }
 
 static void hier_after_fork(void *state)
 {
     const struct hier *hier = state;
-    hier->carrier->after_fork(hier->carrier_state);
+    if (hier->carrier_opened)
+        hier->carrier->after_fork(hier->carrier_state);
 }
 
 /* ---- Teams ---------------------------------------------------------------------------------- */
@@ -124,7 +124,8 @@ static bool hier_connects(const void *team, const struct plane_batch *batch)
 
 static int hier_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
 {
-    (void)state;
+    const struct hier *hier = state;
+    hier_team_set_carrier(team, hier->carrier_state); /* it may have been opened since */
     return hier_team_start(team, batch, err);
 }
 
@@ -148,14 +149,19 @@ static bool mpi_can(const struct plane_need *need)
 
 static int mpi_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
 {
-    return open_carrier(new_hier(env, &plane_hier_mpi, &plane_mpi), deadline_us, statep, err);
+    (void)deadline_us;
+    struct hier *hier = NULL;
+    int rc = open_hier(env, &plane_hier_mpi, &plane_mpi, &hier, err);
+    *statep = hier;
+    return rc;
 }
 
 const struct plane_ops plane_hier_mpi = {
     .id = PLANE_HIER_MPI,
     .available = mpi_available,
     .open = mpi_open,
-    .opens_early = false, /* as plane mpi */
+    .opens_early = true, /* but for its carrier: as plane mpi */
+    .open_late = open_carrier,
     .polled = true,
     .spans = true,
     .can = mpi_can,
@@ -184,7 +190,15 @@ static bool tcp_can(const struct plane_need *need)
 
 static int tcp_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
 {
-    return open_carrier(new_hier(env, &plane_hier_tcp, &plane_tcp), deadline_us, statep, err);
+    struct hier *hier = NULL;
+    int rc = open_hier(env, &plane_hier_tcp, &plane_tcp, &hier, err);
+    if (rc == HVD_OK)
+        rc = open_carrier(hier, deadline_us, err);
+    if (rc == HVD_OK)
+        *statep = hier;
+    else
+        free(hier);
+    return rc;
 }
 
 const struct plane_ops plane_hier_tcp = {

@@ -93,6 +93,11 @@ int hier_team_create(struct hier_team **teamp, const struct hier_parts *parts, i
     return HVD_OK;
 }
 
+void hier_team_set_carrier(struct hier_team *team, void *carrier_state)
+{
+    team->carrier_state = carrier_state;
+}
+
 /* The carrier first: it may still touch what the others have. */
 void hier_team_destroy(struct hier_team *team)
 {

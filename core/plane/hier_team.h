@@ -17,14 +17,16 @@ struct hier_parts {
     bool alltoalls;                   /* it carries them too; as many members are on each node */
     int alltoall_claim;
     const struct plane_ops *carrier; /* of it add_team, remove_team, start and test are called */
-    void *carrier_state;
-    int64_t join_us; /* what the first batch may take to meet the members of other nodes */
+    void *carrier_state;             /* NULL: hier_team_set_carrier tells */
+    int64_t join_us;                 /* what the first batch may take to meet the members of other nodes */
 };
 
 /* As arena_enter; HVD_ERR_NO_MEMORY. The members of other nodes are met at the first batch: only then is it
  * known that there was room for the team on all nodes. */
 int hier_team_create(struct hier_team **teamp, const struct hier_parts *parts, int64_t deadline_us,
                      struct hvd_error *err);
+/* The carrier's state, before the first batch. */
+void hier_team_set_carrier(struct hier_team *team, void *carrier_state);
 /* A running batch is given up. NULL is fine. */
 void hier_team_destroy(struct hier_team *team);
 

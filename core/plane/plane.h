@@ -135,6 +135,9 @@ struct plane_ops {
      * may. May block, until [deadline_us]. */
     int (*open)(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err);
     bool opens_early;
+    /* Optional, with opens_early: what of opening is for the later moment all the same. Teams are added
+     * before it, so that it is agreed who has no room for one. May block, until [deadline_us]. */
+    int (*open_late)(void *state, int64_t deadline_us, struct hvd_error *err);
     /* No descriptor says when it can go on: while a batch runs, test is called again and again. */
     bool polled;
     /* It takes the tensors of an allreduce where they lie, so that they need not be packed. */

@@ -61,11 +61,17 @@ static bool carries_all(const struct plane_set *set, int plane, const char **why
     return carried;
 }
 
+/* Is nothing of opening left? */
+static bool is_open(const struct plane_set *set, int plane)
+{
+    return set->opened[plane] && (plane_table[plane]->open_late == NULL || set->opened_late[plane]);
+}
+
 static int open_plane(struct plane_set *set, int plane, int64_t deadline_us, struct hvd_error *err)
 {
     int rc = plane_table[plane]->open(&set->env, deadline_us, &set->state[plane], err);
     set->opened[plane] = rc == HVD_OK;
-    if (rc == HVD_OK)
+    if (is_open(set, plane))
         log_write(set->env.log, LOG_INFO, "plane", "opened %s", plane_names[plane]);
     return rc;
 }
@@ -73,6 +79,20 @@ static int open_plane(struct plane_set *set, int plane, int64_t deadline_us, str
 static int64_t start_deadline(const struct plane_set *set)
 {
     return clock_us() + set->env.config->start_timeout_us;
+}
+
+/* What is left of it, where something is. */
+static int open_rest(struct plane_set *set, int plane, struct hvd_error *err)
+{
+    const struct plane_ops *ops = plane_table[plane];
+    int rc = set->opened[plane] ? HVD_OK : open_plane(set, plane, start_deadline(set), err);
+    if (rc != HVD_OK || is_open(set, plane))
+        return rc;
+    rc = ops->open_late(set->state[plane], start_deadline(set), err);
+    set->opened_late[plane] = rc == HVD_OK;
+    if (rc == HVD_OK)
+        log_write(set->env.log, LOG_INFO, "plane", "opened %s", plane_names[plane]);
+    return rc;
 }
 
 /* Asks whether [plane] is there; appends to [reasons] why it cannot carry batches of the whole job. True if
@@ -137,8 +157,8 @@ int plane_set_open_all(struct plane_set *set, uint32_t planes, struct hvd_error 
     int rc = HVD_OK;
     for (int i = 0; i < PLANE_COUNT && rc == HVD_OK && set->order[i] >= 0; i++) {
         int plane = set->order[i];
-        if (planes >> plane & 1 && !set->opened[plane])
-            rc = open_plane(set, plane, start_deadline(set), err);
+        if (planes >> plane & 1)
+            rc = open_rest(set, plane, err);
     }
     return rc;
 }
@@ -211,7 +231,7 @@ int team_create(struct plane_set *set, const struct plane_team *members, struct 
     team->members.ranks = ranks;
     for (int i = 0; i < PLANE_COUNT && rc == HVD_OK && set->order[i] >= 0; i++) {
         int plane = set->order[i];
-        if (set->opened[plane])
+        if (is_open(set, plane) || (set->opened[plane] && members->set == HVD_ALL_RANKS))
             rc = offer_team(set, team, plane, err);
     }
     if (rc != HVD_OK) {
@@ -254,15 +274,13 @@ uint32_t team_planes(const struct team *team, uint32_t planes)
 /* What opens late does so at the first batch of all ranks, unless a process set has had it opened before. */
 static int ready_team(struct plane_set *set, struct team *team, int plane, struct hvd_error *err)
 {
-    int rc = HVD_OK;
     if (team->given_up[plane])
         return error_set(err, HVD_ERR_STATE, "plane %s was given up for process set %d", plane_names[plane],
                          team->members.set);
-    if (!set->opened[plane] && team->members.size != set->env.job->size)
+    if (!is_open(set, plane) && team->members.size != set->env.job->size)
         return error_set(err, HVD_ERR_STATE, "plane %s is not open for process set %d", plane_names[plane],
                          team->members.set);
-    if (!set->opened[plane])
-        rc = open_plane(set, plane, start_deadline(set), err);
+    int rc = open_rest(set, plane, err);
     if (rc == HVD_OK && !team->added[plane])
         rc = add_team(set, team, plane, err);
     return rc;
@@ -324,6 +342,6 @@ void plane_set_close(struct plane_set *set)
     for (int plane = 0; plane < PLANE_COUNT; plane++) {
         if (set->opened[plane])
             plane_table[plane]->close(set->state[plane]);
-        set->opened[plane] = false;
+        set->opened[plane] = set->opened_late[plane] = false;
     }
 }

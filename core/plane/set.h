@@ -21,7 +21,8 @@ struct plane_set {
                                local is always among them, for teams of one */
     bool available[PLANE_COUNT];
     bool opened[PLANE_COUNT];
-    bool used[PLANE_COUNT]; /* by a batch */
+    bool opened_late[PLANE_COUNT]; /* those that have an open_late */
+    bool used[PLANE_COUNT];        /* by a batch */
     void *state[PLANE_COUNT];
 };
 

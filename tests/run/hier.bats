@@ -129,4 +129,7 @@ more() {
     on mpirun '0,1 2,3' "$tests/property" 205 200 4
     on mpirun '0 1,2,3 4' "$tests/property" 206 100 5
     HVD_PLANES=hier-mpi on mpirun '0,1 2,3' "$tests/planes" alltoall
+    HVD_LOG=debug on mpirun '0,1,2,3 4,5,6' "$tests/planes" rooms
+    has 'hier-mpi carries nothing in process set'
+    firsts 7 0 hier-mpi
 }

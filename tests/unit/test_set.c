@@ -225,6 +225,40 @@ START_TEST(a_set_without_room_does_without_the_plane)
 }
 END_TEST
 
+/* Over mpi, which is started at the first batch, it has to be known before that who has no room: then other
+ * planes can still be agreed on. */
+START_TEST(a_plane_that_opens_late_is_refused_at_once)
+{
+    static const int all[] = {0, 1, 2, 3};
+    struct hvd_error err, seen = {""};
+    struct hvd_job job = {.rank = 0, .size = 4};
+    struct hvd_log log = {LOG_INFO, note_warning, &seen};
+    struct roster roster = {.size = 4, .node_of_rank = two_nodes};
+    struct plane_team members = {.set = HVD_ALL_RANKS, .size = 4, .ranks = all};
+    struct team *team = NULL;
+    struct plane_set set;
+    struct plane_env env = {.config = &config,
+                            .log = &log,
+                            .job = &job,
+                            .roster = &roster,
+                            .shape = &shape,
+                            .arena = open_arena(_i == 0 ? (size_t)1 << 20 : (size_t)32 << 20),
+                            .epoll_fd = -1};
+    config.planes = list_of(PLANE_HIER_MPI, -1);
+    setenv("PMIX_NAMESPACE", "a job's", 1);
+    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_OK);
+    ck_assert_int_eq(team_create(&set, &members, &team, &err), HVD_OK);
+    ck_assert_uint_eq(team_planes(team, bit_of(PLANE_HIER_MPI) | bit_of(PLANE_MPI)),
+                      _i == 0 ? bit_of(PLANE_MPI) : bit_of(PLANE_HIER_MPI) | bit_of(PLANE_MPI));
+    ck_assert((strstr(seen.text, "hier-mpi carries nothing in process set 0: no shared memory") != NULL) ==
+              (_i == 0));
+    ck_assert(!set.opened_late[PLANE_HIER_MPI]);
+    team_destroy(&set, team);
+    plane_set_close(&set);
+    munmap(env.arena.base, env.arena.bytes);
+}
+END_TEST
+
 /* ---- One process: sequence and giving up ------------------------------------------------------ */
 
 static int carry(struct plane_set *set, struct team *team, int plane, struct hvd_error *err)
@@ -453,6 +487,11 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, sets_have_the_planes_that_serve_them);
     tcase_add_test(tcase, shm_alone_is_not_enough_between_nodes);
     tcase_add_test(tcase, a_set_without_room_does_without_the_plane);
+#ifdef HAVE_MPI
+    tcase_add_loop_test(tcase, a_plane_that_opens_late_is_refused_at_once, 0, 2);
+#else
+    puts("# what opens late is not tested: hvd was built without MPI");
+#endif
     tcase_add_loop_test(tcase, teams_overlap, PLANE_SHM, PLANE_SHM + 1);
     tcase_add_loop_test(tcase, teams_overlap, PLANE_TCP, PLANE_TCP + 1);
     suite_add_tcase(suite, tcase);
