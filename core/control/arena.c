@@ -170,14 +170,14 @@ int arena_enter(const struct arena *arena, const struct arena_claim *claim, int6
         return error_set(err, HVD_ERR_TIMEOUT,
                          "process set %d did not get its shared memory on this node in time: another rank "
                          "that was to get some at that moment has died or stands still",
-                         claim->set);
+                         claim->set % ARENA_SETS);
     size_t begin = enter_locked(arena, claim);
     unlock(table);
     if (begin == 0)
         return error_set(err, HVD_ERR_UNSUPPORTED,
                          "no shared memory is left on this node for process set %d: it wants %zu bytes, of "
                          "%zu for all sets; remove sets that are no longer used",
-                         claim->set, claim->bytes, arena->bytes);
+                         claim->set % ARENA_SETS, claim->bytes, arena->bytes);
     *regionp = (char *)arena->base + begin;
     return HVD_OK;
 }

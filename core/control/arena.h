@@ -14,6 +14,9 @@ struct arena {
     size_t bytes;
 };
 
+/* A set that wants several regions claims the others under its number and multiples of this. */
+#define ARENA_SETS (1 << 28)
+
 /* What a process set wants; the same at all its members. */
 struct arena_claim {
     int set, users; /* its number, never used twice, and its members, each of which enters once */

@@ -75,16 +75,11 @@ static void hier_after_fork(void *state)
 
 /* ---- Teams ---------------------------------------------------------------------------------- */
 
-/* A set may be in both of these planes; plane shm has none of theirs. Sets have numbers from 0 on. */
-static int claim_of(const struct hier *hier, int set)
+/* A set may be in both of these planes, and has two regions in each; plane shm has none of theirs. */
+static int claim_of(const struct hier *hier, int set, bool for_alltoalls)
 {
-    return hier->ops->id == PLANE_HIER_TCP ? set : -2 - set;
-}
-
-/* Far above all of these. */
-static int alltoall_claim_of(const struct hier *hier, int set)
-{
-    return INT32_MAX - 1 - 2 * set - (hier->ops->id == PLANE_HIER_TCP);
+    int part = (hier->ops->id == PLANE_HIER_MPI) + 2 * for_alltoalls;
+    return set + part * ARENA_SETS;
 }
 
 static int hier_add_team(void *state, const struct plane_team *members, int64_t deadline_us, void **teamp,
@@ -95,9 +90,9 @@ static int hier_add_team(void *state, const struct plane_team *members, int64_t 
     const struct hier_parts parts = {.members = members,
                                      .node_of_rank = hier->env.roster->node_of_rank,
                                      .arena = &hier->env.arena,
-                                     .claim = claim_of(hier, members->set),
+                                     .claim = claim_of(hier, members->set, false),
                                      .alltoalls = hier_each(hier->env.roster->node_of_rank, members) > 0,
-                                     .alltoall_claim = alltoall_claim_of(hier, members->set),
+                                     .alltoall_claim = claim_of(hier, members->set, true),
                                      .carrier = hier->carrier,
                                      .carrier_state = hier->carrier_state,
                                      .join_us = hier->env.config->start_timeout_us};

@@ -134,7 +134,7 @@ START_TEST(all_members_hear_that_there_is_no_room)
 {
     struct hvd_error err;
     void *region = NULL;
-    const struct arena_claim claim = {.set = 50, .users = 3, .bytes = 10 * MIB};
+    const struct arena_claim claim = {.set = 50 + 3 * ARENA_SETS, .users = 3, .bytes = 10 * MIB};
     ck_assert_int_eq(enter(1, 1, 10 * MIB, NULL), HVD_OK);
     ck_assert_int_eq(arena_enter(&arena, &claim, clock_us(), &region, &err), HVD_ERR_UNSUPPORTED);
     ck_assert_str_eq(err.text, "no shared memory is left on this node for process set 50: it wants 10485760 "
