@@ -37,6 +37,7 @@
 #include "base/clock.h"
 
 #define SLOTS      HIER_ALLTOALL_SLOTS
+#define RUNS       16 /* looked at in one step, at most */
 #define LINE_BYTES 64
 #define ENTER_US   INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
@@ -179,41 +180,32 @@ static int enter_run(const struct hier_alltoall *alltoall, int owner, struct giv
     return rc;
 }
 
-/* Come to the next chunk of a stream, in another run where this one is at its end. */
-static int look_ahead(struct hier_alltoall *alltoall, int owner, struct giving *giving, struct hvd_error *err)
+static void begin_giving(struct hier_alltoall *alltoall)
 {
-    int rc = HVD_OK;
-    while (rc == HVD_OK && giving->within == giving->count && giving->run < giving->end)
-        rc = enter_run(alltoall, owner, giving, err);
-    alltoall->left -= giving->within == giving->count;
-    return rc;
-}
-
-static int begin_giving(struct hier_alltoall *alltoall, struct hvd_error *err)
-{
-    int rc = HVD_OK;
     alltoall->left = alltoall->size * WAYS;
     alltoall->next = alltoall->self * WAYS;
     for (int owner = 0; owner < alltoall->size; owner++) {
-        for (int way = 0; way < WAYS && rc == HVD_OK; way++) {
-            struct giving *giving = giving_to(alltoall, owner, (enum way)way);
-            giving->run = way == OWN ? 0 : 2;
-            giving->end = way == OWN ? 2 : 2 * alltoall->seat.nodes->count;
-            rc = look_ahead(alltoall, owner, giving, err);
-        }
+        giving_to(alltoall, owner, OUT)->run = 2;
+        giving_to(alltoall, owner, OUT)->end = 2 * alltoall->seat.nodes->count;
+        giving_to(alltoall, owner, OWN)->run = 0;
+        giving_to(alltoall, owner, OWN)->end = 2;
     }
-    return rc;
+}
+
+static bool is_through(const struct giving *giving)
+{
+    return giving->within == giving->count && giving->run == giving->end;
 }
 
 static bool may_give(const struct hier_alltoall *alltoall, int owner, enum way way)
 {
     const struct giving *giving = giving_to(alltoall, owner, way);
     if (giving->within == giving->count)
-        return false;
+        return giving->run < giving->end;
     return giving->at - atomic_load_explicit(&alltoall->heads[owner].sent[way], memory_order_acquire) < SLOTS;
 }
 
-static int give(struct hier_alltoall *alltoall, int owner, enum way way, struct hvd_error *err)
+static void give_chunk(struct hier_alltoall *alltoall, int owner, enum way way)
 {
     struct giving *giving = giving_to(alltoall, owner, way);
     int64_t left = giving->count - giving->within;
@@ -226,10 +218,22 @@ static int give(struct hier_alltoall *alltoall, int owner, enum way way, struct 
                bytes_of(alltoall, mine.count));
     giving->within += chunk.count;
     atomic_store_explicit(given_by(alltoall, alltoall->self, owner, way), ++giving->at, memory_order_release);
-    return look_ahead(alltoall, owner, giving, err);
 }
 
-/* The next chunk of the next stream that has room for it. */
+/* A chunk, or a look at what comes next: at a few runs, as many may be empty. */
+static int give(struct hier_alltoall *alltoall, int owner, enum way way, struct hvd_error *err)
+{
+    struct giving *giving = giving_to(alltoall, owner, way);
+    int rc = HVD_OK;
+    if (giving->within < giving->count)
+        give_chunk(alltoall, owner, way);
+    for (int i = 0; i < RUNS && rc == HVD_OK && giving->within == giving->count && !is_through(giving); i++)
+        rc = enter_run(alltoall, owner, giving, err);
+    alltoall->left -= is_through(giving);
+    return rc;
+}
+
+/* On in the next stream that can go on. */
 static int give_some(struct hier_alltoall *alltoall, bool *movedp, struct hvd_error *err)
 {
     int streams = alltoall->size * WAYS;
@@ -393,7 +397,7 @@ int hier_alltoall_go_on(struct hier_alltoall *alltoall, bool *movedp, struct hvd
         return HVD_OK;
     if (!alltoall->heard) {
         alltoall->heard = *movedp = true;
-        return begin_giving(alltoall, err);
+        begin_giving(alltoall);
     }
     if (alltoall->handed_out)
         take_some(alltoall, movedp);

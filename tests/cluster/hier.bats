@@ -41,6 +41,13 @@ firsts() {
     firsts 4 0 tcp
 }
 
+@test "an alltoall takes one connection to each other node, and to all ranks where nodes have not as many each" {
+    job -N2 -n4 --hvd-planes=shm,hier-tcp,tcp "$tests/planes" alltoall
+    [ "$(grep -c 'has 1 more connections$' <<<"$output")" -eq 4 ]
+    job -N2 -n3 --hvd-planes=shm,hier-tcp,tcp "$tests/planes" alltoall
+    [ "$(grep -c 'has 2 more connections$' <<<"$output")" -eq 3 ]
+}
+
 @test "random operations of all kinds are right on even and uneven nodes, and dealt out cyclically" {
     job -N2 -n4 --hvd-fusion=64M "$tests/property" 211 150 4
     job -N3 -n5 --hvd-fusion=8K "$tests/property" 212 150 5
