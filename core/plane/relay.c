@@ -4,9 +4,9 @@
  * Each member puts what it sends into slots of its own, which it alone writes, so that their pages are near
  * to it; the next one copies from there, and that is the one time that the bytes go from domain to domain.
  * Chunks of all batches and both kinds are numbered on and on. A member counts what it has put, and what it
- * has taken of the one before, and only ever adds: put p    when the next one has taken p - SLOTS take p when
- * the one before has put it, and the schedule has a place for it So they come in the order in which they were
- * sent, and the oldest waits for nothing but what chain.h says.
+ * has taken of the one before, and only ever adds. It may put chunk p when the next one has taken p - SLOTS,
+ * and take chunk p when the one before has put it and the schedule has a place for it. So they come in the
+ * order in which they were sent, and the oldest waits for nothing but what chain.h says.
  *
  * A member that writes nonsense into the shared memory spoils results, keeps the others waiting until they
  * are told that it failed, or makes them fail. It does not make them read or write elsewhere: how long a
