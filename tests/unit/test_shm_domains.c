@@ -569,10 +569,17 @@ START_TEST(who_dozes_is_woken_by_any)
     ck_assert(!is_woken(&world->seats[0], 0));
     ck_assert(world_step(world, 2));
     ck_assert(is_woken(&world->seats[0], SLEEP_MS));
-    plane_shm.arm(world->seats[0].state, false);
-    run_dry(world, 0);
+    plane_shm.arm(world->seats[1].state, true);
+    while (world_step(world, 0) || world_step(world, 1))
+        continue;
+    ck_assert(!world_step(world, 0) && !world_step(world, 1));
+    is_woken(&world->seats[0], 0);
+    is_woken(&world->seats[1], 0);
+    plane_shm.arm(world->seats[0].state, false); /* up again, while the other sleeps */
     ck_assert(world_step(world, 2));
-    ck_assert(!is_woken(&world->seats[0], 0)); /* up again */
+    ck_assert(is_woken(&world->seats[1], SLEEP_MS));
+    ck_assert(!is_woken(&world->seats[0], 0));
+    plane_shm.arm(world->seats[1].state, false);
     for (int rank = 0; rank < 8; rank++) {
         if (!world->seats[rank].runs)
             world_step(world, rank);
