@@ -509,14 +509,53 @@ START_TEST(a_lost_rank_is_named)
 }
 END_TEST
 
-/* Write nonsense over [count] words of the lines and slots of a node's team, more often the former; those of
- * alltoalls are a region behind the others, of a page and slots. */
+/* Where a node's team keeps what it needs for alltoalls: behind the region of the stage. */
+static char *alltoall_region(const struct world *world, int node)
+{
+    /* the table of the arena is smaller than a page, and so are the lines of the stage */
+    size_t slots = ((size_t)world->each + 1) * HIER_SLOTS * (size_t)world->each * (size_t)HIER_CHUNK_BYTES;
+    return (char *)world->arenas[node].base + 2 * PAGE + slots;
+}
+
+/* Of two members of a node the other one says how much it has for the first rank of the other node. */
+START_TEST(counts_that_cannot_be_are_an_error)
+{
+    static const int64_t counts[] = {-1, INT64_MIN, INT64_MAX, INT64_MAX / 8, INT64_MAX / 8 - 8000 + 1};
+    struct hvd_error err = {""};
+    char expected[200];
+    struct world *world = world_open(spreads[0], CHUNK_BYTES);
+    struct seat *seat = &world->seats[0];
+    struct plan plan = long_plan(world, PLANE_ALLTOALL);
+    take_plans(world, &plan, 1);
+    in_threads(world, begin_in_thread);
+    /* heads, counts of what was given, and the table of the first turn, which is in its second half */
+    int64_t *table = (int64_t *)(void *)(alltoall_region(world, 0) + INT64_C(4) * 64) + INT64_C(2) * 4;
+    ck_assert_int_eq(table[4 + 2], 8000);
+    table[4 + 2] = counts[_i];
+    int rc = HVD_IN_PROGRESS, lost = -1;
+    for (int i = 0; i < 1000 && rc == HVD_IN_PROGRESS; i++) {
+        bool moved = false;
+        rc = plane_hier_tcp.test(seat->state, seat->team, &moved, &lost, &err);
+    }
+    ck_assert_int_eq(rc, HVD_ERR_SYSTEM);
+    snprintf(expected, sizeof(expected),
+             "rank 1 announced %lld elements for rank 2 in an alltoall of process set 0",
+             (long long)counts[_i]);
+    ck_assert_msg(strstr(err.text, expected) != NULL, "%s", err.text);
+    for (int rank = 0; rank < world->size; rank++) {
+        give_up(world, rank);
+        ck_assert(part_close_untouched(&world->seats[rank].part));
+    }
+    world_close(world);
+}
+END_TEST
+
+/* Write nonsense over [count] words of the lines and slots of a node's team, more often the former. */
 static void spoil(struct world *world, int node, enum plane_kind kind, int count)
 {
     /* the table of the arena is smaller than a page */
-    size_t slots = ((size_t)world->each + 1) * HIER_SLOTS * (size_t)world->each * (size_t)HIER_CHUNK_BYTES;
-    size_t begin = PAGE + (kind == PLANE_ALLTOALL ? PAGE + slots : 0);
-    uint64_t *lines = (uint64_t *)(void *)((char *)world->arenas[node].base + begin);
+    void *stage = (char *)world->arenas[node].base + PAGE;
+    uint64_t *lines = kind == PLANE_ALLTOALL ? (void *)alltoall_region(world, node) : stage;
     for (int i = 0; i < count; i++) {
         uint64_t random = sums_random(&world->random);
         uint64_t words = random % 3 == 0 ? 100000 : kind == PLANE_ALLTOALL ? 160 : 3 * 8;
@@ -698,6 +737,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, edges_of_real_slots_are_right, 0, 4);
     tcase_add_loop_test(tcase, a_batch_can_be_given_up, 0, KINDS);
     tcase_add_loop_test(tcase, a_lost_rank_is_named, 0, 2);
+    tcase_add_loop_test(tcase, counts_that_cannot_be_are_an_error, 0, 5);
     tcase_add_loop_test(tcase, nonsense_in_memory_touches_nothing_else, 0, 3 * KINDS);
     tcase_add_test(tcase, a_forked_child_has_no_connection);
     tcase_add_test(tcase, a_team_without_room_is_refused);
