@@ -196,6 +196,10 @@ START_TEST(a_region_can_be_an_arena)
         arena_leave(&arena, 7);
         memset(region, 0x77, claim.bytes);
     }
+    struct arena_claim large = {.set = 7, .users = 1}; /* with a table of several pages */
+    arena_claim_regions(&large, 1, 4096 * MIB);
+    ck_assert_uint_ge(large.bytes - large.zeroed, 4096 * MIB);
+    ck_assert_uint_le(large.bytes, 4097 * MIB);
 }
 END_TEST
 
