@@ -12,10 +12,10 @@
 
 /* ---- How members lie ------------------------------------------------------------------------ */
 
-/* A team of a set on one node has this claim there for itself: plane hier has none of them. */
+/* The second region of a set on one node: planes hier have none of it. */
 static int claim_of(const struct shm_team *team)
 {
-    return -2 - team->members.set;
+    return team->members.set + ARENA_SETS;
 }
 
 /* The domain of each member, by its rank in the job. Each has told its own before it can have asked for a
