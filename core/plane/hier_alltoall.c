@@ -82,7 +82,8 @@ struct hier_alltoall {
     bool heard;                     /* all have announced */
     bool handed_out;                /* its slice */
     int left;                       /* streams that it still gives to */
-    struct run own[2];              /* of the output: what it still takes out of its stream, by run */
+    struct run own[2]; /* of the output: what it still takes out of its stream, by run; none until
+                          its slice is handed out */
     /* its slice */
     uint64_t begin; /* number of its first chunk */
     struct plane_batch slice;
@@ -399,8 +400,7 @@ int hier_alltoall_go_on(struct hier_alltoall *alltoall, bool *movedp, struct hvd
         alltoall->heard = *movedp = true;
         begin_giving(alltoall);
     }
-    if (alltoall->handed_out)
-        take_some(alltoall, movedp);
+    take_some(alltoall, movedp);
     return give_some(alltoall, movedp, err);
 }
 
