@@ -189,7 +189,11 @@ static void receive_lane(struct world *world, int rank, int lane)
     memcpy(due.bytes, message->bytes, due.length);
     message->taken = true;
     message->there = world->patient;
+    bool last = exchange_is_last(&seat->exchange, EXCHANGE_IN, lane);
+    int64_t chunk = due.chunk;
     exchange_through(&seat->exchange, EXCHANGE_IN, lane);
+    bool goes_on = exchange_piece(&seat->exchange, EXCHANGE_IN, lane, &due) && due.chunk == chunk + 1;
+    ck_assert(last == !goes_on);
 }
 
 /* One random thing at one random member. */
