@@ -45,6 +45,7 @@ struct seat {
     struct plane_span spans[BATCHES_SPANS];
     int batch; /* how many it has begun */
     bool runs;
+    bool connected, exchanged; /* its team has begun a batch, or an alltoall */
 };
 
 struct world {
@@ -72,6 +73,7 @@ static void add_team(struct world *world, int rank, int set)
     const struct plane_team members = {.set = set, .rank = rank, .size = world->size, .ranks = world->ranks};
     int rc = plane_hier_tcp.add_team(seat->state, &members, clock_us() + SECOND, &seat->team, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
+    seat->connected = seat->exchanged = false;
     hier_set_chunk(seat->team, world->chunk_bytes);
 }
 
@@ -169,6 +171,12 @@ static bool begin(struct world *world, int rank)
     part_open(&seat->part, &world->plans[seat->batch], rank);
     if ((rank + seat->batch) % 2 == 0)
         part_cut_into_spans(&seat->part, seat->spans);
+    bool exchanges = seat->part.batch.need.kind == PLANE_ALLTOALL;
+    bool connects = !seat->connected || (exchanges && !seat->exchanged);
+    if (plane_hier_tcp.connects(seat->team, &seat->part.batch) != connects)
+        complain(world, rank, "connects", &err);
+    seat->connected = true;
+    seat->exchanged = seat->exchanged || exchanges;
     seat->batch++;
     seat->runs = plane_hier_tcp.start(seat->state, seat->team, &seat->part.batch, &err) == HVD_OK;
     return seat->runs || complain(world, rank, "start", &err);
