@@ -35,12 +35,13 @@ START_TEST(nodes_have_their_members)
     struct spread spread;
     spread_random(&spread, &random);
     const struct hier_nodes *nodes = &spread.nodes;
-    int smallest = MAX_MEMBERS;
+    int smallest = MAX_MEMBERS, largest = 0;
     ck_assert_int_eq(nodes->firsts[0], 0);
     ck_assert_int_eq(nodes->firsts[nodes->count], spread.team.size);
     for (int node = 0; node < nodes->count; node++) {
         int first = nodes->firsts[node], end = nodes->firsts[node + 1];
         smallest = end - first < smallest ? end - first : smallest;
+        largest = end - first > largest ? end - first : largest;
         ck_assert_int_lt(first, end);
         for (int member = first; member < end; member++) {
             ck_assert_int_eq(spread.node_of_rank[member], first);
@@ -48,6 +49,8 @@ START_TEST(nodes_have_their_members)
         }
     }
     ck_assert_int_eq(nodes->slices, smallest);
+    ck_assert_int_eq(hier_each(spread.node_of_rank, &spread.team),
+                     smallest == largest && smallest > 1 ? smallest : 0);
     ck_assert_int_eq(nodes->node, hier_node_of(nodes, spread.team.rank));
     hier_nodes_fini(&spread.nodes);
     hier_nodes_fini(&spread.nodes);
