@@ -5,6 +5,7 @@ bats_require_minimum_version 1.5.0
 load setup
 
 late_ms=400
+tries=10
 
 setup() {
     hvdrun=$HVD_BUILD/tools/hvdrun
@@ -20,15 +21,20 @@ cost() {
     [[ $output =~ ^[0-9]+$ ]]
 }
 
-# Whoever sleeps takes next to nothing; how much one takes that spins depends on who else wants the core.
+# Whoever sleeps takes next to nothing; how much one takes that spins depends on who else wants the core, and
+# may be as little when others have it all the time, but not again and again.
 sleeps_unless_it_spins() {
+    local try
     cost "$1" "$2" block
     local block=$output
     [ "$block" -lt $((late_ms / 4)) ]
     cost "$1" "$2" adaptive
     [ "$output" -lt $((late_ms / 4)) ]
-    cost "$1" "$2" spin
-    [ "$output" -gt "$block" ]
+    for ((try = 0; try < tries; try++)); do
+        cost "$1" "$2" spin
+        [ "$output" -lt $((block + late_ms / 20)) ] || return 0
+    done
+    return 1
 }
 
 @test "who waits for a rank that is late sleeps, unless it is to spin" {

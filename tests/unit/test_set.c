@@ -225,6 +225,7 @@ START_TEST(a_set_without_room_does_without_the_plane)
 }
 END_TEST
 
+#ifdef HAVE_MPI
 /* Over mpi, which is started at the first batch, it has to be known before that who has no room: then other
  * planes can still be agreed on. */
 START_TEST(a_plane_that_opens_late_is_refused_at_once)
@@ -258,6 +259,7 @@ START_TEST(a_plane_that_opens_late_is_refused_at_once)
     munmap(env.arena.base, env.arena.bytes);
 }
 END_TEST
+#endif
 
 /* ---- One process: sequence and giving up ------------------------------------------------------ */
 
