@@ -22,8 +22,14 @@ struct shm {
 
 /* ---- The course of a batch ------------------------------------------------------------------ */
 
-/* One chunk further in one thing. The last first: others wait for what is mixed, and whoever gives has taken
- * before. */
+/* Who has given a chunk has taken the results in whose slot the next ones go, which are mixed once all have
+ * given it. Others come further at any time: that it could not be taken just now says nothing. */
+static bool may_give(struct shm_team *team, uint64_t given)
+{
+    return given < team->taken + SLOTS && slots_all_have(&team->slots, STEP_MIXED, slots_before(given));
+}
+
+/* One chunk further in one thing. The last first: others wait for what is mixed. */
 static bool go_on(struct shm_team *team)
 {
     const struct shm_kind *kind = shm_kind_of(team);
@@ -36,7 +42,7 @@ static bool go_on(struct shm_team *team)
     } else if (mixed < team->end && slots_all_have(slots, STEP_GIVEN, mixed + 1)) {
         kind->mix(team, mixed);
         slots_come_to(slots, STEP_MIXED, mixed + 1);
-    } else if (given < team->end && slots_all_have(slots, STEP_MIXED, slots_before(given))) {
+    } else if (given < team->end && may_give(team, given)) {
         kind->give(team, given);
         slots_come_to(slots, STEP_GIVEN, given + 1);
     } else {
