@@ -132,6 +132,13 @@ static inline bool world_step(struct world *world, int rank)
     return true;
 }
 
+/* Take steps until nothing moves any more. */
+static inline void run_dry(struct world *world, int rank)
+{
+    while (world_step(world, rank))
+        continue;
+}
+
 /* Carry [plans], each member as far as it comes when it is its turn. */
 static inline void world_carry(struct world *world, const struct plan *plans, int count)
 {

@@ -544,12 +544,6 @@ END_TEST
 
 /* ---- Sleeping --------------------------------------------------------------------------------------- */
 
-static void run_dry(struct world *world, int rank)
-{
-    while (world_step(world, rank))
-        continue;
-}
-
 /* Whatever any of them does, and not where nobody does anything. */
 START_TEST(who_dozes_is_woken_by_any)
 {

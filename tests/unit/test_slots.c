@@ -30,13 +30,6 @@ END_TEST
 
 /* ---- Sleeping ------------------------------------------------------------------------------------ */
 
-/* Take steps until nothing moves any more. */
-static void run_dry(struct world *world, int rank)
-{
-    while (world_step(world, rank))
-        continue;
-}
-
 /* Whoever waits sleeps on when others come further, until all have come to what it waits for. */
 START_TEST(only_the_last_one_wakes)
 {
