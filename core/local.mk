@@ -51,10 +51,10 @@ core_libcore_la_SOURCES += core/placement.c core/placement.h
 
 # how tensors travel
 core_libcore_la_SOURCES += core/control/arena.c core/control/arena.h core/plane/shm.c core/plane/shm.h
-core_libcore_la_SOURCES += core/plane/shm_kinds.c core/plane/shm_team.h core/plane/slots.c core/plane/slots.h
+core_libcore_la_SOURCES += core/plane/shm_kinds.c core/plane/shm_course.c core/plane/shm_team.h core/plane/slots.c core/plane/slots.h
 core_libcore_la_SOURCES += core/plane/shm_domains.c core/plane/shm_domains.h core/plane/relay.c core/plane/relay.h
 core_libcore_la_SOURCES += core/control/cores.c core/control/cores.h
-core_libcore_la_SOURCES += core/control/door.c core/control/door.h core/base/pause.h
+core_libcore_la_SOURCES += core/control/door.c core/control/door.h core/base/pause.h core/base/prefetch.h
 core_libcore_la_SOURCES += \
 	core/plane/places.c core/plane/places.h core/plane/hier.c core/plane/hier.h core/plane/hier_cut.c \
 	core/plane/hier_cut.h core/plane/hier_stage.c core/plane/hier_stage.h core/plane/hier_team.c core/plane/hier_team.h \

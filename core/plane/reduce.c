@@ -13,20 +13,6 @@ struct block {
     _Alignas(64) char bytes[2048];
 };
 
-/* A reduction with all that its loops need looked up. Factors are 1 where they have no effect, conversions
- * NULL where there is nothing to convert. */
-struct steps {
-    const struct arith *arith;
-    enum hvd_op op;
-    int64_t input_bytes, partial_bytes; /* of an element */
-    int64_t block_count; /* elements that a block has room for, as arithmetic is done in them */
-    kernel_convert_f *widen_input, *widen_partial, *narrow_partial, *narrow_result;
-    double prescale, postscale;
-    double inverse; /* of the ranks, where multiplying by it is dividing by them, and faster; otherwise */
-    double divisor; /* they themselves */
-    bool is_bool;
-};
-
 static bool is_half(enum hvd_dtype dtype)
 {
     return dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16;
@@ -54,7 +40,7 @@ bool reduce_is_plain(const struct reduction *reduction)
            (reduction->prescale == 1 || reduction->dtype == HVD_BOOL);
 }
 
-static struct steps steps_of(const struct reduction *reduction)
+struct reduce_steps reduce_steps_of(const struct reduction *reduction)
 {
     const struct kernels *kernels = kernels_best();
     enum hvd_dtype dtype = reduction->dtype;
@@ -62,7 +48,7 @@ static struct steps steps_of(const struct reduction *reduction)
     bool is_bool = dtype == HVD_BOOL;
     int ranks = reduction->op == HVD_AVERAGE ? reduction->ranks : 1;
     bool inverts = is_real(dtype) && (ranks & (ranks - 1)) == 0;
-    return (struct steps){
+    return (struct reduce_steps){
         .arith = &kernels->arith[dtype],
         .op = reduction->op,
         .input_bytes = (int64_t)dtype_bytes(dtype),
@@ -81,13 +67,13 @@ static struct steps steps_of(const struct reduction *reduction)
 }
 
 /* An input is a partial result as it is. */
-static bool begins_plainly(const struct steps *steps)
+static bool begins_plainly(const struct reduce_steps *steps)
 {
     return steps->widen_input == steps->widen_partial && steps->prescale == 1;
 }
 
 /* A partial result is the result as it is. */
-static bool ends_plainly(const struct steps *steps)
+static bool ends_plainly(const struct reduce_steps *steps)
 {
     return steps->narrow_partial == steps->narrow_result && steps->inverse == 1 && steps->divisor == 1 &&
            steps->postscale == 1 && !steps->is_bool;
@@ -121,13 +107,13 @@ static void deliver(kernel_convert_f *narrow, int64_t bytes, void *to, const voi
         memcpy(to, made, (size_t)(count * bytes));
 }
 
-static const void *operand(const struct steps *steps, void *room, const void *input, int64_t count)
+static const void *operand(const struct reduce_steps *steps, void *room, const void *input, int64_t count)
 {
     const void *values = widened(steps->widen_input, room, input, count);
     return mapped(steps->arith->scale, room, values, count, steps->prescale);
 }
 
-static void begin_block(const struct steps *steps, void *partial, const void *input, int64_t count)
+static void begin_block(const struct reduce_steps *steps, void *partial, const void *input, int64_t count)
 {
     struct block block;
     void *room = steps->narrow_partial != NULL ? block.bytes : partial;
@@ -135,7 +121,7 @@ static void begin_block(const struct steps *steps, void *partial, const void *in
     deliver(steps->narrow_partial, steps->partial_bytes, partial, made, count);
 }
 
-static void fold_block(const struct steps *steps, void *out, const void *left, const void *input,
+static void fold_block(const struct reduce_steps *steps, void *out, const void *left, const void *input,
                        int64_t count)
 {
     struct block left_block, right_block;
@@ -146,7 +132,7 @@ static void fold_block(const struct steps *steps, void *out, const void *left, c
     deliver(steps->narrow_partial, steps->partial_bytes, out, made, count);
 }
 
-static void finish_block(const struct steps *steps, void *result, const void *partial, int64_t count)
+static void finish_block(const struct reduce_steps *steps, void *result, const void *partial, int64_t count)
 {
     struct block block;
     void *room = steps->narrow_result != NULL ? block.bytes : result;
@@ -160,7 +146,7 @@ static void finish_block(const struct steps *steps, void *result, const void *pa
         deliver(steps->narrow_result, steps->input_bytes, result, values, count);
 }
 
-static void end_block(const struct steps *steps, void *result, const void *left, const void *input,
+static void end_block(const struct reduce_steps *steps, void *result, const void *left, const void *input,
                       int64_t count)
 {
     struct block sum;
@@ -171,8 +157,8 @@ static void end_block(const struct steps *steps, void *result, const void *left,
 }
 
 /* The elements from [at] on. Nothing is written to [out] before all inputs but the last were read. */
-static void inputs_block(const struct steps *steps, void *out, const void *const *inputs, int input_count,
-                         int64_t at, int64_t count)
+static void inputs_block(const struct reduce_steps *steps, void *out, const void *const *inputs,
+                         int input_count, int64_t at, int64_t count)
 {
     struct block sum;
     const void *left = (const char *)inputs[0] + at * steps->input_bytes;
@@ -199,7 +185,7 @@ static int64_t least(int64_t a, int64_t b)
 
 void reduce_begin(const struct reduction *reduction, void *partial, const void *input, int64_t count)
 {
-    const struct steps steps = steps_of(reduction);
+    const struct reduce_steps steps = reduce_steps_of(reduction);
     if (begins_plainly(&steps)) {
         reduce_convert(reduction->partial, partial, reduction->dtype, input, count);
         return;
@@ -212,7 +198,7 @@ void reduce_begin(const struct reduction *reduction, void *partial, const void *
 void reduce_fold(const struct reduction *reduction, void *out, const void *left, const void *input,
                  int64_t count)
 {
-    const struct steps steps = steps_of(reduction);
+    const struct reduce_steps steps = reduce_steps_of(reduction);
     bool whole = begins_plainly(&steps) && steps.narrow_partial == NULL;
     int64_t step = whole ? count : steps.block_count;
     for (int64_t i = 0; i < count; i += step)
@@ -223,7 +209,7 @@ void reduce_fold(const struct reduction *reduction, void *out, const void *left,
 
 void reduce_finish(const struct reduction *reduction, void *result, const void *partial, int64_t count)
 {
-    const struct steps steps = steps_of(reduction);
+    const struct reduce_steps steps = reduce_steps_of(reduction);
     if (ends_plainly(&steps)) {
         reduce_convert(reduction->dtype, result, reduction->partial, partial, count);
         return;
@@ -236,23 +222,22 @@ void reduce_finish(const struct reduction *reduction, void *result, const void *
 void reduce_end(const struct reduction *reduction, void *result, const void *left, const void *input,
                 int64_t count)
 {
-    const struct steps steps = steps_of(reduction);
+    const struct reduce_steps steps = reduce_steps_of(reduction);
     for (int64_t i = 0; i < count; i += steps.block_count)
         end_block(&steps, (char *)result + i * steps.input_bytes,
                   (const char *)left + i * steps.partial_bytes, (const char *)input + i * steps.input_bytes,
                   least(count - i, steps.block_count));
 }
 
-void reduce_inputs(const struct reduction *reduction, void *out, void *copy, const void *const *inputs,
+void reduce_inputs(const struct reduce_steps *steps, void *out, void *copy, const void *const *inputs,
                    int input_count, int64_t count)
 {
-    const struct steps steps = steps_of(reduction);
-    for (int64_t i = 0; i < count; i += steps.block_count) {
-        int64_t some = least(count - i, steps.block_count);
-        void *to = (char *)out + i * steps.input_bytes;
-        inputs_block(&steps, to, inputs, input_count, i, some);
+    for (int64_t i = 0; i < count; i += steps->block_count) {
+        int64_t some = least(count - i, steps->block_count);
+        void *to = (char *)out + i * steps->input_bytes;
+        inputs_block(steps, to, inputs, input_count, i, some);
         if (copy != NULL)
-            memcpy((char *)copy + i * steps.input_bytes, to, (size_t)(some * steps.input_bytes));
+            memcpy((char *)copy + i * steps->input_bytes, to, (size_t)(some * steps->input_bytes));
     }
 }
 

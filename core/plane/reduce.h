@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "hvd.h"
+#include "plane/kernels.h"
 
 /* A reduction of elements of [dtype] whose partial results are of [partial]: float32 where dtype is a half
  * type that shall be rounded once, otherwise dtype. */
@@ -16,6 +16,22 @@ struct reduction {
     double prescale, postscale;
     int ranks; /* an average is divided by this */
 };
+
+/* A reduction with all that its loops need looked up, for many short vectors of the same. Factors are 1 where
+ * they have no effect, conversions NULL where there is nothing to convert. */
+struct reduce_steps {
+    const struct arith *arith;
+    enum hvd_op op;
+    int64_t input_bytes, partial_bytes; /* of an element */
+    int64_t block_count; /* elements that a block has room for, as arithmetic is done in them */
+    kernel_convert_f *widen_input, *widen_partial, *narrow_partial, *narrow_result;
+    double prescale, postscale;
+    double inverse; /* of the ranks, where multiplying by it is dividing by them, and faster; otherwise */
+    double divisor; /* they themselves */
+    bool is_bool;
+};
+
+struct reduce_steps reduce_steps_of(const struct reduction *reduction);
 
 /* Is there such a reduction? Not an average of bools, nor Adasum. */
 bool reduce_can(enum hvd_op op, enum hvd_dtype dtype);
@@ -47,7 +63,7 @@ void reduce_end(const struct reduction *reduction, void *result, const void *lef
 /* All of it in one pass: out[i] = (inputs[0][i] * prescale) op (inputs[1][i] * prescale) op ..., in this
  * order, and finished; the same goes to [copy], unless that is NULL. out may be one of the inputs; otherwise
  * nothing overlaps. */
-void reduce_inputs(const struct reduction *reduction, void *out, void *copy, const void *const *inputs,
+void reduce_inputs(const struct reduce_steps *steps, void *out, void *copy, const void *const *inputs,
                    int input_count, int64_t count);
 
 /* to[i] = from[i], rounded to nearest even; between float32 and the half types, or the same type. */

@@ -20,106 +20,13 @@ struct shm {
     struct slots *asleep; /* of the team that told what it waits for; NULL: none */
 };
 
-/* ---- The course of a batch ------------------------------------------------------------------ */
-
-/* Who has given a chunk has taken the results in whose slot the next ones go, which are mixed once all have
- * given it. Others come further at any time: that it could not be taken just now says nothing. */
-static bool may_give(struct shm_team *team, uint64_t given)
-{
-    return given < team->taken + SLOTS && slots_all_have(&team->slots, STEP_MIXED, slots_before(given));
-}
-
-/* One chunk further in one thing. The last first: others wait for what is mixed. */
-static bool go_on(struct shm_team *team)
-{
-    const struct shm_kind *kind = shm_kind_of(team);
-    struct slots *slots = &team->slots;
-    uint64_t given = slots->at[STEP_GIVEN];
-    uint64_t mixed = slots->at[STEP_MIXED];
-    if (team->taken < team->end && slots_all_have(slots, STEP_MIXED, team->taken + 1)) {
-        kind->take(team, team->taken);
-        team->taken++;
-    } else if (mixed < team->end && slots_all_have(slots, STEP_GIVEN, mixed + 1)) {
-        kind->mix(team, mixed);
-        slots_come_to(slots, STEP_MIXED, mixed + 1);
-    } else if (given < team->end && may_give(team, given)) {
-        kind->give(team, given);
-        slots_come_to(slots, STEP_GIVEN, given + 1);
-    } else {
-        return false;
-    }
-    return true;
-}
-
-static bool is_done(const struct shm_team *team)
-{
-    const uint64_t *at = team->slots.at;
-    return at[STEP_GIVEN] == team->end && at[STEP_MIXED] == team->end && team->taken == team->end;
-}
-
-/* From here on the batch's last chunk is known. What this member has no part in it has done. */
-static void agree(struct shm_team *team, uint64_t rounds)
-{
-    bool gives = team->batch.need.kind != PLANE_BROADCAST || team->members.rank == team->batch.root;
-    team->end = team->begin + rounds;
-    team->agreed = true;
-    if (!gives)
-        slots_come_to(&team->slots, STEP_GIVEN, team->end);
-    if (shm_kind_of(team)->take == NULL)
-        team->taken = team->end;
-}
-
-/* How long an alltoall takes only all members together know; what one receives another sends. */
-static void announce(struct shm_team *team, uint64_t rounds)
-{
-    uint64_t turn = ++team->turn;
-    atomic_store_explicit(&team->slots.members[team->members.rank].rounds[turn % 2], rounds,
-                          memory_order_relaxed);
-    slots_come_to(&team->slots, STEP_ANNOUNCED, turn);
-}
-
-/* All have announced it. */
-static int hear_announced(struct shm_team *team, struct hvd_error *err)
-{
-    uint64_t most_rounds = (uint64_t)(INT64_MAX / team->element_bytes / team->per_round);
-    uint64_t rounds = 0;
-    for (int i = 0; i < team->members.size; i++) {
-        uint64_t wanted =
-            atomic_load_explicit(&team->slots.members[i].rounds[team->turn % 2], memory_order_relaxed);
-        if (wanted > most_rounds)
-            return error_set(
-                err, HVD_ERR_SYSTEM,
-                "plane shm: rank %d announced an alltoall of %llu rounds in process set %d, more "
-                "than there can be: this node's shared memory was overwritten",
-                team->members.ranks[i], (unsigned long long)wanted, team->members.set);
-        rounds = wanted > rounds ? wanted : rounds;
-    }
-    agree(team, rounds);
-    return HVD_OK;
-}
-
 /* ---- Waiting -------------------------------------------------------------------------------- */
-
-/* [position], if not all have come there. */
-static uint64_t unless_met(struct shm_team *team, enum slots_step step, uint64_t position)
-{
-    return slots_all_have(&team->slots, step, position) ? 0 : position;
-}
 
 /* Tell what the batch waits for, so that whoever does the last of it wakes us. */
 static void fall_asleep(struct shm *shm, struct shm_team *team)
 {
-    uint64_t wants[STEPS] = {0};
-    uint64_t given = team->slots.at[STEP_GIVEN];
-    uint64_t mixed = team->slots.at[STEP_MIXED];
-    if (!team->agreed)
-        wants[STEP_ANNOUNCED] = team->turn;
-    if (team->agreed && mixed < team->end)
-        wants[STEP_GIVEN] = unless_met(team, STEP_GIVEN, mixed + 1);
-    if (team->agreed && given < team->end)
-        wants[STEP_MIXED] = unless_met(team, STEP_MIXED, slots_before(given));
-    if (team->agreed && wants[STEP_MIXED] == 0 && team->taken < team->end)
-        wants[STEP_MIXED] = unless_met(team, STEP_MIXED, team->taken + 1);
+    uint64_t wants[STEPS];
+    shm_wants(team, wants);
     slots_sleep(&team->slots, wants);
     shm->asleep = &team->slots;
 }
@@ -245,21 +152,6 @@ static void shm_remove_team(void *state, void *state_of_team)
     free(team);
 }
 
-static void start_flat(struct shm_team *team, const struct plane_batch *batch)
-{
-    team->batch = *batch;
-    team->reduction = (struct reduction){batch->need.dtype, batch->need.partial, batch->need.op,
-                                         batch->prescale,   batch->postscale,    team->members.size};
-    team->element_bytes = (int64_t)dtype_bytes(batch->need.dtype);
-    team->begin = team->end;
-    team->agreed = false;
-    uint64_t rounds = shm_cut(team);
-    if (batch->need.kind == PLANE_ALLTOALL)
-        announce(team, rounds);
-    else
-        agree(team, rounds);
-}
-
 static int shm_start(void *state, void *state_of_team, const struct plane_batch *batch, struct hvd_error *err)
 {
     struct shm *shm = state;
@@ -268,29 +160,17 @@ static int shm_start(void *state, void *state_of_team, const struct plane_batch 
     if (rc == HVD_OK && team->by_domains)
         return shm_domains_start(team, batch, err);
     if (rc == HVD_OK)
-        start_flat(team, batch);
+        shm_begin(team, batch);
     return rc;
 }
 
-/* One chunk further, if that can be now. */
-static int go_once(struct shm_team *team, bool *movedp, struct hvd_error *err)
+/* It went on so often in this slice. It begins behind the second time: small batches do without a clock. */
+static bool has_time(int moves, int64_t *end_usp)
 {
-    if (!team->agreed && !slots_all_have(&team->slots, STEP_ANNOUNCED, team->turn))
-        return HVD_IN_PROGRESS;
-    int rc = team->agreed ? HVD_OK : hear_announced(team, err);
-    if (rc != HVD_OK)
-        return rc;
-    *movedp = go_on(team);
-    return is_done(team) ? HVD_OK : HVD_IN_PROGRESS;
-}
-
-/* So many chunks were done in this slice. It begins behind the first: small batches do without a clock. */
-static bool has_time(int chunks, int64_t *end_usp)
-{
-    if (chunks == 1)
+    if (moves <= 2)
         return true;
     int64_t now_us = clock_us();
-    if (chunks == 2)
+    if (moves == 3)
         *end_usp = now_us + SLICE_US;
     return now_us < *end_usp;
 }
@@ -310,18 +190,18 @@ static int test_by_domains(struct shm *shm, struct shm_team *team, bool *movedp,
 static int test_flat(struct shm *shm, struct shm_team *team, bool *movedp, struct hvd_error *err)
 {
     int64_t end_us = 0;
-    int chunks = 0;
+    int moves = 0;
     int looks = 0;
     int rc = HVD_OK;
     bool goes_on = true;
     *movedp = false;
     while (goes_on) {
         bool moved = false;
-        rc = go_once(team, &moved, err);
+        rc = shm_go_on(team, &moved, err);
         *movedp = *movedp || moved;
         looks = moved ? 0 : looks + 1;
-        chunks += moved;
-        goes_on = rc == HVD_IN_PROGRESS && (moved ? has_time(chunks, &end_us) : linger(shm, team, looks));
+        moves += moved;
+        goes_on = rc == HVD_IN_PROGRESS && (moved ? has_time(moves, &end_us) : linger(shm, team, looks));
     }
     slots_settle(&team->slots);
     return rc;

@@ -1,10 +1,6 @@
 /* shm_kinds.c: what members of a process set do with a chunk in the plane of shared memory, by kind of batch.
- *
  * Each element is folded in the order of members, wherever the cuts are: all get the same bits, and the same
- * as on any other plane. Data moves between two cores as memory is copied: arithmetic works on blocks that
- * stay in the fastest cache, as stores to lines that another core has read lately hold up the loads beside
- * them.
- */
+ * as on any other plane. */
 #include "plane/shm_team.h"
 
 /* An allreduce of one chunk up to this size, times the others' number, is mixed by each member for itself:
@@ -37,27 +33,23 @@ static struct run part_of(const struct shm_team *team, int64_t count, int member
     return (struct run){begin, (end < count ? end : count) - begin};
 }
 
-static size_t bytes_of(const struct shm_team *team, int64_t count)
+static int64_t bytes_of(const struct shm_team *team, int64_t count)
 {
-    return (size_t)(count * team->element_bytes);
+    return count * team->element_bytes;
 }
 
-/* Copy elements of the input to [slot], and from [slot] to the output. */
-static void put(struct shm_team *team, char *slot, int64_t begin, int64_t count)
+/* ---- Legs ----------------------------------------------------------------------------------- */
+
+static char *own_slot(const struct shm_team *team, uint64_t position)
 {
-    places_read(&team->walks[WALK_GIVE], slot, begin, count);
+    return slots_given(&team->slots, team->members.rank, position);
 }
 
-static void get(struct shm_team *team, enum shm_walk walk, int64_t begin, const char *slot, int64_t count)
+/* What this member has for itself, from element [from] of its input to [to] of its output: never in spans. */
+static struct shm_leg keep(const struct shm_team *team, int64_t to, int64_t from, int64_t count)
 {
-    places_write(&team->walks[walk], begin, slot, count);
-}
-
-/* What this member has for itself: from [from] of its input to [to] of its output. */
-static void keep(struct shm_team *team, int64_t to, int64_t from, int64_t count)
-{
-    if (count > 0)
-        get(team, WALK_MIX, to, place_at(&team->walks[WALK_GIVE], from, count).input, count);
+    char *input = (char *)team->batch.input;
+    return (struct shm_leg){MOVE_GET, to, count, count > 0 ? input + bytes_of(team, from) : input, 0};
 }
 
 /* Where member [member]'s elements begin among those that [counts] cut. */
@@ -69,159 +61,183 @@ static int64_t offset_of(const int64_t *counts, int member)
     return offset;
 }
 
-/* ---- Reducing ------------------------------------------------------------------------------- */
-
-/* The members' elements at [shift] bytes in their slots, this one's at [mine], into [out] and [copy]. */
-static void reduce_all(struct shm_team *team, uint64_t position, int64_t shift, const struct place *mine,
-                       char *copy)
+/* All but its own part: what is before that, and what is behind. */
+static bool give_parts(const struct shm_team *team, struct shm_errand *errand)
 {
-    for (int i = 0; i < team->members.size; i++)
-        team->inputs[i] = slots_given(&team->slots, i, position) + shift;
-    team->inputs[team->members.rank] = mine->input;
-    reduce_inputs(&team->reduction, mine->output, copy, team->inputs, team->members.size, mine->count);
-}
-
-/* ---- Kinds ---------------------------------------------------------------------------------- */
-
-static char *own_slot(const struct shm_team *team, uint64_t position)
-{
-    return slots_given(&team->slots, team->members.rank, position);
-}
-
-static void give_allreduce(struct shm_team *team, uint64_t position)
-{
-    struct run run = round_of(team, position, team->batch.count);
+    if (errand->next == 2)
+        return false;
+    struct run run = round_of(team, errand->position, team->batch.count);
     struct run mine = part_of(team, run.count, team->members.rank);
-    char *slot = own_slot(team, position);
-    int64_t behind = mine.begin + mine.count;
-    put(team, slot, run.begin, mine.begin);
-    put(team, slot + behind * team->element_bytes, run.begin + behind, run.count - behind);
+    int64_t begin = errand->next == 0 ? 0 : mine.begin + mine.count;
+    int64_t end = errand->next == 0 ? mine.begin : run.count;
+    char *slot = own_slot(team, errand->position) + bytes_of(team, begin);
+    errand->leg = (struct shm_leg){MOVE_PUT, run.begin + begin, end - begin, slot, 0};
+    return true;
 }
 
-static void mix_allreduce(struct shm_team *team, uint64_t position)
+static bool mix_parts(const struct shm_team *team, struct shm_errand *errand)
 {
-    struct run run = round_of(team, position, team->batch.count);
+    if (errand->next == 1)
+        return false;
+    struct run run = round_of(team, errand->position, team->batch.count);
     struct run mine = part_of(team, run.count, team->members.rank);
-    char *copy = slots_result(&team->slots, team->members.rank, position);
-    int64_t at = mine.begin;
-    int64_t end = mine.begin + mine.count;
-    while (at < end) {
-        struct place place = place_at(&team->walks[WALK_MIX], run.begin + at, end - at);
-        reduce_all(team, position, at * team->element_bytes, &place, copy);
-        copy += bytes_of(team, place.count);
-        at += place.count;
-    }
+    char *copy = slots_result(&team->slots, team->members.rank, errand->position);
+    errand->leg =
+        (struct shm_leg){MOVE_REDUCE, run.begin + mine.begin, mine.count, copy, bytes_of(team, mine.begin)};
+    return true;
 }
 
-static void take_allreduce(struct shm_team *team, uint64_t position)
+static bool take_parts(const struct shm_team *team, struct shm_errand *errand)
 {
-    struct run run = round_of(team, position, team->batch.count);
-    for (int i = 0; i < team->members.size; i++) {
-        struct run part = part_of(team, run.count, i);
-        if (i != team->members.rank)
-            get(team, WALK_TAKE, run.begin + part.begin, slots_result(&team->slots, i, position), part.count);
-    }
+    int member = errand->next;
+    if (member == team->members.size)
+        return false;
+    struct run run = round_of(team, errand->position, team->batch.count);
+    struct run part = part_of(team, run.count, member);
+    errand->leg =
+        (struct shm_leg){MOVE_GET, run.begin + part.begin, member == team->members.rank ? 0 : part.count,
+                         slots_result(&team->slots, member, errand->position), 0};
+    return true;
 }
 
-static void give_whole(struct shm_team *team, uint64_t position)
+static bool give_whole(const struct shm_team *team, struct shm_errand *errand)
 {
-    struct run run = round_of(team, position, team->batch.count);
-    put(team, own_slot(team, position), run.begin, run.count);
+    if (errand->next == 1)
+        return false;
+    struct run run = round_of(team, errand->position, team->batch.count);
+    errand->leg = (struct shm_leg){MOVE_PUT, run.begin, run.count, own_slot(team, errand->position), 0};
+    return true;
 }
 
-static void mix_whole(struct shm_team *team, uint64_t position)
+static bool mix_whole(const struct shm_team *team, struct shm_errand *errand)
 {
-    struct run run = round_of(team, position, team->batch.count);
-    int64_t at = 0;
-    while (at < run.count) {
-        struct place place = place_at(&team->walks[WALK_MIX], run.begin + at, run.count - at);
-        reduce_all(team, position, at * team->element_bytes, &place, NULL);
-        at += place.count;
-    }
+    if (errand->next == 1)
+        return false;
+    struct run run = round_of(team, errand->position, team->batch.count);
+    errand->leg = (struct shm_leg){MOVE_REDUCE, run.begin, run.count, NULL, 0};
+    return true;
 }
 
-static void mix_broadcast(struct shm_team *team, uint64_t position)
+static bool mix_broadcast(const struct shm_team *team, struct shm_errand *errand)
 {
-    struct run run = round_of(team, position, team->batch.count);
+    if (errand->next == 1)
+        return false;
+    struct run run = round_of(team, errand->position, team->batch.count);
     if (team->members.rank == team->batch.root)
-        keep(team, run.begin, run.begin, run.count);
+        errand->leg = keep(team, run.begin, run.begin, run.count);
     else
-        get(team, WALK_MIX, run.begin, slots_given(&team->slots, team->batch.root, position), run.count);
+        errand->leg = (struct shm_leg){MOVE_GET, run.begin, run.count,
+                                       slots_given(&team->slots, team->batch.root, errand->position), 0};
+    return true;
 }
 
-static void give_allgather(struct shm_team *team, uint64_t position)
+static bool give_own(const struct shm_team *team, struct shm_errand *errand)
 {
-    struct run run = round_of(team, position, team->batch.counts[team->members.rank]);
-    put(team, own_slot(team, position), run.begin, run.count);
+    if (errand->next == 1)
+        return false;
+    struct run run = round_of(team, errand->position, team->batch.counts[team->members.rank]);
+    errand->leg = (struct shm_leg){MOVE_PUT, run.begin, run.count, own_slot(team, errand->position), 0};
+    return true;
 }
 
-static void mix_allgather(struct shm_team *team, uint64_t position)
+static bool mix_allgather(const struct shm_team *team, struct shm_errand *errand)
 {
-    int64_t offset = 0;
-    for (int i = 0; i < team->members.size; offset += team->batch.counts[i++]) {
-        struct run run = round_of(team, position, team->batch.counts[i]);
-        if (i == team->members.rank)
-            keep(team, offset + run.begin, run.begin, run.count);
-        else
-            get(team, WALK_MIX, offset + run.begin, slots_given(&team->slots, i, position), run.count);
-    }
+    int member = errand->next;
+    if (member == team->members.size)
+        return false;
+    struct run run = round_of(team, errand->position, team->batch.counts[member]);
+    int64_t begin = errand->offset + run.begin;
+    if (member == team->members.rank)
+        errand->leg = keep(team, begin, run.begin, run.count);
+    else
+        errand->leg = (struct shm_leg){MOVE_GET, begin, run.count,
+                                       slots_given(&team->slots, member, errand->position), 0};
+    errand->offset += team->batch.counts[member];
+    return true;
 }
 
 /* Alltoall and reducescatter: a slot holds a little for each member. */
 static int64_t shift_to(const struct shm_team *team, int member)
 {
-    return member * team->per_round * team->element_bytes;
+    return bytes_of(team, member * team->per_round);
 }
 
-static void give_each(struct shm_team *team, uint64_t position)
+static bool give_each(const struct shm_team *team, struct shm_errand *errand)
 {
-    int64_t offset = 0;
-    char *slot = own_slot(team, position);
-    for (int i = 0; i < team->members.size; offset += team->batch.counts[i++]) {
-        struct run run = round_of(team, position, team->batch.counts[i]);
-        if (i != team->members.rank)
-            put(team, slot + shift_to(team, i), offset + run.begin, run.count);
-    }
+    int member = errand->next;
+    if (member == team->members.size)
+        return false;
+    struct run run = round_of(team, errand->position, team->batch.counts[member]);
+    errand->leg =
+        (struct shm_leg){MOVE_PUT, errand->offset + run.begin, member == team->members.rank ? 0 : run.count,
+                         own_slot(team, errand->position) + shift_to(team, member), 0};
+    errand->offset += team->batch.counts[member];
+    return true;
 }
 
-static void mix_alltoall(struct shm_team *team, uint64_t position)
+static bool mix_alltoall(const struct shm_team *team, struct shm_errand *errand)
 {
-    int64_t offset = 0;
+    int member = errand->next;
     int rank = team->members.rank;
-    for (int i = 0; i < team->members.size; offset += team->batch.receive_counts[i++]) {
-        struct run run = round_of(team, position, team->batch.receive_counts[i]);
-        if (i == rank)
-            keep(team, offset + run.begin, offset_of(team->batch.counts, rank) + run.begin, run.count);
-        else
-            get(team, WALK_MIX, offset + run.begin,
-                slots_given(&team->slots, i, position) + shift_to(team, rank), run.count);
-    }
+    if (member == team->members.size)
+        return false;
+    struct run run = round_of(team, errand->position, team->batch.receive_counts[member]);
+    int64_t begin = errand->offset + run.begin;
+    if (member == rank)
+        errand->leg = keep(team, begin, offset_of(team->batch.counts, rank) + run.begin, run.count);
+    else
+        errand->leg =
+            (struct shm_leg){MOVE_GET, begin, run.count,
+                             slots_given(&team->slots, member, errand->position) + shift_to(team, rank), 0};
+    errand->offset += team->batch.receive_counts[member];
+    return true;
 }
 
-static void mix_reducescatter(struct shm_team *team, uint64_t position)
+static bool mix_share(const struct shm_team *team, struct shm_errand *errand)
 {
     int rank = team->members.rank;
-    int64_t offset = offset_of(team->batch.counts, rank);
-    struct run run = round_of(team, position, team->batch.counts[rank]);
-    if (run.count == 0)
-        return;
-    struct place place = place_at(&team->walks[WALK_MIX], offset + run.begin, run.count);
-    reduce_all(team, position, shift_to(team, rank), &place, NULL);
+    if (errand->next == 1)
+        return false;
+    struct run run = round_of(team, errand->position, team->batch.counts[rank]);
+    int64_t begin = offset_of(team->batch.counts, rank) + run.begin;
+    errand->leg = (struct shm_leg){MOVE_REDUCE, begin, run.count, NULL, shift_to(team, rank)};
+    return true;
 }
 
-static const struct shm_kind kinds[] = {
-    [PLANE_ALLREDUCE] = {give_allreduce, mix_allreduce, take_allreduce},
-    [PLANE_BROADCAST] = {give_whole, mix_broadcast, NULL},
-    [PLANE_ALLGATHER] = {give_allgather, mix_allgather, NULL},
-    [PLANE_ALLTOALL] = {give_each, mix_alltoall, NULL},
-    [PLANE_REDUCESCATTER] = {give_each, mix_reducescatter, NULL},
+/* ---- Kinds ---------------------------------------------------------------------------------- */
+
+/* How each walk finds its legs; NULL: it has nothing to do. */
+struct kind {
+    bool (*next[WALKS])(const struct shm_team *team, struct shm_errand *errand);
 };
 
-static const struct shm_kind whole_kind = {give_whole, mix_whole, NULL};
+static const struct kind kinds[] = {
+    [PLANE_ALLREDUCE] = {{give_parts, mix_parts, take_parts}},
+    [PLANE_BROADCAST] = {{give_whole, mix_broadcast, NULL}},
+    [PLANE_ALLGATHER] = {{give_own, mix_allgather, NULL}},
+    [PLANE_ALLTOALL] = {{give_each, mix_alltoall, NULL}},
+    [PLANE_REDUCESCATTER] = {{give_each, mix_share, NULL}},
+};
 
-const struct shm_kind *shm_kind_of(const struct shm_team *team)
+static const struct kind whole_kind = {{give_whole, mix_whole, NULL}};
+
+static const struct kind *kind_of(const struct shm_team *team)
 {
     return team->whole ? &whole_kind : &kinds[team->batch.need.kind];
+}
+
+bool shm_walks(const struct shm_team *team, enum shm_walk walk)
+{
+    bool gives = team->batch.need.kind != PLANE_BROADCAST || team->members.rank == team->batch.root;
+    return kind_of(team)->next[walk] != NULL && (walk != WALK_GIVE || gives);
+}
+
+bool shm_next_leg(const struct shm_team *team, enum shm_walk walk, struct shm_errand *errand)
+{
+    if (!kind_of(team)->next[walk](team, errand))
+        return false;
+    errand->next++;
+    return true;
 }
 
 /* ---- Rounds --------------------------------------------------------------------------------- */
@@ -271,6 +287,6 @@ uint64_t shm_cut(struct shm_team *team)
     team->per_round = chunk_bytes / team->element_bytes;
     team->whole = is_whole(team);
     for (int walk = 0; walk < WALKS; walk++)
-        team->walks[walk] = (struct places){&team->batch, team->element_bytes, 0};
+        team->errands[walk] = (struct shm_errand){.places = {&team->batch, team->element_bytes, 0}};
     return (uint64_t)((count + team->per_round - 1) / team->per_round);
 }

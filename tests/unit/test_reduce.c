@@ -262,6 +262,7 @@ END_TEST
 static void check_inputs(const struct reduction *r, int input_count, int64_t count)
 {
     static vector rooms[INPUTS], expected, apart, copy;
+    const struct reduce_steps steps = reduce_steps_of(r);
     const void *inputs[INPUTS];
     size_t bytes = (size_t)count * dtype_bytes(r->dtype);
     for (int i = 0; i < input_count; i++) {
@@ -273,7 +274,7 @@ static void check_inputs(const struct reduction *r, int input_count, int64_t cou
         char *out = place < 0 ? apart + 1 : rooms[place] + place % 2;
         memset(copy, GUARD, sizeof(copy));
         out[bytes] = GUARD;
-        reduce_inputs(r, out, place % 2 == 0 ? copy + 1 : NULL, inputs, input_count, count);
+        reduce_inputs(&steps, out, place % 2 == 0 ? copy + 1 : NULL, inputs, input_count, count);
         assert_same(r->dtype, out, expected, count);
         ck_assert_int_eq(out[bytes], GUARD);
         if (place % 2 == 0)
@@ -306,7 +307,8 @@ START_TEST(reduces_nothing)
         reduce_fold(&reduction, NULL, NULL, NULL, 0);
         reduce_finish(&reduction, NULL, NULL, 0);
         reduce_end(&reduction, NULL, NULL, NULL, 0);
-        reduce_inputs(&reduction, NULL, NULL, (const void *const[]){NULL, NULL}, 2, 0);
+        const struct reduce_steps steps = reduce_steps_of(&reduction);
+        reduce_inputs(&steps, NULL, NULL, (const void *const[]){NULL, NULL}, 2, 0);
         reduce_convert(reduction.partial, &reduction, reduction.dtype, NULL, 0);
     }
     reduce_dots(HVD_FLOAT32, NULL, NULL, 0, dots);

@@ -1,0 +1,273 @@
+/* shm_course.c: the course of a batch in the plane of shared memory. Each member walks through its chunks
+ * three times: it gives what others need, mixes what all have given, and takes what others have mixed.
+ *
+ * Walks that can go on do so in turn, piece by piece: what one needs comes from far memory, what another
+ * needs from another core's cache, and a processor waits for both at once where the reads are close together.
+ * To do a whole chunk of one and then of the other takes up to a fifth longer. */
+#include <string.h>
+
+#include "base/prefetch.h"
+#include "plane/shm_team.h"
+
+/* What a walk does before others are looked at again, and how much of it before it is another's turn. */
+#define PIECE_BYTES ((int64_t)16 * 1024)
+#define BLOCK_BYTES ((int64_t)2048)
+
+/* ---- Pieces --------------------------------------------------------------------------------- */
+
+/* Elements that lie together in the tensor, too. */
+struct piece {
+    enum shm_move move;
+    const char *from; /* get: in shared memory */
+    char *to;         /* put: in shared memory */
+    int64_t bytes;
+    char *copy; /* reduce: the result goes there too, unless NULL */
+    uint64_t position;
+    int64_t shift; /* reduce: in the slots of chunk [position] */
+};
+
+/* The members' elements from [at] bytes on. */
+static void reduce(struct shm_team *team, const struct piece *piece, int64_t at, int64_t bytes)
+{
+    for (int i = 0; i < team->members.size; i++)
+        team->inputs[i] = slots_given(&team->slots, i, piece->position) + piece->shift + at;
+    team->inputs[team->members.rank] = piece->from + at;
+    reduce_inputs(&team->steps, piece->to + at, piece->copy == NULL ? NULL : piece->copy + at, team->inputs,
+                  team->members.size, bytes / team->element_bytes);
+}
+
+/* Of what a member gives the next block is asked for before it is due: its own input comes from far memory,
+ * and the slot's lines from whoever has read them last. They may lie behind the end of either. */
+static void do_block(struct shm_team *team, const struct piece *piece, int64_t at, int64_t bytes)
+{
+    const char *from = piece->from + at;
+    char *to = piece->to + at;
+    if (piece->move == MOVE_REDUCE)
+        reduce(team, piece, at, bytes);
+    else if (from != to)
+        memcpy(to, from, (size_t)bytes);
+    if (piece->move != MOVE_PUT)
+        return;
+    for (int64_t line = bytes; line < bytes + BLOCK_BYTES; line += PREFETCH_LINE_BYTES) {
+        prefetch_to_read(from + line);
+        prefetch_to_write(to + line);
+    }
+}
+
+static void do_pieces(struct shm_team *team, const struct piece *pieces, int count)
+{
+    int64_t most = 0;
+    int64_t step = count == 1 ? PIECE_BYTES : BLOCK_BYTES;
+    for (int i = 0; i < count; i++)
+        most = pieces[i].bytes > most ? pieces[i].bytes : most;
+    for (int64_t at = 0; at < most; at += step) {
+        for (int i = 0; i < count; i++) {
+            int64_t left = pieces[i].bytes - at;
+            if (left > 0)
+                do_block(team, &pieces[i], at, left < step ? left : step);
+        }
+    }
+}
+
+/* The next piece of the errand, which is past it then. */
+static struct piece take_piece(const struct shm_team *team, struct shm_errand *errand)
+{
+    struct shm_leg *leg = &errand->leg;
+    int64_t most = PIECE_BYTES / team->element_bytes;
+    struct place place = place_at(&errand->places, leg->begin, leg->count < most ? leg->count : most);
+    struct piece piece = {leg->move,   place.input,      place.output, place.count * team->element_bytes,
+                          leg->memory, errand->position, leg->shift};
+    if (leg->move == MOVE_PUT)
+        piece.to = leg->memory;
+    if (leg->move == MOVE_GET)
+        piece.from = leg->memory;
+    leg->begin += place.count;
+    leg->count -= place.count;
+    leg->shift += piece.bytes;
+    if (leg->memory != NULL)
+        leg->memory += piece.bytes;
+    return piece;
+}
+
+/* ---- Walks ---------------------------------------------------------------------------------- */
+
+static uint64_t position_of(const struct shm_team *team, enum shm_walk walk)
+{
+    switch (walk) {
+    case WALK_GIVE:
+        return team->slots.at[STEP_GIVEN];
+    case WALK_MIX:
+        return team->slots.at[STEP_MIXED];
+    default:
+        return team->taken;
+    }
+}
+
+static void come_to(struct shm_team *team, enum shm_walk walk, uint64_t position)
+{
+    if (walk == WALK_TAKE)
+        team->taken = position;
+    else
+        slots_come_to(&team->slots, walk == WALK_GIVE ? STEP_GIVEN : STEP_MIXED, position);
+}
+
+/* Can chunk [position] be begun?
+ *
+ * Who has given a chunk has taken the results in whose slot the next ones go, which are mixed once all have
+ * given it. Others come further at any time: that it could not be taken just now says nothing. */
+static bool may_begin(struct shm_team *team, enum shm_walk walk, uint64_t position)
+{
+    struct slots *slots = &team->slots;
+    if (position == team->end)
+        return false;
+    if (walk == WALK_MIX)
+        return slots_all_have(slots, STEP_GIVEN, position + 1);
+    if (walk == WALK_TAKE)
+        return slots_all_have(slots, STEP_MIXED, position + 1);
+    return position < team->taken + SLOTS && slots_all_have(slots, STEP_MIXED, slots_before(position));
+}
+
+static bool find_leg(const struct shm_team *team, enum shm_walk walk, struct shm_errand *errand)
+{
+    while (errand->leg.count == 0) {
+        if (!shm_next_leg(team, walk, errand))
+            return false;
+    }
+    return true;
+}
+
+static bool can_go(struct shm_team *team, enum shm_walk walk)
+{
+    struct shm_errand *errand = &team->errands[walk];
+    uint64_t position = position_of(team, walk);
+    if (errand->under_way || !may_begin(team, walk, position))
+        return errand->under_way;
+    *errand = (struct shm_errand){.places = errand->places, .under_way = true, .position = position};
+    return true;
+}
+
+/* A piece of each walk that can go on. The last of the three first, as others wait for what is mixed. */
+static bool walk_on(struct shm_team *team)
+{
+    struct piece pieces[WALKS];
+    bool goes[WALKS];
+    int count = 0;
+    bool moved = false;
+    for (int walk = WALKS - 1; walk >= 0; walk--) {
+        goes[walk] = can_go(team, (enum shm_walk)walk);
+        moved = moved || goes[walk];
+        if (goes[walk] && find_leg(team, (enum shm_walk)walk, &team->errands[walk]))
+            pieces[count++] = take_piece(team, &team->errands[walk]);
+    }
+    do_pieces(team, pieces, count);
+    for (int walk = WALKS - 1; walk >= 0; walk--) {
+        struct shm_errand *errand = &team->errands[walk];
+        if (!goes[walk] || find_leg(team, (enum shm_walk)walk, errand))
+            continue;
+        errand->under_way = false;
+        come_to(team, (enum shm_walk)walk, errand->position + 1);
+    }
+    return moved;
+}
+
+/* ---- The batch ------------------------------------------------------------------------------ */
+
+/* From here on the batch's last chunk is known. What this member has no part in it has done. */
+static void agree(struct shm_team *team, uint64_t rounds)
+{
+    team->end = team->begin + rounds;
+    team->agreed = true;
+    for (int walk = 0; walk < WALKS; walk++) {
+        if (!shm_walks(team, (enum shm_walk)walk))
+            come_to(team, (enum shm_walk)walk, team->end);
+    }
+}
+
+/* How long an alltoall takes only all members together know; what one receives another sends. */
+static void announce(struct shm_team *team, uint64_t rounds)
+{
+    uint64_t turn = ++team->turn;
+    atomic_store_explicit(&team->slots.members[team->members.rank].rounds[turn % 2], rounds,
+                          memory_order_relaxed);
+    slots_come_to(&team->slots, STEP_ANNOUNCED, turn);
+}
+
+/* All have announced it. */
+static int hear_announced(struct shm_team *team, struct hvd_error *err)
+{
+    uint64_t most_rounds = (uint64_t)(INT64_MAX / team->element_bytes / team->per_round);
+    uint64_t rounds = 0;
+    for (int i = 0; i < team->members.size; i++) {
+        uint64_t wanted =
+            atomic_load_explicit(&team->slots.members[i].rounds[team->turn % 2], memory_order_relaxed);
+        if (wanted > most_rounds)
+            return error_set(
+                err, HVD_ERR_SYSTEM,
+                "plane shm: rank %d announced an alltoall of %llu rounds in process set %d, more "
+                "than there can be: this node's shared memory was overwritten",
+                team->members.ranks[i], (unsigned long long)wanted, team->members.set);
+        rounds = wanted > rounds ? wanted : rounds;
+    }
+    agree(team, rounds);
+    return HVD_OK;
+}
+
+static struct reduce_steps steps_of(const struct plane_batch *batch)
+{
+    const struct reduction reduction = {batch->need.dtype, batch->need.partial, batch->need.op,
+                                        batch->prescale,   batch->postscale,    batch->need.ranks};
+    bool reduces = batch->need.kind == PLANE_ALLREDUCE || batch->need.kind == PLANE_REDUCESCATTER;
+    return reduces ? reduce_steps_of(&reduction) : (struct reduce_steps){0};
+}
+
+void shm_begin(struct shm_team *team, const struct plane_batch *batch)
+{
+    team->batch = *batch;
+    team->steps = steps_of(batch);
+    team->element_bytes = (int64_t)dtype_bytes(batch->need.dtype);
+    team->begin = team->end;
+    team->agreed = false;
+    uint64_t rounds = shm_cut(team);
+    if (batch->need.kind == PLANE_ALLTOALL)
+        announce(team, rounds);
+    else
+        agree(team, rounds);
+}
+
+static bool is_done(const struct shm_team *team)
+{
+    const uint64_t *at = team->slots.at;
+    return at[STEP_GIVEN] == team->end && at[STEP_MIXED] == team->end && team->taken == team->end;
+}
+
+int shm_go_on(struct shm_team *team, bool *movedp, struct hvd_error *err)
+{
+    if (!team->agreed && !slots_all_have(&team->slots, STEP_ANNOUNCED, team->turn))
+        return HVD_IN_PROGRESS;
+    int rc = team->agreed ? HVD_OK : hear_announced(team, err);
+    if (rc != HVD_OK)
+        return rc;
+    *movedp = walk_on(team);
+    return is_done(team) ? HVD_OK : HVD_IN_PROGRESS;
+}
+
+/* [position], if not all have come there. */
+static uint64_t unless_met(struct shm_team *team, enum slots_step step, uint64_t position)
+{
+    return slots_all_have(&team->slots, step, position) ? 0 : position;
+}
+
+void shm_wants(struct shm_team *team, uint64_t wants[STEPS])
+{
+    uint64_t given = team->slots.at[STEP_GIVEN];
+    uint64_t mixed = team->slots.at[STEP_MIXED];
+    memset(wants, 0, STEPS * sizeof(wants[0]));
+    if (!team->agreed)
+        wants[STEP_ANNOUNCED] = team->turn;
+    if (team->agreed && mixed < team->end)
+        wants[STEP_GIVEN] = unless_met(team, STEP_GIVEN, mixed + 1);
+    if (team->agreed && given < team->end)
+        wants[STEP_MIXED] = unless_met(team, STEP_MIXED, slots_before(given));
+    if (team->agreed && wants[STEP_MIXED] == 0 && team->taken < team->end)
+        wants[STEP_MIXED] = unless_met(team, STEP_MIXED, team->taken + 1);
+}
