@@ -23,6 +23,16 @@ int cores_domain(void)
     return (int)domain;
 }
 
+int64_t cores_cache(void)
+{
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return bytes > 0 ? bytes : 0;
+#else
+    return 0;
+#endif
+}
+
 /* A matching of ranks and cores that grows rank by rank. */
 struct matching {
     const struct cores *ranks;

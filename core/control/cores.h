@@ -28,6 +28,9 @@ void cores_own(struct cores *cores);
  * not known. */
 int cores_domain(void);
 
+/* The bytes of a core's second-level cache, of the one that runs this where they differ; 0: not known. */
+int64_t cores_cache(void);
+
 /* Are there [each] cores for each of [count] ranks, among those that it may run on, that no other gets? Ranks
  * of which nothing is known need none. Pure. */
 bool cores_suffice(const struct cores *ranks, int count, int each);

@@ -97,12 +97,20 @@ static bool shm_serves(const struct plane_env *env, const struct plane_team *mem
     return true;
 }
 
+/* Half of the cache: there is more than slots. */
+int64_t shm_crowded_chunk(int size, int64_t cache_bytes)
+{
+    int64_t bytes = cache_bytes / 2 / SLOTS / size / SLOTS_LINE_BYTES * SLOTS_LINE_BYTES;
+    return bytes < SHM_LEAST_CHUNK_BYTES || bytes > SHM_CROWDED_CHUNK_BYTES ? SHM_CROWDED_CHUNK_BYTES : bytes;
+}
+
 static int shm_add_team(void *state, const struct plane_team *members, int64_t deadline_us, void **teamp,
                         struct hvd_error *err)
 {
     struct shm *shm = state;
     int64_t chunk_bytes = shm->env.crowded ? SHM_CROWDED_CHUNK_BYTES : SHM_CHUNK_BYTES;
-    const struct slots_want want = {members->set, members->rank, members->size, chunk_bytes, cores_domain()};
+    const struct slots_want want = {members->set, members->rank,  members->size,
+                                    chunk_bytes,  cores_domain(), cores_cache()};
     int64_t enough_us = clock_us() + ENTER_US;
     struct shm_team *team = calloc(1, sizeof(*team));
     const void **inputs = calloc((size_t)members->size, sizeof(*inputs));
@@ -156,6 +164,10 @@ static int shm_start(void *state, void *state_of_team, const struct plane_batch 
 {
     struct shm *shm = state;
     struct shm_team *team = state_of_team;
+    if (team->chunk_bytes == 0)
+        team->chunk_bytes = shm->env.crowded
+                                ? shm_crowded_chunk(team->members.size, slots_cache(&team->slots))
+                                : SHM_CHUNK_BYTES;
     int rc = shm_domains_choose(team, &shm->env, batch, &team->by_domains, err);
     if (rc == HVD_OK && team->by_domains)
         return shm_domains_start(team, batch, err);

@@ -4,10 +4,15 @@
 
 #include "plane/shm_team.h"
 
-/* The bytes of a chunk: it stays in the second-level cache between two members. Where ranks share cores it is
- * the more for each turn on one. */
+/* The bytes of a chunk: it stays in the second-level cache between two members. Where ranks share cores the
+ * slots of all of them do, as each fills its own before it yields; unless that makes chunks so small that the
+ * turns cost more. Then they are large: the more for each turn. */
 #define SHM_CHUNK_BYTES         ((int64_t)128 * 1024)
 #define SHM_CROWDED_CHUNK_BYTES ((int64_t)512 * 1024)
+#define SHM_LEAST_CHUNK_BYTES   ((int64_t)32 * 1024)
+
+/* That for ranks that share cores, of which [size] with caches of so many bytes give to each other. */
+int64_t shm_crowded_chunk(int size, int64_t cache_bytes);
 
 /* Use chunks of [bytes], a multiple of 64 and at least 64 for each member, no larger than they were; all
  * members of a team do so before its first batch. Small ones make much of little. */

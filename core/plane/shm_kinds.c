@@ -270,8 +270,9 @@ static int64_t chunk_of(const struct shm_team *team)
 {
     int64_t most = team->slots.chunk_bytes;
     int64_t least = (int64_t)team->members.size * SLOTS_LINE_BYTES;
-    int64_t wanted = team->batch.chunk_bytes / SLOTS_LINE_BYTES * SLOTS_LINE_BYTES;
-    if (team->batch.chunk_bytes == 0 || wanted > most)
+    int64_t told = team->batch.chunk_bytes != 0 ? team->batch.chunk_bytes : team->chunk_bytes;
+    int64_t wanted = told / SLOTS_LINE_BYTES * SLOTS_LINE_BYTES;
+    if (wanted > most)
         return most;
     return wanted > least ? wanted : least;
 }

@@ -38,6 +38,7 @@ struct shm_team {
     bool by_domains;     /* the batch that runs; what follows is of batches that are not */
     uint64_t taken;      /* chunks whose results were taken */
     uint64_t turn;       /* alltoalls begun */
+    int64_t chunk_bytes; /* where the job does not say; known to all from the first batch on. 0 until then */
     const void **inputs; /* [size]: room for a list of them */
     /* the batch that runs */
     struct plane_batch batch;

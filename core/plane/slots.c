@@ -45,6 +45,7 @@ int slots_enter(struct slots *slots, const struct arena *arena, const struct doo
     slots->areas = (char *)region + lines_bytes;
     memcpy(slots->members[want->rank].door, door->name, sizeof(door->name));
     atomic_store(&slots->members[want->rank].domain, want->domain < 0 ? -1 : want->domain + 1);
+    atomic_store(&slots->members[want->rank].cache, want->cache_bytes);
     return HVD_OK;
 }
 
@@ -74,6 +75,16 @@ int slots_domain(const struct slots *slots, int member)
 {
     int told = atomic_load(&slots->members[member].domain);
     return told > 0 ? told - 1 : told == 0 ? -2 : -1;
+}
+
+int64_t slots_cache(const struct slots *slots)
+{
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < slots->size; i++) {
+        int64_t told = atomic_load(&slots->members[i].cache);
+        least = told < least ? told : least;
+    }
+    return least > 0 ? least : 0;
 }
 
 /* ---- Counting ------------------------------------------------------------------------------- */

@@ -48,6 +48,7 @@ struct slots_member {
     _Alignas(SLOTS_LINE_BYTES) _Atomic uint64_t wants[STEPS];
     _Atomic uint32_t dozes; /* 1 while it sleeps until anybody stirs; taken back in the same way */
     _Atomic int32_t domain; /* + 1: NUMA domain; -1: it does not know; 0: not told yet */
+    _Atomic int64_t cache;  /* as cores_cache */
     unsigned char door[DOOR_NAME_BYTES];
 };
 
@@ -78,6 +79,7 @@ struct slots_want {
     int set, rank, size; /* the number of the process set; this member */
     int64_t chunk_bytes; /* the longest; a multiple of 64, and at least 64 for each member */
     int domain;          /* as cores_domain */
+    int64_t cache_bytes; /* as cores_cache */
 };
 
 /* All members call it. [arena] and [door] are borrowed. As arena_enter; on failure there is nothing to leave.
@@ -113,6 +115,9 @@ void slots_stir(struct slots *slots);
 /* What [member] told of its domain, which is the same on all members once all have entered: as cores_domain,
  * or -2 where it has told nothing. */
 int slots_domain(const struct slots *slots, int member);
+
+/* The smallest cache that any member told of; the same on all members once all have entered. 0: not known. */
+int64_t slots_cache(const struct slots *slots);
 
 /* The chunk that was [SLOTS] before [position] is behind those who come to what this returns. */
 static inline uint64_t slots_before(uint64_t position)

@@ -454,6 +454,21 @@ START_TEST(is_there_where_a_job_has_several_ranks)
 }
 END_TEST
 
+/* Slots of all of them in half of the cache, unless those are too small to be worth a turn. */
+START_TEST(chunks_of_crowded_ranks_fit_the_cache)
+{
+    const int64_t kib = 1024;
+    ck_assert_int_eq(shm_crowded_chunk(4, 2048 * kib), 64 * kib);
+    ck_assert_int_eq(shm_crowded_chunk(7, 2048 * kib), 37440);
+    ck_assert_int_eq(shm_crowded_chunk(8, 2048 * kib), 32 * kib);
+    ck_assert_int_eq(shm_crowded_chunk(9, 2048 * kib), 512 * kib);
+    ck_assert_int_eq(shm_crowded_chunk(3, 512 * kib), 512 * kib);
+    ck_assert_int_eq(shm_crowded_chunk(2, 65536 * kib), 512 * kib);
+    ck_assert_int_eq(shm_crowded_chunk(2, INT64_MAX), 512 * kib);
+    ck_assert_int_eq(shm_crowded_chunk(4, 0), 512 * kib);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     int kinds = PLANE_REDUCESCATTER + 1;
@@ -472,6 +487,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, no_memory_is_no_team);
     tcase_add_test(tcase, serves_ranks_of_one_node);
     tcase_add_loop_test(tcase, knows_what_it_can, 0, kinds);
+    tcase_add_test(tcase, chunks_of_crowded_ranks_fit_the_cache);
     tcase_add_test(tcase, is_there_where_a_job_has_several_ranks);
     suite_add_tcase(suite, tcase);
 }
