@@ -16,7 +16,7 @@
 #include "plane/chain.h"
 #include "plane/exchange.h"
 
-#define CHUNK_BYTES ((int64_t)256 * 1024)
+#define CHUNK_BYTES PLANE_SENDS(4)
 #define WINDOW      4 /* messages of a kind on their way in each direction */
 #define SLICE_US    100
 #define GIVE_UP_US  1000000

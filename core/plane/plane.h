@@ -33,7 +33,12 @@ struct plane_team {
 /* Inputs and results of a batch that are not just this member's own memory: it may stand for several ranks. A
  * plane that carries such batches goes by the schedule of chain.h, with chunks of [longest] elements, which
  * take at most PLANE_SOURCE_BYTES, as partial results too. The chunks that get inputs here are numbered. */
-#define PLANE_SOURCE_BYTES ((int64_t)128 * 1024)
+#define PLANE_SOURCE_BYTES PLANE_SENDS(2)
+
+/* What is sent over a network goes in chunks of so many sends of 60 KiB. The kernel hands TCP's bytes on in
+ * runs of whole segments, up to 64 KiB with their headers: of a chunk of 64 or 128 KiB a little is left over,
+ * which goes by itself and wakes the receiver by itself, and that takes up to two thirds longer. */
+#define PLANE_SENDS(count) ((int64_t)(count)*60 * 1024)
 
 struct span;
 struct plane_source {

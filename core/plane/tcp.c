@@ -14,7 +14,7 @@
 
 /* Large enough that a call into the kernel is cheap beside it, small enough to stay in the second-level cache
  * between receiving, adding and sending. */
-#define CHUNK_BYTES ((int64_t)256 * 1024)
+#define CHUNK_BYTES PLANE_SENDS(2)
 _Static_assert(CHUNK_BYTES >= PLANE_SOURCE_BYTES, "a piece of a source fits into a chunk");
 
 /* How a batch goes. */

@@ -231,8 +231,9 @@ static struct plane_batch batch_of(float *data, uint64_t sequence, int64_t count
                                 .count = count};
 }
 
-/* More than what goes by chords between two members, but one chunk. */
+/* More than what goes by chords between two members: a whole chunk, and another. */
 #define LARGE 40000
+#define FIRST ((int64_t)PLANE_SENDS(2) / (int64_t)sizeof(float))
 
 static float large[LARGE];
 
@@ -299,7 +300,8 @@ START_TEST(carries_a_large_batch_round_the_ring)
 {
     struct hvd_error err;
     struct plane_batch batch = batch_of(large, 1, LARGE);
-    size_t length = sizeof(heard.frame) + sizeof(large);
+    const size_t first_bytes = FIRST * sizeof(float);
+    const size_t rest_bytes = sizeof(large) - first_bytes;
     env.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     open_team(0, 2);
     batch.need.ranks = 2;
@@ -308,12 +310,15 @@ START_TEST(carries_a_large_batch_round_the_ring)
     ck_assert(!plane_tcp.connects(team, &batch));
     ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
     ck_assert_int_eq(fake.want_count, 2);
-    hear(fake.peers[0], length);
+    hear(fake.peers[0], sizeof(heard.frame) + first_bytes);
+    hear(fake.peers[0], sizeof(heard.frame) + rest_bytes);
     ck_assert_int_eq(heard.frame.kind, CHAIN_PARTIAL);
-    ck_assert(heard.values[LARGE - 1] == 1.5f);
-    said.frame = (struct parcel_frame){PARCEL_MAGIC, CHAIN_RESULT, 1, 0, sizeof(large)};
-    said.values[LARGE - 1] = 5.5f;
-    ck_assert_int_eq(say(fake.peers[1], length), HVD_OK);
+    ck_assert(heard.values[LARGE - FIRST - 1] == 1.5f);
+    said.frame = (struct parcel_frame){PARCEL_MAGIC, CHAIN_RESULT, 1, 0, first_bytes};
+    ck_assert_int_eq(say(fake.peers[1], sizeof(said.frame) + first_bytes), HVD_IN_PROGRESS);
+    said.frame = (struct parcel_frame){PARCEL_MAGIC, CHAIN_RESULT, 1, 1, rest_bytes};
+    said.values[LARGE - FIRST - 1] = 5.5f;
+    ck_assert_int_eq(say(fake.peers[1], sizeof(said.frame) + rest_bytes), HVD_OK);
     ck_assert(large[LARGE - 1] == 5.5f);
     close_all();
     close(env.epoll_fd);
