@@ -1,4 +1,4 @@
-/* clock.h: monotonic time in microseconds. */
+/* clock.h: monotonic time, mostly in microseconds. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 
@@ -10,6 +10,14 @@ static inline int64_t clock_read_us(clockid_t clock)
     struct timespec now;
     clock_gettime(clock, &now);
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+/* For what takes less than that. */
+static inline int64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 static inline int64_t clock_us(void)

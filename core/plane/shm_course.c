@@ -3,9 +3,11 @@
  *
  * Walks that can go on do so in turn, piece by piece: what one needs comes from far memory, what another
  * needs from another core's cache, and a processor waits for both at once where the reads are close together.
- * To do a whole chunk of one and then of the other takes up to a fifth longer. */
+ * To do a whole chunk of one and then of the other takes up to a fifth longer, but not on all processors: see
+ * gait.h. */
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/prefetch.h"
 #include "plane/shm_team.h"
 
@@ -36,8 +38,6 @@ static void reduce(struct shm_team *team, const struct piece *piece, int64_t at,
                   team->members.size, bytes / team->element_bytes);
 }
 
-/* Of what a member gives the next block is asked for before it is due: its own input comes from far memory,
- * and the slot's lines from whoever has read them last. They may lie behind the end of either. */
 static void do_block(struct shm_team *team, const struct piece *piece, int64_t at, int64_t bytes)
 {
     const char *from = piece->from + at;
@@ -46,27 +46,55 @@ static void do_block(struct shm_team *team, const struct piece *piece, int64_t a
         reduce(team, piece, at, bytes);
     else if (from != to)
         memcpy(to, from, (size_t)bytes);
-    if (piece->move != MOVE_PUT)
-        return;
+}
+
+/* Of what a member gives the next block is asked for before it is due: its own input comes from far memory,
+ * and the slot's lines from whoever has read them last. They may lie behind the end of either. */
+static void ask_for_next(const struct piece *piece, int64_t at, int64_t bytes)
+{
+    const char *from = piece->from + at;
+    char *to = piece->to + at;
     for (int64_t line = bytes; line < bytes + BLOCK_BYTES; line += PREFETCH_LINE_BYTES) {
         prefetch_to_read(from + line);
         prefetch_to_write(to + line);
     }
 }
 
-static void do_pieces(struct shm_team *team, const struct piece *pieces, int count)
+static void do_in_turn(struct shm_team *team, const struct piece *pieces, int count)
 {
-    int64_t most = 0;
-    int64_t step = count == 1 ? PIECE_BYTES : BLOCK_BYTES;
-    for (int i = 0; i < count; i++)
-        most = pieces[i].bytes > most ? pieces[i].bytes : most;
-    for (int64_t at = 0; at < most; at += step) {
+    bool goes_on = true;
+    for (int64_t at = 0; goes_on; at += BLOCK_BYTES) {
+        goes_on = false;
         for (int i = 0; i < count; i++) {
             int64_t left = pieces[i].bytes - at;
-            if (left > 0)
-                do_block(team, &pieces[i], at, left < step ? left : step);
+            if (left <= 0)
+                continue;
+            int64_t bytes = left < BLOCK_BYTES ? left : BLOCK_BYTES;
+            do_block(team, &pieces[i], at, bytes);
+            if (pieces[i].move == MOVE_PUT)
+                ask_for_next(&pieces[i], at, bytes);
+            goes_on = true;
         }
     }
+}
+
+static void do_pieces(struct shm_team *team, const struct piece *pieces, int count)
+{
+    if (count == 1)
+        do_block(team, &pieces[0], 0, pieces[0].bytes);
+    else
+        do_in_turn(team, pieces, count);
+}
+
+/* The same in a trial, which is of chunk [position]. */
+static void try_pieces(struct shm_team *team, const struct piece *pieces, int count, uint64_t position)
+{
+    int64_t begin_ns = clock_ns();
+    int64_t bytes = 0;
+    do_pieces(team, pieces, count);
+    for (int i = 0; i < count; i++)
+        bytes += pieces[i].bytes;
+    gait_note(&team->gait, position, clock_ns() - begin_ns, bytes);
 }
 
 /* The next piece of the errand, which is past it then. */
@@ -146,20 +174,26 @@ static bool can_go(struct shm_team *team, enum shm_walk walk)
     return true;
 }
 
-/* A piece of each walk that can go on. The last of the three first, as others wait for what is mixed. */
+/* A piece of each walk that can go on, or of the first that can: the last of the three first, as others wait
+ * for what is mixed. */
 static bool walk_on(struct shm_team *team)
 {
     struct piece pieces[WALKS];
     bool goes[WALKS];
     int count = 0;
     bool moved = false;
+    uint64_t position = position_of(team, WALK_MIX);
+    bool apart = gait_is_apart(&team->gait, position);
     for (int walk = WALKS - 1; walk >= 0; walk--) {
-        goes[walk] = can_go(team, (enum shm_walk)walk);
+        goes[walk] = !(apart && moved) && can_go(team, (enum shm_walk)walk);
         moved = moved || goes[walk];
         if (goes[walk] && find_leg(team, (enum shm_walk)walk, &team->errands[walk]))
             pieces[count++] = take_piece(team, &team->errands[walk]);
     }
-    do_pieces(team, pieces, count);
+    if (gait_is_trial(position))
+        try_pieces(team, pieces, count, position);
+    else
+        do_pieces(team, pieces, count);
     for (int walk = WALKS - 1; walk >= 0; walk--) {
         struct shm_errand *errand = &team->errands[walk];
         if (!goes[walk] || find_leg(team, (enum shm_walk)walk, errand))

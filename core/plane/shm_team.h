@@ -3,6 +3,7 @@
 #ifndef PLANE_SHM_TEAM_H
 #define PLANE_SHM_TEAM_H
 
+#include "plane/gait.h"
 #include "plane/places.h"
 #include "plane/reduce.h"
 #include "plane/shm_domains.h"
@@ -39,11 +40,12 @@ struct shm_team {
     uint64_t taken;      /* chunks whose results were taken */
     uint64_t turn;       /* alltoalls begun */
     int64_t chunk_bytes; /* where the job does not say; known to all from the first batch on. 0 until then */
+    struct gait gait;
     const void **inputs; /* [size]: room for a list of them */
     /* the batch that runs */
     struct plane_batch batch;
     struct reduce_steps steps; /* of its reduction, where it has one */
-    uint64_t begin, end; /* its chunks; end is known once [agreed] */
+    uint64_t begin, end;       /* its chunks; end is known once [agreed] */
     bool agreed;
     bool whole; /* allreduce: each member makes all of the result for itself */
     int64_t element_bytes;
