@@ -51,7 +51,8 @@ core_libcore_la_SOURCES += core/placement.c core/placement.h
 
 # how tensors travel
 core_libcore_la_SOURCES += core/control/arena.c core/control/arena.h core/plane/shm.c core/plane/shm.h
-core_libcore_la_SOURCES += core/plane/shm_kinds.c core/plane/shm_course.c core/plane/gait.c core/plane/gait.h core/plane/shm_team.h core/plane/slots.c core/plane/slots.h
+core_libcore_la_SOURCES += core/plane/shm_kinds.c core/plane/shm_course.c core/plane/shm_team.h
+core_libcore_la_SOURCES += core/plane/gait.c core/plane/gait.h core/plane/slots.c core/plane/slots.h
 core_libcore_la_SOURCES += core/plane/shm_domains.c core/plane/shm_domains.h core/plane/relay.c core/plane/relay.h
 core_libcore_la_SOURCES += core/control/cores.c core/control/cores.h
 core_libcore_la_SOURCES += core/control/door.c core/control/door.h core/base/pause.h core/base/prefetch.h

@@ -1,8 +1,7 @@
 /* gait.c: whether walks go in turn or apart. */
 #include "plane/gait.h"
 
-/* Of every so many runs of chunks two are trials: not the first, when memory is touched for the first time.
- */
+/* Of every so many runs of chunks two are trials: not the first, when memory is touched first. */
 #define RUN_CHUNKS    32
 #define PERIOD_RUNS   64
 #define IN_TURN_RUN   8

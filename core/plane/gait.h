@@ -1,7 +1,7 @@
 /* gait.h: whether a member's walks through its chunks go in turn, block by block, or apart, each through as
  * much as it can: which of the two takes less depends on how the processor passes cache lines from core to
- * core, and on where the host has put the cores. So both are tried now and then, and what took less is kept.
- * Pure.
+ * core, and on where the host has put the cores. So both are tried now and then; they go in turn unless apart
+ * took clearly less. Pure.
  *
  * Each member goes by what it measured itself. All of them try the same at the same chunks, as what one does
  * costs the others time, too. */
