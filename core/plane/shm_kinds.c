@@ -62,89 +62,66 @@ static int64_t offset_of(const int64_t *counts, int member)
 }
 
 /* All but its own part: what is before that, and what is behind. */
-static bool give_parts(const struct shm_team *team, struct shm_errand *errand)
+static void give_parts(const struct shm_team *team, struct shm_errand *errand)
 {
-    if (errand->next == 2)
-        return false;
     struct run run = round_of(team, errand->position, team->batch.count);
     struct run mine = part_of(team, run.count, team->members.rank);
     int64_t begin = errand->next == 0 ? 0 : mine.begin + mine.count;
     int64_t end = errand->next == 0 ? mine.begin : run.count;
     char *slot = own_slot(team, errand->position) + bytes_of(team, begin);
     errand->leg = (struct shm_leg){MOVE_PUT, run.begin + begin, end - begin, slot, 0};
-    return true;
 }
 
-static bool mix_parts(const struct shm_team *team, struct shm_errand *errand)
+static void mix_parts(const struct shm_team *team, struct shm_errand *errand)
 {
-    if (errand->next == 1)
-        return false;
     struct run run = round_of(team, errand->position, team->batch.count);
     struct run mine = part_of(team, run.count, team->members.rank);
     char *copy = slots_result(&team->slots, team->members.rank, errand->position);
     errand->leg =
         (struct shm_leg){MOVE_REDUCE, run.begin + mine.begin, mine.count, copy, bytes_of(team, mine.begin)};
-    return true;
 }
 
-static bool take_parts(const struct shm_team *team, struct shm_errand *errand)
+static void take_parts(const struct shm_team *team, struct shm_errand *errand)
 {
     int member = errand->next;
-    if (member == team->members.size)
-        return false;
     struct run run = round_of(team, errand->position, team->batch.count);
     struct run part = part_of(team, run.count, member);
     errand->leg =
         (struct shm_leg){MOVE_GET, run.begin + part.begin, member == team->members.rank ? 0 : part.count,
                          slots_result(&team->slots, member, errand->position), 0};
-    return true;
 }
 
-static bool give_whole(const struct shm_team *team, struct shm_errand *errand)
+static void give_whole(const struct shm_team *team, struct shm_errand *errand)
 {
-    if (errand->next == 1)
-        return false;
     struct run run = round_of(team, errand->position, team->batch.count);
     errand->leg = (struct shm_leg){MOVE_PUT, run.begin, run.count, own_slot(team, errand->position), 0};
-    return true;
 }
 
-static bool mix_whole(const struct shm_team *team, struct shm_errand *errand)
+static void mix_whole(const struct shm_team *team, struct shm_errand *errand)
 {
-    if (errand->next == 1)
-        return false;
     struct run run = round_of(team, errand->position, team->batch.count);
     errand->leg = (struct shm_leg){MOVE_REDUCE, run.begin, run.count, NULL, 0};
-    return true;
 }
 
-static bool mix_broadcast(const struct shm_team *team, struct shm_errand *errand)
+static void mix_broadcast(const struct shm_team *team, struct shm_errand *errand)
 {
-    if (errand->next == 1)
-        return false;
     struct run run = round_of(team, errand->position, team->batch.count);
     if (team->members.rank == team->batch.root)
         errand->leg = keep(team, run.begin, run.begin, run.count);
     else
         errand->leg = (struct shm_leg){MOVE_GET, run.begin, run.count,
                                        slots_given(&team->slots, team->batch.root, errand->position), 0};
-    return true;
 }
 
-static bool give_own(const struct shm_team *team, struct shm_errand *errand)
+static void give_own(const struct shm_team *team, struct shm_errand *errand)
 {
-    if (errand->next == 1)
-        return false;
     struct run run = round_of(team, errand->position, team->batch.counts[team->members.rank]);
     errand->leg = (struct shm_leg){MOVE_PUT, run.begin, run.count, own_slot(team, errand->position), 0};
-    return true;
 }
 
-static bool mix_allgather(const struct shm_team *team, struct shm_errand *errand)
+static void mix_allgather(const struct shm_team *team, struct shm_errand *errand)
 {
     int member = errand->next;
-    if (member == team->members.size)
-        return false;
     struct run run = round_of(team, errand->position, team->batch.counts[member]);
     int64_t begin = errand->offset + run.begin;
     if (member == team->members.rank)
@@ -153,7 +130,6 @@ static bool mix_allgather(const struct shm_team *team, struct shm_errand *errand
         errand->leg = (struct shm_leg){MOVE_GET, begin, run.count,
                                        slots_given(&team->slots, member, errand->position), 0};
     errand->offset += team->batch.counts[member];
-    return true;
 }
 
 /* Alltoall and reducescatter: a slot holds a little for each member. */
@@ -162,25 +138,20 @@ static int64_t shift_to(const struct shm_team *team, int member)
     return bytes_of(team, member * team->per_round);
 }
 
-static bool give_each(const struct shm_team *team, struct shm_errand *errand)
+static void give_each(const struct shm_team *team, struct shm_errand *errand)
 {
     int member = errand->next;
-    if (member == team->members.size)
-        return false;
     struct run run = round_of(team, errand->position, team->batch.counts[member]);
     errand->leg =
         (struct shm_leg){MOVE_PUT, errand->offset + run.begin, member == team->members.rank ? 0 : run.count,
                          own_slot(team, errand->position) + shift_to(team, member), 0};
     errand->offset += team->batch.counts[member];
-    return true;
 }
 
-static bool mix_alltoall(const struct shm_team *team, struct shm_errand *errand)
+static void mix_alltoall(const struct shm_team *team, struct shm_errand *errand)
 {
     int member = errand->next;
     int rank = team->members.rank;
-    if (member == team->members.size)
-        return false;
     struct run run = round_of(team, errand->position, team->batch.receive_counts[member]);
     int64_t begin = errand->offset + run.begin;
     if (member == rank)
@@ -190,36 +161,40 @@ static bool mix_alltoall(const struct shm_team *team, struct shm_errand *errand)
             (struct shm_leg){MOVE_GET, begin, run.count,
                              slots_given(&team->slots, member, errand->position) + shift_to(team, rank), 0};
     errand->offset += team->batch.receive_counts[member];
-    return true;
 }
 
-static bool mix_share(const struct shm_team *team, struct shm_errand *errand)
+static void mix_share(const struct shm_team *team, struct shm_errand *errand)
 {
     int rank = team->members.rank;
-    if (errand->next == 1)
-        return false;
     struct run run = round_of(team, errand->position, team->batch.counts[rank]);
     int64_t begin = offset_of(team->batch.counts, rank) + run.begin;
     errand->leg = (struct shm_leg){MOVE_REDUCE, begin, run.count, NULL, shift_to(team, rank)};
-    return true;
 }
 
 /* ---- Kinds ---------------------------------------------------------------------------------- */
 
-/* How each walk finds its legs; NULL: it has nothing to do. */
+/* One leg for each member. */
+#define EACH (-1)
+
+/* How many legs a walk has in a chunk, and how it finds the next; none: it has nothing to do. */
+struct legs {
+    int count;
+    void (*find)(const struct shm_team *team, struct shm_errand *errand);
+};
+
 struct kind {
-    bool (*next[WALKS])(const struct shm_team *team, struct shm_errand *errand);
+    struct legs walks[WALKS];
 };
 
 static const struct kind kinds[] = {
-    [PLANE_ALLREDUCE] = {{give_parts, mix_parts, take_parts}},
-    [PLANE_BROADCAST] = {{give_whole, mix_broadcast, NULL}},
-    [PLANE_ALLGATHER] = {{give_own, mix_allgather, NULL}},
-    [PLANE_ALLTOALL] = {{give_each, mix_alltoall, NULL}},
-    [PLANE_REDUCESCATTER] = {{give_each, mix_share, NULL}},
+    [PLANE_ALLREDUCE] = {{{2, give_parts}, {1, mix_parts}, {EACH, take_parts}}},
+    [PLANE_BROADCAST] = {{{1, give_whole}, {1, mix_broadcast}}},
+    [PLANE_ALLGATHER] = {{{1, give_own}, {EACH, mix_allgather}}},
+    [PLANE_ALLTOALL] = {{{EACH, give_each}, {EACH, mix_alltoall}}},
+    [PLANE_REDUCESCATTER] = {{{EACH, give_each}, {1, mix_share}}},
 };
 
-static const struct kind whole_kind = {{give_whole, mix_whole, NULL}};
+static const struct kind whole_kind = {{{1, give_whole}, {1, mix_whole}}};
 
 static const struct kind *kind_of(const struct shm_team *team)
 {
@@ -229,13 +204,15 @@ static const struct kind *kind_of(const struct shm_team *team)
 bool shm_walks(const struct shm_team *team, enum shm_walk walk)
 {
     bool gives = team->batch.need.kind != PLANE_BROADCAST || team->members.rank == team->batch.root;
-    return kind_of(team)->next[walk] != NULL && (walk != WALK_GIVE || gives);
+    return kind_of(team)->walks[walk].count != 0 && (walk != WALK_GIVE || gives);
 }
 
 bool shm_next_leg(const struct shm_team *team, enum shm_walk walk, struct shm_errand *errand)
 {
-    if (!kind_of(team)->next[walk](team, errand))
+    const struct legs *legs = &kind_of(team)->walks[walk];
+    if (errand->next == (legs->count == EACH ? team->members.size : legs->count))
         return false;
+    legs->find(team, errand);
     errand->next++;
     return true;
 }
