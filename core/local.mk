@@ -56,6 +56,7 @@ core_libcore_la_SOURCES += core/plane/gait.c core/plane/gait.h core/plane/slots.
 core_libcore_la_SOURCES += core/plane/shm_domains.c core/plane/shm_domains.h core/plane/relay.c core/plane/relay.h
 core_libcore_la_SOURCES += core/control/cores.c core/control/cores.h
 core_libcore_la_SOURCES += core/control/door.c core/control/door.h core/base/pause.h core/base/prefetch.h
+core_libcore_la_SOURCES += core/base/past_cache.h
 core_libcore_la_SOURCES += \
 	core/plane/places.c core/plane/places.h core/plane/hier.c core/plane/hier.h core/plane/hier_cut.c \
 	core/plane/hier_cut.h core/plane/hier_stage.c core/plane/hier_stage.h core/plane/hier_team.c core/plane/hier_team.h \

@@ -1,7 +1,7 @@
-/* gait.h: whether a member's walks through its chunks go in turn, block by block, or apart, each through as
- * much as it can: which of the two takes less depends on how the processor passes cache lines from core to
- * core, and on where the host has put the cores. So both are tried now and then; they go in turn unless apart
- * took clearly less. Pure.
+/* gait.h: whether what a member gives others goes through its cache or past it. To write to lines that
+ * another core's cache holds, and to read those that another's has changed, takes little where the cores
+ * share a cache. Where they are far apart it takes more than to write to memory and read from there. So both
+ * are tried now and then; it goes through the cache unless past it took clearly less. Pure.
  *
  * Each member goes by what it measured itself. All of them try the same at the same chunks, as what one does
  * costs the others time, too. */
@@ -13,15 +13,16 @@
 
 /* Zeroed at first. */
 struct gait {
-    bool apart;
-    bool tried;                    /* the trial is over */
-    int64_t spent_ns[2], bytes[2]; /* in turn and apart; each trial counts half as much as the next */
+    bool past;
+    bool over;                     /* the last trial, or nearly: past is tried last */
+    int64_t spent_ns[2], bytes[2]; /* of that trial, through and past */
 };
 
 /* Is one of the two tried at [chunk]? */
 bool gait_is_trial(uint64_t chunk);
 
-bool gait_is_apart(const struct gait *gait, uint64_t chunk);
+/* Does what is given of [chunk] go past the cache? */
+bool gait_is_past(const struct gait *gait, uint64_t chunk);
 
 /* In a trial: so many bytes took so long. */
 void gait_note(struct gait *gait, uint64_t chunk, int64_t spent_ns, int64_t bytes);

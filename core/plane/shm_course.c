@@ -1,13 +1,13 @@
 /* shm_course.c: the course of a batch in the plane of shared memory. Each member walks through its chunks
  * three times: it gives what others need, mixes what all have given, and takes what others have mixed.
  *
- * Walks that can go on do so in turn, piece by piece: what one needs comes from far memory, what another
+ * Walks that can go on do so in turn, block by block: what one needs comes from far memory, what another
  * needs from another core's cache, and a processor waits for both at once where the reads are close together.
- * To do a whole chunk of one and then of the other takes up to a fifth longer, but not on all processors: see
- * gait.h. */
+ * To do a whole chunk of one and then of the other takes up to a fifth longer. */
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/past_cache.h"
 #include "base/prefetch.h"
 #include "plane/shm_team.h"
 
@@ -26,6 +26,7 @@ struct piece {
     char *copy; /* reduce: the result goes there too, unless NULL */
     uint64_t position;
     int64_t shift; /* reduce: in the slots of chunk [position] */
+    bool past;     /* what others read goes past the cache */
 };
 
 /* The members' elements from [at] bytes on. */
@@ -34,8 +35,11 @@ static void reduce(struct shm_team *team, const struct piece *piece, int64_t at,
     for (int i = 0; i < team->members.size; i++)
         team->inputs[i] = slots_given(&team->slots, i, piece->position) + piece->shift + at;
     team->inputs[team->members.rank] = piece->from + at;
-    reduce_inputs(&team->steps, piece->to + at, piece->copy == NULL ? NULL : piece->copy + at, team->inputs,
-                  team->members.size, bytes / team->element_bytes);
+    char *copy = piece->copy == NULL ? NULL : piece->copy + at;
+    reduce_inputs(&team->steps, piece->to + at, piece->past ? NULL : copy, team->inputs, team->members.size,
+                  bytes / team->element_bytes);
+    if (piece->past && copy != NULL)
+        past_cache_copy(copy, piece->to + at, bytes);
 }
 
 static void do_block(struct shm_team *team, const struct piece *piece, int64_t at, int64_t bytes)
@@ -44,19 +48,23 @@ static void do_block(struct shm_team *team, const struct piece *piece, int64_t a
     char *to = piece->to + at;
     if (piece->move == MOVE_REDUCE)
         reduce(team, piece, at, bytes);
+    else if (piece->move == MOVE_PUT && piece->past)
+        past_cache_copy(to, from, bytes);
     else if (from != to)
         memcpy(to, from, (size_t)bytes);
 }
 
 /* Of what a member gives the next block is asked for before it is due: its own input comes from far memory,
- * and the slot's lines from whoever has read them last. They may lie behind the end of either. */
+ * and the slot's lines from whoever has read them last, unless they are written past the cache. They may lie
+ * behind the end of either. */
 static void ask_for_next(const struct piece *piece, int64_t at, int64_t bytes)
 {
     const char *from = piece->from + at;
     char *to = piece->to + at;
     for (int64_t line = bytes; line < bytes + BLOCK_BYTES; line += PREFETCH_LINE_BYTES) {
         prefetch_to_read(from + line);
-        prefetch_to_write(to + line);
+        if (!piece->past)
+            prefetch_to_write(to + line);
     }
 }
 
@@ -103,8 +111,14 @@ static struct piece take_piece(const struct shm_team *team, struct shm_errand *e
     struct shm_leg *leg = &errand->leg;
     int64_t most = PIECE_BYTES / team->element_bytes;
     struct place place = place_at(&errand->places, leg->begin, leg->count < most ? leg->count : most);
-    struct piece piece = {leg->move,   place.input,      place.output, place.count * team->element_bytes,
-                          leg->memory, errand->position, leg->shift};
+    struct piece piece = {.move = leg->move,
+                          .from = place.input,
+                          .to = place.output,
+                          .bytes = place.count * team->element_bytes,
+                          .copy = leg->memory,
+                          .position = errand->position,
+                          .shift = leg->shift,
+                          .past = gait_is_past(&team->gait, errand->position)};
     if (leg->move == MOVE_PUT)
         piece.to = leg->memory;
     if (leg->move == MOVE_GET)
@@ -174,8 +188,7 @@ static bool can_go(struct shm_team *team, enum shm_walk walk)
     return true;
 }
 
-/* A piece of each walk that can go on, or of the first that can: the last of the three first, as others wait
- * for what is mixed. */
+/* A piece of each walk that can go on: the last of the three first, as others wait for what is mixed. */
 static bool walk_on(struct shm_team *team)
 {
     struct piece pieces[WALKS];
@@ -183,9 +196,8 @@ static bool walk_on(struct shm_team *team)
     int count = 0;
     bool moved = false;
     uint64_t position = position_of(team, WALK_MIX);
-    bool apart = gait_is_apart(&team->gait, position);
     for (int walk = WALKS - 1; walk >= 0; walk--) {
-        goes[walk] = !(apart && moved) && can_go(team, (enum shm_walk)walk);
+        goes[walk] = can_go(team, (enum shm_walk)walk);
         moved = moved || goes[walk];
         if (goes[walk] && find_leg(team, (enum shm_walk)walk, &team->errands[walk]))
             pieces[count++] = take_piece(team, &team->errands[walk]);
@@ -199,6 +211,7 @@ static bool walk_on(struct shm_team *team)
         if (!goes[walk] || find_leg(team, (enum shm_walk)walk, errand))
             continue;
         errand->under_way = false;
+        past_cache_done(); /* what others read is there before they hear of it */
         come_to(team, (enum shm_walk)walk, errand->position + 1);
     }
     return moved;

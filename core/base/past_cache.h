@@ -1,0 +1,55 @@
+/* past_cache.h: copies that go to memory past the cache, for what another core reads next: the lines need not
+ * be fetched from wherever they are before they are written, nor out of this core's cache before they are
+ * read. On processors other than x86-64 they are copies like any others. */
+#ifndef BASE_PAST_CACHE_H
+#define BASE_PAST_CACHE_H
+
+#include <stdint.h>
+#include <string.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
+
+#define PAST_CACHE_LINE_BYTES ((int64_t)64)
+
+/* All of a line at once: parts of it would go to memory one by one. */
+static inline void past_cache_copy_line(char *to, const char *from)
+{
+    enum { WORDS = PAST_CACHE_LINE_BYTES / sizeof(__m128i) };
+    __m128i words[WORDS];
+    memcpy(words, from, sizeof(words));
+    for (int i = 0; i < WORDS; i++)
+        _mm_stream_si128((__m128i *)(void *)to + i, words[i]);
+}
+
+/* Others may see it only after past_cache_done. What is less than a line goes through the cache. */
+static inline void past_cache_copy(char *to, const char *from, int64_t bytes)
+{
+    int64_t at = (int64_t)(-(uintptr_t)to % PAST_CACHE_LINE_BYTES);
+    at = at < bytes ? at : bytes;
+    memcpy(to, from, (size_t)at);
+    for (; bytes - at >= PAST_CACHE_LINE_BYTES; at += PAST_CACHE_LINE_BYTES)
+        past_cache_copy_line(to + at, from + at);
+    memcpy(to + at, from + at, (size_t)(bytes - at));
+}
+
+/* What was copied is seen by whoever sees what is written from here on. */
+static inline void past_cache_done(void)
+{
+    _mm_sfence();
+}
+
+#else
+
+static inline void past_cache_copy(char *to, const char *from, int64_t bytes)
+{
+    memcpy(to, from, (size_t)bytes);
+}
+
+static inline void past_cache_done(void)
+{
+}
+
+#endif
+
+#endif
