@@ -12,14 +12,19 @@
 
 #define PAST_CACHE_LINE_BYTES ((int64_t)64)
 
-/* All of a line at once: parts of it would go to memory one by one. */
+/* A line after the other, each at once: parts of one would go to memory one by one. */
 static inline void past_cache_copy_line(char *to, const char *from)
 {
-    enum { WORDS = PAST_CACHE_LINE_BYTES / sizeof(__m128i) };
-    __m128i words[WORDS];
-    memcpy(words, from, sizeof(words));
-    for (int i = 0; i < WORDS; i++)
-        _mm_stream_si128((__m128i *)(void *)to + i, words[i]);
+    const __m128i *in = (const __m128i *)(const void *)from;
+    __m128i *out = (__m128i *)(void *)to;
+    __m128i first = _mm_loadu_si128(in);
+    __m128i second = _mm_loadu_si128(in + 1);
+    __m128i third = _mm_loadu_si128(in + 2);
+    __m128i fourth = _mm_loadu_si128(in + 3);
+    _mm_stream_si128(out, first);
+    _mm_stream_si128(out + 1, second);
+    _mm_stream_si128(out + 2, third);
+    _mm_stream_si128(out + 3, fourth);
 }
 
 /* Others may see it only after past_cache_done. What is less than a line goes through the cache. */

@@ -15,6 +15,9 @@
 #define PIECE_BYTES ((int64_t)16 * 1024)
 #define BLOCK_BYTES ((int64_t)2048)
 
+/* Results of smaller batches are still in a cache when they are used. */
+#define LARGE_BYTES ((int64_t)4 << 20)
+
 /* ---- Pieces --------------------------------------------------------------------------------- */
 
 /* Elements that lie together in the tensor, too. */
@@ -26,7 +29,7 @@ struct piece {
     char *copy; /* reduce: the result goes there too, unless NULL */
     uint64_t position;
     int64_t shift; /* reduce: in the slots of chunk [position] */
-    bool past;     /* what others read goes past the cache */
+    bool past;     /* the result, or what others read, goes past the cache */
 };
 
 /* The members' elements from [at] bytes on. */
@@ -48,7 +51,7 @@ static void do_block(struct shm_team *team, const struct piece *piece, int64_t a
     char *to = piece->to + at;
     if (piece->move == MOVE_REDUCE)
         reduce(team, piece, at, bytes);
-    else if (piece->move == MOVE_PUT && piece->past)
+    else if (from != to && piece->past)
         past_cache_copy(to, from, bytes);
     else if (from != to)
         memcpy(to, from, (size_t)bytes);
@@ -105,6 +108,12 @@ static void try_pieces(struct shm_team *team, const struct piece *pieces, int co
     gait_note(&team->gait, position, clock_ns() - begin_ns, bytes);
 }
 
+static bool goes_past(const struct shm_team *team, enum shm_move move, uint64_t position)
+{
+    enum gait_way way = gait_way(&team->gait, position);
+    return move == MOVE_GET ? way != GAIT_NOTHING_PAST && team->is_large : way == GAIT_ALL_PAST;
+}
+
 /* The next piece of the errand, which is past it then. */
 static struct piece take_piece(const struct shm_team *team, struct shm_errand *errand)
 {
@@ -118,7 +127,7 @@ static struct piece take_piece(const struct shm_team *team, struct shm_errand *e
                           .copy = leg->memory,
                           .position = errand->position,
                           .shift = leg->shift,
-                          .past = gait_is_past(&team->gait, errand->position)};
+                          .past = goes_past(team, leg->move, errand->position)};
     if (leg->move == MOVE_PUT)
         piece.to = leg->memory;
     if (leg->move == MOVE_GET)
@@ -275,6 +284,7 @@ void shm_begin(struct shm_team *team, const struct plane_batch *batch)
     team->begin = team->end;
     team->agreed = false;
     uint64_t rounds = shm_cut(team);
+    team->is_large = (int64_t)rounds >= LARGE_BYTES / team->element_bytes / team->per_round;
     if (batch->need.kind == PLANE_ALLTOALL)
         announce(team, rounds);
     else

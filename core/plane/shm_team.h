@@ -47,7 +47,8 @@ struct shm_team {
     struct reduce_steps steps; /* of its reduction, where it has one */
     uint64_t begin, end;       /* its chunks; end is known once [agreed] */
     bool agreed;
-    bool whole; /* allreduce: each member makes all of the result for itself */
+    bool is_large; /* its results outgrow caches */
+    bool whole;    /* allreduce: each member makes all of the result for itself */
     int64_t element_bytes;
     int64_t per_round; /* elements of one round: of the batch, or per member, as the kind has it */
     struct shm_errand errands[WALKS];
