@@ -97,15 +97,20 @@ static void do_pieces(struct shm_team *team, const struct piece *pieces, int cou
         do_in_turn(team, pieces, count);
 }
 
+static int64_t bytes_of(const struct piece *pieces, int count)
+{
+    int64_t bytes = 0;
+    for (int i = 0; i < count; i++)
+        bytes += pieces[i].bytes;
+    return bytes;
+}
+
 /* The same in a trial, which is of chunk [position]. */
 static void try_pieces(struct shm_team *team, const struct piece *pieces, int count, uint64_t position)
 {
     int64_t begin_ns = clock_ns();
-    int64_t bytes = 0;
     do_pieces(team, pieces, count);
-    for (int i = 0; i < count; i++)
-        bytes += pieces[i].bytes;
-    gait_note(&team->gait, position, clock_ns() - begin_ns, bytes);
+    gait_note(&team->gait, position, clock_ns() - begin_ns, bytes_of(pieces, count));
 }
 
 static bool goes_past(const struct shm_team *team, enum shm_move move, uint64_t position)
@@ -197,8 +202,9 @@ static bool can_go(struct shm_team *team, enum shm_walk walk)
     return true;
 }
 
-/* A piece of each walk that can go on: the last of the three first, as others wait for what is mixed. */
-static bool walk_on(struct shm_team *team)
+/* A piece of each walk that can go on: the last of the three first, as others wait for what is mixed. Adds
+ * their bytes to *bytesp. */
+static bool walk_on(struct shm_team *team, int64_t *bytesp)
 {
     struct piece pieces[WALKS];
     bool goes[WALKS];
@@ -215,6 +221,7 @@ static bool walk_on(struct shm_team *team)
         try_pieces(team, pieces, count, position);
     else
         do_pieces(team, pieces, count);
+    *bytesp += bytes_of(pieces, count);
     for (int walk = WALKS - 1; walk >= 0; walk--) {
         struct shm_errand *errand = &team->errands[walk];
         if (!goes[walk] || find_leg(team, (enum shm_walk)walk, errand))
@@ -304,7 +311,11 @@ int shm_go_on(struct shm_team *team, bool *movedp, struct hvd_error *err)
     int rc = team->agreed ? HVD_OK : hear_announced(team, err);
     if (rc != HVD_OK)
         return rc;
-    *movedp = walk_on(team);
+    int64_t bytes = 0;
+    bool moves = walk_on(team, &bytes);
+    *movedp = moves;
+    while (moves && bytes < PIECE_BYTES && !is_done(team))
+        moves = walk_on(team, &bytes);
     return is_done(team) ? HVD_OK : HVD_IN_PROGRESS;
 }
 
