@@ -16,9 +16,10 @@ struct vectors {
     int64_t bytes;
 };
 
-enum work { SUM, MIN, PRODUCT, SCALE, DIVIDE, WIDEN, NARROW, WORKS };
+enum work { SUM, MIN, PRODUCT, SCALE, DIVIDE, SUM_SCALE, WIDEN, NARROW, WORKS };
 
-static const char *const work_names[WORKS] = {"sum", "min", "product", "scale", "divide", "widen", "narrow"};
+static const char *const work_names[WORKS] = {"sum",    "min",     "product", "scale",
+                                              "divide", "average", "widen",   "narrow"};
 
 /* Half types are made float32 and back, and have its arithmetic. */
 static bool has(enum hvd_dtype dtype, enum work work)
@@ -42,6 +43,9 @@ static void run(const struct kernels *kernels, enum hvd_dtype dtype, enum work w
         break;
     case DIVIDE:
         arith->divide(vectors->out, vectors->left, count, 3);
+        break;
+    case SUM_SCALE:
+        arith->sum_scale(vectors->out, vectors->left, vectors->right, count, 0.5);
         break;
     case WIDEN:
         kernels->widen[dtype](vectors->out, vectors->left, singles);

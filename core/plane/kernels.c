@@ -87,21 +87,26 @@ static inline boolean boolean_divided(boolean a, double number)
 #define TYPE boolean
 #include "plane/kernels_loops.h"
 
+#define ARITH(type)                                                                    \
+    {                                                                                  \
+        JOIN(type, fold), JOIN(type, scale), JOIN(type, divide), JOIN(type, sum_scale) \
+    }
+
 const struct kernels JOINED(kernels, TARGET) = {
     .name = QUOTED(TARGET),
     .arith =
         {
-            [HVD_UINT8] = {uint8_fold, uint8_scale, uint8_divide},
-            [HVD_INT8] = {int8_fold, int8_scale, int8_divide},
-            [HVD_UINT16] = {uint16_fold, uint16_scale, uint16_divide},
-            [HVD_INT16] = {int16_fold, int16_scale, int16_divide},
-            [HVD_INT32] = {int32_fold, int32_scale, int32_divide},
-            [HVD_INT64] = {int64_fold, int64_scale, int64_divide},
-            [HVD_FLOAT32] = {float32_fold, float32_scale, float32_divide},
-            [HVD_FLOAT64] = {float64_fold, float64_scale, float64_divide},
-            [HVD_FLOAT16] = {float32_fold, float32_scale, float32_divide},
-            [HVD_BFLOAT16] = {float32_fold, float32_scale, float32_divide},
-            [HVD_BOOL] = {boolean_fold, boolean_scale, boolean_divide},
+            [HVD_UINT8] = ARITH(uint8),
+            [HVD_INT8] = ARITH(int8),
+            [HVD_UINT16] = ARITH(uint16),
+            [HVD_INT16] = ARITH(int16),
+            [HVD_INT32] = ARITH(int32),
+            [HVD_INT64] = ARITH(int64),
+            [HVD_FLOAT32] = ARITH(float32),
+            [HVD_FLOAT64] = ARITH(float64),
+            [HVD_FLOAT16] = ARITH(float32),
+            [HVD_BFLOAT16] = ARITH(float32),
+            [HVD_BOOL] = ARITH(boolean),
         },
     .widen = {[HVD_FLOAT16] = float16_widen, [HVD_BFLOAT16] = bfloat16_widen},
     .narrow = {[HVD_FLOAT16] = float16_narrow, [HVD_BFLOAT16] = bfloat16_narrow},

@@ -11,6 +11,9 @@ typedef void kernel_fold_f(enum hvd_op op, void *out, const void *left, const vo
 /* out[i] = in[i] op number. out may be in; otherwise they do not overlap. */
 typedef void kernel_map_f(void *out, const void *in, int64_t count, double number);
 
+/* out[i] = (left[i] + right[i]) * number, as the two by themselves make it. out as in a fold. */
+typedef void kernel_sum_scale_f(void *out, const void *left, const void *right, int64_t count, double number);
+
 /* to[i] = from[i]. Nothing overlaps. */
 typedef void kernel_convert_f(void *to, const void *from, int64_t count);
 
@@ -19,6 +22,7 @@ struct arith {
     kernel_fold_f *fold;
     kernel_map_f *scale;  /* in[i] * number */
     kernel_map_f *divide; /* in[i] / number, which is a whole number > 0 */
+    kernel_sum_scale_f *sum_scale;
 };
 
 /* One kind of processors, a target. All targets give the same bits; only of which NaN becomes of two nothing

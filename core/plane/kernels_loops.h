@@ -52,5 +52,15 @@ static void OF(divide)(void *out, const void *in, int64_t count, double number)
         to[i] = OF(divided)(from[i], number);
 }
 
+static void OF(sum_scale)(void *out, const void *left, const void *right, int64_t count, double number)
+{
+    TYPE *to = out;
+    const TYPE *a = left;
+    const TYPE *b = right;
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++)
+        to[i] = OF(scaled)(OF(folded)(HVD_SUM, a[i], b[i]), number);
+}
+
 #undef TYPE
 #endif

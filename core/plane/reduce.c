@@ -79,6 +79,13 @@ static bool ends_plainly(const struct reduce_steps *steps)
            steps->postscale == 1 && !steps->is_bool;
 }
 
+/* A sum that is multiplied once, as an average is by its ranks' inverse. */
+static bool ends_by_scaling(const struct reduce_steps *steps)
+{
+    return (steps->op == HVD_SUM || steps->op == HVD_AVERAGE) && steps->narrow_partial == NULL &&
+           !steps->is_bool && steps->divisor == 1 && (steps->inverse == 1) != (steps->postscale == 1);
+}
+
 /* ---- Of one block --------------------------------------------------------------------------- */
 
 /* The values as arithmetic wants them: in [room], or where they are if nothing has to be done. */
@@ -146,10 +153,24 @@ static void finish_block(const struct reduce_steps *steps, void *result, const v
         deliver(steps->narrow_result, steps->input_bytes, result, values, count);
 }
 
+static void sum_scale_block(const struct reduce_steps *steps, void *result, const void *left,
+                            const void *input, int64_t count)
+{
+    struct block left_block, right_block;
+    const void *b = operand(steps, right_block.bytes, input, count);
+    void *made = steps->narrow_result != NULL ? left_block.bytes : result;
+    steps->arith->sum_scale(made, left, b, count, steps->inverse * steps->postscale);
+    deliver(steps->narrow_result, steps->input_bytes, result, made, count);
+}
+
 static void end_block(const struct reduce_steps *steps, void *result, const void *left, const void *input,
                       int64_t count)
 {
     struct block sum;
+    if (ends_by_scaling(steps)) {
+        sum_scale_block(steps, result, left, input, count);
+        return;
+    }
     void *partial = ends_plainly(steps) ? result : sum.bytes;
     fold_block(steps, partial, left, input, count);
     if (partial != result)

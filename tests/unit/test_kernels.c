@@ -186,6 +186,43 @@ START_TEST(scales_and_divides_like_plain)
 }
 END_TEST
 
+/* A sum that is scaled: as both by themselves, apart and in place of either operand. */
+static void check_sum_scale(const struct kernels *tested, enum hvd_dtype dtype, int64_t count, double number)
+{
+    static vector left, right, room, expected;
+    const int *offset = offsets[count % OFFSETS];
+    size_t bytes = (size_t)count * dtype_bytes(dtype);
+    char *out = room + offset[0], *a = left + offset[1], *b = right + offset[2];
+    fill(dtype, a, count, 1);
+    fill(dtype, b, count, 2);
+    kernels_plain.arith[dtype].fold(HVD_SUM, expected, a, b, count);
+    kernels_plain.arith[dtype].scale(expected, expected, count, number);
+    for (int place = 0; place < 3; place++) {
+        memset(room, GUARD, sizeof(room));
+        if (place > 0)
+            memcpy(out, place == 1 ? a : b, bytes);
+        tested->arith[dtype].sum_scale(out, place == 1 ? out : a, place == 2 ? out : b, count, number);
+        for (int64_t i = 0; i < count; i++)
+            if (element_bits(dtype, out, i) != element_bits(dtype, expected, i))
+                ck_abort_msg("%s: sum of %s by %g: element %d of %d is %#llx, expected %#llx", tested->name,
+                             dtype_name(dtype), number, (int)i, (int)count,
+                             (unsigned long long)element_bits(dtype, out, i),
+                             (unsigned long long)element_bits(dtype, expected, i));
+        assert_guarded(room, out, bytes);
+    }
+}
+
+START_TEST(scales_sums_like_plain_in_two_steps)
+{
+    static const double factors[] = {0.5, 0.25, 1.0 / 3, -1e9, 0};
+    for (int t = 0; kernels_usable(t) != NULL; t++) {
+        for (int i = 0; count_at(i) >= 0; i++)
+            check_sum_scale(kernels_usable(t), arithmetic_of((enum hvd_dtype)_i), count_at(i),
+                            factors[i % (int)(sizeof(factors) / sizeof(factors[0]))]);
+    }
+}
+END_TEST
+
 /* A whole number of up to 16 bits by all that could be too much for what its quotient is made in. */
 START_TEST(divides_whole_numbers_exactly)
 {
@@ -402,6 +439,7 @@ static void fill_suite(Suite *suite)
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, folds_like_plain, 0, ELEMENT_DTYPES);
     tcase_add_loop_test(tcase, scales_and_divides_like_plain, 0, ELEMENT_DTYPES);
+    tcase_add_loop_test(tcase, scales_sums_like_plain_in_two_steps, 0, ELEMENT_DTYPES);
     tcase_add_test(tcase, divides_whole_numbers_exactly);
     tcase_add_loop_test(tcase, widens_like_plain, 0, 2);
     tcase_add_loop_test(tcase, narrows_like_plain, 0, 2);
