@@ -1,6 +1,6 @@
-/* past_cache.h: copies that go to memory past the cache, for what another core reads next: the lines need not
- * be fetched from wherever they are before they are written, nor out of this core's cache before they are
- * read. On processors other than x86-64 they are copies like any others. */
+/* past_cache.h: copies that go to memory past the cache, for what another core reads next, or nobody soon:
+ * the lines need not be fetched from wherever they are before they are written, nor out of this core's cache
+ * before another reads them. On processors other than x86-64 they are copies like any others. */
 #ifndef BASE_PAST_CACHE_H
 #define BASE_PAST_CACHE_H
 
@@ -12,7 +12,7 @@
 
 #define PAST_CACHE_LINE_BYTES ((int64_t)64)
 
-/* A line after the other, each at once: parts of one would go to memory one by one. */
+/* All of the line in a row: with other stores in between its parts would go to memory one by one. */
 static inline void past_cache_copy_line(char *to, const char *from)
 {
     const __m128i *in = (const __m128i *)(const void *)from;
