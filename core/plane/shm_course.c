@@ -89,12 +89,14 @@ static void do_in_turn(struct shm_team *team, const struct piece *pieces, int co
     }
 }
 
+/* The next may be done by another thread on another core: what went past this one's cache is out before. */
 static void do_pieces(struct shm_team *team, const struct piece *pieces, int count)
 {
     if (count == 1)
         do_block(team, &pieces[0], 0, pieces[0].bytes);
     else
         do_in_turn(team, pieces, count);
+    past_cache_done();
 }
 
 static int64_t bytes_of(const struct piece *pieces, int count)
@@ -227,7 +229,6 @@ static bool walk_on(struct shm_team *team, int64_t *bytesp)
         if (!goes[walk] || find_leg(team, (enum shm_walk)walk, errand))
             continue;
         errand->under_way = false;
-        past_cache_done(); /* what others read is there before they hear of it */
         come_to(team, (enum shm_walk)walk, errand->position + 1);
     }
     return moved;
