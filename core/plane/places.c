@@ -50,6 +50,18 @@ struct place place_at(struct places *places, int64_t element, int64_t count)
     return offset_by(span->input, span->output, inside * places->bytes, left < count ? left : count);
 }
 
+int64_t places_within(struct places *places, int64_t element, int64_t count, int place_count)
+{
+    const struct plane_batch *batch = places->batch;
+    if (batch->spans == NULL)
+        return count;
+    int64_t last = span_of(places, element) - batch->spans + place_count - 1;
+    if (last >= batch->span_count)
+        return count;
+    int64_t within = batch->spans[last].begin + batch->spans[last].count - element;
+    return within < count ? within : count;
+}
+
 void places_read(struct places *places, char *to, int64_t element, int64_t count)
 {
     while (count > 0) {

@@ -21,6 +21,9 @@ struct place {
 /* As many of the [count] elements from [element] on as lie together. */
 struct place place_at(struct places *places, int64_t element, int64_t count);
 
+/* How many of the [count] elements from [element] on lie in the first so many places. */
+int64_t places_within(struct places *places, int64_t element, int64_t count, int place_count);
+
 /* Copy elements of the input to [to], and from [from] to the output. Where a place is its own copy nothing is
  * done. */
 void places_read(struct places *places, char *to, int64_t element, int64_t count);

@@ -12,60 +12,76 @@
 #include "plane/shm_team.h"
 
 /* What a walk does before others are looked at again, and how much of it before it is another's turn. */
-#define PIECE_BYTES ((int64_t)16 * 1024)
-#define BLOCK_BYTES ((int64_t)2048)
+#define PIECE_BYTES  ((int64_t)16 * 1024)
+#define PIECE_PLACES 256
+#define BLOCK_BYTES  ((int64_t)2048)
 
 /* Results of smaller batches are still in a cache when they are used. */
 #define LARGE_BYTES ((int64_t)4 << 20)
 
 /* ---- Pieces --------------------------------------------------------------------------------- */
 
-/* Elements that lie together in the tensor, too. */
+/* Elements that lie together in shared memory. Those of small tensors are in several places. */
 struct piece {
     enum shm_move move;
-    const char *from; /* get: in shared memory */
-    char *to;         /* put: in shared memory */
-    int64_t bytes;
-    char *copy; /* reduce: the result goes there too, unless NULL */
-    uint64_t position;
-    int64_t shift; /* reduce: in the slots of chunk [position] */
-    bool past;     /* the result, or what others read, goes past the cache */
+    struct places *places;
+    int64_t begin, count;
+    char *memory;      /* put: goes there; get: is there; reduce: the result goes there too, unless NULL */
+    uint64_t position; /* of the chunk */
+    int64_t shift;     /* reduce: where it begins in each member's slot of the chunk, in bytes */
+    bool past;         /* the result, or what others read, goes past the cache */
 };
 
 /* The members' elements from [at] bytes on. */
-static void reduce(struct shm_team *team, const struct piece *piece, int64_t at, int64_t bytes)
+static void reduce(struct shm_team *team, const struct piece *piece, int64_t at, const struct place *place)
 {
     for (int i = 0; i < team->members.size; i++)
         team->inputs[i] = slots_given(&team->slots, i, piece->position) + piece->shift + at;
-    team->inputs[team->members.rank] = piece->from + at;
-    char *copy = piece->copy == NULL ? NULL : piece->copy + at;
-    reduce_inputs(&team->steps, piece->to + at, piece->past ? NULL : copy, team->inputs, team->members.size,
-                  bytes / team->element_bytes);
+    team->inputs[team->members.rank] = place->input;
+    char *copy = piece->memory == NULL ? NULL : piece->memory + at;
+    reduce_inputs(&team->steps, place->output, piece->past ? NULL : copy, team->inputs, team->members.size,
+                  place->count);
     if (piece->past && copy != NULL)
-        past_cache_copy(copy, piece->to + at, bytes);
+        past_cache_copy(copy, place->output, place->count * team->element_bytes);
 }
 
-static void do_block(struct shm_team *team, const struct piece *piece, int64_t at, int64_t bytes)
+static void move(char *to, const char *from, int64_t bytes, bool past)
 {
-    const char *from = piece->from + at;
-    char *to = piece->to + at;
-    if (piece->move == MOVE_REDUCE)
-        reduce(team, piece, at, bytes);
-    else if (from != to && piece->past)
+    if (from != to && past)
         past_cache_copy(to, from, bytes);
     else if (from != to)
         memcpy(to, from, (size_t)bytes);
 }
 
+/* Its elements from [at] on. */
+static void do_block(struct shm_team *team, const struct piece *piece, int64_t at, int64_t count)
+{
+    while (count > 0) {
+        struct place place = place_at(piece->places, piece->begin + at, count);
+        int64_t at_bytes = at * team->element_bytes;
+        int64_t bytes = place.count * team->element_bytes;
+        if (piece->move == MOVE_REDUCE)
+            reduce(team, piece, at_bytes, &place);
+        else if (piece->move == MOVE_PUT)
+            move(piece->memory + at_bytes, place.input, bytes, piece->past);
+        else
+            move(place.output, piece->memory + at_bytes, bytes, piece->past);
+        at += place.count;
+        count -= place.count;
+    }
+}
+
 /* Of what a member gives the next block is asked for before it is due: its own input comes from far memory,
  * and the slot's lines from whoever has read them last, unless they are written past the cache. They may lie
- * behind the end of either. */
-static void ask_for_next(const struct piece *piece, int64_t at, int64_t bytes)
+ * behind the end of the slot. */
+static void ask_for(struct shm_team *team, const struct piece *piece, int64_t at)
 {
-    const char *from = piece->from + at;
-    char *to = piece->to + at;
-    for (int64_t line = bytes; line < bytes + BLOCK_BYTES; line += PREFETCH_LINE_BYTES) {
-        prefetch_to_read(from + line);
+    if (piece->begin + at >= team->batch.count)
+        return;
+    struct place place = place_at(piece->places, piece->begin + at, BLOCK_BYTES / team->element_bytes);
+    char *to = piece->memory + at * team->element_bytes;
+    for (int64_t line = 0; line < place.count * team->element_bytes; line += PREFETCH_LINE_BYTES) {
+        prefetch_to_read(place.input + line);
         if (!piece->past)
             prefetch_to_write(to + line);
     }
@@ -73,17 +89,17 @@ static void ask_for_next(const struct piece *piece, int64_t at, int64_t bytes)
 
 static void do_in_turn(struct shm_team *team, const struct piece *pieces, int count)
 {
+    int64_t block = BLOCK_BYTES / team->element_bytes;
     bool goes_on = true;
-    for (int64_t at = 0; goes_on; at += BLOCK_BYTES) {
+    for (int64_t at = 0; goes_on; at += block) {
         goes_on = false;
         for (int i = 0; i < count; i++) {
-            int64_t left = pieces[i].bytes - at;
+            int64_t left = pieces[i].count - at;
             if (left <= 0)
                 continue;
-            int64_t bytes = left < BLOCK_BYTES ? left : BLOCK_BYTES;
-            do_block(team, &pieces[i], at, bytes);
+            do_block(team, &pieces[i], at, left < block ? left : block);
             if (pieces[i].move == MOVE_PUT)
-                ask_for_next(&pieces[i], at, bytes);
+                ask_for(team, &pieces[i], at + block);
             goes_on = true;
         }
     }
@@ -93,18 +109,18 @@ static void do_in_turn(struct shm_team *team, const struct piece *pieces, int co
 static void do_pieces(struct shm_team *team, const struct piece *pieces, int count)
 {
     if (count == 1)
-        do_block(team, &pieces[0], 0, pieces[0].bytes);
+        do_block(team, &pieces[0], 0, pieces[0].count);
     else
         do_in_turn(team, pieces, count);
     past_cache_done();
 }
 
-static int64_t bytes_of(const struct piece *pieces, int count)
+static int64_t bytes_of(const struct shm_team *team, const struct piece *pieces, int count)
 {
-    int64_t bytes = 0;
+    int64_t elements = 0;
     for (int i = 0; i < count; i++)
-        bytes += pieces[i].bytes;
-    return bytes;
+        elements += pieces[i].count;
+    return elements * team->element_bytes;
 }
 
 /* The same in a trial, which is of chunk [position]. */
@@ -112,7 +128,7 @@ static void try_pieces(struct shm_team *team, const struct piece *pieces, int co
 {
     int64_t begin_ns = clock_ns();
     do_pieces(team, pieces, count);
-    gait_note(&team->gait, position, clock_ns() - begin_ns, bytes_of(pieces, count));
+    gait_note(&team->gait, position, clock_ns() - begin_ns, bytes_of(team, pieces, count));
 }
 
 static bool goes_past(const struct shm_team *team, enum shm_move move, uint64_t position)
@@ -126,24 +142,21 @@ static struct piece take_piece(const struct shm_team *team, struct shm_errand *e
 {
     struct shm_leg *leg = &errand->leg;
     int64_t most = PIECE_BYTES / team->element_bytes;
-    struct place place = place_at(&errand->places, leg->begin, leg->count < most ? leg->count : most);
+    int64_t count = leg->count < most ? leg->count : most;
     struct piece piece = {.move = leg->move,
-                          .from = place.input,
-                          .to = place.output,
-                          .bytes = place.count * team->element_bytes,
-                          .copy = leg->memory,
+                          .places = &errand->places,
+                          .begin = leg->begin,
+                          .count = places_within(&errand->places, leg->begin, count, PIECE_PLACES),
+                          .memory = leg->memory,
                           .position = errand->position,
                           .shift = leg->shift,
                           .past = goes_past(team, leg->move, errand->position)};
-    if (leg->move == MOVE_PUT)
-        piece.to = leg->memory;
-    if (leg->move == MOVE_GET)
-        piece.from = leg->memory;
-    leg->begin += place.count;
-    leg->count -= place.count;
-    leg->shift += piece.bytes;
+    int64_t bytes = piece.count * team->element_bytes;
+    leg->begin += piece.count;
+    leg->count -= piece.count;
+    leg->shift += bytes;
     if (leg->memory != NULL)
-        leg->memory += piece.bytes;
+        leg->memory += bytes;
     return piece;
 }
 
@@ -223,7 +236,7 @@ static bool walk_on(struct shm_team *team, int64_t *bytesp)
         try_pieces(team, pieces, count, position);
     else
         do_pieces(team, pieces, count);
-    *bytesp += bytes_of(pieces, count);
+    *bytesp += bytes_of(team, pieces, count);
     for (int walk = WALKS - 1; walk >= 0; walk--) {
         struct shm_errand *errand = &team->errands[walk];
         if (!goes[walk] || find_leg(team, (enum shm_walk)walk, errand))

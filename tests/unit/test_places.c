@@ -69,9 +69,31 @@ START_TEST(one_piece_is_one_place)
 }
 END_TEST
 
+/* Of as many as are asked for, those up to the end of so many places. */
+START_TEST(a_number_of_places_ends_with_the_last_of_them)
+{
+    char input[2 * COUNT * 8], output[2 * COUNT * 8];
+    struct plane_span spans[COUNT];
+    struct plane_batch batch = {.count = COUNT, .spans = spans};
+    batch.span_count = cut(spans, 8, input, output);
+    struct places places = {&batch, 8, 0};
+    struct places walk = {&batch, 8, 0};
+    for (int64_t begin = 0; begin < COUNT; begin++) {
+        int64_t end = begin;
+        for (int of = 1; of <= _i && end < COUNT; of++)
+            end += place_at(&walk, end, COUNT).count;
+        ck_assert_int_eq(places_within(&places, begin, COUNT - begin, _i), end - begin);
+        ck_assert_int_eq(places_within(&places, begin, 1, _i), 1);
+    }
+    batch.spans = NULL;
+    ck_assert_int_eq(places_within(&places, 3, COUNT - 3, _i), COUNT - 3);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("places");
+    tcase_add_loop_test(tcase, a_number_of_places_ends_with_the_last_of_them, 1, 14);
     tcase_add_loop_test(tcase, copies_are_those_of_the_elements, 0, 4);
     tcase_add_test(tcase, one_piece_is_one_place);
     suite_add_tcase(suite, tcase);
