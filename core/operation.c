@@ -142,11 +142,7 @@ static struct request *recall(const struct context *context, const struct ask *a
 {
     if (ask->tensors == NULL || ask->count < 1 || ask->tensors[0].name == NULL)
         return NULL;
-    const char *name = ask->tensors[0].name;
-    size_t length = strnlen(name, HVD_MAX_NAME + 1);
-    if (length > HVD_MAX_NAME)
-        return NULL;
-    struct request *request = loop_recall(context->loop, ask->options->set, name, length);
+    struct request *request = loop_recall(context->loop, ask->options->set, ask->tensors[0].name);
     if (request == NULL || ask_repeats(ask, request->desc))
         return request;
     loop_discard(context->loop, request);

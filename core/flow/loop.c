@@ -291,9 +291,9 @@ static void describe(struct request *request)
         op->bytes += request->pieces[i].bytes;
 }
 
-struct request *loop_recall(struct loop *loop, hvd_set set, const char *name, size_t length)
+struct request *loop_recall(struct loop *loop, hvd_set set, const char *name)
 {
-    return queue_recall(loop->queue, set, name, length);
+    return queue_recall(loop->queue, set, name);
 }
 
 void loop_discard(struct loop *loop, struct request *request)

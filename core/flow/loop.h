@@ -15,7 +15,7 @@ int loop_create(struct loop **loopp, struct control *control, struct trace *trac
                 const struct plane_env *env, int64_t deadline_us, struct hvd_error *err);
 
 /* Any thread; as queue_recall and queue_discard. */
-struct request *loop_recall(struct loop *loop, hvd_set set, const char *name, size_t length);
+struct request *loop_recall(struct loop *loop, hvd_set set, const char *name);
 void loop_discard(struct loop *loop, struct request *request);
 
 /* Any thread. [request] is the loop's from then on; on failure it stays the caller's. As queue_submit, which

@@ -23,6 +23,7 @@ struct queue {
     struct piece **buckets;       /* in flight or kept, by set and name: one of a name */
     size_t bucket_count, listed;
     TAILQ_HEAD(request_list, request) idle; /* kept, least recently used first */
+    struct request *expected;               /* of them: the one behind the last that was recalled, or NULL */
     int64_t idle_pieces, keep_limit;
     struct slot *slots;
     uint32_t slot_count, first_free;
@@ -118,6 +119,8 @@ static void unlist_locked(struct queue *queue, struct request *request)
 
 static void rouse_locked(struct queue *queue, struct request *request)
 {
+    if (queue->expected == request)
+        queue->expected = TAILQ_NEXT(request, of_idle);
     TAILQ_REMOVE(&queue->idle, request, of_idle);
     queue->idle_pieces -= request->piece_count;
     request->idle = false;
@@ -251,14 +254,30 @@ static struct slot *find_slot_locked(struct queue *queue, hvd_handle handle)
 
 /* ---- In and out ---- */
 
-struct request *queue_recall(struct queue *queue, hvd_set set, const char *name, size_t length)
+/* Most programs hand in the same operations in the same order, step after step. */
+static bool is_expected_locked(const struct queue *queue, hvd_set set, const char *name)
 {
-    uint64_t hash = request_hash(set, name, length);
-    struct request *request = NULL;
+    const struct request *expected = queue->expected;
+    return expected != NULL && expected->desc->set == set && strcmp(desc_name(expected->desc), name) == 0;
+}
+
+static struct request *find_idle_locked(struct queue *queue, hvd_set set, const char *name)
+{
+    if (is_expected_locked(queue, set, name))
+        return queue->expected;
+    size_t length = strnlen(name, HVD_MAX_NAME + 1);
+    if (length > HVD_MAX_NAME)
+        return NULL;
+    const struct piece *piece = *find_locked(queue, request_hash(set, name, length), set, name);
+    return piece != NULL && piece->index == 0 && piece->request->idle ? piece->request : NULL;
+}
+
+struct request *queue_recall(struct queue *queue, hvd_set set, const char *name)
+{
     pthread_mutex_lock(&queue->lock);
-    const struct piece *piece = *find_locked(queue, hash, set, name);
-    if (piece != NULL && piece->index == 0 && piece->request->idle) {
-        request = piece->request;
+    struct request *request = find_idle_locked(queue, set, name);
+    if (request != NULL) {
+        queue->expected = request;
         rouse_locked(queue, request);
     }
     pthread_mutex_unlock(&queue->lock);

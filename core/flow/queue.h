@@ -14,8 +14,8 @@ int queue_create(struct queue **queuep, int64_t keep_limit, struct hvd_error *er
 void queue_destroy(struct queue *queue); /* NULL is fine; requests in it are freed */
 
 /* The request that was handed in last under this name, as its first tensor's, if it is over, is kept and
- * nobody has it: from then on it is the caller's. Otherwise NULL. [length]: of [name], in bytes. */
-struct request *queue_recall(struct queue *queue, hvd_set set, const char *name, size_t length);
+ * nobody has it: from then on it is the caller's. Otherwise NULL, as where [name] is too long for one. */
+struct request *queue_recall(struct queue *queue, hvd_set set, const char *name);
 
 /* Forget a request that was recalled. */
 void queue_discard(struct queue *queue, struct request *request);

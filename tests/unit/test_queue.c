@@ -281,7 +281,7 @@ END_TEST
 
 static struct request *recall(hvd_set set, const char *name)
 {
-    return queue_recall(queue, set, name, strlen(name));
+    return queue_recall(queue, set, name);
 }
 
 /* Hand in a request that returns, and be done with it. */
@@ -310,6 +310,56 @@ START_TEST(what_is_over_is_recalled_by_its_name_and_set)
     ck_assert_ptr_eq(recall(3, "a"), request);
     queue_discard(queue, request);
     ck_assert_ptr_null(recall(3, "a"));
+}
+END_TEST
+
+/* Requests of one tensor, kept in this order. */
+static void keep_each(struct request **kept, const char *const *names, int count)
+{
+    for (int i = 0; i < count; i++)
+        kept[i] = run_once(request_of(i % 2, 1, names + i), HVD_OK);
+}
+
+START_TEST(what_is_kept_is_recalled_in_any_order)
+{
+    static const char *const names[] = {"a", "b", "c", "d", "e"};
+    static const int orders[][5] = {{0, 1, 2, 3, 4}, {4, 3, 2, 1, 0}, {2, 3, 0, 4, 1}, {3, 4, 2, 0, 1}};
+    struct request *kept[5];
+    keep_each(kept, names, 5);
+    for (size_t order = 0; order < 4; order++) {
+        for (int i = 0; i < 5; i++) {
+            int at = orders[order][i];
+            ck_assert_ptr_null(recall(1 - at % 2, names[at]));
+            ck_assert_ptr_eq(recall(at % 2, names[at]), kept[at]);
+        }
+        for (int i = 0; i < 5; i++)
+            run_once(kept[orders[order][i]], HVD_OK);
+    }
+}
+END_TEST
+
+START_TEST(what_would_have_come_next_may_be_gone)
+{
+    static const char *const names[] = {"a", "b", "c", "d"};
+    struct request *kept[4];
+    keep_each(kept, names, 4);
+    ck_assert_ptr_eq(recall(0, "a"), kept[0]);
+    run_once(request_of(1, 1, names + 1), HVD_OK); /* takes the place of the second */
+    ck_assert_ptr_eq(recall(0, "c"), kept[2]);
+    queue_withdraw_undecided(queue, 1);
+    ck_assert_ptr_null(recall(1, "d"));
+    queue_discard(queue, kept[0]);
+    queue_discard(queue, kept[2]);
+}
+END_TEST
+
+START_TEST(no_name_is_as_long_as_this)
+{
+    char name[HVD_MAX_NAME + 2];
+    memset(name, 'x', sizeof(name));
+    name[HVD_MAX_NAME + 1] = 0;
+    run_once(request_of(0, 1, abc), HVD_OK);
+    ck_assert_ptr_null(recall(0, name));
 }
 END_TEST
 
@@ -515,6 +565,9 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, the_first_failure_of_a_group_stays);
     tcase_add_test(tcase, after_refuse_nothing_is_taken_and_the_first_reason_stays);
     tcase_add_test(tcase, what_is_over_is_recalled_by_its_name_and_set);
+    tcase_add_test(tcase, what_is_kept_is_recalled_in_any_order);
+    tcase_add_test(tcase, what_would_have_come_next_may_be_gone);
+    tcase_add_test(tcase, no_name_is_as_long_as_this);
     tcase_add_test(tcase, what_ended_by_its_callback_returns_without_it);
     tcase_add_test(tcase, what_failed_or_does_not_return_is_not_kept);
     tcase_add_test(tcase, another_of_a_name_takes_the_place_of_what_is_kept);
