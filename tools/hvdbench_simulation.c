@@ -194,16 +194,18 @@ static int say_all(struct simulated *self, bool *movedp, struct hvd_error *err)
     return status;
 }
 
-static void take_decisions(const struct simulation *simulation, struct simulated *self)
+static int take_decisions(const struct simulation *simulation, struct simulated *self, struct hvd_error *err)
 {
     struct decision decision;
-    while (negotiate_next(self->negotiate, &decision)) {
+    int status = negotiate_next(self->negotiate, &decision, err);
+    for (; status == HVD_OK; status = negotiate_next(self->negotiate, &decision, err)) {
         uint64_t which = (uint64_t)((struct desc **)decision.user - simulation->descs);
         if (decision.kind != DECISION_RUN)
             continue;
         self->order = self->order * UINT64_C(0x100000001b3) + which;
         self->decided++;
     }
+    return status == HVD_IN_PROGRESS ? HVD_OK : status;
 }
 
 /* Take in what has come. */
@@ -229,7 +231,8 @@ static int speak(const struct simulation *simulation, struct simulated *self, bo
     int status = negotiate_decide(self->negotiate, err);
     if (status == HVD_OK)
         status = say_all(self, &moved, err);
-    take_decisions(simulation, self);
+    if (status == HVD_OK)
+        status = take_decisions(simulation, self, err);
     if (moved || self->decided > decided_before)
         self->busy_us += (double)(bench_now_ns() - begin_ns) / 1000;
     *movedp |= moved;

@@ -277,17 +277,19 @@ static int take_decision(struct loop *loop, const struct decision *decision, str
 int decide_take(struct loop *loop, struct hvd_error *err)
 {
     struct decision decision;
-    int rc = HVD_OK;
     bool first = true;
-    while (rc == HVD_OK && negotiate_next(loop->negotiate, &decision)) {
+    int rc = negotiate_next(loop->negotiate, &decision, err);
+    while (rc == HVD_OK) {
         if (first)
             stage_begins(loop);
         first = false;
         rc = take_decision(loop, &decision, err);
         if (rc == HVD_OK && decision.last)
             rc = fuse_items(loop, err);
+        if (rc == HVD_OK)
+            rc = negotiate_next(loop->negotiate, &decision, err);
     }
-    return rc;
+    return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
 void decide_abandon(struct loop *loop, int status, const char *reason)

@@ -84,7 +84,8 @@ void negotiate_destroy(struct negotiate *negotiate)
 
 int negotiate_submit(struct negotiate *negotiate, const struct submission *submission, struct hvd_error *err)
 {
-    return up_submit(negotiate, submission, err);
+    int rc = down_settle(negotiate, err);
+    return rc == HVD_OK ? up_submit(negotiate, submission, err) : rc;
 }
 
 void negotiate_leave(struct negotiate *negotiate)
@@ -98,7 +99,9 @@ int negotiate_from_child(struct negotiate *negotiate, int child, const void *byt
 {
     struct wire_reader reader = {bytes, length, negotiate->place.size};
     struct wire_record record;
-    int rc = wire_get(&reader, &record, err);
+    int rc = down_settle(negotiate, err);
+    if (rc == HVD_OK)
+        rc = wire_get(&reader, &record, err);
     while (rc == HVD_OK) {
         rc = up_take(negotiate, child, &record, err);
         wire_clear(&record);
@@ -111,7 +114,9 @@ int negotiate_from_child(struct negotiate *negotiate, int child, const void *byt
 int negotiate_from_parent(struct negotiate *negotiate, const void *bytes, size_t length,
                           struct hvd_error *err)
 {
-    int rc = down_take(negotiate, bytes, length, false, err);
+    int rc = down_settle(negotiate, err);
+    if (rc == HVD_OK)
+        rc = down_take(negotiate, bytes, length, DOWN_OF_PARENT, err);
     if (rc == HVD_OK && negotiate->in_unit)
         rc = error_set(err, HVD_ERR_SYSTEM, "a message of the parent ends within a unit of decisions");
     return rc;
@@ -142,14 +147,17 @@ int negotiate_say(struct negotiate *negotiate, int link, const void **bytesp, si
     return HVD_OK;
 }
 
-bool negotiate_next(struct negotiate *negotiate, struct decision *decision)
+int negotiate_next(struct negotiate *negotiate, struct decision *decision, struct hvd_error *err)
 {
     release_decision(&negotiate->current);
+    int rc = down_settle(negotiate, err);
+    if (rc != HVD_OK)
+        return rc;
     if (negotiate->decision_at == negotiate->decision_count)
-        return false;
+        return HVD_IN_PROGRESS;
     negotiate->current = negotiate->decisions[negotiate->decision_at++];
     *decision = negotiate->current;
-    return true;
+    return HVD_OK;
 }
 
 void decision_compare(const struct decision *decision, struct desc_difference *difference)

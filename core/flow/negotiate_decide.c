@@ -7,24 +7,19 @@
 /* Of a limited number of names, this part at most is given up at a time. */
 #define RETIRING_SHARE 4
 
-/* Do what [record] says, here and below, as if a parent had said it. */
+/* Do what stands in negotiate->issue, here and below, as if a parent had said it. */
+static int do_issue(struct negotiate *negotiate, struct hvd_error *err)
+{
+    const struct wire_writer *issue = &negotiate->issue;
+    return issue->failed ? negotiate_no_memory(err)
+                         : down_take(negotiate, issue->bytes, issue->length, DOWN_OWN, err);
+}
+
 static int issue(struct negotiate *negotiate, const struct wire_record *record, struct hvd_error *err)
 {
     wire_reset(&negotiate->issue);
     wire_put(&negotiate->issue, record);
-    if (negotiate->issue.failed)
-        return negotiate_no_memory(err);
-    return down_take(negotiate, negotiate->issue.bytes, negotiate->issue.length, true, err);
-}
-
-static int issue_numbers(struct negotiate *negotiate, struct hvd_error *err)
-{
-    wire_reset(&negotiate->issue);
-    int rc = up_put_numbers(negotiate, &negotiate->decidable, &negotiate->issue, err);
-    if (rc == HVD_OK && negotiate->issue.failed)
-        rc = negotiate_no_memory(err);
-    return rc == HVD_OK ? down_take(negotiate, negotiate->issue.bytes, negotiate->issue.length, true, err)
-                        : rc;
+    return do_issue(negotiate, err);
 }
 
 /* Which plane: the first in the job's order of preference that all ranks have. */
@@ -101,10 +96,7 @@ static int issue_retiring(struct negotiate *negotiate, struct crew *crew, struct
     crew->unnumbered = 0;
     wire_reset(&negotiate->issue);
     int rc = up_put_list(negotiate, WIRE_RETIRE, numbers, &negotiate->issue, err);
-    if (rc == HVD_OK && negotiate->issue.failed)
-        rc = negotiate_no_memory(err);
-    return rc == HVD_OK ? down_take(negotiate, negotiate->issue.bytes, negotiate->issue.length, true, err)
-                        : rc;
+    return rc == HVD_OK ? do_issue(negotiate, err) : rc;
 }
 
 static int issue_joins(struct negotiate *negotiate, struct hvd_error *err)
@@ -148,15 +140,13 @@ static int issue_settings(struct negotiate *negotiate, struct hvd_error *err)
     return issue(negotiate, &record, err);
 }
 
-static int decide_unit(struct negotiate *negotiate, bool leaving_news, struct hvd_error *err)
+static const struct wire_record end_of_unit = {.type = WIRE_UNIT};
+
+/* What a unit has besides numbers, and its end. */
+static int issue_others(struct negotiate *negotiate, bool leaving_news, struct hvd_error *err)
 {
-    struct wire_record end = {.type = WIRE_UNIT};
     struct wire_record leaving = {.type = WIRE_LEAVING, .rank = negotiate->leaving_rank};
-    int rc = negotiate->to_tune ? issue_settings(negotiate, err) : HVD_OK;
-    if (rc == HVD_OK)
-        rc = issue_numbers(negotiate, err);
-    if (rc == HVD_OK)
-        rc = issue_offers(negotiate, err);
+    int rc = issue_offers(negotiate, err);
     for (size_t i = 0; rc == HVD_OK && i < negotiate->crew_count; i++) {
         if (negotiate->crews[i]->unnumbered > 0)
             rc = issue_retiring(negotiate, negotiate->crews[i], err);
@@ -165,12 +155,29 @@ static int decide_unit(struct negotiate *negotiate, bool leaving_news, struct hv
         rc = issue_joins(negotiate, err);
     if (rc == HVD_OK && leaving_news)
         rc = issue(negotiate, &leaving, err);
-    return rc == HVD_OK ? issue(negotiate, &end, err) : rc;
+    return rc == HVD_OK ? issue(negotiate, &end_of_unit, err) : rc;
+}
+
+static int decide_unit(struct negotiate *negotiate, bool leaving_news, struct hvd_error *err)
+{
+    int rc = negotiate->to_tune ? issue_settings(negotiate, err) : HVD_OK;
+    wire_reset(&negotiate->issue);
+    if (rc == HVD_OK)
+        rc = up_put_numbers(negotiate, &negotiate->decidable, &negotiate->issue, err);
+    if (rc != HVD_OK)
+        return rc;
+    bool numbers_only = negotiate->decidable.count == 0 && !negotiate->join_to_decide && !leaving_news;
+    if (!numbers_only) {
+        rc = do_issue(negotiate, err);
+        return rc == HVD_OK ? issue_others(negotiate, leaving_news, err) : rc;
+    }
+    wire_put(&negotiate->issue, &end_of_unit);
+    return negotiate->issue.failed ? negotiate_no_memory(err) : down_tell(negotiate, err);
 }
 
 int negotiate_decide(struct negotiate *negotiate, struct hvd_error *err)
 {
-    int rc = HVD_OK;
+    int rc = down_settle(negotiate, err);
     while (rc == HVD_OK) { /* what waited for the end of a join may be ready at once */
         bool leaving_news =
             negotiate->place.root && negotiate->leaving_rank >= 0 && !negotiate->leaving_decided;

@@ -333,44 +333,63 @@ static void forward(struct negotiate *negotiate, uint64_t full, const unsigned c
 }
 
 /* The end of a unit is for those who had something of it. */
-static void end_unit(struct negotiate *negotiate, const unsigned char *bytes, size_t length)
+static void forward_end(struct negotiate *negotiate, const unsigned char *bytes, size_t length)
 {
     for (int child = 0; child < negotiate->place.child_count; child++) {
         if (negotiate->outboxes[child].in_unit)
             wire_put_bytes(down_writer(negotiate, child), bytes, length);
         negotiate->outboxes[child].in_unit = false;
     }
+}
+
+static void end_unit(struct negotiate *negotiate)
+{
     if (negotiate->unit_decided)
         negotiate->decisions[negotiate->decision_count - 1].last = true;
     negotiate->unit_decided = false;
     negotiate->in_unit = false;
 }
 
-/* One record, which stands in [length] bytes at [bytes]. */
-static int take_record(struct negotiate *negotiate, const struct wire_record *record, bool own,
-                       const unsigned char *bytes, size_t length, struct hvd_error *err)
+/* Where a record is from: of whom, and in which bytes. */
+struct origin {
+    enum down_source source;
+    const unsigned char *bytes;
+    size_t length;
+};
+
+/* To those below who have one of the parts in [full]. */
+static void forward_record(struct negotiate *negotiate, uint64_t full, const struct origin *origin)
+{
+    if (origin->source != DOWN_OWN_TOLD)
+        forward(negotiate, full, origin->bytes, origin->length);
+}
+
+static int take_record(struct negotiate *negotiate, const struct wire_record *record,
+                       const struct origin *origin, struct hvd_error *err)
 {
     struct crew *crew = NULL;
     if (record->type == WIRE_UNIT) {
-        end_unit(negotiate, bytes, length);
+        if (origin->source != DOWN_OWN_TOLD)
+            forward_end(negotiate, origin->bytes, origin->length);
+        end_unit(negotiate);
         return HVD_OK;
     }
     if (record->type == WIRE_ASK)
         return stall_take_ask(negotiate, record, err);
     negotiate->in_unit = true;
     if (record->type == WIRE_LEAVING) {
-        forward(negotiate, ~UINT64_C(0), bytes, length);
+        forward_record(negotiate, ~UINT64_C(0), origin);
         return run_leaving(negotiate, record->rank, err);
     }
     if (record->type == WIRE_TUNE) {
-        forward(negotiate, ~UINT64_C(0), bytes, length);
+        forward_record(negotiate, ~UINT64_C(0), origin);
         return run_tune(negotiate, &record->settings, err);
     }
     hvd_set set = record->offer.desc != NULL ? record->offer.desc->set : record->set;
-    int rc = crew_of_decision(negotiate, set, own, &crew, err);
+    int rc = crew_of_decision(negotiate, set, origin->source != DOWN_OF_PARENT, &crew, err);
     if (rc != HVD_OK)
         return rc;
-    forward(negotiate, crew->full, bytes, length);
+    forward_record(negotiate, crew->full, origin);
     switch (record->type) {
     case WIRE_IDS:
         return run_ids(negotiate, crew, record, err);
@@ -388,18 +407,48 @@ static int take_record(struct negotiate *negotiate, const struct wire_record *re
                      (int)record->type);
 }
 
-int down_take(struct negotiate *negotiate, const void *bytes, size_t length, bool own, struct hvd_error *err)
+int down_take(struct negotiate *negotiate, const void *bytes, size_t length, enum down_source source,
+              struct hvd_error *err)
 {
     struct wire_reader reader = {bytes, length, negotiate->place.size};
     struct wire_record record;
     const unsigned char *begin = reader.at;
     int rc = wire_get(&reader, &record, err);
     while (rc == HVD_OK) {
-        rc = take_record(negotiate, &record, own, begin, (size_t)(reader.at - begin), err);
+        struct origin origin = {source, begin, (size_t)(reader.at - begin)};
+        rc = take_record(negotiate, &record, &origin, err);
         wire_clear(&record);
         begin = reader.at;
         if (rc == HVD_OK)
             rc = wire_get(&reader, &record, err);
     }
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
+}
+
+int down_tell(struct negotiate *negotiate, struct hvd_error *err)
+{
+    struct wire_reader reader = {negotiate->issue.bytes, negotiate->issue.length, negotiate->place.size};
+    struct wire_record record;
+    const unsigned char *begin = reader.at;
+    int rc = wire_get(&reader, &record, err);
+    while (rc == HVD_OK) {
+        size_t length = (size_t)(reader.at - begin);
+        if (record.type == WIRE_UNIT)
+            forward_end(negotiate, begin, length);
+        else
+            forward(negotiate, crew_find(negotiate, record.set)->full, begin, length);
+        wire_clear(&record);
+        begin = reader.at;
+        rc = wire_get(&reader, &record, err);
+    }
+    negotiate->owed = rc == HVD_IN_PROGRESS;
+    return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
+}
+
+int down_settle(struct negotiate *negotiate, struct hvd_error *err)
+{
+    if (!negotiate->owed)
+        return HVD_OK;
+    negotiate->owed = false;
+    return down_take(negotiate, negotiate->issue.bytes, negotiate->issue.length, DOWN_OWN_TOLD, err);
 }

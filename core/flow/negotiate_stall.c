@@ -258,9 +258,9 @@ static int tell_of(struct negotiate *negotiate, struct crew *crew, const struct 
 
 int negotiate_watch(struct negotiate *negotiate, int64_t now_us, struct hvd_error *err)
 {
-    int rc = HVD_OK;
     if (negotiate_deadline(negotiate, now_us) > now_us)
         return HVD_OK;
+    int rc = down_settle(negotiate, err);
     for (size_t i = 0; i < negotiate->crew_count && rc == HVD_OK; i++) {
         struct crew *crew = negotiate->crews[i];
         if (deadline_of(negotiate, crew) > now_us)

@@ -99,7 +99,8 @@ struct negotiate {
     struct tune_settings settings;
     bool leaving_decided;       /* nothing but that all have left is decided any more */
     struct wire_writer up;      /* the message for the parent */
-    struct wire_writer issue;   /* a record decided here */
+    struct wire_writer issue;   /* a record decided here; where it is [owed] a unit of them */
+    bool owed;                  /* the children were told of it, and it is still to be done here */
     struct wire_writer notes;   /* records about what waits, for the next message to the parent */
     const struct desc *last;    /* what this rank submitted last, or NULL */
     struct outbox *outboxes;    /* by child */
@@ -153,8 +154,19 @@ int up_say(struct negotiate *negotiate, struct hvd_error *err);
 
 /* ---- negotiate_down.c ---- */
 
-/* Do what the records in [bytes] say, and forward them. [own]: they are decisions of this rank. */
-int down_take(struct negotiate *negotiate, const void *bytes, size_t length, bool own, struct hvd_error *err);
+/* Whose decisions they are, and whether those below know of them. */
+enum down_source { DOWN_OF_PARENT, DOWN_OWN, DOWN_OWN_TOLD };
+
+/* Do what the records in [bytes] say, and forward them unless they were told. */
+int down_take(struct negotiate *negotiate, const void *bytes, size_t length, enum down_source source,
+              struct hvd_error *err);
+
+/* Forward numbers that were decided here, and the end of their unit, and do what they say later: the children
+ * are at it meanwhile. They stand in negotiate->issue. */
+int down_tell(struct negotiate *negotiate, struct hvd_error *err);
+
+/* Do what is owed. Before anything else that is said to this rank or decided on it. */
+int down_settle(struct negotiate *negotiate, struct hvd_error *err);
 
 /* A decision for this rank; what it points to is held. */
 int down_push(struct negotiate *negotiate, const struct decision *decision, struct hvd_error *err);

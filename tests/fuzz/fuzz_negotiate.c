@@ -82,7 +82,7 @@ static int speak(struct negotiate *negotiate)
     int rc = negotiate_decide(negotiate, NULL);
     for (int link = 0; rc == HVD_OK && link <= 2; link++)
         rc = negotiate_say(negotiate, link, &said, &length, NULL);
-    while (negotiate_next(negotiate, &decision)) {
+    while (negotiate_next(negotiate, &decision, NULL) == HVD_OK) {
         if (decision.kind == DECISION_MISMATCH)
             decision_compare(&decision, &difference);
     }

@@ -145,7 +145,7 @@ static inline void take_stall(struct player *player, const struct decision *deci
 static inline void take_decisions(struct player *player)
 {
     struct decision decision;
-    while (negotiate_next(player->negotiate, &decision)) {
+    while (negotiate_next(player->negotiate, &decision, NULL) == HVD_OK) {
         int what = -1;
         if (decision.kind == DECISION_SET_ADDED)
             player->made = decision.set;

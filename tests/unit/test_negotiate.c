@@ -419,6 +419,54 @@ START_TEST(settings_reach_all_ranks_before_the_same_operation)
 }
 END_TEST
 
+/* What rank 0 of two hears from the other, which has its turn first. */
+static void hear_child(struct game *game)
+{
+    struct hvd_error err = {""};
+    struct control_event event;
+    struct control *control = game->players[0].control;
+    turn(&game->players[1]);
+    ck_assert_int_eq(control->ops->receive(control, &event, &err), HVD_OK);
+    int rc = negotiate_from_child(game->players[0].negotiate, 0, event.bytes, event.length, &err);
+    ck_assert_msg(rc == HVD_OK, "%s", err.text);
+}
+
+START_TEST(who_decides_tells_first_and_is_not_behind_for_it)
+{
+    struct game game;
+    struct hvd_error err = {""};
+    const void *bytes = NULL;
+    size_t length = 0;
+    begin(&game, 2, 2);
+    submit_all(&game, describe(0, 4));
+    settle(&game);
+    struct player *root = &game.players[0];
+    struct control *control = root->control;
+    struct desc *desc = describe(0, 4);
+    submit(&game, 0, desc);
+    submit(&game, 1, desc);
+    hear_child(&game);
+    ck_assert_int_eq(negotiate_decide(root->negotiate, &err), HVD_OK);
+    ck_assert_int_eq(negotiate_say(root->negotiate, 1, &bytes, &length, &err), HVD_OK);
+    ck_assert_uint_gt(length, 0);
+    ck_assert_int_eq(control->ops->send(control, 1, bytes, length, NULL), HVD_OK);
+    /* the other is told, and hands it in again before the root has looked at what it decided itself */
+    turn(&game.players[1]);
+    ck_assert_int_eq(game.players[1].decided, 2);
+    submit(&game, 1, desc);
+    hear_child(&game);
+    ck_assert_int_eq(root->decided, 1);
+    take_decisions(root);
+    ck_assert_int_eq(root->decided, 2);
+    submit(&game, 0, desc);
+    settle(&game);
+    ck_assert_int_eq(root->decided, 3);
+    ck_assert_int_eq(game.players[1].decided, 3);
+    desc_release(desc);
+    end(&game);
+}
+END_TEST
+
 START_TEST(a_child_that_breaks_the_protocol_is_found_out)
 {
     struct negotiate *negotiate = in_the_middle();
@@ -518,6 +566,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, an_unbounded_cache_keeps_all_names);
     tcase_add_test(tcase, a_rank_says_nothing_of_sets_that_it_is_not_in);
     tcase_add_test(tcase, settings_reach_all_ranks_before_the_same_operation);
+    tcase_add_test(tcase, who_decides_tells_first_and_is_not_behind_for_it);
     tcase_add_test(tcase, a_child_that_breaks_the_protocol_is_found_out);
     tcase_add_test(tcase, a_parent_that_breaks_the_protocol_is_found_out);
     suite_add_tcase(suite, tcase);

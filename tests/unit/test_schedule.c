@@ -309,7 +309,7 @@ static void speak(struct show *show, int rank, bool decide)
         rc = negotiate_watch(actor->negotiate, ++show->now_us, &err);
     ck_assert_msg(rc == HVD_OK, "seed %d rank %d: %s", (int)show->plan.seed, rank, err.text);
     actor->restless = !decide;
-    while (negotiate_next(actor->negotiate, &decision))
+    while (negotiate_next(actor->negotiate, &decision, &err) == HVD_OK)
         see(show, rank, &decision);
     for (int link = 0; link <= show->links.shapes[rank].child_count; link++) {
         const void *bytes = NULL;
