@@ -196,11 +196,11 @@ static int say_all(struct simulated *self, bool *movedp, struct hvd_error *err)
 
 static int take_decisions(const struct simulation *simulation, struct simulated *self, struct hvd_error *err)
 {
-    struct decision decision;
+    const struct decision *decision = NULL;
     int status = negotiate_next(self->negotiate, &decision, err);
     for (; status == HVD_OK; status = negotiate_next(self->negotiate, &decision, err)) {
-        uint64_t which = (uint64_t)((struct desc **)decision.user - simulation->descs);
-        if (decision.kind != DECISION_RUN)
+        uint64_t which = (uint64_t)((struct desc **)decision->user - simulation->descs);
+        if (decision->kind != DECISION_RUN)
             continue;
         self->order = self->order * UINT64_C(0x100000001b3) + which;
         self->decided++;

@@ -276,15 +276,15 @@ static int take_decision(struct loop *loop, const struct decision *decision, str
 
 int decide_take(struct loop *loop, struct hvd_error *err)
 {
-    struct decision decision;
+    const struct decision *decision = NULL;
     bool first = true;
     int rc = negotiate_next(loop->negotiate, &decision, err);
     while (rc == HVD_OK) {
         if (first)
             stage_begins(loop);
         first = false;
-        rc = take_decision(loop, &decision, err);
-        if (rc == HVD_OK && decision.last)
+        rc = take_decision(loop, decision, err);
+        if (rc == HVD_OK && decision->last)
             rc = fuse_items(loop, err);
         if (rc == HVD_OK)
             rc = negotiate_next(loop->negotiate, &decision, err);

@@ -22,7 +22,8 @@ bool ledger_init(struct ledger *ledger)
 
 static void release_offer(struct wire_offer *offer)
 {
-    desc_release(offer->desc);
+    if (offer->desc != NULL)
+        desc_release(offer->desc);
     offer->desc = NULL;
 }
 

@@ -62,7 +62,6 @@ void negotiate_destroy(struct negotiate *negotiate)
         return;
     for (size_t i = negotiate->decision_at; i < negotiate->decision_count; i++)
         release_decision(&negotiate->decisions[i]);
-    release_decision(&negotiate->current);
     for (size_t i = 0; i < negotiate->crew_count; i++)
         crew_destroy(negotiate->crews[i]);
     for (int i = 0; negotiate->outboxes != NULL && i < negotiate->place.child_count; i++)
@@ -147,16 +146,19 @@ int negotiate_say(struct negotiate *negotiate, int link, const void **bytesp, si
     return HVD_OK;
 }
 
-int negotiate_next(struct negotiate *negotiate, struct decision *decision, struct hvd_error *err)
+int negotiate_next(struct negotiate *negotiate, const struct decision **decisionp, struct hvd_error *err)
 {
-    release_decision(&negotiate->current);
+    *decisionp = NULL;
+    if (negotiate->handed_out)
+        release_decision(&negotiate->decisions[negotiate->decision_at++]);
+    negotiate->handed_out = false;
     int rc = down_settle(negotiate, err);
     if (rc != HVD_OK)
         return rc;
     if (negotiate->decision_at == negotiate->decision_count)
         return HVD_IN_PROGRESS;
-    negotiate->current = negotiate->decisions[negotiate->decision_at++];
-    *decision = negotiate->current;
+    negotiate->handed_out = true;
+    *decisionp = &negotiate->decisions[negotiate->decision_at];
     return HVD_OK;
 }
 

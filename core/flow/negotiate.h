@@ -122,8 +122,9 @@ int64_t negotiate_deadline(struct negotiate *negotiate, int64_t now_us);
 /* Look after what waits too long: there may be something to say, and decisions. */
 int negotiate_watch(struct negotiate *negotiate, int64_t now_us, struct hvd_error *err);
 
-/* The next decision; HVD_IN_PROGRESS where there is none. To be called after negotiate_say: what this rank
- * has decided itself it does here while those that it told are at it, too. */
-int negotiate_next(struct negotiate *negotiate, struct decision *decision, struct hvd_error *err);
+/* The next decision, valid until the next call of negotiate; HVD_IN_PROGRESS and NULL where there is none. To
+ * be called after negotiate_say: what this rank has decided itself it does here, while those that it told are
+ * at it, too. */
+int negotiate_next(struct negotiate *negotiate, const struct decision **decisionp, struct hvd_error *err);
 
 #endif

@@ -108,7 +108,7 @@ struct negotiate {
     bool unit_decided;          /* it had something for this rank */
     struct decision *decisions; /* queue */
     size_t decision_at, decision_count, decision_capacity;
-    struct decision current; /* the last one handed out: its descriptions are held until the next */
+    bool handed_out; /* the first of them: it is held until the next is asked for */
 };
 
 /* Grow an array to hold one more than [count] elements; false where memory is out. */

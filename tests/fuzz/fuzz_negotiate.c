@@ -75,7 +75,7 @@ static int hear(struct negotiate *negotiate, int speaker, const unsigned char *b
 
 static int speak(struct negotiate *negotiate)
 {
-    struct decision decision;
+    const struct decision *decision = NULL;
     struct desc_difference difference;
     const void *said = NULL;
     size_t length = 0;
@@ -83,8 +83,8 @@ static int speak(struct negotiate *negotiate)
     for (int link = 0; rc == HVD_OK && link <= 2; link++)
         rc = negotiate_say(negotiate, link, &said, &length, NULL);
     while (negotiate_next(negotiate, &decision, NULL) == HVD_OK) {
-        if (decision.kind == DECISION_MISMATCH)
-            decision_compare(&decision, &difference);
+        if (decision->kind == DECISION_MISMATCH)
+            decision_compare(decision, &difference);
     }
     return rc;
 }

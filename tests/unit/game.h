@@ -144,39 +144,39 @@ static inline void take_stall(struct player *player, const struct decision *deci
 
 static inline void take_decisions(struct player *player)
 {
-    struct decision decision;
+    const struct decision *decision = NULL;
     while (negotiate_next(player->negotiate, &decision, NULL) == HVD_OK) {
         int what = -1;
-        if (decision.kind == DECISION_SET_ADDED)
-            player->made = decision.set;
-        if (decision.kind == DECISION_STALLED)
-            take_stall(player, &decision);
-        if (decision.kind == DECISION_TUNED) {
-            player->settings = decision.settings;
+        if (decision->kind == DECISION_SET_ADDED)
+            player->made = decision->set;
+        if (decision->kind == DECISION_STALLED)
+            take_stall(player, decision);
+        if (decision->kind == DECISION_TUNED) {
+            player->settings = decision->settings;
             player->tuned_at = player->decided;
         }
-        if (decision.kind == DECISION_SET_ADDED || decision.kind == DECISION_STALLED ||
-            decision.kind == DECISION_TUNED)
+        if (decision->kind == DECISION_SET_ADDED || decision->kind == DECISION_STALLED ||
+            decision->kind == DECISION_TUNED)
             continue;
-        if (decision.kind == DECISION_LEAVING)
-            player->left = decision.rank;
-        else if (decision.desc->kind == DESC_SHUTDOWN)
+        if (decision->kind == DECISION_LEAVING)
+            player->left = decision->rank;
+        else if (decision->desc->kind == DESC_SHUTDOWN)
             what = -2;
         else
-            what = (int)strtol(decision.desc->tensors[0].name + 1, NULL, 10) +
-                   (decision.kind == DECISION_MISMATCH ? MAX_NAMES : 0);
+            what = (int)strtol(decision->desc->tensors[0].name + 1, NULL, 10) +
+                   (decision->kind == DECISION_MISMATCH ? MAX_NAMES : 0);
         if (what >= 0)
-            ck_assert_ptr_eq(decision.user, &player->submitted[what % MAX_NAMES]);
-        if (decision.kind == DECISION_RUN && what >= 0)
-            ck_assert_int_eq(decision.plane, PLANE_TCP);
-        if (decision.kind == DECISION_MISMATCH) {
+            ck_assert_ptr_eq(decision->user, &player->submitted[what % MAX_NAMES]);
+        if (decision->kind == DECISION_RUN && what >= 0)
+            ck_assert_int_eq(decision->plane, PLANE_TCP);
+        if (decision->kind == DECISION_MISMATCH) {
             struct desc_difference difference;
-            decision_compare(&decision, &difference);
+            decision_compare(decision, &difference);
             snprintf(player->difference, sizeof(player->difference), "%.60s: rank %d %.60s, rank %d %.60s",
-                     difference.what, decision.rank, difference.a, decision.other_rank, difference.b);
+                     difference.what, decision->rank, difference.a, decision->other_rank, difference.b);
         }
         player->order[player->decided++] = what;
-        if (decision.last)
+        if (decision->last)
             player->message_ends[player->messages++] = player->decided;
     }
 }

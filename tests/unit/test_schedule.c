@@ -303,14 +303,14 @@ static void speak(struct show *show, int rank, bool decide)
 {
     struct actor *actor = &show->actors[rank];
     struct hvd_error err = {""};
-    struct decision decision;
+    const struct decision *decision = NULL;
     int rc = decide ? negotiate_decide(actor->negotiate, &err) : HVD_OK;
     if (rc == HVD_OK)
         rc = negotiate_watch(actor->negotiate, ++show->now_us, &err);
     ck_assert_msg(rc == HVD_OK, "seed %d rank %d: %s", (int)show->plan.seed, rank, err.text);
     actor->restless = !decide;
     while (negotiate_next(actor->negotiate, &decision, &err) == HVD_OK)
-        see(show, rank, &decision);
+        see(show, rank, decision);
     for (int link = 0; link <= show->links.shapes[rank].child_count; link++) {
         const void *bytes = NULL;
         size_t length = 0;
