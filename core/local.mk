@@ -5,6 +5,7 @@ lib_LTLIBRARIES += core/libhvd.la
 include_HEADERS += core/hvd.h core/hvd_mpi.h
 
 # base: no dependencies, so that the plug-in may carry it
+core_libbase_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libbase_la_SOURCES = \
 	core/base/status.c core/base/status.h core/base/log.c core/base/log.h \
 	core/base/parse.c core/base/parse.h core/base/option.c core/base/option.h \
@@ -33,7 +34,7 @@ core_libcore_la_SOURCES += core/base/bytes.h core/control/address.c core/control
 core_libcore_la_SOURCES += core/control/handshake.h core/control/greeting.c core/control/greeting.h core/control/endpoint.c
 core_libcore_la_SOURCES += core/control/card.c core/control/card.h core/control/roster.c
 core_libcore_la_SOURCES += core/control/report.c core/control/report.h core/control/budget.c core/control/budget.h core/control/join.c
-core_libcore_la_CFLAGS = $(AM_CFLAGS) $(SODIUM_CFLAGS)
+core_libcore_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS) $(SODIUM_CFLAGS)
 core_libcore_la_LIBADD = core/libchain.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
 
 # the options in force, for hvdrun too, which needs nothing else of libcore
@@ -70,6 +71,7 @@ core_libcore_la_SOURCES += core/plane/doubling.c core/plane/doubling.h core/plan
 
 # what planes share, carried by modules too
 noinst_LTLIBRARIES += core/libchain.la
+core_libchain_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libchain_la_SOURCES = core/plane/names.c core/plane/reduce.c core/plane/chain.c core/plane/chain.h
 core_libchain_la_SOURCES += core/plane/reduce.h core/plane/kernels.h core/plane/target.c
 core_libchain_la_SOURCES += core/plane/blocks.c core/plane/blocks.h core/plane/exchange.c core/plane/exchange.h
@@ -115,8 +117,9 @@ core_libcore_la_SOURCES += \
 core_libhvd_la_SOURCES = core/clocks.c core/clocks.h core/hvd.c core/context.h core/operation.c core/operation.h core/collectives.c core/sets.c core/sets.h \
 	core/seeing.c
 core_libcore_la_SOURCES += core/ask.c core/ask.h
+core_libhvd_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libhvd_la_LIBADD = core/libcore.la
-core_libhvd_la_LDFLAGS = $(AM_LDFLAGS) -version-info $(HVD_LT_VERSION) -export-symbols-regex '^hvd_' $(HVD_RESOLVED)
+core_libhvd_la_LDFLAGS = $(HVD_LDFLAGS) $(LTO_LDFLAGS) -version-info $(HVD_LT_VERSION) -export-symbols-regex '^hvd_' $(HVD_RESOLVED)
 
 # what became of operations
 core_libcore_la_SOURCES += \

@@ -23,6 +23,30 @@ AC_SUBST([HVD_RESOLVED])
 AM_CONDITIONAL([SANITIZED], [test "x$enable_sanitizers" != xno])
 AC_SUBST([HVD_CFLAGS])])
 
+# HVD_LTO
+# -------
+# Whether libhvd is optimised as a whole when it is linked: its stages are small files that call each other for
+# each tensor. LTO_CFLAGS are for its objects, LTO_LDFLAGS for itself; all others link these objects as they
+# were compiled, by NO_LTO_LDFLAGS. Not under sanitizers, whose reports are to name what was written.
+AC_DEFUN([HVD_LTO],
+[AC_ARG_ENABLE([lto], [AS_HELP_STRING([--disable-lto], [do not optimise libhvd as a whole])], [],
+  [enable_lto=check])
+AS_IF([test "x$enable_lto" = xcheck && test "x$enable_sanitizers" != xno], [enable_lto=no])
+hvd_lto=no
+AS_IF([test "x$enable_lto" != xno],
+  [hvd_saved_CFLAGS=$CFLAGS
+   CFLAGS="$CFLAGS -flto=auto -ffat-lto-objects -Werror"
+   AC_MSG_CHECKING([whether $CC optimises a library as a whole])
+   AC_LINK_IFELSE([AC_LANG_PROGRAM([], [])], [hvd_lto=yes])
+   AC_MSG_RESULT([$hvd_lto])
+   CFLAGS=$hvd_saved_CFLAGS
+   AS_IF([test "x$enable_lto$hvd_lto" = xyesno],
+     [AC_MSG_ERROR([--enable-lto: $CC does not take -flto=auto -ffat-lto-objects; leave it out, or compile with gcc])])])
+AS_IF([test "x$hvd_lto" = xyes],
+  [AC_SUBST([LTO_CFLAGS], ["-flto=auto -ffat-lto-objects"])
+   AC_SUBST([LTO_LDFLAGS], [-flto=auto])
+   AC_SUBST([NO_LTO_LDFLAGS], ["-Xcompiler -fno-lto"])])])
+
 # HVD_TARGETS
 # -----------
 # The kinds of processors that core/plane/kernels.c is compiled for, besides what CFLAGS say: TARGET_AVX2 and
@@ -76,6 +100,7 @@ AC_DEFUN([HVD_SUMMARY],
     CUDA        $CUDA_FOUND
     NCCL        $NCCL_FOUND
     kernels    $HVD_KERNELS plain
+    LTO         $hvd_lto
     unit tests  $enable_tests
     sanitizers  $enable_sanitizers
     install to  $prefix])])
