@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/prefetch.h"
+
 /* A handle is a slot's number and the count of its uses: a stale one is told from a live one. */
 struct slot {
     uint32_t uses;
@@ -272,6 +274,14 @@ static struct request *find_idle_locked(struct queue *queue, hvd_set set, const 
     return piece != NULL && piece->index == 0 && piece->request->idle ? piece->request : NULL;
 }
 
+/* Of what is handed in next the name is the first that is read, and nobody has read it since the last step:
+ * it is mostly where it was then. Should it be gone, what lies there is not looked at. */
+static void ask_for_name_locked(const struct queue *queue)
+{
+    if (queue->expected != NULL)
+        prefetch_to_read(queue->expected->told_at);
+}
+
 struct request *queue_recall(struct queue *queue, hvd_set set, const char *name)
 {
     pthread_mutex_lock(&queue->lock);
@@ -279,6 +289,8 @@ struct request *queue_recall(struct queue *queue, hvd_set set, const char *name)
     if (request != NULL) {
         queue->expected = request;
         rouse_locked(queue, request);
+        request->told_at = name;
+        ask_for_name_locked(queue);
     }
     pthread_mutex_unlock(&queue->lock);
     return request;

@@ -53,12 +53,13 @@ struct request {
     struct trace_op trace; /* filled by whoever hands it in */
     struct request *next;  /* in the queue's list, or in the caller's */
     /* the queue's own */
-    hvd_handle handle;  /* 0: nobody will ask */
-    _Atomic bool live;  /* its names are taken: it was handed in, and not withdrawn */
-    _Atomic int status; /* HVD_IN_PROGRESS until it is done */
-    bool idle;          /* over, and kept for the next time */
-    int pieces_listed;  /* how many of them */
-    char *sentence;     /* of an error, or NULL */
+    hvd_handle handle;   /* 0: nobody will ask */
+    _Atomic bool live;   /* its names are taken: it was handed in, and not withdrawn */
+    _Atomic int status;  /* HVD_IN_PROGRESS until it is done */
+    bool idle;           /* over, and kept for the next time */
+    int pieces_listed;   /* how many of them */
+    const char *told_at; /* where the caller's first name was when it was recalled: not for reading */
+    char *sentence;      /* of an error, or NULL */
     TAILQ_ENTRY(request) of_idle;
     int piece_count; /* one for each tensor of desc */
     struct piece pieces[];
