@@ -13,7 +13,7 @@ setup() {
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
 }
 
-# cost N CASE HOW: the milliseconds of CPU time that rank 0 took, in $output
+# cost N CASE HOW: what rank 0 took, in milliseconds of CPU time and times that it had to leave its core, in $output
 cost() {
     run timeout -k 5 100 "$hvdrun" --no-prefix -n "$1" --hvd-progress="$3" "$waiting" "$2"
     echo "$2 on $1, $3: $output"
@@ -21,8 +21,7 @@ cost() {
     [[ $output =~ ^[0-9]+$ ]]
 }
 
-# Whoever sleeps takes next to nothing; how much one takes that spins depends on who else wants the core, and
-# may be as little when others have it all the time, but not again and again.
+# Whoever sleeps takes next to nothing. How much one takes that spins depends on who else wants the core, and when.
 sleeps_unless_it_spins() {
     local try
     cost "$1" "$2" block
