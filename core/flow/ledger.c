@@ -22,8 +22,7 @@ bool ledger_init(struct ledger *ledger)
 
 static void release_offer(struct wire_offer *offer)
 {
-    if (offer->desc != NULL)
-        desc_release(offer->desc);
+    desc_release(offer->desc);
     offer->desc = NULL;
 }
 
