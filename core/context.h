@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "alloc.h"
 #include "control/join.h"
 #include "flow/loop.h"
 #include "trace/trace.h"
@@ -26,6 +27,9 @@ struct context *context_now(void);
 
 /* The same without a sentence. */
 struct context *context_try(void);
+
+/* What the program was given of memory, in this job and in those before. */
+struct allocations *context_allocations(void);
 
 /* The sentence of this thread's last error. */
 struct hvd_error *context_error(void);

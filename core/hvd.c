@@ -13,10 +13,11 @@
 #include "sets.h"
 #include "trace/stop.h"
 
-/* The one job of this process, what it wrote into the environment, and the last sentence of each thread: the
- * library's only state. */
+/* The one job of this process, what it wrote into the environment, the memory that it gave, and the last
+ * sentence of each thread: the library's only state. */
 static struct context *current;
 static struct exported exported;
+static struct allocations allocations = ALLOCATIONS_INIT(allocations);
 static bool was_shut_down;
 static pid_t forked_from; /* != 0 in a child that inherited a job and has no part in it */
 static _Thread_local struct hvd_error last_error;
@@ -45,6 +46,11 @@ struct context *context_now(void)
     return current;
 }
 
+struct allocations *context_allocations(void)
+{
+    return &allocations;
+}
+
 struct hvd_error *context_error(void)
 {
     return &last_error;
@@ -57,6 +63,7 @@ static void close_context(struct context *context)
     loop_destroy(context->loop);
     stop_unwatch();
     trace_destroy(context->trace);
+    allocations_part(&allocations, &context->joined.windows);
     join_close(&context->joined);
     pthread_mutex_destroy(&context->sets_turn);
     pthread_mutex_destroy(&context->stop_turn);
@@ -66,6 +73,7 @@ static void close_context(struct context *context)
 /* A forked child keeps a parent's descriptors open, and then nobody sees the parent die. */
 static void after_fork(void)
 {
+    allocations_after_fork(&allocations);
     if (current == NULL)
         return;
     loop_after_fork(current->loop);
@@ -114,6 +122,7 @@ static int start_loop(struct context *context, int64_t deadline_us)
                             .shape = &joined->shape,
                             .endpoint = joined->endpoint,
                             .arena = joined->arena,
+                            .windows = &joined->windows,
                             .crowded = joined->crowding.crowded,
                             .tight = joined->crowding.tight};
     return loop_create(&context->loop, joined->control, context->trace, &env, deadline_us, &last_error);

@@ -294,6 +294,22 @@ HVD_API enum hvd_status hvd_test(hvd_handle handle);
  * do hvd's work, other operations' callbacks included. A handle that is not in flight: HVD_ERR_INVALID. */
 HVD_API enum hvd_status hvd_wait(hvd_handle handle);
 
+/* ---- Memory --------------------------------------------------------------------------------- */
+
+/* Memory of [bytes] for tensors, zeroed, on pages of its own, in *memoryp; NULL for 0 bytes. The other ranks
+ * of this node reach it too: an allreduce between ranks of one node whose inputs and outputs are all in such
+ * memory is done where they lie, without a copy. Anywhere else it is memory as any other: tensors may be
+ * there or not, on each rank as it likes, and results have the same bits. (In purpose MPI_Alloc_mem and
+ * ncclMemAlloc.) Any number of tensors may share one piece. It can be used until it is given back, also after
+ * hvd_shutdown; but until that has returned, the other ranks may still write into outputs of operations that
+ * failed. A child that was forked has the same memory as its parent, not a copy. HVD_ERR_STATE before
+ * hvd_init. */
+HVD_API enum hvd_status hvd_alloc(int64_t bytes, void **memoryp);
+
+/* Give back what hvd_alloc gave; no operation that uses it may be in flight. NULL is fine; another pointer,
+ * or the same twice, is HVD_ERR_INVALID. May be called after hvd_shutdown. */
+HVD_API enum hvd_status hvd_free(void *memory);
+
 /* ---- Stopping, seeing ----------------------------------------------------------------------- */
 
 /* Ask the job to stop: the next hvd_should_stop of all ranks says so. Callable from signal handlers and any

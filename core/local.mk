@@ -114,7 +114,7 @@ core_libcore_la_SOURCES += \
 	core/control/memory.c core/control/memory.h core/control/meet.c core/control/meet.h \
 	core/control/meet_leader.c core/control/meet_member.c core/control/tree.c
 
-core_libhvd_la_SOURCES = core/clocks.c core/clocks.h core/hvd.c core/context.h core/operation.c core/operation.h core/collectives.c core/sets.c core/sets.h \
+core_libhvd_la_SOURCES = core/alloc.c core/alloc.h core/control/windows.h core/clocks.c core/clocks.h core/hvd.c core/context.h core/operation.c core/operation.h core/collectives.c core/sets.c core/sets.h \
 	core/seeing.c
 core_libcore_la_SOURCES += core/ask.c core/ask.h
 core_libhvd_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)

@@ -8,6 +8,7 @@
 #include "control/endpoint.h"
 #include "control/setting.h"
 #include "control/shape.h"
+#include "control/windows.h"
 
 /* What a joined rank has. Owned by the caller; leave with join_close. */
 struct joined {
@@ -18,6 +19,7 @@ struct joined {
     struct control *control;
     struct crowding crowding; /* of this node */
     struct arena arena;       /* of the node's memory; lives as long as control */
+    struct windows windows;   /* of the node's ranks; none where they have not all met */
     struct settings settings; /* what other libraries are to be told of the network; empty on one node */
     int *launcher_ranks; /* [size]: their ranks in the launcher's job, where ours is a part of it; NULL: the
                             same */

@@ -8,6 +8,7 @@
 #include "control/arena.h"
 #include "control/endpoint.h"
 #include "control/shape.h"
+#include "control/windows.h"
 
 /* What a batch does. Barriers need no plane: that all ranks agreed is the barrier. */
 enum plane_kind { PLANE_ALLREDUCE, PLANE_BROADCAST, PLANE_ALLGATHER, PLANE_ALLTOALL, PLANE_REDUCESCATTER };
@@ -122,9 +123,10 @@ struct plane_env {
     const struct roster *roster;
     const struct shape *shape;
     struct endpoint *endpoint;
-    struct arena arena; /* what this rank shares with the others of its node */
-    bool crowded;       /* ranks of this node share cores: who waits yields its own */
-    bool tight;         /* some have no second one: a thread beside the program's gives way to it */
+    struct arena arena;            /* what this rank shares with the others of its node */
+    const struct windows *windows; /* where its program's memory may be that they reach; NULL: nowhere */
+    bool crowded;                  /* ranks of this node share cores: who waits yields its own */
+    bool tight;   /* some have no second one: a thread beside the program's gives way to it */
     int epoll_fd; /* a plane adds what wakes a sleeper: edge-triggered, data is not looked at. -1: none wanted
                    */
 };
