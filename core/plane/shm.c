@@ -1,5 +1,5 @@
 /* shm.c: the plane of ranks that share a node's memory: chunks go through slots that all of them see, or by
- * NUMA domains, see shm_domains.h. */
+ * NUMA domains, see shm_domains.h, or stay where they lie, see shm_direct.h. */
 #include "plane/shm.h"
 
 #include <stdlib.h>
@@ -124,6 +124,11 @@ static int shm_add_team(void *state, const struct plane_team *members, int64_t d
         rc = slots_enter(&team->slots, &shm->env.arena, &shm->door, &want,
                          deadline_us < enough_us ? deadline_us : enough_us, err);
     }
+    if (rc == HVD_OK) {
+        rc = shm_direct_open(team, &shm->env, err);
+        if (rc != HVD_OK)
+            slots_leave(&team->slots);
+    }
     if (rc != HVD_OK) {
         free(inputs);
         free(team);
@@ -146,6 +151,12 @@ void shm_set_domains(void *state_of_team, int64_t least_bytes, int64_t chunk_byt
     team->domains.chunk_bytes = chunk_bytes;
 }
 
+void shm_set_direct(void *state_of_team, int64_t least_bytes)
+{
+    struct shm_team *team = state_of_team;
+    team->direct.least_bytes = least_bytes;
+}
+
 static void shm_remove_team(void *state, void *state_of_team)
 {
     struct shm *shm = state;
@@ -155,6 +166,7 @@ static void shm_remove_team(void *state, void *state_of_team)
     if (shm->asleep == &team->slots)
         shm->asleep = NULL;
     shm_domains_close(team, &shm->env);
+    shm_direct_close(team);
     slots_leave(&team->slots);
     free(team->inputs);
     free(team);

@@ -21,4 +21,7 @@ void shm_set_chunk(void *team, int64_t bytes);
 /* Batches from [least_bytes] on may go by domains, in pieces as hier_team_set_chunk has them. */
 void shm_set_domains(void *team, int64_t least_bytes, int64_t chunk_bytes);
 
+/* Allreduces from [least_bytes] on may be reduced where they lie. */
+void shm_set_direct(void *team, int64_t least_bytes);
+
 #endif

@@ -297,19 +297,26 @@ static struct reduce_steps steps_of(const struct plane_batch *batch)
     return reduces ? reduce_steps_of(&reduction) : (struct reduce_steps){0};
 }
 
+void shm_copies_begin(struct shm_team *team)
+{
+    team->begin = team->end;
+    team->agreed = false;
+    uint64_t rounds = shm_cut(team);
+    team->is_large = (int64_t)rounds >= LARGE_BYTES / team->element_bytes / team->per_round;
+    if (team->batch.need.kind == PLANE_ALLTOALL)
+        announce(team, rounds);
+    else
+        agree(team, rounds);
+}
+
 void shm_begin(struct shm_team *team, const struct plane_batch *batch)
 {
     team->batch = *batch;
     team->steps = steps_of(batch);
     team->element_bytes = (int64_t)dtype_bytes(batch->need.dtype);
     team->begin = team->end;
-    team->agreed = false;
-    uint64_t rounds = shm_cut(team);
-    team->is_large = (int64_t)rounds >= LARGE_BYTES / team->element_bytes / team->per_round;
-    if (batch->need.kind == PLANE_ALLTOALL)
-        announce(team, rounds);
-    else
-        agree(team, rounds);
+    if (!shm_direct_begin(team))
+        shm_copies_begin(team);
 }
 
 static bool is_done(const struct shm_team *team)
@@ -320,6 +327,8 @@ static bool is_done(const struct shm_team *team)
 
 int shm_go_on(struct shm_team *team, bool *movedp, struct hvd_error *err)
 {
+    if (team->direct.stage != DIRECT_NOT)
+        return shm_direct_go_on(team, movedp, err);
     if (!team->agreed && !slots_all_have(&team->slots, STEP_ANNOUNCED, team->turn))
         return HVD_IN_PROGRESS;
     int rc = team->agreed ? HVD_OK : hear_announced(team, err);
@@ -344,6 +353,10 @@ void shm_wants(struct shm_team *team, uint64_t wants[STEPS])
     uint64_t given = team->slots.at[STEP_GIVEN];
     uint64_t mixed = team->slots.at[STEP_MIXED];
     memset(wants, 0, STEPS * sizeof(wants[0]));
+    if (team->direct.stage != DIRECT_NOT) {
+        shm_direct_wants(team, wants);
+        return;
+    }
     if (!team->agreed)
         wants[STEP_ANNOUNCED] = team->turn;
     if (team->agreed && mixed < team->end)

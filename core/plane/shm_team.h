@@ -6,6 +6,7 @@
 #include "plane/gait.h"
 #include "plane/places.h"
 #include "plane/reduce.h"
+#include "plane/shm_direct.h"
 #include "plane/shm_domains.h"
 #include "plane/slots.h"
 
@@ -36,6 +37,7 @@ struct shm_team {
     struct plane_team members;
     struct slots slots;
     struct shm_domains domains;
+    struct shm_direct direct;
     bool by_domains;     /* the batch that runs; what follows is of batches that are not */
     uint64_t taken;      /* chunks whose results were taken */
     uint64_t turn;       /* alltoalls begun */
@@ -70,6 +72,9 @@ uint64_t shm_cut(struct shm_team *team);
 
 /* The team begins this batch. */
 void shm_begin(struct shm_team *team, const struct plane_batch *batch);
+
+/* From here on the team's batch goes chunk by chunk through the slots. */
+void shm_copies_begin(struct shm_team *team);
 
 /* Further by some pieces, if that can be now: *movedp. HVD_OK: the batch is done. */
 int shm_go_on(struct shm_team *team, bool *movedp, struct hvd_error *err);

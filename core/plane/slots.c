@@ -108,6 +108,15 @@ bool slots_all_have(struct slots *slots, enum slots_step step, uint64_t position
     return true;
 }
 
+bool slots_claim(struct slots *slots, uint64_t begin, uint64_t end, uint64_t *partp)
+{
+    uint64_t claimed = atomic_load(&slots->common->claimed);
+    do {
+        *partp = claimed > begin ? claimed : begin;
+    } while (*partp < end && !atomic_compare_exchange_weak(&slots->common->claimed, &claimed, *partp + 1));
+    return *partp < end;
+}
+
 /* ---- Sleeping ------------------------------------------------------------------------------- */
 
 /* Two ways of seeing each other: who sleeps first counts itself among the sleepers, then looks how far all

@@ -55,6 +55,7 @@ struct slots_member {
 /* What all write. */
 struct slots_common {
     _Alignas(SLOTS_LINE_BYTES) _Atomic uint32_t sleepers;
+    _Alignas(SLOTS_LINE_BYTES) _Atomic uint64_t claimed; /* parts of work, whoever does them */
 };
 
 /* One member's view. */
@@ -101,6 +102,10 @@ void slots_come_to(struct slots *slots, enum slots_step step, uint64_t position)
 /* Before this member waits or is through with a batch: whoever sleeps for something that it has done wakes.
  */
 void slots_settle(struct slots *slots);
+
+/* The next part of work from [begin] to [end] that no member does yet, in *partp; false where there is none.
+ * Parts are numbered on and on, and all members are through with those before [begin]. */
+bool slots_claim(struct slots *slots, uint64_t begin, uint64_t end, uint64_t *partp);
 
 /* It may sleep soon: from here on it is woken when all have come to what it wants of any step; 0: nothing.
  * Look once more afterwards. Until slots_rise. */

@@ -27,6 +27,7 @@ struct plan {
 
 /* One member's part in it. */
 struct part {
+    char *room; /* where its memory is to be; NULL: anywhere. Set before it is opened */
     struct plane_batch batch;
     char *input, *output;
     size_t input_bytes, output_bytes;
@@ -76,22 +77,32 @@ static inline struct plan plan_random(uint64_t *random, enum plane_kind kind, in
     return plan;
 }
 
-static inline char *guarded(size_t bytes)
+static inline char *guarded_in(char *memory, size_t bytes)
 {
-    char *memory = malloc(bytes + (size_t)2 * BATCHES_GUARD);
     memset(memory, 0x5a, bytes + (size_t)2 * BATCHES_GUARD);
     return memory + BATCHES_GUARD;
 }
 
-/* Free it; false where something was written around it. NULL is fine. */
-static inline bool guarded_free(char *memory, size_t bytes)
+static inline char *guarded(size_t bytes)
+{
+    return guarded_in(malloc(bytes + (size_t)2 * BATCHES_GUARD), bytes);
+}
+
+/* False where something was written around it. */
+static inline bool guarded_intact(const char *memory, size_t bytes)
 {
     bool intact = true;
-    if (memory == NULL)
-        return true;
-    for (size_t i = 0; i < BATCHES_GUARD; i++)
+    for (size_t i = 0; memory != NULL && i < BATCHES_GUARD; i++)
         intact = intact && memory[-1 - (ptrdiff_t)i] == 0x5a && memory[bytes + i] == 0x5a;
-    free(memory - BATCHES_GUARD);
+    return intact;
+}
+
+/* The same, and free it. NULL is fine. */
+static inline bool guarded_free(char *memory, size_t bytes)
+{
+    bool intact = guarded_intact(memory, bytes);
+    if (memory != NULL)
+        free(memory - BATCHES_GUARD);
     return intact;
 }
 
@@ -149,6 +160,24 @@ static inline int64_t plan_offset(const struct plan *plan, int from, int to)
     return offset;
 }
 
+/* [at] bytes into its room, where it has one. */
+static inline char *part_memory(const struct part *part, size_t at, size_t bytes)
+{
+    return part->room == NULL ? guarded(bytes) : guarded_in(part->room + at, bytes);
+}
+
+/* Give it back; false where something was written around it. */
+static inline bool part_free(struct part *part)
+{
+    bool intact =
+        guarded_intact(part->output, part->output_bytes) && guarded_intact(part->input, part->input_bytes);
+    if (part->room == NULL) {
+        guarded_free(part->output, part->output_bytes);
+        guarded_free(part->input, part->input_bytes);
+    }
+    return intact;
+}
+
 /* [rank]'s memory for it, and its batch. */
 static inline void part_open(struct part *part, const struct plan *plan, int rank)
 {
@@ -157,8 +186,10 @@ static inline void part_open(struct part *part, const struct plan *plan, int ran
     int row = plan->need.kind == PLANE_ALLTOALL ? rank : 0;
     part->input_bytes = (size_t)plan_given(plan, rank) * element;
     part->output_bytes = (size_t)plan_got(plan, rank) * element;
-    part->output = guarded(part->output_bytes);
-    part->input = reads && !plan->in_place ? guarded(part->input_bytes) : NULL;
+    part->output = part_memory(part, 0, part->output_bytes);
+    part->input = reads && !plan->in_place
+                      ? part_memory(part, part->output_bytes + (size_t)2 * BATCHES_GUARD, part->input_bytes)
+                      : NULL;
     for (int from = 0; from < plan->need.ranks; from++)
         part->receive_counts[from] = plan->counts[from][rank];
     part->batch = (struct plane_batch){
@@ -267,8 +298,7 @@ static inline bool part_is_right(const struct part *part, const struct plan *pla
 static inline bool part_close(struct part *part, const struct plan *plan, int rank)
 {
     bool right = part_is_right(part, plan, rank);
-    right = guarded_free(part->output, part->output_bytes) && right;
-    right = guarded_free(part->input, part->input_bytes) && right;
+    right = part_free(part) && right;
     if (!right)
         fprintf(stderr, "# kind %d of %s (partial %s), op %s, %d ranks, count %lld: wrong at member %d\n",
                 (int)plan->need.kind, dtype_name(plan->need.dtype), dtype_name(plan->need.partial),
@@ -312,8 +342,7 @@ static inline bool part_close_untouched(struct part *part)
         same = same && (unsigned char)part->output[i] == 0xee;
     for (size_t i = 0; part->input != NULL && i < part->input_bytes; i++)
         same = same && (unsigned char)part->input[i] == 0xee;
-    same = guarded_free(part->output, part->output_bytes) && same;
-    return guarded_free(part->input, part->input_bytes) && same;
+    return part_free(part) && same;
 }
 
 #endif

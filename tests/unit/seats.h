@@ -26,6 +26,7 @@ struct seat {
     void *state, *team;
     struct part part;
     struct plane_span spans[BATCHES_SPANS];
+    struct windows windows;
     int batch; /* how many it has begun */
     bool runs;
 };
@@ -37,6 +38,8 @@ struct world {
     int node_of_rank[MAX_SEATS], ranks[MAX_SEATS];
     int size;
     uint64_t random;
+    /* Do these take part in batch [batch] with memory in their windows? NULL: none ever. */
+    bool (*in_window)(int batch, int rank);
     const struct plan *plans;
     int plan_count;
     struct seat seats[MAX_SEATS];
@@ -103,6 +106,15 @@ static inline int64_t plan_chunk_asked(const struct plan *plan)
     return asked[plan->sequence % (sizeof(asked) / sizeof(asked[0]))];
 }
 
+/* Where its next batch's memory is to be. */
+static inline char *world_room(const struct world *world, int rank)
+{
+    const struct seat *seat = &world->seats[rank];
+    if (world->in_window == NULL || !world->in_window(seat->batch, rank))
+        return NULL;
+    return windows_reach(&seat->windows, rank, 0, seat->windows.bytes);
+}
+
 /* A step of [rank]: begin its next batch, or go on with it. False where there was nothing to do. */
 static inline bool world_step(struct world *world, int rank)
 {
@@ -113,6 +125,7 @@ static inline bool world_step(struct world *world, int rank)
     if (!seat->runs && seat->batch == world->plan_count)
         return false;
     if (!seat->runs) {
+        seat->part.room = world_room(world, rank);
         part_open(&seat->part, &world->plans[seat->batch], rank);
         ck_assert(plane_shm.can(&seat->part.batch.need));
         if ((rank + seat->batch) % 2 == 0)

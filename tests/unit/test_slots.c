@@ -28,6 +28,50 @@ START_TEST(members_in_threads_are_right)
 }
 END_TEST
 
+/* ---- Claiming ----------------------------------------------------------------------------------- */
+
+#define PARTS 20000
+
+struct claimer {
+    struct slots *slots;
+    uint8_t *taken; /* of each part; only who claimed it writes there */
+    pthread_t thread;
+};
+
+static void *claim_all(void *arg)
+{
+    const struct claimer *self = arg;
+    uint64_t part;
+    while (slots_claim(self->slots, 0, PARTS, &part))
+        self->taken[part]++;
+    return NULL;
+}
+
+START_TEST(each_part_is_claimed_once)
+{
+    struct world *world = world_open(3, 512);
+    struct claimer claimers[3];
+    uint8_t *taken = calloc(PARTS, 1);
+    uint64_t part;
+    for (int i = 0; i < 3; i++) {
+        struct shm_team *team = world->seats[i].team;
+        claimers[i] = (struct claimer){.slots = &team->slots, .taken = taken};
+        ck_assert_int_eq(pthread_create(&claimers[i].thread, NULL, claim_all, &claimers[i]), 0);
+    }
+    for (int i = 0; i < 3; i++)
+        pthread_join(claimers[i].thread, NULL);
+    for (int i = 0; i < PARTS; i++)
+        ck_assert_int_eq(taken[i], 1);
+    ck_assert(!slots_claim(claimers[0].slots, PARTS, PARTS, &part));
+    ck_assert(slots_claim(claimers[0].slots, PARTS, PARTS + 1, &part));
+    ck_assert_uint_eq(part, PARTS);
+    ck_assert(slots_claim(claimers[0].slots, PARTS + 7, PARTS + 8, &part));
+    ck_assert_uint_eq(part, PARTS + 7);
+    free(taken);
+    world_close(world);
+}
+END_TEST
+
 /* ---- Sleeping ------------------------------------------------------------------------------------ */
 
 /* Whoever waits sleeps on when others come further, until all have come to what it waits for. */
@@ -121,6 +165,7 @@ static void fill(Suite *suite)
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, members_in_threads_are_right, 2, 8);
     tcase_add_loop_test(tcase, members_in_threads_are_right, SIZE_SLEEPS + 2, SIZE_SLEEPS + 8);
+    tcase_add_test(tcase, each_part_is_claimed_once);
     tcase_add_test(tcase, only_the_last_one_wakes);
     tcase_add_test(tcase, who_is_awake_is_not_woken);
     tcase_add_test(tcase, what_is_announced_wakes);
