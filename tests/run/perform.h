@@ -14,6 +14,7 @@ void perform_fail(const struct plan *plan, const struct plan_op *op, const char 
 struct memory {
     char *in_block, *out_block;
     char *input, *output;
+    bool given;                  /* by hvd_alloc */
     int64_t in_bytes, out_bytes; /* of tensors; before and behind them are guards */
     struct hvd_result result;
     int64_t rows[PLAN_MAX_RANKS];

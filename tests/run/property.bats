@@ -102,3 +102,12 @@ ranks() {
     ranks 2 200 --hvd-planes=tcp,shm
     ranks 4 200 --hvd-planes=tcp,shm
 }
+
+@test "in memory of hvd_alloc" {
+    export PROPERTY_ALLOC=1 PROPERTY_LARGE=200000
+    ranks 1 60
+    ranks 2 120
+    ranks 3 120 --hvd-fusion=0
+    ranks 5 80
+    ranks 4 60 -- allreduce
+}

@@ -1,7 +1,8 @@
 /* property.c: random operations on all ranks of a job, each in an order of its own and by several threads,
  * against what one process computes: `property SEED COUNT [KIND]`. The seed decides everything but the
  * scheduler's part. KIND: only operations of that kind. PROPERTY_LARGE in the environment: so many elements
- * has a large tensor, about. Exits 0 where all results were right. */
+ * has a large tensor, about; PROPERTY_ALLOC: most memory is of hvd_alloc. Exits 0 where all results were
+ * right. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
