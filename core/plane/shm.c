@@ -104,6 +104,30 @@ int64_t shm_crowded_chunk(int size, int64_t cache_bytes)
     return bytes < SHM_LEAST_CHUNK_BYTES || bytes > SHM_CROWDED_CHUNK_BYTES ? SHM_CROWDED_CHUNK_BYTES : bytes;
 }
 
+static void free_team(struct shm_team *team)
+{
+    if (team == NULL)
+        return;
+    shm_direct_close(team);
+    free(team->inputs);
+    free(team);
+}
+
+/* Its memory in this process. */
+static struct shm_team *new_team(const struct shm *shm, const struct plane_team *members)
+{
+    struct shm_team *team = calloc(1, sizeof(*team));
+    if (team == NULL)
+        return NULL;
+    *team = (struct shm_team){.members = *members,
+                              .inputs = calloc((size_t)members->size, sizeof(*team->inputs)),
+                              .domains = {.least_bytes = SHM_DOMAINS_BYTES}};
+    if (team->inputs != NULL && shm_direct_open(team, &shm->env))
+        return team;
+    free_team(team);
+    return NULL;
+}
+
 static int shm_add_team(void *state, const struct plane_team *members, int64_t deadline_us, void **teamp,
                         struct hvd_error *err)
 {
@@ -112,26 +136,14 @@ static int shm_add_team(void *state, const struct plane_team *members, int64_t d
     const struct slots_want want = {members->set, members->rank,  members->size,
                                     chunk_bytes,  cores_domain(), cores_cache()};
     int64_t enough_us = clock_us() + ENTER_US;
-    struct shm_team *team = calloc(1, sizeof(*team));
-    const void **inputs = calloc((size_t)members->size, sizeof(*inputs));
-    int rc = HVD_OK;
-    if (team == NULL || inputs == NULL) {
-        rc = error_set(err, HVD_ERR_NO_MEMORY, "plane shm: no memory for a process set of %d ranks",
-                       members->size);
-    } else {
-        *team = (struct shm_team){
-            .members = *members, .inputs = inputs, .domains = {.least_bytes = SHM_DOMAINS_BYTES}};
-        rc = slots_enter(&team->slots, &shm->env.arena, &shm->door, &want,
+    struct shm_team *team = new_team(shm, members);
+    if (team == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "plane shm: no memory for a process set of %d ranks",
+                         members->size);
+    int rc = slots_enter(&team->slots, &shm->env.arena, &shm->door, &want,
                          deadline_us < enough_us ? deadline_us : enough_us, err);
-    }
-    if (rc == HVD_OK) {
-        rc = shm_direct_open(team, &shm->env, err);
-        if (rc != HVD_OK)
-            slots_leave(&team->slots);
-    }
     if (rc != HVD_OK) {
-        free(inputs);
-        free(team);
+        free_team(team);
         return rc;
     }
     *teamp = team;
@@ -166,10 +178,8 @@ static void shm_remove_team(void *state, void *state_of_team)
     if (shm->asleep == &team->slots)
         shm->asleep = NULL;
     shm_domains_close(team, &shm->env);
-    shm_direct_close(team);
     slots_leave(&team->slots);
-    free(team->inputs);
-    free(team);
+    free_team(team);
 }
 
 static int shm_start(void *state, void *state_of_team, const struct plane_batch *batch, struct hvd_error *err)

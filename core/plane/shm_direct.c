@@ -15,6 +15,7 @@
 #define PIECE_BYTES       ((int64_t)32 * 1024)
 #define BLOCK_BYTES       ((int64_t)2048)
 
+/* So many batches pass at most before members ask again whether they can. */
 #define MOST_PATIENCE 64
 
 /* What a member tells, in its slot. */
@@ -74,12 +75,17 @@ static int64_t list_runs(struct shm_team *team, struct direct_run *runs)
     return count;
 }
 
-static void tell(struct shm_team *team)
+/* Once the slot is free for it. */
+static bool tell(struct shm_team *team)
 {
+    if (!slots_all_have(&team->slots, STEP_MIXED, slots_before(team->begin)))
+        return false;
     struct told *told = told_by(team, team->members.rank);
     told->place = team->direct.windows->own;
     told->run_count = list_runs(team, told->runs);
     slots_come_to(&team->slots, STEP_GIVEN, team->begin + 1);
+    team->direct.stage = DIRECT_HEARS;
+    return true;
 }
 
 /* ---- Hearing -------------------------------------------------------------------------------- */
@@ -92,20 +98,47 @@ static int overwritten(const struct shm_team *team, int member, struct hvd_error
                      team->members.ranks[member], team->members.set);
 }
 
-/* Can this batch be reduced where it lies? The same on all members. */
-static int hear(struct shm_team *team, bool *yesp, struct hvd_error *err)
+/* This member is through with the chunk of slots that the batch is. */
+static void leave_slots(struct shm_team *team)
+{
+    team->taken = team->end = team->begin + 1;
+    slots_come_to(&team->slots, STEP_MIXED, team->end);
+}
+
+/* Who could not say will hardly be able to the next time. All members hear the same, so that all of them let
+ * equally many batches pass before they ask again. */
+static void decide(struct shm_team *team, bool all_can)
 {
     struct shm_direct *direct = &team->direct;
-    *yesp = true;
+    if (all_can) {
+        direct->patience = 1;
+        direct->stage = DIRECT_REDUCES;
+        return;
+    }
+    direct->rests = direct->patience;
+    direct->patience = 2 * direct->patience < MOST_PATIENCE ? 2 * direct->patience : MOST_PATIENCE;
+    direct->stage = DIRECT_NOT;
+    leave_slots(team);
+    shm_copies_begin(team);
+}
+
+/* Once all have told. */
+static int hear(struct shm_team *team, bool *movedp, struct hvd_error *err)
+{
+    bool all_can = true;
+    *movedp = slots_all_have(&team->slots, STEP_GIVEN, team->begin + 1);
+    if (!*movedp)
+        return HVD_OK;
     for (int i = 0; i < team->members.size; i++) {
         const volatile struct told *told = told_by(team, i);
         int64_t run_count = told->run_count;
         if (run_count < 0 || run_count > room_for_runs(team))
             return overwritten(team, i, err);
-        *yesp = *yesp && run_count > 0;
-        direct->members[i] =
+        all_can = all_can && run_count > 0;
+        team->direct.members[i] =
             (struct direct_member){.runs = told->runs, .run_count = run_count, .place = told->place};
     }
+    decide(team, all_can);
     return HVD_OK;
 }
 
@@ -202,70 +235,36 @@ static int reduce_piece(struct shm_team *team, struct hvd_error *err)
     return rc;
 }
 
-/* ---- The batch ------------------------------------------------------------------------------ */
-
-/* This member is through with the chunk of slots that the batch is. */
-static void leave_slots(struct shm_team *team)
+/* A piece of this member's chunk, or of the next one; without any it is through. */
+static int reduce(struct shm_team *team, struct hvd_error *err)
 {
-    team->taken = team->end = team->begin + 1;
-    slots_come_to(&team->slots, STEP_MIXED, team->end);
-}
-
-/* Who could not say will hardly be able to the next time. All members answer alike, so that all of them let
- * equally many pass before they ask again. */
-static void go_by_copies(struct shm_team *team)
-{
-    struct shm_direct *direct = &team->direct;
-    direct->patience = direct->patience == 0              ? 1
-                       : direct->patience < MOST_PATIENCE ? 2 * direct->patience
-                                                          : MOST_PATIENCE;
-    direct->rests = direct->patience;
-    direct->stage = DIRECT_NOT;
+    if (team->direct.left > 0 || claim(team))
+        return reduce_piece(team, err);
     leave_slots(team);
-    shm_copies_begin(team);
+    team->direct.stage = DIRECT_ENDS;
+    return HVD_OK;
 }
 
-static void reduce_here(struct shm_direct *direct)
-{
-    direct->patience = 0;
-    direct->stage = DIRECT_REDUCES;
-}
+/* ---- The batch ------------------------------------------------------------------------------ */
 
 int shm_direct_go_on(struct shm_team *team, bool *movedp, struct hvd_error *err)
 {
-    struct shm_direct *direct = &team->direct;
-    struct slots *slots = &team->slots;
-    bool yes = false;
     int rc = HVD_OK;
     *movedp = false;
-    switch (direct->stage) {
+    switch (team->direct.stage) {
     case DIRECT_TELLS:
-        if (!slots_all_have(slots, STEP_MIXED, slots_before(team->begin)))
-            return HVD_IN_PROGRESS;
-        tell(team);
-        direct->stage = DIRECT_HEARS;
+        *movedp = tell(team);
         break;
     case DIRECT_HEARS:
-        if (!slots_all_have(slots, STEP_GIVEN, team->begin + 1))
-            return HVD_IN_PROGRESS;
-        rc = hear(team, &yes, err);
-        if (rc == HVD_OK && !yes)
-            go_by_copies(team);
-        else
-            reduce_here(direct);
+        rc = hear(team, movedp, err);
         break;
     case DIRECT_REDUCES:
-        if (direct->left > 0 || claim(team)) {
-            rc = reduce_piece(team, err);
-            break;
-        }
-        leave_slots(team);
-        direct->stage = DIRECT_ENDS;
+        *movedp = true;
+        rc = reduce(team, err);
         break;
     default:
-        return slots_all_have(slots, STEP_MIXED, team->end) ? HVD_OK : HVD_IN_PROGRESS;
+        return slots_all_have(&team->slots, STEP_MIXED, team->end) ? HVD_OK : HVD_IN_PROGRESS;
     }
-    *movedp = true;
     return rc == HVD_OK ? HVD_IN_PROGRESS : rc;
 }
 
@@ -315,16 +314,16 @@ bool shm_direct_begin(struct shm_team *team)
     return true;
 }
 
-int shm_direct_open(struct shm_team *team, const struct plane_env *env, struct hvd_error *err)
+bool shm_direct_open(struct shm_team *team, const struct plane_env *env)
 {
-    struct shm_direct *direct = &team->direct;
     static const struct windows none;
-    direct->windows = env->windows == NULL ? &none : env->windows;
-    direct->least_bytes = SHM_DIRECT_BYTES;
-    direct->members = calloc((size_t)team->members.size, sizeof(*direct->members));
-    return direct->members != NULL
-               ? HVD_OK
-               : error_set_errno(err, "plane shm: no memory for the windows of %d ranks", team->members.size);
+    team->direct = (struct shm_direct){
+        .windows = env->windows == NULL ? &none : env->windows,
+        .least_bytes = SHM_DIRECT_BYTES,
+        .patience = 1,
+        .members = calloc((size_t)team->members.size, sizeof(*team->direct.members)),
+    };
+    return team->direct.members != NULL;
 }
 
 void shm_direct_close(struct shm_team *team)

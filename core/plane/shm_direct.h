@@ -40,7 +40,7 @@ struct shm_direct {
     const struct windows *windows;
     int64_t least_bytes;
     struct direct_member *members; /* [size] */
-    int patience, rests; /* batches that go by copies without being asked for: after the last no, still */
+    int rests, patience; /* batches that go by copies without being asked for: still, and after the next no */
     /* the batch that runs */
     enum direct_stage stage; /* DIRECT_NOT: it goes another way */
     int64_t chunk_count;     /* elements of a chunk */
@@ -48,8 +48,8 @@ struct shm_direct {
     int64_t at, left;        /* elements of the chunk that this member does */
 };
 
-/* Room for it. [env]'s windows are borrowed; a member without any says of all batches that it cannot. */
-int shm_direct_open(struct shm_team *team, const struct plane_env *env, struct hvd_error *err);
+/* [env]'s windows are borrowed; a member without any says of all batches that it cannot. False: no memory. */
+bool shm_direct_open(struct shm_team *team, const struct plane_env *env);
 void shm_direct_close(struct shm_team *team);
 
 /* Begin the batch of [team], if it may go this way: the same on all members. */
