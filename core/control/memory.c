@@ -2,19 +2,11 @@
 #include "config.h"
 #include "control/memory.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#ifndef MFD_NOEXEC_SEAL
-#define MFD_NOEXEC_SEAL 0x0008U
-#endif
-
-#define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+#include "control/shared_file.h"
 
 enum memory_abort_state { ABORT_NONE, ABORT_WRITING, ABORT_THERE };
 
@@ -56,45 +48,18 @@ static int memory_map(int fd, int slot_count, struct memory **memoryp, struct hv
     return HVD_OK;
 }
 
-/* Never executable where the kernel knows how to say so; some sites insist. */
-static int memory_file(void)
-{
-    unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
-    int fd = memfd_create("hvd-node", flags | MFD_NOEXEC_SEAL);
-    return fd < 0 && errno == EINVAL ? memfd_create("hvd-node", flags) : fd;
-}
-
-/* A file beyond the limit is SIGXFSZ, before it is an error. */
-static int check_limit(size_t bytes, struct hvd_error *err)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes)
-        return HVD_OK;
-    return error_set(
-        err, HVD_ERR_SYSTEM,
-        "the ranks of this node share %zu bytes, more than a file may have here (%llu bytes); raise "
-        "`ulimit -f`",
-        bytes, (unsigned long long)limit.rlim_cur);
-}
-
 int memory_create(int slot_count, uint32_t epoch, struct memory **memoryp, int *fdp, struct hvd_error *err)
 {
     struct memory *memory = NULL;
-    int status = check_limit(memory_bytes(slot_count), err);
+    int fd = -1;
+    int status = shared_file_make("hvd-node", memory_bytes(slot_count), &fd, err);
     if (status != HVD_OK)
         return status;
-    int fd = memory_file();
-    if (fd < 0)
-        return error_set_errno(err, "cannot make memory that the ranks of this node share (memfd_create)");
-    if (ftruncate(fd, (off_t)memory_bytes(slot_count)) != 0 ||
-        fcntl(fd, F_ADD_SEALS, SIZE_SEALS | F_SEAL_SEAL) != 0) {
-        status = error_set_errno(err, "cannot size and seal %zu bytes that the ranks of this node share",
-                                 memory_bytes(slot_count));
-        goto fail;
-    }
     status = memory_map(fd, slot_count, &memory, err);
-    if (status != HVD_OK)
-        goto fail;
+    if (status != HVD_OK) {
+        close(fd);
+        return status;
+    }
     memory->magic = MEMORY_MAGIC;
     memory->version = MEMORY_VERSION;
     memory->epoch = epoch;
@@ -103,30 +68,21 @@ int memory_create(int slot_count, uint32_t epoch, struct memory **memoryp, int *
     *memoryp = memory;
     *fdp = fd;
     return HVD_OK;
-
-fail:
-    close(fd);
-    return status;
 }
 
 int memory_attach(int fd, int slot_count, uint32_t epoch, struct memory **memoryp, struct hvd_error *err)
 {
-    struct stat file;
-    int seals = fcntl(fd, F_GET_SEALS);
-    if (seals < 0 || fstat(fd, &file) != 0)
-        return error_set_errno(err, "cannot look at the memory that this node's first rank made");
-    if ((seals & SIZE_SEALS) != SIZE_SEALS)
-        return error_set(
-            err, HVD_ERR_SYSTEM,
-            "the memory that this node's first rank made is not sealed (0x%x), so it could vanish",
-            (unsigned)seals);
-    if (file.st_size != (off_t)memory_bytes(slot_count))
+    int64_t bytes = 0;
+    int status = shared_file_look(fd, &bytes, err);
+    if (status != HVD_OK)
+        return status;
+    if (bytes != (int64_t)memory_bytes(slot_count))
         return error_set(err, HVD_ERR_SYSTEM,
                          "the memory that this node's first rank made has %lld bytes, expected %zu: all "
                          "ranks need the same libhvd",
-                         (long long)file.st_size, memory_bytes(slot_count));
+                         (long long)bytes, memory_bytes(slot_count));
     struct memory *memory = NULL;
-    int status = memory_map(fd, slot_count, &memory, err);
+    status = memory_map(fd, slot_count, &memory, err);
     if (status != HVD_OK)
         return status;
     if (memory->magic != MEMORY_MAGIC || memory->version != MEMORY_VERSION || memory->epoch != epoch ||
