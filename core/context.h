@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "alloc.h"
+#include "allocations.h"
 #include "control/join.h"
 #include "flow/loop.h"
 #include "trace/trace.h"

@@ -1,6 +1,6 @@
-/* alloc.h: memory that the program gets from hvd: in this rank's window, where it has one. */
-#ifndef ALLOC_H
-#define ALLOC_H
+/* allocations.h: memory that the program gets from hvd: in this rank's window, where it has one. */
+#ifndef ALLOCATIONS_H
+#define ALLOCATIONS_H
 
 #include <pthread.h>
 #include <sys/queue.h>
