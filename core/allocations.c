@@ -70,6 +70,8 @@ static int map_locked(struct allocations *allocations, const struct windows *win
         if (own == MAP_FAILED)
             return error_set_errno(err, "hvd_alloc: no memory for %lld bytes", (long long)allocation->bytes);
         allocation->memory = own;
+    } else {
+        madvise(allocation->memory, (size_t)allocation->bytes, MADV_DODUMP);
     }
     if (allocation->bytes >= HUGE_BYTES)
         madvise(allocation->memory, (size_t)allocation->bytes, MADV_HUGEPAGE); /* where there are any */
@@ -114,6 +116,8 @@ static int unmap(const struct windows *windows, const struct allocation *allocat
     int rc = inside ? madvise(allocation->memory, bytes, MADV_REMOVE) : munmap(allocation->memory, bytes);
     if (rc != 0)
         return error_set_errno(err, "hvd_free: cannot give back %zu bytes", bytes);
+    if (inside)
+        madvise(allocation->memory, bytes, MADV_DONTDUMP); /* a dump would make it real again */
     return HVD_OK;
 }
 

@@ -112,10 +112,10 @@ core_libcore_la_SOURCES += \
 	core/control/frame.c core/control/frame.h core/control/ring.c core/control/ring.h core/control/bell.h \
 	core/control/link.c core/control/link.h core/control/watch.c core/control/watch.h \
 	core/control/memory.c core/control/memory.h core/control/shared_file.c core/control/shared_file.h \
-	core/control/meet.c core/control/meet.h \
+	core/control/windows.c core/control/windows.h core/control/meet.c core/control/meet.h \
 	core/control/meet_leader.c core/control/meet_member.c core/control/tree.c
 
-core_libhvd_la_SOURCES = core/alloc.c core/control/windows.h core/clocks.c core/clocks.h core/hvd.c core/context.h core/operation.c core/operation.h core/collectives.c core/sets.c core/sets.h \
+core_libhvd_la_SOURCES = core/alloc.c core/clocks.c core/clocks.h core/hvd.c core/context.h core/operation.c core/operation.h core/collectives.c core/sets.c core/sets.h \
 	core/seeing.c
 core_libcore_la_SOURCES += core/ask.c core/ask.h
 core_libcore_la_SOURCES += core/allocations.c core/allocations.h

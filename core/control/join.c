@@ -195,6 +195,7 @@ static int connect_tree(struct joining *joining, struct hvd_error *err)
     }
     struct node *node = joining->node;
     joined->arena = node_arena(node);
+    joined->windows = node_take_windows(node);
     rc = node_crowding(node, &joined->crowding, err);
     if (rc != HVD_OK)
         return rc;
@@ -306,6 +307,7 @@ void join_close(struct joined *joined)
 {
     if (joined->control != NULL)
         joined->control->ops->close(joined->control);
+    windows_detach(&joined->windows);
     endpoint_close(joined->endpoint);
     roster_close(&joined->roster);
     free(joined->launcher_ranks);

@@ -31,6 +31,15 @@ struct arena node_arena(const struct node *node)
                           (size_t)node->member_count * MEMORY_ARENA_BYTES};
 }
 
+struct windows node_take_windows(struct node *node)
+{
+    if (node == NULL)
+        return (struct windows){.base = NULL};
+    struct windows windows = node->windows;
+    node->windows = (struct windows){.base = NULL};
+    return windows;
+}
+
 /* Tell the others where this rank may run. */
 static void publish_cores(const struct node *node)
 {
@@ -273,6 +282,7 @@ void node_close(struct node *node)
     if (node == NULL)
         return;
     memory_detach(node->memory, node->member_count);
+    windows_detach(&node->windows);
     node_after_fork(node);
     free(node->watched);
     free(node->members);

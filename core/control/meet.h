@@ -3,8 +3,9 @@
  *   member -> leader   HELLO     I am rank r; a nonce
  *   leader -> member   PROOF     a nonce; keyed hash of both: I hold the job's key
  *   member -> leader   ANSWER    keyed hash of both: so do I; its doorbell
- *   leader -> member   MEMORY    the memory; how long others may still take
- *   member -> leader   ATTACHED  it is mapped
+ *   leader -> member   MEMORY    the memory, and the windows where it could make any; how long others may
+ *                                still take
+ *   member -> leader   ATTACHED  the memory is mapped
  *   leader -> member   BELLS     who came: doorbells of its parent and children, its parent's pidfd
  *
  * Until its PROOF (ANSWER) was checked a peer gets nothing of ours. Packets are structs in this machine's
@@ -17,9 +18,10 @@
 #include "control/memory.h"
 #include "control/node.h"
 #include "control/watch.h"
+#include "control/windows.h"
 
 #define MEET_MAGIC       UINT32_C(0x4d647668) /* "hvdM" as bytes */
-#define MEET_VERSION     1
+#define MEET_VERSION     2
 #define MEET_NONCE_BYTES 32
 #define MEET_HASH_BYTES  32
 #define MEET_RELATIVES   (SHAPE_NODE_RADIX + 1) /* of the parent and the children */
@@ -63,7 +65,8 @@ struct node {
     int member_count;
     int *members; /* ascending, as node_meet was called; slots go by this index */
     struct memory *memory;
-    int bell; /* this rank's eventfd */
+    struct windows windows; /* places go by the same index; none where this rank could not map them */
+    int bell;               /* this rank's eventfd */
     int bell_count;
     struct {
         int rank, fd;

@@ -35,6 +35,7 @@ struct host {
     const struct roster *roster;
     int64_t deadline_us;
     int listener, memory_fd;
+    int windows_fd; /* -1: there are none */
     int guest_count, guest_limit;
     struct guest *guests;
     struct pollfd *polls;     /* one for each guest, then the listener */
@@ -78,6 +79,15 @@ static bool host_settled(const struct host *host)
             return false;
     }
     return true;
+}
+
+/* Without windows ranks still share memory. */
+static void host_make_windows(struct host *host)
+{
+    struct hvd_error why;
+    if (windows_create(&host->node->windows, host->node->member_count, &host->windows_fd, &why) != HVD_OK)
+        log_write(host->roster->log, LOG_INFO, "control",
+                  "the ranks of this node do not reach each other's tensors: %s", why.text);
 }
 
 static int host_listen(struct host *host, struct hvd_error *err)
@@ -164,7 +174,8 @@ static void guest_answer(struct host *host, struct guest *guest, const struct me
     guest->bell = fds->fd[0];
     fds->count = 0;
     struct meet_packet memory = {.rank = guest->rank, .left_us = host->deadline_us - clock_us()};
-    if (meet_send(guest->fd, MEET_MEMORY, &memory, &(struct meet_fds){1, {host->memory_fd}}) != 0)
+    struct meet_fds files = {host->windows_fd >= 0 ? 2 : 1, {host->memory_fd, host->windows_fd}};
+    if (meet_send(guest->fd, MEET_MEMORY, &memory, &files) != 0)
         host_drop(host, guest, "left");
 }
 
@@ -313,7 +324,7 @@ static int host_conclude(struct host *host, struct hvd_error *err)
 int meet_as_leader(struct node *node, const struct roster *roster, int64_t deadline_us, struct hvd_error *err)
 {
     struct host host = {.node = node, .roster = roster, .deadline_us = deadline_us};
-    host.listener = host.memory_fd = -1;
+    host.listener = host.memory_fd = host.windows_fd = -1;
     host.guest_limit = node->member_count + STRANGERS_MAX;
     host.guests = calloc((size_t)host.guest_limit, sizeof(*host.guests));
     host.polls = calloc((size_t)host.guest_limit + 1, sizeof(*host.polls));
@@ -324,8 +335,10 @@ int meet_as_leader(struct node *node, const struct roster *roster, int64_t deadl
             error_set(err, HVD_ERR_NO_MEMORY, "out of memory for a node of %d ranks", node->member_count);
     if (status == HVD_OK)
         status = memory_create(node->member_count, roster->epoch, &node->memory, &host.memory_fd, err);
-    if (status == HVD_OK && node->member_count > 1)
+    if (status == HVD_OK && node->member_count > 1) {
+        host_make_windows(&host);
         status = host_listen(&host, err);
+    }
     if (status == HVD_OK)
         status = host_collect(&host, err);
     if (status == HVD_OK)
@@ -336,6 +349,8 @@ int meet_as_leader(struct node *node, const struct roster *roster, int64_t deadl
         close(host.listener);
     if (host.memory_fd >= 0)
         close(host.memory_fd);
+    if (host.windows_fd >= 0)
+        close(host.windows_fd);
     free(host.guests);
     free(host.polls);
     free(host.standings);

@@ -96,7 +96,21 @@ static int visit_prove(struct visit *visit, int64_t deadline_us, struct hvd_erro
     return HVD_OK;
 }
 
-/* Map the leader's memory. *untilp: when its last word is due. */
+/* Without windows this rank still shares memory with the others. */
+static void visit_attach_windows(struct visit *visit, int fd)
+{
+    struct node *node = visit->node;
+    struct hvd_error why;
+    int own = 0;
+    while (node->members[own] != node->rank)
+        own++;
+    if (windows_attach(&node->windows, fd, node->member_count, own, &why) != HVD_OK)
+        log_write(visit->roster->log, LOG_INFO, "control",
+                  "rank %d and the other ranks of its node do not reach each other's tensors: %s", node->rank,
+                  why.text);
+}
+
+/* Map the leader's memory, and its windows where it has any. *untilp: when its last word is due. */
 static int visit_attach(struct visit *visit, int64_t deadline_us, int64_t *untilp, struct hvd_error *err)
 {
     struct node *node = visit->node;
@@ -105,10 +119,13 @@ static int visit_attach(struct visit *visit, int64_t deadline_us, int64_t *until
     int status = visit_hear(visit, MEET_MEMORY, &packet, &fds, deadline_us + GRACE_US, err);
     if (status != HVD_OK)
         return status;
-    if (fds.count == 1)
+    if (fds.count == 1 || fds.count == 2)
         status = memory_attach(fds.fd[0], node->member_count, visit->roster->epoch, &node->memory, err);
     else
-        status = error_set(err, HVD_ERR_SYSTEM, "sent %d descriptors, expected 1: the memory", fds.count);
+        status = error_set(err, HVD_ERR_SYSTEM,
+                           "sent %d descriptors, expected 1 or 2: the memory, the windows", fds.count);
+    if (status == HVD_OK && fds.count == 2)
+        visit_attach_windows(visit, fds.fd[1]);
     meet_close_fds(&fds);
     if (status != HVD_OK)
         return status;

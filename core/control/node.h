@@ -6,6 +6,7 @@
 #include "control/cores.h"
 #include "control/roster.h"
 #include "control/shape.h"
+#include "control/windows.h"
 
 struct node;
 
@@ -21,6 +22,10 @@ int node_meet(struct node **nodep, const struct roster *roster, const int *membe
 /* The part of its memory that is free for all its ranks; of NULL an empty one. It lives as long as the node.
  */
 struct arena node_arena(const struct node *node);
+
+/* The windows of its ranks, by their place among [members]: from now on the caller's to detach. Of NULL none.
+ */
+struct windows node_take_windows(struct node *node);
 
 /* What cores its ranks have. Once all have met: the same on all. Of NULL: enough. */
 int node_crowding(const struct node *node, struct crowding *crowding, struct hvd_error *err);

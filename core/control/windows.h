@@ -4,6 +4,7 @@
 #define CONTROL_WINDOWS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -31,9 +32,10 @@ void windows_detach(struct windows *windows);
 static inline bool windows_find(const struct windows *windows, const void *memory, int64_t bytes,
                                 uint64_t *atp)
 {
-    uint64_t at = (uintptr_t)memory - (uintptr_t)(windows->base + windows->own * windows->bytes);
+    uint64_t at = (uintptr_t)memory - (uintptr_t)windows->base - (uint64_t)(windows->own * windows->bytes);
     *atp = at;
-    return windows->base != NULL && at < (uint64_t)windows->bytes && bytes <= windows->bytes - (int64_t)at;
+    return windows->base != NULL && at < (uint64_t)windows->bytes && bytes >= 0 &&
+           bytes <= windows->bytes - (int64_t)at;
 }
 
 /* The memory [at] bytes into the window of the rank at [place]; NULL where not all [bytes] lie in it. */
