@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,8 @@ struct job_result {
     int fds_left;    /* more than before */
     int wait_status; /* of waitpid: what came after the result was written */
     int node_count, local_size, node;
+    int window_count, own_window;
+    bool windows_left; /* mapped after join_close */
     int64_t took_us;
 };
 

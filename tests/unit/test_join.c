@@ -8,6 +8,7 @@
 #include "control/budget.h"
 #include "control/join.h"
 #include "job.h"
+#include "mappings.h"
 
 #define SECOND INT64_C(1000000)
 
@@ -85,10 +86,14 @@ static void join_and_leave(int rank, struct job_result *result)
         result->node_count = joined.shape.node_count;
         result->local_size = joined.shape.local_size;
         result->node = joined.shape.node;
+        result->window_count = joined.windows.count;
+        result->own_window = joined.windows.own;
+        char *base = joined.windows.base;
         result->rc = pass_token(joined.control, epoll_fd, &err);
         if (result->rc == HVD_OK)
             leave(joined.control);
         join_close(&joined);
+        result->windows_left = base != NULL && is_mapped(base);
         close(epoll_fd);
     }
     memcpy(result->text, err.text, sizeof(err.text));
@@ -106,6 +111,13 @@ static void expect_all(const struct job *job, int rc, const char *text)
     }
 }
 
+/* One for each rank of the node; who is alone there has none. */
+static void expect_windows(const struct job_result *result)
+{
+    ck_assert_int_eq(result->window_count, result->local_size == 1 ? 0 : result->local_size);
+    ck_assert(!result->windows_left);
+}
+
 START_TEST(ranks_of_one_node_share_memory)
 {
     struct job job = {.size = 1 + _i, .node_count = 1, .rank = join_and_leave};
@@ -114,6 +126,8 @@ START_TEST(ranks_of_one_node_share_memory)
     for (int rank = 0; rank < job.size; rank++) {
         ck_assert_int_eq(job.results[rank].node_count, 1);
         ck_assert_int_eq(job.results[rank].local_size, job.size);
+        ck_assert_int_eq(job.results[rank].own_window, rank);
+        expect_windows(&job.results[rank]);
     }
 }
 END_TEST
@@ -206,6 +220,7 @@ START_TEST(ranks_of_several_nodes_connect)
     for (int rank = 0; rank < job.size; rank++) {
         ck_assert_int_eq(job.results[rank].node_count, job.node_count);
         ck_assert_int_eq(job.results[rank].node, rank * job.node_count / job.size);
+        expect_windows(&job.results[rank]);
     }
 }
 END_TEST

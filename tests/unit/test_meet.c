@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 
 #include "control/meet.h"
+#include "mappings.h"
 #include "team.h"
 
 static const int three[3] = {0, 0, 0};
@@ -380,6 +381,142 @@ START_TEST(sub_leaders_know_their_children)
 }
 END_TEST
 
+/* ---- The windows ---- */
+
+static void write_own_window(struct place *place, const struct windows *windows)
+{
+    PLACE_CHECK(place, windows->base != NULL && windows->count == 3 && windows->own == place->roster.rank);
+    *windows_reach(windows, windows->own, 4096, 1) = (char)(10 + place->roster.rank);
+}
+
+/* Who has windows reads what each rank for which [there] has a bit wrote into its own. */
+static void read_windows(struct place *place, const struct windows *windows, unsigned there)
+{
+    for (int rank = 0; rank < 3; rank++) {
+        char expected = (char)((there >> rank & 1) != 0 ? 10 + rank : 0);
+        PLACE_CHECK(place, *windows_reach(windows, rank, 4096, 1) == expected);
+    }
+}
+
+static void use_windows(struct place *place)
+{
+    struct node *node = NULL;
+    int before = open_descriptors();
+    place_meet(place, &node);
+    char *base = node->windows.base;
+    write_own_window(place, &node->windows);
+    place_stage(place, 1);
+    read_windows(place, &node->windows, 7);
+    place_stage(place, 2);
+    struct windows windows = node_take_windows(node);
+    PLACE_CHECK(place, windows.base == base && node->windows.base == NULL);
+    PLACE_CHECK(place, node_take_windows(node).base == NULL);
+    node_close(node);
+    read_windows(place, &windows, 7);
+    windows_detach(&windows);
+    PLACE_CHECK(place, !is_mapped(base));
+    PLACE_CHECK(place, open_descriptors() == before);
+}
+
+START_TEST(ranks_reach_windows_of_all)
+{
+    struct team *team = team_new(3, three);
+    team_start(team, use_windows);
+    for (int stage = 1; stage <= 2; stage++) {
+        team_await_all(team, stage);
+        atomic_store(&team->go, stage);
+    }
+    team_end(team, -1);
+    ck_assert_ptr_null(node_take_windows(NULL).base);
+}
+END_TEST
+
+/* What is not taken goes with the node. */
+static void leave_windows(struct place *place)
+{
+    struct node *node = NULL;
+    place_meet(place, &node);
+    char *base = node->windows.base;
+    PLACE_CHECK(place, is_mapped(base));
+    node_close(node);
+    PLACE_CHECK(place, !is_mapped(base));
+}
+
+START_TEST(windows_end_with_the_node)
+{
+    struct team *team = team_new(3, three);
+    team_start(team, leave_windows);
+    team_end(team, -1);
+}
+END_TEST
+
+/* There is room for what rank 1 must share, and none for windows. */
+static void meet_without_room(struct place *place)
+{
+    struct node *node = NULL;
+    place->log.level = LOG_INFO;
+    if (place->roster.rank == 1)
+        limit_mappings(UINT64_C(512) << 20);
+    place_meet(place, &node);
+    if (place->roster.rank == 1)
+        PLACE_CHECK(place, node->windows.base == NULL && node->windows.count == 0);
+    else
+        write_own_window(place, &node->windows);
+    atomic_store(&node_slot(node, place->roster.rank)->left, 1);
+    place_stage(place, 1);
+    for (int rank = 0; rank < 3; rank++)
+        PLACE_CHECK(place, atomic_load(&node_slot(node, rank)->left) == 1);
+    if (place->roster.rank != 1)
+        read_windows(place, &node->windows, 5);
+    node_close(node);
+}
+
+START_TEST(a_member_without_windows_is_a_member)
+{
+    struct team *team = team_new(3, three);
+    team_start(team, meet_without_room);
+    team_await_all(team, 1);
+    atomic_store(&team->go, 1);
+    team_end(team, -1);
+    ck_assert_msg(strstr(team->reports[1].log,
+                         "control: rank 1 and the other ranks of its node do not reach each other's tensors: "
+                         "cannot map ") != NULL,
+                  "%s", team->reports[1].log);
+    ck_assert_str_eq(team->reports[0].log, "");
+    ck_assert_str_eq(team->reports[2].log, "");
+}
+END_TEST
+
+/* The leader may make files for the memory, but not for windows. */
+static void lead_without_windows(struct place *place)
+{
+    struct rlimit limit;
+    struct node *node = NULL;
+    place->log.level = LOG_INFO;
+    if (place->roster.rank == 0) {
+        PLACE_CHECK(place, getrlimit(RLIMIT_FSIZE, &limit) == 0);
+        limit.rlim_cur = memory_bytes(3);
+        PLACE_CHECK(place, setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    }
+    int before = open_descriptors();
+    place_meet(place, &node);
+    PLACE_CHECK(place, node->windows.base == NULL);
+    node_close(node);
+    PLACE_CHECK(place, open_descriptors() == before);
+}
+
+START_TEST(a_leader_without_windows_still_leads)
+{
+    struct team *team = team_new(3, three);
+    team_start(team, lead_without_windows);
+    team_end(team, -1);
+    ck_assert_msg(strstr(team->reports[0].log,
+                         "control: the ranks of this node do not reach each other's tensors: ") != NULL,
+                  "%s", team->reports[0].log);
+    ck_assert_str_eq(team->reports[1].log, "");
+}
+END_TEST
+
 /* ---- The memory ---- */
 
 START_TEST(memory_is_sealed_and_sized)
@@ -422,24 +559,6 @@ START_TEST(unsealed_memory_is_refused)
     ck_assert_int_eq(memory_attach(STDIN_FILENO, 3, 7, &memory, &err), HVD_ERR_SYSTEM);
 }
 END_TEST
-
-/* Of the mapping that begins at [address]: has it this flag, two letters, in the kernel's list? */
-static bool has_flag(const void *address, const char *flag)
-{
-    char line[1000], begin[32];
-    bool here = false, found = false;
-    snprintf(begin, sizeof(begin), "%lx-", (unsigned long)address);
-    FILE *maps = fopen("/proc/self/smaps", "re");
-    ck_assert_ptr_nonnull(maps);
-    while (fgets(line, sizeof(line), maps) != NULL) {
-        if (strchr(line, '-') != NULL && strchr(line, '-') < strchr(line, ' '))
-            here = strncmp(line, begin, strlen(begin)) == 0;
-        if (here && strncmp(line, "VmFlags:", 8) == 0)
-            found = strstr(line, flag) != NULL;
-    }
-    fclose(maps);
-    return found;
-}
 
 /* It is large and mostly empty: a dump of a core would make all of it real. */
 START_TEST(arena_is_in_no_child_and_no_dump)
@@ -516,6 +635,10 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, who_cannot_be_watched_is_not_waited_for);
     tcase_add_loop_test(tcase, bad_members_are_refused, 0, 5);
     tcase_add_test(tcase, sub_leaders_know_their_children);
+    tcase_add_test(tcase, ranks_reach_windows_of_all);
+    tcase_add_test(tcase, windows_end_with_the_node);
+    tcase_add_test(tcase, a_member_without_windows_is_a_member);
+    tcase_add_test(tcase, a_leader_without_windows_still_leads);
     tcase_add_test(tcase, memory_is_sealed_and_sized);
     tcase_add_test(tcase, unsealed_memory_is_refused);
     tcase_add_test(tcase, arena_is_in_no_child_and_no_dump);
