@@ -153,8 +153,3 @@ int bench_leave(struct bench *bench, struct hvd_error *err)
     bench->mpi = NULL;
     return HVD_OK;
 }
-
-struct load_job bench_load_job(const struct bench *bench)
-{
-    return (struct load_job){bench->rank, bench->size, bench->local_size};
-}

@@ -4,7 +4,6 @@
 
 #include <time.h>
 
-#include "tools/hvdbench_load.h"
 #include "tools/hvdbench_mpi.h"
 #include "tools/hvdbench_options.h"
 
@@ -33,8 +32,6 @@ int bench_agree(struct bench *bench, int status, struct hvd_error *err);
 
 /* Collective: the greatest of each number over all ranks, in place. */
 int bench_max(double *numbers, int64_t count, struct hvd_error *err);
-
-struct load_job bench_load_job(const struct bench *bench);
 
 /* Open the module that holds MPI, and initialise MPI. NULL with the reason as a phrase in [why]. */
 const struct bench_mpi *bench_open_mpi(struct hvd_error *why);

@@ -61,15 +61,24 @@ static unsigned char *allocate(int64_t bytes)
 
 /* ---- Setting up ----------------------------------------------------------------------------------- */
 
-static void place_tensors(struct load *load)
+/* The model's tensor that is the load's tensor [index]: the last layer comes first. */
+static const struct model_tensor *source_of(const struct load *load, int index)
 {
-    unsigned char *at = load->arena;
+    return &load->model->tensors[load->count - 1 - index];
+}
+
+int64_t load_arena_bytes(const struct model *model)
+{
+    return model->bytes + (int64_t)model->count * (LINE_BYTES + GAP_BYTES);
+}
+
+void load_place_tensors(const struct load *load, unsigned char *arena, struct hvd_tensor *tensors)
+{
+    unsigned char *at = arena;
     for (int i = 0; i < load->count; i++) {
-        const struct model_tensor *source = &load->model->tensors[load->count - 1 - i];
-        struct hvd_tensor *tensor = &load->tensors[i];
-        *tensor = (struct hvd_tensor){source->name, at, at, source->dtype, source->ndim, {0}};
-        memcpy(tensor->shape, source->shape, sizeof(tensor->shape));
-        load->counts[i] = source->count;
+        const struct model_tensor *source = source_of(load, i);
+        tensors[i] = (struct hvd_tensor){source->name, at, at, source->dtype, source->ndim, {0}};
+        memcpy(tensors[i].shape, source->shape, sizeof(tensors[i].shape));
         at += round_up(source->count * (int64_t)dtype_bytes(source->dtype), LINE_BYTES) + GAP_BYTES;
     }
 }
@@ -90,11 +99,12 @@ static void place_runs(struct load *load)
 
 int load_init(struct load *load, const struct model *model, const struct load_job *job, struct hvd_error *err)
 {
-    int64_t arena_bytes = model->bytes + (int64_t)model->count * (LINE_BYTES + GAP_BYTES);
+    int64_t arena_bytes = load_arena_bytes(model);
     *load = (struct load){.model = model, .rank = job->rank, .size = job->size, .count = model->count};
     int64_t whole_bytes = model->bytes + (int64_t)HVD_BOOL * LINE_BYTES;
     /* Open MPI takes half as much again while it reduces the piece in one call */
-    int status = check_memory(arena_bytes + whole_bytes + model->bytes / 2, job->local_size, err);
+    int status =
+        check_memory(arena_bytes + whole_bytes + model->bytes / 2 + job->more_bytes, job->local_size, err);
     if (status != HVD_OK)
         return status;
     load->tensors = calloc((size_t)model->count, sizeof(load->tensors[0]));
@@ -106,7 +116,9 @@ int load_init(struct load *load, const struct model *model, const struct load_jo
                            (long long)model->bytes);
         goto fail;
     }
-    place_tensors(load);
+    for (int i = 0; i < load->count; i++)
+        load->counts[i] = source_of(load, i)->count;
+    load_place_tensors(load, load->arena, load->tensors);
     place_runs(load);
     for (int i = 0; i < load->run_count && status == HVD_OK; i++) {
         enum hvd_dtype dtype = load->runs[i].dtype;
@@ -116,7 +128,7 @@ int load_init(struct load *load, const struct model *model, const struct load_jo
         status = pattern_init(&load->patterns[HVD_FLOAT32], HVD_FLOAT32, job->rank, job->size, err);
     if (status != HVD_OK)
         goto fail;
-    load_fill_tensors(load);
+    load_fill_tensors(load, load->tensors);
     load_fill_whole(load);
     return HVD_OK;
 fail:
@@ -143,11 +155,10 @@ static int64_t shift_of(int tensor)
     return (int64_t)tensor * 17;
 }
 
-void load_fill_tensors(const struct load *load)
+void load_fill_tensors(const struct load *load, const struct hvd_tensor *tensors)
 {
     for (int i = 0; i < load->count; i++)
-        pattern_fill(&load->patterns[load->tensors[i].dtype], load->tensors[i].output, load->counts[i],
-                     shift_of(i));
+        pattern_fill(&load->patterns[tensors[i].dtype], tensors[i].output, load->counts[i], shift_of(i));
 }
 
 void load_fill_whole(const struct load *load)
@@ -169,13 +180,14 @@ static int is_wrong(const struct load *load, const char *who, const char *what, 
                      load->rank, (long long)element, what, load->size);
 }
 
-int load_check_tensors(const struct load *load, const char *who, struct hvd_error *err)
+int load_check_tensors(const struct load *load, const struct hvd_tensor *tensors, const char *who,
+                       struct hvd_error *err)
 {
     for (int i = 0; i < load->count; i++) {
-        int64_t wrong = pattern_find_wrong(&load->patterns[load->tensors[i].dtype], load->tensors[i].output,
+        int64_t wrong = pattern_find_wrong(&load->patterns[tensors[i].dtype], tensors[i].output,
                                            load->counts[i], shift_of(i));
         if (wrong >= 0)
-            return is_wrong(load, who, load->tensors[i].name, wrong, err);
+            return is_wrong(load, who, tensors[i].name, wrong, err);
     }
     return HVD_OK;
 }

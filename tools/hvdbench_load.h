@@ -29,9 +29,11 @@ struct load {
     struct pattern patterns[HVD_BOOL];
 };
 
-/* Which ranks of the job there are, for the sums, and how many share this node's memory. */
+/* Which ranks of the job there are, for the sums, and how many share this node's memory, of which each is
+ * going to take [more_bytes] besides its load. */
 struct load_job {
     int rank, size, local_size;
+    int64_t more_bytes;
 };
 
 /* HVD_ERR_NO_MEMORY where the node has not enough for all its ranks. */
@@ -39,14 +41,20 @@ int load_init(struct load *load, const struct model *model, const struct load_jo
               struct hvd_error *err);
 void load_fini(struct load *load); /* fine on a zeroed one */
 
-/* Write this rank's part: into the tensors, into the piece; or into the piece as float32 whatever its type,
- * for floating-point work that meets no denormal numbers. */
-void load_fill_tensors(const struct load *load);
+/* The same tensors in other memory, at [arena], which has load_arena_bytes: into [tensors], as many as the
+ * load has. They mean nothing without the load. */
+void load_place_tensors(const struct load *load, unsigned char *arena, struct hvd_tensor *tensors);
+int64_t load_arena_bytes(const struct model *model);
+
+/* Write this rank's part: into the load's tensors, or the same elsewhere; into the piece; or into the piece
+ * as float32 whatever its type, for floating-point work that meets no denormal numbers. */
+void load_fill_tensors(const struct load *load, const struct hvd_tensor *tensors);
 void load_fill_whole(const struct load *load);
 void load_fill_floats(const struct load *load);
 
 /* Is the sum over all ranks there? [who] begins the sentence where it is not. */
-int load_check_tensors(const struct load *load, const char *who, struct hvd_error *err);
+int load_check_tensors(const struct load *load, const struct hvd_tensor *tensors, const char *who,
+                       struct hvd_error *err);
 int load_check_whole(const struct load *load, const char *who, struct hvd_error *err);
 
 /* Is what the rank before this one, round the end, has in its piece at [copy]? */

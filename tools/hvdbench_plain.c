@@ -30,6 +30,11 @@ static void reduce(void *data, int64_t count)
     MPI_Allreduce(MPI_IN_PLACE, data, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
 }
 
+static void fill_tensors(const struct load *load)
+{
+    load_fill_tensors(load, load->tensors);
+}
+
 static void run_one(const struct load *load)
 {
     reduce(load->runs[0].data, load->runs[0].count);
@@ -55,7 +60,7 @@ static const struct {
     void (*run)(const struct load *load);
 } ways[] = {{"mpi-one", "mpi_one_us", load_fill_whole, run_one},
             {"mpi-pieces", "mpi_pieces_us", load_fill_whole, run_pieces},
-            {"mpi-each", "mpi_each_us", load_fill_tensors, run_each}};
+            {"mpi-each", "mpi_each_us", fill_tensors, run_each}};
 
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
@@ -140,7 +145,7 @@ static int read_arguments(struct work *work, char *const *arguments, struct hvd_
 int main(int argc, char **argv)
 {
     struct hvd_error err = {""};
-    struct load_job job = {0, 1, 1};
+    struct load_job job = {0, 1, 1, 0};
     struct work work = {"resnet50", 20, false};
     MPI_Comm node;
     MPI_Init(&argc, &argv);

@@ -62,21 +62,31 @@ struct json report_open(const struct bench *bench)
     return json;
 }
 
-void report_ways_fields(struct json *json, const struct bench *bench, const struct ways *ways)
+/* What hvd takes by what the others take. */
+static void add_ratios(struct json *json, const struct ways *ways, enum way_id id, const char *by_mpi_best,
+                       const char *by_memcpy)
 {
-    const struct way *hvd = ways_find(ways, WAY_HVD);
+    const struct way *hvd = ways_find(ways, id);
     const struct way *best = ways_best_mpi(ways);
     const struct way *copy = ways_find(ways, WAY_MEMCPY);
+    if (hvd != NULL && best != NULL)
+        json_number(json, by_mpi_best, hvd->us.median / best->us.median);
+    if (hvd != NULL && copy != NULL)
+        json_number(json, by_memcpy, hvd->us.median / copy->us.median);
+}
+
+void report_ways_fields(struct json *json, const struct bench *bench, const struct ways *ways)
+{
+    const struct way *best = ways_best_mpi(ways);
     for (int i = 0; i < ways->count; i++)
         json_number(json, ways->list[i].key, ways->list[i].us.median);
-    json_number(json, "p99_us", hvd->us.p99);
+    json_number(json, "p99_us", ways_hvd(ways)->us.p99);
     if (best != NULL) {
         json_number(json, "mpi_best_us", best->us.median);
         json_text(json, "mpi_best", best->name);
-        json_number(json, "hvd_per_mpi_best", hvd->us.median / best->us.median);
     }
-    if (copy != NULL)
-        json_number(json, "hvd_per_memcpy", hvd->us.median / copy->us.median);
+    add_ratios(json, ways, WAY_HVD, "hvd_per_mpi_best", "hvd_per_memcpy");
+    add_ratios(json, ways, WAY_HVD_ALLOC, "hvd_alloc_per_mpi_best", "hvd_alloc_per_memcpy");
     if (ways->mpi != NULL)
         json_text(json, "mpi", ways->mpi->version());
     else
@@ -85,7 +95,7 @@ void report_ways_fields(struct json *json, const struct bench *bench, const stru
 
 static void show_ways(const struct ways *ways)
 {
-    const struct way *hvd = ways_find(ways, WAY_HVD);
+    const struct way *hvd = ways_hvd(ways);
     const struct way *best = ways_best_mpi(ways);
     printf("  %-10s  %12s  %12s  %12s\n", "", "median", "p99", "hvd takes");
     for (int i = 0; i < ways->count; i++) {

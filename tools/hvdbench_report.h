@@ -24,7 +24,8 @@ const char *report_s(int64_t count);
 /* What every object of a job says: case, ranks, nodes, version, and how near the cores are. */
 struct json report_open(const struct bench *bench);
 
-/* The medians of all ways and hvd's p99; and which MPI it was, or why there was none. */
+/* The medians of all ways, hvd's p99 and what it takes by what others take; and which MPI it was, or why
+ * there was none. */
 void report_ways_fields(struct json *json, const struct bench *bench, const struct ways *ways);
 
 /* All ways of one load: a table, or one object. [what] is "resnet50". Rank 0 writes. */

@@ -13,7 +13,15 @@ static int fill_tensors(void *arg, struct hvd_error *err)
 {
     const struct ways *ways = arg;
     (void)err;
-    load_fill_tensors(&ways->load);
+    load_fill_tensors(&ways->load, ways->load.tensors);
+    return HVD_OK;
+}
+
+static int fill_given(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    (void)err;
+    load_fill_tensors(&ways->load, ways->given);
     return HVD_OK;
 }
 
@@ -36,13 +44,19 @@ static int fill_floats(void *arg, struct hvd_error *err)
 static int check_hvd(void *arg, struct hvd_error *err)
 {
     const struct ways *ways = arg;
-    return load_check_tensors(&ways->load, "hvd_allreduce", err);
+    return load_check_tensors(&ways->load, ways->load.tensors, "hvd_allreduce", err);
+}
+
+static int check_given(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    return load_check_tensors(&ways->load, ways->given, "hvd_allreduce", err);
 }
 
 static int check_each(void *arg, struct hvd_error *err)
 {
     const struct ways *ways = arg;
-    return load_check_tensors(&ways->load, "MPI_Allreduce", err);
+    return load_check_tensors(&ways->load, ways->load.tensors, "MPI_Allreduce", err);
 }
 
 static int check_whole(void *arg, struct hvd_error *err)
@@ -60,19 +74,18 @@ static int check_exchange(void *arg, struct hvd_error *err)
 /* ---- Running -------------------------------------------------------------------------------------- */
 
 /* All are submitted, in backward order, before any is waited for. One alone is waited for at once. */
-static int run_hvd(void *arg, struct hvd_error *err)
+static int reduce(const struct ways *ways, const struct hvd_tensor *tensors, struct hvd_error *err)
 {
-    struct ways *ways = arg;
-    const struct load *load = &ways->load;
+    int count = ways->load.count;
     int status = HVD_OK;
     int submitted = 0;
-    if (load->count == 1) {
-        status = hvd_allreduce(&load->tensors[0], HVD_SUM, NULL);
+    if (count == 1) {
+        status = hvd_allreduce(&tensors[0], HVD_SUM, NULL);
         return status == HVD_OK ? HVD_OK : bench_hvd_error(status, "hvd_allreduce", err);
     }
-    while (submitted < load->count && status == HVD_OK) {
-        status = hvd_allreduce_async(&load->tensors[submitted], HVD_SUM, NULL, NULL, NULL,
-                                     &ways->handles[submitted]);
+    while (submitted < count && status == HVD_OK) {
+        status =
+            hvd_allreduce_async(&tensors[submitted], HVD_SUM, NULL, NULL, NULL, &ways->handles[submitted]);
         submitted += status == HVD_OK;
     }
     if (status != HVD_OK)
@@ -83,6 +96,18 @@ static int run_hvd(void *arg, struct hvd_error *err)
             status = bench_hvd_error(rc, "hvd_wait", err);
     }
     return status;
+}
+
+static int run_hvd(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    return reduce(ways, ways->load.tensors, err);
+}
+
+static int run_hvd_alloc(void *arg, struct hvd_error *err)
+{
+    const struct ways *ways = arg;
+    return reduce(ways, ways->given, err);
 }
 
 /* One call for each type of elements, which is one call for all models of one type. */
@@ -162,6 +187,11 @@ static int run_touch(void *arg, struct hvd_error *err)
 
 static const struct way way_table[WAY_COUNT] = {
     [WAY_HVD] = {.name = "hvd", .key = "hvd_us", .prepare = fill_tensors, .run = run_hvd, .check = check_hvd},
+    [WAY_HVD_ALLOC] = {.name = "hvd-alloc",
+                       .key = "hvd_alloc_us",
+                       .prepare = fill_given,
+                       .run = run_hvd_alloc,
+                       .check = check_given},
     [WAY_MPI_ONE] = {.name = "mpi-one",
                      .key = "mpi_one_us",
                      .prepare = fill_whole,
@@ -208,18 +238,45 @@ static const struct bench_mpi *choose_mpi(const struct ways *ways, struct bench 
     return bench->mpi;
 }
 
+static bool is_wanted(unsigned wanted, enum way_id id)
+{
+    return (wanted >> id & 1) != 0;
+}
+
+/* The tensors of the load once more, in memory of hvd_alloc. */
+static int take_given(struct ways *ways, struct hvd_error *err)
+{
+    const struct load *load = &ways->load;
+    int status = hvd_alloc(load_arena_bytes(load->model), &ways->given_arena);
+    if (status != HVD_OK)
+        return error_set(err, status, "%s", hvd_error_text());
+    ways->given = calloc((size_t)load->count, sizeof(ways->given[0]));
+    if (ways->given == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for %d tensors", load->count);
+    load_place_tensors(load, ways->given_arena, ways->given);
+    return HVD_OK;
+}
+
+static int take_memory(struct ways *ways, const struct bench *bench, const struct model *model,
+                       unsigned wanted, struct hvd_error *err)
+{
+    bool gives = is_wanted(wanted, WAY_HVD_ALLOC);
+    const struct load_job job = {bench->rank, bench->size, bench->local_size,
+                                 gives ? load_arena_bytes(model) : 0};
+    int status = load_init(&ways->load, model, &job, err);
+    if (status != HVD_OK)
+        return status;
+    ways->handles = calloc((size_t)model->count, sizeof(ways->handles[0]));
+    if (ways->handles == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for %d handles", model->count);
+    return gives ? take_given(ways, err) : HVD_OK;
+}
+
 int ways_init(struct ways *ways, struct bench *bench, const struct model *model, unsigned wanted,
               struct hvd_error *err)
 {
-    struct load_job job = bench_load_job(bench);
     *ways = (struct ways){.count = 0};
-    int status = load_init(&ways->load, model, &job, err);
-    if (status == HVD_OK) {
-        ways->handles = calloc((size_t)model->count, sizeof(ways->handles[0]));
-        if (ways->handles == NULL)
-            status = error_set(err, HVD_ERR_NO_MEMORY, "out of memory for %d handles", model->count);
-    }
-    status = bench_agree(bench, status, err);
+    int status = bench_agree(bench, take_memory(ways, bench, model, wanted, err), err);
     if (status != HVD_OK) {
         ways_fini(ways);
         return status;
@@ -227,14 +284,14 @@ int ways_init(struct ways *ways, struct bench *bench, const struct model *model,
     ways->mpi = choose_mpi(ways, bench);
     if (bench->size == 1 || bench->node_count > 1)
         wanted &= ~(1U << WAY_EXCHANGE);
-    if ((wanted >> WAY_EXCHANGE & 1) != 0)
+    if (is_wanted(wanted, WAY_EXCHANGE))
         status = exchange_open(&ways->exchange, bench, err);
     if (status != HVD_OK) {
         ways_fini(ways);
         return status;
     }
     for (int id = 0; id < WAY_COUNT; id++) {
-        if ((wanted >> id & 1) == 0 || (is_mpi((enum way_id)id) && ways->mpi == NULL))
+        if (!is_wanted(wanted, (enum way_id)id) || (is_mpi((enum way_id)id) && ways->mpi == NULL))
             continue;
         ways->list[ways->count] = way_table[id];
         ways->list[ways->count++].arg = ways;
@@ -246,6 +303,8 @@ void ways_fini(struct ways *ways)
 {
     exchange_close(&ways->exchange);
     load_fini(&ways->load);
+    hvd_free(ways->given_arena);
+    free(ways->given);
     free(ways->handles);
     *ways = (struct ways){.count = 0};
 }
@@ -256,6 +315,12 @@ const struct way *ways_find(const struct ways *ways, enum way_id id)
         if (ways->list[i].key == way_table[id].key)
             return &ways->list[i];
     return NULL;
+}
+
+const struct way *ways_hvd(const struct ways *ways)
+{
+    const struct way *hvd = ways_find(ways, WAY_HVD);
+    return hvd != NULL ? hvd : ways_find(ways, WAY_HVD_ALLOC);
 }
 
 const struct way *ways_best_mpi(const struct ways *ways)

@@ -4,6 +4,7 @@
 #define TOOLS_HVDBENCH_WAYS_H
 
 #include "tools/hvdbench_exchange.h"
+#include "tools/hvdbench_load.h"
 #include "tools/hvdbench_turns.h"
 
 #define WAYS_PIECE_BYTES ((int64_t)512 * 1024)
@@ -11,6 +12,7 @@
 /* MPI's come one after another, best judged together. */
 enum way_id {
     WAY_HVD,
+    WAY_HVD_ALLOC,
     WAY_MPI_ONE,
     WAY_MPI_PIECES,
     WAY_MPI_EACH,
@@ -23,6 +25,8 @@ enum way_id {
 /* What they work on. Zero it first. */
 struct ways {
     struct load load;
+    struct hvd_tensor *given;    /* the load's tensors once more, in memory of hvd_alloc */
+    void *given_arena;           /* that memory; NULL where this way is not among [list] */
     hvd_handle *handles;         /* one for each tensor */
     const struct bench_mpi *mpi; /* NULL: MPI's ways are not among [list] */
     struct exchange exchange;    /* where it is among [list] */
@@ -39,6 +43,9 @@ void ways_fini(struct ways *ways); /* fine on a zeroed one */
 
 /* The way of that number, or NULL where it is not in the list. */
 const struct way *ways_find(const struct ways *ways, enum way_id id);
+
+/* hvd, by the memory that programs without hvd_alloc have, where that is in the list. */
+const struct way *ways_hvd(const struct ways *ways);
 
 /* The fastest of MPI's by their medians, or NULL. */
 const struct way *ways_best_mpi(const struct ways *ways);

@@ -88,7 +88,7 @@ marked() {
     for count in 1 2 3; do
         bench $count allreduce --model="$model" --rounds=2 --warmup=1 --no-mpi
         [[ ${lines[0]} == "allreduce $model: 3 tensors, 48.51 KiB, $count rank"*" on 1 node, 2 rounds" ]]
-        for way in hvd memcpy touch; do
+        for way in hvd hvd-alloc memcpy touch; do
             grep -qE "^  $way +[0-9.]+ [um]?s +[0-9.]+ [um]?s" <<<"$output"
         done
         [ "$(grep -c '^  exchange ' <<<"$output")" -eq $((count > 1)) ]
@@ -101,7 +101,10 @@ marked() {
     need_mpi
     bench 2 allreduce --model="$model" --rounds=3 --warmup=1 --json
     [ "$(objects case ranks nodes tensors bytes rounds)" = "allreduce 2 1 3 49672 3" ]
-    positive hvd_us mpi_one_us mpi_pieces_us mpi_each_us mpi_best_us memcpy_us touch_us p99_us hvd_per_mpi_best hvd_per_memcpy
+    positive hvd_us hvd_alloc_us mpi_one_us mpi_pieces_us mpi_each_us mpi_best_us memcpy_us touch_us p99_us \
+        hvd_per_mpi_best hvd_per_memcpy hvd_alloc_per_mpi_best hvd_alloc_per_memcpy
+    objects hvd_alloc_per_mpi_best hvd_alloc_us mpi_best_us |
+        awk '{ off = $1 * $3 / $2 - 1; exit off * off > 1e-6 }'
     objects mpi_best_us mpi_one_us mpi_pieces_us mpi_each_us |
         awk '{ least = $2 < $3 ? $2 : $3; least = least < $4 ? least : $4; exit $1 != least }'
     [[ $(objects mpi) == "Open MPI v"* ]]
@@ -141,7 +144,7 @@ marked() {
 @test "small, latency" {
     bench 2 small --tensors=20 --bytes=64 --rounds=2 --warmup=0 --no-mpi --json
     [ "$(objects case tensors bytes)" = "small 20 1280" ]
-    positive hvd_us p99_us exchange_us memcpy_us touch_us
+    positive hvd_us hvd_alloc_us p99_us exchange_us memcpy_us touch_us
     bench 2 latency --repeats=5 --rounds=2 --no-mpi --json
     [ "$(objects case tensors bytes memcpy_us)" = "latency 1 4 -" ]
     positive hvd_us p99_us
@@ -281,6 +284,12 @@ marked() {
             [ "$(grep -c '^{' <<<"$output")" -eq 0 ]
         done
     done
+    # and where it is wrong in memory of hvd_alloc only
+    for after in 0 1; do
+        WRONG_GIVEN=yes spoiled fc.bias $after allreduce --no-mpi --model="$model" --rounds=1
+        [ "$status" -eq 1 ]
+        has "hvd_allreduce gave rank 2 a wrong sum: element 0 of fc.bias is not what 3 ranks put in"
+    done
     # without a wrong one, the same ends well
     spoiled nosuch 0 latency --rounds=1 --no-mpi
     [ "$status" -eq 0 ]
@@ -293,7 +302,7 @@ marked() {
     # as above
     two 2 env ASAN_OPTIONS=detect_leaks=0 HVD_PLANES=tcp "$hvdbench" allreduce --model="$model" --rounds=1 --json
     [ "$(objects case ranks nodes)" = "allreduce 4 2" ]
-    positive hvd_us mpi_best_us
+    positive hvd_us hvd_alloc_us mpi_best_us
     run timeout -k 5 100 "$HVD_SOURCE/tools/two-nodes" 1 false
     [ "$status" -eq 1 ]
     run "$HVD_SOURCE/tools/two-nodes" 0 true

@@ -50,7 +50,7 @@ END_TEST
 static void load(struct model *model, struct load *found, int rank)
 {
     static const char text[] = "first float32 7\nsecond int64 5,2\nthird float32 3\nfourth int8 9\n";
-    const struct load_job job = {rank, RANKS, 1};
+    const struct load_job job = {rank, RANKS, 1, 0};
     ck_assert_int_eq(model_parse(model, "text", text, strlen(text), &err), HVD_OK);
     ck_assert_int_eq(load_init(found, model, &job, &err), HVD_OK);
 }
@@ -79,17 +79,50 @@ START_TEST(tensors_are_placed_as_frameworks_have_them)
 }
 END_TEST
 
+START_TEST(tensors_are_placed_elsewhere_too)
+{
+    struct model model = {.count = 0};
+    struct load found = {.count = 0};
+    load(&model, &found, 0);
+    int64_t bytes = load_arena_bytes(&model);
+    unsigned char *arena = calloc(1, (size_t)bytes);
+    struct hvd_tensor *tensors = calloc((size_t)found.count, sizeof(*tensors));
+    load_place_tensors(&found, arena, tensors);
+    for (int i = 0; i < found.count; i++) {
+        struct hvd_tensor *own = &found.tensors[i];
+        int64_t at = (unsigned char *)tensors[i].output - arena;
+        int64_t end = at + found.counts[i] * (int64_t)dtype_bytes(tensors[i].dtype);
+        ck_assert_str_eq(tensors[i].name, own->name);
+        ck_assert_int_eq(tensors[i].dtype, own->dtype);
+        ck_assert_int_eq(tensors[i].shape[0], own->shape[0]);
+        ck_assert_ptr_eq(tensors[i].input, tensors[i].output);
+        ck_assert_int_eq(at, (unsigned char *)own->output - found.arena);
+        ck_assert_int_le(end, bytes);
+    }
+    /* what is written and checked there is not what the load has itself */
+    load_fill_tensors(&found, tensors);
+    for (int i = 0; i < found.count; i++)
+        add_up(tensors[i].dtype, tensors[i].output, found.counts[i], (int64_t)i * 17);
+    ck_assert_int_eq(load_check_tensors(&found, tensors, "who", &err), HVD_OK);
+    ck_assert_int_ne(load_check_tensors(&found, found.tensors, "who", &err), HVD_OK);
+    free(tensors);
+    free(arena);
+    load_fini(&found);
+    model_fini(&model);
+}
+END_TEST
+
 START_TEST(wrong_sums_are_named)
 {
     struct model model = {.count = 0};
     struct load found = {.count = 0};
     load(&model, &found, 0);
-    ck_assert_int_ne(load_check_tensors(&found, "who", &err), HVD_OK);
+    ck_assert_int_ne(load_check_tensors(&found, found.tensors, "who", &err), HVD_OK);
     for (int i = 0; i < found.count; i++)
         add_up(found.tensors[i].dtype, found.tensors[i].output, found.counts[i], (int64_t)i * 17);
-    ck_assert_int_eq(load_check_tensors(&found, "who", &err), HVD_OK);
+    ck_assert_int_eq(load_check_tensors(&found, found.tensors, "who", &err), HVD_OK);
     ((float *)found.tensors[1].output)[2] += 1;
-    ck_assert_int_ne(load_check_tensors(&found, "who", &err), HVD_OK);
+    ck_assert_int_ne(load_check_tensors(&found, found.tensors, "who", &err), HVD_OK);
     ck_assert_str_eq(err.text, "who gave rank 0 a wrong sum: element 2 of third is not what 3 ranks put in");
     ck_assert_int_ne(load_check_whole(&found, "who", &err), HVD_OK);
     for (int i = 0; i < found.run_count; i++)
@@ -105,7 +138,7 @@ END_TEST
 START_TEST(what_does_not_fit_is_refused)
 {
     static const char text[] = "huge float32 1024,1024,1024,100\n";
-    const struct load_job job = {0, 1000, 1000};
+    const struct load_job job = {0, 1000, 1000, 0};
     struct model model = {.count = 0};
     struct load found = {.count = 0};
     ck_assert_int_eq(model_parse(&model, "text", text, strlen(text), &err), HVD_OK);
@@ -116,13 +149,29 @@ START_TEST(what_does_not_fit_is_refused)
 }
 END_TEST
 
+/* What fits alone does not where more is to be taken besides. */
+START_TEST(what_is_taken_besides_counts)
+{
+    const struct load_job job = {0, RANKS, RANKS, INT64_C(1) << 60};
+    struct model model = {.count = 0};
+    struct load found = {.count = 0};
+    load(&model, &found, 0);
+    load_fini(&found);
+    ck_assert_int_eq(load_init(&found, &model, &job, &err), HVD_ERR_NO_MEMORY);
+    ck_assert_ptr_nonnull(strstr(err.text, "each of 3 ranks on this node needs"));
+    model_fini(&model);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("load");
     tcase_add_loop_test(tcase, sums_of_all_types_are_as_expected, 0, HVD_BOOL);
     tcase_add_test(tcase, tensors_are_placed_as_frameworks_have_them);
+    tcase_add_test(tcase, tensors_are_placed_elsewhere_too);
     tcase_add_test(tcase, wrong_sums_are_named);
     tcase_add_test(tcase, what_does_not_fit_is_refused);
+    tcase_add_test(tcase, what_is_taken_besides_counts);
     suite_add_tcase(suite, tcase);
 }
 
