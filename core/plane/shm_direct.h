@@ -16,7 +16,7 @@
 struct shm_team;
 
 /* The smallest batch that is told of: of others the copies are faster. */
-#define SHM_DIRECT_BYTES ((int64_t)64 * 1024)
+#define SHM_DIRECT_BYTES ((int64_t)32 * 1024)
 
 enum direct_stage { DIRECT_NOT, DIRECT_TELLS, DIRECT_HEARS, DIRECT_REDUCES, DIRECT_ENDS };
 
