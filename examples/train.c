@@ -13,6 +13,9 @@
  *      travels while those of the layers below are computed (learn_from);
  *   4. what is reported is summed over the ranks too (run_epoch).
  *
+ * Gradients lie in memory of hvd_alloc, so that ranks of one node sum them without copying; any other memory
+ * would do.
+ *
  * The batch is that of the whole job, not of one rank: any number of ranks learns the same.
  */
 #include <errno.h>
@@ -97,6 +100,14 @@ static void *must_allocate(size_t count, size_t bytes)
     void *memory = calloc(count, bytes);
     if (memory == NULL)
         leave("allocating memory", strerror(errno));
+    return memory;
+}
+
+/* Zeroed, where the other ranks of this node reach it: they sum what lies there without copying it. */
+static void *must_allocate_shared(size_t count, size_t bytes)
+{
+    void *memory = NULL;
+    must("hvd_alloc", hvd_alloc((int64_t)(count * bytes), &memory));
     return memory;
 }
 
@@ -215,14 +226,14 @@ static void parameter_init(struct parameter *parameter, int layer, const char *p
     snprintf(parameter->gradient_name, sizeof(parameter->gradient_name), "gradient.%s", parameter->name);
     parameter->count = count;
     parameter->value = must_allocate((size_t)count, sizeof(double));
-    parameter->gradient = must_allocate((size_t)count, sizeof(double));
+    parameter->gradient = must_allocate_shared((size_t)count, sizeof(double));
     parameter->velocity = must_allocate((size_t)count, sizeof(double));
 }
 
 static void parameter_fini(struct parameter *parameter)
 {
     free(parameter->value);
-    free(parameter->gradient);
+    must("hvd_free", hvd_free(parameter->gradient));
     free(parameter->velocity);
 }
 
