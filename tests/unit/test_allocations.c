@@ -2,6 +2,7 @@
 #include "config.h"
 #include "allocations.h"
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -289,16 +290,19 @@ START_TEST(a_child_gives_back_for_itself)
 }
 END_TEST
 
+/* What a thread was given nobody else writes to; 4 KiB for the first, 8 for the second. */
 static void *use_and_return(void *arg)
 {
-    int64_t bytes = *(int64_t *)arg;
-    for (int i = 0; i < 500; i++) {
+    char id = *(char *)arg;
+    int64_t bytes = id * PAGE;
+    for (int i = 0; i < 3000; i++) {
         void *memory = NULL;
         if (allocations_give(&allocations, &windows, bytes, &memory, NULL) != HVD_OK ||
             !is_zero(memory, bytes))
             return arg;
-        memset(memory, 1, (size_t)bytes);
-        if (allocations_take(&allocations, &windows, memory, NULL) != HVD_OK)
+        memset(memory, id, (size_t)bytes);
+        sched_yield(); /* to the other thread, which would write there by now */
+        if (((char *)memory)[0] != id || allocations_take(&allocations, &windows, memory, NULL) != HVD_OK)
             return arg;
     }
     return NULL;
@@ -306,11 +310,11 @@ static void *use_and_return(void *arg)
 
 START_TEST(threads_get_memory_of_their_own)
 {
-    int64_t bytes[2] = {PAGE, 3 * PAGE};
+    char ids[2] = {1, 2};
     pthread_t threads[2];
     void *failed = NULL;
     for (int i = 0; i < 2; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, use_and_return, &bytes[i]), 0);
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, use_and_return, &ids[i]), 0);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(pthread_join(threads[i], &failed), 0);
         ck_assert_ptr_null(failed);
