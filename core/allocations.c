@@ -4,10 +4,15 @@
 
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
-#define PAGE_BYTES INT64_C(4096)
-#define HUGE_BYTES \
-    (INT64_C(2) << 20) /* from here on such pages are worth having, where the node gives them */
+/* From here on such pages are worth having, where the node gives them. */
+#define HUGE_BYTES (INT64_C(2) << 20)
+
+static int64_t page_bytes(void)
+{
+    return sysconf(_SC_PAGESIZE);
+}
 
 static int64_t round_up(int64_t bytes, int64_t unit)
 {
@@ -32,7 +37,7 @@ static char *find_room_locked(const struct allocations *allocations, const struc
                               int64_t bytes)
 {
     const struct allocation *allocation;
-    int64_t unit = bytes < HUGE_BYTES ? PAGE_BYTES : HUGE_BYTES;
+    int64_t unit = bytes < HUGE_BYTES ? page_bytes() : HUGE_BYTES;
     int64_t at = 0;
     if (windows->base == NULL)
         return NULL;
@@ -59,19 +64,31 @@ static void insert_locked(struct allocations *allocations, struct allocation *al
         TAILQ_INSERT_BEFORE(next, allocation, beside);
 }
 
+/* NULL where there is no room for it. */
+static char *take_room_locked(const struct allocations *allocations, const struct windows *windows,
+                              int64_t bytes)
+{
+    char *memory = find_room_locked(allocations, windows, bytes);
+    if (memory == NULL)
+        return NULL;
+    int64_t end = memory + bytes - window_begin(windows);
+    if (windows_open(windows, windows->own, end, NULL) != HVD_OK)
+        return NULL;
+    madvise(memory, (size_t)bytes, MADV_DODUMP);
+    return memory;
+}
+
 /* Whoever shares no memory with others, or has no room left for it, gets its own. */
 static int map_locked(struct allocations *allocations, const struct windows *windows,
                       struct allocation *allocation, struct hvd_error *err)
 {
-    allocation->memory = find_room_locked(allocations, windows, allocation->bytes);
+    allocation->memory = take_room_locked(allocations, windows, allocation->bytes);
     if (allocation->memory == NULL) {
         void *own =
             mmap(NULL, (size_t)allocation->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (own == MAP_FAILED)
             return error_set_errno(err, "hvd_alloc: no memory for %lld bytes", (long long)allocation->bytes);
         allocation->memory = own;
-    } else {
-        madvise(allocation->memory, (size_t)allocation->bytes, MADV_DODUMP);
     }
     if (allocation->bytes >= HUGE_BYTES)
         madvise(allocation->memory, (size_t)allocation->bytes, MADV_HUGEPAGE); /* where there are any */
@@ -92,7 +109,7 @@ int allocations_give(struct allocations *allocations, const struct windows *wind
     struct allocation *allocation = calloc(1, sizeof(*allocation));
     if (allocation == NULL)
         return error_set_errno(err, "hvd_alloc: no memory for %zu bytes", sizeof(*allocation));
-    allocation->bytes = round_up(bytes, PAGE_BYTES);
+    allocation->bytes = round_up(bytes, page_bytes());
     pthread_mutex_lock(&allocations->lock);
     int rc = map_locked(allocations, windows, allocation, err);
     if (rc == HVD_OK)
@@ -167,7 +184,7 @@ void allocations_part(struct allocations *allocations, struct windows *windows)
     char *end = windows->base + windows->count * windows->bytes;
     if (end > at)
         munmap(at, (size_t)(end - at));
-    *windows = (struct windows){.base = NULL};
+    windows_drop(windows);
 }
 
 void allocations_after_fork(struct allocations *allocations)

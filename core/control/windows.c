@@ -2,6 +2,7 @@
 #include "config.h"
 #include "control/windows.h"
 
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -32,10 +33,16 @@ static int windows_map(struct windows *windows, int fd, struct hvd_error *err)
 {
     struct windows mapped = *windows;
     size_t all_bytes = (size_t)(mapped.count * mapped.bytes);
-    void *base = mmap(NULL, all_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-    if (base == MAP_FAILED)
-        return error_set_errno(err, "cannot map %zu bytes of windows that the ranks of this node share",
-                               all_bytes);
+    mapped.opened = calloc((size_t)mapped.count, sizeof(*mapped.opened));
+    if (mapped.opened == NULL)
+        return error_set_errno(err, "no memory for %d windows", mapped.count);
+    void *base = mmap(NULL, all_bytes, PROT_NONE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (base == MAP_FAILED) {
+        int status = error_set_errno(err, "cannot map %zu bytes of windows that the ranks of this node share",
+                                     all_bytes);
+        windows_drop(&mapped);
+        return status;
+    }
     mapped.base = base;
     char *own = mapped.base + mapped.own * mapped.bytes;
     int status = keep_from_children(mapped.base, own, err);
@@ -87,9 +94,32 @@ int windows_attach(struct windows *windows, int fd, int count, int own, struct h
     return status;
 }
 
+void windows_drop(struct windows *windows)
+{
+    free((void *)windows->opened);
+    *windows = (struct windows){.base = NULL};
+}
+
 void windows_detach(struct windows *windows)
 {
     if (windows->base != NULL)
         munmap(windows->base, (size_t)(windows->count * windows->bytes));
-    *windows = (struct windows){.base = NULL};
+    windows_drop(windows);
+}
+
+int windows_open(const struct windows *windows, int place, int64_t bytes, struct hvd_error *err)
+{
+    if (place < 0 || place >= windows->count || bytes > windows->bytes)
+        return error_set(err, HVD_ERR_INVALID, "window %d of %d has %lld bytes, not %lld", place,
+                         windows->count, (long long)windows->bytes, (long long)bytes);
+    int64_t opened = atomic_load(&windows->opened[place]);
+    if (bytes <= opened)
+        return HVD_OK;
+    int64_t page = sysconf(_SC_PAGESIZE);
+    int64_t more = (bytes - opened + page - 1) / page * page;
+    if (mprotect(windows->base + place * windows->bytes + opened, (size_t)more, PROT_READ | PROT_WRITE) != 0)
+        return error_set_errno(err, "cannot open %lld bytes more of window %d (mprotect)", (long long)more,
+                               place);
+    atomic_store(&windows->opened[place], opened + more);
+    return HVD_OK;
 }

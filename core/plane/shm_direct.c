@@ -21,6 +21,7 @@
 /* What a member tells, in its slot. */
 struct told {
     int64_t run_count; /* 0: not all of its memory is in its window */
+    int64_t opened;    /* of that */
     int place;
     struct direct_run runs[];
 };
@@ -82,6 +83,7 @@ static bool tell(struct shm_team *team)
         return false;
     struct told *told = told_by(team, team->members.rank);
     told->place = team->direct.windows->own;
+    told->opened = windows_own(team->direct.windows);
     told->run_count = list_runs(team, told->runs);
     slots_come_to(&team->slots, STEP_GIVEN, team->begin + 1);
     team->direct.stage = DIRECT_HEARS;
@@ -122,6 +124,19 @@ static void decide(struct shm_team *team, bool all_can)
     shm_copies_begin(team);
 }
 
+/* As far as the others have opened theirs. */
+static int open_windows(struct shm_team *team, struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    for (int i = 0; rc == HVD_OK && i < team->members.size; i++) {
+        const volatile struct told *told = told_by(team, i);
+        rc = windows_open(team->direct.windows, team->direct.members[i].place, told->opened, err);
+        if (rc == HVD_ERR_INVALID)
+            rc = overwritten(team, i, err);
+    }
+    return rc;
+}
+
 /* Once all have told. */
 static int hear(struct shm_team *team, bool *movedp, struct hvd_error *err)
 {
@@ -139,7 +154,7 @@ static int hear(struct shm_team *team, bool *movedp, struct hvd_error *err)
             (struct direct_member){.runs = told->runs, .run_count = run_count, .place = told->place};
     }
     decide(team, all_can);
-    return HVD_OK;
+    return all_can ? open_windows(team, err) : HVD_OK;
 }
 
 /* ---- Reducing ------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 #include "control/shared_file.h"
 #include "mappings.h"
 
-#define PAGE         INT64_C(4096)
+#define PAGE         ((int64_t)sysconf(_SC_PAGESIZE))
 #define MIB          (INT64_C(1) << 20)
 #define WINDOW_BYTES (8 * MIB)
 

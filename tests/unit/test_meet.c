@@ -386,6 +386,8 @@ END_TEST
 static void write_own_window(struct place *place, const struct windows *windows)
 {
     PLACE_CHECK(place, windows->base != NULL && windows->count == 3 && windows->own == place->roster.rank);
+    for (int rank = 0; rank < 3; rank++)
+        PLACE_CHECK(place, windows_open(windows, rank, 4097, NULL) == HVD_OK);
     *windows_reach(windows, windows->own, 4096, 1) = (char)(10 + place->roster.rank);
 }
 

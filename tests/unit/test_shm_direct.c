@@ -30,7 +30,9 @@ static struct world *direct_open(int size, int64_t least_bytes, bool (*in_window
     world->in_window = in_window;
     for (int rank = 0; rank < size; rank++) {
         struct seat *seat = &world->seats[rank];
-        seat->windows = (struct windows){base + PAGE, WINDOW_BYTES, size, rank};
+        seat->windows = (struct windows){base + PAGE, WINDOW_BYTES, size, rank,
+                                         calloc((size_t)size, sizeof(*seat->windows.opened))};
+        ck_assert_int_eq(windows_open(&seat->windows, rank, WINDOW_BYTES, NULL), HVD_OK);
         team_of(world, rank)->direct.windows = &seat->windows;
         shm_set_direct(seat->team, least_bytes);
     }
@@ -40,6 +42,8 @@ static struct world *direct_open(int size, int64_t least_bytes, bool (*in_window
 static void direct_close(struct world *world)
 {
     const struct windows windows = world->seats[0].windows;
+    for (int rank = 0; rank < windows.count; rank++)
+        free((void *)world->seats[rank].windows.opened);
     world_close(world);
     munmap(windows.base - PAGE, (size_t)windows.count * (size_t)windows.bytes + 2 * PAGE);
 }
@@ -248,12 +252,13 @@ END_TEST
 /* ---- What goes wrong -------------------------------------------------------------------------- */
 
 /* Member 0 of two begins, and member 1 tells of [count] floats as well, but does nothing else. Returns its
- * words: how many runs, which window, then begin, count, input and output of the first. */
+ * words: how many runs, how much of its window is open, which that is, then begin, count, input and output of
+ * the first. */
 static uint64_t *begin_beside_a_stranger(struct world *world, const struct plan *plan)
 {
     struct slots *slots = &team_of(world, 0)->slots;
     uint64_t *told = (uint64_t *)(void *)slots_given(slots, 1, 0);
-    const uint64_t words[] = {1, 1, 0, (uint64_t)plan->count, 0, 0};
+    const uint64_t words[] = {1, WINDOW_BYTES, 1, 0, (uint64_t)plan->count, 0, 0};
     world->plans = plan;
     world->plan_count = 1;
     world_step(world, 0);
@@ -268,9 +273,21 @@ START_TEST(places_outside_the_window_are_an_error)
     static const struct {
         int word;
         uint64_t value;
-    } wrong[] = {{0, UINT64_MAX}, {0, SHM_CHUNK_BYTES}, {1, 2},          {1, UINT32_MAX},
-                 {2, 1},          {2, UINT64_MAX},      {3, 0},          {3, INT64_MAX},
-                 {4, UINT64_MAX}, {4, WINDOW_BYTES},    {5, UINT64_MAX}, {5, WINDOW_BYTES - 4}};
+    } wrong[] = {{0, UINT64_MAX},
+                 {0, SHM_CHUNK_BYTES},
+                 {1, WINDOW_BYTES + 1},
+                 {1, 0},
+                 {2, 2},
+                 {2, UINT32_MAX},
+                 {3, 1},
+                 {3, UINT64_MAX},
+                 {4, 0},
+                 {4, INT64_MAX},
+                 {5, UINT64_MAX},
+                 {5, WINDOW_BYTES},
+                 {6, UINT64_MAX},
+                 {6, WINDOW_BYTES - 4},
+                 {1, 4096}};
     struct plan plan = sum_of_floats(2, 10000);
     struct world *world = direct_open(2, 0, always);
     struct hvd_error err = {""};
@@ -316,7 +333,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, nobody_asks_in_vain_for_long);
     tcase_add_test(tcase, small_ones_are_not_asked_for);
     tcase_add_test(tcase, too_many_places_are_copied);
-    tcase_add_loop_test(tcase, places_outside_the_window_are_an_error, 0, 12);
+    tcase_add_loop_test(tcase, places_outside_the_window_are_an_error, 0, 15);
     tcase_add_test(tcase, a_batch_can_be_given_up);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("threads");

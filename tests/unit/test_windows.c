@@ -3,6 +3,7 @@
 #include "control/windows.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "mappings.h"
@@ -67,7 +68,9 @@ static bool come_as_second(void *arg)
     struct meeting *meeting = arg;
     struct windows windows;
     uint64_t at = 0;
-    if (windows_attach(&windows, meeting->fd, 3, 1, &err) != HVD_OK)
+    if (windows_attach(&windows, meeting->fd, 3, 1, &err) != HVD_OK ||
+        windows_open(&windows, 0, 106, &err) != HVD_OK ||
+        windows_open(&windows, 1, windows.bytes, &err) != HVD_OK)
         return false;
     const char *first = windows_reach(&windows, 0, 100, 6);
     char *own = windows_reach(&windows, 1, meeting->at, 7);
@@ -80,6 +83,8 @@ START_TEST(what_one_rank_writes_others_see)
     struct meeting meeting = {.at = 5 * MIB + 1};
     struct windows *windows = &meeting.first;
     ck_assert_int_eq(windows_create(windows, 3, &meeting.fd, &err), HVD_OK);
+    ck_assert_int_eq(windows_open(windows, 0, windows->bytes, &err), HVD_OK);
+    ck_assert_int_eq(windows_open(windows, 1, windows->bytes, &err), HVD_OK);
     memcpy(windows_reach(windows, 0, 100, 6), "first", 6);
     expect_in_child(come_as_second, &meeting);
     ck_assert_str_eq(windows_reach(windows, 1, meeting.at, 7), "second");
@@ -134,6 +139,8 @@ START_TEST(nothing_outside_a_window_is_reached)
     int fd = -1;
     ck_assert_int_eq(windows_create(&windows, 2, &fd, &err), HVD_OK);
     uint64_t bytes = (uint64_t)windows.bytes;
+    for (int place = 0; place < 2; place++)
+        ck_assert_int_eq(windows_open(&windows, place, windows.bytes, &err), HVD_OK);
     ck_assert_ptr_eq(windows_reach(&windows, 0, 0, windows.bytes), windows.base);
     ck_assert_ptr_eq(windows_reach(&windows, 1, 0, windows.bytes), windows.base + bytes);
     ck_assert_ptr_eq(windows_reach(&windows, 1, bytes - 1, 1), windows.base + 2 * bytes - 1);
@@ -150,6 +157,72 @@ START_TEST(nothing_outside_a_window_is_reached)
     ck_assert_ptr_null(windows_reach(&windows, 2, 0, 1));
     ck_assert_ptr_null(windows_reach(&windows, -1, 0, 1));
     ck_assert_ptr_null(windows_reach(&none, 0, 0, 0));
+    windows_detach(&windows);
+    close(fd);
+}
+END_TEST
+
+static bool touch(void *arg)
+{
+    *(volatile char *)arg = 1;
+    return true;
+}
+
+static void expect_closed(char *memory)
+{
+    int status = 0;
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        touch(memory);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+    ck_assert_int_ne(status, 0);
+}
+
+START_TEST(only_what_is_opened_is_reached)
+{
+    struct windows windows;
+    int fd = -1;
+    int64_t page = sysconf(_SC_PAGESIZE);
+    ck_assert_int_eq(windows_create(&windows, 2, &fd, &err), HVD_OK);
+    ck_assert_int_eq(windows_own(&windows), 0);
+    ck_assert_ptr_null(windows_reach(&windows, 0, 0, 1));
+    expect_closed(windows.base);
+    ck_assert_int_eq(windows_open(&windows, 0, page + 1, &err), HVD_OK);
+    ck_assert_int_eq(windows_own(&windows), 2 * page);
+    touch(windows_reach(&windows, 0, (uint64_t)(2 * page - 1), 1));
+    ck_assert_ptr_null(windows_reach(&windows, 0, (uint64_t)(2 * page - 1), 2));
+    ck_assert_ptr_null(windows_reach(&windows, 1, 0, 1));
+    expect_closed(windows.base + 2 * page);
+    ck_assert_int_eq(windows_open(&windows, 0, 5, &err), HVD_OK); /* it stays so far open */
+    ck_assert_int_eq(windows_open(&windows, 0, INT64_MIN + page, &err), HVD_OK);
+    ck_assert_int_eq(windows_own(&windows), 2 * page);
+    ck_assert_int_eq(windows_open(&windows, 1, windows.bytes + 1, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(windows_open(&windows, 2, 1, &err), HVD_ERR_INVALID);
+    expect_sentence("window 2 of 2 has");
+    ck_assert_int_eq(windows_open(&windows, -1, 1, &err), HVD_ERR_INVALID);
+    windows_detach(&windows);
+    close(fd);
+}
+END_TEST
+
+/* Who locks all of its memory would fill the node with them otherwise. */
+START_TEST(who_locks_all_memory_has_no_more_of_it)
+{
+    struct windows windows;
+    int fd = -1;
+    unsigned char resident = 1;
+    struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
+    if (setrlimit(RLIMIT_MEMLOCK, &limit) != 0 || mlockall(MCL_CURRENT | MCL_FUTURE) != 0)
+        return; /* not allowed to */
+    ck_assert_int_eq(windows_create(&windows, 2, &fd, &err), HVD_OK);
+    ck_assert_int_eq(windows_open(&windows, 0, 8 * MIB, &err), HVD_OK);
+    ck_assert_int_eq(mincore(windows.base + 9 * MIB, 1, &resident), 0);
+    ck_assert_int_eq(resident & 1, 0);
+    ck_assert_int_eq(munlockall(), 0);
     windows_detach(&windows);
     close(fd);
 }
@@ -290,6 +363,7 @@ START_TEST(a_child_has_its_parents_window_alone)
     ck_assert_int_eq(windows_create(&made, 3, &fd, &err), HVD_OK);
     ck_assert_int_eq(windows_attach(&windows, fd, 3, _i, &err), HVD_OK);
     windows_detach(&made);
+    ck_assert_int_eq(windows_open(&windows, _i, windows.bytes, &err), HVD_OK);
     memcpy(windows.base + _i * windows.bytes, "tensor", 7);
     expect_in_child(only_own_is_there, &windows);
     windows_detach(&windows);
@@ -318,6 +392,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, what_one_rank_writes_others_see);
     tcase_add_test(tcase, only_the_own_window_is_found);
     tcase_add_test(tcase, nothing_outside_a_window_is_reached);
+    tcase_add_test(tcase, only_what_is_opened_is_reached);
+    tcase_add_test(tcase, who_locks_all_memory_has_no_more_of_it);
     tcase_add_test(tcase, unsealed_windows_are_refused);
     tcase_add_loop_test(tcase, windows_have_sizes_that_hvd_gives, 0, sizeof(sizes) / sizeof(sizes[0]));
     tcase_add_test(tcase, windows_beyond_the_limit_of_files_are_refused);
