@@ -11,7 +11,7 @@ static int measure(struct bench *bench, int64_t bytes, const struct turns *turns
 {
     struct model model = {.count = 0};
     struct ways ways = {.count = 0};
-    unsigned wanted = 1U << WAY_HVD | 1U << WAY_MPI_ONE;
+    unsigned wanted = 1U << (bench->options->alloc ? WAY_HVD_ALLOC : WAY_HVD) | 1U << WAY_MPI_ONE;
     if (bytes > WAYS_PIECE_BYTES)
         wanted |= 1U << WAY_MPI_PIECES;
     int status = bench_agree(bench, model_uniform(&model, 1, bytes, err), err);
@@ -58,8 +58,8 @@ static double bus_bandwidth(const struct bench *bench, int64_t bytes, double us)
 static void show_head(const struct bench *bench)
 {
     char ranks[2 * REPORT_TEXT_BYTES];
-    printf("sweep: float32, sum, in place, %s; times are medians, bandwidths in GB/s\n",
-           report_ranks(bench, ranks));
+    printf("sweep: float32, sum, in place%s, %s; times are medians, bandwidths in GB/s\n",
+           bench->options->alloc ? ", in memory of hvd_alloc" : "", report_ranks(bench, ranks));
     if (bench->mpi == NULL)
         printf("MPI is left out: %s\n", bench->mpi_why);
     else
@@ -76,7 +76,7 @@ static void show_row(const struct bench *bench, const struct ways *ways)
     char size[REPORT_TEXT_BYTES];
     char median[REPORT_TEXT_BYTES];
     char p99[REPORT_TEXT_BYTES];
-    const struct way *hvd = ways_find(ways, WAY_HVD);
+    const struct way *hvd = ways_hvd(ways);
     const struct way *mpi = ways_best_mpi(ways);
     int64_t bytes = ways->load.model->bytes;
     printf("%10s  %12s  %12s  %8.3f  %8.3f", report_bytes(bytes, size), report_time(hvd->us.median, median),
@@ -99,7 +99,7 @@ static void show_sweep(const struct bench *bench, const struct ways *ways)
         show_row(bench, ways);
         return;
     }
-    double us = ways_find(ways, WAY_HVD)->us.median;
+    double us = ways_hvd(ways)->us.median;
     struct json json = report_open(bench);
     json_count(&json, "bytes", bytes);
     json_count(&json, "rounds", bench->options->rounds);

@@ -28,7 +28,7 @@ enum bench_case {
 struct bench_options {
     enum { BENCH_RUN, BENCH_HELP, BENCH_VERSION } action;
     enum bench_case chosen;
-    bool json, no_mpi, list;
+    bool json, no_mpi, list, alloc;
     int64_t rounds, warmup, repeats, steps, runs;
     int64_t bytes, from_bytes, to_bytes, factor;
     int64_t tensors, ranks, node_ranks, seconds;

@@ -162,6 +162,17 @@ marked() {
     [ "$(grep -cE '^ +(4|16|64) B ' <<<"$output")" -eq 3 ]
 }
 
+@test "sweep, latency: --alloc measures memory of hvd_alloc in place of that of malloc" {
+    bench 2 sweep --alloc --to=16 --rounds=2 --warmup=0 --no-mpi --json
+    [ "$(objects bytes hvd_us | xargs)" = "4 - 16 -" ]
+    positive hvd_alloc_us p99_us algbw_gbs busbw_gbs
+    bench 2 sweep --alloc --to=16 --rounds=2 --warmup=0 --no-mpi
+    [[ ${lines[0]} == "sweep: float32, sum, in place, in memory of hvd_alloc, 2 ranks on 1 node; "* ]]
+    bench 2 latency --alloc --repeats=5 --rounds=2 --no-mpi
+    grep -qE '^  hvd-alloc +[0-9.]+ [um]?s +[0-9.]+ [um]?s$' <<<"$output"
+    [ "$(grep -c '^  hvd ' <<<"$output")" -eq 0 ]
+}
+
 @test "idle" {
     bench 2 idle --seconds=1 --json
     [ "$(objects case ranks seconds)" = "idle 2 1" ]
@@ -286,6 +297,9 @@ marked() {
     done
     # and where it is wrong in memory of hvd_alloc only
     for after in 0 1; do
+        WRONG_GIVEN=yes spoiled tensor.0 $after latency --alloc --no-mpi --rounds=1
+        [ "$status" -eq 1 ]
+        has "hvd_allreduce gave rank 2 a wrong sum: element 0 of tensor.0 is not what 3 ranks put in"
         WRONG_GIVEN=yes spoiled fc.bias $after allreduce --no-mpi --model="$model" --rounds=1
         [ "$status" -eq 1 ]
         has "hvd_allreduce gave rank 2 a wrong sum: element 0 of fc.bias is not what 3 ranks put in"

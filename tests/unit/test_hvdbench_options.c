@@ -37,6 +37,7 @@ START_TEST(cases_have_their_defaults)
     ck_assert_int_eq(options.bytes, 1024);
     ck_assert_int_eq(options.tensors, 1000);
     ck_assert_int_eq(parse("sweep"), HVD_OK);
+    ck_assert(!options.alloc);
     ck_assert_int_eq(options.from_bytes, 4);
     ck_assert_int_eq(options.to_bytes, 1 << 30);
     ck_assert_int_eq(parse("idle"), HVD_OK);
@@ -73,6 +74,10 @@ START_TEST(options_are_taken)
     ck_assert_int_eq(parse("small --bytes=64K --tensors=3"), HVD_OK);
     ck_assert_int_eq(options.bytes, 65536);
     ck_assert_int_eq(options.tensors, 3);
+    ck_assert_int_eq(parse("sweep --alloc --to=64"), HVD_OK);
+    ck_assert(options.alloc);
+    ck_assert_int_eq(parse("latency --alloc"), HVD_OK);
+    ck_assert(options.alloc);
     ck_assert_int_eq(parse("launch --stamp=mpi"), HVD_OK);
     ck_assert_str_eq(options.stamp, "mpi");
 }
@@ -112,6 +117,8 @@ START_TEST(what_is_wrong_is_refused_with_a_sentence)
         {"bars --only=small,nosuch",
          "--only=small,nosuch: there is no bar \"nosuch\"; expected some of resnet50,"},
         {"small --only=small", "hvdbench small has no option --only=small"},
+        {"allreduce --alloc", "hvdbench allreduce has no option --alloc"},
+        {"sweep --alloc=yes", "--alloc takes no value, but was given yes"},
         {"allreduce --model=", "--model is empty; expected resnet50, bert-large, gpt2, or a file"},
         {"allreduce --hvd-fusion=1M", "--hvd-fusion=1M: options of hvd go to what starts the ranks"},
     };
@@ -126,7 +133,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, cases_have_their_defaults);
     tcase_add_test(tcase, options_are_taken);
     tcase_add_test(tcase, help_and_version_need_no_case);
-    tcase_add_loop_test(tcase, what_is_wrong_is_refused_with_a_sentence, 0, 17);
+    tcase_add_loop_test(tcase, what_is_wrong_is_refused_with_a_sentence, 0, 22);
     suite_add_tcase(suite, tcase);
 }
 
