@@ -126,8 +126,8 @@ int limit_measure(const struct limit *limit, const struct bar *bar, const struct
 
 enum verdict limit_judge(const struct limit *limit, const double *seen, int runs)
 {
-    enum verdict verdict = VERDICT_STRETCH;
-    for (int run = 0; run < runs; run++) {
+    enum verdict verdict = VERDICT_NONE;
+    for (int run = 0; run < runs && limit_is_judged(limit); run++) {
         /* what is no number is not met */
         enum verdict one = !(seen[run] <= limit->most)                         ? VERDICT_MISSED
                            : limit->stretch > 0 && seen[run] <= limit->stretch ? VERDICT_STRETCH
@@ -137,9 +137,17 @@ enum verdict limit_judge(const struct limit *limit, const double *seen, int runs
     return verdict;
 }
 
+enum verdict limit_judge_failed(const struct limit *limit, int status)
+{
+    if (!limit_is_judged(limit))
+        return VERDICT_NONE;
+    return status == HVD_ERR_UNSUPPORTED ? VERDICT_NOT_RUN : VERDICT_MISSED;
+}
+
 const char *verdict_name(enum verdict verdict)
 {
-    static const char *const names[] = {[VERDICT_STRETCH] = "stretch",
+    static const char *const names[] = {[VERDICT_NONE] = "-",
+                                        [VERDICT_STRETCH] = "stretch",
                                         [VERDICT_MET] = "yes",
                                         [VERDICT_NOT_RUN] = "not run",
                                         [VERDICT_MISSED] = "no"};

@@ -2,6 +2,7 @@
 #ifndef TOOLS_HVDBENCH_BAR_H
 #define TOOLS_HVDBENCH_BAR_H
 
+#include <math.h>
 #include <stdbool.h>
 
 #include "tools/hvdbench_record.h"
@@ -34,17 +35,20 @@ enum limit_kind {
 
 enum limit_unit { UNIT_COUNT, UNIT_US, UNIT_TIMES };
 
+/* What a number may be at most that is shown, and not judged. */
+#define NO_BAR INFINITY
+
 struct limit {
     const char *title; /* "x mpi-best" */
     enum limit_kind kind;
     enum limit_unit unit;
     const char *field, *of;
-    double most;    /* met: at most this */
+    double most;    /* met: at most this; or NO_BAR */
     double stretch; /* and better still: at most this; 0 where there is none */
 };
 
 #define BAR_COMMANDS  4
-#define BAR_LIMITS    3
+#define BAR_LIMITS    4
 #define BAR_TURNS_MAX 9
 
 struct bar {
@@ -52,10 +56,15 @@ struct bar {
     const char *title; /* "ResNet-50, 161 tensors, 97.5 MiB, 2 ranks" */
     int turns; /* how often its commands are run in turn, for the medians: 1 to BAR_TURNS_MAX; 0 is 1 */
     struct bar_command commands[BAR_COMMANDS];
-    struct limit limits[BAR_LIMITS]; /* up to one without a title */
+    struct limit limits[BAR_LIMITS]; /* up to one without a title; the first is judged */
 };
 
 extern const struct bar bar_table[];
+
+static inline bool limit_is_judged(const struct limit *limit)
+{
+    return limit->most < NO_BAR;
+}
 
 int bar_commands(const struct bar *bar);
 int bar_turns(const struct bar *bar);
@@ -68,8 +77,8 @@ int bar_check_names(const char *only, struct hvd_error *err);
 
 /* ---- The verdict: pure ---------------------------------------------------------------------------- */
 
-/* From good to bad: of several the last counts. */
-enum verdict { VERDICT_STRETCH, VERDICT_MET, VERDICT_NOT_RUN, VERDICT_MISSED, VERDICT_COUNT };
+/* From good to bad: of several the last counts. Where there is no bar, there is none. */
+enum verdict { VERDICT_NONE, VERDICT_STRETCH, VERDICT_MET, VERDICT_NOT_RUN, VERDICT_MISSED, VERDICT_COUNT };
 
 /* What one run has come to: [turns] times the records of the bar's commands, of which each counts by its
  * median. HVD_ERR_UNSUPPORTED with the reason where a field is not there. */
@@ -79,7 +88,10 @@ int limit_measure(const struct limit *limit, const struct bar *bar, const struct
 /* Of all runs, of which there is at least one. */
 enum verdict limit_judge(const struct limit *limit, const double *seen, int runs);
 
-/* "yes", "stretch", "no", "not run" */
+/* Of a run that has come to nothing: [status] is why. */
+enum verdict limit_judge_failed(const struct limit *limit, int status);
+
+/* "yes", "stretch", "no", "not run", "-" */
 const char *verdict_name(enum verdict verdict);
 
 #endif

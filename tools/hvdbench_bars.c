@@ -33,6 +33,11 @@ struct bars {
 
 /* ---- What is shown -------------------------------------------------------------------------------- */
 
+static void show_nothing(void)
+{
+    printf("  %*s", NUMBER_COLUMN, "-");
+}
+
 static void show_number(const struct limit *limit, double number)
 {
     char text[REPORT_TEXT_BYTES];
@@ -72,12 +77,15 @@ static void show_limit(const struct limit *limit, const struct result *result, i
         if (run < result->runs)
             show_number(limit, result->seen[run]);
         else
-            printf("  %*s", NUMBER_COLUMN, "-");
-    show_number(limit, limit->most);
+            show_nothing();
+    if (limit_is_judged(limit))
+        show_number(limit, limit->most);
+    else
+        show_nothing();
     if (limit->stretch > 0)
         show_number(limit, limit->stretch);
     else
-        printf("  %*s", NUMBER_COLUMN, "-");
+        show_nothing();
     if (result != NULL)
         printf("  %s", verdict_name(result->verdict));
     putchar('\n');
@@ -92,7 +100,7 @@ static void show_lines(const double *lines_ns, int runs)
     printf("  %-*s", TITLE_COLUMN, "cores: a line there and back");
     for (int run = 0; run < runs; run++)
         if (isnan(lines_ns[run]))
-            printf("  %*s", NUMBER_COLUMN, "-");
+            show_nothing();
         else
             printf("  %*.0f ns", NUMBER_COLUMN - 3, lines_ns[run]);
     putchar('\n');
@@ -106,7 +114,8 @@ static void show_json(const struct bar *bar, const struct limit *limit, const st
     json_text(&json, "version", hvd_version());
     json_text(&json, "limit", limit->title);
     json_numbers(&json, "seen", result->seen, result->runs);
-    json_number(&json, "most", limit->most);
+    if (limit_is_judged(limit))
+        json_number(&json, "most", limit->most);
     if (limit->stretch > 0)
         json_number(&json, "stretch", limit->stretch);
     json_text(&json, "met", verdict_name(result->verdict));
@@ -135,7 +144,7 @@ static void run_once(struct bars *bars, const struct bar *bar, struct result *re
             result->why = err;
         result->runs += status == HVD_OK;
         if (status != HVD_OK)
-            result->verdict = status == HVD_ERR_UNSUPPORTED ? VERDICT_NOT_RUN : VERDICT_MISSED;
+            result->verdict = limit_judge_failed(&bar->limits[i], status);
     }
 }
 
@@ -151,7 +160,7 @@ static bool is_over(const struct bar *bar, const struct result *results)
 static enum verdict run_bar(struct bars *bars, const struct bar *bar)
 {
     int runs = (int)bars->options->runs;
-    enum verdict worst = VERDICT_STRETCH;
+    enum verdict worst = VERDICT_NONE;
     struct result results[BAR_LIMITS];
     double lines_ns[BENCH_RUNS_MAX];
     int run = 0;
@@ -163,7 +172,7 @@ static enum verdict run_bar(struct bars *bars, const struct bar *bar)
     for (int i = 0; i < BAR_LIMITS && bar->limits[i].title != NULL; i++) {
         const struct limit *limit = &bar->limits[i];
         enum verdict seen =
-            results[i].runs > 0 ? limit_judge(limit, results[i].seen, results[i].runs) : VERDICT_STRETCH;
+            results[i].runs > 0 ? limit_judge(limit, results[i].seen, results[i].runs) : VERDICT_NONE;
         results[i].verdict = seen > results[i].verdict ? seen : results[i].verdict;
         worst = results[i].verdict > worst ? results[i].verdict : worst;
         if (bars->options->json)

@@ -388,6 +388,33 @@ marked() {
     [ "$(grep -c nosuch <<<"$output")" -eq 1 ]
 }
 
+@test "bars: models are judged in memory of hvd_alloc, and that of malloc is shown beside it" {
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    need_mpi
+    export ASAN_OPTIONS=detect_leaks=0 # as above
+    alone bars --only=crowded --runs=1 --json
+    grep -q 'cannot be run' <<<"$output" && skip "$output"
+    local ended=$status
+    run grep '^{' <<<"$output"
+    [ "$(objects limit most | sort)" = "$(printf '%s\n' 'by mpi-best, memory of hvd_alloc 0.7' 'by mpi-best, memory of malloc -')" ]
+    perl -MJSON::PP -e '
+        my %met;
+        while (my $line = <STDIN>) {
+            my $object = decode_json($line);
+            $object->{seen}[0] > 0 or die "$line: expected a number that was seen";
+            $met{$object->{limit}} = $object->{met};
+        }
+        $met{"by mpi-best, memory of malloc"} eq "-" or die "what has no bar is judged";
+        exit($met{"by mpi-best, memory of hvd_alloc"} eq "yes" ? 0 : 1)' <<<"$output" && met=0 || met=$?
+    [ "$ended" -eq "$met" ]
+    # what fails is missed by what is judged, and by nothing else
+    HVD_PLANES=nosuch alone bars --only=crowded --runs=1
+    [ "$status" -eq 1 ]
+    grep -qE '^  by mpi-best, memory of hvd_alloc +- +0.700 x +-  no$' <<<"$output"
+    grep -qE '^  by mpi-best, memory of malloc +- +- +-  -$' <<<"$output"
+    has "hvdbench: 0 of 1 bars are met; missed: crowded"
+}
+
 @test "bars are listed as hvdbench(1) and BENCHMARKS.md have them" {
     alone bars --list
     [ "$status" -eq 0 ]

@@ -17,6 +17,7 @@
 static const struct limit by_mpi = {"by mpi-best", LIMIT_BY, UNIT_TIMES, "hvd_us", "mpi_best_us", 0.7, 0};
 static const struct limit by_copy = {"by memcpy", LIMIT_BY, UNIT_TIMES, "hvd_us", "memcpy_us", 1.2, 1.0};
 static const struct limit time_us = {"time", LIMIT_VALUE, UNIT_US, "hvd_us", NULL, 20, 3};
+static const struct limit shown = {"shown", LIMIT_VALUE, UNIT_US, "hvd_us", NULL, NO_BAR, 0};
 static const struct bar one = {.name = "one", .commands = {{PLACE_ALONE, 0, NULL, "x"}}};
 static const struct bar three = {
     .name = "three",
@@ -205,6 +206,31 @@ START_TEST(all_runs_have_to_meet_it)
 }
 END_TEST
 
+/* What there is no bar for is measured like the rest, and judged however it comes out: not at all. */
+START_TEST(what_has_no_bar_is_not_judged)
+{
+    double seen = 0;
+    struct hvd_error why = {""};
+    struct record record = record_of("hvd_us", 7, NULL, 0);
+    ck_assert_int_eq(limit_measure(&shown, &one, &record, &seen, &why), HVD_OK);
+    ck_assert_double_eq(seen, 7);
+    ck_assert_int_eq(limit_judge(&shown, (const double[]){0, 7, NAN}, 3), VERDICT_NONE);
+    ck_assert_int_eq(limit_judge_failed(&shown, HVD_ERR_SYSTEM), VERDICT_NONE);
+    ck_assert_int_eq(limit_judge_failed(&shown, HVD_ERR_UNSUPPORTED), VERDICT_NONE);
+    ck_assert_str_eq(verdict_name(VERDICT_NONE), "-");
+    /* beside what is judged it does not count, whatever that has come to */
+    for (int verdict = VERDICT_NONE + 1; verdict < VERDICT_COUNT; verdict++)
+        ck_assert_int_gt(verdict, VERDICT_NONE);
+}
+END_TEST
+
+START_TEST(what_fails_is_missed)
+{
+    ck_assert_int_eq(limit_judge_failed(&time_us, HVD_ERR_SYSTEM), VERDICT_MISSED);
+    ck_assert_int_eq(limit_judge_failed(&time_us, HVD_ERR_UNSUPPORTED), VERDICT_NOT_RUN);
+}
+END_TEST
+
 /* ---- The bars ------------------------------------------------------------------------------------- */
 
 START_TEST(the_table_is_sound)
@@ -213,6 +239,7 @@ START_TEST(the_table_is_sound)
         ck_assert_int_ge(bar_commands(bar), 1);
         ck_assert_int_le(bar_turns(bar), BAR_TURNS_MAX);
         ck_assert_ptr_nonnull(bar->limits[0].title);
+        ck_assert(limit_is_judged(&bar->limits[0]));
         for (const struct bar *other = bar_table; other != bar; other++)
             ck_assert_str_ne(bar->name, other->name);
         for (int i = 0; i < BAR_LIMITS && bar->limits[i].title != NULL; i++) {
@@ -221,7 +248,31 @@ START_TEST(the_table_is_sound)
             ck_assert_ptr_nonnull(limit->field);
             ck_assert_int_eq(limit->of != NULL, has_other);
             ck_assert(limit->stretch <= limit->most);
+            ck_assert(limit_is_judged(limit) || limit->stretch == 0);
+            for (int other = 0; other < i; other++)
+                ck_assert_str_ne(limit->title, bar->limits[other].title);
         }
+    }
+}
+END_TEST
+
+/* Between ranks of one node models are judged in memory of hvd_alloc, beside the same in memory of malloc. */
+START_TEST(models_on_one_node_are_judged_in_memory_of_hvd_alloc)
+{
+    for (const struct bar *bar = bar_table; bar->name != NULL; bar++) {
+        bool is_one = bar->commands[0].place == PLACE_JOB && bar->turns == 0 &&
+                      strstr(bar->commands[0].words, "--model=") != NULL;
+        int judged = 0;
+        int beside = 0;
+        for (int i = 0; i < BAR_LIMITS && bar->limits[i].title != NULL; i++) {
+            const struct limit *limit = &bar->limits[i];
+            bool is_given = strcmp(limit->field, "hvd_alloc_us") == 0;
+            ck_assert_int_eq(is_given, is_one && limit_is_judged(limit));
+            judged += is_given;
+            beside += !limit_is_judged(limit) && strcmp(limit->field, "hvd_us") == 0;
+        }
+        ck_assert_int_eq(judged > 0, is_one);
+        ck_assert_int_eq(beside, judged);
     }
 }
 END_TEST
@@ -256,7 +307,10 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_spread_is_of_what_ran_side_by_side);
     tcase_add_test(tcase, what_is_not_there_is_no_number);
     tcase_add_test(tcase, all_runs_have_to_meet_it);
+    tcase_add_test(tcase, what_has_no_bar_is_not_judged);
+    tcase_add_test(tcase, what_fails_is_missed);
     tcase_add_test(tcase, the_table_is_sound);
+    tcase_add_test(tcase, models_on_one_node_are_judged_in_memory_of_hvd_alloc);
     tcase_add_test(tcase, bars_are_chosen_by_name);
     suite_add_tcase(suite, tcase);
 }
