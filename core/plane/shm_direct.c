@@ -15,9 +15,6 @@
 #define PIECE_BYTES       ((int64_t)32 * 1024)
 #define BLOCK_BYTES       ((int64_t)2048)
 
-/* So many batches pass at most before members ask again whether they can. */
-#define MOST_PATIENCE 64
-
 /* What a member tells, in its slot. */
 struct told {
     int64_t run_count; /* 0: not all of its memory is in its window */
@@ -76,7 +73,21 @@ static int64_t list_runs(struct shm_team *team, struct direct_run *runs)
     return count;
 }
 
-/* Once the slot is free for it. */
+/* This member is through with the chunk of slots that the batch is. */
+static void leave_slots(struct shm_team *team)
+{
+    team->taken = team->end = team->begin + 1;
+    slots_come_to(&team->slots, STEP_MIXED, team->end);
+}
+
+static void go_by_copies(struct shm_team *team)
+{
+    team->direct.stage = DIRECT_NOT;
+    leave_slots(team);
+    shm_copies_begin(team);
+}
+
+/* Once the slot is free for it. Who cannot say where its elements lie knows how the batch goes on. */
 static bool tell(struct shm_team *team)
 {
     if (!slots_all_have(&team->slots, STEP_MIXED, slots_before(team->begin)))
@@ -84,9 +95,12 @@ static bool tell(struct shm_team *team)
     struct told *told = told_by(team, team->members.rank);
     told->place = team->direct.windows->own;
     told->opened = windows_own(team->direct.windows);
-    told->run_count = list_runs(team, told->runs);
+    int64_t run_count = list_runs(team, told->runs);
+    told->run_count = run_count;
     slots_come_to(&team->slots, STEP_GIVEN, team->begin + 1);
     team->direct.stage = DIRECT_HEARS;
+    if (run_count == 0)
+        go_by_copies(team);
     return true;
 }
 
@@ -98,30 +112,6 @@ static int overwritten(const struct shm_team *team, int member, struct hvd_error
                      "plane shm: rank %d told of memory outside its window in process set %d: this node's "
                      "shared memory was overwritten",
                      team->members.ranks[member], team->members.set);
-}
-
-/* This member is through with the chunk of slots that the batch is. */
-static void leave_slots(struct shm_team *team)
-{
-    team->taken = team->end = team->begin + 1;
-    slots_come_to(&team->slots, STEP_MIXED, team->end);
-}
-
-/* Who could not say will hardly be able to the next time. All members hear the same, so that all of them let
- * equally many batches pass before they ask again. */
-static void decide(struct shm_team *team, bool all_can)
-{
-    struct shm_direct *direct = &team->direct;
-    if (all_can) {
-        direct->patience = 1;
-        direct->stage = DIRECT_REDUCES;
-        return;
-    }
-    direct->rests = direct->patience;
-    direct->patience = 2 * direct->patience < MOST_PATIENCE ? 2 * direct->patience : MOST_PATIENCE;
-    direct->stage = DIRECT_NOT;
-    leave_slots(team);
-    shm_copies_begin(team);
 }
 
 /* As far as the others have opened theirs. */
@@ -153,8 +143,11 @@ static int hear(struct shm_team *team, bool *movedp, struct hvd_error *err)
         team->direct.members[i] =
             (struct direct_member){.runs = told->runs, .run_count = run_count, .place = told->place};
     }
-    decide(team, all_can);
-    return all_can ? open_windows(team, err) : HVD_OK;
+    team->direct.stage = DIRECT_REDUCES;
+    if (all_can)
+        return open_windows(team, err);
+    go_by_copies(team);
+    return HVD_OK;
 }
 
 /* ---- Reducing ------------------------------------------------------------------------------- */
@@ -316,10 +309,6 @@ bool shm_direct_begin(struct shm_team *team)
     direct->stage = DIRECT_NOT;
     if (batch->need.kind != PLANE_ALLREDUCE || batch->count < direct->least_bytes / team->element_bytes)
         return false;
-    if (direct->rests > 0) {
-        direct->rests--;
-        return false;
-    }
     direct->stage = DIRECT_TELLS;
     direct->chunk_count =
         chunk_bytes_of(batch->count * team->element_bytes, team->members.size) / team->element_bytes;
@@ -335,7 +324,6 @@ bool shm_direct_open(struct shm_team *team, const struct plane_env *env)
     team->direct = (struct shm_direct){
         .windows = env->windows == NULL ? &none : env->windows,
         .least_bytes = SHM_DIRECT_BYTES,
-        .patience = 1,
         .members = calloc((size_t)team->members.size, sizeof(*team->direct.members)),
     };
     return team->direct.members != NULL;

@@ -6,7 +6,7 @@
  *   give   it has told where its elements lie, or that it cannot say
  *   mix    it has read what all others told; and no chunk is left that nobody does, nor does it itself any
  * So all have mixed it when the results are there. Where a member could not say, the batch goes on by chunks
- * that are copied, behind that one. */
+ * that are copied, behind that one; that member does not wait to hear the others before. */
 #ifndef PLANE_SHM_DIRECT_H
 #define PLANE_SHM_DIRECT_H
 
@@ -40,7 +40,6 @@ struct shm_direct {
     const struct windows *windows;
     int64_t least_bytes;
     struct direct_member *members; /* [size] */
-    int rests, patience; /* batches that go by copies without being asked for: still, and after the next no */
     /* the batch that runs */
     enum direct_stage stage; /* DIRECT_NOT: it goes another way */
     int64_t chunk_count;     /* elements of a chunk */
