@@ -36,7 +36,7 @@ static bool is_inside(const struct windows *windows, const struct allocation *al
 static char *find_room_locked(const struct allocations *allocations, const struct windows *windows,
                               int64_t bytes)
 {
-    const struct allocation *allocation;
+    const struct allocation *allocation = NULL;
     int64_t unit = bytes < HUGE_BYTES ? page_bytes() : HUGE_BYTES;
     int64_t at = 0;
     if (windows->base == NULL)
@@ -141,7 +141,7 @@ static int unmap(const struct windows *windows, const struct allocation *allocat
 int allocations_take(struct allocations *allocations, const struct windows *windows, void *memory,
                      struct hvd_error *err)
 {
-    struct allocation *allocation;
+    struct allocation *allocation = NULL;
     int rc = HVD_OK;
     if (memory == NULL)
         return HVD_OK;
@@ -167,7 +167,7 @@ int allocations_take(struct allocations *allocations, const struct windows *wind
 
 void allocations_part(struct allocations *allocations, struct windows *windows)
 {
-    const struct allocation *allocation;
+    const struct allocation *allocation = NULL;
     char *at = windows->base;
     if (at == NULL)
         return;

@@ -13,10 +13,12 @@ struct allocation {
     int64_t bytes; /* whole pages */
 };
 
+TAILQ_HEAD(allocation_list, allocation);
+
 /* All that there is, by address. It outlives the jobs in which it was given. */
 struct allocations {
     pthread_mutex_t lock;
-    TAILQ_HEAD(, allocation) list;
+    struct allocation_list list;
 };
 
 #define ALLOCATIONS_INIT(allocations)                                         \
