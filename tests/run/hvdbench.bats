@@ -391,8 +391,7 @@ marked() {
 @test "bars: models are judged in memory of hvd_alloc, and that of malloc is shown beside it" {
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     need_mpi
-    export ASAN_OPTIONS=detect_leaks=0 # as above
-    alone bars --only=crowded --runs=1 --json
+    ASAN_OPTIONS=detect_leaks=0 alone bars --only=crowded --runs=1 --json # as above
     grep -q 'cannot be run' <<<"$output" && skip "$output"
     local ended=$status
     run grep '^{' <<<"$output"
