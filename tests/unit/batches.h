@@ -27,7 +27,7 @@ struct plan {
 
 /* One member's part in it. */
 struct part {
-    char *room; /* where its memory is to be; NULL: anywhere. Set before it is opened */
+    char *room; /* where its memory is; NULL: anywhere */
     struct plane_batch batch;
     char *input, *output;
     size_t input_bytes, output_bytes;
@@ -178,9 +178,10 @@ static inline bool part_free(struct part *part)
     return intact;
 }
 
-/* [rank]'s memory for it, and its batch. */
-static inline void part_open(struct part *part, const struct plan *plan, int rank)
+/* [rank]'s memory for it, in [room] unless that is NULL, and its batch. */
+static inline void part_open_in(struct part *part, const struct plan *plan, int rank, char *room)
 {
+    part->room = room;
     size_t element = dtype_bytes(plan->need.dtype);
     bool reads = plan->need.kind != PLANE_BROADCAST || rank == plan->root;
     int row = plan->need.kind == PLANE_ALLTOALL ? rank : 0;
@@ -210,6 +211,11 @@ static inline void part_open(struct part *part, const struct plan *plan, int ran
     }
     if (reads)
         plan_input(plan, rank, (void *)(uintptr_t)part->batch.input);
+}
+
+static inline void part_open(struct part *part, const struct plan *plan, int rank)
+{
+    part_open_in(part, plan, rank, NULL);
 }
 
 /* By the plainest means there are where sums.h has them. */

@@ -125,8 +125,7 @@ static inline bool world_step(struct world *world, int rank)
     if (!seat->runs && seat->batch == world->plan_count)
         return false;
     if (!seat->runs) {
-        seat->part.room = world_room(world, rank);
-        part_open(&seat->part, &world->plans[seat->batch], rank);
+        part_open_in(&seat->part, &world->plans[seat->batch], rank, world_room(world, rank));
         ck_assert(plane_shm.can(&seat->part.batch.need));
         if ((rank + seat->batch) % 2 == 0)
             part_cut_into_spans(&seat->part, seat->spans);
