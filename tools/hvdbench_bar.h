@@ -49,7 +49,7 @@ struct limit {
 
 #define BAR_COMMANDS  4
 #define BAR_LIMITS    4
-#define BAR_TURNS_MAX 9
+#define BAR_TURNS_MAX 15
 
 struct bar {
     const char *name;  /* "resnet50", as in --only; NULL behind the last bar */
