@@ -2,7 +2,6 @@
 #ifndef GAME_H
 #define GAME_H
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "control/shape.h"
 #include "descs.h"
 #include "flow/negotiate.h"
+#include "unit.h"
 
 #define MAX_NAMES 64
 

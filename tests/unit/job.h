@@ -4,7 +4,6 @@
 #define JOB_H
 
 #include <arpa/inet.h>
-#include <check.h>
 #include <dirent.h>
 #include <errno.h>
 #include <sched.h>
@@ -18,6 +17,8 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "unit.h"
 
 #define JOB_MAX_RANKS 16
 #define JOB_LIMIT_S   40 /* nothing of a job outlives this */

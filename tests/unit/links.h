@@ -3,11 +3,11 @@
 #ifndef LINKS_H
 #define LINKS_H
 
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "control/shape.h"
+#include "unit.h"
 
 struct letter {
     struct letter *next;

@@ -3,7 +3,6 @@
 #ifndef SEATS_H
 #define SEATS_H
 
-#include <check.h>
 #include <pthread.h>
 #include <sched.h>
 #include <sys/epoll.h>
@@ -13,6 +12,7 @@
 #include "base/clock.h"
 #include "batches.h"
 #include "plane/shm.h"
+#include "unit.h"
 
 #define ROOM      ((size_t)(SLOTS * SHM_CHUNK_BYTES)) /* of one member's slots */
 #define PAGE      ((size_t)4096)

@@ -2,7 +2,6 @@
 #ifndef TEAM_H
 #define TEAM_H
 
-#include <check.h>
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
@@ -22,6 +21,7 @@
 
 #include "base/clock.h"
 #include "control/node.h"
+#include "unit.h"
 
 #define TEAM_MAX     64
 #define TEAM_WAIT_US INT64_C(20000000) /* no step of a test takes longer */
