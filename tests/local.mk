@@ -1,5 +1,4 @@
 # tests: unit/ (Check, TAP), run/ (bats, programs on this machine), cluster/ (bats, a real Slurm cluster), fuzz/
-# tests: lint/ (the gates), unit/ (Check, TAP), run/ (bats, programs on this machine), cluster/ (bats, a real Slurm cluster)
 include tests/lint/local.mk
 include tests/unit/local.mk
 include tests/run/local.mk

@@ -10,7 +10,6 @@ RUN_TESTS += tests/run/hvdinfo_trace.bats
 RUN_TESTS += tests/run/seeing.bats
 RUN_TESTS += tests/run/wireup.bats
 RUN_TESTS += tests/run/plane_mpi.bats
-
 RUN_TESTS += tests/run/train.bats
 RUN_TESTS += tests/run/manual.bats
 RUN_TESTS += tests/run/plugin.bats
@@ -73,6 +72,7 @@ RUN_TESTS += tests/run/waiting.bats
 check_PROGRAMS += tests/run/waiting
 tests_run_waiting_SOURCES = tests/run/waiting.c tests/run/ranks.h
 tests_run_waiting_LDADD = core/libhvd.la
+
 # the same, and the collectives, on several nodes
 RUN_TESTS += tests/run/hier.bats
 dist_noinst_SCRIPTS += tests/run/nodes
@@ -124,7 +124,7 @@ EXTRA_DIST += tests/data/map
 
 # several networks on several nodes
 RUN_TESTS += tests/run/network.bats
-EXTRA_DIST += tests/run/network.bats tests/run/network.sh
+EXTRA_DIST += tests/run/network.sh
 check_PROGRAMS += tests/run/network
 tests_run_network_SOURCES = tests/run/network.c tests/run/ranks.h
 tests_run_network_LDADD = core/libhvd.la

@@ -1,260 +1,109 @@
 # Unit tests: one file per source file that has logic. UNIT_TESTS is the list.
-UNIT_TESTS =
-UNIT_LIBS = core/libcore.la $(CHECK_LIBS)
+UNIT_LIBS = core/libcore.la $(CHECK_LIBS) -lm
+# of those that name nothing else
+LDADD = $(UNIT_LIBS)
 AM_CPPFLAGS += $(CHECK_CFLAGS)
-noinst_HEADERS += tests/unit/unit.h tests/unit/job.h
+EXTRA_DIST += tests/data/topo
+noinst_HEADERS += tests/unit/batches.h tests/unit/carriers.h tests/unit/descs.h tests/unit/elements.h \
+	tests/unit/folder.h tests/unit/game.h tests/unit/job.h tests/unit/links.h tests/unit/machines.h tests/unit/mappings.h \
+	tests/unit/members.h tests/unit/schedule.h tests/unit/seats.h tests/unit/sides.h tests/unit/slurm.h tests/unit/sums.h \
+	tests/unit/team.h tests/unit/unit.h
 
-UNIT_TESTS += tests/unit/test_parse
-tests_unit_test_parse_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_option
-tests_unit_test_option_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_shape
-tests_unit_test_shape_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_local
-tests_unit_test_local_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_wire
-tests_unit_test_wire_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_negotiate
-tests_unit_test_negotiate_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_tune
-tests_unit_test_tune_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_fuse
-tests_unit_test_fuse_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_teams
-tests_unit_test_teams_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_queue
-tests_unit_test_queue_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_baton
-tests_unit_test_baton_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_batch
-tests_unit_test_batch_LDADD = $(UNIT_LIBS)
-noinst_HEADERS += tests/unit/sides.h
-UNIT_TESTS += tests/unit/test_sizes
-tests_unit_test_sizes_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_adasum_levels
-tests_unit_test_adasum_levels_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_config
-tests_unit_test_config_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_frame
-tests_unit_test_frame_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_ring
-tests_unit_test_ring_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_spank_srun
-tests_unit_test_spank_srun_LDADD = spank/libsite.la $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_spank_site
-tests_unit_test_spank_site_LDADD = spank/libsite.la $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_spank_step
-tests_unit_test_spank_step_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_spank_nics
-tests_unit_test_spank_nics_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_spank_place
-tests_unit_test_spank_place_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
-noinst_HEADERS += tests/unit/slurm.h
-noinst_HEADERS += tests/unit/team.h
-UNIT_TESTS += tests/unit/test_tree
-tests_unit_test_tree_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_cores
-tests_unit_test_cores_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_door
-tests_unit_test_door_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_meet
-tests_unit_test_meet_LDADD = $(UNIT_LIBS)
-noinst_HEADERS += tests/unit/mappings.h
-UNIT_TESTS += tests/unit/test_windows
-tests_unit_test_windows_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_allocations
-tests_unit_test_allocations_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_provide
-tests_unit_test_provide_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_store
-tests_unit_test_store_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_env_channel
-tests_unit_test_env_channel_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_handshake
-tests_unit_test_handshake_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_address
-tests_unit_test_address_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_endpoint
-tests_unit_test_endpoint_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_card
-tests_unit_test_card_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_roster
-tests_unit_test_roster_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_budget
-tests_unit_test_budget_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_join
-tests_unit_test_join_LDADD = $(UNIT_LIBS)
-
-noinst_HEADERS += tests/unit/sums.h
-UNIT_TESTS += tests/unit/test_names
-tests_unit_test_names_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_reduce
-tests_unit_test_reduce_LDADD = $(UNIT_LIBS) -lm
-noinst_HEADERS += tests/unit/elements.h
-UNIT_TESTS += tests/unit/test_half
-tests_unit_test_half_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_kernels
-tests_unit_test_kernels_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_adasum
-tests_unit_test_adasum_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_plane_local
-tests_unit_test_plane_local_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_chain
-tests_unit_test_chain_LDADD = $(UNIT_LIBS) -lm
-noinst_HEADERS += tests/unit/batches.h tests/unit/carriers.h
-UNIT_TESTS += tests/unit/test_blocks
-tests_unit_test_blocks_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_exchange
-tests_unit_test_exchange_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_doubling
-tests_unit_test_doubling_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_chords
-tests_unit_test_chords_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_mesh
-tests_unit_test_mesh_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_arena
-tests_unit_test_arena_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_shm
-tests_unit_test_shm_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_slots
-tests_unit_test_slots_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_shm_domains
-tests_unit_test_shm_domains_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_shm_direct
-tests_unit_test_shm_direct_LDADD = $(UNIT_LIBS) -lm
-noinst_HEADERS += tests/unit/seats.h
-UNIT_TESTS += tests/unit/test_set
-tests_unit_test_set_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_stream
-tests_unit_test_stream_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_tcp
-tests_unit_test_tcp_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_places
-tests_unit_test_places_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_gait
-tests_unit_test_gait_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_past_cache
-tests_unit_test_past_cache_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_hier_cut
-tests_unit_test_hier_cut_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_hier
-tests_unit_test_hier_LDADD = $(UNIT_LIBS) -lm
-UNIT_TESTS += tests/unit/test_mpi_choice
-tests_unit_test_mpi_choice_LDADD = $(UNIT_LIBS)
-tests_unit_test_mpi_choice_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
-HVDRUN_UNIT_LIBS = tools/libhvdrun.la $(CHECK_LIBS)
-UNIT_TESTS += tests/unit/test_hvdrun_options
-tests_unit_test_hvdrun_options_LDADD = $(HVDRUN_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_rank_count
-tests_unit_test_rank_count_LDADD = $(HVDRUN_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_hvdrun_lines
-tests_unit_test_hvdrun_lines_LDADD = $(HVDRUN_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_hvdrun_verdict
-tests_unit_test_hvdrun_verdict_LDADD = $(HVDRUN_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_hvdrun_environment
-tests_unit_test_hvdrun_environment_LDADD = $(HVDRUN_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_hvdrun_tree
-tests_unit_test_hvdrun_tree_LDADD = $(HVDRUN_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_watch
-tests_unit_test_watch_LDADD = $(UNIT_LIBS)
-noinst_HEADERS += tests/unit/descs.h tests/unit/links.h tests/unit/schedule.h tests/unit/game.h
-UNIT_TESTS += tests/unit/test_desc
-tests_unit_test_desc_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_stall
-tests_unit_test_stall_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_schedule
-tests_unit_test_schedule_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_link
-tests_unit_test_link_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_ranks
-tests_unit_test_ranks_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_part
-tests_unit_test_part_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_ask
-tests_unit_test_ask_LDADD = $(UNIT_LIBS) -lm
+UNIT_TESTS =
+# settings, and how ranks start and find each other
+UNIT_TESTS += tests/unit/test_parse tests/unit/test_option tests/unit/test_config tests/unit/test_shape \
+	tests/unit/test_local tests/unit/test_env_channel tests/unit/test_provide tests/unit/test_store \
+	tests/unit/test_address tests/unit/test_card tests/unit/test_roster tests/unit/test_handshake tests/unit/test_budget \
+	tests/unit/test_join tests/unit/test_prove tests/unit/test_meet tests/unit/test_door tests/unit/test_part \
+	tests/unit/test_ranks tests/unit/test_frame tests/unit/test_link tests/unit/test_tree tests/unit/test_endpoint \
+	tests/unit/test_watch tests/unit/test_cores tests/unit/test_network tests/unit/test_nic_settings \
+	tests/unit/test_nic_node tests/unit/test_exported
+# memory that ranks of a node share
+UNIT_TESTS += tests/unit/test_arena tests/unit/test_windows tests/unit/test_allocations tests/unit/test_ring
+# what is ready on which rank
+UNIT_TESTS += tests/unit/test_wire tests/unit/test_desc tests/unit/test_negotiate tests/unit/test_schedule \
+	tests/unit/test_stall tests/unit/test_tune tests/unit/test_fuse tests/unit/test_teams tests/unit/test_queue \
+	tests/unit/test_baton tests/unit/test_batch tests/unit/test_sizes tests/unit/test_ask tests/unit/test_stop
+# what a job tells of itself
+UNIT_TESTS += tests/unit/test_offset tests/unit/test_pad tests/unit/test_trace
+# data
+UNIT_TESTS += tests/unit/test_names tests/unit/test_reduce tests/unit/test_half tests/unit/test_kernels \
+	tests/unit/test_adasum tests/unit/test_adasum_levels tests/unit/test_places tests/unit/test_past_cache \
+	tests/unit/test_gait
+# planes
+UNIT_TESTS += tests/unit/test_set tests/unit/test_plane_local tests/unit/test_slots tests/unit/test_shm \
+	tests/unit/test_shm_domains tests/unit/test_shm_direct tests/unit/test_chain tests/unit/test_blocks \
+	tests/unit/test_exchange tests/unit/test_doubling tests/unit/test_chords tests/unit/test_mesh tests/unit/test_stream \
+	tests/unit/test_tcp tests/unit/test_hier_cut tests/unit/test_hier tests/unit/test_mpi_choice
+# placement
+UNIT_TESTS += tests/unit/test_bitset tests/unit/test_bind tests/unit/test_nics tests/unit/test_resource_set \
+	tests/unit/test_apply tests/unit/test_nic tests/unit/test_visible
+# the plug-in
+UNIT_TESTS += tests/unit/test_spank_srun tests/unit/test_spank_site tests/unit/test_spank_step \
+	tests/unit/test_spank_nics tests/unit/test_spank_place
+# tools
+UNIT_TESTS += tests/unit/test_hvdrun_options tests/unit/test_rank_count tests/unit/test_hvdrun_lines \
+	tests/unit/test_hvdrun_verdict tests/unit/test_hvdrun_environment tests/unit/test_hvdrun_tree \
+	tests/unit/test_hvdbench_line tests/unit/test_hvdbench_stats tests/unit/test_hvdbench_model \
+	tests/unit/test_hvdbench_load tests/unit/test_hvdbench_options tests/unit/test_hvdbench_bar \
+	tests/unit/test_stragglers
+# the library as programs see it
 UNIT_TESTS += tests/unit/test_api
-tests_unit_test_api_LDADD = core/libhvd.la $(CHECK_LIBS)
-UNIT_TESTS += tests/unit/test_pad
-tests_unit_test_pad_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_offset
-tests_unit_test_offset_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_stop
-tests_unit_test_stop_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_trace
-tests_unit_test_trace_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_stragglers
-tests_unit_test_stragglers_LDADD = tools/libstragglers.la $(UNIT_LIBS)
+if HAVE_HWLOC
+UNIT_TESTS += tests/unit/test_machine tests/unit/test_plan tests/unit/test_plan_requests tests/unit/test_plan_golden \
+	tests/unit/test_place tests/unit/test_erf
+endif
 if HAVE_JANSSON
 UNIT_TESTS += tests/unit/test_timeline
 tests_unit_test_timeline_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-tests_unit_test_timeline_LDADD = $(UNIT_LIBS) $(JANSSON_LIBS)
-endif
-noinst_HEADERS += tests/unit/folder.h
-HVDBENCH_UNIT_LIBS = tools/libhvdbench.la $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_hvdbench_line
-tests_unit_test_hvdbench_line_LDADD = $(HVDBENCH_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_hvdbench_stats
-tests_unit_test_hvdbench_stats_LDADD = $(HVDBENCH_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_hvdbench_model
-tests_unit_test_hvdbench_model_LDADD = $(HVDBENCH_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_hvdbench_load
-tests_unit_test_hvdbench_load_LDADD = $(HVDBENCH_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_hvdbench_options
-tests_unit_test_hvdbench_options_LDADD = $(HVDBENCH_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_hvdbench_bar
-tests_unit_test_hvdbench_bar_LDADD = $(HVDBENCH_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_bitset
-tests_unit_test_bitset_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_bind
-tests_unit_test_bind_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_nics
-tests_unit_test_nics_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_resource_set
-tests_unit_test_resource_set_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_apply
-tests_unit_test_apply_LDADD = $(UNIT_LIBS)
-TOPO_UNIT_LIBS = core/libtopo.la $(UNIT_LIBS)
-noinst_HEADERS += tests/unit/machines.h
-EXTRA_DIST += tests/data/topo
-UNIT_TESTS += tests/unit/test_nic
-tests_unit_test_nic_LDADD = $(TOPO_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_visible
-tests_unit_test_visible_LDADD = $(TOPO_UNIT_LIBS)
-if HAVE_HWLOC
-UNIT_TESTS += tests/unit/test_machine
-tests_unit_test_machine_LDADD = $(TOPO_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_plan
-tests_unit_test_plan_LDADD = $(TOPO_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_plan_requests
-tests_unit_test_plan_requests_LDADD = $(TOPO_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_plan_golden
-tests_unit_test_plan_golden_LDADD = $(TOPO_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_place
-tests_unit_test_place_LDADD = $(TOPO_UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_erf
-tests_unit_test_erf_LDADD = $(TOPO_UNIT_LIBS)
+tests_unit_test_timeline_LDADD = $(JANSSON_LIBS) $(UNIT_LIBS)
 endif
 
+# the public library only
+tests_unit_test_api_LDADD = core/libhvd.la $(CHECK_LIBS)
+# a program that MPI's functions are looked for in
+tests_unit_test_mpi_choice_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
+
+TOPO_UNIT_LIBS = core/libtopo.la $(UNIT_LIBS)
+tests_unit_test_nic_LDADD = $(TOPO_UNIT_LIBS)
+tests_unit_test_visible_LDADD = $(TOPO_UNIT_LIBS)
+tests_unit_test_machine_LDADD = $(TOPO_UNIT_LIBS)
+tests_unit_test_plan_LDADD = $(TOPO_UNIT_LIBS)
+tests_unit_test_plan_requests_LDADD = $(TOPO_UNIT_LIBS)
+tests_unit_test_plan_golden_LDADD = $(TOPO_UNIT_LIBS)
+tests_unit_test_place_LDADD = $(TOPO_UNIT_LIBS)
+tests_unit_test_erf_LDADD = $(TOPO_UNIT_LIBS)
+
+tests_unit_test_spank_srun_LDADD = spank/libsite.la $(UNIT_LIBS)
+tests_unit_test_spank_site_LDADD = spank/libsite.la $(UNIT_LIBS)
+tests_unit_test_spank_step_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
+tests_unit_test_spank_nics_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
+tests_unit_test_spank_place_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
+
+HVDRUN_UNIT_LIBS = tools/libhvdrun.la $(CHECK_LIBS)
+tests_unit_test_hvdrun_options_LDADD = $(HVDRUN_UNIT_LIBS)
+tests_unit_test_rank_count_LDADD = $(HVDRUN_UNIT_LIBS)
+tests_unit_test_hvdrun_lines_LDADD = $(HVDRUN_UNIT_LIBS)
+tests_unit_test_hvdrun_verdict_LDADD = $(HVDRUN_UNIT_LIBS)
+tests_unit_test_hvdrun_environment_LDADD = $(HVDRUN_UNIT_LIBS)
+tests_unit_test_hvdrun_tree_LDADD = $(HVDRUN_UNIT_LIBS)
+
+HVDBENCH_UNIT_LIBS = tools/libhvdbench.la $(UNIT_LIBS)
+tests_unit_test_hvdbench_line_LDADD = $(HVDBENCH_UNIT_LIBS)
+tests_unit_test_hvdbench_stats_LDADD = $(HVDBENCH_UNIT_LIBS)
+tests_unit_test_hvdbench_model_LDADD = $(HVDBENCH_UNIT_LIBS)
+tests_unit_test_hvdbench_load_LDADD = $(HVDBENCH_UNIT_LIBS)
+tests_unit_test_hvdbench_options_LDADD = $(HVDBENCH_UNIT_LIBS)
+tests_unit_test_hvdbench_bar_LDADD = $(HVDBENCH_UNIT_LIBS)
+tests_unit_test_stragglers_LDADD = tools/libstragglers.la $(UNIT_LIBS)
+
 # of code without threads, slow under ThreadSanitizer, which has nothing to see there
-PURE_UNIT_TESTS = tests/unit/test_schedule tests/unit/test_reduce tests/unit/test_half tests/unit/test_adasum \
-	tests/unit/test_stall tests/unit/test_negotiate tests/unit/test_wire tests/unit/test_desc tests/unit/test_chain \
-	tests/unit/test_blocks tests/unit/test_kernels
-	tests/unit/test_blocks tests/unit/test_plan
+PURE_UNIT_TESTS = tests/unit/test_adasum tests/unit/test_adasum_levels tests/unit/test_blocks tests/unit/test_chain \
+	tests/unit/test_chords tests/unit/test_desc tests/unit/test_doubling tests/unit/test_exchange tests/unit/test_half \
+	tests/unit/test_hier_cut tests/unit/test_kernels tests/unit/test_mesh tests/unit/test_negotiate tests/unit/test_plan \
+	tests/unit/test_reduce tests/unit/test_schedule tests/unit/test_shape tests/unit/test_stall tests/unit/test_wire
 
 if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
-
-# which network joins the nodes
-UNIT_TESTS += tests/unit/test_network
-tests_unit_test_network_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_nic_settings
-tests_unit_test_nic_settings_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_nic_node
-tests_unit_test_nic_node_LDADD = $(UNIT_LIBS)
-UNIT_TESTS += tests/unit/test_exported
-tests_unit_test_exported_LDADD = $(UNIT_LIBS)
-noinst_HEADERS += tests/unit/members.h
-UNIT_TESTS += tests/unit/test_prove
-tests_unit_test_prove_LDADD = $(UNIT_LIBS)
