@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "plane/kernels.h"
 #include "plane/plane.h"
 #include "tools/hvdbench_cases.h"
@@ -157,7 +158,7 @@ static void measure_all(const struct bench_options *options, const struct vector
 static char *vector_new(int64_t bytes)
 {
     size_t whole = ((size_t)bytes + 63) / 64 * 64;
-    char *vector = aligned_alloc(64, whole);
+    char *vector = aligned_alloc(CACHE_LINE_BYTES, whole);
     if (vector != NULL)
         memset(vector, 0x3f, whole);
     return vector;

@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "base/parse.h"
 #include "control/budget.h"
 #include "plane/plane.h"
 
-#define LINE_BYTES 64
 #define PAGE_BYTES 4096
-#define GAP_BYTES  LINE_BYTES /* between tensors: no two of them are one run of memory */
+#define GAP_BYTES  CACHE_LINE_BYTES /* between tensors: no two of them are one run of memory */
 
 static int64_t round_up(int64_t bytes, int64_t unit)
 {
@@ -69,7 +69,7 @@ static const struct model_tensor *source_of(const struct load *load, int index)
 
 int64_t load_arena_bytes(const struct model *model)
 {
-    return model->bytes + (int64_t)model->count * (LINE_BYTES + GAP_BYTES);
+    return model->bytes + (int64_t)model->count * (CACHE_LINE_BYTES + GAP_BYTES);
 }
 
 void load_place_tensors(const struct load *load, unsigned char *arena, struct hvd_tensor *tensors)
@@ -79,7 +79,7 @@ void load_place_tensors(const struct load *load, unsigned char *arena, struct hv
         const struct model_tensor *source = source_of(load, i);
         tensors[i] = (struct hvd_tensor){source->name, at, at, source->dtype, source->ndim, {0}};
         memcpy(tensors[i].shape, source->shape, sizeof(tensors[i].shape));
-        at += round_up(source->count * (int64_t)dtype_bytes(source->dtype), LINE_BYTES) + GAP_BYTES;
+        at += round_up(source->count * (int64_t)dtype_bytes(source->dtype), CACHE_LINE_BYTES) + GAP_BYTES;
     }
 }
 
@@ -93,7 +93,7 @@ static void place_runs(struct load *load)
         if (run.count == 0)
             continue;
         load->runs[load->run_count++] = run;
-        at += round_up(run.count * (int64_t)dtype_bytes(run.dtype), LINE_BYTES);
+        at += round_up(run.count * (int64_t)dtype_bytes(run.dtype), CACHE_LINE_BYTES);
     }
 }
 
@@ -101,7 +101,7 @@ int load_init(struct load *load, const struct model *model, const struct load_jo
 {
     int64_t arena_bytes = load_arena_bytes(model);
     *load = (struct load){.model = model, .rank = job->rank, .size = job->size, .count = model->count};
-    int64_t whole_bytes = model->bytes + (int64_t)HVD_BOOL * LINE_BYTES;
+    int64_t whole_bytes = model->bytes + (int64_t)HVD_BOOL * CACHE_LINE_BYTES;
     /* Open MPI takes half as much again while it reduces the piece in one call */
     int status =
         check_memory(arena_bytes + whole_bytes + model->bytes / 2 + job->more_bytes, job->local_size, err);

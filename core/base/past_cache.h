@@ -9,8 +9,11 @@
 
 #ifdef __SSE2__
 #include <emmintrin.h>
+#endif
 
-#define PAST_CACHE_LINE_BYTES ((int64_t)64)
+#include "base/cache_line.h"
+
+#ifdef __SSE2__
 
 /* All of the line in a row: with other stores in between its parts would go to memory one by one. */
 static inline void past_cache_copy_line(char *to, const char *from)
@@ -30,10 +33,10 @@ static inline void past_cache_copy_line(char *to, const char *from)
 /* Others may see it only after past_cache_done. What is less than a line goes through the cache. */
 static inline void past_cache_copy(char *to, const char *from, int64_t bytes)
 {
-    int64_t at = (int64_t)(-(uintptr_t)to % PAST_CACHE_LINE_BYTES);
+    int64_t at = (int64_t)(-(uintptr_t)to % CACHE_LINE_BYTES);
     at = at < bytes ? at : bytes;
     memcpy(to, from, (size_t)at);
-    for (; bytes - at >= PAST_CACHE_LINE_BYTES; at += PAST_CACHE_LINE_BYTES)
+    for (; bytes - at >= CACHE_LINE_BYTES; at += CACHE_LINE_BYTES)
         past_cache_copy_line(to + at, from + at);
     memcpy(to + at, from + at, (size_t)(bytes - at));
 }

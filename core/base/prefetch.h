@@ -2,8 +2,6 @@
 #ifndef BASE_PREFETCH_H
 #define BASE_PREFETCH_H
 
-#define PREFETCH_LINE_BYTES 64
-
 static inline void prefetch_to_read(const char *line)
 {
     __builtin_prefetch(line);

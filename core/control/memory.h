@@ -2,6 +2,7 @@
 #ifndef CONTROL_MEMORY_H
 #define CONTROL_MEMORY_H
 
+#include "base/cache_line.h"
 #include "control/cores.h"
 #include "control/frame.h"
 #include "control/ring.h"
@@ -11,15 +12,15 @@
 
 /* One member's. Its rings lead to and from its parent, where that is on this node. */
 struct memory_slot {
-    _Alignas(RING_LINE_BYTES) _Atomic uint32_t armed; /* it sleeps: ring its bell */
-    _Alignas(RING_LINE_BYTES) _Atomic uint32_t left;  /* it said farewell, and what it sent is in the rings */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t armed; /* it sleeps: ring its bell */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t left; /* it said farewell, and what it sent is in the rings */
     _Atomic uint64_t cores[CORES_WORDS];              /* that it may run on; 0 until it has met the others */
     struct ring up, down;
 };
 
 /* The first abort on this node, so that whoever sees a rank leave after it knows why it left. */
 struct memory_abort {
-    _Alignas(RING_LINE_BYTES) _Atomic uint32_t state; /* enum memory_abort_state */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t state; /* enum memory_abort_state */
     uint32_t length;
     unsigned char payload[FRAME_ABORT_BYTES];
 };

@@ -8,18 +8,19 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define RING_BYTES      65536 /* a power of two */
-#define RING_LINE_BYTES 64
+#include "base/cache_line.h"
+
+#define RING_BYTES 65536 /* a power of two */
 
 /* What is shared; zeroed memory is an empty ring. Positions count bytes from the start and never wrap. */
 struct ring {
     /* the writer's line */
-    _Alignas(RING_LINE_BYTES) _Atomic uint64_t head;
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t head;
     _Atomic uint32_t closed;  /* nothing comes behind head */
     _Atomic uint32_t starved; /* the writer waits for room; the reader takes it back */
     /* the reader's line */
-    _Alignas(RING_LINE_BYTES) _Atomic uint64_t tail;
-    _Alignas(RING_LINE_BYTES) unsigned char data[RING_BYTES];
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t tail;
+    _Alignas(CACHE_LINE_BYTES) unsigned char data[RING_BYTES];
 };
 
 _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,

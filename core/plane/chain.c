@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
+
 static bool is_reduction(enum plane_kind kind)
 {
     return kind == PLANE_ALLREDUCE || kind == PLANE_REDUCESCATTER;
@@ -29,7 +31,7 @@ int chain_init(struct chain *chain, int rank, int size, int64_t chunk_bytes, int
 {
     *chain = (struct chain){.rank = rank, .size = size, .chunk_bytes = chunk_bytes, .window = window};
     size_t scratch_bytes = (size_t)chunk_bytes * 2 * (size_t)window;
-    chain->scratch = aligned_alloc(64, scratch_bytes);
+    chain->scratch = aligned_alloc(CACHE_LINE_BYTES, scratch_bytes);
     if (chain->scratch == NULL)
         return error_set_errno(err, "no memory for %zu bytes of partial results", scratch_bytes);
     return HVD_OK;

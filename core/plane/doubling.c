@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
+
 static bool is_reduction(enum plane_kind kind)
 {
     return kind == PLANE_ALLREDUCE || kind == PLANE_REDUCESCATTER;
@@ -35,7 +37,7 @@ int doubling_init(struct doubling *doubling, int rank, int size, bool crowded, s
     size_t bytes = 2 * (size_t)DOUBLING_BYTES;
     *doubling = (struct doubling){
         .rank = rank, .size = size, .crowded = crowded && size > 2, .step_count = doubling_steps(size)};
-    doubling->gathered = aligned_alloc(64, bytes);
+    doubling->gathered = aligned_alloc(CACHE_LINE_BYTES, bytes);
     if (doubling->gathered == NULL)
         return error_set_errno(err, "no memory for %zu bytes of small batches", bytes);
     doubling->sum = doubling->gathered + DOUBLING_BYTES;

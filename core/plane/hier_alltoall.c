@@ -34,18 +34,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "base/clock.h"
 
-#define SLOTS      HIER_ALLTOALL_SLOTS
-#define RUNS       16 /* looked at in one step, at most */
-#define LINE_BYTES 64
-#define ENTER_US   INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
+#define SLOTS    HIER_ALLTOALL_SLOTS
+#define RUNS     16               /* looked at in one step, at most */
+#define ENTER_US INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
 enum way { OUT, OWN, WAYS };
 
 /* What one member tells the others, beside what it has given and for whom it has how much. */
 struct head {
-    _Alignas(LINE_BYTES) _Atomic uint64_t announced;
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t announced;
     _Atomic uint64_t sent[WAYS];
 };
 
@@ -419,7 +419,7 @@ void hier_alltoall_set_chunk(struct hier_alltoall *alltoall, int64_t bytes)
 
 static size_t whole_lines(size_t bytes)
 {
-    return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
+    return (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
 }
 
 static int enter(struct hier_alltoall *alltoall, int64_t deadline_us, struct hvd_error *err)

@@ -33,20 +33,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "base/clock.h"
 #include "plane/blocks.h"
 #include "plane/places.h"
 #include "plane/reduce.h"
 
-#define SLOTS      HIER_SLOTS
-#define LINE_BYTES 64
-#define ENTER_US   INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
+#define SLOTS    HIER_SLOTS
+#define ENTER_US INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
 enum count { GIVEN, MIXED, SHARED, TAKEN, COUNTS };
 
 /* What one member tells the others; written by it alone. */
 struct line {
-    _Alignas(LINE_BYTES) _Atomic uint64_t counts[COUNTS];
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t counts[COUNTS];
 };
 
 struct hier_stage {
@@ -344,7 +344,8 @@ static int set_aside(struct hier_stage *stage, struct hvd_error *err)
         return HVD_OK;
     free(stage->aside);
     stage->aside_bytes = 0;
-    stage->aside = aligned_alloc(LINE_BYTES, (size_t)((bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES));
+    stage->aside = aligned_alloc(
+        CACHE_LINE_BYTES, (size_t)((bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES));
     if (stage->aside == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for %lld bytes of results; lower --hvd-fusion",
                          (long long)bytes);
@@ -464,8 +465,8 @@ void hier_stage_set_chunk(struct hier_stage *stage, int64_t bytes)
 
 static int64_t chunk_bytes_of(int slices)
 {
-    int64_t bytes = HIER_TURN_BYTES / slices / LINE_BYTES * LINE_BYTES;
-    return bytes < LINE_BYTES ? LINE_BYTES : bytes < HIER_CHUNK_BYTES ? bytes : HIER_CHUNK_BYTES;
+    int64_t bytes = HIER_TURN_BYTES / slices / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+    return bytes < CACHE_LINE_BYTES ? CACHE_LINE_BYTES : bytes < HIER_CHUNK_BYTES ? bytes : HIER_CHUNK_BYTES;
 }
 
 static size_t lines_bytes_of(int size)
@@ -492,7 +493,7 @@ static int enter(struct hier_stage *stage, int64_t deadline_us, struct hvd_error
     int64_t enough_us = clock_us() + ENTER_US;
     void *region = NULL;
     if (stage->size == 1) {
-        stage->own = region = aligned_alloc(LINE_BYTES, lines_bytes);
+        stage->own = region = aligned_alloc(CACHE_LINE_BYTES, lines_bytes);
         if (region == NULL)
             return error_set_errno(err, "no memory for %zu bytes", lines_bytes);
         memset(region, 0, lines_bytes);

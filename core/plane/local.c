@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "plane/places.h"
 #include "plane/reduce.h"
 
@@ -18,7 +19,7 @@
 
 /* Partial results of a slice, where they have a type of their own. */
 struct local {
-    _Alignas(64) char partials[SLICE_COUNT * sizeof(double)];
+    _Alignas(CACHE_LINE_BYTES) char partials[SLICE_COUNT * sizeof(double)];
 };
 
 struct local_team {
@@ -57,7 +58,7 @@ static int local_open(const struct plane_env *env, int64_t deadline_us, void **s
 {
     (void)env;
     (void)deadline_us;
-    struct local *local = aligned_alloc(64, sizeof(*local));
+    struct local *local = aligned_alloc(CACHE_LINE_BYTES, sizeof(*local));
     if (local == NULL)
         return error_set_errno(err, "plane local: no memory for %zu bytes", sizeof(*local));
     *statep = local;

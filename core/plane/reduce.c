@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "plane/kernels.h"
 #include "plane/plane.h"
 
@@ -10,7 +11,7 @@
  * where one pass more costs little. Larger ones would lie 4 KiB apart, and processors that compare only the
  * last bits of addresses would take reads of one for what was just written to the other. */
 struct block {
-    _Alignas(64) char bytes[2048];
+    _Alignas(CACHE_LINE_BYTES) char bytes[2048];
 };
 
 static bool is_half(enum hvd_dtype dtype)

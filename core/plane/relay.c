@@ -17,13 +17,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "base/clock.h"
 #include "plane/chain.h"
 
 #define SLOTS      4
 #define SLOT_BYTES PLANE_SOURCE_BYTES
 #define WINDOW     1 /* what is sent has left at once */
-#define LINE_BYTES 64
 #define PAGE_BYTES 4096
 #define ENTER_US   INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
@@ -35,9 +35,9 @@ struct note {
 
 /* What one member tells its neighbours; written by it alone, on lines of their own. */
 struct line {
-    _Alignas(LINE_BYTES) _Atomic uint64_t put;
-    _Alignas(LINE_BYTES) _Atomic uint64_t taken;
-    _Alignas(LINE_BYTES) struct note notes[SLOTS];
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t put;
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t taken;
+    _Alignas(CACHE_LINE_BYTES) struct note notes[SLOTS];
 };
 
 struct relay {

@@ -100,7 +100,7 @@ static bool shm_serves(const struct plane_env *env, const struct plane_team *mem
 /* Half of the cache: there is more than slots. */
 int64_t shm_crowded_chunk(int size, int64_t cache_bytes)
 {
-    int64_t bytes = cache_bytes / 2 / SLOTS / size / SLOTS_LINE_BYTES * SLOTS_LINE_BYTES;
+    int64_t bytes = cache_bytes / 2 / SLOTS / size / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
     return bytes < SHM_LEAST_CHUNK_BYTES || bytes > SHM_CROWDED_CHUNK_BYTES ? SHM_CROWDED_CHUNK_BYTES : bytes;
 }
 

@@ -6,6 +6,7 @@
  * To do a whole chunk of one and then of the other takes up to a fifth longer. */
 #include <string.h>
 
+#include "base/cache_line.h"
 #include "base/clock.h"
 #include "base/past_cache.h"
 #include "base/prefetch.h"
@@ -80,7 +81,7 @@ static void ask_for(struct shm_team *team, const struct piece *piece, int64_t at
         return;
     struct place place = place_at(piece->places, piece->begin + at, BLOCK_BYTES / team->element_bytes);
     char *to = piece->memory + at * team->element_bytes;
-    for (int64_t line = 0; line < place.count * team->element_bytes; line += PREFETCH_LINE_BYTES) {
+    for (int64_t line = 0; line < place.count * team->element_bytes; line += CACHE_LINE_BYTES) {
         prefetch_to_read(place.input + line);
         if (!piece->past)
             prefetch_to_write(to + line);

@@ -296,7 +296,7 @@ void shm_direct_wants(struct shm_team *team, uint64_t wants[STEPS])
 /* Whole lines of all types. */
 static int64_t chunk_bytes_of(int64_t bytes, int members)
 {
-    int64_t chunk = bytes / members / CHUNKS_EACH / SLOTS_LINE_BYTES * SLOTS_LINE_BYTES;
+    int64_t chunk = bytes / members / CHUNKS_EACH / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
     if (chunk > CHUNK_BYTES)
         return CHUNK_BYTES;
     return chunk < LEAST_CHUNK_BYTES ? LEAST_CHUNK_BYTES : chunk;

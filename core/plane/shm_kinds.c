@@ -25,7 +25,7 @@ static struct run round_of(const struct shm_team *team, uint64_t position, int64
 /* Of a chunk of [count] elements the part that [member] reduces: whole cache lines. */
 static struct run part_of(const struct shm_team *team, int64_t count, int member)
 {
-    int64_t per_line = SLOTS_LINE_BYTES / team->element_bytes;
+    int64_t per_line = CACHE_LINE_BYTES / team->element_bytes;
     int64_t lines = (count + per_line - 1) / per_line;
     int64_t size = team->members.size;
     int64_t begin = lines * member / size * per_line;
@@ -246,9 +246,9 @@ static bool is_whole(const struct shm_team *team)
 static int64_t chunk_of(const struct shm_team *team)
 {
     int64_t most = team->slots.chunk_bytes;
-    int64_t least = (int64_t)team->members.size * SLOTS_LINE_BYTES;
+    int64_t least = (int64_t)team->members.size * CACHE_LINE_BYTES;
     int64_t told = team->batch.chunk_bytes != 0 ? team->batch.chunk_bytes : team->chunk_bytes;
-    int64_t wanted = told / SLOTS_LINE_BYTES * SLOTS_LINE_BYTES;
+    int64_t wanted = told / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
     if (wanted > most)
         return most;
     return wanted > least ? wanted : least;
@@ -260,7 +260,7 @@ uint64_t shm_cut(struct shm_team *team)
     enum plane_kind kind = batch->need.kind;
     int64_t chunk_bytes = chunk_of(team);
     if (kind == PLANE_ALLTOALL || kind == PLANE_REDUCESCATTER)
-        chunk_bytes = chunk_bytes / team->members.size / SLOTS_LINE_BYTES * SLOTS_LINE_BYTES;
+        chunk_bytes = chunk_bytes / team->members.size / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
     int64_t count = kind == PLANE_ALLREDUCE || kind == PLANE_BROADCAST ? batch->count : most(team);
     team->per_round = chunk_bytes / team->element_bytes;
     team->whole = is_whole(team);

@@ -29,7 +29,7 @@ int slots_enter(struct slots *slots, const struct arena *arena, const struct doo
                             .door = door,
                             .chunk_bytes = want->chunk_bytes,
                             .slot_bytes = want->chunk_bytes};
-    slots->part_bytes = (want->chunk_bytes / SLOTS_LINE_BYTES / want->size + 1) * SLOTS_LINE_BYTES;
+    slots->part_bytes = (want->chunk_bytes / CACHE_LINE_BYTES / want->size + 1) * CACHE_LINE_BYTES;
     int64_t told_bytes =
         (int64_t)sizeof(struct slots_common) + want->size * (int64_t)sizeof(struct slots_member);
     int64_t lines_bytes = round_up(told_bytes, PAGE_BYTES);

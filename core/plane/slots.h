@@ -24,11 +24,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/cache_line.h"
 #include "control/arena.h"
 #include "control/door.h"
 
-#define SLOTS            4
-#define SLOTS_LINE_BYTES 64
+#define SLOTS 4
 
 /* What is counted. Announced are alltoalls, whose length only all members together know. */
 enum slots_step { STEP_GIVEN, STEP_MIXED, STEP_ANNOUNCED, STEPS };
@@ -37,7 +37,7 @@ enum slots_step { STEP_GIVEN, STEP_MIXED, STEP_ANNOUNCED, STEPS };
 struct slots_member {
     /* written by it alone */
     struct {
-        _Alignas(SLOTS_LINE_BYTES) _Atomic uint64_t position;
+        _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t position;
     } counts[STEPS];
     /* rounds of the alltoalls announced last, of even and odd turns: the next but one cannot be begun before
      * all have read it */
@@ -45,7 +45,7 @@ struct slots_member {
     _Atomic uint64_t stirs; /* moves that are counted elsewhere, so that who dozes sees them */
     /* while it sleeps: how far all must come in each that it may go on; 0: it does not wait for that. Whoever
      * sees that it is so takes it back, and knocks at its door */
-    _Alignas(SLOTS_LINE_BYTES) _Atomic uint64_t wants[STEPS];
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t wants[STEPS];
     _Atomic uint32_t dozes; /* 1 while it sleeps until anybody stirs; taken back in the same way */
     _Atomic int32_t domain; /* + 1: NUMA domain; -1: it does not know; 0: not told yet */
     _Atomic int64_t cache;  /* as cores_cache */
@@ -54,8 +54,8 @@ struct slots_member {
 
 /* What all write. */
 struct slots_common {
-    _Alignas(SLOTS_LINE_BYTES) _Atomic uint32_t sleepers;
-    _Alignas(SLOTS_LINE_BYTES) _Atomic uint64_t claimed; /* parts of work, whoever does them */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t sleepers;
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t claimed; /* parts of work, whoever does them */
 };
 
 /* One member's view. */

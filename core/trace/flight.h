@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 
+#include "base/cache_line.h"
 #include "trace/pad.h"
 #include "trace/trace.h"
 
@@ -31,7 +32,7 @@ struct flight_slot {
 
 /* A zeroed one is empty. */
 struct flight {
-    _Alignas(64) struct flight_slot slots[FLIGHT_SLOTS];
+    _Alignas(CACHE_LINE_BYTES) struct flight_slot slots[FLIGHT_SLOTS];
     _Atomic uint64_t last; /* serial of the last operation */
 };
 

@@ -143,7 +143,7 @@ END_TEST
 
 START_TEST(spoilt_ring_is_reported)
 {
-    struct ring *rings = aligned_alloc(RING_LINE_BYTES, 2 * sizeof(*rings));
+    struct ring *rings = aligned_alloc(CACHE_LINE_BYTES, 2 * sizeof(*rings));
     _Atomic uint32_t armed = 0;
     struct link a;
     struct frame frame;

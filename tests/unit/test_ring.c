@@ -10,7 +10,7 @@
 
 static struct ring *ring_new(struct ring_end *writer, struct ring_end *reader)
 {
-    struct ring *ring = aligned_alloc(RING_LINE_BYTES, sizeof(*ring));
+    struct ring *ring = aligned_alloc(CACHE_LINE_BYTES, sizeof(*ring));
     ck_assert_ptr_nonnull(ring);
     memset(ring, 0, sizeof(*ring));
     *writer = (struct ring_end){.ring = ring};
