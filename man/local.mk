@@ -12,7 +12,6 @@ man/hvd.7: man/hvd.7.in tools/hvdinfo$(EXEEXT)
 	$(AM_V_GEN)tools/hvdinfo --man >$@.options && \
 	sed -e '/^@OPTIONS@$$/{r $@.options' -e 'd;}' $(srcdir)/man/hvd.7.in >$@.made && \
 	rm -f $@.options && mv $@.made $@
-# man: filled in by what follows
 if HAVE_SLURM
 dist_man_MANS += man/hvd-spank.8
 else
