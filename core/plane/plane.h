@@ -91,16 +91,17 @@ struct plane_batch {
     const void *input;   /* may be output, except as said below; otherwise they do not overlap */
     void *output;
     double prescale, postscale; /* allreduce, reducescatter */
-    /* Elements, > 0 in all together.
-     * allreduce      [count] in input and output.
-     * broadcast      [count] in output; and in input, which is read on root only.
-     * reducescatter  [count] in input; counts[i] of them, in the order of members, are member i's share.
-     * output has room for [count] too: at the end its own share is at its place there, and what is around it
-     * is undefined. allgather      counts[i] from member i, [count] in output, which are all of these in the
-     * order of members; input is this member's part, which may be at its place in output already. alltoall
-     * counts[i] to member i and receive_counts[i] from it; input and output are all of these in the order of
-     * members, and do not overlap. [count] is not used. Members may have nothing to send or receive at all.
-     */
+    /* Elements, > 0 in all together:
+     * - allreduce: [count] in input and output.
+     * - broadcast: [count] in output; and in input, which is read on root only.
+     * - reducescatter: [count] in input; counts[i] of them, in the order of members, are member i's share.
+     *   Output has room for [count] too: at the end its own share is at its place there, and what is around
+     *   it is undefined.
+     * - allgather: counts[i] from member i; [count] in output, which are all of these in the order of
+     *   members. Input is this member's part, which may be at its place in output already.
+     * - alltoall: counts[i] to member i and receive_counts[i] from it; input and output are all of these in
+     *   the order of members, and do not overlap. [count] is not used.
+     * Members may have nothing to send or receive at all. */
     int64_t count;
     /* Allreduce, where plane_ops.spans: NULL, or what the batch is made of, in order; then input and output
      * are not used. Others may have theirs in one piece. */
