@@ -407,8 +407,23 @@ static int take_record(struct negotiate *negotiate, const struct wire_record *re
                      (int)record->type);
 }
 
-int down_take(struct negotiate *negotiate, const void *bytes, size_t length, enum down_source source,
-              struct hvd_error *err)
+/* What the children are told before this rank does the same. */
+static int tell_record(struct negotiate *negotiate, const struct wire_record *record,
+                       const struct origin *origin, struct hvd_error *err)
+{
+    (void)err;
+    if (record->type == WIRE_UNIT)
+        forward_end(negotiate, origin->bytes, origin->length);
+    else
+        forward(negotiate, crew_find(negotiate, record->set)->full, origin->bytes, origin->length);
+    return HVD_OK;
+}
+
+typedef int record_visit(struct negotiate *negotiate, const struct wire_record *record,
+                         const struct origin *origin, struct hvd_error *err);
+
+static int visit_records(struct negotiate *negotiate, const void *bytes, size_t length,
+                         enum down_source source, record_visit *visit, struct hvd_error *err)
 {
     struct wire_reader reader = {bytes, length, negotiate->place.size};
     struct wire_record record;
@@ -416,7 +431,7 @@ int down_take(struct negotiate *negotiate, const void *bytes, size_t length, enu
     int rc = wire_get(&reader, &record, err);
     while (rc == HVD_OK) {
         struct origin origin = {source, begin, (size_t)(reader.at - begin)};
-        rc = take_record(negotiate, &record, &origin, err);
+        rc = visit(negotiate, &record, &origin, err);
         wire_clear(&record);
         begin = reader.at;
         if (rc == HVD_OK)
@@ -425,24 +440,18 @@ int down_take(struct negotiate *negotiate, const void *bytes, size_t length, enu
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
+int down_take(struct negotiate *negotiate, const void *bytes, size_t length, enum down_source source,
+              struct hvd_error *err)
+{
+    return visit_records(negotiate, bytes, length, source, take_record, err);
+}
+
 int down_tell(struct negotiate *negotiate, struct hvd_error *err)
 {
-    struct wire_reader reader = {negotiate->issue.bytes, negotiate->issue.length, negotiate->place.size};
-    struct wire_record record;
-    const unsigned char *begin = reader.at;
-    int rc = wire_get(&reader, &record, err);
-    while (rc == HVD_OK) {
-        size_t length = (size_t)(reader.at - begin);
-        if (record.type == WIRE_UNIT)
-            forward_end(negotiate, begin, length);
-        else
-            forward(negotiate, crew_find(negotiate, record.set)->full, begin, length);
-        wire_clear(&record);
-        begin = reader.at;
-        rc = wire_get(&reader, &record, err);
-    }
-    negotiate->owed = rc == HVD_IN_PROGRESS;
-    return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
+    int rc =
+        visit_records(negotiate, negotiate->issue.bytes, negotiate->issue.length, DOWN_OWN, tell_record, err);
+    negotiate->owed = rc == HVD_OK;
+    return rc;
 }
 
 int down_settle(struct negotiate *negotiate, struct hvd_error *err)
