@@ -126,7 +126,7 @@ static int add_ports(struct nic *nics, int count, int max, const char *device, c
             continue;
         struct nic *nic = &nics[count++];
         *nic = (struct nic){.fabric = strncmp(name, "hfi", 3) == 0 ? NIC_OMNIPATH : NIC_OTHER, .port = port};
-        snprintf(nic->verbs, sizeof(nic->verbs), "%s", name);
+        snprintf(nic->verbs, sizeof(nic->verbs), "%.63s", name);
         find_above(device, port, nic->netdev);
     }
     if (folder != NULL)
