@@ -246,13 +246,7 @@ static void stage_open(struct stage *stage, int lanes, int rank, int size, enum 
     ck_assert_int_eq(stream_start(stage->stream, &stage->batch, NULL), HVD_OK);
 }
 
-static int stage_test(struct stage *stage, int *lostp, struct hvd_error *err)
-{
-    bool moved = false;
-    return stream_test(stage->stream, &moved, lostp, err);
-}
-
-/* The same until nothing moves any more: a call ends with its time as well. */
+/* Until nothing moves any more: a call ends with its time as well. */
 static int stage_settle(struct stage *stage, int *lostp, struct hvd_error *err)
 {
     bool moved = true;
@@ -326,10 +320,7 @@ START_TEST(refuses_a_frame_that_is_not_due)
     stage_open(&stage, 1, hostile[_i].rank, hostile[_i].size, hostile[_i].kind, 1500);
     put(stage.to_previous[0], &hostile[_i].frame, sizeof(hostile[_i].frame));
     put(stage.to_previous[0], bytes, sizeof(bytes));
-    int status = HVD_IN_PROGRESS;
-    for (int i = 0; i < 10 && status == HVD_IN_PROGRESS; i++)
-        status = stage_test(&stage, &lost, &err);
-    ck_assert_int_eq(status, HVD_ERR_MISMATCH);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
     ck_assert_int_eq(lost, (hostile[_i].rank + hostile[_i].size - 1) % hostile[_i].size);
     ck_assert_msg(strstr(err.text, hostile[_i].words) != NULL, "%s", err.text);
     for (size_t i = 0; i < 1500 * sizeof(int32_t) + (size_t)2 * GUARD; i++)
@@ -352,17 +343,17 @@ START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
                      {{PARCEL_MAGIC, CHAIN_RESULT, 9, 0, 8}, {7, 8}}};
     stage_open(&stage, 1, 1, 2, PLANE_BROADCAST, 2);
     for (size_t i = 0; i < sizeof(messages[0]); i++) {
-        ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
         if (i == sizeof(messages[0]) - 1)
             break;
         put(stage.to_previous[0], (const char *)messages + i, 1);
     }
     put(stage.to_previous[0], (const char *)messages + sizeof(messages[0]) - 1, 1 + sizeof(messages[1]));
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
     ck_assert_mem_eq(stage.batch.output, messages[0].values, 8);
     stage.batch.sequence = 9;
     ck_assert_int_eq(stream_start(stage.stream, &stage.batch, &err), HVD_OK);
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
     ck_assert_mem_eq(stage.batch.output, messages[1].values, 8);
     stage_close(&stage);
 }
@@ -392,7 +383,7 @@ START_TEST(lets_partials_wait_for_slots)
         bool put_one = put_count < CHUNKS &&
                        send(stage.to_previous[put_count % _i], &message, sizeof(message), MSG_NOSIGNAL) > 0;
         put_count += put_one;
-        ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
         if (put_one)
             continue;
         stuck_at = stuck_at == 0 ? put_count : stuck_at;
@@ -416,9 +407,9 @@ START_TEST(tells_a_previous_rank_that_left_amid_a_chunk)
     stage_open(&stage, 1, 2, 3, PLANE_ALLREDUCE, 1500);
     put(stage.to_previous[0], &frame, sizeof(frame));
     put(stage.to_previous[0], &frame, sizeof(frame));
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     shutdown(stage.to_previous[0], SHUT_RDWR);
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
     ck_assert_int_eq(lost, 1);
     ck_assert_ptr_nonnull(strstr(err.text, "the previous was closed in batch 7"));
     stage_close(&stage);
@@ -432,9 +423,9 @@ START_TEST(tells_a_next_rank_that_left_before_its_part)
     struct stage stage;
     struct hvd_error err;
     stage_open(&stage, 1, 1, 3, PLANE_ALLREDUCE, 1500);
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     shutdown(stage.from_next[0], SHUT_RDWR);
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
     ck_assert_int_eq(lost, 2);
     ck_assert_ptr_nonnull(strstr(err.text, "the next was closed in batch 7"));
     stage_close(&stage);
@@ -452,13 +443,13 @@ START_TEST(lets_a_next_rank_leave_after_its_part)
         int32_t values[2];
     } message = {{PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}};
     stage_open(&stage, 1, 0, 2, PLANE_ALLREDUCE, 2);
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     drain(stage.from_next[0]);
     shutdown(stage.from_next[0], SHUT_RDWR);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     put(stage.to_previous[0], &message, sizeof(message));
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
     ck_assert_mem_eq(stage.batch.output, message.values, 8);
     stage_close(&stage);
 }
@@ -471,7 +462,7 @@ START_TEST(refuses_bytes_against_the_direction)
     struct hvd_error err;
     stage_open(&stage, 1, 1, 3, PLANE_ALLREDUCE, 1500);
     put(stage.from_next[0], "x", 1);
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
     ck_assert_int_eq(lost, 2);
     stage_close(&stage);
 }
@@ -553,20 +544,20 @@ START_TEST(takes_what_comes_on_lanes_in_turn)
     put_chunk(&stage, 1, 7, 4);
     put_chunk(&stage, 1, 9, 1);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     ck_assert(has_chunks(&stage, 0));
     put_chunk(&stage, 0, 7, 0);
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     ck_assert(has_chunks(&stage, 3));
     put_chunk(&stage, 0, 7, 3);
     put_chunk(&stage, 0, 9, 0);
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
     ck_assert(has_chunks(&stage, 5));
     stage.batch.sequence = 9;
     stage.batch.count = 2 * CHUNK / 4;
     memset(stage.batch.output, 0, (size_t)stage.batch.count * 4);
     ck_assert_int_eq(stream_start(stage.stream, &stage.batch, &err), HVD_OK);
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_OK);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
     ck_assert(has_chunks(&stage, 2));
     stage_close(&stage);
 }
@@ -651,9 +642,9 @@ START_TEST(refuses_a_frame_that_is_not_due_on_its_lane)
     stage_open(&stage, 2, 1, 2, PLANE_BROADCAST, 2 * CHUNK / 4);
     put(stage.to_previous[1], &chunk, sizeof(chunk));
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     put_chunk(&stage, 0, 7, 0);
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
     ck_assert_int_eq(lost, 0);
     ck_assert_msg(strstr(err.text, hostile_lanes[_i].words) != NULL, "%s", err.text);
     ck_assert_int_eq(((int32_t *)stage.batch.output)[CHUNK / 4], 0);
@@ -669,9 +660,9 @@ START_TEST(tells_a_lane_that_was_cut)
     int lane = _i % 3;
     bool from_previous = _i < 3;
     stage_open(&stage, 3, 1, 3, PLANE_ALLREDUCE, 5 * CHUNK / 4);
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     shutdown(from_previous ? stage.to_previous[lane] : stage.from_next[lane], SHUT_RDWR);
-    ck_assert_int_eq(stage_test(&stage, &lost, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
     ck_assert_int_eq(lost, from_previous ? 0 : 2);
     stage_close(&stage);
 }
