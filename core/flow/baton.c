@@ -239,17 +239,30 @@ static void work_patiently(struct baton *baton)
     }
 }
 
-/* The thread's turn: everything that can be done now, then back to sleep. */
-static void drive_once(struct baton *baton)
+/* Armed, until nothing is left to do. False: it was to make room before. */
+static bool settle(const struct baton *baton)
+{
+    do {
+        if (must_yield(baton))
+            return false;
+    } while (baton->work.round(baton->work.arg));
+    return true;
+}
+
+/* The thread's turn: everything that can be done now, then back to sleep. False: it made room before, and
+ * whoever it made room for may not need the baton any more. */
+static bool drive_once(struct baton *baton)
 {
     const struct baton_work *work = &baton->work;
+    bool settled;
     do {
         work->arm(work->arg, false);
         harvest(baton, 0);
         work_patiently(baton);
         work->arm(work->arg, true);
-        work_off_until_asked(baton); /* what this begins may have to be polled for */
-    } while (work->must_poll(work->arg) && !must_yield(baton));
+        settled = settle(baton); /* what this begins may have to be polled for */
+    } while (settled && work->must_poll(work->arg));
+    return settled;
 }
 
 /* Somebody drives, and does what the thread was woken for: before he gives the baton he looks at everything,
@@ -282,11 +295,10 @@ static void *thread_main(void *arg)
         } else {
             take_locked(baton);
             pthread_mutex_unlock(&baton->lock);
-            drive_once(baton);
+            left = !drive_once(baton);
             baton->wakes_at_us = baton->work.deadline(baton->work.arg);
             pthread_mutex_lock(&baton->lock);
             give_locked(baton);
-            left = baton->waiters > 0;
         }
         if (left)
             continue;

@@ -22,7 +22,10 @@ static struct {
     _Atomic int policy; /* of who did the last thing */
     /* something that is only polled for: begun where a test says, over after some rounds */
     _Atomic bool begins_with_a_thing, begins_when_armed, poll_done;
-    _Atomic int polls_left;
+    _Atomic int polls, polls_left;
+    /* the thread does nothing before a caller waits, and gives the baton only when that one has left */
+    _Atomic bool holds_back, caller_left;
+    _Atomic int kicks;
     _Atomic int64_t deadline_us;
     int epoll_fd, bell;
     struct baton *baton;
@@ -33,6 +36,8 @@ static bool job_round(void *arg)
     bool moved = false;
     (void)arg;
     atomic_fetch_add(&job.rounds, 1);
+    while (atomic_load(&job.holds_back) && atomic_load(&job.kicks) == 0)
+        sched_yield();
     for (int i = 0; i < THINGS; i++) {
         if (atomic_load(&job.asked[i]) && !atomic_load(&job.done[i])) {
             atomic_store(&job.mine_in_round, baton_is_mine(job.baton));
@@ -40,14 +45,14 @@ static bool job_round(void *arg)
             atomic_store(&job.done[i], true);
             moved = true;
             if (atomic_exchange(&job.begins_with_a_thing, false))
-                atomic_store(&job.polls_left, 100);
+                atomic_store(&job.polls_left, atomic_load(&job.polls));
         }
     }
     if (atomic_load(&job.armed) && atomic_exchange(&job.begins_when_armed, false))
-        atomic_store(&job.polls_left, 100);
+        atomic_store(&job.polls_left, atomic_load(&job.polls));
     else if (atomic_load(&job.polls_left) > 0 && atomic_fetch_sub(&job.polls_left, 1) == 1)
         atomic_store(&job.poll_done, true);
-    if (moved)
+    if (moved && !atomic_load(&job.holds_back))
         baton_announce(job.baton);
     return moved;
 }
@@ -65,6 +70,8 @@ static void job_kick(void *arg)
     (void)arg;
     if (atomic_exchange(&job.armed, false))
         eventfd_write(job.bell, 1);
+    else
+        atomic_fetch_add(&job.kicks, 1);
 }
 
 static bool job_must_poll(void *arg)
@@ -88,6 +95,11 @@ static bool job_has_sockets(void *arg)
 static int64_t job_deadline(void *arg)
 {
     (void)arg;
+    if (atomic_load(&job.polls_left) > 0 && atomic_exchange(&job.holds_back, false)) {
+        baton_announce(job.baton);
+        while (!atomic_load(&job.caller_left))
+            sched_yield();
+    }
     return atomic_load(&job.deadline_us);
 }
 
@@ -100,6 +112,7 @@ static void begin_with(struct patience patience)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
     atomic_store(&job.deadline_us, INT64_MAX);
+    atomic_store(&job.polls, 100);
     job.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     job.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     ck_assert_int_eq(epoll_ctl(job.epoll_fd, EPOLL_CTL_ADD, job.bell, &event), 0);
@@ -362,6 +375,27 @@ START_TEST(the_thread_comes_back_to_what_it_left)
 }
 END_TEST
 
+/* The thread makes room for a caller that leaves before the baton is free: nobody else comes for the rest. */
+START_TEST(the_thread_comes_back_where_nobody_takes_its_place)
+{
+    pthread_t caller;
+    wait_for_sleeper(0);
+    atomic_store(&job.polls, 100000); /* more than it takes the caller to wait */
+    atomic_store(&job.begins_with_a_thing, true);
+    atomic_store(&job.holds_back, true);
+    int rounds = atomic_load(&job.rounds);
+    atomic_store(&job.asked[0], true);
+    baton_kick(job.baton);
+    while (atomic_load(&job.rounds) == rounds)
+        sched_yield();
+    pthread_create(&caller, NULL, wait_for_thing, &job.done[0]);
+    pthread_join(caller, NULL);
+    atomic_store(&job.caller_left, true);
+    while (!atomic_load(&job.poll_done))
+        sched_yield();
+}
+END_TEST
+
 /* With a core to spare it is scheduled as the program is. */
 START_TEST(the_thread_takes_no_core_from_callers_where_cores_are_few)
 {
@@ -411,6 +445,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, many_callers_all_return);
     tcase_add_test(tcase, a_kick_while_a_caller_leaves_is_not_forgotten);
     tcase_add_test(tcase, the_thread_comes_back_to_what_it_left);
+    tcase_add_test(tcase, the_thread_comes_back_where_nobody_takes_its_place);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("patience");
     tcase_set_timeout(tcase, 20);
