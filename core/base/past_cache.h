@@ -7,13 +7,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
-
 #include "base/cache_line.h"
 
 #ifdef __SSE2__
+#include <emmintrin.h>
 
 /* All of the line in a row: with other stores in between its parts would go to memory one by one. */
 static inline void past_cache_copy_line(char *to, const char *from)
