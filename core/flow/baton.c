@@ -106,13 +106,16 @@ static bool must_yield(const struct baton *baton)
     return atomic_load_explicit(&baton->waiters, memory_order_relaxed) > 0 || atomic_load(&baton->stopping);
 }
 
-/* work_off by the thread. */
-static bool work_off_until_asked(const struct baton *baton)
+/* work_off by the thread. False: it was asked to make room before nothing was left to do. */
+static bool work_off_until_asked(const struct baton *baton, bool *movedp)
 {
-    bool moved = false;
-    while (!must_yield(baton) && baton->work.round(baton->work.arg))
-        moved = true;
-    return moved;
+    *movedp = false;
+    while (!must_yield(baton)) {
+        if (!baton->work.round(baton->work.arg))
+            return true;
+        *movedp = true;
+    }
+    return false;
 }
 
 /* Since when a holder has found nothing to do, and how often it looked. Zeroed: it has just done something.
@@ -231,22 +234,14 @@ static void work_patiently(struct baton *baton)
 {
     const struct baton_work *work = &baton->work;
     struct idling idling = {0};
-    work_off_until_asked(baton);
+    bool moved;
+    work_off_until_asked(baton, &moved);
     while (!must_yield(baton) && (work->must_poll(work->arg) || work->is_busy(work->arg)) &&
            linger(baton, &idling)) {
-        if (work_off_until_asked(baton))
+        work_off_until_asked(baton, &moved);
+        if (moved)
             idling.looks = 0;
     }
-}
-
-/* Armed, until nothing is left to do. False: it was to make room before. */
-static bool settle(const struct baton *baton)
-{
-    do {
-        if (must_yield(baton))
-            return false;
-    } while (baton->work.round(baton->work.arg));
-    return true;
 }
 
 /* The thread's turn: everything that can be done now, then back to sleep. False: it made room before, and
@@ -254,13 +249,13 @@ static bool settle(const struct baton *baton)
 static bool drive_once(struct baton *baton)
 {
     const struct baton_work *work = &baton->work;
-    bool settled;
+    bool moved, settled;
     do {
         work->arm(work->arg, false);
         harvest(baton, 0);
         work_patiently(baton);
         work->arm(work->arg, true);
-        settled = settle(baton); /* what this begins may have to be polled for */
+        settled = work_off_until_asked(baton, &moved); /* what this begins may have to be polled for */
     } while (settled && work->must_poll(work->arg));
     return settled;
 }
