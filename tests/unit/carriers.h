@@ -37,6 +37,17 @@ static inline int carry(const struct carrier *carrier, void *self, int epoll_fd,
     }
 }
 
+/* Until nothing moves any more: a call of test ends with its time as well. */
+static inline int carry_while_moving(const struct carrier *carrier, void *self, int *lostp,
+                                     struct hvd_error *err)
+{
+    bool moved = true;
+    int status = HVD_IN_PROGRESS;
+    while (moved && status == HVD_IN_PROGRESS)
+        status = carrier->test(self, &moved, lostp, err);
+    return status;
+}
+
 /* This member's part of a batch, to its end. Returns whether all went well. */
 static inline bool carry_part(const struct carrier *carrier, void *self, int epoll_fd,
                               const struct plan *plan, int rank)

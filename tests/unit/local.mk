@@ -64,16 +64,6 @@ tests_unit_test_api_LDADD = core/libhvd.la $(CHECK_LIBS)
 # a program that MPI's functions are looked for in
 tests_unit_test_mpi_choice_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 
-TOPO_UNIT_LIBS = core/libtopo.la $(UNIT_LIBS)
-tests_unit_test_nic_LDADD = $(TOPO_UNIT_LIBS)
-tests_unit_test_visible_LDADD = $(TOPO_UNIT_LIBS)
-tests_unit_test_machine_LDADD = $(TOPO_UNIT_LIBS)
-tests_unit_test_plan_LDADD = $(TOPO_UNIT_LIBS)
-tests_unit_test_plan_requests_LDADD = $(TOPO_UNIT_LIBS)
-tests_unit_test_plan_golden_LDADD = $(TOPO_UNIT_LIBS)
-tests_unit_test_place_LDADD = $(TOPO_UNIT_LIBS)
-tests_unit_test_erf_LDADD = $(TOPO_UNIT_LIBS)
-
 tests_unit_test_spank_srun_LDADD = spank/libsite.la $(UNIT_LIBS)
 tests_unit_test_spank_site_LDADD = spank/libsite.la $(UNIT_LIBS)
 tests_unit_test_spank_step_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)

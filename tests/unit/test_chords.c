@@ -211,14 +211,9 @@ static void stage_open(struct stage *stage, enum plane_kind kind, int root)
     ck_assert_int_eq(chords_start(stage->chords, &stage->batch, NULL), HVD_OK);
 }
 
-/* Until nothing moves any more: a call ends with its time as well. */
 static int stage_settle(struct stage *stage, int *lostp, struct hvd_error *err)
 {
-    bool moved = true;
-    int status = HVD_IN_PROGRESS;
-    while (moved && status == HVD_IN_PROGRESS)
-        status = chords_test(stage->chords, &moved, lostp, err);
-    return status;
+    return carry_while_moving(&carrier, stage->chords, lostp, err);
 }
 
 static void stage_close(struct stage *stage)

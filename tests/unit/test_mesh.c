@@ -156,14 +156,9 @@ static void stage_open(struct stage *stage, int size, int64_t out, int64_t in, i
     ck_assert_int_eq(mesh_start(stage->mesh, &stage->part.batch, NULL), HVD_OK);
 }
 
-/* Until nothing moves any more: a call ends with its time as well. */
 static int stage_settle(struct stage *stage, int *lostp, struct hvd_error *err)
 {
-    bool moved = true;
-    int status = HVD_IN_PROGRESS;
-    while (moved && status == HVD_IN_PROGRESS)
-        status = mesh_test(stage->mesh, &moved, lostp, err);
-    return status;
+    return carry_while_moving(&carrier, stage->mesh, lostp, err);
 }
 
 static void stage_close(struct stage *stage)

@@ -246,14 +246,9 @@ static void stage_open(struct stage *stage, int lanes, int rank, int size, enum 
     ck_assert_int_eq(stream_start(stage->stream, &stage->batch, NULL), HVD_OK);
 }
 
-/* Until nothing moves any more: a call ends with its time as well. */
 static int stage_settle(struct stage *stage, int *lostp, struct hvd_error *err)
 {
-    bool moved = true;
-    int status = HVD_IN_PROGRESS;
-    while (moved && status == HVD_IN_PROGRESS)
-        status = stream_test(stage->stream, &moved, lostp, err);
-    return status;
+    return carry_while_moving(&carrier, stage->stream, lostp, err);
 }
 
 static void stage_close(struct stage *stage)
