@@ -157,7 +157,7 @@ static void measure_all(const struct bench_options *options, const struct vector
 /* Written to, with numbers of which none is zero, subnormal or special in any type. */
 static char *vector_new(int64_t bytes)
 {
-    size_t whole = ((size_t)bytes + 63) / 64 * 64;
+    size_t whole = ((size_t)bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
     char *vector = aligned_alloc(CACHE_LINE_BYTES, whole);
     if (vector != NULL)
         memset(vector, 0x3f, whole);
