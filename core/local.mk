@@ -1,62 +1,59 @@
-# core: libhvd. Internal functions are noun_verb; only hvd_* is exported.
+# core: libhvd. Internal functions are noun_verb; only hvd_* is exported. A list a folder; includes.map says which
+# folder sees which.
 include_HEADERS += core/hvd.h core/hvd_mpi.h
 
-# ---- libbase: no dependencies, so that the plug-in may carry it ----
+# ---- libbase: base/ without what opens files; no dependencies, so that the plug-in may carry it ----
 noinst_LTLIBRARIES += core/libbase.la
 core_libbase_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
-core_libbase_la_SOURCES = core/base/status.c core/base/status.h core/base/log.c core/base/log.h core/base/parse.c \
-	core/base/parse.h core/base/option.c core/base/option.h core/base/planes.c core/base/planes.h core/base/hash.h \
-	core/base/clock.h core/base/word.h core/base/bitset.c core/base/bitset.h
-# settings
-core_libbase_la_SOURCES += core/base/config_list.c core/base/config.c core/base/config.h
-# placement: the words that ask for it, and what one task gets
-core_libbase_la_SOURCES += core/base/bind.c core/base/bind.h core/base/resource_set.c core/base/resource_set.h \
-	core/base/nics.c core/base/nics.h
-core_libbase_la_SOURCES += core/topo/plan_task.c core/topo/plan.h core/topo/apply.c core/topo/apply.h
-# network cards: by /sys alone, so that whoever starts a job may look at them
-core_libbase_la_SOURCES += core/topo/nic.c core/topo/nic.h core/topo/nic_live.c core/topo/nic_node.c \
-	core/topo/nic_settings.c core/topo/nic_settings.h
+core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/base/bind.c core/base/bind.h \
+	core/base/bitmap.c core/base/bitmap.h core/base/cache_line.h core/base/clock.h core/base/codec.h core/base/config.c \
+	core/base/config.h core/base/config_list.c core/base/cpu_relax.h core/base/hash.h core/base/log.c core/base/log.h \
+	core/base/nic_filter.c core/base/nic_filter.h core/base/option.c core/base/option.h core/base/parse.c \
+	core/base/parse.h core/base/prefetch.h core/base/rank_list.c core/base/rank_list.h core/base/resource_set.c \
+	core/base/resource_set.h core/base/status.c core/base/status.h core/base/streaming_copy.h core/base/token.h \
+	core/base/tree_shape.c core/base/tree_shape.h
 
-# ---- libconfig: the options in force, for hvdrun too, which needs nothing else of libcore ----
+# ---- libconfig: the options in force with those of a YAML file, for programs: the plug-in opens none ----
 noinst_LTLIBRARIES += core/libconfig.la
 core_libconfig_la_SOURCES = core/base/config_load.c core/base/config_file.c core/base/config_file.h
 core_libconfig_la_CFLAGS = $(AM_CFLAGS) $(YAML_CFLAGS)
 core_libconfig_la_LIBADD = $(YAML_LIBS)
 
-# ---- libplan: what becomes of the words, for those that place: plans are pure ----
-noinst_LTLIBRARIES += core/libplan.la
-core_libplan_la_SOURCES = core/topo/machine.c core/topo/machine.h core/topo/file.c core/topo/file.h core/topo/path.c \
-	core/topo/path.h core/topo/visible.c core/topo/visible.h core/topo/plan.c core/topo/plan_state.h \
-	core/topo/plan_homes.c core/topo/plan_homes.h core/topo/plan_units.c core/topo/plan_share.c core/topo/plan_cores.c \
-	core/topo/plan_gpus.c core/topo/plan_sets.c core/topo/plan_nics.c core/topo/plan_words.c core/topo/place.c \
-	core/topo/place.h core/topo/erf.h core/topo/erf_state.h core/topo/erf_read.c core/topo/erf_write.c \
-	core/topo/erf_tasks.c
-
-# ---- libtopo: reading the machine, for which alone hwloc is needed ----
+# ---- libtopo: topo/, by hwloc where that was found ----
 noinst_LTLIBRARIES += core/libtopo.la
 core_libtopo_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
-core_libtopo_la_LIBADD = core/libplan.la $(HWLOC_LIBS)
+core_libtopo_la_LIBADD = $(HWLOC_LIBS)
+core_libtopo_la_SOURCES = core/topo/apply.c core/topo/apply.h core/topo/erf.h core/topo/erf_read.c \
+	core/topo/erf_state.h core/topo/erf_tasks.c core/topo/erf_write.c core/topo/file.c core/topo/file.h \
+	core/topo/machine.c core/topo/machine.h core/topo/nic.c core/topo/nic.h core/topo/nic_env.c core/topo/nic_env.h \
+	core/topo/nic_live.c core/topo/nic_node.c core/topo/node_placement.c core/topo/node_placement.h core/topo/path.c \
+	core/topo/path.h core/topo/visible_gpus.c core/topo/visible_gpus.h core/topo/plan/plan.c core/topo/plan/plan.h \
+	core/topo/plan/plan_cores.c core/topo/plan/plan_gpus.c core/topo/plan/plan_groups.c core/topo/plan/plan_groups.h \
+	core/topo/plan/plan_nics.c core/topo/plan/plan_reasons.c core/topo/plan/plan_sets.c core/topo/plan/plan_share.c \
+	core/topo/plan/plan_state.h core/topo/plan/plan_task.c core/topo/plan/plan_units.c
 if HAVE_HWLOC
-core_libtopo_la_SOURCES = core/topo/machine_load.c core/topo/machine_devices.c core/topo/machine_live.c \
+core_libtopo_la_SOURCES += core/topo/machine_load.c core/topo/machine_devices.c core/topo/machine_live.c \
 	core/topo/machine_hwloc.h
 else
-core_libtopo_la_SOURCES = core/topo/machine_none.c
+core_libtopo_la_SOURCES += core/topo/machine_none.c
 endif
 
-# ---- libchain: what planes share, carried by modules too ----
-noinst_LTLIBRARIES += core/libchain.la
-core_libchain_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
-core_libchain_la_SOURCES = core/plane/names.c core/plane/reduce.c core/plane/reduce.h core/plane/kernels.h \
-	core/plane/target.c core/plane/chain.c core/plane/chain.h core/plane/blocks.c core/plane/blocks.h \
-	core/plane/exchange.c core/plane/exchange.h
-core_libchain_la_LIBADD = core/libkernels_plain.la
+# ---- libsched: arithmetic and schedules, which all backends share and modules carry too ----
+noinst_LTLIBRARIES += core/libsched.la
+core_libsched_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
+core_libsched_la_LIBADD = core/libkernels_plain.la
+core_libsched_la_SOURCES = core/backend/arith/dtype.c core/backend/arith/kernels.h core/backend/arith/reduce.c \
+	core/backend/arith/reduce.h core/backend/arith/target.c core/backend/sched/blocks.c core/backend/sched/blocks.h \
+	core/backend/sched/bruck.c core/backend/sched/bruck.h core/backend/sched/chain.c core/backend/sched/chain.h \
+	core/backend/sched/pairwise.c core/backend/sched/pairwise.h
 
 # the loops over elements, once for each target. Nobody looks at floating-point exceptions, so that both sides of a
 # choice may be computed; a multiplication and an addition are never one operation, so that machines with and
 # without it agree. clang says where it does not vectorise, as under sanitizers, and may
 KERNEL_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-trapping-math -ffp-contract=off -Wno-pass-failed
-KERNEL_SOURCES = core/plane/kernels.c core/plane/kernels.h core/plane/kernels_types.h core/plane/kernels_loops.h \
-	core/plane/kernels_integer.h core/plane/kernels_real.h core/plane/kernels_half.h core/plane/kernels_adasum.h
+KERNEL_SOURCES = core/backend/arith/kernels.c core/backend/arith/kernels.h core/backend/arith/kernels_adasum.h \
+	core/backend/arith/kernels_half.h core/backend/arith/kernels_integer.h core/backend/arith/kernels_loops.h \
+	core/backend/arith/kernels_real.h core/backend/arith/kernels_types.h
 noinst_LTLIBRARIES += core/libkernels_plain.la
 core_libkernels_plain_la_SOURCES = $(KERNEL_SOURCES)
 core_libkernels_plain_la_CFLAGS = $(KERNEL_CFLAGS)
@@ -64,83 +61,83 @@ if TARGET_AVX2
 noinst_LTLIBRARIES += core/libkernels_avx2.la
 core_libkernels_avx2_la_SOURCES = $(KERNEL_SOURCES)
 core_libkernels_avx2_la_CFLAGS = $(KERNEL_CFLAGS) -DTARGET=avx2 $(AVX2_CFLAGS)
-core_libchain_la_LIBADD += core/libkernels_avx2.la
+core_libsched_la_LIBADD += core/libkernels_avx2.la
 endif
 if TARGET_AVX512
 noinst_LTLIBRARIES += core/libkernels_avx512.la
 core_libkernels_avx512_la_SOURCES = $(KERNEL_SOURCES)
 core_libkernels_avx512_la_CFLAGS = $(KERNEL_CFLAGS) -DTARGET=avx512 $(AVX512_CFLAGS)
-core_libchain_la_LIBADD += core/libkernels_avx512.la
+core_libsched_la_LIBADD += core/libkernels_avx512.la
 endif
 
 if HAVE_MPI
 hvdmodule_LTLIBRARIES += core/plane_mpi.la
-core_plane_mpi_la_SOURCES = core/plane/mpi.c
+core_plane_mpi_la_SOURCES = core/backend/mpi/mpi.c
 core_plane_mpi_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 core_plane_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbols-regex '^plane_mpi_module$$' $(HVD_RESOLVED)
-core_plane_mpi_la_LIBADD = core/libchain.la core/libbase.la $(MPI_LIBS)
+core_plane_mpi_la_LIBADD = core/libsched.la core/libbase.la $(MPI_LIBS)
 endif
 
-# ---- libcore: everything of libhvd, also linked into the unit tests, which reach below the exported calls ----
+# ---- libcore: everything of libhvd but the calls, also linked into the unit tests, which reach below them ----
 noinst_LTLIBRARIES += core/libcore.la
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS) $(SODIUM_CFLAGS)
-core_libcore_la_LIBADD = core/libchain.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
-core_libcore_la_SOURCES = core/base/ranks.c core/base/ranks.h core/base/bytes.h core/base/pause.h \
-	core/base/prefetch.h core/base/past_cache.h core/base/cache_line.h
-core_libcore_la_SOURCES += core/ask.c core/ask.h core/allocations.c core/allocations.h core/exported.c \
-	core/exported.h core/placement.c core/placement.h
-# the start of a job: who is where, and who can reach whom
-core_libcore_la_SOURCES += core/control/wireup.h core/control/control.h core/control/join.c core/control/join.h \
-	core/control/shape.c core/control/shape.h core/control/node.h core/control/local.c core/control/local.h \
-	core/control/roster.c core/control/roster.h core/control/card.c core/control/card.h core/control/address.c \
-	core/control/address.h core/control/handshake.c core/control/handshake.h core/control/greeting.c \
-	core/control/greeting.h core/control/report.c core/control/report.h core/control/budget.c core/control/budget.h \
-	core/control/part.c core/control/part.h core/control/module.c
-# which network joins the nodes
-core_libcore_la_SOURCES += core/control/network.c core/control/network.h core/control/network_table.c \
-	core/control/setting.c core/control/setting.h core/control/candidates.c core/control/candidates.h \
-	core/control/prove.c core/control/prove.h core/control/survey.c core/control/survey.h
-# the control tree: shared memory inside a node, sockets between nodes
-core_libcore_la_SOURCES += core/control/tree.c core/control/endpoint.c core/control/endpoint.h core/control/frame.c \
-	core/control/frame.h core/control/ring.c core/control/ring.h core/control/bell.h core/control/link.c \
-	core/control/link.h core/control/watch.c core/control/watch.h core/control/door.c core/control/door.h \
-	core/control/cores.c core/control/cores.h core/control/memory.c core/control/memory.h core/control/shared_file.c \
-	core/control/shared_file.h core/control/windows.c core/control/windows.h core/control/arena.c core/control/arena.h \
-	core/control/meet.c core/control/meet.h core/control/meet_leader.c core/control/meet_member.c
-# what is ready on which rank
-core_libcore_la_SOURCES += core/flow/desc.c core/flow/desc.h core/flow/wire.c core/flow/wire.h core/flow/wire_get.c \
-	core/flow/ledger.c core/flow/ledger.h core/flow/negotiate.c core/flow/negotiate.h core/flow/negotiate_state.h \
-	core/flow/negotiate_up.c core/flow/negotiate_decide.c core/flow/negotiate_down.c core/flow/negotiate_sets.c \
-	core/flow/negotiate_stall.c core/flow/stall.h core/flow/stalled.c
-# from the program to the planes and back
-core_libcore_la_SOURCES += core/flow/request.c core/flow/request.h core/flow/queue.c core/flow/queue.h \
-	core/flow/teams.c core/flow/teams.h core/flow/sets.c core/flow/fuse.c core/flow/fuse.h core/flow/batch.c \
-	core/flow/batch.h core/flow/sizes.c core/flow/sizes.h core/flow/adasum.c core/flow/adasum.h core/flow/baton.c \
-	core/flow/baton.h core/flow/finish.c core/flow/finish.h core/flow/loop.c core/flow/loop.h core/flow/stages.h \
-	core/flow/decide.c core/flow/run.c core/flow/fail.c core/flow/tune.c core/flow/tune.h core/flow/tuning.c
-# how tensors travel: all planes, then inside a node, between nodes, and both
-core_libcore_la_SOURCES += core/plane/plane.h core/plane/table.c core/plane/set.c core/plane/set.h \
-	core/plane/places.c core/plane/places.h core/plane/local.c
-core_libcore_la_SOURCES += core/plane/shm.c core/plane/shm.h core/plane/shm_team.h core/plane/shm_course.c \
-	core/plane/shm_kinds.c core/plane/shm_direct.c core/plane/shm_direct.h core/plane/shm_domains.c \
-	core/plane/shm_domains.h core/plane/slots.c core/plane/slots.h core/plane/gait.c core/plane/gait.h \
-	core/plane/relay.c core/plane/relay.h
-core_libcore_la_SOURCES += core/plane/tcp.c core/plane/stream.c core/plane/stream.h core/plane/parcel.c \
-	core/plane/parcel.h core/plane/mesh.c core/plane/mesh.h core/plane/doubling.c core/plane/doubling.h \
-	core/plane/chords.c core/plane/chords.h core/plane/mpi_stub.c core/plane/mpi_choice.c core/plane/mpi_choice.h
-core_libcore_la_SOURCES += core/plane/hier.c core/plane/hier.h core/plane/hier_team.c core/plane/hier_team.h \
-	core/plane/hier_cut.c core/plane/hier_cut.h core/plane/hier_stage.c core/plane/hier_stage.h \
-	core/plane/hier_alltoall.c core/plane/hier_alltoall.h
-# what became of operations
-core_libcore_la_SOURCES += core/trace/trace.c core/trace/trace.h core/trace/record.c core/trace/record.h \
-	core/trace/flight.c core/trace/flight.h core/trace/timeline.c core/trace/timeline.h core/trace/signals.c \
-	core/trace/signals.h core/trace/pad.c core/trace/pad.h core/trace/offset.c core/trace/offset.h core/trace/stop.c \
-	core/trace/stop.h
+core_libcore_la_LIBADD = core/libsched.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
+core_libcore_la_SOURCES = core/base/module.c core/api/allocations.c core/api/allocations.h core/api/arguments.c \
+	core/api/arguments.h
+core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h core/bootstrap/memory_budget.c \
+	core/bootstrap/memory_budget.h core/bootstrap/nic_discovery.c core/bootstrap/nic_discovery.h \
+	core/bootstrap/peer_info.c core/bootstrap/peer_info.h core/bootstrap/placement.c core/bootstrap/placement.h \
+	core/bootstrap/start_report.c core/bootstrap/start_report.h core/bootstrap/sub_job.c core/bootstrap/sub_job.h \
+	core/bootstrap/wireup.h
+core_libcore_la_SOURCES += core/auth/auth_message.c core/auth/auth_message.h core/auth/handshake.c \
+	core/auth/handshake.h
+core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/endpoint.c core/net/endpoint.h \
+	core/net/env_export.c core/net/env_export.h core/net/frame.c core/net/frame.h core/net/network.c core/net/network.h \
+	core/net/network_env.c core/net/network_env.h core/net/network_table.c core/net/nic_offer.c core/net/nic_offer.h \
+	core/net/peer_table.c core/net/peer_table.h core/net/probe.c core/net/probe.h
+core_libcore_la_SOURCES += core/node/arena.c core/node/arena.h core/node/attach.c core/node/attach.h \
+	core/node/attach_leader.c core/node/attach_member.c core/node/byte_ring.c core/node/byte_ring.h core/node/cores.c \
+	core/node/cores.h core/node/doorbell.c core/node/doorbell.h core/node/node.h core/node/node_memory.c \
+	core/node/node_memory.h core/node/process_watch.c core/node/process_watch.h core/node/shared_file.c \
+	core/node/shared_file.h core/node/slots.c core/node/slots.h core/node/wakeup.h core/node/windows.c \
+	core/node/windows.h
+core_libcore_la_SOURCES += core/control/control.h core/control/link.c core/control/link.h core/control/mailbox.c \
+	core/control/mailbox.h core/control/tree.c
+core_libcore_la_SOURCES += core/negotiate/decide.c core/negotiate/desc.c core/negotiate/desc.h core/negotiate/down.c \
+	core/negotiate/negotiate.c core/negotiate/negotiate.h core/negotiate/response_cache.c \
+	core/negotiate/response_cache.h core/negotiate/stall_query.c core/negotiate/stall_report.h core/negotiate/state.h \
+	core/negotiate/subtree_sets.c core/negotiate/up.c core/negotiate/wire.c core/negotiate/wire.h \
+	core/negotiate/wire_decode.c
+core_libcore_la_SOURCES += core/flow/adasum.c core/flow/adasum.h core/flow/autotuner.c core/flow/autotuner.h \
+	core/flow/batch.c core/flow/batch.h core/flow/fail.c core/flow/finish.c core/flow/finish.h core/flow/fuse.c \
+	core/flow/fuse.h core/flow/loop.c core/flow/loop.h core/flow/negotiation.c core/flow/progress.c \
+	core/flow/progress.h core/flow/request.c core/flow/request.h core/flow/row_counts.c core/flow/row_counts.h \
+	core/flow/run.c core/flow/set_change.c core/flow/set_registry.c core/flow/set_registry.h core/flow/stages.h \
+	core/flow/stall_inspector.c core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c
+core_libcore_la_SOURCES += core/backend/backend.h core/backend/backends.c core/backend/backends.h \
+	core/backend/local.c core/backend/spans.c core/backend/spans.h core/backend/table.c
+core_libcore_la_SOURCES += core/backend/shm/relay.c core/backend/shm/relay.h core/backend/shm/shm.c \
+	core/backend/shm/shm.h core/backend/shm/shm_direct.c core/backend/shm/shm_direct.h core/backend/shm/shm_domains.c \
+	core/backend/shm/shm_domains.h core/backend/shm/shm_pipeline.c core/backend/shm/shm_segments.c \
+	core/backend/shm/shm_team.h core/backend/shm/store_policy.c core/backend/shm/store_policy.h
+core_libcore_la_SOURCES += core/backend/tcp/fragment.c core/backend/tcp/fragment.h core/backend/tcp/tcp.c \
+	core/backend/tcp/tcp_bruck.c core/backend/tcp/tcp_bruck.h core/backend/tcp/tcp_chain.c core/backend/tcp/tcp_chain.h \
+	core/backend/tcp/tcp_pairwise.c core/backend/tcp/tcp_pairwise.h
+core_libcore_la_SOURCES += core/backend/mpi/mpi_choice.c core/backend/mpi/mpi_choice.h core/backend/mpi/mpi_stub.c
+core_libcore_la_SOURCES += core/backend/hier/hier.c core/backend/hier/hier.h core/backend/hier/hier_alltoall.c \
+	core/backend/hier/hier_alltoall.h core/backend/hier/hier_node.c core/backend/hier/hier_node.h \
+	core/backend/hier/hier_split.c core/backend/hier/hier_split.h core/backend/hier/hier_team.c \
+	core/backend/hier/hier_team.h
+core_libcore_la_SOURCES += core/trace/clock_offset.c core/trace/clock_offset.h core/trace/flight.c \
+	core/trace/flight.h core/trace/flight_file.c core/trace/flight_file.h core/trace/signals.c core/trace/signals.h \
+	core/trace/stop.c core/trace/stop.h core/trace/strbuf.c core/trace/strbuf.h core/trace/timeline.c \
+	core/trace/timeline.h core/trace/trace.c core/trace/trace.h
 
-# ---- libhvd ----
+# ---- libhvd: the calls ----
 lib_LTLIBRARIES += core/libhvd.la
-core_libhvd_la_SOURCES = core/hvd.c core/context.h core/collectives.c core/operation.c core/operation.h core/sets.c \
-	core/sets.h core/alloc.c core/clocks.c core/clocks.h core/seeing.c
+core_libhvd_la_SOURCES = core/api/alloc.c core/api/clocks.c core/api/clocks.h core/api/collectives.c \
+	core/api/context.h core/api/hvd.c core/api/observe.c core/api/operation.c core/api/operation.h \
+	core/api/process_sets.c core/api/process_sets.h
 core_libhvd_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libhvd_la_LIBADD = core/libcore.la
 core_libhvd_la_LDFLAGS = $(HVD_LDFLAGS) $(LTO_LDFLAGS) -version-info $(HVD_LT_VERSION) -export-symbols-regex '^hvd_' $(HVD_RESOLVED)

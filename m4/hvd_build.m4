@@ -49,7 +49,7 @@ AS_IF([test "x$hvd_lto" = xyes],
 
 # HVD_TARGETS
 # -----------
-# The kinds of processors that core/plane/kernels.c is compiled for, besides what CFLAGS say: TARGET_AVX2 and
+# The kinds of processors that core/backend/arith/kernels.c is compiled for, besides what CFLAGS say: TARGET_AVX2 and
 # AVX2_CFLAGS, where the compiler makes code for them, and so on. Which of them runs is decided at run time.
 AC_DEFUN([HVD_TARGETS],
 [HVD_TARGET([avx512], [AVX512], [avx512vbmi2],
@@ -70,7 +70,7 @@ AC_DEFUN([HVD_TARGET],
      [hvd_cv_target_$1=yes], [hvd_cv_target_$1=no])
    CFLAGS=$hvd_saved_CFLAGS])
 AS_IF([test "x$hvd_cv_target_$1" = xyes],
-  [AC_DEFINE([HAVE_TARGET_$2], [1], [Define to 1 where core/plane/kernels.c is compiled for $1, too.])
+  [AC_DEFINE([HAVE_TARGET_$2], [1], [Define to 1 where core/backend/arith/kernels.c is compiled for $1, too.])
    HVD_KERNELS="$HVD_KERNELS $1"])
 AC_SUBST([$2_CFLAGS], ["$4"])
 AM_CONDITIONAL([TARGET_$2], [test "x$hvd_cv_target_$1" = xyes])])

@@ -7,9 +7,9 @@ dist_man_MANS += man/hvdbench.1
 man_MANS += man/hvd.7
 EXTRA_DIST += man/hvd.7.in
 CLEANFILES += man/hvd.7
-man/hvd.7: man/hvd.7.in tools/hvdinfo$(EXEEXT)
+man/hvd.7: man/hvd.7.in bin/hvdinfo$(EXEEXT)
 	$(AM_V_at)$(MKDIR_P) man
-	$(AM_V_GEN)tools/hvdinfo --man >$@.options && \
+	$(AM_V_GEN)bin/hvdinfo --man >$@.options && \
 	sed -e '/^@OPTIONS@$$/{r $@.options' -e 'd;}' $(srcdir)/man/hvd.7.in >$@.made && \
 	rm -f $@.options && mv $@.made $@
 if HAVE_SLURM

@@ -1,7 +1,7 @@
 /* env.c: the provider of jobs that only the environment describes, as torchrun and many scripts write it:
  * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and HVD_JOB_KEY, a secret that all ranks share. */
 #include "config.h"
-#include "pmix_shim/provide.h"
+#include "pmix_shim/provider.h"
 
 #include <stdio.h>
 #include <stdlib.h>

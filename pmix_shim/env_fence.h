@@ -3,7 +3,7 @@
 #ifndef PMIX_SHIM_ENV_FENCE_H
 #define PMIX_SHIM_ENV_FENCE_H
 
-#include "pmix_shim/env_channel.h"
+#include "pmix_shim/secure_channel.h"
 
 /* The job as the variables say it. Outlives both ends. */
 struct env_job {

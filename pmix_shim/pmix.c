@@ -1,7 +1,7 @@
 /* pmix.c: the provider that asks the PMIx server of srun, mpirun, jsrun or hvdrun; a module, as only it needs
  * libpmix. */
 #include "config.h"
-#include "control/wireup.h"
+#include "bootstrap/wireup.h"
 
 #include <pmix.h>
 #include <pthread.h>

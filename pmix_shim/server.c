@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "pmix_shim/channel.h"
+#include "pmix_shim/event_channel.h"
 #include "pmix_shim/server_process.h"
 
 #define START_LIMIT_US 30000000

@@ -12,7 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include "pmix_shim/channel.h"
+#include "pmix_shim/event_channel.h"
 #include "pmix_shim/upcall.h"
 
 struct serving {

@@ -2,7 +2,7 @@
 #ifndef PMIX_SHIM_STORE_H
 #define PMIX_SHIM_STORE_H
 
-#include "control/wireup.h"
+#include "bootstrap/wireup.h"
 
 #define STORE_KEY_BYTES 64 /* longest key */
 #define STORE_PAGE_BYTES \

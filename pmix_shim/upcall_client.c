@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "pmix_shim/channel.h"
+#include "pmix_shim/event_channel.h"
 
 /* Once it is posted the rank may go on: hvdrun hears of this before it can see the rank end. */
 static pmix_status_t post(void *server_object, const struct server_event *event)

@@ -8,9 +8,9 @@ spank_libsite_la_LIBADD = core/libbase.la
 
 # what runs around a step; in the unit tests the test is Slurm
 spank_libstep_la_SOURCES = spank/options.c spank/options.h spank/stepd.c spank/stepd.h
-spank_libstep_la_SOURCES += spank/nics.c spank/nics.h
-spank_libstep_la_SOURCES += spank/place.c spank/place.h spank/place_state.h spank/place_task.c
-spank_libstep_la_SOURCES += spank/place_ask.c spank/place_ask.h spank/place_child.c spank/place_child.h
+spank_libstep_la_SOURCES += spank/task_network.c spank/task_network.h
+spank_libstep_la_SOURCES += spank/placement.c spank/placement.h spank/placement_state.h spank/placement_task.c
+spank_libstep_la_SOURCES += spank/planner.c spank/planner.h spank/planner_child.c spank/planner_child.h
 spank_libstep_la_LIBADD = spank/libsite.la core/libtopo.la
 
 spank_spank_hvd_la_SOURCES = spank/plugin.c

@@ -5,7 +5,7 @@
 SPANK_PLUGIN(hvd, 1)
 #pragma GCC visibility pop
 
-#include "nics.h"
+#include "spank/task_network.h"
 #include "options.h"
 #include "site.h"
 #include "srun.h"

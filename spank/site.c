@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "topo/plan.h"
+#include "topo/plan/plan.h"
 
 static int read_mpi(struct site *site, const char *value, struct hvd_error *err)
 {

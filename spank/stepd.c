@@ -11,7 +11,7 @@
 
 #include "base/parse.h"
 #include "options.h"
-#include "place.h"
+#include "spank/placement.h"
 
 /* One process serves one step, and SPANK hands nothing of ours from one call to the next. */
 static struct {

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/word.h"
+#include "base/token.h"
 
 const char *const bind_policy_names[BIND_COUNT + 1] = {
     [BIND_AUTO] = "auto", [BIND_GPU] = "gpu",   [BIND_NUMA] = "numa", [BIND_SOCKET] = "socket",

@@ -9,9 +9,9 @@
 
 #include "base/bind.h"
 #include "base/log.h"
-#include "base/nics.h"
+#include "base/nic_filter.h"
 #include "base/parse.h"
-#include "base/planes.h"
+#include "base/backend_id.h"
 #include "base/resource_set.h"
 
 #define SECOND INT64_C(1000000)

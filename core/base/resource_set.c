@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/word.h"
+#include "base/token.h"
 
 const char rs_expected[] = "KEY:VALUE with commas between, such as tasks:1,cpus:7,gpus:1,bind:packed:7; keys "
                            "are nrs, np, tasks, cpus, "

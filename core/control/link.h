@@ -3,9 +3,9 @@
 #ifndef CONTROL_LINK_H
 #define CONTROL_LINK_H
 
-#include "control/bell.h"
-#include "control/frame.h"
-#include "control/ring.h"
+#include "node/wakeup.h"
+#include "net/frame.h"
+#include "node/byte_ring.h"
 
 /* Bytes that wait: [start, end) of [bytes]. */
 struct link_buffer {

@@ -1,7 +1,7 @@
 /* tree.c: the control object of a rank: its links to parent and children, aborts, and who was lost. */
 #include "config.h"
 #include "control/link.h"
-#include "control/meet.h"
+#include "node/attach.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "plane/reduce.h"
+#include "backend/arith/reduce.h"
 
 /* The buffer holds two working vectors: this member's and the one that comes. */
 static char *own_vector(const struct batch *batch)

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "flow/adasum.h"
-#include "flow/sizes.h"
-#include "plane/reduce.h"
+#include "flow/row_counts.h"
+#include "backend/arith/reduce.h"
 
 /* What a part costs, however small it is: a slice ends in time also where parts are tiny. */
 #define PART_COST_BYTES 64

@@ -2,8 +2,8 @@
 #ifndef FLOW_BATCH_H
 #define FLOW_BATCH_H
 
-#include "flow/queue.h"
-#include "plane/set.h"
+#include "flow/tensor_queue.h"
+#include "backend/backends.h"
 
 /* Packing and unpacking move at most this much at a time, about 100 us of copying, so that agreement stays
  * prompt. */

@@ -2,9 +2,9 @@
 #ifndef FLOW_FINISH_H
 #define FLOW_FINISH_H
 
-#include "control/roster.h"
-#include "flow/negotiate.h"
-#include "flow/queue.h"
+#include "net/peer_table.h"
+#include "negotiate/negotiate.h"
+#include "flow/tensor_queue.h"
 
 /* Withdraw the request, hand over its results, run its callback, and say that it is done. [reason]: NULL for
  * HVD_OK; otherwise why, and the sentence becomes `allreduce "w": reason`. [now_us]: for the trace. */

@@ -2,7 +2,7 @@
 #ifndef FLOW_FUSE_H
 #define FLOW_FUSE_H
 
-#include "flow/desc.h"
+#include "negotiate/desc.h"
 
 /* One tensor of an operation. */
 struct fuse_item {

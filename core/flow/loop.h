@@ -3,9 +3,9 @@
 #define FLOW_LOOP_H
 
 #include "control/control.h"
-#include "flow/queue.h"
-#include "flow/teams.h"
-#include "plane/plane.h"
+#include "flow/tensor_queue.h"
+#include "flow/set_registry.h"
+#include "backend/backend.h"
 
 struct loop;
 

@@ -6,7 +6,7 @@
 #include <sys/queue.h>
 
 #include "base/status.h"
-#include "flow/desc.h"
+#include "negotiate/desc.h"
 #include "trace/trace.h"
 
 /* The memory of one tensor of an operation. */

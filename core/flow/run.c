@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "flow/adasum.h"
-#include "flow/sizes.h"
+#include "flow/row_counts.h"
 #include "flow/stages.h"
 
 /* A batch of so few bytes goes on until it has to wait; larger ones take one step in a round. */

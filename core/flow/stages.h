@@ -8,12 +8,12 @@
 #include "base/clock.h"
 #include "control/control.h"
 #include "flow/batch.h"
-#include "flow/baton.h"
+#include "flow/progress.h"
 #include "flow/finish.h"
 #include "flow/fuse.h"
-#include "flow/negotiate.h"
-#include "flow/queue.h"
-#include "flow/teams.h"
+#include "negotiate/negotiate.h"
+#include "flow/tensor_queue.h"
+#include "flow/set_registry.h"
 
 /* What one unit of decisions holds, until it is cut into batches. */
 struct decided {

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "topo/plan_state.h"
+#include "topo/plan/plan_state.h"
 
 /* Of linux/mempolicy.h, which not every system installs. */
 #define POLICY_DEFAULT        0

@@ -5,8 +5,8 @@
 
 #include <sys/types.h>
 
-#include "base/word.h"
-#include "topo/plan.h"
+#include "base/token.h"
+#include "topo/plan/plan.h"
 
 /* What a launcher has placed carries this: who placed it, and which variables were written for that, with
  * commas between: "srun,OMP_NUM_THREADS". Whoever finds it does not place the task again, and takes what is

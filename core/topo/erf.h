@@ -3,7 +3,7 @@
 #ifndef TOPO_ERF_H
 #define TOPO_ERF_H
 
-#include "topo/plan.h"
+#include "topo/plan/plan.h"
 
 #define ERF_BYTES      (16 << 20) /* longest file */
 #define ERF_MAX_RANKS  131072

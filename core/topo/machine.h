@@ -3,7 +3,7 @@
 #ifndef TOPO_MACHINE_H
 #define TOPO_MACHINE_H
 
-#include "base/bitset.h"
+#include "base/bitmap.h"
 #include "base/status.h"
 #include "topo/nic.h"
 

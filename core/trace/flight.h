@@ -6,7 +6,7 @@
 #include <stdatomic.h>
 
 #include "base/cache_line.h"
-#include "trace/pad.h"
+#include "trace/strbuf.h"
 #include "trace/trace.h"
 
 #define FLIGHT_SLOTS      256

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "trace/pad.h"
+#include "trace/strbuf.h"
 
 /* Written in one piece when it is full. */
 #define BUFFER_BYTES (64 << 10)

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "trace/flight.h"
-#include "trace/record.h"
+#include "trace/flight_file.h"
 #include "trace/signals.h"
 #include "trace/timeline.h"
 

@@ -33,7 +33,7 @@ setup() {
 
 @test "hvdbench measures hvd, and MPI beside it, on two nodes" {
     echo 'a float32 1000,10' >"$CLUSTER/model"
-    run srun_in 60 -N2 -n4 --hvd-fusion=64M "$HVD_BUILD/tools/hvdbench" allreduce --model="$CLUSTER/model" --rounds=2 --json
+    run srun_in 60 -N2 -n4 --hvd-fusion=64M "$HVD_BUILD/bin/hvdbench" allreduce --model="$CLUSTER/model" --rounds=2 --json
     echo "$output"
     [ "$status" -eq 0 ]
     [[ $output == *'"ranks": 4, "nodes": 2, '*'"bytes": 40000, "rounds": 2, "hvd_us": '*'"memcpy_us": '* ]]
@@ -46,7 +46,7 @@ setup() {
 #!/bin/sh
 #SBATCH --hvd-fusion=32M
 #SBATCH -N2 -n4 --output=$CLUSTER/job.out
-srun "$HVD_BUILD/tools/hvdinfo"
+srun "$HVD_BUILD/bin/hvdinfo"
 srun "$train" --epochs=3
 EOF
     sbatch_in 60 "$script"
@@ -60,7 +60,7 @@ EOF
 }
 
 @test "64M is in force in all six tasks, and hvdinfo says that the command line set it" {
-    run srun_in 30 -N3 -n6 --hvd-fusion=64M "$HVD_BUILD/tools/hvdinfo"
+    run srun_in 30 -N3 -n6 --hvd-fusion=64M "$HVD_BUILD/bin/hvdinfo"
     echo "$output"
     [ "$status" -eq 0 ]
     [ "$(grep -cE '^ *fusion +64M +command line' <<<"$output")" -eq 6 ]
@@ -68,7 +68,7 @@ EOF
 
 @test "a site's option is in force where the user said nothing, and says so" {
     plugstack fusion=8M
-    run srun_in 30 -n1 --hvd-log=warn "$HVD_BUILD/tools/hvdinfo"
+    run srun_in 30 -n1 --hvd-log=warn "$HVD_BUILD/bin/hvdinfo"
     echo "$output"
     grep -qE '^ *fusion +8M +site' <<<"$output"
 }

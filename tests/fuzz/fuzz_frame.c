@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "control/frame.h"
+#include "net/frame.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)

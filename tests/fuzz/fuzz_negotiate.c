@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "flow/negotiate.h"
+#include "negotiate/negotiate.h"
 #include "fuzz.h"
 
 enum { FROM_PARENT, FROM_FIRST_CHILD, FROM_SECOND_CHILD, OWN_SUBMISSION, TIME_PASSES, SPEAKERS };

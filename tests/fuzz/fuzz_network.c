@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "control/candidates.h"
+#include "net/nic_offer.h"
 #include "fuzz.h"
 
 static void no_line(void *arg, const char *text)

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "flow/wire.h"
+#include "negotiate/wire.h"
 #include "fuzz.h"
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)

@@ -1,5 +1,5 @@
 # Fuzz targets. make check gives each its kept corpus; tests/fuzz/fuzz SECONDS lets libFuzzer look for more.
-FUZZ_TESTS = tests/fuzz/fuzz_wire tests/fuzz/fuzz_negotiate tests/fuzz/fuzz_frame tests/fuzz/fuzz_card
+FUZZ_TESTS = tests/fuzz/fuzz_wire tests/fuzz/fuzz_negotiate tests/fuzz/fuzz_frame tests/fuzz/fuzz_peer_info
 FUZZ_LIBS = core/libcore.la
 
 tests_fuzz_fuzz_wire_SOURCES = tests/fuzz/fuzz_wire.c tests/fuzz/replay.c
@@ -8,15 +8,15 @@ tests_fuzz_fuzz_negotiate_SOURCES = tests/fuzz/fuzz_negotiate.c tests/fuzz/repla
 tests_fuzz_fuzz_negotiate_LDADD = $(FUZZ_LIBS)
 tests_fuzz_fuzz_frame_SOURCES = tests/fuzz/fuzz_frame.c tests/fuzz/replay.c
 tests_fuzz_fuzz_frame_LDADD = $(FUZZ_LIBS)
-tests_fuzz_fuzz_card_SOURCES = tests/fuzz/fuzz_card.c tests/fuzz/replay.c
-tests_fuzz_fuzz_card_LDADD = $(FUZZ_LIBS)
+tests_fuzz_fuzz_peer_info_SOURCES = tests/fuzz/fuzz_peer_info.c tests/fuzz/replay.c
+tests_fuzz_fuzz_peer_info_LDADD = $(FUZZ_LIBS)
 FUZZ_TESTS += tests/fuzz/fuzz_network
 tests_fuzz_fuzz_network_SOURCES = tests/fuzz/fuzz_network.c tests/fuzz/replay.c
 tests_fuzz_fuzz_network_LDADD = $(FUZZ_LIBS)
 
-FUZZ_TESTS += tests/fuzz/fuzz_words tests/fuzz/fuzz_erf
-tests_fuzz_fuzz_words_SOURCES = tests/fuzz/fuzz_words.c tests/fuzz/replay.c
-tests_fuzz_fuzz_words_LDADD = $(FUZZ_LIBS)
+FUZZ_TESTS += tests/fuzz/fuzz_tokens tests/fuzz/fuzz_erf
+tests_fuzz_fuzz_tokens_SOURCES = tests/fuzz/fuzz_tokens.c tests/fuzz/replay.c
+tests_fuzz_fuzz_tokens_LDADD = $(FUZZ_LIBS)
 tests_fuzz_fuzz_erf_SOURCES = tests/fuzz/fuzz_erf.c tests/fuzz/replay.c
 tests_fuzz_fuzz_erf_LDADD = core/libplan.la $(FUZZ_LIBS)
 

@@ -6,7 +6,7 @@ bats_require_minimum_version 1.5.0
 load setup
 
 setup() {
-    hvdrun=$HVD_BUILD/tools/hvdrun
+    hvdrun=$HVD_BUILD/bin/hvdrun
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     found=$BATS_TEST_TMPDIR/found.yaml
 }
@@ -15,7 +15,7 @@ setup() {
 steps() {
     local count=$1
     shift
-    run timeout -k 5 100 "$hvdrun" --no-prefix -n 3 "$@" "$HVD_BUILD/tools/hvdbench" small --no-mpi \
+    run timeout -k 5 100 "$hvdrun" --no-prefix -n 3 "$@" "$HVD_BUILD/bin/hvdbench" small --no-mpi \
         --tensors=5 --bytes=64 --warmup=0 --rounds="$count"
     echo "$output"
     [ "$status" -eq 0 ]

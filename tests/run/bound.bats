@@ -6,7 +6,7 @@
 setup() {
     load setup
     bound=$HVD_BUILD/tests/run/bound
-    "$HVD_BUILD/tools/hvdinfo" map --tasks=1 >/dev/null 2>&1 || skip 'hwloc is not built in, or cannot load this machine'
+    "$HVD_BUILD/bin/hvdinfo" map --tasks=1 >/dev/null 2>&1 || skip 'hwloc is not built in, or cannot load this machine'
     unset OMP_NUM_THREADS OMP_PLACES
     mapfile -t cpus < <(taskset -cp $$ | sed 's/.*: //' | tr , '\n' | while IFS=- read -r first last; do
         seq "$first" "${last:-$first}"

@@ -4,7 +4,7 @@
 bats_require_minimum_version 1.5.0
 
 setup() {
-    hvdrun=$HVD_BUILD/tools/hvdrun
+    hvdrun=$HVD_BUILD/bin/hvdrun
     collectives=$HVD_BUILD/tests/run/collectives
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     export COLLECTIVES_DIR=$BATS_TEST_TMPDIR

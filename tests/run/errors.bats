@@ -5,7 +5,7 @@ bats_require_minimum_version 1.5.0
 load setup
 
 setup() {
-    hvdrun=$HVD_BUILD/tools/hvdrun
+    hvdrun=$HVD_BUILD/bin/hvdrun
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
 }
 

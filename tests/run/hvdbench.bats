@@ -5,8 +5,8 @@ bats_require_minimum_version 1.5.0
 
 setup() {
     load setup
-    hvdrun=$HVD_BUILD/tools/hvdrun
-    hvdbench=$HVD_BUILD/tools/hvdbench
+    hvdrun=$HVD_BUILD/bin/hvdrun
+    hvdbench=$HVD_BUILD/bin/hvdbench
     export TMPDIR=$BATS_TEST_TMPDIR/tmp
     export LSAN_OPTIONS="suppressions=$HVD_SOURCE/tests/run/leaks.txt:print_suppressions=0"
     mkdir "$TMPDIR"
@@ -209,7 +209,7 @@ marked() {
     mkdir "$BATS_TEST_TMPDIR/bin"
     ln -s "$(type -P true)" "$BATS_TEST_TMPDIR/bin/true"
     LD_LIBRARY_PATH=$HVD_BUILD/core/.libs run env PATH="$BATS_TEST_TMPDIR/bin" \
-        "$HVD_BUILD/tools/.libs/hvdbench" launch --rounds=1 --warmup=0
+        "$HVD_BUILD/bin/.libs/hvdbench" launch --rounds=1 --warmup=0
     echo "$output"
     [ "$status" -eq 0 ]
     has "MPI is left out: mpirun was not found in PATH"
@@ -243,7 +243,7 @@ marked() {
     [ "$(cut -d' ' -f1,2 "$BATS_TEST_TMPDIR/found" | xargs)" = "64 2 1024 4 16384 5" ]
     awk 'NR == 1 { least = $3 } $3 > least * 1.1 { print "a rank of " $1 " keeps " $3; exit 1 }' "$BATS_TEST_TMPDIR/found"
     # malloc counts where it is malloc's own
-    ldd "$HVD_BUILD/tools/.libs/hvdbench" | grep -q 'lib[at]san' || positive state_bytes
+    ldd "$HVD_BUILD/bin/.libs/hvdbench" | grep -q 'lib[at]san' || positive state_bytes
 }
 
 @test "negotiate: a table of any ranks on any nodes" {
@@ -281,7 +281,7 @@ marked() {
 
 @test "a wrong sum is not timed, in any case: one rank says whose it was, and all end" {
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
-    ldd "$HVD_BUILD/tools/.libs/hvdbench" | grep -q libasan && skip 'nothing is preloaded before ASan'
+    ldd "$HVD_BUILD/bin/.libs/hvdbench" | grep -q libasan && skip 'nothing is preloaded before ASan'
     local -A tensor=([allreduce]=fc.bias [small]=tensor.7 [latency]=tensor.0 [sweep]=tensor.0 [trace]=conv.weight)
     local -A options=([allreduce]="--no-mpi --model=$model" [small]="--no-mpi --tensors=20" [latency]=--no-mpi
         [sweep]="--no-mpi --to=4" [trace]="--model=$model --steps=1")
@@ -373,7 +373,7 @@ marked() {
     for program in readlink id; do
         ln -s "$(type -P $program)" "$bin/$program"
     done
-    LD_LIBRARY_PATH=$HVD_BUILD/core/.libs run env PATH="$bin" "$HVD_BUILD/tools/.libs/hvdbench" bars --only=nodes-tcp --runs=2
+    LD_LIBRARY_PATH=$HVD_BUILD/core/.libs run env PATH="$bin" "$HVD_BUILD/bin/.libs/hvdbench" bars --only=nodes-tcp --runs=2
     echo "$output"
     grep -q 'cannot be run' <<<"$output" && skip "$output"
     [ "$status" -eq 1 ]
@@ -381,7 +381,7 @@ marked() {
     has "two-nodes exited with status 3: two-nodes: it needs "
     has "hvdbench: 0 of 1 bars are met; not run: nodes-tcp"
     # a job that fails is no bar that could not be run
-    LD_LIBRARY_PATH=$HVD_BUILD/core/.libs run env HVD_PLANES=nosuch "$HVD_BUILD/tools/.libs/hvdbench" bars --only=latency --runs=2
+    LD_LIBRARY_PATH=$HVD_BUILD/core/.libs run env HVD_PLANES=nosuch "$HVD_BUILD/bin/.libs/hvdbench" bars --only=latency --runs=2
     echo "$output"
     [ "$status" -eq 1 ]
     has "hvdbench: 0 of 1 bars are met; missed: latency"

@@ -3,7 +3,7 @@
 
 setup() {
     load setup
-    hvdinfo=$HVD_BUILD/tools/hvdinfo
+    hvdinfo=$HVD_BUILD/bin/hvdinfo
 }
 
 # line NAME: the line of an option in hvdinfo's table

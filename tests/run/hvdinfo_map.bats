@@ -5,7 +5,7 @@ bats_require_minimum_version 1.5.0
 
 setup() {
     load setup
-    hvdinfo=$HVD_BUILD/tools/hvdinfo
+    hvdinfo=$HVD_BUILD/bin/hvdinfo
     machines=$HVD_SOURCE/tests/data/topo
     golden=$HVD_SOURCE/tests/data/map
     "$hvdinfo" map "--topology=$machines/vm1.xml" 2>&1 | grep -q 'built without hwloc' && skip 'built without hwloc'

@@ -3,7 +3,7 @@
 
 setup() {
     load setup
-    hvdinfo=$HVD_BUILD/tools/hvdinfo
+    hvdinfo=$HVD_BUILD/bin/hvdinfo
     "$hvdinfo" trace /nowhere 2>&1 | grep -q 'trace is not built in' && skip 'built without jansson'
     samples=$HVD_SOURCE/tests/data/timeline
     jobs=$BATS_TEST_TMPDIR/jobs

@@ -3,7 +3,7 @@
 # shellcheck disable=SC2016 # what stands in single quotes is for the ranks to expand
 
 setup() {
-    hvdrun=$HVD_BUILD/tools/hvdrun
+    hvdrun=$HVD_BUILD/bin/hvdrun
     [ -x "$hvdrun" ] || skip "hvdrun was not built: configure found no PMIx"
     # all that a test starts carries this mark in its environment
     export HVDRUN_TEST_MARK="$BATS_SUITE_TMPDIR-$BATS_TEST_NUMBER-$$"

@@ -6,7 +6,7 @@ bats_require_minimum_version 1.5.0
 load setup
 
 setup() {
-    hvdrun=$HVD_BUILD/tools/hvdrun
+    hvdrun=$HVD_BUILD/bin/hvdrun
     limits=$HVD_BUILD/tests/run/limits
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     export LIMITS_DIR=$BATS_TEST_TMPDIR
@@ -136,7 +136,7 @@ valid_json() {
     [ "$status" -eq 0 ]
     [ "$(find "$BATS_TEST_TMPDIR/timeline" -type f | wc -l)" -eq 3 ]
     valid_json "$BATS_TEST_TMPDIR"/timeline/*
-    run timeout 30 "$HVD_BUILD/tools/hvdinfo" trace "$BATS_TEST_TMPDIR/timeline"
+    run timeout 30 "$HVD_BUILD/bin/hvdinfo" trace "$BATS_TEST_TMPDIR/timeline"
     echo "$output"
     [ "$status" -eq 0 ]
 }

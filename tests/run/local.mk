@@ -7,9 +7,9 @@ dist_noinst_SCRIPTS += tests/run/tap
 RUN_TESTS =
 RUN_TESTS += tests/run/hvdinfo.bats
 RUN_TESTS += tests/run/hvdinfo_trace.bats
-RUN_TESTS += tests/run/seeing.bats
+RUN_TESTS += tests/run/observe.bats
 RUN_TESTS += tests/run/wireup.bats
-RUN_TESTS += tests/run/plane_mpi.bats
+RUN_TESTS += tests/run/backend_mpi.bats
 RUN_TESTS += tests/run/train.bats
 RUN_TESTS += tests/run/manual.bats
 RUN_TESTS += tests/run/plugin.bats
@@ -33,20 +33,20 @@ RUN_TESTS += tests/run/collectives.bats
 check_PROGRAMS += tests/run/collectives
 tests_run_collectives_SOURCES = tests/run/collectives.c
 tests_run_collectives_LDADD = core/libhvd.la
-EXTRA_DIST += tests/run/plane_mpi.c
+EXTRA_DIST += tests/run/backend_mpi.c
 if HAVE_MPI
-check_PROGRAMS += tests/run/plane_mpi tests/run/plane_mpi_linked
-tests_run_plane_mpi_SOURCES = tests/run/plane_mpi.c
-tests_run_plane_mpi_LDADD = core/libcore.la -lm
-tests_run_plane_mpi_linked_SOURCES = tests/run/plane_mpi.c
-tests_run_plane_mpi_linked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -DHAVE_MPI_PROBE
-tests_run_plane_mpi_linked_LDADD = core/libcore.la $(MPI_LIBS) -lm
+check_PROGRAMS += tests/run/backend_mpi tests/run/backend_mpi_linked
+tests_run_backend_mpi_SOURCES = tests/run/backend_mpi.c
+tests_run_backend_mpi_LDADD = core/libcore.la -lm
+tests_run_backend_mpi_linked_SOURCES = tests/run/backend_mpi.c
+tests_run_backend_mpi_linked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -DHAVE_MPI_PROBE
+tests_run_backend_mpi_linked_LDADD = core/libcore.la $(MPI_LIBS) -lm
 endif
 
 # the collectives against a reference, and what becomes of those that are wrong
 RUN_TESTS += tests/run/property.bats
 check_PROGRAMS += tests/run/property
-tests_run_property_SOURCES = tests/run/property.c tests/run/plan.c tests/run/plan.h tests/run/perform.c tests/run/perform.h
+tests_run_property_SOURCES = tests/run/property.c tests/run/op_plan.c tests/run/op_plan.h tests/run/perform.c tests/run/perform.h
 tests_run_property_SOURCES += tests/run/reference.c tests/run/reference.h
 tests_run_property_LDADD = core/libhvd.la -lm
 RUN_TESTS += tests/run/errors.bats
@@ -61,11 +61,11 @@ check_PROGRAMS += tests/run/limits
 tests_run_limits_SOURCES = tests/run/limits.c tests/run/ranks.h
 tests_run_limits_LDADD = core/libhvd.la
 
-# which planes carry what
-RUN_TESTS += tests/run/planes.bats
-check_PROGRAMS += tests/run/planes
-tests_run_planes_SOURCES = tests/run/planes.c tests/run/ranks.h
-tests_run_planes_LDADD = core/libhvd.la
+# which backends carry what
+RUN_TESTS += tests/run/backends.bats
+check_PROGRAMS += tests/run/backends
+tests_run_backends_SOURCES = tests/run/backends.c tests/run/ranks.h
+tests_run_backends_LDADD = core/libhvd.la
 
 # how ranks wait for each other
 RUN_TESTS += tests/run/waiting.bats

@@ -157,8 +157,8 @@ three_fail() {
 }
 
 @test "ranks of one node set nothing" {
-    command -v "$HVD_BUILD/tools/hvdrun" >/dev/null || skip "built without hvdrun"
-    run timeout 60 "$HVD_BUILD/tools/hvdrun" -n 2 --no-prefix "$program"
+    command -v "$HVD_BUILD/bin/hvdrun" >/dev/null || skip "built without hvdrun"
+    run timeout 60 "$HVD_BUILD/bin/hvdrun" -n 2 --no-prefix "$program"
     [ "$status" -eq 0 ]
     has "rank 1 NCCL_SOCKET_IFNAME=-"
     has "rank 1 OMPI_MCA_btl_tcp_if_include=-"

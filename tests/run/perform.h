@@ -4,7 +4,7 @@
 
 #include <stdatomic.h>
 
-#include "plan.h"
+#include "op_plan.h"
 
 /* Say what is wrong with [op] (or NULL) and how to see it again; exits 1. */
 void perform_fail(const struct plan *plan, const struct plan_op *op, const char *format, ...)

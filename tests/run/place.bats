@@ -5,9 +5,9 @@
 load setup
 
 setup() {
-    hvdrun=$HVD_BUILD/tools/hvdrun
+    hvdrun=$HVD_BUILD/bin/hvdrun
     [ -x "$hvdrun" ] || skip "hvdrun was not built: configure found no PMIx"
-    "$HVD_BUILD/tools/hvdinfo" map --tasks=1 >/dev/null 2>&1 || skip "hwloc is not built in, or cannot load this machine"
+    "$HVD_BUILD/bin/hvdinfo" map --tasks=1 >/dev/null 2>&1 || skip "hwloc is not built in, or cannot load this machine"
     unset OMP_NUM_THREADS OMP_PLACES CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER ROCR_VISIBLE_DEVICES
     export TMPDIR=$BATS_TEST_TMPDIR
     cd "$BATS_TEST_TMPDIR" || return 1
@@ -327,7 +327,7 @@ rs=nrs:2,latency_priority:cpu-mem" ]
 
 @test "hvdrun takes the explicit resource file that hvdinfo map writes" {
     need_cores 2
-    "$HVD_BUILD/tools/hvdinfo" map --tasks=2 --erf >erf
+    "$HVD_BUILD/bin/hvdinfo" map --tasks=2 --erf >erf
     [ "$(masks --erf_input=erf)" = "$(masks -n 2)" ]
     masks --erf_input=erf --hvd-bind=auto,verbose
     grep -q "^hvdrun: task 1: cpus ${mine[1]}, .*: explicit resource file, line [0-9]*: " err
@@ -389,7 +389,7 @@ no_machine() {
 }
 
 @test "a machine that cannot be looked at matters only to those who ask" {
-    no_machine "$HVD_BUILD/tools/hvdinfo" map --tasks=1 >/dev/null 2>&1 && skip "hwloc finds this machine all the same"
+    no_machine "$HVD_BUILD/bin/hvdinfo" map --tasks=1 >/dev/null 2>&1 && skip "hwloc finds this machine all the same"
     no_machine hvd -n 2 sh -c 'echo "${HVD_PLACED-unset}"'
     [ "$(grep -v '^hwloc:' <<<"$output")" = "unset
 unset" ]

@@ -2,7 +2,7 @@
 # The example as a user runs it: it learns, any number of ranks learn the same, and a lost rank ends it.
 
 setup() {
-    hvdrun=$HVD_BUILD/tools/hvdrun
+    hvdrun=$HVD_BUILD/bin/hvdrun
     train=$HVD_BUILD/examples/train
     data=$HVD_SOURCE/examples/digits.csv
     started=

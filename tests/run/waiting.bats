@@ -8,7 +8,7 @@ late_ms=400
 tries=10
 
 setup() {
-    hvdrun=$HVD_BUILD/tools/hvdrun
+    hvdrun=$HVD_BUILD/bin/hvdrun
     waiting=$HVD_BUILD/tests/run/waiting
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
 }

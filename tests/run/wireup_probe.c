@@ -14,7 +14,7 @@
 #endif
 
 #include "base/clock.h"
-#include "control/wireup.h"
+#include "bootstrap/wireup.h"
 
 static int fail(const char *what, const struct hvd_error *err)
 {

@@ -5,8 +5,8 @@
 
 #include <stdio.h>
 
-#include "plane/reduce.h"
-#include "sums.h"
+#include "backend/arith/reduce.h"
+#include "reference_sums.h"
 
 #define BATCHES_MAX_RANKS 40
 #define BATCHES_DTYPES    11

@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "flow/desc.h"
+#include "negotiate/desc.h"
 
 /* An allreduce of one float32 tensor of one dimension. The caller may change it before it is shared. */
 static inline struct desc *desc_vector(const char *name, int64_t extent)

@@ -1,0 +1,193 @@
+/* allocations.c: memory that the program gets from hvd: where it lies, and what becomes of it. */
+#include "config.h"
+#include "api/allocations.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* From here on such pages are worth having, where the node gives them. */
+#define HUGE_BYTES (INT64_C(2) << 20)
+
+static int64_t page_bytes(void)
+{
+    return sysconf(_SC_PAGESIZE);
+}
+
+static int64_t round_up(int64_t bytes, int64_t unit)
+{
+    return (bytes + unit - 1) / unit * unit;
+}
+
+static char *window_begin(const struct windows *windows)
+{
+    return windows->base + windows->own * windows->bytes;
+}
+
+static bool is_inside(const struct windows *windows, const struct allocation *allocation)
+{
+    uint64_t at;
+    return windows_find(windows, allocation->memory, allocation->bytes, &at);
+}
+
+/* ---- Giving --------------------------------------------------------------------------------- */
+
+/* The lowest place of the window where it fits; NULL where there is none. */
+static char *find_room_locked(const struct allocations *allocations, const struct windows *windows,
+                              int64_t bytes)
+{
+    const struct allocation *allocation = NULL;
+    int64_t unit = bytes < HUGE_BYTES ? page_bytes() : HUGE_BYTES;
+    int64_t at = 0;
+    if (windows->base == NULL)
+        return NULL;
+    TAILQ_FOREACH(allocation, &allocations->list, beside)
+    {
+        int64_t begin = allocation->memory - window_begin(windows);
+        if (!is_inside(windows, allocation))
+            continue;
+        if (bytes <= begin - at)
+            break;
+        at = round_up(begin + allocation->bytes, unit);
+    }
+    return bytes <= windows->bytes - at ? window_begin(windows) + at : NULL;
+}
+
+static void insert_locked(struct allocations *allocations, struct allocation *allocation)
+{
+    struct allocation *next = TAILQ_FIRST(&allocations->list);
+    while (next != NULL && next->memory < allocation->memory)
+        next = TAILQ_NEXT(next, beside);
+    if (next == NULL)
+        TAILQ_INSERT_TAIL(&allocations->list, allocation, beside);
+    else
+        TAILQ_INSERT_BEFORE(next, allocation, beside);
+}
+
+/* NULL where there is no room for it. */
+static char *take_room_locked(const struct allocations *allocations, const struct windows *windows,
+                              int64_t bytes)
+{
+    char *memory = find_room_locked(allocations, windows, bytes);
+    if (memory == NULL)
+        return NULL;
+    int64_t end = memory + bytes - window_begin(windows);
+    if (windows_open(windows, windows->own, end, NULL) != HVD_OK)
+        return NULL;
+    madvise(memory, (size_t)bytes, MADV_DODUMP);
+    return memory;
+}
+
+/* Whoever shares no memory with others, or has no room left for it, gets its own. */
+static int map_locked(struct allocations *allocations, const struct windows *windows,
+                      struct allocation *allocation, struct hvd_error *err)
+{
+    allocation->memory = take_room_locked(allocations, windows, allocation->bytes);
+    if (allocation->memory == NULL) {
+        void *own =
+            mmap(NULL, (size_t)allocation->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (own == MAP_FAILED)
+            return error_set_errno(err, "hvd_alloc: no memory for %lld bytes", (long long)allocation->bytes);
+        allocation->memory = own;
+    }
+    if (allocation->bytes >= HUGE_BYTES)
+        madvise(allocation->memory, (size_t)allocation->bytes, MADV_HUGEPAGE); /* where there are any */
+    return HVD_OK;
+}
+
+int allocations_give(struct allocations *allocations, const struct windows *windows, int64_t bytes,
+                     void **memoryp, struct hvd_error *err)
+{
+    if (bytes < 0)
+        return error_set(err, HVD_ERR_INVALID, "hvd_alloc: %lld bytes; expected 0 or more", (long long)bytes);
+    if (bytes > INT64_MAX - HUGE_BYTES)
+        return error_set(err, HVD_ERR_NO_MEMORY, "hvd_alloc: no memory for %lld bytes", (long long)bytes);
+    if (bytes == 0) {
+        *memoryp = NULL;
+        return HVD_OK;
+    }
+    struct allocation *allocation = calloc(1, sizeof(*allocation));
+    if (allocation == NULL)
+        return error_set_errno(err, "hvd_alloc: no memory for %zu bytes", sizeof(*allocation));
+    allocation->bytes = round_up(bytes, page_bytes());
+    pthread_mutex_lock(&allocations->lock);
+    int rc = map_locked(allocations, windows, allocation, err);
+    if (rc == HVD_OK)
+        insert_locked(allocations, allocation);
+    pthread_mutex_unlock(&allocations->lock);
+    if (rc != HVD_OK) {
+        free(allocation);
+        return rc;
+    }
+    *memoryp = allocation->memory;
+    return HVD_OK;
+}
+
+/* ---- Taking back ---------------------------------------------------------------------------- */
+
+/* Its pages are the node's again. Of a window they are zeros from then on, for whoever gets them next. */
+static int unmap(const struct windows *windows, const struct allocation *allocation, struct hvd_error *err)
+{
+    size_t bytes = (size_t)allocation->bytes;
+    bool inside = is_inside(windows, allocation);
+    int rc = inside ? madvise(allocation->memory, bytes, MADV_REMOVE) : munmap(allocation->memory, bytes);
+    if (rc != 0)
+        return error_set_errno(err, "hvd_free: cannot give back %zu bytes", bytes);
+    if (inside)
+        madvise(allocation->memory, bytes, MADV_DONTDUMP); /* a dump would make it real again */
+    return HVD_OK;
+}
+
+int allocations_take(struct allocations *allocations, const struct windows *windows, void *memory,
+                     struct hvd_error *err)
+{
+    struct allocation *allocation = NULL;
+    int rc = HVD_OK;
+    if (memory == NULL)
+        return HVD_OK;
+    pthread_mutex_lock(&allocations->lock);
+    TAILQ_FOREACH(allocation, &allocations->list, beside)
+    {
+        if (allocation->memory == memory)
+            break;
+    }
+    if (allocation == NULL)
+        rc =
+            error_set(err, HVD_ERR_INVALID,
+                      "hvd_free: %p is no memory that hvd_alloc gave and that is not given back yet", memory);
+    else
+        rc = unmap(windows, allocation, err);
+    if (rc == HVD_OK) {
+        TAILQ_REMOVE(&allocations->list, allocation, beside);
+        free(allocation);
+    }
+    pthread_mutex_unlock(&allocations->lock);
+    return rc;
+}
+
+void allocations_part(struct allocations *allocations, struct windows *windows)
+{
+    const struct allocation *allocation = NULL;
+    char *at = windows->base;
+    if (at == NULL)
+        return;
+    pthread_mutex_lock(&allocations->lock);
+    TAILQ_FOREACH(allocation, &allocations->list, beside)
+    {
+        if (!is_inside(windows, allocation))
+            continue;
+        if (allocation->memory > at)
+            munmap(at, (size_t)(allocation->memory - at));
+        at = allocation->memory + allocation->bytes;
+    }
+    pthread_mutex_unlock(&allocations->lock);
+    char *end = windows->base + windows->count * windows->bytes;
+    if (end > at)
+        munmap(at, (size_t)(end - at));
+    windows_drop(windows);
+}
+
+void allocations_after_fork(struct allocations *allocations)
+{
+    pthread_mutex_init(&allocations->lock, NULL);
+}

@@ -1,0 +1,41 @@
+/* allocations.h: memory that the program gets from hvd: in this rank's window, where it has one. */
+#ifndef API_ALLOCATIONS_H
+#define API_ALLOCATIONS_H
+
+#include <pthread.h>
+#include <sys/queue.h>
+
+#include "node/windows.h"
+
+struct allocation {
+    TAILQ_ENTRY(allocation) beside;
+    char *memory;
+    int64_t bytes; /* whole pages */
+};
+
+TAILQ_HEAD(allocation_list, allocation);
+
+/* All that there is, by address. It outlives the jobs in which it was given. */
+struct allocations {
+    pthread_mutex_t lock;
+    struct allocation_list list;
+};
+
+#define ALLOCATIONS_INIT(allocations)                                         \
+    {                                                                         \
+        PTHREAD_MUTEX_INITIALIZER, TAILQ_HEAD_INITIALIZER((allocations).list) \
+    }
+
+/* hvd_alloc and hvd_free, in a job that has [windows]; zeroed: in none. */
+int allocations_give(struct allocations *allocations, const struct windows *windows, int64_t bytes,
+                     void **memoryp, struct hvd_error *err);
+int allocations_take(struct allocations *allocations, const struct windows *windows, void *memory,
+                     struct hvd_error *err);
+
+/* The job is over: unmap its windows but for what was given of them. */
+void allocations_part(struct allocations *allocations, struct windows *windows);
+
+/* In a forked child: what its parent was given it may read, and give back for itself. */
+void allocations_after_fork(struct allocations *allocations);
+
+#endif

@@ -1,0 +1,287 @@
+/* hvd.c: the start and the end of a job, and who this process is in it. */
+#include "config.h"
+#include "api/context.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "api/clocks.h"
+#include "net/env_export.h"
+#include "bootstrap/placement.h"
+#include "api/process_sets.h"
+#include "trace/stop.h"
+
+/* The one job of this process, what it wrote into the environment, the memory that it gave, and the last
+ * sentence of each thread: the library's only state. */
+static struct context *current;
+static struct exported exported;
+static struct allocations allocations = ALLOCATIONS_INIT(allocations);
+static bool was_shut_down;
+static pid_t forked_from; /* != 0 in a child that inherited a job and has no part in it */
+static _Thread_local struct hvd_error last_error;
+
+static void warn_on_stderr(const char *sentence)
+{
+    log_to_stderr(NULL, LOG_WARN, "config", sentence);
+}
+
+/* ---- For the other calls ------------------------------------------------------------------------ */
+
+struct context *context_try(void)
+{
+    return current;
+}
+
+struct context *context_now(void)
+{
+    const char *why = "hvd is not initialised; call hvd_init first";
+    if (forked_from != 0)
+        why = "this process was forked from a rank and has no part in its job";
+    else if (was_shut_down)
+        why = "hvd was shut down; nothing can be handed in after hvd_shutdown";
+    if (current == NULL)
+        error_set(&last_error, HVD_ERR_STATE, "%s", why);
+    return current;
+}
+
+struct allocations *context_allocations(void)
+{
+    return &allocations;
+}
+
+struct hvd_error *context_error(void)
+{
+    return &last_error;
+}
+
+/* ---- Start and end ------------------------------------------------------------------------------ */
+
+static void close_context(struct context *context)
+{
+    loop_destroy(context->loop);
+    stop_unwatch();
+    trace_destroy(context->trace);
+    allocations_part(&allocations, &context->joined.windows);
+    join_close(&context->joined);
+    pthread_mutex_destroy(&context->sets_turn);
+    pthread_mutex_destroy(&context->stop_turn);
+    free(context);
+}
+
+/* A forked child keeps a parent's descriptors open, and then nobody sees the parent die. */
+static void after_fork(void)
+{
+    allocations_after_fork(&allocations);
+    if (current == NULL)
+        return;
+    loop_after_fork(current->loop);
+    join_after_fork(&current->joined);
+    forked_from = getppid();
+    current = NULL;
+}
+
+static void watch_forks(void)
+{
+    pthread_atfork(NULL, NULL, after_fork);
+}
+
+static void name_the_log(struct context *context)
+{
+    roster_name(&context->joined.roster, context->joined.job.rank, context->log_name,
+                sizeof(context->log_name));
+    context->log.arg = context->log_name;
+}
+
+/* What sees and is told to stop. Before the loop, which has something to tell at once. */
+static int start_trace(struct context *context)
+{
+    const struct hvd_job *job = &context->joined.job;
+    const struct hvd_config *config = &context->config;
+    const struct trace_plan plan = {.rank = job->rank,
+                                    .size = job->size,
+                                    .host = job->host,
+                                    .dump_dir = config->dump_dir,
+                                    .log = &context->log};
+    int rc = trace_create(&context->trace, &plan, &last_error);
+    if (rc == HVD_OK && config->timeline[0] != 0)
+        rc = trace_timeline_start(context->trace, config->timeline, &last_error);
+    if (rc == HVD_OK && config->stop_signal != 0)
+        rc = stop_watch(config->stop_signal, &last_error);
+    return rc;
+}
+
+static int start_loop(struct context *context, int64_t deadline_us)
+{
+    struct joined *joined = &context->joined;
+    struct plane_env env = {.config = &context->config,
+                            .log = &context->log,
+                            .job = &joined->job,
+                            .roster = &joined->roster,
+                            .shape = &joined->shape,
+                            .endpoint = joined->endpoint,
+                            .arena = joined->arena,
+                            .windows = &joined->windows,
+                            .crowded = joined->crowding.crowded,
+                            .tight = joined->crowding.tight};
+    return loop_create(&context->loop, joined->control, context->trace, &env, deadline_us, &last_error);
+}
+
+/* All ranks were told the same number of sets, and each has looked at its lists; now they compare them. */
+static int start_sets(struct context *context, const struct hvd_start *start)
+{
+    int rc = HVD_OK;
+    for (int i = 0; rc == HVD_OK && i < start->set_count; i++) {
+        char what[64];
+        hvd_set set = -1;
+        snprintf(what, sizeof(what), "hvd_init_with: sets[%d]", i);
+        rc = set_create(context, &start->sets[i], what, &set);
+    }
+    if (rc != HVD_OK) {
+        struct hvd_error cause = last_error;
+        loop_leave(context->loop, NULL); /* the others fail alike, and leave too */
+        last_error = cause;
+    }
+    return rc;
+}
+
+static int start_context(struct context *context, const struct hvd_start *start)
+{
+    exported_withdraw(&exported);
+    int rc = config_load(&context->config, environ, warn_on_stderr, &last_error);
+    context->log = (struct hvd_log){(enum log_level)context->config.log_level, log_to_stderr, NULL};
+    int64_t deadline_us = clock_us() + context->config.start_timeout_us;
+    if (rc == HVD_OK)
+        rc = join_open(&context->joined, &context->config, &context->log, start, &last_error);
+    if (rc != HVD_OK)
+        return rc;
+    name_the_log(context);
+    rc = placement_settle(&context->joined, &context->config, &context->log, &last_error);
+    if (rc == HVD_OK)
+        rc = exported_write(&exported, &context->joined.settings, &last_error);
+    if (rc == HVD_OK)
+        rc = start_trace(context);
+    if (rc == HVD_OK)
+        rc = start_loop(context, deadline_us);
+    if (rc == HVD_OK)
+        rc = start_sets(context, start);
+    return rc == HVD_OK ? clocks_compare(context) : rc;
+}
+
+enum hvd_status hvd_init_with(const struct hvd_start *start)
+{
+    static const struct hvd_start whole;
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (current != NULL)
+        return error_set(&last_error, HVD_ERR_STATE,
+                         "hvd_init was called twice; call hvd_shutdown in between");
+    if (forked_from != 0)
+        return error_set(&last_error, HVD_ERR_STATE,
+                         "this process was forked from a rank (pid %d) and has no place in the job; use hvd "
+                         "there, or exec",
+                         (int)forked_from);
+    struct context *context = calloc(1, sizeof(*context));
+    if (context == NULL)
+        return error_set(&last_error, HVD_ERR_NO_MEMORY, "no memory for hvd_init");
+    pthread_mutex_init(&context->sets_turn, NULL);
+    pthread_mutex_init(&context->stop_turn, NULL);
+    int rc = start_context(context, start == NULL ? &whole : start);
+    if (rc != HVD_OK) {
+        close_context(context);
+        return rc;
+    }
+    current = context;
+    was_shut_down = false;
+    pthread_once(&once, watch_forks);
+    return HVD_OK;
+}
+
+enum hvd_status hvd_init(void)
+{
+    return hvd_init_with(NULL);
+}
+
+enum hvd_status hvd_shutdown(void)
+{
+    struct context *context = current;
+    if (context == NULL)
+        return HVD_OK;
+    if (loop_is_driving(context->loop))
+        return error_set(&last_error, HVD_ERR_STATE,
+                         "hvd_shutdown was called inside a callback; call it elsewhere");
+    int rc = loop_leave(context->loop, &last_error);
+    current = NULL;
+    was_shut_down = true;
+    close_context(context);
+    return rc;
+}
+
+/* ---- Who am I ----------------------------------------------------------------------------------- */
+
+int hvd_is_initialized(void)
+{
+    return current != NULL;
+}
+
+int hvd_rank(void)
+{
+    return current == NULL ? -1 : current->joined.job.rank;
+}
+
+int hvd_size(void)
+{
+    return current == NULL ? -1 : current->joined.job.size;
+}
+
+int hvd_local_rank(void)
+{
+    return current == NULL ? -1 : current->joined.shape.local_rank;
+}
+
+int hvd_local_size(void)
+{
+    return current == NULL ? -1 : current->joined.shape.local_size;
+}
+
+int hvd_node_rank(void)
+{
+    return current == NULL ? -1 : current->joined.shape.node;
+}
+
+int hvd_node_count(void)
+{
+    return current == NULL ? -1 : current->joined.shape.node_count;
+}
+
+int hvd_launcher_ranks(int *ranks, int capacity)
+{
+    if (current == NULL)
+        return -1;
+    const struct joined *joined = &current->joined;
+    for (int rank = 0; rank < joined->job.size && rank < capacity; rank++)
+        ranks[rank] = joined->launcher_ranks == NULL ? rank : joined->launcher_ranks[rank];
+    return joined->job.size;
+}
+
+/* ---- Words -------------------------------------------------------------------------------------- */
+
+const char *hvd_error_text(void)
+{
+    return last_error.text;
+}
+
+enum hvd_status hvd_error_set(enum hvd_status status, const char *sentence)
+{
+    return error_set(&last_error, status, "%s", sentence);
+}
+
+const char *hvd_status_text(enum hvd_status status)
+{
+    return status_text(status);
+}
+
+const char *hvd_version(void)
+{
+    return PACKAGE_VERSION;
+}

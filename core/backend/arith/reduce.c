@@ -1,0 +1,289 @@
+/* reduce.c: reductions: elements are made what arithmetic is done in, scaled, put together, and rounded. */
+#include "backend/arith/reduce.h"
+
+#include <string.h>
+
+#include "base/cache_line.h"
+#include "backend/arith/kernels.h"
+#include "backend/backend.h"
+
+/* Where there is more to do than one operation it is done block by block: they stay in the fastest cache,
+ * where one pass more costs little. Larger ones would lie 4 KiB apart, and processors that compare only the
+ * last bits of addresses would take reads of one for what was just written to the other. */
+struct block {
+    _Alignas(CACHE_LINE_BYTES) char bytes[2048];
+};
+
+static bool is_half(enum hvd_dtype dtype)
+{
+    return dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16;
+}
+
+static bool is_real(enum hvd_dtype dtype)
+{
+    return is_half(dtype) || dtype == HVD_FLOAT32 || dtype == HVD_FLOAT64;
+}
+
+bool reduce_can(enum hvd_op op, enum hvd_dtype dtype)
+{
+    bool is_op = (unsigned)op <= HVD_PRODUCT;
+    return dtype_name(dtype) != NULL && is_op && !(op == HVD_AVERAGE && dtype == HVD_BOOL);
+}
+
+enum hvd_dtype reduce_partial(enum hvd_dtype dtype)
+{
+    return is_half(dtype) ? HVD_FLOAT32 : dtype;
+}
+
+bool reduce_is_plain(const struct reduction *reduction)
+{
+    return reduction->partial == reduction->dtype &&
+           (reduction->prescale == 1 || reduction->dtype == HVD_BOOL);
+}
+
+struct reduce_steps reduce_steps_of(const struct reduction *reduction)
+{
+    const struct kernels *kernels = kernels_best();
+    enum hvd_dtype dtype = reduction->dtype;
+    enum hvd_dtype partial = reduction->partial;
+    bool is_bool = dtype == HVD_BOOL;
+    int ranks = reduction->op == HVD_AVERAGE ? reduction->ranks : 1;
+    bool inverts = is_real(dtype) && (ranks & (ranks - 1)) == 0;
+    return (struct reduce_steps){
+        .arith = &kernels->arith[dtype],
+        .op = reduction->op,
+        .input_bytes = (int64_t)dtype_bytes(dtype),
+        .partial_bytes = (int64_t)dtype_bytes(partial),
+        .block_count = (int64_t)(sizeof(struct block) / dtype_bytes(reduce_partial(dtype))),
+        .widen_input = kernels->widen[dtype],
+        .widen_partial = kernels->widen[partial],
+        .narrow_partial = kernels->narrow[partial],
+        .narrow_result = kernels->narrow[dtype],
+        .prescale = is_bool ? 1 : reduction->prescale,
+        .postscale = is_bool ? 1 : reduction->postscale,
+        .inverse = inverts ? 1.0 / ranks : 1,
+        .divisor = inverts ? 1 : ranks,
+        .is_bool = is_bool,
+    };
+}
+
+/* An input is a partial result as it is. */
+static bool begins_plainly(const struct reduce_steps *steps)
+{
+    return steps->widen_input == steps->widen_partial && steps->prescale == 1;
+}
+
+/* A partial result is the result as it is. */
+static bool ends_plainly(const struct reduce_steps *steps)
+{
+    return steps->narrow_partial == steps->narrow_result && steps->inverse == 1 && steps->divisor == 1 &&
+           steps->postscale == 1 && !steps->is_bool;
+}
+
+/* A sum that is multiplied once, as an average is by its ranks' inverse. */
+static bool ends_by_scaling(const struct reduce_steps *steps)
+{
+    return (steps->op == HVD_SUM || steps->op == HVD_AVERAGE) && steps->narrow_partial == NULL &&
+           !steps->is_bool && steps->divisor == 1 && (steps->inverse == 1) != (steps->postscale == 1);
+}
+
+/* ---- Of one block --------------------------------------------------------------------------- */
+
+/* The values as arithmetic wants them: in [room], or where they are if nothing has to be done. */
+static const void *widened(kernel_convert_f *widen, void *room, const void *values, int64_t count)
+{
+    if (widen == NULL)
+        return values;
+    widen(room, values, count);
+    return room;
+}
+
+static const void *mapped(kernel_map_f *map, void *room, const void *values, int64_t count, double number)
+{
+    if (number == 1)
+        return values;
+    map(room, values, count, number);
+    return room;
+}
+
+/* Put what arithmetic has made to its place, as elements of [bytes]. */
+static void deliver(kernel_convert_f *narrow, int64_t bytes, void *to, const void *made, int64_t count)
+{
+    if (narrow != NULL)
+        narrow(to, made, count);
+    else if (to != made)
+        memcpy(to, made, (size_t)(count * bytes));
+}
+
+static const void *operand(const struct reduce_steps *steps, void *room, const void *input, int64_t count)
+{
+    const void *values = widened(steps->widen_input, room, input, count);
+    return mapped(steps->arith->scale, room, values, count, steps->prescale);
+}
+
+static void begin_block(const struct reduce_steps *steps, void *partial, const void *input, int64_t count)
+{
+    struct block block;
+    void *room = steps->narrow_partial != NULL ? block.bytes : partial;
+    const void *made = operand(steps, room, input, count);
+    deliver(steps->narrow_partial, steps->partial_bytes, partial, made, count);
+}
+
+static void fold_block(const struct reduce_steps *steps, void *out, const void *left, const void *input,
+                       int64_t count)
+{
+    struct block left_block, right_block;
+    const void *a = widened(steps->widen_partial, left_block.bytes, left, count);
+    const void *b = operand(steps, right_block.bytes, input, count);
+    void *made = steps->narrow_partial != NULL ? left_block.bytes : out;
+    steps->arith->fold(steps->op, made, a, b, count);
+    deliver(steps->narrow_partial, steps->partial_bytes, out, made, count);
+}
+
+static void finish_block(const struct reduce_steps *steps, void *result, const void *partial, int64_t count)
+{
+    struct block block;
+    void *room = steps->narrow_result != NULL ? block.bytes : result;
+    const void *values = widened(steps->widen_partial, room, partial, count);
+    values = mapped(steps->arith->scale, room, values, count, steps->inverse);
+    values = mapped(steps->arith->divide, room, values, count, steps->divisor);
+    values = mapped(steps->arith->scale, room, values, count, steps->postscale);
+    if (steps->is_bool) /* it may still be an input */
+        steps->arith->fold(HVD_MAX, result, values, values, count);
+    else
+        deliver(steps->narrow_result, steps->input_bytes, result, values, count);
+}
+
+static void sum_scale_block(const struct reduce_steps *steps, void *result, const void *left,
+                            const void *input, int64_t count)
+{
+    struct block left_block, right_block;
+    const void *b = operand(steps, right_block.bytes, input, count);
+    void *made = steps->narrow_result != NULL ? left_block.bytes : result;
+    steps->arith->sum_scale(made, left, b, count, steps->inverse * steps->postscale);
+    deliver(steps->narrow_result, steps->input_bytes, result, made, count);
+}
+
+static void end_block(const struct reduce_steps *steps, void *result, const void *left, const void *input,
+                      int64_t count)
+{
+    struct block sum;
+    if (ends_by_scaling(steps)) {
+        sum_scale_block(steps, result, left, input, count);
+        return;
+    }
+    void *partial = ends_plainly(steps) ? result : sum.bytes;
+    fold_block(steps, partial, left, input, count);
+    if (partial != result)
+        finish_block(steps, result, partial, count);
+}
+
+/* The elements from [at] on. Nothing is written to [out] before all inputs but the last were read. */
+static void inputs_block(const struct reduce_steps *steps, void *out, const void *const *inputs,
+                         int input_count, int64_t at, int64_t count)
+{
+    struct block sum;
+    const void *left = (const char *)inputs[0] + at * steps->input_bytes;
+    if (!begins_plainly(steps)) {
+        begin_block(steps, sum.bytes, left, count);
+        left = sum.bytes;
+    }
+    for (int i = 1; i < input_count - 1; i++) {
+        fold_block(steps, sum.bytes, left, (const char *)inputs[i] + at * steps->input_bytes, count);
+        left = sum.bytes;
+    }
+    if (input_count == 1)
+        finish_block(steps, out, left, count);
+    else
+        end_block(steps, out, left, (const char *)inputs[input_count - 1] + at * steps->input_bytes, count);
+}
+
+/* ---- Of vectors ----------------------------------------------------------------------------- */
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+void reduce_begin(const struct reduction *reduction, void *partial, const void *input, int64_t count)
+{
+    const struct reduce_steps steps = reduce_steps_of(reduction);
+    if (begins_plainly(&steps)) {
+        reduce_convert(reduction->partial, partial, reduction->dtype, input, count);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += steps.block_count)
+        begin_block(&steps, (char *)partial + i * steps.partial_bytes,
+                    (const char *)input + i * steps.input_bytes, least(count - i, steps.block_count));
+}
+
+void reduce_fold(const struct reduction *reduction, void *out, const void *left, const void *input,
+                 int64_t count)
+{
+    const struct reduce_steps steps = reduce_steps_of(reduction);
+    bool whole = begins_plainly(&steps) && steps.narrow_partial == NULL;
+    int64_t step = whole ? count : steps.block_count;
+    for (int64_t i = 0; i < count; i += step)
+        fold_block(&steps, (char *)out + i * steps.partial_bytes,
+                   (const char *)left + i * steps.partial_bytes, (const char *)input + i * steps.input_bytes,
+                   least(count - i, step));
+}
+
+void reduce_finish(const struct reduction *reduction, void *result, const void *partial, int64_t count)
+{
+    const struct reduce_steps steps = reduce_steps_of(reduction);
+    if (ends_plainly(&steps)) {
+        reduce_convert(reduction->dtype, result, reduction->partial, partial, count);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += steps.block_count)
+        finish_block(&steps, (char *)result + i * steps.input_bytes,
+                     (const char *)partial + i * steps.partial_bytes, least(count - i, steps.block_count));
+}
+
+void reduce_end(const struct reduction *reduction, void *result, const void *left, const void *input,
+                int64_t count)
+{
+    const struct reduce_steps steps = reduce_steps_of(reduction);
+    for (int64_t i = 0; i < count; i += steps.block_count)
+        end_block(&steps, (char *)result + i * steps.input_bytes,
+                  (const char *)left + i * steps.partial_bytes, (const char *)input + i * steps.input_bytes,
+                  least(count - i, steps.block_count));
+}
+
+void reduce_inputs(const struct reduce_steps *steps, void *out, void *copy, const void *const *inputs,
+                   int input_count, int64_t count)
+{
+    for (int64_t i = 0; i < count; i += steps->block_count) {
+        int64_t some = least(count - i, steps->block_count);
+        void *to = (char *)out + i * steps->input_bytes;
+        inputs_block(steps, to, inputs, input_count, i, some);
+        if (copy != NULL)
+            memcpy((char *)copy + i * steps->input_bytes, to, (size_t)(some * steps->input_bytes));
+    }
+}
+
+void reduce_convert(enum hvd_dtype to_dtype, void *to, enum hvd_dtype from_dtype, const void *from,
+                    int64_t count)
+{
+    const struct kernels *kernels = kernels_best();
+    if (to_dtype != from_dtype && is_half(to_dtype))
+        kernels->narrow[to_dtype](to, from, count);
+    else if (to_dtype != from_dtype)
+        kernels->widen[from_dtype](to, from, count);
+    else if (to != from && count > 0)
+        memcpy(to, from, (size_t)count * dtype_bytes(to_dtype));
+}
+
+/* ---- Adasum --------------------------------------------------------------------------------- */
+
+void reduce_dots(enum hvd_dtype dtype, const void *a, const void *b, int64_t count, double dots[3])
+{
+    kernels_best()->dots(dtype, a, b, count, dots);
+}
+
+void reduce_blend(enum hvd_dtype dtype, void *out, const void *a, const void *b, const double factors[2],
+                  int64_t count)
+{
+    kernels_best()->blend(dtype, out, a, b, factors, count);
+}

@@ -1,0 +1,70 @@
+/* target.c: which of the kernels this processor can run. */
+#include "config.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "backend/arith/kernels.h"
+
+#ifdef HAVE_TARGET_AVX2
+#include <cpuid.h>
+
+/* The compiler also asks whether the system saves the registers, which are the same for F16C; of that itself
+ * clang cannot ask. */
+static bool runs_avx2(void)
+{
+    unsigned eax, ebx, ecx, edx;
+    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &eax, &ebx, &ecx, &edx) != 0 &&
+           (ecx & bit_F16C) != 0;
+}
+#endif
+
+#ifdef HAVE_TARGET_AVX512
+/* VBMI2 is not used, but the processors without it lower their clock for registers as wide as these. */
+static bool runs_avx512(void)
+{
+    return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512vbmi2");
+}
+#endif
+
+static bool runs_plain(void)
+{
+    return true;
+}
+
+static const struct {
+    const struct kernels *kernels;
+    bool (*runs)(void);
+} targets[] = {
+#ifdef HAVE_TARGET_AVX512
+    {&kernels_avx512, runs_avx512},
+#endif
+#ifdef HAVE_TARGET_AVX2
+    {&kernels_avx2, runs_avx2},
+#endif
+    {&kernels_plain, runs_plain},
+};
+
+const struct kernels *kernels_usable(int i)
+{
+    for (size_t t = 0; t < sizeof(targets) / sizeof(targets[0]); t++)
+        if (targets[t].runs() && i-- == 0)
+            return targets[t].kernels;
+    return NULL;
+}
+
+/* Every reduction asks, and virtual machines take their time to answer. What is kept is no state: whoever
+ * asks first finds the same. */
+const struct kernels *kernels_best(void)
+{
+    static const struct kernels *_Atomic known;
+    const struct kernels *best = atomic_load_explicit(&known, memory_order_relaxed);
+    if (best == NULL) {
+        best = kernels_usable(0);
+        atomic_store_explicit(&known, best, memory_order_relaxed);
+    }
+    return best;
+}

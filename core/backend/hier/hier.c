@@ -1,0 +1,216 @@
+/* hier.c: the planes of teams on several nodes with several ranks on some of them: shared memory inside the
+ * nodes, and another plane, the carrier, between them. What a team does is in hier_team.c. */
+#include "backend/hier/hier.h"
+
+#include <stdlib.h>
+
+#include "backend/hier/hier_team.h"
+
+struct hier {
+    const struct plane_ops *ops, *carrier;
+    struct plane_env env; /* the carrier's too: it is tested again and again, and wakes nobody */
+    bool carrier_opened;
+    void *carrier_state;
+};
+
+/* ---- Whom it carries for -------------------------------------------------------------------- */
+
+static bool available(const struct plane_env *env, const struct plane_ops *carrier, const char **whyp)
+{
+    if (!carrier->available(env, whyp))
+        return false;
+    *whyp = "this rank shares no memory with the others of its node";
+    return env->shape->local_size == 1 || env->arena.base != NULL;
+}
+
+/* In an alltoall a member stands for those at its place of all nodes. */
+static bool hier_suits(const struct plane_need *need, int each)
+{
+    return need->kind != PLANE_ALLTOALL || each > 0;
+}
+
+static bool hier_serves(const struct plane_env *env, const struct plane_team *team, const char **whyp)
+{
+    return hier_spread(env->roster->node_of_rank, team, whyp);
+}
+
+/* ---- Opening -------------------------------------------------------------------------------- */
+
+static int open_hier(const struct plane_env *env, const struct plane_ops *ops,
+                     const struct plane_ops *carrier, struct hier **hierp, struct hvd_error *err)
+{
+    struct hier *hier = calloc(1, sizeof(*hier));
+    if (hier == NULL)
+        return error_set_errno(err, "no memory for %zu bytes", sizeof(*hier));
+    hier->ops = ops;
+    hier->carrier = carrier;
+    hier->env = *env;
+    hier->env.epoll_fd = -1;
+    *hierp = hier;
+    return HVD_OK;
+}
+
+static int open_carrier(void *state, int64_t deadline_us, struct hvd_error *err)
+{
+    struct hier *hier = state;
+    int rc = hier->carrier->open(&hier->env, deadline_us, &hier->carrier_state, err);
+    hier->carrier_opened = rc == HVD_OK;
+    return rc;
+}
+
+static void hier_close(void *state)
+{
+    struct hier *hier = state;
+    if (hier->carrier_opened)
+        hier->carrier->close(hier->carrier_state);
+    free(hier);
+}
+
+static void hier_after_fork(void *state)
+{
+    const struct hier *hier = state;
+    if (hier->carrier_opened)
+        hier->carrier->after_fork(hier->carrier_state);
+}
+
+/* ---- Teams ---------------------------------------------------------------------------------- */
+
+/* A set may be in both of these planes, and has two regions in each; plane shm has none of theirs. */
+static int claim_of(const struct hier *hier, int set, bool for_alltoalls)
+{
+    int part = (hier->ops->id == PLANE_HIER_MPI) + 2 * for_alltoalls;
+    return set + part * ARENA_SETS;
+}
+
+static int hier_add_team(void *state, const struct plane_team *members, int64_t deadline_us, void **teamp,
+                         struct hvd_error *err)
+{
+    struct hier *hier = state;
+    struct hier_team *team = NULL;
+    const struct hier_parts parts = {.members = members,
+                                     .node_of_rank = hier->env.roster->node_of_rank,
+                                     .arena = &hier->env.arena,
+                                     .claim = claim_of(hier, members->set, false),
+                                     .alltoalls = hier_each(hier->env.roster->node_of_rank, members) > 0,
+                                     .alltoall_claim = claim_of(hier, members->set, true),
+                                     .carrier = hier->carrier,
+                                     .carrier_state = hier->carrier_state,
+                                     .join_us = hier->env.config->start_timeout_us};
+    int rc = hier_team_create(&team, &parts, deadline_us, err);
+    *teamp = team;
+    return rc;
+}
+
+void hier_set_chunk(void *team, int64_t bytes)
+{
+    hier_team_set_chunk(team, bytes);
+}
+
+static void hier_remove_team(void *state, void *team)
+{
+    (void)state;
+    hier_team_destroy(team);
+}
+
+static bool hier_connects(const void *team, const struct plane_batch *batch)
+{
+    return hier_team_connects(team, batch);
+}
+
+static int hier_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    const struct hier *hier = state;
+    hier_team_set_carrier(team, hier->carrier_state); /* it may have been opened since */
+    return hier_team_start(team, batch, err);
+}
+
+static int hier_test(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err)
+{
+    (void)state;
+    return hier_team_test(team, movedp, rankp, err);
+}
+
+/* ---- Over mpi ------------------------------------------------------------------------------- */
+
+static bool mpi_available(const struct plane_env *env, const char **whyp)
+{
+    return available(env, &plane_mpi, whyp);
+}
+
+static bool mpi_can(const struct plane_need *need)
+{
+    return plane_mpi.can(need);
+}
+
+static int mpi_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
+{
+    (void)deadline_us;
+    struct hier *hier = NULL;
+    int rc = open_hier(env, &plane_hier_mpi, &plane_mpi, &hier, err);
+    *statep = hier;
+    return rc;
+}
+
+const struct plane_ops plane_hier_mpi = {
+    .id = PLANE_HIER_MPI,
+    .available = mpi_available,
+    .open = mpi_open,
+    .opens_early = true, /* but for its carrier: as plane mpi */
+    .open_late = open_carrier,
+    .polled = true,
+    .spans = true,
+    .can = mpi_can,
+    .suits = hier_suits,
+    .serves = hier_serves,
+    .add_team = hier_add_team,
+    .remove_team = hier_remove_team,
+    .connects = hier_connects,
+    .start = hier_start,
+    .test = hier_test,
+    .after_fork = hier_after_fork,
+    .close = hier_close,
+};
+
+/* ---- Over tcp ------------------------------------------------------------------------------- */
+
+static bool tcp_available(const struct plane_env *env, const char **whyp)
+{
+    return available(env, &plane_tcp, whyp);
+}
+
+static bool tcp_can(const struct plane_need *need)
+{
+    return plane_tcp.can(need);
+}
+
+static int tcp_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
+{
+    struct hier *hier = NULL;
+    int rc = open_hier(env, &plane_hier_tcp, &plane_tcp, &hier, err);
+    if (rc == HVD_OK)
+        rc = open_carrier(hier, deadline_us, err);
+    if (rc == HVD_OK)
+        *statep = hier;
+    else
+        free(hier);
+    return rc;
+}
+
+const struct plane_ops plane_hier_tcp = {
+    .id = PLANE_HIER_TCP,
+    .available = tcp_available,
+    .open = tcp_open,
+    .opens_early = true,
+    .polled = true,
+    .spans = true,
+    .can = tcp_can,
+    .suits = hier_suits,
+    .serves = hier_serves,
+    .add_team = hier_add_team,
+    .remove_team = hier_remove_team,
+    .connects = hier_connects,
+    .start = hier_start,
+    .test = hier_test,
+    .after_fork = hier_after_fork,
+    .close = hier_close,
+};

@@ -1,0 +1,228 @@
+/* hier_team.c: a team on two levels: a stage inside its nodes, and between them a ring for each slice.
+ *
+ * A batch is cut into slices, as many as the smallest node has members, and the k-th members of all nodes
+ * carry slice k as a team of their own. There each stands for all ranks of its node: it folds their inputs in
+ * their order onto what comes from the node before, and as the ranks of a node follow each other in the team
+ * each element is reduced in the order of ranks. hier_cut.c says what is in a slice, hier_stage.c brings
+ * inputs together and results back, and chain.c, in whatever carrier, has the order of things between nodes.
+ * All of it overlaps, piece by piece.
+ *
+ * An alltoall is not cut: what the k-th members of nodes get comes from each other, and hier_alltoall.c is in
+ * the stage's place. */
+#include "backend/hier/hier_team.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+
+#define SLICE_US 100
+
+struct hier_team {
+    struct plane_team members;
+    struct hier_nodes nodes;
+    struct hier_stage *stage;
+    struct hier_alltoall *alltoall; /* NULL: it carries none */
+    const struct plane_ops *carrier;
+    void *carrier_state;
+    int64_t join_us;
+    /* of those that carry the same slice */
+    struct plane_team ring;
+    int *ring_ranks;
+    bool started;   /* its first batch */
+    bool exchanged; /* its first alltoall */
+    bool joined;
+    void *carrier_team;
+    bool exchanges; /* the batch that runs is an alltoall */
+    bool carries;   /* a batch of theirs runs */
+};
+
+/* ---- Beginning and end ---------------------------------------------------------------------- */
+
+/* Those that carry the same slice as this member. */
+static int find_ring(struct hier_team *team)
+{
+    int slice = hier_stage_slice(team->stage);
+    int count = team->nodes.count;
+    team->ring_ranks = calloc((size_t)count, sizeof(*team->ring_ranks));
+    if (team->ring_ranks == NULL)
+        return HVD_ERR_NO_MEMORY;
+    for (int node = 0; node < count && slice >= 0; node++)
+        team->ring_ranks[node] = team->members.ranks[team->nodes.firsts[node] + slice];
+    team->ring = (struct plane_team){.set = team->members.set,
+                                     .slice = slice + 1,
+                                     .rank = team->nodes.node,
+                                     .size = count,
+                                     .ranks = team->ring_ranks};
+    return HVD_OK;
+}
+
+static int settle(struct hier_team *team, const struct hier_parts *parts, int64_t deadline_us,
+                  struct hvd_error *err)
+{
+    struct hier_seat seat = {
+        .team = &team->members, .nodes = &team->nodes, .arena = parts->arena, .claim = parts->claim};
+    int rc = hier_nodes_init(&team->nodes, parts->node_of_rank, &team->members);
+    if (rc == HVD_OK)
+        rc = hier_stage_open(&team->stage, &seat, deadline_us, err);
+    else
+        error_set(err, rc, "no memory for a process set of %d ranks", team->members.size);
+    seat.claim = parts->alltoall_claim;
+    if (rc == HVD_OK && parts->alltoalls)
+        rc = hier_alltoall_open(&team->alltoall, &seat, deadline_us, err);
+    if (rc == HVD_OK && find_ring(team) != HVD_OK)
+        rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d nodes", team->nodes.count);
+    return rc;
+}
+
+int hier_team_create(struct hier_team **teamp, const struct hier_parts *parts, int64_t deadline_us,
+                     struct hvd_error *err)
+{
+    struct hier_team *team = calloc(1, sizeof(*team));
+    if (team == NULL)
+        return error_set_errno(err, "no memory for %zu bytes", sizeof(*team));
+    team->members = *parts->members;
+    team->carrier = parts->carrier;
+    team->carrier_state = parts->carrier_state;
+    team->join_us = parts->join_us;
+    int rc = settle(team, parts, deadline_us, err);
+    if (rc != HVD_OK) {
+        hier_team_destroy(team);
+        return rc;
+    }
+    *teamp = team;
+    return HVD_OK;
+}
+
+void hier_team_set_carrier(struct hier_team *team, void *carrier_state)
+{
+    team->carrier_state = carrier_state;
+}
+
+/* The carrier first: it may still touch what the others have. */
+void hier_team_destroy(struct hier_team *team)
+{
+    if (team == NULL)
+        return;
+    if (team->joined)
+        team->carrier->remove_team(team->carrier_state, team->carrier_team);
+    hier_alltoall_close(team->alltoall);
+    hier_stage_close(team->stage);
+    hier_nodes_fini(&team->nodes);
+    free(team->ring_ranks);
+    free(team);
+}
+
+void hier_team_set_chunk(struct hier_team *team, int64_t bytes)
+{
+    hier_stage_set_chunk(team->stage, bytes);
+    if (team->alltoall != NULL)
+        hier_alltoall_set_chunk(team->alltoall, bytes);
+}
+
+/* ---- Batches -------------------------------------------------------------------------------- */
+
+static int join_ring(struct hier_team *team, struct hvd_error *err)
+{
+    int64_t deadline_us = clock_us() + team->join_us;
+    int rc = HVD_OK;
+    if (team->joined || hier_stage_slice(team->stage) < 0)
+        return rc;
+    rc = team->carrier->add_team(team->carrier_state, &team->ring, deadline_us, &team->carrier_team, err);
+    team->joined = rc == HVD_OK;
+    return rc;
+}
+
+static bool is_alltoall(const struct plane_batch *batch)
+{
+    return batch->need.kind == PLANE_ALLTOALL;
+}
+
+/* The first batch does, though not on members beyond the slices, and the first alltoall: all of them say the
+ * same. */
+bool hier_team_connects(const struct hier_team *team, const struct plane_batch *batch)
+{
+    return !team->started || (is_alltoall(batch) && !team->exchanged);
+}
+
+static int start_slice(struct hier_team *team, const struct plane_batch *slice, struct hvd_error *err)
+{
+    int rc = team->carrier->start(team->carrier_state, team->carrier_team, slice, err);
+    team->carries = rc == HVD_OK;
+    return rc;
+}
+
+/* What is in this member's slice of an alltoall is known only when all have begun, where nothing may block:
+ * the first time one without elements comes before it. */
+static int start_alltoall(struct hier_team *team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    const struct plane_batch *empty = hier_alltoall_start(team->alltoall, batch);
+    int rc = team->exchanged ? HVD_OK : start_slice(team, empty, err);
+    team->exchanged = true;
+    return rc;
+}
+
+static int start_stage(struct hier_team *team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    const struct plane_batch *slice = NULL;
+    int rc = hier_stage_start(team->stage, batch, &slice, err);
+    return rc == HVD_OK && slice != NULL ? start_slice(team, slice, err) : rc;
+}
+
+int hier_team_start(struct hier_team *team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    int rc = join_ring(team, err);
+    team->started = true;
+    team->carries = false;
+    team->exchanges = is_alltoall(batch);
+    if (rc != HVD_OK)
+        return rc;
+    return team->exchanges ? start_alltoall(team, batch, err) : start_stage(team, batch, err);
+}
+
+static int test_carrier(struct hier_team *team, bool *movedp, int *rankp, struct hvd_error *err)
+{
+    bool moved = false;
+    int rc = team->carrier->test(team->carrier_state, team->carrier_team, &moved, rankp, err);
+    team->carries = rc != HVD_OK;
+    *movedp = *movedp || moved || !team->carries;
+    return rc;
+}
+
+/* One step inside the node. */
+static int go_on_inside(struct hier_team *team, bool *movedp, struct hvd_error *err)
+{
+    const struct plane_batch *slice = NULL;
+    if (!team->exchanges) {
+        *movedp = hier_stage_go_on(team->stage);
+        return HVD_OK;
+    }
+    int rc = hier_alltoall_go_on(team->alltoall, movedp, err);
+    if (rc == HVD_OK && !team->carries)
+        rc = hier_alltoall_slice(team->alltoall, &slice, err);
+    return rc == HVD_OK && slice != NULL ? start_slice(team, slice, err) : rc;
+}
+
+static bool is_done_inside(const struct hier_team *team)
+{
+    return team->exchanges ? hier_alltoall_is_done(team->alltoall) : hier_stage_is_done(team->stage);
+}
+
+/* Both in turn, as each has something for the other. */
+int hier_team_test(struct hier_team *team, bool *movedp, int *rankp, struct hvd_error *err)
+{
+    int64_t end_us = clock_us() + SLICE_US;
+    bool moved;
+    *movedp = false;
+    do {
+        moved = false;
+        int rc = go_on_inside(team, &moved, err);
+        if (rc == HVD_OK && team->carries)
+            rc = test_carrier(team, &moved, rankp, err);
+        if (rc < 0)
+            return rc;
+        *movedp = *movedp || moved;
+        if (!team->carries && is_done_inside(team))
+            return HVD_OK;
+    } while (moved && clock_us() < end_us);
+    return HVD_IN_PROGRESS;
+}

@@ -1,0 +1,509 @@
+/* mpi.c: the module plane_mpi.so: chunks of batches as messages of MPI.
+ *
+ * Threads. MPI is asked for MPI_THREAD_SERIALIZED: the holder of the baton is the only one of hvd's threads
+ * that is in MPI. A program that calls MPI itself while hvd has work in flight must have asked for
+ * MPI_THREAD_MULTIPLE. Waking. MPI has no descriptor that becomes readable when a message came, so while a
+ * batch runs test is polled. Start and end. MPI_Init is called at the first batch where the program has not
+ * done so. MPI cannot start twice in a process, so then MPI_Finalize is left to the process's exit. After
+ * MPI_Finalize nothing of MPI is called any more. */
+#include <inttypes.h>
+#include <mpi.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "backend/sched/chain.h"
+#include "backend/sched/pairwise.h"
+
+#define CHUNK_BYTES PLANE_SENDS(4)
+#define WINDOW      4 /* messages of a kind on their way in each direction */
+#define SLICE_US    100
+#define GIVE_UP_US  1000000
+_Static_assert(CHUNK_BYTES >= PLANE_SOURCE_BYTES, "a piece of a source fits into a chunk");
+
+/* Messages of one kind and direction, in order: the oldest is requests[first]. */
+struct lane {
+    MPI_Request requests[WINDOW];
+    size_t lengths[WINDOW];
+    int first, count;
+};
+
+/* One for all teams: ranks are those of the job, which are those of MPI_COMM_WORLD. */
+struct mpi {
+    MPI_Comm comm;
+    bool broken; /* MPI has reported an error, or a batch was given up */
+};
+
+struct mpi_team {
+    struct mpi *mpi;
+    struct plane_team team;
+    int next, previous; /* ranks of the job */
+    bool exchanges;     /* the batch that runs is an alltoall */
+    struct chain chain;
+    struct lane in[CHAIN_KINDS];
+    struct lane out[CHAIN_KINDS];
+    struct exchange exchange;
+    MPI_Request requests[EXCHANGE_WAYS][EXCHANGE_LANES]; /* MPI_REQUEST_NULL: none */
+};
+
+/* MPI is one for the process, and so is the fact that it was hvd that started it. */
+static struct {
+    bool initialized_here;
+    bool broken; /* a rank is lost or messages are left over: MPI_Finalize would wait for them */
+} process;
+
+/* ---- MPI itself ----------------------------------------------------------------------------- */
+
+static int mpi_error(int rc, const char *what, struct hvd_error *err)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(rc, text, &length);
+    return error_set(err, HVD_ERR_SYSTEM, "plane mpi: %s: %s", what, text);
+}
+
+static bool is_finalized(void)
+{
+    int flag = 0;
+    MPI_Finalized(&flag);
+    return flag != 0;
+}
+
+/* Run by exit before any library's destructor: those of MPI's own parts could come before ours. */
+static void finalize_at_exit(void)
+{
+    if (process.initialized_here && !process.broken && !is_finalized())
+        MPI_Finalize();
+}
+
+/* MPI_Init knows no deadline; it ends when all ranks came, or with the process. */
+static int initialize(struct hvd_error *err)
+{
+    int flag = 0;
+    int level = MPI_THREAD_SINGLE;
+    if (is_finalized())
+        return error_set(err, HVD_ERR_STATE,
+                         "plane mpi: the program has called MPI_Finalize; leave mpi out of planes");
+    MPI_Initialized(&flag);
+    if (flag == 0) {
+        int rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
+        if (rc != MPI_SUCCESS)
+            return mpi_error(rc, "MPI_Init_thread", err);
+        process.initialized_here = true;
+        atexit(finalize_at_exit);
+    }
+    MPI_Query_thread(&level);
+    if (level < MPI_THREAD_SERIALIZED)
+        return error_set(err, HVD_ERR_UNSUPPORTED,
+                         "plane mpi: MPI runs at thread level %d, MPI_THREAD_SERIALIZED (%d) is needed",
+                         level, MPI_THREAD_SERIALIZED);
+    return HVD_OK;
+}
+
+static int check_world(const struct hvd_job *job, struct hvd_error *err)
+{
+    int rank = -1;
+    int size = -1;
+    bool part = job->launcher_ranks != NULL;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (part && rank == job->launcher_ranks[job->rank] && size == job->launcher_size)
+        return HVD_OK;
+    if (!part && rank == job->rank && size == job->size)
+        return HVD_OK;
+    return error_set(err, HVD_ERR_UNSUPPORTED,
+                     "plane mpi: this is rank %d of %d in MPI_COMM_WORLD, but rank %d of %d in the job; "
+                     "leave mpi out of planes",
+                     rank, size, part ? job->launcher_ranks[job->rank] : job->rank,
+                     part ? job->launcher_size : job->size);
+}
+
+static int duplicate_world(MPI_Comm *comm, int64_t deadline_us, struct hvd_error *err)
+{
+    int done = 0;
+    MPI_Request request;
+    int rc = MPI_Comm_idup(MPI_COMM_WORLD, comm, &request);
+    while (rc == MPI_SUCCESS && done == 0 && clock_us() < deadline_us) {
+        rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        sched_yield();
+    }
+    if (rc != MPI_SUCCESS)
+        return mpi_error(rc, "MPI_Comm_idup of MPI_COMM_WORLD", err);
+    if (done == 0)
+        return error_set(err, HVD_ERR_TIMEOUT, "plane mpi: not all ranks came to MPI_Comm_idup in time");
+    return HVD_OK;
+}
+
+#define PART_TAG 0x6876 /* of MPI_Comm_create_group, unlike a program's own */
+
+/* Of the processes of MPI_COMM_WORLD that make up our job. It knows no deadline. */
+static int take_part(const struct hvd_job *job, MPI_Comm *comm, struct hvd_error *err)
+{
+    MPI_Group world = MPI_GROUP_NULL;
+    MPI_Group part = MPI_GROUP_NULL;
+    int rc = MPI_Comm_group(MPI_COMM_WORLD, &world);
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Group_incl(world, job->size, job->launcher_ranks, &part);
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Comm_create_group(MPI_COMM_WORLD, part, PART_TAG, comm);
+    if (part != MPI_GROUP_NULL)
+        MPI_Group_free(&part);
+    if (world != MPI_GROUP_NULL)
+        MPI_Group_free(&world);
+    return rc == MPI_SUCCESS ? HVD_OK : mpi_error(rc, "MPI_Comm_create_group of the job's part", err);
+}
+
+/* A communicator of our own, so that no message of the program is ever taken for one of ours. */
+static int make_comm(const struct hvd_job *job, MPI_Comm *comm, int64_t deadline_us, struct hvd_error *err)
+{
+    int rc =
+        job->launcher_ranks == NULL ? duplicate_world(comm, deadline_us, err) : take_part(job, comm, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    return rc == MPI_SUCCESS ? HVD_OK : mpi_error(rc, "MPI_Comm_set_errhandler", err);
+}
+
+/* ---- Messages along the ring ---------------------------------------------------------------- */
+
+/* MPI keeps messages of one sender, tag and communicator in order, and any two ranks begin the batches that
+ * they share, of whatever teams, in the same order: so the kind as tag is all that messages need to say. */
+#define TAG_EXCHANGE CHAIN_KINDS
+
+static int post_receive(struct mpi_team *self, enum chain_kind kind)
+{
+    struct lane *lane = &self->in[kind];
+    struct chain_piece piece;
+    void *bytes = chain_receive(&self->chain, kind, &piece);
+    int slot = (lane->first + lane->count++) % WINDOW;
+    lane->lengths[slot] = piece.length;
+    return MPI_Irecv(bytes, (int)piece.length, MPI_BYTE, self->previous, (int)kind, self->mpi->comm,
+                     &lane->requests[slot]);
+}
+
+static int post_send(struct mpi_team *self, enum chain_kind kind)
+{
+    struct lane *lane = &self->out[kind];
+    struct chain_piece piece;
+    const void *bytes = chain_send(&self->chain, kind, &piece);
+    int slot = (lane->first + lane->count++) % WINDOW;
+    return MPI_Isend(bytes, (int)piece.length, MPI_BYTE, self->next, (int)kind, self->mpi->comm,
+                     &lane->requests[slot]);
+}
+
+static int post_all(struct mpi_team *self, enum chain_kind kind, bool *movedp)
+{
+    int rc = MPI_SUCCESS;
+    while (rc == MPI_SUCCESS && self->in[kind].count < WINDOW && chain_can_receive(&self->chain, kind)) {
+        rc = post_receive(self, kind);
+        *movedp = true;
+    }
+    while (rc == MPI_SUCCESS && self->out[kind].count < WINDOW && chain_can_send(&self->chain, kind)) {
+        rc = post_send(self, kind);
+        *movedp = true;
+    }
+    return rc;
+}
+
+/* Is the oldest message of [lane] through? */
+static int test_oldest(struct lane *lane, int *donep, MPI_Status *status)
+{
+    *donep = 0;
+    if (lane->count == 0)
+        return MPI_SUCCESS;
+    int rc = MPI_Test(&lane->requests[lane->first], donep, status);
+    if (rc == MPI_SUCCESS && *donep != 0) {
+        lane->first = (lane->first + 1) % WINDOW;
+        lane->count--;
+    }
+    return rc;
+}
+
+static int check_length(const MPI_Status *status, size_t expected)
+{
+    int length = 0;
+    MPI_Get_count(status, MPI_BYTE, &length);
+    return (size_t)length == expected ? MPI_SUCCESS : MPI_ERR_TRUNCATE;
+}
+
+static int finish_oldest(struct mpi_team *self, enum chain_kind kind, bool *movedp)
+{
+    int done = 0;
+    MPI_Status status;
+    int rc = test_oldest(&self->out[kind], &done, MPI_STATUS_IGNORE);
+    if (done != 0) {
+        chain_sent(&self->chain, kind);
+        *movedp = true;
+    }
+    size_t expected = self->in[kind].lengths[self->in[kind].first];
+    if (rc == MPI_SUCCESS)
+        rc = test_oldest(&self->in[kind], &done, &status);
+    if (rc != MPI_SUCCESS || done == 0)
+        return rc;
+    rc = check_length(&status, expected);
+    if (rc != MPI_SUCCESS)
+        return rc;
+    chain_received(&self->chain, kind);
+    *movedp = true;
+    return MPI_SUCCESS;
+}
+
+static int progress_ring(struct mpi_team *self, bool *movedp)
+{
+    int rc = MPI_SUCCESS;
+    for (int kind = CHAIN_KINDS - 1; rc == MPI_SUCCESS && kind >= 0; kind--) {
+        rc = post_all(self, (enum chain_kind)kind, movedp);
+        if (rc == MPI_SUCCESS)
+            rc = finish_oldest(self, (enum chain_kind)kind, movedp);
+    }
+    return rc;
+}
+
+/* ---- Messages from each to each ------------------------------------------------------------- */
+
+static int post_piece(struct mpi_team *self, enum exchange_way way, const struct exchange_piece *piece,
+                      MPI_Request *request)
+{
+    int rank = self->team.ranks[piece->member];
+    if (way == EXCHANGE_IN)
+        return MPI_Irecv(piece->bytes, (int)piece->length, MPI_BYTE, rank, TAG_EXCHANGE, self->mpi->comm,
+                         request);
+    return MPI_Isend(piece->bytes, (int)piece->length, MPI_BYTE, rank, TAG_EXCHANGE, self->mpi->comm,
+                     request);
+}
+
+/* Post what goes in this lane, or see whether it is through. */
+static int progress_lane(struct mpi_team *self, enum exchange_way way, int lane, bool *movedp)
+{
+    MPI_Request *request = &self->requests[way][lane];
+    struct exchange_piece piece;
+    MPI_Status status;
+    int done = 0;
+    if (!exchange_piece(&self->exchange, way, lane, &piece))
+        return MPI_SUCCESS;
+    if (*request == MPI_REQUEST_NULL) {
+        *movedp = true;
+        return post_piece(self, way, &piece, request);
+    }
+    int rc = MPI_Test(request, &done, &status);
+    if (rc != MPI_SUCCESS || done == 0)
+        return rc;
+    *movedp = true;
+    if (way == EXCHANGE_IN)
+        rc = check_length(&status, piece.length);
+    exchange_through(&self->exchange, way, lane);
+    return rc;
+}
+
+static int progress_exchange(struct mpi_team *self, bool *movedp)
+{
+    int rc = MPI_SUCCESS;
+    *movedp = exchange_copy(&self->exchange);
+    for (int lane = 0; rc == MPI_SUCCESS && lane < EXCHANGE_LANES; lane++) {
+        rc = progress_lane(self, EXCHANGE_IN, lane, movedp);
+        if (rc == MPI_SUCCESS)
+            rc = progress_lane(self, EXCHANGE_OUT, lane, movedp);
+    }
+    return rc;
+}
+
+static int progress(struct mpi_team *self, bool *movedp)
+{
+    *movedp = false;
+    return self->exchanges ? progress_exchange(self, movedp) : progress_ring(self, movedp);
+}
+
+/* Does a batch run? */
+static bool is_running(const struct mpi_team *self)
+{
+    if (self->exchanges)
+        return exchange_left(&self->exchange);
+    return chain_sends_left(&self->chain) || chain_receives_left(&self->chain);
+}
+
+/* ---- The plane ------------------------------------------------------------------------------ */
+
+/* The stub in libhvd answers this before the module is loaded. */
+static bool mpi_available(const struct plane_env *env, const char **whyp)
+{
+    (void)env;
+    *whyp = NULL;
+    return true;
+}
+
+static bool mpi_can(const struct plane_need *need)
+{
+    return chain_can(need) || exchange_can(need);
+}
+
+static int mpi_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
+{
+    int status;
+    struct mpi *mpi = calloc(1, sizeof(*mpi));
+    if (mpi == NULL)
+        return error_set_errno(err, "plane mpi: no memory for %zu bytes", sizeof(*mpi));
+    status = initialize(err);
+    if (status < 0)
+        goto fail;
+    status = check_world(env->job, err);
+    if (status < 0)
+        goto fail;
+    status = make_comm(env->job, &mpi->comm, deadline_us, err);
+    if (status < 0) {
+        process.broken = true;
+        goto fail;
+    }
+    *statep = mpi;
+    return HVD_OK;
+fail:
+    free(mpi);
+    return status;
+}
+
+/* Nothing is said between ranks for it. */
+static int mpi_add_team(void *state, const struct plane_team *team, int64_t deadline_us, void **teamp,
+                        struct hvd_error *err)
+{
+    (void)deadline_us;
+    struct mpi_team *self = calloc(1, sizeof(*self));
+    if (self == NULL)
+        return error_set_errno(err, "plane mpi: no memory for %zu bytes", sizeof(*self));
+    int status = chain_init(&self->chain, team->rank, team->size, CHUNK_BYTES, WINDOW, err);
+    if (status < 0) {
+        free(self);
+        return status;
+    }
+    exchange_init(&self->exchange, team->rank, team->size, CHUNK_BYTES);
+    for (int way = 0; way < EXCHANGE_WAYS; way++)
+        for (int lane = 0; lane < EXCHANGE_LANES; lane++)
+            self->requests[way][lane] = MPI_REQUEST_NULL;
+    self->mpi = state;
+    self->team = *team;
+    self->next = team->ranks[(team->rank + 1) % team->size];
+    self->previous = team->ranks[(team->rank + team->size - 1) % team->size];
+    *teamp = self;
+    return HVD_OK;
+}
+
+static int mpi_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    struct mpi *mpi = state;
+    struct mpi_team *self = team;
+    if (is_finalized())
+        return error_set(err, HVD_ERR_STATE,
+                         "plane mpi: the program has called MPI_Finalize; call hvd_shutdown before that");
+    if (mpi->broken)
+        return error_set(err, HVD_ERR_SYSTEM, "plane mpi: MPI has failed in an earlier batch");
+    self->exchanges = batch->need.kind == PLANE_ALLTOALL;
+    if (self->exchanges)
+        exchange_start(&self->exchange, batch);
+    else
+        chain_start(&self->chain, batch);
+    return HVD_OK;
+}
+
+/* Which rank is gone MPI does not say: control tells. */
+static int mpi_test(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err)
+{
+    (void)rankp;
+    struct mpi *mpi = state;
+    struct mpi_team *self = team;
+    int64_t end_us = clock_us() + SLICE_US;
+    bool moved = true;
+    *movedp = false;
+    if (is_finalized())
+        return error_set(err, HVD_ERR_STATE, "plane mpi: the program called MPI_Finalize in batch %" PRIu64,
+                         self->exchanges ? self->exchange.batch.sequence : self->chain.batch.sequence);
+    while (is_running(self)) {
+        if (!moved || clock_us() >= end_us)
+            return HVD_IN_PROGRESS;
+        int rc = progress(self, &moved);
+        if (rc != MPI_SUCCESS) {
+            mpi->broken = true;
+            return mpi_error(rc, self->exchanges ? "a message of an alltoall" : "a message of the ring", err);
+        }
+        *movedp = *movedp || moved;
+    }
+    return HVD_OK;
+}
+
+/* Get a message back from MPI, so that it does not touch its memory any more: a receive that has no message
+ * yet is cancelled, and others end soon where their sender lives. What is left is of a rank that is gone and
+ * moves no more. */
+static void give_up_request(MPI_Request *request, bool cancels, int64_t end_us)
+{
+    int done = *request == MPI_REQUEST_NULL;
+    if (cancels && done == 0)
+        MPI_Cancel(request);
+    while (done == 0 && MPI_Test(request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && clock_us() < end_us)
+        continue;
+}
+
+static void give_up_lane(struct lane *lane, bool cancels, int64_t end_us)
+{
+    for (int i = 0; i < lane->count; i++)
+        give_up_request(&lane->requests[(lane->first + i) % WINDOW], cancels, end_us);
+    lane->count = 0;
+}
+
+static void give_up(struct mpi_team *self)
+{
+    int64_t end_us = clock_us() + GIVE_UP_US;
+    for (int kind = 0; kind < CHAIN_KINDS; kind++)
+        give_up_lane(&self->in[kind], true, end_us);
+    for (int lane = 0; lane < EXCHANGE_LANES; lane++)
+        give_up_request(&self->requests[EXCHANGE_IN][lane], true, end_us);
+    for (int kind = 0; kind < CHAIN_KINDS; kind++)
+        give_up_lane(&self->out[kind], false, end_us);
+    for (int lane = 0; lane < EXCHANGE_LANES; lane++)
+        give_up_request(&self->requests[EXCHANGE_OUT][lane], false, end_us);
+}
+
+/* What others have sent for a batch that is given up would be taken for messages of the next one, so that
+ * this plane carries no more. */
+static void mpi_remove_team(void *state, void *team)
+{
+    struct mpi *mpi = state;
+    struct mpi_team *self = team;
+    if (is_running(self)) {
+        mpi->broken = true;
+        if (!is_finalized())
+            give_up(self);
+    }
+    chain_fini(&self->chain);
+    free(self);
+}
+
+/* The descriptors in a forked child are MPI's own affair. */
+static void mpi_after_fork(void *state)
+{
+    (void)state;
+}
+
+static void mpi_close(void *state)
+{
+    struct mpi *mpi = state;
+    if (mpi->broken)
+        process.broken = true;
+    else if (!is_finalized())
+        MPI_Comm_free(&mpi->comm);
+    free(mpi);
+}
+
+extern const struct plane_ops plane_mpi_module __attribute__((visibility("default")));
+
+const struct plane_ops plane_mpi_module = {
+    .id = PLANE_MPI,
+    .available = mpi_available,
+    .open = mpi_open,
+    .opens_early = false,
+    .polled = true,
+    .can = mpi_can,
+    .add_team = mpi_add_team,
+    .remove_team = mpi_remove_team,
+    .start = mpi_start,
+    .test = mpi_test,
+    .after_fork = mpi_after_fork,
+    .close = mpi_close,
+};

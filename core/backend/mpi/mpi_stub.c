@@ -1,0 +1,211 @@
+/* mpi_stub.c: stands in libhvd for the module plane_mpi.so, so that MPI is loaded where it carries tensors
+ * only. */
+#include "config.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "bootstrap/wireup.h"
+#include "backend/sched/chain.h"
+#include "backend/sched/pairwise.h"
+#include "backend/mpi/mpi_choice.h"
+
+#ifdef HAVE_MPI
+static const char *const built_with = BUILT_WITH_MPI;
+#else
+static const char *const built_with = NULL;
+#endif
+
+/* ---- Which MPI is in this process ----------------------------------------------------------- */
+
+/* Those of MPI's functions that may be called at any time. Their types are the same in all MPI libraries. */
+struct mpi_symbols {
+    int (*get_library_version)(char *text, int *lengthp);
+    int (*initialized)(int *flagp);
+    int (*finalized)(int *flagp);
+    int (*query_thread)(int *levelp);
+};
+
+static bool resolve(void *handle, struct mpi_symbols *symbols)
+{
+    symbols->get_library_version = (int (*)(char *, int *))dlsym(handle, "MPI_Get_library_version");
+    symbols->initialized = (int (*)(int *))dlsym(handle, "MPI_Initialized");
+    symbols->finalized = (int (*)(int *))dlsym(handle, "MPI_Finalized");
+    symbols->query_thread = (int (*)(int *))dlsym(handle, "MPI_Query_thread");
+    return symbols->get_library_version != NULL && symbols->initialized != NULL &&
+           symbols->finalized != NULL && symbols->query_thread != NULL;
+}
+
+/* A loaded object whose name begins with "libmpi": RTLD_NOLOAD opens what is there already, and nothing else.
+ */
+static int resolve_in_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    const char *file = slash != NULL ? slash + 1 : info->dlpi_name;
+    if (strncmp(file, "libmpi", 6) != 0)
+        return 0;
+    void *handle = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
+    if (handle == NULL)
+        return 0;
+    bool found = resolve(handle, arg);
+    dlclose(handle); /* this reference only: whoever loaded it has theirs */
+    return found ? 1 : 0;
+}
+
+/* MPI that the program is linked with is found by name; MPI that came with a module of its own, as with
+ * mpi4py, is not visible by name and is looked for among the loaded objects. */
+static bool find_mpi(struct mpi_symbols *symbols)
+{
+    return resolve(RTLD_DEFAULT, symbols) || dl_iterate_phdr(resolve_in_object, symbols) != 0;
+}
+
+/* ---- May it be used ------------------------------------------------------------------------- */
+
+/* InfiniBand, RoCE, Omni-Path and EFA all show here. */
+static bool has_rdma_device(void)
+{
+    bool found = false;
+    DIR *folder = opendir("/sys/class/infiniband");
+    if (folder == NULL)
+        return false;
+    for (struct dirent *entry = readdir(folder); entry != NULL && !found; entry = readdir(folder))
+        found = entry->d_name[0] != '.';
+    closedir(folder);
+    return found;
+}
+
+static bool is_asked_for(const struct hvd_config *config)
+{
+    for (int i = 0; option_list_at(config->planes, i) >= 0; i++) {
+        int plane = option_list_at(config->planes, i);
+        if (plane == PLANE_MPI || plane == PLANE_HIER_MPI)
+            return true;
+    }
+    return false;
+}
+
+static bool stub_available(const struct plane_env *env, const char **whyp)
+{
+    char library[8192 + 1]; /* the longest MPI_MAX_LIBRARY_VERSION_STRING there is */
+    int length = 0;
+    int flag = 0;
+    struct mpi_symbols symbols;
+    struct mpi_facts facts = {
+        .size = env->job->size,
+        .node_count = env->shape->node_count,
+        .part = env->job->launcher_ranks != NULL,
+        .built_with = built_with,
+        .asked = is_asked_for(env->config),
+        .pmix = getenv("PMIX_NAMESPACE") != NULL,
+        .rdma = has_rdma_device(),
+    };
+    if (find_mpi(&symbols)) {
+        memset(library, 0, sizeof(library));
+        symbols.get_library_version(library, &length);
+        facts.library = library;
+        symbols.initialized(&flag);
+        facts.initialized = flag != 0;
+        symbols.finalized(&flag);
+        facts.finalized = flag != 0;
+        if (facts.initialized && !facts.finalized)
+            symbols.query_thread(&facts.thread_level);
+    }
+    return mpi_choice(&facts, whyp);
+}
+
+static bool stub_can(const struct plane_need *need)
+{
+    return chain_can(need) || exchange_can(need);
+}
+
+/* ---- The module behind it ------------------------------------------------------------------- */
+
+struct stub {
+    const struct plane_ops *ops; /* the module's */
+    void *module;
+    void *state;
+};
+
+/* Closing the module ends nothing: module_open makes it stay, as MPI behind it must. */
+static int stub_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
+{
+    int status;
+    struct stub *stub = calloc(1, sizeof(*stub));
+    if (stub == NULL)
+        return error_set_errno(err, "plane mpi: no memory for %zu bytes", sizeof(*stub));
+    stub->ops = module_open("plane_mpi.so", "plane_mpi_module", &stub->module, err);
+    status = HVD_ERR_SYSTEM;
+    if (stub->ops == NULL)
+        goto fail;
+    status = stub->ops->open(env, deadline_us, &stub->state, err);
+    if (status < 0)
+        goto fail;
+    *statep = stub;
+    return HVD_OK;
+fail:
+    if (stub->module != NULL)
+        dlclose(stub->module);
+    free(stub);
+    return status;
+}
+
+static int stub_add_team(void *state, const struct plane_team *team, int64_t deadline_us, void **teamp,
+                         struct hvd_error *err)
+{
+    struct stub *stub = state;
+    return stub->ops->add_team(stub->state, team, deadline_us, teamp, err);
+}
+
+static void stub_remove_team(void *state, void *team)
+{
+    struct stub *stub = state;
+    stub->ops->remove_team(stub->state, team);
+}
+
+static int stub_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    struct stub *stub = state;
+    return stub->ops->start(stub->state, team, batch, err);
+}
+
+static int stub_test(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err)
+{
+    struct stub *stub = state;
+    return stub->ops->test(stub->state, team, movedp, rankp, err);
+}
+
+static void stub_after_fork(void *state)
+{
+    struct stub *stub = state;
+    stub->ops->after_fork(stub->state);
+}
+
+static void stub_close(void *state)
+{
+    struct stub *stub = state;
+    if (stub == NULL)
+        return;
+    stub->ops->close(stub->state);
+    dlclose(stub->module);
+    free(stub);
+}
+
+const struct plane_ops plane_mpi = {
+    .id = PLANE_MPI,
+    .available = stub_available,
+    .open = stub_open,
+    .opens_early =
+        false, /* MPI_Init takes a fifth of a second, and while it is open a lost rank ends a Slurm step */
+    .polled = true,
+    .can = stub_can,
+    .add_team = stub_add_team,
+    .remove_team = stub_remove_team,
+    .start = stub_start,
+    .test = stub_test,
+    .after_fork = stub_after_fork,
+    .close = stub_close,
+};

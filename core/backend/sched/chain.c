@@ -1,0 +1,410 @@
+/* chain.c: which chunk of a batch goes where, and when, along the ring of a team's members. */
+#include "backend/sched/chain.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cache_line.h"
+
+static bool is_reduction(enum plane_kind kind)
+{
+    return kind == PLANE_ALLREDUCE || kind == PLANE_REDUCESCATTER;
+}
+
+bool chain_can(const struct plane_need *need)
+{
+    if (need->ranks < 2 || dtype_bytes(need->dtype) == 0)
+        return false;
+    if (need->kind == PLANE_BROADCAST || need->kind == PLANE_ALLGATHER)
+        return true;
+    return is_reduction(need->kind) && reduce_can(need->op, need->dtype) &&
+           (need->partial == need->dtype || need->partial == reduce_partial(need->dtype));
+}
+
+static int slot_count(const struct chain *chain)
+{
+    return chain->in_slots ? 2 * chain->window : chain->window;
+}
+
+int chain_init(struct chain *chain, int rank, int size, int64_t chunk_bytes, int window,
+               struct hvd_error *err)
+{
+    *chain = (struct chain){.rank = rank, .size = size, .chunk_bytes = chunk_bytes, .window = window};
+    size_t scratch_bytes = (size_t)chunk_bytes * 2 * (size_t)window;
+    chain->scratch = aligned_alloc(CACHE_LINE_BYTES, scratch_bytes);
+    if (chain->scratch == NULL)
+        return error_set_errno(err, "no memory for %zu bytes of partial results", scratch_bytes);
+    return HVD_OK;
+}
+
+void chain_fini(struct chain *chain)
+{
+    free(chain->scratch);
+    chain->scratch = NULL;
+}
+
+/* ---- Beginning a batch ---------------------------------------------------------------------- */
+
+static int64_t chunks_of(const struct chain *chain, int first, int end)
+{
+    return blocks_pieces(&chain->blocks, first, end, chain->chunk_count);
+}
+
+static void flow_begin(const struct chain *chain, struct chain_flow *flow, int64_t total, int block, int step)
+{
+    flow->total = total;
+    if (total > 0)
+        flow->next = flow->oldest = walk_begin(&chain->blocks, block, step);
+}
+
+static void start_partials(struct chain *chain)
+{
+    int64_t chunks = chunks_of(chain, 0, chain->blocks.count);
+    flow_begin(chain, &chain->in[CHAIN_PARTIAL], chain->rank > 0 ? chunks : 0, 0, 1);
+    flow_begin(chain, &chain->out[CHAIN_PARTIAL], chain->rank < chain->size - 1 ? chunks : 0, 0, 1);
+}
+
+static void start_allreduce(struct chain *chain)
+{
+    int last = chain->size - 1;
+    int64_t chunks = chunks_of(chain, 0, 1);
+    start_partials(chain);
+    flow_begin(chain, &chain->in[CHAIN_RESULT], chain->rank < last ? chunks : 0, 0, 1);
+    flow_begin(chain, &chain->out[CHAIN_RESULT], chain->rank != last - 1 ? chunks : 0, 0, 1);
+}
+
+/* Shares are in the order of members, so what has to go beyond a member is behind its own share. */
+static void start_reducescatter(struct chain *chain)
+{
+    int rank = chain->rank;
+    int last = chain->size - 1;
+    start_partials(chain);
+    if (rank == last) {
+        flow_begin(chain, &chain->out[CHAIN_RESULT], chunks_of(chain, 0, last), 0, 1);
+        return;
+    }
+    chain->before = chunks_of(chain, 0, rank);
+    chain->lead = -chunks_of(chain, rank, rank + 1);
+    flow_begin(chain, &chain->in[CHAIN_RESULT], chunks_of(chain, rank, last), rank, 1);
+    flow_begin(chain, &chain->out[CHAIN_RESULT], chunks_of(chain, rank + 1, last), rank + 1, 1);
+}
+
+/* Steps along the ring from the root to this member. */
+static int root_distance(const struct chain *chain)
+{
+    return (chain->rank - chain->batch.root + chain->size) % chain->size;
+}
+
+static void start_broadcast(struct chain *chain)
+{
+    int distance = root_distance(chain);
+    int64_t chunks = chunks_of(chain, 0, 1);
+    chain->lead = distance == 0 ? chunks : 0;
+    flow_begin(chain, &chain->in[CHAIN_RESULT], distance > 0 ? chunks : 0, 0, 1);
+    flow_begin(chain, &chain->out[CHAIN_RESULT], distance < chain->size - 1 ? chunks : 0, 0, 1);
+}
+
+static void start_allgather(struct chain *chain)
+{
+    int previous = (chain->rank + chain->size - 1) % chain->size;
+    int next = (chain->rank + 1) % chain->size;
+    int64_t chunks = chunks_of(chain, 0, chain->size);
+    chain->lead = chunks_of(chain, chain->rank, chain->rank + 1);
+    flow_begin(chain, &chain->in[CHAIN_RESULT], chunks - chain->lead, previous, -1);
+    flow_begin(chain, &chain->out[CHAIN_RESULT], chunks - chunks_of(chain, next, next + 1), chain->rank, -1);
+    chain->own_offset = chain->out[CHAIN_RESULT].next.start;
+}
+
+static void choose_types(struct chain *chain)
+{
+    const struct plane_batch *batch = &chain->batch;
+    const struct plane_need *need = &batch->need;
+    enum hvd_dtype partial = is_reduction(need->kind) ? need->partial : need->dtype;
+    chain->reduction = (struct reduction){
+        .dtype = need->dtype,
+        .partial = partial,
+        .op = need->op,
+        .prescale = batch->prescale,
+        .postscale = batch->postscale,
+        .ranks = need->ranks,
+    };
+    chain->element_bytes = dtype_bytes(need->dtype);
+    chain->partial_bytes = dtype_bytes(partial);
+    chain->in_slots = partial != need->dtype || batch->source != NULL;
+    size_t larger = chain->partial_bytes > chain->element_bytes ? chain->partial_bytes : chain->element_bytes;
+    chain->chunk_count =
+        batch->source != NULL ? batch->source->longest : chain->chunk_bytes / (int64_t)larger;
+}
+
+void chain_start(struct chain *chain, const struct plane_batch *batch)
+{
+    memset(chain->in, 0, sizeof(chain->in));
+    memset(chain->out, 0, sizeof(chain->out));
+    chain->lead = chain->before = chain->own_offset = 0;
+    chain->batch = *batch;
+    choose_types(chain);
+    bool shared = batch->need.kind == PLANE_REDUCESCATTER || batch->need.kind == PLANE_ALLGATHER;
+    chain->blocks = shared ? blocks_of(batch->counts, chain->size) : blocks_of(&chain->batch.count, 1);
+    if (batch->need.kind == PLANE_ALLREDUCE)
+        start_allreduce(chain);
+    else if (batch->need.kind == PLANE_REDUCESCATTER)
+        start_reducescatter(chain);
+    else if (batch->need.kind == PLANE_BROADCAST)
+        start_broadcast(chain);
+    else
+        start_allgather(chain);
+}
+
+/* ---- Where chunks lie ----------------------------------------------------------------------- */
+
+static struct span flow_begin_next(const struct chain *chain, struct chain_flow *flow)
+{
+    flow->begun++;
+    return walk_next(&chain->blocks, &flow->next, chain->chunk_count);
+}
+
+static struct span flow_end_oldest(const struct chain *chain, struct chain_flow *flow)
+{
+    flow->done++;
+    return walk_next(&chain->blocks, &flow->oldest, chain->chunk_count);
+}
+
+static struct chain_piece piece_of(const struct chain *chain, enum chain_kind kind, int64_t chunk,
+                                   const struct span *span)
+{
+    size_t bytes = kind == CHAIN_PARTIAL ? chain->partial_bytes : chain->element_bytes;
+    return (struct chain_piece){chunk, (size_t)span->count * bytes};
+}
+
+static const char *input_at(const struct chain *chain, int64_t offset)
+{
+    return (const char *)chain->batch.input + offset * (int64_t)chain->element_bytes;
+}
+
+/* Where a result lies, and a partial result that is not in a slot. */
+static char *place_of(const struct chain *chain, const struct span *span)
+{
+    const struct plane_source *source = chain->batch.source;
+    if (source != NULL)
+        return source->place(source->arg, span);
+    return (char *)chain->batch.output + span->offset * (int64_t)chain->element_bytes;
+}
+
+static char *slot_at(const struct chain *chain, int64_t chunk)
+{
+    return chain->scratch + chunk % slot_count(chain) * chain->chunk_bytes;
+}
+
+/* Where a chunk of results lies at the member that it begins at, and has not come to: NULL elsewhere. */
+static const char *own_result_at(const struct chain *chain, const struct span *span, int64_t chunk)
+{
+    if (chunk >= chain->lead || chain->batch.source != NULL)
+        return NULL;
+    return input_at(chain, span->offset - chain->own_offset);
+}
+
+/* ---- Inputs from elsewhere ------------------------------------------------------------------ */
+
+/* Are the inputs of a chunk there, which are ours or asked of a source? */
+static bool inputs_ready(const struct chain *chain, int64_t chunk)
+{
+    const struct plane_source *source = chain->batch.source;
+    return source == NULL || source->ready(source->arg, chunk);
+}
+
+/* Does a chunk begin its way here, as what it is? */
+static bool begins_here(const struct chain *chain, enum chain_kind kind, int64_t chunk)
+{
+    return kind == CHAIN_PARTIAL ? chain->rank == 0 : chunk < chain->lead;
+}
+
+/* out = left op the inputs of the next chunk. */
+static void fold_inputs(const struct chain *chain, const struct span *span, void *out, void *left)
+{
+    const struct plane_source *source = chain->batch.source;
+    const struct reduction *reduction = &chain->reduction;
+    if (source != NULL)
+        source->fold(source->arg, out, left);
+    else if (left != NULL)
+        reduce_fold(reduction, out, left, input_at(chain, span->offset), span->count);
+    else
+        reduce_begin(reduction, out, input_at(chain, span->offset), span->count);
+}
+
+/* The result of a chunk is in its place; [stays]: this member is one of those that want it. */
+static void tell_arrived(const struct chain *chain, bool stays)
+{
+    const struct plane_source *source = chain->batch.source;
+    if (source != NULL && stays)
+        source->arrived(source->arg);
+}
+
+/* ---- Sending -------------------------------------------------------------------------------- */
+
+/* Chunks of [kind] that are ready to go out. */
+static int64_t ready_to_send(const struct chain *chain, enum chain_kind kind)
+{
+    bool reduces = is_reduction(chain->batch.need.kind);
+    if (kind == CHAIN_PARTIAL && chain->rank == 0)
+        return chain->out[kind].total;
+    if (kind == CHAIN_PARTIAL || (reduces && chain->rank == chain->size - 1))
+        return chain->in[CHAIN_PARTIAL].done;
+    return chain->in[CHAIN_RESULT].done + chain->lead;
+}
+
+/* Member 0's inputs are partial results as they are, or are made into them in slots. */
+static bool sends_inputs(const struct chain *chain)
+{
+    return chain->batch.source == NULL && reduce_is_plain(&chain->reduction);
+}
+
+bool chain_can_send(const struct chain *chain, enum chain_kind kind)
+{
+    const struct chain_flow *flow = &chain->out[kind];
+    if (flow->begun >= flow->total || flow->begun >= ready_to_send(chain, kind))
+        return false;
+    if (begins_here(chain, kind, flow->begun) && !inputs_ready(chain, flow->begun))
+        return false;
+    bool takes_slot = kind == CHAIN_PARTIAL && chain->rank == 0 && !sends_inputs(chain);
+    return !takes_slot || flow->begun - flow->done < slot_count(chain);
+}
+
+static const void *send_partial(struct chain *chain, int64_t chunk, const struct span *span)
+{
+    if (chain->rank > 0)
+        return chain->in_slots ? slot_at(chain, chunk) : place_of(chain, span);
+    if (sends_inputs(chain))
+        return input_at(chain, span->offset);
+    fold_inputs(chain, span, slot_at(chain, chunk), NULL);
+    return slot_at(chain, chunk);
+}
+
+static const void *send_result(struct chain *chain, int64_t chunk, const struct span *span)
+{
+    const char *own = own_result_at(chain, span, chunk);
+    if (own != NULL)
+        return own;
+    char *place = place_of(chain, span);
+    if (begins_here(chain, CHAIN_RESULT, chunk))
+        fold_inputs(chain, span, place, NULL);
+    return place;
+}
+
+const void *chain_send(struct chain *chain, enum chain_kind kind, struct chain_piece *piece)
+{
+    struct chain_flow *flow = &chain->out[kind];
+    int64_t chunk = flow->begun;
+    struct span span = flow_begin_next(chain, flow);
+    *piece = piece_of(chain, kind, chunk, &span);
+    return kind == CHAIN_PARTIAL ? send_partial(chain, chunk, &span) : send_result(chain, chunk, &span);
+}
+
+void chain_sent(struct chain *chain, enum chain_kind kind)
+{
+    struct chain_flow *flow = &chain->out[kind];
+    int64_t chunk = flow->done;
+    struct span span = flow_end_oldest(chain, flow);
+    if (kind == CHAIN_PARTIAL)
+        return;
+    /* Its own copy, chunk by chunk, so that no call takes long. */
+    const char *own = own_result_at(chain, &span, chunk);
+    if (own != NULL && own != place_of(chain, &span))
+        memcpy(place_of(chain, &span), own, (size_t)span.count * chain->element_bytes);
+}
+
+/* ---- Receiving ------------------------------------------------------------------------------ */
+
+/* Slots that hold a partial that came, or are waiting for one. */
+static int64_t slots_taken(const struct chain *chain)
+{
+    bool keeps = chain->in_slots && chain->rank < chain->size - 1;
+    return chain->in[CHAIN_PARTIAL].begun -
+           (keeps ? chain->out[CHAIN_PARTIAL].done : chain->in[CHAIN_PARTIAL].done);
+}
+
+/* Where the next partial comes into a slot, and does not wait there for what it meets. */
+static bool takes_partial(const struct chain *chain)
+{
+    return slots_taken(chain) < slot_count(chain) && inputs_ready(chain, chain->in[CHAIN_PARTIAL].begun);
+}
+
+bool chain_must_wait(const struct chain *chain)
+{
+    const struct chain_flow *flow = &chain->in[CHAIN_PARTIAL];
+    return flow->begun < flow->total && !takes_partial(chain);
+}
+
+bool chain_can_receive(const struct chain *chain, enum chain_kind kind)
+{
+    const struct chain_flow *flow = &chain->in[kind];
+    if (flow->begun == flow->total)
+        return false;
+    if (kind == CHAIN_PARTIAL)
+        return takes_partial(chain);
+    /* A result may only overwrite a partial result, or an input, that has left. */
+    return !is_reduction(chain->batch.need.kind) ||
+           chain->before + flow->begun < chain->out[CHAIN_PARTIAL].done;
+}
+
+void *chain_receive(struct chain *chain, enum chain_kind kind, struct chain_piece *piece)
+{
+    struct chain_flow *flow = &chain->in[kind];
+    int64_t chunk = flow->begun;
+    struct span span = flow_begin_next(chain, flow);
+    *piece = piece_of(chain, kind, chunk, &span);
+    return kind == CHAIN_PARTIAL ? slot_at(chain, chunk) : place_of(chain, &span);
+}
+
+/* Is a chunk of a reduction, that has come here as what it is, of this member's share? */
+static bool is_of_share(const struct chain *chain, enum chain_kind kind, int64_t chunk)
+{
+    if (chain->batch.need.kind != PLANE_REDUCESCATTER)
+        return true;
+    return kind == CHAIN_PARTIAL ? chunk >= chain->out[CHAIN_RESULT].total : chunk < -chain->lead;
+}
+
+/* The last member makes a result of it. */
+static void take_partial(struct chain *chain, int64_t chunk, const struct span *span)
+{
+    bool is_last = chain->rank == chain->size - 1;
+    bool is_wide = chain->reduction.partial != chain->reduction.dtype;
+    char *slot = slot_at(chain, chunk);
+    if (is_last && chain->batch.source == NULL) {
+        reduce_end(&chain->reduction, place_of(chain, span), slot, input_at(chain, span->offset),
+                   span->count);
+        return;
+    }
+    char *sum = chain->in_slots && (is_wide || !is_last) ? slot : place_of(chain, span);
+    fold_inputs(chain, span, sum, slot);
+    if (!is_last)
+        return;
+    reduce_finish(&chain->reduction, place_of(chain, span), sum, span->count);
+    tell_arrived(chain, is_of_share(chain, CHAIN_PARTIAL, chunk));
+}
+
+void chain_received(struct chain *chain, enum chain_kind kind)
+{
+    struct chain_flow *flow = &chain->in[kind];
+    int64_t chunk = flow->done;
+    struct span span = flow_end_oldest(chain, flow);
+    if (kind == CHAIN_PARTIAL)
+        take_partial(chain, chunk, &span);
+    else
+        tell_arrived(chain, is_of_share(chain, CHAIN_RESULT, chunk));
+}
+
+static bool flows_left(const struct chain_flow flows[CHAIN_KINDS])
+{
+    return flows[CHAIN_PARTIAL].done < flows[CHAIN_PARTIAL].total ||
+           flows[CHAIN_RESULT].done < flows[CHAIN_RESULT].total;
+}
+
+bool chain_sends_left(const struct chain *chain)
+{
+    return flows_left(chain->out);
+}
+
+bool chain_receives_left(const struct chain *chain)
+{
+    return flows_left(chain->in);
+}

@@ -1,0 +1,220 @@
+/* relay.c: the carrier between the NUMA domains of a node: chunks go round a ring of members, by the schedule
+ * of chain.h, through memory that they share.
+ *
+ * Each member puts what it sends into slots of its own, which it alone writes, so that their pages are near
+ * to it; the next one copies from there, and that is the one time that the bytes go from domain to domain.
+ * Chunks of all batches and both kinds are numbered on and on. A member counts what it has put, and what it
+ * has taken of the one before, and only ever adds. It may put chunk p when the next one has taken p - SLOTS,
+ * and take chunk p when the one before has put it and the schedule has a place for it. So they come in the
+ * order in which they were sent, and the oldest waits for nothing but what chain.h says.
+ *
+ * A member that writes nonsense into the shared memory spoils results, keeps the others waiting until they
+ * are told that it failed, or makes them fail. It does not make them read or write elsewhere: how long a
+ * chunk is and where it lies each knows itself. */
+#include "backend/shm/relay.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cache_line.h"
+#include "base/clock.h"
+#include "backend/sched/chain.h"
+
+#define SLOTS      4
+#define SLOT_BYTES PLANE_SOURCE_BYTES
+#define WINDOW     1 /* what is sent has left at once */
+#define PAGE_BYTES 4096
+#define ENTER_US   INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
+
+/* What lies in a slot. */
+struct note {
+    _Atomic uint64_t sequence, chunk; /* of the batch; its number there */
+    _Atomic uint32_t kind;            /* enum chain_kind */
+};
+
+/* What one member tells its neighbours; written by it alone, on lines of their own. */
+struct line {
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t put;
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t taken;
+    _Alignas(CACHE_LINE_BYTES) struct note notes[SLOTS];
+};
+
+struct relay {
+    struct plane_team ring;
+    const struct arena *arena;
+    struct chain chain;
+    struct line *own, *previous, *next;
+    char *own_slots, *previous_slots;
+    uint64_t put, taken;
+    uint64_t next_taken; /* as last looked */
+};
+
+/* ---- Teams ---------------------------------------------------------------------------------- */
+
+/* Slots begin on pages, as memory is near to somebody by pages. */
+static size_t lines_bytes(int size)
+{
+    return ((size_t)size * sizeof(struct line) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+}
+
+size_t relay_bytes(int size)
+{
+    return lines_bytes(size) + (size_t)size * SLOTS * SLOT_BYTES;
+}
+
+static int claim_of(const struct plane_team *ring)
+{
+    return -1 - ring->slice;
+}
+
+static int enter(struct relay *relay, int64_t deadline_us, struct hvd_error *err)
+{
+    int rank = relay->ring.rank;
+    int size = relay->ring.size;
+    int before = (rank + size - 1) % size;
+    int64_t enough_us = clock_us() + ENTER_US;
+    const struct arena_claim claim = {.set = claim_of(&relay->ring),
+                                      .users = size,
+                                      .bytes = relay_bytes(size),
+                                      .zeroed = lines_bytes(size)};
+    void *region = NULL;
+    int rc =
+        arena_enter(relay->arena, &claim, deadline_us < enough_us ? deadline_us : enough_us, &region, err);
+    if (rc != HVD_OK)
+        return rc;
+    struct line *lines = region;
+    char *slots = (char *)region + lines_bytes(size);
+    relay->own = &lines[rank];
+    relay->previous = &lines[before];
+    relay->next = &lines[(rank + 1) % size];
+    relay->own_slots = slots + (int64_t)rank * SLOTS * SLOT_BYTES;
+    relay->previous_slots = slots + (int64_t)before * SLOTS * SLOT_BYTES;
+    return HVD_OK;
+}
+
+static int relay_add_team(void *state, const struct plane_team *ring, int64_t deadline_us, void **teamp,
+                          struct hvd_error *err)
+{
+    struct relay *relay = calloc(1, sizeof(*relay));
+    if (relay == NULL)
+        return error_set_errno(err, "no memory for %zu bytes", sizeof(*relay));
+    relay->ring = *ring;
+    relay->arena = state;
+    int rc = chain_init(&relay->chain, ring->rank, ring->size, SLOT_BYTES, WINDOW, err);
+    if (rc == HVD_OK)
+        rc = enter(relay, deadline_us, err);
+    if (rc != HVD_OK) {
+        chain_fini(&relay->chain);
+        free(relay);
+        return rc;
+    }
+    *teamp = relay;
+    return HVD_OK;
+}
+
+static void relay_remove_team(void *state, void *team)
+{
+    struct relay *relay = team;
+    arena_leave(state, claim_of(&relay->ring));
+    chain_fini(&relay->chain);
+    free(relay);
+}
+
+/* ---- Batches -------------------------------------------------------------------------------- */
+
+static int relay_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    (void)state;
+    (void)err;
+    struct relay *relay = team;
+    chain_start(&relay->chain, batch);
+    return HVD_OK;
+}
+
+static char *slot_at(char *slots, uint64_t position)
+{
+    return slots + (int64_t)(position % SLOTS) * SLOT_BYTES;
+}
+
+static bool has_slot(struct relay *relay)
+{
+    if (relay->put - relay->next_taken >= SLOTS)
+        relay->next_taken = atomic_load_explicit(&relay->next->taken, memory_order_acquire);
+    return relay->put - relay->next_taken < SLOTS;
+}
+
+/* The oldest chunk that may go to the next member, if there is one. */
+static bool put_one(struct relay *relay)
+{
+    struct chain *chain = &relay->chain;
+    struct note *note = &relay->own->notes[relay->put % SLOTS];
+    struct chain_piece piece;
+    enum chain_kind kind = chain_can_send(chain, CHAIN_RESULT) ? CHAIN_RESULT : CHAIN_PARTIAL;
+    if (!chain_can_send(chain, kind) || !has_slot(relay))
+        return false;
+    const void *bytes = chain_send(chain, kind, &piece);
+    memcpy(slot_at(relay->own_slots, relay->put), bytes, piece.length);
+    chain_sent(chain, kind);
+    atomic_store_explicit(&note->sequence, chain->batch.sequence, memory_order_relaxed);
+    atomic_store_explicit(&note->chunk, (uint64_t)piece.chunk, memory_order_relaxed);
+    atomic_store_explicit(&note->kind, kind, memory_order_relaxed);
+    atomic_store_explicit(&relay->own->put, ++relay->put, memory_order_release);
+    return true;
+}
+
+static int refuse(const struct relay *relay, struct hvd_error *err)
+{
+    int before = (relay->ring.rank + relay->ring.size - 1) % relay->ring.size;
+    return error_set(err, HVD_ERR_SYSTEM,
+                     "plane shm: what rank %d passed on in batch %llu of process set %d is not what was due: "
+                     "this node's shared memory was overwritten",
+                     relay->ring.ranks[before], (unsigned long long)relay->chain.batch.sequence,
+                     relay->ring.set);
+}
+
+/* The oldest chunk of the member before, if it is there and has a place. */
+static int take_one(struct relay *relay, bool *movedp, struct hvd_error *err)
+{
+    struct chain *chain = &relay->chain;
+    const struct note *note = &relay->previous->notes[relay->taken % SLOTS];
+    struct chain_piece due;
+    if (!chain_receives_left(chain) ||
+        atomic_load_explicit(&relay->previous->put, memory_order_acquire) == relay->taken)
+        return HVD_OK;
+    uint32_t kind = atomic_load_explicit(&note->kind, memory_order_relaxed);
+    if (kind == CHAIN_PARTIAL && chain_must_wait(chain))
+        return HVD_OK;
+    if (kind >= CHAIN_KINDS || !chain_can_receive(chain, (enum chain_kind)kind))
+        return refuse(relay, err);
+    void *place = chain_receive(chain, (enum chain_kind)kind, &due);
+    if (atomic_load_explicit(&note->chunk, memory_order_relaxed) != (uint64_t)due.chunk ||
+        atomic_load_explicit(&note->sequence, memory_order_relaxed) != chain->batch.sequence)
+        return refuse(relay, err);
+    memcpy(place, slot_at(relay->previous_slots, relay->taken), due.length);
+    atomic_store_explicit(&relay->own->taken, ++relay->taken, memory_order_release);
+    chain_received(chain, (enum chain_kind)kind);
+    *movedp = true;
+    return HVD_OK;
+}
+
+static int relay_test(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err)
+{
+    (void)state;
+    (void)rankp; /* control watches the processes of a node */
+    struct relay *relay = team;
+    *movedp = false;
+    int rc = take_one(relay, movedp, err);
+    if (rc != HVD_OK)
+        return rc;
+    *movedp = put_one(relay) || *movedp;
+    bool left = chain_sends_left(&relay->chain) || chain_receives_left(&relay->chain);
+    return left ? HVD_IN_PROGRESS : HVD_OK;
+}
+
+const struct plane_ops relay_ops = {
+    .add_team = relay_add_team,
+    .remove_team = relay_remove_team,
+    .start = relay_start,
+    .test = relay_test,
+};

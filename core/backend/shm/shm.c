@@ -1,0 +1,282 @@
+/* shm.c: the plane of ranks that share a node's memory: chunks go through slots that all of them see, or by
+ * NUMA domains, see shm_domains.h, or stay where they lie, see shm_direct.h. */
+#include "backend/shm/shm.h"
+
+#include <stdlib.h>
+
+#include "base/clock.h"
+#include "base/cpu_relax.h"
+#include "node/cores.h"
+
+#define SLICE_US    100
+#define LOOKS       4                /* before a wait is left to the caller */
+#define MAX_MEMBERS 1024             /* a member's part of a chunk is at least 128 bytes */
+#define ENTER_US    INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
+
+struct shm {
+    struct plane_env env;
+    struct door door;
+    bool armed;
+    struct slots *asleep; /* of the team that told what it waits for; NULL: none */
+};
+
+/* ---- Waiting -------------------------------------------------------------------------------- */
+
+/* Tell what the batch waits for, so that whoever does the last of it wakes us. */
+static void fall_asleep(struct shm *shm, struct shm_team *team)
+{
+    uint64_t wants[STEPS];
+    shm_wants(team, wants);
+    slots_sleep(&team->slots, wants);
+    shm->asleep = &team->slots;
+}
+
+/* Nothing could be done [looks] times in a row. False where the caller has to wait. */
+static bool linger(struct shm *shm, struct shm_team *team, int looks)
+{
+    if (shm->armed && looks == 1) {
+        fall_asleep(shm, team);
+        return true;
+    }
+    if (shm->armed || shm->env.crowded || looks > LOOKS)
+        return false;
+    pause_core();
+    return true;
+}
+
+static void shm_arm(void *state, bool armed)
+{
+    struct shm *shm = state;
+    shm->armed = armed;
+    if (armed || shm->asleep == NULL)
+        return;
+    slots_rise(shm->asleep);
+    shm->asleep = NULL;
+}
+
+/* ---- The plane ------------------------------------------------------------------------------ */
+
+static bool shm_available(const struct plane_env *env, const char **whyp)
+{
+    *whyp = "the job has one rank";
+    return env->job->size > 1;
+}
+
+static bool shm_can(const struct plane_need *need)
+{
+    bool reduces = need->kind == PLANE_ALLREDUCE || need->kind == PLANE_REDUCESCATTER;
+    return need->ranks > 1 && need->ranks <= MAX_MEMBERS && dtype_bytes(need->dtype) != 0 &&
+           (!reduces || reduce_can(need->op, need->dtype));
+}
+
+static int shm_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
+{
+    (void)deadline_us;
+    struct shm *shm = calloc(1, sizeof(*shm));
+    if (shm == NULL)
+        return error_set_errno(err, "plane shm: no memory for %zu bytes", sizeof(*shm));
+    shm->env = *env;
+    int rc = door_open(&shm->door, env->epoll_fd, err);
+    if (rc != HVD_OK) {
+        free(shm);
+        return rc;
+    }
+    *statep = shm;
+    return HVD_OK;
+}
+
+/* All on one node, whichever that is. */
+static bool shm_serves(const struct plane_env *env, const struct plane_team *members, const char **whyp)
+{
+    const int *node_of_rank = env->roster->node_of_rank;
+    *whyp = "the ranks are on several nodes";
+    for (int i = 1; i < members->size; i++) {
+        if (node_of_rank[members->ranks[i]] != node_of_rank[members->ranks[0]])
+            return false;
+    }
+    return true;
+}
+
+/* Half of the cache: there is more than slots. */
+int64_t shm_crowded_chunk(int size, int64_t cache_bytes)
+{
+    int64_t bytes = cache_bytes / 2 / SLOTS / size / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+    return bytes < SHM_LEAST_CHUNK_BYTES || bytes > SHM_CROWDED_CHUNK_BYTES ? SHM_CROWDED_CHUNK_BYTES : bytes;
+}
+
+static void free_team(struct shm_team *team)
+{
+    if (team == NULL)
+        return;
+    shm_direct_close(team);
+    free(team->inputs);
+    free(team);
+}
+
+/* Its memory in this process. */
+static struct shm_team *new_team(const struct shm *shm, const struct plane_team *members)
+{
+    struct shm_team *team = calloc(1, sizeof(*team));
+    if (team == NULL)
+        return NULL;
+    *team = (struct shm_team){.members = *members,
+                              .inputs = calloc((size_t)members->size, sizeof(*team->inputs)),
+                              .domains = {.least_bytes = SHM_DOMAINS_BYTES}};
+    if (team->inputs != NULL && shm_direct_open(team, &shm->env))
+        return team;
+    free_team(team);
+    return NULL;
+}
+
+static int shm_add_team(void *state, const struct plane_team *members, int64_t deadline_us, void **teamp,
+                        struct hvd_error *err)
+{
+    struct shm *shm = state;
+    int64_t chunk_bytes = shm->env.crowded ? SHM_CROWDED_CHUNK_BYTES : SHM_CHUNK_BYTES;
+    const struct slots_want want = {members->set, members->rank,  members->size,
+                                    chunk_bytes,  cores_domain(), cores_cache()};
+    int64_t enough_us = clock_us() + ENTER_US;
+    struct shm_team *team = new_team(shm, members);
+    if (team == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "plane shm: no memory for a process set of %d ranks",
+                         members->size);
+    int rc = slots_enter(&team->slots, &shm->env.arena, &shm->door, &want,
+                         deadline_us < enough_us ? deadline_us : enough_us, err);
+    if (rc != HVD_OK) {
+        free_team(team);
+        return rc;
+    }
+    *teamp = team;
+    return HVD_OK;
+}
+
+void shm_set_chunk(void *state_of_team, int64_t bytes)
+{
+    struct shm_team *team = state_of_team;
+    team->slots.chunk_bytes = bytes;
+}
+
+void shm_set_domains(void *state_of_team, int64_t least_bytes, int64_t chunk_bytes)
+{
+    struct shm_team *team = state_of_team;
+    team->domains.least_bytes = least_bytes;
+    team->domains.chunk_bytes = chunk_bytes;
+}
+
+void shm_set_direct(void *state_of_team, int64_t least_bytes)
+{
+    struct shm_team *team = state_of_team;
+    team->direct.least_bytes = least_bytes;
+}
+
+static void shm_remove_team(void *state, void *state_of_team)
+{
+    struct shm *shm = state;
+    struct shm_team *team = state_of_team;
+    if (team == NULL)
+        return;
+    if (shm->asleep == &team->slots)
+        shm->asleep = NULL;
+    shm_domains_close(team, &shm->env);
+    slots_leave(&team->slots);
+    free_team(team);
+}
+
+static int shm_start(void *state, void *state_of_team, const struct plane_batch *batch, struct hvd_error *err)
+{
+    struct shm *shm = state;
+    struct shm_team *team = state_of_team;
+    if (team->chunk_bytes == 0)
+        team->chunk_bytes = shm->env.crowded
+                                ? shm_crowded_chunk(team->members.size, slots_cache(&team->slots))
+                                : SHM_CHUNK_BYTES;
+    int rc = shm_domains_choose(team, &shm->env, batch, &team->by_domains, err);
+    if (rc == HVD_OK && team->by_domains)
+        return shm_domains_start(team, batch, err);
+    if (rc == HVD_OK)
+        shm_begin(team, batch);
+    return rc;
+}
+
+/* It went on so often in this slice. It begins behind the second time: small batches do without a clock. */
+static bool has_time(int moves, int64_t *end_usp)
+{
+    if (moves <= 2)
+        return true;
+    int64_t now_us = clock_us();
+    if (moves == 3)
+        *end_usp = now_us + SLICE_US;
+    return now_us < *end_usp;
+}
+
+/* Asleep it is woken by whatever others do, and looks once more before. */
+static int test_by_domains(struct shm *shm, struct shm_team *team, bool *movedp, int *rankp,
+                           struct hvd_error *err)
+{
+    int rc = shm_domains_test(team, movedp, rankp, err);
+    if (rc != HVD_IN_PROGRESS || *movedp || !shm->armed)
+        return rc;
+    slots_doze(&team->slots);
+    shm->asleep = &team->slots;
+    return shm_domains_test(team, movedp, rankp, err);
+}
+
+static int test_flat(struct shm *shm, struct shm_team *team, bool *movedp, struct hvd_error *err)
+{
+    int64_t end_us = 0;
+    int moves = 0;
+    int looks = 0;
+    int rc = HVD_OK;
+    bool goes_on = true;
+    *movedp = false;
+    while (goes_on) {
+        bool moved = false;
+        rc = shm_go_on(team, &moved, err);
+        *movedp = *movedp || moved;
+        looks = moved ? 0 : looks + 1;
+        moves += moved;
+        goes_on = rc == HVD_IN_PROGRESS && (moved ? has_time(moves, &end_us) : linger(shm, team, looks));
+    }
+    slots_settle(&team->slots);
+    return rc;
+}
+
+/* [rankp] stays as it is: control watches the processes of a node. */
+static int shm_test(void *state, void *state_of_team, bool *movedp, int *rankp, struct hvd_error *err)
+{
+    struct shm_team *team = state_of_team;
+    if (team->by_domains)
+        return test_by_domains(state, team, movedp, rankp, err);
+    return test_flat(state, team, movedp, err);
+}
+
+/* Of it only a descriptor is in a forked child. */
+static void shm_after_fork(void *state)
+{
+    struct shm *shm = state;
+    door_close(&shm->door);
+}
+
+static void shm_close(void *state)
+{
+    struct shm *shm = state;
+    door_close(&shm->door);
+    free(shm);
+}
+
+const struct plane_ops plane_shm = {
+    .id = PLANE_SHM,
+    .available = shm_available,
+    .open = shm_open,
+    .opens_early = true,
+    .spans = true,
+    .can = shm_can,
+    .serves = shm_serves,
+    .add_team = shm_add_team,
+    .remove_team = shm_remove_team,
+    .start = shm_start,
+    .test = shm_test,
+    .arm = shm_arm,
+    .after_fork = shm_after_fork,
+    .close = shm_close,
+};

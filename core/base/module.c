@@ -1,0 +1,75 @@
+/* module.c: open what libhvd does not link: modules that need PMIx or MPI. */
+#include <config.h>
+#include "bootstrap/wireup.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Find [file] in one of the [folders], which have ':' between them. Empty folders are none: they would mean
+ * the working directory. */
+static bool find_file(const char *folders, const char *file, char path[PATH_MAX])
+{
+    for (const char *at = folders; *at != 0; at += strspn(at, ":")) {
+        int length = (int)strcspn(at, ":");
+        int used = length == 0 ? 0 : snprintf(path, PATH_MAX, "%.*s/%s", length, at, file);
+        if (used > 0 && used < PATH_MAX && access(path, F_OK) == 0)
+            return true;
+        at += length;
+    }
+    return false;
+}
+
+/* Where modules are: HVD_MODULE_PATH; beside a libhvd that is not installed, which libtool keeps in
+ * core/.libs; or where they were installed. */
+static void find_folders(char *folders, size_t folders_bytes)
+{
+    Dl_info own;
+    /* a set-uid program must not load what its caller names */
+    const char *chosen = secure_getenv("HVD_MODULE_PATH");
+    if (chosen != NULL && chosen[0] != 0) {
+        snprintf(folders, folders_bytes, "%s", chosen);
+        return;
+    }
+    snprintf(folders, folders_bytes, "%s", PKGLIBDIR);
+    /* the text itself lies in the library or program that asks */
+    if (dladdr(PKGLIBDIR, &own) == 0 || own.dli_fname == NULL)
+        return;
+    const char *libs = strstr(own.dli_fname, "/core/.libs/");
+    int top = libs != NULL ? (int)(libs - own.dli_fname) : 0;
+    if (libs != NULL)
+        snprintf(folders, folders_bytes, "%.*s/pmix_shim/.libs:%.*s/core/.libs", top, own.dli_fname, top,
+                 own.dli_fname);
+}
+
+void *module_open(const char *file, const char *symbol, void **modulep, struct hvd_error *err)
+{
+    char path[PATH_MAX];
+    char folders[2 * PATH_MAX];
+    find_folders(folders, sizeof(folders));
+    if (!find_file(folders, file, path)) {
+        error_set(err, HVD_ERR_INVALID, "%s is not in %.400s", file, folders);
+        return NULL;
+    }
+    /* never unloaded: libraries behind it leave threads and exit handlers */
+    void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+    if (module == NULL) {
+        const char *why = dlerror();
+        error_set(err, HVD_ERR_SYSTEM, "%.256s cannot be loaded: %s", path,
+                  why != NULL ? why : "no reason given");
+        return NULL;
+    }
+    void *found = symbol != NULL ? dlsym(module, symbol) : module;
+    if (found == NULL) {
+        error_set(err, HVD_ERR_SYSTEM, "%.256s is not of this hvd: it has no %s; install hvd anew", path,
+                  symbol);
+        dlclose(module);
+        return NULL;
+    }
+    *modulep = module;
+    return found;
+}

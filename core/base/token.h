@@ -1,0 +1,75 @@
+/* token.h: words of a value from outside, in place: nothing is copied or allocated, no locale is asked. */
+#ifndef BASE_TOKEN_H
+#define BASE_TOKEN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Not ended by a 0. */
+struct word {
+    const char *text;
+    size_t length;
+};
+
+/* The word at [at], up to [separator] or the end, into *wordp; returns where the next begins, or NULL after
+ * the last. */
+static inline const char *word_next(const char *at, char separator, struct word *wordp)
+{
+    const char *end = at;
+    while (*end != 0 && *end != separator)
+        end++;
+    *wordp = (struct word){at, (size_t)(end - at)};
+    return *end == 0 ? NULL : end + 1;
+}
+
+static inline bool word_is(struct word word, const char *text)
+{
+    return strlen(text) == word.length && memcmp(word.text, text, word.length) == 0;
+}
+
+/* Does it begin so? Then the rest goes into *restp. */
+static inline bool word_after(struct word word, const char *beginning, struct word *restp)
+{
+    size_t length = strlen(beginning);
+    if (word.length < length || memcmp(word.text, beginning, length) != 0)
+        return false;
+    *restp = (struct word){word.text + length, word.length - length};
+    return true;
+}
+
+/* Index among NULL-terminated [choices], or -1. */
+static inline int word_choice(struct word word, const char *const *choices)
+{
+    for (int i = 0; choices[i] != NULL; i++)
+        if (word_is(word, choices[i]))
+            return i;
+    return -1;
+}
+
+/* Decimal digits only, between [min] and [max], both at least 0. Returns 0; or -1 with *valuep unchanged and
+ * a phrase in *whyp. */
+static inline int word_number(struct word word, int min, int max, int *valuep, const char **whyp)
+{
+    int value = 0;
+    *whyp = "has a word whose number is not a whole one";
+    if (word.length == 0)
+        return -1;
+    for (size_t i = 0; i < word.length; i++) {
+        int digit = word.text[i] - '0';
+        if (digit < 0 || digit > 9)
+            return -1;
+        if (value > (max - digit) / 10) {
+            *whyp = "has a number that is too large";
+            return -1;
+        }
+        value = value * 10 + digit;
+    }
+    *whyp = "has a number that is too small";
+    if (value < min)
+        return -1;
+    *valuep = value;
+    return 0;
+}
+
+#endif

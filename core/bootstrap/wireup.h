@@ -1,0 +1,65 @@
+/* wireup.h: who am I in the job, and small blobs between all ranks at its start. */
+#ifndef BOOTSTRAP_WIREUP_H
+#define BOOTSTRAP_WIREUP_H
+
+#include "base/config.h"
+#include "base/log.h"
+
+#define WIREUP_BLOB_BYTES 65536 /* longest blob */
+
+/* What the launcher says. local_* and node are its view: control decides by itself who shares memory. */
+struct hvd_job {
+    int rank, size;
+    int local_rank, local_size; /* -1 where the launcher does not say */
+    int launcher_size;          /* ranks of its job, of which ours may be a part */
+    const int *launcher_ranks;  /* [size]: our ranks there; NULL: the same. Borrowed */
+    uint32_t epoch;             /* start of the job that this is; late messages of others are dropped */
+    char host[256];             /* this node's name, as the launcher spells it, else gethostname */
+    const char *provider;       /* "pmix", "env" or "solo" */
+};
+
+struct wireup_blob {
+    void *bytes; /* NULL where there is none */
+    size_t length;
+};
+
+/* One provider. Calls come from one thread, in the order open, (put, fence, get)*, close. Every call ends by
+ * [deadline_us] (clock_us) with HVD_ERR_TIMEOUT and a sentence that says who did not arrive, where that is
+ * known. */
+struct wireup_ops {
+    const char *name;
+    /* Mandatory: fill [job] and [statep]. Nothing is left behind on failure. */
+    int (*open)(const struct hvd_config *config, const struct hvd_log *log, int64_t deadline_us,
+                struct hvd_job *job, void **statep, struct hvd_error *err);
+    /* Mandatory: [bytes] are copied; others see them under [key] after the next fence. */
+    int (*put)(void *state, const char *key, const void *bytes, size_t length, struct hvd_error *err);
+    /* Mandatory: returns when all ranks have called it. */
+    int (*fence)(void *state, int64_t deadline_us, struct hvd_error *err);
+    /* Mandatory: what [rank] put before the last fence, in memory that the caller frees. */
+    int (*get)(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
+               struct hvd_error *err);
+    /* Mandatory: leave. The caller has fenced after its last get, so that nobody is still asking. NULL is
+     * fine. */
+    void (*close)(void *state);
+};
+
+struct wireup {
+    const struct wireup_ops *ops;
+    void *state;
+    void *module; /* of dlopen, or NULL */
+};
+
+/* Choose the provider from the environment (pmix, env, solo), and open it. A job of one rank is never assumed
+ * where the environment says otherwise: that is HVD_ERR_INVALID with cause and mend. */
+int wireup_open(struct wireup *wireup, const struct hvd_config *config, const struct hvd_log *log,
+                int64_t deadline_us, struct hvd_job *job, struct hvd_error *err);
+
+/* Also fine on a zeroed [wireup]. */
+void wireup_close(struct wireup *wireup);
+
+/* Open the module [file] ("wireup_pmix.so", "plane_mpi.so") that was installed with libhvd, or is in one of
+ * the folders of HVD_MODULE_PATH (':' between them) where that is set, and return its [symbol]; any pointer
+ * where [symbol] is NULL. It stays loaded for ever. NULL with the reason in [err], *modulep unchanged. */
+void *module_open(const char *file, const char *symbol, void **modulep, struct hvd_error *err);
+
+#endif

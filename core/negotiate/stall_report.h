@@ -1,0 +1,53 @@
+/* stall_report.h: which ranks an operation waits for, and what they did last. */
+#ifndef NEGOTIATE_STALL_REPORT_H
+#define NEGOTIATE_STALL_REPORT_H
+
+#include <string.h>
+
+#include "negotiate/desc.h"
+
+#define STALL_MAX_RANKS 16 /* that are named; the others are counted */
+
+enum stall_state {
+    STALL_ELSEWHERE, /* it answers, and last submitted something else */
+    STALL_NOTHING,   /* it answers, and has submitted nothing yet */
+    STALL_SILENT     /* it, or a rank below it in the control tree, does not answer */
+};
+
+struct stall_rank {
+    int rank;
+    enum stall_state state;
+    char last[DESC_TITLE_BYTES]; /* ELSEWHERE: title of what it submitted last */
+};
+
+/* The lowest missing ranks, ascending. */
+struct stall {
+    int missing; /* how many there are; one for each that is silent */
+    int named;
+    struct stall_rank ranks[STALL_MAX_RANKS];
+};
+
+/* Count [rank] in; the highest are counted only, where there is no room. */
+static inline void stall_name(struct stall *stall, const struct stall_rank *rank)
+{
+    int at = stall->named;
+    while (at > 0 && stall->ranks[at - 1].rank > rank->rank)
+        at--;
+    stall->missing++;
+    if (at == STALL_MAX_RANKS)
+        return;
+    int kept = stall->named < STALL_MAX_RANKS ? stall->named : STALL_MAX_RANKS - 1;
+    memmove(&stall->ranks[at + 1], &stall->ranks[at], (size_t)(kept - at) * sizeof(stall->ranks[0]));
+    stall->ranks[at] = *rank;
+    stall->named = kept + 1;
+}
+
+/* Count all of [from] in. */
+static inline void stall_merge(struct stall *stall, const struct stall *from)
+{
+    for (int i = 0; i < from->named; i++)
+        stall_name(stall, &from->ranks[i]);
+    stall->missing += from->missing - from->named;
+}
+
+#endif

@@ -1,0 +1,65 @@
+/* endpoint.h: this rank's listening socket, and connections whose both ends have proved that they hold the
+ * job key. */
+#ifndef NET_ENDPOINT_H
+#define NET_ENDPOINT_H
+
+#include "net/peer_table.h"
+
+struct endpoint;
+
+/* What a connection is for. A peer that offers anything else is refused. */
+enum endpoint_purpose {
+    ENDPOINT_CONTROL = 1,
+    ENDPOINT_RING = 2,
+    ENDPOINT_MESH = 3,
+    ENDPOINT_CHORD = 4,
+    ENDPOINT_SLICE = 5,
+    ENDPOINT_SLICE_MESH = 6,
+    ENDPOINT_PROOF = 8
+};
+
+struct endpoint_want {
+    int rank; /* the other end */
+    enum endpoint_purpose purpose;
+    uint32_t tag; /* both ends want the same; with the purpose it says which connection this is */
+    bool connect; /* we connect to it; else it connects to us */
+    int lane; /* of several connections to it, from 0: each tries another of its near addresses first, and so
+                 takes another network card where there are several */
+    const struct in6_addr *address; /* to connect to this one only; NULL: to those of the roster */
+    const char *why; /* result of endpoint_try: what came of the last try to connect, or NULL */
+    int fd;          /* result: connected, non-blocking, close-on-exec; -1 until then */
+};
+
+/* Listen on a port that the kernel chooses. A connection that has not answered for [lease_us] will be cut. */
+int endpoint_open(struct endpoint **endpointp, int64_t lease_us, const struct hvd_log *log,
+                  struct hvd_error *err);
+uint16_t endpoint_port(const struct endpoint *endpoint);
+
+/* Make all [wants] come true at once: tries each address of a peer, does the keyed handshake in both
+ * directions on every connection (challenge and answer over key, protocol version, epoch, purpose, tag and
+ * both ranks), drops strangers with a warning and ranks that come too early without (they come again), sets
+ * TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from the lease. On failure no fd is left open. */
+int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
+                       int want_count, int64_t deadline_us, struct hvd_error *err);
+
+/* How long to try: until [deadline_us], but no longer than [grace_us] after all wants of one lane have come
+ * true. */
+struct endpoint_patience {
+    int64_t deadline_us, grace_us;
+};
+
+/* The same as far as it goes. Those that have not come true keep an fd of -1, which is no failure. */
+int endpoint_try(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
+                 int want_count, struct endpoint_patience patience, struct hvd_error *err);
+
+/* In a forked child: close the socket, touch nothing else. NULL is fine. */
+void endpoint_after_fork(struct endpoint *endpoint);
+
+/* NULL is fine. */
+void endpoint_close(struct endpoint *endpoint);
+
+/* This node's addresses that another could reach, into [addresses]; returns how many. Down, loopback and
+ * link-local ones are left out; where none is left, loopback. */
+int endpoint_addresses(struct in6_addr addresses[ROSTER_MAX_ADDRESSES]);
+
+#endif

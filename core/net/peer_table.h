@@ -1,0 +1,63 @@
+/* peer_table.h: who is in the job and where each rank can be reached; filled at the job's start by way of
+ * wire-up. */
+#ifndef NET_PEER_TABLE_H
+#define NET_PEER_TABLE_H
+
+#include <netinet/in.h>
+
+#include "bootstrap/wireup.h"
+
+#define ROSTER_KEY_BYTES     32
+#define ROSTER_MAX_ADDRESSES 8
+
+struct roster_peer {
+    char host[256];
+    int32_t pid;
+    uint16_t port; /* of its endpoint */
+    uint8_t address_count;
+    struct in6_addr
+        addresses[ROSTER_MAX_ADDRESSES]; /* IPv4 as ::ffff:a.b.c.d; loopback for those of our node key */
+    uint64_t node_key;                   /* ranks of the same one may try to share memory */
+    uint64_t net_key; /* ranks of the same one share their network interfaces; 0: unknown */
+    int leader;       /* lowest rank that shares memory with it: its node */
+};
+
+struct roster {
+    int rank, size;
+    const struct hvd_log *log; /* for what is worth telling while ranks meet; borrowed; NULL: nowhere */
+    uint32_t epoch;
+    unsigned char key[ROSTER_KEY_BYTES]; /* of the job: rank 0 drew it */
+    struct roster_peer *peers;           /* [size] */
+    int *node_of_rank;                   /* [size]: peers[i].leader, as shape_of_rank takes it */
+};
+
+struct card;
+
+/* Begin a roster of [job] in which every rank is its own node. */
+int roster_open(struct roster *roster, const struct hvd_job *job, struct hvd_error *err);
+
+/* Put this rank's [card], and the job key where this is rank 0; fence; read what all ranks have put.
+ * Collective. HVD_ERR_MISMATCH, on every rank, where a job-wide option differs. */
+int roster_exchange(struct roster *roster, const struct wireup *wireup, const struct card *card,
+                    int64_t deadline_us, struct hvd_error *err);
+
+/* The ranks that may share memory with this one, itself included, ascending, into [members] (room for all
+ * ranks); returns how many. */
+int roster_members(const struct roster *roster, int *members);
+
+/* Which ranks share network interfaces: of each rank the number of its network into [network_of_rank] (room
+ * for all), and of each network its first rank, ascending, into [firsts] (the same). Returns how many
+ * networks there are, 1 also where some rank cannot tell; or HVD_ERR_NO_MEMORY. */
+int roster_networks(const struct roster *roster, int *network_of_rank, int *firsts);
+
+/* Settle the nodes: [attached] says of each rank whether it shares the memory of the first rank of its node
+ * key, and of those first ranks whether they have such memory. Whoever does not is a node of its own. */
+int roster_settle(struct roster *roster, const bool *attached, struct hvd_error *err);
+
+/* A zeroed struct is fine. Wipes the key. */
+void roster_close(struct roster *roster);
+
+/* "rank 3 (n2)" into [text], for sentences. */
+void roster_name(const struct roster *roster, int rank, char *text, size_t text_bytes);
+
+#endif

@@ -1,0 +1,193 @@
+/* arena.c: regions of the memory that the ranks of a node share, one for each process set that lives there.
+ *
+ * The arena begins with a table of its regions. All ranks write there, so whatever is read from it, nothing
+ * outside the arena is touched, and no call is without end.
+ */
+#include "node/arena.h"
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/clock.h"
+
+#define ALIGN_BYTES ((size_t)4096)
+
+/* There is an entry for each of these: regions are larger, so that room runs out before entries do. What is
+ * left is for refusals that some have not heard yet: few, as sets are made by all ranks, one after the other.
+ */
+#define ENTRY_BYTES ((size_t)1 << 20)
+
+/* Of leaving, where the table is not free: who holds it has died or stands still. */
+#define LEAVE_US INT64_C(1000000)
+
+/* One region, in the table. Zeroed: a free entry. */
+struct region {
+    int32_t set;         /* + 1, so that zero is no set */
+    int32_t users;       /* that have not left it, or not entered yet */
+    uint64_t begin, end; /* where it lies; both 0: there was no room for it, as each user is to hear */
+};
+
+struct table {
+    _Atomic uint32_t locked;
+    struct region regions[];
+};
+
+static struct table *table_of(const struct arena *arena)
+{
+    return arena->base;
+}
+
+static size_t region_count(const struct arena *arena)
+{
+    return arena->bytes / ENTRY_BYTES;
+}
+
+/* A copy: what is checked must be what is used then. */
+static struct region look_at(const volatile struct region *region)
+{
+    return *region;
+}
+
+static size_t round_up(size_t bytes)
+{
+    return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
+}
+
+static size_t table_bytes(const struct arena *arena)
+{
+    return round_up(sizeof(struct table) + region_count(arena) * sizeof(struct region));
+}
+
+/* With an entry for each region, however small they are; the table itself is smaller than what it is for. */
+void arena_claim_regions(struct arena_claim *claim, int count, size_t bytes)
+{
+    size_t entries_bytes = (size_t)count * ENTRY_BYTES;
+    size_t regions_bytes = bytes + (size_t)count * ALIGN_BYTES;
+    size_t most_bytes = regions_bytes > entries_bytes ? regions_bytes : entries_bytes;
+    struct arena inner = {.bytes = 2 * most_bytes};
+    inner.bytes = most_bytes + table_bytes(&inner);
+    claim->bytes = inner.bytes;
+    claim->zeroed = table_bytes(&inner);
+}
+
+/* Held for microseconds; by a process that dies in between for ever. */
+static bool lock(struct table *table, int64_t deadline_us)
+{
+    uint32_t open = 0;
+    while (!atomic_compare_exchange_strong(&table->locked, &open, 1)) {
+        if (clock_us() >= deadline_us)
+            return false;
+        open = 0;
+        sched_yield();
+    }
+    return true;
+}
+
+static void unlock(struct table *table)
+{
+    atomic_store(&table->locked, 0);
+}
+
+/* The entry of [number], which is a set + 1, or 0 for a free one; NULL where there is none. */
+static struct region *find_locked(const struct arena *arena, int32_t number)
+{
+    struct table *table = table_of(arena);
+    for (size_t i = 0; i < region_count(arena); i++) {
+        if (table->regions[i].set == number)
+            return &table->regions[i];
+    }
+    return NULL;
+}
+
+/* The lowest place where [bytes] fit between the regions that there are; 0 where there is none. */
+static size_t find_room_locked(const struct arena *arena, size_t bytes)
+{
+    const struct table *table = table_of(arena);
+    size_t at = table_bytes(arena);
+    bool moved = true;
+    while (moved) {
+        moved = false;
+        for (size_t i = 0; i < region_count(arena); i++) {
+            struct region region = look_at(&table->regions[i]);
+            bool overlaps = region.end > region.begin && at < region.end && region.begin < at + bytes;
+            if (overlaps && region.end > arena->bytes)
+                return 0;
+            if (overlaps) {
+                at = region.end;
+                moved = true;
+            }
+        }
+    }
+    return bytes <= arena->bytes && at <= arena->bytes - bytes ? at : 0;
+}
+
+/* NULL where the table is full. */
+static struct region *make_locked(const struct arena *arena, const struct arena_claim *claim)
+{
+    size_t bytes = round_up(claim->bytes);
+    size_t begin = find_room_locked(arena, bytes + claim->spare);
+    struct region *region = find_locked(arena, 0);
+    if (region == NULL)
+        return NULL;
+    if (begin != 0)
+        memset((char *)arena->base + begin, 0, claim->zeroed);
+    *region = (struct region){claim->set + 1, claim->users, begin, begin == 0 ? 0 : begin + bytes};
+    return region;
+}
+
+static void leave_locked(struct region *region)
+{
+    if (--region->users <= 0)
+        *region = (struct region){0};
+}
+
+/* Where the region lies; 0 where there is none. */
+static size_t enter_locked(const struct arena *arena, const struct arena_claim *claim)
+{
+    struct region *region = find_locked(arena, claim->set + 1);
+    if (region == NULL)
+        region = make_locked(arena, claim);
+    if (region == NULL)
+        return 0;
+    struct region found = look_at(region);
+    bool inside = found.begin >= table_bytes(arena) && found.begin % ALIGN_BYTES == 0 &&
+                  found.end <= arena->bytes && found.begin < found.end &&
+                  found.end - found.begin == round_up(claim->bytes);
+    if (!inside)
+        leave_locked(region);
+    return inside ? found.begin : 0;
+}
+
+int arena_enter(const struct arena *arena, const struct arena_claim *claim, int64_t deadline_us,
+                void **regionp, struct hvd_error *err)
+{
+    struct table *table = table_of(arena);
+    if (table == NULL)
+        return error_set(err, HVD_ERR_UNSUPPORTED, "this rank shares no memory with the others of its node");
+    if (!lock(table, deadline_us))
+        return error_set(err, HVD_ERR_TIMEOUT,
+                         "process set %d did not get its shared memory on this node in time: another rank "
+                         "that was to get some at that moment has died or stands still",
+                         claim->set % ARENA_SETS);
+    size_t begin = enter_locked(arena, claim);
+    unlock(table);
+    if (begin == 0)
+        return error_set(err, HVD_ERR_UNSUPPORTED,
+                         "no shared memory is left on this node for process set %d: it wants %zu bytes, of "
+                         "%zu for all sets; remove sets that are no longer used",
+                         claim->set % ARENA_SETS, claim->bytes, arena->bytes);
+    *regionp = (char *)arena->base + begin;
+    return HVD_OK;
+}
+
+void arena_leave(const struct arena *arena, int set)
+{
+    if (!lock(table_of(arena), clock_us() + LEAVE_US))
+        return;
+    struct region *region = find_locked(arena, set + 1);
+    if (region != NULL)
+        leave_locked(region);
+    unlock(table_of(arena));
+}

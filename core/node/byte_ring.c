@@ -1,0 +1,78 @@
+/* byte_ring.c: a ring of bytes in memory that two processes share: one writes, one reads. */
+#include "config.h"
+#include "node/byte_ring.h"
+
+#include <string.h>
+
+/* Positions are stored and loaded in sequentially consistent order: a sleeper's "wake me" word and the
+ * position that it looks at afterwards are then seen by the other end in that order too, without fences. */
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+ssize_t ring_put(struct ring_end *end, const void *bytes, size_t length)
+{
+    if (end->limit - end->position < length) {
+        uint64_t tail = atomic_load(&end->ring->tail);
+        if (end->position - tail > RING_BYTES)
+            return -1;
+        end->limit = tail + RING_BYTES;
+    }
+    size_t count = smaller(length, (size_t)(end->limit - end->position));
+    size_t offset = (size_t)(end->position % RING_BYTES);
+    size_t first = smaller(count, RING_BYTES - offset);
+    if (count == 0)
+        return 0;
+    memcpy(end->ring->data + offset, bytes, first);
+    memcpy(end->ring->data, (const unsigned char *)bytes + first, count - first);
+    end->position += count;
+    return (ssize_t)count;
+}
+
+void ring_publish(struct ring_end *end)
+{
+    atomic_store(&end->ring->head, end->position);
+}
+
+void ring_starve(struct ring_end *end)
+{
+    atomic_store(&end->ring->starved, 1);
+}
+
+void ring_close(struct ring_end *end)
+{
+    atomic_store(&end->ring->closed, 1);
+}
+
+ssize_t ring_take(struct ring_end *end, void *bytes, size_t length)
+{
+    if (end->limit == end->position) {
+        uint64_t head = atomic_load(&end->ring->head);
+        if (head - end->position > RING_BYTES)
+            return -1;
+        end->limit = head;
+    }
+    size_t count = smaller(length, (size_t)(end->limit - end->position));
+    size_t offset = (size_t)(end->position % RING_BYTES);
+    size_t first = smaller(count, RING_BYTES - offset);
+    if (count == 0)
+        return 0;
+    memcpy(bytes, end->ring->data + offset, first);
+    memcpy((unsigned char *)bytes + first, end->ring->data, count - first);
+    end->position += count;
+    return (ssize_t)count;
+}
+
+bool ring_release(struct ring_end *end)
+{
+    atomic_store(&end->ring->tail, end->position);
+    return atomic_load(&end->ring->starved) != 0 && atomic_exchange(&end->ring->starved, 0) != 0;
+}
+
+bool ring_ended(struct ring_end *end)
+{
+    /* closed is set behind the last head */
+    return atomic_load(&end->ring->closed) != 0 && atomic_load(&end->ring->head) == end->position;
+}

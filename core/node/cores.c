@@ -1,0 +1,79 @@
+/* cores.c: which cores ranks may run on, and whether each of a node's ranks can have some to itself. */
+#include "node/cores.h"
+
+#include <limits.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* glibc's own call knows of 1024 cores. */
+void cores_own(struct cores *cores)
+{
+    memset(cores, 0, sizeof(*cores));
+    if (syscall(SYS_sched_getaffinity, 0, sizeof(cores->words), cores->words) < 0)
+        memset(cores, 0, sizeof(*cores));
+}
+
+/* Older C libraries have no call for it. */
+int cores_domain(void)
+{
+    unsigned int core = 0, domain = 0;
+    if (syscall(SYS_getcpu, &core, &domain, NULL) < 0 || domain > INT_MAX)
+        return -1;
+    return (int)domain;
+}
+
+int64_t cores_cache(void)
+{
+#ifdef _SC_LEVEL2_CACHE_SIZE
+    long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return bytes > 0 ? bytes : 0;
+#else
+    return 0;
+#endif
+}
+
+/* A matching of ranks and cores that grows rank by rank. */
+struct matching {
+    const struct cores *ranks;
+    int rank_of[CORES_MAX]; /* -1: nobody's */
+    struct cores tried;     /* for the rank that is to be seated now */
+};
+
+/* Give [rank] one more core, for which others may have to move. */
+static bool seat(struct matching *matching, int rank)
+{
+    for (int i = 0; i < CORES_WORDS; i++) {
+        uint64_t left = matching->ranks[rank].words[i] & ~matching->tried.words[i];
+        while (left != 0) {
+            int core = i * 64 + __builtin_ctzll(left);
+            matching->tried.words[i] |= left & -left;
+            if (matching->rank_of[core] < 0 || seat(matching, matching->rank_of[core])) {
+                matching->rank_of[core] = rank;
+                return true;
+            }
+            left = matching->ranks[rank].words[i] & ~matching->tried.words[i];
+        }
+    }
+    return false;
+}
+
+static bool is_known(const struct cores *cores)
+{
+    uint64_t any = 0;
+    for (int i = 0; i < CORES_WORDS; i++)
+        any |= cores->words[i];
+    return any != 0;
+}
+
+bool cores_suffice(const struct cores *ranks, int count, int each)
+{
+    struct matching matching = {.ranks = ranks};
+    bool suffice = true;
+    memset(matching.rank_of, -1, sizeof(matching.rank_of));
+    for (int i = 0; i < count * each && suffice; i++) {
+        memset(&matching.tried, 0, sizeof(matching.tried));
+        suffice = !is_known(&ranks[i / each]) || seat(&matching, i / each);
+    }
+    return suffice;
+}

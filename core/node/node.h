@@ -1,0 +1,43 @@
+/* node.h: the shared memory of the ranks of one node, and how they meet in it. */
+#ifndef NODE_NODE_H
+#define NODE_NODE_H
+
+#include "node/arena.h"
+#include "node/cores.h"
+#include "net/peer_table.h"
+#include "base/tree_shape.h"
+#include "node/windows.h"
+
+struct node;
+
+/* Meet. [members] are the ranks that may share memory, ascending, this rank among them; the first leads. The
+ * leader makes the memory (memfd) and hands it over, with each rank's doorbell (eventfd), on an abstract unix
+ * socket whose name and handshake come from the job key and epoch. The leader returns when all members came
+ * or at [deadline_us], whichever is first; a member when it is attached, which may be a second after the
+ * later of its own and the leader's deadlines, or with an error. Who came is agreed by the caller afterwards.
+ */
+int node_meet(struct node **nodep, const struct roster *roster, const int *members, int member_count,
+              int64_t deadline_us, struct hvd_error *err);
+
+/* The part of its memory that is free for all its ranks; of NULL an empty one. It lives as long as the node.
+ */
+struct arena node_arena(const struct node *node);
+
+/* The windows of its ranks, by their place among [members]: from now on the caller's to detach. Of NULL none.
+ */
+struct windows node_take_windows(struct node *node);
+
+/* What cores its ranks have. Once all have met: the same on all. Of NULL: enough. */
+int node_crowding(const struct node *node, struct crowding *crowding, struct hvd_error *err);
+
+/* NULL is fine. */
+void node_close(struct node *node);
+
+/* The control object of a rank: rings in [node] (NULL where it is alone on its node) towards relatives of the
+ * same node, sockets for others: link_fds[link], -1 where the relative is on this node. Takes [node] and the
+ * descriptors, also on failure; [roster] and [log] outlive it. Watches all members (leader) or the leader and
+ * the parent (others) through pidfds. */
+int control_open(struct control **controlp, const struct roster *roster, const struct shape *shape,
+                 struct node *node, const int *link_fds, struct hvd_error *err);
+
+#endif

@@ -1,0 +1,117 @@
+/* node_placement.c: place the tasks of a node. */
+#include "config.h"
+#include "topo/node_placement.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "topo/apply.h"
+
+/* hwloc would open libraries of GPU vendors and X11; an empty value stops it, and nothing else does. */
+static const char hwloc_plugins[] = "HWLOC_PLUGINS_PATH";
+
+static int load(const struct machine_source *source, struct machine **machinep, struct hvd_error *err)
+{
+    const char *before = getenv(hwloc_plugins);
+    char *kept = before == NULL ? NULL : strdup(before);
+    if ((before != NULL && kept == NULL) || setenv(hwloc_plugins, "", 1) < 0) {
+        free(kept);
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to look at this node");
+    }
+    int rc = machine_load(source, machinep, err);
+    if (kept == NULL)
+        unsetenv(hwloc_plugins);
+    else
+        setenv(hwloc_plugins, kept, 1);
+    free(kept);
+    return rc;
+}
+
+bool place_has_gpus(const char *root)
+{
+    static const char *const files[] = {"/proc/driver/nvidia", "/dev/nvidiactl", "/dev/kfd"};
+    char path[512];
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        snprintf(path, sizeof(path), "%.400s%s", root != NULL ? root : "", files[i]);
+        if (access(path, F_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+bool place_needs_devices(const struct place *place)
+{
+    return place->topology != NULL || place->bind.verbose || place->bind.policy == BIND_GPU ||
+           (place->rs != NULL && place->rs->gpus != 0) || place_has_gpus(place->root);
+}
+
+int place_machine(const struct place *place, struct machine **machinep, struct hvd_error *err)
+{
+    struct machine_source source = {.xml_path = place->topology,
+                                    .cores_only = place->cores_only,
+                                    .live = !place->elsewhere,
+                                    .root = place->root};
+    struct machine *machine = NULL;
+    int rc = load(&source, &machine, err);
+    if (rc == HVD_OK)
+        rc = nics_judge(machine->nics, machine->nic_count, place->nics, err);
+    if (rc != HVD_OK) {
+        machine_destroy(machine);
+        return rc;
+    }
+    *machinep = machine;
+    return HVD_OK;
+}
+
+/* Those whose device file may be opened, or is not known. A control group of devices answers for itself. */
+static int openable(const struct machine *machine, int gpus[MACHINE_MAX_GPUS])
+{
+    int count = 0;
+    for (int i = 0; i < machine->gpu_count; i++)
+        if (machine->gpus[i].file[0] == 0 || access(machine->gpus[i].file, R_OK | W_OK) == 0)
+            gpus[count++] = i;
+    return count;
+}
+
+void place_gpus(const struct place *place, const struct machine *machine, struct visible *visible)
+{
+    bool amd = machine->gpu_count > 0 && machine->gpus[0].pci.vendor == MACHINE_VENDOR_AMD;
+    char *const *environment = place->environment;
+    struct visible_env env = {NULL, NULL, NULL};
+    int granted[MACHINE_MAX_GPUS];
+    int count = -1;
+    if (!place->elsewhere) {
+        env.devices = environment_value(environment, amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES");
+        env.within = amd ? environment_value(environment, "HIP_VISIBLE_DEVICES") : NULL;
+        env.order = environment_value(environment, "CUDA_DEVICE_ORDER");
+        count = openable(machine, granted);
+    }
+    visible_map(machine, granted, count, &env, visible);
+}
+
+int place_plan(const struct place *place, const struct machine *machine, struct plan **planp,
+               struct hvd_error *err)
+{
+    struct visible visible;
+    place_gpus(place, machine, &visible);
+    struct request request = {.task_count = place->task_count,
+                              .cpus = place->cpus,
+                              .bind = place->bind,
+                              .rs = place->rs,
+                              .gpus = visible.gpus,
+                              .gpu_count = visible.count,
+                              .tasks = place->tasks};
+    return plan_create(machine, &request, planp, err);
+}
+
+int place_node(const struct place *place, struct plan **planp, struct hvd_error *err)
+{
+    struct machine *machine = NULL;
+    int rc = place_machine(place, &machine, err);
+    if (rc == HVD_OK)
+        rc = place_plan(place, machine, planp, err);
+    machine_destroy(machine);
+    return rc;
+}

@@ -1,0 +1,90 @@
+/* plan.h: which cores, memory, GPUs and network cards each task of a node gets, and why. Pure: the same
+ * machine and request give the same plan on every node of a kind and in every process of a node. */
+#ifndef TOPO_PLAN_PLAN_H
+#define TOPO_PLAN_PLAN_H
+
+#include "base/bind.h"
+#include "base/resource_set.h"
+#include "topo/machine.h"
+
+#define PLAN_MAX_TASKS  8192
+#define PLAN_TASK_GPUS  MACHINE_MAX_GPUS
+#define PLAN_TASK_NICS  16
+#define PLAN_WHY_BYTES  256
+#define PLAN_NOTE_BYTES 512
+
+/* What is settled for a task before hvd places it: by --cpu-bind, a narrower mask (both to be left out where
+ * bind.force is set), or an explicit resource file. */
+struct request_task {
+    const struct bitset *cpus; /* NULL: to be chosen */
+    const int *gpus; /* indexes of machine->gpus; NULL: to be chosen, or none where others' are settled */
+    int gpu_count;
+    const char *why; /* "bound by --cpu-bind"; begins its reason */
+};
+
+struct request {
+    int task_count;            /* on this node */
+    const struct bitset *cpus; /* granted; NULL: what the machine allows */
+    const struct bitset *mems; /* the same of memory nodes */
+    struct bind_options bind;
+    const struct rs_options *rs; /* NULL: no resource sets */
+    const int *gpus; /* granted, as indexes of machine->gpus in the order in which programs count them */
+    int gpu_count;   /* (visible_map); -1: all */
+    const struct request_task *tasks; /* one each task; NULL: nothing is settled */
+};
+
+/* What one task gets. Flat, so that it can go through a pipe to a process without hwloc (plan_task_valid). */
+struct plan_task {
+    struct bitset cpus; /* to run on; never empty, never outside what is granted */
+    struct bitset mems; /* near them, of those granted */
+    bool bound;         /* false: [cpus] is all that is granted: nothing to set */
+    bool shared;        /* another task runs on some of the same CPUs */
+    int core_count;     /* cores it has, whole or in part */
+    int threads;        /* for OMP_NUM_THREADS */
+    char places[8];     /* for OMP_PLACES: "threads"; "" where it is better not set: not bound, or shared */
+    int set;            /* its resource set on this node; -1: none */
+    int gpu_count;
+    int gpus[PLAN_TASK_GPUS];                   /* indexes of machine->gpus, the task's own first */
+    char gpu_ids[PLAN_TASK_GPUS][PCI_ID_BYTES]; /* "0000:17:00.0" */
+    int devices[PLAN_TASK_GPUS];                /* the position of each among those granted */
+    bool gpu_amd;                               /* AMD's; otherwise NVIDIA's */
+    int nic_count;
+    int nics[PLAN_TASK_NICS];                        /* indexes of machine->nics, best first */
+    char nic_names[PLAN_TASK_NICS][NIC_VERBS_BYTES]; /* nic_name of each */
+    char why[PLAN_WHY_BYTES]; /* "nearest to GPU 0000:17:00.0, 7 of 28 cores of NUMA node 0" */
+};
+
+struct plan {
+    int task_count;
+    struct plan_task *tasks;
+    enum bind_policy policy;    /* the one that auto came to */
+    struct bitset granted;      /* CPUs */
+    struct bitset reserved;     /* of them, kept for the system */
+    struct bitset used;         /* of them, given to tasks; the rest is idle */
+    char note[PLAN_NOTE_BYTES]; /* sentences about the whole: shared cores, idle ones, GPUs without a task; ""
+                                   mostly */
+};
+
+/* Place all tasks. *planp is to be freed with plan_destroy. HVD_ERR_INVALID with a sentence where the request
+ * cannot be met: nothing granted is of this machine, reserve takes all, smt is more than cores have, gpu
+ * without GPUs, resource sets that do not fit; HVD_ERR_NO_MEMORY. *planp is unchanged then. */
+int plan_create(const struct machine *machine, const struct request *request, struct plan **planp,
+                struct hvd_error *err);
+
+/* [plan] may be NULL. */
+void plan_destroy(struct plan *plan);
+
+/* The two below are in libbase, so that the plug-in has them without those who plan. */
+
+/* Of a plan_task from another process: are its counts within their arrays and its texts ended and printable?
+ */
+bool plan_task_valid(const struct plan_task *task);
+
+/* The same of a text: is it ended within its array, and printable? */
+bool plan_text_valid(const char *text, size_t text_bytes);
+
+/* "task 3: cpus 24-31,88-95, memory 0, GPU 0000:4e:00.0, NIC mlx5_3, 16 threads: nearest to ..." into [text],
+ * returned. */
+const char *plan_task_text(const struct plan_task *task, int index, char *text, size_t text_bytes);
+
+#endif

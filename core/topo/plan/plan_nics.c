@@ -1,0 +1,182 @@
+/* plan_nics.c: which network cards each task uses: by NCCL's rule, so that all agree. */
+#include "topo/plan/plan_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "topo/path.h"
+
+/* How good a card is for somebody: more is better, then nearer is. */
+struct worth {
+    int64_t mbps;
+    int far;
+};
+
+static bool is_better(struct worth a, struct worth b)
+{
+    return a.mbps != b.mbps ? a.mbps > b.mbps : a.far < b.far;
+}
+
+static struct worth worth_to_gpu(const struct machine *machine, int gpu, int nic)
+{
+    return (struct worth){path_mbps(machine, &machine->gpus[gpu], &machine->nics[nic]),
+                          path_between(&machine->gpus[gpu].pci, &machine->nics[nic].pci)};
+}
+
+static struct worth worth_to_cpus(const struct machine *machine, const struct bitset *cpus, int nic)
+{
+    int far = path_to_cpus(machine, &machine->nics[nic].pci, cpus);
+    int64_t mbps = nic_mbps(&machine->nics[nic]);
+    if (far > 0 && machine->numa_mbps > 0 && machine->numa_mbps < mbps)
+        mbps = machine->numa_mbps;
+    return (struct worth){mbps, far};
+}
+
+/* Some NICs, by their indexes. */
+struct choice {
+    int count;
+    int nics[NIC_MAX];
+};
+
+/* The kept NICs that are best for a GPU (for [cpus], where it is -1): all of equals. */
+static void choose(const struct machine *machine, int gpu, const struct bitset *cpus, struct choice *choice)
+{
+    struct worth best = {0, 0};
+    choice->count = 0;
+    for (int i = 0; i < machine->nic_count; i++) {
+        if (machine->nics[i].drop != NIC_KEPT)
+            continue;
+        struct worth worth = gpu >= 0 ? worth_to_gpu(machine, gpu, i) : worth_to_cpus(machine, cpus, i);
+        if (choice->count > 0 && is_better(best, worth))
+            continue;
+        if (choice->count == 0 || is_better(worth, best))
+            choice->count = 0;
+        best = worth;
+        choice->nics[choice->count++] = i;
+    }
+}
+
+static void add_nic(const struct machine *machine, struct plan_task *task, int nic)
+{
+    for (int i = 0; i < task->nic_count; i++)
+        if (task->nics[i] == nic)
+            return;
+    if (task->nic_count == PLAN_TASK_NICS)
+        return;
+    snprintf(task->nic_names[task->nic_count], NIC_VERBS_BYTES, "%s", nic_name(&machine->nics[nic]));
+    task->nics[task->nic_count++] = nic;
+}
+
+/* ---- Near GPUs ---- */
+
+/* Is [gpu] the GPU of some task? Those of none are not part of the job, for NCCL. */
+static bool is_used(const struct plan *plan, int gpu)
+{
+    for (int i = 0; i < plan->task_count; i++)
+        if (plan->tasks[i].gpu_count > 0 && plan->tasks[i].gpus[0] == gpu)
+            return true;
+    return false;
+}
+
+/* How many GPUs of the job have no better card than others have: [nic]'s own. */
+static int count_local(const struct placing *placing, int nic)
+{
+    struct worth best = {0, 0};
+    int count = 0;
+    for (int gpu = 0; gpu < placing->machine->gpu_count; gpu++) {
+        if (!is_used(placing->plan, gpu))
+            continue;
+        struct worth worth = worth_to_gpu(placing->machine, gpu, nic);
+        if (count > 0 && is_better(best, worth))
+            continue;
+        if (count == 0 || is_better(worth, best))
+            count = 0;
+        best = worth;
+        count++;
+    }
+    return count;
+}
+
+/* The number of a GPU as the driver counts those that are granted: by PCI id. */
+static int driver_number(const struct placing *placing, int gpu)
+{
+    int number = 0;
+    for (int i = 0; i < placing->gpu_count; i++)
+        number += placing->gpus[i] < gpu;
+    return number;
+}
+
+/* With its bits in reverse: neighbours are spread far. */
+static int mirror(int value, int power)
+{
+    int mirrored = 0;
+    for (int bit = 1, other = power >> 1; bit < power; bit <<= 1, other >>= 1)
+        if ((value & bit) != 0)
+            mirrored |= other;
+    return mirrored;
+}
+
+static void give_near_gpu(const struct placing *placing, struct plan_task *task, int gpu,
+                          struct choice *choice)
+{
+    choose(placing->machine, gpu, NULL, choice);
+    int local = choice->count > 0 ? count_local(placing, choice->nics[0]) : 0;
+    if (local == 0)
+        return;
+    int each = (choice->count + local - 1) / local;
+    int start = driver_number(placing, gpu) % local;
+    if ((choice->count & (choice->count - 1)) == 0)
+        start = mirror(start, choice->count);
+    for (int i = 0; i < each; i++)
+        add_nic(placing->machine, task, choice->nics[(start + i) % choice->count]);
+}
+
+/* ---- Near cores ---- */
+
+/* Which cards are best for a task: how many, and which at either end. */
+struct near_cores {
+    int count, first, last;
+};
+
+/* Those for which the same cards are best take them in turn; where there are more cards, each has its share.
+ */
+static void share_nics(const struct placing *placing, int index, const struct near_cores *near)
+{
+    const struct near_cores *own = &near[index];
+    int sharers = 0, place = 0;
+    struct choice choice;
+    for (int i = 0; i < placing->plan->task_count; i++) {
+        if (near[i].count != own->count || near[i].first != own->first || near[i].last != own->last)
+            continue;
+        place += i < index;
+        sharers++;
+    }
+    struct plan_task *task = &placing->plan->tasks[index];
+    choose(placing->machine, -1, &task->cpus, &choice);
+    int first = choice.count > sharers ? place * choice.count / sharers : place % choice.count;
+    int last = choice.count > sharers ? (place + 1) * choice.count / sharers : first + 1;
+    for (int i = first; i < last; i++)
+        add_nic(placing->machine, task, choice.nics[i]);
+}
+
+int nics_give(struct placing *placing, struct hvd_error *err)
+{
+    struct plan *plan = placing->plan;
+    struct choice choice;
+    struct near_cores *near = calloc((size_t)plan->task_count, sizeof(*near));
+    if (near == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d tasks", plan->task_count);
+    for (int i = 0; i < plan->task_count; i++) {
+        struct plan_task *task = &plan->tasks[i];
+        for (int k = 0; k < task->gpu_count; k++)
+            give_near_gpu(placing, task, task->gpus[k], &choice);
+        choose(placing->machine, -1, &task->cpus, &choice);
+        if (task->gpu_count == 0 && choice.count > 0)
+            near[i] = (struct near_cores){choice.count, choice.nics[0], choice.nics[choice.count - 1]};
+    }
+    for (int i = 0; i < plan->task_count; i++)
+        if (near[i].count > 0)
+            share_nics(placing, i, near);
+    free(near);
+    return HVD_OK;
+}

@@ -1,0 +1,127 @@
+/* visible_gpus.c: which GPU a program means by "device 0". */
+#include "topo/visible_gpus.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/token.h"
+
+/* Are all of one model? Then the driver's order, fastest first, is that of PCI. */
+static bool alike(const struct machine *machine, const struct visible *visible)
+{
+    for (int i = 1; i < visible->count; i++) {
+        const struct machine_pci *first = &machine->gpus[visible->gpus[0]].pci,
+                                 *pci = &machine->gpus[visible->gpus[i]].pci;
+        if (pci->vendor != first->vendor || pci->device != first->device)
+            return false;
+    }
+    return true;
+}
+
+/* The GPU that an entry names, a number among [from] or the beginning of a name: -1: none. */
+static int find_entry(const struct machine *machine, const struct visible *from, struct word entry)
+{
+    int number = -1, found = -1;
+    const char *why;
+    if (word_number(entry, 0, MACHINE_MAX_GPUS - 1, &number, &why) == 0)
+        return number < from->count ? from->gpus[number] : -1;
+    for (int i = 0; i < from->count; i++) {
+        const char *uuid = machine->gpus[from->gpus[i]].uuid;
+        if (entry.length <= 4 || strncmp(uuid, entry.text, entry.length) != 0)
+            continue;
+        if (found >= 0)
+            return -1;
+        found = from->gpus[i];
+    }
+    return found;
+}
+
+static bool is_listed(const struct visible *visible, int gpu)
+{
+    return visible_device(visible, gpu) >= 0;
+}
+
+/* Keep of [visible] what a variable's list names, in its order. The list ends at an entry that is none, or is
+ * there already. */
+static void select_listed(const struct machine *machine, struct visible *visible, const char *list)
+{
+    struct visible from = *visible;
+    struct word entry;
+    visible->count = 0;
+    for (const char *at = list; at != NULL;) {
+        at = word_next(at, ',', &entry);
+        while (entry.length > 0 && *entry.text == ' ')
+            entry = (struct word){entry.text + 1, entry.length - 1};
+        if (entry.length >= 4 && strncmp(entry.text, "MIG-", 4) == 0) {
+            visible->mig = true;
+            return;
+        }
+        if (entry.length >= 4 && strncmp(entry.text, "GPU-", 4) != 0)
+            return;
+        int gpu = find_entry(machine, &from, entry);
+        if (entry.length >= 4 && gpu < 0)
+            visible->certain = false;
+        if (gpu < 0 || is_listed(visible, gpu))
+            return;
+        visible->gpus[visible->count++] = gpu;
+    }
+}
+
+static bool has_numbers(const char *list)
+{
+    return list == NULL || (strncmp(list, "GPU-", 4) != 0 && strncmp(list, "MIG-", 4) != 0);
+}
+
+static void advise(struct visible *visible, const struct visible_env *env, int granted)
+{
+    const char *words = "";
+    if (visible->mig)
+        words = "slices of GPUs (MIG) are granted: a rank can use one of them, and NCCL cannot join slices "
+                "of one GPU; "
+                "turn MIG off, or run one rank a GPU";
+    else if (!visible->certain && has_numbers(env->devices))
+        words = "GPUs of several models are here, which the driver orders by speed: set "
+                "CUDA_DEVICE_ORDER=PCI_BUS_ID";
+    else if (!visible->certain)
+        words =
+            "CUDA_VISIBLE_DEVICES names a GPU that this node does not tell the name of: use numbers there";
+    else if (visible->count == 0 && granted > 0 && env->devices != NULL)
+        words = "the variable that selects GPUs names none of those that are granted: unset it";
+    snprintf(visible->advice, sizeof(visible->advice), "%s", words);
+}
+
+void visible_map(const struct machine *machine, const int *granted, int granted_count,
+                 const struct visible_env *env, struct visible *visible)
+{
+    *visible = (struct visible){.certain = true};
+    for (int i = 0; i < (granted_count < 0 ? machine->gpu_count : granted_count) && i < MACHINE_MAX_GPUS; i++)
+        visible->gpus[visible->count++] = granted_count < 0 ? i : granted[i];
+    int all = visible->count;
+    bool by_pci = env->order != NULL && strcmp(env->order, "PCI_BUS_ID") == 0;
+    if (!by_pci && has_numbers(env->devices) && !alike(machine, visible))
+        visible->certain = false;
+    if (env->devices != NULL)
+        select_listed(machine, visible, env->devices);
+    if (env->within != NULL && !visible->mig)
+        select_listed(machine, visible, env->within);
+    if (visible->mig)
+        visible->count = 0;
+    advise(visible, env, all);
+}
+
+const char *visible_hidden(int seen, int step, int tasks)
+{
+    if (tasks < 2 || seen >= step)
+        return NULL;
+    return "each task sees only its own GPUs and cannot reach those of the others directly: give "
+           "--gpus-per-node in place of "
+           "--gpus-per-task and --gpu-bind, or since Slurm 24.05 --gres-flags=allow-task-sharing";
+}
+
+int visible_device(const struct visible *visible, int gpu)
+{
+    for (int i = 0; i < visible->count; i++)
+        if (visible->gpus[i] == gpu)
+            return i;
+    return -1;
+}

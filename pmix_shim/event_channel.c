@@ -1,0 +1,22 @@
+/* event_channel.c: events as datagrams between two processes. */
+#include "pmix_shim/event_channel.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+
+int channel_post(const struct channel *channel, const struct server_event *event)
+{
+    ssize_t sent = 0;
+    do
+        sent = send(channel->fd, event, sizeof(*event), MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -1 : 0;
+}
+
+int channel_take(int fd, struct server_event *event)
+{
+    ssize_t length = recv(fd, event, sizeof(*event), MSG_DONTWAIT);
+    if (length == (ssize_t)sizeof(*event))
+        return 1;
+    return length < 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+}

@@ -1,0 +1,195 @@
+/* provider.c: choose the provider of wire-up from the environment, and open it. */
+#include "config.h"
+#include "pmix_shim/provider.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/parse.h"
+
+/* Slurm numbers its own steps (batch, interactive, extern) from here. */
+#define SLURM_SPECIAL_STEP INT64_C(0xfffffff0)
+
+/* Variables in which a launcher says how many ranks it started. */
+static const struct claim {
+    const char *variable;
+    const char *mend;
+} claims[] = {
+    {"SLURM_STEP_NUM_TASKS", "Slurm started this step without PMIx; use srun --mpi=pmix"},
+    {"OMPI_COMM_WORLD_SIZE", "mpirun's PMIx variables are gone; do not remove PMIX_* from the environment"},
+    {"PMI_SIZE",
+     "this launcher offers PMI, which hvd does not speak; use srun --mpi=pmix, hvdrun or Open MPI's mpirun"},
+    {"JSM_NAMESPACE_SIZE", "jsrun's PMIx variables are gone; do not remove PMIX_* from the environment"},
+    {"WORLD_SIZE",
+     "another launcher's PMIx describes this process; start the ranks with srun --mpi=pmix or hvdrun"},
+};
+
+const char *provide_variable(char *const *environment, const char *name)
+{
+    size_t length = strlen(name);
+    for (int i = 0; environment[i] != NULL; i++) {
+        if (strncmp(environment[i], name, length) == 0 && environment[i][length] == '=')
+            return environment[i] + length + 1;
+    }
+    return NULL;
+}
+
+/* A variable that holds a number; [number] is left alone where it is not set. */
+static int read_number(char *const *environment, const char *name, int64_t *number, struct hvd_error *err)
+{
+    const char *why = NULL;
+    const char *text = provide_variable(environment, name);
+    if (text != NULL && parse_count(text, number, &why) < 0)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s=%.64s: the value %s; expected a whole number, as launchers set it", name, text,
+                         why);
+    return HVD_OK;
+}
+
+int provide_epoch(char *const *environment, uint32_t *epochp, struct hvd_error *err)
+{
+    int64_t number = 0;
+    int rc = read_number(environment, "HVD_EPOCH", &number, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (number > UINT32_MAX)
+        return error_set(err, HVD_ERR_INVALID, "HVD_EPOCH=%lld: the value is too large; expected at most %u",
+                         (long long)number, UINT32_MAX);
+    *epochp = (uint32_t)number;
+    return HVD_OK;
+}
+
+/* Does SLURM_STEP_NUM_TASKS count the ranks of this process's job? Not in the batch, interactive and extern
+ * step, and not where another launcher inside the step made the PMIx namespace. */
+static bool slurm_counts_us(char *const *environment, enum provider provider)
+{
+    const char *step = provide_variable(environment, "SLURM_STEP_ID");
+    const char *namespace = provide_variable(environment, "PMIX_NAMESPACE");
+    const char *why = NULL;
+    int64_t number = SLURM_SPECIAL_STEP;
+    if (step == NULL || parse_count(step, &number, &why) < 0 || number >= SLURM_SPECIAL_STEP)
+        return false;
+    return provider != PROVIDER_PMIX || namespace == NULL || strncmp(namespace, "slurm.pmix.", 11) == 0;
+}
+
+int provide_check_alone(char *const *environment, enum provider provider, struct hvd_error *err)
+{
+    for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
+        const char *variable = claims[i].variable;
+        int64_t count = 1;
+        if (strcmp(variable, "SLURM_STEP_NUM_TASKS") == 0 && !slurm_counts_us(environment, provider))
+            continue;
+        int rc = read_number(environment, variable, &count, err);
+        if (rc != HVD_OK)
+            return rc;
+        if (count > 1)
+            return error_set(
+                err, HVD_ERR_INVALID,
+                "%s=%lld says that the job has %lld ranks, but this process finds only itself: %s, "
+                "or unset %s where one rank is meant",
+                variable, (long long)count, (long long)count, claims[i].mend, variable);
+    }
+    return HVD_OK;
+}
+
+int provide_choose(char *const *environment, enum provider *providerp, struct hvd_error *err)
+{
+    const char *namespace = provide_variable(environment, "PMIX_NAMESPACE");
+    const char *rank = provide_variable(environment, "PMIX_RANK");
+    int64_t world_size = 1;
+    if ((namespace == NULL) != (rank == NULL))
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "%s is set, but %s is not: the launcher's PMIx variables are damaged; do not remove some of them",
+            namespace != NULL ? "PMIX_NAMESPACE" : "PMIX_RANK",
+            namespace != NULL ? "PMIX_RANK" : "PMIX_NAMESPACE");
+    if (namespace != NULL) {
+        *providerp = PROVIDER_PMIX;
+        return HVD_OK;
+    }
+    int rc = read_number(environment, "WORLD_SIZE", &world_size, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (world_size > 1) {
+        *providerp = PROVIDER_ENV;
+        return HVD_OK;
+    }
+    rc = provide_check_alone(environment, PROVIDER_SOLO, err);
+    if (rc == HVD_OK)
+        *providerp = PROVIDER_SOLO;
+    return rc;
+}
+
+static const struct wireup_ops *find_ops(enum provider provider, void **modulep, struct hvd_error *err)
+{
+    struct hvd_error why = {""};
+    if (provider == PROVIDER_ENV)
+        return &wireup_env_ops;
+    if (provider == PROVIDER_SOLO)
+        return &wireup_solo_ops;
+    const struct wireup_ops *ops = module_open("wireup_pmix.so", "wireup_pmix_ops", modulep, &why);
+#ifdef HAVE_PMIX
+    if (ops == NULL)
+        error_set(err, HVD_ERR_INVALID, "PMIX_NAMESPACE says that PMIx started this job, but %.400s",
+                  why.text);
+#else
+    if (ops == NULL)
+        error_set(
+            err, HVD_ERR_INVALID,
+            "PMIX_NAMESPACE says that PMIx started this job, but hvd was built without PMIx (%s): %.300s",
+            BUILT_WITH_PMIX, why.text);
+#endif
+    return ops;
+}
+
+/* What needs no provider. */
+static int begin_job(struct hvd_job *job, struct hvd_error *err)
+{
+    *job = (struct hvd_job){.local_rank = -1, .local_size = -1};
+    const char *node = provide_variable(environ, "SLURMD_NODENAME");
+    if (node != NULL && node[0] != 0 && strlen(node) < sizeof(job->host))
+        memcpy(job->host, node, strlen(node) + 1);
+    else if (gethostname(job->host, sizeof(job->host) - 1) < 0)
+        return error_set_errno(err, "gethostname");
+    return provide_epoch(environ, &job->epoch, err);
+}
+
+int wireup_open(struct wireup *wireup, const struct hvd_config *config, const struct hvd_log *log,
+                int64_t deadline_us, struct hvd_job *job, struct hvd_error *err)
+{
+    struct wireup opened = {NULL, NULL, NULL};
+    struct hvd_job found;
+    enum provider provider = PROVIDER_SOLO;
+    int rc = provide_choose(environ, &provider, err);
+    if (rc == HVD_OK)
+        rc = begin_job(&found, err);
+    if (rc != HVD_OK)
+        return rc;
+    opened.ops = find_ops(provider, &opened.module, err);
+    if (opened.ops == NULL)
+        return HVD_ERR_INVALID;
+    rc = opened.ops->open(config, log, deadline_us, &found, &opened.state, err);
+    found.provider = opened.ops->name;
+    if (rc != HVD_OK)
+        opened.ops = NULL;
+    else if (found.size == 1)
+        rc = provide_check_alone(environ, provider, err);
+    if (rc != HVD_OK) {
+        wireup_close(&opened);
+        return rc;
+    }
+    log_write(log, LOG_INFO, "wire-up", "rank %d of %d on %s, by %s", found.rank, found.size, found.host,
+              found.provider);
+    *wireup = opened;
+    *job = found;
+    return HVD_OK;
+}
+
+void wireup_close(struct wireup *wireup)
+{
+    if (wireup->ops != NULL)
+        wireup->ops->close(wireup->state);
+    *wireup = (struct wireup){NULL, NULL, NULL};
+}

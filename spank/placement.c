@@ -1,0 +1,156 @@
+/* placement.c: what is done about placement in slurmstepd before the tasks are forked. */
+#include "config.h"
+#include "spank/placement_state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options.h"
+
+struct place_state place_state;
+
+/* ---- What is wanted --------------------------------------------------------------------------------- */
+
+static const enum option_id placing_options[] = {OPT_BIND, OPT_GPU_VISIBLE, OPT_RS, OPT_NICS};
+
+#define PLACING_COUNT (sizeof(placing_options) / sizeof(placing_options[0]))
+#define ASKING_COUNT  3 /* the first of them say how tasks are placed */
+
+/* The variables of the user that matter here, and whether one of them says how tasks are placed. Whether
+ * others hold what they should is for the program. */
+static size_t copy_variables(char *const *environment, char **to, bool *asksp)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < PLACING_COUNT; i++) {
+        char name[64];
+        option_env_name(&option_table[placing_options[i]], name);
+        size_t length = strlen(name);
+        for (char *const *at = environment; *at != NULL; at++)
+            if (strncmp(*at, name, length) == 0 && (*at)[length] == '=') {
+                to[count++] = *at;
+                *asksp = *asksp || i < ASKING_COUNT;
+                break;
+            }
+    }
+    return count;
+}
+
+static void take_wish(struct place_wish *wish, const struct hvd_config *config)
+{
+    wish->asked = config_needs_plan(config);
+    wish->placed = wish->placed || config_places(config);
+    wish->bind = config->bind;
+    wish->gpu_visible = config->gpu_visible;
+    wish->has_rs = config->has_rs;
+    wish->rs = config->rs;
+    memcpy(wish->nics, config->nics, sizeof(wish->nics));
+}
+
+int place_read_wish(struct place_wish *wish, const struct site *site, char *const *environment,
+                    struct hvd_error *err)
+{
+    char cli[sizeof(CONFIG_CLI_VARIABLE) + CONFIG_LIST_BYTES + 1] = CONFIG_CLI_VARIABLE "=";
+    char from_site[sizeof(CONFIG_SITE_VARIABLE) + CONFIG_LIST_BYTES + 1] = CONFIG_SITE_VARIABLE "=";
+    char *variables[PLACING_COUNT + 3];
+    struct hvd_config *config = calloc(1, sizeof(*config));
+    *wish = (struct place_wish){.placed = options_given()};
+    size_t count = copy_variables(environment, variables, &wish->placed);
+    if (config == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to read how tasks are to be placed");
+    int rc = options_list(cli + strlen(cli), err);
+    snprintf(from_site + strlen(from_site), CONFIG_LIST_BYTES + 1, "%s", site->list);
+    variables[count] = cli;
+    variables[count + 1] = from_site;
+    variables[count + 2] = NULL;
+    if (rc == HVD_OK)
+        rc = config_load_by(NULL, config, variables, NULL, err);
+    if (rc == HVD_OK)
+        take_wish(wish, config);
+    else
+        wish->asked = wish->placed;
+    free(config);
+    return rc;
+}
+
+/* ---- What Slurm knows ------------------------------------------------------------------------------- */
+
+char *const *place_environment(spank_t spank)
+{
+    static char *const none[] = {NULL};
+    char **environment = NULL;
+    spank_err_t rc = spank_get_item(spank, S_JOB_ENV, &environment);
+    return rc == ESPANK_SUCCESS && environment != NULL ? environment : none;
+}
+
+static int find_owner(spank_t spank, struct child_owner *owner, struct hvd_error *err)
+{
+    gid_t *groups = NULL;
+    if (spank_get_item(spank, S_JOB_UID, &owner->uid) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_GID, &owner->gid) != ESPANK_SUCCESS)
+        return error_set(err, HVD_ERR_SYSTEM, "Slurm does not tell whose step this is");
+    if (spank_get_item(spank, S_JOB_SUPPLEMENTARY_GIDS, &groups, &owner->group_count) != ESPANK_SUCCESS ||
+        groups == NULL)
+        owner->group_count = 0;
+    owner->groups = groups;
+    return HVD_OK;
+}
+
+static int ask(spank_t spank, const struct site *site, struct hvd_error *err)
+{
+    const struct place_wish *wish = &place_state.wish;
+    uint32_t task_count = 0;
+    char *cores = NULL;
+    struct child_question question = {
+        .place = {.topology = site->topology[0] == 0 ? NULL : site->topology,
+                  .bind = wish->bind,
+                  .rs = wish->has_rs ? &wish->rs : NULL,
+                  .nics = wish->bind.verbose ? wish->nics : NULL,
+                  .environment = place_environment(spank)},
+    };
+    if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &task_count) != ESPANK_SUCCESS ||
+        task_count > PLAN_MAX_TASKS)
+        return error_set(err, HVD_ERR_SYSTEM, "%u tasks are to run on this node; expected 1 to %d",
+                         task_count, PLAN_MAX_TASKS);
+    question.place.task_count = (int)task_count;
+    if (spank_get_item(spank, S_STEP_ALLOC_CORES, &cores) == ESPANK_SUCCESS)
+        question.cores = cores;
+    int rc = find_owner(spank, &question.owner, err);
+    return rc == HVD_OK ? place_ask(&question, child_plan, PLACE_TIMEOUT_MS, &place_state.answer, err) : rc;
+}
+
+/* A task asks again what it sees itself of these GPUs. */
+static int keep_gpus(struct hvd_error *err)
+{
+    const struct child_answer *head = &place_state.answer->head;
+    if (head->gpu_count == 0)
+        return HVD_OK;
+    place_state.machine = calloc(1, sizeof(*place_state.machine));
+    if (place_state.machine == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the GPUs of this node");
+    place_state.machine->gpu_count = head->gpu_count;
+    memcpy(place_state.machine->gpus, head->gpus, sizeof(head->gpus));
+    return HVD_OK;
+}
+
+/* Is there nothing to find out? Where nothing is to be bound, only GPUs are told, and lines on the terminal.
+ */
+static bool needs_no_plan(const struct place_wish *wish, const struct site *site)
+{
+    return wish->bind.policy == BIND_NONE && !wish->has_rs && !wish->bind.verbose &&
+           wish->gpu_visible == GPU_VISIBLE_ALL && site->topology[0] == 0 && !place_has_gpus(NULL);
+}
+
+void place_prepare(spank_t spank, const struct site *site)
+{
+    struct place_state *state = &place_state;
+    int rc = place_read_wish(&state->wish, site, place_environment(spank), &state->failure);
+    if (!state->wish.placed)
+        return;
+    if (rc == HVD_OK && !needs_no_plan(&state->wish, site)) {
+        rc = ask(spank, site, &state->failure);
+        if (rc == HVD_OK)
+            rc = keep_gpus(&state->failure);
+    }
+    state->status = rc;
+}

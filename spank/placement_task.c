@@ -1,0 +1,226 @@
+/* placement_task.c: what is done about placement in a task, as the user, just before its program starts. */
+#include "config.h"
+#include "spank/placement_state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "topo/apply.h"
+
+/* ---- CPUs and memory -------------------------------------------------------------------------------- */
+
+struct place_verdict place_judge(const struct place_wish *wish, const struct plan_task *task,
+                                 const struct bitset *now, const struct bitset *granted)
+{
+    bool narrower = bitset_inside(now, granted) && !bitset_equal(now, granted);
+    struct place_verdict verdict = {.kept = true, .cpus = *now, .why = "kept as Slurm bound it"};
+    if (wish->bind.policy == BIND_NONE && !wish->has_rs) {
+        verdict.kept = !bitset_equal(now, &task->cpus);
+        return verdict;
+    }
+    if (narrower && !wish->bind.force)
+        return verdict;
+    struct bitset cpus = task->cpus;
+    if (!wish->bind.force)
+        bitset_and(&cpus, now);
+    if (bitset_empty(&cpus)) {
+        verdict.why = "kept, as it may run on none of the CPUs that it was to have";
+        return verdict;
+    }
+    return (struct place_verdict){.cpus = cpus};
+}
+
+static void write_kept(struct plan_task *task, const struct place_verdict *verdict,
+                       const struct child_answer *head)
+{
+    task->cpus = verdict->cpus;
+    task->mems = head->mems;
+    task->threads = bitset_count(&task->cpus);
+    task->bound = false;
+    snprintf(task->why, sizeof(task->why), "%s", verdict->why);
+}
+
+/* What Slurm's --mem-bind or numactl has chosen stays. */
+static void settle_mems(struct plan_task *task, const struct child_answer *head)
+{
+    if (place_state.wish.bind.force || !apply_mems_chosen())
+        apply_mems(&task->mems);
+    else
+        task->mems = head->mems;
+}
+
+/* From here on [task] is what is in force. A control group may allow less than was asked for. */
+static int settle_cpus(struct plan_task *task, bool *keptp, struct hvd_error *err)
+{
+    const struct child_answer *head = &place_state.answer->head;
+    struct bitset now;
+    int rc = apply_read_cpus(0, &now, err);
+    if (rc != HVD_OK)
+        return rc;
+    struct place_verdict verdict = place_judge(&place_state.wish, task, &now, &head->cpus);
+    *keptp = verdict.kept;
+    if (verdict.kept) {
+        write_kept(task, &verdict, head);
+        return HVD_OK;
+    }
+    if (!bitset_equal(&verdict.cpus, &now)) {
+        rc = apply_cpus(0, &verdict.cpus, err);
+        if (rc == HVD_OK)
+            rc = apply_read_cpus(0, &now, err);
+    }
+    task->cpus = now;
+    if (rc == HVD_OK && task->bound)
+        settle_mems(task, head);
+    return rc;
+}
+
+/* ---- GPUs ------------------------------------------------------------------------------------------- */
+
+/* One of those that it sees: where every task sees the same, each gets another. */
+static void share_seen_gpus(struct plan_task *task, int index, const struct child_answer *head,
+                            const struct visible *visible)
+{
+    int device = index * visible->count / head->task_count;
+    int gpu = visible->gpus[device];
+    size_t used = strlen(task->why);
+    task->gpu_count = 1;
+    task->gpus[0] = gpu;
+    task->devices[0] = device;
+    task->gpu_amd = head->gpus[gpu].pci.vendor == MACHINE_VENDOR_AMD;
+    snprintf(task->gpu_ids[0], PCI_ID_BYTES, "%s", head->gpus[gpu].pci.id);
+    snprintf(task->why + used, sizeof(task->why) - used, "; of the GPUs that Slurm shows it");
+}
+
+void place_correct_gpus(struct plan_task *task, int index, const struct child_answer *head,
+                        const struct visible *visible)
+{
+    int seen = 0;
+    if (task->gpu_count == 0)
+        return;
+    for (int i = 0; i < task->gpu_count; i++) {
+        int device = visible_device(visible, task->gpus[i]);
+        if (device < 0)
+            continue;
+        task->gpus[seen] = task->gpus[i];
+        task->devices[seen] = device;
+        memmove(task->gpu_ids[seen], task->gpu_ids[i], PCI_ID_BYTES);
+        seen++;
+    }
+    task->gpu_count = seen;
+    if (seen == 0 && visible->count > 0)
+        share_seen_gpus(task, index, head, visible);
+}
+
+/* ---- Variables -------------------------------------------------------------------------------------- */
+
+/* Where this step was started from a task that had been placed, what was said to that one is not the user's
+ * word. Which GPUs it was shown holds for this one too. */
+static void forget_outer(spank_t spank)
+{
+    const char *placed = environment_value(place_environment(spank), PLACED_VARIABLE);
+    char list[APPLY_VALUE_BYTES];
+    const char *at = list;
+    struct word listed;
+    snprintf(list, sizeof(list), "%s", placed == NULL ? "" : placed);
+    while (placed_next(&at, &listed)) {
+        char name[64];
+        snprintf(name, sizeof(name), "%.*s", (int)(listed.length < 63 ? listed.length : 63), listed.text);
+        if (strstr(name, "_VISIBLE_DEVICES") == NULL)
+            spank_unsetenv(spank, name);
+    }
+}
+
+static int write_variables(spank_t spank, const struct plan_task *task, bool kept, struct hvd_error *err)
+{
+    struct variable variables[APPLY_MAX];
+    const struct applied applied = {.task = task,
+                                    .who = "srun",
+                                    .gpu_visible = place_state.wish.gpu_visible,
+                                    .kept = kept,
+                                    .environment = place_environment(spank)};
+    int count = apply_variables(&applied, variables, err);
+    for (int i = 0; i < count; i++) {
+        spank_err_t rc = spank_setenv(spank, variables[i].name, variables[i].value, 1);
+        if (rc != ESPANK_SUCCESS)
+            return error_set(err, HVD_ERR_SYSTEM, "%s cannot be put into the environment of the task: %s",
+                             variables[i].name, spank_strerror(rc));
+    }
+    return count < 0 ? count : HVD_OK;
+}
+
+/* ---- Words ------------------------------------------------------------------------------------------ */
+
+static void tell(const struct place_who *who, int index, const struct plan_task *task, bool kept,
+                 const struct visible *visible)
+{
+    const struct child_answer *head = &place_state.answer->head;
+    char line[1024];
+    plan_task_text(task, who->rank < 0 ? index : (int)who->rank, line, sizeof(line));
+    slurm_spank_log("hvd: %s: %s", who->node, line);
+    if (index > 0)
+        return;
+    if (head->note[0] != 0 && !kept)
+        slurm_spank_log("hvd: %s: %s", who->node, head->note);
+    const char *advice = visible_hidden(visible->count, head->visible_count, head->task_count);
+    if (advice != NULL)
+        slurm_spank_log("hvd: %s: %s", who->node, advice);
+}
+
+/* Who did not ask to be placed is told only if all is to be told. Of the tasks of a node the first speaks. */
+static int tell_failure(int index, struct hvd_error *err)
+{
+    if (place_state.wish.asked)
+        return error_set(err, place_state.status, "%s", index == 0 ? place_state.failure.text : "");
+    if (index == 0)
+        slurm_verbose("hvd: tasks are not placed: %s", place_state.failure.text);
+    return HVD_OK;
+}
+
+/* ---- The whole -------------------------------------------------------------------------------------- */
+
+/* Only that nobody is to place it any more. */
+static int leave_alone(spank_t spank, struct hvd_error *err)
+{
+    static const struct plan_task nothing;
+    return write_variables(spank, &nothing, true, err);
+}
+
+static int place(spank_t spank, const struct place_who *who, int index, struct hvd_error *err)
+{
+    const struct child_answer *head = &place_state.answer->head;
+    struct plan_task task = place_state.answer->tasks[index];
+    struct visible visible = {.count = 0};
+    bool kept = false;
+    int rc = settle_cpus(&task, &kept, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (place_state.machine != NULL) {
+        const struct place own = {.environment = place_environment(spank)};
+        place_gpus(&own, place_state.machine, &visible);
+        place_correct_gpus(&task, index, head, &visible);
+    }
+    rc = write_variables(spank, &task, kept, err);
+    if (rc == HVD_OK && place_state.wish.bind.verbose)
+        tell(who, index, &task, kept, &visible);
+    return rc;
+}
+
+int place_task(spank_t spank, const struct place_who *who, struct hvd_error *err)
+{
+    int index = -1;
+    if (!place_state.wish.placed)
+        return HVD_OK;
+    if (spank_get_item(spank, S_TASK_ID, &index) != ESPANK_SUCCESS || index < 0)
+        return error_set(err, HVD_ERR_SYSTEM, "Slurm does not tell which task of this node this is");
+    if (place_state.status != HVD_OK)
+        return tell_failure(index, err);
+    forget_outer(spank);
+    if (place_state.answer == NULL)
+        return leave_alone(spank, err);
+    if (index >= place_state.answer->head.task_count)
+        return error_set(err, HVD_ERR_SYSTEM, "task %d of this node was not expected; there are %d", index,
+                         place_state.answer->head.task_count);
+    return place(spank, who, index, err);
+}

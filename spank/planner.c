@@ -1,0 +1,163 @@
+/* planner.c: ask a child process, in slurmstepd, how the tasks of this node are to be placed. */
+#include "config.h"
+#include "spank/planner.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+/* ---- The child -------------------------------------------------------------------------------------- */
+
+/* Signals are blocked meanwhile, so that the child never runs a handler of slurmstepd's. */
+static pid_t start(const struct child_question *question, child_work_f *work, int fd)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t child = fork();
+    if (child == 0)
+        child_live(question, work, fd);
+    int saved_errno = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = saved_errno;
+    return child;
+}
+
+/* Whatever it is doing. */
+static void end(pid_t child)
+{
+    int status;
+    kill(child, SIGKILL);
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        continue;
+}
+
+/* ---- Its answer ------------------------------------------------------------------------------------- */
+
+static int read_exactly(int fd, void *bytes, size_t length, int64_t deadline_us, struct hvd_error *err)
+{
+    char *at = bytes;
+    while (length > 0) {
+        struct pollfd ready = {.fd = fd, .events = POLLIN};
+        int count = poll(&ready, 1, clock_ms_until(deadline_us));
+        if (count < 0 && errno != EINTR)
+            return error_set_errno(err, "cannot wait for the process that looks at this node");
+        if (count <= 0 && clock_us() >= deadline_us)
+            return error_set(
+                err, HVD_ERR_TIMEOUT,
+                "looking at the cores and devices of this node took too long, so tasks cannot be "
+                "placed; topology=FILE in plugstack.conf saves looking, --hvd-bind=none placing");
+        ssize_t got = count <= 0 ? 0 : read(fd, at, length);
+        if (count > 0 && got == 0)
+            return error_set(err, HVD_ERR_SYSTEM,
+                             "the process that looks at this node ended before it had answered; "
+                             "--hvd-bind=none places no tasks");
+        if (got < 0 && errno != EINTR)
+            return error_set_errno(err, "cannot read what the process that looks at this node found");
+        at += got > 0 ? got : 0;
+        length -= got > 0 ? (size_t)got : 0;
+    }
+    return HVD_OK;
+}
+
+static bool gpu_is_valid(const struct machine_gpu *gpu)
+{
+    return plan_text_valid(gpu->pci.id, sizeof(gpu->pci.id)) &&
+           plan_text_valid(gpu->uuid, sizeof(gpu->uuid)) && plan_text_valid(gpu->file, sizeof(gpu->file));
+}
+
+static bool head_is_valid(const struct child_answer *head, int task_count)
+{
+    if (head->status != HVD_OK)
+        return head->status < 0 && plan_text_valid(head->sentence, sizeof(head->sentence));
+    bool valid = head->task_count == task_count && plan_text_valid(head->note, sizeof(head->note)) &&
+                 !bitset_empty(&head->cpus) && head->visible_count >= 0 &&
+                 head->visible_count <= MACHINE_MAX_GPUS && head->gpu_count >= 0 &&
+                 head->gpu_count <= MACHINE_MAX_GPUS;
+    for (int i = 0; valid && i < head->gpu_count; i++)
+        valid = gpu_is_valid(&head->gpus[i]);
+    return valid;
+}
+
+static int refuse(struct hvd_error *err)
+{
+    return error_set(
+        err, HVD_ERR_SYSTEM,
+        "what the process that looks at this node answered is no plan; --hvd-bind=none places no "
+        "tasks");
+}
+
+static int read_answer(int fd, struct place_answer *answer, int task_count, int64_t deadline_us,
+                       struct hvd_error *err)
+{
+    int rc = read_exactly(fd, &answer->head, sizeof(answer->head), deadline_us, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (!head_is_valid(&answer->head, task_count))
+        return refuse(err);
+    if (answer->head.status != HVD_OK)
+        return error_set(err, answer->head.status, "%s", answer->head.sentence);
+    size_t bytes = (size_t)task_count * sizeof(*answer->tasks);
+    answer->tasks = malloc(bytes);
+    if (answer->tasks == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d tasks", task_count);
+    rc = read_exactly(fd, answer->tasks, bytes, deadline_us, err);
+    for (int i = 0; rc == HVD_OK && i < task_count; i++)
+        if (!plan_task_valid(&answer->tasks[i]) || !bitset_inside(&answer->tasks[i].cpus, &answer->head.cpus))
+            rc = refuse(err);
+    return rc;
+}
+
+int place_ask(const struct child_question *question, child_work_f *work, int timeout_ms,
+              struct place_answer **answerp, struct hvd_error *err)
+{
+    int64_t deadline_us = clock_us() + (int64_t)timeout_ms * 1000;
+    int task_count = question->place.task_count;
+    int pipes[2] = {-1, -1};
+    pid_t child = -1;
+    int rc = HVD_OK;
+    struct place_answer *answer = calloc(1, sizeof(*answer));
+    if (task_count < 1 || task_count > PLAN_MAX_TASKS)
+        rc = error_set(err, HVD_ERR_INVALID, "%d tasks are to be placed on one node; expected 1 to %d",
+                       task_count, PLAN_MAX_TASKS);
+    else if (answer == NULL)
+        rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d tasks", task_count);
+    else if (pipe2(pipes, O_CLOEXEC) < 0)
+        rc = error_set_errno(err, "cannot make a pipe, so tasks cannot be placed");
+    if (rc != HVD_OK)
+        goto done;
+    child = start(question, work, pipes[1]);
+    if (child < 0) {
+        rc = error_set_errno(err, "cannot start the process that looks at this node");
+        goto done;
+    }
+    close(pipes[1]);
+    pipes[1] = -1;
+    rc = read_answer(pipes[0], answer, task_count, deadline_us, err);
+    end(child);
+done:
+    for (int i = 0; i < 2; i++)
+        if (pipes[i] >= 0)
+            close(pipes[i]);
+    if (rc != HVD_OK) {
+        place_answer_destroy(answer);
+        return rc;
+    }
+    *answerp = answer;
+    return HVD_OK;
+}
+
+void place_answer_destroy(struct place_answer *answer)
+{
+    if (answer == NULL)
+        return;
+    free(answer->tasks);
+    free(answer);
+}

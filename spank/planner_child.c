@@ -1,0 +1,227 @@
+/* planner_child.c: the process that looks at a node for slurmstepd. */
+#include "config.h"
+#include "spank/planner_child.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "topo/apply.h"
+
+/* Where the pipe is kept: behind the standard descriptors, so that all above can be closed at once. */
+#define ANSWER_FD 3
+
+/* So many are closed one by one where the kernel, older than 5.9, cannot close them at once. */
+#define MOST_FILES ((rlim_t)65536)
+
+/* ---- Become the user -------------------------------------------------------------------------------- */
+
+static bool is_user(const struct child_owner *owner)
+{
+    uid_t real, effective, saved;
+    gid_t real_group, effective_group, saved_group;
+    return getresuid(&real, &effective, &saved) == 0 &&
+           getresgid(&real_group, &effective_group, &saved_group) == 0 && real == owner->uid &&
+           effective == owner->uid && saved == owner->uid && real_group == owner->gid &&
+           effective_group == owner->gid && saved_group == owner->gid;
+}
+
+/* Neither the user nor the group of root must be in reach any more. */
+static bool can_go_back(const struct child_owner *owner)
+{
+    return (owner->uid != 0 && (seteuid(0) == 0 || setuid(0) == 0)) ||
+           (owner->uid != 0 && owner->gid != 0 && (setegid(0) == 0 || setgid(0) == 0));
+}
+
+/* slurmstepd is root that acts as the user for a while; groups come first, for only root may set them. What
+ * this process inherited of root's memory stays closed to the user's debuggers. */
+static int become_user(const struct child_owner *owner, struct hvd_error *err)
+{
+    bool is_root = geteuid() == 0 || seteuid(0) == 0;
+    if (is_root && owner->uid != 0 &&
+        (setgroups((size_t)owner->group_count, owner->groups) < 0 ||
+         setresgid(owner->gid, owner->gid, owner->gid) < 0 ||
+         setresuid(owner->uid, owner->uid, owner->uid) < 0))
+        return error_set_errno(err, "the process that looks at this node cannot become user %u",
+                               (unsigned)owner->uid);
+    if ((owner->uid != 0 && !is_user(owner)) || can_go_back(owner))
+        return error_set(err, HVD_ERR_SYSTEM,
+                         "the process that looks at this node did not become user %u for good",
+                         (unsigned)owner->uid);
+    prctl(PR_SET_DUMPABLE, 0);
+    return HVD_OK;
+}
+
+/* ---- Let go of slurmstepd --------------------------------------------------------------------------- */
+
+/* It must neither run handlers of slurmstepd's nor outlive it. Called with all signals blocked. */
+static void clear_signals(void)
+{
+    sigset_t none;
+    sigemptyset(&none);
+    for (int number = 1; number < NSIG; number++)
+        signal(number, SIG_DFL);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+}
+
+static void close_above(int last)
+{
+    struct rlimit limit;
+#ifdef SYS_close_range
+    if (syscall(SYS_close_range, last + 1, ~0U, 0) == 0)
+        return;
+#endif
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return;
+    rlim_t end = limit.rlim_cur < MOST_FILES ? limit.rlim_cur : MOST_FILES;
+    for (int fd = last + 1; fd < (int)end; fd++)
+        close(fd);
+}
+
+/* All but the pipe, which is ANSWER_FD from now on; what libraries print goes nowhere. */
+static void close_files(int fd)
+{
+    if (fd != ANSWER_FD)
+        dup2(fd, ANSWER_FD);
+    close_above(ANSWER_FD);
+    int null = open("/dev/null", O_RDWR);
+    for (int standard = 0; standard < ANSWER_FD; standard++)
+        dup2(null, standard);
+    if (null > ANSWER_FD)
+        close(null);
+}
+
+/* ---- Answer ----------------------------------------------------------------------------------------- */
+
+static void write_all(int fd, const void *bytes, size_t length)
+{
+    const char *at = bytes;
+    while (length > 0) {
+        ssize_t written = write(fd, at, length);
+        if (written < 0 && errno == EINTR)
+            continue;
+        if (written <= 0)
+            _exit(1);
+        at += written;
+        length -= (size_t)written;
+    }
+}
+
+static void answer_failure(int fd, int status, const struct hvd_error *err)
+{
+    static struct child_answer answer;
+    answer.status = status;
+    memcpy(answer.sentence, err->text, sizeof(answer.sentence));
+    write_all(fd, &answer, sizeof(answer));
+}
+
+static void answer_plan(int fd, const struct plan *plan, const struct machine *machine, int visible_count)
+{
+    static struct child_answer answer;
+    answer.task_count = plan->task_count;
+    memcpy(answer.note, plan->note, sizeof(answer.note));
+    answer.cpus = plan->granted;
+    answer.mems = machine->allowed_mems;
+    answer.visible_count = visible_count;
+    answer.gpu_count = machine->gpu_count;
+    memcpy(answer.gpus, machine->gpus, sizeof(answer.gpus));
+    write_all(fd, &answer, sizeof(answer));
+    write_all(fd, plan->tasks, (size_t)plan->task_count * sizeof(plan->tasks[0]));
+}
+
+/* ---- Plan ------------------------------------------------------------------------------------------- */
+
+/* The file is read in the name of every user, so none of them may have written it. */
+static int check_topology(const char *path, struct hvd_error *err)
+{
+    struct stat status;
+    if (path == NULL)
+        return HVD_OK;
+    if (stat(path, &status) < 0)
+        return error_set_errno(err, "plugstack.conf: topology=%.200s cannot be read", path);
+    if (status.st_uid != 0 || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "plugstack.conf: topology=%.200s may be written by others than root; give it to root "
+            "and take that right from the others",
+            path);
+    return HVD_OK;
+}
+
+bool child_cpus_of(const struct machine *machine, const char *cores, struct bitset *cpus)
+{
+    struct bitset indexes, found = {{0}};
+    const char *why;
+    if (cores == NULL || bitset_parse(cores, &indexes, &why) < 0 || bitset_empty(&indexes))
+        return false;
+    for (int i = bitset_next(&indexes, 0); i >= 0; i = bitset_next(&indexes, i + 1)) {
+        if (i >= machine->core_count)
+            return false;
+        for (int k = 0; k < machine->cores[i].cpu_count; k++)
+            bitset_add(&found, machine->cores[i].cpus[k]);
+    }
+    *cpus = found;
+    return true;
+}
+
+/* What the step has here: never more than this process may use. */
+static int find_cpus(const struct machine *machine, const char *cores, struct bitset *cpus,
+                     struct hvd_error *err)
+{
+    struct bitset mask;
+    int rc = apply_read_cpus(0, &mask, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (!child_cpus_of(machine, cores, cpus))
+        *cpus = mask;
+    bitset_and(cpus, &mask);
+    return HVD_OK;
+}
+
+void child_plan(const struct child_question *question, int fd)
+{
+    struct place place = question->place;
+    struct machine *machine = NULL;
+    struct plan *plan = NULL;
+    struct hvd_error err = {""};
+    struct bitset cpus;
+    struct visible visible;
+    int rc = check_topology(place.topology, &err);
+    place.cores_only = !place_needs_devices(&place);
+    if (rc == HVD_OK)
+        rc = place_machine(&place, &machine, &err);
+    if (rc == HVD_OK)
+        rc = find_cpus(machine, question->cores, &cpus, &err);
+    if (rc == HVD_OK) {
+        place.cpus = &cpus;
+        rc = place_plan(&place, machine, &plan, &err);
+    }
+    if (rc != HVD_OK) {
+        answer_failure(fd, rc, &err);
+        return;
+    }
+    place_gpus(&place, machine, &visible);
+    answer_plan(fd, plan, machine, visible.count);
+}
+
+_Noreturn void child_live(const struct child_question *question, child_work_f *work, int fd)
+{
+    struct hvd_error err = {""};
+    int rc = become_user(&question->owner, &err);
+    clear_signals();
+    close_files(fd);
+    if (rc != HVD_OK)
+        answer_failure(ANSWER_FD, rc, &err);
+    else
+        work(question, ANSWER_FD);
+    _exit(0);
+}

@@ -1,0 +1,243 @@
+/* task_network.c: tell programs that never call hvd_init which network joins the nodes of their step. */
+#include "config.h"
+#include "spank/task_network.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <slurm/slurm.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/nic_filter.h"
+#include "base/token.h"
+#include "options.h"
+
+#define DISCARD_PORT 9 /* nothing is sent there */
+
+/* ---- The choice ---- */
+
+static bool is_usable(const struct nic *nic)
+{
+    return (nic->drop == NIC_KEPT || nic->drop == NIC_SLOW) && nic_has_address(nic);
+}
+
+/* Has the node nothing faster for sockets? What leads to the launching node may be there for Slurm alone. A
+ * slow one will do where there is no other: RDMA devices carry the data then. */
+static bool is_best(const struct nic *nics, int count, const struct nic *nic)
+{
+    bool best = is_usable(nic);
+    for (int i = 0; i < count; i++)
+        if (is_usable(&nics[i]) &&
+            (nic_mbps(&nics[i]) > nic_mbps(nic) || (nics[i].drop == NIC_KEPT && nic->drop == NIC_SLOW)))
+            best = false;
+    return best;
+}
+
+static bool is_chosen(const struct nic *nics, int count, const struct nic *nic, bool asked,
+                      const struct nics_route *route)
+{
+    if (asked)
+        return nic->drop == NIC_KEPT && nic_has_address(nic);
+    return route != NULL && is_best(nics, count, nic) &&
+           nic_shares_subnet(nic, &route->source, &route->launch);
+}
+
+bool nics_settings(const struct nic *nics, int count, bool asked, const struct nics_route *route,
+                   struct settings *settings)
+{
+    struct setting_list interfaces = {.failed = false}, cards = interfaces, both = interfaces;
+    for (int i = 0; i < count; i++) {
+        if (nics[i].drop != NIC_KEPT || nics[i].verbs[0] == 0)
+            continue;
+        setting_list_add_card(&cards, nics[i].verbs, nics[i].port);
+        setting_list_add_card(&both, nics[i].verbs, nics[i].port);
+    }
+    for (int i = 0; i < count; i++) {
+        if (!is_chosen(nics, count, &nics[i], asked, route))
+            continue;
+        setting_list_add(&interfaces, nics[i].netdev);
+        setting_list_add(&both, nics[i].netdev);
+    }
+    settings_of_lists(&interfaces, &cards, settings);
+    /* whether the other nodes have RDMA devices is not known here; UCX finds out */
+    memcpy(settings->values[SETTING_UCX], both.text, SETTING_BYTES);
+    return interfaces.text[0] != 0;
+}
+
+/* ---- Where the step was launched ---- */
+
+static bool read_address(const char *text, struct nic_address *address)
+{
+    *address = (struct nic_address){.family = strchr(text, ':') != NULL ? AF_INET6 : AF_INET};
+    return inet_pton(address->family, text, address->bytes) == 1;
+}
+
+/* The kernel's choice for what goes there; no packet is sent. */
+static bool ask_source(const struct nic_address *to, struct nic_address *source)
+{
+    struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = htons(DISCARD_PORT)};
+    struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = htons(DISCARD_PORT)};
+    bool old = to->family == AF_INET;
+    struct sockaddr *name = old ? (struct sockaddr *)&ipv4 : (struct sockaddr *)&ipv6;
+    void *bytes = old ? (void *)&ipv4.sin_addr : (void *)&ipv6.sin6_addr;
+    socklen_t length = old ? sizeof(ipv4) : sizeof(ipv6), own_length = length;
+    size_t byte_count = old ? sizeof(ipv4.sin_addr) : sizeof(ipv6.sin6_addr);
+    int fd = socket(to->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    if (fd < 0)
+        return false;
+    memcpy(bytes, to->bytes, byte_count);
+    bool known = connect(fd, name, length) == 0 && getsockname(fd, name, &own_length) == 0;
+    close(fd);
+    *source = (struct nic_address){.family = to->family};
+    memcpy(source->bytes, bytes, byte_count);
+    return known;
+}
+
+static bool find_route(spank_t spank, struct nics_route *route)
+{
+    char text[INET6_ADDRSTRLEN];
+    return spank_getenv(spank, "SLURM_LAUNCH_NODE_IPADDR", text, sizeof(text)) == ESPANK_SUCCESS &&
+           read_address(text, &route->launch) && ask_source(&route->launch, &route->source);
+}
+
+/* ---- What --hvd-nics says ---- */
+
+struct nics_value {
+    char text[OPTION_VALUE_BYTES + 1];
+};
+
+/* From a list of name=value with ';' between; the last counts. */
+static bool find_in_list(const char *list, const char *name, struct nics_value *value)
+{
+    struct word entry, rest;
+    bool found = false;
+    for (const char *at = list; at != NULL;) {
+        at = word_next(at, ';', &entry);
+        if (!word_after(entry, name, &rest) || rest.length == 0 || rest.text[0] != '=' ||
+            rest.length > sizeof(value->text))
+            continue;
+        memcpy(value->text, rest.text + 1, rest.length - 1);
+        value->text[rest.length - 1] = 0;
+        found = true;
+    }
+    return found;
+}
+
+static spank_err_t read_variable(spank_t spank, enum option_id id, struct nics_value *value)
+{
+    char name[64];
+    option_env_name(&option_table[id], name);
+    return spank_getenv(spank, name, value->text, sizeof(value->text));
+}
+
+/* By the authority of who said it. False where it cannot be known: a configuration file is for the program
+ * to read, not for us. */
+static bool find_asked(spank_t spank, const char *cli, const char *site, struct nics_value *value)
+{
+    const char *nics = option_table[OPT_NICS].name, *config = option_table[OPT_CONFIG].name;
+    struct nics_value file;
+    if (find_in_list(cli, nics, value))
+        return true;
+    spank_err_t rc = read_variable(spank, OPT_NICS, value);
+    if (rc != ESPANK_ENV_NOEXIST)
+        return rc == ESPANK_SUCCESS;
+    if (find_in_list(cli, config, &file) || find_in_list(site, config, &file) ||
+        read_variable(spank, OPT_CONFIG, &file) != ESPANK_ENV_NOEXIST)
+        return false;
+    if (!find_in_list(site, nics, value))
+        memcpy(value->text, "auto", sizeof("auto"));
+    return true;
+}
+
+/* ---- The task ---- */
+
+static bool is_set(spank_t spank, const char *name)
+{
+    char start[2];
+    return spank_getenv(spank, name, start, sizeof(start)) != ESPANK_ENV_NOEXIST;
+}
+
+static void withdraw(spank_t spank)
+{
+    char list[NETWORK_SET_BYTES], value[SETTING_BYTES];
+    struct settings outer;
+    if (spank_getenv(spank, NETWORK_SET_VARIABLE, list, sizeof(list)) != ESPANK_SUCCESS)
+        return;
+    if (settings_read(list, &outer) < 0)
+        outer = (struct settings){.values = {""}};
+    for (int id = 0; id < SETTING_COUNT; id++)
+        if (outer.values[id][0] != 0 &&
+            spank_getenv(spank, setting_variables[id], value, sizeof(value)) == ESPANK_SUCCESS &&
+            strcmp(value, outer.values[id]) == 0)
+            spank_unsetenv(spank, setting_variables[id]);
+    spank_unsetenv(spank, NETWORK_SET_VARIABLE);
+}
+
+/* The list goes first: a variable that is not on it would pass for the user's. */
+static void put(spank_t spank, struct settings *settings)
+{
+    char list[NETWORK_SET_BYTES];
+    for (int id = 0; id < SETTING_COUNT; id++) {
+        const char *opposite = setting_opposite((enum setting_id)id);
+        if (is_set(spank, setting_variables[id]) || (opposite != NULL && is_set(spank, opposite)))
+            settings->values[id][0] = 0;
+    }
+    settings_write(settings, list);
+    if (list[0] == 0 || spank_setenv(spank, NETWORK_SET_VARIABLE, list, 1) != ESPANK_SUCCESS)
+        return;
+    for (int id = 0; id < SETTING_COUNT; id++)
+        if (settings->values[id][0] != 0)
+            spank_setenv(spank, setting_variables[id], settings->values[id], 0);
+}
+
+/* One task of each node is enough to say it. */
+static void complain(spank_t spank, const char *sentence)
+{
+    int task = 0;
+    char host[65] = "";
+    if (spank_get_item(spank, S_TASK_ID, &task) != ESPANK_SUCCESS || task != 0)
+        return;
+    gethostname(host, sizeof(host) - 1);
+    host[strcspn(host, ".")] = 0;
+    slurm_spank_log("hvd: NCCL, Gloo, UCX and Open MPI are told of no network on %s: %s", host, sentence);
+}
+
+static void tell(spank_t spank, const char *asked)
+{
+    struct nics_entry entries[NICS_MAX];
+    struct nics_route route;
+    struct settings settings;
+    struct hvd_error err = {""};
+    const char *why = "";
+    int count = 0, entry_count = 0;
+    struct nic *nics = calloc(NIC_MAX, sizeof(*nics));
+    if (nics == NULL || nics_read_node(nics, NIC_MAX, "/sys", &count, &err) != HVD_OK)
+        goto done;
+    if (nics_judge(nics, count, asked, &err) != HVD_OK) {
+        complain(spank, err.text);
+        goto done;
+    }
+    if (nics_parse(asked, entries, &entry_count, &why) == 0 &&
+        nics_settings(nics, count, entry_count > 0, find_route(spank, &route) ? &route : NULL, &settings))
+        put(spank, &settings);
+done:
+    free(nics);
+}
+
+void nics_task_init(spank_t spank, const struct site *site)
+{
+    uint32_t step = SLURM_EXTERN_CONT, node_count = 0;
+    char cli[CONFIG_LIST_BYTES + 1] = "";
+    struct nics_value asked;
+    struct hvd_error err;
+    if (spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step > SLURM_MAX_NORMAL_STEP_ID)
+        return;
+    withdraw(spank);
+    if (!options_given() || options_list(cli, &err) != HVD_OK ||
+        spank_get_item(spank, S_JOB_NNODES, &node_count) != ESPANK_SUCCESS || node_count < 2)
+        return;
+    if (find_asked(spank, cli, site->list, &asked))
+        tell(spank, asked.text);
+}

@@ -1,0 +1,70 @@
+/* fuzz_tokens.c: values of --hvd-bind, --hvd-rs and --hvd-nics, and lists of CPUs, as users type them. */
+#include <assert.h>
+#include <string.h>
+
+#include "base/bind.h"
+#include "base/bitmap.h"
+#include "base/nic_filter.h"
+#include "base/resource_set.h"
+#include "fuzz.h"
+
+static void try_bind(const char *text)
+{
+    struct bind_options options, again;
+    char written[BIND_TEXT_BYTES], twice[BIND_TEXT_BYTES];
+    const char *why = NULL;
+    if (bind_parse(text, &options, &why) < 0) {
+        assert(why != NULL);
+        return;
+    }
+    assert(bind_parse(bind_text(&options, written), &again, &why) == 0);
+    assert(strcmp(written, bind_text(&again, twice)) == 0);
+}
+
+static void try_rs(const char *text)
+{
+    struct rs_options options, again;
+    char written[RS_TEXT_BYTES], twice[RS_TEXT_BYTES];
+    const char *why = NULL;
+    int rs, place;
+    if (rs_parse(text, &options, &why) < 0) {
+        assert(why != NULL);
+        return;
+    }
+    rs_text(&options, written);
+    assert(written[0] == 0 || rs_parse(written, &again, &why) == 0);
+    assert(written[0] == 0 || strcmp(written, rs_text(&again, twice)) == 0);
+    for (int rank = 0; rank < 20; rank++)
+        assert(!rs_of_rank(&options, 3, rank, &rs, &place) || (rs >= 0 && rs < 3 && place >= 0));
+}
+
+static void try_bitset(const char *text)
+{
+    static struct bitset set, again;
+    static char written[BITSET_TEXT_BYTES];
+    const char *why = NULL;
+    if (bitset_parse(text, &set, &why) < 0) {
+        assert(why != NULL);
+        return;
+    }
+    assert(bitset_parse(bitset_text(&set, written, sizeof(written)), &again, &why) == 0);
+    assert(bitset_equal(&set, &again));
+}
+
+int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
+{
+    static char text[65537];
+    struct nics_entry entries[NICS_MAX];
+    const char *why = NULL;
+    int count = 0;
+    if (length >= sizeof(text))
+        return 0;
+    memcpy(text, bytes, length);
+    text[length] = 0;
+    try_bind(text);
+    try_rs(text);
+    try_bitset(text);
+    assert(nics_parse(text, entries, &count, &why) == 0 || why != NULL);
+    assert(count >= 0 && count <= NICS_MAX);
+    return 0;
+}

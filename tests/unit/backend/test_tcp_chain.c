@@ -1,0 +1,693 @@
+/* test_tcp_chain.c: batches over real sockets: many rings stepped in one process, rings of processes that
+ * sleep, and neighbours that die or lie. */
+#include "unit.h"
+
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "batch_driver.h"
+#include "backend/tcp/tcp_chain.h"
+
+#define CHUNK   4096 /* bytes */
+#define RANKS   7
+#define BATCHES 6
+
+/* A ring of sockets: fds[rank][lane] is a connection from that rank to the next. */
+struct pairs {
+    int lanes;
+    int fds[RANKS][STREAM_MAX_LANES][2];
+};
+
+static void pairs_open(struct pairs *pairs, int size, int lanes)
+{
+    pairs->lanes = lanes;
+    for (int rank = 0; rank < size; rank++)
+        for (int lane = 0; lane < lanes; lane++)
+            ck_assert_int_eq(
+                socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pairs->fds[rank][lane]),
+                0);
+}
+
+/* What is sent on one lane from [rank] goes in small pieces. */
+static void pairs_narrow(const struct pairs *pairs, int rank, int lane)
+{
+    int bytes = 1;
+    int fd = pairs->fds[rank][lane % pairs->lanes][0];
+    ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
+}
+
+/* One end of all lanes from [rank]: 0 is its own. */
+static void pairs_close(const struct pairs *pairs, int rank, int end)
+{
+    for (int lane = 0; lane < pairs->lanes; lane++)
+        close(pairs->fds[rank][lane][end]);
+}
+
+static struct stream *stream_at(const struct pairs *pairs, int rank, int size, int64_t chunk_bytes,
+                                int epoll_fd)
+{
+    struct stream *stream = NULL;
+    int previous = (rank + size - 1) % size;
+    struct stream_seat seat = {.rank = rank,
+                               .size = size,
+                               .chunk_bytes = chunk_bytes,
+                               .lanes = pairs->lanes,
+                               .next = {.rank = (rank + 1) % size, .name = "the next"},
+                               .previous = {.rank = previous, .name = "the previous"},
+                               .epoll_fd = epoll_fd};
+    for (int lane = 0; lane < pairs->lanes; lane++) {
+        seat.next.fds[lane] = pairs->fds[rank][lane][0];
+        seat.previous.fds[lane] = pairs->fds[previous][lane][1];
+    }
+    int status = stream_open(&stream, &seat, NULL);
+    ck_assert_int_eq(status, HVD_OK);
+    return stream;
+}
+
+static int start(void *self, const struct plane_batch *batch, struct hvd_error *err)
+{
+    return stream_start(self, batch, err);
+}
+
+static int test(void *self, bool *movedp, int *lostp, struct hvd_error *err)
+{
+    return stream_test(self, movedp, lostp, err);
+}
+
+static const struct carrier carrier = {start, test};
+
+/* ---- All ranks in one process, in random order ---------------------------------------------- */
+
+static void run_batches(int size, int lanes, const struct plan *plans, uint64_t seed)
+{
+    struct pairs pairs;
+    struct stepped ranks[RANKS] = {0};
+    uint64_t random = seed;
+    pairs_open(&pairs, size, lanes);
+    for (int rank = 0; rank < size; rank++) {
+        if (plan_dice(&random, 2) == 0)
+            pairs_narrow(&pairs, rank, plan_dice(&random, 16));
+        ranks[rank].self = stream_at(&pairs, rank, size, CHUNK, -1);
+    }
+    carry_in_turns(&carrier, ranks, size, plans, BATCHES, &random);
+    for (int rank = 0; rank < size; rank++)
+        stream_close(ranks[rank].self);
+}
+
+START_TEST(carries_all_kinds_of_batches)
+{
+    static const enum plane_kind kinds[] = {PLANE_ALLREDUCE, PLANE_REDUCESCATTER, PLANE_ALLGATHER,
+                                            PLANE_BROADCAST};
+    static const int lanes[] = {1, 2, 3, 1, 4, STREAM_MAX_LANES};
+    uint64_t random = (uint64_t)_i + 77;
+    for (int i = 0; i < 60; i++) {
+        struct plan plans[BATCHES];
+        for (int k = 0; k < BATCHES; k++)
+            plans[k] = plan_random(&random, kinds[plan_dice(&random, 4)], _i, CHUNK);
+        run_batches(_i, lanes[i % 6], plans, random);
+    }
+}
+END_TEST
+
+/* ---- Each rank a process that sleeps until its sockets wake it ------------------------------- */
+
+/* A ring of which each rank is a process. */
+struct ring {
+    int size;
+    struct pairs pairs;
+};
+
+static int sleeping_rank(void *arg, int rank)
+{
+    const struct ring *ring = arg;
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    struct stream *stream = stream_at(&ring->pairs, rank, ring->size, 256 * 1024, epoll_fd);
+    for (int i = 0; i < 4; i++) {
+        struct plan plan = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_AVERAGE, ring->size},
+                            .sequence = (uint64_t)i + 1,
+                            .prescale = 1,
+                            .postscale = 1,
+                            .in_place = i % 2 == 0,
+                            .count = i == 1 ? 1 : 1500001};
+        if (i >= 2) {
+            plan.need.dtype = HVD_FLOAT16;
+            plan.need.kind = i == 3 ? PLANE_REDUCESCATTER : PLANE_ALLREDUCE;
+            plan.counts[0][ring->size / 2] = plan.count;
+        }
+        if (!carry_part(&carrier, stream, epoll_fd, &plan, rank))
+            return 1;
+    }
+    stream_close(stream);
+    close(epoll_fd);
+    return 0;
+}
+
+START_TEST(wakes_sleeping_processes)
+{
+    struct ring ring = {.size = _i};
+    pairs_open(&ring.pairs, _i, _i == 2 ? 1 : _i - 1);
+    live_apart(_i, sleeping_rank, &ring);
+}
+END_TEST
+
+START_TEST(tells_a_killed_neighbour)
+{
+    struct pairs pairs;
+    struct hvd_error err;
+    int lost = -1;
+    static float data[1 << 20];
+    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 2},
+                                .sequence = 1,
+                                .input = data,
+                                .output = data,
+                                .prescale = 1,
+                                .postscale = 1,
+                                .count = 1 << 20};
+    pid_t parent = getpid();
+    int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    pairs_open(&pairs, 2, _i);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        pairs_close(&pairs, 0, 0);
+        pairs_close(&pairs, 1, 1);
+        struct stream *stream = stream_at(&pairs, 1, 2, CHUNK, epoll_create1(EPOLL_CLOEXEC));
+        bool moved = false;
+        stream_start(stream, &batch, &err);
+        while (getppid() == parent && !moved)
+            stream_test(stream, &moved, &lost, &err);
+        kill(getpid(), SIGKILL);
+    }
+    pairs_close(&pairs, 0, 1);
+    pairs_close(&pairs, 1, 0);
+    struct stream *stream = stream_at(&pairs, 0, 2, CHUNK, epoll_fd);
+    ck_assert_int_eq(stream_start(stream, &batch, &err), HVD_OK);
+    int status = carry(&carrier, stream, epoll_fd, &lost, &err);
+    ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", err.text);
+    ck_assert_int_eq(lost, 1);
+    ck_assert_msg(strstr(err.text, "the previous") != NULL || strstr(err.text, "the next") != NULL, "%s",
+                  err.text);
+    /* It stays lost. */
+    ck_assert_int_eq(stream_start(stream, &batch, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(WTERMSIG(wait_for(pid)), SIGKILL);
+    stream_close(stream);
+    close(epoll_fd);
+}
+END_TEST
+
+/* ---- One rank between ends that the test holds ---------------------------------------------- */
+
+/* A rank with both neighbours played by hand. */
+struct stage {
+    struct stream *stream;
+    int lanes;
+    /* our ends, by lane: what the rank receives goes into the first */
+    int to_previous[STREAM_MAX_LANES], from_next[STREAM_MAX_LANES];
+    struct plane_batch batch;
+    char *memory; /* the output with guards */
+};
+
+#define GUARD 64
+
+static void stage_open(struct stage *stage, int lanes, int rank, int size, enum plane_kind kind,
+                       int64_t count)
+{
+    struct pairs pairs;
+    pairs_open(&pairs, size, lanes);
+    int previous = (rank + size - 1) % size;
+    stage->stream = stream_at(&pairs, rank, size, CHUNK, -1);
+    stage->lanes = lanes;
+    for (int lane = 0; lane < lanes; lane++) {
+        stage->to_previous[lane] = pairs.fds[previous][lane][0];
+        stage->from_next[lane] = pairs.fds[rank][lane][1];
+    }
+    for (int i = 0; i < size; i++) {
+        if (i != rank && i != previous) {
+            pairs_close(&pairs, i, 0);
+            pairs_close(&pairs, i, 1);
+        }
+    }
+    size_t bytes = (size_t)count * sizeof(int32_t);
+    stage->memory = calloc(1, bytes + (size_t)2 * GUARD);
+    char *output = stage->memory + GUARD;
+    stage->batch = (struct plane_batch){.need = {kind, HVD_INT32, HVD_INT32, HVD_SUM, size},
+                                        .sequence = 7,
+                                        .input = output,
+                                        .output = output,
+                                        .prescale = 1,
+                                        .postscale = 1,
+                                        .count = count};
+    ck_assert_int_eq(stream_start(stage->stream, &stage->batch, NULL), HVD_OK);
+}
+
+static int stage_settle(struct stage *stage, int *lostp, struct hvd_error *err)
+{
+    return carry_while_moving(&carrier, stage->stream, lostp, err);
+}
+
+static void stage_close(struct stage *stage)
+{
+    stream_close(stage->stream);
+    for (int lane = 0; lane < stage->lanes; lane++) {
+        close(stage->to_previous[lane]);
+        close(stage->from_next[lane]);
+    }
+    free(stage->memory);
+}
+
+static void put(int fd, const void *bytes, size_t length)
+{
+    ck_assert_int_eq(send(fd, bytes, length, MSG_NOSIGNAL), (ssize_t)length);
+}
+
+/* Read and drop what the rank sent. */
+static void drain(int fd)
+{
+    char bytes[4096];
+    ssize_t got;
+    do
+        got = recv(fd, bytes, sizeof(bytes), 0);
+    while (got > 0);
+}
+
+/* Frames that a rank must refuse, for a batch of 1500 int32 (chunks of 4096 and 1904 bytes) in sequence 7. */
+static const struct {
+    int rank, size;
+    enum plane_kind kind;
+    struct parcel_frame frame;
+    const char *words;
+} hostile[] = {
+    {1, 2, PLANE_ALLREDUCE, {0x12345678, CHAIN_PARTIAL, 7, 0, 4096}, "frame mark"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 8, 0, 4096}, "batch 8 where 7"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 6, 0, 4096}, "batch 6 where 7"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 1, 4096}, "chunk 1 where 0"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, UINT64_MAX, 4096}, "where 0"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 4097}, "length 4097 where 4096"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 0}, "length 0 where 4096"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, UINT64_MAX}, "where 4096"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 4096}, "kind 1"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, 2, 7, 0, 4096}, "kind 2"},
+    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, UINT32_MAX, 7, 0, 4096}, "kind 4294967295"},
+    {0, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 4096}, "kind 0"},
+    {0,
+     2,
+     PLANE_ALLREDUCE,
+     {PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 4096},
+     "kind 1"}, /* before its partial has left */
+    {1, 3, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 4096}, "kind 1"},
+    {1, 2, PLANE_BROADCAST, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 4096}, "kind 0"},
+    {1, 2, PLANE_BROADCAST, {PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 4095}, "length 4095"},
+};
+
+START_TEST(refuses_a_frame_that_is_not_due)
+{
+    static char bytes[3 * CHUNK];
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    memset(bytes, 0x77, sizeof(bytes));
+    stage_open(&stage, 1, hostile[_i].rank, hostile[_i].size, hostile[_i].kind, 1500);
+    put(stage.to_previous[0], &hostile[_i].frame, sizeof(hostile[_i].frame));
+    put(stage.to_previous[0], bytes, sizeof(bytes));
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(lost, (hostile[_i].rank + hostile[_i].size - 1) % hostile[_i].size);
+    ck_assert_msg(strstr(err.text, hostile[_i].words) != NULL, "%s", err.text);
+    for (size_t i = 0; i < 1500 * sizeof(int32_t) + (size_t)2 * GUARD; i++)
+        ck_assert_int_eq(stage.memory[i], 0);
+    ck_assert_int_eq(stream_start(stage.stream, &stage.batch, &err), HVD_ERR_MISMATCH);
+    stage_close(&stage);
+}
+END_TEST
+
+/* What comes too early belongs to the batch to come, byte for byte, and waits in the socket. */
+START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    struct {
+        struct parcel_frame frame;
+        int32_t values[2];
+    } messages[2] = {{{PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}},
+                     {{PARCEL_MAGIC, CHAIN_RESULT, 9, 0, 8}, {7, 8}}};
+    stage_open(&stage, 1, 1, 2, PLANE_BROADCAST, 2);
+    for (size_t i = 0; i < sizeof(messages[0]); i++) {
+        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+        if (i == sizeof(messages[0]) - 1)
+            break;
+        put(stage.to_previous[0], (const char *)messages + i, 1);
+    }
+    put(stage.to_previous[0], (const char *)messages + sizeof(messages[0]) - 1, 1 + sizeof(messages[1]));
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_mem_eq(stage.batch.output, messages[0].values, 8);
+    stage.batch.sequence = 9;
+    ck_assert_int_eq(stream_start(stage.stream, &stage.batch, &err), HVD_OK);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_mem_eq(stage.batch.output, messages[1].values, 8);
+    stage_close(&stage);
+}
+END_TEST
+
+/* Rank 1 of 3 adds halves up in float32, in two slots. The next rank reads nothing: the partials that fit
+ * neither into slots nor into its socket wait in the socket of the previous rank, and go on once there is
+ * room. */
+START_TEST(lets_partials_wait_for_slots)
+{
+    enum { CHUNKS = 2000, COUNT = CHUNKS * CHUNK / 4 };
+    static struct {
+        struct parcel_frame frame;
+        float values[CHUNK / 4];
+    } message, heard;
+    int lost = -1;
+    int put_count = 0, heard_count = 0, stuck_at = 0;
+    struct stage stage;
+    struct hvd_error err;
+    stage_open(&stage, _i, 1, 3, PLANE_ALLREDUCE, COUNT);
+    stage.batch.need.dtype = HVD_FLOAT16;
+    stage.batch.need.partial = HVD_FLOAT32;
+    ck_assert_int_eq(stream_start(stage.stream, &stage.batch, NULL), HVD_OK);
+    while (heard_count < CHUNKS) {
+        message.frame = (struct parcel_frame){PARCEL_MAGIC, CHAIN_PARTIAL, 7, (uint64_t)put_count, CHUNK};
+        message.values[0] = (float)put_count;
+        bool put_one = put_count < CHUNKS &&
+                       send(stage.to_previous[put_count % _i], &message, sizeof(message), MSG_NOSIGNAL) > 0;
+        put_count += put_one;
+        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+        if (put_one)
+            continue;
+        stuck_at = stuck_at == 0 ? put_count : stuck_at;
+        ssize_t got = recv(stage.from_next[heard_count % _i], &heard, sizeof(heard), 0);
+        ck_assert_int_eq(got, sizeof(heard));
+        ck_assert_uint_eq(heard.frame.chunk, (uint64_t)heard_count);
+        ck_assert(heard.values[0] == (float)heard_count);
+        heard_count++;
+    }
+    ck_assert_int_lt(stuck_at, CHUNKS);
+    stage_close(&stage);
+}
+END_TEST
+
+START_TEST(tells_a_previous_rank_that_left_amid_a_chunk)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    const struct parcel_frame frame = {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 4096};
+    stage_open(&stage, 1, 2, 3, PLANE_ALLREDUCE, 1500);
+    put(stage.to_previous[0], &frame, sizeof(frame));
+    put(stage.to_previous[0], &frame, sizeof(frame));
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    shutdown(stage.to_previous[0], SHUT_RDWR);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(lost, 1);
+    ck_assert_ptr_nonnull(strstr(err.text, "the previous was closed in batch 7"));
+    stage_close(&stage);
+}
+END_TEST
+
+/* Rank 1 of 3 has nothing to send yet, but will have. */
+START_TEST(tells_a_next_rank_that_left_before_its_part)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    stage_open(&stage, 1, 1, 3, PLANE_ALLREDUCE, 1500);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    shutdown(stage.from_next[0], SHUT_RDWR);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(lost, 2);
+    ck_assert_ptr_nonnull(strstr(err.text, "the next was closed in batch 7"));
+    stage_close(&stage);
+}
+END_TEST
+
+/* Rank 0 of 2 has sent all it had to; that the next rank leaves then is no loss. */
+START_TEST(lets_a_next_rank_leave_after_its_part)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    struct {
+        struct parcel_frame frame;
+        int32_t values[2];
+    } message = {{PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}};
+    stage_open(&stage, 1, 0, 2, PLANE_ALLREDUCE, 2);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    drain(stage.from_next[0]);
+    shutdown(stage.from_next[0], SHUT_RDWR);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    put(stage.to_previous[0], &message, sizeof(message));
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert_mem_eq(stage.batch.output, message.values, 8);
+    stage_close(&stage);
+}
+END_TEST
+
+START_TEST(refuses_bytes_against_the_direction)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    stage_open(&stage, 1, 1, 3, PLANE_ALLREDUCE, 1500);
+    put(stage.from_next[0], "x", 1);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(lost, 2);
+    stage_close(&stage);
+}
+END_TEST
+
+/* Are those descriptors open that rank 0 of two has, or any? */
+static bool all_open(const struct pairs *pairs)
+{
+    bool all = true;
+    for (int lane = 0; lane < pairs->lanes; lane++)
+        all =
+            all && fcntl(pairs->fds[0][lane][0], F_GETFD) >= 0 && fcntl(pairs->fds[1][lane][1], F_GETFD) >= 0;
+    return all;
+}
+
+static bool any_open(const struct pairs *pairs)
+{
+    bool any = false;
+    for (int lane = 0; lane < pairs->lanes; lane++)
+        any =
+            any || fcntl(pairs->fds[0][lane][0], F_GETFD) >= 0 || fcntl(pairs->fds[1][lane][1], F_GETFD) >= 0;
+    return any;
+}
+
+START_TEST(closes_its_descriptors)
+{
+    struct pairs pairs;
+    pairs_open(&pairs, 2, 2);
+    struct stream *stream = stream_at(&pairs, 0, 2, CHUNK, -1);
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid == 0) {
+        stream_after_fork(stream);
+        _exit(any_open(&pairs));
+    }
+    ck_assert_int_eq(wait_for(pid), 0);
+    ck_assert(all_open(&pairs));
+    stream_close(stream);
+    ck_assert(!any_open(&pairs));
+    stream_close(NULL);
+}
+END_TEST
+
+/* ---- Several lanes --------------------------------------------------------------------------- */
+
+/* A chunk of int32 that are all [number] + 1. */
+struct chunk {
+    struct parcel_frame frame;
+    int32_t values[CHUNK / 4];
+};
+
+static void put_chunk(const struct stage *stage, int lane, uint64_t sequence, uint64_t number)
+{
+    struct chunk chunk = {.frame = {PARCEL_MAGIC, CHAIN_RESULT, sequence, number, CHUNK}};
+    for (int i = 0; i < CHUNK / 4; i++)
+        chunk.values[i] = (int32_t)number + 1;
+    put(stage->to_previous[lane], &chunk, sizeof(chunk));
+}
+
+/* Chunks [0, count) of the output are as they were put, the next one is as it was. */
+static bool has_chunks(const struct stage *stage, int count)
+{
+    const int32_t *values = stage->batch.output;
+    for (int i = 0; i < count * CHUNK / 4; i++)
+        if (values[i] != i / (CHUNK / 4) + 1)
+            return false;
+    return count * CHUNK / 4 == stage->batch.count || values[count * CHUNK / 4] == 0;
+}
+
+/* What lies on other lanes waits for its turn, and what follows the batch waits for the next. */
+START_TEST(takes_what_comes_on_lanes_in_turn)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    stage_open(&stage, 3, 1, 2, PLANE_BROADCAST, 5 * CHUNK / 4);
+    put_chunk(&stage, 2, 7, 2);
+    put_chunk(&stage, 1, 7, 1);
+    put_chunk(&stage, 1, 7, 4);
+    put_chunk(&stage, 1, 9, 1);
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert(has_chunks(&stage, 0));
+    put_chunk(&stage, 0, 7, 0);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert(has_chunks(&stage, 3));
+    put_chunk(&stage, 0, 7, 3);
+    put_chunk(&stage, 0, 9, 0);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert(has_chunks(&stage, 5));
+    stage.batch.sequence = 9;
+    stage.batch.count = 2 * CHUNK / 4;
+    memset(stage.batch.output, 0, (size_t)stage.batch.count * 4);
+    ck_assert_int_eq(stream_start(stage.stream, &stage.batch, &err), HVD_OK);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    ck_assert(has_chunks(&stage, 2));
+    stage_close(&stage);
+}
+END_TEST
+
+/* Bytes that the rank has not taken yet. */
+static int waiting_bytes(const struct stage *stage, int lane)
+{
+    int bytes = -1;
+    ck_assert_int_eq(ioctl(stage->to_previous[lane], SIOCOUTQ, &bytes), 0);
+    return bytes;
+}
+
+/* Partials have a slot on each lane: they come in while one before them is still on its way. */
+START_TEST(takes_a_chunk_on_each_lane)
+{
+    enum { LANES = 3 };
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    struct chunk chunk = {.frame = {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, CHUNK}};
+    stage_open(&stage, LANES, 1, 2, PLANE_ALLREDUCE, LANES * CHUNK / 4);
+    put(stage.to_previous[0], &chunk, sizeof(chunk) - 1);
+    for (int lane = 1; lane < LANES; lane++) {
+        chunk.frame.chunk = (uint64_t)lane;
+        put(stage.to_previous[lane], &chunk, sizeof(chunk));
+        ck_assert_int_gt(waiting_bytes(&stage, lane), 0);
+    }
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    for (int lane = 0; lane < LANES; lane++)
+        ck_assert_int_eq(waiting_bytes(&stage, lane), 0);
+    put(stage.to_previous[0], "", 1);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    stage_close(&stage);
+}
+END_TEST
+
+START_TEST(sends_on_lanes_in_turn)
+{
+    enum { LANES = 3, CHUNKS = 8 };
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    struct chunk heard;
+    stage_open(&stage, LANES, 0, 2, PLANE_BROADCAST, CHUNKS * CHUNK / 4);
+    int32_t *values = stage.batch.output;
+    for (int i = 0; i < CHUNKS * CHUNK / 4; i++)
+        values[i] = i / (CHUNK / 4);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
+    for (int i = 0; i < CHUNKS; i++) {
+        ck_assert_int_eq(recv(stage.from_next[i % LANES], &heard, sizeof(heard), 0), sizeof(heard));
+        ck_assert_uint_eq(heard.frame.chunk, (uint64_t)i);
+        ck_assert_int_eq(heard.values[0], i);
+        ck_assert_int_eq(heard.values[CHUNK / 4 - 1], i);
+    }
+    for (int lane = 0; lane < LANES; lane++)
+        ck_assert_int_lt(recv(stage.from_next[lane], &heard, sizeof(heard), 0), 0);
+    stage_close(&stage);
+}
+END_TEST
+
+/* Frames on the second of two lanes of a broadcast of two chunks; chunk 0 is on the first. */
+static const struct {
+    struct parcel_frame frame;
+    const char *words;
+} hostile_lanes[] = {
+    {{0, CHAIN_RESULT, 7, 1, CHUNK}, "frame mark"},
+    {{PARCEL_MAGIC, CHAIN_RESULT, 9, 1, CHUNK}, "batch 9 where 7"},
+    {{PARCEL_MAGIC, CHAIN_RESULT, 7, 0, CHUNK}, "chunk 0 where 1"},
+    {{PARCEL_MAGIC, CHAIN_RESULT, 7, 2, CHUNK}, "chunk 2 where 1"},
+    {{PARCEL_MAGIC, CHAIN_RESULT, 7, 1, CHUNK - 1}, "length 4095"},
+    {{PARCEL_MAGIC, CHAIN_PARTIAL, 7, 1, CHUNK}, "kind 0"},
+};
+
+START_TEST(refuses_a_frame_that_is_not_due_on_its_lane)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    struct chunk chunk = {.frame = hostile_lanes[_i].frame};
+    memset(chunk.values, 0x77, sizeof(chunk.values));
+    stage_open(&stage, 2, 1, 2, PLANE_BROADCAST, 2 * CHUNK / 4);
+    put(stage.to_previous[1], &chunk, sizeof(chunk));
+    for (int i = 0; i < 3; i++)
+        ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    put_chunk(&stage, 0, 7, 0);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(lost, 0);
+    ck_assert_msg(strstr(err.text, hostile_lanes[_i].words) != NULL, "%s", err.text);
+    ck_assert_int_eq(((int32_t *)stage.batch.output)[CHUNK / 4], 0);
+    stage_close(&stage);
+}
+END_TEST
+
+START_TEST(tells_a_lane_that_was_cut)
+{
+    int lost = -1;
+    struct stage stage;
+    struct hvd_error err;
+    int lane = _i % 3;
+    bool from_previous = _i < 3;
+    stage_open(&stage, 3, 1, 3, PLANE_ALLREDUCE, 5 * CHUNK / 4);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
+    shutdown(from_previous ? stage.to_previous[lane] : stage.from_next[lane], SHUT_RDWR);
+    ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(lost, from_previous ? 0 : 2);
+    stage_close(&stage);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("stream");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, carries_all_kinds_of_batches, 2, RANKS + 1);
+    tcase_add_loop_test(tcase, wakes_sleeping_processes, 2, RANKS + 1);
+    tcase_add_loop_test(tcase, tells_a_killed_neighbour, 1, 5);
+    tcase_add_loop_test(tcase, refuses_a_frame_that_is_not_due, 0, sizeof(hostile) / sizeof(hostile[0]));
+    tcase_add_test(tcase, takes_bytes_one_by_one_and_leaves_the_next_batch);
+    tcase_add_loop_test(tcase, lets_partials_wait_for_slots, 1, 5);
+    tcase_add_test(tcase, tells_a_previous_rank_that_left_amid_a_chunk);
+    tcase_add_test(tcase, tells_a_next_rank_that_left_before_its_part);
+    tcase_add_test(tcase, lets_a_next_rank_leave_after_its_part);
+    tcase_add_test(tcase, refuses_bytes_against_the_direction);
+    tcase_add_test(tcase, closes_its_descriptors);
+    tcase_add_test(tcase, takes_what_comes_on_lanes_in_turn);
+    tcase_add_test(tcase, takes_a_chunk_on_each_lane);
+    tcase_add_test(tcase, sends_on_lanes_in_turn);
+    tcase_add_loop_test(tcase, refuses_a_frame_that_is_not_due_on_its_lane, 0,
+                        sizeof(hostile_lanes) / sizeof(hostile_lanes[0]));
+    tcase_add_loop_test(tcase, tells_a_lane_that_was_cut, 0, 6);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("stream", fill);
+}

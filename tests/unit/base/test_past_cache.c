@@ -1,0 +1,42 @@
+/* test_past_cache.c: copies past the cache copy what they are told to and nothing else, wherever it lies. */
+#include "unit.h"
+
+#include "base/streaming_copy.h"
+
+#define MOST  200
+#define SHIFT 64
+#define ROOM  (MOST + 2 * SHIFT)
+
+START_TEST(copies_any_length_from_anywhere_to_anywhere)
+{
+    _Alignas(64) unsigned char from[ROOM];
+    _Alignas(64) unsigned char to[ROOM];
+    unsigned char expected[ROOM];
+    for (int i = 0; i < ROOM; i++)
+        from[i] = (unsigned char)(i + 1);
+    for (int shift = 0; shift < SHIFT * SHIFT; shift++) {
+        int read_at = shift % SHIFT;
+        int write_at = shift / SHIFT;
+        for (int bytes = 0; bytes <= MOST; bytes += 1 + bytes / 7) {
+            memset(to, 0, sizeof(to));
+            memset(expected, 0, sizeof(expected));
+            memcpy(expected + write_at, from + read_at, (size_t)bytes);
+            past_cache_copy((char *)to + write_at, (const char *)from + read_at, bytes);
+            past_cache_done();
+            ck_assert_mem_eq(to, expected, sizeof(to));
+        }
+    }
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("past_cache");
+    tcase_add_test(tcase, copies_any_length_from_anywhere_to_anywhere);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("past_cache", fill);
+}

@@ -1,0 +1,329 @@
+/* batch_world.h: all members of a set in one process, each with its side of a batch, and a plane that is a
+ * plain loop over them. */
+#ifndef TESTS_UNIT_BATCH_WORLD_H
+#define TESTS_UNIT_BATCH_WORLD_H
+
+#include "unit.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "flow/adasum.h"
+#include "flow/batch.h"
+#include "flow/row_counts.h"
+#include "backend/arith/reduce.h"
+
+#define SIDES_MAX 8
+
+struct side {
+    struct team team;
+    struct batch *batch;
+    struct batch *rest;      /* what was cut off */
+    struct request *request; /* all its tensors belong to one */
+    void *buffer;            /* exactly as large as was asked for */
+    int packs, unpacks;      /* slices */
+};
+
+struct sides {
+    int size;
+    int ranks[SIDES_MAX];
+    struct side at[SIDES_MAX];
+    int64_t threshold_bytes;
+    int carried; /* exchanges that the plane was given */
+};
+
+/* Ranks 10, 13, 16, ... of a larger job. */
+static inline struct sides *sides_new(int size)
+{
+    struct sides *sides = calloc(1, sizeof(*sides));
+    sides->size = size;
+    sides->threshold_bytes = INT64_C(64) << 20;
+    for (int i = 0; i < size; i++)
+        sides->ranks[i] = 10 + 3 * i;
+    for (int i = 0; i < size; i++)
+        sides->at[i].team.members =
+            (struct plane_team){.set = 5, .rank = i, .size = size, .ranks = sides->ranks};
+    return sides;
+}
+
+static inline void sides_free(struct sides *sides)
+{
+    for (int i = 0; i < sides->size; i++) {
+        batch_free(sides->at[i].batch);
+        batch_free(sides->at[i].rest);
+        request_free(sides->at[i].request);
+        free(sides->at[i].buffer);
+    }
+    free(sides);
+}
+
+/* A description for all members. The caller fills the tensors, then calls sides_begin. */
+static inline struct desc *describe(enum desc_kind kind, int tensor_count, enum hvd_dtype dtype)
+{
+    struct desc *desc = desc_create(tensor_count);
+    desc->kind = kind;
+    desc->set = 5;
+    for (int i = 0; i < tensor_count; i++) {
+        desc->tensors[i].dtype = dtype;
+        desc->tensors[i].ndim = 1;
+        snprintf(desc->tensors[i].name, sizeof(desc->tensors[i].name), "t%d", i);
+    }
+    return desc;
+}
+
+/* Give every member its request, which holds [desc]; its memory is still to be filled in. */
+static inline void sides_begin(struct sides *sides, struct desc *desc)
+{
+    for (int i = 0; i < sides->size; i++) {
+        struct side *side = &sides->at[i];
+        side->request = request_create(desc);
+        for (int t = 0; t < desc->tensor_count; t++)
+            side->request->pieces[t].count = desc_count(&desc->tensors[t]);
+    }
+    desc_release(desc);
+}
+
+/* All pieces of each member into one batch. */
+static inline void sides_batch(struct sides *sides)
+{
+    for (int i = 0; i < sides->size; i++) {
+        struct side *side = &sides->at[i];
+        side->batch = batch_create(&side->team, PLANE_TCP, side->request->desc, 0);
+        for (int t = 0; t < side->request->piece_count; t++)
+            batch_add(side->batch, &side->request->pieces[t]);
+    }
+}
+
+/* For each of very many elements, where Check's own would take a note of every one. */
+static inline void expect_equal(double value, double expected)
+{
+    if (value != expected)
+        ck_assert_double_eq(value, expected);
+}
+
+/* ---- The plane ---- */
+
+static inline double element_get(enum hvd_dtype dtype, const void *at, int64_t i)
+{
+    float wide = 0;
+    switch (dtype) {
+    case HVD_INT32:
+        return ((const int32_t *)at)[i];
+    case HVD_FLOAT32:
+        return ((const float *)at)[i];
+    case HVD_FLOAT64:
+        return ((const double *)at)[i];
+    case HVD_UINT8:
+        return ((const uint8_t *)at)[i];
+    case HVD_FLOAT16:
+    case HVD_BFLOAT16:
+        reduce_convert(HVD_FLOAT32, &wide, dtype, (const char *)at + 2 * i, 1);
+        return wide;
+    default:
+        ck_abort_msg("type %d", (int)dtype);
+    }
+}
+
+static inline void element_set(enum hvd_dtype dtype, void *at, int64_t i, double value)
+{
+    float wide = (float)value;
+    switch (dtype) {
+    case HVD_INT32:
+        ((int32_t *)at)[i] = (int32_t)value;
+        break;
+    case HVD_FLOAT32:
+        ((float *)at)[i] = wide;
+        break;
+    case HVD_FLOAT64:
+        ((double *)at)[i] = value;
+        break;
+    case HVD_UINT8:
+        ((uint8_t *)at)[i] = (uint8_t)value;
+        break;
+    case HVD_FLOAT16:
+    case HVD_BFLOAT16:
+        reduce_convert(dtype, (char *)at + 2 * i, HVD_FLOAT32, &wide, 1);
+        break;
+    default:
+        ck_abort_msg("type %d", (int)dtype);
+    }
+}
+
+static inline const struct plane_batch *travel_of(const struct sides *sides, int member)
+{
+    return &sides->at[member].batch->travel;
+}
+
+static inline int64_t sum_counts(const int64_t *counts, int count)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < count; i++)
+        sum += counts[i];
+    return sum;
+}
+
+static inline void carry_reduction(const struct sides *sides)
+{
+    const struct plane_batch *first = travel_of(sides, 0);
+    enum hvd_dtype dtype = first->need.dtype;
+    double *sums = calloc((size_t)first->count, sizeof(*sums));
+    for (int m = 0; m < sides->size; m++) {
+        for (int64_t i = 0; i < first->count; i++)
+            sums[i] += element_get(dtype, travel_of(sides, m)->input, i) * first->prescale;
+    }
+    for (int m = 0; m < sides->size; m++) {
+        const struct plane_batch *travel = travel_of(sides, m);
+        int64_t from = 0;
+        int64_t to = travel->count;
+        if (travel->need.kind == PLANE_REDUCESCATTER) {
+            from = sum_counts(travel->counts, m);
+            to = from + travel->counts[m];
+            /* what is around its own share is undefined */
+            if (travel->input != travel->output)
+                memset(travel->output, 0xee, (size_t)travel->count * dtype_bytes(dtype));
+        }
+        for (int64_t i = from; i < to; i++)
+            element_set(dtype, travel->output, i, sums[i] * travel->postscale);
+    }
+    free(sums);
+}
+
+static inline void carry_gather(const struct sides *sides)
+{
+    size_t element_bytes = dtype_bytes(travel_of(sides, 0)->need.dtype);
+    size_t all_bytes = (size_t)travel_of(sides, 0)->count * element_bytes;
+    char *all = malloc(all_bytes);
+    char *at = all;
+    for (int m = 0; m < sides->size; m++) {
+        size_t bytes = (size_t)travel_of(sides, m)->counts[m] * element_bytes;
+        if (bytes > 0)
+            memcpy(at, travel_of(sides, m)->input, bytes);
+        at += bytes;
+    }
+    ck_assert_uint_eq((size_t)(at - all), all_bytes);
+    for (int m = 0; m < sides->size; m++)
+        memcpy(travel_of(sides, m)->output, all, all_bytes);
+    free(all);
+}
+
+static inline void carry_exchange(const struct sides *sides)
+{
+    size_t element_bytes = dtype_bytes(travel_of(sides, 0)->need.dtype);
+    for (int to = 0; to < sides->size; to++) {
+        const struct plane_batch *taker = travel_of(sides, to);
+        char *at = taker->output;
+        for (int from = 0; from < sides->size; from++) {
+            const struct plane_batch *giver = travel_of(sides, from);
+            size_t bytes = (size_t)giver->counts[to] * element_bytes;
+            ck_assert_int_eq(giver->counts[to], taker->receive_counts[from]);
+            if (bytes > 0)
+                memcpy(at, (const char *)giver->input + (size_t)sum_counts(giver->counts, to) * element_bytes,
+                       bytes);
+            at += bytes;
+        }
+    }
+}
+
+/* Do what plane.h promises. What it asks of all members must be so. */
+static inline void sides_carry(struct sides *sides)
+{
+    const struct plane_batch *first = travel_of(sides, 0);
+    size_t counts_bytes = (size_t)sides->size * sizeof(int64_t);
+    sides->carried++;
+    for (int m = 0; m < sides->size; m++) {
+        const struct plane_batch *travel = travel_of(sides, m);
+        ck_assert_mem_eq(&travel->need, &first->need, sizeof(travel->need));
+        if (travel->need.kind == PLANE_ALLTOALL)
+            continue;
+        ck_assert_int_eq(travel->count, first->count);
+        ck_assert_int_gt(travel->count, 0);
+        if (travel->need.kind == PLANE_ALLGATHER || travel->need.kind == PLANE_REDUCESCATTER) {
+            ck_assert_mem_eq(travel->counts, first->counts, counts_bytes);
+            ck_assert_int_eq(sum_counts(travel->counts, sides->size), travel->count);
+        }
+    }
+    if (first->need.kind == PLANE_ALLGATHER)
+        carry_gather(sides);
+    else if (first->need.kind == PLANE_ALLTOALL)
+        carry_exchange(sides);
+    else if (first->need.kind != PLANE_BROADCAST)
+        carry_reduction(sides);
+    for (int m = 0; m < sides->size && first->need.kind == PLANE_BROADCAST; m++) {
+        if (travel_of(sides, m)->output != travel_of(sides, first->root)->input)
+            memcpy(travel_of(sides, m)->output, travel_of(sides, first->root)->input,
+                   (size_t)first->count * dtype_bytes(first->need.dtype));
+    }
+}
+
+/* ---- The way of a batch ---- */
+
+/* One member goes on alone, until it needs the others or is done. */
+static inline void side_go(struct side *side)
+{
+    struct batch *batch = side->batch;
+    while (batch->stage != BATCH_START && batch->stage != BATCH_DONE) {
+        switch (batch->stage) {
+        case BATCH_SIZES:
+            ck_assert_int_eq(sizes_ask(batch, NULL), HVD_OK);
+            break;
+        case BATCH_LAY_OUT:
+            ck_assert_int_eq(batch_plan(batch, NULL), HVD_OK);
+            free(side->buffer);
+            side->buffer = malloc((size_t)batch->buffer_bytes);
+            batch_lay_out(batch, side->buffer);
+            break;
+        case BATCH_PACK:
+            batch_pack(batch);
+            side->packs++;
+            break;
+        case BATCH_COMBINE:
+            adasum_combine(batch);
+            break;
+        case BATCH_UNPACK:
+            batch_unpack(batch);
+            side->unpacks++;
+            break;
+        default:
+            ck_abort_msg("stage %d", (int)batch->stage);
+        }
+    }
+}
+
+/* All members from where they are to the end; true where pieces were cut off for another batch. */
+static inline bool sides_run(struct sides *sides)
+{
+    bool cut = false;
+    for (;;) {
+        for (int i = 0; i < sides->size; i++) {
+            side_go(&sides->at[i]);
+            ck_assert_int_eq(sides->at[i].batch->stage, sides->at[0].batch->stage);
+        }
+        if (sides->at[0].batch->stage == BATCH_DONE)
+            return cut;
+        sides_carry(sides);
+        for (int i = 0; i < sides->size; i++) {
+            struct batch *batch = sides->at[i].batch;
+            batch->stage = BATCH_RUN;
+            if (!batch->sizing) {
+                batch_arrived(batch);
+                continue;
+            }
+            ck_assert_int_eq(sizes_take(batch, sides->threshold_bytes, &sides->at[i].rest, NULL), HVD_OK);
+            cut = sides->at[i].rest != NULL;
+        }
+    }
+}
+
+/* The batch that was cut off is next. */
+static inline void sides_next(struct sides *sides)
+{
+    for (int i = 0; i < sides->size; i++) {
+        struct side *side = &sides->at[i];
+        batch_free(side->batch);
+        side->batch = side->rest;
+        side->rest = NULL;
+    }
+}
+
+#endif

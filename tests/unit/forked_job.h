@@ -1,0 +1,163 @@
+/* forked_job.h: a job of forked ranks that meet by the environment, on one node or on several that are
+ * process namespaces. */
+#ifndef TESTS_UNIT_FORKED_JOB_H
+#define TESTS_UNIT_FORKED_JOB_H
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+#define JOB_MAX_RANKS 16
+#define JOB_LIMIT_S   40 /* nothing of a job outlives this */
+
+/* What a rank leaves behind for the test to read. */
+struct job_result {
+    int rc;
+    char text[512];
+    int fds_left;    /* more than before */
+    int wait_status; /* of waitpid: what came after the result was written */
+    int node_count, local_size, node;
+    int window_count, own_window;
+    bool windows_left; /* mapped after join_close */
+    int64_t took_us;
+};
+
+struct job {
+    int size, node_count;
+    void (*rank)(int rank, struct job_result *result); /* runs in a process of its own */
+    struct job_result *results;                        /* [size], shared with the ranks */
+    char port[8];
+};
+
+static inline int job_count_fds(void)
+{
+    int count = 0;
+    DIR *dir = opendir("/proc/self/fd");
+    while (dir != NULL && readdir(dir) != NULL)
+        count++;
+    if (dir != NULL)
+        closedir(dir);
+    return count;
+}
+
+/* A port of loopback that is free now. */
+static inline void job_choose_port(char port[8])
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {.s_addr = htonl(INADDR_LOOPBACK)}};
+    socklen_t length = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, length), 0);
+    ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &length), 0);
+    snprintf(port, 8, "%u", ntohs(address.sin_port));
+    close(fd);
+}
+
+/* The environment of one rank, and no other launcher's. */
+static inline void job_set_environment(const struct job *job, int rank)
+{
+    char text[16];
+    for (;;) { /* what is left decides nothing: only names that launchers use are removed */
+        char name[128] = "";
+        for (int i = 0; environ[i] != NULL && name[0] == 0; i++)
+            if (strncmp(environ[i], "PMI", 3) == 0 || strncmp(environ[i], "SLURM_", 6) == 0 ||
+                strncmp(environ[i], "OMPI_", 5) == 0 || strncmp(environ[i], "HVD_", 4) == 0)
+                snprintf(name, sizeof(name), "%.*s", (int)strcspn(environ[i], "="), environ[i]);
+        if (name[0] == 0)
+            break;
+        unsetenv(name);
+    }
+    snprintf(text, sizeof(text), "%d", rank);
+    setenv("RANK", text, 1);
+    snprintf(text, sizeof(text), "%d", job->size);
+    setenv("WORLD_SIZE", text, 1);
+    setenv("MASTER_ADDR", "127.0.0.1", 1);
+    setenv("MASTER_PORT", job->port, 1);
+    setenv("HVD_JOB_KEY", "a key of the unit tests, not secret", 1);
+}
+
+/* In a new process: end with the parent, and at last by the clock. */
+static inline void job_bound(void)
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    alarm(JOB_LIMIT_S);
+}
+
+static inline int job_await(pid_t pid)
+{
+    int status = -1;
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return status;
+}
+
+/* The ranks of one node, as children of this process. */
+static inline void job_run_node(struct job *job, int node)
+{
+    pid_t pids[JOB_MAX_RANKS];
+    for (int rank = 0; rank < job->size; rank++) {
+        if (rank * job->node_count / job->size != node)
+            continue;
+        pids[rank] = fork();
+        if (pids[rank] == 0) {
+            job_bound();
+            job_set_environment(job, rank);
+            job->rank(rank, &job->results[rank]);
+            exit(0); /* with the leak check */
+        }
+    }
+    for (int rank = 0; rank < job->size; rank++)
+        if (rank * job->node_count / job->size == node)
+            job->results[rank].wait_status = job_await(pids[rank]);
+}
+
+/* A process namespace is what tells ranks of one machine apart as ranks of two nodes. Its first process only
+ * waits: when it ends, the kernel kills the others. False where this user may not make one. */
+static inline int job_enter_node(void)
+{
+    int flags = geteuid() == 0 ? CLONE_NEWPID : CLONE_NEWPID | CLONE_NEWUSER;
+    return unshare(flags) == 0;
+}
+
+static inline void job_run(struct job *job)
+{
+    pid_t holders[JOB_MAX_RANKS];
+    size_t bytes = JOB_MAX_RANKS * sizeof(job->results[0]);
+    job->results = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(job->results, MAP_FAILED);
+    for (int rank = 0; rank < job->size; rank++)
+        job->results[rank] = (struct job_result){.rc = 77, .text = "the rank ended without a result"};
+    job_choose_port(job->port);
+    for (int node = 0; node < job->node_count; node++) {
+        holders[node] = fork();
+        if (holders[node] != 0)
+            continue;
+        job_bound();
+        if (job->node_count > 1 && !job_enter_node())
+            _exit(1);
+        pid_t first = job->node_count > 1 ? fork() : 0;
+        if (first == 0) {
+            job_bound();
+            job_run_node(job, node);
+            _exit(0);
+        }
+        job_await(first);
+        _exit(0);
+    }
+    for (int node = 0; node < job->node_count; node++)
+        job_await(holders[node]);
+}
+
+#endif

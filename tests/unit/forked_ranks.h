@@ -1,0 +1,427 @@
+/* forked_ranks.h: ranks as forked processes, with rosters and shapes made by hand; sockets stand for the
+ * network. */
+#ifndef TESTS_UNIT_FORKED_RANKS_H
+#define TESTS_UNIT_FORKED_RANKS_H
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "node/node.h"
+#include "unit.h"
+
+#define TEAM_MAX     64
+#define TEAM_WAIT_US INT64_C(20000000) /* no step of a test takes longer */
+
+/* Of the address sanitizer, where there is one: not 0 where memory was leaked. */
+int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
+
+/* What a rank tells the test, in memory that both share. */
+struct report {
+    char complaint[600]; /* "" while all is well */
+    _Atomic int64_t at_us;
+    _Atomic int stage;
+    int status, lost_rank;
+    char sentence[600];
+    char log[2000];
+};
+
+struct team {
+    int size;
+    const int *node_of_rank;
+    int sockets[TEAM_MAX][2]; /* by leader: its own end, its parent's end; -1 where there is none */
+    pid_t pids[TEAM_MAX];
+    _Atomic int go; /* in shared memory: what the test lets the ranks do */
+    struct report reports[TEAM_MAX];
+};
+
+/* What a rank has. */
+struct place {
+    struct team *team;
+    struct report *report;
+    struct roster roster;
+    struct shape shape;
+    struct hvd_log log;
+    struct control *control;
+    int epoll_fd;
+};
+
+/* In a rank: complain and end. */
+__attribute__((format(printf, 2, 3), noreturn)) static inline void place_fail(struct place *place,
+                                                                              const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(place->report->complaint, sizeof(place->report->complaint), format, args);
+    va_end(args);
+    _exit(1);
+}
+
+#define PLACE_CHECK(place, condition)                                                                      \
+    do {                                                                                                   \
+        if (!(condition))                                                                                  \
+            place_fail(place, "rank %d, %s:%d: %s", (place)->roster.rank, __FILE__, __LINE__, #condition); \
+    } while (0)
+
+static inline int open_descriptors(void)
+{
+    int count = 0;
+    DIR *directory = opendir("/proc/self/fd");
+    while (readdir(directory) != NULL)
+        count++;
+    closedir(directory);
+    return count;
+}
+
+/* The ranks of the node that [leader] leads, without those for which [absent] has a bit. */
+static inline int team_members(const struct team *team, int leader, int *members)
+{
+    int count = 0;
+    for (int rank = 0; rank < team->size; rank++) {
+        if (team->node_of_rank[rank] == leader)
+            members[count++] = rank;
+    }
+    return count;
+}
+
+static inline int team_leaders(const struct team *team, int *leaders)
+{
+    int count = 0;
+    for (int rank = 0; rank < team->size; rank++) {
+        if (team->node_of_rank[rank] == rank)
+            leaders[count++] = rank;
+    }
+    return count;
+}
+
+/* Relatives of entry [index] of [ranks], a heap of [radix]. */
+static inline void shape_add(struct shape *shape, const int *ranks, int count, int index, int radix)
+{
+    if (index > 0)
+        shape->parent = ranks[index / radix];
+    for (int i = 1; i < count; i++) {
+        if (i / radix == index)
+            shape->child_ranks[shape->child_count++] = ranks[i];
+    }
+}
+
+static inline int compare_ints(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+static inline void shape_by_hand(const struct team *team, int rank, struct shape *shape)
+{
+    int ranks[TEAM_MAX] = {0};
+    *shape = (struct shape){.leader = team->node_of_rank[rank], .parent = -1};
+    shape->local_size = team_members(team, shape->leader, ranks);
+    while (ranks[shape->local_rank] != rank)
+        shape->local_rank++;
+    shape_add(shape, ranks, shape->local_size, shape->local_rank, SHAPE_NODE_RADIX);
+    shape->node_count = team_leaders(team, ranks);
+    while (ranks[shape->node] != shape->leader)
+        shape->node++;
+    if (rank == shape->leader)
+        shape_add(shape, ranks, shape->node_count, shape->node, SHAPE_TREE_RADIX);
+    qsort(shape->child_ranks, (size_t)shape->child_count, sizeof(int), compare_ints);
+}
+
+static inline void roster_by_hand(struct team *team, int rank, struct roster *roster)
+{
+    static struct roster_peer peers[TEAM_MAX];
+    *roster = (struct roster){.rank = rank, .size = team->size, .epoch = 7, .peers = peers};
+    memset(roster->key, 0x5a, sizeof(roster->key));
+    /* Names of abstract sockets come from the key: tests that run at once must not meet. */
+    pid_t test = getpgrp();
+    memcpy(roster->key, &test, sizeof(test));
+    roster->node_of_rank = (int *)team->node_of_rank;
+    for (int i = 0; i < team->size; i++) {
+        snprintf(peers[i].host, sizeof(peers[i].host), "n%d", team->node_of_rank[i]);
+        peers[i].pid = team->pids[i];
+        peers[i].leader = team->node_of_rank[i];
+    }
+}
+
+static inline void place_log(void *arg, enum log_level level, const char *component, const char *line)
+{
+    struct report *report = arg;
+    size_t used = strlen(report->log);
+    (void)level;
+    snprintf(report->log + used, sizeof(report->log) - used, "%s: %s\n", component, line);
+}
+
+/* In the test: a team whose ranks are on the nodes that [node_of_rank] names. */
+static inline struct team *team_new(int size, const int *node_of_rank)
+{
+    struct team *team = mmap(NULL, sizeof(*team), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(team, MAP_FAILED);
+    team->size = size;
+    team->node_of_rank = node_of_rank;
+    for (int rank = 0; rank < size; rank++) {
+        team->sockets[rank][0] = team->sockets[rank][1] = -1;
+        if (rank > 0 && node_of_rank[rank] == rank)
+            ck_assert_int_eq(
+                socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, team->sockets[rank]), 0);
+    }
+    return team;
+}
+
+/* Of all sockets keep the ends that are [rank]'s; fill [link_fds]. */
+static inline void team_take_sockets(struct team *team, const struct shape *shape, int rank, int *link_fds)
+{
+    for (int i = 0; i <= shape->child_count; i++)
+        link_fds[i] = -1;
+    for (int other = 0; other < team->size; other++) {
+        int *pair = team->sockets[other];
+        if (pair[0] < 0)
+            continue;
+        int link = 0;
+        for (int i = 0; i < shape->child_count; i++) {
+            if (shape->child_ranks[i] == other)
+                link = i + 1;
+        }
+        if (other == rank)
+            link_fds[CONTROL_PARENT] = pair[0];
+        else
+            close(pair[0]);
+        if (link > 0)
+            link_fds[link] = pair[1];
+        else
+            close(pair[1]);
+    }
+}
+
+/* Start rank [rank]: [body] runs in a process of its own. */
+static inline void team_start_rank(struct team *team, int rank, void (*body)(struct place *place))
+{
+    pid_t pid = fork();
+    ck_assert_int_ge(pid, 0);
+    if (pid > 0) {
+        team->pids[rank] = pid;
+        return;
+    }
+    struct place place = {.team = team, .report = &team->reports[rank], .epoll_fd = -1};
+    team->pids[rank] = getpid();
+    place.log = (struct hvd_log){LOG_WARN, place_log, place.report};
+    shape_by_hand(team, rank, &place.shape);
+    roster_by_hand(team, rank, &place.roster);
+    place.roster.log = &place.log;
+    body(&place);
+    if (__lsan_do_recoverable_leak_check != NULL && __lsan_do_recoverable_leak_check() != 0)
+        place_fail(&place, "rank %d leaked memory", rank);
+    _exit(0);
+}
+
+static inline void team_start(struct team *team, void (*body)(struct place *place))
+{
+    for (int rank = 0; rank < team->size; rank++)
+        team_start_rank(team, rank, body);
+    for (int rank = 0; rank < team->size; rank++) {
+        for (int i = 0; i < 2; i++) {
+            if (team->sockets[rank][i] >= 0)
+                close(team->sockets[rank][i]);
+        }
+    }
+}
+
+/* In the test: the exit status of a rank, or -1 where it did not end in time. */
+static inline int team_reap(struct team *team, int rank)
+{
+    int status = -1;
+    /* cppcheck-suppress negativeIndex ; it takes team_end's exception for a rank */
+    int pidfd = (int)syscall(SYS_pidfd_open, team->pids[rank], 0);
+    struct pollfd wait = {.fd = pidfd, .events = POLLIN};
+    if (poll(&wait, 1, (int)(2 * TEAM_WAIT_US / 1000)) != 1)
+        kill(team->pids[rank], SIGKILL);
+    close(pidfd);
+    waitpid(team->pids[rank], &status, 0);
+    return status;
+}
+
+/* All ranks but [except] (-1: none) end well. */
+static inline void team_end(struct team *team, int except)
+{
+    char complaint[600] = "";
+    int bad = -1;
+    for (int rank = 0; rank < team->size; rank++) {
+        int status = team_reap(team, rank);
+        if (rank != except && (status != 0 || team->reports[rank].complaint[0] != 0) && bad < 0) {
+            bad = rank;
+            snprintf(complaint, sizeof(complaint), "status 0x%x: %s", status, team->reports[rank].complaint);
+        }
+    }
+    ck_assert_msg(bad < 0, "rank %d: %s", bad, complaint);
+}
+
+/* In the test: wait until a rank says that it is at [stage]. */
+static inline void team_await_stage(struct team *team, int rank, int stage)
+{
+    int64_t deadline_us = clock_us() + TEAM_WAIT_US;
+    while (atomic_load(&team->reports[rank].stage) < stage) {
+        ck_assert_msg(clock_us() < deadline_us, "rank %d did not come to stage %d: %s", rank, stage,
+                      team->reports[rank].complaint);
+        poll(NULL, 0, 1);
+    }
+}
+
+static inline void team_await_all(struct team *team, int stage)
+{
+    for (int rank = 0; rank < team->size; rank++)
+        team_await_stage(team, rank, stage);
+}
+
+/* ---- In a rank ---- */
+
+static inline void place_meet(struct place *place, struct node **nodep)
+{
+    int members[TEAM_MAX];
+    struct hvd_error err = {""};
+    int count = team_members(place->team, place->shape.leader, members);
+    if (node_meet(nodep, &place->roster, members, count, clock_us() + TEAM_WAIT_US, &err) != HVD_OK)
+        place_fail(place, "node_meet: %s", err.text);
+}
+
+/* Ranks start one after the other: who is who is known once all have. */
+static inline void place_learn_pids(struct place *place)
+{
+    for (int rank = 0; rank < place->team->size; rank++)
+        place->roster.peers[rank].pid = place->team->pids[rank];
+}
+
+/* A rank that starts soon may be heard of by its first frame, before it is known who it is. One that starts
+ * late on purpose is not waited for long. */
+static inline void place_await_others(const struct place *place)
+{
+    int64_t end_us = clock_us() + 500000;
+    for (int rank = 0; rank < place->team->size; rank++) {
+        while (__atomic_load_n(&place->team->pids[rank], __ATOMIC_ACQUIRE) == 0 && clock_us() < end_us)
+            sched_yield();
+    }
+}
+
+/* Meet and open the control object, watched and armed. */
+static inline void place_open(struct place *place)
+{
+    int link_fds[CONTROL_MAX_LINKS];
+    struct node *node = NULL;
+    struct hvd_error err = {""};
+    place_await_others(place);
+    team_take_sockets(place->team, &place->shape, place->roster.rank, link_fds);
+    if (place->shape.local_size > 1)
+        place_meet(place, &node);
+    if (control_open(&place->control, &place->roster, &place->shape, node, link_fds, &err) != HVD_OK)
+        place_fail(place, "control_open: %s", err.text);
+    place->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (place->control->ops->watch(place->control, place->epoll_fd, &err) != HVD_OK)
+        place_fail(place, "watch: %s", err.text);
+    place->control->ops->arm(place->control, true);
+}
+
+static inline void place_close(struct place *place)
+{
+    place->control->ops->close(place->control);
+    close(place->epoll_fd);
+}
+
+/* The next event, asleep until there is one; false after [limit_us]. */
+static inline bool place_try_receive(struct place *place, struct control_event *event, int64_t limit_us)
+{
+    struct hvd_error err = {""};
+    int64_t deadline_us = clock_us() + limit_us;
+    for (;;) {
+        place_learn_pids(place);
+        int status = place->control->ops->receive(place->control, event, &err);
+        if (status == HVD_OK)
+            return true;
+        if (status != HVD_IN_PROGRESS)
+            place_fail(place, "receive: %s", err.text);
+        struct epoll_event woken;
+        int ready = epoll_wait(place->epoll_fd, &woken, 1, clock_ms_until(deadline_us));
+        if (ready == 0)
+            return false;
+    }
+}
+
+static inline void place_receive(struct place *place, struct control_event *event)
+{
+    if (!place_try_receive(place, event, TEAM_WAIT_US))
+        place_fail(place, "rank %d received nothing in time", place->roster.rank);
+}
+
+static inline void place_send(struct place *place, int link, const void *bytes, size_t length)
+{
+    struct hvd_error err = {""};
+    if (place->control->ops->send(place->control, link, bytes, length, &err) != HVD_OK)
+        place_fail(place, "send: %s", err.text);
+}
+
+/* Send what waits; what comes meanwhile is a mistake unless it is an abort. */
+static inline void place_flush(struct place *place)
+{
+    struct control_event event;
+    int64_t deadline_us = clock_us() + TEAM_WAIT_US;
+    while (!place->control->ops->flushed(place->control)) {
+        struct hvd_error err = {""};
+        struct epoll_event woken;
+        if (place->control->ops->receive(place->control, &event, &err) == HVD_OK &&
+            event.kind == CONTROL_MESSAGE)
+            place_fail(place, "rank %d got a message while it flushed", place->roster.rank);
+        if (!place->control->ops->flushed(place->control) &&
+            epoll_wait(place->epoll_fd, &woken, 1, clock_ms_until(deadline_us)) == 0)
+            place_fail(place, "rank %d could not flush in time", place->roster.rank);
+    }
+}
+
+/* Wait until the test lets the ranks go on to [stage]; ours is done. */
+static inline void place_stage(struct place *place, int stage)
+{
+    int64_t deadline_us = clock_us() + TEAM_WAIT_US;
+    atomic_store(&place->report->stage, stage);
+    while (atomic_load(&place->team->go) < stage) {
+        if (clock_us() > deadline_us)
+            place_fail(place, "rank %d was kept at stage %d", place->roster.rank, stage);
+        poll(NULL, 0, 1);
+    }
+}
+
+/* A message of [length] bytes that only [rank] would send. */
+static inline unsigned char message_byte(int rank, size_t length, size_t i)
+{
+    return (unsigned char)((size_t)rank * 37 + length + i * 13 + i / 251);
+}
+
+static inline unsigned char *message_new(int rank, size_t length)
+{
+    unsigned char *bytes = malloc(length + 1);
+    for (size_t i = 0; i < length; i++)
+        bytes[i] = message_byte(rank, length, i);
+    return bytes;
+}
+
+static inline bool message_is(const struct control_event *event, int rank, size_t length)
+{
+    const unsigned char *bytes = event->bytes;
+    if (event->kind != CONTROL_MESSAGE || event->length != length)
+        return false;
+    for (size_t i = 0; i < length; i++) {
+        if (bytes[i] != message_byte(rank, length, i))
+            return false;
+    }
+    return true;
+}
+
+#endif

@@ -1,0 +1,598 @@
+/* test_negotiate_random.c: the negotiation under thousands of schedules drawn by lot: the same order on all
+ * ranks, nothing lost, nothing twice, no deadlock. */
+#include "unit.h"
+
+#include "descs.h"
+#include "negotiate/negotiate.h"
+#include "link_sim.h"
+#include "random_schedule.h"
+
+#define STALL_WARN_US 40 /* of a time that is counted in turns: questions are asked all the time */
+
+/* One rank's doings in one set. */
+struct part {
+    bool known, gone;
+    int epoch;            /* of what it submits */
+    int submitted[NAMES]; /* times in this epoch */
+    bool pending[NAMES];
+    bool joining;
+    int epoch_decided;  /* of the decisions it sees */
+    int decided[NAMES]; /* times in this epoch */
+    int sequence;       /* decisions seen */
+};
+
+struct sighting {
+    int set, sequence, unit;
+};
+
+struct actor {
+    struct negotiate *negotiate;
+    bool restless; /* something came in since it last spoke */
+    bool left, saw_leaving, saw_shutdown;
+    int adds_begun, adds_ended, removes_begun, removes_ended;
+    struct part parts[SETS];
+    struct sighting *sightings;
+    int sighting_count, sighting_capacity;
+    int unit;
+    bool in_unit;
+};
+
+/* What the first rank saw at a place in a set's order; the others must see the same. */
+struct agreed {
+    enum decision_kind kind;
+    int name, times, epoch;
+    uint32_t number;
+    int plane, rank, other_rank;
+};
+
+struct show {
+    struct plan plan;
+    struct links links;
+    struct actor *actors;
+    int64_t now_us;
+    int stalls;
+    struct {
+        struct agreed *at;
+        int count, capacity;
+    } orders[SETS];
+};
+
+/* ---- One rank's part ------------------------------------------------------------------------- */
+
+static void say_ready(struct show *show, int rank, struct desc *desc, struct submission submission)
+{
+    struct hvd_error err = {""};
+    submission.desc = desc;
+    int rc = negotiate_submit(show->actors[rank].negotiate, &submission, &err);
+    /* it was removed, which this rank has not looked at yet */
+    bool gone = rc == HVD_ERR_SET && desc->set > 0 &&
+                show->plan.sets[set_of_number(&show->plan, desc->set)].removed_soon;
+    ck_assert_msg(rc == HVD_OK || gone, "seed %d rank %d: %s", (int)show->plan.seed, rank, err.text);
+    desc_release(desc);
+    show->actors[rank].restless = true;
+}
+
+static bool finished(const struct plan *plan, const struct part *part, int set)
+{
+    for (int name = 0; name < NAMES; name++) {
+        if (part->pending[name])
+            return false;
+    }
+    return part->epoch == plan->sets[set].epochs && part->epoch_decided == plan->sets[set].epochs - 1;
+}
+
+/* Submit one thing more in that set, where there is one. */
+static bool submit_in(struct show *show, int rank, int set)
+{
+    const struct plan *plan = &show->plan;
+    struct part *part = &show->actors[rank].parts[set];
+    bool rest = false;
+    if (!plan->sets[set].member[rank] || !part->known || part->gone || part->epoch == plan->sets[set].epochs)
+        return false;
+    int first = draw_below(&show->links.lot, NAMES);
+    for (int i = 0; i < NAMES; i++) {
+        int name = (first + i) % NAMES;
+        if (part->submitted[name] == supply(plan, set, part->epoch, name, rank))
+            continue;
+        rest = true;
+        if (part->pending[name])
+            continue;
+        struct desc *desc = describe(plan, set, part->epoch, name, part->submitted[name]++, rank);
+        struct submission submission = {.user = &part->pending[name]};
+        if (desc->kind != DESC_BARRIER)
+            submission.planes = planes_of(plan, rank);
+        part->pending[name] = true;
+        say_ready(show, rank, desc, submission);
+        return true;
+    }
+    if (rest || part->joining)
+        return false;
+    if (is_join_epoch(plan, set, part->epoch)) {
+        struct submission submission = {.planes = planes_of(plan, rank), .user = &part->joining};
+        part->joining = true;
+        say_ready(show, rank, desc_own(DESC_JOIN, plan->sets[set].number, DESC_JOIN_NAME), submission);
+    }
+    memset(part->submitted, 0, sizeof(part->submitted));
+    part->epoch++;
+    return true;
+}
+
+static bool add_set(struct show *show, int rank)
+{
+    struct actor *actor = &show->actors[rank];
+    int set = actor->adds_begun + 1;
+    if (actor->adds_begun != actor->adds_ended || set >= show->plan.set_count)
+        return false;
+    const struct planned_set *planned = &show->plan.sets[set];
+    char list[32];
+    snprintf(list, sizeof(list), "%d%s", set, planned->odd_adder == rank ? "-9" : "");
+    struct submission submission = {.planes = planes_of(&show->plan, rank),
+                                    .member = planned->member[rank],
+                                    .set_size = planned->member_count,
+                                    .user = actor};
+    actor->adds_begun++;
+    say_ready(show, rank, desc_set_add(list, planned->member_count), submission);
+    return true;
+}
+
+static int next_removed(const struct plan *plan, int removes)
+{
+    int set = 1;
+    for (; set < plan->set_count; set++) {
+        if (plan->sets[set].removed && removes-- == 0)
+            break;
+    }
+    return set;
+}
+
+static bool remove_set(struct show *show, int rank)
+{
+    struct actor *actor = &show->actors[rank];
+    int set = next_removed(&show->plan, actor->removes_begun);
+    if (actor->removes_begun != actor->removes_ended || set >= show->plan.set_count)
+        return false;
+    const struct planned_set *planned = &show->plan.sets[set];
+    const struct part *part = &actor->parts[set];
+    if (!part->known ||
+        (planned->member[rank] && !planned->removed_soon && !finished(&show->plan, part, set)))
+        return false;
+    actor->removes_begun++;
+    say_ready(show, rank, desc_set_remove(planned->number), (struct submission){.user = actor});
+    return true;
+}
+
+static bool leave(struct show *show, int rank, bool first)
+{
+    struct actor *actor = &show->actors[rank];
+    if (actor->left || (!first && !actor->saw_leaving))
+        return false;
+    actor->left = true;
+    negotiate_leave(actor->negotiate);
+    say_ready(show, rank, desc_own(DESC_SHUTDOWN, HVD_ALL_RANKS, DESC_SHUTDOWN_NAME), (struct submission){0});
+    return true;
+}
+
+static bool submit_something(struct show *show, int rank)
+{
+    const struct actor *actor = &show->actors[rank];
+    if (actor->saw_leaving || actor->left)
+        return leave(show, rank, false);
+    if (rank == show->plan.leaver && actor->sighting_count > 10)
+        return leave(show, rank, true);
+    int first = draw_below(&show->links.lot, SETS + 2);
+    for (int i = 0; i < SETS + 2; i++) {
+        int what = (first + i) % (SETS + 2);
+        if (what < show->plan.set_count && submit_in(show, rank, what))
+            return true;
+        if ((what == SETS && add_set(show, rank)) || (what == SETS + 1 && remove_set(show, rank)))
+            return true;
+    }
+    return false;
+}
+
+/* ---- Decisions ------------------------------------------------------------------------------- */
+
+/* Is it what the others saw at that place of that set's order? */
+static void compare_order(struct show *show, int rank, int set, const struct agreed *seen, bool last)
+{
+    struct actor *actor = &show->actors[rank];
+    int place = actor->parts[set].sequence++;
+    if (place == show->orders[set].count) {
+        if (place == show->orders[set].capacity) {
+            show->orders[set].capacity = 2 * place + 64;
+            show->orders[set].at =
+                realloc(show->orders[set].at, (size_t)show->orders[set].capacity * sizeof(struct agreed));
+        }
+        show->orders[set].at[place] = *seen;
+        show->orders[set].count++;
+    }
+    const struct agreed *agreed = &show->orders[set].at[place];
+    ck_assert_msg(
+        agreed->kind == seen->kind && agreed->name == seen->name && agreed->times == seen->times &&
+            agreed->epoch == seen->epoch && agreed->number == seen->number && agreed->plane == seen->plane &&
+            agreed->rank == seen->rank && agreed->other_rank == seen->other_rank,
+        "seed %d: rank %d sees another decision %d in set %d", (int)show->plan.seed, rank, place, set);
+    if (actor->sighting_count == actor->sighting_capacity) {
+        actor->sighting_capacity = 2 * actor->sighting_capacity + 64;
+        actor->sightings =
+            realloc(actor->sightings, (size_t)actor->sighting_capacity * sizeof(struct sighting));
+    }
+    actor->sightings[actor->sighting_count++] = (struct sighting){set, place, actor->unit};
+    actor->unit += last;
+    actor->in_unit = !last;
+}
+
+static void see_operation(struct show *show, int rank, const struct decision *decision, struct agreed *seen)
+{
+    int set = set_of_number(&show->plan, decision->set);
+    struct part *part = &show->actors[rank].parts[set];
+    ck_assert(show->plan.sets[set].member[rank]);
+    if (decision->desc->kind == DESC_JOIN) {
+        ck_assert_ptr_eq(decision->user, &part->joining);
+        ck_assert(part->joining);
+        part->joining = false;
+        part->epoch_decided++;
+        memset(part->decided, 0, sizeof(part->decided));
+        return;
+    }
+    int name = decision->desc->tensors[0].name[1] - '0';
+    seen->name = name;
+    seen->times = part->decided[name]++;
+    seen->epoch = part->epoch_decided;
+    int end = expected_end(&show->plan, set, seen->epoch, name, seen->times);
+    ck_assert_msg((int)decision->kind == end, "seed %d rank %d: \"%s\" in set %d ends as %d, not %d",
+                  (int)show->plan.seed, rank, decision->desc->tensors[0].name, set, decision->kind, end);
+    bool took_part = seen->times < supply(&show->plan, set, seen->epoch, name, rank);
+    ck_assert_ptr_eq(decision->user, took_part ? (void *)&part->pending[name] : NULL);
+    if (took_part) {
+        ck_assert(part->pending[name]);
+        part->pending[name] = false;
+    }
+    if (decision->kind == DECISION_RUN && decision->desc->kind == DESC_BARRIER) {
+        ck_assert_int_eq(decision->plane, -1);
+    } else if (decision->kind == DECISION_RUN) {
+        ck_assert_int_ge(decision->plane, 0);
+        ck_assert(planes_of(&show->plan, rank) >> decision->plane & 1);
+    }
+    if (show->plan.cache_limit > 0 && decision->number != WIRE_NO_ID)
+        ck_assert_uint_lt(decision->number, (unsigned)show->plan.cache_limit);
+}
+
+static void see(struct show *show, int rank, const struct decision *decision)
+{
+    struct actor *actor = &show->actors[rank];
+    struct agreed seen = {.kind = decision->kind,
+                          .name = -1,
+                          .number = decision->number,
+                          .plane = decision->plane,
+                          .rank = decision->rank,
+                          .other_rank = decision->other_rank};
+    int set = 0;
+    if (decision->kind == DECISION_STALLED) {
+        ck_assert(decision->last && decision->stall->missing > 0 && decision->waited_us >= STALL_WARN_US);
+        show->stalls++;
+        return;
+    }
+    ck_assert(!actor->saw_leaving || (decision->desc != NULL && decision->desc->kind == DESC_SHUTDOWN));
+    if (decision->kind == DECISION_LEAVING) {
+        actor->saw_leaving = true;
+    } else if (decision->kind == DECISION_SET_REMOVED) {
+        seen.name = set_of_number(&show->plan, decision->set);
+        ck_assert_int_eq(seen.name, next_removed(&show->plan, actor->removes_ended++));
+        actor->parts[seen.name].gone = true;
+    } else if (decision->kind == DECISION_SET_ADDED) {
+        seen.name = set_of_number(&show->plan, decision->set);
+        ck_assert_int_eq(seen.name, ++actor->adds_ended);
+        actor->parts[seen.name].known = true;
+    } else if (decision->desc->kind == DESC_SET_ADD) {
+        ck_assert_int_eq(decision->kind, DECISION_MISMATCH);
+        ck_assert_int_eq(show->plan.sets[++actor->adds_ended].number, -1);
+    } else if (decision->desc->kind == DESC_SHUTDOWN) {
+        ck_assert(actor->left);
+        actor->saw_shutdown = true;
+    } else {
+        set = set_of_number(&show->plan, decision->set);
+        see_operation(show, rank, decision, &seen);
+    }
+    compare_order(show, rank, set, &seen, decision->last);
+}
+
+/* ---- The show -------------------------------------------------------------------------------- */
+
+static void speak(struct show *show, int rank, bool decide)
+{
+    struct actor *actor = &show->actors[rank];
+    struct hvd_error err = {""};
+    const struct decision *decision = NULL;
+    int rc = decide ? negotiate_decide(actor->negotiate, &err) : HVD_OK;
+    if (rc == HVD_OK)
+        rc = negotiate_watch(actor->negotiate, ++show->now_us, &err);
+    ck_assert_msg(rc == HVD_OK, "seed %d rank %d: %s", (int)show->plan.seed, rank, err.text);
+    actor->restless = !decide;
+    while (negotiate_next(actor->negotiate, &decision, &err) == HVD_OK)
+        see(show, rank, decision);
+    for (int link = 0; link <= show->links.shapes[rank].child_count; link++) {
+        const void *bytes = NULL;
+        size_t length = 0;
+        ck_assert_int_eq(negotiate_say(actor->negotiate, link, &bytes, &length, &err), HVD_OK);
+        if (length > 0)
+            links_send(&show->links, rank, link, bytes, length);
+    }
+}
+
+static void hear(struct show *show, const struct letter *letter, int rank, int link)
+{
+    struct negotiate *negotiate = show->actors[rank].negotiate;
+    struct hvd_error err = {""};
+    int rc = link == CONTROL_PARENT
+                 ? negotiate_from_parent(negotiate, letter->bytes, letter->length, &err)
+                 : negotiate_from_child(negotiate, link - 1, letter->bytes, letter->length, &err);
+    ck_assert_msg(rc == HVD_OK, "seed %d rank %d: %s", (int)show->plan.seed, rank, err.text);
+    show->actors[rank].restless = true;
+}
+
+/* Deliver, speak and submit by lot until nobody has anything left to do. */
+static void play(struct show *show)
+{
+    uint64_t *lot = &show->links.lot;
+    int idle = 0;
+    while (idle < 3) {
+        int rank = draw_below(lot, show->plan.size);
+        int link = 0;
+        int what = draw_below(lot, 4);
+        struct letter *letter = what <= 1 ? links_take(&show->links, &rank, &link) : NULL;
+        bool moved = letter != NULL;
+        if (letter != NULL) {
+            hear(show, letter, rank, link);
+            free(letter);
+        } else if (show->actors[rank].restless && what <= 2) {
+            speak(show, rank, draw_below(lot, 3) > 0);
+            moved = true;
+        } else if (what == 3) {
+            moved = submit_something(show, rank);
+        }
+        if (moved) {
+            idle = 0;
+            continue;
+        }
+        if (show->links.waiting_count > 0)
+            continue;
+        /* is there really nothing? */
+        bool any = false;
+        for (rank = 0; rank < show->plan.size; rank++) {
+            if (show->actors[rank].restless)
+                speak(show, rank, true);
+            any = submit_something(show, rank) || any;
+        }
+        idle = any || show->links.waiting_count > 0 ? 0 : idle + 1;
+    }
+}
+
+static void open_show(struct show *show, int size, int nodes, uint64_t seed)
+{
+    memset(show, 0, sizeof(*show));
+    make_plan(&show->plan, size, seed);
+    links_open(&show->links, size, nodes, seed);
+    show->actors = calloc((unsigned)size, sizeof(struct actor));
+    for (int rank = 0; rank < size; rank++) {
+        const struct shape *shape = &show->links.shapes[rank];
+        struct negotiate_place place = {.rank = rank,
+                                        .size = size,
+                                        .root = shape->parent < 0,
+                                        .child_count = shape->child_count,
+                                        .child_ranks = shape->child_ranks,
+                                        .plane_order = {PLANE_MPI, PLANE_TCP, -1},
+                                        .stall_warn_us = STALL_WARN_US,
+                                        .stall_abort_us = 10 * STALL_WARN_US,
+                                        .cache_limit = show->plan.cache_limit};
+        ck_assert_int_eq(negotiate_create(&show->actors[rank].negotiate, &place, NULL), HVD_OK);
+        show->actors[rank].parts[0].known = true;
+    }
+}
+
+static void close_show(struct show *show)
+{
+    for (int rank = 0; rank < show->plan.size; rank++) {
+        negotiate_destroy(show->actors[rank].negotiate);
+        free(show->actors[rank].sightings);
+    }
+    for (int set = 0; set < SETS; set++) {
+        free(show->orders[set].at);
+        free(show->plan.sets[set].member);
+    }
+    free(show->actors);
+    links_close(&show->links);
+}
+
+/* Everything that could be decided was, once, and all members saw it. */
+static void nothing_is_lost(const struct show *show)
+{
+    const struct plan *plan = &show->plan;
+    for (int set = 0; set < plan->set_count; set++) {
+        int count = 0;
+        for (int epoch = 0; epoch < plan->sets[set].epochs; epoch++) {
+            for (int i = 0; i < NAMES * 4; i++)
+                count += expected_end(plan, set, epoch, i / 4, i % 4) >= 0;
+        }
+        count += plan->sets[set].epochs - 1;
+        for (int i = 1; set == 0 && i < plan->set_count; i++)
+            count += 1 + plan->sets[i].removed;
+        for (int rank = 0; rank < plan->size; rank++) {
+            const struct part *part = &show->actors[rank].parts[set];
+            if (!plan->sets[set].member[rank])
+                continue;
+            ck_assert_msg(part->sequence == show->orders[set].count,
+                          "seed %d: rank %d saw %d of %d decisions of set %d", (int)plan->seed, rank,
+                          part->sequence, show->orders[set].count, set);
+            if (plan->sets[set].number < 0 || plan->leaver >= 0 || plan->sets[set].removed_soon)
+                continue;
+            ck_assert_msg(part->sequence == count, "seed %d: %d of %d operations of set %d were decided",
+                          (int)plan->seed, part->sequence, count, set);
+        }
+    }
+    for (int rank = 0; rank < plan->size; rank++) {
+        const struct actor *actor = &show->actors[rank];
+        ck_assert(!actor->in_unit);
+        ck_assert_int_eq(actor->saw_leaving, show->actors[0].saw_leaving);
+        ck_assert_int_eq(actor->saw_shutdown, actor->saw_leaving);
+    }
+}
+
+/* Every decision of every set gets a number: where set's begin. */
+static int offset_of(const struct show *show, int set)
+{
+    int offset = 0;
+    for (int i = 0; i < set; i++)
+        offset += show->orders[i].count;
+    return offset;
+}
+
+static int identify(const struct show *show, const struct sighting *sighting)
+{
+    return offset_of(show, sighting->set) + sighting->sequence;
+}
+
+/* Is there one order of all decisions that every rank's order is a part of? */
+static void orders_have_no_cycle(const struct show *show)
+{
+    int total = offset_of(show, SETS);
+    int *next = calloc((size_t)show->plan.size, sizeof(int));
+    int *waiting_for = calloc((size_t)total + 1, sizeof(int));
+    int taken = 0;
+    bool moved = true;
+    for (int rank = 0; rank < show->plan.size; rank++) {
+        for (int i = 0; i < show->actors[rank].sighting_count; i++)
+            waiting_for[identify(show, &show->actors[rank].sightings[i])]++;
+    }
+    /* take a decision that is the next of all ranks that see it, again and again */
+    int *ahead = calloc((size_t)total + 1, sizeof(int));
+    for (int rank = 0; rank < show->plan.size; rank++) {
+        if (show->actors[rank].sighting_count > 0)
+            ahead[identify(show, &show->actors[rank].sightings[0])]++;
+    }
+    while (moved) {
+        moved = false;
+        for (int rank = 0; rank < show->plan.size; rank++) {
+            const struct actor *actor = &show->actors[rank];
+            while (next[rank] < actor->sighting_count) {
+                int id = identify(show, &actor->sightings[next[rank]]);
+                if (ahead[id] < waiting_for[id])
+                    break;
+                next[rank]++;
+                taken++;
+                moved = true;
+                if (next[rank] < actor->sighting_count)
+                    ahead[identify(show, &actor->sightings[next[rank]])]++;
+            }
+        }
+    }
+    for (int rank = 0; rank < show->plan.size; rank++)
+        ck_assert_msg(next[rank] == show->actors[rank].sighting_count, "seed %d: the orders have a cycle",
+                      (int)show->plan.seed);
+    free(next);
+    free(waiting_for);
+    free(ahead);
+}
+
+static int root_of(int *parents, int id)
+{
+    while (parents[id] != id)
+        id = parents[id] = parents[parents[id]];
+    return id;
+}
+
+/* What one rank sees in one unit, no other rank sees in two. */
+static void units_are_the_same(const struct show *show)
+{
+    int total = offset_of(show, SETS);
+    int *parents = calloc((size_t)total + 1, sizeof(int));
+    int *unit_of_root = calloc((size_t)total + 1, sizeof(int));
+    for (int i = 0; i < total; i++)
+        parents[i] = i;
+    for (int rank = 0; rank < show->plan.size; rank++) {
+        const struct sighting *sightings = show->actors[rank].sightings;
+        for (int i = 1; i < show->actors[rank].sighting_count; i++) {
+            if (sightings[i].unit == sightings[i - 1].unit)
+                parents[root_of(parents, identify(show, &sightings[i]))] =
+                    root_of(parents, identify(show, &sightings[i - 1]));
+        }
+    }
+    for (int rank = 0; rank < show->plan.size; rank++) {
+        const struct actor *actor = &show->actors[rank];
+        for (int i = 0; i < total; i++)
+            unit_of_root[i] = -1;
+        for (int i = 0; i < actor->sighting_count; i++) {
+            int root = root_of(parents, identify(show, &actor->sightings[i]));
+            ck_assert_msg(unit_of_root[root] < 0 || unit_of_root[root] == actor->sightings[i].unit,
+                          "seed %d: rank %d saw in two units what another saw in one", (int)show->plan.seed,
+                          rank);
+            unit_of_root[root] = actor->sightings[i].unit;
+        }
+    }
+    free(parents);
+    free(unit_of_root);
+}
+
+static void perform(int size, int nodes, uint64_t seed)
+{
+    struct show show;
+    open_show(&show, size, nodes, seed);
+    play(&show);
+    nothing_is_lost(&show);
+    orders_have_no_cycle(&show);
+    units_are_the_same(&show);
+    close_show(&show);
+}
+
+#if defined(__has_feature)
+#define HAS_FEATURE(feature) __has_feature(feature)
+#else
+#define HAS_FEATURE(feature) 0
+#endif
+
+/* Sanitizers make it many times slower; that build is after memory and threads, not after more schedules. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || HAS_FEATURE(address_sanitizer) || \
+    HAS_FEATURE(thread_sanitizer)
+#define SEEDS_A_CASE 25
+#define LARGE_SEEDS  1
+#else
+#define SEEDS_A_CASE 250
+#define LARGE_SEEDS  3
+#endif
+
+START_TEST(any_schedule_of_few_ranks_ends_well)
+{
+    for (int i = 0; i < SEEDS_A_CASE; i++) {
+        uint64_t seed = (uint64_t)(_i * SEEDS_A_CASE + i + 1);
+        uint64_t lot = seed * 31 + 7;
+        draw(&lot);
+        int size = 1 + draw_below(&lot, 24);
+        perform(size, 1 + draw_below(&lot, size), seed);
+    }
+}
+END_TEST
+
+static const struct {
+    int size, nodes;
+} layouts[] = {{60, 1}, {61, 7}, {120, 30}, {120, 120}, {200, 3}, {300, 40}, {300, 11}};
+
+START_TEST(any_schedule_of_many_ranks_ends_well)
+{
+    for (uint64_t seed = 1; seed <= LARGE_SEEDS; seed++)
+        perform(layouts[_i].size, layouts[_i].nodes, seed * 1000 + (uint64_t)_i);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("schedule");
+    tcase_set_timeout(tcase, 120);
+    tcase_add_loop_test(tcase, any_schedule_of_few_ranks_ends_well, 0, 12);
+    tcase_add_loop_test(tcase, any_schedule_of_many_ranks_ends_well, 0, sizeof(layouts) / sizeof(layouts[0]));
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("schedule", fill);
+}

@@ -1,0 +1,315 @@
+/* test_peer_table.c: the exchange of cards and reports, by a wire-up whose other ranks say what the test
+ * wants.
+ */
+#include "unit.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "bootstrap/peer_info.h"
+#include "bootstrap/start_report.h"
+
+#define SIZE 4
+
+/* What each rank is to have put. */
+static unsigned char cards[SIZE][CARD_BYTES];
+static size_t card_lengths[SIZE];
+static struct report reports[SIZE];
+static unsigned char job_key[64];
+static size_t job_key_length;
+static int fence_count;
+
+static int fake_put(void *state, const char *key, const void *bytes, size_t length, struct hvd_error *err)
+{
+    (void)state;
+    (void)err;
+    if (strcmp(key, "hvd.9.key") == 0) {
+        memcpy(job_key, bytes, length);
+        job_key_length = length;
+    }
+    return HVD_OK;
+}
+
+static int fake_fence(void *state, int64_t deadline_us, struct hvd_error *err)
+{
+    (void)state;
+    (void)deadline_us;
+    (void)err;
+    fence_count++;
+    return HVD_OK;
+}
+
+static int fake_get(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
+                    struct hvd_error *err)
+{
+    (void)state;
+    (void)deadline_us;
+    (void)err;
+    unsigned char report[REPORT_BYTES];
+    const void *bytes = cards[rank];
+    size_t length = card_lengths[rank];
+    if (strcmp(key, "hvd.9.key") == 0) {
+        ck_assert_int_eq(rank, 0);
+        bytes = job_key;
+        length = job_key_length;
+    } else if (strcmp(key, "hvd.9.step") == 0) {
+        length = report_encode(&reports[rank], report);
+        bytes = report;
+    } else {
+        ck_assert_str_eq(key, "hvd.9.card");
+    }
+    blob->bytes = malloc(length + 1);
+    ck_assert_ptr_nonnull(blob->bytes);
+    memcpy(blob->bytes, bytes, length);
+    blob->length = length;
+    return HVD_OK;
+}
+
+static const struct wireup_ops fake_ops = {
+    .name = "fake", .put = fake_put, .fence = fake_fence, .get = fake_get};
+static const struct wireup fake = {&fake_ops, NULL, NULL};
+static struct roster roster;
+static struct card card;
+
+/* Rank [rank] with a fusion of [fusion]: ranks 0 and 2 are in one place, 1 and 3 in others. */
+static void make_card(int rank, char *const *environment)
+{
+    struct hvd_config config;
+    char host[16];
+    snprintf(host, sizeof(host), "n%d", rank);
+    ck_assert_int_eq(config_load(&config, environment, NULL, NULL), HVD_OK);
+    card_fill(&card, host, (uint16_t)(4000 + rank), &config);
+    ck_assert_int_eq(card_fill_start(&card, NULL, SIZE, rank, 0), HVD_OK);
+    card.peer.node_key = rank == 2 ? 100 : 100 + (uint64_t)rank;
+    card.peer.address_count = 1;
+    inet_pton(AF_INET6, "::ffff:10.0.0.1", &card.peer.addresses[0]);
+    card_lengths[rank] = card_encode(&card, cards[rank]);
+}
+
+static void begin(int rank)
+{
+    const struct hvd_job job = {.rank = rank, .size = SIZE, .epoch = 9};
+    char *const nothing[] = {NULL};
+    for (int i = SIZE - 1; i >= 0; i--)
+        make_card(i, nothing);
+    job_key_length = ROSTER_KEY_BYTES;
+    ck_assert_int_eq(roster_open(&roster, &job, NULL), HVD_OK);
+}
+
+static void end(void)
+{
+    roster_close(&roster);
+    roster_close(&roster); /* a zeroed one is fine */
+}
+
+START_TEST(all_ranks_are_learnt)
+{
+    begin(0);
+    char text[300];
+    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, NULL), HVD_OK);
+    ck_assert_int_eq(fence_count, 1);
+    ck_assert_mem_eq(roster.key, job_key, ROSTER_KEY_BYTES); /* drawn here, as rank 0 */
+    static const unsigned char zero[ROSTER_KEY_BYTES];
+    ck_assert_mem_ne(roster.key, zero, sizeof(zero));
+    ck_assert_uint_eq(roster.peers[3].port, 4003);
+    roster_name(&roster, 3, text, sizeof(text));
+    ck_assert_str_eq(text, "rank 3 (n3)");
+    roster_name(&roster, 99, text, sizeof(text));
+    ck_assert_str_eq(text, "rank 99");
+    end();
+}
+END_TEST
+
+START_TEST(neighbours_are_reached_by_loopback)
+{
+    begin(2);
+    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, NULL), HVD_OK);
+    struct in6_addr *address = &roster.peers[0].addresses[0];
+    ck_assert(IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == 127);
+    ck_assert_int_eq(roster.peers[0].address_count, 2);
+    ck_assert_int_eq(roster.peers[1].address_count, 1);
+    ck_assert_int_eq(roster.peers[1].addresses[0].s6_addr[12], 10);
+    int members[SIZE];
+    ck_assert_int_eq(roster_members(&roster, members), 2);
+    ck_assert_int_eq(members[0], 0);
+    ck_assert_int_eq(members[1], 2);
+    end();
+}
+END_TEST
+
+START_TEST(a_difference_names_both_ranks_and_values)
+{
+    struct hvd_error err = {""};
+    char fusion64[] = "HVD_CLI=fusion=64M", fusion32[] = "HVD_FUSION=32M";
+    char *const cli[] = {fusion64, NULL};
+    char *const user[] = {fusion32, NULL};
+    begin(_i);
+    make_card(0, cli);
+    make_card(3, user);
+    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, &err), HVD_ERR_MISMATCH);
+    ck_assert_str_eq(
+        err.text, "option fusion: rank 3 (n3) has 32M set by environment (HVD_FUSION), rank 0 (n0) has 64M "
+                  "set by command line; give all ranks the same");
+    end();
+}
+END_TEST
+
+/* Rank 3 gives another list to hvd_init_with, or other sets; every rank says so, with the launcher's numbers.
+ */
+START_TEST(a_different_start_is_named)
+{
+    static const int launcher_ranks[SIZE] = {0, 1, 2, 7};
+    static const char *const sentences[] = {
+        "hvd_init_with: the launcher's rank 7 (n3) makes a job of the ranks 0-2,7, its rank 0 (n0) one of "
+        "0-3; "
+        "all ranks of a job give the same list",
+        "hvd_init_with: rank 3 (n3) gives 2 process sets, rank 0 (n0) gives 0; give all ranks the same"};
+    struct hvd_error err = {""};
+    char *const nothing[] = {NULL};
+    int sets = _i % 2 == 0 ? 0 : 2;
+    begin(_i / 2);
+    make_card(3, nothing);
+    ck_assert_int_eq(card_fill_start(&card, sets == 0 ? launcher_ranks : NULL, SIZE, 3, sets), HVD_OK);
+    card_lengths[3] = card_encode(&card, cards[3]);
+    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, &err), HVD_ERR_MISMATCH);
+    ck_assert_str_eq(err.text, sentences[_i % 2]);
+    end();
+}
+END_TEST
+
+START_TEST(hostile_blobs_are_refused)
+{
+    struct hvd_error err = {""};
+    begin(1);
+    job_key_length = ROSTER_KEY_BYTES - 1;
+    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, &err), HVD_ERR_INVALID);
+    ck_assert_msg(strstr(err.text, "the job key of rank 0 has 31 bytes; expected 32") != NULL, "%s",
+                  err.text);
+    job_key_length = ROSTER_KEY_BYTES;
+    card_lengths[2]--;
+    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, &err), HVD_ERR_INVALID);
+    ck_assert_msg(strstr(err.text, "the card of rank 2, ") != NULL, "%s", err.text);
+    end();
+}
+END_TEST
+
+static const struct {
+    bool attached[SIZE];
+    int node_of_rank[SIZE];
+} settlements[] = {
+    {{true, false, true, false}, {0, 1, 0, 3}},
+    {{true, true, false, true}, {0, 1, 2, 3}},   /* rank 2 could not attach */
+    {{false, false, true, false}, {0, 1, 2, 3}}, /* its leader has no memory */
+    {{true, true, true, true}, {0, 1, 0, 3}},
+};
+
+START_TEST(only_the_attached_share_a_node)
+{
+    begin(1);
+    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, NULL), HVD_OK);
+    ck_assert_int_eq(roster_settle(&roster, settlements[_i].attached, NULL), HVD_OK);
+    for (int rank = 0; rank < SIZE; rank++) {
+        ck_assert_int_eq(roster.node_of_rank[rank], settlements[_i].node_of_rank[rank]);
+        ck_assert_int_eq(roster.peers[rank].leader, roster.node_of_rank[rank]);
+    }
+    end();
+}
+END_TEST
+
+static const struct {
+    uint64_t keys[SIZE];
+    int count;
+    int network_of_rank[SIZE], firsts[SIZE];
+} networks[] = {
+    {{7, 7, 7, 7}, 1, {0, 0, 0, 0}, {0}},
+    {{9, 7, 9, 8}, 3, {0, 1, 0, 2}, {0, 1, 3}},
+    {{4, 3, 2, 1}, 4, {0, 1, 2, 3}, {0, 1, 2, 3}},
+    {{9, 7, 0, 8}, 1, {0, 0, 0, 0}, {0}}, /* rank 2 cannot tell */
+};
+
+START_TEST(networks_are_numbered_by_their_first_ranks)
+{
+    int network_of_rank[SIZE], firsts[SIZE];
+    begin(1);
+    for (int rank = 0; rank < SIZE; rank++)
+        roster.peers[rank].net_key = networks[_i].keys[rank];
+    ck_assert_int_eq(roster_networks(&roster, network_of_rank, firsts), networks[_i].count);
+    for (int rank = 0; rank < SIZE; rank++)
+        ck_assert_int_eq(network_of_rank[rank], networks[_i].network_of_rank[rank]);
+    for (int i = 0; i < networks[_i].count; i++)
+        ck_assert_int_eq(firsts[i], networks[_i].firsts[i]);
+    end();
+}
+END_TEST
+
+START_TEST(nonsense_from_the_launcher_is_refused)
+{
+    static const struct hvd_job jobs[] = {
+        {.rank = 0, .size = 0}, {.rank = 3, .size = 3}, {.rank = -1, .size = 2}};
+    struct roster untouched = {.rank = 77};
+    ck_assert_int_eq(roster_open(&untouched, &jobs[_i], NULL), HVD_ERR_INVALID);
+    ck_assert_int_eq(untouched.rank, 77);
+}
+END_TEST
+
+/* ---- Reports ---- */
+
+START_TEST(a_report_survives_its_bytes)
+{
+    struct report report = {"step", HVD_ERR_TIMEOUT, true, {"rank 3 did not come"}}, read = {0};
+    unsigned char bytes[REPORT_BYTES + 1];
+    size_t length = report_encode(&report, bytes);
+    ck_assert_int_eq(report_decode(&read, bytes, length), HVD_OK);
+    ck_assert_int_eq(read.status, HVD_ERR_TIMEOUT);
+    ck_assert(read.attached);
+    ck_assert_str_eq(read.reason.text, report.reason.text);
+    for (size_t cut = 0; cut < length; cut++)
+        ck_assert_int_eq(report_decode(&read, bytes, cut), HVD_ERR_INVALID);
+    bytes[length] = 0;
+    ck_assert_int_eq(report_decode(&read, bytes, length + 1), HVD_ERR_INVALID);
+    bytes[4] = 1; /* a status of 0xffffff01 */
+    ck_assert_int_eq(report_decode(&read, bytes, length), HVD_ERR_INVALID);
+}
+END_TEST
+
+START_TEST(one_failure_is_everyones)
+{
+    struct hvd_error err = {""};
+    bool attached[SIZE];
+    begin(0);
+    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, NULL), HVD_OK);
+    reports[0].step = "step";
+    reports[1].attached = true;
+    ck_assert_int_eq(report_exchange(&roster, &fake, &reports[0], attached, 0, &err), HVD_OK);
+    ck_assert(!attached[0] && attached[1] && !attached[3]);
+    reports[2] = (struct report){"step", HVD_ERR_NO_MEMORY, false, {"there is too little of it"}};
+    reports[3] = (struct report){"step", HVD_ERR_SYSTEM, false, {"not this one"}};
+    ck_assert_int_eq(report_exchange(&roster, &fake, &reports[0], attached, 0, &err), HVD_ERR_NO_MEMORY);
+    ck_assert_str_eq(err.text, "rank 2 (n2) cannot start: there is too little of it");
+    end();
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("roster");
+    tcase_add_test(tcase, all_ranks_are_learnt);
+    tcase_add_test(tcase, neighbours_are_reached_by_loopback);
+    tcase_add_loop_test(tcase, a_difference_names_both_ranks_and_values, 0, SIZE);
+    tcase_add_loop_test(tcase, a_different_start_is_named, 0, 2 * SIZE);
+    tcase_add_test(tcase, hostile_blobs_are_refused);
+    tcase_add_loop_test(tcase, only_the_attached_share_a_node, 0,
+                        sizeof(settlements) / sizeof(settlements[0]));
+    tcase_add_loop_test(tcase, networks_are_numbered_by_their_first_ranks, 0,
+                        sizeof(networks) / sizeof(networks[0]));
+    tcase_add_loop_test(tcase, nonsense_from_the_launcher_is_refused, 0, 3);
+    tcase_add_test(tcase, a_report_survives_its_bytes);
+    tcase_add_test(tcase, one_failure_is_everyones);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("roster", fill);
+}

@@ -1,0 +1,655 @@
+/* test_attach.c: how ranks meet in shared memory: who is let in, who is not, and what happens to those who
+ * are late. */
+#include "config.h"
+#include "unit.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/resource.h>
+
+#include "node/attach.h"
+#include "mappings.h"
+#include "forked_ranks.h"
+
+static const int three[3] = {0, 0, 0};
+static const int many[37] = {0};
+static const int without_one[37] = {[1] = 1};
+
+/* Say something to every relative in the node and hear it from them. */
+static void greet_relatives(struct place *place)
+{
+    struct control_event event;
+    const struct control *control = place->control;
+    int first = control->parent >= 0 ? 0 : 1;
+    for (int link = first; link <= control->child_count; link++)
+        place_send(place, link, &place->roster.rank, sizeof(place->roster.rank));
+    for (int link = first; link <= control->child_count; link++) {
+        place_receive(place, &event);
+        int rank = -1;
+        PLACE_CHECK(place, event.kind == CONTROL_MESSAGE && event.length == sizeof(rank));
+        memcpy(&rank, event.bytes, sizeof(rank));
+        PLACE_CHECK(place, rank == control_link_rank(control, event.link));
+    }
+    place->control->ops->farewell(place->control);
+    place_flush(place);
+    place_close(place);
+}
+
+static void meet_and_greet(struct place *place)
+{
+    int before = open_descriptors();
+    place_open(place);
+    greet_relatives(place);
+    PLACE_CHECK(place, open_descriptors() == before);
+}
+
+/* ---- Strangers ---- */
+
+enum stranger {
+    WRONG_KEY,
+    FOREIGN_WORDS,
+    SHORT_WORDS,
+    SILENT,
+    LEADER_RANK,
+    NO_MEMBER,
+    OTHER_USER,
+    STRANGERS
+};
+
+static int stranger_connect(struct place *place)
+{
+    struct sockaddr_un address;
+    socklen_t length = meet_address(&place->roster, 0, &address);
+    int64_t deadline_us = clock_us() + TEAM_WAIT_US;
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    while (connect(fd, (struct sockaddr *)&address, length) != 0) {
+        PLACE_CHECK(place, clock_us() < deadline_us);
+        poll(NULL, 0, 1);
+    }
+    return fd;
+}
+
+/* The other end must close, having handed over nothing. */
+static void expect_refusal(struct place *place, int fd)
+{
+    char bytes[512];
+    union {
+        struct cmsghdr align;
+        char bytes[512];
+    } space;
+    struct iovec part = {bytes, sizeof(bytes)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes};
+    message.msg_controllen = sizeof(space);
+    struct pollfd wait = {.fd = fd, .events = POLLIN};
+    PLACE_CHECK(place, poll(&wait, 1, 10000) == 1);
+    ssize_t length = recvmsg(fd, &message, 0);
+    PLACE_CHECK(place, length == 0 || (length < 0 && errno == ECONNRESET));
+    PLACE_CHECK(place, message.msg_controllen == 0);
+}
+
+static void stranger_with_wrong_key(struct place *place, int fd)
+{
+    struct meet_packet packet = {.rank = 1};
+    struct meet_packet proof;
+    struct roster other = place->roster;
+    other.key[5] ^= 1;
+    PLACE_CHECK(place, meet_send(fd, MEET_HELLO, &packet, NULL) == 0);
+    PLACE_CHECK(place, recv(fd, &proof, sizeof(proof), 0) == sizeof(proof));
+    meet_hash(&other, MEET_ANSWER, 0, 1, &(struct meet_nonces){packet.nonce, proof.proof.nonce},
+              packet.answer.hash);
+    packet.answer.watches = 1;
+    PLACE_CHECK(place, meet_send(fd, MEET_ANSWER, &packet, &(struct meet_fds){1, {STDERR_FILENO}}) == 0);
+}
+
+static void come_as_stranger(struct place *place, enum stranger kind)
+{
+    struct meet_packet packet = {.rank = kind == LEADER_RANK ? 0 : 5};
+    PLACE_CHECK(place, kind != OTHER_USER || setuid(65534) == 0);
+    int fd = stranger_connect(place);
+    switch (kind) {
+    case WRONG_KEY:
+        stranger_with_wrong_key(place, fd);
+        break;
+    case FOREIGN_WORDS:
+        memset(&packet, 'x', sizeof(packet));
+        PLACE_CHECK(place, send(fd, &packet, sizeof(packet), 0) == sizeof(packet));
+        break;
+    case SHORT_WORDS:
+        PLACE_CHECK(place, send(fd, "hello", 5, 0) == 5);
+        break;
+    case LEADER_RANK:
+    case NO_MEMBER:
+        PLACE_CHECK(place, meet_send(fd, MEET_HELLO, &packet, NULL) == 0);
+        break;
+    default:
+        break;
+    }
+    if (kind != SILENT)
+        expect_refusal(place, fd);
+    atomic_store(&place->report->stage, 1);
+    if (kind == SILENT)
+        place_stage(place, 2); /* keeps its connection all the time */
+    close(fd);
+}
+
+static int kind_of_stranger;
+
+/* Rank 1 is a stranger first, and itself afterwards; rank 2 comes when the stranger has done its worst. */
+static void stranger_or_member(struct place *place)
+{
+    if (place->roster.rank == 1) {
+        pid_t pid = fork();
+        PLACE_CHECK(place, pid >= 0);
+        if (pid == 0) {
+            come_as_stranger(place, (enum stranger)kind_of_stranger);
+            _exit(0);
+        }
+        while (kind_of_stranger != SILENT && waitpid(pid, NULL, 0) != pid)
+            PLACE_CHECK(place, errno == EINTR);
+    }
+    if (place->roster.rank == 2) {
+        int64_t deadline_us = clock_us() + TEAM_WAIT_US;
+        while (atomic_load(&place->team->reports[1].stage) == 0) {
+            PLACE_CHECK(place, clock_us() < deadline_us);
+            poll(NULL, 0, 1);
+        }
+    }
+    meet_and_greet(place);
+    atomic_store(&place->team->go, 2);
+}
+
+START_TEST(strangers_are_dropped_and_members_still_meet)
+{
+    static const char *const reasons[STRANGERS] = {
+        [WRONG_KEY] = "does not hold this job's key",
+        [FOREIGN_WORDS] = "does not speak the protocol of hvd",
+        [SHORT_WORDS] = "does not speak the protocol of hvd",
+        [SILENT] = "",
+        [LEADER_RANK] = "says that it is a rank which does not belong here",
+        [OTHER_USER] = "belongs to user 65534, expected 0",
+        [NO_MEMBER] = "says that it is a rank which does not belong here",
+    };
+    if (_i == OTHER_USER && geteuid() != 0) {
+        printf("# skip: only root can come as another user\n");
+        return;
+    }
+    kind_of_stranger = _i;
+    int64_t begun_us = clock_us();
+    struct team *team = team_new(3, three);
+    team_start(team, stranger_or_member);
+    team_end(team, -1);
+    /* nobody was waited for */
+    ck_assert_int_lt(clock_us() - begun_us, 4000000);
+    ck_assert_msg(strstr(team->reports[0].log, reasons[_i]) != NULL, "%s", team->reports[0].log);
+    if (_i != SILENT)
+        ck_assert_ptr_nonnull(strstr(team->reports[0].log, "dropped process"));
+}
+END_TEST
+
+/* ---- Those who are late, or never come ---- */
+
+static void lead_late(struct place *place)
+{
+    if (place->roster.rank == 0)
+        poll(NULL, 0, 150);
+    meet_and_greet(place);
+}
+
+START_TEST(members_wait_for_a_late_leader)
+{
+    struct team *team = team_new(3, three);
+    team_start(team, lead_late);
+    team_end(team, -1);
+}
+END_TEST
+
+/* Rank 1 is called a member but never comes; later all agree that it is a node of its own. */
+static void meet_without_one(struct place *place)
+{
+    int members[TEAM_MAX], link_fds[CONTROL_MAX_LINKS];
+    struct node *node = NULL;
+    struct hvd_error err = {""};
+    int before = open_descriptors() - 2;
+    if (place->roster.rank == 1) {
+        place_open(place);
+        greet_relatives(place);
+        return;
+    }
+    for (int i = 0; i < place->team->size; i++)
+        members[i] = i;
+    /* members have less time than the leader, and wait for its last word all the same */
+    int64_t deadline_us = clock_us() + (place->roster.rank == 0 ? 400000 : 300000);
+    if (node_meet(&node, &place->roster, members, place->team->size, deadline_us, &err) != HVD_OK)
+        place_fail(place, "node_meet: %s", err.text);
+    team_take_sockets(place->team, &place->shape, place->roster.rank, link_fds);
+    if (control_open(&place->control, &place->roster, &place->shape, node, link_fds, &err) != HVD_OK)
+        place_fail(place, "control_open: %s", err.text);
+    place->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    PLACE_CHECK(place, place->control->ops->watch(place->control, place->epoll_fd, &err) == HVD_OK);
+    place->control->ops->arm(place->control, true);
+    greet_relatives(place);
+    PLACE_CHECK(place, open_descriptors() == before);
+}
+
+START_TEST(those_who_came_go_on_without_the_rest)
+{
+    struct team *team = team_new(37, without_one);
+    team_start(team, meet_without_one);
+    team_end(team, -1);
+}
+END_TEST
+
+START_TEST(no_leader_is_an_error_in_time)
+{
+    struct team *team = team_new(3, three);
+    struct roster roster;
+    struct node *node = NULL;
+    struct hvd_error err;
+    int before = open_descriptors();
+    roster_by_hand(team, 2, &roster);
+    int64_t begun_us = clock_us();
+    int status = node_meet(&node, &roster, (int[3]){0, 1, 2}, 3, begun_us + 200000, &err);
+    int64_t took_us = clock_us() - begun_us;
+    ck_assert_int_eq(status, HVD_ERR_TIMEOUT);
+    ck_assert_ptr_null(node);
+    ck_assert_msg(took_us >= 200000 && took_us < 1000000, "%lld us", (long long)took_us);
+    ck_assert_ptr_nonnull(
+        strstr(err.text, "rank 2 does not share memory with the first rank of its node, rank 0: it is "
+                         "not there: Connection refused"));
+    ck_assert_int_eq(open_descriptors(), before);
+}
+END_TEST
+
+/* Members with another key find nobody: even the socket's name is another. */
+static void meet_with_other_key(struct place *place)
+{
+    struct node *node = NULL;
+    struct hvd_error err;
+    if (place->roster.rank == 2)
+        place->roster.key[31] ^= 1;
+    int status = node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, clock_us() + 300000, &err);
+    PLACE_CHECK(place, status == (place->roster.rank == 2 ? HVD_ERR_TIMEOUT : HVD_OK));
+    node_close(node);
+}
+
+START_TEST(another_key_finds_nobody)
+{
+    struct team *team = team_new(3, three);
+    team_start(team, meet_with_other_key);
+    team_end(team, -1);
+}
+END_TEST
+
+/* Whoever listens under the name but has no key gets nothing: not even the doorbell. */
+static void lead_without_key(struct place *place)
+{
+    struct sockaddr_un address;
+    struct meet_packet packet, proof = {.rank = 1};
+    struct node *node = NULL;
+    struct hvd_error err;
+    if (place->roster.rank == 1) {
+        int status = node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, clock_us() + 500000, &err);
+        PLACE_CHECK(place, status == HVD_ERR_TIMEOUT);
+        PLACE_CHECK(place, strstr(err.text, "rank 0: it does not hold this job's key") != NULL);
+        return;
+    }
+    if (place->roster.rank == 2)
+        return;
+    socklen_t length = meet_address(&place->roster, 0, &address);
+    int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    PLACE_CHECK(place, bind(listener, (struct sockaddr *)&address, length) == 0 && listen(listener, 8) == 0);
+    struct pollfd wait = {.fd = listener, .events = POLLIN};
+    while (poll(&wait, 1, 1000) == 1) {
+        int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        /* at the deadline the member may be gone already */
+        if (recv(fd, &packet, sizeof(packet), 0) == sizeof(packet) &&
+            meet_send(fd, MEET_PROOF, &proof, NULL) == 0)
+            expect_refusal(place, fd);
+        close(fd);
+    }
+}
+
+START_TEST(leader_without_key_gets_nothing)
+{
+    struct team *team = team_new(3, three);
+    team_start(team, lead_without_key);
+    team_end(team, -1);
+}
+END_TEST
+
+/* Rank 1 lives in a PID namespace of its own, where it cannot see the leader. Nobody waits for it. */
+static void meet_across_namespaces(struct place *place)
+{
+    struct node *node = NULL;
+    struct hvd_error err;
+    if (place->roster.rank == 1) {
+        int status = -1;
+        PLACE_CHECK(place, unshare(CLONE_NEWPID) == 0);
+        pid_t pid = fork();
+        PLACE_CHECK(place, pid >= 0);
+        if (pid > 0) {
+            PLACE_CHECK(place, waitpid(pid, &status, 0) == pid && status == 0);
+            /* with its first process the namespace has ended: the leak check could start no thread there */
+            _exit(0);
+        }
+    }
+    int64_t begun_us = clock_us();
+    int status = node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, begun_us + TEAM_WAIT_US, &err);
+    PLACE_CHECK(place, clock_us() - begun_us < TEAM_WAIT_US / 4);
+    if (place->roster.rank == 1)
+        PLACE_CHECK(place,
+                    status == HVD_ERR_SYSTEM && strstr(err.text, "rank 0: it cannot be watched") != NULL);
+    else
+        PLACE_CHECK(place, status == HVD_OK);
+    PLACE_CHECK(place, place->roster.rank == 1 || node->bell_count == 1);
+    node_close(node);
+}
+
+START_TEST(who_cannot_be_watched_is_not_waited_for)
+{
+    if (geteuid() != 0) {
+        printf("# skip: only root can make a PID namespace\n");
+        return;
+    }
+    struct team *team = team_new(3, three);
+    team_start(team, meet_across_namespaces);
+    team_end(team, -1);
+    ck_assert_msg(strstr(team->reports[0].log, "rank 1 (pid ") != NULL &&
+                      strstr(team->reports[0].log, "is it in a PID namespace of its own?") != NULL,
+                  "%s", team->reports[0].log);
+}
+END_TEST
+
+START_TEST(bad_members_are_refused)
+{
+    static const int members[][3] = {{0, 0, 2}, {2, 1, 0}, {0, 1, 3}, {-1, 0, 2}, {0, 1, 1}};
+    struct team *team = team_new(3, three);
+    struct roster roster;
+    struct node *node = NULL;
+    struct hvd_error err;
+    roster_by_hand(team, 2, &roster);
+    ck_assert_int_eq(node_meet(&node, &roster, members[_i], 3, 0, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(node_meet(&node, &roster, (int[2]){0, 1}, 2, 0, &err), HVD_ERR_INVALID);
+}
+END_TEST
+
+START_TEST(sub_leaders_know_their_children)
+{
+    struct team *team = team_new(37, many);
+    team_start(team, meet_and_greet);
+    team_end(team, -1);
+}
+END_TEST
+
+/* ---- The windows ---- */
+
+static void write_own_window(struct place *place, const struct windows *windows)
+{
+    PLACE_CHECK(place, windows->base != NULL && windows->count == 3 && windows->own == place->roster.rank);
+    for (int rank = 0; rank < 3; rank++)
+        PLACE_CHECK(place, windows_open(windows, rank, 4097, NULL) == HVD_OK);
+    *windows_reach(windows, windows->own, 4096, 1) = (char)(10 + place->roster.rank);
+}
+
+/* Who has windows reads what each rank for which [there] has a bit wrote into its own. */
+static void read_windows(struct place *place, const struct windows *windows, unsigned there)
+{
+    for (int rank = 0; rank < 3; rank++) {
+        char expected = (char)((there >> rank & 1) != 0 ? 10 + rank : 0);
+        PLACE_CHECK(place, *windows_reach(windows, rank, 4096, 1) == expected);
+    }
+}
+
+static void use_windows(struct place *place)
+{
+    struct node *node = NULL;
+    int before = open_descriptors();
+    place_meet(place, &node);
+    char *base = node->windows.base;
+    write_own_window(place, &node->windows);
+    place_stage(place, 1);
+    read_windows(place, &node->windows, 7);
+    place_stage(place, 2);
+    struct windows windows = node_take_windows(node);
+    PLACE_CHECK(place, windows.base == base && node->windows.base == NULL);
+    PLACE_CHECK(place, node_take_windows(node).base == NULL);
+    node_close(node);
+    read_windows(place, &windows, 7);
+    windows_detach(&windows);
+    PLACE_CHECK(place, !is_mapped(base));
+    PLACE_CHECK(place, open_descriptors() == before);
+}
+
+START_TEST(ranks_reach_windows_of_all)
+{
+    struct team *team = team_new(3, three);
+    team_start(team, use_windows);
+    for (int stage = 1; stage <= 2; stage++) {
+        team_await_all(team, stage);
+        atomic_store(&team->go, stage);
+    }
+    team_end(team, -1);
+    ck_assert_ptr_null(node_take_windows(NULL).base);
+}
+END_TEST
+
+/* What is not taken goes with the node. */
+static void leave_windows(struct place *place)
+{
+    struct node *node = NULL;
+    place_meet(place, &node);
+    char *base = node->windows.base;
+    PLACE_CHECK(place, is_mapped(base));
+    node_close(node);
+    PLACE_CHECK(place, !is_mapped(base));
+}
+
+START_TEST(windows_end_with_the_node)
+{
+    struct team *team = team_new(3, three);
+    team_start(team, leave_windows);
+    team_end(team, -1);
+}
+END_TEST
+
+/* There is room for what rank 1 must share, and none for windows. */
+static void meet_without_room(struct place *place)
+{
+    struct node *node = NULL;
+    place->log.level = LOG_INFO;
+    if (place->roster.rank == 1)
+        limit_mappings(UINT64_C(512) << 20);
+    place_meet(place, &node);
+    if (place->roster.rank == 1)
+        PLACE_CHECK(place, node->windows.base == NULL && node->windows.count == 0);
+    else
+        write_own_window(place, &node->windows);
+    atomic_store(&node_slot(node, place->roster.rank)->left, 1);
+    place_stage(place, 1);
+    for (int rank = 0; rank < 3; rank++)
+        PLACE_CHECK(place, atomic_load(&node_slot(node, rank)->left) == 1);
+    if (place->roster.rank != 1)
+        read_windows(place, &node->windows, 5);
+    node_close(node);
+}
+
+START_TEST(a_member_without_windows_is_a_member)
+{
+    struct team *team = team_new(3, three);
+    team_start(team, meet_without_room);
+    team_await_all(team, 1);
+    atomic_store(&team->go, 1);
+    team_end(team, -1);
+    ck_assert_msg(strstr(team->reports[1].log,
+                         "control: rank 1 and the other ranks of its node do not reach each other's tensors: "
+                         "cannot map ") != NULL,
+                  "%s", team->reports[1].log);
+    ck_assert_str_eq(team->reports[0].log, "");
+    ck_assert_str_eq(team->reports[2].log, "");
+}
+END_TEST
+
+/* The leader may make files for the memory, but not for windows. */
+static void lead_without_windows(struct place *place)
+{
+    struct rlimit limit;
+    struct node *node = NULL;
+    place->log.level = LOG_INFO;
+    if (place->roster.rank == 0) {
+        PLACE_CHECK(place, getrlimit(RLIMIT_FSIZE, &limit) == 0);
+        limit.rlim_cur = memory_bytes(3);
+        PLACE_CHECK(place, setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    }
+    int before = open_descriptors();
+    place_meet(place, &node);
+    PLACE_CHECK(place, node->windows.base == NULL);
+    node_close(node);
+    PLACE_CHECK(place, open_descriptors() == before);
+}
+
+START_TEST(a_leader_without_windows_still_leads)
+{
+    struct team *team = team_new(3, three);
+    team_start(team, lead_without_windows);
+    team_end(team, -1);
+    ck_assert_msg(strstr(team->reports[0].log,
+                         "control: the ranks of this node do not reach each other's tensors: ") != NULL,
+                  "%s", team->reports[0].log);
+    ck_assert_str_eq(team->reports[1].log, "");
+}
+END_TEST
+
+/* ---- The memory ---- */
+
+START_TEST(memory_is_sealed_and_sized)
+{
+    struct memory *memory = NULL, *again = NULL;
+    struct hvd_error err;
+    int fd = -1;
+    int before = open_descriptors();
+    ck_assert_int_eq(memory_create(3, 7, &memory, &fd, &err), HVD_OK);
+    ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
+    ck_assert_int_ne(ftruncate(fd, 4096), 0);
+    ck_assert_int_ne(ftruncate(fd, (off_t)memory_bytes(4)), 0);
+    ck_assert_int_eq(memory_attach(fd, 3, 7, &again, &err), HVD_OK);
+    atomic_store(&memory->slots[2].armed, 1);
+    ck_assert_uint_eq(atomic_load(&again->slots[2].armed), 1);
+    memory_detach(again, 3);
+    again = NULL;
+    ck_assert_int_eq(memory_attach(fd, 2, 7, &again, &err), HVD_ERR_SYSTEM);
+    ck_assert_ptr_nonnull(strstr(err.text, "expected"));
+    ck_assert_int_eq(memory_attach(fd, 3, 8, &again, &err), HVD_ERR_SYSTEM);
+    ck_assert_ptr_nonnull(strstr(err.text, "laid out for another libhvd or start of the job"));
+    memory->version++;
+    ck_assert_int_eq(memory_attach(fd, 3, 7, &again, &err), HVD_ERR_SYSTEM);
+    ck_assert_ptr_null(again);
+    memory_detach(memory, 3);
+    close(fd);
+    ck_assert_int_eq(open_descriptors(), before);
+}
+END_TEST
+
+START_TEST(unsealed_memory_is_refused)
+{
+    struct memory *memory = NULL;
+    struct hvd_error err;
+    int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    ck_assert_int_eq(ftruncate(fd, (off_t)memory_bytes(3)), 0);
+    ck_assert_int_eq(memory_attach(fd, 3, 7, &memory, &err), HVD_ERR_SYSTEM);
+    ck_assert_ptr_nonnull(strstr(err.text, "is not sealed"));
+    close(fd);
+    ck_assert_int_eq(memory_attach(STDIN_FILENO, 3, 7, &memory, &err), HVD_ERR_SYSTEM);
+}
+END_TEST
+
+/* It is large and mostly empty: a dump of a core would make all of it real. */
+START_TEST(arena_is_in_no_child_and_no_dump)
+{
+    struct memory *memory = NULL;
+    int fd = -1;
+    ck_assert_int_eq(memory_create(2, 7, &memory, &fd, NULL), HVD_OK);
+    const void *arena = memory_arena(memory, 2);
+    ck_assert((const char *)arena >= (const char *)&memory->slots[2]);
+    ck_assert_uint_eq(memory_bytes(2),
+                      (size_t)((const char *)arena - (const char *)memory) + 2 * (size_t)MEMORY_ARENA_BYTES);
+    ck_assert(has_flag(arena, " dd"));
+    ck_assert(!has_flag(memory, " dd"));
+    ck_assert(has_flag(arena, " dc"));
+    ck_assert(has_flag(memory, " dc"));
+    memory_detach(memory, 2);
+    close(fd);
+}
+END_TEST
+
+/* Not a signal, which would end the process without a word. */
+START_TEST(memory_beyond_the_limit_of_files_is_refused)
+{
+    struct memory *memory = NULL;
+    struct hvd_error err;
+    int fd = -1;
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = memory_bytes(2) - 1;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_eq(memory_create(2, 7, &memory, &fd, &err), HVD_ERR_SYSTEM);
+    ck_assert_ptr_nonnull(strstr(err.text, "ulimit -f"));
+    ck_assert_int_eq(fd, -1);
+    limit.rlim_cur++;
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert_int_eq(memory_create(2, 7, &memory, &fd, &err), HVD_OK);
+    memory_detach(memory, 2);
+    close(fd);
+}
+END_TEST
+
+START_TEST(first_published_abort_stays)
+{
+    struct memory *memory = NULL;
+    struct frame_abort abort, seen;
+    int fd = -1;
+    ck_assert_int_eq(memory_create(1, 7, &memory, &fd, NULL), HVD_OK);
+    ck_assert(!memory_published_abort(memory, 4, &seen));
+    frame_abort_set(&abort, HVD_ERR_MISMATCH, 3, "first");
+    memory_publish_abort(memory, &abort);
+    frame_abort_set(&abort, HVD_ERR_SYSTEM, 2, "second");
+    memory_publish_abort(memory, &abort);
+    ck_assert(memory_published_abort(memory, 4, &seen));
+    ck_assert_str_eq(seen.sentence, "first");
+    ck_assert_int_eq(seen.rank, 3);
+    ck_assert(!memory_published_abort(memory, 3, &seen)); /* no such rank */
+    memory->abort.length = FRAME_ABORT_BYTES + 1;
+    ck_assert(!memory_published_abort(memory, 4, &seen));
+    memory_detach(memory, 1);
+    close(fd);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("meet");
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, strangers_are_dropped_and_members_still_meet, 0, STRANGERS);
+    tcase_add_test(tcase, members_wait_for_a_late_leader);
+    tcase_add_test(tcase, those_who_came_go_on_without_the_rest);
+    tcase_add_test(tcase, no_leader_is_an_error_in_time);
+    tcase_add_test(tcase, another_key_finds_nobody);
+    tcase_add_test(tcase, leader_without_key_gets_nothing);
+    tcase_add_test(tcase, who_cannot_be_watched_is_not_waited_for);
+    tcase_add_loop_test(tcase, bad_members_are_refused, 0, 5);
+    tcase_add_test(tcase, sub_leaders_know_their_children);
+    tcase_add_test(tcase, ranks_reach_windows_of_all);
+    tcase_add_test(tcase, windows_end_with_the_node);
+    tcase_add_test(tcase, a_member_without_windows_is_a_member);
+    tcase_add_test(tcase, a_leader_without_windows_still_leads);
+    tcase_add_test(tcase, memory_is_sealed_and_sized);
+    tcase_add_test(tcase, unsealed_memory_is_refused);
+    tcase_add_test(tcase, arena_is_in_no_child_and_no_dump);
+    tcase_add_test(tcase, memory_beyond_the_limit_of_files_is_refused);
+    tcase_add_test(tcase, first_published_abort_stays);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("meet", fill);
+}

@@ -1,0 +1,194 @@
+/* test_byte_ring.c: the byte ring: wrap-around, a full ring, spoilt positions, and two threads at it. */
+#include "config.h"
+#include "unit.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+
+#include "node/byte_ring.h"
+
+static struct ring *ring_new(struct ring_end *writer, struct ring_end *reader)
+{
+    struct ring *ring = aligned_alloc(CACHE_LINE_BYTES, sizeof(*ring));
+    ck_assert_ptr_nonnull(ring);
+    memset(ring, 0, sizeof(*ring));
+    *writer = (struct ring_end){.ring = ring};
+    *reader = (struct ring_end){.ring = ring};
+    return ring;
+}
+
+/* The byte at [position] of a stream that repeats with no period of the ring's. */
+static unsigned char stream_byte(uint64_t position)
+{
+    return (unsigned char)(position * 31 + position / 251);
+}
+
+/* A small generator of its own, so that runs repeat. */
+static uint32_t draw(uint32_t *state)
+{
+    *state = *state * 1664525u + 1013904223u;
+    return *state >> 8;
+}
+
+START_TEST(bytes_come_out_as_they_went_in)
+{
+    struct ring_end writer, reader;
+    struct ring *ring = ring_new(&writer, &reader);
+    unsigned char in[RING_BYTES + 100], out[RING_BYTES + 100];
+    uint64_t put = 0, taken = 0;
+    uint32_t state = 1;
+    while (taken < 5 * RING_BYTES) {
+        size_t length = draw(&state) % sizeof(in);
+        for (size_t i = 0; i < length; i++)
+            in[i] = stream_byte(put + i);
+        ssize_t count = ring_put(&writer, in, length);
+        ck_assert_int_ge(count, 0);
+        put += (uint64_t)count;
+        ring_publish(&writer);
+        ck_assert_uint_le(put - taken, RING_BYTES);
+        count = ring_take(&reader, out, draw(&state) % sizeof(out));
+        ck_assert_int_ge(count, 0);
+        for (ssize_t i = 0; i < count; i++)
+            ck_assert_uint_eq(out[i], stream_byte(taken + (uint64_t)i));
+        taken += (uint64_t)count;
+        ring_release(&reader);
+    }
+    free(ring);
+}
+END_TEST
+
+START_TEST(nothing_is_seen_before_it_is_published)
+{
+    struct ring_end writer, reader;
+    struct ring *ring = ring_new(&writer, &reader);
+    char out[8];
+    ck_assert_int_eq(ring_put(&writer, "abc", 3), 3);
+    ck_assert_int_eq(ring_take(&reader, out, sizeof(out)), 0);
+    ring_publish(&writer);
+    ck_assert_int_eq(ring_take(&reader, out, sizeof(out)), 3);
+    free(ring);
+}
+END_TEST
+
+START_TEST(full_is_full_until_released)
+{
+    struct ring_end writer, reader;
+    struct ring *ring = ring_new(&writer, &reader);
+    static unsigned char bytes[RING_BYTES + 1];
+    ck_assert_int_eq(ring_put(&writer, bytes, sizeof(bytes)), RING_BYTES);
+    ring_publish(&writer);
+    ck_assert_int_eq(ring_put(&writer, bytes, 1), 0);
+    ck_assert(!ring_release(&reader)); /* nobody waits */
+    ring_starve(&writer);
+    ck_assert_int_eq(ring_take(&reader, bytes, 10), 10);
+    ck_assert_int_eq(ring_put(&writer, bytes, 1), 0);
+    ck_assert(ring_release(&reader));
+    ck_assert(!ring_release(&reader)); /* told once */
+    ck_assert_int_eq(ring_put(&writer, bytes, 20), 10);
+    free(ring);
+}
+END_TEST
+
+START_TEST(ends_behind_the_last_byte)
+{
+    struct ring_end writer, reader;
+    struct ring *ring = ring_new(&writer, &reader);
+    char out[8];
+    ck_assert(!ring_ended(&reader));
+    ring_put(&writer, "ab", 2);
+    ring_publish(&writer);
+    ring_close(&writer);
+    ck_assert(!ring_ended(&reader));
+    ck_assert_int_eq(ring_take(&reader, out, sizeof(out)), 2);
+    ck_assert(ring_ended(&reader));
+    free(ring);
+}
+END_TEST
+
+START_TEST(spoilt_positions_are_seen)
+{
+    struct ring_end writer, reader;
+    struct ring *ring = ring_new(&writer, &reader);
+    static unsigned char bytes[RING_BYTES];
+    atomic_store(&ring->head, RING_BYTES + 1);
+    ck_assert_int_eq(ring_take(&reader, bytes, 1), -1);
+    atomic_store(&ring->head, 0);
+    ck_assert_int_eq(ring_take(&reader, bytes, 1), 0);
+    atomic_store(&ring->tail, 1); /* ahead of the writer */
+    ck_assert_int_eq(ring_put(&writer, bytes, 1), -1);
+    free(ring);
+}
+END_TEST
+
+#define THREAD_BYTES (UINT64_C(4) << 20)
+
+static void *write_stream(void *arg)
+{
+    struct ring_end *writer = arg;
+    unsigned char bytes[3000];
+    uint32_t state = 2;
+    uint64_t put = 0;
+    while (put < THREAD_BYTES) {
+        size_t length = draw(&state) % sizeof(bytes) + 1;
+        if (length > THREAD_BYTES - put)
+            length = (size_t)(THREAD_BYTES - put);
+        for (size_t i = 0; i < length; i++)
+            bytes[i] = stream_byte(put + i);
+        ssize_t count = ring_put(writer, bytes, length);
+        if (count < 0)
+            return (void *)1;
+        put += (uint64_t)count;
+        ring_publish(writer);
+        if (count == 0)
+            sched_yield();
+    }
+    ring_close(writer);
+    return NULL;
+}
+
+START_TEST(two_threads_pass_a_stream)
+{
+    struct ring_end writer, reader;
+    struct ring *ring = ring_new(&writer, &reader);
+    unsigned char bytes[5000];
+    uint32_t state = 3;
+    uint64_t taken = 0, wrong = 0;
+    pthread_t thread;
+    ck_assert_int_eq(pthread_create(&thread, NULL, write_stream, &writer), 0);
+    while (!ring_ended(&reader)) {
+        ssize_t count = ring_take(&reader, bytes, draw(&state) % sizeof(bytes) + 1);
+        ck_assert_int_ge(count, 0);
+        for (ssize_t i = 0; i < count; i++)
+            wrong += bytes[i] != stream_byte(taken + (uint64_t)i);
+        taken += (uint64_t)count;
+        ring_release(&reader);
+        if (count == 0)
+            sched_yield();
+    }
+    void *failed = NULL;
+    pthread_join(thread, &failed);
+    ck_assert_ptr_null(failed);
+    ck_assert_uint_eq(taken, THREAD_BYTES);
+    ck_assert_uint_eq(wrong, 0);
+    free(ring);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("ring");
+    tcase_set_timeout(tcase, 30);
+    tcase_add_test(tcase, bytes_come_out_as_they_went_in);
+    tcase_add_test(tcase, nothing_is_seen_before_it_is_published);
+    tcase_add_test(tcase, full_is_full_until_released);
+    tcase_add_test(tcase, ends_behind_the_last_byte);
+    tcase_add_test(tcase, spoilt_positions_are_seen);
+    tcase_add_test(tcase, two_threads_pass_a_stream);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("ring", fill);
+}

@@ -1,0 +1,161 @@
+/* test_provider.c: which provider an environment asks for, and that one rank is never assumed where there are
+ * more. */
+#include "unit.h"
+
+#include <string.h>
+
+#include "pmix_shim/provider.h"
+
+#define COUNT(table) ((int)(sizeof(table) / sizeof((table)[0])))
+#define VARIABLES    6
+
+static void make_environment(const char *const *variables, char **environment)
+{
+    int count = 0;
+    while (count < VARIABLES && variables[count] != NULL) {
+        environment[count] = (char *)variables[count];
+        count++;
+    }
+    environment[count] = NULL;
+}
+
+static const struct {
+    const char *variables[VARIABLES];
+    enum provider provider;
+    const char *expect; /* part of the sentence; NULL: accepted */
+} choices[] = {
+    {{NULL}, PROVIDER_SOLO, NULL},
+    {{"HOME=/root", "RANK=3"}, PROVIDER_SOLO, NULL},
+    {{"PMIX_NAMESPACE=x", "PMIX_RANK=0"}, PROVIDER_PMIX, NULL},
+    {{"PMIX_NAMESPACE=x", "PMIX_RANK=0", "WORLD_SIZE=2"}, PROVIDER_PMIX, NULL},
+    {{"PMIX_NAMESPACE=x", "PMIX_RANK=0", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_PMIX, NULL},
+    {{"PMIX_NAMESPACE=x"}, 0, "PMIX_NAMESPACE is set, but PMIX_RANK is not"},
+    {{"PMIX_RANK=1"}, 0, "PMIX_RANK is set, but PMIX_NAMESPACE is not"},
+    {{"WORLD_SIZE=2"}, PROVIDER_ENV, NULL},
+    {{"WORLD_SIZE=2", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=2"}, PROVIDER_ENV, NULL},
+    {{"WORLD_SIZE=1"}, PROVIDER_SOLO, NULL},
+    {{"WORLD_SIZE=0"}, PROVIDER_SOLO, NULL},
+    {{"WORLD_SIZE=two"}, 0, "WORLD_SIZE=two: the value does not begin with a digit"},
+    {{"WORLD_SIZE="}, 0, "WORLD_SIZE=: the value is empty"},
+    {{"WORLD_SIZE=-2"}, 0, "WORLD_SIZE=-2: "},
+    {{"WORLD_SIZE=99999999999999999999"}, 0, "is too large"},
+    /* inside a step of Slurm */
+    {{"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"}, 0, "use srun --mpi=pmix"},
+    {{"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"},
+     0,
+     "SLURM_STEP_NUM_TASKS=4 says that the job has 4 ranks"},
+    {{"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"}, 0, "unset SLURM_STEP_NUM_TASKS where one rank is meant"},
+    {{"SLURM_STEP_ID=7", "SLURM_STEP_NUM_TASKS=4", "WORLD_SIZE=1"}, 0, "SLURM_STEP_NUM_TASKS=4"},
+    {{"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=1"}, PROVIDER_SOLO, NULL},
+    {{"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=x"}, 0, "SLURM_STEP_NUM_TASKS=x"},
+    {{"SLURM_STEP_ID=0"}, PROVIDER_SOLO, NULL},
+    /* in the batch script, an interactive shell, the extern step; in a job but no step */
+    {{"SLURM_STEP_ID=4294967291", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SOLO, NULL},
+    {{"SLURM_STEP_ID=4294967290", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SOLO, NULL},
+    {{"SLURM_STEP_ID=4294967292", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SOLO, NULL},
+    {{"SLURM_STEP_ID=batch", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SOLO, NULL},
+    {{"SLURM_JOB_ID=9", "SLURM_NTASKS=4"}, PROVIDER_SOLO, NULL},
+    {{"SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SOLO, NULL},
+    /* under other launchers */
+    {{"OMPI_COMM_WORLD_SIZE=4"}, 0, "OMPI_COMM_WORLD_SIZE=4 says that the job has 4 ranks"},
+    {{"OMPI_COMM_WORLD_SIZE=1"}, PROVIDER_SOLO, NULL},
+    {{"PMI_SIZE=8", "PMI_RANK=0"}, 0, "this launcher offers PMI, which hvd does not speak"},
+    {{"PMI_SIZE=1"}, PROVIDER_SOLO, NULL},
+    {{"JSM_NAMESPACE_SIZE=2"}, 0, "JSM_NAMESPACE_SIZE=2"},
+    /* names that only begin alike */
+    {{"WORLD_SIZES=4", "PMI_SIZED=3", "XPMI_SIZE=2"}, PROVIDER_SOLO, NULL},
+};
+
+START_TEST(the_environment_decides)
+{
+    char *environment[VARIABLES + 1];
+    struct hvd_error err = {""};
+    enum provider provider = (enum provider)77;
+    make_environment(choices[_i].variables, environment);
+    int rc = provide_choose(environment, &provider, &err);
+    if (choices[_i].expect == NULL) {
+        ck_assert_msg(rc == HVD_OK, "%s", err.text);
+        ck_assert_int_eq(provider, choices[_i].provider);
+        return;
+    }
+    ck_assert_int_eq(rc, HVD_ERR_INVALID);
+    ck_assert_int_eq((int)provider, 77);
+    ck_assert_msg(strstr(err.text, choices[_i].expect) != NULL, "%s", err.text);
+}
+END_TEST
+
+static const struct {
+    const char *variables[VARIABLES];
+    enum provider provider;
+    const char *expect;
+} alone[] = {
+    {{"PMIX_NAMESPACE=slurm.pmix.1.0", "PMIX_RANK=0", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=1"},
+     PROVIDER_PMIX,
+     NULL},
+    {{"PMIX_NAMESPACE=slurm.pmix.1.0", "PMIX_RANK=0", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"},
+     PROVIDER_PMIX,
+     "SLURM_STEP_NUM_TASKS=4"},
+    /* hvdrun or mpirun of one rank inside a larger step */
+    {{"PMIX_NAMESPACE=other", "PMIX_RANK=0", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"},
+     PROVIDER_PMIX,
+     NULL},
+    {{"PMIX_NAMESPACE=other", "PMIX_RANK=0", "OMPI_COMM_WORLD_SIZE=4"},
+     PROVIDER_PMIX,
+     "OMPI_COMM_WORLD_SIZE=4"},
+    {{"PMIX_NAMESPACE=other", "PMIX_RANK=0", "WORLD_SIZE=4"}, PROVIDER_PMIX, "another launcher's PMIx"},
+    {{"PMIX_NAMESPACE=other", "PMIX_RANK=0", "WORLD_SIZE=1"}, PROVIDER_PMIX, NULL},
+};
+
+START_TEST(one_rank_must_agree_with_the_environment)
+{
+    char *environment[VARIABLES + 1];
+    struct hvd_error err = {""};
+    make_environment(alone[_i].variables, environment);
+    int rc = provide_check_alone(environment, alone[_i].provider, &err);
+    if (alone[_i].expect == NULL) {
+        ck_assert_msg(rc == HVD_OK, "%s", err.text);
+        return;
+    }
+    ck_assert_int_eq(rc, HVD_ERR_INVALID);
+    ck_assert_msg(strstr(err.text, alone[_i].expect) != NULL, "%s", err.text);
+}
+END_TEST
+
+static const struct {
+    const char *variable;
+    int64_t epoch; /* -1: refused */
+} epochs[] = {{"X=1", 0},           {"HVD_EPOCH=0", 0},
+              {"HVD_EPOCH=12", 12}, {"HVD_EPOCH=4294967295", UINT32_MAX},
+              {"HVD_EPOCH=-1", -1}, {"HVD_EPOCH=4294967296", -1},
+              {"HVD_EPOCH=", -1},   {"HVD_EPOCH=1x", -1}};
+
+START_TEST(the_epoch_is_read)
+{
+    char *environment[] = {(char *)epochs[_i].variable, NULL};
+    struct hvd_error err = {""};
+    uint32_t epoch = 77;
+    int rc = provide_epoch(environment, &epoch, &err);
+    if (epochs[_i].epoch >= 0) {
+        ck_assert_int_eq(rc, HVD_OK);
+        ck_assert_uint_eq(epoch, (uint64_t)epochs[_i].epoch);
+    } else {
+        ck_assert_int_eq(rc, HVD_ERR_INVALID);
+        ck_assert_uint_eq(epoch, 77);
+        ck_assert_msg(strstr(err.text, "HVD_EPOCH=") != NULL, "%s", err.text);
+    }
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("provide");
+    tcase_add_loop_test(tcase, the_environment_decides, 0, COUNT(choices));
+    tcase_add_loop_test(tcase, one_rank_must_agree_with_the_environment, 0, COUNT(alone));
+    tcase_add_loop_test(tcase, the_epoch_is_read, 0, COUNT(epochs));
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("provide", fill);
+}

@@ -1,0 +1,174 @@
+/* random_schedule.h: what simulated ranks will do, in orders of their own; everything follows from the seed.
+ */
+#ifndef TESTS_UNIT_RANDOM_SCHEDULE_H
+#define TESTS_UNIT_RANDOM_SCHEDULE_H
+
+#include "descs.h"
+#include "negotiate/negotiate.h"
+#include "link_sim.h"
+
+#define SETS   7 /* all ranks, and those that are made */
+#define NAMES  5
+#define EPOCHS 3 /* between them all members join */
+
+/* What all ranks will do, in orders of their own. */
+struct plan {
+    uint64_t seed;
+    int size;
+    int set_count;
+    int cache_limit;
+    int leaver; /* rank that shuts down in the midst of it, or -1 */
+    struct planned_set {
+        bool *member;
+        int member_count;
+        int odd_adder;     /* rank that gives another list, or -1 */
+        bool removed;      /* in the end */
+        bool removed_soon; /* or while work is pending */
+        int epochs;
+        hvd_set number; /* -1: it is never made */
+    } sets[SETS];
+};
+
+static inline uint64_t mix(const struct plan *plan, int a, int b, int c, int d)
+{
+    uint64_t lot = plan->seed * 1000003u + (uint64_t)a * 8191u + (uint64_t)b * 131071u +
+                   (uint64_t)c * 524287u + (uint64_t)d * 6700417u + 77u;
+    draw(&lot);
+    draw(&lot);
+    return draw(&lot);
+}
+
+static inline bool is_join_epoch(const struct plan *plan, int set, int epoch)
+{
+    return epoch + 1 < plan->sets[set].epochs;
+}
+
+/* How often the set's members will want that name. */
+static inline int wanted(const struct plan *plan, int set, int epoch, int name)
+{
+    return (int)(mix(plan, set, epoch, name, 1) % 4);
+}
+
+/* How often this one does: it may run out of data. (Of all names alike, so that ranks do not wait for each
+ * other's joins.) */
+static inline int supply(const struct plan *plan, int set, int epoch, int name, int rank)
+{
+    int most = wanted(plan, set, epoch, name);
+    int steps = is_join_epoch(plan, set, epoch) ? (int)(mix(plan, set, epoch, rank, 3) % 5) : most;
+    return steps < most ? steps : most;
+}
+
+/* Who describes it otherwise, or -1. */
+static inline int odd_one(const struct plan *plan, int set, int epoch, int name, int times)
+{
+    uint64_t lot = mix(plan, set, epoch, name, 100 + times);
+    return lot % 8 == 0 ? (int)(lot / 8 % (uint64_t)plan->size) : -1;
+}
+
+static inline enum desc_kind kind_of(const struct plan *plan, int set, int name)
+{
+    static const enum desc_kind kinds[] = {DESC_ALLREDUCE, DESC_ALLREDUCE, DESC_BROADCAST, DESC_ALLGATHER,
+                                           DESC_BARRIER};
+    return kinds[mix(plan, set, name, 0, 4) % 5];
+}
+
+static inline uint32_t planes_of(const struct plan *plan, int rank)
+{
+    return 1u << PLANE_TCP | (mix(plan, rank, 0, 0, 5) % 4 == 0 ? 0 : 1u << PLANE_MPI);
+}
+
+static inline struct desc *describe(const struct plan *plan, int set, int epoch, int name, int times,
+                                    int rank)
+{
+    int tensors = mix(plan, set, name, 0, 6) % 4 == 0 ? 3 : 1;
+    int64_t extent = mix(plan, set, epoch, name, 200 + times) % 4 == 0 ? 9 : 8;
+    struct desc *desc = desc_group(tensors, extent);
+    desc->kind = kind_of(plan, set, name);
+    desc->set = plan->sets[set].number;
+    desc->grouped = tensors > 1 && desc->kind != DESC_BROADCAST && desc->kind != DESC_BARRIER;
+    if (!desc->grouped)
+        desc->tensor_count = 1;
+    if (odd_one(plan, set, epoch, name, times) == rank)
+        desc->tensors[desc->tensor_count - 1].shape[0]++;
+    /* names that go round a small cache */
+    int variant = plan->cache_limit > 0 ? (epoch * 2 + times) % 3 : 0;
+    snprintf(desc->tensors[0].name, sizeof(desc->tensors[0].name), "t%d.%d", name, variant);
+    return desc;
+}
+
+/* How it must end, or -1 where nobody submits it. */
+static inline int expected_end(const struct plan *plan, int set, int epoch, int name, int times)
+{
+    const struct planned_set *planned = &plan->sets[set];
+    int odd = odd_one(plan, set, epoch, name, times);
+    int ready = 0;
+    bool odd_ready = false;
+    for (int rank = 0; rank < plan->size; rank++) {
+        if (!planned->member[rank] || supply(plan, set, epoch, name, rank) <= times)
+            continue;
+        ready++;
+        odd_ready = odd_ready || rank == odd;
+    }
+    if (ready == 0)
+        return -1;
+    if (odd_ready && ready > 1)
+        return DECISION_MISMATCH;
+    enum desc_kind kind = kind_of(plan, set, name);
+    bool joins = kind == DESC_ALLREDUCE || kind == DESC_BARRIER;
+    return joins || ready == planned->member_count ? DECISION_RUN : DECISION_JOINED;
+}
+
+static inline void draw_members(struct planned_set *set, int size, uint64_t *lot)
+{
+    int begin = draw_below(lot, size);
+    int span = 1 + draw_below(lot, size);
+    int step = 1 + draw_below(lot, 3);
+    set->member = calloc((size_t)size, sizeof(bool));
+    for (int rank = begin; rank < begin + span && rank < size; rank += step) {
+        set->member[rank] = true;
+        set->member_count++;
+    }
+}
+
+static inline void make_plan(struct plan *plan, int size, uint64_t seed)
+{
+    uint64_t lot = seed * 7919 + 5;
+    hvd_set next = 1;
+    *plan = (struct plan){.seed = seed, .size = size, .leaver = -1};
+    draw(&lot);
+    plan->set_count = draw_below(&lot, 4) == 0 ? 1 : 1 + draw_below(&lot, SETS);
+    plan->cache_limit = draw_below(&lot, 3) == 0 ? 0 : 1 + draw_below(&lot, 6);
+    if (draw_below(&lot, 8) == 0)
+        plan->leaver = draw_below(&lot, size);
+    for (int i = 0; i < plan->set_count; i++) {
+        struct planned_set *set = &plan->sets[i];
+        set->odd_adder = -1;
+        set->epochs = 1 + draw_below(&lot, EPOCHS);
+        draw_members(set, size, &lot);
+        if (i == 0) {
+            memset(set->member, 1, (size_t)size * sizeof(bool));
+            set->member_count = size;
+            set->epochs = 1; /* sets are made meanwhile, which cannot do without those who joined */
+            continue;
+        }
+        if (size > 1 && draw_below(&lot, 8) == 0)
+            set->odd_adder = draw_below(&lot, size);
+        set->number = set->odd_adder < 0 ? next++ : -1;
+        set->removed = set->number > 0 && draw_below(&lot, 2) == 0;
+        set->removed_soon = set->removed && draw_below(&lot, 2) == 0;
+    }
+    if (plan->set_count == 1)
+        plan->sets[0].epochs = 1 + draw_below(&lot, EPOCHS);
+}
+
+static inline int set_of_number(const struct plan *plan, hvd_set number)
+{
+    for (int i = 0; i < plan->set_count; i++) {
+        if (plan->sets[i].number == number)
+            return i;
+    }
+    ck_abort_msg("seed %d: no set was given number %d", (int)plan->seed, number);
+    return -1;
+}
+
+#endif

@@ -1,0 +1,158 @@
+/* test_srun.c: does srun's command line, or what it inherits, use hvd? */
+#include "config.h"
+#include "unit.h"
+
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "spank/srun.h"
+
+#define WORDS 16
+
+static const struct {
+    bool uses;
+    const char *words; /* with | between */
+} lines[] = {
+    {false, "srun"},
+    {false, "srun|./train"},
+    {true, "srun|--hvd-fusion=64M|./train"},
+    {true, "srun|--hvd-fusion|64M|./train"},
+    {true, "srun|-N2|-n4|--hvd-log=info|./train"},
+    /* what follows the command is the command's */
+    {false, "srun|./train|--hvd-fusion=64M"},
+    {false, "srun|-N2|./train|--hvd-fusion=64M"},
+    {false, "srun|-N|2|./train|--hvd-fusion=64M"},
+    {false, "srun|-lN|2|./train|--hvd-fusion=64M"},
+    {false, "srun|-l|./train|--hvd-fusion=64M"},
+    {false, "srun|--nodes=2|./train|--hvd-fusion=64M"},
+    {false, "srun|--nodes|2|./train|--hvd-fusion=64M"},
+    {false, "srun|--exclusive|./train|--hvd-fusion=64M"},
+    {false, "srun|--overlap|-K|./train|--hvd-fusion=64M"},
+    {false, "srun|--kill-on-bad-exit=1|-I60|./train|--hvd-fusion=64M"},
+    {false, "srun|-|--hvd-fusion=64M"},
+    {false, "srun|-n2|--|./train|--hvd-fusion=64M"},
+    {false, "srun|-n2|--|--hvd-fusion=64M"},
+    {false, "srun|bash|-c|./train --hvd-fusion=64M"},
+    /* values of srun's own options are not options */
+    {false, "srun|-J|--hvd-fusion=64M|./train"},
+    {false, "srun|--job-name=--hvd-fusion=64M|./train"},
+    /* options after the value of another */
+    {true, "srun|-J|name|--hvd-fusion=64M|./train"},
+    {true, "srun|--job-name|name|--hvd-fusion=64M|./train"},
+    {true, "srun|-p|gpu|-t|10|-lun4|--hvd-fusion=64M|./train"},
+    {true, "srun|-K|--hvd-fusion=64M|./train"},
+    {true, "srun|--overlap|--hvd-fusion=64M|./train"},
+    /* an option of a Slurm yet to come, with and without a value */
+    {true, "srun|--yet-to-come|value|--hvd-fusion=64M|./train"},
+    {true, "srun|--yet-to-come|--hvd-fusion=64M|./train"},
+    {false, "srun|--yet-to-come=value|./train|--hvd-fusion=64M"},
+    /* the false positive that hvd-spank(8) admits to */
+    {true, "srun|--yet-to-come|./train|--hvd-fusion=64M"},
+    /* several components */
+    {true, "srun|-n1|./a|:|-n2|--hvd-fusion=64M|./b"},
+    {true, "srun|-n1|--hvd-fusion=64M|./a|:|-n2|./b"},
+    {false, "srun|-n1|./a|:|-n2|./b|--hvd-fusion=64M"},
+    {false, "srun|-n1|./a|--hvd-fusion=64M|:|-n2|./b"},
+    {false, "srun|-n1|./a|:"},
+    /* nearly */
+    {false, "srun|--hvd|./train"},
+    {false, "srun|-hvd-fusion=64M|./train"},
+    {false, "srun||--hvd-fusion=64M"},
+    {false, "srun|-N"},
+    {false, "srun|--nodes"},
+};
+
+START_TEST(options_count_up_to_the_command)
+{
+    char text[128];
+    char *words[WORDS];
+    int count = 0;
+    snprintf(text, sizeof(text), "%s", lines[_i].words);
+    for (char *rest = text; rest != NULL && count < WORDS;)
+        words[count++] = strsep(&rest, "|");
+    ck_assert_int_eq(srun_arguments_use_hvd(count, words), lines[_i].uses);
+}
+END_TEST
+
+START_TEST(no_words_at_all_use_nothing)
+{
+    char *none[] = {NULL};
+    ck_assert(!srun_arguments_use_hvd(0, none));
+}
+END_TEST
+
+START_TEST(inherited_options_count)
+{
+    const char *by_sbatch[] = {"PATH=/bin", "SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd_fusion=64M", NULL};
+    const char *by_srun[] = {"_SLURM_SPANK_OPTION_hvd_hvd_log=info", NULL};
+    const char *of_others[] = {"SLURM_SPANK__SLURM_SPANK_OPTION_pyxis_container_image=a",
+                               "_SLURM_SPANK_OPTION_hvdx_a=1", "HVD_FUSION=64M",
+                               "X=_SLURM_SPANK_OPTION_hvd_hvd_log=info", NULL};
+    const char *none[] = {NULL};
+    ck_assert(srun_environment_uses_hvd((char *const *)by_sbatch));
+    ck_assert(srun_environment_uses_hvd((char *const *)by_srun));
+    ck_assert(!srun_environment_uses_hvd((char *const *)of_others));
+    ck_assert(!srun_environment_uses_hvd((char *const *)none));
+}
+END_TEST
+
+START_TEST(pmix_is_looked_for_beside_slurm)
+{
+    char folder[] = "/tmp/hvd-unit.XXXXXX";
+    char library[64];
+    char plugin[64];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    snprintf(library, sizeof(library), "%s/libslurmfull.so", folder);
+    snprintf(plugin, sizeof(plugin), "%s/mpi_pmix.so", folder);
+    bool before = srun_finds_pmix_beside(library);
+    int fd = open(plugin, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+    bool after = srun_finds_pmix_beside(library);
+    close(fd);
+    unlink(plugin);
+    rmdir(folder);
+    ck_assert(!before);
+    ck_assert(after);
+    ck_assert(!srun_finds_pmix_beside("srun"));
+}
+END_TEST
+
+START_TEST(too_long_a_name_finds_nothing)
+{
+    char file[6000];
+    memset(file, 'a', sizeof(file));
+    file[0] = '/';
+    file[sizeof(file) - 3] = '/';
+    file[sizeof(file) - 1] = 0;
+    ck_assert(!srun_finds_pmix_beside(file));
+}
+END_TEST
+
+/* This process has no Slurm in it, so that nothing may be set whatever is inherited. */
+START_TEST(without_slurm_the_mpi_type_is_kept)
+{
+    setenv("_SLURM_SPANK_OPTION_hvd_hvd_log", "info", 1);
+    unsetenv("SLURM_MPI_TYPE");
+    srun_prefer_pmix();
+    ck_assert_ptr_null(getenv("SLURM_MPI_TYPE"));
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("srun");
+    tcase_add_loop_test(tcase, options_count_up_to_the_command, 0, sizeof(lines) / sizeof(lines[0]));
+    tcase_add_test(tcase, no_words_at_all_use_nothing);
+    tcase_add_test(tcase, inherited_options_count);
+    tcase_add_test(tcase, pmix_is_looked_for_beside_slurm);
+    tcase_add_test(tcase, too_long_a_name_finds_nothing);
+    tcase_add_test(tcase, without_slurm_the_mpi_type_is_kept);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("spank_srun", fill);
+}

@@ -1,0 +1,231 @@
+/* test_step.c: the options and what becomes of them on a node; the test stands in for Slurm. */
+#include "config.h"
+
+#ifndef HAVE_SLURM
+
+#include <stdio.h>
+
+int main(void)
+{
+    puts("1..0 # SKIP built without Slurm's header slurm/spank.h");
+    return 0;
+}
+
+#else
+
+#include "fake_slurm.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "spank/stepd.h"
+
+static const struct site no_site;
+
+START_TEST(every_row_is_registered_by_its_name)
+{
+    options_register(NULL);
+    ck_assert_int_eq(slurm.registered, OPT_COUNT);
+    for (int i = 0; i < OPT_COUNT; i++) {
+        ck_assert_int_eq(strncmp(slurm.names[i], "hvd-", 4), 0);
+        ck_assert_str_eq(slurm.names[i] + 4, option_table[i].name);
+        ck_assert_int_eq(slurm.options[i].val, i);
+        ck_assert_int_eq(slurm.options[i].has_arg, 1);
+    }
+}
+END_TEST
+
+START_TEST(a_failed_registration_is_told_and_the_rest_goes_on)
+{
+    slurm.register_answer = ESPANK_NOSPACE;
+    options_register(NULL);
+    ck_assert_int_eq(slurm.registered, OPT_COUNT);
+    ck_assert_int_eq(slurm.errors, OPT_COUNT);
+    ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd-cycle-time cannot be used"));
+}
+END_TEST
+
+START_TEST(srun_refuses_a_bad_value_with_a_sentence)
+{
+    ck_assert_int_eq(give(OPT_FUSION, "64Q", 0), -1);
+    ck_assert_int_eq(slurm.errors, 1);
+    ck_assert_ptr_nonnull(
+        strstr(slurm.last, "--hvd-fusion=64Q: the value has an unknown unit; expected bytes"));
+    ck_assert_int_eq(give(OPT_CYCLE_TIME, "1ms", 0), -1);
+    ck_assert_ptr_nonnull(strstr(slurm.last, "remove it"));
+    ck_assert_int_eq(give(OPT_CONFIG, "a;b", 0), -1);
+    ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd-config=a;b: the value holds a ';'"));
+}
+END_TEST
+
+START_TEST(too_long_a_value_is_refused_before_it_travels)
+{
+    static char value[OPTION_VALUE_BYTES + 2];
+    memset(value, 'a', sizeof(value) - 1);
+    ck_assert_int_eq(give(OPT_CONFIG, value, 0), -1);
+    value[OPTION_VALUE_BYTES] = 0;
+    ck_assert_int_eq(give(OPT_CONFIG, value, 0), 0);
+}
+END_TEST
+
+START_TEST(a_callback_that_is_not_ours_is_refused)
+{
+    options_register(NULL);
+    ck_assert_int_eq(slurm.options[0].cb(OPT_COUNT, "1", 0), -1);
+    ck_assert_int_eq(slurm.options[0].cb(-1, "1", 1), -1);
+    ck_assert_int_eq(slurm.options[0].cb(0, NULL, 1), -1);
+}
+END_TEST
+
+START_TEST(values_reach_the_task)
+{
+    struct site site = {.list = "lease=9s"};
+    ck_assert_int_eq(give(OPT_LOG, "info", 1), 0);
+    ck_assert_int_eq(give(OPT_FUSION, "32M", 1), 0);
+    ck_assert_int_eq(give(OPT_FUSION, "32M", 1), 0);
+    ck_assert_int_eq(give(OPT_FUSION, "16M", 1), 0);
+    ck_assert_int_eq(stepd_task_init(NULL, &site), 0);
+    ck_assert_str_eq(variable("HVD_CLI"), "fusion=16M;log=info");
+    ck_assert_str_eq(variable("HVD_SITE"), "lease=9s");
+    ck_assert_int_eq(slurm.errors, 0);
+}
+END_TEST
+
+START_TEST(a_plain_step_is_left_alone)
+{
+    struct site site = {.list = ""};
+    slurm.setenv_answer = ESPANK_ERROR; /* not even tried */
+    stepd_user_init(NULL, &no_site);
+    ck_assert_int_eq(stepd_task_init(NULL, &site), 0);
+    slurm.status = 9;
+    stepd_task_exit(NULL);
+    ck_assert_int_eq(slurm.errors + slurm.lines, 0);
+}
+END_TEST
+
+START_TEST(a_value_refused_on_the_node_fails_the_task_not_the_node)
+{
+    struct site site = {.list = ""};
+    ck_assert_int_eq(give(OPT_LOG, "loud", 1), 0);
+    ck_assert_int_eq(give(OPT_FUSION, "64Q", 1), 0);
+    ck_assert_int_eq(give(OPT_LEASE, "9s", 1), 0);
+    ck_assert_int_eq(slurm.errors, 0);
+    ck_assert_int_eq(stepd_task_init(NULL, &site), -1);
+    ck_assert_ptr_null(variable("HVD_CLI"));
+    ck_assert_int_eq(slurm.errors, 1);
+    ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd-log=loud"));
+}
+END_TEST
+
+START_TEST(a_failing_setenv_fails_the_task_with_a_sentence)
+{
+    struct site site = {.list = "lease=9s"};
+    slurm.setenv_answer = ESPANK_ERROR;
+    ck_assert_int_eq(stepd_task_init(NULL, &site), -1);
+    ck_assert_ptr_nonnull(strstr(slurm.last, "HVD_SITE cannot be put into the environment"));
+}
+END_TEST
+
+START_TEST(batch_scripts_get_the_options_and_the_extern_step_does_not)
+{
+    struct site site = {.list = "lease=9s"};
+    give(OPT_FUSION, "16M", 1);
+    slurm.step_id = SLURM_EXTERN_CONT;
+    ck_assert_int_eq(stepd_task_init(NULL, &site), 0);
+    ck_assert_ptr_null(variable("HVD_CLI"));
+    ck_assert_ptr_null(variable("HVD_SITE"));
+    slurm.step_id = SLURM_BATCH_SCRIPT;
+    ck_assert_int_eq(stepd_task_init(NULL, &site), 0);
+    ck_assert_str_eq(variable("HVD_CLI"), "fusion=16M");
+    slurm.status = 9;
+    stepd_task_exit(NULL);
+    ck_assert_int_eq(slurm.lines, 0);
+}
+END_TEST
+
+START_TEST(the_first_task_that_a_signal_ends_is_named)
+{
+    char host[65] = "";
+    char expect[160];
+    gethostname(host, sizeof(host) - 1);
+    host[strcspn(host, ".")] = 0;
+    snprintf(expect, sizeof(expect), "hvd: rank 3 (%s) was killed by signal 9 (Killed)", host);
+    give(OPT_FUSION, "16M", 1);
+    stepd_user_init(NULL, &no_site);
+    slurm.task = 2;
+    slurm.status = 1 << 8;
+    stepd_task_exit(NULL);
+    ck_assert_int_eq(slurm.lines, 0);
+    slurm.task = 3;
+    slurm.status = 9;
+    stepd_task_exit(NULL);
+    ck_assert_int_eq(slurm.lines, 1);
+    ck_assert_str_eq(slurm.last, expect);
+    slurm.task = 4;
+    stepd_task_exit(NULL);
+    ck_assert_int_eq(slurm.lines, 1);
+}
+END_TEST
+
+/* As in Slurm: task_init runs in a forked child, task_exit in its parent. */
+START_TEST(a_rank_counts_from_the_first_component)
+{
+    struct site site = {.list = ""};
+    give(OPT_FUSION, "16M", 1);
+    stepd_user_init(NULL, &no_site);
+    slurm.task = 1;
+    pid_t child = fork();
+    if (child == 0) {
+        user_sets("SLURM_PROCID", "7");
+        stepd_task_init(NULL, &site);
+        _exit(0);
+    }
+    ck_assert_int_eq(waitpid(child, &slurm.status, 0), child);
+    slurm.status = 11;
+    stepd_task_exit(NULL);
+    ck_assert_msg(strstr(slurm.last, "rank 7 (") != NULL, "%s", slurm.last);
+    ck_assert_msg(strstr(slurm.last, "signal 11 (Segmentation fault)") != NULL, "%s", slurm.last);
+}
+END_TEST
+
+static const char *const odd_ranks[] = {"0", "-1", "x", "", "99999999999", "99999999999999999999999999"};
+
+START_TEST(an_odd_rank_is_not_believed)
+{
+    struct site site = {.list = ""};
+    give(OPT_FUSION, "16M", 1);
+    stepd_user_init(NULL, &no_site);
+    slurm.task = 1;
+    user_sets("SLURM_PROCID", odd_ranks[_i]);
+    ck_assert_int_eq(stepd_task_init(NULL, &site), 0);
+    slurm.status = 9;
+    stepd_task_exit(NULL);
+    ck_assert_msg(strstr(slurm.last, "rank 1 (") != NULL, "%s", slurm.last);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("step");
+    tcase_add_test(tcase, every_row_is_registered_by_its_name);
+    tcase_add_test(tcase, a_failed_registration_is_told_and_the_rest_goes_on);
+    tcase_add_test(tcase, srun_refuses_a_bad_value_with_a_sentence);
+    tcase_add_test(tcase, too_long_a_value_is_refused_before_it_travels);
+    tcase_add_test(tcase, a_callback_that_is_not_ours_is_refused);
+    tcase_add_test(tcase, values_reach_the_task);
+    tcase_add_test(tcase, a_plain_step_is_left_alone);
+    tcase_add_test(tcase, a_value_refused_on_the_node_fails_the_task_not_the_node);
+    tcase_add_test(tcase, a_failing_setenv_fails_the_task_with_a_sentence);
+    tcase_add_test(tcase, batch_scripts_get_the_options_and_the_extern_step_does_not);
+    tcase_add_test(tcase, the_first_task_that_a_signal_ends_is_named);
+    tcase_add_test(tcase, a_rank_counts_from_the_first_component);
+    tcase_add_loop_test(tcase, an_odd_rank_is_not_believed, 0, sizeof(odd_ranks) / sizeof(odd_ranks[0]));
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("spank_step", fill);
+}
+
+#endif

@@ -1,0 +1,75 @@
+/* test_hvdbench_cache_line.c: a cache line is sent from core to core, where there are two, and in bounded
+ * time. */
+#include "config.h"
+
+#include "unit.h"
+
+#include <math.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "tools/hvdbench/cache_line_latency.h"
+
+#define BOUND_US 5000000 /* with all that a busy machine may add to a fifth of a second */
+
+/* Two cores that this process may use; false where there is one. */
+static bool find_two(int *one, int *other)
+{
+    cpu_set_t cpus;
+    *one = *other = -1;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
+    for (int cpu = 0; cpu < CPU_SETSIZE && *other < 0; cpu++)
+        if (CPU_ISSET(cpu, &cpus))
+            *(*one < 0 ? one : other) = cpu;
+    return *other >= 0;
+}
+
+/* NAN is all that a machine with other work may say. */
+START_TEST(a_line_goes_there_and_back)
+{
+    int one, other;
+    cpu_set_t before, after;
+    if (!find_two(&one, &other))
+        return;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof(before), &before), 0);
+    int64_t begin_us = clock_us();
+    double ns = line_round_trip_ns(one, other);
+    ck_assert_int_lt(clock_us() - begin_us, BOUND_US);
+    if (!isnan(ns)) {
+        ck_assert_double_gt(ns, 1); /* less than what light needs for it is no trip */
+        ck_assert_double_lt(ns, 1e6);
+    }
+    ck_assert_int_eq(sched_getaffinity(0, sizeof(after), &after), 0);
+    ck_assert(CPU_EQUAL(&before, &after));
+}
+END_TEST
+
+START_TEST(where_there_is_no_other_core_there_is_no_trip)
+{
+    int one, other;
+    find_two(&one, &other);
+    int64_t begin_us = clock_us();
+    ck_assert(isnan(line_round_trip_ns(one, one)));
+    ck_assert(isnan(line_round_trip_ns(-1, one)));
+    ck_assert(isnan(line_round_trip_ns(one, -1)));
+    ck_assert(isnan(line_round_trip_ns(one, CPU_SETSIZE)));
+    ck_assert(isnan(line_round_trip_ns(one, CPU_SETSIZE - 1))); /* a machine has fewer: nobody plays back */
+    ck_assert(isnan(line_round_trip_ns(CPU_SETSIZE - 1, one)));
+    ck_assert_int_lt(clock_us() - begin_us, BOUND_US);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("line");
+    tcase_add_test(tcase, a_line_goes_there_and_back);
+    tcase_add_test(tcase, where_there_is_no_other_core_there_is_no_trip);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("hvdbench_line", fill);
+}

@@ -1,0 +1,222 @@
+/* test_hvdrun_options.c: what hvdrun's command line means, and what is refused. */
+#include "unit.h"
+
+#include <string.h>
+
+#include "tools/hvdrun/options.h"
+
+#define MAX_WORDS 12
+
+static struct hvdrun_options options;
+static struct hvd_error err;
+
+static int parse_after(const char *inherited_cli, const char *const words[])
+{
+    memset(&err, 0, sizeof(err));
+    return hvdrun_options_parse(&options, (char *const *)words, inherited_cli, &err);
+}
+
+static int parse(const char *const words[])
+{
+    return parse_after(NULL, words);
+}
+
+struct good {
+    const char *words[MAX_WORDS];
+    int ranks; /* 0: not given */
+    int64_t grace_us;
+    bool prefix;
+    const char *cli;
+    const char *command;
+};
+
+static const struct good goods[] = {
+    {{"hvdrun", "true"}, 0, 5000000, true, "", "true"},
+    {{"hvdrun", "-n", "4", "true"}, 4, 5000000, true, "", "true"},
+    {{"hvdrun", "-n4", "true"}, 4, 5000000, true, "", "true"},
+    {{"hvdrun", "-np", "4", "true"}, 4, 5000000, true, "", "true"},
+    {{"hvdrun", "--ranks=4096", "true"}, 4096, 5000000, true, "", "true"},
+    {{"hvdrun", "--ranks", "2", "true"}, 2, 5000000, true, "", "true"},
+    {{"hvdrun", "-n", "4", "-n", "3", "true"}, 3, 5000000, true, "", "true"},
+    {{"hvdrun", "--grace=250ms", "--no-prefix", "true"}, 0, 250000, false, "", "true"},
+    {{"hvdrun", "--grace", "0", "true"}, 0, 0, true, "", "true"},
+    {{"hvdrun", "--hvd-fusion=64M", "true"}, 0, 5000000, true, "fusion=64M", "true"},
+    {{"hvdrun", "--hvd-fusion", "1M", "--hvd-planes=tcp", "true"},
+     0,
+     5000000,
+     true,
+     "fusion=1M;planes=tcp",
+     "true"},
+    {{"hvdrun", "-n", "2", "--", "-n", "3"}, 2, 5000000, true, "", "-n"},
+    {{"hvdrun", "train", "-n", "3", "--hvd-fusion=64Q"}, 0, 5000000, true, "", "train"},
+    {{"hvdrun", "--np=3", "true"}, 3, 5000000, true, "", "true"},
+    {{"hvdrun", "--nrs=2", "--tasks_per_rs", "4", "true"}, 0, 5000000, true, "rs=nrs:2,tasks:4", "true"},
+    {{"hvdrun", "--nrs=2", "--nrs=3", "true"}, 0, 5000000, true, "rs=nrs:3", "true"},
+    {{"hvdrun", "--cpu_per_rs=ALL_CPUS", "--gpu_per_rs=ALL_GPUS", "--rs_per_host=2", "--bind=rs", "true"},
+     0,
+     5000000,
+     true,
+     "rs=cpus:all,gpus:all,rs_per_host:2,bind:rs",
+     "true"},
+    {{"hvdrun", "--launch_distribution=plane:2", "--latency_priority=gpu-cpu,CPU-MEM", "true"},
+     0,
+     5000000,
+     true,
+     "rs=launch_distribution:plane:2,latency_priority:GPU-CPU+CPU-MEM",
+     "true"},
+    {{"hvdrun", "--bind=packed:1", "true"}, 0, 5000000, true, "rs=tasks:1", "true"},
+    {{"hvdrun", "-n", "2", "-"}, 2, 5000000, true, "", "-"},
+};
+
+START_TEST(is_understood)
+{
+    const struct good *good = &goods[_i];
+    ck_assert_msg(parse(good->words) == HVD_OK, "%s", err.text);
+    ck_assert_int_eq(options.action, HVDRUN_RUN);
+    ck_assert_int_eq(options.ranks, good->ranks);
+    ck_assert_int_eq(options.grace_us, good->grace_us);
+    ck_assert_int_eq(options.prefix, good->prefix);
+    ck_assert_str_eq(options.cli, good->cli);
+    ck_assert_str_eq(options.command[0], good->command);
+}
+END_TEST
+
+struct bad {
+    const char *words[MAX_WORDS];
+    const char *says[3]; /* all must be in the sentence */
+};
+
+static const struct bad bads[] = {
+    {{"hvdrun"}, {"no command"}},
+    {{"hvdrun", "-n", "2"}, {"no command"}},
+    {{"hvdrun", "--"}, {"no command"}},
+    {{"hvdrun", ""}, {"empty"}},
+    {{"hvdrun", "-n"}, {"-n", "needs a value"}},
+    {{"hvdrun", "-n", "0", "true"}, {"-n 0", "too small", "1 to 4096"}},
+    {{"hvdrun", "-n", "-1", "true"}, {"-n -1", "1 to 4096"}},
+    {{"hvdrun", "-n", "x", "true"}, {"-n x", "1 to 4096"}},
+    {{"hvdrun", "-n", "", "true"}, {"-n", "1 to 4096"}},
+    {{"hvdrun", "-n", "2.5", "true"}, {"-n 2.5", "1 to 4096"}},
+    {{"hvdrun", "-n", "4097", "true"}, {"-n 4097", "too large", "1 to 4096"}},
+    {{"hvdrun", "-n", "100000", "true"}, {"-n 100000", "1 to 4096"}},
+    {{"hvdrun", "-n", "99999999999999999999", "true"}, {"1 to 4096"}},
+    {{"hvdrun", "-x", "true"}, {"-x", "unknown"}},
+    {{"hvdrun", "-hx", "true"}, {"-hx", "unknown"}},
+    {{"hvdrun", "--rank=2", "true"}, {"--rank=2", "unknown"}},
+    {{"hvdrun", "--ranksx=2", "true"}, {"--ranksx=2", "unknown"}},
+    {{"hvdrun", "--no-prefix=1", "true"}, {"--no-prefix", "no value"}},
+    {{"hvdrun", "--grace=5", "true"}, {"--grace 5", "such as 5s"}},
+    {{"hvdrun", "--grace=-1s", "true"}, {"--grace -1s", "such as 5s"}},
+    {{"hvdrun", "--grace=2h", "true"}, {"--grace 2h", "too large", "at most 1h"}},
+    {{"hvdrun", "--grace"}, {"--grace", "needs a value"}},
+    {{"hvdrun", "--hvd-fusion=64Q", "true"}, {"--hvd-fusion", "64Q", "such as 64M"}},
+    {{"hvdrun", "--hvd-fusion", "-1", "true"}, {"--hvd-fusion", "-1"}},
+    {{"hvdrun", "--hvd-fusion=", "true"}, {"--hvd-fusion"}},
+    {{"hvdrun", "--hvd-fusion"}, {"--hvd-fusion", "needs a value", "such as 64M"}},
+    {{"hvdrun", "--hvd-fusion=99999999999999G", "true"}, {"--hvd-fusion"}},
+    {{"hvdrun", "--hvd-planes=tcp,avian", "true"}, {"--hvd-planes", "avian"}},
+    {{"hvdrun", "--hvd-fuson=64M", "true"}, {"--hvd-fuson", "unknown"}},
+    {{"hvdrun", "--hvd-=64M", "true"}, {"--hvd-", "unknown"}},
+    {{"hvdrun", "--hvd-cycle-time=1ms", "true"}, {"--hvd-cycle-time", "remove it"}},
+    {{"hvdrun", "--hvd-config=a;b", "true"}, {"a;b", "';'"}},
+    {{"hvdrun", "--np=0", "true"}, {"--np 0", "1 to 4096"}},
+    {{"hvdrun", "--nrs=0", "true"}, {"--nrs=0", "too small"}},
+    {{"hvdrun", "--tasks_per_rs=x", "true"}, {"--tasks_per_rs=x", "whole"}},
+    {{"hvdrun", "--cpu_per_rs=ALL_GPUS", "true"}, {"--cpu_per_rs=ALL_GPUS", "expected N|ALL_CPUS"}},
+    {{"hvdrun", "--gpu_per_rs"}, {"--gpu_per_rs", "needs a value", "N|ALL_GPUS"}},
+    {{"hvdrun", "--bind=core", "true"}, {"--bind=core", "none|rs|packed:N", "--hvd-bind"}},
+    {{"hvdrun", "--launch_distribution=plane", "true"}, {"--launch_distribution=plane", "plane:N"}},
+    {{"hvdrun", "--latency_priority=cpu", "true"}, {"--latency_priority=cpu", "cpu-mem"}},
+    {{"hvdrun", "--nrs=2", "--hvd-rs=tasks:2", "true"}, {"--nrs and --hvd-rs", "one of them"}},
+    {{"hvdrun", "--erf_input=", "true"}, {"--erf_input", "empty"}},
+    {{"hvdrun", "--erf_input=f", "-n2", "true"}, {"--erf_input and -n", "leave -n out"}},
+    {{"hvdrun", "--erf_input=f", "--np=2", "true"}, {"--erf_input and --np"}},
+    {{"hvdrun", "--erf_input=f", "--nrs=2", "true"}, {"--erf_input and --nrs"}},
+    {{"hvdrun", "--hvd-rs=tasks:2", "--erf_input=f", "true"}, {"--erf_input and --hvd-rs"}},
+};
+
+START_TEST(is_refused)
+{
+    const struct bad *bad = &bads[_i];
+    ck_assert_int_eq(parse(bad->words), HVD_ERR_INVALID);
+    for (int i = 0; i < 3 && bad->says[i] != NULL; i++)
+        ck_assert_msg(strstr(err.text, bad->says[i]) != NULL, "'%s' is not in: %s", bad->says[i], err.text);
+}
+END_TEST
+
+START_TEST(long_words_are_refused)
+{
+    static char word[100000];
+    memset(word, 'x', sizeof(word) - 1);
+    memcpy(word, "--hvd-", 6);
+    ck_assert_int_eq(parse((const char *const[]){"hvdrun", word, "true", NULL}), HVD_ERR_INVALID);
+    memcpy(word, "--", 2);
+    ck_assert_int_eq(parse((const char *const[]){"hvdrun", word, "true", NULL}), HVD_ERR_INVALID);
+    memcpy(word, "--hvd-config=", 13);
+    ck_assert_int_eq(parse((const char *const[]){"hvdrun", word, "true", NULL}), HVD_ERR_INVALID);
+    memcpy(word, "xxxxxxxxxxxxx", 13);
+    ck_assert_int_eq(parse((const char *const[]){"hvdrun", "-n", word, "true", NULL}), HVD_ERR_INVALID);
+    ck_assert_int_eq(parse_after(word, (const char *const[]){"hvdrun", "true", NULL}), HVD_ERR_INVALID);
+}
+END_TEST
+
+START_TEST(a_resource_file_is_noted)
+{
+    ck_assert_int_eq(parse((const char *const[]){"hvdrun", "--erf_input", "file", "true", NULL}), HVD_OK);
+    ck_assert_str_eq(options.erf, "file");
+}
+END_TEST
+
+START_TEST(help_and_version_need_no_command)
+{
+    ck_assert_int_eq(parse((const char *const[]){"hvdrun", "-n", "2", "--help", NULL}), HVD_OK);
+    ck_assert_int_eq(options.action, HVDRUN_HELP);
+    ck_assert_int_eq(parse((const char *const[]){"hvdrun", "-V", NULL}), HVD_OK);
+    ck_assert_int_eq(options.action, HVDRUN_VERSION);
+}
+END_TEST
+
+START_TEST(an_outer_command_line_comes_first)
+{
+    const char *const words[] = {"hvdrun", "--hvd-fusion=1M", "true", NULL};
+    ck_assert_int_eq(parse_after("fusion=8M;lease=9s", words), HVD_OK);
+    ck_assert_str_eq(options.cli, "fusion=8M;lease=9s;fusion=1M");
+}
+END_TEST
+
+START_TEST(help_lists_every_option)
+{
+    char *text = NULL;
+    size_t length = 0;
+    FILE *to = open_memstream(&text, &length);
+    hvdrun_options_help(to);
+    fclose(to);
+    for (int id = 0; id < OPT_COUNT; id++) {
+        char word[64];
+        snprintf(word, sizeof(word), "--hvd-%s=", option_table[id].name);
+        ck_assert_msg((strstr(text, word) != NULL) == (option_table[id].retired == NULL), "%s", word);
+    }
+    ck_assert(strstr(text, "-n, --ranks=N") != NULL);
+    ck_assert(strstr(text, "--cpu_per_rs=N|ALL_CPUS") != NULL);
+    ck_assert(strstr(text, "--erf_input=FILE") != NULL);
+    free(text);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("options");
+    tcase_add_loop_test(tcase, is_understood, 0, sizeof(goods) / sizeof(goods[0]));
+    tcase_add_loop_test(tcase, is_refused, 0, sizeof(bads) / sizeof(bads[0]));
+    tcase_add_test(tcase, long_words_are_refused);
+    tcase_add_test(tcase, a_resource_file_is_noted);
+    tcase_add_test(tcase, help_and_version_need_no_command);
+    tcase_add_test(tcase, an_outer_command_line_comes_first);
+    tcase_add_test(tcase, help_lists_every_option);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("hvdrun_options", fill);
+}

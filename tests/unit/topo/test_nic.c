@@ -1,0 +1,276 @@
+/* test_nic.c: which interfaces are used and why not the others, and what /sys tells of them. */
+#include "config.h"
+#include "topo/nic.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "temp_folder.h"
+
+/* ---- Made up ---- */
+
+static struct nic_address address(const char *text)
+{
+    struct nic_address made = {.family = strchr(text, ':') != NULL ? AF_INET6 : AF_INET};
+    char host[64];
+    size_t length = strcspn(text, "/");
+    memcpy(host, text, length);
+    host[length] = 0;
+    ck_assert_int_eq(inet_pton(made.family, host, made.bytes), 1);
+    made.prefix = (int)strtol(text + length + 1, NULL, 10);
+    return made;
+}
+
+static struct nic interface(const char *netdev, const char *verbs, int64_t mbps, const char *net)
+{
+    struct nic nic = {.link = NIC_LINK_UP, .mbps = mbps, .addresses_known = true};
+    snprintf(nic.netdev, sizeof(nic.netdev), "%s", netdev);
+    snprintf(nic.verbs, sizeof(nic.verbs), "%s", verbs);
+    if (net[0] != 0)
+        nic.addresses[nic.address_count++] = address(net);
+    return nic;
+}
+
+static const struct {
+    const char *netdev, *verbs;
+    int64_t mbps;
+    const char *net;
+    enum nic_link link;
+    const char *master;
+    bool loopback;
+    enum nic_drop drop;
+    const char *why;
+} cases[] = {
+    {"eth0", "", 100000, "10.1.0.1/16", NIC_LINK_UP, "", false, NIC_KEPT, "its link is up"},
+    {"eth9", "", 0, "10.1.0.9/16", NIC_LINK_UNKNOWN, "", false, NIC_KEPT, "is not known"},
+    {"ib0", "mlx5_0", 200000, "", NIC_LINK_UP, "", false, NIC_KEPT, "its link is up"},
+    {"", "mlx5_1", 200000, "", NIC_LINK_UP, "", false, NIC_KEPT, "its link is up"},
+    {"lo", "", 0, "127.0.0.1/8", NIC_LINK_UP, "", true, NIC_LOOPBACK, "loopback"},
+    {"docker0", "", 0, "172.17.0.1/16", NIC_LINK_UP, "", false, NIC_CONTAINER, "containers"},
+    {"virbr0", "", 0, "192.168.122.1/24", NIC_LINK_UP, "", false, NIC_CONTAINER, "containers"},
+    {"br-12ab", "", 0, "172.18.0.1/16", NIC_LINK_UP, "", false, NIC_CONTAINER, "containers"},
+    {"veth7", "", 0, "fe80::1/64", NIC_LINK_UP, "", false, NIC_CONTAINER, "containers"},
+    {"cni0", "", 0, "10.88.0.1/16", NIC_LINK_UP, "", false, NIC_CONTAINER, "containers"},
+    {"podman1", "", 0, "10.89.0.1/16", NIC_LINK_UP, "", false, NIC_CONTAINER, "containers"},
+    {"eth1", "", 100000, "10.2.0.1/16", NIC_LINK_DOWN, "", false, NIC_DOWN, "its link is down"},
+    {"eth2", "", 100000, "", NIC_LINK_UP, "bond0", false, NIC_SLAVE, "part of bond0"},
+    {"eth3", "", 100000, "fe80::2/64", NIC_LINK_UP, "", false, NIC_LINK_LOCAL, "link-local addresses only"},
+    {"eth4", "", 100000, "169.254.1.1/16", NIC_LINK_UP, "", false, NIC_LINK_LOCAL,
+     "link-local addresses only"},
+    {"eth5", "", 100000, "", NIC_LINK_UP, "", false, NIC_LINK_LOCAL, "has no address"},
+    {"eth6", "", 25000, "10.3.0.1/16", NIC_LINK_UP, "", false, NIC_SLOW,
+     "25 Gb/s, less than half of mlx5_0's 200 Gb/s"},
+    {"", "", 0, "", NIC_LINK_UNKNOWN, "", false, NIC_NO_DEVICE, "no driver"},
+};
+
+#define CASES ((int)(sizeof(cases) / sizeof(cases[0])))
+
+static void make_cases(struct nic *nics)
+{
+    for (int i = 0; i < CASES; i++) {
+        nics[i] = interface(cases[i].netdev, cases[i].verbs, cases[i].mbps, cases[i].net);
+        nics[i].link = cases[i].link;
+        nics[i].loopback = cases[i].loopback;
+        snprintf(nics[i].master, sizeof(nics[i].master), "%s", cases[i].master);
+    }
+}
+
+START_TEST(each_is_judged)
+{
+    static struct nic nics[CASES];
+    make_cases(nics);
+    ck_assert_int_eq(nics_judge(nics, CASES, _i == 0 ? NULL : "auto", NULL), HVD_OK);
+    for (int i = 0; i < CASES; i++) {
+        ck_assert_msg(nics[i].drop == cases[i].drop, "%s: %d, %s", nic_name(&nics[i]), nics[i].drop,
+                      nics[i].why);
+        ck_assert_msg(strstr(nics[i].why, cases[i].why) != NULL, "%s: %s", nic_name(&nics[i]), nics[i].why);
+    }
+}
+END_TEST
+
+/* What is asked for is taken where it can be, whatever it is called. */
+START_TEST(what_is_asked_for_is_kept)
+{
+    static struct nic nics[CASES];
+    struct hvd_error err = {""};
+    make_cases(nics);
+    ck_assert_msg(nics_judge(nics, CASES, "docker0,mlx5_1,10.3.0.0/16", &err) == HVD_OK, "%s", err.text);
+    for (int i = 0; i < CASES; i++) {
+        const char *name = nic_name(&nics[i]);
+        bool asked = strcmp(name, "docker0") == 0 || strcmp(name, "mlx5_1") == 0 || strcmp(name, "eth6") == 0;
+        ck_assert_msg((nics[i].drop == NIC_KEPT) == asked, "%s: %s", name, nics[i].why);
+        if (strcmp(name, "eth0") == 0)
+            ck_assert_int_eq(nics[i].drop, NIC_NOT_ASKED);
+        if (strcmp(name, "lo") == 0)
+            ck_assert_int_eq(nics[i].drop, NIC_LOOPBACK);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *asked, *sentence;
+} refused[] = {
+    {"eth77",
+     "--hvd-nics=eth77: no network device of this node is called so; there are eth0, eth9, mlx5_0/ib0"},
+    {"eth0,10.77.0.0/16", "--hvd-nics=10.77.0.0/16: no network device of this node is in that subnet"},
+    {"eth1", "--hvd-nics=eth1: the link of eth1 is down"},
+    {"eth0,eth0", "--hvd-nics=eth0,eth0: the value has a name twice; expected auto"},
+    {"mlx5", "no network device of this node is called so"},
+};
+
+START_TEST(what_cannot_be_had_is_refused)
+{
+    static struct nic nics[CASES];
+    struct hvd_error err = {""};
+    make_cases(nics);
+    ck_assert_int_eq(nics_judge(nics, CASES, refused[_i].asked, &err), HVD_ERR_INVALID);
+    ck_assert_msg(strstr(err.text, refused[_i].sentence) != NULL, "%s", err.text);
+    ck_assert_int_eq(nics[0].drop, NIC_KEPT);
+    ck_assert_int_eq(nics[6].drop, NIC_CONTAINER);
+}
+END_TEST
+
+/* ---- /sys ---- */
+
+static void put(const char *path, const char *text)
+{
+    char whole[300];
+    snprintf(whole, sizeof(whole), "%s/%s", folder, path);
+    for (char *at = whole + strlen(folder) + 1; *at != 0; at++)
+        if (*at == '/') {
+            *at = 0;
+            mkdir(whole, 0755);
+            *at = '/';
+        }
+    FILE *file = fopen(whole, "we");
+    ck_assert_msg(file != NULL, "%s", whole);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void put_interface(const char *name, const char *flags, const char *state, const char *speed,
+                          const char *type)
+{
+    const char *const files[][2] = {
+        {"ifindex", "1\n"}, {"flags", flags}, {"operstate", state}, {"speed", speed}, {"type", type}};
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+        char path[200];
+        snprintf(path, sizeof(path), "class/net/%s/%s", name, files[i][0]);
+        put(path, files[i][1]);
+    }
+}
+
+static const struct nic *named(const struct nic *nics, int count, const char *name)
+{
+    for (int i = 0; i < count; i++)
+        if (strcmp(nics[i].netdev, name) == 0)
+            return &nics[i];
+    ck_abort_msg("%s is not there", name);
+}
+
+START_TEST(sys_tells_links_and_speeds)
+{
+    static struct nic nics[16];
+    char path[300];
+    put_interface("eth0", "0x1003\n", "up\n", "25000\n", "1\n");
+    put("class/net/eth0/device/vendor", "0x15b3\n");
+    put("class/net/eth0/dev_port", "1\n");
+    put_interface("eth1", "0x1003\n", "down\n", "-1\n", "1\n");
+    put_interface("eth2", "0x1002\n", "unknown\n", "10000\n", "1\n");
+    put_interface("lo", "0x9\n", "unknown\n", "", "772\n");
+    put_interface("veth1", "0x1003\n", "up\n", "10000\n", "1\n");
+    put_interface("bond0", "0x1403\n", "up\n", "50000\n", "1\n");
+    put("class/net/bond0/bonding/mode", "802.3ad 4\n");
+    put_interface("eth3", "0x1803\n", "up\n", "25000\n", "1\n");
+    snprintf(path, sizeof(path), "%s/class/net/eth3/master", folder);
+    ck_assert_int_eq(symlink("../bond0", path), 0);
+    put_interface("ib0", "0x1003\n", "up\n", "200000\n", "32\n");
+    put("class/net/bonding_masters", "bond0\n");
+    put("class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+    put("class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n");
+    put("class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n");
+    put("class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
+    nics[0] = interface("ib0", "mlx5_0", 0, "");
+    nics[1] = interface("", "mlx5_1", 0, "");
+    int count = nics_read_sys(nics, 2, 16, folder);
+    ck_assert_int_eq(count, 9);
+    const struct nic *eth0 = named(nics, count, "eth0");
+    ck_assert_int_eq(eth0->mbps, 25000);
+    ck_assert_int_eq(eth0->link, NIC_LINK_UP);
+    ck_assert_int_eq(eth0->port, 2);
+    ck_assert_int_eq(eth0->fabric, NIC_ETHERNET);
+    ck_assert_int_eq(named(nics, count, "eth1")->link, NIC_LINK_DOWN);
+    ck_assert_int_eq(named(nics, count, "eth1")->mbps, 0);
+    ck_assert_int_eq(named(nics, count, "eth2")->link, NIC_LINK_DOWN);
+    ck_assert(named(nics, count, "lo")->loopback);
+    ck_assert_int_eq(named(nics, count, "veth1")->mbps, 0);
+    ck_assert_int_eq(named(nics, count, "bond0")->mbps, 50000);
+    ck_assert_str_eq(named(nics, count, "eth3")->master, "bond0");
+    ck_assert_int_eq(nics[0].mbps, 200000);
+    ck_assert_int_eq(nics[0].fabric, NIC_INFINIBAND);
+    ck_assert_int_eq(nics[1].link, NIC_LINK_DOWN);
+    ck_assert_int_eq(nics_read_sys(nics, 2, 3, folder), 3);
+}
+END_TEST
+
+START_TEST(without_sys_nothing_is_known)
+{
+    struct nic nic = interface("eth0", "mlx5_0", 0, "");
+    nic.link = NIC_LINK_UNKNOWN;
+    ck_assert_int_eq(nics_read_sys(&nic, 1, 1, "/does/not/exist"), 1);
+    ck_assert_int_eq(nic.link, NIC_LINK_UNKNOWN);
+    ck_assert_int_eq(nic.mbps, 0);
+}
+END_TEST
+
+START_TEST(loopback_has_its_address)
+{
+    struct nic nics[2] = {interface("lo", "", 0, "10.0.0.1/8"), interface("none0", "", 0, "10.0.0.1/8")};
+    struct hvd_error err = {""};
+    bool found = false;
+    ck_assert_msg(nics_read_addresses(nics, 2, &err) == HVD_OK, "%s", err.text);
+    struct nic_address loopback = address("127.0.0.1/8");
+    for (int i = 0; i < nics[0].address_count; i++)
+        found = found || (nics[0].addresses[i].family == AF_INET && nics[0].addresses[i].prefix == 8 &&
+                          memcmp(nics[0].addresses[i].bytes, loopback.bytes, 4) == 0);
+    ck_assert(found || nics[0].address_count == 0);
+    ck_assert_int_eq(nics[1].address_count, 0);
+    ck_assert(nics[1].addresses_known);
+}
+END_TEST
+
+/* ---- Speed ---- */
+
+START_TEST(pci_limits_what_a_nic_carries)
+{
+    struct nic nic = interface("eth0", "", 0, "");
+    ck_assert_int_eq(nic_mbps(&nic), 10000);
+    nic.pci.mbps = 16000;
+    ck_assert_int_eq(nic_mbps(&nic), 12000);
+    nic.mbps = 10000;
+    ck_assert_int_eq(nic_mbps(&nic), 10000);
+    nic.mbps = 100000;
+    ck_assert_int_eq(nic_mbps(&nic), 12000);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("nic");
+    tcase_add_unchecked_fixture(tcase, folder_make, folder_remove);
+    tcase_add_checked_fixture(tcase, folder_empty, NULL);
+    tcase_add_loop_test(tcase, each_is_judged, 0, 2);
+    tcase_add_test(tcase, what_is_asked_for_is_kept);
+    tcase_add_loop_test(tcase, what_cannot_be_had_is_refused, 0, sizeof(refused) / sizeof(refused[0]));
+    tcase_add_test(tcase, sys_tells_links_and_speeds);
+    tcase_add_test(tcase, without_sys_nothing_is_known);
+    tcase_add_test(tcase, loopback_has_its_address);
+    tcase_add_test(tcase, pci_limits_what_a_nic_carries);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("nic", fill);
+}

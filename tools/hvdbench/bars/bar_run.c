@@ -1,0 +1,107 @@
+/* bar_run.c: run the commands that a bar is measured by. */
+#include "tools/hvdbench/bars/bar_run.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LIMIT_US  900000000 /* of one command */
+#define NO_NODES  3         /* the exit status of two-nodes where it cannot make any */
+#define NOT_FOUND 127
+
+/* ---- Commands ------------------------------------------------------------------------------------- */
+
+static void add(struct command *command, const char *const *words)
+{
+    for (; *words != NULL && command->count < COMMAND_WORDS - 1; words++)
+        command->argv[command->count++] = *words;
+}
+
+void command_describe(struct command *command, const struct programs *programs, const struct bar_command *row)
+{
+    char *rest = NULL;
+    const char *ranks = command->ranks;
+    const char *const hvdrun[] = {programs->hvdrun, "-n", ranks, "--no-prefix", programs->hvdbench, NULL};
+    const char *const alone[] = {programs->hvdbench, NULL};
+    const char *const nodes[] = {programs->two_nodes, ranks, "env", command->planes,
+                                 programs->hvdbench,  NULL};
+    const char *const mpirun[] = {"mpirun", "--oversubscribe", "--bind-to", "core", "-np", ranks, NULL};
+    const char *const plain[] = {programs->plain, NULL};
+    *command = (struct command){.count = 0};
+    snprintf(command->ranks, sizeof(command->ranks), "%d", row->ranks);
+    snprintf(command->planes, sizeof(command->planes), "HVD_PLANES=%s",
+             row->planes != NULL ? row->planes : "");
+    snprintf(command->words, sizeof(command->words), "%s", row->words);
+    add(command, row->place == PLACE_JOB     ? hvdrun
+                 : row->place == PLACE_NODES ? nodes
+                 : row->place == PLACE_PLAIN ? mpirun
+                                             : alone);
+    if (row->place == PLACE_PLAIN)
+        add(command, plain);
+    for (const char *word = strtok_r(command->words, " ", &rest); word != NULL;
+         word = strtok_r(NULL, " ", &rest))
+        add(command, (const char *const[]){word, NULL});
+    add(command, (const char *const[]){"--json", NULL});
+}
+
+void command_spell(const struct command *command, char *text, size_t room)
+{
+    size_t used = 0;
+    text[0] = 0;
+    for (int i = 0; i < command->count - 1 && used < room; i++) {
+        const char *slash = strrchr(command->argv[i], '/');
+        used += (size_t)snprintf(text + used, room - used, "%s%s", i > 0 ? " " : "",
+                                 slash != NULL ? slash + 1 : command->argv[i]);
+    }
+}
+
+/* The first line of [text] that says anything. */
+static int first_line(const char **textp)
+{
+    *textp += strspn(*textp, "-\n");
+    return (int)strcspn(*textp, "\n");
+}
+
+int command_run(const struct command *command, struct spawned *spawned, struct record *record,
+                struct hvd_error *err)
+{
+    const char *name = strrchr(command->argv[0], '/');
+    const char *said = spawned->errors;
+    name = name != NULL ? name + 1 : command->argv[0];
+    spawned->take_errors = true;
+    int status = spawn(spawned, command->argv, LIMIT_US, err);
+    int length = first_line(&said);
+    if (status != HVD_OK)
+        return status;
+    if (spawned->exit_status == NOT_FOUND)
+        return error_set(err, HVD_ERR_UNSUPPORTED, "%s was not found%s%.*s", name, length > 0 ? ": " : "",
+                         length, said);
+    if (spawned->exit_status != 0)
+        return error_set(err, spawned->exit_status == NO_NODES ? HVD_ERR_UNSUPPORTED : HVD_ERR_SYSTEM,
+                         "%s exited with status %d%s%.*s", name, spawned->exit_status, length > 0 ? ": " : "",
+                         length, said);
+    return record_read(record, spawned->output, err);
+}
+
+/* mpirun has more than one way to say that there is no program, and they are long. */
+static int check_plain(const struct bar *bar, const struct programs *programs, struct hvd_error *err)
+{
+    for (int i = 0; i < bar_commands(bar); i++)
+        if (bar->commands[i].place == PLACE_PLAIN && access(programs->plain, X_OK) != 0)
+            return error_set(err, HVD_ERR_UNSUPPORTED, "%s is not there: hvd was built without MPI",
+                             programs->plain);
+    return HVD_OK;
+}
+
+int bar_run(const struct bar *bar, const struct programs *programs, struct spawned *spawned,
+            struct record *records, struct hvd_error *err)
+{
+    int commands = bar_commands(bar);
+    int status = check_plain(bar, programs, err);
+    for (int i = 0; i < bar_turns(bar) * commands && status == HVD_OK; i++) {
+        struct command command;
+        command_describe(&command, programs, &bar->commands[i % commands]);
+        status = command_run(&command, spawned, &records[i], err);
+    }
+    return status;
+}

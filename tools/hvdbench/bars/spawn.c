@@ -1,0 +1,158 @@
+/* spawn.c: start a command, take what it writes, and know when it ended. */
+#include "config.h"
+
+#include "tools/hvdbench/bars/spawn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define GRACE_US 10000000 /* launchers end their ranks within it */
+#define STREAMS  2        /* standard output, and standard error */
+
+/* In the child: does not return. [errors_fd]: -1 for the standard error that this process has. */
+static void become(const char *const *argv, int output_fd, int errors_fd)
+{
+    int input_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    /* whatever ends hvdbench ends what it started */
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (input_fd >= 0 && dup2(input_fd, STDIN_FILENO) >= 0 && dup2(output_fd, STDOUT_FILENO) >= 0 &&
+        (errors_fd < 0 || dup2(errors_fd, STDERR_FILENO) >= 0))
+        execvp(argv[0], (char *const *)argv);
+    _exit(errno == ENOENT ? 127 : 126);
+}
+
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* What comes through a pipe. */
+struct stream {
+    int ends[2]; /* -1: there is none */
+    char *text;
+    size_t used, room;
+};
+
+/* Take what is there. False at its end. */
+static bool take(struct stream *stream)
+{
+    char rest[4096];
+    size_t room = stream->room - 1 - stream->used;
+    ssize_t got = room > 0 ? read(stream->ends[0], stream->text + stream->used, room)
+                           : read(stream->ends[0], rest, sizeof(rest));
+    if (got > 0 && room > 0) {
+        stream->used += (size_t)got;
+        stream->text[stream->used] = 0;
+    }
+    return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
+}
+
+/* Until the process has ended, or the deadline. */
+static int follow(struct spawned *spawned, int pid_fd, struct stream streams[STREAMS], int64_t deadline_us)
+{
+    struct pollfd fds[STREAMS + 1] = {{.fd = pid_fd, .events = POLLIN}};
+    for (int i = 0; i < STREAMS; i++)
+        fds[i + 1] = (struct pollfd){streams[i].ends[0], POLLIN, 0};
+    while (fds[0].revents == 0) {
+        int ready = poll(fds, STREAMS + 1, clock_ms_until(deadline_us));
+        if (ready == 0 || (ready < 0 && errno != EINTR))
+            return HVD_ERR_TIMEOUT;
+        if (ready < 0)
+            continue;
+        if (fds[0].revents != 0)
+            spawned->end_ns = now_ns();
+        for (int i = 0; i < STREAMS; i++)
+            if (fds[i + 1].revents != 0 && !take(&streams[i]))
+                fds[i + 1].fd = -1;
+    }
+    for (int i = 0; i < STREAMS; i++)
+        while (fds[i + 1].fd >= 0 && poll(&fds[i + 1], 1, 0) > 0 && take(&streams[i]))
+            continue;
+    return HVD_OK;
+}
+
+/* Launchers told to end take their ranks with them. */
+static void stop(pid_t pid, int pid_fd)
+{
+    struct pollfd end = {pid_fd, POLLIN, 0};
+    kill(pid, SIGTERM);
+    if (poll(&end, 1, GRACE_US / 1000) <= 0)
+        kill(pid, SIGKILL);
+}
+
+static int collect(struct spawned *spawned, pid_t pid, struct hvd_error *err)
+{
+    int status = 0;
+    while (waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR)
+            return error_set_errno(err, "cannot wait for process %d", (int)pid);
+    spawned->exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return HVD_OK;
+}
+
+static int open_streams(struct spawned *spawned, struct stream streams[STREAMS])
+{
+    streams[0] = (struct stream){{-1, -1}, spawned->output, 0, SPAWN_OUTPUT_BYTES};
+    streams[1] = (struct stream){{-1, -1}, spawned->errors, 0, SPAWN_ERRORS_BYTES};
+    spawned->output[0] = 0;
+    spawned->errors[0] = 0;
+    for (int i = 0; i < (spawned->take_errors ? 2 : 1); i++)
+        if (pipe2(streams[i].ends, O_CLOEXEC) != 0)
+            return HVD_ERR_SYSTEM;
+    return HVD_OK;
+}
+
+/* The ends of all streams that are read, [end] 0, or written, 1. */
+static void close_ends(struct stream streams[STREAMS], int end)
+{
+    for (int i = 0; i < STREAMS; i++)
+        if (streams[i].ends[end] >= 0)
+            close(streams[i].ends[end]);
+}
+
+int spawn(struct spawned *spawned, const char *const *argv, int64_t limit_us, struct hvd_error *err)
+{
+    struct stream streams[STREAMS];
+    int pid_fd = -1;
+    pid_t pid = -1;
+    int status = open_streams(spawned, streams);
+    if (status != HVD_OK)
+        error_set_errno(err, "cannot make a pipe for %s", argv[0]);
+    spawned->begin_ns = now_ns();
+    if (status == HVD_OK) {
+        pid = fork();
+        if (pid == 0)
+            become(argv, streams[0].ends[1], streams[1].ends[1]);
+        if (pid < 0)
+            status = error_set_errno(err, "cannot start %s", argv[0]);
+    }
+    close_ends(streams, 1);
+    if (status == HVD_OK) {
+        pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec by itself */
+        status = pid_fd < 0 ? error_set_errno(err, "cannot watch %s", argv[0])
+                            : follow(spawned, pid_fd, streams, clock_us() + limit_us);
+    }
+    close_ends(streams, 0);
+    if (status == HVD_ERR_TIMEOUT)
+        error_set(err, status, "%s had not ended after %lld s", argv[0], (long long)limit_us / 1000000);
+    if (status != HVD_OK && pid_fd >= 0)
+        stop(pid, pid_fd);
+    else if (status != HVD_OK && pid > 0)
+        kill(pid, SIGKILL);
+    if (pid_fd >= 0)
+        close(pid_fd);
+    int rc = pid > 0 ? collect(spawned, pid, status == HVD_OK ? err : NULL) : HVD_OK;
+    return status == HVD_OK ? rc : status;
+}

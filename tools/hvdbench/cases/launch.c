@@ -1,0 +1,244 @@
+/* launch.c: how long it takes from the start of a launcher until all its ranks are initialised. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/hvdbench/cases/cases.h"
+#include "tools/hvdbench/bars/programs.h"
+#include "tools/hvdbench/report.h"
+#include "tools/hvdbench/bars/spawn.h"
+
+#define LIMIT_US 60000000 /* a launch that takes longer hangs */
+#define STAMP    "hvdbench-stamp "
+
+enum launch_id { LAUNCH_HVD, LAUNCH_MPI, LAUNCH_HVDRUN, LAUNCH_MPIRUN, LAUNCH_COUNT };
+
+/* One of them is measured until its ranks have said that they are initialised, or until it has ended. */
+struct launch {
+    const char *argv[16];
+    bool stamped;
+    bool left_out;
+    double *samples; /* us */
+    struct stats us;
+};
+
+struct launches {
+    struct programs programs;
+    char ranks[16];
+    struct launch each[LAUNCH_COUNT];
+    struct spawned spawned;
+    char mpi_why[600];
+};
+
+static const char *const titles[LAUNCH_COUNT] = {
+    [LAUNCH_HVD] = "hvdrun, until hvd_init is done",
+    [LAUNCH_MPI] = "mpirun, until MPI_Init is done",
+    [LAUNCH_HVDRUN] = "hvdrun true, to its end",
+    [LAUNCH_MPIRUN] = "mpirun true, to its end",
+};
+
+static const char *const keys[LAUNCH_COUNT] = {
+    [LAUNCH_HVD] = "hvd_us",
+    [LAUNCH_MPI] = "mpi_us",
+    [LAUNCH_HVDRUN] = "hvdrun_exit_us",
+    [LAUNCH_MPIRUN] = "mpirun_exit_us",
+};
+
+/* ---- A rank --------------------------------------------------------------------------------------- */
+
+static int stamp(const char *of, struct hvd_error *err)
+{
+    const struct bench_mpi *mpi = NULL;
+    bool is_hvd = strcmp(of, "hvd") == 0;
+    int status = HVD_OK;
+    if (is_hvd) {
+        status = hvd_init();
+        if (status != HVD_OK)
+            return bench_hvd_error(status, "hvd_init", err);
+    } else {
+        mpi = bench_open_mpi(err);
+        if (mpi == NULL)
+            return HVD_ERR_UNSUPPORTED;
+    }
+    printf(STAMP "%lld\n", (long long)bench_now_ns());
+    fflush(stdout);
+    if (!is_hvd) {
+        mpi->close();
+        return HVD_OK;
+    }
+    status = hvd_shutdown();
+    return status == HVD_OK ? HVD_OK : bench_hvd_error(status, "hvd_shutdown", err);
+}
+
+/* ---- What is launched ----------------------------------------------------------------------------- */
+
+static void add_words(struct launch *launch, const char *const *words)
+{
+    size_t used = 0;
+    while (launch->argv[used] != NULL)
+        used++;
+    while (*words != NULL)
+        launch->argv[used++] = *words++;
+}
+
+static int describe(struct launches *launches, const struct bench_options *options, struct hvd_error *err)
+{
+    struct launch *each = launches->each;
+    const char *ranks = launches->ranks;
+    const char *program = launches->programs.hvdbench;
+    int status = programs_find(&launches->programs, err);
+    if (status != HVD_OK)
+        return status;
+    snprintf(launches->ranks, sizeof(launches->ranks), "%lld", (long long)options->ranks);
+    const char *const hvdrun[] = {launches->programs.hvdrun, "--no-prefix", "-n", ranks, NULL};
+    const char *const mpirun[] = {"mpirun", "--oversubscribe", "-np", ranks, NULL};
+    const char *const as_root[] = {"--allow-run-as-root", NULL};
+    for (int id = 0; id < LAUNCH_COUNT; id++) {
+        bool is_mpi = id == LAUNCH_MPI || id == LAUNCH_MPIRUN;
+        add_words(&each[id], is_mpi ? mpirun : hvdrun);
+        if (is_mpi && geteuid() == 0)
+            add_words(&each[id], as_root);
+        each[id].left_out = is_mpi && options->no_mpi;
+    }
+    add_words(&each[LAUNCH_HVD], (const char *const[]){program, "launch", "--stamp=hvd", NULL});
+    add_words(&each[LAUNCH_MPI], (const char *const[]){program, "launch", "--stamp=mpi", NULL});
+    add_words(&each[LAUNCH_HVDRUN], (const char *const[]){"true", NULL});
+    add_words(&each[LAUNCH_MPIRUN], (const char *const[]){"true", NULL});
+    each[LAUNCH_HVD].stamped = true;
+    each[LAUNCH_MPI].stamped = true;
+    if (options->no_mpi)
+        snprintf(launches->mpi_why, sizeof(launches->mpi_why), "left out by --no-mpi");
+    return HVD_OK;
+}
+
+/* ---- Launching ------------------------------------------------------------------------------------ */
+
+/* The time of the last stamp in the output, and how many there are. */
+static int64_t last_stamp(const char *output, int64_t *countp)
+{
+    int64_t last = 0;
+    *countp = 0;
+    for (const char *at = strstr(output, STAMP); at != NULL; at = strstr(at + 1, STAMP)) {
+        int64_t ns = strtoll(at + strlen(STAMP), NULL, 10);
+        last = ns > last ? ns : last;
+        ++*countp;
+    }
+    return last;
+}
+
+static int launch_once(struct launches *launches, const struct launch *launch, int64_t ranks, double *us,
+                       struct hvd_error *err)
+{
+    struct spawned *spawned = &launches->spawned;
+    int64_t stamps = 0;
+    int status = spawn(spawned, launch->argv, LIMIT_US, err);
+    if (status != HVD_OK)
+        return status;
+    if (spawned->exit_status == 127)
+        return error_set(err, HVD_ERR_SYSTEM, "%s was not found in PATH", launch->argv[0]);
+    if (spawned->exit_status != 0)
+        return error_set(err, HVD_ERR_SYSTEM, "%s exited with status %d", launch->argv[0],
+                         spawned->exit_status);
+    int64_t end_ns = spawned->end_ns;
+    if (launch->stamped) {
+        end_ns = last_stamp(spawned->output, &stamps);
+        if (stamps != ranks)
+            return error_set(err, HVD_ERR_SYSTEM, "of %lld ranks of %s, %lld said when they were initialised",
+                             (long long)ranks, launch->argv[0], (long long)stamps);
+    }
+    *us = (double)(end_ns - spawned->begin_ns) / 1000;
+    return HVD_OK;
+}
+
+/* mpirun is a peer: where it fails, it is left out, and the rest is measured. */
+static int measure(struct launches *launches, const struct bench_options *options, struct hvd_error *err)
+{
+    for (int64_t round = -options->warmup; round < options->rounds; round++) {
+        for (int id = 0; id < LAUNCH_COUNT; id++) {
+            struct launch *launch = &launches->each[id];
+            bool is_mpi = id == LAUNCH_MPI || id == LAUNCH_MPIRUN;
+            struct hvd_error why = {""};
+            if (launch->left_out)
+                continue;
+            int status =
+                launch_once(launches, launch, options->ranks, &launch->samples[round < 0 ? 0 : round], &why);
+            if (status == HVD_OK)
+                continue;
+            if (!is_mpi) {
+                *err = why;
+                return status;
+            }
+            launch->left_out = true;
+            snprintf(launches->mpi_why, sizeof(launches->mpi_why), "%s", why.text);
+        }
+    }
+    for (int id = 0; id < LAUNCH_COUNT; id++)
+        if (!launches->each[id].left_out)
+            launches->each[id].us = stats_of(launches->each[id].samples, (int)options->rounds);
+    return HVD_OK;
+}
+
+static void show_json(const struct launches *launches, const struct bench_options *options)
+{
+    const struct launch *each = launches->each;
+    struct json json = json_open(stdout, bench_case_name(options->chosen));
+    json_count(&json, "ranks", options->ranks);
+    json_text(&json, "version", hvd_version());
+    json_count(&json, "rounds", options->rounds);
+    for (int id = 0; id < LAUNCH_COUNT; id++)
+        if (!each[id].left_out)
+            json_number(&json, keys[id], each[id].us.median);
+    json_number(&json, "p99_us", each[LAUNCH_HVD].us.p99);
+    if (!each[LAUNCH_MPI].left_out)
+        json_number(&json, "hvd_per_mpi", each[LAUNCH_HVD].us.median / each[LAUNCH_MPI].us.median);
+    if (launches->mpi_why[0] != 0)
+        json_text(&json, "no_mpi", launches->mpi_why);
+    json_close(&json);
+}
+
+static void show_table(const struct launches *launches, const struct bench_options *options)
+{
+    printf("launch: %lld rank%s, %lld round%s\n  %-32s %12s  %12s\n", (long long)options->ranks,
+           report_s(options->ranks), (long long)options->rounds, report_s(options->rounds), "", "median",
+           "p99");
+    for (int id = 0; id < LAUNCH_COUNT; id++) {
+        char median[REPORT_TEXT_BYTES];
+        char p99[REPORT_TEXT_BYTES];
+        const struct stats *us = &launches->each[id].us;
+        if (!launches->each[id].left_out)
+            printf("  %-32s %12s  %12s\n", titles[id], report_time(us->median, median),
+                   report_time(us->p99, p99));
+    }
+    if (launches->mpi_why[0] != 0)
+        printf("  MPI is left out: %s\n", launches->mpi_why);
+}
+
+static int launch_all(const struct bench_options *options, struct hvd_error *err)
+{
+    struct launches *launches = calloc(1, sizeof(*launches));
+    double *samples = calloc(LAUNCH_COUNT * (size_t)options->rounds, sizeof(samples[0]));
+    int status =
+        launches == NULL || samples == NULL
+            ? error_set(err, HVD_ERR_NO_MEMORY, "no memory for %lld launches", (long long)options->rounds)
+            : describe(launches, options, err);
+    if (status == HVD_OK) {
+        for (int id = 0; id < LAUNCH_COUNT; id++)
+            launches->each[id].samples = samples + id * options->rounds;
+        status = measure(launches, options, err);
+    }
+    if (status == HVD_OK && options->json)
+        show_json(launches, options);
+    else if (status == HVD_OK)
+        show_table(launches, options);
+    free(samples);
+    free(launches);
+    return status;
+}
+
+int case_launch(struct bench *bench, struct hvd_error *err)
+{
+    if (bench->options->stamp != NULL)
+        return stamp(bench->options->stamp, err);
+    int status = programs_check_alone(bench_case_name(bench->options->chosen), err);
+    return status == HVD_OK ? launch_all(bench->options, err) : status;
+}

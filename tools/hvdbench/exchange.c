@@ -1,0 +1,150 @@
+/* exchange.c: bytes that pass from rank to rank through the memory of their node. */
+#include "config.h"
+
+#include "tools/hvdbench/exchange.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "base/cpu_relax.h"
+
+/* As hvd's own: they stay in the second-level cache between two cores. */
+#define CHUNK_BYTES ((int64_t)128 * 1024)
+#define CHUNKS      4
+#define LOOKS       200 /* before another thread has the core */
+
+/* Chunks that one rank gives to another; each counts on a line of its own. */
+struct exchange_area {
+    _Alignas(64) _Atomic int64_t given;
+    _Alignas(64) _Atomic int64_t taken;
+    _Alignas(4096) unsigned char chunks[CHUNKS][CHUNK_BYTES];
+};
+
+/* ---- Opening -------------------------------------------------------------------------------------- */
+
+static struct exchange_area *map(int fd)
+{
+    void *area = mmap(NULL, sizeof(struct exchange_area), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return area == MAP_FAILED ? NULL : area;
+}
+
+static int make_own(struct exchange *exchange, int *fdp, struct hvd_error *err)
+{
+    *fdp = memfd_create("hvdbench", MFD_CLOEXEC);
+    if (*fdp < 0 || ftruncate(*fdp, sizeof(struct exchange_area)) != 0)
+        return error_set_errno(err, "no memory to share with other ranks");
+    exchange->own = map(*fdp);
+    return exchange->own != NULL ? HVD_OK : error_set_errno(err, "no memory to share with other ranks");
+}
+
+/* [places]: of each rank its process, and its descriptor there. */
+static int reach_previous(struct exchange *exchange, const struct bench *bench, const int32_t *places,
+                          struct hvd_error *err)
+{
+    char path[64];
+    int previous = (bench->rank + bench->size - 1) % bench->size;
+    snprintf(path, sizeof(path), "/proc/%d/fd/%d", (int)places[2 * previous], (int)places[2 * previous + 1]);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    exchange->previous = fd >= 0 ? map(fd) : NULL;
+    int status = exchange->previous != NULL
+                     ? HVD_OK
+                     : error_set_errno(err, "rank %d cannot open %s, the memory of rank %d", bench->rank,
+                                       path, previous);
+    if (fd >= 0)
+        close(fd);
+    return status;
+}
+
+static int tell_places(const struct bench *bench, int fd, int32_t *places, struct hvd_error *err)
+{
+    struct hvd_tensor tensor = hvd_vector("hvdbench.places", places, 2 * (int64_t)bench->size, HVD_INT32);
+    places[2 * bench->rank] = getpid();
+    places[2 * bench->rank + 1] = fd;
+    int status = hvd_allreduce(&tensor, HVD_SUM, NULL);
+    return status == HVD_OK ? HVD_OK : bench_hvd_error(status, "telling each other about shared memory", err);
+}
+
+int exchange_open(struct exchange *exchange, struct bench *bench, struct hvd_error *err)
+{
+    int fd = -1;
+    int32_t *places = calloc((size_t)bench->size * 2, sizeof(*places));
+    *exchange = (struct exchange){NULL, NULL};
+    int status =
+        places != NULL ? make_own(exchange, &fd, err) : error_set_errno(err, "no memory for a list of ranks");
+    status = bench_agree(bench, status, err);
+    if (status == HVD_OK)
+        status = bench_agree(bench, tell_places(bench, fd, places, err), err);
+    if (status == HVD_OK)
+        status = bench_agree(bench, reach_previous(exchange, bench, places, err), err);
+    if (fd >= 0)
+        close(fd);
+    free(places);
+    if (status != HVD_OK)
+        exchange_close(exchange);
+    return status;
+}
+
+static void unmap(struct exchange_area *area)
+{
+    if (area != NULL)
+        munmap(area, sizeof(*area));
+}
+
+void exchange_close(struct exchange *exchange)
+{
+    unmap(exchange->own);
+    unmap(exchange->previous);
+    *exchange = (struct exchange){NULL, NULL};
+}
+
+/* ---- Exchanging ----------------------------------------------------------------------------------- */
+
+/* Of [bytes] those in the chunk that begins behind [at]. */
+static size_t chunk_at(int64_t at, int64_t bytes)
+{
+    return (size_t)(bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES);
+}
+
+static bool give(struct exchange_area *area, const unsigned char *from, int64_t bytes, int64_t *atp)
+{
+    int64_t given = atomic_load_explicit(&area->given, memory_order_relaxed);
+    if (*atp >= bytes || given - atomic_load_explicit(&area->taken, memory_order_acquire) == CHUNKS)
+        return false;
+    memcpy(area->chunks[given % CHUNKS], from + *atp, chunk_at(*atp, bytes));
+    atomic_store_explicit(&area->given, given + 1, memory_order_release);
+    *atp += CHUNK_BYTES;
+    return true;
+}
+
+static bool take(struct exchange_area *area, unsigned char *to, int64_t bytes, int64_t *atp)
+{
+    int64_t taken = atomic_load_explicit(&area->taken, memory_order_relaxed);
+    if (*atp >= bytes || atomic_load_explicit(&area->given, memory_order_acquire) == taken)
+        return false;
+    memcpy(to + *atp, area->chunks[taken % CHUNKS], chunk_at(*atp, bytes));
+    atomic_store_explicit(&area->taken, taken + 1, memory_order_release);
+    *atp += CHUNK_BYTES;
+    return true;
+}
+
+void exchange_run(const struct exchange *exchange, unsigned char *to, const unsigned char *from,
+                  int64_t bytes)
+{
+    int64_t given = 0;
+    int64_t taken = 0;
+    int looks = 0;
+    while (given < bytes || taken < bytes) {
+        bool took = take(exchange->previous, to, bytes, &taken);
+        bool gave = give(exchange->own, from, bytes, &given);
+        looks = took || gave ? 0 : looks + 1;
+        if (looks > LOOKS)
+            sched_yield();
+        else if (looks > 0)
+            pause_core();
+    }
+}

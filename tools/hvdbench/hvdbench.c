@@ -1,0 +1,66 @@
+/* hvdbench.c: measure hvd, and MPI and plain memory beside it, in turn in one job. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/hvdbench/cases/cases.h"
+
+static const struct {
+    int (*run)(struct bench *bench, struct hvd_error *err);
+    bool is_job;    /* runs in the ranks of a job */
+    bool wants_mpi; /* measures MPI beside hvd, in the same process */
+} cases[BENCH_CASES] = {
+    [BENCH_ALLREDUCE] = {case_allreduce, true, true}, [BENCH_SMALL] = {case_small, true, true},
+    [BENCH_LATENCY] = {case_latency, true, true},     [BENCH_SWEEP] = {case_sweep, true, true},
+    [BENCH_IDLE] = {case_idle, true, false},          [BENCH_TRACE] = {case_trace, true, false},
+    [BENCH_LAUNCH] = {case_launch, false, false},     [BENCH_NEGOTIATE] = {case_negotiate, false, false},
+    [BENCH_KERNELS] = {case_kernels, false, false},   [BENCH_BARS] = {case_bars, false, false},
+};
+
+/* What all ranks know of is said by one of them, and before any of them leaves: the first to leave with a
+ * failure has the others ended. */
+static void say(const struct bench *bench, const struct hvd_error *err)
+{
+    if (!bench->agreed || bench->rank == 0)
+        fprintf(stderr, "hvdbench: %s\n", err->text);
+    if (bench->agreed)
+        hvd_shutdown();
+}
+
+static int run(struct bench *bench)
+{
+    struct hvd_error err = {""};
+    enum bench_case chosen = bench->options->chosen;
+    int status = cases[chosen].is_job ? bench_join(bench, cases[chosen].wants_mpi, &err) : HVD_OK;
+    if (status == HVD_OK)
+        status = cases[chosen].run(bench, &err);
+    if (status == HVD_OK && cases[chosen].is_job)
+        status = bench_leave(bench, &err);
+    if (status != HVD_OK)
+        say(bench, &err);
+    return status;
+}
+
+int main(int argc, char **argv)
+{
+    struct bench_options options = {.action = BENCH_RUN};
+    struct bench bench = {.options = &options, .size = 1};
+    struct hvd_error err = {""};
+    (void)argc;
+    if (bench_options_parse(&options, argv, &err) != HVD_OK) {
+        fprintf(stderr, "hvdbench: %s\n", err.text);
+        return 2;
+    }
+    if (options.action == BENCH_HELP)
+        bench_options_help(stdout);
+    else if (options.action == BENCH_VERSION)
+        printf("hvdbench %s\n", PACKAGE_VERSION);
+    else if (run(&bench) != HVD_OK)
+        return EXIT_FAILURE;
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("hvdbench: standard output");
+        return EXIT_FAILURE;
+    }
+    return EXIT_SUCCESS;
+}

@@ -1,0 +1,24 @@
+/* mpi.h: what hvdbench asks of MPI, which is in a module, so that hvdbench runs without it too. */
+#ifndef TOOLS_HVDBENCH_MPI_H
+#define TOOLS_HVDBENCH_MPI_H
+
+#include <stdbool.h>
+
+#include "base/status.h"
+
+#define BENCH_MPI_MODULE "bench_mpi.so"
+#define BENCH_MPI_SYMBOL "bench_mpi_module"
+
+struct bench_mpi {
+    /* MPI_Init_thread with MPI_THREAD_SERIALIZED, as hvd's plane mpi asks of programs. Only where a PMIx
+     * server is: elsewhere Open MPI ends the process. */
+    int (*open)(struct hvd_error *err);
+    int (*size)(void);            /* of MPI_COMM_WORLD */
+    const char *(*version)(void); /* "Open MPI v4.1.4" */
+    bool (*has)(enum hvd_dtype dtype);
+    /* Sum in place over MPI_COMM_WORLD, in as few calls as MPI's counts allow. */
+    int (*allreduce)(void *data, int64_t count, enum hvd_dtype dtype, struct hvd_error *err);
+    void (*close)(void);
+};
+
+#endif

@@ -1,0 +1,259 @@
+/* hvdinfo.c: say which hvd this is, what it was built with, and which options are in force and who set each.
+ */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "bootstrap/wireup.h"
+#include "tools/hvdinfo/map.h"
+#include "tools/hvdinfo/nics.h"
+#include "tools/hvdinfo/trace.h"
+
+/* What may be built in, and what it needs at run time: a module of ours, or a library of the system's. */
+static const struct part {
+    const char *name, *built;
+    const char *module, *library;
+} parts[] = {
+    {"PMIx", BUILT_WITH_PMIX, "wireup_pmix.so", NULL}, {"Slurm", BUILT_WITH_SLURM, NULL, NULL},
+    {"hwloc", BUILT_WITH_HWLOC, NULL, NULL},           {"jansson", BUILT_WITH_JANSSON, NULL, NULL},
+    {"MPI", BUILT_WITH_MPI, "plane_mpi.so", NULL},     {"CUDA", BUILT_WITH_CUDA, NULL, "libcuda.so.1"},
+    {"NCCL", BUILT_WITH_NCCL, NULL, "libnccl.so.2"},
+};
+
+static const char usage[] =
+    "usage: hvdinfo [--options | --man | --version | --help]\n"
+    "       hvdinfo nics [--json]\n"
+    "       hvdinfo trace DIR [--output=FILE]\n"
+    "       hvdinfo map [--topology=FILE] [--tasks=N] [--bind=POLICY] [--rs=SET] [--gpus=LIST] "
+    "[--cpus=LIST]\n"
+    "                   [--json | --erf] [--svg=FILE]\n"
+    "\n"
+    "Without an argument: the version of hvd, what it was built with, and which options are in\n"
+    "force here and who set each.\n"
+    "\n"
+    "  --options  list all options\n"
+    "  --man      the same, as mdoc for a manual page\n"
+    "  --version  only the version\n"
+    "  --help     this text\n"
+    "\n"
+    "  nics       say which network interfaces this node has, and why a job would use each or not;\n"
+    "             with --json as JSON\n"
+    "  trace      say which ranks kept the others waiting, by the timelines that --hvd-timeline=DIR wrote;\n"
+    "             with --output put them together into FILE (-: standard output, and the table on\n"
+    "             standard error) for Perfetto or chrome://tracing\n"
+    "\n"
+    "  map        say which cores, memory, GPUs and network cards each task of this node would get, or of "
+    "the\n"
+    "             machine in FILE, which lstopo has exported; as a table, as JSON, as an explicit resource "
+    "file,\n"
+    "             and as a picture\n";
+
+static int show_usage(void)
+{
+    fputs(usage, stdout);
+    return EXIT_SUCCESS;
+}
+
+static int show_version(void)
+{
+    printf("hvd %s\n", PACKAGE_VERSION);
+    return EXIT_SUCCESS;
+}
+
+/* ---- What was built in ------------------------------------------------------------------------ */
+
+/* Whether what the part needs at run time can be loaded here and now. */
+static void show_part(const struct part *part)
+{
+    struct hvd_error err = {""};
+    void *module = NULL;
+    bool built = strncmp(part->built, "no: ", 4) != 0;
+    printf("  %-7s  %s", part->name, part->built);
+    if (built && part->module != NULL) {
+        module_open(part->module, NULL, &module, &err);
+        printf("; %s%s", module != NULL ? part->module : err.text, module != NULL ? " can be loaded" : "");
+    }
+    if (built && part->library != NULL) {
+        module = dlopen(part->library, RTLD_LAZY | RTLD_LOCAL);
+        printf("; %s %s", part->library, module != NULL ? "can be loaded" : "is not on this machine");
+    }
+    putchar('\n');
+}
+
+/* ---- The options in force --------------------------------------------------------------------- */
+
+static void warn(const char *sentence)
+{
+    fflush(stdout);
+    fprintf(stderr, "hvdinfo: warning: %s\n", sentence);
+}
+
+static void show_config(const struct hvd_config *config)
+{
+    char value[OPTION_VALUE_BYTES + 1];
+    char source[200];
+    int name_width = 0;
+    int value_width = 0;
+    for (int id = 0; id < OPT_COUNT; id++) {
+        int length = (int)strlen(option_table[id].name);
+        name_width = length > name_width ? length : name_width;
+        config_value(config, id, value, sizeof(value));
+        length = (int)strlen(value);
+        value_width = length > value_width ? length : value_width;
+    }
+    printf("  %-*s  %-*s  %s\n", name_width, "option", value_width, "value", "set by");
+    for (int id = 0; id < OPT_COUNT; id++) {
+        if (option_table[id].retired != NULL)
+            continue;
+        config_value(config, id, value, sizeof(value));
+        config_source_text(config, id, source, sizeof(source));
+        printf("  %-*s  %-*s  %s\n", name_width, option_table[id].name, value_width,
+               value[0] != 0 ? value : "-", source);
+    }
+}
+
+static int show_all(void)
+{
+    struct hvd_config config;
+    struct hvd_error err = {""};
+    show_version();
+    puts("\nbuilt with");
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+        show_part(&parts[i]);
+    puts("\nin force");
+    if (config_load(&config, environ, warn, &err) != HVD_OK) {
+        fflush(stdout);
+        fprintf(stderr, "hvdinfo: %s\n", err.text);
+        return EXIT_FAILURE;
+    }
+    show_config(&config);
+    return EXIT_SUCCESS;
+}
+
+/* ---- The table of options --------------------------------------------------------------------- */
+
+static int show_options(void)
+{
+    char text[300];
+    for (int id = 0; id < OPT_COUNT; id++) {
+        const struct hvd_option *option = &option_table[id];
+        char variable[64];
+        option_env_name(option, variable);
+        printf("--hvd-%s=%s\n", option->name, option->arg);
+        if (option->retired != NULL) {
+            printf("    retired: %s\n", option->retired);
+        } else {
+            option_expected(option, text, sizeof(text));
+            printf("    %s\n    expected  %s\n    default   %s\n", option->help, text,
+                   option->def[0] != 0 ? option->def : "none");
+        }
+        printf("    variable  %s\n", variable);
+        if (option->horovod != NULL && option->horovod_never != NULL)
+            printf("    Horovod   %s is not taken: %s\n", option->horovod, option->horovod_never);
+        else if (option->horovod != NULL)
+            printf("    Horovod   %s\n", option->horovod);
+        if (option->horovod_zero != NULL)
+            printf("              of its value 0: %s\n", option->horovod_zero);
+    }
+    return EXIT_SUCCESS;
+}
+
+/* A sentence as mdoc text: capital letter, full stop, and nothing in it that mdoc would read as its own. */
+static void print_sentence(const char *text)
+{
+    putchar(text[0] >= 'a' && text[0] <= 'z' ? text[0] - 'a' + 'A' : text[0]);
+    for (const char *at = text + 1; *at != 0; at++) {
+        if (*at == '\\')
+            fputs("\\e", stdout);
+        else
+            putchar(*at);
+    }
+    puts(".");
+}
+
+static int show_man(void)
+{
+    char expected[300];
+    char text[400];
+    puts(".Bl -tag -width Ds");
+    for (int id = 0; id < OPT_COUNT; id++) {
+        const struct hvd_option *option = &option_table[id];
+        char variable[64];
+        if (option->retired != NULL)
+            continue;
+        option_env_name(option, variable);
+        printf(".It Fl -hvd-%s Ns = Ns Ar %s\n", option->name, option->arg);
+        print_sentence(option->help);
+        option_expected(option, expected, sizeof(expected));
+        snprintf(text, sizeof(text), "expected: %s", expected);
+        print_sentence(text);
+        if (option->def[0] != 0)
+            printf("The default is\n.Cm %s .\n", option->def);
+        printf("In the environment:\n.Ev %s", variable);
+        if (option->horovod != NULL && option->horovod_never == NULL)
+            printf(",\nor\n.Ev %s", option->horovod);
+        puts(" .");
+        if (option->horovod_zero != NULL) {
+            printf(".Ev %s Ns =0 :\n", option->horovod);
+            print_sentence(option->horovod_zero);
+        }
+    }
+    puts(".El");
+    return EXIT_SUCCESS;
+}
+
+static const struct action {
+    const char *argument; /* NULL: without one */
+    int (*run)(void);
+} actions[] = {{NULL, show_all},       {"--options", show_options},
+               {"--man", show_man},    {"--version", show_version},
+               {"--help", show_usage}, {"-h", show_usage}};
+
+static const struct action *find_action(const char *argument)
+{
+    for (size_t i = 0; i < sizeof(actions) / sizeof(actions[0]); i++) {
+        const char *name = actions[i].argument;
+        if (argument == NULL ? name == NULL : name != NULL && strcmp(name, argument) == 0)
+            return &actions[i];
+    }
+    return NULL;
+}
+
+/* Parts of hvdinfo with arguments of their own. */
+static const struct command {
+    const char *name;
+    int (*run)(char *const *arguments);
+} commands[] = {{"nics", hvdinfo_nics}, {"trace", hvdinfo_trace}, {"map", hvdinfo_map}};
+
+static const struct command *find_command(const char *name)
+{
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+        if (strcmp(commands[i].name, name) == 0)
+            return &commands[i];
+    return NULL;
+}
+
+int main(int argc, char **argv)
+{
+    const struct command *command = argc > 1 ? find_command(argv[1]) : NULL;
+    const struct action *action = argc <= 2 ? find_action(argc == 2 ? argv[1] : NULL) : NULL;
+    if (action == NULL && command == NULL) {
+        fprintf(
+            stderr,
+            "hvdinfo: %s: expected one of --options, --man, --version, --help, nics, trace DIR and map, or "
+            "nothing\n",
+            argc > 2 ? "more than one argument" : argv[1]);
+        return EXIT_FAILURE;
+    }
+    int rc = command != NULL ? command->run(argv + 2) : action->run();
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        perror("hvdinfo: standard output");
+        return EXIT_FAILURE;
+    }
+    return rc;
+}

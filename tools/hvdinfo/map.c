@@ -1,0 +1,332 @@
+/* map.c: hvdinfo map: show which cores, memory, GPUs and network cards each task of a node gets. */
+#include "config.h"
+#include "tools/hvdinfo/map.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "base/parse.h"
+#include "base/token.h"
+#include "tools/hvdinfo/map_svg.h"
+#include "tools/hvdinfo/map_text.h"
+#include "topo/erf.h"
+#include "topo/node_placement.h"
+
+#define WIDTH_MIN     80
+#define WIDTH_DEFAULT 100 /* where the table does not go to a terminal */
+
+/* What is asked for. */
+struct ask {
+    struct hvd_config config; /* bind, rs and nics: what is in force, or given here */
+    const char *topology;     /* NULL: this node */
+    const char *gpus;         /* NULL: all that are visible */
+    const char *svg;          /* NULL: none is wanted, "-": stdout */
+    bool json, erf;
+    bool has_cpus;
+    struct bitset cpus;
+    int tasks; /* 0: not given */
+};
+
+static void warn(const char *sentence)
+{
+    fprintf(stderr, "hvdinfo: warning: %s\n", sentence);
+}
+
+static void note(const char *sentence)
+{
+    fprintf(stderr, "hvdinfo: note: %s\n", sentence);
+}
+
+/* ---- Options ---------------------------------------------------------------------------------- */
+
+static int take_text(const char **to, const char *value, const char **whyp)
+{
+    *whyp = "is empty";
+    if (value[0] == 0)
+        return -1;
+    *to = value;
+    return 0;
+}
+
+static int take_topology(struct ask *ask, const char *value, const char **whyp)
+{
+    return take_text(&ask->topology, value, whyp);
+}
+
+static int take_tasks(struct ask *ask, const char *value, const char **whyp)
+{
+    int64_t count;
+    if (parse_count(value, &count, whyp) < 0)
+        return -1;
+    *whyp = count < 1 ? "is too small" : "is too large";
+    if (count < 1 || count > PLAN_MAX_TASKS)
+        return -1;
+    ask->tasks = (int)count;
+    return 0;
+}
+
+static int take_bind(struct ask *ask, const char *value, const char **whyp)
+{
+    return bind_parse(value, &ask->config.bind, whyp);
+}
+
+static int take_rs(struct ask *ask, const char *value, const char **whyp)
+{
+    if (rs_parse(value, &ask->config.rs, whyp) < 0)
+        return -1;
+    ask->config.has_rs = true;
+    return 0;
+}
+
+static int take_gpus(struct ask *ask, const char *value, const char **whyp)
+{
+    return take_text(&ask->gpus, value, whyp);
+}
+
+static int take_cpus(struct ask *ask, const char *value, const char **whyp)
+{
+    *whyp = "is empty";
+    if (value[0] == 0 || bitset_parse(value, &ask->cpus, whyp) < 0)
+        return -1;
+    ask->has_cpus = true;
+    return 0;
+}
+
+static int take_svg(struct ask *ask, const char *value, const char **whyp)
+{
+    return take_text(&ask->svg, value, whyp);
+}
+
+static const struct map_option {
+    const char *name;     /* up to the '=' */
+    const char *expected; /* or a sentence's end of its own */
+    int (*take)(struct ask *ask, const char *value, const char **whyp);
+} options[] = {
+    {"--topology=", "a file that lstopo or hwloc has exported as XML", take_topology},
+    {"--tasks=", "1 to 8192 tasks", take_tasks},
+    {"--bind=", bind_expected, take_bind},
+    {"--rs=", rs_expected, take_rs},
+    {"--gpus=", "none, or PCI ids or numbers of GPUs with commas between", take_gpus},
+    {"--cpus=", "a list of CPUs such as 0-3,64-67", take_cpus},
+    {"--svg=", "a file, or - for standard output", take_svg},
+};
+_Static_assert(PLAN_MAX_TASKS == 8192, "the sentence says so");
+
+static int take_option(struct ask *ask, const char *argument, struct hvd_error *err)
+{
+    const char *why = "";
+    if (strcmp(argument, "--json") == 0) {
+        ask->json = true;
+        return HVD_OK;
+    }
+    if (strcmp(argument, "--erf") == 0) {
+        ask->erf = true;
+        return HVD_OK;
+    }
+    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+        size_t length = strlen(options[i].name);
+        if (strncmp(argument, options[i].name, length) != 0)
+            continue;
+        if (options[i].take(ask, argument + length, &why) < 0)
+            return error_set(err, HVD_ERR_INVALID, "map: %.100s: the value %s; expected %s", argument, why,
+                             options[i].expected);
+        return HVD_OK;
+    }
+    return error_set(
+        err, HVD_ERR_INVALID,
+        "map: %.100s: expected --topology=FILE, --tasks=N, --bind=POLICY, --rs=SET, --gpus=LIST, "
+        "--cpus=LIST, --json, --erf or --svg=FILE",
+        argument);
+}
+
+static int take_options(struct ask *ask, char *const *arguments, struct hvd_error *err)
+{
+    int rc = config_load(&ask->config, environ, warn, err);
+    for (int i = 0; rc == HVD_OK && arguments[i] != NULL; i++)
+        rc = take_option(ask, arguments[i], err);
+    if (rc == HVD_OK && ask->json && ask->erf)
+        rc = error_set(err, HVD_ERR_INVALID, "map: --json and --erf: expected one of them");
+    if (rc == HVD_OK && (ask->json || ask->erf) && ask->svg != NULL && strcmp(ask->svg, "-") == 0)
+        rc = error_set(err, HVD_ERR_INVALID,
+                       "map: %s and --svg=- cannot both go to standard output; give a file, --svg=FILE",
+                       ask->json ? "--json" : "--erf");
+    return rc;
+}
+
+/* ---- The machine ------------------------------------------------------------------------------ */
+
+/* Which GPUs are granted, in the order in which programs count them. */
+struct granted {
+    int count;
+    int gpus[MACHINE_MAX_GPUS];
+};
+
+static int add_gpu(const struct machine *machine, struct word entry, struct granted *granted,
+                   struct hvd_error *err)
+{
+    char name[PCI_ID_BYTES] = "";
+    const char *why;
+    int gpu = -1;
+    snprintf(name, sizeof(name), "%.*s", (int)entry.length, entry.text);
+    if (word_number(entry, 0, MACHINE_MAX_GPUS - 1, &gpu, &why) < 0)
+        gpu = entry.length < sizeof(name) ? machine_find_gpu(machine, name) : -1;
+    if (gpu < 0 || gpu >= machine->gpu_count)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "map: --gpus: there is no GPU %s%s on this machine, which has %d; expected none, or PCI "
+            "ids or numbers from 0 with commas between",
+            name, entry.length < sizeof(name) ? "" : "...", machine->gpu_count);
+    for (int i = 0; i < granted->count; i++)
+        if (granted->gpus[i] == gpu)
+            return error_set(err, HVD_ERR_INVALID, "map: --gpus: GPU %s is given twice", name);
+    granted->gpus[granted->count++] = gpu;
+    return HVD_OK;
+}
+
+static int grant_listed(const struct machine *machine, const char *list, struct granted *granted,
+                        struct hvd_error *err)
+{
+    struct word entry;
+    int rc = HVD_OK;
+    granted->count = 0;
+    if (strcmp(list, "none") == 0)
+        return HVD_OK;
+    for (const char *at = list; rc == HVD_OK && at != NULL;) {
+        at = word_next(at, ',', &entry);
+        rc = add_gpu(machine, entry, granted, err);
+    }
+    return rc;
+}
+
+/* On this node, what the environment lets programs see; of recorded ones all. */
+static void grant_visible(const struct place *here, const struct machine *machine, struct granted *granted)
+{
+    struct visible visible;
+    place_gpus(here, machine, &visible);
+    granted->count = visible.count;
+    memcpy(granted->gpus, visible.gpus, sizeof(granted->gpus));
+    if (!here->elsewhere && visible.advice[0] != 0)
+        note(visible.advice);
+}
+
+/* ---- The plan --------------------------------------------------------------------------------- */
+
+/* A task for each GPU; where none is granted, for each NUMA node with CPUs that are. */
+static int default_tasks(const struct machine *machine, const struct request *request)
+{
+    const struct bitset *cpus = request->cpus != NULL ? request->cpus : &machine->allowed;
+    int count = 0;
+    if (request->gpu_count > 0)
+        return request->gpu_count;
+    for (int i = 0; i < machine->domain_count[DOMAIN_NUMA]; i++)
+        count += bitset_intersects(&machine->domains[DOMAIN_NUMA][i].cpus, cpus);
+    return count > 0 ? count : 1;
+}
+
+static int place_tasks(const struct ask *ask, const struct place *here, const struct machine *machine,
+                       struct plan **planp, struct hvd_error *err)
+{
+    struct granted granted;
+    struct request request = {.task_count = ask->tasks,
+                              .cpus = ask->has_cpus ? &ask->cpus : NULL,
+                              .bind = ask->config.bind,
+                              .rs = ask->config.has_rs ? &ask->config.rs : NULL,
+                              .gpus = granted.gpus};
+    int rc = HVD_OK;
+    if (ask->gpus != NULL)
+        rc = grant_listed(machine, ask->gpus, &granted, err);
+    else
+        grant_visible(here, machine, &granted);
+    if (rc != HVD_OK)
+        return rc;
+    request.gpu_count = granted.count;
+    if (request.task_count == 0)
+        request.task_count = default_tasks(machine, &request);
+    return plan_create(machine, &request, planp, err);
+}
+
+/* ---- Show it ---------------------------------------------------------------------------------- */
+
+static int write_svg(const struct ask *ask, const struct machine *machine, const struct plan *plan,
+                     struct hvd_error *err)
+{
+    bool to_stdout = strcmp(ask->svg, "-") == 0;
+    FILE *file = to_stdout ? stdout : fopen(ask->svg, "we");
+    if (file == NULL)
+        return error_set_errno(err, "map: %.200s cannot be written", ask->svg);
+    int rc = map_svg(file, machine, plan, err);
+    if (to_stdout)
+        return rc;
+    bool failed = ferror(file) != 0;
+    if ((fclose(file) != 0 || failed) && rc == HVD_OK)
+        rc = error_set_errno(err, "map: %.200s cannot be written", ask->svg);
+    return rc;
+}
+
+static int write_erf(const struct machine *machine, const struct plan *plan, struct hvd_error *err)
+{
+    struct erf_plan of = {machine->name[0] != 0 ? machine->name : "localhost", machine, plan};
+    char *text = NULL;
+    int rc = erf_from_plans(&of, 1, &text, err);
+    if (rc == HVD_OK)
+        fputs(text, stdout);
+    free(text);
+    return rc;
+}
+
+static int table_width(FILE *file)
+{
+    struct winsize size;
+    if (!isatty(fileno(file)) || ioctl(fileno(file), TIOCGWINSZ, &size) < 0 || size.ws_col == 0)
+        return WIDTH_DEFAULT;
+    return size.ws_col < WIDTH_MIN ? WIDTH_MIN : size.ws_col;
+}
+
+static int show(const struct ask *ask, const struct machine *machine, const struct plan *plan,
+                struct hvd_error *err)
+{
+    FILE *table = ask->svg != NULL && strcmp(ask->svg, "-") == 0 ? stderr : stdout;
+    int rc = ask->svg == NULL ? HVD_OK : write_svg(ask, machine, plan, err);
+    if (rc == HVD_OK && ask->erf)
+        rc = write_erf(machine, plan, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (ask->json)
+        map_json(stdout, plan);
+    else if (!ask->erf)
+        map_table(table, machine, plan, table_width(table));
+    if ((ask->json || ask->erf) && plan->note[0] != 0)
+        note(plan->note);
+    return HVD_OK;
+}
+
+int hvdinfo_map(char *const *arguments)
+{
+    struct ask *ask = calloc(1, sizeof(*ask));
+    struct hvd_error err = {""};
+    struct place here = {.task_count = 0};
+    struct machine *machine = NULL;
+    struct plan *plan = NULL;
+    int rc = ask == NULL ? error_set(&err, HVD_ERR_NO_MEMORY, "map: out of memory")
+                         : take_options(ask, arguments, &err);
+    if (rc == HVD_OK) {
+        here = (struct place){
+            .topology = ask->topology, .elsewhere = ask->topology != NULL, .nics = ask->config.nics};
+        rc = place_machine(&here, &machine, &err);
+    }
+    if (rc == HVD_OK)
+        rc = place_tasks(ask, &here, machine, &plan, &err);
+    if (rc == HVD_OK)
+        rc = show(ask, machine, plan, &err);
+    if (rc != HVD_OK)
+        fprintf(stderr, "hvdinfo: %s\n", err.text);
+    plan_destroy(plan);
+    machine_destroy(machine);
+    free(ask);
+    return rc == HVD_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,137 @@
+/* nics.c: hvdinfo nics: the network interfaces of this node, and why a job would use each or not. */
+#include "config.h"
+#include "tools/hvdinfo/nics.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/config.h"
+#include "topo/nic.h"
+
+#define ADDRESS_BYTES (INET6_ADDRSTRLEN + 4) /* with its prefix */
+
+static void warn(const char *sentence)
+{
+    fprintf(stderr, "hvdinfo: warning: %s\n", sentence);
+}
+
+static const char *address_words(const struct nic_address *address, char text[ADDRESS_BYTES])
+{
+    if (inet_ntop(address->family, address->bytes, text, INET6_ADDRSTRLEN) == NULL)
+        text[0] = 0;
+    size_t used = strlen(text);
+    snprintf(text + used, ADDRESS_BYTES - used, "/%d", address->prefix);
+    return text;
+}
+
+static const char *speed_words(const struct nic *nic, char text[32])
+{
+    if (nic->mbps == 0)
+        return "unknown";
+    if (nic->mbps < 1000)
+        snprintf(text, 32, "%" PRId64 " Mb/s", nic->mbps);
+    else
+        snprintf(text, 32, "%g Gb/s", (double)nic->mbps / 1000);
+    return text;
+}
+
+/* ---- For people --------------------------------------------------------------------------------- */
+
+/* One line an interface, and one for each address but the first. */
+static void show_table(const struct nic *nics, int count)
+{
+    static const char form[] = "%-15s  %-12s  %-10s  %-9s  %-24s  %s\n";
+    char address[ADDRESS_BYTES], port[NIC_VERBS_BYTES + 16], speed[32];
+    printf(form, "interface", "RDMA", "speed", "use", "address", "why");
+    for (int i = 0; i < count; i++) {
+        const struct nic *nic = &nics[i];
+        snprintf(port, sizeof(port), "-");
+        if (nic->verbs[0] != 0)
+            snprintf(port, sizeof(port), "%s:%d", nic->verbs, nic->port);
+        printf(form, nic->netdev[0] != 0 ? nic->netdev : "-", port, speed_words(nic, speed),
+               nic->drop == NIC_KEPT   ? "yes"
+               : nic->drop == NIC_SLOW ? "if needed"
+                                       : "no",
+               nic->address_count > 0 ? address_words(&nic->addresses[0], address) : "-", nic->why);
+        for (int k = 1; k < nic->address_count; k++)
+            printf("%-52s  %s\n", "", address_words(&nic->addresses[k], address));
+    }
+}
+
+/* ---- For programs ------------------------------------------------------------------------------- */
+
+static void show_string(const char *name, const char *text, const char *end)
+{
+    printf("\"%s\":\"", name);
+    for (const char *at = text; *at != 0; at++) {
+        if (*at == '"' || *at == '\\')
+            printf("\\%c", *at);
+        else if ((unsigned char)*at < 0x20)
+            printf("\\u%04x", (unsigned int)*at);
+        else
+            putchar((unsigned char)*at < 0x7f ? *at : '?');
+    }
+    printf("\"%s", end);
+}
+
+static void show_json(const struct nic *nics, int count)
+{
+    static const char *const links[] = {
+        [NIC_LINK_UNKNOWN] = "unknown", [NIC_LINK_UP] = "up", [NIC_LINK_DOWN] = "down"};
+    char address[ADDRESS_BYTES];
+    putchar('[');
+    for (int i = 0; i < count; i++) {
+        const struct nic *nic = &nics[i];
+        printf("%s\n {", i > 0 ? "," : "");
+        show_string("interface", nic->netdev, ",");
+        show_string("rdma", nic->verbs, ",");
+        printf("\"port\":%d,\"mbps\":%" PRId64 ",", nic->verbs[0] != 0 ? nic->port : 0, nic->mbps);
+        show_string("link", links[nic->link], ",\"addresses\":[");
+        for (int k = 0; k < nic->address_count; k++)
+            printf("%s\"%s\"", k > 0 ? "," : "", address_words(&nic->addresses[k], address));
+        printf("],");
+        show_string("use", nic->drop == NIC_KEPT ? "yes" : nic->drop == NIC_SLOW ? "if needed" : "no", ",");
+        show_string("why", nic->why, "}");
+    }
+    puts("\n]");
+}
+
+/* ---- The subcommand ----------------------------------------------------------------------------- */
+
+int hvdinfo_nics(char *const *arguments)
+{
+    struct hvd_config config;
+    struct hvd_error err = {""};
+    bool json = arguments[0] != NULL && strcmp(arguments[0], "--json") == 0;
+    if (arguments[0] != NULL && (!json || arguments[1] != NULL)) {
+        fprintf(stderr, "hvdinfo nics: %s: expected --json, or nothing\n",
+                json ? arguments[1] : arguments[0]);
+        return EXIT_FAILURE;
+    }
+    struct nic *nics = calloc(NIC_MAX, sizeof(*nics));
+    int count = 0, rc = HVD_ERR_NO_MEMORY;
+    if (nics == NULL) {
+        error_set(&err, rc, "no memory for a list of network interfaces");
+    } else {
+        rc = config_load(&config, environ, warn, &err);
+        if (rc == HVD_OK)
+            rc = nics_read_node(nics, NIC_MAX, "/sys", &count, &err);
+        if (rc ==
+            HVD_OK) /* where that fails all are judged as if nothing were asked for, and are worth seeing */
+            rc = nics_judge(nics, count, config.nics, &err);
+    }
+    if (json)
+        show_json(nics, count);
+    else if (count > 0)
+        show_table(nics, count);
+    free(nics);
+    if (rc == HVD_OK)
+        return EXIT_SUCCESS;
+    fflush(stdout);
+    fprintf(stderr, "hvdinfo nics: %s\n", err.text);
+    return EXIT_FAILURE;
+}

@@ -1,0 +1,271 @@
+/* stragglers.c: which rank was last to submit an operation, how often, and what that cost the others. Pure.
+ */
+#include "config.h"
+#include "tools/hvdinfo/stragglers.h"
+
+#include <search.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A kind, a name and a set: what comes again in every round. */
+struct subject {
+    int set;
+    char *kind, *name;
+};
+
+/* One operation. */
+struct round {
+    int set;
+    int64_t number;
+    const struct subject *subject;
+    int64_t ranks; /* that submitted it */
+    int rank_seen; /* whose arrival came in last */
+    int last_rank;
+    int64_t last_us, second_us;
+    double waited_us; /* by all others for the last */
+};
+
+/* Stragglers in the making: a tree to find them, a list to sort them. */
+struct league {
+    void *tree;
+    struct straggler **members;
+    int count, room;
+    struct straggler *sorted;
+};
+
+struct stragglers {
+    void *rounds;
+    void *subjects;
+    struct league ranks, by_subject;
+};
+
+/* What twalk_r is given. */
+struct summing {
+    struct stragglers *stragglers;
+    struct stragglers_sum *sum;
+    bool failed;
+};
+
+static int compare_numbers(int64_t a, int64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_rounds(const void *left, const void *right)
+{
+    const struct round *a = left;
+    const struct round *b = right;
+    int order = compare_numbers(a->set, b->set);
+    return order != 0 ? order : compare_numbers(a->number, b->number);
+}
+
+static int compare_subjects(const void *left, const void *right)
+{
+    const struct subject *a = left;
+    const struct subject *b = right;
+    int order = compare_numbers(a->set, b->set);
+    order = order != 0 ? order : strcmp(a->kind, b->kind);
+    return order != 0 ? order : strcmp(a->name, b->name);
+}
+
+/* Names come from subjects, each of which is there once. */
+static int compare_stragglers(const void *left, const void *right)
+{
+    const struct straggler *a = left;
+    const struct straggler *b = right;
+    int order = compare_numbers(a->rank, b->rank);
+    order = order != 0 ? order : compare_numbers((intptr_t)a->name, (intptr_t)b->name);
+    return order;
+}
+
+static void free_subject(void *node)
+{
+    struct subject *subject = node;
+    free(subject->kind);
+    free(subject->name);
+    free(subject);
+}
+
+static void leave_alone(void *node)
+{
+    (void)node;
+}
+
+static void league_fini(struct league *league)
+{
+    tdestroy(league->tree, leave_alone);
+    for (int i = 0; i < league->count; i++)
+        free(league->members[i]);
+    free(league->members);
+    free(league->sorted);
+}
+
+struct stragglers *stragglers_create(void)
+{
+    return calloc(1, sizeof(struct stragglers));
+}
+
+void stragglers_destroy(struct stragglers *stragglers)
+{
+    if (stragglers == NULL)
+        return;
+    league_fini(&stragglers->ranks);
+    league_fini(&stragglers->by_subject);
+    tdestroy(stragglers->rounds, free);
+    tdestroy(stragglers->subjects, free_subject);
+    free(stragglers);
+}
+
+static const struct subject *find_subject(struct stragglers *stragglers, const struct arrival *arrival)
+{
+    struct subject *subject = calloc(1, sizeof(*subject));
+    if (subject == NULL)
+        return NULL;
+    subject->set = arrival->set;
+    subject->kind = strdup(arrival->kind);
+    subject->name = strdup(arrival->name);
+    struct subject **node = NULL;
+    if (subject->kind != NULL && subject->name != NULL)
+        node = tsearch(subject, &stragglers->subjects, compare_subjects);
+    if (node == NULL || *node != subject)
+        free_subject(subject);
+    return node == NULL ? NULL : *node;
+}
+
+static struct round *find_round(struct stragglers *stragglers, const struct arrival *arrival)
+{
+    struct round key = {.set = arrival->set, .number = arrival->number};
+    struct round **node = tfind(&key, &stragglers->rounds, compare_rounds);
+    if (node != NULL)
+        return *node;
+    struct round *round = calloc(1, sizeof(*round));
+    if (round == NULL)
+        return NULL;
+    *round = key;
+    round->subject = find_subject(stragglers, arrival);
+    if (round->subject == NULL || tsearch(round, &stragglers->rounds, compare_rounds) == NULL) {
+        free(round);
+        return NULL;
+    }
+    return round;
+}
+
+int stragglers_add(struct stragglers *stragglers, const struct arrival *arrival)
+{
+    struct round *round = find_round(stragglers, arrival);
+    int64_t at_us = arrival->at_us;
+    if (round == NULL)
+        return -1;
+    if (round->ranks > 0 && round->rank_seen == arrival->rank)
+        return 0;
+    if (round->ranks == 0 || at_us > round->last_us) {
+        round->waited_us += round->ranks == 0 ? 0 : (double)round->ranks * (double)(at_us - round->last_us);
+        round->second_us = round->ranks == 0 ? at_us : round->last_us;
+        round->last_us = at_us;
+        round->last_rank = arrival->rank;
+    } else {
+        round->waited_us += (double)(round->last_us - at_us);
+        if (round->ranks == 1 || at_us > round->second_us)
+            round->second_us = at_us;
+    }
+    round->rank_seen = arrival->rank;
+    round->ranks++;
+    return 0;
+}
+
+/* ---- Adding up ---------------------------------------------------------------------------------- */
+
+static struct straggler *league_find(struct league *league, const struct straggler *key)
+{
+    struct straggler **node = tfind(key, &league->tree, compare_stragglers);
+    if (node != NULL)
+        return *node;
+    if (league->count == league->room) {
+        int room = league->room == 0 ? 64 : league->room * 2;
+        struct straggler **members = reallocarray(league->members, (size_t)room, sizeof(*members));
+        if (members == NULL)
+            return NULL;
+        league->members = members;
+        league->room = room;
+    }
+    struct straggler *straggler = malloc(sizeof(*straggler));
+    if (straggler == NULL)
+        return NULL;
+    *straggler = *key;
+    if (tsearch(straggler, &league->tree, compare_stragglers) == NULL) {
+        free(straggler);
+        return NULL;
+    }
+    league->members[league->count++] = straggler;
+    return straggler;
+}
+
+static int league_add(struct league *league, const struct straggler *key, const struct round *round)
+{
+    struct straggler *straggler = league_find(league, key);
+    if (straggler == NULL)
+        return -1;
+    straggler->times++;
+    straggler->behind_us += (double)(round->last_us - round->second_us);
+    straggler->waited_us += round->waited_us;
+    return 0;
+}
+
+static void sum_round(const void *node, VISIT visit, void *arg)
+{
+    const struct round *round = *(const struct round *const *)node;
+    struct summing *summing = arg;
+    if ((visit != postorder && visit != leaf) || summing->failed)
+        return;
+    summing->sum->operations++;
+    if (round->ranks < 2)
+        return;
+    summing->sum->compared++;
+    if (round->last_us == round->second_us)
+        return;
+    const struct subject *subject = round->subject;
+    struct straggler rank = {.rank = round->last_rank};
+    struct straggler both = {
+        .rank = round->last_rank, .kind = subject->kind, .name = subject->name, .set = subject->set};
+    if (league_add(&summing->stragglers->ranks, &rank, round) < 0 ||
+        league_add(&summing->stragglers->by_subject, &both, round) < 0)
+        summing->failed = true;
+}
+
+/* Worst first; the order of equals does not depend on where they lie in memory. */
+static int compare_costs(const void *left, const void *right)
+{
+    const struct straggler *a = left;
+    const struct straggler *b = right;
+    if (a->behind_us != b->behind_us)
+        return a->behind_us < b->behind_us ? 1 : -1;
+    if (a->rank != b->rank || a->name == NULL)
+        return compare_numbers(a->rank, b->rank);
+    return strcmp(a->name, b->name);
+}
+
+static int league_sort(struct league *league)
+{
+    league->sorted = calloc((size_t)league->count + 1, sizeof(*league->sorted));
+    if (league->sorted == NULL)
+        return -1;
+    for (int i = 0; i < league->count; i++)
+        league->sorted[i] = *league->members[i];
+    qsort(league->sorted, (size_t)league->count, sizeof(*league->sorted), compare_costs);
+    return 0;
+}
+
+int stragglers_sum(struct stragglers *stragglers, struct stragglers_sum *sum)
+{
+    struct summing summing = {stragglers, sum, false};
+    memset(sum, 0, sizeof(*sum));
+    twalk_r(stragglers->rounds, sum_round, &summing);
+    if (summing.failed || league_sort(&stragglers->ranks) < 0 || league_sort(&stragglers->by_subject) < 0)
+        return -1;
+    sum->ranks = stragglers->ranks.sorted;
+    sum->rank_count = stragglers->ranks.count;
+    sum->subjects = stragglers->by_subject.sorted;
+    sum->subject_count = stragglers->by_subject.count;
+    return 0;
+}

@@ -1,0 +1,355 @@
+/* trace.c: hvdinfo trace: put the timelines of all ranks together, and say who kept the others
+ * waiting. */
+#include "config.h"
+#include "tools/hvdinfo/trace.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/parse.h"
+#include "tools/hvdinfo/stragglers.h"
+#include "tools/hvdinfo/trace_file.h"
+#include "trace/strbuf.h"
+
+#define SUBJECTS_SHOWN 10
+
+/* The timeline of one rank. */
+struct part {
+    char *path;
+    int64_t rank; /* of its name */
+    struct trace_clock clock;
+};
+
+struct job {
+    const char *folder, *output; /* output: NULL: none is wanted, "-": stdout */
+    struct part *parts;          /* by rank */
+    int count;
+    struct stragglers *stragglers;
+    FILE *merged;            /* or NULL */
+    bool first;              /* nothing was put into it yet */
+    const struct part *part; /* that is being read */
+};
+
+static void note(const char *sentence)
+{
+    fprintf(stderr, "hvdinfo: note: %s\n", sentence);
+}
+
+/* ---- The files ---------------------------------------------------------------------------------- */
+
+/* The rank in "rank-12.json", or -1. */
+static int64_t rank_of_name(const char *name)
+{
+    char digits[16];
+    const char *why;
+    int64_t rank = -1;
+    size_t length = strlen(name);
+    const size_t around = strlen("rank-") + strlen(".json");
+    if (length <= around || length - around >= sizeof(digits) || strncmp(name, "rank-", 5) != 0 ||
+        strcmp(name + length - 5, ".json") != 0)
+        return -1;
+    snprintf(digits, sizeof(digits), "%.*s", (int)(length - around), name + 5);
+    return parse_count(digits, &rank, &why) < 0 || (digits[0] == '0' && digits[1] != 0) ? -1 : rank;
+}
+
+static int is_part(const struct dirent *entry)
+{
+    return rank_of_name(entry->d_name) >= 0;
+}
+
+static int by_rank(const void *left, const void *right)
+{
+    const struct part *a = left;
+    const struct part *b = right;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static int list_parts(struct job *job, struct hvd_error *err)
+{
+    struct dirent **entries = NULL;
+    int count = scandir(job->folder, &entries, is_part, NULL);
+    if (count < 0)
+        return error_set_errno(err, "the folder %s cannot be read", job->folder);
+    job->parts = calloc((size_t)count + 1, sizeof(*job->parts));
+    for (int i = 0; i < count; i++) {
+        struct part *part = job->parts == NULL ? NULL : &job->parts[job->count];
+        if (part != NULL && asprintf(&part->path, "%s/%s", job->folder, entries[i]->d_name) > 0) {
+            part->rank = rank_of_name(entries[i]->d_name);
+            job->count++;
+        }
+        free(entries[i]);
+    }
+    free(entries);
+    if (job->parts == NULL || job->count < count)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    if (count == 0)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s holds no rank-*.json; expected the folder of a job's --hvd-timeline",
+                         job->folder);
+    qsort(job->parts, (size_t)count, sizeof(*job->parts), by_rank);
+    return HVD_OK;
+}
+
+/* What the files say of themselves fits together: they are of one job. */
+static int check_part(const struct job *job, const struct part *part, struct hvd_error *err)
+{
+    const struct part *first = &job->parts[0];
+    if (part->clock.rank != part->rank)
+        return error_set(err, HVD_ERR_INVALID, "%s is the timeline of rank %d", part->path, part->clock.rank);
+    if (part->clock.size != first->clock.size)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "%s is of a job of %d ranks and %s of one of %d; remove what an older job left behind",
+            part->path, part->clock.size, first->path, first->clock.size);
+    return HVD_OK;
+}
+
+static int read_clocks(struct job *job, struct hvd_error *err)
+{
+    char text[PATH_MAX + 200];
+    for (int i = 0; i < job->count; i++) {
+        struct part *part = &job->parts[i];
+        bool cut = false;
+        int rc = trace_file_clock(part->path, &part->clock, &cut, err);
+        if (rc == HVD_OK)
+            rc = check_part(job, part, err);
+        if (rc != HVD_OK)
+            return rc;
+        if (cut) {
+            snprintf(text, sizeof(text), "%s was cut; what is whole of it is used", part->path);
+            note(text);
+        }
+        if (part->clock.error_us < 0) {
+            snprintf(text, sizeof(text), "the clock of rank %d was not compared with that of rank 0",
+                     part->clock.rank);
+            note(text);
+        }
+    }
+    if (job->count < job->parts[0].clock.size) {
+        snprintf(text, sizeof(text), "%d of the job's %d ranks have a timeline here", job->count,
+                 job->parts[0].clock.size);
+        note(text);
+    }
+    return HVD_OK;
+}
+
+/* ---- Events ------------------------------------------------------------------------------------- */
+
+/* The event with its times as rank 0's clock would tell them. */
+static int merge_event(struct job *job, const struct trace_event *event, struct hvd_error *err)
+{
+    if (event->is_metadata && strcmp(event->name, "hvd_clock") == 0)
+        return HVD_OK;
+    int64_t offset_us = job->part->clock.offset_us;
+    if (!event->is_metadata &&
+        json_object_set_new(event->object, "ts", json_integer(event->at_us + offset_us)) < 0)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    char *text = json_dumps(event->object, JSON_COMPACT);
+    if (text == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    fprintf(job->merged, "%s%s", job->first ? "" : ",\n", text);
+    job->first = false;
+    free(text);
+    return HVD_OK;
+}
+
+/* An operation as a whole says when it was submitted; its parts do not. */
+static int count_event(struct job *job, const struct trace_event *event, struct hvd_error *err)
+{
+    struct arrival arrival = {.rank = job->part->clock.rank, .name = event->name};
+    int64_t set = 0;
+    arrival.kind = json_string_value(json_object_get(event->object, "cat"));
+    if (event->is_metadata || arrival.kind == NULL ||
+        !trace_number(event->arguments, "submitted", &arrival.at_us) ||
+        !trace_number(event->arguments, "number", &arrival.number) ||
+        !trace_number(event->arguments, "set", &set) || set < 0 || set > INT_MAX)
+        return HVD_OK;
+    if (arrival.number == 0) /* it failed before all ranks had it */
+        return HVD_OK;
+    arrival.set = (int)set;
+    arrival.at_us += job->part->clock.offset_us;
+    if (stragglers_add(job->stragglers, &arrival) < 0)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    return HVD_OK;
+}
+
+static int take_event(void *arg, const struct trace_event *event, struct hvd_error *err)
+{
+    struct job *job = arg;
+    int rc = count_event(job, event, err);
+    return rc == HVD_OK && job->merged != NULL ? merge_event(job, event, err) : rc;
+}
+
+static int read_parts(struct job *job, struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    for (int i = 0; i < job->count && rc == HVD_OK; i++) {
+        bool cut = false;
+        job->part = &job->parts[i];
+        rc = trace_file_read(job->part->path, take_event, job, &cut, err);
+    }
+    return rc;
+}
+
+/* ---- The merged timeline ------------------------------------------------------------------------ */
+
+static int open_merged(struct job *job, struct hvd_error *err)
+{
+    struct stat output;
+    struct stat input;
+    if (job->output == NULL)
+        return HVD_OK;
+    bool exists = stat(job->output, &output) == 0;
+    for (int i = 0; i < job->count && exists; i++) {
+        if (stat(job->parts[i].path, &input) == 0 && input.st_dev == output.st_dev &&
+            input.st_ino == output.st_ino)
+            return error_set(err, HVD_ERR_INVALID, "--output=%s is one of the timelines to be read",
+                             job->output);
+    }
+    job->merged = strcmp(job->output, "-") == 0 ? stdout : fopen(job->output, "we");
+    if (job->merged == NULL)
+        return error_set_errno(err, "%s cannot be written", job->output);
+    fputs("[\n", job->merged);
+    job->first = true;
+    return HVD_OK;
+}
+
+static int close_merged(struct job *job, struct hvd_error *err)
+{
+    if (job->merged == NULL)
+        return HVD_OK;
+    fputs("\n]\n", job->merged);
+    bool failed = fflush(job->merged) != 0 || ferror(job->merged);
+    int saved_errno = errno;
+    if (job->merged != stdout)
+        failed = fclose(job->merged) != 0 || failed;
+    job->merged = NULL;
+    errno = saved_errno;
+    return failed ? error_set_errno(err, "%s cannot be written", job->output) : HVD_OK;
+}
+
+/* ---- The table ---------------------------------------------------------------------------------- */
+
+static const char *host_of(const struct job *job, int rank)
+{
+    const struct part key = {.rank = rank};
+    const struct part *part = bsearch(&key, job->parts, (size_t)job->count, sizeof(key), by_rank);
+    return part == NULL ? "" : part->clock.host;
+}
+
+/* What a file says may hold anything, such as what a terminal obeys. */
+static const char *plain(const char *text, char *bytes, size_t room)
+{
+    struct pad pad = {bytes, 0, room - 1};
+    pad_plain(&pad, text);
+    bytes[pad.used] = 0;
+    return bytes;
+}
+
+static void show_precision(const struct job *job, FILE *to)
+{
+    int64_t worst_us = 0;
+    for (int i = 0; i < job->count; i++)
+        worst_us = job->parts[i].clock.error_us > worst_us ? job->parts[i].clock.error_us : worst_us;
+    if (worst_us > 0)
+        fprintf(to, "clocks agree to within %" PRId64 " us\n", worst_us);
+}
+
+static void show_stragglers(const struct job *job, const struct stragglers_sum *sum, FILE *to)
+{
+    char text[1200];
+    fprintf(to, "%d ranks, %" PRId64 " operations, %" PRId64 " of them on two ranks or more\n", job->count,
+            sum->operations, sum->compared);
+    show_precision(job, to);
+    if (sum->rank_count == 0) {
+        fputs("no rank kept another one waiting\n", to);
+        return;
+    }
+    fprintf(to, "\n%6s  %10s  %12s  %16s  %s\n", "rank", "times last", "behind (ms)", "others wait (ms)",
+            "host");
+    for (int i = 0; i < sum->rank_count; i++) {
+        const struct straggler *straggler = &sum->ranks[i];
+        fprintf(to, "%6d  %10" PRId64 "  %12.3f  %16.3f  %s\n", straggler->rank, straggler->times,
+                straggler->behind_us / 1000, straggler->waited_us / 1000,
+                plain(host_of(job, straggler->rank), text, sizeof(text)));
+    }
+    fprintf(to, "\n%6s  %10s  %12s  %16s  %s\n", "rank", "times last", "behind (ms)", "others wait (ms)",
+            "operation");
+    for (int i = 0; i < sum->subject_count && i < SUBJECTS_SHOWN; i++) {
+        const struct straggler *straggler = &sum->subjects[i];
+        fprintf(to, "%6d  %10" PRId64 "  %12.3f  %16.3f  ", straggler->rank, straggler->times,
+                straggler->behind_us / 1000, straggler->waited_us / 1000);
+        fprintf(to, "%s", plain(straggler->kind, text, sizeof(text)));
+        if (strcmp(straggler->kind, straggler->name) != 0)
+            fprintf(to, " \"%s\"", plain(straggler->name, text, sizeof(text)));
+        if (straggler->set != 0)
+            fprintf(to, " in process set %d", straggler->set);
+        putc('\n', to);
+    }
+}
+
+/* ---- The command -------------------------------------------------------------------------------- */
+
+static int parse(struct job *job, char *const *arguments, struct hvd_error *err)
+{
+    for (; *arguments != NULL; arguments++) {
+        const char *word = *arguments;
+        if (strncmp(word, "--output=", 9) == 0 && word[9] != 0)
+            job->output = word + 9;
+        else if (word[0] == '-' || word[0] == 0 || job->folder != NULL)
+            return error_set(err, HVD_ERR_INVALID,
+                             "trace: %.200s: expected one folder, and --output=FILE or --output=-", word);
+        else
+            job->folder = word;
+    }
+    if (job->folder == NULL)
+        return error_set(err, HVD_ERR_INVALID, "trace: expected the folder of a job's --hvd-timeline");
+    return HVD_OK;
+}
+
+static int run(struct job *job, struct hvd_error *err)
+{
+    struct stragglers_sum sum = {0};
+    job->stragglers = stragglers_create();
+    if (job->stragglers == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    int rc = list_parts(job, err);
+    if (rc == HVD_OK)
+        rc = read_clocks(job, err);
+    if (rc == HVD_OK)
+        rc = open_merged(job, err);
+    if (rc == HVD_OK)
+        rc = read_parts(job, err);
+    bool table_on_stderr = job->merged == stdout;
+    int close_rc = close_merged(job, rc == HVD_OK ? err : NULL);
+    rc = rc == HVD_OK ? close_rc : rc;
+    if (rc == HVD_OK && stragglers_sum(job->stragglers, &sum) < 0)
+        rc = error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    if (rc == HVD_OK)
+        show_stragglers(job, &sum, table_on_stderr ? stderr : stdout);
+    return rc;
+}
+
+int hvdinfo_trace(char *const *arguments)
+{
+    struct job job = {0};
+    struct hvd_error err = {""};
+    int rc = parse(&job, arguments, &err);
+    if (rc == HVD_OK)
+        rc = run(&job, &err);
+    if (rc != HVD_OK) {
+        fflush(stdout);
+        fprintf(stderr, "hvdinfo: %s\n", err.text);
+    }
+    stragglers_destroy(job.stragglers);
+    for (int i = 0; i < job.count; i++)
+        free(job.parts[i].path);
+    free(job.parts);
+    return rc == HVD_OK ? EXIT_SUCCESS : EXIT_FAILURE;
+}

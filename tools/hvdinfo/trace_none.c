@@ -1,0 +1,14 @@
+/* trace_none.c: hvdinfo trace where there is no jansson to read JSON with. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "tools/hvdinfo/trace.h"
+
+int hvdinfo_trace(char *const *arguments)
+{
+    (void)arguments;
+    fprintf(stderr, "hvdinfo: trace is not built in: jansson: %s\n", BUILT_WITH_JANSSON);
+    return EXIT_FAILURE;
+}

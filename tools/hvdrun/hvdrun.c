@@ -1,0 +1,274 @@
+/* hvdrun.c: launch the ranks of a job on this machine: the steps, in order. */
+#include "config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "tools/common/command.h"
+#include "tools/hvdrun/options.h"
+#include "tools/hvdrun/rank_environment.h"
+#include "tools/hvdrun/scratch.h"
+#include "tools/hvdrun/supervisor.h"
+
+#define EXIT_USAGE     2
+#define EXIT_BROKEN    1
+#define DESCRIPTORS(n) (3 * (n) + 64) /* two pipes and a PMIx connection for each rank, and our own */
+
+extern char **environ;
+
+/* Everything that is taken down at the end. */
+struct launch {
+    struct hvdrun_options options;
+    char path[PATH_MAX];
+    char scratch[PATH_MAX];
+    char shared_scratch[64];
+    char host[256];
+    char **environment; /* of all ranks */
+    struct rank_places *places;
+    int size;             /* ranks */
+    sigset_t signal_mask; /* that hvdrun was started with */
+    struct keeper_plan plan;
+    struct keeper keeper;
+    struct supervisor supervisor;
+};
+
+static int say(const char *sentence)
+{
+    fprintf(stderr, "hvdrun: %s\n", sentence);
+    return HVD_ERR_INVALID;
+}
+
+/* Pipes and sockets must not end up as 0, 1 or 2, where others look for stdin, stdout and stderr. */
+static void open_stdio(void)
+{
+    int fd = 0;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
+static int read_options(struct launch *launch, char *const *argv, int *exit_statusp)
+{
+    struct hvd_error err;
+    if (hvdrun_options_parse(&launch->options, argv, getenv(CONFIG_CLI_VARIABLE), &err) == HVD_OK)
+        return HVD_OK;
+    *exit_statusp = EXIT_USAGE;
+    return say(err.text);
+}
+
+/* For --help and --version there is nothing to launch. */
+static bool only_talk(const struct hvdrun_options *options)
+{
+    if (options->action == HVDRUN_HELP)
+        hvdrun_options_help(stdout);
+    else if (options->action == HVDRUN_VERSION)
+        printf("hvdrun %s\n", PACKAGE_VERSION);
+    return options->action != HVDRUN_RUN;
+}
+
+static int find_command(struct launch *launch, int *exit_statusp)
+{
+    struct hvd_error err;
+    *exit_statusp =
+        command_find(launch->options.command[0], getenv("PATH"), launch->path, sizeof(launch->path), &err);
+    return *exit_statusp == 0 ? HVD_OK : say(err.text);
+}
+
+static int check_descriptors(const struct launch *launch)
+{
+    struct rlimit limit;
+    rlim_t needed = (rlim_t)DESCRIPTORS(launch->size);
+    char sentence[256];
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || needed <= limit.rlim_max)
+        return HVD_OK;
+    snprintf(sentence, sizeof(sentence),
+             "%d ranks need %llu file descriptors, but the limit is %llu (ulimit -Hn)", launch->size,
+             (unsigned long long)needed, (unsigned long long)limit.rlim_max);
+    return say(sentence);
+}
+
+/* Once the keeper is forked, so that the ranks keep the limit that the user has. */
+static void raise_descriptors(const struct launch *launch)
+{
+    struct rlimit limit;
+    rlim_t needed = (rlim_t)DESCRIPTORS(launch->size);
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || needed <= limit.rlim_cur)
+        return;
+    limit.rlim_cur = needed;
+    setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* All threads that follow inherit the blocked signals. What was ignored when we came (nohup, a job in the
+ * background of a script) stays so. */
+static int take_signals(struct launch *launch)
+{
+    static const int heard[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
+    sigset_t mask;
+    sigset_t blocked;
+    sigemptyset(&mask);
+    for (size_t i = 0; i < sizeof(heard) / sizeof(heard[0]); i++) {
+        struct sigaction action;
+        if (sigaction(heard[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&mask, heard[i]);
+    }
+    blocked = mask;
+    sigaddset(&blocked, SIGCHLD);
+    sigaddset(&blocked, SIGPIPE);
+    sigprocmask(SIG_BLOCK, &blocked, &launch->signal_mask);
+    launch->supervisor.signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    return launch->supervisor.signal_fd < 0 ? say("cannot make a signalfd") : HVD_OK;
+}
+
+/* What cannot be done as it was asked for. */
+static int refuse(const struct hvd_error *err, int status, int *exit_statusp)
+{
+    *exit_statusp = status == HVD_ERR_NO_MEMORY ? EXIT_BROKEN : EXIT_USAGE;
+    return say(err->text);
+}
+
+/* The options in force for the ranks, and how many there are. */
+static int settle_ranks(struct launch *launch, int *exit_statusp)
+{
+    struct hvd_error err;
+    scratch_name_shared(launch->shared_scratch, sizeof(launch->shared_scratch));
+    launch->environment = rank_environment_create(environ, launch->options.cli, launch->shared_scratch);
+    if (launch->environment == NULL)
+        return say("memory ran out");
+    int status = rank_places_create(&launch->places, &launch->options, launch->environment, &err);
+    if (status != HVD_OK)
+        return refuse(&err, status, exit_statusp);
+    launch->size = rank_places_count(launch->places);
+    return HVD_OK;
+}
+
+static int make_plan(struct launch *launch)
+{
+    struct hvd_error err;
+    const struct hvdrun_options *options = &launch->options;
+    gethostname(launch->host, sizeof(launch->host) - 1);
+    launch->supervisor.verdict = verdict_create(launch->size, launch->host, options->grace_us);
+    if (launch->supervisor.verdict == NULL)
+        return say("memory ran out");
+    if (scratch_name(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
+        return say(err.text);
+    launch->plan = (struct keeper_plan){.size = launch->size,
+                                        .path = launch->path,
+                                        .arguments = options->command,
+                                        .environment = launch->environment,
+                                        .scratches = {launch->scratch, launch->shared_scratch},
+                                        .grace_us = options->grace_us,
+                                        .signal_mask = &launch->signal_mask};
+    return HVD_OK;
+}
+
+static int fork_keeper(struct launch *launch)
+{
+    struct hvd_error err;
+    return keeper_fork(&launch->keeper, &launch->plan, &err) == HVD_OK ? HVD_OK : say(err.text);
+}
+
+static int open_server(struct launch *launch)
+{
+    struct hvd_error err;
+    struct server_job job = {.host = launch->host, .scratch = launch->scratch, .size = launch->size};
+    return server_open(&launch->supervisor.server, &job, &err) == HVD_OK ? HVD_OK : say(err.text);
+}
+
+/* This machine is looked at while the server starts, which takes as long. */
+static int place_ranks(struct launch *launch, int *exit_statusp)
+{
+    struct hvd_error err;
+    int status = rank_places_decide(launch->places, launch->host, &err);
+    if (status != HVD_OK)
+        return refuse(&err, status, exit_statusp);
+    rank_places_say(launch->places);
+    return HVD_OK;
+}
+
+static int await_server(struct launch *launch)
+{
+    struct hvd_error err;
+    return server_await(launch->supervisor.server, &err) == HVD_OK ? HVD_OK : say(err.text);
+}
+
+static int open_output(struct launch *launch)
+{
+    struct hvd_error err;
+    int status = output_create(&launch->supervisor.output, launch->size, launch->options.prefix, &err);
+    return status == HVD_OK ? HVD_OK : say(err.text);
+}
+
+static void run_job(struct launch *launch)
+{
+    launch->supervisor.plan = &launch->plan;
+    launch->supervisor.keeper = &launch->keeper;
+    launch->supervisor.places = launch->places;
+    supervisor_run(&launch->supervisor);
+}
+
+static int judge(const struct launch *launch)
+{
+    char sentence[1024];
+    const struct verdict *verdict = launch->supervisor.verdict;
+    verdict_sentence(verdict, sentence, sizeof(sentence));
+    if (sentence[0] != 0)
+        fprintf(stderr, "%shvdrun: %s\n", output_mid_line(launch->supervisor.output) ? "\n" : "", sentence);
+    return verdict_exit_status(verdict);
+}
+
+static void take_down(struct launch *launch)
+{
+    server_close(launch->supervisor.server);
+    keeper_leave(&launch->keeper, &launch->plan);
+}
+
+static void release(struct launch *launch)
+{
+    output_destroy(launch->supervisor.output);
+    verdict_destroy(launch->supervisor.verdict);
+    rank_places_destroy(launch->places);
+    rank_environment_free(launch->environment);
+    if (launch->supervisor.signal_fd >= 0)
+        close(launch->supervisor.signal_fd);
+}
+
+int main(int argc, char **argv)
+{
+    static struct launch launch = {.keeper = {0, -1}, .supervisor = {.signal_fd = -1}};
+    int exit_status = EXIT_USAGE;
+    (void)argc;
+    open_stdio();
+    if (read_options(&launch, argv, &exit_status) != HVD_OK)
+        return exit_status;
+    if (only_talk(&launch.options))
+        return EXIT_SUCCESS;
+    if (find_command(&launch, &exit_status) != HVD_OK)
+        return exit_status;
+
+    exit_status = EXIT_BROKEN;
+    bool ready = settle_ranks(&launch, &exit_status) == HVD_OK && check_descriptors(&launch) == HVD_OK &&
+                 take_signals(&launch) == HVD_OK && make_plan(&launch) == HVD_OK &&
+                 fork_keeper(&launch) == HVD_OK;
+    if (ready) {
+        raise_descriptors(&launch);
+        ready = open_server(&launch) == HVD_OK && place_ranks(&launch, &exit_status) == HVD_OK &&
+                await_server(&launch) == HVD_OK && open_output(&launch) == HVD_OK;
+    }
+    if (ready)
+        run_job(&launch);
+    take_down(&launch);
+    if (ready)
+        exit_status = judge(&launch);
+    release(&launch);
+    return exit_status;
+}

@@ -1,0 +1,356 @@
+/* options.c: read hvdrun's command line, and describe it. */
+#include "tools/hvdrun/options.h"
+
+#include <string.h>
+
+#include "base/parse.h"
+
+#define GRACE_MAX_US (INT64_C(3600) * 1000000)
+
+enum launch_option {
+    LAUNCH_RANKS,
+    LAUNCH_GRACE,
+    LAUNCH_NO_PREFIX,
+    LAUNCH_HELP,
+    LAUNCH_VERSION,
+    /* jsrun's: how many ranks there are and where */
+    LAUNCH_NP,
+    LAUNCH_NRS,
+    LAUNCH_TASKS,
+    LAUNCH_CPUS,
+    LAUNCH_GPUS,
+    LAUNCH_PER_HOST,
+    LAUNCH_BIND,
+    LAUNCH_DISTRIBUTION,
+    LAUNCH_LATENCY,
+    LAUNCH_ERF,
+    LAUNCH_COUNT
+};
+
+/* hvdrun's own options; those of the ranks are in option_table. */
+static const struct {
+    const char *letter; /* "-n", or NULL */
+    const char *name;   /* "--ranks" */
+    const char *arg;    /* NULL: takes none */
+    const char *help;
+} launch_table[LAUNCH_COUNT] = {
+    [LAUNCH_RANKS] = {"-n", "--ranks", "N", "start N ranks (default: as resource sets say, or 1)"},
+    [LAUNCH_GRACE] = {NULL, "--grace", "TIME", "wait TIME between SIGTERM and SIGKILL (default: 5s)"},
+    [LAUNCH_NO_PREFIX] = {NULL, "--no-prefix", NULL, "do not put the rank before each line of output"},
+    [LAUNCH_HELP] = {"-h", "--help", NULL, "show this and exit"},
+    [LAUNCH_VERSION] = {"-V", "--version", NULL, "show the version and exit"},
+    [LAUNCH_NP] = {NULL, "--np", "N", "the same as --ranks"},
+    [LAUNCH_NRS] = {NULL, "--nrs", "N", "make N resource sets, and start the tasks of all as ranks"},
+    [LAUNCH_TASKS] = {NULL, "--tasks_per_rs", "N", "tasks in each (default: 1)"},
+    [LAUNCH_CPUS] = {NULL, "--cpu_per_rs", "N|ALL_CPUS", "cores in each (default: 1)"},
+    [LAUNCH_GPUS] = {NULL, "--gpu_per_rs", "N|ALL_GPUS", "GPUs in each (default: 0)"},
+    [LAUNCH_PER_HOST] = {NULL, "--rs_per_host", "N", "divide the machine among N"},
+    [LAUNCH_BIND] = {NULL, "--bind", "none|rs|packed:N", "cores of each task in its set (default: packed:1)"},
+    [LAUNCH_DISTRIBUTION] = {NULL, "--launch_distribution", "packed|cyclic|plane:N",
+                             "how ranks go round the sets (default: packed)"},
+    [LAUNCH_LATENCY] = {NULL, "--latency_priority", "LIST",
+                        "of gpu-cpu, cpu-mem, cpu-cpu: what is to be near"},
+    [LAUNCH_ERF] = {NULL, "--erf_input", "FILE", "an explicit resource file: the ranks, and where each runs"},
+};
+
+/* Reads argv from left to right. */
+struct reader {
+    char *const *at; /* what is next */
+    struct hvdrun_options *options;
+    struct rs_options rs;    /* by jsrun's options */
+    const char *jsrun;       /* the last of them, or NULL */
+    const char *ranks_given; /* how the number of ranks was given, or NULL */
+    bool rs_given;           /* --hvd-rs */
+    struct hvd_error *err;
+};
+
+static int parse_ranks(struct reader *reader, const char *where, const char *text)
+{
+    int64_t count = 0;
+    const char *why = "";
+    if (parse_count(text, &count, &why) < 0)
+        return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: the number of ranks %s; expected 1 to %d",
+                         where, text, why, HVDRUN_MAX_RANKS);
+    if (count < 1 || count > HVDRUN_MAX_RANKS)
+        return error_set(reader->err, HVD_ERR_INVALID,
+                         "%s %.100s: the number of ranks is %s; expected 1 to %d", where, text,
+                         count < 1 ? "too small" : "too large", HVDRUN_MAX_RANKS);
+    reader->options->ranks = (int)count;
+    reader->ranks_given = where;
+    return HVD_OK;
+}
+
+static int parse_erf(struct reader *reader, const char *where, const char *text)
+{
+    if (text[0] == 0)
+        return error_set(reader->err, HVD_ERR_INVALID, "%s: the name is empty; expected a file", where);
+    reader->options->erf = text;
+    return HVD_OK;
+}
+
+/* [where] is jsrun's name for it. */
+static int parse_jsrun(struct reader *reader, enum launch_option id, const char *text)
+{
+    const char *where = launch_table[id].name;
+    const char *why = "";
+    reader->jsrun = where;
+    if (rs_set(&reader->rs, where + strlen("--"), text, &why) == 0)
+        return HVD_OK;
+    return error_set(reader->err, HVD_ERR_INVALID, "%s=%.100s: the value %s; expected %s%s", where, text, why,
+                     launch_table[id].arg, id == LAUNCH_BIND ? ", and policies are given to --hvd-bind" : "");
+}
+
+static int parse_grace(struct reader *reader, const char *where, const char *text)
+{
+    int64_t us = 0;
+    const char *why = "";
+    if (parse_time(text, &us, &why) == 0 && us > GRACE_MAX_US)
+        why = "is too large";
+    else if (why[0] == 0) {
+        reader->options->grace_us = us;
+        return HVD_OK;
+    }
+    return error_set(
+        reader->err, HVD_ERR_INVALID,
+        "%s %.100s: the time %s; expected a time with us, ms, s, min or h, at most 1h, such as 5s", where,
+        text, why);
+}
+
+static int apply(struct reader *reader, enum launch_option id, const char *where, const char *value)
+{
+    switch (id) {
+    case LAUNCH_RANKS:
+    case LAUNCH_NP:
+        return parse_ranks(reader, where, value);
+    case LAUNCH_GRACE:
+        return parse_grace(reader, where, value);
+    case LAUNCH_NO_PREFIX:
+        reader->options->prefix = false;
+        return HVD_OK;
+    case LAUNCH_HELP:
+        reader->options->action = HVDRUN_HELP;
+        return HVD_OK;
+    case LAUNCH_VERSION:
+        reader->options->action = HVDRUN_VERSION;
+        return HVD_OK;
+    case LAUNCH_ERF:
+        return parse_erf(reader, where, value);
+    case LAUNCH_NRS:
+    case LAUNCH_TASKS:
+    case LAUNCH_CPUS:
+    case LAUNCH_GPUS:
+    case LAUNCH_PER_HOST:
+    case LAUNCH_BIND:
+    case LAUNCH_DISTRIBUTION:
+    case LAUNCH_LATENCY:
+        return parse_jsrun(reader, id, value);
+    case LAUNCH_COUNT:
+        break;
+    }
+    return HVD_ERR_INVALID;
+}
+
+/* The value of an option: what follows '=' ([attached]), or the next word. */
+static int take_value(struct reader *reader, const char *where, const char *attached, const char *expected,
+                      const char **valuep)
+{
+    if (attached != NULL) {
+        *valuep = attached;
+        return HVD_OK;
+    }
+    if (*reader->at == NULL)
+        return error_set(reader->err, HVD_ERR_INVALID, "%s needs a value: expected %s", where, expected);
+    *valuep = *reader->at++;
+    return HVD_OK;
+}
+
+static int unknown(struct reader *reader, const char *word)
+{
+    return error_set(
+        reader->err, HVD_ERR_INVALID,
+        "unknown option %.100s; hvdrun --help lists the options, and a command that begins with - "
+        "goes after --",
+        word);
+}
+
+/* --hvd-fusion=64M or --hvd-fusion 64M: refused here, or carried to the ranks. */
+static int read_hvd(struct reader *reader, const char *word)
+{
+    char where[64];
+    char expected[256];
+    const char *value = NULL;
+    uint64_t parsed = 0;
+    size_t length = strcspn(word, "=");
+    const struct hvd_option *option = NULL;
+    if (length < sizeof(where)) {
+        memcpy(where, word, length);
+        where[length] = 0;
+        option = option_find(where + strlen("--hvd-"));
+    }
+    if (option == NULL)
+        return unknown(reader, word);
+    option_expected(option, expected, sizeof(expected));
+    int status = take_value(reader, where, word[length] == '=' ? word + length + 1 : NULL, expected, &value);
+    if (status == HVD_OK)
+        status = option_parse(option, where, value, &parsed, reader->err);
+    if (status == HVD_OK)
+        status = config_list_add(reader->options->cli, option, value, reader->err);
+    reader->rs_given = reader->rs_given || option == &option_table[OPT_RS];
+    return status;
+}
+
+/* --grace=1s, --grace 1s, --no-prefix */
+static int read_long(struct reader *reader, const char *word)
+{
+    size_t length = strcspn(word, "=");
+    for (int id = 0; id < LAUNCH_COUNT; id++) {
+        const char *name = launch_table[id].name;
+        const char *attached = word[length] == '=' ? word + length + 1 : NULL;
+        const char *value = NULL;
+        if (strlen(name) != length || memcmp(name, word, length) != 0)
+            continue;
+        if (launch_table[id].arg == NULL && attached != NULL)
+            return error_set(reader->err, HVD_ERR_INVALID, "%s takes no value, but was given %.100s", name,
+                             attached);
+        if (launch_table[id].arg != NULL) {
+            int status = take_value(reader, name, attached, launch_table[id].arg, &value);
+            if (status != HVD_OK)
+                return status;
+        }
+        return apply(reader, (enum launch_option)id, name, value);
+    }
+    return unknown(reader, word);
+}
+
+/* -n 4, -n4, and -np 4 for fingers that are used to mpirun */
+static int read_short(struct reader *reader, const char *word)
+{
+    for (int id = 0; id < LAUNCH_COUNT; id++) {
+        const char *letter = launch_table[id].letter;
+        bool alias = id == LAUNCH_RANKS && strcmp(word, "-np") == 0;
+        const char *attached = word[2] != 0 && !alias ? word + 2 : NULL;
+        const char *value = NULL;
+        if (letter == NULL || word[1] != letter[1])
+            continue;
+        if (launch_table[id].arg == NULL && attached != NULL)
+            break;
+        if (launch_table[id].arg != NULL) {
+            int status = take_value(reader, letter, attached, launch_table[id].arg, &value);
+            if (status != HVD_OK)
+                return status;
+        }
+        return apply(reader, (enum launch_option)id, letter, value);
+    }
+    return unknown(reader, word);
+}
+
+static int read_word(struct reader *reader, const char *word)
+{
+    if (strncmp(word, "--hvd-", strlen("--hvd-")) == 0)
+        return read_hvd(reader, word);
+    return word[1] == '-' ? read_long(reader, word) : read_short(reader, word);
+}
+
+static int inherit(struct hvdrun_options *options, const char *inherited_cli, struct hvd_error *err)
+{
+    if (inherited_cli == NULL)
+        return HVD_OK;
+    if (strlen(inherited_cli) > CONFIG_LIST_BYTES)
+        return error_set(err, HVD_ERR_INVALID,
+                         CONFIG_CLI_VARIABLE " is longer than %d bytes; an outer launcher sets it: unset it",
+                         CONFIG_LIST_BYTES);
+    memcpy(options->cli, inherited_cli, strlen(inherited_cli) + 1);
+    return HVD_OK;
+}
+
+/* jsrun's options are one word with --hvd-rs, by which the ranks, too, learn of them. */
+static int hand_on_sets(struct reader *reader)
+{
+    char text[RS_TEXT_BYTES];
+    if (reader->jsrun == NULL)
+        return HVD_OK;
+    if (reader->rs_given)
+        return error_set(reader->err, HVD_ERR_INVALID,
+                         "%s and --hvd-rs both say what resource sets are; give all of it to one of them",
+                         reader->jsrun);
+    if (rs_text(&reader->rs, text)[0] == 0) /* all as it is by default */
+        snprintf(text, sizeof(text), "tasks:1");
+    return config_list_add(reader->options->cli, &option_table[OPT_RS], text, reader->err);
+}
+
+static int check_erf(const struct reader *reader)
+{
+    const char *other = reader->ranks_given != NULL ? reader->ranks_given
+                        : reader->jsrun != NULL     ? reader->jsrun
+                        : reader->rs_given          ? "--hvd-rs"
+                                                    : NULL;
+    if (reader->options->erf == NULL || other == NULL)
+        return HVD_OK;
+    return error_set(reader->err, HVD_ERR_INVALID,
+                     "--erf_input and %s: an explicit resource file says itself which ranks there are and "
+                     "where; leave %s out",
+                     other, other);
+}
+
+int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, const char *inherited_cli,
+                         struct hvd_error *err)
+{
+    struct reader reader = {.at = argv[0] == NULL ? argv : argv + 1, .options = options, .err = err};
+    *options = (struct hvdrun_options){.action = HVDRUN_RUN, .grace_us = 5000000, .prefix = true};
+    rs_init(&reader.rs);
+    int status = inherit(options, inherited_cli, err);
+    while (status == HVD_OK && *reader.at != NULL && (*reader.at)[0] == '-' && (*reader.at)[1] != 0) {
+        const char *word = *reader.at++;
+        if (strcmp(word, "--") == 0)
+            break;
+        status = read_word(&reader, word);
+        if (status == HVD_OK && options->action != HVDRUN_RUN)
+            return HVD_OK;
+    }
+    if (status == HVD_OK)
+        status = check_erf(&reader);
+    if (status == HVD_OK)
+        status = hand_on_sets(&reader);
+    if (status != HVD_OK)
+        return status;
+    options->command = reader.at;
+    if (*reader.at == NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "no command was given; expected hvdrun [-n N] [options] [--] command [arg ...]");
+    if ((*reader.at)[0] == 0)
+        return error_set(err, HVD_ERR_INVALID, "the command is an empty word; expected a program to start");
+    return HVD_OK;
+}
+
+static void show(FILE *to, const char *spelling, const char *help, const char *def)
+{
+    fprintf(to, "  %-28s %s", spelling, help);
+    if (def[0] != 0)
+        fprintf(to, " (default: %s)", def);
+    fputc('\n', to);
+}
+
+void hvdrun_options_help(FILE *to)
+{
+    char spelling[128];
+    fprintf(to, "Usage: hvdrun [-n N] [options] [--] command [arg ...]\n"
+                "Start N ranks of a command on this machine and carry their output.\n\n");
+    for (int id = 0; id < LAUNCH_COUNT; id++) {
+        const char *letter = launch_table[id].letter;
+        const char *arg = launch_table[id].arg;
+        if (id == LAUNCH_NP)
+            fprintf(to, "\nOptions of jsrun: resource sets, of which the ranks are the tasks:\n");
+        snprintf(spelling, sizeof(spelling), "%s%s%s%s%s", letter == NULL ? "    " : letter,
+                 letter == NULL ? "" : ", ", launch_table[id].name, arg == NULL ? "" : "=",
+                 arg == NULL ? "" : arg);
+        show(to, spelling, launch_table[id].help, "");
+    }
+    fprintf(to, "\nOptions for the ranks; --hvd-NAME=VALUE or --hvd-NAME VALUE:\n");
+    for (int id = 0; id < OPT_COUNT; id++) {
+        const struct hvd_option *option = &option_table[id];
+        if (option->retired != NULL)
+            continue;
+        snprintf(spelling, sizeof(spelling), "    --hvd-%s=%s", option->name, option->arg);
+        show(to, spelling, option->help, option->def);
+    }
+}

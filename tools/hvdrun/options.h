@@ -1,0 +1,28 @@
+/* options.h: hvdrun's command line. */
+#ifndef TOOLS_HVDRUN_OPTIONS_H
+#define TOOLS_HVDRUN_OPTIONS_H
+
+#include <stdio.h>
+
+#include "base/config.h"
+#include "tools/hvdrun/rank_count.h"
+
+struct hvdrun_options {
+    enum { HVDRUN_RUN, HVDRUN_HELP, HVDRUN_VERSION } action;
+    int ranks;                       /* 1 to HVDRUN_MAX_RANKS; 0: not given */
+    const char *erf;                 /* explicit resource file, points into argv; NULL: none */
+    int64_t grace_us;                /* from SIGTERM to SIGKILL */
+    bool prefix;                     /* "[rank] " before each line */
+    char cli[CONFIG_LIST_BYTES + 1]; /* HVD_CLI of the ranks */
+    char *const *command;            /* with its arguments, NULL-terminated; points into argv */
+};
+
+/* Read [argv]. Options for hvd are added to [inherited_cli], the HVD_CLI that an outer launcher made (NULL:
+ * none), and win over it. HVD_OK, or HVD_ERR_INVALID with the sentence to show. */
+int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, const char *inherited_cli,
+                         struct hvd_error *err);
+
+/* What --help shows. */
+void hvdrun_options_help(FILE *to);
+
+#endif

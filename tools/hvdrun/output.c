@@ -1,0 +1,306 @@
+/* output.c: pipes from the ranks, and the two descriptors that they are merged into. */
+#include "config.h"
+
+#include "tools/hvdrun/output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tools/hvdrun/lines.h"
+
+#define HIGH_WATER_BYTES (256 * 1024) /* read no more while so much waits to be written */
+#define PATIENCE_US      100000       /* a line whose end does not come is shown after that */
+#define WRITE_BYTES      4096         /* of a descriptor that poll calls writable; so much does not block */
+#define EVENTS           64
+
+/* The pipe from one rank. */
+struct stream {
+    int fd; /* -1 after its end */
+    struct line_buffer buffer;
+    int64_t begun_us; /* since when the buffer holds a line without end; 0: it holds none */
+};
+
+/* stdout or stderr of hvdrun with all streams that end there. */
+struct sink {
+    int fd;
+    int epoll_fd; /* of the streams */
+    bool is_file; /* a regular file: always writable */
+    bool broken;  /* nobody reads it any more */
+    int error;    /* why, until it was told */
+    struct lines lines;
+    struct stream *streams; /* by rank */
+};
+
+struct output {
+    int size;
+    struct sink sinks[2];
+    char complaint[128];
+};
+
+static int sink_init(struct sink *sink, int fd, int size, bool prefix, struct hvd_error *err)
+{
+    struct stat info;
+    sink->fd = fd;
+    sink->is_file = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+    lines_init(&sink->lines, prefix);
+    sink->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (sink->epoll_fd < 0)
+        return error_set_errno(err, "cannot make an epoll descriptor");
+    sink->streams = calloc((size_t)size, sizeof(sink->streams[0]));
+    if (sink->streams == NULL)
+        return error_set_errno(err, "cannot carry the output of %d ranks", size);
+    for (int rank = 0; rank < size; rank++)
+        sink->streams[rank] = (struct stream){.fd = -1, .buffer = {.rank = rank}};
+    return HVD_OK;
+}
+
+int output_create(struct output **outputp, int size, bool prefix, struct hvd_error *err)
+{
+    struct output *output = calloc(1, sizeof(*output));
+    if (output == NULL)
+        return error_set_errno(err, "cannot carry the output of %d ranks", size);
+    output->size = size;
+    output->sinks[0].epoll_fd = output->sinks[1].epoll_fd = -1;
+    int status = sink_init(&output->sinks[0], STDOUT_FILENO, size, prefix, err);
+    if (status == HVD_OK)
+        status = sink_init(&output->sinks[1], STDERR_FILENO, size, prefix, err);
+    if (status != HVD_OK) {
+        output_destroy(output);
+        return status;
+    }
+    *outputp = output;
+    return HVD_OK;
+}
+
+/* Closing also takes it out of the epoll set. */
+static void stream_close(struct stream *stream)
+{
+    if (stream->fd >= 0)
+        close(stream->fd);
+    stream->fd = -1;
+    stream->begun_us = 0;
+    line_buffer_fini(&stream->buffer);
+}
+
+void output_destroy(struct output *output)
+{
+    if (output == NULL)
+        return;
+    for (int i = 0; i < 2; i++) {
+        struct sink *sink = &output->sinks[i];
+        for (int rank = 0; sink->streams != NULL && rank < output->size; rank++)
+            stream_close(&sink->streams[rank]);
+        free(sink->streams);
+        lines_fini(&sink->lines);
+        if (sink->epoll_fd >= 0)
+            close(sink->epoll_fd);
+    }
+    free(output);
+}
+
+/* Each end of a pipe has flags of its own: ours does not block, the rank's does. */
+static int sink_add(struct sink *sink, int rank, int *write_fdp)
+{
+    int fds[2];
+    if (pipe2(fds, O_CLOEXEC) < 0)
+        return -1;
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)rank};
+    if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0 ||
+        epoll_ctl(sink->epoll_fd, EPOLL_CTL_ADD, fds[0], &event) < 0) {
+        close(fds[0]);
+        close(fds[1]);
+        return -1;
+    }
+    sink->streams[rank].fd = fds[0];
+    if (sink->broken)
+        stream_close(&sink->streams[rank]);
+    *write_fdp = fds[1];
+    return 0;
+}
+
+int output_add(struct output *output, int rank, int write_fds[3], struct hvd_error *err)
+{
+    if (sink_add(&output->sinks[0], rank, &write_fds[1]) < 0)
+        return error_set_errno(err, "cannot make the pipes of rank %d", rank);
+    if (sink_add(&output->sinks[1], rank, &write_fds[2]) < 0) {
+        int status = error_set_errno(err, "cannot make the pipes of rank %d", rank);
+        close(write_fds[1]);
+        write_fds[1] = -1;
+        return status;
+    }
+    return HVD_OK;
+}
+
+static size_t waiting_bytes(const struct sink *sink)
+{
+    return sink->lines.out.end - sink->lines.out.first;
+}
+
+static bool wants_more(const struct sink *sink)
+{
+    return waiting_bytes(sink) < HIGH_WATER_BYTES;
+}
+
+/* The ranks' pipes are closed, so that they learn of it as if they had written there themselves. */
+static void sink_break(struct sink *sink, int size, int error)
+{
+    sink->broken = true;
+    sink->error = error == EPIPE ? 0 : error;
+    for (int rank = 0; rank < size; rank++)
+        stream_close(&sink->streams[rank]);
+    text_drop(&sink->lines.out, waiting_bytes(sink));
+    sink->lines.open_rank = -1;
+}
+
+static void sink_write(struct sink *sink, int size)
+{
+    while (!sink->broken && waiting_bytes(sink) > 0) {
+        struct pollfd ready = {.fd = sink->fd, .events = POLLOUT};
+        size_t count = waiting_bytes(sink);
+        if (!sink->is_file && poll(&ready, 1, 0) <= 0)
+            return;
+        if (!sink->is_file && count > WRITE_BYTES)
+            count = WRITE_BYTES;
+        ssize_t written = write(sink->fd, sink->lines.out.bytes + sink->lines.out.first, count);
+        if (written < 0 && (errno == EAGAIN || errno == EINTR))
+            return;
+        if (written < 0)
+            sink_break(sink, size, errno);
+        else
+            text_drop(&sink->lines.out, (size_t)written);
+    }
+}
+
+/* One read; false at the end, or when there is nothing. */
+static bool stream_read(struct sink *sink, struct stream *stream)
+{
+    size_t room = 0;
+    char *to = line_buffer_room(&stream->buffer, &room);
+    if (to == NULL) {
+        lines_flush(&sink->lines, &stream->buffer);
+        return false;
+    }
+    ssize_t length = read(stream->fd, to, room);
+    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+        return false;
+    if (length <= 0) {
+        lines_end(&sink->lines, &stream->buffer);
+        stream_close(stream);
+        return false;
+    }
+    bool passed = lines_feed(&sink->lines, &stream->buffer, (size_t)length);
+    if (stream->buffer.used == 0)
+        stream->begun_us = 0;
+    else if (passed || stream->begun_us == 0)
+        stream->begun_us = clock_us();
+    return true;
+}
+
+/* Streams take turns. Returns how many had something. */
+static int sink_read(struct sink *sink)
+{
+    struct epoll_event events[EVENTS];
+    int count = epoll_wait(sink->epoll_fd, events, EVENTS, 0);
+    for (int i = 0; i < count; i++) {
+        struct stream *stream = &sink->streams[events[i].data.u32];
+        if (stream->fd >= 0)
+            stream_read(sink, stream);
+    }
+    return count;
+}
+
+/* Show lines whose end is slow to come; returns when the next such line is due, or INT64_MAX. */
+static int64_t sink_show_slow(struct sink *sink, int size, int64_t now_us)
+{
+    int64_t next_us = INT64_MAX;
+    for (int rank = 0; rank < size; rank++) {
+        struct stream *stream = &sink->streams[rank];
+        if (stream->begun_us == 0)
+            continue;
+        if (stream->begun_us + PATIENCE_US <= now_us) {
+            lines_flush(&sink->lines, &stream->buffer);
+            stream->begun_us = 0;
+        } else if (stream->begun_us + PATIENCE_US < next_us) {
+            next_us = stream->begun_us + PATIENCE_US;
+        }
+    }
+    return next_us;
+}
+
+void output_poll(struct output *output, struct pollfd fds[OUTPUT_POLLS], int *timeout_msp)
+{
+    int64_t next_us = INT64_MAX;
+    for (int i = 0; i < 2; i++) {
+        struct sink *sink = &output->sinks[i];
+        int64_t due_us = sink_show_slow(sink, output->size, clock_us());
+        next_us = due_us < next_us ? due_us : next_us;
+        fds[2 * i] = (struct pollfd){.fd = wants_more(sink) ? sink->epoll_fd : -1, .events = POLLIN};
+        fds[2 * i + 1] = (struct pollfd){.fd = waiting_bytes(sink) > 0 ? sink->fd : -1, .events = POLLOUT};
+    }
+    *timeout_msp = next_us == INT64_MAX ? -1 : clock_ms_until(next_us);
+}
+
+void output_work(struct output *output)
+{
+    for (int i = 0; i < 2; i++) {
+        struct sink *sink = &output->sinks[i];
+        if (wants_more(sink))
+            sink_read(sink);
+        sink_write(sink, output->size);
+    }
+}
+
+/* Processes that could not be ended may still hold a pipe: what is in it now is all that is waited for. */
+bool output_finish(struct output *output)
+{
+    bool finished = true;
+    for (int i = 0; i < 2; i++) {
+        struct sink *sink = &output->sinks[i];
+        bool empty = true;
+        for (int rank = 0; rank < output->size; rank++) {
+            struct stream *stream = &sink->streams[rank];
+            while (stream->fd >= 0 && wants_more(sink) && stream_read(sink, stream))
+                continue;
+            if (stream->fd >= 0 && !wants_more(sink))
+                empty = false;
+            else if (stream->fd >= 0)
+                lines_end(&sink->lines, &stream->buffer);
+        }
+        sink_write(sink, output->size);
+        finished = finished && empty && waiting_bytes(sink) == 0;
+    }
+    return finished;
+}
+
+const char *output_complaint(struct output *output)
+{
+    for (int i = 0; i < 2; i++) {
+        struct sink *sink = &output->sinks[i];
+        const char *name = i == 0 ? "stdout" : "stderr";
+        if (sink->error != 0) {
+            snprintf(output->complaint, sizeof(output->complaint), "cannot write to %s: %s", name,
+                     strerror(sink->error));
+            sink->error = 0;
+            return output->complaint;
+        }
+        if (sink->lines.failed) {
+            snprintf(output->complaint, sizeof(output->complaint),
+                     "memory ran out: part of what ranks wrote to %s is lost", name);
+            sink->lines.failed = false;
+            return output->complaint;
+        }
+    }
+    return NULL;
+}
+
+bool output_mid_line(const struct output *output)
+{
+    return output->sinks[1].lines.open_rank >= 0;
+}

@@ -1,0 +1,176 @@
+/* process_tree.c: find the processes below this one in /proc, and signal them. */
+#include "tools/hvdrun/process_tree.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define LOOK_AGAIN_MS 10
+
+struct process {
+    pid_t pid, parent;
+    bool zombie;
+    bool below; /* the root of the search */
+};
+
+struct processes {
+    struct process *list;
+    size_t count, room;
+};
+
+/* "/proc/1/stat" is "1 (name with any bytes) S 0 ...": state and parent follow the last parenthesis. */
+static bool read_process(int proc_fd, const char *name, struct process *process)
+{
+    char path[300];
+    char text[1024];
+    snprintf(path, sizeof(path), "%s/stat", name);
+    int fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    ssize_t length = read(fd, text, sizeof(text) - 1);
+    close(fd);
+    if (length <= 0)
+        return false;
+    text[length] = 0;
+    const char *after = strrchr(text, ')');
+    char state = 0;
+    int parent = 0;
+    if (after == NULL || sscanf(after + 1, " %c %d", &state, &parent) != 2)
+        return false;
+    *process = (struct process){(pid_t)strtol(name, NULL, 10), parent, state == 'Z' || state == 'X', false};
+    return true;
+}
+
+static int add_process(struct processes *processes, const struct process *process)
+{
+    if (processes->count == processes->room) {
+        size_t room = processes->room == 0 ? 256 : 2 * processes->room;
+        struct process *list = realloc(processes->list, room * sizeof(*list));
+        if (list == NULL)
+            return -1;
+        processes->list = list;
+        processes->room = room;
+    }
+    processes->list[processes->count++] = *process;
+    return 0;
+}
+
+static int by_pid(const void *left, const void *right)
+{
+    const struct process *a = left;
+    const struct process *b = right;
+    return a->pid < b->pid ? -1 : a->pid > b->pid;
+}
+
+static int read_processes(struct processes *processes)
+{
+    struct process process;
+    DIR *proc = opendir("/proc");
+    int rc = 0;
+    if (proc == NULL)
+        return -1;
+    for (struct dirent *entry = readdir(proc); entry != NULL && rc == 0; entry = readdir(proc)) {
+        if (isdigit((unsigned char)entry->d_name[0]) && read_process(dirfd(proc), entry->d_name, &process))
+            rc = add_process(processes, &process);
+    }
+    closedir(proc);
+    if (processes->count > 0)
+        qsort(processes->list, processes->count, sizeof(processes->list[0]), by_pid);
+    return rc;
+}
+
+static bool is_below(const struct processes *processes, pid_t pid, pid_t root)
+{
+    struct process key = {.pid = pid};
+    if (pid == root)
+        return true;
+    if (processes->count == 0)
+        return false;
+    const struct process *found =
+        bsearch(&key, processes->list, processes->count, sizeof(processes->list[0]), by_pid);
+    return found != NULL && found->below;
+}
+
+/* A pass marks one more generation at least, until it finds none. */
+static void mark_below(struct processes *processes, pid_t root)
+{
+    bool found = true;
+    while (found) {
+        found = false;
+        for (size_t i = 0; i < processes->count; i++) {
+            struct process *process = &processes->list[i];
+            if (!process->below && is_below(processes, process->parent, root)) {
+                process->below = true;
+                found = true;
+            }
+        }
+    }
+}
+
+/* False where it is in [told]. Where memory runs out it is told twice. */
+static bool tell(struct tree_told *told, pid_t pid)
+{
+    if (told == NULL)
+        return true;
+    for (size_t i = 0; i < told->count; i++) {
+        if (told->pids[i] == pid)
+            return false;
+    }
+    if (told->count == told->room) {
+        size_t room = told->room == 0 ? 64 : 2 * told->room;
+        pid_t *pids = realloc(told->pids, room * sizeof(*pids));
+        if (pids == NULL)
+            return true;
+        told->pids = pids;
+        told->room = room;
+    }
+    told->pids[told->count++] = pid;
+    return true;
+}
+
+int tree_signal(int signal_number, struct tree_told *told)
+{
+    struct processes processes = {0};
+    int count = 0;
+    if (read_processes(&processes) < 0) {
+        free(processes.list);
+        return -1;
+    }
+    mark_below(&processes, getpid());
+    for (size_t i = 0; i < processes.count; i++) {
+        const struct process *process = &processes.list[i];
+        if (!process->below || process->zombie)
+            continue;
+        if (tell(told, process->pid))
+            kill(process->pid, signal_number);
+        count++;
+    }
+    free(processes.list);
+    return count;
+}
+
+int tree_kill(int64_t deadline_us)
+{
+    for (;;) {
+        pid_t pid = waitpid(-1, NULL, WNOHANG);
+        if (pid < 0 && errno == ECHILD)
+            return 0;
+        if (pid > 0)
+            continue;
+        if (clock_us() >= deadline_us)
+            return -1;
+        tree_signal(SIGKILL, NULL);
+        poll(NULL, 0, LOOK_AGAIN_MS);
+    }
+}

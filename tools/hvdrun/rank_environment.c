@@ -1,0 +1,190 @@
+/* rank_environment.c: take an outer launcher's words out of an environment, and put in our own. */
+#include "config.h"
+
+#include "tools/hvdrun/rank_environment.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/config.h"
+#include "topo/apply.h"
+#include "topo/nic_env.h"
+
+/* Who I am, as an outer launcher told hvdrun; to the ranks it would be wrong. A name that ends in * is a
+ * prefix. */
+static const char *const removed[] = {
+    "PMIX_*", "PMI_*", "PMI2_*", "OMPI_*", "PRTE_*", "ORTE_*", "MPIEXEC_*", "HYDRA_*", "HYDI_*",
+    "MV2_COMM_WORLD_*", "JSM_NAMESPACE_*", "JSM_JSRUN_*", "FLUX_TASK_*",
+    /* Slurm's step and task, not the job and its resources */
+    "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_TASK_PID", "SLURM_STEPID",
+    "SLURM_STEP_ID", "SLURM_STEP_NUM_*", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE",
+    "SLURM_STEP_LAUNCHER_PORT", "SLURM_STEP_RESV_PORTS", "SLURM_PMIX*", "SLURM_PMI_*", "SLURM_MPI_TYPE",
+    "SLURM_SRUN_COMM_*", "SLURM_LAUNCH_NODE_IPADDR",
+    /* torchrun's worker */
+    "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE",
+    CONFIG_CLI_VARIABLE,
+    /* how it has placed what is now hvdrun, and what joins that to its other nodes */
+    PLACED_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE", NETWORK_SET_VARIABLE, NULL};
+
+/* Of those, what users set to tune a library. Open MPI's mpirun says more in the same way: that goes. */
+static const char *const kept[] = {"OMPI_MCA_*", "PMIX_MCA_*", NULL};
+static const char *const removed_still[] = {"OMPI_MCA_orte_*",
+                                            "OMPI_MCA_ess*",
+                                            "OMPI_MCA_schizo*",
+                                            "OMPI_MCA_pmix*",
+                                            "OMPI_MCA_plm*",
+                                            "OMPI_MCA_ras*",
+                                            "OMPI_MCA_rmaps*",
+                                            "OMPI_MCA_odls*",
+                                            "OMPI_MCA_initial_wdir",
+                                            "OMPI_MCA_shmem_RUNTIME_*",
+                                            "OMPI_MCA_mpi_oversubscribe",
+                                            "PMIX_MCA_mca_base_component_show_load_errors",
+                                            NULL};
+
+struct setting {
+    const char *name, *value;
+};
+
+/* What a user may have chosen and keeps. gds: PMIx's default store loses keys when a process joins twice. */
+static const struct setting defaults[] = {{"PMIX_MCA_gds", "hash"}, {NULL, NULL}};
+
+/* Open MPI 4 looks at its environment to learn whether a launcher is there: asked through this component it
+ * asks PMIx, and does not start a job of one. Binding is not hvdrun's to undo, nor Open MPI's to do. */
+static const struct setting forced[] = {{"OMPI_MCA_schizo", "ompi"},
+                                        {"OMPI_MCA_orte_externally_bound", "1"},
+                                        {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+                                        {NULL, NULL}};
+
+static bool matches(const char *entry, const char *const *patterns)
+{
+    for (; *patterns != NULL; patterns++) {
+        size_t length = strcspn(*patterns, "*");
+        if (strncmp(entry, *patterns, length) == 0 && ((*patterns)[length] == '*' || entry[length] == '='))
+            return true;
+    }
+    return false;
+}
+
+/* What an outer launcher wrote when it placed hvdrun, such as OMP_NUM_THREADS, was for one task. But which
+ * GPUs it may use, and how they are counted, holds for its ranks too, as its CPUs do. */
+static bool is_of_placement(const char *entry, const char *placed)
+{
+    static const char *const granted[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
+                                          NULL};
+    char name[64]; /* a longer one is cut and is none of them */
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(entry, "="), entry);
+    return placed_lists(placed, name) && !matches(entry, granted);
+}
+
+/* The networks that an outer launcher has named, for ranks of other nodes. */
+static void read_networks(char *const *environment, struct settings *networks)
+{
+    const char *list = environment_value(environment, NETWORK_SET_VARIABLE);
+    *networks = (struct settings){.values = {""}};
+    if (list != NULL)
+        settings_read(list, networks);
+}
+
+static bool is_of_networks(const char *entry, const struct settings *networks)
+{
+    for (int id = 0; id < SETTING_COUNT; id++) {
+        size_t length = strlen(setting_variables[id]);
+        if (networks->values[id][0] != 0 && strncmp(entry, setting_variables[id], length) == 0 &&
+            entry[length] == '=' && strcmp(entry + length + 1, networks->values[id]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* What an outer launcher has said beyond names. */
+struct outer {
+    const char *placed; /* PLACED_VARIABLE; NULL: not set */
+    struct settings networks;
+};
+
+static bool is_removed(const char *entry, const struct outer *outer)
+{
+    return is_of_placement(entry, outer->placed) || is_of_networks(entry, &outer->networks) ||
+           (matches(entry, removed) && (!matches(entry, kept) || matches(entry, removed_still)));
+}
+
+/* Grows an environment; after a failure [failed] stays set and calls do nothing. */
+struct builder {
+    char **entries;
+    size_t count, room;
+    bool failed;
+};
+
+static void add_entry(struct builder *builder, char *entry_take)
+{
+    if (entry_take == NULL || builder->failed || builder->count + 1 >= builder->room) {
+        free(entry_take);
+        builder->failed = true;
+        return;
+    }
+    builder->entries[builder->count++] = entry_take;
+}
+
+static void add_setting(struct builder *builder, const char *name, const char *value)
+{
+    char *entry = NULL;
+    if (asprintf(&entry, "%s=%s", name, value) < 0)
+        entry = NULL;
+    add_entry(builder, entry);
+}
+
+static void add_unless_set(struct builder *builder, const struct setting *settings)
+{
+    for (; settings->name != NULL; settings++) {
+        if (!builder->failed && environment_value(builder->entries, settings->name) == NULL)
+            add_setting(builder, settings->name, settings->value);
+    }
+}
+
+static bool is_forced(const char *entry)
+{
+    for (const struct setting *setting = forced; setting->name != NULL; setting++) {
+        size_t length = strlen(setting->name);
+        if (strncmp(entry, setting->name, length) == 0 && entry[length] == '=')
+            return true;
+    }
+    return false;
+}
+
+char **rank_environment_create(char *const *environment, const char *cli, const char *shared)
+{
+    struct outer outer = {.placed = environment_value(environment, PLACED_VARIABLE)};
+    /* where segments are found that a killed rank leaves behind */
+    const struct setting segments[] = {{"OMPI_MCA_btl_vader_backing_directory", shared}, {NULL, NULL}};
+    size_t count = 0;
+    read_networks(environment, &outer.networks);
+    while (environment[count] != NULL)
+        count++;
+    struct builder builder = {.room = count + 16};
+    builder.entries = calloc(builder.room, sizeof(builder.entries[0]));
+    if (builder.entries == NULL)
+        return NULL;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_removed(environment[i], &outer) && !is_forced(environment[i]))
+            add_entry(&builder, strdup(environment[i]));
+    }
+    add_unless_set(&builder, forced);
+    add_unless_set(&builder, defaults);
+    if (shared[0] != 0)
+        add_unless_set(&builder, segments);
+    if (cli[0] != 0)
+        add_setting(&builder, CONFIG_CLI_VARIABLE, cli);
+    if (!builder.failed)
+        return builder.entries;
+    rank_environment_free(builder.entries);
+    return NULL;
+}
+
+void rank_environment_free(char **environment)
+{
+    for (char **entry = environment; entry != NULL && *entry != NULL; entry++)
+        free(*entry);
+    free(environment);
+}

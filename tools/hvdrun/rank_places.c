@@ -1,0 +1,249 @@
+/* rank_places.c: where the ranks of a job run on this machine. */
+#include "config.h"
+
+#include "tools/hvdrun/rank_places.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "topo/apply.h"
+#include "topo/erf.h"
+#include "topo/node_placement.h"
+
+#define YIELD_VARIABLE "OMPI_MCA_mpi_yield_when_idle" /* more ranks than CPUs: Open MPI is not to spin */
+
+struct told {
+    char *strings[APPLY_MAX + 2];
+};
+
+struct rank_places {
+    const struct hvdrun_options *options;
+    char *const *environment;
+    struct hvd_config config;
+    struct erf *erf;          /* NULL: there is no explicit resource file */
+    struct erf_tasks settled; /* by it */
+    int count;
+    struct bitset granted;
+    bool placed;       /* false: somebody else may */
+    struct plan *plan; /* NULL: all may run on all that is granted */
+    struct told *told; /* by rank */
+};
+
+/* ---- What is asked for ------------------------------------------------------------------------ */
+
+static int read_erf(struct rank_places *places, struct hvd_error *err)
+{
+    const char *path = places->options->erf;
+    char source[128];
+    config_source_text(&places->config, OPT_RS, source, sizeof(source));
+    if (places->config.has_rs)
+        return error_set(err, HVD_ERR_INVALID,
+                         "--erf_input, but resource sets are asked for as well, by the %s; leave one out",
+                         source);
+    int status = erf_read(path, &places->erf, err);
+    if (status != HVD_OK)
+        return status;
+    places->count = places->erf->rank_count;
+    if (places->count > HVDRUN_MAX_RANKS)
+        return error_set(err, HVD_ERR_INVALID, "%.200s: %d ranks; hvdrun starts up to %d", path,
+                         places->count, HVDRUN_MAX_RANKS);
+    for (int i = 0; i < places->count; i++)
+        if (places->erf->ranks[i].app != ERF_NONE)
+            return error_set(err, HVD_ERR_INVALID,
+                             "%.200s, line %d: hvdrun runs the command that it is given, no app of the file; "
+                             "leave \": app %d\" out",
+                             path, places->erf->ranks[i].line, places->erf->ranks[i].app);
+    return HVD_OK;
+}
+
+static int read_all(struct rank_places *places, struct hvd_error *err)
+{
+    struct hvd_config *config = &places->config;
+    int status = config_load(config, places->environment, NULL, err); /* ranks warn themselves */
+    if (status != HVD_OK)
+        return status;
+    if (places->options->erf != NULL)
+        return read_erf(places, err);
+    return rank_count(places->options->ranks, config->has_rs ? &config->rs : NULL, &places->count, err);
+}
+
+int rank_places_create(struct rank_places **placesp, const struct hvdrun_options *options,
+                       char *const *environment, struct hvd_error *err)
+{
+    struct rank_places *places = calloc(1, sizeof(*places));
+    if (places == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place ranks");
+    places->options = options;
+    places->environment = environment;
+    int status = read_all(places, err);
+    if (status == HVD_OK) {
+        places->told = calloc((size_t)places->count, sizeof(*places->told));
+        if (places->told == NULL)
+            status = error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d ranks", places->count);
+    }
+    if (status != HVD_OK) {
+        rank_places_destroy(places);
+        return status;
+    }
+    *placesp = places;
+    return HVD_OK;
+}
+
+void rank_places_destroy(struct rank_places *places)
+{
+    if (places == NULL)
+        return;
+    for (int rank = 0; places->told != NULL && rank < places->count; rank++)
+        for (char **string = places->told[rank].strings; *string != NULL; string++)
+            free(*string);
+    free(places->told);
+    plan_destroy(places->plan);
+    erf_tasks_free(&places->settled);
+    erf_destroy(places->erf);
+    free(places);
+}
+
+int rank_places_count(const struct rank_places *places)
+{
+    return places->count;
+}
+
+/* ---- What comes of it ------------------------------------------------------------------------- */
+
+/* Without GPUs, and where nothing is bound or one rank gets all, it need not be known what the machine is. */
+static bool is_plain(const struct rank_places *places)
+{
+    const struct hvd_config *config = &places->config;
+    const struct bind_options *bind = &config->bind;
+    bool all = bind->policy == BIND_NONE || (bind->policy == BIND_AUTO && places->count == 1);
+    return all && bind->smt == 0 && bind->reserve == 0 && !bind->verbose && !config->has_rs &&
+           places->erf == NULL && !place_has_gpus(NULL);
+}
+
+static void warn(const char *sentence)
+{
+    fprintf(stderr, "hvdrun: warning: %s\n", sentence);
+}
+
+/* All ranks of the file must be here. */
+static int settle_erf(struct rank_places *places, const struct machine *machine, const char *host,
+                      struct hvd_error *err)
+{
+    const struct erf *erf = places->erf;
+    struct erf_host here = {.name = strdup(host), .index = 1};
+    if (here.name == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d ranks", places->count);
+    int status = erf_tasks(erf, machine, &here, &places->settled, warn, err);
+    free(here.name);
+    if (status != HVD_OK)
+        return status;
+    for (int i = 0; i < erf->rank_count; i++) {
+        char number[16];
+        if (i < places->settled.count && places->settled.ranks[i] == i)
+            continue;
+        const struct erf_host *there = &erf->hosts[erf->ranks[i].host];
+        snprintf(number, sizeof(number), "%d", there->index);
+        return error_set(err, HVD_ERR_INVALID,
+                         "%.200s, line %d: rank %d is to run on host %.100s, but hvdrun starts ranks on this "
+                         "one only, %.100s, which is host 1",
+                         places->options->erf, erf->ranks[i].line, i,
+                         there->name != NULL ? there->name : number, host);
+    }
+    return HVD_OK;
+}
+
+static int make_plan(struct rank_places *places, const char *host, struct hvd_error *err)
+{
+    const struct hvd_config *config = &places->config;
+    struct machine *machine = NULL;
+    struct place place = {.task_count = places->count,
+                          .cpus = &places->granted,
+                          .bind = config->bind,
+                          .rs = config->has_rs ? &config->rs : NULL,
+                          .nics = config->bind.verbose ? config->nics : NULL,
+                          .environment = places->environment};
+    place.cores_only = places->erf == NULL && !place_needs_devices(&place);
+    int status = place_machine(&place, &machine, err);
+    if (status == HVD_OK && places->erf != NULL) {
+        status = settle_erf(places, machine, host, err);
+        place.tasks = places->settled.tasks;
+        place.bind = (struct bind_options){.policy = BIND_AUTO}; /* the file has said it all */
+    }
+    if (status == HVD_OK)
+        status = place_plan(&place, machine, &places->plan, err);
+    machine_destroy(machine);
+    return status;
+}
+
+static int add_string(struct told *told, const char *name, const char *value, struct hvd_error *err)
+{
+    char **string = told->strings;
+    while (*string != NULL)
+        string++;
+    if (asprintf(string, "%s=%s", name, value) >= 0)
+        return HVD_OK;
+    *string = NULL;
+    return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the environment of a rank");
+}
+
+/* What a rank finds in its environment. */
+static int tell(struct rank_places *places, int rank, struct hvd_error *err)
+{
+    static const struct plan_task anywhere;
+    struct variable variables[APPLY_MAX];
+    const struct applied applied = {.task = places->plan != NULL ? &places->plan->tasks[rank] : &anywhere,
+                                    .who = "hvdrun",
+                                    .gpu_visible = places->config.gpu_visible,
+                                    .environment = places->environment};
+    int count = places->placed ? apply_variables(&applied, variables, err) : 0;
+    int status = count < 0 ? count : HVD_OK;
+    for (int i = 0; status == HVD_OK && i < count; i++)
+        status = add_string(&places->told[rank], variables[i].name, variables[i].value, err);
+    bool crowded = places->count > bitset_count(&places->granted);
+    if (status == HVD_OK && crowded && environment_value(places->environment, YIELD_VARIABLE) == NULL)
+        status = add_string(&places->told[rank], YIELD_VARIABLE, "1", err);
+    return status;
+}
+
+int rank_places_decide(struct rank_places *places, const char *host, struct hvd_error *err)
+{
+    struct hvd_error why = {""};
+    int status = apply_read_cpus(0, &places->granted, &why);
+    if (status == HVD_OK && !is_plain(places))
+        status = make_plan(places, host, &why);
+    places->placed = status == HVD_OK;
+    if (status != HVD_OK && (config_needs_plan(&places->config) || places->erf != NULL))
+        return error_set(err, status, "%s", why.text);
+    if (status != HVD_OK && places->config.log_level >= LOG_DEBUG)
+        fprintf(stderr, "hvdrun: ranks are not placed: %s\n", why.text);
+    for (int rank = 0; rank < places->count; rank++) {
+        status = tell(places, rank, err);
+        if (status != HVD_OK)
+            return status;
+    }
+    return HVD_OK;
+}
+
+void rank_places_say(const struct rank_places *places)
+{
+    char text[1024];
+    if (!places->config.bind.verbose)
+        return;
+    for (int rank = 0; rank < places->count; rank++)
+        fprintf(stderr, "hvdrun: %s\n", plan_task_text(&places->plan->tasks[rank], rank, text, sizeof(text)));
+    if (places->plan->note[0] != 0)
+        fprintf(stderr, "hvdrun: %s\n", places->plan->note);
+}
+
+const struct plan_task *rank_places_bound(const struct rank_places *places, int rank)
+{
+    const struct plan_task *task = places->plan != NULL ? &places->plan->tasks[rank] : NULL;
+    return task != NULL && task->bound ? task : NULL;
+}
+
+char *const *rank_places_environment(const struct rank_places *places, int rank)
+{
+    return places->told[rank].strings;
+}

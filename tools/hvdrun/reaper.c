@@ -1,0 +1,181 @@
+/* reaper.c: hvdrun's side of the keeper: fork it, ask it, hear it, outlive it. */
+#include "tools/hvdrun/reaper.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tools/hvdrun/reaper_process.h"
+#include "tools/hvdrun/scratch.h"
+#include "tools/hvdrun/process_tree.h"
+
+#define KILL_WAIT_US 10000000
+
+/* The keeper makes the folders, so that whatever happens to us they are removed. */
+static int await_ready(const struct keeper *keeper, const struct keeper_plan *plan, struct hvd_error *err)
+{
+    struct keeper_report ready;
+    ssize_t length = 0;
+    do
+        length = recv(keeper->fd, &ready, sizeof(ready), 0);
+    while (length < 0 && errno == EINTR);
+    if (length != (ssize_t)sizeof(ready) || ready.kind != KEEPER_READY)
+        return error_set(err, HVD_ERR_SYSTEM, "the keeper, which starts and ends the ranks, could not start");
+    errno = ready.number;
+    if (ready.number != 0)
+        return error_set_errno(err, "cannot make the temporary folder %.200s", plan->scratches[ready.rank]);
+    return HVD_OK;
+}
+
+int keeper_fork(struct keeper *keeper, const struct keeper_plan *plan, struct hvd_error *err)
+{
+    int fds[2];
+    *keeper = (struct keeper){0, -1};
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
+        return error_set_errno(err, "cannot make a socket to the keeper");
+    /* should the keeper be killed, its ranks come to us */
+    prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+    keeper->pid = fork();
+    if (keeper->pid < 0) {
+        keeper->pid = 0;
+        close(fds[0]);
+        close(fds[1]);
+        return error_set_errno(err, "cannot fork the keeper");
+    }
+    if (keeper->pid == 0) {
+        close(fds[0]);
+        keeper_process_run(plan, fds[1]);
+    }
+    close(fds[1]);
+    keeper->fd = fds[0];
+    return await_ready(keeper, plan, err);
+}
+
+/* Behind the request go [text_bytes] of [text]. */
+static int send_request(const struct keeper *keeper, const struct keeper_request *request, struct iovec text,
+                        const int *fds, int fd_count)
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(3 * sizeof(int))];
+    } control = {0};
+    struct iovec parts[] = {{(void *)request, sizeof(*request)}, text};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = text.iov_len == 0 ? 1 : 2};
+    if (fd_count > 0) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE((size_t)fd_count * sizeof(int));
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN((size_t)fd_count * sizeof(int));
+        memcpy(CMSG_DATA(&control.header), fds, (size_t)fd_count * sizeof(int));
+    }
+    ssize_t sent = 0;
+    do
+        sent = sendmsg(keeper->fd, &message, MSG_NOSIGNAL);
+    while (sent < 0 && errno == EINTR);
+    return sent < 0 ? -1 : 0;
+}
+
+/* What hvdrun adds to an environment, in the text of a request. */
+struct strings {
+    char text[KEEPER_REQUEST_BYTES - sizeof(struct keeper_request)];
+    size_t used;
+};
+
+static int add_strings(struct strings *strings, char *const *environment, struct hvd_error *err)
+{
+    for (; environment != NULL && *environment != NULL; environment++) {
+        size_t length = strlen(*environment) + 1;
+        if (length > sizeof(strings->text) - strings->used)
+            return error_set(err, HVD_ERR_NO_MEMORY,
+                             "what is added to a rank's environment is longer than %zu bytes",
+                             sizeof(strings->text));
+        memcpy(strings->text + strings->used, *environment, length);
+        strings->used += length;
+    }
+    return HVD_OK;
+}
+
+int keeper_start(const struct keeper *keeper, const struct keeper_rank *rank, struct hvd_error *err)
+{
+    struct strings strings;
+    const int *from = rank->stdio_fds;
+    int fds[3] = {from[1], from[2], from[0]};
+    struct keeper_request request = {.kind = KEEPER_DO_START,
+                                     .rank = rank->rank,
+                                     .has_stdin = from[0] >= 0,
+                                     .is_bound = rank->cpus != NULL};
+    if (rank->cpus != NULL) {
+        request.cpus = *rank->cpus;
+        request.mems = *rank->mems;
+    }
+    strings.used = 0;
+    for (int i = 0; i < 2; i++) {
+        int status = add_strings(&strings, rank->environment[i], err);
+        if (status != HVD_OK)
+            return status;
+    }
+    struct iovec text = {strings.text, strings.used};
+    if (send_request(keeper, &request, text, fds, request.has_stdin ? 3 : 2) < 0)
+        return error_set_errno(err, "cannot ask the keeper to start rank %d", rank->rank);
+    return HVD_OK;
+}
+
+/* Where the keeper is gone keeper_next says so. */
+static void ask(const struct keeper *keeper, const struct keeper_request *request)
+{
+    if (keeper->fd >= 0)
+        send_request(keeper, request, (struct iovec){0}, NULL, 0);
+}
+
+void keeper_signal(const struct keeper *keeper, int signal_number)
+{
+    ask(keeper, &(struct keeper_request){.kind = KEEPER_DO_SIGNAL, .number = signal_number});
+}
+
+void keeper_end(const struct keeper *keeper, int signal_number)
+{
+    ask(keeper, &(struct keeper_request){.kind = KEEPER_DO_END, .number = signal_number});
+}
+
+void keeper_kill(const struct keeper *keeper)
+{
+    ask(keeper, &(struct keeper_request){.kind = KEEPER_DO_KILL});
+}
+
+int keeper_next(struct keeper *keeper, struct keeper_report *report)
+{
+    if (keeper->fd < 0)
+        return -1;
+    ssize_t length = recv(keeper->fd, report, sizeof(*report), MSG_DONTWAIT);
+    if (length == (ssize_t)sizeof(*report))
+        return 1;
+    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    close(keeper->fd);
+    keeper->fd = -1;
+    return -1;
+}
+
+void keeper_leave(struct keeper *keeper, const struct keeper_plan *plan)
+{
+    int status = 0;
+    if (keeper->pid == 0)
+        return;
+    if (keeper->fd >= 0)
+        close(keeper->fd);
+    pid_t pid = 0;
+    do
+        pid = waitpid(keeper->pid, &status, 0);
+    while (pid < 0 && errno == EINTR);
+    if (pid < 0 || !WIFEXITED(status)) {
+        tree_kill(clock_us() + KILL_WAIT_US);
+        for (int i = 0; i < 2; i++)
+            scratch_remove(plan->scratches[i]);
+    }
+    *keeper = (struct keeper){0, -1};
+}

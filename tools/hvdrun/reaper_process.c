@@ -1,0 +1,430 @@
+/* reaper_process.c: the keeper: one thread, no library but libc; starts ranks, reaps, and ends all at the
+ * end. */
+#include "tools/hvdrun/reaper_process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <spawn.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "tools/hvdrun/scratch.h"
+#include "tools/hvdrun/process_tree.h"
+#include "tools/hvdrun/verdict.h"
+#include "topo/apply.h"
+
+#define TERM_AGAIN_US 50000    /* until those are told who were born when the others were */
+#define KILL_AGAIN_US 20000    /* between two rounds of SIGKILL */
+#define KILL_LIMIT_US 10000000 /* what is still there after that cannot be ended */
+#define MAX_EXTRA     128      /* environment strings of one rank */
+
+struct keeper_state {
+    const struct keeper_plan *plan;
+    int fd; /* to hvdrun; -1 when it is gone */
+    int signal_fd;
+    int null_fd;
+    struct bitset cpus;   /* its own */
+    bool mems_are_chosen; /* by the user: ranks have them too */
+    pid_t *pids;          /* by rank; 0 where it does not run */
+    bool start_failed;
+    enum verdict_stage stage;
+    bool telling; /* SIGTERM to the newly born as well */
+    struct tree_told told;
+    int64_t next_us; /* when to go on with the ending */
+    int64_t grace_end_us;
+    int64_t limit_us; /* when to give up */
+    uint64_t sweep;
+    bool childless;
+    bool gave_up;
+    bool told_empty;
+    /* reports that hvdrun has not taken yet; each rank has two at most */
+    struct keeper_report *reports;
+    size_t report_first, report_count, report_room;
+};
+
+static void report(struct keeper_state *state, const struct keeper_report *report)
+{
+    if (state->report_count == state->report_room)
+        return; /* cannot be: there is room for all that can happen */
+    state->reports[(state->report_first + state->report_count++) % state->report_room] = *report;
+}
+
+/* Never blocks, so that hvdrun may. */
+static void send_reports(struct keeper_state *state)
+{
+    while (state->fd >= 0 && state->report_count > 0) {
+        const struct keeper_report *first = &state->reports[state->report_first];
+        if (send(state->fd, first, sizeof(*first), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+            return;
+        state->report_first = (state->report_first + 1) % state->report_room;
+        state->report_count--;
+    }
+}
+
+/* ---- Start ---------------------------------------------------------------------------------- */
+
+/* What a rank needs beside the plan. */
+struct start {
+    int rank;
+    const struct bitset *cpus, *mems; /* NULL: those of the keeper */
+    int stdio_fds[3];
+    char *extra[MAX_EXTRA + 1];
+};
+
+/* Is the variable of [entry] among [extra]? */
+static bool is_replaced(const char *entry, char *const *extra)
+{
+    size_t length = strcspn(entry, "=");
+    for (; *extra != NULL; extra++) {
+        if (strncmp(*extra, entry, length) == 0 && (*extra)[length] == '=')
+            return true;
+    }
+    return false;
+}
+
+static char **join_environment(const struct keeper_state *state, char *const *extra)
+{
+    size_t common = 0;
+    size_t used = 0;
+    while (state->plan->environment[common] != NULL)
+        common++;
+    char **joined = calloc(common + MAX_EXTRA + 1, sizeof(*joined));
+    if (joined == NULL)
+        return NULL;
+    for (; extra[used] != NULL; used++)
+        joined[used] = extra[used];
+    for (size_t i = 0; i < common; i++) {
+        if (!is_replaced(state->plan->environment[i], extra))
+            joined[used++] = state->plan->environment[i];
+    }
+    return joined;
+}
+
+/* In a process group of its own, so that a Ctrl-C at the terminal goes to hvdrun alone, and without the
+ * signals that are blocked here. Returns an errno, that of a failed exec too. */
+static int spawn_rank(struct keeper_state *state, const struct start *start, pid_t *pidp)
+{
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_t actions;
+    char **environment = join_environment(state, start->extra);
+    if (environment == NULL)
+        return ENOMEM;
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setpgroup(&attributes, 0);
+    posix_spawnattr_setsigmask(&attributes, state->plan->signal_mask);
+    int rc = 0;
+    for (int to = 0; to < 3 && rc == 0; to++)
+        rc = posix_spawn_file_actions_adddup2(&actions, start->stdio_fds[to], to);
+    if (rc == 0)
+        rc = posix_spawn(pidp, state->plan->path, &actions, &attributes, state->plan->arguments, environment);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    free(environment);
+    return rc;
+}
+
+/* A rank inherits where this thread runs and has its memory from; so it is never elsewhere, and not even the
+ * loading of its program. */
+static int bind_as(const struct keeper_state *state, const struct start *start)
+{
+    if (start->cpus == NULL)
+        return 0;
+    if (apply_cpus(0, start->cpus, NULL) != HVD_OK)
+        return errno;
+    if (!state->mems_are_chosen)
+        apply_mems(start->mems);
+    return 0;
+}
+
+static void unbind(const struct keeper_state *state, const struct start *start)
+{
+    if (start->cpus == NULL)
+        return;
+    apply_cpus(0, &state->cpus, NULL);
+    if (!state->mems_are_chosen)
+        apply_no_mems();
+}
+
+static void start_rank(struct keeper_state *state, const struct start *start)
+{
+    struct keeper_report done = {.kind = KEEPER_NOT_BOUND, .rank = start->rank};
+    pid_t pid = 0;
+    if (state->start_failed || state->stage != VERDICT_RUNNING)
+        return;
+    done.number = bind_as(state, start);
+    if (done.number == 0) {
+        done.number = spawn_rank(state, start, &pid);
+        done.kind = done.number == 0 ? KEEPER_STARTED : KEEPER_NOT_STARTED;
+        unbind(state, start);
+    }
+    state->start_failed = done.number != 0;
+    done.pid = done.number == 0 ? pid : 0;
+    state->pids[start->rank] = done.pid;
+    state->childless = state->childless && done.number != 0;
+    report(state, &done);
+}
+
+/* ---- End ------------------------------------------------------------------------------------ */
+
+/* A rank that was not reaped still owns its process group's number. */
+static void signal_groups(const struct keeper_state *state, int signal_number)
+{
+    for (int rank = 0; rank < state->plan->size; rank++) {
+        if (state->pids[rank] > 0)
+            kill(-state->pids[rank], signal_number);
+    }
+}
+
+static void signal_tree(struct keeper_state *state, int signal_number)
+{
+    struct tree_told *told = signal_number == SIGKILL ? NULL : &state->told;
+    if (tree_signal(signal_number, told) < 0)
+        signal_groups(state, signal_number);
+}
+
+static void begin_kill(struct keeper_state *state)
+{
+    state->stage = VERDICT_KILL_SENT;
+    state->next_us = clock_us();
+    state->limit_us = state->next_us + KILL_LIMIT_US;
+}
+
+/* The time of the next look in the grace. */
+static void plan_look(struct keeper_state *state)
+{
+    int64_t look_us = clock_us() + TERM_AGAIN_US;
+    state->next_us = state->telling && look_us < state->grace_end_us ? look_us : state->grace_end_us;
+}
+
+static void begin_end(struct keeper_state *state, int signal_number)
+{
+    if (state->stage != VERDICT_RUNNING)
+        return;
+    state->stage = VERDICT_TERM_SENT;
+    state->grace_end_us = clock_us() + state->plan->grace_us;
+    state->telling = signal_number == SIGTERM;
+    plan_look(state);
+    if (state->childless)
+        return;
+    if (state->telling)
+        signal_tree(state, SIGTERM);
+    else
+        signal_groups(state, signal_number);
+    signal_groups(state, SIGCONT); /* a stopped one could not act on it */
+}
+
+/* The grace is over, or it is time to see who was born since the last signal. */
+static void go_on_ending(struct keeper_state *state)
+{
+    int64_t now_us = clock_us();
+    if (state->stage == VERDICT_RUNNING || state->childless || now_us < state->next_us)
+        return;
+    if (state->stage == VERDICT_TERM_SENT && now_us < state->grace_end_us) {
+        signal_tree(state, SIGTERM);
+        plan_look(state);
+        return;
+    }
+    if (state->stage == VERDICT_TERM_SENT)
+        begin_kill(state);
+    signal_tree(state, SIGKILL);
+    state->next_us = now_us + KILL_AGAIN_US;
+    state->gave_up = now_us >= state->limit_us;
+}
+
+static void reap(struct keeper_state *state)
+{
+    state->sweep++;
+    for (;;) {
+        int status = 0;
+        pid_t pid = waitpid(-1, &status, WNOHANG);
+        state->childless = pid < 0 && errno == ECHILD;
+        if (pid <= 0)
+            return;
+        for (int rank = 0; rank < state->plan->size; rank++) {
+            if (state->pids[rank] != pid)
+                continue;
+            state->pids[rank] = 0;
+            report(state, &(struct keeper_report){.kind = KEEPER_ENDED,
+                                                  .rank = rank,
+                                                  .number = status,
+                                                  .stage = (int)state->stage,
+                                                  .sweep = state->sweep});
+        }
+    }
+}
+
+/* Nothing is left to wait for. */
+static bool is_over(const struct keeper_state *state)
+{
+    return state->stage != VERDICT_RUNNING && (state->childless || state->gave_up);
+}
+
+static void tell_empty(struct keeper_state *state)
+{
+    if (!is_over(state) || state->told_empty)
+        return;
+    state->told_empty = true;
+    report(state, &(struct keeper_report){.kind = KEEPER_EMPTY, .number = state->childless ? 0 : -1});
+}
+
+/* ---- Requests ------------------------------------------------------------------------------- */
+
+struct incoming {
+    struct keeper_request request;
+    char text[KEEPER_REQUEST_BYTES - sizeof(struct keeper_request)];
+};
+
+/* 1, 0 where there is none, -1 where hvdrun is gone. [fds] are -1 where none came. */
+static int receive(const struct keeper_state *state, struct incoming *incoming, size_t *text_bytesp,
+                   int fds[3])
+{
+    union {
+        struct cmsghdr header;
+        char bytes[CMSG_SPACE(3 * sizeof(int))];
+    } control = {0};
+    struct iovec part = {incoming, sizeof(*incoming)};
+    struct msghdr message = {
+        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    ssize_t length = recvmsg(state->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (length < 0 && (errno == EAGAIN || errno == EINTR))
+        return 0;
+    if (length < (ssize_t)sizeof(incoming->request))
+        return -1;
+    *text_bytesp = (size_t)length - sizeof(incoming->request);
+    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+    if (header != NULL && header->cmsg_type == SCM_RIGHTS)
+        memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
+    return 1;
+}
+
+static void do_start(struct keeper_state *state, struct incoming *incoming, size_t text_bytes,
+                     const int fds[3])
+{
+    struct start start = {.rank = incoming->request.rank, .stdio_fds = {fds[2], fds[0], fds[1]}};
+    int count = 0;
+    if (incoming->request.is_bound) {
+        start.cpus = &incoming->request.cpus;
+        start.mems = &incoming->request.mems;
+    }
+    for (size_t at = 0; at < text_bytes && count < MAX_EXTRA; at += strlen(incoming->text + at) + 1)
+        start.extra[count++] = incoming->text + at;
+    if (!incoming->request.has_stdin)
+        start.stdio_fds[0] = start.rank == 0 ? STDIN_FILENO : state->null_fd;
+    start_rank(state, &start);
+}
+
+static void serve(struct keeper_state *state)
+{
+    struct incoming incoming;
+    while (state->fd >= 0) {
+        size_t text_bytes = 0;
+        int fds[3] = {-1, -1, -1};
+        int rc = receive(state, &incoming, &text_bytes, fds);
+        if (rc == 0)
+            return;
+        if (rc < 0) {
+            close(state->fd);
+            state->fd = -1;
+            begin_end(state, SIGTERM);
+            return;
+        }
+        switch (incoming.request.kind) {
+        case KEEPER_DO_START:
+            do_start(state, &incoming, text_bytes, fds);
+            break;
+        case KEEPER_DO_SIGNAL:
+            signal_groups(state, incoming.request.number);
+            break;
+        case KEEPER_DO_END:
+            begin_end(state, incoming.request.number);
+            break;
+        case KEEPER_DO_KILL:
+            begin_kill(state);
+            break;
+        }
+        for (int i = 0; i < 3; i++) {
+            if (fds[i] >= 0)
+                close(fds[i]);
+        }
+    }
+}
+
+/* ---- The process ---------------------------------------------------------------------------- */
+
+/* Tell hvdrun that all is there, or what is not. */
+static int make_scratches(struct keeper_state *state)
+{
+    struct keeper_report ready = {.kind = KEEPER_READY};
+    for (int i = 0; i < 2 && ready.number == 0; i++) {
+        ready.rank = i;
+        ready.number = scratch_make(state->plan->scratches[i]) < 0 ? errno : 0;
+    }
+    report(state, &ready);
+    send_reports(state);
+    return ready.number == 0 ? 0 : -1;
+}
+
+static int prepare(struct keeper_state *state)
+{
+    sigset_t child;
+    sigset_t all;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    setpgid(0, 0);
+    prctl(PR_SET_NAME, "hvdrun-keeper", 0, 0, 0);
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    size_t size = (size_t)state->plan->size;
+    state->report_room = 2 * size + 2;
+    state->pids = calloc(size, sizeof(state->pids[0]));
+    state->reports = calloc(state->report_room, sizeof(state->reports[0]));
+    state->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    state->null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (state->pids == NULL || state->reports == NULL || state->signal_fd < 0 || state->null_fd < 0)
+        return -1;
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+        return -1;
+    state->mems_are_chosen = apply_mems_chosen();
+    if (apply_read_cpus(0, &state->cpus, NULL) != HVD_OK)
+        return -1;
+    return make_scratches(state);
+}
+
+static void sleep_until_something(struct keeper_state *state)
+{
+    struct signalfd_siginfo info;
+    struct pollfd fds[] = {
+        {.fd = state->signal_fd, .events = POLLIN},
+        {.fd = state->fd, .events = (short)(POLLIN | (state->report_count > 0 ? POLLOUT : 0))}};
+    bool timed = state->stage != VERDICT_RUNNING && !is_over(state);
+    poll(fds, 2, timed ? clock_ms_until(state->next_us) : -1);
+    while (read(state->signal_fd, &info, sizeof(info)) > 0)
+        continue;
+}
+
+void keeper_process_run(const struct keeper_plan *plan, int fd)
+{
+    struct keeper_state state = {.plan = plan, .fd = fd, .childless = true};
+    int rc = prepare(&state);
+    while (rc == 0 && (state.fd >= 0 || !is_over(&state))) {
+        sleep_until_something(&state);
+        serve(&state);
+        reap(&state);
+        go_on_ending(&state);
+        tell_empty(&state);
+        send_reports(&state);
+    }
+    for (int i = 0; i < 2; i++)
+        scratch_remove(plan->scratches[i]);
+    _exit(rc == 0 ? 0 : 1);
+}

@@ -1,0 +1,347 @@
+/* verdict.c: keep what happened to each rank, and judge. */
+#include "config.h"
+
+#include "tools/hvdrun/verdict.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/parse.h"
+
+enum cause {
+    CAUSE_NONE,
+    CAUSE_ENDED,
+    CAUSE_ABORTED,
+    CAUSE_NOT_JOINED,
+    CAUSE_NOT_STARTED,
+    CAUSE_INTERRUPTED,
+    CAUSE_BROKEN
+};
+
+struct rank_fate {
+    pid_t pid;
+    bool started, connected, finalized, ended;
+    int wait_status;
+    enum verdict_stage stage; /* when it ended */
+};
+
+struct verdict {
+    int size;
+    char host[256];
+    int64_t grace_us;
+    enum cause cause; /* the first failure */
+    int rank;         /* that failed first, or -1 */
+    int waiting_rank; /* NOT_JOINED: a rank that waits for it */
+    uint64_t sweep;   /* ENDED: when it was found */
+    int number;       /* ABORTED: status; NOT_STARTED: errno; INTERRUPTED: signal */
+    char text[512];   /* ABORTED: message; NOT_STARTED: command; BROKEN: sentence */
+    struct rank_fate fates[];
+};
+
+struct verdict *verdict_create(int size, const char *host, int64_t grace_us)
+{
+    struct verdict *verdict = calloc(1, sizeof(*verdict) + (size_t)size * sizeof(verdict->fates[0]));
+    if (verdict == NULL)
+        return NULL;
+    verdict->size = size;
+    verdict->grace_us = grace_us;
+    verdict->rank = -1;
+    snprintf(verdict->host, sizeof(verdict->host), "%s", host);
+    return verdict;
+}
+
+void verdict_destroy(struct verdict *verdict)
+{
+    free(verdict);
+}
+
+/* Only the first failure counts. */
+static bool blame(struct verdict *verdict, enum cause cause, int rank, int number, const char *text)
+{
+    if (verdict->cause != CAUSE_NONE)
+        return false;
+    verdict->cause = cause;
+    verdict->rank = rank;
+    verdict->number = number;
+    snprintf(verdict->text, sizeof(verdict->text), "%s", text);
+    return true;
+}
+
+static bool left_without_joining(const struct rank_fate *fate)
+{
+    return fate->ended && !fate->connected && WIFEXITED(fate->wait_status) &&
+           WEXITSTATUS(fate->wait_status) == 0;
+}
+
+/* A rank that is connected waits, sooner or later, for all ranks of the job; one that has left without
+ * joining will never come. */
+static void judge_absence(struct verdict *verdict)
+{
+    int absent = -1;
+    int waiting = -1;
+    if (verdict->cause != CAUSE_NONE)
+        return;
+    for (int rank = verdict->size - 1; rank >= 0; rank--) {
+        const struct rank_fate *fate = &verdict->fates[rank];
+        if (left_without_joining(fate))
+            absent = rank;
+        if (fate->connected && !fate->finalized && !fate->ended)
+            waiting = rank;
+    }
+    if (absent < 0 || waiting < 0)
+        return;
+    blame(verdict, CAUSE_NOT_JOINED, absent, 0, "");
+    verdict->waiting_rank = waiting;
+}
+
+void verdict_started(struct verdict *verdict, int rank, pid_t pid)
+{
+    verdict->fates[rank].pid = pid;
+    verdict->fates[rank].started = true;
+}
+
+void verdict_connected(struct verdict *verdict, int rank)
+{
+    verdict->fates[rank].connected = true;
+    verdict->fates[rank].finalized = false;
+    judge_absence(verdict);
+}
+
+void verdict_finalized(struct verdict *verdict, int rank)
+{
+    verdict->fates[rank].finalized = true;
+}
+
+void verdict_ended(struct verdict *verdict, int rank, int wait_status, enum verdict_stage stage,
+                   uint64_t sweep)
+{
+    struct rank_fate *fate = &verdict->fates[rank];
+    fate->ended = true;
+    fate->wait_status = wait_status;
+    fate->stage = stage;
+    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) {
+        judge_absence(verdict);
+        return;
+    }
+    bool same_look = verdict->cause == CAUSE_ENDED && verdict->sweep == sweep;
+    if (same_look && WIFSIGNALED(wait_status) && WIFEXITED(verdict->fates[verdict->rank].wait_status))
+        verdict->cause = CAUSE_NONE;
+    if (blame(verdict, CAUSE_ENDED, rank, 0, ""))
+        verdict->sweep = sweep;
+}
+
+void verdict_aborted(struct verdict *verdict, int rank, int status, const char *text)
+{
+    blame(verdict, CAUSE_ABORTED, rank, status, text);
+}
+
+void verdict_not_started(struct verdict *verdict, int rank, const char *command, int error_number)
+{
+    verdict->fates[rank].ended = true;
+    blame(verdict, CAUSE_NOT_STARTED, rank, error_number, command);
+}
+
+void verdict_interrupted(struct verdict *verdict, int signal_number)
+{
+    blame(verdict, CAUSE_INTERRUPTED, -1, signal_number, "");
+}
+
+void verdict_broken(struct verdict *verdict, const char *sentence)
+{
+    blame(verdict, CAUSE_BROKEN, -1, 0, sentence);
+}
+
+bool verdict_is_failure(const struct verdict *verdict)
+{
+    return verdict->cause != CAUSE_NONE;
+}
+
+int verdict_running(const struct verdict *verdict)
+{
+    int count = 0;
+    for (int rank = 0; rank < verdict->size; rank++)
+        count += verdict->fates[rank].started && !verdict->fates[rank].ended;
+    return count;
+}
+
+int verdict_exit_status(const struct verdict *verdict)
+{
+    int wait_status = 0;
+    switch (verdict->cause) {
+    case CAUSE_NONE:
+        return 0;
+    case CAUSE_ENDED:
+        wait_status = verdict->fates[verdict->rank].wait_status;
+        return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
+    case CAUSE_ABORTED:
+        /* 256 must not look like success */
+        return verdict->number != 0 && (verdict->number & 0xff) == 0 ? 1 : verdict->number & 0xff;
+    case CAUSE_NOT_STARTED:
+        return verdict->number == ENOENT ? 127 : 126;
+    case CAUSE_INTERRUPTED:
+        return 128 + verdict->number;
+    case CAUSE_NOT_JOINED:
+    case CAUSE_BROKEN:
+        break;
+    }
+    return 1;
+}
+
+/* Text that grows. */
+struct line {
+    char *text;
+    size_t used, bytes;
+};
+
+static void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void add(struct line *line, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    int added = vsnprintf(line->text + line->used, line->bytes - line->used, format, arguments);
+    va_end(arguments);
+    if (added > 0)
+        line->used += (size_t)added < line->bytes - line->used ? (size_t)added : line->bytes - line->used - 1;
+}
+
+static void add_signal(struct line *line, int number)
+{
+    const char *meaning = sigdescr_np(number);
+    add(line, "signal %d", number);
+    if (meaning != NULL)
+        add(line, " (%s)", meaning);
+}
+
+static void add_rank(struct line *line, const struct verdict *verdict, int rank)
+{
+    add(line, "rank %d (%s, pid %d)", rank, verdict->host, (int)verdict->fates[rank].pid);
+}
+
+static void add_first(struct line *line, const struct verdict *verdict)
+{
+    int wait_status = 0;
+    switch (verdict->cause) {
+    case CAUSE_NONE:
+        break;
+    case CAUSE_ENDED:
+        wait_status = verdict->fates[verdict->rank].wait_status;
+        add_rank(line, verdict, verdict->rank);
+        if (WIFSIGNALED(wait_status)) {
+            add(line, " was killed by ");
+            add_signal(line, WTERMSIG(wait_status));
+            add(line, "%s", WCOREDUMP(wait_status) ? " and dumped core" : "");
+        } else {
+            add(line, " exited with status %d", WEXITSTATUS(wait_status));
+        }
+        break;
+    case CAUSE_ABORTED:
+        add_rank(line, verdict, verdict->rank);
+        add(line, " aborted the job with status %d", verdict->number);
+        if (verdict->text[0] != 0)
+            add(line, ": %s", verdict->text);
+        break;
+    case CAUSE_NOT_JOINED:
+        add_rank(line, verdict, verdict->rank);
+        add(line, " exited with status 0 before it joined the job, and rank %d would wait for it for ever",
+            verdict->waiting_rank);
+        break;
+    case CAUSE_NOT_STARTED:
+        add(line, "rank %d could not be started: %s: %s", verdict->rank, verdict->text,
+            strerrordesc_np(verdict->number));
+        break;
+    case CAUSE_INTERRUPTED:
+        add(line, "interrupted by ");
+        add_signal(line, verdict->number);
+        break;
+    case CAUSE_BROKEN:
+        add(line, "%s", verdict->text);
+        break;
+    }
+}
+
+/* What the ranks other than the first failure did. */
+struct others {
+    int count;      /* that were started */
+    int finished;   /* by themselves, with status 0 */
+    int failed;     /* by themselves, otherwise */
+    int terminated; /* after SIGTERM */
+    int killed;     /* by SIGKILL, after the grace */
+    int running;    /* still: nothing could end them */
+};
+
+static struct others count_others(const struct verdict *verdict)
+{
+    struct others others = {0};
+    for (int rank = 0; rank < verdict->size; rank++) {
+        const struct rank_fate *fate = &verdict->fates[rank];
+        if (rank == verdict->rank || !fate->started)
+            continue;
+        others.count++;
+        if (!fate->ended)
+            others.running++;
+        else if (fate->stage == VERDICT_KILL_SENT && WIFSIGNALED(fate->wait_status) &&
+                 WTERMSIG(fate->wait_status) == 9)
+            others.killed++;
+        else if (fate->stage != VERDICT_RUNNING)
+            others.terminated++;
+        else if (fate->wait_status == 0)
+            others.finished++;
+        else
+            others.failed++;
+    }
+    return others;
+}
+
+struct part {
+    int count;
+    const char *did; /* after "the other rank" or "2" */
+    const char *why;
+};
+
+static void add_others(struct line *line, const struct verdict *verdict)
+{
+    char grace[32];
+    char why_killed[96];
+    struct others others = count_others(verdict);
+    format_time(verdict->grace_us, grace, sizeof(grace));
+    snprintf(why_killed, sizeof(why_killed), " by SIGKILL, not having ended within %s", grace);
+    const struct part parts[] = {
+        {others.finished, "finished", ""},
+        {others.failed, "failed as well", ""},
+        {others.terminated, others.terminated == 1 ? "was terminated" : "were terminated", ""},
+        {others.killed, others.killed == 1 ? "was ended" : "were ended", why_killed},
+        {others.running, "cannot be ended", ""}};
+    const char *other = verdict->rank < 0 ? "" : "other ";
+    const char *between = "";
+    if (others.count == 0)
+        return;
+    add(line, "; ");
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+        const struct part *part = &parts[i];
+        if (part->count == 0)
+            continue;
+        if (part->count == others.count && part->count == 1)
+            add(line, "the %srank %s%s", other, part->did, part->why);
+        else if (part->count == others.count)
+            add(line, "the %s%d ranks %s%s", other, part->count, part->did, part->why);
+        else
+            add(line, "%s%d %s%s", between[0] == 0 ? "of the others " : between, part->count, part->did,
+                part->why);
+        between = ", ";
+    }
+}
+
+void verdict_sentence(const struct verdict *verdict, char *text, size_t text_bytes)
+{
+    struct line line = {text, 0, text_bytes};
+    text[0] = 0;
+    if (verdict->cause == CAUSE_NONE)
+        return;
+    add_first(&line, verdict);
+    add_others(&line, verdict);
+}
