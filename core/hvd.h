@@ -35,7 +35,7 @@ enum hvd_status {
     HVD_ERR_STATE = -2,       /* not now: before hvd_init, after hvd_shutdown, inside a callback */
     HVD_ERR_DUPLICATE = -3,   /* an operation of that name is still in flight on this rank */
     HVD_ERR_MISMATCH = -4,    /* the ranks disagree on this operation or on the job */
-    HVD_ERR_UNSUPPORTED = -5, /* no plane that all ranks have can carry this */
+    HVD_ERR_UNSUPPORTED = -5, /* no backend that all ranks have can carry this */
     HVD_ERR_NO_MEMORY = -6,   /* memory or descriptors ran out */
     HVD_ERR_TIMEOUT = -7,     /* a rank did not arrive in time */
     HVD_ERR_RANK_LOST = -8,   /* a rank died or cannot be reached: save and leave */

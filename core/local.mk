@@ -71,11 +71,11 @@ core_libsched_la_LIBADD += core/libkernels_avx512.la
 endif
 
 if HAVE_MPI
-hvdmodule_LTLIBRARIES += core/plane_mpi.la
-core_plane_mpi_la_SOURCES = core/backend/mpi/mpi.c
-core_plane_mpi_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
-core_plane_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbols-regex '^plane_mpi_module$$' $(HVD_RESOLVED)
-core_plane_mpi_la_LIBADD = core/libsched.la core/libbase.la $(MPI_LIBS)
+hvdmodule_LTLIBRARIES += core/backend_mpi.la
+core_backend_mpi_la_SOURCES = core/backend/mpi/mpi.c
+core_backend_mpi_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
+core_backend_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbols-regex '^backend_mpi_module$$' $(HVD_RESOLVED)
+core_backend_mpi_la_LIBADD = core/libsched.la core/libbase.la $(MPI_LIBS)
 endif
 
 # ---- libcore: everything of libhvd but the calls, also linked into the unit tests, which reach below them ----

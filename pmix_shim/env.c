@@ -17,8 +17,8 @@
 struct env_state {
     struct env_job job;
     struct store *store;
-    struct hub *hub;     /* on rank 0 */
-    struct spoke *spoke; /* on others */
+    struct fence_server *fence_server; /* on rank 0 */
+    struct fence_client *fence_client; /* on others */
 };
 
 /* What one number of the job is called, and between what it lies. */
@@ -94,7 +94,7 @@ static int read_key(unsigned char *key, struct hvd_error *err)
             : length < SHORTEST_KEY ? "is too short"
                                     : "is too long",
             SHORTEST_KEY, LONGEST_KEY);
-    crypto_generichash(key, CHANNEL_KEY_BYTES, (const unsigned char *)text, length,
+    crypto_generichash(key, SECURE_CHANNEL_KEY_BYTES, (const unsigned char *)text, length,
                        (const unsigned char *)purpose, sizeof(purpose) - 1);
     return HVD_OK;
 }
@@ -104,8 +104,8 @@ static void env_close(void *opaque)
     struct env_state *state = opaque;
     if (state == NULL)
         return;
-    hub_close(state->hub);
-    spoke_close(state->spoke);
+    fence_server_close(state->fence_server);
+    fence_client_close(state->fence_client);
     store_destroy(state->store);
     sodium_memzero(state, sizeof(*state));
     free(state);
@@ -137,8 +137,8 @@ static int env_open(const struct hvd_config *config, const struct hvd_log *log, 
         rc = error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
         goto fail;
     }
-    rc = job->rank == 0 ? hub_open(&state->hub, &state->job, err)
-                        : spoke_open(&state->spoke, &state->job, err);
+    rc = job->rank == 0 ? fence_server_open(&state->fence_server, &state->job, err)
+                        : fence_client_open(&state->fence_client, &state->job, err);
     if (rc != HVD_OK)
         goto fail;
     *statep = state;
@@ -157,8 +157,9 @@ static int env_put(void *opaque, const char *key, const void *bytes, size_t leng
 static int env_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
 {
     struct env_state *state = opaque;
-    return state->hub != NULL ? hub_fence(state->hub, state->store, deadline_us, err)
-                              : spoke_fence(state->spoke, state->store, deadline_us, err);
+    return state->fence_server != NULL
+               ? fence_server_fence(state->fence_server, state->store, deadline_us, err)
+               : fence_client_fence(state->fence_client, state->store, deadline_us, err);
 }
 
 static int env_get(void *opaque, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,

@@ -11,41 +11,45 @@ struct env_job {
     uint32_t epoch;
     char master_host[256]; /* MASTER_ADDR */
     char master_port[8];   /* MASTER_PORT */
-    unsigned char key[CHANNEL_KEY_BYTES];
+    unsigned char key[SECURE_CHANNEL_KEY_BYTES];
     const struct hvd_log *log;
 };
 
 /* A message is a head and a page or a sentence. */
-#define MESSAGE_HEAD 12
+#define FENCE_HEAD_BYTES 12
 
-enum message_kind {
-    MESSAGE_PAGE = 1, /* number: which fence; rank: whose page follows */
-    MESSAGE_FAIL = 2  /* number: -status; rank: 0; a sentence follows: rank 0 gives up */
+enum fence_message_kind {
+    FENCE_PAGE = 1, /* number: which fence; rank: whose page follows */
+    FENCE_FAIL = 2  /* number: -status; rank: 0; a sentence follows: rank 0 gives up */
 };
 
-struct message {
+struct fence_message {
     uint32_t kind, number, rank;
     const unsigned char *bytes;
     size_t length;
 };
 
 /* One message, in one frame. */
-int message_send(struct channel *channel, const struct message *message, struct hvd_error *err);
-int message_receive(struct channel *channel, struct message *message, struct hvd_error *err);
+int fence_message_send(struct secure_channel *channel, const struct fence_message *message,
+                       struct hvd_error *err);
+int fence_message_receive(struct secure_channel *channel, struct fence_message *message,
+                          struct hvd_error *err);
 
 /* Wait until [fd] has one of [events], at the latest until [deadline_us]. */
-void wait_for(int fd, short events, int64_t deadline_us);
+void poll_until(int fd, short events, int64_t deadline_us);
 
 /* Rank 0's end. Listens from open on; serves only inside fence. */
-struct hub;
-int hub_open(struct hub **hubp, const struct env_job *job, struct hvd_error *err);
-int hub_fence(struct hub *hub, struct store *store, int64_t deadline_us, struct hvd_error *err);
-void hub_close(struct hub *hub);
+struct fence_server;
+int fence_server_open(struct fence_server **hubp, const struct env_job *job, struct hvd_error *err);
+int fence_server_fence(struct fence_server *fence_server, struct store *store, int64_t deadline_us,
+                       struct hvd_error *err);
+void fence_server_close(struct fence_server *fence_server);
 
 /* Another rank's end. Connects in the first fence. */
-struct spoke;
-int spoke_open(struct spoke **spokep, const struct env_job *job, struct hvd_error *err);
-int spoke_fence(struct spoke *spoke, struct store *store, int64_t deadline_us, struct hvd_error *err);
-void spoke_close(struct spoke *spoke);
+struct fence_client;
+int fence_client_open(struct fence_client **spokep, const struct env_job *job, struct hvd_error *err);
+int fence_client_fence(struct fence_client *fence_client, struct store *store, int64_t deadline_us,
+                       struct hvd_error *err);
+void fence_client_close(struct fence_client *fence_client);
 
 #endif

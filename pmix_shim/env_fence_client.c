@@ -19,47 +19,47 @@
 #define RETRY_US   INT64_C(50000)
 #define ADDRESS_US INT64_C(3000000)
 
-struct spoke {
+struct fence_client {
     const struct env_job *job;
     struct addrinfo *addresses;
-    struct channel channel; /* fd is -1 until it is connected and welcome */
+    struct secure_channel channel; /* fd is -1 until it is connected and welcome */
     uint32_t fence;
 };
 
-int spoke_open(struct spoke **spokep, const struct env_job *job, struct hvd_error *err)
+int fence_client_open(struct fence_client **spokep, const struct env_job *job, struct hvd_error *err)
 {
     const struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
-    struct spoke *spoke = calloc(1, sizeof(*spoke));
-    if (spoke == NULL)
+    struct fence_client *fence_client = calloc(1, sizeof(*fence_client));
+    if (fence_client == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
-    spoke->job = job;
-    spoke->channel.fd = -1;
-    int rc = getaddrinfo(job->master_host, job->master_port, &hints, &spoke->addresses);
+    fence_client->job = job;
+    fence_client->channel.fd = -1;
+    int rc = getaddrinfo(job->master_host, job->master_port, &hints, &fence_client->addresses);
     if (rc != 0) {
         error_set(err, HVD_ERR_INVALID, "MASTER_ADDR=%s: %s; give the name or address of rank 0's node",
                   job->master_host, gai_strerror(rc));
-        spoke_close(spoke);
+        fence_client_close(fence_client);
         return HVD_ERR_INVALID;
     }
-    *spokep = spoke;
+    *spokep = fence_client;
     return HVD_OK;
 }
 
-void spoke_close(struct spoke *spoke)
+void fence_client_close(struct fence_client *fence_client)
 {
-    if (spoke == NULL)
+    if (fence_client == NULL)
         return;
-    channel_fini(&spoke->channel);
-    if (spoke->addresses != NULL)
-        freeaddrinfo(spoke->addresses);
-    free(spoke);
+    secure_channel_fini(&fence_client->channel);
+    if (fence_client->addresses != NULL)
+        freeaddrinfo(fence_client->addresses);
+    free(fence_client);
 }
 
 /* ---- Connect ---------------------------------------------------------------------------------- */
 
 /* On loopback a connection to a port where nobody listens can meet itself. */
-static bool met_itself(int fd)
+static bool is_self_connection(int fd)
 {
     struct sockaddr_storage own = {0};
     struct sockaddr_storage peer = {0};
@@ -88,7 +88,7 @@ static int try_connect(const struct addrinfo *address, int64_t deadline_us)
                 getsockopt(fd, SOL_SOCKET, SO_ERROR, &problem, &length);
         }
     }
-    if (problem == 0 && met_itself(fd))
+    if (problem == 0 && is_self_connection(fd))
         problem = ECONNREFUSED;
     if (problem == 0) {
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
@@ -100,38 +100,40 @@ static int try_connect(const struct addrinfo *address, int64_t deadline_us)
 }
 
 /* Say hello on [fd] and wait for the welcome: rank 0 gives it once it is in its fence itself. */
-static int shake_hands(struct spoke *spoke, int fd, int64_t deadline_us, struct hvd_error *why)
+static int handshake(struct fence_client *fence_client, int fd, int64_t deadline_us, struct hvd_error *why)
 {
-    const struct env_job *job = spoke->job;
-    const struct channel_id id = {job->epoch, (uint32_t)job->size, (uint32_t)job->rank};
-    channel_init(&spoke->channel, fd, job->key);
-    int rc = channel_hello(&spoke->channel, &id, why);
+    const struct env_job *job = fence_client->job;
+    const struct secure_channel_id id = {job->epoch, (uint32_t)job->size, (uint32_t)job->rank};
+    secure_channel_init(&fence_client->channel, fd, job->key);
+    int rc = secure_channel_connect(&fence_client->channel, &id, why);
     if (rc == HVD_OK)
-        rc = channel_await_welcome(&spoke->channel, why);
+        rc = secure_channel_await_welcome(&fence_client->channel, why);
     while (rc == HVD_IN_PROGRESS && clock_us() < deadline_us) {
-        wait_for(fd, (short)(spoke->channel.out.length > 0 ? POLLIN | POLLOUT : POLLIN), deadline_us);
-        rc = channel_await_welcome(&spoke->channel, why);
+        poll_until(fd, (short)(fence_client->channel.out.length > 0 ? POLLIN | POLLOUT : POLLIN),
+                   deadline_us);
+        rc = secure_channel_await_welcome(&fence_client->channel, why);
     }
     return rc;
 }
 
-static int connect_to_hub(struct spoke *spoke, int64_t deadline_us, struct hvd_error *err)
+static int connect_to_server(struct fence_client *fence_client, int64_t deadline_us, struct hvd_error *err)
 {
-    const struct env_job *job = spoke->job;
+    const struct env_job *job = fence_client->job;
     struct hvd_error why = {""};
     int problem = 0;
     while (clock_us() < deadline_us) {
-        for (const struct addrinfo *address = spoke->addresses; address != NULL; address = address->ai_next) {
+        for (const struct addrinfo *address = fence_client->addresses; address != NULL;
+             address = address->ai_next) {
             int64_t limit_us = clock_us() + ADDRESS_US;
             int fd = try_connect(address, limit_us < deadline_us ? limit_us : deadline_us);
             if (fd < 0) {
                 problem = errno;
                 continue;
             }
-            int rc = shake_hands(spoke, fd, deadline_us, &why);
+            int rc = handshake(fence_client, fd, deadline_us, &why);
             if (rc == HVD_OK)
                 return rc;
-            channel_fini(&spoke->channel);
+            secure_channel_fini(&fence_client->channel);
             if (rc == HVD_IN_PROGRESS)
                 return error_set(
                     err, HVD_ERR_TIMEOUT,
@@ -147,7 +149,7 @@ static int connect_to_hub(struct spoke *spoke, int64_t deadline_us, struct hvd_e
             problem = ECONNRESET;
         }
         int64_t again_us = clock_us() + RETRY_US;
-        wait_for(-1, 0, again_us < deadline_us ? again_us : deadline_us);
+        poll_until(-1, 0, again_us < deadline_us ? again_us : deadline_us);
     }
     return error_set(
         err, HVD_ERR_TIMEOUT,
@@ -158,7 +160,7 @@ static int connect_to_hub(struct spoke *spoke, int64_t deadline_us, struct hvd_e
 /* ---- Fence ------------------------------------------------------------------------------------ */
 
 /* The sentence by which rank 0 gives up. */
-static int pass_on_failure(const struct message *message, struct hvd_error *err)
+static int report_failure(const struct fence_message *message, struct hvd_error *err)
 {
     int status =
         message->number >= 1 && message->number <= -HVD_ERR_SYSTEM ? -(int)message->number : HVD_ERR_SYSTEM;
@@ -170,54 +172,58 @@ static int pass_on_failure(const struct message *message, struct hvd_error *err)
 }
 
 /* The pages of all ranks, in their order. */
-static int receive_pages(struct spoke *spoke, struct store *store, int64_t deadline_us, struct hvd_error *err)
+static int receive_pages(struct fence_client *fence_client, struct store *store, int64_t deadline_us,
+                         struct hvd_error *err)
 {
-    struct channel *channel = &spoke->channel;
-    struct message message;
+    struct secure_channel *channel = &fence_client->channel;
+    struct fence_message message;
     struct hvd_error why = {""};
-    for (uint32_t rank = 0; rank < (uint32_t)spoke->job->size;) {
-        int rc = channel_flush(channel, &why);
+    for (uint32_t rank = 0; rank < (uint32_t)fence_client->job->size;) {
+        int rc = secure_channel_flush(channel, &why);
         if (rc >= 0)
-            rc = message_receive(channel, &message, &why);
+            rc = fence_message_receive(channel, &message, &why);
         if (rc == HVD_IN_PROGRESS && clock_us() < deadline_us) {
-            wait_for(channel->fd, (short)(channel->out.length > 0 ? POLLIN | POLLOUT : POLLIN), deadline_us);
+            poll_until(channel->fd, (short)(channel->out.length > 0 ? POLLIN | POLLOUT : POLLIN),
+                       deadline_us);
             continue;
         }
         if (rc == HVD_IN_PROGRESS)
             return error_set(err, HVD_ERR_TIMEOUT,
                              "rank 0 did not answer in time, as not all ranks have joined; "
                              "--hvd-start-timeout waits longer");
-        if (rc == HVD_OK && message.kind == MESSAGE_FAIL)
-            return pass_on_failure(&message, err);
+        if (rc == HVD_OK && message.kind == FENCE_FAIL)
+            return report_failure(&message, err);
         if (rc == HVD_OK &&
-            (message.kind != MESSAGE_PAGE || message.number != spoke->fence || message.rank != rank))
+            (message.kind != FENCE_PAGE || message.number != fence_client->fence || message.rank != rank))
             rc = error_set(&why, HVD_ERR_MISMATCH,
                            "it sent the page of rank %u in fence %u; expected rank %u in fence %u",
-                           message.rank, message.number, rank, spoke->fence);
+                           message.rank, message.number, rank, fence_client->fence);
         if (rc == HVD_OK)
             rc = store_merge(store, (int)rank, message.bytes, message.length, &why);
         if (rc != HVD_OK)
             return error_set(err, rc == HVD_ERR_SYSTEM ? HVD_ERR_RANK_LOST : rc, "rank 0 at %s port %s: %s",
-                             spoke->job->master_host, spoke->job->master_port, why.text);
+                             fence_client->job->master_host, fence_client->job->master_port, why.text);
         rank++;
     }
     return HVD_OK;
 }
 
-int spoke_fence(struct spoke *spoke, struct store *store, int64_t deadline_us, struct hvd_error *err)
+int fence_client_fence(struct fence_client *fence_client, struct store *store, int64_t deadline_us,
+                       struct hvd_error *err)
 {
     size_t length = 0;
     const void *page = store_page(store, &length);
-    struct message message = {MESSAGE_PAGE, ++spoke->fence, (uint32_t)spoke->job->rank, page, length};
-    int rc = spoke->channel.fd < 0 ? connect_to_hub(spoke, deadline_us, err) : HVD_OK;
+    struct fence_message message = {FENCE_PAGE, ++fence_client->fence, (uint32_t)fence_client->job->rank,
+                                    page, length};
+    int rc = fence_client->channel.fd < 0 ? connect_to_server(fence_client, deadline_us, err) : HVD_OK;
     if (rc != HVD_OK)
         return rc;
     struct hvd_error why = {""};
-    rc = message_send(&spoke->channel, &message, &why);
+    rc = fence_message_send(&fence_client->channel, &message, &why);
     if (rc != HVD_OK)
         return error_set(err, rc == HVD_ERR_SYSTEM ? HVD_ERR_RANK_LOST : rc, "rank 0 at %s port %s: %s",
-                         spoke->job->master_host, spoke->job->master_port, why.text);
-    rc = receive_pages(spoke, store, deadline_us, err);
+                         fence_client->job->master_host, fence_client->job->master_port, why.text);
+    rc = receive_pages(fence_client, store, deadline_us, err);
     if (rc == HVD_OK)
         store_forget_page(store);
     return rc;

@@ -8,39 +8,41 @@
 
 #include "base/clock.h"
 
-int message_send(struct channel *channel, const struct message *message, struct hvd_error *err)
+int fence_message_send(struct secure_channel *channel, const struct fence_message *message,
+                       struct hvd_error *err)
 {
-    uint32_t head[MESSAGE_HEAD / 4] = {htole32(message->kind), htole32(message->number),
-                                       htole32(message->rank)};
-    unsigned char *bytes = malloc(MESSAGE_HEAD + message->length);
+    uint32_t head[FENCE_HEAD_BYTES / 4] = {htole32(message->kind), htole32(message->number),
+                                           htole32(message->rank)};
+    unsigned char *bytes = malloc(FENCE_HEAD_BYTES + message->length);
     if (bytes == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
-    memcpy(bytes, head, MESSAGE_HEAD);
+    memcpy(bytes, head, FENCE_HEAD_BYTES);
     if (message->length > 0)
-        memcpy(bytes + MESSAGE_HEAD, message->bytes, message->length);
-    int rc = channel_send(channel, bytes, MESSAGE_HEAD + message->length, err);
+        memcpy(bytes + FENCE_HEAD_BYTES, message->bytes, message->length);
+    int rc = secure_channel_send(channel, bytes, FENCE_HEAD_BYTES + message->length, err);
     free(bytes);
     return rc;
 }
 
-int message_receive(struct channel *channel, struct message *message, struct hvd_error *err)
+int fence_message_receive(struct secure_channel *channel, struct fence_message *message,
+                          struct hvd_error *err)
 {
     const unsigned char *bytes = NULL;
-    uint32_t head[MESSAGE_HEAD / 4];
+    uint32_t head[FENCE_HEAD_BYTES / 4];
     size_t length = 0;
-    int rc = channel_receive(channel, &bytes, &length, err);
+    int rc = secure_channel_receive(channel, &bytes, &length, err);
     if (rc != HVD_OK)
         return rc;
-    if (length < MESSAGE_HEAD)
+    if (length < FENCE_HEAD_BYTES)
         return error_set(err, HVD_ERR_INVALID, "it sent a message of %zu bytes; expected at least %d", length,
-                         MESSAGE_HEAD);
-    memcpy(head, bytes, MESSAGE_HEAD);
-    *message = (struct message){le32toh(head[0]), le32toh(head[1]), le32toh(head[2]), bytes + MESSAGE_HEAD,
-                                length - MESSAGE_HEAD};
+                         FENCE_HEAD_BYTES);
+    memcpy(head, bytes, FENCE_HEAD_BYTES);
+    *message = (struct fence_message){le32toh(head[0]), le32toh(head[1]), le32toh(head[2]),
+                                      bytes + FENCE_HEAD_BYTES, length - FENCE_HEAD_BYTES};
     return HVD_OK;
 }
 
-void wait_for(int fd, short events, int64_t deadline_us)
+void poll_until(int fd, short events, int64_t deadline_us)
 {
     struct pollfd poller = {.fd = fd, .events = events};
     poll(&poller, 1, clock_ms_until(deadline_us));

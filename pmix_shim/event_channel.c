@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-int channel_post(const struct channel *channel, const struct server_event *event)
+int event_channel_post(const struct event_channel *channel, const struct server_event *event)
 {
     ssize_t sent = 0;
     do
@@ -13,7 +13,7 @@ int channel_post(const struct channel *channel, const struct server_event *event
     return sent < 0 ? -1 : 0;
 }
 
-int channel_take(int fd, struct server_event *event)
+int event_channel_receive(int fd, struct server_event *event)
 {
     ssize_t length = recv(fd, event, sizeof(*event), MSG_DONTWAIT);
     if (length == (ssize_t)sizeof(*event))

@@ -5,14 +5,14 @@
 #include "pmix_shim/server.h"
 
 /* The server's end. */
-struct channel {
+struct event_channel {
     int fd;
 };
 
 /* Any thread. When it returns 0, hvdrun will see this event before any later one. -1 where hvdrun is gone. */
-int channel_post(const struct channel *channel, const struct server_event *event);
+int event_channel_post(const struct event_channel *channel, const struct server_event *event);
 
 /* hvdrun's end: 1 with the next event; 0 where there is none yet; -1 where the server is gone. */
-int channel_take(int fd, struct server_event *event);
+int event_channel_receive(int fd, struct server_event *event);
 
 #endif

@@ -10,7 +10,8 @@
 
 #include "base/clock.h"
 
-/* PMIx answers on a thread of its own, perhaps after we have stopped waiting: then the answer frees this. */
+/* PMIx answers on a thread of its own, perhaps after we have stopped waiting: then the complete_waiter frees
+ * this. */
 struct waiter {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -24,7 +25,7 @@ struct pmix_state {
     pmix_proc_t self;
 };
 
-/* ---- Waiting for an answer -------------------------------------------------------------------- */
+/* ---- Waiting for an complete_waiter -------------------------------------------------------------------- */
 
 static struct waiter *waiter_create(void)
 {
@@ -49,7 +50,7 @@ static void waiter_destroy(struct waiter *waiter)
 }
 
 /* On PMIx's thread: copy and leave. */
-static void answer(struct waiter *waiter, pmix_status_t status, const pmix_byte_object_t *blob)
+static void complete_waiter(struct waiter *waiter, pmix_status_t status, const pmix_byte_object_t *blob)
 {
     pthread_mutex_lock(&waiter->lock);
     waiter->status = status;
@@ -69,16 +70,16 @@ static void answer(struct waiter *waiter, pmix_status_t status, const pmix_byte_
 
 static void on_fence(pmix_status_t status, void *waiter)
 {
-    answer(waiter, status, NULL);
+    complete_waiter(waiter, status, NULL);
 }
 
 static void on_value(pmix_status_t status, pmix_value_t *value, void *waiter)
 {
     bool is_blob = status == PMIX_SUCCESS && value != NULL && value->type == PMIX_BYTE_OBJECT;
-    answer(waiter, status, is_blob ? &value->data.bo : NULL);
+    complete_waiter(waiter, status, is_blob ? &value->data.bo : NULL);
 }
 
-/* True when the answer came; false at the deadline, and then the waiter is no longer ours. */
+/* True when the complete_waiter came; false at the deadline, and then the waiter is no longer ours. */
 static bool await(struct waiter *waiter, int64_t deadline_us)
 {
     const struct timespec deadline = {.tv_sec = deadline_us / 1000000,
@@ -96,7 +97,7 @@ static bool await(struct waiter *waiter, int64_t deadline_us)
 /* ---- The provider ----------------------------------------------------------------------------- */
 
 /* What went wrong in [step], as a status and a sentence. */
-static int explain(pmix_status_t status, const char *step, struct hvd_error *err)
+static int pmix_failure(pmix_status_t status, const char *step, struct hvd_error *err)
 {
     switch (status) {
     case PMIX_ERR_PARTIAL_SUCCESS:
@@ -219,7 +220,7 @@ static int pmix_put(void *opaque, const char *key, const void *bytes, size_t len
     value.data.bo.bytes = (char *)bytes; /* is copied, not changed */
     value.data.bo.size = length;
     pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key, &value);
-    return status == PMIX_SUCCESS ? HVD_OK : explain(status, "Put", err);
+    return status == PMIX_SUCCESS ? HVD_OK : pmix_failure(status, "Put", err);
 }
 
 static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
@@ -228,7 +229,7 @@ static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
     pmix_info_t collect;
     pmix_status_t status = PMIx_Commit();
     if (status != PMIX_SUCCESS)
-        return explain(status, "Commit", err);
+        return pmix_failure(status, "Commit", err);
     struct waiter *waiter = waiter_create();
     if (waiter == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
@@ -247,7 +248,7 @@ static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
             "not all ranks joined in time (PMIx does not say which); --hvd-start-timeout gives them longer");
     waiter_destroy(waiter);
     return status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED ? HVD_OK
-                                                                        : explain(status, "Fence", err);
+                                                                        : pmix_failure(status, "Fence", err);
 }
 
 static int pmix_get(void *opaque, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
@@ -273,7 +274,7 @@ static int pmix_get(void *opaque, int rank, const char *key, int64_t deadline_us
         rc = error_set(err, HVD_ERR_MISMATCH,
                        "rank %d has put nothing under '%.64s'; do all ranks run the same hvd?", rank, key);
     else if (status != PMIX_SUCCESS)
-        rc = explain(status, "Get", err);
+        rc = pmix_failure(status, "Get", err);
     else if (waiter->bytes == NULL)
         rc = error_set(err, HVD_ERR_MISMATCH,
                        "what rank %d put under '%.64s' is no blob of at most %d bytes; do all "

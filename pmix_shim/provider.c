@@ -13,7 +13,7 @@
 #define SLURM_SPECIAL_STEP INT64_C(0xfffffff0)
 
 /* Variables in which a launcher says how many ranks it started. */
-static const struct claim {
+static const struct size_variable {
     const char *variable;
     const char *mend;
 } claims[] = {
@@ -26,7 +26,7 @@ static const struct claim {
      "another launcher's PMIx describes this process; start the ranks with srun --mpi=pmix or hvdrun"},
 };
 
-const char *provide_variable(char *const *environment, const char *name)
+const char *provider_variable(char *const *environment, const char *name)
 {
     size_t length = strlen(name);
     for (int i = 0; environment[i] != NULL; i++) {
@@ -40,7 +40,7 @@ const char *provide_variable(char *const *environment, const char *name)
 static int read_number(char *const *environment, const char *name, int64_t *number, struct hvd_error *err)
 {
     const char *why = NULL;
-    const char *text = provide_variable(environment, name);
+    const char *text = provider_variable(environment, name);
     if (text != NULL && parse_count(text, number, &why) < 0)
         return error_set(err, HVD_ERR_INVALID,
                          "%s=%.64s: the value %s; expected a whole number, as launchers set it", name, text,
@@ -48,7 +48,7 @@ static int read_number(char *const *environment, const char *name, int64_t *numb
     return HVD_OK;
 }
 
-int provide_epoch(char *const *environment, uint32_t *epochp, struct hvd_error *err)
+int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_error *err)
 {
     int64_t number = 0;
     int rc = read_number(environment, "HVD_EPOCH", &number, err);
@@ -65,8 +65,8 @@ int provide_epoch(char *const *environment, uint32_t *epochp, struct hvd_error *
  * step, and not where another launcher inside the step made the PMIx namespace. */
 static bool slurm_counts_us(char *const *environment, enum provider provider)
 {
-    const char *step = provide_variable(environment, "SLURM_STEP_ID");
-    const char *namespace = provide_variable(environment, "PMIX_NAMESPACE");
+    const char *step = provider_variable(environment, "SLURM_STEP_ID");
+    const char *namespace = provider_variable(environment, "PMIX_NAMESPACE");
     const char *why = NULL;
     int64_t number = SLURM_SPECIAL_STEP;
     if (step == NULL || parse_count(step, &number, &why) < 0 || number >= SLURM_SPECIAL_STEP)
@@ -74,7 +74,7 @@ static bool slurm_counts_us(char *const *environment, enum provider provider)
     return provider != PROVIDER_PMIX || namespace == NULL || strncmp(namespace, "slurm.pmix.", 11) == 0;
 }
 
-int provide_check_alone(char *const *environment, enum provider provider, struct hvd_error *err)
+int provider_check_single(char *const *environment, enum provider provider, struct hvd_error *err)
 {
     for (size_t i = 0; i < sizeof(claims) / sizeof(claims[0]); i++) {
         const char *variable = claims[i].variable;
@@ -94,10 +94,10 @@ int provide_check_alone(char *const *environment, enum provider provider, struct
     return HVD_OK;
 }
 
-int provide_choose(char *const *environment, enum provider *providerp, struct hvd_error *err)
+int provider_choose(char *const *environment, enum provider *providerp, struct hvd_error *err)
 {
-    const char *namespace = provide_variable(environment, "PMIX_NAMESPACE");
-    const char *rank = provide_variable(environment, "PMIX_RANK");
+    const char *namespace = provider_variable(environment, "PMIX_NAMESPACE");
+    const char *rank = provider_variable(environment, "PMIX_RANK");
     int64_t world_size = 1;
     if ((namespace == NULL) != (rank == NULL))
         return error_set(
@@ -116,9 +116,9 @@ int provide_choose(char *const *environment, enum provider *providerp, struct hv
         *providerp = PROVIDER_ENV;
         return HVD_OK;
     }
-    rc = provide_check_alone(environment, PROVIDER_SOLO, err);
+    rc = provider_check_single(environment, PROVIDER_SINGLETON, err);
     if (rc == HVD_OK)
-        *providerp = PROVIDER_SOLO;
+        *providerp = PROVIDER_SINGLETON;
     return rc;
 }
 
@@ -127,8 +127,8 @@ static const struct wireup_ops *find_ops(enum provider provider, void **modulep,
     struct hvd_error why = {""};
     if (provider == PROVIDER_ENV)
         return &wireup_env_ops;
-    if (provider == PROVIDER_SOLO)
-        return &wireup_solo_ops;
+    if (provider == PROVIDER_SINGLETON)
+        return &wireup_singleton_ops;
     const struct wireup_ops *ops = module_open("wireup_pmix.so", "wireup_pmix_ops", modulep, &why);
 #ifdef HAVE_PMIX
     if (ops == NULL)
@@ -148,12 +148,12 @@ static const struct wireup_ops *find_ops(enum provider provider, void **modulep,
 static int begin_job(struct hvd_job *job, struct hvd_error *err)
 {
     *job = (struct hvd_job){.local_rank = -1, .local_size = -1};
-    const char *node = provide_variable(environ, "SLURMD_NODENAME");
+    const char *node = provider_variable(environ, "SLURMD_NODENAME");
     if (node != NULL && node[0] != 0 && strlen(node) < sizeof(job->host))
         memcpy(job->host, node, strlen(node) + 1);
     else if (gethostname(job->host, sizeof(job->host) - 1) < 0)
         return error_set_errno(err, "gethostname");
-    return provide_epoch(environ, &job->epoch, err);
+    return provider_read_epoch(environ, &job->epoch, err);
 }
 
 int wireup_open(struct wireup *wireup, const struct hvd_config *config, const struct hvd_log *log,
@@ -161,8 +161,8 @@ int wireup_open(struct wireup *wireup, const struct hvd_config *config, const st
 {
     struct wireup opened = {NULL, NULL, NULL};
     struct hvd_job found;
-    enum provider provider = PROVIDER_SOLO;
-    int rc = provide_choose(environ, &provider, err);
+    enum provider provider = PROVIDER_SINGLETON;
+    int rc = provider_choose(environ, &provider, err);
     if (rc == HVD_OK)
         rc = begin_job(&found, err);
     if (rc != HVD_OK)
@@ -175,7 +175,7 @@ int wireup_open(struct wireup *wireup, const struct hvd_config *config, const st
     if (rc != HVD_OK)
         opened.ops = NULL;
     else if (found.size == 1)
-        rc = provide_check_alone(environ, provider, err);
+        rc = provider_check_single(environ, provider, err);
     if (rc != HVD_OK) {
         wireup_close(&opened);
         return rc;

@@ -26,7 +26,7 @@
 #define SEAL_BYTES crypto_aead_chacha20poly1305_ietf_ABYTES
 #define FRAME_HEAD 4
 
-_Static_assert(HELLO_PLAIN + PROOF_BYTES == CHANNEL_HELLO_BYTES,
+_Static_assert(HELLO_PLAIN + PROOF_BYTES == SECURE_CHANNEL_HELLO_BYTES,
                "the hello has the length that the header says");
 
 static void put_words(unsigned char *to, const uint32_t *words, int count)
@@ -45,12 +45,12 @@ static uint32_t get_word(const unsigned char *from)
 }
 
 /* A hash under the job key over a label and two pieces, either of which may be empty. */
-static void digest(const struct channel *channel, char label, const unsigned char *welcome,
+static void digest(const struct secure_channel *channel, char label, const unsigned char *welcome,
                    size_t welcome_length, unsigned char *out, size_t out_bytes)
 {
     crypto_generichash_state state;
-    size_t hello_length = label == 'h' ? HELLO_PLAIN : CHANNEL_HELLO_BYTES;
-    crypto_generichash_init(&state, channel->key, CHANNEL_KEY_BYTES, out_bytes);
+    size_t hello_length = label == 'h' ? HELLO_PLAIN : SECURE_CHANNEL_HELLO_BYTES;
+    crypto_generichash_init(&state, channel->key, SECURE_CHANNEL_KEY_BYTES, out_bytes);
     crypto_generichash_update(&state, (const unsigned char *)&label, 1);
     crypto_generichash_update(&state, channel->greeting, hello_length);
     crypto_generichash_update(&state, welcome, welcome_length);
@@ -58,22 +58,22 @@ static void digest(const struct channel *channel, char label, const unsigned cha
 }
 
 /* One key for each direction, drawn from both nonces. */
-static void make_keys(struct channel *channel, const unsigned char *welcome, unsigned char *from_hello,
+static void make_keys(struct secure_channel *channel, const unsigned char *welcome, unsigned char *from_hello,
                       unsigned char *from_welcome)
 {
-    unsigned char both[2 * CHANNEL_KEY_BYTES];
+    unsigned char both[2 * SECURE_CHANNEL_KEY_BYTES];
     digest(channel, 's', welcome, WELCOME_PLAIN, both, sizeof(both));
-    memcpy(from_hello, both, CHANNEL_KEY_BYTES);
-    memcpy(from_welcome, both + CHANNEL_KEY_BYTES, CHANNEL_KEY_BYTES);
+    memcpy(from_hello, both, SECURE_CHANNEL_KEY_BYTES);
+    memcpy(from_welcome, both + SECURE_CHANNEL_KEY_BYTES, SECURE_CHANNEL_KEY_BYTES);
     sodium_memzero(both, sizeof(both));
 }
 
-void channel_init(struct channel *channel, int fd, const unsigned char *key)
+void secure_channel_init(struct secure_channel *channel, int fd, const unsigned char *key)
 {
-    *channel = (struct channel){.fd = fd, .key = key};
+    *channel = (struct secure_channel){.fd = fd, .key = key};
 }
 
-void channel_fini(struct channel *channel)
+void secure_channel_fini(struct secure_channel *channel)
 {
     if (channel->fd >= 0)
         close(channel->fd);
@@ -84,7 +84,7 @@ void channel_fini(struct channel *channel)
 }
 
 /* Read until [want] bytes are in [to]. */
-static int fill(struct channel *channel, unsigned char *to, size_t want, struct hvd_error *err)
+static int fill(struct secure_channel *channel, unsigned char *to, size_t want, struct hvd_error *err)
 {
     while (channel->have < want) {
         ssize_t got = recv(channel->fd, to + channel->have, want - channel->have, MSG_DONTWAIT);
@@ -101,9 +101,9 @@ static int fill(struct channel *channel, unsigned char *to, size_t want, struct 
     return HVD_OK;
 }
 
-int channel_flush(struct channel *channel, struct hvd_error *err)
+int secure_channel_flush(struct secure_channel *channel, struct hvd_error *err)
 {
-    struct channel_queue *out = &channel->out;
+    struct send_buffer *out = &channel->out;
     while (out->sent < out->length) {
         ssize_t put =
             send(channel->fd, out->bytes + out->sent, out->length - out->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -121,7 +121,7 @@ int channel_flush(struct channel *channel, struct hvd_error *err)
 }
 
 /* Room for [more] bytes at the end of the queue; NULL where memory is out. */
-static unsigned char *extend(struct channel_queue *out, size_t more)
+static unsigned char *extend(struct send_buffer *out, size_t more)
 {
     unsigned char *bytes = realloc(out->bytes, out->length + more);
     if (bytes == NULL)
@@ -130,24 +130,26 @@ static unsigned char *extend(struct channel_queue *out, size_t more)
     return bytes + out->length;
 }
 
-static int queue(struct channel *channel, const unsigned char *bytes, size_t length, struct hvd_error *err)
+static int queue(struct secure_channel *channel, const unsigned char *bytes, size_t length,
+                 struct hvd_error *err)
 {
     unsigned char *to = extend(&channel->out, length);
     if (to == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
     memcpy(to, bytes, length);
     channel->out.length += length;
-    int rc = channel_flush(channel, err);
+    int rc = secure_channel_flush(channel, err);
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
-int channel_hello(struct channel *channel, const struct channel_id *id, struct hvd_error *err)
+int secure_channel_connect(struct secure_channel *channel, const struct secure_channel_id *id,
+                           struct hvd_error *err)
 {
     unsigned char *hello = channel->greeting;
     put_words(hello, (const uint32_t[]){MAGIC, VERSION, id->epoch, id->size, id->rank}, HELLO_WORDS);
     randombytes_buf(hello + 4 * HELLO_WORDS, NONCE_BYTES);
     digest(channel, 'h', NULL, 0, hello + HELLO_PLAIN, PROOF_BYTES);
-    return queue(channel, hello, CHANNEL_HELLO_BYTES, err);
+    return queue(channel, hello, SECURE_CHANNEL_HELLO_BYTES, err);
 }
 
 static int check_head(const unsigned char *words, struct hvd_error *err)
@@ -160,12 +162,12 @@ static int check_head(const unsigned char *words, struct hvd_error *err)
     return HVD_OK;
 }
 
-int channel_greet(struct channel *channel, struct channel_id *id, struct hvd_error *err)
+int secure_channel_accept(struct secure_channel *channel, struct secure_channel_id *id, struct hvd_error *err)
 {
     unsigned char *hello = channel->greeting;
     unsigned char welcome[WELCOME_BYTES];
     unsigned char proof[PROOF_BYTES];
-    int rc = fill(channel, hello, CHANNEL_HELLO_BYTES, err);
+    int rc = fill(channel, hello, SECURE_CHANNEL_HELLO_BYTES, err);
     if (rc == HVD_OK)
         rc = check_head(hello, err);
     if (rc != HVD_OK)
@@ -186,7 +188,7 @@ int channel_greet(struct channel *channel, struct channel_id *id, struct hvd_err
     return queue(channel, welcome, sizeof(welcome), err);
 }
 
-int channel_await_welcome(struct channel *channel, struct hvd_error *err)
+int secure_channel_await_welcome(struct secure_channel *channel, struct hvd_error *err)
 {
     unsigned char proof[PROOF_BYTES];
     unsigned char *welcome = channel->frame;
@@ -197,7 +199,7 @@ int channel_await_welcome(struct channel *channel, struct hvd_error *err)
         channel->frame = welcome;
         channel->frame_room = WELCOME_BYTES;
     }
-    int rc = channel_flush(channel, err);
+    int rc = secure_channel_flush(channel, err);
     if (rc == HVD_OK)
         rc = fill(channel, welcome, WELCOME_BYTES, err);
     if (rc == HVD_OK)
@@ -220,12 +222,13 @@ static void make_nonce(uint64_t count, unsigned char nonce[crypto_aead_chacha20p
     memcpy(nonce, &number, sizeof(number));
 }
 
-int channel_send(struct channel *channel, const void *message, size_t length, struct hvd_error *err)
+int secure_channel_send(struct secure_channel *channel, const void *message, size_t length,
+                        struct hvd_error *err)
 {
     unsigned char nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES];
-    if (length > CHANNEL_MESSAGE_BYTES)
+    if (length > SECURE_CHANNEL_MESSAGE_BYTES)
         return error_set(err, HVD_ERR_INVALID, "wire-up: a message of %zu bytes; expected at most %d", length,
-                         CHANNEL_MESSAGE_BYTES);
+                         SECURE_CHANNEL_MESSAGE_BYTES);
     unsigned char *to = extend(&channel->out, FRAME_HEAD + length + SEAL_BYTES);
     if (to == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
@@ -234,12 +237,12 @@ int channel_send(struct channel *channel, const void *message, size_t length, st
     crypto_aead_chacha20poly1305_ietf_encrypt(to + FRAME_HEAD, NULL, message, length, to, FRAME_HEAD, NULL,
                                               nonce, channel->send_key);
     channel->out.length += FRAME_HEAD + length + SEAL_BYTES;
-    int rc = channel_flush(channel, err);
+    int rc = secure_channel_flush(channel, err);
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
 /* Make the frame's memory [want] bytes long at least. */
-static int reserve(struct channel *channel, size_t want, struct hvd_error *err)
+static int reserve(struct secure_channel *channel, size_t want, struct hvd_error *err)
 {
     if (channel->frame_room >= want)
         return HVD_OK;
@@ -251,8 +254,8 @@ static int reserve(struct channel *channel, size_t want, struct hvd_error *err)
     return HVD_OK;
 }
 
-int channel_receive(struct channel *channel, const unsigned char **messagep, size_t *lengthp,
-                    struct hvd_error *err)
+int secure_channel_receive(struct secure_channel *channel, const unsigned char **messagep, size_t *lengthp,
+                           struct hvd_error *err)
 {
     unsigned char nonce[crypto_aead_chacha20poly1305_ietf_NPUBBYTES];
     int rc = reserve(channel, FRAME_HEAD, err);
@@ -261,9 +264,9 @@ int channel_receive(struct channel *channel, const unsigned char **messagep, siz
     if (rc != HVD_OK)
         return rc;
     size_t length = get_word(channel->frame);
-    if (length > CHANNEL_MESSAGE_BYTES)
+    if (length > SECURE_CHANNEL_MESSAGE_BYTES)
         return error_set(err, HVD_ERR_INVALID, "it announces a message of %zu bytes; expected at most %d",
-                         length, CHANNEL_MESSAGE_BYTES);
+                         length, SECURE_CHANNEL_MESSAGE_BYTES);
     size_t whole = FRAME_HEAD + length + SEAL_BYTES;
     rc = reserve(channel, whole, err);
     if (rc == HVD_OK)

@@ -38,7 +38,7 @@ static void close_fd(int *fd)
 }
 
 /* Wait for its end, and say how it came. */
-static void bury(struct server *server, char *text, size_t text_bytes)
+static void reap_server(struct server *server, char *text, size_t text_bytes)
 {
     int status = 0;
     pid_t pid = 0;
@@ -110,21 +110,21 @@ static int no_answer(struct server *server, struct hvd_error *err)
         return error_set(err, HVD_ERR_TIMEOUT, "the PMIx server did not answer within %d s",
                          (int)(START_LIMIT_US / 1000000));
     kill(server->pid, SIGKILL);
-    bury(server, how, sizeof(how));
+    reap_server(server, how, sizeof(how));
     return error_set(err, HVD_ERR_SYSTEM, "%s at its start", how);
 }
 
-/* The next piece into [bytes], which has room for SERVER_PIECE_BYTES. */
-static int take_piece(struct server *server, char *bytes, size_t *lengthp, struct hvd_error *err)
+/* The next piece into [bytes], which has room for SERVER_RECORD_BYTES. */
+static int receive_record(struct server *server, char *bytes, size_t *lengthp, struct hvd_error *err)
 {
-    struct server_piece piece;
+    struct server_record piece;
     int64_t deadline_us = clock_us() + START_LIMIT_US;
     if (read_all(server->pipe_fd, &piece, sizeof(piece), deadline_us) < 0)
         return no_answer(server, err);
-    if (piece.length > SERVER_PIECE_BYTES)
+    if (piece.length > SERVER_RECORD_BYTES)
         return error_set(err, HVD_ERR_SYSTEM,
                          "the PMIx server sent a piece of %u bytes; at most %d were expected", piece.length,
-                         SERVER_PIECE_BYTES);
+                         SERVER_RECORD_BYTES);
     if (read_all(server->pipe_fd, bytes, piece.length, deadline_us) < 0)
         return no_answer(server, err);
     if (piece.status != HVD_OK)
@@ -150,9 +150,9 @@ int server_open(struct server **serverp, const struct server_job *job, struct hv
 
 int server_await(struct server *server, struct hvd_error *err)
 {
-    char bytes[SERVER_PIECE_BYTES];
+    char bytes[SERVER_RECORD_BYTES];
     size_t length = 0;
-    return take_piece(server, bytes, &length, err);
+    return receive_record(server, bytes, &length, err);
 }
 
 /* One string after the other, each with its final 0, as an array. */
@@ -175,9 +175,9 @@ static char **split(const char *bytes, size_t length)
 
 int server_environment(struct server *server, int rank, char ***environmentp, struct hvd_error *err)
 {
-    char bytes[SERVER_PIECE_BYTES];
+    char bytes[SERVER_RECORD_BYTES];
     size_t length = 0;
-    int status = take_piece(server, bytes, &length, err);
+    int status = receive_record(server, bytes, &length, err);
     if (status != HVD_OK)
         return status;
     char **environment = split(bytes, length);
@@ -203,7 +203,7 @@ bool server_next(struct server *server, struct server_event *event)
 {
     if (server->channel_fd < 0)
         return false;
-    int rc = channel_take(server->channel_fd, event);
+    int rc = event_channel_receive(server->channel_fd, event);
     if (rc > 0 && (event->rank < 0 || event->rank >= server->size))
         rc = -1;
     if (rc >= 0)
@@ -211,7 +211,7 @@ bool server_next(struct server *server, struct server_event *event)
     close_fd(&server->channel_fd);
     kill(server->pid, SIGKILL);
     *event = (struct server_event){.kind = SERVER_LOST, .rank = -1};
-    bury(server, event->text, sizeof(event->text));
+    reap_server(server, event->text, sizeof(event->text));
     return true;
 }
 
@@ -222,7 +222,7 @@ void server_close(struct server *server)
         return;
     if (server->pid != 0)
         kill(server->pid, SIGKILL);
-    bury(server, how, sizeof(how));
+    reap_server(server, how, sizeof(how));
     close_fd(&server->channel_fd);
     close_fd(&server->pipe_fd);
     free(server);

@@ -15,8 +15,8 @@
 #include "pmix_shim/event_channel.h"
 #include "pmix_shim/upcall.h"
 
-struct serving {
-    struct channel channel;
+struct server_state {
+    struct event_channel channel;
     pmix_nspace_t nspace;
 };
 
@@ -46,7 +46,7 @@ static void unset_prefixed(const char *prefix)
  * when a rank is killed inside it, and the default security asks a munge daemon. The server needs no topology
  * of the machine, but loads one: give it the smallest there is, since discovery would be most of the
  * start-up. */
-static void settle_environment(void)
+static void prepare_environment(void)
 {
     unset_prefixed("PMIX_");
     unset_prefixed("HWLOC_");
@@ -103,7 +103,7 @@ static int make_map(int size, char **mapp, struct hvd_error *err)
 
 /* libpmix derives size, local ranks and peers from the two maps. The folder is for Open MPI's session: it
  * leaves the removal to us. */
-static int register_job(struct serving *serving, const struct server_job *job, struct hvd_error *err)
+static int register_job(struct server_state *serving, const struct server_job *job, struct hvd_error *err)
 {
     char *nodes = NULL;
     char *ranks = NULL;
@@ -134,7 +134,7 @@ done:
     return status;
 }
 
-static int register_ranks(struct serving *serving, int size, struct hvd_error *err)
+static int register_ranks(struct server_state *serving, int size, struct hvd_error *err)
 {
     for (int rank = 0; rank < size; rank++) {
         pmix_proc_t proc;
@@ -147,9 +147,9 @@ static int register_ranks(struct serving *serving, int size, struct hvd_error *e
     return HVD_OK;
 }
 
-static int serve_job(struct serving *serving, const struct server_job *job, struct hvd_error *err)
+static int serve_job(struct server_state *serving, const struct server_job *job, struct hvd_error *err)
 {
-    settle_environment();
+    prepare_environment();
     snprintf(serving->nspace, sizeof(serving->nspace), "hvdrun.%.200s.%d", job->host, (int)getpid());
     int status = start(job, err);
     if (status == HVD_OK)
@@ -173,22 +173,22 @@ static void write_all(int fd, const void *from, size_t bytes)
     }
 }
 
-static void hand_over(int fd, int status, const char *bytes, size_t length)
+static void send_record(int fd, int status, const char *bytes, size_t length)
 {
-    struct server_piece piece = {status, (unsigned)length};
+    struct server_record piece = {status, (unsigned)length};
     write_all(fd, &piece, sizeof(piece));
     write_all(fd, bytes, length);
 }
 
 _Noreturn static void give_up(int fd, int status, const struct hvd_error *err)
 {
-    hand_over(fd, status, err->text, strlen(err->text));
+    send_record(fd, status, err->text, strlen(err->text));
     _exit(EXIT_FAILURE);
 }
 
-static void hand_over_environment(const struct serving *serving, int rank, int fd)
+static void send_environment(const struct server_state *serving, int rank, int fd)
 {
-    char bytes[SERVER_PIECE_BYTES];
+    char bytes[SERVER_RECORD_BYTES];
     size_t used = 0;
     char **environment = NULL;
     struct hvd_error err;
@@ -203,19 +203,19 @@ static void hand_over_environment(const struct serving *serving, int rank, int f
             give_up(fd,
                     error_set(&err, HVD_ERR_NO_MEMORY,
                               "what PMIx adds to a rank's environment is longer than %d bytes",
-                              SERVER_PIECE_BYTES),
+                              SERVER_RECORD_BYTES),
                     &err);
         memcpy(bytes + used, *entry, length);
         used += length;
         free(*entry);
     }
     free(environment);
-    hand_over(fd, HVD_OK, bytes, used);
+    send_record(fd, HVD_OK, bytes, used);
 }
 
 /* Nothing that hvdrun holds is held here as well, nobody waits for us, and our crash is no news to the user.
  */
-static void settle_process(int channel_fd, int pipe_fd)
+static void detach_process(int channel_fd, int pipe_fd)
 {
     const struct rlimit none = {0, 0};
     int low = channel_fd < pipe_fd ? channel_fd : pipe_fd;
@@ -233,15 +233,15 @@ static void settle_process(int channel_fd, int pipe_fd)
 void server_process_run(const struct server_job *job, int channel_fd, int pipe_fd)
 {
     struct hvd_error err;
-    struct serving serving = {.channel = {channel_fd}};
+    struct server_state serving = {.channel = {channel_fd}};
     char nothing = 0;
-    settle_process(channel_fd, pipe_fd);
+    detach_process(channel_fd, pipe_fd);
     int status = serve_job(&serving, job, &err);
     if (status != HVD_OK)
         give_up(pipe_fd, status, &err);
-    hand_over(pipe_fd, HVD_OK, NULL, 0);
+    send_record(pipe_fd, HVD_OK, NULL, 0);
     for (int rank = 0; rank < job->size; rank++)
-        hand_over_environment(&serving, rank, pipe_fd);
+        send_environment(&serving, rank, pipe_fd);
     close(pipe_fd);
     /* PMIx's thread does the rest; hvdrun never sends, it goes */
     while (read(channel_fd, &nothing, 1) < 0 && errno == EINTR)

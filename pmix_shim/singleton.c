@@ -3,8 +3,8 @@
 
 #include "pmix_shim/store.h"
 
-static int solo_open(const struct hvd_config *config, const struct hvd_log *log, int64_t deadline_us,
-                     struct hvd_job *job, void **statep, struct hvd_error *err)
+static int singleton_open(const struct hvd_config *config, const struct hvd_log *log, int64_t deadline_us,
+                          struct hvd_job *job, void **statep, struct hvd_error *err)
 {
     (void)config;
     (void)log;
@@ -20,12 +20,13 @@ static int solo_open(const struct hvd_config *config, const struct hvd_log *log,
     return HVD_OK;
 }
 
-static int solo_put(void *state, const char *key, const void *bytes, size_t length, struct hvd_error *err)
+static int singleton_put(void *state, const char *key, const void *bytes, size_t length,
+                         struct hvd_error *err)
 {
     return store_put(state, key, bytes, length, err);
 }
 
-static int solo_fence(void *state, int64_t deadline_us, struct hvd_error *err)
+static int singleton_fence(void *state, int64_t deadline_us, struct hvd_error *err)
 {
     (void)deadline_us;
     size_t length = 0;
@@ -36,21 +37,21 @@ static int solo_fence(void *state, int64_t deadline_us, struct hvd_error *err)
     return rc;
 }
 
-static int solo_get(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
-                    struct hvd_error *err)
+static int singleton_get(void *state, int rank, const char *key, int64_t deadline_us,
+                         struct wireup_blob *blob, struct hvd_error *err)
 {
     (void)deadline_us;
     return store_get(state, rank, key, blob, err);
 }
 
-static void solo_close(void *state)
+static void singleton_close(void *state)
 {
     store_destroy(state);
 }
 
-const struct wireup_ops wireup_solo_ops = {.name = "solo",
-                                           .open = solo_open,
-                                           .put = solo_put,
-                                           .fence = solo_fence,
-                                           .get = solo_get,
-                                           .close = solo_close};
+const struct wireup_ops wireup_singleton_ops = {.name = "solo",
+                                                .open = singleton_open,
+                                                .put = singleton_put,
+                                                .fence = singleton_fence,
+                                                .get = singleton_get,
+                                                .close = singleton_close};

@@ -9,10 +9,10 @@
 /* Once it is posted the rank may go on: hvdrun hears of this before it can see the rank end. */
 static pmix_status_t post(void *server_object, const struct server_event *event)
 {
-    const struct channel *channel = server_object;
+    const struct event_channel *channel = server_object;
     if (channel == NULL)
         return PMIX_ERR_NOT_FOUND;
-    return channel_post(channel, event) < 0 ? PMIX_ERR_UNREACH : PMIX_OPERATION_SUCCEEDED;
+    return event_channel_post(channel, event) < 0 ? PMIX_ERR_UNREACH : PMIX_OPERATION_SUCCEEDED;
 }
 
 pmix_status_t upcall_connected(const pmix_proc_t *proc, void *server_object, pmix_info_t info[],

@@ -8,7 +8,7 @@
 
 #include "options.h"
 
-struct place_state place_state;
+struct placement_state placement_state;
 
 /* ---- What is wanted --------------------------------------------------------------------------------- */
 
@@ -36,10 +36,10 @@ static size_t copy_variables(char *const *environment, char **to, bool *asksp)
     return count;
 }
 
-static void take_wish(struct place_wish *wish, const struct hvd_config *config)
+static void set_options(struct placement_options *wish, const struct hvd_config *config)
 {
-    wish->asked = config_needs_plan(config);
-    wish->placed = wish->placed || config_places(config);
+    wish->asked = config_requires_placement(config);
+    wish->placed = wish->placed || config_has_placement(config);
     wish->bind = config->bind;
     wish->gpu_visible = config->gpu_visible;
     wish->has_rs = config->has_rs;
@@ -47,14 +47,14 @@ static void take_wish(struct place_wish *wish, const struct hvd_config *config)
     memcpy(wish->nics, config->nics, sizeof(wish->nics));
 }
 
-int place_read_wish(struct place_wish *wish, const struct site *site, char *const *environment,
-                    struct hvd_error *err)
+int placement_read_options(struct placement_options *wish, const struct site *site, char *const *environment,
+                           struct hvd_error *err)
 {
     char cli[sizeof(CONFIG_CLI_VARIABLE) + CONFIG_LIST_BYTES + 1] = CONFIG_CLI_VARIABLE "=";
     char from_site[sizeof(CONFIG_SITE_VARIABLE) + CONFIG_LIST_BYTES + 1] = CONFIG_SITE_VARIABLE "=";
     char *variables[PLACING_COUNT + 3];
     struct hvd_config *config = calloc(1, sizeof(*config));
-    *wish = (struct place_wish){.placed = options_given()};
+    *wish = (struct placement_options){.placed = options_given()};
     size_t count = copy_variables(environment, variables, &wish->placed);
     if (config == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to read how tasks are to be placed");
@@ -64,9 +64,9 @@ int place_read_wish(struct place_wish *wish, const struct site *site, char *cons
     variables[count + 1] = from_site;
     variables[count + 2] = NULL;
     if (rc == HVD_OK)
-        rc = config_load_by(NULL, config, variables, NULL, err);
+        rc = config_load_with(NULL, config, variables, NULL, err);
     if (rc == HVD_OK)
-        take_wish(wish, config);
+        set_options(wish, config);
     else
         wish->asked = wish->placed;
     free(config);
@@ -75,7 +75,7 @@ int place_read_wish(struct place_wish *wish, const struct site *site, char *cons
 
 /* ---- What Slurm knows ------------------------------------------------------------------------------- */
 
-char *const *place_environment(spank_t spank)
+char *const *placement_environment(spank_t spank)
 {
     static char *const none[] = {NULL};
     char **environment = NULL;
@@ -83,7 +83,7 @@ char *const *place_environment(spank_t spank)
     return rc == ESPANK_SUCCESS && environment != NULL ? environment : none;
 }
 
-static int find_owner(spank_t spank, struct child_owner *owner, struct hvd_error *err)
+static int find_owner(spank_t spank, struct planner_user *owner, struct hvd_error *err)
 {
     gid_t *groups = NULL;
     if (spank_get_item(spank, S_JOB_UID, &owner->uid) != ESPANK_SUCCESS ||
@@ -96,17 +96,17 @@ static int find_owner(spank_t spank, struct child_owner *owner, struct hvd_error
     return HVD_OK;
 }
 
-static int ask(spank_t spank, const struct site *site, struct hvd_error *err)
+static int plan_in_child(spank_t spank, const struct site *site, struct hvd_error *err)
 {
-    const struct place_wish *wish = &place_state.wish;
+    const struct placement_options *wish = &placement_state.wish;
     uint32_t task_count = 0;
     char *cores = NULL;
-    struct child_question question = {
+    struct planner_request question = {
         .place = {.topology = site->topology[0] == 0 ? NULL : site->topology,
                   .bind = wish->bind,
                   .rs = wish->has_rs ? &wish->rs : NULL,
                   .nics = wish->bind.verbose ? wish->nics : NULL,
-                  .environment = place_environment(spank)},
+                  .environment = placement_environment(spank)},
     };
     if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &task_count) != ESPANK_SUCCESS ||
         task_count > PLAN_MAX_TASKS)
@@ -116,39 +116,41 @@ static int ask(spank_t spank, const struct site *site, struct hvd_error *err)
     if (spank_get_item(spank, S_STEP_ALLOC_CORES, &cores) == ESPANK_SUCCESS)
         question.cores = cores;
     int rc = find_owner(spank, &question.owner, err);
-    return rc == HVD_OK ? place_ask(&question, child_plan, PLACE_TIMEOUT_MS, &place_state.answer, err) : rc;
+    return rc == HVD_OK
+               ? planner_run(&question, planner_plan, PLANNER_TIMEOUT_MS, &placement_state.answer, err)
+               : rc;
 }
 
 /* A task asks again what it sees itself of these GPUs. */
 static int keep_gpus(struct hvd_error *err)
 {
-    const struct child_answer *head = &place_state.answer->head;
+    const struct planner_reply *head = &placement_state.answer->head;
     if (head->gpu_count == 0)
         return HVD_OK;
-    place_state.machine = calloc(1, sizeof(*place_state.machine));
-    if (place_state.machine == NULL)
+    placement_state.machine = calloc(1, sizeof(*placement_state.machine));
+    if (placement_state.machine == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the GPUs of this node");
-    place_state.machine->gpu_count = head->gpu_count;
-    memcpy(place_state.machine->gpus, head->gpus, sizeof(head->gpus));
+    placement_state.machine->gpu_count = head->gpu_count;
+    memcpy(placement_state.machine->gpus, head->gpus, sizeof(head->gpus));
     return HVD_OK;
 }
 
 /* Is there nothing to find out? Where nothing is to be bound, only GPUs are told, and lines on the terminal.
  */
-static bool needs_no_plan(const struct place_wish *wish, const struct site *site)
+static bool needs_no_plan(const struct placement_options *wish, const struct site *site)
 {
     return wish->bind.policy == BIND_NONE && !wish->has_rs && !wish->bind.verbose &&
-           wish->gpu_visible == GPU_VISIBLE_ALL && site->topology[0] == 0 && !place_has_gpus(NULL);
+           wish->gpu_visible == GPU_VISIBLE_ALL && site->topology[0] == 0 && !node_has_gpus(NULL);
 }
 
-void place_prepare(spank_t spank, const struct site *site)
+void placement_prepare(spank_t spank, const struct site *site)
 {
-    struct place_state *state = &place_state;
-    int rc = place_read_wish(&state->wish, site, place_environment(spank), &state->failure);
+    struct placement_state *state = &placement_state;
+    int rc = placement_read_options(&state->wish, site, placement_environment(spank), &state->failure);
     if (!state->wish.placed)
         return;
     if (rc == HVD_OK && !needs_no_plan(&state->wish, site)) {
-        rc = ask(spank, site, &state->failure);
+        rc = plan_in_child(spank, site, &state->failure);
         if (rc == HVD_OK)
             rc = keep_gpus(&state->failure);
     }

@@ -8,7 +8,7 @@
 #include "site.h"
 
 /* What the options ask for. */
-struct place_wish {
+struct placement_options {
     bool placed; /* the step uses hvd, or somebody says how tasks are placed */
     bool asked;  /* and where it cannot be done the step fails */
     struct bind_options bind;
@@ -21,34 +21,34 @@ struct place_wish {
 /* From the options that the step was given, those of the site, and the user's own variables in [environment].
  * No file that they name is opened. HVD_ERR_INVALID where a variable does not hold what it should, *wish says
  * then whether the step is placed. */
-int place_read_wish(struct place_wish *wish, const struct site *site, char *const *environment,
-                    struct hvd_error *err);
+int placement_read_options(struct placement_options *wish, const struct site *site, char *const *environment,
+                           struct hvd_error *err);
 
 /* Before the tasks are forked: find out how they are to be placed and keep it for them, failures included. */
-void place_prepare(spank_t spank, const struct site *site);
+void placement_prepare(spank_t spank, const struct site *site);
 
 /* Who a task is. */
-struct place_who {
+struct task_id {
     const char *node;
     int64_t rank;
 };
 
 /* In a task, as the user: run as placed, and say so in variables, and in words where that is wanted. HVD_OK,
  * or an error with its sentence in [err], "" where another task of this node says it. */
-int place_task(spank_t spank, const struct place_who *who, struct hvd_error *err);
+int placement_apply(spank_t spank, const struct task_id *who, struct hvd_error *err);
 
 /* What a task runs with, of its plan, its mask [now] and the CPUs that are [granted] to the step: a mask that
  * is narrower than these was set by Slurm or the user, and stays unless force is given. */
-struct place_verdict {
+struct task_cpus {
     bool kept;          /* nothing is to be set */
-    struct bitset cpus; /* to run on */
+    struct bitmap cpus; /* to run on */
     const char *why;    /* of what is kept */
 };
-struct place_verdict place_judge(const struct place_wish *wish, const struct plan_task *task,
-                                 const struct bitset *now, const struct bitset *granted);
+struct task_cpus placement_choose_cpus(const struct placement_options *wish, const struct plan_task *task,
+                                       const struct bitmap *now, const struct bitmap *granted);
 
 /* Correct the GPUs of [task], the [index]th of those in [answer], by what it sees itself: [visible]. */
-void place_correct_gpus(struct plan_task *task, int index, const struct child_answer *head,
-                        const struct visible *visible);
+void placement_correct_gpus(struct plan_task *task, int index, const struct planner_reply *head,
+                            const struct visible_gpus *visible);
 
 #endif

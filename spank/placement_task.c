@@ -11,76 +11,76 @@
 
 /* ---- CPUs and memory -------------------------------------------------------------------------------- */
 
-struct place_verdict place_judge(const struct place_wish *wish, const struct plan_task *task,
-                                 const struct bitset *now, const struct bitset *granted)
+struct task_cpus placement_choose_cpus(const struct placement_options *wish, const struct plan_task *task,
+                                       const struct bitmap *now, const struct bitmap *granted)
 {
-    bool narrower = bitset_inside(now, granted) && !bitset_equal(now, granted);
-    struct place_verdict verdict = {.kept = true, .cpus = *now, .why = "kept as Slurm bound it"};
+    bool narrower = bitmap_is_included(now, granted) && !bitmap_is_equal(now, granted);
+    struct task_cpus verdict = {.kept = true, .cpus = *now, .why = "kept as Slurm bound it"};
     if (wish->bind.policy == BIND_NONE && !wish->has_rs) {
-        verdict.kept = !bitset_equal(now, &task->cpus);
+        verdict.kept = !bitmap_is_equal(now, &task->cpus);
         return verdict;
     }
     if (narrower && !wish->bind.force)
         return verdict;
-    struct bitset cpus = task->cpus;
+    struct bitmap cpus = task->cpus;
     if (!wish->bind.force)
-        bitset_and(&cpus, now);
-    if (bitset_empty(&cpus)) {
+        bitmap_and(&cpus, now);
+    if (bitmap_is_empty(&cpus)) {
         verdict.why = "kept, as it may run on none of the CPUs that it was to have";
         return verdict;
     }
-    return (struct place_verdict){.cpus = cpus};
+    return (struct task_cpus){.cpus = cpus};
 }
 
-static void write_kept(struct plan_task *task, const struct place_verdict *verdict,
-                       const struct child_answer *head)
+static void write_kept(struct plan_task *task, const struct task_cpus *verdict,
+                       const struct planner_reply *head)
 {
     task->cpus = verdict->cpus;
     task->mems = head->mems;
-    task->threads = bitset_count(&task->cpus);
+    task->threads = bitmap_weight(&task->cpus);
     task->bound = false;
     snprintf(task->why, sizeof(task->why), "%s", verdict->why);
 }
 
 /* What Slurm's --mem-bind or numactl has chosen stays. */
-static void settle_mems(struct plan_task *task, const struct child_answer *head)
+static void choose_mems(struct plan_task *task, const struct planner_reply *head)
 {
-    if (place_state.wish.bind.force || !apply_mems_chosen())
+    if (placement_state.wish.bind.force || !apply_mems_are_set())
         apply_mems(&task->mems);
     else
         task->mems = head->mems;
 }
 
 /* From here on [task] is what is in force. A control group may allow less than was asked for. */
-static int settle_cpus(struct plan_task *task, bool *keptp, struct hvd_error *err)
+static int bind_cpus(struct plan_task *task, bool *keptp, struct hvd_error *err)
 {
-    const struct child_answer *head = &place_state.answer->head;
-    struct bitset now;
+    const struct planner_reply *head = &placement_state.answer->head;
+    struct bitmap now;
     int rc = apply_read_cpus(0, &now, err);
     if (rc != HVD_OK)
         return rc;
-    struct place_verdict verdict = place_judge(&place_state.wish, task, &now, &head->cpus);
+    struct task_cpus verdict = placement_choose_cpus(&placement_state.wish, task, &now, &head->cpus);
     *keptp = verdict.kept;
     if (verdict.kept) {
         write_kept(task, &verdict, head);
         return HVD_OK;
     }
-    if (!bitset_equal(&verdict.cpus, &now)) {
+    if (!bitmap_is_equal(&verdict.cpus, &now)) {
         rc = apply_cpus(0, &verdict.cpus, err);
         if (rc == HVD_OK)
             rc = apply_read_cpus(0, &now, err);
     }
     task->cpus = now;
     if (rc == HVD_OK && task->bound)
-        settle_mems(task, head);
+        choose_mems(task, head);
     return rc;
 }
 
 /* ---- GPUs ------------------------------------------------------------------------------------------- */
 
 /* One of those that it sees: where every task sees the same, each gets another. */
-static void share_seen_gpus(struct plan_task *task, int index, const struct child_answer *head,
-                            const struct visible *visible)
+static void share_seen_gpus(struct plan_task *task, int index, const struct planner_reply *head,
+                            const struct visible_gpus *visible)
 {
     int device = index * visible->count / head->task_count;
     int gpu = visible->gpus[device];
@@ -93,14 +93,14 @@ static void share_seen_gpus(struct plan_task *task, int index, const struct chil
     snprintf(task->why + used, sizeof(task->why) - used, "; of the GPUs that Slurm shows it");
 }
 
-void place_correct_gpus(struct plan_task *task, int index, const struct child_answer *head,
-                        const struct visible *visible)
+void placement_correct_gpus(struct plan_task *task, int index, const struct planner_reply *head,
+                            const struct visible_gpus *visible)
 {
     int seen = 0;
     if (task->gpu_count == 0)
         return;
     for (int i = 0; i < task->gpu_count; i++) {
-        int device = visible_device(visible, task->gpus[i]);
+        int device = visible_gpus_device(visible, task->gpus[i]);
         if (device < 0)
             continue;
         task->gpus[seen] = task->gpus[i];
@@ -117,14 +117,14 @@ void place_correct_gpus(struct plan_task *task, int index, const struct child_an
 
 /* Where this step was started from a task that had been placed, what was said to that one is not the user's
  * word. Which GPUs it was shown holds for this one too. */
-static void forget_outer(spank_t spank)
+static void unset_outer_variables(spank_t spank)
 {
-    const char *placed = environment_value(place_environment(spank), PLACED_VARIABLE);
+    const char *placed = environment_value(placement_environment(spank), PLACED_VARIABLE);
     char list[APPLY_VALUE_BYTES];
     const char *at = list;
-    struct word listed;
+    struct token listed;
     snprintf(list, sizeof(list), "%s", placed == NULL ? "" : placed);
-    while (placed_next(&at, &listed)) {
+    while (placed_next_variable(&at, &listed)) {
         char name[64];
         snprintf(name, sizeof(name), "%.*s", (int)(listed.length < 63 ? listed.length : 63), listed.text);
         if (strstr(name, "_VISIBLE_DEVICES") == NULL)
@@ -134,12 +134,12 @@ static void forget_outer(spank_t spank)
 
 static int write_variables(spank_t spank, const struct plan_task *task, bool kept, struct hvd_error *err)
 {
-    struct variable variables[APPLY_MAX];
-    const struct applied applied = {.task = task,
-                                    .who = "srun",
-                                    .gpu_visible = place_state.wish.gpu_visible,
-                                    .kept = kept,
-                                    .environment = place_environment(spank)};
+    struct env_variable variables[APPLY_MAX];
+    const struct launched_task applied = {.task = task,
+                                          .who = "srun",
+                                          .gpu_visible = placement_state.wish.gpu_visible,
+                                          .kept = kept,
+                                          .environment = placement_environment(spank)};
     int count = apply_variables(&applied, variables, err);
     for (int i = 0; i < count; i++) {
         spank_err_t rc = spank_setenv(spank, variables[i].name, variables[i].value, 1);
@@ -152,10 +152,10 @@ static int write_variables(spank_t spank, const struct plan_task *task, bool kep
 
 /* ---- Words ------------------------------------------------------------------------------------------ */
 
-static void tell(const struct place_who *who, int index, const struct plan_task *task, bool kept,
-                 const struct visible *visible)
+static void print_placement(const struct task_id *who, int index, const struct plan_task *task, bool kept,
+                            const struct visible_gpus *visible)
 {
-    const struct child_answer *head = &place_state.answer->head;
+    const struct planner_reply *head = &placement_state.answer->head;
     char line[1024];
     plan_task_text(task, who->rank < 0 ? index : (int)who->rank, line, sizeof(line));
     slurm_spank_log("hvd: %s: %s", who->node, line);
@@ -163,64 +163,65 @@ static void tell(const struct place_who *who, int index, const struct plan_task 
         return;
     if (head->note[0] != 0 && !kept)
         slurm_spank_log("hvd: %s: %s", who->node, head->note);
-    const char *advice = visible_hidden(visible->count, head->visible_count, head->task_count);
+    const char *advice = visible_gpus_hidden_advice(visible->count, head->visible_count, head->task_count);
     if (advice != NULL)
         slurm_spank_log("hvd: %s: %s", who->node, advice);
 }
 
 /* Who did not ask to be placed is told only if all is to be told. Of the tasks of a node the first speaks. */
-static int tell_failure(int index, struct hvd_error *err)
+static int report_failure(int index, struct hvd_error *err)
 {
-    if (place_state.wish.asked)
-        return error_set(err, place_state.status, "%s", index == 0 ? place_state.failure.text : "");
+    if (placement_state.wish.asked)
+        return error_set(err, placement_state.status, "%s", index == 0 ? placement_state.failure.text : "");
     if (index == 0)
-        slurm_verbose("hvd: tasks are not placed: %s", place_state.failure.text);
+        slurm_verbose("hvd: tasks are not placed: %s", placement_state.failure.text);
     return HVD_OK;
 }
 
 /* ---- The whole -------------------------------------------------------------------------------------- */
 
 /* Only that nobody is to place it any more. */
-static int leave_alone(spank_t spank, struct hvd_error *err)
+static int mark_placed(spank_t spank, struct hvd_error *err)
 {
     static const struct plan_task nothing;
     return write_variables(spank, &nothing, true, err);
 }
 
-static int place(spank_t spank, const struct place_who *who, int index, struct hvd_error *err)
+static int place(spank_t spank, const struct task_id *who, int index, struct hvd_error *err)
 {
-    const struct child_answer *head = &place_state.answer->head;
-    struct plan_task task = place_state.answer->tasks[index];
-    struct visible visible = {.count = 0};
+    const struct planner_reply *head = &placement_state.answer->head;
+    struct plan_task task = placement_state.answer->tasks[index];
+    struct visible_gpus visible = {.count = 0};
     bool kept = false;
-    int rc = settle_cpus(&task, &kept, err);
+    int rc = bind_cpus(&task, &kept, err);
     if (rc != HVD_OK)
         return rc;
-    if (place_state.machine != NULL) {
-        const struct place own = {.environment = place_environment(spank)};
-        place_gpus(&own, place_state.machine, &visible);
-        place_correct_gpus(&task, index, head, &visible);
+    if (placement_state.machine != NULL) {
+        const struct node_placement own = {.environment = placement_environment(spank)};
+        node_placement_find_gpus(&own, placement_state.machine, &visible);
+        placement_correct_gpus(&task, index, head, &visible);
     }
     rc = write_variables(spank, &task, kept, err);
-    if (rc == HVD_OK && place_state.wish.bind.verbose)
-        tell(who, index, &task, kept, &visible);
+    if (rc == HVD_OK && placement_state.wish.bind.verbose)
+        print_placement(who, index, &task, kept, &visible);
     return rc;
 }
 
-int place_task(spank_t spank, const struct place_who *who, struct hvd_error *err)
+int placement_apply(spank_t spank, const struct task_id *who, struct hvd_error *err)
 {
     int index = -1;
-    if (!place_state.wish.placed)
+    if (!placement_state.wish.placed)
         return HVD_OK;
     if (spank_get_item(spank, S_TASK_ID, &index) != ESPANK_SUCCESS || index < 0)
-        return error_set(err, HVD_ERR_SYSTEM, "Slurm does not tell which task of this node this is");
-    if (place_state.status != HVD_OK)
-        return tell_failure(index, err);
-    forget_outer(spank);
-    if (place_state.answer == NULL)
-        return leave_alone(spank, err);
-    if (index >= place_state.answer->head.task_count)
+        return error_set(err, HVD_ERR_SYSTEM,
+                         "Slurm does not print_placement which task of this node this is");
+    if (placement_state.status != HVD_OK)
+        return report_failure(index, err);
+    unset_outer_variables(spank);
+    if (placement_state.answer == NULL)
+        return mark_placed(spank, err);
+    if (index >= placement_state.answer->head.task_count)
         return error_set(err, HVD_ERR_SYSTEM, "task %d of this node was not expected; there are %d", index,
-                         place_state.answer->head.task_count);
+                         placement_state.answer->head.task_count);
     return place(spank, who, index, err);
 }

@@ -16,14 +16,14 @@
 /* ---- The child -------------------------------------------------------------------------------------- */
 
 /* Signals are blocked meanwhile, so that the child never runs a handler of slurmstepd's. */
-static pid_t start(const struct child_question *question, child_work_f *work, int fd)
+static pid_t fork_planner(const struct planner_request *question, planner_work_f *work, int fd)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t child = fork();
     if (child == 0)
-        child_live(question, work, fd);
+        planner_main(question, work, fd);
     int saved_errno = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = saved_errno;
@@ -31,7 +31,7 @@ static pid_t start(const struct child_question *question, child_work_f *work, in
 }
 
 /* Whatever it is doing. */
-static void end(pid_t child)
+static void kill_planner(pid_t child)
 {
     int status;
     kill(child, SIGKILL);
@@ -73,12 +73,12 @@ static bool gpu_is_valid(const struct machine_gpu *gpu)
            plan_text_valid(gpu->uuid, sizeof(gpu->uuid)) && plan_text_valid(gpu->file, sizeof(gpu->file));
 }
 
-static bool head_is_valid(const struct child_answer *head, int task_count)
+static bool head_is_valid(const struct planner_reply *head, int task_count)
 {
     if (head->status != HVD_OK)
         return head->status < 0 && plan_text_valid(head->sentence, sizeof(head->sentence));
     bool valid = head->task_count == task_count && plan_text_valid(head->note, sizeof(head->note)) &&
-                 !bitset_empty(&head->cpus) && head->visible_count >= 0 &&
+                 !bitmap_is_empty(&head->cpus) && head->visible_count >= 0 &&
                  head->visible_count <= MACHINE_MAX_GPUS && head->gpu_count >= 0 &&
                  head->gpu_count <= MACHINE_MAX_GPUS;
     for (int i = 0; valid && i < head->gpu_count; i++)
@@ -86,7 +86,7 @@ static bool head_is_valid(const struct child_answer *head, int task_count)
     return valid;
 }
 
-static int refuse(struct hvd_error *err)
+static int invalid_reply(struct hvd_error *err)
 {
     return error_set(
         err, HVD_ERR_SYSTEM,
@@ -94,14 +94,14 @@ static int refuse(struct hvd_error *err)
         "tasks");
 }
 
-static int read_answer(int fd, struct place_answer *answer, int task_count, int64_t deadline_us,
+static int read_answer(int fd, struct planner_result *answer, int task_count, int64_t deadline_us,
                        struct hvd_error *err)
 {
     int rc = read_exactly(fd, &answer->head, sizeof(answer->head), deadline_us, err);
     if (rc != HVD_OK)
         return rc;
     if (!head_is_valid(&answer->head, task_count))
-        return refuse(err);
+        return invalid_reply(err);
     if (answer->head.status != HVD_OK)
         return error_set(err, answer->head.status, "%s", answer->head.sentence);
     size_t bytes = (size_t)task_count * sizeof(*answer->tasks);
@@ -110,20 +110,21 @@ static int read_answer(int fd, struct place_answer *answer, int task_count, int6
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d tasks", task_count);
     rc = read_exactly(fd, answer->tasks, bytes, deadline_us, err);
     for (int i = 0; rc == HVD_OK && i < task_count; i++)
-        if (!plan_task_valid(&answer->tasks[i]) || !bitset_inside(&answer->tasks[i].cpus, &answer->head.cpus))
-            rc = refuse(err);
+        if (!plan_task_valid(&answer->tasks[i]) ||
+            !bitmap_is_included(&answer->tasks[i].cpus, &answer->head.cpus))
+            rc = invalid_reply(err);
     return rc;
 }
 
-int place_ask(const struct child_question *question, child_work_f *work, int timeout_ms,
-              struct place_answer **answerp, struct hvd_error *err)
+int planner_run(const struct planner_request *question, planner_work_f *work, int timeout_ms,
+                struct planner_result **answerp, struct hvd_error *err)
 {
     int64_t deadline_us = clock_us() + (int64_t)timeout_ms * 1000;
     int task_count = question->place.task_count;
     int pipes[2] = {-1, -1};
     pid_t child = -1;
     int rc = HVD_OK;
-    struct place_answer *answer = calloc(1, sizeof(*answer));
+    struct planner_result *answer = calloc(1, sizeof(*answer));
     if (task_count < 1 || task_count > PLAN_MAX_TASKS)
         rc = error_set(err, HVD_ERR_INVALID, "%d tasks are to be placed on one node; expected 1 to %d",
                        task_count, PLAN_MAX_TASKS);
@@ -133,28 +134,28 @@ int place_ask(const struct child_question *question, child_work_f *work, int tim
         rc = error_set_errno(err, "cannot make a pipe, so tasks cannot be placed");
     if (rc != HVD_OK)
         goto done;
-    child = start(question, work, pipes[1]);
+    child = fork_planner(question, work, pipes[1]);
     if (child < 0) {
-        rc = error_set_errno(err, "cannot start the process that looks at this node");
+        rc = error_set_errno(err, "cannot fork_planner the process that looks at this node");
         goto done;
     }
     close(pipes[1]);
     pipes[1] = -1;
     rc = read_answer(pipes[0], answer, task_count, deadline_us, err);
-    end(child);
+    kill_planner(child);
 done:
     for (int i = 0; i < 2; i++)
         if (pipes[i] >= 0)
             close(pipes[i]);
     if (rc != HVD_OK) {
-        place_answer_destroy(answer);
+        planner_result_destroy(answer);
         return rc;
     }
     *answerp = answer;
     return HVD_OK;
 }
 
-void place_answer_destroy(struct place_answer *answer)
+void planner_result_destroy(struct planner_result *answer)
 {
     if (answer == NULL)
         return;

@@ -24,7 +24,7 @@
 
 /* ---- Become the user -------------------------------------------------------------------------------- */
 
-static bool is_user(const struct child_owner *owner)
+static bool is_user(const struct planner_user *owner)
 {
     uid_t real, effective, saved;
     gid_t real_group, effective_group, saved_group;
@@ -35,7 +35,7 @@ static bool is_user(const struct child_owner *owner)
 }
 
 /* Neither the user nor the group of root must be in reach any more. */
-static bool can_go_back(const struct child_owner *owner)
+static bool can_regain_root(const struct planner_user *owner)
 {
     return (owner->uid != 0 && (seteuid(0) == 0 || setuid(0) == 0)) ||
            (owner->uid != 0 && owner->gid != 0 && (setegid(0) == 0 || setgid(0) == 0));
@@ -43,7 +43,7 @@ static bool can_go_back(const struct child_owner *owner)
 
 /* slurmstepd is root that acts as the user for a while; groups come first, for only root may set them. What
  * this process inherited of root's memory stays closed to the user's debuggers. */
-static int become_user(const struct child_owner *owner, struct hvd_error *err)
+static int become_user(const struct planner_user *owner, struct hvd_error *err)
 {
     bool is_root = geteuid() == 0 || seteuid(0) == 0;
     if (is_root && owner->uid != 0 &&
@@ -52,7 +52,7 @@ static int become_user(const struct child_owner *owner, struct hvd_error *err)
          setresuid(owner->uid, owner->uid, owner->uid) < 0))
         return error_set_errno(err, "the process that looks at this node cannot become user %u",
                                (unsigned)owner->uid);
-    if ((owner->uid != 0 && !is_user(owner)) || can_go_back(owner))
+    if ((owner->uid != 0 && !is_user(owner)) || can_regain_root(owner))
         return error_set(err, HVD_ERR_SYSTEM,
                          "the process that looks at this node did not become user %u for good",
                          (unsigned)owner->uid);
@@ -118,7 +118,7 @@ static void write_all(int fd, const void *bytes, size_t length)
 
 static void answer_failure(int fd, int status, const struct hvd_error *err)
 {
-    static struct child_answer answer;
+    static struct planner_reply answer;
     answer.status = status;
     memcpy(answer.sentence, err->text, sizeof(answer.sentence));
     write_all(fd, &answer, sizeof(answer));
@@ -126,7 +126,7 @@ static void answer_failure(int fd, int status, const struct hvd_error *err)
 
 static void answer_plan(int fd, const struct plan *plan, const struct machine *machine, int visible_count)
 {
-    static struct child_answer answer;
+    static struct planner_reply answer;
     answer.task_count = plan->task_count;
     memcpy(answer.note, plan->note, sizeof(answer.note));
     answer.cpus = plan->granted;
@@ -157,63 +157,63 @@ static int check_topology(const char *path, struct hvd_error *err)
     return HVD_OK;
 }
 
-bool child_cpus_of(const struct machine *machine, const char *cores, struct bitset *cpus)
+bool planner_cpus_of_cores(const struct machine *machine, const char *cores, struct bitmap *cpus)
 {
-    struct bitset indexes, found = {{0}};
+    struct bitmap indexes, found = {{0}};
     const char *why;
-    if (cores == NULL || bitset_parse(cores, &indexes, &why) < 0 || bitset_empty(&indexes))
+    if (cores == NULL || bitmap_parse(cores, &indexes, &why) < 0 || bitmap_is_empty(&indexes))
         return false;
-    for (int i = bitset_next(&indexes, 0); i >= 0; i = bitset_next(&indexes, i + 1)) {
+    for (int i = bitmap_find_next(&indexes, 0); i >= 0; i = bitmap_find_next(&indexes, i + 1)) {
         if (i >= machine->core_count)
             return false;
         for (int k = 0; k < machine->cores[i].cpu_count; k++)
-            bitset_add(&found, machine->cores[i].cpus[k]);
+            bitmap_set(&found, machine->cores[i].cpus[k]);
     }
     *cpus = found;
     return true;
 }
 
 /* What the step has here: never more than this process may use. */
-static int find_cpus(const struct machine *machine, const char *cores, struct bitset *cpus,
+static int find_cpus(const struct machine *machine, const char *cores, struct bitmap *cpus,
                      struct hvd_error *err)
 {
-    struct bitset mask;
+    struct bitmap mask;
     int rc = apply_read_cpus(0, &mask, err);
     if (rc != HVD_OK)
         return rc;
-    if (!child_cpus_of(machine, cores, cpus))
+    if (!planner_cpus_of_cores(machine, cores, cpus))
         *cpus = mask;
-    bitset_and(cpus, &mask);
+    bitmap_and(cpus, &mask);
     return HVD_OK;
 }
 
-void child_plan(const struct child_question *question, int fd)
+void planner_plan(const struct planner_request *question, int fd)
 {
-    struct place place = question->place;
+    struct node_placement place = question->place;
     struct machine *machine = NULL;
     struct plan *plan = NULL;
     struct hvd_error err = {""};
-    struct bitset cpus;
-    struct visible visible;
+    struct bitmap cpus;
+    struct visible_gpus visible;
     int rc = check_topology(place.topology, &err);
-    place.cores_only = !place_needs_devices(&place);
+    place.cores_only = !node_placement_needs_devices(&place);
     if (rc == HVD_OK)
-        rc = place_machine(&place, &machine, &err);
+        rc = node_placement_load_machine(&place, &machine, &err);
     if (rc == HVD_OK)
         rc = find_cpus(machine, question->cores, &cpus, &err);
     if (rc == HVD_OK) {
         place.cpus = &cpus;
-        rc = place_plan(&place, machine, &plan, &err);
+        rc = node_placement_plan(&place, machine, &plan, &err);
     }
     if (rc != HVD_OK) {
         answer_failure(fd, rc, &err);
         return;
     }
-    place_gpus(&place, machine, &visible);
+    node_placement_find_gpus(&place, machine, &visible);
     answer_plan(fd, plan, machine, visible.count);
 }
 
-_Noreturn void child_live(const struct child_question *question, child_work_f *work, int fd)
+_Noreturn void planner_main(const struct planner_request *question, planner_work_f *work, int fd)
 {
     struct hvd_error err = {""};
     int rc = become_user(&question->owner, &err);

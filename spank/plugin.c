@@ -11,13 +11,13 @@ SPANK_PLUGIN(hvd, 1)
 #include "srun.h"
 #include "stepd.h"
 
-static void tell_administrator(const char *sentence)
+static void log_to_slurmd(const char *sentence)
 {
     slurm_error("hvd: %s; it is ignored", sentence);
 }
 
 /* Who runs srun can do nothing about plugstack.conf: there it shows with -v only. */
-static void tell_user(const char *sentence)
+static void log_to_srun(const char *sentence)
 {
     slurm_verbose("hvd: %s; it is ignored", sentence);
 }
@@ -39,10 +39,10 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
         break;
     case S_CTX_REMOTE:
         options_register(spank);
-        site_read(&site, argc, argv, tell_administrator);
+        site_read(&site, argc, argv, log_to_slurmd);
         break;
     case S_CTX_SLURMD:
-        site_read(&site, argc, argv, tell_administrator);
+        site_read(&site, argc, argv, log_to_slurmd);
         break;
     case S_CTX_JOB_SCRIPT:
     case S_CTX_ERROR:
@@ -57,7 +57,7 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
     struct site site;
     (void)spank;
     if (spank_context() == S_CTX_ALLOCATOR)
-        site_read(&site, argc, argv, tell_user);
+        site_read(&site, argc, argv, log_to_srun);
     return 0;
 }
 
@@ -66,7 +66,7 @@ int slurm_spank_local_user_init(spank_t spank, int argc, char *argv[])
     struct site site;
     (void)spank;
     if (spank_context() == S_CTX_LOCAL)
-        site_read(&site, argc, argv, tell_user);
+        site_read(&site, argc, argv, log_to_srun);
     return 0;
 }
 
@@ -88,7 +88,7 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
     site_read(&site, argc, argv, NULL);
     int rc = stepd_task_init(spank, &site);
     if (rc == 0)
-        nics_task_init(spank, &site);
+        task_network_init(spank, &site);
     return rc;
 }
 

@@ -71,7 +71,7 @@ static int64_t rank_of_task(spank_t spank)
 
 /* Of a step with several components Slurm numbers the tasks of each from 0. Only a task's environment knows
  * its rank in the whole step; what it is ahead by is left for task_exit, which runs in the parent. */
-static void tell_first_rank(spank_t spank, int64_t rank)
+static void record_first_rank(spank_t spank, int64_t rank)
 {
     uint32_t task = 0;
     if (step.first_rankp == NULL || spank_get_item(spank, S_TASK_GLOBAL_ID, &task) != ESPANK_SUCCESS)
@@ -83,7 +83,7 @@ static void tell_first_rank(spank_t spank, int64_t rank)
 void stepd_user_init(spank_t spank, const struct site *site)
 {
     if (is_normal(step_id(spank)))
-        place_prepare(spank, site);
+        placement_prepare(spank, site);
     if (!options_given())
         return;
     void *shared =
@@ -101,15 +101,15 @@ int stepd_task_init(spank_t spank, const struct site *site)
     char node[NODE_BYTES];
     if (step_id(spank) == SLURM_EXTERN_CONT)
         return 0;
-    const struct place_who who = {.node = node_name(node), .rank = rank_of_task(spank)};
-    tell_first_rank(spank, who.rank);
+    const struct task_id who = {.node = node_name(node), .rank = rank_of_task(spank)};
+    record_first_rank(spank, who.rank);
     int rc = options_list(list, &err);
     if (rc == HVD_OK)
         rc = put_list(spank, CONFIG_CLI_VARIABLE, list, &err);
     if (rc == HVD_OK)
         rc = put_list(spank, CONFIG_SITE_VARIABLE, site->list, &err);
     if (rc == HVD_OK && is_normal(step_id(spank)))
-        rc = place_task(spank, &who, &err);
+        rc = placement_apply(spank, &who, &err);
     if (rc < 0 && err.text[0] != 0)
         slurm_error("hvd: %s", err.text);
     return rc < 0 ? -1 : 0;

@@ -1,4 +1,5 @@
-/* task_network.c: tell programs that never call hvd_init which network joins the nodes of their step. */
+/* task_network.c: set_variables programs that never call hvd_init which network joins the nodes of their
+ * step. */
 #include "config.h"
 #include "spank/task_network.h"
 
@@ -20,7 +21,7 @@
 
 static bool is_usable(const struct nic *nic)
 {
-    return (nic->drop == NIC_KEPT || nic->drop == NIC_SLOW) && nic_has_address(nic);
+    return (nic->exclusion == NIC_NOT_EXCLUDED || nic->exclusion == NIC_SLOW) && nic_has_address(nic);
 }
 
 /* Has the node nothing faster for sockets? What leads to the launching node may be there for Slurm alone. A
@@ -29,40 +30,40 @@ static bool is_best(const struct nic *nics, int count, const struct nic *nic)
 {
     bool best = is_usable(nic);
     for (int i = 0; i < count; i++)
-        if (is_usable(&nics[i]) &&
-            (nic_mbps(&nics[i]) > nic_mbps(nic) || (nics[i].drop == NIC_KEPT && nic->drop == NIC_SLOW)))
+        if (is_usable(&nics[i]) && (nic_mbps(&nics[i]) > nic_mbps(nic) ||
+                                    (nics[i].exclusion == NIC_NOT_EXCLUDED && nic->exclusion == NIC_SLOW)))
             best = false;
     return best;
 }
 
 static bool is_chosen(const struct nic *nics, int count, const struct nic *nic, bool asked,
-                      const struct nics_route *route)
+                      const struct task_route *route)
 {
     if (asked)
-        return nic->drop == NIC_KEPT && nic_has_address(nic);
+        return nic->exclusion == NIC_NOT_EXCLUDED && nic_has_address(nic);
     return route != NULL && is_best(nics, count, nic) &&
            nic_shares_subnet(nic, &route->source, &route->launch);
 }
 
-bool nics_settings(const struct nic *nics, int count, bool asked, const struct nics_route *route,
-                   struct settings *settings)
+bool task_network_choose(const struct nic *nics, int count, bool asked, const struct task_route *route,
+                         struct nic_env *settings)
 {
-    struct setting_list interfaces = {.failed = false}, cards = interfaces, both = interfaces;
+    struct nic_env_list interfaces = {.failed = false}, cards = interfaces, both = interfaces;
     for (int i = 0; i < count; i++) {
-        if (nics[i].drop != NIC_KEPT || nics[i].verbs[0] == 0)
+        if (nics[i].exclusion != NIC_NOT_EXCLUDED || nics[i].verbs[0] == 0)
             continue;
-        setting_list_add_card(&cards, nics[i].verbs, nics[i].port);
-        setting_list_add_card(&both, nics[i].verbs, nics[i].port);
+        nic_env_list_add_rdma(&cards, nics[i].verbs, nics[i].port);
+        nic_env_list_add_rdma(&both, nics[i].verbs, nics[i].port);
     }
     for (int i = 0; i < count; i++) {
         if (!is_chosen(nics, count, &nics[i], asked, route))
             continue;
-        setting_list_add(&interfaces, nics[i].netdev);
-        setting_list_add(&both, nics[i].netdev);
+        nic_env_list_add(&interfaces, nics[i].netdev);
+        nic_env_list_add(&both, nics[i].netdev);
     }
-    settings_of_lists(&interfaces, &cards, settings);
+    nic_env_from_lists(&interfaces, &cards, settings);
     /* whether the other nodes have RDMA devices is not known here; UCX finds out */
-    memcpy(settings->values[SETTING_UCX], both.text, SETTING_BYTES);
+    memcpy(settings->values[NIC_ENV_UCX], both.text, NIC_ENV_BYTES);
     return interfaces.text[0] != 0;
 }
 
@@ -75,7 +76,7 @@ static bool read_address(const char *text, struct nic_address *address)
 }
 
 /* The kernel's choice for what goes there; no packet is sent. */
-static bool ask_source(const struct nic_address *to, struct nic_address *source)
+static bool find_source_address(const struct nic_address *to, struct nic_address *source)
 {
     struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = htons(DISCARD_PORT)};
     struct sockaddr_in6 ipv6 = {.sin6_family = AF_INET6, .sin6_port = htons(DISCARD_PORT)};
@@ -95,27 +96,27 @@ static bool ask_source(const struct nic_address *to, struct nic_address *source)
     return known;
 }
 
-static bool find_route(spank_t spank, struct nics_route *route)
+static bool find_route(spank_t spank, struct task_route *route)
 {
     char text[INET6_ADDRSTRLEN];
     return spank_getenv(spank, "SLURM_LAUNCH_NODE_IPADDR", text, sizeof(text)) == ESPANK_SUCCESS &&
-           read_address(text, &route->launch) && ask_source(&route->launch, &route->source);
+           read_address(text, &route->launch) && find_source_address(&route->launch, &route->source);
 }
 
 /* ---- What --hvd-nics says ---- */
 
-struct nics_value {
+struct nics_option {
     char text[OPTION_VALUE_BYTES + 1];
 };
 
 /* From a list of name=value with ';' between; the last counts. */
-static bool find_in_list(const char *list, const char *name, struct nics_value *value)
+static bool find_in_list(const char *list, const char *name, struct nics_option *value)
 {
-    struct word entry, rest;
+    struct token entry, rest;
     bool found = false;
     for (const char *at = list; at != NULL;) {
-        at = word_next(at, ';', &entry);
-        if (!word_after(entry, name, &rest) || rest.length == 0 || rest.text[0] != '=' ||
+        at = token_next(at, ';', &entry);
+        if (!token_strip_prefix(entry, name, &rest) || rest.length == 0 || rest.text[0] != '=' ||
             rest.length > sizeof(value->text))
             continue;
         memcpy(value->text, rest.text + 1, rest.length - 1);
@@ -125,7 +126,7 @@ static bool find_in_list(const char *list, const char *name, struct nics_value *
     return found;
 }
 
-static spank_err_t read_variable(spank_t spank, enum option_id id, struct nics_value *value)
+static spank_err_t read_variable(spank_t spank, enum option_id id, struct nics_option *value)
 {
     char name[64];
     option_env_name(&option_table[id], name);
@@ -134,10 +135,10 @@ static spank_err_t read_variable(spank_t spank, enum option_id id, struct nics_v
 
 /* By the authority of who said it. False where it cannot be known: a configuration file is for the program
  * to read, not for us. */
-static bool find_asked(spank_t spank, const char *cli, const char *site, struct nics_value *value)
+static bool find_asked(spank_t spank, const char *cli, const char *site, struct nics_option *value)
 {
     const char *nics = option_table[OPT_NICS].name, *config = option_table[OPT_CONFIG].name;
-    struct nics_value file;
+    struct nics_option file;
     if (find_in_list(cli, nics, value))
         return true;
     spank_err_t rc = read_variable(spank, OPT_NICS, value);
@@ -159,37 +160,37 @@ static bool is_set(spank_t spank, const char *name)
     return spank_getenv(spank, name, start, sizeof(start)) != ESPANK_ENV_NOEXIST;
 }
 
-static void withdraw(spank_t spank)
+static void unset_outer_variables(spank_t spank)
 {
-    char list[NETWORK_SET_BYTES], value[SETTING_BYTES];
-    struct settings outer;
+    char list[NETWORK_SET_BYTES], value[NIC_ENV_BYTES];
+    struct nic_env outer;
     if (spank_getenv(spank, NETWORK_SET_VARIABLE, list, sizeof(list)) != ESPANK_SUCCESS)
         return;
-    if (settings_read(list, &outer) < 0)
-        outer = (struct settings){.values = {""}};
-    for (int id = 0; id < SETTING_COUNT; id++)
+    if (nic_env_parse(list, &outer) < 0)
+        outer = (struct nic_env){.values = {""}};
+    for (int id = 0; id < NIC_ENV_COUNT; id++)
         if (outer.values[id][0] != 0 &&
-            spank_getenv(spank, setting_variables[id], value, sizeof(value)) == ESPANK_SUCCESS &&
+            spank_getenv(spank, nic_env_names[id], value, sizeof(value)) == ESPANK_SUCCESS &&
             strcmp(value, outer.values[id]) == 0)
-            spank_unsetenv(spank, setting_variables[id]);
+            spank_unsetenv(spank, nic_env_names[id]);
     spank_unsetenv(spank, NETWORK_SET_VARIABLE);
 }
 
 /* The list goes first: a variable that is not on it would pass for the user's. */
-static void put(spank_t spank, struct settings *settings)
+static void put_variables(spank_t spank, struct nic_env *settings)
 {
     char list[NETWORK_SET_BYTES];
-    for (int id = 0; id < SETTING_COUNT; id++) {
-        const char *opposite = setting_opposite((enum setting_id)id);
-        if (is_set(spank, setting_variables[id]) || (opposite != NULL && is_set(spank, opposite)))
+    for (int id = 0; id < NIC_ENV_COUNT; id++) {
+        const char *opposite = nic_env_opposite((enum nic_env_id)id);
+        if (is_set(spank, nic_env_names[id]) || (opposite != NULL && is_set(spank, opposite)))
             settings->values[id][0] = 0;
     }
-    settings_write(settings, list);
+    nic_env_format(settings, list);
     if (list[0] == 0 || spank_setenv(spank, NETWORK_SET_VARIABLE, list, 1) != ESPANK_SUCCESS)
         return;
-    for (int id = 0; id < SETTING_COUNT; id++)
+    for (int id = 0; id < NIC_ENV_COUNT; id++)
         if (settings->values[id][0] != 0)
-            spank_setenv(spank, setting_variables[id], settings->values[id], 0);
+            spank_setenv(spank, nic_env_names[id], settings->values[id], 0);
 }
 
 /* One task of each node is enough to say it. */
@@ -204,40 +205,41 @@ static void complain(spank_t spank, const char *sentence)
     slurm_spank_log("hvd: NCCL, Gloo, UCX and Open MPI are told of no network on %s: %s", host, sentence);
 }
 
-static void tell(spank_t spank, const char *asked)
+static void set_variables(spank_t spank, const char *asked)
 {
-    struct nics_entry entries[NICS_MAX];
-    struct nics_route route;
-    struct settings settings;
+    struct nic_filter entries[NIC_FILTER_MAX];
+    struct task_route route;
+    struct nic_env settings;
     struct hvd_error err = {""};
     const char *why = "";
     int count = 0, entry_count = 0;
     struct nic *nics = calloc(NIC_MAX, sizeof(*nics));
     if (nics == NULL || nics_read_node(nics, NIC_MAX, "/sys", &count, &err) != HVD_OK)
         goto done;
-    if (nics_judge(nics, count, asked, &err) != HVD_OK) {
+    if (nics_select(nics, count, asked, &err) != HVD_OK) {
         complain(spank, err.text);
         goto done;
     }
-    if (nics_parse(asked, entries, &entry_count, &why) == 0 &&
-        nics_settings(nics, count, entry_count > 0, find_route(spank, &route) ? &route : NULL, &settings))
-        put(spank, &settings);
+    if (nic_filter_parse(asked, entries, &entry_count, &why) == 0 &&
+        task_network_choose(nics, count, entry_count > 0, find_route(spank, &route) ? &route : NULL,
+                            &settings))
+        put_variables(spank, &settings);
 done:
     free(nics);
 }
 
-void nics_task_init(spank_t spank, const struct site *site)
+void task_network_init(spank_t spank, const struct site *site)
 {
     uint32_t step = SLURM_EXTERN_CONT, node_count = 0;
     char cli[CONFIG_LIST_BYTES + 1] = "";
-    struct nics_value asked;
+    struct nics_option asked;
     struct hvd_error err;
     if (spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step > SLURM_MAX_NORMAL_STEP_ID)
         return;
-    withdraw(spank);
+    unset_outer_variables(spank);
     if (!options_given() || options_list(cli, &err) != HVD_OK ||
         spank_get_item(spank, S_JOB_NNODES, &node_count) != ESPANK_SUCCESS || node_count < 2)
         return;
     if (find_asked(spank, cli, site->list, &asked))
-        tell(spank, asked.text);
+        set_variables(spank, asked.text);
 }

@@ -10,7 +10,7 @@
 #include "topo/nic_env.h"
 
 /* Where the step was launched, and from which address of this node that is reached. */
-struct nics_route {
+struct task_route {
     struct nic_address launch, source;
 };
 
@@ -18,12 +18,12 @@ struct nics_route {
  * where [asked]; otherwise of the one in whose subnet the launching node is, by [route] (NULL: unknown), if
  * the node has none that is faster: whoever launched the step reached all of its nodes, and where they have
  * that subnet too they reach each other by it. False where nothing is sure. Pure. */
-bool nics_settings(const struct nic *nics, int count, bool asked, const struct nics_route *route,
-                   struct settings *settings);
+bool task_network_choose(const struct nic *nics, int count, bool asked, const struct task_route *route,
+                         struct nic_env *settings);
 
 /* In the task, as its user, just before the program starts: in a step on several nodes that was given options
  * of hvd, put that into its environment; what is there already is the user's and stays. What an outer step
  * has put there is taken out in any case: it may be of another node. Nothing here fails a task. */
-void nics_task_init(spank_t spank, const struct site *site);
+void task_network_init(spank_t spank, const struct site *site);
 
 #endif

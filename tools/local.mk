@@ -16,6 +16,7 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/input.c tools/hvdrun/input.h \
 	tools/hvdrun/verdict.c tools/hvdrun/verdict.h \
 	pmix_shim/event_channel.c pmix_shim/event_channel.h
+# links with libtopo and libbase
 
 if HAVE_PMIX
 bin_PROGRAMS += bin/hvdrun

@@ -4,16 +4,17 @@
 
 enum hvd_status hvd_alloc(int64_t bytes, void **memoryp)
 {
-    struct context *context = context_now();
+    struct context *context = context_require();
     if (context == NULL)
         return HVD_ERR_STATE;
-    return allocations_give(context_allocations(), &context->joined.windows, bytes, memoryp, context_error());
+    return allocations_allocate(context_allocations(), &context->bootstrap.windows, bytes, memoryp,
+                                context_error());
 }
 
 enum hvd_status hvd_free(void *memory)
 {
     static const struct windows none;
-    const struct context *context = context_try();
-    return allocations_take(context_allocations(), context == NULL ? &none : &context->joined.windows, memory,
-                            context_error());
+    const struct context *context = context_get();
+    return allocations_free(context_allocations(), context == NULL ? &none : &context->bootstrap.windows,
+                            memory, context_error());
 }

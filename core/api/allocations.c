@@ -24,27 +24,27 @@ static char *window_begin(const struct windows *windows)
     return windows->base + windows->own * windows->bytes;
 }
 
-static bool is_inside(const struct windows *windows, const struct allocation *allocation)
+static bool is_in_window(const struct windows *windows, const struct allocation *allocation)
 {
     uint64_t at;
-    return windows_find(windows, allocation->memory, allocation->bytes, &at);
+    return windows_offset_of(windows, allocation->memory, allocation->bytes, &at);
 }
 
 /* ---- Giving --------------------------------------------------------------------------------- */
 
 /* The lowest place of the window where it fits; NULL where there is none. */
-static char *find_room_locked(const struct allocations *allocations, const struct windows *windows,
-                              int64_t bytes)
+static char *find_gap_locked(const struct allocations *allocations, const struct windows *windows,
+                             int64_t bytes)
 {
     const struct allocation *allocation = NULL;
     int64_t unit = bytes < HUGE_BYTES ? page_bytes() : HUGE_BYTES;
     int64_t at = 0;
     if (windows->base == NULL)
         return NULL;
-    TAILQ_FOREACH(allocation, &allocations->list, beside)
+    TAILQ_FOREACH(allocation, &allocations->list, link)
     {
         int64_t begin = allocation->memory - window_begin(windows);
-        if (!is_inside(windows, allocation))
+        if (!is_in_window(windows, allocation))
             continue;
         if (bytes <= begin - at)
             break;
@@ -57,18 +57,18 @@ static void insert_locked(struct allocations *allocations, struct allocation *al
 {
     struct allocation *next = TAILQ_FIRST(&allocations->list);
     while (next != NULL && next->memory < allocation->memory)
-        next = TAILQ_NEXT(next, beside);
+        next = TAILQ_NEXT(next, link);
     if (next == NULL)
-        TAILQ_INSERT_TAIL(&allocations->list, allocation, beside);
+        TAILQ_INSERT_TAIL(&allocations->list, allocation, link);
     else
-        TAILQ_INSERT_BEFORE(next, allocation, beside);
+        TAILQ_INSERT_BEFORE(next, allocation, link);
 }
 
 /* NULL where there is no room for it. */
-static char *take_room_locked(const struct allocations *allocations, const struct windows *windows,
-                              int64_t bytes)
+static char *open_gap_locked(const struct allocations *allocations, const struct windows *windows,
+                             int64_t bytes)
 {
-    char *memory = find_room_locked(allocations, windows, bytes);
+    char *memory = find_gap_locked(allocations, windows, bytes);
     if (memory == NULL)
         return NULL;
     int64_t end = memory + bytes - window_begin(windows);
@@ -82,7 +82,7 @@ static char *take_room_locked(const struct allocations *allocations, const struc
 static int map_locked(struct allocations *allocations, const struct windows *windows,
                       struct allocation *allocation, struct hvd_error *err)
 {
-    allocation->memory = take_room_locked(allocations, windows, allocation->bytes);
+    allocation->memory = open_gap_locked(allocations, windows, allocation->bytes);
     if (allocation->memory == NULL) {
         void *own =
             mmap(NULL, (size_t)allocation->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -95,8 +95,8 @@ static int map_locked(struct allocations *allocations, const struct windows *win
     return HVD_OK;
 }
 
-int allocations_give(struct allocations *allocations, const struct windows *windows, int64_t bytes,
-                     void **memoryp, struct hvd_error *err)
+int allocations_allocate(struct allocations *allocations, const struct windows *windows, int64_t bytes,
+                         void **memoryp, struct hvd_error *err)
 {
     if (bytes < 0)
         return error_set(err, HVD_ERR_INVALID, "hvd_alloc: %lld bytes; expected 0 or more", (long long)bytes);
@@ -126,10 +126,11 @@ int allocations_give(struct allocations *allocations, const struct windows *wind
 /* ---- Taking back ---------------------------------------------------------------------------- */
 
 /* Its pages are the node's again. Of a window they are zeros from then on, for whoever gets them next. */
-static int unmap(const struct windows *windows, const struct allocation *allocation, struct hvd_error *err)
+static int release_pages(const struct windows *windows, const struct allocation *allocation,
+                         struct hvd_error *err)
 {
     size_t bytes = (size_t)allocation->bytes;
-    bool inside = is_inside(windows, allocation);
+    bool inside = is_in_window(windows, allocation);
     int rc = inside ? madvise(allocation->memory, bytes, MADV_REMOVE) : munmap(allocation->memory, bytes);
     if (rc != 0)
         return error_set_errno(err, "hvd_free: cannot give back %zu bytes", bytes);
@@ -138,7 +139,7 @@ static int unmap(const struct windows *windows, const struct allocation *allocat
     return HVD_OK;
 }
 
-int allocations_take(struct allocations *allocations, const struct windows *windows, void *memory,
+int allocations_free(struct allocations *allocations, const struct windows *windows, void *memory,
                      struct hvd_error *err)
 {
     struct allocation *allocation = NULL;
@@ -146,7 +147,7 @@ int allocations_take(struct allocations *allocations, const struct windows *wind
     if (memory == NULL)
         return HVD_OK;
     pthread_mutex_lock(&allocations->lock);
-    TAILQ_FOREACH(allocation, &allocations->list, beside)
+    TAILQ_FOREACH(allocation, &allocations->list, link)
     {
         if (allocation->memory == memory)
             break;
@@ -156,25 +157,25 @@ int allocations_take(struct allocations *allocations, const struct windows *wind
             error_set(err, HVD_ERR_INVALID,
                       "hvd_free: %p is no memory that hvd_alloc gave and that is not given back yet", memory);
     else
-        rc = unmap(windows, allocation, err);
+        rc = release_pages(windows, allocation, err);
     if (rc == HVD_OK) {
-        TAILQ_REMOVE(&allocations->list, allocation, beside);
+        TAILQ_REMOVE(&allocations->list, allocation, link);
         free(allocation);
     }
     pthread_mutex_unlock(&allocations->lock);
     return rc;
 }
 
-void allocations_part(struct allocations *allocations, struct windows *windows)
+void allocations_unmap_windows(struct allocations *allocations, struct windows *windows)
 {
     const struct allocation *allocation = NULL;
     char *at = windows->base;
     if (at == NULL)
         return;
     pthread_mutex_lock(&allocations->lock);
-    TAILQ_FOREACH(allocation, &allocations->list, beside)
+    TAILQ_FOREACH(allocation, &allocations->list, link)
     {
-        if (!is_inside(windows, allocation))
+        if (!is_in_window(windows, allocation))
             continue;
         if (allocation->memory > at)
             munmap(at, (size_t)(allocation->memory - at));
@@ -184,7 +185,7 @@ void allocations_part(struct allocations *allocations, struct windows *windows)
     char *end = windows->base + windows->count * windows->bytes;
     if (end > at)
         munmap(at, (size_t)(end - at));
-    windows_drop(windows);
+    windows_disown(windows);
 }
 
 void allocations_after_fork(struct allocations *allocations)

@@ -8,7 +8,7 @@
 #include "node/windows.h"
 
 struct allocation {
-    TAILQ_ENTRY(allocation) beside;
+    TAILQ_ENTRY(allocation) link;
     char *memory;
     int64_t bytes; /* whole pages */
 };
@@ -27,13 +27,13 @@ struct allocations {
     }
 
 /* hvd_alloc and hvd_free, in a job that has [windows]; zeroed: in none. */
-int allocations_give(struct allocations *allocations, const struct windows *windows, int64_t bytes,
-                     void **memoryp, struct hvd_error *err);
-int allocations_take(struct allocations *allocations, const struct windows *windows, void *memory,
+int allocations_allocate(struct allocations *allocations, const struct windows *windows, int64_t bytes,
+                         void **memoryp, struct hvd_error *err);
+int allocations_free(struct allocations *allocations, const struct windows *windows, void *memory,
                      struct hvd_error *err);
 
 /* The job is over: unmap its windows but for what was given of them. */
-void allocations_part(struct allocations *allocations, struct windows *windows);
+void allocations_unmap_windows(struct allocations *allocations, struct windows *windows);
 
 /* In a forked child: what its parent was given it may read, and give back for itself. */
 void allocations_after_fork(struct allocations *allocations);

@@ -7,7 +7,7 @@
 #include "negotiate/desc.h"
 
 /* What a caller asks for, whichever operation it is. Borrowed. */
-struct ask {
+struct arguments {
     enum desc_kind kind; /* ALLREDUCE to REDUCESCATTER */
     bool grouped;
     const struct hvd_tensor *tensors;
@@ -20,7 +20,7 @@ struct ask {
 };
 
 /* What of its process set counts. */
-struct standing {
+struct membership {
     hvd_set set;
     int rank, size; /* this rank's place among the members, and how many they are */
     int root;       /* broadcast: the place of the root; -1 where it is no member */
@@ -28,18 +28,20 @@ struct standing {
 
 /* `allreduce "x"`, as sentences begin, of tensor [index]. Of one that cannot be named: `allreduce`, or
  * `grouped allreduce, tensors[3]`. */
-#define ASK_TITLE_BYTES (HVD_MAX_NAME + 64)
-const char *ask_title(const struct ask *ask, int index, char title[ASK_TITLE_BYTES]);
+#define ARGUMENTS_TITLE_BYTES (HVD_MAX_NAME + 64)
+const char *arguments_title(const struct arguments *arguments, int index, char title[ARGUMENTS_TITLE_BYTES]);
 
-/* Everything of [ask] but its set. HVD_OK or HVD_ERR_INVALID. */
-int ask_check(const struct ask *ask, const struct standing *standing, struct hvd_error *err);
+/* Everything of [arguments] but its set. HVD_OK or HVD_ERR_INVALID. */
+int arguments_check(const struct arguments *arguments, const struct membership *membership,
+                    struct hvd_error *err);
 
 /* Is what is asked for what was checked before, when it was described as [desc]? What is left to check is its
  * memory and, where that may differ, its first dimension. Not for alltoall, whose splits differ. */
-bool ask_repeats(const struct ask *ask, const struct desc *desc);
-int ask_check_again(const struct ask *ask, const struct standing *standing, struct hvd_error *err);
+bool arguments_match_desc(const struct arguments *arguments, const struct desc *desc);
+int arguments_check_again(const struct arguments *arguments, const struct membership *membership,
+                          struct hvd_error *err);
 
 /* Elements of the tensor; -1 where a dimension is negative or it would have 2^63 bytes or more. */
-int64_t ask_count(const struct hvd_tensor *tensor);
+int64_t arguments_element_count(const struct hvd_tensor *tensor);
 
 #endif

@@ -6,134 +6,138 @@
 enum hvd_status hvd_allreduce(const struct hvd_tensor *tensor, enum hvd_op op,
                               const struct hvd_options *options)
 {
-    struct ask ask = {.kind = DESC_ALLREDUCE, .tensors = tensor, .count = 1, .op = op, .options = options};
-    return operation_perform(&ask, NULL);
+    struct arguments arguments = {
+        .kind = DESC_ALLREDUCE, .tensors = tensor, .count = 1, .op = op, .options = options};
+    return operation_perform(&arguments, NULL);
 }
 
 enum hvd_status hvd_allreduce_async(const struct hvd_tensor *tensor, enum hvd_op op,
                                     const struct hvd_options *options, hvd_done_f done, void *arg,
                                     hvd_handle *handlep)
 {
-    struct ask ask = {.kind = DESC_ALLREDUCE, .tensors = tensor, .count = 1, .op = op, .options = options};
-    return operation_perform(&ask, &(struct notice){done, arg, handlep});
+    struct arguments arguments = {
+        .kind = DESC_ALLREDUCE, .tensors = tensor, .count = 1, .op = op, .options = options};
+    return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
-static struct ask grouped_reduction(enum desc_kind kind, const struct hvd_tensor *tensors, int count,
-                                    enum hvd_op op, const struct hvd_options *options)
+static struct arguments grouped_reduction_arguments(enum desc_kind kind, const struct hvd_tensor *tensors,
+                                                    int count, enum hvd_op op,
+                                                    const struct hvd_options *options)
 {
-    return (struct ask){
+    return (struct arguments){
         .kind = kind, .grouped = true, .tensors = tensors, .count = count, .op = op, .options = options};
 }
 
 enum hvd_status hvd_grouped_allreduce(const struct hvd_tensor *tensors, int count, enum hvd_op op,
                                       const struct hvd_options *options)
 {
-    struct ask ask = grouped_reduction(DESC_ALLREDUCE, tensors, count, op, options);
-    return operation_perform(&ask, NULL);
+    struct arguments arguments = grouped_reduction_arguments(DESC_ALLREDUCE, tensors, count, op, options);
+    return operation_perform(&arguments, NULL);
 }
 
 enum hvd_status hvd_grouped_allreduce_async(const struct hvd_tensor *tensors, int count, enum hvd_op op,
                                             const struct hvd_options *options, hvd_done_f done, void *arg,
                                             hvd_handle *handlep)
 {
-    struct ask ask = grouped_reduction(DESC_ALLREDUCE, tensors, count, op, options);
-    return operation_perform(&ask, &(struct notice){done, arg, handlep});
+    struct arguments arguments = grouped_reduction_arguments(DESC_ALLREDUCE, tensors, count, op, options);
+    return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
 /* ---- Broadcast ---------------------------------------------------------------------------------- */
 
 enum hvd_status hvd_broadcast(const struct hvd_tensor *tensor, int root, const struct hvd_options *options)
 {
-    struct ask ask = {
+    struct arguments arguments = {
         .kind = DESC_BROADCAST, .tensors = tensor, .count = 1, .root = root, .options = options};
-    return operation_perform(&ask, NULL);
+    return operation_perform(&arguments, NULL);
 }
 
 enum hvd_status hvd_broadcast_async(const struct hvd_tensor *tensor, int root,
                                     const struct hvd_options *options, hvd_done_f done, void *arg,
                                     hvd_handle *handlep)
 {
-    struct ask ask = {
+    struct arguments arguments = {
         .kind = DESC_BROADCAST, .tensors = tensor, .count = 1, .root = root, .options = options};
-    return operation_perform(&ask, &(struct notice){done, arg, handlep});
+    return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
 /* ---- Allgather ---------------------------------------------------------------------------------- */
 
-static struct ask gather(const struct hvd_tensor *tensor, struct hvd_result *result,
-                         const struct hvd_options *options)
+static struct arguments allgather_arguments(const struct hvd_tensor *tensor, struct hvd_result *result,
+                                            const struct hvd_options *options)
 {
-    return (struct ask){
+    return (struct arguments){
         .kind = DESC_ALLGATHER, .tensors = tensor, .count = 1, .results = result, .options = options};
 }
 
-static struct ask grouped_gather(const struct hvd_tensor *tensors, struct hvd_result *results, int count,
-                                 const struct hvd_options *options)
+static struct arguments grouped_allgather_arguments(const struct hvd_tensor *tensors,
+                                                    struct hvd_result *results, int count,
+                                                    const struct hvd_options *options)
 {
-    return (struct ask){.kind = DESC_ALLGATHER,
-                        .grouped = true,
-                        .tensors = tensors,
-                        .count = count,
-                        .results = results,
-                        .options = options};
+    return (struct arguments){.kind = DESC_ALLGATHER,
+                              .grouped = true,
+                              .tensors = tensors,
+                              .count = count,
+                              .results = results,
+                              .options = options};
 }
 
 enum hvd_status hvd_allgather(const struct hvd_tensor *tensor, struct hvd_result *result,
                               const struct hvd_options *options)
 {
-    struct ask ask = gather(tensor, result, options);
-    return operation_perform(&ask, NULL);
+    struct arguments arguments = allgather_arguments(tensor, result, options);
+    return operation_perform(&arguments, NULL);
 }
 
 enum hvd_status hvd_allgather_async(const struct hvd_tensor *tensor, struct hvd_result *result,
                                     const struct hvd_options *options, hvd_done_f done, void *arg,
                                     hvd_handle *handlep)
 {
-    struct ask ask = gather(tensor, result, options);
-    return operation_perform(&ask, &(struct notice){done, arg, handlep});
+    struct arguments arguments = allgather_arguments(tensor, result, options);
+    return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
 enum hvd_status hvd_grouped_allgather(const struct hvd_tensor *tensors, struct hvd_result *results, int count,
                                       const struct hvd_options *options)
 {
-    struct ask ask = grouped_gather(tensors, results, count, options);
-    return operation_perform(&ask, NULL);
+    struct arguments arguments = grouped_allgather_arguments(tensors, results, count, options);
+    return operation_perform(&arguments, NULL);
 }
 
 enum hvd_status hvd_grouped_allgather_async(const struct hvd_tensor *tensors, struct hvd_result *results,
                                             int count, const struct hvd_options *options, hvd_done_f done,
                                             void *arg, hvd_handle *handlep)
 {
-    struct ask ask = grouped_gather(tensors, results, count, options);
-    return operation_perform(&ask, &(struct notice){done, arg, handlep});
+    struct arguments arguments = grouped_allgather_arguments(tensors, results, count, options);
+    return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
 /* ---- Alltoall ----------------------------------------------------------------------------------- */
 
-static struct ask exchange(const struct hvd_tensor *tensor, const int64_t *splits, struct hvd_result *result,
-                           const struct hvd_options *options)
+static struct arguments alltoall_arguments(const struct hvd_tensor *tensor, const int64_t *splits,
+                                           struct hvd_result *result, const struct hvd_options *options)
 {
-    return (struct ask){.kind = DESC_ALLTOALL,
-                        .tensors = tensor,
-                        .count = 1,
-                        .splits = splits,
-                        .results = result,
-                        .options = options};
+    return (struct arguments){.kind = DESC_ALLTOALL,
+                              .tensors = tensor,
+                              .count = 1,
+                              .splits = splits,
+                              .results = result,
+                              .options = options};
 }
 
 enum hvd_status hvd_alltoall(const struct hvd_tensor *tensor, const int64_t *splits,
                              struct hvd_result *result, const struct hvd_options *options)
 {
-    struct ask ask = exchange(tensor, splits, result, options);
-    return operation_perform(&ask, NULL);
+    struct arguments arguments = alltoall_arguments(tensor, splits, result, options);
+    return operation_perform(&arguments, NULL);
 }
 
 enum hvd_status hvd_alltoall_async(const struct hvd_tensor *tensor, const int64_t *splits,
                                    struct hvd_result *result, const struct hvd_options *options,
                                    hvd_done_f done, void *arg, hvd_handle *handlep)
 {
-    struct ask ask = exchange(tensor, splits, result, options);
-    return operation_perform(&ask, &(struct notice){done, arg, handlep});
+    struct arguments arguments = alltoall_arguments(tensor, splits, result, options);
+    return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
 /* ---- Reducescatter ------------------------------------------------------------------------------ */
@@ -141,65 +145,67 @@ enum hvd_status hvd_alltoall_async(const struct hvd_tensor *tensor, const int64_
 enum hvd_status hvd_reducescatter(const struct hvd_tensor *tensor, enum hvd_op op,
                                   const struct hvd_options *options)
 {
-    struct ask ask = {
+    struct arguments arguments = {
         .kind = DESC_REDUCESCATTER, .tensors = tensor, .count = 1, .op = op, .options = options};
-    return operation_perform(&ask, NULL);
+    return operation_perform(&arguments, NULL);
 }
 
 enum hvd_status hvd_reducescatter_async(const struct hvd_tensor *tensor, enum hvd_op op,
                                         const struct hvd_options *options, hvd_done_f done, void *arg,
                                         hvd_handle *handlep)
 {
-    struct ask ask = {
+    struct arguments arguments = {
         .kind = DESC_REDUCESCATTER, .tensors = tensor, .count = 1, .op = op, .options = options};
-    return operation_perform(&ask, &(struct notice){done, arg, handlep});
+    return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
 enum hvd_status hvd_grouped_reducescatter(const struct hvd_tensor *tensors, int count, enum hvd_op op,
                                           const struct hvd_options *options)
 {
-    struct ask ask = grouped_reduction(DESC_REDUCESCATTER, tensors, count, op, options);
-    return operation_perform(&ask, NULL);
+    struct arguments arguments = grouped_reduction_arguments(DESC_REDUCESCATTER, tensors, count, op, options);
+    return operation_perform(&arguments, NULL);
 }
 
 enum hvd_status hvd_grouped_reducescatter_async(const struct hvd_tensor *tensors, int count, enum hvd_op op,
                                                 const struct hvd_options *options, hvd_done_f done, void *arg,
                                                 hvd_handle *handlep)
 {
-    struct ask ask = grouped_reduction(DESC_REDUCESCATTER, tensors, count, op, options);
-    return operation_perform(&ask, &(struct notice){done, arg, handlep});
+    struct arguments arguments = grouped_reduction_arguments(DESC_REDUCESCATTER, tensors, count, op, options);
+    return operation_perform(&arguments, &(struct completion){done, arg, handlep});
 }
 
 /* ---- Join and barrier --------------------------------------------------------------------------- */
 
 enum hvd_status hvd_join(hvd_set set, int *last_rankp)
 {
-    return operation_perform_own(DESC_JOIN, set, last_rankp, NULL);
+    return operation_perform_without_tensors(DESC_JOIN, set, last_rankp, NULL);
 }
 
 enum hvd_status hvd_join_async(hvd_set set, int *last_rankp, hvd_done_f done, void *arg, hvd_handle *handlep)
 {
-    return operation_perform_own(DESC_JOIN, set, last_rankp, &(struct notice){done, arg, handlep});
+    return operation_perform_without_tensors(DESC_JOIN, set, last_rankp,
+                                             &(struct completion){done, arg, handlep});
 }
 
 enum hvd_status hvd_barrier(hvd_set set)
 {
-    return operation_perform_own(DESC_BARRIER, set, NULL, NULL);
+    return operation_perform_without_tensors(DESC_BARRIER, set, NULL, NULL);
 }
 
 enum hvd_status hvd_barrier_async(hvd_set set, hvd_done_f done, void *arg, hvd_handle *handlep)
 {
-    return operation_perform_own(DESC_BARRIER, set, NULL, &(struct notice){done, arg, handlep});
+    return operation_perform_without_tensors(DESC_BARRIER, set, NULL,
+                                             &(struct completion){done, arg, handlep});
 }
 
 enum hvd_status hvd_test(hvd_handle handle)
 {
-    struct context *context = context_now();
+    struct context *context = context_require();
     return context == NULL ? HVD_ERR_STATE : loop_test(context->loop, handle, context_error());
 }
 
 enum hvd_status hvd_wait(hvd_handle handle)
 {
-    struct context *context = context_now();
+    struct context *context = context_require();
     return context == NULL ? HVD_ERR_STATE : loop_wait(context->loop, handle, context_error());
 }

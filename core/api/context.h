@@ -13,20 +13,20 @@
 struct context {
     struct hvd_config config;
     struct hvd_log log;
-    char log_name[300];
-    struct joined joined;
+    char log_prefix[300];
+    struct bootstrap bootstrap;
     struct loop *loop;
     struct trace *trace;
     /* Calls that are known by one name for the whole job: threads that make them at the same time take turns.
      */
-    pthread_mutex_t sets_turn, stop_turn;
+    pthread_mutex_t sets_lock, stop_lock;
 };
 
 /* The job; NULL, with the sentence in context_error, where there is none. */
-struct context *context_now(void);
+struct context *context_require(void);
 
 /* The same without a sentence. */
-struct context *context_try(void);
+struct context *context_get(void);
 
 /* What the program was given of memory, in this job and in those before. */
 struct allocations *context_allocations(void);

@@ -16,7 +16,7 @@
 /* The one job of this process, what it wrote into the environment, the memory that it gave, and the last
  * sentence of each thread: the library's only state. */
 static struct context *current;
-static struct exported exported;
+static struct env_export env_export;
 static struct allocations allocations = ALLOCATIONS_INIT(allocations);
 static bool was_shut_down;
 static pid_t forked_from; /* != 0 in a child that inherited a job and has no part in it */
@@ -29,12 +29,12 @@ static void warn_on_stderr(const char *sentence)
 
 /* ---- For the other calls ------------------------------------------------------------------------ */
 
-struct context *context_try(void)
+struct context *context_get(void)
 {
     return current;
 }
 
-struct context *context_now(void)
+struct context *context_require(void)
 {
     const char *why = "hvd is not initialised; call hvd_init first";
     if (forked_from != 0)
@@ -63,10 +63,10 @@ static void close_context(struct context *context)
     loop_destroy(context->loop);
     stop_unwatch();
     trace_destroy(context->trace);
-    allocations_part(&allocations, &context->joined.windows);
-    join_close(&context->joined);
-    pthread_mutex_destroy(&context->sets_turn);
-    pthread_mutex_destroy(&context->stop_turn);
+    allocations_unmap_windows(&allocations, &context->bootstrap.windows);
+    bootstrap_close(&context->bootstrap);
+    pthread_mutex_destroy(&context->sets_lock);
+    pthread_mutex_destroy(&context->stop_lock);
     free(context);
 }
 
@@ -77,33 +77,33 @@ static void after_fork(void)
     if (current == NULL)
         return;
     loop_after_fork(current->loop);
-    join_after_fork(&current->joined);
+    bootstrap_after_fork(&current->bootstrap);
     forked_from = getppid();
     current = NULL;
 }
 
-static void watch_forks(void)
+static void register_fork_handler(void)
 {
     pthread_atfork(NULL, NULL, after_fork);
 }
 
-static void name_the_log(struct context *context)
+static void set_log_prefix(struct context *context)
 {
-    roster_name(&context->joined.roster, context->joined.job.rank, context->log_name,
-                sizeof(context->log_name));
-    context->log.arg = context->log_name;
+    peer_table_rank_name(&context->bootstrap.peer_table, context->bootstrap.job.rank, context->log_prefix,
+                         sizeof(context->log_prefix));
+    context->log.arg = context->log_prefix;
 }
 
 /* What sees and is told to stop. Before the loop, which has something to tell at once. */
 static int start_trace(struct context *context)
 {
-    const struct hvd_job *job = &context->joined.job;
+    const struct hvd_job *job = &context->bootstrap.job;
     const struct hvd_config *config = &context->config;
-    const struct trace_plan plan = {.rank = job->rank,
-                                    .size = job->size,
-                                    .host = job->host,
-                                    .dump_dir = config->dump_dir,
-                                    .log = &context->log};
+    const struct trace_params plan = {.rank = job->rank,
+                                      .size = job->size,
+                                      .host = job->host,
+                                      .dump_dir = config->dump_dir,
+                                      .log = &context->log};
     int rc = trace_create(&context->trace, &plan, &last_error);
     if (rc == HVD_OK && config->timeline[0] != 0)
         rc = trace_timeline_start(context->trace, config->timeline, &last_error);
@@ -114,18 +114,18 @@ static int start_trace(struct context *context)
 
 static int start_loop(struct context *context, int64_t deadline_us)
 {
-    struct joined *joined = &context->joined;
-    struct plane_env env = {.config = &context->config,
-                            .log = &context->log,
-                            .job = &joined->job,
-                            .roster = &joined->roster,
-                            .shape = &joined->shape,
-                            .endpoint = joined->endpoint,
-                            .arena = joined->arena,
-                            .windows = &joined->windows,
-                            .crowded = joined->crowding.crowded,
-                            .tight = joined->crowding.tight};
-    return loop_create(&context->loop, joined->control, context->trace, &env, deadline_us, &last_error);
+    struct bootstrap *bootstrap = &context->bootstrap;
+    struct backend_env env = {.config = &context->config,
+                              .log = &context->log,
+                              .job = &bootstrap->job,
+                              .peer_table = &bootstrap->peer_table,
+                              .shape = &bootstrap->shape,
+                              .endpoint = bootstrap->endpoint,
+                              .arena = bootstrap->arena,
+                              .windows = &bootstrap->windows,
+                              .oversubscribed = bootstrap->oversubscription.oversubscribed,
+                              .no_spare_core = bootstrap->oversubscription.no_spare_core};
+    return loop_create(&context->loop, bootstrap->control, context->trace, &env, deadline_us, &last_error);
 }
 
 /* All ranks were told the same number of sets, and each has looked at its lists; now they compare them. */
@@ -136,7 +136,7 @@ static int start_sets(struct context *context, const struct hvd_start *start)
         char what[64];
         hvd_set set = -1;
         snprintf(what, sizeof(what), "hvd_init_with: sets[%d]", i);
-        rc = set_create(context, &start->sets[i], what, &set);
+        rc = process_sets_add(context, &start->sets[i], what, &set);
     }
     if (rc != HVD_OK) {
         struct hvd_error cause = last_error;
@@ -148,30 +148,30 @@ static int start_sets(struct context *context, const struct hvd_start *start)
 
 static int start_context(struct context *context, const struct hvd_start *start)
 {
-    exported_withdraw(&exported);
+    env_export_withdraw(&env_export);
     int rc = config_load(&context->config, environ, warn_on_stderr, &last_error);
     context->log = (struct hvd_log){(enum log_level)context->config.log_level, log_to_stderr, NULL};
     int64_t deadline_us = clock_us() + context->config.start_timeout_us;
     if (rc == HVD_OK)
-        rc = join_open(&context->joined, &context->config, &context->log, start, &last_error);
+        rc = bootstrap_open(&context->bootstrap, &context->config, &context->log, start, &last_error);
     if (rc != HVD_OK)
         return rc;
-    name_the_log(context);
-    rc = placement_settle(&context->joined, &context->config, &context->log, &last_error);
+    set_log_prefix(context);
+    rc = placement_apply(&context->bootstrap, &context->config, &context->log, &last_error);
     if (rc == HVD_OK)
-        rc = exported_write(&exported, &context->joined.settings, &last_error);
+        rc = env_export_write(&env_export, &context->bootstrap.settings, &last_error);
     if (rc == HVD_OK)
         rc = start_trace(context);
     if (rc == HVD_OK)
         rc = start_loop(context, deadline_us);
     if (rc == HVD_OK)
         rc = start_sets(context, start);
-    return rc == HVD_OK ? clocks_compare(context) : rc;
+    return rc == HVD_OK ? clocks_measure_offset(context) : rc;
 }
 
 enum hvd_status hvd_init_with(const struct hvd_start *start)
 {
-    static const struct hvd_start whole;
+    static const struct hvd_start default_start;
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     if (current != NULL)
         return error_set(&last_error, HVD_ERR_STATE,
@@ -184,16 +184,16 @@ enum hvd_status hvd_init_with(const struct hvd_start *start)
     struct context *context = calloc(1, sizeof(*context));
     if (context == NULL)
         return error_set(&last_error, HVD_ERR_NO_MEMORY, "no memory for hvd_init");
-    pthread_mutex_init(&context->sets_turn, NULL);
-    pthread_mutex_init(&context->stop_turn, NULL);
-    int rc = start_context(context, start == NULL ? &whole : start);
+    pthread_mutex_init(&context->sets_lock, NULL);
+    pthread_mutex_init(&context->stop_lock, NULL);
+    int rc = start_context(context, start == NULL ? &default_start : start);
     if (rc != HVD_OK) {
         close_context(context);
         return rc;
     }
     current = context;
     was_shut_down = false;
-    pthread_once(&once, watch_forks);
+    pthread_once(&once, register_fork_handler);
     return HVD_OK;
 }
 
@@ -207,7 +207,7 @@ enum hvd_status hvd_shutdown(void)
     struct context *context = current;
     if (context == NULL)
         return HVD_OK;
-    if (loop_is_driving(context->loop))
+    if (loop_is_driver(context->loop))
         return error_set(&last_error, HVD_ERR_STATE,
                          "hvd_shutdown was called inside a callback; call it elsewhere");
     int rc = loop_leave(context->loop, &last_error);
@@ -226,42 +226,42 @@ int hvd_is_initialized(void)
 
 int hvd_rank(void)
 {
-    return current == NULL ? -1 : current->joined.job.rank;
+    return current == NULL ? -1 : current->bootstrap.job.rank;
 }
 
 int hvd_size(void)
 {
-    return current == NULL ? -1 : current->joined.job.size;
+    return current == NULL ? -1 : current->bootstrap.job.size;
 }
 
 int hvd_local_rank(void)
 {
-    return current == NULL ? -1 : current->joined.shape.local_rank;
+    return current == NULL ? -1 : current->bootstrap.shape.local_rank;
 }
 
 int hvd_local_size(void)
 {
-    return current == NULL ? -1 : current->joined.shape.local_size;
+    return current == NULL ? -1 : current->bootstrap.shape.local_size;
 }
 
 int hvd_node_rank(void)
 {
-    return current == NULL ? -1 : current->joined.shape.node;
+    return current == NULL ? -1 : current->bootstrap.shape.node;
 }
 
 int hvd_node_count(void)
 {
-    return current == NULL ? -1 : current->joined.shape.node_count;
+    return current == NULL ? -1 : current->bootstrap.shape.node_count;
 }
 
 int hvd_launcher_ranks(int *ranks, int capacity)
 {
     if (current == NULL)
         return -1;
-    const struct joined *joined = &current->joined;
-    for (int rank = 0; rank < joined->job.size && rank < capacity; rank++)
-        ranks[rank] = joined->launcher_ranks == NULL ? rank : joined->launcher_ranks[rank];
-    return joined->job.size;
+    const struct bootstrap *bootstrap = &current->bootstrap;
+    for (int rank = 0; rank < bootstrap->job.size && rank < capacity; rank++)
+        ranks[rank] = bootstrap->launcher_ranks == NULL ? rank : bootstrap->launcher_ranks[rank];
+    return bootstrap->job.size;
 }
 
 /* ---- Words -------------------------------------------------------------------------------------- */

@@ -13,9 +13,9 @@ void hvd_request_stop(void)
 }
 
 /* The greatest of all ranks' *stopp. */
-static int agree_to_stop(struct context *context, int32_t *stopp)
+static int reduce_stop(struct context *context, int32_t *stopp)
 {
-    struct desc *desc = operation_own(DESC_ALLREDUCE, HVD_ALL_RANKS, DESC_STOP_NAME);
+    struct desc *desc = operation_internal_desc(DESC_ALLREDUCE, HVD_ALL_RANKS, DESC_STOP_NAME);
     if (desc != NULL) {
         desc->op = HVD_MAX;
         desc->tensors[0].dtype = HVD_INT32;
@@ -25,19 +25,19 @@ static int agree_to_stop(struct context *context, int32_t *stopp)
 
 enum hvd_status hvd_should_stop(int *stopp)
 {
-    struct context *context = context_now();
+    struct context *context = context_require();
     if (context == NULL)
         return HVD_ERR_STATE;
     if (stopp == NULL)
         return error_set(context_error(), HVD_ERR_INVALID,
                          "hvd_should_stop: stopp is NULL; give it room for the answer");
-    int rc = operation_check_outside(context, "hvd_should_stop");
+    int rc = operation_check_not_in_callback(context, "hvd_should_stop");
     if (rc != HVD_OK)
         return rc;
-    pthread_mutex_lock(&context->stop_turn);
+    pthread_mutex_lock(&context->stop_lock);
     int32_t stop = stop_requested();
-    rc = agree_to_stop(context, &stop);
-    pthread_mutex_unlock(&context->stop_turn);
+    rc = reduce_stop(context, &stop);
+    pthread_mutex_unlock(&context->stop_lock);
     if (rc == HVD_OK)
         *stopp = stop != 0;
     return rc;
@@ -47,7 +47,7 @@ enum hvd_status hvd_should_stop(int *stopp)
 
 enum hvd_status hvd_timeline_start(const char *folder)
 {
-    struct context *context = context_now();
+    struct context *context = context_require();
     if (context == NULL)
         return HVD_ERR_STATE;
     if (folder == NULL || folder[0] == 0)
@@ -59,6 +59,6 @@ enum hvd_status hvd_timeline_start(const char *folder)
 
 enum hvd_status hvd_timeline_stop(void)
 {
-    struct context *context = context_now();
+    struct context *context = context_require();
     return context == NULL ? HVD_ERR_STATE : trace_timeline_stop(context->trace, context_error());
 }

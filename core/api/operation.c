@@ -8,7 +8,7 @@
 #include "base/rank_list.h"
 #include "api/arguments.h"
 
-static const struct hvd_options plain = HVD_OPTIONS_INIT;
+static const struct hvd_options default_options = HVD_OPTIONS_INIT;
 
 /* ---- Requests ----------------------------------------------------------------------------------- */
 
@@ -22,51 +22,53 @@ static void describe_tensor(enum desc_kind kind, const struct hvd_tensor *tensor
     memcpy(to->name, tensor->name, strlen(tensor->name) + 1);
 }
 
-static struct desc *describe(const struct ask *ask)
+static struct desc *describe(const struct arguments *arguments)
 {
-    struct desc *desc = desc_create(ask->count);
+    struct desc *desc = desc_create(arguments->count);
     if (desc == NULL)
         return NULL;
-    desc->kind = ask->kind;
-    desc->set = ask->options->set;
-    desc->grouped = ask->grouped;
-    desc->root = ask->root;
-    if (ask->kind == DESC_ALLREDUCE || ask->kind == DESC_REDUCESCATTER) {
-        desc->op = ask->op;
-        desc->wire = ask->options->wire;
-        desc->prescale = ask->options->prescale;
-        desc->postscale = ask->options->postscale;
+    desc->kind = arguments->kind;
+    desc->set = arguments->options->set;
+    desc->grouped = arguments->grouped;
+    desc->root = arguments->root;
+    if (arguments->kind == DESC_ALLREDUCE || arguments->kind == DESC_REDUCESCATTER) {
+        desc->op = arguments->op;
+        desc->wire = arguments->options->wire;
+        desc->prescale = arguments->options->prescale;
+        desc->postscale = arguments->options->postscale;
     }
-    for (int i = 0; i < ask->count; i++)
-        describe_tensor(ask->kind, &ask->tensors[i], &desc->tensors[i]);
+    for (int i = 0; i < arguments->count; i++)
+        describe_tensor(arguments->kind, &arguments->tensors[i], &desc->tensors[i]);
     return desc;
 }
 
 /* Where a tensor is. */
-static void place_piece(const struct ask *ask, const struct standing *standing, int index,
-                        struct piece *piece)
+static void set_buffers(const struct arguments *arguments, const struct membership *membership, int index,
+                        struct request_tensor *request_tensor)
 {
-    const struct hvd_tensor *tensor = &ask->tensors[index];
-    bool reads = ask->kind != DESC_BROADCAST || standing->rank == standing->root;
-    piece->input = reads ? tensor->input : tensor->output;
-    piece->output = tensor->output;
+    const struct hvd_tensor *tensor = &arguments->tensors[index];
+    bool reads = arguments->kind != DESC_BROADCAST || membership->rank == membership->root;
+    request_tensor->input = reads ? tensor->input : tensor->output;
+    request_tensor->output = tensor->output;
 }
 
-static void fill_piece(const struct ask *ask, const struct standing *standing, int index, struct piece *piece)
+static void fill_tensor(const struct arguments *arguments, const struct membership *membership, int index,
+                        struct request_tensor *request_tensor)
 {
-    const struct hvd_tensor *tensor = &ask->tensors[index];
-    place_piece(ask, standing, index, piece);
-    piece->result = ask->results == NULL ? NULL : &ask->results[index];
-    piece->count = ask_count(tensor);
-    piece->bytes = piece->count * (int64_t)dtype_bytes(tensor->dtype);
-    piece->rows = ask->kind == DESC_ALLGATHER || ask->kind == DESC_ALLTOALL ? tensor->shape[0] : 0;
+    const struct hvd_tensor *tensor = &arguments->tensors[index];
+    set_buffers(arguments, membership, index, request_tensor);
+    request_tensor->result = arguments->results == NULL ? NULL : &arguments->results[index];
+    request_tensor->count = arguments_element_count(tensor);
+    request_tensor->bytes = request_tensor->count * (int64_t)dtype_bytes(tensor->dtype);
+    request_tensor->rows =
+        arguments->kind == DESC_ALLGATHER || arguments->kind == DESC_ALLTOALL ? tensor->shape[0] : 0;
 }
 
-static int64_t *copy_splits(const struct ask *ask, int size)
+static int64_t *copy_splits(const struct arguments *arguments, int size)
 {
     int64_t *splits = malloc((size_t)size * sizeof(*splits));
     for (int i = 0; splits != NULL && i < size; i++)
-        splits[i] = ask->splits != NULL ? ask->splits[i] : ask->tensors[0].shape[0] / size;
+        splits[i] = arguments->splits != NULL ? arguments->splits[i] : arguments->tensors[0].shape[0] / size;
     return splits;
 }
 
@@ -75,7 +77,7 @@ static int no_memory(const char *title)
     return error_set(context_error(), HVD_ERR_NO_MEMORY, "%s: no memory to hand it in", title);
 }
 
-struct desc *operation_own(enum desc_kind kind, hvd_set set, const char *name)
+struct desc *operation_internal_desc(enum desc_kind kind, hvd_set set, const char *name)
 {
     struct desc *desc = desc_create(1);
     if (desc == NULL) {
@@ -95,7 +97,7 @@ struct request *operation_request(const struct context *context, struct desc *de
         return NULL;
     struct request *request = request_create(desc);
     if (request != NULL)
-        request->planes = loop_planes(context->loop, desc);
+        request->backends = loop_backends(context->loop, desc);
     else {
         desc_title(desc, title, sizeof(title));
         no_memory(title);
@@ -104,31 +106,31 @@ struct request *operation_request(const struct context *context, struct desc *de
     return request;
 }
 
-/* The request of [ask]. */
-static int make_request(const struct context *context, const struct ask *ask, const struct standing *standing,
-                        struct request **requestp)
+/* The request of [arguments]. */
+static int make_request(const struct context *context, const struct arguments *arguments,
+                        const struct membership *membership, struct request **requestp)
 {
-    char title[ASK_TITLE_BYTES];
-    int rc = ask_check(ask, standing, context_error());
+    char title[ARGUMENTS_TITLE_BYTES];
+    int rc = arguments_check(arguments, membership, context_error());
     if (rc != HVD_OK)
         return rc;
-    struct desc *desc = describe(ask);
+    struct desc *desc = describe(arguments);
     struct request *request = operation_request(context, desc);
     if (request == NULL)
-        return no_memory(ask_title(ask, 0, title));
-    request->returns = ask->kind != DESC_ALLTOALL; /* whose splits mostly differ */
-    for (int i = 0; i < ask->count; i++)
-        fill_piece(ask, standing, i, &request->pieces[i]);
-    if (ask->kind == DESC_ALLTOALL) {
-        request->splits = copy_splits(ask, standing->size);
+        return no_memory(arguments_title(arguments, 0, title));
+    request->reusable = arguments->kind != DESC_ALLTOALL; /* whose splits mostly differ */
+    for (int i = 0; i < arguments->count; i++)
+        fill_tensor(arguments, membership, i, &request->tensors[i]);
+    if (arguments->kind == DESC_ALLTOALL) {
+        request->splits = copy_splits(arguments, membership->size);
         if (request->splits == NULL)
-            rc = no_memory(ask_title(ask, 0, title));
+            rc = no_memory(arguments_title(arguments, 0, title));
     }
-    if (rc == HVD_OK && request->planes == 0)
-        rc =
-            error_set(context_error(), HVD_ERR_UNSUPPORTED,
-                      "%s: no plane of this rank carries %s tensors in process set %d; see the option planes",
-                      ask_title(ask, 0, title), dtype_name(ask->tensors[0].dtype), standing->set);
+    if (rc == HVD_OK && request->backends == 0)
+        rc = error_set(
+            context_error(), HVD_ERR_UNSUPPORTED,
+            "%s: no backend of this rank carries %s tensors in process set %d; see the option backends",
+            arguments_title(arguments, 0, title), dtype_name(arguments->tensors[0].dtype), membership->set);
     if (rc != HVD_OK) {
         request_free(request);
         return rc;
@@ -138,87 +140,89 @@ static int make_request(const struct context *context, const struct ask *ask, co
 }
 
 /* The request of what was asked for before, unless it is still in flight; otherwise NULL. */
-static struct request *recall(const struct context *context, const struct ask *ask)
+static struct request *take_finished_request(const struct context *context, const struct arguments *arguments)
 {
-    if (ask->tensors == NULL || ask->count < 1 || ask->tensors[0].name == NULL)
+    if (arguments->tensors == NULL || arguments->count < 1 || arguments->tensors[0].name == NULL)
         return NULL;
-    struct request *request = loop_recall(context->loop, ask->options->set, ask->tensors[0].name);
-    if (request == NULL || ask_repeats(ask, request->desc))
+    struct request *request = loop_reuse(context->loop, arguments->options->set, arguments->tensors[0].name);
+    if (request == NULL || arguments_match_desc(arguments, request->desc))
         return request;
     loop_discard(context->loop, request);
     return NULL;
 }
 
 /* Use [request] once more. */
-static int remake_request(const struct context *context, const struct ask *ask,
-                          const struct standing *standing, struct request *request)
+static int reuse_request(const struct context *context, const struct arguments *arguments,
+                         const struct membership *membership, struct request *request)
 {
-    int rc = ask_check_again(ask, standing, context_error());
+    int rc = arguments_check_again(arguments, membership, context_error());
     if (rc != HVD_OK) {
         loop_discard(context->loop, request);
         return rc;
     }
-    for (int i = 0; i < ask->count; i++)
-        if (ask->kind == DESC_ALLGATHER)
-            fill_piece(ask, standing, i, &request->pieces[i]);
+    for (int i = 0; i < arguments->count; i++)
+        if (arguments->kind == DESC_ALLGATHER)
+            fill_tensor(arguments, membership, i, &request->tensors[i]);
         else
-            place_piece(ask, standing, i, &request->pieces[i]);
+            set_buffers(arguments, membership, i, &request->tensors[i]);
     return HVD_OK;
 }
 
 /* ---- Sets --------------------------------------------------------------------------------------- */
 
-int operation_check_set(const struct context *context, hvd_set set, const char *title)
+int operation_check_member(const struct context *context, hvd_set set, const char *title)
 {
-    struct teams *teams = loop_teams(context->loop);
+    struct set_registry *set_registry = loop_set_registry(context->loop);
     int members[64];
-    char text[RANKS_TEXT_BYTES];
-    if (set == HVD_ALL_RANKS || teams_rank(teams, set) >= 0)
+    char text[RANK_LIST_TEXT_BYTES];
+    if (set == HVD_ALL_RANKS || set_registry_rank(set_registry, set) >= 0)
         return HVD_OK;
-    int count = teams_ranks(teams, set, members, 64);
+    int count = set_registry_ranks(set_registry, set, members, 64);
     if (count < 0)
         return error_set(context_error(), HVD_ERR_SET,
                          "%s: there is no process set %d; hvd_set_add makes one and tells its number", title,
                          set);
     return error_set(context_error(), HVD_ERR_SET,
                      "%s: rank %d is no member of process set %d (ranks %s%s); only members may call", title,
-                     context->joined.job.rank, set,
-                     ranks_text(members, count < 64 ? count : 64, text, sizeof(text)),
+                     context->bootstrap.job.rank, set,
+                     rank_list_text(members, count < 64 ? count : 64, text, sizeof(text)),
                      count > 64 ? "..." : "");
 }
 
-static int find_standing(const struct context *context, const struct ask *ask, struct standing *standing)
+static int find_membership(const struct context *context, const struct arguments *arguments,
+                           struct membership *membership)
 {
-    const struct hvd_job *job = &context->joined.job;
-    struct teams *teams = loop_teams(context->loop);
-    hvd_set set = ask->options->set;
-    char title[ASK_TITLE_BYTES];
-    *standing = (struct standing){set, job->rank, job->size, -1};
+    const struct hvd_job *job = &context->bootstrap.job;
+    struct set_registry *set_registry = loop_set_registry(context->loop);
+    hvd_set set = arguments->options->set;
+    char title[ARGUMENTS_TITLE_BYTES];
+    *membership = (struct membership){set, job->rank, job->size, -1};
     if (set != HVD_ALL_RANKS) {
-        standing->rank = teams_rank(teams, set);
-        standing->size = teams_size(teams, set);
-        standing->root = teams_member(teams, set, ask->root);
-    } else if (ask->root >= 0 && ask->root < job->size) {
-        standing->root = ask->root;
+        membership->rank = set_registry_rank(set_registry, set);
+        membership->size = set_registry_size(set_registry, set);
+        membership->root = set_registry_member(set_registry, set, arguments->root);
+    } else if (arguments->root >= 0 && arguments->root < job->size) {
+        membership->root = arguments->root;
     }
-    return standing->rank >= 0 ? HVD_OK : operation_check_set(context, set, ask_title(ask, 0, title));
+    return membership->rank >= 0 ? HVD_OK
+                                 : operation_check_member(context, set, arguments_title(arguments, 0, title));
 }
 
 /* ---- Handing in --------------------------------------------------------------------------------- */
 
-static int begin(struct context *context, struct request *request, const struct notice *notice)
+static int submit_async(struct context *context, struct request *request, const struct completion *completion)
 {
-    request->done = notice->done;
-    request->arg = notice->arg;
-    int rc = loop_submit(context->loop, request, true, notice->handlep, context_error());
+    request->done = completion->done;
+    request->arg = completion->arg;
+    int rc = loop_submit(context->loop, request, true, completion->handlep, context_error());
     if (rc != HVD_OK)
         request_free(request);
     return rc;
 }
 
-int operation_check_outside(const struct context *context, const char *what)
+int operation_check_not_in_callback(const struct context *context, const char *what)
 {
-    if (!loop_is_driving(context->loop))
+    if (!loop_is_driver(context->loop))
         return HVD_OK;
     return error_set(context_error(), HVD_ERR_STATE,
                      "%s waits, and was called inside a callback, where nothing can make progress", what);
@@ -228,7 +232,7 @@ int operation_check_outside(const struct context *context, const char *what)
 int operation_run(struct context *context, struct request *request)
 {
     hvd_handle handle = 0;
-    int rc = operation_check_outside(context, "a call without _async");
+    int rc = operation_check_not_in_callback(context, "a call without _async");
     if (rc == HVD_OK)
         rc = loop_submit(context->loop, request, false, &handle, context_error());
     if (rc == HVD_OK)
@@ -242,47 +246,48 @@ int operation_run_element(struct context *context, struct desc *desc, void *elem
     struct request *request = operation_request(context, desc);
     if (request == NULL)
         return HVD_ERR_NO_MEMORY;
-    request->pieces[0].input = element;
-    request->pieces[0].output = element;
-    request->pieces[0].count = 1;
-    request->pieces[0].bytes = (int64_t)dtype_bytes(request->desc->tensors[0].dtype);
+    request->tensors[0].input = element;
+    request->tensors[0].output = element;
+    request->tensors[0].count = 1;
+    request->tensors[0].bytes = (int64_t)dtype_bytes(request->desc->tensors[0].dtype);
     return operation_run(context, request);
 }
 
-int operation_perform(struct ask *ask, const struct notice *notice)
+int operation_perform(struct arguments *arguments, const struct completion *completion)
 {
-    struct context *context = context_now();
-    struct standing standing;
+    struct context *context = context_require();
+    struct membership membership;
     if (context == NULL)
         return HVD_ERR_STATE;
-    if (ask->options == NULL)
-        ask->options = &plain;
-    int rc = find_standing(context, ask, &standing);
+    if (arguments->options == NULL)
+        arguments->options = &default_options;
+    int rc = find_membership(context, arguments, &membership);
     if (rc != HVD_OK)
         return rc;
-    struct request *request = recall(context, ask);
+    struct request *request = take_finished_request(context, arguments);
     if (request != NULL)
-        rc = remake_request(context, ask, &standing, request);
+        rc = reuse_request(context, arguments, &membership, request);
     else
-        rc = make_request(context, ask, &standing, &request);
+        rc = make_request(context, arguments, &membership, &request);
     if (rc != HVD_OK)
         return rc;
-    return notice == NULL ? operation_run(context, request) : begin(context, request, notice);
+    return completion == NULL ? operation_run(context, request) : submit_async(context, request, completion);
 }
 
-int operation_perform_own(enum desc_kind kind, hvd_set set, int *last_rankp, const struct notice *notice)
+int operation_perform_without_tensors(enum desc_kind kind, hvd_set set, int *last_rankp,
+                                      const struct completion *completion)
 {
-    struct context *context = context_now();
+    struct context *context = context_require();
     if (context == NULL)
         return HVD_ERR_STATE;
     bool joins = kind == DESC_JOIN;
-    int rc = operation_check_set(context, set, joins ? "join" : "barrier");
+    int rc = operation_check_member(context, set, joins ? "join" : "barrier");
     if (rc != HVD_OK)
         return rc;
-    struct desc *desc = operation_own(kind, set, joins ? DESC_JOIN_NAME : DESC_BARRIER_NAME);
+    struct desc *desc = operation_internal_desc(kind, set, joins ? DESC_JOIN_NAME : DESC_BARRIER_NAME);
     struct request *request = operation_request(context, desc);
     if (request == NULL)
         return HVD_ERR_NO_MEMORY;
     request->last_rankp = last_rankp;
-    return notice == NULL ? operation_run(context, request) : begin(context, request, notice);
+    return completion == NULL ? operation_run(context, request) : submit_async(context, request, completion);
 }

@@ -15,8 +15,8 @@ static struct desc *describe_set(const int *ranks, int count)
 {
     char text[sizeof(((struct desc_tensor *)0)->name)];
     uint64_t hash = hash_bytes(ranks, (size_t)count * sizeof(*ranks));
-    struct desc *desc =
-        operation_own(DESC_SET_ADD, HVD_ALL_RANKS, ranks_text(ranks, count, text, sizeof(text)));
+    struct desc *desc = operation_internal_desc(DESC_SET_ADD, HVD_ALL_RANKS,
+                                                rank_list_text(ranks, count, text, sizeof(text)));
     if (desc == NULL)
         return NULL;
     desc->tensors[0].ndim = 2;
@@ -25,7 +25,7 @@ static struct desc *describe_set(const int *ranks, int count)
     return desc;
 }
 
-static int add_new(struct context *context, const int *ranks, int count, hvd_set *setp)
+static int create_set(struct context *context, const int *ranks, int count, hvd_set *setp)
 {
     hvd_set set = -1;
     struct desc *desc = describe_set(ranks, count);
@@ -42,9 +42,9 @@ static int add_new(struct context *context, const int *ranks, int count, hvd_set
 
 /* There is such a set: nothing is to be made, but a rank that gives another list must hear that they differ,
  * so all meet under the name that they would have met by. */
-static int agree_on_existing(struct context *context, hvd_set set, const char *what, hvd_set *setp)
+static int confirm_existing(struct context *context, hvd_set set, const char *what, hvd_set *setp)
 {
-    struct desc *desc = operation_own(DESC_BARRIER, HVD_ALL_RANKS, DESC_SET_ADD_NAME);
+    struct desc *desc = operation_internal_desc(DESC_BARRIER, HVD_ALL_RANKS, DESC_SET_ADD_NAME);
     if (desc != NULL)
         desc->root = set;
     struct request *request = operation_request(context, desc);
@@ -58,9 +58,9 @@ static int agree_on_existing(struct context *context, hvd_set set, const char *w
                      set);
 }
 
-int set_create(struct context *context, const struct hvd_ranks *list, const char *what, hvd_set *setp)
+int process_sets_add(struct context *context, const struct hvd_ranks *list, const char *what, hvd_set *setp)
 {
-    int rc = ranks_check(list, context->joined.job.size, what, context_error());
+    int rc = rank_list_check(list, context->bootstrap.job.size, what, context_error());
     if (rc != HVD_OK)
         return rc;
     size_t bytes = (size_t)list->count * sizeof(int);
@@ -69,9 +69,10 @@ int set_create(struct context *context, const struct hvd_ranks *list, const char
         return error_set(context_error(), HVD_ERR_NO_MEMORY, "%s: no memory for a list of %d ranks", what,
                          list->count);
     memcpy(ranks, list->ranks, bytes);
-    ranks_sort(ranks, list->count);
-    hvd_set set = teams_find(loop_teams(context->loop), ranks, list->count);
-    rc = set >= 0 ? agree_on_existing(context, set, what, setp) : add_new(context, ranks, list->count, setp);
+    rank_list_sort(ranks, list->count);
+    hvd_set set = set_registry_find(loop_set_registry(context->loop), ranks, list->count);
+    rc =
+        set >= 0 ? confirm_existing(context, set, what, setp) : create_set(context, ranks, list->count, setp);
     free(ranks);
     return rc;
 }
@@ -79,18 +80,18 @@ int set_create(struct context *context, const struct hvd_ranks *list, const char
 enum hvd_status hvd_set_add(const int *ranks, int count, hvd_set *setp)
 {
     const struct hvd_ranks list = {ranks, count};
-    struct context *context = context_now();
+    struct context *context = context_require();
     if (context == NULL)
         return HVD_ERR_STATE;
     if (setp == NULL)
         return error_set(context_error(), HVD_ERR_INVALID,
                          "hvd_set_add: setp is NULL; give it room for the set's number");
-    int rc = operation_check_outside(context, "hvd_set_add");
+    int rc = operation_check_not_in_callback(context, "hvd_set_add");
     if (rc != HVD_OK)
         return rc;
-    pthread_mutex_lock(&context->sets_turn);
-    rc = set_create(context, &list, "hvd_set_add", setp);
-    pthread_mutex_unlock(&context->sets_turn);
+    pthread_mutex_lock(&context->sets_lock);
+    rc = process_sets_add(context, &list, "hvd_set_add", setp);
+    pthread_mutex_unlock(&context->sets_lock);
     return rc;
 }
 
@@ -98,9 +99,9 @@ enum hvd_status hvd_set_add(const int *ranks, int count, hvd_set *setp)
 
 static int remove_set(struct context *context, hvd_set set)
 {
-    if (teams_ranks(loop_teams(context->loop), set, NULL, 0) < 0)
+    if (set_registry_ranks(loop_set_registry(context->loop), set, NULL, 0) < 0)
         return error_set(context_error(), HVD_ERR_SET, "hvd_set_remove: there is no process set %d", set);
-    struct desc *desc = operation_own(DESC_SET_REMOVE, HVD_ALL_RANKS, DESC_SET_REMOVE_NAME);
+    struct desc *desc = operation_internal_desc(DESC_SET_REMOVE, HVD_ALL_RANKS, DESC_SET_REMOVE_NAME);
     if (desc != NULL)
         desc->root = set;
     struct request *request = operation_request(context, desc);
@@ -109,19 +110,19 @@ static int remove_set(struct context *context, hvd_set set)
 
 enum hvd_status hvd_set_remove(hvd_set set)
 {
-    struct context *context = context_now();
+    struct context *context = context_require();
     if (context == NULL)
         return HVD_ERR_STATE;
     if (set == HVD_ALL_RANKS)
         return error_set(context_error(), HVD_ERR_INVALID,
                          "hvd_set_remove: HVD_ALL_RANKS (%d) cannot be removed; it ends with hvd_shutdown",
                          HVD_ALL_RANKS);
-    int rc = operation_check_outside(context, "hvd_set_remove");
+    int rc = operation_check_not_in_callback(context, "hvd_set_remove");
     if (rc != HVD_OK)
         return rc;
-    pthread_mutex_lock(&context->sets_turn);
+    pthread_mutex_lock(&context->sets_lock);
     rc = remove_set(context, set);
-    pthread_mutex_unlock(&context->sets_turn);
+    pthread_mutex_unlock(&context->sets_lock);
     return rc;
 }
 
@@ -129,24 +130,24 @@ enum hvd_status hvd_set_remove(hvd_set set)
 
 int hvd_set_rank(hvd_set set)
 {
-    struct context *context = context_try();
-    return context == NULL ? -1 : teams_rank(loop_teams(context->loop), set);
+    struct context *context = context_get();
+    return context == NULL ? -1 : set_registry_rank(loop_set_registry(context->loop), set);
 }
 
 int hvd_set_size(hvd_set set)
 {
-    struct context *context = context_try();
-    return context == NULL ? -1 : teams_size(loop_teams(context->loop), set);
+    struct context *context = context_get();
+    return context == NULL ? -1 : set_registry_size(loop_set_registry(context->loop), set);
 }
 
 int hvd_set_ranks(hvd_set set, int *ranks, int capacity)
 {
-    struct context *context = context_try();
-    return context == NULL ? -1 : teams_ranks(loop_teams(context->loop), set, ranks, capacity);
+    struct context *context = context_get();
+    return context == NULL ? -1 : set_registry_ranks(loop_set_registry(context->loop), set, ranks, capacity);
 }
 
 int hvd_set_list(hvd_set *sets, int capacity)
 {
-    struct context *context = context_try();
-    return context == NULL ? -1 : teams_list(loop_teams(context->loop), sets, capacity);
+    struct context *context = context_get();
+    return context == NULL ? -1 : set_registry_list(loop_set_registry(context->loop), sets, capacity);
 }

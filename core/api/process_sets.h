@@ -5,6 +5,6 @@
 #include "api/context.h"
 
 /* As hvd_set_add, by the only thread that does so; sentences begin with [what]. */
-int set_create(struct context *context, const struct hvd_ranks *list, const char *what, hvd_set *setp);
+int process_sets_add(struct context *context, const struct hvd_ranks *list, const char *what, hvd_set *setp);
 
 #endif

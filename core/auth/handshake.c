@@ -10,171 +10,174 @@
 #include "base/clock.h"
 #include "net/address.h"
 
-static enum greeting_result fail(struct greeting *greeting, const char *why, bool stranger)
+static enum handshake_result fail(struct handshake *handshake, const char *why, bool foreign)
 {
-    greeting->why = why;
-    greeting->stranger = stranger;
-    return GREETING_FAILED;
+    handshake->why = why;
+    handshake->foreign = foreign;
+    return HANDSHAKE_FAILED;
 }
 
-static void await(struct greeting *greeting, enum greeting_state state, size_t in_awaited)
+static void await_state(struct handshake *handshake, enum handshake_state state, size_t in_expected)
 {
-    greeting->state = state;
-    greeting->in_awaited = in_awaited;
-    greeting->in_have = 0;
+    handshake->state = state;
+    handshake->in_expected = in_expected;
+    handshake->in_have = 0;
 }
 
-static void say(struct greeting *greeting, const unsigned char *bytes, size_t length)
+static void send_later(struct handshake *handshake, const unsigned char *bytes, size_t length)
 {
-    memcpy(greeting->out, bytes, length);
-    greeting->out_length = length;
-    greeting->out_sent = 0;
+    memcpy(handshake->out, bytes, length);
+    handshake->out_length = length;
+    handshake->out_sent = 0;
 }
 
-int greeting_connect(struct greeting *greeting, const unsigned char *key, const struct handshake_claim *claim,
-                     const struct in6_addr *address, uint16_t port)
+int handshake_connect(struct handshake *handshake, const unsigned char *key, const struct auth_claim *claim,
+                      const struct in6_addr *address, uint16_t port)
 {
     struct sockaddr_storage socket_address;
-    socklen_t length = address_socket(address, port, &socket_address);
-    *greeting = (struct greeting){.state = GREETING_CONNECTING,
-                                  .limit_us = clock_us() + GREETING_LIMIT_US,
-                                  .key = key,
-                                  .claim = *claim};
-    greeting->fd = socket(socket_address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (greeting->fd < 0) {
-        greeting->why = strerror(errno);
+    socklen_t length = address_to_sockaddr(address, port, &socket_address);
+    *handshake = (struct handshake){.state = HANDSHAKE_CONNECTING,
+                                    .deadline_us = clock_us() + HANDSHAKE_TIMEOUT_US,
+                                    .key = key,
+                                    .claim = *claim};
+    handshake->fd = socket(socket_address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (handshake->fd < 0) {
+        handshake->why = strerror(errno);
         return -1;
     }
-    if (connect(greeting->fd, (struct sockaddr *)&socket_address, length) < 0 && errno != EINPROGRESS) {
-        greeting->why = strerror(errno);
-        greeting_end(greeting);
+    if (connect(handshake->fd, (struct sockaddr *)&socket_address, length) < 0 && errno != EINPROGRESS) {
+        handshake->why = strerror(errno);
+        handshake_close(handshake);
         return -1;
     }
     return 0;
 }
 
-void greeting_accept(struct greeting *greeting, const unsigned char *key, int fd)
+void handshake_accept(struct handshake *handshake, const unsigned char *key, int fd)
 {
-    *greeting = (struct greeting){.fd = fd, .limit_us = clock_us() + GREETING_LIMIT_US, .key = key};
-    handshake_challenge(greeting->challenge);
-    say(greeting, greeting->challenge, sizeof(greeting->challenge));
-    await(greeting, GREETING_AWAITS_ANSWER, HANDSHAKE_ANSWER_BYTES);
+    *handshake = (struct handshake){.fd = fd, .deadline_us = clock_us() + HANDSHAKE_TIMEOUT_US, .key = key};
+    auth_make_challenge(handshake->challenge);
+    send_later(handshake, handshake->challenge, sizeof(handshake->challenge));
+    await_state(handshake, HANDSHAKE_AWAITS_RESPONSE, AUTH_RESPONSE_BYTES);
 }
 
-short greeting_events(const struct greeting *greeting)
+short handshake_poll_events(const struct handshake *handshake)
 {
-    bool writes = greeting->state == GREETING_CONNECTING || greeting->out_sent < greeting->out_length;
+    bool writes = handshake->state == HANDSHAKE_CONNECTING || handshake->out_sent < handshake->out_length;
     return writes ? POLLOUT : POLLIN;
 }
 
 /* Send what is to be said, then read what is awaited, and not a byte more: what follows is not ours. */
-static enum greeting_result exchange(struct greeting *greeting)
+static enum handshake_result send_and_receive(struct handshake *handshake)
 {
-    while (greeting->out_sent < greeting->out_length) {
-        ssize_t sent = send(greeting->fd, greeting->out + greeting->out_sent,
-                            greeting->out_length - greeting->out_sent, MSG_NOSIGNAL);
+    while (handshake->out_sent < handshake->out_length) {
+        ssize_t sent = send(handshake->fd, handshake->out + handshake->out_sent,
+                            handshake->out_length - handshake->out_sent, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR)
             continue;
         if (sent < 0)
-            return errno == EAGAIN ? GREETING_WAITS : fail(greeting, strerror(errno), false);
-        greeting->out_sent += (size_t)sent;
+            return errno == EAGAIN ? HANDSHAKE_WAITS : fail(handshake, strerror(errno), false);
+        handshake->out_sent += (size_t)sent;
     }
-    while (greeting->in_have < greeting->in_awaited) {
-        ssize_t got =
-            recv(greeting->fd, greeting->in + greeting->in_have, greeting->in_awaited - greeting->in_have, 0);
+    while (handshake->in_have < handshake->in_expected) {
+        ssize_t got = recv(handshake->fd, handshake->in + handshake->in_have,
+                           handshake->in_expected - handshake->in_have, 0);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
-            return errno == EAGAIN ? GREETING_WAITS : fail(greeting, strerror(errno), false);
+            return errno == EAGAIN ? HANDSHAKE_WAITS : fail(handshake, strerror(errno), false);
         if (got == 0)
-            return fail(greeting, "closed the connection", false);
-        greeting->in_have += (size_t)got;
+            return fail(handshake, "closed the connection", false);
+        handshake->in_have += (size_t)got;
     }
-    return GREETING_DONE;
+    return HANDSHAKE_DONE;
 }
 
-static enum greeting_result step_connecting(struct greeting *greeting)
+static enum handshake_result on_connected(struct handshake *handshake)
 {
     int error = 0;
     socklen_t length = sizeof(error);
-    if (getsockopt(greeting->fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
+    if (getsockopt(handshake->fd, SOL_SOCKET, SO_ERROR, &error, &length) < 0)
         error = errno;
     if (error != 0)
-        return fail(greeting, strerror(error), false);
-    await(greeting, GREETING_AWAITS_CHALLENGE, HANDSHAKE_CHALLENGE_BYTES);
-    return greeting_advance(greeting);
+        return fail(handshake, strerror(error), false);
+    await_state(handshake, HANDSHAKE_AWAITS_CHALLENGE, AUTH_CHALLENGE_BYTES);
+    return handshake_advance(handshake);
 }
 
-static enum greeting_result step_challenged(struct greeting *greeting)
+static enum handshake_result on_challenge(struct handshake *handshake)
 {
-    const char *why = handshake_check_challenge(greeting->in, greeting->in_have);
+    const char *why = auth_check_challenge(handshake->in, handshake->in_have);
     if (why != NULL)
-        return fail(greeting, why, true);
-    memcpy(greeting->challenge, greeting->in, sizeof(greeting->challenge));
-    handshake_answer(greeting->key, greeting->challenge, &greeting->claim, greeting->answer);
-    say(greeting, greeting->answer, sizeof(greeting->answer));
-    await(greeting, GREETING_AWAITS_WELCOME, HANDSHAKE_WELCOME_BYTES);
-    return greeting_advance(greeting);
+        return fail(handshake, why, true);
+    memcpy(handshake->challenge, handshake->in, sizeof(handshake->challenge));
+    auth_make_response(handshake->key, handshake->challenge, &handshake->claim, handshake->response);
+    send_later(handshake, handshake->response, sizeof(handshake->response));
+    await_state(handshake, HANDSHAKE_AWAITS_CONFIRMATION, AUTH_CONFIRMATION_BYTES);
+    return handshake_advance(handshake);
 }
 
-static enum greeting_result step_welcomed(struct greeting *greeting)
+static enum handshake_result on_confirmation(struct handshake *handshake)
 {
-    const char *why = handshake_check_welcome(greeting->key, greeting->challenge, greeting->answer,
-                                              greeting->in, greeting->in_have);
-    return why == NULL ? GREETING_DONE : fail(greeting, why, true);
+    const char *why = auth_check_confirmation(handshake->key, handshake->challenge, handshake->response,
+                                              handshake->in, handshake->in_have);
+    return why == NULL ? HANDSHAKE_DONE : fail(handshake, why, true);
 }
 
-static enum greeting_result step_answered(struct greeting *greeting)
+static enum handshake_result on_response(struct handshake *handshake)
 {
-    const char *why = handshake_check_answer(greeting->key, greeting->challenge, greeting->in,
-                                             greeting->in_have, &greeting->claim);
+    const char *why = auth_check_response(handshake->key, handshake->challenge, handshake->in,
+                                          handshake->in_have, &handshake->claim);
     if (why != NULL)
-        return fail(greeting, why, true);
-    memcpy(greeting->answer, greeting->in, sizeof(greeting->answer));
-    await(greeting, GREETING_AWAITS_CONSENT, 0);
-    return GREETING_ASKS;
+        return fail(handshake, why, true);
+    memcpy(handshake->response, handshake->in, sizeof(handshake->response));
+    await_state(handshake, HANDSHAKE_AWAITS_ADMISSION, 0);
+    return HANDSHAKE_CLAIMED;
 }
 
-static enum greeting_result step_asks(struct greeting *greeting)
+static enum handshake_result on_awaiting_admission(struct handshake *handshake)
 {
-    (void)greeting;
-    return GREETING_ASKS;
+    (void)handshake;
+    return HANDSHAKE_CLAIMED;
 }
 
 /* The connector may have lost patience long ago; then it will come again. */
-static enum greeting_result step_said_welcome(struct greeting *greeting)
+static enum handshake_result on_confirmation_sent(struct handshake *handshake)
 {
     char byte;
-    ssize_t got = recv(greeting->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+    ssize_t got = recv(handshake->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-        return fail(greeting, "closed the connection", false);
-    return GREETING_DONE;
+        return fail(handshake, "closed the connection", false);
+    return HANDSHAKE_DONE;
 }
 
 /* What happens in each state once what it awaits is there. */
-static enum greeting_result (*const steps[GREETING_STATE_COUNT])(struct greeting *greeting) = {
-    [GREETING_CONNECTING] = step_connecting,   [GREETING_AWAITS_CHALLENGE] = step_challenged,
-    [GREETING_AWAITS_WELCOME] = step_welcomed, [GREETING_AWAITS_ANSWER] = step_answered,
-    [GREETING_AWAITS_CONSENT] = step_asks,     [GREETING_SENDS_WELCOME] = step_said_welcome,
+static enum handshake_result (*const handlers[HANDSHAKE_STATE_COUNT])(struct handshake *handshake) = {
+    [HANDSHAKE_CONNECTING] = on_connected,
+    [HANDSHAKE_AWAITS_CHALLENGE] = on_challenge,
+    [HANDSHAKE_AWAITS_CONFIRMATION] = on_confirmation,
+    [HANDSHAKE_AWAITS_RESPONSE] = on_response,
+    [HANDSHAKE_AWAITS_ADMISSION] = on_awaiting_admission,
+    [HANDSHAKE_SENDS_CONFIRMATION] = on_confirmation_sent,
 };
 
-enum greeting_result greeting_advance(struct greeting *greeting)
+enum handshake_result handshake_advance(struct handshake *handshake)
 {
-    enum greeting_result result = exchange(greeting);
-    return result == GREETING_DONE ? steps[greeting->state](greeting) : result;
+    enum handshake_result result = send_and_receive(handshake);
+    return result == HANDSHAKE_DONE ? handlers[handshake->state](handshake) : result;
 }
 
-void greeting_admit(struct greeting *greeting)
+void handshake_admit(struct handshake *handshake)
 {
-    unsigned char welcome[HANDSHAKE_WELCOME_BYTES];
-    handshake_welcome(greeting->key, greeting->challenge, greeting->answer, welcome);
-    say(greeting, welcome, sizeof(welcome));
-    await(greeting, GREETING_SENDS_WELCOME, 0);
+    unsigned char confirmation[AUTH_CONFIRMATION_BYTES];
+    auth_make_confirmation(handshake->key, handshake->challenge, handshake->response, confirmation);
+    send_later(handshake, confirmation, sizeof(confirmation));
+    await_state(handshake, HANDSHAKE_SENDS_CONFIRMATION, 0);
 }
 
-void greeting_end(struct greeting *greeting)
+void handshake_close(struct handshake *handshake)
 {
-    if (greeting->fd >= 0)
-        close(greeting->fd);
-    greeting->fd = -1;
+    if (handshake->fd >= 0)
+        close(handshake->fd);
+    handshake->fd = -1;
 }

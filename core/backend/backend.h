@@ -10,20 +10,20 @@
 #include "base/tree_shape.h"
 #include "node/windows.h"
 
-/* What a batch does. Barriers need no plane: that all ranks agreed is the barrier. */
-enum plane_kind { PLANE_ALLREDUCE, PLANE_BROADCAST, PLANE_ALLGATHER, PLANE_ALLTOALL, PLANE_REDUCESCATTER };
+/* What a batch does. Barriers need no backend: that all ranks agreed is the barrier. */
+enum backend_kind { COLL_ALLREDUCE, COLL_BROADCAST, COLL_ALLGATHER, COLL_ALLTOALL, COLL_REDUCESCATTER };
 
-/* What decides whether a plane can carry something. Equal on all ranks. */
-struct plane_need {
-    enum plane_kind kind;
+/* What decides whether a backend can carry something. Equal on all ranks. */
+struct backend_need {
+    enum backend_kind kind;
     enum hvd_dtype dtype;   /* of elements in memory */
     enum hvd_dtype partial; /* allreduce, reducescatter: of partial results on their way, see reduce.h */
     enum hvd_op op;         /* the same; not HVD_ADASUM, which flow makes of exchanges */
     int ranks;              /* of the team */
 };
 
-/* The members of a process set, as a plane sees them. [ranks]: borrowed, by member, ascending. */
-struct plane_team {
+/* The members of a process set, as a backend sees them. [ranks]: borrowed, by member, ascending. */
+struct team {
     hvd_set set;
     int slice; /* 0; from 1 on: these carry a slice of what a larger team of [set] does, see hier_team.c */
     int rank, size; /* this rank's place among them, from 0 */
@@ -32,17 +32,17 @@ struct plane_team {
 };
 
 /* Inputs and results of a batch that are not just this member's own memory: it may stand for several ranks. A
- * plane that carries such batches goes by the schedule of chain.h, with chunks of [longest] elements, which
- * take at most PLANE_SOURCE_BYTES, as partial results too. The chunks that get inputs here are numbered. */
-#define PLANE_SOURCE_BYTES PLANE_SENDS(2)
+ * backend that carries such batches goes by the schedule of chain.h, with chunks of [longest] elements, which
+ * take at most BACKEND_SOURCE_BYTES, as partial results too. The chunks that get inputs here are numbered. */
+#define BACKEND_SOURCE_BYTES BACKEND_SENDS_BYTES(2)
 
 /* What is sent over a network goes in chunks of so many sends of 60 KiB. The kernel hands TCP's bytes on in
  * runs of whole segments, up to 64 KiB with their headers: of a chunk of 64 or 128 KiB a little is left over,
  * which goes by itself and wakes the receiver by itself, and that takes up to two thirds longer. */
-#define PLANE_SENDS(count) ((int64_t)(count)*60 * 1024)
+#define BACKEND_SENDS_BYTES(count) ((int64_t)(count)*60 * 1024)
 
-struct span;
-struct plane_source {
+struct block_segment;
+struct backend_source {
     void *arg;
     int64_t longest;
     /* Are the inputs of chunk [number] there? */
@@ -52,7 +52,7 @@ struct plane_source {
      * no more has to be done with them, and may be an input there. Without a reduction out = input. */
     void (*fold)(void *arg, void *out, void *left);
     /* Where the result of a chunk lies, until the batch is done. */
-    void *(*place)(void *arg, const struct span *span);
+    void *(*place)(void *arg, const struct block_segment *span);
     /* The next of those results that come here from others, to stay, is in its place. */
     void (*arrived)(void *arg);
 };
@@ -62,10 +62,10 @@ struct plane_source {
  * next, round the end. What is for a member goes in two runs, from the element begins[] says to its end, and
  * from its beginning to there; no chunk is of two runs. The own part is not in it: it has a count of 0, and
  * output has its room for receive_counts of it all the same. */
-struct plane_feed {
+struct backend_feed {
     void *arg;
     int64_t longest;               /* elements of a chunk, the last one of a run may have fewer; at most
-                                      PLANE_SOURCE_BYTES. The same on all members */
+                                      BACKEND_SOURCE_BYTES. The same on all members */
     const int64_t *begins;         /* by member: of what goes to it; none is behind the end */
     const int64_t *receive_begins; /* and of what comes from it, as it has it itself */
     /* Chunk [number], to be read until it is sent; NULL while it is not there. */
@@ -75,7 +75,7 @@ struct plane_feed {
 };
 
 /* A tensor of an allreduce whose memory is not put together first. */
-struct plane_span {
+struct backend_span {
     const void *input; /* may be output; otherwise they do not overlap */
     void *output;
     int64_t begin; /* elements of the batch before it */
@@ -83,10 +83,10 @@ struct plane_span {
 };
 
 /* One batch: the same on all members but for the memory, and what alltoall sends to whom. */
-struct plane_batch {
-    struct plane_need need;
+struct backend_batch {
+    struct backend_need need;
     int root;            /* broadcast: a member */
-    int64_t chunk_bytes; /* for planes that look at it; 0: as they choose themselves */
+    int64_t chunk_bytes; /* for backends that look at it; 0: as they choose themselves */
     uint64_t sequence;   /* counts the batches of its team from 1; all members start them in this order */
     const void *input;   /* may be output, except as said below; otherwise they do not overlap */
     void *output;
@@ -103,45 +103,46 @@ struct plane_batch {
      *   the order of members, and do not overlap. [count] is not used.
      * Members may have nothing to send or receive at all. */
     int64_t count;
-    /* Allreduce, where plane_ops.spans: NULL, or what the batch is made of, in order; then input and output
+    /* Allreduce, where backend_ops.spans: NULL, or what the batch is made of, in order; then input and output
      * are not used. Others may have theirs in one piece. */
-    const struct plane_span *spans;
+    const struct backend_span *spans;
     int span_count;
     const int64_t *counts;
     const int64_t *receive_counts;
     /* NULL, or instead of input and output; not for alltoall. The batch may be a slice of one of more
      * members: need.ranks is their number. */
-    const struct plane_source *source;
+    const struct backend_source *source;
     /* Alltoall: NULL, or instead of input. */
-    const struct plane_feed *feed;
+    const struct backend_feed *feed;
 };
 
-/* What a plane is opened with; what it points to lives longer than the plane. */
-struct plane_env {
+/* What a backend is opened with; what it points to lives longer than the backend. */
+struct backend_env {
     const struct hvd_config *config;
     const struct hvd_log *log;
     const struct hvd_job *job;
-    const struct roster *roster;
-    const struct shape *shape;
+    const struct peer_table *peer_table;
+    const struct tree_shape *shape;
     struct endpoint *endpoint;
     struct arena arena;            /* what this rank shares with the others of its node */
     const struct windows *windows; /* where its program's memory may be that they reach; NULL: nowhere */
-    bool crowded;                  /* ranks of this node share cores: who waits yields its own */
-    bool tight;   /* some have no second one: a thread beside the program's gives way to it */
-    int epoll_fd; /* a plane adds what wakes a sleeper: edge-triggered, data is not looked at. -1: none wanted
+    bool oversubscribed;           /* ranks of this node share cores: who waits yields its own */
+    bool no_spare_core; /* some have no second one: a thread beside the program's gives way to it */
+    int epoll_fd; /* a backend adds what wakes a sleeper: edge-triggered, data is not looked at. -1: none
+                   * wanted
                    */
 };
 
-/* Calls come from the holder of the baton, one at a time (threads change). All calls are mandatory
+/* Calls come from the holder of the progress, one at a time (threads change). All calls are mandatory
  * but where it says otherwise. */
-struct plane_ops {
-    enum plane_id id;
-    /* Whether this process could open it, without side effects. Otherwise a phrase for "plane mpi: ...". */
-    bool (*available)(const struct plane_env *env, const char **whyp);
+struct backend_ops {
+    enum backend_id id;
+    /* Whether this process could open it, without side effects. Otherwise a phrase for "backend mpi: ...". */
+    bool (*available)(const struct backend_env *env, const char **whyp);
     /* Called by all ranks of the job at the same place in the agreed order: at hvd_init where opens_early
      * says so, otherwise before the first batch of all ranks that goes here, or the first process set that
      * may. May block, until [deadline_us]. */
-    int (*open)(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err);
+    int (*open)(const struct backend_env *env, int64_t deadline_us, void **statep, struct hvd_error *err);
     bool opens_early;
     /* Optional, with opens_early: what of opening is for the later moment all the same. Teams are added
      * before it, so that it is agreed who has no room for one. May block, until [deadline_us]. */
@@ -150,17 +151,18 @@ struct plane_ops {
     bool polled;
     /* It takes the tensors of an allreduce where they lie, so that they need not be packed. */
     bool spans;
-    /* May this plane carry it? No side effects; after a yes start fails only for what happens at run time. */
-    bool (*can)(const struct plane_need *need);
-    /* Optional. Also in teams with such an [each], see plane_team? */
-    bool (*suits)(const struct plane_need *need, int each);
-    /* Optional. May it carry between these? Known on every rank without talking, from the roster. Otherwise a
-     * phrase such as "the ranks are on several nodes". */
-    bool (*serves)(const struct plane_env *env, const struct plane_team *team, const char **whyp);
+    /* May this backend carry it? No side effects; after a yes start fails only for what happens at run time.
+     */
+    bool (*can)(const struct backend_need *need);
+    /* Optional. Also in teams with such an [each], see team? */
+    bool (*supports_ppn)(const struct backend_need *need, int each);
+    /* Optional. May it carry between these? Known on every rank without talking, from the peer_table.
+     * Otherwise a phrase such as "the ranks are on several nodes". */
+    bool (*reaches)(const struct backend_env *env, const struct team *team, const char **whyp);
     /* Called by all members of [team] (copied, but for its list) after open, at the same place in the agreed
      * order; a team of all ranks is the first. May block, until [deadline_us]. HVD_ERR_UNSUPPORTED: there is
-     * no room for it, and other planes are to carry for it. */
-    int (*add_team)(void *state, const struct plane_team *team, int64_t deadline_us, void **teamp,
+     * no room for it, and other backends are to carry for it. */
+    int (*add_team)(void *state, const struct team *team, int64_t deadline_us, void **teamp,
                     struct hvd_error *err);
     /* Free it. A running batch is given up: from here on its memory is not touched. */
     void (*remove_team)(void *state, void *team);
@@ -168,9 +170,9 @@ struct plane_ops {
      * may block for as long as start-timeout says, and is called when no rank can be waiting for words of
      * this one.
      */
-    bool (*connects)(const void *team, const struct plane_batch *batch);
-    /* Begin a batch. Must not block otherwise. One batch runs at a time in each plane. */
-    int (*start)(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err);
+    bool (*connects)(const void *team, const struct backend_batch *batch);
+    /* Begin a batch. Must not block otherwise. One batch runs at a time in each backend. */
+    int (*start)(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err);
     /* Carry on with it for at most about 100 us: HVD_IN_PROGRESS, or HVD_OK when the output is complete and
      * nothing is still read from input, or an error: HVD_ERR_RANK_LOST with *rankp the rank of the job that
      * is gone. *movedp: something was done. */
@@ -190,14 +192,15 @@ const char *dtype_name(enum hvd_dtype dtype); /* "float32"; NULL for a number th
 const char *op_name(enum hvd_op op);          /* "sum"; NULL for a number that is none */
 const char *wire_name(enum hvd_wire wire);    /* "exact"; NULL for a number that is none */
 
-extern const struct plane_ops plane_local; /* teams of one: output = input; the contract in readable form */
-extern const struct plane_ops plane_shm;   /* through the memory that the ranks of a node share */
-extern const struct plane_ops plane_tcp;   /* a chunked pipeline along the ring of ranks, over sockets */
-extern const struct plane_ops plane_mpi;   /* stands for the module plane_mpi.so, opened at run time */
-extern const struct plane_ops plane_hier_mpi; /* shared memory inside nodes, mpi between them */
-extern const struct plane_ops plane_hier_tcp; /* shared memory inside nodes, tcp between them */
+extern const struct backend_ops
+    backend_local;                           /* teams of one: output = input; the contract in readable form */
+extern const struct backend_ops backend_shm; /* through the memory that the ranks of a node share */
+extern const struct backend_ops backend_tcp; /* a chunked pipeline along the ring of ranks, over sockets */
+extern const struct backend_ops backend_mpi; /* stands for the module backend_mpi.so, opened at run time */
+extern const struct backend_ops backend_hier_mpi; /* shared memory inside nodes, mpi between them */
+extern const struct backend_ops backend_hier_tcp; /* shared memory inside nodes, tcp between them */
 
-/* By enum plane_id. */
-extern const struct plane_ops *const plane_table[PLANE_COUNT];
+/* By enum backend_id. */
+extern const struct backend_ops *const backend_table[BACKEND_COUNT];
 
 #endif

@@ -1,4 +1,4 @@
-/* backends.c: the planes of one rank: which it has, in which order it likes them, which are open. */
+/* backends.c: the backends of one rank: which it has, in which order it likes them, which are open. */
 #include "backend/backends.h"
 
 #include <stdio.h>
@@ -8,110 +8,108 @@
 #include "base/clock.h"
 #include "backend/hier/hier_split.h"
 
-/* ---- Planes --------------------------------------------------------------------------------- */
+/* ---- Backends --------------------------------------------------------------------------------- */
 
-/* The option's list, or with auto all planes in their own order; then local, which takes nothing away from
+/* The option's list, or with auto all backends in their own order; then local, which takes nothing away from
  * the others: it carries for teams of one only. */
-static void fill_order(struct plane_set *set)
+static void fill_order(struct backends *set)
 {
-    uint64_t list = set->env.config->planes;
+    uint64_t list = set->env.config->backends;
     int count = 0;
     bool has_local = false;
-    for (int i = 0; i < PLANE_COUNT; i++) {
-        int plane = list == 0 ? i : option_list_at(list, i);
+    for (int i = 0; i < BACKEND_COUNT; i++) {
+        int backend = list == 0 ? i : option_list_choice(list, i);
         set->order[i] = -1;
-        if (plane >= 0)
-            set->order[count++] = plane;
-        has_local = has_local || plane == PLANE_LOCAL;
+        if (backend >= 0)
+            set->order[count++] = backend;
+        has_local = has_local || backend == BACKEND_LOCAL;
     }
     if (!has_local)
-        set->order[count] = PLANE_LOCAL;
+        set->order[count] = BACKEND_LOCAL;
 }
 
-/* Does [plane] carry anything in teams of so many? */
-static bool can_between(int plane, int ranks)
+/* Does [backend] carry anything in teams of so many? */
+static bool supports_size(int backend, int ranks)
 {
-    const struct plane_need need = {
-        .kind = PLANE_BROADCAST, .dtype = HVD_UINT8, .partial = HVD_UINT8, .op = HVD_SUM, .ranks = ranks};
-    return plane_table[plane]->can(&need);
+    const struct backend_need need = {
+        .kind = COLL_BROADCAST, .dtype = HVD_UINT8, .partial = HVD_UINT8, .op = HVD_SUM, .ranks = ranks};
+    return backend_table[backend]->can(&need);
 }
 
-/* May [plane] have this team? Otherwise a phrase says why not. */
-static bool carries(const struct plane_set *set, int plane, const struct plane_team *members,
-                    const char **whyp)
+/* May [backend] have this team? Otherwise a phrase says why not. */
+static bool carries(const struct backends *set, int backend, const struct team *members, const char **whyp)
 {
-    const struct plane_ops *ops = plane_table[plane];
+    const struct backend_ops *ops = backend_table[backend];
     *whyp = "it does not carry between so many ranks";
-    return can_between(plane, members->size) &&
-           (ops->serves == NULL || ops->serves(&set->env, members, whyp));
+    return supports_size(backend, members->size) &&
+           (ops->reaches == NULL || ops->reaches(&set->env, members, whyp));
 }
 
 /* May it have a team of all ranks of the job? */
-static bool carries_all(const struct plane_set *set, int plane, const char **whyp)
+static bool can_carry_job(const struct backends *set, int backend, const char **whyp)
 {
     int size = set->env.job->size;
     int *ranks = malloc((size_t)size * sizeof(*ranks));
     for (int i = 0; ranks != NULL && i < size; i++)
         ranks[i] = i;
-    const struct plane_team all = {
-        .set = HVD_ALL_RANKS, .rank = set->env.job->rank, .size = size, .ranks = ranks};
+    const struct team all = {.set = HVD_ALL_RANKS, .rank = set->env.job->rank, .size = size, .ranks = ranks};
     *whyp = "there is no memory for a list of all ranks";
-    bool carried = ranks != NULL && carries(set, plane, &all, whyp);
+    bool carried = ranks != NULL && carries(set, backend, &all, whyp);
     free(ranks);
     return carried;
 }
 
 /* Is nothing of opening left? */
-static bool is_open(const struct plane_set *set, int plane)
+static bool is_open(const struct backends *set, int backend)
 {
-    return set->opened[plane] && (plane_table[plane]->open_late == NULL || set->opened_late[plane]);
+    return set->opened[backend] && (backend_table[backend]->open_late == NULL || set->opened_late[backend]);
 }
 
-static int open_plane(struct plane_set *set, int plane, int64_t deadline_us, struct hvd_error *err)
+static int open_backend(struct backends *set, int backend, int64_t deadline_us, struct hvd_error *err)
 {
-    int rc = plane_table[plane]->open(&set->env, deadline_us, &set->state[plane], err);
-    set->opened[plane] = rc == HVD_OK;
-    if (is_open(set, plane))
-        log_write(set->env.log, LOG_INFO, "plane", "opened %s", plane_names[plane]);
+    int rc = backend_table[backend]->open(&set->env, deadline_us, &set->state[backend], err);
+    set->opened[backend] = rc == HVD_OK;
+    if (is_open(set, backend))
+        log_write(set->env.log, LOG_INFO, "backend", "opened %s", backend_names[backend]);
     return rc;
 }
 
-static int64_t start_deadline(const struct plane_set *set)
+static int64_t start_deadline(const struct backends *set)
 {
     return clock_us() + set->env.config->start_timeout_us;
 }
 
 /* What is left of it, where something is. */
-static int open_rest(struct plane_set *set, int plane, struct hvd_error *err)
+static int finish_open(struct backends *set, int backend, struct hvd_error *err)
 {
-    const struct plane_ops *ops = plane_table[plane];
-    int rc = set->opened[plane] ? HVD_OK : open_plane(set, plane, start_deadline(set), err);
-    if (rc != HVD_OK || is_open(set, plane))
+    const struct backend_ops *ops = backend_table[backend];
+    int rc = set->opened[backend] ? HVD_OK : open_backend(set, backend, start_deadline(set), err);
+    if (rc != HVD_OK || is_open(set, backend))
         return rc;
-    rc = ops->open_late(set->state[plane], start_deadline(set), err);
-    set->opened_late[plane] = rc == HVD_OK;
+    rc = ops->open_late(set->state[backend], start_deadline(set), err);
+    set->opened_late[backend] = rc == HVD_OK;
     if (rc == HVD_OK)
-        log_write(set->env.log, LOG_INFO, "plane", "opened %s", plane_names[plane]);
+        log_write(set->env.log, LOG_INFO, "backend", "opened %s", backend_names[backend]);
     return rc;
 }
 
-/* Asks whether [plane] is there; appends to [reasons] why it cannot carry batches of the whole job. True if
+/* Asks whether [backend] is there; appends to [reasons] why it cannot carry batches of the whole job. True if
  * it can. */
-static bool find_plane(struct plane_set *set, int plane, char *reasons, size_t reasons_bytes)
+static bool find_backend(struct backends *set, int backend, char *reasons, size_t reasons_bytes)
 {
     const char *why = NULL;
     size_t used = strlen(reasons);
-    set->available[plane] = plane_table[plane]->available(&set->env, &why);
-    if (set->available[plane] && carries_all(set, plane, &why))
+    set->available[backend] = backend_table[backend]->available(&set->env, &why);
+    if (set->available[backend] && can_carry_job(set, backend, &why))
         return true;
-    log_write(set->env.log, LOG_DEBUG, "plane", "%s is not for all ranks: %s", plane_names[plane], why);
-    snprintf(reasons + used, reasons_bytes - used, "%s%s: %s", used == 0 ? "" : "; ", plane_names[plane],
+    log_write(set->env.log, LOG_DEBUG, "backend", "%s is not for all ranks: %s", backend_names[backend], why);
+    snprintf(reasons + used, reasons_bytes - used, "%s%s: %s", used == 0 ? "" : "; ", backend_names[backend],
              why);
     return false;
 }
 
-int plane_set_open(struct plane_set *set, const struct plane_env *env, int64_t deadline_us,
-                   struct hvd_error *err)
+int backends_open(struct backends *set, const struct backend_env *env, int64_t deadline_us,
+                  struct hvd_error *err)
 {
     char reasons[600] = "";
     int found = 0;
@@ -119,106 +117,107 @@ int plane_set_open(struct plane_set *set, const struct plane_env *env, int64_t d
     memset(set, 0, sizeof(*set));
     set->env = *env;
     fill_order(set);
-    for (int i = 0; i < PLANE_COUNT && rc == HVD_OK && set->order[i] >= 0; i++) {
-        int plane = set->order[i];
-        found += find_plane(set, plane, reasons, sizeof(reasons));
-        if (set->available[plane] && plane_table[plane]->opens_early)
-            rc = open_plane(set, plane, deadline_us, err);
+    for (int i = 0; i < BACKEND_COUNT && rc == HVD_OK && set->order[i] >= 0; i++) {
+        int backend = set->order[i];
+        found += find_backend(set, backend, reasons, sizeof(reasons));
+        if (set->available[backend] && backend_table[backend]->opens_early)
+            rc = open_backend(set, backend, deadline_us, err);
     }
     if (rc == HVD_OK && found == 0)
         rc = error_set(err, HVD_ERR_UNSUPPORTED,
-                       "no plane is left to carry tensors (%s); name another in --hvd-planes", reasons);
+                       "no backend is left to carry tensors (%s); name another in --hvd-backends", reasons);
     if (rc != HVD_OK)
-        plane_set_close(set);
+        backends_close(set);
     return rc;
 }
 
-uint32_t plane_set_can(const struct plane_set *set, const struct plane_need *need, int each)
+uint32_t backends_supporting(const struct backends *set, const struct backend_need *need, int each)
 {
-    uint32_t planes = 0;
-    for (int plane = 0; plane < PLANE_COUNT; plane++) {
-        const struct plane_ops *ops = plane_table[plane];
-        if (set->available[plane] && ops->can(need) && (ops->suits == NULL || ops->suits(need, each)))
-            planes |= UINT32_C(1) << plane;
+    uint32_t backends = 0;
+    for (int backend = 0; backend < BACKEND_COUNT; backend++) {
+        const struct backend_ops *ops = backend_table[backend];
+        if (set->available[backend] && ops->can(need) &&
+            (ops->supports_ppn == NULL || ops->supports_ppn(need, each)))
+            backends |= UINT32_C(1) << backend;
     }
-    return planes;
+    return backends;
 }
 
-uint32_t plane_set_available(const struct plane_set *set)
+uint32_t backends_available(const struct backends *set)
 {
-    uint32_t planes = 0;
-    for (int plane = 0; plane < PLANE_COUNT; plane++)
-        planes |= (uint32_t)set->available[plane] << plane;
-    return planes;
+    uint32_t backends = 0;
+    for (int backend = 0; backend < BACKEND_COUNT; backend++)
+        backends |= (uint32_t)set->available[backend] << backend;
+    return backends;
 }
 
-int plane_set_open_all(struct plane_set *set, uint32_t planes, struct hvd_error *err)
+int backends_open_all(struct backends *set, uint32_t backends, struct hvd_error *err)
 {
     int rc = HVD_OK;
-    for (int i = 0; i < PLANE_COUNT && rc == HVD_OK && set->order[i] >= 0; i++) {
-        int plane = set->order[i];
-        if (planes >> plane & 1)
-            rc = open_rest(set, plane, err);
+    for (int i = 0; i < BACKEND_COUNT && rc == HVD_OK && set->order[i] >= 0; i++) {
+        int backend = set->order[i];
+        if (backends >> backend & 1)
+            rc = finish_open(set, backend, err);
     }
     return rc;
 }
 
-uint32_t plane_set_serving(const struct plane_set *set, const struct plane_team *members, uint32_t planes)
+uint32_t backends_reaching(const struct backends *set, const struct team *members, uint32_t backends)
 {
     const char *why = NULL;
-    for (int plane = 0; plane < PLANE_COUNT; plane++) {
-        if (!carries(set, plane, members, &why))
-            planes &= ~(UINT32_C(1) << plane);
+    for (int backend = 0; backend < BACKEND_COUNT; backend++) {
+        if (!carries(set, backend, members, &why))
+            backends &= ~(UINT32_C(1) << backend);
     }
-    return planes;
+    return backends;
 }
 
-int plane_set_each(const struct plane_set *set, const struct plane_team *members)
+int backends_ppn(const struct backends *set, const struct team *members)
 {
-    return hier_each(set->env.roster->node_of_rank, members);
+    return hier_ppn(set->env.peer_table->node_of_rank, members);
 }
 
 /* ---- Teams ---------------------------------------------------------------------------------- */
 
-static int add_team(struct plane_set *set, struct team *team, int plane, struct hvd_error *err)
+static int add_team(struct backends *set, struct process_set *team, int backend, struct hvd_error *err)
 {
-    int rc = plane_table[plane]->add_team(set->state[plane], &team->members, start_deadline(set),
-                                          &team->state[plane], err);
-    team->added[plane] = rc == HVD_OK;
+    int rc = backend_table[backend]->add_team(set->state[backend], &team->members, start_deadline(set),
+                                              &team->state[backend], err);
+    team->added[backend] = rc == HVD_OK;
     return rc;
 }
 
-/* Where there is no room for it the members do without this plane: they are asked for each operation which
- * planes they have for it. */
-static int offer_team(struct plane_set *set, struct team *team, int plane, struct hvd_error *err)
+/* Where there is no room for it the members do without this backend: they are asked for each operation which
+ * backends they have for it. */
+static int offer_team(struct backends *set, struct process_set *team, int backend, struct hvd_error *err)
 {
     struct hvd_error why = {""};
     const char *phrase = NULL;
-    if (!carries(set, plane, &team->members, &phrase)) {
+    if (!carries(set, backend, &team->members, &phrase)) {
         /* of all ranks it has been said */
         if (team->members.set != HVD_ALL_RANKS)
-            log_write(set->env.log, LOG_DEBUG, "plane", "%s is not for process set %d: %s",
-                      plane_names[plane], team->members.set, phrase);
+            log_write(set->env.log, LOG_DEBUG, "backend", "%s is not for process set %d: %s",
+                      backend_names[backend], team->members.set, phrase);
         return HVD_OK;
     }
-    int rc = add_team(set, team, plane, &why);
-    team->refused[plane] = rc == HVD_ERR_UNSUPPORTED;
+    int rc = add_team(set, team, backend, &why);
+    team->refused[backend] = rc == HVD_ERR_UNSUPPORTED;
     if (rc == HVD_OK)
         return rc;
-    if (!team->refused[plane])
+    if (!team->refused[backend])
         return error_set(err, rc, "%s", why.text);
     if (team->members.rank == 0)
-        log_write(set->env.log, LOG_WARN, "plane", "%s carries nothing in process set %d: %s",
-                  plane_names[plane], team->members.set, why.text);
+        log_write(set->env.log, LOG_WARN, "backend", "%s carries nothing in process set %d: %s",
+                  backend_names[backend], team->members.set, why.text);
     return HVD_OK;
 }
 
-int team_create(struct plane_set *set, const struct plane_team *members, struct team **teamp,
-                struct hvd_error *err)
+int process_set_create(struct backends *set, const struct team *members, struct process_set **teamp,
+                       struct hvd_error *err)
 {
     int rc = HVD_OK;
     size_t list_bytes = (size_t)members->size * sizeof(*members->ranks);
-    struct team *team = calloc(1, sizeof(*team));
+    struct process_set *team = calloc(1, sizeof(*team));
     int *ranks = malloc(list_bytes);
     if (team == NULL || ranks == NULL) {
         rc = error_set_errno(err, "no memory for a process set of %d ranks", members->size);
@@ -229,119 +228,119 @@ int team_create(struct plane_set *set, const struct plane_team *members, struct 
     memcpy(ranks, members->ranks, list_bytes);
     team->members = *members;
     team->members.ranks = ranks;
-    for (int i = 0; i < PLANE_COUNT && rc == HVD_OK && set->order[i] >= 0; i++) {
-        int plane = set->order[i];
-        if (is_open(set, plane) || (set->opened[plane] && members->set == HVD_ALL_RANKS))
-            rc = offer_team(set, team, plane, err);
+    for (int i = 0; i < BACKEND_COUNT && rc == HVD_OK && set->order[i] >= 0; i++) {
+        int backend = set->order[i];
+        if (is_open(set, backend) || (set->opened[backend] && members->set == HVD_ALL_RANKS))
+            rc = offer_team(set, team, backend, err);
     }
     if (rc != HVD_OK) {
-        team_destroy(set, team);
+        process_set_destroy(set, team);
         return rc;
     }
     *teamp = team;
     return HVD_OK;
 }
 
-static void remove_team(struct plane_set *set, struct team *team, int plane)
+static void remove_team(struct backends *set, struct process_set *team, int backend)
 {
-    if (set->opened[plane] && team->added[plane])
-        plane_table[plane]->remove_team(set->state[plane], team->state[plane]);
-    team->added[plane] = false;
-    team->state[plane] = NULL;
+    if (set->opened[backend] && team->added[backend])
+        backend_table[backend]->remove_team(set->state[backend], team->state[backend]);
+    team->added[backend] = false;
+    team->state[backend] = NULL;
 }
 
-void team_destroy(struct plane_set *set, struct team *team)
+void process_set_destroy(struct backends *set, struct process_set *team)
 {
     if (team == NULL)
         return;
-    for (int plane = 0; plane < PLANE_COUNT; plane++)
-        remove_team(set, team, plane);
+    for (int backend = 0; backend < BACKEND_COUNT; backend++)
+        remove_team(set, team, backend);
     free((void *)(uintptr_t)team->members.ranks);
     free(team);
 }
 
-uint32_t team_planes(const struct team *team, uint32_t planes)
+uint32_t process_set_backends(const struct process_set *team, uint32_t backends)
 {
-    for (int plane = 0; plane < PLANE_COUNT; plane++) {
-        if (team->refused[plane])
-            planes &= ~(UINT32_C(1) << plane);
+    for (int backend = 0; backend < BACKEND_COUNT; backend++) {
+        if (team->refused[backend])
+            backends &= ~(UINT32_C(1) << backend);
     }
-    return planes;
+    return backends;
 }
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
 /* What opens late does so at the first batch of all ranks, unless a process set has had it opened before. */
-static int ready_team(struct plane_set *set, struct team *team, int plane, struct hvd_error *err)
+static int prepare_team(struct backends *set, struct process_set *team, int backend, struct hvd_error *err)
 {
-    if (team->given_up[plane])
-        return error_set(err, HVD_ERR_STATE, "plane %s was given up for process set %d", plane_names[plane],
-                         team->members.set);
-    if (!is_open(set, plane) && team->members.size != set->env.job->size)
-        return error_set(err, HVD_ERR_STATE, "plane %s is not open for process set %d", plane_names[plane],
-                         team->members.set);
-    int rc = open_rest(set, plane, err);
-    if (rc == HVD_OK && !team->added[plane])
-        rc = add_team(set, team, plane, err);
+    if (team->given_up[backend])
+        return error_set(err, HVD_ERR_STATE, "backend %s was given up for process set %d",
+                         backend_names[backend], team->members.set);
+    if (!is_open(set, backend) && team->members.size != set->env.job->size)
+        return error_set(err, HVD_ERR_STATE, "backend %s is not open for process set %d",
+                         backend_names[backend], team->members.set);
+    int rc = finish_open(set, backend, err);
+    if (rc == HVD_OK && !team->added[backend])
+        rc = add_team(set, team, backend, err);
     return rc;
 }
 
-bool plane_set_blocks(const struct team *team, int plane, const struct plane_batch *batch)
+bool backends_may_block(const struct process_set *team, int backend, const struct backend_batch *batch)
 {
-    const struct plane_ops *ops = plane_table[plane];
-    return !team->added[plane] || (ops->connects != NULL && ops->connects(team->state[plane], batch));
+    const struct backend_ops *ops = backend_table[backend];
+    return !team->added[backend] || (ops->connects != NULL && ops->connects(team->state[backend], batch));
 }
 
-int plane_set_start(struct plane_set *set, struct team *team, int plane, struct plane_batch *batch,
-                    struct hvd_error *err)
+int backends_start(struct backends *set, struct process_set *team, int backend, struct backend_batch *batch,
+                   struct hvd_error *err)
 {
-    int rc = ready_team(set, team, plane, err);
+    int rc = prepare_team(set, team, backend, err);
     if (rc != HVD_OK)
         return rc;
     batch->sequence = ++team->sequence;
-    if (!team->used[plane])
-        log_write(set->env.log, LOG_DEBUG, "plane", "process set %d: first tensors over %s",
-                  team->members.set, plane_names[plane]);
-    team->used[plane] = set->used[plane] = true;
-    return plane_table[plane]->start(set->state[plane], team->state[plane], batch, err);
+    if (!team->used[backend])
+        log_write(set->env.log, LOG_DEBUG, "backend", "process set %d: first tensors over %s",
+                  team->members.set, backend_names[backend]);
+    team->used[backend] = set->used[backend] = true;
+    return backend_table[backend]->start(set->state[backend], team->state[backend], batch, err);
 }
 
-int plane_set_test(struct plane_set *set, struct team *team, int plane, bool *movedp, int *rankp,
-                   struct hvd_error *err)
+int backends_test(struct backends *set, struct process_set *team, int backend, bool *movedp, int *rankp,
+                  struct hvd_error *err)
 {
-    return plane_table[plane]->test(set->state[plane], team->state[plane], movedp, rankp, err);
+    return backend_table[backend]->test(set->state[backend], team->state[backend], movedp, rankp, err);
 }
 
-void plane_set_arm(struct plane_set *set, bool armed)
+void backends_arm(struct backends *set, bool armed)
 {
-    for (int plane = 0; plane < PLANE_COUNT; plane++) {
-        if (set->opened[plane] && plane_table[plane]->arm != NULL)
-            plane_table[plane]->arm(set->state[plane], armed);
+    for (int backend = 0; backend < BACKEND_COUNT; backend++) {
+        if (set->opened[backend] && backend_table[backend]->arm != NULL)
+            backend_table[backend]->arm(set->state[backend], armed);
     }
 }
 
-void plane_set_give_up(struct plane_set *set, struct team *team, int plane)
+void backends_abort(struct backends *set, struct process_set *team, int backend)
 {
-    remove_team(set, team, plane);
-    team->given_up[plane] = true;
+    remove_team(set, team, backend);
+    team->given_up[backend] = true;
 }
 
 /* ---- Ends ----------------------------------------------------------------------------------- */
 
-void plane_set_after_fork(struct plane_set *set)
+void backends_after_fork(struct backends *set)
 {
-    for (int plane = 0; plane < PLANE_COUNT; plane++) {
-        if (set->opened[plane])
-            plane_table[plane]->after_fork(set->state[plane]);
-        set->opened[plane] = false;
+    for (int backend = 0; backend < BACKEND_COUNT; backend++) {
+        if (set->opened[backend])
+            backend_table[backend]->after_fork(set->state[backend]);
+        set->opened[backend] = false;
     }
 }
 
-void plane_set_close(struct plane_set *set)
+void backends_close(struct backends *set)
 {
-    for (int plane = 0; plane < PLANE_COUNT; plane++) {
-        if (set->opened[plane])
-            plane_table[plane]->close(set->state[plane]);
-        set->opened[plane] = set->opened_late[plane] = false;
+    for (int backend = 0; backend < BACKEND_COUNT; backend++) {
+        if (set->opened[backend])
+            backend_table[backend]->close(set->state[backend]);
+        set->opened[backend] = set->opened_late[backend] = false;
     }
 }

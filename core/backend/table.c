@@ -1,7 +1,8 @@
-/* table.c: the planes that libhvd knows, by number. */
+/* table.c: the backends that libhvd knows, by number. */
 #include "backend/backend.h"
 
-const struct plane_ops *const plane_table[PLANE_COUNT] = {
-    [PLANE_LOCAL] = &plane_local, [PLANE_SHM] = &plane_shm,           [PLANE_HIER_MPI] = &plane_hier_mpi,
-    [PLANE_MPI] = &plane_mpi,     [PLANE_HIER_TCP] = &plane_hier_tcp, [PLANE_TCP] = &plane_tcp,
+const struct backend_ops *const backend_table[BACKEND_COUNT] = {
+    [BACKEND_LOCAL] = &backend_local,       [BACKEND_SHM] = &backend_shm,
+    [BACKEND_HIER_MPI] = &backend_hier_mpi, [BACKEND_MPI] = &backend_mpi,
+    [BACKEND_HIER_TCP] = &backend_hier_tcp, [BACKEND_TCP] = &backend_tcp,
 };

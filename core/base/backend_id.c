@@ -1,8 +1,9 @@
-/* backend_id.c: the names of the planes. */
+/* backend_id.c: the names of the backends. */
 #include "base/backend_id.h"
 
 #include <stddef.h>
 
-const char *const plane_names[PLANE_COUNT + 1] = {
-    [PLANE_LOCAL] = "local",       [PLANE_SHM] = "shm", [PLANE_HIER_MPI] = "hier-mpi", [PLANE_MPI] = "mpi",
-    [PLANE_HIER_TCP] = "hier-tcp", [PLANE_TCP] = "tcp", [PLANE_COUNT] = NULL};
+const char *const backend_names[BACKEND_COUNT + 1] = {
+    [BACKEND_LOCAL] = "local", [BACKEND_SHM] = "shm",           [BACKEND_HIER_MPI] = "hier-mpi",
+    [BACKEND_MPI] = "mpi",     [BACKEND_HIER_TCP] = "hier-tcp", [BACKEND_TCP] = "tcp",
+    [BACKEND_COUNT] = NULL};

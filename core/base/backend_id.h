@@ -1,10 +1,18 @@
-/* backend_id.h: the names of the planes, in the order of preference that "auto" uses. */
+/* backend_id.h: the names of the backends, in the order of preference that "auto" uses. */
 #ifndef BASE_BACKEND_ID_H
 #define BASE_BACKEND_ID_H
 
-enum plane_id { PLANE_LOCAL, PLANE_SHM, PLANE_HIER_MPI, PLANE_MPI, PLANE_HIER_TCP, PLANE_TCP, PLANE_COUNT };
+enum backend_id {
+    BACKEND_LOCAL,
+    BACKEND_SHM,
+    BACKEND_HIER_MPI,
+    BACKEND_MPI,
+    BACKEND_HIER_TCP,
+    BACKEND_TCP,
+    BACKEND_COUNT
+};
 
-/* NULL-terminated, indexed by enum plane_id. */
-extern const char *const plane_names[PLANE_COUNT + 1];
+/* NULL-terminated, indexed by enum backend_id. */
+extern const char *const backend_names[BACKEND_COUNT + 1];
 
 #endif

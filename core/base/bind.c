@@ -15,26 +15,34 @@ const char bind_expected[] = "auto, gpu, numa, socket, l3, core or none, then wi
                              "verbose, force, smt:K (1 to "
                              "64 hardware threads of each core), reserve:N (up to 4096 cores for the system)";
 
-enum bind_word { WORD_POLICY, WORD_VERBOSE, WORD_FORCE, WORD_SMT, WORD_RESERVE, WORD_COUNT };
+enum bind_key {
+    BIND_KEY_POLICY,
+    BIND_KEY_VERBOSE,
+    BIND_KEY_FORCE,
+    BIND_KEY_SMT,
+    BIND_KEY_RESERVE,
+    BIND_KEY_COUNT
+};
 
-static int take_word(struct word word, struct bind_options *options, enum bind_word *kindp, const char **whyp)
+static int parse_item(struct token word, struct bind_options *options, enum bind_key *kindp,
+                      const char **whyp)
 {
-    struct word value;
-    if (word_is(word, "verbose")) {
-        *kindp = WORD_VERBOSE;
+    struct token value;
+    if (token_equals(word, "verbose")) {
+        *kindp = BIND_KEY_VERBOSE;
         options->verbose = true;
-    } else if (word_is(word, "force")) {
-        *kindp = WORD_FORCE;
+    } else if (token_equals(word, "force")) {
+        *kindp = BIND_KEY_FORCE;
         options->force = true;
-    } else if (word_after(word, "smt:", &value)) {
-        *kindp = WORD_SMT;
-        return word_number(value, 1, BIND_MAX_SMT, &options->smt, whyp);
-    } else if (word_after(word, "reserve:", &value)) {
-        *kindp = WORD_RESERVE;
-        return word_number(value, 0, BIND_MAX_RESERVE, &options->reserve, whyp);
+    } else if (token_strip_prefix(word, "smt:", &value)) {
+        *kindp = BIND_KEY_SMT;
+        return token_parse_number(value, 1, BIND_MAX_SMT, &options->smt, whyp);
+    } else if (token_strip_prefix(word, "reserve:", &value)) {
+        *kindp = BIND_KEY_RESERVE;
+        return token_parse_number(value, 0, BIND_MAX_RESERVE, &options->reserve, whyp);
     } else {
-        int policy = word_choice(word, bind_policy_names);
-        *kindp = WORD_POLICY;
+        int policy = token_find_choice(word, bind_policy_names);
+        *kindp = BIND_KEY_POLICY;
         *whyp = word.length == 0 ? "has an empty word" : "has an unknown word";
         if (policy < 0)
             return -1;
@@ -46,19 +54,19 @@ static int take_word(struct word word, struct bind_options *options, enum bind_w
 int bind_parse(const char *text, struct bind_options *options, const char **whyp)
 {
     struct bind_options read = {.policy = BIND_AUTO};
-    bool seen[WORD_COUNT] = {false};
-    struct word word;
+    bool seen[BIND_KEY_COUNT] = {false};
+    struct token word;
     if (*text == 0) {
         *whyp = "is empty";
         return -1;
     }
     for (const char *at = text; at != NULL;) {
-        enum bind_word kind;
-        at = word_next(at, ',', &word);
-        if (take_word(word, &read, &kind, whyp) < 0)
+        enum bind_key kind;
+        at = token_next(at, ',', &word);
+        if (parse_item(word, &read, &kind, whyp) < 0)
             return -1;
         if (seen[kind]) {
-            *whyp = kind == WORD_POLICY ? "names two policies" : "has a word twice";
+            *whyp = kind == BIND_KEY_POLICY ? "names two policies" : "has a word twice";
             return -1;
         }
         seen[kind] = true;

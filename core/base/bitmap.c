@@ -4,79 +4,79 @@
 #include <stdio.h>
 #include <string.h>
 
-void bitset_and(struct bitset *a, const struct bitset *b)
+void bitmap_and(struct bitmap *a, const struct bitmap *b)
 {
-    for (int i = 0; i < BITSET_WORDS; i++)
+    for (int i = 0; i < BITMAP_WORDS; i++)
         a->words[i] &= b->words[i];
 }
 
-void bitset_or(struct bitset *a, const struct bitset *b)
+void bitmap_or(struct bitmap *a, const struct bitmap *b)
 {
-    for (int i = 0; i < BITSET_WORDS; i++)
+    for (int i = 0; i < BITMAP_WORDS; i++)
         a->words[i] |= b->words[i];
 }
 
-void bitset_without(struct bitset *a, const struct bitset *b)
+void bitmap_andnot(struct bitmap *a, const struct bitmap *b)
 {
-    for (int i = 0; i < BITSET_WORDS; i++)
+    for (int i = 0; i < BITMAP_WORDS; i++)
         a->words[i] &= ~b->words[i];
 }
 
-bool bitset_empty(const struct bitset *set)
+bool bitmap_is_empty(const struct bitmap *set)
 {
-    return bitset_next(set, 0) < 0;
+    return bitmap_find_next(set, 0) < 0;
 }
 
-bool bitset_equal(const struct bitset *a, const struct bitset *b)
+bool bitmap_is_equal(const struct bitmap *a, const struct bitmap *b)
 {
     return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-bool bitset_intersects(const struct bitset *a, const struct bitset *b)
+bool bitmap_intersects(const struct bitmap *a, const struct bitmap *b)
 {
-    for (int i = 0; i < BITSET_WORDS; i++)
+    for (int i = 0; i < BITMAP_WORDS; i++)
         if ((a->words[i] & b->words[i]) != 0)
             return true;
     return false;
 }
 
-bool bitset_inside(const struct bitset *inner, const struct bitset *outer)
+bool bitmap_is_included(const struct bitmap *inner, const struct bitmap *outer)
 {
-    for (int i = 0; i < BITSET_WORDS; i++)
+    for (int i = 0; i < BITMAP_WORDS; i++)
         if ((inner->words[i] & ~outer->words[i]) != 0)
             return false;
     return true;
 }
 
-int bitset_count(const struct bitset *set)
+int bitmap_weight(const struct bitmap *set)
 {
     int count = 0;
-    for (int i = 0; i < BITSET_WORDS; i++)
+    for (int i = 0; i < BITMAP_WORDS; i++)
         count += __builtin_popcountll(set->words[i]);
     return count;
 }
 
-int bitset_next(const struct bitset *set, int from)
+int bitmap_find_next(const struct bitmap *set, int from)
 {
-    if (from < 0 || from >= BITSET_BITS)
+    if (from < 0 || from >= BITMAP_BITS)
         return -1;
     int at = from / 64;
     uint64_t word = set->words[at] & ~UINT64_C(0) << (from % 64);
-    while (word == 0 && ++at < BITSET_WORDS)
+    while (word == 0 && ++at < BITMAP_WORDS)
         word = set->words[at];
     return word == 0 ? -1 : at * 64 + __builtin_ctzll(word);
 }
 
-const char *bitset_text(const struct bitset *set, char *text, size_t text_bytes)
+const char *bitmap_text(const struct bitmap *set, char *text, size_t text_bytes)
 {
     size_t used = 0;
     text[0] = 0;
-    for (int first = bitset_next(set, 0); first >= 0;) {
+    for (int first = bitmap_find_next(set, 0); first >= 0;) {
         char part[32];
         int last = first;
-        while (bitset_has(set, last + 1))
+        while (bitmap_is_set(set, last + 1))
             last++;
-        int next = bitset_next(set, last + 1);
+        int next = bitmap_find_next(set, last + 1);
         int part_bytes = snprintf(part, sizeof(part), "%s%d", used > 0 ? "," : "", first);
         if (last > first)
             part_bytes += snprintf(part + part_bytes, sizeof(part) - (size_t)part_bytes, "-%d", last);
@@ -91,35 +91,35 @@ const char *bitset_text(const struct bitset *set, char *text, size_t text_bytes)
     return text;
 }
 
-/* A number at *atp, which is moved behind it; -1 where there is none, BITSET_BITS where it is larger. */
-static int read_member(const char **atp)
+/* A number at *atp, which is moved behind it; -1 where there is none, BITMAP_BITS where it is larger. */
+static int read_index(const char **atp)
 {
     int member = 0;
     const char *at = *atp;
     if (*at < '0' || *at > '9')
         return -1;
     for (; *at >= '0' && *at <= '9'; at++)
-        member = member >= BITSET_BITS ? BITSET_BITS : member * 10 + (*at - '0');
+        member = member >= BITMAP_BITS ? BITMAP_BITS : member * 10 + (*at - '0');
     *atp = at;
-    return member < BITSET_BITS ? member : BITSET_BITS;
+    return member < BITMAP_BITS ? member : BITMAP_BITS;
 }
 
-int bitset_parse(const char *text, struct bitset *set, const char **whyp)
+int bitmap_parse(const char *text, struct bitmap *set, const char **whyp)
 {
-    struct bitset read = {{0}};
+    struct bitmap read = {{0}};
     const char *at = text;
     while (*at != 0 && *at != '\n') {
-        int first = read_member(&at);
+        int first = read_index(&at);
         int last = first;
         if (first >= 0 && *at == '-') {
             at++;
-            last = read_member(&at);
+            last = read_index(&at);
         }
         if (first < 0 || last < 0) {
             *whyp = "is not a list of numbers";
             return -1;
         }
-        if (first >= BITSET_BITS || last >= BITSET_BITS) {
+        if (first >= BITMAP_BITS || last >= BITMAP_BITS) {
             *whyp = "holds a number of 4096 or more";
             return -1;
         }
@@ -128,7 +128,7 @@ int bitset_parse(const char *text, struct bitset *set, const char **whyp)
             return -1;
         }
         for (int member = first; member <= last; member++)
-            bitset_add(&read, member);
+            bitmap_set(&read, member);
         if (*at == ',' && at[1] != 0 && at[1] != '\n')
             at++;
         else if (*at != 0 && *at != '\n') {

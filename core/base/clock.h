@@ -26,7 +26,7 @@ static inline int64_t clock_us(void)
 }
 
 /* When the kernel last counted time, at most a few milliseconds ago: much sooner told. */
-static inline int64_t clock_tick_us(void)
+static inline int64_t clock_coarse_us(void)
 {
     return clock_read_us(CLOCK_MONOTONIC_COARSE);
 }

@@ -18,11 +18,11 @@ static const char *const known_variables[] = {CONFIG_CLI_VARIABLE, CONFIG_SITE_V
 /* Horovod's words for how much to say, and ours. */
 static const struct {
     const char *theirs, *ours;
-} log_words[] = {{"trace", "debug"},  {"debug", "debug"}, {"info", "info"},
-                 {"warning", "warn"}, {"error", "error"}, {"fatal", "error"}};
+} log_level_names[] = {{"trace", "debug"},  {"debug", "debug"}, {"info", "info"},
+                       {"warning", "warn"}, {"error", "error"}, {"fatal", "error"}};
 
 /* One value that somebody gave. */
-struct offer {
+struct candidate {
     enum option_id id;
     enum config_source source;
     const char *where;   /* the variable or file */
@@ -50,8 +50,8 @@ static void set_value(struct hvd_config *config, enum option_id id, uint64_t val
     case OPT_FUSION:
         config->fusion_bytes = (int64_t)value;
         break;
-    case OPT_PLANES:
-        config->planes = value;
+    case OPT_BACKENDS:
+        config->backends = value;
         break;
     case OPT_TCP_STREAMS:
         config->tcp_streams = (int)value;
@@ -68,8 +68,8 @@ static void set_value(struct hvd_config *config, enum option_id id, uint64_t val
     case OPT_CACHE:
         config->cache_limit = (int64_t)value;
         break;
-    case OPT_WINDOW:
-        config->window = (int64_t)value;
+    case OPT_INFLIGHT:
+        config->inflight = (int64_t)value;
         break;
     case OPT_CHUNK:
         config->chunk_bytes = (int64_t)value;
@@ -96,7 +96,7 @@ static void set_value(struct hvd_config *config, enum option_id id, uint64_t val
         config->stop_signal = option_signal(value);
         break;
     case OPT_PROGRESS:
-        config->progress = (enum progress)value;
+        config->progress = (enum progress_mode)value;
         break;
     case OPT_LOG:
         config->log_level = (int)value;
@@ -133,8 +133,8 @@ static uint64_t get_value(const struct hvd_config *config, enum option_id id)
     switch (id) {
     case OPT_FUSION:
         return (uint64_t)config->fusion_bytes;
-    case OPT_PLANES:
-        return config->planes;
+    case OPT_BACKENDS:
+        return config->backends;
     case OPT_TCP_STREAMS:
         return (uint64_t)config->tcp_streams;
     case OPT_START_TIMEOUT:
@@ -145,8 +145,8 @@ static uint64_t get_value(const struct hvd_config *config, enum option_id id)
         return (uint64_t)config->kill_wait_us;
     case OPT_CACHE:
         return (uint64_t)config->cache_limit;
-    case OPT_WINDOW:
-        return (uint64_t)config->window;
+    case OPT_INFLIGHT:
+        return (uint64_t)config->inflight;
     case OPT_CHUNK:
         return (uint64_t)config->chunk_bytes;
     case OPT_AUTOTUNE:
@@ -177,7 +177,7 @@ static uint64_t get_value(const struct hvd_config *config, enum option_id id)
     return 0;
 }
 
-static void warn_of(const struct loader *loader, const char *variable, const char *sentence)
+static void warn_about(const struct loader *loader, const char *variable, const char *sentence)
 {
     struct hvd_error text;
     if (loader->warn == NULL)
@@ -186,21 +186,22 @@ static void warn_of(const struct loader *loader, const char *variable, const cha
     loader->warn(text.text);
 }
 
-/* Check a value, and take it unless somebody of more authority has set the option. Of equals the later one
- * wins. */
-static int take_offer(struct hvd_config *config, const struct offer *offer, struct hvd_error *err)
+/* Check a value, and on_entry it unless somebody of more authority has set the option. Of equals the later
+ * one wins. */
+static int apply_candidate(struct hvd_config *config, const struct candidate *candidate,
+                           struct hvd_error *err)
 {
-    struct config_origin *origin = &config->origin[offer->id];
+    struct config_origin *origin = &config->origin[candidate->id];
     uint64_t value = 0;
-    int rc = option_parse(&option_table[offer->id], offer->spelled, offer->text, &value, err);
-    if (rc != HVD_OK || offer->source < origin->source)
+    int rc = option_parse(&option_table[candidate->id], candidate->spelled, candidate->text, &value, err);
+    if (rc != HVD_OK || candidate->source < origin->source)
         return rc;
-    size_t length = strlen(offer->where);
+    size_t length = strlen(candidate->where);
     size_t skip = length < sizeof(origin->where) ? 0 : length - sizeof(origin->where) + 1;
-    origin->source = offer->source;
-    snprintf(origin->where, sizeof(origin->where), "%s", offer->where + skip);
-    snprintf(origin->text, sizeof(origin->text), "%s", offer->given);
-    set_value(config, offer->id, value, offer->text);
+    origin->source = candidate->source;
+    snprintf(origin->where, sizeof(origin->where), "%s", candidate->where + skip);
+    snprintf(origin->text, sizeof(origin->text), "%s", candidate->given);
+    set_value(config, candidate->id, value, candidate->text);
     return HVD_OK;
 }
 
@@ -208,16 +209,16 @@ static int load_defaults(struct hvd_config *config, struct hvd_error *err)
 {
     for (int id = 0; id < OPT_COUNT; id++) {
         const struct hvd_option *option = &option_table[id];
-        struct offer offer = {id, CONFIG_DEFAULT, "", option->name, option->def, option->def};
-        int rc = option->def[0] == 0 ? HVD_OK : take_offer(config, &offer, err);
+        struct candidate candidate = {id, CONFIG_DEFAULT, "", option->name, option->def, option->def};
+        int rc = option->def[0] == 0 ? HVD_OK : apply_candidate(config, &candidate, err);
         if (rc != HVD_OK)
             return rc;
     }
     return HVD_OK;
 }
 
-static int take_entry(struct hvd_config *config, enum config_source source, char *entry,
-                      struct hvd_error *err)
+static int apply_list_entry(struct hvd_config *config, enum config_source source, char *entry,
+                            struct hvd_error *err)
 {
     const char *variable = source == CONFIG_SITE ? CONFIG_SITE_VARIABLE : CONFIG_CLI_VARIABLE;
     char spelled[96];
@@ -237,9 +238,9 @@ static int take_entry(struct hvd_config *config, enum config_source source, char
         snprintf(spelled, sizeof(spelled), "%s in %s", option->name, variable);
     else
         snprintf(spelled, sizeof(spelled), "--hvd-%s", option->name);
-    struct offer offer = {
+    struct candidate candidate = {
         (enum option_id)(option - option_table), source, variable, spelled, equals + 1, equals + 1};
-    return take_offer(config, &offer, err);
+    return apply_candidate(config, &candidate, err);
 }
 
 /* A list of name=value with ';' between. */
@@ -258,7 +259,7 @@ static int load_list(struct hvd_config *config, enum config_source source, const
         char *next = strchr(entry, ';');
         if (next != NULL)
             *next++ = 0;
-        int rc = take_entry(config, source, entry, err);
+        int rc = apply_list_entry(config, source, entry, err);
         if (rc != HVD_OK)
             return rc;
         entry = next;
@@ -267,8 +268,8 @@ static int load_list(struct hvd_config *config, enum config_source source, const
 }
 
 /* Horovod's value in our syntax, or HVD_IN_PROGRESS where a warning was given and it is left out. */
-static int translate(const struct loader *loader, const struct hvd_option *option, const char *given,
-                     char *text, struct hvd_error *err)
+static int translate_horovod(const struct loader *loader, const struct hvd_option *option, const char *given,
+                             char *text, struct hvd_error *err)
 {
     int64_t number;
     const char *why;
@@ -276,7 +277,7 @@ static int translate(const struct loader *loader, const struct hvd_option *optio
     if (not_taken == NULL && strcmp(given, "0") == 0)
         not_taken = option->horovod_zero;
     if (not_taken != NULL) {
-        warn_of(loader, option->horovod, not_taken);
+        warn_about(loader, option->horovod, not_taken);
         return HVD_IN_PROGRESS;
     }
     if (strlen(given) > OPTION_VALUE_BYTES)
@@ -292,13 +293,13 @@ static int translate(const struct loader *loader, const struct hvd_option *optio
     }
     if (option != &option_table[OPT_LOG])
         return HVD_OK;
-    for (size_t i = 0; i < sizeof(log_words) / sizeof(log_words[0]); i++) {
-        if (strcasecmp(given, log_words[i].theirs) == 0) {
-            snprintf(text, OPTION_VALUE_BYTES + 1, "%s", log_words[i].ours);
+    for (size_t i = 0; i < sizeof(log_level_names) / sizeof(log_level_names[0]); i++) {
+        if (strcasecmp(given, log_level_names[i].theirs) == 0) {
+            snprintf(text, OPTION_VALUE_BYTES + 1, "%s", log_level_names[i].ours);
             return HVD_OK;
         }
     }
-    warn_of(loader, option->horovod, "not a level of hvd or Horovod; it is ignored");
+    warn_about(loader, option->horovod, "not a level of hvd or Horovod; it is ignored");
     return HVD_IN_PROGRESS;
 }
 
@@ -312,24 +313,25 @@ static int load_variables(struct loader *loader, struct hvd_error *err)
         const struct hvd_option *option = &option_table[id];
         const char *given = loader->horovod[id];
         if (given != NULL) {
-            rc = translate(loader, option, given, text, err);
-            struct offer offer = {id, CONFIG_ENVIRONMENT, option->horovod, option->horovod, given, text};
+            rc = translate_horovod(loader, option, given, text, err);
+            struct candidate candidate = {id,  CONFIG_ENVIRONMENT, option->horovod, option->horovod, given,
+                                          text};
             if (rc == HVD_OK)
-                rc = take_offer(&loader->config, &offer, err);
+                rc = apply_candidate(&loader->config, &candidate, err);
             if (rc < 0)
                 return rc;
             rc = HVD_OK;
         }
         given = loader->own[id];
         option_env_name(option, name);
-        struct offer offer = {id, CONFIG_ENVIRONMENT, name, name, given, given};
+        struct candidate candidate = {id, CONFIG_ENVIRONMENT, name, name, given, given};
         if (given != NULL)
-            rc = take_offer(&loader->config, &offer, err);
+            rc = apply_candidate(&loader->config, &candidate, err);
     }
     return rc;
 }
 
-static int take_file_entry(void *arg, const char *name, const char *value, struct hvd_error *err)
+static int apply_file_entry(void *arg, const char *name, const char *value, struct hvd_error *err)
 {
     struct loader *loader = arg;
     char spelled[400];
@@ -343,8 +345,8 @@ static int take_file_entry(void *arg, const char *name, const char *value, struc
     if (loader->in_file[id])
         return error_set(err, HVD_ERR_INVALID, "%s: given twice", spelled);
     loader->in_file[id] = true;
-    struct offer offer = {id, CONFIG_FILE, loader->file, spelled, value, value};
-    return take_offer(&loader->config, &offer, err);
+    struct candidate candidate = {id, CONFIG_FILE, loader->file, spelled, value, value};
+    return apply_candidate(&loader->config, &candidate, err);
 }
 
 static int load_file(struct loader *loader, config_read_file_f *read_file, struct hvd_error *err)
@@ -354,11 +356,11 @@ static int load_file(struct loader *loader, config_read_file_f *read_file, struc
     if (path[0] == 0 || read_file == NULL)
         return HVD_OK;
     loader->file = path;
-    return read_file(path, take_file_entry, loader, err);
+    return read_file(path, apply_file_entry, loader, err);
 }
 
 /* Sort one "NAME=value" into the loader; warn of names that look like ours and are not. */
-static void sort_variable(struct loader *loader, const char *variable)
+static void classify_variable(struct loader *loader, const char *variable)
 {
     char name[64]; /* a longer one is cut and is no option's */
     const char *value = strchr(variable, '=');
@@ -388,18 +390,18 @@ static void sort_variable(struct loader *loader, const char *variable)
         }
     }
     if (strncmp(name, "HVD_", 4) == 0)
-        warn_of(loader, name, "hvd has no such option; it is ignored (hvdinfo --options lists them)");
+        warn_about(loader, name, "hvd has no such option; it is ignored (hvdinfo --options lists them)");
 }
 
-int config_load_by(config_read_file_f *read_file, struct hvd_config *config, char *const *environment,
-                   void (*warn)(const char *sentence), struct hvd_error *err)
+int config_load_with(config_read_file_f *read_file, struct hvd_config *config, char *const *environment,
+                     void (*warn)(const char *sentence), struct hvd_error *err)
 {
     struct loader *loader = calloc(1, sizeof(*loader));
     if (loader == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory while reading the options");
     loader->warn = warn;
     for (int i = 0; environment[i] != NULL; i++)
-        sort_variable(loader, environment[i]);
+        classify_variable(loader, environment[i]);
     int rc = load_defaults(&loader->config, err);
     if (rc == HVD_OK)
         rc = load_list(&loader->config, CONFIG_SITE, loader->site, err);
@@ -419,9 +421,9 @@ int config_load_by(config_read_file_f *read_file, struct hvd_config *config, cha
 static void format_list(const struct hvd_option *option, uint64_t list, char *text, size_t text_bytes)
 {
     size_t used = (size_t)snprintf(text, text_bytes, "%s", list == 0 ? "auto" : "");
-    for (int i = 0; option_list_at(list, i) >= 0 && used < text_bytes; i++)
+    for (int i = 0; option_list_choice(list, i) >= 0 && used < text_bytes; i++)
         used += (size_t)snprintf(text + used, text_bytes - used, "%s%s", i == 0 ? "" : ",",
-                                 option->choices[option_list_at(list, i)]);
+                                 option->choices[option_list_choice(list, i)]);
 }
 
 void config_value(const struct hvd_config *config, enum option_id id, char *text, size_t text_bytes)
@@ -449,7 +451,7 @@ void config_value(const struct hvd_config *config, enum option_id id, char *text
         break;
     case OPTION_FILE:
     case OPTION_FOLDER:
-    case OPTION_WORDS:
+    case OPTION_CUSTOM:
         snprintf(text, text_bytes, "%s", config->origin[id].text);
         break;
     }
@@ -477,7 +479,7 @@ void config_source_text(const struct hvd_config *config, enum option_id id, char
     }
 }
 
-bool config_places(const struct hvd_config *config)
+bool config_has_placement(const struct hvd_config *config)
 {
     static const enum option_id placing[] = {OPT_BIND, OPT_GPU_VISIBLE, OPT_RS};
     for (size_t i = 0; i < sizeof(placing) / sizeof(placing[0]); i++)
@@ -486,8 +488,8 @@ bool config_places(const struct hvd_config *config)
     return false;
 }
 
-bool config_needs_plan(const struct hvd_config *config)
+bool config_requires_placement(const struct hvd_config *config)
 {
-    return config_places(config) && (config->bind.policy != BIND_NONE || config->bind.verbose ||
-                                     config->has_rs || config->gpu_visible == GPU_VISIBLE_ONE);
+    return config_has_placement(config) && (config->bind.policy != BIND_NONE || config->bind.verbose ||
+                                            config->has_rs || config->gpu_visible == GPU_VISIBLE_ONE);
 }

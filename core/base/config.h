@@ -17,13 +17,13 @@ struct config_origin {
 
 struct hvd_config {
     int64_t fusion_bytes;
-    uint64_t planes; /* option_list_at; 0 is auto */
-    int tcp_streams; /* connections */
+    uint64_t backends; /* option_list_choice; 0 is auto */
+    int tcp_streams;   /* connections */
     int64_t start_timeout_us;
     int64_t lease_us;
     int64_t kill_wait_us;
-    int64_t window;      /* batches */
-    int64_t chunk_bytes; /* 0: each plane its own */
+    int64_t inflight;    /* batches */
+    int64_t chunk_bytes; /* 0: each backend its own */
     bool autotune;
     char autotune_file[OPTION_VALUE_BYTES + 1]; /* or "" */
     int64_t cache_limit;                        /* operations; 0: none */
@@ -31,11 +31,11 @@ struct hvd_config {
     char timeline[OPTION_VALUE_BYTES + 1];      /* a folder, or "" */
     char dump_dir[OPTION_VALUE_BYTES + 1];      /* the same */
     int stop_signal;                            /* SIGTERM; 0: none */
-    enum progress progress;
+    enum progress_mode progress;
     int log_level;
     struct bind_options bind;
     enum gpu_visible gpu_visible;
-    char nics[OPTION_VALUE_BYTES + 1]; /* nics_parse */
+    char nics[OPTION_VALUE_BYTES + 1]; /* nic_filter_parse */
     bool has_rs;                       /* resource sets are asked for: */
     struct rs_options rs;
     struct config_origin origin[OPT_COUNT];
@@ -56,11 +56,11 @@ int config_load(struct hvd_config *config, char *const *environment, void (*warn
 /* The same with [read_file] in place of config_file_read. NULL: a file that is named is not opened; for
  * slurmstepd, which must not open what users name, and has no reader of YAML. */
 typedef int config_read_file_f(const char *path,
-                               int (*take)(void *arg, const char *name, const char *value,
-                                           struct hvd_error *err),
+                               int (*on_entry)(void *arg, const char *name, const char *value,
+                                               struct hvd_error *err),
                                void *arg, struct hvd_error *err);
-int config_load_by(config_read_file_f *read_file, struct hvd_config *config, char *const *environment,
-                   void (*warn)(const char *sentence), struct hvd_error *err);
+int config_load_with(config_read_file_f *read_file, struct hvd_config *config, char *const *environment,
+                     void (*warn)(const char *sentence), struct hvd_error *err);
 
 /* Add name=value to a list that goes into HVD_CLI or HVD_SITE; a later value of the same name wins when the
  * list is read. The value must have passed option_parse. HVD_ERR_INVALID, [list] unchanged, where it
@@ -72,10 +72,10 @@ void config_value(const struct hvd_config *config, enum option_id id, char *text
 void config_source_text(const struct hvd_config *config, enum option_id id, char *text, size_t text_bytes);
 
 /* Does anybody say how tasks are placed? */
-bool config_places(const struct hvd_config *config);
+bool config_has_placement(const struct hvd_config *config);
 
 /* And is it an error where that cannot be done? Not for who wants nothing bound, hidden or shown: that is so
  * without a plan. An explicit resource file is no option, so hvdrun, which reads it, asks for itself. */
-bool config_needs_plan(const struct hvd_config *config);
+bool config_requires_placement(const struct hvd_config *config);
 
 #endif

@@ -11,9 +11,9 @@
 #include <yaml.h>
 
 /* Where the reader is. libyaml's events are checked against one shape: a document that is a flat mapping. */
-struct reader {
+struct yaml_reader {
     const char *path;
-    int (*take)(void *arg, const char *name, const char *value, struct hvd_error *err);
+    int (*on_entry)(void *arg, const char *name, const char *value, struct hvd_error *err);
     void *arg;
     bool document_seen;
     bool mapping_seen;
@@ -59,7 +59,7 @@ static int load_text(const char *path, char *text, size_t *lengthp, struct hvd_e
     return rc;
 }
 
-static int refuse(const struct reader *reader, const yaml_event_t *event, const char *why,
+static int refuse(const struct yaml_reader *reader, const yaml_event_t *event, const char *why,
                   struct hvd_error *err)
 {
     return error_set(err, HVD_ERR_INVALID,
@@ -67,7 +67,7 @@ static int refuse(const struct reader *reader, const yaml_event_t *event, const 
                      event->start_mark.line + 1, why);
 }
 
-static int take_scalar(struct reader *reader, const yaml_event_t *event, struct hvd_error *err)
+static int handle_scalar(struct yaml_reader *reader, const yaml_event_t *event, struct hvd_error *err)
 {
     const char *text = (const char *)event->data.scalar.value;
     if (!reader->mapping_seen)
@@ -78,13 +78,13 @@ static int take_scalar(struct reader *reader, const yaml_event_t *event, struct 
         reader->name = strdup(text);
         return reader->name != NULL ? HVD_OK : error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
     }
-    int rc = reader->take(reader->arg, reader->name, text, err);
+    int rc = reader->on_entry(reader->arg, reader->name, text, err);
     free(reader->name);
     reader->name = NULL;
     return rc;
 }
 
-static int take_event(struct reader *reader, const yaml_event_t *event, struct hvd_error *err)
+static int handle_event(struct yaml_reader *reader, const yaml_event_t *event, struct hvd_error *err)
 {
     switch (event->type) {
     case YAML_DOCUMENT_START_EVENT:
@@ -98,7 +98,7 @@ static int take_event(struct reader *reader, const yaml_event_t *event, struct h
         reader->mapping_seen = true;
         return HVD_OK;
     case YAML_SCALAR_EVENT:
-        return take_scalar(reader, event, err);
+        return handle_scalar(reader, event, err);
     case YAML_SEQUENCE_START_EVENT:
         return refuse(reader, event, "a YAML list (write tcp,mpi)", err);
     case YAML_ALIAS_EVENT:
@@ -108,7 +108,7 @@ static int take_event(struct reader *reader, const yaml_event_t *event, struct h
     }
 }
 
-static int parse_text(struct reader *reader, const char *text, size_t length, struct hvd_error *err)
+static int parse_text(struct yaml_reader *reader, const char *text, size_t length, struct hvd_error *err)
 {
     yaml_parser_t parser;
     yaml_event_t event;
@@ -125,7 +125,7 @@ static int parse_text(struct reader *reader, const char *text, size_t length, st
             break;
         }
         ended = event.type == YAML_STREAM_END_EVENT;
-        rc = take_event(reader, &event, err);
+        rc = handle_event(reader, &event, err);
         yaml_event_delete(&event);
     }
     yaml_parser_delete(&parser);
@@ -133,10 +133,10 @@ static int parse_text(struct reader *reader, const char *text, size_t length, st
 }
 
 int config_file_read(const char *path,
-                     int (*take)(void *arg, const char *name, const char *value, struct hvd_error *err),
+                     int (*on_entry)(void *arg, const char *name, const char *value, struct hvd_error *err),
                      void *arg, struct hvd_error *err)
 {
-    struct reader reader = {.path = path, .take = take, .arg = arg};
+    struct yaml_reader reader = {.path = path, .on_entry = on_entry, .arg = arg};
     size_t length = 0;
     char *text = malloc(CONFIG_FILE_BYTES + 1);
     if (text == NULL)

@@ -6,12 +6,12 @@
 
 #define CONFIG_FILE_BYTES 65536 /* longest file */
 
-/* Give each name and value of the file [path], in its order, to [take], until it fails. Returns what take
- * returned, or HVD_ERR_INVALID where the file cannot be read, is no regular file, is too long, is not YAML,
- * or is something else than one flat mapping. An empty file names nothing. Duplicate names are for [take] to
- * find. */
+/* Give each name and value of the file [path], in its order, to [on_entry], until it fails. Returns what
+ * on_entry returned, or HVD_ERR_INVALID where the file cannot be read, is no regular file, is too long, is
+ * not YAML, or is something else than one flat mapping. An empty file names nothing. Duplicate names are for
+ * [on_entry] to find. */
 int config_file_read(const char *path,
-                     int (*take)(void *arg, const char *name, const char *value, struct hvd_error *err),
+                     int (*on_entry)(void *arg, const char *name, const char *value, struct hvd_error *err),
                      void *arg, struct hvd_error *err);
 
 #endif

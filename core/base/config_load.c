@@ -5,5 +5,5 @@
 int config_load(struct hvd_config *config, char *const *environment, void (*warn)(const char *sentence),
                 struct hvd_error *err)
 {
-    return config_load_by(config_file_read, config, environment, warn, err);
+    return config_load_with(config_file_read, config, environment, warn, err);
 }

@@ -2,7 +2,7 @@
 #ifndef BASE_CPU_RELAX_H
 #define BASE_CPU_RELAX_H
 
-static inline void pause_core(void)
+static inline void cpu_relax(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();

@@ -34,7 +34,7 @@ void log_write(const struct hvd_log *log, enum log_level level, const char *comp
     va_end(args);
 }
 
-void log_answer(const struct hvd_log *log, const char *component, const char *format, ...)
+void log_requested(const struct hvd_log *log, const char *component, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

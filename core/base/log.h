@@ -16,7 +16,7 @@ void log_write(const struct hvd_log *log, enum log_level level, const char *comp
                ...) __attribute__((format(printf, 4, 5)));
 
 /* The same for what the user has asked to be told: whatever the level is, unless that is LOG_OFF. */
-void log_answer(const struct hvd_log *log, const char *component, const char *format, ...)
+void log_requested(const struct hvd_log *log, const char *component, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The usual sink: "hvd: [prefix] component: line" on stderr in one write; [arg] is the prefix, such as

@@ -6,62 +6,62 @@
 
 #include "base/token.h"
 
-const char nics_expected[] = "auto, or names of network interfaces or RDMA devices, or subnets such as "
-                             "10.1.0.0/16, with commas between";
+const char nic_filter_expected[] = "auto, or names of network interfaces or RDMA devices, or subnets such as "
+                                   "10.1.0.0/16, with commas between";
 
-static const char *const container_names[] = {"docker", "virbr", "br-",   "veth", "cni",
-                                              "podman", "lxcbr", "lxdbr", NULL};
+static const char *const virtual_names[] = {"docker", "virbr", "br-",   "veth", "cni",
+                                            "podman", "lxcbr", "lxdbr", NULL};
 
-bool nics_of_containers(const char *name)
+bool nic_filter_is_virtual(const char *name)
 {
-    for (int i = 0; container_names[i] != NULL; i++)
-        if (strncmp(name, container_names[i], strlen(container_names[i])) == 0)
+    for (int i = 0; virtual_names[i] != NULL; i++)
+        if (strncmp(name, virtual_names[i], strlen(virtual_names[i])) == 0)
             return true;
     return false;
 }
 
 /* "10.1.0.0/16": the name is an address with a prefix. */
-static int read_subnet(struct nics_entry *entry, const char **whyp)
+static int read_subnet(struct nic_filter *entry, const char **whyp)
 {
-    char address[NICS_NAME_BYTES];
-    struct word word;
-    const char *prefix = word_next(entry->name, '/', &word);
-    memcpy(address, word.text, word.length);
-    address[word.length] = 0;
+    char address[NIC_FILTER_NAME_BYTES];
+    struct token token;
+    const char *prefix = token_next(entry->name, '/', &token);
+    memcpy(address, token.text, token.length);
+    address[token.length] = 0;
     entry->family = strchr(address, ':') != NULL ? AF_INET6 : AF_INET;
     *whyp = "has a subnet whose address is not one";
     if (inet_pton(entry->family, address, entry->bytes) != 1)
         return -1;
-    word_next(prefix, 0, &word);
-    return word_number(word, 0, entry->family == AF_INET ? 32 : 128, &entry->prefix, whyp);
+    token_next(prefix, 0, &token);
+    return token_parse_number(token, 0, entry->family == AF_INET ? 32 : 128, &entry->prefix, whyp);
 }
 
-static int read_entry(struct word word, struct nics_entry *entry, const char **whyp)
+static int read_entry(struct token token, struct nic_filter *entry, const char **whyp)
 {
-    *entry = (struct nics_entry){.family = 0};
-    *whyp = word.length == 0 ? "has an empty name" : "has a name that is too long";
-    if (word.length == 0 || word.length >= sizeof(entry->name))
+    *entry = (struct nic_filter){.family = 0};
+    *whyp = token.length == 0 ? "has an empty name" : "has a name that is too long";
+    if (token.length == 0 || token.length >= sizeof(entry->name))
         return -1;
-    memcpy(entry->name, word.text, word.length);
+    memcpy(entry->name, token.text, token.length);
     *whyp = "has a name with a character that names do not have";
-    for (size_t i = 0; i < word.length; i++)
+    for (size_t i = 0; i < token.length; i++)
         if (entry->name[i] <= ' ' || entry->name[i] > '~' || entry->name[i] == ';')
             return -1;
     return strchr(entry->name, '/') != NULL ? read_subnet(entry, whyp) : 0;
 }
 
-int nics_parse(const char *text, struct nics_entry *entries, int *countp, const char **whyp)
+int nic_filter_parse(const char *text, struct nic_filter *entries, int *countp, const char **whyp)
 {
     int count = 0;
-    struct word word;
+    struct token token;
     if (strcmp(text, "auto") == 0) {
         *countp = 0;
         return 0;
     }
     for (const char *at = text; at != NULL; count++) {
-        at = word_next(at, ',', &word);
+        at = token_next(at, ',', &token);
         *whyp = "has more than 32 names";
-        if (count == NICS_MAX || read_entry(word, &entries[count], whyp) < 0)
+        if (count == NIC_FILTER_MAX || read_entry(token, &entries[count], whyp) < 0)
             return -1;
         for (int i = 0; i < count; i++) {
             *whyp = "has a name twice";
@@ -73,9 +73,9 @@ int nics_parse(const char *text, struct nics_entry *entries, int *countp, const 
     return 0;
 }
 
-int nics_check(const char *text, const char **whyp)
+int nic_filter_check(const char *text, const char **whyp)
 {
-    struct nics_entry entries[NICS_MAX];
+    struct nic_filter entries[NIC_FILTER_MAX];
     int count;
-    return nics_parse(text, entries, &count, whyp);
+    return nic_filter_parse(text, entries, &count, whyp);
 }

@@ -6,28 +6,28 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define NICS_MAX        32 /* entries of a value */
-#define NICS_NAME_BYTES 64
+#define NIC_FILTER_MAX        32 /* entries of a value */
+#define NIC_FILTER_NAME_BYTES 64
 
 /* One entry: a name ("eth0", "mlx5_0"), or a subnet ("10.1.0.0/16", "fd00::/8"). */
-struct nics_entry {
-    char name[NICS_NAME_BYTES]; /* as it was given */
-    int family;                 /* AF_INET or AF_INET6 of a subnet; 0: it is a name */
+struct nic_filter {
+    char name[NIC_FILTER_NAME_BYTES]; /* as it was given */
+    int family;                       /* AF_INET or AF_INET6 of a subnet; 0: it is a name */
     unsigned char bytes[16];
     int prefix;
 };
 
-extern const char nics_expected[];
+extern const char nic_filter_expected[];
 
-/* Read "a,b,10.0.0.0/8" into [entries] of NICS_MAX; *countp is 0 for "auto". Returns 0; or -1 with *countp
- * unchanged and *whyp a phrase. */
-int nics_parse(const char *text, struct nics_entry *entries, int *countp, const char **whyp);
+/* Read "a,b,10.0.0.0/8" into [entries] of NIC_FILTER_MAX; *countp is 0 for "auto". Returns 0; or -1 with
+ * *countp unchanged and *whyp a phrase. */
+int nic_filter_parse(const char *text, struct nic_filter *entries, int *countp, const char **whyp);
 
 /* Is it an interface of containers or virtual machines by its name: "docker0", "virbr0", "br-1a2b",
  * "veth3"...? The same on many nodes, and reaches none of them. */
-bool nics_of_containers(const char *name);
+bool nic_filter_is_virtual(const char *name);
 
-/* nics_parse, checked only. */
-int nics_check(const char *text, const char **whyp);
+/* nic_filter_parse, checked only. */
+int nic_filter_check(const char *text, const char **whyp);
 
 #endif

@@ -21,8 +21,10 @@
 static const char *const log_choices[] = {[LOG_OFF] = "off",   [LOG_ERROR] = "error", [LOG_WARN] = "warn",
                                           [LOG_INFO] = "info", [LOG_DEBUG] = "debug", NULL};
 
-static const char *const progress_choices[] = {
-    [PROGRESS_ADAPTIVE] = "adaptive", [PROGRESS_SPIN] = "spin", [PROGRESS_BLOCK] = "block", NULL};
+static const char *const progress_choices[] = {[PROGRESS_MODE_ADAPTIVE] = "adaptive",
+                                               [PROGRESS_MODE_SPIN] = "spin",
+                                               [PROGRESS_MODE_BLOCK] = "block",
+                                               NULL};
 static const char *const gpu_visible_choices[] = {[GPU_VISIBLE_ALL] = "all", [GPU_VISIBLE_ONE] = "one", NULL};
 
 /* Not SIGUSR2, which asks for the flight record. */
@@ -44,13 +46,13 @@ const struct hvd_option option_table[OPT_COUNT] = {
                     .job_wide = true,
                     .horovod = "HOROVOD_FUSION_THRESHOLD",
                     .horovod_unit = ""},
-    [OPT_PLANES] = {.name = "planes",
-                    .arg = "LIST",
-                    .def = "auto",
-                    .help = "planes that may carry tensors, best first; auto lets hvd choose",
-                    .type = OPTION_LIST,
-                    .choices = plane_names,
-                    .job_wide = true},
+    [OPT_BACKENDS] = {.name = "backends",
+                      .arg = "LIST",
+                      .def = "auto",
+                      .help = "backends that may carry tensors, best first; auto lets hvd choose",
+                      .type = OPTION_LIST,
+                      .choices = backend_names,
+                      .job_wide = true},
     [OPT_TCP_STREAMS] = {.name = "tcp-streams",
                          .arg = "COUNT",
                          .def = "1",
@@ -92,15 +94,15 @@ const struct hvd_option option_table[OPT_COUNT] = {
                    .job_wide = true,
                    .horovod = "HOROVOD_CACHE_CAPACITY",
                    .horovod_zero = "hvd always has its cache; 0 is ignored, other numbers limit it"},
-    [OPT_WINDOW] = {.name = "window",
-                    .arg = "COUNT",
-                    .def = "2",
-                    .help = "let COUNT fused operations wait before more are agreed on: what becomes ready "
-                            "meanwhile is fused",
-                    .type = OPTION_NUMBER,
-                    .min = 1,
-                    .max = 1024,
-                    .job_wide = true},
+    [OPT_INFLIGHT] = {.name = "inflight",
+                      .arg = "COUNT",
+                      .def = "2",
+                      .help = "let COUNT fused operations wait before more are agreed on: what becomes ready "
+                              "meanwhile is fused",
+                      .type = OPTION_NUMBER,
+                      .min = 1,
+                      .max = 1024,
+                      .job_wide = true},
     [OPT_CHUNK] = {.name = "chunk",
                    .arg = "SIZE",
                    .def = "0",
@@ -113,7 +115,7 @@ const struct hvd_option option_table[OPT_COUNT] = {
     [OPT_AUTOTUNE] = {.name = "autotune",
                       .arg = "HOW",
                       .def = "off",
-                      .help = "look for a better fusion, window and chunk in the first few hundred steps",
+                      .help = "look for a better fusion, inflight and chunk in the first few hundred steps",
                       .type = OPTION_CHOICE,
                       .choices = autotune_choices,
                       .job_wide = true,
@@ -192,7 +194,7 @@ const struct hvd_option option_table[OPT_COUNT] = {
                   .arg = "POLICY",
                   .def = "auto",
                   .help = "how the tasks of a node share its cores, memory, GPUs and network cards",
-                  .type = OPTION_WORDS,
+                  .type = OPTION_CUSTOM,
                   .check = bind_check,
                   .expected = bind_expected},
     [OPT_GPU_VISIBLE] = {.name = "gpu-visible",
@@ -205,14 +207,14 @@ const struct hvd_option option_table[OPT_COUNT] = {
                   .arg = "LIST",
                   .def = "auto",
                   .help = "use these network cards, by name or subnet; auto lets hvd choose",
-                  .type = OPTION_WORDS,
-                  .check = nics_check,
-                  .expected = nics_expected},
+                  .type = OPTION_CUSTOM,
+                  .check = nic_filter_check,
+                  .expected = nic_filter_expected},
     [OPT_RS] = {.name = "rs",
                 .arg = "SET",
                 .def = "",
                 .help = "divide each node into resource sets, as jsrun does",
-                .type = OPTION_WORDS,
+                .type = OPTION_CUSTOM,
                 .check = rs_check,
                 .expected = rs_expected},
     [OPT_CYCLE_TIME] = {.name = "cycle-time",
@@ -241,7 +243,7 @@ void option_env_name(const struct hvd_option *option, char *buffer)
     *to = 0;
 }
 
-static void join_choices(const struct hvd_option *option, char *text, size_t text_bytes)
+static void append_choices(const struct hvd_option *option, char *text, size_t text_bytes)
 {
     size_t used = strlen(text);
     for (int i = 0; option->choices[i] != NULL; i++)
@@ -272,11 +274,11 @@ void option_expected(const struct hvd_option *option, char *text, size_t text_by
         break;
     case OPTION_CHOICE:
         snprintf(text, text_bytes, "one of ");
-        join_choices(option, text, text_bytes);
+        append_choices(option, text, text_bytes);
         break;
     case OPTION_LIST:
         snprintf(text, text_bytes, "auto, or some of these with commas between, each once: ");
-        join_choices(option, text, text_bytes);
+        append_choices(option, text, text_bytes);
         break;
     case OPTION_FILE:
         snprintf(text, text_bytes, "the name of a file");
@@ -284,7 +286,7 @@ void option_expected(const struct hvd_option *option, char *text, size_t text_by
     case OPTION_FOLDER:
         snprintf(text, text_bytes, "the name of a folder");
         break;
-    case OPTION_WORDS:
+    case OPTION_CUSTOM:
         snprintf(text, text_bytes, "%s", option->expected);
         break;
     }
@@ -329,7 +331,7 @@ static int parse_list(const struct hvd_option *option, const char *text, uint64_
     return 0;
 }
 
-int option_list_at(uint64_t list, int i)
+int option_list_choice(uint64_t list, int i)
 {
     return i >= 8 ? -1 : (int)(list >> (8 * i) & 0xff) - 1;
 }
@@ -369,7 +371,7 @@ static int parse_value(const struct hvd_option *option, const char *text, uint64
     case OPTION_FOLDER:
         *whyp = "is empty";
         return text[0] == 0 ? -1 : 0;
-    case OPTION_WORDS:
+    case OPTION_CUSTOM:
         return option->check(text, whyp);
     }
     return -1;

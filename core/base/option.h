@@ -11,13 +11,13 @@
 
 enum option_id {
     OPT_FUSION,
-    OPT_PLANES,
+    OPT_BACKENDS,
     OPT_TCP_STREAMS,
     OPT_START_TIMEOUT,
     OPT_LEASE,
     OPT_KILL_WAIT,
     OPT_CACHE,
-    OPT_WINDOW,
+    OPT_INFLIGHT,
     OPT_CHUNK,
     OPT_AUTOTUNE,
     OPT_AUTOTUNE_FILE,
@@ -38,17 +38,17 @@ enum option_id {
 };
 
 /* OPT_PROGRESS. */
-enum progress { PROGRESS_ADAPTIVE, PROGRESS_SPIN, PROGRESS_BLOCK };
+enum progress_mode { PROGRESS_MODE_ADAPTIVE, PROGRESS_MODE_SPIN, PROGRESS_MODE_BLOCK };
 
 enum option_type {
     OPTION_SIZE,   /* int64_t: bytes */
     OPTION_TIME,   /* int64_t: microseconds */
     OPTION_NUMBER, /* int64_t: of whatever the option counts */
     OPTION_CHOICE, /* int64_t: index into choices */
-    OPTION_LIST,   /* uint64_t list of choices, see option_list_at */
+    OPTION_LIST,   /* uint64_t list of choices, see option_list_choice */
     OPTION_FILE,   /* its value is the text */
     OPTION_FOLDER, /* the same */
-    OPTION_WORDS   /* the same, of a form that the option checks */
+    OPTION_CUSTOM  /* the same, of a form that the option checks */
 };
 
 struct hvd_option {
@@ -59,7 +59,7 @@ struct hvd_option {
     enum option_type type;
     int64_t min, max;           /* OPTION_SIZE, OPTION_TIME and OPTION_NUMBER */
     const char *const *choices; /* NULL-terminated, for OPTION_CHOICE and OPTION_LIST */
-    int (*check)(const char *text, const char **whyp); /* OPTION_WORDS: 0, or -1 and a phrase in *whyp */
+    int (*check)(const char *text, const char **whyp); /* OPTION_CUSTOM: 0, or -1 and a phrase in *whyp */
     const char *expected;                              /* the same in words */
     bool job_wide;                                     /* must be equal on all ranks: hvd_init checks it */
     const char *horovod;                               /* the Horovod variable that means the same, or NULL */
@@ -84,7 +84,7 @@ int option_parse(const struct hvd_option *option, const char *where, const char 
                  struct hvd_error *err);
 
 /* A parsed OPTION_LIST: the index of its [i]th entry in choices, or -1 past the end. */
-int option_list_at(uint64_t list, int i);
+int option_list_choice(uint64_t list, int i);
 
 /* OPT_STOP_SIGNAL: the signal of a choice, 0 for none. */
 int option_signal(uint64_t choice);

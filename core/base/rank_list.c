@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* How many numbers from [ranks] on follow each other. */
-static int run_length(const int *ranks, int count)
+static int consecutive_count(const int *ranks, int count)
 {
     int length = 1;
     while (length < count && ranks[length - 1] < INT32_MAX && ranks[length] == ranks[length - 1] + 1)
@@ -15,13 +15,13 @@ static int run_length(const int *ranks, int count)
     return length;
 }
 
-const char *ranks_text(const int *ranks, int count, char *text, size_t text_bytes)
+const char *rank_list_text(const int *ranks, int count, char *text, size_t text_bytes)
 {
     size_t used = 0;
     text[0] = 0;
     for (int i = 0; i < count;) {
         char part[32];
-        int length = run_length(ranks + i, count - i);
+        int length = consecutive_count(ranks + i, count - i);
         int part_bytes = snprintf(part, sizeof(part), "%s%d", i > 0 ? "," : "", ranks[i]);
         if (length > 1)
             part_bytes += snprintf(part + part_bytes, sizeof(part) - (size_t)part_bytes, "%c%d",
@@ -44,12 +44,12 @@ static int compare_ranks(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-void ranks_sort(int *ranks, int count)
+void rank_list_sort(int *ranks, int count)
 {
     qsort(ranks, (size_t)count, sizeof(*ranks), compare_ranks);
 }
 
-int ranks_check(const struct hvd_ranks *list, int size, const char *what, struct hvd_error *err)
+int rank_list_check(const struct hvd_ranks *list, int size, const char *what, struct hvd_error *err)
 {
     int rc = HVD_OK;
     if (list->count < 1)

@@ -51,28 +51,29 @@ void rs_init(struct rs_options *options)
     *options = (struct rs_options){.bind = RS_BIND_PACKED, .bind_cpus = 1};
 }
 
-static int read_count_or_all(struct word word, const char *jsrun_all, int min, int *valuep, const char **whyp)
+static int read_count_or_all(struct token word, const char *jsrun_all, int min, int *valuep,
+                             const char **whyp)
 {
-    if (word_is(word, "all") || word_is(word, jsrun_all)) {
+    if (token_equals(word, "all") || token_equals(word, jsrun_all)) {
         *valuep = RS_ALL;
         return 0;
     }
-    return word_number(word, min, RS_MAX, valuep, whyp);
+    return token_parse_number(word, min, RS_MAX, valuep, whyp);
 }
 
-static int read_bind(struct word word, struct rs_options *options, const char **whyp)
+static int read_bind(struct token word, struct rs_options *options, const char **whyp)
 {
-    struct word count;
-    if (word_is(word, "none")) {
+    struct token count;
+    if (token_equals(word, "none")) {
         options->bind = RS_BIND_NONE;
-    } else if (word_is(word, "rs")) {
+    } else if (token_equals(word, "rs")) {
         options->bind = RS_BIND_RS;
-    } else if (word_is(word, "packed")) {
+    } else if (token_equals(word, "packed")) {
         options->bind = RS_BIND_PACKED;
         options->bind_cpus = 1;
-    } else if (word_after(word, "packed:", &count)) {
+    } else if (token_strip_prefix(word, "packed:", &count)) {
         options->bind = RS_BIND_PACKED;
-        return word_number(count, 1, RS_MAX, &options->bind_cpus, whyp);
+        return token_parse_number(count, 1, RS_MAX, &options->bind_cpus, whyp);
     } else {
         *whyp = "has a bind that is not none, rs or packed:N";
         return -1;
@@ -80,14 +81,14 @@ static int read_bind(struct word word, struct rs_options *options, const char **
     return 0;
 }
 
-static int read_distribution(struct word word, struct rs_options *options, const char **whyp)
+static int read_distribution(struct token word, struct rs_options *options, const char **whyp)
 {
-    struct word count;
-    if (word_after(word, "plane:", &count)) {
+    struct token count;
+    if (token_strip_prefix(word, "plane:", &count)) {
         options->distribution = RS_DIST_PLANE;
-        return word_number(count, 1, RS_MAX, &options->plane, whyp);
+        return token_parse_number(count, 1, RS_MAX, &options->plane, whyp);
     }
-    int choice = word_choice(word, distribution_names);
+    int choice = token_find_choice(word, distribution_names);
     *whyp = "has a launch_distribution that is not packed, cyclic or plane:N";
     if (choice < 0)
         return -1;
@@ -96,17 +97,17 @@ static int read_distribution(struct word word, struct rs_options *options, const
 }
 
 /* "gpu-cpu+cpu-mem"; jsrun has commas there. */
-static int read_latency(struct word word, struct rs_options *options, const char **whyp)
+static int read_latency(struct token word, struct rs_options *options, const char **whyp)
 {
     const char *end = word.text + word.length;
     int count = 0;
     for (const char *at = word.text; at <= end; count++) {
-        struct word part = {at, 0};
+        struct token part = {at, 0};
         while (at < end && *at != '+' && *at != ',')
             at++;
         part.length = (size_t)(at++ - part.text);
-        int choice = word_choice(part, latency_names);
-        int strict = word_choice(part, strict_names);
+        int choice = token_find_choice(part, latency_names);
+        int strict = token_find_choice(part, strict_names);
         *whyp = "has a latency_priority that is not made of gpu-cpu, cpu-cpu and cpu-mem";
         if (count == RS_LATENCY_COUNT || (choice < 0 && strict < 0))
             return -1;
@@ -122,21 +123,21 @@ static int read_latency(struct word word, struct rs_options *options, const char
     return 0;
 }
 
-static int set_key(struct rs_options *options, enum rs_key key, struct word value, const char **whyp)
+static int set_key(struct rs_options *options, enum rs_key key, struct token value, const char **whyp)
 {
     switch (key) {
     case KEY_NRS:
-        return word_number(value, 1, RS_MAX, &options->nrs, whyp);
+        return token_parse_number(value, 1, RS_MAX, &options->nrs, whyp);
     case KEY_NP:
-        return word_number(value, 1, RS_MAX, &options->np, whyp);
+        return token_parse_number(value, 1, RS_MAX, &options->np, whyp);
     case KEY_TASKS:
-        return word_number(value, 1, RS_MAX, &options->tasks, whyp);
+        return token_parse_number(value, 1, RS_MAX, &options->tasks, whyp);
     case KEY_CPUS:
         return read_count_or_all(value, "ALL_CPUS", 1, &options->cpus, whyp);
     case KEY_GPUS:
         return read_count_or_all(value, "ALL_GPUS", 0, &options->gpus, whyp);
     case KEY_PER_HOST:
-        return word_number(value, 1, RS_MAX, &options->rs_per_host, whyp);
+        return token_parse_number(value, 1, RS_MAX, &options->rs_per_host, whyp);
     case KEY_BIND:
         return read_bind(value, options, whyp);
     case KEY_DISTRIBUTION:
@@ -156,7 +157,7 @@ int rs_set(struct rs_options *options, const char *name, const char *value, cons
     for (int key = 0; key < KEY_COUNT; key++) {
         if (strcmp(name, keys[key].name) != 0 && strcmp(name, keys[key].jsrun) != 0)
             continue;
-        if (set_key(&changed, (enum rs_key)key, (struct word){value, strlen(value)}, whyp) < 0)
+        if (set_key(&changed, (enum rs_key)key, (struct token){value, strlen(value)}, whyp) < 0)
             return -1;
         *options = changed;
         return 0;
@@ -169,15 +170,15 @@ int rs_parse(const char *text, struct rs_options *options, const char **whyp)
 {
     struct rs_options read;
     bool seen[KEY_COUNT] = {false};
-    struct word word;
+    struct token word;
     rs_init(&read);
     for (const char *at = text; at != NULL;) {
-        at = word_next(at, ',', &word);
-        struct word name = {word.text, 0};
+        at = token_next(at, ',', &word);
+        struct token name = {word.text, 0};
         while (name.length < word.length && name.text[name.length] != ':')
             name.length++;
         int key = 0;
-        while (key < KEY_COUNT && !word_is(name, keys[key].name))
+        while (key < KEY_COUNT && !token_equals(name, keys[key].name))
             key++;
         if (key == KEY_COUNT || name.length == word.length) {
             *whyp = text[0] == 0       ? "is empty"
@@ -190,7 +191,7 @@ int rs_parse(const char *text, struct rs_options *options, const char **whyp)
             return -1;
         }
         seen[key] = true;
-        struct word value = {word.text + name.length + 1, word.length - name.length - 1};
+        struct token value = {word.text + name.length + 1, word.length - name.length - 1};
         if (set_key(&read, (enum rs_key)key, value, whyp) < 0)
             return -1;
     }
@@ -205,18 +206,18 @@ int rs_check(const char *text, const char **whyp)
 }
 
 /* Text that grows in a buffer of RS_TEXT_BYTES, in which the longest one fits. */
-struct rs_writer {
+struct rs_text_buffer {
     char *text;
     size_t used;
 };
 
-static void write_key(struct rs_writer *writer, enum rs_key key, const char *value)
+static void write_key(struct rs_text_buffer *writer, enum rs_key key, const char *value)
 {
     writer->used += (size_t)snprintf(writer->text + writer->used, RS_TEXT_BYTES - writer->used, "%s%s:%s",
                                      writer->used > 0 ? "," : "", keys[key].name, value);
 }
 
-static void write_count(struct rs_writer *writer, enum rs_key key, int value, int def)
+static void write_count(struct rs_text_buffer *writer, enum rs_key key, int value, int def)
 {
     char number[16];
     if (value == def)
@@ -227,7 +228,7 @@ static void write_count(struct rs_writer *writer, enum rs_key key, int value, in
 
 const char *rs_text(const struct rs_options *options, char *text)
 {
-    struct rs_writer writer = {text, 0};
+    struct rs_text_buffer writer = {text, 0};
     char value[64] = "";
     text[0] = 0;
     write_count(&writer, KEY_NRS, options->nrs, RS_UNSET);
@@ -257,20 +258,20 @@ const char *rs_text(const struct rs_options *options, char *text)
 }
 
 /* Ranks go round all sets, some tasks of each at a time; in the last round what is left of a set. */
-bool rs_of_rank(const struct rs_options *options, int rs_count, int rank, int *rsp, int *placep)
+bool rs_locate_rank(const struct rs_options *options, int rs_count, int rank, int *rsp, int *taskp)
 {
     int64_t tasks = options->tasks == RS_UNSET ? 1 : options->tasks;
-    int64_t turn = options->distribution == RS_DIST_PACKED   ? tasks
-                   : options->distribution == RS_DIST_CYCLIC ? 1
-                   : options->plane < tasks                  ? options->plane
-                                                             : tasks;
+    int64_t stride = options->distribution == RS_DIST_PACKED   ? tasks
+                     : options->distribution == RS_DIST_CYCLIC ? 1
+                     : options->plane < tasks                  ? options->plane
+                                                               : tasks;
     if (rs_count < 1 || rank < 0 || rank >= tasks * rs_count)
         return false;
-    int64_t round = rank / (turn * rs_count);
-    int64_t left = tasks - round * turn;
-    int64_t width = left < turn ? left : turn;
-    int64_t rest = rank - round * turn * rs_count;
+    int64_t round = rank / (stride * rs_count);
+    int64_t left = tasks - round * stride;
+    int64_t width = left < stride ? left : stride;
+    int64_t rest = rank - round * stride * rs_count;
     *rsp = (int)(rest / width);
-    *placep = (int)(round * turn + rest % width);
+    *taskp = (int)(round * stride + rest % width);
     return true;
 }

@@ -61,6 +61,6 @@ const char *rs_text(const struct rs_options *options, char *text);
 
 /* Which resource set the job's [rank] is in, and which of its tasks it is, of [rs_count] sets. False where
  * there are fewer places than that. */
-bool rs_of_rank(const struct rs_options *options, int rs_count, int rank, int *rsp, int *placep);
+bool rs_locate_rank(const struct rs_options *options, int rs_count, int rank, int *rsp, int *taskp);
 
 #endif

@@ -58,7 +58,7 @@ const char *status_text(int status)
     case HVD_ERR_MISMATCH:
         return "the ranks disagree";
     case HVD_ERR_UNSUPPORTED:
-        return "no common plane can carry this";
+        return "no common backend can carry this";
     case HVD_ERR_NO_MEMORY:
         return "out of memory or descriptors";
     case HVD_ERR_TIMEOUT:

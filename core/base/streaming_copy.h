@@ -13,7 +13,7 @@
 #include <emmintrin.h>
 
 /* All of the line in a row: with other stores in between its parts would go to memory one by one. */
-static inline void past_cache_copy_line(char *to, const char *from)
+static inline void streaming_copy_line(char *to, const char *from)
 {
     const __m128i *in = (const __m128i *)(const void *)from;
     __m128i *out = (__m128i *)(void *)to;
@@ -27,31 +27,31 @@ static inline void past_cache_copy_line(char *to, const char *from)
     _mm_stream_si128(out + 3, fourth);
 }
 
-/* Others may see it only after past_cache_done. What is less than a line goes through the cache. */
-static inline void past_cache_copy(char *to, const char *from, int64_t bytes)
+/* Others may see it only after streaming_copy_fence. What is less than a line goes through the cache. */
+static inline void streaming_copy(char *to, const char *from, int64_t bytes)
 {
     int64_t at = (int64_t)(-(uintptr_t)to % CACHE_LINE_BYTES);
     at = at < bytes ? at : bytes;
     memcpy(to, from, (size_t)at);
     for (; bytes - at >= CACHE_LINE_BYTES; at += CACHE_LINE_BYTES)
-        past_cache_copy_line(to + at, from + at);
+        streaming_copy_line(to + at, from + at);
     memcpy(to + at, from + at, (size_t)(bytes - at));
 }
 
 /* What was copied is seen by whoever sees what is written from here on. */
-static inline void past_cache_done(void)
+static inline void streaming_copy_fence(void)
 {
     _mm_sfence();
 }
 
 #else
 
-static inline void past_cache_copy(char *to, const char *from, int64_t bytes)
+static inline void streaming_copy(char *to, const char *from, int64_t bytes)
 {
     memcpy(to, from, (size_t)bytes);
 }
 
-static inline void past_cache_done(void)
+static inline void streaming_copy_fence(void)
 {
 }
 

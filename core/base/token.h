@@ -7,49 +7,49 @@
 #include <string.h>
 
 /* Not ended by a 0. */
-struct word {
+struct token {
     const char *text;
     size_t length;
 };
 
 /* The word at [at], up to [separator] or the end, into *wordp; returns where the next begins, or NULL after
  * the last. */
-static inline const char *word_next(const char *at, char separator, struct word *wordp)
+static inline const char *token_next(const char *at, char separator, struct token *wordp)
 {
     const char *end = at;
     while (*end != 0 && *end != separator)
         end++;
-    *wordp = (struct word){at, (size_t)(end - at)};
+    *wordp = (struct token){at, (size_t)(end - at)};
     return *end == 0 ? NULL : end + 1;
 }
 
-static inline bool word_is(struct word word, const char *text)
+static inline bool token_equals(struct token word, const char *text)
 {
     return strlen(text) == word.length && memcmp(word.text, text, word.length) == 0;
 }
 
 /* Does it begin so? Then the rest goes into *restp. */
-static inline bool word_after(struct word word, const char *beginning, struct word *restp)
+static inline bool token_strip_prefix(struct token word, const char *beginning, struct token *restp)
 {
     size_t length = strlen(beginning);
     if (word.length < length || memcmp(word.text, beginning, length) != 0)
         return false;
-    *restp = (struct word){word.text + length, word.length - length};
+    *restp = (struct token){word.text + length, word.length - length};
     return true;
 }
 
 /* Index among NULL-terminated [choices], or -1. */
-static inline int word_choice(struct word word, const char *const *choices)
+static inline int token_find_choice(struct token word, const char *const *choices)
 {
     for (int i = 0; choices[i] != NULL; i++)
-        if (word_is(word, choices[i]))
+        if (token_equals(word, choices[i]))
             return i;
     return -1;
 }
 
 /* Decimal digits only, between [min] and [max], both at least 0. Returns 0; or -1 with *valuep unchanged and
  * a phrase in *whyp. */
-static inline int word_number(struct word word, int min, int max, int *valuep, const char **whyp)
+static inline int token_parse_number(struct token word, int min, int max, int *valuep, const char **whyp)
 {
     int value = 0;
     *whyp = "has a word whose number is not a whole one";

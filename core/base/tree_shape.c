@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-_Static_assert(SHAPE_RADIX < CONTROL_MAX_LINKS, "a rank's children and its parent are links");
+_Static_assert(TREE_MAX_RADIX < CONTROL_MAX_LINKS, "a rank's children and its parent are links");
 
 /* An ascending list of ranks. */
 struct heap {
@@ -12,10 +12,11 @@ struct heap {
     int radix;
 };
 
-static void heap_children(const struct heap *heap, int index, struct shape *shape)
+static void heap_children(const struct heap *heap, int index, struct tree_shape *shape)
 {
-    int64_t end = shape_end_of_children(index, heap->radix);
-    for (int64_t child = shape_first_child(index, heap->radix); child < end && child < heap->count; child++)
+    int64_t end = tree_shape_end_of_children(index, heap->radix);
+    for (int64_t child = tree_shape_first_child(index, heap->radix); child < end && child < heap->count;
+         child++)
         shape->child_ranks[shape->child_count++] = heap->ranks[child];
 }
 
@@ -40,7 +41,8 @@ static int check_table(const int *node_of_rank, int size, int rank, struct hvd_e
     return HVD_OK;
 }
 
-int shape_of_rank(const int *node_of_rank, int size, int rank, struct shape *shape, struct hvd_error *err)
+int tree_shape_of_rank(const int *node_of_rank, int size, int rank, struct tree_shape *shape,
+                       struct hvd_error *err)
 {
     int rc = check_table(node_of_rank, size, rank, err);
     if (rc != HVD_OK)
@@ -49,9 +51,9 @@ int shape_of_rank(const int *node_of_rank, int size, int rank, struct shape *sha
     if (ranks == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the control tree of %d ranks", size);
 
-    struct heap members = {ranks, 0, SHAPE_NODE_RADIX};
-    struct heap leaders = {ranks + size, 0, SHAPE_TREE_RADIX};
-    *shape = (struct shape){.leader = node_of_rank[rank], .parent = -1};
+    struct heap members = {ranks, 0, TREE_NODE_RADIX};
+    struct heap leaders = {ranks + size, 0, TREE_LEADER_RADIX};
+    *shape = (struct tree_shape){.leader = node_of_rank[rank], .parent = -1};
     for (int i = 0; i < size; i++) {
         if (i == shape->leader)
             shape->node = leaders.count;
@@ -67,9 +69,9 @@ int shape_of_rank(const int *node_of_rank, int size, int rank, struct shape *sha
 
     heap_children(&members, shape->local_rank, shape);
     if (shape->local_rank > 0)
-        shape->parent = members.ranks[shape_parent(shape->local_rank, members.radix)];
+        shape->parent = members.ranks[tree_shape_parent(shape->local_rank, members.radix)];
     else if (shape->node > 0)
-        shape->parent = leaders.ranks[shape_parent(shape->node, leaders.radix)];
+        shape->parent = leaders.ranks[tree_shape_parent(shape->node, leaders.radix)];
     if (shape->local_rank == 0)
         heap_children(&leaders, shape->node, shape);
     qsort(shape->child_ranks, (size_t)shape->child_count, sizeof(int), compare_ranks);

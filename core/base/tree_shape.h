@@ -6,34 +6,34 @@
 
 #include "control/control.h"
 
-#define SHAPE_NODE_RADIX 32 /* children of a rank inside its node; above that there are sub-leaders */
-#define SHAPE_TREE_RADIX 8  /* children of a node's leader among other nodes' leaders */
+#define TREE_NODE_RADIX   32 /* children of a rank inside its node; above that there are sub-leaders */
+#define TREE_LEADER_RADIX 8  /* children of a node's leader among other nodes' leaders */
 
 /* The tree's radix: no rank has more children. A leader has those of both kinds. */
-#define SHAPE_RADIX (SHAPE_NODE_RADIX - 1 + SHAPE_TREE_RADIX)
+#define TREE_MAX_RADIX (TREE_NODE_RADIX - 1 + TREE_LEADER_RADIX)
 
 /* Ranks of a node, and leaders of nodes, are heaps: entry 0 is on top, the parent of entry i is entry
  * i / radix. So entry 0 has one child less than the others, and the powers of the radix are full: 8 nodes are
- * one level deep, 64 two, 512 three. Its children are those from shape_first_child to below
- * shape_end_of_children, as far as there are entries. */
-static inline int shape_parent(int index, int radix)
+ * one level deep, 64 two, 512 three. Its children are those from tree_shape_first_child to below
+ * tree_shape_end_of_children, as far as there are entries. */
+static inline int tree_shape_parent(int index, int radix)
 {
     return index == 0 ? -1 : index / radix;
 }
 
-static inline int64_t shape_first_child(int index, int radix)
+static inline int64_t tree_shape_first_child(int index, int radix)
 {
     return index == 0 ? 1 : (int64_t)index * radix;
 }
 
-static inline int64_t shape_end_of_children(int index, int radix)
+static inline int64_t tree_shape_end_of_children(int index, int radix)
 {
     return ((int64_t)index + 1) * radix;
 }
 
 /* Where one rank stands. A node's leader is its lowest rank; nodes are numbered by their leaders' order, so
  * that rank 0 leads node 0 and is the root. */
-struct shape {
+struct tree_shape {
     int node, node_count;
     int local_rank, local_size;
     int leader; /* of this rank's node */
@@ -44,6 +44,7 @@ struct shape {
 
 /* [node_of_rank]: for each of [size] ranks the leader of its node (node_of_rank[leader] == leader, never
  * above the rank itself). HVD_OK, or HVD_ERR_INVALID where the table breaks that rule, or NO_MEMORY. */
-int shape_of_rank(const int *node_of_rank, int size, int rank, struct shape *shape, struct hvd_error *err);
+int tree_shape_of_rank(const int *node_of_rank, int size, int rank, struct tree_shape *shape,
+                       struct hvd_error *err);
 
 #endif

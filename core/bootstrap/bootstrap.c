@@ -16,12 +16,12 @@
 #include "bootstrap/start_report.h"
 #include "bootstrap/nic_discovery.h"
 
-#define REPORT_US \
+#define REPORT_RESERVE_US \
     INT64_C(1000000) /* kept back from the time to connect, to tell all ranks who was not reached */
 
-/* A job that starts. What is in [joined] is complete as far as the steps have come. */
-struct joining {
-    struct joined *joined;
+/* A job that starts. What is in [bootstrap] is complete as far as the steps have come. */
+struct startup {
+    struct bootstrap *bootstrap;
     const struct hvd_config *config;
     const struct hvd_log *log;
     const struct hvd_start *start;
@@ -31,51 +31,54 @@ struct joining {
     int member_count;
     bool *attached; /* [size]: which ranks share the memory of their node */
     struct node *node;
-    struct survey survey;
+    struct nic_discovery nic_discovery;
 };
 
 /* Say to all ranks who we are, and read who they are. */
-static int introduce(struct joining *joining, struct hvd_error *err)
+static int exchange_peer_info(struct startup *startup, struct hvd_error *err)
 {
-    struct joined *joined = joining->joined;
-    size_t size = (size_t)joined->job.size;
-    joining->members = calloc(size, sizeof(*joining->members));
-    joining->attached = calloc(size, sizeof(*joining->attached));
-    struct card *card = malloc(sizeof(*card));
+    struct bootstrap *bootstrap = startup->bootstrap;
+    size_t size = (size_t)bootstrap->job.size;
+    startup->members = calloc(size, sizeof(*startup->members));
+    startup->attached = calloc(size, sizeof(*startup->attached));
+    struct peer_info *peer_info = malloc(sizeof(*peer_info));
     int rc = HVD_OK;
-    if (joining->members == NULL || joining->attached == NULL || card == NULL)
+    if (startup->members == NULL || startup->attached == NULL || peer_info == NULL)
         rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %zu ranks", size);
     if (rc == HVD_OK)
-        rc = endpoint_open(&joined->endpoint, joining->config->lease_us, joining->log, err);
+        rc = endpoint_open(&bootstrap->endpoint, startup->config->lease_us, startup->log, err);
     if (rc == HVD_OK) {
-        card_fill(card, joined->job.host, endpoint_port(joined->endpoint), joining->config);
-        rc = card_fill_start(card, joined->launcher_ranks, joined->job.size, joined->job.rank,
-                             joining->start->set_count < 0 ? 0 : joining->start->set_count);
+        peer_info_fill(peer_info, bootstrap->job.host, endpoint_port(bootstrap->endpoint), startup->config);
+        rc = peer_info_fill_start(peer_info, bootstrap->launcher_ranks, bootstrap->job.size,
+                                  bootstrap->job.rank,
+                                  startup->start->set_count < 0 ? 0 : startup->start->set_count);
         if (rc != HVD_OK)
             error_set(err, rc, "no memory for a list of %zu ranks", size);
     }
     if (rc == HVD_OK) {
-        rc = roster_exchange(&joined->roster, &joining->wireup, card, joining->deadline_us, err);
+        rc = peer_table_exchange(&bootstrap->peer_table, &startup->wireup, peer_info, startup->deadline_us,
+                                 err);
     }
-    free(card);
+    free(peer_info);
     if (rc == HVD_OK) {
-        joining->member_count = roster_members(&joined->roster, joining->members);
-        rc = survey_open(&joining->survey, &joined->roster, err);
+        startup->member_count = peer_table_local_peers(&bootstrap->peer_table, startup->members);
+        rc = nic_discovery_open(&startup->nic_discovery, &bootstrap->peer_table, err);
     }
     return rc;
 }
 
-static int check_memory(const struct joining *joining, int rank_count, struct hvd_error *err)
+static int check_memory(const struct startup *startup, int rank_count, struct hvd_error *err)
 {
-    struct budget budget;
-    budget_read(&budget);
-    return budget_check(&budget, joining->config->fusion_bytes, rank_count, joining->joined->job.host, err);
+    struct memory_budget budget;
+    memory_budget_read(&budget);
+    return memory_budget_check(&budget, startup->config->fusion_bytes, rank_count,
+                               startup->bootstrap->job.host, err);
 }
 
 /* The process sets to begin with, as far as one rank can tell. */
-static int check_sets(const struct joining *joining, struct hvd_error *err)
+static int check_process_sets(const struct startup *startup, struct hvd_error *err)
 {
-    const struct hvd_start *start = joining->start;
+    const struct hvd_start *start = startup->start;
     int rc = HVD_OK;
     if (start->set_count < 0)
         return error_set(err, HVD_ERR_INVALID, "hvd_init_with: set_count is %d; expected 0 or more",
@@ -86,230 +89,237 @@ static int check_sets(const struct joining *joining, struct hvd_error *err)
     for (int i = 0; rc == HVD_OK && i < start->set_count; i++) {
         char what[64];
         snprintf(what, sizeof(what), "hvd_init_with: sets[%d]", i);
-        rc = ranks_check(&start->sets[i], joining->joined->job.size, what, err);
+        rc = rank_list_check(&start->sets[i], startup->bootstrap->job.size, what, err);
     }
     return rc;
 }
 
 /* Meet the ranks of this node in shared memory. Where that fails they reach each other by TCP. */
-static void meet_members(struct joining *joining)
+static void attach_members(struct startup *startup)
 {
-    const struct roster *roster = &joining->joined->roster;
+    const struct peer_table *peer_table = &startup->bootstrap->peer_table;
     struct hvd_error why = {""};
     int64_t now_us = clock_us();
-    /* half of the time that is left, so that ranks that cannot meet still can connect */
-    int rc = node_meet(&joining->node, roster, joining->members, joining->member_count,
-                       now_us + (joining->deadline_us - now_us) / 2, &why);
+    /* half of the time that is left, so that ranks that cannot attach_node still can connect */
+    int rc = node_attach(&startup->node, peer_table, startup->members, startup->member_count,
+                         now_us + (startup->deadline_us - now_us) / 2, &why);
     if (rc != HVD_OK)
-        log_write(joining->log, LOG_WARN, "join",
+        log_write(startup->log, LOG_WARN, "join",
                   "no shared memory with the other ranks of this node, TCP instead: %s", why.text);
 }
 
-static bool has_other_nodes(const struct joining *joining)
+static bool has_other_nodes(const struct startup *startup)
 {
-    return joining->survey.node_count > 1;
+    return startup->nic_discovery.node_count > 1;
 }
 
-/* Look at what is ours, meet the ranks of this node, and tell other nodes how they may reach us. */
-static int meet(struct joining *joining, struct hvd_error *err)
+/* Look at what is ours, attach_node the ranks of this node, and tell other nodes how they may reach us. */
+static int attach_node(struct startup *startup, struct hvd_error *err)
 {
-    int rc = check_sets(joining, err);
+    int rc = check_process_sets(startup, err);
     if (rc == HVD_OK)
-        rc = check_memory(joining, joining->member_count, err);
-    if (rc == HVD_OK && joining->member_count > 1)
-        meet_members(joining);
-    if (rc == HVD_OK && has_other_nodes(joining))
-        rc = survey_offer(&joining->survey, &joining->joined->roster, &joining->wireup, joining->config->nics,
-                          err);
+        rc = check_memory(startup, startup->member_count, err);
+    if (rc == HVD_OK && startup->member_count > 1)
+        attach_members(startup);
+    if (rc == HVD_OK && has_other_nodes(startup))
+        rc = nic_discovery_publish(&startup->nic_discovery, &startup->bootstrap->peer_table, &startup->wireup,
+                                   startup->config->nics, err);
     return rc;
 }
 
 /* Some time is kept back to tell all ranks who was not reached. */
-static int64_t connect_deadline(const struct joining *joining)
+static int64_t connect_deadline(const struct startup *startup)
 {
-    int64_t spare_us = (joining->deadline_us - clock_us()) / 4;
-    return joining->deadline_us - (spare_us < REPORT_US ? spare_us : REPORT_US);
+    int64_t spare_us = (startup->deadline_us - clock_us()) / 4;
+    return startup->deadline_us - (spare_us < REPORT_RESERVE_US ? spare_us : REPORT_RESERVE_US);
 }
 
 /* Try which network interfaces join the nodes. */
-static int prove_network(struct joining *joining, struct hvd_error *err)
+static int probe_network(struct startup *startup, struct hvd_error *err)
 {
-    struct joined *joined = joining->joined;
-    return survey_prove(&joining->survey, joined->endpoint, &joined->roster, &joining->wireup,
-                        connect_deadline(joining), err);
+    struct bootstrap *bootstrap = startup->bootstrap;
+    return nic_discovery_probe(&startup->nic_discovery, bootstrap->endpoint, &bootstrap->peer_table,
+                               &startup->wireup, connect_deadline(startup), err);
 }
 
 /* All have tried: from now on by what works. */
-static int settle_network(struct joining *joining, struct hvd_error *err)
+static int choose_networks(struct startup *startup, struct hvd_error *err)
 {
-    struct survey *survey = &joining->survey;
-    struct joined *joined = joining->joined;
-    int rc = survey_settle(survey, &joined->roster, &joining->wireup, joining->deadline_us, err);
+    struct nic_discovery *nic_discovery = &startup->nic_discovery;
+    struct bootstrap *bootstrap = startup->bootstrap;
+    int rc = nic_discovery_choose(nic_discovery, &bootstrap->peer_table, &startup->wireup,
+                                  startup->deadline_us, err);
     if (rc == HVD_OK)
-        settings_of_choice(survey->nodes, &survey->plan, &survey->choice, survey->node, &joined->settings);
+        network_env_of_choice(nic_discovery->nodes, &nic_discovery->plan, &nic_discovery->choice,
+                              nic_discovery->node, &bootstrap->settings);
     return rc;
 }
 
 /* Connections with the relatives on other nodes, into [link_fds]. */
-static int connect_links(struct joining *joining, int link_fds[CONTROL_MAX_LINKS], struct hvd_error *err)
+static int connect_links(struct startup *startup, int link_fds[CONTROL_MAX_LINKS], struct hvd_error *err)
 {
-    struct joined *joined = joining->joined;
-    const struct shape *shape = &joined->shape;
-    struct endpoint_want wants[CONTROL_MAX_LINKS];
+    struct bootstrap *bootstrap = startup->bootstrap;
+    const struct tree_shape *shape = &bootstrap->shape;
+    struct endpoint_connection wants[CONTROL_MAX_LINKS];
     int want_links[CONTROL_MAX_LINKS] = {0}, want_count = 0;
     for (int link = 0; link < CONTROL_MAX_LINKS; link++)
         link_fds[link] = -1;
     for (int link = CONTROL_PARENT; link <= shape->child_count; link++) {
         int rank = link == CONTROL_PARENT ? shape->parent : shape->child_ranks[link - 1];
-        if (rank < 0 || joined->roster.node_of_rank[rank] == shape->leader)
+        if (rank < 0 || bootstrap->peer_table.node_of_rank[rank] == shape->leader)
             continue;
         want_links[want_count] = link;
-        wants[want_count++] = (struct endpoint_want){
+        wants[want_count++] = (struct endpoint_connection){
             .rank = rank, .purpose = ENDPOINT_CONTROL, .connect = link == CONTROL_PARENT, .fd = -1};
     }
-    int rc = endpoint_establish(joined->endpoint, &joined->roster, wants, want_count,
-                                connect_deadline(joining), err);
+    int rc = endpoint_establish(bootstrap->endpoint, &bootstrap->peer_table, wants, want_count,
+                                connect_deadline(startup), err);
     for (int i = 0; rc == HVD_OK && i < want_count; i++)
         link_fds[want_links[i]] = wants[i].fd;
     return rc;
 }
 
 /* Now all know who shares memory with whom: the tree, its connections, and control over them. */
-static int connect_tree(struct joining *joining, struct hvd_error *err)
+static int connect_tree(struct startup *startup, struct hvd_error *err)
 {
-    struct joined *joined = joining->joined;
-    struct roster *roster = &joined->roster;
+    struct bootstrap *bootstrap = startup->bootstrap;
+    struct peer_table *peer_table = &bootstrap->peer_table;
     int link_fds[CONTROL_MAX_LINKS];
-    int rc = has_other_nodes(joining) ? settle_network(joining, err) : HVD_OK;
+    int rc = has_other_nodes(startup) ? choose_networks(startup, err) : HVD_OK;
     if (rc == HVD_OK)
-        rc = roster_settle(roster, joining->attached, err);
+        rc = peer_table_assign_nodes(peer_table, startup->attached, err);
     if (rc == HVD_OK)
-        rc = shape_of_rank(roster->node_of_rank, roster->size, roster->rank, &joined->shape, err);
+        rc = tree_shape_of_rank(peer_table->node_of_rank, peer_table->size, peer_table->rank,
+                                &bootstrap->shape, err);
     if (rc == HVD_OK)
-        rc = connect_links(joining, link_fds, err);
+        rc = connect_links(startup, link_fds, err);
     if (rc != HVD_OK)
         return rc;
-    if (joined->shape.local_size == 1) {
-        node_close(joining->node);
-        joining->node = NULL;
+    if (bootstrap->shape.local_size == 1) {
+        node_close(startup->node);
+        startup->node = NULL;
     }
-    struct node *node = joining->node;
-    joined->arena = node_arena(node);
-    joined->windows = node_take_windows(node);
-    rc = node_crowding(node, &joined->crowding, err);
+    struct node *node = startup->node;
+    bootstrap->arena = node_arena(node);
+    bootstrap->windows = node_take_windows(node);
+    rc = node_oversubscription(node, &bootstrap->oversubscription, err);
     if (rc != HVD_OK)
         return rc;
-    joining->node = NULL; /* control takes it */
-    return control_open(&joined->control, roster, &joined->shape, node, link_fds, err);
+    startup->node = NULL; /* control takes it */
+    return control_open(&bootstrap->control, peer_table, &bootstrap->shape, node, link_fds, err);
 }
 
 /* What each rank does by itself; after each all ranks hear how the others fared. */
 static const struct {
     const char *name;
-    int (*work)(struct joining *joining, struct hvd_error *err);
-    bool (*is_needed)(const struct joining *joining); /* the same on all ranks; NULL: always */
-} steps[] = {
-    {"met", meet, NULL}, {"proved", prove_network, has_other_nodes}, {"connected", connect_tree, NULL}};
+    int (*work)(struct startup *startup, struct hvd_error *err);
+    bool (*is_needed)(const struct startup *startup); /* the same on all ranks; NULL: always */
+} steps[] = {{"met", attach_node, NULL},
+             {"proved", probe_network, has_other_nodes},
+             {"connected", connect_tree, NULL}};
 
-/* What join_others fences at most: for the cards, after each step, and at the end. */
-#define FENCES (1 + (int)(sizeof(steps) / sizeof(steps[0])) + 1)
+/* What start_many_ranks fences at most: for the cards, after each step, and at the end. */
+#define MAX_FENCES (1 + (int)(sizeof(steps) / sizeof(steps[0])) + 1)
 
-static int join_others(struct joining *joining, struct hvd_error *err)
+static int start_many_ranks(struct startup *startup, struct hvd_error *err)
 {
-    const struct roster *roster = &joining->joined->roster;
-    int rc = introduce(joining, err);
+    const struct peer_table *peer_table = &startup->bootstrap->peer_table;
+    int rc = exchange_peer_info(startup, err);
     for (size_t i = 0; rc == HVD_OK && i < sizeof(steps) / sizeof(steps[0]); i++) {
-        struct report mine = {.step = steps[i].name};
-        if (steps[i].is_needed != NULL && !steps[i].is_needed(joining))
+        struct start_report mine = {.step = steps[i].name};
+        if (steps[i].is_needed != NULL && !steps[i].is_needed(startup))
             continue;
-        mine.status = steps[i].work(joining, &mine.reason);
-        mine.attached = joining->node != NULL;
-        rc = report_exchange(roster, &joining->wireup, &mine, i == 0 ? joining->attached : NULL,
-                             joining->deadline_us, err);
+        mine.status = steps[i].work(startup, &mine.reason);
+        mine.attached = startup->node != NULL;
+        rc = start_report_exchange(peer_table, &startup->wireup, &mine, i == 0 ? startup->attached : NULL,
+                                   startup->deadline_us, err);
     }
     if (rc == HVD_OK) /* nobody is asking for our report any more: wire-up may end */
-        rc = joining->wireup.ops->fence(joining->wireup.state, joining->deadline_us, err);
+        rc = startup->wireup.ops->fence(startup->wireup.state, startup->deadline_us, err);
     return rc;
 }
 
 /* A job of one rank: the same objects, without anybody to talk to. */
-static int join_nobody(struct joining *joining, struct hvd_error *err)
+static int start_single_rank(struct startup *startup, struct hvd_error *err)
 {
-    struct joined *joined = joining->joined;
-    struct roster *roster = &joined->roster;
-    struct local_world *world = NULL;
-    memcpy(roster->peers[0].host, joined->job.host, sizeof(roster->peers[0].host));
-    roster->peers[0].pid = getpid();
-    int rc = joined->launcher_ranks == NULL ? HVD_OK : introduce(joining, err);
-    endpoint_close(joined->endpoint); /* introduced only to those who think that we are in their part */
-    joined->endpoint = NULL;
+    struct bootstrap *bootstrap = startup->bootstrap;
+    struct peer_table *peer_table = &bootstrap->peer_table;
+    struct mailbox_world *world = NULL;
+    memcpy(peer_table->peers[0].host, bootstrap->job.host, sizeof(peer_table->peers[0].host));
+    peer_table->peers[0].pid = getpid();
+    int rc = bootstrap->launcher_ranks == NULL ? HVD_OK : exchange_peer_info(startup, err);
+    endpoint_close(bootstrap->endpoint); /* introduced only to those who think that we are in their part */
+    bootstrap->endpoint = NULL;
     if (rc == HVD_OK)
-        rc = check_sets(joining, err);
+        rc = check_process_sets(startup, err);
     if (rc == HVD_OK)
-        rc = check_memory(joining, 1, err);
+        rc = check_memory(startup, 1, err);
     if (rc == HVD_OK)
-        rc = shape_of_rank(roster->node_of_rank, 1, 0, &joined->shape, err);
+        rc = tree_shape_of_rank(peer_table->node_of_rank, 1, 0, &bootstrap->shape, err);
     if (rc == HVD_OK)
-        rc = local_world_open(&world, roster->node_of_rank, 1, err);
+        rc = mailbox_world_open(&world, peer_table->node_of_rank, 1, err);
     if (rc == HVD_OK)
-        joined->control = local_world_rank(world, 0);
+        bootstrap->control = mailbox_world_rank(world, 0);
     return rc;
 }
 
-/* Wire-up, of the launcher's whole job or of our part of it. */
-static int wire_up(struct joining *joining, struct hvd_error *err)
+/* Wire-up, of the launcher's launcher_wide job or of our part of it. */
+static int wire_up(struct startup *startup, struct hvd_error *err)
 {
-    struct joined *joined = joining->joined;
-    const struct hvd_ranks *part = &joining->start->job;
-    int rc =
-        wireup_open(&joining->wireup, joining->config, joining->log, joining->deadline_us, &joined->job, err);
+    struct bootstrap *bootstrap = startup->bootstrap;
+    const struct hvd_ranks *part = &startup->start->job;
+    int rc = wireup_open(&startup->wireup, startup->config, startup->log, startup->deadline_us,
+                         &bootstrap->job, err);
     if (rc == HVD_OK && (part->ranks != NULL || part->count != 0))
-        rc = part_open(&joining->wireup, part, FENCES, &joined->job, &joined->launcher_ranks, err);
+        rc = sub_job_open(&startup->wireup, part, MAX_FENCES, &bootstrap->job, &bootstrap->launcher_ranks,
+                          err);
     return rc;
 }
 
-int join_open(struct joined *joined, const struct hvd_config *config, const struct hvd_log *log,
-              const struct hvd_start *start, struct hvd_error *err)
+int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config, const struct hvd_log *log,
+                   const struct hvd_start *start, struct hvd_error *err)
 {
-    struct joining joining = {.joined = joined,
+    struct startup startup = {.bootstrap = bootstrap,
                               .config = config,
                               .log = log,
                               .start = start,
                               .deadline_us = clock_us() + config->start_timeout_us};
-    memset(joined, 0, sizeof(*joined));
-    int rc = wire_up(&joining, err);
+    memset(bootstrap, 0, sizeof(*bootstrap));
+    int rc = wire_up(&startup, err);
     if (rc == HVD_OK)
-        rc = roster_open(&joined->roster, &joined->job, err);
-    joined->roster.log = log;
+        rc = peer_table_open(&bootstrap->peer_table, &bootstrap->job, err);
+    bootstrap->peer_table.log = log;
     if (rc == HVD_OK)
-        rc = joined->job.size == 1 ? join_nobody(&joining, err) : join_others(&joining, err);
-    bool whole = rc == HVD_OK && joined->job.size == joined->job.launcher_size; /* all were in step */
-    int rest =
-        whole ? HVD_OK : part_fence_rest(&joining.wireup, joining.deadline_us, rc == HVD_OK ? err : NULL);
+        rc = bootstrap->job.size == 1 ? start_single_rank(&startup, err) : start_many_ranks(&startup, err);
+    bool launcher_wide =
+        rc == HVD_OK && bootstrap->job.size == bootstrap->job.launcher_size; /* all were in step */
+    int rest = launcher_wide
+                   ? HVD_OK
+                   : sub_job_fence_remaining(&startup.wireup, startup.deadline_us, rc == HVD_OK ? err : NULL);
     if (rc == HVD_OK)
         rc = rest;
-    node_close(joining.node);
-    survey_close(&joining.survey);
-    wireup_close(&joining.wireup);
-    free(joining.members);
-    free(joining.attached);
+    node_close(startup.node);
+    nic_discovery_close(&startup.nic_discovery);
+    wireup_close(&startup.wireup);
+    free(startup.members);
+    free(startup.attached);
     if (rc != HVD_OK)
-        join_close(joined);
+        bootstrap_close(bootstrap);
     return rc;
 }
 
-void join_after_fork(struct joined *joined)
+void bootstrap_after_fork(struct bootstrap *bootstrap)
 {
-    endpoint_after_fork(joined->endpoint);
+    endpoint_after_fork(bootstrap->endpoint);
 }
 
-void join_close(struct joined *joined)
+void bootstrap_close(struct bootstrap *bootstrap)
 {
-    if (joined->control != NULL)
-        joined->control->ops->close(joined->control);
-    windows_detach(&joined->windows);
-    endpoint_close(joined->endpoint);
-    roster_close(&joined->roster);
-    free(joined->launcher_ranks);
-    memset(joined, 0, sizeof(*joined));
+    if (bootstrap->control != NULL)
+        bootstrap->control->ops->close(bootstrap->control);
+    windows_detach(&bootstrap->windows);
+    endpoint_close(bootstrap->endpoint);
+    peer_table_close(&bootstrap->peer_table);
+    free(bootstrap->launcher_ranks);
+    memset(bootstrap, 0, sizeof(*bootstrap));
 }

@@ -58,7 +58,7 @@ static int64_t lowest_limit(const char *mount, const char *group, const char *fi
     }
 }
 
-int64_t budget_cgroup_bytes(const char *cgroup_file, const char *mount)
+int64_t memory_budget_cgroup_bytes(const char *cgroup_file, const char *mount)
 {
     char text[PATH_BYTES], memory_mount[PATH_BYTES / 4];
     int64_t lowest = INT64_MAX;
@@ -82,16 +82,16 @@ int64_t budget_cgroup_bytes(const char *cgroup_file, const char *mount)
     return lowest;
 }
 
-void budget_read(struct budget *budget)
+void memory_budget_read(struct memory_budget *budget)
 {
     int64_t pages = sysconf(_SC_PHYS_PAGES), page_bytes = sysconf(_SC_PAGESIZE);
     if (pages <= 0 || page_bytes <= 0 || __builtin_mul_overflow(pages, page_bytes, &budget->node_bytes))
         budget->node_bytes = INT64_MAX;
-    budget->cgroup_bytes = budget_cgroup_bytes("/proc/self/cgroup", "/sys/fs/cgroup");
+    budget->cgroup_bytes = memory_budget_cgroup_bytes("/proc/self/cgroup", "/sys/fs/cgroup");
 }
 
-int budget_check(const struct budget *budget, int64_t fusion_bytes, int rank_count, const char *host,
-                 struct hvd_error *err)
+int memory_budget_check(const struct memory_budget *budget, int64_t fusion_bytes, int rank_count,
+                        const char *host, struct hvd_error *err)
 {
     char fusion[32], needed[32], present[32];
     bool confined = budget->cgroup_bytes < budget->node_bytes;

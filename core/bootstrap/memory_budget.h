@@ -7,19 +7,19 @@
 #include "base/status.h"
 
 /* What ranks of one node may use together; INT64_MAX where it is not known. */
-struct budget {
+struct memory_budget {
     int64_t node_bytes;   /* physical memory */
     int64_t cgroup_bytes; /* lowest limit of this process's cgroup and those above it */
 };
 
-void budget_read(struct budget *budget);
+void memory_budget_read(struct memory_budget *budget);
 
 /* The limit of the cgroup that [cgroup_file] (/proc/self/cgroup) names, below [mount] (/sys/fs/cgroup);
  * versions 1 and 2. */
-int64_t budget_cgroup_bytes(const char *cgroup_file, const char *mount);
+int64_t memory_budget_cgroup_bytes(const char *cgroup_file, const char *mount);
 
 /* HVD_OK, or HVD_ERR_NO_MEMORY where [rank_count] fusion buffers do not fit. Pure. */
-int budget_check(const struct budget *budget, int64_t fusion_bytes, int rank_count, const char *host,
-                 struct hvd_error *err);
+int memory_budget_check(const struct memory_budget *budget, int64_t fusion_bytes, int rank_count,
+                        const char *host, struct hvd_error *err);
 
 #endif

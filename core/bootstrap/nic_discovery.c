@@ -10,149 +10,159 @@
 
 #define COMPONENT "network"
 
-static int say_no_memory(int count, struct hvd_error *err)
+static int fail_no_memory(int count, struct hvd_error *err)
 {
     return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the network interfaces of %d nodes", count);
 }
 
-int survey_open(struct survey *survey, const struct roster *roster, struct hvd_error *err)
+int nic_discovery_open(struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
+                       struct hvd_error *err)
 {
-    *survey = (struct survey){.node_of_rank = calloc((size_t)roster->size, sizeof(int)),
-                              .first_ranks = calloc((size_t)roster->size, sizeof(int))};
-    if (survey->node_of_rank == NULL || survey->first_ranks == NULL)
-        return say_no_memory(roster->size, err);
-    int count = roster_networks(roster, survey->node_of_rank, survey->first_ranks);
+    *nic_discovery = (struct nic_discovery){.node_of_rank = calloc((size_t)peer_table->size, sizeof(int)),
+                                            .first_ranks = calloc((size_t)peer_table->size, sizeof(int))};
+    if (nic_discovery->node_of_rank == NULL || nic_discovery->first_ranks == NULL)
+        return fail_no_memory(peer_table->size, err);
+    int count = peer_table_networks(peer_table, nic_discovery->node_of_rank, nic_discovery->first_ranks);
     if (count < 0)
-        return say_no_memory(roster->size, err);
-    survey->node_count = count;
-    survey->node = survey->node_of_rank[roster->rank];
+        return fail_no_memory(peer_table->size, err);
+    nic_discovery->node_count = count;
+    nic_discovery->node = nic_discovery->node_of_rank[peer_table->rank];
     return HVD_OK;
 }
 
-void survey_close(struct survey *survey)
+void nic_discovery_close(struct nic_discovery *nic_discovery)
 {
-    for (int i = 0; survey->nodes != NULL && i < survey->node_count; i++)
-        candidates_free(&survey->nodes[i]);
-    prove_end(&survey->prover);
-    network_plan_close(&survey->plan);
-    free(survey->nodes);
-    free(survey->proofs);
-    free(survey->node_of_rank);
-    free(survey->first_ranks);
-    *survey = (struct survey){.node_count = 0};
+    for (int i = 0; nic_discovery->nodes != NULL && i < nic_discovery->node_count; i++)
+        nic_offer_free(&nic_discovery->nodes[i]);
+    probe_close(&nic_discovery->probe);
+    network_plan_close(&nic_discovery->plan);
+    free(nic_discovery->nodes);
+    free(nic_discovery->probe_results);
+    free(nic_discovery->node_of_rank);
+    free(nic_discovery->first_ranks);
+    *nic_discovery = (struct nic_discovery){.node_count = 0};
 }
 
-static bool acts(const struct survey *survey, const struct roster *roster)
+static bool is_node_first(const struct nic_discovery *nic_discovery, const struct peer_table *peer_table)
 {
-    return survey->first_ranks[survey->node] == roster->rank;
+    return nic_discovery->first_ranks[nic_discovery->node] == peer_table->rank;
 }
 
 /* ---- Blobs ---- */
 
-static int put(const struct roster *roster, const struct wireup *wireup, const char *what, const void *bytes,
-               size_t length, struct hvd_error *err)
+static int put(const struct peer_table *peer_table, const struct wireup *wireup, const char *what,
+               const void *bytes, size_t length, struct hvd_error *err)
 {
     char name[64];
-    snprintf(name, sizeof(name), "hvd.%u.%s", roster->epoch, what);
+    snprintf(name, sizeof(name), "hvd.%u.%s", peer_table->epoch, what);
     return wireup->ops->put(wireup->state, name, bytes, length, err);
 }
 
 /* Where to read what others have put, and until when. */
-struct shelf {
-    const struct roster *roster;
+struct blob_source {
+    const struct peer_table *peer_table;
     const struct wireup *wireup;
     int64_t deadline_us;
 };
 
-static int get(const struct shelf *shelf, int rank, const char *what, struct wireup_blob *blob,
+static int get(const struct blob_source *blob_source, int rank, const char *what, struct wireup_blob *blob,
                struct hvd_error *err)
 {
     char name[64];
-    snprintf(name, sizeof(name), "hvd.%u.%s", shelf->roster->epoch, what);
-    return shelf->wireup->ops->get(shelf->wireup->state, rank, name, shelf->deadline_us, blob, err);
+    snprintf(name, sizeof(name), "hvd.%u.%s", blob_source->peer_table->epoch, what);
+    return blob_source->wireup->ops->get(blob_source->wireup->state, rank, name, blob_source->deadline_us,
+                                         blob, err);
 }
 
-static int say_damaged(const struct survey *survey, int rc, int node, const char *what, struct hvd_error *err)
+static int fail_damaged(const struct nic_discovery *nic_discovery, int rc, int node, const char *what,
+                        struct hvd_error *err)
 {
     if (rc == HVD_ERR_NO_MEMORY)
-        return say_no_memory(survey->node_count, err);
+        return fail_no_memory(nic_discovery->node_count, err);
     return error_set(err, rc, "what rank %d tells of its network (%s) is cut short or damaged",
-                     survey->first_ranks[node], what);
+                     nic_discovery->first_ranks[node], what);
 }
 
 /* ---- 1. What each has ---- */
 
-int survey_offer(const struct survey *survey, const struct roster *roster, const struct wireup *wireup,
-                 const char *asked, struct hvd_error *err)
+int nic_discovery_publish(const struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
+                          const struct wireup *wireup, const char *nic_filter, struct hvd_error *err)
 {
     struct network_node own = {.host = NULL};
-    unsigned char bytes[CANDIDATES_BYTES];
-    if (!acts(survey, roster))
+    unsigned char bytes[NIC_OFFER_BYTES];
+    if (!is_node_first(nic_discovery, peer_table))
         return HVD_OK;
-    int rc = candidates_read(&own, asked, err);
+    int rc = nic_offer_read(&own, nic_filter, err);
     if (rc == HVD_OK)
-        rc = put(roster, wireup, "nics", bytes, candidates_encode(&own, bytes), err);
-    candidates_free(&own);
+        rc = put(peer_table, wireup, "nics", bytes, nic_offer_encode(&own, bytes), err);
+    nic_offer_free(&own);
     return rc;
 }
 
-static int read_nodes(struct survey *survey, const struct roster *roster, const struct wireup *wireup,
-                      int64_t deadline_us, struct hvd_error *err)
+static int read_nodes(struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
+                      const struct wireup *wireup, int64_t deadline_us, struct hvd_error *err)
 {
-    const struct shelf shelf = {roster, wireup, deadline_us};
+    const struct blob_source blob_source = {peer_table, wireup, deadline_us};
     int rc = HVD_OK;
-    for (int i = 0; rc == HVD_OK && i < survey->node_count; i++) {
+    for (int i = 0; rc == HVD_OK && i < nic_discovery->node_count; i++) {
         struct wireup_blob blob = {NULL, 0};
-        survey->nodes[i].host = roster->peers[survey->first_ranks[i]].host;
-        rc = get(&shelf, survey->first_ranks[i], "nics", &blob, err);
+        nic_discovery->nodes[i].host = peer_table->peers[nic_discovery->first_ranks[i]].host;
+        rc = get(&blob_source, nic_discovery->first_ranks[i], "nics", &blob, err);
         if (rc != HVD_OK)
             break;
-        rc = candidates_decode(&survey->nodes[i], blob.bytes, blob.length);
+        rc = nic_offer_decode(&nic_discovery->nodes[i], blob.bytes, blob.length);
         free(blob.bytes);
         if (rc != HVD_OK)
-            say_damaged(survey, rc, i, "nics", err);
+            fail_damaged(nic_discovery, rc, i, "nics", err);
     }
     return rc;
 }
 
 /* ---- 2. What works ---- */
 
-int survey_prove(struct survey *survey, struct endpoint *endpoint, const struct roster *roster,
-                 const struct wireup *wireup, int64_t deadline_us, struct hvd_error *err)
+int nic_discovery_probe(struct nic_discovery *nic_discovery, struct endpoint *endpoint,
+                        const struct peer_table *peer_table, const struct wireup *wireup, int64_t deadline_us,
+                        struct hvd_error *err)
 {
-    struct network_proof proof = {.why = {""}};
-    unsigned char bytes[PROOF_BYTES];
-    survey->nodes = calloc((size_t)survey->node_count, sizeof(*survey->nodes));
-    survey->proofs = calloc((size_t)survey->node_count, sizeof(*survey->proofs));
-    if (survey->nodes == NULL || survey->proofs == NULL)
-        return say_no_memory(survey->node_count, err);
-    int rc = read_nodes(survey, roster, wireup, deadline_us, err);
-    if (rc == HVD_OK && network_plan(survey->nodes, survey->node_count, &survey->plan) != HVD_OK)
-        rc = say_no_memory(survey->node_count, err);
-    if (rc != HVD_OK || !acts(survey, roster))
+    struct network_probe_result result = {.why = {""}};
+    unsigned char bytes[PROBE_RESULT_BYTES];
+    nic_discovery->nodes = calloc((size_t)nic_discovery->node_count, sizeof(*nic_discovery->nodes));
+    nic_discovery->probe_results =
+        calloc((size_t)nic_discovery->node_count, sizeof(*nic_discovery->probe_results));
+    if (nic_discovery->nodes == NULL || nic_discovery->probe_results == NULL)
+        return fail_no_memory(nic_discovery->node_count, err);
+    int rc = read_nodes(nic_discovery, peer_table, wireup, deadline_us, err);
+    if (rc == HVD_OK &&
+        network_plan(nic_discovery->nodes, nic_discovery->node_count, &nic_discovery->plan) != HVD_OK)
+        rc = fail_no_memory(nic_discovery->node_count, err);
+    if (rc != HVD_OK || !is_node_first(nic_discovery, peer_table))
         return rc;
-    survey->prover = (struct prover){
-        .nodes = survey->nodes, .plan = &survey->plan, .ranks = survey->first_ranks, .node = survey->node};
-    rc = prove(&survey->prover, endpoint, roster, deadline_us, &proof, err);
+    nic_discovery->probe = (struct probe){.nodes = nic_discovery->nodes,
+                                          .plan = &nic_discovery->plan,
+                                          .ranks = nic_discovery->first_ranks,
+                                          .node = nic_discovery->node};
+    rc = probe_run(&nic_discovery->probe, endpoint, peer_table, deadline_us, &result, err);
     if (rc == HVD_OK)
-        rc = put(roster, wireup, "proof", bytes, proof_encode(&proof, survey->plan.rail_count, bytes), err);
+        rc = put(peer_table, wireup, "result", bytes,
+                 probe_result_encode(&result, nic_discovery->plan.rail_count, bytes), err);
     return rc;
 }
 
-static int read_proofs(struct survey *survey, const struct roster *roster, const struct wireup *wireup,
-                       int64_t deadline_us, struct hvd_error *err)
+static int read_proofs(struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
+                       const struct wireup *wireup, int64_t deadline_us, struct hvd_error *err)
 {
-    const struct shelf shelf = {roster, wireup, deadline_us};
+    const struct blob_source blob_source = {peer_table, wireup, deadline_us};
     int rc = HVD_OK;
-    for (int i = 0; rc == HVD_OK && i < survey->node_count; i++) {
+    for (int i = 0; rc == HVD_OK && i < nic_discovery->node_count; i++) {
         struct wireup_blob blob = {NULL, 0};
-        rc = get(&shelf, survey->first_ranks[i], "proof", &blob, err);
+        rc = get(&blob_source, nic_discovery->first_ranks[i], "result", &blob, err);
         if (rc != HVD_OK)
             break;
-        rc = proof_decode(&survey->proofs[i], survey->plan.rail_count, blob.bytes, blob.length);
+        rc = probe_result_decode(&nic_discovery->probe_results[i], nic_discovery->plan.rail_count, blob.bytes,
+                                 blob.length);
         free(blob.bytes);
         if (rc != HVD_OK)
-            say_damaged(survey, rc, i, "proof", err);
+            fail_damaged(nic_discovery, rc, i, "result", err);
     }
     return rc;
 }
@@ -160,10 +170,10 @@ static int read_proofs(struct survey *survey, const struct roster *roster, const
 /* ---- 3. What is used ---- */
 
 /* The first node where [rail] did not work, or -1. */
-static int first_failed(const struct survey *survey, int rail)
+static int first_failed(const struct nic_discovery *nic_discovery, int rail)
 {
-    for (int i = 0; i < survey->node_count; i++)
-        if (survey->proofs[i].why[rail][0] != 0)
+    for (int i = 0; i < nic_discovery->node_count; i++)
+        if (nic_discovery->probe_results[i].why[rail][0] != 0)
             return i;
     return -1;
 }
@@ -174,83 +184,89 @@ static void write_table_line(void *arg, const char *text)
 }
 
 /* "10.0.0.0/24", or "eth0, by routers," of rank 0's node. */
-static const char *rail_text(const struct survey *survey, int rail, char text[NETWORK_NET_BYTES])
+static const char *rail_text(const struct nic_discovery *nic_discovery, int rail,
+                             char text[NETWORK_SUBNET_BYTES])
 {
-    const struct network_plan *plan = &survey->plan;
+    const struct network_plan *plan = &nic_discovery->plan;
     if (plan->rails[rail].net.prefix_bits > 0)
-        return network_net_text(&plan->rails[rail].net, text);
-    snprintf(text, NETWORK_NET_BYTES, "%s, by routers,",
-             survey->nodes[0].nics[network_place(plan, 0, rail)->nic].name);
+        return network_subnet_text(&plan->rails[rail].net, text);
+    snprintf(text, NETWORK_SUBNET_BYTES, "%s, by routers,",
+             nic_discovery->nodes[0].nics[network_rail_nic(plan, 0, rail)->nic].name);
     return text;
 }
 
-static int say_apart(const struct survey *survey, const struct roster *roster, struct hvd_error *err)
+static int fail_unconnected(const struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
+                            struct hvd_error *err)
 {
-    char net[NETWORK_NET_BYTES], reason[400];
-    const struct network_plan *plan = &survey->plan;
-    if (roster->rank == 0)
-        network_table(survey->nodes, plan, survey->proofs, write_table_line, (void *)roster->log);
+    char net[NETWORK_SUBNET_BYTES], reason[400];
+    const struct network_plan *plan = &nic_discovery->plan;
+    if (peer_table->rank == 0)
+        network_table(nic_discovery->nodes, plan, nic_discovery->probe_results, write_table_line,
+                      (void *)peer_table->log);
     if (plan->rail_count == 0) {
         snprintf(reason, sizeof(reason),
                  "they have no subnet in common, and not all have a usable interface");
     } else {
-        int node = first_failed(survey, 0);
-        snprintf(reason, sizeof(reason), "%s failed on %.64s (%s)", rail_text(survey, 0, net),
-                 survey->nodes[node].host, survey->proofs[node].why[0]);
+        int node = first_failed(nic_discovery, 0);
+        snprintf(reason, sizeof(reason), "%s failed on %.64s (%s)", rail_text(nic_discovery, 0, net),
+                 nic_discovery->nodes[node].host, nic_discovery->probe_results[node].why[0]);
     }
     return error_set(err, HVD_ERR_TIMEOUT,
                      "no network joins the %d nodes: %s; see the table that rank 0 has written, and hvdinfo "
                      "nics on a node; --hvd-nics chooses interfaces",
-                     survey->node_count, reason);
+                     nic_discovery->node_count, reason);
 }
 
 /* Where the ranks of other nodes are reached from now on. */
-static void adopt(const struct survey *survey, struct roster *roster)
+static void use_chosen_rails(const struct nic_discovery *nic_discovery, struct peer_table *peer_table)
 {
-    for (int rank = 0; rank < roster->size; rank++) {
-        int node = survey->node_of_rank[rank];
-        struct roster_peer *peer = &roster->peers[rank];
-        if (node == survey->node)
+    for (int rank = 0; rank < peer_table->size; rank++) {
+        int node = nic_discovery->node_of_rank[rank];
+        struct peer *peer = &peer_table->peers[rank];
+        if (node == nic_discovery->node)
             continue;
         peer->address_count = 0;
-        for (int i = 0; i < survey->choice.rail_count; i++) {
-            const struct network_place *place = network_place(&survey->plan, node, survey->choice.rails[i]);
+        for (int i = 0; i < nic_discovery->choice.rail_count; i++) {
+            const struct network_rail_nic *place =
+                network_rail_nic(&nic_discovery->plan, node, nic_discovery->choice.rails[i]);
             peer->addresses[peer->address_count++] =
-                survey->nodes[node].nics[place->nic].addresses[place->address].address;
+                nic_discovery->nodes[node].nics[place->nic].addresses[place->address].address;
         }
     }
 }
 
-_Static_assert(NETWORK_MAX_RAILS <= ROSTER_MAX_ADDRESSES, "a rank has an address on each rail");
+_Static_assert(NETWORK_MAX_RAILS <= PEER_MAX_ADDRESSES, "a rank has an address on each rail");
 
-static void say_choice(const struct survey *survey, const struct hvd_log *log)
+static void log_choice(const struct nic_discovery *nic_discovery, const struct hvd_log *log)
 {
-    const struct network_plan *plan = &survey->plan;
-    const struct network_choice *choice = &survey->choice;
-    char net[NETWORK_NET_BYTES];
+    const struct network_plan *plan = &nic_discovery->plan;
+    const struct network_choice *choice = &nic_discovery->choice;
+    char net[NETWORK_SUBNET_BYTES];
     for (int i = 0; i < choice->rail_count; i++) {
         int rail = choice->rails[i];
-        log_write(log, LOG_INFO, COMPONENT, "%s joins the %d nodes; %s here", rail_text(survey, rail, net),
-                  survey->node_count, survey->nodes[0].nics[network_place(plan, 0, rail)->nic].name);
+        log_write(log, LOG_INFO, COMPONENT, "%s joins the %d nodes; %s here",
+                  rail_text(nic_discovery, rail, net), nic_discovery->node_count,
+                  nic_discovery->nodes[0].nics[network_rail_nic(plan, 0, rail)->nic].name);
     }
     for (int rail = 0; rail < plan->rail_count; rail++) {
-        int node = first_failed(survey, rail);
+        int node = first_failed(nic_discovery, rail);
         if (node >= 0)
             log_write(log, LOG_WARN, COMPONENT,
                       "%s is not used, as it failed on %s: %s; --hvd-nics without it saves the trial",
-                      rail_text(survey, rail, net), survey->nodes[node].host, survey->proofs[node].why[rail]);
+                      rail_text(nic_discovery, rail, net), nic_discovery->nodes[node].host,
+                      nic_discovery->probe_results[node].why[rail]);
     }
 }
 
 /* What users have set wins; what of it cannot work is told once. */
-static void check_settings(const struct survey *survey, const struct hvd_log *log)
+static void warn_user_settings(const struct nic_discovery *nic_discovery, const struct hvd_log *log)
 {
-    for (int id = 0; id < SETTING_COUNT; id++) {
-        char why[SETTING_WHY_BYTES], first_why[SETTING_WHY_BYTES] = "", more[40] = "";
+    for (int id = 0; id < NIC_ENV_COUNT; id++) {
+        char why[NETWORK_ENV_WHY_BYTES], first_why[NETWORK_ENV_WHY_BYTES] = "", more[40] = "";
         int first = -1, count = 0;
-        for (int node = 0; node < survey->node_count; node++) {
-            if (!setting_is_wrong((enum setting_id)id, survey->nodes, &survey->plan, &survey->choice, node,
-                                  why))
+        for (int node = 0; node < nic_discovery->node_count; node++) {
+            if (!network_env_is_wrong((enum nic_env_id)id, nic_discovery->nodes, &nic_discovery->plan,
+                                      &nic_discovery->choice, node, why))
                 continue;
             if (count++ == 0) {
                 first = node;
@@ -261,25 +277,25 @@ static void check_settings(const struct survey *survey, const struct hvd_log *lo
             snprintf(more, sizeof(more), " and %d more", count - 1);
         if (count > 0)
             log_write(log, LOG_WARN, COMPONENT, "%s=%s on %s%s %s; unset it, and hvd sets what it has proven",
-                      setting_variables[id], survey->nodes[first].settings[id], survey->nodes[first].host,
-                      more, first_why);
+                      nic_env_names[id], nic_discovery->nodes[first].settings[id],
+                      nic_discovery->nodes[first].host, more, first_why);
     }
 }
 
-int survey_settle(struct survey *survey, struct roster *roster, const struct wireup *wireup,
-                  int64_t deadline_us, struct hvd_error *err)
+int nic_discovery_choose(struct nic_discovery *nic_discovery, struct peer_table *peer_table,
+                         const struct wireup *wireup, int64_t deadline_us, struct hvd_error *err)
 {
-    prove_end(&survey->prover);
-    int rc = read_proofs(survey, roster, wireup, deadline_us, err);
+    probe_close(&nic_discovery->probe);
+    int rc = read_proofs(nic_discovery, peer_table, wireup, deadline_us, err);
     if (rc != HVD_OK)
         return rc;
-    network_choose(&survey->plan, survey->proofs, &survey->choice);
-    if (survey->choice.rail_count == 0)
-        return say_apart(survey, roster, err);
-    adopt(survey, roster);
-    if (roster->rank == 0) {
-        say_choice(survey, roster->log);
-        check_settings(survey, roster->log);
+    network_choose(&nic_discovery->plan, nic_discovery->probe_results, &nic_discovery->choice);
+    if (nic_discovery->choice.rail_count == 0)
+        return fail_unconnected(nic_discovery, peer_table, err);
+    use_chosen_rails(nic_discovery, peer_table);
+    if (peer_table->rank == 0) {
+        log_choice(nic_discovery, peer_table->log);
+        warn_user_settings(nic_discovery, peer_table->log);
     }
     return HVD_OK;
 }

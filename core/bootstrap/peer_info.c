@@ -13,12 +13,12 @@
 #include "net/endpoint.h"
 #include "auth/auth_message.h"
 
-#define CARD_MAGIC UINT32_C(0x72647668) /* "hvdr" */
+#define PEER_INFO_MAGIC UINT32_C(0x72647668) /* "hvdr" */
 
-_Static_assert(sizeof(struct roster_peer) + sizeof(struct card_start) +
-                       OPT_COUNT * (sizeof(struct card_option) + 64) + 64 <=
-                   CARD_BYTES,
-               "the longest card fits");
+_Static_assert(sizeof(struct peer) + sizeof(struct peer_info_start) +
+                       OPT_COUNT * (sizeof(struct peer_info_option) + 64) + 64 <=
+                   PEER_INFO_BYTES,
+               "the longest peer_info fits");
 
 /* Read a file of /proc, or a link there, into [text]; empty where it cannot be read. */
 static void read_identity(const char *path, char *text, size_t text_bytes)
@@ -64,17 +64,18 @@ static uint64_t net_key(void)
     return used == 0 || text[used] == 0 ? 0 : hash_bytes(text, strlen(text));
 }
 
-void card_fill(struct card *card, const char *host, uint16_t port, const struct hvd_config *config)
+void peer_info_fill(struct peer_info *peer_info, const char *host, uint16_t port,
+                    const struct hvd_config *config)
 {
-    memset(card, 0, sizeof(*card));
-    snprintf(card->peer.host, sizeof(card->peer.host), "%s", host);
-    card->peer.pid = getpid();
-    card->peer.port = port;
-    card->peer.address_count = (uint8_t)endpoint_addresses(card->peer.addresses);
-    card->peer.node_key = node_key();
-    card->peer.net_key = net_key();
+    memset(peer_info, 0, sizeof(*peer_info));
+    snprintf(peer_info->peer.host, sizeof(peer_info->peer.host), "%s", host);
+    peer_info->peer.pid = getpid();
+    peer_info->peer.port = port;
+    peer_info->peer.address_count = (uint8_t)endpoint_addresses(peer_info->peer.addresses);
+    peer_info->peer.node_key = node_key();
+    peer_info->peer.net_key = net_key();
     for (int i = 0; i < OPT_COUNT; i++) {
-        struct card_option *option = &card->options[i];
+        struct peer_info_option *option = &peer_info->options[i];
         if (!option_table[i].job_wide)
             continue;
         config_value(config, (enum option_id)i, option->value, sizeof(option->value));
@@ -82,7 +83,8 @@ void card_fill(struct card *card, const char *host, uint16_t port, const struct 
     }
 }
 
-int card_fill_start(struct card *card, const int *launcher_ranks, int size, int rank, int set_count)
+int peer_info_fill_start(struct peer_info *peer_info, const int *launcher_ranks, int size, int rank,
+                         int set_count)
 {
     size_t bytes = (size_t)size * sizeof(int);
     int *ranks = malloc(bytes);
@@ -90,129 +92,130 @@ int card_fill_start(struct card *card, const int *launcher_ranks, int size, int 
         return HVD_ERR_NO_MEMORY;
     for (int i = 0; i < size; i++)
         ranks[i] = launcher_ranks == NULL ? i : launcher_ranks[i];
-    card->start = (struct card_start){.launcher_rank = ranks[rank],
-                                      .rank_count = size,
-                                      .ranks_hash = hash_bytes(ranks, bytes),
-                                      .set_count = set_count};
-    ranks_text(ranks, size, card->start.ranks, sizeof(card->start.ranks));
+    peer_info->start = (struct peer_info_start){.launcher_rank = ranks[rank],
+                                                .rank_count = size,
+                                                .ranks_hash = hash_bytes(ranks, bytes),
+                                                .set_count = set_count};
+    rank_list_text(ranks, size, peer_info->start.ranks, sizeof(peer_info->start.ranks));
     free(ranks);
     return HVD_OK;
 }
 
-static void write_start(struct writer *writer, const struct card_start *start)
+static void encode_start(struct encoder *encoder, const struct peer_info_start *start)
 {
-    write_number(writer, (uint32_t)start->launcher_rank, 4);
-    write_number(writer, (uint32_t)start->rank_count, 4);
-    write_number(writer, start->ranks_hash, 8);
-    write_text(writer, start->ranks);
-    write_number(writer, (uint32_t)start->set_count, 4);
+    encode_number(encoder, (uint32_t)start->launcher_rank, 4);
+    encode_number(encoder, (uint32_t)start->rank_count, 4);
+    encode_number(encoder, start->ranks_hash, 8);
+    encode_text(encoder, start->ranks);
+    encode_number(encoder, (uint32_t)start->set_count, 4);
 }
 
-size_t card_encode(const struct card *card, unsigned char bytes[CARD_BYTES])
+size_t peer_info_encode(const struct peer_info *peer_info, unsigned char bytes[PEER_INFO_BYTES])
 {
-    const struct roster_peer *peer = &card->peer;
-    struct writer writer = {bytes, CARD_BYTES, false};
-    write_number(&writer, CARD_MAGIC, 4);
-    write_number(&writer, HANDSHAKE_VERSION, 2);
-    write_text(&writer, peer->host);
-    write_number(&writer, (uint32_t)peer->pid, 4);
-    write_number(&writer, peer->port, 2);
-    write_number(&writer, peer->node_key, 8);
-    write_number(&writer, peer->net_key, 8);
-    write_number(&writer, peer->address_count, 1);
+    const struct peer *peer = &peer_info->peer;
+    struct encoder encoder = {bytes, PEER_INFO_BYTES, false};
+    encode_number(&encoder, PEER_INFO_MAGIC, 4);
+    encode_number(&encoder, AUTH_VERSION, 2);
+    encode_text(&encoder, peer->host);
+    encode_number(&encoder, (uint32_t)peer->pid, 4);
+    encode_number(&encoder, peer->port, 2);
+    encode_number(&encoder, peer->node_key, 8);
+    encode_number(&encoder, peer->net_key, 8);
+    encode_number(&encoder, peer->address_count, 1);
     for (int i = 0; i < peer->address_count; i++)
-        write_raw(&writer, &peer->addresses[i], sizeof(peer->addresses[i]));
+        encode_raw(&encoder, &peer->addresses[i], sizeof(peer->addresses[i]));
     for (int i = 0; i < OPT_COUNT; i++) {
         if (!option_table[i].job_wide)
             continue;
-        write_text(&writer, option_table[i].name);
-        write_text(&writer, card->options[i].value);
-        write_text(&writer, card->options[i].source);
+        encode_text(&encoder, option_table[i].name);
+        encode_text(&encoder, peer_info->options[i].value);
+        encode_text(&encoder, peer_info->options[i].source);
     }
-    write_start(&writer, &card->start);
-    return CARD_BYTES - writer.left;
+    encode_start(&encoder, &peer_info->start);
+    return PEER_INFO_BYTES - encoder.left;
 }
 
 /* A text that can be shown in a sentence. */
-static void read_words(struct reader *reader, char *text, size_t text_bytes)
+static void decode_printable(struct decoder *decoder, char *text, size_t text_bytes)
 {
-    read_text(reader, text, text_bytes);
+    decode_text(decoder, text, text_bytes);
     for (const char *at = text; *at != 0; at++)
         if ((unsigned char)*at < 0x20 || *at == 0x7f)
-            reader->failed = true;
+            decoder->failed = true;
 }
 
-static void read_peer(struct reader *reader, struct roster_peer *peer)
+static void decode_peer(struct decoder *decoder, struct peer *peer)
 {
-    read_words(reader, peer->host, sizeof(peer->host));
-    peer->pid = (int32_t)read_number(reader, 4);
-    peer->port = (uint16_t)read_number(reader, 2);
-    peer->node_key = read_number(reader, 8);
-    peer->net_key = read_number(reader, 8);
-    peer->address_count = (uint8_t)read_number(reader, 1);
-    if (peer->address_count < 1 || peer->address_count > ROSTER_MAX_ADDRESSES || peer->pid < 1 ||
+    decode_printable(decoder, peer->host, sizeof(peer->host));
+    peer->pid = (int32_t)decode_number(decoder, 4);
+    peer->port = (uint16_t)decode_number(decoder, 2);
+    peer->node_key = decode_number(decoder, 8);
+    peer->net_key = decode_number(decoder, 8);
+    peer->address_count = (uint8_t)decode_number(decoder, 1);
+    if (peer->address_count < 1 || peer->address_count > PEER_MAX_ADDRESSES || peer->pid < 1 ||
         peer->port == 0) {
-        reader->failed = true;
+        decoder->failed = true;
         return;
     }
     for (int i = 0; i < peer->address_count; i++)
-        read_raw(reader, &peer->addresses[i], sizeof(peer->addresses[i]));
+        decode_raw(decoder, &peer->addresses[i], sizeof(peer->addresses[i]));
 }
 
-/* True where the options of the card are those of our table. */
-static bool read_options(struct reader *reader, struct card_option *options)
+/* True where the options of the peer_info are those of our table. */
+static bool decode_options(struct decoder *decoder, struct peer_info_option *options)
 {
     for (int i = 0; i < OPT_COUNT; i++) {
         char name[64];
         if (!option_table[i].job_wide)
             continue;
-        read_words(reader, name, sizeof(name));
-        if (!reader->failed && strcmp(name, option_table[i].name) != 0)
+        decode_printable(decoder, name, sizeof(name));
+        if (!decoder->failed && strcmp(name, option_table[i].name) != 0)
             return false;
-        read_words(reader, options[i].value, sizeof(options[i].value));
-        read_words(reader, options[i].source, sizeof(options[i].source));
+        decode_printable(decoder, options[i].value, sizeof(options[i].value));
+        decode_printable(decoder, options[i].source, sizeof(options[i].source));
     }
     return true;
 }
 
-static void read_start(struct reader *reader, struct card_start *start)
+static void decode_start(struct decoder *decoder, struct peer_info_start *start)
 {
-    start->launcher_rank = (int32_t)read_number(reader, 4);
-    start->rank_count = (int32_t)read_number(reader, 4);
-    start->ranks_hash = read_number(reader, 8);
-    read_words(reader, start->ranks, sizeof(start->ranks));
-    start->set_count = (int32_t)read_number(reader, 4);
+    start->launcher_rank = (int32_t)decode_number(decoder, 4);
+    start->rank_count = (int32_t)decode_number(decoder, 4);
+    start->ranks_hash = decode_number(decoder, 8);
+    decode_printable(decoder, start->ranks, sizeof(start->ranks));
+    start->set_count = (int32_t)decode_number(decoder, 4);
     if (start->launcher_rank < 0 || start->rank_count < 1 || start->set_count < 0)
-        reader->failed = true;
+        decoder->failed = true;
 }
 
-int card_decode(struct card *card, const unsigned char *bytes, size_t length, struct hvd_error *err)
+int peer_info_decode(struct peer_info *peer_info, const unsigned char *bytes, size_t length,
+                     struct hvd_error *err)
 {
-    struct reader reader = {bytes, length, false};
-    memset(card, 0, sizeof(*card));
-    if (read_number(&reader, 4) != CARD_MAGIC)
+    struct decoder decoder = {bytes, length, false};
+    memset(peer_info, 0, sizeof(*peer_info));
+    if (decode_number(&decoder, 4) != PEER_INFO_MAGIC)
         return error_set(err, HVD_ERR_INVALID, "is not one of hvd");
-    if (read_number(&reader, 2) != HANDSHAKE_VERSION)
+    if (decode_number(&decoder, 2) != AUTH_VERSION)
         return error_set(err, HVD_ERR_MISMATCH, "is of another version of hvd; use the same on all nodes");
-    read_peer(&reader, &card->peer);
-    if (reader.failed)
+    decode_peer(&decoder, &peer_info->peer);
+    if (decoder.failed)
         return error_set(err, HVD_ERR_INVALID, "is cut short or damaged");
-    if (!read_options(&reader, card->options))
+    if (!decode_options(&decoder, peer_info->options))
         return error_set(err, HVD_ERR_MISMATCH,
                          "is of a hvd with other options; use the same version on all nodes");
-    read_start(&reader, &card->start);
-    if (reader.failed || reader.left > 0)
+    decode_start(&decoder, &peer_info->start);
+    if (decoder.failed || decoder.left > 0)
         return error_set(err, HVD_ERR_INVALID, "is cut short or damaged");
     return HVD_OK;
 }
 
-bool card_same_ranks(const struct card *a, const struct card *b)
+bool peer_info_same_ranks(const struct peer_info *a, const struct peer_info *b)
 {
     return a->start.rank_count == b->start.rank_count && a->start.ranks_hash == b->start.ranks_hash &&
            strcmp(a->start.ranks, b->start.ranks) == 0;
 }
 
-enum option_id card_difference(const struct card *a, const struct card *b)
+enum option_id peer_info_differing_option(const struct peer_info *a, const struct peer_info *b)
 {
     int i = 0;
     while (i < OPT_COUNT &&

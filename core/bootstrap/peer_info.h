@@ -7,46 +7,49 @@
 #include "base/rank_list.h"
 #include "net/peer_table.h"
 
-#define CARD_BYTES        32768 /* no card is longer */
-#define CARD_SOURCE_BYTES 128
+#define PEER_INFO_BYTES        32768 /* no peer_info is longer */
+#define PEER_INFO_SOURCE_BYTES 128
 
-struct card_option {
+struct peer_info_option {
     char value[OPTION_VALUE_BYTES + 1]; /* as config_value writes it */
-    char source[CARD_SOURCE_BYTES];
+    char source[PEER_INFO_SOURCE_BYTES];
 };
 
 /* What a rank gave to hvd_init_with. */
-struct card_start {
+struct peer_info_start {
     int32_t launcher_rank; /* its rank in the launcher's job */
     int32_t rank_count;    /* of its list of the job's ranks: all of them where it gave none */
     uint64_t ranks_hash;
-    char ranks[RANKS_TEXT_BYTES]; /* the list, in words */
+    char ranks[RANK_LIST_TEXT_BYTES]; /* the list, in words */
     int32_t set_count;
 };
 
-struct card {
-    struct roster_peer peer; /* without leader */
-    struct card_start start;
-    struct card_option options[OPT_COUNT]; /* of the job-wide ones */
+struct peer_info {
+    struct peer peer; /* without leader */
+    struct peer_info_start start;
+    struct peer_info_option options[OPT_COUNT]; /* of the job-wide ones */
 };
 
-/* The card of this process. */
-void card_fill(struct card *card, const char *host, uint16_t port, const struct hvd_config *config);
+/* The peer_info of this process. */
+void peer_info_fill(struct peer_info *peer_info, const char *host, uint16_t port,
+                    const struct hvd_config *config);
 
 /* Fill its [start]: of rank [rank] of a job whose ranks are [launcher_ranks] (NULL: 0 to [size] - 1). Returns
  * HVD_OK, or HVD_ERR_NO_MEMORY. */
-int card_fill_start(struct card *card, const int *launcher_ranks, int size, int rank, int set_count);
+int peer_info_fill_start(struct peer_info *peer_info, const int *launcher_ranks, int size, int rank,
+                         int set_count);
 
-/* To bytes, returns how many; and back. Pure. What card_encode would not have written is refused, with a
+/* To bytes, returns how many; and back. Pure. What peer_info_encode would not have written is refused, with a
  * phrase such as "is cut short" in [err]: HVD_ERR_MISMATCH where it is from another version of hvd, else
  * HVD_ERR_INVALID. */
-size_t card_encode(const struct card *card, unsigned char bytes[CARD_BYTES]);
-int card_decode(struct card *card, const unsigned char *bytes, size_t length, struct hvd_error *err);
+size_t peer_info_encode(const struct peer_info *peer_info, unsigned char bytes[PEER_INFO_BYTES]);
+int peer_info_decode(struct peer_info *peer_info, const unsigned char *bytes, size_t length,
+                     struct hvd_error *err);
 
 /* Did both ranks give the same list? Pure. */
-bool card_same_ranks(const struct card *a, const struct card *b);
+bool peer_info_same_ranks(const struct peer_info *a, const struct peer_info *b);
 
 /* The job-wide option in which two cards differ, or OPT_COUNT. Pure. */
-enum option_id card_difference(const struct card *a, const struct card *b);
+enum option_id peer_info_differing_option(const struct peer_info *a, const struct peer_info *b);
 
 #endif

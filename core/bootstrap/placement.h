@@ -11,7 +11,7 @@
  * (PLACED_VARIABLE); one whose CPUs are not those of the other ranks of its node, for then somebody has bound
  * them, unless "force" is given; and a lone rank where nothing is asked for. The ranks of a node come to the
  * same plan, each by itself. HVD_OK; an error only where placement was asked for: otherwise it is logged. */
-int placement_settle(const struct joined *joined, const struct hvd_config *config, const struct hvd_log *log,
-                     struct hvd_error *err);
+int placement_apply(const struct bootstrap *bootstrap, const struct hvd_config *config,
+                    const struct hvd_log *log, struct hvd_error *err);
 
 #endif

@@ -7,62 +7,63 @@
 
 #include "base/rank_list.h"
 
-struct part {
-    struct wireup whole; /* of the launcher's job; owned */
-    int *launcher_ranks; /* [size] */
+struct sub_job {
+    struct wireup launcher; /* of the launcher's job; owned */
+    int *launcher_ranks;    /* [size] */
     int size;
     int fences_left;
     bool fence_failed; /* then the others fail too, and there is nobody to keep step with */
 };
 
-static int part_put(void *state, const char *key, const void *bytes, size_t length, struct hvd_error *err)
+static int sub_job_put(void *state, const char *key, const void *bytes, size_t length, struct hvd_error *err)
 {
-    struct part *part = state;
-    return part->whole.ops->put(part->whole.state, key, bytes, length, err);
+    struct sub_job *part = state;
+    return part->launcher.ops->put(part->launcher.state, key, bytes, length, err);
 }
 
-static int part_fence(void *state, int64_t deadline_us, struct hvd_error *err)
+static int sub_job_fence(void *state, int64_t deadline_us, struct hvd_error *err)
 {
-    struct part *part = state;
+    struct sub_job *part = state;
     if (part->fences_left == 0)
         return error_set(err, HVD_ERR_STATE,
                          "a part of the launcher's job fences more often than the others");
     part->fences_left--;
-    int rc = part->whole.ops->fence(part->whole.state, deadline_us, err);
+    int rc = part->launcher.ops->fence(part->launcher.state, deadline_us, err);
     part->fence_failed = rc != HVD_OK;
     return rc;
 }
 
-static int part_get(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
-                    struct hvd_error *err)
+static int sub_job_get(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
+                       struct hvd_error *err)
 {
-    struct part *part = state;
+    struct sub_job *part = state;
     if (rank < 0 || rank >= part->size)
         return error_set(err, HVD_ERR_INVALID, "there is no rank %d in a part of %d ranks", rank, part->size);
-    return part->whole.ops->get(part->whole.state, part->launcher_ranks[rank], key, deadline_us, blob, err);
+    return part->launcher.ops->get(part->launcher.state, part->launcher_ranks[rank], key, deadline_us, blob,
+                                   err);
 }
 
-static void part_close(void *state)
+static void sub_job_close(void *state)
 {
-    struct part *part = state;
-    wireup_close(&part->whole);
+    struct sub_job *part = state;
+    wireup_close(&part->launcher);
     free(part->launcher_ranks);
     free(part);
 }
 
-/* Opened by part_open, which has what this one would have to find out. */
-static const struct wireup_ops part_ops = {
-    .name = "part", .put = part_put, .fence = part_fence, .get = part_get, .close = part_close};
+/* Opened by sub_job_open, which has what this one would have to find out. */
+static const struct wireup_ops sub_job_ops = {
+    .name = "part", .put = sub_job_put, .fence = sub_job_fence, .get = sub_job_get, .close = sub_job_close};
 
 /* Where this process is in the list. */
-static int find_own(const struct hvd_ranks *list, const struct hvd_job *job, int *placep,
-                    struct hvd_error *err)
+static int find_own_rank(const struct hvd_ranks *list, const struct hvd_job *job, int *rankp,
+                         struct hvd_error *err)
 {
-    char text[RANKS_TEXT_BYTES];
-    int rc = ranks_check(list, job->size, "hvd_init_with: job", err);
+    char text[RANK_LIST_TEXT_BYTES];
+    int rc = rank_list_check(list, job->size, "hvd_init_with: job", err);
     for (int i = 0; rc == HVD_OK && i < list->count; i++) {
         if (list->ranks[i] == job->rank) {
-            *placep = i;
+            *rankp = i;
             return HVD_OK;
         }
     }
@@ -72,7 +73,7 @@ static int find_own(const struct hvd_ranks *list, const struct hvd_job *job, int
         err, HVD_ERR_INVALID,
         "hvd_init_with: job has the ranks %s, but this process is rank %d of the launcher's %d; a "
         "process names a list that it is in",
-        ranks_text(list->ranks, list->count, text, sizeof(text)), job->rank, job->size);
+        rank_list_text(list->ranks, list->count, text, sizeof(text)), job->rank, job->size);
 }
 
 static int *copy_list(const struct hvd_ranks *list)
@@ -84,18 +85,18 @@ static int *copy_list(const struct hvd_ranks *list)
     return copy;
 }
 
-int part_open(struct wireup *wireup, const struct hvd_ranks *list, int fence_count, struct hvd_job *job,
-              int **launcher_ranksp, struct hvd_error *err)
+int sub_job_open(struct wireup *wireup, const struct hvd_ranks *list, int fence_count, struct hvd_job *job,
+                 int **launcher_ranksp, struct hvd_error *err)
 {
-    int place = 0;
-    struct part *part = calloc(1, sizeof(*part));
+    int own_rank = 0;
+    struct sub_job *part = calloc(1, sizeof(*part));
     if (part == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "hvd_init_with: no memory for the part");
-    *part = (struct part){.whole = *wireup, .fences_left = fence_count};
-    wireup->ops = &part_ops;
+    *part = (struct sub_job){.launcher = *wireup, .fences_left = fence_count};
+    wireup->ops = &sub_job_ops;
     wireup->state = part;
     wireup->module = NULL;
-    int rc = find_own(list, job, &place, err);
+    int rc = find_own_rank(list, job, &own_rank, err);
     if (rc != HVD_OK)
         return rc; /* cppcheck-suppress memleak ; the part is the wire-up's */
     part->launcher_ranks = copy_list(list);
@@ -106,7 +107,7 @@ int part_open(struct wireup *wireup, const struct hvd_ranks *list, int fence_cou
                          list->count);
     }
     part->size = list->count;
-    job->rank = place;
+    job->rank = own_rank;
     job->launcher_size = job->size;
     job->launcher_ranks = callers;
     job->size = list->count;
@@ -115,13 +116,13 @@ int part_open(struct wireup *wireup, const struct hvd_ranks *list, int fence_cou
     return HVD_OK;
 }
 
-int part_fence_rest(struct wireup *wireup, int64_t deadline_us, struct hvd_error *err)
+int sub_job_fence_remaining(struct wireup *wireup, int64_t deadline_us, struct hvd_error *err)
 {
     int rc = HVD_OK;
-    if (wireup->ops != &part_ops)
+    if (wireup->ops != &sub_job_ops)
         return HVD_OK;
-    struct part *part = wireup->state;
+    struct sub_job *part = wireup->state;
     while (rc == HVD_OK && part->fences_left > 0 && !part->fence_failed)
-        rc = part_fence(part, deadline_us, err);
+        rc = sub_job_fence(part, deadline_us, err);
     return rc;
 }

@@ -8,15 +8,16 @@
 /* Make of [wireup], with which the launcher's [job] was opened, the wire-up of the part [list]: the processes
  * of the launcher's job that are in it, by their ranks there. Ranks, [job] included, count in the list's
  * order from then on. *launcher_ranksp: a copy of the list, which the caller frees. HVD_ERR_INVALID where the
- * list is none of this process's: then [wireup] may only be given to part_fence_rest and wireup_close.
+ * list is none of this process's: then [wireup] may only be given to sub_job_fence_remaining and
+ * wireup_close.
  *
  * Fences stay collective over the launcher's job: all its processes open a part, and all parts fence equally
- * often, [fence_count] times: part_fence_rest sees to that. */
-int part_open(struct wireup *wireup, const struct hvd_ranks *list, int fence_count, struct hvd_job *job,
-              int **launcher_ranksp, struct hvd_error *err);
+ * often, [fence_count] times: sub_job_fence_remaining sees to that. */
+int sub_job_open(struct wireup *wireup, const struct hvd_ranks *list, int fence_count, struct hvd_job *job,
+                 int **launcher_ranksp, struct hvd_error *err);
 
 /* Fence as often as is left, before wireup_close, also where this part failed: the others must not wait. Of a
  * wire-up that is no part: nothing. */
-int part_fence_rest(struct wireup *wireup, int64_t deadline_us, struct hvd_error *err);
+int sub_job_fence_remaining(struct wireup *wireup, int64_t deadline_us, struct hvd_error *err);
 
 #endif

@@ -57,7 +57,7 @@ int wireup_open(struct wireup *wireup, const struct hvd_config *config, const st
 /* Also fine on a zeroed [wireup]. */
 void wireup_close(struct wireup *wireup);
 
-/* Open the module [file] ("wireup_pmix.so", "plane_mpi.so") that was installed with libhvd, or is in one of
+/* Open the module [file] ("wireup_pmix.so", "backend_mpi.so") that was installed with libhvd, or is in one of
  * the folders of HVD_MODULE_PATH (':' between them) where that is set, and return its [symbol]; any pointer
  * where [symbol] is NULL. It stays loaded for ever. NULL with the reason in [err], *modulep unchanged. */
 void *module_open(const char *file, const char *symbol, void **modulep, struct hvd_error *err);

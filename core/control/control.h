@@ -24,7 +24,7 @@ struct control_event {
 
 struct control;
 
-/* A way of travel. None of these calls blocks. All but kick are called by the holder of the baton only. */
+/* A way of travel. None of these calls blocks. All but kick are called by the holder of the progress only. */
 struct control_ops {
     const char *name;
     /* Mandatory. Copy a message for [link] and begin to send it; what does not fit waits here and goes out

@@ -69,13 +69,14 @@ void link_init(struct link *link)
     *link = (struct link){.rank = -1, .fd = -1};
 }
 
-void link_open_rings(struct link *link, int rank, struct ring *out, struct ring *in, struct bell bell)
+void link_open_rings(struct link *link, int rank, struct byte_ring *out, struct byte_ring *in,
+                     struct wakeup wakeup)
 {
     link_init(link);
     link->rank = rank;
     link->out.ring = out;
     link->in.ring = in;
-    link->bell = bell;
+    link->wakeup = wakeup;
     link->open = true;
 }
 
@@ -88,13 +89,13 @@ void link_open_socket(struct link *link, int rank, int fd)
 }
 
 /* Put as much of the parts into the ring as fits; how much that was, or -1. */
-static ssize_t ring_write(struct link *link, const struct iovec *parts, int part_count)
+static ssize_t link_write_ring(struct link *link, const struct iovec *parts, int part_count)
 {
     size_t total = 0;
     for (int i = 0; i < part_count; i++) {
-        ssize_t count = ring_put(&link->out, parts[i].iov_base, parts[i].iov_len);
+        ssize_t count = byte_ring_write(&link->out, parts[i].iov_base, parts[i].iov_len);
         if (count < 0) {
-            link->spoilt = true;
+            link->corrupt = true;
             return -1;
         }
         total += (size_t)count;
@@ -102,14 +103,14 @@ static ssize_t ring_write(struct link *link, const struct iovec *parts, int part
             break;
     }
     if (total > 0) {
-        ring_publish(&link->out);
-        bell_ring(&link->bell);
+        byte_ring_commit(&link->out);
+        wakeup_signal_if_armed(&link->wakeup);
     }
     return (ssize_t)total;
 }
 
 /* The same into the socket. */
-static ssize_t socket_write(struct link *link, const struct iovec *parts, int part_count)
+static ssize_t link_write_socket(struct link *link, const struct iovec *parts, int part_count)
 {
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)part_count};
     ssize_t count = sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -128,13 +129,13 @@ static size_t link_write(struct link *link, const struct iovec *parts, int part_
     size_t total = 0;
     for (int i = 0; i < part_count; i++)
         total += parts[i].iov_len;
-    if (!link->open || link->deaf)
+    if (!link->open || link->send_broken)
         return total;
     ssize_t count =
-        link->fd >= 0 ? socket_write(link, parts, part_count) : ring_write(link, parts, part_count);
+        link->fd >= 0 ? link_write_socket(link, parts, part_count) : link_write_ring(link, parts, part_count);
     if (count >= 0)
         return (size_t)count;
-    link->deaf = true;
+    link->send_broken = true;
     return total;
 }
 
@@ -173,7 +174,7 @@ void link_flush(struct link *link)
             continue;
         if (link->fd >= 0 || asked)
             break;
-        ring_starve(&link->out);
+        byte_ring_request_room(&link->out);
         asked = true;
     }
 }
@@ -199,16 +200,16 @@ static ssize_t link_read(struct link *link)
             link->cause = errno;
         return -1;
     }
-    ssize_t count = ring_take(&link->in, to, room);
+    ssize_t count = byte_ring_read(&link->in, to, room);
     if (count < 0)
-        link->spoilt = true;
-    if (count > 0 && ring_release(&link->in))
-        bell_ring(&link->bell);
-    return count == 0 && ring_ended(&link->in) ? -1 : count;
+        link->corrupt = true;
+    if (count > 0 && byte_ring_release(&link->in))
+        wakeup_signal_if_armed(&link->wakeup);
+    return count == 0 && byte_ring_at_end(&link->in) ? -1 : count;
 }
 
 /* Make room behind what came, and read into it. */
-static enum link_news link_fill(struct link *link, struct hvd_error *err)
+static enum link_event link_fill(struct link *link, struct hvd_error *err)
 {
     struct link_buffer *received = &link->received;
     /* Grows by what has come, whatever a header announces. */
@@ -218,9 +219,9 @@ static enum link_news link_fill(struct link *link, struct hvd_error *err)
         return LINK_FAILED;
     }
     ssize_t count = link_read(link);
-    if (link->spoilt) {
+    if (link->corrupt) {
         error_set(err, HVD_ERR_SYSTEM, "positions in their shared ring that cannot be");
-        return LINK_SPOILT;
+        return LINK_CORRUPT;
     }
     if (count < 0)
         return LINK_ENDED;
@@ -228,31 +229,31 @@ static enum link_news link_fill(struct link *link, struct hvd_error *err)
     return count > 0 ? LINK_FRAME : LINK_NOTHING;
 }
 
-enum link_news link_next(struct link *link, unsigned allowed, struct frame *frame, struct hvd_error *err)
+enum link_event link_next(struct link *link, unsigned allowed, struct frame *frame, struct hvd_error *err)
 {
-    enum link_news news = link->open ? LINK_FRAME : LINK_NOTHING;
+    enum link_event event = link->open ? LINK_FRAME : LINK_NOTHING;
     struct link_buffer *received = &link->received;
-    while (news == LINK_FRAME) {
+    while (event == LINK_FRAME) {
         int status = HVD_IN_PROGRESS;
         if (buffer_used(received) >= FRAME_HEADER_BYTES)
             status =
                 frame_decode(received->bytes + received->start, buffer_used(received), allowed, frame, err);
         if (status == HVD_OK) {
-            link->lent = FRAME_HEADER_BYTES + frame->length;
+            link->borrowed = FRAME_HEADER_BYTES + frame->length;
             return LINK_FRAME;
         }
-        news = status == HVD_IN_PROGRESS ? link_fill(link, err) : LINK_SPOILT;
+        event = status == HVD_IN_PROGRESS ? link_fill(link, err) : LINK_CORRUPT;
     }
-    return news;
+    return event;
 }
 
-void link_give_back(struct link *link)
+void link_release(struct link *link)
 {
-    buffer_drop(&link->received, link->lent);
-    link->lent = 0;
+    buffer_drop(&link->received, link->borrowed);
+    link->borrowed = 0;
 }
 
-bool link_torn(const struct link *link)
+bool link_has_partial_frame(const struct link *link)
 {
     return buffer_used(&link->received) > 0;
 }
@@ -275,8 +276,8 @@ void link_close(struct link *link)
     if (link->open && link->fd >= 0)
         socket_drain(link->fd);
     if (link->open && link->fd < 0) {
-        ring_close(&link->out);
-        bell_ring(&link->bell);
+        byte_ring_close(&link->out);
+        wakeup_signal_if_armed(&link->wakeup);
     }
     buffer_free(&link->unsent);
     buffer_free(&link->received);

@@ -17,29 +17,30 @@ struct link {
     int rank; /* at the other end */
     bool open;
     int fd; /* the socket, or -1: rings */
-    struct ring_end out, in;
-    struct bell bell; /* the other end's */
+    struct byte_ring_end out, in;
+    struct wakeup wakeup; /* the other end's */
     struct link_buffer unsent;
     struct link_buffer received;
-    size_t lent; /* bytes at the start of received that a frame is using */
-    bool deaf;   /* the other end no longer takes what we send */
-    bool spoilt; /* a shared ring's positions make no sense */
-    int cause;   /* errno of what ended it; 0: the other end closed it */
+    size_t borrowed;  /* bytes at the start of received that a frame is using */
+    bool send_broken; /* the other end no longer takes what we send */
+    bool corrupt;     /* a shared ring's positions make no sense */
+    int cause;        /* errno of what ended it; 0: the other end closed it */
 };
 
-enum link_news {
+enum link_event {
     LINK_NOTHING,
     LINK_FRAME,
-    LINK_ENDED,  /* all that came was given out and nothing more will come */
-    LINK_SPOILT, /* what came is no frame: a phrase is in [err] */
-    LINK_FAILED  /* of this process: out of memory */
+    LINK_ENDED,   /* all that came was given out and nothing more will come */
+    LINK_CORRUPT, /* what came is no frame: a phrase is in [err] */
+    LINK_FAILED   /* of this process: out of memory */
 };
 
 /* A closed link. */
 void link_init(struct link *link);
 
-/* [out] and [in] are empty rings; [bell] is borrowed. */
-void link_open_rings(struct link *link, int rank, struct ring *out, struct ring *in, struct bell bell);
+/* [out] and [in] are empty rings; [wakeup] is borrowed. */
+void link_open_rings(struct link *link, int rank, struct byte_ring *out, struct byte_ring *in,
+                     struct wakeup wakeup);
 
 /* Takes [fd], which does not block. */
 void link_open_socket(struct link *link, int rank, int fd);
@@ -55,12 +56,12 @@ void link_flush(struct link *link);
 /* Nothing is kept. */
 bool link_flushed(const struct link *link);
 
-/* The next frame; it stays where it is until link_give_back. */
-enum link_news link_next(struct link *link, unsigned allowed, struct frame *frame, struct hvd_error *err);
-void link_give_back(struct link *link);
+/* The next frame; it stays where it is until link_release. */
+enum link_event link_next(struct link *link, unsigned allowed, struct frame *frame, struct hvd_error *err);
+void link_release(struct link *link);
 
 /* True when a frame has begun but has not ended. */
-bool link_torn(const struct link *link);
+bool link_has_partial_frame(const struct link *link);
 
 /* Close; the other end gets what was sent, unless it keeps sending. A closed link is fine. */
 void link_close(struct link *link);

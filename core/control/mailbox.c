@@ -11,21 +11,21 @@
 
 #include "base/tree_shape.h"
 
-struct letter {
-    struct letter *next;
+struct message {
+    struct message *next;
     int link; /* of the receiver */
     size_t length;
     unsigned char bytes[];
 };
 
-struct local_rank {
+struct mailbox_rank {
     struct control control; /* first: ops get this address */
-    struct local_world *world;
-    struct letter *first, *last;
-    struct letter *shown; /* what the last receive returned */
-    struct local_counts counts;
-    bool told; /* of the abort */
-    bool left; /* said farewell */
+    struct mailbox_world *world;
+    struct message *first, *last;
+    struct message *last_received; /* what the last receive returned */
+    struct mailbox_counts counts;
+    bool abort_delivered; /* of the abort */
+    bool left;            /* said farewell */
     bool closed;
     int event_fd; /* -1 until watched */
     /* Read and written only by read-modify-write: whichever of arm and kick comes second sees what the
@@ -33,17 +33,17 @@ struct local_rank {
     atomic_int armed;
 };
 
-struct local_world {
+struct mailbox_world {
     int open_count;
     bool aborted;
     int status, lost_rank;
     char sentence[sizeof(((struct hvd_error *)NULL)->text)];
-    struct local_rank ranks[];
+    struct mailbox_rank ranks[];
 };
 
-static struct local_rank *local_of(struct control *control)
+static struct mailbox_rank *mailbox_of(struct control *control)
 {
-    return (struct local_rank *)control;
+    return (struct mailbox_rank *)control;
 }
 
 /* The number that rank [from] has among the links of [control]; -1 where they are not related. */
@@ -57,9 +57,9 @@ static int link_of(const struct control *control, int from)
     return -1;
 }
 
-static void local_kick(struct control *control)
+static void mailbox_kick(struct control *control)
 {
-    struct local_rank *self = local_of(control);
+    struct mailbox_rank *self = mailbox_of(control);
     static const uint64_t one = 1;
     if (atomic_fetch_or(&self->armed, 0) == 0)
         return;
@@ -67,62 +67,62 @@ static void local_kick(struct control *control)
     (void)written; /* fails only where the counter is full: then it is readable already */
 }
 
-static int local_send(struct control *control, int link, const void *bytes, size_t length,
-                      struct hvd_error *err)
+static int mailbox_send(struct control *control, int link, const void *bytes, size_t length,
+                        struct hvd_error *err)
 {
-    struct local_rank *self = local_of(control);
+    struct mailbox_rank *self = mailbox_of(control);
     if (link < 0 || link > control->child_count || control_link_rank(control, link) < 0)
         return error_set(err, HVD_ERR_INVALID, "rank %d has no link %d", control->rank, link);
     if (length > CONTROL_MESSAGE_BYTES)
         return error_set(err, HVD_ERR_INVALID, "a control message of %zu bytes is longer than %lld", length,
                          (long long)CONTROL_MESSAGE_BYTES);
-    struct local_rank *peer = &self->world->ranks[control_link_rank(control, link)];
+    struct mailbox_rank *peer = &self->world->ranks[control_link_rank(control, link)];
     if (peer->closed)
         return HVD_OK;
-    struct letter *letter = malloc(sizeof(*letter) + length);
-    if (letter == NULL)
+    struct message *message = malloc(sizeof(*message) + length);
+    if (message == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a control message of %zu bytes", length);
-    *letter = (struct letter){.link = link_of(&peer->control, control->rank), .length = length};
+    *message = (struct message){.link = link_of(&peer->control, control->rank), .length = length};
     if (length > 0)
-        memcpy(letter->bytes, bytes, length);
+        memcpy(message->bytes, bytes, length);
     if (peer->first == NULL)
-        peer->first = letter;
+        peer->first = message;
     else
-        peer->last->next = letter;
-    peer->last = letter;
+        peer->last->next = message;
+    peer->last = message;
     self->counts.sent++;
     self->counts.sent_bytes += length;
-    local_kick(&peer->control);
+    mailbox_kick(&peer->control);
     return HVD_OK;
 }
 
-static int local_receive(struct control *control, struct control_event *event, struct hvd_error *err)
+static int mailbox_receive(struct control *control, struct control_event *event, struct hvd_error *err)
 {
-    struct local_rank *self = local_of(control);
+    struct mailbox_rank *self = mailbox_of(control);
     (void)err;
-    free(self->shown);
-    self->shown = NULL;
-    if (self->world->aborted && !self->told) {
-        self->told = true;
+    free(self->last_received);
+    self->last_received = NULL;
+    if (self->world->aborted && !self->abort_delivered) {
+        self->abort_delivered = true;
         *event = (struct control_event){.kind = CONTROL_ABORT,
                                         .status = self->world->status,
                                         .rank = self->world->lost_rank,
                                         .sentence = self->world->sentence};
         return HVD_OK;
     }
-    struct letter *letter = self->first;
-    if (letter == NULL)
+    struct message *message = self->first;
+    if (message == NULL)
         return HVD_IN_PROGRESS;
-    self->first = letter->next;
-    self->shown = letter;
+    self->first = message->next;
+    self->last_received = message;
     self->counts.received++;
-    self->counts.received_bytes += letter->length;
+    self->counts.received_bytes += message->length;
     *event = (struct control_event){
-        .kind = CONTROL_MESSAGE, .link = letter->link, .bytes = letter->bytes, .length = letter->length};
+        .kind = CONTROL_MESSAGE, .link = message->link, .bytes = message->bytes, .length = message->length};
     return HVD_OK;
 }
 
-static void world_abort(struct local_world *world, int size, int status, int rank, const char *sentence)
+static void world_abort(struct mailbox_world *world, int size, int status, int rank, const char *sentence)
 {
     if (world->aborted)
         return;
@@ -132,28 +132,28 @@ static void world_abort(struct local_world *world, int size, int status, int ran
     snprintf(world->sentence, sizeof(world->sentence), "%s", sentence);
     for (int i = 0; i < size; i++)
         if (!world->ranks[i].closed)
-            local_kick(&world->ranks[i].control);
+            mailbox_kick(&world->ranks[i].control);
 }
 
-static void local_abort(struct control *control, int status, int rank, const char *sentence)
+static void mailbox_abort(struct control *control, int status, int rank, const char *sentence)
 {
-    world_abort(local_of(control)->world, control->size, status, rank, sentence);
+    world_abort(mailbox_of(control)->world, control->size, status, rank, sentence);
 }
 
-static void local_farewell(struct control *control)
+static void mailbox_farewell(struct control *control)
 {
-    local_of(control)->left = true;
+    mailbox_of(control)->left = true;
 }
 
-static bool local_flushed(struct control *control)
+static bool mailbox_flushed(struct control *control)
 {
     (void)control;
-    return true; /* a letter is in the other's mailbox when send returns */
+    return true; /* a message is in the other's mailbox when send returns */
 }
 
-static int local_watch(struct control *control, int epoll_fd, struct hvd_error *err)
+static int mailbox_watch(struct control *control, int epoll_fd, struct hvd_error *err)
 {
-    struct local_rank *self = local_of(control);
+    struct mailbox_rank *self = mailbox_of(control);
     if (self->event_fd < 0)
         self->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (self->event_fd < 0)
@@ -164,33 +164,33 @@ static int local_watch(struct control *control, int epoll_fd, struct hvd_error *
     return HVD_OK;
 }
 
-static void local_arm(struct control *control, bool armed)
+static void mailbox_arm(struct control *control, bool armed)
 {
-    struct local_rank *self = local_of(control);
+    struct mailbox_rank *self = mailbox_of(control);
     atomic_exchange(&self->armed, armed && self->event_fd >= 0);
 }
 
-static void local_after_fork(struct control *control)
+static void mailbox_after_fork(struct control *control)
 {
-    struct local_rank *self = local_of(control);
+    struct mailbox_rank *self = mailbox_of(control);
     atomic_exchange(&self->armed, 0);
     if (self->event_fd >= 0)
         close(self->event_fd);
     self->event_fd = -1;
 }
 
-static void local_close(struct control *control)
+static void mailbox_close(struct control *control)
 {
-    struct local_rank *self = local_of(control);
-    struct local_world *world = self->world;
-    local_after_fork(control);
+    struct mailbox_rank *self = mailbox_of(control);
+    struct mailbox_world *world = self->world;
+    mailbox_after_fork(control);
     while (self->first != NULL) {
-        struct letter *letter = self->first;
-        self->first = letter->next;
-        free(letter);
+        struct message *message = self->first;
+        self->first = message->next;
+        free(message);
     }
-    free(self->shown);
-    self->shown = NULL;
+    free(self->last_received);
+    self->last_received = NULL;
     self->closed = true;
     world->open_count--;
     if (!self->left && world->open_count > 0) {
@@ -202,30 +202,30 @@ static void local_close(struct control *control)
         free(world);
 }
 
-static const struct control_ops local_ops = {.name = "local",
-                                             .send = local_send,
-                                             .receive = local_receive,
-                                             .abort = local_abort,
-                                             .farewell = local_farewell,
-                                             .flushed = local_flushed,
-                                             .watch = local_watch,
-                                             .arm = local_arm,
-                                             .kick = local_kick,
-                                             .after_fork = local_after_fork,
-                                             .close = local_close};
+static const struct control_ops mailbox_ops = {.name = "local",
+                                               .send = mailbox_send,
+                                               .receive = mailbox_receive,
+                                               .abort = mailbox_abort,
+                                               .farewell = mailbox_farewell,
+                                               .flushed = mailbox_flushed,
+                                               .watch = mailbox_watch,
+                                               .arm = mailbox_arm,
+                                               .kick = mailbox_kick,
+                                               .after_fork = mailbox_after_fork,
+                                               .close = mailbox_close};
 
-static int rank_open(struct local_world *world, const int *node_of_rank, int size, int rank,
+static int rank_open(struct mailbox_world *world, const int *node_of_rank, int size, int rank,
                      struct hvd_error *err)
 {
-    struct local_rank *self = &world->ranks[rank];
-    struct shape shape;
-    int rc = shape_of_rank(node_of_rank, size, rank, &shape, err);
+    struct mailbox_rank *self = &world->ranks[rank];
+    struct tree_shape shape;
+    int rc = tree_shape_of_rank(node_of_rank, size, rank, &shape, err);
     if (rc != HVD_OK)
         return rc;
     self->world = world;
     self->event_fd = -1;
     atomic_init(&self->armed, 0);
-    self->control = (struct control){.ops = &local_ops,
+    self->control = (struct control){.ops = &mailbox_ops,
                                      .rank = rank,
                                      .size = size,
                                      .parent = shape.parent,
@@ -234,11 +234,12 @@ static int rank_open(struct local_world *world, const int *node_of_rank, int siz
     return HVD_OK;
 }
 
-int local_world_open(struct local_world **worldp, const int *node_of_rank, int size, struct hvd_error *err)
+int mailbox_world_open(struct mailbox_world **worldp, const int *node_of_rank, int size,
+                       struct hvd_error *err)
 {
     if (size < 1)
         return error_set(err, HVD_ERR_INVALID, "a job of %d ranks: expected at least 1", size);
-    struct local_world *world = calloc(1, sizeof(*world) + (size_t)size * sizeof(world->ranks[0]));
+    struct mailbox_world *world = calloc(1, sizeof(*world) + (size_t)size * sizeof(world->ranks[0]));
     if (world == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the mailboxes of %d ranks", size);
     world->open_count = size;
@@ -253,17 +254,17 @@ int local_world_open(struct local_world **worldp, const int *node_of_rank, int s
     return HVD_OK;
 }
 
-struct control *local_world_rank(struct local_world *world, int rank)
+struct control *mailbox_world_rank(struct mailbox_world *world, int rank)
 {
     return &world->ranks[rank].control;
 }
 
-struct local_counts local_world_counts(const struct local_world *world, int rank)
+struct mailbox_counts mailbox_world_counts(const struct mailbox_world *world, int rank)
 {
     return world->ranks[rank].counts;
 }
 
-void local_world_close(struct local_world *world)
+void mailbox_world_close(struct mailbox_world *world)
 {
     if (world == NULL)
         return;
@@ -272,6 +273,6 @@ void local_world_close(struct local_world *world)
         if (world->ranks[rank].closed)
             continue;
         open_count--;
-        local_close(&world->ranks[rank].control);
+        mailbox_close(&world->ranks[rank].control);
     }
 }

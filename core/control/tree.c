@@ -14,31 +14,31 @@
 
 #include "base/clock.h"
 
-/* How often a rank that never sleeps looks for ended processes, and how often it looks at the clock for that.
+/* How often a rank that never sleeps polls for ended processes, and how often it polls at the clock for that.
  */
-#define DEATHS_EVERY_US    10000
-#define DEATHS_EVERY_LOOKS 8
+#define PROCESS_CHECK_US    10000
+#define PROCESS_CHECK_POLLS 8
 
 struct tree {
     struct control control; /* first */
-    const struct roster *roster;
+    const struct peer_table *peer_table;
     const struct hvd_log *log;
     struct node *node;        /* NULL: alone on its node */
-    struct memory_slot *slot; /* ours in node */
+    struct node_member *slot; /* ours in node */
     int link_count;
     struct link links[CONTROL_MAX_LINKS];
-    bool goodbye[CONTROL_MAX_LINKS]; /* this link's end is no loss */
-    bool dead[CONTROL_MAX_LINKS];    /* the process at its other end has ended */
-    int next;                        /* the link to look at first, so that none starves */
-    int lending;                     /* the link whose bytes the caller has, or -1 */
-    struct watch watch;
-    struct bell bell;            /* ours */
-    _Atomic uint32_t lone_armed; /* its word, where there is no node */
-    bool armed;                  /* the caller wants to be woken */
-    int64_t looked_us;           /* for ended processes */
-    unsigned looks;
+    bool peer_left[CONTROL_MAX_LINKS]; /* this link's end is no loss */
+    bool dead[CONTROL_MAX_LINKS];      /* the process at its other end has ended */
+    int next;                          /* the link to look at first, so that none starves */
+    int borrowed_link;                 /* the link whose bytes the caller has, or -1 */
+    struct process_watch watch;
+    struct wakeup wakeup;       /* ours */
+    _Atomic uint32_t own_armed; /* its word, where there is no node */
+    bool armed;                 /* the caller wants to be woken */
+    int64_t checked_us;         /* for ended processes */
+    unsigned polls;
     bool farewelled;
-    bool aborted, told; /* an abort is known; the caller has it */
+    bool aborted, abort_delivered; /* an abort is known; the caller has it */
     struct frame_abort abort;
 };
 
@@ -48,9 +48,9 @@ static struct tree *tree_of(struct control *control)
 }
 
 /* "rank 3 (n2, pid 4711)" */
-static void name_rank(const struct tree *tree, int rank, char *text, size_t text_bytes)
+static void rank_text(const struct tree *tree, int rank, char *text, size_t text_bytes)
 {
-    const struct roster_peer *peer = &tree->roster->peers[rank];
+    const struct peer *peer = &tree->peer_table->peers[rank];
     snprintf(text, text_bytes, "rank %d (%s, pid %d)", rank, peer->host, (int)peer->pid);
 }
 
@@ -68,7 +68,7 @@ static bool tree_flushed(struct control *control)
 
 /* Who said farewell may end once everything is in the rings, where it outlives us: only then do others hear
  * it. */
-static void tree_note_leaving(struct tree *tree)
+static void tree_mark_left(struct tree *tree)
 {
     if (!tree->farewelled || tree->slot == NULL || atomic_load(&tree->slot->left) != 0)
         return;
@@ -87,15 +87,15 @@ static void tree_farewell(struct control *control)
         struct link *link = &tree->links[i];
         /* 24 bytes; where there is no memory for them the other end sees a loss, and is right */
         if (link->fd >= 0)
-            link_send(link, FRAME_FAREWELL, tree->roster->epoch, NULL, 0, NULL);
+            link_send(link, FRAME_FAREWELL, tree->peer_table->epoch, NULL, 0, NULL);
     }
-    tree_note_leaving(tree);
+    tree_mark_left(tree);
 }
 
 /* ---- Aborts and losses ---- */
 
 /* The first abort that is known here: tell the caller, the node and all relatives. */
-static void tree_raise(struct tree *tree, const struct frame_abort *abort)
+static void tree_raise_abort(struct tree *tree, const struct frame_abort *abort)
 {
     if (tree->aborted)
         return;
@@ -104,38 +104,38 @@ static void tree_raise(struct tree *tree, const struct frame_abort *abort)
     tree->aborted = true;
     tree->abort = *abort;
     if (tree->node != NULL)
-        memory_publish_abort(tree->node->memory, abort);
+        node_memory_publish_abort(tree->node->memory, abort);
     for (int i = 0; i < tree->link_count; i++)
-        link_send(&tree->links[i], FRAME_ABORT, tree->roster->epoch, payload, length, NULL);
+        link_send(&tree->links[i], FRAME_ABORT, tree->peer_table->epoch, payload, length, NULL);
 }
 
 static void tree_abort(struct control *control, int status, int rank, const char *sentence)
 {
     struct frame_abort abort;
     frame_abort_set(&abort, status, rank >= 0 && rank < control->size ? rank : control->rank, sentence);
-    tree_raise(tree_of(control), &abort);
+    tree_raise_abort(tree_of(control), &abort);
 }
 
 /* [rank] is gone; [how] says what was seen. It may have left because of an abort that has not reached us yet:
  * then that is the reason. */
-static void tree_lose(struct tree *tree, int rank, const char *how)
+static void tree_rank_lost(struct tree *tree, int rank, const char *how)
 {
     struct frame_abort abort;
     char name[320], sentence[FRAME_SENTENCE_BYTES + 1];
     if (tree->farewelled || tree->aborted)
         return;
-    if (tree->node == NULL || !memory_published_abort(tree->node->memory, tree->control.size, &abort)) {
-        name_rank(tree, rank, name, sizeof(name));
+    if (tree->node == NULL || !node_memory_published_abort(tree->node->memory, tree->control.size, &abort)) {
+        rank_text(tree, rank, name, sizeof(name));
         snprintf(sentence, sizeof(sentence), "%s was lost: %s", name, how);
         frame_abort_set(&abort, HVD_ERR_RANK_LOST, rank, sentence);
     }
-    tree_raise(tree, &abort);
+    tree_raise_abort(tree, &abort);
 }
 
 /* Did this rank of the node say farewell? */
 static bool rank_left(const struct tree *tree, int rank)
 {
-    const struct memory_slot *slot = node_slot(tree->node, rank);
+    const struct node_member *slot = node_member_of(tree->node, rank);
     return slot != NULL && atomic_load(&slot->left) != 0;
 }
 
@@ -143,7 +143,7 @@ static bool rank_left(const struct tree *tree, int rank)
 static void tree_end_link(struct tree *tree, int index)
 {
     struct link *link = &tree->links[index];
-    bool goodbye = link->fd >= 0 ? tree->goodbye[index] : rank_left(tree, link->rank);
+    bool peer_left = link->fd >= 0 ? tree->peer_left[index] : rank_left(tree, link->rank);
     char how[160];
     if (link->fd < 0 && tree->dead[index])
         snprintf(how, sizeof(how), "its process ended without hvd_shutdown");
@@ -153,45 +153,45 @@ static void tree_end_link(struct tree *tree, int index)
         snprintf(how, sizeof(how), "its connection broke without hvd_shutdown: %s", strerror(link->cause));
     else
         snprintf(how, sizeof(how), "its connection ended without hvd_shutdown%s",
-                 link_torn(link) ? ", in the middle of a message" : "");
+                 link_has_partial_frame(link) ? ", in the middle of a message" : "");
     int rank = link->rank;
     link_close(link);
-    if (!goodbye)
-        tree_lose(tree, rank, how);
+    if (!peer_left)
+        tree_rank_lost(tree, rank, how);
 }
 
 /* What came on this link is not what a rank of this job would send. */
-static void tree_spoil_link(struct tree *tree, int index, const char *what)
+static void tree_link_corrupt(struct tree *tree, int index, const char *what)
 {
     int rank = tree->links[index].rank;
     char name[320], sentence[FRAME_SENTENCE_BYTES + 1];
     struct frame_abort abort;
-    name_rank(tree, rank, name, sizeof(name));
+    rank_text(tree, rank, name, sizeof(name));
     snprintf(sentence, sizeof(sentence), "%s sent %s", name, what);
     frame_abort_set(&abort, HVD_ERR_SYSTEM, rank, sentence);
-    tree_raise(tree, &abort);
+    tree_raise_abort(tree, &abort);
     link_close(&tree->links[index]);
 }
 
 /* Processes of this node that have ended. True where one was at the other end of a link, whose last words are
  * still to be read. */
-static bool tree_find_deaths(struct tree *tree)
+static bool tree_check_processes(struct tree *tree)
 {
     bool found = false;
-    if (tree->watch.fd < 0 || tree->looks++ % DEATHS_EVERY_LOOKS != 0)
+    if (tree->watch.fd < 0 || tree->polls++ % PROCESS_CHECK_POLLS != 0)
         return false;
     int64_t now_us = clock_us();
-    if (now_us - tree->looked_us < DEATHS_EVERY_US)
+    if (now_us - tree->checked_us < PROCESS_CHECK_US)
         return false;
-    tree->looked_us = now_us;
-    for (int rank = watch_next(&tree->watch); rank >= 0; rank = watch_next(&tree->watch)) {
+    tree->checked_us = now_us;
+    for (int rank = process_watch_next(&tree->watch); rank >= 0; rank = process_watch_next(&tree->watch)) {
         int index = 0;
         while (index < tree->link_count && (!tree->links[index].open || tree->links[index].rank != rank))
             index++;
         if (index < tree->link_count)
             found = tree->dead[index] = true;
         else if (!rank_left(tree, rank))
-            tree_lose(tree, rank, "its process ended without hvd_shutdown");
+            tree_rank_lost(tree, rank, "its process ended without hvd_shutdown");
     }
     return found;
 }
@@ -205,26 +205,26 @@ static int tree_send(struct control *control, int index, const void *bytes, size
     if (length > (size_t)CONTROL_MESSAGE_BYTES)
         return error_set(err, HVD_ERR_INVALID, "a control message of %zu bytes, expected at most %" PRId64,
                          length, CONTROL_MESSAGE_BYTES);
-    return link_send(&tree->links[index], FRAME_MESSAGE, tree->roster->epoch, bytes, length, err);
+    return link_send(&tree->links[index], FRAME_MESSAGE, tree->peer_table->epoch, bytes, length, err);
 }
 
-static void tree_give_back(struct tree *tree)
+static void tree_release_frame(struct tree *tree)
 {
-    if (tree->lending >= 0)
-        link_give_back(&tree->links[tree->lending]);
-    tree->lending = -1;
+    if (tree->borrowed_link >= 0)
+        link_release(&tree->links[tree->borrowed_link]);
+    tree->borrowed_link = -1;
 }
 
 /* One frame: HVD_OK where it is an event, else HVD_IN_PROGRESS. */
-static int tree_take_frame(struct tree *tree, int index, const struct frame *frame,
-                           struct control_event *event)
+static int tree_handle_frame(struct tree *tree, int index, const struct frame *frame,
+                             struct control_event *event)
 {
     struct frame_abort abort;
     struct hvd_error why;
-    if (frame->epoch != tree->roster->epoch) {
+    if (frame->epoch != tree->peer_table->epoch) {
         log_write(tree->log, LOG_DEBUG, "control",
                   "dropped a frame of epoch %" PRIu32 " from rank %d, this is %" PRIu32, frame->epoch,
-                  tree->links[index].rank, tree->roster->epoch);
+                  tree->links[index].rank, tree->peer_table->epoch);
         return HVD_IN_PROGRESS;
     }
     switch (frame->type) {
@@ -233,20 +233,20 @@ static int tree_take_frame(struct tree *tree, int index, const struct frame *fra
             .kind = CONTROL_MESSAGE, .link = index, .bytes = frame->payload, .length = frame->length};
         return HVD_OK;
     case FRAME_FAREWELL:
-        tree->goodbye[index] = true;
+        tree->peer_left[index] = true;
         break;
     case FRAME_ABORT:
         if (frame_abort_decode(frame->payload, frame->length, tree->control.size, &abort, &why) == HVD_OK)
-            tree_raise(tree, &abort);
+            tree_raise_abort(tree, &abort);
         else
-            tree_spoil_link(tree, index, why.text);
+            tree_link_corrupt(tree, index, why.text);
         break;
     }
     return HVD_IN_PROGRESS;
 }
 
 /* Look at one link until it has an event or nothing. */
-static int tree_look(struct tree *tree, int index, struct control_event *event, struct hvd_error *err)
+static int tree_poll_link(struct tree *tree, int index, struct control_event *event, struct hvd_error *err)
 {
     struct link *link = &tree->links[index];
     unsigned allowed = FRAME_ALLOW(FRAME_MESSAGE) | FRAME_ALLOW(FRAME_ABORT);
@@ -257,12 +257,12 @@ static int tree_look(struct tree *tree, int index, struct control_event *event, 
         struct hvd_error why;
         switch (link_next(link, allowed, &frame, &why)) {
         case LINK_FRAME:
-            if (tree_take_frame(tree, index, &frame, event) == HVD_OK) {
-                tree->lending = index;
+            if (tree_handle_frame(tree, index, &frame, event) == HVD_OK) {
+                tree->borrowed_link = index;
                 return HVD_OK;
             }
             if (link->open)
-                link_give_back(link);
+                link_release(link);
             break;
         case LINK_NOTHING:
             if (!tree->dead[index] || link->fd >= 0)
@@ -272,8 +272,8 @@ static int tree_look(struct tree *tree, int index, struct control_event *event, 
         case LINK_ENDED:
             tree_end_link(tree, index);
             break;
-        case LINK_SPOILT:
-            tree_spoil_link(tree, index, why.text);
+        case LINK_CORRUPT:
+            tree_link_corrupt(tree, index, why.text);
             break;
         case LINK_FAILED:
             return error_set(err, HVD_ERR_NO_MEMORY, "%s", why.text);
@@ -283,12 +283,12 @@ static int tree_look(struct tree *tree, int index, struct control_event *event, 
 }
 
 /* Look at every link, beginning behind the one that was heard last. */
-static int tree_look_around(struct tree *tree, struct control_event *event, struct hvd_error *err)
+static int tree_poll_links(struct tree *tree, struct control_event *event, struct hvd_error *err)
 {
     int first = tree->next;
     for (int i = 0; i < tree->link_count; i++) {
         int index = (first + i) % tree->link_count;
-        int status = tree_look(tree, index, event, err);
+        int status = tree_poll_link(tree, index, event, err);
         if (status == HVD_IN_PROGRESS)
             continue;
         tree->next = (index + 1) % tree->link_count;
@@ -298,29 +298,29 @@ static int tree_look_around(struct tree *tree, struct control_event *event, stru
 }
 
 /* Somebody rang, and nobody else will ring until we ask again. What they rang for may be in a place that the
- * caller looked at before it called us, so the bell goes on ringing: it is never silenced, as only its edges
- * wake anybody. */
-static void tree_hear_bell(struct tree *tree)
+ * caller looked at before it called us, so the wakeup goes on ringing: it is never silenced, as only its
+ * edges wake anybody. */
+static void tree_rearm(struct tree *tree)
 {
-    if (!tree->armed || atomic_load(tree->bell.armed) != 0)
+    if (!tree->armed || atomic_load(tree->wakeup.armed) != 0)
         return;
-    atomic_exchange(tree->bell.armed, 1);
-    bell_write(&tree->bell);
+    atomic_exchange(tree->wakeup.armed, 1);
+    wakeup_signal(&tree->wakeup);
 }
 
 static void tree_flush(struct tree *tree)
 {
     for (int i = 0; i < tree->link_count; i++)
         link_flush(&tree->links[i]);
-    tree_note_leaving(tree);
+    tree_mark_left(tree);
 }
 
 /* The abort, once. */
-static int tree_tell_abort(struct tree *tree, struct control_event *event)
+static int tree_deliver_abort(struct tree *tree, struct control_event *event)
 {
-    if (!tree->aborted || tree->told)
+    if (!tree->aborted || tree->abort_delivered)
         return HVD_IN_PROGRESS;
-    tree->told = true;
+    tree->abort_delivered = true;
     *event = (struct control_event){.kind = CONTROL_ABORT,
                                     .status = tree->abort.status,
                                     .rank = tree->abort.rank,
@@ -331,22 +331,22 @@ static int tree_tell_abort(struct tree *tree, struct control_event *event)
 static int tree_receive(struct control *control, struct control_event *event, struct hvd_error *err)
 {
     struct tree *tree = tree_of(control);
-    tree_give_back(tree);
-    tree_hear_bell(tree);
+    tree_release_frame(tree);
+    tree_rearm(tree);
     tree_flush(tree);
-    int status = tree_tell_abort(tree, event);
+    int status = tree_deliver_abort(tree, event);
     if (status == HVD_IN_PROGRESS)
-        status = tree_look_around(tree, event, err);
-    if (status == HVD_IN_PROGRESS && tree_find_deaths(tree))
-        status = tree_look_around(tree, event, err);
+        status = tree_poll_links(tree, event, err);
+    if (status == HVD_IN_PROGRESS && tree_check_processes(tree))
+        status = tree_poll_links(tree, event, err);
     if (status == HVD_IN_PROGRESS)
-        status = tree_tell_abort(tree, event);
+        status = tree_deliver_abort(tree, event);
     return status;
 }
 
 /* ---- Sleep ---- */
 
-static int watch_one(int epoll_fd, int fd, uint32_t events, struct hvd_error *err)
+static int epoll_add_fd(int epoll_fd, int fd, uint32_t events, struct hvd_error *err)
 {
     struct epoll_event event = {.events = events};
     if (fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) != 0)
@@ -357,12 +357,12 @@ static int watch_one(int epoll_fd, int fd, uint32_t events, struct hvd_error *er
 static int tree_watch(struct control *control, int epoll_fd, struct hvd_error *err)
 {
     struct tree *tree = tree_of(control);
-    int status = watch_one(epoll_fd, tree->bell.fd, EPOLLIN | EPOLLET, err);
+    int status = epoll_add_fd(epoll_fd, tree->wakeup.fd, EPOLLIN | EPOLLET, err);
     /* not by its edge: a death that was not looked for yet keeps the caller awake until it is */
     if (status == HVD_OK)
-        status = watch_one(epoll_fd, tree->watch.fd, EPOLLIN, err);
+        status = epoll_add_fd(epoll_fd, tree->watch.fd, EPOLLIN, err);
     for (int i = 0; i < tree->link_count && status == HVD_OK; i++)
-        status = watch_one(epoll_fd, tree->links[i].fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, err);
+        status = epoll_add_fd(epoll_fd, tree->links[i].fd, EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, err);
     return status;
 }
 
@@ -370,16 +370,16 @@ static void tree_arm(struct control *control, bool armed)
 {
     struct tree *tree = tree_of(control);
     tree->armed = armed;
-    atomic_exchange(tree->bell.armed, armed ? 1 : 0);
+    atomic_exchange(tree->wakeup.armed, armed ? 1 : 0);
 }
 
 static void tree_kick(struct control *control)
 {
-    const struct bell *bell = &tree_of(control)->bell;
-    /* Always an exchange: it orders what the caller did before with what the sleeper looks at after it armed.
+    const struct wakeup *wakeup = &tree_of(control)->wakeup;
+    /* Always an exchange: it orders what the caller did before with what the sleeper polls at after it armed.
      */
-    if (atomic_exchange(bell->armed, 0) != 0)
-        bell_write(bell);
+    if (atomic_exchange(wakeup->armed, 0) != 0)
+        wakeup_signal(wakeup);
 }
 
 /* ---- Beginning and end ---- */
@@ -389,14 +389,14 @@ static void tree_after_fork(struct control *control)
     struct tree *tree = tree_of(control);
     for (int i = 0; i < tree->link_count; i++)
         link_after_fork(&tree->links[i]);
-    watch_after_fork(&tree->watch);
+    process_watch_after_fork(&tree->watch);
     if (tree->node != NULL) {
         tree->slot = NULL;
         node_after_fork(tree->node);
-    } else if (tree->bell.fd >= 0) {
-        close(tree->bell.fd);
+    } else if (tree->wakeup.fd >= 0) {
+        close(tree->wakeup.fd);
     }
-    tree->bell = (struct bell){&tree->lone_armed, -1};
+    tree->wakeup = (struct wakeup){&tree->own_armed, -1};
     tree->farewelled = true;
 }
 
@@ -406,9 +406,9 @@ static void tree_close(struct control *control)
     tree_flush(tree);
     for (int i = 0; i < tree->link_count; i++)
         link_close(&tree->links[i]);
-    watch_fini(&tree->watch);
-    if (tree->node == NULL && tree->bell.fd >= 0)
-        close(tree->bell.fd);
+    process_watch_fini(&tree->watch);
+    if (tree->node == NULL && tree->wakeup.fd >= 0)
+        close(tree->wakeup.fd);
     node_close(tree->node);
     free(tree);
 }
@@ -428,11 +428,11 @@ static const struct control_ops tree_ops = {
 };
 
 /* The descriptor of a relative's doorbell, or -1 where it was not met. */
-static int node_bell(const struct node *node, int rank)
+static int node_wakeup_fd(const struct node *node, int rank)
 {
-    for (int i = 0; node != NULL && i < node->bell_count; i++) {
-        if (node->bells[i].rank == rank)
-            return node->bells[i].fd;
+    for (int i = 0; node != NULL && i < node->wakeup_count; i++) {
+        if (node->wakeups[i].rank == rank)
+            return node->wakeups[i].fd;
     }
     return -1;
 }
@@ -441,18 +441,18 @@ static int node_bell(const struct node *node, int rank)
 static int tree_open_rings(struct tree *tree, int index, struct hvd_error *err)
 {
     int rank = control_link_rank(&tree->control, index);
-    int bell_fd = node_bell(tree->node, rank);
-    if (bell_fd < 0)
+    int wakeup_fd = node_wakeup_fd(tree->node, rank);
+    if (wakeup_fd < 0)
         return error_set(err, HVD_ERR_SYSTEM,
                          "rank %d is to share memory with rank %d, but they did not meet as parent and "
                          "child: the ranks disagree "
                          "on who is on this node",
                          tree->control.rank, rank);
-    struct memory_slot *slot = node_slot(tree->node, rank);
-    struct memory_slot *lower = index == CONTROL_PARENT ? tree->slot : slot;
-    struct ring *out = index == CONTROL_PARENT ? &lower->up : &lower->down;
-    struct ring *in = index == CONTROL_PARENT ? &lower->down : &lower->up;
-    link_open_rings(&tree->links[index], rank, out, in, (struct bell){&slot->armed, bell_fd});
+    struct node_member *slot = node_member_of(tree->node, rank);
+    struct node_member *lower = index == CONTROL_PARENT ? tree->slot : slot;
+    struct byte_ring *out = index == CONTROL_PARENT ? &lower->up : &lower->down;
+    struct byte_ring *in = index == CONTROL_PARENT ? &lower->down : &lower->up;
+    link_open_rings(&tree->links[index], rank, out, in, (struct wakeup){&slot->armed, wakeup_fd});
     return HVD_OK;
 }
 
@@ -469,34 +469,35 @@ static int tree_open_socket(struct tree *tree, int index, int *fdp, struct hvd_e
 }
 
 /* Watch those of the processes met that are still of this node. */
-static int tree_open_watch(struct tree *tree, const struct shape *shape, struct hvd_error *err)
+static int tree_open_watch(struct tree *tree, const struct tree_shape *shape, struct hvd_error *err)
 {
     struct node *node = tree->node;
     int status = HVD_OK;
     for (int i = 0; node != NULL && i < node->watched_count && status == HVD_OK; i++) {
-        struct watched *watched = &node->watched[i];
-        if (tree->roster->node_of_rank[watched->rank] != shape->leader)
+        struct watched_process *watched = &node->watched[i];
+        if (tree->peer_table->node_of_rank[watched->rank] != shape->leader)
             continue;
-        status = watch_add(&tree->watch, watched->rank, watched->pidfd, err);
+        status = process_watch_add(&tree->watch, watched->rank, watched->pidfd, err);
         if (status == HVD_OK)
             watched->pidfd = -1;
     }
     return status;
 }
 
-static int tree_open_bell(struct tree *tree, struct hvd_error *err)
+static int tree_open_wakeup(struct tree *tree, struct hvd_error *err)
 {
     if (tree->node != NULL) {
-        tree->slot = node_slot(tree->node, tree->control.rank);
-        tree->bell = (struct bell){&tree->slot->armed, tree->node->bell};
+        tree->slot = node_member_of(tree->node, tree->control.rank);
+        tree->wakeup = (struct wakeup){&tree->slot->armed, tree->node->wakeup};
         return HVD_OK;
     }
-    tree->bell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return tree->bell.fd >= 0 ? HVD_OK : error_set_errno(err, "cannot make a doorbell (eventfd)");
+    tree->wakeup.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return tree->wakeup.fd >= 0 ? HVD_OK : error_set_errno(err, "cannot make a doorbell (eventfd)");
 }
 
-int control_open(struct control **controlp, const struct roster *roster, const struct shape *shape,
-                 struct node *node, const int *link_fds, struct hvd_error *err)
+int control_open(struct control **controlp, const struct peer_table *peer_table,
+                 const struct tree_shape *shape, struct node *node, const int *link_fds,
+                 struct hvd_error *err)
 {
     int status = HVD_OK;
     int fds[CONTROL_MAX_LINKS];
@@ -508,20 +509,20 @@ int control_open(struct control **controlp, const struct roster *roster, const s
         node_close(node);
         goto done;
     }
-    tree->control = (struct control){.ops = &tree_ops, .rank = roster->rank, .size = roster->size};
+    tree->control = (struct control){.ops = &tree_ops, .rank = peer_table->rank, .size = peer_table->size};
     tree->control.parent = shape->parent;
     tree->control.child_count = shape->child_count;
     memcpy(tree->control.child_ranks, shape->child_ranks, sizeof(tree->control.child_ranks));
-    tree->roster = roster;
-    tree->log = roster->log;
+    tree->peer_table = peer_table;
+    tree->log = peer_table->log;
     tree->node = node;
     tree->link_count = link_count;
-    tree->lending = -1;
-    tree->bell = (struct bell){&tree->lone_armed, -1};
-    watch_init(&tree->watch);
+    tree->borrowed_link = -1;
+    tree->wakeup = (struct wakeup){&tree->own_armed, -1};
+    process_watch_init(&tree->watch);
     for (int i = 0; i < link_count; i++)
         link_init(&tree->links[i]);
-    status = tree_open_bell(tree, err);
+    status = tree_open_wakeup(tree, err);
     for (int i = shape->parent < 0 ? 1 : 0; i < link_count && status == HVD_OK; i++)
         status = fds[i] >= 0 ? tree_open_socket(tree, i, &fds[i], err) : tree_open_rings(tree, i, err);
     if (status == HVD_OK)

@@ -20,27 +20,27 @@ static char *their_vector(const struct batch *batch)
 static struct reduction reduction_of(const struct batch *batch)
 {
     return (struct reduction){.dtype = batch->dtype,
-                              .partial = batch->travel.need.dtype,
+                              .partial = batch->transfer.need.dtype,
                               .op = HVD_SUM,
-                              .prescale = batch->travel.prescale,
-                              .postscale = batch->travel.postscale,
+                              .prescale = batch->transfer.prescale,
+                              .postscale = batch->transfer.postscale,
                               .ranks = batch->team->members.size};
 }
 
-bool adasum_can(int size)
+bool adasum_supports(int size)
 {
     return size > 0 && (size & (size - 1)) == 0;
 }
 
 int adasum_plan(struct batch *batch, struct hvd_error *err)
 {
-    int64_t count = batch->pieces->count;
+    int64_t count = batch->tensors->count;
     int size = batch->team->members.size;
-    if (!adasum_can(size))
+    if (!adasum_supports(size))
         return error_set(err, HVD_ERR_SYSTEM, "the ranks agreed on Adasum among %d members, no power of two",
                          size);
     bool too_much =
-        __builtin_mul_overflow(count, (int64_t)dtype_bytes(batch->travel.need.dtype), &batch->bytes);
+        __builtin_mul_overflow(count, (int64_t)dtype_bytes(batch->transfer.need.dtype), &batch->bytes);
     if (too_much || __builtin_mul_overflow(batch->bytes, 2, &batch->buffer_bytes))
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for two working vectors of %lld elements",
                          (long long)count);
@@ -49,12 +49,12 @@ int adasum_plan(struct batch *batch, struct hvd_error *err)
 
 void adasum_lay_out(struct batch *batch)
 {
-    batch->travel.counts = batch->sent;
-    batch->travel.receive_counts = batch->received;
-    batch->travel.input = own_vector(batch);
-    batch->travel.output = their_vector(batch);
+    batch->transfer.counts = batch->sent;
+    batch->transfer.receive_counts = batch->received;
+    batch->transfer.input = own_vector(batch);
+    batch->transfer.output = their_vector(batch);
     batch->level = 0;
-    batch->stage = batch->pieces->count == 0 ? BATCH_DONE : BATCH_PACK;
+    batch->stage = batch->tensors->count == 0 ? BATCH_DONE : BATCH_PACK;
     batch_rewind(batch, 0, 0, 0);
 }
 
@@ -67,7 +67,7 @@ static int partner(const struct batch *batch)
 static void begin_level(struct batch *batch)
 {
     int size = batch->team->members.size;
-    int64_t count = batch->pieces->count;
+    int64_t count = batch->tensors->count;
     bool over = batch->level >= 31 || 1 << batch->level >= size;
     batch_rewind(batch, 0, 0, 0);
     if (over) {
@@ -77,7 +77,7 @@ static void begin_level(struct batch *batch)
     memset(batch->sent, 0, (size_t)size * sizeof(*batch->sent));
     memset(batch->received, 0, (size_t)size * sizeof(*batch->received));
     batch->sent[partner(batch)] = batch->received[partner(batch)] = count;
-    batch->travel.count = count;
+    batch->transfer.count = count;
     batch->stage = BATCH_START;
 }
 
@@ -85,8 +85,8 @@ static void begin_level(struct batch *batch)
 static int64_t next_slice(struct batch *batch, int64_t *countp)
 {
     int64_t at = batch->cursor.inside;
-    int64_t left = batch->pieces->count - at;
-    int64_t most = BATCH_SLICE_BYTES / (int64_t)dtype_bytes(batch->travel.need.dtype);
+    int64_t left = batch->tensors->count - at;
+    int64_t most = BATCH_SLICE_BYTES / (int64_t)dtype_bytes(batch->transfer.need.dtype);
     *countp = left < most ? left : most;
     batch->cursor.inside = at + *countp;
     return at;
@@ -94,27 +94,27 @@ static int64_t next_slice(struct batch *batch, int64_t *countp)
 
 static bool at_end(const struct batch *batch)
 {
-    return batch->cursor.inside == batch->pieces->count;
+    return batch->cursor.inside == batch->tensors->count;
 }
 
 void adasum_pack(struct batch *batch)
 {
-    const struct piece *piece = batch->pieces;
+    const struct request_tensor *tensor = batch->tensors;
     const struct reduction reduction = reduction_of(batch);
-    int64_t work_bytes = (int64_t)dtype_bytes(batch->travel.need.dtype);
+    int64_t work_bytes = (int64_t)dtype_bytes(batch->transfer.need.dtype);
     int64_t count = 0;
     int64_t at = next_slice(batch, &count);
     char *own = own_vector(batch) + at * work_bytes;
-    if (piece->request->stand_in)
+    if (tensor->request->placeholder)
         memset(own, 0, (size_t)(count * work_bytes));
     else
-        reduce_begin(&reduction, own, (const char *)piece->input + at * (int64_t)dtype_bytes(batch->dtype),
+        reduce_begin(&reduction, own, (const char *)tensor->input + at * (int64_t)dtype_bytes(batch->dtype),
                      count);
     if (at_end(batch))
         begin_level(batch);
 }
 
-void adasum_arrived(struct batch *batch)
+void adasum_transfer_done(struct batch *batch)
 {
     memset(batch->dots, 0, sizeof(batch->dots));
     batch->has_dots = false;
@@ -130,7 +130,7 @@ static double factor(double own_dot, double mixed_dot)
 
 void adasum_combine(struct batch *batch)
 {
-    enum hvd_dtype dtype = batch->travel.need.dtype;
+    enum hvd_dtype dtype = batch->transfer.need.dtype;
     int64_t count = 0;
     int64_t at = next_slice(batch, &count) * (int64_t)dtype_bytes(dtype);
     bool upper = (batch->team->members.rank >> batch->level & 1) != 0;
@@ -158,13 +158,13 @@ void adasum_combine(struct batch *batch)
 
 void adasum_unpack(struct batch *batch)
 {
-    const struct piece *piece = batch->pieces;
+    const struct request_tensor *tensor = batch->tensors;
     const struct reduction reduction = reduction_of(batch);
     int64_t count = 0;
     int64_t at = next_slice(batch, &count);
-    if (!piece->request->stand_in)
-        reduce_finish(&reduction, (char *)piece->output + at * (int64_t)dtype_bytes(batch->dtype),
-                      own_vector(batch) + at * (int64_t)dtype_bytes(batch->travel.need.dtype), count);
+    if (!tensor->request->placeholder)
+        reduce_finish(&reduction, (char *)tensor->output + at * (int64_t)dtype_bytes(batch->dtype),
+                      own_vector(batch) + at * (int64_t)dtype_bytes(batch->transfer.need.dtype), count);
     if (at_end(batch))
         batch->stage = BATCH_DONE;
 }

@@ -8,13 +8,14 @@
 #include "flow/batch.h"
 
 /* A team of [size] members can do it. */
-bool adasum_can(int size);
+bool adasum_supports(int size);
 
-/* As batch_plan, batch_lay_out, batch_pack, batch_arrived and batch_unpack, of a batch of one Adasum. */
+/* As batch_plan, batch_lay_out, batch_pack, batch_transfer_done and batch_unpack, of a batch of one Adasum.
+ */
 int adasum_plan(struct batch *batch, struct hvd_error *err);
 void adasum_lay_out(struct batch *batch);
 void adasum_pack(struct batch *batch);
-void adasum_arrived(struct batch *batch);
+void adasum_transfer_done(struct batch *batch);
 void adasum_unpack(struct batch *batch);
 
 /* One slice of combining what came with what is here. */

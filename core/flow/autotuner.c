@@ -8,13 +8,13 @@
 
 #include "base/option.h"
 
-#define SETTLE_STEPS 2 /* not counted: decided under what was tried before */
-#define CLEARLY      1.03
-#define DUELS        6 /* turns of each side */
+#define WARMUP_STEPS  2 /* not counted: decided under what was tried before */
+#define MIN_GAIN      1.03
+#define CONFIRM_TURNS 6 /* turns of each side */
 
-enum phase { BASELINE, CLIMB, DUEL, OVER };
+enum search_phase { BASELINE, SEARCH, CONFIRM, DONE };
 
-enum knob { FUSION, CHUNK, WINDOW, KNOBS };
+enum parameter { FUSION, CHUNK, INFLIGHT, PARAMETERS };
 
 #define KIB         INT64_C(1024)
 #define MIB         (1024 * KIB)
@@ -24,136 +24,139 @@ enum knob { FUSION, CHUNK, WINDOW, KNOBS };
 static const struct {
     int count;
     int64_t values[MOST_VALUES];
-} knobs[KNOBS] = {
+} parameters[PARAMETERS] = {
     [FUSION] = {5, {2 * MIB, 8 * MIB, 32 * MIB, 64 * MIB, 256 * MIB}},
     [CHUNK] = {3, {32 * KIB, 64 * KIB, 128 * KIB}},
-    [WINDOW] = {4, {1, 2, 4, 16}},
+    [INFLIGHT] = {4, {1, 2, 4, 16}},
 };
 
-static int64_t *value_of(struct tune_settings *settings, int knob)
+static int64_t *value_of(struct tuned_settings *settings, int parameter)
 {
-    switch (knob) {
+    switch (parameter) {
     case FUSION:
         return &settings->fusion_bytes;
     case CHUNK:
         return &settings->chunk_bytes;
     default:
-        return &settings->window;
+        return &settings->inflight;
     }
 }
 
-static bool may_be(enum option_id id, int64_t value)
+static bool in_range(enum option_id id, int64_t value)
 {
     return value >= option_table[id].min && value <= option_table[id].max;
 }
 
-bool tune_valid(const struct tune_settings *settings)
+bool autotuner_valid(const struct tuned_settings *settings)
 {
-    return may_be(OPT_FUSION, settings->fusion_bytes) && may_be(OPT_CHUNK, settings->chunk_bytes) &&
-           may_be(OPT_WINDOW, settings->window);
+    return in_range(OPT_FUSION, settings->fusion_bytes) && in_range(OPT_CHUNK, settings->chunk_bytes) &&
+           in_range(OPT_INFLIGHT, settings->inflight);
 }
 
-void tune_begin(struct tune *tune, const struct tune_settings *start)
+void autotuner_begin(struct autotuner *autotuner, const struct tuned_settings *start)
 {
-    memset(tune, 0, sizeof(*tune));
-    tune->start = tune->best = tune->now = *start;
-    tune->phase = BASELINE;
+    memset(autotuner, 0, sizeof(*autotuner));
+    autotuner->start = autotuner->best = autotuner->now = *start;
+    autotuner->phase = BASELINE;
 }
 
-static int by_size(const void *left, const void *right)
+static int compare_rates(const void *left, const void *right)
 {
     double a = *(const double *)left;
     double b = *(const double *)right;
     return (a > b) - (a < b);
 }
 
-static double median(struct tune *tune)
+static double median(struct autotuner *autotuner)
 {
-    qsort(tune->rates, TUNE_STEPS, sizeof(tune->rates[0]), by_size);
-    return tune->rates[TUNE_STEPS / 2];
+    qsort(autotuner->rates, AUTOTUNER_STEPS, sizeof(autotuner->rates[0]), compare_rates);
+    return autotuner->rates[AUTOTUNER_STEPS / 2];
 }
 
 /* Begin a trial of the next value of a setting that is not the one in use; false where there is none. */
-static bool next_trial(struct tune *tune)
+static bool next_trial(struct autotuner *autotuner)
 {
-    for (; tune->knob < KNOBS; tune->knob++, tune->choice = 0) {
-        while (tune->choice < knobs[tune->knob].count) {
-            int64_t value = knobs[tune->knob].values[tune->choice++];
-            tune->now = tune->best;
-            *value_of(&tune->now, tune->knob) = value;
-            if (value != *value_of(&tune->best, tune->knob))
+    for (; autotuner->parameter < PARAMETERS; autotuner->parameter++, autotuner->choice = 0) {
+        while (autotuner->choice < parameters[autotuner->parameter].count) {
+            int64_t value = parameters[autotuner->parameter].values[autotuner->choice++];
+            autotuner->now = autotuner->best;
+            *value_of(&autotuner->now, autotuner->parameter) = value;
+            if (value != *value_of(&autotuner->best, autotuner->parameter))
                 return true;
         }
     }
-    tune->now = tune->best;
+    autotuner->now = autotuner->best;
     return false;
 }
 
-static bool same(const struct tune_settings *a, const struct tune_settings *b)
+static bool settings_equal(const struct tuned_settings *a, const struct tuned_settings *b)
 {
-    return a->fusion_bytes == b->fusion_bytes && a->chunk_bytes == b->chunk_bytes && a->window == b->window;
+    return a->fusion_bytes == b->fusion_bytes && a->chunk_bytes == b->chunk_bytes &&
+           a->inflight == b->inflight;
 }
 
 /* The machine may have become faster or slower meanwhile: only side by side is it known what is better. */
-static void begin_duel(struct tune *tune)
+static void begin_confirmation(struct autotuner *autotuner)
 {
-    tune->phase = same(&tune->best, &tune->start) ? OVER : DUEL;
-    tune->turn = 0;
-    tune->now = tune->best;
+    autotuner->phase = settings_equal(&autotuner->best, &autotuner->start) ? DONE : CONFIRM;
+    autotuner->turn = 0;
+    autotuner->now = autotuner->best;
 }
 
-static void end_duel_turn(struct tune *tune, double rate)
+static void end_confirmation_turn(struct autotuner *autotuner, double rate)
 {
-    bool for_best = tune->turn % 2 == 0;
-    tune->won[for_best ? 0 : 1] += rate;
-    tune->turn++;
-    tune->now = for_best ? tune->start : tune->best;
-    if (tune->turn < 2 * DUELS)
+    bool for_best = autotuner->turn % 2 == 0;
+    autotuner->confirm_rates[for_best ? 0 : 1] += rate;
+    autotuner->turn++;
+    autotuner->now = for_best ? autotuner->start : autotuner->best;
+    if (autotuner->turn < 2 * CONFIRM_TURNS)
         return;
-    if (tune->won[0] < tune->won[1] * CLEARLY)
-        tune->best = tune->start;
-    tune->now = tune->best;
-    tune->phase = OVER;
+    if (autotuner->confirm_rates[0] < autotuner->confirm_rates[1] * MIN_GAIN)
+        autotuner->best = autotuner->start;
+    autotuner->now = autotuner->best;
+    autotuner->phase = DONE;
 }
 
-static void end_trial(struct tune *tune)
+static void end_trial(struct autotuner *autotuner)
 {
-    double rate = median(tune);
-    tune->step = 0;
-    if (tune->phase == DUEL) {
-        end_duel_turn(tune, rate);
+    double rate = median(autotuner);
+    autotuner->step = 0;
+    if (autotuner->phase == CONFIRM) {
+        end_confirmation_turn(autotuner, rate);
         return;
     }
-    if (tune->phase == BASELINE || rate > tune->best_rate * CLEARLY) {
-        tune->best = tune->now;
-        tune->best_rate = rate;
+    if (autotuner->phase == BASELINE || rate > autotuner->best_rate * MIN_GAIN) {
+        autotuner->best = autotuner->now;
+        autotuner->best_rate = rate;
     }
-    tune->phase = CLIMB;
-    if (!next_trial(tune))
-        begin_duel(tune);
+    autotuner->phase = SEARCH;
+    if (!next_trial(autotuner))
+        begin_confirmation(autotuner);
 }
 
-bool tune_step(struct tune *tune, int64_t bytes, int64_t busy_us)
+bool autotuner_step(struct autotuner *autotuner, int64_t bytes, int64_t busy_us)
 {
-    if (tune->phase == OVER || bytes <= 0 || busy_us <= 0)
+    if (autotuner->phase == DONE || bytes <= 0 || busy_us <= 0)
         return false;
-    struct tune_settings before = tune->now;
-    int counted = tune->step++ - SETTLE_STEPS;
-    tune->steps++;
+    struct tuned_settings before = autotuner->now;
+    int counted = autotuner->step++ - WARMUP_STEPS;
+    autotuner->steps++;
     if (counted < 0)
         return false;
-    tune->rates[counted] = (double)bytes / (double)busy_us;
-    if (counted == TUNE_STEPS - 1)
-        end_trial(tune);
-    return !same(&before, &tune->now);
+    autotuner->rates[counted] = (double)bytes / (double)busy_us;
+    if (counted == AUTOTUNER_STEPS - 1)
+        end_trial(autotuner);
+    return !settings_equal(&before, &autotuner->now);
 }
 
-bool tune_over(const struct tune *tune)
+bool autotuner_over(const struct autotuner *autotuner)
 {
-    return tune->phase == OVER;
+    return autotuner->phase == DONE;
 }
 
-double tune_gain(const struct tune *tune)
+double autotuner_gain(const struct autotuner *autotuner)
 {
-    return same(&tune->best, &tune->start) ? 1 : tune->won[0] / tune->won[1];
+    return settings_equal(&autotuner->best, &autotuner->start)
+               ? 1
+               : autotuner->confirm_rates[0] / autotuner->confirm_rates[1];
 }

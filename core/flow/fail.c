@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "flow/stages.h"
 
-/* A plane sees that a connection ended, not why. The control tree, which watches processes, gets this long to
- * say it first: otherwise ranks that leave because of the first loss would be taken for the cause. */
+/* A backend sees that a connection ended, not why. The control tree, which watches processes, gets this long
+ * to say it first: otherwise ranks that leave because of the first loss would be taken for the cause. */
 #define SUSPICION_US INT64_C(1000000)
 
 /* Between SIGTERM and SIGKILL of our own process, after a rank was lost and nobody left. */
@@ -20,11 +20,11 @@ void fail_job(struct loop *loop, int status, int rank, const char *sentence)
     loop->control->ops->abort(loop->control, status, rank, sentence);
 }
 
-void fail_here(struct loop *loop, int status, const char *sentence)
+void fail_local(struct loop *loop, int status, const char *sentence)
 {
     char name[300];
     struct hvd_error full;
-    roster_name(loop->planes.env.roster, loop->control->rank, name, sizeof(name));
+    peer_table_rank_name(loop->backends.env.peer_table, loop->control->rank, name, sizeof(name));
     error_set(&full, status, "%s cannot go on: %s", name, sentence);
     fail_job(loop, status, loop->control->rank, full.text);
 }
@@ -45,26 +45,26 @@ bool fail_check_suspicion(struct loop *loop)
     return true;
 }
 
-void fail_take(struct loop *loop, const struct control_event *event)
+void fail_on_abort(struct loop *loop, const struct control_event *event)
 {
-    const struct plane_env *env = &loop->planes.env;
+    const struct backend_env *env = &loop->backends.env;
     log_write(env->log, LOG_ERROR, "job", "%s", event->sentence);
     loop->suspect_at_us = INT64_MAX;
     error_set(&loop->failure, event->status, "%s", event->sentence);
     atomic_store(&loop->failed, event->status);
     if (env->config->kill_wait_us > 0)
         loop->kill_at_us = clock_us() + env->config->kill_wait_us;
-    queue_refuse(loop->queue, event->status, loop->failure.text);
+    tensor_queue_refuse(loop->queue, event->status, loop->failure.text);
     trace_dump(loop->trace, loop->failure.text); /* before what is under way ends, as it was */
     run_abandon(loop, event->status, loop->failure.text);
-    decide_abandon(loop, event->status, loop->failure.text);
-    end_undecided(loop, QUEUE_ALL_SETS, event->status, loop->failure.text);
+    negotiation_abandon(loop, event->status, loop->failure.text);
+    end_undecided(loop, TENSOR_QUEUE_ALL_SETS, event->status, loop->failure.text);
 }
 
 /* The one place where hvd ends a process: a rank was lost, and the program has not left for kill-wait. */
 static void end_process(struct loop *loop)
 {
-    log_write(loop->planes.env.log, LOG_ERROR, "job",
+    log_write(loop->backends.env.log, LOG_ERROR, "job",
               "this process is still here, kill-wait after the job could not go on; ending it by signal %d",
               loop->kill_signal);
     kill(getpid(), loop->kill_signal);

@@ -4,37 +4,37 @@
 #include "base/clock.h"
 
 /* The results of a success are the caller's; what an error leaves goes with the request. */
-static void hand_over(struct request *request)
+static void deliver_results(struct request *request)
 {
-    for (int i = 0; i < request->piece_count; i++) {
-        struct piece *piece = &request->pieces[i];
-        if (piece->result == NULL)
+    for (int i = 0; i < request->tensor_count; i++) {
+        struct request_tensor *tensor = &request->tensors[i];
+        if (tensor->result == NULL)
             continue;
-        piece->result->data = piece->output;
-        piece->result->row_count = piece->result_rows;
-        piece->owned = false;
+        tensor->result->data = tensor->output;
+        tensor->result->row_count = tensor->result_rows;
+        tensor->owned = false;
     }
 }
 
-static void conclude(struct queue *queue, struct trace *trace, struct request *request, int status,
-                     const char *sentence, int64_t now_us)
+static void complete_request(struct tensor_queue *queue, struct trace *trace, struct request *request,
+                             int status, const char *sentence, int64_t now_us)
 {
     if (status == HVD_OK)
-        hand_over(request);
+        deliver_results(request);
     trace_done(trace, &request->trace, status, now_us);
     if (request->done != NULL)
         request->done((enum hvd_status)status, request->arg);
-    queue_finish(queue, request, status, sentence);
+    tensor_queue_finish(queue, request, status, sentence);
 }
 
-static int64_t now_for(const struct trace *trace)
+static int64_t trace_now_us(const struct trace *trace)
 {
     return trace == NULL ? 0 : clock_us();
 }
 
 /* The sentence about a request, or NULL where all is well. */
-static const char *reason_of(const struct request *request, int status, const char *reason,
-                             struct hvd_error *sentence)
+static const char *format_reason(const struct request *request, int status, const char *reason,
+                                 struct hvd_error *sentence)
 {
     char title[DESC_TITLE_BYTES];
     if (status == HVD_OK)
@@ -44,42 +44,43 @@ static const char *reason_of(const struct request *request, int status, const ch
     return sentence->text;
 }
 
-void finish_request(struct queue *queue, struct trace *trace, struct request *request, int status,
+void finish_request(struct tensor_queue *queue, struct trace *trace, struct request *request, int status,
                     const char *reason, int64_t now_us)
 {
     struct hvd_error sentence;
-    queue_withdraw(request);
-    conclude(queue, trace, request, status, reason_of(request, status, reason, &sentence), now_us);
+    tensor_queue_withdraw(request);
+    complete_request(queue, trace, request, status, format_reason(request, status, reason, &sentence),
+                     now_us);
 }
 
 /* `allreduce "w": rank 5 (n2) has this, rank 0 (n1) has that`. */
-static void tell_mismatch(const struct roster *roster, const struct decision *decision,
-                          struct hvd_error *sentence)
+static void format_mismatch(const struct peer_table *peer_table, const struct decision *decision,
+                            struct hvd_error *sentence)
 {
     struct desc_difference difference;
     char rank_name[300];
     char other_name[300];
     decision_compare(decision, &difference);
-    roster_name(roster, decision->rank, rank_name, sizeof(rank_name));
-    roster_name(roster, decision->other_rank, other_name, sizeof(other_name));
+    peer_table_rank_name(peer_table, decision->rank, rank_name, sizeof(rank_name));
+    peer_table_rank_name(peer_table, decision->other_rank, other_name, sizeof(other_name));
     error_set(sentence, HVD_ERR_MISMATCH, "%s: %s has %s, %s has %s; give all ranks the same",
               difference.what, other_name, difference.b, rank_name, difference.a);
 }
 
-static void tell_joined(const struct roster *roster, const struct decision *decision,
-                        struct hvd_error *sentence)
+static void format_joined(const struct peer_table *peer_table, const struct decision *decision,
+                          struct hvd_error *sentence)
 {
     char title[DESC_TITLE_BYTES];
     char name[300];
     desc_title(decision->desc, title, sizeof(title));
-    roster_name(roster, decision->rank, name, sizeof(name));
+    peer_table_rank_name(peer_table, decision->rank, name, sizeof(name));
     error_set(sentence, HVD_ERR_MISMATCH,
               "%s: %s has joined, and this cannot be done without it; only sums, averages and Adasum of "
               "allreduce and barriers can, do others before any rank calls hvd_join",
               title, name);
 }
 
-void finish_disagreement(struct queue *queue, struct trace *trace, const struct roster *roster,
+void finish_disagreement(struct tensor_queue *queue, struct trace *trace, const struct peer_table *peer_table,
                          const struct decision *decision)
 {
     struct request *request = decision->user;
@@ -87,20 +88,22 @@ void finish_disagreement(struct queue *queue, struct trace *trace, const struct 
     if (request == NULL)
         return;
     if (decision->kind == DECISION_MISMATCH)
-        tell_mismatch(roster, decision, &sentence);
+        format_mismatch(peer_table, decision, &sentence);
     else
-        tell_joined(roster, decision, &sentence);
-    queue_withdraw(request);
-    conclude(queue, trace, request, HVD_ERR_MISMATCH, sentence.text, now_for(trace));
+        format_joined(peer_table, decision, &sentence);
+    tensor_queue_withdraw(request);
+    complete_request(queue, trace, request, HVD_ERR_MISMATCH, sentence.text, trace_now_us(trace));
 }
 
-void finish_undecided(struct queue *queue, struct trace *trace, hvd_set set, int status, const char *reason)
+void finish_undecided(struct tensor_queue *queue, struct trace *trace, hvd_set set, int status,
+                      const char *reason)
 {
     struct hvd_error sentence;
     struct request *next = NULL;
-    for (struct request *request = queue_withdraw_undecided(queue, set); request != NULL; request = next) {
+    for (struct request *request = tensor_queue_withdraw_undecided(queue, set); request != NULL;
+         request = next) {
         next = request->next;
-        conclude(queue, trace, request, status, reason_of(request, status, reason, &sentence),
-                 now_for(trace));
+        complete_request(queue, trace, request, status, format_reason(request, status, reason, &sentence),
+                         trace_now_us(trace));
     }
 }

@@ -14,11 +14,11 @@ static bool same_bits(double a, double b)
     return memcmp(&a, &b, sizeof(a)) == 0;
 }
 
-static bool may_share(const struct fuse_item *a, const struct fuse_item *b)
+static bool can_fuse(const struct fuse_item *a, const struct fuse_item *b)
 {
     const struct desc *x = a->desc;
     const struct desc *y = b->desc;
-    return a->plane == b->plane && x->kind == y->kind && x->set == y->set &&
+    return a->backend == b->backend && x->kind == y->kind && x->set == y->set &&
            x->tensors[a->index].dtype == y->tensors[b->index].dtype && x->op == y->op && x->wire == y->wire &&
            x->root == y->root && same_bits(x->prescale, y->prescale) && same_bits(x->postscale, y->postscale);
 }
@@ -26,7 +26,7 @@ static bool may_share(const struct fuse_item *a, const struct fuse_item *b)
 static unsigned kind_list(const struct fuse_item *item)
 {
     const struct desc *desc = item->desc;
-    const int key[] = {item->plane,   (int)desc->kind, desc->set, (int)desc->tensors[item->index].dtype,
+    const int key[] = {item->backend, (int)desc->kind, desc->set, (int)desc->tensors[item->index].dtype,
                        (int)desc->op, desc->root};
     return (unsigned)(hash_bytes(key, sizeof(key)) % KIND_LISTS);
 }
@@ -42,7 +42,7 @@ static struct fuse_item *find_kind(struct fuse_item *items, int lists[KIND_LISTS
 {
     int *list = &lists[kind_list(item)];
     int at = *list;
-    while (at != NO_KIND && !may_share(&items[at], item))
+    while (at != NO_KIND && !can_fuse(&items[at], item))
         at = items[at].next_kind;
     if (at != NO_KIND)
         return &items[at];
@@ -64,7 +64,7 @@ int fuse_plan(struct fuse_item *items, int item_count, int64_t threshold_bytes)
             item->batch = batch_count++;
             continue;
         }
-        if (first == NULL || !may_share(first, item)) /* most are of the kind of the one before */
+        if (first == NULL || !can_fuse(first, item)) /* most are of the kind of the one before */
             first = find_kind(items, lists, item);
         if (first != item && item->bytes <= threshold_bytes - first->open_bytes) {
             first->open_bytes += item->bytes;

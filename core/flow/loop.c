@@ -19,7 +19,7 @@
 
 /* ---- control <-> 2 negotiate ----------------------------------------------------------------- */
 
-static int take_message(struct loop *loop, const struct control_event *event, struct hvd_error *err)
+static int handle_message(struct loop *loop, const struct control_event *event, struct hvd_error *err)
 {
     if (event->link != CONTROL_PARENT)
         return negotiate_from_child(loop->negotiate, event->link - 1, event->bytes, event->length, err);
@@ -38,31 +38,31 @@ static bool receive_messages(struct loop *loop, struct hvd_error *err, int *rcp)
         if (rc != HVD_OK)
             *rcp = rc;
         else if (event.kind == CONTROL_ABORT)
-            fail_take(loop, &event);
+            fail_on_abort(loop, &event);
         else
-            *rcp = take_message(loop, &event, err);
+            *rcp = handle_message(loop, &event, err);
     }
     return moved;
 }
 
 /* Decide what can be decided here, unless there is enough to do: what becomes ready meanwhile is then decided
  * together. */
-static int decide_more(struct loop *loop, struct hvd_error *err)
+static int decide_if_idle(struct loop *loop, struct hvd_error *err)
 {
-    return loop->batch_count < loop->settings.window ? negotiate_decide(loop->negotiate, err) : HVD_OK;
+    return loop->batch_count < loop->settings.inflight ? negotiate_decide(loop->negotiate, err) : HVD_OK;
 }
 
-static bool send_news(struct loop *loop, struct hvd_error *err, int *rcp)
+static bool send_messages(struct loop *loop, struct hvd_error *err, int *rcp)
 {
     bool moved = false;
     int first_link = loop->control->parent < 0 ? CONTROL_PARENT + 1 : CONTROL_PARENT;
     if (*rcp != HVD_OK || atomic_load(&loop->failed) != HVD_OK)
         return false;
-    *rcp = decide_more(loop, err);
+    *rcp = decide_if_idle(loop, err);
     for (int link = first_link; link <= loop->control->child_count && *rcp == HVD_OK; link++) {
         const void *bytes = NULL;
         size_t length = 0;
-        *rcp = negotiate_say(loop->negotiate, link, &bytes, &length, err);
+        *rcp = negotiate_get_message(loop->negotiate, link, &bytes, &length, err);
         if (*rcp != HVD_OK || length == 0)
             continue;
         *rcp = loop->control->ops->send(loop->control, link, bytes, length, err);
@@ -70,7 +70,7 @@ static bool send_news(struct loop *loop, struct hvd_error *err, int *rcp)
     }
     /* after it was said, so that others are at it too */
     if (*rcp == HVD_OK)
-        *rcp = decide_take(loop, err);
+        *rcp = negotiation_take_decisions(loop, err);
     return moved;
 }
 
@@ -79,24 +79,24 @@ static bool send_news(struct loop *loop, struct hvd_error *err, int *rcp)
 /* All ranks leave: say so when nothing is left to do for them, and go when that is out. */
 static void leave(struct loop *loop)
 {
-    if (!loop->all_left || loop->batches != NULL || atomic_load(&loop->gone))
+    if (!loop->all_left || loop->batches != NULL || atomic_load(&loop->has_left))
         return;
-    if (!loop->farewelled)
+    if (!loop->farewell_sent)
         loop->control->ops->farewell(loop->control);
-    loop->farewelled = true;
+    loop->farewell_sent = true;
     if (!loop->control->ops->flushed(loop->control))
         return;
-    atomic_store(&loop->gone, true);
-    loop->finished_some = true;
+    atomic_store(&loop->has_left, true);
+    loop->any_finished = true;
 }
 
 /* Does something wait too long? */
-static bool watch_stalls(struct loop *loop, struct hvd_error *err, int *rcp)
+static bool check_stalls(struct loop *loop, struct hvd_error *err, int *rcp)
 {
-    if (*rcp != HVD_OK || loop->watch_at_us == INT64_MAX || clock_us() < loop->watch_at_us)
+    if (*rcp != HVD_OK || loop->stall_check_at_us == INT64_MAX || clock_us() < loop->stall_check_at_us)
         return false;
-    loop->watch_at_us = INT64_MAX;
-    *rcp = negotiate_watch(loop->negotiate, clock_us(), err);
+    loop->stall_check_at_us = INT64_MAX;
+    *rcp = negotiate_check_stalls(loop->negotiate, clock_us(), err);
     return true;
 }
 
@@ -107,20 +107,20 @@ static bool run_round(void *arg)
     int rc = HVD_OK;
     if (atomic_load_explicit(&loop->failed, memory_order_relaxed) != HVD_OK)
         return fail_round(loop);
-    bool moved = decide_submit(loop, &err, &rc);
+    bool moved = negotiation_submit(loop, &err, &rc);
     moved |= receive_messages(loop, &err, &rc);
-    moved |= watch_stalls(loop, &err, &rc);
-    moved |= send_news(loop, &err, &rc);
+    moved |= check_stalls(loop, &err, &rc);
+    moved |= send_messages(loop, &err, &rc);
     moved |= run_batch(loop, &err, &rc);
     if (rc != HVD_OK && !loop->failing) {
-        fail_here(loop, rc, err.text);
+        fail_local(loop, rc, err.text);
         moved = true;
     }
     moved |= fail_check_suspicion(loop);
     leave(loop);
-    if (loop->finished_some) {
-        loop->finished_some = false;
-        baton_announce(loop->baton);
+    if (loop->any_finished) {
+        loop->any_finished = false;
+        progress_notify(loop->progress);
     }
     return moved;
 }
@@ -130,7 +130,7 @@ static void arm_all(void *arg, bool armed)
     struct loop *loop = arg;
     if (loop->control->ops->arm != NULL)
         loop->control->ops->arm(loop->control, armed);
-    plane_set_arm(&loop->planes, armed);
+    backends_arm(&loop->backends, armed);
 }
 
 static void kick_control(void *arg)
@@ -150,22 +150,23 @@ static bool is_busy(void *arg)
 static bool must_poll(void *arg)
 {
     const struct loop *loop = arg;
-    return is_busy(arg) && plane_table[loop->batches->plane]->polled;
+    return is_busy(arg) && backend_table[loop->batches->backend]->polled;
 }
 
 static bool has_sockets(void *arg)
 {
     const struct loop *loop = arg;
-    return loop->planes.env.shape->node_count > 1 || loop->planes.used[PLANE_TCP];
+    return loop->backends.env.shape->node_count > 1 || loop->backends.used[BACKEND_TCP];
 }
 
 /* How to wait, as the option says. */
-static struct patience patience_of(const struct plane_env *env)
+static struct wait_policy wait_policy_of(const struct backend_env *env)
 {
     static const int64_t spin_us[] = {
-        [PROGRESS_ADAPTIVE] = SPIN_US, [PROGRESS_SPIN] = INT64_MAX, [PROGRESS_BLOCK] = 0};
-    return (struct patience){
-        .spin_us = spin_us[env->config->progress], .crowded = env->crowded, .tight = env->tight};
+        [PROGRESS_MODE_ADAPTIVE] = SPIN_US, [PROGRESS_MODE_SPIN] = INT64_MAX, [PROGRESS_MODE_BLOCK] = 0};
+    return (struct wait_policy){.spin_us = spin_us[env->config->progress],
+                                .oversubscribed = env->oversubscribed,
+                                .no_spare_core = env->no_spare_core};
 }
 
 static int64_t sooner(int64_t a_us, int64_t b_us)
@@ -177,54 +178,54 @@ static int64_t next_deadline(void *arg)
 {
     struct loop *loop = arg;
     bool over = atomic_load(&loop->failed) != HVD_OK;
-    loop->watch_at_us = over ? INT64_MAX : negotiate_deadline(loop->negotiate, clock_us());
-    return sooner(loop->watch_at_us, sooner(loop->suspect_at_us, loop->kill_at_us));
+    loop->stall_check_at_us = over ? INT64_MAX : negotiate_deadline(loop->negotiate, clock_us());
+    return sooner(loop->stall_check_at_us, sooner(loop->suspect_at_us, loop->kill_at_us));
 }
 
-static int create_parts(struct loop *loop, const struct plane_env *env, int64_t deadline_us,
+static int create_parts(struct loop *loop, const struct backend_env *env, int64_t deadline_us,
                         struct hvd_error *err)
 {
-    struct plane_env own = *env;
-    struct negotiate_place place = {.rank = loop->control->rank,
-                                    .size = loop->control->size,
-                                    .root = loop->control->parent < 0,
-                                    .child_count = loop->control->child_count,
-                                    .child_ranks = loop->control->child_ranks,
-                                    .stall_warn_us = env->config->stall_warn_us,
-                                    .stall_abort_us = env->config->stall_abort_us,
-                                    .cache_limit = env->config->cache_limit};
+    struct backend_env own = *env;
+    struct negotiate_params params = {.rank = loop->control->rank,
+                                      .size = loop->control->size,
+                                      .root = loop->control->parent < 0,
+                                      .child_count = loop->control->child_count,
+                                      .child_ranks = loop->control->child_ranks,
+                                      .stall_warn_us = env->config->stall_warn_us,
+                                      .stall_abort_us = env->config->stall_abort_us,
+                                      .cache_limit = env->config->cache_limit};
     own.epoll_fd = loop->epoll_fd;
     int rc = HVD_OK;
     if (loop->control->ops->watch != NULL)
         rc = loop->control->ops->watch(loop->control, loop->epoll_fd, err);
     if (rc == HVD_OK)
-        rc = plane_set_open(&loop->planes, &own, deadline_us, err);
+        rc = backends_open(&loop->backends, &own, deadline_us, err);
     if (rc == HVD_OK)
-        rc = sets_begin(loop, err);
+        rc = set_change_init(loop, err);
     if (rc != HVD_OK)
         return rc;
-    tuning_begin(loop);
-    memcpy(place.plane_order, loop->planes.order, sizeof(place.plane_order));
-    rc = negotiate_create(&loop->negotiate, &place, err);
+    trials_begin(loop);
+    memcpy(params.backend_order, loop->backends.order, sizeof(params.backend_order));
+    rc = negotiate_create(&loop->negotiate, &params, err);
     if (rc == HVD_OK)
-        rc = queue_create(&loop->queue, env->config->cache_limit, err);
+        rc = tensor_queue_create(&loop->queue, env->config->cache_limit, err);
     if (rc != HVD_OK)
         return rc;
-    struct baton_work work = {.round = run_round,
-                              .arm = arm_all,
-                              .kick = kick_control,
-                              .must_poll = must_poll,
-                              .is_busy = is_busy,
-                              .has_sockets = has_sockets,
-                              .deadline = next_deadline,
-                              .arg = loop,
-                              .epoll_fd = loop->epoll_fd,
-                              .patience = patience_of(env)};
-    return baton_create(&loop->baton, &work, err);
+    struct progress_work work = {.round = run_round,
+                                 .arm = arm_all,
+                                 .kick = kick_control,
+                                 .must_poll = must_poll,
+                                 .is_busy = is_busy,
+                                 .has_sockets = has_sockets,
+                                 .deadline = next_deadline,
+                                 .arg = loop,
+                                 .epoll_fd = loop->epoll_fd,
+                                 .wait_policy = wait_policy_of(env)};
+    return progress_create(&loop->progress, &work, err);
 }
 
 int loop_create(struct loop **loopp, struct control *control, struct trace *trace,
-                const struct plane_env *env, int64_t deadline_us, struct hvd_error *err)
+                const struct backend_env *env, int64_t deadline_us, struct hvd_error *err)
 {
     struct loop *loop = calloc(1, sizeof(*loop));
     if (loop == NULL)
@@ -232,7 +233,7 @@ int loop_create(struct loop **loopp, struct control *control, struct trace *trac
     loop->control = control;
     loop->trace = trace;
     loop->batch_tail = &loop->batches;
-    loop->watch_at_us = INT64_MAX;
+    loop->stall_check_at_us = INT64_MAX;
     loop->suspect_at_us = INT64_MAX;
     loop->kill_at_us = INT64_MAX;
     loop->kill_signal = SIGTERM;
@@ -253,15 +254,15 @@ void loop_destroy(struct loop *loop)
 {
     if (loop == NULL)
         return;
-    baton_destroy(loop->baton);
-    run_forget(loop);
-    sets_close(loop);
-    plane_set_close(&loop->planes);
+    progress_destroy(loop->progress);
+    run_discard(loop);
+    set_change_close(loop);
+    backends_close(&loop->backends);
     negotiate_destroy(loop->negotiate);
-    queue_destroy(loop->queue);
+    tensor_queue_destroy(loop->queue);
     free(loop->buffer);
     free(loop->decided.items);
-    free(loop->decided.pieces);
+    free(loop->decided.tensors);
     if (loop->epoll_fd >= 0)
         close(loop->epoll_fd);
     free(loop);
@@ -270,8 +271,8 @@ void loop_destroy(struct loop *loop)
 void loop_after_fork(struct loop *loop)
 {
     close(loop->epoll_fd);
-    plane_set_after_fork(&loop->planes);
-    baton_after_fork(loop->baton);
+    backends_after_fork(&loop->backends);
+    progress_after_fork(loop->progress);
     if (loop->control->ops->after_fork != NULL)
         loop->control->ops->after_fork(loop->control);
 }
@@ -279,26 +280,26 @@ void loop_after_fork(struct loop *loop)
 /* ---- Callers ------------------------------------------------------------------------------------ */
 
 /* What the trace wants to know of it. */
-static void describe(struct request *request)
+static void fill_trace_op(struct request *request)
 {
     struct trace_op *op = &request->trace;
     op->kind = desc_kind_name(request->desc->kind);
     op->name = desc_name(request->desc);
     op->set = request->desc->set;
-    op->tensors = request->piece_count;
+    op->tensors = request->tensor_count;
     op->bytes = 0;
-    for (int i = 0; i < request->piece_count; i++)
-        op->bytes += request->pieces[i].bytes;
+    for (int i = 0; i < request->tensor_count; i++)
+        op->bytes += request->tensors[i].bytes;
 }
 
-struct request *loop_recall(struct loop *loop, hvd_set set, const char *name)
+struct request *loop_reuse(struct loop *loop, hvd_set set, const char *name)
 {
-    return queue_recall(loop->queue, set, name);
+    return tensor_queue_reuse(loop->queue, set, name);
 }
 
 void loop_discard(struct loop *loop, struct request *request)
 {
-    queue_discard(loop->queue, request);
+    tensor_queue_discard(loop->queue, request);
 }
 
 /* When it is handed in, for the trace. A look at the clock takes as long as much else of a submission: what
@@ -308,8 +309,8 @@ static int64_t submission_us(struct loop *loop)
 {
     if (loop->trace == NULL)
         return 0;
-    int64_t tick_us = clock_tick_us();
-    if (queue_waits(loop->queue) && !trace_is_watched(loop->trace) &&
+    int64_t tick_us = clock_coarse_us();
+    if (tensor_queue_has_submissions(loop->queue) && !trace_is_recording(loop->trace) &&
         tick_us == atomic_load_explicit(&loop->burst_tick_us, memory_order_relaxed))
         return atomic_load_explicit(&loop->burst_us, memory_order_relaxed);
     int64_t now_us = clock_us();
@@ -323,22 +324,22 @@ int loop_submit(struct loop *loop, struct request *request, bool kick, hvd_handl
 {
     bool first = false;
     int64_t now_us = submission_us(loop);
-    describe(request);
+    fill_trace_op(request);
     trace_submitted(loop->trace, &request->trace, now_us);
-    int rc = queue_submit(loop->queue, request, handlep, &first, err);
+    int rc = tensor_queue_submit(loop->queue, request, handlep, &first, err);
     if (rc != HVD_OK)
         trace_done(loop->trace, &request->trace, rc, now_us);
     else if (first && kick)
-        baton_kick(loop->baton);
+        progress_kick(loop->progress);
     return rc;
 }
 
 int loop_test(struct loop *loop, hvd_handle handle, struct hvd_error *err)
 {
-    return queue_test(loop->queue, handle, err);
+    return tensor_queue_test(loop->queue, handle, err);
 }
 
-struct waiting {
+struct handle_wait {
     struct loop *loop;
     hvd_handle handle;
     uint64_t finished; /* of all operations, at the last look */
@@ -346,83 +347,83 @@ struct waiting {
 
 static bool handle_is_done(void *arg)
 {
-    struct waiting *waiting = arg;
-    uint64_t finished = queue_finished(waiting->loop->queue);
+    struct handle_wait *waiting = arg;
+    uint64_t finished = tensor_queue_finished_count(waiting->loop->queue);
     if (waiting->finished == finished)
         return false;
-    bool done = queue_test(waiting->loop->queue, waiting->handle, NULL) != HVD_IN_PROGRESS;
+    bool done = tensor_queue_test(waiting->loop->queue, waiting->handle, NULL) != HVD_IN_PROGRESS;
     if (!done)
         waiting->finished = finished;
     return done;
 }
 
-static uint32_t planes_of_tensor(const struct loop *loop, const struct desc *desc, int index, int size)
+static uint32_t backends_of_tensor(const struct loop *loop, const struct desc *desc, int index, int size)
 {
-    struct plane_need need = batch_need(desc, index, size);
-    int each = teams_each(loop->teams, desc->set);
-    uint32_t planes = plane_set_can(&loop->planes, &need, each);
+    struct backend_need need = batch_need(desc, index, size);
+    int each = set_registry_each(loop->set_registry, desc->set);
+    uint32_t backends = backends_supporting(&loop->backends, &need, each);
     if (desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL) {
         need.dtype = need.partial = HVD_INT64;
-        planes &= plane_set_can(&loop->planes, &need, each);
+        backends &= backends_supporting(&loop->backends, &need, each);
     }
-    return planes;
+    return backends;
 }
 
-uint32_t loop_planes(const struct loop *loop, const struct desc *desc)
+uint32_t loop_backends(const struct loop *loop, const struct desc *desc)
 {
-    uint32_t planes = teams_planes(loop->teams, desc->set);
-    int size = teams_size(loop->teams, desc->set);
+    uint32_t backends = set_registry_backends(loop->set_registry, desc->set);
+    int size = set_registry_size(loop->set_registry, desc->set);
     if (desc->kind == DESC_SET_ADD)
-        return plane_set_available(&loop->planes);
+        return backends_available(&loop->backends);
     if (desc->kind == DESC_JOIN)
-        return planes & plane_set_available(&loop->planes);
+        return backends & backends_available(&loop->backends);
     if (desc->kind > DESC_REDUCESCATTER)
         return 0;
-    if (desc->kind == DESC_ALLREDUCE && desc->op == HVD_ADASUM && !adasum_can(size))
+    if (desc->kind == DESC_ALLREDUCE && desc->op == HVD_ADASUM && !adasum_supports(size))
         return 0;
     for (int i = 0; i < desc->tensor_count; i++) {
         bool as_before = i > 0 && desc->tensors[i].dtype == desc->tensors[i - 1].dtype;
         if (!as_before)
-            planes &= planes_of_tensor(loop, desc, i, size);
+            backends &= backends_of_tensor(loop, desc, i, size);
     }
-    return planes;
+    return backends;
 }
 
-struct teams *loop_teams(const struct loop *loop)
+struct set_registry *loop_set_registry(const struct loop *loop)
 {
-    return loop->teams;
+    return loop->set_registry;
 }
 
-bool loop_is_driving(const struct loop *loop)
+bool loop_is_driver(const struct loop *loop)
 {
-    return baton_is_mine(loop->baton);
+    return progress_is_driver(loop->progress);
 }
 
 int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err)
 {
-    struct waiting waiting = {loop, handle, UINT64_MAX};
-    if (loop_is_driving(loop))
+    struct handle_wait waiting = {loop, handle, UINT64_MAX};
+    if (loop_is_driver(loop))
         return error_set(err, HVD_ERR_STATE,
                          "hvd_wait was called inside a callback, where nothing can make progress; "
                          "submit there and wait elsewhere");
-    int status = queue_collect(loop->queue, handle, err);
+    int status = tensor_queue_test_and_release(loop->queue, handle, err);
     if (status != HVD_IN_PROGRESS)
         return status;
-    baton_drive(loop->baton, handle_is_done, &waiting);
-    return queue_collect(loop->queue, handle, err);
+    progress_drive(loop->progress, handle_is_done, &waiting);
+    return tensor_queue_test_and_release(loop->queue, handle, err);
 }
 
 static bool job_is_over(void *arg)
 {
     struct loop *loop = arg;
-    return atomic_load(&loop->failed) != HVD_OK || atomic_load(&loop->gone);
+    return atomic_load(&loop->failed) != HVD_OK || atomic_load(&loop->has_left);
 }
 
 int loop_leave(struct loop *loop, struct hvd_error *err)
 {
-    atomic_store_explicit(&loop->leave_asked, true, memory_order_release);
-    baton_kick(loop->baton);
-    baton_drive(loop->baton, job_is_over, loop);
+    atomic_store_explicit(&loop->leave_requested, true, memory_order_release);
+    progress_kick(loop->progress);
+    progress_drive(loop->progress, job_is_over, loop);
     int status = atomic_load(&loop->failed);
     return status == HVD_OK ? HVD_OK : error_set(err, status, "%s", loop->failure.text);
 }

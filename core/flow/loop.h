@@ -10,17 +10,17 @@
 struct loop;
 
 /* [control] and [trace] (NULL: none) are borrowed and outlive the loop; [env] is copied, its epoll_fd filled
- * in, what it points to borrowed. Opens the planes that open early, by [deadline_us]. */
+ * in, what it points to borrowed. Opens the backends that open early, by [deadline_us]. */
 int loop_create(struct loop **loopp, struct control *control, struct trace *trace,
-                const struct plane_env *env, int64_t deadline_us, struct hvd_error *err);
+                const struct backend_env *env, int64_t deadline_us, struct hvd_error *err);
 
-/* Any thread; as queue_recall and queue_discard. */
-struct request *loop_recall(struct loop *loop, hvd_set set, const char *name);
+/* Any thread; as tensor_queue_reuse and tensor_queue_discard. */
+struct request *loop_reuse(struct loop *loop, hvd_set set, const char *name);
 void loop_discard(struct loop *loop, struct request *request);
 
-/* Any thread. [request] is the loop's from then on; on failure it stays the caller's. As queue_submit, which
- * wakes nobody: [kick] wakes hvd's thread; a caller that waits at once needs none. A set that is removed
- * meanwhile ends it with HVD_ERR_SET; the other checks are the caller's. */
+/* Any thread. [request] is the loop's from then on; on failure it stays the caller's. As tensor_queue_submit,
+ * which wakes nobody: [kick] wakes hvd's thread; a caller that waits at once needs none. A set that is
+ * removed meanwhile ends it with HVD_ERR_SET; the other checks are the caller's. */
 int loop_submit(struct loop *loop, struct request *request, bool kick, hvd_handle *handlep,
                 struct hvd_error *err);
 int loop_test(struct loop *loop, hvd_handle handle, struct hvd_error *err);
@@ -31,16 +31,16 @@ int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err);
 /* Leave with all ranks; waits for them. The status of the job: HVD_OK, or why it could not go on. */
 int loop_leave(struct loop *loop, struct hvd_error *err);
 
-/* Bits 1 << enum plane_id of this rank's planes that can carry [desc], for request->planes: of a join those
- * that it has at all; 0 where none can, where its set is not known, for Adasum on a team of the wrong size,
- * or for what needs none. The same at every call while the set exists. Any thread. */
-uint32_t loop_planes(const struct loop *loop, const struct desc *desc);
+/* Bits 1 << enum backend_id of this rank's backends that can carry [desc], for request->backends: of a join
+ * those that it has at all; 0 where none can, where its set is not known, for Adasum on a team of the wrong
+ * size, or for what needs none. The same at every call while the set exists. Any thread. */
+uint32_t loop_backends(const struct loop *loop, const struct desc *desc);
 
 /* The process sets, HVD_ALL_RANKS among them. Queries come from any thread, changes from the loop only. */
-struct teams *loop_teams(const struct loop *loop);
+struct set_registry *loop_set_registry(const struct loop *loop);
 
 /* True inside a callback of this loop. */
-bool loop_is_driving(const struct loop *loop);
+bool loop_is_driver(const struct loop *loop);
 
 /* In a forked child: close descriptors, so that this rank's death is seen, and touch nothing else. */
 void loop_after_fork(struct loop *loop);

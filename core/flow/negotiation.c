@@ -7,7 +7,7 @@
 
 /* ---- 1 queue -> 2 negotiate ------------------------------------------------------------------ */
 
-static int say_leaving(struct loop *loop, struct hvd_error *err)
+static int submit_shutdown(struct loop *loop, struct hvd_error *err)
 {
     struct desc *desc = desc_create(1);
     if (desc == NULL)
@@ -15,14 +15,14 @@ static int say_leaving(struct loop *loop, struct hvd_error *err)
     desc->kind = DESC_SHUTDOWN;
     memcpy(desc->tensors[0].name, DESC_SHUTDOWN_NAME, sizeof(DESC_SHUTDOWN_NAME));
     struct submission submission = {.desc = desc};
-    loop->leave_said = true;
+    loop->leave_submitted = true;
     negotiate_leave(loop->negotiate);
     int rc = negotiate_submit(loop->negotiate, &submission, err);
     desc_release(desc);
     return rc;
 }
 
-static bool holds_rank(const struct request *request, int rank)
+static bool contains_rank(const struct request *request, int rank)
 {
     int count = (int)request->desc->tensors[0].shape[0];
     for (int i = 0; i < count; i++) {
@@ -35,36 +35,39 @@ static bool holds_rank(const struct request *request, int rank)
 static int submit_request(struct loop *loop, struct request *request, bool more, struct hvd_error *err)
 {
     const struct desc *desc = request->desc;
-    struct submission submission = {
-        .desc = desc, .number = request->number, .more = more, .planes = request->planes, .user = request};
+    struct submission submission = {.desc = desc,
+                                    .number = request->number,
+                                    .more = more,
+                                    .backends = request->backends,
+                                    .user = request};
     if (desc->kind == DESC_SET_ADD) {
-        submission.member = holds_rank(request, loop->control->rank);
+        submission.member = contains_rank(request, loop->control->rank);
         submission.set_size = (int)desc->tensors[0].shape[0];
     }
     int rc = HVD_ERR_SET;
-    if (teams_get(loop->teams, desc->set) != NULL)
+    if (set_registry_get(loop->set_registry, desc->set) != NULL)
         rc = negotiate_submit(loop->negotiate, &submission, err);
     if (rc != HVD_ERR_SET)
         return rc;
     struct hvd_error reason;
     error_set(&reason, HVD_ERR_SET, "process set %d was removed meanwhile", desc->set);
-    stage_begins(loop);
+    stage_begin(loop);
     end_request(loop, request, HVD_ERR_SET, reason.text);
     return HVD_OK;
 }
 
-bool decide_submit(struct loop *loop, struct hvd_error *err, int *rcp)
+bool negotiation_submit(struct loop *loop, struct hvd_error *err, int *rcp)
 {
-    struct request *request = queue_take(loop->queue);
+    struct request *request = tensor_queue_take(loop->queue);
     struct request *next = NULL;
     bool moved = request != NULL;
     for (; request != NULL && *rcp == HVD_OK; request = next) {
         next = request->next;
         *rcp = submit_request(loop, request, next != NULL, err);
     }
-    if (*rcp == HVD_OK && !loop->leave_said &&
-        atomic_load_explicit(&loop->leave_asked, memory_order_acquire)) {
-        *rcp = say_leaving(loop, err);
+    if (*rcp == HVD_OK && !loop->leave_submitted &&
+        atomic_load_explicit(&loop->leave_requested, memory_order_acquire)) {
+        *rcp = submit_shutdown(loop, err);
         moved = true;
     }
     return moved;
@@ -72,7 +75,7 @@ bool decide_submit(struct loop *loop, struct hvd_error *err, int *rcp)
 
 /* ---- 2 negotiate -> 3 batches ---------------------------------------------------------------- */
 
-static bool room_for_items(struct decided *decided, int more)
+static bool reserve_items(struct decided_unit *decided, int more)
 {
     if (decided->count + more <= decided->capacity)
         return true;
@@ -80,10 +83,11 @@ static bool room_for_items(struct decided *decided, int more)
     struct fuse_item *items = reallocarray(decided->items, (size_t)capacity, sizeof(*items));
     if (items != NULL)
         decided->items = items;
-    struct piece **pieces = reallocarray(decided->pieces, (size_t)capacity, sizeof(struct piece *));
-    if (pieces != NULL)
-        decided->pieces = pieces;
-    if (items == NULL || pieces == NULL)
+    struct request_tensor **tensors =
+        reallocarray(decided->tensors, (size_t)capacity, sizeof(struct request_tensor *));
+    if (tensors != NULL)
+        decided->tensors = tensors;
+    if (items == NULL || tensors == NULL)
         return false;
     decided->capacity = capacity;
     return true;
@@ -95,20 +99,20 @@ static int no_memory(struct hvd_error *err)
 }
 
 /* What this rank, which has joined, runs in place of what it did not submit. */
-static int stand_in(const struct desc *desc, struct request **requestp, struct hvd_error *err)
+static int placeholder(const struct desc *desc, struct request **requestp, struct hvd_error *err)
 {
     char title[DESC_TITLE_BYTES];
     desc_title(desc, title, sizeof(title));
-    if (desc->kind != DESC_ALLREDUCE || !desc_joins(desc))
+    if (desc->kind != DESC_ALLREDUCE || !desc_allows_joined(desc))
         return error_set(err, HVD_ERR_SYSTEM, "the ranks agreed on %s, which this rank did not submit",
                          title);
     struct request *request = request_create(desc);
     if (request == NULL)
         return no_memory(err);
-    request->stand_in = true;
-    for (int i = 0; i < request->piece_count; i++) {
-        request->pieces[i].count = desc_count(&desc->tensors[i]);
-        if (request->pieces[i].count < 0) {
+    request->placeholder = true;
+    for (int i = 0; i < request->tensor_count; i++) {
+        request->tensors[i].count = desc_count(&desc->tensors[i]);
+        if (request->tensors[i].count < 0) {
             request_free(request);
             return error_set(err, HVD_ERR_SYSTEM, "the ranks agreed on %s, which is too large", title);
         }
@@ -118,31 +122,31 @@ static int stand_in(const struct desc *desc, struct request **requestp, struct h
 }
 
 /* All tensors of an operation that all ranks agreed to run. */
-static int take_tensors(struct loop *loop, const struct decision *decision, struct hvd_error *err)
+static int add_fuse_items(struct loop *loop, const struct decision *decision, struct hvd_error *err)
 {
-    struct decided *decided = &loop->decided;
+    struct decided_unit *decided = &loop->decided;
     struct request *request = decision->user;
-    if (!room_for_items(decided, decision->desc->tensor_count))
+    if (!reserve_items(decided, decision->desc->tensor_count))
         return no_memory(err);
-    int rc = request == NULL ? stand_in(decision->desc, &request, err) : HVD_OK;
+    int rc = request == NULL ? placeholder(decision->desc, &request, err) : HVD_OK;
     if (rc != HVD_OK)
         return rc;
     request->decided = true;
     request->number = decision->number;
-    for (int i = 0; i < request->piece_count; i++) {
+    for (int i = 0; i < request->tensor_count; i++) {
         struct fuse_item *item = &decided->items[decided->count];
-        *item = (struct fuse_item){.desc = request->desc, .index = i, .plane = decision->plane};
-        item->bytes = batch_item_bytes(&request->pieces[i]);
-        decided->pieces[decided->count++] = &request->pieces[i];
+        *item = (struct fuse_item){.desc = request->desc, .index = i, .backend = decision->backend};
+        item->bytes = batch_tensor_bytes(&request->tensors[i]);
+        decided->tensors[decided->count++] = &request->tensors[i];
     }
     return HVD_OK;
 }
 
-static int take_run(struct loop *loop, const struct decision *decision, struct hvd_error *err)
+static int handle_run(struct loop *loop, const struct decision *decision, struct hvd_error *err)
 {
     struct request *request = decision->user;
-    uint64_t agreed = teams_agree(loop->teams, decision->set);
-    tuning_decided(loop, decision);
+    uint64_t agreed = set_registry_count_operation(loop->set_registry, decision->set);
+    trials_decided(loop, decision);
     if (request != NULL)
         trace_decided(loop->trace, &request->trace, agreed, loop->now_us);
     switch (decision->desc->kind) {
@@ -156,7 +160,7 @@ static int take_run(struct loop *loop, const struct decision *decision, struct h
     case DESC_BARRIER:
         break;
     default:
-        return take_tensors(loop, decision, err);
+        return add_fuse_items(loop, decision, err);
     }
     if (request != NULL)
         end_request(loop, request, HVD_OK, NULL);
@@ -169,7 +173,7 @@ static void append_batch(struct loop *loop, struct batch *batch)
     *loop->batch_tail = batch;
     loop->batch_tail = &batch->next;
     loop->batch_count++;
-    tuning_busy(loop);
+    trials_busy(loop);
 }
 
 /* The batch of the [i]th item, made where the item is its first. */
@@ -179,19 +183,20 @@ static struct batch *batch_of_item(struct loop *loop, struct batch **made, int i
     struct batch **batchp = &made[item->batch];
     if (*batchp != NULL)
         return *batchp;
-    *batchp = batch_create(teams_get(loop->teams, item->desc->set), item->plane, item->desc, item->index);
+    *batchp = batch_create(set_registry_get(loop->set_registry, item->desc->set), item->backend, item->desc,
+                           item->index);
     if (*batchp == NULL)
         return NULL;
     (*batchp)->fusion_bytes = loop->settings.fusion_bytes;
-    (*batchp)->travel.chunk_bytes = loop->settings.chunk_bytes;
+    (*batchp)->transfer.chunk_bytes = loop->settings.chunk_bytes;
     append_batch(loop, *batchp);
     return *batchp;
 }
 
 /* Cut what one unit decided into batches. Without memory the items that are in none stay where they are. */
-static int fuse_items(struct loop *loop, struct hvd_error *err)
+static int fuse_unit(struct loop *loop, struct hvd_error *err)
 {
-    struct decided *decided = &loop->decided;
+    struct decided_unit *decided = &loop->decided;
     int done = 0;
     if (decided->count == 0)
         return HVD_OK;
@@ -201,101 +206,102 @@ static int fuse_items(struct loop *loop, struct hvd_error *err)
         struct batch *batch = batch_of_item(loop, made, done);
         if (batch == NULL)
             break;
-        batch_add(batch, decided->pieces[done++]);
+        batch_add(batch, decided->tensors[done++]);
     }
     decided->count -= done;
-    memmove(decided->pieces, decided->pieces + done, (size_t)decided->count * sizeof(decided->pieces[0]));
+    memmove(decided->tensors, decided->tensors + done, (size_t)decided->count * sizeof(decided->tensors[0]));
     free(made);
     return decided->count == 0 ? HVD_OK : no_memory(err);
 }
 
 /* A set comes or goes behind what was decided before it. */
-static int take_set(struct loop *loop, const struct decision *decision, struct hvd_error *err)
+static int handle_set_change(struct loop *loop, const struct decision *decision, struct hvd_error *err)
 {
     struct request *request = decision->user;
     bool removed = decision->kind == DECISION_SET_REMOVED;
-    int rc = fuse_items(loop, err);
+    int rc = fuse_unit(loop, err);
     if (rc != HVD_OK)
         return rc;
     struct batch *batch = calloc(1, sizeof(*batch));
     if (batch == NULL)
         return no_memory(err);
     batch->stage = removed ? BATCH_SET_REMOVE : BATCH_SET_ADD;
-    batch->plane = -1;
+    batch->backend = -1;
     batch->set = decision->set;
-    batch->planes = decision->planes;
+    batch->backends = decision->backends;
     batch->request = request;
     request->decided = true;
-    trace_decided(loop->trace, &request->trace, teams_agree(loop->teams, HVD_ALL_RANKS), loop->now_us);
+    trace_decided(loop->trace, &request->trace,
+                  set_registry_count_operation(loop->set_registry, HVD_ALL_RANKS), loop->now_us);
     if (removed) {
         struct hvd_error reason;
         error_set(&reason, HVD_ERR_SET, "process set %d was removed", decision->set);
-        batch->team = teams_take(loop->teams, decision->set);
+        batch->team = set_registry_remove(loop->set_registry, decision->set);
         end_undecided(loop, decision->set, HVD_ERR_SET, reason.text);
     }
     append_batch(loop, batch);
     return HVD_OK;
 }
 
-static void take_leaving(struct loop *loop, const struct decision *decision)
+static void handle_leaving(struct loop *loop, const struct decision *decision)
 {
     char name[300];
     struct hvd_error reason;
-    roster_name(loop->planes.env.roster, decision->rank, name, sizeof(name));
+    peer_table_rank_name(loop->backends.env.peer_table, decision->rank, name, sizeof(name));
     error_set(&reason, HVD_ERR_SHUTDOWN, "%s has called hvd_shutdown", name);
-    queue_refuse(loop->queue, HVD_ERR_SHUTDOWN, reason.text);
-    end_undecided(loop, QUEUE_ALL_SETS, HVD_ERR_SHUTDOWN, reason.text);
+    tensor_queue_refuse(loop->queue, HVD_ERR_SHUTDOWN, reason.text);
+    end_undecided(loop, TENSOR_QUEUE_ALL_SETS, HVD_ERR_SHUTDOWN, reason.text);
 }
 
-static int take_decision(struct loop *loop, const struct decision *decision, struct hvd_error *err)
+static int handle_decision(struct loop *loop, const struct decision *decision, struct hvd_error *err)
 {
-    const struct roster *roster = loop->planes.env.roster;
+    const struct peer_table *peer_table = loop->backends.env.peer_table;
     switch (decision->kind) {
     case DECISION_RUN:
-        return take_run(loop, decision, err);
+        return handle_run(loop, decision, err);
     case DECISION_MISMATCH:
     case DECISION_JOINED:
-        loop->finished_some = true;
-        finish_disagreement(loop->queue, loop->trace, roster, decision);
+        loop->any_finished = true;
+        finish_disagreement(loop->queue, loop->trace, peer_table, decision);
         return HVD_OK;
     case DECISION_SET_ADDED:
     case DECISION_SET_REMOVED:
-        return take_set(loop, decision, err);
+        return handle_set_change(loop, decision, err);
     case DECISION_LEAVING:
-        take_leaving(loop, decision);
+        handle_leaving(loop, decision);
         return HVD_OK;
     case DECISION_TUNED:
         loop->settings = decision->settings;
         return HVD_OK;
     case DECISION_STALLED:
-        stalled(loop, decision);
+        stall_inspector_report(loop, decision);
         return HVD_OK;
     }
     return HVD_OK;
 }
 
-int decide_take(struct loop *loop, struct hvd_error *err)
+int negotiation_take_decisions(struct loop *loop, struct hvd_error *err)
 {
     const struct decision *decision = NULL;
     bool first = true;
     int rc = negotiate_next(loop->negotiate, &decision, err);
     while (rc == HVD_OK) {
         if (first)
-            stage_begins(loop);
+            stage_begin(loop);
         first = false;
-        rc = take_decision(loop, decision, err);
+        rc = handle_decision(loop, decision, err);
         if (rc == HVD_OK && decision->last)
-            rc = fuse_items(loop, err);
+            rc = fuse_unit(loop, err);
         if (rc == HVD_OK)
             rc = negotiate_next(loop->negotiate, &decision, err);
     }
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
-void decide_abandon(struct loop *loop, int status, const char *reason)
+void negotiation_abandon(struct loop *loop, int status, const char *reason)
 {
-    stage_begins(loop);
+    stage_begin(loop);
     for (int i = 0; i < loop->decided.count; i++)
-        end_piece(loop, loop->decided.pieces[i], status, reason);
+        end_tensor(loop, loop->decided.tensors[i], status, reason);
     loop->decided.count = 0;
 }

@@ -8,17 +8,17 @@
 
 #include "base/status.h"
 
-struct baton;
+struct progress;
 
 /* How a holder waits that finds nothing to do. */
-struct patience {
-    int64_t spin_us; /* it looks again for so long before it sleeps; INT64_MAX: it never sleeps */
-    bool crowded;    /* ranks share cores: it yields its own after each look, and soon sleeps */
-    bool tight;      /* there is no core to spare: the thread takes none from callers when it is woken */
+struct wait_policy {
+    int64_t spin_us;     /* it looks again for so long before it sleeps; INT64_MAX: it never sleeps */
+    bool oversubscribed; /* ranks share cores: it yields its own after each look, and soon sleeps */
+    bool no_spare_core;  /* there is no core to spare: the thread takes none from callers when it is woken */
 };
 
 /* What is driven. Called by the holder. */
-struct baton_work {
+struct progress_work {
     /* One round without waiting. Returns whether anything was done. */
     bool (*round)(void *arg);
     /* From now on arrivals and kicks must wake a sleeper of the descriptor, or need not. */
@@ -35,29 +35,29 @@ struct baton_work {
     int64_t (*deadline)(void *arg);
     void *arg;
     int epoll_fd; /* what wakes a sleeper; borrowed */
-    struct patience patience;
+    struct wait_policy wait_policy;
 };
 
-/* Starts the thread, which blocks all signals. *batonp is set before its first round; NULL on failure. */
-int baton_create(struct baton **batonp, const struct baton_work *work, struct hvd_error *err);
+/* Starts the thread, which blocks all signals. *progressp is set before its first round; NULL on failure. */
+int progress_create(struct progress **progressp, const struct progress_work *work, struct hvd_error *err);
 
-/* Stop the thread. Nobody may be in baton_drive. NULL is fine. */
-void baton_destroy(struct baton *baton);
+/* Stop the thread. Nobody may be in progress_drive. NULL is fine. */
+void progress_destroy(struct progress *progress);
 
 /* In a forked child, where the thread does not exist: close descriptors and forget it. */
-void baton_after_fork(struct baton *baton);
+void progress_after_fork(struct progress *progress);
 
 /* Drive, or let others drive, until [done] says so. [done] must be cheap and may be called by any driver's
  * thread. */
-void baton_drive(struct baton *baton, bool (*done)(void *arg), void *arg);
+void progress_drive(struct progress *progress, bool (*done)(void *arg), void *arg);
 
 /* Something became done: let waiting callers look. By the holder. */
-void baton_announce(struct baton *baton);
+void progress_notify(struct progress *progress);
 
 /* Something was handed in. Any thread. */
-void baton_kick(struct baton *baton);
+void progress_kick(struct progress *progress);
 
 /* Whether this thread is the holder right now: inside a callback. */
-bool baton_is_mine(const struct baton *baton);
+bool progress_is_driver(const struct progress *progress);
 
 #endif

@@ -8,31 +8,31 @@
 
 struct request *request_create(const struct desc *desc)
 {
-    size_t pieces_bytes = (size_t)desc->tensor_count * sizeof(struct piece);
-    struct request *request = calloc(1, sizeof(*request) + pieces_bytes);
+    size_t tensors_bytes = (size_t)desc->tensor_count * sizeof(struct request_tensor);
+    struct request *request = calloc(1, sizeof(*request) + tensors_bytes);
     if (request == NULL)
         return NULL;
     request->desc = desc_hold(desc);
-    request->piece_count = request->pieces_left = desc->tensor_count;
-    for (int i = 0; i < request->piece_count; i++) {
-        struct piece *piece = &request->pieces[i];
-        piece->request = request;
-        piece->index = i;
-        piece->hash = request_hash(desc->set, request_name(piece), strlen(request_name(piece)));
+    request->tensor_count = request->tensors_left = desc->tensor_count;
+    for (int i = 0; i < request->tensor_count; i++) {
+        struct request_tensor *tensor = &request->tensors[i];
+        tensor->request = request;
+        tensor->index = i;
+        tensor->hash = request_hash(desc->set, request_name(tensor), strlen(request_name(tensor)));
     }
     return request;
 }
 
 /* What only this run of it needed. */
-static void release_run(struct request *request)
+static void release_run_state(struct request *request)
 {
-    for (int i = 0; i < request->piece_count; i++) {
-        struct piece *piece = &request->pieces[i];
-        free(piece->member_rows);
-        piece->member_rows = NULL;
-        if (piece->owned)
-            free(piece->output);
-        piece->owned = false;
+    for (int i = 0; i < request->tensor_count; i++) {
+        struct request_tensor *tensor = &request->tensors[i];
+        free(tensor->member_rows);
+        tensor->member_rows = NULL;
+        if (tensor->owned)
+            free(tensor->output);
+        tensor->owned = false;
     }
     free(request->splits);
     request->splits = NULL;
@@ -42,17 +42,17 @@ void request_free(struct request *request)
 {
     if (request == NULL)
         return;
-    release_run(request);
+    release_run_state(request);
     desc_release(request->desc);
     free(request->reason);
     free(request->sentence);
     free(request);
 }
 
-const char *request_name(const struct piece *piece)
+const char *request_name(const struct request_tensor *tensor)
 {
-    const struct desc *desc = piece->request->desc;
-    return piece->index == 0 ? desc_name(desc) : desc->tensors[piece->index].name;
+    const struct desc *desc = tensor->request->desc;
+    return tensor->index == 0 ? desc_name(desc) : desc->tensors[tensor->index].name;
 }
 
 uint64_t request_hash(hvd_set set, const char *name, size_t length)
@@ -62,17 +62,17 @@ uint64_t request_hash(hvd_set set, const char *name, size_t length)
 
 void request_fail(struct request *request, int status, const char *reason)
 {
-    if (request->worst != HVD_OK)
+    if (request->first_error != HVD_OK)
         return;
-    request->worst = status;
+    request->first_error = status;
     request->reason = strdup(reason); /* without memory the status must do */
 }
 
-void request_renew(struct request *request)
+void request_reset(struct request *request)
 {
-    release_run(request);
+    release_run_state(request);
     request->done = NULL;
     request->arg = NULL;
     request->decided = false;
-    request->pieces_left = request->piece_count;
+    request->tensors_left = request->tensor_count;
 }

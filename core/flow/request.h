@@ -10,7 +10,7 @@
 #include "trace/trace.h"
 
 /* The memory of one tensor of an operation. */
-struct piece {
+struct request_tensor {
     struct request *request;
     int index; /* of the tensor in the request's desc */
     const void *input;
@@ -20,24 +20,24 @@ struct piece {
     int64_t bytes;
     int64_t rows; /* allgather, alltoall: this rank's first dimension */
     /* whoever drives */
-    int64_t row_elements; /* elements of one row, where the first dimension means something special */
-    int64_t *member_rows; /* allgather, alltoall: rows of each member, once it is known; owned */
-    int64_t result_rows;  /* of all of them */
-    int64_t moved;        /* elements packed or unpacked so far */
-    struct piece *next;   /* in its batch */
-    bool owned;           /* output was allocated here and was not handed over yet */
+    int64_t row_elements;        /* elements of one row, where the first dimension means something special */
+    int64_t *member_rows;        /* allgather, alltoall: rows of each member, once it is known; owned */
+    int64_t result_rows;         /* of all of them */
+    int64_t moved;               /* elements packed or unpacked so far */
+    struct request_tensor *next; /* in its batch */
+    bool owned;                  /* output was allocated here and was not handed over yet */
     /* the queue's own */
-    bool listed;   /* in the table of names */
+    bool in_table; /* in the table of names */
     uint64_t hash; /* of set and name */
-    struct piece *next_of_bucket;
+    struct request_tensor *next_in_bucket;
 };
 
-/* From submission until it is done and its handle was given back; where it [returns] it is kept after that,
+/* From submission until it is done and its handle was given back; where it [reusable] it is kept after that,
  * for the next submission of the same operation. */
 struct request {
     const struct desc *desc; /* held */
-    uint32_t planes;         /* those that this rank has for it */
-    bool returns;            /* the same operation may well be handed in again: it is worth keeping */
+    uint32_t backends;       /* those that this rank has for it */
+    bool reusable;           /* the same operation may well be handed in again: it is worth keeping */
     int64_t *splits;         /* alltoall: rows for each member; owned */
     const int *ranks;        /* SET_ADD: the new members, ascending; borrowed */
     hvd_set *setp;           /* SET_ADD: where its number goes; borrowed */
@@ -46,39 +46,39 @@ struct request {
     void *arg;
     uint32_t number;       /* what the ranks last knew it by; belongs to whoever drives, as the next five */
     bool decided;          /* all ranks agreed to run it */
-    bool stand_in;         /* of a rank that has joined: it gives zeros, and nobody knows of it */
-    int pieces_left;       /* not done yet */
-    int worst;             /* HVD_OK, or the first error of a piece */
+    bool placeholder;      /* of a rank that has joined: it gives zeros, and nobody knows of it */
+    int tensors_left;      /* not done yet */
+    int first_error;       /* HVD_OK, or the first error of a tensor */
     char *reason;          /* of that; NULL where memory was out */
     struct trace_op trace; /* filled by whoever hands it in */
     struct request *next;  /* in the queue's list, or in the caller's */
     /* the queue's own */
-    hvd_handle handle;   /* 0: nobody will ask */
-    _Atomic bool live;   /* its names are taken: it was handed in, and not withdrawn */
-    _Atomic int status;  /* HVD_IN_PROGRESS until it is done */
-    bool idle;           /* over, and kept for the next time */
-    int pieces_listed;   /* how many of them */
-    const char *told_at; /* where the caller's first name was when it was recalled: not for reading */
-    char *sentence;      /* of an error, or NULL */
-    TAILQ_ENTRY(request) of_idle;
-    int piece_count; /* one for each tensor of desc */
-    struct piece pieces[];
+    hvd_handle handle;     /* 0: nobody will ask */
+    _Atomic bool live;     /* its names are taken: it was handed in, and not withdrawn */
+    _Atomic int status;    /* HVD_IN_PROGRESS until it is done */
+    bool idle;             /* over, and kept for the next time */
+    int tensors_in_table;  /* how many of them */
+    const char *last_name; /* where the caller's first name was when it was recalled: not for reading */
+    char *sentence;        /* of an error, or NULL */
+    TAILQ_ENTRY(request) idle_link;
+    int tensor_count; /* one for each tensor of desc */
+    struct request_tensor tensors[];
 };
 
-/* Zeroed, with a piece for each tensor of [desc], which it holds; NULL where memory is out. */
+/* Zeroed, with a tensor for each tensor of [desc], which it holds; NULL where memory is out. */
 struct request *request_create(const struct desc *desc);
 void request_free(struct request *request); /* NULL is fine */
 
-/* What [piece] is known by: hvd's own name where the operation is hvd's own. */
-const char *request_name(const struct piece *piece);
+/* What [tensor] is known by: hvd's own name where the operation is hvd's own. */
+const char *request_name(const struct request_tensor *tensor);
 
-/* Of a set and a name of so many bytes, as piece->hash. */
+/* Of a set and a name of so many bytes, as tensor->hash. */
 uint64_t request_hash(hvd_set set, const char *name, size_t length);
 
-/* A piece of it failed: the first error becomes that of the whole. [reason] is copied. */
+/* A tensor of it failed: the first error becomes that of the whole. [reason] is copied. */
 void request_fail(struct request *request, int status, const char *reason);
 
 /* It was done well, and is to be as request_create left it, but for what its description tells. */
-void request_renew(struct request *request);
+void request_reset(struct request *request);
 
 #endif

@@ -6,188 +6,194 @@
 
 /* ---- Asking ---- */
 
-/* This rank's sizes, one for each piece (allgather) or for each member (alltoall), and behind them room for
- * those that come: from each member as many, or one. */
-static int size_count(const struct batch *batch)
+/* This rank's sizes, one for each tensor (allgather) or for each member (alltoall), and behind them room for
+ * those that arrived_counts: from each member as many, or one. */
+static int own_count(const struct batch *batch)
 {
-    return batch->travel.need.kind == PLANE_ALLGATHER ? batch->piece_count : batch->team->members.size;
+    return batch->transfer.need.kind == COLL_ALLGATHER ? batch->tensor_count : batch->team->members.size;
 }
 
-static int write_own(struct batch *batch, struct hvd_error *err)
+static int write_own_counts(struct batch *batch, struct hvd_error *err)
 {
-    bool gathers = batch->travel.need.kind == PLANE_ALLGATHER;
-    size_t own = (size_t)size_count(batch);
-    size_t come = gathers ? own * (size_t)batch->team->members.size : own;
-    batch->sizes = calloc(own + come, sizeof(*batch->sizes));
+    bool gathers = batch->transfer.need.kind == COLL_ALLGATHER;
+    size_t own = (size_t)own_count(batch);
+    size_t arrived_counts = gathers ? own * (size_t)batch->team->members.size : own;
+    batch->sizes = calloc(own + arrived_counts, sizeof(*batch->sizes));
     if (batch->sizes == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the sizes of %d results", batch->piece_count);
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the sizes of %d results",
+                         batch->tensor_count);
     if (!gathers) {
-        memcpy(batch->sizes, batch->pieces->request->splits, own * sizeof(*batch->sizes));
+        memcpy(batch->sizes, batch->tensors->request->splits, own * sizeof(*batch->sizes));
         return HVD_OK;
     }
     int i = 0;
-    for (const struct piece *piece = batch->pieces; piece != NULL; piece = piece->next)
-        batch->sizes[i++] = piece->rows;
+    for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
+        batch->sizes[i++] = tensor->rows;
     return HVD_OK;
 }
 
-int sizes_ask(struct batch *batch, struct hvd_error *err)
+int row_counts_exchange(struct batch *batch, struct hvd_error *err)
 {
     int members = batch->team->members.size;
-    int count = size_count(batch);
-    bool gathers = batch->travel.need.kind == PLANE_ALLGATHER;
-    int rc = write_own(batch, err);
+    int count = own_count(batch);
+    bool gathers = batch->transfer.need.kind == COLL_ALLGATHER;
+    int rc = write_own_counts(batch, err);
     if (rc != HVD_OK)
         return rc;
-    batch->sizing = true;
+    batch->exchanging_counts = true;
     batch->stage = BATCH_START;
-    batch->travel.need.dtype = batch->travel.need.partial = HVD_INT64;
-    batch->travel.input = batch->sizes;
-    batch->travel.output = batch->sizes + count;
+    batch->transfer.need.dtype = batch->transfer.need.partial = HVD_INT64;
+    batch->transfer.input = batch->sizes;
+    batch->transfer.output = batch->sizes + count;
     for (int member = 0; member < members; member++) {
         batch->sent[member] = gathers ? count : 1;
         if (!gathers)
             batch->received[member] = 1;
     }
-    batch->travel.count = (int64_t)count * (gathers ? members : 1);
-    batch->travel.counts = batch->sent;
-    batch->travel.receive_counts = gathers ? NULL : batch->received;
+    batch->transfer.count = (int64_t)count * (gathers ? members : 1);
+    batch->transfer.counts = batch->sent;
+    batch->transfer.receive_counts = gathers ? NULL : batch->received;
     return HVD_OK;
 }
 
 /* ---- Believing ---- */
 
-static int distrust(const struct batch *batch, const struct piece *piece, int member, int64_t rows,
-                    struct hvd_error *err)
+static int bad_rows_error(const struct batch *batch, const struct request_tensor *tensor, int member,
+                          int64_t rows, struct hvd_error *err)
 {
     char title[DESC_TITLE_BYTES];
-    desc_title(piece->request->desc, title, sizeof(title));
+    desc_title(tensor->request->desc, title, sizeof(title));
     return error_set(err, HVD_ERR_SYSTEM,
                      "%s: rank %d says that it has %lld rows of \"%s\", which cannot be; it runs another "
                      "version or is broken",
                      title, batch->team->members.ranks[member], (long long)rows,
-                     piece->request->desc->tensors[piece->index].name);
+                     tensor->request->desc->tensors[tensor->index].name);
 }
 
-/* The rows that each member has for [piece], which is number [column] of the batch. */
-static int take_rows(const struct batch *batch, struct piece *piece, int column, struct hvd_error *err)
+/* The rows that each member has for [tensor], which is number [column] of the batch. */
+static int check_rows(const struct batch *batch, struct request_tensor *tensor, int column,
+                      struct hvd_error *err)
 {
-    const struct plane_team *members = &batch->team->members;
-    bool gathers = batch->travel.need.kind == PLANE_ALLGATHER;
-    const int64_t *come = batch->sizes + size_count(batch);
+    const struct team *members = &batch->team->members;
+    bool gathers = batch->transfer.need.kind == COLL_ALLGATHER;
+    const int64_t *arrived_counts = batch->sizes + own_count(batch);
     int64_t rows = 0;
     int64_t elements = 0;
     int64_t bytes = 0;
-    piece->member_rows = calloc((size_t)members->size, sizeof(*piece->member_rows));
-    if (piece->member_rows == NULL)
+    tensor->member_rows = calloc((size_t)members->size, sizeof(*tensor->member_rows));
+    if (tensor->member_rows == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the sizes of %d members", members->size);
     for (int member = 0; member < members->size; member++) {
-        int64_t said = gathers ? come[(int64_t)member * batch->piece_count + column] : come[member];
+        int64_t said =
+            gathers ? arrived_counts[(int64_t)member * batch->tensor_count + column] : arrived_counts[member];
         /* This rank's own came around through the others. */
         if (member == members->rank)
-            said = gathers ? piece->rows : batch->sizes[member];
+            said = gathers ? tensor->rows : batch->sizes[member];
         bool bad = said < 0 || __builtin_add_overflow(rows, said, &rows);
         if (!bad && rows > 0)
-            bad = piece->row_elements < 0 || __builtin_mul_overflow(rows, piece->row_elements, &elements) ||
+            bad = tensor->row_elements < 0 || __builtin_mul_overflow(rows, tensor->row_elements, &elements) ||
                   __builtin_mul_overflow(elements, (int64_t)dtype_bytes(batch->dtype), &bytes);
         if (bad)
-            return distrust(batch, piece, member, said, err);
-        piece->member_rows[member] = said;
+            return bad_rows_error(batch, tensor, member, said, err);
+        tensor->member_rows[member] = said;
     }
-    if (piece->row_elements < 0)
-        piece->row_elements = 0;
+    if (tensor->row_elements < 0)
+        tensor->row_elements = 0;
     return HVD_OK;
 }
 
-static int64_t result_rows(const struct batch *batch, const struct piece *piece)
+static int64_t result_rows(const struct batch *batch, const struct request_tensor *tensor)
 {
     int64_t rows = 0;
     for (int member = 0; member < batch->team->members.size; member++)
-        rows += piece->member_rows[member];
+        rows += tensor->member_rows[member];
     return rows;
 }
 
-static int64_t result_bytes(const struct batch *batch, const struct piece *piece)
+static int64_t result_bytes(const struct batch *batch, const struct request_tensor *tensor)
 {
-    return result_rows(batch, piece) * piece->row_elements * (int64_t)dtype_bytes(batch->dtype);
+    return result_rows(batch, tensor) * tensor->row_elements * (int64_t)dtype_bytes(batch->dtype);
 }
 
-/* Put the pieces from the first on that goes beyond the threshold into a batch of their own. */
-static int cut(struct batch *batch, int64_t threshold_bytes, struct batch **restp, struct hvd_error *err)
+/* Put the tensors from the first on that goes beyond the threshold into a batch of their own. */
+static int split_batch(struct batch *batch, int64_t threshold_bytes, struct batch **restp,
+                       struct hvd_error *err)
 {
-    struct piece *piece = batch->pieces->next;
-    int64_t left_bytes = threshold_bytes - result_bytes(batch, batch->pieces);
-    struct piece **end = &batch->pieces->next;
+    struct request_tensor *tensor = batch->tensors->next;
+    int64_t left_bytes = threshold_bytes - result_bytes(batch, batch->tensors);
+    struct request_tensor **end = &batch->tensors->next;
     int kept = 1;
-    while (piece != NULL && result_bytes(batch, piece) <= left_bytes) {
-        left_bytes -= result_bytes(batch, piece);
-        end = &piece->next;
-        piece = piece->next;
+    while (tensor != NULL && result_bytes(batch, tensor) <= left_bytes) {
+        left_bytes -= result_bytes(batch, tensor);
+        end = &tensor->next;
+        tensor = tensor->next;
         kept++;
     }
     *restp = NULL;
-    if (piece == NULL)
+    if (tensor == NULL)
         return HVD_OK;
-    struct batch *rest = batch_create(batch->team, batch->plane, piece->request->desc, piece->index);
+    struct batch *rest = batch_create(batch->team, batch->backend, tensor->request->desc, tensor->index);
     if (rest == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
     rest->stage = BATCH_LAY_OUT;
     rest->fusion_bytes = batch->fusion_bytes;
-    rest->travel.chunk_bytes = batch->travel.chunk_bytes;
-    rest->pieces = piece;
+    rest->transfer.chunk_bytes = batch->transfer.chunk_bytes;
+    rest->tensors = tensor;
     rest->tail = batch->tail;
-    rest->piece_count = batch->piece_count - kept;
-    batch->piece_count = kept;
+    rest->tensor_count = batch->tensor_count - kept;
+    batch->tensor_count = kept;
     batch->tail = end;
     *end = NULL;
     *restp = rest;
     return HVD_OK;
 }
 
-int sizes_take(struct batch *batch, int64_t threshold_bytes, struct batch **restp, struct hvd_error *err)
+int row_counts_apply(struct batch *batch, int64_t threshold_bytes, struct batch **restp,
+                     struct hvd_error *err)
 {
     int column = 0;
     int rc = HVD_OK;
     *restp = NULL;
-    for (struct piece *piece = batch->pieces; piece != NULL && rc == HVD_OK; piece = piece->next)
-        rc = take_rows(batch, piece, column++, err);
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL && rc == HVD_OK;
+         tensor = tensor->next)
+        rc = check_rows(batch, tensor, column++, err);
     if (rc != HVD_OK)
         return rc;
     free(batch->sizes);
     batch->sizes = NULL;
-    batch->sizing = false;
-    batch->travel.need.dtype = batch->travel.need.partial = batch->dtype;
+    batch->exchanging_counts = false;
+    batch->transfer.need.dtype = batch->transfer.need.partial = batch->dtype;
     batch->stage = BATCH_LAY_OUT;
-    return cut(batch, threshold_bytes, restp, err);
+    return split_batch(batch, threshold_bytes, restp, err);
 }
 
 /* ---- Memory ---- */
 
-static void allocate(struct batch *batch, struct piece *piece)
+static void allocate(struct batch *batch, struct request_tensor *tensor)
 {
-    struct hvd_result *result = piece->result;
-    int64_t bytes = result_bytes(batch, piece);
+    struct hvd_result *result = tensor->result;
+    int64_t bytes = result_bytes(batch, tensor);
     if (bytes == 0)
         return;
-    piece->owned = result->allocate == NULL;
-    piece->output = piece->owned ? malloc((size_t)bytes) : result->allocate(bytes, result->arg);
-    if (piece->output != NULL)
+    tensor->owned = result->allocate == NULL;
+    tensor->output = tensor->owned ? malloc((size_t)bytes) : result->allocate(bytes, result->arg);
+    if (tensor->output != NULL)
         return;
     struct hvd_error reason;
     error_set(&reason, HVD_ERR_NO_MEMORY,
               "there is no memory on this rank for the %lld bytes of the result of \"%s\"", (long long)bytes,
-              piece->request->desc->tensors[piece->index].name);
-    request_fail(piece->request, HVD_ERR_NO_MEMORY, reason.text);
+              tensor->request->desc->tensors[tensor->index].name);
+    request_fail(tensor->request, HVD_ERR_NO_MEMORY, reason.text);
 }
 
-void sizes_allocate(struct batch *batch)
+void row_counts_allocate(struct batch *batch)
 {
-    for (struct piece *piece = batch->pieces; piece != NULL; piece = piece->next) {
-        struct hvd_result *result = piece->result;
-        piece->result_rows = result_rows(batch, piece);
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next) {
+        struct hvd_result *result = tensor->result;
+        tensor->result_rows = result_rows(batch, tensor);
         if (result->rows != NULL)
-            memcpy(result->rows, piece->member_rows,
+            memcpy(result->rows, tensor->member_rows,
                    (size_t)batch->team->members.size * sizeof(*result->rows));
-        allocate(batch, piece);
+        allocate(batch, tensor);
     }
 }

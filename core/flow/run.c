@@ -9,41 +9,41 @@
 #define QUICK_BYTES 16384
 
 /* How often such a batch is looked at again before all else is: the others are at it too. */
-#define QUICK_LOOKS 8
+#define QUICK_TESTS 8
 
 /* ---- 5 finish -------------------------------------------------------------------------------- */
 
-void end_piece(struct loop *loop, struct piece *piece, int status, const char *reason)
+void end_tensor(struct loop *loop, struct request_tensor *tensor, int status, const char *reason)
 {
-    struct request *request = piece->request;
+    struct request *request = tensor->request;
     if (status != HVD_OK)
         request_fail(request, status, reason);
-    request->pieces_left--;
-    if (request->pieces_left > 0)
+    request->tensors_left--;
+    if (request->tensors_left > 0)
         return;
-    if (request->stand_in)
+    if (request->placeholder)
         request_free(request);
     else
-        end_request(loop, request, request->worst, request->reason);
+        end_request(loop, request, request->first_error, request->reason);
 }
 
 /* Take the first batch off, and end what it holds. */
 static void end_batch(struct loop *loop, int status, const char *reason)
 {
     struct batch *batch = loop->batches;
-    struct piece *next = NULL;
-    stage_begins(loop);
+    struct request_tensor *next = NULL;
+    stage_begin(loop);
     loop->batches = batch->next;
     if (loop->batches == NULL)
         loop->batch_tail = &loop->batches;
     loop->batch_count--;
-    tuning_carried(loop, batch->bytes);
-    for (struct piece *piece = batch->pieces; piece != NULL; piece = next) {
-        next = piece->next;
-        end_piece(loop, piece, status, reason);
+    trials_carried(loop, batch->bytes);
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = next) {
+        next = tensor->next;
+        end_tensor(loop, tensor, status, reason);
     }
     if (batch->stage == BATCH_SET_REMOVE)
-        sets_remove(loop, batch);
+        set_change_remove(loop, batch);
     if (batch->request != NULL)
         end_request(loop, batch->request, status, reason);
     batch_free(batch);
@@ -53,50 +53,51 @@ void run_abandon(struct loop *loop, int status, const char *reason)
 {
     const struct batch *batch = loop->batches;
     if (batch != NULL && batch->stage == BATCH_RUN)
-        plane_set_give_up(&loop->planes, batch->team, batch->plane);
+        backends_abort(&loop->backends, batch->team, batch->backend);
     while (loop->batches != NULL)
         end_batch(loop, status, reason);
 }
 
-static void forget_piece(struct piece *piece)
+static void forget_tensor(struct request_tensor *tensor)
 {
-    struct request *request = piece->request;
-    request->pieces_left--;
-    if (request->stand_in && request->pieces_left == 0)
+    struct request *request = tensor->request;
+    request->tensors_left--;
+    if (request->placeholder && request->tensors_left == 0)
         request_free(request);
 }
 
-void run_forget(struct loop *loop)
+void run_discard(struct loop *loop)
 {
     struct batch *next = NULL;
     for (struct batch *batch = loop->batches; batch != NULL; batch = next) {
-        struct piece *next_piece = NULL;
+        struct request_tensor *next_tensor = NULL;
         next = batch->next;
-        for (struct piece *piece = batch->pieces; piece != NULL; piece = next_piece) {
-            next_piece = piece->next;
-            forget_piece(piece);
+        for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = next_tensor) {
+            next_tensor = tensor->next;
+            forget_tensor(tensor);
         }
         if (batch->stage == BATCH_SET_REMOVE)
-            sets_remove(loop, batch);
+            set_change_remove(loop, batch);
         batch_free(batch);
     }
     loop->batches = NULL;
     for (int i = 0; i < loop->decided.count; i++)
-        forget_piece(loop->decided.pieces[i]);
+        forget_tensor(loop->decided.tensors[i]);
     loop->decided.count = 0;
 }
 
-/* ---- 3 batches -> 4 plane -------------------------------------------------------------------- */
+/* ---- 3 batches -> 4 backend -------------------------------------------------------------------- */
 
 static void trace_batch(struct loop *loop, const struct batch *batch, enum trace_step step)
 {
-    stage_begins(loop);
-    for (struct piece *piece = batch->pieces; piece != NULL && loop->trace != NULL; piece = piece->next)
-        trace_step(loop->trace, &piece->request->trace, step, loop->now_us);
+    stage_begin(loop);
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL && loop->trace != NULL;
+         tensor = tensor->next)
+        trace_step(loop->trace, &tensor->request->trace, step, loop->now_us);
 }
 
 /* The buffer, as large as the largest batch so far. */
-static bool have_buffer(struct loop *loop, int64_t bytes)
+static bool ensure_buffer(struct loop *loop, int64_t bytes)
 {
     if (bytes <= loop->buffer_bytes)
         return true;
@@ -112,7 +113,7 @@ static bool have_buffer(struct loop *loop, int64_t bytes)
 static int lay_out(struct loop *loop, struct batch *batch, struct hvd_error *err)
 {
     int rc = batch_plan(batch, err);
-    if (rc == HVD_OK && !have_buffer(loop, batch->buffer_bytes))
+    if (rc == HVD_OK && !ensure_buffer(loop, batch->buffer_bytes))
         rc = error_set(err, HVD_ERR_NO_MEMORY,
                        "no memory for a fusion buffer of %lld bytes; lower --hvd-fusion",
                        (long long)batch->buffer_bytes);
@@ -133,24 +134,24 @@ static bool may_block(const struct loop *loop)
 
 static int start(struct loop *loop, struct batch *batch, bool *movedp, struct hvd_error *err)
 {
-    if (batch->plane < 0 || batch->plane >= PLANE_COUNT)
-        return error_set(err, HVD_ERR_SYSTEM, "the ranks agreed on plane %d, which there is not",
-                         batch->plane);
-    *movedp = !plane_set_blocks(batch->team, batch->plane, &batch->travel) || may_block(loop);
+    if (batch->backend < 0 || batch->backend >= BACKEND_COUNT)
+        return error_set(err, HVD_ERR_SYSTEM, "the ranks agreed on backend %d, which there is not",
+                         batch->backend);
+    *movedp = !backends_may_block(batch->team, batch->backend, &batch->transfer) || may_block(loop);
     if (!*movedp)
         return HVD_OK;
-    trace_batch(loop, batch, TRACE_TRAVELLING);
-    int rc = plane_set_start(&loop->planes, batch->team, batch->plane, &batch->travel, err);
+    trace_batch(loop, batch, TRACE_TRANSFERRING);
+    int rc = backends_start(&loop->backends, batch->team, batch->backend, &batch->transfer, err);
     if (rc == HVD_OK)
         batch->stage = BATCH_RUN;
     return rc;
 }
 
 /* What was sized may go beyond the fusion size: the rest takes its turn next. */
-static int take_sizes(struct loop *loop, struct batch *batch, struct hvd_error *err)
+static int apply_row_counts(struct loop *loop, struct batch *batch, struct hvd_error *err)
 {
     struct batch *rest = NULL;
-    int rc = sizes_take(batch, batch->fusion_bytes, &rest, err);
+    int rc = row_counts_apply(batch, batch->fusion_bytes, &rest, err);
     if (rest == NULL)
         return rc;
     rest->next = batch->next;
@@ -161,11 +162,11 @@ static int take_sizes(struct loop *loop, struct batch *batch, struct hvd_error *
     return rc;
 }
 
-static int arrived(struct loop *loop, struct batch *batch, struct hvd_error *err)
+static int transfer_done(struct loop *loop, struct batch *batch, struct hvd_error *err)
 {
-    if (batch->sizing)
-        return take_sizes(loop, batch, err);
-    batch_arrived(batch);
+    if (batch->exchanging_counts)
+        return apply_row_counts(loop, batch, err);
+    batch_transfer_done(batch);
     if (batch->stage == BATCH_UNPACK)
         trace_batch(loop, batch, TRACE_UNPACKING);
     return HVD_OK;
@@ -174,16 +175,16 @@ static int arrived(struct loop *loop, struct batch *batch, struct hvd_error *err
 static int run(struct loop *loop, struct batch *batch, bool *movedp, struct hvd_error *err)
 {
     int lost_rank = loop->control->rank;
-    int looks = batch->bytes <= QUICK_BYTES && plane_table[batch->plane]->polled ? QUICK_LOOKS : 1;
+    int looks = batch->bytes <= QUICK_BYTES && backend_table[batch->backend]->polled ? QUICK_TESTS : 1;
     int rc = HVD_IN_PROGRESS;
     *movedp = false;
     for (; looks > 0 && rc == HVD_IN_PROGRESS && !*movedp; looks--)
-        rc = plane_set_test(&loop->planes, batch->team, batch->plane, movedp, &lost_rank, err);
+        rc = backends_test(&loop->backends, batch->team, batch->backend, movedp, &lost_rank, err);
     if (rc == HVD_IN_PROGRESS)
         return HVD_OK;
     *movedp = true;
     if (rc == HVD_OK)
-        return arrived(loop, batch, err);
+        return transfer_done(loop, batch, err);
     if (rc != HVD_ERR_RANK_LOST)
         return rc;
     fail_suspect(loop, lost_rank, err);
@@ -195,7 +196,7 @@ static int add_set(struct loop *loop, const struct batch *batch, bool *movedp, s
     *movedp = may_block(loop);
     if (!*movedp)
         return HVD_OK;
-    int rc = sets_add(loop, batch, err);
+    int rc = set_change_add(loop, batch, err);
     if (rc == HVD_OK)
         end_batch(loop, HVD_OK, NULL);
     return rc;
@@ -205,8 +206,8 @@ static bool step(struct loop *loop, struct batch *batch, struct hvd_error *err, 
 {
     bool moved = true;
     switch (batch->stage) {
-    case BATCH_SIZES:
-        *rcp = sizes_ask(batch, err);
+    case BATCH_ROW_COUNTS:
+        *rcp = row_counts_exchange(batch, err);
         break;
     case BATCH_LAY_OUT:
         *rcp = lay_out(loop, batch, err);

@@ -6,54 +6,54 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct set {
+struct registered_set {
     hvd_set number;
     int *ranks; /* ascending; NULL: 0 to count - 1, so that all ranks of a job are no list in each of them */
     int count;
-    uint32_t planes;
+    uint32_t backends;
     int each;
-    struct team *team; /* this one and the next are the holder's alone */
-    uint64_t agreed;   /* operations */
+    struct process_set *team; /* this one and the next are the holder's alone */
+    uint64_t operation_count; /* operations */
 };
 
-/* The holder of the baton alone writes, under the lock: so it reads without. */
-struct teams {
+/* The holder of the progress alone writes, under the lock: so it reads without. */
+struct set_registry {
     pthread_mutex_t lock;
     int rank;
-    struct set *sets; /* by number, ascending */
+    struct registered_set *sets; /* by number, ascending */
     int count, capacity;
 };
 
-int teams_create(struct teams **teamsp, int rank, struct hvd_error *err)
+int set_registry_create(struct set_registry **set_registryp, int rank, struct hvd_error *err)
 {
-    struct teams *teams = calloc(1, sizeof(*teams));
-    if (teams == NULL)
+    struct set_registry *set_registry = calloc(1, sizeof(*set_registry));
+    if (set_registry == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the list of process sets");
-    pthread_mutex_init(&teams->lock, NULL);
-    teams->rank = rank;
-    *teamsp = teams;
+    pthread_mutex_init(&set_registry->lock, NULL);
+    set_registry->rank = rank;
+    *set_registryp = set_registry;
     return HVD_OK;
 }
 
-void teams_destroy(struct teams *teams)
+void set_registry_destroy(struct set_registry *set_registry)
 {
-    if (teams == NULL)
+    if (set_registry == NULL)
         return;
-    for (int i = 0; i < teams->count; i++)
-        free(teams->sets[i].ranks);
-    pthread_mutex_destroy(&teams->lock);
-    free(teams->sets);
-    free(teams);
+    for (int i = 0; i < set_registry->count; i++)
+        free(set_registry->sets[i].ranks);
+    pthread_mutex_destroy(&set_registry->lock);
+    free(set_registry->sets);
+    free(set_registry);
 }
 
 /* Where the set [number] is, or would be put. */
-static int find_place(const struct teams *teams, hvd_set number)
+static int find_position(const struct set_registry *set_registry, hvd_set number)
 {
     int low = 0;
-    int high = teams->count;
+    int high = set_registry->count;
     while (low < high) {
         int middle = low + (high - low) / 2;
-        if (teams->sets[middle].number < number)
+        if (set_registry->sets[middle].number < number)
             low = middle + 1;
         else
             high = middle;
@@ -62,30 +62,34 @@ static int find_place(const struct teams *teams, hvd_set number)
 }
 
 /* NULL where there is no such set. */
-static struct set *find_set(const struct teams *teams, hvd_set number)
+static struct registered_set *find_set(const struct set_registry *set_registry, hvd_set number)
 {
     /* mostly HVD_ALL_RANKS, which is the first */
-    int place = teams->count > 0 && teams->sets[0].number == number ? 0 : find_place(teams, number);
-    return place < teams->count && teams->sets[place].number == number ? &teams->sets[place] : NULL;
+    int position = set_registry->count > 0 && set_registry->sets[0].number == number
+                       ? 0
+                       : find_position(set_registry, number);
+    return position < set_registry->count && set_registry->sets[position].number == number
+               ? &set_registry->sets[position]
+               : NULL;
 }
 
 /* Are these 0 to [count] - 1? They are ascending: the last one tells. */
-static bool are_first(const int *ranks, int count)
+static bool is_identity(const int *ranks, int count)
 {
     return count == 0 || ranks[count - 1] == count - 1;
 }
 
-static bool is_set_of(const struct set *set, const int *ranks, int count)
+static bool is_set_of(const struct registered_set *set, const int *ranks, int count)
 {
     if (set->count != count)
         return false;
     if (set->ranks == NULL)
-        return are_first(ranks, count);
+        return is_identity(ranks, count);
     return memcmp(set->ranks, ranks, (size_t)count * sizeof(*ranks)) == 0;
 }
 
-/* The place of [rank] among the members, or -1. */
-static int find_member(const struct set *set, int rank)
+/* The position of [rank] among the members, or -1. */
+static int find_member(const struct registered_set *set, int rank)
 {
     if (set->ranks == NULL)
         return rank < 0 || rank >= set->count ? -1 : rank;
@@ -101,45 +105,45 @@ static int find_member(const struct set *set, int rank)
     return low < set->count && set->ranks[low] == rank ? low : -1;
 }
 
-/* ---- By the holder of the baton ---- */
+/* ---- By the holder of the progress ---- */
 
-static int add_locked(struct teams *teams, const struct set *set)
+static int add_locked(struct set_registry *set_registry, const struct registered_set *set)
 {
-    if (teams->count == teams->capacity) {
-        int capacity = 2 * teams->capacity + 8;
-        struct set *sets = reallocarray(teams->sets, (size_t)capacity, sizeof(*sets));
+    if (set_registry->count == set_registry->capacity) {
+        int capacity = 2 * set_registry->capacity + 8;
+        struct registered_set *sets = reallocarray(set_registry->sets, (size_t)capacity, sizeof(*sets));
         if (sets == NULL)
             return HVD_ERR_NO_MEMORY;
-        teams->sets = sets;
-        teams->capacity = capacity;
+        set_registry->sets = sets;
+        set_registry->capacity = capacity;
     }
-    int place = find_place(teams, set->number);
-    memmove(&teams->sets[place + 1], &teams->sets[place],
-            (size_t)(teams->count - place) * sizeof(teams->sets[0]));
-    teams->sets[place] = *set;
-    teams->count++;
+    int position = find_position(set_registry, set->number);
+    memmove(&set_registry->sets[position + 1], &set_registry->sets[position],
+            (size_t)(set_registry->count - position) * sizeof(set_registry->sets[0]));
+    set_registry->sets[position] = *set;
+    set_registry->count++;
     return HVD_OK;
 }
 
-int teams_add(struct teams *teams, const struct plane_team *members, uint32_t planes, struct team *team,
-              struct hvd_error *err)
+int set_registry_add(struct set_registry *set_registry, const struct team *members, uint32_t backends,
+                     struct process_set *team, struct hvd_error *err)
 {
     size_t bytes = (size_t)members->size * sizeof(*members->ranks);
-    struct set added = {.number = members->set,
-                        .count = members->size,
-                        .planes = planes,
-                        .each = members->each,
-                        .team = team};
+    struct registered_set added = {.number = members->set,
+                                   .count = members->size,
+                                   .backends = backends,
+                                   .each = members->each,
+                                   .team = team};
     int rc = HVD_ERR_NO_MEMORY;
-    bool listed = !are_first(members->ranks, members->size);
+    bool listed = !is_identity(members->ranks, members->size);
     if (listed)
         added.ranks = malloc(bytes);
     if (added.ranks != NULL)
         memcpy(added.ranks, members->ranks, bytes);
     if (!listed || added.ranks != NULL) {
-        pthread_mutex_lock(&teams->lock);
-        rc = add_locked(teams, &added);
-        pthread_mutex_unlock(&teams->lock);
+        pthread_mutex_lock(&set_registry->lock);
+        rc = add_locked(set_registry, &added);
+        pthread_mutex_unlock(&set_registry->lock);
     }
     if (rc == HVD_OK)
         return rc;
@@ -147,107 +151,107 @@ int teams_add(struct teams *teams, const struct plane_team *members, uint32_t pl
     return error_set(err, rc, "no memory for process set %d of %d ranks", members->set, members->size);
 }
 
-struct team *teams_take(struct teams *teams, hvd_set number)
+struct process_set *set_registry_remove(struct set_registry *set_registry, hvd_set number)
 {
-    struct team *team = NULL;
+    struct process_set *team = NULL;
     int *ranks = NULL;
-    pthread_mutex_lock(&teams->lock);
-    struct set *set = find_set(teams, number);
+    pthread_mutex_lock(&set_registry->lock);
+    struct registered_set *set = find_set(set_registry, number);
     if (set != NULL) {
-        int place = (int)(set - teams->sets);
+        int position = (int)(set - set_registry->sets);
         team = set->team;
         ranks = set->ranks;
-        teams->count--;
-        memmove(set, set + 1, (size_t)(teams->count - place) * sizeof(*set));
+        set_registry->count--;
+        memmove(set, set + 1, (size_t)(set_registry->count - position) * sizeof(*set));
     }
-    pthread_mutex_unlock(&teams->lock);
+    pthread_mutex_unlock(&set_registry->lock);
     free(ranks);
     return team;
 }
 
-struct team *teams_get(struct teams *teams, hvd_set number)
+struct process_set *set_registry_get(struct set_registry *set_registry, hvd_set number)
 {
-    const struct set *set = find_set(teams, number);
+    const struct registered_set *set = find_set(set_registry, number);
     return set == NULL ? NULL : set->team;
 }
 
-uint64_t teams_agree(struct teams *teams, hvd_set number)
+uint64_t set_registry_count_operation(struct set_registry *set_registry, hvd_set number)
 {
-    struct set *set = find_set(teams, number);
-    return set == NULL ? 0 : ++set->agreed;
+    struct registered_set *set = find_set(set_registry, number);
+    return set == NULL ? 0 : ++set->operation_count;
 }
 
 /* ---- Any thread ---- */
 
-int teams_rank(struct teams *teams, hvd_set number)
+int set_registry_rank(struct set_registry *set_registry, hvd_set number)
 {
-    return teams_member(teams, number, teams->rank);
+    return set_registry_member(set_registry, number, set_registry->rank);
 }
 
-int teams_size(struct teams *teams, hvd_set number)
+int set_registry_size(struct set_registry *set_registry, hvd_set number)
 {
-    return teams_ranks(teams, number, NULL, 0);
+    return set_registry_ranks(set_registry, number, NULL, 0);
 }
 
-int teams_member(struct teams *teams, hvd_set number, int rank)
+int set_registry_member(struct set_registry *set_registry, hvd_set number, int rank)
 {
-    pthread_mutex_lock(&teams->lock);
-    const struct set *set = find_set(teams, number);
+    pthread_mutex_lock(&set_registry->lock);
+    const struct registered_set *set = find_set(set_registry, number);
     int member = set == NULL ? -1 : find_member(set, rank);
-    pthread_mutex_unlock(&teams->lock);
+    pthread_mutex_unlock(&set_registry->lock);
     return member;
 }
 
-int teams_ranks(struct teams *teams, hvd_set number, int *ranks, int capacity)
+int set_registry_ranks(struct set_registry *set_registry, hvd_set number, int *ranks, int capacity)
 {
     int count = -1;
-    pthread_mutex_lock(&teams->lock);
-    const struct set *set = find_set(teams, number);
+    pthread_mutex_lock(&set_registry->lock);
+    const struct registered_set *set = find_set(set_registry, number);
     if (set != NULL) {
         count = set->count;
         for (int i = 0; i < count && i < capacity; i++)
             ranks[i] = set->ranks == NULL ? i : set->ranks[i];
     }
-    pthread_mutex_unlock(&teams->lock);
+    pthread_mutex_unlock(&set_registry->lock);
     return count;
 }
 
-int teams_list(struct teams *teams, hvd_set *sets, int capacity)
+int set_registry_list(struct set_registry *set_registry, hvd_set *sets, int capacity)
 {
-    pthread_mutex_lock(&teams->lock);
-    int count = teams->count;
+    pthread_mutex_lock(&set_registry->lock);
+    int count = set_registry->count;
     for (int i = 0; i < count && i < capacity; i++)
-        sets[i] = teams->sets[i].number;
-    pthread_mutex_unlock(&teams->lock);
+        sets[i] = set_registry->sets[i].number;
+    pthread_mutex_unlock(&set_registry->lock);
     return count;
 }
 
-hvd_set teams_find(struct teams *teams, const int *ranks, int count)
+hvd_set set_registry_find(struct set_registry *set_registry, const int *ranks, int count)
 {
     hvd_set found = -1;
-    pthread_mutex_lock(&teams->lock);
-    for (int i = 0; i < teams->count && found < 0; i++) {
-        if (is_set_of(&teams->sets[i], ranks, count))
-            found = teams->sets[i].number;
+    pthread_mutex_lock(&set_registry->lock);
+    for (int i = 0; i < set_registry->count && found < 0; i++) {
+        if (is_set_of(&set_registry->sets[i], ranks, count))
+            found = set_registry->sets[i].number;
     }
-    pthread_mutex_unlock(&teams->lock);
+    pthread_mutex_unlock(&set_registry->lock);
     return found;
 }
 
-uint32_t teams_planes(struct teams *teams, hvd_set number)
+uint32_t set_registry_backends(struct set_registry *set_registry, hvd_set number)
 {
-    pthread_mutex_lock(&teams->lock);
-    const struct set *set = find_set(teams, number);
-    uint32_t planes = set == NULL ? 0 : set->planes;
-    pthread_mutex_unlock(&teams->lock);
-    return planes;
+    pthread_mutex_lock(&set_registry->lock);
+    const struct registered_set *set = find_set(set_registry, number);
+    uint32_t backends = set == NULL ? 0 : set->backends;
+    pthread_mutex_unlock(&set_registry->lock);
+    return backends;
 }
 
-int teams_each(struct teams *teams, hvd_set number)
+int set_registry_each(struct set_registry *set_registry, hvd_set number)
 {
-    pthread_mutex_lock(&teams->lock);
-    const struct set *set = find_set(teams, number);
+    pthread_mutex_lock(&set_registry->lock);
+    const struct registered_set *set = find_set(set_registry, number);
     int each = set == NULL ? 0 : set->each;
-    pthread_mutex_unlock(&teams->lock);
+    pthread_mutex_unlock(&set_registry->lock);
     return each;
 }

@@ -8,38 +8,38 @@
 
 #include "base/prefetch.h"
 
-/* A handle is a slot's number and the count of its uses: a stale one is told from a live one. */
-struct slot {
-    uint32_t uses;
+/* A handle is a slot's number and the count of its generation: a stale one is told from a live one. */
+struct handle_slot {
+    uint32_t generation;
     uint32_t next_free;
     struct request *request; /* NULL: free */
 };
 
 #define NO_SLOT UINT32_MAX
 
-struct queue {
+struct tensor_queue {
     pthread_mutex_t lock;
-    struct request *head, **tail; /* handed in, not yet taken */
-    _Atomic uint64_t finished;    /* counted by whoever drives */
-    _Atomic bool waiting;         /* head != NULL, for looking without the lock */
-    struct piece **buckets;       /* in flight or kept, by set and name: one of a name */
-    size_t bucket_count, listed;
+    struct request *head, **tail;    /* handed in, not yet taken */
+    _Atomic uint64_t finished;       /* counted by whoever drives */
+    _Atomic bool waiting;            /* head != NULL, for looking without the lock */
+    struct request_tensor **buckets; /* in flight or kept, by set and name: one of a name */
+    size_t bucket_count, in_table;
     TAILQ_HEAD(request_list, request) idle; /* kept, least recently used first */
     struct request *expected;               /* of them: the one behind the last that was recalled, or NULL */
-    int64_t idle_pieces, keep_limit;
-    struct slot *slots;
+    int64_t idle_tensors, idle_limit;
+    struct handle_slot *slots;
     uint32_t slot_count, first_free;
     int refuse_status;
     struct hvd_error refuse_reason;
 };
 
-int queue_create(struct queue **queuep, int64_t keep_limit, struct hvd_error *err)
+int tensor_queue_create(struct tensor_queue **queuep, int64_t idle_limit, struct hvd_error *err)
 {
-    struct queue *queue = calloc(1, sizeof(*queue));
+    struct tensor_queue *queue = calloc(1, sizeof(*queue));
     if (queue == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the queue");
     queue->bucket_count = 256;
-    queue->buckets = calloc(queue->bucket_count, sizeof(struct piece *));
+    queue->buckets = calloc(queue->bucket_count, sizeof(struct request_tensor *));
     if (queue->buckets == NULL) {
         free(queue);
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the queue");
@@ -48,7 +48,7 @@ int queue_create(struct queue **queuep, int64_t keep_limit, struct hvd_error *er
     queue->tail = &queue->head;
     queue->first_free = NO_SLOT;
     TAILQ_INIT(&queue->idle);
-    queue->keep_limit = keep_limit > 0 ? keep_limit : QUEUE_KEEPS;
+    queue->idle_limit = idle_limit > 0 ? idle_limit : TENSOR_QUEUE_IDLE_LIMIT;
     *queuep = queue;
     return HVD_OK;
 }
@@ -58,38 +58,40 @@ int queue_create(struct queue **queuep, int64_t keep_limit, struct hvd_error *er
  * The table holds the names of what is in flight, and of what is over and was not given another turn yet: a
  * name that is submitted again finds all that it needs in its place. */
 
-static struct piece **bucket_of(const struct queue *queue, uint64_t hash)
+static struct request_tensor **bucket_of(const struct tensor_queue *queue, uint64_t hash)
 {
     return &queue->buckets[hash & (queue->bucket_count - 1)];
 }
 
-/* Where the piece of that set and name hangs, or would. */
-static struct piece **find_locked(struct queue *queue, uint64_t hash, hvd_set set, const char *name)
+/* Where the tensor of that set and name hangs, or would. */
+static struct request_tensor **find_locked(struct tensor_queue *queue, uint64_t hash, hvd_set set,
+                                           const char *name)
 {
-    struct piece **at = bucket_of(queue, hash);
+    struct request_tensor **at = bucket_of(queue, hash);
     while (*at != NULL &&
            ((*at)->hash != hash || (*at)->request->desc->set != set || strcmp(request_name(*at), name) != 0))
-        at = &(*at)->next_of_bucket;
+        at = &(*at)->next_in_bucket;
     return at;
 }
 
-static struct piece **find_name_locked(struct queue *queue, const struct piece *piece)
+static struct request_tensor **find_name_locked(struct tensor_queue *queue,
+                                                const struct request_tensor *tensor)
 {
-    return find_locked(queue, piece->hash, piece->request->desc->set, request_name(piece));
+    return find_locked(queue, tensor->hash, tensor->request->desc->set, request_name(tensor));
 }
 
-static void double_buckets(struct queue *queue)
+static void grow_buckets(struct tensor_queue *queue)
 {
     size_t count = 2 * queue->bucket_count;
-    struct piece **buckets = calloc(count, sizeof(struct piece *));
+    struct request_tensor **buckets = calloc(count, sizeof(struct request_tensor *));
     if (buckets == NULL)
         return; /* longer chains are slower, not wrong */
     for (size_t i = 0; i < queue->bucket_count; i++) {
-        struct piece *next = NULL;
-        for (struct piece *piece = queue->buckets[i]; piece != NULL; piece = next) {
-            next = piece->next_of_bucket;
-            piece->next_of_bucket = buckets[piece->hash & (count - 1)];
-            buckets[piece->hash & (count - 1)] = piece;
+        struct request_tensor *next = NULL;
+        for (struct request_tensor *tensor = queue->buckets[i]; tensor != NULL; tensor = next) {
+            next = tensor->next_in_bucket;
+            tensor->next_in_bucket = buckets[tensor->hash & (count - 1)];
+            buckets[tensor->hash & (count - 1)] = tensor;
         }
     }
     free(queue->buckets);
@@ -97,78 +99,79 @@ static void double_buckets(struct queue *queue)
     queue->bucket_count = count;
 }
 
-static void unlist_piece_locked(struct queue *queue, struct piece **at)
+static void remove_name_locked(struct tensor_queue *queue, struct request_tensor **at)
 {
-    struct piece *piece = *at;
-    *at = piece->next_of_bucket;
-    piece->listed = false;
-    piece->request->pieces_listed--;
-    queue->listed--;
+    struct request_tensor *tensor = *at;
+    *at = tensor->next_in_bucket;
+    tensor->in_table = false;
+    tensor->request->tensors_in_table--;
+    queue->in_table--;
 }
 
 /* Take the names of [request] out of the table. */
-static void unlist_locked(struct queue *queue, struct request *request)
+static void remove_names_locked(struct tensor_queue *queue, struct request *request)
 {
-    for (int i = 0; i < request->piece_count && request->pieces_listed > 0; i++) {
-        struct piece *piece = &request->pieces[i];
-        struct piece **at = bucket_of(queue, piece->hash);
-        while (piece->listed && *at != piece)
-            at = &(*at)->next_of_bucket;
-        if (piece->listed)
-            unlist_piece_locked(queue, at);
+    for (int i = 0; i < request->tensor_count && request->tensors_in_table > 0; i++) {
+        struct request_tensor *tensor = &request->tensors[i];
+        struct request_tensor **at = bucket_of(queue, tensor->hash);
+        while (tensor->in_table && *at != tensor)
+            at = &(*at)->next_in_bucket;
+        if (tensor->in_table)
+            remove_name_locked(queue, at);
     }
 }
 
-static void rouse_locked(struct queue *queue, struct request *request)
+static void remove_idle_locked(struct tensor_queue *queue, struct request *request)
 {
     if (queue->expected == request)
-        queue->expected = TAILQ_NEXT(request, of_idle);
-    TAILQ_REMOVE(&queue->idle, request, of_idle);
-    queue->idle_pieces -= request->piece_count;
+        queue->expected = TAILQ_NEXT(request, idle_link);
+    TAILQ_REMOVE(&queue->idle, request, idle_link);
+    queue->idle_tensors -= request->tensor_count;
     request->idle = false;
 }
 
 /* Free a request that is over, or was never handed in. */
-static void drop_locked(struct queue *queue, struct request *request)
+static void free_locked(struct tensor_queue *queue, struct request *request)
 {
     if (request->idle)
-        rouse_locked(queue, request);
-    unlist_locked(queue, request);
+        remove_idle_locked(queue, request);
+    remove_names_locked(queue, request);
     request_free(request);
 }
 
 /* The names of [request] are free; nobody holds its handle. */
-static void retire_locked(struct queue *queue, struct request *request)
+static void recycle_locked(struct tensor_queue *queue, struct request *request)
 {
-    bool whole = request->pieces_listed == request->piece_count; /* no other took one of its names */
-    if (!request->returns || !whole || request->status != HVD_OK) {
-        drop_locked(queue, request);
+    bool whole = request->tensors_in_table == request->tensor_count; /* no other took one of its names */
+    if (!request->reusable || !whole || request->status != HVD_OK) {
+        free_locked(queue, request);
         return;
     }
-    request_renew(request);
+    request_reset(request);
     request->idle = true;
-    TAILQ_INSERT_TAIL(&queue->idle, request, of_idle);
-    queue->idle_pieces += request->piece_count;
-    while (queue->idle_pieces > queue->keep_limit)
-        drop_locked(queue, TAILQ_FIRST(&queue->idle));
+    TAILQ_INSERT_TAIL(&queue->idle, request, idle_link);
+    queue->idle_tensors += request->tensor_count;
+    while (queue->idle_tensors > queue->idle_limit)
+        free_locked(queue, TAILQ_FIRST(&queue->idle));
 }
 
-/* Why the name of [piece] cannot be taken: [other] has it. */
-static int refuse_name(const struct piece *piece, const struct piece *other, struct hvd_error *err)
+/* Why the name of [tensor] cannot be taken: [other] has it. */
+static int duplicate_error(const struct request_tensor *tensor, const struct request_tensor *other,
+                           struct hvd_error *err)
 {
-    const struct request *request = piece->request;
-    const char *name = request_name(piece);
+    const struct request *request = tensor->request;
+    const char *name = request_name(tensor);
     char title[DESC_TITLE_BYTES];
     desc_title(request->desc, title, sizeof(title));
     if (other->request == request)
         return error_set(err, HVD_ERR_DUPLICATE,
                          "%s: tensors %d and %d are both named \"%s\"; give each its own name", title,
-                         other->index, piece->index, name);
+                         other->index, tensor->index, name);
     if ((unsigned char)name[0] < ' ')
         return error_set(
             err, HVD_ERR_DUPLICATE,
             "%s: one is still in flight on this rank, and the set has one at a time; wait for it", title);
-    if (request->piece_count == 1)
+    if (request->tensor_count == 1)
         return error_set(err, HVD_ERR_DUPLICATE,
                          "%s: an operation of that name is still in flight on this rank; wait for it, or use "
                          "another name",
@@ -180,130 +183,131 @@ static int refuse_name(const struct piece *piece, const struct piece *other, str
 }
 
 /* Put a name into the table, over one that is over. */
-static int list_locked(struct queue *queue, struct piece *piece, struct hvd_error *err)
+static int insert_name_locked(struct tensor_queue *queue, struct request_tensor *tensor,
+                              struct hvd_error *err)
 {
-    struct piece **at = find_name_locked(queue, piece);
+    struct request_tensor **at = find_name_locked(queue, tensor);
     if (*at != NULL && atomic_load_explicit(&(*at)->request->live, memory_order_acquire))
-        return refuse_name(piece, *at, err);
+        return duplicate_error(tensor, *at, err);
     if (*at != NULL && (*at)->request->idle) {
-        drop_locked(queue, (*at)->request);
-        at = find_name_locked(queue, piece);
+        free_locked(queue, (*at)->request);
+        at = find_name_locked(queue, tensor);
     } else if (*at != NULL) {
-        unlist_piece_locked(queue, at);
+        remove_name_locked(queue, at);
     }
-    piece->next_of_bucket = *at;
-    *at = piece;
-    piece->listed = true;
-    piece->request->pieces_listed++;
-    queue->listed++;
-    if (queue->listed > queue->bucket_count)
-        double_buckets(queue);
+    tensor->next_in_bucket = *at;
+    *at = tensor;
+    tensor->in_table = true;
+    tensor->request->tensors_in_table++;
+    queue->in_table++;
+    if (queue->in_table > queue->bucket_count)
+        grow_buckets(queue);
     return HVD_OK;
 }
 
 /* All names of [request], or none. */
-static int take_names_locked(struct queue *queue, struct request *request, struct hvd_error *err)
+static int reserve_names_locked(struct tensor_queue *queue, struct request *request, struct hvd_error *err)
 {
     int rc = HVD_OK;
     /* first, so that its own names are in its way too */
     atomic_store_explicit(&request->live, true, memory_order_relaxed);
-    for (int i = 0; i < request->piece_count && rc == HVD_OK; i++) {
-        if (!request->pieces[i].listed)
-            rc = list_locked(queue, &request->pieces[i], err);
+    for (int i = 0; i < request->tensor_count && rc == HVD_OK; i++) {
+        if (!request->tensors[i].in_table)
+            rc = insert_name_locked(queue, &request->tensors[i], err);
     }
     if (rc != HVD_OK)
-        queue_withdraw(request);
+        tensor_queue_withdraw(request);
     return rc;
 }
 
 /* ---- Handles ---- */
 
 /* Make sure that there is a free slot. */
-static bool have_slot_locked(struct queue *queue)
+static bool ensure_slot_locked(struct tensor_queue *queue)
 {
     if (queue->first_free != NO_SLOT)
         return true;
     uint32_t count = queue->slot_count == 0 ? 64 : 2 * queue->slot_count;
-    struct slot *slots = reallocarray(queue->slots, count, sizeof(*slots));
+    struct handle_slot *slots = reallocarray(queue->slots, count, sizeof(*slots));
     if (slots == NULL)
         return false;
     for (uint32_t i = queue->slot_count; i < count; i++)
-        slots[i] = (struct slot){.uses = 0, .next_free = i + 1 < count ? i + 1 : NO_SLOT};
+        slots[i] = (struct handle_slot){.generation = 0, .next_free = i + 1 < count ? i + 1 : NO_SLOT};
     queue->first_free = queue->slot_count;
     queue->slots = slots;
     queue->slot_count = count;
     return true;
 }
 
-static hvd_handle take_slot_locked(struct queue *queue, struct request *request)
+static hvd_handle take_slot_locked(struct tensor_queue *queue, struct request *request)
 {
     uint32_t index = queue->first_free;
-    struct slot *slot = &queue->slots[index];
+    struct handle_slot *slot = &queue->slots[index];
     queue->first_free = slot->next_free;
     slot->request = request;
-    slot->uses++;
-    return (hvd_handle)slot->uses << 32 | (index + 1);
+    slot->generation++;
+    return (hvd_handle)slot->generation << 32 | (index + 1);
 }
 
-static struct slot *find_slot_locked(struct queue *queue, hvd_handle handle)
+static struct handle_slot *find_slot_locked(struct tensor_queue *queue, hvd_handle handle)
 {
     uint32_t index = (uint32_t)handle - 1;
     if (index >= queue->slot_count)
         return NULL;
-    struct slot *slot = &queue->slots[index];
-    return slot->request != NULL && slot->uses == (uint32_t)(handle >> 32) ? slot : NULL;
+    struct handle_slot *slot = &queue->slots[index];
+    return slot->request != NULL && slot->generation == (uint32_t)(handle >> 32) ? slot : NULL;
 }
 
 /* ---- In and out ---- */
 
 /* Most programs hand in the same operations in the same order, step after step. */
-static bool is_expected_locked(const struct queue *queue, hvd_set set, const char *name)
+static bool is_expected_locked(const struct tensor_queue *queue, hvd_set set, const char *name)
 {
     const struct request *expected = queue->expected;
     return expected != NULL && expected->desc->set == set && strcmp(desc_name(expected->desc), name) == 0;
 }
 
-static struct request *find_idle_locked(struct queue *queue, hvd_set set, const char *name)
+static struct request *find_idle_locked(struct tensor_queue *queue, hvd_set set, const char *name)
 {
     if (is_expected_locked(queue, set, name))
         return queue->expected;
     size_t length = strnlen(name, HVD_MAX_NAME + 1);
     if (length > HVD_MAX_NAME)
         return NULL;
-    const struct piece *piece = *find_locked(queue, request_hash(set, name, length), set, name);
-    return piece != NULL && piece->index == 0 && piece->request->idle ? piece->request : NULL;
+    const struct request_tensor *tensor = *find_locked(queue, request_hash(set, name, length), set, name);
+    return tensor != NULL && tensor->index == 0 && tensor->request->idle ? tensor->request : NULL;
 }
 
 /* Of what is handed in next the name is the first that is read, and nobody has read it since the last step:
  * it is mostly where it was then. Should it be gone, what lies there is not looked at. */
-static void ask_for_name_locked(const struct queue *queue)
+static void prefetch_name_locked(const struct tensor_queue *queue)
 {
     if (queue->expected != NULL)
-        prefetch_to_read(queue->expected->told_at);
+        prefetch_to_read(queue->expected->last_name);
 }
 
-struct request *queue_recall(struct queue *queue, hvd_set set, const char *name)
+struct request *tensor_queue_reuse(struct tensor_queue *queue, hvd_set set, const char *name)
 {
     pthread_mutex_lock(&queue->lock);
     struct request *request = find_idle_locked(queue, set, name);
     if (request != NULL) {
         queue->expected = request;
-        rouse_locked(queue, request);
-        request->told_at = name;
-        ask_for_name_locked(queue);
+        remove_idle_locked(queue, request);
+        request->last_name = name;
+        prefetch_name_locked(queue);
     }
     pthread_mutex_unlock(&queue->lock);
     return request;
 }
 
-void queue_discard(struct queue *queue, struct request *request)
+void tensor_queue_discard(struct tensor_queue *queue, struct request *request)
 {
     pthread_mutex_lock(&queue->lock);
-    drop_locked(queue, request);
+    free_locked(queue, request);
     pthread_mutex_unlock(&queue->lock);
 }
 
-static int submit_locked(struct queue *queue, struct request *request, hvd_handle *handlep,
+static int submit_locked(struct tensor_queue *queue, struct request *request, hvd_handle *handlep,
                          struct hvd_error *err)
 {
     if (queue->refuse_status != HVD_OK) {
@@ -311,13 +315,13 @@ static int submit_locked(struct queue *queue, struct request *request, hvd_handl
         desc_title(request->desc, title, sizeof(title));
         return error_set(err, queue->refuse_status, "%s: %s", title, queue->refuse_reason.text);
     }
-    if (handlep != NULL && !have_slot_locked(queue))
+    if (handlep != NULL && !ensure_slot_locked(queue))
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory left for another operation");
-    return take_names_locked(queue, request, err);
+    return reserve_names_locked(queue, request, err);
 }
 
-int queue_submit(struct queue *queue, struct request *request, hvd_handle *handlep, bool *firstp,
-                 struct hvd_error *err)
+int tensor_queue_submit(struct tensor_queue *queue, struct request *request, hvd_handle *handlep,
+                        bool *firstp, struct hvd_error *err)
 {
     request->next = NULL;
     request->handle = 0;
@@ -325,7 +329,7 @@ int queue_submit(struct queue *queue, struct request *request, hvd_handle *handl
     pthread_mutex_lock(&queue->lock);
     int rc = submit_locked(queue, request, handlep, err);
     if (rc != HVD_OK) {
-        unlist_locked(queue, request);
+        remove_names_locked(queue, request);
     } else {
         if (handlep != NULL)
             *handlep = request->handle = take_slot_locked(queue, request);
@@ -338,7 +342,7 @@ int queue_submit(struct queue *queue, struct request *request, hvd_handle *handl
     return rc;
 }
 
-void queue_refuse(struct queue *queue, int status, const char *sentence)
+void tensor_queue_refuse(struct tensor_queue *queue, int status, const char *sentence)
 {
     pthread_mutex_lock(&queue->lock);
     if (queue->refuse_status == HVD_OK)
@@ -346,14 +350,14 @@ void queue_refuse(struct queue *queue, int status, const char *sentence)
     pthread_mutex_unlock(&queue->lock);
 }
 
-bool queue_waits(const struct queue *queue)
+bool tensor_queue_has_submissions(const struct tensor_queue *queue)
 {
     return atomic_load_explicit(&queue->waiting, memory_order_acquire);
 }
 
-struct request *queue_take(struct queue *queue)
+struct request *tensor_queue_take(struct tensor_queue *queue)
 {
-    if (!queue_waits(queue))
+    if (!tensor_queue_has_submissions(queue))
         return NULL;
     pthread_mutex_lock(&queue->lock);
     struct request *list = queue->head;
@@ -364,22 +368,22 @@ struct request *queue_take(struct queue *queue)
     return list;
 }
 
-void queue_withdraw(struct request *request)
+void tensor_queue_withdraw(struct request *request)
 {
     atomic_store_explicit(&request->live, false, memory_order_release);
 }
 
-static bool is_of_set(const struct request *request, hvd_set set)
+static bool is_in_set(const struct request *request, hvd_set set)
 {
-    return set == QUEUE_ALL_SETS || request->desc->set == set;
+    return set == TENSOR_QUEUE_ALL_SETS || request->desc->set == set;
 }
 
 /* Keep those of other sets among what was handed in. */
-static void drop_handed_in_locked(struct queue *queue, hvd_set set)
+static void drop_submitted_locked(struct tensor_queue *queue, hvd_set set)
 {
     struct request **at = &queue->head;
     while (*at != NULL) {
-        if (is_of_set(*at, set))
+        if (is_in_set(*at, set))
             *at = (*at)->next;
         else
             at = &(*at)->next;
@@ -389,28 +393,29 @@ static void drop_handed_in_locked(struct queue *queue, hvd_set set)
 }
 
 /* Nobody can hand in anything in a set that is no more. */
-static void drop_idle_locked(struct queue *queue, hvd_set set)
+static void drop_idle_locked(struct tensor_queue *queue, hvd_set set)
 {
     struct request *next = NULL;
     for (struct request *request = TAILQ_FIRST(&queue->idle); request != NULL; request = next) {
-        next = TAILQ_NEXT(request, of_idle);
-        if (is_of_set(request, set))
-            drop_locked(queue, request);
+        next = TAILQ_NEXT(request, idle_link);
+        if (is_in_set(request, set))
+            free_locked(queue, request);
     }
 }
 
-struct request *queue_withdraw_undecided(struct queue *queue, hvd_set set)
+struct request *tensor_queue_withdraw_undecided(struct tensor_queue *queue, hvd_set set)
 {
     struct request *list = NULL;
     pthread_mutex_lock(&queue->lock);
-    drop_handed_in_locked(queue, set);
+    drop_submitted_locked(queue, set);
     drop_idle_locked(queue, set);
     for (size_t i = 0; i < queue->bucket_count; i++) {
-        for (struct piece *piece = queue->buckets[i]; piece != NULL; piece = piece->next_of_bucket) {
-            struct request *request = piece->request;
-            if (piece->index > 0 || !request->live || request->decided || !is_of_set(request, set))
+        for (struct request_tensor *tensor = queue->buckets[i]; tensor != NULL;
+             tensor = tensor->next_in_bucket) {
+            struct request *request = tensor->request;
+            if (tensor->index > 0 || !request->live || request->decided || !is_in_set(request, set))
                 continue;
-            queue_withdraw(request);
+            tensor_queue_withdraw(request);
             request->next = list;
             list = request;
         }
@@ -419,29 +424,31 @@ struct request *queue_withdraw_undecided(struct queue *queue, hvd_set set)
     return list;
 }
 
-void queue_finish(struct queue *queue, struct request *request, int status, const char *sentence)
+void tensor_queue_finish(struct tensor_queue *queue, struct request *request, int status,
+                         const char *sentence)
 {
-    bool asked_for = request->handle != 0;
+    bool has_handle = request->handle != 0;
     request->sentence = sentence != NULL ? strdup(sentence) : NULL; /* without memory the status must do */
     /* from here on it is whoever's who holds the handle */
     atomic_store_explicit(&request->status, status, memory_order_release);
     uint64_t finished = atomic_load_explicit(&queue->finished, memory_order_relaxed);
     atomic_store_explicit(&queue->finished, finished + 1, memory_order_release);
-    if (asked_for)
+    if (has_handle)
         return;
     pthread_mutex_lock(&queue->lock);
-    retire_locked(queue, request);
+    recycle_locked(queue, request);
     pthread_mutex_unlock(&queue->lock);
 }
 
-uint64_t queue_finished(const struct queue *queue)
+uint64_t tensor_queue_finished_count(const struct tensor_queue *queue)
 {
     return atomic_load_explicit(&queue->finished, memory_order_acquire);
 }
 
-static int test_locked(struct queue *queue, hvd_handle handle, struct slot **slotp, struct hvd_error *err)
+static int test_locked(struct tensor_queue *queue, hvd_handle handle, struct handle_slot **slotp,
+                       struct hvd_error *err)
 {
-    struct slot *slot = find_slot_locked(queue, handle);
+    struct handle_slot *slot = find_slot_locked(queue, handle);
     *slotp = slot;
     if (slot == NULL)
         return error_set(err, HVD_ERR_INVALID,
@@ -454,22 +461,22 @@ static int test_locked(struct queue *queue, hvd_handle handle, struct slot **slo
     return status;
 }
 
-int queue_test(struct queue *queue, hvd_handle handle, struct hvd_error *err)
+int tensor_queue_test(struct tensor_queue *queue, hvd_handle handle, struct hvd_error *err)
 {
-    struct slot *slot = NULL;
+    struct handle_slot *slot = NULL;
     pthread_mutex_lock(&queue->lock);
     int status = test_locked(queue, handle, &slot, err);
     pthread_mutex_unlock(&queue->lock);
     return status;
 }
 
-int queue_collect(struct queue *queue, hvd_handle handle, struct hvd_error *err)
+int tensor_queue_test_and_release(struct tensor_queue *queue, hvd_handle handle, struct hvd_error *err)
 {
-    struct slot *slot = NULL;
+    struct handle_slot *slot = NULL;
     pthread_mutex_lock(&queue->lock);
     int status = test_locked(queue, handle, &slot, err);
     if (slot != NULL && status != HVD_IN_PROGRESS) {
-        retire_locked(queue, slot->request);
+        recycle_locked(queue, slot->request);
         slot->request = NULL;
         slot->next_free = queue->first_free;
         queue->first_free = (uint32_t)(slot - queue->slots);
@@ -478,18 +485,18 @@ int queue_collect(struct queue *queue, hvd_handle handle, struct hvd_error *err)
     return status;
 }
 
-void queue_destroy(struct queue *queue)
+void tensor_queue_destroy(struct tensor_queue *queue)
 {
     if (queue == NULL)
         return;
     for (uint32_t i = 0; i < queue->slot_count; i++) {
         struct request *request = queue->slots[i].request;
         if (request != NULL && request->status != HVD_IN_PROGRESS)
-            drop_locked(queue, request);
+            free_locked(queue, request);
     }
     for (size_t i = 0; i < queue->bucket_count; i++) {
         while (queue->buckets[i] != NULL)
-            drop_locked(queue, queue->buckets[i]->request);
+            free_locked(queue, queue->buckets[i]->request);
     }
     pthread_mutex_destroy(&queue->lock);
     free(queue->buckets);

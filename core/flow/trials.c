@@ -8,63 +8,63 @@
 #include "base/parse.h"
 #include "flow/stages.h"
 
-#define RIVAL_COUNT 4
-#define WORDS_BYTES 128
+#define NEXT_MARKER_LIMIT 4
+#define TEXT_BYTES        128
 
-void tuning_begin(struct loop *loop)
+void trials_begin(struct loop *loop)
 {
-    const struct hvd_config *config = loop->planes.env.config;
-    struct tuning *tuning = &loop->tuning;
-    loop->settings = (struct tune_settings){config->fusion_bytes, config->chunk_bytes, config->window};
-    tuning->on = config->autotune && loop->control->parent < 0;
-    tuning->mark = tuning->rival = WIRE_NO_ID;
-    tune_begin(&tuning->search, &loop->settings);
+    const struct hvd_config *config = loop->backends.env.config;
+    struct trials *trials = &loop->trials;
+    loop->settings = (struct tuned_settings){config->fusion_bytes, config->chunk_bytes, config->inflight};
+    trials->on = config->autotune && loop->control->parent < 0;
+    trials->marker = trials->next_marker = WIRE_NO_ID;
+    autotuner_begin(&trials->search, &loop->settings);
 }
 
 /* ---- What it came to ------------------------------------------------------------------------ */
 
 /* As in the YAML mapping that --hvd-config reads. */
-static void words_of(const struct tune_settings *settings, const char *between, char words[WORDS_BYTES])
+static void settings_text(const struct tuned_settings *settings, const char *separator, char text[TEXT_BYTES])
 {
     char fusion[32];
     char chunk[32];
     format_size(settings->fusion_bytes, fusion, sizeof(fusion));
     format_size(settings->chunk_bytes, chunk, sizeof(chunk));
-    snprintf(words, WORDS_BYTES, "%s: %s%s%s: %s%s%s: %" PRId64, option_table[OPT_FUSION].name, fusion,
-             between, option_table[OPT_CHUNK].name, chunk, between, option_table[OPT_WINDOW].name,
-             settings->window);
+    snprintf(text, TEXT_BYTES, "%s: %s%s%s: %s%s%s: %" PRId64, option_table[OPT_FUSION].name, fusion,
+             separator, option_table[OPT_CHUNK].name, chunk, separator, option_table[OPT_INFLIGHT].name,
+             settings->inflight);
 }
 
 static void write_file(const struct loop *loop, const char *path)
 {
-    char words[WORDS_BYTES];
-    words_of(&loop->tuning.search.now, "\n", words);
+    char text[TEXT_BYTES];
+    settings_text(&loop->trials.search.now, "\n", text);
     FILE *file = fopen(path, "we");
-    bool written = file != NULL && fprintf(file, "# by --hvd-autotune, for --hvd-config\n%s\n", words) > 0;
+    bool written = file != NULL && fprintf(file, "# by --hvd-autotune, for --hvd-config\n%s\n", text) > 0;
     if (file != NULL && fclose(file) != 0)
         written = false;
     if (!written)
-        log_write(loop->planes.env.log, LOG_WARN, "autotune",
+        log_write(loop->backends.env.log, LOG_WARN, "autotune",
                   "what was found cannot be written into %s: %s; name a file that can be written in "
                   "--hvd-autotune-file",
                   path, strerror(errno));
 }
 
-static void tell(const struct loop *loop)
+static void report_result(const struct loop *loop)
 {
-    const struct tune *search = &loop->tuning.search;
-    const char *path = loop->planes.env.config->autotune_file;
-    char words[WORDS_BYTES];
-    words_of(&search->now, ", ", words);
-    if (tune_gain(search) == 1)
-        log_answer(loop->planes.env.log, "autotune",
-                   "in %" PRId64 " steps nothing was clearly better than what is set (%s)", search->steps,
-                   words);
+    const struct autotuner *search = &loop->trials.search;
+    const char *path = loop->backends.env.config->autotune_file;
+    char text[TEXT_BYTES];
+    settings_text(&search->now, ", ", text);
+    if (autotuner_gain(search) == 1)
+        log_requested(loop->backends.env.log, "autotune",
+                      "in %" PRId64 " steps nothing was clearly better than what is set (%s)", search->steps,
+                      text);
     else
-        log_answer(loop->planes.env.log, "autotune",
-                   "from now on %s: carries %.0f %% more bytes a second than what was set (%" PRId64
-                   " steps)",
-                   words, 100 * (tune_gain(search) - 1), search->steps);
+        log_requested(loop->backends.env.log, "autotune",
+                      "from now on %s: carries %.0f %% more bytes a second than what was set (%" PRId64
+                      " steps)",
+                      text, 100 * (autotuner_gain(search) - 1), search->steps);
     if (path[0] != 0)
         write_file(loop, path);
 }
@@ -72,64 +72,64 @@ static void tell(const struct loop *loop)
 /* ---- Measuring ------------------------------------------------------------------------------ */
 
 /* Time that has passed with something to carry becomes part of this step. */
-static void count_busy(struct tuning *tuning, bool goes_on)
+static void count_busy(struct trials *trials, bool goes_on)
 {
     int64_t now_us = clock_us();
-    if (tuning->busy_from_us != 0)
-        tuning->busy_us += now_us - tuning->busy_from_us;
-    tuning->busy_from_us = goes_on ? now_us : 0;
+    if (trials->busy_from_us != 0)
+        trials->busy_us += now_us - trials->busy_from_us;
+    trials->busy_from_us = goes_on ? now_us : 0;
 }
 
 static void end_step(struct loop *loop)
 {
-    struct tuning *tuning = &loop->tuning;
-    count_busy(tuning, tuning->busy_from_us != 0);
-    if (tune_step(&tuning->search, tuning->bytes, tuning->busy_us))
-        negotiate_tune(loop->negotiate, &tuning->search.now);
-    tuning->bytes = tuning->busy_us = 0;
-    if (!tune_over(&tuning->search))
+    struct trials *trials = &loop->trials;
+    count_busy(trials, trials->busy_from_us != 0);
+    if (autotuner_step(&trials->search, trials->bytes, trials->busy_us))
+        negotiate_tune(loop->negotiate, &trials->search.now);
+    trials->bytes = trials->busy_us = 0;
+    if (!autotuner_over(&trials->search))
         return;
-    tuning->on = false;
-    tell(loop);
+    trials->on = false;
+    report_result(loop);
 }
 
-/* Has the operation behind the last mark come so often that the mark will not come again? */
-static bool mark_is_gone(struct tuning *tuning, uint32_t number)
+/* Has the operation behind the last marker come so often that the marker will not come again? */
+static bool marker_is_gone(struct trials *trials, uint32_t number)
 {
-    if (tuning->rival == WIRE_NO_ID)
-        tuning->rival = number;
-    if (number == tuning->rival)
-        tuning->rival_count++;
-    return tuning->rival_count == RIVAL_COUNT;
+    if (trials->next_marker == WIRE_NO_ID)
+        trials->next_marker = number;
+    if (number == trials->next_marker)
+        trials->next_marker_count++;
+    return trials->next_marker_count == NEXT_MARKER_LIMIT;
 }
 
 /* A step goes from one time that an operation is decided to the next. What a program only does before it
  * begins to train is forgotten. */
-void tuning_decided(struct loop *loop, const struct decision *decision)
+void trials_decided(struct loop *loop, const struct decision *decision)
 {
-    struct tuning *tuning = &loop->tuning;
-    if (!tuning->on || decision->set != HVD_ALL_RANKS || decision->number == WIRE_NO_ID ||
+    struct trials *trials = &loop->trials;
+    if (!trials->on || decision->set != HVD_ALL_RANKS || decision->number == WIRE_NO_ID ||
         decision->desc->kind != DESC_ALLREDUCE)
         return;
-    if (decision->number == tuning->mark)
+    if (decision->number == trials->marker)
         end_step(loop);
-    else if (tuning->mark != WIRE_NO_ID && !mark_is_gone(tuning, decision->number))
+    else if (trials->marker != WIRE_NO_ID && !marker_is_gone(trials, decision->number))
         return;
-    tuning->mark = decision->number;
-    tuning->rival = WIRE_NO_ID;
-    tuning->rival_count = 0;
+    trials->marker = decision->number;
+    trials->next_marker = WIRE_NO_ID;
+    trials->next_marker_count = 0;
 }
 
-void tuning_busy(struct loop *loop)
+void trials_busy(struct loop *loop)
 {
-    if (loop->tuning.on && loop->tuning.busy_from_us == 0)
-        count_busy(&loop->tuning, true);
+    if (loop->trials.on && loop->trials.busy_from_us == 0)
+        count_busy(&loop->trials, true);
 }
 
-void tuning_carried(struct loop *loop, int64_t bytes)
+void trials_carried(struct loop *loop, int64_t bytes)
 {
-    if (!loop->tuning.on)
+    if (!loop->trials.on)
         return;
-    loop->tuning.bytes += bytes;
-    count_busy(&loop->tuning, loop->batches != NULL);
+    loop->trials.bytes += bytes;
+    count_busy(&loop->trials, loop->batches != NULL);
 }

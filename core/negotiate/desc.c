@@ -31,7 +31,7 @@ struct desc *desc_create(int tensor_count)
     struct desc *desc = calloc(1, sizeof(*desc) + (size_t)tensor_count * sizeof(desc->tensors[0]));
     if (desc == NULL)
         return NULL;
-    atomic_init(&desc->uses, 1);
+    atomic_init(&desc->refcount, 1);
     desc->prescale = 1;
     desc->postscale = 1;
     desc->tensor_count = tensor_count;
@@ -40,15 +40,15 @@ struct desc *desc_create(int tensor_count)
 
 struct desc *desc_hold(const struct desc *desc)
 {
-    struct desc *held = (struct desc *)desc; /* only its uses change, which is nobody's constant */
-    atomic_fetch_add_explicit(&held->uses, 1, memory_order_relaxed);
+    struct desc *held = (struct desc *)desc; /* only its refcount change, which is nobody's constant */
+    atomic_fetch_add_explicit(&held->refcount, 1, memory_order_relaxed);
     return held;
 }
 
 void desc_release(const struct desc *desc)
 {
     struct desc *held = (struct desc *)desc;
-    if (held != NULL && atomic_fetch_sub_explicit(&held->uses, 1, memory_order_acq_rel) == 1)
+    if (held != NULL && atomic_fetch_sub_explicit(&held->refcount, 1, memory_order_acq_rel) == 1)
         free(held);
 }
 
@@ -112,7 +112,7 @@ int64_t desc_count(const struct desc_tensor *tensor)
     return desc_elements(tensor->dtype, tensor->shape, tensor->ndim);
 }
 
-bool desc_joins(const struct desc *desc)
+bool desc_allows_joined(const struct desc *desc)
 {
     if (desc->kind == DESC_BARRIER || desc->kind == DESC_JOIN)
         return true;
@@ -144,7 +144,7 @@ static int write_operation(const struct desc *desc, char *text, size_t text_byte
     return snprintf(text, text_bytes, "%s", kind_names[adds_existing(desc) ? DESC_SET_ADD : desc->kind]);
 }
 
-/* Behind the first [used] bytes: where the operation takes place, unless that is all ranks. */
+/* Behind the first [used] bytes: where the operation takes params, unless that is all ranks. */
 static void add_set(const struct desc *desc, int used, char *text, size_t text_bytes)
 {
     if (desc->set != HVD_ALL_RANKS && used >= 0 && (size_t)used < text_bytes)
@@ -237,7 +237,7 @@ static void write_set(const struct desc *desc, bool same_text, char *text, size_
                  list->shape[0], list->shape[1]);
 }
 
-static int first_other_name(const struct desc *a, const struct desc *b)
+static int first_differing_name(const struct desc *a, const struct desc *b)
 {
     int i = 0;
     while (i < a->tensor_count && strcmp(a->tensors[i].name, b->tensors[i].name) == 0)
@@ -245,7 +245,7 @@ static int first_other_name(const struct desc *a, const struct desc *b)
     return i;
 }
 
-static int first_other_tensor(const struct desc *a, const struct desc *b)
+static int first_differing_tensor(const struct desc *a, const struct desc *b)
 {
     int i = 0;
     while (i < a->tensor_count && same_tensor(&a->tensors[i], &b->tensors[i]))
@@ -254,7 +254,7 @@ static int first_other_tensor(const struct desc *a, const struct desc *b)
 }
 
 /* Differences in what the operations are. False where there are none. */
-static bool compare_outlines(const struct desc *a, const struct desc *b, struct desc_difference *difference)
+static bool compare_headers(const struct desc *a, const struct desc *b, struct desc_difference *difference)
 {
     bool sets = strcmp(desc_name(a), DESC_SET_ADD_NAME) == 0 || a->kind == DESC_SET_REMOVE;
     int used = 0;
@@ -281,8 +281,8 @@ static bool compare_outlines(const struct desc *a, const struct desc *b, struct 
 static bool compare_tensors(const struct desc *a, const struct desc *b, struct desc_difference *difference)
 {
     bool rows = a->kind == DESC_ALLGATHER || a->kind == DESC_ALLTOALL;
-    int name = first_other_name(a, b);
-    int tensor = first_other_tensor(a, b);
+    int name = first_differing_name(a, b);
+    int tensor = first_differing_tensor(a, b);
     if (name < a->tensor_count) {
         snprintf(difference->a, sizeof(difference->a), "\"%s\" as tensor %d of the group",
                  a->tensors[name].name, name + 1);
@@ -323,28 +323,29 @@ static bool compare_options(const struct desc *a, const struct desc *b, struct d
     return true;
 }
 
-static void write_planes(uint32_t planes, char *text, size_t text_bytes)
+static void write_backends(uint32_t backends, char *text, size_t text_bytes)
 {
-    size_t used = (size_t)snprintf(text, text_bytes, "planes");
-    for (int plane = 0; plane < PLANE_COUNT && used < text_bytes; plane++) {
-        if ((planes >> plane & 1) != 0)
-            used += (size_t)snprintf(text + used, text_bytes - used, " %s", plane_names[plane]);
+    size_t used = (size_t)snprintf(text, text_bytes, "backends");
+    for (int backend = 0; backend < BACKEND_COUNT && used < text_bytes; backend++) {
+        if ((backends >> backend & 1) != 0)
+            used += (size_t)snprintf(text + used, text_bytes - used, " %s", backend_names[backend]);
     }
-    if (planes == 0)
-        snprintf(text, text_bytes, "no plane for it");
+    if (backends == 0)
+        snprintf(text, text_bytes, "no backend for it");
 }
 
 bool desc_compare(const struct desc *a, const struct desc *b, struct desc_difference *difference)
 {
-    if (compare_outlines(a, b, difference))
+    if (compare_headers(a, b, difference))
         return true;
     desc_title(a, difference->what, sizeof(difference->what));
     return compare_tensors(a, b, difference) || compare_options(a, b, difference);
 }
 
-void desc_compare_planes(const struct desc *desc, uint32_t a, uint32_t b, struct desc_difference *difference)
+void desc_compare_backends(const struct desc *desc, uint32_t a, uint32_t b,
+                           struct desc_difference *difference)
 {
     desc_title(desc, difference->what, sizeof(difference->what));
-    write_planes(a, difference->a, sizeof(difference->a));
-    write_planes(b, difference->b, sizeof(difference->b));
+    write_backends(a, difference->a, sizeof(difference->a));
+    write_backends(b, difference->b, sizeof(difference->b));
 }

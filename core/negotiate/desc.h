@@ -36,7 +36,7 @@ struct desc_tensor {
  * (factors 1), so that equality is memberwise. An operation is known in its set by its first tensor's name;
  * those of hvd itself by DESC_*_NAME. */
 struct desc {
-    _Atomic int uses;
+    _Atomic int refcount;
     enum desc_kind kind;
     hvd_set set;
     enum hvd_op op;             /* allreduce, reducescatter */
@@ -77,7 +77,7 @@ int64_t desc_elements(enum hvd_dtype dtype, const int64_t *shape, int ndim);
 int64_t desc_count(const struct desc_tensor *tensor); /* the same */
 
 /* Can ranks that have joined take part with zeros (or, in a barrier, by being there)? */
-bool desc_joins(const struct desc *desc);
+bool desc_allows_joined(const struct desc *desc);
 
 #define DESC_TITLE_BYTES (HVD_MAX_NAME + 80)
 
@@ -93,8 +93,10 @@ struct desc_difference {
 /* False where they are equal: then only [what] is written. */
 bool desc_compare(const struct desc *a, const struct desc *b, struct desc_difference *difference);
 
-/* The ranks agree on [desc], but no plane is on both lists (bits 1 << enum plane_id): "planes tcp mpi". */
-void desc_compare_planes(const struct desc *desc, uint32_t a, uint32_t b, struct desc_difference *difference);
+/* The ranks agree on [desc], but no backend is on both lists (bits 1 << enum backend_id): "backends tcp mpi".
+ */
+void desc_compare_backends(const struct desc *desc, uint32_t a, uint32_t b,
+                           struct desc_difference *difference);
 
 /* `allreduce "layer3.weight"`, `barrier`, `grouped allgather "a" and 2 more`, with ` in process set 3` behind
  * it where that is not HVD_ALL_RANKS. */

@@ -6,14 +6,14 @@
 
 /* ---- For this rank -------------------------------------------------------------------------- */
 
-int down_push(struct negotiate *negotiate, const struct decision *decision, struct hvd_error *err)
+int down_push_decision(struct negotiate *negotiate, const struct decision *decision, struct hvd_error *err)
 {
     if (negotiate->decision_at == negotiate->decision_count)
         negotiate->decision_at = negotiate->decision_count = 0;
     if (!negotiate_grow(&negotiate->decisions, &negotiate->decision_capacity, negotiate->decision_count,
                         sizeof(*decision)))
         return negotiate_no_memory(err);
-    struct stall *stall = decision->stall != NULL ? malloc(sizeof(*stall)) : NULL;
+    struct stall_report *stall = decision->stall != NULL ? malloc(sizeof(*stall)) : NULL;
     if (decision->stall != NULL && stall == NULL)
         return negotiate_no_memory(err);
     if (stall != NULL)
@@ -29,75 +29,78 @@ int down_push(struct negotiate *negotiate, const struct decision *decision, stru
 }
 
 /* The same where this rank is a member; [entry] may be NULL. */
-static int push_for_member(struct negotiate *negotiate, const struct crew *crew, const struct entry *entry,
-                           struct decision *decision, struct hvd_error *err)
+static int push_for_member(struct negotiate *negotiate, const struct subtree_set *subtree_set,
+                           const struct cache_entry *entry, struct decision *decision, struct hvd_error *err)
 {
-    if ((crew->full >> SELF & 1) == 0)
+    if ((subtree_set->member_parts >> SELF_BIT & 1) == 0)
         return HVD_OK;
     decision->user = entry != NULL ? entry->user : NULL;
-    return down_push(negotiate, decision, err);
+    return down_push_decision(negotiate, decision, err);
 }
 
 /* ---- Doing what a record says ----------------------------------------------------------------- */
 
 /* The set that a decision is about, which only who decides for it may have made. */
-static int crew_of_decision(const struct negotiate *negotiate, hvd_set set, bool own, struct crew **crewp,
-                            struct hvd_error *err)
+static int set_of_decision(const struct negotiate *negotiate, hvd_set set, bool own,
+                           struct subtree_set **subtree_setp, struct hvd_error *err)
 {
-    *crewp = crew_find(negotiate, set);
-    if (*crewp == NULL || (*crewp)->decides != own)
+    *subtree_setp = subtree_set_find(negotiate, set);
+    if (*subtree_setp == NULL || (*subtree_setp)->decides != own)
         return error_set(err, HVD_ERR_SYSTEM, "the parent decided for process set %d, which it does not",
                          set);
     return HVD_OK;
 }
 
-static int expect_agreed(const struct crew *crew, const struct entry *entry, struct hvd_error *err)
+static int check_ready(const struct subtree_set *subtree_set, const struct cache_entry *entry,
+                       struct hvd_error *err)
 {
-    if (crew_covers(crew, entry) && (entry == NULL || entry->ready == 0 || entry->phase == ENTRY_SAID))
+    if (subtree_set_covers(subtree_set, entry) &&
+        (entry == NULL || entry->ready == 0 || entry->state == ENTRY_REPORTED))
         return HVD_OK;
     return error_set(err, HVD_ERR_SYSTEM, "the parent decided on \"%s\", which is not ready here",
                      entry != NULL ? entry->name : "an unknown operation");
 }
 
-static int run_ids(struct negotiate *negotiate, struct crew *crew, const struct wire_record *record,
-                   struct hvd_error *err)
+static int apply_ids(struct negotiate *negotiate, struct subtree_set *subtree_set,
+                     const struct wire_record *record, struct hvd_error *err)
 {
     for (uint32_t i = 0; i < record->id_span; i++) {
         if (!wire_has_id(record, i))
             continue;
         uint32_t number = record->first_id + i;
-        struct entry *entry = ledger_numbered(&crew->ledger, number);
-        if (entry == NULL || crew->ledger.slots[number].retiring)
+        struct cache_entry *entry = response_cache_by_id(&subtree_set->response_cache, number);
+        if (entry == NULL || subtree_set->response_cache.slots[number].retiring)
             return error_set(err, HVD_ERR_SYSTEM, "the parent decided on number %u, which is not agreed",
                              number);
         struct decision decision = {.kind = DECISION_RUN,
                                     .desc = entry->agreed.desc,
-                                    .set = crew->set,
+                                    .set = subtree_set->set,
                                     .number = number,
-                                    .plane = entry->plane};
-        int rc = expect_agreed(crew, entry, err);
+                                    .backend = entry->backend};
+        int rc = check_ready(subtree_set, entry, err);
         if (rc == HVD_OK)
-            rc = push_for_member(negotiate, crew, entry, &decision, err);
+            rc = push_for_member(negotiate, subtree_set, entry, &decision, err);
         if (rc != HVD_OK)
             return rc;
-        ledger_touch(&crew->ledger, entry);
-        ledger_reset(&crew->ledger, entry);
+        response_cache_touch(&subtree_set->response_cache, entry);
+        response_cache_reset_entry(&subtree_set->response_cache, entry);
     }
     return HVD_OK;
 }
 
-static int retire_ids(struct negotiate *negotiate, struct crew *crew, const struct wire_record *record,
-                      struct hvd_error *err)
+static int apply_retire(struct negotiate *negotiate, struct subtree_set *subtree_set,
+                        const struct wire_record *record, struct hvd_error *err)
 {
     for (uint32_t i = 0; i < record->id_span; i++) {
         if (!wire_has_id(record, i))
             continue;
         uint32_t number = record->first_id + i;
-        if (ledger_numbered(&crew->ledger, number) == NULL || crew->ledger.slots[number].retiring)
+        if (response_cache_by_id(&subtree_set->response_cache, number) == NULL ||
+            subtree_set->response_cache.slots[number].retiring)
             return error_set(err, HVD_ERR_SYSTEM, "the parent gives number %u away, which is not in use",
                              number);
-        ledger_retire(&crew->ledger, number);
-        int rc = up_retired(negotiate, crew, number, err);
+        response_cache_retire(&subtree_set->response_cache, number);
+        int rc = up_release_id(negotiate, subtree_set, number, err);
         if (rc != HVD_OK)
             return rc;
     }
@@ -105,210 +108,215 @@ static int retire_ids(struct negotiate *negotiate, struct crew *crew, const stru
 }
 
 /* All have joined, and that is over: the set goes on. */
-static int end_join(struct negotiate *negotiate, struct crew *crew, const struct wire_record *record,
-                    struct hvd_error *err)
+static int apply_joined(struct negotiate *negotiate, struct subtree_set *subtree_set,
+                        const struct wire_record *record, struct hvd_error *err)
 {
     struct decision decision = {.kind = DECISION_RUN,
-                                .desc = crew->join,
-                                .user = crew->join_user,
-                                .set = crew->set,
+                                .desc = subtree_set->join,
+                                .user = subtree_set->join_user,
+                                .set = subtree_set->set,
                                 .number = WIRE_NO_ID,
-                                .plane = -1,
+                                .backend = -1,
                                 .rank = record->rank};
-    if (crew->joined != crew->full)
+    if (subtree_set->joined != subtree_set->member_parts)
         return error_set(err, HVD_ERR_SYSTEM,
                          "the parent decided that all have joined process set %d, which is not so",
-                         crew->set);
-    int rc = crew->join != NULL ? down_push(negotiate, &decision, err) : HVD_OK;
-    desc_release(crew->join);
-    crew->join = NULL;
-    crew->joined = 0;
-    crew->joined_said = false;
-    struct later *next = NULL;
-    struct later *later = crew->later;
-    crew->later = NULL;
-    crew->later_tail = &crew->later;
-    for (; later != NULL; later = next) {
-        next = later->next;
+                         subtree_set->set);
+    int rc = subtree_set->join != NULL ? down_push_decision(negotiate, &decision, err) : HVD_OK;
+    desc_release(subtree_set->join);
+    subtree_set->join = NULL;
+    subtree_set->joined = 0;
+    subtree_set->joined_reported = false;
+    struct deferred *next = NULL;
+    struct deferred *deferred = subtree_set->deferred;
+    subtree_set->deferred = NULL;
+    subtree_set->deferred_tail = &subtree_set->deferred;
+    for (; deferred != NULL; deferred = next) {
+        next = deferred->next;
         if (rc == HVD_OK)
-            rc = up_submit(negotiate, &later->submission, err);
-        desc_release(later->submission.desc);
-        free(later);
+            rc = up_submit(negotiate, &deferred->submission, err);
+        desc_release(deferred->submission.desc);
+        free(deferred);
     }
     return rc;
 }
 
 /* A description becomes what its number stands for: from now on the number is enough. */
-static int adopt_number(struct crew *crew, struct entry *entry, const struct wire_record *record,
-                        struct hvd_error *err)
+static int adopt_id(struct subtree_set *subtree_set, struct cache_entry *entry,
+                    const struct wire_record *record, struct hvd_error *err)
 {
-    struct ledger *ledger = &crew->ledger;
+    struct response_cache *response_cache = &subtree_set->response_cache;
     bool known = entry->number != WIRE_NO_ID;
-    bool next = record->id == ledger->slot_count;
-    bool vacant = record->id < ledger->slot_count && ledger->slots[record->id].entry == NULL;
-    if (known ? record->id != entry->number || ledger->slots[record->id].retiring : !next && !vacant)
+    bool next = record->id == response_cache->slot_count;
+    bool vacant = record->id < response_cache->slot_count && response_cache->slots[record->id].entry == NULL;
+    if (known ? record->id != entry->number || response_cache->slots[record->id].retiring : !next && !vacant)
         return error_set(err, HVD_ERR_SYSTEM, "the parent numbered \"%s\" %u, which is not its turn",
                          entry->name, record->id);
-    if (!known && !ledger_number(ledger, entry, record->id))
+    if (!known && !response_cache_assign_id(response_cache, entry, record->id))
         return negotiate_no_memory(err);
     const struct desc *old = entry->agreed.desc;
-    entry->agreed = record->offer;
+    entry->agreed = record->proposal;
     desc_hold(entry->agreed.desc);
     desc_release(old);
-    entry->plane = record->plane;
-    ledger_touch(ledger, entry);
+    entry->backend = record->backend;
+    response_cache_touch(response_cache, entry);
     return HVD_OK;
 }
 
-static int run_new(struct negotiate *negotiate, struct crew *crew, struct entry *entry,
-                   const struct wire_record *record, struct hvd_error *err)
+static int apply_new(struct negotiate *negotiate, struct subtree_set *subtree_set, struct cache_entry *entry,
+                     const struct wire_record *record, struct hvd_error *err)
 {
     struct decision decision = {.kind = DECISION_RUN,
-                                .desc = record->offer.desc,
-                                .set = crew->set,
+                                .desc = record->proposal.desc,
+                                .set = subtree_set->set,
                                 .number = record->id,
-                                .plane = record->plane};
+                                .backend = record->backend};
     if (entry == NULL)
-        entry = ledger_get(&crew->ledger, desc_name(record->offer.desc));
+        entry = response_cache_find_or_add(&subtree_set->response_cache, desc_name(record->proposal.desc));
     if (entry == NULL)
         return negotiate_no_memory(err);
-    int rc = push_for_member(negotiate, crew, entry, &decision, err);
+    int rc = push_for_member(negotiate, subtree_set, entry, &decision, err);
     if (rc == HVD_OK && record->id != WIRE_NO_ID)
-        rc = adopt_number(crew, entry, record, err);
-    ledger_reset(&crew->ledger, entry);
+        rc = adopt_id(subtree_set, entry, record, err);
+    response_cache_reset_entry(&subtree_set->response_cache, entry);
     return rc;
 }
 
 /* Some rank that the operation needs has joined. */
-static int run_absent(struct negotiate *negotiate, struct crew *crew, struct entry *entry,
-                      const struct wire_record *record, struct hvd_error *err)
+static int apply_absent(struct negotiate *negotiate, struct subtree_set *subtree_set,
+                        struct cache_entry *entry, const struct wire_record *record, struct hvd_error *err)
 {
     struct decision decision = {.kind = DECISION_JOINED,
-                                .desc = record->offer.desc,
-                                .set = crew->set,
+                                .desc = record->proposal.desc,
+                                .set = subtree_set->set,
                                 .number = WIRE_NO_ID,
-                                .plane = -1,
+                                .backend = -1,
                                 .rank = record->absent};
-    int rc = push_for_member(negotiate, crew, entry, &decision, err);
+    int rc = push_for_member(negotiate, subtree_set, entry, &decision, err);
     if (entry != NULL)
-        ledger_reset(&crew->ledger, entry);
+        response_cache_reset_entry(&subtree_set->response_cache, entry);
     return rc;
 }
 
-static int run_mismatch(struct negotiate *negotiate, struct crew *crew, struct entry *entry,
-                        const struct wire_record *record, struct hvd_error *err)
+static int apply_mismatch(struct negotiate *negotiate, struct subtree_set *subtree_set,
+                          struct cache_entry *entry, const struct wire_record *record, struct hvd_error *err)
 {
     /* lower rank first, as a reader expects */
-    bool swap = record->other.rank < record->offer.rank;
-    const struct wire_offer *offer = swap ? &record->other : &record->offer;
-    const struct wire_offer *other = swap ? &record->offer : &record->other;
+    bool swap = record->other.rank < record->proposal.rank;
+    const struct wire_proposal *proposal = swap ? &record->other : &record->proposal;
+    const struct wire_proposal *other = swap ? &record->proposal : &record->other;
     struct decision decision = {.kind = DECISION_MISMATCH,
-                                .desc = offer->desc,
-                                .set = crew->set,
+                                .desc = proposal->desc,
+                                .set = subtree_set->set,
                                 .number = WIRE_NO_ID,
-                                .plane = -1,
-                                .rank = offer->rank,
-                                .planes = offer->planes,
+                                .backend = -1,
+                                .rank = proposal->rank,
+                                .backends = proposal->backends,
                                 .other = other->desc,
                                 .other_rank = other->rank,
-                                .other_planes = other->planes};
-    int rc = push_for_member(negotiate, crew, entry, &decision, err);
+                                .other_backends = other->backends};
+    int rc = push_for_member(negotiate, subtree_set, entry, &decision, err);
     if (entry != NULL)
-        ledger_reset(&crew->ledger, entry);
+        response_cache_reset_entry(&subtree_set->response_cache, entry);
     return rc;
 }
 
-/* Find out from the census who has members below, and keep what that takes. */
-static int make_crew(struct negotiate *negotiate, const struct census *census, hvd_set set,
-                     struct hvd_error *err)
+/* Find out from the member_counts who has members below, and keep what that takes. */
+static int make_subtree_set(struct negotiate *negotiate, const struct member_counts *member_counts,
+                            hvd_set set, struct hvd_error *err)
 {
-    uint64_t full = 0;
+    uint64_t member_parts = 0;
     int total = 0;
     bool below = false; /* one child has them all, and decides */
-    for (int bit = 0; bit <= negotiate->place.child_count; bit++) {
-        if (census->counts[bit] > 0)
-            full |= UINT64_C(1) << bit;
-        total += census->counts[bit];
-        below = below || (bit != SELF && census->counts[bit] == census->set_size);
+    for (int bit = 0; bit <= negotiate->params.child_count; bit++) {
+        if (member_counts->counts[bit] > 0)
+            member_parts |= UINT64_C(1) << bit;
+        total += member_counts->counts[bit];
+        below = below || (bit != SELF_BIT && member_counts->counts[bit] == member_counts->set_size);
     }
-    if (total > census->set_size || (negotiate->place.root && total != census->set_size))
+    if (total > member_counts->set_size || (negotiate->params.root && total != member_counts->set_size))
         return error_set(err, HVD_ERR_SYSTEM,
                          "process set %d is to have %d ranks, but %d said that they are in", set,
-                         census->set_size, total);
+                         member_counts->set_size, total);
     if (total == 0 || below)
         return HVD_OK;
-    return crew_add(negotiate, set, full, total == census->set_size, err);
+    return subtree_set_add(negotiate, set, member_parts, total == member_counts->set_size, err);
 }
 
-static int run_set_add(struct negotiate *negotiate, struct crew *crew, struct entry *entry,
-                       const struct wire_record *record, struct hvd_error *err)
+static int apply_set_add(struct negotiate *negotiate, struct subtree_set *subtree_set,
+                         struct cache_entry *entry, const struct wire_record *record, struct hvd_error *err)
 {
     struct decision decision = {.kind = DECISION_SET_ADDED,
-                                .desc = record->offer.desc,
+                                .desc = record->proposal.desc,
                                 .set = (hvd_set)record->id,
                                 .number = WIRE_NO_ID,
-                                .plane = -1,
-                                .planes = record->offer.planes};
-    if (entry == NULL || entry->census == NULL || negotiate->last_set == INT32_MAX ||
+                                .backend = -1,
+                                .backends = record->proposal.backends};
+    if (entry == NULL || entry->member_counts == NULL || negotiate->last_set == INT32_MAX ||
         record->id != (uint32_t)negotiate->last_set + 1)
         return error_set(err, HVD_ERR_SYSTEM, "the parent made process set %u, which is not its turn",
                          record->id);
     negotiate->last_set++;
-    int rc = make_crew(negotiate, entry->census, negotiate->last_set, err);
+    int rc = make_subtree_set(negotiate, entry->member_counts, negotiate->last_set, err);
     if (rc == HVD_OK)
-        rc = push_for_member(negotiate, crew, entry, &decision, err);
-    ledger_reset(&crew->ledger, entry);
+        rc = push_for_member(negotiate, subtree_set, entry, &decision, err);
+    response_cache_reset_entry(&subtree_set->response_cache, entry);
     return rc;
 }
 
-static int run_set_remove(struct negotiate *negotiate, struct crew *crew, struct entry *entry,
-                          const struct wire_record *record, struct hvd_error *err)
+static int apply_set_remove(struct negotiate *negotiate, struct subtree_set *subtree_set,
+                            struct cache_entry *entry, const struct wire_record *record,
+                            struct hvd_error *err)
 {
-    struct decision decision = {
-        .kind = DECISION_SET_REMOVED, .set = record->offer.desc->root, .number = WIRE_NO_ID, .plane = -1};
+    struct decision decision = {.kind = DECISION_SET_REMOVED,
+                                .set = record->proposal.desc->root,
+                                .number = WIRE_NO_ID,
+                                .backend = -1};
     if (entry == NULL || decision.set > negotiate->last_set)
         return error_set(err, HVD_ERR_SYSTEM, "the parent removed process set %d, which was never made",
                          decision.set);
-    int rc = push_for_member(negotiate, crew, entry, &decision, err);
-    ledger_reset(&crew->ledger, entry);
-    struct crew *removed = crew_find(negotiate, decision.set);
+    int rc = push_for_member(negotiate, subtree_set, entry, &decision, err);
+    response_cache_reset_entry(&subtree_set->response_cache, entry);
+    struct subtree_set *removed = subtree_set_find(negotiate, decision.set);
     if (removed != NULL)
-        crew_remove(negotiate, removed);
+        subtree_set_remove(negotiate, removed);
     return rc;
 }
 
-static int run_offer(struct negotiate *negotiate, struct crew *crew, const struct wire_record *record,
-                     struct hvd_error *err)
+static int apply_proposal(struct negotiate *negotiate, struct subtree_set *subtree_set,
+                          const struct wire_record *record, struct hvd_error *err)
 {
-    struct entry *entry = ledger_find(&crew->ledger, desc_name(record->offer.desc));
-    int rc = expect_agreed(crew, entry, err);
+    struct cache_entry *entry =
+        response_cache_find(&subtree_set->response_cache, desc_name(record->proposal.desc));
+    int rc = check_ready(subtree_set, entry, err);
     if (rc != HVD_OK)
         return rc;
     if (record->type == WIRE_MISMATCH)
-        return run_mismatch(negotiate, crew, entry, record, err);
+        return apply_mismatch(negotiate, subtree_set, entry, record, err);
     if (record->absent >= 0)
-        return run_absent(negotiate, crew, entry, record, err);
-    if (record->offer.desc->kind == DESC_SET_ADD)
-        return run_set_add(negotiate, crew, entry, record, err);
-    if (record->offer.desc->kind == DESC_SET_REMOVE)
-        return run_set_remove(negotiate, crew, entry, record, err);
-    return run_new(negotiate, crew, entry, record, err);
+        return apply_absent(negotiate, subtree_set, entry, record, err);
+    if (record->proposal.desc->kind == DESC_SET_ADD)
+        return apply_set_add(negotiate, subtree_set, entry, record, err);
+    if (record->proposal.desc->kind == DESC_SET_REMOVE)
+        return apply_set_remove(negotiate, subtree_set, entry, record, err);
+    return apply_new(negotiate, subtree_set, entry, record, err);
 }
 
-static int run_leaving(struct negotiate *negotiate, int rank, struct hvd_error *err)
+static int apply_leaving(struct negotiate *negotiate, int rank, struct hvd_error *err)
 {
-    struct decision decision = {.kind = DECISION_LEAVING, .rank = rank, .number = WIRE_NO_ID, .plane = -1};
+    struct decision decision = {.kind = DECISION_LEAVING, .rank = rank, .number = WIRE_NO_ID, .backend = -1};
     negotiate->leaving_rank = rank;
-    negotiate->leaving_said = true;
+    negotiate->leaving_reported = true;
     negotiate->leaving_decided = true;
-    return down_push(negotiate, &decision, err);
+    return down_push_decision(negotiate, &decision, err);
 }
 
-static int run_tune(struct negotiate *negotiate, const struct tune_settings *settings, struct hvd_error *err)
+static int apply_tune(struct negotiate *negotiate, const struct tuned_settings *settings,
+                      struct hvd_error *err)
 {
     struct decision decision = {
-        .kind = DECISION_TUNED, .settings = *settings, .number = WIRE_NO_ID, .plane = -1};
-    return down_push(negotiate, &decision, err);
+        .kind = DECISION_TUNED, .settings = *settings, .number = WIRE_NO_ID, .backend = -1};
+    return down_push_decision(negotiate, &decision, err);
 }
 
 /* ---- Forwarding ------------------------------------------------------------------------------- */
@@ -322,10 +330,11 @@ struct wire_writer *down_writer(struct negotiate *negotiate, int child)
     return &outbox->writer;
 }
 
-static void forward(struct negotiate *negotiate, uint64_t full, const unsigned char *bytes, size_t length)
+static void forward(struct negotiate *negotiate, uint64_t member_parts, const unsigned char *bytes,
+                    size_t length)
 {
-    for (int child = 0; child < negotiate->place.child_count; child++) {
-        if ((full >> (child + 1) & 1) == 0)
+    for (int child = 0; child < negotiate->params.child_count; child++) {
+        if ((member_parts >> (child + 1) & 1) == 0)
             continue;
         wire_put_bytes(down_writer(negotiate, child), bytes, length);
         negotiate->outboxes[child].in_unit = true;
@@ -335,7 +344,7 @@ static void forward(struct negotiate *negotiate, uint64_t full, const unsigned c
 /* The end of a unit is for those who had something of it. */
 static void forward_end(struct negotiate *negotiate, const unsigned char *bytes, size_t length)
 {
-    for (int child = 0; child < negotiate->place.child_count; child++) {
+    for (int child = 0; child < negotiate->params.child_count; child++) {
         if (negotiate->outboxes[child].in_unit)
             wire_put_bytes(down_writer(negotiate, child), bytes, length);
         negotiate->outboxes[child].in_unit = false;
@@ -351,55 +360,56 @@ static void end_unit(struct negotiate *negotiate)
 }
 
 /* Where a record is from: of whom, and in which bytes. */
-struct origin {
+struct record_origin {
     enum down_source source;
     const unsigned char *bytes;
     size_t length;
 };
 
-/* To those below who have one of the parts in [full]. */
-static void forward_record(struct negotiate *negotiate, uint64_t full, const struct origin *origin)
+/* To those below who have one of the parts in [member_parts]. */
+static void forward_record(struct negotiate *negotiate, uint64_t member_parts,
+                           const struct record_origin *record_origin)
 {
-    if (origin->source != DOWN_OWN_TOLD)
-        forward(negotiate, full, origin->bytes, origin->length);
+    if (record_origin->source != DOWN_OWN_FORWARDED)
+        forward(negotiate, member_parts, record_origin->bytes, record_origin->length);
 }
 
-static int take_record(struct negotiate *negotiate, const struct wire_record *record,
-                       const struct origin *origin, struct hvd_error *err)
+static int apply_record(struct negotiate *negotiate, const struct wire_record *record,
+                        const struct record_origin *record_origin, struct hvd_error *err)
 {
-    struct crew *crew = NULL;
+    struct subtree_set *subtree_set = NULL;
     if (record->type == WIRE_UNIT) {
-        if (origin->source != DOWN_OWN_TOLD)
-            forward_end(negotiate, origin->bytes, origin->length);
+        if (record_origin->source != DOWN_OWN_FORWARDED)
+            forward_end(negotiate, record_origin->bytes, record_origin->length);
         end_unit(negotiate);
         return HVD_OK;
     }
-    if (record->type == WIRE_ASK)
-        return stall_take_ask(negotiate, record, err);
+    if (record->type == WIRE_STALL_QUERY)
+        return stall_handle_query(negotiate, record, err);
     negotiate->in_unit = true;
     if (record->type == WIRE_LEAVING) {
-        forward_record(negotiate, ~UINT64_C(0), origin);
-        return run_leaving(negotiate, record->rank, err);
+        forward_record(negotiate, ~UINT64_C(0), record_origin);
+        return apply_leaving(negotiate, record->rank, err);
     }
     if (record->type == WIRE_TUNE) {
-        forward_record(negotiate, ~UINT64_C(0), origin);
-        return run_tune(negotiate, &record->settings, err);
+        forward_record(negotiate, ~UINT64_C(0), record_origin);
+        return apply_tune(negotiate, &record->settings, err);
     }
-    hvd_set set = record->offer.desc != NULL ? record->offer.desc->set : record->set;
-    int rc = crew_of_decision(negotiate, set, origin->source != DOWN_OF_PARENT, &crew, err);
+    hvd_set set = record->proposal.desc != NULL ? record->proposal.desc->set : record->set;
+    int rc = set_of_decision(negotiate, set, record_origin->source != DOWN_FROM_PARENT, &subtree_set, err);
     if (rc != HVD_OK)
         return rc;
-    forward_record(negotiate, crew->full, origin);
+    forward_record(negotiate, subtree_set->member_parts, record_origin);
     switch (record->type) {
     case WIRE_IDS:
-        return run_ids(negotiate, crew, record, err);
+        return apply_ids(negotiate, subtree_set, record, err);
     case WIRE_RETIRE:
-        return retire_ids(negotiate, crew, record, err);
+        return apply_retire(negotiate, subtree_set, record, err);
     case WIRE_JOINED:
-        return end_join(negotiate, crew, record, err);
+        return apply_joined(negotiate, subtree_set, record, err);
     case WIRE_NEW:
     case WIRE_MISMATCH:
-        return run_offer(negotiate, crew, record, err);
+        return apply_proposal(negotiate, subtree_set, record, err);
     default:
         break;
     }
@@ -408,30 +418,31 @@ static int take_record(struct negotiate *negotiate, const struct wire_record *re
 }
 
 /* What the children are told before this rank does the same. */
-static int tell_record(struct negotiate *negotiate, const struct wire_record *record,
-                       const struct origin *origin, struct hvd_error *err)
+static int forward_only(struct negotiate *negotiate, const struct wire_record *record,
+                        const struct record_origin *record_origin, struct hvd_error *err)
 {
     (void)err;
     if (record->type == WIRE_UNIT)
-        forward_end(negotiate, origin->bytes, origin->length);
+        forward_end(negotiate, record_origin->bytes, record_origin->length);
     else
-        forward(negotiate, crew_find(negotiate, record->set)->full, origin->bytes, origin->length);
+        forward(negotiate, subtree_set_find(negotiate, record->set)->member_parts, record_origin->bytes,
+                record_origin->length);
     return HVD_OK;
 }
 
-typedef int record_visit(struct negotiate *negotiate, const struct wire_record *record,
-                         const struct origin *origin, struct hvd_error *err);
+typedef int record_handler(struct negotiate *negotiate, const struct wire_record *record,
+                           const struct record_origin *record_origin, struct hvd_error *err);
 
-static int visit_records(struct negotiate *negotiate, const void *bytes, size_t length,
-                         enum down_source source, record_visit *visit, struct hvd_error *err)
+static int for_each_record(struct negotiate *negotiate, const void *bytes, size_t length,
+                           enum down_source source, record_handler *handler, struct hvd_error *err)
 {
-    struct wire_reader reader = {bytes, length, negotiate->place.size};
+    struct wire_reader reader = {bytes, length, negotiate->params.size};
     struct wire_record record;
     const unsigned char *begin = reader.at;
     int rc = wire_get(&reader, &record, err);
     while (rc == HVD_OK) {
-        struct origin origin = {source, begin, (size_t)(reader.at - begin)};
-        rc = visit(negotiate, &record, &origin, err);
+        struct record_origin record_origin = {source, begin, (size_t)(reader.at - begin)};
+        rc = handler(negotiate, &record, &record_origin, err);
         wire_clear(&record);
         begin = reader.at;
         if (rc == HVD_OK)
@@ -440,24 +451,24 @@ static int visit_records(struct negotiate *negotiate, const void *bytes, size_t 
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
-int down_take(struct negotiate *negotiate, const void *bytes, size_t length, enum down_source source,
-              struct hvd_error *err)
+int down_apply(struct negotiate *negotiate, const void *bytes, size_t length, enum down_source source,
+               struct hvd_error *err)
 {
-    return visit_records(negotiate, bytes, length, source, take_record, err);
+    return for_each_record(negotiate, bytes, length, source, apply_record, err);
 }
 
-int down_tell(struct negotiate *negotiate, struct hvd_error *err)
+int down_forward(struct negotiate *negotiate, struct hvd_error *err)
 {
-    int rc =
-        visit_records(negotiate, negotiate->issue.bytes, negotiate->issue.length, DOWN_OWN, tell_record, err);
-    negotiate->owed = rc == HVD_OK;
+    int rc = for_each_record(negotiate, negotiate->issue.bytes, negotiate->issue.length, DOWN_OWN,
+                             forward_only, err);
+    negotiate->apply_pending = rc == HVD_OK;
     return rc;
 }
 
-int down_settle(struct negotiate *negotiate, struct hvd_error *err)
+int down_apply_pending(struct negotiate *negotiate, struct hvd_error *err)
 {
-    if (!negotiate->owed)
+    if (!negotiate->apply_pending)
         return HVD_OK;
-    negotiate->owed = false;
-    return down_take(negotiate, negotiate->issue.bytes, negotiate->issue.length, DOWN_OWN_TOLD, err);
+    negotiate->apply_pending = false;
+    return down_apply(negotiate, negotiate->issue.bytes, negotiate->issue.length, DOWN_OWN_FORWARDED, err);
 }

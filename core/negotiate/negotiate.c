@@ -26,17 +26,17 @@ int negotiate_no_memory(struct hvd_error *err)
     return error_set(err, HVD_ERR_NO_MEMORY, "no memory left for the negotiation");
 }
 
-int negotiate_create(struct negotiate **negotiatep, const struct negotiate_place *place,
+int negotiate_create(struct negotiate **negotiatep, const struct negotiate_params *params,
                      struct hvd_error *err)
 {
-    uint64_t all = (UINT64_C(2) << place->child_count) - 1;
+    uint64_t all = (UINT64_C(2) << params->child_count) - 1;
     struct negotiate *negotiate = calloc(1, sizeof(*negotiate));
     if (negotiate == NULL)
         return negotiate_no_memory(err);
-    negotiate->place = *place;
+    negotiate->params = *params;
     negotiate->leaving_rank = -1;
-    negotiate->outboxes = calloc((size_t)place->child_count + 1, sizeof(struct outbox));
-    int rc = negotiate->outboxes != NULL ? crew_add(negotiate, HVD_ALL_RANKS, all, place->root, err)
+    negotiate->outboxes = calloc((size_t)params->child_count + 1, sizeof(struct outbox));
+    int rc = negotiate->outboxes != NULL ? subtree_set_add(negotiate, HVD_ALL_RANKS, all, params->root, err)
                                          : negotiate_no_memory(err);
     if (rc != HVD_OK) {
         negotiate_destroy(negotiate);
@@ -62,19 +62,19 @@ void negotiate_destroy(struct negotiate *negotiate)
         return;
     for (size_t i = negotiate->decision_at; i < negotiate->decision_count; i++)
         release_decision(&negotiate->decisions[i]);
-    for (size_t i = 0; i < negotiate->crew_count; i++)
-        crew_destroy(negotiate->crews[i]);
-    for (int i = 0; negotiate->outboxes != NULL && i < negotiate->place.child_count; i++)
+    for (size_t i = 0; i < negotiate->subtree_set_count; i++)
+        subtree_set_destroy(negotiate->subtree_sets[i]);
+    for (int i = 0; negotiate->outboxes != NULL && i < negotiate->params.child_count; i++)
         wire_free(&negotiate->outboxes[i].writer);
     wire_free(&negotiate->up);
     wire_free(&negotiate->issue);
     wire_free(&negotiate->notes);
     desc_release(negotiate->last);
-    free(negotiate->crews);
+    free(negotiate->subtree_sets);
     free(negotiate->outboxes);
-    free(negotiate->sayable.at);
-    free(negotiate->decidable.at);
-    free(negotiate->retired.at);
+    free(negotiate->to_report.at);
+    free(negotiate->to_decide.at);
+    free(negotiate->retired_ids.at);
     free(negotiate->numbers.at);
     free(negotiate->ids);
     free(negotiate->decisions);
@@ -83,26 +83,26 @@ void negotiate_destroy(struct negotiate *negotiate)
 
 int negotiate_submit(struct negotiate *negotiate, const struct submission *submission, struct hvd_error *err)
 {
-    int rc = down_settle(negotiate, err);
+    int rc = down_apply_pending(negotiate, err);
     return rc == HVD_OK ? up_submit(negotiate, submission, err) : rc;
 }
 
 void negotiate_leave(struct negotiate *negotiate)
 {
     if (negotiate->leaving_rank < 0)
-        negotiate->leaving_rank = negotiate->place.rank;
+        negotiate->leaving_rank = negotiate->params.rank;
 }
 
 int negotiate_from_child(struct negotiate *negotiate, int child, const void *bytes, size_t length,
                          struct hvd_error *err)
 {
-    struct wire_reader reader = {bytes, length, negotiate->place.size};
+    struct wire_reader reader = {bytes, length, negotiate->params.size};
     struct wire_record record;
-    int rc = down_settle(negotiate, err);
+    int rc = down_apply_pending(negotiate, err);
     if (rc == HVD_OK)
         rc = wire_get(&reader, &record, err);
     while (rc == HVD_OK) {
-        rc = up_take(negotiate, child, &record, err);
+        rc = up_receive(negotiate, child, &record, err);
         wire_clear(&record);
         if (rc == HVD_OK)
             rc = wire_get(&reader, &record, err);
@@ -113,22 +113,22 @@ int negotiate_from_child(struct negotiate *negotiate, int child, const void *byt
 int negotiate_from_parent(struct negotiate *negotiate, const void *bytes, size_t length,
                           struct hvd_error *err)
 {
-    int rc = down_settle(negotiate, err);
+    int rc = down_apply_pending(negotiate, err);
     if (rc == HVD_OK)
-        rc = down_take(negotiate, bytes, length, DOWN_OF_PARENT, err);
+        rc = down_apply(negotiate, bytes, length, DOWN_FROM_PARENT, err);
     if (rc == HVD_OK && negotiate->in_unit)
         rc = error_set(err, HVD_ERR_SYSTEM, "a message of the parent ends within a unit of decisions");
     return rc;
 }
 
-int negotiate_say(struct negotiate *negotiate, int link, const void **bytesp, size_t *lengthp,
-                  struct hvd_error *err)
+int negotiate_get_message(struct negotiate *negotiate, int link, const void **bytesp, size_t *lengthp,
+                          struct hvd_error *err)
 {
     *lengthp = 0;
-    if (link == CONTROL_PARENT && negotiate->place.root)
+    if (link == CONTROL_PARENT && negotiate->params.root)
         return HVD_OK;
     if (link == CONTROL_PARENT) {
-        int rc = up_say(negotiate, err);
+        int rc = up_write_message(negotiate, err);
         if (rc == HVD_OK && negotiate->up.length > 0) {
             *bytesp = negotiate->up.bytes;
             *lengthp = negotiate->up.length;
@@ -149,15 +149,15 @@ int negotiate_say(struct negotiate *negotiate, int link, const void **bytesp, si
 int negotiate_next(struct negotiate *negotiate, const struct decision **decisionp, struct hvd_error *err)
 {
     *decisionp = NULL;
-    if (negotiate->handed_out)
+    if (negotiate->first_returned)
         release_decision(&negotiate->decisions[negotiate->decision_at++]);
-    negotiate->handed_out = false;
-    int rc = down_settle(negotiate, err);
+    negotiate->first_returned = false;
+    int rc = down_apply_pending(negotiate, err);
     if (rc != HVD_OK)
         return rc;
     if (negotiate->decision_at == negotiate->decision_count)
         return HVD_IN_PROGRESS;
-    negotiate->handed_out = true;
+    negotiate->first_returned = true;
     *decisionp = &negotiate->decisions[negotiate->decision_at];
     return HVD_OK;
 }
@@ -165,5 +165,5 @@ int negotiate_next(struct negotiate *negotiate, const struct decision **decision
 void decision_compare(const struct decision *decision, struct desc_difference *difference)
 {
     if (!desc_compare(decision->desc, decision->other, difference))
-        desc_compare_planes(decision->desc, decision->planes, decision->other_planes, difference);
+        desc_compare_backends(decision->desc, decision->backends, decision->other_backends, difference);
 }

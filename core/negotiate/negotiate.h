@@ -19,15 +19,16 @@
 struct negotiate;
 
 /* [child_ranks]: those of the control tree, borrowed. [root]: this rank has no parent. */
-struct negotiate_place {
+struct negotiate_params {
     int rank, size;
     bool root;
     int child_count;
     const int *child_ranks;
-    int plane_order[PLANE_COUNT]; /* enum plane_id, best first; -1 where there are no more. Equal on all ranks
-                                   */
-    int64_t stall_warn_us;        /* tell of what has waited for some ranks as long, and again; 0: never */
-    int64_t stall_abort_us; /* it is hopeless when it has waited as long; 0: never. Equal on all ranks */
+    int backend_order[BACKEND_COUNT]; /* enum backend_id, best first; -1 where there are no more. Equal on all
+                                       * ranks
+                                       */
+    int64_t stall_warn_us;  /* tell of what has waited for some ranks as long, and again; 0: never */
+    int64_t stall_abort_us; /* it is must_abort when it has waited as long; 0: never. Equal on all ranks */
     int64_t cache_limit; /* names that have a number at a time, in each set; 0: any number. Equal on all ranks
                           */
 };
@@ -38,11 +39,11 @@ struct submission {
     uint32_t number;         /* decision.number of its last run, which saves a look by its name; any other
                                 number does no harm */
     bool more;               /* others follow: this one is not what the rank did last */
-    uint32_t planes;         /* bit 1 << enum plane_id: those that this rank has for it. Merged by AND. 0: it
-                                needs none. JOIN: those that it has at all; 0: all */
-    bool member;             /* SET_ADD: this rank will be in the set */
-    int set_size;            /* SET_ADD: ranks that will be in it */
-    void *user;              /* comes back in the decision */
+    uint32_t backends; /* bit 1 << enum backend_id: those that this rank has for it. Merged by AND. 0: it
+                        needs none. JOIN: those that it has at all; 0: all */
+    bool member;       /* SET_ADD: this rank will be in the set */
+    int set_size;      /* SET_ADD: ranks that will be in it */
+    void *user;        /* comes back in the decision */
 };
 
 enum decision_kind {
@@ -62,28 +63,28 @@ struct decision {
     void
         *user; /* of this rank's submission; NULL where it did not submit: it has joined, or (SET_*: never) */
     const struct desc
-        *desc;       /* all but SET_REMOVED and LEAVING; valid until the next call of negotiate_next */
-    hvd_set set;     /* of the operation; SET_ADDED, SET_REMOVED: the one that comes or goes */
-    uint32_t number; /* RUN: what the operation is known by in its set from now on; WIRE_NO_ID: nothing */
-    int plane;       /* RUN: enum plane_id, -1 where none is needed */
-    int rank;        /* MISMATCH: whose desc it is; JOINED, LEAVING: who, RUN of a JOIN: who came last */
-    uint32_t planes; /* SET_ADDED: those that all ranks of the job have; MISMATCH: those of [rank] */
-    int other_rank;  /* MISMATCH: above [rank] */
-    uint32_t other_planes;    /* MISMATCH */
+        *desc;         /* all but SET_REMOVED and LEAVING; valid until the next call of negotiate_next */
+    hvd_set set;       /* of the operation; SET_ADDED, SET_REMOVED: the one that comes or goes */
+    uint32_t number;   /* RUN: what the operation is known by in its set from now on; WIRE_NO_ID: nothing */
+    int backend;       /* RUN: enum backend_id, -1 where none is needed */
+    int rank;          /* MISMATCH: whose desc it is; JOINED, LEAVING: who, RUN of a JOIN: who came last */
+    uint32_t backends; /* SET_ADDED: those that all ranks of the job have; MISMATCH: those of [rank] */
+    int other_rank;    /* MISMATCH: above [rank] */
+    uint32_t other_backends;  /* MISMATCH */
     const struct desc *other; /* MISMATCH */
     bool last;                /* of its unit */
     /* STALLED */
-    const struct stall *stall; /* valid as desc */
+    const struct stall_report *stall; /* valid as desc */
     int64_t waited_us;
-    int others;                    /* operations of the set that wait for some ranks as well */
-    bool hopeless;                 /* for stall_abort_us: the job should end */
-    struct tune_settings settings; /* TUNED */
+    int others;                     /* operations of the set that wait for some ranks as well */
+    bool must_abort;                /* for stall_abort_us: the job should end */
+    struct tuned_settings settings; /* TUNED */
 };
 
 /* What two ranks disagree on; [a] is [rank]'s. */
 void decision_compare(const struct decision *decision, struct desc_difference *difference);
 
-int negotiate_create(struct negotiate **negotiatep, const struct negotiate_place *place,
+int negotiate_create(struct negotiate **negotiatep, const struct negotiate_params *params,
                      struct hvd_error *err);
 void negotiate_destroy(struct negotiate *negotiate); /* NULL is fine */
 
@@ -108,23 +109,24 @@ int negotiate_from_parent(struct negotiate *negotiate, const void *bytes, size_t
 int negotiate_decide(struct negotiate *negotiate, struct hvd_error *err);
 
 /* Have all ranks use [settings], from the next unit that is decided on. Root only. */
-void negotiate_tune(struct negotiate *negotiate, const struct tune_settings *settings);
+void negotiate_tune(struct negotiate *negotiate, const struct tuned_settings *settings);
 
 /* What there is to say on [link] (as control.h counts them) since the last call for it. *bytesp is valid
  * until the next call of negotiate; *lengthp is 0 where there is nothing. */
-int negotiate_say(struct negotiate *negotiate, int link, const void **bytesp, size_t *lengthp,
-                  struct hvd_error *err);
+int negotiate_get_message(struct negotiate *negotiate, int link, const void **bytesp, size_t *lengthp,
+                          struct hvd_error *err);
 
-/* When negotiate_watch is to be called: INT64_MAX where nothing waits for other ranks. Times are clock_us's;
- * those of what was submitted since the last call begin with this one. To be called before each sleep. */
+/* When negotiate_check_stalls is to be called: INT64_MAX where nothing waits for other ranks. Times are
+ * clock_us's; those of what was submitted since the last call begin with this one. To be called before each
+ * sleep. */
 int64_t negotiate_deadline(struct negotiate *negotiate, int64_t now_us);
 
 /* Look after what waits too long: there may be something to say, and decisions. */
-int negotiate_watch(struct negotiate *negotiate, int64_t now_us, struct hvd_error *err);
+int negotiate_check_stalls(struct negotiate *negotiate, int64_t now_us, struct hvd_error *err);
 
 /* The next decision, valid until the next call of negotiate; HVD_IN_PROGRESS and NULL where there is none. To
- * be called after negotiate_say: what this rank has decided itself it does here, while those that it told are
- * at it, too. */
+ * be called after negotiate_get_message: what this rank has decided itself it does here, while those that it
+ * told are at it, too. */
 int negotiate_next(struct negotiate *negotiate, const struct decision **decisionp, struct hvd_error *err);
 
 #endif

@@ -8,201 +8,203 @@
 
 #define FIRST_BUCKETS 16
 
-bool ledger_init(struct ledger *ledger)
+bool response_cache_init(struct response_cache *response_cache)
 {
-    memset(ledger, 0, sizeof(*ledger));
-    TAILQ_INIT(&ledger->open);
-    TAILQ_INIT(&ledger->recent);
-    ledger->buckets = calloc(FIRST_BUCKETS, sizeof(struct entry *));
-    if (ledger->buckets == NULL)
+    memset(response_cache, 0, sizeof(*response_cache));
+    TAILQ_INIT(&response_cache->open);
+    TAILQ_INIT(&response_cache->recent);
+    response_cache->buckets = calloc(FIRST_BUCKETS, sizeof(struct cache_entry *));
+    if (response_cache->buckets == NULL)
         return false;
-    ledger->bucket_count = FIRST_BUCKETS;
+    response_cache->bucket_count = FIRST_BUCKETS;
     return true;
 }
 
-static void release_offer(struct wire_offer *offer)
+static void release_proposal(struct wire_proposal *proposal)
 {
-    desc_release(offer->desc);
-    offer->desc = NULL;
+    desc_release(proposal->desc);
+    proposal->desc = NULL;
 }
 
-static void free_entry(struct entry *entry)
+static void free_entry(struct cache_entry *entry)
 {
-    release_offer(&entry->agreed);
-    release_offer(&entry->offer);
-    release_offer(&entry->other);
-    free(entry->census);
+    release_proposal(&entry->agreed);
+    release_proposal(&entry->proposal);
+    release_proposal(&entry->other);
+    free(entry->member_counts);
     free(entry);
 }
 
-void ledger_fini(struct ledger *ledger)
+void response_cache_fini(struct response_cache *response_cache)
 {
-    for (size_t i = 0; i < ledger->bucket_count; i++) {
-        struct entry *next = NULL;
-        for (struct entry *entry = ledger->buckets[i]; entry != NULL; entry = next) {
-            next = entry->next_of_bucket;
+    for (size_t i = 0; i < response_cache->bucket_count; i++) {
+        struct cache_entry *next = NULL;
+        for (struct cache_entry *entry = response_cache->buckets[i]; entry != NULL; entry = next) {
+            next = entry->next_in_bucket;
             free_entry(entry);
         }
     }
-    free(ledger->buckets);
-    free(ledger->slots);
+    free(response_cache->buckets);
+    free(response_cache->slots);
 }
 
-static struct entry **bucket_of(const struct ledger *ledger, uint64_t hash)
+static struct cache_entry **bucket_of(const struct response_cache *response_cache, uint64_t hash)
 {
-    return &ledger->buckets[hash & (ledger->bucket_count - 1)];
+    return &response_cache->buckets[hash & (response_cache->bucket_count - 1)];
 }
 
-static struct entry *find_hashed(const struct ledger *ledger, const char *name, uint64_t hash)
+static struct cache_entry *find_hashed(const struct response_cache *response_cache, const char *name,
+                                       uint64_t hash)
 {
-    struct entry *entry = *bucket_of(ledger, hash);
+    struct cache_entry *entry = *bucket_of(response_cache, hash);
     while (entry != NULL && (entry->hash != hash || strcmp(entry->name, name) != 0))
-        entry = entry->next_of_bucket;
+        entry = entry->next_in_bucket;
     return entry;
 }
 
-struct entry *ledger_find(const struct ledger *ledger, const char *name)
+struct cache_entry *response_cache_find(const struct response_cache *response_cache, const char *name)
 {
-    return find_hashed(ledger, name, hash_bytes(name, strlen(name)));
+    return find_hashed(response_cache, name, hash_bytes(name, strlen(name)));
 }
 
-static void double_buckets(struct ledger *ledger)
+static void grow_buckets(struct response_cache *response_cache)
 {
-    size_t count = 2 * ledger->bucket_count;
-    struct entry **buckets = calloc(count, sizeof(struct entry *));
+    size_t count = 2 * response_cache->bucket_count;
+    struct cache_entry **buckets = calloc(count, sizeof(struct cache_entry *));
     if (buckets == NULL)
         return; /* longer chains are slower, not wrong */
-    for (size_t i = 0; i < ledger->bucket_count; i++) {
-        struct entry *next = NULL;
-        for (struct entry *entry = ledger->buckets[i]; entry != NULL; entry = next) {
-            next = entry->next_of_bucket;
-            entry->next_of_bucket = buckets[entry->hash & (count - 1)];
+    for (size_t i = 0; i < response_cache->bucket_count; i++) {
+        struct cache_entry *next = NULL;
+        for (struct cache_entry *entry = response_cache->buckets[i]; entry != NULL; entry = next) {
+            next = entry->next_in_bucket;
+            entry->next_in_bucket = buckets[entry->hash & (count - 1)];
             buckets[entry->hash & (count - 1)] = entry;
         }
     }
-    free(ledger->buckets);
-    ledger->buckets = buckets;
-    ledger->bucket_count = count;
+    free(response_cache->buckets);
+    response_cache->buckets = buckets;
+    response_cache->bucket_count = count;
 }
 
-struct entry *ledger_get(struct ledger *ledger, const char *name)
+struct cache_entry *response_cache_find_or_add(struct response_cache *response_cache, const char *name)
 {
     size_t length = strlen(name);
     uint64_t hash = hash_bytes(name, length);
-    struct entry *entry = find_hashed(ledger, name, hash);
+    struct cache_entry *entry = find_hashed(response_cache, name, hash);
     if (entry != NULL)
         return entry;
     entry = calloc(1, sizeof(*entry) + length + 1);
     if (entry == NULL)
         return NULL;
-    if (ledger->entry_count >= ledger->bucket_count)
-        double_buckets(ledger);
+    if (response_cache->entry_count >= response_cache->bucket_count)
+        grow_buckets(response_cache);
     entry->hash = hash;
     entry->number = WIRE_NO_ID;
-    entry->plane = -1;
+    entry->backend = -1;
     entry->absent = -1;
     entry->needs_all = strcmp(name, DESC_SHUTDOWN_NAME) == 0;
     memcpy(entry->name, name, length + 1);
-    entry->next_of_bucket = *bucket_of(ledger, hash);
-    *bucket_of(ledger, hash) = entry;
-    ledger->entry_count++;
+    entry->next_in_bucket = *bucket_of(response_cache, hash);
+    *bucket_of(response_cache, hash) = entry;
+    response_cache->entry_count++;
     return entry;
 }
 
-struct entry *ledger_numbered(const struct ledger *ledger, uint32_t number)
+struct cache_entry *response_cache_by_id(const struct response_cache *response_cache, uint32_t number)
 {
-    return number < ledger->slot_count ? ledger->slots[number].entry : NULL;
+    return number < response_cache->slot_count ? response_cache->slots[number].entry : NULL;
 }
 
-uint32_t ledger_free_number(const struct ledger *ledger, uint64_t limit)
+uint32_t response_cache_free_id(const struct response_cache *response_cache, uint64_t limit)
 {
     uint64_t most = limit == 0 || limit > WIRE_MAX_ID ? WIRE_MAX_ID : limit;
-    if (ledger->free_count == 0)
-        return ledger->slot_count < most ? (uint32_t)ledger->slot_count : WIRE_NO_ID;
+    if (response_cache->free_count == 0)
+        return response_cache->slot_count < most ? (uint32_t)response_cache->slot_count : WIRE_NO_ID;
     uint32_t number = 0;
-    while (ledger->slots[number].entry != NULL)
+    while (response_cache->slots[number].entry != NULL)
         number++;
     return number;
 }
 
-bool ledger_number(struct ledger *ledger, struct entry *entry, uint32_t number)
+bool response_cache_assign_id(struct response_cache *response_cache, struct cache_entry *entry,
+                              uint32_t number)
 {
-    if (number < ledger->slot_count) {
-        ledger->free_count--;
+    if (number < response_cache->slot_count) {
+        response_cache->free_count--;
     } else {
-        if (ledger->slot_count == ledger->slot_capacity) {
-            size_t capacity = 2 * ledger->slot_capacity + 16;
-            struct slot *slots = reallocarray(ledger->slots, capacity, sizeof(*slots));
+        if (response_cache->slot_count == response_cache->slot_capacity) {
+            size_t capacity = 2 * response_cache->slot_capacity + 16;
+            struct cache_slot *slots = reallocarray(response_cache->slots, capacity, sizeof(*slots));
             if (slots == NULL)
                 return false;
-            ledger->slots = slots;
-            ledger->slot_capacity = capacity;
+            response_cache->slots = slots;
+            response_cache->slot_capacity = capacity;
         }
-        ledger->slot_count++;
+        response_cache->slot_count++;
     }
-    ledger->slots[number] = (struct slot){.entry = entry};
+    response_cache->slots[number] = (struct cache_slot){.entry = entry};
     entry->number = number;
-    TAILQ_INSERT_TAIL(&ledger->recent, entry, of_recent);
+    TAILQ_INSERT_TAIL(&response_cache->recent, entry, lru_link);
     return true;
 }
 
-void ledger_touch(struct ledger *ledger, struct entry *entry)
+void response_cache_touch(struct response_cache *response_cache, struct cache_entry *entry)
 {
-    TAILQ_REMOVE(&ledger->recent, entry, of_recent);
-    TAILQ_INSERT_TAIL(&ledger->recent, entry, of_recent);
+    TAILQ_REMOVE(&response_cache->recent, entry, lru_link);
+    TAILQ_INSERT_TAIL(&response_cache->recent, entry, lru_link);
 }
 
-void ledger_retire(struct ledger *ledger, uint32_t number)
+void response_cache_retire(struct response_cache *response_cache, uint32_t number)
 {
-    struct slot *slot = &ledger->slots[number];
+    struct cache_slot *slot = &response_cache->slots[number];
     slot->retiring = true;
-    slot->knowing = 0;
-    ledger->retiring_count++;
-    TAILQ_REMOVE(&ledger->recent, slot->entry, of_recent);
+    slot->acknowledged = 0;
+    response_cache->retiring_count++;
+    TAILQ_REMOVE(&response_cache->recent, slot->entry, lru_link);
 }
 
-void ledger_free(struct ledger *ledger, uint32_t number)
+void response_cache_release_id(struct response_cache *response_cache, uint32_t number)
 {
-    struct entry *entry = ledger->slots[number].entry;
-    ledger->slots[number] = (struct slot){.entry = NULL};
-    ledger->retiring_count--;
-    ledger->free_count++;
+    struct cache_entry *entry = response_cache->slots[number].entry;
+    response_cache->slots[number] = (struct cache_slot){.entry = NULL};
+    response_cache->retiring_count--;
+    response_cache->free_count++;
     entry->number = WIRE_NO_ID;
-    if (entry->ready != 0 && entry->offer.desc == NULL) {
+    if (entry->ready != 0 && entry->proposal.desc == NULL) {
         /* who is ready has said so by the number */
-        entry->offer.desc = entry->agreed.desc;
-        entry->offer.planes = entry->agreed.planes;
+        entry->proposal.desc = entry->agreed.desc;
+        entry->proposal.backends = entry->agreed.backends;
         entry->agreed.desc = NULL;
     }
-    release_offer(&entry->agreed);
-    ledger_tidy(ledger, entry);
+    release_proposal(&entry->agreed);
+    response_cache_drop_unused(response_cache, entry);
 }
 
-void ledger_reset(struct ledger *ledger, struct entry *entry)
+void response_cache_reset_entry(struct response_cache *response_cache, struct cache_entry *entry)
 {
-    if (entry->ready != 0 && entry->phase == ENTRY_OPEN)
-        TAILQ_REMOVE(&ledger->open, entry, of_open);
+    if (entry->ready != 0 && entry->state == ENTRY_PENDING)
+        TAILQ_REMOVE(&response_cache->open, entry, pending_link);
     entry->ready = 0;
     entry->since_us = 0;
-    entry->phase = ENTRY_OPEN;
+    entry->state = ENTRY_PENDING;
     entry->mismatch = false;
     entry->absent = -1;
     entry->user = NULL;
-    release_offer(&entry->offer);
-    release_offer(&entry->other);
-    free(entry->census);
-    entry->census = NULL;
-    ledger_tidy(ledger, entry);
+    release_proposal(&entry->proposal);
+    release_proposal(&entry->other);
+    free(entry->member_counts);
+    entry->member_counts = NULL;
+    response_cache_drop_unused(response_cache, entry);
 }
 
-void ledger_tidy(struct ledger *ledger, struct entry *entry)
+void response_cache_drop_unused(struct response_cache *response_cache, struct cache_entry *entry)
 {
     if (entry->number != WIRE_NO_ID || entry->ready != 0)
         return;
-    struct entry **linkp = bucket_of(ledger, entry->hash);
+    struct cache_entry **linkp = bucket_of(response_cache, entry->hash);
     while (*linkp != entry)
-        linkp = &(*linkp)->next_of_bucket;
-    *linkp = entry->next_of_bucket;
-    ledger->entry_count--;
+        linkp = &(*linkp)->next_in_bucket;
+    *linkp = entry->next_in_bucket;
+    response_cache->entry_count--;
     free_entry(entry);
 }

@@ -21,14 +21,14 @@ struct stall_rank {
 };
 
 /* The lowest missing ranks, ascending. */
-struct stall {
+struct stall_report {
     int missing; /* how many there are; one for each that is silent */
     int named;
     struct stall_rank ranks[STALL_MAX_RANKS];
 };
 
 /* Count [rank] in; the highest are counted only, where there is no room. */
-static inline void stall_name(struct stall *stall, const struct stall_rank *rank)
+static inline void stall_report_add(struct stall_report *stall, const struct stall_rank *rank)
 {
     int at = stall->named;
     while (at > 0 && stall->ranks[at - 1].rank > rank->rank)
@@ -43,10 +43,10 @@ static inline void stall_name(struct stall *stall, const struct stall_rank *rank
 }
 
 /* Count all of [from] in. */
-static inline void stall_merge(struct stall *stall, const struct stall *from)
+static inline void stall_report_merge(struct stall_report *stall, const struct stall_report *from)
 {
     for (int i = 0; i < from->named; i++)
-        stall_name(stall, &from->ranks[i]);
+        stall_report_add(stall, &from->ranks[i]);
     stall->missing += from->missing - from->named;
 }
 

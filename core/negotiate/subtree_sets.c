@@ -5,13 +5,13 @@
 #include "negotiate/state.h"
 
 /* Where [set] stands, or would stand. */
-static size_t place_of(const struct negotiate *negotiate, hvd_set set)
+static size_t index_of(const struct negotiate *negotiate, hvd_set set)
 {
     size_t low = 0;
-    size_t high = negotiate->crew_count;
+    size_t high = negotiate->subtree_set_count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (negotiate->crews[middle]->set < set)
+        if (negotiate->subtree_sets[middle]->set < set)
             low = middle + 1;
         else
             high = middle;
@@ -19,70 +19,71 @@ static size_t place_of(const struct negotiate *negotiate, hvd_set set)
     return low;
 }
 
-struct crew *crew_find(const struct negotiate *negotiate, hvd_set set)
+struct subtree_set *subtree_set_find(const struct negotiate *negotiate, hvd_set set)
 {
-    size_t at = place_of(negotiate, set);
-    if (at == negotiate->crew_count || negotiate->crews[at]->set != set)
+    size_t at = index_of(negotiate, set);
+    if (at == negotiate->subtree_set_count || negotiate->subtree_sets[at]->set != set)
         return NULL;
-    return negotiate->crews[at];
+    return negotiate->subtree_sets[at];
 }
 
-int crew_add(struct negotiate *negotiate, hvd_set set, uint64_t full, bool decides, struct hvd_error *err)
+int subtree_set_add(struct negotiate *negotiate, hvd_set set, uint64_t member_parts, bool decides,
+                    struct hvd_error *err)
 {
-    size_t parts = (size_t)negotiate->place.child_count + 1;
-    if (!negotiate_grow(&negotiate->crews, &negotiate->crew_capacity, negotiate->crew_count,
-                        sizeof(struct crew *)))
+    size_t parts = (size_t)negotiate->params.child_count + 1;
+    if (!negotiate_grow(&negotiate->subtree_sets, &negotiate->subtree_set_capacity,
+                        negotiate->subtree_set_count, sizeof(struct subtree_set *)))
         return negotiate_no_memory(err);
-    struct crew *crew = calloc(1, sizeof(*crew) + parts * sizeof(crew->part[0]));
-    if (crew == NULL || !ledger_init(&crew->ledger)) {
-        free(crew);
+    struct subtree_set *subtree_set = calloc(1, sizeof(*subtree_set) + parts * sizeof(subtree_set->part[0]));
+    if (subtree_set == NULL || !response_cache_init(&subtree_set->response_cache)) {
+        free(subtree_set);
         return negotiate_no_memory(err);
     }
-    crew->set = set;
-    crew->full = full;
-    crew->decides = decides;
-    crew->later_tail = &crew->later;
-    negotiate->crews[negotiate->crew_count++] = crew;
+    subtree_set->set = set;
+    subtree_set->member_parts = member_parts;
+    subtree_set->decides = decides;
+    subtree_set->deferred_tail = &subtree_set->deferred;
+    negotiate->subtree_sets[negotiate->subtree_set_count++] = subtree_set;
     return HVD_OK;
 }
 
-void crew_destroy(struct crew *crew)
+void subtree_set_destroy(struct subtree_set *subtree_set)
 {
-    if (crew == NULL)
+    if (subtree_set == NULL)
         return;
-    while (crew->later != NULL) {
-        struct later *later = crew->later;
-        crew->later = later->next;
-        desc_release(later->submission.desc);
-        free(later);
+    while (subtree_set->deferred != NULL) {
+        struct deferred *deferred = subtree_set->deferred;
+        subtree_set->deferred = deferred->next;
+        desc_release(deferred->submission.desc);
+        free(deferred);
     }
-    inquiry_end(crew);
-    desc_release(crew->join);
-    ledger_fini(&crew->ledger);
-    free(crew);
+    stall_query_end(subtree_set);
+    desc_release(subtree_set->join);
+    response_cache_fini(&subtree_set->response_cache);
+    free(subtree_set);
 }
 
-static void strike_out(struct agenda *agenda, const struct crew *crew)
+static void remove_from_list(struct ready_list *ready_list, const struct subtree_set *subtree_set)
 {
-    for (size_t i = 0; i < agenda->count; i++) {
-        if (agenda->at[i].crew == crew)
-            agenda->at[i] = (struct agenda_item){NULL, NULL};
+    for (size_t i = 0; i < ready_list->count; i++) {
+        if (ready_list->at[i].subtree_set == subtree_set)
+            ready_list->at[i] = (struct ready_item){NULL, NULL};
     }
 }
 
-void crew_remove(struct negotiate *negotiate, struct crew *crew)
+void subtree_set_remove(struct negotiate *negotiate, struct subtree_set *subtree_set)
 {
-    size_t at = place_of(negotiate, crew->set);
+    size_t at = index_of(negotiate, subtree_set->set);
     size_t kept = 0;
-    strike_out(&negotiate->sayable, crew);
-    strike_out(&negotiate->decidable, crew);
-    for (size_t i = 0; i < negotiate->retired.count; i++) {
-        if ((hvd_set)(negotiate->retired.at[i] >> 32) != crew->set)
-            negotiate->retired.at[kept++] = negotiate->retired.at[i];
+    remove_from_list(&negotiate->to_report, subtree_set);
+    remove_from_list(&negotiate->to_decide, subtree_set);
+    for (size_t i = 0; i < negotiate->retired_ids.count; i++) {
+        if ((hvd_set)(negotiate->retired_ids.at[i] >> 32) != subtree_set->set)
+            negotiate->retired_ids.at[kept++] = negotiate->retired_ids.at[i];
     }
-    negotiate->retired.count = kept;
-    negotiate->crew_count--;
-    memmove(&negotiate->crews[at], &negotiate->crews[at + 1],
-            (negotiate->crew_count - at) * sizeof(negotiate->crews[0]));
-    crew_destroy(crew);
+    negotiate->retired_ids.count = kept;
+    negotiate->subtree_set_count--;
+    memmove(&negotiate->subtree_sets[at], &negotiate->subtree_sets[at + 1],
+            (negotiate->subtree_set_count - at) * sizeof(negotiate->subtree_sets[0]));
+    subtree_set_destroy(subtree_set);
 }

@@ -62,11 +62,11 @@ static void put_tensor(struct wire_writer *writer, const struct desc_tensor *ten
     wire_put_bytes(writer, tensor->name, name_length);
 }
 
-static void put_offer(struct wire_writer *writer, const struct wire_offer *offer)
+static void put_proposal(struct wire_writer *writer, const struct wire_proposal *proposal)
 {
-    const struct desc *desc = offer->desc;
-    put_number(writer, (uint64_t)offer->rank, 4);
-    put_number(writer, offer->planes, 4);
+    const struct desc *desc = proposal->desc;
+    put_number(writer, (uint64_t)proposal->rank, 4);
+    put_number(writer, proposal->backends, 4);
     put_number(writer, desc->kind, 1);
     put_number(writer, (uint64_t)desc->set, 4);
     put_number(writer, desc->op, 1);
@@ -80,7 +80,7 @@ static void put_offer(struct wire_writer *writer, const struct wire_offer *offer
         put_tensor(writer, &desc->tensors[i]);
 }
 
-static void put_window(struct wire_writer *writer, const struct wire_record *record)
+static void put_bitmap(struct wire_writer *writer, const struct wire_record *record)
 {
     put_number(writer, (uint64_t)record->set, 4);
     put_number(writer, record->first_id, 4);
@@ -88,9 +88,9 @@ static void put_window(struct wire_writer *writer, const struct wire_record *rec
     wire_put_bytes(writer, record->bits, ((size_t)record->id_span + 7) / 8);
 }
 
-static void put_answer(struct wire_writer *writer, const struct wire_record *record)
+static void put_stall_reply(struct wire_writer *writer, const struct wire_record *record)
 {
-    const struct stall *stall = record->stall;
+    const struct stall_report *stall = record->stall;
     put_number(writer, (uint64_t)record->set, 4);
     put_number(writer, record->id, 4);
     put_number(writer, (uint64_t)stall->missing, 4);
@@ -104,7 +104,7 @@ static void put_answer(struct wire_writer *writer, const struct wire_record *rec
     }
 }
 
-static void put_ask(struct wire_writer *writer, const struct wire_record *record)
+static void put_stall_query(struct wire_writer *writer, const struct wire_record *record)
 {
     size_t length = strlen(record->name);
     put_number(writer, (uint64_t)record->set, 4);
@@ -114,11 +114,11 @@ static void put_ask(struct wire_writer *writer, const struct wire_record *record
     wire_put_bytes(writer, record->name, length);
 }
 
-static void put_settings(struct wire_writer *writer, const struct tune_settings *settings)
+static void put_settings(struct wire_writer *writer, const struct tuned_settings *settings)
 {
     put_number(writer, (uint64_t)settings->fusion_bytes, 8);
     put_number(writer, (uint64_t)settings->chunk_bytes, 8);
-    put_number(writer, (uint64_t)settings->window, 8);
+    put_number(writer, (uint64_t)settings->inflight, 8);
 }
 
 void wire_put(struct wire_writer *writer, const struct wire_record *record)
@@ -127,38 +127,38 @@ void wire_put(struct wire_writer *writer, const struct wire_record *record)
     switch (record->type) {
     case WIRE_IDS:
     case WIRE_RETIRE:
-        put_window(writer, record);
+        put_bitmap(writer, record);
         break;
     case WIRE_NEW:
         put_number(writer, record->id, 4);
-        put_number(writer, (uint64_t)(record->plane + 1), 1);
+        put_number(writer, (uint64_t)(record->backend + 1), 1);
         put_number(writer, (uint64_t)(record->absent + 1), 4);
         put_number(writer, (uint64_t)record->members, 4);
-        put_offer(writer, &record->offer);
+        put_proposal(writer, &record->proposal);
         break;
     case WIRE_MISMATCH:
-        put_offer(writer, &record->offer);
-        put_offer(writer, &record->other);
+        put_proposal(writer, &record->proposal);
+        put_proposal(writer, &record->other);
         break;
     case WIRE_JOINED:
         put_number(writer, (uint64_t)record->set, 4);
         put_number(writer, (uint64_t)record->rank, 4);
-        put_number(writer, record->planes, 4);
+        put_number(writer, record->backends, 4);
         break;
     case WIRE_LEAVING:
         put_number(writer, (uint64_t)record->rank, 4);
         break;
     case WIRE_UNIT:
         break;
-    case WIRE_WAITING:
+    case WIRE_STALL_NOTICE:
         put_number(writer, (uint64_t)record->time_us, 8);
-        put_offer(writer, &record->offer);
+        put_proposal(writer, &record->proposal);
         break;
-    case WIRE_ASK:
-        put_ask(writer, record);
+    case WIRE_STALL_QUERY:
+        put_stall_query(writer, record);
         break;
-    case WIRE_ANSWER:
-        put_answer(writer, record);
+    case WIRE_STALL_REPLY:
+        put_stall_reply(writer, record);
         break;
     case WIRE_TUNE:
         put_settings(writer, &record->settings);
@@ -207,10 +207,10 @@ void wire_reset(struct wire_writer *writer)
 
 void wire_clear(struct wire_record *record)
 {
-    desc_release(record->offer.desc);
+    desc_release(record->proposal.desc);
     desc_release(record->other.desc);
     free(record->stall);
-    record->offer.desc = NULL;
+    record->proposal.desc = NULL;
     record->other.desc = NULL;
     record->stall = NULL;
 }

@@ -9,27 +9,27 @@
 /* A message is a list of records. Upwards a record says what is so on every rank of the sender's subtree,
  * downwards what every rank is to do, in order. */
 enum wire_type {
-    WIRE_IDS = 1,    /* operations of a set known by number: a window of a bitmap, ascending */
+    WIRE_IDS = 1,    /* operations of a set known by number: a part of a bitmap, ascending */
     WIRE_RETIRE = 2, /* the same; downwards: these numbers will be given away; upwards: we use them no more */
-    WIRE_NEW = 3,    /* one with its full description; downwards with its number and plane */
-    WIRE_MISMATCH = 4, /* two ranks' descriptions that differ under one name */
-    WIRE_JOINED = 5,   /* upwards: all of us have joined; downwards: all have, and that is over */
-    WIRE_LEAVING = 6,  /* a rank has called hvd_shutdown */
-    WIRE_UNIT = 7,     /* downwards: what stands before it was decided together */
-    WIRE_WAITING = 8,  /* upwards: an operation has waited long for some of us */
-    WIRE_ASK = 9,      /* downwards, to some: which of you are missing for it? */
-    WIRE_ANSWER = 10,  /* upwards: these */
-    WIRE_TUNE = 11     /* downwards, from the root: settings for what is decided from here on */
+    WIRE_NEW = 3,    /* one with its full description; downwards with its number and backend */
+    WIRE_MISMATCH = 4,     /* two ranks' descriptions that differ under one name */
+    WIRE_JOINED = 5,       /* upwards: all of us have joined; downwards: all have, and that is over */
+    WIRE_LEAVING = 6,      /* a rank has called hvd_shutdown */
+    WIRE_UNIT = 7,         /* downwards: what stands before it was decided together */
+    WIRE_STALL_NOTICE = 8, /* upwards: an operation has waited long for some of us */
+    WIRE_STALL_QUERY = 9,  /* downwards, to some: which of you are missing for it? */
+    WIRE_STALL_REPLY = 10, /* upwards: these */
+    WIRE_TUNE = 11         /* downwards, from the root: settings for what is decided from here on */
 };
 
 #define WIRE_MAX_ID (UINT32_MAX - 1)
 #define WIRE_NO_ID  UINT32_MAX
 
 /* What some ranks say of an operation, and the lowest of them. */
-struct wire_offer {
-    const struct desc *desc; /* one use is the offer's */
+struct wire_proposal {
+    const struct desc *desc; /* one use is the proposal's */
     int rank;
-    uint32_t planes; /* bits 1 << enum plane_id that all of them have for it; 0: it needs none */
+    uint32_t backends; /* bits 1 << enum backend_id that all of them have for it; 0: it needs none */
 };
 
 struct wire_record {
@@ -37,19 +37,19 @@ struct wire_record {
     hvd_set set;                /* IDS, RETIRE, JOINED, ASK, ANSWER; of others it stands in the description */
     uint32_t first_id, id_span; /* IDS, RETIRE: bit i of [bits] stands for first_id + i; i < id_span */
     const unsigned char *bits;  /* the same: in the message */
-    struct wire_offer offer;    /* NEW, MISMATCH, WAITING */
-    struct wire_offer other;    /* MISMATCH */
-    uint32_t id;                /* NEW downwards: its number, or WIRE_NO_ID; SET_ADD: the set's number; ASK,
-                                   ANSWER: of the question */
-    int plane;                  /* NEW downwards: enum plane_id; -1 upwards and where none is needed */
-    int absent;      /* NEW: a rank that has joined without submitting it, though it is needed; or -1 */
-    int members;     /* NEW upwards of SET_ADD: how many will be members */
-    int rank;        /* JOINED: who came last; LEAVING: who leaves */
-    uint32_t planes; /* JOINED upwards: those that all of us have */
-    int64_t time_us; /* WAITING: how long; ASK: until when an answer is of use, from now */
-    char name[HVD_MAX_NAME + 1];   /* ASK: of the operation */
-    struct stall *stall;           /* ANSWER: owned */
-    struct tune_settings settings; /* TUNE */
+    struct wire_proposal proposal; /* NEW, MISMATCH, WAITING */
+    struct wire_proposal other;    /* MISMATCH */
+    uint32_t id;       /* NEW downwards: its number, or WIRE_NO_ID; SET_ADD: the set's number; ASK,
+                          ANSWER: of the question */
+    int backend;       /* NEW downwards: enum backend_id; -1 upwards and where none is needed */
+    int absent;        /* NEW: a rank that has joined without submitting it, though it is needed; or -1 */
+    int members;       /* NEW upwards of SET_ADD: how many will be members */
+    int rank;          /* JOINED: who came last; LEAVING: who leaves */
+    uint32_t backends; /* JOINED upwards: those that all of us have */
+    int64_t time_us;   /* WAITING: how long; ASK: until when an answer is of use, from now */
+    char name[HVD_MAX_NAME + 1];    /* ASK: of the operation */
+    struct stall_report *stall;     /* ANSWER: owned */
+    struct tuned_settings settings; /* TUNE */
 };
 
 /* A message being written. Zero it first. A failed allocation makes [failed] true and later puts do nothing.
@@ -83,7 +83,7 @@ int wire_get(struct wire_reader *reader, struct wire_record *record, struct hvd_
 /* Release what a record owns. */
 void wire_clear(struct wire_record *record);
 
-/* Does bit [i] of an IDS or RETIRE record's window stand in it? */
+/* Does bit [i] of an IDS or RETIRE record stand in it? */
 static inline bool wire_has_id(const struct wire_record *record, uint32_t i)
 {
     return (record->bits[i / 8] >> i % 8 & 1) != 0;

@@ -47,12 +47,12 @@ static bool get_count(struct wire_reader *reader, int *valuep)
     return true;
 }
 
-static bool get_planes(struct wire_reader *reader, uint32_t *planesp)
+static bool get_backends(struct wire_reader *reader, uint32_t *backendsp)
 {
-    uint64_t planes = 0;
-    if (!get_below(reader, 4, UINT64_C(1) << PLANE_COUNT, &planes))
+    uint64_t backends = 0;
+    if (!get_below(reader, 4, UINT64_C(1) << BACKEND_COUNT, &backends))
         return false;
-    *planesp = (uint32_t)planes;
+    *backendsp = (uint32_t)backends;
     return true;
 }
 
@@ -141,7 +141,7 @@ static bool is_sane(const struct desc *desc, int rank_count)
     return false;
 }
 
-static bool get_outline(struct wire_reader *reader, struct desc *desc, uint64_t *tensor_countp)
+static bool get_desc_header(struct wire_reader *reader, struct desc *desc, uint64_t *tensor_countp)
 {
     uint64_t kind = 0;
     uint64_t op = 0;
@@ -163,25 +163,25 @@ static bool get_outline(struct wire_reader *reader, struct desc *desc, uint64_t 
            *tensor_countp * TENSOR_LEAST_BYTES <= reader->left;
 }
 
-static int get_offer(struct wire_reader *reader, struct wire_offer *offer)
+static int get_proposal(struct wire_reader *reader, struct wire_proposal *proposal)
 {
-    struct desc outline = {.tensor_count = 0};
+    struct desc header = {.tensor_count = 0};
     uint64_t tensor_count = 0;
-    if (!get_rank(reader, &offer->rank) || !get_planes(reader, &offer->planes) ||
-        !get_outline(reader, &outline, &tensor_count))
+    if (!get_rank(reader, &proposal->rank) || !get_backends(reader, &proposal->backends) ||
+        !get_desc_header(reader, &header, &tensor_count))
         return HVD_ERR_SYSTEM;
     struct desc *desc = desc_create((int)tensor_count);
     if (desc == NULL)
         return HVD_ERR_NO_MEMORY;
-    offer->desc = desc;
-    desc->kind = outline.kind;
-    desc->set = outline.set;
-    desc->op = outline.op;
-    desc->wire = outline.wire;
-    desc->prescale = outline.prescale;
-    desc->postscale = outline.postscale;
-    desc->root = outline.root;
-    desc->grouped = outline.grouped;
+    proposal->desc = desc;
+    desc->kind = header.kind;
+    desc->set = header.set;
+    desc->op = header.op;
+    desc->wire = header.wire;
+    desc->prescale = header.prescale;
+    desc->postscale = header.postscale;
+    desc->root = header.root;
+    desc->grouped = header.grouped;
     for (int i = 0; i < desc->tensor_count; i++) {
         if (!get_tensor(reader, &desc->tensors[i]))
             return HVD_ERR_SYSTEM;
@@ -189,7 +189,7 @@ static int get_offer(struct wire_reader *reader, struct wire_offer *offer)
     return is_sane(desc, reader->rank_count) ? HVD_OK : HVD_ERR_SYSTEM;
 }
 
-static int get_window(struct wire_reader *reader, struct wire_record *record)
+static int get_bitmap(struct wire_reader *reader, struct wire_record *record)
 {
     uint64_t first = 0;
     uint64_t span = 0;
@@ -211,27 +211,27 @@ static int get_window(struct wire_reader *reader, struct wire_record *record)
 static int get_new(struct wire_reader *reader, struct wire_record *record)
 {
     uint64_t id = 0;
-    uint64_t plane = 0;
+    uint64_t backend = 0;
     uint64_t absent = 0;
     uint64_t members = 0;
-    if (!get_number(reader, 4, &id) || !get_below(reader, 1, PLANE_COUNT + 1, &plane) ||
+    if (!get_number(reader, 4, &id) || !get_below(reader, 1, BACKEND_COUNT + 1, &backend) ||
         !get_below(reader, 4, (uint64_t)reader->rank_count + 1, &absent) ||
         !get_below(reader, 4, (uint64_t)reader->rank_count + 1, &members))
         return HVD_ERR_SYSTEM;
     record->id = (uint32_t)id;
-    record->plane = (int)plane - 1;
+    record->backend = (int)backend - 1;
     record->absent = (int)absent - 1;
     record->members = (int)members;
-    return get_offer(reader, &record->offer);
+    return get_proposal(reader, &record->proposal);
 }
 
 static int get_mismatch(struct wire_reader *reader, struct wire_record *record)
 {
-    int rc = get_offer(reader, &record->offer);
+    int rc = get_proposal(reader, &record->proposal);
     if (rc == HVD_OK)
-        rc = get_offer(reader, &record->other);
-    if (rc == HVD_OK && (record->offer.desc->set != record->other.desc->set ||
-                         strcmp(desc_name(record->offer.desc), desc_name(record->other.desc)) != 0))
+        rc = get_proposal(reader, &record->other);
+    if (rc == HVD_OK && (record->proposal.desc->set != record->other.desc->set ||
+                         strcmp(desc_name(record->proposal.desc), desc_name(record->other.desc)) != 0))
         rc = HVD_ERR_SYSTEM;
     return rc;
 }
@@ -260,7 +260,7 @@ static bool get_stall_rank(struct wire_reader *reader, struct stall_rank *rank)
     return true;
 }
 
-static int get_answer(struct wire_reader *reader, struct wire_record *record)
+static int get_stall_reply(struct wire_reader *reader, struct wire_record *record)
 {
     uint64_t id = 0;
     uint64_t missing = 0;
@@ -282,7 +282,7 @@ static int get_answer(struct wire_reader *reader, struct wire_record *record)
     return HVD_OK;
 }
 
-static int get_ask(struct wire_reader *reader, struct wire_record *record)
+static int get_stall_query(struct wire_reader *reader, struct wire_record *record)
 {
     uint64_t id = 0;
     if (!get_count(reader, &record->set) || !get_number(reader, 4, &id))
@@ -292,23 +292,23 @@ static int get_ask(struct wire_reader *reader, struct wire_record *record)
     return rc == HVD_OK && !get_name(reader, record->name) ? HVD_ERR_SYSTEM : rc;
 }
 
-static int get_waiting(struct wire_reader *reader, struct wire_record *record)
+static int get_stall_notice(struct wire_reader *reader, struct wire_record *record)
 {
     int rc = get_time(reader, &record->time_us);
-    return rc == HVD_OK ? get_offer(reader, &record->offer) : rc;
+    return rc == HVD_OK ? get_proposal(reader, &record->proposal) : rc;
 }
 
-static bool get_settings(struct wire_reader *reader, struct tune_settings *settings)
+static bool get_settings(struct wire_reader *reader, struct tuned_settings *settings)
 {
     uint64_t fusion = 0;
     uint64_t chunk = 0;
-    uint64_t window = 0;
+    uint64_t inflight = 0;
     if (!get_below(reader, 8, (uint64_t)INT64_MAX + 1, &fusion) ||
         !get_below(reader, 8, (uint64_t)INT64_MAX + 1, &chunk) ||
-        !get_below(reader, 8, (uint64_t)INT64_MAX + 1, &window))
+        !get_below(reader, 8, (uint64_t)INT64_MAX + 1, &inflight))
         return false;
-    *settings = (struct tune_settings){(int64_t)fusion, (int64_t)chunk, (int64_t)window};
-    return tune_valid(settings);
+    *settings = (struct tuned_settings){(int64_t)fusion, (int64_t)chunk, (int64_t)inflight};
+    return autotuner_valid(settings);
 }
 
 static int get_body(struct wire_reader *reader, struct wire_record *record)
@@ -317,14 +317,14 @@ static int get_body(struct wire_reader *reader, struct wire_record *record)
     switch (record->type) {
     case WIRE_IDS:
     case WIRE_RETIRE:
-        return get_window(reader, record);
+        return get_bitmap(reader, record);
     case WIRE_NEW:
         return get_new(reader, record);
     case WIRE_MISMATCH:
         return get_mismatch(reader, record);
     case WIRE_JOINED:
         good = get_count(reader, &record->set) && get_rank(reader, &record->rank) &&
-               get_planes(reader, &record->planes);
+               get_backends(reader, &record->backends);
         break;
     case WIRE_LEAVING:
         good = get_rank(reader, &record->rank);
@@ -332,12 +332,12 @@ static int get_body(struct wire_reader *reader, struct wire_record *record)
     case WIRE_UNIT:
         good = true;
         break;
-    case WIRE_WAITING:
-        return get_waiting(reader, record);
-    case WIRE_ASK:
-        return get_ask(reader, record);
-    case WIRE_ANSWER:
-        return get_answer(reader, record);
+    case WIRE_STALL_NOTICE:
+        return get_stall_notice(reader, record);
+    case WIRE_STALL_QUERY:
+        return get_stall_query(reader, record);
+    case WIRE_STALL_REPLY:
+        return get_stall_reply(reader, record);
     case WIRE_TUNE:
         good = get_settings(reader, &record->settings);
         break;

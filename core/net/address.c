@@ -9,7 +9,7 @@
 #include "base/nic_filter.h"
 #include "net/endpoint.h"
 
-void address_map(const struct in_addr *from, struct in6_addr *to)
+void address_map_ipv4(const struct in_addr *from, struct in6_addr *to)
 {
     static const unsigned char prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
     memcpy(to->s6_addr, prefix, sizeof(prefix));
@@ -36,13 +36,13 @@ static bool read_net(const struct ifaddrs *interface, struct address_net *net)
 {
     if (interface->ifa_addr == NULL || interface->ifa_netmask == NULL || (interface->ifa_flags & IFF_UP) == 0)
         return false;
-    *net = (struct address_net){.bridge = nics_of_containers(interface->ifa_name),
+    *net = (struct address_net){.bridge = nic_filter_is_virtual(interface->ifa_name),
                                 .loopback = (interface->ifa_flags & IFF_LOOPBACK) != 0};
     if (interface->ifa_addr->sa_family == AF_INET) {
         struct sockaddr_in address, mask;
         memcpy(&address, interface->ifa_addr, sizeof(address));
         memcpy(&mask, interface->ifa_netmask, sizeof(mask));
-        address_map(&address.sin_addr, &net->address);
+        address_map_ipv4(&address.sin_addr, &net->address);
         net->prefix_bits = 96 + count_bits(&mask.sin_addr, sizeof(mask.sin_addr));
     } else if (interface->ifa_addr->sa_family == AF_INET6) {
         struct sockaddr_in6 address, mask;
@@ -107,13 +107,13 @@ void address_sort(struct in6_addr *addresses, int count, const struct address_ne
     }
 }
 
-void address_spread(struct in6_addr *addresses, int count, const struct address_net *nets, int net_count,
-                    int turn)
+void address_rotate(struct in6_addr *addresses, int count, const struct address_net *nets, int net_count,
+                    int lane)
 {
     int near = 0;
     while (near < count && distance(&addresses[near], nets, net_count) == NEAR)
         near++;
-    for (int i = 0; near > 0 && i < turn % near; i++) {
+    for (int i = 0; near > 0 && i < lane % near; i++) {
         struct in6_addr first = addresses[0];
         memmove(addresses, addresses + 1, (size_t)(near - 1) * sizeof(first));
         addresses[near - 1] = first;
@@ -128,7 +128,8 @@ static bool is_listed(const struct in6_addr *address, const struct in6_addr *add
     return false;
 }
 
-int address_choose(const struct address_net *nets, int net_count, struct in6_addr *addresses, int room)
+int address_select_advertised(const struct address_net *nets, int net_count, struct in6_addr *addresses,
+                              int room)
 {
     static const struct {
         bool loopback, bridge;
@@ -145,14 +146,15 @@ int address_choose(const struct address_net *nets, int net_count, struct in6_add
     return count;
 }
 
-int endpoint_addresses(struct in6_addr addresses[ROSTER_MAX_ADDRESSES])
+int endpoint_addresses(struct in6_addr addresses[PEER_MAX_ADDRESSES])
 {
     struct address_net nets[ADDRESS_MAX_NETS];
-    int count = address_choose(nets, address_nets(nets, ADDRESS_MAX_NETS), addresses, ROSTER_MAX_ADDRESSES);
+    int count =
+        address_select_advertised(nets, address_nets(nets, ADDRESS_MAX_NETS), addresses, PEER_MAX_ADDRESSES);
     if (count > 0)
         return count;
     struct in_addr loopback = {.s_addr = htonl(INADDR_LOOPBACK)};
-    address_map(&loopback, &addresses[0]);
+    address_map_ipv4(&loopback, &addresses[0]);
     return 1;
 }
 
@@ -164,7 +166,7 @@ void address_text(const struct in6_addr *address, char text[ADDRESS_TEXT_BYTES])
         text[0] = 0;
 }
 
-socklen_t address_socket(const struct in6_addr *address, uint16_t port, struct sockaddr_storage *storage)
+socklen_t address_to_sockaddr(const struct in6_addr *address, uint16_t port, struct sockaddr_storage *storage)
 {
     if (IN6_IS_ADDR_V4MAPPED(address)) {
         struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = htons(port)};
@@ -177,30 +179,30 @@ socklen_t address_socket(const struct in6_addr *address, uint16_t port, struct s
     return sizeof(ipv6);
 }
 
-uint16_t address_port(const struct sockaddr_storage *storage)
+uint16_t address_sockaddr_port(const struct sockaddr_storage *storage)
 {
     struct sockaddr_in ipv4; /* the port is at the same place in both families */
     memcpy(&ipv4, storage, sizeof(ipv4));
     return ntohs(ipv4.sin_port);
 }
 
-bool address_of_end(int fd, bool ours, struct in6_addr *address)
+bool address_of_socket_end(int fd, bool ours, struct in6_addr *address)
 {
     struct sockaddr_storage storage = {0};
     socklen_t length = sizeof(storage);
     int rc = ours ? getsockname(fd, (struct sockaddr *)&storage, &length)
                   : getpeername(fd, (struct sockaddr *)&storage, &length);
     if (rc == 0 && storage.ss_family == AF_INET)
-        address_map(&((const struct sockaddr_in *)&storage)->sin_addr, address);
+        address_map_ipv4(&((const struct sockaddr_in *)&storage)->sin_addr, address);
     else
         *address = ((const struct sockaddr_in6 *)&storage)->sin6_addr;
     return rc == 0;
 }
 
-void address_of_peer(int fd, char text[ADDRESS_TEXT_BYTES])
+void address_peer_text(int fd, char text[ADDRESS_TEXT_BYTES])
 {
     struct in6_addr address;
-    if (address_of_end(fd, false, &address))
+    if (address_of_socket_end(fd, false, &address))
         address_text(&address, text);
     else
         memcpy(text, "an unknown address", sizeof("an unknown address"));

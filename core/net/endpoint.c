@@ -17,12 +17,12 @@
 #include "net/address.h"
 #include "auth/handshake.h"
 
-#define STRANGERS_AT_ONCE 64 /* half-open connections beyond the wanted ones; the oldest gives way */
-#define REPORTS_MAX       8  /* lines about dropped connections in one establish */
-#define CONNECT_US        INT64_C(2000000) /* for one address to answer, while there are others */
-#define PAUSE_FIRST_US    INT64_C(10000)   /* between two rounds over a peer's addresses; then it doubles */
-#define PAUSE_LAST_US     INT64_C(500000)
-#define MICROSECONDS      INT64_C(1000000)
+#define UNAUTHENTICATED_MAX 64 /* half-open connections beyond the wanted ones; the oldest gives way */
+#define REPORTS_MAX         8  /* lines about dropped connections in one establish */
+#define CONNECT_US          INT64_C(2000000) /* for one address to answer, while there are others */
+#define PAUSE_FIRST_US      INT64_C(10000)   /* between two rounds over a peer's addresses; then it doubles */
+#define PAUSE_LAST_US       INT64_C(500000)
+#define MICROSECONDS        INT64_C(1000000)
 
 struct endpoint {
     int fd;
@@ -33,26 +33,26 @@ struct endpoint {
 
 /* How far a connection that we begin has come. */
 struct dial {
-    struct in6_addr addresses[ROSTER_MAX_ADDRESSES]; /* best first */
+    struct in6_addr addresses[PEER_MAX_ADDRESSES]; /* best first */
     int address_count, next;
     int64_t not_before_us, pause_us;
-    bool busy;       /* one of the greetings is for it */
+    bool busy;       /* one of the handshakes is for it */
     const char *why; /* what came of the last try */
 };
 
-/* One call of endpoint_establish. The first [want_count] greetings are those we begin, by want; the others
+/* One call of endpoint_establish. The first [want_count] handshakes are those we begin, by want; the others
  * are of those who came to us. */
-struct meeting {
+struct establishment {
     struct endpoint *endpoint;
-    const struct roster *roster;
-    struct endpoint_want *wants;
+    const struct peer_table *peer_table;
+    struct endpoint_connection *wants;
     int want_count, missing;
     struct dial *dials;
-    struct greeting *greetings;
-    struct pollfd *polls; /* of each greeting, then of the listening socket */
-    int greeting_count;
+    struct handshake *handshakes;
+    struct pollfd *polls; /* of each handshake, then of the listening socket */
+    int handshake_count;
     int reports;
-    bool partly;      /* what does not come true in time is no failure, */
+    bool best_effort; /* what does not come true in time is no failure, */
     int64_t grace_us; /* and time is up that long after a lane is complete */
 };
 
@@ -61,7 +61,7 @@ struct meeting {
 static int listen_on(struct endpoint *endpoint, const struct in6_addr *any, struct hvd_error *err)
 {
     struct sockaddr_storage address;
-    socklen_t length = address_socket(any, 0, &address);
+    socklen_t length = address_to_sockaddr(any, 0, &address);
     int both = 0;
     endpoint->fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (endpoint->fd < 0)
@@ -74,7 +74,7 @@ static int listen_on(struct endpoint *endpoint, const struct in6_addr *any, stru
     length = sizeof(address);
     if (getsockname(endpoint->fd, (struct sockaddr *)&address, &length) < 0)
         goto fail;
-    endpoint->port = address_port(&address);
+    endpoint->port = address_sockaddr_port(&address);
     return HVD_OK;
 fail:;
     int rc = error_set_errno(err, "cannot listen for the other ranks");
@@ -126,30 +126,32 @@ void endpoint_close(struct endpoint *endpoint)
 
 /* ---- What is wanted ---- */
 
-static void report(struct meeting *meeting, enum log_level level, int fd, const char *why)
+static void report_drop(struct establishment *establishment, enum log_level level, int fd, const char *why)
 {
     char text[ADDRESS_TEXT_BYTES];
-    if (++meeting->reports > REPORTS_MAX)
+    if (++establishment->reports > REPORTS_MAX)
         return;
-    address_of_peer(fd, text);
-    log_write(meeting->endpoint->log, level, "endpoint", "dropped a connection with %s: the other end %s%s",
-              text, why, meeting->reports == REPORTS_MAX ? "; more of these are not reported" : "");
+    address_peer_text(fd, text);
+    log_write(establishment->endpoint->log, level, "endpoint",
+              "dropped a connection with %s: the other end %s%s", text, why,
+              establishment->reports == REPORTS_MAX ? "; more of these are not reported" : "");
 }
 
 /* Why this cannot be one of ours; NULL where it may be. */
-static const char *find_stranger(const struct meeting *meeting, const struct handshake_claim *claim)
+static const char *foreign_reason(const struct establishment *establishment, const struct auth_claim *claim)
 {
-    if (claim->epoch != meeting->roster->epoch)
+    if (claim->epoch != establishment->peer_table->epoch)
         return "is of another start of this job";
-    return claim->to == (uint32_t)meeting->roster->rank ? NULL : "looked for another rank";
+    return claim->to == (uint32_t)establishment->peer_table->rank ? NULL : "looked for another rank";
 }
 
 /* What a peer of ours claims is what we wait for: sets *wantp. Otherwise says why not: as a rule it is ahead
  * of us, on its way into a process set that we make next. */
-static const char *find_want(const struct meeting *meeting, const struct handshake_claim *claim, int *wantp)
+static const char *match_claim(const struct establishment *establishment, const struct auth_claim *claim,
+                               int *wantp)
 {
-    for (int i = 0; i < meeting->want_count; i++) {
-        const struct endpoint_want *want = &meeting->wants[i];
+    for (int i = 0; i < establishment->want_count; i++) {
+        const struct endpoint_connection *want = &establishment->wants[i];
         if (!want->connect && (uint32_t)want->rank == claim->from && want->purpose == claim->purpose &&
             want->tag == claim->tag) {
             *wantp = i;
@@ -178,22 +180,23 @@ static void set_options(int fd, int64_t lease_us)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
-static void fulfil(struct meeting *meeting, int want, struct greeting *greeting)
+static void complete_connection(struct establishment *establishment, int want, struct handshake *handshake)
 {
-    set_options(greeting->fd, meeting->endpoint->lease_us);
-    meeting->wants[want].fd = greeting->fd;
-    meeting->missing--;
-    greeting->fd = -1;
+    set_options(handshake->fd, establishment->endpoint->lease_us);
+    establishment->wants[want].fd = handshake->fd;
+    establishment->missing--;
+    handshake->fd = -1;
 }
 
 /* ---- Connections that we begin ---- */
 
-static void dial_failed(struct meeting *meeting, int want, const char *why)
+static void dial_failed(struct establishment *establishment, int want, const char *why)
 {
-    struct dial *dial = &meeting->dials[want];
+    struct dial *dial = &establishment->dials[want];
     char name[300];
-    roster_name(meeting->roster, meeting->wants[want].rank, name, sizeof(name));
-    log_write(meeting->endpoint->log, LOG_DEBUG, "endpoint", "address %d of %s: %s", dial->next, name, why);
+    peer_table_rank_name(establishment->peer_table, establishment->wants[want].rank, name, sizeof(name));
+    log_write(establishment->endpoint->log, LOG_DEBUG, "endpoint", "address %d of %s: %s", dial->next, name,
+              why);
     dial->busy = false;
     dial->why = why;
     dial->next++;
@@ -204,70 +207,72 @@ static void dial_failed(struct meeting *meeting, int want, const char *why)
     dial->pause_us = dial->pause_us * 2 < PAUSE_LAST_US ? dial->pause_us * 2 : PAUSE_LAST_US;
 }
 
-static void dial_next(struct meeting *meeting, int want)
+static void dial_start(struct establishment *establishment, int want)
 {
-    struct dial *dial = &meeting->dials[want];
-    const struct endpoint_want *wanted = &meeting->wants[want];
-    struct greeting *greeting = &meeting->greetings[want];
-    const struct handshake_claim claim = {.purpose = (uint16_t)wanted->purpose,
-                                          .tag = wanted->tag,
-                                          .epoch = meeting->roster->epoch,
-                                          .from = (uint32_t)meeting->roster->rank,
-                                          .to = (uint32_t)wanted->rank};
+    struct dial *dial = &establishment->dials[want];
+    const struct endpoint_connection *wanted = &establishment->wants[want];
+    struct handshake *handshake = &establishment->handshakes[want];
+    const struct auth_claim claim = {.purpose = (uint16_t)wanted->purpose,
+                                     .tag = wanted->tag,
+                                     .epoch = establishment->peer_table->epoch,
+                                     .from = (uint32_t)establishment->peer_table->rank,
+                                     .to = (uint32_t)wanted->rank};
     while (!dial->busy && clock_us() >= dial->not_before_us) {
-        dial->busy = greeting_connect(greeting, meeting->roster->key, &claim, &dial->addresses[dial->next],
-                                      meeting->roster->peers[wanted->rank].port) == 0;
+        dial->busy =
+            handshake_connect(handshake, establishment->peer_table->key, &claim, &dial->addresses[dial->next],
+                              establishment->peer_table->peers[wanted->rank].port) == 0;
         if (!dial->busy)
-            dial_failed(meeting, want, greeting->why);
+            dial_failed(establishment, want, handshake->why);
         else if (dial->address_count > 1)
-            greeting->limit_us = clock_us() + CONNECT_US;
+            handshake->deadline_us = clock_us() + CONNECT_US;
     }
 }
 
-static void dial_advance(struct meeting *meeting, int want)
+static void dial_advance(struct establishment *establishment, int want)
 {
-    struct greeting *greeting = &meeting->greetings[want];
-    enum greeting_state before = greeting->state;
-    switch (greeting_advance(greeting)) {
-    case GREETING_DONE:
-        fulfil(meeting, want, greeting);
+    struct handshake *handshake = &establishment->handshakes[want];
+    enum handshake_state before = handshake->state;
+    switch (handshake_advance(handshake)) {
+    case HANDSHAKE_DONE:
+        complete_connection(establishment, want, handshake);
         return;
-    case GREETING_FAILED:
-        if (greeting->stranger)
-            report(meeting, LOG_WARN, greeting->fd, greeting->why);
-        greeting_end(greeting);
-        dial_failed(meeting, want, greeting->why);
+    case HANDSHAKE_FAILED:
+        if (handshake->foreign)
+            report_drop(establishment, LOG_WARN, handshake->fd, handshake->why);
+        handshake_close(handshake);
+        dial_failed(establishment, want, handshake->why);
         return;
     default:
-        if (before == GREETING_CONNECTING && greeting->state != before)
-            greeting->limit_us = clock_us() + GREETING_LIMIT_US;
+        if (before == HANDSHAKE_CONNECTING && handshake->state != before)
+            handshake->deadline_us = clock_us() + HANDSHAKE_TIMEOUT_US;
     }
 }
 
 /* ---- Connections that come to us ---- */
 
-/* A free place among the greetings; where there is none the oldest loses its own. */
-static struct greeting *free_greeting(struct meeting *meeting)
+/* A free place among the handshakes; where there is none the oldest loses its own. */
+static struct handshake *take_handshake(struct establishment *establishment)
 {
-    struct greeting *oldest = &meeting->greetings[meeting->want_count];
-    for (int i = meeting->want_count; i < meeting->greeting_count; i++) {
-        struct greeting *greeting = &meeting->greetings[i];
-        if (greeting->fd < 0)
-            return greeting;
-        if (greeting->limit_us < oldest->limit_us)
-            oldest = greeting;
+    struct handshake *oldest = &establishment->handshakes[establishment->want_count];
+    for (int i = establishment->want_count; i < establishment->handshake_count; i++) {
+        struct handshake *handshake = &establishment->handshakes[i];
+        if (handshake->fd < 0)
+            return handshake;
+        if (handshake->deadline_us < oldest->deadline_us)
+            oldest = handshake;
     }
-    report(meeting, LOG_WARN, oldest->fd, "gave way to newer ones: too many connect and say nothing");
-    greeting_end(oldest);
+    report_drop(establishment, LOG_WARN, oldest->fd,
+                "gave way to newer ones: too many connect and say nothing");
+    handshake_close(oldest);
     return oldest;
 }
 
-static int accept_all(struct meeting *meeting, struct hvd_error *err)
+static int accept_all(struct establishment *establishment, struct hvd_error *err)
 {
-    for (int i = 0; i < STRANGERS_AT_ONCE; i++) {
-        int fd = accept4(meeting->endpoint->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    for (int i = 0; i < UNAUTHENTICATED_MAX; i++) {
+        int fd = accept4(establishment->endpoint->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            greeting_accept(free_greeting(meeting), meeting->roster->key, fd);
+            handshake_accept(take_handshake(establishment), establishment->peer_table->key, fd);
             continue;
         }
         if (errno == EAGAIN)
@@ -278,27 +283,27 @@ static int accept_all(struct meeting *meeting, struct hvd_error *err)
     return HVD_OK;
 }
 
-static void guest_advance(struct meeting *meeting, struct greeting *greeting)
+static void accepted_advance(struct establishment *establishment, struct handshake *handshake)
 {
     int want = -1;
-    enum greeting_result result = greeting_advance(greeting);
-    if (result == GREETING_ASKS || result == GREETING_DONE) {
-        greeting->why = find_stranger(meeting, &greeting->claim);
-        greeting->stranger = greeting->why != NULL;
-        if (!greeting->stranger)
-            greeting->why = find_want(meeting, &greeting->claim, &want);
-        if (greeting->why != NULL)
-            result = GREETING_FAILED;
+    enum handshake_result result = handshake_advance(handshake);
+    if (result == HANDSHAKE_CLAIMED || result == HANDSHAKE_DONE) {
+        handshake->why = foreign_reason(establishment, &handshake->claim);
+        handshake->foreign = handshake->why != NULL;
+        if (!handshake->foreign)
+            handshake->why = match_claim(establishment, &handshake->claim, &want);
+        if (handshake->why != NULL)
+            result = HANDSHAKE_FAILED;
     }
-    if (result == GREETING_ASKS) {
-        greeting_admit(greeting);
-        result = greeting_advance(greeting);
+    if (result == HANDSHAKE_CLAIMED) {
+        handshake_admit(handshake);
+        result = handshake_advance(handshake);
     }
-    if (result == GREETING_DONE)
-        fulfil(meeting, want, greeting);
-    if (result == GREETING_FAILED) {
-        report(meeting, greeting->stranger ? LOG_WARN : LOG_INFO, greeting->fd, greeting->why);
-        greeting_end(greeting);
+    if (result == HANDSHAKE_DONE)
+        complete_connection(establishment, want, handshake);
+    if (result == HANDSHAKE_FAILED) {
+        report_drop(establishment, handshake->foreign ? LOG_WARN : LOG_INFO, handshake->fd, handshake->why);
+        handshake_close(handshake);
     }
 }
 
@@ -310,64 +315,67 @@ static int64_t earlier(int64_t a_us, int64_t b_us)
 }
 
 /* Begin what is due, and fill the list for poll. Returns when the next limit passes. */
-static int64_t prepare(struct meeting *meeting, int64_t deadline_us)
+static int64_t prepare_poll(struct establishment *establishment, int64_t deadline_us)
 {
     int64_t wake_us = deadline_us;
-    for (int i = 0; i < meeting->want_count; i++) {
-        if (!meeting->wants[i].connect || meeting->wants[i].fd >= 0)
+    for (int i = 0; i < establishment->want_count; i++) {
+        if (!establishment->wants[i].connect || establishment->wants[i].fd >= 0)
             continue;
-        dial_next(meeting, i);
-        if (!meeting->dials[i].busy)
-            wake_us = earlier(wake_us, meeting->dials[i].not_before_us);
+        dial_start(establishment, i);
+        if (!establishment->dials[i].busy)
+            wake_us = earlier(wake_us, establishment->dials[i].not_before_us);
     }
-    for (int i = 0; i < meeting->greeting_count; i++) {
-        const struct greeting *greeting = &meeting->greetings[i];
-        meeting->polls[i] = (struct pollfd){.fd = greeting->fd, .events = greeting_events(greeting)};
-        if (greeting->fd >= 0)
-            wake_us = earlier(wake_us, greeting->limit_us);
+    for (int i = 0; i < establishment->handshake_count; i++) {
+        const struct handshake *handshake = &establishment->handshakes[i];
+        establishment->polls[i] =
+            (struct pollfd){.fd = handshake->fd, .events = handshake_poll_events(handshake)};
+        if (handshake->fd >= 0)
+            wake_us = earlier(wake_us, handshake->deadline_us);
     }
-    meeting->polls[meeting->greeting_count] = (struct pollfd){.fd = meeting->endpoint->fd, .events = POLLIN};
+    establishment->polls[establishment->handshake_count] =
+        (struct pollfd){.fd = establishment->endpoint->fd, .events = POLLIN};
     return wake_us;
 }
 
-static void advance_all(struct meeting *meeting)
+static void advance_all(struct establishment *establishment)
 {
     static const char late[] = "did not finish its handshake in time";
     int64_t now_us = clock_us();
-    for (int i = 0; i < meeting->greeting_count; i++) {
-        struct greeting *greeting = &meeting->greetings[i];
-        bool ours = i < meeting->want_count;
-        if (greeting->fd < 0)
+    for (int i = 0; i < establishment->handshake_count; i++) {
+        struct handshake *handshake = &establishment->handshakes[i];
+        bool ours = i < establishment->want_count;
+        if (handshake->fd < 0)
             continue;
-        if (meeting->polls[i].revents != 0) {
+        if (establishment->polls[i].revents != 0) {
             if (ours)
-                dial_advance(meeting, i);
+                dial_advance(establishment, i);
             else
-                guest_advance(meeting, greeting);
-        } else if (now_us >= greeting->limit_us) {
+                accepted_advance(establishment, handshake);
+        } else if (now_us >= handshake->deadline_us) {
             if (!ours)
-                report(meeting, LOG_WARN, greeting->fd, late);
-            greeting_end(greeting);
+                report_drop(establishment, LOG_WARN, handshake->fd, late);
+            handshake_close(handshake);
             if (ours)
-                dial_failed(meeting, i, greeting->state == GREETING_CONNECTING ? "does not answer" : late);
+                dial_failed(establishment, i,
+                            handshake->state == HANDSHAKE_CONNECTING ? "does not answer" : late);
         }
     }
 }
 
 /* Name the first rank that is missing, and what was tried. */
-static int say_missing(const struct meeting *meeting, struct hvd_error *err)
+static int report_missing(const struct establishment *establishment, struct hvd_error *err)
 {
     int first = 0;
-    while (meeting->wants[first].fd >= 0)
+    while (establishment->wants[first].fd >= 0)
         first++;
-    const struct endpoint_want *want = &meeting->wants[first];
-    const struct dial *dial = &meeting->dials[first];
+    const struct endpoint_connection *want = &establishment->wants[first];
+    const struct dial *dial = &establishment->dials[first];
     char peer[300], self[300], more[60] = "", tried[4 * ADDRESS_TEXT_BYTES] = "";
-    roster_name(meeting->roster, want->rank, peer, sizeof(peer));
-    roster_name(meeting->roster, meeting->roster->rank, self, sizeof(self));
-    if (meeting->missing > 1)
-        snprintf(more, sizeof(more), "; %d more %s missing", meeting->missing - 1,
-                 meeting->missing == 2 ? "rank is" : "ranks are");
+    peer_table_rank_name(establishment->peer_table, want->rank, peer, sizeof(peer));
+    peer_table_rank_name(establishment->peer_table, establishment->peer_table->rank, self, sizeof(self));
+    if (establishment->missing > 1)
+        snprintf(more, sizeof(more), "; %d more %s missing", establishment->missing - 1,
+                 establishment->missing == 2 ? "rank is" : "ranks are");
     if (!want->connect)
         return error_set(
             err, HVD_ERR_TIMEOUT,
@@ -381,43 +389,45 @@ static int say_missing(const struct meeting *meeting, struct hvd_error *err)
     }
     return error_set(err, HVD_ERR_TIMEOUT,
                      "%s could not connect to %s in time; port %u of %s was tried, the last time: %s%s", self,
-                     peer, meeting->roster->peers[want->rank].port, tried,
+                     peer, establishment->peer_table->peers[want->rank].port, tried,
                      dial->why != NULL ? dial->why : "no answer yet", more);
 }
 
-static bool is_lane_complete(const struct meeting *meeting)
+static bool is_lane_complete(const struct establishment *establishment)
 {
     bool complete = false;
-    for (int i = 0; i < meeting->want_count && !complete; i++) {
+    for (int i = 0; i < establishment->want_count && !complete; i++) {
         complete = true;
-        for (int k = 0; k < meeting->want_count; k++)
-            if (meeting->wants[k].lane == meeting->wants[i].lane && meeting->wants[k].fd < 0)
+        for (int k = 0; k < establishment->want_count; k++)
+            if (establishment->wants[k].lane == establishment->wants[i].lane &&
+                establishment->wants[k].fd < 0)
                 complete = false;
     }
     return complete;
 }
 
-static int meeting_run(struct meeting *meeting, int64_t deadline_us, struct hvd_error *err)
+static int establishment_run(struct establishment *establishment, int64_t deadline_us, struct hvd_error *err)
 {
-    bool hurries = false;
-    while (meeting->missing > 0) {
-        int64_t wake_us = prepare(meeting, deadline_us);
-        int ready = poll(meeting->polls, (nfds_t)meeting->greeting_count + 1, clock_ms_until(wake_us));
+    bool in_grace = false;
+    while (establishment->missing > 0) {
+        int64_t wake_us = prepare_poll(establishment, deadline_us);
+        int ready =
+            poll(establishment->polls, (nfds_t)establishment->handshake_count + 1, clock_ms_until(wake_us));
         if (ready < 0 && errno != EINTR)
             return error_set_errno(err, "cannot wait for the other ranks");
         if (ready < 0)
             continue;
-        advance_all(meeting);
-        if (meeting->missing == 0)
+        advance_all(establishment);
+        if (establishment->missing == 0)
             break;
-        if (meeting->partly && !hurries && is_lane_complete(meeting)) {
-            hurries = true;
-            deadline_us = earlier(deadline_us, clock_us() + meeting->grace_us);
+        if (establishment->best_effort && !in_grace && is_lane_complete(establishment)) {
+            in_grace = true;
+            deadline_us = earlier(deadline_us, clock_us() + establishment->grace_us);
         }
         if (clock_us() >= deadline_us)
-            return meeting->partly ? HVD_OK : say_missing(meeting, err);
-        if (meeting->polls[meeting->greeting_count].revents != 0) {
-            int rc = accept_all(meeting, err);
+            return establishment->best_effort ? HVD_OK : report_missing(establishment, err);
+        if (establishment->polls[establishment->handshake_count].revents != 0) {
+            int rc = accept_all(establishment, err);
             if (rc != HVD_OK)
                 return rc;
         }
@@ -425,71 +435,73 @@ static int meeting_run(struct meeting *meeting, int64_t deadline_us, struct hvd_
     return HVD_OK;
 }
 
-static int check_wants(const struct roster *roster, struct endpoint_want *wants, int want_count,
+static int check_ranks(const struct peer_table *peer_table, struct endpoint_connection *wants, int want_count,
                        struct hvd_error *err)
 {
     for (int i = 0; i < want_count; i++)
         wants[i].fd = -1;
     for (int i = 0; i < want_count; i++)
-        if (wants[i].rank < 0 || wants[i].rank >= roster->size || wants[i].rank == roster->rank)
-            return error_set(err, HVD_ERR_INVALID, "rank %d cannot connect to rank %d of %d", roster->rank,
-                             wants[i].rank, roster->size);
+        if (wants[i].rank < 0 || wants[i].rank >= peer_table->size || wants[i].rank == peer_table->rank)
+            return error_set(err, HVD_ERR_INVALID, "rank %d cannot connect to rank %d of %d",
+                             peer_table->rank, wants[i].rank, peer_table->size);
     return HVD_OK;
 }
 
-static int meeting_open(struct meeting *meeting, struct hvd_error *err)
+static int establishment_open(struct establishment *establishment, struct hvd_error *err)
 {
     struct address_net nets[ADDRESS_MAX_NETS];
     int net_count = address_nets(nets, ADDRESS_MAX_NETS);
-    meeting->missing = meeting->want_count;
-    meeting->greeting_count = 2 * meeting->want_count + STRANGERS_AT_ONCE;
-    meeting->dials = calloc((size_t)meeting->want_count, sizeof(*meeting->dials));
-    meeting->greetings = calloc((size_t)meeting->greeting_count, sizeof(*meeting->greetings));
-    meeting->polls = calloc((size_t)meeting->greeting_count + 1, sizeof(*meeting->polls));
-    if (meeting->dials == NULL || meeting->greetings == NULL || meeting->polls == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to connect to %d ranks", meeting->want_count);
-    for (int i = 0; i < meeting->greeting_count; i++)
-        meeting->greetings[i].fd = -1;
-    for (int i = 0; i < meeting->want_count; i++) {
-        const struct roster_peer *peer = &meeting->roster->peers[meeting->wants[i].rank];
-        struct dial *dial = &meeting->dials[i];
+    establishment->missing = establishment->want_count;
+    establishment->handshake_count = 2 * establishment->want_count + UNAUTHENTICATED_MAX;
+    establishment->dials = calloc((size_t)establishment->want_count, sizeof(*establishment->dials));
+    establishment->handshakes =
+        calloc((size_t)establishment->handshake_count, sizeof(*establishment->handshakes));
+    establishment->polls = calloc((size_t)establishment->handshake_count + 1, sizeof(*establishment->polls));
+    if (establishment->dials == NULL || establishment->handshakes == NULL || establishment->polls == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to connect to %d ranks",
+                         establishment->want_count);
+    for (int i = 0; i < establishment->handshake_count; i++)
+        establishment->handshakes[i].fd = -1;
+    for (int i = 0; i < establishment->want_count; i++) {
+        const struct peer *peer = &establishment->peer_table->peers[establishment->wants[i].rank];
+        struct dial *dial = &establishment->dials[i];
         dial->pause_us = PAUSE_FIRST_US;
-        if (meeting->wants[i].address != NULL) {
+        if (establishment->wants[i].address != NULL) {
             dial->address_count = 1;
-            dial->addresses[0] = *meeting->wants[i].address;
+            dial->addresses[0] = *establishment->wants[i].address;
             continue;
         }
         dial->address_count = peer->address_count;
         memcpy(dial->addresses, peer->addresses, sizeof(dial->addresses));
         address_sort(dial->addresses, dial->address_count, nets, net_count);
-        address_spread(dial->addresses, dial->address_count, nets, net_count, meeting->wants[i].lane);
+        address_rotate(dial->addresses, dial->address_count, nets, net_count, establishment->wants[i].lane);
     }
     return HVD_OK;
 }
 
-static void meeting_close(struct meeting *meeting)
+static void establishment_close(struct establishment *establishment)
 {
-    for (int i = 0; meeting->greetings != NULL && i < meeting->greeting_count; i++)
-        greeting_end(&meeting->greetings[i]);
-    free(meeting->dials);
-    free(meeting->greetings);
-    free(meeting->polls);
+    for (int i = 0; establishment->handshakes != NULL && i < establishment->handshake_count; i++)
+        handshake_close(&establishment->handshakes[i]);
+    free(establishment->dials);
+    free(establishment->handshakes);
+    free(establishment->polls);
 }
 
 /* What is left open on failure: nothing. */
-static int meet_all(struct meeting *meeting, int64_t deadline_us, struct hvd_error *err)
+static int establish_all(struct establishment *establishment, int64_t deadline_us, struct hvd_error *err)
 {
-    struct endpoint_want *wants = meeting->wants;
-    int rc = check_wants(meeting->roster, wants, meeting->want_count, err);
-    if (rc != HVD_OK || meeting->want_count == 0)
+    struct endpoint_connection *wants = establishment->wants;
+    int rc = check_ranks(establishment->peer_table, wants, establishment->want_count, err);
+    if (rc != HVD_OK || establishment->want_count == 0)
         return rc;
-    rc = meeting_open(meeting, err);
+    rc = establishment_open(establishment, err);
     if (rc == HVD_OK)
-        rc = meeting_run(meeting, deadline_us, err);
-    for (int i = 0; rc == HVD_OK && i < meeting->want_count; i++)
-        wants[i].why = wants[i].fd < 0 ? meeting->dials[i].why : NULL;
-    meeting_close(meeting);
-    for (int i = 0; rc != HVD_OK && i < meeting->want_count; i++) {
+        rc = establishment_run(establishment, deadline_us, err);
+    for (int i = 0; rc == HVD_OK && i < establishment->want_count; i++)
+        wants[i].why = wants[i].fd < 0 ? establishment->dials[i].why : NULL;
+    establishment_close(establishment);
+    for (int i = 0; rc != HVD_OK && i < establishment->want_count; i++) {
         if (wants[i].fd >= 0)
             close(wants[i].fd);
         wants[i].fd = -1;
@@ -497,22 +509,24 @@ static int meet_all(struct meeting *meeting, int64_t deadline_us, struct hvd_err
     return rc;
 }
 
-int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
-                       int want_count, int64_t deadline_us, struct hvd_error *err)
+int endpoint_establish(struct endpoint *endpoint, const struct peer_table *peer_table,
+                       struct endpoint_connection *wants, int want_count, int64_t deadline_us,
+                       struct hvd_error *err)
 {
-    struct meeting meeting = {
-        .endpoint = endpoint, .roster = roster, .wants = wants, .want_count = want_count};
-    return meet_all(&meeting, deadline_us, err);
+    struct establishment establishment = {
+        .endpoint = endpoint, .peer_table = peer_table, .wants = wants, .want_count = want_count};
+    return establish_all(&establishment, deadline_us, err);
 }
 
-int endpoint_try(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
-                 int want_count, struct endpoint_patience patience, struct hvd_error *err)
+int endpoint_try_establish(struct endpoint *endpoint, const struct peer_table *peer_table,
+                           struct endpoint_connection *wants, int want_count, struct endpoint_timeout timeout,
+                           struct hvd_error *err)
 {
-    struct meeting meeting = {.endpoint = endpoint,
-                              .roster = roster,
-                              .wants = wants,
-                              .want_count = want_count,
-                              .partly = true,
-                              .grace_us = patience.grace_us};
-    return meet_all(&meeting, patience.deadline_us, err);
+    struct establishment establishment = {.endpoint = endpoint,
+                                          .peer_table = peer_table,
+                                          .wants = wants,
+                                          .want_count = want_count,
+                                          .best_effort = true,
+                                          .grace_us = timeout.grace_us};
+    return establish_all(&establishment, timeout.deadline_us, err);
 }

@@ -10,23 +10,23 @@ struct endpoint;
 /* What a connection is for. A peer that offers anything else is refused. */
 enum endpoint_purpose {
     ENDPOINT_CONTROL = 1,
-    ENDPOINT_RING = 2,
-    ENDPOINT_MESH = 3,
-    ENDPOINT_CHORD = 4,
-    ENDPOINT_SLICE = 5,
-    ENDPOINT_SLICE_MESH = 6,
-    ENDPOINT_PROOF = 8
+    ENDPOINT_CHAIN = 2,
+    ENDPOINT_PAIRWISE = 3,
+    ENDPOINT_BRUCK = 4,
+    ENDPOINT_SLICE_CHAIN = 5,
+    ENDPOINT_SLICE_PAIRWISE = 6,
+    ENDPOINT_PROBE = 8
 };
 
-struct endpoint_want {
+struct endpoint_connection {
     int rank; /* the other end */
     enum endpoint_purpose purpose;
     uint32_t tag; /* both ends want the same; with the purpose it says which connection this is */
     bool connect; /* we connect to it; else it connects to us */
     int lane; /* of several connections to it, from 0: each tries another of its near addresses first, and so
                  takes another network card where there are several */
-    const struct in6_addr *address; /* to connect to this one only; NULL: to those of the roster */
-    const char *why; /* result of endpoint_try: what came of the last try to connect, or NULL */
+    const struct in6_addr *address; /* to connect to this one only; NULL: to those of the peer_table */
+    const char *why; /* result of endpoint_try_establish: what came of the last try to connect, or NULL */
     int fd;          /* result: connected, non-blocking, close-on-exec; -1 until then */
 };
 
@@ -39,18 +39,20 @@ uint16_t endpoint_port(const struct endpoint *endpoint);
  * directions on every connection (challenge and answer over key, protocol version, epoch, purpose, tag and
  * both ranks), drops strangers with a warning and ranks that come too early without (they come again), sets
  * TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from the lease. On failure no fd is left open. */
-int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
-                       int want_count, int64_t deadline_us, struct hvd_error *err);
+int endpoint_establish(struct endpoint *endpoint, const struct peer_table *peer_table,
+                       struct endpoint_connection *wants, int want_count, int64_t deadline_us,
+                       struct hvd_error *err);
 
 /* How long to try: until [deadline_us], but no longer than [grace_us] after all wants of one lane have come
  * true. */
-struct endpoint_patience {
+struct endpoint_timeout {
     int64_t deadline_us, grace_us;
 };
 
 /* The same as far as it goes. Those that have not come true keep an fd of -1, which is no failure. */
-int endpoint_try(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
-                 int want_count, struct endpoint_patience patience, struct hvd_error *err);
+int endpoint_try_establish(struct endpoint *endpoint, const struct peer_table *peer_table,
+                           struct endpoint_connection *wants, int want_count, struct endpoint_timeout timeout,
+                           struct hvd_error *err);
 
 /* In a forked child: close the socket, touch nothing else. NULL is fine. */
 void endpoint_after_fork(struct endpoint *endpoint);
@@ -60,6 +62,6 @@ void endpoint_close(struct endpoint *endpoint);
 
 /* This node's addresses that another could reach, into [addresses]; returns how many. Down, loopback and
  * link-local ones are left out; where none is left, loopback. */
-int endpoint_addresses(struct in6_addr addresses[ROSTER_MAX_ADDRESSES]);
+int endpoint_addresses(struct in6_addr addresses[PEER_MAX_ADDRESSES]);
 
 #endif

@@ -4,41 +4,41 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void withdraw(const struct settings *written)
+static void unset_unchanged(const struct nic_env *written)
 {
-    for (int id = 0; id < SETTING_COUNT; id++) {
-        const char *value = getenv(setting_variables[id]);
+    for (int id = 0; id < NIC_ENV_COUNT; id++) {
+        const char *value = getenv(nic_env_names[id]);
         if (written->values[id][0] != 0 && value != NULL && strcmp(value, written->values[id]) == 0)
-            unsetenv(setting_variables[id]);
+            unsetenv(nic_env_names[id]);
     }
 }
 
-void exported_withdraw(struct exported *exported)
+void env_export_withdraw(struct env_export *env_export)
 {
-    const char *launchers = getenv(NETWORK_SET_VARIABLE);
-    struct settings settings;
-    withdraw(&exported->settings);
-    exported->settings = (struct settings){.values = {""}};
-    if (launchers != NULL && settings_read(launchers, &settings) == 0)
-        withdraw(&settings);
+    const char *launcher_value = getenv(NETWORK_SET_VARIABLE);
+    struct nic_env settings;
+    unset_unchanged(&env_export->settings);
+    env_export->settings = (struct nic_env){.values = {""}};
+    if (launcher_value != NULL && nic_env_parse(launcher_value, &settings) == 0)
+        unset_unchanged(&settings);
     unsetenv(NETWORK_SET_VARIABLE);
 }
 
-static bool is_set_by_user(enum setting_id id)
+static bool is_set_by_user(enum nic_env_id id)
 {
-    const char *opposite = setting_opposite(id);
-    return getenv(setting_variables[id]) != NULL || (opposite != NULL && getenv(opposite) != NULL);
+    const char *opposite = nic_env_opposite(id);
+    return getenv(nic_env_names[id]) != NULL || (opposite != NULL && getenv(opposite) != NULL);
 }
 
-int exported_write(struct exported *exported, const struct settings *settings, struct hvd_error *err)
+int env_export_write(struct env_export *env_export, const struct nic_env *settings, struct hvd_error *err)
 {
-    for (int id = 0; id < SETTING_COUNT; id++) {
+    for (int id = 0; id < NIC_ENV_COUNT; id++) {
         const char *value = settings->values[id];
-        if (value[0] == 0 || is_set_by_user((enum setting_id)id))
+        if (value[0] == 0 || is_set_by_user((enum nic_env_id)id))
             continue;
-        if (setenv(setting_variables[id], value, 0) < 0)
-            return error_set_errno(err, "cannot set %s", setting_variables[id]);
-        memcpy(exported->settings.values[id], value, SETTING_BYTES);
+        if (setenv(nic_env_names[id], value, 0) < 0)
+            return error_set_errno(err, "cannot set %s", nic_env_names[id]);
+        memcpy(env_export->settings.values[id], value, NIC_ENV_BYTES);
     }
     return HVD_OK;
 }

@@ -6,16 +6,16 @@
 #include "net/network_env.h"
 
 /* What was written last; zeroed: nothing. */
-struct exported {
-    struct settings settings;
+struct env_export {
+    struct nic_env settings;
 };
 
 /* Take back what was written, here or by the launcher, and is still as it was, so that it does not look like
  * a user's. */
-void exported_withdraw(struct exported *exported);
+void env_export_withdraw(struct env_export *env_export);
 
 /* Write [settings]; a variable that is set already, or whose opposite is, is its user's, and stays. HVD_OK or
  * HVD_ERR_NO_MEMORY. */
-int exported_write(struct exported *exported, const struct settings *settings, struct hvd_error *err);
+int env_export_write(struct env_export *env_export, const struct nic_env *settings, struct hvd_error *err);
 
 #endif

@@ -48,7 +48,7 @@ static uint64_t get64(const unsigned char *from)
 }
 
 /* Longest payload of a type. */
-static uint64_t longest(enum frame_type type)
+static uint64_t max_payload_bytes(enum frame_type type)
 {
     switch (type) {
     case FRAME_MESSAGE:
@@ -61,7 +61,7 @@ static uint64_t longest(enum frame_type type)
     return 0;
 }
 
-static bool prints(unsigned char byte)
+static bool is_printable(unsigned char byte)
 {
     return byte >= ' ' && byte != 0x7f;
 }
@@ -97,10 +97,10 @@ int frame_decode(const void *bytes, size_t have, unsigned allowed, struct frame 
         return error_set(err, HVD_ERR_SYSTEM, "a frame with 0x%08" PRIx32 " where zero was expected",
                          get32(header + 12));
     uint64_t length = get64(header + 16);
-    if (length > longest((enum frame_type)type))
+    if (length > max_payload_bytes((enum frame_type)type))
         return error_set(err, HVD_ERR_SYSTEM,
                          "a frame of type %u and %" PRIu64 " bytes, expected at most %" PRIu64, type, length,
-                         longest((enum frame_type)type));
+                         max_payload_bytes((enum frame_type)type));
     if (have - FRAME_HEADER_BYTES < length)
         return HVD_IN_PROGRESS;
     *frame = (struct frame){.type = (enum frame_type)type,
@@ -119,7 +119,7 @@ void frame_abort_set(struct frame_abort *abort, int status, int rank, const char
     if (cut)
         length = FRAME_SENTENCE_BYTES;
     for (size_t i = 0; i < length; i++)
-        abort->sentence[i] = prints((unsigned char)sentence[i]) ? sentence[i] : '?';
+        abort->sentence[i] = is_printable((unsigned char)sentence[i]) ? sentence[i] : '?';
     abort->sentence[length] = 0;
     if (cut)
         memcpy(abort->sentence + length - 3, "...", 3);
@@ -149,7 +149,7 @@ int frame_abort_decode(const void *payload, size_t length, int size, struct fram
     if (rank < 0 || rank >= size)
         return error_set(err, HVD_ERR_SYSTEM, "an abort about rank %d, expected 0 to %d", rank, size - 1);
     for (size_t i = ABORT_FIXED_BYTES; i < length; i++) {
-        if (!prints(bytes[i]))
+        if (!is_printable(bytes[i]))
             return error_set(err, HVD_ERR_SYSTEM,
                              "an abort whose sentence holds the byte 0x%02x, expected text", bytes[i]);
     }

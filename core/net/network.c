@@ -15,20 +15,20 @@ static bool in_net(const struct in6_addr *address, const struct network_address 
 
 /* ---- Rails ---- */
 
-static struct network_place *place_of(const struct network_plan *plan, int node, int rail)
+static struct network_rail_nic *rail_nic_of(const struct network_plan *plan, int node, int rail)
 {
-    return &plan->places[(size_t)node * NETWORK_MAX_RAILS + (size_t)rail];
+    return &plan->rail_nics[(size_t)node * NETWORK_MAX_RAILS + (size_t)rail];
 }
 
-const struct network_place *network_place(const struct network_plan *plan, int node, int rail)
+const struct network_rail_nic *network_rail_nic(const struct network_plan *plan, int node, int rail)
 {
-    return place_of(plan, node, rail);
+    return rail_nic_of(plan, node, rail);
 }
 
 static bool is_taken(const struct network_plan *plan, int node, int nic)
 {
     for (int rail = 0; rail < plan->rail_count; rail++)
-        if (place_of(plan, node, rail)->nic == nic)
+        if (rail_nic_of(plan, node, rail)->nic == nic)
             return true;
     return false;
 }
@@ -38,9 +38,9 @@ static bool is_usable(const struct network_nic *nic)
     return nic->verdict != NETWORK_DROPPED && nic->address_count > 0 && nic->name[0] != 0;
 }
 
-/* The place of [node] in a subnet, on an interface that is on no rail yet. */
+/* The rail_nic of [node] in a subnet, on an interface that is on no rail yet. */
 static bool find_in_net(const struct network_plan *plan, const struct network_node *nodes, int node,
-                        const struct network_address *net, struct network_place *place)
+                        const struct network_address *net, struct network_rail_nic *rail_nic)
 {
     for (int i = 0; i < nodes[node].nic_count; i++) {
         const struct network_nic *nic = &nodes[node].nics[i];
@@ -49,7 +49,7 @@ static bool find_in_net(const struct network_plan *plan, const struct network_no
         for (int k = 0; k < nic->address_count; k++) {
             if (nic->addresses[k].prefix_bits == net->prefix_bits &&
                 in_net(&nic->addresses[k].address, net)) {
-                *place = (struct network_place){i, k};
+                *rail_nic = (struct network_rail_nic){i, k};
                 return true;
             }
         }
@@ -63,12 +63,12 @@ static int compare_addresses(const void *a, const void *b)
 }
 
 /* One address on two nodes: a bridge of each node's own, set up alike everywhere. */
-static bool is_doubled(const struct network_plan *plan, const struct network_node *nodes, int rail,
-                       struct in6_addr *room)
+static bool has_duplicate_address(const struct network_plan *plan, const struct network_node *nodes, int rail,
+                                  struct in6_addr *room)
 {
     for (int node = 0; node < plan->node_count; node++) {
-        const struct network_place *place = place_of(plan, node, rail);
-        room[node] = nodes[node].nics[place->nic].addresses[place->address].address;
+        const struct network_rail_nic *rail_nic = rail_nic_of(plan, node, rail);
+        room[node] = nodes[node].nics[rail_nic->nic].addresses[rail_nic->address].address;
     }
     qsort(room, (size_t)plan->node_count, sizeof(*room), compare_addresses);
     for (int i = 1; i < plan->node_count; i++)
@@ -77,17 +77,17 @@ static bool is_doubled(const struct network_plan *plan, const struct network_nod
     return false;
 }
 
-/* All nodes have a place on rail number rail_count: count it in, unless it cannot work. */
+/* All nodes have a rail_nic on rail number rail_count: count it in, unless it cannot work. */
 static void add_rail(struct network_plan *plan, const struct network_node *nodes,
                      const struct network_address *net, struct in6_addr *room)
 {
     struct network_rail rail = {.mbps = INT64_MAX};
     if (net != NULL)
         rail.net = *net;
-    if (is_doubled(plan, nodes, plan->rail_count, room))
+    if (has_duplicate_address(plan, nodes, plan->rail_count, room))
         return;
     for (int node = 0; node < plan->node_count; node++) {
-        const struct network_nic *nic = &nodes[node].nics[place_of(plan, node, plan->rail_count)->nic];
+        const struct network_nic *nic = &nodes[node].nics[rail_nic_of(plan, node, plan->rail_count)->nic];
         rail.mbps = nic->mbps < rail.mbps ? nic->mbps : rail.mbps;
         rail.slow = rail.slow || nic->verdict == NETWORK_SLOW;
     }
@@ -99,7 +99,7 @@ static bool try_subnet(struct network_plan *plan, const struct network_node *nod
 {
     int before = plan->rail_count;
     for (int node = 0; node < plan->node_count; node++)
-        if (!find_in_net(plan, nodes, node, net, place_of(plan, node, before)))
+        if (!find_in_net(plan, nodes, node, net, rail_nic_of(plan, node, before)))
             return false;
     add_rail(plan, nodes, net, room);
     return plan->rail_count > before;
@@ -115,11 +115,11 @@ static void plan_subnets(struct network_plan *plan, const struct network_node *n
     }
 }
 
-static bool find_nth(const struct network_node *node, int nth, struct network_place *place)
+static bool find_nth_nic(const struct network_node *node, int nth, struct network_rail_nic *rail_nic)
 {
     for (int i = 0; i < node->nic_count; i++) {
         if (is_usable(&node->nics[i]) && nth-- == 0) {
-            *place = (struct network_place){i, 0};
+            *rail_nic = (struct network_rail_nic){i, 0};
             return true;
         }
     }
@@ -130,7 +130,7 @@ static void plan_routes(struct network_plan *plan, const struct network_node *no
 {
     for (int nth = 0; plan->rail_count < NETWORK_MAX_RAILS; nth++) {
         for (int node = 0; node < plan->node_count; node++)
-            if (!find_nth(&nodes[node], nth, place_of(plan, node, plan->rail_count)))
+            if (!find_nth_nic(&nodes[node], nth, rail_nic_of(plan, node, plan->rail_count)))
                 return;
         add_rail(plan, nodes, NULL, room);
     }
@@ -145,9 +145,9 @@ static void sort_rails(struct network_plan *plan)
             plan->rails[at] = plan->rails[at - 1];
             plan->rails[at - 1] = rail;
             for (int node = 0; node < plan->node_count; node++) {
-                struct network_place *places = place_of(plan, node, at - 1), place = places[0];
-                places[0] = places[1];
-                places[1] = place;
+                struct network_rail_nic *rail_nics = rail_nic_of(plan, node, at - 1), rail_nic = rail_nics[0];
+                rail_nics[0] = rail_nics[1];
+                rail_nics[1] = rail_nic;
             }
         }
     }
@@ -156,9 +156,9 @@ static void sort_rails(struct network_plan *plan)
 int network_plan(const struct network_node *nodes, int node_count, struct network_plan *plan)
 {
     *plan = (struct network_plan){.node_count = node_count};
-    plan->places = calloc((size_t)node_count * NETWORK_MAX_RAILS, sizeof(*plan->places));
+    plan->rail_nics = calloc((size_t)node_count * NETWORK_MAX_RAILS, sizeof(*plan->rail_nics));
     struct in6_addr *room = calloc((size_t)node_count, sizeof(*room));
-    if (plan->places == NULL || room == NULL) {
+    if (plan->rail_nics == NULL || room == NULL) {
         free(room);
         network_plan_close(plan);
         return HVD_ERR_NO_MEMORY;
@@ -173,17 +173,18 @@ int network_plan(const struct network_node *nodes, int node_count, struct networ
 
 void network_plan_close(struct network_plan *plan)
 {
-    free(plan->places);
+    free(plan->rail_nics);
     *plan = (struct network_plan){.rail_count = 0};
 }
 
-bool network_owns(const struct network_plan *plan, const struct network_node *nodes, int node, int rail,
-                  const struct in6_addr *address)
+bool network_owns_address(const struct network_plan *plan, const struct network_node *nodes, int node,
+                          int rail, const struct in6_addr *address)
 {
     const struct network_address *net = &plan->rails[rail].net;
     for (int i = 0; i < nodes[node].nic_count; i++) {
         const struct network_nic *nic = &nodes[node].nics[i];
-        bool on_rail = i == place_of(plan, node, rail)->nic || (net->prefix_bits > 0 && in_net(address, net));
+        bool on_rail =
+            i == rail_nic_of(plan, node, rail)->nic || (net->prefix_bits > 0 && in_net(address, net));
         for (int k = 0; on_rail && k < nic->address_count; k++)
             if (IN6_ARE_ADDR_EQUAL(&nic->addresses[k].address, address))
                 return true;
@@ -193,16 +194,16 @@ bool network_owns(const struct network_plan *plan, const struct network_node *no
 
 /* ---- Who tries whom ---- */
 
-int network_edges(int node, int node_count, struct network_edge edges[NETWORK_MAX_EDGES])
+int network_probe_edges(int node, int node_count, struct network_edge edges[NETWORK_MAX_EDGES])
 {
-    struct shape shape;
+    struct tree_shape shape;
     int next = (node + 1) % node_count, before = (node + node_count - 1) % node_count, count = 0;
     int *alone = malloc((size_t)node_count * sizeof(*alone));
     if (alone == NULL)
         return HVD_ERR_NO_MEMORY;
     for (int i = 0; i < node_count; i++)
         alone[i] = i;
-    int rc = shape_of_rank(alone, node_count, node, &shape, NULL);
+    int rc = tree_shape_of_rank(alone, node_count, node, &shape, NULL);
     free(alone);
     if (rc != HVD_OK)
         return rc;
@@ -218,22 +219,23 @@ int network_edges(int node, int node_count, struct network_edge edges[NETWORK_MA
 
 /* ---- The choice ---- */
 
-static bool has_worked(const struct network_plan *plan, const struct network_proof *proofs, int rail)
+static bool worked_on_all_nodes(const struct network_plan *plan,
+                                const struct network_probe_result *probe_results, int rail)
 {
     for (int node = 0; node < plan->node_count; node++)
-        if (proofs[node].why[rail][0] != 0)
+        if (probe_results[node].why[rail][0] != 0)
             return false;
     return true;
 }
 
-void network_choose(const struct network_plan *plan, const struct network_proof *proofs,
+void network_choose(const struct network_plan *plan, const struct network_probe_result *probe_results,
                     struct network_choice *choice)
 {
     bool worked[NETWORK_MAX_RAILS];
     int64_t best = 0;
     *choice = (struct network_choice){.rail_count = 0};
     for (int rail = 0; rail < plan->rail_count; rail++) {
-        worked[rail] = has_worked(plan, proofs, rail);
+        worked[rail] = worked_on_all_nodes(plan, probe_results, rail);
         if (worked[rail] && !plan->rails[rail].slow)
             choice->rails[choice->rail_count++] = rail;
     }
@@ -247,14 +249,14 @@ void network_choose(const struct network_plan *plan, const struct network_proof 
     }
 }
 
-const char *network_net_text(const struct network_address *net, char text[NETWORK_NET_BYTES])
+const char *network_subnet_text(const struct network_address *net, char text[NETWORK_SUBNET_BYTES])
 {
     struct in6_addr first = net->address;
     char address[ADDRESS_TEXT_BYTES];
     for (int bit = net->prefix_bits; bit < 128; bit++)
         first.s6_addr[bit / 8] &= (unsigned char)~(0x80 >> bit % 8);
     address_text(&first, address);
-    snprintf(text, NETWORK_NET_BYTES, "%.45s/%d", address,
+    snprintf(text, NETWORK_SUBNET_BYTES, "%.45s/%d", address,
              IN6_IS_ADDR_V4MAPPED(&first) ? net->prefix_bits - 96 : net->prefix_bits);
     return text;
 }

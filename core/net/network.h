@@ -40,7 +40,7 @@ struct network_node {
     int nic_count;    /* best first */
     struct network_nic *nics;
     int left_out;                  /* dropped ones that it does not tell of */
-    char *settings[SETTING_COUNT]; /* what the user gave; NULL: nothing */
+    char *settings[NIC_ENV_COUNT]; /* what the user gave; NULL: nothing */
 };
 
 /* A rail: an interface on each node, that are to reach each other. */
@@ -51,7 +51,7 @@ struct network_rail {
 };
 
 /* Where a node is on a rail. */
-struct network_place {
+struct network_rail_nic {
     int nic;     /* index into its nics */
     int address; /* and into the addresses of that */
 };
@@ -60,7 +60,7 @@ struct network_plan {
     int node_count;
     int rail_count;
     struct network_rail rails[NETWORK_MAX_RAILS]; /* fastest first */
-    struct network_place *places;                 /* [node * NETWORK_MAX_RAILS + rail] */
+    struct network_rail_nic *rail_nics;           /* [node * NETWORK_MAX_RAILS + rail] */
 };
 
 /* The rails to try: the subnets that all nodes have, where no two nodes have the same address; where there is
@@ -68,11 +68,11 @@ struct network_plan {
 int network_plan(const struct network_node *nodes, int node_count, struct network_plan *plan);
 void network_plan_close(struct network_plan *plan); /* a zeroed one is fine */
 
-const struct network_place *network_place(const struct network_plan *plan, int node, int rail);
+const struct network_rail_nic *network_rail_nic(const struct network_plan *plan, int node, int rail);
 
 /* Is [address] one that [node] may send from on that rail? */
-bool network_owns(const struct network_plan *plan, const struct network_node *nodes, int node, int rail,
-                  const struct in6_addr *address);
+bool network_owns_address(const struct network_plan *plan, const struct network_node *nodes, int node,
+                          int rail, const struct in6_addr *address);
 
 /* Whom [node] tries on each rail: the next node, the node before, its parent and children in the control
  * tree, none twice in one direction. Returns how many, at most NETWORK_MAX_EDGES; or HVD_ERR_NO_MEMORY. */
@@ -82,10 +82,10 @@ struct network_edge {
     bool connect; /* we connect to it; else it connects to us */
     bool ring;    /* else along the tree */
 };
-int network_edges(int node, int node_count, struct network_edge edges[NETWORK_MAX_EDGES]);
+int network_probe_edges(int node, int node_count, struct network_edge edges[NETWORK_MAX_EDGES]);
 
 /* What a node says of each rail after it has tried. */
-struct network_proof {
+struct network_probe_result {
     char why[NETWORK_MAX_RAILS][NETWORK_WHY_BYTES]; /* it did not work there; "": it did */
 };
 
@@ -94,7 +94,7 @@ struct network_choice {
     int rail_count; /* 0: nothing joins the nodes */
     int rails[NETWORK_MAX_RAILS];
 };
-void network_choose(const struct network_plan *plan, const struct network_proof *proofs,
+void network_choose(const struct network_plan *plan, const struct network_probe_result *probe_results,
                     struct network_choice *choice);
 
 /* Where nothing joins the nodes: the nodes, their interfaces, and why each does not serve, as lines to
@@ -102,10 +102,11 @@ void network_choose(const struct network_plan *plan, const struct network_proof 
  * there are. */
 #define NETWORK_TABLE_LINES 50
 void network_table(const struct network_node *nodes, const struct network_plan *plan,
-                   const struct network_proof *proofs, void (*line)(void *arg, const char *text), void *arg);
+                   const struct network_probe_result *probe_results,
+                   void (*line)(void *arg, const char *text), void *arg);
 
 /* "10.0.0.0/24" */
-#define NETWORK_NET_BYTES 64
-const char *network_net_text(const struct network_address *net, char text[NETWORK_NET_BYTES]);
+#define NETWORK_SUBNET_BYTES 64
+const char *network_subnet_text(const struct network_address *net, char text[NETWORK_SUBNET_BYTES]);
 
 #endif

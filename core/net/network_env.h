@@ -7,7 +7,7 @@
 
 #include "topo/nic_env.h"
 
-#define SETTING_WHY_BYTES 200
+#define NETWORK_ENV_WHY_BYTES 200
 
 struct network_node;
 struct network_plan;
@@ -15,11 +15,12 @@ struct network_choice;
 
 /* What the choice means on [node]: the interfaces of its rails for sockets; for RDMA all cards that were
  * kept, if every node has some. A list that cannot be told is left out. */
-void settings_of_choice(const struct network_node *nodes, const struct network_plan *plan,
-                        const struct network_choice *choice, int node, struct settings *settings);
+void network_env_of_choice(const struct network_node *nodes, const struct network_plan *plan,
+                           const struct network_choice *choice, int node, struct nic_env *settings);
 
 /* What is wrong on [node] with what its user gave, where that is to be told, into [why]. */
-bool setting_is_wrong(enum setting_id id, const struct network_node *nodes, const struct network_plan *plan,
-                      const struct network_choice *choice, int node, char why[SETTING_WHY_BYTES]);
+bool network_env_is_wrong(enum nic_env_id id, const struct network_node *nodes,
+                          const struct network_plan *plan, const struct network_choice *choice, int node,
+                          char why[NETWORK_ENV_WHY_BYTES]);
 
 #endif

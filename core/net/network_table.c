@@ -9,7 +9,7 @@
 struct table {
     const struct network_node *nodes;
     const struct network_plan *plan;
-    const struct network_proof *proofs;
+    const struct network_probe_result *probe_results;
     void (*line)(void *arg, const char *text);
     void *arg;
     int line_count, row_count;
@@ -19,7 +19,7 @@ struct table {
 static int rail_of(const struct table *table, int node, int nic)
 {
     for (int rail = 0; rail < table->plan->rail_count; rail++)
-        if (network_place(table->plan, node, rail)->nic == nic)
+        if (network_rail_nic(table->plan, node, rail)->nic == nic)
             return rail;
     return -1;
 }
@@ -42,12 +42,12 @@ static bool has_in_net(const struct network_node *node, const struct network_add
 }
 
 /* Why a usable interface is on no rail. */
-static void say_no_rail(const struct table *table, int node, const struct network_nic *nic,
-                        char why[NETWORK_WHY_BYTES])
+static void explain_no_rail(const struct table *table, int node, const struct network_nic *nic,
+                            char why[NETWORK_WHY_BYTES])
 {
     const struct network_address *net = &nic->addresses[0];
-    char text[NETWORK_NET_BYTES];
-    network_net_text(net, text);
+    char text[NETWORK_SUBNET_BYTES];
+    network_subnet_text(net, text);
     for (int other = 0; other < table->plan->node_count; other++) {
         if (!has_in_net(&table->nodes[other], net, NULL)) {
             snprintf(why, NETWORK_WHY_BYTES, "%.64s has nothing in %s", table->nodes[other].host, text);
@@ -65,15 +65,15 @@ static void say_no_rail(const struct table *table, int node, const struct networ
 }
 
 /* Why a rail that was tried does not serve this node. */
-static void say_rail(const struct table *table, int node, int rail, char why[NETWORK_WHY_BYTES])
+static void explain_rail(const struct table *table, int node, int rail, char why[NETWORK_WHY_BYTES])
 {
-    if (table->proofs[node].why[rail][0] != 0) {
-        snprintf(why, NETWORK_WHY_BYTES, "%s", table->proofs[node].why[rail]);
+    if (table->probe_results[node].why[rail][0] != 0) {
+        snprintf(why, NETWORK_WHY_BYTES, "%s", table->probe_results[node].why[rail]);
         return;
     }
     snprintf(why, NETWORK_WHY_BYTES, "works here");
     for (int other = 0; other < table->plan->node_count; other++) {
-        if (table->proofs[other].why[rail][0] != 0) {
+        if (table->probe_results[other].why[rail][0] != 0) {
             snprintf(why, NETWORK_WHY_BYTES, "works here, but not on %.64s", table->nodes[other].host);
             return;
         }
@@ -99,16 +99,17 @@ static void add_row(struct table *table, int node, int index)
     }
     char address[ADDRESS_TEXT_BYTES] = "-", why[NETWORK_WHY_BYTES], text[400];
     if (nic->address_count > 0)
-        address_text(&nic->addresses[rail < 0 ? 0 : network_place(table->plan, node, rail)->address].address,
-                     address);
+        address_text(
+            &nic->addresses[rail < 0 ? 0 : network_rail_nic(table->plan, node, rail)->address].address,
+            address);
     if (rail >= 0)
-        say_rail(table, node, rail, why);
+        explain_rail(table, node, rail, why);
     else if (nic->verdict == NETWORK_DROPPED)
         snprintf(why, sizeof(why), "%s", nic->why);
     else if (nic->address_count == 0)
         snprintf(why, sizeof(why), "has no address");
     else
-        say_no_rail(table, node, nic, why);
+        explain_no_rail(table, node, nic, why);
     snprintf(text, sizeof(text), "%-12.64s  %-12s  %-16s  %s", table->nodes[node].host,
              nic->name[0] != 0 ? nic->name : nic->verbs, address, why);
     add_line(table, text);
@@ -119,14 +120,16 @@ static int class_of(const struct table *table, int node, int index)
 {
     int rail = rail_of(table, node, index);
     if (rail >= 0)
-        return table->proofs[node].why[rail][0] != 0 ? 0 : 1;
+        return table->probe_results[node].why[rail][0] != 0 ? 0 : 1;
     return table->nodes[node].nics[index].verdict != NETWORK_DROPPED ? 2 : 3;
 }
 
 void network_table(const struct network_node *nodes, const struct network_plan *plan,
-                   const struct network_proof *proofs, void (*line)(void *arg, const char *text), void *arg)
+                   const struct network_probe_result *probe_results,
+                   void (*line)(void *arg, const char *text), void *arg)
 {
-    struct table table = {.nodes = nodes, .plan = plan, .proofs = proofs, .line = line, .arg = arg};
+    struct table table = {
+        .nodes = nodes, .plan = plan, .probe_results = probe_results, .line = line, .arg = arg};
     char text[100];
     snprintf(text, sizeof(text), "%-12s  %-12s  %-16s  %s", "node", "interface", "address", "why not");
     line(arg, text);

@@ -8,167 +8,170 @@
 
 #include "bootstrap/peer_info.h"
 
-int roster_open(struct roster *roster, const struct hvd_job *job, struct hvd_error *err)
+int peer_table_open(struct peer_table *peer_table, const struct hvd_job *job, struct hvd_error *err)
 {
     if (job->size < 1 || job->rank < 0 || job->rank >= job->size)
         return error_set(err, HVD_ERR_INVALID, "the launcher says that this is rank %d of %d ranks",
                          job->rank, job->size);
     if (sodium_init() < 0)
         return error_set(err, HVD_ERR_SYSTEM, "libsodium cannot be initialised");
-    struct roster fresh = {.rank = job->rank, .size = job->size, .epoch = job->epoch};
+    struct peer_table fresh = {.rank = job->rank, .size = job->size, .epoch = job->epoch};
     fresh.peers = calloc((size_t)job->size, sizeof(*fresh.peers));
     fresh.node_of_rank = calloc((size_t)job->size, sizeof(*fresh.node_of_rank));
     if (fresh.peers == NULL || fresh.node_of_rank == NULL) {
-        roster_close(&fresh);
+        peer_table_close(&fresh);
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d ranks", job->size);
     }
     for (int i = 0; i < job->size; i++)
         fresh.node_of_rank[i] = fresh.peers[i].leader = i;
-    *roster = fresh;
+    *peer_table = fresh;
     return HVD_OK;
 }
 
-void roster_close(struct roster *roster)
+void peer_table_close(struct peer_table *peer_table)
 {
-    free(roster->peers);
-    free(roster->node_of_rank);
-    sodium_memzero(roster, sizeof(*roster));
+    free(peer_table->peers);
+    free(peer_table->node_of_rank);
+    sodium_memzero(peer_table, sizeof(*peer_table));
 }
 
-void roster_name(const struct roster *roster, int rank, char *text, size_t text_bytes)
+void peer_table_rank_name(const struct peer_table *peer_table, int rank, char *text, size_t text_bytes)
 {
-    bool known =
-        roster->peers != NULL && rank >= 0 && rank < roster->size && roster->peers[rank].host[0] != 0;
+    bool known = peer_table->peers != NULL && rank >= 0 && rank < peer_table->size &&
+                 peer_table->peers[rank].host[0] != 0;
     if (known)
-        snprintf(text, text_bytes, "rank %d (%s)", rank, roster->peers[rank].host);
+        snprintf(text, text_bytes, "rank %d (%s)", rank, peer_table->peers[rank].host);
     else
         snprintf(text, text_bytes, "rank %d", rank);
 }
 
 /* ---- The exchange ---- */
 
-static void blob_name(const struct roster *roster, const char *what, char name[64])
+static void blob_name(const struct peer_table *peer_table, const char *what, char name[64])
 {
-    snprintf(name, 64, "hvd.%u.%s", roster->epoch, what);
+    snprintf(name, 64, "hvd.%u.%s", peer_table->epoch, what);
 }
 
-static int put_all(const struct roster *roster, const struct wireup *wireup, const struct card *card,
-                   struct hvd_error *err)
+static int put_own_info(const struct peer_table *peer_table, const struct wireup *wireup,
+                        const struct peer_info *peer_info, struct hvd_error *err)
 {
     char name[64];
-    unsigned char bytes[CARD_BYTES];
-    size_t length = card_encode(card, bytes);
-    blob_name(roster, "card", name);
+    unsigned char bytes[PEER_INFO_BYTES];
+    size_t length = peer_info_encode(peer_info, bytes);
+    blob_name(peer_table, "peer_info", name);
     int rc = wireup->ops->put(wireup->state, name, bytes, length, err);
-    if (rc != HVD_OK || roster->rank != 0)
+    if (rc != HVD_OK || peer_table->rank != 0)
         return rc;
-    blob_name(roster, "key", name);
-    return wireup->ops->put(wireup->state, name, roster->key, sizeof(roster->key), err);
+    blob_name(peer_table, "key", name);
+    return wireup->ops->put(wireup->state, name, peer_table->key, sizeof(peer_table->key), err);
 }
 
-static int get_key(struct roster *roster, const struct wireup *wireup, int64_t deadline_us,
+static int get_key(struct peer_table *peer_table, const struct wireup *wireup, int64_t deadline_us,
                    struct hvd_error *err)
 {
     char name[64];
     struct wireup_blob blob = {NULL, 0};
-    blob_name(roster, "key", name);
+    blob_name(peer_table, "key", name);
     int rc = wireup->ops->get(wireup->state, 0, name, deadline_us, &blob, err);
     if (rc != HVD_OK)
         return rc;
-    if (blob.length == sizeof(roster->key))
-        memcpy(roster->key, blob.bytes, blob.length);
+    if (blob.length == sizeof(peer_table->key))
+        memcpy(peer_table->key, blob.bytes, blob.length);
     else
         rc = error_set(err, HVD_ERR_INVALID, "the job key of rank 0 has %zu bytes; expected %d", blob.length,
-                       ROSTER_KEY_BYTES);
+                       JOB_KEY_BYTES);
     sodium_memzero(blob.bytes, blob.length);
     free(blob.bytes);
     return rc;
 }
 
-static int get_card(struct roster *roster, const struct wireup *wireup, int rank, int64_t deadline_us,
-                    struct card *card, struct hvd_error *err)
+static int get_peer_info(struct peer_table *peer_table, const struct wireup *wireup, int rank,
+                         int64_t deadline_us, struct peer_info *peer_info, struct hvd_error *err)
 {
     char name[64];
     struct wireup_blob blob = {NULL, 0};
     struct hvd_error why = {""};
-    blob_name(roster, "card", name);
+    blob_name(peer_table, "peer_info", name);
     int rc = wireup->ops->get(wireup->state, rank, name, deadline_us, &blob, err);
     if (rc != HVD_OK)
         return rc;
-    rc = card_decode(card, blob.bytes, blob.length, &why);
+    rc = peer_info_decode(peer_info, blob.bytes, blob.length, &why);
     free(blob.bytes);
     if (rc != HVD_OK)
-        return error_set(err, rc, "the card of rank %d, which it put for all ranks to see, %s", rank,
+        return error_set(err, rc, "the peer_info of rank %d, which it put for all ranks to see, %s", rank,
                          why.text);
-    roster->peers[rank] = card->peer;
-    roster->peers[rank].leader = rank;
+    peer_table->peers[rank] = peer_info->peer;
+    peer_table->peers[rank].leader = rank;
     return HVD_OK;
 }
 
-static int say_difference(const struct roster *roster, enum option_id id, int rank, const struct card *card,
-                          const struct card *first, struct hvd_error *err)
+static int report_option_mismatch(const struct peer_table *peer_table, enum option_id id, int rank,
+                                  const struct peer_info *peer_info, const struct peer_info *first,
+                                  struct hvd_error *err)
 {
     char name[300], first_name[300];
-    roster_name(roster, rank, name, sizeof(name));
-    roster_name(roster, 0, first_name, sizeof(first_name));
+    peer_table_rank_name(peer_table, rank, name, sizeof(name));
+    peer_table_rank_name(peer_table, 0, first_name, sizeof(first_name));
     return error_set(
         err, HVD_ERR_MISMATCH,
         "option %s: %.80s has %.64s set by %.96s, %.80s has %.64s set by %.96s; give all ranks the same",
-        option_table[id].name, name, card->options[id].value, card->options[id].source, first_name,
+        option_table[id].name, name, peer_info->options[id].value, peer_info->options[id].source, first_name,
         first->options[id].value, first->options[id].source);
 }
 
-static int say_other_ranks(const struct card *card, const struct card *first, struct hvd_error *err)
+static int report_rank_list_mismatch(const struct peer_info *peer_info, const struct peer_info *first,
+                                     struct hvd_error *err)
 {
     return error_set(err, HVD_ERR_MISMATCH,
                      "hvd_init_with: the launcher's rank %d (%.64s) makes a job of the ranks %s, its rank %d "
                      "(%.64s) one of %s; all ranks of a job give the same list",
-                     card->start.launcher_rank, card->peer.host, card->start.ranks,
+                     peer_info->start.launcher_rank, peer_info->peer.host, peer_info->start.ranks,
                      first->start.launcher_rank, first->peer.host, first->start.ranks);
 }
 
-static int say_other_sets(const struct roster *roster, int rank, const struct card *card,
-                          const struct card *first, struct hvd_error *err)
+static int report_set_count_mismatch(const struct peer_table *peer_table, int rank,
+                                     const struct peer_info *peer_info, const struct peer_info *first,
+                                     struct hvd_error *err)
 {
     char name[300], first_name[300];
-    roster_name(roster, rank, name, sizeof(name));
-    roster_name(roster, 0, first_name, sizeof(first_name));
+    peer_table_rank_name(peer_table, rank, name, sizeof(name));
+    peer_table_rank_name(peer_table, 0, first_name, sizeof(first_name));
     return error_set(err, HVD_ERR_MISMATCH,
                      "hvd_init_with: %.80s gives %d process sets, %.80s gives %d; give all ranks the same",
-                     name, card->start.set_count, first_name, first->start.set_count);
+                     name, peer_info->start.set_count, first_name, first->start.set_count);
 }
 
-static int compare_cards(const struct roster *roster, int rank, const struct card *card,
-                         const struct card *first, struct hvd_error *err)
+static int compare_peer_info(const struct peer_table *peer_table, int rank, const struct peer_info *peer_info,
+                             const struct peer_info *first, struct hvd_error *err)
 {
-    enum option_id id = card_difference(first, card);
-    if (!card_same_ranks(first, card))
-        return say_other_ranks(card, first, err);
-    if (first->start.set_count != card->start.set_count)
-        return say_other_sets(roster, rank, card, first, err);
-    return id == OPT_COUNT ? HVD_OK : say_difference(roster, id, rank, card, first, err);
+    enum option_id id = peer_info_differing_option(first, peer_info);
+    if (!peer_info_same_ranks(first, peer_info))
+        return report_rank_list_mismatch(peer_info, first, err);
+    if (first->start.set_count != peer_info->start.set_count)
+        return report_set_count_mismatch(peer_table, rank, peer_info, first, err);
+    return id == OPT_COUNT ? HVD_OK : report_option_mismatch(peer_table, id, rank, peer_info, first, err);
 }
 
 /* Read all cards, and compare each with that of rank 0. [cards]: two, to work in. */
-static int get_cards(struct roster *roster, const struct wireup *wireup, struct card *cards,
-                     int64_t deadline_us, struct hvd_error *err)
+static int get_all_peer_info(struct peer_table *peer_table, const struct wireup *wireup,
+                             struct peer_info *cards, int64_t deadline_us, struct hvd_error *err)
 {
-    int rc = get_card(roster, wireup, 0, deadline_us, &cards[0], err);
-    for (int rank = 1; rc == HVD_OK && rank < roster->size; rank++) {
-        rc = get_card(roster, wireup, rank, deadline_us, &cards[1], err);
+    int rc = get_peer_info(peer_table, wireup, 0, deadline_us, &cards[0], err);
+    for (int rank = 1; rc == HVD_OK && rank < peer_table->size; rank++) {
+        rc = get_peer_info(peer_table, wireup, rank, deadline_us, &cards[1], err);
         if (rc == HVD_OK)
-            rc = compare_cards(roster, rank, &cards[1], &cards[0], err);
+            rc = compare_peer_info(peer_table, rank, &cards[1], &cards[0], err);
     }
     return rc;
 }
 
-/* Ranks of this node reach each other without any network card. */
-static void use_loopback(struct roster *roster)
+/* Ranks of this node reach each other without any network peer_info. */
+static void use_loopback(struct peer_table *peer_table)
 {
     static const struct in6_addr loopback4 = {{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}}};
-    for (int rank = 0; rank < roster->size; rank++) {
-        struct roster_peer *peer = &roster->peers[rank];
-        if (peer->node_key != roster->peers[roster->rank].node_key)
+    for (int rank = 0; rank < peer_table->size; rank++) {
+        struct peer *peer = &peer_table->peers[rank];
+        if (peer->node_key != peer_table->peers[peer_table->rank].node_key)
             continue;
         peer->addresses[0] = loopback4;
         peer->addresses[1] = in6addr_loopback;
@@ -176,93 +179,94 @@ static void use_loopback(struct roster *roster)
     }
 }
 
-int roster_exchange(struct roster *roster, const struct wireup *wireup, const struct card *card,
-                    int64_t deadline_us, struct hvd_error *err)
+int peer_table_exchange(struct peer_table *peer_table, const struct wireup *wireup,
+                        const struct peer_info *peer_info, int64_t deadline_us, struct hvd_error *err)
 {
-    struct card *cards = calloc(2, sizeof(*cards));
+    struct peer_info *cards = calloc(2, sizeof(*cards));
     if (cards == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to read the other ranks' cards");
-    if (roster->rank == 0)
-        randombytes_buf(roster->key, sizeof(roster->key));
-    int rc = put_all(roster, wireup, card, err);
+    if (peer_table->rank == 0)
+        randombytes_buf(peer_table->key, sizeof(peer_table->key));
+    int rc = put_own_info(peer_table, wireup, peer_info, err);
     if (rc == HVD_OK)
         rc = wireup->ops->fence(wireup->state, deadline_us, err);
     if (rc == HVD_OK)
-        rc = get_cards(roster, wireup, cards, deadline_us, err);
+        rc = get_all_peer_info(peer_table, wireup, cards, deadline_us, err);
     if (rc == HVD_OK) /* the first rank of our list took it for its own, so that it drew a key */
-        rc = get_key(roster, wireup, deadline_us, err);
+        rc = get_key(peer_table, wireup, deadline_us, err);
     if (rc == HVD_OK)
-        use_loopback(roster);
+        use_loopback(peer_table);
     free(cards);
     return rc;
 }
 
 /* ---- Who shares memory with whom ---- */
 
-int roster_members(const struct roster *roster, int *members)
+int peer_table_local_peers(const struct peer_table *peer_table, int *members)
 {
     int count = 0;
-    for (int rank = 0; rank < roster->size; rank++)
-        if (roster->peers[rank].node_key == roster->peers[roster->rank].node_key)
+    for (int rank = 0; rank < peer_table->size; rank++)
+        if (peer_table->peers[rank].node_key == peer_table->peers[peer_table->rank].node_key)
             members[count++] = rank;
     return count;
 }
 
-struct place {
+struct keyed_rank {
     uint64_t key;
     int rank;
 };
 
-static int compare_places(const void *a, const void *b)
+static int compare_keyed_ranks(const void *a, const void *b)
 {
-    const struct place *left = a, *right = b;
+    const struct keyed_rank *left = a, *right = b;
     if (left->key != right->key)
         return left->key < right->key ? -1 : 1;
     return left->rank < right->rank ? -1 : 1;
 }
 
-int roster_settle(struct roster *roster, const bool *attached, struct hvd_error *err)
+int peer_table_assign_nodes(struct peer_table *peer_table, const bool *attached, struct hvd_error *err)
 {
-    struct place *places = calloc((size_t)roster->size, sizeof(*places));
-    if (places == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to sort %d ranks by their nodes", roster->size);
-    for (int rank = 0; rank < roster->size; rank++)
-        places[rank] = (struct place){roster->peers[rank].node_key, rank};
-    qsort(places, (size_t)roster->size, sizeof(*places), compare_places);
-    int leader = places[0].rank;
-    for (int i = 0; i < roster->size; i++) {
-        int rank = places[i].rank;
-        if (i > 0 && places[i].key != places[i - 1].key)
+    struct keyed_rank *keyed_ranks = calloc((size_t)peer_table->size, sizeof(*keyed_ranks));
+    if (keyed_ranks == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to sort %d ranks by their nodes",
+                         peer_table->size);
+    for (int rank = 0; rank < peer_table->size; rank++)
+        keyed_ranks[rank] = (struct keyed_rank){peer_table->peers[rank].node_key, rank};
+    qsort(keyed_ranks, (size_t)peer_table->size, sizeof(*keyed_ranks), compare_keyed_ranks);
+    int leader = keyed_ranks[0].rank;
+    for (int i = 0; i < peer_table->size; i++) {
+        int rank = keyed_ranks[i].rank;
+        if (i > 0 && keyed_ranks[i].key != keyed_ranks[i - 1].key)
             leader = rank;
-        roster->peers[rank].leader = attached[rank] && attached[leader] ? leader : rank;
-        roster->node_of_rank[rank] = roster->peers[rank].leader;
+        peer_table->peers[rank].leader = attached[rank] && attached[leader] ? leader : rank;
+        peer_table->node_of_rank[rank] = peer_table->peers[rank].leader;
     }
-    free(places);
+    free(keyed_ranks);
     return HVD_OK;
 }
 
-int roster_networks(const struct roster *roster, int *network_of_rank, int *firsts)
+int peer_table_networks(const struct peer_table *peer_table, int *network_of_rank, int *first_ranks)
 {
-    struct place *places = calloc((size_t)roster->size, sizeof(*places));
+    struct keyed_rank *keyed_ranks = calloc((size_t)peer_table->size, sizeof(*keyed_ranks));
     bool known = true;
     int count = 0, first = 0;
-    if (places == NULL)
+    if (keyed_ranks == NULL)
         return HVD_ERR_NO_MEMORY;
-    for (int rank = 0; rank < roster->size; rank++) {
-        places[rank] = (struct place){roster->peers[rank].net_key, rank};
-        known = known && roster->peers[rank].net_key != 0;
+    for (int rank = 0; rank < peer_table->size; rank++) {
+        keyed_ranks[rank] = (struct keyed_rank){peer_table->peers[rank].net_key, rank};
+        known = known && peer_table->peers[rank].net_key != 0;
     }
-    qsort(places, (size_t)roster->size, sizeof(*places), compare_places);
-    for (int i = 0; i < roster->size; i++) { /* the first rank of each, until they are numbered */
-        if (i == 0 || (known && places[i].key != places[i - 1].key))
-            first = places[i].rank;
-        network_of_rank[places[i].rank] = known ? first : 0;
+    qsort(keyed_ranks, (size_t)peer_table->size, sizeof(*keyed_ranks), compare_keyed_ranks);
+    for (int i = 0; i < peer_table->size; i++) { /* the first rank of each, until they are numbered */
+        if (i == 0 || (known && keyed_ranks[i].key != keyed_ranks[i - 1].key))
+            first = keyed_ranks[i].rank;
+        network_of_rank[keyed_ranks[i].rank] = known ? first : 0;
     }
-    free(places);
-    for (int rank = 0; rank < roster->size; rank++) {
+    free(keyed_ranks);
+    for (int rank = 0; rank < peer_table->size; rank++) {
         bool is_first = network_of_rank[rank] == rank;
         if (is_first)
-            firsts[count] = rank;
+            first_ranks[count] = rank;
         network_of_rank[rank] = is_first ? count++ : network_of_rank[network_of_rank[rank]];
     }
     return count;

@@ -7,57 +7,57 @@
 
 #include "bootstrap/wireup.h"
 
-#define ROSTER_KEY_BYTES     32
-#define ROSTER_MAX_ADDRESSES 8
+#define JOB_KEY_BYTES      32
+#define PEER_MAX_ADDRESSES 8
 
-struct roster_peer {
+struct peer {
     char host[256];
     int32_t pid;
     uint16_t port; /* of its endpoint */
     uint8_t address_count;
     struct in6_addr
-        addresses[ROSTER_MAX_ADDRESSES]; /* IPv4 as ::ffff:a.b.c.d; loopback for those of our node key */
-    uint64_t node_key;                   /* ranks of the same one may try to share memory */
-    uint64_t net_key; /* ranks of the same one share their network interfaces; 0: unknown */
-    int leader;       /* lowest rank that shares memory with it: its node */
+        addresses[PEER_MAX_ADDRESSES]; /* IPv4 as ::ffff:a.b.c.d; loopback for those of our node key */
+    uint64_t node_key;                 /* ranks of the same one may try to share memory */
+    uint64_t net_key;                  /* ranks of the same one share their network interfaces; 0: unknown */
+    int leader;                        /* lowest rank that shares memory with it: its node */
 };
 
-struct roster {
+struct peer_table {
     int rank, size;
     const struct hvd_log *log; /* for what is worth telling while ranks meet; borrowed; NULL: nowhere */
     uint32_t epoch;
-    unsigned char key[ROSTER_KEY_BYTES]; /* of the job: rank 0 drew it */
-    struct roster_peer *peers;           /* [size] */
-    int *node_of_rank;                   /* [size]: peers[i].leader, as shape_of_rank takes it */
+    unsigned char key[JOB_KEY_BYTES]; /* of the job: rank 0 drew it */
+    struct peer *peers;               /* [size] */
+    int *node_of_rank;                /* [size]: peers[i].leader, as tree_shape_of_rank takes it */
 };
 
-struct card;
+struct peer_info;
 
-/* Begin a roster of [job] in which every rank is its own node. */
-int roster_open(struct roster *roster, const struct hvd_job *job, struct hvd_error *err);
+/* Begin a peer_table of [job] in which every rank is its own node. */
+int peer_table_open(struct peer_table *peer_table, const struct hvd_job *job, struct hvd_error *err);
 
-/* Put this rank's [card], and the job key where this is rank 0; fence; read what all ranks have put.
+/* Put this rank's [peer_info], and the job key where this is rank 0; fence; read what all ranks have put.
  * Collective. HVD_ERR_MISMATCH, on every rank, where a job-wide option differs. */
-int roster_exchange(struct roster *roster, const struct wireup *wireup, const struct card *card,
-                    int64_t deadline_us, struct hvd_error *err);
+int peer_table_exchange(struct peer_table *peer_table, const struct wireup *wireup,
+                        const struct peer_info *peer_info, int64_t deadline_us, struct hvd_error *err);
 
 /* The ranks that may share memory with this one, itself included, ascending, into [members] (room for all
  * ranks); returns how many. */
-int roster_members(const struct roster *roster, int *members);
+int peer_table_local_peers(const struct peer_table *peer_table, int *members);
 
 /* Which ranks share network interfaces: of each rank the number of its network into [network_of_rank] (room
- * for all), and of each network its first rank, ascending, into [firsts] (the same). Returns how many
+ * for all), and of each network its first rank, ascending, into [first_ranks] (the same). Returns how many
  * networks there are, 1 also where some rank cannot tell; or HVD_ERR_NO_MEMORY. */
-int roster_networks(const struct roster *roster, int *network_of_rank, int *firsts);
+int peer_table_networks(const struct peer_table *peer_table, int *network_of_rank, int *first_ranks);
 
 /* Settle the nodes: [attached] says of each rank whether it shares the memory of the first rank of its node
  * key, and of those first ranks whether they have such memory. Whoever does not is a node of its own. */
-int roster_settle(struct roster *roster, const bool *attached, struct hvd_error *err);
+int peer_table_assign_nodes(struct peer_table *peer_table, const bool *attached, struct hvd_error *err);
 
 /* A zeroed struct is fine. Wipes the key. */
-void roster_close(struct roster *roster);
+void peer_table_close(struct peer_table *peer_table);
 
 /* "rank 3 (n2)" into [text], for sentences. */
-void roster_name(const struct roster *roster, int rank, char *text, size_t text_bytes);
+void peer_table_rank_name(const struct peer_table *peer_table, int rank, char *text, size_t text_bytes);
 
 #endif

@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "net/address.h"
 
-#define PROVE_US INT64_C(5000000) /* for any rail to work */
+#define PROBE_TIMEOUT_US INT64_C(5000000) /* for any rail to work */
 #define GRACE_US \
     INT64_C(1500000) /* for the other rails after one has: longer than TCP's first repeat of 1 s */
 
@@ -19,105 +19,105 @@ static uint32_t tag_of(int rail, bool ring)
     return (uint32_t)(2 * rail + ring);
 }
 
-static const struct in6_addr *address_on(const struct prover *prover, int node, int rail)
+static const struct in6_addr *address_on(const struct probe *probe, int node, int rail)
 {
-    const struct network_place *place = network_place(prover->plan, node, rail);
-    return &prover->nodes[node].nics[place->nic].addresses[place->address].address;
+    const struct network_rail_nic *rail_nic = network_rail_nic(probe->plan, node, rail);
+    return &probe->nodes[node].nics[rail_nic->nic].addresses[rail_nic->address].address;
 }
 
-static void want_all(const struct prover *prover, const struct network_edge *edges, int edge_count,
-                     struct endpoint_want *wants)
+static void fill_connections(const struct probe *probe, const struct network_edge *edges, int edge_count,
+                             struct endpoint_connection *wants)
 {
-    for (int rail = 0; rail < prover->plan->rail_count; rail++)
+    for (int rail = 0; rail < probe->plan->rail_count; rail++)
         for (int i = 0; i < edge_count; i++)
             wants[rail * edge_count + i] =
-                (struct endpoint_want){.rank = prover->ranks[edges[i].node],
-                                       .purpose = ENDPOINT_PROOF,
-                                       .tag = tag_of(rail, edges[i].ring),
-                                       .connect = edges[i].connect,
-                                       .lane = rail,
-                                       .address = address_on(prover, edges[i].node, rail),
-                                       .fd = -1};
+                (struct endpoint_connection){.rank = probe->ranks[edges[i].node],
+                                             .purpose = ENDPOINT_PROBE,
+                                             .tag = tag_of(rail, edges[i].ring),
+                                             .connect = edges[i].connect,
+                                             .lane = rail,
+                                             .address = address_on(probe, edges[i].node, rail),
+                                             .fd = -1};
 }
 
 /* A connection goes out by the address of its rail, or a route leads through another interface. Who connects
  * looks at its own end, who accepts at the other. */
-static void check_source(const struct prover *prover, const struct network_edge *edge, int rail, int fd,
+static void check_source(const struct probe *probe, const struct network_edge *edge, int rail, int fd,
                          char why[NETWORK_WHY_BYTES])
 {
     struct in6_addr source;
     char text[ADDRESS_TEXT_BYTES];
-    int from = edge->connect ? prover->node : edge->node;
-    if (!address_of_end(fd, edge->connect, &source)) {
-        snprintf(why, NETWORK_WHY_BYTES, "%.64s hung up", prover->nodes[edge->node].host);
+    int from = edge->connect ? probe->node : edge->node;
+    if (!address_of_socket_end(fd, edge->connect, &source)) {
+        snprintf(why, NETWORK_WHY_BYTES, "%.64s hung up", probe->nodes[edge->node].host);
         return;
     }
-    if (network_owns(prover->plan, prover->nodes, from, rail, &source))
+    if (network_owns_address(probe->plan, probe->nodes, from, rail, &source))
         return;
     address_text(&source, text);
     if (edge->connect)
         snprintf(why, NETWORK_WHY_BYTES, "a route leads to %.50s by way of %s instead",
-                 prover->nodes[edge->node].host, text);
+                 probe->nodes[edge->node].host, text);
     else
-        snprintf(why, NETWORK_WHY_BYTES, "%.64s comes from %s instead", prover->nodes[edge->node].host, text);
+        snprintf(why, NETWORK_WHY_BYTES, "%.64s comes from %s instead", probe->nodes[edge->node].host, text);
 }
 
-static void say_failed(const struct prover *prover, const struct network_edge *edge, int rail,
-                       const struct endpoint_want *want, char why[NETWORK_WHY_BYTES])
+static void explain_failure(const struct probe *probe, const struct network_edge *edge, int rail,
+                            const struct endpoint_connection *want, char why[NETWORK_WHY_BYTES])
 {
     char text[ADDRESS_TEXT_BYTES];
-    address_text(address_on(prover, edge->node, rail), text);
+    address_text(address_on(probe, edge->node, rail), text);
     if (edge->connect)
-        snprintf(why, NETWORK_WHY_BYTES, "no way to %s of %.50s: %s", text, prover->nodes[edge->node].host,
+        snprintf(why, NETWORK_WHY_BYTES, "no way to %s of %.50s: %s", text, probe->nodes[edge->node].host,
                  want->why != NULL ? want->why : "does not answer");
     else
-        snprintf(why, NETWORK_WHY_BYTES, "%s of %.64s did not connect", text, prover->nodes[edge->node].host);
+        snprintf(why, NETWORK_WHY_BYTES, "%s of %.64s did not connect", text, probe->nodes[edge->node].host);
 }
 
 /* The first edge that failed says why; where we connect we know more than where we wait. */
-static void judge_rail(const struct prover *prover, const struct network_edge *edges, int edge_count,
-                       int rail, const struct endpoint_want *wants, char why[NETWORK_WHY_BYTES])
+static void judge_rail(const struct probe *probe, const struct network_edge *edges, int edge_count, int rail,
+                       const struct endpoint_connection *wants, char why[NETWORK_WHY_BYTES])
 {
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < edge_count && why[0] == 0; i++) {
             if (edges[i].connect != (pass == 0))
                 continue;
             if (wants[i].fd < 0)
-                say_failed(prover, &edges[i], rail, &wants[i], why);
+                explain_failure(probe, &edges[i], rail, &wants[i], why);
             else
-                check_source(prover, &edges[i], rail, wants[i].fd, why);
+                check_source(probe, &edges[i], rail, wants[i].fd, why);
         }
     }
 }
 
-int prove(struct prover *prover, struct endpoint *endpoint, const struct roster *roster, int64_t deadline_us,
-          struct network_proof *proof, struct hvd_error *err)
+int probe_run(struct probe *probe, struct endpoint *endpoint, const struct peer_table *peer_table,
+              int64_t deadline_us, struct network_probe_result *result, struct hvd_error *err)
 {
     struct network_edge edges[NETWORK_MAX_EDGES];
-    int64_t limit_us = clock_us() + PROVE_US;
-    *proof = (struct network_proof){.why = {""}};
-    int edge_count = network_edges(prover->node, prover->plan->node_count, edges);
-    int want_count = edge_count * prover->plan->rail_count;
+    int64_t limit_us = clock_us() + PROBE_TIMEOUT_US;
+    *result = (struct network_probe_result){.why = {""}};
+    int edge_count = network_probe_edges(probe->node, probe->plan->node_count, edges);
+    int want_count = edge_count * probe->plan->rail_count;
     if (edge_count > 0)
-        prover->wants = calloc((size_t)want_count + 1, sizeof(*prover->wants));
-    if (prover->wants == NULL)
+        probe->wants = calloc((size_t)want_count + 1, sizeof(*probe->wants));
+    if (probe->wants == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to try the network");
-    prover->want_count = want_count;
-    want_all(prover, edges, edge_count, prover->wants);
-    struct endpoint_patience patience = {limit_us < deadline_us ? limit_us : deadline_us, GRACE_US};
-    int rc = endpoint_try(endpoint, roster, prover->wants, want_count, patience, err);
-    for (int rail = 0; rc == HVD_OK && rail < prover->plan->rail_count; rail++)
-        judge_rail(prover, edges, edge_count, rail, prover->wants + (size_t)rail * (size_t)edge_count,
-                   proof->why[rail]);
+    probe->want_count = want_count;
+    fill_connections(probe, edges, edge_count, probe->wants);
+    struct endpoint_timeout timeout = {limit_us < deadline_us ? limit_us : deadline_us, GRACE_US};
+    int rc = endpoint_try_establish(endpoint, peer_table, probe->wants, want_count, timeout, err);
+    for (int rail = 0; rc == HVD_OK && rail < probe->plan->rail_count; rail++)
+        judge_rail(probe, edges, edge_count, rail, probe->wants + (size_t)rail * (size_t)edge_count,
+                   result->why[rail]);
     return rc;
 }
 
-void prove_end(struct prover *prover)
+void probe_close(struct probe *probe)
 {
-    for (int i = 0; i < prover->want_count; i++)
-        if (prover->wants[i].fd >= 0)
-            close(prover->wants[i].fd);
-    free(prover->wants);
-    prover->wants = NULL;
-    prover->want_count = 0;
+    for (int i = 0; i < probe->want_count; i++)
+        if (probe->wants[i].fd >= 0)
+            close(probe->wants[i].fd);
+    free(probe->wants);
+    probe->wants = NULL;
+    probe->want_count = 0;
 }

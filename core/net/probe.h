@@ -6,23 +6,23 @@
 #include "net/network.h"
 
 /* Whoever tries, and with what. */
-struct prover {
+struct probe {
     const struct network_node *nodes;
     const struct network_plan *plan;
-    const int *ranks;            /* of each node: who tries for it */
-    int node;                    /* ours */
-    struct endpoint_want *wants; /* its connections; NULL to begin with */
+    const int *ranks;                  /* of each node: who tries for it */
+    int node;                          /* ours */
+    struct endpoint_connection *wants; /* its connections; NULL to begin with */
     int want_count;
 };
 
-/* Connect as network_edges says, on each rail, and look where each connection comes from: into [proof], which
- * rails do not work here and why. Ends by [deadline_us], and within seconds. HVD_OK also where none works.
- * Connections stay until prove_end, which waits until all have tried: who sees its peer hang up cannot tell
- * that it was satisfied. */
-int prove(struct prover *prover, struct endpoint *endpoint, const struct roster *roster, int64_t deadline_us,
-          struct network_proof *proof, struct hvd_error *err);
+/* Connect as network_probe_edges says, on each rail, and look where each connection comes from: into
+ * [result], which rails do not work here and why. Ends by [deadline_us], and within seconds. HVD_OK also
+ * where none works. Connections stay until probe_close, which waits until all have tried: who sees its peer
+ * hang up cannot tell that it was satisfied. */
+int probe_run(struct probe *probe, struct endpoint *endpoint, const struct peer_table *peer_table,
+              int64_t deadline_us, struct network_probe_result *result, struct hvd_error *err);
 
 /* A zeroed one is fine. */
-void prove_end(struct prover *prover);
+void probe_close(struct probe *probe);
 
 #endif

@@ -20,7 +20,7 @@
 #define ENTRY_BYTES ((size_t)1 << 20)
 
 /* Of leaving, where the table is not free: who holds it has died or stands still. */
-#define LEAVE_US INT64_C(1000000)
+#define RELEASE_TIMEOUT_US INT64_C(1000000)
 
 /* One region, in the table. Zeroed: a free entry. */
 struct region {
@@ -45,7 +45,7 @@ static size_t region_count(const struct arena *arena)
 }
 
 /* A copy: what is checked must be what is used then. */
-static struct region look_at(const volatile struct region *region)
+static struct region read_region(const volatile struct region *region)
 {
     return *region;
 }
@@ -61,15 +61,15 @@ static size_t table_bytes(const struct arena *arena)
 }
 
 /* With an entry for each region, however small they are; the table itself is smaller than what it is for. */
-void arena_claim_regions(struct arena_claim *claim, int count, size_t bytes)
+void arena_request_nested(struct arena_request *request, int count, size_t bytes)
 {
     size_t entries_bytes = (size_t)count * ENTRY_BYTES;
     size_t regions_bytes = bytes + (size_t)count * ALIGN_BYTES;
     size_t most_bytes = regions_bytes > entries_bytes ? regions_bytes : entries_bytes;
     struct arena inner = {.bytes = 2 * most_bytes};
     inner.bytes = most_bytes + table_bytes(&inner);
-    claim->bytes = inner.bytes;
-    claim->zeroed = table_bytes(&inner);
+    request->bytes = inner.bytes;
+    request->zeroed = table_bytes(&inner);
 }
 
 /* Held for microseconds; by a process that dies in between for ever. */
@@ -110,7 +110,7 @@ static size_t find_room_locked(const struct arena *arena, size_t bytes)
     while (moved) {
         moved = false;
         for (size_t i = 0; i < region_count(arena); i++) {
-            struct region region = look_at(&table->regions[i]);
+            struct region region = read_region(&table->regions[i]);
             bool overlaps = region.end > region.begin && at < region.end && region.begin < at + bytes;
             if (overlaps && region.end > arena->bytes)
                 return 0;
@@ -124,44 +124,44 @@ static size_t find_room_locked(const struct arena *arena, size_t bytes)
 }
 
 /* NULL where the table is full. */
-static struct region *make_locked(const struct arena *arena, const struct arena_claim *claim)
+static struct region *create_locked(const struct arena *arena, const struct arena_request *request)
 {
-    size_t bytes = round_up(claim->bytes);
-    size_t begin = find_room_locked(arena, bytes + claim->spare);
+    size_t bytes = round_up(request->bytes);
+    size_t begin = find_room_locked(arena, bytes + request->spare);
     struct region *region = find_locked(arena, 0);
     if (region == NULL)
         return NULL;
     if (begin != 0)
-        memset((char *)arena->base + begin, 0, claim->zeroed);
-    *region = (struct region){claim->set + 1, claim->users, begin, begin == 0 ? 0 : begin + bytes};
+        memset((char *)arena->base + begin, 0, request->zeroed);
+    *region = (struct region){request->set + 1, request->users, begin, begin == 0 ? 0 : begin + bytes};
     return region;
 }
 
-static void leave_locked(struct region *region)
+static void release_locked(struct region *region)
 {
     if (--region->users <= 0)
         *region = (struct region){0};
 }
 
 /* Where the region lies; 0 where there is none. */
-static size_t enter_locked(const struct arena *arena, const struct arena_claim *claim)
+static size_t acquire_locked(const struct arena *arena, const struct arena_request *request)
 {
-    struct region *region = find_locked(arena, claim->set + 1);
+    struct region *region = find_locked(arena, request->set + 1);
     if (region == NULL)
-        region = make_locked(arena, claim);
+        region = create_locked(arena, request);
     if (region == NULL)
         return 0;
-    struct region found = look_at(region);
+    struct region found = read_region(region);
     bool inside = found.begin >= table_bytes(arena) && found.begin % ALIGN_BYTES == 0 &&
                   found.end <= arena->bytes && found.begin < found.end &&
-                  found.end - found.begin == round_up(claim->bytes);
+                  found.end - found.begin == round_up(request->bytes);
     if (!inside)
-        leave_locked(region);
+        release_locked(region);
     return inside ? found.begin : 0;
 }
 
-int arena_enter(const struct arena *arena, const struct arena_claim *claim, int64_t deadline_us,
-                void **regionp, struct hvd_error *err)
+int arena_acquire(const struct arena *arena, const struct arena_request *request, int64_t deadline_us,
+                  void **regionp, struct hvd_error *err)
 {
     struct table *table = table_of(arena);
     if (table == NULL)
@@ -170,24 +170,24 @@ int arena_enter(const struct arena *arena, const struct arena_claim *claim, int6
         return error_set(err, HVD_ERR_TIMEOUT,
                          "process set %d did not get its shared memory on this node in time: another rank "
                          "that was to get some at that moment has died or stands still",
-                         claim->set % ARENA_SETS);
-    size_t begin = enter_locked(arena, claim);
+                         request->set % ARENA_SET_STRIDE);
+    size_t begin = acquire_locked(arena, request);
     unlock(table);
     if (begin == 0)
         return error_set(err, HVD_ERR_UNSUPPORTED,
                          "no shared memory is left on this node for process set %d: it wants %zu bytes, of "
                          "%zu for all sets; remove sets that are no longer used",
-                         claim->set % ARENA_SETS, claim->bytes, arena->bytes);
+                         request->set % ARENA_SET_STRIDE, request->bytes, arena->bytes);
     *regionp = (char *)arena->base + begin;
     return HVD_OK;
 }
 
-void arena_leave(const struct arena *arena, int set)
+void arena_release(const struct arena *arena, int set)
 {
-    if (!lock(table_of(arena), clock_us() + LEAVE_US))
+    if (!lock(table_of(arena), clock_us() + RELEASE_TIMEOUT_US))
         return;
     struct region *region = find_locked(arena, set + 1);
     if (region != NULL)
-        leave_locked(region);
+        release_locked(region);
     unlock(table_of(arena));
 }

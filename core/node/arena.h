@@ -15,10 +15,10 @@ struct arena {
 };
 
 /* A set that wants several regions claims the others under its number and multiples of this. */
-#define ARENA_SETS (1 << 28)
+#define ARENA_SET_STRIDE (1 << 28)
 
 /* What a process set wants; the same at all its members. */
-struct arena_claim {
+struct arena_request {
     int set, users; /* its number, never used twice, and its members, each of which enters once */
     size_t bytes;
     size_t zeroed; /* of these the first are zeros; what is behind them may be what others left there */
@@ -26,16 +26,16 @@ struct arena_claim {
 };
 
 /* Claim what makes an arena by itself, with room for [count] regions of [bytes] in all: its base is the
- * region, its size claim->bytes. */
-void arena_claim_regions(struct arena_claim *claim, int count, size_t bytes);
+ * region, its size request->bytes. */
+void arena_request_nested(struct arena_request *request, int count, size_t bytes);
 
 /* The region of a set: whoever comes first makes it, nobody waits for the others.
  * HVD_ERR_UNSUPPORTED where there is no room: all members hear the same. HVD_ERR_TIMEOUT where the table of
  * regions was not free until [deadline_us]. */
-int arena_enter(const struct arena *arena, const struct arena_claim *claim, int64_t deadline_us,
-                void **regionp, struct hvd_error *err);
+int arena_acquire(const struct arena *arena, const struct arena_request *request, int64_t deadline_us,
+                  void **regionp, struct hvd_error *err);
 
 /* This rank, which entered, is through with the region; when all users are, others may have the room. */
-void arena_leave(const struct arena *arena, int set);
+void arena_release(const struct arena *arena, int set);
 
 #endif

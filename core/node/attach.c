@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-struct memory_slot *node_slot(const struct node *node, int rank)
+struct node_member *node_member_of(const struct node *node, int rank)
 {
     for (int i = 0; i < node->member_count; i++) {
         if (node->members[i] == rank)
@@ -27,8 +27,8 @@ struct arena node_arena(const struct node *node)
 {
     if (node == NULL)
         return (struct arena){0};
-    return (struct arena){memory_arena(node->memory, node->member_count),
-                          (size_t)node->member_count * MEMORY_ARENA_BYTES};
+    return (struct arena){node_memory_arena(node->memory, node->member_count),
+                          (size_t)node->member_count * NODE_MEMORY_ARENA_BYTES};
 }
 
 struct windows node_take_windows(struct node *node)
@@ -44,15 +44,16 @@ struct windows node_take_windows(struct node *node)
 static void publish_cores(const struct node *node)
 {
     struct cores own;
-    struct memory_slot *slot = node_slot(node, node->rank);
-    cores_own(&own);
+    struct node_member *slot = node_member_of(node, node->rank);
+    cores_of_thread(&own);
     for (int i = 0; i < CORES_WORDS; i++)
         atomic_store(&slot->cores[i], own.words[i]);
 }
 
-int node_crowding(const struct node *node, struct crowding *crowding, struct hvd_error *err)
+int node_oversubscription(const struct node *node, struct oversubscription *oversubscription,
+                          struct hvd_error *err)
 {
-    *crowding = (struct crowding){.apart = false};
+    *oversubscription = (struct oversubscription){.apart = false};
     if (node == NULL)
         return HVD_OK;
     struct cores *ranks = calloc((size_t)node->member_count, sizeof(*ranks));
@@ -62,76 +63,80 @@ int node_crowding(const struct node *node, struct crowding *crowding, struct hvd
     for (int rank = 0; rank < node->member_count; rank++) {
         for (int i = 0; i < CORES_WORDS; i++) {
             ranks[rank].words[i] = atomic_load(&node->memory->slots[rank].cores[i]);
-            crowding->all.words[i] |= ranks[rank].words[i];
+            oversubscription->all.words[i] |= ranks[rank].words[i];
         }
     }
     for (int rank = 1; rank < node->member_count; rank++)
-        crowding->apart = crowding->apart || memcmp(&ranks[0], &ranks[rank], sizeof(ranks[0])) != 0;
-    crowding->crowded = !cores_suffice(ranks, node->member_count, 1);
-    crowding->tight = crowding->crowded || !cores_suffice(ranks, node->member_count, 2);
+        oversubscription->apart =
+            oversubscription->apart || memcmp(&ranks[0], &ranks[rank], sizeof(ranks[0])) != 0;
+    oversubscription->oversubscribed = !cores_suffice(ranks, node->member_count, 1);
+    oversubscription->no_spare_core =
+        oversubscription->oversubscribed || !cores_suffice(ranks, node->member_count, 2);
     free(ranks);
     return HVD_OK;
 }
 
 int node_watch(struct node *node, int rank, int pidfd, struct hvd_error *err)
 {
-    struct watched *watched = realloc(node->watched, ((size_t)node->watched_count + 1) * sizeof(*watched));
+    struct watched_process *watched =
+        realloc(node->watched, ((size_t)node->watched_count + 1) * sizeof(*watched));
     if (watched == NULL) {
         close(pidfd);
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for watching rank %d", rank);
     }
     node->watched = watched;
-    watched[node->watched_count++] = (struct watched){.rank = rank, .pidfd = pidfd};
+    watched[node->watched_count++] = (struct watched_process){.rank = rank, .pidfd = pidfd};
     return HVD_OK;
 }
 
-/* A keyed hash of a purpose and what it is about. */
-static void keyed_hash(const struct roster *roster, const char *purpose, const int32_t about[3],
-                       const unsigned char *nonces, unsigned char hash[MEET_HASH_BYTES])
+/* A keyed mac of a purpose and what it is about. */
+static void keyed_hash(const struct peer_table *peer_table, const char *purpose, const int32_t about[3],
+                       const unsigned char *nonces, unsigned char mac[ATTACH_MAC_BYTES])
 {
     crypto_generichash_state state;
-    uint32_t epoch = roster->epoch;
-    crypto_generichash_init(&state, roster->key, sizeof(roster->key), MEET_HASH_BYTES);
+    uint32_t epoch = peer_table->epoch;
+    crypto_generichash_init(&state, peer_table->key, sizeof(peer_table->key), ATTACH_MAC_BYTES);
     crypto_generichash_update(&state, (const unsigned char *)purpose, strlen(purpose) + 1);
     crypto_generichash_update(&state, (const unsigned char *)&epoch, sizeof(epoch));
     crypto_generichash_update(&state, (const unsigned char *)about, 3 * sizeof(about[0]));
     if (nonces != NULL)
-        crypto_generichash_update(&state, nonces, 2 * MEET_NONCE_BYTES);
-    crypto_generichash_final(&state, hash, MEET_HASH_BYTES);
+        crypto_generichash_update(&state, nonces, 2 * ATTACH_NONCE_BYTES);
+    crypto_generichash_final(&state, mac, ATTACH_MAC_BYTES);
 }
 
-socklen_t meet_address(const struct roster *roster, int leader, struct sockaddr_un *address)
+socklen_t attach_address(const struct peer_table *peer_table, int leader, struct sockaddr_un *address)
 {
-    unsigned char hash[MEET_HASH_BYTES];
-    char name[2 * MEET_HASH_BYTES + 1];
-    keyed_hash(roster, "hvd node name", (int32_t[3]){MEET_VERSION, leader, 0}, NULL, hash);
-    sodium_bin2hex(name, sizeof(name), hash, sizeof(hash));
+    unsigned char mac[ATTACH_MAC_BYTES];
+    char name[2 * ATTACH_MAC_BYTES + 1];
+    keyed_hash(peer_table, "hvd node name", (int32_t[3]){ATTACH_VERSION, leader, 0}, NULL, mac);
+    sodium_bin2hex(name, sizeof(name), mac, sizeof(mac));
     /* The first byte 0 makes it abstract: it is no file, and belongs to this network namespace. */
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     int length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "hvd-%s", name);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-void meet_hash(const struct roster *roster, enum meet_step step, int leader, int rank,
-               const struct meet_nonces *nonces_of, unsigned char hash[MEET_HASH_BYTES])
+void attach_mac(const struct peer_table *peer_table, enum attach_packet_type type, int leader, int rank,
+                const struct attach_nonces *nonces_of, unsigned char mac[ATTACH_MAC_BYTES])
 {
-    unsigned char nonces[2 * MEET_NONCE_BYTES];
-    memcpy(nonces, nonces_of->member, MEET_NONCE_BYTES);
-    memcpy(nonces + MEET_NONCE_BYTES, nonces_of->leader, MEET_NONCE_BYTES);
-    keyed_hash(roster, step == MEET_PROOF ? "hvd node leader" : "hvd node member",
-               (int32_t[3]){MEET_VERSION, leader, rank}, nonces, hash);
+    unsigned char nonces[2 * ATTACH_NONCE_BYTES];
+    memcpy(nonces, nonces_of->member, ATTACH_NONCE_BYTES);
+    memcpy(nonces + ATTACH_NONCE_BYTES, nonces_of->leader, ATTACH_NONCE_BYTES);
+    keyed_hash(peer_table, type == ATTACH_PROOF ? "hvd node leader" : "hvd node member",
+               (int32_t[3]){ATTACH_VERSION, leader, rank}, nonces, mac);
 }
 
-int meet_send(int fd, enum meet_step step, struct meet_packet *packet, const struct meet_fds *fds)
+int attach_send(int fd, enum attach_packet_type type, struct attach_packet *packet,
+                const struct attach_fds *fds)
 {
-    packet->magic = MEET_MAGIC;
-    packet->version = MEET_VERSION;
-    packet->step = (uint16_t)step;
+    packet->magic = ATTACH_MAGIC;
+    packet->version = ATTACH_VERSION;
+    packet->type = (uint16_t)type;
     struct iovec part = {packet, sizeof(*packet)};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(MEET_FDS * sizeof(int))];
+        char bytes[CMSG_SPACE(ATTACH_MAX_FDS * sizeof(int))];
     } space = {0};
     if (fds != NULL && fds->count > 0) {
         message.msg_control = space.bytes;
@@ -147,7 +152,7 @@ int meet_send(int fd, enum meet_step step, struct meet_packet *packet, const str
 }
 
 /* The descriptors that came with a packet. */
-static void take_fds(struct msghdr *message, struct meet_fds *fds)
+static void extract_fds(struct msghdr *message, struct attach_fds *fds)
 {
     for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {
         if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
@@ -159,13 +164,13 @@ static void take_fds(struct msghdr *message, struct meet_fds *fds)
     }
 }
 
-int meet_receive(int fd, enum meet_step step, struct meet_packet *packet, struct meet_fds *fds,
-                 struct hvd_error *err)
+int attach_receive(int fd, enum attach_packet_type type, struct attach_packet *packet, struct attach_fds *fds,
+                   struct hvd_error *err)
 {
     struct iovec part = {packet, sizeof(*packet)};
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(MEET_FDS * sizeof(int))];
+        char bytes[CMSG_SPACE(ATTACH_MAX_FDS * sizeof(int))];
     } space = {0};
     struct msghdr message = {
         .msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof(space.bytes)};
@@ -175,30 +180,31 @@ int meet_receive(int fd, enum meet_step step, struct meet_packet *packet, struct
         return HVD_IN_PROGRESS;
     if (length < 0)
         return error_set_errno(err, "cannot be heard");
-    take_fds(&message, fds);
+    extract_fds(&message, fds);
     int status = HVD_OK;
     if (length == 0)
         status = error_set(err, HVD_ERR_SYSTEM, "closed the connection");
     else if ((message.msg_flags & MSG_CTRUNC) != 0)
         status = error_set(err, HVD_ERR_NO_MEMORY,
                            "sent more descriptors than this process may open; see `ulimit -n`");
-    else if (length != sizeof(*packet) || (message.msg_flags & MSG_TRUNC) != 0 || packet->magic != MEET_MAGIC)
+    else if (length != sizeof(*packet) || (message.msg_flags & MSG_TRUNC) != 0 ||
+             packet->magic != ATTACH_MAGIC)
         status = error_set(err, HVD_ERR_SYSTEM, "does not speak the protocol of hvd");
-    else if (packet->version != MEET_VERSION || packet->step != step)
-        status = error_set(err, HVD_ERR_SYSTEM, "sent step %d of protocol version %d, expected %d of %d",
-                           packet->step, packet->version, step, MEET_VERSION);
+    else if (packet->version != ATTACH_VERSION || packet->type != type)
+        status = error_set(err, HVD_ERR_SYSTEM, "sent type %d of protocol version %d, expected %d of %d",
+                           packet->type, packet->version, type, ATTACH_VERSION);
     if (status != HVD_OK)
-        meet_close_fds(fds);
+        attach_close_fds(fds);
     return status;
 }
 
-void meet_close_fds(struct meet_fds *fds)
+void attach_close_fds(struct attach_fds *fds)
 {
     while (fds->count > 0)
         close(fds->fd[--fds->count]);
 }
 
-int meet_peer(int fd, pid_t *pidp, int *pidfdp, struct hvd_error *err)
+int attach_identify_peer(int fd, pid_t *pidp, int *pidfdp, struct hvd_error *err)
 {
     struct ucred peer = {0};
     socklen_t length = sizeof(peer);
@@ -214,45 +220,46 @@ int meet_peer(int fd, pid_t *pidp, int *pidfdp, struct hvd_error *err)
     return HVD_OK;
 }
 
-static bool members_are_sound(const struct roster *roster, const int *members, int member_count)
+static bool members_are_valid(const struct peer_table *peer_table, const int *members, int member_count)
 {
     bool present = false;
     for (int i = 0; i < member_count; i++) {
-        if (members[i] < 0 || members[i] >= roster->size || (i > 0 && members[i] <= members[i - 1]))
+        if (members[i] < 0 || members[i] >= peer_table->size || (i > 0 && members[i] <= members[i - 1]))
             return false;
-        present = present || members[i] == roster->rank;
+        present = present || members[i] == peer_table->rank;
     }
     return present;
 }
 
-int node_meet(struct node **nodep, const struct roster *roster, const int *members, int member_count,
-              int64_t deadline_us, struct hvd_error *err)
+int node_attach(struct node **nodep, const struct peer_table *peer_table, const int *members,
+                int member_count, int64_t deadline_us, struct hvd_error *err)
 {
-    if (!members_are_sound(roster, members, member_count))
+    if (!members_are_valid(peer_table, members, member_count))
         return error_set(err, HVD_ERR_INVALID,
-                         "the ranks of this node must ascend, exist and hold rank %d itself", roster->rank);
+                         "the ranks of this node must ascend, exist and hold rank %d itself",
+                         peer_table->rank);
     if (sodium_init() < 0)
         return error_set(err, HVD_ERR_SYSTEM, "libsodium finds no random numbers");
     int status = HVD_ERR_NO_MEMORY;
     struct node *node = calloc(1, sizeof(*node));
     if (node == NULL)
         return error_set(err, status, "out of memory for a node of %d ranks", member_count);
-    *node = (struct node){.rank = roster->rank, .member_count = member_count, .bell = -1};
+    *node = (struct node){.rank = peer_table->rank, .member_count = member_count, .wakeup = -1};
     node->members = malloc((size_t)member_count * sizeof(*members));
     if (node->members == NULL) {
         error_set(err, status, "out of memory for a node of %d ranks", member_count);
         goto fail;
     }
     memcpy(node->members, members, (size_t)member_count * sizeof(*members));
-    node->bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (node->bell < 0) {
+    node->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (node->wakeup < 0) {
         status = error_set_errno(err, "cannot make a doorbell (eventfd)");
         goto fail;
     }
-    if (members[0] == roster->rank)
-        status = meet_as_leader(node, roster, deadline_us, err);
+    if (members[0] == peer_table->rank)
+        status = attach_as_leader(node, peer_table, deadline_us, err);
     else
-        status = meet_as_member(node, roster, deadline_us, err);
+        status = attach_as_member(node, peer_table, deadline_us, err);
     if (status != HVD_OK)
         goto fail;
     publish_cores(node);
@@ -267,21 +274,21 @@ fail:
 void node_after_fork(struct node *node)
 {
     node->memory = NULL;
-    for (int i = 0; i < node->bell_count; i++)
-        close(node->bells[i].fd);
+    for (int i = 0; i < node->wakeup_count; i++)
+        close(node->wakeups[i].fd);
     for (int i = 0; i < node->watched_count; i++)
         close(node->watched[i].pidfd);
-    if (node->bell >= 0)
-        close(node->bell);
-    node->bell_count = node->watched_count = 0;
-    node->bell = -1;
+    if (node->wakeup >= 0)
+        close(node->wakeup);
+    node->wakeup_count = node->watched_count = 0;
+    node->wakeup = -1;
 }
 
 void node_close(struct node *node)
 {
     if (node == NULL)
         return;
-    memory_detach(node->memory, node->member_count);
+    node_memory_detach(node->memory, node->member_count);
     windows_detach(&node->windows);
     node_after_fork(node);
     free(node->watched);

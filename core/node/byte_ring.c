@@ -12,17 +12,17 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-ssize_t ring_put(struct ring_end *end, const void *bytes, size_t length)
+ssize_t byte_ring_write(struct byte_ring_end *end, const void *bytes, size_t length)
 {
     if (end->limit - end->position < length) {
         uint64_t tail = atomic_load(&end->ring->tail);
-        if (end->position - tail > RING_BYTES)
+        if (end->position - tail > BYTE_RING_BYTES)
             return -1;
-        end->limit = tail + RING_BYTES;
+        end->limit = tail + BYTE_RING_BYTES;
     }
     size_t count = smaller(length, (size_t)(end->limit - end->position));
-    size_t offset = (size_t)(end->position % RING_BYTES);
-    size_t first = smaller(count, RING_BYTES - offset);
+    size_t offset = (size_t)(end->position % BYTE_RING_BYTES);
+    size_t first = smaller(count, BYTE_RING_BYTES - offset);
     if (count == 0)
         return 0;
     memcpy(end->ring->data + offset, bytes, first);
@@ -31,32 +31,32 @@ ssize_t ring_put(struct ring_end *end, const void *bytes, size_t length)
     return (ssize_t)count;
 }
 
-void ring_publish(struct ring_end *end)
+void byte_ring_commit(struct byte_ring_end *end)
 {
     atomic_store(&end->ring->head, end->position);
 }
 
-void ring_starve(struct ring_end *end)
+void byte_ring_request_room(struct byte_ring_end *end)
 {
-    atomic_store(&end->ring->starved, 1);
+    atomic_store(&end->ring->writer_waits, 1);
 }
 
-void ring_close(struct ring_end *end)
+void byte_ring_close(struct byte_ring_end *end)
 {
     atomic_store(&end->ring->closed, 1);
 }
 
-ssize_t ring_take(struct ring_end *end, void *bytes, size_t length)
+ssize_t byte_ring_read(struct byte_ring_end *end, void *bytes, size_t length)
 {
     if (end->limit == end->position) {
         uint64_t head = atomic_load(&end->ring->head);
-        if (head - end->position > RING_BYTES)
+        if (head - end->position > BYTE_RING_BYTES)
             return -1;
         end->limit = head;
     }
     size_t count = smaller(length, (size_t)(end->limit - end->position));
-    size_t offset = (size_t)(end->position % RING_BYTES);
-    size_t first = smaller(count, RING_BYTES - offset);
+    size_t offset = (size_t)(end->position % BYTE_RING_BYTES);
+    size_t first = smaller(count, BYTE_RING_BYTES - offset);
     if (count == 0)
         return 0;
     memcpy(bytes, end->ring->data + offset, first);
@@ -65,13 +65,13 @@ ssize_t ring_take(struct ring_end *end, void *bytes, size_t length)
     return (ssize_t)count;
 }
 
-bool ring_release(struct ring_end *end)
+bool byte_ring_release(struct byte_ring_end *end)
 {
     atomic_store(&end->ring->tail, end->position);
-    return atomic_load(&end->ring->starved) != 0 && atomic_exchange(&end->ring->starved, 0) != 0;
+    return atomic_load(&end->ring->writer_waits) != 0 && atomic_exchange(&end->ring->writer_waits, 0) != 0;
 }
 
-bool ring_ended(struct ring_end *end)
+bool byte_ring_at_end(struct byte_ring_end *end)
 {
     /* closed is set behind the last head */
     return atomic_load(&end->ring->closed) != 0 && atomic_load(&end->ring->head) == end->position;

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 /* glibc's own call knows of 1024 cores. */
-void cores_own(struct cores *cores)
+void cores_of_thread(struct cores *cores)
 {
     memset(cores, 0, sizeof(*cores));
     if (syscall(SYS_sched_getaffinity, 0, sizeof(cores->words), cores->words) < 0)
@@ -15,7 +15,7 @@ void cores_own(struct cores *cores)
 }
 
 /* Older C libraries have no call for it. */
-int cores_domain(void)
+int cores_numa_domain(void)
 {
     unsigned int core = 0, domain = 0;
     if (syscall(SYS_getcpu, &core, &domain, NULL) < 0 || domain > INT_MAX)
@@ -23,7 +23,7 @@ int cores_domain(void)
     return (int)domain;
 }
 
-int64_t cores_cache(void)
+int64_t cores_l2_bytes(void)
 {
 #ifdef _SC_LEVEL2_CACHE_SIZE
     long bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -41,14 +41,14 @@ struct matching {
 };
 
 /* Give [rank] one more core, for which others may have to move. */
-static bool seat(struct matching *matching, int rank)
+static bool assign_core(struct matching *matching, int rank)
 {
     for (int i = 0; i < CORES_WORDS; i++) {
         uint64_t left = matching->ranks[rank].words[i] & ~matching->tried.words[i];
         while (left != 0) {
             int core = i * 64 + __builtin_ctzll(left);
             matching->tried.words[i] |= left & -left;
-            if (matching->rank_of[core] < 0 || seat(matching, matching->rank_of[core])) {
+            if (matching->rank_of[core] < 0 || assign_core(matching, matching->rank_of[core])) {
                 matching->rank_of[core] = rank;
                 return true;
             }
@@ -73,7 +73,7 @@ bool cores_suffice(const struct cores *ranks, int count, int each)
     memset(matching.rank_of, -1, sizeof(matching.rank_of));
     for (int i = 0; i < count * each && suffice; i++) {
         memset(&matching.tried, 0, sizeof(matching.tried));
-        suffice = !is_known(&ranks[i / each]) || seat(&matching, i / each);
+        suffice = !is_known(&ranks[i / each]) || assign_core(&matching, i / each);
     }
     return suffice;
 }

@@ -14,22 +14,22 @@ struct cores {
 };
 
 /* Whether they suffice for the ranks of a node. */
-struct crowding {
-    bool crowded;     /* ranks share cores */
-    bool tight;       /* some have no second one, for a thread beside the program's */
-    bool apart;       /* some may run on others than others: somebody has bound them */
-    struct cores all; /* those that any of them may run on; empty where there is only one */
+struct oversubscription {
+    bool oversubscribed; /* ranks share cores */
+    bool no_spare_core;  /* some have no second one, for a thread beside the program's */
+    bool apart;          /* some may run on others than others: somebody has bound them */
+    struct cores all;    /* those that any of them may run on; empty where there is only one */
 };
 
 /* Those that the calling thread may run on. */
-void cores_own(struct cores *cores);
+void cores_of_thread(struct cores *cores);
 
 /* The NUMA node of the core that the calling thread runs on, which it may leave where it is not bound; -1:
  * not known. */
-int cores_domain(void);
+int cores_numa_domain(void);
 
 /* The bytes of a core's second-level cache, of the one that runs this where they differ; 0: not known. */
-int64_t cores_cache(void);
+int64_t cores_l2_bytes(void);
 
 /* Are there [each] cores for each of [count] ranks, among those that it may run on, that no other gets? Ranks
  * of which nothing is known need none. Pure. */

@@ -10,44 +10,44 @@
 #include <unistd.h>
 
 /* Taken at once: more than wait where the system is as it comes, so that nobody keeps us here. */
-#define KNOCKS_MAX 64
+#define RINGS_MAX 64
 
 /* The first byte 0 makes it abstract: it is no file, and belongs to this network namespace. */
-static socklen_t address_of(const unsigned char name[DOOR_NAME_BYTES], struct sockaddr_un *address)
+static socklen_t address_of(const unsigned char name[DOORBELL_NAME_BYTES], struct sockaddr_un *address)
 {
-    static const char prefix[] = "hvd-door-";
+    static const char prefix[] = "hvd-doorbell-";
     const size_t prefix_bytes = sizeof(prefix) - 1;
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     memcpy(address->sun_path + 1, prefix, prefix_bytes);
-    sodium_bin2hex(address->sun_path + 1 + prefix_bytes, (size_t)2 * DOOR_NAME_BYTES + 1, name,
-                   DOOR_NAME_BYTES);
+    sodium_bin2hex(address->sun_path + 1 + prefix_bytes, (size_t)2 * DOORBELL_NAME_BYTES + 1, name,
+                   DOORBELL_NAME_BYTES);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + prefix_bytes +
-                       (size_t)2 * DOOR_NAME_BYTES);
+                       (size_t)2 * DOORBELL_NAME_BYTES);
 }
 
-int door_open(struct door *door, int epoll_fd, struct hvd_error *err)
+int doorbell_open(struct doorbell *doorbell, int epoll_fd, struct hvd_error *err)
 {
     struct sockaddr_un address;
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-    *door = (struct door){.fd = -1};
+    *doorbell = (struct doorbell){.fd = -1};
     if (sodium_init() < 0)
         return error_set(err, HVD_ERR_SYSTEM, "libsodium finds no random numbers");
-    randombytes_buf(door->name, sizeof(door->name));
-    socklen_t length = address_of(door->name, &address);
-    door->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (door->fd < 0)
+    randombytes_buf(doorbell->name, sizeof(doorbell->name));
+    socklen_t length = address_of(doorbell->name, &address);
+    doorbell->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (doorbell->fd < 0)
         return error_set_errno(err, "cannot make the socket by which ranks of this node wake each other");
     int rc = HVD_OK;
-    if (bind(door->fd, (struct sockaddr *)&address, length) != 0)
+    if (bind(doorbell->fd, (struct sockaddr *)&address, length) != 0)
         rc = error_set_errno(err, "cannot name the socket by which ranks of this node wake each other");
-    else if (epoll_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, door->fd, &event) != 0)
+    else if (epoll_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, doorbell->fd, &event) != 0)
         rc = error_set_errno(err, "cannot wait for other ranks of this node (epoll_ctl)");
     if (rc != HVD_OK)
-        door_close(door);
+        doorbell_close(doorbell);
     return rc;
 }
 
-void door_knock(const struct door *own, const unsigned char name[DOOR_NAME_BYTES])
+void doorbell_ring(const struct doorbell *own, const unsigned char name[DOORBELL_NAME_BYTES])
 {
     struct sockaddr_un address;
     socklen_t length = address_of(name, &address);
@@ -57,17 +57,17 @@ void door_knock(const struct door *own, const unsigned char name[DOOR_NAME_BYTES
     (void)ignored;
 }
 
-void door_clear(const struct door *door)
+void doorbell_clear(const struct doorbell *doorbell)
 {
     char byte;
-    int left = KNOCKS_MAX;
-    while (left > 0 && recv(door->fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0)
+    int left = RINGS_MAX;
+    while (left > 0 && recv(doorbell->fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0)
         left--;
 }
 
-void door_close(struct door *door)
+void doorbell_close(struct doorbell *doorbell)
 {
-    if (door->fd >= 0)
-        close(door->fd);
-    door->fd = -1;
+    if (doorbell->fd >= 0)
+        close(doorbell->fd);
+    doorbell->fd = -1;
 }

@@ -16,8 +16,8 @@ struct node;
  * or at [deadline_us], whichever is first; a member when it is attached, which may be a second after the
  * later of its own and the leader's deadlines, or with an error. Who came is agreed by the caller afterwards.
  */
-int node_meet(struct node **nodep, const struct roster *roster, const int *members, int member_count,
-              int64_t deadline_us, struct hvd_error *err);
+int node_attach(struct node **nodep, const struct peer_table *peer_table, const int *members,
+                int member_count, int64_t deadline_us, struct hvd_error *err);
 
 /* The part of its memory that is free for all its ranks; of NULL an empty one. It lives as long as the node.
  */
@@ -28,16 +28,18 @@ struct arena node_arena(const struct node *node);
 struct windows node_take_windows(struct node *node);
 
 /* What cores its ranks have. Once all have met: the same on all. Of NULL: enough. */
-int node_crowding(const struct node *node, struct crowding *crowding, struct hvd_error *err);
+int node_oversubscription(const struct node *node, struct oversubscription *oversubscription,
+                          struct hvd_error *err);
 
 /* NULL is fine. */
 void node_close(struct node *node);
 
 /* The control object of a rank: rings in [node] (NULL where it is alone on its node) towards relatives of the
  * same node, sockets for others: link_fds[link], -1 where the relative is on this node. Takes [node] and the
- * descriptors, also on failure; [roster] and [log] outlive it. Watches all members (leader) or the leader and
- * the parent (others) through pidfds. */
-int control_open(struct control **controlp, const struct roster *roster, const struct shape *shape,
-                 struct node *node, const int *link_fds, struct hvd_error *err);
+ * descriptors, also on failure; [peer_table] and [log] outlive it. Watches all members (leader) or the leader
+ * and the parent (others) through pidfds. */
+int control_open(struct control **controlp, const struct peer_table *peer_table,
+                 const struct tree_shape *shape, struct node *node, const int *link_fds,
+                 struct hvd_error *err);
 
 #endif

@@ -7,35 +7,35 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-void watch_init(struct watch *watch)
+void process_watch_init(struct process_watch *watch)
 {
-    *watch = (struct watch){.fd = -1};
+    *watch = (struct process_watch){.fd = -1};
 }
 
-int watch_add(struct watch *watch, int rank, int pidfd, struct hvd_error *err)
+int process_watch_add(struct process_watch *watch, int rank, int pidfd, struct hvd_error *err)
 {
     if (watch->fd < 0) {
         watch->fd = epoll_create1(EPOLL_CLOEXEC);
         if (watch->fd < 0)
             return error_set_errno(err, "cannot watch the ranks of this node (epoll_create1)");
     }
-    struct watched *entries = realloc(watch->entries, ((size_t)watch->count + 1) * sizeof(*entries));
+    struct watched_process *entries = realloc(watch->entries, ((size_t)watch->count + 1) * sizeof(*entries));
     if (entries == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for watching rank %d", rank);
     watch->entries = entries;
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)watch->count};
     if (epoll_ctl(watch->fd, EPOLL_CTL_ADD, pidfd, &event) != 0)
         return error_set_errno(err, "cannot watch rank %d (epoll_ctl)", rank);
-    entries[watch->count++] = (struct watched){.rank = rank, .pidfd = pidfd};
+    entries[watch->count++] = (struct watched_process){.rank = rank, .pidfd = pidfd};
     return HVD_OK;
 }
 
-int watch_next(struct watch *watch)
+int process_watch_next(struct process_watch *watch)
 {
     struct epoll_event event;
     if (watch->fd < 0 || epoll_wait(watch->fd, &event, 1, 0) != 1)
         return -1;
-    struct watched *entry = &watch->entries[event.data.u32];
+    struct watched_process *entry = &watch->entries[event.data.u32];
     /* Taken out by name: a forked child may hold a copy of the pidfd, then closing it does not take it out.
      */
     int pidfd = entry->pidfd;
@@ -45,7 +45,7 @@ int watch_next(struct watch *watch)
     return entry->rank;
 }
 
-void watch_after_fork(struct watch *watch)
+void process_watch_after_fork(struct process_watch *watch)
 {
     for (int i = 0; i < watch->count; i++) {
         if (watch->entries[i].pidfd >= 0)
@@ -57,9 +57,9 @@ void watch_after_fork(struct watch *watch)
     watch->fd = -1;
 }
 
-void watch_fini(struct watch *watch)
+void process_watch_fini(struct process_watch *watch)
 {
-    watch_after_fork(watch);
+    process_watch_after_fork(watch);
     free(watch->entries);
-    watch_init(watch);
+    process_watch_init(watch);
 }

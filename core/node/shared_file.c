@@ -36,7 +36,7 @@ static int check_limit(size_t bytes, struct hvd_error *err)
         bytes, (unsigned long long)limit.rlim_cur);
 }
 
-int shared_file_make(const char *name, size_t bytes, int *fdp, struct hvd_error *err)
+int shared_file_create(const char *name, size_t bytes, int *fdp, struct hvd_error *err)
 {
     int status = check_limit(bytes, err);
     if (status != HVD_OK)
@@ -54,7 +54,7 @@ int shared_file_make(const char *name, size_t bytes, int *fdp, struct hvd_error 
     return HVD_OK;
 }
 
-int shared_file_look(int fd, int64_t *bytesp, struct hvd_error *err)
+int shared_file_size(int fd, int64_t *bytesp, struct hvd_error *err)
 {
     struct stat file;
     int seals = fcntl(fd, F_GET_SEALS);

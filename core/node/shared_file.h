@@ -9,9 +9,9 @@
 
 /* Make one of [bytes] zeros, which cost nothing until they are used: a sealed memfd in *fdp, close-on-exec,
  * that the system's lists call [name]. */
-int shared_file_make(const char *name, size_t bytes, int *fdp, struct hvd_error *err);
+int shared_file_create(const char *name, size_t bytes, int *fdp, struct hvd_error *err);
 
 /* The size of what another rank made. Refused where it is not sealed. */
-int shared_file_look(int fd, int64_t *bytesp, struct hvd_error *err);
+int shared_file_size(int fd, int64_t *bytesp, struct hvd_error *err);
 
 #endif

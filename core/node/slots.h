@@ -1,5 +1,5 @@
 /* slots.h: how ranks of one node hand chunks to each other: slots in memory that all of them see, how far
- * each has come, and how one that sleeps is woken. What a chunk holds is known to the planes.
+ * each has come, and how one that sleeps is woken. What a chunk holds is known to the backends.
  *
  * Each member owns SLOTS slots for what it gives to the others, and as many for its part of the results:
  * it alone writes there, so that the first touch puts their pages near to it. Chunks of all batches of a team
@@ -31,25 +31,25 @@
 #define SLOTS 4
 
 /* What is counted. Announced are alltoalls, whose length only all members together know. */
-enum slots_step { STEP_GIVEN, STEP_MIXED, STEP_ANNOUNCED, STEPS };
+enum slots_counter { SLOTS_PUBLISHED, SLOTS_REDUCED, SLOTS_ANNOUNCED, SLOTS_COUNTERS };
 
 /* What one member tells the others; on lines of their own, as each is looked at by itself. */
 struct slots_member {
     /* written by it alone */
     struct {
         _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t position;
-    } counts[STEPS];
+    } counts[SLOTS_COUNTERS];
     /* rounds of the alltoalls announced last, of even and odd turns: the next but one cannot be begun before
      * all have read it */
     _Atomic uint64_t rounds[2];
-    _Atomic uint64_t stirs; /* moves that are counted elsewhere, so that who dozes sees them */
+    _Atomic uint64_t notifications; /* moves that are counted elsewhere, so that who dozes sees them */
     /* while it sleeps: how far all must come in each that it may go on; 0: it does not wait for that. Whoever
-     * sees that it is so takes it back, and knocks at its door */
-    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t wants[STEPS];
-    _Atomic uint32_t dozes; /* 1 while it sleeps until anybody stirs; taken back in the same way */
+     * sees that it is so takes it back, and knocks at its doorbell */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t wants[SLOTS_COUNTERS];
+    _Atomic uint32_t dozes; /* 1 while it sleeps until anybody notifications; taken back in the same way */
     _Atomic int32_t domain; /* + 1: NUMA domain; -1: it does not know; 0: not told yet */
-    _Atomic int64_t cache;  /* as cores_cache */
-    unsigned char door[DOOR_NAME_BYTES];
+    _Atomic int64_t cache;  /* as cores_l2_bytes */
+    unsigned char doorbell[DOORBELL_NAME_BYTES];
 };
 
 /* What all write. */
@@ -62,70 +62,71 @@ struct slots_common {
 struct slots {
     int set, rank, size;
     const struct arena *arena;
-    const struct door *door; /* its own */
+    const struct doorbell *doorbell; /* its own */
     struct slots_common *common;
     struct slots_member *members; /* [size], shared */
     char *areas;                  /* [size], shared: slots, then slots of results */
     int64_t chunk_bytes;          /* used of a slot */
     int64_t slot_bytes, part_bytes;
-    uint64_t at[STEPS];      /* how far it has come */
-    uint64_t seen[STEPS];    /* all members have come this far, as last looked */
-    int behind[STEPS];       /* who was not there yet, as last looked: looked at first */
-    uint64_t settled[STEPS]; /* whoever sleeps knows that it has come this far */
-    bool asleep;             /* its wants are told */
+    uint64_t at[SLOTS_COUNTERS];      /* how far it has come */
+    uint64_t seen[SLOTS_COUNTERS];    /* all members have come this far, as last looked */
+    int behind[SLOTS_COUNTERS];       /* who was not there yet, as last looked: looked at first */
+    uint64_t flushed[SLOTS_COUNTERS]; /* whoever sleeps knows that it has come this far */
+    bool asleep;                      /* its wants are told */
 };
 
 /* What a team needs: room for the chunks of [size] members. */
-struct slots_want {
+struct slots_params {
     int set, rank, size; /* the number of the process set; this member */
     int64_t chunk_bytes; /* the longest; a multiple of 64, and at least 64 for each member */
-    int domain;          /* as cores_domain */
-    int64_t cache_bytes; /* as cores_cache */
+    int domain;          /* as cores_numa_domain */
+    int64_t cache_bytes; /* as cores_l2_bytes */
 };
 
-/* All members call it. [arena] and [door] are borrowed. As arena_enter; on failure there is nothing to leave.
+/* All members call it. [arena] and [doorbell] are borrowed. As arena_acquire; on failure there is nothing to
+ * leave.
  */
-int slots_enter(struct slots *slots, const struct arena *arena, const struct door *door,
-                const struct slots_want *want, int64_t deadline_us, struct hvd_error *err);
-void slots_leave(struct slots *slots);
+int slots_open(struct slots *slots, const struct arena *arena, const struct doorbell *doorbell,
+               const struct slots_params *want, int64_t deadline_us, struct hvd_error *err);
+void slots_close(struct slots *slots);
 
 /* The slot of [member] for chunk [position]: for what it gives, and for its part of the result. */
-char *slots_given(const struct slots *slots, int member, uint64_t position);
+char *slots_input(const struct slots *slots, int member, uint64_t position);
 char *slots_result(const struct slots *slots, int member, uint64_t position);
 
 /* Have all members come to [position]? */
-bool slots_all_have(struct slots *slots, enum slots_step step, uint64_t position);
+bool slots_all_reached(struct slots *slots, enum slots_counter counter, uint64_t position);
 
 /* This one has; who sleeps for that wakes, at the latest when it settles. */
-void slots_come_to(struct slots *slots, enum slots_step step, uint64_t position);
+void slots_advance(struct slots *slots, enum slots_counter counter, uint64_t position);
 
 /* Before this member waits or is through with a batch: whoever sleeps for something that it has done wakes.
  */
-void slots_settle(struct slots *slots);
+void slots_flush(struct slots *slots);
 
 /* The next part of work from [begin] to [end] that no member does yet, in *partp; false where there is none.
  * Parts are numbered on and on, and all members are through with those before [begin]. */
 bool slots_claim(struct slots *slots, uint64_t begin, uint64_t end, uint64_t *partp);
 
-/* It may sleep soon: from here on it is woken when all have come to what it wants of any step; 0: nothing.
- * Look once more afterwards. Until slots_rise. */
-void slots_sleep(struct slots *slots, const uint64_t wants[STEPS]);
-void slots_rise(struct slots *slots);
+/* It may sleep soon: from here on it is woken when all have come to what it wants of any counter; 0: nothing.
+ * Look once more afterwards. Until slots_disarm. */
+void slots_arm(struct slots *slots, const uint64_t wants[SLOTS_COUNTERS]);
+void slots_disarm(struct slots *slots);
 
-/* The same for what members do together by other counts than these: who dozes wakes when any other stirs.
- * Look once more after dozing; stir after whatever another may wait for. */
-void slots_doze(struct slots *slots);
-void slots_stir(struct slots *slots);
+/* The same for what members do together by other counts than these: who dozes wakes when any other
+ * notifications. Look once more after dozing; stir after whatever another may wait for. */
+void slots_arm_any(struct slots *slots);
+void slots_notify(struct slots *slots);
 
-/* What [member] told of its domain, which is the same on all members once all have entered: as cores_domain,
- * or -2 where it has told nothing. */
+/* What [member] told of its domain, which is the same on all members once all have entered: as
+ * cores_numa_domain, or -2 where it has told nothing. */
 int slots_domain(const struct slots *slots, int member);
 
 /* The smallest cache that any member told of; the same on all members once all have entered. 0: not known. */
-int64_t slots_cache(const struct slots *slots);
+int64_t slots_l2_bytes(const struct slots *slots);
 
 /* The chunk that was [SLOTS] before [position] is behind those who come to what this returns. */
-static inline uint64_t slots_before(uint64_t position)
+static inline uint64_t slots_reusable_at(uint64_t position)
 {
     return position < SLOTS ? 0 : position - SLOTS + 1;
 }

@@ -8,24 +8,24 @@
 #include <stdint.h>
 #include <unistd.h>
 
-struct bell {
+struct wakeup {
     _Atomic uint32_t *armed;
     int fd;
 };
 
-static inline void bell_write(const struct bell *bell)
+static inline void wakeup_signal(const struct wakeup *wakeup)
 {
     /* Non-blocking: it fails only where it already rings. */
     uint64_t one = 1;
-    ssize_t ignored = write(bell->fd, &one, sizeof(one));
+    ssize_t ignored = write(wakeup->fd, &one, sizeof(one));
     (void)ignored;
 }
 
 /* After what there is to see was stored in sequentially consistent order. */
-static inline void bell_ring(const struct bell *bell)
+static inline void wakeup_signal_if_armed(const struct wakeup *wakeup)
 {
-    if (atomic_load(bell->armed) != 0 && atomic_exchange(bell->armed, 0) != 0)
-        bell_write(bell);
+    if (atomic_load(wakeup->armed) != 0 && atomic_exchange(wakeup->armed, 0) != 0)
+        wakeup_signal(wakeup);
 }
 
 #endif

@@ -10,15 +10,15 @@
 
 #define UNIT_BYTES  (INT64_C(2) << 20) /* windows begin where huge pages do */
 #define ROUND_BYTES (INT64_C(1) << 30)
-#define MOST_BYTES  (INT64_C(16) << 40) /* of all together: an eighth of the addresses that a process has */
+#define MAX_BYTES   (INT64_C(16) << 40) /* of all together: an eighth of the addresses that a process has */
 
 /* No rank can use more than the node has. */
 static int64_t window_bytes(int count)
 {
-    int64_t most_bytes = MOST_BYTES / count / UNIT_BYTES * UNIT_BYTES;
+    int64_t max_bytes = MAX_BYTES / count / UNIT_BYTES * UNIT_BYTES;
     int64_t pages = sysconf(_SC_PHYS_PAGES);
     int64_t bytes = (pages * sysconf(_SC_PAGESIZE) + ROUND_BYTES - 1) / ROUND_BYTES * ROUND_BYTES;
-    return pages > 0 && bytes < most_bytes ? bytes : most_bytes;
+    return pages > 0 && bytes < max_bytes ? bytes : max_bytes;
 }
 
 /* A forked child has no part in the job: it must not reach the windows of others. */
@@ -40,7 +40,7 @@ static int windows_map(struct windows *windows, int fd, struct hvd_error *err)
     if (base == MAP_FAILED) {
         int status = error_set_errno(err, "cannot map %zu bytes of windows that the ranks of this node share",
                                      all_bytes);
-        windows_drop(&mapped);
+        windows_disown(&mapped);
         return status;
     }
     mapped.base = base;
@@ -63,7 +63,7 @@ int windows_create(struct windows *windows, int count, int *fdp, struct hvd_erro
 {
     struct windows made = {.bytes = window_bytes(count), .count = count};
     int fd = -1;
-    int status = shared_file_make("hvd-windows", (size_t)(count * made.bytes), &fd, err);
+    int status = shared_file_create("hvd-windows", (size_t)(count * made.bytes), &fd, err);
     if (status != HVD_OK)
         return status;
     status = windows_map(&made, fd, err);
@@ -79,14 +79,14 @@ int windows_create(struct windows *windows, int count, int *fdp, struct hvd_erro
 int windows_attach(struct windows *windows, int fd, int count, int own, struct hvd_error *err)
 {
     int64_t bytes = 0;
-    int status = shared_file_look(fd, &bytes, err);
+    int status = shared_file_size(fd, &bytes, err);
     if (status != HVD_OK)
         return status;
-    if (bytes <= 0 || bytes > MOST_BYTES || bytes % (count * UNIT_BYTES) != 0)
+    if (bytes <= 0 || bytes > MAX_BYTES || bytes % (count * UNIT_BYTES) != 0)
         return error_set(err, HVD_ERR_SYSTEM,
                          "the windows that this node's first rank made have %lld bytes, expected %d times a "
                          "multiple of %lld, at most %lld: all ranks need the same libhvd",
-                         (long long)bytes, count, (long long)UNIT_BYTES, (long long)MOST_BYTES);
+                         (long long)bytes, count, (long long)UNIT_BYTES, (long long)MAX_BYTES);
     struct windows made = {.bytes = bytes / count, .count = count, .own = own};
     status = windows_map(&made, fd, err);
     if (status == HVD_OK)
@@ -94,7 +94,7 @@ int windows_attach(struct windows *windows, int fd, int count, int own, struct h
     return status;
 }
 
-void windows_drop(struct windows *windows)
+void windows_disown(struct windows *windows)
 {
     free((void *)windows->opened);
     *windows = (struct windows){.base = NULL};
@@ -104,7 +104,7 @@ void windows_detach(struct windows *windows)
 {
     if (windows->base != NULL)
         munmap(windows->base, (size_t)(windows->count * windows->bytes));
-    windows_drop(windows);
+    windows_disown(windows);
 }
 
 int windows_open(const struct windows *windows, int place, int64_t bytes, struct hvd_error *err)

@@ -32,21 +32,21 @@ int windows_attach(struct windows *windows, int fd, int count, int own, struct h
 void windows_detach(struct windows *windows);
 
 /* Its mapping is somebody else's from now on. */
-void windows_drop(struct windows *windows);
+void windows_disown(struct windows *windows);
 
 /* Let the first [bytes] of the window at [place], rounded up to pages, be touched here. One thread for each
  * place. HVD_ERR_INVALID, with a sentence, where it has not so many. */
 int windows_open(const struct windows *windows, int place, int64_t bytes, struct hvd_error *err);
 
 /* What this rank has opened of its own. */
-static inline int64_t windows_own(const struct windows *windows)
+static inline int64_t windows_own_bytes(const struct windows *windows)
 {
     return windows->base == NULL ? 0 : atomic_load(&windows->opened[windows->own]);
 }
 
 /* Does all of it lie in the own window? Then *atp is where it begins there. */
-static inline bool windows_find(const struct windows *windows, const void *memory, int64_t bytes,
-                                uint64_t *atp)
+static inline bool windows_offset_of(const struct windows *windows, const void *memory, int64_t bytes,
+                                     uint64_t *atp)
 {
     uint64_t at = (uintptr_t)memory - (uintptr_t)windows->base - (uint64_t)(windows->own * windows->bytes);
     *atp = at;
@@ -56,7 +56,7 @@ static inline bool windows_find(const struct windows *windows, const void *memor
 
 /* The memory [at] bytes into the window of the rank at [place]; NULL where not all [bytes] lie in what is
  * opened of it. */
-static inline char *windows_reach(const struct windows *windows, int place, uint64_t at, int64_t bytes)
+static inline char *windows_pointer(const struct windows *windows, int place, uint64_t at, int64_t bytes)
 {
     if (place < 0 || place >= windows->count)
         return NULL;

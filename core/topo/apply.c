@@ -19,7 +19,7 @@
 /* ---- CPUs and memory -------------------------------------------------------------------------------- */
 
 /* glibc's own calls know of 1024 CPUs. */
-int apply_read_cpus(pid_t tid, struct bitset *cpus, struct hvd_error *err)
+int apply_read_cpus(pid_t tid, struct bitmap *cpus, struct hvd_error *err)
 {
     memset(cpus, 0, sizeof(*cpus));
     if (syscall(SYS_sched_getaffinity, tid, sizeof(cpus->words), cpus->words) < 0)
@@ -27,31 +27,31 @@ int apply_read_cpus(pid_t tid, struct bitset *cpus, struct hvd_error *err)
     return HVD_OK;
 }
 
-int apply_cpus(pid_t tid, const struct bitset *cpus, struct hvd_error *err)
+int apply_cpus(pid_t tid, const struct bitmap *cpus, struct hvd_error *err)
 {
     char list[128];
     if (syscall(SYS_sched_setaffinity, tid, sizeof(cpus->words), cpus->words) < 0)
-        return error_set_errno(err, "cannot bind to CPUs %s", bitset_text(cpus, list, sizeof(list)));
+        return error_set_errno(err, "cannot bind to CPUs %s", bitmap_text(cpus, list, sizeof(list)));
     return HVD_OK;
 }
 
-void apply_mems(const struct bitset *mems)
+void apply_mems(const struct bitmap *mems)
 {
-    struct bitset first = {{0}};
-    if (bitset_empty(mems))
+    struct bitmap first = {{0}};
+    if (bitmap_is_empty(mems))
         return;
-    if (syscall(SYS_set_mempolicy, POLICY_PREFERRED_MANY, mems->words, (unsigned long)BITSET_BITS) == 0)
+    if (syscall(SYS_set_mempolicy, POLICY_PREFERRED_MANY, mems->words, (unsigned long)BITMAP_BITS) == 0)
         return;
-    bitset_add(&first, bitset_next(mems, 0));
-    syscall(SYS_set_mempolicy, POLICY_PREFERRED, first.words, (unsigned long)BITSET_BITS);
+    bitmap_set(&first, bitmap_find_next(mems, 0));
+    syscall(SYS_set_mempolicy, POLICY_PREFERRED, first.words, (unsigned long)BITMAP_BITS);
 }
 
-void apply_no_mems(void)
+void apply_default_mems(void)
 {
     syscall(SYS_set_mempolicy, POLICY_DEFAULT, NULL, 0UL);
 }
 
-bool apply_mems_chosen(void)
+bool apply_mems_are_set(void)
 {
     int policy = POLICY_DEFAULT;
     return syscall(SYS_get_mempolicy, &policy, NULL, 0UL, NULL, 0UL) == 0 && policy != POLICY_DEFAULT;
@@ -60,9 +60,9 @@ bool apply_mems_chosen(void)
 /* ---- Variables -------------------------------------------------------------------------------------- */
 
 /* Collects them. */
-struct collector {
-    const struct applied *applied;
-    struct variable *variables;
+struct variable_list {
+    const struct launched_task *applied;
+    struct env_variable *variables;
     int count;
 };
 
@@ -77,31 +77,31 @@ const char *environment_value(char *const *environment, const char *name)
     return NULL;
 }
 
-static const char *value_now(const struct applied *applied, const char *name)
+static const char *current_value(const struct launched_task *applied, const char *name)
 {
     return environment_value(applied->environment, name);
 }
 
 /* An empty one, to be filled. */
-static char *add(struct collector *collector, const char *name)
+static char *add(struct variable_list *collector, const char *name)
 {
-    struct variable *variable = &collector->variables[collector->count++];
+    struct env_variable *variable = &collector->variables[collector->count++];
     variable->name = name;
     variable->value[0] = 0;
     return variable->value;
 }
 
 /* The same, but for what is set already: NULL then. */
-static char *add_unless_set(struct collector *collector, const char *name)
+static char *add_variable_unless_set(struct variable_list *collector, const char *name)
 {
-    return value_now(collector->applied, name) != NULL ? NULL : add(collector, name);
+    return current_value(collector->applied, name) != NULL ? NULL : add(collector, name);
 }
 
 /* The entry of a list at that position. False where there is none. */
-static bool entry_at(const char *list, int position, struct word *wordp)
+static bool list_entry(const char *list, int position, struct token *wordp)
 {
     for (const char *at = list; at != NULL; position--) {
-        at = word_next(at, ',', wordp);
+        at = token_next(at, ',', wordp);
         if (position == 0)
             return true;
     }
@@ -109,23 +109,23 @@ static bool entry_at(const char *list, int position, struct word *wordp)
 }
 
 /* The task's own of the GPUs that it would see, by their names in the list that shows them, or by number. */
-static int show_own_gpus(struct collector *collector, struct hvd_error *err)
+static int add_visible_gpus(struct variable_list *collector, struct hvd_error *err)
 {
     const struct plan_task *task = collector->applied->task;
     const char *name = task->gpu_amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
-    const char *list = value_now(collector->applied, name);
-    if (task->gpu_amd && value_now(collector->applied, "HIP_VISIBLE_DEVICES") != NULL)
+    const char *list = current_value(collector->applied, name);
+    if (task->gpu_amd && current_value(collector->applied, "HIP_VISIBLE_DEVICES") != NULL)
         return error_set(
             err, HVD_ERR_INVALID,
             "gpu-visible=one: HIP_VISIBLE_DEVICES is set, which counts among what hvd is to show; "
             "unset it, or use ROCR_VISIBLE_DEVICES");
     char *value = add(collector, name);
     for (int i = 0; i < task->gpu_count; i++) {
-        struct word word;
+        struct token word;
         const char *comma = i == 0 ? "" : ",";
         if (list == NULL)
             plan_append(value, APPLY_VALUE_BYTES, "%s%d", comma, task->devices[i]);
-        else if (entry_at(list, task->devices[i], &word))
+        else if (list_entry(list, task->devices[i], &word))
             plan_append(value, APPLY_VALUE_BYTES, "%s%.*s", comma, (int)word.length, word.text);
         else
             return error_set(err, HVD_ERR_INVALID,
@@ -135,7 +135,7 @@ static int show_own_gpus(struct collector *collector, struct hvd_error *err)
     return HVD_OK;
 }
 
-static int tell_gpus(struct collector *collector, struct hvd_error *err)
+static int add_gpu_variables(struct variable_list *collector, struct hvd_error *err)
 {
     const struct plan_task *task = collector->applied->task;
     bool one = collector->applied->gpu_visible == GPU_VISIBLE_ONE;
@@ -145,32 +145,33 @@ static int tell_gpus(struct collector *collector, struct hvd_error *err)
     for (int i = 0; i < task->gpu_count; i++)
         plan_append(ids, APPLY_VALUE_BYTES, "%s%s", i == 0 ? "" : ",", task->gpu_ids[i]);
     plan_append(add(collector, "HVD_LOCAL_DEVICE"), APPLY_VALUE_BYTES, "%d", one ? 0 : task->devices[0]);
-    char *order = task->gpu_amd ? NULL : add_unless_set(collector, "CUDA_DEVICE_ORDER");
+    char *order = task->gpu_amd ? NULL : add_variable_unless_set(collector, "CUDA_DEVICE_ORDER");
     if (order != NULL)
         plan_append(order, APPLY_VALUE_BYTES, "PCI_BUS_ID");
-    return one ? show_own_gpus(collector, err) : HVD_OK;
+    return one ? add_visible_gpus(collector, err) : HVD_OK;
 }
 
-static void tell_threads(struct collector *collector)
+static void add_thread_variables(struct variable_list *collector)
 {
     const struct plan_task *task = collector->applied->task;
     if (!task->bound || collector->applied->kept)
         return;
-    char *threads = add_unless_set(collector, "OMP_NUM_THREADS");
+    char *threads = add_variable_unless_set(collector, "OMP_NUM_THREADS");
     if (threads != NULL)
         plan_append(threads, APPLY_VALUE_BYTES, "%d", task->threads);
-    char *places = task->places[0] == 0 ? NULL : add_unless_set(collector, "OMP_PLACES");
+    char *places = task->places[0] == 0 ? NULL : add_variable_unless_set(collector, "OMP_PLACES");
     if (places != NULL)
         plan_append(places, APPLY_VALUE_BYTES, "%s", task->places);
 }
 
-int apply_variables(const struct applied *applied, struct variable *variables, struct hvd_error *err)
+int apply_variables(const struct launched_task *applied, struct env_variable *variables,
+                    struct hvd_error *err)
 {
-    struct collector collector = {applied, variables, 0};
-    int rc = tell_gpus(&collector, err);
+    struct variable_list collector = {applied, variables, 0};
+    int rc = add_gpu_variables(&collector, err);
     if (rc != HVD_OK)
         return rc;
-    tell_threads(&collector);
+    add_thread_variables(&collector);
     int told = collector.count;
     char *placed = add(&collector, PLACED_VARIABLE);
     plan_append(placed, APPLY_VALUE_BYTES, "%s", applied->who);
@@ -179,20 +180,20 @@ int apply_variables(const struct applied *applied, struct variable *variables, s
     return collector.count;
 }
 
-bool placed_next(const char **atp, struct word *namep)
+bool placed_next_variable(const char **atp, struct token *namep)
 {
-    struct word last;
-    *atp = *atp == NULL ? NULL : word_next(*atp, ',', &last);
+    struct token last;
+    *atp = *atp == NULL ? NULL : token_next(*atp, ',', &last);
     if (*atp != NULL)
-        word_next(*atp, ',', namep);
+        token_next(*atp, ',', namep);
     return *atp != NULL;
 }
 
-bool placed_lists(const char *placed, const char *name)
+bool placed_has_variable(const char *placed, const char *name)
 {
-    struct word listed;
-    while (placed_next(&placed, &listed))
-        if (word_is(listed, name))
+    struct token listed;
+    while (placed_next_variable(&placed, &listed))
+        if (token_equals(listed, name))
             return true;
     return false;
 }

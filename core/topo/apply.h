@@ -15,21 +15,21 @@
 
 /* The CPUs that thread [tid] may run on (0: the calling one), or those it may not leave. HVD_OK or
  * HVD_ERR_SYSTEM. */
-int apply_read_cpus(pid_t tid, struct bitset *cpus, struct hvd_error *err);
-int apply_cpus(pid_t tid, const struct bitset *cpus, struct hvd_error *err);
+int apply_read_cpus(pid_t tid, struct bitmap *cpus, struct hvd_error *err);
+int apply_cpus(pid_t tid, const struct bitmap *cpus, struct hvd_error *err);
 
 /* From now on the calling thread, and what it starts, gets memory from [mems] first, from others when they
  * are full. Does nothing where the kernel cannot. */
-void apply_mems(const struct bitset *mems);
+void apply_mems(const struct bitmap *mems);
 
 /* Take that back. */
-void apply_no_mems(void);
+void apply_default_mems(void);
 
 /* Has somebody else chosen from where the calling thread gets memory, as numactl does? */
-bool apply_mems_chosen(void);
+bool apply_mems_are_set(void);
 
 /* A task that is about to be started, and what its launcher has decided. */
-struct applied {
+struct launched_task {
     const struct plan_task *task;
     const char *who; /* "srun", "hvdrun": for PLACED_VARIABLE */
     enum gpu_visible gpu_visible;
@@ -40,7 +40,7 @@ struct applied {
 #define APPLY_MAX         8
 #define APPLY_VALUE_BYTES 1536 /* MACHINE_MAX_GPUS ids with commas */
 
-struct variable {
+struct env_variable {
     const char *name;
     char value[APPLY_VALUE_BYTES];
 };
@@ -53,7 +53,8 @@ struct variable {
  *   CUDA_VISIBLE_DEVICES (AMD: ROCR_VISIBLE_DEVICES) only for GPU_VISIBLE_ONE
  *   OMP_NUM_THREADS, OMP_PLACES
  * HVD_ERR_INVALID where the visible GPUs of a task cannot be written. */
-int apply_variables(const struct applied *applied, struct variable *variables, struct hvd_error *err);
+int apply_variables(const struct launched_task *applied, struct env_variable *variables,
+                    struct hvd_error *err);
 
 /* The value of a variable in [environment], "NAME=value" strings, NULL-terminated (NULL: of this process), or
  * NULL. */
@@ -61,9 +62,9 @@ const char *environment_value(char *const *environment, const char *name);
 
 /* Take the next variable that is listed into *namep. *atp: at first the value of PLACED_VARIABLE, or NULL
  * where it is not set. False after the last. */
-bool placed_next(const char **atp, struct word *namep);
+bool placed_next_variable(const char **atp, struct token *namep);
 
 /* Is [name] listed in [placed], the value of PLACED_VARIABLE (NULL: it is not set), after who placed it? */
-bool placed_lists(const char *placed, const char *name);
+bool placed_has_variable(const char *placed, const char *name);
 
 #endif

@@ -11,16 +11,16 @@
 #define ERF_TEXT_BYTES 4096 /* longest host name or command line */
 
 /* What to do where a file asks for what is not there, or for the same twice. */
-enum erf_answer { ERF_ERROR, ERF_WARN, ERF_ALLOW };
+enum erf_action { ERF_ERROR, ERF_WARN, ERF_ALLOW };
 
-#define ERF_STAR (-1) /* "*": all; of a host: any */
+#define ERF_ALL  (-1) /* "*": all; of a host: any */
 #define ERF_NONE (-2) /* not named */
 
 struct erf_rank {
-    int host; /* index of erf->hosts, ERF_STAR where any host will do */
-    int cpus; /* index of erf->sets, or ERF_STAR */
+    int host; /* index of erf->hosts, ERF_ALL where any host will do */
+    int cpus; /* index of erf->sets, or ERF_ALL */
     int gpus; /* positions by PCI id: the same, or ERF_NONE */
-    int mems; /* ERF_STAR or ERF_NONE */
+    int mems; /* ERF_ALL or ERF_NONE */
     int app;  /* index of erf->apps, or ERF_NONE */
     int line; /* of the file */
 };
@@ -33,15 +33,15 @@ struct erf_host {
 struct erf {
     enum rs_distribution distribution;
     int plane;
-    enum erf_answer overlapping_rs;
-    enum erf_answer oversubscribe_cpu, oversubscribe_gpu, oversubscribe_mem;
-    enum erf_answer skip_missing_cpu, skip_missing_gpu, skip_missing_mem;
+    enum erf_action overlapping_rs;
+    enum erf_action oversubscribe_cpu, oversubscribe_gpu, oversubscribe_mem;
+    enum erf_action skip_missing_cpu, skip_missing_gpu, skip_missing_mem;
     bool memory_amounts; /* "mem: {...}" asks for amounts of memory, which hvd does not see to */
     bool physical; /* cpu_index_using: the system's numbers; otherwise positions in the order of cores */
     int app_count, host_count, set_count, rank_count;
     char **apps; /* command lines */
     struct erf_host *hosts;
-    struct bitset *sets;
+    struct bitmap *sets;
     struct erf_rank *ranks; /* by rank */
 };
 
@@ -55,14 +55,14 @@ void erf_destroy(struct erf *erf);
 
 /* Write [erf] so that erf_parse reads the same, a line a rank, into *textp, to be freed. HVD_OK or
  * HVD_ERR_NO_MEMORY. */
-int erf_text(const struct erf *erf, char **textp, struct hvd_error *err);
+int erf_format(const struct erf *erf, char **textp, struct hvd_error *err);
 
 /* The tasks of one host. */
 struct erf_tasks {
     int count;
     int *ranks;                 /* the job's rank of each task */
     struct request_task *tasks; /* for struct request */
-    struct bitset *cpus;        /* what those point to */
+    struct bitmap *cpus;        /* what those point to */
     int *gpus;
     char (*whys)[PLAN_WHY_BYTES];
 };

@@ -6,15 +6,17 @@
 
 #include "topo/file.h"
 
-const struct erf_key erf_keys[7] = {{"overlapping_rs", offsetof(struct erf, overlapping_rs)},
-                                    {"oversubscribe_cpu", offsetof(struct erf, oversubscribe_cpu)},
-                                    {"oversubscribe_gpu", offsetof(struct erf, oversubscribe_gpu)},
-                                    {"oversubscribe_mem", offsetof(struct erf, oversubscribe_mem)},
-                                    {"skip_missing_cpu", offsetof(struct erf, skip_missing_cpu)},
-                                    {"skip_missing_gpu", offsetof(struct erf, skip_missing_gpu)},
-                                    {"skip_missing_mem", offsetof(struct erf, skip_missing_mem)}};
+const struct erf_action_key erf_action_keys[7] = {
+    {"overlapping_rs", offsetof(struct erf, overlapping_rs)},
+    {"oversubscribe_cpu", offsetof(struct erf, oversubscribe_cpu)},
+    {"oversubscribe_gpu", offsetof(struct erf, oversubscribe_gpu)},
+    {"oversubscribe_mem", offsetof(struct erf, oversubscribe_mem)},
+    {"skip_missing_cpu", offsetof(struct erf, skip_missing_cpu)},
+    {"skip_missing_gpu", offsetof(struct erf, skip_missing_gpu)},
+    {"skip_missing_mem", offsetof(struct erf, skip_missing_mem)}};
 
-const char *const erf_answers[4] = {[ERF_ERROR] = "error", [ERF_WARN] = "warn", [ERF_ALLOW] = "allow", NULL};
+const char *const erf_action_names[4] = {
+    [ERF_ERROR] = "error", [ERF_WARN] = "warn", [ERF_ALLOW] = "allow", NULL};
 
 /* ---- The text ---- */
 
@@ -29,7 +31,7 @@ struct reader {
     struct hvd_error *err;
 };
 
-static int bad(const struct reader *reader, const char *what)
+static int parse_error(const struct reader *reader, const char *what)
 {
     int length = (int)(reader->end - reader->at);
     return error_set(reader->err, HVD_ERR_INVALID, "%.100s, line %d: %s at '%.*s'", reader->name,
@@ -60,7 +62,7 @@ static bool take(struct reader *reader, const char *text)
 }
 
 /* The same of a word and the colon after it. */
-static bool take_key(struct reader *reader, const char *key)
+static bool match_key(struct reader *reader, const char *key)
 {
     const char *before = reader->at;
     if (take(reader, key) && take(reader, ":"))
@@ -76,7 +78,7 @@ static bool at_end(struct reader *reader)
 }
 
 /* Digits; false where there are none, or the number is over [max]. */
-static bool take_number(struct reader *reader, int max, int *valuep)
+static bool read_number(struct reader *reader, int max, int *valuep)
 {
     int value = 0;
     skip_blanks(reader);
@@ -97,10 +99,11 @@ static bool take_number(struct reader *reader, int max, int *valuep)
 static int copy_text(struct reader *reader, size_t length, char **textp)
 {
     if (length == 0 || length >= ERF_TEXT_BYTES)
-        return bad(reader, length == 0 ? "a name or command is missing" : "a name or command is too long");
+        return parse_error(reader,
+                           length == 0 ? "a name or command is missing" : "a name or command is too long");
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)reader->at[i] < ' ' && reader->at[i] != '\t')
-            return bad(reader, "a character that is not text");
+            return parse_error(reader, "a character that is not text");
     *textp = strndup(reader->at, length);
     reader->at += length;
     return *textp != NULL ? HVD_OK : no_memory(reader);
@@ -124,16 +127,16 @@ static int grow(const struct reader *reader, void *arrayp, int count, int *room,
 
 /* ---- The preamble ---- */
 
-static int read_answer(struct reader *reader, const struct erf_key *key)
+static int read_action(struct reader *reader, const struct erf_action_key *key)
 {
-    for (int i = 0; erf_answers[i] != NULL; i++) {
-        if (!take(reader, erf_answers[i]))
+    for (int i = 0; erf_action_names[i] != NULL; i++) {
+        if (!take(reader, erf_action_names[i]))
             continue;
-        memcpy((char *)reader->erf + key->offset, &(enum erf_answer){(enum erf_answer)i},
-               sizeof(enum erf_answer));
+        memcpy((char *)reader->erf + key->offset, &(enum erf_action){(enum erf_action)i},
+               sizeof(enum erf_action));
         return HVD_OK;
     }
-    return bad(reader, "expected error, warn or allow");
+    return parse_error(reader, "expected error, warn or allow");
 }
 
 static int read_distribution(struct reader *reader)
@@ -143,10 +146,10 @@ static int read_distribution(struct reader *reader)
         erf->distribution = RS_DIST_PACKED;
     else if (take(reader, "cyclic"))
         erf->distribution = RS_DIST_CYCLIC;
-    else if (take(reader, "plane:") && take_number(reader, RS_MAX, &erf->plane) && erf->plane > 0)
+    else if (take(reader, "plane:") && read_number(reader, RS_MAX, &erf->plane) && erf->plane > 0)
         erf->distribution = RS_DIST_PLANE;
     else
-        return bad(reader, "expected packed, cyclic or plane:N");
+        return parse_error(reader, "expected packed, cyclic or plane:N");
     return HVD_OK;
 }
 
@@ -154,9 +157,9 @@ static int read_app(struct reader *reader)
 {
     struct erf *erf = reader->erf;
     int number = 0;
-    if (!take_number(reader, ERF_MAX_APPS - 1, &number) || number != erf->app_count || !take(reader, ":"))
-        return bad(reader,
-                   "expected app 0, app 1 and so on, up to app 63, each with a colon and its command line");
+    if (!read_number(reader, ERF_MAX_APPS - 1, &number) || number != erf->app_count || !take(reader, ":"))
+        return parse_error(
+            reader, "expected app 0, app 1 and so on, up to app 63, each with a colon and its command line");
     skip_blanks(reader);
     if (erf->apps == NULL)
         erf->apps = calloc(ERF_MAX_APPS, sizeof(*erf->apps));
@@ -174,45 +177,45 @@ static int read_index(struct reader *reader)
     else if (take(reader, "physical"))
         reader->erf->physical = true;
     else
-        return bad(reader, "expected logical or physical");
+        return parse_error(reader, "expected logical or physical");
     return HVD_OK;
 }
 
 /* ---- What a line gives to its ranks ---- */
 
 /* "{0-3,8}" into *set. */
-static int read_set(struct reader *reader, struct bitset *set)
+static int read_set(struct reader *reader, struct bitmap *set)
 {
-    *set = (struct bitset){{0}};
+    *set = (struct bitmap){{0}};
     if (!take(reader, "{"))
-        return bad(reader, "expected * or {...}");
+        return parse_error(reader, "expected * or {...}");
     do {
         int first, last;
-        if (!take_number(reader, BITSET_BITS - 1, &first))
-            return bad(reader, "expected a number below 4096");
+        if (!read_number(reader, BITMAP_BITS - 1, &first))
+            return parse_error(reader, "expected a number below 4096");
         last = first;
-        if (take(reader, "-") && (!take_number(reader, BITSET_BITS - 1, &last) || last < first))
-            return bad(reader, "expected the end of a range");
+        if (take(reader, "-") && (!read_number(reader, BITMAP_BITS - 1, &last) || last < first))
+            return parse_error(reader, "expected the end of a range");
         for (; first <= last; first++)
-            bitset_add(set, first);
+            bitmap_set(set, first);
     } while (take(reader, ","));
-    return take(reader, "}") ? HVD_OK : bad(reader, "expected , or }");
+    return take(reader, "}") ? HVD_OK : parse_error(reader, "expected , or }");
 }
 
-/* Sets with commas between, or a star; *firstp is the index of the first, or ERF_STAR. */
+/* Sets with commas between, or a star; *firstp is the index of the first, or ERF_ALL. */
 static int read_sets(struct reader *reader, int max, int *firstp, int *countp)
 {
     struct erf *erf = reader->erf;
     *countp = 1;
     if (take(reader, "*")) {
-        *firstp = ERF_STAR;
+        *firstp = ERF_ALL;
         return HVD_OK;
     }
     *firstp = erf->set_count;
     do {
         int rc = grow(reader, &erf->sets, erf->set_count, &reader->set_room, sizeof(*erf->sets));
         if (rc == HVD_OK && erf->set_count - *firstp == max)
-            rc = bad(reader, "more sets than ranks");
+            rc = parse_error(reader, "more sets than ranks");
         if (rc == HVD_OK)
             rc = read_set(reader, &erf->sets[erf->set_count]);
         if (rc != HVD_OK)
@@ -255,12 +258,12 @@ static int read_host(struct reader *reader, bool named, int *hostp)
     size_t length = 0;
     skip_blanks(reader);
     if (!named && take(reader, "*")) {
-        *hostp = ERF_STAR;
+        *hostp = ERF_ALL;
         return HVD_OK;
     }
     if (!named) {
-        if (!take_number(reader, RS_MAX, &host.index) || host.index < 1)
-            return bad(reader, "expected * or the number of a host, from 1");
+        if (!read_number(reader, RS_MAX, &host.index) || host.index < 1)
+            return parse_error(reader, "expected * or the number of a host, from 1");
         return add_host(reader, host, hostp);
     }
     while (reader->at + length < reader->end && strchr(" \t;{}", reader->at[length]) == NULL)
@@ -273,7 +276,7 @@ static int read_host(struct reader *reader, bool named, int *hostp)
 static int read_memory(struct reader *reader, int *memsp)
 {
     if (take(reader, "*")) {
-        *memsp = ERF_STAR;
+        *memsp = ERF_ALL;
         return HVD_OK;
     }
     reader->erf->memory_amounts = true;
@@ -282,51 +285,51 @@ static int read_memory(struct reader *reader, int *memsp)
     while (reader->at < reader->end && strchr("0123456789,-{ ", *reader->at) != NULL)
         reader->at++;
     take(reader, "}");
-    return reader->at > before ? HVD_OK : bad(reader, "expected * or an amount of memory");
+    return reader->at > before ? HVD_OK : parse_error(reader, "expected * or an amount of memory");
 }
 
 /* What stands between braces. */
-struct resources {
+struct rank_resources {
     struct erf_rank rank; /* of the first rank */
     int cpuset_count;
     bool has_host, has_cpus, has_gpus, has_mems;
 };
 
-static int read_field(struct reader *reader, int ranks, struct resources *to)
+static int read_field(struct reader *reader, int ranks, struct rank_resources *to)
 {
     int gpusets = 0;
     bool *seen = NULL;
     int rc = HVD_OK;
-    if (take_key(reader, "hostname")) {
+    if (match_key(reader, "hostname")) {
         seen = &to->has_host;
         rc = read_host(reader, true, &to->rank.host);
-    } else if (take_key(reader, "host")) {
+    } else if (match_key(reader, "host")) {
         seen = &to->has_host;
         rc = read_host(reader, false, &to->rank.host);
-    } else if (take_key(reader, "cpu")) {
+    } else if (match_key(reader, "cpu")) {
         seen = &to->has_cpus;
         rc = read_sets(reader, ranks, &to->rank.cpus, &to->cpuset_count);
-    } else if (take_key(reader, "gpu")) {
+    } else if (match_key(reader, "gpu")) {
         seen = &to->has_gpus;
         rc = read_sets(reader, 1, &to->rank.gpus, &gpusets);
-    } else if (take_key(reader, "mem")) {
+    } else if (match_key(reader, "mem")) {
         seen = &to->has_mems;
         rc = read_memory(reader, &to->rank.mems);
     } else {
-        return bad(reader, "expected host:, hostname:, cpu:, gpu: or mem:");
+        return parse_error(reader, "expected host:, hostname:, cpu:, gpu: or mem:");
     }
     if (rc == HVD_OK && *seen)
-        return bad(reader, "the same is given twice before");
+        return parse_error(reader, "the same is given twice before");
     *seen = true;
     return rc;
 }
 
 /* "{ host: 1; cpu: {0-3},{4-7}; gpu: * } : app 0" for [ranks] ranks. */
-static int read_resources(struct reader *reader, int ranks, struct resources *to)
+static int read_resources(struct reader *reader, int ranks, struct rank_resources *to)
 {
-    *to = (struct resources){.rank = {ERF_NONE, ERF_NONE, ERF_NONE, ERF_NONE, ERF_NONE, reader->line}};
+    *to = (struct rank_resources){.rank = {ERF_NONE, ERF_NONE, ERF_NONE, ERF_NONE, ERF_NONE, reader->line}};
     if (!take(reader, "{"))
-        return bad(reader, "expected {");
+        return parse_error(reader, "expected {");
     do {
         if (take(reader, "}")) { /* after a last semicolon */
             reader->at--;
@@ -337,21 +340,21 @@ static int read_resources(struct reader *reader, int ranks, struct resources *to
             return rc;
     } while (take(reader, ";"));
     if (!take(reader, "}"))
-        return bad(reader, "expected ; or }");
+        return parse_error(reader, "expected ; or }");
     if (!to->has_host || !to->has_cpus)
-        return bad(reader, "host (or hostname) and cpu must be given before");
+        return parse_error(reader, "host (or hostname) and cpu must be given before");
     if (to->cpuset_count != 1 && to->cpuset_count != ranks)
-        return bad(reader, "expected one set of CPUs, or one for each rank, before");
+        return parse_error(reader, "expected one set of CPUs, or one for each rank, before");
     if (take(reader, ":") &&
-        (!take(reader, "app") || !take_number(reader, reader->erf->app_count - 1, &to->rank.app)))
-        return bad(reader, "expected app and the number of one that is given above");
-    return at_end(reader) ? HVD_OK : bad(reader, "expected the end of the line");
+        (!take(reader, "app") || !read_number(reader, reader->erf->app_count - 1, &to->rank.app)))
+        return parse_error(reader, "expected app and the number of one that is given above");
+    return at_end(reader) ? HVD_OK : parse_error(reader, "expected the end of the line");
 }
 
 /* ---- Lines of ranks ---- */
 
 /* Make place for ranks up to [last]; those that no line has named yet have line 0. */
-static int reach_rank(struct reader *reader, int last)
+static int extend_ranks(struct reader *reader, int last)
 {
     struct erf *erf = reader->erf;
     for (; erf->rank_count <= last; erf->rank_count++) {
@@ -364,7 +367,7 @@ static int reach_rank(struct reader *reader, int last)
 }
 
 /* Give a rank what a line has for its [nth]. */
-static int set_rank(struct reader *reader, int rank, const struct resources *from, int nth)
+static int set_rank(struct reader *reader, int rank, const struct rank_resources *from, int nth)
 {
     struct erf_rank *to = &reader->erf->ranks[rank];
     if (to->line != 0)
@@ -382,11 +385,11 @@ static int read_ranks(struct reader *reader, int (*pairs)[2], int room)
     int count = 0;
     bool braces = take(reader, "{");
     do {
-        if (count == room || !take_number(reader, ERF_MAX_RANKS - 1, &pairs[count][0]))
+        if (count == room || !read_number(reader, ERF_MAX_RANKS - 1, &pairs[count][0]))
             return -1;
         pairs[count][1] = pairs[count][0];
         if (take(reader, "-") &&
-            (!take_number(reader, ERF_MAX_RANKS - 1, &pairs[count][1]) || pairs[count][1] < pairs[count][0]))
+            (!read_number(reader, ERF_MAX_RANKS - 1, &pairs[count][1]) || pairs[count][1] < pairs[count][0]))
             return -1;
         count++;
     } while (take(reader, ","));
@@ -397,15 +400,15 @@ static int read_rank_line(struct reader *reader)
 {
     int pairs[256][2];
     int ranks = 0, nth = 0;
-    struct resources resources;
+    struct rank_resources resources;
     int count = read_ranks(reader, pairs, 256);
     if (count < 0 || !take(reader, ":"))
-        return bad(reader, "expected up to 256 ranks or ranges of them, below 131072, and a colon");
+        return parse_error(reader, "expected up to 256 ranks or ranges of them, below 131072, and a colon");
     for (int i = 0; i < count; i++)
         ranks += pairs[i][1] - pairs[i][0] + 1;
     int rc = read_resources(reader, ranks, &resources);
     for (int i = 0; rc == HVD_OK && i < count; i++) {
-        rc = reach_rank(reader, pairs[i][1]);
+        rc = extend_ranks(reader, pairs[i][1]);
         for (int rank = pairs[i][0]; rc == HVD_OK && rank <= pairs[i][1]; rank++)
             rc = set_rank(reader, rank, &resources, nth++);
     }
@@ -414,13 +417,13 @@ static int read_rank_line(struct reader *reader)
 
 static int read_count_line(struct reader *reader)
 {
-    struct resources resources;
+    struct rank_resources resources;
     int ranks = 0, first = reader->erf->rank_count;
-    if (!take_number(reader, ERF_MAX_RANKS - first, &ranks) || ranks < 1 || !take(reader, ":"))
-        return bad(reader, "expected a number of ranks, of all lines at most 131072, and a colon");
+    if (!read_number(reader, ERF_MAX_RANKS - first, &ranks) || ranks < 1 || !take(reader, ":"))
+        return parse_error(reader, "expected a number of ranks, of all lines at most 131072, and a colon");
     int rc = read_resources(reader, ranks, &resources);
     if (rc == HVD_OK)
-        rc = reach_rank(reader, first + ranks - 1);
+        rc = extend_ranks(reader, first + ranks - 1);
     for (int i = 0; rc == HVD_OK && i < ranks; i++)
         rc = set_rank(reader, first + i, &resources, i);
     return rc;
@@ -433,33 +436,33 @@ static int read_preamble_line(struct reader *reader)
     int rc;
     if (take(reader, "app ") || take(reader, "app\t"))
         return read_app(reader); /* it has the rest of the line */
-    for (size_t i = 0; i < sizeof(erf_keys) / sizeof(erf_keys[0]); i++) {
-        if (!take_key(reader, erf_keys[i].name))
+    for (size_t i = 0; i < sizeof(erf_action_keys) / sizeof(erf_action_keys[0]); i++) {
+        if (!match_key(reader, erf_action_keys[i].name))
             continue;
-        rc = read_answer(reader, &erf_keys[i]);
-        return rc != HVD_OK || at_end(reader) ? rc : bad(reader, "expected the end of the line");
+        rc = read_action(reader, &erf_action_keys[i]);
+        return rc != HVD_OK || at_end(reader) ? rc : parse_error(reader, "expected the end of the line");
     }
-    if (take_key(reader, "overlapping-rs"))
-        rc = read_answer(reader, &erf_keys[0]);
-    else if (take_key(reader, "launch_distribution"))
+    if (match_key(reader, "overlapping-rs"))
+        rc = read_action(reader, &erf_action_keys[0]);
+    else if (match_key(reader, "launch_distribution"))
         rc = read_distribution(reader);
-    else if (take_key(reader, "cpu_index_using"))
+    else if (match_key(reader, "cpu_index_using"))
         rc = read_index(reader);
     else
-        return bad(reader, "expected rank:, a number of ranks, or a key of the preamble");
-    return rc != HVD_OK || at_end(reader) ? rc : bad(reader, "expected the end of the line");
+        return parse_error(reader, "expected rank:, a number of ranks, or a key of the preamble");
+    return rc != HVD_OK || at_end(reader) ? rc : parse_error(reader, "expected the end of the line");
 }
 
 static int read_line(struct reader *reader)
 {
     if (at_end(reader) || *reader->at == '#')
         return HVD_OK;
-    bool ranked = take_key(reader, "rank");
+    bool ranked = match_key(reader, "rank");
     bool counted = !ranked && *reader->at >= '0' && *reader->at <= '9';
     reader->ranked = reader->ranked || ranked;
     reader->counted = reader->counted || counted;
     if (reader->ranked && reader->counted)
-        return bad(reader, "lines that name ranks and lines that count them do not go together");
+        return parse_error(reader, "lines that name ranks and lines that count them do not go together");
     return ranked ? read_rank_line(reader) : counted ? read_count_line(reader) : read_preamble_line(reader);
 }
 

@@ -6,15 +6,15 @@
 
 #include "topo/erf.h"
 
-/* A key of the preamble whose value is an enum erf_answer. */
-struct erf_key {
+/* A key of the preamble whose value is an enum erf_action. */
+struct erf_action_key {
     const char *name;
     size_t offset; /* in struct erf */
 };
 
-extern const struct erf_key erf_keys[7];
+extern const struct erf_action_key erf_action_keys[7];
 
-/* NULL-terminated, indexed by enum erf_answer. */
-extern const char *const erf_answers[4];
+/* NULL-terminated, indexed by enum erf_action. */
+extern const char *const erf_action_names[4];
 
 #endif

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* A host's tasks in the making. */
-struct settling {
+struct erf_resolver {
     const struct erf *erf;
     const struct machine *machine;
     struct erf_tasks *tasks;
@@ -15,19 +15,19 @@ struct settling {
 };
 
 /* The file says what comes of it: an error, a warning, or nothing. */
-static int answer(const struct settling *settling, enum erf_answer answer, const char *sentence)
+static int answer(const struct erf_resolver *resolver, enum erf_action answer, const char *sentence)
 {
     if (answer == ERF_ERROR)
-        return error_set(settling->err, HVD_ERR_INVALID, "%s", sentence);
-    if (answer == ERF_WARN && settling->warn != NULL)
-        settling->warn(sentence);
+        return error_set(resolver->err, HVD_ERR_INVALID, "%s", sentence);
+    if (answer == ERF_WARN && resolver->warn != NULL)
+        resolver->warn(sentence);
     return HVD_OK;
 }
 
 /* ---- Which ranks ---- */
 
 /* "n1" and "n1.site.org" are the same, where either is short. */
-static bool same_name(const char *a, const char *b)
+static bool same_host_name(const char *a, const char *b)
 {
     size_t length = strcspn(a, ".");
     if (strchr(a, '.') != NULL && strchr(b, '.') != NULL)
@@ -35,13 +35,13 @@ static bool same_name(const char *a, const char *b)
     return length == strcspn(b, ".") && memcmp(a, b, length) == 0;
 }
 
-static bool is_on(const struct erf *erf, const struct erf_rank *rank, const struct erf_host *host)
+static bool rank_is_on(const struct erf *erf, const struct erf_rank *rank, const struct erf_host *host)
 {
-    if (rank->host == ERF_STAR)
+    if (rank->host == ERF_ALL)
         return host->index == 1;
     const struct erf_host *wanted = &erf->hosts[rank->host];
     return wanted->name == NULL ? wanted->index == host->index
-                                : host->name != NULL && same_name(wanted->name, host->name);
+                                : host->name != NULL && same_host_name(wanted->name, host->name);
 }
 
 /* ---- CPUs and GPUs ---- */
@@ -57,68 +57,69 @@ static int cpu_at(const struct machine *machine, int position)
     return -1;
 }
 
-static int settle_cpus(const struct settling *settling, const struct erf_rank *rank, struct bitset *cpus)
+static int resolve_cpus(const struct erf_resolver *resolver, const struct erf_rank *rank, struct bitmap *cpus)
 {
-    const struct erf *erf = settling->erf;
+    const struct erf *erf = resolver->erf;
     char sentence[200];
-    *cpus = settling->machine->allowed;
-    if (rank->cpus == ERF_STAR)
+    *cpus = resolver->machine->allowed;
+    if (rank->cpus == ERF_ALL)
         return HVD_OK;
-    *cpus = (struct bitset){{0}};
-    for (int i = bitset_next(&erf->sets[rank->cpus], 0); i >= 0;
-         i = bitset_next(&erf->sets[rank->cpus], i + 1)) {
-        int cpu = erf->physical ? i : cpu_at(settling->machine, i);
-        if (cpu >= 0 && bitset_has(&settling->machine->cpus, cpu)) {
-            bitset_add(cpus, cpu);
+    *cpus = (struct bitmap){{0}};
+    for (int i = bitmap_find_next(&erf->sets[rank->cpus], 0); i >= 0;
+         i = bitmap_find_next(&erf->sets[rank->cpus], i + 1)) {
+        int cpu = erf->physical ? i : cpu_at(resolver->machine, i);
+        if (cpu >= 0 && bitmap_is_set(&resolver->machine->cpus, cpu)) {
+            bitmap_set(cpus, cpu);
             continue;
         }
         snprintf(sentence, sizeof(sentence), "explicit resource file, line %d: this host has no CPU %d (%s)",
                  rank->line, i, erf->physical ? "physical" : "logical");
-        int rc = answer(settling, erf->skip_missing_cpu, sentence);
+        int rc = answer(resolver, erf->skip_missing_cpu, sentence);
         if (rc != HVD_OK)
             return rc;
     }
-    if (bitset_empty(cpus))
-        return error_set(settling->err, HVD_ERR_INVALID,
+    if (bitmap_is_empty(cpus))
+        return error_set(resolver->err, HVD_ERR_INVALID,
                          "explicit resource file, line %d: none of its CPUs is on this host", rank->line);
     return HVD_OK;
 }
 
-static int settle_gpus(const struct settling *settling, const struct erf_rank *rank, int *gpus, int *countp)
+static int resolve_gpus(const struct erf_resolver *resolver, const struct erf_rank *rank, int *gpus,
+                        int *countp)
 {
-    const struct erf *erf = settling->erf;
+    const struct erf *erf = resolver->erf;
     char sentence[200];
     *countp = 0;
-    for (int i = 0; rank->gpus == ERF_STAR && i < settling->machine->gpu_count; i++)
+    for (int i = 0; rank->gpus == ERF_ALL && i < resolver->machine->gpu_count; i++)
         gpus[(*countp)++] = i;
     if (rank->gpus < 0)
         return HVD_OK;
-    for (int i = bitset_next(&erf->sets[rank->gpus], 0); i >= 0;
-         i = bitset_next(&erf->sets[rank->gpus], i + 1)) {
-        if (i < settling->machine->gpu_count) {
+    for (int i = bitmap_find_next(&erf->sets[rank->gpus], 0); i >= 0;
+         i = bitmap_find_next(&erf->sets[rank->gpus], i + 1)) {
+        if (i < resolver->machine->gpu_count) {
             gpus[(*countp)++] = i;
             continue;
         }
         snprintf(sentence, sizeof(sentence),
                  "explicit resource file, line %d: this host has no GPU %d, only %d", rank->line, i,
-                 settling->machine->gpu_count);
-        int rc = answer(settling, erf->skip_missing_gpu, sentence);
+                 resolver->machine->gpu_count);
+        int rc = answer(resolver, erf->skip_missing_gpu, sentence);
         if (rc != HVD_OK)
             return rc;
     }
     return HVD_OK;
 }
 
-static int settle(const struct settling *settling, int rank)
+static int resolve_rank(const struct erf_resolver *resolver, int rank)
 {
-    struct erf_tasks *tasks = settling->tasks;
-    const struct erf_rank *from = &settling->erf->ranks[rank];
+    struct erf_tasks *tasks = resolver->tasks;
+    const struct erf_rank *from = &resolver->erf->ranks[rank];
     int at = tasks->count++;
     int *gpus = tasks->gpus + (size_t)at * MACHINE_MAX_GPUS;
     struct request_task *task = &tasks->tasks[at];
-    int rc = settle_cpus(settling, from, &tasks->cpus[at]);
+    int rc = resolve_cpus(resolver, from, &tasks->cpus[at]);
     if (rc == HVD_OK)
-        rc = settle_gpus(settling, from, gpus, &task->gpu_count);
+        rc = resolve_gpus(resolver, from, gpus, &task->gpu_count);
     if (rc != HVD_OK)
         return rc;
     snprintf(tasks->whys[at], sizeof(tasks->whys[at]), "explicit resource file, line %d", from->line);
@@ -131,46 +132,46 @@ static int settle(const struct settling *settling, int rank)
 
 /* ---- What lines do to each other ---- */
 
-static int check_overlap(const struct settling *settling)
+static int check_overlap(const struct erf_resolver *resolver)
 {
-    const struct erf_tasks *tasks = settling->tasks;
-    const struct erf_rank *ranks = settling->erf->ranks;
+    const struct erf_tasks *tasks = resolver->tasks;
+    const struct erf_rank *ranks = resolver->erf->ranks;
     char sentence[200];
-    struct bitset before = {{0}};
+    struct bitmap before = {{0}};
     for (int i = 0; i < tasks->count; i++) {
-        bool overlap = bitset_intersects(&before, &tasks->cpus[i]);
-        bitset_or(&before, &tasks->cpus[i]);
+        bool overlap = bitmap_intersects(&before, &tasks->cpus[i]);
+        bitmap_or(&before, &tasks->cpus[i]);
         for (int k = 0; overlap && k < i; k++) {
             int line = ranks[tasks->ranks[k]].line;
-            if (line == ranks[tasks->ranks[i]].line || !bitset_intersects(&tasks->cpus[k], &tasks->cpus[i]))
+            if (line == ranks[tasks->ranks[i]].line || !bitmap_intersects(&tasks->cpus[k], &tasks->cpus[i]))
                 continue;
             snprintf(sentence, sizeof(sentence),
                      "explicit resource file: lines %d and %d have CPUs in common; say overlapping_rs: allow "
                      "if that is meant",
                      line, ranks[tasks->ranks[i]].line);
-            return answer(settling, settling->erf->overlapping_rs, sentence);
+            return answer(resolver, resolver->erf->overlapping_rs, sentence);
         }
     }
     return HVD_OK;
 }
 
-static int check_crowds(const struct settling *settling)
+static int check_oversubscribed(const struct erf_resolver *resolver)
 {
-    const struct erf_tasks *tasks = settling->tasks;
-    const struct erf_rank *ranks = settling->erf->ranks;
+    const struct erf_tasks *tasks = resolver->tasks;
+    const struct erf_rank *ranks = resolver->erf->ranks;
     char sentence[200];
     for (int i = 0; i < tasks->count; i++) {
         const struct erf_rank *rank = &ranks[tasks->ranks[i]];
         int sharers = 0;
         for (int k = i; k < tasks->count && ranks[tasks->ranks[k]].line == rank->line; k++)
             sharers += ranks[tasks->ranks[k]].cpus == rank->cpus;
-        if (sharers <= bitset_count(&tasks->cpus[i]))
+        if (sharers <= bitmap_weight(&tasks->cpus[i]))
             continue;
         snprintf(sentence, sizeof(sentence),
                  "explicit resource file, line %d: %d ranks share %d CPUs; say oversubscribe_cpu: allow if "
                  "that is meant",
-                 rank->line, sharers, bitset_count(&tasks->cpus[i]));
-        return answer(settling, settling->erf->oversubscribe_cpu, sentence);
+                 rank->line, sharers, bitmap_weight(&tasks->cpus[i]));
+        return answer(resolver, resolver->erf->oversubscribe_cpu, sentence);
     }
     return HVD_OK;
 }
@@ -193,11 +194,11 @@ int erf_tasks(const struct erf *erf, const struct machine *machine, const struct
               struct erf_tasks *tasks, void (*warn)(const char *sentence), struct hvd_error *err)
 {
     struct erf_tasks made = {.count = 0};
-    struct settling settling = {erf, machine, &made, warn, err};
+    struct erf_resolver resolver = {erf, machine, &made, warn, err};
     int room = 0;
     int rc = HVD_OK;
     for (int i = 0; i < erf->rank_count; i++)
-        room += is_on(erf, &erf->ranks[i], host);
+        room += rank_is_on(erf, &erf->ranks[i], host);
     if (room > PLAN_MAX_TASKS)
         return error_set(err, HVD_ERR_INVALID,
                          "explicit resource file: %d ranks on one host; up to %d are supported", room,
@@ -205,12 +206,12 @@ int erf_tasks(const struct erf *erf, const struct machine *machine, const struct
     if (!allocate(&made, room))
         rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for %d ranks of an explicit resource file", room);
     for (int i = 0; rc == HVD_OK && i < erf->rank_count; i++)
-        if (is_on(erf, &erf->ranks[i], host))
-            rc = settle(&settling, i);
+        if (rank_is_on(erf, &erf->ranks[i], host))
+            rc = resolve_rank(&resolver, i);
     if (rc == HVD_OK)
-        rc = check_overlap(&settling);
+        rc = check_overlap(&resolver);
     if (rc == HVD_OK)
-        rc = check_crowds(&settling);
+        rc = check_oversubscribed(&resolver);
     if (rc == HVD_OK && erf->memory_amounts && warn != NULL)
         warn("explicit resource file: amounts of memory (mem:) are not seen to; tasks have the memory near "
              "their CPUs");

@@ -35,11 +35,11 @@ static int writer_close(struct writer *writer, char **textp, struct hvd_error *e
 
 static void write_set(FILE *file, const struct erf *erf, const char *key, int set)
 {
-    char list[BITSET_TEXT_BYTES];
-    if (set == ERF_STAR)
+    char list[BITMAP_TEXT_BYTES];
+    if (set == ERF_ALL)
         fprintf(file, "; %s: *", key);
     else if (set >= 0)
-        fprintf(file, "; %s: {%s}", key, bitset_text(&erf->sets[set], list, sizeof(list)));
+        fprintf(file, "; %s: {%s}", key, bitmap_text(&erf->sets[set], list, sizeof(list)));
 }
 
 static void write_preamble(FILE *file, const struct erf *erf)
@@ -48,18 +48,18 @@ static void write_preamble(FILE *file, const struct erf *erf)
         fprintf(file, "launch_distribution: plane:%d\n", erf->plane);
     else if (erf->distribution == RS_DIST_CYCLIC)
         fputs("launch_distribution: cyclic\n", file);
-    for (size_t i = 0; i < sizeof(erf_keys) / sizeof(erf_keys[0]); i++) {
-        enum erf_answer answer;
-        memcpy(&answer, (const char *)erf + erf_keys[i].offset, sizeof(answer));
+    for (size_t i = 0; i < sizeof(erf_action_keys) / sizeof(erf_action_keys[0]); i++) {
+        enum erf_action answer;
+        memcpy(&answer, (const char *)erf + erf_action_keys[i].offset, sizeof(answer));
         if (answer != ERF_ERROR)
-            fprintf(file, "%s: %s\n", erf_keys[i].name, erf_answers[answer]);
+            fprintf(file, "%s: %s\n", erf_action_keys[i].name, erf_action_names[answer]);
     }
     fprintf(file, "cpu_index_using: %s\n", erf->physical ? "physical" : "logical");
     for (int i = 0; i < erf->app_count; i++)
         fprintf(file, "app %d: %s\n", i, erf->apps[i]);
 }
 
-int erf_text(const struct erf *erf, char **textp, struct hvd_error *err)
+int erf_format(const struct erf *erf, char **textp, struct hvd_error *err)
 {
     struct writer writer;
     int rc = writer_open(&writer, err);
@@ -90,14 +90,14 @@ int erf_text(const struct erf *erf, char **textp, struct hvd_error *err)
 /* ---- Of plans ---- */
 
 /* CPUs by their positions in the order of cores. */
-static struct bitset positions_of(const struct machine *machine, const struct bitset *cpus)
+static struct bitmap positions_of(const struct machine *machine, const struct bitmap *cpus)
 {
-    struct bitset positions = {{0}};
+    struct bitmap positions = {{0}};
     int at = 0;
     for (int i = 0; i < machine->core_count; i++)
         for (int k = 0; k < machine->cores[i].cpu_count; k++, at++)
-            if (bitset_has(cpus, machine->cores[i].cpus[k]))
-                bitset_add(&positions, at);
+            if (bitmap_is_set(cpus, machine->cores[i].cpus[k]))
+                bitmap_set(&positions, at);
     return positions;
 }
 
@@ -112,10 +112,10 @@ int erf_from_plans(const struct erf_plan *plans, int count, char **textp, struct
     for (int i = 0; i < count; i++) {
         fputc('\n', writer.file);
         for (int k = 0; k < plans[i].plan->task_count; k++) {
-            char list[BITSET_TEXT_BYTES];
-            struct bitset positions = positions_of(plans[i].machine, &plans[i].plan->tasks[k].cpus);
+            char list[BITMAP_TEXT_BYTES];
+            struct bitmap positions = positions_of(plans[i].machine, &plans[i].plan->tasks[k].cpus);
             fprintf(writer.file, "rank: %d: { hostname: %s; cpu: {%s} ; gpu: * ; mem: * }\n", rank++,
-                    plans[i].host, bitset_text(&positions, list, sizeof(list)));
+                    plans[i].host, bitmap_text(&positions, list, sizeof(list)));
         }
     }
     return writer_close(&writer, textp, err);

@@ -57,13 +57,13 @@ int machine_core_of(const struct machine *machine, int cpu)
     return -1;
 }
 
-struct bitset machine_mems_of(const struct machine *machine, const struct bitset *cpus)
+struct bitmap machine_mems_of(const struct machine *machine, const struct bitmap *cpus)
 {
-    struct bitset mems = {{0}};
+    struct bitmap mems = {{0}};
     for (int i = 0; i < machine->domain_count[DOMAIN_NUMA]; i++) {
         const struct machine_domain *domain = &machine->domains[DOMAIN_NUMA][i];
-        if (bitset_intersects(&domain->cpus, cpus))
-            bitset_or(&mems, &domain->mems);
+        if (bitmap_intersects(&domain->cpus, cpus))
+            bitmap_or(&mems, &domain->mems);
     }
     return mems;
 }

@@ -23,8 +23,8 @@ enum domain_kind {
 
 struct machine_domain {
     int os_index; /* of the package or the first memory node; of a cache its position */
-    struct bitset cpus;
-    struct bitset mems; /* of host memory near it */
+    struct bitmap cpus;
+    struct bitmap mems; /* of host memory near it */
     int64_t bytes;      /* memory or cache; 0: unknown */
 };
 
@@ -36,7 +36,7 @@ struct machine_core {
 };
 
 struct machine_gpu {
-    struct machine_pci pci;
+    struct pci_device pci;
     char name[MACHINE_NAME_BYTES]; /* "GH100 [H100 SXM5 80GB]"; "": unknown */
     char uuid[48];                 /* "GPU-..."; "": unknown */
     char file[96];                 /* what programs open, "/dev/nvidia3"; "": unknown */
@@ -44,10 +44,10 @@ struct machine_gpu {
 
 struct machine {
     char name[MACHINE_NAME_BYTES]; /* host name or product; "": unknown */
-    struct bitset cpus, mems;      /* all that are on line; host memory only */
-    struct bitset
+    struct bitmap cpus, mems;      /* all that are on line; host memory only */
+    struct bitmap
         allowed; /* the CPUs this process may use, where it was loaded live; otherwise what XML says */
-    struct bitset allowed_mems;
+    struct bitmap allowed_mems;
     int core_count; /* cores, neighbours next to each other */
     struct machine_core *cores;
     int domain_count[DOMAIN_KINDS]; /* domains, in the order of their cores */
@@ -89,6 +89,6 @@ int machine_find_gpu(const struct machine *machine, const char *pci_id);
 int machine_core_of(const struct machine *machine, int cpu);
 
 /* The memory nodes near [cpus]. */
-struct bitset machine_mems_of(const struct machine *machine, const struct bitset *cpus);
+struct bitmap machine_mems_of(const struct machine *machine, const struct bitmap *cpus);
 
 #endif

@@ -29,7 +29,7 @@ static bool is_network(const struct hwloc_pcidev_attr_s *pci)
 }
 
 /* Where a device hangs: bridges above it, and the CPUs and memory near. */
-static void add_place(struct machine_pci *pci, const struct machine *machine, hwloc_obj_t object)
+static void set_locality(struct pci_device *pci, const struct machine *machine, hwloc_obj_t object)
 {
     int above[64];
     int count = 0;
@@ -39,23 +39,23 @@ static void add_place(struct machine_pci *pci, const struct machine *machine, hw
             above[count++] = (int)up->logical_index;
     while (count > 0 && pci->bridge_count < PCI_MAX_BRIDGES)
         pci->bridges[pci->bridge_count++] = above[--count];
-    if (up == NULL || bitset_of_hwloc(up->cpuset, &pci->cpus) < 0 || bitset_empty(&pci->cpus))
+    if (up == NULL || bitmap_from_hwloc(up->cpuset, &pci->cpus) < 0 || bitmap_is_empty(&pci->cpus))
         pci->cpus = machine->cpus;
-    bitset_and(&pci->cpus, &machine->cpus);
+    bitmap_and(&pci->cpus, &machine->cpus);
     pci->mems = machine_mems_of(machine, &pci->cpus);
 }
 
 /* [object] is a PCI device. */
-static void translate_pci(struct machine_pci *pci, const struct machine *machine, hwloc_obj_t object)
+static void translate_pci(struct pci_device *pci, const struct machine *machine, hwloc_obj_t object)
 {
     const struct hwloc_pcidev_attr_s *from = &object->attr->pcidev;
-    *pci = (struct machine_pci){
-        .class_id = from->class_id, .vendor = from->vendor_id, .device = from->device_id};
+    *pci =
+        (struct pci_device){.class_id = from->class_id, .vendor = from->vendor_id, .device = from->device_id};
     snprintf(pci->id, sizeof(pci->id), "%04x:%02x:%02x.%x", (unsigned int)from->domain, from->bus, from->dev,
              from->func);
     if (from->linkspeed > 0 && from->linkspeed < 10000)
         pci->mbps = (int64_t)((double)from->linkspeed * 8000);
-    add_place(pci, machine, object);
+    set_locality(pci, machine, object);
 }
 
 /* ---- GPUs ---- */
@@ -67,12 +67,12 @@ static int add_gpu(struct machine *machine, hwloc_obj_t object, struct hvd_error
                          MACHINE_MAX_GPUS);
     struct machine_gpu *gpu = &machine->gpus[machine->gpu_count++];
     translate_pci(&gpu->pci, machine, object);
-    copy_words(gpu->name, sizeof(gpu->name), info_of(object, "PCIDevice"));
+    copy_printable(gpu->name, sizeof(gpu->name), object_info(object, "PCIDevice"));
     for (hwloc_obj_t i = object->io_first_child; i != NULL; i = i->next_sibling) {
-        const char *nvidia = info_of(i, "NVIDIAUUID");
-        const char *uuid = nvidia[0] != 0 ? nvidia : info_of(i, "AMDUUID");
+        const char *nvidia = object_info(i, "NVIDIAUUID");
+        const char *uuid = nvidia[0] != 0 ? nvidia : object_info(i, "AMDUUID");
         if (uuid[0] != 0)
-            copy_words(gpu->uuid, sizeof(gpu->uuid), uuid);
+            copy_printable(gpu->uuid, sizeof(gpu->uuid), uuid);
     }
     return HVD_OK;
 }
@@ -107,11 +107,11 @@ static struct nic *new_nic(struct machine *machine, struct hvd_error *err)
 static void add_verbs(struct nic *nic, hwloc_obj_t verbs)
 {
     char key[32];
-    copy_words(nic->verbs, sizeof(nic->verbs), verbs->name != NULL ? verbs->name : "");
+    copy_printable(nic->verbs, sizeof(nic->verbs), verbs->name != NULL ? verbs->name : "");
     if (strncmp(nic->verbs, "hfi", 3) == 0)
         nic->fabric = NIC_OMNIPATH;
     snprintf(key, sizeof(key), "Port%dState", nic->port > 0 ? nic->port : 1);
-    const char *state = info_of(verbs, key);
+    const char *state = object_info(verbs, key);
     if (state[0] != 0)
         nic->link = strcmp(state, "4") == 0 ? NIC_LINK_UP : NIC_LINK_DOWN;
 }
@@ -148,8 +148,8 @@ static int add_nics(struct machine *machine, hwloc_obj_t object, struct hvd_erro
         translate_pci(&nic->pci, machine, object);
         nic->fabric = fabric_of(&object->attr->pcidev);
         if (netdev != NULL) {
-            copy_words(nic->netdev, sizeof(nic->netdev), netdev->name != NULL ? netdev->name : "");
-            nic->port = (int)strtol(info_of(netdev, "Port"), NULL, 10);
+            copy_printable(nic->netdev, sizeof(nic->netdev), netdev->name != NULL ? netdev->name : "");
+            nic->port = (int)strtol(object_info(netdev, "Port"), NULL, 10);
         }
         if (verbs == NULL && nth > 0)
             verbs = nth_osdev(object, HWLOC_OBJ_OSDEV_OPENFABRICS, 0);
@@ -165,8 +165,8 @@ static int add_other_nic(struct machine *machine, hwloc_obj_t object, struct hvd
     if (nic == NULL)
         return HVD_ERR_INVALID;
     *nic = (struct nic){.fabric = NIC_OTHER};
-    copy_words(nic->netdev, sizeof(nic->netdev), object->name != NULL ? object->name : "");
-    add_place(&nic->pci, machine, object);
+    copy_printable(nic->netdev, sizeof(nic->netdev), object->name != NULL ? object->name : "");
+    set_locality(&nic->pci, machine, object);
     return HVD_OK;
 }
 

@@ -8,18 +8,18 @@
 #include "topo/machine.h"
 
 /* Returns -1 where a member is too large or the set has no end. */
-int bitset_of_hwloc(hwloc_const_bitmap_t from, struct bitset *to);
+int bitmap_from_hwloc(hwloc_const_bitmap_t from, struct bitmap *to);
 
 /* What a topology says of itself, as printable text; cut where it is too long. */
-void copy_words(char *to, size_t to_bytes, const char *from);
+void copy_printable(char *to, size_t to_bytes, const char *from);
 
 /* "" where it is not told. */
-const char *info_of(hwloc_obj_t object, const char *name);
+const char *object_info(hwloc_obj_t object, const char *name);
 
 /* GPUs and network cards. */
 int machine_add_devices(struct machine *machine, hwloc_topology_t topology, struct hvd_error *err);
 
 /* Sort them, read what is live, and judge the network cards. */
-void machine_complete(struct machine *machine, const struct machine_source *source);
+void machine_finish(struct machine *machine, const struct machine_source *source);
 
 #endif

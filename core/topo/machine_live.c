@@ -38,7 +38,7 @@ static void read_line(const char *path, const char *key, char *text, size_t text
             continue;
         value += strspn(value, " \t");
         line[strcspn(line, "\n")] = 0;
-        copy_words(text, text_bytes, value);
+        copy_printable(text, text_bytes, value);
         break;
     }
     fclose(file);
@@ -80,7 +80,7 @@ static void read_drivers(struct machine *machine, const char *root)
     }
 }
 
-void machine_complete(struct machine *machine, const struct machine_source *source)
+void machine_finish(struct machine *machine, const struct machine_source *source)
 {
     const char *root = source->root != NULL ? source->root : "";
     char sys[512];
@@ -88,11 +88,11 @@ void machine_complete(struct machine *machine, const struct machine_source *sour
         snprintf(sys, sizeof(sys), "%.400s/sys", root);
         machine->nic_count = nics_read_sys(machine->nics, machine->nic_count, NIC_MAX, sys);
         for (int i = 0; i < machine->nic_count; i++)
-            if (machine->nics[i].pci.id[0] == 0 && bitset_empty(&machine->nics[i].pci.cpus))
+            if (machine->nics[i].pci.id[0] == 0 && bitmap_is_empty(&machine->nics[i].pci.cpus))
                 machine->nics[i].pci.cpus = machine->cpus;
         read_drivers(machine, root);
     }
     qsort(machine->gpus, (size_t)machine->gpu_count, sizeof(machine->gpus[0]), compare_gpus);
     qsort(machine->nics, (size_t)machine->nic_count, sizeof(machine->nics[0]), compare_nics);
-    nics_judge(machine->nics, machine->nic_count, NULL, NULL);
+    nics_select(machine->nics, machine->nic_count, NULL, NULL);
 }

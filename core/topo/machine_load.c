@@ -70,25 +70,25 @@ static int load(const struct machine_source *source, hwloc_topology_t topology, 
 
 /* ---- Sets ---- */
 
-int bitset_of_hwloc(hwloc_const_bitmap_t from, struct bitset *to)
+int bitmap_from_hwloc(hwloc_const_bitmap_t from, struct bitmap *to)
 {
     int member;
-    *to = (struct bitset){{0}};
+    *to = (struct bitmap){{0}};
     if (from == NULL)
         return 0;
     if (hwloc_bitmap_weight(from) < 0)
         return -1;
     hwloc_bitmap_foreach_begin(member, from)
     {
-        if (member >= BITSET_BITS)
+        if (member >= BITMAP_BITS)
             return -1;
-        bitset_add(to, member);
+        bitmap_set(to, member);
     }
     hwloc_bitmap_foreach_end();
     return 0;
 }
 
-void copy_words(char *to, size_t to_bytes, const char *from)
+void copy_printable(char *to, size_t to_bytes, const char *from)
 {
     size_t used = 0;
     for (; *from != 0 && used + 1 < to_bytes; from++)
@@ -98,7 +98,7 @@ void copy_words(char *to, size_t to_bytes, const char *from)
     to[used] = 0;
 }
 
-const char *info_of(hwloc_obj_t object, const char *name)
+const char *object_info(hwloc_obj_t object, const char *name)
 {
     const char *value = object == NULL ? NULL : hwloc_obj_get_info_by_name(object, name);
     return value == NULL ? "" : value;
@@ -169,7 +169,7 @@ static int add_domains(struct machine *machine, hwloc_topology_t topology, enum 
         }
         core->domain[kind] = at;
         for (int k = 0; k < core->cpu_count; k++)
-            bitset_add(&domains[at].cpus, core->cpus[k]);
+            bitmap_set(&domains[at].cpus, core->cpus[k]);
     }
     free(objects);
     machine->domains[kind] = domains;
@@ -185,19 +185,19 @@ static void add_memory(struct machine *machine, hwloc_topology_t topology)
         struct machine_domain *domain = &machine->domains[DOMAIN_NUMA][i];
         for (hwloc_obj_t node = next_object(topology, DOMAIN_NUMA, NULL); node != NULL;
              node = next_object(topology, DOMAIN_NUMA, node)) {
-            struct bitset cpus;
-            if (node->os_index < BITSET_BITS && bitset_of_hwloc(node->cpuset, &cpus) == 0 &&
-                bitset_inside(&domain->cpus, &cpus))
-                bitset_add(&domain->mems, (int)node->os_index);
+            struct bitmap cpus;
+            if (node->os_index < BITMAP_BITS && bitmap_from_hwloc(node->cpuset, &cpus) == 0 &&
+                bitmap_is_included(&domain->cpus, &cpus))
+                bitmap_set(&domain->mems, (int)node->os_index);
         }
-        if (bitset_empty(&domain->mems))
+        if (bitmap_is_empty(&domain->mems))
             domain->mems = machine->mems;
     }
     for (int i = 0; i < machine->core_count; i++) {
         const int *domain = machine->cores[i].domain;
-        const struct bitset *mems = &machine->domains[DOMAIN_NUMA][domain[DOMAIN_NUMA]].mems;
-        bitset_or(&machine->domains[DOMAIN_PACKAGE][domain[DOMAIN_PACKAGE]].mems, mems);
-        bitset_or(&machine->domains[DOMAIN_L3][domain[DOMAIN_L3]].mems, mems);
+        const struct bitmap *mems = &machine->domains[DOMAIN_NUMA][domain[DOMAIN_NUMA]].mems;
+        bitmap_or(&machine->domains[DOMAIN_PACKAGE][domain[DOMAIN_PACKAGE]].mems, mems);
+        bitmap_or(&machine->domains[DOMAIN_L3][domain[DOMAIN_L3]].mems, mems);
     }
 }
 
@@ -230,16 +230,16 @@ static int add_core(struct machine *machine, hwloc_topology_t topology, hwloc_ob
              hwloc_get_next_obj_inside_cpuset_by_type(topology, object->cpuset, HWLOC_OBJ_PU, NULL);
          pu != NULL;
          pu = hwloc_get_next_obj_inside_cpuset_by_type(topology, object->cpuset, HWLOC_OBJ_PU, pu)) {
-        if (pu->os_index >= BITSET_BITS)
+        if (pu->os_index >= BITMAP_BITS)
             return error_set(err, HVD_ERR_INVALID, "the topology has CPU %u; numbers up to %d are supported",
-                             pu->os_index, BITSET_BITS - 1);
+                             pu->os_index, BITMAP_BITS - 1);
         if (core->cpu_count == MACHINE_CORE_CPUS)
             return error_set(
                 err, HVD_ERR_INVALID,
                 "the topology has a core of more than %d hardware threads; that is not supported",
                 MACHINE_CORE_CPUS);
         core->cpus[core->cpu_count++] = (int)pu->os_index;
-        bitset_add(&machine->cpus, (int)pu->os_index);
+        bitmap_set(&machine->cpus, (int)pu->os_index);
     }
     return HVD_OK;
 }
@@ -266,7 +266,7 @@ static int add_cores(struct machine *machine, hwloc_topology_t topology, struct 
 }
 
 /* Without caches of that level, "l3" is NUMA. */
-static int settle_l3(struct machine *machine, hwloc_topology_t topology)
+static int default_l3_to_numa(struct machine *machine, hwloc_topology_t topology)
 {
     size_t count = (size_t)machine->domain_count[DOMAIN_NUMA];
     machine->has_l3 = hwloc_get_nbobjs_by_type(topology, HWLOC_OBJ_L3CACHE) > 0;
@@ -291,51 +291,51 @@ static void add_memory_nodes(struct machine *machine, hwloc_topology_t topology)
     hwloc_obj_t node = NULL;
     for (node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, NULL); node != NULL;
          node = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_NUMANODE, node))
-        if (node->os_index < BITSET_BITS && is_host_memory(topology, node))
-            bitset_add(&machine->mems, (int)node->os_index);
+        if (node->os_index < BITMAP_BITS && is_host_memory(topology, node))
+            bitmap_set(&machine->mems, (int)node->os_index);
 }
 
 /* The CPUs of this process's mask; all where the kernel has more than are supported. */
-static void own_mask(struct bitset *mask)
+static void own_affinity(struct bitmap *mask)
 {
-    cpu_set_t *set = CPU_ALLOC(BITSET_BITS);
+    cpu_set_t *set = CPU_ALLOC(BITMAP_BITS);
     memset(mask, 0xff, sizeof(*mask));
     if (set == NULL)
         return;
-    if (sched_getaffinity(0, CPU_ALLOC_SIZE(BITSET_BITS), set) == 0)
-        for (int cpu = 0; cpu < BITSET_BITS; cpu++)
-            if (!CPU_ISSET_S(cpu, CPU_ALLOC_SIZE(BITSET_BITS), set))
-                bitset_remove(mask, cpu);
+    if (sched_getaffinity(0, CPU_ALLOC_SIZE(BITMAP_BITS), set) == 0)
+        for (int cpu = 0; cpu < BITMAP_BITS; cpu++)
+            if (!CPU_ISSET_S(cpu, CPU_ALLOC_SIZE(BITMAP_BITS), set))
+                bitmap_clear(mask, cpu);
     CPU_FREE(set);
 }
 
 /* What may be used: by the cgroup, and on this node by the process's own mask. */
 static int add_allowed(struct machine *machine, hwloc_topology_t topology, bool here)
 {
-    struct bitset mask;
-    if (bitset_of_hwloc(hwloc_topology_get_allowed_cpuset(topology), &machine->allowed) < 0 ||
-        bitset_of_hwloc(hwloc_topology_get_allowed_nodeset(topology), &machine->allowed_mems) < 0)
+    struct bitmap mask;
+    if (bitmap_from_hwloc(hwloc_topology_get_allowed_cpuset(topology), &machine->allowed) < 0 ||
+        bitmap_from_hwloc(hwloc_topology_get_allowed_nodeset(topology), &machine->allowed_mems) < 0)
         return -1;
-    bitset_and(&machine->allowed, &machine->cpus);
-    bitset_and(&machine->allowed_mems, &machine->mems);
+    bitmap_and(&machine->allowed, &machine->cpus);
+    bitmap_and(&machine->allowed_mems, &machine->mems);
     if (here) {
-        own_mask(&mask);
-        bitset_and(&machine->allowed, &mask);
+        own_affinity(&mask);
+        bitmap_and(&machine->allowed, &mask);
     }
     return 0;
 }
 
 /* What carries data between NUMA nodes, in Mb/s, by NCCL's table of processors. */
-static int64_t reckon_numa_mbps(hwloc_topology_t topology)
+static int64_t estimate_numa_mbps(hwloc_topology_t topology)
 {
     static const struct {
         int from_model;
         int64_t mbps;
     } intel[] = {{0xcf, 320000}, {0x8f, 176000}, {0x55, 80000}, {0, 48000}};
     hwloc_obj_t package = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, NULL);
-    const char *architecture = info_of(hwloc_get_root_obj(topology), "Architecture");
-    const char *vendor = info_of(package, "CPUVendor");
-    long model = strtol(info_of(package, "CPUModelNumber"), NULL, 10);
+    const char *architecture = object_info(hwloc_get_root_obj(topology), "Architecture");
+    const char *vendor = object_info(package, "CPUVendor");
+    long model = strtol(object_info(package, "CPUModelNumber"), NULL, 10);
     if (strncmp(architecture, "ppc", 3) == 0)
         return 256000;
     if (strcmp(architecture, "aarch64") == 0)
@@ -355,19 +355,20 @@ static int translate(struct machine *machine, hwloc_topology_t topology, const s
 {
     hwloc_obj_t root = hwloc_get_root_obj(topology);
     bool here = source->xml_path == NULL && source->xml == NULL;
-    const char *name = info_of(root, "HostName");
-    copy_words(machine->name, sizeof(machine->name), name[0] != 0 ? name : info_of(root, "DMIProductName"));
+    const char *name = object_info(root, "HostName");
+    copy_printable(machine->name, sizeof(machine->name),
+                   name[0] != 0 ? name : object_info(root, "DMIProductName"));
     add_memory_nodes(machine, topology);
     int rc = add_cores(machine, topology, err);
     if (rc != HVD_OK)
         return rc;
-    if (settle_l3(machine, topology) < 0)
+    if (default_l3_to_numa(machine, topology) < 0)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the topology");
     if (add_allowed(machine, topology, here) < 0)
         return error_set(err, HVD_ERR_INVALID, "the topology has no bound, or a number over %d",
-                         BITSET_BITS - 1);
+                         BITMAP_BITS - 1);
     if (machine->domain_count[DOMAIN_NUMA] > 1)
-        machine->numa_mbps = reckon_numa_mbps(topology);
+        machine->numa_mbps = estimate_numa_mbps(topology);
     return machine_add_devices(machine, topology, err);
 }
 
@@ -384,7 +385,7 @@ int machine_load(const struct machine_source *source, struct machine **machinep,
     if (rc == HVD_OK)
         rc = translate(machine, topology, source, err);
     if (rc == HVD_OK)
-        machine_complete(machine, source);
+        machine_finish(machine, source);
     hwloc_topology_destroy(topology);
     if (rc != HVD_OK) {
         machine_destroy(machine);

@@ -64,70 +64,71 @@ bool nic_shares_subnet(const struct nic *nic, const struct nic_address *own, con
 
 /* ---- Judgement ---- */
 
-static void drop(struct nic *nic, enum nic_drop reason, const char *why)
+static void exclude(struct nic *nic, enum nic_exclusion reason, const char *why)
 {
-    nic->drop = reason;
+    nic->exclusion = reason;
     snprintf(nic->why, sizeof(nic->why), "%s", why);
 }
 
 /* RDMA needs no address of ours; an interface without one is of no use. */
-static enum nic_drop judge_addresses(const struct nic *nic)
+static enum nic_exclusion check_addresses(const struct nic *nic)
 {
     bool usable = !nic->addresses_known || nic->verbs[0] != 0 || nic_has_address(nic);
-    return usable ? NIC_KEPT : NIC_LINK_LOCAL;
+    return usable ? NIC_NOT_EXCLUDED : NIC_LINK_LOCAL;
 }
 
-static void judge_alone(struct nic *nic)
+static void select_by_state(struct nic *nic)
 {
-    nic->drop = NIC_KEPT;
+    nic->exclusion = NIC_NOT_EXCLUDED;
     nic->why[0] = 0;
     if (nic->loopback)
-        drop(nic, NIC_LOOPBACK, "loopback");
-    else if (nics_of_containers(nic->netdev))
-        drop(nic, NIC_CONTAINER, "leads to containers or virtual machines of this node only");
+        exclude(nic, NIC_LOOPBACK, "loopback");
+    else if (nic_filter_is_virtual(nic->netdev))
+        exclude(nic, NIC_CONTAINER, "leads to containers or virtual machines of this node only");
     else if (nic->netdev[0] == 0 && nic->verbs[0] == 0)
-        drop(nic, NIC_NO_DEVICE, "no driver has made a network device of it");
+        exclude(nic, NIC_NO_DEVICE, "no driver has made a network device of it");
     else if (nic->link == NIC_LINK_DOWN)
-        drop(nic, NIC_DOWN, "its link is down");
+        exclude(nic, NIC_DOWN, "its link is down");
     else if (nic->master[0] != 0)
         snprintf(nic->why, sizeof(nic->why), "part of %s, which is to be used instead", nic->master);
-    else if (judge_addresses(nic) != NIC_KEPT)
-        drop(nic, NIC_LINK_LOCAL,
-             nic->address_count > 0 ? "has link-local addresses only" : "has no address");
-    if (nic->drop == NIC_KEPT && nic->master[0] != 0)
-        nic->drop = NIC_SLAVE;
+    else if (check_addresses(nic) != NIC_NOT_EXCLUDED)
+        exclude(nic, NIC_LINK_LOCAL,
+                nic->address_count > 0 ? "has link-local addresses only" : "has no address");
+    if (nic->exclusion == NIC_NOT_EXCLUDED && nic->master[0] != 0)
+        nic->exclusion = NIC_BOND_MEMBER;
 }
 
-static void judge_speed(struct nic *nics, int count)
+static void select_by_speed(struct nic *nics, int count)
 {
     const struct nic *best = NULL;
     for (int i = 0; i < count; i++)
-        if (nics[i].drop == NIC_KEPT && (best == NULL || known_mbps(&nics[i]) > known_mbps(best)))
+        if (nics[i].exclusion == NIC_NOT_EXCLUDED &&
+            (best == NULL || known_mbps(&nics[i]) > known_mbps(best)))
             best = &nics[i];
     for (int i = 0; i < count; i++) {
         int64_t mbps = known_mbps(&nics[i]);
-        if (nics[i].drop != NIC_KEPT || mbps == 0 || mbps * 2 >= known_mbps(best))
+        if (nics[i].exclusion != NIC_NOT_EXCLUDED || mbps == 0 || mbps * 2 >= known_mbps(best))
             continue;
-        nics[i].drop = NIC_SLOW;
+        nics[i].exclusion = NIC_SLOW;
         snprintf(nics[i].why, sizeof(nics[i].why), "%lld Gb/s, less than half of %s's %lld Gb/s",
                  (long long)(mbps / 1000), nic_name(best), (long long)(known_mbps(best) / 1000));
     }
 }
 
-static void judge_all(struct nic *nics, int count)
+static void select_auto(struct nic *nics, int count)
 {
     for (int i = 0; i < count; i++)
-        judge_alone(&nics[i]);
-    judge_speed(nics, count);
+        select_by_state(&nics[i]);
+    select_by_speed(nics, count);
     for (int i = 0; i < count; i++)
-        if (nics[i].drop == NIC_KEPT)
+        if (nics[i].exclusion == NIC_NOT_EXCLUDED)
             snprintf(nics[i].why, sizeof(nics[i].why), "%s",
                      nics[i].link == NIC_LINK_UP ? "its link is up" : "whether its link is up is not known");
 }
 
 /* ---- --hvd-nics ---- */
 
-static bool is_asked(const struct nic *nic, const struct nics_entry *entry)
+static bool is_listed(const struct nic *nic, const struct nic_filter *entry)
 {
     if (entry->family == 0)
         return strcmp(nic->netdev, entry->name) == 0 || strcmp(nic->verbs, entry->name) == 0;
@@ -150,55 +151,55 @@ static void list_names(const struct nic *nics, int count, char *text, size_t tex
     }
 }
 
-static int check_asked(const struct nic *nics, int count, const struct nics_entry *entry,
-                       struct hvd_error *err)
+static int check_listed(const struct nic *nics, int count, const struct nic_filter *entry,
+                        struct hvd_error *err)
 {
     const struct nic *found = NULL;
     char names[300];
     for (int i = 0; i < count; i++)
-        if (is_asked(&nics[i], entry) && (found == NULL || found->drop == NIC_DOWN))
+        if (is_listed(&nics[i], entry) && (found == NULL || found->exclusion == NIC_DOWN))
             found = &nics[i];
     list_names(nics, count, names, sizeof(names));
     if (found == NULL)
         return error_set(err, HVD_ERR_INVALID,
                          "--hvd-nics=%s: no network device of this node is %s; there are %s", entry->name,
                          entry->family == 0 ? "called so" : "in that subnet", names);
-    if (found->drop == NIC_DOWN)
+    if (found->exclusion == NIC_DOWN)
         return error_set(err, HVD_ERR_INVALID, "--hvd-nics=%s: the link of %s is down; there are %s",
                          entry->name, nic_name(found), names);
     return HVD_OK;
 }
 
-static void judge_asked(struct nic *nic, const struct nics_entry *entries, int entry_count)
+static void select_listed(struct nic *nic, const struct nic_filter *entries, int entry_count)
 {
     for (int k = 0; k < entry_count; k++) {
-        if (!is_asked(nic, &entries[k]) || nic->drop == NIC_DOWN)
+        if (!is_listed(nic, &entries[k]) || nic->exclusion == NIC_DOWN)
             continue;
-        nic->drop = NIC_KEPT;
+        nic->exclusion = NIC_NOT_EXCLUDED;
         snprintf(nic->why, sizeof(nic->why), "asked for by --hvd-nics");
         return;
     }
-    if (nic->drop == NIC_KEPT || nic->drop == NIC_SLOW)
-        drop(nic, NIC_NOT_ASKED, "--hvd-nics names others");
+    if (nic->exclusion == NIC_NOT_EXCLUDED || nic->exclusion == NIC_SLOW)
+        exclude(nic, NIC_NOT_LISTED, "--hvd-nics names others");
 }
 
-int nics_judge(struct nic *nics, int count, const char *asked, struct hvd_error *err)
+int nics_select(struct nic *nics, int count, const char *asked, struct hvd_error *err)
 {
-    struct nics_entry entries[NICS_MAX];
+    struct nic_filter entries[NIC_FILTER_MAX];
     int entry_count = 0;
     const char *why = "";
-    judge_all(nics, count);
+    select_auto(nics, count);
     if (asked == NULL)
         return HVD_OK;
-    if (nics_parse(asked, entries, &entry_count, &why) < 0)
+    if (nic_filter_parse(asked, entries, &entry_count, &why) < 0)
         return error_set(err, HVD_ERR_INVALID, "--hvd-nics=%.64s: the value %s; expected %s", asked, why,
-                         nics_expected);
+                         nic_filter_expected);
     for (int k = 0; k < entry_count; k++) {
-        int rc = check_asked(nics, count, &entries[k], err);
+        int rc = check_listed(nics, count, &entries[k], err);
         if (rc != HVD_OK)
             return rc;
     }
     for (int i = 0; i < count && entry_count > 0; i++)
-        judge_asked(&nics[i], entries, entry_count);
+        select_listed(&nics[i], entries, entry_count);
     return HVD_OK;
 }

@@ -16,7 +16,7 @@
 #define NIC_MAX_ADDRESSES 8
 
 /* A device on PCI. */
-struct machine_pci {
+struct pci_device {
     char id[PCI_ID_BYTES]; /* "0000:17:00.0" in small letters; "": not a PCI device */
     uint16_t class_id;     /* 0x0302 */
     uint16_t vendor, device;
@@ -24,8 +24,8 @@ struct machine_pci {
     int bridge_count;             /* bridges above it, */
     int bridges[PCI_MAX_BRIDGES]; /* outermost, the host bridge, first: numbers that are equal for the same
                                      bridge */
-    struct bitset cpus;           /* the CPUs near it; all where it tells none */
-    struct bitset mems;           /* the memory nodes near it */
+    struct bitmap cpus;           /* the CPUs near it; all where it tells none */
+    struct bitmap mems;           /* the memory nodes near it */
 };
 
 enum nic_link { NIC_LINK_UNKNOWN, NIC_LINK_UP, NIC_LINK_DOWN };
@@ -39,21 +39,21 @@ struct nic_address {
 };
 
 /* Why an interface is not used. */
-enum nic_drop {
-    NIC_KEPT,
+enum nic_exclusion {
+    NIC_NOT_EXCLUDED,
     NIC_LOOPBACK,
-    NIC_CONTAINER,  /* docker*, virbr*, br-*, veth*, cni*, podman*: leads to containers of this node only */
-    NIC_NO_DEVICE,  /* a card for which no driver has made a device */
-    NIC_DOWN,       /* its link is down */
-    NIC_SLAVE,      /* part of a bond, which is to be used instead */
-    NIC_LINK_LOCAL, /* has no address but link-local ones */
-    NIC_SLOW,     /* less than half as fast as the fastest; good enough where nothing else joins the nodes */
-    NIC_NOT_ASKED /* --hvd-nics names others */
+    NIC_CONTAINER,   /* docker*, virbr*, br-*, veth*, cni*, podman*: leads to containers of this node only */
+    NIC_NO_DEVICE,   /* a card for which no driver has made a device */
+    NIC_DOWN,        /* its link is down */
+    NIC_BOND_MEMBER, /* part of a bond, which is to be used instead */
+    NIC_LINK_LOCAL,  /* has no address but link-local ones */
+    NIC_SLOW,      /* less than half as fast as the fastest; good enough where nothing else joins the nodes */
+    NIC_NOT_LISTED /* --hvd-nics names others */
 };
 
 /* One interface, RDMA device, or port of one. */
 struct nic {
-    struct machine_pci pci;
+    struct pci_device pci;
     char netdev[NIC_NAME_BYTES]; /* "eth0", "ib0"; "": none */
     char verbs[NIC_VERBS_BYTES]; /* "mlx5_0", "hfi1_0"; "": none */
     int port;                    /* of the RDMA device, from 1; 0: unknown */
@@ -65,8 +65,8 @@ struct nic {
     bool addresses_known;        /* false: nobody asked; true with a count of 0: it has none */
     int address_count;
     struct nic_address addresses[NIC_MAX_ADDRESSES];
-    enum nic_drop drop; /* by nics_judge */
-    char why[160];      /* the same in words, of kept ones too */
+    enum nic_exclusion exclusion; /* by nics_select */
+    char why[160];                /* the same in words, of kept ones too */
 };
 
 /* What it is called: "mlx5_0", otherwise "eth0", otherwise its PCI id. */
@@ -87,7 +87,7 @@ bool nic_shares_subnet(const struct nic *nic, const struct nic_address *own, con
 /* Judge each of [nics]: drop and why. [asked] is a value of --hvd-nics, names and CIDRs with commas between,
  * or NULL or "auto" for all. What is asked for is kept unless it is down or absent: HVD_ERR_INVALID where an
  * entry matches none, with a sentence that lists what there is; all are judged as by "auto" then. */
-int nics_judge(struct nic *nics, int count, const char *asked, struct hvd_error *err);
+int nics_select(struct nic *nics, int count, const char *asked, struct hvd_error *err);
 
 /* Add to [nics], [count] of [max], what the node's /sys (at [sys], "/sys") knows of its interfaces and RDMA
  * devices: those on PCI are completed, others (bonds, bridges, virtual ones) are added. Returns the new

@@ -8,17 +8,17 @@
 #include "base/token.h"
 #include "topo/nic.h"
 
-const char *const setting_variables[SETTING_COUNT] = {
-    [SETTING_NCCL_SOCKETS] = "NCCL_SOCKET_IFNAME",
-    [SETTING_NCCL_RDMA] = "NCCL_IB_HCA",
-    [SETTING_UCX] = "UCX_NET_DEVICES",
-    [SETTING_GLOO] = "GLOO_SOCKET_IFNAME",
-    [SETTING_OPEN_MPI] = "OMPI_MCA_btl_tcp_if_include",
+const char *const nic_env_names[NIC_ENV_COUNT] = {
+    [NIC_ENV_NCCL_SOCKETS] = "NCCL_SOCKET_IFNAME",
+    [NIC_ENV_NCCL_RDMA] = "NCCL_IB_HCA",
+    [NIC_ENV_UCX] = "UCX_NET_DEVICES",
+    [NIC_ENV_GLOO] = "GLOO_SOCKET_IFNAME",
+    [NIC_ENV_OPEN_MPI] = "OMPI_MCA_btl_tcp_if_include",
 };
 
-const char *setting_opposite(enum setting_id id)
+const char *nic_env_opposite(enum nic_env_id id)
 {
-    return id == SETTING_OPEN_MPI ? "OMPI_MCA_btl_tcp_if_exclude" : NULL;
+    return id == NIC_ENV_OPEN_MPI ? "OMPI_MCA_btl_tcp_if_exclude" : NULL;
 }
 
 /* The kernel lets an interface have almost any name; the readers of a list split it, and know wildcards. */
@@ -28,67 +28,67 @@ static bool is_plain(const char *name)
                                              "0123456789_.:@+-")] == 0;
 }
 
-void setting_list_add(struct setting_list *list, const char *name)
+void nic_env_list_add(struct nic_env_list *list, const char *name)
 {
     size_t used = strlen(list->text);
     if (list->failed)
         return;
-    int length = snprintf(list->text + used, SETTING_BYTES - used, "%s%s", used > 0 ? "," : "", name);
-    if (is_plain(name) && used + (size_t)length < SETTING_BYTES)
+    int length = snprintf(list->text + used, NIC_ENV_BYTES - used, "%s%s", used > 0 ? "," : "", name);
+    if (is_plain(name) && used + (size_t)length < NIC_ENV_BYTES)
         return;
     list->text[0] = 0;
     list->failed = true;
 }
 
-void setting_list_add_card(struct setting_list *list, const char *verbs, int port)
+void nic_env_list_add_rdma(struct nic_env_list *list, const char *verbs, int port)
 {
     char name[NIC_VERBS_BYTES + 16];
     snprintf(name, sizeof(name), "%.*s:%d", NIC_VERBS_BYTES - 1, verbs, port > 0 ? port : 1);
-    setting_list_add(list, name);
+    nic_env_list_add(list, name);
 }
 
 /* NCCL takes names for the beginnings of names where no '=' stands before them. */
-static void set_exact(char value[SETTING_BYTES], const char *list)
+static void set_exact(char value[NIC_ENV_BYTES], const char *list)
 {
-    if (list[0] != 0 && strlen(list) + 1 < SETTING_BYTES)
-        snprintf(value, SETTING_BYTES, "=%.*s", SETTING_BYTES - 2, list);
+    if (list[0] != 0 && strlen(list) + 1 < NIC_ENV_BYTES)
+        snprintf(value, NIC_ENV_BYTES, "=%.*s", NIC_ENV_BYTES - 2, list);
 }
 
-void settings_of_lists(const struct setting_list *interfaces, const struct setting_list *cards,
-                       struct settings *settings)
+void nic_env_from_lists(const struct nic_env_list *interfaces, const struct nic_env_list *cards,
+                        struct nic_env *settings)
 {
     bool rdma = cards->text[0] != 0 || cards->failed;
-    *settings = (struct settings){.values = {""}};
-    set_exact(settings->values[SETTING_NCCL_RDMA], cards->text);
-    set_exact(settings->values[SETTING_NCCL_SOCKETS], interfaces->text);
-    memcpy(settings->values[SETTING_UCX], rdma ? cards->text : interfaces->text, SETTING_BYTES);
-    memcpy(settings->values[SETTING_GLOO], interfaces->text, SETTING_BYTES);
-    memcpy(settings->values[SETTING_OPEN_MPI], interfaces->text, SETTING_BYTES);
+    *settings = (struct nic_env){.values = {""}};
+    set_exact(settings->values[NIC_ENV_NCCL_RDMA], cards->text);
+    set_exact(settings->values[NIC_ENV_NCCL_SOCKETS], interfaces->text);
+    memcpy(settings->values[NIC_ENV_UCX], rdma ? cards->text : interfaces->text, NIC_ENV_BYTES);
+    memcpy(settings->values[NIC_ENV_GLOO], interfaces->text, NIC_ENV_BYTES);
+    memcpy(settings->values[NIC_ENV_OPEN_MPI], interfaces->text, NIC_ENV_BYTES);
 }
 
 /* ---- What a launcher has set ---- */
 
-void settings_write(const struct settings *settings, char text[NETWORK_SET_BYTES])
+void nic_env_format(const struct nic_env *settings, char text[NETWORK_SET_BYTES])
 {
     size_t used = 0;
     text[0] = 0;
-    for (int id = 0; id < SETTING_COUNT; id++)
+    for (int id = 0; id < NIC_ENV_COUNT; id++)
         if (settings->values[id][0] != 0)
             used += (size_t)snprintf(text + used, NETWORK_SET_BYTES - used, "%s%s=%s", used > 0 ? ";" : "",
-                                     setting_variables[id], settings->values[id]);
+                                     nic_env_names[id], settings->values[id]);
 }
 
-static int read_entry(struct word entry, struct settings *settings)
+static int read_entry(struct token entry, struct nic_env *settings)
 {
     const char *equals = memchr(entry.text, '=', entry.length);
     if (equals == NULL)
         return -1;
-    struct word name = {entry.text, (size_t)(equals - entry.text)};
-    struct word value = {equals + 1, entry.length - name.length - 1};
-    if (value.length == 0 || value.length >= SETTING_BYTES)
+    struct token name = {entry.text, (size_t)(equals - entry.text)};
+    struct token value = {equals + 1, entry.length - name.length - 1};
+    if (value.length == 0 || value.length >= NIC_ENV_BYTES)
         return -1;
-    for (int id = 0; id < SETTING_COUNT; id++) {
-        if (!word_is(name, setting_variables[id]))
+    for (int id = 0; id < NIC_ENV_COUNT; id++) {
+        if (!token_equals(name, nic_env_names[id]))
             continue;
         memcpy(settings->values[id], value.text, value.length);
         settings->values[id][value.length] = 0;
@@ -96,12 +96,12 @@ static int read_entry(struct word entry, struct settings *settings)
     return 0;
 }
 
-int settings_read(const char *text, struct settings *settings)
+int nic_env_parse(const char *text, struct nic_env *settings)
 {
-    struct settings read = {.values = {""}};
-    struct word entry;
+    struct nic_env read = {.values = {""}};
+    struct token entry;
     for (const char *at = text; at != NULL;) {
-        at = word_next(at, ';', &entry);
+        at = token_next(at, ';', &entry);
         if (read_entry(entry, &read) < 0)
             return -1;
     }

@@ -47,8 +47,8 @@ static bool is_same_device(const struct nic *nic, const struct sockaddr_ll *link
 }
 
 /* An interface of ours in [nics]: what /sys has of it, or a new one. NULL where there is no room. */
-static struct nic *find_own(struct nic *nics, int *countp, int max, const struct ifaddrs *interface,
-                            const char *sys)
+static struct nic *find_netdev_or_add(struct nic *nics, int *countp, int max, const struct ifaddrs *interface,
+                                      const char *sys)
 {
     struct sockaddr_ll link;
     memcpy(&link, interface->ifa_addr, sizeof(link));
@@ -69,14 +69,15 @@ static struct nic *find_own(struct nic *nics, int *countp, int max, const struct
 
 /* Leave the interfaces of the kernel's list, for which its word goes before that of /sys, and RDMA devices.
  * Returns how many. */
-static int keep_own(struct nic *nics, int count, int max, const struct ifaddrs *interfaces, const char *sys)
+static int keep_own_netdevs(struct nic *nics, int count, int max, const struct ifaddrs *interfaces,
+                            const char *sys)
 {
     bool own[NIC_MAX] = {false};
     int kept = 0;
     for (const struct ifaddrs *i = interfaces; i != NULL; i = i->ifa_next) {
         if (i->ifa_addr == NULL || i->ifa_addr->sa_family != AF_PACKET)
             continue;
-        struct nic *nic = find_own(nics, &count, max, i, sys);
+        struct nic *nic = find_netdev_or_add(nics, &count, max, i, sys);
         if (nic == NULL)
             continue;
         own[nic - nics] = true;
@@ -97,7 +98,7 @@ static int keep_own(struct nic *nics, int count, int max, const struct ifaddrs *
 /* ---- RDMA devices ---- */
 
 /* Into [name] that of the interface above a port; "" where there is none. */
-static void find_above(const char *device, int port, char name[NIC_NAME_BYTES])
+static void find_port_netdev(const char *device, int port, char name[NIC_NAME_BYTES])
 {
     char path[PATH_BYTES];
     snprintf(path, sizeof(path), "%.300s/device/net", device);
@@ -127,7 +128,7 @@ static int add_ports(struct nic *nics, int count, int max, const char *device, c
         struct nic *nic = &nics[count++];
         *nic = (struct nic){.fabric = strncmp(name, "hfi", 3) == 0 ? NIC_OMNIPATH : NIC_OTHER, .port = port};
         snprintf(nic->verbs, sizeof(nic->verbs), "%.63s", name);
-        find_above(device, port, nic->netdev);
+        find_port_netdev(device, port, nic->netdev);
     }
     if (folder != NULL)
         closedir(folder);
@@ -170,7 +171,7 @@ int nics_read_node(struct nic *nics, int max, const char *sys, int *countp, stru
     if (getifaddrs(&interfaces) < 0)
         return error_set_errno(err, "cannot ask for the network interfaces of this node");
     int count = nics_read_sys(nics, add_rdma(nics, room, sys), room, sys);
-    count = keep_own(nics, count, room, interfaces, sys);
+    count = keep_own_netdevs(nics, count, room, interfaces, sys);
     freeifaddrs(interfaces);
     qsort(nics, (size_t)count, sizeof(*nics), compare_names);
     int rc = nics_read_addresses(nics, count, err);

@@ -29,7 +29,7 @@ static int load(const struct machine_source *source, struct machine **machinep, 
     return rc;
 }
 
-bool place_has_gpus(const char *root)
+bool node_has_gpus(const char *root)
 {
     static const char *const files[] = {"/proc/driver/nvidia", "/dev/nvidiactl", "/dev/kfd"};
     char path[512];
@@ -41,13 +41,14 @@ bool place_has_gpus(const char *root)
     return false;
 }
 
-bool place_needs_devices(const struct place *place)
+bool node_placement_needs_devices(const struct node_placement *place)
 {
     return place->topology != NULL || place->bind.verbose || place->bind.policy == BIND_GPU ||
-           (place->rs != NULL && place->rs->gpus != 0) || place_has_gpus(place->root);
+           (place->rs != NULL && place->rs->gpus != 0) || node_has_gpus(place->root);
 }
 
-int place_machine(const struct place *place, struct machine **machinep, struct hvd_error *err)
+int node_placement_load_machine(const struct node_placement *place, struct machine **machinep,
+                                struct hvd_error *err)
 {
     struct machine_source source = {.xml_path = place->topology,
                                     .cores_only = place->cores_only,
@@ -56,7 +57,7 @@ int place_machine(const struct place *place, struct machine **machinep, struct h
     struct machine *machine = NULL;
     int rc = load(&source, &machine, err);
     if (rc == HVD_OK)
-        rc = nics_judge(machine->nics, machine->nic_count, place->nics, err);
+        rc = nics_select(machine->nics, machine->nic_count, place->nics, err);
     if (rc != HVD_OK) {
         machine_destroy(machine);
         return rc;
@@ -66,7 +67,7 @@ int place_machine(const struct place *place, struct machine **machinep, struct h
 }
 
 /* Those whose device file may be opened, or is not known. A control group of devices answers for itself. */
-static int openable(const struct machine *machine, int gpus[MACHINE_MAX_GPUS])
+static int openable_gpus(const struct machine *machine, int gpus[MACHINE_MAX_GPUS])
 {
     int count = 0;
     for (int i = 0; i < machine->gpu_count; i++)
@@ -75,27 +76,28 @@ static int openable(const struct machine *machine, int gpus[MACHINE_MAX_GPUS])
     return count;
 }
 
-void place_gpus(const struct place *place, const struct machine *machine, struct visible *visible)
+void node_placement_find_gpus(const struct node_placement *place, const struct machine *machine,
+                              struct visible_gpus *visible)
 {
     bool amd = machine->gpu_count > 0 && machine->gpus[0].pci.vendor == MACHINE_VENDOR_AMD;
     char *const *environment = place->environment;
-    struct visible_env env = {NULL, NULL, NULL};
+    struct visible_gpus_env env = {NULL, NULL, NULL};
     int granted[MACHINE_MAX_GPUS];
     int count = -1;
     if (!place->elsewhere) {
         env.devices = environment_value(environment, amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES");
         env.within = amd ? environment_value(environment, "HIP_VISIBLE_DEVICES") : NULL;
         env.order = environment_value(environment, "CUDA_DEVICE_ORDER");
-        count = openable(machine, granted);
+        count = openable_gpus(machine, granted);
     }
-    visible_map(machine, granted, count, &env, visible);
+    visible_gpus_map(machine, granted, count, &env, visible);
 }
 
-int place_plan(const struct place *place, const struct machine *machine, struct plan **planp,
-               struct hvd_error *err)
+int node_placement_plan(const struct node_placement *place, const struct machine *machine,
+                        struct plan **planp, struct hvd_error *err)
 {
-    struct visible visible;
-    place_gpus(place, machine, &visible);
+    struct visible_gpus visible;
+    node_placement_find_gpus(place, machine, &visible);
     struct request request = {.task_count = place->task_count,
                               .cpus = place->cpus,
                               .bind = place->bind,
@@ -106,12 +108,12 @@ int place_plan(const struct place *place, const struct machine *machine, struct 
     return plan_create(machine, &request, planp, err);
 }
 
-int place_node(const struct place *place, struct plan **planp, struct hvd_error *err)
+int node_placement_run(const struct node_placement *place, struct plan **planp, struct hvd_error *err)
 {
     struct machine *machine = NULL;
-    int rc = place_machine(place, &machine, err);
+    int rc = node_placement_load_machine(place, &machine, err);
     if (rc == HVD_OK)
-        rc = place_plan(place, machine, planp, err);
+        rc = node_placement_plan(place, machine, planp, err);
     machine_destroy(machine);
     return rc;
 }

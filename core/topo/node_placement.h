@@ -7,13 +7,13 @@
 #include "topo/visible_gpus.h"
 
 /* What is known where tasks are placed. All but the number of tasks may be zero. */
-struct place {
+struct node_placement {
     const char *topology;      /* an XML file of this node, which saves looking; NULL: look */
     bool elsewhere;            /* it is of another node: nothing here is asked about it */
     bool cores_only;           /* do not look for GPUs and network cards: those take most of the time */
     const char *root;          /* where /sys, /proc and /dev are, for tests; NULL: "" */
     int task_count;            /* on this node */
-    const struct bitset *cpus; /* granted; NULL: what this process may run on */
+    const struct bitmap *cpus; /* granted; NULL: what this process may run on */
     const struct request_task *tasks; /* what is settled for each; NULL: nothing */
     struct bind_options bind;
     const struct rs_options *rs; /* NULL: no resource sets */
@@ -22,27 +22,29 @@ struct place {
 };
 
 /* May this node have GPUs that programs can use? By their drivers' files alone, at once; [root] as above. */
-bool place_has_gpus(const char *root);
+bool node_has_gpus(const char *root);
 
 /* Are GPUs and network cards to be looked at? Cards are only shown, GPUs are placed by. What is not live
  * costs nothing. */
-bool place_needs_devices(const struct place *place);
+bool node_placement_needs_devices(const struct node_placement *place);
 
 /* Load the machine that [place] is about, with its network cards judged, into *machinep, for
  * machine_destroy. Sets HWLOC_PLUGINS_PATH in the environment of this process for the time of the call: no
  * other thread may use the environment. Errors as machine_load, and HVD_ERR_INVALID for nics that are not
  * there. */
-int place_machine(const struct place *place, struct machine **machinep, struct hvd_error *err);
+int node_placement_load_machine(const struct node_placement *place, struct machine **machinep,
+                                struct hvd_error *err);
 
 /* The GPUs that tasks may open, in the order in which their programs count them. Where the machine is this
  * node: whose device files this process may open, and that the environment does not hide. */
-void place_gpus(const struct place *place, const struct machine *machine, struct visible *visible);
+void node_placement_find_gpus(const struct node_placement *place, const struct machine *machine,
+                              struct visible_gpus *visible);
 
-/* place_gpus and plan_create. */
-int place_plan(const struct place *place, const struct machine *machine, struct plan **planp,
-               struct hvd_error *err);
+/* node_placement_find_gpus and plan_create. */
+int node_placement_plan(const struct node_placement *place, const struct machine *machine,
+                        struct plan **planp, struct hvd_error *err);
 
 /* All of it. */
-int place_node(const struct place *place, struct plan **planp, struct hvd_error *err);
+int node_placement_run(const struct node_placement *place, struct plan **planp, struct hvd_error *err);
 
 #endif

@@ -16,9 +16,9 @@ enum path_type {
 const char *path_name(enum path_type type);
 
 /* "behind the same PCI switch" */
-const char *path_words(enum path_type type);
+const char *path_description(enum path_type type);
 
-enum path_type path_between(const struct machine_pci *a, const struct machine_pci *b);
+enum path_type path_between(const struct pci_device *a, const struct pci_device *b);
 
 /* What the slowest link of that path carries, in Mb/s: PCI links, the link to the network ([nic]'s), and what
  * joins NUMA nodes. */
@@ -26,6 +26,6 @@ int64_t path_mbps(const struct machine *machine, const struct machine_gpu *gpu, 
 
 /* From a device to cores: 0 where they share its NUMA node (or the device tells none), 1 its package, 2
  * neither. */
-int path_to_cpus(const struct machine *machine, const struct machine_pci *pci, const struct bitset *cpus);
+int path_to_cpus(const struct machine *machine, const struct pci_device *pci, const struct bitmap *cpus);
 
 #endif

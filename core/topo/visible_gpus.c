@@ -7,11 +7,11 @@
 #include "base/token.h"
 
 /* Are all of one model? Then the driver's order, fastest first, is that of PCI. */
-static bool alike(const struct machine *machine, const struct visible *visible)
+static bool same_model(const struct machine *machine, const struct visible_gpus *visible)
 {
     for (int i = 1; i < visible->count; i++) {
-        const struct machine_pci *first = &machine->gpus[visible->gpus[0]].pci,
-                                 *pci = &machine->gpus[visible->gpus[i]].pci;
+        const struct pci_device *first = &machine->gpus[visible->gpus[0]].pci,
+                                *pci = &machine->gpus[visible->gpus[i]].pci;
         if (pci->vendor != first->vendor || pci->device != first->device)
             return false;
     }
@@ -19,11 +19,11 @@ static bool alike(const struct machine *machine, const struct visible *visible)
 }
 
 /* The GPU that an entry names, a number among [from] or the beginning of a name: -1: none. */
-static int find_entry(const struct machine *machine, const struct visible *from, struct word entry)
+static int find_entry(const struct machine *machine, const struct visible_gpus *from, struct token entry)
 {
     int number = -1, found = -1;
     const char *why;
-    if (word_number(entry, 0, MACHINE_MAX_GPUS - 1, &number, &why) == 0)
+    if (token_parse_number(entry, 0, MACHINE_MAX_GPUS - 1, &number, &why) == 0)
         return number < from->count ? from->gpus[number] : -1;
     for (int i = 0; i < from->count; i++) {
         const char *uuid = machine->gpus[from->gpus[i]].uuid;
@@ -36,22 +36,22 @@ static int find_entry(const struct machine *machine, const struct visible *from,
     return found;
 }
 
-static bool is_listed(const struct visible *visible, int gpu)
+static bool is_listed(const struct visible_gpus *visible, int gpu)
 {
-    return visible_device(visible, gpu) >= 0;
+    return visible_gpus_device(visible, gpu) >= 0;
 }
 
 /* Keep of [visible] what a variable's list names, in its order. The list ends at an entry that is none, or is
  * there already. */
-static void select_listed(const struct machine *machine, struct visible *visible, const char *list)
+static void select_listed(const struct machine *machine, struct visible_gpus *visible, const char *list)
 {
-    struct visible from = *visible;
-    struct word entry;
+    struct visible_gpus from = *visible;
+    struct token entry;
     visible->count = 0;
     for (const char *at = list; at != NULL;) {
-        at = word_next(at, ',', &entry);
+        at = token_next(at, ',', &entry);
         while (entry.length > 0 && *entry.text == ' ')
-            entry = (struct word){entry.text + 1, entry.length - 1};
+            entry = (struct token){entry.text + 1, entry.length - 1};
         if (entry.length >= 4 && strncmp(entry.text, "MIG-", 4) == 0) {
             visible->mig = true;
             return;
@@ -72,7 +72,7 @@ static bool has_numbers(const char *list)
     return list == NULL || (strncmp(list, "GPU-", 4) != 0 && strncmp(list, "MIG-", 4) != 0);
 }
 
-static void advise(struct visible *visible, const struct visible_env *env, int granted)
+static void advise(struct visible_gpus *visible, const struct visible_gpus_env *env, int granted)
 {
     const char *words = "";
     if (visible->mig)
@@ -90,15 +90,15 @@ static void advise(struct visible *visible, const struct visible_env *env, int g
     snprintf(visible->advice, sizeof(visible->advice), "%s", words);
 }
 
-void visible_map(const struct machine *machine, const int *granted, int granted_count,
-                 const struct visible_env *env, struct visible *visible)
+void visible_gpus_map(const struct machine *machine, const int *granted, int granted_count,
+                      const struct visible_gpus_env *env, struct visible_gpus *visible)
 {
-    *visible = (struct visible){.certain = true};
+    *visible = (struct visible_gpus){.certain = true};
     for (int i = 0; i < (granted_count < 0 ? machine->gpu_count : granted_count) && i < MACHINE_MAX_GPUS; i++)
         visible->gpus[visible->count++] = granted_count < 0 ? i : granted[i];
     int all = visible->count;
     bool by_pci = env->order != NULL && strcmp(env->order, "PCI_BUS_ID") == 0;
-    if (!by_pci && has_numbers(env->devices) && !alike(machine, visible))
+    if (!by_pci && has_numbers(env->devices) && !same_model(machine, visible))
         visible->certain = false;
     if (env->devices != NULL)
         select_listed(machine, visible, env->devices);
@@ -109,7 +109,7 @@ void visible_map(const struct machine *machine, const int *granted, int granted_
     advise(visible, env, all);
 }
 
-const char *visible_hidden(int seen, int step, int tasks)
+const char *visible_gpus_hidden_advice(int seen, int step, int tasks)
 {
     if (tasks < 2 || seen >= step)
         return NULL;
@@ -118,7 +118,7 @@ const char *visible_hidden(int seen, int step, int tasks)
            "--gpus-per-task and --gpu-bind, or since Slurm 24.05 --gres-flags=allow-task-sharing";
 }
 
-int visible_device(const struct visible *visible, int gpu)
+int visible_gpus_device(const struct visible_gpus *visible, int gpu)
 {
     for (int i = 0; i < visible->count; i++)
         if (visible->gpus[i] == gpu)

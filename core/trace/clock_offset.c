@@ -4,31 +4,32 @@
 #include <stdbool.h>
 
 /* Offsets that are possible, both included. */
-struct window {
+struct interval {
     int64_t low_us, high_us;
 };
 
-static bool window_of(const struct offset_sample *sample, struct window *window)
+static bool interval_of(const struct clock_sample *sample, struct interval *interval)
 {
-    return !__builtin_sub_overflow(sample->other_us, sample->answered_us, &window->low_us) &&
-           !__builtin_sub_overflow(sample->other_us, sample->asked_us, &window->high_us) &&
-           window->low_us <= window->high_us;
+    return !__builtin_sub_overflow(sample->remote_us, sample->received_us, &interval->low_us) &&
+           !__builtin_sub_overflow(sample->remote_us, sample->sent_us, &interval->high_us) &&
+           interval->low_us <= interval->high_us;
 }
 
-int offset_of_samples(const struct offset_sample *samples, int count, int64_t *offset_usp, int64_t *error_usp)
+int clock_offset_estimate(const struct clock_sample *samples, int count, int64_t *offset_usp,
+                          int64_t *error_usp)
 {
-    struct window common = {INT64_MIN, INT64_MAX};
-    struct window narrowest = common;
+    struct interval common = {INT64_MIN, INT64_MAX};
+    struct interval narrowest = common;
     bool found = false;
     for (int i = 0; i < count; i++) {
-        struct window window;
-        if (!window_of(&samples[i], &window))
+        struct interval interval;
+        if (!interval_of(&samples[i], &interval))
             continue;
-        if (!found || (uint64_t)window.high_us - (uint64_t)window.low_us <
+        if (!found || (uint64_t)interval.high_us - (uint64_t)interval.low_us <
                           (uint64_t)narrowest.high_us - (uint64_t)narrowest.low_us)
-            narrowest = window;
-        common.low_us = window.low_us > common.low_us ? window.low_us : common.low_us;
-        common.high_us = window.high_us < common.high_us ? window.high_us : common.high_us;
+            narrowest = interval;
+        common.low_us = interval.low_us > common.low_us ? interval.low_us : common.low_us;
+        common.high_us = interval.high_us < common.high_us ? interval.high_us : common.high_us;
         found = true;
     }
     if (!found)

@@ -22,7 +22,7 @@ static const char *const step_names[TRACE_STEP_COUNT] = {"submitted",  "decided"
                                                          "travelling", "unpacking", "done"};
 
 /* A store that is seen after BEING_FILLED, which was stored before it. */
-#define fill(field, value) atomic_store_explicit(field, value, memory_order_release)
+#define store_field(field, value) atomic_store_explicit(field, value, memory_order_release)
 
 /* Up to its end: what stands behind that is of no operation. */
 static void set_name(struct flight_slot *slot, const char *name)
@@ -34,11 +34,11 @@ static void set_name(struct flight_slot *slot, const char *name)
         uint64_t word = 0;
         if (left < sizeof(word)) {
             memcpy(&word, name, left);
-            fill(&slot->name[i], word);
+            store_field(&slot->name[i], word);
             return;
         }
         memcpy(&word, name, sizeof(word));
-        fill(&slot->name[i], word);
+        store_field(&slot->name[i], word);
         left -= sizeof(word);
     }
 }
@@ -53,8 +53,9 @@ static void get_name(struct flight_slot *slot, char name[FLIGHT_NAME_WORDS * 8 +
 }
 
 /* No step is worth a locked instruction: there may be thousands in a millisecond. What that costs: of two
- * threads that fill a slot at once, one being overtaken by the whole ring, one operation may be lost, or get
- * the other's name; so may one whose slot is taken at the very moment when the last one in it moves on. */
+ * threads that store_field a slot at once, one being overtaken by the whole ring, one operation may be lost,
+ * or get the other's name; so may one whose slot is taken at the very moment when the last one in it moves
+ * on. */
 void flight_begin(struct flight *flight, struct trace_op *op)
 {
     op->serial = atomic_fetch_add_explicit(&flight->last, 1, RELAXED) + 1;
@@ -62,19 +63,19 @@ void flight_begin(struct flight *flight, struct trace_op *op)
     if (atomic_load_explicit(&slot->state, RELAXED) == BEING_FILLED)
         return;
     atomic_store_explicit(&slot->state, BEING_FILLED, RELAXED);
-    fill(&slot->kind, op->kind);
+    store_field(&slot->kind, op->kind);
     set_name(slot, op->name);
-    fill(&slot->bytes, op->bytes);
-    fill(&slot->set, op->set);
-    fill(&slot->tensors, (uint16_t)(op->tensors > UINT16_MAX ? UINT16_MAX : op->tensors));
-    fill(&slot->status, HVD_IN_PROGRESS);
-    fill(&slot->submitted_us, op->at_us[TRACE_SUBMITTED]);
+    store_field(&slot->bytes, op->bytes);
+    store_field(&slot->set, op->set);
+    store_field(&slot->tensors, (uint16_t)(op->tensors > UINT16_MAX ? UINT16_MAX : op->tensors));
+    store_field(&slot->status, HVD_IN_PROGRESS);
+    store_field(&slot->submitted_us, op->at_us[TRACE_SUBMITTED]);
     for (int i = 0; i < TRACE_STEP_COUNT - 1; i++)
-        fill(&slot->after_us[i], 0);
-    fill(&slot->state, state_of(op->serial, TRACE_SUBMITTED));
+        store_field(&slot->after_us[i], 0);
+    store_field(&slot->state, state_of(op->serial, TRACE_SUBMITTED));
 }
 
-#undef fill
+#undef store_field
 
 void flight_step(struct flight *flight, const struct trace_op *op, int status)
 {
@@ -99,11 +100,11 @@ enum {
     COLUMN_STEP = 12,
     COLUMN_SET = 98,
     COLUMN_BYTES = 104,
-    COLUMN_WHAT = 120
+    COLUMN_OPERATION = 120
 };
 
 /* What a slot held at one moment. */
-struct entry {
+struct snapshot {
     enum trace_step step;
     const char *kind;
     char name[FLIGHT_NAME_WORDS * 8 + 1];
@@ -114,112 +115,113 @@ struct entry {
 };
 
 /* False where it holds another operation, or is being filled. */
-static bool read_slot(struct flight_slot *slot, uint64_t serial, struct entry *entry)
+static bool read_slot(struct flight_slot *slot, uint64_t serial, struct snapshot *snapshot)
 {
     uint64_t state = atomic_load(&slot->state);
     if (state == BEING_FILLED || state / TRACE_STEP_COUNT != serial)
         return false;
-    entry->step = (enum trace_step)(state % TRACE_STEP_COUNT);
-    entry->kind = atomic_load(&slot->kind);
-    get_name(slot, entry->name);
-    entry->bytes = atomic_load(&slot->bytes);
-    entry->set = atomic_load(&slot->set);
-    entry->tensors = atomic_load(&slot->tensors);
-    entry->status = atomic_load(&slot->status);
-    entry->submitted_us = atomic_load(&slot->submitted_us);
+    snapshot->step = (enum trace_step)(state % TRACE_STEP_COUNT);
+    snapshot->kind = atomic_load(&slot->kind);
+    get_name(slot, snapshot->name);
+    snapshot->bytes = atomic_load(&slot->bytes);
+    snapshot->set = atomic_load(&slot->set);
+    snapshot->tensors = atomic_load(&slot->tensors);
+    snapshot->status = atomic_load(&slot->status);
+    snapshot->submitted_us = atomic_load(&slot->submitted_us);
     for (int i = 0; i < TRACE_STEP_COUNT - 1; i++)
-        entry->after_us[i] = atomic_load(&slot->after_us[i]);
+        snapshot->after_us[i] = atomic_load(&slot->after_us[i]);
     state = atomic_load(&slot->state);
     return state != BEING_FILLED && state / TRACE_STEP_COUNT == serial;
 }
 
-static void put_heads(struct pad *pad)
+static void put_heads(struct strbuf *strbuf)
 {
-    size_t start = pad->used;
-    pad_text(pad, "serial");
-    pad_to(pad, start, COLUMN_STATE);
-    pad_text(pad, "state");
-    pad_to(pad, start, COLUMN_AGO);
-    pad_text(pad, "us ago");
+    size_t start = strbuf->used;
+    strbuf_add_text(strbuf, "serial");
+    strbuf_pad_to(strbuf, start, COLUMN_STATE);
+    strbuf_add_text(strbuf, "state");
+    strbuf_pad_to(strbuf, start, COLUMN_AGO);
+    strbuf_add_text(strbuf, "us ago");
     for (int step = TRACE_DECIDED; step < TRACE_STEP_COUNT; step++) {
-        pad_to(pad, start, (size_t)(COLUMN_STEPS + COLUMN_STEP * (step - TRACE_DECIDED)));
-        pad_text(pad, "+");
-        pad_text(pad, step_names[step]);
+        strbuf_pad_to(strbuf, start, (size_t)(COLUMN_STEPS + COLUMN_STEP * (step - TRACE_DECIDED)));
+        strbuf_add_text(strbuf, "+");
+        strbuf_add_text(strbuf, step_names[step]);
     }
-    pad_to(pad, start, COLUMN_SET);
-    pad_text(pad, "set");
-    pad_to(pad, start, COLUMN_BYTES);
-    pad_text(pad, "bytes");
-    pad_to(pad, start, COLUMN_WHAT);
-    pad_text(pad, "operation\n");
+    strbuf_pad_to(strbuf, start, COLUMN_SET);
+    strbuf_add_text(strbuf, "set");
+    strbuf_pad_to(strbuf, start, COLUMN_BYTES);
+    strbuf_add_text(strbuf, "bytes");
+    strbuf_pad_to(strbuf, start, COLUMN_OPERATION);
+    strbuf_add_text(strbuf, "operation\n");
 }
 
-static void put_what(struct pad *pad, const struct entry *entry)
+static void put_operation(struct strbuf *strbuf, const struct snapshot *snapshot)
 {
-    pad_text(pad, entry->kind);
-    if (entry->name[0] != 0) {
-        pad_text(pad, " \"");
-        pad_plain(pad, entry->name);
-        pad_text(pad, "\"");
+    strbuf_add_text(strbuf, snapshot->kind);
+    if (snapshot->name[0] != 0) {
+        strbuf_add_text(strbuf, " \"");
+        strbuf_add_printable(strbuf, snapshot->name);
+        strbuf_add_text(strbuf, "\"");
     }
-    if (entry->tensors > 1) {
-        pad_text(pad, " and ");
-        pad_number(pad, entry->tensors - 1);
-        pad_text(pad, " more");
+    if (snapshot->tensors > 1) {
+        strbuf_add_text(strbuf, " and ");
+        strbuf_add_number(strbuf, snapshot->tensors - 1);
+        strbuf_add_text(strbuf, " more");
     }
-    if (entry->step == TRACE_DONE && entry->status != HVD_OK) {
-        pad_text(pad, ": ");
-        pad_text(pad, status_text(entry->status));
+    if (snapshot->step == TRACE_DONE && snapshot->status != HVD_OK) {
+        strbuf_add_text(strbuf, ": ");
+        strbuf_add_text(strbuf, status_text(snapshot->status));
     }
-    pad_text(pad, "\n");
+    strbuf_add_text(strbuf, "\n");
 }
 
-static void put_entry(struct pad *pad, uint64_t serial, const struct entry *entry, int64_t now_us)
+static void put_snapshot(struct strbuf *strbuf, uint64_t serial, const struct snapshot *snapshot,
+                         int64_t now_us)
 {
-    size_t start = pad->used;
-    pad_number(pad, (int64_t)serial);
-    pad_to(pad, start, COLUMN_STATE);
-    pad_text(pad, step_names[entry->step]);
-    pad_to(pad, start, COLUMN_AGO);
-    pad_number(pad, now_us - entry->submitted_us);
+    size_t start = strbuf->used;
+    strbuf_add_number(strbuf, (int64_t)serial);
+    strbuf_pad_to(strbuf, start, COLUMN_STATE);
+    strbuf_add_text(strbuf, step_names[snapshot->step]);
+    strbuf_pad_to(strbuf, start, COLUMN_AGO);
+    strbuf_add_number(strbuf, now_us - snapshot->submitted_us);
     for (int step = TRACE_DECIDED; step < TRACE_STEP_COUNT; step++) {
-        pad_to(pad, start, (size_t)(COLUMN_STEPS + COLUMN_STEP * (step - TRACE_DECIDED)));
-        if (entry->after_us[step - 1] == 0)
-            pad_text(pad, "-");
+        strbuf_pad_to(strbuf, start, (size_t)(COLUMN_STEPS + COLUMN_STEP * (step - TRACE_DECIDED)));
+        if (snapshot->after_us[step - 1] == 0)
+            strbuf_add_text(strbuf, "-");
         else
-            pad_number(pad, (int64_t)entry->after_us[step - 1] - 1);
+            strbuf_add_number(strbuf, (int64_t)snapshot->after_us[step - 1] - 1);
     }
-    pad_to(pad, start, COLUMN_SET);
-    pad_number(pad, entry->set);
-    pad_to(pad, start, COLUMN_BYTES);
-    pad_number(pad, entry->bytes);
-    pad_to(pad, start, COLUMN_WHAT);
-    put_what(pad, entry);
+    strbuf_pad_to(strbuf, start, COLUMN_SET);
+    strbuf_add_number(strbuf, snapshot->set);
+    strbuf_pad_to(strbuf, start, COLUMN_BYTES);
+    strbuf_add_number(strbuf, snapshot->bytes);
+    strbuf_pad_to(strbuf, start, COLUMN_OPERATION);
+    put_operation(strbuf, snapshot);
 }
 
-int flight_write_pad(struct pad *pad, int fd)
+int strbuf_flush(struct strbuf *strbuf, int fd)
 {
     size_t written = 0;
-    while (written < pad->used) {
-        ssize_t count = write(fd, pad->bytes + written, pad->used - written);
+    while (written < strbuf->used) {
+        ssize_t count = write(fd, strbuf->bytes + written, strbuf->used - written);
         if (count < 0 && errno != EINTR)
             return -1;
         written += count > 0 ? (size_t)count : 0;
     }
-    pad->used = 0;
+    strbuf->used = 0;
     return 0;
 }
 
-int flight_write(struct flight *flight, struct pad *pad, int fd, int64_t now_us)
+int flight_write(struct flight *flight, struct strbuf *strbuf, int fd, int64_t now_us)
 {
     uint64_t last = atomic_load(&flight->last);
-    put_heads(pad);
+    put_heads(strbuf);
     for (uint64_t serial = last > FLIGHT_SLOTS ? last - FLIGHT_SLOTS + 1 : 1; serial <= last; serial++) {
-        struct entry entry;
-        if (pad->room - pad->used < FLIGHT_LINE_BYTES && flight_write_pad(pad, fd) < 0)
+        struct snapshot snapshot;
+        if (strbuf->capacity - strbuf->used < FLIGHT_LINE_BYTES && strbuf_flush(strbuf, fd) < 0)
             return -1;
-        if (read_slot(&flight->slots[serial % FLIGHT_SLOTS], serial, &entry))
-            put_entry(pad, serial, &entry, now_us);
+        if (read_slot(&flight->slots[serial % FLIGHT_SLOTS], serial, &snapshot))
+            put_snapshot(strbuf, serial, &snapshot, now_us);
     }
-    return flight_write_pad(pad, fd);
+    return strbuf_flush(strbuf, fd);
 }

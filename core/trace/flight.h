@@ -42,11 +42,11 @@ void flight_begin(struct flight *flight, struct trace_op *op);
 /* op->step has come, and op->at_us of it. An operation that is not in the ring any more: nothing. */
 void flight_step(struct flight *flight, const struct trace_op *op, int status);
 
-/* Write the table, oldest first, through [pad], which has room for a line or more, to [fd]: 0, or -1 with
+/* Write the table, oldest first, through [strbuf], which has room for a line or more, to [fd]: 0, or -1 with
  * errno. Safe in signal handlers. */
-int flight_write(struct flight *flight, struct pad *pad, int fd, int64_t now_us);
+int flight_write(struct flight *flight, struct strbuf *strbuf, int fd, int64_t now_us);
 
-/* All bytes of [pad] to [fd], and empty it; the same. */
-int flight_write_pad(struct pad *pad, int fd);
+/* All bytes of [strbuf] to [fd], and empty it; the same. */
+int strbuf_flush(struct strbuf *strbuf, int fd);
 
 #endif

@@ -1,4 +1,4 @@
-/* flight_file.c: the file of the flight record. */
+/* flight_file.c: the file of the flight flight_file. */
 #include "trace/flight_file.h"
 
 #include <errno.h>
@@ -11,14 +11,14 @@
 
 #include "base/clock.h"
 
-int record_open(struct record *record, const struct trace_plan *plan, struct flight *flight,
-                struct hvd_error *err)
+int flight_file_open(struct flight_file *flight_file, const struct trace_params *plan, struct flight *flight,
+                     struct hvd_error *err)
 {
     char inside[PATH_MAX]; /* so that a file of that name is told */
     char folder[PATH_MAX]; /* absolute: the program may change to another one */
-    snprintf(record->head, sizeof(record->head), "rank %d of %d (%.255s), pid %ld", plan->rank, plan->size,
-             plan->host, (long)getpid());
-    record->flight = flight;
+    snprintf(flight_file->head, sizeof(flight_file->head), "rank %d of %d (%.255s), pid %ld", plan->rank,
+             plan->size, plan->host, (long)getpid());
+    flight_file->flight = flight;
     if (plan->dump_dir[0] == 0)
         return HVD_OK;
     snprintf(inside, sizeof(inside), "%s/.", plan->dump_dir);
@@ -27,43 +27,47 @@ int record_open(struct record *record, const struct trace_plan *plan, struct fli
         error_set_errno(err, "the folder %s of dump-dir cannot be used", plan->dump_dir);
         return HVD_ERR_INVALID;
     }
-    int length = snprintf(record->made, sizeof(record->made), "%s/hvd-flight.%d.txt.new", folder, plan->rank);
-    if (length >= (int)sizeof(record->made))
+    int length = snprintf(flight_file->temporary_path, sizeof(flight_file->temporary_path),
+                          "%s/hvd-flight.%d.txt.new", folder, plan->rank);
+    if (length >= (int)sizeof(flight_file->temporary_path))
         return error_set(err, HVD_ERR_INVALID, "the folder %.64s... of dump-dir has too long a name", folder);
-    snprintf(record->path, sizeof(record->path), "%.*s", length - (int)sizeof(".new") + 1, record->made);
+    snprintf(flight_file->path, sizeof(flight_file->path), "%.*s", length - (int)sizeof(".new") + 1,
+             flight_file->temporary_path);
     return HVD_OK;
 }
 
-static void put_head(struct record *record, struct pad *pad, const char *reason, int64_t now_us)
+static void put_head(struct flight_file *flight_file, struct strbuf *strbuf, const char *reason,
+                     int64_t now_us)
 {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    pad_text(pad, "hvd: the last operations of ");
-    pad_text(pad, record->head);
-    pad_text(pad, "\nwritten at ");
-    pad_number(pad, (int64_t)now.tv_sec);
-    pad_text(pad, " s after 1970, when this machine's clock said ");
-    pad_number(pad, now_us);
-    pad_text(pad, " us, because of: ");
-    pad_plain(pad, reason);
-    pad_text(pad, "\nsubmitted until then: ");
-    pad_number(pad, (int64_t)atomic_load(&record->flight->last));
-    pad_text(pad, "; times in us, those of steps since the submission\n\n");
+    strbuf_add_text(strbuf, "hvd: the last operations of ");
+    strbuf_add_text(strbuf, flight_file->head);
+    strbuf_add_text(strbuf, "\nwritten at ");
+    strbuf_add_number(strbuf, (int64_t)now.tv_sec);
+    strbuf_add_text(strbuf, " s after 1970, when this machine's clock said ");
+    strbuf_add_number(strbuf, now_us);
+    strbuf_add_text(strbuf, " us, because of: ");
+    strbuf_add_printable(strbuf, reason);
+    strbuf_add_text(strbuf, "\nsubmitted until then: ");
+    strbuf_add_number(strbuf, (int64_t)atomic_load(&flight_file->flight->last));
+    strbuf_add_text(strbuf, "; times in us, those of steps since the submission\n\n");
 }
 
-int record_write(struct record *record, const char *reason)
+int flight_file_write(struct flight_file *flight_file, const char *reason)
 {
     int64_t now_us = clock_us();
-    if (record->path[0] == 0 || atomic_exchange(&record->writing, true)) {
+    if (flight_file->path[0] == 0 || atomic_exchange(&flight_file->writing, true)) {
         errno = EBUSY;
         return -1;
     }
-    struct pad pad = {record->bytes, 0, sizeof(record->bytes)};
-    int fd = open(record->made, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    struct strbuf strbuf = {flight_file->bytes, 0, sizeof(flight_file->bytes)};
+    int fd = open(flight_file->temporary_path,
+                  O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     int rc = fd < 0 ? -1 : 0;
     if (rc == 0) {
-        put_head(record, &pad, reason, now_us);
-        rc = flight_write(record->flight, &pad, fd, now_us);
+        put_head(flight_file, &strbuf, reason, now_us);
+        rc = flight_write(flight_file->flight, &strbuf, fd, now_us);
         int saved_errno = errno;
         if (close(fd) < 0 && rc == 0) {
             saved_errno = errno;
@@ -72,12 +76,12 @@ int record_write(struct record *record, const char *reason)
         errno = saved_errno;
     }
     if (rc == 0)
-        rc = rename(record->made, record->path);
+        rc = rename(flight_file->temporary_path, flight_file->path);
     if (rc < 0 && fd >= 0) {
         int saved_errno = errno;
-        unlink(record->made);
+        unlink(flight_file->temporary_path);
         errno = saved_errno;
     }
-    atomic_store(&record->writing, false);
+    atomic_store(&flight_file->writing, false);
     return rc;
 }

@@ -1,4 +1,4 @@
-/* flight_file.h: the file of the flight record. */
+/* flight_file.h: the file of the flight flight_file. */
 #ifndef TRACE_FLIGHT_FILE_H
 #define TRACE_FLIGHT_FILE_H
 
@@ -9,23 +9,23 @@
 
 #include "trace/flight.h"
 
-#define RECORD_PAD_BYTES 8192
+#define FLIGHT_FILE_BUFFER_BYTES 8192
 
-struct record {
-    struct flight *flight; /* borrowed */
-    char head[400];        /* "rank 3 of 8 (n2), pid 12" */
-    char path[PATH_MAX];   /* "": there is none */
-    char made[PATH_MAX];   /* what it is called while it is written */
+struct flight_file {
+    struct flight *flight;         /* borrowed */
+    char head[400];                /* "rank 3 of 8 (n2), pid 12" */
+    char path[PATH_MAX];           /* "": there is none */
+    char temporary_path[PATH_MAX]; /* what it is called while it is written */
     _Atomic bool writing;
-    char bytes[RECORD_PAD_BYTES];
+    char bytes[FLIGHT_FILE_BUFFER_BYTES];
 };
 
-/* [record] is zeroed. Makes the folder where it is missing. */
-int record_open(struct record *record, const struct trace_plan *plan, struct flight *flight,
-                struct hvd_error *err);
+/* [flight_file] is zeroed. Makes the folder where it is missing. */
+int flight_file_open(struct flight_file *flight_file, const struct trace_params *plan, struct flight *flight,
+                     struct hvd_error *err);
 
 /* Write the file, which replaces one that is there once it is complete: 0, or -1 with errno; EBUSY where it
  * is being written already, or there is none to be written. Safe in signal handlers. */
-int record_write(struct record *record, const char *reason);
+int flight_file_write(struct flight_file *flight_file, const char *reason);
 
 #endif

@@ -11,33 +11,33 @@
 #include "base/clock.h"
 
 /* How long unwatching waits for a handler on another thread. */
-#define LEAVE_US INT64_C(1000000)
+#define RESTORE_WAIT_US INT64_C(1000000)
 
-static const struct watched {
+static const struct watched_process {
     int number;
     const char *name;
     bool fatal;
-} watched[] = {{SIGSEGV, "SIGSEGV", true}, {SIGBUS, "SIGBUS", true},   {SIGILL, "SIGILL", true},
+} handled[] = {{SIGSEGV, "SIGSEGV", true}, {SIGBUS, "SIGBUS", true},   {SIGILL, "SIGILL", true},
                {SIGFPE, "SIGFPE", true},   {SIGABRT, "SIGABRT", true}, {SIGUSR2, "SIGUSR2", false}};
 
-#define WATCHED_COUNT (sizeof(watched) / sizeof(watched[0]))
+#define HANDLED_COUNT (sizeof(handled) / sizeof(handled[0]))
 
 /* A handler is given nothing but the number of its signal, so what it needs has to be here. [old] stays after
  * unwatching: somebody may have saved our handler as the one to call after his. */
 static struct {
-    _Atomic(const struct signals_watcher *) watcher;
+    _Atomic(const struct signals_handler *) handler;
     _Atomic int inside;
     pid_t pid;
-    struct sigaction old[WATCHED_COUNT];
-    bool below[WATCHED_COUNT]; /* another handler was put before ours, and may call it */
+    struct sigaction old[HANDLED_COUNT];
+    bool shadowed[HANDLED_COUNT]; /* another handler was put before ours, and may call it */
 } state;
 
-static void tell(const struct watched *signal)
+static void notify(const struct watched_process *signal)
 {
     atomic_fetch_add(&state.inside, 1);
-    const struct signals_watcher *watcher = atomic_load(&state.watcher);
-    if (watcher != NULL && getpid() == state.pid)
-        watcher->tell(watcher->arg, signal->name, signal->fatal);
+    const struct signals_handler *handler = atomic_load(&state.handler);
+    if (handler != NULL && getpid() == state.pid)
+        handler->notify(handler->arg, signal->name, signal->fatal);
     atomic_fetch_sub(&state.inside, 1);
 }
 
@@ -52,11 +52,11 @@ static void call_old(const struct sigaction *old, int number, siginfo_t *info, v
 static void handle(int number, siginfo_t *info, void *context)
 {
     int saved_errno = errno;
-    for (size_t i = 0; i < WATCHED_COUNT; i++) {
-        if (watched[i].number != number)
+    for (size_t i = 0; i < HANDLED_COUNT; i++) {
+        if (handled[i].number != number)
             continue;
-        tell(&watched[i]);
-        if (!watched[i].fatal) {
+        notify(&handled[i]);
+        if (!handled[i].fatal) {
             call_old(&state.old[i], number, info, context);
             continue;
         }
@@ -72,9 +72,9 @@ static void handle(int number, siginfo_t *info, void *context)
 static void install(size_t i)
 {
     struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_RESTART};
-    sigaction(watched[i].number, NULL, &state.old[i]);
+    sigaction(handled[i].number, NULL, &state.old[i]);
     action.sa_mask = state.old[i].sa_mask;
-    sigaction(watched[i].number, &action, NULL);
+    sigaction(handled[i].number, &action, NULL);
 }
 
 static bool is_ours(const struct sigaction *action)
@@ -82,35 +82,35 @@ static bool is_ours(const struct sigaction *action)
     return (action->sa_flags & SA_SIGINFO) != 0 && action->sa_sigaction == handle;
 }
 
-int signals_watch(const struct signals_watcher *watcher, struct hvd_error *err)
+int signals_install(const struct signals_handler *handler, struct hvd_error *err)
 {
-    const struct signals_watcher *nobody = NULL;
-    if (!atomic_compare_exchange_strong(&state.watcher, &nobody, watcher))
+    const struct signals_handler *nobody = NULL;
+    if (!atomic_compare_exchange_strong(&state.handler, &nobody, handler))
         return error_set(err, HVD_ERR_STATE,
                          "signals already write the flight record of another rank of this process");
     state.pid = getpid();
-    for (size_t i = 0; i < WATCHED_COUNT; i++) {
+    for (size_t i = 0; i < HANDLED_COUNT; i++) {
         struct sigaction now;
-        sigaction(watched[i].number, NULL, &now);
-        if (!is_ours(&now) && !state.below[i])
+        sigaction(handled[i].number, NULL, &now);
+        if (!is_ours(&now) && !state.shadowed[i])
             install(i);
     }
     return HVD_OK;
 }
 
-void signals_unwatch(const struct signals_watcher *watcher)
+void signals_restore(const struct signals_handler *handler)
 {
-    const struct signals_watcher *expected = watcher;
-    if (!atomic_compare_exchange_strong(&state.watcher, &expected, NULL))
+    const struct signals_handler *expected = handler;
+    if (!atomic_compare_exchange_strong(&state.handler, &expected, NULL))
         return;
-    for (size_t i = 0; i < WATCHED_COUNT; i++) {
+    for (size_t i = 0; i < HANDLED_COUNT; i++) {
         struct sigaction now;
-        sigaction(watched[i].number, NULL, &now);
-        state.below[i] = !is_ours(&now);
+        sigaction(handled[i].number, NULL, &now);
+        state.shadowed[i] = !is_ours(&now);
         if (is_ours(&now))
-            sigaction(watched[i].number, &state.old[i], NULL);
+            sigaction(handled[i].number, &state.old[i], NULL);
     }
-    int64_t deadline_us = clock_us() + LEAVE_US;
+    int64_t deadline_us = clock_us() + RESTORE_WAIT_US;
     while (atomic_load(&state.inside) > 0 && clock_us() < deadline_us)
         sched_yield();
 }

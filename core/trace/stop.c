@@ -13,7 +13,7 @@ static struct {
     _Atomic bool watching;
     int number; /* 0: none was ever watched */
     struct sigaction old;
-    bool below; /* another handler was put before ours, and may call it */
+    bool shadowed; /* another handler was put before ours, and may call it */
 } state;
 
 void stop_request(void)
@@ -52,7 +52,7 @@ int stop_watch(int signal_number, struct hvd_error *err)
                          strsignal(state.number));
     if (sigaction(signal_number, NULL, &now) < 0)
         return error_set_errno(err, "signal %d cannot be watched", signal_number);
-    if (!is_ours(&now) && !(state.below && signal_number == state.number)) {
+    if (!is_ours(&now) && !(state.shadowed && signal_number == state.number)) {
         state.old = now;
         action.sa_mask = now.sa_mask;
         state.number = signal_number;
@@ -69,7 +69,7 @@ void stop_unwatch(void)
     if (!atomic_exchange(&state.watching, false))
         return;
     sigaction(state.number, NULL, &now);
-    state.below = !is_ours(&now);
-    if (!state.below)
+    state.shadowed = !is_ours(&now);
+    if (!state.shadowed)
         sigaction(state.number, &state.old, NULL);
 }

@@ -1,37 +1,37 @@
-/* strbuf.c: text put together in fixed memory, also in signal handlers. */
+/* strbuf.c: text add_byte together in fixed memory, also in signal handlers. */
 #include "trace/strbuf.h"
 
 #include <string.h>
 
-static void put(struct pad *pad, char byte)
+static void add_byte(struct strbuf *strbuf, char byte)
 {
-    if (pad->used < pad->room)
-        pad->bytes[pad->used++] = byte;
+    if (strbuf->used < strbuf->capacity)
+        strbuf->bytes[strbuf->used++] = byte;
 }
 
-static void put_hex(struct pad *pad, unsigned char byte)
+static void add_hex(struct strbuf *strbuf, unsigned char byte)
 {
     static const char digits[] = "0123456789abcdef";
-    put(pad, digits[byte >> 4]);
-    put(pad, digits[byte & 15]);
+    add_byte(strbuf, digits[byte >> 4]);
+    add_byte(strbuf, digits[byte & 15]);
 }
 
-void pad_bytes(struct pad *pad, const void *bytes, size_t count)
+void strbuf_add_bytes(struct strbuf *strbuf, const void *bytes, size_t count)
 {
-    size_t left = pad->room - pad->used;
+    size_t left = strbuf->capacity - strbuf->used;
     if (count > left)
         count = left;
-    memcpy(pad->bytes + pad->used, bytes, count);
-    pad->used += count;
+    memcpy(strbuf->bytes + strbuf->used, bytes, count);
+    strbuf->used += count;
 }
 
-void pad_text(struct pad *pad, const char *text)
+void strbuf_add_text(struct strbuf *strbuf, const char *text)
 {
-    pad_bytes(pad, text, strlen(text));
+    strbuf_add_bytes(strbuf, text, strlen(text));
 }
 
 /* Two digits at a time: most of a timeline is numbers. */
-void pad_number(struct pad *pad, int64_t number)
+void strbuf_add_number(struct strbuf *strbuf, int64_t number)
 {
     static const char pairs[] =
         "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
@@ -49,14 +49,14 @@ void pad_number(struct pad *pad, int64_t number)
     digits[--first] = left >= 10 ? pairs[left * 2] : (char)('0' + left);
     if (number < 0)
         digits[--first] = '-';
-    pad_bytes(pad, digits + first, sizeof(digits) - first);
+    strbuf_add_bytes(strbuf, digits + first, sizeof(digits) - first);
 }
 
-void pad_to(struct pad *pad, size_t start, size_t column)
+void strbuf_pad_to(struct strbuf *strbuf, size_t start, size_t column)
 {
     do
-        put(pad, ' ');
-    while (pad->used < start + column && pad->used < pad->room);
+        add_byte(strbuf, ' ');
+    while (strbuf->used < start + column && strbuf->used < strbuf->capacity);
 }
 
 /* Bytes of the character at [at], or 0 where it is not UTF-8: cut short, longer than need be, a surrogate, or
@@ -90,43 +90,43 @@ static size_t plain_length(const unsigned char *at)
 
 /* One character that is not among these: in UTF-8, or a byte that is none, shown as its number after
  * [escape]. */
-static size_t put_character(struct pad *pad, const unsigned char *at, const char *escape)
+static size_t add_character(struct strbuf *strbuf, const unsigned char *at, const char *escape)
 {
     size_t length = utf8_length(at);
     if (length == 0 || *at < ' ' || *at == 0x7f) {
-        pad_text(pad, escape);
-        put_hex(pad, *at);
+        strbuf_add_text(strbuf, escape);
+        add_hex(strbuf, *at);
         return 1;
     }
-    pad_bytes(pad, at, length);
+    strbuf_add_bytes(strbuf, at, length);
     return length;
 }
 
-void pad_json(struct pad *pad, const char *text)
+void strbuf_add_json(struct strbuf *strbuf, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
-    put(pad, '"');
+    add_byte(strbuf, '"');
     for (;;) {
         size_t length = plain_length(at);
-        pad_bytes(pad, at, length);
+        strbuf_add_bytes(strbuf, at, length);
         at += length;
         if (*at == 0)
             break;
         if (*at == '"' || *at == '\\')
-            put(pad, '\\');
-        at += put_character(pad, at, "\\u00");
+            add_byte(strbuf, '\\');
+        at += add_character(strbuf, at, "\\u00");
     }
-    put(pad, '"');
+    add_byte(strbuf, '"');
 }
 
-void pad_plain(struct pad *pad, const char *text)
+void strbuf_add_printable(struct strbuf *strbuf, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
     while (*at != 0) {
         size_t length = plain_length(at);
-        pad_bytes(pad, at, length);
+        strbuf_add_bytes(strbuf, at, length);
         at += length;
         if (*at != 0)
-            at += put_character(pad, at, "\\x");
+            at += add_character(strbuf, at, "\\x");
     }
 }

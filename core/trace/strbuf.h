@@ -7,22 +7,22 @@
 #include <stdint.h>
 
 /* What does not fit is cut. */
-struct pad {
+struct strbuf {
     char *bytes;
-    size_t used, room;
+    size_t used, capacity;
 };
 
-void pad_text(struct pad *pad, const char *text);
-void pad_bytes(struct pad *pad, const void *bytes, size_t count);
-void pad_number(struct pad *pad, int64_t number);
+void strbuf_add_text(struct strbuf *strbuf, const char *text);
+void strbuf_add_bytes(struct strbuf *strbuf, const void *bytes, size_t count);
+void strbuf_add_number(struct strbuf *strbuf, int64_t number);
 
-/* Spaces until [column], counted from [start], the value of pad->used where the line began. */
-void pad_to(struct pad *pad, size_t start, size_t column);
+/* Spaces until [column], counted from [start], the value of strbuf->used where the line began. */
+void strbuf_pad_to(struct strbuf *strbuf, size_t start, size_t column);
 
 /* "text" with its quotes, as JSON wants it: a byte that is not UTF-8 becomes the character of that number. */
-void pad_json(struct pad *pad, const char *text);
+void strbuf_add_json(struct strbuf *strbuf, const char *text);
 
 /* What is printable ASCII or UTF-8 as it is, other bytes as \x1b. */
-void pad_plain(struct pad *pad, const char *text);
+void strbuf_add_printable(struct strbuf *strbuf, const char *text);
 
 #endif

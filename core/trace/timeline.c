@@ -37,18 +37,18 @@ struct timeline {
     _Atomic uint64_t rows[ROW_WORDS]; /* a bit for each that is in use */
     /* Held by a thread that changes what follows, from [lock] inwards; a signal handler takes it without the
      * lock, and keeps it. */
-    _Atomic bool taken;
+    _Atomic bool owned;
     pthread_mutex_t lock;
     int fd; /* -1: none */
     char path[PATH_MAX];
-    struct pad pad; /* events, each after ",\n", that belong to [end_bytes] of the file */
+    struct strbuf strbuf; /* events, each after ",\n", that belong to [end_bytes] of the file */
     int64_t end_bytes;
     int64_t start_us;
     int64_t offset_us, error_us; /* error -1: not known */
     int64_t row_end_us[ROWS];
 };
 
-int timeline_create(struct timeline **timelinep, const struct trace_plan *plan, struct hvd_error *err)
+int timeline_create(struct timeline **timelinep, const struct trace_params *plan, struct hvd_error *err)
 {
     struct timeline *timeline = calloc(1, sizeof(*timeline));
     if (timeline == NULL)
@@ -70,7 +70,7 @@ void timeline_destroy(struct timeline *timeline)
         return;
     timeline_stop(timeline, NULL);
     pthread_mutex_destroy(&timeline->lock);
-    free(timeline->pad.bytes);
+    free(timeline->strbuf.bytes);
     free(timeline);
 }
 
@@ -82,18 +82,18 @@ bool timeline_is_on(const struct timeline *timeline)
 /* ---- The file ----------------------------------------------------------------------------------- */
 
 /* False where a signal handler has it: the process ends. */
-static bool enter(struct timeline *timeline)
+static bool lock_timeline(struct timeline *timeline)
 {
     pthread_mutex_lock(&timeline->lock);
-    if (!atomic_exchange(&timeline->taken, true))
+    if (!atomic_exchange(&timeline->owned, true))
         return true;
     pthread_mutex_unlock(&timeline->lock);
     return false;
 }
 
-static void leave(struct timeline *timeline)
+static void unlock_timeline(struct timeline *timeline)
 {
-    atomic_store(&timeline->taken, false);
+    atomic_store(&timeline->owned, false);
     pthread_mutex_unlock(&timeline->lock);
 }
 
@@ -115,23 +115,23 @@ static int write_at(int fd, const char *bytes, size_t count, int64_t at)
     return 0;
 }
 
-/* Write what the pad holds and the tail behind it. Safe in signal handlers. Where that fails the file is as
- * it was before. */
-static int write_pad(struct timeline *timeline)
+/* Write what the strbuf holds and the tail behind it. Safe in signal handlers. Where that fails the file is
+ * as it was before. */
+static int write_events(struct timeline *timeline)
 {
-    struct pad *pad = &timeline->pad;
-    if (pad->used == 0)
+    struct strbuf *strbuf = &timeline->strbuf;
+    if (strbuf->used == 0)
         return 0;
-    memcpy(pad->bytes + pad->used, TAIL, TAIL_BYTES);
-    if (write_at(timeline->fd, pad->bytes, pad->used + TAIL_BYTES, timeline->end_bytes) < 0) {
+    memcpy(strbuf->bytes + strbuf->used, TAIL, TAIL_BYTES);
+    if (write_at(timeline->fd, strbuf->bytes, strbuf->used + TAIL_BYTES, timeline->end_bytes) < 0) {
         int saved_errno = errno;
         if (ftruncate(timeline->fd, timeline->end_bytes) == 0)
             write_at(timeline->fd, TAIL, TAIL_BYTES, timeline->end_bytes);
         errno = saved_errno;
         return -1;
     }
-    timeline->end_bytes += (int64_t)pad->used;
-    pad->used = 0;
+    timeline->end_bytes += (int64_t)strbuf->used;
+    strbuf->used = 0;
     return 0;
 }
 
@@ -145,7 +145,7 @@ static void close_file(struct timeline *timeline)
 /* Write, or say once why there is no more of it. */
 static void flush(struct timeline *timeline)
 {
-    if (timeline->fd < 0 || write_pad(timeline) == 0)
+    if (timeline->fd < 0 || write_events(timeline) == 0)
         return;
     log_write(timeline->log, LOG_WARN, "timeline", "%s cannot be written: %s; it ends here", timeline->path,
               strerror(errno));
@@ -175,104 +175,104 @@ static int open_file(struct timeline *timeline, const char *folder, struct hvd_e
 
 /* ---- Events ------------------------------------------------------------------------------------- */
 
-#define put(pad, literal) pad_bytes(pad, literal, sizeof(literal) - 1)
+#define put(strbuf, literal) strbuf_add_bytes(strbuf, literal, sizeof(literal) - 1)
 
-#define put_pair(pad, literal, number) \
-    do {                               \
-        put(pad, literal);             \
-        pad_number(pad, number);       \
+#define put_pair(strbuf, literal, number)  \
+    do {                                   \
+        put(strbuf, literal);              \
+        strbuf_add_number(strbuf, number); \
     } while (0)
 
 /* ",\n" before all but the first event of the file. */
 static void put_metadata(struct timeline *timeline)
 {
-    struct pad *pad = &timeline->pad;
-    pad_text(pad, timeline->end_bytes + (int64_t)pad->used <= 2 ? "" : ",\n");
-    put_pair(pad, "{\"ph\":\"M\",\"pid\":", timeline->rank);
+    struct strbuf *strbuf = &timeline->strbuf;
+    strbuf_add_text(strbuf, timeline->end_bytes + (int64_t)strbuf->used <= 2 ? "" : ",\n");
+    put_pair(strbuf, "{\"ph\":\"M\",\"pid\":", timeline->rank);
 }
 
 /* Who wrote this and how its clock is to be read; the last one in the file counts. */
 static void put_clock(struct timeline *timeline)
 {
-    struct pad *pad = &timeline->pad;
+    struct strbuf *strbuf = &timeline->strbuf;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     put_metadata(timeline);
-    put_pair(pad, ",\"name\":\"hvd_clock\",\"args\":{\"rank\":", timeline->rank);
-    put_pair(pad, ",\"size\":", timeline->size);
-    put(pad, ",\"host\":");
-    pad_json(pad, timeline->host);
-    put_pair(pad, ",\"offset_us\":", timeline->offset_us);
-    put_pair(pad, ",\"error_us\":", timeline->error_us);
-    put_pair(pad, ",\"clock_us\":", clock_us());
-    put_pair(pad, ",\"realtime_us\":", (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
-    put(pad, "}}");
+    put_pair(strbuf, ",\"name\":\"hvd_clock\",\"args\":{\"rank\":", timeline->rank);
+    put_pair(strbuf, ",\"size\":", timeline->size);
+    put(strbuf, ",\"host\":");
+    strbuf_add_json(strbuf, timeline->host);
+    put_pair(strbuf, ",\"offset_us\":", timeline->offset_us);
+    put_pair(strbuf, ",\"error_us\":", timeline->error_us);
+    put_pair(strbuf, ",\"clock_us\":", clock_us());
+    put_pair(strbuf, ",\"realtime_us\":", (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000);
+    put(strbuf, "}}");
 }
 
 static void put_process(struct timeline *timeline)
 {
-    struct pad *pad = &timeline->pad;
+    struct strbuf *strbuf = &timeline->strbuf;
     char name[400];
     snprintf(name, sizeof(name), "rank %d (%s)", timeline->rank, timeline->host);
     put_metadata(timeline);
-    put(pad, ",\"name\":\"process_name\",\"args\":{\"name\":");
-    pad_json(pad, name);
-    put(pad, "}}");
+    put(strbuf, ",\"name\":\"process_name\",\"args\":{\"name\":");
+    strbuf_add_json(strbuf, name);
+    put(strbuf, "}}");
     put_metadata(timeline);
-    put_pair(pad, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":", timeline->rank);
-    put(pad, "}}");
+    put_pair(strbuf, ",\"name\":\"process_sort_index\",\"args\":{\"sort_index\":", timeline->rank);
+    put(strbuf, "}}");
 }
 
 /* Spans of one operation, all in its row. */
-struct spans {
-    struct pad *pad;
+struct event_writer {
+    struct strbuf *strbuf;
     char begin_bytes[64]; /* what all begin with */
-    struct pad begin;
+    struct strbuf begin;
     int64_t from_us; /* none begins before */
 };
 
-static void spans_init(struct spans *spans, struct timeline *timeline, const struct trace_op *op,
-                       int64_t from_us)
+static void event_writer_init(struct event_writer *event_writer, struct timeline *timeline,
+                              const struct trace_op *op, int64_t from_us)
 {
-    int64_t row = op->lane < ROWS ? op->lane + 1 : ROWS + 1 + (int64_t)(op->serial % 1000000);
-    spans->pad = &timeline->pad;
-    spans->begin = (struct pad){spans->begin_bytes, 0, sizeof(spans->begin_bytes)};
-    spans->from_us = from_us;
-    put_pair(&spans->begin, ",\n{\"ph\":\"X\",\"pid\":", timeline->rank);
-    put_pair(&spans->begin, ",\"tid\":", row);
-    put(&spans->begin, ",\"ts\":");
+    int64_t row = op->row < ROWS ? op->row + 1 : ROWS + 1 + (int64_t)(op->serial % 1000000);
+    event_writer->strbuf = &timeline->strbuf;
+    event_writer->begin = (struct strbuf){event_writer->begin_bytes, 0, sizeof(event_writer->begin_bytes)};
+    event_writer->from_us = from_us;
+    put_pair(&event_writer->begin, ",\n{\"ph\":\"X\",\"pid\":", timeline->rank);
+    put_pair(&event_writer->begin, ",\"tid\":", row);
+    put(&event_writer->begin, ",\"ts\":");
 }
 
-static void put_span(struct spans *spans, int64_t from_us, int64_t to_us)
+static void put_event(struct event_writer *event_writer, int64_t from_us, int64_t to_us)
 {
-    if (from_us < spans->from_us)
-        from_us = spans->from_us;
-    pad_bytes(spans->pad, spans->begin.bytes, spans->begin.used);
-    pad_number(spans->pad, from_us);
-    put_pair(spans->pad, ",\"dur\":", to_us > from_us ? to_us - from_us : 0);
-    put(spans->pad, ",\"name\":");
+    if (from_us < event_writer->from_us)
+        from_us = event_writer->from_us;
+    strbuf_add_bytes(event_writer->strbuf, event_writer->begin.bytes, event_writer->begin.used);
+    strbuf_add_number(event_writer->strbuf, from_us);
+    put_pair(event_writer->strbuf, ",\"dur\":", to_us > from_us ? to_us - from_us : 0);
+    put(event_writer->strbuf, ",\"name\":");
 }
 
-static void put_operation(struct spans *spans, const struct trace_op *op, int status)
+static void put_operation(struct event_writer *event_writer, const struct trace_op *op, int status)
 {
-    struct pad *pad = spans->pad;
+    struct strbuf *strbuf = event_writer->strbuf;
     const char *name = op->name[0] == 1 ? op->name + 1 : op->name;
-    put_span(spans, op->at_us[TRACE_SUBMITTED], op->at_us[TRACE_DONE]);
-    pad_json(pad, name[0] != 0 ? name : op->kind);
-    put(pad, ",\"cat\":");
-    pad_json(pad, op->kind);
-    put_pair(pad, ",\"args\":{\"set\":", op->set);
-    put_pair(pad, ",\"number\":", (int64_t)op->agreed);
-    put_pair(pad, ",\"submitted\":", op->at_us[TRACE_SUBMITTED]);
-    put_pair(pad, ",\"bytes\":", op->bytes);
-    put_pair(pad, ",\"tensors\":", op->tensors);
-    put(pad, ",\"status\":");
-    pad_json(pad, status_text(status));
-    put(pad, "}}");
+    put_event(event_writer, op->at_us[TRACE_SUBMITTED], op->at_us[TRACE_DONE]);
+    strbuf_add_json(strbuf, name[0] != 0 ? name : op->kind);
+    put(strbuf, ",\"cat\":");
+    strbuf_add_json(strbuf, op->kind);
+    put_pair(strbuf, ",\"args\":{\"set\":", op->set);
+    put_pair(strbuf, ",\"number\":", (int64_t)op->agreed);
+    put_pair(strbuf, ",\"submitted\":", op->at_us[TRACE_SUBMITTED]);
+    put_pair(strbuf, ",\"bytes\":", op->bytes);
+    put_pair(strbuf, ",\"tensors\":", op->tensors);
+    put(strbuf, ",\"status\":");
+    strbuf_add_json(strbuf, status_text(status));
+    put(strbuf, "}}");
 }
 
 /* Each part of an operation lasts until the next one begins. */
-static void put_parts(struct spans *spans, const struct trace_op *op)
+static void put_steps(struct event_writer *event_writer, const struct trace_op *op)
 {
     static const char *const ends[TRACE_DONE] = {"\"waiting for peers\"}", "\"queued\"}", "\"packing\"}",
                                                  "\"wire\"}", "\"unpacking\"}"};
@@ -280,8 +280,8 @@ static void put_parts(struct spans *spans, const struct trace_op *op)
         int next = step + 1;
         while (op->at_us[next] == 0)
             next++;
-        put_span(spans, op->at_us[step], op->at_us[next]);
-        pad_text(spans->pad, ends[step]);
+        put_event(event_writer, op->at_us[step], op->at_us[next]);
+        strbuf_add_text(event_writer->strbuf, ends[step]);
         step = next;
     }
 }
@@ -293,14 +293,14 @@ static void put_parts(struct spans *spans, const struct trace_op *op)
 
 void timeline_begin(struct timeline *timeline, struct trace_op *op)
 {
-    op->lane = ROWS;
+    op->row = ROWS;
     for (int i = 0; i < ROW_WORDS; i++) {
         uint64_t word = atomic_load_explicit(&timeline->rows[i], memory_order_relaxed);
         while (word != UINT64_MAX) {
             int bit = __builtin_ctzll(~word);
             if (atomic_compare_exchange_weak_explicit(&timeline->rows[i], &word, word | UINT64_C(1) << bit,
                                                       memory_order_relaxed, memory_order_relaxed)) {
-                op->lane = i * 64 + bit;
+                op->row = i * 64 + bit;
                 return;
             }
         }
@@ -314,46 +314,46 @@ static void free_row(struct timeline *timeline, int row)
                                   memory_order_relaxed);
 }
 
-static void put_down(struct timeline *timeline, const struct trace_op *op, int status)
+static void put_finished(struct timeline *timeline, const struct trace_op *op, int status)
 {
-    struct spans spans;
+    struct event_writer event_writer;
     int64_t from_us = op->at_us[TRACE_SUBMITTED];
     if (timeline->fd < 0 || from_us < timeline->start_us)
         return;
-    if (timeline->pad.room - timeline->pad.used < OPERATION_BYTES)
+    if (timeline->strbuf.capacity - timeline->strbuf.used < OPERATION_BYTES)
         flush(timeline);
     if (timeline->fd < 0)
         return;
     /* its thread may have looked at the clock before the row was free, and been late to take it */
-    if (op->lane < ROWS && timeline->row_end_us[op->lane] > from_us)
-        from_us = timeline->row_end_us[op->lane];
-    if (op->lane < ROWS)
-        timeline->row_end_us[op->lane] = op->at_us[TRACE_DONE];
-    spans_init(&spans, timeline, op, from_us);
-    put_operation(&spans, op, status);
-    put_parts(&spans, op);
+    if (op->row < ROWS && timeline->row_end_us[op->row] > from_us)
+        from_us = timeline->row_end_us[op->row];
+    if (op->row < ROWS)
+        timeline->row_end_us[op->row] = op->at_us[TRACE_DONE];
+    event_writer_init(&event_writer, timeline, op, from_us);
+    put_operation(&event_writer, op, status);
+    put_steps(&event_writer, op);
 }
 
 void timeline_end(struct timeline *timeline, const struct trace_op *op, int status)
 {
-    if (enter(timeline)) {
-        put_down(timeline, op, status);
-        leave(timeline);
+    if (lock_timeline(timeline)) {
+        put_finished(timeline, op, status);
+        unlock_timeline(timeline);
     }
-    free_row(timeline, op->lane);
+    free_row(timeline, op->row);
 }
 
 /* ---- Start and stop ----------------------------------------------------------------------------- */
 
 static int begin_file(struct timeline *timeline, struct hvd_error *err)
 {
-    timeline->pad = (struct pad){timeline->pad.bytes, 0, BUFFER_BYTES};
+    timeline->strbuf = (struct strbuf){timeline->strbuf.bytes, 0, BUFFER_BYTES};
     timeline->end_bytes = 0;
     memset(timeline->row_end_us, 0, sizeof(timeline->row_end_us));
-    pad_text(&timeline->pad, "[\n");
+    strbuf_add_text(&timeline->strbuf, "[\n");
     put_process(timeline);
     put_clock(timeline);
-    if (write_pad(timeline) < 0) {
+    if (write_events(timeline) < 0) {
         int rc = error_set_errno(err, "the timeline %s cannot be written", timeline->path);
         close_file(timeline);
         return rc;
@@ -366,65 +366,65 @@ static int begin_file(struct timeline *timeline, struct hvd_error *err)
 int timeline_start(struct timeline *timeline, const char *folder, struct hvd_error *err)
 {
     int rc = HVD_OK;
-    if (!enter(timeline))
+    if (!lock_timeline(timeline))
         return error_set(err, HVD_ERR_STATE, "no timeline can be started in a process that is ending");
     if (timeline->fd >= 0)
         rc = error_set(err, HVD_ERR_STATE, "the timeline %s is being written; stop it first", timeline->path);
-    if (rc == HVD_OK && timeline->pad.bytes == NULL) {
-        timeline->pad.bytes = malloc(BUFFER_BYTES + TAIL_BYTES);
-        if (timeline->pad.bytes == NULL)
+    if (rc == HVD_OK && timeline->strbuf.bytes == NULL) {
+        timeline->strbuf.bytes = malloc(BUFFER_BYTES + TAIL_BYTES);
+        if (timeline->strbuf.bytes == NULL)
             rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for the timeline");
     }
     if (rc == HVD_OK)
         rc = open_file(timeline, folder, err);
     if (rc == HVD_OK)
         rc = begin_file(timeline, err);
-    leave(timeline);
+    unlock_timeline(timeline);
     return rc;
 }
 
 int timeline_stop(struct timeline *timeline, struct hvd_error *err)
 {
     int rc = HVD_OK;
-    if (!enter(timeline))
+    if (!lock_timeline(timeline))
         return error_set(err, HVD_ERR_STATE, "the timeline is no more in a process that is ending");
     if (timeline->fd < 0) {
         rc = error_set(err, HVD_ERR_STATE, "no timeline is being written");
     } else {
-        if (write_pad(timeline) < 0)
+        if (write_events(timeline) < 0)
             rc = error_set_errno(err, "the timeline %s cannot be written", timeline->path);
         close_file(timeline);
     }
-    leave(timeline);
+    unlock_timeline(timeline);
     return rc;
 }
 
 void timeline_set_clock(struct timeline *timeline, int64_t offset_us, int64_t error_us)
 {
-    if (!enter(timeline))
+    if (!lock_timeline(timeline))
         return;
     timeline->offset_us = offset_us;
     timeline->error_us = error_us;
     if (timeline->fd >= 0) {
-        if (timeline->pad.room - timeline->pad.used < OPERATION_BYTES)
+        if (timeline->strbuf.capacity - timeline->strbuf.used < OPERATION_BYTES)
             flush(timeline);
         if (timeline->fd >= 0)
             put_clock(timeline);
         flush(timeline);
     }
-    leave(timeline);
+    unlock_timeline(timeline);
 }
 
 void timeline_flush(struct timeline *timeline)
 {
-    if (!enter(timeline))
+    if (!lock_timeline(timeline))
         return;
     flush(timeline);
-    leave(timeline);
+    unlock_timeline(timeline);
 }
 
-void timeline_flush_dying(struct timeline *timeline)
+void timeline_flush_in_signal(struct timeline *timeline)
 {
-    if (!atomic_exchange(&timeline->taken, true) && timeline->fd >= 0)
-        write_pad(timeline);
+    if (!atomic_exchange(&timeline->owned, true) && timeline->fd >= 0)
+        write_events(timeline);
 }

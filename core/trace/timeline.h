@@ -9,7 +9,7 @@
 struct timeline;
 
 /* Never NULL where HVD_OK: there is no file yet. [plan]: as trace.h has it; its texts are borrowed. */
-int timeline_create(struct timeline **timelinep, const struct trace_plan *plan, struct hvd_error *err);
+int timeline_create(struct timeline **timelinep, const struct trace_params *plan, struct hvd_error *err);
 
 /* Ends it where one is being written. NULL is fine. */
 void timeline_destroy(struct timeline *timeline);
@@ -33,6 +33,6 @@ void timeline_flush(struct timeline *timeline);
 
 /* The same as far as that can be done now, in a signal handler of a process that ends: nothing is put down
  * after it. */
-void timeline_flush_dying(struct timeline *timeline);
+void timeline_flush_in_signal(struct timeline *timeline);
 
 #endif

@@ -16,47 +16,47 @@ struct trace {
     char host[256];
     const struct hvd_log *log;
     struct timeline *timeline;
-    struct signals_watcher watcher;
+    struct signals_handler handler;
     struct flight flight;
-    struct record record;
+    struct flight_file record;
 };
 
 /* In a signal handler. */
-static void tell_signal(void *arg, const char *name, bool fatal)
+static void on_signal(void *arg, const char *name, bool fatal)
 {
     struct trace *trace = arg;
     char line[1200]; /* little: the stack may be a signal stack */
-    struct pad pad = {line, 0, sizeof(line)};
-    bool written = record_write(&trace->record, name) == 0;
+    struct strbuf strbuf = {line, 0, sizeof(line)};
+    bool written = flight_file_write(&trace->record, name) == 0;
     if (fatal)
-        timeline_flush_dying(trace->timeline);
-    pad_text(&pad, "hvd: ");
-    pad_text(&pad, trace->record.head);
-    pad_text(&pad, ": ");
-    pad_text(&pad, name);
-    pad_text(&pad,
-             written ? ": its last operations are in " : ": its last operations could not be written to ");
-    pad_text(&pad, trace->record.path);
-    pad_text(&pad, "\n");
-    flight_write_pad(&pad, STDERR_FILENO);
+        timeline_flush_in_signal(trace->timeline);
+    strbuf_add_text(&strbuf, "hvd: ");
+    strbuf_add_text(&strbuf, trace->record.head);
+    strbuf_add_text(&strbuf, ": ");
+    strbuf_add_text(&strbuf, name);
+    strbuf_add_text(&strbuf, written ? ": its last operations are in "
+                                     : ": its last operations could not be written to ");
+    strbuf_add_text(&strbuf, trace->record.path);
+    strbuf_add_text(&strbuf, "\n");
+    strbuf_flush(&strbuf, STDERR_FILENO);
 }
 
-int trace_create(struct trace **tracep, const struct trace_plan *plan, struct hvd_error *err)
+int trace_create(struct trace **tracep, const struct trace_params *plan, struct hvd_error *err)
 {
     struct trace *trace = aligned_alloc(_Alignof(struct trace), sizeof(*trace));
     if (trace == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the trace of operations");
     memset(trace, 0, sizeof(*trace));
-    struct trace_plan own = *plan;
+    struct trace_params own = *plan;
     snprintf(trace->host, sizeof(trace->host), "%s", plan->host);
     own.host = trace->host;
     trace->log = plan->log;
-    trace->watcher = (struct signals_watcher){tell_signal, trace};
+    trace->handler = (struct signals_handler){on_signal, trace};
     int rc = timeline_create(&trace->timeline, &own, err);
     if (rc == HVD_OK)
-        rc = record_open(&trace->record, &own, &trace->flight, err);
+        rc = flight_file_open(&trace->record, &own, &trace->flight, err);
     if (rc == HVD_OK && plan->dump_dir[0] != 0)
-        rc = signals_watch(&trace->watcher, err);
+        rc = signals_install(&trace->handler, err);
     if (rc != HVD_OK) {
         trace_destroy(trace);
         return rc;
@@ -69,14 +69,14 @@ void trace_destroy(struct trace *trace)
 {
     if (trace == NULL)
         return;
-    signals_unwatch(&trace->watcher);
+    signals_restore(&trace->handler);
     timeline_destroy(trace->timeline);
     free(trace);
 }
 
 /* ---- Operations --------------------------------------------------------------------------------- */
 
-bool trace_is_watched(const struct trace *trace)
+bool trace_is_recording(const struct trace *trace)
 {
     return trace != NULL && timeline_is_on(trace->timeline);
 }
@@ -89,7 +89,7 @@ void trace_submitted(struct trace *trace, struct trace_op *op, int64_t now_us)
     op->at_us[TRACE_SUBMITTED] = now_us;
     op->step = TRACE_SUBMITTED;
     op->agreed = 0;
-    op->lane = -1;
+    op->row = -1;
     if (timeline_is_on(trace->timeline))
         timeline_begin(trace->timeline, op);
     flight_begin(&trace->flight, op);
@@ -120,7 +120,7 @@ void trace_done(struct trace *trace, struct trace_op *op, int status, int64_t no
     if (trace == NULL || op->serial == 0 || op->step == TRACE_DONE)
         return;
     advance(trace, op, TRACE_DONE, status, now_us);
-    if (op->lane >= 0)
+    if (op->row >= 0)
         timeline_end(trace->timeline, op, status);
 }
 
@@ -133,7 +133,7 @@ void trace_dump(struct trace *trace, const char *reason)
     timeline_flush(trace->timeline);
     if (trace->record.path[0] == 0)
         return;
-    if (record_write(&trace->record, reason) == 0)
+    if (flight_file_write(&trace->record, reason) == 0)
         log_write(trace->log, LOG_WARN, "trace", "the last operations are in %s", trace->record.path);
     else if (errno != EBUSY)
         log_write(trace->log, LOG_WARN, "trace", "the last operations could not be written to %s: %s",

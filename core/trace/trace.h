@@ -11,10 +11,10 @@
 
 /* Where an operation is. It only moves forward, and may pass over any but the first and the last. */
 enum trace_step {
-    TRACE_SUBMITTED,  /* waiting for the other ranks */
-    TRACE_DECIDED,    /* all ranks agreed: waiting for its turn */
-    TRACE_PACKING,    /* into the buffer that it shares with others */
-    TRACE_TRAVELLING, /* carried by a plane */
+    TRACE_SUBMITTED,    /* waiting for the other ranks */
+    TRACE_DECIDED,      /* all ranks agreed: waiting for its turn */
+    TRACE_PACKING,      /* into the buffer that it shares with others */
+    TRACE_TRANSFERRING, /* carried by a backend */
     TRACE_UNPACKING,
     TRACE_DONE,
     TRACE_STEP_COUNT
@@ -30,7 +30,7 @@ struct trace_op {
     int set;
     int tensors; /* how many */
     /* trace's own */
-    int lane;        /* its row in the timeline; -1: it is not in there */
+    int row;         /* its row in the timeline; -1: it is not in there */
     uint64_t agreed; /* its number in its set, the same on all ranks */
     uint64_t serial; /* counts this rank's operations from 1 */
     enum trace_step step;
@@ -40,7 +40,7 @@ struct trace_op {
 struct trace;
 
 /* Copied. */
-struct trace_plan {
+struct trace_params {
     int rank, size;
     const char *host;
     const char *dump_dir;      /* a folder for the flight record, made where it is missing; "": none */
@@ -50,7 +50,7 @@ struct trace_plan {
 /* With a dump_dir SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT and SIGUSR2 write the flight record first and then
  * do what they did before; SIGUSR2 does nothing more where it would have ended the process. HVD_ERR_INVALID
  * where dump_dir cannot be written into, HVD_ERR_STATE where another trace of this process has one. */
-int trace_create(struct trace **tracep, const struct trace_plan *plan, struct hvd_error *err);
+int trace_create(struct trace **tracep, const struct trace_params *plan, struct hvd_error *err);
 
 /* Ends the timeline; signals do again what they did. Nobody is in another call. NULL is fine. */
 void trace_destroy(struct trace *trace);
@@ -60,7 +60,7 @@ void trace_destroy(struct trace *trace);
  * write a piece of the timeline. ---- */
 
 /* Is a timeline being written, for which each operation's times should be its own? */
-bool trace_is_watched(const struct trace *trace);
+bool trace_is_recording(const struct trace *trace);
 
 /* Before it is handed in: another thread may carry it on at once. */
 void trace_submitted(struct trace *trace, struct trace_op *op, int64_t now_us);

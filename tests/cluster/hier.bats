@@ -26,25 +26,25 @@ job() {
     [ "$status" -eq 0 ]
 }
 
-# firsts N SET PLANE: so many members have said that their first tensors went there
+# firsts N SET BACKEND: so many members have said that their first tensors went there
 firsts() {
     [ "$(grep -c "process set $2: first tensors over $3\$" <<<"$output")" -eq "$1" ]
 }
 
 @test "srun -N2 -n4 goes by hier-tcp, sums are right, and sets go where they can" {
-    job -N2 -n4 --hvd-log=debug "$tests/planes" sets
+    job -N2 -n4 --hvd-log=debug "$tests/backends" sets
     firsts 4 0 hier-tcp
     firsts 2 1 shm
     firsts 2 2 shm
     firsts 2 3 tcp
-    job -N2 -n4 --hvd-planes=tcp,shm --hvd-log=debug "$tests/planes" sets
+    job -N2 -n4 --hvd-backends=tcp,shm --hvd-log=debug "$tests/backends" sets
     firsts 4 0 tcp
 }
 
 @test "an alltoall takes one connection to each other node, and to all ranks where nodes have not as many each" {
-    job -N2 -n4 --hvd-planes=shm,hier-tcp,tcp "$tests/planes" alltoall
+    job -N2 -n4 --hvd-backends=shm,hier-tcp,tcp "$tests/backends" alltoall
     [ "$(grep -c 'has 1 more connections$' <<<"$output")" -eq 4 ]
-    job -N2 -n3 --hvd-planes=shm,hier-tcp,tcp "$tests/planes" alltoall
+    job -N2 -n3 --hvd-backends=shm,hier-tcp,tcp "$tests/backends" alltoall
     [ "$(grep -c 'has 2 more connections$' <<<"$output")" -eq 3 ]
 }
 
@@ -56,10 +56,10 @@ firsts() {
 }
 
 @test "over mpi" {
-    [ -e "$HVD_BUILD/core/.libs/plane_mpi.so" ] || skip 'the MPI plane is not built'
+    [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'the MPI backend is not built'
     slurm_has_pmix || skip 'this Slurm has no PMIx'
-    job -N2 -n4 --hvd-planes=shm,hier-mpi,mpi --hvd-log=debug "$tests/planes" sets
+    job -N2 -n4 --hvd-backends=shm,hier-mpi,mpi --hvd-log=debug "$tests/backends" sets
     firsts 4 0 hier-mpi
     firsts 2 3 mpi
-    job -N2 -n4 --hvd-planes=hier-mpi,mpi "$tests/property" 215 100 4
+    job -N2 -n4 --hvd-backends=hier-mpi,mpi "$tests/property" 215 100 4
 }

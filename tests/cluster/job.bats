@@ -93,8 +93,8 @@ EOF
 }
 
 @test "over mpi, where it is asked for" {
-    [ -e "$HVD_BUILD/core/.libs/plane_mpi.so" ] || skip 'the MPI plane is not built'
-    run srun_in 60 -N3 -n6 --hvd-planes=mpi "$collectives" order
+    [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'the MPI backend is not built'
+    run srun_in 60 -N3 -n6 --hvd-backends=mpi "$collectives" order
     echo "$output"
     [ "$status" -eq 0 ]
 }
@@ -105,23 +105,23 @@ expect_firsts() {
 }
 
 @test "sets inside a node share its memory, sets across nodes go over tcp, with shared memory where it helps" {
-    run srun_in 60 -N2 -n4 --hvd-log=debug "$HVD_BUILD/tests/run/planes" sets
+    run srun_in 60 -N2 -n4 --hvd-log=debug "$HVD_BUILD/tests/run/backends" sets
     echo "$output"
     [ "$status" -eq 0 ]
     expect_firsts "$output" 4 '[12]: first tensors over shm'
     expect_firsts "$output" 2 '3: first tensors over tcp'
     expect_firsts "$output" 4 '0: first tensors over hier-tcp'
     expect_firsts "$output" 10 '[0-3]: first tensors over .*'
-    run srun_in 60 -N2 -n4 --hvd-planes=tcp,shm --hvd-log=debug "$HVD_BUILD/tests/run/planes" sets
+    run srun_in 60 -N2 -n4 --hvd-backends=tcp,shm --hvd-log=debug "$HVD_BUILD/tests/run/backends" sets
     [ "$status" -eq 0 ]
     expect_firsts "$output" 10 '[0-3]: first tensors over tcp'
 }
 
 @test "shared memory alone cannot carry between nodes: the option is named" {
-    run srun_in 60 -N2 -n4 --hvd-planes=shm "$collectives" order
+    run srun_in 60 -N2 -n4 --hvd-backends=shm "$collectives" order
     echo "$output"
     [ "$status" -ne 0 ]
-    [[ $output == *'(shm: the ranks are on several nodes; '*'name another in --hvd-planes'* ]]
+    [[ $output == *'(shm: the ranks are on several nodes; '*'name another in --hvd-backends'* ]]
 }
 
 @test "a mismatch across nodes is told to every rank with both hosts" {

@@ -51,7 +51,7 @@ no_node_is_drained() {
     for command in srun sbatch salloc; do
         run login_in 10 "$command" --help
         expect_text "$output" 'Options provided by plugins:'
-        for option in fusion=SIZE planes=LIST start-timeout=TIME lease=TIME kill-wait=TIME log=LEVEL config=FILE; do
+        for option in fusion=SIZE backends=LIST start-timeout=TIME lease=TIME kill-wait=TIME log=LEVEL config=FILE; do
             expect_text "$output" "--hvd-$option"
         done
         expect_text "$output" 'default: 64M'
@@ -67,7 +67,7 @@ no_node_is_drained() {
     refused 255 '--hvd-fusion=-1' 'does not begin with a digit' 'expected bytes' -- srun --hvd-fusion=-1 true
     refused 255 '--hvd-fusion=99999999999T' 'is too large' 'between 0 and 16G' -- srun --hvd-fusion=99999999999T true
     refused 255 '--hvd-fusion=' 'is empty' -- srun --hvd-fusion= true
-    refused 255 '--hvd-planes=udp' 'names something unknown' 'tcp' -- srun --hvd-planes=udp true
+    refused 255 '--hvd-backends=udp' 'names something unknown' 'tcp' -- srun --hvd-backends=udp true
     refused 255 '--hvd-lease=5' 'has no unit' 'a time with' -- srun --hvd-lease=5 true
     refused 255 '--hvd-config=a;b' "';'" -- srun '--hvd-config=a;b' true
 }

@@ -15,9 +15,9 @@ static const struct machine *small_machine(void)
     machine = (struct machine){.core_count = 4, .cores = cores, .gpu_count = 1};
     for (int i = 0; i < 4; i++) {
         cores[i] = (struct machine_core){.os_index = i, .cpu_count = 1, .cpus = {i}};
-        bitset_add(&machine.cpus, i);
+        bitmap_set(&machine.cpus, i);
     }
-    bitset_add(&machine.mems, 0);
+    bitmap_set(&machine.mems, 0);
     machine.allowed = machine.cpus;
     machine.allowed_mems = machine.mems;
     machine.gpus[0].pci.cpus = machine.cpus;
@@ -57,9 +57,9 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
         return 0;
     }
     if (erf->rank_count <= 1024) {
-        assert(erf_text(erf, &text, &err) == HVD_OK);
+        assert(erf_format(erf, &text, &err) == HVD_OK);
         assert(erf_parse("again", text, strlen(text), &again, &err) == HVD_OK);
-        assert(erf_text(again, &twice, &err) == HVD_OK);
+        assert(erf_format(again, &twice, &err) == HVD_OK);
         assert(strcmp(text, twice) == 0);
     }
     try_tasks(erf);

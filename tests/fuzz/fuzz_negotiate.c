@@ -48,7 +48,7 @@ static int submit_own(struct negotiate *negotiate, const unsigned char *bytes, s
     }
     struct desc *desc = describe(what, set, name);
     struct submission submission = {
-        .desc = desc, .planes = 1u << PLANE_TCP, .member = name % 2 == 1, .set_size = set + 1};
+        .desc = desc, .backends = 1u << BACKEND_TCP, .member = name % 2 == 1, .set_size = set + 1};
     int rc = desc != NULL ? negotiate_submit(negotiate, &submission, NULL) : HVD_ERR_NO_MEMORY;
     desc_release(desc);
     return rc == HVD_ERR_SET ? HVD_OK : rc;
@@ -58,7 +58,7 @@ static int submit_own(struct negotiate *negotiate, const unsigned char *bytes, s
 static int pass_time(struct negotiate *negotiate, int64_t *now_us, const unsigned char *bytes, size_t length)
 {
     *now_us += INT64_C(1) << (length > 0 ? bytes[0] % 32 : 0);
-    int rc = negotiate_watch(negotiate, *now_us, NULL);
+    int rc = negotiate_check_stalls(negotiate, *now_us, NULL);
     negotiate_deadline(negotiate, *now_us);
     return rc;
 }
@@ -81,7 +81,7 @@ static int speak(struct negotiate *negotiate)
     size_t length = 0;
     int rc = negotiate_decide(negotiate, NULL);
     for (int link = 0; rc == HVD_OK && link <= 2; link++)
-        rc = negotiate_say(negotiate, link, &said, &length, NULL);
+        rc = negotiate_get_message(negotiate, link, &said, &length, NULL);
     while (negotiate_next(negotiate, &decision, NULL) == HVD_OK) {
         if (decision->kind == DECISION_MISMATCH)
             decision_compare(decision, &difference);
@@ -92,15 +92,15 @@ static int speak(struct negotiate *negotiate)
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
 {
     static const int children[] = {2, 3};
-    struct negotiate_place place = {.rank = 1,
-                                    .size = 4,
-                                    .root = length % 2 == 0,
-                                    .child_count = 2,
-                                    .child_ranks = children,
-                                    .plane_order = {PLANE_TCP, -1},
-                                    .stall_warn_us = 1000,
-                                    .stall_abort_us = 100000,
-                                    .cache_limit = 2};
+    struct negotiate_params place = {.rank = 1,
+                                     .size = 4,
+                                     .root = length % 2 == 0,
+                                     .child_count = 2,
+                                     .child_ranks = children,
+                                     .backend_order = {BACKEND_TCP, -1},
+                                     .stall_warn_us = 1000,
+                                     .stall_abort_us = 100000,
+                                     .cache_limit = 2};
     int64_t now_us = 1;
     struct negotiate *negotiate = NULL;
     int rc = negotiate_create(&negotiate, &place, NULL);

@@ -7,14 +7,14 @@
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
 {
-    static struct card card, again;
-    static unsigned char written[CARD_BYTES];
+    static struct peer_info peer_info, again;
+    static unsigned char written[PEER_INFO_BYTES];
     struct hvd_error err;
-    if (card_decode(&card, bytes, length, &err) != HVD_OK)
+    if (peer_info_decode(&peer_info, bytes, length, &err) != HVD_OK)
         return 0;
-    size_t size = card_encode(&card, written);
-    assert(card_decode(&again, written, size, &err) == HVD_OK);
-    assert(card_difference(&card, &again) == OPT_COUNT);
-    assert(card_same_ranks(&card, &again));
+    size_t size = peer_info_encode(&peer_info, written);
+    assert(peer_info_decode(&again, written, size, &err) == HVD_OK);
+    assert(peer_info_differing_option(&peer_info, &again) == OPT_COUNT);
+    assert(peer_info_same_ranks(&peer_info, &again));
     return 0;
 }

@@ -35,26 +35,26 @@ static void try_rs(const char *text)
     assert(written[0] == 0 || rs_parse(written, &again, &why) == 0);
     assert(written[0] == 0 || strcmp(written, rs_text(&again, twice)) == 0);
     for (int rank = 0; rank < 20; rank++)
-        assert(!rs_of_rank(&options, 3, rank, &rs, &place) || (rs >= 0 && rs < 3 && place >= 0));
+        assert(!rs_locate_rank(&options, 3, rank, &rs, &place) || (rs >= 0 && rs < 3 && place >= 0));
 }
 
 static void try_bitset(const char *text)
 {
-    static struct bitset set, again;
-    static char written[BITSET_TEXT_BYTES];
+    static struct bitmap set, again;
+    static char written[BITMAP_TEXT_BYTES];
     const char *why = NULL;
-    if (bitset_parse(text, &set, &why) < 0) {
+    if (bitmap_parse(text, &set, &why) < 0) {
         assert(why != NULL);
         return;
     }
-    assert(bitset_parse(bitset_text(&set, written, sizeof(written)), &again, &why) == 0);
-    assert(bitset_equal(&set, &again));
+    assert(bitmap_parse(bitmap_text(&set, written, sizeof(written)), &again, &why) == 0);
+    assert(bitmap_is_equal(&set, &again));
 }
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
 {
     static char text[65537];
-    struct nics_entry entries[NICS_MAX];
+    struct nic_filter entries[NIC_FILTER_MAX];
     const char *why = NULL;
     int count = 0;
     if (length >= sizeof(text))
@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
     try_bind(text);
     try_rs(text);
     try_bitset(text);
-    assert(nics_parse(text, entries, &count, &why) == 0 || why != NULL);
-    assert(count >= 0 && count <= NICS_MAX);
+    assert(nic_filter_parse(text, entries, &count, &why) == 0 || why != NULL);
+    assert(count >= 0 && count <= NIC_FILTER_MAX);
     return 0;
 }

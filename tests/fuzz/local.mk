@@ -18,7 +18,7 @@ FUZZ_TESTS += tests/fuzz/fuzz_tokens tests/fuzz/fuzz_erf
 tests_fuzz_fuzz_tokens_SOURCES = tests/fuzz/fuzz_tokens.c tests/fuzz/replay.c
 tests_fuzz_fuzz_tokens_LDADD = $(FUZZ_LIBS)
 tests_fuzz_fuzz_erf_SOURCES = tests/fuzz/fuzz_erf.c tests/fuzz/replay.c
-tests_fuzz_fuzz_erf_LDADD = core/libplan.la $(FUZZ_LIBS)
+tests_fuzz_fuzz_erf_LDADD = $(FUZZ_LIBS)
 
 noinst_HEADERS += tests/fuzz/fuzz.h
 dist_noinst_SCRIPTS += tests/fuzz/fuzz

@@ -32,7 +32,7 @@ steps() {
     cat "$found"
     grep -qx 'fusion: [0-9]*[KMG]\?' "$found"
     grep -qx 'chunk: [0-9]*K\?' "$found"
-    grep -qx 'window: [0-9]*' "$found"
+    grep -qx 'inflight: [0-9]*' "$found"
     steps 2 --hvd-config="$found"
 }
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
-# plane_mpi.bats: the plane mpi under Open MPI's own launcher.
+# backend_mpi.bats: the backend mpi under Open MPI's own launcher.
 
 setup() {
-    [ -x "$HVD_BUILD/tests/run/plane_mpi" ] || skip "hvd was built without MPI"
+    [ -x "$HVD_BUILD/tests/run/backend_mpi" ] || skip "hvd was built without MPI"
     command -v mpirun >/dev/null || skip "mpirun is not installed (Debian: openmpi-bin)"
     export TMPDIR=$BATS_TEST_TMPDIR
     unset "${!SLURM_@}" "${!PMIX_@}" "${!OMPI_@}"
@@ -24,17 +24,17 @@ each() {
     done
 }
 
-@test "sums are right where the plane starts and ends MPI, loaded by its module" {
+@test "sums are right where the backend starts and ends MPI, loaded by its module" {
     for count in 2 4; do
-        ranks $count plane_mpi hvd
+        ranks $count backend_mpi hvd
         echo "$output"
         [ "$status" -eq 0 ]
         each $count "all sums are right"
     done
 }
 
-@test "sums are right where the plane starts MPI that the program is linked with" {
-    ranks 3 plane_mpi_linked hvd
+@test "sums are right where the backend starts MPI that the program is linked with" {
+    ranks 3 backend_mpi_linked hvd
     echo "$output"
     [ "$status" -eq 0 ]
     each 3 "all sums are right"
@@ -42,7 +42,7 @@ each() {
 
 @test "sums are right where the program has initialised MPI" {
     for level in 2 3; do
-        ranks 2 plane_mpi_linked level $level
+        ranks 2 backend_mpi_linked level $level
         echo "$output"
         [ "$status" -eq 0 ]
         each 2 "all sums are right"
@@ -50,40 +50,40 @@ each() {
 }
 
 @test "a program that holds too low a thread level is told so" {
-    ranks 2 plane_mpi_linked level 1
+    ranks 2 backend_mpi_linked level 1
     [ "$status" -eq 0 ]
     each 2 "the program initialised MPI with MPI_THREAD_FUNNELED; ask for MPI_THREAD_SERIALIZED"
 }
 
 @test "a program that has finalised MPI is told so" {
-    ranks 2 plane_mpi_linked finalized
+    ranks 2 backend_mpi_linked finalized
     [ "$status" -eq 0 ]
     each 2 "the program has called MPI_Finalize"
 }
 
 @test "a job of one rank has no use for it" {
-    ranks 1 plane_mpi hvd
+    ranks 1 backend_mpi hvd
     [ "$status" -eq 0 ]
     each 1 "the job has one rank"
 }
 
 @test "a world that is not the job is refused" {
-    ranks 2 plane_mpi world
+    ranks 2 backend_mpi world
     [ "$status" -eq 0 ]
     for rank in 0 1; do
-        [[ $output == *"rank $rank of 2 in MPI_COMM_WORLD, but rank $rank of 3 in the job; leave mpi out of planes"* ]]
+        [[ $output == *"rank $rank of 2 in MPI_COMM_WORLD, but rank $rank of 3 in the job; leave mpi out of backends"* ]]
     done
 }
 
 @test "outside PMIx MPI is neither initialised nor loaded" {
-    OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 run "$HVD_BUILD/tests/run/plane_mpi" hvd
+    OMPI_COMM_WORLD_RANK=0 OMPI_COMM_WORLD_SIZE=2 run "$HVD_BUILD/tests/run/backend_mpi" hvd
     [ "$status" -eq 0 ]
     [[ $output == "rank 0: the program has not initialised MPI, and there is no PMIx for MPI_Init; launch with PMIx" ]]
 }
 
 @test "a batch that the others never begin can be given up" {
     for mode in give-up give-up-alltoall; do
-        ranks 2 plane_mpi $mode
+        ranks 2 backend_mpi $mode
         echo "$output"
         [ "$status" -ne 124 ]
         each 2 "closed in time"

@@ -1,6 +1,6 @@
-/* backend_mpi.c: one rank of a job that mpirun starts: batches over the plane mpi, as its argument says.
+/* backend_mpi.c: one rank of a job that mpirun starts: batches over the backend mpi, as its argument says.
  *
- *     hvd        leave MPI_Init and MPI_Finalize to the plane
+ *     hvd        leave MPI_Init and MPI_Finalize to the backend
  *     level N    first MPI_Init_thread with level N, and MPI_Finalize at the end
  *     finalized  MPI_Init and MPI_Finalize first
  *     world      a job that is not MPI_COMM_WORLD
@@ -23,20 +23,20 @@
 
 /* Also the end of a rank that was refused: a status that is not 0 would make mpirun kill the others before
  * they have spoken. */
-static int say(const struct plane_env *env, const char *text)
+static int say(const struct backend_env *env, const char *text)
 {
     printf("rank %d: %s\n", env->job->rank, text);
     return EXIT_SUCCESS;
 }
 
-static int carry(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
+static int carry(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     int64_t end_us = clock_us() + 30 * SECOND_US;
     int lost = -1;
-    int status = plane_mpi.start(state, team, batch, err);
+    int status = backend_mpi.start(state, team, batch, err);
     while (status >= 0) {
         bool moved = false;
-        status = plane_mpi.test(state, team, &moved, &lost, err);
+        status = backend_mpi.test(state, team, &moved, &lost, err);
         if (status != HVD_IN_PROGRESS)
             break;
         if (clock_us() > end_us)
@@ -50,7 +50,7 @@ static int carry(void *state, void *team, const struct plane_batch *batch, struc
 #define SETS 4
 
 struct set {
-    struct plane_team members; /* rank is -1 where this rank is none of them */
+    struct team members; /* rank is -1 where this rank is none of them */
     int ranks[BATCHES_MAX_RANKS];
     void *team;
 };
@@ -64,11 +64,11 @@ static bool is_member(int which, int rank, int size)
     return which == 0 || rank > 0;
 }
 
-static bool add_set(const struct plane_env *env, void *state, int which, struct set *set)
+static bool add_set(const struct backend_env *env, void *state, int which, struct set *set)
 {
     struct hvd_error err = {""};
     memset(set, 0, sizeof(*set));
-    set->members = (struct plane_team){.set = which, .rank = -1, .ranks = set->ranks};
+    set->members = (struct team){.set = which, .rank = -1, .ranks = set->ranks};
     for (int rank = 0; rank < env->job->size; rank++) {
         if (!is_member(which, rank, env->job->size))
             continue;
@@ -80,28 +80,28 @@ static bool add_set(const struct plane_env *env, void *state, int which, struct 
         set->members.rank = -1;
     if (set->members.rank < 0)
         return true;
-    bool added = plane_mpi.add_team(state, &set->members, 0, &set->team, &err) == HVD_OK;
+    bool added = backend_mpi.add_team(state, &set->members, 0, &set->team, &err) == HVD_OK;
     if (!added)
         printf("rank %d: no team %d: %s\n", env->job->rank, which, err.text);
     return added;
 }
 
-static bool check_batch(const struct plane_env *env, void *state, const struct set *set,
-                        const struct plan *plan)
+static bool check_batch(const struct backend_env *env, void *state, const struct set *set,
+                        const struct batch_plan *plan)
 {
     struct hvd_error err = {""};
-    struct part part;
+    struct batch_part part;
     int place = set->members.rank;
-    part_open(&part, plan, place);
-    bool good = plane_mpi.can(&part.batch.need) && carry(state, set->team, &part.batch, &err) == HVD_OK;
-    good = part_close(&part, plan, place) && good;
+    batch_part_open(&part, plan, place);
+    bool good = backend_mpi.can(&part.batch.need) && carry(state, set->team, &part.batch, &err) == HVD_OK;
+    good = batch_part_close(&part, plan, place) && good;
     if (!good)
         printf("rank %d: kind %d of %s, team %d is wrong %s\n", env->job->rank, (int)plan->need.kind,
                dtype_name(plan->need.dtype), set->members.set, err.text);
     return good;
 }
 
-static int run_batches(const struct plane_env *env, void *state)
+static int run_batches(const struct backend_env *env, void *state)
 {
     uint64_t random = 2026;
     struct set sets[SETS];
@@ -109,62 +109,63 @@ static int run_batches(const struct plane_env *env, void *state)
     for (int i = 0; i < SETS; i++)
         good = good && add_set(env, state, i, &sets[i]);
     for (int i = 0; i < 200 && good; i++) {
-        const struct set *set = &sets[plan_dice(&random, SETS)];
-        enum plane_kind kind = (enum plane_kind)plan_dice(&random, PLANE_REDUCESCATTER + 1);
-        struct plan plan = plan_random(&random, kind, set->members.size, i % 4 == 0 ? 256 * 1024 : 64);
+        const struct set *set = &sets[batch_plan_random_below(&random, SETS)];
+        enum backend_kind kind = (enum backend_kind)batch_plan_random_below(&random, COLL_REDUCESCATTER + 1);
+        struct batch_plan plan =
+            batch_plan_random(&random, kind, set->members.size, i % 4 == 0 ? 256 * 1024 : 64);
         if (set->members.rank >= 0)
             good = check_batch(env, state, set, &plan);
     }
     for (int i = 0; i < SETS; i++)
         if (sets[i].members.rank >= 0)
-            plane_mpi.remove_team(state, sets[i].team);
+            backend_mpi.remove_team(state, sets[i].team);
     return good ? say(env, "all sums are right") : EXIT_FAILURE;
 }
 
 /* What rank 0 is waiting for never comes; giving up must end nevertheless, and soon. */
-static int give_up(const struct plane_env *env, void *state, enum plane_kind kind)
+static int give_up(const struct backend_env *env, void *state, enum backend_kind kind)
 {
     static float data[2][1 << 20];
     const int64_t counts[2] = {0, 1 << 20};
-    struct plane_batch batch = {.need = {kind, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, env->job->size},
-                                .sequence = 1,
-                                .input = data[0],
-                                .output = data[1],
-                                .prescale = 1,
-                                .postscale = 1,
-                                .count = 1 << 20,
-                                .counts = counts,
-                                .receive_counts = counts};
+    struct backend_batch batch = {.need = {kind, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, env->job->size},
+                                  .sequence = 1,
+                                  .input = data[0],
+                                  .output = data[1],
+                                  .prescale = 1,
+                                  .postscale = 1,
+                                  .count = 1 << 20,
+                                  .counts = counts,
+                                  .receive_counts = counts};
     int lost = -1;
     bool moved = false;
     struct set set;
     add_set(env, state, 0, &set);
     if (env->job->rank == 0) {
-        plane_mpi.start(state, set.team, &batch, NULL);
+        backend_mpi.start(state, set.team, &batch, NULL);
         for (int i = 0; i < 100; i++)
-            plane_mpi.test(state, set.team, &moved, &lost, NULL);
+            backend_mpi.test(state, set.team, &moved, &lost, NULL);
     }
     int64_t begin_us = clock_us();
-    plane_mpi.remove_team(state, set.team);
-    plane_mpi.close(state);
+    backend_mpi.remove_team(state, set.team);
+    backend_mpi.close(state);
     return say(env, clock_us() - begin_us < 3 * SECOND_US ? "closed in time" : "closed too late");
 }
 
-static int use_plane(const struct plane_env *env, const char *mode)
+static int use_backend(const struct backend_env *env, const char *mode)
 {
     const char *why = NULL;
     void *state = NULL;
     struct hvd_error err;
-    if (!plane_mpi.available(env, &why))
+    if (!backend_mpi.available(env, &why))
         return say(env, why);
-    if (plane_mpi.open(env, clock_us() + 20 * SECOND_US, &state, &err) != HVD_OK)
+    if (backend_mpi.open(env, clock_us() + 20 * SECOND_US, &state, &err) != HVD_OK)
         return say(env, err.text);
     if (strcmp(mode, "give-up") == 0)
-        return give_up(env, state, PLANE_ALLREDUCE);
+        return give_up(env, state, COLL_ALLREDUCE);
     if (strcmp(mode, "give-up-alltoall") == 0)
-        return give_up(env, state, PLANE_ALLTOALL);
+        return give_up(env, state, COLL_ALLTOALL);
     int status = run_batches(env, state);
-    plane_mpi.close(state);
+    backend_mpi.close(state);
     return status;
 }
 
@@ -183,9 +184,9 @@ int main(int argc, char **argv)
     bool other_world = strcmp(mode, "world") == 0;
     struct hvd_job job = {.rank = (int)number(getenv("OMPI_COMM_WORLD_RANK")),
                           .size = (int)number(getenv("OMPI_COMM_WORLD_SIZE")) + other_world};
-    struct hvd_config config = {.planes = PLANE_MPI + 1};
-    struct shape shape = {.node_count = 1};
-    struct plane_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
+    struct hvd_config config = {.backends = BACKEND_MPI + 1};
+    struct tree_shape shape = {.node_count = 1};
+    struct backend_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
 #ifdef HAVE_MPI_PROBE
     int level = 0;
     int wanted = argc > 2 ? (int)number(argv[2]) : MPI_THREAD_SERIALIZED;
@@ -195,7 +196,7 @@ int main(int argc, char **argv)
     if (finalized)
         MPI_Finalize();
 #endif
-    int status = use_plane(&env, mode);
+    int status = use_backend(&env, mode);
 #ifdef HAVE_MPI_PROBE
     if (strcmp(mode, "level") == 0)
         MPI_Finalize();

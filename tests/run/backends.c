@@ -1,5 +1,5 @@
-/* backends.c: which planes carry what, run by every rank of a job: `planes CASE`. Exits 0 where results are
- * right; where they went is told by --hvd-log=debug. */
+/* backends.c: which backends carry what, run by every rank of a job: `backends CASE`. Exits 0 where results
+ * are right; where they went is told by --hvd-log=debug. */
 #include <sys/stat.h>
 
 #include "ranks.h"
@@ -56,7 +56,7 @@ static int list_members(int bits, int *members)
 }
 
 /* Make all sets that there can be, more than a node's shared memory has room for, and use them. Returns for
- * how many no plane was left. */
+ * how many no backend was left. */
 static int use_all_sets(void)
 {
     int members[7], refused = 0;
@@ -72,7 +72,7 @@ static int use_all_sets(void)
             continue;
         enum hvd_status status = add_up(set, members, count);
         if (status == HVD_ERR_UNSUPPORTED)
-            must_say("see the option planes", "allreduce of a set without room");
+            must_say("see the option backends", "allreduce of a set without room");
         else
             must(status, "allreduce of a set");
         refused += status != HVD_OK;
@@ -80,16 +80,16 @@ static int use_all_sets(void)
     return refused;
 }
 
-static void case_rooms(void)
+static void case_windows(void)
 {
     static const int all[] = {0, 1, 2, 3, 4, 5, 6};
     if (use_all_sets() != 0)
-        ranks_fail("another plane should have carried what has no room");
+        ranks_fail("another backend should have carried what has no room");
     must(add_up(HVD_ALL_RANKS, all, 7), "allreduce of all");
 }
 
-/* With no other plane. */
-static void case_no_rooms(void)
+/* With no other backend. */
+static void case_no_windows(void)
 {
     static const int all[] = {0, 1, 2, 3, 4, 5, 6};
     if (use_all_sets() == 0)
@@ -149,8 +149,8 @@ static void case_alltoall(void)
 static const struct ranks_case cases[] = {
     {"alltoall", case_alltoall, false},
     {"sets", case_sets, false},
-    {"rooms", case_rooms, false},
-    {"no-rooms", case_no_rooms, false},
+    {"rooms", case_windows, false},
+    {"no-rooms", case_no_windows, false},
 };
 
 int main(int argc, char **argv)

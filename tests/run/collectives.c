@@ -333,14 +333,14 @@ static void case_mismatch(void)
     }
 }
 
-struct chain {
+struct callback_chain {
     struct hvd_tensor tensor;
     _Atomic int left, wrong_state;
 };
 
 static void next_in_chain(enum hvd_status status, void *arg)
 {
-    struct chain *chain = arg;
+    struct callback_chain *chain = arg;
     must(status, "the status that a callback gets");
     if (hvd_barrier(HVD_ALL_RANKS) != HVD_ERR_STATE || hvd_wait(1) != HVD_ERR_STATE ||
         hvd_shutdown() != HVD_ERR_STATE)
@@ -353,7 +353,7 @@ static void next_in_chain(enum hvd_status status, void *arg)
 static void case_callback(void)
 {
     float data[10] = {0};
-    struct chain chain = {.tensor = hvd_vector("chain", data, 10, HVD_FLOAT32), .left = 50};
+    struct callback_chain chain = {.tensor = hvd_vector("chain", data, 10, HVD_FLOAT32), .left = 50};
     data[3] = 1;
     must(hvd_allreduce_async(&chain.tensor, HVD_SUM, NULL, next_in_chain, &chain, NULL),
          "hvd_allreduce_async");

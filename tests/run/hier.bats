@@ -22,7 +22,7 @@ on() {
     [ "$status" -eq 0 ]
 }
 
-# firsts N SET PLANE: so many members have said that their first tensors went there
+# firsts N SET BACKEND: so many members have said that their first tensors went there
 firsts() {
     [ "$(grep -c "process set $2: first tensors over $3\$" <<<"$output")" -eq "$1" ]
 }
@@ -36,13 +36,13 @@ random() {
 
 @test "auto takes hier-tcp where a node has several of a set's ranks, and tcp where each has one" {
     export HVD_LOG=debug
-    on '0,1 2,3' "$tests/planes" sets
+    on '0,1 2,3' "$tests/backends" sets
     firsts 4 0 hier-tcp
     firsts 2 1 shm
     firsts 2 2 shm
     firsts 2 3 tcp
     has 'hier-tcp is not for process set 3: each rank is on a node of its own'
-    HVD_PLANES=tcp,hier-tcp on '0,1 2,3' "$tests/planes" sets
+    HVD_BACKENDS=tcp,hier-tcp on '0,1 2,3' "$tests/backends" sets
     firsts 4 0 tcp
 }
 
@@ -52,40 +52,40 @@ more() {
 }
 
 @test "an alltoall goes by hier-tcp between nodes of as many ranks each: one connection to each other node" {
-    HVD_PLANES=hier-tcp on '0,1 2,3' "$tests/planes" alltoall
+    HVD_BACKENDS=hier-tcp on '0,1 2,3' "$tests/backends" alltoall
     more 4 1
-    HVD_PLANES=hier-tcp on '0,1 2,3 4,5' "$tests/planes" alltoall
+    HVD_BACKENDS=hier-tcp on '0,1 2,3 4,5' "$tests/backends" alltoall
     more 6 2
 }
 
 @test "an alltoall of other nodes goes by tcp, with connections between all" {
-    on '0,1,2 3' "$tests/planes" alltoall
+    on '0,1,2 3' "$tests/backends" alltoall
     more 4 3
-    HVD_PLANES=hier-tcp run timeout -k 5 100 "$HVD_SOURCE/tests/run/nodes" '0,1,2 3' "$tests/planes" alltoall
+    HVD_BACKENDS=hier-tcp run timeout -k 5 100 "$HVD_SOURCE/tests/run/nodes" '0,1,2 3' "$tests/backends" alltoall
     echo "$output"
     [ "$status" -ne 0 ]
-    has 'see the option planes'
+    has 'see the option backends'
 }
 
 @test "ranks that are dealt out to the nodes in turn go along the ring, and the log says why" {
     export HVD_LOG=debug
-    on '0,2 1,3' "$tests/planes" sets
+    on '0,2 1,3' "$tests/backends" sets
     firsts 4 0 tcp
     has 'hier-tcp is not for all ranks: ranks of other nodes are between those of a node'
 }
 
 @test "alone it has nothing for sets inside a node: the option is named" {
-    HVD_PLANES=hier-tcp run timeout -k 5 100 "$HVD_SOURCE/tests/run/nodes" '0,1 2,3' "$tests/planes" sets
+    HVD_BACKENDS=hier-tcp run timeout -k 5 100 "$HVD_SOURCE/tests/run/nodes" '0,1 2,3' "$tests/backends" sets
     echo "$output"
     [ "$status" -ne 0 ]
-    has 'see the option planes'
+    has 'see the option backends'
 }
 
 @test "random operations of all kinds are right on nodes of all sizes" {
     random 201 200 '0,1 2,3'
     random 202 150 '0 1,2,3'
     HVD_FUSION=4K random 203 150 '0,1,2 3 4,5'
-    HVD_PLANES=shm,hier-tcp,tcp random 204 150 '0,1 2,3,4'
+    HVD_BACKENDS=shm,hier-tcp,tcp random 204 150 '0,1 2,3,4'
     random 207 150 '0,1 2,3 4,5'
     HVD_FUSION=64K random 208 150 '0,1,2 3,4,5'
 }
@@ -119,17 +119,17 @@ more() {
 }
 
 @test "over mpi, under mpirun" {
-    [ -e "$HVD_BUILD/core/.libs/plane_mpi.so" ] || skip 'hvd was built without MPI'
+    [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'hvd was built without MPI'
     command -v mpirun >/dev/null || skip 'mpirun is not installed (Debian: openmpi-bin)'
-    export HVD_PLANES=shm,hier-mpi,mpi
-    HVD_LOG=debug on mpirun '0,1 2,3' "$tests/planes" sets
+    export HVD_BACKENDS=shm,hier-mpi,mpi
+    HVD_LOG=debug on mpirun '0,1 2,3' "$tests/backends" sets
     firsts 4 0 hier-mpi
     firsts 2 1 shm
     firsts 2 3 mpi
     on mpirun '0,1 2,3' "$tests/property" 205 200 4
     on mpirun '0 1,2,3 4' "$tests/property" 206 100 5
-    HVD_PLANES=hier-mpi on mpirun '0,1 2,3' "$tests/planes" alltoall
-    HVD_LOG=debug on mpirun '0,1,2,3 4,5,6' "$tests/planes" rooms
+    HVD_BACKENDS=hier-mpi on mpirun '0,1 2,3' "$tests/backends" alltoall
+    HVD_LOG=debug on mpirun '0,1,2,3 4,5,6' "$tests/backends" rooms
     has 'hier-mpi carries nothing in process set'
     firsts 7 0 hier-mpi
 }

@@ -314,7 +314,7 @@ marked() {
     two 2 sh -c 'echo $(hostname) $(ip -4 -o addr show dev eth0 | grep -oE "10[.0-9]+/24") $TMPDIR'
     [ "$(sort <<<"$output" | uniq -c | xargs)" = "2 a 10.78.0.1/24 /dev/shm 2 b 10.78.0.2/24 /dev/shm" ]
     # as above
-    two 2 env ASAN_OPTIONS=detect_leaks=0 HVD_PLANES=tcp "$hvdbench" allreduce --model="$model" --rounds=1 --json
+    two 2 env ASAN_OPTIONS=detect_leaks=0 HVD_BACKENDS=tcp "$hvdbench" allreduce --model="$model" --rounds=1 --json
     [ "$(objects case ranks nodes)" = "allreduce 4 2" ]
     positive hvd_us hvd_alloc_us mpi_best_us
     run timeout -k 5 100 "$HVD_SOURCE/tools/two-nodes" 1 false
@@ -381,7 +381,7 @@ marked() {
     has "two-nodes exited with status 3: two-nodes: it needs "
     has "hvdbench: 0 of 1 bars are met; not run: nodes-tcp"
     # a job that fails is no bar that could not be run
-    LD_LIBRARY_PATH=$HVD_BUILD/core/.libs run env HVD_PLANES=nosuch "$HVD_BUILD/bin/.libs/hvdbench" bars --only=latency --runs=2
+    LD_LIBRARY_PATH=$HVD_BUILD/core/.libs run env HVD_BACKENDS=nosuch "$HVD_BUILD/bin/.libs/hvdbench" bars --only=latency --runs=2
     echo "$output"
     [ "$status" -eq 1 ]
     has "hvdbench: 0 of 1 bars are met; missed: latency"
@@ -407,7 +407,7 @@ marked() {
         exit($met{"by mpi-best, memory of hvd_alloc"} eq "yes" ? 0 : 1)' <<<"$output" && met=0 || met=$?
     [ "$ended" -eq "$met" ]
     # what fails is missed by what is judged, and by nothing else
-    HVD_PLANES=nosuch alone bars --only=crowded --runs=1
+    HVD_BACKENDS=nosuch alone bars --only=crowded --runs=1
     [ "$status" -eq 1 ]
     grep -qE '^  by mpi-best, memory of hvd_alloc +- +0.700 x +-  no$' <<<"$output"
     grep -qE '^  by mpi-best, memory of malloc +- +- +-  -$' <<<"$output"

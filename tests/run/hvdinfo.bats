@@ -35,9 +35,9 @@ line() {
 }
 
 @test "the columns of the options stand in line" {
-    HVD_CONFIG=/dev/null HVD_CLI=planes=tcp,mpi run "$hvdinfo"
+    HVD_CONFIG=/dev/null HVD_CLI=backends=tcp,mpi run "$hvdinfo"
     [ "$status" -eq 1 ] # a device is no file of options
-    HVD_CLI=planes=tcp,mpi run "$hvdinfo"
+    HVD_CLI=backends=tcp,mpi run "$hvdinfo"
     [ "$status" -eq 0 ]
     printf '%s\n' "$output" | sed -n '/^  option /,$p' | awk '
         NR == 1 { at = index($0, "set by"); next }

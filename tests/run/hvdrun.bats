@@ -374,15 +374,15 @@ TABLE
     [ ! -e "$(cat shared)" ]
 }
 
-@test "SIGKILL of the keeper ends the job" {
+@test "SIGKILL of the reaper ends the job" {
     "$hvdrun" -n 2 sh -c 'echo x >>started; setsid sleep 1000; :' >out 2>err 3>&- &
     local job=$!
     await_lines started 2
-    kill -9 "$(child_named hvdrun-keeper $job)"
+    kill -9 "$(child_named hvdrun-reaper $job)"
     status=0
     wait $job || status=$?
     [ $status = 1 ]
-    [[ $(last_line) == "hvdrun: the keeper, which starts and ends the ranks, was killed"* ]]
+    [[ $(last_line) == "hvdrun: the reaper, which starts and ends the ranks, was killed"* ]]
     [ -z "$(marked)" ]
 }
 
@@ -469,8 +469,8 @@ TABLE
 # ---- environment -------------------------------------------------------------------------------
 
 @test "options reach the ranks, the user's own variables stay" {
-    HVD_LEASE=7s hvd --no-prefix --hvd-fusion=1M --hvd-planes tcp env
-    grep -qxF 'HVD_CLI=fusion=1M;planes=tcp' out
+    HVD_LEASE=7s hvd --no-prefix --hvd-fusion=1M --hvd-backends tcp env
+    grep -qxF 'HVD_CLI=fusion=1M;backends=tcp' out
     grep -qxF 'HVD_LEASE=7s' out
     [ "$(grep -c '^HVD_FUSION=' out)" = 0 ]
 }

@@ -12,12 +12,12 @@
 /* ---- Sets that overlap, each with a thread of its own
  * ------------------------------------------------------------ */
 
-/* The seven lines of a plane of seven points: any two have one rank in common, each rank is in three. */
+/* The seven lines of a backend of seven points: any two have one rank in common, each rank is in three. */
 static const int lines[7][3] = {{0, 1, 3}, {1, 2, 4}, {2, 3, 5}, {3, 4, 6}, {0, 4, 5}, {1, 5, 6}, {0, 2, 6}};
 
 #define CROSSINGS 150
 
-struct line {
+struct crossing_set {
     hvd_set set;
     const int *ranks;
     int count;
@@ -27,7 +27,7 @@ struct line {
 /* Calls that wait, one after the other: a wait for each other across sets would be one for ever. */
 static void *run_line(void *arg)
 {
-    const struct line *line = arg;
+    const struct crossing_set *line = arg;
     struct hvd_options options = HVD_OPTIONS_INIT;
     options.set = line->set;
     int64_t expected = 0;
@@ -57,17 +57,17 @@ static void *run_line(void *arg)
 static void case_crossing(void)
 {
     static const int everybody[] = {0, 1, 2, 3, 4, 5, 6};
-    struct line mine[8];
+    struct crossing_set mine[8];
     int count = 0;
     if (size != 7)
         ranks_fail("this needs 7 ranks");
     for (int i = 0; i < 7; i++) {
         hvd_set set = -1;
         must(hvd_set_add(lines[i], 3, &set), "hvd_set_add");
-        mine[count] = (struct line){.set = set, .ranks = lines[i], .count = 3};
+        mine[count] = (struct crossing_set){.set = set, .ranks = lines[i], .count = 3};
         count += hvd_set_rank(set) >= 0;
     }
-    mine[count] = (struct line){.set = HVD_ALL_RANKS, .ranks = everybody, .count = 7};
+    mine[count] = (struct crossing_set){.set = HVD_ALL_RANKS, .ranks = everybody, .count = 7};
     count++;
     for (int i = 0; i < count; i++) {
         if (pthread_create(&mine[i].thread, NULL, run_line, &mine[i]) != 0)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# seeing.bats: what a job that runs, fails or is asked leaves to be looked at: timelines and flight records.
+# observe.bats: what a job that runs, fails or is asked leaves to be looked at: timelines and flight records.
 
 setup() {
     load setup

@@ -21,7 +21,7 @@ const char *plan_kind_name(enum plan_kind kind)
     return names[kind];
 }
 
-int plan_member(const struct plan_set *set, int rank)
+int op_plan_member(const struct plan_set *set, int rank)
 {
     for (int i = 0; i < set->count; i++) {
         if (set->ranks[i] == rank)
@@ -32,18 +32,18 @@ int plan_member(const struct plan_set *set, int rank)
 
 /* ---- Sets ---------------------------------------------------------------------------------------------- */
 
-static void draw_members(struct draws *draws, int size, struct plan_set *set)
+static void draw_members(struct random_stream *draws, int size, struct plan_set *set)
 {
-    int count = 1 + (int)draws_below(draws, size);
+    int count = 1 + (int)random_stream_below(draws, size);
     set->count = 0;
     for (int rank = 0; rank < size; rank++) {
-        if (draws_below(draws, size - rank) < count - set->count)
+        if (random_stream_below(draws, size - rank) < count - set->count)
             set->ranks[set->count++] = rank;
     }
 }
 
 /* The living set of these members, or -1. */
-static int find_twin(const struct plan *plan, const struct plan_set *set)
+static int find_twin(const struct op_plan *plan, const struct plan_set *set)
 {
     for (int i = 0; i < PLAN_MAX_SETS; i++) {
         const struct plan_set *other = &plan->sets[i];
@@ -54,7 +54,7 @@ static int find_twin(const struct plan *plan, const struct plan_set *set)
     return -1;
 }
 
-static int find_dead(const struct plan *plan)
+static int find_dead(const struct op_plan *plan)
 {
     for (int i = 1; i < PLAN_MAX_SETS; i++) {
         if (!plan->sets[i].lives && !plan->sets[i].leaves)
@@ -63,9 +63,9 @@ static int find_dead(const struct plan *plan)
     return -1;
 }
 
-void plan_init(struct plan *plan, uint64_t seed, int size)
+void plan_init(struct op_plan *plan, uint64_t seed, int size)
 {
-    struct draws draws = draws_of(seed, FOR_ROUND, UINT64_MAX);
+    struct random_stream draws = random_stream_of(seed, FOR_ROUND, UINT64_MAX);
     memset(plan, 0, sizeof(*plan));
     plan->seed = seed;
     plan->size = size;
@@ -88,15 +88,15 @@ void plan_init(struct plan *plan, uint64_t seed, int size)
  */
 
 /* Any bytes that a name may have: no control characters, and UTF-8 where not ASCII. */
-static void write_name(const struct plan *plan, int which, char *name)
+static void write_name(const struct op_plan *plan, int which, char *name)
 {
     static const char *const words[] = {"layer", "\"",   "\\", " ",  "/", ".weight",
                                         "ä",     "梯度", "{}", "%s", "0", "'"};
-    struct draws draws = draws_of(plan->seed, FOR_NAME, (uint64_t)which);
-    int longest = draws_chance(&draws, 10) ? HVD_MAX_NAME : 1 + (int)draws_below(&draws, 30);
+    struct random_stream draws = random_stream_of(plan->seed, FOR_NAME, (uint64_t)which);
+    int longest = random_stream_chance(&draws, 10) ? HVD_MAX_NAME : 1 + (int)random_stream_below(&draws, 30);
     int length = snprintf(name, HVD_MAX_NAME + 1, "%d.", which);
     for (;;) {
-        const char *word = words[draws_below(&draws, sizeof(words) / sizeof(words[0]))];
+        const char *word = words[random_stream_below(&draws, sizeof(words) / sizeof(words[0]))];
         if (length + (int)strlen(word) > longest)
             return;
         length += snprintf(name + length, (size_t)(HVD_MAX_NAME + 1 - length), "%s", word);
@@ -116,9 +116,9 @@ struct taken {
     bool usable[PLAN_MAX_SETS]; /* lives from before this round to behind it */
 };
 
-static int draw_name(const struct plan *plan, struct draws *draws, const bool *taken, char *name)
+static int draw_name(const struct op_plan *plan, struct random_stream *draws, const bool *taken, char *name)
 {
-    int which = (int)draws_below(draws, NAMES);
+    int which = (int)random_stream_below(draws, NAMES);
     while (taken[which])
         which = (which + 1) % NAMES;
     write_name(plan, which, name);
@@ -126,55 +126,58 @@ static int draw_name(const struct plan *plan, struct draws *draws, const bool *t
 }
 
 /* [large]: elements of one that is large, about; 0: it is not. */
-static void draw_shape(struct draws *draws, int least_dims, int large, struct plan_tensor *tensor)
+static void draw_shape(struct random_stream *draws, int least_dims, int large, struct plan_tensor *tensor)
 {
-    tensor->ndim = least_dims + (int)draws_below(draws, 6 - least_dims);
+    tensor->ndim = least_dims + (int)random_stream_below(draws, 6 - least_dims);
     for (int i = 0; i < tensor->ndim; i++)
-        tensor->shape[i] = draws_chance(draws, 5) ? 0 : 1 + draws_below(draws, i == 0 ? 40 : 5);
-    while (tensor->ndim < HVD_MAX_DIMS && draws_chance(draws, 8))
-        tensor->shape[tensor->ndim++] = 1 + draws_below(draws, 2);
-    if (large > 0 && draws_chance(draws, 6)) {
+        tensor->shape[i] =
+            random_stream_chance(draws, 5) ? 0 : 1 + random_stream_below(draws, i == 0 ? 40 : 5);
+    while (tensor->ndim < HVD_MAX_DIMS && random_stream_chance(draws, 8))
+        tensor->shape[tensor->ndim++] = 1 + random_stream_below(draws, 2);
+    if (large > 0 && random_stream_chance(draws, 6)) {
         tensor->ndim = 2;
-        tensor->shape[1] = 1 + draws_below(draws, 300);
-        tensor->shape[0] = large / tensor->shape[1] + draws_below(draws, 100);
+        tensor->shape[1] = 1 + random_stream_below(draws, 300);
+        tensor->shape[0] = large / tensor->shape[1] + random_stream_below(draws, 100);
     }
 }
 
-static double draw_factor(struct draws *draws)
+static double draw_factor(struct random_stream *draws)
 {
     static const double factors[] = {0.5, 2, -1, 1.0 / 3, 1e-3, 1000, -0.75, 65537};
-    return draws_chance(draws, 75) ? 1 : factors[draws_below(draws, sizeof(factors) / sizeof(factors[0]))];
+    return random_stream_chance(draws, 75)
+               ? 1
+               : factors[random_stream_below(draws, sizeof(factors) / sizeof(factors[0]))];
 }
 
-static void draw_reduction(const struct plan *plan, struct draws *draws, struct plan_op *op)
+static void draw_reduction(const struct op_plan *plan, struct random_stream *draws, struct plan_op *op)
 {
-    bool adasum =
-        op->kind == PLAN_ALLREDUCE && is_power_of_two(plan->sets[op->set].count) && draws_chance(draws, 10);
-    op->op = adasum ? HVD_ADASUM : (enum hvd_op)draws_below(draws, HVD_ADASUM);
-    op->prescale = adasum && draws_chance(draws, 20) ? 2 : adasum ? 1 : draw_factor(draws);
-    op->postscale = adasum && draws_chance(draws, 20) ? -0.5 : adasum ? 1 : draw_factor(draws);
-    op->wire = adasum                    ? HVD_WIRE_EXACT
-               : draws_chance(draws, 20) ? (enum hvd_wire)(1 + draws_below(draws, 2))
-                                         : HVD_WIRE_EXACT;
+    bool adasum = op->kind == PLAN_ALLREDUCE && is_power_of_two(plan->sets[op->set].count) &&
+                  random_stream_chance(draws, 10);
+    op->op = adasum ? HVD_ADASUM : (enum hvd_op)random_stream_below(draws, HVD_ADASUM);
+    op->prescale = adasum && random_stream_chance(draws, 20) ? 2 : adasum ? 1 : draw_factor(draws);
+    op->postscale = adasum && random_stream_chance(draws, 20) ? -0.5 : adasum ? 1 : draw_factor(draws);
+    op->wire = adasum                            ? HVD_WIRE_EXACT
+               : random_stream_chance(draws, 20) ? (enum hvd_wire)(1 + random_stream_below(draws, 2))
+                                                 : HVD_WIRE_EXACT;
     for (int i = 0; i < op->tensor_count; i++) {
         struct plan_tensor *tensor = &op->tensors[i];
         if (op->wire != HVD_WIRE_EXACT)
             tensor->dtype = HVD_FLOAT32;
         while (adasum && !reference_is_float(tensor->dtype))
-            tensor->dtype = (enum hvd_dtype)draws_below(draws, REFERENCE_DTYPES);
+            tensor->dtype = (enum hvd_dtype)random_stream_below(draws, REFERENCE_DTYPES);
         if (op->op == HVD_AVERAGE && tensor->dtype == HVD_BOOL)
             tensor->dtype = HVD_UINT8;
     }
 }
 
 /* Tensors of it, of new names but for the first one's in place of [first]. */
-static void draw_tensors(const struct plan *plan, struct draws *draws, bool *taken, const char *first,
-                         struct plan_op *op)
+static void draw_tensors(const struct op_plan *plan, struct random_stream *draws, bool *taken,
+                         const char *first, struct plan_op *op)
 {
     bool scalars = op->kind == PLAN_ALLREDUCE || op->kind == PLAN_BROADCAST;
-    op->grouped = op->kind != PLAN_BROADCAST && op->kind != PLAN_ALLTOALL && draws_chance(draws, 25);
+    op->grouped = op->kind != PLAN_BROADCAST && op->kind != PLAN_ALLTOALL && random_stream_chance(draws, 25);
     op->tensor_count = op->kind == PLAN_BARRIER ? 0
-                       : op->grouped            ? 1 + (int)draws_below(draws, PLAN_MAX_GROUP)
+                       : op->grouped            ? 1 + (int)random_stream_below(draws, PLAN_MAX_GROUP)
                                                 : 1;
     for (int i = 0; i < op->tensor_count; i++) {
         struct plan_tensor *tensor = &op->tensors[i];
@@ -182,7 +185,7 @@ static void draw_tensors(const struct plan *plan, struct draws *draws, bool *tak
             memcpy(tensor->name, first, sizeof(tensor->name));
         else
             taken[draw_name(plan, draws, taken, tensor->name)] = true;
-        tensor->dtype = (enum hvd_dtype)draws_below(draws, REFERENCE_DTYPES);
+        tensor->dtype = (enum hvd_dtype)random_stream_below(draws, REFERENCE_DTYPES);
         draw_shape(draws, scalars ? 0 : 1, i < 2 ? plan->large : 0, tensor);
     }
 }
@@ -195,10 +198,10 @@ static void clear_op(struct plan_op *op)
 }
 
 /* A new one in [set]; [first]: the name of its first tensor, or NULL. */
-static void draw_op(struct plan *plan, struct draws *draws, struct taken *taken, const char *first,
+static void draw_op(struct op_plan *plan, struct random_stream *draws, struct taken *taken, const char *first,
                     struct plan_op *op)
 {
-    int chance = (int)draws_below(draws, 100);
+    int chance = (int)random_stream_below(draws, 100);
     int set = op->set;
     clear_op(op);
     op->set = set;
@@ -216,13 +219,13 @@ static void draw_op(struct plan *plan, struct draws *draws, struct taken *taken,
     draw_tensors(plan, draws, taken->names[set], first, op);
     if (op->kind == PLAN_ALLREDUCE || op->kind == PLAN_REDUCESCATTER)
         draw_reduction(plan, draws, op);
-    op->root = plan->sets[set].ranks[draws_below(draws, plan->sets[set].count)];
+    op->root = plan->sets[set].ranks[random_stream_below(draws, plan->sets[set].count)];
 }
 
 /* ---- A round ---------------------------------------------------------------------------------------------
  */
 
-static struct plan_op *add_op(struct plan *plan)
+static struct plan_op *add_op(struct op_plan *plan)
 {
     struct plan_op *op = &plan->ops[plan->op_count++];
     clear_op(op);
@@ -230,18 +233,18 @@ static struct plan_op *add_op(struct plan *plan)
     return op;
 }
 
-static int draw_set(const struct plan *plan, struct draws *draws, const struct taken *taken)
+static int draw_set(const struct op_plan *plan, struct random_stream *draws, const struct taken *taken)
 {
-    int set = draws_chance(draws, 40) ? 0 : (int)draws_below(draws, PLAN_MAX_SETS);
+    int set = random_stream_chance(draws, 40) ? 0 : (int)random_stream_below(draws, PLAN_MAX_SETS);
     return plan->sets[set].lives && taken->usable[set] ? set : 0;
 }
 
 /* As one before, where its names are free; false: none was added. */
-static bool repeat_op(struct plan *plan, struct draws *draws, struct taken *taken)
+static bool repeat_op(struct op_plan *plan, struct random_stream *draws, struct taken *taken)
 {
     if (plan->recent_count == 0)
         return false;
-    const struct plan_op *recent = &plan->recent[draws_below(draws, plan->recent_count)];
+    const struct plan_op *recent = &plan->recent[random_stream_below(draws, plan->recent_count)];
     bool *names = taken->names[recent->set];
     int which[PLAN_MAX_GROUP];
     if (!taken->usable[recent->set])
@@ -261,18 +264,18 @@ static bool repeat_op(struct plan *plan, struct draws *draws, struct taken *take
     return true;
 }
 
-static void remember_op(struct plan *plan, struct draws *draws, const struct plan_op *op)
+static void remember_op(struct op_plan *plan, struct random_stream *draws, const struct plan_op *op)
 {
     int room = (int)(sizeof(plan->recent) / sizeof(plan->recent[0]));
     if (op->tensor_count == 0)
         return;
-    int at = plan->recent_count < room ? plan->recent_count++ : (int)draws_below(draws, room);
+    int at = plan->recent_count < room ? plan->recent_count++ : (int)random_stream_below(draws, room);
     plan->recent[at] = *op;
     plan->recent[at].after = -1;
 }
 
 /* A new set, or one that there is. */
-static void draw_set_add(struct plan *plan, struct draws *draws)
+static void draw_set_add(struct op_plan *plan, struct random_stream *draws)
 {
     struct plan_set set = {.lives = true};
     int slot = find_dead(plan);
@@ -288,7 +291,7 @@ static void draw_set_add(struct plan *plan, struct draws *draws)
         plan->sets[slot] = set;
 }
 
-static void forget_set(struct plan *plan, int set)
+static void forget_set(struct op_plan *plan, int set)
 {
     int left = 0;
     for (int i = 0; i < plan->recent_count; i++) {
@@ -300,10 +303,10 @@ static void forget_set(struct plan *plan, int set)
     plan->sets[set].leaves = true;
 }
 
-static void draw_set_change(struct plan *plan, struct draws *draws, struct taken *taken)
+static void draw_set_change(struct op_plan *plan, struct random_stream *draws, struct taken *taken)
 {
-    int set = 1 + (int)draws_below(draws, PLAN_MAX_SETS - 1);
-    if (draws_chance(draws, 60)) {
+    int set = 1 + (int)random_stream_below(draws, PLAN_MAX_SETS - 1);
+    if (random_stream_chance(draws, 60)) {
         draw_set_add(plan, draws);
     } else if (plan->sets[set].lives && !taken->used[set]) {
         add_op(plan)->kind = PLAN_SET_REMOVE;
@@ -314,15 +317,16 @@ static void draw_set_change(struct plan *plan, struct draws *draws, struct taken
 }
 
 /* Sometimes one that another one's callback could submit. */
-static void draw_next(struct plan *plan, struct draws *draws, struct taken *taken)
+static void draw_next(struct op_plan *plan, struct random_stream *draws, struct taken *taken)
 {
     const struct plan_op *last = plan->op_count == 0 ? NULL : &plan->ops[plan->op_count - 1];
-    bool follows = last != NULL && last->tensor_count == 1 && last->step < 0 && draws_chance(draws, 12);
-    if (!follows && draws_chance(draws, 5)) {
+    bool follows =
+        last != NULL && last->tensor_count == 1 && last->step < 0 && random_stream_chance(draws, 12);
+    if (!follows && random_stream_chance(draws, 5)) {
         draw_set_change(plan, draws, taken);
         return;
     }
-    if (!follows && draws_chance(draws, 50) && repeat_op(plan, draws, taken))
+    if (!follows && random_stream_chance(draws, 50) && repeat_op(plan, draws, taken))
         return;
     struct plan_op *op = add_op(plan);
     int number = op->number;
@@ -335,13 +339,13 @@ static void draw_next(struct plan *plan, struct draws *draws, struct taken *take
 }
 
 /* A set in which ranks join, while the others work on. */
-static void draw_join(struct plan *plan, struct draws *draws, struct taken *taken)
+static void draw_join(struct op_plan *plan, struct random_stream *draws, struct taken *taken)
 {
     int set = draw_set(plan, draws, taken);
     struct plan_op *op = add_op(plan);
     op->kind = PLAN_JOIN;
     op->set = set;
-    op->most_steps = 1 + (int)draws_below(draws, 6);
+    op->most_steps = 1 + (int)random_stream_below(draws, 6);
     taken->usable[set] = false;
 }
 
@@ -358,17 +362,17 @@ static bool has_names(const struct taken *taken)
     return true;
 }
 
-void plan_round(struct plan *plan)
+void plan_round(struct op_plan *plan)
 {
-    struct draws draws = draws_of(plan->seed, FOR_ROUND, (uint64_t)plan->next_number);
+    struct random_stream draws = random_stream_of(plan->seed, FOR_ROUND, (uint64_t)plan->next_number);
     struct taken taken = {0};
-    int count = 1 + (int)draws_below(&draws, PLAN_MAX_ROUND - 2);
+    int count = 1 + (int)random_stream_below(&draws, PLAN_MAX_ROUND - 2);
     for (int i = 0; i < PLAN_MAX_SETS; i++) {
         plan->sets[i].leaves = false;
         taken.usable[i] = plan->sets[i].lives;
     }
     plan->op_count = 0;
-    if (plan->add_joins && draws_chance(&draws, 40))
+    if (plan->add_joins && random_stream_chance(&draws, 40))
         draw_join(plan, &draws, &taken);
     if (!taken.usable[0])
         return; /* nothing else can be drawn where all ranks join */
@@ -393,24 +397,24 @@ int64_t plan_row_elements(const struct plan_tensor *tensor)
     return elements;
 }
 
-bool plan_even(const struct plan *plan, const struct plan_op *op, int from)
+bool plan_even(const struct op_plan *plan, const struct plan_op *op, int from)
 {
-    struct draws draws = draws_of(plan->seed, FOR_SPLITS, key_of(op) << 8 | (uint64_t)from);
-    return draws_chance(&draws, 30);
+    struct random_stream draws = random_stream_of(plan->seed, FOR_SPLITS, key_of(op) << 8 | (uint64_t)from);
+    return random_stream_chance(&draws, 30);
 }
 
-int64_t plan_split(const struct plan *plan, const struct plan_op *op, int from, int to)
+int64_t plan_split(const struct op_plan *plan, const struct plan_op *op, int from, int to)
 {
-    struct draws draws = draws_of(plan->seed, FOR_ROWS, key_of(op) << 8 | (uint64_t)from);
+    struct random_stream draws = random_stream_of(plan->seed, FOR_ROWS, key_of(op) << 8 | (uint64_t)from);
     int64_t most = 1 + op->tensors[0].shape[0] / 4;
-    int64_t rows = draws_below(&draws, most);
-    bool empty = draws_chance(&draws, 15);
+    int64_t rows = random_stream_below(&draws, most);
+    bool empty = random_stream_chance(&draws, 15);
     for (int i = 0; i < to && !plan_even(plan, op, from); i++)
-        rows = draws_below(&draws, most);
+        rows = random_stream_below(&draws, most);
     return empty ? 0 : rows;
 }
 
-int64_t plan_rows(const struct plan *plan, const struct plan_op *op, int index, int rank)
+int64_t plan_rows(const struct op_plan *plan, const struct plan_op *op, int index, int rank)
 {
     const struct plan_tensor *tensor = &op->tensors[index];
     const struct plan_set *set = &plan->sets[op->set];
@@ -422,50 +426,54 @@ int64_t plan_rows(const struct plan *plan, const struct plan_op *op, int index, 
     }
     if (op->kind != PLAN_ALLGATHER)
         return tensor->ndim == 0 ? 1 : tensor->shape[0];
-    struct draws draws = draws_of(plan->seed, FOR_ROWS, key_of(op) << 16 | (uint64_t)(index << 8 | rank));
-    return draws_chance(&draws, 20) ? 0 : draws_below(&draws, tensor->shape[0] + 2);
+    struct random_stream draws =
+        random_stream_of(plan->seed, FOR_ROWS, key_of(op) << 16 | (uint64_t)(index << 8 | rank));
+    return random_stream_chance(&draws, 20) ? 0 : random_stream_below(&draws, tensor->shape[0] + 2);
 }
 
-int64_t plan_count(const struct plan *plan, const struct plan_op *op, int index, int rank)
+int64_t plan_count(const struct op_plan *plan, const struct plan_op *op, int index, int rank)
 {
     return plan_rows(plan, op, index, rank) * plan_row_elements(&op->tensors[index]);
 }
 
-void plan_fill(const struct plan *plan, const struct plan_op *op, int index, int rank, void *data)
+void plan_fill(const struct op_plan *plan, const struct plan_op *op, int index, int rank, void *data)
 {
-    struct draws draws = draws_of(plan->seed, FOR_VALUES, key_of(op) << 16 | (uint64_t)(index << 8 | rank));
-    bool tame = op->op == HVD_ADASUM || draws_chance(&draws, 30);
-    reference_fill(op->tensors[index].dtype, draws_next(&draws), tame, data,
+    struct random_stream draws =
+        random_stream_of(plan->seed, FOR_VALUES, key_of(op) << 16 | (uint64_t)(index << 8 | rank));
+    bool tame = op->op == HVD_ADASUM || random_stream_chance(&draws, 30);
+    reference_fill(op->tensors[index].dtype, random_stream_next(&draws), tame, data,
                    plan_count(plan, op, index, rank));
 }
 
 /* ---- Joins -----------------------------------------------------------------------------------------------
  */
 
-int plan_steps(const struct plan *plan, const struct plan_op *join, int rank)
+int plan_steps(const struct op_plan *plan, const struct plan_op *join, int rank)
 {
     const struct plan_set *set = &plan->sets[join->set];
-    struct draws draws = draws_of(plan->seed, FOR_STEPS, (uint64_t)join->number << 8 | (uint64_t)rank);
+    struct random_stream draws =
+        random_stream_of(plan->seed, FOR_STEPS, (uint64_t)join->number << 8 | (uint64_t)rank);
     if (set->ranks[join->number % set->count] == rank)
         return join->most_steps;
-    return (int)draws_below(&draws, join->most_steps + 1);
+    return (int)random_stream_below(&draws, join->most_steps + 1);
 }
 
-bool plan_contributes(const struct plan *plan, const struct plan_op *op, int rank)
+bool plan_contributes(const struct op_plan *plan, const struct plan_op *op, int rank)
 {
     return op->step < 0 || op->step == op->most_steps || plan_steps(plan, op, rank) > op->step;
 }
 
-void plan_step(const struct plan *plan, const struct plan_op *join, int step, struct plan_op *op)
+void plan_step(const struct op_plan *plan, const struct plan_op *join, int step, struct plan_op *op)
 {
-    struct draws draws = draws_of(plan->seed, FOR_STEP, (uint64_t)join->number << 8 | (uint64_t)step);
+    struct random_stream draws =
+        random_stream_of(plan->seed, FOR_STEP, (uint64_t)join->number << 8 | (uint64_t)step);
     bool taken[NAMES] = {0};
     clear_op(op);
     op->number = join->number;
     op->set = join->set;
     op->most_steps = join->most_steps;
     op->step = step;
-    op->kind = step == 1 && draws_chance(&draws, 50) ? PLAN_BARRIER : PLAN_ALLREDUCE;
+    op->kind = step == 1 && random_stream_chance(&draws, 50) ? PLAN_BARRIER : PLAN_ALLREDUCE;
     draw_tensors(plan, &draws, taken, NULL, op);
     for (int i = 0; i < op->tensor_count; i++) /* other names than the other steps' */
         snprintf(op->tensors[i].name, sizeof(op->tensors[i].name), "step %d, tensor %d", step, i);
@@ -478,7 +486,7 @@ void plan_step(const struct plan *plan, const struct plan_op *join, int step, st
 /* ---- Words -----------------------------------------------------------------------------------------------
  */
 
-void plan_write(const struct plan *plan, const struct plan_op *op, char *text, size_t text_bytes)
+void plan_write(const struct op_plan *plan, const struct plan_op *op, char *text, size_t text_bytes)
 {
     size_t used = (size_t)snprintf(text, text_bytes, "operation %d, %s%s", op->number,
                                    op->grouped ? "grouped " : "", plan_kind_name(op->kind));

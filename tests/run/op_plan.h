@@ -55,7 +55,7 @@ struct plan_op {
     int after;      /* in the round: submitted when that one is done, under the same name; or -1 */
 };
 
-struct plan {
+struct op_plan {
     uint64_t seed;
     int size;       /* ranks */
     int only;       /* an enum plan_kind, or -1: all */
@@ -71,37 +71,37 @@ struct plan {
 
 const char *plan_kind_name(enum plan_kind kind);
 
-void plan_init(struct plan *plan, uint64_t seed, int size);
+void plan_init(struct op_plan *plan, uint64_t seed, int size);
 
 /* Draw the next round. Sets that it adds live, sets that it removes do not from then on. */
-void plan_round(struct plan *plan);
+void plan_round(struct op_plan *plan);
 
 /* Rank's place in the set, or -1. */
-int plan_member(const struct plan_set *set, int rank);
+int op_plan_member(const struct plan_set *set, int rank);
 
 /* Elements of tensor [index] that [rank] hands in; and those of a row. */
-int64_t plan_count(const struct plan *plan, const struct plan_op *op, int index, int rank);
+int64_t plan_count(const struct op_plan *plan, const struct plan_op *op, int index, int rank);
 int64_t plan_row_elements(const struct plan_tensor *tensor);
 
 /* Its first dimension there. */
-int64_t plan_rows(const struct plan *plan, const struct plan_op *op, int index, int rank);
+int64_t plan_rows(const struct op_plan *plan, const struct plan_op *op, int index, int rank);
 
 /* alltoall: rows from a member to another; whether [from] leaves splits to the library. */
-int64_t plan_split(const struct plan *plan, const struct plan_op *op, int from, int to);
-bool plan_even(const struct plan *plan, const struct plan_op *op, int from);
+int64_t plan_split(const struct op_plan *plan, const struct plan_op *op, int from, int to);
+bool plan_even(const struct op_plan *plan, const struct plan_op *op, int from);
 
 /* What [rank] hands in. */
-void plan_fill(const struct plan *plan, const struct plan_op *op, int index, int rank, void *data);
+void plan_fill(const struct op_plan *plan, const struct plan_op *op, int index, int rank, void *data);
 
 /* JOIN: steps that [rank] does before it joins; and the operation of step [step], that of step most_steps
  * being one that all ranks do behind the join. */
-int plan_steps(const struct plan *plan, const struct plan_op *join, int rank);
-void plan_step(const struct plan *plan, const struct plan_op *join, int step, struct plan_op *op);
+int plan_steps(const struct op_plan *plan, const struct plan_op *join, int rank);
+void plan_step(const struct op_plan *plan, const struct plan_op *join, int step, struct plan_op *op);
 
 /* Does [rank] hand in something? Not where it has joined before. */
-bool plan_contributes(const struct plan *plan, const struct plan_op *op, int rank);
+bool plan_contributes(const struct op_plan *plan, const struct plan_op *op, int rank);
 
 /* "operation 17, grouped allreduce \"a\" and 2 more of float16[2,3], sum, in set 3 {0,2,5}". */
-void plan_write(const struct plan *plan, const struct plan_op *op, char *text, size_t text_bytes);
+void plan_write(const struct op_plan *plan, const struct plan_op *op, char *text, size_t text_bytes);
 
 #endif

@@ -13,7 +13,7 @@
 #define GUARD_BYTE  0xa5
 #define POISON_BYTE 0x5a
 
-void perform_fail(const struct plan *plan, const struct plan_op *op, const char *format, ...)
+void perform_fail(const struct op_plan *plan, const struct plan_op *op, const char *format, ...)
 {
     char what[2000] = "";
     char why[1000];
@@ -39,12 +39,12 @@ void perform_fail(const struct plan *plan, const struct plan_op *op, const char 
  */
 
 /* From hvd_alloc? For most operations on all ranks, for others on some. */
-static bool is_given(const struct plan_op *op, struct draws *draws)
+static bool is_given(const struct plan_op *op, struct random_stream *draws)
 {
-    return getenv("PROPERTY_ALLOC") != NULL && (op->number % 4 != 0 || draws_chance(draws, 50));
+    return getenv("PROPERTY_ALLOC") != NULL && (op->number % 4 != 0 || random_stream_chance(draws, 50));
 }
 
-static void *new_block(const struct memory *memory, size_t bytes)
+static void *new_block(const struct op_memory *memory, size_t bytes)
 {
     void *block = NULL;
     if (!memory->given)
@@ -56,7 +56,7 @@ static void *new_block(const struct memory *memory, size_t bytes)
     return block;
 }
 
-static void free_block(const struct memory *memory, char *block)
+static void free_block(const struct op_memory *memory, char *block)
 {
     if (!memory->given)
         free(block);
@@ -64,7 +64,7 @@ static void free_block(const struct memory *memory, char *block)
         abort();
 }
 
-static char *guarded(const struct memory *memory, int64_t bytes, int64_t shift, char **blockp)
+static char *guarded(const struct op_memory *memory, int64_t bytes, int64_t shift, char **blockp)
 {
     size_t all = (size_t)(bytes + shift) + 2 * GUARD_BYTES;
     char *block = new_block(memory, all);
@@ -86,7 +86,7 @@ static bool guard_holds(const char *data, int64_t bytes)
 /* hvd_result.allocate: guarded too. */
 static void *allocate(int64_t bytes, void *arg)
 {
-    struct memory *memory = arg;
+    struct op_memory *memory = arg;
     memory->allocated++;
     memory->out_bytes = bytes;
     memory->output = guarded(memory, bytes, 0, &memory->out_block);
@@ -102,13 +102,13 @@ static int64_t share_rows(int64_t rows, int member, int size)
 }
 
 /* Elements that come out where the caller gives the memory. */
-static int64_t output_count(const struct plan *plan, const struct plan_op *op, int index, int rank)
+static int64_t output_count(const struct op_plan *plan, const struct plan_op *op, int index, int rank)
 {
     const struct plan_set *set = &plan->sets[op->set];
     const struct plan_tensor *tensor = &op->tensors[index];
     if (op->kind != PLAN_REDUCESCATTER)
         return plan_count(plan, op, index, rank);
-    return share_rows(tensor->shape[0], plan_member(set, rank), set->count) * plan_row_elements(tensor);
+    return share_rows(tensor->shape[0], op_plan_member(set, rank), set->count) * plan_row_elements(tensor);
 }
 
 static bool makes_result(const struct plan_op *op)
@@ -116,48 +116,49 @@ static bool makes_result(const struct plan_op *op)
     return op->kind == PLAN_ALLGATHER || op->kind == PLAN_ALLTOALL;
 }
 
-static void prepare_tensor(struct work *work, int index, struct draws *draws)
+static void prepare_tensor(struct op_run *work, int index, struct random_stream *draws)
 {
     const struct plan_op *op = work->op;
     const struct plan_tensor *planned = &op->tensors[index];
-    struct memory *memory = &work->memory[index];
+    struct op_memory *memory = &work->memory[index];
     struct hvd_tensor *tensor = &work->tensors[index];
     int rank = hvd_rank();
     int64_t bytes = (int64_t)reference_bytes(planned->dtype);
     int64_t count = plan_count(work->plan, op, index, rank);
-    bool in_place = !makes_result(op) && draws_chance(draws, 50);
+    bool in_place = !makes_result(op) && random_stream_chance(draws, 50);
     memory->in_bytes = count * bytes;
     memory->given = is_given(op, draws);
-    memory->input = guarded(memory, memory->in_bytes, bytes * draws_below(draws, 9), &memory->in_block);
+    memory->input =
+        guarded(memory, memory->in_bytes, bytes * random_stream_below(draws, 9), &memory->in_block);
     if (op->kind != PLAN_BROADCAST || op->root == rank)
         plan_fill(work->plan, op, index, rank, memory->input);
     if (!makes_result(op)) {
         memory->out_bytes = output_count(work->plan, op, index, rank) * bytes;
-        memory->output =
-            in_place ? memory->input
-                     : guarded(memory, memory->out_bytes, bytes * draws_below(draws, 9), &memory->out_block);
+        memory->output = in_place ? memory->input
+                                  : guarded(memory, memory->out_bytes, bytes * random_stream_below(draws, 9),
+                                            &memory->out_block);
     }
     bool may_be_null = count == 0 || (op->kind == PLAN_BROADCAST && op->root != rank && !in_place);
-    *tensor =
-        (struct hvd_tensor){planned->name,  may_be_null && draws_chance(draws, 50) ? NULL : memory->input,
-                            memory->output, planned->dtype,
-                            planned->ndim,  {0}};
-    if (memory->out_bytes == 0 && draws_chance(draws, 50))
+    *tensor = (struct hvd_tensor){
+        planned->name,  may_be_null && random_stream_chance(draws, 50) ? NULL : memory->input,
+        memory->output, planned->dtype,
+        planned->ndim,  {0}};
+    if (memory->out_bytes == 0 && random_stream_chance(draws, 50))
         tensor->output = NULL;
     memcpy(tensor->shape, planned->shape, sizeof(tensor->shape));
     if (makes_result(op))
         tensor->shape[0] = plan_rows(work->plan, op, index, rank);
-    if (draws_chance(draws, 50))
+    if (random_stream_chance(draws, 50))
         work->results[index].rows = memory->rows;
-    if (draws_chance(draws, 50)) {
+    if (random_stream_chance(draws, 50)) {
         work->results[index].allocate = allocate;
         work->results[index].arg = memory;
     }
     memset(memory->rows, 0xff, sizeof(memory->rows));
 }
 
-void perform_prepare(struct work *work, const struct plan *plan, const struct plan_op *op,
-                     struct draws *draws)
+void perform_prepare(struct op_run *work, const struct op_plan *plan, const struct plan_op *op,
+                     struct random_stream *draws)
 {
     const struct plan_set *set = &plan->sets[op->set];
     memset(work, 0, sizeof(*work));
@@ -169,11 +170,11 @@ void perform_prepare(struct work *work, const struct plan *plan, const struct pl
     work->options.prescale = op->prescale;
     work->options.postscale = op->postscale;
     work->has_options = set->number != HVD_ALL_RANKS || op->wire != HVD_WIRE_EXACT || op->prescale != 1 ||
-                        op->postscale != 1 || draws_chance(draws, 50);
+                        op->postscale != 1 || random_stream_chance(draws, 50);
     for (int i = 0; i < op->tensor_count; i++)
         prepare_tensor(work, i, draws);
     if (op->kind == PLAN_ALLTOALL) {
-        work->has_splits = !plan_even(plan, op, hvd_rank()) || draws_chance(draws, 50);
+        work->has_splits = !plan_even(plan, op, hvd_rank()) || random_stream_chance(draws, 50);
         for (int to = 0; to < set->count; to++)
             work->splits[to] = plan_split(plan, op, hvd_rank(), to);
     }
@@ -182,7 +183,7 @@ void perform_prepare(struct work *work, const struct plan *plan, const struct pl
 /* ---- Submission
  * -------------------------------------------------------------------------------------------- */
 
-enum hvd_status perform_plain(struct work *work)
+enum hvd_status perform_plain(struct op_run *work)
 {
     const struct plan_op *op = work->op;
     const struct hvd_options *options = work->has_options ? &work->options : NULL;
@@ -214,7 +215,7 @@ struct handed {
     struct hvd_options options;
 };
 
-static enum hvd_status submit_result(struct work *work, const struct handed *handed, hvd_done_f done,
+static enum hvd_status submit_result(struct op_run *work, const struct handed *handed, hvd_done_f done,
                                      hvd_handle *handlep)
 {
     const struct plan_op *op = work->op;
@@ -228,7 +229,7 @@ static enum hvd_status submit_result(struct work *work, const struct handed *han
     return hvd_allgather_async(handed->tensors, work->results, options, done, work, handlep);
 }
 
-static enum hvd_status submit(struct work *work, const struct handed *handed, hvd_done_f done,
+static enum hvd_status submit(struct op_run *work, const struct handed *handed, hvd_done_f done,
                               hvd_handle *handlep)
 {
     const struct plan_op *op = work->op;
@@ -253,7 +254,7 @@ static enum hvd_status submit(struct work *work, const struct handed *handed, hv
     }
 }
 
-enum hvd_status perform_async(struct work *work, bool handle, hvd_done_f done)
+enum hvd_status perform_async(struct op_run *work, bool handle, hvd_done_f done)
 {
     struct handed handed = {.options = work->options};
     memcpy(handed.splits, work->splits, sizeof(handed.splits));
@@ -279,7 +280,7 @@ uint64_t perform_hash(uint64_t hash, const void *data, int64_t bytes)
     return hash;
 }
 
-static void differs(const struct work *work, int index, int64_t element, const void *seen,
+static void differs(const struct op_run *work, int index, int64_t element, const void *seen,
                     const void *expected)
 {
     char is[80];
@@ -291,7 +292,8 @@ static void differs(const struct work *work, int index, int64_t element, const v
                  is, should_be);
 }
 
-static void compare(const struct work *work, int index, const char *seen, const char *expected, int64_t count)
+static void compare(const struct op_run *work, int index, const char *seen, const char *expected,
+                    int64_t count)
 {
     const struct plan_op *op = work->op;
     enum hvd_dtype dtype = op->tensors[index].dtype;
@@ -308,7 +310,7 @@ static void compare(const struct work *work, int index, const char *seen, const 
 }
 
 /* What every member handed in. */
-static void fill_inputs(const struct work *work, int index, void **inputs)
+static void fill_inputs(const struct op_run *work, int index, void **inputs)
 {
     const struct plan_set *set = &work->plan->sets[work->op->set];
     size_t bytes = reference_bytes(work->op->tensors[index].dtype);
@@ -320,7 +322,7 @@ static void fill_inputs(const struct work *work, int index, void **inputs)
     }
 }
 
-static struct reference_reduction reduction_of(const struct work *work, int index)
+static struct reference_reduction reduction_of(const struct op_run *work, int index)
 {
     const struct plan_op *op = work->op;
     return (struct reference_reduction){.dtype = op->tensors[index].dtype,
@@ -331,7 +333,7 @@ static struct reference_reduction reduction_of(const struct work *work, int inde
                                         .ranks = work->plan->sets[op->set].count};
 }
 
-static void check_adasum(const struct work *work, int index, const void *const *inputs)
+static void check_adasum(const struct op_run *work, int index, const void *const *inputs)
 {
     struct reference_reduction reduction = reduction_of(work, index);
     int64_t count = work->memory[index].out_bytes / (int64_t)reference_bytes(reduction.dtype);
@@ -351,7 +353,7 @@ static void check_adasum(const struct work *work, int index, const void *const *
 }
 
 /* allreduce and reducescatter: this rank's part of it. */
-static void check_reduced(const struct work *work, int index)
+static void check_reduced(const struct op_run *work, int index)
 {
     const struct plan_op *op = work->op;
     const struct plan_set *set = &work->plan->sets[op->set];
@@ -363,7 +365,7 @@ static void check_reduced(const struct work *work, int index)
     char *expected = calloc((size_t)count + 1, (size_t)bytes);
     int64_t first = 0;
     fill_inputs(work, index, inputs);
-    for (int i = 0; op->kind == PLAN_REDUCESCATTER && i < plan_member(set, hvd_rank()); i++)
+    for (int i = 0; op->kind == PLAN_REDUCESCATTER && i < op_plan_member(set, hvd_rank()); i++)
         first += share_rows(tensor->shape[0], i, set->count) * plan_row_elements(tensor);
     if (op->op == HVD_ADASUM) {
         check_adasum(work, index, (const void *const *)inputs);
@@ -377,7 +379,7 @@ static void check_reduced(const struct work *work, int index)
         free(inputs[i]);
 }
 
-static void check_broadcast(const struct work *work)
+static void check_broadcast(const struct op_run *work)
 {
     int64_t bytes = work->memory[0].out_bytes;
     char *expected = malloc((size_t)bytes + 1);
@@ -388,11 +390,11 @@ static void check_broadcast(const struct work *work)
 }
 
 /* Rows that come from a member, and the first of its rows that does. */
-static int64_t rows_from(const struct work *work, int index, int member, int64_t *firstp)
+static int64_t rows_from(const struct op_run *work, int index, int member, int64_t *firstp)
 {
     const struct plan_op *op = work->op;
     const struct plan_set *set = &work->plan->sets[op->set];
-    int me = plan_member(set, hvd_rank());
+    int me = op_plan_member(set, hvd_rank());
     *firstp = 0;
     if (op->kind == PLAN_ALLGATHER)
         return plan_rows(work->plan, op, index, set->ranks[member]);
@@ -402,13 +404,13 @@ static int64_t rows_from(const struct work *work, int index, int member, int64_t
 }
 
 /* allgather and alltoall */
-static void check_result(struct work *work, int index)
+static void check_result(struct op_run *work, int index)
 {
     const struct plan_op *op = work->op;
     const struct plan_set *set = &work->plan->sets[op->set];
     const struct plan_tensor *tensor = &op->tensors[index];
     const struct hvd_result *result = &work->results[index];
-    struct memory *memory = &work->memory[index];
+    struct op_memory *memory = &work->memory[index];
     int64_t row_bytes = plan_row_elements(tensor) * (int64_t)reference_bytes(tensor->dtype);
     int64_t rows = 0;
     void *inputs[PLAN_MAX_RANKS] = {NULL};
@@ -438,10 +440,10 @@ static void check_result(struct work *work, int index)
 }
 
 /* The input is as it was, and nothing was written beside input and output. */
-static void check_memory(const struct work *work, int index)
+static void check_memory(const struct op_run *work, int index)
 {
     const struct plan_op *op = work->op;
-    const struct memory *memory = &work->memory[index];
+    const struct op_memory *memory = &work->memory[index];
     bool has_input = op->kind != PLAN_BROADCAST || op->root == hvd_rank();
     if (!guard_holds(memory->input, memory->in_bytes) ||
         (memory->out_block != NULL && !guard_holds(memory->output, memory->out_bytes)))
@@ -455,11 +457,11 @@ static void check_memory(const struct work *work, int index)
     free(expected);
 }
 
-void perform_finish(struct work *work)
+void perform_finish(struct op_run *work)
 {
     const struct plan_op *op = work->op;
     for (int i = 0; i < op->tensor_count; i++) {
-        struct memory *memory = &work->memory[i];
+        struct op_memory *memory = &work->memory[i];
         if (makes_result(op))
             check_result(work, i);
         else if (op->kind == PLAN_BROADCAST)

@@ -119,14 +119,14 @@ whole() {
 1 ${mine[1]}" ]
 }
 
-# The keeper is where a rank is to be while it starts that.
-@test "hvdrun itself and its keeper are not bound, once the ranks have started" {
+# The reaper is where a rank is to be while it starts that.
+@test "hvdrun itself and its reaper are not bound, once the ranks have started" {
     need_cores 2
     hvd -n 2 sh -c '
-        keeper=$PPID
-        hvdrun=$(awk "/^PPid:/ { print \$2 }" /proc/$keeper/status)
+        reaper=$PPID
+        hvdrun=$(awk "/^PPid:/ { print \$2 }" /proc/$reaper/status)
         for look in $(seq 200); do
-            grep -h Cpus_allowed_list /proc/$keeper/status /proc/$hvdrun/status >masks.$PMIX_RANK
+            grep -h Cpus_allowed_list /proc/$reaper/status /proc/$hvdrun/status >masks.$PMIX_RANK
             [ "$(sort -u masks.$PMIX_RANK)" != "Cpus_allowed_list:	$0" ] || exit 0
             sleep 0.02
         done

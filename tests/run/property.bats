@@ -65,28 +65,28 @@ ranks() {
 }
 
 @test "over tcp alone" {
-    ranks 3 120 --hvd-planes=tcp
-    ranks 7 60 --hvd-planes=tcp
+    ranks 3 120 --hvd-backends=tcp
+    ranks 7 60 --hvd-backends=tcp
 }
 
 @test "over tcp with several connections between neighbours" {
-    ranks 2 200 --hvd-planes=tcp --hvd-tcp-streams=2
-    ranks 5 120 --hvd-planes=tcp --hvd-tcp-streams=4
-    ranks 4 60 --hvd-planes=tcp --hvd-tcp-streams=16 -- allgather
+    ranks 2 200 --hvd-backends=tcp --hvd-tcp-streams=2
+    ranks 5 120 --hvd-backends=tcp --hvd-tcp-streams=4
+    ranks 4 60 --hvd-backends=tcp --hvd-tcp-streams=16 -- allgather
 }
 
 @test "over tcp between nodes of one rank, which are namespaces of processes" {
     node=(unshare --fork --pid --mount-proc --kill-child)
     "${node[@]}" true 2>/dev/null || skip 'no namespaces of processes can be made here: that needs root'
-    ranks 2 120 --hvd-planes=tcp
-    ranks 5 120 --hvd-planes=tcp --hvd-tcp-streams=2
-    ranks 7 60 --hvd-planes=tcp
+    ranks 2 120 --hvd-backends=tcp
+    ranks 5 120 --hvd-backends=tcp --hvd-tcp-streams=2
+    ranks 7 60 --hvd-backends=tcp
 }
 
 @test "over mpi, where it is asked for" {
-    [ -e "$HVD_BUILD/core/.libs/plane_mpi.so" ] || skip 'the MPI plane is not built'
-    ranks 2 120 --hvd-planes=mpi
-    ranks 3 120 --hvd-planes=mpi,tcp
+    [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'the MPI backend is not built'
+    ranks 2 120 --hvd-backends=mpi
+    ranks 3 120 --hvd-backends=mpi,tcp
 }
 
 @test "each kind alone" {
@@ -97,10 +97,10 @@ ranks() {
 }
 
 @test "over shared memory alone, and over tcp where it comes first" {
-    ranks 2 200 --hvd-planes=shm
-    ranks 6 200 --hvd-planes=shm
-    ranks 2 200 --hvd-planes=tcp,shm
-    ranks 4 200 --hvd-planes=tcp,shm
+    ranks 2 200 --hvd-backends=shm
+    ranks 6 200 --hvd-backends=shm
+    ranks 2 200 --hvd-backends=tcp,shm
+    ranks 4 200 --hvd-backends=tcp,shm
 }
 
 @test "in memory of hvd_alloc" {

@@ -28,18 +28,18 @@ struct lane {
     struct test *test;
     int index;
     pthread_t thread;
-    struct draws draws;
-    struct work *works[PLAN_MAX_ROUND]; /* ascending */
+    struct random_stream draws;
+    struct op_run *works[PLAN_MAX_ROUND]; /* ascending */
     int count;
-    struct work *waiting[PLAN_MAX_ROUND * 2]; /* submitted, not finished */
+    struct op_run *waiting[PLAN_MAX_ROUND * 2]; /* submitted, not finished */
     int waiting_count;
     int last; /* that joined last in the round's join */
 };
 
 struct test {
-    struct plan plan;
+    struct op_plan plan;
     int rank;
-    struct work works[PLAN_MAX_ROUND];
+    struct op_run works[PLAN_MAX_ROUND];
     struct lane lanes[LANES];
     int lane_count;
     hvd_set highest; /* number of a set that there was */
@@ -51,7 +51,7 @@ struct test {
 
 static struct test test = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static void must(const struct work *work, enum hvd_status status, const char *what)
+static void must(const struct op_run *work, enum hvd_status status, const char *what)
 {
     if (status != HVD_OK)
         perform_fail(work->plan, work->op, "%s: status %d: %s", what, status, hvd_error_text());
@@ -62,7 +62,7 @@ static void must(const struct work *work, enum hvd_status status, const char *wh
 
 static void on_done(enum hvd_status status, void *arg)
 {
-    struct work *work = arg;
+    struct op_run *work = arg;
     if (work->next != NULL && work->next_in_callback && status == HVD_OK)
         must(work->next, perform_async(work->next, false, on_done), "submission in a callback");
     pthread_mutex_lock(&test.lock);
@@ -73,15 +73,15 @@ static void on_done(enum hvd_status status, void *arg)
 }
 
 /* Wait for what was submitted, in one of the ways that there are. */
-static void wait_for(struct work *work, struct draws *draws)
+static void wait_for(struct op_run *work, struct random_stream *draws)
 {
     if (work->finished)
         return;
     if (work->handle != 0) {
         enum hvd_status seen = HVD_IN_PROGRESS;
-        for (int i = (int)draws_below(draws, 4); i > 0; i--)
+        for (int i = (int)random_stream_below(draws, 4); i > 0; i--)
             seen = hvd_test(work->handle);
-        if (draws_chance(draws, 20)) {
+        if (random_stream_chance(draws, 20)) {
             for (; seen == HVD_IN_PROGRESS; sched_yield())
                 seen = hvd_test(work->handle);
         }
@@ -102,9 +102,9 @@ static void wait_for(struct work *work, struct draws *draws)
     perform_finish(work);
 }
 
-static void begin(struct lane *lane, struct work *work)
+static void begin(struct lane *lane, struct op_run *work)
 {
-    int way = (int)draws_below(&lane->draws, 3);
+    int way = (int)random_stream_below(&lane->draws, 3);
     work->has_callback = way != 0 || work->next_in_callback;
     must(work, perform_async(work, way != 1, work->has_callback ? on_done : NULL), "submission");
     lane->waiting[lane->waiting_count++] = work;
@@ -116,7 +116,7 @@ static void begin(struct lane *lane, struct work *work)
 
 static void poll_one(struct lane *lane)
 {
-    struct work *work = lane->waiting[draws_below(&lane->draws, lane->waiting_count)];
+    struct op_run *work = lane->waiting[random_stream_below(&lane->draws, lane->waiting_count)];
     if (lane->waiting_count == 0 || work->handle == 0 || work->finished)
         return;
     enum hvd_status status = hvd_test(work->handle);
@@ -127,10 +127,10 @@ static void poll_one(struct lane *lane)
 /* ---- Sets
  * ------------------------------------------------------------------------------------------------------ */
 
-static void check_set(const struct plan *plan, const struct plan_op *op, const struct plan_set *set)
+static void check_set(const struct op_plan *plan, const struct plan_op *op, const struct plan_set *set)
 {
     int ranks[PLAN_MAX_RANKS];
-    int member = plan_member(set, test.rank);
+    int member = op_plan_member(set, test.rank);
     int count = hvd_set_ranks(set->number, ranks, PLAN_MAX_RANKS);
     if (member < 0) {
         if (hvd_set_rank(set->number) != -1)
@@ -144,7 +144,7 @@ static void check_set(const struct plan *plan, const struct plan_op *op, const s
                      hvd_set_rank(set->number), hvd_set_size(set->number), member, set->count);
 }
 
-static void check_sets(const struct plan *plan)
+static void check_sets(const struct op_plan *plan)
 {
     hvd_set sets[PLAN_MAX_SETS + 1];
     int living = 0;
@@ -164,15 +164,16 @@ static void check_sets(const struct plan *plan)
         perform_fail(plan, NULL, "%d sets, the first of them %d; expected %d", count, sets[0], living);
 }
 
-static void add_set(const struct work *work)
+static void add_set(const struct op_run *work)
 {
     const struct plan_op *op = work->op;
     struct plan_set *set = &test.plan.sets[op->set];
-    struct draws draws = draws_of(test.plan.seed, FOR_ADD, (uint64_t)(op->number << 8 | test.rank));
+    struct random_stream draws =
+        random_stream_of(test.plan.seed, FOR_ADD, (uint64_t)(op->number << 8 | test.rank));
     int ranks[PLAN_MAX_RANKS];
     hvd_set number = -1;
     for (int i = 0; i < set->count; i++) { /* in any order, that of each rank another one */
-        int at = (int)draws_below(&draws, i + 1);
+        int at = (int)random_stream_below(&draws, i + 1);
         ranks[i] = ranks[at];
         ranks[at] = set->ranks[i];
     }
@@ -186,7 +187,7 @@ static void add_set(const struct work *work)
     check_set(work->plan, op, set);
 }
 
-static void remove_set(const struct work *work)
+static void remove_set(const struct op_run *work)
 {
     hvd_set number = test.plan.sets[work->op->set].number;
     must(work, hvd_set_remove(number), "hvd_set_remove");
@@ -198,41 +199,41 @@ static void remove_set(const struct work *work)
  * ----------------------------------------------------------------------------------------------------- */
 
 /* Sometimes the first operation behind the join is handed in before the others have joined. */
-static void join_set(struct lane *lane, struct work *work)
+static void join_set(struct lane *lane, struct op_run *work)
 {
     const struct plan_set *set = &test.plan.sets[work->op->set];
     struct plan_op next_op;
-    struct work next;
+    struct op_run next;
     int last = -1;
     hvd_handle handle = 0;
     plan_step(&test.plan, work->op, work->op->most_steps, &next_op);
     perform_prepare(&next, &test.plan, &next_op, &lane->draws);
-    if (draws_chance(&lane->draws, 50)) {
+    if (random_stream_chance(&lane->draws, 50)) {
         must(work, hvd_join(set->number, &last), "hvd_join");
         must(&next, perform_async(&next, true, NULL), "behind a join");
     } else {
         must(work, hvd_join_async(set->number, &last, NULL, NULL, &handle), "hvd_join_async");
-        for (int i = (int)draws_below(&lane->draws, 3); i > 0; i--)
+        for (int i = (int)random_stream_below(&lane->draws, 3); i > 0; i--)
             hvd_test(handle);
         must(&next, perform_async(&next, true, NULL), "behind a join");
         must(work, hvd_wait(handle), "hvd_wait of a join");
     }
-    if (plan_member(set, last) < 0 || plan_steps(&test.plan, work->op, last) != work->op->most_steps)
+    if (op_plan_member(set, last) < 0 || plan_steps(&test.plan, work->op, last) != work->op->most_steps)
         perform_fail(work->plan, work->op, "rank %d is said to have joined last", last);
     lane->last = last;
     wait_for(&next, &lane->draws);
 }
 
 /* This rank's steps, and then no more. */
-static void do_join(struct lane *lane, struct work *work)
+static void do_join(struct lane *lane, struct op_run *work)
 {
     int steps = plan_steps(&test.plan, work->op, test.rank);
     struct plan_op *ops = calloc((size_t)steps + 1, sizeof(*ops));
-    struct work *works = calloc((size_t)steps + 1, sizeof(*works));
+    struct op_run *works = calloc((size_t)steps + 1, sizeof(*works));
     for (int i = 0; i < steps; i++) {
         plan_step(&test.plan, work->op, i, &ops[i]);
         perform_prepare(&works[i], &test.plan, &ops[i], &lane->draws);
-        if (draws_chance(&lane->draws, 50)) {
+        if (random_stream_chance(&lane->draws, 50)) {
             must(&works[i], perform_plain(&works[i]), "a step before a join");
             perform_finish(&works[i]);
         } else {
@@ -249,12 +250,12 @@ static void do_join(struct lane *lane, struct work *work)
 /* ---- A thread of a round
  * --------------------------------------------------------------------------------------- */
 
-static bool is_ordered(struct work *work)
+static bool is_ordered(struct op_run *work)
 {
     return work->waits || work->follows || (work->next != NULL && !work->next_in_callback);
 }
 
-static void do_ordered(struct lane *lane, struct work *work)
+static void do_ordered(struct lane *lane, struct op_run *work)
 {
     switch (work->op->kind) {
     case PLAN_SET_ADD:
@@ -267,7 +268,7 @@ static void do_ordered(struct lane *lane, struct work *work)
         do_join(lane, work);
         break;
     default:
-        if (draws_chance(&lane->draws, 70)) {
+        if (random_stream_chance(&lane->draws, 70)) {
             must(work, perform_plain(work), "the plain call");
             perform_finish(work);
         } else {
@@ -281,11 +282,11 @@ static void do_ordered(struct lane *lane, struct work *work)
 }
 
 /* Some works of consecutive numbers: what does not wait, in any order; then the others in theirs. */
-static void do_segment(struct lane *lane, struct work **works, int count)
+static void do_segment(struct lane *lane, struct op_run **works, int count)
 {
-    struct work *shuffled[PLAN_MAX_ROUND] = {NULL};
+    struct op_run *shuffled[PLAN_MAX_ROUND] = {NULL};
     for (int i = 0; i < count; i++) {
-        int at = (int)draws_below(&lane->draws, i + 1);
+        int at = (int)random_stream_below(&lane->draws, i + 1);
         shuffled[i] = shuffled[at];
         shuffled[at] = works[i];
     }
@@ -293,9 +294,9 @@ static void do_segment(struct lane *lane, struct work **works, int count)
         if (is_ordered(shuffled[i]))
             continue;
         begin(lane, shuffled[i]);
-        if (draws_chance(&lane->draws, 30))
+        if (random_stream_chance(&lane->draws, 30))
             poll_one(lane);
-        if (draws_chance(&lane->draws, 10))
+        if (random_stream_chance(&lane->draws, 10))
             sched_yield();
     }
     for (int i = 0; i < count; i++) {
@@ -307,13 +308,13 @@ static void do_segment(struct lane *lane, struct work **works, int count)
 static void *run_lane(void *arg)
 {
     struct lane *lane = arg;
-    bool leave = draws_chance(&lane->draws, 30); /* for the main thread to wait for */
+    bool leave = random_stream_chance(&lane->draws, 30); /* for the main thread to wait for */
     for (int from = 0; from < lane->count;) {
-        int count = 1 + (int)draws_below(&lane->draws, lane->count - from);
+        int count = 1 + (int)random_stream_below(&lane->draws, lane->count - from);
         do_segment(lane, &lane->works[from], count);
         for (int i = lane->waiting_count - 1; i >= 0; i--) {
-            struct work *work = lane->waiting[i];
-            if (!work->in_callback && draws_chance(&lane->draws, 40))
+            struct op_run *work = lane->waiting[i];
+            if (!work->in_callback && random_stream_chance(&lane->draws, 40))
                 wait_for(work, &lane->draws);
         }
         from += count;
@@ -326,29 +327,29 @@ static void *run_lane(void *arg)
 /* ---- Rounds
  * ---------------------------------------------------------------------------------------------------- */
 
-static void prepare_round(struct draws *draws)
+static void prepare_round(struct random_stream *draws)
 {
-    test.lane_count = 1 + (int)draws_below(draws, LANES);
+    test.lane_count = 1 + (int)random_stream_below(draws, LANES);
     for (int i = 0; i < test.lane_count; i++) {
         struct lane *lane = &test.lanes[i];
         lane->index = i;
         lane->count = lane->waiting_count = 0;
         lane->last = -1;
-        lane->draws = draws_of(test.plan.seed, FOR_LANE, draws_next(draws));
+        lane->draws = random_stream_of(test.plan.seed, FOR_LANE, random_stream_next(draws));
     }
     for (int i = 0; i < test.plan.op_count; i++) {
         const struct plan_op *op = &test.plan.ops[i];
-        struct work *work = &test.works[i];
+        struct op_run *work = &test.works[i];
         bool changes_sets = op->kind == PLAN_SET_ADD || op->kind == PLAN_SET_REMOVE;
-        if (!changes_sets && plan_member(&test.plan.sets[op->set], test.rank) < 0)
+        if (!changes_sets && op_plan_member(&test.plan.sets[op->set], test.rank) < 0)
             continue;
         perform_prepare(work, &test.plan, op, draws);
-        work->waits = op->kind >= PLAN_SET_ADD || draws_chance(draws, 20);
-        work->lane = op->kind >= PLAN_SET_ADD ? 0 : (int)draws_below(draws, test.lane_count);
+        work->waits = op->kind >= PLAN_SET_ADD || random_stream_chance(draws, 20);
+        work->lane = op->kind >= PLAN_SET_ADD ? 0 : (int)random_stream_below(draws, test.lane_count);
         if (op->after >= 0) {
-            struct work *first = &test.works[op->after];
+            struct op_run *first = &test.works[op->after];
             first->next = work;
-            first->next_in_callback = !first->waits && !first->follows && draws_chance(draws, 60);
+            first->next_in_callback = !first->waits && !first->follows && random_stream_chance(draws, 60);
             first->next_in_callback = first->next_in_callback || first->in_callback;
             work->lane = first->lane;
             work->in_callback = first->next_in_callback;
@@ -388,7 +389,7 @@ static void compare_ranks(void)
     for (int s = 0; s < PLAN_MAX_SETS; s++) {
         const struct plan_set *set = &test.plan.sets[s];
         uint64_t hash = 1;
-        if (!set->lives || plan_member(set, test.rank) < 0)
+        if (!set->lives || op_plan_member(set, test.rank) < 0)
             continue;
         for (int i = 0; i < test.plan.op_count; i++) {
             if (test.plan.ops[i].set == s)
@@ -402,8 +403,10 @@ static void compare_ranks(void)
 
 static void run_round(void)
 {
-    struct draws draws = draws_of(test.plan.seed, FOR_ROUND, (uint64_t)(test.rounds << 8 | test.rank));
-    struct draws agreed = draws_of(test.plan.seed, FOR_ROUND, (uint64_t)(test.rounds << 8 | 0xff));
+    struct random_stream draws =
+        random_stream_of(test.plan.seed, FOR_ROUND, (uint64_t)(test.rounds << 8 | test.rank));
+    struct random_stream agreed =
+        random_stream_of(test.plan.seed, FOR_ROUND, (uint64_t)(test.rounds << 8 | 0xff));
     plan_round(&test.plan);
     prepare_round(&draws);
     for (int i = 1; i < test.lane_count; i++) {
@@ -419,7 +422,7 @@ static void run_round(void)
     }
     check_sets(&test.plan);
     bool joined = test.plan.op_count > 0 && test.plan.ops[0].kind == PLAN_JOIN;
-    if (draws_chance(&agreed, 30) || joined)
+    if (random_stream_chance(&agreed, 30) || joined)
         compare_ranks();
     memset(test.works, 0, sizeof(test.works));
 }
@@ -427,13 +430,13 @@ static void run_round(void)
 /* ---- The watch
  * ------------------------------------------------------------------------------------------------- */
 
-static void tell_hang(void)
+static void report_hang(void)
 {
     char text[2000];
     fprintf(stderr, "property: seed %" PRIu64 ", rank %d: round %d did not end in %d s; not finished:\n",
             test.plan.seed, test.rank, test.rounds, LIMIT_SECONDS);
     for (int i = 0; i < test.plan.op_count; i++) {
-        const struct work *work = &test.works[i];
+        const struct op_run *work = &test.works[i];
         if (work->plan == NULL || work->finished)
             continue;
         plan_write(&test.plan, work->op, text, sizeof(text));
@@ -458,7 +461,7 @@ static void *watch(void *arg)
         while (!test.over && test.rounds == round && rc == 0)
             rc = pthread_cond_timedwait(&test.changed, &test.lock, &until);
         if (!test.over && test.rounds == round)
-            tell_hang();
+            report_hang();
     }
     pthread_mutex_unlock(&test.lock);
     return NULL;

@@ -17,25 +17,25 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-struct draws draws_of(uint64_t seed, uint64_t what, uint64_t which)
+struct random_stream random_stream_of(uint64_t seed, uint64_t what, uint64_t which)
 {
-    return (struct draws){mix(mix(mix(seed) ^ what) ^ which)};
+    return (struct random_stream){mix(mix(mix(seed) ^ what) ^ which)};
 }
 
-uint64_t draws_next(struct draws *draws)
+uint64_t random_stream_next(struct random_stream *draws)
 {
     draws->state += UINT64_C(0x9e3779b97f4a7c15);
     return mix(draws->state);
 }
 
-int64_t draws_below(struct draws *draws, int64_t limit)
+int64_t random_stream_below(struct random_stream *draws, int64_t limit)
 {
-    return limit == 0 ? 0 : (int64_t)(draws_next(draws) % (uint64_t)limit);
+    return limit == 0 ? 0 : (int64_t)(random_stream_next(draws) % (uint64_t)limit);
 }
 
-bool draws_chance(struct draws *draws, int percent)
+bool random_stream_chance(struct random_stream *draws, int percent)
 {
-    return draws_below(draws, 100) < percent;
+    return random_stream_below(draws, 100) < percent;
 }
 
 /* ---- Types --------------------------------------------------------------------------------------------- */

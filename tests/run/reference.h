@@ -11,15 +11,16 @@
 /* ---- Random numbers: a stream for each purpose, so that each rank can draw what another one draws -------
  */
 
-struct draws {
+struct random_stream {
     uint64_t state;
 };
 
 /* The stream of these numbers. */
-struct draws draws_of(uint64_t seed, uint64_t what, uint64_t which);
-uint64_t draws_next(struct draws *draws);
-int64_t draws_below(struct draws *draws, int64_t limit); /* 0 to limit - 1; 0 where limit is 0 */
-bool draws_chance(struct draws *draws, int percent);
+struct random_stream random_stream_of(uint64_t seed, uint64_t what, uint64_t which);
+uint64_t random_stream_next(struct random_stream *draws);
+int64_t random_stream_below(struct random_stream *draws,
+                            int64_t limit); /* 0 to limit - 1; 0 where limit is 0 */
+bool random_stream_chance(struct random_stream *draws, int percent);
 
 /* ---- Values -------------------------------------------------------------------------------------------- */
 

@@ -64,8 +64,8 @@ mpi() {
 }
 
 @test "the same where tensors travel by MPI" {
-    mpi 5 job -x HVD_PLANES=mpi
-    mpi 5 sets -x HVD_PLANES=mpi
+    mpi 5 job -x HVD_BACKENDS=mpi
+    mpi 5 sets -x HVD_BACKENDS=mpi
 }
 
 @test "communicators are process sets, and are found again" {

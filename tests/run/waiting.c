@@ -12,7 +12,7 @@
 #define LATE_MS  400
 #define ELEMENTS (8 << 20)
 
-static void let_pass(long ms)
+static void sleep_ms(long ms)
 {
     struct timespec left = {ms / 1000, ms % 1000 * 1000000};
     while (nanosleep(&left, &left) != 0)
@@ -38,7 +38,7 @@ static void case_late(void)
     must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
     double before = taken();
     if (odd)
-        let_pass(LATE_MS);
+        sleep_ms(LATE_MS);
     must(hvd_allreduce(&tensor, HVD_SUM, NULL), "hvd_allreduce");
     if (rank == 0)
         printf("%.0f\n", taken() - before);
@@ -56,17 +56,17 @@ struct stop {
     _Atomic bool over;
 };
 
-static void *stop_and_go_on(void *arg)
+static void *stop_and_continue(void *arg)
 {
     struct stop *stop = arg;
     for (int i = 0; atomic_load(&stop->carried) < 3; i++) {
         if (i == 20000)
             ranks_fail("three allreduces took too long");
-        let_pass(1);
+        sleep_ms(1);
     }
     kill(stop->pid, SIGSTOP);
     double before = taken();
-    let_pass(LATE_MS);
+    sleep_ms(LATE_MS);
     stop->took = taken() - before;
     kill(stop->pid, stop->kills ? SIGKILL : SIGCONT);
     atomic_store(&stop->over, true);
@@ -91,7 +91,7 @@ static void case_stopped(void)
     struct stop stop = {.pid = last_pid()};
     float *data = malloc(ELEMENTS * sizeof(*data));
     bool over = false;
-    if (data == NULL || (rank == 0 && pthread_create(&thread, NULL, stop_and_go_on, &stop) != 0))
+    if (data == NULL || (rank == 0 && pthread_create(&thread, NULL, stop_and_continue, &stop) != 0))
         ranks_fail("no memory, or no thread");
     while (!over) {
         struct hvd_tensor tensor = hvd_vector("travels", data, ELEMENTS, HVD_FLOAT32);
@@ -122,7 +122,7 @@ static void case_killed(void)
     struct hvd_tensor tensor = hvd_vector("travels", data, ELEMENTS, HVD_FLOAT32);
     enum hvd_status status = HVD_OK;
     signal(SIGTERM, SIG_IGN); /* a launcher may be faster than we are, and we have something to say */
-    if (data == NULL || (rank == 0 && pthread_create(&thread, NULL, stop_and_go_on, &stop) != 0))
+    if (data == NULL || (rank == 0 && pthread_create(&thread, NULL, stop_and_continue, &stop) != 0))
         ranks_fail("no memory, or no thread");
     while (status == HVD_OK) {
         status = hvd_allreduce(&tensor, HVD_SUM, NULL);

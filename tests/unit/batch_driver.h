@@ -1,5 +1,5 @@
-/* batch_driver.h: what tests of those have in common that carry batches over sockets: a whole team stepped in
- * one process, and each member a process that sleeps. */
+/* batch_driver.h: what tests of those have in common that drive_batch batches over sockets: a whole team
+ * stepped in one process, and each member a process that sleeps. */
 #ifndef TESTS_UNIT_BATCH_DRIVER_H
 #define TESTS_UNIT_BATCH_DRIVER_H
 
@@ -13,95 +13,95 @@
 #include "batches.h"
 #include "unit.h"
 
-#define CARRIERS_WAIT_MS 20000
-#define CARRIERS_TURNS   10000000
+#define BATCH_DRIVER_WAIT_MS 20000
+#define BATCH_DRIVER_TURNS   10000000
 
-/* One kind of carrier; [self] is one member's. */
-struct carrier {
-    int (*start)(void *self, const struct plane_batch *batch, struct hvd_error *err);
+/* One kind of driver; [self] is one member's. */
+struct batch_driver {
+    int (*start)(void *self, const struct backend_batch *batch, struct hvd_error *err);
     int (*test)(void *self, bool *movedp, int *lostp, struct hvd_error *err);
 };
 
 /* Carry a batch to its end; whenever test says that nothing moved, sleep until a descriptor wakes us. */
-static inline int carry(const struct carrier *carrier, void *self, int epoll_fd, int *lostp,
-                        struct hvd_error *err)
+static inline int drive_batch(const struct batch_driver *driver, void *self, int epoll_fd, int *lostp,
+                              struct hvd_error *err)
 {
     for (;;) {
         bool moved = false;
         struct epoll_event event;
-        int status = carrier->test(self, &moved, lostp, err);
+        int status = driver->test(self, &moved, lostp, err);
         if (status != HVD_IN_PROGRESS)
             return status;
-        if (!moved && epoll_wait(epoll_fd, &event, 1, CARRIERS_WAIT_MS) == 0)
+        if (!moved && epoll_wait(epoll_fd, &event, 1, BATCH_DRIVER_WAIT_MS) == 0)
             return error_set(err, HVD_ERR_TIMEOUT, "slept too long");
     }
 }
 
 /* Until nothing moves any more: a call of test ends with its time as well. */
-static inline int carry_while_moving(const struct carrier *carrier, void *self, int *lostp,
+static inline int drive_while_moving(const struct batch_driver *driver, void *self, int *lostp,
                                      struct hvd_error *err)
 {
     bool moved = true;
     int status = HVD_IN_PROGRESS;
     while (moved && status == HVD_IN_PROGRESS)
-        status = carrier->test(self, &moved, lostp, err);
+        status = driver->test(self, &moved, lostp, err);
     return status;
 }
 
 /* This member's part of a batch, to its end. Returns whether all went well. */
-static inline bool carry_part(const struct carrier *carrier, void *self, int epoll_fd,
-                              const struct plan *plan, int rank)
+static inline bool drive_part(const struct batch_driver *driver, void *self, int epoll_fd,
+                              const struct batch_plan *plan, int rank)
 {
-    struct part part;
+    struct batch_part part;
     struct hvd_error err;
     int lost = -1;
-    part_open(&part, plan, rank);
-    int status = carrier->start(self, &part.batch, &err);
+    batch_part_open(&part, plan, rank);
+    int status = driver->start(self, &part.batch, &err);
     if (status == HVD_OK)
-        status = carry(carrier, self, epoll_fd, &lost, &err);
+        status = drive_batch(driver, self, epoll_fd, &lost, &err);
     if (status != HVD_OK)
         fprintf(stderr, "# member %d: %s\n", rank, err.text);
-    return part_close(&part, plan, rank) && status == HVD_OK;
+    return batch_part_close(&part, plan, rank) && status == HVD_OK;
 }
 
 /* A member of a team that is stepped in one process. */
-struct stepped {
+struct stepped_member {
     void *self;
     int batch;
-    struct part part;
+    struct batch_part part;
 };
 
-static inline void stepped_start(const struct carrier *carrier, struct stepped *member, int rank,
-                                 const struct plan *plan)
+static inline void stepped_member_start(const struct batch_driver *driver, struct stepped_member *member,
+                                        int rank, const struct batch_plan *plan)
 {
-    part_open(&member->part, plan, rank);
-    ck_assert_int_eq(carrier->start(member->self, &member->part.batch, NULL), HVD_OK);
+    batch_part_open(&member->part, plan, rank);
+    ck_assert_int_eq(driver->start(member->self, &member->part.batch, NULL), HVD_OK);
 }
 
 /* Carry all [plans] with a team of [size], a member at a time in random order; some lag behind. */
-static inline void carry_in_turns(const struct carrier *carrier, struct stepped *members, int size,
-                                  const struct plan *plans, int plan_count, uint64_t *random)
+static inline void drive_in_turns(const struct batch_driver *driver, struct stepped_member *members, int size,
+                                  const struct batch_plan *plans, int plan_count, uint64_t *random)
 {
     int finished = 0;
     for (int rank = 0; rank < size; rank++)
-        stepped_start(carrier, &members[rank], rank, &plans[0]);
+        stepped_member_start(driver, &members[rank], rank, &plans[0]);
     for (int64_t turns = 0; finished < size; turns++) {
-        int rank = plan_dice(random, size);
+        int rank = batch_plan_random_below(random, size);
         int lost = -1;
         bool moved;
         struct hvd_error err;
-        struct stepped *member = &members[rank];
-        ck_assert_int_lt(turns, CARRIERS_TURNS);
-        if (member->batch == plan_count || (rank % 3 == 1 && plan_dice(random, 8) != 0))
+        struct stepped_member *member = &members[rank];
+        ck_assert_int_lt(turns, BATCH_DRIVER_TURNS);
+        if (member->batch == plan_count || (rank % 3 == 1 && batch_plan_random_below(random, 8) != 0))
             continue;
-        int status = carrier->test(member->self, &moved, &lost, &err);
+        int status = driver->test(member->self, &moved, &lost, &err);
         ck_assert_msg(status >= 0, "%s", err.text);
         if (status == HVD_IN_PROGRESS)
             continue;
-        ck_assert(part_close(&member->part, &plans[member->batch++], rank));
+        ck_assert(batch_part_close(&member->part, &plans[member->batch++], rank));
         finished += member->batch == plan_count;
         if (member->batch < plan_count)
-            stepped_start(carrier, member, rank, &plans[member->batch]);
+            stepped_member_start(driver, member, rank, &plans[member->batch]);
     }
 }
 
@@ -113,7 +113,7 @@ static inline int wait_for(pid_t pid)
 }
 
 /* Each of [size] members lives in a process of its own, which is to end with status 0. */
-static inline void live_apart(int size, int (*live)(void *arg, int rank), void *arg)
+static inline void run_in_processes(int size, int (*live)(void *arg, int rank), void *arg)
 {
     pid_t pids[BATCHES_MAX_RANKS];
     pid_t parent = getpid();

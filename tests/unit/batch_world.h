@@ -1,4 +1,4 @@
-/* batch_world.h: all members of a set in one process, each with its side of a batch, and a plane that is a
+/* batch_world.h: all members of a set in one process, each with its side of a batch, and a backend that is a
  * plain loop over them. */
 #ifndef TESTS_UNIT_BATCH_WORLD_H
 #define TESTS_UNIT_BATCH_WORLD_H
@@ -14,10 +14,10 @@
 #include "flow/row_counts.h"
 #include "backend/arith/reduce.h"
 
-#define SIDES_MAX 8
+#define BATCH_WORLD_MAX 8
 
-struct side {
-    struct team team;
+struct set_member {
+    struct process_set team;
     struct batch *batch;
     struct batch *rest;      /* what was cut off */
     struct request *request; /* all its tensors belong to one */
@@ -25,29 +25,28 @@ struct side {
     int packs, unpacks;      /* slices */
 };
 
-struct sides {
+struct batch_world {
     int size;
-    int ranks[SIDES_MAX];
-    struct side at[SIDES_MAX];
+    int ranks[BATCH_WORLD_MAX];
+    struct set_member at[BATCH_WORLD_MAX];
     int64_t threshold_bytes;
-    int carried; /* exchanges that the plane was given */
+    int carried; /* exchanges that the backend was given */
 };
 
 /* Ranks 10, 13, 16, ... of a larger job. */
-static inline struct sides *sides_new(int size)
+static inline struct batch_world *batch_world_create(int size)
 {
-    struct sides *sides = calloc(1, sizeof(*sides));
+    struct batch_world *sides = calloc(1, sizeof(*sides));
     sides->size = size;
     sides->threshold_bytes = INT64_C(64) << 20;
     for (int i = 0; i < size; i++)
         sides->ranks[i] = 10 + 3 * i;
     for (int i = 0; i < size; i++)
-        sides->at[i].team.members =
-            (struct plane_team){.set = 5, .rank = i, .size = size, .ranks = sides->ranks};
+        sides->at[i].team.members = (struct team){.set = 5, .rank = i, .size = size, .ranks = sides->ranks};
     return sides;
 }
 
-static inline void sides_free(struct sides *sides)
+static inline void batch_world_free(struct batch_world *sides)
 {
     for (int i = 0; i < sides->size; i++) {
         batch_free(sides->at[i].batch);
@@ -58,7 +57,7 @@ static inline void sides_free(struct sides *sides)
     free(sides);
 }
 
-/* A description for all members. The caller fills the tensors, then calls sides_begin. */
+/* A description for all members. The caller fills the tensors, then calls batch_world_begin. */
 static inline struct desc *describe(enum desc_kind kind, int tensor_count, enum hvd_dtype dtype)
 {
     struct desc *desc = desc_create(tensor_count);
@@ -73,25 +72,25 @@ static inline struct desc *describe(enum desc_kind kind, int tensor_count, enum 
 }
 
 /* Give every member its request, which holds [desc]; its memory is still to be filled in. */
-static inline void sides_begin(struct sides *sides, struct desc *desc)
+static inline void batch_world_begin(struct batch_world *sides, struct desc *desc)
 {
     for (int i = 0; i < sides->size; i++) {
-        struct side *side = &sides->at[i];
+        struct set_member *side = &sides->at[i];
         side->request = request_create(desc);
         for (int t = 0; t < desc->tensor_count; t++)
-            side->request->pieces[t].count = desc_count(&desc->tensors[t]);
+            side->request->tensors[t].count = desc_count(&desc->tensors[t]);
     }
     desc_release(desc);
 }
 
-/* All pieces of each member into one batch. */
-static inline void sides_batch(struct sides *sides)
+/* All tensors of each member into one batch. */
+static inline void batch_world_pack_all(struct batch_world *sides)
 {
     for (int i = 0; i < sides->size; i++) {
-        struct side *side = &sides->at[i];
-        side->batch = batch_create(&side->team, PLANE_TCP, side->request->desc, 0);
-        for (int t = 0; t < side->request->piece_count; t++)
-            batch_add(side->batch, &side->request->pieces[t]);
+        struct set_member *side = &sides->at[i];
+        side->batch = batch_create(&side->team, BACKEND_TCP, side->request->desc, 0);
+        for (int t = 0; t < side->request->tensor_count; t++)
+            batch_add(side->batch, &side->request->tensors[t]);
     }
 }
 
@@ -102,7 +101,7 @@ static inline void expect_equal(double value, double expected)
         ck_assert_double_eq(value, expected);
 }
 
-/* ---- The plane ---- */
+/* ---- The backend ---- */
 
 static inline double element_get(enum hvd_dtype dtype, const void *at, int64_t i)
 {
@@ -150,9 +149,9 @@ static inline void element_set(enum hvd_dtype dtype, void *at, int64_t i, double
     }
 }
 
-static inline const struct plane_batch *travel_of(const struct sides *sides, int member)
+static inline const struct backend_batch *transfer_of(const struct batch_world *sides, int member)
 {
-    return &sides->at[member].batch->travel;
+    return &sides->at[member].batch->transfer;
 }
 
 static inline int64_t sum_counts(const int64_t *counts, int count)
@@ -163,58 +162,58 @@ static inline int64_t sum_counts(const int64_t *counts, int count)
     return sum;
 }
 
-static inline void carry_reduction(const struct sides *sides)
+static inline void carry_reduction(const struct batch_world *sides)
 {
-    const struct plane_batch *first = travel_of(sides, 0);
+    const struct backend_batch *first = transfer_of(sides, 0);
     enum hvd_dtype dtype = first->need.dtype;
     double *sums = calloc((size_t)first->count, sizeof(*sums));
     for (int m = 0; m < sides->size; m++) {
         for (int64_t i = 0; i < first->count; i++)
-            sums[i] += element_get(dtype, travel_of(sides, m)->input, i) * first->prescale;
+            sums[i] += element_get(dtype, transfer_of(sides, m)->input, i) * first->prescale;
     }
     for (int m = 0; m < sides->size; m++) {
-        const struct plane_batch *travel = travel_of(sides, m);
+        const struct backend_batch *transfer = transfer_of(sides, m);
         int64_t from = 0;
-        int64_t to = travel->count;
-        if (travel->need.kind == PLANE_REDUCESCATTER) {
-            from = sum_counts(travel->counts, m);
-            to = from + travel->counts[m];
+        int64_t to = transfer->count;
+        if (transfer->need.kind == COLL_REDUCESCATTER) {
+            from = sum_counts(transfer->counts, m);
+            to = from + transfer->counts[m];
             /* what is around its own share is undefined */
-            if (travel->input != travel->output)
-                memset(travel->output, 0xee, (size_t)travel->count * dtype_bytes(dtype));
+            if (transfer->input != transfer->output)
+                memset(transfer->output, 0xee, (size_t)transfer->count * dtype_bytes(dtype));
         }
         for (int64_t i = from; i < to; i++)
-            element_set(dtype, travel->output, i, sums[i] * travel->postscale);
+            element_set(dtype, transfer->output, i, sums[i] * transfer->postscale);
     }
     free(sums);
 }
 
-static inline void carry_gather(const struct sides *sides)
+static inline void carry_gather(const struct batch_world *sides)
 {
-    size_t element_bytes = dtype_bytes(travel_of(sides, 0)->need.dtype);
-    size_t all_bytes = (size_t)travel_of(sides, 0)->count * element_bytes;
+    size_t element_bytes = dtype_bytes(transfer_of(sides, 0)->need.dtype);
+    size_t all_bytes = (size_t)transfer_of(sides, 0)->count * element_bytes;
     char *all = malloc(all_bytes);
     char *at = all;
     for (int m = 0; m < sides->size; m++) {
-        size_t bytes = (size_t)travel_of(sides, m)->counts[m] * element_bytes;
+        size_t bytes = (size_t)transfer_of(sides, m)->counts[m] * element_bytes;
         if (bytes > 0)
-            memcpy(at, travel_of(sides, m)->input, bytes);
+            memcpy(at, transfer_of(sides, m)->input, bytes);
         at += bytes;
     }
     ck_assert_uint_eq((size_t)(at - all), all_bytes);
     for (int m = 0; m < sides->size; m++)
-        memcpy(travel_of(sides, m)->output, all, all_bytes);
+        memcpy(transfer_of(sides, m)->output, all, all_bytes);
     free(all);
 }
 
-static inline void carry_exchange(const struct sides *sides)
+static inline void carry_exchange(const struct batch_world *sides)
 {
-    size_t element_bytes = dtype_bytes(travel_of(sides, 0)->need.dtype);
+    size_t element_bytes = dtype_bytes(transfer_of(sides, 0)->need.dtype);
     for (int to = 0; to < sides->size; to++) {
-        const struct plane_batch *taker = travel_of(sides, to);
+        const struct backend_batch *taker = transfer_of(sides, to);
         char *at = taker->output;
         for (int from = 0; from < sides->size; from++) {
-            const struct plane_batch *giver = travel_of(sides, from);
+            const struct backend_batch *giver = transfer_of(sides, from);
             size_t bytes = (size_t)giver->counts[to] * element_bytes;
             ck_assert_int_eq(giver->counts[to], taker->receive_counts[from]);
             if (bytes > 0)
@@ -225,33 +224,33 @@ static inline void carry_exchange(const struct sides *sides)
     }
 }
 
-/* Do what plane.h promises. What it asks of all members must be so. */
-static inline void sides_carry(struct sides *sides)
+/* Do what backend.h promises. What it asks of all members must be so. */
+static inline void batch_world_transfer(struct batch_world *sides)
 {
-    const struct plane_batch *first = travel_of(sides, 0);
+    const struct backend_batch *first = transfer_of(sides, 0);
     size_t counts_bytes = (size_t)sides->size * sizeof(int64_t);
     sides->carried++;
     for (int m = 0; m < sides->size; m++) {
-        const struct plane_batch *travel = travel_of(sides, m);
-        ck_assert_mem_eq(&travel->need, &first->need, sizeof(travel->need));
-        if (travel->need.kind == PLANE_ALLTOALL)
+        const struct backend_batch *transfer = transfer_of(sides, m);
+        ck_assert_mem_eq(&transfer->need, &first->need, sizeof(transfer->need));
+        if (transfer->need.kind == COLL_ALLTOALL)
             continue;
-        ck_assert_int_eq(travel->count, first->count);
-        ck_assert_int_gt(travel->count, 0);
-        if (travel->need.kind == PLANE_ALLGATHER || travel->need.kind == PLANE_REDUCESCATTER) {
-            ck_assert_mem_eq(travel->counts, first->counts, counts_bytes);
-            ck_assert_int_eq(sum_counts(travel->counts, sides->size), travel->count);
+        ck_assert_int_eq(transfer->count, first->count);
+        ck_assert_int_gt(transfer->count, 0);
+        if (transfer->need.kind == COLL_ALLGATHER || transfer->need.kind == COLL_REDUCESCATTER) {
+            ck_assert_mem_eq(transfer->counts, first->counts, counts_bytes);
+            ck_assert_int_eq(sum_counts(transfer->counts, sides->size), transfer->count);
         }
     }
-    if (first->need.kind == PLANE_ALLGATHER)
+    if (first->need.kind == COLL_ALLGATHER)
         carry_gather(sides);
-    else if (first->need.kind == PLANE_ALLTOALL)
+    else if (first->need.kind == COLL_ALLTOALL)
         carry_exchange(sides);
-    else if (first->need.kind != PLANE_BROADCAST)
+    else if (first->need.kind != COLL_BROADCAST)
         carry_reduction(sides);
-    for (int m = 0; m < sides->size && first->need.kind == PLANE_BROADCAST; m++) {
-        if (travel_of(sides, m)->output != travel_of(sides, first->root)->input)
-            memcpy(travel_of(sides, m)->output, travel_of(sides, first->root)->input,
+    for (int m = 0; m < sides->size && first->need.kind == COLL_BROADCAST; m++) {
+        if (transfer_of(sides, m)->output != transfer_of(sides, first->root)->input)
+            memcpy(transfer_of(sides, m)->output, transfer_of(sides, first->root)->input,
                    (size_t)first->count * dtype_bytes(first->need.dtype));
     }
 }
@@ -259,13 +258,13 @@ static inline void sides_carry(struct sides *sides)
 /* ---- The way of a batch ---- */
 
 /* One member goes on alone, until it needs the others or is done. */
-static inline void side_go(struct side *side)
+static inline void set_member_advance(struct set_member *side)
 {
     struct batch *batch = side->batch;
     while (batch->stage != BATCH_START && batch->stage != BATCH_DONE) {
         switch (batch->stage) {
-        case BATCH_SIZES:
-            ck_assert_int_eq(sizes_ask(batch, NULL), HVD_OK);
+        case BATCH_ROW_COUNTS:
+            ck_assert_int_eq(row_counts_exchange(batch, NULL), HVD_OK);
             break;
         case BATCH_LAY_OUT:
             ck_assert_int_eq(batch_plan(batch, NULL), HVD_OK);
@@ -290,36 +289,37 @@ static inline void side_go(struct side *side)
     }
 }
 
-/* All members from where they are to the end; true where pieces were cut off for another batch. */
-static inline bool sides_run(struct sides *sides)
+/* All members from where they are to the end; true where tensors were cut off for another batch. */
+static inline bool batch_world_run(struct batch_world *sides)
 {
     bool cut = false;
     for (;;) {
         for (int i = 0; i < sides->size; i++) {
-            side_go(&sides->at[i]);
+            set_member_advance(&sides->at[i]);
             ck_assert_int_eq(sides->at[i].batch->stage, sides->at[0].batch->stage);
         }
         if (sides->at[0].batch->stage == BATCH_DONE)
             return cut;
-        sides_carry(sides);
+        batch_world_transfer(sides);
         for (int i = 0; i < sides->size; i++) {
             struct batch *batch = sides->at[i].batch;
             batch->stage = BATCH_RUN;
-            if (!batch->sizing) {
-                batch_arrived(batch);
+            if (!batch->exchanging_counts) {
+                batch_transfer_done(batch);
                 continue;
             }
-            ck_assert_int_eq(sizes_take(batch, sides->threshold_bytes, &sides->at[i].rest, NULL), HVD_OK);
+            ck_assert_int_eq(row_counts_apply(batch, sides->threshold_bytes, &sides->at[i].rest, NULL),
+                             HVD_OK);
             cut = sides->at[i].rest != NULL;
         }
     }
 }
 
 /* The batch that was cut off is next. */
-static inline void sides_next(struct sides *sides)
+static inline void batch_world_next(struct batch_world *sides)
 {
     for (int i = 0; i < sides->size; i++) {
-        struct side *side = &sides->at[i];
+        struct set_member *side = &sides->at[i];
         batch_free(side->batch);
         side->batch = side->rest;
         side->rest = NULL;

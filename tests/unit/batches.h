@@ -14,8 +14,8 @@
 #define BATCHES_SPANS     7
 
 /* What all members know of a batch. */
-struct plan {
-    struct plane_need need;
+struct batch_plan {
+    struct backend_need need;
     int root;
     uint64_t sequence;
     double prescale, postscale;
@@ -26,50 +26,52 @@ struct plan {
 };
 
 /* One member's part in it. */
-struct part {
+struct batch_part {
     char *room; /* where its memory is; NULL: anywhere */
-    struct plane_batch batch;
+    struct backend_batch batch;
     char *input, *output;
     size_t input_bytes, output_bytes;
     int64_t receive_counts[BATCHES_MAX_RANKS];
 };
 
 /* Between 0 and [below] - 1. */
-static inline int plan_dice(uint64_t *random, int below)
+static inline int batch_plan_random_below(uint64_t *random, int below)
 {
-    return (int)((sums_random(random) >> 33) % (uint64_t)below);
+    return (int)((reference_random(random) >> 33) % (uint64_t)below);
 }
 
-static inline void plan_random_types(struct plan *plan, uint64_t *random)
+static inline void batch_plan_random_types(struct batch_plan *plan, uint64_t *random)
 {
     static const double factors[] = {1, 1, 1, 0.5, -3, 1.0 / 7};
-    struct plane_need *need = &plan->need;
-    need->dtype = (enum hvd_dtype)plan_dice(random, BATCHES_DTYPES);
+    struct backend_need *need = &plan->need;
+    need->dtype = (enum hvd_dtype)batch_plan_random_below(random, BATCHES_DTYPES);
     do
-        need->op = (enum hvd_op)plan_dice(random, HVD_PRODUCT + 1);
+        need->op = (enum hvd_op)batch_plan_random_below(random, HVD_PRODUCT + 1);
     while (!reduce_can(need->op, need->dtype));
-    need->partial = plan_dice(random, 4) == 0 ? need->dtype : reduce_partial(need->dtype);
-    plan->prescale = factors[plan_dice(random, 6)];
-    plan->postscale = factors[plan_dice(random, 6)];
+    need->partial = batch_plan_random_below(random, 4) == 0 ? need->dtype : reduce_partial(need->dtype);
+    plan->prescale = factors[batch_plan_random_below(random, 6)];
+    plan->postscale = factors[batch_plan_random_below(random, 6)];
 }
 
 /* A batch of a team of [size], with counts around the edges of chunks of [chunk_bytes]. */
-static inline struct plan plan_random(uint64_t *random, enum plane_kind kind, int size, int64_t chunk_bytes)
+static inline struct batch_plan batch_plan_random(uint64_t *random, enum backend_kind kind, int size,
+                                                  int64_t chunk_bytes)
 {
-    struct plan plan = {.need = {.kind = kind, .ranks = size}, .sequence = sums_random(random) >> 40};
-    plan_random_types(&plan, random);
-    plan.root = plan_dice(random, size);
-    plan.in_place = plan_dice(random, 2) == 0 && kind != PLANE_ALLTOALL;
+    struct batch_plan plan = {.need = {.kind = kind, .ranks = size},
+                              .sequence = reference_random(random) >> 40};
+    batch_plan_random_types(&plan, random);
+    plan.root = batch_plan_random_below(random, size);
+    plan.in_place = batch_plan_random_below(random, 2) == 0 && kind != COLL_ALLTOALL;
     int64_t chunk = chunk_bytes / (int64_t)dtype_bytes(plan.need.dtype);
     const int64_t counts[] = {1, 3, chunk - 1, chunk, chunk + 1, 2 * chunk, 7 * chunk + 5, 20 * chunk - 1};
     const int64_t parts[] = {0, 0, 1, chunk - 1, chunk, chunk + 1, 3 * chunk + 2};
-    plan.count = counts[plan_dice(random, 8)];
-    if (kind == PLANE_ALLREDUCE || kind == PLANE_BROADCAST)
+    plan.count = counts[batch_plan_random_below(random, 8)];
+    if (kind == COLL_ALLREDUCE || kind == COLL_BROADCAST)
         return plan;
     plan.count = 0;
     for (int from = 0; from < size; from++) {
         for (int to = 0; to < size; to++)
-            plan.counts[from][to] = parts[plan_dice(random, 7)];
+            plan.counts[from][to] = parts[batch_plan_random_below(random, 7)];
         plan.count += plan.counts[0][from];
     }
     if (plan.count == 0)
@@ -107,37 +109,37 @@ static inline bool guarded_free(char *memory, size_t bytes)
 }
 
 /* Elements that [rank] gives, and gets. */
-static inline int64_t plan_given(const struct plan *plan, int rank)
+static inline int64_t batch_plan_sent(const struct batch_plan *plan, int rank)
 {
     int64_t sum = 0;
-    if (plan->need.kind == PLANE_ALLGATHER)
+    if (plan->need.kind == COLL_ALLGATHER)
         return plan->counts[0][rank];
-    for (int to = 0; plan->need.kind == PLANE_ALLTOALL && to < plan->need.ranks; to++)
+    for (int to = 0; plan->need.kind == COLL_ALLTOALL && to < plan->need.ranks; to++)
         sum += plan->counts[rank][to];
-    return plan->need.kind == PLANE_ALLTOALL ? sum : plan->count;
+    return plan->need.kind == COLL_ALLTOALL ? sum : plan->count;
 }
 
-static inline int64_t plan_got(const struct plan *plan, int rank)
+static inline int64_t batch_plan_received(const struct batch_plan *plan, int rank)
 {
     int64_t sum = 0;
-    for (int from = 0; plan->need.kind == PLANE_ALLTOALL && from < plan->need.ranks; from++)
+    for (int from = 0; plan->need.kind == COLL_ALLTOALL && from < plan->need.ranks; from++)
         sum += plan->counts[from][rank];
-    return plan->need.kind == PLANE_ALLTOALL ? sum : plan->count;
+    return plan->need.kind == COLL_ALLTOALL ? sum : plan->count;
 }
 
 /* The input of [rank]: no NaN, nor so large that one becomes of it. */
-static inline void plan_input(const struct plan *plan, int rank, void *input)
+static inline void batch_plan_input(const struct batch_plan *plan, int rank, void *input)
 {
     enum hvd_dtype dtype = plan->need.dtype;
-    int64_t count = plan_given(plan, rank);
+    int64_t count = batch_plan_sent(plan, rank);
     uint64_t seed = plan->sequence * 1000 + (uint64_t)rank;
     uint64_t state = seed * 2 + 1;
-    if (dtype < SUMS_DTYPES) {
-        sums_fill(dtype, input, count, seed);
+    if (dtype < REFERENCE_SUMS_DTYPES) {
+        reference_sums_fill(dtype, input, count, seed);
         return;
     }
     for (int64_t i = 0; i < count; i++) {
-        uint64_t bits = sums_random(&state) >> 20;
+        uint64_t bits = reference_random(&state) >> 20;
         if (dtype == HVD_FLOAT16 || dtype == HVD_BFLOAT16)
             ((uint16_t *)input)[i] = (uint16_t)(bits & 0xbfff);
         else if (dtype_bytes(dtype) == 2)
@@ -147,12 +149,12 @@ static inline void plan_input(const struct plan *plan, int rank, void *input)
     }
 }
 
-static inline bool plan_reduces(const struct plan *plan)
+static inline bool batch_plan_reduces(const struct batch_plan *plan)
 {
-    return plan->need.kind == PLANE_ALLREDUCE || plan->need.kind == PLANE_REDUCESCATTER;
+    return plan->need.kind == COLL_ALLREDUCE || plan->need.kind == COLL_REDUCESCATTER;
 }
 
-static inline int64_t plan_offset(const struct plan *plan, int from, int to)
+static inline int64_t batch_plan_offset(const struct batch_plan *plan, int from, int to)
 {
     int64_t offset = 0;
     for (int i = 0; i < to; i++)
@@ -161,13 +163,13 @@ static inline int64_t plan_offset(const struct plan *plan, int from, int to)
 }
 
 /* [at] bytes into its room, where it has one. */
-static inline char *part_memory(const struct part *part, size_t at, size_t bytes)
+static inline char *batch_part_memory(const struct batch_part *part, size_t at, size_t bytes)
 {
     return part->room == NULL ? guarded(bytes) : guarded_in(part->room + at, bytes);
 }
 
 /* Give it back; false where something was written around it. */
-static inline bool part_free(struct part *part)
+static inline bool batch_part_free(struct batch_part *part)
 {
     bool intact =
         guarded_intact(part->output, part->output_bytes) && guarded_intact(part->input, part->input_bytes);
@@ -179,21 +181,23 @@ static inline bool part_free(struct part *part)
 }
 
 /* [rank]'s memory for it, in [room] unless that is NULL, and its batch. */
-static inline void part_open_in(struct part *part, const struct plan *plan, int rank, char *room)
+static inline void batch_part_open_in(struct batch_part *part, const struct batch_plan *plan, int rank,
+                                      char *room)
 {
     part->room = room;
     size_t element = dtype_bytes(plan->need.dtype);
-    bool reads = plan->need.kind != PLANE_BROADCAST || rank == plan->root;
-    int row = plan->need.kind == PLANE_ALLTOALL ? rank : 0;
-    part->input_bytes = (size_t)plan_given(plan, rank) * element;
-    part->output_bytes = (size_t)plan_got(plan, rank) * element;
-    part->output = part_memory(part, 0, part->output_bytes);
-    part->input = reads && !plan->in_place
-                      ? part_memory(part, part->output_bytes + (size_t)2 * BATCHES_GUARD, part->input_bytes)
-                      : NULL;
+    bool reads = plan->need.kind != COLL_BROADCAST || rank == plan->root;
+    int row = plan->need.kind == COLL_ALLTOALL ? rank : 0;
+    part->input_bytes = (size_t)batch_plan_sent(plan, rank) * element;
+    part->output_bytes = (size_t)batch_plan_received(plan, rank) * element;
+    part->output = batch_part_memory(part, 0, part->output_bytes);
+    part->input =
+        reads && !plan->in_place
+            ? batch_part_memory(part, part->output_bytes + (size_t)2 * BATCHES_GUARD, part->input_bytes)
+            : NULL;
     for (int from = 0; from < plan->need.ranks; from++)
         part->receive_counts[from] = plan->counts[from][rank];
-    part->batch = (struct plane_batch){
+    part->batch = (struct backend_batch){
         .need = plan->need,
         .root = plan->root,
         .sequence = plan->sequence,
@@ -206,45 +210,46 @@ static inline void part_open_in(struct part *part, const struct plan *plan, int 
         .receive_counts = part->receive_counts,
     };
     if (plan->in_place) {
-        bool gathers = plan->need.kind == PLANE_ALLGATHER;
-        part->batch.input = part->output + (gathers ? plan_offset(plan, 0, rank) * (int64_t)element : 0);
+        bool gathers = plan->need.kind == COLL_ALLGATHER;
+        part->batch.input =
+            part->output + (gathers ? batch_plan_offset(plan, 0, rank) * (int64_t)element : 0);
     }
     if (reads)
-        plan_input(plan, rank, (void *)(uintptr_t)part->batch.input);
+        batch_plan_input(plan, rank, (void *)(uintptr_t)part->batch.input);
 }
 
-static inline void part_open(struct part *part, const struct plan *plan, int rank)
+static inline void batch_part_open(struct batch_part *part, const struct batch_plan *plan, int rank)
 {
-    part_open_in(part, plan, rank, NULL);
+    batch_part_open_in(part, plan, rank, NULL);
 }
 
 /* By the plainest means there are where sums.h has them. */
-static inline void plan_reduce(const struct plan *plan, char *result)
+static inline void batch_plan_reduce(const struct batch_plan *plan, char *result)
 {
-    const struct plane_need *need = &plan->need;
+    const struct backend_need *need = &plan->need;
     struct reduction reduction = {.dtype = need->dtype,
                                   .partial = need->partial,
                                   .op = need->op,
                                   .prescale = plan->prescale,
                                   .postscale = plan->postscale,
                                   .ranks = need->ranks};
-    bool plain = need->dtype < SUMS_DTYPES && need->op <= HVD_AVERAGE && plan->prescale == 1;
+    bool plain = need->dtype < REFERENCE_SUMS_DTYPES && need->op <= HVD_AVERAGE && plan->prescale == 1;
     char *input = malloc((size_t)plan->count * 8);
     char *sum = malloc((size_t)plan->count * 8);
-    plan_input(plan, 0, input);
+    batch_plan_input(plan, 0, input);
     if (plain)
         memcpy(sum, input, (size_t)plan->count * dtype_bytes(need->dtype));
     else
         reduce_begin(&reduction, sum, input, plan->count);
     for (int rank = 1; rank < need->ranks; rank++) {
-        plan_input(plan, rank, input);
+        batch_plan_input(plan, rank, input);
         if (plain)
-            sums_add(need->dtype, sum, input, plan->count);
+            reference_sums_add(need->dtype, sum, input, plan->count);
         else
             reduce_fold(&reduction, sum, sum, input, plan->count);
     }
     if (plain && need->op == HVD_AVERAGE && plan->postscale == 1) {
-        sums_divide(need->dtype, sum, plan->count, need->ranks);
+        reference_sums_divide(need->dtype, sum, plan->count, need->ranks);
         reduction.op = HVD_SUM;
     }
     reduce_finish(&reduction, result, sum, plan->count);
@@ -253,25 +258,25 @@ static inline void plan_reduce(const struct plan *plan, char *result)
 }
 
 /* What [rank] must have in the end, in memory that the caller frees. */
-static inline char *plan_expected(const struct plan *plan, int rank)
+static inline char *batch_plan_expected(const struct batch_plan *plan, int rank)
 {
     size_t element = dtype_bytes(plan->need.dtype);
     int size = plan->need.ranks;
-    char *expected = malloc((size_t)plan_got(plan, rank) * element + 1);
+    char *expected = malloc((size_t)batch_plan_received(plan, rank) * element + 1);
     char *at = expected;
-    if (plan_reduces(plan))
-        plan_reduce(plan, expected);
-    else if (plan->need.kind == PLANE_BROADCAST)
-        plan_input(plan, plan->root, expected);
-    for (int from = 0; plan->need.kind == PLANE_ALLGATHER && from < size; from++) {
-        plan_input(plan, from, at);
+    if (batch_plan_reduces(plan))
+        batch_plan_reduce(plan, expected);
+    else if (plan->need.kind == COLL_BROADCAST)
+        batch_plan_input(plan, plan->root, expected);
+    for (int from = 0; plan->need.kind == COLL_ALLGATHER && from < size; from++) {
+        batch_plan_input(plan, from, at);
         at += (size_t)plan->counts[0][from] * element;
     }
-    for (int from = 0; plan->need.kind == PLANE_ALLTOALL && from < size; from++) {
-        char *input = malloc((size_t)plan_given(plan, from) * element + 1);
+    for (int from = 0; plan->need.kind == COLL_ALLTOALL && from < size; from++) {
+        char *input = malloc((size_t)batch_plan_sent(plan, from) * element + 1);
         size_t bytes = (size_t)plan->counts[from][rank] * element;
-        plan_input(plan, from, input);
-        memcpy(at, input + (size_t)plan_offset(plan, from, rank) * element, bytes);
+        batch_plan_input(plan, from, input);
+        memcpy(at, input + (size_t)batch_plan_offset(plan, from, rank) * element, bytes);
         at += bytes;
         free(input);
     }
@@ -279,20 +284,20 @@ static inline char *plan_expected(const struct plan *plan, int rank)
 }
 
 /* The batch is done at [rank]: is what has come right, and input as it was? */
-static inline bool part_is_right(const struct part *part, const struct plan *plan, int rank)
+static inline bool batch_part_is_right(const struct batch_part *part, const struct batch_plan *plan, int rank)
 {
     size_t element = dtype_bytes(plan->need.dtype);
-    char *expected = plan_expected(plan, rank);
+    char *expected = batch_plan_expected(plan, rank);
     size_t offset = 0, bytes = part->output_bytes;
-    if (plan->need.kind == PLANE_REDUCESCATTER) {
-        offset = (size_t)plan_offset(plan, 0, rank) * element;
+    if (plan->need.kind == COLL_REDUCESCATTER) {
+        offset = (size_t)batch_plan_offset(plan, 0, rank) * element;
         bytes = (size_t)plan->counts[0][rank] * element;
     }
     bool right = memcmp(part->output + offset, expected + offset, bytes) == 0;
     free(expected);
     if (part->input != NULL) {
         expected = malloc(part->input_bytes + 1);
-        plan_input(plan, rank, expected);
+        batch_plan_input(plan, rank, expected);
         right = right && memcmp(part->input, expected, part->input_bytes) == 0;
         free(expected);
     }
@@ -301,10 +306,10 @@ static inline bool part_is_right(const struct part *part, const struct plan *pla
 
 /* The batch is done at [rank]: free its memory and say whether all was right; where it was not, in a line
  * too. */
-static inline bool part_close(struct part *part, const struct plan *plan, int rank)
+static inline bool batch_part_close(struct batch_part *part, const struct batch_plan *plan, int rank)
 {
-    bool right = part_is_right(part, plan, rank);
-    right = part_free(part) && right;
+    bool right = batch_part_is_right(part, plan, rank);
+    right = batch_part_free(part) && right;
     if (!right)
         fprintf(stderr, "# kind %d of %s (partial %s), op %s, %d ranks, count %lld: wrong at member %d\n",
                 (int)plan->need.kind, dtype_name(plan->need.dtype), dtype_name(plan->need.partial),
@@ -313,11 +318,12 @@ static inline bool part_close(struct part *part, const struct plan *plan, int ra
 }
 
 /* Some members' tensors lie in several places, others' in one. [spans] outlives the batch. */
-static inline void part_cut_into_spans(struct part *part, struct plane_span spans[BATCHES_SPANS])
+static inline void batch_part_split_into_spans(struct batch_part *part,
+                                               struct backend_span spans[BATCHES_SPANS])
 {
-    struct plane_batch *batch = &part->batch;
+    struct backend_batch *batch = &part->batch;
     int64_t element = (int64_t)dtype_bytes(batch->need.dtype);
-    if (batch->need.kind != PLANE_ALLREDUCE || batch->count < BATCHES_SPANS)
+    if (batch->need.kind != COLL_ALLREDUCE || batch->count < BATCHES_SPANS)
         return;
     for (int i = 0; i < BATCHES_SPANS; i++) {
         int64_t begin = batch->count * i * i / (BATCHES_SPANS * BATCHES_SPANS);
@@ -325,15 +331,15 @@ static inline void part_cut_into_spans(struct part *part, struct plane_span span
         if (end == begin)
             continue;
         spans[batch->span_count++] =
-            (struct plane_span){(const char *)batch->input + begin * element,
-                                (char *)batch->output + begin * element, begin, end - begin};
+            (struct backend_span){(const char *)batch->input + begin * element,
+                                  (char *)batch->output + begin * element, begin, end - begin};
     }
     batch->spans = spans;
     batch->input = batch->output = NULL;
 }
 
 /* The batch was given up: its memory is the caller's, who writes something else there. */
-static inline void part_take_back(const struct part *part)
+static inline void batch_part_abandon(const struct batch_part *part)
 {
     memset(part->output, 0xee, part->output_bytes);
     if (part->input != NULL)
@@ -341,14 +347,14 @@ static inline void part_take_back(const struct part *part)
 }
 
 /* Free it, and say whether nothing was written there since. */
-static inline bool part_close_untouched(struct part *part)
+static inline bool batch_part_close_untouched(struct batch_part *part)
 {
     bool same = true;
     for (size_t i = 0; i < part->output_bytes; i++)
         same = same && (unsigned char)part->output[i] == 0xee;
     for (size_t i = 0; part->input != NULL && i < part->input_bytes; i++)
         same = same && (unsigned char)part->input[i] == 0xee;
-    return part_free(part) && same;
+    return batch_part_free(part) && same;
 }
 
 #endif

@@ -22,11 +22,11 @@
 #define LEASE_US  (5 * SECOND)
 
 /* One rank, and what came of its endpoint_establish. */
-struct member {
+struct endpoint_thread {
     struct endpoint *endpoint;
-    struct roster roster;
-    struct roster_peer peers[MAX_RANKS];
-    struct endpoint_want wants[MAX_RANKS];
+    struct peer_table peer_table;
+    struct peer peers[MAX_RANKS];
+    struct endpoint_connection wants[MAX_RANKS];
     int want_count;
     int64_t limit_us;
     pthread_t thread;
@@ -34,7 +34,7 @@ struct member {
     struct hvd_error err;
 };
 
-static struct member members[MAX_RANKS];
+static struct endpoint_thread members[MAX_RANKS];
 static int size;
 
 /* What was logged, and who waits for it. */
@@ -42,7 +42,7 @@ static pthread_mutex_t lines_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t lines_grew = PTHREAD_COND_INITIALIZER;
 static char lines[16384];
 
-static inline void keep_line(void *arg, enum log_level level, const char *component, const char *line)
+static inline void record_line(void *arg, enum log_level level, const char *component, const char *line)
 {
     (void)arg;
     pthread_mutex_lock(&lines_lock);
@@ -52,7 +52,7 @@ static inline void keep_line(void *arg, enum log_level level, const char *compon
     pthread_mutex_unlock(&lines_lock);
 }
 
-static const struct hvd_log log_all = {LOG_DEBUG, keep_line, NULL};
+static const struct hvd_log log_all = {LOG_DEBUG, record_line, NULL};
 
 static inline void await_line(const char *part)
 {
@@ -79,21 +79,22 @@ static inline int count_fds(void)
 }
 
 /* [count] ranks on loopback that know each other and hold one key. */
-static inline void gather(int count)
+static inline void open_ranks(int count)
 {
-    unsigned char key[ROSTER_KEY_BYTES];
+    unsigned char key[JOB_KEY_BYTES];
     size = count;
     for (int rank = 0; rank < size; rank++)
         ck_assert_int_eq(endpoint_open(&members[rank].endpoint, LEASE_US, &log_all, NULL), HVD_OK);
     randombytes_buf(key, sizeof(key));
     for (int rank = 0; rank < size; rank++) {
-        struct member *member = &members[rank];
-        member->roster = (struct roster){.rank = rank, .size = size, .epoch = 3, .peers = member->peers};
-        memcpy(member->roster.key, key, sizeof(key));
+        struct endpoint_thread *member = &members[rank];
+        member->peer_table =
+            (struct peer_table){.rank = rank, .size = size, .epoch = 3, .peers = member->peers};
+        memcpy(member->peer_table.key, key, sizeof(key));
         member->limit_us = 10 * SECOND;
         member->want_count = 0;
         for (int i = 0; i < size; i++) {
-            struct roster_peer *peer = &member->peers[i];
+            struct peer *peer = &member->peers[i];
             snprintf(peer->host, sizeof(peer->host), "n%d", i);
             peer->port = endpoint_port(members[i].endpoint);
             peer->address_count = 1;
@@ -102,7 +103,7 @@ static inline void gather(int count)
     }
 }
 
-static inline void scatter(void)
+static inline void close_ranks(void)
 {
     for (int rank = 0; rank < size; rank++) {
         for (int i = 0; i < members[rank].want_count; i++)
@@ -114,15 +115,15 @@ static inline void scatter(void)
 
 static inline void want(int rank, int peer, enum endpoint_purpose purpose, bool connect)
 {
-    struct member *member = &members[rank];
+    struct endpoint_thread *member = &members[rank];
     member->wants[member->want_count++] =
-        (struct endpoint_want){.rank = peer, .purpose = purpose, .connect = connect, .fd = 99};
+        (struct endpoint_connection){.rank = peer, .purpose = purpose, .connect = connect, .fd = 99};
 }
 
 static inline void *establish(void *arg)
 {
-    struct member *member = arg;
-    member->rc = endpoint_establish(member->endpoint, &member->roster, member->wants, member->want_count,
+    struct endpoint_thread *member = arg;
+    member->rc = endpoint_establish(member->endpoint, &member->peer_table, member->wants, member->want_count,
                                     clock_us() + member->limit_us, &member->err);
     return NULL;
 }
@@ -163,7 +164,7 @@ static inline void check_pair(int a, int b)
 
 static inline void want_tagged(int rank, int peer, uint32_t tag, bool connect)
 {
-    want(rank, peer, ENDPOINT_RING, connect);
+    want(rank, peer, ENDPOINT_CHAIN, connect);
     members[rank].wants[members[rank].want_count - 1].tag = tag;
 }
 

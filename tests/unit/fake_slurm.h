@@ -131,7 +131,7 @@ static inline const char *variable(const char *name)
     return *at == NULL ? NULL : *at + strlen(name) + 1;
 }
 
-static inline void user_sets(const char *name, const char *value)
+static inline void user_setenv(const char *name, const char *value)
 {
     char **at = find_variable(name);
     ck_assert_ptr_ne(at, &slurm.environment[VARIABLE_COUNT]);
@@ -165,7 +165,7 @@ spank_err_t spank_setenv(spank_t spank, const char *name, const char *value, int
         return slurm.setenv_answer;
     if (!overwrite && variable(name) != NULL)
         return ESPANK_ENV_EXISTS;
-    user_sets(name, value);
+    user_setenv(name, value);
     return ESPANK_SUCCESS;
 }
 
@@ -182,7 +182,7 @@ spank_err_t spank_unsetenv(spank_t spank, const char *name)
 /* ---- Options ---- */
 
 /* An option of hvd is given, as Slurm would say it. */
-static inline int give(enum option_id id, const char *value, int remote)
+static inline int give_option(enum option_id id, const char *value, int remote)
 {
     if (slurm.registered == 0)
         options_register(NULL);

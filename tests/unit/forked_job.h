@@ -31,7 +31,7 @@ struct job_result {
     int wait_status; /* of waitpid: what came after the result was written */
     int node_count, local_size, node;
     int window_count, own_window;
-    bool windows_left; /* mapped after join_close */
+    bool windows_left; /* mapped after bootstrap_close */
     int64_t took_us;
 };
 

@@ -24,14 +24,14 @@
 #include "node/node.h"
 #include "unit.h"
 
-#define TEAM_MAX     64
-#define TEAM_WAIT_US INT64_C(20000000) /* no step of a test takes longer */
+#define FORKED_RANKS_MAX     64
+#define FORKED_RANKS_WAIT_US INT64_C(20000000) /* no step of a test takes longer */
 
 /* Of the address sanitizer, where there is one: not 0 where memory was leaked. */
 int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
 /* What a rank tells the test, in memory that both share. */
-struct report {
+struct rank_report {
     char complaint[600]; /* "" while all is well */
     _Atomic int64_t at_us;
     _Atomic int stage;
@@ -40,29 +40,29 @@ struct report {
     char log[2000];
 };
 
-struct team {
+struct forked_ranks {
     int size;
     const int *node_of_rank;
-    int sockets[TEAM_MAX][2]; /* by leader: its own end, its parent's end; -1 where there is none */
-    pid_t pids[TEAM_MAX];
+    int sockets[FORKED_RANKS_MAX][2]; /* by leader: its own end, its parent's end; -1 where there is none */
+    pid_t pids[FORKED_RANKS_MAX];
     _Atomic int go; /* in shared memory: what the test lets the ranks do */
-    struct report reports[TEAM_MAX];
+    struct rank_report reports[FORKED_RANKS_MAX];
 };
 
 /* What a rank has. */
-struct place {
-    struct team *team;
-    struct report *report;
-    struct roster roster;
-    struct shape shape;
+struct forked_rank {
+    struct forked_ranks *team;
+    struct rank_report *report;
+    struct peer_table peer_table;
+    struct tree_shape shape;
     struct hvd_log log;
     struct control *control;
     int epoll_fd;
 };
 
 /* In a rank: complain and end. */
-__attribute__((format(printf, 2, 3), noreturn)) static inline void place_fail(struct place *place,
-                                                                              const char *format, ...)
+__attribute__((format(printf, 2, 3), noreturn)) static inline void forked_rank_fail(struct forked_rank *place,
+                                                                                    const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -71,10 +71,11 @@ __attribute__((format(printf, 2, 3), noreturn)) static inline void place_fail(st
     _exit(1);
 }
 
-#define PLACE_CHECK(place, condition)                                                                      \
-    do {                                                                                                   \
-        if (!(condition))                                                                                  \
-            place_fail(place, "rank %d, %s:%d: %s", (place)->roster.rank, __FILE__, __LINE__, #condition); \
+#define FORKED_RANK_CHECK(place, condition)                                                             \
+    do {                                                                                                \
+        if (!(condition))                                                                               \
+            forked_rank_fail(place, "rank %d, %s:%d: %s", (place)->peer_table.rank, __FILE__, __LINE__, \
+                             #condition);                                                               \
     } while (0)
 
 static inline int open_descriptors(void)
@@ -88,7 +89,7 @@ static inline int open_descriptors(void)
 }
 
 /* The ranks of the node that [leader] leads, without those for which [absent] has a bit. */
-static inline int team_members(const struct team *team, int leader, int *members)
+static inline int forked_ranks_members(const struct forked_ranks *team, int leader, int *members)
 {
     int count = 0;
     for (int rank = 0; rank < team->size; rank++) {
@@ -98,7 +99,7 @@ static inline int team_members(const struct team *team, int leader, int *members
     return count;
 }
 
-static inline int team_leaders(const struct team *team, int *leaders)
+static inline int forked_ranks_leaders(const struct forked_ranks *team, int *leaders)
 {
     int count = 0;
     for (int rank = 0; rank < team->size; rank++) {
@@ -109,7 +110,7 @@ static inline int team_leaders(const struct team *team, int *leaders)
 }
 
 /* Relatives of entry [index] of [ranks], a heap of [radix]. */
-static inline void shape_add(struct shape *shape, const int *ranks, int count, int index, int radix)
+static inline void tree_shape_add(struct tree_shape *shape, const int *ranks, int count, int index, int radix)
 {
     if (index > 0)
         shape->parent = ranks[index / radix];
@@ -124,31 +125,31 @@ static inline int compare_ints(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-static inline void shape_by_hand(const struct team *team, int rank, struct shape *shape)
+static inline void make_tree_shape(const struct forked_ranks *team, int rank, struct tree_shape *shape)
 {
-    int ranks[TEAM_MAX] = {0};
-    *shape = (struct shape){.leader = team->node_of_rank[rank], .parent = -1};
-    shape->local_size = team_members(team, shape->leader, ranks);
+    int ranks[FORKED_RANKS_MAX] = {0};
+    *shape = (struct tree_shape){.leader = team->node_of_rank[rank], .parent = -1};
+    shape->local_size = forked_ranks_members(team, shape->leader, ranks);
     while (ranks[shape->local_rank] != rank)
         shape->local_rank++;
-    shape_add(shape, ranks, shape->local_size, shape->local_rank, SHAPE_NODE_RADIX);
-    shape->node_count = team_leaders(team, ranks);
+    tree_shape_add(shape, ranks, shape->local_size, shape->local_rank, TREE_NODE_RADIX);
+    shape->node_count = forked_ranks_leaders(team, ranks);
     while (ranks[shape->node] != shape->leader)
         shape->node++;
     if (rank == shape->leader)
-        shape_add(shape, ranks, shape->node_count, shape->node, SHAPE_TREE_RADIX);
+        tree_shape_add(shape, ranks, shape->node_count, shape->node, TREE_LEADER_RADIX);
     qsort(shape->child_ranks, (size_t)shape->child_count, sizeof(int), compare_ints);
 }
 
-static inline void roster_by_hand(struct team *team, int rank, struct roster *roster)
+static inline void make_peer_table(struct forked_ranks *team, int rank, struct peer_table *peer_table)
 {
-    static struct roster_peer peers[TEAM_MAX];
-    *roster = (struct roster){.rank = rank, .size = team->size, .epoch = 7, .peers = peers};
-    memset(roster->key, 0x5a, sizeof(roster->key));
+    static struct peer peers[FORKED_RANKS_MAX];
+    *peer_table = (struct peer_table){.rank = rank, .size = team->size, .epoch = 7, .peers = peers};
+    memset(peer_table->key, 0x5a, sizeof(peer_table->key));
     /* Names of abstract sockets come from the key: tests that run at once must not meet. */
     pid_t test = getpgrp();
-    memcpy(roster->key, &test, sizeof(test));
-    roster->node_of_rank = (int *)team->node_of_rank;
+    memcpy(peer_table->key, &test, sizeof(test));
+    peer_table->node_of_rank = (int *)team->node_of_rank;
     for (int i = 0; i < team->size; i++) {
         snprintf(peers[i].host, sizeof(peers[i].host), "n%d", team->node_of_rank[i]);
         peers[i].pid = team->pids[i];
@@ -156,18 +157,19 @@ static inline void roster_by_hand(struct team *team, int rank, struct roster *ro
     }
 }
 
-static inline void place_log(void *arg, enum log_level level, const char *component, const char *line)
+static inline void forked_rank_log(void *arg, enum log_level level, const char *component, const char *line)
 {
-    struct report *report = arg;
+    struct rank_report *report = arg;
     size_t used = strlen(report->log);
     (void)level;
     snprintf(report->log + used, sizeof(report->log) - used, "%s: %s\n", component, line);
 }
 
 /* In the test: a team whose ranks are on the nodes that [node_of_rank] names. */
-static inline struct team *team_new(int size, const int *node_of_rank)
+static inline struct forked_ranks *forked_ranks_new(int size, const int *node_of_rank)
 {
-    struct team *team = mmap(NULL, sizeof(*team), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct forked_ranks *team =
+        mmap(NULL, sizeof(*team), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     ck_assert_ptr_ne(team, MAP_FAILED);
     team->size = size;
     team->node_of_rank = node_of_rank;
@@ -181,7 +183,8 @@ static inline struct team *team_new(int size, const int *node_of_rank)
 }
 
 /* Of all sockets keep the ends that are [rank]'s; fill [link_fds]. */
-static inline void team_take_sockets(struct team *team, const struct shape *shape, int rank, int *link_fds)
+static inline void forked_ranks_take_sockets(struct forked_ranks *team, const struct tree_shape *shape,
+                                             int rank, int *link_fds)
 {
     for (int i = 0; i <= shape->child_count; i++)
         link_fds[i] = -1;
@@ -206,7 +209,8 @@ static inline void team_take_sockets(struct team *team, const struct shape *shap
 }
 
 /* Start rank [rank]: [body] runs in a process of its own. */
-static inline void team_start_rank(struct team *team, int rank, void (*body)(struct place *place))
+static inline void forked_ranks_start_rank(struct forked_ranks *team, int rank,
+                                           void (*body)(struct forked_rank *place))
 {
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
@@ -214,22 +218,22 @@ static inline void team_start_rank(struct team *team, int rank, void (*body)(str
         team->pids[rank] = pid;
         return;
     }
-    struct place place = {.team = team, .report = &team->reports[rank], .epoll_fd = -1};
+    struct forked_rank place = {.team = team, .report = &team->reports[rank], .epoll_fd = -1};
     team->pids[rank] = getpid();
-    place.log = (struct hvd_log){LOG_WARN, place_log, place.report};
-    shape_by_hand(team, rank, &place.shape);
-    roster_by_hand(team, rank, &place.roster);
-    place.roster.log = &place.log;
+    place.log = (struct hvd_log){LOG_WARN, forked_rank_log, place.report};
+    make_tree_shape(team, rank, &place.shape);
+    make_peer_table(team, rank, &place.peer_table);
+    place.peer_table.log = &place.log;
     body(&place);
     if (__lsan_do_recoverable_leak_check != NULL && __lsan_do_recoverable_leak_check() != 0)
-        place_fail(&place, "rank %d leaked memory", rank);
+        forked_rank_fail(&place, "rank %d leaked memory", rank);
     _exit(0);
 }
 
-static inline void team_start(struct team *team, void (*body)(struct place *place))
+static inline void forked_ranks_start(struct forked_ranks *team, void (*body)(struct forked_rank *place))
 {
     for (int rank = 0; rank < team->size; rank++)
-        team_start_rank(team, rank, body);
+        forked_ranks_start_rank(team, rank, body);
     for (int rank = 0; rank < team->size; rank++) {
         for (int i = 0; i < 2; i++) {
             if (team->sockets[rank][i] >= 0)
@@ -239,13 +243,13 @@ static inline void team_start(struct team *team, void (*body)(struct place *plac
 }
 
 /* In the test: the exit status of a rank, or -1 where it did not end in time. */
-static inline int team_reap(struct team *team, int rank)
+static inline int forked_ranks_reap(struct forked_ranks *team, int rank)
 {
     int status = -1;
-    /* cppcheck-suppress negativeIndex ; it takes team_end's exception for a rank */
+    /* cppcheck-suppress negativeIndex ; it takes forked_ranks_end's exception for a rank */
     int pidfd = (int)syscall(SYS_pidfd_open, team->pids[rank], 0);
     struct pollfd wait = {.fd = pidfd, .events = POLLIN};
-    if (poll(&wait, 1, (int)(2 * TEAM_WAIT_US / 1000)) != 1)
+    if (poll(&wait, 1, (int)(2 * FORKED_RANKS_WAIT_US / 1000)) != 1)
         kill(team->pids[rank], SIGKILL);
     close(pidfd);
     waitpid(team->pids[rank], &status, 0);
@@ -253,12 +257,12 @@ static inline int team_reap(struct team *team, int rank)
 }
 
 /* All ranks but [except] (-1: none) end well. */
-static inline void team_end(struct team *team, int except)
+static inline void forked_ranks_end(struct forked_ranks *team, int except)
 {
     char complaint[600] = "";
     int bad = -1;
     for (int rank = 0; rank < team->size; rank++) {
-        int status = team_reap(team, rank);
+        int status = forked_ranks_reap(team, rank);
         if (rank != except && (status != 0 || team->reports[rank].complaint[0] != 0) && bad < 0) {
             bad = rank;
             snprintf(complaint, sizeof(complaint), "status 0x%x: %s", status, team->reports[rank].complaint);
@@ -268,9 +272,9 @@ static inline void team_end(struct team *team, int except)
 }
 
 /* In the test: wait until a rank says that it is at [stage]. */
-static inline void team_await_stage(struct team *team, int rank, int stage)
+static inline void forked_ranks_await_stage(struct forked_ranks *team, int rank, int stage)
 {
-    int64_t deadline_us = clock_us() + TEAM_WAIT_US;
+    int64_t deadline_us = clock_us() + FORKED_RANKS_WAIT_US;
     while (atomic_load(&team->reports[rank].stage) < stage) {
         ck_assert_msg(clock_us() < deadline_us, "rank %d did not come to stage %d: %s", rank, stage,
                       team->reports[rank].complaint);
@@ -278,33 +282,34 @@ static inline void team_await_stage(struct team *team, int rank, int stage)
     }
 }
 
-static inline void team_await_all(struct team *team, int stage)
+static inline void forked_ranks_await_all(struct forked_ranks *team, int stage)
 {
     for (int rank = 0; rank < team->size; rank++)
-        team_await_stage(team, rank, stage);
+        forked_ranks_await_stage(team, rank, stage);
 }
 
 /* ---- In a rank ---- */
 
-static inline void place_meet(struct place *place, struct node **nodep)
+static inline void forked_rank_attach(struct forked_rank *place, struct node **nodep)
 {
-    int members[TEAM_MAX];
+    int members[FORKED_RANKS_MAX];
     struct hvd_error err = {""};
-    int count = team_members(place->team, place->shape.leader, members);
-    if (node_meet(nodep, &place->roster, members, count, clock_us() + TEAM_WAIT_US, &err) != HVD_OK)
-        place_fail(place, "node_meet: %s", err.text);
+    int count = forked_ranks_members(place->team, place->shape.leader, members);
+    if (node_attach(nodep, &place->peer_table, members, count, clock_us() + FORKED_RANKS_WAIT_US, &err) !=
+        HVD_OK)
+        forked_rank_fail(place, "node_attach: %s", err.text);
 }
 
 /* Ranks start one after the other: who is who is known once all have. */
-static inline void place_learn_pids(struct place *place)
+static inline void forked_rank_learn_pids(struct forked_rank *place)
 {
     for (int rank = 0; rank < place->team->size; rank++)
-        place->roster.peers[rank].pid = place->team->pids[rank];
+        place->peer_table.peers[rank].pid = place->team->pids[rank];
 }
 
 /* A rank that starts soon may be heard of by its first frame, before it is known who it is. One that starts
  * late on purpose is not waited for long. */
-static inline void place_await_others(const struct place *place)
+static inline void forked_rank_await_others(const struct forked_rank *place)
 {
     int64_t end_us = clock_us() + 500000;
     for (int rank = 0; rank < place->team->size; rank++) {
@@ -314,41 +319,42 @@ static inline void place_await_others(const struct place *place)
 }
 
 /* Meet and open the control object, watched and armed. */
-static inline void place_open(struct place *place)
+static inline void forked_rank_open(struct forked_rank *place)
 {
     int link_fds[CONTROL_MAX_LINKS];
     struct node *node = NULL;
     struct hvd_error err = {""};
-    place_await_others(place);
-    team_take_sockets(place->team, &place->shape, place->roster.rank, link_fds);
+    forked_rank_await_others(place);
+    forked_ranks_take_sockets(place->team, &place->shape, place->peer_table.rank, link_fds);
     if (place->shape.local_size > 1)
-        place_meet(place, &node);
-    if (control_open(&place->control, &place->roster, &place->shape, node, link_fds, &err) != HVD_OK)
-        place_fail(place, "control_open: %s", err.text);
+        forked_rank_attach(place, &node);
+    if (control_open(&place->control, &place->peer_table, &place->shape, node, link_fds, &err) != HVD_OK)
+        forked_rank_fail(place, "control_open: %s", err.text);
     place->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (place->control->ops->watch(place->control, place->epoll_fd, &err) != HVD_OK)
-        place_fail(place, "watch: %s", err.text);
+        forked_rank_fail(place, "watch: %s", err.text);
     place->control->ops->arm(place->control, true);
 }
 
-static inline void place_close(struct place *place)
+static inline void forked_rank_close(struct forked_rank *place)
 {
     place->control->ops->close(place->control);
     close(place->epoll_fd);
 }
 
 /* The next event, asleep until there is one; false after [limit_us]. */
-static inline bool place_try_receive(struct place *place, struct control_event *event, int64_t limit_us)
+static inline bool forked_rank_try_receive(struct forked_rank *place, struct control_event *event,
+                                           int64_t limit_us)
 {
     struct hvd_error err = {""};
     int64_t deadline_us = clock_us() + limit_us;
     for (;;) {
-        place_learn_pids(place);
+        forked_rank_learn_pids(place);
         int status = place->control->ops->receive(place->control, event, &err);
         if (status == HVD_OK)
             return true;
         if (status != HVD_IN_PROGRESS)
-            place_fail(place, "receive: %s", err.text);
+            forked_rank_fail(place, "receive: %s", err.text);
         struct epoll_event woken;
         int ready = epoll_wait(place->epoll_fd, &woken, 1, clock_ms_until(deadline_us));
         if (ready == 0)
@@ -356,44 +362,44 @@ static inline bool place_try_receive(struct place *place, struct control_event *
     }
 }
 
-static inline void place_receive(struct place *place, struct control_event *event)
+static inline void forked_rank_receive(struct forked_rank *place, struct control_event *event)
 {
-    if (!place_try_receive(place, event, TEAM_WAIT_US))
-        place_fail(place, "rank %d received nothing in time", place->roster.rank);
+    if (!forked_rank_try_receive(place, event, FORKED_RANKS_WAIT_US))
+        forked_rank_fail(place, "rank %d received nothing in time", place->peer_table.rank);
 }
 
-static inline void place_send(struct place *place, int link, const void *bytes, size_t length)
+static inline void forked_rank_send(struct forked_rank *place, int link, const void *bytes, size_t length)
 {
     struct hvd_error err = {""};
     if (place->control->ops->send(place->control, link, bytes, length, &err) != HVD_OK)
-        place_fail(place, "send: %s", err.text);
+        forked_rank_fail(place, "send: %s", err.text);
 }
 
 /* Send what waits; what comes meanwhile is a mistake unless it is an abort. */
-static inline void place_flush(struct place *place)
+static inline void forked_rank_flush(struct forked_rank *place)
 {
     struct control_event event;
-    int64_t deadline_us = clock_us() + TEAM_WAIT_US;
+    int64_t deadline_us = clock_us() + FORKED_RANKS_WAIT_US;
     while (!place->control->ops->flushed(place->control)) {
         struct hvd_error err = {""};
         struct epoll_event woken;
         if (place->control->ops->receive(place->control, &event, &err) == HVD_OK &&
             event.kind == CONTROL_MESSAGE)
-            place_fail(place, "rank %d got a message while it flushed", place->roster.rank);
+            forked_rank_fail(place, "rank %d got a message while it flushed", place->peer_table.rank);
         if (!place->control->ops->flushed(place->control) &&
             epoll_wait(place->epoll_fd, &woken, 1, clock_ms_until(deadline_us)) == 0)
-            place_fail(place, "rank %d could not flush in time", place->roster.rank);
+            forked_rank_fail(place, "rank %d could not flush in time", place->peer_table.rank);
     }
 }
 
 /* Wait until the test lets the ranks go on to [stage]; ours is done. */
-static inline void place_stage(struct place *place, int stage)
+static inline void forked_rank_stage(struct forked_rank *place, int stage)
 {
-    int64_t deadline_us = clock_us() + TEAM_WAIT_US;
+    int64_t deadline_us = clock_us() + FORKED_RANKS_WAIT_US;
     atomic_store(&place->report->stage, stage);
     while (atomic_load(&place->team->go) < stage) {
         if (clock_us() > deadline_us)
-            place_fail(place, "rank %d was kept at stage %d", place->roster.rank, stage);
+            forked_rank_fail(place, "rank %d was kept at stage %d", place->peer_table.rank, stage);
         poll(NULL, 0, 1);
     }
 }

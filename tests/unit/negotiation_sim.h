@@ -15,7 +15,7 @@
 #define MAX_NAMES 64
 
 /* What one simulated rank did and was told. */
-struct player {
+struct sim_rank {
     struct control *control;
     struct negotiate *negotiate;
     int order[4096]; /* names in the order of decisions; MAX_NAMES + name for a mismatch; -1 for leaving */
@@ -25,16 +25,16 @@ struct player {
     int left;     /* rank that left first, or -1 */
     hvd_set made; /* the last set that was */
     char difference[256];
-    bool stopped;                  /* does nothing any more */
-    struct tune_settings settings; /* in force */
-    int tuned_at;                  /* how many decisions there were when they came */
-    int stalls;                    /* that it was told of, the last one in words */
+    bool stopped;                   /* does nothing any more */
+    struct tuned_settings settings; /* in force */
+    int tuned_at;                   /* how many decisions there were when they came */
+    int stalls;                     /* that it was told of, the last one in words */
     char stall[4096];
 };
 
-struct game {
-    struct local_world *world;
-    struct player *players;
+struct sim_job {
+    struct mailbox_world *world;
+    struct sim_rank *players;
     int size;
 };
 
@@ -46,81 +46,81 @@ static inline struct desc *describe(int name, int64_t extent)
 }
 
 /* [like]: what else there is to say of all ranks. */
-static inline void begin_like(struct game *game, int size, int ranks_per_node,
-                              const struct negotiate_place *like)
+static inline void begin_like(struct sim_job *sim, int size, int ranks_per_node,
+                              const struct negotiate_params *like)
 {
     int *node_of_rank = calloc((size_t)size, sizeof(int));
     for (int rank = 0; rank < size; rank++)
         node_of_rank[rank] = rank - rank % ranks_per_node;
-    ck_assert_int_eq(local_world_open(&game->world, node_of_rank, size, NULL), HVD_OK);
+    ck_assert_int_eq(mailbox_world_open(&sim->world, node_of_rank, size, NULL), HVD_OK);
     free(node_of_rank);
-    game->size = size;
-    game->players = calloc((size_t)size, sizeof(struct player));
+    sim->size = size;
+    sim->players = calloc((size_t)size, sizeof(struct sim_rank));
     for (int rank = 0; rank < size; rank++) {
-        struct player *player = &game->players[rank];
-        player->control = local_world_rank(game->world, rank);
+        struct sim_rank *player = &sim->players[rank];
+        player->control = mailbox_world_rank(sim->world, rank);
         player->left = -1;
-        struct negotiate_place place = *like;
+        struct negotiate_params place = *like;
         place.rank = rank;
         place.size = size;
         place.root = player->control->parent < 0;
         place.child_count = player->control->child_count;
         place.child_ranks = player->control->child_ranks;
-        place.plane_order[0] = PLANE_MPI;
-        place.plane_order[1] = PLANE_TCP;
-        place.plane_order[2] = -1;
+        place.backend_order[0] = BACKEND_MPI;
+        place.backend_order[1] = BACKEND_TCP;
+        place.backend_order[2] = -1;
         ck_assert_int_eq(negotiate_create(&player->negotiate, &place, NULL), HVD_OK);
     }
 }
 
-static inline void begin(struct game *game, int size, int ranks_per_node)
+static inline void begin(struct sim_job *sim, int size, int ranks_per_node)
 {
-    struct negotiate_place plain = {.rank = 0};
-    begin_like(game, size, ranks_per_node, &plain);
+    struct negotiate_params plain = {.rank = 0};
+    begin_like(sim, size, ranks_per_node, &plain);
 }
 
-static inline void end(struct game *game)
+static inline void end(struct sim_job *sim)
 {
-    for (int rank = 0; rank < game->size; rank++)
-        negotiate_destroy(game->players[rank].negotiate);
-    local_world_close(game->world);
-    free(game->players);
+    for (int rank = 0; rank < sim->size; rank++)
+        negotiate_destroy(sim->players[rank].negotiate);
+    mailbox_world_close(sim->world);
+    free(sim->players);
 }
 
-static inline void submit_over(struct game *game, int rank, const struct desc *desc, uint32_t planes)
+static inline void submit_over(struct sim_job *sim, int rank, const struct desc *desc, uint32_t backends)
 {
     struct hvd_error err = {""};
     int name = (int)strtol(desc->tensors[0].name + 1, NULL, 10);
     struct submission submission = {
-        .desc = desc, .planes = planes, .user = &game->players[rank].submitted[name]};
-    game->players[rank].submitted[name]++;
-    int rc = negotiate_submit(game->players[rank].negotiate, &submission, &err);
+        .desc = desc, .backends = backends, .user = &sim->players[rank].submitted[name]};
+    sim->players[rank].submitted[name]++;
+    int rc = negotiate_submit(sim->players[rank].negotiate, &submission, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
 }
 
-static inline void submit(struct game *game, int rank, const struct desc *desc)
+static inline void submit(struct sim_job *sim, int rank, const struct desc *desc)
 {
-    submit_over(game, rank, desc, 1u << PLANE_TCP);
+    submit_over(sim, rank, desc, 1u << BACKEND_TCP);
 }
 
 /* The same on all ranks. */
-static inline void submit_all(struct game *game, struct desc *desc)
+static inline void submit_all(struct sim_job *sim, struct desc *desc)
 {
-    for (int rank = 0; rank < game->size; rank++)
-        submit(game, rank, desc);
+    for (int rank = 0; rank < sim->size; rank++)
+        submit(sim, rank, desc);
     desc_release(desc);
 }
 
-static inline void shut_down(struct game *game, int rank)
+static inline void shut_down(struct sim_job *sim, int rank)
 {
     struct desc *desc = desc_own(DESC_SHUTDOWN, HVD_ALL_RANKS, DESC_SHUTDOWN_NAME);
     struct submission submission = {.desc = desc};
-    negotiate_leave(game->players[rank].negotiate);
-    ck_assert_int_eq(negotiate_submit(game->players[rank].negotiate, &submission, NULL), HVD_OK);
+    negotiate_leave(sim->players[rank].negotiate);
+    ck_assert_int_eq(negotiate_submit(sim->players[rank].negotiate, &submission, NULL), HVD_OK);
     desc_release(desc);
 }
 
-static inline void take_stall(struct player *player, const struct decision *decision)
+static inline void take_stall(struct sim_rank *player, const struct decision *decision)
 {
     char *text = player->stall;
     size_t room = sizeof(player->stall);
@@ -131,7 +131,7 @@ static inline void take_stall(struct player *player, const struct decision *deci
     desc_title(decision->desc, title, sizeof(title));
     used +=
         (size_t)snprintf(text, room, "%s waits %d s%s for %d:", title, (int)(decision->waited_us / 1000000),
-                         decision->hopeless ? " in vain" : "", decision->stall->missing);
+                         decision->must_abort ? " in vain" : "", decision->stall->missing);
     for (int i = 0; i < decision->stall->named; i++) {
         const struct stall_rank *rank = &decision->stall->ranks[i];
         const char *did = rank->state == STALL_SILENT ? "silent" : rank->last;
@@ -142,7 +142,7 @@ static inline void take_stall(struct player *player, const struct decision *deci
         snprintf(text + used, room - used, "; %d others wait", decision->others);
 }
 
-static inline void take_decisions(struct player *player)
+static inline void take_decisions(struct sim_rank *player)
 {
     const struct decision *decision = NULL;
     while (negotiate_next(player->negotiate, &decision, NULL) == HVD_OK) {
@@ -168,7 +168,7 @@ static inline void take_decisions(struct player *player)
         if (what >= 0)
             ck_assert_ptr_eq(decision->user, &player->submitted[what % MAX_NAMES]);
         if (decision->kind == DECISION_RUN && what >= 0)
-            ck_assert_int_eq(decision->plane, PLANE_TCP);
+            ck_assert_int_eq(decision->backend, BACKEND_TCP);
         if (decision->kind == DECISION_MISMATCH) {
             struct desc_difference difference;
             decision_compare(decision, &difference);
@@ -182,7 +182,7 @@ static inline void take_decisions(struct player *player)
 }
 
 /* What a rank's loop does with its messages, without its data. Returns whether anything happened. */
-static inline bool turn(struct player *player)
+static inline bool step_rank(struct sim_rank *player)
 {
     struct control_event event;
     struct hvd_error err = {""};
@@ -205,7 +205,7 @@ static inline bool turn(struct player *player)
     for (int link = 0; link <= control->child_count; link++) {
         const void *bytes = NULL;
         size_t length = 0;
-        ck_assert_int_eq(negotiate_say(player->negotiate, link, &bytes, &length, &err), HVD_OK);
+        ck_assert_int_eq(negotiate_get_message(player->negotiate, link, &bytes, &length, &err), HVD_OK);
         if (length > 0)
             control->ops->send(control, link, bytes, length, NULL);
         moved = moved || length > 0;
@@ -215,35 +215,35 @@ static inline bool turn(struct player *player)
 }
 
 /* Let everybody have turns until nothing happens any more. */
-static inline void settle(struct game *game)
+static inline void run_until_idle(struct sim_job *sim)
 {
     bool moved = true;
     while (moved) {
         moved = false;
-        for (int rank = 0; rank < game->size; rank++)
-            moved |= turn(&game->players[rank]);
+        for (int rank = 0; rank < sim->size; rank++)
+            moved |= step_rank(&sim->players[rank]);
     }
 }
 
 /* Make the set of ranks [first] to [last], on all ranks. */
-static inline hvd_set make_set(struct game *game, int first, int last)
+static inline hvd_set make_set(struct sim_job *sim, int first, int last)
 {
     struct desc *desc = desc_set_add("some", last - first + 1);
-    for (int rank = 0; rank < game->size; rank++) {
+    for (int rank = 0; rank < sim->size; rank++) {
         struct submission submission = {.desc = desc,
-                                        .planes = 1u << PLANE_TCP,
+                                        .backends = 1u << BACKEND_TCP,
                                         .member = rank >= first && rank <= last,
                                         .set_size = last - first + 1};
-        ck_assert_int_eq(negotiate_submit(game->players[rank].negotiate, &submission, NULL), HVD_OK);
+        ck_assert_int_eq(negotiate_submit(sim->players[rank].negotiate, &submission, NULL), HVD_OK);
     }
     desc_release(desc);
-    settle(game);
-    return game->players[0].made;
+    run_until_idle(sim);
+    return sim->players[0].made;
 }
 
-static inline uint64_t messages_of(const struct game *game, int rank)
+static inline uint64_t messages_of(const struct sim_job *sim, int rank)
 {
-    return local_world_counts(game->world, rank).received;
+    return mailbox_world_counts(sim->world, rank).received;
 }
 
 #endif

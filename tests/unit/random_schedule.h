@@ -12,7 +12,7 @@
 #define EPOCHS 3 /* between them all members join */
 
 /* What all ranks will do, in orders of their own. */
-struct plan {
+struct schedule {
     uint64_t seed;
     int size;
     int set_count;
@@ -29,29 +29,29 @@ struct plan {
     } sets[SETS];
 };
 
-static inline uint64_t mix(const struct plan *plan, int a, int b, int c, int d)
+static inline uint64_t mix(const struct schedule *plan, int a, int b, int c, int d)
 {
-    uint64_t lot = plan->seed * 1000003u + (uint64_t)a * 8191u + (uint64_t)b * 131071u +
-                   (uint64_t)c * 524287u + (uint64_t)d * 6700417u + 77u;
-    draw(&lot);
-    draw(&lot);
-    return draw(&lot);
+    uint64_t random_state = plan->seed * 1000003u + (uint64_t)a * 8191u + (uint64_t)b * 131071u +
+                            (uint64_t)c * 524287u + (uint64_t)d * 6700417u + 77u;
+    random_next(&random_state);
+    random_next(&random_state);
+    return random_next(&random_state);
 }
 
-static inline bool is_join_epoch(const struct plan *plan, int set, int epoch)
+static inline bool is_join_epoch(const struct schedule *plan, int set, int epoch)
 {
     return epoch + 1 < plan->sets[set].epochs;
 }
 
 /* How often the set's members will want that name. */
-static inline int wanted(const struct plan *plan, int set, int epoch, int name)
+static inline int wanted(const struct schedule *plan, int set, int epoch, int name)
 {
     return (int)(mix(plan, set, epoch, name, 1) % 4);
 }
 
 /* How often this one does: it may run out of data. (Of all names alike, so that ranks do not wait for each
  * other's joins.) */
-static inline int supply(const struct plan *plan, int set, int epoch, int name, int rank)
+static inline int supply(const struct schedule *plan, int set, int epoch, int name, int rank)
 {
     int most = wanted(plan, set, epoch, name);
     int steps = is_join_epoch(plan, set, epoch) ? (int)(mix(plan, set, epoch, rank, 3) % 5) : most;
@@ -59,25 +59,25 @@ static inline int supply(const struct plan *plan, int set, int epoch, int name, 
 }
 
 /* Who describes it otherwise, or -1. */
-static inline int odd_one(const struct plan *plan, int set, int epoch, int name, int times)
+static inline int odd_one(const struct schedule *plan, int set, int epoch, int name, int times)
 {
-    uint64_t lot = mix(plan, set, epoch, name, 100 + times);
-    return lot % 8 == 0 ? (int)(lot / 8 % (uint64_t)plan->size) : -1;
+    uint64_t random_state = mix(plan, set, epoch, name, 100 + times);
+    return random_state % 8 == 0 ? (int)(random_state / 8 % (uint64_t)plan->size) : -1;
 }
 
-static inline enum desc_kind kind_of(const struct plan *plan, int set, int name)
+static inline enum desc_kind kind_of(const struct schedule *plan, int set, int name)
 {
     static const enum desc_kind kinds[] = {DESC_ALLREDUCE, DESC_ALLREDUCE, DESC_BROADCAST, DESC_ALLGATHER,
                                            DESC_BARRIER};
     return kinds[mix(plan, set, name, 0, 4) % 5];
 }
 
-static inline uint32_t planes_of(const struct plan *plan, int rank)
+static inline uint32_t backends_of(const struct schedule *plan, int rank)
 {
-    return 1u << PLANE_TCP | (mix(plan, rank, 0, 0, 5) % 4 == 0 ? 0 : 1u << PLANE_MPI);
+    return 1u << BACKEND_TCP | (mix(plan, rank, 0, 0, 5) % 4 == 0 ? 0 : 1u << BACKEND_MPI);
 }
 
-static inline struct desc *describe(const struct plan *plan, int set, int epoch, int name, int times,
+static inline struct desc *describe(const struct schedule *plan, int set, int epoch, int name, int times,
                                     int rank)
 {
     int tensors = mix(plan, set, name, 0, 6) % 4 == 0 ? 3 : 1;
@@ -97,7 +97,7 @@ static inline struct desc *describe(const struct plan *plan, int set, int epoch,
 }
 
 /* How it must end, or -1 where nobody submits it. */
-static inline int expected_end(const struct plan *plan, int set, int epoch, int name, int times)
+static inline int expected_end(const struct schedule *plan, int set, int epoch, int name, int times)
 {
     const struct planned_set *planned = &plan->sets[set];
     int odd = odd_one(plan, set, epoch, name, times);
@@ -118,11 +118,11 @@ static inline int expected_end(const struct plan *plan, int set, int epoch, int 
     return joins || ready == planned->member_count ? DECISION_RUN : DECISION_JOINED;
 }
 
-static inline void draw_members(struct planned_set *set, int size, uint64_t *lot)
+static inline void random_members(struct planned_set *set, int size, uint64_t *random_state)
 {
-    int begin = draw_below(lot, size);
-    int span = 1 + draw_below(lot, size);
-    int step = 1 + draw_below(lot, 3);
+    int begin = random_below(random_state, size);
+    int span = 1 + random_below(random_state, size);
+    int step = 1 + random_below(random_state, 3);
     set->member = calloc((size_t)size, sizeof(bool));
     for (int rank = begin; rank < begin + span && rank < size; rank += step) {
         set->member[rank] = true;
@@ -130,38 +130,38 @@ static inline void draw_members(struct planned_set *set, int size, uint64_t *lot
     }
 }
 
-static inline void make_plan(struct plan *plan, int size, uint64_t seed)
+static inline void make_schedule(struct schedule *plan, int size, uint64_t seed)
 {
-    uint64_t lot = seed * 7919 + 5;
+    uint64_t random_state = seed * 7919 + 5;
     hvd_set next = 1;
-    *plan = (struct plan){.seed = seed, .size = size, .leaver = -1};
-    draw(&lot);
-    plan->set_count = draw_below(&lot, 4) == 0 ? 1 : 1 + draw_below(&lot, SETS);
-    plan->cache_limit = draw_below(&lot, 3) == 0 ? 0 : 1 + draw_below(&lot, 6);
-    if (draw_below(&lot, 8) == 0)
-        plan->leaver = draw_below(&lot, size);
+    *plan = (struct schedule){.seed = seed, .size = size, .leaver = -1};
+    random_next(&random_state);
+    plan->set_count = random_below(&random_state, 4) == 0 ? 1 : 1 + random_below(&random_state, SETS);
+    plan->cache_limit = random_below(&random_state, 3) == 0 ? 0 : 1 + random_below(&random_state, 6);
+    if (random_below(&random_state, 8) == 0)
+        plan->leaver = random_below(&random_state, size);
     for (int i = 0; i < plan->set_count; i++) {
         struct planned_set *set = &plan->sets[i];
         set->odd_adder = -1;
-        set->epochs = 1 + draw_below(&lot, EPOCHS);
-        draw_members(set, size, &lot);
+        set->epochs = 1 + random_below(&random_state, EPOCHS);
+        random_members(set, size, &random_state);
         if (i == 0) {
             memset(set->member, 1, (size_t)size * sizeof(bool));
             set->member_count = size;
             set->epochs = 1; /* sets are made meanwhile, which cannot do without those who joined */
             continue;
         }
-        if (size > 1 && draw_below(&lot, 8) == 0)
-            set->odd_adder = draw_below(&lot, size);
+        if (size > 1 && random_below(&random_state, 8) == 0)
+            set->odd_adder = random_below(&random_state, size);
         set->number = set->odd_adder < 0 ? next++ : -1;
-        set->removed = set->number > 0 && draw_below(&lot, 2) == 0;
-        set->removed_soon = set->removed && draw_below(&lot, 2) == 0;
+        set->removed = set->number > 0 && random_below(&random_state, 2) == 0;
+        set->removed_soon = set->removed && random_below(&random_state, 2) == 0;
     }
     if (plan->set_count == 1)
-        plan->sets[0].epochs = 1 + draw_below(&lot, EPOCHS);
+        plan->sets[0].epochs = 1 + random_below(&random_state, EPOCHS);
 }
 
-static inline int set_of_number(const struct plan *plan, hvd_set number)
+static inline int set_of_number(const struct schedule *plan, hvd_set number)
 {
     for (int i = 0; i < plan->set_count; i++) {
         if (plan->sets[i].number == number)

@@ -1,6 +1,6 @@
 /* recorded_machines.h: the test machines, and a request with little in it. */
-#ifndef TESTS_UNIT_TEST_MACHINES_H
-#define TESTS_UNIT_TEST_MACHINES_H
+#ifndef TESTS_UNIT_RECORDED_MACHINES_H
+#define TESTS_UNIT_RECORDED_MACHINES_H
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,11 +31,11 @@ static inline struct machine *load_machine(const char *name)
     return load_xml(path);
 }
 
-static inline struct bitset cpu_list(const char *list)
+static inline struct bitmap cpu_list(const char *list)
 {
-    struct bitset set;
+    struct bitmap set;
     const char *why = "";
-    ck_assert_msg(bitset_parse(list, &set, &why) == 0, "%s: %s", list, why);
+    ck_assert_msg(bitmap_parse(list, &set, &why) == 0, "%s: %s", list, why);
     return set;
 }
 

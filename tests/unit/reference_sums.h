@@ -9,10 +9,10 @@
 
 #include "backend/backend.h"
 
-#define SUMS_DTYPES 4
+#define REFERENCE_SUMS_DTYPES 4
 
 /* A small generator with a seed of its own (xorshift64*), so that a failure can be repeated. */
-static inline uint64_t sums_random(uint64_t *state)
+static inline uint64_t reference_random(uint64_t *state)
 {
     *state ^= *state >> 12;
     *state ^= *state << 25;
@@ -21,11 +21,11 @@ static inline uint64_t sums_random(uint64_t *state)
 }
 
 /* Values of very different size and both signs; integers of all bits, so that their sums wrap around. */
-static inline void sums_fill(enum hvd_dtype dtype, void *data, int64_t count, uint64_t seed)
+static inline void reference_sums_fill(enum hvd_dtype dtype, void *data, int64_t count, uint64_t seed)
 {
     uint64_t state = seed * 2 + 1;
     for (int64_t i = 0; i < count; i++) {
-        uint64_t bits = sums_random(&state);
+        uint64_t bits = reference_random(&state);
         double value = ldexp((double)(bits >> 12) - ldexp(1, 51), -40 + (int)(bits & 31));
         if (dtype == HVD_INT32)
             ((uint32_t *)data)[i] = (uint32_t)bits;
@@ -39,7 +39,7 @@ static inline void sums_fill(enum hvd_dtype dtype, void *data, int64_t count, ui
 }
 
 /* One step of the sum, from left to right, written as plainly as it can be. */
-static inline void sums_add(enum hvd_dtype dtype, void *sum, const void *in, int64_t count)
+static inline void reference_sums_add(enum hvd_dtype dtype, void *sum, const void *in, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
         if (dtype == HVD_INT32)
@@ -53,7 +53,7 @@ static inline void sums_add(enum hvd_dtype dtype, void *sum, const void *in, int
     }
 }
 
-static inline void sums_divide(enum hvd_dtype dtype, void *sum, int64_t count, int divisor)
+static inline void reference_sums_divide(enum hvd_dtype dtype, void *sum, int64_t count, int divisor)
 {
     for (int64_t i = 0; i < count; i++) {
         if (dtype == HVD_INT32)
@@ -68,24 +68,24 @@ static inline void sums_divide(enum hvd_dtype dtype, void *sum, int64_t count, i
 }
 
 /* The input of [rank] in a batch. */
-static inline void sums_input(const struct plane_batch *batch, int rank, void *data)
+static inline void reference_sums_input(const struct backend_batch *batch, int rank, void *data)
 {
-    sums_fill(batch->need.dtype, data, batch->count, batch->sequence * 1000 + (uint64_t)rank);
+    reference_sums_fill(batch->need.dtype, data, batch->count, batch->sequence * 1000 + (uint64_t)rank);
 }
 
 /* What every rank must have at the end of a batch over [size] ranks, in memory that the caller frees. */
-static inline void *sums_expected(const struct plane_batch *batch, int size)
+static inline void *reference_sums_expected(const struct backend_batch *batch, int size)
 {
     size_t bytes = (size_t)batch->count * dtype_bytes(batch->need.dtype);
     char *sum = malloc(bytes);
     char *in = malloc(bytes);
-    sums_input(batch, batch->need.kind == PLANE_BROADCAST ? batch->root : 0, sum);
-    for (int rank = 1; batch->need.kind == PLANE_ALLREDUCE && rank < size; rank++) {
-        sums_input(batch, rank, in);
-        sums_add(batch->need.dtype, sum, in, batch->count);
+    reference_sums_input(batch, batch->need.kind == COLL_BROADCAST ? batch->root : 0, sum);
+    for (int rank = 1; batch->need.kind == COLL_ALLREDUCE && rank < size; rank++) {
+        reference_sums_input(batch, rank, in);
+        reference_sums_add(batch->need.dtype, sum, in, batch->count);
     }
-    if (batch->need.kind == PLANE_ALLREDUCE && batch->need.op == HVD_AVERAGE)
-        sums_divide(batch->need.dtype, sum, batch->count, size);
+    if (batch->need.kind == COLL_ALLREDUCE && batch->need.op == HVD_AVERAGE)
+        reference_sums_divide(batch->need.dtype, sum, batch->count, size);
     free(in);
     return sum;
 }

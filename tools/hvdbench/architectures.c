@@ -6,12 +6,12 @@
 #include <string.h>
 
 /* One tensor of a layer; dimensions end at the first 0. */
-struct part {
+struct model_layer {
     const char *name;
     int64_t shape[4];
 };
 
-static void add(struct model *model, const char *prefix, const struct part *part)
+static void add(struct model *model, const char *prefix, const struct model_layer *part)
 {
     char name[HVD_MAX_NAME + 1];
     int ndim = 0;
@@ -21,7 +21,7 @@ static void add(struct model *model, const char *prefix, const struct part *part
     model_add(model, name, HVD_FLOAT32, ndim, part->shape);
 }
 
-static void add_all(struct model *model, const char *prefix, const struct part *parts, size_t count)
+static void add_all(struct model *model, const char *prefix, const struct model_layer *parts, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         add(model, prefix, &parts[i]);
@@ -34,10 +34,10 @@ static void add_convolution(struct model *model, const char *prefix, const char 
                             const char *norm, const int64_t shape[4])
 {
     char name[64];
-    struct part part = {convolution, {shape[0], shape[1], shape[2], shape[3]}};
+    struct model_layer part = {convolution, {shape[0], shape[1], shape[2], shape[3]}};
     add(model, prefix, &part);
     snprintf(name, sizeof(name), "%s%s", prefix, norm);
-    const struct part scales[] = {{".weight", {shape[0]}}, {".bias", {shape[0]}}};
+    const struct model_layer scales[] = {{".weight", {shape[0]}}, {".bias", {shape[0]}}};
     add_all(model, name, scales, 2);
 }
 
@@ -57,7 +57,7 @@ static void add_bottleneck(struct model *model, const char *prefix, int64_t inpu
 static void add_resnet50(struct model *model)
 {
     static const int depths[] = {3, 4, 6, 3};
-    static const struct part last[] = {{"fc.weight", {1000, 2048}}, {"fc.bias", {1000}}};
+    static const struct model_layer last[] = {{"fc.weight", {1000, 2048}}, {"fc.bias", {1000}}};
     int64_t inputs = 64;
     int64_t width = 64;
     add_convolution(model, "", "conv1.weight", "bn1", (const int64_t[4]){64, 3, 7, 7});
@@ -80,14 +80,14 @@ enum { BERT_WIDTH = 1024, BERT_WORDS = 30522, BERT_LAYERS = 24 };
 static void add_bert_large(struct model *model)
 {
     enum { W = BERT_WIDTH };
-    static const struct part first[] = {
+    static const struct model_layer first[] = {
         {"word_embeddings.weight", {BERT_WORDS, W}},
         {"position_embeddings.weight", {512, W}},
         {"token_type_embeddings.weight", {2, W}},
         {"LayerNorm.weight", {W}},
         {"LayerNorm.bias", {W}},
     };
-    static const struct part layer[] = {
+    static const struct model_layer layer[] = {
         {"attention.self.query.weight", {W, W}},    {"attention.self.query.bias", {W}},
         {"attention.self.key.weight", {W, W}},      {"attention.self.key.bias", {W}},
         {"attention.self.value.weight", {W, W}},    {"attention.self.value.bias", {W}},
@@ -97,7 +97,7 @@ static void add_bert_large(struct model *model)
         {"output.dense.weight", {W, 4 * W}},        {"output.dense.bias", {W}},
         {"output.LayerNorm.weight", {W}},           {"output.LayerNorm.bias", {W}},
     };
-    static const struct part last[] = {
+    static const struct model_layer last[] = {
         {"bert.pooler.dense.weight", {W, W}},
         {"bert.pooler.dense.bias", {W}},
         {"cls.predictions.bias", {BERT_WORDS}},
@@ -124,8 +124,8 @@ enum { GPT2_WIDTH = 768, GPT2_LAYERS = 12 };
 static void add_gpt2(struct model *model)
 {
     enum { W = GPT2_WIDTH };
-    static const struct part first[] = {{"wte.weight", {50257, W}}, {"wpe.weight", {1024, W}}};
-    static const struct part layer[] = {
+    static const struct model_layer first[] = {{"wte.weight", {50257, W}}, {"wpe.weight", {1024, W}}};
+    static const struct model_layer layer[] = {
         {"ln_1.weight", {W}},
         {"ln_1.bias", {W}},
         {"attn.c_attn.weight", {W, 3 * W}},
@@ -139,7 +139,7 @@ static void add_gpt2(struct model *model)
         {"mlp.c_proj.weight", {4 * W, W}},
         {"mlp.c_proj.bias", {W}},
     };
-    static const struct part last[] = {{"ln_f.weight", {W}}, {"ln_f.bias", {W}}};
+    static const struct model_layer last[] = {{"ln_f.weight", {W}}, {"ln_f.bias", {W}}};
     add_all(model, "", first, 2);
     for (int i = 0; i < GPT2_LAYERS; i++) {
         char prefix[32];

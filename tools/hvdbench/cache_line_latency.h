@@ -6,6 +6,6 @@
 /* In ns, the median of some batches. Takes some milliseconds, and a fifth of a second at most. NAN where it
  * is the same core, where this process may not run on both, or where others keep them busy. The caller's own
  * thread stays where it is. */
-double line_round_trip_ns(int core, int other);
+double cache_line_round_trip_ns(int core, int other);
 
 #endif

@@ -16,7 +16,7 @@
 /* As hvd's own: they stay in the second-level cache between two cores. */
 #define CHUNK_BYTES ((int64_t)128 * 1024)
 #define CHUNKS      4
-#define LOOKS       200 /* before another thread has the core */
+#define SPINS       200 /* before another thread has the core */
 
 /* Chunks that one rank gives to another; each counts on a line of its own. */
 struct exchange_area {
@@ -43,8 +43,8 @@ static int make_own(struct exchange *exchange, int *fdp, struct hvd_error *err)
 }
 
 /* [places]: of each rank its process, and its descriptor there. */
-static int reach_previous(struct exchange *exchange, const struct bench *bench, const int32_t *places,
-                          struct hvd_error *err)
+static int map_previous(struct exchange *exchange, const struct bench *bench, const int32_t *places,
+                        struct hvd_error *err)
 {
     char path[64];
     int previous = (bench->rank + bench->size - 1) % bench->size;
@@ -60,7 +60,7 @@ static int reach_previous(struct exchange *exchange, const struct bench *bench, 
     return status;
 }
 
-static int tell_places(const struct bench *bench, int fd, int32_t *places, struct hvd_error *err)
+static int share_fds(const struct bench *bench, int fd, int32_t *places, struct hvd_error *err)
 {
     struct hvd_tensor tensor = hvd_vector("hvdbench.places", places, 2 * (int64_t)bench->size, HVD_INT32);
     places[2 * bench->rank] = getpid();
@@ -78,9 +78,9 @@ int exchange_open(struct exchange *exchange, struct bench *bench, struct hvd_err
         places != NULL ? make_own(exchange, &fd, err) : error_set_errno(err, "no memory for a list of ranks");
     status = bench_agree(bench, status, err);
     if (status == HVD_OK)
-        status = bench_agree(bench, tell_places(bench, fd, places, err), err);
+        status = bench_agree(bench, share_fds(bench, fd, places, err), err);
     if (status == HVD_OK)
-        status = bench_agree(bench, reach_previous(exchange, bench, places, err), err);
+        status = bench_agree(bench, map_previous(exchange, bench, places, err), err);
     if (fd >= 0)
         close(fd);
     free(places);
@@ -110,7 +110,7 @@ static size_t chunk_at(int64_t at, int64_t bytes)
     return (size_t)(bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES);
 }
 
-static bool give(struct exchange_area *area, const unsigned char *from, int64_t bytes, int64_t *atp)
+static bool write_chunk(struct exchange_area *area, const unsigned char *from, int64_t bytes, int64_t *atp)
 {
     int64_t given = atomic_load_explicit(&area->given, memory_order_relaxed);
     if (*atp >= bytes || given - atomic_load_explicit(&area->taken, memory_order_acquire) == CHUNKS)
@@ -121,7 +121,7 @@ static bool give(struct exchange_area *area, const unsigned char *from, int64_t 
     return true;
 }
 
-static bool take(struct exchange_area *area, unsigned char *to, int64_t bytes, int64_t *atp)
+static bool read_chunk(struct exchange_area *area, unsigned char *to, int64_t bytes, int64_t *atp)
 {
     int64_t taken = atomic_load_explicit(&area->taken, memory_order_relaxed);
     if (*atp >= bytes || atomic_load_explicit(&area->given, memory_order_acquire) == taken)
@@ -139,12 +139,12 @@ void exchange_run(const struct exchange *exchange, unsigned char *to, const unsi
     int64_t taken = 0;
     int looks = 0;
     while (given < bytes || taken < bytes) {
-        bool took = take(exchange->previous, to, bytes, &taken);
-        bool gave = give(exchange->own, from, bytes, &given);
+        bool took = read_chunk(exchange->previous, to, bytes, &taken);
+        bool gave = write_chunk(exchange->own, from, bytes, &given);
         looks = took || gave ? 0 : looks + 1;
-        if (looks > LOOKS)
+        if (looks > SPINS)
             sched_yield();
         else if (looks > 0)
-            pause_core();
+            cpu_relax();
     }
 }

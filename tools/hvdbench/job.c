@@ -65,7 +65,7 @@ const struct bench_mpi *bench_open_mpi(struct hvd_error *why)
 }
 
 /* All ranks have the same MPI, or none has it. */
-static int settle_mpi(struct bench *bench, struct hvd_error *err)
+static int choose_mpi(struct bench *bench, struct hvd_error *err)
 {
     struct hvd_error why = {""};
     int status = HVD_OK;
@@ -96,7 +96,7 @@ static int settle_mpi(struct bench *bench, struct hvd_error *err)
 static int find_core(void)
 {
     struct cores cores;
-    cores_own(&cores);
+    cores_of_thread(&cores);
     for (int core = 0; core < CORES_MAX; core++)
         if ((cores.words[core / 64] >> core % 64 & 1) != 0)
             return core;
@@ -104,7 +104,7 @@ static int find_core(void)
 }
 
 /* Ranks that are not bound all begin on the same, which tells nothing. */
-static int look_at_cores(struct bench *bench, struct hvd_error *err)
+static int find_cores(struct bench *bench, struct hvd_error *err)
 {
     int core = hvd_node_rank() == 0 ? find_core() : -1;
     double ends[] = {core < 0 ? -INFINITY : (double)-core, core < 0 ? -INFINITY : (double)core};
@@ -115,7 +115,7 @@ static int look_at_cores(struct bench *bench, struct hvd_error *err)
     bench->cores[0] = (int)-ends[0];
     bench->cores[1] = (int)ends[1];
     if (hvd_node_rank() == 0 && hvd_local_rank() == 0)
-        bench->line_ns = line_round_trip_ns(bench->cores[0], bench->cores[1]);
+        bench->line_ns = cache_line_round_trip_ns(bench->cores[0], bench->cores[1]);
     double known_ns = isnan(bench->line_ns) ? -INFINITY : bench->line_ns;
     status = bench_max(&known_ns, 1, err);
     bench->line_ns = isfinite(known_ns) ? known_ns : NAN;
@@ -139,8 +139,8 @@ int bench_join(struct bench *bench, bool wants_mpi, struct hvd_error *err)
     bench->size = hvd_size();
     bench->local_size = hvd_local_size();
     bench->node_count = hvd_node_count();
-    status = look_at_cores(bench, err);
-    return status == HVD_OK && wants_mpi ? settle_mpi(bench, err) : status;
+    status = find_cores(bench, err);
+    return status == HVD_OK && wants_mpi ? choose_mpi(bench, err) : status;
 }
 
 int bench_leave(struct bench *bench, struct hvd_error *err)

@@ -38,10 +38,10 @@ static int64_t available_bytes(void)
 /* Refuse what would have the kernel kill a rank while it fills its tensors. */
 static int check_memory(int64_t bytes, int local_size, struct hvd_error *err)
 {
-    struct budget budget;
+    struct memory_budget budget;
     char each[32];
     char there[32];
-    budget_read(&budget);
+    memory_budget_read(&budget);
     int64_t present = available_bytes();
     present = budget.cgroup_bytes < present ? budget.cgroup_bytes : present;
     if (bytes <= present / (local_size > 0 ? local_size : 1))
@@ -87,7 +87,7 @@ static void place_runs(struct load *load)
 {
     unsigned char *at = load->whole;
     for (int dtype = 0; dtype < HVD_BOOL; dtype++) {
-        struct load_run run = {(enum hvd_dtype)dtype, 0, at};
+        struct load_block run = {(enum hvd_dtype)dtype, 0, at};
         for (int i = 0; i < load->count; i++)
             run.count += load->tensors[i].dtype == run.dtype ? load->counts[i] : 0;
         if (run.count == 0)
@@ -208,7 +208,7 @@ int load_check_previous(const struct load *load, const unsigned char *copy, stru
     int previous = (load->rank + load->size - 1) % load->size;
     int status = HVD_OK;
     for (int i = 0; i < load->run_count && status == HVD_OK; i++) {
-        const struct load_run *run = &load->runs[i];
+        const struct load_block *run = &load->runs[i];
         struct pattern pattern = {0};
         status = pattern_init(&pattern, run->dtype, previous, load->size, err);
         if (status != HVD_OK)

@@ -7,7 +7,7 @@
 #include "tools/hvdbench/pattern.h"
 
 /* Elements of one type in the piece. */
-struct load_run {
+struct load_block {
     enum hvd_dtype dtype;
     int64_t count;
     unsigned char *data;
@@ -24,7 +24,7 @@ struct load {
     unsigned char *arena;
     /* The same bytes without gaps, by type. */
     unsigned char *whole;
-    struct load_run runs[HVD_BOOL];
+    struct load_block runs[HVD_BOOL];
     int run_count;
     struct pattern patterns[HVD_BOOL];
 };

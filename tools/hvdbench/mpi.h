@@ -10,7 +10,7 @@
 #define BENCH_MPI_SYMBOL "bench_mpi_module"
 
 struct bench_mpi {
-    /* MPI_Init_thread with MPI_THREAD_SERIALIZED, as hvd's plane mpi asks of programs. Only where a PMIx
+    /* MPI_Init_thread with MPI_THREAD_SERIALIZED, as hvd's backend mpi asks of programs. Only where a PMIx
      * server is: elsewhere Open MPI ends the process. */
     int (*open)(struct hvd_error *err);
     int (*size)(void);            /* of MPI_COMM_WORLD */

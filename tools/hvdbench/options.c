@@ -89,7 +89,7 @@ static const struct option_row {
 };
 
 /* An option that a case takes, and its default; NULL where it has none. */
-struct taken {
+struct case_option {
     enum option id;
     const char *def;
 };
@@ -97,7 +97,7 @@ struct taken {
 static const struct case_row {
     const char *name;
     const char *help;
-    struct taken taken[8]; /* up to OPTION_END */
+    struct case_option taken[8]; /* up to OPTION_END */
 } case_rows[BENCH_CASES] = {
     [BENCH_ALLREDUCE] =
         {"allreduce",
@@ -167,7 +167,7 @@ static bool is_taken(const struct case_row *row, enum option id)
     for (size_t i = 0; i < sizeof(common) / sizeof(common[0]); i++)
         if (common[i] == id)
             return true;
-    for (const struct taken *taken = row->taken; taken->id != OPTION_END; taken++)
+    for (const struct case_option *taken = row->taken; taken->id != OPTION_END; taken++)
         if (taken->id == id)
             return true;
     return false;
@@ -233,7 +233,7 @@ static int unknown(struct reader *reader, const char *word)
         return error_set(
             reader->err, HVD_ERR_INVALID,
             "%.100s: options of hvd go to what starts the ranks, such as hvdrun, before hvdbench", word);
-    for (const struct taken *taken = reader->row->taken; taken->id != OPTION_END; taken++) {
+    for (const struct case_option *taken = reader->row->taken; taken->id != OPTION_END; taken++) {
         size_t used = strlen(list);
         snprintf(list + used, sizeof(list) - used, "%s, ", option_rows[taken->id].name);
     }
@@ -319,7 +319,7 @@ int bench_options_parse(struct bench_options *options, char *const *argv, struct
     int status = find_case(&reader, first);
     if (status != HVD_OK)
         return status;
-    for (const struct taken *taken = reader.row->taken; taken->id != OPTION_END && status == HVD_OK;
+    for (const struct case_option *taken = reader.row->taken; taken->id != OPTION_END && status == HVD_OK;
          taken++) {
         if (taken->def != NULL)
             status = apply(&reader, taken->id, taken->def);
@@ -350,7 +350,7 @@ void bench_options_help(FILE *to)
           to);
     for (int i = 0; i < BENCH_CASES; i++) {
         fprintf(to, "\n  %s: %s\n", case_rows[i].name, case_rows[i].help);
-        for (const struct taken *taken = case_rows[i].taken; taken->id != OPTION_END; taken++)
+        for (const struct case_option *taken = case_rows[i].taken; taken->id != OPTION_END; taken++)
             show(to, &option_rows[taken->id], taken->def);
     }
     fputs("\n  every case:\n", to);

@@ -43,7 +43,7 @@ static void run_one(const struct load *load)
 static void run_pieces(const struct load *load)
 {
     const int64_t piece = PIECE_BYTES / (int64_t)sizeof(float);
-    const struct load_run *run = &load->runs[0];
+    const struct load_block *run = &load->runs[0];
     for (int64_t at = 0; at < run->count; at += piece)
         reduce(run->data + at * (int64_t)sizeof(float), run->count - at < piece ? run->count - at : piece);
 }

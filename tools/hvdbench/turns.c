@@ -53,7 +53,7 @@ static int take_turn(const struct way *way, int64_t repeats, double *samples, st
 }
 
 /* [samples]: of one way, in the order of time. */
-static int settle(struct way *way, double *samples, const struct turns *turns, struct hvd_error *err)
+static int compute_stats(struct way *way, double *samples, const struct turns *turns, struct hvd_error *err)
 {
     int count = (int)(turns->rounds * turns->repeats);
     int status = turns->repeats == 1 ? bench_max(samples, count, err) : HVD_OK;
@@ -87,7 +87,7 @@ int turns_measure(struct bench *bench, const struct turns *turns, struct way *wa
             status = take_turn(&ways[i], turns->repeats, samples + i * samples_each + at, err);
     }
     for (int i = 0; i < count && status == HVD_OK; i++)
-        status = settle(&ways[i], samples + i * samples_each, turns, err);
+        status = compute_stats(&ways[i], samples + i * samples_each, turns, err);
     free(samples);
     return status;
 }

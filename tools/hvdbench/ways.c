@@ -17,7 +17,7 @@ static int fill_tensors(void *arg, struct hvd_error *err)
     return HVD_OK;
 }
 
-static int fill_given(void *arg, struct hvd_error *err)
+static int fill_alloc(void *arg, struct hvd_error *err)
 {
     const struct ways *ways = arg;
     (void)err;
@@ -47,7 +47,7 @@ static int check_hvd(void *arg, struct hvd_error *err)
     return load_check_tensors(&ways->load, ways->load.tensors, "hvd_allreduce", err);
 }
 
-static int check_given(void *arg, struct hvd_error *err)
+static int check_alloc(void *arg, struct hvd_error *err)
 {
     const struct ways *ways = arg;
     return load_check_tensors(&ways->load, ways->given, "hvd_allreduce", err);
@@ -116,7 +116,7 @@ static int run_mpi_one(void *arg, struct hvd_error *err)
     const struct ways *ways = arg;
     int status = HVD_OK;
     for (int i = 0; i < ways->load.run_count && status == HVD_OK; i++) {
-        const struct load_run *run = &ways->load.runs[i];
+        const struct load_block *run = &ways->load.runs[i];
         status = ways->mpi->allreduce(run->data, run->count, run->dtype, err);
     }
     return status;
@@ -127,7 +127,7 @@ static int run_mpi_pieces(void *arg, struct hvd_error *err)
     const struct ways *ways = arg;
     int status = HVD_OK;
     for (int i = 0; i < ways->load.run_count; i++) {
-        const struct load_run *run = &ways->load.runs[i];
+        const struct load_block *run = &ways->load.runs[i];
         int64_t bytes = (int64_t)dtype_bytes(run->dtype);
         int64_t piece = WAYS_PIECE_BYTES / bytes;
         for (int64_t at = 0; at < run->count && status == HVD_OK; at += piece) {
@@ -154,7 +154,7 @@ static int run_exchange(void *arg, struct hvd_error *err)
     const struct load *load = &ways->load;
     (void)err;
     for (int i = 0; i < load->run_count; i++) {
-        const struct load_run *run = &load->runs[i];
+        const struct load_block *run = &load->runs[i];
         exchange_run(&ways->exchange, load->arena + (run->data - load->whole), run->data,
                      run->count * (int64_t)dtype_bytes(run->dtype));
     }
@@ -189,9 +189,9 @@ static const struct way way_table[WAY_COUNT] = {
     [WAY_HVD] = {.name = "hvd", .key = "hvd_us", .prepare = fill_tensors, .run = run_hvd, .check = check_hvd},
     [WAY_HVD_ALLOC] = {.name = "hvd-alloc",
                        .key = "hvd_alloc_us",
-                       .prepare = fill_given,
+                       .prepare = fill_alloc,
                        .run = run_hvd_alloc,
-                       .check = check_given},
+                       .check = check_alloc},
     [WAY_MPI_ONE] = {.name = "mpi-one",
                      .key = "mpi_one_us",
                      .prepare = fill_whole,
@@ -244,20 +244,20 @@ static bool is_wanted(unsigned wanted, enum way_id id)
 }
 
 /* The tensors of the load once more, in memory of hvd_alloc. */
-static int take_given(struct ways *ways, struct hvd_error *err)
+static int open_alloc(struct ways *ways, struct hvd_error *err)
 {
     const struct load *load = &ways->load;
-    int status = hvd_alloc(load_arena_bytes(load->model), &ways->given_arena);
+    int status = hvd_alloc(load_arena_bytes(load->model), &ways->alloc_arena);
     if (status != HVD_OK)
         return error_set(err, status, "%s", hvd_error_text());
     ways->given = calloc((size_t)load->count, sizeof(ways->given[0]));
     if (ways->given == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for %d tensors", load->count);
-    load_place_tensors(load, ways->given_arena, ways->given);
+    load_place_tensors(load, ways->alloc_arena, ways->given);
     return HVD_OK;
 }
 
-static int take_memory(struct ways *ways, const struct bench *bench, const struct model *model,
+static int open_memory(struct ways *ways, const struct bench *bench, const struct model *model,
                        unsigned wanted, struct hvd_error *err)
 {
     bool gives = is_wanted(wanted, WAY_HVD_ALLOC);
@@ -269,14 +269,14 @@ static int take_memory(struct ways *ways, const struct bench *bench, const struc
     ways->handles = calloc((size_t)model->count, sizeof(ways->handles[0]));
     if (ways->handles == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for %d handles", model->count);
-    return gives ? take_given(ways, err) : HVD_OK;
+    return gives ? open_alloc(ways, err) : HVD_OK;
 }
 
 int ways_init(struct ways *ways, struct bench *bench, const struct model *model, unsigned wanted,
               struct hvd_error *err)
 {
     *ways = (struct ways){.count = 0};
-    int status = bench_agree(bench, take_memory(ways, bench, model, wanted, err), err);
+    int status = bench_agree(bench, open_memory(ways, bench, model, wanted, err), err);
     if (status != HVD_OK) {
         ways_fini(ways);
         return status;
@@ -303,7 +303,7 @@ void ways_fini(struct ways *ways)
 {
     exchange_close(&ways->exchange);
     load_fini(&ways->load);
-    hvd_free(ways->given_arena);
+    hvd_free(ways->alloc_arena);
     free(ways->given);
     free(ways->handles);
     *ways = (struct ways){.count = 0};

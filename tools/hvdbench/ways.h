@@ -26,7 +26,7 @@ enum way_id {
 struct ways {
     struct load load;
     struct hvd_tensor *given;    /* the load's tensors once more, in memory of hvd_alloc */
-    void *given_arena;           /* that memory; NULL where this way is not among [list] */
+    void *alloc_arena;           /* that memory; NULL where this way is not among [list] */
     hvd_handle *handles;         /* one for each tensor */
     const struct bench_mpi *mpi; /* NULL: MPI's ways are not among [list] */
     struct exchange exchange;    /* where it is among [list] */

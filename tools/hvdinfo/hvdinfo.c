@@ -15,13 +15,13 @@
 #include "tools/hvdinfo/trace.h"
 
 /* What may be built in, and what it needs at run time: a module of ours, or a library of the system's. */
-static const struct part {
+static const struct library {
     const char *name, *built;
     const char *module, *library;
 } parts[] = {
     {"PMIx", BUILT_WITH_PMIX, "wireup_pmix.so", NULL}, {"Slurm", BUILT_WITH_SLURM, NULL, NULL},
     {"hwloc", BUILT_WITH_HWLOC, NULL, NULL},           {"jansson", BUILT_WITH_JANSSON, NULL, NULL},
-    {"MPI", BUILT_WITH_MPI, "plane_mpi.so", NULL},     {"CUDA", BUILT_WITH_CUDA, NULL, "libcuda.so.1"},
+    {"MPI", BUILT_WITH_MPI, "backend_mpi.so", NULL},   {"CUDA", BUILT_WITH_CUDA, NULL, "libcuda.so.1"},
     {"NCCL", BUILT_WITH_NCCL, NULL, "libnccl.so.2"},
 };
 
@@ -68,7 +68,7 @@ static int show_version(void)
 /* ---- What was built in ------------------------------------------------------------------------ */
 
 /* Whether what the part needs at run time can be loaded here and now. */
-static void show_part(const struct part *part)
+static void show_part(const struct library *part)
 {
     struct hvd_error err = {""};
     void *module = NULL;

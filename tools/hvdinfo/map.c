@@ -21,14 +21,14 @@
 #define WIDTH_DEFAULT 100 /* where the table does not go to a terminal */
 
 /* What is asked for. */
-struct ask {
+struct map_options {
     struct hvd_config config; /* bind, rs and nics: what is in force, or given here */
     const char *topology;     /* NULL: this node */
     const char *gpus;         /* NULL: all that are visible */
     const char *svg;          /* NULL: none is wanted, "-": stdout */
     bool json, erf;
     bool has_cpus;
-    struct bitset cpus;
+    struct bitmap cpus;
     int tasks; /* 0: not given */
 };
 
@@ -53,12 +53,12 @@ static int take_text(const char **to, const char *value, const char **whyp)
     return 0;
 }
 
-static int take_topology(struct ask *ask, const char *value, const char **whyp)
+static int take_topology(struct map_options *ask, const char *value, const char **whyp)
 {
     return take_text(&ask->topology, value, whyp);
 }
 
-static int take_tasks(struct ask *ask, const char *value, const char **whyp)
+static int take_tasks(struct map_options *ask, const char *value, const char **whyp)
 {
     int64_t count;
     if (parse_count(value, &count, whyp) < 0)
@@ -70,12 +70,12 @@ static int take_tasks(struct ask *ask, const char *value, const char **whyp)
     return 0;
 }
 
-static int take_bind(struct ask *ask, const char *value, const char **whyp)
+static int take_bind(struct map_options *ask, const char *value, const char **whyp)
 {
     return bind_parse(value, &ask->config.bind, whyp);
 }
 
-static int take_rs(struct ask *ask, const char *value, const char **whyp)
+static int take_rs(struct map_options *ask, const char *value, const char **whyp)
 {
     if (rs_parse(value, &ask->config.rs, whyp) < 0)
         return -1;
@@ -83,21 +83,21 @@ static int take_rs(struct ask *ask, const char *value, const char **whyp)
     return 0;
 }
 
-static int take_gpus(struct ask *ask, const char *value, const char **whyp)
+static int take_gpus(struct map_options *ask, const char *value, const char **whyp)
 {
     return take_text(&ask->gpus, value, whyp);
 }
 
-static int take_cpus(struct ask *ask, const char *value, const char **whyp)
+static int take_cpus(struct map_options *ask, const char *value, const char **whyp)
 {
     *whyp = "is empty";
-    if (value[0] == 0 || bitset_parse(value, &ask->cpus, whyp) < 0)
+    if (value[0] == 0 || bitmap_parse(value, &ask->cpus, whyp) < 0)
         return -1;
     ask->has_cpus = true;
     return 0;
 }
 
-static int take_svg(struct ask *ask, const char *value, const char **whyp)
+static int take_svg(struct map_options *ask, const char *value, const char **whyp)
 {
     return take_text(&ask->svg, value, whyp);
 }
@@ -105,7 +105,7 @@ static int take_svg(struct ask *ask, const char *value, const char **whyp)
 static const struct map_option {
     const char *name;     /* up to the '=' */
     const char *expected; /* or a sentence's end of its own */
-    int (*take)(struct ask *ask, const char *value, const char **whyp);
+    int (*take)(struct map_options *ask, const char *value, const char **whyp);
 } options[] = {
     {"--topology=", "a file that lstopo or hwloc has exported as XML", take_topology},
     {"--tasks=", "1 to 8192 tasks", take_tasks},
@@ -117,7 +117,7 @@ static const struct map_option {
 };
 _Static_assert(PLAN_MAX_TASKS == 8192, "the sentence says so");
 
-static int take_option(struct ask *ask, const char *argument, struct hvd_error *err)
+static int take_option(struct map_options *ask, const char *argument, struct hvd_error *err)
 {
     const char *why = "";
     if (strcmp(argument, "--json") == 0) {
@@ -144,7 +144,7 @@ static int take_option(struct ask *ask, const char *argument, struct hvd_error *
         argument);
 }
 
-static int take_options(struct ask *ask, char *const *arguments, struct hvd_error *err)
+static int take_options(struct map_options *ask, char *const *arguments, struct hvd_error *err)
 {
     int rc = config_load(&ask->config, environ, warn, err);
     for (int i = 0; rc == HVD_OK && arguments[i] != NULL; i++)
@@ -166,14 +166,14 @@ struct granted {
     int gpus[MACHINE_MAX_GPUS];
 };
 
-static int add_gpu(const struct machine *machine, struct word entry, struct granted *granted,
+static int add_gpu(const struct machine *machine, struct token entry, struct granted *granted,
                    struct hvd_error *err)
 {
     char name[PCI_ID_BYTES] = "";
     const char *why;
     int gpu = -1;
     snprintf(name, sizeof(name), "%.*s", (int)entry.length, entry.text);
-    if (word_number(entry, 0, MACHINE_MAX_GPUS - 1, &gpu, &why) < 0)
+    if (token_parse_number(entry, 0, MACHINE_MAX_GPUS - 1, &gpu, &why) < 0)
         gpu = entry.length < sizeof(name) ? machine_find_gpu(machine, name) : -1;
     if (gpu < 0 || gpu >= machine->gpu_count)
         return error_set(
@@ -191,23 +191,24 @@ static int add_gpu(const struct machine *machine, struct word entry, struct gran
 static int grant_listed(const struct machine *machine, const char *list, struct granted *granted,
                         struct hvd_error *err)
 {
-    struct word entry;
+    struct token entry;
     int rc = HVD_OK;
     granted->count = 0;
     if (strcmp(list, "none") == 0)
         return HVD_OK;
     for (const char *at = list; rc == HVD_OK && at != NULL;) {
-        at = word_next(at, ',', &entry);
+        at = token_next(at, ',', &entry);
         rc = add_gpu(machine, entry, granted, err);
     }
     return rc;
 }
 
 /* On this node, what the environment lets programs see; of recorded ones all. */
-static void grant_visible(const struct place *here, const struct machine *machine, struct granted *granted)
+static void grant_visible(const struct node_placement *here, const struct machine *machine,
+                          struct granted *granted)
 {
-    struct visible visible;
-    place_gpus(here, machine, &visible);
+    struct visible_gpus visible;
+    node_placement_find_gpus(here, machine, &visible);
     granted->count = visible.count;
     memcpy(granted->gpus, visible.gpus, sizeof(granted->gpus));
     if (!here->elsewhere && visible.advice[0] != 0)
@@ -219,17 +220,17 @@ static void grant_visible(const struct place *here, const struct machine *machin
 /* A task for each GPU; where none is granted, for each NUMA node with CPUs that are. */
 static int default_tasks(const struct machine *machine, const struct request *request)
 {
-    const struct bitset *cpus = request->cpus != NULL ? request->cpus : &machine->allowed;
+    const struct bitmap *cpus = request->cpus != NULL ? request->cpus : &machine->allowed;
     int count = 0;
     if (request->gpu_count > 0)
         return request->gpu_count;
     for (int i = 0; i < machine->domain_count[DOMAIN_NUMA]; i++)
-        count += bitset_intersects(&machine->domains[DOMAIN_NUMA][i].cpus, cpus);
+        count += bitmap_intersects(&machine->domains[DOMAIN_NUMA][i].cpus, cpus);
     return count > 0 ? count : 1;
 }
 
-static int place_tasks(const struct ask *ask, const struct place *here, const struct machine *machine,
-                       struct plan **planp, struct hvd_error *err)
+static int place_tasks(const struct map_options *ask, const struct node_placement *here,
+                       const struct machine *machine, struct plan **planp, struct hvd_error *err)
 {
     struct granted granted;
     struct request request = {.task_count = ask->tasks,
@@ -252,7 +253,7 @@ static int place_tasks(const struct ask *ask, const struct place *here, const st
 
 /* ---- Show it ---------------------------------------------------------------------------------- */
 
-static int write_svg(const struct ask *ask, const struct machine *machine, const struct plan *plan,
+static int write_svg(const struct map_options *ask, const struct machine *machine, const struct plan *plan,
                      struct hvd_error *err)
 {
     bool to_stdout = strcmp(ask->svg, "-") == 0;
@@ -287,7 +288,7 @@ static int table_width(FILE *file)
     return size.ws_col < WIDTH_MIN ? WIDTH_MIN : size.ws_col;
 }
 
-static int show(const struct ask *ask, const struct machine *machine, const struct plan *plan,
+static int show(const struct map_options *ask, const struct machine *machine, const struct plan *plan,
                 struct hvd_error *err)
 {
     FILE *table = ask->svg != NULL && strcmp(ask->svg, "-") == 0 ? stderr : stdout;
@@ -307,17 +308,17 @@ static int show(const struct ask *ask, const struct machine *machine, const stru
 
 int hvdinfo_map(char *const *arguments)
 {
-    struct ask *ask = calloc(1, sizeof(*ask));
+    struct map_options *ask = calloc(1, sizeof(*ask));
     struct hvd_error err = {""};
-    struct place here = {.task_count = 0};
+    struct node_placement here = {.task_count = 0};
     struct machine *machine = NULL;
     struct plan *plan = NULL;
     int rc = ask == NULL ? error_set(&err, HVD_ERR_NO_MEMORY, "map: out of memory")
                          : take_options(ask, arguments, &err);
     if (rc == HVD_OK) {
-        here = (struct place){
+        here = (struct node_placement){
             .topology = ask->topology, .elsewhere = ask->topology != NULL, .nics = ask->config.nics};
-        rc = place_machine(&here, &machine, &err);
+        rc = node_placement_load_machine(&here, &machine, &err);
     }
     if (rc == HVD_OK)
         rc = place_tasks(ask, &here, machine, &plan, &err);

@@ -77,25 +77,25 @@ int boxes_make(struct picture *picture, struct hvd_error *err)
 }
 
 /* Those of all its cores: domains may come to a box in several parts. */
-static struct bitset cpus_of(const struct picture *picture, const struct box *box)
+static struct bitmap cpus_of(const struct picture *picture, const struct box *box)
 {
-    struct bitset cpus = {{0}};
+    struct bitmap cpus = {{0}};
     for (int i = box->first; i < box->first + box->cores; i++)
         for (int k = 0; k < picture->machine->cores[i].cpu_count; k++)
-            bitset_add(&cpus, picture->machine->cores[i].cpus[k]);
+            bitmap_set(&cpus, picture->machine->cores[i].cpus[k]);
     return cpus;
 }
 
-int boxes_find(const struct picture *picture, const struct bitset *cpus)
+int boxes_find(const struct picture *picture, const struct bitmap *cpus)
 {
-    struct bitset wanted = *cpus;
+    struct bitmap wanted = *cpus;
     int best = 0;
-    bitset_and(&wanted, &picture->machine->cpus);
+    bitmap_and(&wanted, &picture->machine->cpus);
     for (int i = 1; i < picture->box_count; i++) {
         const struct box *box = &picture->boxes[i];
-        struct bitset own = cpus_of(picture, box);
-        if (picture->levels[box->level] != DOMAIN_L3 && !bitset_empty(&wanted) &&
-            bitset_inside(&wanted, &own) && (best == 0 || box->cores < picture->boxes[best].cores))
+        struct bitmap own = cpus_of(picture, box);
+        if (picture->levels[box->level] != DOMAIN_L3 && !bitmap_is_empty(&wanted) &&
+            bitmap_is_included(&wanted, &own) && (best == 0 || box->cores < picture->boxes[best].cores))
             best = i;
     }
     return best;
@@ -125,7 +125,7 @@ static enum style head_style(enum domain_kind kind)
     return kind == DOMAIN_L3 ? STYLE_QUIET : STYLE_HEAD;
 }
 
-static int words_of(const struct picture *picture, const struct box *box, char *text, size_t text_bytes)
+static int label_of(const struct picture *picture, const struct box *box, char *text, size_t text_bytes)
 {
     enum domain_kind kind = picture->levels[box->level];
     const struct machine_domain *domain =
@@ -137,8 +137,8 @@ static int words_of(const struct picture *picture, const struct box *box, char *
     else if (kind == DOMAIN_L3)
         used = snprintf(text, text_bytes, "L3");
     else
-        used = snprintf(text, text_bytes, "NUMA node%s %s", bitset_count(&domain->mems) > 1 ? "s" : "",
-                        bitset_text(&domain->mems, mems, sizeof(mems)));
+        used = snprintf(text, text_bytes, "NUMA node%s %s", bitmap_weight(&domain->mems) > 1 ? "s" : "",
+                        bitmap_text(&domain->mems, mems, sizeof(mems)));
     if (domain->bytes >= INT64_C(1) << 30)
         snprintf(text + used, text_bytes - (size_t)used, ", %lld GiB", (long long)domain->bytes >> 30);
     else if (domain->bytes > 0)
@@ -204,8 +204,8 @@ void boxes_measure(struct picture *picture)
         if (box->children > 0)
             cell = largest_child(picture, box);
         arrange(picture, box, &cell, box->children > 0 ? BOX_GAP : CORE_GAP);
-        if (box->level >= 0 && box->width < words_of(picture, box, text, sizeof(text)) + 2 * PAD)
-            box->width = words_of(picture, box, text, sizeof(text)) + 2 * PAD;
+        if (box->level >= 0 && box->width < label_of(picture, box, text, sizeof(text)) + 2 * PAD)
+            box->width = label_of(picture, box, text, sizeof(text)) + 2 * PAD;
     }
 }
 
@@ -220,13 +220,13 @@ static struct area inside_of(const struct box *box)
 static bool has_room(const struct picture *picture, const struct box *box, char list[128])
 {
     char text[128];
-    struct bitset cpus = cpus_of(picture, box);
-    bitset_text(&cpus, list, 128);
-    return words_of(picture, box, text, sizeof(text)) + text_width(list, STYLE_SMALL) + 2 * PAD + 4 <=
+    struct bitmap cpus = cpus_of(picture, box);
+    bitmap_text(&cpus, list, 128);
+    return label_of(picture, box, text, sizeof(text)) + text_width(list, STYLE_SMALL) + 2 * PAD + 4 <=
            box->width;
 }
 
-static void see_lists(struct picture *picture)
+static void choose_lists(struct picture *picture)
 {
     char list[128];
     for (int i = 0; i < picture->level_count; i++)
@@ -264,7 +264,7 @@ void boxes_place(struct picture *picture, int x, int y)
     for (int i = 0; i < picture->box_count; i++)
         if (picture->boxes[i].children > 0)
             place_children(picture, &picture->boxes[i]);
-    see_lists(picture);
+    choose_lists(picture);
 }
 
 /* ---- Paint ---- */
@@ -272,9 +272,9 @@ void boxes_place(struct picture *picture, int x, int y)
 /* Of CPUs that no task uses. */
 static const char *idle_class(const struct picture *picture, int cpu)
 {
-    if (!bitset_has(&picture->plan->granted, cpu))
+    if (!bitmap_is_set(&picture->plan->granted, cpu))
         return "barred";
-    return bitset_has(&picture->plan->reserved, cpu) ? "system" : "idle";
+    return bitmap_is_set(&picture->plan->reserved, cpu) ? "system" : "idle";
 }
 
 static struct area thread_area(const struct area *core, int threads, int nth)
@@ -309,7 +309,7 @@ static void paint_splits(const struct picture *picture, const struct area *area,
 }
 
 /* As large as there is room for. */
-static void paint_tasks(const struct picture *picture, const struct area *area, const struct use *use,
+static void paint_tasks(const struct picture *picture, const struct area *area, const struct task_use *use,
                         const char *tasks)
 {
     char number[16];
@@ -330,14 +330,14 @@ static void paint_tasks(const struct picture *picture, const struct area *area, 
 static void paint_threads(const struct picture *picture, const struct area *area,
                           const struct machine_core *core, int first, int count)
 {
-    const struct use *use = &picture->cpus[core->cpus[first]];
-    struct bitset cpus = {{0}};
+    const struct task_use *use = &picture->cpus[core->cpus[first]];
+    struct bitmap cpus = {{0}};
     char list[64], tasks[32], title[160];
     for (int k = first; k < first + count; k++)
-        bitset_add(&cpus, core->cpus[k]);
+        bitmap_set(&cpus, core->cpus[k]);
     use_text(use, tasks, sizeof(tasks));
     snprintf(title, sizeof(title), "core %d, CPU %s%s%s", core->os_index,
-             bitset_text(&cpus, list, sizeof(list)), use->count > 0 ? ": task " : "", tasks);
+             bitmap_text(&cpus, list, sizeof(list)), use->count > 0 ? ": task " : "", tasks);
     paint_group(picture->file, use, title);
     paint_use(picture->file, area, use, idle_class(picture, core->cpus[first]));
     paint_splits(picture, area, count);
@@ -372,7 +372,7 @@ static void paint_cores(const struct picture *picture, const struct box *box, co
 static void paint_frame(const struct picture *picture, const struct box *box)
 {
     char text[128], list[128];
-    words_of(picture, box, text, sizeof(text));
+    label_of(picture, box, text, sizeof(text));
     fprintf(picture->file, "<rect class=\"box%d\" x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" rx=\"5\"/>\n",
             box->level, box->x, box->y, box->width, box->height);
     paint_text(picture->file, head_style(picture->levels[box->level]), box->x + PAD, box->y + 14, "%s", text);

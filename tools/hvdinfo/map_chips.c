@@ -19,23 +19,23 @@
 
 /* ---- Make ---- */
 
-static const struct machine_pci *pci_of(const struct picture *picture, const struct chip *chip)
+static const struct pci_device *pci_of(const struct picture *picture, const struct chip *chip)
 {
     return chip->is_gpu ? &picture->machine->gpus[chip->index].pci : &picture->machine->nics[chip->index].pci;
 }
 
-static const struct use *use_of(const struct picture *picture, const struct chip *chip)
+static const struct task_use *use_of(const struct picture *picture, const struct chip *chip)
 {
     return chip->is_gpu ? &picture->gpus[chip->index] : &picture->nics[chip->index];
 }
 
 /* The domain of PCI is left out where it is the usual one. */
-static const char *id_of(const struct machine_pci *pci)
+static const char *id_of(const struct pci_device *pci)
 {
     return strncmp(pci->id, "0000:", 5) == 0 ? pci->id + 5 : pci->id;
 }
 
-static void words_of(const struct picture *picture, const struct chip *chip, char *text, size_t text_bytes)
+static void label_of(const struct picture *picture, const struct chip *chip, char *text, size_t text_bytes)
 {
     if (chip->is_gpu)
         snprintf(text, text_bytes, "GPU %d", chip->index);
@@ -64,7 +64,7 @@ static int compare_chips(const void *a, const void *b, void *context)
 /* Can [chip], which is next in the machine's order, be drawn as one with those of [from]? */
 static bool merges(const struct picture *picture, const struct chip *from, const struct chip *chip)
 {
-    const struct machine_pci *a = pci_of(picture, from), *b = pci_of(picture, chip);
+    const struct pci_device *a = pci_of(picture, from), *b = pci_of(picture, chip);
     return from->box == chip->box && !from->is_gpu && !chip->is_gpu && use_of(picture, from)->count == 0 &&
            use_of(picture, chip)->count == 0 && chip->index == from->index + 1 + from->more &&
            a->bridge_count == b->bridge_count &&
@@ -114,7 +114,7 @@ int chips_make(struct picture *picture, struct hvd_error *err)
         const struct chip *chip = &picture->chips[i];
         struct box *box = &picture->boxes[chip->box];
         int name_width, id_width = text_width(id_of(pci_of(picture, chip)), STYLE_ID);
-        words_of(picture, chip, name, sizeof(name));
+        label_of(picture, chip, name, sizeof(name));
         name_width = text_width(name, STYLE_NAME);
         if ((name_width > id_width ? name_width : id_width) + 4 > picture->chip_width)
             picture->chip_width = (name_width > id_width ? name_width : id_width) + 4;
@@ -128,18 +128,18 @@ int chips_make(struct picture *picture, struct hvd_error *err)
 /* ---- The tree of bridges ---- */
 
 /* Chips next to each other. */
-struct run {
+struct chip_range {
     int from, end;
 };
 
 static int bridge(const struct picture *picture, int chip, int depth)
 {
-    const struct machine_pci *pci = pci_of(picture, &picture->chips[chip]);
+    const struct pci_device *pci = pci_of(picture, &picture->chips[chip]);
     return depth < pci->bridge_count ? pci->bridges[depth] : -1;
 }
 
 /* How many bridges, from the outermost, are above all of them. */
-static int common_bridges(const struct picture *picture, struct run run)
+static int common_bridges(const struct picture *picture, struct chip_range run)
 {
     int depth = 0;
     for (;; depth++)
@@ -150,24 +150,24 @@ static int common_bridges(const struct picture *picture, struct run run)
 }
 
 /* The first of [run] that are below one bridge at that depth; one chip where there is none. */
-static struct run first_below(const struct picture *picture, struct run run, int depth)
+static struct chip_range first_below(const struct picture *picture, struct chip_range run, int depth)
 {
     int at = bridge(picture, run.from, depth);
     int end = run.from + 1;
     while (at >= 0 && end < run.end && bridge(picture, end, depth) == at)
         end++;
-    return (struct run){run.from, end};
+    return (struct chip_range){run.from, end};
 }
 
 /* Rows of bridges that branch. */
-static int levels_of(const struct picture *picture, struct run run)
+static int levels_of(const struct picture *picture, struct chip_range run)
 {
     int most = 0;
     if (run.end - run.from == 1)
         return 0;
     int depth = common_bridges(picture, run);
-    for (struct run part = {run.from, run.from}; part.end < run.end;) {
-        part = first_below(picture, (struct run){part.end, run.end}, depth);
+    for (struct chip_range part = {run.from, run.from}; part.end < run.end;) {
+        part = first_below(picture, (struct chip_range){part.end, run.end}, depth);
         int levels = levels_of(picture, part);
         most = levels > most ? levels : most;
     }
@@ -176,18 +176,19 @@ static int levels_of(const struct picture *picture, struct run run)
 
 /* ---- Measure ---- */
 
-static int run_width(const struct picture *picture, struct run run)
+static int run_width(const struct picture *picture, struct chip_range run)
 {
     return (run.end - run.from) * (picture->chip_width + CHIP_GAP) - CHIP_GAP;
 }
 
 /* Those that go into the next row of [width], host bridge by host bridge; its width goes into *usedp. */
-static struct run next_row(const struct picture *picture, struct run rest, int width, int *usedp)
+static struct chip_range next_row(const struct picture *picture, struct chip_range rest, int width,
+                                  int *usedp)
 {
-    struct run row = {rest.from, rest.from};
+    struct chip_range row = {rest.from, rest.from};
     *usedp = 0;
     while (row.end < rest.end) {
-        struct run group = first_below(picture, (struct run){row.end, rest.end}, 0);
+        struct chip_range group = first_below(picture, (struct chip_range){row.end, rest.end}, 0);
         int wanted = *usedp + (*usedp > 0 ? GROUP_GAP : 0) + run_width(picture, group);
         if (*usedp > 0 && wanted > width)
             break;
@@ -197,11 +198,11 @@ static struct run next_row(const struct picture *picture, struct run rest, int w
     return row;
 }
 
-static int row_height(const struct picture *picture, struct run row)
+static int row_height(const struct picture *picture, struct chip_range row)
 {
     int most = 0;
-    for (struct run group = {row.from, row.from}; group.end < row.end;) {
-        group = first_below(picture, (struct run){group.end, row.end}, 0);
+    for (struct chip_range group = {row.from, row.from}; group.end < row.end;) {
+        group = first_below(picture, (struct chip_range){group.end, row.end}, 0);
         int levels = levels_of(picture, group);
         most = levels > most ? levels : most;
     }
@@ -212,12 +213,12 @@ static int row_height(const struct picture *picture, struct run row)
 int chips_width(const struct picture *picture, const struct box *box, int width)
 {
     int widest = 0, all;
-    struct run run = {box->chip, box->chip + box->chips};
+    struct chip_range run = {box->chip, box->chip + box->chips};
     next_row(picture, run, INT_MAX, &all);
     if (all <= width * 5 / 4)
         return all;
-    for (struct run group = {run.from, run.from}; group.end < run.end;) {
-        group = first_below(picture, (struct run){group.end, run.end}, 0);
+    for (struct chip_range group = {run.from, run.from}; group.end < run.end;) {
+        group = first_below(picture, (struct chip_range){group.end, run.end}, 0);
         int wanted = run_width(picture, group);
         widest = wanted > widest ? wanted : widest;
     }
@@ -227,8 +228,8 @@ int chips_width(const struct picture *picture, const struct box *box, int width)
 int chips_height(const struct picture *picture, const struct box *box, int width)
 {
     int height = 0, used;
-    for (struct run row = {box->chip, box->chip}; row.end < box->chip + box->chips;) {
-        row = next_row(picture, (struct run){row.end, box->chip + box->chips}, width, &used);
+    for (struct chip_range row = {box->chip, box->chip}; row.end < box->chip + box->chips;) {
+        row = next_row(picture, (struct chip_range){row.end, box->chip + box->chips}, width, &used);
         height += row_height(picture, row);
     }
     return height;
@@ -239,10 +240,10 @@ int chips_height(const struct picture *picture, const struct box *box, int width
 static void title_of(const struct picture *picture, const struct chip *chip, char *text, size_t text_bytes)
 {
     char name[NIC_VERBS_BYTES], tasks[32];
-    const struct use *use = use_of(picture, chip);
+    const struct task_use *use = use_of(picture, chip);
     const struct nic *nic = &picture->machine->nics[chip->is_gpu ? 0 : chip->index];
     const char *id = pci_of(picture, chip)->id;
-    words_of(picture, chip, name, sizeof(name));
+    label_of(picture, chip, name, sizeof(name));
     int used = snprintf(text, text_bytes, "%s%s%s", name, id[0] != 0 ? ", " : "", id);
     use_text(use, tasks, sizeof(tasks));
     if (chip->is_gpu)
@@ -259,14 +260,14 @@ static void title_of(const struct picture *picture, const struct chip *chip, cha
 static void paint_chip(const struct picture *picture, const struct chip *chip, int x, int y)
 {
     char text[384], tasks[32];
-    const struct use *use = use_of(picture, chip);
+    const struct task_use *use = use_of(picture, chip);
     struct area area = {x, y, picture->chip_width, CHIP_HEIGHT, chip->is_gpu ? 2 : 10};
-    bool dropped = !chip->is_gpu && picture->machine->nics[chip->index].drop != NIC_KEPT;
+    bool dropped = !chip->is_gpu && picture->machine->nics[chip->index].exclusion != NIC_NOT_EXCLUDED;
     int middle = x + area.width / 2;
     title_of(picture, chip, text, sizeof(text));
     paint_group(picture->file, use, text);
     paint_use(picture->file, &area, use, dropped ? "barred" : "idle");
-    words_of(picture, chip, text, sizeof(text));
+    label_of(picture, chip, text, sizeof(text));
     fit_text(text, STYLE_NAME, area.width);
     paint_text(picture->file, STYLE_NAME, middle, y + 15, "%s", text);
     snprintf(text, sizeof(text), "%s", id_of(pci_of(picture, chip)));
@@ -285,12 +286,12 @@ static void paint_chip(const struct picture *picture, const struct chip *chip, i
     paint_group_end(picture->file);
 }
 
-struct place {
+struct point {
     int x, y;
 };
 
 /* Are they functions of one card? */
-static bool is_card(const struct picture *picture, struct run run)
+static bool is_card(const struct picture *picture, struct chip_range run)
 {
     const char *first = pci_of(picture, &picture->chips[run.from])->id;
     size_t device = strcspn(first, ".");
@@ -301,7 +302,7 @@ static bool is_card(const struct picture *picture, struct run run)
 }
 
 /* A bridge that branches: the bar from the first of what hangs there to the last, at [top]. */
-static void paint_bar(const struct picture *picture, struct run run, int first, int last, int top)
+static void paint_bar(const struct picture *picture, struct chip_range run, int first, int last, int top)
 {
     fprintf(picture->file, "<path class=\"wire\" d=\"M%d %dH%d\"/>\n", first, top, last);
     if (common_bridges(picture, run) < 2 || is_card(picture, run))
@@ -313,35 +314,36 @@ static void paint_bar(const struct picture *picture, struct run run, int first, 
 }
 
 /* Paint them and the bridges above them, the first chip at [at]; where the uppermost bridge is. */
-static struct place paint_tree(const struct picture *picture, struct run run, struct place at)
+static struct point paint_tree(const struct picture *picture, struct chip_range run, struct point at)
 {
     int top = at.y - LEVEL * levels_of(picture, run);
     int first = 0, last = 0;
     if (run.end - run.from == 1) {
         paint_chip(picture, &picture->chips[run.from], at.x, at.y);
-        return (struct place){at.x + picture->chip_width / 2, at.y};
+        return (struct point){at.x + picture->chip_width / 2, at.y};
     }
     int depth = common_bridges(picture, run);
-    for (struct run part = {run.from, run.from}; part.end < run.end;) {
-        part = first_below(picture, (struct run){part.end, run.end}, depth);
-        struct place below = paint_tree(picture, part, at);
+    for (struct chip_range part = {run.from, run.from}; part.end < run.end;) {
+        part = first_below(picture, (struct chip_range){part.end, run.end}, depth);
+        struct point below = paint_tree(picture, part, at);
         fprintf(picture->file, "<path class=\"wire\" d=\"M%d %dV%d\"/>\n", below.x, below.y, top);
         first = part.from == run.from ? below.x : first;
         last = below.x;
         at.x += run_width(picture, part) + CHIP_GAP;
     }
     paint_bar(picture, run, first, last, top);
-    return (struct place){(first + last) / 2, top};
+    return (struct point){(first + last) / 2, top};
 }
 
 /* All host bridges of a row hang from one bar, which begins at the frame of their box. */
-static void paint_row(const struct picture *picture, struct run row, const struct box *box, struct place at)
+static void paint_row(const struct picture *picture, struct chip_range row, const struct box *box,
+                      struct point at)
 {
     int chip_y = at.y + row_height(picture, row) - ROW_GAP - CHIP_HEIGHT;
     int first = box->level < 0 ? -1 : box->x, last = 0;
-    for (struct run group = {row.from, row.from}; group.end < row.end;) {
-        group = first_below(picture, (struct run){group.end, row.end}, 0);
-        struct place top = paint_tree(picture, group, (struct place){at.x, chip_y});
+    for (struct chip_range group = {row.from, row.from}; group.end < row.end;) {
+        group = first_below(picture, (struct chip_range){group.end, row.end}, 0);
+        struct point top = paint_tree(picture, group, (struct point){at.x, chip_y});
         fprintf(picture->file, "<path class=\"wire\" d=\"M%d %dV%d\"/>\n", top.x, top.y, at.y + BAR);
         at.x += run_width(picture, group) + GROUP_GAP;
         first = first < 0 ? top.x : first;
@@ -352,10 +354,10 @@ static void paint_row(const struct picture *picture, struct run row, const struc
 
 void chips_paint(const struct picture *picture, const struct box *box, const struct area *area)
 {
-    struct place at = {area->x, area->y};
+    struct point at = {area->x, area->y};
     int used;
-    for (struct run row = {box->chip, box->chip}; row.end < box->chip + box->chips;) {
-        row = next_row(picture, (struct run){row.end, box->chip + box->chips}, area->width, &used);
+    for (struct chip_range row = {box->chip, box->chip}; row.end < box->chip + box->chips;) {
+        row = next_row(picture, (struct chip_range){row.end, box->chip + box->chips}, area->width, &used);
         at.x = area->x + (area->width - used) / 2;
         paint_row(picture, row, box, at);
         at.y += row_height(picture, row);

@@ -106,12 +106,12 @@ void fit_text(char *text, enum style style, int width)
 /* ---- Who uses what ---- */
 
 /* No more than the colours that one thing can show. */
-static bool shows_colours(const struct use *use)
+static bool shows_colours(const struct task_use *use)
 {
     return use->count > 0 && use->count <= USE_SHOWN;
 }
 
-void paint_group(FILE *file, const struct use *use, const char *title)
+void paint_group(FILE *file, const struct task_use *use, const char *title)
 {
     fprintf(file, "<g%s><title>", shows_colours(use) ? " class=\"on\"" : "");
     put_escaped(file, title);
@@ -133,7 +133,7 @@ static void paint_rect(FILE *file, const struct area *area, const char *class)
 }
 
 /* One of the stripes of an area, which is round where the area is. */
-static void paint_stripe(FILE *file, const struct area *area, int nth, const struct use *use)
+static void paint_stripe(FILE *file, const struct area *area, int nth, const struct task_use *use)
 {
     int left = area->x + area->width * nth / use->count,
         right = area->x + area->width * (nth + 1) / use->count;
@@ -146,7 +146,7 @@ static void paint_stripe(FILE *file, const struct area *area, int nth, const str
             begin, area->y + begin, begin, begin, begin, begin);
 }
 
-void paint_use(FILE *file, const struct area *area, const struct use *use, const char *idle)
+void paint_use(FILE *file, const struct area *area, const struct task_use *use, const char *idle)
 {
     char class[16];
     if (!shows_colours(use)) {
@@ -163,7 +163,7 @@ void paint_use(FILE *file, const struct area *area, const struct use *use, const
     paint_rect(file, area, "edge none");
 }
 
-const char *use_text(const struct use *use, char *text, size_t text_bytes)
+const char *use_text(const struct task_use *use, char *text, size_t text_bytes)
 {
     int used = 0;
     text[0] = 0;
@@ -177,7 +177,7 @@ const char *use_text(const struct use *use, char *text, size_t text_bytes)
     return text;
 }
 
-bool use_same(const struct use *a, const struct use *b)
+bool use_same(const struct task_use *a, const struct task_use *b)
 {
     return a->count == b->count && a->first == b->first && a->last == b->last &&
            memcmp(a->tasks, b->tasks, sizeof(a->tasks)) == 0;

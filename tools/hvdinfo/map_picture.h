@@ -10,7 +10,7 @@
 #define USE_SHOWN       4 /* tasks whose colours one thing can show */
 
 /* Which tasks use a CPU, a GPU or a network card. */
-struct use {
+struct task_use {
     int count, first, last;
     int tasks[USE_SHOWN];
 };
@@ -38,7 +38,7 @@ struct picture {
     FILE *file;
     const struct machine *machine;
     const struct plan *plan;
-    struct use *cpus, *gpus, *nics;
+    struct task_use *cpus, *gpus, *nics;
     int level_count;
     enum domain_kind levels[DOMAIN_KINDS]; /* those around others first */
     int box_count;
@@ -82,15 +82,15 @@ int text_width(const char *text, enum style style);
 
 /* Open a group: what is in it, which a viewer shows where the pointer rests. [use]'s colours decide that of
  * text in it. */
-void paint_group(FILE *file, const struct use *use, const char *title);
+void paint_group(FILE *file, const struct task_use *use, const char *title);
 void paint_group_end(FILE *file);
 
 /* An area in the colours of the tasks; of class [idle] where there are none. */
-void paint_use(FILE *file, const struct area *area, const struct use *use, const char *idle);
+void paint_use(FILE *file, const struct area *area, const struct task_use *use, const char *idle);
 
 /* "7", "0,2", "0-3", or "x24" of many that are not in a row; "" of none. */
-const char *use_text(const struct use *use, char *text, size_t text_bytes);
-bool use_same(const struct use *a, const struct use *b);
+const char *use_text(const struct task_use *use, char *text, size_t text_bytes);
+bool use_same(const struct task_use *a, const struct task_use *b);
 
 /* ---- map_boxes.c: packages, memory, caches and cores ---- */
 
@@ -98,7 +98,7 @@ bool use_same(const struct use *a, const struct use *b);
 int boxes_make(struct picture *picture, struct hvd_error *err);
 
 /* The smallest box of a package or memory that holds all of [cpus]. */
-int boxes_find(const struct picture *picture, const struct bitset *cpus);
+int boxes_find(const struct picture *picture, const struct bitmap *cpus);
 
 /* Measure all; then they can be put where they belong, the machine's at [x], [y]. */
 void boxes_measure(struct picture *picture);

@@ -17,7 +17,7 @@
 
 /* ---- Who uses what ---- */
 
-static void add_user(struct use *use, int task)
+static void add_user(struct task_use *use, int task)
 {
     if (use->count == 0)
         use->first = task;
@@ -30,14 +30,15 @@ static void add_user(struct use *use, int task)
 static int take_uses(struct picture *picture, struct hvd_error *err)
 {
     const struct plan *plan = picture->plan;
-    picture->cpus = calloc(BITSET_BITS, sizeof(*picture->cpus));
+    picture->cpus = calloc(BITMAP_BITS, sizeof(*picture->cpus));
     picture->gpus = calloc(MACHINE_MAX_GPUS, sizeof(*picture->gpus));
     picture->nics = calloc(NIC_MAX, sizeof(*picture->nics));
     if (picture->cpus == NULL || picture->gpus == NULL || picture->nics == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to draw %d tasks", plan->task_count);
     for (int i = 0; i < plan->task_count; i++) {
         const struct plan_task *task = &plan->tasks[i];
-        for (int cpu = bitset_next(&task->cpus, 0); cpu >= 0; cpu = bitset_next(&task->cpus, cpu + 1))
+        for (int cpu = bitmap_find_next(&task->cpus, 0); cpu >= 0;
+             cpu = bitmap_find_next(&task->cpus, cpu + 1))
             add_user(&picture->cpus[cpu], i);
         for (int k = 0; k < task->gpu_count; k++)
             add_user(&picture->gpus[task->gpus[k]], i);
@@ -58,7 +59,7 @@ struct legend {
 static void legend_text(const struct plan_task *task, char *text, size_t text_bytes)
 {
     char cpus[36];
-    int used = snprintf(text, text_bytes, "CPU %s", bitset_text(&task->cpus, cpus, sizeof(cpus)));
+    int used = snprintf(text, text_bytes, "CPU %s", bitmap_text(&task->cpus, cpus, sizeof(cpus)));
     if (task->gpu_count > 0)
         used += snprintf(text + used, text_bytes - (size_t)used, ", GPU %d", task->gpus[0]);
     if (task->gpu_count > 1)
@@ -78,13 +79,13 @@ static int label_width(const struct plan *plan)
     return text_width(label, STYLE_HEAD) + 6;
 }
 
-static void see_cpus(const struct picture *picture, struct legend *legend)
+static void choose_cpu_marks(const struct picture *picture, struct legend *legend)
 {
     for (int i = 0; i < picture->machine->core_count; i++)
         for (int k = 0; k < picture->machine->cores[i].cpu_count; k++) {
             int cpu = picture->machine->cores[i].cpus[k];
-            bool granted = bitset_has(&picture->plan->granted, cpu);
-            bool reserved = bitset_has(&picture->plan->reserved, cpu);
+            bool granted = bitmap_is_set(&picture->plan->granted, cpu);
+            bool reserved = bitmap_is_set(&picture->plan->reserved, cpu);
             int count = picture->cpus[cpu].count;
             legend->barred = legend->barred || !granted;
             legend->system = legend->system || reserved;
@@ -105,7 +106,7 @@ static struct legend measure_legend(const struct picture *picture, int width)
     if (width > legend.column_width)
         legend.columns = width / legend.column_width;
     legend.rows = (picture->plan->task_count + legend.columns - 1) / legend.columns;
-    see_cpus(picture, &legend);
+    choose_cpu_marks(picture, &legend);
     return legend;
 }
 
@@ -122,7 +123,7 @@ static int legend_height(const struct legend *legend)
 static void paint_task(const struct picture *picture, int index, int x, int y)
 {
     char text[256];
-    struct use use = {0};
+    struct task_use use = {0};
     struct area swatch = {x, y, SWATCH, LEGEND_LINE - 4, 3};
     add_user(&use, index);
     snprintf(text, sizeof(text), "task %d", index);
@@ -138,7 +139,7 @@ static void paint_task(const struct picture *picture, int index, int x, int y)
 static int paint_mark(const struct picture *picture, const char *class, const char *words, int x, int y)
 {
     struct area swatch = {x, y, SWATCH, LEGEND_LINE - 4, 3};
-    struct use none = {0};
+    struct task_use none = {0};
     paint_use(picture->file, &swatch, &none, class);
     paint_text(picture->file, STYLE_QUIET, x + SWATCH + 6, y + 12, "%s", words);
     return x + SWATCH + 6 + text_width(words, STYLE_QUIET) + 14;
@@ -196,7 +197,7 @@ static void paint_page(struct picture *picture)
     char title[256], machine_text[256];
     snprintf(title, sizeof(title), "%s%s%d task%s", machine->name, machine->name[0] != 0 ? ": " : "",
              plan->task_count, plan->task_count == 1 ? "" : "s");
-    machine_words(machine, machine_text, sizeof(machine_text));
+    machine_summary(machine, machine_text, sizeof(machine_text));
     int inner = picture->boxes[0].width;
     inner = inner < WIDTH_MIN ? WIDTH_MIN : inner;
     int width = inner + 2 * MARGIN;

@@ -30,7 +30,7 @@ static const char *gpu_model(const struct machine *machine)
     return machine->gpu_count > 0 ? machine->gpus[0].name : "";
 }
 
-const char *machine_words(const struct machine *machine, char *text, size_t text_bytes)
+const char *machine_summary(const struct machine *machine, char *text, size_t text_bytes)
 {
     text[0] = 0;
     append_count(text, text_bytes, machine->domain_count[DOMAIN_PACKAGE], "package");
@@ -38,7 +38,7 @@ const char *machine_words(const struct machine *machine, char *text, size_t text
     if (machine->has_l3)
         append_count(text, text_bytes, machine->domain_count[DOMAIN_L3], "L3 cache");
     append_count(text, text_bytes, machine->core_count, "core");
-    append_count(text, text_bytes, bitset_count(&machine->cpus), "hardware thread");
+    append_count(text, text_bytes, bitmap_weight(&machine->cpus), "hardware thread");
     if (machine->gpu_count > 0)
         append_count(text, text_bytes, machine->gpu_count, "GPU");
     if (gpu_model(machine)[0] != 0)
@@ -117,9 +117,9 @@ static void fill_cell(const struct plan *plan, int index, int column, char text[
     if (column == TASK)
         snprintf(text, CELL_BYTES, "%d", index);
     else if (column == CPUS)
-        bitset_text(&task->cpus, text, CELL_BYTES);
+        bitmap_text(&task->cpus, text, CELL_BYTES);
     else if (column == MEMORY)
-        bitset_text(&task->mems, text, CELL_BYTES);
+        bitmap_text(&task->mems, text, CELL_BYTES);
     else if (column == GPU)
         join(text, CELL_BYTES, task->gpu_count, task->gpu_ids[0], sizeof(task->gpu_ids[0]));
     else if (column == NIC)
@@ -206,7 +206,7 @@ void map_table(FILE *file, const struct machine *machine, const struct plan *pla
     int widths[COLUMNS];
     measure(plan, width, widths);
     snprintf(name, sizeof(name), "%s%s", machine->name, machine->name[0] != 0 ? ": " : "");
-    print_text(file, name, machine_words(machine, text, sizeof(text)), width);
+    print_text(file, name, machine_summary(machine, text, sizeof(text)), width);
     fputc('\n', file);
     for (int column = 0; column < COLUMNS; column++)
         snprintf(cells[column], CELL_BYTES, "%s", columns[column].head);
@@ -247,12 +247,12 @@ static void put_strings(FILE *file, const char *name, int count, const char *tex
 
 void map_json(FILE *file, const struct plan *plan)
 {
-    char list[BITSET_TEXT_BYTES];
+    char list[BITMAP_TEXT_BYTES];
     for (int i = 0; i < plan->task_count; i++) {
         const struct plan_task *task = &plan->tasks[i];
         fprintf(file, "%s{\"task\":%d,\"cpus\":\"%s\"", i == 0 ? "[" : ",\n ", i,
-                bitset_text(&task->cpus, list, sizeof(list)));
-        fprintf(file, ",\"mems\":\"%s\"", bitset_text(&task->mems, list, sizeof(list)));
+                bitmap_text(&task->cpus, list, sizeof(list)));
+        fprintf(file, ",\"mems\":\"%s\"", bitmap_text(&task->mems, list, sizeof(list)));
         put_strings(file, "gpus", task->gpu_count, task->gpu_ids[0], sizeof(task->gpu_ids[0]));
         put_strings(file, "nics", task->nic_count, task->nic_names[0], sizeof(task->nic_names[0]));
         fprintf(file, ",\"threads\":%d,\"reason\":", task->threads);

@@ -7,7 +7,7 @@
 #include "topo/plan/plan.h"
 
 /* "2 packages, 2 NUMA nodes, 16 L3 caches, 128 cores, ..." into [text], returned. */
-const char *machine_words(const struct machine *machine, char *text, size_t text_bytes);
+const char *machine_summary(const struct machine *machine, char *text, size_t text_bytes);
 
 /* The table, [width] characters wide where that is enough to read, and the plan's notes. */
 void map_table(FILE *file, const struct machine *machine, const struct plan *plan, int width);

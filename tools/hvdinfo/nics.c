@@ -19,7 +19,7 @@ static void warn(const char *sentence)
     fprintf(stderr, "hvdinfo: warning: %s\n", sentence);
 }
 
-static const char *address_words(const struct nic_address *address, char text[ADDRESS_BYTES])
+static const char *address_text(const struct nic_address *address, char text[ADDRESS_BYTES])
 {
     if (inet_ntop(address->family, address->bytes, text, INET6_ADDRSTRLEN) == NULL)
         text[0] = 0;
@@ -28,7 +28,7 @@ static const char *address_words(const struct nic_address *address, char text[AD
     return text;
 }
 
-static const char *speed_words(const struct nic *nic, char text[32])
+static const char *speed_text(const struct nic *nic, char text[32])
 {
     if (nic->mbps == 0)
         return "unknown";
@@ -52,13 +52,13 @@ static void show_table(const struct nic *nics, int count)
         snprintf(port, sizeof(port), "-");
         if (nic->verbs[0] != 0)
             snprintf(port, sizeof(port), "%s:%d", nic->verbs, nic->port);
-        printf(form, nic->netdev[0] != 0 ? nic->netdev : "-", port, speed_words(nic, speed),
-               nic->drop == NIC_KEPT   ? "yes"
-               : nic->drop == NIC_SLOW ? "if needed"
-                                       : "no",
-               nic->address_count > 0 ? address_words(&nic->addresses[0], address) : "-", nic->why);
+        printf(form, nic->netdev[0] != 0 ? nic->netdev : "-", port, speed_text(nic, speed),
+               nic->exclusion == NIC_NOT_EXCLUDED ? "yes"
+               : nic->exclusion == NIC_SLOW       ? "if needed"
+                                                  : "no",
+               nic->address_count > 0 ? address_text(&nic->addresses[0], address) : "-", nic->why);
         for (int k = 1; k < nic->address_count; k++)
-            printf("%-52s  %s\n", "", address_words(&nic->addresses[k], address));
+            printf("%-52s  %s\n", "", address_text(&nic->addresses[k], address));
     }
 }
 
@@ -92,9 +92,13 @@ static void show_json(const struct nic *nics, int count)
         printf("\"port\":%d,\"mbps\":%" PRId64 ",", nic->verbs[0] != 0 ? nic->port : 0, nic->mbps);
         show_string("link", links[nic->link], ",\"addresses\":[");
         for (int k = 0; k < nic->address_count; k++)
-            printf("%s\"%s\"", k > 0 ? "," : "", address_words(&nic->addresses[k], address));
+            printf("%s\"%s\"", k > 0 ? "," : "", address_text(&nic->addresses[k], address));
         printf("],");
-        show_string("use", nic->drop == NIC_KEPT ? "yes" : nic->drop == NIC_SLOW ? "if needed" : "no", ",");
+        show_string("use",
+                    nic->exclusion == NIC_NOT_EXCLUDED ? "yes"
+                    : nic->exclusion == NIC_SLOW       ? "if needed"
+                                                       : "no",
+                    ",");
         show_string("why", nic->why, "}");
     }
     puts("\n]");
@@ -122,7 +126,7 @@ int hvdinfo_nics(char *const *arguments)
             rc = nics_read_node(nics, NIC_MAX, "/sys", &count, &err);
         if (rc ==
             HVD_OK) /* where that fails all are judged as if nothing were asked for, and are worth seeing */
-            rc = nics_judge(nics, count, config.nics, &err);
+            rc = nics_select(nics, count, config.nics, &err);
     }
     if (json)
         show_json(nics, count);

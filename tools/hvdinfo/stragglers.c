@@ -27,7 +27,7 @@ struct round {
 };
 
 /* Stragglers in the making: a tree to find them, a list to sort them. */
-struct league {
+struct straggler_table {
     void *tree;
     struct straggler **members;
     int count, room;
@@ -37,11 +37,11 @@ struct league {
 struct stragglers {
     void *rounds;
     void *subjects;
-    struct league ranks, by_subject;
+    struct straggler_table ranks, by_subject;
 };
 
 /* What twalk_r is given. */
-struct summing {
+struct sum_context {
     struct stragglers *stragglers;
     struct stragglers_sum *sum;
     bool failed;
@@ -87,14 +87,14 @@ static void free_subject(void *node)
     free(subject);
 }
 
-static void leave_alone(void *node)
+static void keep_node(void *node)
 {
     (void)node;
 }
 
-static void league_fini(struct league *league)
+static void straggler_table_fini(struct straggler_table *league)
 {
-    tdestroy(league->tree, leave_alone);
+    tdestroy(league->tree, keep_node);
     for (int i = 0; i < league->count; i++)
         free(league->members[i]);
     free(league->members);
@@ -110,8 +110,8 @@ void stragglers_destroy(struct stragglers *stragglers)
 {
     if (stragglers == NULL)
         return;
-    league_fini(&stragglers->ranks);
-    league_fini(&stragglers->by_subject);
+    straggler_table_fini(&stragglers->ranks);
+    straggler_table_fini(&stragglers->by_subject);
     tdestroy(stragglers->rounds, free);
     tdestroy(stragglers->subjects, free_subject);
     free(stragglers);
@@ -176,7 +176,7 @@ int stragglers_add(struct stragglers *stragglers, const struct arrival *arrival)
 
 /* ---- Adding up ---------------------------------------------------------------------------------- */
 
-static struct straggler *league_find(struct league *league, const struct straggler *key)
+static struct straggler *straggler_table_find(struct straggler_table *league, const struct straggler *key)
 {
     struct straggler **node = tfind(key, &league->tree, compare_stragglers);
     if (node != NULL)
@@ -201,9 +201,10 @@ static struct straggler *league_find(struct league *league, const struct straggl
     return straggler;
 }
 
-static int league_add(struct league *league, const struct straggler *key, const struct round *round)
+static int straggler_table_add(struct straggler_table *league, const struct straggler *key,
+                               const struct round *round)
 {
-    struct straggler *straggler = league_find(league, key);
+    struct straggler *straggler = straggler_table_find(league, key);
     if (straggler == NULL)
         return -1;
     straggler->times++;
@@ -215,7 +216,7 @@ static int league_add(struct league *league, const struct straggler *key, const 
 static void sum_round(const void *node, VISIT visit, void *arg)
 {
     const struct round *round = *(const struct round *const *)node;
-    struct summing *summing = arg;
+    struct sum_context *summing = arg;
     if ((visit != postorder && visit != leaf) || summing->failed)
         return;
     summing->sum->operations++;
@@ -228,8 +229,8 @@ static void sum_round(const void *node, VISIT visit, void *arg)
     struct straggler rank = {.rank = round->last_rank};
     struct straggler both = {
         .rank = round->last_rank, .kind = subject->kind, .name = subject->name, .set = subject->set};
-    if (league_add(&summing->stragglers->ranks, &rank, round) < 0 ||
-        league_add(&summing->stragglers->by_subject, &both, round) < 0)
+    if (straggler_table_add(&summing->stragglers->ranks, &rank, round) < 0 ||
+        straggler_table_add(&summing->stragglers->by_subject, &both, round) < 0)
         summing->failed = true;
 }
 
@@ -245,7 +246,7 @@ static int compare_costs(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
-static int league_sort(struct league *league)
+static int straggler_table_sort(struct straggler_table *league)
 {
     league->sorted = calloc((size_t)league->count + 1, sizeof(*league->sorted));
     if (league->sorted == NULL)
@@ -258,10 +259,11 @@ static int league_sort(struct league *league)
 
 int stragglers_sum(struct stragglers *stragglers, struct stragglers_sum *sum)
 {
-    struct summing summing = {stragglers, sum, false};
+    struct sum_context summing = {stragglers, sum, false};
     memset(sum, 0, sizeof(*sum));
     twalk_r(stragglers->rounds, sum_round, &summing);
-    if (summing.failed || league_sort(&stragglers->ranks) < 0 || league_sort(&stragglers->by_subject) < 0)
+    if (summing.failed || straggler_table_sort(&stragglers->ranks) < 0 ||
+        straggler_table_sort(&stragglers->by_subject) < 0)
         return -1;
     sum->ranks = stragglers->ranks.sorted;
     sum->rank_count = stragglers->ranks.count;

@@ -20,20 +20,20 @@
 #define SUBJECTS_SHOWN 10
 
 /* The timeline of one rank. */
-struct part {
+struct timeline_file {
     char *path;
     int64_t rank; /* of its name */
     struct trace_clock clock;
 };
 
-struct job {
+struct trace_job {
     const char *folder, *output; /* output: NULL: none is wanted, "-": stdout */
-    struct part *parts;          /* by rank */
+    struct timeline_file *parts; /* by rank */
     int count;
     struct stragglers *stragglers;
-    FILE *merged;            /* or NULL */
-    bool first;              /* nothing was put into it yet */
-    const struct part *part; /* that is being read */
+    FILE *merged;                     /* or NULL */
+    bool first;                       /* nothing was put into it yet */
+    const struct timeline_file *part; /* that is being read */
 };
 
 static void note(const char *sentence)
@@ -65,12 +65,12 @@ static int is_part(const struct dirent *entry)
 
 static int by_rank(const void *left, const void *right)
 {
-    const struct part *a = left;
-    const struct part *b = right;
+    const struct timeline_file *a = left;
+    const struct timeline_file *b = right;
     return (a->rank > b->rank) - (a->rank < b->rank);
 }
 
-static int list_parts(struct job *job, struct hvd_error *err)
+static int list_parts(struct trace_job *job, struct hvd_error *err)
 {
     struct dirent **entries = NULL;
     int count = scandir(job->folder, &entries, is_part, NULL);
@@ -78,7 +78,7 @@ static int list_parts(struct job *job, struct hvd_error *err)
         return error_set_errno(err, "the folder %s cannot be read", job->folder);
     job->parts = calloc((size_t)count + 1, sizeof(*job->parts));
     for (int i = 0; i < count; i++) {
-        struct part *part = job->parts == NULL ? NULL : &job->parts[job->count];
+        struct timeline_file *part = job->parts == NULL ? NULL : &job->parts[job->count];
         if (part != NULL && asprintf(&part->path, "%s/%s", job->folder, entries[i]->d_name) > 0) {
             part->rank = rank_of_name(entries[i]->d_name);
             job->count++;
@@ -97,9 +97,9 @@ static int list_parts(struct job *job, struct hvd_error *err)
 }
 
 /* What the files say of themselves fits together: they are of one job. */
-static int check_part(const struct job *job, const struct part *part, struct hvd_error *err)
+static int check_part(const struct trace_job *job, const struct timeline_file *part, struct hvd_error *err)
 {
-    const struct part *first = &job->parts[0];
+    const struct timeline_file *first = &job->parts[0];
     if (part->clock.rank != part->rank)
         return error_set(err, HVD_ERR_INVALID, "%s is the timeline of rank %d", part->path, part->clock.rank);
     if (part->clock.size != first->clock.size)
@@ -110,11 +110,11 @@ static int check_part(const struct job *job, const struct part *part, struct hvd
     return HVD_OK;
 }
 
-static int read_clocks(struct job *job, struct hvd_error *err)
+static int read_clocks(struct trace_job *job, struct hvd_error *err)
 {
     char text[PATH_MAX + 200];
     for (int i = 0; i < job->count; i++) {
-        struct part *part = &job->parts[i];
+        struct timeline_file *part = &job->parts[i];
         bool cut = false;
         int rc = trace_file_clock(part->path, &part->clock, &cut, err);
         if (rc == HVD_OK)
@@ -142,7 +142,7 @@ static int read_clocks(struct job *job, struct hvd_error *err)
 /* ---- Events ------------------------------------------------------------------------------------- */
 
 /* The event with its times as rank 0's clock would tell them. */
-static int merge_event(struct job *job, const struct trace_event *event, struct hvd_error *err)
+static int merge_event(struct trace_job *job, const struct trace_event *event, struct hvd_error *err)
 {
     if (event->is_metadata && strcmp(event->name, "hvd_clock") == 0)
         return HVD_OK;
@@ -160,7 +160,7 @@ static int merge_event(struct job *job, const struct trace_event *event, struct 
 }
 
 /* An operation as a whole says when it was submitted; its parts do not. */
-static int count_event(struct job *job, const struct trace_event *event, struct hvd_error *err)
+static int count_event(struct trace_job *job, const struct trace_event *event, struct hvd_error *err)
 {
     struct arrival arrival = {.rank = job->part->clock.rank, .name = event->name};
     int64_t set = 0;
@@ -181,12 +181,12 @@ static int count_event(struct job *job, const struct trace_event *event, struct 
 
 static int take_event(void *arg, const struct trace_event *event, struct hvd_error *err)
 {
-    struct job *job = arg;
+    struct trace_job *job = arg;
     int rc = count_event(job, event, err);
     return rc == HVD_OK && job->merged != NULL ? merge_event(job, event, err) : rc;
 }
 
-static int read_parts(struct job *job, struct hvd_error *err)
+static int read_parts(struct trace_job *job, struct hvd_error *err)
 {
     int rc = HVD_OK;
     for (int i = 0; i < job->count && rc == HVD_OK; i++) {
@@ -199,7 +199,7 @@ static int read_parts(struct job *job, struct hvd_error *err)
 
 /* ---- The merged timeline ------------------------------------------------------------------------ */
 
-static int open_merged(struct job *job, struct hvd_error *err)
+static int open_merged(struct trace_job *job, struct hvd_error *err)
 {
     struct stat output;
     struct stat input;
@@ -220,7 +220,7 @@ static int open_merged(struct job *job, struct hvd_error *err)
     return HVD_OK;
 }
 
-static int close_merged(struct job *job, struct hvd_error *err)
+static int close_merged(struct trace_job *job, struct hvd_error *err)
 {
     if (job->merged == NULL)
         return HVD_OK;
@@ -236,23 +236,23 @@ static int close_merged(struct job *job, struct hvd_error *err)
 
 /* ---- The table ---------------------------------------------------------------------------------- */
 
-static const char *host_of(const struct job *job, int rank)
+static const char *host_of(const struct trace_job *job, int rank)
 {
-    const struct part key = {.rank = rank};
-    const struct part *part = bsearch(&key, job->parts, (size_t)job->count, sizeof(key), by_rank);
+    const struct timeline_file key = {.rank = rank};
+    const struct timeline_file *part = bsearch(&key, job->parts, (size_t)job->count, sizeof(key), by_rank);
     return part == NULL ? "" : part->clock.host;
 }
 
 /* What a file says may hold anything, such as what a terminal obeys. */
 static const char *plain(const char *text, char *bytes, size_t room)
 {
-    struct pad pad = {bytes, 0, room - 1};
-    pad_plain(&pad, text);
-    bytes[pad.used] = 0;
+    struct strbuf strbuf = {bytes, 0, room - 1};
+    strbuf_add_printable(&strbuf, text);
+    bytes[strbuf.used] = 0;
     return bytes;
 }
 
-static void show_precision(const struct job *job, FILE *to)
+static void show_precision(const struct trace_job *job, FILE *to)
 {
     int64_t worst_us = 0;
     for (int i = 0; i < job->count; i++)
@@ -261,7 +261,7 @@ static void show_precision(const struct job *job, FILE *to)
         fprintf(to, "clocks agree to within %" PRId64 " us\n", worst_us);
 }
 
-static void show_stragglers(const struct job *job, const struct stragglers_sum *sum, FILE *to)
+static void show_stragglers(const struct trace_job *job, const struct stragglers_sum *sum, FILE *to)
 {
     char text[1200];
     fprintf(to, "%d ranks, %" PRId64 " operations, %" PRId64 " of them on two ranks or more\n", job->count,
@@ -296,7 +296,7 @@ static void show_stragglers(const struct job *job, const struct stragglers_sum *
 
 /* ---- The command -------------------------------------------------------------------------------- */
 
-static int parse(struct job *job, char *const *arguments, struct hvd_error *err)
+static int parse(struct trace_job *job, char *const *arguments, struct hvd_error *err)
 {
     for (; *arguments != NULL; arguments++) {
         const char *word = *arguments;
@@ -313,7 +313,7 @@ static int parse(struct job *job, char *const *arguments, struct hvd_error *err)
     return HVD_OK;
 }
 
-static int run(struct job *job, struct hvd_error *err)
+static int run(struct trace_job *job, struct hvd_error *err)
 {
     struct stragglers_sum sum = {0};
     job->stragglers = stragglers_create();
@@ -338,7 +338,7 @@ static int run(struct job *job, struct hvd_error *err)
 
 int hvdinfo_trace(char *const *arguments)
 {
-    struct job job = {0};
+    struct trace_job job = {0};
     struct hvd_error err = {""};
     int rc = parse(&job, arguments, &err);
     if (rc == HVD_OK)

@@ -35,8 +35,8 @@ struct launch {
     struct rank_places *places;
     int size;             /* ranks */
     sigset_t signal_mask; /* that hvdrun was started with */
-    struct keeper_plan plan;
-    struct keeper keeper;
+    struct reaper_plan plan;
+    struct reaper reaper;
     struct supervisor supervisor;
 };
 
@@ -67,7 +67,7 @@ static int read_options(struct launch *launch, char *const *argv, int *exit_stat
 }
 
 /* For --help and --version there is nothing to launch. */
-static bool only_talk(const struct hvdrun_options *options)
+static bool only_print(const struct hvdrun_options *options)
 {
     if (options->action == HVDRUN_HELP)
         hvdrun_options_help(stdout);
@@ -97,7 +97,7 @@ static int check_descriptors(const struct launch *launch)
     return say(sentence);
 }
 
-/* Once the keeper is forked, so that the ranks keep the limit that the user has. */
+/* Once the reaper is forked, so that the ranks keep the limit that the user has. */
 static void raise_descriptors(const struct launch *launch)
 {
     struct rlimit limit;
@@ -137,7 +137,7 @@ static int refuse(const struct hvd_error *err, int status, int *exit_statusp)
 }
 
 /* The options in force for the ranks, and how many there are. */
-static int settle_ranks(struct launch *launch, int *exit_statusp)
+static int count_ranks(struct launch *launch, int *exit_statusp)
 {
     struct hvd_error err;
     scratch_name_shared(launch->shared_scratch, sizeof(launch->shared_scratch));
@@ -159,9 +159,9 @@ static int make_plan(struct launch *launch)
     launch->supervisor.verdict = verdict_create(launch->size, launch->host, options->grace_us);
     if (launch->supervisor.verdict == NULL)
         return say("memory ran out");
-    if (scratch_name(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
+    if (scratch_make_name(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
         return say(err.text);
-    launch->plan = (struct keeper_plan){.size = launch->size,
+    launch->plan = (struct reaper_plan){.size = launch->size,
                                         .path = launch->path,
                                         .arguments = options->command,
                                         .environment = launch->environment,
@@ -171,10 +171,10 @@ static int make_plan(struct launch *launch)
     return HVD_OK;
 }
 
-static int fork_keeper(struct launch *launch)
+static int fork_reaper(struct launch *launch)
 {
     struct hvd_error err;
-    return keeper_fork(&launch->keeper, &launch->plan, &err) == HVD_OK ? HVD_OK : say(err.text);
+    return reaper_fork(&launch->reaper, &launch->plan, &err) == HVD_OK ? HVD_OK : say(err.text);
 }
 
 static int open_server(struct launch *launch)
@@ -191,7 +191,7 @@ static int place_ranks(struct launch *launch, int *exit_statusp)
     int status = rank_places_decide(launch->places, launch->host, &err);
     if (status != HVD_OK)
         return refuse(&err, status, exit_statusp);
-    rank_places_say(launch->places);
+    rank_places_print(launch->places);
     return HVD_OK;
 }
 
@@ -211,12 +211,12 @@ static int open_output(struct launch *launch)
 static void run_job(struct launch *launch)
 {
     launch->supervisor.plan = &launch->plan;
-    launch->supervisor.keeper = &launch->keeper;
+    launch->supervisor.reaper = &launch->reaper;
     launch->supervisor.places = launch->places;
     supervisor_run(&launch->supervisor);
 }
 
-static int judge(const struct launch *launch)
+static int exit_status_of(const struct launch *launch)
 {
     char sentence[1024];
     const struct verdict *verdict = launch->supervisor.verdict;
@@ -226,10 +226,10 @@ static int judge(const struct launch *launch)
     return verdict_exit_status(verdict);
 }
 
-static void take_down(struct launch *launch)
+static void shut_down(struct launch *launch)
 {
     server_close(launch->supervisor.server);
-    keeper_leave(&launch->keeper, &launch->plan);
+    reaper_close(&launch->reaper, &launch->plan);
 }
 
 static void release(struct launch *launch)
@@ -244,21 +244,21 @@ static void release(struct launch *launch)
 
 int main(int argc, char **argv)
 {
-    static struct launch launch = {.keeper = {0, -1}, .supervisor = {.signal_fd = -1}};
+    static struct launch launch = {.reaper = {0, -1}, .supervisor = {.signal_fd = -1}};
     int exit_status = EXIT_USAGE;
     (void)argc;
     open_stdio();
     if (read_options(&launch, argv, &exit_status) != HVD_OK)
         return exit_status;
-    if (only_talk(&launch.options))
+    if (only_print(&launch.options))
         return EXIT_SUCCESS;
     if (find_command(&launch, &exit_status) != HVD_OK)
         return exit_status;
 
     exit_status = EXIT_BROKEN;
-    bool ready = settle_ranks(&launch, &exit_status) == HVD_OK && check_descriptors(&launch) == HVD_OK &&
+    bool ready = count_ranks(&launch, &exit_status) == HVD_OK && check_descriptors(&launch) == HVD_OK &&
                  take_signals(&launch) == HVD_OK && make_plan(&launch) == HVD_OK &&
-                 fork_keeper(&launch) == HVD_OK;
+                 fork_reaper(&launch) == HVD_OK;
     if (ready) {
         raise_descriptors(&launch);
         ready = open_server(&launch) == HVD_OK && place_ranks(&launch, &exit_status) == HVD_OK &&
@@ -266,9 +266,9 @@ int main(int argc, char **argv)
     }
     if (ready)
         run_job(&launch);
-    take_down(&launch);
+    shut_down(&launch);
     if (ready)
-        exit_status = judge(&launch);
+        exit_status = exit_status_of(&launch);
     release(&launch);
     return exit_status;
 }

@@ -15,7 +15,7 @@ void lines_init(struct lines *lines, bool prefix)
 void lines_fini(struct lines *lines)
 {
     free(lines->out.bytes);
-    lines->out = (struct text){0};
+    lines->out = (struct text_buffer){0};
 }
 
 char *line_buffer_room(struct line_buffer *buffer, size_t *roomp)
@@ -39,7 +39,7 @@ void line_buffer_fini(struct line_buffer *buffer)
     buffer->used = buffer->room = 0;
 }
 
-void text_drop(struct text *text, size_t count)
+void text_buffer_drop(struct text_buffer *text, size_t count)
 {
     text->first += count;
     if (text->first == text->end)
@@ -48,7 +48,7 @@ void text_drop(struct text *text, size_t count)
 
 static void append(struct lines *lines, const char *bytes, size_t count)
 {
-    struct text *out = &lines->out;
+    struct text_buffer *out = &lines->out;
     if (count > out->room - out->end && out->first > 0) {
         memmove(out->bytes, out->bytes + out->first, out->end - out->first);
         out->end -= out->first;

@@ -8,14 +8,14 @@
 #define LINES_MAX_LINE 65536 /* a longer line is passed on in pieces */
 
 /* Bytes on their way out. A zeroed struct is empty. */
-struct text {
+struct text_buffer {
     char *bytes;
     size_t first, end, room; /* in use: first .. end */
 };
 
 /* What has been put together for one descriptor. */
 struct lines {
-    struct text out;
+    struct text_buffer out;
     bool prefix;
     int open_rank; /* of the line that was begun and not ended, or -1 */
     bool failed;   /* memory ran out: something was lost */
@@ -46,6 +46,6 @@ void lines_flush(struct lines *lines, struct line_buffer *buffer);
 void lines_end(struct lines *lines, struct line_buffer *buffer);
 
 /* [count] bytes of lines->out were written. */
-void text_drop(struct text *text, size_t count);
+void text_buffer_drop(struct text_buffer *text, size_t count);
 
 #endif

@@ -264,7 +264,7 @@ static int inherit(struct hvdrun_options *options, const char *inherited_cli, st
 }
 
 /* jsrun's options are one word with --hvd-rs, by which the ranks, too, learn of them. */
-static int hand_on_sets(struct reader *reader)
+static int add_rs_to_cli(struct reader *reader)
 {
     char text[RS_TEXT_BYTES];
     if (reader->jsrun == NULL)
@@ -310,7 +310,7 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
     if (status == HVD_OK)
         status = check_erf(&reader);
     if (status == HVD_OK)
-        status = hand_on_sets(&reader);
+        status = add_rs_to_cli(&reader);
     if (status != HVD_OK)
         return status;
     options->command = reader.at;

@@ -155,7 +155,7 @@ static void sink_break(struct sink *sink, int size, int error)
     sink->error = error == EPIPE ? 0 : error;
     for (int rank = 0; rank < size; rank++)
         stream_close(&sink->streams[rank]);
-    text_drop(&sink->lines.out, waiting_bytes(sink));
+    text_buffer_drop(&sink->lines.out, waiting_bytes(sink));
     sink->lines.open_rank = -1;
 }
 
@@ -174,7 +174,7 @@ static void sink_write(struct sink *sink, int size)
         if (written < 0)
             sink_break(sink, size, errno);
         else
-            text_drop(&sink->lines.out, (size_t)written);
+            text_buffer_drop(&sink->lines.out, (size_t)written);
     }
 }
 

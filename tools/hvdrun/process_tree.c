@@ -119,7 +119,7 @@ static void mark_below(struct processes *processes, pid_t root)
 }
 
 /* False where it is in [told]. Where memory runs out it is told twice. */
-static bool tell(struct tree_told *told, pid_t pid)
+static bool mark_signalled(struct signalled_processes *told, pid_t pid)
 {
     if (told == NULL)
         return true;
@@ -139,7 +139,7 @@ static bool tell(struct tree_told *told, pid_t pid)
     return true;
 }
 
-int tree_signal(int signal_number, struct tree_told *told)
+int process_tree_signal(int signal_number, struct signalled_processes *told)
 {
     struct processes processes = {0};
     int count = 0;
@@ -152,7 +152,7 @@ int tree_signal(int signal_number, struct tree_told *told)
         const struct process *process = &processes.list[i];
         if (!process->below || process->zombie)
             continue;
-        if (tell(told, process->pid))
+        if (mark_signalled(told, process->pid))
             kill(process->pid, signal_number);
         count++;
     }
@@ -160,7 +160,7 @@ int tree_signal(int signal_number, struct tree_told *told)
     return count;
 }
 
-int tree_kill(int64_t deadline_us)
+int process_tree_kill(int64_t deadline_us)
 {
     for (;;) {
         pid_t pid = waitpid(-1, NULL, WNOHANG);
@@ -170,7 +170,7 @@ int tree_kill(int64_t deadline_us)
             continue;
         if (clock_us() >= deadline_us)
             return -1;
-        tree_signal(SIGKILL, NULL);
+        process_tree_signal(SIGKILL, NULL);
         poll(NULL, 0, LOOK_AGAIN_MS);
     }
 }

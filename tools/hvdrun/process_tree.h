@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 /* Who was signalled already. A zeroed struct is nobody. */
-struct tree_told {
+struct signalled_processes {
     pid_t *pids;
     size_t count, room;
 };
@@ -15,10 +15,10 @@ struct tree_told {
 /* Send a signal to every process below the caller that is not a zombie; with [told] only to those that are
  * not in it, and put them there. Returns how many there are in all, or -1 where /proc cannot be read.
  * Processes that are born meanwhile are missed: repeat until none is left. */
-int tree_signal(int signal_number, struct tree_told *told);
+int process_tree_signal(int signal_number, struct signalled_processes *told);
 
 /* SIGKILL them and wait for all that are or become children of the caller, which must be a subreaper, until
  * none is left or [deadline_us]. Returns 0, or -1 where something could not be ended. */
-int tree_kill(int64_t deadline_us);
+int process_tree_kill(int64_t deadline_us);
 
 #endif

@@ -29,33 +29,33 @@ static const char *const removed[] = {
 
 /* Of those, what users set to tune a library. Open MPI's mpirun says more in the same way: that goes. */
 static const char *const kept[] = {"OMPI_MCA_*", "PMIX_MCA_*", NULL};
-static const char *const removed_still[] = {"OMPI_MCA_orte_*",
-                                            "OMPI_MCA_ess*",
-                                            "OMPI_MCA_schizo*",
-                                            "OMPI_MCA_pmix*",
-                                            "OMPI_MCA_plm*",
-                                            "OMPI_MCA_ras*",
-                                            "OMPI_MCA_rmaps*",
-                                            "OMPI_MCA_odls*",
-                                            "OMPI_MCA_initial_wdir",
-                                            "OMPI_MCA_shmem_RUNTIME_*",
-                                            "OMPI_MCA_mpi_oversubscribe",
-                                            "PMIX_MCA_mca_base_component_show_load_errors",
-                                            NULL};
+static const char *const removed_despite_kept[] = {"OMPI_MCA_orte_*",
+                                                   "OMPI_MCA_ess*",
+                                                   "OMPI_MCA_schizo*",
+                                                   "OMPI_MCA_pmix*",
+                                                   "OMPI_MCA_plm*",
+                                                   "OMPI_MCA_ras*",
+                                                   "OMPI_MCA_rmaps*",
+                                                   "OMPI_MCA_odls*",
+                                                   "OMPI_MCA_initial_wdir",
+                                                   "OMPI_MCA_shmem_RUNTIME_*",
+                                                   "OMPI_MCA_mpi_oversubscribe",
+                                                   "PMIX_MCA_mca_base_component_show_load_errors",
+                                                   NULL};
 
-struct setting {
+struct env_default {
     const char *name, *value;
 };
 
 /* What a user may have chosen and keeps. gds: PMIx's default store loses keys when a process joins twice. */
-static const struct setting defaults[] = {{"PMIX_MCA_gds", "hash"}, {NULL, NULL}};
+static const struct env_default defaults[] = {{"PMIX_MCA_gds", "hash"}, {NULL, NULL}};
 
 /* Open MPI 4 looks at its environment to learn whether a launcher is there: asked through this component it
  * asks PMIx, and does not start a job of one. Binding is not hvdrun's to undo, nor Open MPI's to do. */
-static const struct setting forced[] = {{"OMPI_MCA_schizo", "ompi"},
-                                        {"OMPI_MCA_orte_externally_bound", "1"},
-                                        {"OMPI_MCA_hwloc_base_binding_policy", "none"},
-                                        {NULL, NULL}};
+static const struct env_default forced[] = {{"OMPI_MCA_schizo", "ompi"},
+                                            {"OMPI_MCA_orte_externally_bound", "1"},
+                                            {"OMPI_MCA_hwloc_base_binding_policy", "none"},
+                                            {NULL, NULL}};
 
 static bool matches(const char *entry, const char *const *patterns)
 {
@@ -75,23 +75,23 @@ static bool is_of_placement(const char *entry, const char *placed)
                                           NULL};
     char name[64]; /* a longer one is cut and is none of them */
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(entry, "="), entry);
-    return placed_lists(placed, name) && !matches(entry, granted);
+    return placed_has_variable(placed, name) && !matches(entry, granted);
 }
 
 /* The networks that an outer launcher has named, for ranks of other nodes. */
-static void read_networks(char *const *environment, struct settings *networks)
+static void read_networks(char *const *environment, struct nic_env *networks)
 {
     const char *list = environment_value(environment, NETWORK_SET_VARIABLE);
-    *networks = (struct settings){.values = {""}};
+    *networks = (struct nic_env){.values = {""}};
     if (list != NULL)
-        settings_read(list, networks);
+        nic_env_parse(list, networks);
 }
 
-static bool is_of_networks(const char *entry, const struct settings *networks)
+static bool is_of_networks(const char *entry, const struct nic_env *networks)
 {
-    for (int id = 0; id < SETTING_COUNT; id++) {
-        size_t length = strlen(setting_variables[id]);
-        if (networks->values[id][0] != 0 && strncmp(entry, setting_variables[id], length) == 0 &&
+    for (int id = 0; id < NIC_ENV_COUNT; id++) {
+        size_t length = strlen(nic_env_names[id]);
+        if (networks->values[id][0] != 0 && strncmp(entry, nic_env_names[id], length) == 0 &&
             entry[length] == '=' && strcmp(entry + length + 1, networks->values[id]) == 0)
             return true;
     }
@@ -101,13 +101,13 @@ static bool is_of_networks(const char *entry, const struct settings *networks)
 /* What an outer launcher has said beyond names. */
 struct outer {
     const char *placed; /* PLACED_VARIABLE; NULL: not set */
-    struct settings networks;
+    struct nic_env networks;
 };
 
 static bool is_removed(const char *entry, const struct outer *outer)
 {
     return is_of_placement(entry, outer->placed) || is_of_networks(entry, &outer->networks) ||
-           (matches(entry, removed) && (!matches(entry, kept) || matches(entry, removed_still)));
+           (matches(entry, removed) && (!matches(entry, kept) || matches(entry, removed_despite_kept)));
 }
 
 /* Grows an environment; after a failure [failed] stays set and calls do nothing. */
@@ -135,7 +135,7 @@ static void add_setting(struct builder *builder, const char *name, const char *v
     add_entry(builder, entry);
 }
 
-static void add_unless_set(struct builder *builder, const struct setting *settings)
+static void add_unless_set(struct builder *builder, const struct env_default *settings)
 {
     for (; settings->name != NULL; settings++) {
         if (!builder->failed && environment_value(builder->entries, settings->name) == NULL)
@@ -145,7 +145,7 @@ static void add_unless_set(struct builder *builder, const struct setting *settin
 
 static bool is_forced(const char *entry)
 {
-    for (const struct setting *setting = forced; setting->name != NULL; setting++) {
+    for (const struct env_default *setting = forced; setting->name != NULL; setting++) {
         size_t length = strlen(setting->name);
         if (strncmp(entry, setting->name, length) == 0 && entry[length] == '=')
             return true;
@@ -157,7 +157,7 @@ char **rank_environment_create(char *const *environment, const char *cli, const 
 {
     struct outer outer = {.placed = environment_value(environment, PLACED_VARIABLE)};
     /* where segments are found that a killed rank leaves behind */
-    const struct setting segments[] = {{"OMPI_MCA_btl_vader_backing_directory", shared}, {NULL, NULL}};
+    const struct env_default segments[] = {{"OMPI_MCA_btl_vader_backing_directory", shared}, {NULL, NULL}};
     size_t count = 0;
     read_networks(environment, &outer.networks);
     while (environment[count] != NULL)

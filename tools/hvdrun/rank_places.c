@@ -14,7 +14,7 @@
 
 #define YIELD_VARIABLE "OMPI_MCA_mpi_yield_when_idle" /* more ranks than CPUs: Open MPI is not to spin */
 
-struct told {
+struct rank_variables {
     char *strings[APPLY_MAX + 2];
 };
 
@@ -25,10 +25,10 @@ struct rank_places {
     struct erf *erf;          /* NULL: there is no explicit resource file */
     struct erf_tasks settled; /* by it */
     int count;
-    struct bitset granted;
-    bool placed;       /* false: somebody else may */
-    struct plan *plan; /* NULL: all may run on all that is granted */
-    struct told *told; /* by rank */
+    struct bitmap granted;
+    bool placed;                 /* false: somebody else may */
+    struct plan *plan;           /* NULL: all may run on all that is granted */
+    struct rank_variables *told; /* by rank */
 };
 
 /* ---- What is asked for ------------------------------------------------------------------------ */
@@ -119,7 +119,7 @@ static bool is_plain(const struct rank_places *places)
     const struct bind_options *bind = &config->bind;
     bool all = bind->policy == BIND_NONE || (bind->policy == BIND_AUTO && places->count == 1);
     return all && bind->smt == 0 && bind->reserve == 0 && !bind->verbose && !config->has_rs &&
-           places->erf == NULL && !place_has_gpus(NULL);
+           places->erf == NULL && !node_has_gpus(NULL);
 }
 
 static void warn(const char *sentence)
@@ -128,8 +128,8 @@ static void warn(const char *sentence)
 }
 
 /* All ranks of the file must be here. */
-static int settle_erf(struct rank_places *places, const struct machine *machine, const char *host,
-                      struct hvd_error *err)
+static int resolve_erf(struct rank_places *places, const struct machine *machine, const char *host,
+                       struct hvd_error *err)
 {
     const struct erf *erf = places->erf;
     struct erf_host here = {.name = strdup(host), .index = 1};
@@ -158,26 +158,26 @@ static int make_plan(struct rank_places *places, const char *host, struct hvd_er
 {
     const struct hvd_config *config = &places->config;
     struct machine *machine = NULL;
-    struct place place = {.task_count = places->count,
-                          .cpus = &places->granted,
-                          .bind = config->bind,
-                          .rs = config->has_rs ? &config->rs : NULL,
-                          .nics = config->bind.verbose ? config->nics : NULL,
-                          .environment = places->environment};
-    place.cores_only = places->erf == NULL && !place_needs_devices(&place);
-    int status = place_machine(&place, &machine, err);
+    struct node_placement place = {.task_count = places->count,
+                                   .cpus = &places->granted,
+                                   .bind = config->bind,
+                                   .rs = config->has_rs ? &config->rs : NULL,
+                                   .nics = config->bind.verbose ? config->nics : NULL,
+                                   .environment = places->environment};
+    place.cores_only = places->erf == NULL && !node_placement_needs_devices(&place);
+    int status = node_placement_load_machine(&place, &machine, err);
     if (status == HVD_OK && places->erf != NULL) {
-        status = settle_erf(places, machine, host, err);
+        status = resolve_erf(places, machine, host, err);
         place.tasks = places->settled.tasks;
         place.bind = (struct bind_options){.policy = BIND_AUTO}; /* the file has said it all */
     }
     if (status == HVD_OK)
-        status = place_plan(&place, machine, &places->plan, err);
+        status = node_placement_plan(&place, machine, &places->plan, err);
     machine_destroy(machine);
     return status;
 }
 
-static int add_string(struct told *told, const char *name, const char *value, struct hvd_error *err)
+static int add_string(struct rank_variables *told, const char *name, const char *value, struct hvd_error *err)
 {
     char **string = told->strings;
     while (*string != NULL)
@@ -189,19 +189,20 @@ static int add_string(struct told *told, const char *name, const char *value, st
 }
 
 /* What a rank finds in its environment. */
-static int tell(struct rank_places *places, int rank, struct hvd_error *err)
+static int set_rank_variables(struct rank_places *places, int rank, struct hvd_error *err)
 {
     static const struct plan_task anywhere;
-    struct variable variables[APPLY_MAX];
-    const struct applied applied = {.task = places->plan != NULL ? &places->plan->tasks[rank] : &anywhere,
-                                    .who = "hvdrun",
-                                    .gpu_visible = places->config.gpu_visible,
-                                    .environment = places->environment};
+    struct env_variable variables[APPLY_MAX];
+    const struct launched_task applied = {.task =
+                                              places->plan != NULL ? &places->plan->tasks[rank] : &anywhere,
+                                          .who = "hvdrun",
+                                          .gpu_visible = places->config.gpu_visible,
+                                          .environment = places->environment};
     int count = places->placed ? apply_variables(&applied, variables, err) : 0;
     int status = count < 0 ? count : HVD_OK;
     for (int i = 0; status == HVD_OK && i < count; i++)
         status = add_string(&places->told[rank], variables[i].name, variables[i].value, err);
-    bool crowded = places->count > bitset_count(&places->granted);
+    bool crowded = places->count > bitmap_weight(&places->granted);
     if (status == HVD_OK && crowded && environment_value(places->environment, YIELD_VARIABLE) == NULL)
         status = add_string(&places->told[rank], YIELD_VARIABLE, "1", err);
     return status;
@@ -214,19 +215,19 @@ int rank_places_decide(struct rank_places *places, const char *host, struct hvd_
     if (status == HVD_OK && !is_plain(places))
         status = make_plan(places, host, &why);
     places->placed = status == HVD_OK;
-    if (status != HVD_OK && (config_needs_plan(&places->config) || places->erf != NULL))
+    if (status != HVD_OK && (config_requires_placement(&places->config) || places->erf != NULL))
         return error_set(err, status, "%s", why.text);
     if (status != HVD_OK && places->config.log_level >= LOG_DEBUG)
         fprintf(stderr, "hvdrun: ranks are not placed: %s\n", why.text);
     for (int rank = 0; rank < places->count; rank++) {
-        status = tell(places, rank, err);
+        status = set_rank_variables(places, rank, err);
         if (status != HVD_OK)
             return status;
     }
     return HVD_OK;
 }
 
-void rank_places_say(const struct rank_places *places)
+void rank_places_print(const struct rank_places *places)
 {
     char text[1024];
     if (!places->config.bind.verbose)
@@ -237,7 +238,7 @@ void rank_places_say(const struct rank_places *places)
         fprintf(stderr, "hvdrun: %s\n", places->plan->note);
 }
 
-const struct plan_task *rank_places_bound(const struct rank_places *places, int rank)
+const struct plan_task *rank_places_task(const struct rank_places *places, int rank)
 {
     const struct plan_task *task = places->plan != NULL ? &places->plan->tasks[rank] : NULL;
     return task != NULL && task->bound ? task : NULL;

@@ -25,10 +25,10 @@ int rank_places_count(const struct rank_places *places);
 int rank_places_decide(struct rank_places *places, const char *host, struct hvd_error *err);
 
 /* The lines that --hvd-bind=...,verbose asks for. */
-void rank_places_say(const struct rank_places *places);
+void rank_places_print(const struct rank_places *places);
 
 /* Where to start [rank]: NULL: where hvdrun may run. */
-const struct plan_task *rank_places_bound(const struct rank_places *places, int rank);
+const struct plan_task *rank_places_task(const struct rank_places *places, int rank);
 
 /* What it is told, "NAME=value" strings, NULL-terminated; they replace what is in its environment. */
 char *const *rank_places_environment(const struct rank_places *places, int rank);

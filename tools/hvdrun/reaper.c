@@ -1,4 +1,4 @@
-/* reaper.c: hvdrun's side of the keeper: fork it, ask it, hear it, outlive it. */
+/* reaper.c: hvdrun's side of the reaper: fork it, send_simple_request it, hear it, outlive it. */
 #include "tools/hvdrun/reaper.h"
 
 #include <errno.h>
@@ -15,48 +15,48 @@
 
 #define KILL_WAIT_US 10000000
 
-/* The keeper makes the folders, so that whatever happens to us they are removed. */
-static int await_ready(const struct keeper *keeper, const struct keeper_plan *plan, struct hvd_error *err)
+/* The reaper makes the folders, so that whatever happens to us they are removed. */
+static int await_ready(const struct reaper *reaper, const struct reaper_plan *plan, struct hvd_error *err)
 {
-    struct keeper_report ready;
+    struct reaper_report ready;
     ssize_t length = 0;
     do
-        length = recv(keeper->fd, &ready, sizeof(ready), 0);
+        length = recv(reaper->fd, &ready, sizeof(ready), 0);
     while (length < 0 && errno == EINTR);
-    if (length != (ssize_t)sizeof(ready) || ready.kind != KEEPER_READY)
-        return error_set(err, HVD_ERR_SYSTEM, "the keeper, which starts and ends the ranks, could not start");
+    if (length != (ssize_t)sizeof(ready) || ready.kind != REAPER_READY)
+        return error_set(err, HVD_ERR_SYSTEM, "the reaper, which starts and ends the ranks, could not start");
     errno = ready.number;
     if (ready.number != 0)
         return error_set_errno(err, "cannot make the temporary folder %.200s", plan->scratches[ready.rank]);
     return HVD_OK;
 }
 
-int keeper_fork(struct keeper *keeper, const struct keeper_plan *plan, struct hvd_error *err)
+int reaper_fork(struct reaper *reaper, const struct reaper_plan *plan, struct hvd_error *err)
 {
     int fds[2];
-    *keeper = (struct keeper){0, -1};
+    *reaper = (struct reaper){0, -1};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
-        return error_set_errno(err, "cannot make a socket to the keeper");
-    /* should the keeper be killed, its ranks come to us */
+        return error_set_errno(err, "cannot make a socket to the reaper");
+    /* should the reaper be killed, its ranks come to us */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
-    keeper->pid = fork();
-    if (keeper->pid < 0) {
-        keeper->pid = 0;
+    reaper->pid = fork();
+    if (reaper->pid < 0) {
+        reaper->pid = 0;
         close(fds[0]);
         close(fds[1]);
-        return error_set_errno(err, "cannot fork the keeper");
+        return error_set_errno(err, "cannot fork the reaper");
     }
-    if (keeper->pid == 0) {
+    if (reaper->pid == 0) {
         close(fds[0]);
-        keeper_process_run(plan, fds[1]);
+        reaper_process_run(plan, fds[1]);
     }
     close(fds[1]);
-    keeper->fd = fds[0];
-    return await_ready(keeper, plan, err);
+    reaper->fd = fds[0];
+    return await_ready(reaper, plan, err);
 }
 
 /* Behind the request go [text_bytes] of [text]. */
-static int send_request(const struct keeper *keeper, const struct keeper_request *request, struct iovec text,
+static int send_request(const struct reaper *reaper, const struct reaper_request *request, struct iovec text,
                         const int *fds, int fd_count)
 {
     union {
@@ -75,14 +75,14 @@ static int send_request(const struct keeper *keeper, const struct keeper_request
     }
     ssize_t sent = 0;
     do
-        sent = sendmsg(keeper->fd, &message, MSG_NOSIGNAL);
+        sent = sendmsg(reaper->fd, &message, MSG_NOSIGNAL);
     while (sent < 0 && errno == EINTR);
     return sent < 0 ? -1 : 0;
 }
 
 /* What hvdrun adds to an environment, in the text of a request. */
 struct strings {
-    char text[KEEPER_REQUEST_BYTES - sizeof(struct keeper_request)];
+    char text[REAPER_REQUEST_BYTES - sizeof(struct reaper_request)];
     size_t used;
 };
 
@@ -100,12 +100,12 @@ static int add_strings(struct strings *strings, char *const *environment, struct
     return HVD_OK;
 }
 
-int keeper_start(const struct keeper *keeper, const struct keeper_rank *rank, struct hvd_error *err)
+int reaper_start(const struct reaper *reaper, const struct reaper_rank *rank, struct hvd_error *err)
 {
     struct strings strings;
     const int *from = rank->stdio_fds;
     int fds[3] = {from[1], from[2], from[0]};
-    struct keeper_request request = {.kind = KEEPER_DO_START,
+    struct reaper_request request = {.kind = REAPER_DO_START,
                                      .rank = rank->rank,
                                      .has_stdin = from[0] >= 0,
                                      .is_bound = rank->cpus != NULL};
@@ -120,62 +120,62 @@ int keeper_start(const struct keeper *keeper, const struct keeper_rank *rank, st
             return status;
     }
     struct iovec text = {strings.text, strings.used};
-    if (send_request(keeper, &request, text, fds, request.has_stdin ? 3 : 2) < 0)
-        return error_set_errno(err, "cannot ask the keeper to start rank %d", rank->rank);
+    if (send_request(reaper, &request, text, fds, request.has_stdin ? 3 : 2) < 0)
+        return error_set_errno(err, "cannot send_simple_request the reaper to start rank %d", rank->rank);
     return HVD_OK;
 }
 
-/* Where the keeper is gone keeper_next says so. */
-static void ask(const struct keeper *keeper, const struct keeper_request *request)
+/* Where the reaper is gone reaper_next says so. */
+static void send_simple_request(const struct reaper *reaper, const struct reaper_request *request)
 {
-    if (keeper->fd >= 0)
-        send_request(keeper, request, (struct iovec){0}, NULL, 0);
+    if (reaper->fd >= 0)
+        send_request(reaper, request, (struct iovec){0}, NULL, 0);
 }
 
-void keeper_signal(const struct keeper *keeper, int signal_number)
+void reaper_signal(const struct reaper *reaper, int signal_number)
 {
-    ask(keeper, &(struct keeper_request){.kind = KEEPER_DO_SIGNAL, .number = signal_number});
+    send_simple_request(reaper, &(struct reaper_request){.kind = REAPER_DO_SIGNAL, .number = signal_number});
 }
 
-void keeper_end(const struct keeper *keeper, int signal_number)
+void reaper_end(const struct reaper *reaper, int signal_number)
 {
-    ask(keeper, &(struct keeper_request){.kind = KEEPER_DO_END, .number = signal_number});
+    send_simple_request(reaper, &(struct reaper_request){.kind = REAPER_DO_END, .number = signal_number});
 }
 
-void keeper_kill(const struct keeper *keeper)
+void reaper_kill(const struct reaper *reaper)
 {
-    ask(keeper, &(struct keeper_request){.kind = KEEPER_DO_KILL});
+    send_simple_request(reaper, &(struct reaper_request){.kind = REAPER_DO_KILL});
 }
 
-int keeper_next(struct keeper *keeper, struct keeper_report *report)
+int reaper_next(struct reaper *reaper, struct reaper_report *report)
 {
-    if (keeper->fd < 0)
+    if (reaper->fd < 0)
         return -1;
-    ssize_t length = recv(keeper->fd, report, sizeof(*report), MSG_DONTWAIT);
+    ssize_t length = recv(reaper->fd, report, sizeof(*report), MSG_DONTWAIT);
     if (length == (ssize_t)sizeof(*report))
         return 1;
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
-    close(keeper->fd);
-    keeper->fd = -1;
+    close(reaper->fd);
+    reaper->fd = -1;
     return -1;
 }
 
-void keeper_leave(struct keeper *keeper, const struct keeper_plan *plan)
+void reaper_close(struct reaper *reaper, const struct reaper_plan *plan)
 {
     int status = 0;
-    if (keeper->pid == 0)
+    if (reaper->pid == 0)
         return;
-    if (keeper->fd >= 0)
-        close(keeper->fd);
+    if (reaper->fd >= 0)
+        close(reaper->fd);
     pid_t pid = 0;
     do
-        pid = waitpid(keeper->pid, &status, 0);
+        pid = waitpid(reaper->pid, &status, 0);
     while (pid < 0 && errno == EINTR);
     if (pid < 0 || !WIFEXITED(status)) {
-        tree_kill(clock_us() + KILL_WAIT_US);
+        process_tree_kill(clock_us() + KILL_WAIT_US);
         for (int i = 0; i < 2; i++)
             scratch_remove(plan->scratches[i]);
     }
-    *keeper = (struct keeper){0, -1};
+    *reaper = (struct reaper){0, -1};
 }

@@ -10,8 +10,8 @@
 #include "base/bitmap.h"
 #include "base/status.h"
 
-/* What the keeper must know before it is forked. Everything is borrowed until keeper_leave. */
-struct keeper_plan {
+/* What the reaper must know before it is forked. Everything is borrowed until reaper_close. */
+struct reaper_plan {
     int size;                    /* ranks */
     const char *path;            /* the program */
     char *const *arguments;      /* its argv */
@@ -22,29 +22,29 @@ struct keeper_plan {
 };
 
 /* hvdrun's end. */
-struct keeper {
-    pid_t pid; /* of the keeper, 0 when there is none */
-    int fd;    /* readable while there are reports; -1 when the keeper is gone */
+struct reaper {
+    pid_t pid; /* of the reaper, 0 when there is none */
+    int fd;    /* readable while there are reports; -1 when the reaper is gone */
 };
 
 /* What one rank has that the others do not. Borrowed for the call. */
-struct keeper_rank {
+struct reaper_rank {
     int rank;
     char *const *environment[2]; /* NULL-terminated strings each, or NULL; they replace what is in common */
-    const struct bitset *cpus;   /* to run on; NULL: as the keeper */
-    const struct bitset *mems;   /* to have memory from first; only where there are cpus */
+    const struct bitmap *cpus;   /* to run on; NULL: as the reaper */
+    const struct bitmap *mems;   /* to have memory from first; only where there are cpus */
     int stdio_fds[3];            /* that of stdin may be -1: rank 0 has hvdrun's then, others /dev/null */
 };
 
 /* The ranks' progress, in the order in which it happened. */
-struct keeper_report {
+struct reaper_report {
     enum {
-        KEEPER_READY,
-        KEEPER_STARTED,
-        KEEPER_NOT_STARTED,
-        KEEPER_NOT_BOUND, /* and so not started */
-        KEEPER_ENDED,
-        KEEPER_EMPTY
+        REAPER_READY,
+        REAPER_STARTED,
+        REAPER_NOT_STARTED,
+        REAPER_NOT_BOUND, /* and so not started */
+        REAPER_ENDED,
+        REAPER_EMPTY
     } kind;
     int rank;
     pid_t pid;      /* STARTED */
@@ -54,27 +54,27 @@ struct keeper_report {
     uint64_t sweep; /* ENDED: equal for ranks that were found at one look */
 };
 
-/* Fork the keeper. Call it before there is any thread and with all signals blocked that hvdrun waits for. */
-int keeper_fork(struct keeper *keeper, const struct keeper_plan *plan, struct hvd_error *err);
+/* Fork the reaper. Call it before there is any thread and with all signals blocked that hvdrun waits for. */
+int reaper_fork(struct reaper *reaper, const struct reaper_plan *plan, struct hvd_error *err);
 
 /* Start a rank. The descriptors stay the caller's. After a failed start no more are started. */
-int keeper_start(const struct keeper *keeper, const struct keeper_rank *rank, struct hvd_error *err);
+int reaper_start(const struct reaper *reaper, const struct reaper_rank *rank, struct hvd_error *err);
 
 /* Send a signal to the process groups of the ranks that run. */
-void keeper_signal(const struct keeper *keeper, int signal_number);
+void reaper_signal(const struct reaper *reaper, int signal_number);
 
 /* End everything: [signal_number] now (SIGTERM: to all processes, another: to the groups of the ranks),
  * SIGKILL after the grace. EMPTY is reported when nothing is left. */
-void keeper_end(const struct keeper *keeper, int signal_number);
+void reaper_end(const struct reaper *reaper, int signal_number);
 
 /* SIGKILL now. */
-void keeper_kill(const struct keeper *keeper);
+void reaper_kill(const struct reaper *reaper);
 
-/* The next report into [report]: 1; 0 where there is none yet; -1 where the keeper is gone, fd is -1 then. */
-int keeper_next(struct keeper *keeper, struct keeper_report *report);
+/* The next report into [report]: 1; 0 where there is none yet; -1 where the reaper is gone, fd is -1 then. */
+int reaper_next(struct reaper *reaper, struct reaper_report *report);
 
-/* Let go of the keeper: it ends what is left, removes the scratch folder and leaves; wait for that. Where it
+/* Let go of the reaper: it ends what is left, removes the scratch folder and leaves; wait for that. Where it
  * was killed, do its work. A zeroed pid is fine. */
-void keeper_leave(struct keeper *keeper, const struct keeper_plan *plan);
+void reaper_close(struct reaper *reaper, const struct reaper_plan *plan);
 
 #endif

@@ -1,4 +1,4 @@
-/* reaper_process.c: the keeper: one thread, no library but libc; starts ranks, reaps, and ends all at the
+/* reaper_process.c: the reaper: one thread, no library but libc; starts ranks, reaps, and ends all at the
  * end. */
 #include "tools/hvdrun/reaper_process.h"
 
@@ -26,31 +26,31 @@
 #define KILL_LIMIT_US 10000000 /* what is still there after that cannot be ended */
 #define MAX_EXTRA     128      /* environment strings of one rank */
 
-struct keeper_state {
-    const struct keeper_plan *plan;
+struct reaper_state {
+    const struct reaper_plan *plan;
     int fd; /* to hvdrun; -1 when it is gone */
     int signal_fd;
     int null_fd;
-    struct bitset cpus;   /* its own */
+    struct bitmap cpus;   /* its own */
     bool mems_are_chosen; /* by the user: ranks have them too */
     pid_t *pids;          /* by rank; 0 where it does not run */
     bool start_failed;
     enum verdict_stage stage;
-    bool telling; /* SIGTERM to the newly born as well */
-    struct tree_told told;
+    bool repeating_term; /* SIGTERM to the newly born as well */
+    struct signalled_processes told;
     int64_t next_us; /* when to go on with the ending */
     int64_t grace_end_us;
     int64_t limit_us; /* when to give up */
     uint64_t sweep;
     bool childless;
     bool gave_up;
-    bool told_empty;
+    bool reported_empty;
     /* reports that hvdrun has not taken yet; each rank has two at most */
-    struct keeper_report *reports;
+    struct reaper_report *reports;
     size_t report_first, report_count, report_room;
 };
 
-static void report(struct keeper_state *state, const struct keeper_report *report)
+static void report(struct reaper_state *state, const struct reaper_report *report)
 {
     if (state->report_count == state->report_room)
         return; /* cannot be: there is room for all that can happen */
@@ -58,10 +58,10 @@ static void report(struct keeper_state *state, const struct keeper_report *repor
 }
 
 /* Never blocks, so that hvdrun may. */
-static void send_reports(struct keeper_state *state)
+static void send_reports(struct reaper_state *state)
 {
     while (state->fd >= 0 && state->report_count > 0) {
-        const struct keeper_report *first = &state->reports[state->report_first];
+        const struct reaper_report *first = &state->reports[state->report_first];
         if (send(state->fd, first, sizeof(*first), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
             return;
         state->report_first = (state->report_first + 1) % state->report_room;
@@ -74,7 +74,7 @@ static void send_reports(struct keeper_state *state)
 /* What a rank needs beside the plan. */
 struct start {
     int rank;
-    const struct bitset *cpus, *mems; /* NULL: those of the keeper */
+    const struct bitmap *cpus, *mems; /* NULL: those of the reaper */
     int stdio_fds[3];
     char *extra[MAX_EXTRA + 1];
 };
@@ -90,7 +90,7 @@ static bool is_replaced(const char *entry, char *const *extra)
     return false;
 }
 
-static char **join_environment(const struct keeper_state *state, char *const *extra)
+static char **join_environment(const struct reaper_state *state, char *const *extra)
 {
     size_t common = 0;
     size_t used = 0;
@@ -110,7 +110,7 @@ static char **join_environment(const struct keeper_state *state, char *const *ex
 
 /* In a process group of its own, so that a Ctrl-C at the terminal goes to hvdrun alone, and without the
  * signals that are blocked here. Returns an errno, that of a failed exec too. */
-static int spawn_rank(struct keeper_state *state, const struct start *start, pid_t *pidp)
+static int spawn_rank(struct reaper_state *state, const struct start *start, pid_t *pidp)
 {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;
@@ -135,7 +135,7 @@ static int spawn_rank(struct keeper_state *state, const struct start *start, pid
 
 /* A rank inherits where this thread runs and has its memory from; so it is never elsewhere, and not even the
  * loading of its program. */
-static int bind_as(const struct keeper_state *state, const struct start *start)
+static int bind_for_rank(const struct reaper_state *state, const struct start *start)
 {
     if (start->cpus == NULL)
         return 0;
@@ -146,25 +146,25 @@ static int bind_as(const struct keeper_state *state, const struct start *start)
     return 0;
 }
 
-static void unbind(const struct keeper_state *state, const struct start *start)
+static void unbind(const struct reaper_state *state, const struct start *start)
 {
     if (start->cpus == NULL)
         return;
     apply_cpus(0, &state->cpus, NULL);
     if (!state->mems_are_chosen)
-        apply_no_mems();
+        apply_default_mems();
 }
 
-static void start_rank(struct keeper_state *state, const struct start *start)
+static void start_rank(struct reaper_state *state, const struct start *start)
 {
-    struct keeper_report done = {.kind = KEEPER_NOT_BOUND, .rank = start->rank};
+    struct reaper_report done = {.kind = REAPER_NOT_BOUND, .rank = start->rank};
     pid_t pid = 0;
     if (state->start_failed || state->stage != VERDICT_RUNNING)
         return;
-    done.number = bind_as(state, start);
+    done.number = bind_for_rank(state, start);
     if (done.number == 0) {
         done.number = spawn_rank(state, start, &pid);
-        done.kind = done.number == 0 ? KEEPER_STARTED : KEEPER_NOT_STARTED;
+        done.kind = done.number == 0 ? REAPER_STARTED : REAPER_NOT_STARTED;
         unbind(state, start);
     }
     state->start_failed = done.number != 0;
@@ -177,7 +177,7 @@ static void start_rank(struct keeper_state *state, const struct start *start)
 /* ---- End ------------------------------------------------------------------------------------ */
 
 /* A rank that was not reaped still owns its process group's number. */
-static void signal_groups(const struct keeper_state *state, int signal_number)
+static void signal_groups(const struct reaper_state *state, int signal_number)
 {
     for (int rank = 0; rank < state->plan->size; rank++) {
         if (state->pids[rank] > 0)
@@ -185,14 +185,14 @@ static void signal_groups(const struct keeper_state *state, int signal_number)
     }
 }
 
-static void signal_tree(struct keeper_state *state, int signal_number)
+static void signal_tree(struct reaper_state *state, int signal_number)
 {
-    struct tree_told *told = signal_number == SIGKILL ? NULL : &state->told;
-    if (tree_signal(signal_number, told) < 0)
+    struct signalled_processes *told = signal_number == SIGKILL ? NULL : &state->told;
+    if (process_tree_signal(signal_number, told) < 0)
         signal_groups(state, signal_number);
 }
 
-static void begin_kill(struct keeper_state *state)
+static void begin_kill(struct reaper_state *state)
 {
     state->stage = VERDICT_KILL_SENT;
     state->next_us = clock_us();
@@ -200,23 +200,23 @@ static void begin_kill(struct keeper_state *state)
 }
 
 /* The time of the next look in the grace. */
-static void plan_look(struct keeper_state *state)
+static void schedule_sweep(struct reaper_state *state)
 {
     int64_t look_us = clock_us() + TERM_AGAIN_US;
-    state->next_us = state->telling && look_us < state->grace_end_us ? look_us : state->grace_end_us;
+    state->next_us = state->repeating_term && look_us < state->grace_end_us ? look_us : state->grace_end_us;
 }
 
-static void begin_end(struct keeper_state *state, int signal_number)
+static void begin_end(struct reaper_state *state, int signal_number)
 {
     if (state->stage != VERDICT_RUNNING)
         return;
     state->stage = VERDICT_TERM_SENT;
     state->grace_end_us = clock_us() + state->plan->grace_us;
-    state->telling = signal_number == SIGTERM;
-    plan_look(state);
+    state->repeating_term = signal_number == SIGTERM;
+    schedule_sweep(state);
     if (state->childless)
         return;
-    if (state->telling)
+    if (state->repeating_term)
         signal_tree(state, SIGTERM);
     else
         signal_groups(state, signal_number);
@@ -224,14 +224,14 @@ static void begin_end(struct keeper_state *state, int signal_number)
 }
 
 /* The grace is over, or it is time to see who was born since the last signal. */
-static void go_on_ending(struct keeper_state *state)
+static void continue_ending(struct reaper_state *state)
 {
     int64_t now_us = clock_us();
     if (state->stage == VERDICT_RUNNING || state->childless || now_us < state->next_us)
         return;
     if (state->stage == VERDICT_TERM_SENT && now_us < state->grace_end_us) {
         signal_tree(state, SIGTERM);
-        plan_look(state);
+        schedule_sweep(state);
         return;
     }
     if (state->stage == VERDICT_TERM_SENT)
@@ -241,7 +241,7 @@ static void go_on_ending(struct keeper_state *state)
     state->gave_up = now_us >= state->limit_us;
 }
 
-static void reap(struct keeper_state *state)
+static void reap(struct reaper_state *state)
 {
     state->sweep++;
     for (;;) {
@@ -254,7 +254,7 @@ static void reap(struct keeper_state *state)
             if (state->pids[rank] != pid)
                 continue;
             state->pids[rank] = 0;
-            report(state, &(struct keeper_report){.kind = KEEPER_ENDED,
+            report(state, &(struct reaper_report){.kind = REAPER_ENDED,
                                                   .rank = rank,
                                                   .number = status,
                                                   .stage = (int)state->stage,
@@ -264,28 +264,28 @@ static void reap(struct keeper_state *state)
 }
 
 /* Nothing is left to wait for. */
-static bool is_over(const struct keeper_state *state)
+static bool is_over(const struct reaper_state *state)
 {
     return state->stage != VERDICT_RUNNING && (state->childless || state->gave_up);
 }
 
-static void tell_empty(struct keeper_state *state)
+static void report_empty(struct reaper_state *state)
 {
-    if (!is_over(state) || state->told_empty)
+    if (!is_over(state) || state->reported_empty)
         return;
-    state->told_empty = true;
-    report(state, &(struct keeper_report){.kind = KEEPER_EMPTY, .number = state->childless ? 0 : -1});
+    state->reported_empty = true;
+    report(state, &(struct reaper_report){.kind = REAPER_EMPTY, .number = state->childless ? 0 : -1});
 }
 
 /* ---- Requests ------------------------------------------------------------------------------- */
 
 struct incoming {
-    struct keeper_request request;
-    char text[KEEPER_REQUEST_BYTES - sizeof(struct keeper_request)];
+    struct reaper_request request;
+    char text[REAPER_REQUEST_BYTES - sizeof(struct reaper_request)];
 };
 
 /* 1, 0 where there is none, -1 where hvdrun is gone. [fds] are -1 where none came. */
-static int receive(const struct keeper_state *state, struct incoming *incoming, size_t *text_bytesp,
+static int receive(const struct reaper_state *state, struct incoming *incoming, size_t *text_bytesp,
                    int fds[3])
 {
     union {
@@ -307,7 +307,7 @@ static int receive(const struct keeper_state *state, struct incoming *incoming, 
     return 1;
 }
 
-static void do_start(struct keeper_state *state, struct incoming *incoming, size_t text_bytes,
+static void do_start(struct reaper_state *state, struct incoming *incoming, size_t text_bytes,
                      const int fds[3])
 {
     struct start start = {.rank = incoming->request.rank, .stdio_fds = {fds[2], fds[0], fds[1]}};
@@ -323,7 +323,7 @@ static void do_start(struct keeper_state *state, struct incoming *incoming, size
     start_rank(state, &start);
 }
 
-static void serve(struct keeper_state *state)
+static void serve(struct reaper_state *state)
 {
     struct incoming incoming;
     while (state->fd >= 0) {
@@ -339,16 +339,16 @@ static void serve(struct keeper_state *state)
             return;
         }
         switch (incoming.request.kind) {
-        case KEEPER_DO_START:
+        case REAPER_DO_START:
             do_start(state, &incoming, text_bytes, fds);
             break;
-        case KEEPER_DO_SIGNAL:
+        case REAPER_DO_SIGNAL:
             signal_groups(state, incoming.request.number);
             break;
-        case KEEPER_DO_END:
+        case REAPER_DO_END:
             begin_end(state, incoming.request.number);
             break;
-        case KEEPER_DO_KILL:
+        case REAPER_DO_KILL:
             begin_kill(state);
             break;
         }
@@ -362,9 +362,9 @@ static void serve(struct keeper_state *state)
 /* ---- The process ---------------------------------------------------------------------------- */
 
 /* Tell hvdrun that all is there, or what is not. */
-static int make_scratches(struct keeper_state *state)
+static int make_scratches(struct reaper_state *state)
 {
-    struct keeper_report ready = {.kind = KEEPER_READY};
+    struct reaper_report ready = {.kind = REAPER_READY};
     for (int i = 0; i < 2 && ready.number == 0; i++) {
         ready.rank = i;
         ready.number = scratch_make(state->plan->scratches[i]) < 0 ? errno : 0;
@@ -374,14 +374,14 @@ static int make_scratches(struct keeper_state *state)
     return ready.number == 0 ? 0 : -1;
 }
 
-static int prepare(struct keeper_state *state)
+static int prepare(struct reaper_state *state)
 {
     sigset_t child;
     sigset_t all;
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, NULL);
     setpgid(0, 0);
-    prctl(PR_SET_NAME, "hvdrun-keeper", 0, 0, 0);
+    prctl(PR_SET_NAME, "hvdrun-reaper", 0, 0, 0);
     sigemptyset(&child);
     sigaddset(&child, SIGCHLD);
     size_t size = (size_t)state->plan->size;
@@ -394,13 +394,13 @@ static int prepare(struct keeper_state *state)
         return -1;
     if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
         return -1;
-    state->mems_are_chosen = apply_mems_chosen();
+    state->mems_are_chosen = apply_mems_are_set();
     if (apply_read_cpus(0, &state->cpus, NULL) != HVD_OK)
         return -1;
     return make_scratches(state);
 }
 
-static void sleep_until_something(struct keeper_state *state)
+static void wait_for_event(struct reaper_state *state)
 {
     struct signalfd_siginfo info;
     struct pollfd fds[] = {
@@ -412,16 +412,16 @@ static void sleep_until_something(struct keeper_state *state)
         continue;
 }
 
-void keeper_process_run(const struct keeper_plan *plan, int fd)
+void reaper_process_run(const struct reaper_plan *plan, int fd)
 {
-    struct keeper_state state = {.plan = plan, .fd = fd, .childless = true};
+    struct reaper_state state = {.plan = plan, .fd = fd, .childless = true};
     int rc = prepare(&state);
     while (rc == 0 && (state.fd >= 0 || !is_over(&state))) {
-        sleep_until_something(&state);
+        wait_for_event(&state);
         serve(&state);
         reap(&state);
-        go_on_ending(&state);
-        tell_empty(&state);
+        continue_ending(&state);
+        report_empty(&state);
         send_reports(&state);
     }
     for (int i = 0; i < 2; i++)

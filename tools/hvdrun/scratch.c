@@ -23,7 +23,7 @@ static int add_name(const char *parent, char *path, size_t path_bytes)
     return length > 0 && (size_t)length < path_bytes ? 0 : -1;
 }
 
-int scratch_name(char *path, size_t path_bytes, struct hvd_error *err)
+int scratch_make_name(char *path, size_t path_bytes, struct hvd_error *err)
 {
     const char *parent = getenv("TMPDIR");
     if (parent == NULL || parent[0] == 0)

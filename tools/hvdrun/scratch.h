@@ -8,7 +8,7 @@
 
 /* Write into [path] the name of a folder that is not there yet, in TMPDIR or /tmp. It is made later, by the
  * one who is sure to remove it. */
-int scratch_name(char *path, size_t path_bytes, struct hvd_error *err);
+int scratch_make_name(char *path, size_t path_bytes, struct hvd_error *err);
 
 /* The same in /dev/shm, for what must not be written to a disk; "" where that cannot be. */
 void scratch_name_shared(char *path, size_t path_bytes);

@@ -14,7 +14,7 @@
 
 enum {
     POLL_SIGNAL,
-    POLL_KEEPER,
+    POLL_REAPER,
     POLL_SERVER,
     POLL_INPUT,
     POLL_OUTPUT = POLL_INPUT + INPUT_POLLS,
@@ -33,19 +33,19 @@ static void close_all(int fds[3])
 static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error *err)
 {
     char **extra = NULL;
-    struct keeper_rank start = {.rank = rank, .stdio_fds = {-1, -1, -1}};
+    struct reaper_rank start = {.rank = rank, .stdio_fds = {-1, -1, -1}};
     int status = server_environment(supervisor->server, rank, &extra, err);
     if (status == HVD_OK)
         status = output_add(supervisor->output, rank, start.stdio_fds, err);
     if (status == HVD_OK && rank == 0)
         status = input_open(&supervisor->input, &start.stdio_fds[0], err);
-    const struct plan_task *place = rank_places_bound(supervisor->places, rank);
+    const struct plan_task *place = rank_places_task(supervisor->places, rank);
     start.environment[0] = extra;
     start.environment[1] = rank_places_environment(supervisor->places, rank);
     start.cpus = place != NULL ? &place->cpus : NULL;
     start.mems = place != NULL ? &place->mems : NULL;
     if (status == HVD_OK)
-        status = keeper_start(supervisor->keeper, &start, err);
+        status = reaper_start(supervisor->reaper, &start, err);
     close_all(start.stdio_fds);
     server_environment_free(extra);
     return status;
@@ -63,9 +63,9 @@ static void start_ranks(struct supervisor *supervisor)
     }
 }
 
-/* What the ranks told PMIx. It is heard before the keeper, so that an abort comes before the end of its rank.
+/* What the ranks told PMIx. It is heard before the reaper, so that an abort comes before the end of its rank.
  */
-static void hear_server(struct supervisor *supervisor)
+static void handle_server_events(struct supervisor *supervisor)
 {
     struct server_event event;
     while (server_next(supervisor->server, &event)) {
@@ -87,50 +87,50 @@ static void hear_server(struct supervisor *supervisor)
     }
 }
 
-static void hear_not_bound(struct supervisor *supervisor, const struct keeper_report *report)
+static void handle_not_bound(struct supervisor *supervisor, const struct reaper_report *report)
 {
     struct hvd_error why;
     char list[128];
-    const struct bitset *cpus = &rank_places_bound(supervisor->places, report->rank)->cpus;
+    const struct bitmap *cpus = &rank_places_task(supervisor->places, report->rank)->cpus;
     errno = report->number;
     error_set_errno(&why, "rank %d cannot be bound to CPUs %s", report->rank,
-                    bitset_text(cpus, list, sizeof(list)));
+                    bitmap_text(cpus, list, sizeof(list)));
     verdict_broken(supervisor->verdict, why.text);
 }
 
-static void hear_keeper(struct supervisor *supervisor)
+static void handle_reaper_reports(struct supervisor *supervisor)
 {
     struct verdict *verdict = supervisor->verdict;
-    struct keeper_report report;
+    struct reaper_report report;
     int rc = 0;
-    for (rc = keeper_next(supervisor->keeper, &report); rc > 0;
-         rc = keeper_next(supervisor->keeper, &report)) {
+    for (rc = reaper_next(supervisor->reaper, &report); rc > 0;
+         rc = reaper_next(supervisor->reaper, &report)) {
         switch (report.kind) {
-        case KEEPER_READY: /* keeper_fork has heard it */
+        case REAPER_READY: /* reaper_fork has heard it */
             break;
-        case KEEPER_STARTED:
+        case REAPER_STARTED:
             verdict_started(verdict, report.rank, report.pid);
             break;
-        case KEEPER_NOT_STARTED:
+        case REAPER_NOT_STARTED:
             verdict_not_started(verdict, report.rank, supervisor->plan->path, report.number);
             supervisor->gone_count++;
             break;
-        case KEEPER_NOT_BOUND:
-            hear_not_bound(supervisor, &report);
+        case REAPER_NOT_BOUND:
+            handle_not_bound(supervisor, &report);
             supervisor->gone_count++;
             break;
-        case KEEPER_ENDED:
+        case REAPER_ENDED:
             verdict_ended(verdict, report.rank, report.number, (enum verdict_stage)report.stage,
                           report.sweep);
             supervisor->gone_count++;
             break;
-        case KEEPER_EMPTY:
+        case REAPER_EMPTY:
             supervisor->empty = true;
             break;
         }
     }
     if (rc < 0 && !supervisor->empty) {
-        verdict_broken(verdict, "the keeper, which starts and ends the ranks, was killed");
+        verdict_broken(verdict, "the reaper, which starts and ends the ranks, was killed");
         supervisor->empty = true;
     }
 }
@@ -141,26 +141,26 @@ static void stop_with_ranks(struct supervisor *supervisor)
     sigset_t stop;
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
-    keeper_signal(supervisor->keeper, SIGTSTP);
+    reaper_signal(supervisor->reaper, SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &stop, NULL);
     kill(getpid(), SIGTSTP);
     sigprocmask(SIG_BLOCK, &stop, NULL);
-    keeper_signal(supervisor->keeper, SIGCONT);
+    reaper_signal(supervisor->reaper, SIGCONT);
 }
 
 /* The ranks get the signal that we got, so that they can save what they have. */
-static void be_interrupted(struct supervisor *supervisor, int signal_number)
+static void handle_interrupt(struct supervisor *supervisor, int signal_number)
 {
     verdict_interrupted(supervisor->verdict, signal_number);
     if (supervisor->ending)
-        keeper_kill(supervisor->keeper);
+        reaper_kill(supervisor->reaper);
     else
-        keeper_end(supervisor->keeper, signal_number);
+        reaper_end(supervisor->reaper, signal_number);
     supervisor->ending = true;
     supervisor->interrupt_count++;
 }
 
-static void hear_signals(struct supervisor *supervisor)
+static void handle_signals(struct supervisor *supervisor)
 {
     struct signalfd_siginfo info;
     while (read(supervisor->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
@@ -172,23 +172,23 @@ static void hear_signals(struct supervisor *supervisor)
             break;
         case SIGUSR1:
         case SIGUSR2:
-            keeper_signal(supervisor->keeper, (int)info.ssi_signo);
+            reaper_signal(supervisor->reaper, (int)info.ssi_signo);
             break;
         default:
-            be_interrupted(supervisor, (int)info.ssi_signo);
+            handle_interrupt(supervisor, (int)info.ssi_signo);
             break;
         }
     }
 }
 
 /* The PMIx server died. Where ranks failed at the same time that is the reason, not this. */
-static void judge_server(struct supervisor *supervisor)
+static void check_server_lost(struct supervisor *supervisor)
 {
     if (supervisor->server_lost[0] != 0 && clock_us() >= supervisor->server_lost_us + LOST_GRACE_US)
         verdict_broken(supervisor->verdict, supervisor->server_lost);
 }
 
-/* When judge_server has to look again, though nothing happens. */
+/* When check_server_lost has to look again, though nothing happens. */
 static int64_t server_deadline_us(const struct supervisor *supervisor)
 {
     bool waiting = supervisor->server_lost[0] != 0 && !verdict_is_failure(supervisor->verdict);
@@ -196,17 +196,17 @@ static int64_t server_deadline_us(const struct supervisor *supervisor)
 }
 
 /* A failure ends all ranks; when all have ended, what they left running is ended. */
-static void decide(struct supervisor *supervisor)
+static void end_if_needed(struct supervisor *supervisor)
 {
     if (supervisor->ending)
         return;
     if (!verdict_is_failure(supervisor->verdict) && supervisor->gone_count < supervisor->plan->size)
         return;
     supervisor->ending = true;
-    keeper_end(supervisor->keeper, SIGTERM);
+    reaper_end(supervisor->reaper, SIGTERM);
 }
 
-static void complain(struct supervisor *supervisor)
+static void report_output_errors(struct supervisor *supervisor)
 {
     char sentence[160];
     const char *complaint = output_complaint(supervisor->output);
@@ -217,12 +217,12 @@ static void complain(struct supervisor *supervisor)
 }
 
 /* Sleep until something happens, or [deadline_us], and let each part do its work. */
-static void turn(struct supervisor *supervisor, int64_t deadline_us)
+static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
 {
     int timeout_ms = -1;
     struct pollfd fds[POLL_COUNT] = {
         [POLL_SIGNAL] = {.fd = supervisor->signal_fd, .events = POLLIN},
-        [POLL_KEEPER] = {.fd = supervisor->keeper->fd, .events = POLLIN},
+        [POLL_REAPER] = {.fd = supervisor->reaper->fd, .events = POLLIN},
         [POLL_SERVER] = {.fd = server_fd(supervisor->server), .events = POLLIN},
     };
     input_poll(&supervisor->input, &fds[POLL_INPUT]);
@@ -232,12 +232,12 @@ static void turn(struct supervisor *supervisor, int64_t deadline_us)
         timeout_ms = deadline_ms;
     if (poll(fds, POLL_COUNT, timeout_ms) < 0)
         return;
-    hear_signals(supervisor);
+    handle_signals(supervisor);
     input_work(&supervisor->input, &fds[POLL_INPUT]);
     output_work(supervisor->output);
-    complain(supervisor); /* before we hear of ranks that end because of it */
-    hear_server(supervisor);
-    hear_keeper(supervisor);
+    report_output_errors(supervisor); /* before we hear of ranks that end because of it */
+    handle_server_events(supervisor);
+    handle_reaper_reports(supervisor);
 }
 
 /* The last words of the ranks. A reader who does not read is waited for, but not long by a user who has had
@@ -249,17 +249,17 @@ static void finish_output(struct supervisor *supervisor)
     input_close(&supervisor->input);
     while (!output_finish(supervisor->output) && supervisor->interrupt_count == interrupt_count &&
            clock_us() < deadline_us)
-        turn(supervisor, deadline_us);
-    complain(supervisor);
+        poll_once(supervisor, deadline_us);
+    report_output_errors(supervisor);
 }
 
 void supervisor_run(struct supervisor *supervisor)
 {
     start_ranks(supervisor);
     while (!supervisor->empty) {
-        judge_server(supervisor);
-        decide(supervisor);
-        turn(supervisor, server_deadline_us(supervisor));
+        check_server_lost(supervisor);
+        end_if_needed(supervisor);
+        poll_once(supervisor, server_deadline_us(supervisor));
     }
     finish_output(supervisor);
 }

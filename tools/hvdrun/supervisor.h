@@ -11,8 +11,8 @@
 
 /* The parts, borrowed. */
 struct supervisor {
-    const struct keeper_plan *plan;
-    struct keeper *keeper;
+    const struct reaper_plan *plan;
+    struct reaper *reaper;
     const struct rank_places *places;
     struct server *server;
     struct output *output;
@@ -23,7 +23,7 @@ struct supervisor {
     int gone_count;        /* ranks that ended or could not be started */
     char server_lost[256]; /* how the PMIx server died, or "" */
     int64_t server_lost_us;
-    bool ending;         /* the keeper was asked to end everything */
+    bool ending;         /* the reaper was asked to end everything */
     int interrupt_count; /* signals that asked for the end; the second does not wait */
     bool empty;          /* nothing of the job is left */
 };

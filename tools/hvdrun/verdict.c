@@ -22,7 +22,7 @@ enum cause {
     CAUSE_BROKEN
 };
 
-struct rank_fate {
+struct rank_state {
     pid_t pid;
     bool started, connected, finalized, ended;
     int wait_status;
@@ -39,12 +39,12 @@ struct verdict {
     uint64_t sweep;   /* ENDED: when it was found */
     int number;       /* ABORTED: status; NOT_STARTED: errno; INTERRUPTED: signal */
     char text[512];   /* ABORTED: message; NOT_STARTED: command; BROKEN: sentence */
-    struct rank_fate fates[];
+    struct rank_state rank_states[];
 };
 
 struct verdict *verdict_create(int size, const char *host, int64_t grace_us)
 {
-    struct verdict *verdict = calloc(1, sizeof(*verdict) + (size_t)size * sizeof(verdict->fates[0]));
+    struct verdict *verdict = calloc(1, sizeof(*verdict) + (size_t)size * sizeof(verdict->rank_states[0]));
     if (verdict == NULL)
         return NULL;
     verdict->size = size;
@@ -71,7 +71,7 @@ static bool blame(struct verdict *verdict, enum cause cause, int rank, int numbe
     return true;
 }
 
-static bool left_without_joining(const struct rank_fate *fate)
+static bool left_without_joining(const struct rank_state *fate)
 {
     return fate->ended && !fate->connected && WIFEXITED(fate->wait_status) &&
            WEXITSTATUS(fate->wait_status) == 0;
@@ -79,14 +79,14 @@ static bool left_without_joining(const struct rank_fate *fate)
 
 /* A rank that is connected waits, sooner or later, for all ranks of the job; one that has left without
  * joining will never come. */
-static void judge_absence(struct verdict *verdict)
+static void blame_absent_rank(struct verdict *verdict)
 {
     int absent = -1;
     int waiting = -1;
     if (verdict->cause != CAUSE_NONE)
         return;
     for (int rank = verdict->size - 1; rank >= 0; rank--) {
-        const struct rank_fate *fate = &verdict->fates[rank];
+        const struct rank_state *fate = &verdict->rank_states[rank];
         if (left_without_joining(fate))
             absent = rank;
         if (fate->connected && !fate->finalized && !fate->ended)
@@ -100,35 +100,35 @@ static void judge_absence(struct verdict *verdict)
 
 void verdict_started(struct verdict *verdict, int rank, pid_t pid)
 {
-    verdict->fates[rank].pid = pid;
-    verdict->fates[rank].started = true;
+    verdict->rank_states[rank].pid = pid;
+    verdict->rank_states[rank].started = true;
 }
 
 void verdict_connected(struct verdict *verdict, int rank)
 {
-    verdict->fates[rank].connected = true;
-    verdict->fates[rank].finalized = false;
-    judge_absence(verdict);
+    verdict->rank_states[rank].connected = true;
+    verdict->rank_states[rank].finalized = false;
+    blame_absent_rank(verdict);
 }
 
 void verdict_finalized(struct verdict *verdict, int rank)
 {
-    verdict->fates[rank].finalized = true;
+    verdict->rank_states[rank].finalized = true;
 }
 
 void verdict_ended(struct verdict *verdict, int rank, int wait_status, enum verdict_stage stage,
                    uint64_t sweep)
 {
-    struct rank_fate *fate = &verdict->fates[rank];
+    struct rank_state *fate = &verdict->rank_states[rank];
     fate->ended = true;
     fate->wait_status = wait_status;
     fate->stage = stage;
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) {
-        judge_absence(verdict);
+        blame_absent_rank(verdict);
         return;
     }
     bool same_look = verdict->cause == CAUSE_ENDED && verdict->sweep == sweep;
-    if (same_look && WIFSIGNALED(wait_status) && WIFEXITED(verdict->fates[verdict->rank].wait_status))
+    if (same_look && WIFSIGNALED(wait_status) && WIFEXITED(verdict->rank_states[verdict->rank].wait_status))
         verdict->cause = CAUSE_NONE;
     if (blame(verdict, CAUSE_ENDED, rank, 0, ""))
         verdict->sweep = sweep;
@@ -141,7 +141,7 @@ void verdict_aborted(struct verdict *verdict, int rank, int status, const char *
 
 void verdict_not_started(struct verdict *verdict, int rank, const char *command, int error_number)
 {
-    verdict->fates[rank].ended = true;
+    verdict->rank_states[rank].ended = true;
     blame(verdict, CAUSE_NOT_STARTED, rank, error_number, command);
 }
 
@@ -164,7 +164,7 @@ int verdict_running(const struct verdict *verdict)
 {
     int count = 0;
     for (int rank = 0; rank < verdict->size; rank++)
-        count += verdict->fates[rank].started && !verdict->fates[rank].ended;
+        count += verdict->rank_states[rank].started && !verdict->rank_states[rank].ended;
     return count;
 }
 
@@ -175,7 +175,7 @@ int verdict_exit_status(const struct verdict *verdict)
     case CAUSE_NONE:
         return 0;
     case CAUSE_ENDED:
-        wait_status = verdict->fates[verdict->rank].wait_status;
+        wait_status = verdict->rank_states[verdict->rank].wait_status;
         return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
     case CAUSE_ABORTED:
         /* 256 must not look like success */
@@ -219,7 +219,7 @@ static void add_signal(struct line *line, int number)
 
 static void add_rank(struct line *line, const struct verdict *verdict, int rank)
 {
-    add(line, "rank %d (%s, pid %d)", rank, verdict->host, (int)verdict->fates[rank].pid);
+    add(line, "rank %d (%s, pid %d)", rank, verdict->host, (int)verdict->rank_states[rank].pid);
 }
 
 static void add_first(struct line *line, const struct verdict *verdict)
@@ -229,7 +229,7 @@ static void add_first(struct line *line, const struct verdict *verdict)
     case CAUSE_NONE:
         break;
     case CAUSE_ENDED:
-        wait_status = verdict->fates[verdict->rank].wait_status;
+        wait_status = verdict->rank_states[verdict->rank].wait_status;
         add_rank(line, verdict, verdict->rank);
         if (WIFSIGNALED(wait_status)) {
             add(line, " was killed by ");
@@ -278,7 +278,7 @@ static struct others count_others(const struct verdict *verdict)
 {
     struct others others = {0};
     for (int rank = 0; rank < verdict->size; rank++) {
-        const struct rank_fate *fate = &verdict->fates[rank];
+        const struct rank_state *fate = &verdict->rank_states[rank];
         if (rank == verdict->rank || !fate->started)
             continue;
         others.count++;
@@ -297,7 +297,7 @@ static struct others count_others(const struct verdict *verdict)
     return others;
 }
 
-struct part {
+struct rank_outcome {
     int count;
     const char *did; /* after "the other rank" or "2" */
     const char *why;
@@ -310,7 +310,7 @@ static void add_others(struct line *line, const struct verdict *verdict)
     struct others others = count_others(verdict);
     format_time(verdict->grace_us, grace, sizeof(grace));
     snprintf(why_killed, sizeof(why_killed), " by SIGKILL, not having ended within %s", grace);
-    const struct part parts[] = {
+    const struct rank_outcome parts[] = {
         {others.finished, "finished", ""},
         {others.failed, "failed as well", ""},
         {others.terminated, others.terminated == 1 ? "was terminated" : "were terminated", ""},
@@ -322,7 +322,7 @@ static void add_others(struct line *line, const struct verdict *verdict)
         return;
     add(line, "; ");
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        const struct part *part = &parts[i];
+        const struct rank_outcome *part = &parts[i];
         if (part->count == 0)
             continue;
         if (part->count == others.count && part->count == 1)

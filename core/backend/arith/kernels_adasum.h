@@ -10,7 +10,7 @@
  * order is part of what Adasum means: ranks must agree on every bit. */
 #define LANES 8
 
-struct block {
+struct adasum_block {
     _Alignas(64) double values[REDUCE_BLOCK];
 };
 
@@ -20,8 +20,8 @@ static inline int block_count(int64_t left)
 }
 
 /* The elements from [begin] on, as many as there are; then zeros, which change no sum. */
-static inline void block_load(struct block *block, enum hvd_dtype dtype, const void *elements, int64_t begin,
-                              int64_t count)
+static inline void block_load(struct adasum_block *block, enum hvd_dtype dtype, const void *elements,
+                              int64_t begin, int64_t count)
 {
     const float32 *singles = (const float32 *)elements + begin;
     const float64 *doubles = (const float64 *)elements + begin;
@@ -47,7 +47,7 @@ static inline double pair_dot(const double *a, const double *b)
 
 _Static_assert(REDUCE_BLOCK == 8 * LANES, "four pairs in each lane");
 
-static inline double block_dot(const struct block *a, const struct block *b)
+static inline double block_dot(const struct adasum_block *a, const struct adasum_block *b)
 {
     double lanes[LANES];
     const double *x = a->values, *y = b->values;
@@ -63,7 +63,7 @@ static inline void adasum_dots(enum hvd_dtype dtype, const void *a, const void *
                                double dots[3])
 {
     for (int64_t begin = 0; begin < count; begin += REDUCE_BLOCK) {
-        struct block a_block, b_block;
+        struct adasum_block a_block, b_block;
         block_load(&a_block, dtype, a, begin, count);
         block_load(&b_block, dtype, b, begin, count);
         dots[0] += block_dot(&a_block, &a_block);

@@ -10,7 +10,7 @@
 /* Where there is more to do than one operation it is done block by block: they stay in the fastest cache,
  * where one pass more costs little. Larger ones would lie 4 KiB apart, and processors that compare only the
  * last bits of addresses would take reads of one for what was just written to the other. */
-struct block {
+struct reduce_block {
     _Alignas(CACHE_LINE_BYTES) char bytes[2048];
 };
 
@@ -35,13 +35,13 @@ enum hvd_dtype reduce_partial(enum hvd_dtype dtype)
     return is_half(dtype) ? HVD_FLOAT32 : dtype;
 }
 
-bool reduce_is_plain(const struct reduction *reduction)
+bool reduce_input_is_partial(const struct reduction *reduction)
 {
     return reduction->partial == reduction->dtype &&
            (reduction->prescale == 1 || reduction->dtype == HVD_BOOL);
 }
 
-struct reduce_steps reduce_steps_of(const struct reduction *reduction)
+struct reduce_plan reduce_plan_of(const struct reduction *reduction)
 {
     const struct kernels *kernels = kernels_best();
     enum hvd_dtype dtype = reduction->dtype;
@@ -49,12 +49,12 @@ struct reduce_steps reduce_steps_of(const struct reduction *reduction)
     bool is_bool = dtype == HVD_BOOL;
     int ranks = reduction->op == HVD_AVERAGE ? reduction->ranks : 1;
     bool inverts = is_real(dtype) && (ranks & (ranks - 1)) == 0;
-    return (struct reduce_steps){
+    return (struct reduce_plan){
         .arith = &kernels->arith[dtype],
         .op = reduction->op,
         .input_bytes = (int64_t)dtype_bytes(dtype),
         .partial_bytes = (int64_t)dtype_bytes(partial),
-        .block_count = (int64_t)(sizeof(struct block) / dtype_bytes(reduce_partial(dtype))),
+        .block_count = (int64_t)(sizeof(struct reduce_block) / dtype_bytes(reduce_partial(dtype))),
         .widen_input = kernels->widen[dtype],
         .widen_partial = kernels->widen[partial],
         .narrow_partial = kernels->narrow[partial],
@@ -68,20 +68,20 @@ struct reduce_steps reduce_steps_of(const struct reduction *reduction)
 }
 
 /* An input is a partial result as it is. */
-static bool begins_plainly(const struct reduce_steps *steps)
+static bool begin_is_copy(const struct reduce_plan *steps)
 {
     return steps->widen_input == steps->widen_partial && steps->prescale == 1;
 }
 
 /* A partial result is the result as it is. */
-static bool ends_plainly(const struct reduce_steps *steps)
+static bool end_is_copy(const struct reduce_plan *steps)
 {
     return steps->narrow_partial == steps->narrow_result && steps->inverse == 1 && steps->divisor == 1 &&
            steps->postscale == 1 && !steps->is_bool;
 }
 
 /* A sum that is multiplied once, as an average is by its ranks' inverse. */
-static bool ends_by_scaling(const struct reduce_steps *steps)
+static bool ends_by_scaling(const struct reduce_plan *steps)
 {
     return (steps->op == HVD_SUM || steps->op == HVD_AVERAGE) && steps->narrow_partial == NULL &&
            !steps->is_bool && steps->divisor == 1 && (steps->inverse == 1) != (steps->postscale == 1);
@@ -107,7 +107,7 @@ static const void *mapped(kernel_map_f *map, void *room, const void *values, int
 }
 
 /* Put what arithmetic has made to its place, as elements of [bytes]. */
-static void deliver(kernel_convert_f *narrow, int64_t bytes, void *to, const void *made, int64_t count)
+static void store_result(kernel_convert_f *narrow, int64_t bytes, void *to, const void *made, int64_t count)
 {
     if (narrow != NULL)
         narrow(to, made, count);
@@ -115,34 +115,34 @@ static void deliver(kernel_convert_f *narrow, int64_t bytes, void *to, const voi
         memcpy(to, made, (size_t)(count * bytes));
 }
 
-static const void *operand(const struct reduce_steps *steps, void *room, const void *input, int64_t count)
+static const void *load_input(const struct reduce_plan *steps, void *room, const void *input, int64_t count)
 {
     const void *values = widened(steps->widen_input, room, input, count);
     return mapped(steps->arith->scale, room, values, count, steps->prescale);
 }
 
-static void begin_block(const struct reduce_steps *steps, void *partial, const void *input, int64_t count)
+static void begin_block(const struct reduce_plan *steps, void *partial, const void *input, int64_t count)
 {
-    struct block block;
+    struct reduce_block block;
     void *room = steps->narrow_partial != NULL ? block.bytes : partial;
-    const void *made = operand(steps, room, input, count);
-    deliver(steps->narrow_partial, steps->partial_bytes, partial, made, count);
+    const void *made = load_input(steps, room, input, count);
+    store_result(steps->narrow_partial, steps->partial_bytes, partial, made, count);
 }
 
-static void fold_block(const struct reduce_steps *steps, void *out, const void *left, const void *input,
+static void fold_block(const struct reduce_plan *steps, void *out, const void *left, const void *input,
                        int64_t count)
 {
-    struct block left_block, right_block;
+    struct reduce_block left_block, right_block;
     const void *a = widened(steps->widen_partial, left_block.bytes, left, count);
-    const void *b = operand(steps, right_block.bytes, input, count);
+    const void *b = load_input(steps, right_block.bytes, input, count);
     void *made = steps->narrow_partial != NULL ? left_block.bytes : out;
     steps->arith->fold(steps->op, made, a, b, count);
-    deliver(steps->narrow_partial, steps->partial_bytes, out, made, count);
+    store_result(steps->narrow_partial, steps->partial_bytes, out, made, count);
 }
 
-static void finish_block(const struct reduce_steps *steps, void *result, const void *partial, int64_t count)
+static void finish_block(const struct reduce_plan *steps, void *result, const void *partial, int64_t count)
 {
-    struct block block;
+    struct reduce_block block;
     void *room = steps->narrow_result != NULL ? block.bytes : result;
     const void *values = widened(steps->widen_partial, room, partial, count);
     values = mapped(steps->arith->scale, room, values, count, steps->inverse);
@@ -151,40 +151,40 @@ static void finish_block(const struct reduce_steps *steps, void *result, const v
     if (steps->is_bool) /* it may still be an input */
         steps->arith->fold(HVD_MAX, result, values, values, count);
     else
-        deliver(steps->narrow_result, steps->input_bytes, result, values, count);
+        store_result(steps->narrow_result, steps->input_bytes, result, values, count);
 }
 
-static void sum_scale_block(const struct reduce_steps *steps, void *result, const void *left,
+static void sum_scale_block(const struct reduce_plan *steps, void *result, const void *left,
                             const void *input, int64_t count)
 {
-    struct block left_block, right_block;
-    const void *b = operand(steps, right_block.bytes, input, count);
+    struct reduce_block left_block, right_block;
+    const void *b = load_input(steps, right_block.bytes, input, count);
     void *made = steps->narrow_result != NULL ? left_block.bytes : result;
     steps->arith->sum_scale(made, left, b, count, steps->inverse * steps->postscale);
-    deliver(steps->narrow_result, steps->input_bytes, result, made, count);
+    store_result(steps->narrow_result, steps->input_bytes, result, made, count);
 }
 
-static void end_block(const struct reduce_steps *steps, void *result, const void *left, const void *input,
+static void end_block(const struct reduce_plan *steps, void *result, const void *left, const void *input,
                       int64_t count)
 {
-    struct block sum;
+    struct reduce_block sum;
     if (ends_by_scaling(steps)) {
         sum_scale_block(steps, result, left, input, count);
         return;
     }
-    void *partial = ends_plainly(steps) ? result : sum.bytes;
+    void *partial = end_is_copy(steps) ? result : sum.bytes;
     fold_block(steps, partial, left, input, count);
     if (partial != result)
         finish_block(steps, result, partial, count);
 }
 
 /* The elements from [at] on. Nothing is written to [out] before all inputs but the last were read. */
-static void inputs_block(const struct reduce_steps *steps, void *out, const void *const *inputs,
+static void inputs_block(const struct reduce_plan *steps, void *out, const void *const *inputs,
                          int input_count, int64_t at, int64_t count)
 {
-    struct block sum;
+    struct reduce_block sum;
     const void *left = (const char *)inputs[0] + at * steps->input_bytes;
-    if (!begins_plainly(steps)) {
+    if (!begin_is_copy(steps)) {
         begin_block(steps, sum.bytes, left, count);
         left = sum.bytes;
     }
@@ -207,8 +207,8 @@ static int64_t least(int64_t a, int64_t b)
 
 void reduce_begin(const struct reduction *reduction, void *partial, const void *input, int64_t count)
 {
-    const struct reduce_steps steps = reduce_steps_of(reduction);
-    if (begins_plainly(&steps)) {
+    const struct reduce_plan steps = reduce_plan_of(reduction);
+    if (begin_is_copy(&steps)) {
         reduce_convert(reduction->partial, partial, reduction->dtype, input, count);
         return;
     }
@@ -220,8 +220,8 @@ void reduce_begin(const struct reduction *reduction, void *partial, const void *
 void reduce_fold(const struct reduction *reduction, void *out, const void *left, const void *input,
                  int64_t count)
 {
-    const struct reduce_steps steps = reduce_steps_of(reduction);
-    bool whole = begins_plainly(&steps) && steps.narrow_partial == NULL;
+    const struct reduce_plan steps = reduce_plan_of(reduction);
+    bool whole = begin_is_copy(&steps) && steps.narrow_partial == NULL;
     int64_t step = whole ? count : steps.block_count;
     for (int64_t i = 0; i < count; i += step)
         fold_block(&steps, (char *)out + i * steps.partial_bytes,
@@ -231,8 +231,8 @@ void reduce_fold(const struct reduction *reduction, void *out, const void *left,
 
 void reduce_finish(const struct reduction *reduction, void *result, const void *partial, int64_t count)
 {
-    const struct reduce_steps steps = reduce_steps_of(reduction);
-    if (ends_plainly(&steps)) {
+    const struct reduce_plan steps = reduce_plan_of(reduction);
+    if (end_is_copy(&steps)) {
         reduce_convert(reduction->dtype, result, reduction->partial, partial, count);
         return;
     }
@@ -244,14 +244,14 @@ void reduce_finish(const struct reduction *reduction, void *result, const void *
 void reduce_end(const struct reduction *reduction, void *result, const void *left, const void *input,
                 int64_t count)
 {
-    const struct reduce_steps steps = reduce_steps_of(reduction);
+    const struct reduce_plan steps = reduce_plan_of(reduction);
     for (int64_t i = 0; i < count; i += steps.block_count)
         end_block(&steps, (char *)result + i * steps.input_bytes,
                   (const char *)left + i * steps.partial_bytes, (const char *)input + i * steps.input_bytes,
                   least(count - i, steps.block_count));
 }
 
-void reduce_inputs(const struct reduce_steps *steps, void *out, void *copy, const void *const *inputs,
+void reduce_inputs(const struct reduce_plan *steps, void *out, void *copy, const void *const *inputs,
                    int input_count, int64_t count)
 {
     for (int64_t i = 0; i < count; i += steps->block_count) {

@@ -1,4 +1,4 @@
-/* reduce.h: element-wise arithmetic that the planes of host memory share. Pure, and the same bits whatever
+/* reduce.h: element-wise arithmetic that the backends of host memory share. Pure, and the same bits whatever
  * the vectors' lengths, alignment or machine; only of which NaN becomes of two nothing is said. Pointers need
  * no alignment, and may be NULL where count is 0. */
 #ifndef BACKEND_ARITH_REDUCE_H
@@ -19,7 +19,7 @@ struct reduction {
 
 /* A reduction with all that its loops need looked up, for many short vectors of the same. Factors are 1 where
  * they have no effect, conversions NULL where there is nothing to convert. */
-struct reduce_steps {
+struct reduce_plan {
     const struct arith *arith;
     enum hvd_op op;
     int64_t input_bytes, partial_bytes; /* of an element */
@@ -31,7 +31,7 @@ struct reduce_steps {
     bool is_bool;
 };
 
-struct reduce_steps reduce_steps_of(const struct reduction *reduction);
+struct reduce_plan reduce_plan_of(const struct reduction *reduction);
 
 /* Is there such a reduction? Not an average of bools, nor Adasum. */
 bool reduce_can(enum hvd_op op, enum hvd_dtype dtype);
@@ -40,7 +40,7 @@ bool reduce_can(enum hvd_op op, enum hvd_dtype dtype);
 enum hvd_dtype reduce_partial(enum hvd_dtype dtype);
 
 /* An input is a partial result as it is: same type, factor 1 (or bools, on which factors have no effect). */
-bool reduce_is_plain(const struct reduction *reduction);
+bool reduce_input_is_partial(const struct reduction *reduction);
 
 /* partial[i] = input[i] * prescale. partial may be input where types are the same; otherwise nothing
  * overlaps. */
@@ -63,7 +63,7 @@ void reduce_end(const struct reduction *reduction, void *result, const void *lef
 /* All of it in one pass: out[i] = (inputs[0][i] * prescale) op (inputs[1][i] * prescale) op ..., in this
  * order, and finished; the same goes to [copy], unless that is NULL. out may be one of the inputs; otherwise
  * nothing overlaps. */
-void reduce_inputs(const struct reduce_steps *steps, void *out, void *copy, const void *const *inputs,
+void reduce_inputs(const struct reduce_plan *steps, void *out, void *copy, const void *const *inputs,
                    int input_count, int64_t count);
 
 /* to[i] = from[i], rounded to nearest even; between float32 and the half types, or the same type. */

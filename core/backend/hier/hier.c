@@ -1,5 +1,5 @@
-/* hier.c: the planes of teams on several nodes with several ranks on some of them: shared memory inside the
- * nodes, and another plane, the carrier, between them. What a team does is in hier_team.c. */
+/* hier.c: the backends of teams on several nodes with several ranks on some of them: shared memory inside the
+ * nodes, and another backend, the carrier, between them. What a team does is in hier_team.c. */
 #include "backend/hier/hier.h"
 
 #include <stdlib.h>
@@ -7,15 +7,15 @@
 #include "backend/hier/hier_team.h"
 
 struct hier {
-    const struct plane_ops *ops, *carrier;
-    struct plane_env env; /* the carrier's too: it is tested again and again, and wakes nobody */
+    const struct backend_ops *ops, *carrier;
+    struct backend_env env; /* the carrier's too: it is tested again and again, and wakes nobody */
     bool carrier_opened;
     void *carrier_state;
 };
 
 /* ---- Whom it carries for -------------------------------------------------------------------- */
 
-static bool available(const struct plane_env *env, const struct plane_ops *carrier, const char **whyp)
+static bool available(const struct backend_env *env, const struct backend_ops *carrier, const char **whyp)
 {
     if (!carrier->available(env, whyp))
         return false;
@@ -24,20 +24,20 @@ static bool available(const struct plane_env *env, const struct plane_ops *carri
 }
 
 /* In an alltoall a member stands for those at its place of all nodes. */
-static bool hier_suits(const struct plane_need *need, int each)
+static bool hier_supports_ppn(const struct backend_need *need, int each)
 {
-    return need->kind != PLANE_ALLTOALL || each > 0;
+    return need->kind != COLL_ALLTOALL || each > 0;
 }
 
-static bool hier_serves(const struct plane_env *env, const struct plane_team *team, const char **whyp)
+static bool hier_reaches(const struct backend_env *env, const struct team *team, const char **whyp)
 {
-    return hier_spread(env->roster->node_of_rank, team, whyp);
+    return hier_check_layout(env->peer_table->node_of_rank, team, whyp);
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
 
-static int open_hier(const struct plane_env *env, const struct plane_ops *ops,
-                     const struct plane_ops *carrier, struct hier **hierp, struct hvd_error *err)
+static int open_hier(const struct backend_env *env, const struct backend_ops *ops,
+                     const struct backend_ops *carrier, struct hier **hierp, struct hvd_error *err)
 {
     struct hier *hier = calloc(1, sizeof(*hier));
     if (hier == NULL)
@@ -75,27 +75,28 @@ static void hier_after_fork(void *state)
 
 /* ---- Teams ---------------------------------------------------------------------------------- */
 
-/* A set may be in both of these planes, and has two regions in each; plane shm has none of theirs. */
+/* A set may be in both of these backends, and has two regions in each; backend shm has none of theirs. */
 static int claim_of(const struct hier *hier, int set, bool for_alltoalls)
 {
-    int part = (hier->ops->id == PLANE_HIER_MPI) + 2 * for_alltoalls;
-    return set + part * ARENA_SETS;
+    int part = (hier->ops->id == BACKEND_HIER_MPI) + 2 * for_alltoalls;
+    return set + part * ARENA_SET_STRIDE;
 }
 
-static int hier_add_team(void *state, const struct plane_team *members, int64_t deadline_us, void **teamp,
+static int hier_add_team(void *state, const struct team *members, int64_t deadline_us, void **teamp,
                          struct hvd_error *err)
 {
     struct hier *hier = state;
     struct hier_team *team = NULL;
-    const struct hier_parts parts = {.members = members,
-                                     .node_of_rank = hier->env.roster->node_of_rank,
-                                     .arena = &hier->env.arena,
-                                     .claim = claim_of(hier, members->set, false),
-                                     .alltoalls = hier_each(hier->env.roster->node_of_rank, members) > 0,
-                                     .alltoall_claim = claim_of(hier, members->set, true),
-                                     .carrier = hier->carrier,
-                                     .carrier_state = hier->carrier_state,
-                                     .join_us = hier->env.config->start_timeout_us};
+    const struct hier_team_params parts = {.members = members,
+                                           .node_of_rank = hier->env.peer_table->node_of_rank,
+                                           .arena = &hier->env.arena,
+                                           .claim = claim_of(hier, members->set, false),
+                                           .alltoalls =
+                                               hier_ppn(hier->env.peer_table->node_of_rank, members) > 0,
+                                           .alltoall_claim = claim_of(hier, members->set, true),
+                                           .carrier = hier->carrier,
+                                           .carrier_state = hier->carrier_state,
+                                           .join_us = hier->env.config->start_timeout_us};
     int rc = hier_team_create(&team, &parts, deadline_us, err);
     *teamp = team;
     return rc;
@@ -112,12 +113,12 @@ static void hier_remove_team(void *state, void *team)
     hier_team_destroy(team);
 }
 
-static bool hier_connects(const void *team, const struct plane_batch *batch)
+static bool hier_connects(const void *team, const struct backend_batch *batch)
 {
     return hier_team_connects(team, batch);
 }
 
-static int hier_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
+static int hier_start(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     const struct hier *hier = state;
     hier_team_set_carrier(team, hier->carrier_state); /* it may have been opened since */
@@ -132,36 +133,36 @@ static int hier_test(void *state, void *team, bool *movedp, int *rankp, struct h
 
 /* ---- Over mpi ------------------------------------------------------------------------------- */
 
-static bool mpi_available(const struct plane_env *env, const char **whyp)
+static bool mpi_available(const struct backend_env *env, const char **whyp)
 {
-    return available(env, &plane_mpi, whyp);
+    return available(env, &backend_mpi, whyp);
 }
 
-static bool mpi_can(const struct plane_need *need)
+static bool mpi_supports(const struct backend_need *need)
 {
-    return plane_mpi.can(need);
+    return backend_mpi.can(need);
 }
 
-static int mpi_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
+static int mpi_open(const struct backend_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
 {
     (void)deadline_us;
     struct hier *hier = NULL;
-    int rc = open_hier(env, &plane_hier_mpi, &plane_mpi, &hier, err);
+    int rc = open_hier(env, &backend_hier_mpi, &backend_mpi, &hier, err);
     *statep = hier;
     return rc;
 }
 
-const struct plane_ops plane_hier_mpi = {
-    .id = PLANE_HIER_MPI,
+const struct backend_ops backend_hier_mpi = {
+    .id = BACKEND_HIER_MPI,
     .available = mpi_available,
     .open = mpi_open,
-    .opens_early = true, /* but for its carrier: as plane mpi */
+    .opens_early = true, /* but for its carrier: as backend mpi */
     .open_late = open_carrier,
     .polled = true,
     .spans = true,
-    .can = mpi_can,
-    .suits = hier_suits,
-    .serves = hier_serves,
+    .can = mpi_supports,
+    .supports_ppn = hier_supports_ppn,
+    .reaches = hier_reaches,
     .add_team = hier_add_team,
     .remove_team = hier_remove_team,
     .connects = hier_connects,
@@ -173,20 +174,20 @@ const struct plane_ops plane_hier_mpi = {
 
 /* ---- Over tcp ------------------------------------------------------------------------------- */
 
-static bool tcp_available(const struct plane_env *env, const char **whyp)
+static bool tcp_available(const struct backend_env *env, const char **whyp)
 {
-    return available(env, &plane_tcp, whyp);
+    return available(env, &backend_tcp, whyp);
 }
 
-static bool tcp_can(const struct plane_need *need)
+static bool tcp_supports(const struct backend_need *need)
 {
-    return plane_tcp.can(need);
+    return backend_tcp.can(need);
 }
 
-static int tcp_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
+static int tcp_open(const struct backend_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
 {
     struct hier *hier = NULL;
-    int rc = open_hier(env, &plane_hier_tcp, &plane_tcp, &hier, err);
+    int rc = open_hier(env, &backend_hier_tcp, &backend_tcp, &hier, err);
     if (rc == HVD_OK)
         rc = open_carrier(hier, deadline_us, err);
     if (rc == HVD_OK)
@@ -196,16 +197,16 @@ static int tcp_open(const struct plane_env *env, int64_t deadline_us, void **sta
     return rc;
 }
 
-const struct plane_ops plane_hier_tcp = {
-    .id = PLANE_HIER_TCP,
+const struct backend_ops backend_hier_tcp = {
+    .id = BACKEND_HIER_TCP,
     .available = tcp_available,
     .open = tcp_open,
     .opens_early = true,
     .polled = true,
     .spans = true,
-    .can = tcp_can,
-    .suits = hier_suits,
-    .serves = hier_serves,
+    .can = tcp_supports,
+    .supports_ppn = hier_supports_ppn,
+    .reaches = hier_reaches,
     .add_team = hier_add_team,
     .remove_team = hier_remove_team,
     .connects = hier_connects,

@@ -1,23 +1,23 @@
-/* hier_alltoall.c: what plane hier does inside a node in an alltoall: what its members have for others comes
- * together at those that send it to other nodes, and what is for the node itself is brought there.
+/* hier_alltoall.c: what backend hier does inside a node in an alltoall: what its members have for others
+ * comes together at those that send it to other nodes, and what is for the node itself is brought there.
  *
  * What the members of a node have for the j-th member of another one their own j-th member sends, all in one.
  * They follow each other in the team and so in the receiver's output: it has nothing left to do.
  *
- * So each member owns two streams that all members of its node give to: OUT, what it sends, for the next node
- * first, and OWN, what it keeps. A stream goes run by run, and a run in chunks. What is for one receiver are
- * two runs: the parts of the members from the owner on, then those of the members before it. Where parts are
- * large each member so gives to another owner at a time, and none waits for all the others. Chunks of all
- * batches are numbered on and on; chunk p lies in slot p % SLOTS of its stream, where each member puts what
- * is its own of it. Each member only ever adds to its counts:
+ * So each member owns two streams that all members of its node publish to: STREAM_OUT, what it sends, for the
+ * next node first, and STREAM_OWN, what it keeps. A stream goes run by run, and a run in chunks. What is for
+ * one receiver are two runs: the parts of the members from the owner on, then those of the members before it.
+ * Where parts are large each member so gives to another owner at a time, and none waits for all the others.
+ * Chunks of all batches are numbered on and on; chunk p lies in slot p % SLOTS of its stream, where each
+ * member puts what is its own of it. Each member only ever adds to its counts:
  *
  *   announced  alltoalls of which it has written down how much it has for whom
- *   given      for each stream: chunks of which its part is in its place
+ *   published      for each stream: chunks of which its part is in its place
  *   sent       for each of its own two streams: chunks that are no longer read
  * From that follows who may do what, and that no slot is overwritten while somebody still needs it:
  *   begin      when all have announced this alltoall: from that follows where parts lie in a run
- *   give p     when the owner has sent p - SLOTS
- *   send p     when all have given p
+ *   publish p     when the owner has sent p - SLOTS
+ *   send p     when all have published p
  * There is room to announce two alltoalls. Whoever announces the next but one is through with the next one,
  * which all have announced, and so all are through with this.
  *
@@ -41,78 +41,79 @@
 #define RUNS     16               /* looked at in one step, at most */
 #define ENTER_US INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
-enum way { OUT, OWN, WAYS };
+enum hier_stream { STREAM_OUT, STREAM_OWN, STREAMS };
 
-/* What one member tells the others, beside what it has given and for whom it has how much. */
-struct head {
+/* What one member tells the others, beside what it has published and for whom it has how much. */
+struct alltoall_counters {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t announced;
-    _Atomic uint64_t sent[WAYS];
+    _Atomic uint64_t sent[STREAMS];
 };
 
-/* How far this member has come in giving to a stream. */
-struct giving {
+/* How far this member has come in writer to a stream. */
+struct stream_writer {
     uint64_t at;    /* chunks, of all batches */
     int run, end;   /* the next one, and the one behind the last: two for each node, this one first */
     int64_t count;  /* elements of the run it is in, */
     int64_t within; /* and those that are behind it */
-    struct run mine;
+    struct range mine;
     int64_t input; /* where that begins in the input */
 };
 
 struct hier_alltoall {
-    struct hier_seat seat;
+    struct hier_params params;
     int first, size; /* this node's members of the team */
     int self;        /* of these, from 0 */
     int64_t chunk_bytes;
-    struct head *heads;         /* [size], all in the arena */
-    _Atomic uint64_t *given;    /* [size] rows of [size][WAYS], each of given_words */
-    size_t given_words;         /* whole lines */
-    _Atomic int64_t *announced; /* [2][size][members of the team] */
-    char *slots;                /* [size][WAYS][SLOTS] of chunk_bytes */
-    uint64_t turn;              /* alltoalls begun */
-    uint64_t sent[WAYS];        /* of its own streams */
-    uint64_t seen[WAYS];        /* all members have given as much to these, as last looked */
-    bool gone[SLOTS];           /* of those behind sent[OUT] */
-    struct giving *givings;     /* [size][WAYS]; by owner */
-    int next;                   /* of these */
+    struct alltoall_counters *counters; /* [size], all in the arena */
+    _Atomic uint64_t *published;        /* [size] rows of [size][STREAMS], each of published_words */
+    size_t published_words;             /* whole lines */
+    _Atomic int64_t *announced;         /* [2][size][members of the team] */
+    char *slots;                        /* [size][STREAMS][SLOTS] of chunk_bytes */
+    uint64_t turn;                      /* alltoalls begun */
+    uint64_t sent[STREAMS];             /* of its own streams */
+    uint64_t seen[STREAMS];             /* all members have published as much to these, as last looked */
+    bool sent_early[SLOTS];             /* of those behind sent[STREAM_OUT] */
+    struct stream_writer *writers;      /* [size][STREAMS]; by owner */
+    int next;                           /* of these */
     /* the batch that runs */
-    struct plane_batch batch;
+    struct backend_batch batch;
     int64_t element_bytes, longest; /* of a chunk */
     int64_t *offsets;               /* [members of the team]: of what is for each in the input */
     bool heard;                     /* all have announced */
     bool handed_out;                /* its slice */
     int left;                       /* streams that it still gives to */
-    struct run own[2]; /* of the output: what it still takes out of its stream, by run; none until
+    struct range own[2]; /* of the output: what it still takes out of its stream, by run; none until
                           its slice is handed out */
     /* its slice */
     uint64_t begin; /* number of its first chunk */
-    struct plane_batch slice;
-    struct plane_feed feed;
+    struct backend_batch slice;
+    struct backend_feed feed;
     int64_t *counts, *begins, *receive_counts, *receive_begins; /* [nodes] */
 };
 
 /* ---- Where things are ----------------------------------------------------------------------- */
 
-static char *slot_of(const struct hier_alltoall *alltoall, int owner, enum way way, uint64_t position)
+static char *slot_of(const struct hier_alltoall *alltoall, int owner, enum hier_stream way, uint64_t position)
 {
-    int64_t slot = ((int64_t)owner * WAYS + way) * SLOTS + (int64_t)(position % SLOTS);
+    int64_t slot = ((int64_t)owner * STREAMS + way) * SLOTS + (int64_t)(position % SLOTS);
     return alltoall->slots + slot * alltoall->chunk_bytes;
 }
 
-static _Atomic uint64_t *given_by(const struct hier_alltoall *alltoall, int member, int owner, enum way way)
+static _Atomic uint64_t *published_by(const struct hier_alltoall *alltoall, int member, int owner,
+                                      enum hier_stream way)
 {
-    return &alltoall->given[(size_t)member * alltoall->given_words + (size_t)owner * WAYS + way];
+    return &alltoall->published[(size_t)member * alltoall->published_words + (size_t)owner * STREAMS + way];
 }
 
 static _Atomic int64_t *announced_by(const struct hier_alltoall *alltoall, int member)
 {
     int64_t row = (int64_t)(alltoall->turn % 2) * alltoall->size + member;
-    return &alltoall->announced[row * alltoall->seat.team->size];
+    return &alltoall->announced[row * alltoall->params.team->size];
 }
 
-static struct giving *giving_to(const struct hier_alltoall *alltoall, int owner, enum way way)
+static struct stream_writer *writer_to(const struct hier_alltoall *alltoall, int owner, enum hier_stream way)
 {
-    return &alltoall->givings[owner * WAYS + way];
+    return &alltoall->writers[owner * STREAMS + way];
 }
 
 static size_t bytes_of(const struct hier_alltoall *alltoall, int64_t count)
@@ -125,16 +126,17 @@ static size_t bytes_of(const struct hier_alltoall *alltoall, int64_t count)
 static void announce(struct hier_alltoall *alltoall)
 {
     _Atomic int64_t *row = announced_by(alltoall, alltoall->self);
-    for (int to = 0; to < alltoall->seat.team->size; to++)
+    for (int to = 0; to < alltoall->params.team->size; to++)
         atomic_store_explicit(&row[to], alltoall->batch.counts[to], memory_order_relaxed);
-    atomic_store_explicit(&alltoall->heads[alltoall->self].announced, alltoall->turn, memory_order_release);
+    atomic_store_explicit(&alltoall->counters[alltoall->self].announced, alltoall->turn,
+                          memory_order_release);
 }
 
 static bool all_announced(const struct hier_alltoall *alltoall)
 {
     bool all = true;
     for (int i = 0; i < alltoall->size && all; i++)
-        all = atomic_load_explicit(&alltoall->heads[i].announced, memory_order_acquire) >= alltoall->turn;
+        all = atomic_load_explicit(&alltoall->counters[i].announced, memory_order_acquire) >= alltoall->turn;
     return all;
 }
 
@@ -147,12 +149,13 @@ static int add_announced(const struct hier_alltoall *alltoall, int member, int t
                         ? alltoall->batch.counts[to]
                         : atomic_load_explicit(&announced_by(alltoall, member)[to], memory_order_relaxed);
     if (count < 0 || count > most) {
-        const struct plane_team *team = alltoall->seat.team;
-        return error_set(err, HVD_ERR_SYSTEM,
-                         "plane hier: rank %d announced %lld elements for rank %d in an alltoall of process "
-                         "set %d, expected 0 to %lld: this node's shared memory was overwritten",
-                         team->ranks[alltoall->first + member], (long long)count, team->ranks[to], team->set,
-                         (long long)most);
+        const struct team *team = alltoall->params.team;
+        return error_set(
+            err, HVD_ERR_SYSTEM,
+            "backend hier: rank %d announced %lld elements for rank %d in an alltoall of process "
+            "set %d, expected 0 to %lld: this node's shared memory was overwritten",
+            team->ranks[alltoall->first + member], (long long)count, team->ranks[to], team->set,
+            (long long)most);
     }
     *sump += count;
     return HVD_OK;
@@ -160,107 +163,109 @@ static int add_announced(const struct hier_alltoall *alltoall, int member, int t
 
 /* ---- Giving --------------------------------------------------------------------------------- */
 
-static int enter_run(const struct hier_alltoall *alltoall, int owner, struct giving *giving,
+static int enter_run(const struct hier_alltoall *alltoall, int owner, struct stream_writer *writer,
                      struct hvd_error *err)
 {
-    const struct hier_nodes *nodes = alltoall->seat.nodes;
-    int to = nodes->firsts[(nodes->node + giving->run / 2) % nodes->count] + owner;
-    int first = giving->run % 2 == 0 ? owner : 0;
-    int end = giving->run % 2 == 0 ? alltoall->size : owner;
+    const struct hier_nodes *nodes = alltoall->params.nodes;
+    int to = nodes->firsts[(nodes->node + writer->run / 2) % nodes->count] + owner;
+    int first = writer->run % 2 == 0 ? owner : 0;
+    int end = writer->run % 2 == 0 ? alltoall->size : owner;
     int rc = HVD_OK;
-    giving->run++;
-    giving->count = giving->within = 0;
-    giving->mine = (struct run){0, 0};
-    giving->input = alltoall->offsets[to];
+    writer->run++;
+    writer->count = writer->within = 0;
+    writer->mine = (struct range){0, 0};
+    writer->input = alltoall->offsets[to];
     for (int member = first; member < end && rc == HVD_OK; member++) {
-        int64_t before = giving->count;
-        rc = add_announced(alltoall, member, to, &giving->count, err);
+        int64_t before = writer->count;
+        rc = add_announced(alltoall, member, to, &writer->count, err);
         if (member == alltoall->self)
-            giving->mine = (struct run){before, giving->count - before};
+            writer->mine = (struct range){before, writer->count - before};
     }
     return rc;
 }
 
-static void begin_giving(struct hier_alltoall *alltoall)
+static void begin_writing(struct hier_alltoall *alltoall)
 {
-    alltoall->left = alltoall->size * WAYS;
-    alltoall->next = alltoall->self * WAYS;
+    alltoall->left = alltoall->size * STREAMS;
+    alltoall->next = alltoall->self * STREAMS;
     for (int owner = 0; owner < alltoall->size; owner++) {
-        giving_to(alltoall, owner, OUT)->run = 2;
-        giving_to(alltoall, owner, OUT)->end = 2 * alltoall->seat.nodes->count;
-        giving_to(alltoall, owner, OWN)->run = 0;
-        giving_to(alltoall, owner, OWN)->end = 2;
+        writer_to(alltoall, owner, STREAM_OUT)->run = 2;
+        writer_to(alltoall, owner, STREAM_OUT)->end = 2 * alltoall->params.nodes->count;
+        writer_to(alltoall, owner, STREAM_OWN)->run = 0;
+        writer_to(alltoall, owner, STREAM_OWN)->end = 2;
     }
 }
 
-static bool is_through(const struct giving *giving)
+static bool is_through(const struct stream_writer *writer)
 {
-    return giving->within == giving->count && giving->run == giving->end;
+    return writer->within == writer->count && writer->run == writer->end;
 }
 
-static bool may_give(const struct hier_alltoall *alltoall, int owner, enum way way)
+static bool may_write(const struct hier_alltoall *alltoall, int owner, enum hier_stream way)
 {
-    const struct giving *giving = giving_to(alltoall, owner, way);
-    if (giving->within == giving->count)
-        return giving->run < giving->end;
-    return giving->at - atomic_load_explicit(&alltoall->heads[owner].sent[way], memory_order_acquire) < SLOTS;
+    const struct stream_writer *writer = writer_to(alltoall, owner, way);
+    if (writer->within == writer->count)
+        return writer->run < writer->end;
+    return writer->at - atomic_load_explicit(&alltoall->counters[owner].sent[way], memory_order_acquire) <
+           SLOTS;
 }
 
-static void give_chunk(struct hier_alltoall *alltoall, int owner, enum way way)
+static void write_chunk(struct hier_alltoall *alltoall, int owner, enum hier_stream way)
 {
-    struct giving *giving = giving_to(alltoall, owner, way);
-    int64_t left = giving->count - giving->within;
-    struct run chunk = {giving->within, left < alltoall->longest ? left : alltoall->longest};
-    struct run mine = run_overlap(chunk, giving->mine);
+    struct stream_writer *writer = writer_to(alltoall, owner, way);
+    int64_t left = writer->count - writer->within;
+    struct range chunk = {writer->within, left < alltoall->longest ? left : alltoall->longest};
+    struct range mine = range_overlap(chunk, writer->mine);
     if (mine.count > 0)
-        memcpy(slot_of(alltoall, owner, way, giving->at) + bytes_of(alltoall, mine.begin - chunk.begin),
+        memcpy(slot_of(alltoall, owner, way, writer->at) + bytes_of(alltoall, mine.begin - chunk.begin),
                (const char *)alltoall->batch.input +
-                   bytes_of(alltoall, giving->input + mine.begin - giving->mine.begin),
+                   bytes_of(alltoall, writer->input + mine.begin - writer->mine.begin),
                bytes_of(alltoall, mine.count));
-    giving->within += chunk.count;
-    atomic_store_explicit(given_by(alltoall, alltoall->self, owner, way), ++giving->at, memory_order_release);
+    writer->within += chunk.count;
+    atomic_store_explicit(published_by(alltoall, alltoall->self, owner, way), ++writer->at,
+                          memory_order_release);
 }
 
 /* A chunk, or a look at what comes next: at a few runs, as many may be empty. */
-static int give(struct hier_alltoall *alltoall, int owner, enum way way, struct hvd_error *err)
+static int publish(struct hier_alltoall *alltoall, int owner, enum hier_stream way, struct hvd_error *err)
 {
-    struct giving *giving = giving_to(alltoall, owner, way);
+    struct stream_writer *writer = writer_to(alltoall, owner, way);
     int rc = HVD_OK;
-    if (giving->within < giving->count)
-        give_chunk(alltoall, owner, way);
-    for (int i = 0; i < RUNS && rc == HVD_OK && giving->within == giving->count && !is_through(giving); i++)
-        rc = enter_run(alltoall, owner, giving, err);
-    alltoall->left -= is_through(giving);
+    if (writer->within < writer->count)
+        write_chunk(alltoall, owner, way);
+    for (int i = 0; i < RUNS && rc == HVD_OK && writer->within == writer->count && !is_through(writer); i++)
+        rc = enter_run(alltoall, owner, writer, err);
+    alltoall->left -= is_through(writer);
     return rc;
 }
 
 /* On in the next stream that can go on. */
-static int give_some(struct hier_alltoall *alltoall, bool *movedp, struct hvd_error *err)
+static int write_some(struct hier_alltoall *alltoall, bool *movedp, struct hvd_error *err)
 {
-    int streams = alltoall->size * WAYS;
+    int streams = alltoall->size * STREAMS;
     for (int i = 0; i < streams && alltoall->left > 0; i++) {
         int stream = (alltoall->next + i) % streams;
-        if (!may_give(alltoall, stream / WAYS, (enum way)(stream % WAYS)))
+        if (!may_write(alltoall, stream / STREAMS, (enum hier_stream)(stream % STREAMS)))
             continue;
         alltoall->next = stream + 1;
         *movedp = true;
-        return give(alltoall, stream / WAYS, (enum way)(stream % WAYS), err);
+        return publish(alltoall, stream / STREAMS, (enum hier_stream)(stream % STREAMS), err);
     }
     return HVD_OK;
 }
 
 /* ---- Sending and taking --------------------------------------------------------------------- */
 
-/* Has all of chunk [position] of this member's stream been given? */
-static bool all_gave(struct hier_alltoall *alltoall, enum way way, uint64_t position)
+/* Has all of chunk [position] of this member's stream been published? */
+static bool all_published(struct hier_alltoall *alltoall, enum hier_stream way, uint64_t position)
 {
     uint64_t least = UINT64_MAX;
     if (alltoall->seen[way] > position)
         return true;
     for (int i = 0; i < alltoall->size && least > position; i++) {
-        uint64_t given =
-            atomic_load_explicit(given_by(alltoall, i, alltoall->self, way), memory_order_acquire);
-        least = given < least ? given : least;
+        uint64_t published =
+            atomic_load_explicit(published_by(alltoall, i, alltoall->self, way), memory_order_acquire);
+        least = published < least ? published : least;
     }
     if (least <= position)
         return false;
@@ -268,41 +273,43 @@ static bool all_gave(struct hier_alltoall *alltoall, enum way way, uint64_t posi
     return true;
 }
 
-static void come_to(struct hier_alltoall *alltoall, enum way way, uint64_t position)
+static void advance_to(struct hier_alltoall *alltoall, enum hier_stream way, uint64_t position)
 {
     alltoall->sent[way] = position;
-    atomic_store_explicit(&alltoall->heads[alltoall->self].sent[way], position, memory_order_release);
+    atomic_store_explicit(&alltoall->counters[alltoall->self].sent[way], position, memory_order_release);
 }
 
 static const void *feed_chunk(void *arg, int64_t number)
 {
     struct hier_alltoall *alltoall = arg;
     uint64_t position = alltoall->begin + (uint64_t)number;
-    return all_gave(alltoall, OUT, position) ? slot_of(alltoall, alltoall->self, OUT, position) : NULL;
+    return all_published(alltoall, STREAM_OUT, position)
+               ? slot_of(alltoall, alltoall->self, STREAM_OUT, position)
+               : NULL;
 }
 
 static void feed_sent(void *arg, int64_t number)
 {
     struct hier_alltoall *alltoall = arg;
-    uint64_t position = alltoall->sent[OUT];
-    alltoall->gone[(alltoall->begin + (uint64_t)number) % SLOTS] = true;
-    while (alltoall->gone[position % SLOTS])
-        alltoall->gone[position++ % SLOTS] = false;
-    come_to(alltoall, OUT, position);
+    uint64_t position = alltoall->sent[STREAM_OUT];
+    alltoall->sent_early[(alltoall->begin + (uint64_t)number) % SLOTS] = true;
+    while (alltoall->sent_early[position % SLOTS])
+        alltoall->sent_early[position++ % SLOTS] = false;
+    advance_to(alltoall, STREAM_OUT, position);
 }
 
-static void take_some(struct hier_alltoall *alltoall, bool *movedp)
+static void collect_some(struct hier_alltoall *alltoall, bool *movedp)
 {
-    struct run *run = &alltoall->own[alltoall->own[0].count > 0 ? 0 : 1];
-    uint64_t position = alltoall->sent[OWN];
+    struct range *run = &alltoall->own[alltoall->own[0].count > 0 ? 0 : 1];
+    uint64_t position = alltoall->sent[STREAM_OWN];
     int64_t count = run->count < alltoall->longest ? run->count : alltoall->longest;
-    if (count == 0 || !all_gave(alltoall, OWN, position))
+    if (count == 0 || !all_published(alltoall, STREAM_OWN, position))
         return;
     memcpy((char *)alltoall->batch.output + bytes_of(alltoall, run->begin),
-           slot_of(alltoall, alltoall->self, OWN, position), bytes_of(alltoall, count));
+           slot_of(alltoall, alltoall->self, STREAM_OWN, position), bytes_of(alltoall, count));
     run->begin += count;
     run->count -= count;
-    come_to(alltoall, OWN, position + 1);
+    advance_to(alltoall, STREAM_OWN, position + 1);
     *movedp = true;
 }
 
@@ -311,7 +318,7 @@ static void take_some(struct hier_alltoall *alltoall, bool *movedp)
 /* What comes from each node, and in it from those before the one that sends. */
 static void plan_receiving(struct hier_alltoall *alltoall)
 {
-    const struct hier_nodes *nodes = alltoall->seat.nodes;
+    const struct hier_nodes *nodes = alltoall->params.nodes;
     const int64_t *from = alltoall->batch.receive_counts;
     int64_t offset = 0;
     for (int node = 0; node < nodes->count; node++) {
@@ -324,8 +331,8 @@ static void plan_receiving(struct hier_alltoall *alltoall)
         alltoall->receive_counts[node] = count;
         if (node == nodes->node) {
             int64_t begin = alltoall->receive_begins[node];
-            alltoall->own[0] = (struct run){offset + begin, count - begin};
-            alltoall->own[1] = (struct run){offset, begin};
+            alltoall->own[0] = (struct range){offset + begin, count - begin};
+            alltoall->own[1] = (struct range){offset, begin};
         }
         offset += count;
     }
@@ -333,7 +340,7 @@ static void plan_receiving(struct hier_alltoall *alltoall)
 
 static int plan_sending(struct hier_alltoall *alltoall, struct hvd_error *err)
 {
-    const struct hier_nodes *nodes = alltoall->seat.nodes;
+    const struct hier_nodes *nodes = alltoall->params.nodes;
     int rc = HVD_OK;
     for (int node = 0; node < nodes->count; node++) {
         alltoall->counts[node] = alltoall->begins[node] = 0;
@@ -347,34 +354,35 @@ static int plan_sending(struct hier_alltoall *alltoall, struct hvd_error *err)
     return rc;
 }
 
-const struct plane_batch *hier_alltoall_start(struct hier_alltoall *alltoall, const struct plane_batch *batch)
+const struct backend_batch *hier_alltoall_start(struct hier_alltoall *alltoall,
+                                                const struct backend_batch *batch)
 {
-    size_t node_bytes = (size_t)alltoall->seat.nodes->count * sizeof(int64_t);
+    size_t node_bytes = (size_t)alltoall->params.nodes->count * sizeof(int64_t);
     int64_t offset = 0;
     alltoall->turn++;
     alltoall->batch = *batch;
     alltoall->element_bytes = (int64_t)dtype_bytes(batch->need.dtype);
     alltoall->longest = alltoall->chunk_bytes / alltoall->element_bytes;
     alltoall->heard = alltoall->handed_out = false;
-    for (int to = 0; to < alltoall->seat.team->size; to++) {
+    for (int to = 0; to < alltoall->params.team->size; to++) {
         alltoall->offsets[to] = offset;
         offset += batch->counts[to];
     }
     memset(alltoall->counts, 0, node_bytes);
     memset(alltoall->receive_counts, 0, node_bytes);
-    alltoall->slice = (struct plane_batch){.need = batch->need,
-                                           .sequence = batch->sequence,
-                                           .output = batch->output,
-                                           .counts = alltoall->counts,
-                                           .receive_counts = alltoall->receive_counts,
-                                           .feed = &alltoall->feed};
+    alltoall->slice = (struct backend_batch){.need = batch->need,
+                                             .sequence = batch->sequence,
+                                             .output = batch->output,
+                                             .counts = alltoall->counts,
+                                             .receive_counts = alltoall->receive_counts,
+                                             .feed = &alltoall->feed};
     alltoall->feed.longest = alltoall->longest;
-    alltoall->begin = alltoall->sent[OUT];
+    alltoall->begin = alltoall->sent[STREAM_OUT];
     announce(alltoall);
     return &alltoall->slice;
 }
 
-int hier_alltoall_slice(struct hier_alltoall *alltoall, const struct plane_batch **slicep,
+int hier_alltoall_slice(struct hier_alltoall *alltoall, const struct backend_batch **slicep,
                         struct hvd_error *err)
 {
     bool something = false;
@@ -383,25 +391,25 @@ int hier_alltoall_slice(struct hier_alltoall *alltoall, const struct plane_batch
         return HVD_OK;
     plan_receiving(alltoall);
     int rc = plan_sending(alltoall, err);
-    for (int node = 0; node < alltoall->seat.nodes->count; node++)
+    for (int node = 0; node < alltoall->params.nodes->count; node++)
         something = something || alltoall->counts[node] > 0 ||
-                    (node != alltoall->seat.nodes->node && alltoall->receive_counts[node] > 0);
+                    (node != alltoall->params.nodes->node && alltoall->receive_counts[node] > 0);
     alltoall->handed_out = true;
     if (rc == HVD_OK && something)
         *slicep = &alltoall->slice;
     return rc;
 }
 
-int hier_alltoall_go_on(struct hier_alltoall *alltoall, bool *movedp, struct hvd_error *err)
+int hier_alltoall_progress(struct hier_alltoall *alltoall, bool *movedp, struct hvd_error *err)
 {
     if (!alltoall->heard && !all_announced(alltoall))
         return HVD_OK;
     if (!alltoall->heard) {
         alltoall->heard = *movedp = true;
-        begin_giving(alltoall);
+        begin_writing(alltoall);
     }
-    take_some(alltoall, movedp);
-    return give_some(alltoall, movedp, err);
+    collect_some(alltoall, movedp);
+    return write_some(alltoall, movedp, err);
 }
 
 bool hier_alltoall_is_done(const struct hier_alltoall *alltoall)
@@ -425,68 +433,68 @@ static size_t whole_lines(size_t bytes)
 static int enter(struct hier_alltoall *alltoall, int64_t deadline_us, struct hvd_error *err)
 {
     size_t size = (size_t)alltoall->size;
-    size_t heads_bytes = size * sizeof(struct head);
-    size_t given_bytes = whole_lines(size * WAYS * sizeof(uint64_t)) * size;
-    size_t table_bytes = whole_lines(2 * size * (size_t)alltoall->seat.team->size * sizeof(int64_t));
-    size_t slots_bytes = size * WAYS * SLOTS * (size_t)alltoall->chunk_bytes;
-    const struct arena_claim claim = {.set = alltoall->seat.claim,
-                                      .users = alltoall->size,
-                                      .bytes = heads_bytes + given_bytes + table_bytes + slots_bytes,
-                                      .zeroed = heads_bytes + given_bytes};
+    size_t heads_bytes = size * sizeof(struct alltoall_counters);
+    size_t published_bytes = whole_lines(size * STREAMS * sizeof(uint64_t)) * size;
+    size_t table_bytes = whole_lines(2 * size * (size_t)alltoall->params.team->size * sizeof(int64_t));
+    size_t slots_bytes = size * STREAMS * SLOTS * (size_t)alltoall->chunk_bytes;
+    const struct arena_request claim = {.set = alltoall->params.claim,
+                                        .users = alltoall->size,
+                                        .bytes = heads_bytes + published_bytes + table_bytes + slots_bytes,
+                                        .zeroed = heads_bytes + published_bytes};
     int64_t enough_us = clock_us() + ENTER_US;
     void *region = NULL;
-    int rc = arena_enter(alltoall->seat.arena, &claim, deadline_us < enough_us ? deadline_us : enough_us,
-                         &region, err);
+    int rc = arena_acquire(alltoall->params.arena, &claim, deadline_us < enough_us ? deadline_us : enough_us,
+                           &region, err);
     if (rc != HVD_OK)
         return rc;
     char *at = region;
-    alltoall->heads = region;
-    alltoall->given = (void *)(at + heads_bytes);
-    alltoall->given_words = given_bytes / size / sizeof(uint64_t);
-    alltoall->announced = (void *)(at + heads_bytes + given_bytes);
-    alltoall->slots = at + heads_bytes + given_bytes + table_bytes;
+    alltoall->counters = region;
+    alltoall->published = (void *)(at + heads_bytes);
+    alltoall->published_words = published_bytes / size / sizeof(uint64_t);
+    alltoall->announced = (void *)(at + heads_bytes + published_bytes);
+    alltoall->slots = at + heads_bytes + published_bytes + table_bytes;
     return HVD_OK;
 }
 
 static bool allocate(struct hier_alltoall *alltoall)
 {
-    size_t nodes = (size_t)alltoall->seat.nodes->count;
-    alltoall->givings = calloc((size_t)alltoall->size * WAYS, sizeof(*alltoall->givings));
-    alltoall->offsets = calloc((size_t)alltoall->seat.team->size, sizeof(*alltoall->offsets));
+    size_t nodes = (size_t)alltoall->params.nodes->count;
+    alltoall->writers = calloc((size_t)alltoall->size * STREAMS, sizeof(*alltoall->writers));
+    alltoall->offsets = calloc((size_t)alltoall->params.team->size, sizeof(*alltoall->offsets));
     alltoall->counts = calloc(nodes, sizeof(*alltoall->counts));
     alltoall->begins = calloc(nodes, sizeof(*alltoall->begins));
     alltoall->receive_counts = calloc(nodes, sizeof(*alltoall->receive_counts));
     alltoall->receive_begins = calloc(nodes, sizeof(*alltoall->receive_begins));
-    return alltoall->givings != NULL && alltoall->offsets != NULL && alltoall->counts != NULL &&
+    return alltoall->writers != NULL && alltoall->offsets != NULL && alltoall->counts != NULL &&
            alltoall->begins != NULL && alltoall->receive_counts != NULL && alltoall->receive_begins != NULL;
 }
 
-int hier_alltoall_open(struct hier_alltoall **alltoallp, const struct hier_seat *seat, int64_t deadline_us,
-                       struct hvd_error *err)
+int hier_alltoall_open(struct hier_alltoall **alltoallp, const struct hier_params *params,
+                       int64_t deadline_us, struct hvd_error *err)
 {
-    const struct hier_nodes *nodes = seat->nodes;
+    const struct hier_nodes *nodes = params->nodes;
     struct hier_alltoall *alltoall = calloc(1, sizeof(*alltoall));
     if (alltoall == NULL)
         return error_set_errno(err, "no memory for %zu bytes", sizeof(*alltoall));
-    alltoall->seat = *seat;
+    alltoall->params = *params;
     alltoall->first = nodes->firsts[nodes->node];
     alltoall->size = nodes->slices;
-    alltoall->self = seat->team->rank - alltoall->first;
+    alltoall->self = params->team->rank - alltoall->first;
     alltoall->chunk_bytes = HIER_ALLTOALL_CHUNK_BYTES;
     int rc = allocate(alltoall)
                  ? HVD_OK
-                 : error_set_errno(err, "no memory for the alltoalls of %d ranks", seat->team->size);
+                 : error_set_errno(err, "no memory for the alltoalls of %d ranks", params->team->size);
     if (rc == HVD_OK)
         rc = enter(alltoall, deadline_us, err);
     if (rc != HVD_OK) {
         hier_alltoall_close(alltoall);
         return rc;
     }
-    alltoall->feed = (struct plane_feed){.arg = alltoall,
-                                         .begins = alltoall->begins,
-                                         .receive_begins = alltoall->receive_begins,
-                                         .chunk = feed_chunk,
-                                         .sent = feed_sent};
+    alltoall->feed = (struct backend_feed){.arg = alltoall,
+                                           .begins = alltoall->begins,
+                                           .receive_begins = alltoall->receive_begins,
+                                           .chunk = feed_chunk,
+                                           .sent = feed_sent};
     *alltoallp = alltoall;
     return HVD_OK;
 }
@@ -495,9 +503,9 @@ void hier_alltoall_close(struct hier_alltoall *alltoall)
 {
     if (alltoall == NULL)
         return;
-    if (alltoall->heads != NULL)
-        arena_leave(alltoall->seat.arena, alltoall->seat.claim);
-    free(alltoall->givings);
+    if (alltoall->counters != NULL)
+        arena_release(alltoall->params.arena, alltoall->params.claim);
+    free(alltoall->writers);
     free(alltoall->offsets);
     free(alltoall->counts);
     free(alltoall->begins);

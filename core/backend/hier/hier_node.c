@@ -6,22 +6,23 @@
  * numbered on and on, turn by turn: turn p has piece p of every slice that has so many. Each member only ever
  * adds to its counts:
  *
- *   given    it has put its inputs of turn p into its slot
- *   mixed    it has read what it needs of all members' slots of turn p: it carries a slice
+ *   published    it has put its inputs of turn p into its slot
+ *   reduced    it has read what it needs of all members' slots of turn p: it carries a slice
  *   shared   it has put results of turn p, of its slice, into their slot
  *   taken    it has copied the results of turn p out
  * From that follows who may do what, and that no slot is overwritten while somebody still needs it:
- *   give p   when all have mixed p - SLOTS
- *   mix p    when all have given p; the plane between nodes asks for it, in its time
+ *   publish p   when all have reduced p - SLOTS
+ *   reduce p    when all have published p; the backend between nodes asks for it, in its time
  *   share p  when the result is there, and all have taken p - SLOTS
- *   take p   when all have shared p
+ *   collect p   when all have shared p
  * Inputs and results are numbered each on their own, as in some kinds a node gets more or less than it gives.
  *
  * Only sharing and taking wait for results, and nothing but the end waits for them: a result lies in the
  * output of the member that carries it, or in memory set aside where it is of several spans, and that place
  * is free from the start. A partial result may have to wait for inputs, and these for earlier turns to be
- * mixed, on all slices. That is no circle: of the earliest turn that some slice has yet to mix on some node
- * all inputs can be given on all nodes, and no partial result of a later one is before it on its way.
+ * reduced, on all slices. That is no circle: of the earliest turn that some slice has yet to reduce on some
+ * node all inputs can be published on all nodes, and no partial result of a later one is before it on its
+ * way.
  *
  * A member that writes nonsense into the shared memory spoils results, or keeps the others waiting until they
  * are told that it failed. It does not make them read or write elsewhere: where a piece lies each knows
@@ -42,37 +43,37 @@
 #define SLOTS    HIER_SLOTS
 #define ENTER_US INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
-enum count { GIVEN, MIXED, SHARED, TAKEN, COUNTS };
+enum hier_counter { PUBLISHED, REDUCED, RETURNED, COLLECTED, COUNTERS };
 
 /* What one member tells the others; written by it alone. */
-struct line {
-    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t counts[COUNTS];
+struct hier_line {
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t counts[COUNTERS];
 };
 
-struct hier_stage {
-    struct hier_seat seat;
-    int first, size;    /* this node's members of the team */
-    int self;           /* of these, from 0 */
-    int slice;          /* that it carries, or -1 */
-    void *own;          /* the lines of a node's only member; NULL: they are in the arena */
-    struct line *lines; /* [size] */
-    char *slots;        /* [size + 1][SLOTS][slices] of chunk_bytes; the last member's are the results */
+struct hier_node {
+    struct hier_params params;
+    int first, size;         /* this node's members of the team */
+    int self;                /* of these, from 0 */
+    int slice;               /* that it carries, or -1 */
+    void *own;               /* the lines of a node's only member; NULL: they are in the arena */
+    struct hier_line *lines; /* [size] */
+    char *slots;             /* [size + 1][SLOTS][slices] of chunk_bytes; the last member's are the results */
     int64_t chunk_bytes;
-    uint64_t seen[COUNTS];               /* all members have come this far, as last looked */
-    uint64_t at[COUNTS];                 /* how far this one has */
-    uint64_t begin[COUNTS], end[COUNTS]; /* of the batch that runs */
-    struct plane_batch batch;
-    struct places places; /* of it */
+    uint64_t seen[COUNTERS];                 /* all members have come this far, as last looked */
+    uint64_t at[COUNTERS];                   /* how far this one has */
+    uint64_t begin[COUNTERS], end[COUNTERS]; /* of the batch that runs */
+    struct backend_batch batch;
+    struct span_cursor spans; /* of it */
     struct reduction reduction;
     int64_t element_bytes;
-    struct hier_cut cut;
-    int64_t *begins;                 /* [nodes + 1], the cut's */
-    struct hier_walk *gives, *takes; /* [slices] */
+    struct hier_split split;
+    int64_t *begins;                   /* [nodes + 1], the split's */
+    struct hier_cursor *gives, *takes; /* [slices] */
     /* this member's slice */
-    struct plane_batch carried;
-    struct plane_source source;
+    struct backend_batch carried;
+    struct backend_source source;
     int64_t *counts, *starts; /* [nodes]: of it in each block, and before it */
-    struct hier_walk folds, shares;
+    struct hier_cursor folds, shares;
     int64_t fold_total, share_total; /* pieces */
     int64_t own_pieces;              /* results that are its node's inputs as they are: the first ones */
     int64_t folded, arrived;
@@ -83,31 +84,32 @@ struct hier_stage {
 /* ---- Counting ------------------------------------------------------------------------------- */
 
 /* Have all members come to [position] in [count]? */
-static bool all_have(struct hier_stage *stage, enum count count, uint64_t position)
+static bool all_have(struct hier_node *hier_node, enum hier_counter count, uint64_t position)
 {
-    if (stage->seen[count] >= position)
+    if (hier_node->seen[count] >= position)
         return true;
     uint64_t least = UINT64_MAX;
-    for (int i = 0; i < stage->size && least >= position; i++) {
-        uint64_t value = atomic_load_explicit(&stage->lines[i].counts[count], memory_order_acquire);
+    for (int i = 0; i < hier_node->size && least >= position; i++) {
+        uint64_t value = atomic_load_explicit(&hier_node->lines[i].counts[count], memory_order_acquire);
         least = value < least ? value : least;
     }
     if (least < position)
         return false;
-    stage->seen[count] = least;
+    hier_node->seen[count] = least;
     return true;
 }
 
-static void come_to(struct hier_stage *stage, enum count count, uint64_t position)
+static void advance_to(struct hier_node *hier_node, enum hier_counter count, uint64_t position)
 {
-    stage->at[count] = position;
-    atomic_store_explicit(&stage->lines[stage->self].counts[count], position, memory_order_release);
+    hier_node->at[count] = position;
+    atomic_store_explicit(&hier_node->lines[hier_node->self].counts[count], position, memory_order_release);
 }
 
 /* [done] of its [total] pieces are behind it: where it has no more, it is through with all turns. */
-static void come_on(struct hier_stage *stage, enum count count, int64_t done, int64_t total)
+static void advance_by(struct hier_node *hier_node, enum hier_counter count, int64_t done, int64_t total)
 {
-    come_to(stage, count, done >= total ? stage->end[count] : stage->begin[count] + (uint64_t)done);
+    advance_to(hier_node, count,
+               done >= total ? hier_node->end[count] : hier_node->begin[count] + (uint64_t)done);
 }
 
 static uint64_t before(uint64_t position)
@@ -116,24 +118,25 @@ static uint64_t before(uint64_t position)
 }
 
 /* Results of this member's slice that are in their place. */
-static int64_t results_there(const struct hier_stage *stage)
+static int64_t results_there(const struct hier_node *hier_node)
 {
-    return stage->folded < stage->own_pieces ? stage->folded : stage->own_pieces + stage->arrived;
+    return hier_node->folded < hier_node->own_pieces ? hier_node->folded
+                                                     : hier_node->own_pieces + hier_node->arrived;
 }
 
-static bool may_go(struct hier_stage *stage, enum count count)
+static bool may_advance(struct hier_node *hier_node, enum hier_counter count)
 {
-    uint64_t at = stage->at[count];
-    if (at >= stage->end[count])
+    uint64_t at = hier_node->at[count];
+    if (at >= hier_node->end[count])
         return false;
     switch (count) {
-    case GIVEN:
-        return all_have(stage, MIXED, before(at));
-    case SHARED:
-        return (int64_t)(at - stage->begin[SHARED]) < results_there(stage) &&
-               all_have(stage, TAKEN, before(at));
-    case TAKEN:
-        return all_have(stage, SHARED, at + 1);
+    case PUBLISHED:
+        return all_have(hier_node, REDUCED, before(at));
+    case RETURNED:
+        return (int64_t)(at - hier_node->begin[RETURNED]) < results_there(hier_node) &&
+               all_have(hier_node, COLLECTED, before(at));
+    case COLLECTED:
+        return all_have(hier_node, RETURNED, at + 1);
     default:
         return false;
     }
@@ -141,130 +144,134 @@ static bool may_go(struct hier_stage *stage, enum count count)
 
 /* ---- Where things are ----------------------------------------------------------------------- */
 
-static bool reduces(const struct hier_stage *stage)
+static bool reduces(const struct hier_node *hier_node)
 {
-    return stage->cut.kind == PLANE_ALLREDUCE || stage->cut.kind == PLANE_REDUCESCATTER;
+    return hier_node->split.kind == COLL_ALLREDUCE || hier_node->split.kind == COLL_REDUCESCATTER;
 }
 
-static char *slot_of(const struct hier_stage *stage, int member, uint64_t position, int slice)
+static char *slot_of(const struct hier_node *hier_node, int member, uint64_t position, int slice)
 {
     int64_t turn = (int64_t)member * SLOTS + (int64_t)(position % SLOTS);
-    return stage->slots + (turn * stage->seat.nodes->slices + slice) * stage->chunk_bytes;
+    return hier_node->slots + (turn * hier_node->params.nodes->slices + slice) * hier_node->chunk_bytes;
 }
 
-static char *result_slot(const struct hier_stage *stage, uint64_t position, int slice)
+static char *result_slot(const struct hier_node *hier_node, uint64_t position, int slice)
 {
-    return slot_of(stage, stage->size, position, slice);
+    return slot_of(hier_node, hier_node->size, position, slice);
 }
 
 /* What belongs to a member of this node, of a batch with parts: the share of it, or its input. */
-static struct run part_of_member(const struct hier_stage *stage, int member)
+static struct range part_of_member(const struct hier_node *hier_node, int member)
 {
-    const int64_t *counts = stage->batch.counts + stage->first;
-    struct run part = {stage->cut.begins[stage->seat.nodes->node], counts[member]};
+    const int64_t *counts = hier_node->batch.counts + hier_node->first;
+    struct range part = {hier_node->split.begins[hier_node->params.nodes->node], counts[member]};
     for (int i = 0; i < member; i++)
         part.begin += counts[i];
     return part;
 }
 
 /* What of a piece [member] of this node gives to it. */
-static struct run input_in(const struct hier_stage *stage, int member, struct run piece)
+static struct range input_in(const struct hier_node *hier_node, int member, struct range piece)
 {
-    bool is_root = stage->first + member == stage->batch.root;
-    if (stage->cut.kind == PLANE_ALLGATHER)
-        return run_overlap(piece, part_of_member(stage, member));
-    if (stage->cut.kind == PLANE_BROADCAST && !is_root)
-        return (struct run){piece.begin, 0};
+    bool is_root = hier_node->first + member == hier_node->batch.root;
+    if (hier_node->split.kind == COLL_ALLGATHER)
+        return range_overlap(piece, part_of_member(hier_node, member));
+    if (hier_node->split.kind == COLL_BROADCAST && !is_root)
+        return (struct range){piece.begin, 0};
     return piece;
 }
 
 /* What of a piece this member gets. */
-static struct run output_in(const struct hier_stage *stage, struct run piece)
+static struct range output_in(const struct hier_node *hier_node, struct range piece)
 {
-    bool is_root = stage->first + stage->self == stage->batch.root;
-    if (stage->cut.kind == PLANE_REDUCESCATTER)
-        return run_overlap(piece, part_of_member(stage, stage->self));
-    if (stage->cut.kind == PLANE_BROADCAST && is_root && stage->batch.input == stage->batch.output)
-        return (struct run){piece.begin, 0};
+    bool is_root = hier_node->first + hier_node->self == hier_node->batch.root;
+    if (hier_node->split.kind == COLL_REDUCESCATTER)
+        return range_overlap(piece, part_of_member(hier_node, hier_node->self));
+    if (hier_node->split.kind == COLL_BROADCAST && is_root &&
+        hier_node->batch.input == hier_node->batch.output)
+        return (struct range){piece.begin, 0};
     return piece;
 }
 
 /* Where in its input a member has an element of the batch. */
-static int64_t input_element(const struct hier_stage *stage, int64_t element)
+static int64_t input_element(const struct hier_node *hier_node, int64_t element)
 {
-    bool gathers = stage->cut.kind == PLANE_ALLGATHER;
-    return gathers ? element - part_of_member(stage, stage->self).begin : element;
+    bool gathers = hier_node->split.kind == COLL_ALLGATHER;
+    return gathers ? element - part_of_member(hier_node, hier_node->self).begin : element;
 }
 
 /* Where the results of a piece of this member's slice lie: in the output, or aside where they are of several
  * spans of it. */
-static char *place_of_result(struct hier_stage *stage, struct run piece)
+static char *result_at(struct hier_node *hier_node, struct range piece)
 {
-    struct place place = place_at(&stage->places, piece.begin, piece.count);
+    struct contig place = spans_at(&hier_node->spans, piece.begin, piece.count);
     if (place.count == piece.count)
         return place.output;
-    int64_t begin = hier_part(&stage->cut, 0, stage->slice).begin;
-    return stage->aside + (piece.begin - begin) * stage->element_bytes;
+    int64_t begin = hier_slice_range(&hier_node->split, 0, hier_node->slice).begin;
+    return hier_node->aside + (piece.begin - begin) * hier_node->element_bytes;
 }
 
 /* ---- Giving, sharing, taking ---------------------------------------------------------------- */
 
-static void give(struct hier_stage *stage, uint64_t position)
+static void publish(struct hier_node *hier_node, uint64_t position)
 {
-    struct run piece;
-    for (int slice = 0; slice < stage->seat.nodes->slices; slice++) {
-        if (slice == stage->slice || !hier_walk_on(&stage->cut, slice, &stage->gives[slice], &piece))
+    struct range piece;
+    for (int slice = 0; slice < hier_node->params.nodes->slices; slice++) {
+        if (slice == hier_node->slice ||
+            !hier_cursor_next(&hier_node->split, slice, &hier_node->gives[slice], &piece))
             continue;
-        struct run mine = input_in(stage, stage->self, piece);
-        char *slot = slot_of(stage, stage->self, position, slice);
-        places_read(&stage->places, slot + (mine.begin - piece.begin) * stage->element_bytes,
-                    input_element(stage, mine.begin), mine.count);
+        struct range mine = input_in(hier_node, hier_node->self, piece);
+        char *slot = slot_of(hier_node, hier_node->self, position, slice);
+        spans_read(&hier_node->spans, slot + (mine.begin - piece.begin) * hier_node->element_bytes,
+                   input_element(hier_node, mine.begin), mine.count);
     }
-    come_to(stage, GIVEN, position + 1);
+    advance_to(hier_node, PUBLISHED, position + 1);
 }
 
-static void share(struct hier_stage *stage, uint64_t position)
+static void share(struct hier_node *hier_node, uint64_t position)
 {
-    struct run piece;
-    if (hier_walk_on(&stage->cut, stage->slice, &stage->shares, &piece)) {
-        const char *result = place_of_result(stage, piece);
-        if (stage->size > 1)
-            memcpy(result_slot(stage, position, stage->slice), result,
-                   (size_t)(piece.count * stage->element_bytes));
-        if (stage->batch.spans != NULL)
-            places_write(&stage->places, piece.begin, result, piece.count);
+    struct range piece;
+    if (hier_cursor_next(&hier_node->split, hier_node->slice, &hier_node->shares, &piece)) {
+        const char *result = result_at(hier_node, piece);
+        if (hier_node->size > 1)
+            memcpy(result_slot(hier_node, position, hier_node->slice), result,
+                   (size_t)(piece.count * hier_node->element_bytes));
+        if (hier_node->batch.spans != NULL)
+            spans_write(&hier_node->spans, piece.begin, result, piece.count);
     }
-    come_on(stage, SHARED, (int64_t)(position + 1 - stage->begin[SHARED]), stage->share_total);
+    advance_by(hier_node, RETURNED, (int64_t)(position + 1 - hier_node->begin[RETURNED]),
+               hier_node->share_total);
 }
 
-static void take(struct hier_stage *stage, uint64_t position)
+static void collect(struct hier_node *hier_node, uint64_t position)
 {
-    struct run piece;
-    for (int slice = 0; slice < stage->seat.nodes->slices; slice++) {
-        if (slice == stage->slice || !hier_walk_on(&stage->cut, slice, &stage->takes[slice], &piece))
+    struct range piece;
+    for (int slice = 0; slice < hier_node->params.nodes->slices; slice++) {
+        if (slice == hier_node->slice ||
+            !hier_cursor_next(&hier_node->split, slice, &hier_node->takes[slice], &piece))
             continue;
-        struct run mine = output_in(stage, piece);
-        const char *slot = result_slot(stage, position, slice);
-        places_write(&stage->places, mine.begin, slot + (mine.begin - piece.begin) * stage->element_bytes,
-                     mine.count);
+        struct range mine = output_in(hier_node, piece);
+        const char *slot = result_slot(hier_node, position, slice);
+        spans_write(&hier_node->spans, mine.begin,
+                    slot + (mine.begin - piece.begin) * hier_node->element_bytes, mine.count);
     }
-    come_to(stage, TAKEN, position + 1);
+    advance_to(hier_node, COLLECTED, position + 1);
 }
 
-/* ---- Mixing: what the plane between nodes asks for ------------------------------------------ */
+/* ---- Mixing: what the backend between nodes asks for ------------------------------------------ */
 
 /* out = left op the members' inputs; theirs [at] elements into the piece in their slots, ours at [mine]. */
-static void fold_run(struct hier_stage *stage, uint64_t position, int64_t at, struct place mine, void *out,
-                     void *left)
+static void fold_range(struct hier_node *hier_node, uint64_t position, int64_t at, struct contig mine,
+                       void *out, void *left)
 {
-    const struct reduction *reduction = &stage->reduction;
+    const struct reduction *reduction = &hier_node->reduction;
     void *sum = left != NULL ? left : out; /* out may be ours, which is still to be read */
     const void *so_far = left;
-    for (int i = 0; i < stage->size; i++) {
-        const char *slot = slot_of(stage, i, position, stage->slice) + at * stage->element_bytes;
-        const char *input = i == stage->self ? mine.input : slot;
-        void *to = i == stage->size - 1 ? out : sum;
-        if (so_far == NULL && stage->size > 1 && reduce_is_plain(reduction)) {
+    for (int i = 0; i < hier_node->size; i++) {
+        const char *slot = slot_of(hier_node, i, position, hier_node->slice) + at * hier_node->element_bytes;
+        const char *input = i == hier_node->self ? mine.input : slot;
+        void *to = i == hier_node->size - 1 ? out : sum;
+        if (so_far == NULL && hier_node->size > 1 && reduce_input_is_partial(reduction)) {
             so_far = input;
             continue;
         }
@@ -276,205 +283,208 @@ static void fold_run(struct hier_stage *stage, uint64_t position, int64_t at, st
     }
 }
 
-static void fold_inputs(struct hier_stage *stage, uint64_t position, struct run piece, char *out, char *left)
+static void fold_inputs(struct hier_node *hier_node, uint64_t position, struct range piece, char *out,
+                        char *left)
 {
-    int64_t partial_bytes = (int64_t)dtype_bytes(stage->reduction.partial);
+    int64_t partial_bytes = (int64_t)dtype_bytes(hier_node->reduction.partial);
     int64_t at = 0;
     while (at < piece.count) {
-        struct place mine = place_at(&stage->places, piece.begin + at, piece.count - at);
-        fold_run(stage, position, at, mine, out + at * partial_bytes,
-                 left == NULL ? NULL : left + at * partial_bytes);
+        struct contig mine = spans_at(&hier_node->spans, piece.begin + at, piece.count - at);
+        fold_range(hier_node, position, at, mine, out + at * partial_bytes,
+                   left == NULL ? NULL : left + at * partial_bytes);
         at += mine.count;
     }
 }
 
-static void gather_inputs(struct hier_stage *stage, uint64_t position, struct run piece, char *out)
+static void gather_inputs(struct hier_node *hier_node, uint64_t position, struct range piece, char *out)
 {
-    for (int i = 0; i < stage->size; i++) {
-        struct run input = input_in(stage, i, piece);
-        int64_t shift = (input.begin - piece.begin) * stage->element_bytes;
-        size_t bytes = (size_t)(input.count * stage->element_bytes);
-        if (i == stage->self)
-            places_read(&stage->places, out + shift, input_element(stage, input.begin), input.count);
+    for (int i = 0; i < hier_node->size; i++) {
+        struct range input = input_in(hier_node, i, piece);
+        int64_t shift = (input.begin - piece.begin) * hier_node->element_bytes;
+        size_t bytes = (size_t)(input.count * hier_node->element_bytes);
+        if (i == hier_node->self)
+            spans_read(&hier_node->spans, out + shift, input_element(hier_node, input.begin), input.count);
         else if (bytes > 0)
-            memcpy(out + shift, slot_of(stage, i, position, stage->slice) + shift, bytes);
+            memcpy(out + shift, slot_of(hier_node, i, position, hier_node->slice) + shift, bytes);
     }
 }
 
 static bool source_ready(void *arg, int64_t number)
 {
-    struct hier_stage *stage = arg;
-    return all_have(stage, GIVEN, stage->begin[GIVEN] + (uint64_t)number + 1);
+    struct hier_node *hier_node = arg;
+    return all_have(hier_node, PUBLISHED, hier_node->begin[PUBLISHED] + (uint64_t)number + 1);
 }
 
 static void source_fold(void *arg, void *out, void *left)
 {
-    struct hier_stage *stage = arg;
-    struct run piece = {0, 0};
-    uint64_t position = stage->begin[MIXED] + (uint64_t)stage->folded;
-    hier_walk_on(&stage->cut, stage->slice, &stage->folds, &piece);
-    if (reduces(stage))
-        fold_inputs(stage, position, piece, out, left);
+    struct hier_node *hier_node = arg;
+    struct range piece = {0, 0};
+    uint64_t position = hier_node->begin[REDUCED] + (uint64_t)hier_node->folded;
+    hier_cursor_next(&hier_node->split, hier_node->slice, &hier_node->folds, &piece);
+    if (reduces(hier_node))
+        fold_inputs(hier_node, position, piece, out, left);
     else
-        gather_inputs(stage, position, piece, out);
-    come_on(stage, MIXED, ++stage->folded, stage->fold_total);
+        gather_inputs(hier_node, position, piece, out);
+    advance_by(hier_node, REDUCED, ++hier_node->folded, hier_node->fold_total);
 }
 
-static void *source_place(void *arg, const struct span *span)
+static void *source_place(void *arg, const struct block_segment *span)
 {
-    struct hier_stage *stage = arg;
-    int64_t begin = hier_part(&stage->cut, span->block, stage->slice).begin;
-    return place_of_result(stage,
-                           (struct run){begin + span->offset - stage->starts[span->block], span->count});
+    struct hier_node *hier_node = arg;
+    int64_t begin = hier_slice_range(&hier_node->split, span->block, hier_node->slice).begin;
+    return result_at(hier_node,
+                     (struct range){begin + span->offset - hier_node->starts[span->block], span->count});
 }
 
 static void source_arrived(void *arg)
 {
-    struct hier_stage *stage = arg;
-    stage->arrived++;
+    struct hier_node *hier_node = arg;
+    hier_node->arrived++;
 }
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
 /* Room for this member's results beside the output. */
-static int set_aside(struct hier_stage *stage, struct hvd_error *err)
+static int reserve_aside(struct hier_node *hier_node, struct hvd_error *err)
 {
-    int64_t bytes = hier_part(&stage->cut, 0, stage->slice).count * stage->element_bytes;
-    if (bytes <= stage->aside_bytes)
+    int64_t bytes = hier_slice_range(&hier_node->split, 0, hier_node->slice).count * hier_node->element_bytes;
+    if (bytes <= hier_node->aside_bytes)
         return HVD_OK;
-    free(stage->aside);
-    stage->aside_bytes = 0;
-    stage->aside = aligned_alloc(
+    free(hier_node->aside);
+    hier_node->aside_bytes = 0;
+    hier_node->aside = aligned_alloc(
         CACHE_LINE_BYTES, (size_t)((bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES));
-    if (stage->aside == NULL)
+    if (hier_node->aside == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for %lld bytes of results; lower --hvd-fusion",
                          (long long)bytes);
-    stage->aside_bytes = bytes;
+    hier_node->aside_bytes = bytes;
     return HVD_OK;
 }
 
 /* The batch of those that carry this member's slice; false where there is nothing in it. */
-static bool carry_slice(struct hier_stage *stage)
+static bool carry_slice(struct hier_node *hier_node)
 {
-    const struct plane_batch *batch = &stage->batch;
+    const struct backend_batch *batch = &hier_node->batch;
     int64_t count = 0;
-    for (int block = 0; block < stage->cut.blocks; block++) {
-        stage->starts[block] = count;
-        stage->counts[block] = hier_part(&stage->cut, block, stage->slice).count;
-        count += stage->counts[block];
+    for (int block = 0; block < hier_node->split.blocks; block++) {
+        hier_node->starts[block] = count;
+        hier_node->counts[block] = hier_slice_range(&hier_node->split, block, hier_node->slice).count;
+        count += hier_node->counts[block];
     }
-    stage->source.longest = stage->cut.longest;
-    stage->carried = (struct plane_batch){.need = batch->need,
-                                          .root = stage->cut.root_node,
-                                          .sequence = batch->sequence,
-                                          .prescale = batch->prescale,
-                                          .postscale = batch->postscale,
-                                          .count = count,
-                                          .counts = stage->counts,
-                                          .source = &stage->source};
+    hier_node->source.longest = hier_node->split.longest;
+    hier_node->carried = (struct backend_batch){.need = batch->need,
+                                                .root = hier_node->split.root_node,
+                                                .sequence = batch->sequence,
+                                                .prescale = batch->prescale,
+                                                .postscale = batch->postscale,
+                                                .count = count,
+                                                .counts = hier_node->counts,
+                                                .source = &hier_node->source};
     return count > 0;
 }
 
 /* What this member has no part in it has done. */
-static void plan_counts(struct hier_stage *stage)
+static void plan_counters(struct hier_node *hier_node)
 {
-    struct hier_walk given = hier_given(&stage->cut);
-    struct hier_walk gotten = hier_gotten(&stage->cut);
-    bool alone = stage->size == 1;
-    bool gives = stage->cut.kind != PLANE_BROADCAST || stage->batch.root == stage->first + stage->self;
-    bool shares = stage->slice >= 0 && (!alone || stage->batch.spans != NULL);
-    for (int count = 0; count < COUNTS; count++) {
-        const struct hier_walk *way = count <= MIXED ? &given : &gotten;
-        stage->begin[count] = stage->end[count];
-        stage->end[count] += (uint64_t)hier_pieces(&stage->cut, 0, *way);
+    struct hier_cursor published = hier_input_cursor(&hier_node->split);
+    struct hier_cursor gotten = hier_output_cursor(&hier_node->split);
+    bool alone = hier_node->size == 1;
+    bool gives = hier_node->split.kind != COLL_BROADCAST ||
+                 hier_node->batch.root == hier_node->first + hier_node->self;
+    bool shares = hier_node->slice >= 0 && (!alone || hier_node->batch.spans != NULL);
+    for (int count = 0; count < COUNTERS; count++) {
+        const struct hier_cursor *way = count <= REDUCED ? &published : &gotten;
+        hier_node->begin[count] = hier_node->end[count];
+        hier_node->end[count] += (uint64_t)hier_chunk_count(&hier_node->split, 0, *way);
     }
-    for (int slice = 0; slice < stage->seat.nodes->slices; slice++) {
-        stage->gives[slice] = given;
-        stage->takes[slice] = gotten;
+    for (int slice = 0; slice < hier_node->params.nodes->slices; slice++) {
+        hier_node->gives[slice] = published;
+        hier_node->takes[slice] = gotten;
     }
-    stage->folds = given;
-    stage->shares = gotten;
-    stage->folded = stage->arrived = 0;
-    stage->fold_total = stage->slice >= 0 ? hier_pieces(&stage->cut, stage->slice, given) : 0;
-    stage->share_total = shares ? hier_pieces(&stage->cut, stage->slice, gotten) : 0;
-    stage->own_pieces = reduces(stage) ? 0 : stage->fold_total;
-    come_on(stage, MIXED, 0, stage->fold_total);
-    come_on(stage, SHARED, 0, stage->share_total);
+    hier_node->folds = published;
+    hier_node->shares = gotten;
+    hier_node->folded = hier_node->arrived = 0;
+    hier_node->fold_total =
+        hier_node->slice >= 0 ? hier_chunk_count(&hier_node->split, hier_node->slice, published) : 0;
+    hier_node->share_total = shares ? hier_chunk_count(&hier_node->split, hier_node->slice, gotten) : 0;
+    hier_node->own_pieces = reduces(hier_node) ? 0 : hier_node->fold_total;
+    advance_by(hier_node, REDUCED, 0, hier_node->fold_total);
+    advance_by(hier_node, RETURNED, 0, hier_node->share_total);
     if (alone || !gives)
-        come_to(stage, GIVEN, stage->end[GIVEN]);
+        advance_to(hier_node, PUBLISHED, hier_node->end[PUBLISHED]);
     if (alone)
-        come_to(stage, TAKEN, stage->end[TAKEN]);
+        advance_to(hier_node, COLLECTED, hier_node->end[COLLECTED]);
 }
 
-int hier_stage_start(struct hier_stage *stage, const struct plane_batch *batch,
-                     const struct plane_batch **slicep, struct hvd_error *err)
+int hier_node_start(struct hier_node *hier_node, const struct backend_batch *batch,
+                    const struct backend_batch **slicep, struct hvd_error *err)
 {
-    const struct plane_need *need = &batch->need;
-    bool reducing = need->kind == PLANE_ALLREDUCE || need->kind == PLANE_REDUCESCATTER;
+    const struct backend_need *need = &batch->need;
+    bool reducing = need->kind == COLL_ALLREDUCE || need->kind == COLL_REDUCESCATTER;
     enum hvd_dtype partial = reducing ? need->partial : need->dtype;
     size_t larger =
         dtype_bytes(partial) > dtype_bytes(need->dtype) ? dtype_bytes(partial) : dtype_bytes(need->dtype);
-    stage->batch = *batch;
-    stage->reduction =
+    hier_node->batch = *batch;
+    hier_node->reduction =
         (struct reduction){need->dtype, partial, need->op, batch->prescale, batch->postscale, need->ranks};
-    stage->element_bytes = (int64_t)dtype_bytes(need->dtype);
-    stage->places = (struct places){&stage->batch, stage->element_bytes, 0};
-    hier_cut_batch(&stage->cut, stage->seat.nodes, batch, stage->chunk_bytes / (int64_t)larger,
-                   stage->begins);
-    int rc = stage->slice >= 0 && batch->spans != NULL ? set_aside(stage, err) : HVD_OK;
+    hier_node->element_bytes = (int64_t)dtype_bytes(need->dtype);
+    hier_node->spans = (struct span_cursor){&hier_node->batch, hier_node->element_bytes, 0};
+    hier_split_batch(&hier_node->split, hier_node->params.nodes, batch,
+                     hier_node->chunk_bytes / (int64_t)larger, hier_node->begins);
+    int rc = hier_node->slice >= 0 && batch->spans != NULL ? reserve_aside(hier_node, err) : HVD_OK;
     if (rc != HVD_OK)
         return rc;
-    plan_counts(stage);
-    *slicep = stage->slice >= 0 && carry_slice(stage) ? &stage->carried : NULL;
+    plan_counters(hier_node);
+    *slicep = hier_node->slice >= 0 && carry_slice(hier_node) ? &hier_node->carried : NULL;
     return HVD_OK;
 }
 
 /* The last first, as others wait for it. */
-bool hier_stage_go_on(struct hier_stage *stage)
+bool hier_node_progress(struct hier_node *hier_node)
 {
-    static void (*const steps[COUNTS])(struct hier_stage * stage, uint64_t position) = {
-        [GIVEN] = give, [SHARED] = share, [TAKEN] = take};
-    for (int count = TAKEN; count >= GIVEN; count--) {
-        if (!may_go(stage, (enum count)count))
+    static void (*const steps[COUNTERS])(struct hier_node * hier_node, uint64_t position) = {
+        [PUBLISHED] = publish, [RETURNED] = share, [COLLECTED] = collect};
+    for (int count = COLLECTED; count >= PUBLISHED; count--) {
+        if (!may_advance(hier_node, (enum hier_counter)count))
             continue;
-        steps[count](stage, stage->at[count]);
+        steps[count](hier_node, hier_node->at[count]);
         return true;
     }
     return false;
 }
 
-bool hier_stage_is_done(const struct hier_stage *stage)
+bool hier_node_is_done(const struct hier_node *hier_node)
 {
     bool done = true;
-    for (int count = 0; count < COUNTS; count++)
-        done = done && stage->at[count] == stage->end[count];
+    for (int count = 0; count < COUNTERS; count++)
+        done = done && hier_node->at[count] == hier_node->end[count];
     return done;
 }
 
 /* ---- Beginning and end ---------------------------------------------------------------------- */
 
-int hier_stage_slice(const struct hier_stage *stage)
+int hier_node_slice(const struct hier_node *hier_node)
 {
-    return stage->slice;
+    return hier_node->slice;
 }
 
-void hier_stage_set_chunk(struct hier_stage *stage, int64_t bytes)
+void hier_node_set_chunk(struct hier_node *hier_node, int64_t bytes)
 {
-    stage->chunk_bytes = bytes;
+    hier_node->chunk_bytes = bytes;
 }
 
 static int64_t chunk_bytes_of(int slices)
 {
-    int64_t bytes = HIER_TURN_BYTES / slices / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+    int64_t bytes = HIER_ROUND_BYTES / slices / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
     return bytes < CACHE_LINE_BYTES ? CACHE_LINE_BYTES : bytes < HIER_CHUNK_BYTES ? bytes : HIER_CHUNK_BYTES;
 }
 
 static size_t lines_bytes_of(int size)
 {
-    return (size_t)size * sizeof(struct line);
+    return (size_t)size * sizeof(struct hier_line);
 }
 
-size_t hier_stage_bytes(const struct hier_nodes *nodes, int node)
+size_t hier_node_bytes(const struct hier_nodes *nodes, int node)
 {
     int size = nodes->firsts[node + 1] - nodes->firsts[node];
     int64_t slots = ((int64_t)size + 1) * SLOTS * nodes->slices;
@@ -482,88 +492,88 @@ size_t hier_stage_bytes(const struct hier_nodes *nodes, int node)
 }
 
 /* The only member of a node shares nothing with anybody. */
-static int enter(struct hier_stage *stage, int64_t deadline_us, struct hvd_error *err)
+static int enter(struct hier_node *hier_node, int64_t deadline_us, struct hvd_error *err)
 {
-    const struct hier_nodes *nodes = stage->seat.nodes;
-    size_t lines_bytes = lines_bytes_of(stage->size);
-    const struct arena_claim claim = {.set = stage->seat.claim,
-                                      .users = stage->size,
-                                      .bytes = hier_stage_bytes(nodes, nodes->node),
-                                      .zeroed = lines_bytes};
+    const struct hier_nodes *nodes = hier_node->params.nodes;
+    size_t lines_bytes = lines_bytes_of(hier_node->size);
+    const struct arena_request claim = {.set = hier_node->params.claim,
+                                        .users = hier_node->size,
+                                        .bytes = hier_node_bytes(nodes, nodes->node),
+                                        .zeroed = lines_bytes};
     int64_t enough_us = clock_us() + ENTER_US;
     void *region = NULL;
-    if (stage->size == 1) {
-        stage->own = region = aligned_alloc(CACHE_LINE_BYTES, lines_bytes);
+    if (hier_node->size == 1) {
+        hier_node->own = region = aligned_alloc(CACHE_LINE_BYTES, lines_bytes);
         if (region == NULL)
             return error_set_errno(err, "no memory for %zu bytes", lines_bytes);
         memset(region, 0, lines_bytes);
     } else {
-        int rc = arena_enter(stage->seat.arena, &claim, deadline_us < enough_us ? deadline_us : enough_us,
-                             &region, err);
+        int rc = arena_acquire(hier_node->params.arena, &claim,
+                               deadline_us < enough_us ? deadline_us : enough_us, &region, err);
         if (rc != HVD_OK)
             return rc;
     }
-    stage->lines = region;
-    stage->slots = (char *)region + lines_bytes;
+    hier_node->lines = region;
+    hier_node->slots = (char *)region + lines_bytes;
     return HVD_OK;
 }
 
-static bool allocate(struct hier_stage *stage)
+static bool allocate(struct hier_node *hier_node)
 {
-    size_t nodes = (size_t)stage->seat.nodes->count;
-    size_t slices = (size_t)stage->seat.nodes->slices;
-    stage->begins = calloc(nodes + 1, sizeof(*stage->begins));
-    stage->counts = calloc(nodes, sizeof(*stage->counts));
-    stage->starts = calloc(nodes, sizeof(*stage->starts));
-    stage->gives = calloc(slices, sizeof(*stage->gives));
-    stage->takes = calloc(slices, sizeof(*stage->takes));
-    return stage->begins != NULL && stage->counts != NULL && stage->starts != NULL && stage->gives != NULL &&
-           stage->takes != NULL;
+    size_t nodes = (size_t)hier_node->params.nodes->count;
+    size_t slices = (size_t)hier_node->params.nodes->slices;
+    hier_node->begins = calloc(nodes + 1, sizeof(*hier_node->begins));
+    hier_node->counts = calloc(nodes, sizeof(*hier_node->counts));
+    hier_node->starts = calloc(nodes, sizeof(*hier_node->starts));
+    hier_node->gives = calloc(slices, sizeof(*hier_node->gives));
+    hier_node->takes = calloc(slices, sizeof(*hier_node->takes));
+    return hier_node->begins != NULL && hier_node->counts != NULL && hier_node->starts != NULL &&
+           hier_node->gives != NULL && hier_node->takes != NULL;
 }
 
-int hier_stage_open(struct hier_stage **stagep, const struct hier_seat *seat, int64_t deadline_us,
-                    struct hvd_error *err)
+int hier_node_open(struct hier_node **stagep, const struct hier_params *params, int64_t deadline_us,
+                   struct hvd_error *err)
 {
-    const struct hier_nodes *nodes = seat->nodes;
-    struct hier_stage *stage = calloc(1, sizeof(*stage));
+    const struct hier_nodes *nodes = params->nodes;
+    struct hier_node *hier_node = calloc(1, sizeof(*hier_node));
     int rc = HVD_OK;
-    if (stage == NULL)
-        return error_set_errno(err, "no memory for %zu bytes", sizeof(*stage));
-    stage->seat = *seat;
-    stage->first = nodes->firsts[nodes->node];
-    stage->size = nodes->firsts[nodes->node + 1] - stage->first;
-    stage->self = seat->team->rank - stage->first;
-    stage->slice = stage->self < nodes->slices ? stage->self : -1;
-    stage->chunk_bytes = chunk_bytes_of(nodes->slices);
-    stage->source = (struct plane_source){.arg = stage,
-                                          .ready = source_ready,
-                                          .fold = source_fold,
-                                          .place = source_place,
-                                          .arrived = source_arrived};
-    if (!allocate(stage))
+    if (hier_node == NULL)
+        return error_set_errno(err, "no memory for %zu bytes", sizeof(*hier_node));
+    hier_node->params = *params;
+    hier_node->first = nodes->firsts[nodes->node];
+    hier_node->size = nodes->firsts[nodes->node + 1] - hier_node->first;
+    hier_node->self = params->team->rank - hier_node->first;
+    hier_node->slice = hier_node->self < nodes->slices ? hier_node->self : -1;
+    hier_node->chunk_bytes = chunk_bytes_of(nodes->slices);
+    hier_node->source = (struct backend_source){.arg = hier_node,
+                                                .ready = source_ready,
+                                                .fold = source_fold,
+                                                .place = source_place,
+                                                .arrived = source_arrived};
+    if (!allocate(hier_node))
         rc = error_set_errno(err, "no memory for a process set on %d nodes", nodes->count);
     if (rc == HVD_OK)
-        rc = enter(stage, deadline_us, err);
+        rc = enter(hier_node, deadline_us, err);
     if (rc != HVD_OK) {
-        hier_stage_close(stage);
+        hier_node_close(hier_node);
         return rc;
     }
-    *stagep = stage;
+    *stagep = hier_node;
     return HVD_OK;
 }
 
-void hier_stage_close(struct hier_stage *stage)
+void hier_node_close(struct hier_node *hier_node)
 {
-    if (stage == NULL)
+    if (hier_node == NULL)
         return;
-    if (stage->lines != NULL && stage->own == NULL)
-        arena_leave(stage->seat.arena, stage->seat.claim);
-    free(stage->own);
-    free(stage->begins);
-    free(stage->counts);
-    free(stage->starts);
-    free(stage->gives);
-    free(stage->takes);
-    free(stage->aside);
-    free(stage);
+    if (hier_node->lines != NULL && hier_node->own == NULL)
+        arena_release(hier_node->params.arena, hier_node->params.claim);
+    free(hier_node->own);
+    free(hier_node->begins);
+    free(hier_node->counts);
+    free(hier_node->starts);
+    free(hier_node->gives);
+    free(hier_node->takes);
+    free(hier_node->aside);
+    free(hier_node);
 }

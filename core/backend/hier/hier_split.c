@@ -1,4 +1,4 @@
-/* hier_split.c: how a team lies on nodes, and how its batches are cut for them. */
+/* hier_split.c: how a team lies on nodes, and how its batches are split for them. */
 #include "backend/hier/hier_split.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 /* ---- Nodes ---------------------------------------------------------------------------------- */
 
 /* The member behind those of the node that [first] is on. */
-static int end_of_node(const int *node_of_rank, const struct plane_team *team, int first)
+static int end_of_node(const int *node_of_rank, const struct team *team, int first)
 {
     int end = first + 1;
     while (end < team->size && node_of_rank[team->ranks[end]] == node_of_rank[team->ranks[first]])
@@ -17,7 +17,7 @@ static int end_of_node(const int *node_of_rank, const struct plane_team *team, i
 }
 
 /* Is a member before [first] on its node? [highest] is the highest of their nodes. */
-static bool is_back(const int *node_of_rank, const struct plane_team *team, int first, int highest)
+static bool is_revisited(const int *node_of_rank, const struct team *team, int first, int highest)
 {
     int node = node_of_rank[team->ranks[first]];
     bool back = false;
@@ -26,14 +26,14 @@ static bool is_back(const int *node_of_rank, const struct plane_team *team, int 
     return back;
 }
 
-bool hier_spread(const int *node_of_rank, const struct plane_team *team, const char **whyp)
+bool hier_check_layout(const int *node_of_rank, const struct team *team, const char **whyp)
 {
     int count = 0;
     int highest = -1;
     bool shared = false;
     for (int first = 0, end = 0; first < team->size; first = end) {
         int node = node_of_rank[team->ranks[first]];
-        if (is_back(node_of_rank, team, first, highest)) {
+        if (is_revisited(node_of_rank, team, first, highest)) {
             *whyp = "ranks of other nodes are between those of a node";
             return false;
         }
@@ -46,17 +46,17 @@ bool hier_spread(const int *node_of_rank, const struct plane_team *team, const c
     return count > 1 && shared;
 }
 
-int hier_each(const int *node_of_rank, const struct plane_team *team)
+int hier_ppn(const int *node_of_rank, const struct team *team)
 {
     const char *why = NULL;
     int each = end_of_node(node_of_rank, team, 0);
-    bool even = hier_spread(node_of_rank, team, &why);
+    bool even = hier_check_layout(node_of_rank, team, &why);
     for (int first = 0; first < team->size && even; first += each)
         even = end_of_node(node_of_rank, team, first) == first + each;
     return even ? each : 0;
 }
 
-int hier_nodes_init(struct hier_nodes *nodes, const int *node_of_rank, const struct plane_team *team)
+int hier_nodes_init(struct hier_nodes *nodes, const int *node_of_rank, const struct team *team)
 {
     *nodes = (struct hier_nodes){.slices = team->size};
     for (int first = 0; first < team->size; first = end_of_node(node_of_rank, team, first))
@@ -90,17 +90,17 @@ int hier_node_of(const struct hier_nodes *nodes, int member)
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
-struct run run_overlap(struct run a, struct run b)
+struct range range_overlap(struct range a, struct range b)
 {
     int64_t a_end = a.begin + a.count;
     int64_t b_end = b.begin + b.count;
     int64_t begin = a.begin > b.begin ? a.begin : b.begin;
     int64_t end = a_end < b_end ? a_end : b_end;
-    return (struct run){begin, end > begin ? end - begin : 0};
+    return (struct range){begin, end > begin ? end - begin : 0};
 }
 
 /* Where each node's block begins, and the last one ends. */
-static void add_up(const struct hier_nodes *nodes, const int64_t *counts, int64_t *begins)
+static void node_begins(const struct hier_nodes *nodes, const int64_t *counts, int64_t *begins)
 {
     int64_t begin = 0;
     for (int node = 0; node < nodes->count; node++) {
@@ -111,20 +111,20 @@ static void add_up(const struct hier_nodes *nodes, const int64_t *counts, int64_
     begins[nodes->count] = begin;
 }
 
-void hier_cut_batch(struct hier_cut *cut, const struct hier_nodes *nodes, const struct plane_batch *batch,
-                    int64_t longest, int64_t *begins)
+void hier_split_batch(struct hier_split *split, const struct hier_nodes *nodes,
+                      const struct backend_batch *batch, int64_t longest, int64_t *begins)
 {
-    enum plane_kind kind = batch->need.kind;
-    bool by_node = kind == PLANE_REDUCESCATTER || kind == PLANE_ALLGATHER;
-    *cut = (struct hier_cut){.nodes = nodes,
-                             .kind = kind,
-                             .longest = longest,
-                             .blocks = by_node ? nodes->count : 1,
-                             .begins = begins};
-    if (kind == PLANE_BROADCAST)
-        cut->root_node = hier_node_of(nodes, batch->root);
+    enum backend_kind kind = batch->need.kind;
+    bool by_node = kind == COLL_REDUCESCATTER || kind == COLL_ALLGATHER;
+    *split = (struct hier_split){.nodes = nodes,
+                                 .kind = kind,
+                                 .longest = longest,
+                                 .blocks = by_node ? nodes->count : 1,
+                                 .begins = begins};
+    if (kind == COLL_BROADCAST)
+        split->root_node = hier_node_of(nodes, batch->root);
     if (by_node) {
-        add_up(nodes, batch->counts, begins);
+        node_begins(nodes, batch->counts, begins);
     } else {
         begins[0] = 0;
         begins[1] = batch->count;
@@ -139,68 +139,70 @@ static int64_t before_slice(int64_t count, int slice, int slices)
     return before < count ? before : count;
 }
 
-struct run hier_part(const struct hier_cut *cut, int block, int slice)
+struct range hier_slice_range(const struct hier_split *split, int block, int slice)
 {
-    int64_t count = cut->begins[block + 1] - cut->begins[block];
-    int64_t begin = before_slice(count, slice, cut->nodes->slices);
-    int64_t end = before_slice(count, slice + 1, cut->nodes->slices);
-    return (struct run){cut->begins[block] + begin, end - begin};
+    int64_t count = split->begins[block + 1] - split->begins[block];
+    int64_t begin = before_slice(count, slice, split->nodes->slices);
+    int64_t end = before_slice(count, slice + 1, split->nodes->slices);
+    return (struct range){split->begins[block] + begin, end - begin};
 }
 
 /* ---- Ways ----------------------------------------------------------------------------------- */
 
-struct hier_walk hier_given(const struct hier_cut *cut)
+struct hier_cursor hier_input_cursor(const struct hier_split *split)
 {
-    int node = cut->nodes->node;
-    switch (cut->kind) {
-    case PLANE_REDUCESCATTER:
-        return (struct hier_walk){.step = 1, .left = cut->blocks};
-    case PLANE_ALLGATHER:
-        return (struct hier_walk){.block = node, .step = 1, .left = 1};
-    case PLANE_BROADCAST:
-        return (struct hier_walk){.step = 1, .left = node == cut->root_node ? 1 : 0};
+    int node = split->nodes->node;
+    switch (split->kind) {
+    case COLL_REDUCESCATTER:
+        return (struct hier_cursor){.step = 1, .left = split->blocks};
+    case COLL_ALLGATHER:
+        return (struct hier_cursor){.block = node, .step = 1, .left = 1};
+    case COLL_BROADCAST:
+        return (struct hier_cursor){.step = 1, .left = node == split->root_node ? 1 : 0};
     default:
-        return (struct hier_walk){.step = 1, .left = 1};
+        return (struct hier_cursor){.step = 1, .left = 1};
     }
 }
 
-struct hier_walk hier_gotten(const struct hier_cut *cut)
+struct hier_cursor hier_output_cursor(const struct hier_split *split)
 {
-    int node = cut->nodes->node;
-    switch (cut->kind) {
-    case PLANE_REDUCESCATTER:
-        return (struct hier_walk){.block = node, .step = 1, .left = 1};
-    case PLANE_ALLGATHER:
-        return (struct hier_walk){.block = node, .step = -1, .left = cut->blocks};
+    int node = split->nodes->node;
+    switch (split->kind) {
+    case COLL_REDUCESCATTER:
+        return (struct hier_cursor){.block = node, .step = 1, .left = 1};
+    case COLL_ALLGATHER:
+        return (struct hier_cursor){.block = node, .step = -1, .left = split->blocks};
     default:
-        return (struct hier_walk){.step = 1, .left = 1};
+        return (struct hier_cursor){.step = 1, .left = 1};
     }
 }
 
-bool hier_walk_on(const struct hier_cut *cut, int slice, struct hier_walk *walk, struct run *piece)
+bool hier_cursor_next(const struct hier_split *split, int slice, struct hier_cursor *cursor,
+                      struct range *piece)
 {
-    while (walk->left > 0) {
-        struct run part = hier_part(cut, walk->block, slice);
-        int64_t left = part.count - walk->within;
+    while (cursor->left > 0) {
+        struct range part = hier_slice_range(split, cursor->block, slice);
+        int64_t left = part.count - cursor->within;
         if (left > 0) {
-            *piece = (struct run){part.begin + walk->within, left < cut->longest ? left : cut->longest};
-            walk->within += piece->count;
+            *piece =
+                (struct range){part.begin + cursor->within, left < split->longest ? left : split->longest};
+            cursor->within += piece->count;
             return true;
         }
-        walk->block = (walk->block + walk->step + cut->blocks) % cut->blocks;
-        walk->within = 0;
-        walk->left--;
+        cursor->block = (cursor->block + cursor->step + split->blocks) % split->blocks;
+        cursor->within = 0;
+        cursor->left--;
     }
     return false;
 }
 
-int64_t hier_pieces(const struct hier_cut *cut, int slice, struct hier_walk walk)
+int64_t hier_chunk_count(const struct hier_split *split, int slice, struct hier_cursor cursor)
 {
     int64_t pieces = 0;
-    for (int i = 0, block = walk.block; i < walk.left; i++) {
-        int64_t count = hier_part(cut, block, slice).count;
-        pieces += count / cut->longest + (count % cut->longest != 0);
-        block = (block + walk.step + cut->blocks) % cut->blocks;
+    for (int i = 0, block = cursor.block; i < cursor.left; i++) {
+        int64_t count = hier_slice_range(split, block, slice).count;
+        pieces += count / split->longest + (count % split->longest != 0);
+        block = (block + cursor.step + split->blocks) % split->blocks;
     }
     return pieces;
 }

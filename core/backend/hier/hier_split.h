@@ -1,4 +1,4 @@
-/* hier_split.h: how a team lies on nodes, and how its batches are cut for them. Pure.
+/* hier_split.h: how a team lies on nodes, and how its batches are split for them. Pure.
  *
  * As many members of each node as the smallest one has carry to other nodes, the k-th of each node slice k.
  * Where a batch has parts that belong to members, reducescatter and allgather, the parts of a node's members
@@ -18,31 +18,31 @@ struct hier_nodes {
 
 /* Is it spread as it must be: several nodes, several members on one of them, and those of a node one after
  * the other, as the order of sums has them? Otherwise a phrase says what is wrong. */
-bool hier_spread(const int *node_of_rank, const struct plane_team *team, const char **whyp);
+bool hier_check_layout(const int *node_of_rank, const struct team *team, const char **whyp);
 
 /* How many members each node has; 0 where they are not spread so, or nodes do not have as many. */
-int hier_each(const int *node_of_rank, const struct plane_team *team);
+int hier_ppn(const int *node_of_rank, const struct team *team);
 
 /* Of a team that is spread so. HVD_OK or HVD_ERR_NO_MEMORY; free with hier_nodes_fini, which a zeroed one is
  * fine for.
  */
-int hier_nodes_init(struct hier_nodes *nodes, const int *node_of_rank, const struct plane_team *team);
+int hier_nodes_init(struct hier_nodes *nodes, const int *node_of_rank, const struct team *team);
 void hier_nodes_fini(struct hier_nodes *nodes);
 
 /* The node of [member]. */
 int hier_node_of(const struct hier_nodes *nodes, int member);
 
 /* Elements of a batch, one after the other. */
-struct run {
+struct range {
     int64_t begin, count;
 };
 
 /* What both have. */
-struct run run_overlap(struct run a, struct run b);
+struct range range_overlap(struct range a, struct range b);
 
-struct hier_cut {
+struct hier_split {
     const struct hier_nodes *nodes;
-    enum plane_kind kind;
+    enum backend_kind kind;
     int root_node;   /* broadcast */
     int64_t longest; /* elements of a piece at most */
     int blocks;
@@ -50,26 +50,27 @@ struct hier_cut {
 };
 
 /* A way through the blocks of one slice: [left] of them, each [step] after the one before, round the end. */
-struct hier_walk {
+struct hier_cursor {
     int block, step, left;
     int64_t within; /* elements of the slice's part of [block] are behind it */
 };
 
 /* [begins] has room for one more than there are nodes. */
-void hier_cut_batch(struct hier_cut *cut, const struct hier_nodes *nodes, const struct plane_batch *batch,
-                    int64_t longest, int64_t *begins);
+void hier_split_batch(struct hier_split *split, const struct hier_nodes *nodes,
+                      const struct backend_batch *batch, int64_t longest, int64_t *begins);
 
 /* What [slice] has of a block. */
-struct run hier_part(const struct hier_cut *cut, int block, int slice);
+struct range hier_slice_range(const struct hier_split *split, int block, int slice);
 
 /* Through what this node's members give to each slice, and through the results that its members get of it. */
-struct hier_walk hier_given(const struct hier_cut *cut);
-struct hier_walk hier_gotten(const struct hier_cut *cut);
+struct hier_cursor hier_input_cursor(const struct hier_split *split);
+struct hier_cursor hier_output_cursor(const struct hier_split *split);
 
 /* The next piece of [slice]; false at the end. */
-bool hier_walk_on(const struct hier_cut *cut, int slice, struct hier_walk *walk, struct run *piece);
+bool hier_cursor_next(const struct hier_split *split, int slice, struct hier_cursor *cursor,
+                      struct range *piece);
 
 /* Pieces of [slice] on that way. No slice has more of them than slice 0. */
-int64_t hier_pieces(const struct hier_cut *cut, int slice, struct hier_walk walk);
+int64_t hier_chunk_count(const struct hier_split *split, int slice, struct hier_cursor cursor);
 
 #endif

@@ -1,14 +1,14 @@
-/* hier_team.c: a team on two levels: a stage inside its nodes, and between them a ring for each slice.
+/* hier_team.c: a team on two levels: a hier_node inside its nodes, and between them a ring for each slice.
  *
- * A batch is cut into slices, as many as the smallest node has members, and the k-th members of all nodes
+ * A batch is split into slices, as many as the smallest node has members, and the k-th members of all nodes
  * carry slice k as a team of their own. There each stands for all ranks of its node: it folds their inputs in
  * their order onto what comes from the node before, and as the ranks of a node follow each other in the team
- * each element is reduced in the order of ranks. hier_cut.c says what is in a slice, hier_stage.c brings
+ * each element is reduced in the order of ranks. hier_split.c says what is in a slice, hier_node.c brings
  * inputs together and results back, and chain.c, in whatever carrier, has the order of things between nodes.
  * All of it overlaps, piece by piece.
  *
- * An alltoall is not cut: what the k-th members of nodes get comes from each other, and hier_alltoall.c is in
- * the stage's place. */
+ * An alltoall is not split: what the k-th members of nodes get comes from each other, and hier_alltoall.c is
+ * in the hier_node's place. */
 #include "backend/hier/hier_team.h"
 
 #include <stdlib.h>
@@ -18,22 +18,22 @@
 #define SLICE_US 100
 
 struct hier_team {
-    struct plane_team members;
+    struct team members;
     struct hier_nodes nodes;
-    struct hier_stage *stage;
+    struct hier_node *hier_node;
     struct hier_alltoall *alltoall; /* NULL: it carries none */
-    const struct plane_ops *carrier;
+    const struct backend_ops *carrier;
     void *carrier_state;
     int64_t join_us;
     /* of those that carry the same slice */
-    struct plane_team ring;
+    struct team ring;
     int *ring_ranks;
-    bool started;   /* its first batch */
-    bool exchanged; /* its first alltoall */
-    bool joined;
+    bool started;          /* its first batch */
+    bool alltoall_started; /* its first alltoall */
+    bool ring_joined;
     void *carrier_team;
-    bool exchanges; /* the batch that runs is an alltoall */
-    bool carries;   /* a batch of theirs runs */
+    bool is_alltoall_running; /* the batch that runs is an alltoall */
+    bool carries;             /* a batch of theirs runs */
 };
 
 /* ---- Beginning and end ---------------------------------------------------------------------- */
@@ -41,40 +41,40 @@ struct hier_team {
 /* Those that carry the same slice as this member. */
 static int find_ring(struct hier_team *team)
 {
-    int slice = hier_stage_slice(team->stage);
+    int slice = hier_node_slice(team->hier_node);
     int count = team->nodes.count;
     team->ring_ranks = calloc((size_t)count, sizeof(*team->ring_ranks));
     if (team->ring_ranks == NULL)
         return HVD_ERR_NO_MEMORY;
     for (int node = 0; node < count && slice >= 0; node++)
         team->ring_ranks[node] = team->members.ranks[team->nodes.firsts[node] + slice];
-    team->ring = (struct plane_team){.set = team->members.set,
-                                     .slice = slice + 1,
-                                     .rank = team->nodes.node,
-                                     .size = count,
-                                     .ranks = team->ring_ranks};
+    team->ring = (struct team){.set = team->members.set,
+                               .slice = slice + 1,
+                               .rank = team->nodes.node,
+                               .size = count,
+                               .ranks = team->ring_ranks};
     return HVD_OK;
 }
 
-static int settle(struct hier_team *team, const struct hier_parts *parts, int64_t deadline_us,
-                  struct hvd_error *err)
+static int setup(struct hier_team *team, const struct hier_team_params *parts, int64_t deadline_us,
+                 struct hvd_error *err)
 {
-    struct hier_seat seat = {
+    struct hier_params params = {
         .team = &team->members, .nodes = &team->nodes, .arena = parts->arena, .claim = parts->claim};
     int rc = hier_nodes_init(&team->nodes, parts->node_of_rank, &team->members);
     if (rc == HVD_OK)
-        rc = hier_stage_open(&team->stage, &seat, deadline_us, err);
+        rc = hier_node_open(&team->hier_node, &params, deadline_us, err);
     else
         error_set(err, rc, "no memory for a process set of %d ranks", team->members.size);
-    seat.claim = parts->alltoall_claim;
+    params.claim = parts->alltoall_claim;
     if (rc == HVD_OK && parts->alltoalls)
-        rc = hier_alltoall_open(&team->alltoall, &seat, deadline_us, err);
+        rc = hier_alltoall_open(&team->alltoall, &params, deadline_us, err);
     if (rc == HVD_OK && find_ring(team) != HVD_OK)
         rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d nodes", team->nodes.count);
     return rc;
 }
 
-int hier_team_create(struct hier_team **teamp, const struct hier_parts *parts, int64_t deadline_us,
+int hier_team_create(struct hier_team **teamp, const struct hier_team_params *parts, int64_t deadline_us,
                      struct hvd_error *err)
 {
     struct hier_team *team = calloc(1, sizeof(*team));
@@ -84,7 +84,7 @@ int hier_team_create(struct hier_team **teamp, const struct hier_parts *parts, i
     team->carrier = parts->carrier;
     team->carrier_state = parts->carrier_state;
     team->join_us = parts->join_us;
-    int rc = settle(team, parts, deadline_us, err);
+    int rc = setup(team, parts, deadline_us, err);
     if (rc != HVD_OK) {
         hier_team_destroy(team);
         return rc;
@@ -103,10 +103,10 @@ void hier_team_destroy(struct hier_team *team)
 {
     if (team == NULL)
         return;
-    if (team->joined)
+    if (team->ring_joined)
         team->carrier->remove_team(team->carrier_state, team->carrier_team);
     hier_alltoall_close(team->alltoall);
-    hier_stage_close(team->stage);
+    hier_node_close(team->hier_node);
     hier_nodes_fini(&team->nodes);
     free(team->ring_ranks);
     free(team);
@@ -114,7 +114,7 @@ void hier_team_destroy(struct hier_team *team)
 
 void hier_team_set_chunk(struct hier_team *team, int64_t bytes)
 {
-    hier_stage_set_chunk(team->stage, bytes);
+    hier_node_set_chunk(team->hier_node, bytes);
     if (team->alltoall != NULL)
         hier_alltoall_set_chunk(team->alltoall, bytes);
 }
@@ -125,26 +125,26 @@ static int join_ring(struct hier_team *team, struct hvd_error *err)
 {
     int64_t deadline_us = clock_us() + team->join_us;
     int rc = HVD_OK;
-    if (team->joined || hier_stage_slice(team->stage) < 0)
+    if (team->ring_joined || hier_node_slice(team->hier_node) < 0)
         return rc;
     rc = team->carrier->add_team(team->carrier_state, &team->ring, deadline_us, &team->carrier_team, err);
-    team->joined = rc == HVD_OK;
+    team->ring_joined = rc == HVD_OK;
     return rc;
 }
 
-static bool is_alltoall(const struct plane_batch *batch)
+static bool is_alltoall(const struct backend_batch *batch)
 {
-    return batch->need.kind == PLANE_ALLTOALL;
+    return batch->need.kind == COLL_ALLTOALL;
 }
 
 /* The first batch does, though not on members beyond the slices, and the first alltoall: all of them say the
  * same. */
-bool hier_team_connects(const struct hier_team *team, const struct plane_batch *batch)
+bool hier_team_connects(const struct hier_team *team, const struct backend_batch *batch)
 {
-    return !team->started || (is_alltoall(batch) && !team->exchanged);
+    return !team->started || (is_alltoall(batch) && !team->alltoall_started);
 }
 
-static int start_slice(struct hier_team *team, const struct plane_batch *slice, struct hvd_error *err)
+static int start_slice(struct hier_team *team, const struct backend_batch *slice, struct hvd_error *err)
 {
     int rc = team->carrier->start(team->carrier_state, team->carrier_team, slice, err);
     team->carries = rc == HVD_OK;
@@ -153,30 +153,30 @@ static int start_slice(struct hier_team *team, const struct plane_batch *slice, 
 
 /* What is in this member's slice of an alltoall is known only when all have begun, where nothing may block:
  * the first time one without elements comes before it. */
-static int start_alltoall(struct hier_team *team, const struct plane_batch *batch, struct hvd_error *err)
+static int start_alltoall(struct hier_team *team, const struct backend_batch *batch, struct hvd_error *err)
 {
-    const struct plane_batch *empty = hier_alltoall_start(team->alltoall, batch);
-    int rc = team->exchanged ? HVD_OK : start_slice(team, empty, err);
-    team->exchanged = true;
+    const struct backend_batch *empty = hier_alltoall_start(team->alltoall, batch);
+    int rc = team->alltoall_started ? HVD_OK : start_slice(team, empty, err);
+    team->alltoall_started = true;
     return rc;
 }
 
-static int start_stage(struct hier_team *team, const struct plane_batch *batch, struct hvd_error *err)
+static int start_stage(struct hier_team *team, const struct backend_batch *batch, struct hvd_error *err)
 {
-    const struct plane_batch *slice = NULL;
-    int rc = hier_stage_start(team->stage, batch, &slice, err);
+    const struct backend_batch *slice = NULL;
+    int rc = hier_node_start(team->hier_node, batch, &slice, err);
     return rc == HVD_OK && slice != NULL ? start_slice(team, slice, err) : rc;
 }
 
-int hier_team_start(struct hier_team *team, const struct plane_batch *batch, struct hvd_error *err)
+int hier_team_start(struct hier_team *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     int rc = join_ring(team, err);
     team->started = true;
     team->carries = false;
-    team->exchanges = is_alltoall(batch);
+    team->is_alltoall_running = is_alltoall(batch);
     if (rc != HVD_OK)
         return rc;
-    return team->exchanges ? start_alltoall(team, batch, err) : start_stage(team, batch, err);
+    return team->is_alltoall_running ? start_alltoall(team, batch, err) : start_stage(team, batch, err);
 }
 
 static int test_carrier(struct hier_team *team, bool *movedp, int *rankp, struct hvd_error *err)
@@ -189,14 +189,14 @@ static int test_carrier(struct hier_team *team, bool *movedp, int *rankp, struct
 }
 
 /* One step inside the node. */
-static int go_on_inside(struct hier_team *team, bool *movedp, struct hvd_error *err)
+static int progress_inside(struct hier_team *team, bool *movedp, struct hvd_error *err)
 {
-    const struct plane_batch *slice = NULL;
-    if (!team->exchanges) {
-        *movedp = hier_stage_go_on(team->stage);
+    const struct backend_batch *slice = NULL;
+    if (!team->is_alltoall_running) {
+        *movedp = hier_node_progress(team->hier_node);
         return HVD_OK;
     }
-    int rc = hier_alltoall_go_on(team->alltoall, movedp, err);
+    int rc = hier_alltoall_progress(team->alltoall, movedp, err);
     if (rc == HVD_OK && !team->carries)
         rc = hier_alltoall_slice(team->alltoall, &slice, err);
     return rc == HVD_OK && slice != NULL ? start_slice(team, slice, err) : rc;
@@ -204,7 +204,8 @@ static int go_on_inside(struct hier_team *team, bool *movedp, struct hvd_error *
 
 static bool is_done_inside(const struct hier_team *team)
 {
-    return team->exchanges ? hier_alltoall_is_done(team->alltoall) : hier_stage_is_done(team->stage);
+    return team->is_alltoall_running ? hier_alltoall_is_done(team->alltoall)
+                                     : hier_node_is_done(team->hier_node);
 }
 
 /* Both in turn, as each has something for the other. */
@@ -215,7 +216,7 @@ int hier_team_test(struct hier_team *team, bool *movedp, int *rankp, struct hvd_
     *movedp = false;
     do {
         moved = false;
-        int rc = go_on_inside(team, &moved, err);
+        int rc = progress_inside(team, &moved, err);
         if (rc == HVD_OK && team->carries)
             rc = test_carrier(team, &moved, rankp, err);
         if (rc < 0)

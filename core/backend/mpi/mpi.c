@@ -1,7 +1,7 @@
-/* mpi.c: the module plane_mpi.so: chunks of batches as messages of MPI.
+/* mpi.c: the module backend_mpi.so: chunks of batches as messages of MPI.
  *
- * Threads. MPI is asked for MPI_THREAD_SERIALIZED: the holder of the baton is the only one of hvd's threads
- * that is in MPI. A program that calls MPI itself while hvd has work in flight must have asked for
+ * Threads. MPI is asked for MPI_THREAD_SERIALIZED: the holder of the progress is the only one of hvd's
+ * threads that is in MPI. A program that calls MPI itself while hvd has work in flight must have asked for
  * MPI_THREAD_MULTIPLE. Waking. MPI has no descriptor that becomes readable when a message came, so while a
  * batch runs test is polled. Start and end. MPI_Init is called at the first batch where the program has not
  * done so. MPI cannot start twice in a process, so then MPI_Finalize is left to the process's exit. After
@@ -16,14 +16,14 @@
 #include "backend/sched/chain.h"
 #include "backend/sched/pairwise.h"
 
-#define CHUNK_BYTES PLANE_SENDS(4)
+#define CHUNK_BYTES BACKEND_SENDS_BYTES(4)
 #define WINDOW      4 /* messages of a kind on their way in each direction */
 #define SLICE_US    100
 #define GIVE_UP_US  1000000
-_Static_assert(CHUNK_BYTES >= PLANE_SOURCE_BYTES, "a piece of a source fits into a chunk");
+_Static_assert(CHUNK_BYTES >= BACKEND_SOURCE_BYTES, "a piece of a source fits into a chunk");
 
 /* Messages of one kind and direction, in order: the oldest is requests[first]. */
-struct lane {
+struct mpi_queue {
     MPI_Request requests[WINDOW];
     size_t lengths[WINDOW];
     int first, count;
@@ -37,14 +37,14 @@ struct mpi {
 
 struct mpi_team {
     struct mpi *mpi;
-    struct plane_team team;
+    struct team team;
     int next, previous; /* ranks of the job */
-    bool exchanges;     /* the batch that runs is an alltoall */
+    bool is_alltoall;   /* the batch that runs is an alltoall */
     struct chain chain;
-    struct lane in[CHAIN_KINDS];
-    struct lane out[CHAIN_KINDS];
-    struct exchange exchange;
-    MPI_Request requests[EXCHANGE_WAYS][EXCHANGE_LANES]; /* MPI_REQUEST_NULL: none */
+    struct mpi_queue in[CHAIN_KINDS];
+    struct mpi_queue out[CHAIN_KINDS];
+    struct pairwise pairwise;
+    MPI_Request requests[PAIRWISE_DIRECTIONS][PAIRWISE_LANES]; /* MPI_REQUEST_NULL: none */
 };
 
 /* MPI is one for the process, and so is the fact that it was hvd that started it. */
@@ -60,7 +60,7 @@ static int mpi_error(int rc, const char *what, struct hvd_error *err)
     char text[MPI_MAX_ERROR_STRING] = "";
     int length = 0;
     MPI_Error_string(rc, text, &length);
-    return error_set(err, HVD_ERR_SYSTEM, "plane mpi: %s: %s", what, text);
+    return error_set(err, HVD_ERR_SYSTEM, "backend mpi: %s: %s", what, text);
 }
 
 static bool is_finalized(void)
@@ -84,7 +84,7 @@ static int initialize(struct hvd_error *err)
     int level = MPI_THREAD_SINGLE;
     if (is_finalized())
         return error_set(err, HVD_ERR_STATE,
-                         "plane mpi: the program has called MPI_Finalize; leave mpi out of planes");
+                         "backend mpi: the program has called MPI_Finalize; leave mpi out of backends");
     MPI_Initialized(&flag);
     if (flag == 0) {
         int rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
@@ -96,7 +96,7 @@ static int initialize(struct hvd_error *err)
     MPI_Query_thread(&level);
     if (level < MPI_THREAD_SERIALIZED)
         return error_set(err, HVD_ERR_UNSUPPORTED,
-                         "plane mpi: MPI runs at thread level %d, MPI_THREAD_SERIALIZED (%d) is needed",
+                         "backend mpi: MPI runs at thread level %d, MPI_THREAD_SERIALIZED (%d) is needed",
                          level, MPI_THREAD_SERIALIZED);
     return HVD_OK;
 }
@@ -113,8 +113,8 @@ static int check_world(const struct hvd_job *job, struct hvd_error *err)
     if (!part && rank == job->rank && size == job->size)
         return HVD_OK;
     return error_set(err, HVD_ERR_UNSUPPORTED,
-                     "plane mpi: this is rank %d of %d in MPI_COMM_WORLD, but rank %d of %d in the job; "
-                     "leave mpi out of planes",
+                     "backend mpi: this is rank %d of %d in MPI_COMM_WORLD, but rank %d of %d in the job; "
+                     "leave mpi out of backends",
                      rank, size, part ? job->launcher_ranks[job->rank] : job->rank,
                      part ? job->launcher_size : job->size);
 }
@@ -131,14 +131,14 @@ static int duplicate_world(MPI_Comm *comm, int64_t deadline_us, struct hvd_error
     if (rc != MPI_SUCCESS)
         return mpi_error(rc, "MPI_Comm_idup of MPI_COMM_WORLD", err);
     if (done == 0)
-        return error_set(err, HVD_ERR_TIMEOUT, "plane mpi: not all ranks came to MPI_Comm_idup in time");
+        return error_set(err, HVD_ERR_TIMEOUT, "backend mpi: not all ranks came to MPI_Comm_idup in time");
     return HVD_OK;
 }
 
-#define PART_TAG 0x6876 /* of MPI_Comm_create_group, unlike a program's own */
+#define SUB_JOB_TAG 0x6876 /* of MPI_Comm_create_group, unlike a program's own */
 
 /* Of the processes of MPI_COMM_WORLD that make up our job. It knows no deadline. */
-static int take_part(const struct hvd_job *job, MPI_Comm *comm, struct hvd_error *err)
+static int make_sub_job_comm(const struct hvd_job *job, MPI_Comm *comm, struct hvd_error *err)
 {
     MPI_Group world = MPI_GROUP_NULL;
     MPI_Group part = MPI_GROUP_NULL;
@@ -146,7 +146,7 @@ static int take_part(const struct hvd_job *job, MPI_Comm *comm, struct hvd_error
     if (rc == MPI_SUCCESS)
         rc = MPI_Group_incl(world, job->size, job->launcher_ranks, &part);
     if (rc == MPI_SUCCESS)
-        rc = MPI_Comm_create_group(MPI_COMM_WORLD, part, PART_TAG, comm);
+        rc = MPI_Comm_create_group(MPI_COMM_WORLD, part, SUB_JOB_TAG, comm);
     if (part != MPI_GROUP_NULL)
         MPI_Group_free(&part);
     if (world != MPI_GROUP_NULL)
@@ -157,8 +157,8 @@ static int take_part(const struct hvd_job *job, MPI_Comm *comm, struct hvd_error
 /* A communicator of our own, so that no message of the program is ever taken for one of ours. */
 static int make_comm(const struct hvd_job *job, MPI_Comm *comm, int64_t deadline_us, struct hvd_error *err)
 {
-    int rc =
-        job->launcher_ranks == NULL ? duplicate_world(comm, deadline_us, err) : take_part(job, comm, err);
+    int rc = job->launcher_ranks == NULL ? duplicate_world(comm, deadline_us, err)
+                                         : make_sub_job_comm(job, comm, err);
     if (rc != HVD_OK)
         return rc;
     rc = MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
@@ -169,12 +169,12 @@ static int make_comm(const struct hvd_job *job, MPI_Comm *comm, int64_t deadline
 
 /* MPI keeps messages of one sender, tag and communicator in order, and any two ranks begin the batches that
  * they share, of whatever teams, in the same order: so the kind as tag is all that messages need to say. */
-#define TAG_EXCHANGE CHAIN_KINDS
+#define TAG_PAIRWISE CHAIN_KINDS
 
 static int post_receive(struct mpi_team *self, enum chain_kind kind)
 {
-    struct lane *lane = &self->in[kind];
-    struct chain_piece piece;
+    struct mpi_queue *lane = &self->in[kind];
+    struct chain_chunk piece;
     void *bytes = chain_receive(&self->chain, kind, &piece);
     int slot = (lane->first + lane->count++) % WINDOW;
     lane->lengths[slot] = piece.length;
@@ -184,8 +184,8 @@ static int post_receive(struct mpi_team *self, enum chain_kind kind)
 
 static int post_send(struct mpi_team *self, enum chain_kind kind)
 {
-    struct lane *lane = &self->out[kind];
-    struct chain_piece piece;
+    struct mpi_queue *lane = &self->out[kind];
+    struct chain_chunk piece;
     const void *bytes = chain_send(&self->chain, kind, &piece);
     int slot = (lane->first + lane->count++) % WINDOW;
     return MPI_Isend(bytes, (int)piece.length, MPI_BYTE, self->next, (int)kind, self->mpi->comm,
@@ -207,7 +207,7 @@ static int post_all(struct mpi_team *self, enum chain_kind kind, bool *movedp)
 }
 
 /* Is the oldest message of [lane] through? */
-static int test_oldest(struct lane *lane, int *donep, MPI_Status *status)
+static int test_oldest(struct mpi_queue *lane, int *donep, MPI_Status *status)
 {
     *donep = 0;
     if (lane->count == 0)
@@ -262,25 +262,25 @@ static int progress_ring(struct mpi_team *self, bool *movedp)
 
 /* ---- Messages from each to each ------------------------------------------------------------- */
 
-static int post_piece(struct mpi_team *self, enum exchange_way way, const struct exchange_piece *piece,
+static int post_piece(struct mpi_team *self, enum pairwise_direction way, const struct pairwise_chunk *piece,
                       MPI_Request *request)
 {
     int rank = self->team.ranks[piece->member];
-    if (way == EXCHANGE_IN)
-        return MPI_Irecv(piece->bytes, (int)piece->length, MPI_BYTE, rank, TAG_EXCHANGE, self->mpi->comm,
+    if (way == PAIRWISE_RECEIVE)
+        return MPI_Irecv(piece->bytes, (int)piece->length, MPI_BYTE, rank, TAG_PAIRWISE, self->mpi->comm,
                          request);
-    return MPI_Isend(piece->bytes, (int)piece->length, MPI_BYTE, rank, TAG_EXCHANGE, self->mpi->comm,
+    return MPI_Isend(piece->bytes, (int)piece->length, MPI_BYTE, rank, TAG_PAIRWISE, self->mpi->comm,
                      request);
 }
 
 /* Post what goes in this lane, or see whether it is through. */
-static int progress_lane(struct mpi_team *self, enum exchange_way way, int lane, bool *movedp)
+static int progress_lane(struct mpi_team *self, enum pairwise_direction way, int lane, bool *movedp)
 {
     MPI_Request *request = &self->requests[way][lane];
-    struct exchange_piece piece;
+    struct pairwise_chunk piece;
     MPI_Status status;
     int done = 0;
-    if (!exchange_piece(&self->exchange, way, lane, &piece))
+    if (!pairwise_next(&self->pairwise, way, lane, &piece))
         return MPI_SUCCESS;
     if (*request == MPI_REQUEST_NULL) {
         *movedp = true;
@@ -290,20 +290,20 @@ static int progress_lane(struct mpi_team *self, enum exchange_way way, int lane,
     if (rc != MPI_SUCCESS || done == 0)
         return rc;
     *movedp = true;
-    if (way == EXCHANGE_IN)
+    if (way == PAIRWISE_RECEIVE)
         rc = check_length(&status, piece.length);
-    exchange_through(&self->exchange, way, lane);
+    pairwise_chunk_done(&self->pairwise, way, lane);
     return rc;
 }
 
-static int progress_exchange(struct mpi_team *self, bool *movedp)
+static int progress_pairwise(struct mpi_team *self, bool *movedp)
 {
     int rc = MPI_SUCCESS;
-    *movedp = exchange_copy(&self->exchange);
-    for (int lane = 0; rc == MPI_SUCCESS && lane < EXCHANGE_LANES; lane++) {
-        rc = progress_lane(self, EXCHANGE_IN, lane, movedp);
+    *movedp = pairwise_copy_own(&self->pairwise);
+    for (int lane = 0; rc == MPI_SUCCESS && lane < PAIRWISE_LANES; lane++) {
+        rc = progress_lane(self, PAIRWISE_RECEIVE, lane, movedp);
         if (rc == MPI_SUCCESS)
-            rc = progress_lane(self, EXCHANGE_OUT, lane, movedp);
+            rc = progress_lane(self, PAIRWISE_SEND, lane, movedp);
     }
     return rc;
 }
@@ -311,38 +311,38 @@ static int progress_exchange(struct mpi_team *self, bool *movedp)
 static int progress(struct mpi_team *self, bool *movedp)
 {
     *movedp = false;
-    return self->exchanges ? progress_exchange(self, movedp) : progress_ring(self, movedp);
+    return self->is_alltoall ? progress_pairwise(self, movedp) : progress_ring(self, movedp);
 }
 
 /* Does a batch run? */
 static bool is_running(const struct mpi_team *self)
 {
-    if (self->exchanges)
-        return exchange_left(&self->exchange);
+    if (self->is_alltoall)
+        return pairwise_left(&self->pairwise);
     return chain_sends_left(&self->chain) || chain_receives_left(&self->chain);
 }
 
-/* ---- The plane ------------------------------------------------------------------------------ */
+/* ---- The backend ------------------------------------------------------------------------------ */
 
 /* The stub in libhvd answers this before the module is loaded. */
-static bool mpi_available(const struct plane_env *env, const char **whyp)
+static bool mpi_available(const struct backend_env *env, const char **whyp)
 {
     (void)env;
     *whyp = NULL;
     return true;
 }
 
-static bool mpi_can(const struct plane_need *need)
+static bool mpi_supports(const struct backend_need *need)
 {
-    return chain_can(need) || exchange_can(need);
+    return chain_supports(need) || pairwise_supports(need);
 }
 
-static int mpi_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
+static int mpi_open(const struct backend_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
 {
     int status;
     struct mpi *mpi = calloc(1, sizeof(*mpi));
     if (mpi == NULL)
-        return error_set_errno(err, "plane mpi: no memory for %zu bytes", sizeof(*mpi));
+        return error_set_errno(err, "backend mpi: no memory for %zu bytes", sizeof(*mpi));
     status = initialize(err);
     if (status < 0)
         goto fail;
@@ -362,21 +362,21 @@ fail:
 }
 
 /* Nothing is said between ranks for it. */
-static int mpi_add_team(void *state, const struct plane_team *team, int64_t deadline_us, void **teamp,
+static int mpi_add_team(void *state, const struct team *team, int64_t deadline_us, void **teamp,
                         struct hvd_error *err)
 {
     (void)deadline_us;
     struct mpi_team *self = calloc(1, sizeof(*self));
     if (self == NULL)
-        return error_set_errno(err, "plane mpi: no memory for %zu bytes", sizeof(*self));
+        return error_set_errno(err, "backend mpi: no memory for %zu bytes", sizeof(*self));
     int status = chain_init(&self->chain, team->rank, team->size, CHUNK_BYTES, WINDOW, err);
     if (status < 0) {
         free(self);
         return status;
     }
-    exchange_init(&self->exchange, team->rank, team->size, CHUNK_BYTES);
-    for (int way = 0; way < EXCHANGE_WAYS; way++)
-        for (int lane = 0; lane < EXCHANGE_LANES; lane++)
+    pairwise_init(&self->pairwise, team->rank, team->size, CHUNK_BYTES);
+    for (int way = 0; way < PAIRWISE_DIRECTIONS; way++)
+        for (int lane = 0; lane < PAIRWISE_LANES; lane++)
             self->requests[way][lane] = MPI_REQUEST_NULL;
     self->mpi = state;
     self->team = *team;
@@ -386,18 +386,18 @@ static int mpi_add_team(void *state, const struct plane_team *team, int64_t dead
     return HVD_OK;
 }
 
-static int mpi_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
+static int mpi_start(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     struct mpi *mpi = state;
     struct mpi_team *self = team;
     if (is_finalized())
         return error_set(err, HVD_ERR_STATE,
-                         "plane mpi: the program has called MPI_Finalize; call hvd_shutdown before that");
+                         "backend mpi: the program has called MPI_Finalize; call hvd_shutdown before that");
     if (mpi->broken)
-        return error_set(err, HVD_ERR_SYSTEM, "plane mpi: MPI has failed in an earlier batch");
-    self->exchanges = batch->need.kind == PLANE_ALLTOALL;
-    if (self->exchanges)
-        exchange_start(&self->exchange, batch);
+        return error_set(err, HVD_ERR_SYSTEM, "backend mpi: MPI has failed in an earlier batch");
+    self->is_alltoall = batch->need.kind == COLL_ALLTOALL;
+    if (self->is_alltoall)
+        pairwise_start(&self->pairwise, batch);
     else
         chain_start(&self->chain, batch);
     return HVD_OK;
@@ -413,15 +413,16 @@ static int mpi_test(void *state, void *team, bool *movedp, int *rankp, struct hv
     bool moved = true;
     *movedp = false;
     if (is_finalized())
-        return error_set(err, HVD_ERR_STATE, "plane mpi: the program called MPI_Finalize in batch %" PRIu64,
-                         self->exchanges ? self->exchange.batch.sequence : self->chain.batch.sequence);
+        return error_set(err, HVD_ERR_STATE, "backend mpi: the program called MPI_Finalize in batch %" PRIu64,
+                         self->is_alltoall ? self->pairwise.batch.sequence : self->chain.batch.sequence);
     while (is_running(self)) {
         if (!moved || clock_us() >= end_us)
             return HVD_IN_PROGRESS;
         int rc = progress(self, &moved);
         if (rc != MPI_SUCCESS) {
             mpi->broken = true;
-            return mpi_error(rc, self->exchanges ? "a message of an alltoall" : "a message of the ring", err);
+            return mpi_error(rc, self->is_alltoall ? "a message of an alltoall" : "a message of the ring",
+                             err);
         }
         *movedp = *movedp || moved;
     }
@@ -440,7 +441,7 @@ static void give_up_request(MPI_Request *request, bool cancels, int64_t end_us)
         continue;
 }
 
-static void give_up_lane(struct lane *lane, bool cancels, int64_t end_us)
+static void give_up_lane(struct mpi_queue *lane, bool cancels, int64_t end_us)
 {
     for (int i = 0; i < lane->count; i++)
         give_up_request(&lane->requests[(lane->first + i) % WINDOW], cancels, end_us);
@@ -452,16 +453,16 @@ static void give_up(struct mpi_team *self)
     int64_t end_us = clock_us() + GIVE_UP_US;
     for (int kind = 0; kind < CHAIN_KINDS; kind++)
         give_up_lane(&self->in[kind], true, end_us);
-    for (int lane = 0; lane < EXCHANGE_LANES; lane++)
-        give_up_request(&self->requests[EXCHANGE_IN][lane], true, end_us);
+    for (int lane = 0; lane < PAIRWISE_LANES; lane++)
+        give_up_request(&self->requests[PAIRWISE_RECEIVE][lane], true, end_us);
     for (int kind = 0; kind < CHAIN_KINDS; kind++)
         give_up_lane(&self->out[kind], false, end_us);
-    for (int lane = 0; lane < EXCHANGE_LANES; lane++)
-        give_up_request(&self->requests[EXCHANGE_OUT][lane], false, end_us);
+    for (int lane = 0; lane < PAIRWISE_LANES; lane++)
+        give_up_request(&self->requests[PAIRWISE_SEND][lane], false, end_us);
 }
 
 /* What others have sent for a batch that is given up would be taken for messages of the next one, so that
- * this plane carries no more. */
+ * this backend carries no more. */
 static void mpi_remove_team(void *state, void *team)
 {
     struct mpi *mpi = state;
@@ -491,15 +492,15 @@ static void mpi_close(void *state)
     free(mpi);
 }
 
-extern const struct plane_ops plane_mpi_module __attribute__((visibility("default")));
+extern const struct backend_ops backend_mpi_module __attribute__((visibility("default")));
 
-const struct plane_ops plane_mpi_module = {
-    .id = PLANE_MPI,
+const struct backend_ops backend_mpi_module = {
+    .id = BACKEND_MPI,
     .available = mpi_available,
     .open = mpi_open,
     .opens_early = false,
     .polled = true,
-    .can = mpi_can,
+    .can = mpi_supports,
     .add_team = mpi_add_team,
     .remove_team = mpi_remove_team,
     .start = mpi_start,

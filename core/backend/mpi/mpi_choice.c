@@ -38,7 +38,7 @@ bool mpi_choice(const struct mpi_facts *facts, const char **whyp)
     else if (facts->size == 1)
         *whyp = "the job has one rank";
     else if (facts->node_count == 1 && !facts->asked)
-        *whyp = "the job is on one node; planes=mpi uses it there too";
+        *whyp = "the job is on one node; backends=mpi uses it there too";
     else if (facts->library != NULL && !is_ours(facts->library, facts->built_with))
         *whyp = "the program uses another MPI library than hvd was built with; build both with the same";
     else if (facts->finalized)
@@ -51,7 +51,7 @@ bool mpi_choice(const struct mpi_facts *facts, const char **whyp)
     else if (!facts->pmix)
         *whyp = "the program has not initialised MPI, and there is no PMIx for MPI_Init; launch with PMIx";
     else if (!facts->rdma && !facts->asked)
-        *whyp = "the program has not initialised MPI, and this node has no RDMA device; planes=mpi uses it "
+        *whyp = "the program has not initialised MPI, and this node has no RDMA device; backends=mpi uses it "
                 "all the same";
     return *whyp == NULL;
 }

@@ -9,7 +9,7 @@ struct mpi_facts {
     int size, node_count;
     const char *
         built_with; /* version of Open MPI that the module was built with, such as "4.1.4"; NULL: not built */
-    bool asked;     /* the option planes names mpi */
+    bool asked;     /* the option backends names mpi */
     const char *library; /* what the MPI library in this process says of itself; NULL: there is none */
     bool initialized, finalized;
     int thread_level; /* where initialized: 0 (MPI_THREAD_SINGLE) to 3 (MPI_THREAD_MULTIPLE) */

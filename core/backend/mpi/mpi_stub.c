@@ -1,4 +1,4 @@
-/* mpi_stub.c: stands in libhvd for the module plane_mpi.so, so that MPI is loaded where it carries tensors
+/* mpi_stub.c: stands in libhvd for the module backend_mpi.so, so that MPI is loaded where it carries tensors
  * only. */
 #include "config.h"
 
@@ -80,15 +80,15 @@ static bool has_rdma_device(void)
 
 static bool is_asked_for(const struct hvd_config *config)
 {
-    for (int i = 0; option_list_at(config->planes, i) >= 0; i++) {
-        int plane = option_list_at(config->planes, i);
-        if (plane == PLANE_MPI || plane == PLANE_HIER_MPI)
+    for (int i = 0; option_list_choice(config->backends, i) >= 0; i++) {
+        int backend = option_list_choice(config->backends, i);
+        if (backend == BACKEND_MPI || backend == BACKEND_HIER_MPI)
             return true;
     }
     return false;
 }
 
-static bool stub_available(const struct plane_env *env, const char **whyp)
+static bool stub_available(const struct backend_env *env, const char **whyp)
 {
     char library[8192 + 1]; /* the longest MPI_MAX_LIBRARY_VERSION_STRING there is */
     int length = 0;
@@ -117,27 +117,27 @@ static bool stub_available(const struct plane_env *env, const char **whyp)
     return mpi_choice(&facts, whyp);
 }
 
-static bool stub_can(const struct plane_need *need)
+static bool stub_supports(const struct backend_need *need)
 {
-    return chain_can(need) || exchange_can(need);
+    return chain_supports(need) || pairwise_supports(need);
 }
 
 /* ---- The module behind it ------------------------------------------------------------------- */
 
 struct stub {
-    const struct plane_ops *ops; /* the module's */
+    const struct backend_ops *ops; /* the module's */
     void *module;
     void *state;
 };
 
 /* Closing the module ends nothing: module_open makes it stay, as MPI behind it must. */
-static int stub_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
+static int stub_open(const struct backend_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
 {
     int status;
     struct stub *stub = calloc(1, sizeof(*stub));
     if (stub == NULL)
-        return error_set_errno(err, "plane mpi: no memory for %zu bytes", sizeof(*stub));
-    stub->ops = module_open("plane_mpi.so", "plane_mpi_module", &stub->module, err);
+        return error_set_errno(err, "backend mpi: no memory for %zu bytes", sizeof(*stub));
+    stub->ops = module_open("backend_mpi.so", "backend_mpi_module", &stub->module, err);
     status = HVD_ERR_SYSTEM;
     if (stub->ops == NULL)
         goto fail;
@@ -153,7 +153,7 @@ fail:
     return status;
 }
 
-static int stub_add_team(void *state, const struct plane_team *team, int64_t deadline_us, void **teamp,
+static int stub_add_team(void *state, const struct team *team, int64_t deadline_us, void **teamp,
                          struct hvd_error *err)
 {
     struct stub *stub = state;
@@ -166,7 +166,7 @@ static void stub_remove_team(void *state, void *team)
     stub->ops->remove_team(stub->state, team);
 }
 
-static int stub_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
+static int stub_start(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     struct stub *stub = state;
     return stub->ops->start(stub->state, team, batch, err);
@@ -194,14 +194,14 @@ static void stub_close(void *state)
     free(stub);
 }
 
-const struct plane_ops plane_mpi = {
-    .id = PLANE_MPI,
+const struct backend_ops backend_mpi = {
+    .id = BACKEND_MPI,
     .available = stub_available,
     .open = stub_open,
     .opens_early =
         false, /* MPI_Init takes a fifth of a second, and while it is open a lost rank ends a Slurm step */
     .polled = true,
-    .can = stub_can,
+    .can = stub_supports,
     .add_team = stub_add_team,
     .remove_team = stub_remove_team,
     .start = stub_start,

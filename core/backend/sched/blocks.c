@@ -9,7 +9,7 @@ struct blocks blocks_of(const int64_t *counts, int count)
     return blocks;
 }
 
-int64_t blocks_pieces(const struct blocks *blocks, int first, int end, int64_t longest)
+int64_t blocks_chunks(const struct blocks *blocks, int first, int end, int64_t longest)
 {
     int64_t pieces = 0;
     for (int i = first; i < end; i++)
@@ -17,33 +17,36 @@ int64_t blocks_pieces(const struct blocks *blocks, int first, int end, int64_t l
     return pieces;
 }
 
-struct walk walk_begin(const struct blocks *blocks, int block, int step)
+struct block_cursor block_cursor_begin(const struct blocks *blocks, int block, int step)
 {
-    struct walk walk = {.block = block, .step = step};
+    struct block_cursor cursor = {.block = block, .step = step};
     for (int i = 0; i < block; i++)
-        walk.start += blocks->counts[i];
-    return walk;
+        cursor.start += blocks->counts[i];
+    return cursor;
 }
 
-static void next_block(const struct blocks *blocks, struct walk *walk)
+static void next_block(const struct blocks *blocks, struct block_cursor *cursor)
 {
     int last = blocks->count - 1;
-    if (walk->step > 0) {
-        walk->start = walk->block == last ? 0 : walk->start + blocks->counts[walk->block];
-        walk->block = walk->block == last ? 0 : walk->block + 1;
+    if (cursor->step > 0) {
+        cursor->start = cursor->block == last ? 0 : cursor->start + blocks->counts[cursor->block];
+        cursor->block = cursor->block == last ? 0 : cursor->block + 1;
     } else {
-        walk->block = walk->block == 0 ? last : walk->block - 1;
-        walk->start = (walk->block == last ? blocks->elements : walk->start) - blocks->counts[walk->block];
+        cursor->block = cursor->block == 0 ? last : cursor->block - 1;
+        cursor->start =
+            (cursor->block == last ? blocks->elements : cursor->start) - blocks->counts[cursor->block];
     }
-    walk->within = 0;
+    cursor->within = 0;
 }
 
-struct span walk_next(const struct blocks *blocks, struct walk *walk, int64_t longest)
+struct block_segment block_cursor_next(const struct blocks *blocks, struct block_cursor *cursor,
+                                       int64_t longest)
 {
-    for (int i = 0; i < blocks->count && walk->within == blocks->counts[walk->block]; i++)
-        next_block(blocks, walk);
-    int64_t left = blocks->counts[walk->block] - walk->within;
-    struct span span = {walk->block, walk->start + walk->within, left < longest ? left : longest};
-    walk->within += span.count;
+    for (int i = 0; i < blocks->count && cursor->within == blocks->counts[cursor->block]; i++)
+        next_block(blocks, cursor);
+    int64_t left = blocks->counts[cursor->block] - cursor->within;
+    struct block_segment span = {cursor->block, cursor->start + cursor->within,
+                                 left < longest ? left : longest};
+    cursor->within += span.count;
     return span;
 }

@@ -13,14 +13,14 @@ struct blocks {
 };
 
 /* A piece of one block. */
-struct span {
+struct block_segment {
     int block;
     int64_t offset; /* of its first element, among those of all blocks */
     int64_t count;  /* of elements */
 };
 
-/* Where a walk has come to: [within] elements of [block] are behind it. */
-struct walk {
+/* Where a cursor has come to: [within] elements of [block] are behind it. */
+struct block_cursor {
     int block, step; /* from block to block: 1 upwards, -1 downwards, round the end */
     int64_t start;   /* offset of the block */
     int64_t within;
@@ -29,12 +29,13 @@ struct walk {
 struct blocks blocks_of(const int64_t *counts, int count);
 
 /* Pieces that the blocks [first, end) are cut into: none is longer than [longest] elements, none is empty. */
-int64_t blocks_pieces(const struct blocks *blocks, int first, int end, int64_t longest);
+int64_t blocks_chunks(const struct blocks *blocks, int first, int end, int64_t longest);
 
-/* Begin a walk at a block. */
-struct walk walk_begin(const struct blocks *blocks, int block, int step);
+/* Begin a cursor at a block. */
+struct block_cursor block_cursor_begin(const struct blocks *blocks, int block, int step);
 
 /* Walk over the next piece; empty blocks are passed by. Where all blocks are empty so is the piece. */
-struct span walk_next(const struct blocks *blocks, struct walk *walk, int64_t longest);
+struct block_segment block_cursor_next(const struct blocks *blocks, struct block_cursor *cursor,
+                                       int64_t longest);
 
 #endif

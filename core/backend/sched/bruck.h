@@ -1,5 +1,5 @@
 /* bruck.h: who sends what to whom, and when, in a batch that is so small that steps and messages are what
- * it costs, not bytes: the schedule of recursive doubling. It knows of no transport and never waits.
+ * it costs, not bytes: the schedule of recursive bruck. It knows of no transport and never waits.
  *
  * In step k a member talks to the one 2^k after it on the ring of members and listens to the one 2^k before
  * it, so ceil(log2(size)) steps reach all of them, where a ring takes size - 1 or twice that.
@@ -14,9 +14,9 @@
  * by as many of these messages as that needs, and what it makes of them is broadcast: 2 * (size - 1)
  * messages, as many as on the ring, in twice log2(size) steps.
  *
- * Recursive halving, where sums are made on the way, would move fewer bytes. But it adds sums to sums, in an
- * order that depends on the number of members and on where in the tensor an element is. hvd adds each element
- * up in the order of ranks, whatever the plane, so that all planes give the same bits.
+ * Recursive halving, where sums are made on the direction, would move fewer bytes. But it adds sums to sums,
+ * in an order that depends on the number of members and on where in the tensor an element is. hvd adds each
+ * element up in the order of ranks, whatever the backend, so that all backends give the same bits.
  *
  * There is no deadlock. Number the messages of a batch by step, those of the broadcast that follows a
  * gathering behind the others. Whoever sends one waits for messages of lower numbers only, to come or to
@@ -29,66 +29,66 @@
 
 /* The largest batch: so many bytes of all blocks together. There it took as long as a ring, on one machine;
  * below it was faster. */
-#define DOUBLING_BYTES     ((int64_t)256 * 1024)
-#define DOUBLING_MAX_STEPS 31
+#define BRUCK_BYTES     ((int64_t)256 * 1024)
+#define BRUCK_MAX_STEPS 31
 
-enum doubling_way { DOUBLING_OUT, DOUBLING_IN, DOUBLING_WAYS };
+enum bruck_direction { BRUCK_SEND, BRUCK_RECEIVE, BRUCK_DIRECTIONS };
 
 /* A message. */
-struct doubling_piece {
+struct bruck_message {
     int step;
-    char *bytes; /* of DOUBLING_OUT only read */
+    char *bytes; /* of BRUCK_SEND only read */
     size_t length;
 };
 
-struct doubling_move {
-    struct doubling_piece piece;
+struct bruck_transfer {
+    struct bruck_message piece;
     int after; /* when so many have come in */
 };
 
 /* What one member sends, or receives, in this order. */
-struct doubling_side {
-    struct doubling_move moves[2 * DOUBLING_MAX_STEPS];
+struct bruck_transfers {
+    struct bruck_transfer transfers[2 * BRUCK_MAX_STEPS];
     int count, done;
 };
 
-struct doubling {
+struct bruck {
     int rank, size; /* of the team */
     bool crowded;
     int step_count;
-    char *gathered;           /* blocks, this member's first */
-    char *sum;                /* partial results where they are wider than elements */
-    struct plane_batch batch; /* the one that runs, or ran last */
+    char *gathered;             /* blocks, this member's first */
+    char *sum;                  /* partial results where they are wider than elements */
+    struct backend_batch batch; /* the one that runs, or ran last */
     struct reduction reduction;
     size_t element_bytes;
-    struct doubling_side sides[DOUBLING_WAYS];
+    struct bruck_transfers sides[BRUCK_DIRECTIONS];
     int complete; /* when so many have come in, all blocks are there for the output; -1: it comes from
                      elsewhere */
 };
 
-/* May this batch go this way? The same on all members, and by the batch alone. */
-bool doubling_can(const struct plane_batch *batch);
+/* May this batch go this direction? The same on all members, and by the batch alone. */
+bool bruck_supports(const struct backend_batch *batch);
 
 /* Steps of [size] members. */
-int doubling_steps(int size);
+int bruck_step_count(int size);
 
 /* For [size] >= 2 members; [crowded]: some share nodes, the same on all of them. */
-int doubling_init(struct doubling *doubling, int rank, int size, bool crowded, struct hvd_error *err);
+int bruck_init(struct bruck *bruck, int rank, int size, bool crowded, struct hvd_error *err);
 /* A zeroed one is fine. */
-void doubling_fini(struct doubling *doubling);
+void bruck_fini(struct bruck *bruck);
 
-/* Begin a batch that doubling_can carry; the one before is forgotten. Its counts are borrowed, as its memory
- * is.
+/* Begin a batch that bruck_supports carry; the one before is forgotten. Its counts are borrowed, as its
+ * memory is.
  */
-void doubling_start(struct doubling *doubling, const struct plane_batch *batch);
+void bruck_start(struct bruck *bruck, const struct backend_batch *batch);
 
-/* The message that goes that way next; false where none does yet, or any more. It stays the same until
- * doubling_through says that it is through. That is all that has to be listened for. */
-bool doubling_piece(const struct doubling *doubling, enum doubling_way way, struct doubling_piece *piece);
-void doubling_through(struct doubling *doubling, enum doubling_way way);
+/* The message that goes that direction next; false where none does yet, or any more. It stays the same until
+ * bruck_message_done says that it is through. That is all that has to be listened for. */
+bool bruck_next(const struct bruck *bruck, enum bruck_direction direction, struct bruck_message *piece);
+void bruck_message_done(struct bruck *bruck, enum bruck_direction direction);
 
 /* Is there more of this batch to send or to receive? Otherwise output is complete and input is no longer
  * read. */
-bool doubling_left(const struct doubling *doubling);
+bool bruck_left(const struct bruck *bruck);
 
 #endif

@@ -6,16 +6,16 @@
 
 #include "base/cache_line.h"
 
-static bool is_reduction(enum plane_kind kind)
+static bool is_reduction(enum backend_kind kind)
 {
-    return kind == PLANE_ALLREDUCE || kind == PLANE_REDUCESCATTER;
+    return kind == COLL_ALLREDUCE || kind == COLL_REDUCESCATTER;
 }
 
-bool chain_can(const struct plane_need *need)
+bool chain_supports(const struct backend_need *need)
 {
     if (need->ranks < 2 || dtype_bytes(need->dtype) == 0)
         return false;
-    if (need->kind == PLANE_BROADCAST || need->kind == PLANE_ALLGATHER)
+    if (need->kind == COLL_BROADCAST || need->kind == COLL_ALLGATHER)
         return true;
     return is_reduction(need->kind) && reduce_can(need->op, need->dtype) &&
            (need->partial == need->dtype || need->partial == reduce_partial(need->dtype));
@@ -47,14 +47,14 @@ void chain_fini(struct chain *chain)
 
 static int64_t chunks_of(const struct chain *chain, int first, int end)
 {
-    return blocks_pieces(&chain->blocks, first, end, chain->chunk_count);
+    return blocks_chunks(&chain->blocks, first, end, chain->chunk_count);
 }
 
 static void flow_begin(const struct chain *chain, struct chain_flow *flow, int64_t total, int block, int step)
 {
     flow->total = total;
     if (total > 0)
-        flow->next = flow->oldest = walk_begin(&chain->blocks, block, step);
+        flow->next = flow->oldest = block_cursor_begin(&chain->blocks, block, step);
 }
 
 static void start_partials(struct chain *chain)
@@ -117,8 +117,8 @@ static void start_allgather(struct chain *chain)
 
 static void choose_types(struct chain *chain)
 {
-    const struct plane_batch *batch = &chain->batch;
-    const struct plane_need *need = &batch->need;
+    const struct backend_batch *batch = &chain->batch;
+    const struct backend_need *need = &batch->need;
     enum hvd_dtype partial = is_reduction(need->kind) ? need->partial : need->dtype;
     chain->reduction = (struct reduction){
         .dtype = need->dtype,
@@ -136,20 +136,20 @@ static void choose_types(struct chain *chain)
         batch->source != NULL ? batch->source->longest : chain->chunk_bytes / (int64_t)larger;
 }
 
-void chain_start(struct chain *chain, const struct plane_batch *batch)
+void chain_start(struct chain *chain, const struct backend_batch *batch)
 {
     memset(chain->in, 0, sizeof(chain->in));
     memset(chain->out, 0, sizeof(chain->out));
     chain->lead = chain->before = chain->own_offset = 0;
     chain->batch = *batch;
     choose_types(chain);
-    bool shared = batch->need.kind == PLANE_REDUCESCATTER || batch->need.kind == PLANE_ALLGATHER;
+    bool shared = batch->need.kind == COLL_REDUCESCATTER || batch->need.kind == COLL_ALLGATHER;
     chain->blocks = shared ? blocks_of(batch->counts, chain->size) : blocks_of(&chain->batch.count, 1);
-    if (batch->need.kind == PLANE_ALLREDUCE)
+    if (batch->need.kind == COLL_ALLREDUCE)
         start_allreduce(chain);
-    else if (batch->need.kind == PLANE_REDUCESCATTER)
+    else if (batch->need.kind == COLL_REDUCESCATTER)
         start_reducescatter(chain);
-    else if (batch->need.kind == PLANE_BROADCAST)
+    else if (batch->need.kind == COLL_BROADCAST)
         start_broadcast(chain);
     else
         start_allgather(chain);
@@ -157,23 +157,23 @@ void chain_start(struct chain *chain, const struct plane_batch *batch)
 
 /* ---- Where chunks lie ----------------------------------------------------------------------- */
 
-static struct span flow_begin_next(const struct chain *chain, struct chain_flow *flow)
+static struct block_segment flow_next(const struct chain *chain, struct chain_flow *flow)
 {
     flow->begun++;
-    return walk_next(&chain->blocks, &flow->next, chain->chunk_count);
+    return block_cursor_next(&chain->blocks, &flow->next, chain->chunk_count);
 }
 
-static struct span flow_end_oldest(const struct chain *chain, struct chain_flow *flow)
+static struct block_segment flow_finish_oldest(const struct chain *chain, struct chain_flow *flow)
 {
     flow->done++;
-    return walk_next(&chain->blocks, &flow->oldest, chain->chunk_count);
+    return block_cursor_next(&chain->blocks, &flow->oldest, chain->chunk_count);
 }
 
-static struct chain_piece piece_of(const struct chain *chain, enum chain_kind kind, int64_t chunk,
-                                   const struct span *span)
+static struct chain_chunk chunk_for(const struct chain *chain, enum chain_kind kind, int64_t chunk,
+                                    const struct block_segment *span)
 {
     size_t bytes = kind == CHAIN_PARTIAL ? chain->partial_bytes : chain->element_bytes;
-    return (struct chain_piece){chunk, (size_t)span->count * bytes};
+    return (struct chain_chunk){chunk, (size_t)span->count * bytes};
 }
 
 static const char *input_at(const struct chain *chain, int64_t offset)
@@ -182,9 +182,9 @@ static const char *input_at(const struct chain *chain, int64_t offset)
 }
 
 /* Where a result lies, and a partial result that is not in a slot. */
-static char *place_of(const struct chain *chain, const struct span *span)
+static char *result_at(const struct chain *chain, const struct block_segment *span)
 {
-    const struct plane_source *source = chain->batch.source;
+    const struct backend_source *source = chain->batch.source;
     if (source != NULL)
         return source->place(source->arg, span);
     return (char *)chain->batch.output + span->offset * (int64_t)chain->element_bytes;
@@ -196,7 +196,7 @@ static char *slot_at(const struct chain *chain, int64_t chunk)
 }
 
 /* Where a chunk of results lies at the member that it begins at, and has not come to: NULL elsewhere. */
-static const char *own_result_at(const struct chain *chain, const struct span *span, int64_t chunk)
+static const char *own_result_at(const struct chain *chain, const struct block_segment *span, int64_t chunk)
 {
     if (chunk >= chain->lead || chain->batch.source != NULL)
         return NULL;
@@ -208,7 +208,7 @@ static const char *own_result_at(const struct chain *chain, const struct span *s
 /* Are the inputs of a chunk there, which are ours or asked of a source? */
 static bool inputs_ready(const struct chain *chain, int64_t chunk)
 {
-    const struct plane_source *source = chain->batch.source;
+    const struct backend_source *source = chain->batch.source;
     return source == NULL || source->ready(source->arg, chunk);
 }
 
@@ -219,9 +219,9 @@ static bool begins_here(const struct chain *chain, enum chain_kind kind, int64_t
 }
 
 /* out = left op the inputs of the next chunk. */
-static void fold_inputs(const struct chain *chain, const struct span *span, void *out, void *left)
+static void fold_inputs(const struct chain *chain, const struct block_segment *span, void *out, void *left)
 {
-    const struct plane_source *source = chain->batch.source;
+    const struct backend_source *source = chain->batch.source;
     const struct reduction *reduction = &chain->reduction;
     if (source != NULL)
         source->fold(source->arg, out, left);
@@ -232,9 +232,9 @@ static void fold_inputs(const struct chain *chain, const struct span *span, void
 }
 
 /* The result of a chunk is in its place; [stays]: this member is one of those that want it. */
-static void tell_arrived(const struct chain *chain, bool stays)
+static void notify_source(const struct chain *chain, bool stays)
 {
-    const struct plane_source *source = chain->batch.source;
+    const struct backend_source *source = chain->batch.source;
     if (source != NULL && stays)
         source->arrived(source->arg);
 }
@@ -255,7 +255,7 @@ static int64_t ready_to_send(const struct chain *chain, enum chain_kind kind)
 /* Member 0's inputs are partial results as they are, or are made into them in slots. */
 static bool sends_inputs(const struct chain *chain)
 {
-    return chain->batch.source == NULL && reduce_is_plain(&chain->reduction);
+    return chain->batch.source == NULL && reduce_input_is_partial(&chain->reduction);
 }
 
 bool chain_can_send(const struct chain *chain, enum chain_kind kind)
@@ -269,33 +269,33 @@ bool chain_can_send(const struct chain *chain, enum chain_kind kind)
     return !takes_slot || flow->begun - flow->done < slot_count(chain);
 }
 
-static const void *send_partial(struct chain *chain, int64_t chunk, const struct span *span)
+static const void *send_partial(struct chain *chain, int64_t chunk, const struct block_segment *span)
 {
     if (chain->rank > 0)
-        return chain->in_slots ? slot_at(chain, chunk) : place_of(chain, span);
+        return chain->in_slots ? slot_at(chain, chunk) : result_at(chain, span);
     if (sends_inputs(chain))
         return input_at(chain, span->offset);
     fold_inputs(chain, span, slot_at(chain, chunk), NULL);
     return slot_at(chain, chunk);
 }
 
-static const void *send_result(struct chain *chain, int64_t chunk, const struct span *span)
+static const void *send_result(struct chain *chain, int64_t chunk, const struct block_segment *span)
 {
     const char *own = own_result_at(chain, span, chunk);
     if (own != NULL)
         return own;
-    char *place = place_of(chain, span);
+    char *place = result_at(chain, span);
     if (begins_here(chain, CHAIN_RESULT, chunk))
         fold_inputs(chain, span, place, NULL);
     return place;
 }
 
-const void *chain_send(struct chain *chain, enum chain_kind kind, struct chain_piece *piece)
+const void *chain_send(struct chain *chain, enum chain_kind kind, struct chain_chunk *piece)
 {
     struct chain_flow *flow = &chain->out[kind];
     int64_t chunk = flow->begun;
-    struct span span = flow_begin_next(chain, flow);
-    *piece = piece_of(chain, kind, chunk, &span);
+    struct block_segment span = flow_next(chain, flow);
+    *piece = chunk_for(chain, kind, chunk, &span);
     return kind == CHAIN_PARTIAL ? send_partial(chain, chunk, &span) : send_result(chain, chunk, &span);
 }
 
@@ -303,13 +303,13 @@ void chain_sent(struct chain *chain, enum chain_kind kind)
 {
     struct chain_flow *flow = &chain->out[kind];
     int64_t chunk = flow->done;
-    struct span span = flow_end_oldest(chain, flow);
+    struct block_segment span = flow_finish_oldest(chain, flow);
     if (kind == CHAIN_PARTIAL)
         return;
     /* Its own copy, chunk by chunk, so that no call takes long. */
     const char *own = own_result_at(chain, &span, chunk);
-    if (own != NULL && own != place_of(chain, &span))
-        memcpy(place_of(chain, &span), own, (size_t)span.count * chain->element_bytes);
+    if (own != NULL && own != result_at(chain, &span))
+        memcpy(result_at(chain, &span), own, (size_t)span.count * chain->element_bytes);
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------ */
@@ -323,7 +323,7 @@ static int64_t slots_taken(const struct chain *chain)
 }
 
 /* Where the next partial comes into a slot, and does not wait there for what it meets. */
-static bool takes_partial(const struct chain *chain)
+static bool can_take_partial(const struct chain *chain)
 {
     return slots_taken(chain) < slot_count(chain) && inputs_ready(chain, chain->in[CHAIN_PARTIAL].begun);
 }
@@ -331,7 +331,7 @@ static bool takes_partial(const struct chain *chain)
 bool chain_must_wait(const struct chain *chain)
 {
     const struct chain_flow *flow = &chain->in[CHAIN_PARTIAL];
-    return flow->begun < flow->total && !takes_partial(chain);
+    return flow->begun < flow->total && !can_take_partial(chain);
 }
 
 bool chain_can_receive(const struct chain *chain, enum chain_kind kind)
@@ -340,57 +340,57 @@ bool chain_can_receive(const struct chain *chain, enum chain_kind kind)
     if (flow->begun == flow->total)
         return false;
     if (kind == CHAIN_PARTIAL)
-        return takes_partial(chain);
+        return can_take_partial(chain);
     /* A result may only overwrite a partial result, or an input, that has left. */
     return !is_reduction(chain->batch.need.kind) ||
            chain->before + flow->begun < chain->out[CHAIN_PARTIAL].done;
 }
 
-void *chain_receive(struct chain *chain, enum chain_kind kind, struct chain_piece *piece)
+void *chain_receive(struct chain *chain, enum chain_kind kind, struct chain_chunk *piece)
 {
     struct chain_flow *flow = &chain->in[kind];
     int64_t chunk = flow->begun;
-    struct span span = flow_begin_next(chain, flow);
-    *piece = piece_of(chain, kind, chunk, &span);
-    return kind == CHAIN_PARTIAL ? slot_at(chain, chunk) : place_of(chain, &span);
+    struct block_segment span = flow_next(chain, flow);
+    *piece = chunk_for(chain, kind, chunk, &span);
+    return kind == CHAIN_PARTIAL ? slot_at(chain, chunk) : result_at(chain, &span);
 }
 
 /* Is a chunk of a reduction, that has come here as what it is, of this member's share? */
 static bool is_of_share(const struct chain *chain, enum chain_kind kind, int64_t chunk)
 {
-    if (chain->batch.need.kind != PLANE_REDUCESCATTER)
+    if (chain->batch.need.kind != COLL_REDUCESCATTER)
         return true;
     return kind == CHAIN_PARTIAL ? chunk >= chain->out[CHAIN_RESULT].total : chunk < -chain->lead;
 }
 
 /* The last member makes a result of it. */
-static void take_partial(struct chain *chain, int64_t chunk, const struct span *span)
+static void receive_partial(struct chain *chain, int64_t chunk, const struct block_segment *span)
 {
     bool is_last = chain->rank == chain->size - 1;
     bool is_wide = chain->reduction.partial != chain->reduction.dtype;
     char *slot = slot_at(chain, chunk);
     if (is_last && chain->batch.source == NULL) {
-        reduce_end(&chain->reduction, place_of(chain, span), slot, input_at(chain, span->offset),
+        reduce_end(&chain->reduction, result_at(chain, span), slot, input_at(chain, span->offset),
                    span->count);
         return;
     }
-    char *sum = chain->in_slots && (is_wide || !is_last) ? slot : place_of(chain, span);
+    char *sum = chain->in_slots && (is_wide || !is_last) ? slot : result_at(chain, span);
     fold_inputs(chain, span, sum, slot);
     if (!is_last)
         return;
-    reduce_finish(&chain->reduction, place_of(chain, span), sum, span->count);
-    tell_arrived(chain, is_of_share(chain, CHAIN_PARTIAL, chunk));
+    reduce_finish(&chain->reduction, result_at(chain, span), sum, span->count);
+    notify_source(chain, is_of_share(chain, CHAIN_PARTIAL, chunk));
 }
 
 void chain_received(struct chain *chain, enum chain_kind kind)
 {
     struct chain_flow *flow = &chain->in[kind];
     int64_t chunk = flow->done;
-    struct span span = flow_end_oldest(chain, flow);
+    struct block_segment span = flow_finish_oldest(chain, flow);
     if (kind == CHAIN_PARTIAL)
-        take_partial(chain, chunk, &span);
+        receive_partial(chain, chunk, &span);
     else
-        tell_arrived(chain, is_of_share(chain, CHAIN_RESULT, chunk));
+        notify_source(chain, is_of_share(chain, CHAIN_RESULT, chunk));
 }
 
 static bool flows_left(const struct chain_flow flows[CHAIN_KINDS])

@@ -1,5 +1,5 @@
-/* chain.h: which chunk of a batch goes where, and when: the schedule of the planes that pass chunks along the
- * ring of a team's members. It knows of no transport and never waits.
+/* chain.h: which chunk of a batch goes where, and when: the schedule of the backends that pass chunks along
+ * the ring of a team's members. It knows of no transport and never waits.
  *
  * Allreduce. A chunk begins at member 0 and goes 0 -> 1 -> ... -> size-1 as a PARTIAL result, to which each
  * member adds its own input on the right. The last one finishes it (an average is divided there) and sends
@@ -44,15 +44,15 @@ enum chain_kind { CHAIN_PARTIAL, CHAIN_RESULT, CHAIN_KINDS };
  * way. */
 struct chain_flow {
     int64_t total, begun, done;
-    struct walk next, oldest; /* where chunks [begun] and [done] lie */
+    struct block_cursor next, oldest; /* where chunks [begun] and [done] lie */
 };
 
 struct chain {
     int rank, size; /* of the team */
     int64_t chunk_bytes;
     int window;
-    char *scratch;            /* 2 * window slots of a chunk each */
-    struct plane_batch batch; /* the one that runs, or ran last */
+    char *scratch;              /* 2 * window slots of a chunk each */
+    struct backend_batch batch; /* the one that runs, or ran last */
     struct reduction reduction;
     size_t element_bytes, partial_bytes;
     bool in_slots;       /* partial results stay in their slots until they have left */
@@ -67,13 +67,13 @@ struct chain {
 };
 
 /* A chunk on its way. */
-struct chain_piece {
+struct chain_chunk {
     int64_t chunk; /* its number among those that go the same way as the same kind, in this batch */
     size_t length; /* bytes */
 };
 
-/* What this schedule can carry, as plane_ops.can. */
-bool chain_can(const struct plane_need *need);
+/* What this schedule can carry, as backend_ops.can. */
+bool chain_supports(const struct backend_need *need);
 
 /* For [size] >= 2 members; [chunk_bytes] is a multiple of 64 and the same on all of them; up to [window]
  * chunks of a kind are sent, and received, at a time. */
@@ -83,20 +83,20 @@ int chain_init(struct chain *chain, int rank, int size, int64_t chunk_bytes, int
 void chain_fini(struct chain *chain);
 
 /* Begin a batch; the one before is forgotten. Its counts are borrowed, as its memory is. */
-void chain_start(struct chain *chain, const struct plane_batch *batch);
+void chain_start(struct chain *chain, const struct backend_batch *batch);
 
 /* Sending to the next member. May a chunk of [kind] go out now? Then chain_send says which and where it lies;
  * the bytes stay as they are until chain_sent says that the oldest one sent of that kind has left. Where both
  * kinds may go, send the result: it is the older chunk, and others wait for it. */
 bool chain_can_send(const struct chain *chain, enum chain_kind kind);
-const void *chain_send(struct chain *chain, enum chain_kind kind, struct chain_piece *piece);
+const void *chain_send(struct chain *chain, enum chain_kind kind, struct chain_chunk *piece);
 void chain_sent(struct chain *chain, enum chain_kind kind);
 
 /* Receiving from the previous member. May a chunk of [kind] come in now? Then chain_receive says which must
  * come next and where its bytes go; chain_received says that the oldest one of that kind is there, and does
  * the arithmetic. */
 bool chain_can_receive(const struct chain *chain, enum chain_kind kind);
-void *chain_receive(struct chain *chain, enum chain_kind kind, struct chain_piece *piece);
+void *chain_receive(struct chain *chain, enum chain_kind kind, struct chain_chunk *piece);
 void chain_received(struct chain *chain, enum chain_kind kind);
 
 /* Must a partial that is due wait: for a slot, or for the inputs that it is to meet? */

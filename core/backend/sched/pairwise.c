@@ -3,14 +3,14 @@
 
 #include <string.h>
 
-bool exchange_can(const struct plane_need *need)
+bool pairwise_supports(const struct backend_need *need)
 {
-    return need->kind == PLANE_ALLTOALL && need->ranks >= 2 && dtype_bytes(need->dtype) != 0;
+    return need->kind == COLL_ALLTOALL && need->ranks >= 2 && dtype_bytes(need->dtype) != 0;
 }
 
-void exchange_init(struct exchange *exchange, int rank, int size, int64_t chunk_bytes)
+void pairwise_init(struct pairwise *pairwise, int rank, int size, int64_t chunk_bytes)
 {
-    *exchange = (struct exchange){.rank = rank, .size = size, .chunk_bytes = chunk_bytes};
+    *pairwise = (struct pairwise){.rank = rank, .size = size, .chunk_bytes = chunk_bytes};
 }
 
 static int64_t chunks_of(int64_t count, int64_t longest)
@@ -19,10 +19,11 @@ static int64_t chunks_of(int64_t count, int64_t longest)
 }
 
 /* A lane for a pair: one run of it or two. */
-static struct exchange_lane lane_for(struct exchange_side *side, const struct span *span, int64_t longest)
+static struct pairwise_lane lane_for(struct pairwise_side *side, const struct block_segment *span,
+                                     int64_t longest)
 {
     int64_t begin = side->begins == NULL ? 0 : side->begins[span->block] % span->count;
-    struct exchange_lane lane = {.busy = true,
+    struct pairwise_lane lane = {.busy = true,
                                  .member = span->block,
                                  .number = side->chunks,
                                  .offset = span->offset + begin,
@@ -34,98 +35,99 @@ static struct exchange_lane lane_for(struct exchange_side *side, const struct sp
 }
 
 /* Give idle lanes pairs that wait. */
-static void fill_lanes(struct exchange_side *side, int64_t longest)
+static void fill_lanes(struct pairwise_side *side, int64_t longest)
 {
-    for (int i = 0; i < EXCHANGE_LANES && side->waiting > 0; i++) {
+    for (int i = 0; i < PAIRWISE_LANES && side->waiting > 0; i++) {
         if (side->lanes[i].busy)
             continue;
-        struct span span = walk_next(&side->blocks, &side->walk, INT64_MAX);
+        struct block_segment span = block_cursor_next(&side->blocks, &side->cursor, INT64_MAX);
         side->lanes[i] = lane_for(side, &span, longest);
         side->waiting--;
         side->busy++;
     }
 }
 
-static void start_side(struct exchange *exchange, enum exchange_way way)
+static void start_side(struct pairwise *pairwise, enum pairwise_direction direction)
 {
-    const struct plane_batch *batch = &exchange->batch;
-    const struct plane_feed *feed = batch->feed;
-    struct exchange_side *side = &exchange->sides[way];
-    bool out = way == EXCHANGE_OUT;
+    const struct backend_batch *batch = &pairwise->batch;
+    const struct backend_feed *feed = batch->feed;
+    struct pairwise_side *side = &pairwise->sides[direction];
+    bool out = direction == PAIRWISE_SEND;
     int step = out ? 1 : -1;
-    int first = (exchange->rank + exchange->size + step) % exchange->size;
+    int first = (pairwise->rank + pairwise->size + step) % pairwise->size;
     const int64_t *counts = out ? batch->counts : batch->receive_counts;
-    *side = (struct exchange_side){.blocks = blocks_of(counts, exchange->size)};
+    *side = (struct pairwise_side){.blocks = blocks_of(counts, pairwise->size)};
     if (feed != NULL)
         side->begins = out ? feed->begins : feed->receive_begins;
-    side->walk = walk_begin(&side->blocks, first, step);
-    for (int member = 0; member < exchange->size; member++)
-        side->waiting += member != exchange->rank && counts[member] > 0;
-    fill_lanes(side, exchange->chunk_count);
+    side->cursor = block_cursor_begin(&side->blocks, first, step);
+    for (int member = 0; member < pairwise->size; member++)
+        side->waiting += member != pairwise->rank && counts[member] > 0;
+    fill_lanes(side, pairwise->chunk_count);
 }
 
-void exchange_start(struct exchange *exchange, const struct plane_batch *batch)
+void pairwise_start(struct pairwise *pairwise, const struct backend_batch *batch)
 {
-    int rank = exchange->rank;
-    exchange->batch = *batch;
-    exchange->element_bytes = dtype_bytes(batch->need.dtype);
-    exchange->chunk_count = exchange->chunk_bytes / (int64_t)exchange->element_bytes;
+    int rank = pairwise->rank;
+    pairwise->batch = *batch;
+    pairwise->element_bytes = dtype_bytes(batch->need.dtype);
+    pairwise->chunk_count = pairwise->chunk_bytes / (int64_t)pairwise->element_bytes;
     if (batch->feed != NULL)
-        exchange->chunk_count = batch->feed->longest;
-    for (int way = 0; way < EXCHANGE_WAYS; way++)
-        start_side(exchange, (enum exchange_way)way);
-    exchange->own_bytes = batch->counts[rank] * (int64_t)exchange->element_bytes;
-    if (exchange->own_bytes == 0)
+        pairwise->chunk_count = batch->feed->longest;
+    for (int direction = 0; direction < PAIRWISE_DIRECTIONS; direction++)
+        start_side(pairwise, (enum pairwise_direction)direction);
+    pairwise->own_bytes = batch->counts[rank] * (int64_t)pairwise->element_bytes;
+    if (pairwise->own_bytes == 0)
         return;
-    int64_t from = walk_begin(&exchange->sides[EXCHANGE_OUT].blocks, rank, 1).start;
-    int64_t to = walk_begin(&exchange->sides[EXCHANGE_IN].blocks, rank, 1).start;
-    exchange->own_input = (const char *)batch->input + from * (int64_t)exchange->element_bytes;
-    exchange->own_output = (char *)batch->output + to * (int64_t)exchange->element_bytes;
+    int64_t from = block_cursor_begin(&pairwise->sides[PAIRWISE_SEND].blocks, rank, 1).start;
+    int64_t to = block_cursor_begin(&pairwise->sides[PAIRWISE_RECEIVE].blocks, rank, 1).start;
+    pairwise->own_input = (const char *)batch->input + from * (int64_t)pairwise->element_bytes;
+    pairwise->own_output = (char *)batch->output + to * (int64_t)pairwise->element_bytes;
 }
 
-static int64_t piece_count(const struct exchange *exchange, const struct exchange_lane *lane)
+static int64_t piece_count(const struct pairwise *pairwise, const struct pairwise_lane *lane)
 {
-    return lane->left < exchange->chunk_count ? lane->left : exchange->chunk_count;
+    return lane->left < pairwise->chunk_count ? lane->left : pairwise->chunk_count;
 }
 
 /* Where a chunk lies; NULL where it is not there yet. */
-static char *bytes_of(const struct exchange *exchange, enum exchange_way way, const struct exchange_lane *at)
+static char *bytes_of(const struct pairwise *pairwise, enum pairwise_direction direction,
+                      const struct pairwise_lane *at)
 {
-    const struct plane_batch *batch = &exchange->batch;
-    if (way == EXCHANGE_OUT && batch->feed != NULL)
+    const struct backend_batch *batch = &pairwise->batch;
+    if (direction == PAIRWISE_SEND && batch->feed != NULL)
         return (char *)(uintptr_t)batch->feed->chunk(batch->feed->arg, at->number + at->chunk);
-    uintptr_t memory = (uintptr_t)(way == EXCHANGE_OUT ? batch->input : batch->output);
-    return (char *)memory + at->offset * (int64_t)exchange->element_bytes;
+    uintptr_t memory = (uintptr_t)(direction == PAIRWISE_SEND ? batch->input : batch->output);
+    return (char *)memory + at->offset * (int64_t)pairwise->element_bytes;
 }
 
-bool exchange_piece(const struct exchange *exchange, enum exchange_way way, int lane,
-                    struct exchange_piece *piece)
+bool pairwise_next(const struct pairwise *pairwise, enum pairwise_direction direction, int lane,
+                   struct pairwise_chunk *piece)
 {
-    const struct exchange_lane *at = &exchange->sides[way].lanes[lane];
+    const struct pairwise_lane *at = &pairwise->sides[direction].lanes[lane];
     if (!at->busy)
         return false;
-    *piece = (struct exchange_piece){
+    *piece = (struct pairwise_chunk){
         .member = at->member,
         .chunk = at->chunk,
-        .bytes = bytes_of(exchange, way, at),
-        .length = (size_t)piece_count(exchange, at) * exchange->element_bytes,
+        .bytes = bytes_of(pairwise, direction, at),
+        .length = (size_t)piece_count(pairwise, at) * pairwise->element_bytes,
     };
     return piece->bytes != NULL;
 }
 
-bool exchange_is_last(const struct exchange *exchange, enum exchange_way way, int lane)
+bool pairwise_is_last(const struct pairwise *pairwise, enum pairwise_direction direction, int lane)
 {
-    const struct exchange_lane *at = &exchange->sides[way].lanes[lane];
-    return at->left <= exchange->chunk_count && at->rest == 0;
+    const struct pairwise_lane *at = &pairwise->sides[direction].lanes[lane];
+    return at->left <= pairwise->chunk_count && at->rest == 0;
 }
 
-void exchange_through(struct exchange *exchange, enum exchange_way way, int lane)
+void pairwise_chunk_done(struct pairwise *pairwise, enum pairwise_direction direction, int lane)
 {
-    struct exchange_side *side = &exchange->sides[way];
-    struct exchange_lane *at = &side->lanes[lane];
-    const struct plane_feed *feed = exchange->batch.feed;
-    int64_t count = piece_count(exchange, at);
-    if (way == EXCHANGE_OUT && feed != NULL)
+    struct pairwise_side *side = &pairwise->sides[direction];
+    struct pairwise_lane *at = &side->lanes[lane];
+    const struct backend_feed *feed = pairwise->batch.feed;
+    int64_t count = piece_count(pairwise, at);
+    if (direction == PAIRWISE_SEND && feed != NULL)
         feed->sent(feed->arg, at->number + at->chunk);
     at->chunk++;
     at->offset += count;
@@ -139,23 +141,23 @@ void exchange_through(struct exchange *exchange, enum exchange_way way, int lane
         return;
     at->busy = false;
     side->busy--;
-    fill_lanes(side, exchange->chunk_count);
+    fill_lanes(side, pairwise->chunk_count);
 }
 
-bool exchange_copy(struct exchange *exchange)
+bool pairwise_copy_own(struct pairwise *pairwise)
 {
-    int64_t bytes = exchange->own_bytes < exchange->chunk_bytes ? exchange->own_bytes : exchange->chunk_bytes;
+    int64_t bytes = pairwise->own_bytes < pairwise->chunk_bytes ? pairwise->own_bytes : pairwise->chunk_bytes;
     if (bytes == 0)
         return false;
-    memcpy(exchange->own_output, exchange->own_input, (size_t)bytes);
-    exchange->own_input += bytes;
-    exchange->own_output += bytes;
-    exchange->own_bytes -= bytes;
+    memcpy(pairwise->own_output, pairwise->own_input, (size_t)bytes);
+    pairwise->own_input += bytes;
+    pairwise->own_output += bytes;
+    pairwise->own_bytes -= bytes;
     return true;
 }
 
-bool exchange_left(const struct exchange *exchange)
+bool pairwise_left(const struct pairwise *pairwise)
 {
-    return exchange->own_bytes > 0 || exchange->sides[EXCHANGE_OUT].busy > 0 ||
-           exchange->sides[EXCHANGE_IN].busy > 0;
+    return pairwise->own_bytes > 0 || pairwise->sides[PAIRWISE_SEND].busy > 0 ||
+           pairwise->sides[PAIRWISE_RECEIVE].busy > 0;
 }

@@ -22,29 +22,29 @@
 #include "backend/sched/chain.h"
 
 #define SLOTS      4
-#define SLOT_BYTES PLANE_SOURCE_BYTES
+#define SLOT_BYTES BACKEND_SOURCE_BYTES
 #define WINDOW     1 /* what is sent has left at once */
 #define PAGE_BYTES 4096
 #define ENTER_US   INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
 /* What lies in a slot. */
-struct note {
+struct relay_header {
     _Atomic uint64_t sequence, chunk; /* of the batch; its number there */
     _Atomic uint32_t kind;            /* enum chain_kind */
 };
 
 /* What one member tells its neighbours; written by it alone, on lines of their own. */
-struct line {
+struct relay_line {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t put;
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t taken;
-    _Alignas(CACHE_LINE_BYTES) struct note notes[SLOTS];
+    _Alignas(CACHE_LINE_BYTES) struct relay_header headers[SLOTS];
 };
 
 struct relay {
-    struct plane_team ring;
+    struct team ring;
     const struct arena *arena;
     struct chain chain;
-    struct line *own, *previous, *next;
+    struct relay_line *own, *previous, *next;
     char *own_slots, *previous_slots;
     uint64_t put, taken;
     uint64_t next_taken; /* as last looked */
@@ -55,7 +55,7 @@ struct relay {
 /* Slots begin on pages, as memory is near to somebody by pages. */
 static size_t lines_bytes(int size)
 {
-    return ((size_t)size * sizeof(struct line) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
+    return ((size_t)size * sizeof(struct relay_line) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
 }
 
 size_t relay_bytes(int size)
@@ -63,7 +63,7 @@ size_t relay_bytes(int size)
     return lines_bytes(size) + (size_t)size * SLOTS * SLOT_BYTES;
 }
 
-static int claim_of(const struct plane_team *ring)
+static int claim_of(const struct team *ring)
 {
     return -1 - ring->slice;
 }
@@ -74,16 +74,16 @@ static int enter(struct relay *relay, int64_t deadline_us, struct hvd_error *err
     int size = relay->ring.size;
     int before = (rank + size - 1) % size;
     int64_t enough_us = clock_us() + ENTER_US;
-    const struct arena_claim claim = {.set = claim_of(&relay->ring),
-                                      .users = size,
-                                      .bytes = relay_bytes(size),
-                                      .zeroed = lines_bytes(size)};
+    const struct arena_request claim = {.set = claim_of(&relay->ring),
+                                        .users = size,
+                                        .bytes = relay_bytes(size),
+                                        .zeroed = lines_bytes(size)};
     void *region = NULL;
     int rc =
-        arena_enter(relay->arena, &claim, deadline_us < enough_us ? deadline_us : enough_us, &region, err);
+        arena_acquire(relay->arena, &claim, deadline_us < enough_us ? deadline_us : enough_us, &region, err);
     if (rc != HVD_OK)
         return rc;
-    struct line *lines = region;
+    struct relay_line *lines = region;
     char *slots = (char *)region + lines_bytes(size);
     relay->own = &lines[rank];
     relay->previous = &lines[before];
@@ -93,7 +93,7 @@ static int enter(struct relay *relay, int64_t deadline_us, struct hvd_error *err
     return HVD_OK;
 }
 
-static int relay_add_team(void *state, const struct plane_team *ring, int64_t deadline_us, void **teamp,
+static int relay_add_team(void *state, const struct team *ring, int64_t deadline_us, void **teamp,
                           struct hvd_error *err)
 {
     struct relay *relay = calloc(1, sizeof(*relay));
@@ -116,14 +116,14 @@ static int relay_add_team(void *state, const struct plane_team *ring, int64_t de
 static void relay_remove_team(void *state, void *team)
 {
     struct relay *relay = team;
-    arena_leave(state, claim_of(&relay->ring));
+    arena_release(state, claim_of(&relay->ring));
     chain_fini(&relay->chain);
     free(relay);
 }
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
-static int relay_start(void *state, void *team, const struct plane_batch *batch, struct hvd_error *err)
+static int relay_start(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     (void)state;
     (void)err;
@@ -145,20 +145,20 @@ static bool has_slot(struct relay *relay)
 }
 
 /* The oldest chunk that may go to the next member, if there is one. */
-static bool put_one(struct relay *relay)
+static bool send_one(struct relay *relay)
 {
     struct chain *chain = &relay->chain;
-    struct note *note = &relay->own->notes[relay->put % SLOTS];
-    struct chain_piece piece;
+    struct relay_header *header = &relay->own->headers[relay->put % SLOTS];
+    struct chain_chunk piece;
     enum chain_kind kind = chain_can_send(chain, CHAIN_RESULT) ? CHAIN_RESULT : CHAIN_PARTIAL;
     if (!chain_can_send(chain, kind) || !has_slot(relay))
         return false;
     const void *bytes = chain_send(chain, kind, &piece);
     memcpy(slot_at(relay->own_slots, relay->put), bytes, piece.length);
     chain_sent(chain, kind);
-    atomic_store_explicit(&note->sequence, chain->batch.sequence, memory_order_relaxed);
-    atomic_store_explicit(&note->chunk, (uint64_t)piece.chunk, memory_order_relaxed);
-    atomic_store_explicit(&note->kind, kind, memory_order_relaxed);
+    atomic_store_explicit(&header->sequence, chain->batch.sequence, memory_order_relaxed);
+    atomic_store_explicit(&header->chunk, (uint64_t)piece.chunk, memory_order_relaxed);
+    atomic_store_explicit(&header->kind, kind, memory_order_relaxed);
     atomic_store_explicit(&relay->own->put, ++relay->put, memory_order_release);
     return true;
 }
@@ -166,30 +166,30 @@ static bool put_one(struct relay *relay)
 static int refuse(const struct relay *relay, struct hvd_error *err)
 {
     int before = (relay->ring.rank + relay->ring.size - 1) % relay->ring.size;
-    return error_set(err, HVD_ERR_SYSTEM,
-                     "plane shm: what rank %d passed on in batch %llu of process set %d is not what was due: "
-                     "this node's shared memory was overwritten",
-                     relay->ring.ranks[before], (unsigned long long)relay->chain.batch.sequence,
-                     relay->ring.set);
+    return error_set(
+        err, HVD_ERR_SYSTEM,
+        "backend shm: what rank %d passed on in batch %llu of process set %d is not what was due: "
+        "this node's shared memory was overwritten",
+        relay->ring.ranks[before], (unsigned long long)relay->chain.batch.sequence, relay->ring.set);
 }
 
 /* The oldest chunk of the member before, if it is there and has a place. */
-static int take_one(struct relay *relay, bool *movedp, struct hvd_error *err)
+static int receive_one(struct relay *relay, bool *movedp, struct hvd_error *err)
 {
     struct chain *chain = &relay->chain;
-    const struct note *note = &relay->previous->notes[relay->taken % SLOTS];
-    struct chain_piece due;
+    const struct relay_header *header = &relay->previous->headers[relay->taken % SLOTS];
+    struct chain_chunk due;
     if (!chain_receives_left(chain) ||
         atomic_load_explicit(&relay->previous->put, memory_order_acquire) == relay->taken)
         return HVD_OK;
-    uint32_t kind = atomic_load_explicit(&note->kind, memory_order_relaxed);
+    uint32_t kind = atomic_load_explicit(&header->kind, memory_order_relaxed);
     if (kind == CHAIN_PARTIAL && chain_must_wait(chain))
         return HVD_OK;
     if (kind >= CHAIN_KINDS || !chain_can_receive(chain, (enum chain_kind)kind))
         return refuse(relay, err);
     void *place = chain_receive(chain, (enum chain_kind)kind, &due);
-    if (atomic_load_explicit(&note->chunk, memory_order_relaxed) != (uint64_t)due.chunk ||
-        atomic_load_explicit(&note->sequence, memory_order_relaxed) != chain->batch.sequence)
+    if (atomic_load_explicit(&header->chunk, memory_order_relaxed) != (uint64_t)due.chunk ||
+        atomic_load_explicit(&header->sequence, memory_order_relaxed) != chain->batch.sequence)
         return refuse(relay, err);
     memcpy(place, slot_at(relay->previous_slots, relay->taken), due.length);
     atomic_store_explicit(&relay->own->taken, ++relay->taken, memory_order_release);
@@ -204,15 +204,15 @@ static int relay_test(void *state, void *team, bool *movedp, int *rankp, struct 
     (void)rankp; /* control watches the processes of a node */
     struct relay *relay = team;
     *movedp = false;
-    int rc = take_one(relay, movedp, err);
+    int rc = receive_one(relay, movedp, err);
     if (rc != HVD_OK)
         return rc;
-    *movedp = put_one(relay) || *movedp;
+    *movedp = send_one(relay) || *movedp;
     bool left = chain_sends_left(&relay->chain) || chain_receives_left(&relay->chain);
     return left ? HVD_IN_PROGRESS : HVD_OK;
 }
 
-const struct plane_ops relay_ops = {
+const struct backend_ops relay_ops = {
     .add_team = relay_add_team,
     .remove_team = relay_remove_team,
     .start = relay_start,

@@ -8,8 +8,8 @@
 /* What a ring of [size] members claims of its arena. */
 size_t relay_bytes(int size);
 
-/* No plane: it has what hier_team.c calls of a carrier. Its state is the arena that all members of a set
+/* No backend: it has what hier_team.c calls of a carrier. Its state is the arena that all members of a set
  * share; there the ring of slice s, which begin at 1, has the claim -1 - s. */
-extern const struct plane_ops relay_ops;
+extern const struct backend_ops relay_ops;
 
 #endif

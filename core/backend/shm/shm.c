@@ -1,4 +1,4 @@
-/* shm.c: the plane of ranks that share a node's memory: chunks go through slots that all of them see, or by
+/* shm.c: the backend of ranks that share a node's memory: chunks go through slots that all of them see, or by
  * NUMA domains, see shm_domains.h, or stay where they lie, see shm_direct.h. */
 #include "backend/shm/shm.h"
 
@@ -14,8 +14,8 @@
 #define ENTER_US    INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
 struct shm {
-    struct plane_env env;
-    struct door door;
+    struct backend_env env;
+    struct doorbell doorbell;
     bool armed;
     struct slots *asleep; /* of the team that told what it waits for; NULL: none */
 };
@@ -23,24 +23,24 @@ struct shm {
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
 /* Tell what the batch waits for, so that whoever does the last of it wakes us. */
-static void fall_asleep(struct shm *shm, struct shm_team *team)
+static void prepare_sleep(struct shm *shm, struct shm_team *team)
 {
-    uint64_t wants[STEPS];
-    shm_wants(team, wants);
-    slots_sleep(&team->slots, wants);
+    uint64_t wants[SLOTS_COUNTERS];
+    shm_waits_for(team, wants);
+    slots_arm(&team->slots, wants);
     shm->asleep = &team->slots;
 }
 
 /* Nothing could be done [looks] times in a row. False where the caller has to wait. */
-static bool linger(struct shm *shm, struct shm_team *team, int looks)
+static bool spin(struct shm *shm, struct shm_team *team, int looks)
 {
     if (shm->armed && looks == 1) {
-        fall_asleep(shm, team);
+        prepare_sleep(shm, team);
         return true;
     }
-    if (shm->armed || shm->env.crowded || looks > LOOKS)
+    if (shm->armed || shm->env.oversubscribed || looks > LOOKS)
         return false;
-    pause_core();
+    cpu_relax();
     return true;
 }
 
@@ -50,33 +50,33 @@ static void shm_arm(void *state, bool armed)
     shm->armed = armed;
     if (armed || shm->asleep == NULL)
         return;
-    slots_rise(shm->asleep);
+    slots_disarm(shm->asleep);
     shm->asleep = NULL;
 }
 
-/* ---- The plane ------------------------------------------------------------------------------ */
+/* ---- The backend ------------------------------------------------------------------------------ */
 
-static bool shm_available(const struct plane_env *env, const char **whyp)
+static bool shm_available(const struct backend_env *env, const char **whyp)
 {
     *whyp = "the job has one rank";
     return env->job->size > 1;
 }
 
-static bool shm_can(const struct plane_need *need)
+static bool shm_supports(const struct backend_need *need)
 {
-    bool reduces = need->kind == PLANE_ALLREDUCE || need->kind == PLANE_REDUCESCATTER;
+    bool reduces = need->kind == COLL_ALLREDUCE || need->kind == COLL_REDUCESCATTER;
     return need->ranks > 1 && need->ranks <= MAX_MEMBERS && dtype_bytes(need->dtype) != 0 &&
            (!reduces || reduce_can(need->op, need->dtype));
 }
 
-static int shm_open(const struct plane_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
+static int shm_open(const struct backend_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
 {
     (void)deadline_us;
     struct shm *shm = calloc(1, sizeof(*shm));
     if (shm == NULL)
-        return error_set_errno(err, "plane shm: no memory for %zu bytes", sizeof(*shm));
+        return error_set_errno(err, "backend shm: no memory for %zu bytes", sizeof(*shm));
     shm->env = *env;
-    int rc = door_open(&shm->door, env->epoll_fd, err);
+    int rc = doorbell_open(&shm->doorbell, env->epoll_fd, err);
     if (rc != HVD_OK) {
         free(shm);
         return rc;
@@ -86,9 +86,9 @@ static int shm_open(const struct plane_env *env, int64_t deadline_us, void **sta
 }
 
 /* All on one node, whichever that is. */
-static bool shm_serves(const struct plane_env *env, const struct plane_team *members, const char **whyp)
+static bool shm_reaches(const struct backend_env *env, const struct team *members, const char **whyp)
 {
-    const int *node_of_rank = env->roster->node_of_rank;
+    const int *node_of_rank = env->peer_table->node_of_rank;
     *whyp = "the ranks are on several nodes";
     for (int i = 1; i < members->size; i++) {
         if (node_of_rank[members->ranks[i]] != node_of_rank[members->ranks[0]])
@@ -114,7 +114,7 @@ static void free_team(struct shm_team *team)
 }
 
 /* Its memory in this process. */
-static struct shm_team *new_team(const struct shm *shm, const struct plane_team *members)
+static struct shm_team *new_team(const struct shm *shm, const struct team *members)
 {
     struct shm_team *team = calloc(1, sizeof(*team));
     if (team == NULL)
@@ -128,20 +128,20 @@ static struct shm_team *new_team(const struct shm *shm, const struct plane_team 
     return NULL;
 }
 
-static int shm_add_team(void *state, const struct plane_team *members, int64_t deadline_us, void **teamp,
+static int shm_add_team(void *state, const struct team *members, int64_t deadline_us, void **teamp,
                         struct hvd_error *err)
 {
     struct shm *shm = state;
-    int64_t chunk_bytes = shm->env.crowded ? SHM_CROWDED_CHUNK_BYTES : SHM_CHUNK_BYTES;
-    const struct slots_want want = {members->set, members->rank,  members->size,
-                                    chunk_bytes,  cores_domain(), cores_cache()};
+    int64_t chunk_bytes = shm->env.oversubscribed ? SHM_CROWDED_CHUNK_BYTES : SHM_CHUNK_BYTES;
+    const struct slots_params want = {members->set, members->rank,       members->size,
+                                      chunk_bytes,  cores_numa_domain(), cores_l2_bytes()};
     int64_t enough_us = clock_us() + ENTER_US;
     struct shm_team *team = new_team(shm, members);
     if (team == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "plane shm: no memory for a process set of %d ranks",
+        return error_set(err, HVD_ERR_NO_MEMORY, "backend shm: no memory for a process set of %d ranks",
                          members->size);
-    int rc = slots_enter(&team->slots, &shm->env.arena, &shm->door, &want,
-                         deadline_us < enough_us ? deadline_us : enough_us, err);
+    int rc = slots_open(&team->slots, &shm->env.arena, &shm->doorbell, &want,
+                        deadline_us < enough_us ? deadline_us : enough_us, err);
     if (rc != HVD_OK) {
         free_team(team);
         return rc;
@@ -178,23 +178,24 @@ static void shm_remove_team(void *state, void *state_of_team)
     if (shm->asleep == &team->slots)
         shm->asleep = NULL;
     shm_domains_close(team, &shm->env);
-    slots_leave(&team->slots);
+    slots_close(&team->slots);
     free_team(team);
 }
 
-static int shm_start(void *state, void *state_of_team, const struct plane_batch *batch, struct hvd_error *err)
+static int shm_start(void *state, void *state_of_team, const struct backend_batch *batch,
+                     struct hvd_error *err)
 {
     struct shm *shm = state;
     struct shm_team *team = state_of_team;
     if (team->chunk_bytes == 0)
-        team->chunk_bytes = shm->env.crowded
-                                ? shm_crowded_chunk(team->members.size, slots_cache(&team->slots))
+        team->chunk_bytes = shm->env.oversubscribed
+                                ? shm_crowded_chunk(team->members.size, slots_l2_bytes(&team->slots))
                                 : SHM_CHUNK_BYTES;
     int rc = shm_domains_choose(team, &shm->env, batch, &team->by_domains, err);
     if (rc == HVD_OK && team->by_domains)
         return shm_domains_start(team, batch, err);
     if (rc == HVD_OK)
-        shm_begin(team, batch);
+        shm_batch_begin(team, batch);
     return rc;
 }
 
@@ -216,7 +217,7 @@ static int test_by_domains(struct shm *shm, struct shm_team *team, bool *movedp,
     int rc = shm_domains_test(team, movedp, rankp, err);
     if (rc != HVD_IN_PROGRESS || *movedp || !shm->armed)
         return rc;
-    slots_doze(&team->slots);
+    slots_arm_any(&team->slots);
     shm->asleep = &team->slots;
     return shm_domains_test(team, movedp, rankp, err);
 }
@@ -231,13 +232,13 @@ static int test_flat(struct shm *shm, struct shm_team *team, bool *movedp, struc
     *movedp = false;
     while (goes_on) {
         bool moved = false;
-        rc = shm_go_on(team, &moved, err);
+        rc = shm_progress(team, &moved, err);
         *movedp = *movedp || moved;
         looks = moved ? 0 : looks + 1;
         moves += moved;
-        goes_on = rc == HVD_IN_PROGRESS && (moved ? has_time(moves, &end_us) : linger(shm, team, looks));
+        goes_on = rc == HVD_IN_PROGRESS && (moved ? has_time(moves, &end_us) : spin(shm, team, looks));
     }
-    slots_settle(&team->slots);
+    slots_flush(&team->slots);
     return rc;
 }
 
@@ -254,24 +255,24 @@ static int shm_test(void *state, void *state_of_team, bool *movedp, int *rankp, 
 static void shm_after_fork(void *state)
 {
     struct shm *shm = state;
-    door_close(&shm->door);
+    doorbell_close(&shm->doorbell);
 }
 
 static void shm_close(void *state)
 {
     struct shm *shm = state;
-    door_close(&shm->door);
+    doorbell_close(&shm->doorbell);
     free(shm);
 }
 
-const struct plane_ops plane_shm = {
-    .id = PLANE_SHM,
+const struct backend_ops backend_shm = {
+    .id = BACKEND_SHM,
     .available = shm_available,
     .open = shm_open,
     .opens_early = true,
     .spans = true,
-    .can = shm_can,
-    .serves = shm_serves,
+    .can = shm_supports,
+    .reaches = shm_reaches,
     .add_team = shm_add_team,
     .remove_team = shm_remove_team,
     .start = shm_start,

@@ -1,4 +1,4 @@
-/* shm.h: the plane of ranks that share a node's memory, beyond what all planes have: for its tests. */
+/* shm.h: the backend of ranks that share a node's memory, beyond what all backends have: for its tests. */
 #ifndef BACKEND_SHM_SHM_H
 #define BACKEND_SHM_SHM_H
 

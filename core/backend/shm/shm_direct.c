@@ -1,4 +1,4 @@
-/* shm_direct.c: the third way of batches in the plane of shared memory: reduced where they lie. */
+/* shm_direct.c: the third way of batches in the backend of shared memory: reduced where they lie. */
 #include "backend/shm/shm_direct.h"
 
 #include <stdlib.h>
@@ -12,95 +12,97 @@
 #define CHUNK_BYTES       ((int64_t)256 * 1024)
 #define LEAST_CHUNK_BYTES ((int64_t)16 * 1024)
 #define CHUNKS_EACH       8
-#define PIECE_BYTES       ((int64_t)32 * 1024)
+#define BURST_BYTES       ((int64_t)32 * 1024)
 #define BLOCK_BYTES       ((int64_t)2048)
 
 /* What a member tells, in its slot. */
-struct told {
-    int64_t run_count; /* 0: not all of its memory is in its window */
-    int64_t opened;    /* of that */
+struct direct_offer {
+    int64_t range_count; /* 0: not all of its memory is in its window */
+    int64_t opened;      /* of that */
     int place;
-    struct direct_run runs[];
+    struct direct_range ranges[];
 };
 
-static struct told *told_by(const struct shm_team *team, int member)
+static struct direct_offer *offer_of(const struct shm_team *team, int member)
 {
-    return (struct told *)(void *)slots_given(&team->slots, member, team->begin);
+    return (struct direct_offer *)(void *)slots_input(&team->slots, member, team->begin);
 }
 
-static int64_t room_for_runs(const struct shm_team *team)
+static int64_t room_for_ranges(const struct shm_team *team)
 {
-    return (team->slots.slot_bytes - (int64_t)sizeof(struct told)) / (int64_t)sizeof(struct direct_run);
+    return (team->slots.slot_bytes - (int64_t)sizeof(struct direct_offer)) /
+           (int64_t)sizeof(struct direct_range);
 }
 
 /* ---- Telling -------------------------------------------------------------------------------- */
 
-static bool find_run(const struct shm_team *team, const struct place *place, int64_t begin,
-                     struct direct_run *run)
+static bool find_range(const struct shm_team *team, const struct contig *place, int64_t begin,
+                       struct direct_range *range)
 {
     int64_t bytes = place->count * team->element_bytes;
-    *run = (struct direct_run){.begin = begin, .count = place->count};
-    return windows_find(team->direct.windows, place->input, bytes, &run->input) &&
-           windows_find(team->direct.windows, place->output, bytes, &run->output);
+    *range = (struct direct_range){.begin = begin, .count = place->count};
+    return windows_offset_of(team->direct.windows, place->input, bytes, &range->input) &&
+           windows_offset_of(team->direct.windows, place->output, bytes, &range->output);
 }
 
 /* Do both lie behind what there is? */
-static bool continues(const struct direct_run *run, const struct direct_run *next, int64_t element_bytes)
+static bool continues(const struct direct_range *range, const struct direct_range *next,
+                      int64_t element_bytes)
 {
-    uint64_t bytes = (uint64_t)(run->count * element_bytes);
-    return run->input + bytes == next->input && run->output + bytes == next->output;
+    uint64_t bytes = (uint64_t)(range->count * element_bytes);
+    return range->input + bytes == next->input && range->output + bytes == next->output;
 }
 
-/* Returns how many runs there are; 0: there is no window for some, or no room to tell. */
-static int64_t list_runs(struct shm_team *team, struct direct_run *runs)
+/* Returns how many ranges there are; 0: there is no window for some, or no room to publish_ranges. */
+static int64_t list_ranges(struct shm_team *team, struct direct_range *ranges)
 {
-    struct places places = {&team->batch, team->element_bytes, 0};
-    int64_t room = room_for_runs(team);
+    struct span_cursor places = {&team->batch, team->element_bytes, 0};
+    int64_t room = room_for_ranges(team);
     int64_t count = 0;
-    struct place place;
+    struct contig place;
     for (int64_t at = 0; at < team->batch.count; at += place.count) {
-        struct direct_run run;
-        place = place_at(&places, at, team->batch.count - at);
-        if (!find_run(team, &place, at, &run))
+        struct direct_range range;
+        place = spans_at(&places, at, team->batch.count - at);
+        if (!find_range(team, &place, at, &range))
             return 0;
-        if (count > 0 && continues(&runs[count - 1], &run, team->element_bytes))
-            runs[count - 1].count += run.count;
+        if (count > 0 && continues(&ranges[count - 1], &range, team->element_bytes))
+            ranges[count - 1].count += range.count;
         else if (count == room)
             return 0;
         else
-            runs[count++] = run;
+            ranges[count++] = range;
     }
     return count;
 }
 
 /* This member is through with the chunk of slots that the batch is. */
-static void leave_slots(struct shm_team *team)
+static void release_slots(struct shm_team *team)
 {
-    team->taken = team->end = team->begin + 1;
-    slots_come_to(&team->slots, STEP_MIXED, team->end);
+    team->collected = team->end = team->begin + 1;
+    slots_advance(&team->slots, SLOTS_REDUCED, team->end);
 }
 
-static void go_by_copies(struct shm_team *team)
+static void fall_back_to_pipeline(struct shm_team *team)
 {
-    team->direct.stage = DIRECT_NOT;
-    leave_slots(team);
-    shm_copies_begin(team);
+    team->direct.phase = DIRECT_OFF;
+    release_slots(team);
+    shm_pipeline_begin(team);
 }
 
 /* Once the slot is free for it. Who cannot say where its elements lie knows how the batch goes on. */
-static bool tell(struct shm_team *team)
+static bool publish_ranges(struct shm_team *team)
 {
-    if (!slots_all_have(&team->slots, STEP_MIXED, slots_before(team->begin)))
+    if (!slots_all_reached(&team->slots, SLOTS_REDUCED, slots_reusable_at(team->begin)))
         return false;
-    struct told *told = told_by(team, team->members.rank);
+    struct direct_offer *told = offer_of(team, team->members.rank);
     told->place = team->direct.windows->own;
-    told->opened = windows_own(team->direct.windows);
-    int64_t run_count = list_runs(team, told->runs);
-    told->run_count = run_count;
-    slots_come_to(&team->slots, STEP_GIVEN, team->begin + 1);
-    team->direct.stage = DIRECT_HEARS;
-    if (run_count == 0)
-        go_by_copies(team);
+    told->opened = windows_own_bytes(team->direct.windows);
+    int64_t range_count = list_ranges(team, told->ranges);
+    told->range_count = range_count;
+    slots_advance(&team->slots, SLOTS_PUBLISHED, team->begin + 1);
+    team->direct.phase = DIRECT_ATTACH;
+    if (range_count == 0)
+        fall_back_to_pipeline(team);
     return true;
 }
 
@@ -109,7 +111,7 @@ static bool tell(struct shm_team *team)
 static int overwritten(const struct shm_team *team, int member, struct hvd_error *err)
 {
     return error_set(err, HVD_ERR_SYSTEM,
-                     "plane shm: rank %d told of memory outside its window in process set %d: this node's "
+                     "backend shm: rank %d told of memory outside its window in process set %d: this node's "
                      "shared memory was overwritten",
                      team->members.ranks[member], team->members.set);
 }
@@ -119,7 +121,7 @@ static int open_windows(struct shm_team *team, struct hvd_error *err)
 {
     int rc = HVD_OK;
     for (int i = 0; rc == HVD_OK && i < team->members.size; i++) {
-        const volatile struct told *told = told_by(team, i);
+        const volatile struct direct_offer *told = offer_of(team, i);
         rc = windows_open(team->direct.windows, team->direct.members[i].place, told->opened, err);
         if (rc == HVD_ERR_INVALID)
             rc = overwritten(team, i, err);
@@ -128,55 +130,55 @@ static int open_windows(struct shm_team *team, struct hvd_error *err)
 }
 
 /* Once all have told. */
-static int hear(struct shm_team *team, bool *movedp, struct hvd_error *err)
+static int read_offers(struct shm_team *team, bool *movedp, struct hvd_error *err)
 {
     bool all_can = true;
-    *movedp = slots_all_have(&team->slots, STEP_GIVEN, team->begin + 1);
+    *movedp = slots_all_reached(&team->slots, SLOTS_PUBLISHED, team->begin + 1);
     if (!*movedp)
         return HVD_OK;
     for (int i = 0; i < team->members.size; i++) {
-        const volatile struct told *told = told_by(team, i);
-        int64_t run_count = told->run_count;
-        if (run_count < 0 || run_count > room_for_runs(team))
+        const volatile struct direct_offer *told = offer_of(team, i);
+        int64_t range_count = told->range_count;
+        if (range_count < 0 || range_count > room_for_ranges(team))
             return overwritten(team, i, err);
-        all_can = all_can && run_count > 0;
+        all_can = all_can && range_count > 0;
         team->direct.members[i] =
-            (struct direct_member){.runs = told->runs, .run_count = run_count, .place = told->place};
+            (struct direct_member){.ranges = told->ranges, .range_count = range_count, .place = told->place};
     }
-    team->direct.stage = DIRECT_REDUCES;
+    team->direct.phase = DIRECT_REDUCE;
     if (all_can)
         return open_windows(team, err);
-    go_by_copies(team);
+    fall_back_to_pipeline(team);
     return HVD_OK;
 }
 
 /* ---- Reducing ------------------------------------------------------------------------------- */
 
-/* Others write there at any time: a run is copied before it is checked. */
-static bool next_run(const struct shm_team *team, struct direct_member *member)
+/* Others write there at any time: a range is copied before it is checked. */
+static bool next_range(const struct shm_team *team, struct direct_member *member)
 {
     const struct windows *windows = team->direct.windows;
-    if (member->next == member->run_count)
+    if (member->next == member->range_count)
         return false;
-    struct direct_run run = {member->runs[member->next].begin, member->runs[member->next].count,
-                             member->runs[member->next].input, member->runs[member->next].output};
-    if (run.begin < 0 || run.count <= 0 || run.count > team->batch.count - run.begin)
+    struct direct_range range = {member->ranges[member->next].begin, member->ranges[member->next].count,
+                                 member->ranges[member->next].input, member->ranges[member->next].output};
+    if (range.begin < 0 || range.count <= 0 || range.count > team->batch.count - range.begin)
         return false;
-    member->run = run;
+    member->range = range;
     member->next++;
-    member->input = windows_reach(windows, member->place, run.input, run.count * team->element_bytes);
-    member->output = windows_reach(windows, member->place, run.output, run.count * team->element_bytes);
+    member->input = windows_pointer(windows, member->place, range.input, range.count * team->element_bytes);
+    member->output = windows_pointer(windows, member->place, range.output, range.count * team->element_bytes);
     return member->input != NULL && member->output != NULL;
 }
 
-/* Come to the run that holds the element; chunks only ever come later. */
+/* Come to the range that holds the element; chunks only ever come later. */
 static bool find_element(const struct shm_team *team, struct direct_member *member, int64_t element)
 {
-    while (element >= member->run.begin + member->run.count) {
-        if (!next_run(team, member))
+    while (element >= member->range.begin + member->range.count) {
+        if (!next_range(team, member))
             return false;
     }
-    return element >= member->run.begin;
+    return element >= member->range.begin;
 }
 
 /* As many of the [count] elements from [element] on as lie together on all members. */
@@ -187,9 +189,9 @@ static int find_block(struct shm_team *team, int64_t element, int64_t *countp, s
         struct direct_member *member = &direct->members[i];
         if (!find_element(team, member, element))
             return overwritten(team, i, err);
-        int64_t left = member->run.begin + member->run.count - element;
+        int64_t left = member->range.begin + member->range.count - element;
         *countp = left < *countp ? left : *countp;
-        team->inputs[i] = member->input + (element - member->run.begin) * team->element_bytes;
+        team->inputs[i] = member->input + (element - member->range.begin) * team->element_bytes;
     }
     return HVD_OK;
 }
@@ -197,7 +199,7 @@ static int find_block(struct shm_team *team, int64_t element, int64_t *countp, s
 static char *output_of(const struct shm_team *team, int i, int64_t element)
 {
     const struct direct_member *member = &team->direct.members[i];
-    return member->output + (element - member->run.begin) * team->element_bytes;
+    return member->output + (element - member->range.begin) * team->element_bytes;
 }
 
 static int reduce_block(struct shm_team *team, int64_t element, int64_t *countp, struct hvd_error *err)
@@ -231,7 +233,7 @@ static int reduce_piece(struct shm_team *team, struct hvd_error *err)
 {
     struct shm_direct *direct = &team->direct;
     int64_t most = BLOCK_BYTES / team->element_bytes;
-    int64_t piece = PIECE_BYTES / team->element_bytes;
+    int64_t piece = BURST_BYTES / team->element_bytes;
     int rc = HVD_OK;
     while (rc == HVD_OK && direct->left > 0 && piece > 0) {
         int64_t count = direct->left < most ? direct->left : most;
@@ -248,45 +250,45 @@ static int reduce(struct shm_team *team, struct hvd_error *err)
 {
     if (team->direct.left > 0 || claim(team))
         return reduce_piece(team, err);
-    leave_slots(team);
-    team->direct.stage = DIRECT_ENDS;
+    release_slots(team);
+    team->direct.phase = DIRECT_DRAIN;
     return HVD_OK;
 }
 
 /* ---- The batch ------------------------------------------------------------------------------ */
 
-int shm_direct_go_on(struct shm_team *team, bool *movedp, struct hvd_error *err)
+int shm_direct_progress(struct shm_team *team, bool *movedp, struct hvd_error *err)
 {
     int rc = HVD_OK;
     *movedp = false;
-    switch (team->direct.stage) {
-    case DIRECT_TELLS:
-        *movedp = tell(team);
+    switch (team->direct.phase) {
+    case DIRECT_PUBLISH:
+        *movedp = publish_ranges(team);
         break;
-    case DIRECT_HEARS:
-        rc = hear(team, movedp, err);
+    case DIRECT_ATTACH:
+        rc = read_offers(team, movedp, err);
         break;
-    case DIRECT_REDUCES:
+    case DIRECT_REDUCE:
         *movedp = true;
         rc = reduce(team, err);
         break;
     default:
-        return slots_all_have(&team->slots, STEP_MIXED, team->end) ? HVD_OK : HVD_IN_PROGRESS;
+        return slots_all_reached(&team->slots, SLOTS_REDUCED, team->end) ? HVD_OK : HVD_IN_PROGRESS;
     }
     return rc == HVD_OK ? HVD_IN_PROGRESS : rc;
 }
 
-void shm_direct_wants(struct shm_team *team, uint64_t wants[STEPS])
+void shm_direct_waits_for(struct shm_team *team, uint64_t wants[SLOTS_COUNTERS])
 {
-    switch (team->direct.stage) {
-    case DIRECT_TELLS:
-        wants[STEP_MIXED] = slots_before(team->begin);
+    switch (team->direct.phase) {
+    case DIRECT_PUBLISH:
+        wants[SLOTS_REDUCED] = slots_reusable_at(team->begin);
         break;
-    case DIRECT_HEARS:
-        wants[STEP_GIVEN] = team->begin + 1;
+    case DIRECT_ATTACH:
+        wants[SLOTS_PUBLISHED] = team->begin + 1;
         break;
-    case DIRECT_ENDS:
-        wants[STEP_MIXED] = team->end;
+    case DIRECT_DRAIN:
+        wants[SLOTS_REDUCED] = team->end;
         break;
     default:
         break;
@@ -305,11 +307,11 @@ static int64_t chunk_bytes_of(int64_t bytes, int members)
 bool shm_direct_begin(struct shm_team *team)
 {
     struct shm_direct *direct = &team->direct;
-    const struct plane_batch *batch = &team->batch;
-    direct->stage = DIRECT_NOT;
-    if (batch->need.kind != PLANE_ALLREDUCE || batch->count < direct->least_bytes / team->element_bytes)
+    const struct backend_batch *batch = &team->batch;
+    direct->phase = DIRECT_OFF;
+    if (batch->need.kind != COLL_ALLREDUCE || batch->count < direct->least_bytes / team->element_bytes)
         return false;
-    direct->stage = DIRECT_TELLS;
+    direct->phase = DIRECT_PUBLISH;
     direct->chunk_count =
         chunk_bytes_of(batch->count * team->element_bytes, team->members.size) / team->element_bytes;
     direct->begin = direct->end;
@@ -318,7 +320,7 @@ bool shm_direct_begin(struct shm_team *team)
     return true;
 }
 
-bool shm_direct_open(struct shm_team *team, const struct plane_env *env)
+bool shm_direct_open(struct shm_team *team, const struct backend_env *env)
 {
     static const struct windows none;
     team->direct = (struct shm_direct){

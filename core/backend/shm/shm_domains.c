@@ -1,4 +1,4 @@
-/* shm_domains.c: the second way of batches in the plane of shared memory: by NUMA domains. */
+/* shm_domains.c: the second way of batches in the backend of shared memory: by NUMA domains. */
 #include "backend/shm/shm_domains.h"
 
 #include <stdlib.h>
@@ -12,10 +12,10 @@
 
 /* ---- How members lie ------------------------------------------------------------------------ */
 
-/* The second region of a set on one node: planes hier have none of it. */
+/* The second region of a set on one node: backends hier have none of it. */
 static int claim_of(const struct shm_team *team)
 {
-    return team->members.set + ARENA_SETS;
+    return team->members.set + ARENA_SET_STRIDE;
 }
 
 /* The domain of each member, by its rank in the job. Each has told its own before it can have asked for a
@@ -29,7 +29,7 @@ static int read_domains(const struct shm_team *team, int *domain_of_rank, bool *
         if (domain < -1)
             return error_set(
                 err, HVD_ERR_SYSTEM,
-                "plane shm: rank %d has not told where it is in process set %d: this node's shared "
+                "backend shm: rank %d has not told where it is in process set %d: this node's shared "
                 "memory was overwritten",
                 rank, team->members.set);
         domain_of_rank[rank] = domain;
@@ -39,17 +39,17 @@ static int read_domains(const struct shm_team *team, int *domain_of_rank, bool *
 }
 
 /* Would fewer bytes cross? If so *whyp is NULL, and [domains] is to be freed. */
-static int weigh(const struct shm_team *team, const int *domain_of_rank, struct hier_nodes *domains,
-                 const char **whyp, struct hvd_error *err)
+static int check_domains(const struct shm_team *team, const int *domain_of_rank, struct hier_nodes *domains,
+                         const char **whyp, struct hvd_error *err)
 {
     const char *spread;
-    if (!hier_spread(domain_of_rank, &team->members, &spread)) {
+    if (!hier_check_layout(domain_of_rank, &team->members, &spread)) {
         *whyp = "the ranks are not on several NUMA domains one after the other";
         return HVD_OK;
     }
     int rc = hier_nodes_init(domains, domain_of_rank, &team->members);
     if (rc != HVD_OK)
-        return error_set(err, rc, "plane shm: no memory for the NUMA domains of %d ranks",
+        return error_set(err, rc, "backend shm: no memory for the NUMA domains of %d ranks",
                          team->members.size);
     *whyp = domains->slices < SHM_DOMAINS_MEMBERS ? "some NUMA domain has too few of the ranks" : NULL;
     return rc;
@@ -58,36 +58,36 @@ static int weigh(const struct shm_team *team, const int *domain_of_rank, struct 
 /* ---- Room ----------------------------------------------------------------------------------- */
 
 /* One region for all of it, so that all members hear the same: in it an arena that has just the room. Half of
- * the node's stays free for sets that are still to come, as without any they would leave this plane. */
-static int enter(struct shm_team *team, const struct plane_env *env, const struct hier_nodes *domains,
-                 struct hvd_error *err)
+ * the node's stays free for sets that are still to come, as without any they would leave this backend. */
+static int enter_region(struct shm_team *team, const struct backend_env *env,
+                        const struct hier_nodes *domains, struct hvd_error *err)
 {
-    struct arena_claim claim = {
+    struct arena_request claim = {
         .set = claim_of(team), .users = team->members.size, .spare = env->arena.bytes / 2};
     void *region = NULL;
     size_t bytes = (size_t)domains->slices * relay_bytes(domains->count);
     for (int domain = 0; domain < domains->count; domain++)
-        bytes += hier_stage_bytes(domains, domain);
-    arena_claim_regions(&claim, domains->count + domains->slices, bytes);
-    int rc = arena_enter(&env->arena, &claim, clock_us() + ENTER_US, &region, err);
+        bytes += hier_node_bytes(domains, domain);
+    arena_request_nested(&claim, domains->count + domains->slices, bytes);
+    int rc = arena_acquire(&env->arena, &claim, clock_us() + ENTER_US, &region, err);
     if (rc == HVD_OK)
         team->domains.arena = (struct arena){region, claim.bytes};
     return rc;
 }
 
 /* *whyp: NULL, or why there is none. */
-static int make(struct shm_team *team, const struct plane_env *env, const int *domain_of_rank,
-                const struct hier_nodes *domains, const char **whyp, struct hvd_error *err)
+static int create_domains(struct shm_team *team, const struct backend_env *env, const int *domain_of_rank,
+                          const struct hier_nodes *domains, const char **whyp, struct hvd_error *err)
 {
     struct shm_domains *own = &team->domains;
-    const struct hier_parts parts = {.members = &team->members,
-                                     .node_of_rank = domain_of_rank,
-                                     .arena = &own->arena,
-                                     .claim = domains->node,
-                                     .carrier = &relay_ops,
-                                     .carrier_state = &own->arena,
-                                     .join_us = ENTER_US};
-    int rc = enter(team, env, domains, err);
+    const struct hier_team_params parts = {.members = &team->members,
+                                           .node_of_rank = domain_of_rank,
+                                           .arena = &own->arena,
+                                           .claim = domains->node,
+                                           .carrier = &relay_ops,
+                                           .carrier_state = &own->arena,
+                                           .join_us = ENTER_US};
+    int rc = enter_region(team, env, domains, err);
     *whyp = rc == HVD_ERR_UNSUPPORTED ? "too little shared memory is left for them" : NULL;
     if (rc == HVD_ERR_UNSUPPORTED)
         return HVD_OK;
@@ -100,41 +100,41 @@ static int make(struct shm_team *team, const struct plane_env *env, const int *d
 
 /* ---- Choosing ------------------------------------------------------------------------------- */
 
-static int find_out(struct shm_team *team, const struct plane_env *env, struct hvd_error *err)
+static int setup_domains(struct shm_team *team, const struct backend_env *env, struct hvd_error *err)
 {
-    int *domain_of_rank = calloc((size_t)env->roster->size, sizeof(*domain_of_rank));
+    int *domain_of_rank = calloc((size_t)env->peer_table->size, sizeof(*domain_of_rank));
     struct hier_nodes domains = {0};
     const char *why = "not all ranks know their NUMA domain";
     bool known = false;
     if (domain_of_rank == NULL)
-        return error_set_errno(err, "plane shm: no memory for the NUMA domains of %d ranks",
-                               env->roster->size);
+        return error_set_errno(err, "backend shm: no memory for the NUMA domains of %d ranks",
+                               env->peer_table->size);
     team->domains.asked = true;
     int rc = read_domains(team, domain_of_rank, &known, err);
     if (rc == HVD_OK && known)
-        rc = weigh(team, domain_of_rank, &domains, &why, err);
+        rc = check_domains(team, domain_of_rank, &domains, &why, err);
     if (rc == HVD_OK && why == NULL)
-        rc = make(team, env, domain_of_rank, &domains, &why, err);
+        rc = create_domains(team, env, domain_of_rank, &domains, &why, err);
     if (rc == HVD_OK && why == NULL)
-        log_write(env->log, LOG_DEBUG, "plane",
+        log_write(env->log, LOG_DEBUG, "backend",
                   "process set %d: large batches cross between %d NUMA domains once", team->members.set,
                   domains.count);
     else if (rc == HVD_OK)
-        log_write(env->log, LOG_DEBUG, "plane", "process set %d: large batches do not go by NUMA domains: %s",
-                  team->members.set, why);
+        log_write(env->log, LOG_DEBUG, "backend",
+                  "process set %d: large batches do not go by NUMA domains: %s", team->members.set, why);
     hier_nodes_fini(&domains);
     free(domain_of_rank);
     return rc;
 }
 
-int shm_domains_choose(struct shm_team *team, const struct plane_env *env, const struct plane_batch *batch,
-                       bool *chosenp, struct hvd_error *err)
+int shm_domains_choose(struct shm_team *team, const struct backend_env *env,
+                       const struct backend_batch *batch, bool *chosenp, struct hvd_error *err)
 {
     struct shm_domains *own = &team->domains;
     int64_t least = own->least_bytes / (int64_t)dtype_bytes(batch->need.dtype);
-    bool large = batch->need.kind != PLANE_ALLTOALL && batch->count >= least;
-    bool may = large && !env->crowded && team->members.size >= 2 * SHM_DOMAINS_MEMBERS;
-    int rc = may && !own->asked ? find_out(team, env, err) : HVD_OK;
+    bool large = batch->need.kind != COLL_ALLTOALL && batch->count >= least;
+    bool may = large && !env->oversubscribed && team->members.size >= 2 * SHM_DOMAINS_MEMBERS;
+    int rc = may && !own->asked ? setup_domains(team, env, err) : HVD_OK;
     *chosenp = rc == HVD_OK && may && own->team != NULL;
     return rc;
 }
@@ -142,10 +142,10 @@ int shm_domains_choose(struct shm_team *team, const struct plane_env *env, const
 /* ---- Batches -------------------------------------------------------------------------------- */
 
 /* What a member has no part in it is through with at once, and others may wait for that. */
-int shm_domains_start(struct shm_team *team, const struct plane_batch *batch, struct hvd_error *err)
+int shm_domains_start(struct shm_team *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     int rc = hier_team_start(team->domains.team, batch, err);
-    slots_stir(&team->slots);
+    slots_notify(&team->slots);
     return rc;
 }
 
@@ -153,13 +153,13 @@ int shm_domains_test(struct shm_team *team, bool *movedp, int *rankp, struct hvd
 {
     int rc = hier_team_test(team->domains.team, movedp, rankp, err);
     if (*movedp)
-        slots_stir(&team->slots);
+        slots_notify(&team->slots);
     return rc;
 }
 
-void shm_domains_close(struct shm_team *team, const struct plane_env *env)
+void shm_domains_close(struct shm_team *team, const struct backend_env *env)
 {
     hier_team_destroy(team->domains.team);
     if (team->domains.arena.base != NULL)
-        arena_leave(&env->arena, claim_of(team));
+        arena_release(&env->arena, claim_of(team));
 }

@@ -1,4 +1,4 @@
-/* fragment.c: chunks of tensors over a stream socket, each behind a frame that says which one it is. */
+/* fragment.c: chunks of tensors over a stream socket, each behind a header that says which one it is. */
 #include "backend/tcp/fragment.h"
 
 #include <errno.h>
@@ -8,12 +8,12 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-void parcel_pack(struct parcel_out *out, uint32_t kind, uint64_t sequence, uint64_t chunk, const void *bytes,
-                 size_t length)
+void fragment_pack(struct fragment_out *out, uint32_t kind, uint64_t sequence, uint64_t chunk,
+                   const void *bytes, size_t length)
 {
-    *out = (struct parcel_out){
+    *out = (struct fragment_out){
         .active = true,
-        .frame = {PARCEL_MAGIC, kind, sequence, chunk, length},
+        .header = {FRAGMENT_MAGIC, kind, sequence, chunk, length},
         .bytes = bytes,
     };
 }
@@ -23,13 +23,13 @@ static bool is_for_later(void)
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-int parcel_send(struct parcel_out *out, int fd, bool *movedp)
+int fragment_send(struct fragment_out *out, int fd, bool *movedp)
 {
-    size_t frame_sent = out->sent < sizeof(out->frame) ? out->sent : sizeof(out->frame);
-    size_t bytes_sent = out->sent - frame_sent;
+    size_t header_sent = out->sent < sizeof(out->header) ? out->sent : sizeof(out->header);
+    size_t bytes_sent = out->sent - header_sent;
     struct iovec parts[2] = {
-        {(char *)&out->frame + frame_sent, sizeof(out->frame) - frame_sent},
-        {(void *)(uintptr_t)(out->bytes + bytes_sent), out->frame.length - bytes_sent},
+        {(char *)&out->header + header_sent, sizeof(out->header) - header_sent},
+        {(void *)(uintptr_t)(out->bytes + bytes_sent), out->header.length - bytes_sent},
     };
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     ssize_t sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -37,11 +37,11 @@ int parcel_send(struct parcel_out *out, int fd, bool *movedp)
         return is_for_later() ? 0 : -1;
     *movedp = true;
     out->sent += (size_t)sent;
-    out->active = out->sent < sizeof(out->frame) + out->frame.length;
+    out->active = out->sent < sizeof(out->header) + out->header.length;
     return 0;
 }
 
-/* Receive into [parts], in one call. 0 where there is nothing yet; -1 as parcel_receive. */
+/* Receive into [parts], in one call. 0 where there is nothing yet; -1 as fragment_receive. */
 static ssize_t receive(int fd, struct iovec *parts, size_t part_count, bool *movedp)
 {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = part_count};
@@ -56,7 +56,7 @@ static ssize_t receive(int fd, struct iovec *parts, size_t part_count, bool *mov
     return got;
 }
 
-int parcel_receive(struct parcel_in *in, int fd, bool another, bool *movedp)
+int fragment_receive(struct fragment_in *in, int fd, bool another, bool *movedp)
 {
     struct iovec parts[2];
     size_t part_count = 0;
@@ -64,7 +64,7 @@ int parcel_receive(struct parcel_in *in, int fd, bool another, bool *movedp)
         parts[part_count++] = (struct iovec){in->bytes, in->left};
     if (!in->placed || another)
         parts[part_count++] =
-            (struct iovec){(char *)&in->frame + in->frame_have, sizeof(in->frame) - in->frame_have};
+            (struct iovec){(char *)&in->header + in->header_have, sizeof(in->header) - in->header_have};
     ssize_t got = receive(fd, parts, part_count, movedp);
     if (got <= 0)
         return (int)got;
@@ -72,14 +72,14 @@ int parcel_receive(struct parcel_in *in, int fd, bool another, bool *movedp)
     if (in->placed) {
         in->bytes += bytes;
         in->left -= bytes;
-        in->frame_have = (size_t)got - bytes;
+        in->header_have = (size_t)got - bytes;
     } else {
-        in->frame_have += (size_t)got;
+        in->header_have += (size_t)got;
     }
     return 0;
 }
 
-bool parcel_arrived(struct parcel_in *in)
+bool fragment_arrived(struct fragment_in *in)
 {
     if (!in->placed || in->left > 0)
         return false;
@@ -87,30 +87,30 @@ bool parcel_arrived(struct parcel_in *in)
     return true;
 }
 
-bool parcel_is_framed(const struct parcel_in *in)
+bool fragment_has_header(const struct fragment_in *in)
 {
-    return !in->placed && in->frame_have == sizeof(in->frame);
+    return !in->placed && in->header_have == sizeof(in->header);
 }
 
-void parcel_place(struct parcel_in *in, void *bytes, size_t length)
+void fragment_set_memory(struct fragment_in *in, void *bytes, size_t length)
 {
     in->placed = true;
     in->bytes = bytes;
     in->left = length;
-    in->frame_have = 0;
+    in->header_have = 0;
 }
 
-void parcel_expect(struct parcel_due *due, void *bytes, size_t length)
+void fragment_expect(struct fragment_expected *due, void *bytes, size_t length)
 {
-    *due = (struct parcel_due){.bytes = bytes, .length = length};
+    *due = (struct fragment_expected){.bytes = bytes, .length = length};
 }
 
-int parcel_receive_due(struct parcel_due *due, int fd, bool *movedp)
+int fragment_receive_expected(struct fragment_expected *due, int fd, bool *movedp)
 {
-    size_t frame_have = due->have < sizeof(due->frame) ? due->have : sizeof(due->frame);
-    size_t bytes_have = due->have - frame_have;
+    size_t header_have = due->have < sizeof(due->header) ? due->have : sizeof(due->header);
+    size_t bytes_have = due->have - header_have;
     struct iovec parts[2] = {
-        {(char *)&due->frame + frame_have, sizeof(due->frame) - frame_have},
+        {(char *)&due->header + header_have, sizeof(due->header) - header_have},
         {due->bytes + bytes_have, due->length - bytes_have},
     };
     ssize_t got = receive(fd, parts, 2, movedp);
@@ -119,57 +119,57 @@ int parcel_receive_due(struct parcel_due *due, int fd, bool *movedp)
     return got < 0 ? -1 : 0;
 }
 
-bool parcel_due_framed(const struct parcel_due *due)
+bool fragment_expected_has_header(const struct fragment_expected *due)
 {
-    return due->have >= sizeof(due->frame);
+    return due->have >= sizeof(due->header);
 }
 
-bool parcel_due_arrived(const struct parcel_due *due)
+bool fragment_expected_arrived(const struct fragment_expected *due)
 {
-    return due->have == sizeof(due->frame) + due->length;
+    return due->have == sizeof(due->header) + due->length;
 }
 
-static int refuse(const struct parcel_context *context, const char *what, uint64_t value, uint64_t expected,
+static int refuse(const struct fragment_context *context, const char *what, uint64_t value, uint64_t expected,
                   struct hvd_error *err)
 {
     return error_set(err, HVD_ERR_MISMATCH,
-                     "plane tcp: %s sent %s %" PRIu64 " where %" PRIu64 " was due in batch %" PRIu64
+                     "backend tcp: %s sent %s %" PRIu64 " where %" PRIu64 " was due in batch %" PRIu64
                      "; do all ranks run the same hvd?",
                      context->peer, what, value, expected, context->sequence);
 }
 
-int parcel_check_batch(const struct parcel_frame *frame, const struct parcel_context *context,
-                       struct hvd_error *err)
+int fragment_check_batch(const struct fragment_header *header, const struct fragment_context *context,
+                         struct hvd_error *err)
 {
-    if (frame->magic != PARCEL_MAGIC)
-        return refuse(context, "frame mark", frame->magic, PARCEL_MAGIC, err);
-    if (frame->sequence != context->sequence)
-        return refuse(context, "batch", frame->sequence, context->sequence, err);
+    if (header->magic != FRAGMENT_MAGIC)
+        return refuse(context, "header mark", header->magic, FRAGMENT_MAGIC, err);
+    if (header->sequence != context->sequence)
+        return refuse(context, "batch", header->sequence, context->sequence, err);
     return HVD_OK;
 }
 
-int parcel_check_chunk(const struct parcel_frame *frame, uint64_t chunk, uint64_t length,
-                       const struct parcel_context *context, struct hvd_error *err)
+int fragment_check_chunk(const struct fragment_header *header, uint64_t chunk, uint64_t length,
+                         const struct fragment_context *context, struct hvd_error *err)
 {
-    if (frame->chunk != chunk)
-        return refuse(context, "chunk", frame->chunk, chunk, err);
-    if (frame->length != length)
-        return refuse(context, "a chunk of length", frame->length, length, err);
+    if (header->chunk != chunk)
+        return refuse(context, "chunk", header->chunk, chunk, err);
+    if (header->length != length)
+        return refuse(context, "a chunk of length", header->length, length, err);
     return HVD_OK;
 }
 
-int parcel_refuse_kind(const struct parcel_frame *frame, const struct parcel_context *context,
-                       struct hvd_error *err)
+int fragment_refuse_kind(const struct fragment_header *header, const struct fragment_context *context,
+                         struct hvd_error *err)
 {
     return error_set(err, HVD_ERR_MISMATCH,
-                     "plane tcp: %s sent a chunk of kind %" PRIu32 " in batch %" PRIu64
+                     "backend tcp: %s sent a chunk of kind %" PRIu32 " in batch %" PRIu64
                      " where that cannot be; do all ranks run the same hvd?",
-                     context->peer, frame->kind, context->sequence);
+                     context->peer, header->kind, context->sequence);
 }
 
-int parcel_lost(const struct parcel_context *context, struct hvd_error *err)
+int fragment_lost(const struct fragment_context *context, struct hvd_error *err)
 {
-    const char *prefix = "plane tcp: the connection with";
+    const char *prefix = "backend tcp: the connection with";
     switch (errno) {
     case 0:
         return error_set(err, HVD_ERR_RANK_LOST,
@@ -192,15 +192,15 @@ int parcel_lost(const struct parcel_context *context, struct hvd_error *err)
     }
 }
 
-int parcel_watch(int epoll_fd, int fd, uint32_t events, struct hvd_error *err)
+int fragment_watch(int epoll_fd, int fd, uint32_t events, struct hvd_error *err)
 {
     struct epoll_event event = {.events = events | EPOLLRDHUP | EPOLLET};
     if (epoll_fd >= 0 && epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) < 0)
-        return error_set_errno(err, "plane tcp: epoll_ctl on a connection");
+        return error_set_errno(err, "backend tcp: epoll_ctl on a connection");
     return HVD_OK;
 }
 
-void parcel_unwatch(int epoll_fd, int fd)
+void fragment_unwatch(int epoll_fd, int fd)
 {
     if (epoll_fd >= 0)
         epoll_ctl(epoll_fd, EPOLL_CTL_DEL, fd, NULL);

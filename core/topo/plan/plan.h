@@ -13,30 +13,30 @@
 #define PLAN_WHY_BYTES  256
 #define PLAN_NOTE_BYTES 512
 
-/* What is settled for a task before hvd places it: by --cpu-bind, a narrower mask (both to be left out where
+/* What is preset for a task before hvd places it: by --cpu-bind, a narrower mask (both to be left out where
  * bind.force is set), or an explicit resource file. */
 struct request_task {
-    const struct bitset *cpus; /* NULL: to be chosen */
-    const int *gpus; /* indexes of machine->gpus; NULL: to be chosen, or none where others' are settled */
+    const struct bitmap *cpus; /* NULL: to be chosen */
+    const int *gpus; /* indexes of machine->gpus; NULL: to be chosen, or none where others' are preset */
     int gpu_count;
     const char *why; /* "bound by --cpu-bind"; begins its reason */
 };
 
 struct request {
     int task_count;            /* on this node */
-    const struct bitset *cpus; /* granted; NULL: what the machine allows */
-    const struct bitset *mems; /* the same of memory nodes */
+    const struct bitmap *cpus; /* granted; NULL: what the machine allows */
+    const struct bitmap *mems; /* the same of memory nodes */
     struct bind_options bind;
     const struct rs_options *rs; /* NULL: no resource sets */
     const int *gpus; /* granted, as indexes of machine->gpus in the order in which programs count them */
-    int gpu_count;   /* (visible_map); -1: all */
-    const struct request_task *tasks; /* one each task; NULL: nothing is settled */
+    int gpu_count;   /* (visible_gpus_map); -1: all */
+    const struct request_task *tasks; /* one each task; NULL: nothing is preset */
 };
 
 /* What one task gets. Flat, so that it can go through a pipe to a process without hwloc (plan_task_valid). */
 struct plan_task {
-    struct bitset cpus; /* to run on; never empty, never outside what is granted */
-    struct bitset mems; /* near them, of those granted */
+    struct bitmap cpus; /* to run on; never empty, never outside what is granted */
+    struct bitmap mems; /* near them, of those granted */
     bool bound;         /* false: [cpus] is all that is granted: nothing to set */
     bool shared;        /* another task runs on some of the same CPUs */
     int core_count;     /* cores it has, whole or in part */
@@ -58,9 +58,9 @@ struct plan {
     int task_count;
     struct plan_task *tasks;
     enum bind_policy policy;    /* the one that auto came to */
-    struct bitset granted;      /* CPUs */
-    struct bitset reserved;     /* of them, kept for the system */
-    struct bitset used;         /* of them, given to tasks; the rest is idle */
+    struct bitmap granted;      /* CPUs */
+    struct bitmap reserved;     /* of them, kept for the system */
+    struct bitmap used;         /* of them, given to tasks; the rest is idle */
     char note[PLAN_NOTE_BYTES]; /* sentences about the whole: shared cores, idle ones, GPUs without a task; ""
                                    mostly */
 };

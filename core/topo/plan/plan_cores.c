@@ -1,41 +1,42 @@
-/* plan_cores.c: which cores each party gets, by policy. */
+/* plan_cores.c: which cores each consumer gets, by policy. */
 #include "topo/plan/plan_groups.h"
 
 #include <limits.h>
 
-static int level_of(const struct placing *placing, enum domain_kind kind)
+static int level_of(const struct plan_builder *builder, enum domain_kind kind)
 {
     int level = 0;
-    while (placing->levels[level] != kind)
+    while (builder->levels[level] != kind)
         level++;
     return level;
 }
 
 /* ---- Near GPUs, or over all that is granted ---- */
 
-static int distance(const struct placing *placing, int unit, const struct bitset *home)
+static int distance(const struct plan_builder *builder, int unit, const struct bitmap *locality)
 {
-    const struct machine_core *core = &placing->machine->cores[placing->units[unit].core];
-    if (unit_in(&placing->units[unit], home))
+    const struct machine_core *core = &builder->machine->cores[builder->units[unit].core];
+    if (unit_has_cpu(&builder->units[unit], locality))
         return 0;
-    if (bitset_intersects(&placing->machine->domains[DOMAIN_PACKAGE][core->domain[DOMAIN_PACKAGE]].cpus,
-                          home))
+    if (bitmap_intersects(&builder->machine->domains[DOMAIN_PACKAGE][core->domain[DOMAIN_PACKAGE]].cpus,
+                          locality))
         return 1;
     return 2;
 }
 
-/* The NUMA domain (its first unit) with the most free units, of those nearest to [home]; -1: nothing is free.
+/* The NUMA domain (its first unit) with the most free units, of those nearest to [locality]; -1: nothing is
+ * free.
  */
-static int find_source(const struct placing *placing, const struct bitset *home)
+static int find_source(const struct plan_builder *builder, const struct bitmap *locality)
 {
-    int level = level_of(placing, DOMAIN_NUMA);
+    int level = level_of(builder, DOMAIN_NUMA);
     int best = -1, best_far = 3, best_free = 0;
-    for (int first = 0, last; first < placing->unit_count; first = last) {
-        int free = 0, far = distance(placing, first, home);
-        for (last = first; last < placing->unit_count &&
-                           unit_domain(placing, last, level) == unit_domain(placing, first, level);
+    for (int first = 0, last; first < builder->unit_count; first = last) {
+        int free = 0, far = distance(builder, first, locality);
+        for (last = first; last < builder->unit_count &&
+                           unit_domain(builder, last, level) == unit_domain(builder, first, level);
              last++)
-            free += placing->units[last].owner == FREE;
+            free += builder->units[last].owner == UNIT_FREE;
         if (free == 0 || far > best_far || (far == best_far && free <= best_free))
             continue;
         best = first;
@@ -45,52 +46,52 @@ static int find_source(const struct placing *placing, const struct bitset *home)
     return best;
 }
 
-/* The party that lacks most of [base] units, and how many; -1: none does. */
-static int find_poorest(const struct placing *placing, int base, int *lacksp)
+/* The consumer that lacks most of [base] units, and how many; -1: none does. */
+static int find_most_lacking(const struct plan_builder *builder, int base, int *lacksp)
 {
     int poorest = -1;
     *lacksp = 0;
-    for (int party = 0; party < placing->party_count; party++) {
-        int lacks = placing->parties[party].settled ? 0 : base;
-        for (int i = 0; i < placing->unit_count; i++)
-            lacks -= placing->units[i].owner == party;
+    for (int consumer = 0; consumer < builder->consumer_count; consumer++) {
+        int lacks = builder->consumers[consumer].preset ? 0 : base;
+        for (int i = 0; i < builder->unit_count; i++)
+            lacks -= builder->units[i].owner == consumer;
         if (lacks <= *lacksp)
             continue;
-        poorest = party;
+        poorest = consumer;
         *lacksp = lacks;
     }
     return poorest;
 }
 
-/* Fill parties up to [base] from where it is nearest. */
-static void fill_up(struct placing *placing, int base)
+/* Fill consumers up to [base] from where it is nearest. */
+static void fill_consumers(struct plan_builder *builder, int base)
 {
-    int level = level_of(placing, DOMAIN_NUMA);
-    int lacks, party;
-    for (party = find_poorest(placing, base, &lacks); party >= 0;
-         party = find_poorest(placing, base, &lacks)) {
-        int from = find_source(placing, &placing->parties[party].home);
+    int level = level_of(builder, DOMAIN_NUMA);
+    int lacks, consumer;
+    for (consumer = find_most_lacking(builder, base, &lacks); consumer >= 0;
+         consumer = find_most_lacking(builder, base, &lacks)) {
+        int from = find_source(builder, &builder->consumers[consumer].locality);
         if (from < 0)
             return;
-        int domain = unit_domain(placing, from, level);
-        for (int i = from; i < placing->unit_count && lacks > 0 && unit_domain(placing, i, level) == domain;
+        int domain = unit_domain(builder, from, level);
+        for (int i = from; i < builder->unit_count && lacks > 0 && unit_domain(builder, i, level) == domain;
              i++) {
-            if (placing->units[i].owner != FREE)
+            if (builder->units[i].owner != UNIT_FREE)
                 continue;
-            placing->units[i].owner = party;
+            builder->units[i].owner = consumer;
             lacks--;
         }
     }
 }
 
 /* The units that each can have within a reach. */
-static int common_share(struct division *division, enum reach reach)
+static int common_share(struct consumer_groups *division, enum reach reach)
 {
     int share = division->fair;
     for (int i = 0; i < division->group_count; i++)
         division->groups[i].reach = reach;
     for (int i = 0; i < division->group_count; i++) {
-        int local = division_share(division, &division->groups[i]);
+        int local = consumer_groups_share(division, &division->groups[i]);
         share = local < share ? local : share;
     }
     return share;
@@ -98,7 +99,7 @@ static int common_share(struct division *division, enum reach reach)
 
 /* All get the same: what is near the poorest. Where that is less than half of a fair share, they also get
  * some from further off. */
-static void give_near(struct placing *placing, struct division *division, int fixed)
+static void assign_near(struct plan_builder *builder, struct consumer_groups *division, int fixed)
 {
     int base = common_share(division, REACH_NEAR);
     if (base * 2 < division->fair)
@@ -108,28 +109,28 @@ static void give_near(struct placing *placing, struct division *division, int fi
     if (fixed > 0)
         base = fixed;
     for (int i = 0; i < division->group_count; i++) {
-        const struct group *group = &division->groups[i];
-        struct span units = share_free(placing, &group->homes[REACH_NEAR], division->units);
-        int local = units.count / group->parties.count;
-        share_out(placing, units, group->parties, local < base ? local : base, 0);
+        const struct consumer_group *group = &division->groups[i];
+        struct index_list units = units_list_free(builder, &group->localities[REACH_NEAR], division->units);
+        int local = units.count / group->consumers.count;
+        units_assign(builder, units, group->consumers, local < base ? local : base, 0);
     }
-    fill_up(placing, base);
+    fill_consumers(builder, base);
     if (fixed == 0)
-        share_rest(placing, level_of(placing, DOMAIN_NUMA));
+        units_assign_rest(builder, level_of(builder, DOMAIN_NUMA));
 }
 
 /* ---- Confined to one domain each ---- */
 
-/* The level of the domains that no party is to leave; -1: there is none. */
-static int confining_level(const struct placing *placing)
+/* The level of the domains that no consumer is to leave; -1: there is none. */
+static int confining_level(const struct plan_builder *builder)
 {
-    switch (placing->request->bind.policy) {
+    switch (builder->request->bind.policy) {
     case BIND_NUMA:
-        return level_of(placing, DOMAIN_NUMA);
+        return level_of(builder, DOMAIN_NUMA);
     case BIND_SOCKET:
-        return level_of(placing, DOMAIN_PACKAGE);
+        return level_of(builder, DOMAIN_PACKAGE);
     case BIND_L3:
-        return level_of(placing, DOMAIN_L3);
+        return level_of(builder, DOMAIN_L3);
     case BIND_CORE:
         return DOMAIN_KINDS - 1;
     default:
@@ -137,167 +138,173 @@ static int confining_level(const struct placing *placing)
     }
 }
 
-/* A home with less than half of a fair share is no place to be confined to. */
-static void widen_poor(struct division *division)
+/* A locality with less than half of a fair share is no place to be confined to. */
+static void widen_small_reach(struct consumer_groups *division)
 {
     for (int i = 0; i < division->group_count; i++) {
-        struct group *group = &division->groups[i];
-        while (group->reach < REACH_ALL && division_share(division, group) * 2 < division->fair)
+        struct consumer_group *group = &division->groups[i];
+        while (group->reach < REACH_ALL && consumer_groups_share(division, group) * 2 < division->fair)
             group->reach++;
     }
-    division_sort(division);
+    consumer_groups_sort(division);
 }
 
-/* Give each of [parties] a domain of level [last] among [units]. */
-static void assign_domains(struct placing *placing, struct span units, struct span parties, int level,
-                           int last)
+/* Give each of [consumers] a domain of level [last] among [units]. */
+static void assign_domains(struct plan_builder *builder, struct index_list units, struct index_list consumers,
+                           int level, int last)
 {
     if (level > last) {
-        for (int i = 0; i < parties.count; i++)
-            placing->parties[parties.items[i]].first_unit = units.items[0];
+        for (int i = 0; i < consumers.count; i++)
+            builder->consumers[consumers.items[i]].first_unit = units.items[0];
         return;
     }
-    share_apportion(placing, units, parties.count, level, 0);
+    units_apportion(builder, units, consumers.count, level, 0);
     for (int i = 0; units.count > 0; i++) {
-        int run = span_run(placing, units, level);
-        int count = placing->counts[level][i];
-        assign_domains(placing, (struct span){units.items, run}, (struct span){parties.items, count},
-                       level + 1, last);
-        units = (struct span){units.items + run, units.count - run};
-        parties = (struct span){parties.items + count, parties.count - count};
+        int run = same_domain_count(builder, units, level);
+        int count = builder->counts[level][i];
+        assign_domains(builder, (struct index_list){units.items, run},
+                       (struct index_list){consumers.items, count}, level + 1, last);
+        units = (struct index_list){units.items + run, units.count - run};
+        consumers = (struct index_list){consumers.items + count, consumers.count - count};
     }
 }
 
-/* The parties whose domain at [level] is that of [unit], into [to], in the order of what is near their GPUs.
+/* The consumers whose domain at [level] is that of [unit], into [to], in the order of what is near their
+ * GPUs.
  */
-static struct span parties_of(const struct placing *placing, int unit, int level, int *to)
+static struct index_list consumers_in_domain(const struct plan_builder *builder, int unit, int level, int *to)
 {
-    struct span parties = {to, 0};
-    for (int i = 0; i < placing->party_count; i++) {
-        int first = placing->parties[i].first_unit;
-        if (first < 0 || unit_domain(placing, first, level) != unit_domain(placing, unit, level))
+    struct index_list consumers = {to, 0};
+    for (int i = 0; i < builder->consumer_count; i++) {
+        int first = builder->consumers[i].first_unit;
+        if (first < 0 || unit_domain(builder, first, level) != unit_domain(builder, unit, level))
             continue;
-        int at = parties.count++;
-        for (; at > 0 && placing->parties[to[at - 1]].nearest > placing->parties[i].nearest; at--)
+        int at = consumers.count++;
+        for (; at > 0 && builder->consumers[to[at - 1]].nearest > builder->consumers[i].nearest; at--)
             to[at] = to[at - 1];
         to[at] = i;
     }
-    return parties;
+    return consumers;
 }
 
-/* One unit each, those of a span in turn: there are more parties than units. */
-static void share_units(struct placing *placing, struct span units, struct span parties)
+/* One unit each, those of a span in turn: there are more consumers than units. */
+static void share_units_in_turn(struct plan_builder *builder, struct index_list units,
+                                struct index_list consumers)
 {
-    for (int i = 0; i < parties.count; i++) {
-        int unit = units.items[(long long)i * units.count / parties.count];
-        for (int k = 0; k < placing->units[unit].cpu_count; k++)
-            bitset_add(&placing->parties[parties.items[i]].cpus, placing->units[unit].cpus[k]);
+    for (int i = 0; i < consumers.count; i++) {
+        int unit = units.items[(long long)i * units.count / consumers.count];
+        for (int k = 0; k < builder->units[unit].cpu_count; k++)
+            bitmap_set(&builder->consumers[consumers.items[i]].cpus, builder->units[unit].cpus[k]);
     }
 }
 
-static void give_confined(struct placing *placing, struct division *division, int last)
+static void assign_confined(struct plan_builder *builder, struct consumer_groups *division, int last)
 {
-    bool core = placing->request->bind.policy == BIND_CORE;
-    struct span all = share_free(placing, &placing->machine->cpus, division->units);
+    bool core = builder->request->bind.policy == BIND_CORE;
+    struct index_list all = units_list_free(builder, &builder->machine->cpus, division->units);
     int base = core ? 1 : INT_MAX;
     for (int pass = 0; pass < 2; pass++) {
         for (int at = 0; at < all.count;) {
-            struct span units = {all.items + at,
-                                 span_run(placing, (struct span){all.items + at, all.count - at}, last)};
-            struct span parties = parties_of(placing, units.items[0], last, division->parties);
+            struct index_list units = {
+                all.items + at,
+                same_domain_count(builder, (struct index_list){all.items + at, all.count - at}, last)};
+            struct index_list consumers =
+                consumers_in_domain(builder, units.items[0], last, division->consumers);
             at += units.count;
-            if (parties.count == 0)
+            if (consumers.count == 0)
                 continue;
-            if (pass == 0 && units.count / parties.count < base)
-                base = units.count / parties.count;
+            if (pass == 0 && units.count / consumers.count < base)
+                base = units.count / consumers.count;
             else if (pass == 1 && base == 0)
-                share_units(placing, units, parties);
+                share_units_in_turn(builder, units, consumers);
             else if (pass == 1)
-                share_out(placing, units, parties, base, last + 1);
+                units_assign(builder, units, consumers, base, last + 1);
         }
     }
     if (!core && base > 0)
-        share_rest(placing, last);
+        units_assign_rest(builder, last);
 }
 
 /* ---- The whole ---- */
 
-static void mark_settled(struct placing *placing)
+static void mark_preset_units(struct plan_builder *builder)
 {
-    for (int i = 0; i < placing->party_count; i++)
-        for (int k = 0; placing->parties[i].settled && k < placing->unit_count; k++)
-            if (unit_in(&placing->units[k], &placing->parties[i].cpus))
-                placing->units[k].owner = SETTLED;
+    for (int i = 0; i < builder->consumer_count; i++)
+        for (int k = 0; builder->consumers[i].preset && k < builder->unit_count; k++)
+            if (unit_has_cpu(&builder->units[k], &builder->consumers[i].cpus))
+                builder->units[k].owner = UNIT_PRESET;
 }
 
-static void give_all(struct placing *placing)
+static void assign_all_granted(struct plan_builder *builder)
 {
-    for (int i = 0; i < placing->party_count; i++)
-        for (int k = 0; !placing->parties[i].settled && k < placing->unit_count; k++)
-            for (int n = 0; n < placing->units[k].cpu_count; n++)
-                bitset_add(&placing->parties[i].cpus, placing->units[k].cpus[n]);
+    for (int i = 0; i < builder->consumer_count; i++)
+        for (int k = 0; !builder->consumers[i].preset && k < builder->unit_count; k++)
+            for (int n = 0; n < builder->units[k].cpu_count; n++)
+                bitmap_set(&builder->consumers[i].cpus, builder->units[k].cpus[n]);
 }
 
-static void collect(struct placing *placing)
+static void collect_cpus(struct plan_builder *builder)
 {
-    for (int i = 0; i < placing->unit_count; i++) {
-        const struct unit *unit = &placing->units[i];
+    for (int i = 0; i < builder->unit_count; i++) {
+        const struct unit *unit = &builder->units[i];
         for (int k = 0; unit->owner >= 0 && k < unit->cpu_count; k++)
-            bitset_add(&placing->parties[unit->owner].cpus, unit->cpus[k]);
+            bitmap_set(&builder->consumers[unit->owner].cpus, unit->cpus[k]);
     }
 }
 
-static void divide(struct placing *placing, struct division *division, int fixed)
+static void divide(struct plan_builder *builder, struct consumer_groups *division, int fixed)
 {
-    int level = confining_level(placing);
+    int level = confining_level(builder);
     if (level >= 0 && fixed == 0) {
-        widen_poor(division);
+        widen_small_reach(division);
         for (int i = 0; i < division->group_count; i++) {
-            const struct group *group = &division->groups[i];
-            struct span units = share_free(placing, &group->homes[group->reach], division->units);
-            assign_domains(placing, units, group->parties, 0, level);
+            const struct consumer_group *group = &division->groups[i];
+            struct index_list units =
+                units_list_free(builder, &group->localities[group->reach], division->units);
+            assign_domains(builder, units, group->consumers, 0, level);
         }
-        give_confined(placing, division, level);
+        assign_confined(builder, division, level);
     } else if (division->fair > 0) {
-        give_near(placing, division, fixed);
+        assign_near(builder, division, fixed);
     } else {
         for (int i = 0; i < division->group_count; i++) {
-            const struct group *group = &division->groups[i];
-            share_units(placing, share_free(placing, &group->homes[REACH_NEAR], division->units),
-                        group->parties);
+            const struct consumer_group *group = &division->groups[i];
+            share_units_in_turn(builder,
+                                units_list_free(builder, &group->localities[REACH_NEAR], division->units),
+                                group->consumers);
         }
     }
-    if (!placing->threads)
-        share_tidy(placing);
-    collect(placing);
+    if (!builder->threads)
+        units_reorder(builder);
+    collect_cpus(builder);
 }
 
-/* What others have settled is theirs, unless nothing else is left. */
-static int prepare(struct placing *placing, int wanting, struct hvd_error *err)
+/* What others have preset is theirs, unless nothing else is left. */
+static int prepare(struct plan_builder *builder, int wanting, struct hvd_error *err)
 {
-    mark_settled(placing);
-    if (units_free(placing, &placing->machine->cpus) == 0)
-        for (int i = 0; i < placing->unit_count; i++)
-            placing->units[i].owner = FREE;
-    return units_free(placing, &placing->machine->cpus) < wanting ? units_split(placing, err) : HVD_OK;
+    mark_preset_units(builder);
+    if (units_count_free(builder, &builder->machine->cpus) == 0)
+        for (int i = 0; i < builder->unit_count; i++)
+            builder->units[i].owner = UNIT_FREE;
+    return units_count_free(builder, &builder->machine->cpus) < wanting ? units_split(builder, err) : HVD_OK;
 }
 
-int cores_give(struct placing *placing, int fixed, struct hvd_error *err)
+int cores_assign(struct plan_builder *builder, int fixed, struct hvd_error *err)
 {
-    struct division division;
+    struct consumer_groups division;
     int wanting = 0;
-    for (int i = 0; i < placing->party_count; i++)
-        wanting += !placing->parties[i].settled;
-    if (placing->request->bind.policy == BIND_NONE)
-        give_all(placing);
-    if (placing->request->bind.policy == BIND_NONE || wanting == 0)
+    for (int i = 0; i < builder->consumer_count; i++)
+        wanting += !builder->consumers[i].preset;
+    if (builder->request->bind.policy == BIND_NONE)
+        assign_all_granted(builder);
+    if (builder->request->bind.policy == BIND_NONE || wanting == 0)
         return HVD_OK;
-    int rc = prepare(placing, wanting, err);
+    int rc = prepare(builder, wanting, err);
     if (rc == HVD_OK)
-        rc = division_make(placing, wanting, &division, err);
+        rc = consumer_groups_create(builder, wanting, &division, err);
     if (rc != HVD_OK)
         return rc;
-    divide(placing, &division, fixed);
-    division_free(&division);
+    divide(builder, &division, fixed);
+    consumer_groups_free(&division);
     return HVD_OK;
 }

@@ -1,122 +1,127 @@
-/* plan_groups.c: parties in groups, by the CPUs near their GPUs. */
+/* plan_groups.c: consumers in groups, by the CPUs near their GPUs. */
 #include "topo/plan/plan_groups.h"
 
 #include <stdlib.h>
 
-int units_free(const struct placing *placing, const struct bitset *cpus)
+int units_count_free(const struct plan_builder *builder, const struct bitmap *cpus)
 {
     int count = 0;
-    for (int i = 0; i < placing->unit_count; i++)
-        count += placing->units[i].owner == FREE && unit_in(&placing->units[i], cpus);
+    for (int i = 0; i < builder->unit_count; i++)
+        count += builder->units[i].owner == UNIT_FREE && unit_has_cpu(&builder->units[i], cpus);
     return count;
 }
 
 /* Add to [cpus] the whole of the domains of [kind] that it is in. */
-static void widen(const struct placing *placing, struct bitset *cpus, enum domain_kind kind)
+static void widen(const struct plan_builder *builder, struct bitmap *cpus, enum domain_kind kind)
 {
-    struct bitset within = *cpus;
-    for (int i = 0; i < placing->machine->domain_count[kind]; i++) {
-        const struct bitset *domain = &placing->machine->domains[kind][i].cpus;
-        if (bitset_intersects(domain, &within))
-            bitset_or(cpus, domain);
+    struct bitmap within = *cpus;
+    for (int i = 0; i < builder->machine->domain_count[kind]; i++) {
+        const struct bitmap *domain = &builder->machine->domains[kind][i].cpus;
+        if (bitmap_intersects(domain, &within))
+            bitmap_or(cpus, domain);
     }
 }
 
-/* Where its cores are to be looked for: all there is for a party without GPUs. */
-static void set_home(const struct placing *placing, struct party *party)
+/* Where its cores are to be looked for: all there is for a consumer without GPUs. */
+static void set_locality(const struct plan_builder *builder, struct consumer *consumer)
 {
-    party->home = (struct bitset){{0}};
-    for (int i = 0; i < party->gpu_count; i++)
-        bitset_or(&party->home, &placing->machine->gpus[party->gpus[i]].pci.cpus);
-    party->nearest = 0;
-    while (party->nearest < placing->unit_count && !unit_in(&placing->units[party->nearest], &party->home))
-        party->nearest++;
-    if (placing->request->bind.policy == BIND_NUMA)
-        widen(placing, &party->home, DOMAIN_NUMA);
-    if (placing->request->bind.policy == BIND_SOCKET)
-        widen(placing, &party->home, DOMAIN_PACKAGE);
-    if (party->gpu_count == 0 || units_free(placing, &party->home) == 0)
-        party->home = placing->machine->cpus;
+    consumer->locality = (struct bitmap){{0}};
+    for (int i = 0; i < consumer->gpu_count; i++)
+        bitmap_or(&consumer->locality, &builder->machine->gpus[consumer->gpus[i]].pci.cpus);
+    consumer->nearest = 0;
+    while (consumer->nearest < builder->unit_count &&
+           !unit_has_cpu(&builder->units[consumer->nearest], &consumer->locality))
+        consumer->nearest++;
+    if (builder->request->bind.policy == BIND_NUMA)
+        widen(builder, &consumer->locality, DOMAIN_NUMA);
+    if (builder->request->bind.policy == BIND_SOCKET)
+        widen(builder, &consumer->locality, DOMAIN_PACKAGE);
+    if (consumer->gpu_count == 0 || units_count_free(builder, &consumer->locality) == 0)
+        consumer->locality = builder->machine->cpus;
 }
 
-static bool is_first_of_home(const struct placing *placing, int party)
+static bool is_first_of_locality(const struct plan_builder *builder, int consumer)
 {
-    for (int i = 0; i < party; i++)
-        if (!placing->parties[i].settled &&
-            bitset_equal(&placing->parties[i].home, &placing->parties[party].home))
+    for (int i = 0; i < consumer; i++)
+        if (!builder->consumers[i].preset &&
+            bitmap_is_equal(&builder->consumers[i].locality, &builder->consumers[consumer].locality))
             return false;
-    return !placing->parties[party].settled;
+    return !builder->consumers[consumer].preset;
 }
 
-static void set_homes(const struct placing *placing, struct group *group, const struct bitset *home)
+static void set_localities(const struct plan_builder *builder, struct consumer_group *group,
+                           const struct bitmap *locality)
 {
-    group->homes[REACH_NEAR] = group->homes[REACH_PACKAGE] = *home;
-    widen(placing, &group->homes[REACH_PACKAGE], DOMAIN_PACKAGE);
-    group->homes[REACH_ALL] = placing->machine->cpus;
+    group->localities[REACH_NEAR] = group->localities[REACH_PACKAGE] = *locality;
+    widen(builder, &group->localities[REACH_PACKAGE], DOMAIN_PACKAGE);
+    group->localities[REACH_ALL] = builder->machine->cpus;
     for (int i = 0; i < REACH_COUNT; i++)
-        group->sizes[i] = units_free(placing, &group->homes[i]);
+        group->sizes[i] = units_count_free(builder, &group->localities[i]);
 }
 
-static void make_groups(struct placing *placing, struct division *division)
+static void make_groups(struct plan_builder *builder, struct consumer_groups *division)
 {
     int used = 0;
-    for (int i = 0; i < placing->party_count; i++) {
-        if (!is_first_of_home(placing, i))
+    for (int i = 0; i < builder->consumer_count; i++) {
+        if (!is_first_of_locality(builder, i))
             continue;
-        struct group *group = &division->groups[division->group_count++];
-        set_homes(placing, group, &placing->parties[i].home);
-        group->parties = (struct span){division->parties + used, 0};
-        for (int k = i; k < placing->party_count; k++)
-            if (!placing->parties[k].settled &&
-                bitset_equal(&placing->parties[k].home, &placing->parties[i].home))
-                group->parties.items[group->parties.count++] = k;
-        used += group->parties.count;
+        struct consumer_group *group = &division->groups[division->group_count++];
+        set_localities(builder, group, &builder->consumers[i].locality);
+        group->consumers = (struct index_list){division->consumers + used, 0};
+        for (int k = i; k < builder->consumer_count; k++)
+            if (!builder->consumers[k].preset &&
+                bitmap_is_equal(&builder->consumers[k].locality, &builder->consumers[i].locality))
+                group->consumers.items[group->consumers.count++] = k;
+        used += group->consumers.count;
     }
 }
 
-int division_make(struct placing *placing, int wanting, struct division *division, struct hvd_error *err)
+int consumer_groups_create(struct plan_builder *builder, int wanting, struct consumer_groups *division,
+                           struct hvd_error *err)
 {
-    *division = (struct division){.fair = units_free(placing, &placing->machine->cpus) / wanting};
+    *division =
+        (struct consumer_groups){.fair = units_count_free(builder, &builder->machine->cpus) / wanting};
     division->groups = calloc((size_t)wanting, sizeof(*division->groups));
-    division->parties = calloc((size_t)placing->party_count, sizeof(*division->parties));
-    division->units = calloc((size_t)placing->unit_count, sizeof(*division->units));
-    if (division->groups == NULL || division->parties == NULL || division->units == NULL) {
-        division_free(division);
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d tasks", placing->request->task_count);
+    division->consumers = calloc((size_t)builder->consumer_count, sizeof(*division->consumers));
+    division->units = calloc((size_t)builder->unit_count, sizeof(*division->units));
+    if (division->groups == NULL || division->consumers == NULL || division->units == NULL) {
+        consumer_groups_free(division);
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d tasks", builder->request->task_count);
     }
-    for (int i = 0; i < placing->party_count; i++)
-        set_home(placing, &placing->parties[i]);
-    make_groups(placing, division);
-    division_sort(division);
+    for (int i = 0; i < builder->consumer_count; i++)
+        set_locality(builder, &builder->consumers[i]);
+    make_groups(builder, division);
+    consumer_groups_sort(division);
     return HVD_OK;
 }
 
-void division_free(struct division *division)
+void consumer_groups_free(struct consumer_groups *division)
 {
     free(division->groups);
-    free(division->parties);
+    free(division->consumers);
     free(division->units);
 }
 
 static int compare_groups(const void *a, const void *b)
 {
-    const struct group *left = a, *right = b;
+    const struct consumer_group *left = a, *right = b;
     int order = left->sizes[left->reach] - right->sizes[right->reach];
-    return order != 0 ? order : left->parties.items[0] - right->parties.items[0];
+    return order != 0 ? order : left->consumers.items[0] - right->consumers.items[0];
 }
 
-void division_sort(struct division *division)
+void consumer_groups_sort(struct consumer_groups *division)
 {
     qsort(division->groups, (size_t)division->group_count, sizeof(*division->groups), compare_groups);
 }
 
-int division_share(const struct division *division, const struct group *group)
+int consumer_groups_share(const struct consumer_groups *division, const struct consumer_group *group)
 {
-    int parties = group->parties.count;
+    int consumers = group->consumers.count;
     for (int i = 0; i < division->group_count; i++) {
-        const struct group *other = &division->groups[i];
-        if (other != group && bitset_inside(&other->homes[other->reach], &group->homes[group->reach]))
-            parties += other->parties.count;
+        const struct consumer_group *other = &division->groups[i];
+        if (other != group &&
+            bitmap_is_included(&other->localities[other->reach], &group->localities[group->reach]))
+            consumers += other->consumers.count;
     }
-    return group->sizes[group->reach] / parties;
+    return group->sizes[group->reach] / consumers;
 }

@@ -7,51 +7,52 @@
 #include "topo/path.h"
 
 /* How good a card is for somebody: more is better, then nearer is. */
-struct worth {
+struct nic_score {
     int64_t mbps;
     int far;
 };
 
-static bool is_better(struct worth a, struct worth b)
+static bool is_better(struct nic_score a, struct nic_score b)
 {
     return a.mbps != b.mbps ? a.mbps > b.mbps : a.far < b.far;
 }
 
-static struct worth worth_to_gpu(const struct machine *machine, int gpu, int nic)
+static struct nic_score score_for_gpu(const struct machine *machine, int gpu, int nic)
 {
-    return (struct worth){path_mbps(machine, &machine->gpus[gpu], &machine->nics[nic]),
-                          path_between(&machine->gpus[gpu].pci, &machine->nics[nic].pci)};
+    return (struct nic_score){path_mbps(machine, &machine->gpus[gpu], &machine->nics[nic]),
+                              path_between(&machine->gpus[gpu].pci, &machine->nics[nic].pci)};
 }
 
-static struct worth worth_to_cpus(const struct machine *machine, const struct bitset *cpus, int nic)
+static struct nic_score score_for_cpus(const struct machine *machine, const struct bitmap *cpus, int nic)
 {
     int far = path_to_cpus(machine, &machine->nics[nic].pci, cpus);
     int64_t mbps = nic_mbps(&machine->nics[nic]);
     if (far > 0 && machine->numa_mbps > 0 && machine->numa_mbps < mbps)
         mbps = machine->numa_mbps;
-    return (struct worth){mbps, far};
+    return (struct nic_score){mbps, far};
 }
 
 /* Some NICs, by their indexes. */
-struct choice {
+struct nic_list {
     int count;
     int nics[NIC_MAX];
 };
 
 /* The kept NICs that are best for a GPU (for [cpus], where it is -1): all of equals. */
-static void choose(const struct machine *machine, int gpu, const struct bitset *cpus, struct choice *choice)
+static void find_best_nics(const struct machine *machine, int gpu, const struct bitmap *cpus,
+                           struct nic_list *choice)
 {
-    struct worth best = {0, 0};
+    struct nic_score best = {0, 0};
     choice->count = 0;
     for (int i = 0; i < machine->nic_count; i++) {
-        if (machine->nics[i].drop != NIC_KEPT)
+        if (machine->nics[i].exclusion != NIC_NOT_EXCLUDED)
             continue;
-        struct worth worth = gpu >= 0 ? worth_to_gpu(machine, gpu, i) : worth_to_cpus(machine, cpus, i);
-        if (choice->count > 0 && is_better(best, worth))
+        struct nic_score score = gpu >= 0 ? score_for_gpu(machine, gpu, i) : score_for_cpus(machine, cpus, i);
+        if (choice->count > 0 && is_better(best, score))
             continue;
-        if (choice->count == 0 || is_better(worth, best))
+        if (choice->count == 0 || is_better(score, best))
             choice->count = 0;
-        best = worth;
+        best = score;
         choice->nics[choice->count++] = i;
     }
 }
@@ -79,35 +80,35 @@ static bool is_used(const struct plan *plan, int gpu)
 }
 
 /* How many GPUs of the job have no better card than others have: [nic]'s own. */
-static int count_local(const struct placing *placing, int nic)
+static int count_local(const struct plan_builder *builder, int nic)
 {
-    struct worth best = {0, 0};
+    struct nic_score best = {0, 0};
     int count = 0;
-    for (int gpu = 0; gpu < placing->machine->gpu_count; gpu++) {
-        if (!is_used(placing->plan, gpu))
+    for (int gpu = 0; gpu < builder->machine->gpu_count; gpu++) {
+        if (!is_used(builder->plan, gpu))
             continue;
-        struct worth worth = worth_to_gpu(placing->machine, gpu, nic);
-        if (count > 0 && is_better(best, worth))
+        struct nic_score score = score_for_gpu(builder->machine, gpu, nic);
+        if (count > 0 && is_better(best, score))
             continue;
-        if (count == 0 || is_better(worth, best))
+        if (count == 0 || is_better(score, best))
             count = 0;
-        best = worth;
+        best = score;
         count++;
     }
     return count;
 }
 
 /* The number of a GPU as the driver counts those that are granted: by PCI id. */
-static int driver_number(const struct placing *placing, int gpu)
+static int driver_number(const struct plan_builder *builder, int gpu)
 {
     int number = 0;
-    for (int i = 0; i < placing->gpu_count; i++)
-        number += placing->gpus[i] < gpu;
+    for (int i = 0; i < builder->gpu_count; i++)
+        number += builder->gpus[i] < gpu;
     return number;
 }
 
 /* With its bits in reverse: neighbours are spread far. */
-static int mirror(int value, int power)
+static int reverse_bits(int value, int power)
 {
     int mirrored = 0;
     for (int bit = 1, other = power >> 1; bit < power; bit <<= 1, other >>= 1)
@@ -116,67 +117,67 @@ static int mirror(int value, int power)
     return mirrored;
 }
 
-static void give_near_gpu(const struct placing *placing, struct plan_task *task, int gpu,
-                          struct choice *choice)
+static void assign_near_gpu(const struct plan_builder *builder, struct plan_task *task, int gpu,
+                            struct nic_list *choice)
 {
-    choose(placing->machine, gpu, NULL, choice);
-    int local = choice->count > 0 ? count_local(placing, choice->nics[0]) : 0;
+    find_best_nics(builder->machine, gpu, NULL, choice);
+    int local = choice->count > 0 ? count_local(builder, choice->nics[0]) : 0;
     if (local == 0)
         return;
     int each = (choice->count + local - 1) / local;
-    int start = driver_number(placing, gpu) % local;
+    int start = driver_number(builder, gpu) % local;
     if ((choice->count & (choice->count - 1)) == 0)
-        start = mirror(start, choice->count);
+        start = reverse_bits(start, choice->count);
     for (int i = 0; i < each; i++)
-        add_nic(placing->machine, task, choice->nics[(start + i) % choice->count]);
+        add_nic(builder->machine, task, choice->nics[(start + i) % choice->count]);
 }
 
 /* ---- Near cores ---- */
 
 /* Which cards are best for a task: how many, and which at either end. */
-struct near_cores {
+struct nics_near_cores {
     int count, first, last;
 };
 
 /* Those for which the same cards are best take them in turn; where there are more cards, each has its share.
  */
-static void share_nics(const struct placing *placing, int index, const struct near_cores *near)
+static void share_nics(const struct plan_builder *builder, int index, const struct nics_near_cores *near)
 {
-    const struct near_cores *own = &near[index];
+    const struct nics_near_cores *own = &near[index];
     int sharers = 0, place = 0;
-    struct choice choice;
-    for (int i = 0; i < placing->plan->task_count; i++) {
+    struct nic_list choice;
+    for (int i = 0; i < builder->plan->task_count; i++) {
         if (near[i].count != own->count || near[i].first != own->first || near[i].last != own->last)
             continue;
         place += i < index;
         sharers++;
     }
-    struct plan_task *task = &placing->plan->tasks[index];
-    choose(placing->machine, -1, &task->cpus, &choice);
+    struct plan_task *task = &builder->plan->tasks[index];
+    find_best_nics(builder->machine, -1, &task->cpus, &choice);
     int first = choice.count > sharers ? place * choice.count / sharers : place % choice.count;
     int last = choice.count > sharers ? (place + 1) * choice.count / sharers : first + 1;
     for (int i = first; i < last; i++)
-        add_nic(placing->machine, task, choice.nics[i]);
+        add_nic(builder->machine, task, choice.nics[i]);
 }
 
-int nics_give(struct placing *placing, struct hvd_error *err)
+int nics_assign(struct plan_builder *builder, struct hvd_error *err)
 {
-    struct plan *plan = placing->plan;
-    struct choice choice;
-    struct near_cores *near = calloc((size_t)plan->task_count, sizeof(*near));
+    struct plan *plan = builder->plan;
+    struct nic_list choice;
+    struct nics_near_cores *near = calloc((size_t)plan->task_count, sizeof(*near));
     if (near == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d tasks", plan->task_count);
     for (int i = 0; i < plan->task_count; i++) {
         struct plan_task *task = &plan->tasks[i];
         for (int k = 0; k < task->gpu_count; k++)
-            give_near_gpu(placing, task, task->gpus[k], &choice);
-        choose(placing->machine, -1, &task->cpus, &choice);
+            assign_near_gpu(builder, task, task->gpus[k], &choice);
+        find_best_nics(builder->machine, -1, &task->cpus, &choice);
         if (task->gpu_count == 0 && choice.count > 0)
-            near[i] = (struct near_cores){choice.count, choice.nics[0], choice.nics[choice.count - 1]};
+            near[i] = (struct nics_near_cores){choice.count, choice.nics[0], choice.nics[choice.count - 1]};
     }
     for (int i = 0; i < plan->task_count; i++)
         if (near[i].count > 0)
-            share_nics(placing, i, near);
+            share_nics(builder, i, near);
     free(near);
     return HVD_OK;
 }

@@ -7,105 +7,105 @@
 
 /* ---- Cores ---- */
 
-static int granted_cores(const struct placing *placing, const struct bitset *cpus)
+static int granted_cores(const struct plan_builder *builder, const struct bitmap *cpus)
 {
     int count = 0;
-    for (int i = 0; i < placing->machine->core_count; i++) {
-        const struct machine_core *core = &placing->machine->cores[i];
+    for (int i = 0; i < builder->machine->core_count; i++) {
+        const struct machine_core *core = &builder->machine->cores[i];
         bool granted = false;
         for (int k = 0; k < core->cpu_count; k++)
-            granted = granted ||
-                      (bitset_has(&placing->plan->granted, core->cpus[k]) && bitset_has(cpus, core->cpus[k]));
+            granted = granted || (bitmap_is_set(&builder->plan->granted, core->cpus[k]) &&
+                                  bitmap_is_set(cpus, core->cpus[k]));
         count += granted;
     }
     return count;
 }
 
 static const struct machine_domain *domain_around(const struct machine *machine, enum domain_kind kind,
-                                                  const struct bitset *cpus)
+                                                  const struct bitmap *cpus)
 {
     for (int i = 0; i < machine->domain_count[kind]; i++)
-        if (bitset_inside(cpus, &machine->domains[kind][i].cpus))
+        if (bitmap_is_included(cpus, &machine->domains[kind][i].cpus))
             return &machine->domains[kind][i];
     return NULL;
 }
 
 /* "8 of 32 cores of NUMA node 0": of the smallest domain that holds them; of several that are the same, the
  * last kind here. */
-static void write_cores(const struct placing *placing, struct plan_task *task)
+static void write_cores(const struct plan_builder *builder, struct plan_task *task)
 {
     static const struct {
         enum domain_kind kind;
         const char *name;
     } kinds[] = {{DOMAIN_L3, "L3 cache"}, {DOMAIN_PACKAGE, "package"}, {DOMAIN_NUMA, "NUMA node"}};
-    const struct machine *machine = placing->machine;
+    const struct machine *machine = builder->machine;
     const struct machine_domain *best = NULL;
     const char *name = "";
     char mems[64];
     for (int i = machine->has_l3 ? 0 : 1; i < 3; i++) {
         const struct machine_domain *domain = domain_around(machine, kinds[i].kind, &task->cpus);
         if (domain == NULL ||
-            (best != NULL && granted_cores(placing, &domain->cpus) > granted_cores(placing, &best->cpus)))
+            (best != NULL && granted_cores(builder, &domain->cpus) > granted_cores(builder, &best->cpus)))
             continue;
         best = domain;
         name = kinds[i].name;
     }
-    int of = granted_cores(placing, best != NULL ? &best->cpus : &machine->cpus);
+    int of = granted_cores(builder, best != NULL ? &best->cpus : &machine->cpus);
     plan_append(task->why, sizeof(task->why), "%d of %d core%s", task->core_count, of, of == 1 ? "" : "s");
     if (best != NULL)
         plan_append(task->why, sizeof(task->why), " of %s %d", name, best->os_index);
     if (domain_around(machine, DOMAIN_NUMA, &task->cpus) == NULL)
         plan_append(task->why, sizeof(task->why), " in NUMA nodes %s",
-                    bitset_text(&task->mems, mems, sizeof(mems)));
+                    bitmap_text(&task->mems, mems, sizeof(mems)));
 }
 
 /* ---- A task ---- */
 
-static void write_gpu(const struct placing *placing, struct plan_task *task)
+static void write_gpu(const struct plan_builder *builder, struct plan_task *task)
 {
     static const char *const words[] = {"near", "in the same package as", "far from"};
     if (task->gpu_count == 0)
         return;
-    const struct machine_pci *pci = &placing->machine->gpus[task->gpus[0]].pci;
+    const struct pci_device *pci = &builder->machine->gpus[task->gpus[0]].pci;
     plan_append(task->why, sizeof(task->why), ", %s GPU %s",
-                words[path_to_cpus(placing->machine, pci, &task->cpus)], pci->id);
+                words[path_to_cpus(builder->machine, pci, &task->cpus)], pci->id);
     if (task->gpu_count > 1)
         plan_append(task->why, sizeof(task->why), " and %d more", task->gpu_count - 1);
 }
 
-static void write_nic(const struct placing *placing, struct plan_task *task)
+static void write_nic(const struct plan_builder *builder, struct plan_task *task)
 {
     static const char *const words[] = {"near these cores", "in the same package", "in another package"};
     if (task->nic_count == 0)
         return;
-    const struct machine *machine = placing->machine;
-    const struct machine_pci *pci = &machine->nics[task->nics[0]].pci;
+    const struct machine *machine = builder->machine;
+    const struct pci_device *pci = &machine->nics[task->nics[0]].pci;
     plan_append(task->why, sizeof(task->why), "; NIC %s ", task->nic_names[0]);
     if (pci->id[0] == 0)
         plan_append(task->why, sizeof(task->why), "of no PCI device");
     else if (task->gpu_count > 0)
         plan_append(task->why, sizeof(task->why), "%s",
-                    path_words(path_between(&machine->gpus[task->gpus[0]].pci, pci)));
+                    path_description(path_between(&machine->gpus[task->gpus[0]].pci, pci)));
     else
         plan_append(task->why, sizeof(task->why), "%s", words[path_to_cpus(machine, pci, &task->cpus)]);
 }
 
-static void write_task(const struct placing *placing, int index)
+static void write_task(const struct plan_builder *builder, int index)
 {
-    struct plan_task *task = &placing->plan->tasks[index];
-    const struct request_task *settled =
-        placing->request->tasks == NULL ? NULL : &placing->request->tasks[index];
-    if (settled != NULL && settled->why != NULL)
-        plan_append(task->why, sizeof(task->why), "%s: ", settled->why);
-    else if (placing->request->bind.policy == BIND_NONE)
+    struct plan_task *task = &builder->plan->tasks[index];
+    const struct request_task *preset =
+        builder->request->tasks == NULL ? NULL : &builder->request->tasks[index];
+    if (preset != NULL && preset->why != NULL)
+        plan_append(task->why, sizeof(task->why), "%s: ", preset->why);
+    else if (builder->request->bind.policy == BIND_NONE)
         plan_append(task->why, sizeof(task->why), "not bound: ");
     if (task->set >= 0)
         plan_append(task->why, sizeof(task->why), "resource set %d: ", task->set);
-    write_cores(placing, task);
+    write_cores(builder, task);
     if (task->shared)
         plan_append(task->why, sizeof(task->why), ", shared with other tasks");
-    write_gpu(placing, task);
-    write_nic(placing, task);
+    write_gpu(builder, task);
+    write_nic(builder, task);
 }
 
 /* ---- The whole ---- */
@@ -115,25 +115,25 @@ static const char *plural(int count, const char *one, const char *many)
     return count == 1 ? one : many;
 }
 
-static void write_sharing(struct placing *placing, int cores)
+static void write_sharing(struct plan_builder *builder, int cores)
 {
-    const struct request *request = placing->request;
-    struct plan *plan = placing->plan;
+    const struct request *request = builder->request;
+    struct plan *plan = builder->plan;
     if (request->bind.policy != BIND_NONE && request->tasks == NULL && plan->task_count > cores)
         plan_append(plan->note, sizeof(plan->note),
                     "%d tasks share %d %s: start fewer tasks, or ask for more cores. ", plan->task_count,
                     cores, plural(cores, "core", "cores"));
-    if (request->rs == NULL && plan->tasks[0].gpu_count > 0 && plan->task_count > placing->gpu_count)
+    if (request->rs == NULL && plan->tasks[0].gpu_count > 0 && plan->task_count > builder->gpu_count)
         plan_append(plan->note, sizeof(plan->note), "%d tasks share %d %s. ", plan->task_count,
-                    placing->gpu_count, plural(placing->gpu_count, "GPU", "GPUs"));
+                    builder->gpu_count, plural(builder->gpu_count, "GPU", "GPUs"));
 }
 
-static void write_idle(struct placing *placing, int granted, int reserved)
+static void write_idle(struct plan_builder *builder, int granted, int reserved)
 {
-    struct plan *plan = placing->plan;
-    int idle = granted - reserved - granted_cores(placing, &plan->used);
+    struct plan *plan = builder->plan;
+    int idle = granted - reserved - granted_cores(builder, &plan->used);
     const char *why = "as all tasks have equal shares";
-    if (placing->request->rs != NULL)
+    if (builder->request->rs != NULL)
         why = "in no resource set or given to none of its tasks";
     else if (plan->policy == BIND_GPU)
         why = "as all tasks have equal shares near their GPUs; --hvd-bind=socket takes them of the whole "
@@ -146,21 +146,21 @@ static void write_idle(struct placing *placing, int granted, int reserved)
                     plural(idle, "is", "are"), why);
 }
 
-static void write_note(struct placing *placing)
+static void write_note(struct plan_builder *builder)
 {
-    struct plan *plan = placing->plan;
-    int granted = granted_cores(placing, &placing->machine->cpus);
-    int reserved = granted_cores(placing, &plan->reserved);
-    write_sharing(placing, granted - reserved);
-    write_idle(placing, granted, reserved);
+    struct plan *plan = builder->plan;
+    int granted = granted_cores(builder, &builder->machine->cpus);
+    int reserved = granted_cores(builder, &plan->reserved);
+    write_sharing(builder, granted - reserved);
+    write_idle(builder, granted, reserved);
     size_t used = strlen(plan->note);
     if (used > 0 && plan->note[used - 1] == ' ')
         plan->note[used - 1] = 0;
 }
 
-void words_write(struct placing *placing)
+void reasons_write(struct plan_builder *builder)
 {
-    for (int i = 0; i < placing->plan->task_count; i++)
-        write_task(placing, i);
-    write_note(placing);
+    for (int i = 0; i < builder->plan->task_count; i++)
+        write_task(builder, i);
+    write_note(builder);
 }

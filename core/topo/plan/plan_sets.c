@@ -9,7 +9,7 @@ static int tasks_of(const struct rs_options *rs)
 }
 
 /* [asked] of [granted] for each of [count] sets; "all" is an even share. */
-static int check_amount(int asked, int granted, const struct sets *sets, const char *what,
+static int check_amount(int asked, int granted, const struct rs_layout *sets, const char *what,
                         struct hvd_error *err)
 {
     if (asked < 1 || (long long)asked * sets->count > granted)
@@ -21,22 +21,22 @@ static int check_amount(int asked, int granted, const struct sets *sets, const c
     return HVD_OK;
 }
 
-int sets_size(const struct placing *placing, struct sets *sets, struct hvd_error *err)
+int rs_layout_compute(const struct plan_builder *builder, struct rs_layout *sets, struct hvd_error *err)
 {
-    const struct rs_options *rs = placing->request->rs;
+    const struct rs_options *rs = builder->request->rs;
     int tasks = tasks_of(rs);
-    sets->count = (placing->request->task_count + tasks - 1) / tasks;
+    sets->count = (builder->request->task_count + tasks - 1) / tasks;
     int shares = rs->rs_per_host == RS_UNSET ? sets->count : rs->rs_per_host;
     if (sets->count > shares)
         return error_set(err, HVD_ERR_INVALID,
                          "--hvd-rs: %d tasks on this node are %d resource sets of %d, but rs_per_host is %d; "
                          "start fewer tasks a node",
-                         placing->request->task_count, sets->count, tasks, shares);
-    sets->cores = rs->cpus == RS_UNSET ? 1 : rs->cpus == RS_ALL ? placing->unit_count / shares : rs->cpus;
-    sets->gpus = rs->gpus == RS_ALL ? placing->gpu_count / shares : rs->gpus;
-    int rc = check_amount(sets->cores, placing->unit_count, sets, "core", err);
+                         builder->request->task_count, sets->count, tasks, shares);
+    sets->cores = rs->cpus == RS_UNSET ? 1 : rs->cpus == RS_ALL ? builder->unit_count / shares : rs->cpus;
+    sets->gpus = rs->gpus == RS_ALL ? builder->gpu_count / shares : rs->gpus;
+    int rc = check_amount(sets->cores, builder->unit_count, sets, "core", err);
     if (rc == HVD_OK && rs->gpus != 0)
-        rc = check_amount(sets->gpus, placing->gpu_count, sets, "GPU", err);
+        rc = check_amount(sets->gpus, builder->gpu_count, sets, "GPU", err);
     if (rc == HVD_OK && rs->bind == RS_BIND_PACKED && (long long)rs->bind_cpus * tasks > sets->cores)
         rc = error_set(err, HVD_ERR_INVALID,
                        "--hvd-rs: bind:packed:%d of %d task%s needs resource sets of %lld cores, they have "
@@ -46,49 +46,50 @@ int sets_size(const struct placing *placing, struct sets *sets, struct hvd_error
     return rc;
 }
 
-void sets_give_gpus(struct placing *placing, const struct sets *sets)
+void rs_assign_gpus(struct plan_builder *builder, const struct rs_layout *sets)
 {
-    for (int i = 0; i < placing->party_count; i++)
+    for (int i = 0; i < builder->consumer_count; i++)
         for (int k = 0; k < sets->gpus; k++)
-            placing->parties[i].gpus[placing->parties[i].gpu_count++] = placing->gpus[i * sets->gpus + k];
+            builder->consumers[i].gpus[builder->consumers[i].gpu_count++] = builder->gpus[i * sets->gpus + k];
 }
 
 /* Does a domain of [kind] hold all of [cpus]? */
-static bool in_one(const struct placing *placing, const struct bitset *cpus, enum domain_kind kind)
+static bool in_one_domain(const struct plan_builder *builder, const struct bitmap *cpus,
+                          enum domain_kind kind)
 {
-    for (int i = 0; i < placing->machine->domain_count[kind]; i++)
-        if (bitset_inside(cpus, &placing->machine->domains[kind][i].cpus))
+    for (int i = 0; i < builder->machine->domain_count[kind]; i++)
+        if (bitmap_is_included(cpus, &builder->machine->domains[kind][i].cpus))
             return true;
     return false;
 }
 
-static bool near_gpus(const struct placing *placing, const struct party *party)
+static bool near_gpus(const struct plan_builder *builder, const struct consumer *consumer)
 {
-    struct bitset near = {{0}};
-    for (int i = 0; i < party->gpu_count; i++)
-        bitset_or(&near, &placing->machine->gpus[party->gpus[i]].pci.cpus);
-    return party->gpu_count == 0 || bitset_inside(&party->cpus, &near);
+    struct bitmap near = {{0}};
+    for (int i = 0; i < consumer->gpu_count; i++)
+        bitmap_or(&near, &builder->machine->gpus[consumer->gpus[i]].pci.cpus);
+    return consumer->gpu_count == 0 || bitmap_is_included(&consumer->cpus, &near);
 }
 
 /* A latency priority in capital letters is a condition. */
-static int check_latency(const struct placing *placing, int set, struct hvd_error *err)
+static int check_latency(const struct plan_builder *builder, int set, struct hvd_error *err)
 {
-    const struct rs_options *rs = placing->request->rs;
-    const struct party *party = &placing->parties[set];
+    const struct rs_options *rs = builder->request->rs;
+    const struct consumer *consumer = &builder->consumers[set];
     for (int i = 0; rs->latency_strict && i < rs->latency_count; i++) {
-        if (rs->latency[i] == RS_GPU_CPU && !near_gpus(placing, party))
+        if (rs->latency[i] == RS_GPU_CPU && !near_gpus(builder, consumer))
             return error_set(err, HVD_ERR_INVALID,
                              "--hvd-rs: not all cores of resource set %d can be near its GPUs, as GPU-CPU "
                              "demands; ask for fewer cores, or "
                              "give gpu-cpu",
                              set);
-        if (rs->latency[i] == RS_CPU_MEM && !in_one(placing, &party->cpus, DOMAIN_NUMA))
+        if (rs->latency[i] == RS_CPU_MEM && !in_one_domain(builder, &consumer->cpus, DOMAIN_NUMA))
             return error_set(err, HVD_ERR_INVALID,
                              "--hvd-rs: the cores of resource set %d cannot be in one NUMA node, as CPU-MEM "
                              "demands; ask for fewer cores, or "
                              "give cpu-mem",
                              set);
-        if (rs->latency[i] == RS_CPU_CPU && !in_one(placing, &party->cpus, DOMAIN_PACKAGE))
+        if (rs->latency[i] == RS_CPU_CPU && !in_one_domain(builder, &consumer->cpus, DOMAIN_PACKAGE))
             return error_set(err, HVD_ERR_INVALID,
                              "--hvd-rs: the cores of resource set %d cannot be in one package, as CPU-CPU "
                              "demands; ask for fewer cores, or "
@@ -99,37 +100,37 @@ static int check_latency(const struct placing *placing, int set, struct hvd_erro
 }
 
 /* Of the set's cores those of place [place]: all, or [rs->bind_cpus] of them. */
-static void give_part(const struct placing *placing, int set, int place, struct bitset *cpus)
+static void assign_set_cores(const struct plan_builder *builder, int set, int place, struct bitmap *cpus)
 {
-    const struct rs_options *rs = placing->request->rs;
+    const struct rs_options *rs = builder->request->rs;
     int nth = 0;
-    *cpus = (struct bitset){{0}};
-    for (int i = 0; i < placing->unit_count; i++) {
-        const struct unit *unit = &placing->units[i];
+    *cpus = (struct bitmap){{0}};
+    for (int i = 0; i < builder->unit_count; i++) {
+        const struct unit *unit = &builder->units[i];
         if (unit->owner != set)
             continue;
         bool its = rs->bind != RS_BIND_PACKED || nth / rs->bind_cpus == place;
         for (int k = 0; its && k < unit->cpu_count; k++)
-            bitset_add(cpus, unit->cpus[k]);
+            bitmap_set(cpus, unit->cpus[k]);
         nth++;
     }
 }
 
-int sets_expand(struct placing *placing, const struct sets *sets, struct hvd_error *err)
+int rs_assign_tasks(struct plan_builder *builder, const struct rs_layout *sets, struct hvd_error *err)
 {
     for (int set = 0; set < sets->count; set++) {
-        int rc = check_latency(placing, set, err);
+        int rc = check_latency(builder, set, err);
         if (rc != HVD_OK)
             return rc;
     }
-    for (int i = 0; i < placing->request->task_count; i++) {
-        struct plan_task *task = &placing->plan->tasks[i];
+    for (int i = 0; i < builder->request->task_count; i++) {
+        struct plan_task *task = &builder->plan->tasks[i];
         int place = 0;
-        rs_of_rank(placing->request->rs, sets->count, i, &task->set, &place);
-        give_part(placing, task->set, place, &task->cpus);
-        const struct party *party = &placing->parties[task->set];
-        for (int k = 0; k < party->gpu_count; k++)
-            task->gpus[task->gpu_count++] = party->gpus[(place + k) % party->gpu_count];
+        rs_locate_rank(builder->request->rs, sets->count, i, &task->set, &place);
+        assign_set_cores(builder, task->set, place, &task->cpus);
+        const struct consumer *consumer = &builder->consumers[task->set];
+        for (int k = 0; k < consumer->gpu_count; k++)
+            task->gpus[task->gpu_count++] = consumer->gpus[(place + k) % consumer->gpu_count];
     }
     return HVD_OK;
 }

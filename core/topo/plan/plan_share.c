@@ -1,53 +1,57 @@
 /* plan_share.c: how units are divided: evenly, disjointly, and across as few domains as can be. */
 #include "topo/plan/plan_state.h"
 
-int unit_domain(const struct placing *placing, int unit, int level)
+int unit_domain(const struct plan_builder *builder, int unit, int level)
 {
-    int core = placing->units[unit].core;
-    return level == DOMAIN_KINDS ? core : placing->machine->cores[core].domain[placing->levels[level]];
+    int core = builder->units[unit].core;
+    return level == DOMAIN_KINDS ? core : builder->machine->cores[core].domain[builder->levels[level]];
 }
 
-int span_run(const struct placing *placing, struct span units, int level)
+int same_domain_count(const struct plan_builder *builder, struct index_list units, int level)
 {
     int run = 1;
-    int domain = unit_domain(placing, units.items[0], level);
-    while (run < units.count && unit_domain(placing, units.items[run], level) == domain)
+    int domain = unit_domain(builder, units.items[0], level);
+    while (run < units.count && unit_domain(builder, units.items[run], level) == domain)
         run++;
     return run;
 }
 
-struct span share_free(const struct placing *placing, const struct bitset *cpus, int *to)
+struct index_list units_list_free(const struct plan_builder *builder, const struct bitmap *cpus, int *to)
 {
-    struct span free = {to, 0};
-    for (int i = 0; i < placing->unit_count; i++)
-        if (placing->units[i].owner == FREE && unit_in(&placing->units[i], cpus))
+    struct index_list free = {to, 0};
+    for (int i = 0; i < builder->unit_count; i++)
+        if (builder->units[i].owner == UNIT_FREE && unit_has_cpu(&builder->units[i], cpus))
             to[free.count++] = i;
     return free;
 }
 
 /* ---- In proportion ---- */
 
-static int parties_between(const struct placing *placing, int first_unit, int last_unit)
+static int consumers_between(const struct plan_builder *builder, int first_unit, int last_unit)
 {
     int count = 0;
-    for (int i = 0; i < placing->party_count; i++)
-        count += placing->parties[i].first_unit >= first_unit && placing->parties[i].first_unit <= last_unit;
+    for (int i = 0; i < builder->consumer_count; i++)
+        count +=
+            builder->consumers[i].first_unit >= first_unit && builder->consumers[i].first_unit <= last_unit;
     return count;
 }
 
 /* Each in turn goes where there are then the most units for one: the method of d'Hondt. */
-void share_apportion(const struct placing *placing, struct span units, int count, int level, int base)
+void units_apportion(const struct plan_builder *builder, struct index_list units, int count, int level,
+                     int base)
 {
-    int *counts = placing->counts[level];
+    int *counts = builder->counts[level];
     for (int i = 0, at = 0; at < units.count; i++) {
         counts[i] = 0;
-        at += span_run(placing, (struct span){units.items + at, units.count - at}, level);
+        at += same_domain_count(builder, (struct index_list){units.items + at, units.count - at}, level);
     }
     for (; count > 0; count--) {
         int best = -1, best_size = 0, best_users = 1;
         for (int i = 0, at = 0; at < units.count; i++) {
-            int size = span_run(placing, (struct span){units.items + at, units.count - at}, level);
-            int users = counts[i] + 1 + parties_between(placing, units.items[at], units.items[at + size - 1]);
+            int size =
+                same_domain_count(builder, (struct index_list){units.items + at, units.count - at}, level);
+            int users =
+                counts[i] + 1 + consumers_between(builder, units.items[at], units.items[at + size - 1]);
             at += size;
             if (base > 0 && counts[i] >= size / base)
                 continue;
@@ -63,154 +67,161 @@ void share_apportion(const struct placing *placing, struct span units, int count
 
 /* ---- Evenly ---- */
 
-/* How many parties fit whole into the domains, and how many in each into counts[level]. */
-static int count_fitting(const struct placing *placing, struct span units, int base, int level)
+/* How many consumers fit whole into the domains, and how many in each into counts[level]. */
+static int count_fitting(const struct plan_builder *builder, struct index_list units, int base, int level)
 {
     int fitting = 0;
     for (int i = 0, at = 0; at < units.count; i++) {
-        int size = span_run(placing, (struct span){units.items + at, units.count - at}, level);
-        placing->counts[level][i] = size / base;
+        int size = same_domain_count(builder, (struct index_list){units.items + at, units.count - at}, level);
+        builder->counts[level][i] = size / base;
         fitting += size / base;
         at += size;
     }
     return fitting;
 }
 
-/* The first of [parties], which is taken off them, gets [count] of [units]. */
-static void take(struct placing *placing, struct span units, struct span *parties, int count)
+/* The first of [consumers], which is taken off them, gets [count] of [units]. */
+static void take_units(struct plan_builder *builder, struct index_list units, struct index_list *consumers,
+                       int count)
 {
     for (int i = 0; i < units.count && count > 0; i++) {
-        struct unit *unit = &placing->units[units.items[i]];
-        if (unit->owner != FREE)
+        struct unit *unit = &builder->units[units.items[i]];
+        if (unit->owner != UNIT_FREE)
             continue;
-        unit->owner = parties->items[0];
+        unit->owner = consumers->items[0];
         count--;
     }
-    *parties = (struct span){parties->items + 1, parties->count - 1};
+    *consumers = (struct index_list){consumers->items + 1, consumers->count - 1};
 }
 
-static int count_free(const struct placing *placing, struct span units)
+static int count_free(const struct plan_builder *builder, struct index_list units)
 {
     int count = 0;
     for (int i = 0; i < units.count; i++)
-        count += placing->units[units.items[i]].owner == FREE;
+        count += builder->units[units.items[i]].owner == UNIT_FREE;
     return count;
 }
 
-void share_out(struct placing *placing, struct span units, struct span parties, int base, int level)
+void units_assign(struct plan_builder *builder, struct index_list units, struct index_list consumers,
+                  int base, int level)
 {
     if (base == 0)
         return;
-    if (level > DOMAIN_KINDS || (level == DOMAIN_KINDS && !placing->threads)) {
-        while (parties.count > 0)
-            take(placing, units, &parties, base);
+    if (level > DOMAIN_KINDS || (level == DOMAIN_KINDS && !builder->threads)) {
+        while (consumers.count > 0)
+            take_units(builder, units, &consumers, base);
         return;
     }
-    int across = parties.count - count_fitting(placing, units, base, level);
+    int across = consumers.count - count_fitting(builder, units, base, level);
     if (across <= 0)
-        share_apportion(placing, units, parties.count, level, base);
-    /* A party for which no domain has room takes what is left of the last ones and the beginning of the next.
+        units_apportion(builder, units, consumers.count, level, base);
+    /* A consumer for which no domain has room takes what is left of the last ones and the beginning of the
+     * next.
      */
-    for (int i = 0, at = 0; at < units.count && parties.count > 0; i++) {
-        struct span before = {units.items, at};
-        struct span here = {units.items + at,
-                            span_run(placing, (struct span){units.items + at, units.count - at}, level)};
-        int whole = placing->counts[level][i];
+    for (int i = 0, at = 0; at < units.count && consumers.count > 0; i++) {
+        struct index_list before = {units.items, at};
+        struct index_list here = {
+            units.items + at,
+            same_domain_count(builder, (struct index_list){units.items + at, units.count - at}, level)};
+        int whole = builder->counts[level][i];
         at += here.count;
-        if (across > 0 && count_free(placing, before) + here.count - whole * base >= base) {
-            struct span both = {units.items, at};
-            take(placing, both, &parties, base);
-            while (here.count > 0 && placing->units[here.items[0]].owner != FREE)
-                here = (struct span){here.items + 1, here.count - 1};
+        if (across > 0 && count_free(builder, before) + here.count - whole * base >= base) {
+            struct index_list both = {units.items, at};
+            take_units(builder, both, &consumers, base);
+            while (here.count > 0 && builder->units[here.items[0]].owner != UNIT_FREE)
+                here = (struct index_list){here.items + 1, here.count - 1};
             across--;
         }
-        share_out(placing, here, (struct span){parties.items, whole}, base, level + 1);
-        parties = (struct span){parties.items + whole, parties.count - whole};
+        units_assign(builder, here, (struct index_list){consumers.items, whole}, base, level + 1);
+        consumers = (struct index_list){consumers.items + whole, consumers.count - whole};
     }
 }
 
 /* ---- What is left ---- */
 
-/* The first party that may take one more, of those with units from [first] to [last]; or FREE. */
-static int find_taker(const struct placing *placing, int first, int last)
+/* The first consumer that may take_units one more, of those with units from [first] to [last]; or UNIT_FREE.
+ */
+static int find_consumer(const struct plan_builder *builder, int first, int last)
 {
-    int taker = FREE;
+    int taker = UNIT_FREE;
     for (int i = first; i <= last; i++) {
-        int owner = placing->units[i].owner;
-        if (owner >= 0 && !placing->parties[owner].extra && (taker == FREE || owner < taker))
+        int owner = builder->units[i].owner;
+        if (owner >= 0 && !builder->consumers[owner].extra && (taker == UNIT_FREE || owner < taker))
             taker = owner;
     }
     return taker;
 }
 
-/* Where the owner changes, or the innermost domain: the less often, the less of a party is apart from its
+/* Where the owner changes, or the innermost domain: the less often, the less of a consumer is apart from its
  * rest.
  */
-static int count_pieces(const struct placing *placing, int first, int last)
+static int count_fragments(const struct plan_builder *builder, int first, int last)
 {
-    int level = placing->threads ? DOMAIN_KINDS : DOMAIN_KINDS - 1;
+    int level = builder->threads ? DOMAIN_KINDS : DOMAIN_KINDS - 1;
     int count = 1;
     for (int i = first + 1; i <= last; i++)
-        count += placing->units[i].owner != placing->units[i - 1].owner ||
-                 unit_domain(placing, i, level) != unit_domain(placing, i - 1, level);
+        count += builder->units[i].owner != builder->units[i - 1].owner ||
+                 unit_domain(builder, i, level) != unit_domain(builder, i - 1, level);
     return count;
 }
 
-/* The unit of [party] that is nearest to [unit], where all between them have owners that may move; or FREE.
+/* The unit of [consumer] that is nearest to [unit], where all between them have owners that may move; or
+ * UNIT_FREE.
  */
-static int find_nearest(const struct placing *placing, int first, int last, int unit, int party)
+static int find_nearest(const struct plan_builder *builder, int first, int last, int unit, int consumer)
 {
     for (int step = -1; step <= 1; step += 2)
-        for (int i = unit + step; i >= first && i <= last && placing->units[i].owner >= 0; i += step)
-            if (placing->units[i].owner == party)
+        for (int i = unit + step; i >= first && i <= last && builder->units[i].owner >= 0; i += step)
+            if (builder->units[i].owner == consumer)
                 return i;
-    return FREE;
+    return UNIT_FREE;
 }
 
 /* Everybody from [from] on moves one unit towards [to]. */
-static void move_owners(struct placing *placing, int from, int to)
+static void move_owners(struct plan_builder *builder, int from, int to)
 {
     int step = to > from ? 1 : -1;
     for (int i = to; i != from; i -= step)
-        placing->units[i].owner = placing->units[i - step].owner;
+        builder->units[i].owner = builder->units[i - step].owner;
 }
 
-/* The party gets [unit], or one beside its own, for which those between move on, if less is apart then. */
-static void give_rest(struct placing *placing, int first, int last, int unit, int party)
+/* The consumer gets [unit], or one beside its own, for which those between move on, if less is apart then. */
+static void assign_one_more(struct plan_builder *builder, int first, int last, int unit, int consumer)
 {
-    int from = find_nearest(placing, first, last, unit, party);
-    placing->units[unit].owner = party;
-    int pieces = count_pieces(placing, first, last);
-    if (from == FREE)
+    int from = find_nearest(builder, first, last, unit, consumer);
+    builder->units[unit].owner = consumer;
+    int pieces = count_fragments(builder, first, last);
+    if (from == UNIT_FREE)
         return;
-    move_owners(placing, from, unit);
-    if (count_pieces(placing, first, last) < pieces)
+    move_owners(builder, from, unit);
+    if (count_fragments(builder, first, last) < pieces)
         return;
-    move_owners(placing, unit, from);
-    placing->units[unit].owner = party;
+    move_owners(builder, unit, from);
+    builder->units[unit].owner = consumer;
 }
 
-static void share_rest_at(struct placing *placing, int level)
+static void assign_rest_at(struct plan_builder *builder, int level)
 {
-    for (int first = 0, last; first < placing->unit_count; first = last + 1) {
+    for (int first = 0, last; first < builder->unit_count; first = last + 1) {
         last = first;
-        while (last + 1 < placing->unit_count &&
-               unit_domain(placing, last + 1, level) == unit_domain(placing, first, level))
+        while (last + 1 < builder->unit_count &&
+               unit_domain(builder, last + 1, level) == unit_domain(builder, first, level))
             last++;
         for (int i = first; i <= last; i++) {
-            int taker = placing->units[i].owner == FREE ? find_taker(placing, first, last) : FREE;
-            if (taker == FREE)
+            int taker =
+                builder->units[i].owner == UNIT_FREE ? find_consumer(builder, first, last) : UNIT_FREE;
+            if (taker == UNIT_FREE)
                 continue;
-            give_rest(placing, first, last, i, taker);
-            placing->parties[taker].extra = true;
+            assign_one_more(builder, first, last, i, taker);
+            builder->consumers[taker].extra = true;
         }
     }
 }
 
-void share_rest(struct placing *placing, int level)
+void units_assign_rest(struct plan_builder *builder, int level)
 {
     for (int at = DOMAIN_KINDS; at >= level; at--)
-        share_rest_at(placing, at);
+        assign_rest_at(builder, at);
 }
 
 /* ---- In order ---- */
@@ -222,14 +233,14 @@ static void swap_owners(struct unit *a, struct unit *b)
     b->owner = owner;
 }
 
-void share_tidy(struct placing *placing)
+void units_reorder(struct plan_builder *builder)
 {
     const int level = DOMAIN_KINDS - 1;
-    struct unit *units = placing->units;
-    for (int i = 1; i < placing->unit_count; i++)
-        for (int k = i; k > 0 && units[k].owner >= 0 && units[k - 1].owner != SETTLED; k--) {
-            if (unit_domain(placing, k, level) != unit_domain(placing, k - 1, level) ||
-                (units[k - 1].owner != FREE && units[k - 1].owner <= units[k].owner))
+    struct unit *units = builder->units;
+    for (int i = 1; i < builder->unit_count; i++)
+        for (int k = i; k > 0 && units[k].owner >= 0 && units[k - 1].owner != UNIT_PRESET; k--) {
+            if (unit_domain(builder, k, level) != unit_domain(builder, k - 1, level) ||
+                (units[k - 1].owner != UNIT_FREE && units[k - 1].owner <= units[k].owner))
                 break;
             swap_owners(&units[k], &units[k - 1]);
         }

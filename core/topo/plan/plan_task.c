@@ -17,8 +17,8 @@ void plan_append(char *text, size_t text_bytes, const char *format, ...)
 const char *plan_task_text(const struct plan_task *task, int index, char *text, size_t text_bytes)
 {
     char list[128];
-    snprintf(text, text_bytes, "task %d: cpus %s", index, bitset_text(&task->cpus, list, sizeof(list)));
-    plan_append(text, text_bytes, ", memory %s", bitset_text(&task->mems, list, sizeof(list)));
+    snprintf(text, text_bytes, "task %d: cpus %s", index, bitmap_text(&task->cpus, list, sizeof(list)));
+    plan_append(text, text_bytes, ", memory %s", bitmap_text(&task->mems, list, sizeof(list)));
     for (int i = 0; i < task->gpu_count; i++)
         plan_append(text, text_bytes, "%s%s", i == 0 ? ", GPU " : ",", task->gpu_ids[i]);
     for (int i = 0; i < task->nic_count; i++)
@@ -49,8 +49,8 @@ bool plan_task_valid(const struct plan_task *task)
 {
     bool valid = task->gpu_count >= 0 && task->gpu_count <= PLAN_TASK_GPUS && task->nic_count >= 0 &&
                  task->nic_count <= PLAN_TASK_NICS && is_bool(&task->bound) && is_bool(&task->shared) &&
-                 is_bool(&task->gpu_amd) && task->threads >= 1 && task->threads <= BITSET_BITS &&
-                 task->core_count >= 1 && task->core_count <= BITSET_BITS && !bitset_empty(&task->cpus) &&
+                 is_bool(&task->gpu_amd) && task->threads >= 1 && task->threads <= BITMAP_BITS &&
+                 task->core_count >= 1 && task->core_count <= BITMAP_BITS && !bitmap_is_empty(&task->cpus) &&
                  plan_text_valid(task->why, sizeof(task->why)) &&
                  plan_text_valid(task->places, sizeof(task->places));
     for (int i = 0; valid && i < task->gpu_count; i++)

@@ -23,7 +23,7 @@ static struct hvd_error err;
 static void open_windows(void)
 {
     int fd = -1;
-    ck_assert_int_eq(shared_file_make("test", (size_t)(2 * WINDOW_BYTES), &fd, &err), HVD_OK);
+    ck_assert_int_eq(shared_file_create("test", (size_t)(2 * WINDOW_BYTES), &fd, &err), HVD_OK);
     ck_assert_int_eq(windows_attach(&windows, fd, 2, 1, &err), HVD_OK);
     close(fd);
     window = windows.base + WINDOW_BYTES;
@@ -31,13 +31,13 @@ static void open_windows(void)
 
 static void close_windows(void)
 {
-    allocations_part(&allocations, &windows);
+    allocations_unmap_windows(&allocations, &windows);
 }
 
 static char *give_of(const struct windows *job, int64_t bytes)
 {
     void *memory = NULL;
-    int rc = allocations_give(&allocations, job, bytes, &memory, &err);
+    int rc = allocations_allocate(&allocations, job, bytes, &memory, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
     ck_assert_ptr_nonnull(memory);
     return memory;
@@ -50,14 +50,14 @@ static char *give(int64_t bytes)
 
 static void take(char *memory)
 {
-    int rc = allocations_take(&allocations, &windows, memory, &err);
+    int rc = allocations_free(&allocations, &windows, memory, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
 }
 
 static bool is_in_window(const char *memory)
 {
     uint64_t at;
-    return windows_find(&windows, memory, 1, &at);
+    return windows_offset_of(&windows, memory, 1, &at);
 }
 
 static bool is_zero(const char *memory, int64_t bytes)
@@ -72,7 +72,7 @@ static bool is_zero(const char *memory, int64_t bytes)
 static void expect_refusal(const struct windows *job, void *memory)
 {
     err.text[0] = 0;
-    ck_assert_int_eq(allocations_take(&allocations, job, memory, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(allocations_free(&allocations, job, memory, &err), HVD_ERR_INVALID);
     ck_assert_ptr_nonnull(
         strstr(err.text, "is no memory that hvd_alloc gave and that is not given back yet"));
 }
@@ -188,7 +188,7 @@ START_TEST(without_windows_memory_is_the_process_own)
     ck_assert(is_zero(memory, 3 * MIB));
     memset(memory, 1, (size_t)(3 * MIB));
     expect_refusal(&none, memory + PAGE);
-    ck_assert_int_eq(allocations_take(&allocations, &none, memory, &err), HVD_OK);
+    ck_assert_int_eq(allocations_free(&allocations, &none, memory, &err), HVD_OK);
     ck_assert(!is_mapped(memory));
     expect_refusal(&none, memory);
 }
@@ -199,11 +199,12 @@ END_TEST
 START_TEST(sizes_that_cannot_be)
 {
     void *memory = &memory;
-    ck_assert_int_eq(allocations_give(&allocations, &windows, -1, &memory, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(allocations_allocate(&allocations, &windows, -1, &memory, &err), HVD_ERR_INVALID);
     ck_assert_str_eq(err.text, "hvd_alloc: -1 bytes; expected 0 or more");
-    ck_assert_int_eq(allocations_give(&allocations, &windows, INT64_MIN, &memory, &err), HVD_ERR_INVALID);
-    ck_assert_int_eq(allocations_give(&allocations, &windows, INT64_MAX, &memory, &err), HVD_ERR_NO_MEMORY);
-    ck_assert_int_eq(allocations_give(&allocations, &windows, INT64_MAX - 2 * MIB, &memory, &err),
+    ck_assert_int_eq(allocations_allocate(&allocations, &windows, INT64_MIN, &memory, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(allocations_allocate(&allocations, &windows, INT64_MAX, &memory, &err),
+                     HVD_ERR_NO_MEMORY);
+    ck_assert_int_eq(allocations_allocate(&allocations, &windows, INT64_MAX - 2 * MIB, &memory, &err),
                      HVD_ERR_NO_MEMORY);
     ck_assert_ptr_nonnull(strstr(err.text, "hvd_alloc: no memory for 9223372036852678656 bytes: "));
     ck_assert_ptr_eq(memory, &memory);
@@ -214,9 +215,9 @@ END_TEST
 START_TEST(nothing_is_nowhere)
 {
     void *memory = &memory;
-    ck_assert_int_eq(allocations_give(&allocations, &windows, 0, &memory, &err), HVD_OK);
+    ck_assert_int_eq(allocations_allocate(&allocations, &windows, 0, &memory, &err), HVD_OK);
     ck_assert_ptr_null(memory);
-    ck_assert_int_eq(allocations_take(&allocations, &windows, memory, &err), HVD_OK);
+    ck_assert_int_eq(allocations_free(&allocations, &windows, memory, &err), HVD_OK);
 }
 END_TEST
 
@@ -244,7 +245,7 @@ START_TEST(what_was_given_outlives_the_job)
     memset(last, 3, (size_t)(3 * MIB));
     memset(private, 4, (size_t)WINDOW_BYTES);
     take(gone);
-    allocations_part(&allocations, &windows);
+    allocations_unmap_windows(&allocations, &windows);
     ck_assert_ptr_null(windows.base);
     ck_assert(!is_mapped(base));
     ck_assert(!is_mapped(window - PAGE));
@@ -255,7 +256,7 @@ START_TEST(what_was_given_outlives_the_job)
     ck_assert_int_eq(first[2 * PAGE - 1], 1);
     ck_assert_int_eq(last[3 * MIB - 1], 3);
     ck_assert_int_eq(private[WINDOW_BYTES - 1], 4);
-    allocations_part(&allocations, &windows); /* without windows it is fine */
+    allocations_unmap_windows(&allocations, &windows); /* without windows it is fine */
     take(first);
     ck_assert(!is_mapped(first));
     ck_assert_int_eq(last[0], 3);
@@ -279,7 +280,7 @@ START_TEST(a_child_gives_back_for_itself)
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         allocations_after_fork(&allocations);
-        bool good = memory[0] == 5 && allocations_take(&allocations, &none, memory, &err) == HVD_OK &&
+        bool good = memory[0] == 5 && allocations_free(&allocations, &none, memory, &err) == HVD_OK &&
                     !is_mapped(memory);
         _exit(good ? 0 : 1);
     }
@@ -297,12 +298,12 @@ static void *use_and_return(void *arg)
     int64_t bytes = id * PAGE;
     for (int i = 0; i < 3000; i++) {
         void *memory = NULL;
-        if (allocations_give(&allocations, &windows, bytes, &memory, NULL) != HVD_OK ||
+        if (allocations_allocate(&allocations, &windows, bytes, &memory, NULL) != HVD_OK ||
             !is_zero(memory, bytes))
             return arg;
         memset(memory, id, (size_t)bytes);
         sched_yield(); /* to the other thread, which would write there by now */
-        if (((char *)memory)[0] != id || allocations_take(&allocations, &windows, memory, NULL) != HVD_OK)
+        if (((char *)memory)[0] != id || allocations_free(&allocations, &windows, memory, NULL) != HVD_OK)
             return arg;
     }
     return NULL;

@@ -1,4 +1,4 @@
-/* test_arguments.c: what a caller may ask for, and the sentence about each thing that it may not. */
+/* test_arguments.c: what a caller may arguments for, and the sentence about each thing that it may not. */
 #include "config.h"
 #include "unit.h"
 
@@ -13,8 +13,8 @@ static struct hvd_tensor tensors[2];
 static struct hvd_result results[2];
 static struct hvd_options options;
 static int64_t splits[3];
-static struct standing standing;
-static struct ask ask;
+static struct membership membership;
+static struct arguments arguments;
 static struct hvd_error err;
 
 static void begin(void)
@@ -31,14 +31,15 @@ static void begin(void)
     splits[0] = 1;
     splits[1] = 2;
     splits[2] = 3;
-    standing = (struct standing){.set = 4, .rank = 1, .size = 3, .root = 0};
-    ask = (struct ask){.kind = DESC_ALLREDUCE, .tensors = tensors, .count = 1, .options = &options};
+    membership = (struct membership){.set = 4, .rank = 1, .size = 3, .root = 0};
+    arguments =
+        (struct arguments){.kind = DESC_ALLREDUCE, .tensors = tensors, .count = 1, .options = &options};
 }
 
 static void to_result(enum desc_kind kind)
 {
-    ask.kind = kind;
-    ask.results = results;
+    arguments.kind = kind;
+    arguments.results = results;
     tensors[0].output = tensors[1].output = NULL;
 }
 
@@ -74,16 +75,16 @@ static void everything_optional(void)
 
 static void mixed_group(void)
 {
-    ask.grouped = true;
-    ask.count = 2;
+    arguments.grouped = true;
+    arguments.count = 2;
     tensors[1].dtype = HVD_BOOL;
     tensors[1].ndim = 0;
 }
 
 static void adasum(void)
 {
-    ask.op = HVD_ADASUM;
-    standing.size = 2;
+    arguments.op = HVD_ADASUM;
+    membership.size = 2;
     tensors[0].dtype = HVD_BFLOAT16;
 }
 
@@ -95,7 +96,7 @@ static void gather(void)
 static void exchange(void)
 {
     to_result(DESC_ALLTOALL);
-    ask.splits = splits;
+    arguments.splits = splits;
 }
 
 static void exchange_evenly(void)
@@ -106,7 +107,7 @@ static void exchange_evenly(void)
 /* Its share is two rows: what is behind them may be the input. */
 static void share(void)
 {
-    ask.kind = DESC_REDUCESCATTER;
+    arguments.kind = DESC_REDUCESCATTER;
     tensors[0].input = memory + 4;
     tensors[0].output = memory;
 }
@@ -114,15 +115,15 @@ static void share(void)
 /* The last of three ranks has no row of two. */
 static void share_of_nothing(void)
 {
-    ask.kind = DESC_REDUCESCATTER;
-    standing.rank = 2;
+    arguments.kind = DESC_REDUCESCATTER;
+    membership.rank = 2;
     tensors[0].shape[0] = 2;
     tensors[0].output = NULL;
 }
 
 static void broadcast_elsewhere(void)
 {
-    ask.kind = DESC_BROADCAST;
+    arguments.kind = DESC_BROADCAST;
     tensors[0].input = NULL;
 }
 
@@ -133,7 +134,7 @@ static void (*const good[])(void) = {
 START_TEST(what_is_right_is_taken)
 {
     good[_i]();
-    ck_assert_msg(ask_check(&ask, &standing, &err) == HVD_OK, "%s", err.text);
+    ck_assert_msg(arguments_check(&arguments, &membership, &err) == HVD_OK, "%s", err.text);
 }
 END_TEST
 
@@ -203,32 +204,32 @@ static void overlap_above(void)
 
 static void no_op(void)
 {
-    ask.op = (enum hvd_op)6;
+    arguments.op = (enum hvd_op)6;
 }
 
 static void average_of_bools(void)
 {
-    ask.op = HVD_AVERAGE;
+    arguments.op = HVD_AVERAGE;
     tensors[0].dtype = HVD_BOOL;
 }
 
 static void adasum_of_three(void)
 {
-    ask.op = HVD_ADASUM;
+    arguments.op = HVD_ADASUM;
 }
 
 static void adasum_of_integers(void)
 {
-    ask.op = HVD_ADASUM;
-    standing.size = 2;
+    arguments.op = HVD_ADASUM;
+    membership.size = 2;
     tensors[0].dtype = HVD_INT64;
 }
 
 static void adasum_of_shares(void)
 {
-    ask.kind = DESC_REDUCESCATTER;
-    ask.op = HVD_ADASUM;
-    standing.size = 2;
+    arguments.kind = DESC_REDUCESCATTER;
+    arguments.op = HVD_ADASUM;
+    membership.size = 2;
 }
 
 static void prescale_0(void)
@@ -272,7 +273,7 @@ static void wire_of_adasum(void)
 
 static void scaled_broadcast(void)
 {
-    ask.kind = DESC_BROADCAST;
+    arguments.kind = DESC_BROADCAST;
     options.prescale = 2;
 }
 
@@ -290,21 +291,21 @@ static void wired_exchange(void)
 
 static void root_outside(void)
 {
-    ask.kind = DESC_BROADCAST;
-    ask.root = 7;
-    standing.root = -1;
+    arguments.kind = DESC_BROADCAST;
+    arguments.root = 7;
+    membership.root = -1;
 }
 
 static void root_beyond(void)
 {
     root_outside();
-    standing.set = HVD_ALL_RANKS;
+    membership.set = HVD_ALL_RANKS;
 }
 
 static void no_input_on_root(void)
 {
-    ask.kind = DESC_BROADCAST;
-    standing.root = standing.rank;
+    arguments.kind = DESC_BROADCAST;
+    membership.root = membership.rank;
     tensors[0].input = NULL;
 }
 
@@ -322,7 +323,7 @@ static void exchanged_scalar(void)
 
 static void shared_scalar(void)
 {
-    ask.kind = DESC_REDUCESCATTER;
+    arguments.kind = DESC_REDUCESCATTER;
     tensors[0].ndim = 0;
 }
 
@@ -335,14 +336,14 @@ static void gathered_into_output(void)
 static void no_result(void)
 {
     exchange();
-    ask.results = NULL;
+    arguments.results = NULL;
 }
 
 static void no_results(void)
 {
     gather();
-    ask.grouped = true;
-    ask.results = NULL;
+    arguments.grouped = true;
+    arguments.results = NULL;
 }
 
 static void uneven(void)
@@ -378,25 +379,25 @@ static void overflowing_splits(void)
 
 static void no_tensor(void)
 {
-    ask.tensors = NULL;
+    arguments.tensors = NULL;
 }
 
 static void no_tensors(void)
 {
-    ask.tensors = NULL;
-    ask.grouped = true;
+    arguments.tensors = NULL;
+    arguments.grouped = true;
 }
 
 static void empty_group(void)
 {
-    ask.grouped = true;
-    ask.count = 0;
+    arguments.grouped = true;
+    arguments.count = 0;
 }
 
 static void large_group(void)
 {
-    ask.grouped = true;
-    ask.count = HVD_MAX_GROUP + 1;
+    arguments.grouped = true;
+    arguments.count = HVD_MAX_GROUP + 1;
 }
 
 static void bad_member(void)
@@ -489,31 +490,31 @@ static const struct {
 START_TEST(what_is_wrong_is_said)
 {
     bad[_i].break_it();
-    ck_assert_int_eq(ask_check(&ask, &standing, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(arguments_check(&arguments, &membership, &err), HVD_ERR_INVALID);
     ck_assert_msg(strncmp(err.text, bad[_i].sentence, strlen(bad[_i].sentence)) == 0, "%s", err.text);
 }
 END_TEST
 
 /* ---- What was asked for before ---- */
 
-/* The description of [ask], as it is handed in. */
+/* The description of [arguments], as it is handed in. */
 static struct desc *describe(void)
 {
-    struct desc *desc = desc_create(ask.count);
-    desc->kind = ask.kind;
+    struct desc *desc = desc_create(arguments.count);
+    desc->kind = arguments.kind;
     desc->set = options.set;
-    desc->op = ask.op;
-    desc->root = ask.root;
+    desc->op = arguments.op;
+    desc->root = arguments.root;
     desc->wire = options.wire;
     desc->prescale = options.prescale;
     desc->postscale = options.postscale;
-    desc->grouped = ask.grouped;
-    for (int i = 0; i < ask.count; i++) {
+    desc->grouped = arguments.grouped;
+    for (int i = 0; i < arguments.count; i++) {
         struct desc_tensor *to = &desc->tensors[i];
         to->dtype = tensors[i].dtype;
         to->ndim = tensors[i].ndim;
         memcpy(to->shape, tensors[i].shape, sizeof(to->shape));
-        if (ask.kind == DESC_ALLGATHER)
+        if (arguments.kind == DESC_ALLGATHER)
             to->shape[0] = 0;
         memcpy(to->name, tensors[i].name, strlen(tensors[i].name) + 1);
     }
@@ -523,7 +524,7 @@ static struct desc *describe(void)
 static void ask_for(enum desc_kind kind)
 {
     begin();
-    ask.kind = kind;
+    arguments.kind = kind;
     if (kind == DESC_ALLGATHER)
         to_result(kind);
 }
@@ -536,12 +537,13 @@ START_TEST(a_wrong_repetition_is_not_taken)
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         ask_for(kinds[i]);
         struct desc *desc = describe();
-        ck_assert(ask_repeats(&ask, desc));
+        ck_assert(arguments_match_desc(&arguments, desc));
         bad[_i].break_it();
-        if (ask_repeats(&ask, desc)) {
+        if (arguments_match_desc(&arguments, desc)) {
             struct hvd_error full = {""};
             struct hvd_error again = {""};
-            ck_assert_int_eq(ask_check(&ask, &standing, &full), ask_check_again(&ask, &standing, &again));
+            ck_assert_int_eq(arguments_check(&arguments, &membership, &full),
+                             arguments_check_again(&arguments, &membership, &again));
             ck_assert_str_eq(full.text, again.text);
         }
         desc_release(desc);
@@ -553,9 +555,9 @@ START_TEST(a_broadcast_of_another_root_is_no_repetition)
 {
     ask_for(DESC_BROADCAST);
     struct desc *desc = describe();
-    ck_assert(ask_repeats(&ask, desc));
-    ask.root = 2;
-    ck_assert(!ask_repeats(&ask, desc));
+    ck_assert(arguments_match_desc(&arguments, desc));
+    arguments.root = 2;
+    ck_assert(!arguments_match_desc(&arguments, desc));
     desc_release(desc);
 }
 END_TEST
@@ -565,22 +567,22 @@ START_TEST(rows_of_an_allgather_may_differ)
     ask_for(DESC_ALLGATHER);
     struct desc *desc = describe();
     tensors[0].shape[0] = 9;
-    ck_assert(ask_repeats(&ask, desc));
-    ck_assert_int_eq(ask_check_again(&ask, &standing, &err), HVD_OK);
+    ck_assert(arguments_match_desc(&arguments, desc));
+    ck_assert_int_eq(arguments_check_again(&arguments, &membership, &err), HVD_OK);
     tensors[0].shape[0] = -1;
-    ck_assert_int_eq(ask_check_again(&ask, &standing, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(arguments_check_again(&arguments, &membership, &err), HVD_ERR_INVALID);
     tensors[0].shape[0] = INT64_MAX / 4;
-    ck_assert_int_eq(ask_check_again(&ask, &standing, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(arguments_check_again(&arguments, &membership, &err), HVD_ERR_INVALID);
     tensors[0].shape[0] = 9;
     tensors[0].shape[1] = 3;
-    ck_assert(!ask_repeats(&ask, desc));
+    ck_assert(!arguments_match_desc(&arguments, desc));
     desc_release(desc);
 }
 END_TEST
 
 static void other_kind(void)
 {
-    ask.kind = DESC_REDUCESCATTER;
+    arguments.kind = DESC_REDUCESCATTER;
 }
 
 static void other_set(void)
@@ -590,7 +592,7 @@ static void other_set(void)
 
 static void other_op(void)
 {
-    ask.op = HVD_MAX;
+    arguments.op = HVD_MAX;
 }
 
 static void other_wire(void)
@@ -610,12 +612,12 @@ static void other_postscale(void)
 
 static void a_group(void)
 {
-    ask.grouped = true;
+    arguments.grouped = true;
 }
 
 static void fewer(void)
 {
-    ask.count = 1;
+    arguments.count = 1;
 }
 
 static void other_name(void)
@@ -644,20 +646,20 @@ static void (*const others[])(void) = {other_kind,     other_set,       other_op
 
 START_TEST(another_question_is_no_repetition)
 {
-    ask.count = 2;
+    arguments.count = 2;
     struct desc *desc = describe();
     in_place();
-    ck_assert(ask_repeats(&ask, desc));
-    ck_assert_int_eq(ask_check_again(&ask, &standing, &err), HVD_OK);
+    ck_assert(arguments_match_desc(&arguments, desc));
+    ck_assert_int_eq(arguments_check_again(&arguments, &membership, &err), HVD_OK);
     others[_i]();
-    ck_assert(!ask_repeats(&ask, desc));
+    ck_assert(!arguments_match_desc(&arguments, desc));
     desc_release(desc);
 }
 END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("ask");
+    TCase *tcase = tcase_create("arguments");
     tcase_add_checked_fixture(tcase, begin, NULL);
     tcase_add_loop_test(tcase, what_is_right_is_taken, 0, sizeof(good) / sizeof(good[0]));
     tcase_add_loop_test(tcase, what_is_wrong_is_said, 0, sizeof(bad) / sizeof(bad[0]));
@@ -670,5 +672,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("ask", fill);
+    return unit_run("arguments", fill);
 }

@@ -1,4 +1,4 @@
-/* test_backends.c: the planes of a rank: which it has and opens, and batches of overlapping teams over real
+/* test_backends.c: the backends of a rank: which it has and opens, and batches of overlapping teams over real
  * connections between processes. */
 #include "config.h"
 #include "unit.h"
@@ -25,80 +25,85 @@
 #define SECOND  INT64_C(1000000)
 
 static struct hvd_config config = {.tcp_streams = 2, .start_timeout_us = 20 * SECOND, .lease_us = 5 * SECOND};
-static const struct shape shape = {.node_count = 1};
+static const struct tree_shape shape = {.node_count = 1};
 
-/* ---- Which planes there are ------------------------------------------------------------------ */
+/* ---- Which backends there are ------------------------------------------------------------------ */
 
 static uint64_t list_of(int first, int second)
 {
     return (uint64_t)(first + 1) | (uint64_t)(second + 1) << 8;
 }
 
-static void expect_order(const struct plane_set *set, int first, int second, int third)
+static void expect_order(const struct backends *set, int first, int second, int third)
 {
     ck_assert_int_eq(set->order[0], first);
     ck_assert_int_eq(set->order[1], second);
     ck_assert_int_eq(set->order[2], third);
 }
 
-/* A set of one rank, in a job of any size, needs a plane whatever the option says. */
+/* A set of one rank, in a job of any size, needs a backend whatever the option says. */
 START_TEST(local_is_always_there)
 {
-    struct plane_set set;
+    struct backends set;
     struct hvd_job job = {.rank = 0, .size = 2};
-    struct plane_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
-    struct plane_need need = {PLANE_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, 1};
-    config.planes = list_of(PLANE_TCP, -1);
-    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
-    expect_order(&set, PLANE_TCP, PLANE_LOCAL, -1);
-    ck_assert_uint_eq(plane_set_available(&set), 1u << PLANE_TCP | 1u << PLANE_LOCAL);
-    ck_assert_uint_eq(plane_set_can(&set, &need, 0), 1u << PLANE_LOCAL);
+    struct backend_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
+    struct backend_need need = {COLL_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, 1};
+    config.backends = list_of(BACKEND_TCP, -1);
+    ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
+    expect_order(&set, BACKEND_TCP, BACKEND_LOCAL, -1);
+    ck_assert_uint_eq(backends_available(&set), 1u << BACKEND_TCP | 1u << BACKEND_LOCAL);
+    ck_assert_uint_eq(backends_supporting(&set, &need, 0), 1u << BACKEND_LOCAL);
     need.ranks = 2;
-    ck_assert_uint_eq(plane_set_can(&set, &need, 0), 1u << PLANE_TCP);
-    plane_set_close(&set);
-    plane_set_close(&set);
+    ck_assert_uint_eq(backends_supporting(&set, &need, 0), 1u << BACKEND_TCP);
+    backends_close(&set);
+    backends_close(&set);
 }
 END_TEST
 
-START_TEST(a_job_needs_a_plane_between_ranks)
+START_TEST(a_job_needs_a_backend_between_ranks)
 {
-    struct plane_set set;
+    struct backends set;
     struct hvd_error err;
     struct hvd_job job = {.rank = 0, .size = 2};
-    struct plane_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
-    config.planes = list_of(PLANE_LOCAL, -1);
-    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_ERR_UNSUPPORTED);
+    struct backend_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
+    config.backends = list_of(BACKEND_LOCAL, -1);
+    ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, &err), HVD_ERR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(err.text, "(local: it does not carry between so many ranks)"));
-    ck_assert(!set.opened[PLANE_LOCAL]);
+    ck_assert(!set.opened[BACKEND_LOCAL]);
 }
 END_TEST
 
 START_TEST(a_job_of_one_rank_needs_local_only)
 {
-    struct plane_set set;
+    struct backends set;
     struct hvd_job job = {.rank = 0, .size = 1};
-    struct plane_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
-    config.planes = list_of(PLANE_TCP, PLANE_MPI);
-    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
-    expect_order(&set, PLANE_TCP, PLANE_MPI, PLANE_LOCAL);
-    ck_assert_uint_eq(plane_set_available(&set), 1u << PLANE_LOCAL);
-    ck_assert(set.opened[PLANE_LOCAL] && !set.opened[PLANE_TCP]);
-    plane_set_close(&set);
+    struct backend_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
+    config.backends = list_of(BACKEND_TCP, BACKEND_MPI);
+    ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
+    expect_order(&set, BACKEND_TCP, BACKEND_MPI, BACKEND_LOCAL);
+    ck_assert_uint_eq(backends_available(&set), 1u << BACKEND_LOCAL);
+    ck_assert(set.opened[BACKEND_LOCAL] && !set.opened[BACKEND_TCP]);
+    backends_close(&set);
 }
 END_TEST
 
 /* Four ranks on two nodes. */
 static int two_nodes[] = {0, 0, 2, 2};
 
-static uint32_t bit_of(int plane)
+static uint32_t bit_of(int backend)
 {
-    return UINT32_C(1) << plane;
+    return UINT32_C(1) << backend;
 }
 
 /* In the order of what auto prefers. */
-START_TEST(sets_have_the_planes_that_serve_them)
+START_TEST(sets_have_the_backends_that_reach_them)
 {
-    enum { LOCAL = 1 << PLANE_LOCAL, SHM = 1 << PLANE_SHM, HIER = 1 << PLANE_HIER_TCP, TCP = 1 << PLANE_TCP };
+    enum {
+        LOCAL = 1 << BACKEND_LOCAL,
+        SHM = 1 << BACKEND_SHM,
+        HIER = 1 << BACKEND_HIER_TCP,
+        TCP = 1 << BACKEND_TCP
+    };
     static const struct {
         int size, ranks[4];
         uint32_t served;
@@ -112,62 +117,62 @@ START_TEST(sets_have_the_planes_that_serve_them)
         {3, {0, 1, 2}, HIER | TCP, 0},
         {1, {2}, LOCAL, 0},
     };
-    struct plane_set set;
+    struct backends set;
     struct hvd_job job = {.rank = 0, .size = 4};
-    struct roster roster = {.size = 4, .node_of_rank = two_nodes};
+    struct peer_table peer_table = {.size = 4, .node_of_rank = two_nodes};
     char memory[1];
-    struct plane_env env = {.config = &config,
-                            .job = &job,
-                            .roster = &roster,
-                            .shape = &shape,
-                            .arena = {memory, sizeof(memory)},
-                            .epoll_fd = -1};
-    config.planes = 0;
-    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
-    for (int i = 0; i < PLANE_COUNT; i++)
+    struct backend_env env = {.config = &config,
+                              .job = &job,
+                              .peer_table = &peer_table,
+                              .shape = &shape,
+                              .arena = {memory, sizeof(memory)},
+                              .epoll_fd = -1};
+    config.backends = 0;
+    ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
+    for (int i = 0; i < BACKEND_COUNT; i++)
         ck_assert_int_eq(set.order[i], i);
-    ck_assert(set.opened[PLANE_SHM]);
-    ck_assert_uint_ne(plane_set_available(&set) & SHM, 0);
+    ck_assert(set.opened[BACKEND_SHM]);
+    ck_assert_uint_ne(backends_available(&set) & SHM, 0);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const struct plane_team members = {.size = cases[i].size, .ranks = cases[i].ranks};
-        ck_assert_uint_eq(plane_set_serving(&set, &members, LOCAL | SHM | HIER | TCP), cases[i].served);
-        const struct plane_need need = {PLANE_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, cases[i].size};
-        int each = plane_set_each(&set, &members);
+        const struct team members = {.size = cases[i].size, .ranks = cases[i].ranks};
+        ck_assert_uint_eq(backends_reaching(&set, &members, LOCAL | SHM | HIER | TCP), cases[i].served);
+        const struct backend_need need = {COLL_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, cases[i].size};
+        int each = backends_ppn(&set, &members);
         ck_assert_int_eq(each, cases[i].each);
-        ck_assert(((plane_set_can(&set, &need, each) & HIER) != 0) == (each > 0));
+        ck_assert(((backends_supporting(&set, &need, each) & HIER) != 0) == (each > 0));
     }
-    const struct plane_team all = {.size = 4, .ranks = cases[0].ranks};
-    ck_assert_uint_eq(plane_set_serving(&set, &all, SHM), 0);
-    plane_set_close(&set);
+    const struct team all = {.size = 4, .ranks = cases[0].ranks};
+    ck_assert_uint_eq(backends_reaching(&set, &all, SHM), 0);
+    backends_close(&set);
 }
 END_TEST
 
 START_TEST(shm_alone_is_not_enough_between_nodes)
 {
-    struct plane_set set;
+    struct backends set;
     struct hvd_error err;
     struct hvd_job job = {.rank = 3, .size = 4};
-    struct roster roster = {.rank = 3, .size = 4, .node_of_rank = two_nodes};
-    struct plane_env env = {
-        .config = &config, .job = &job, .roster = &roster, .shape = &shape, .epoll_fd = -1};
-    config.planes = list_of(PLANE_SHM, -1);
-    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_ERR_UNSUPPORTED);
+    struct peer_table peer_table = {.rank = 3, .size = 4, .node_of_rank = two_nodes};
+    struct backend_env env = {
+        .config = &config, .job = &job, .peer_table = &peer_table, .shape = &shape, .epoll_fd = -1};
+    config.backends = list_of(BACKEND_SHM, -1);
+    ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, &err), HVD_ERR_UNSUPPORTED);
     ck_assert_str_eq(err.text,
-                     "no plane is left to carry tensors (shm: the ranks are on several nodes; local: it "
-                     "does not carry between so many ranks); name another in --hvd-planes");
-    config.planes = list_of(PLANE_SHM, PLANE_TCP);
-    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_OK);
-    plane_set_close(&set);
-    config.planes = list_of(PLANE_TCP, PLANE_SHM);
-    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_OK);
-    expect_order(&set, PLANE_TCP, PLANE_SHM, PLANE_LOCAL);
-    plane_set_close(&set);
+                     "no backend is left to carry tensors (shm: the ranks are on several nodes; local: it "
+                     "does not carry between so many ranks); name another in --hvd-backends");
+    config.backends = list_of(BACKEND_SHM, BACKEND_TCP);
+    ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, &err), HVD_OK);
+    backends_close(&set);
+    config.backends = list_of(BACKEND_TCP, BACKEND_SHM);
+    ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, &err), HVD_OK);
+    expect_order(&set, BACKEND_TCP, BACKEND_SHM, BACKEND_LOCAL);
+    backends_close(&set);
     /* more ranks than it carries between are no nodes */
     int one_node[1025] = {0};
-    job.size = roster.size = 1025;
-    roster.node_of_rank = one_node;
-    config.planes = list_of(PLANE_SHM, -1);
-    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_ERR_UNSUPPORTED);
+    job.size = peer_table.size = 1025;
+    peer_table.node_of_rank = one_node;
+    config.backends = list_of(BACKEND_SHM, -1);
+    ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, &err), HVD_ERR_UNSUPPORTED);
     ck_assert_ptr_nonnull(strstr(err.text, "(shm: it does not carry between so many ranks;"));
 }
 END_TEST
@@ -184,78 +189,78 @@ static struct arena open_arena(size_t bytes)
 static void note_warning(void *arg, enum log_level level, const char *component, const char *line)
 {
     struct hvd_error *seen = arg;
-    ck_assert_str_eq(component, "plane");
+    ck_assert_str_eq(component, "backend");
     if (level == LOG_WARN)
         error_set(seen, HVD_OK, "%s", line);
 }
 
 /* A set for which there is no room lives, and goes elsewhere. */
-START_TEST(a_set_without_room_does_without_the_plane)
+START_TEST(a_set_without_room_does_without_the_backend)
 {
     static const int both[] = {0, 1};
     int one_node[] = {0, 0};
-    struct plane_set set;
-    struct team *teams[3] = {NULL};
+    struct backends set;
+    struct process_set *teams[3] = {NULL};
     struct hvd_error err, seen = {""};
     struct hvd_job job = {.rank = 0, .size = 2};
     struct hvd_log log = {LOG_INFO, note_warning, &seen};
-    struct roster roster = {.size = 2, .node_of_rank = one_node};
-    struct plane_env env = {.config = &config,
-                            .log = &log,
-                            .job = &job,
-                            .roster = &roster,
-                            .shape = &shape,
-                            .arena = open_arena((size_t)7 << 19),
-                            .epoll_fd = -1};
-    config.planes = list_of(PLANE_SHM, -1);
-    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
+    struct peer_table peer_table = {.size = 2, .node_of_rank = one_node};
+    struct backend_env env = {.config = &config,
+                              .log = &log,
+                              .job = &job,
+                              .peer_table = &peer_table,
+                              .shape = &shape,
+                              .arena = open_arena((size_t)7 << 19),
+                              .epoll_fd = -1};
+    config.backends = list_of(BACKEND_SHM, -1);
+    ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
     for (int i = 0; i < 3; i++) {
-        struct plane_team members = {.set = i, .size = 2, .ranks = both};
-        ck_assert_int_eq(team_create(&set, &members, &teams[i], &err), HVD_OK);
-        uint32_t planes = bit_of(PLANE_SHM) | bit_of(PLANE_TCP);
-        ck_assert_uint_eq(team_planes(teams[i], planes), i < 2 ? planes : bit_of(PLANE_TCP));
+        struct team members = {.set = i, .size = 2, .ranks = both};
+        ck_assert_int_eq(process_set_create(&set, &members, &teams[i], &err), HVD_OK);
+        uint32_t backends = bit_of(BACKEND_SHM) | bit_of(BACKEND_TCP);
+        ck_assert_uint_eq(process_set_backends(teams[i], backends), i < 2 ? backends : bit_of(BACKEND_TCP));
         ck_assert((seen.text[0] == 0) == (i < 2));
     }
     ck_assert_ptr_nonnull(
         strstr(seen.text, "shm carries nothing in process set 2: no shared memory is left"));
     for (int i = 0; i < 3; i++)
-        team_destroy(&set, teams[i]);
-    plane_set_close(&set);
+        process_set_destroy(&set, teams[i]);
+    backends_close(&set);
     munmap(env.arena.base, env.arena.bytes);
 }
 END_TEST
 
 #ifdef HAVE_MPI
 /* Over mpi, which is started at the first batch, it has to be known before that who has no room: then other
- * planes can still be agreed on. */
-START_TEST(a_plane_that_opens_late_is_refused_at_once)
+ * backends can still be agreed on. */
+START_TEST(a_backend_that_opens_late_is_refused_at_once)
 {
     static const int all[] = {0, 1, 2, 3};
     struct hvd_error err, seen = {""};
     struct hvd_job job = {.rank = 0, .size = 4};
     struct hvd_log log = {LOG_INFO, note_warning, &seen};
-    struct roster roster = {.size = 4, .node_of_rank = two_nodes};
-    struct plane_team members = {.set = HVD_ALL_RANKS, .size = 4, .ranks = all};
-    struct team *team = NULL;
-    struct plane_set set;
-    struct plane_env env = {.config = &config,
-                            .log = &log,
-                            .job = &job,
-                            .roster = &roster,
-                            .shape = &shape,
-                            .arena = open_arena(_i == 0 ? (size_t)1 << 20 : (size_t)32 << 20),
-                            .epoll_fd = -1};
-    config.planes = list_of(PLANE_HIER_MPI, -1);
+    struct peer_table peer_table = {.size = 4, .node_of_rank = two_nodes};
+    struct team members = {.set = HVD_ALL_RANKS, .size = 4, .ranks = all};
+    struct process_set *team = NULL;
+    struct backends set;
+    struct backend_env env = {.config = &config,
+                              .log = &log,
+                              .job = &job,
+                              .peer_table = &peer_table,
+                              .shape = &shape,
+                              .arena = open_arena(_i == 0 ? (size_t)1 << 20 : (size_t)32 << 20),
+                              .epoll_fd = -1};
+    config.backends = list_of(BACKEND_HIER_MPI, -1);
     setenv("PMIX_NAMESPACE", "a job's", 1);
-    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, &err), HVD_OK);
-    ck_assert_int_eq(team_create(&set, &members, &team, &err), HVD_OK);
-    ck_assert_uint_eq(team_planes(team, bit_of(PLANE_HIER_MPI) | bit_of(PLANE_MPI)),
-                      _i == 0 ? bit_of(PLANE_MPI) : bit_of(PLANE_HIER_MPI) | bit_of(PLANE_MPI));
+    ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, &err), HVD_OK);
+    ck_assert_int_eq(process_set_create(&set, &members, &team, &err), HVD_OK);
+    ck_assert_uint_eq(process_set_backends(team, bit_of(BACKEND_HIER_MPI) | bit_of(BACKEND_MPI)),
+                      _i == 0 ? bit_of(BACKEND_MPI) : bit_of(BACKEND_HIER_MPI) | bit_of(BACKEND_MPI));
     ck_assert((strstr(seen.text, "hier-mpi carries nothing in process set 0: no shared memory") != NULL) ==
               (_i == 0));
-    ck_assert(!set.opened_late[PLANE_HIER_MPI]);
-    team_destroy(&set, team);
-    plane_set_close(&set);
+    ck_assert(!set.opened_late[BACKEND_HIER_MPI]);
+    process_set_destroy(&set, team);
+    backends_close(&set);
     munmap(env.arena.base, env.arena.bytes);
 }
 END_TEST
@@ -263,69 +268,69 @@ END_TEST
 
 /* ---- One process: sequence and giving up ------------------------------------------------------ */
 
-static int carry(struct plane_set *set, struct team *team, int plane, struct hvd_error *err)
+static int carry(struct backends *set, struct process_set *team, int backend, struct hvd_error *err)
 {
     for (;;) {
         int lost = -1;
         bool moved = false;
         struct epoll_event event;
-        int status = plane_set_test(set, team, plane, &moved, &lost, err);
+        int status = backends_test(set, team, backend, &moved, &lost, err);
         if (status == HVD_IN_PROGRESS && !moved) {
-            plane_set_arm(set, true);
-            status = plane_set_test(set, team, plane, &moved, &lost, err);
+            backends_arm(set, true);
+            status = backends_test(set, team, backend, &moved, &lost, err);
         }
         if (status != HVD_IN_PROGRESS) {
-            plane_set_arm(set, false);
+            backends_arm(set, false);
             return status;
         }
-        if (!moved && plane_table[plane]->polled)
+        if (!moved && backend_table[backend]->polled)
             sched_yield();
         else if (!moved && epoll_wait(set->env.epoll_fd, &event, 1, WAIT_MS) == 0)
             return error_set(err, HVD_ERR_TIMEOUT, "slept too long");
-        plane_set_arm(set, false);
+        backends_arm(set, false);
     }
 }
 
 START_TEST(what_was_given_up_carries_nothing)
 {
     static const int self[] = {0};
-    struct plane_set set;
-    struct team *teams[2] = {NULL, NULL};
+    struct backends set;
+    struct process_set *teams[2] = {NULL, NULL};
     struct hvd_error err;
     float data[4] = {1, 2, 3, 4};
     struct hvd_job job = {.rank = 0, .size = 1};
-    struct plane_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
-    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 1},
-                                .input = data,
-                                .output = data,
-                                .prescale = 2,
-                                .postscale = 1,
-                                .count = 4};
-    config.planes = 0;
-    ck_assert_int_eq(plane_set_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
+    struct backend_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
+    struct backend_batch batch = {.need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 1},
+                                  .input = data,
+                                  .output = data,
+                                  .prescale = 2,
+                                  .postscale = 1,
+                                  .count = 4};
+    config.backends = 0;
+    ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, NULL), HVD_OK);
     for (int i = 0; i < 2; i++) {
-        struct plane_team members = {.set = i, .size = 1, .ranks = self};
-        ck_assert_int_eq(team_create(&set, &members, &teams[i], &err), HVD_OK);
+        struct team members = {.set = i, .size = 1, .ranks = self};
+        ck_assert_int_eq(process_set_create(&set, &members, &teams[i], &err), HVD_OK);
     }
     for (uint64_t i = 1; i <= 3; i++) {
-        ck_assert_int_eq(plane_set_start(&set, teams[0], PLANE_LOCAL, &batch, &err), HVD_OK);
+        ck_assert_int_eq(backends_start(&set, teams[0], BACKEND_LOCAL, &batch, &err), HVD_OK);
         ck_assert_uint_eq(batch.sequence, i);
-        ck_assert_int_eq(carry(&set, teams[0], PLANE_LOCAL, &err), HVD_OK);
+        ck_assert_int_eq(carry(&set, teams[0], BACKEND_LOCAL, &err), HVD_OK);
     }
     ck_assert(data[0] == 8);
-    ck_assert_int_eq(plane_set_start(&set, teams[0], PLANE_LOCAL, &batch, &err), HVD_OK);
-    plane_set_give_up(&set, teams[0], PLANE_LOCAL);
-    plane_set_give_up(&set, teams[0], PLANE_LOCAL);
-    ck_assert_int_eq(plane_set_start(&set, teams[0], PLANE_LOCAL, &batch, &err), HVD_ERR_STATE);
+    ck_assert_int_eq(backends_start(&set, teams[0], BACKEND_LOCAL, &batch, &err), HVD_OK);
+    backends_abort(&set, teams[0], BACKEND_LOCAL);
+    backends_abort(&set, teams[0], BACKEND_LOCAL);
+    ck_assert_int_eq(backends_start(&set, teams[0], BACKEND_LOCAL, &batch, &err), HVD_ERR_STATE);
     ck_assert(data[0] == 8);
-    ck_assert_int_eq(plane_set_start(&set, teams[1], PLANE_LOCAL, &batch, &err), HVD_OK);
+    ck_assert_int_eq(backends_start(&set, teams[1], BACKEND_LOCAL, &batch, &err), HVD_OK);
     ck_assert_uint_eq(batch.sequence, 1);
-    ck_assert_int_eq(carry(&set, teams[1], PLANE_LOCAL, &err), HVD_OK);
+    ck_assert_int_eq(carry(&set, teams[1], BACKEND_LOCAL, &err), HVD_OK);
     ck_assert(data[0] == 16);
     for (int i = 0; i < 2; i++)
-        team_destroy(&set, teams[i]);
-    team_destroy(&set, NULL);
-    plane_set_close(&set);
+        process_set_destroy(&set, teams[i]);
+    process_set_destroy(&set, NULL);
+    backends_close(&set);
 }
 END_TEST
 
@@ -334,10 +339,10 @@ END_TEST
 /* What each process knows; the endpoints are opened before it is forked. */
 struct world {
     struct endpoint *endpoints[RANKS];
-    struct roster_peer peers[RANKS];
-    unsigned char key[ROSTER_KEY_BYTES];
+    struct peer peers[RANKS];
+    unsigned char key[JOB_KEY_BYTES];
     struct arena arena;
-    int plane; /* that carries between them */
+    int backend; /* that carries between them */
 };
 
 static const struct {
@@ -361,7 +366,7 @@ static void world_open(struct world *world)
     ck_assert_int_ge(sodium_init(), 0);
     randombytes_buf(world->key, sizeof(world->key));
     for (int rank = 0; rank < RANKS; rank++) {
-        struct roster_peer *peer = &world->peers[rank];
+        struct peer *peer = &world->peers[rank];
         ck_assert_int_eq(endpoint_open(&world->endpoints[rank], config.lease_us, NULL, NULL), HVD_OK);
         snprintf(peer->host, sizeof(peer->host), "n%d", rank);
         peer->port = endpoint_port(world->endpoints[rank]);
@@ -388,28 +393,30 @@ static int complain(int rank, const char *what, const struct hvd_error *err)
 }
 
 /* Batches in an order that all agree on: each carries those of its own teams. */
-static int carry_batches(const struct world *world, struct plane_set *set, struct team **teams, int rank)
+static int carry_batches(const struct world *world, struct backends *set, struct process_set **teams,
+                         int rank)
 {
     uint64_t random = 99;
     struct hvd_error err = {""};
     for (int i = 0; i < 400; i++) {
-        int which = plan_dice(&random, SETS);
-        struct part part;
-        struct plan plan = plan_random(&random, (enum plane_kind)plan_dice(&random, PLANE_REDUCESCATTER + 1),
-                                       sets[which].size, i % 40 == 0 ? 200000 : 512);
-        int plane = sets[which].size == 1 ? PLANE_LOCAL : world->plane;
+        int which = batch_plan_random_below(&random, SETS);
+        struct batch_part part;
+        struct batch_plan plan = batch_plan_random(
+            &random, (enum backend_kind)batch_plan_random_below(&random, COLL_REDUCESCATTER + 1),
+            sets[which].size, i % 40 == 0 ? 200000 : 512);
+        int backend = sets[which].size == 1 ? BACKEND_LOCAL : world->backend;
         int place = place_in(which, rank);
         if (place < 0)
             continue;
-        if (plane_set_can(set, &plan.need, 0) != 1u << plane)
-            return complain(rank, "plane_set_can", &err);
-        part_open(&part, &plan, place);
-        int status = plane_set_start(set, teams[which], plane, &part.batch, &err);
+        if (backends_supporting(set, &plan.need, 0) != 1u << backend)
+            return complain(rank, "backends_supporting", &err);
+        batch_part_open(&part, &plan, place);
+        int status = backends_start(set, teams[which], backend, &part.batch, &err);
         if (status == HVD_OK)
-            status = carry(set, teams[which], plane, &err);
+            status = carry(set, teams[which], backend, &err);
         if (status != HVD_OK)
             return complain(rank, "a batch failed", &err);
-        if (!part_close(&part, &plan, place))
+        if (!batch_part_close(&part, &plan, place))
             return complain(rank, "a batch is wrong", &err);
     }
     return 0;
@@ -417,48 +424,49 @@ static int carry_batches(const struct world *world, struct plane_set *set, struc
 
 static int run_rank(struct world *world, int rank)
 {
-    struct plane_set set;
-    struct team *teams[SETS] = {NULL};
+    struct backends set;
+    struct process_set *teams[SETS] = {NULL};
     struct hvd_error err = {""};
     struct hvd_job job = {.rank = rank, .size = RANKS};
     int one_node[RANKS] = {0};
-    struct roster roster = {.rank = rank, .size = RANKS, .peers = world->peers, .node_of_rank = one_node};
-    struct plane_env env = {.config = &config,
-                            .job = &job,
-                            .roster = &roster,
-                            .shape = &shape,
-                            .endpoint = world->endpoints[rank],
-                            .arena = world->arena,
-                            .epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
+    struct peer_table peer_table = {
+        .rank = rank, .size = RANKS, .peers = world->peers, .node_of_rank = one_node};
+    struct backend_env env = {.config = &config,
+                              .job = &job,
+                              .peer_table = &peer_table,
+                              .shape = &shape,
+                              .endpoint = world->endpoints[rank],
+                              .arena = world->arena,
+                              .epoll_fd = epoll_create1(EPOLL_CLOEXEC)};
     int before = count_fds();
-    memcpy(roster.key, world->key, sizeof(roster.key));
-    if (plane_set_open(&set, &env, clock_us() + 10 * SECOND, &err) != HVD_OK)
-        return complain(rank, "plane_set_open", &err);
+    memcpy(peer_table.key, world->key, sizeof(peer_table.key));
+    if (backends_open(&set, &env, clock_us() + 10 * SECOND, &err) != HVD_OK)
+        return complain(rank, "backends_open", &err);
     for (int i = 0; i < SETS; i++) {
-        struct plane_team members = {
+        struct team members = {
             .set = i, .rank = place_in(i, rank), .size = sets[i].size, .ranks = sets[i].ranks};
-        if (i > 0 && plane_set_open_all(&set, plane_set_available(&set), &err) != HVD_OK)
-            return complain(rank, "plane_set_open_all", &err);
-        if (members.rank >= 0 && team_create(&set, &members, &teams[i], &err) != HVD_OK)
-            return complain(rank, "team_create", &err);
+        if (i > 0 && backends_open_all(&set, backends_available(&set), &err) != HVD_OK)
+            return complain(rank, "backends_open_all", &err);
+        if (members.rank >= 0 && process_set_create(&set, &members, &teams[i], &err) != HVD_OK)
+            return complain(rank, "process_set_create", &err);
     }
     int rc = carry_batches(world, &set, teams, rank);
     for (int i = 0; i < SETS; i++)
-        team_destroy(&set, teams[i]);
-    plane_set_close(&set);
+        process_set_destroy(&set, teams[i]);
+    backends_close(&set);
     if (rc == 0 && count_fds() != before)
         return complain(rank, "descriptors are left", &err);
     close(env.epoll_fd);
     return rc;
 }
 
-/* [_i] is the plane. */
+/* [_i] is the backend. */
 START_TEST(teams_overlap)
 {
-    struct world world = {.plane = _i};
+    struct world world = {.backend = _i};
     pid_t pids[RANKS];
     pid_t parent = getpid();
-    config.planes = list_of(_i, -1);
+    config.backends = list_of(_i, -1);
     world.arena = open_arena((size_t)RANKS * 64 << 20);
     world_open(&world);
     for (int rank = 0; rank < RANKS; rank++) {
@@ -483,19 +491,19 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("set");
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, local_is_always_there);
-    tcase_add_test(tcase, a_job_needs_a_plane_between_ranks);
+    tcase_add_test(tcase, a_job_needs_a_backend_between_ranks);
     tcase_add_test(tcase, a_job_of_one_rank_needs_local_only);
     tcase_add_test(tcase, what_was_given_up_carries_nothing);
-    tcase_add_test(tcase, sets_have_the_planes_that_serve_them);
+    tcase_add_test(tcase, sets_have_the_backends_that_reach_them);
     tcase_add_test(tcase, shm_alone_is_not_enough_between_nodes);
-    tcase_add_test(tcase, a_set_without_room_does_without_the_plane);
+    tcase_add_test(tcase, a_set_without_room_does_without_the_backend);
 #ifdef HAVE_MPI
-    tcase_add_loop_test(tcase, a_plane_that_opens_late_is_refused_at_once, 0, 2);
+    tcase_add_loop_test(tcase, a_backend_that_opens_late_is_refused_at_once, 0, 2);
 #else
     puts("# what opens late is not tested: hvd was built without MPI");
 #endif
-    tcase_add_loop_test(tcase, teams_overlap, PLANE_SHM, PLANE_SHM + 1);
-    tcase_add_loop_test(tcase, teams_overlap, PLANE_TCP, PLANE_TCP + 1);
+    tcase_add_loop_test(tcase, teams_overlap, BACKEND_SHM, BACKEND_SHM + 1);
+    tcase_add_loop_test(tcase, teams_overlap, BACKEND_TCP, BACKEND_TCP + 1);
     suite_add_tcase(suite, tcase);
 }
 

@@ -11,11 +11,11 @@ START_TEST(adds_up)
 {
     struct blocks blocks = blocks_of(counts, COUNT);
     ck_assert_int_eq(blocks.elements, 13);
-    ck_assert_int_eq(blocks_pieces(&blocks, 0, COUNT, 3), 2 + 3 + 1);
-    ck_assert_int_eq(blocks_pieces(&blocks, 0, COUNT, 100), 3);
-    ck_assert_int_eq(blocks_pieces(&blocks, 2, 4, 3), 0);
-    ck_assert_int_eq(blocks_pieces(&blocks, 4, 4, 3), 0);
-    ck_assert_int_eq(blocks_pieces(&blocks, 4, 5, 7), 1);
+    ck_assert_int_eq(blocks_chunks(&blocks, 0, COUNT, 3), 2 + 3 + 1);
+    ck_assert_int_eq(blocks_chunks(&blocks, 0, COUNT, 100), 3);
+    ck_assert_int_eq(blocks_chunks(&blocks, 2, 4, 3), 0);
+    ck_assert_int_eq(blocks_chunks(&blocks, 4, 4, 3), 0);
+    ck_assert_int_eq(blocks_chunks(&blocks, 4, 5, 7), 1);
 }
 END_TEST
 
@@ -24,12 +24,12 @@ START_TEST(walks_once_round)
 {
     struct blocks blocks = blocks_of(counts, COUNT);
     for (int step = -1; step <= 1; step += 2) {
-        struct walk walk = walk_begin(&blocks, _i, step);
+        struct block_cursor cursor = block_cursor_begin(&blocks, _i, step);
         int64_t seen = 0;
         int block = _i;
         for (int64_t piece = 0; piece < 6; piece++) {
             int64_t start = 0;
-            struct span span = walk_next(&blocks, &walk, 3);
+            struct block_segment span = block_cursor_next(&blocks, &cursor, 3);
             while (block != span.block)
                 block = (block + step + COUNT) % COUNT;
             for (int i = 0; i < block; i++)
@@ -52,11 +52,11 @@ START_TEST(counts_beyond_32_bits)
 {
     const int64_t large[] = {INT64_C(5000000000), INT64_C(7000000000)};
     struct blocks blocks = blocks_of(large, 2);
-    ck_assert_int_eq(blocks_pieces(&blocks, 0, 2, INT64_C(4000000000)), 2 + 2);
-    struct walk walk = walk_begin(&blocks, 1, 1);
-    struct span span = walk_next(&blocks, &walk, INT64_C(4000000000));
+    ck_assert_int_eq(blocks_chunks(&blocks, 0, 2, INT64_C(4000000000)), 2 + 2);
+    struct block_cursor cursor = block_cursor_begin(&blocks, 1, 1);
+    struct block_segment span = block_cursor_next(&blocks, &cursor, INT64_C(4000000000));
     ck_assert_int_eq(span.offset, INT64_C(5000000000));
-    span = walk_next(&blocks, &walk, INT64_C(4000000000));
+    span = block_cursor_next(&blocks, &cursor, INT64_C(4000000000));
     ck_assert_int_eq(span.offset, INT64_C(9000000000));
     ck_assert_int_eq(span.count, INT64_C(3000000000));
 }
@@ -67,8 +67,8 @@ START_TEST(bears_nothing_at_all)
     const int64_t none[] = {0, 0, 0};
     struct blocks blocks = blocks_of(none, 3);
     for (int step = -1; step <= 1; step += 2) {
-        struct walk walk = walk_begin(&blocks, 1, step);
-        ck_assert_int_eq(walk_next(&blocks, &walk, 3).count, 0);
+        struct block_cursor cursor = block_cursor_begin(&blocks, 1, step);
+        ck_assert_int_eq(block_cursor_next(&blocks, &cursor, 3).count, 0);
     }
 }
 END_TEST

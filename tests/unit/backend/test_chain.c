@@ -16,7 +16,7 @@
 struct message {
     enum chain_kind kind;
     uint64_t sequence;
-    struct chain_piece piece;
+    struct chain_chunk piece;
     const void *at; /* at the sender */
     char bytes[CHUNK];
 };
@@ -29,7 +29,7 @@ struct fifo {
 
 struct posted {
     void *at;
-    struct chain_piece piece;
+    struct chain_chunk piece;
 };
 
 /* How messages travel. A stream: one message at a time, one order for both kinds, and what has left is with
@@ -40,8 +40,8 @@ enum manner { STREAM, MESSAGES, MANNERS };
 struct seat {
     struct chain chain;
     int batch; /* how many it has finished */
-    struct part parts[SOURCES];
-    struct plane_source source;
+    struct batch_part parts[SOURCES];
+    struct backend_source source;
     int64_t counts[RANKS];
     int64_t there, folded, told;      /* of a source: pieces */
     struct fifo leaving[CHAIN_KINDS]; /* begun and not yet known to have left; the first [arrived] are with
@@ -57,7 +57,7 @@ struct world {
     int sources; /* ranks for each member: 1, and they have no source */
     enum manner manner;
     uint64_t random;
-    struct plan plans[BATCHES];
+    struct batch_plan plans[BATCHES];
     struct seat seats[RANKS];
 };
 
@@ -89,23 +89,23 @@ static bool source_ready(void *arg, int64_t number)
 
 static bool reduces(const struct seat *seat)
 {
-    enum plane_kind kind = seat->parts[0].batch.need.kind;
-    return kind == PLANE_ALLREDUCE || kind == PLANE_REDUCESCATTER;
+    enum backend_kind kind = seat->parts[0].batch.need.kind;
+    return kind == COLL_ALLREDUCE || kind == COLL_REDUCESCATTER;
 }
 
 /* The [number]-th piece of those that begin here, or are added to here. */
-static struct span piece_at(const struct seat *seat, int64_t number)
+static struct block_segment piece_at(const struct seat *seat, int64_t number)
 {
     const struct chain *chain = &seat->chain;
-    bool gathers = seat->parts[0].batch.need.kind == PLANE_ALLGATHER;
-    struct walk walk = walk_begin(&chain->blocks, gathers ? chain->rank : 0, 1);
-    struct span span = {0};
+    bool gathers = seat->parts[0].batch.need.kind == COLL_ALLGATHER;
+    struct block_cursor walk = block_cursor_begin(&chain->blocks, gathers ? chain->rank : 0, 1);
+    struct block_segment span = {0};
     for (int64_t i = 0; i <= number; i++)
-        span = walk_next(&chain->blocks, &walk, chain->chunk_count);
+        span = block_cursor_next(&chain->blocks, &walk, chain->chunk_count);
     return span;
 }
 
-static void add_inputs(const struct seat *seat, const struct span *span, void *out, void *left)
+static void add_inputs(const struct seat *seat, const struct block_segment *span, void *out, void *left)
 {
     const struct chain *chain = &seat->chain;
     void *sum = left != NULL ? left : out;
@@ -119,13 +119,13 @@ static void add_inputs(const struct seat *seat, const struct span *span, void *o
     }
 }
 
-static void copy_inputs(const struct seat *seat, const struct span *span, char *out)
+static void copy_inputs(const struct seat *seat, const struct block_segment *span, char *out)
 {
     int64_t element = (int64_t)seat->chain.element_bytes;
     for (int i = 0; i < SOURCES; i++) {
-        const struct plane_batch *batch = &seat->parts[i].batch;
+        const struct backend_batch *batch = &seat->parts[i].batch;
         int self = seat->chain.rank * SOURCES + i;
-        bool gathers = batch->need.kind == PLANE_ALLGATHER;
+        bool gathers = batch->need.kind == COLL_ALLGATHER;
         int64_t begin = 0;
         int64_t count = self == batch->root ? batch->count : 0;
         for (int member = 0; gathers && member < self; member++)
@@ -142,7 +142,7 @@ static void copy_inputs(const struct seat *seat, const struct span *span, char *
 static void source_fold(void *arg, void *out, void *left)
 {
     struct seat *seat = arg;
-    struct span span = piece_at(seat, seat->folded++);
+    struct block_segment span = piece_at(seat, seat->folded++);
     ck_assert_int_le(seat->folded, seat->there);
     ck_assert(reduces(seat) || left == NULL);
     if (reduces(seat))
@@ -151,7 +151,7 @@ static void source_fold(void *arg, void *out, void *left)
         copy_inputs(seat, &span, out);
 }
 
-static void *source_place(void *arg, const struct span *span)
+static void *source_place(void *arg, const struct block_segment *span)
 {
     const struct seat *seat = arg;
     return (char *)seat->parts[0].batch.output + span->offset * (int64_t)seat->chain.element_bytes;
@@ -164,9 +164,9 @@ static void source_arrived(void *arg)
 }
 
 /* The batch of members that stand for several ranks each. */
-static struct plane_batch sourced(struct seat *seat, int size)
+static struct backend_batch sourced(struct seat *seat, int size)
 {
-    struct plane_batch batch = seat->parts[0].batch;
+    struct backend_batch batch = seat->parts[0].batch;
     size_t bytes = dtype_bytes(batch.need.dtype);
     if (reduces(seat) && dtype_bytes(batch.need.partial) > bytes)
         bytes = dtype_bytes(batch.need.partial);
@@ -174,8 +174,8 @@ static struct plane_batch sourced(struct seat *seat, int size)
     memset(seat->counts, 0, sizeof(seat->counts));
     for (int i = 0; i < size * SOURCES; i++)
         seat->counts[i / SOURCES] += batch.counts[i];
-    seat->source = (struct plane_source){seat,        CHUNK / (int64_t)bytes, source_ready,
-                                         source_fold, source_place,           source_arrived};
+    seat->source = (struct backend_source){seat,        CHUNK / (int64_t)bytes, source_ready,
+                                           source_fold, source_place,           source_arrived};
     batch.input = batch.output = NULL;
     batch.root /= SOURCES;
     batch.counts = seat->counts;
@@ -186,11 +186,11 @@ static struct plane_batch sourced(struct seat *seat, int size)
 static void begin_batch(struct world *world, int rank)
 {
     struct seat *seat = &world->seats[rank];
-    const struct plan *plan = &world->plans[seat->batch];
+    const struct batch_plan *plan = &world->plans[seat->batch];
     for (int i = 0; i < world->sources; i++)
-        part_open(&seat->parts[i], plan, rank * world->sources + i);
-    ck_assert(chain_can(&seat->parts[0].batch.need));
-    struct plane_batch batch = world->sources > 1 ? sourced(seat, world->size) : seat->parts[0].batch;
+        batch_part_open(&seat->parts[i], plan, rank * world->sources + i);
+    ck_assert(chain_supports(&seat->parts[0].batch.need));
+    struct backend_batch batch = world->sources > 1 ? sourced(seat, world->size) : seat->parts[0].batch;
     chain_start(&seat->chain, &batch);
 }
 
@@ -199,17 +199,17 @@ static void expect_told(const struct seat *seat)
 {
     const struct chain *chain = &seat->chain;
     int rank = chain->rank;
-    int64_t all = blocks_pieces(&chain->blocks, 0, chain->blocks.count, chain->chunk_count);
+    int64_t all = blocks_chunks(&chain->blocks, 0, chain->blocks.count, chain->chunk_count);
     switch (chain->batch.need.kind) {
-    case PLANE_BROADCAST:
+    case COLL_BROADCAST:
         ck_assert_int_eq(seat->told, rank == chain->batch.root ? 0 : all);
         break;
-    case PLANE_ALLGATHER:
-        all -= blocks_pieces(&chain->blocks, rank, rank + 1, chain->chunk_count);
+    case COLL_ALLGATHER:
+        all -= blocks_chunks(&chain->blocks, rank, rank + 1, chain->chunk_count);
         ck_assert_int_eq(seat->told, all);
         break;
-    case PLANE_REDUCESCATTER:
-        ck_assert_int_eq(seat->told, blocks_pieces(&chain->blocks, rank, rank + 1, chain->chunk_count));
+    case COLL_REDUCESCATTER:
+        ck_assert_int_eq(seat->told, blocks_chunks(&chain->blocks, rank, rank + 1, chain->chunk_count));
         break;
     default:
         ck_assert_int_eq(seat->told, all);
@@ -220,13 +220,13 @@ static void expect_told(const struct seat *seat)
 static void end_batch(struct world *world, int rank)
 {
     struct seat *seat = &world->seats[rank];
-    const struct plan *plan = &world->plans[seat->batch];
+    const struct batch_plan *plan = &world->plans[seat->batch];
     if (world->sources > 1)
         expect_told(seat);
     for (int i = world->sources - 1; i >= 0; i--) {
         if (i > 0)
             memcpy(seat->parts[i].output, seat->parts[0].output, seat->parts[0].output_bytes);
-        ck_assert(part_close(&seat->parts[i], plan, rank * world->sources + i));
+        ck_assert(batch_part_close(&seat->parts[i], plan, rank * world->sources + i));
     }
 }
 
@@ -331,7 +331,7 @@ static void complete_receive(struct world *world, struct seat *seat, enum chain_
 /* One random thing at one random rank. */
 static void step(struct world *world)
 {
-    uint64_t dice = sums_random(&world->random) >> 16;
+    uint64_t dice = reference_random(&world->random) >> 16;
     int rank = (int)(dice % (uint64_t)world->size);
     struct seat *seat = &world->seats[rank];
     enum chain_kind kind = (enum chain_kind)(dice >> 8 & 1);
@@ -395,7 +395,7 @@ static void run_world(struct world *world)
 }
 
 /* Batches of [kind], with one of another between them. */
-static void run_all(int size, enum plane_kind kind, int runs)
+static void run_all(int size, enum backend_kind kind, int runs)
 {
     for (int i = 0; i < runs; i++) {
         struct world *world = calloc(1, sizeof(*world));
@@ -404,9 +404,9 @@ static void run_all(int size, enum plane_kind kind, int runs)
         world->manner = (enum manner)(i % MANNERS);
         world->random = (uint64_t)(size * 1000 + i) * 8 + kind;
         for (int k = 0; k < BATCHES; k++) {
-            enum plane_kind other = (kind + i) % 2 == 0 ? PLANE_BROADCAST : PLANE_REDUCESCATTER;
+            enum backend_kind other = (kind + i) % 2 == 0 ? COLL_BROADCAST : COLL_REDUCESCATTER;
             world->plans[k] =
-                plan_random(&world->random, k == 1 ? other : kind, size * world->sources, CHUNK);
+                batch_plan_random(&world->random, k == 1 ? other : kind, size * world->sources, CHUNK);
         }
         run_world(world);
         free(world);
@@ -415,25 +415,25 @@ static void run_all(int size, enum plane_kind kind, int runs)
 
 START_TEST(allreduce_is_the_same_from_left_to_right)
 {
-    run_all(_i, PLANE_ALLREDUCE, 200);
+    run_all(_i, COLL_ALLREDUCE, 200);
 }
 END_TEST
 
 START_TEST(broadcast_is_the_roots_input)
 {
-    run_all(_i, PLANE_BROADCAST, 50);
+    run_all(_i, COLL_BROADCAST, 50);
 }
 END_TEST
 
 START_TEST(allgather_puts_blocks_together)
 {
-    run_all(_i, PLANE_ALLGATHER, 100);
+    run_all(_i, COLL_ALLGATHER, 100);
 }
 END_TEST
 
 START_TEST(reducescatter_leaves_each_its_share)
 {
-    run_all(_i, PLANE_REDUCESCATTER, 200);
+    run_all(_i, COLL_REDUCESCATTER, 200);
 }
 END_TEST
 
@@ -446,20 +446,20 @@ START_TEST(results_go_no_further_than_needed)
     char memory[80] = "";
     for (int rank = 0; rank < 4; rank++) {
         struct chain chain;
-        struct plane_batch batch = {.need = {.kind = PLANE_REDUCESCATTER, .dtype = HVD_UINT8, .ranks = 4},
-                                    .input = memory,
-                                    .output = memory,
-                                    .prescale = 1,
-                                    .postscale = 1,
-                                    .count = 80,
-                                    .counts = counts};
+        struct backend_batch batch = {.need = {.kind = COLL_REDUCESCATTER, .dtype = HVD_UINT8, .ranks = 4},
+                                      .input = memory,
+                                      .output = memory,
+                                      .prescale = 1,
+                                      .postscale = 1,
+                                      .count = 80,
+                                      .counts = counts};
         batch.need.partial = HVD_UINT8;
         ck_assert_int_eq(chain_init(&chain, rank, 4, 64, 1, NULL), HVD_OK);
         chain.chunk_bytes = 1;
         chain_start(&chain, &batch);
         ck_assert_int_eq(chain.in[CHAIN_RESULT].total, scattered[rank]);
         ck_assert_int_eq(chain.out[CHAIN_RESULT].total, scattered[(rank + 1) % 4]);
-        batch.need.kind = PLANE_ALLGATHER;
+        batch.need.kind = COLL_ALLGATHER;
         chain_start(&chain, &batch);
         ck_assert_int_eq(chain.in[CHAIN_RESULT].total, gathered[rank]);
         ck_assert_int_eq(chain.out[CHAIN_RESULT].total, gathered[(rank + 1) % 4]);
@@ -470,32 +470,32 @@ END_TEST
 
 START_TEST(knows_what_it_can)
 {
-    struct plane_need need = {PLANE_ALLREDUCE, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 2};
-    ck_assert(chain_can(&need));
+    struct backend_need need = {COLL_ALLREDUCE, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 2};
+    ck_assert(chain_supports(&need));
     need.ranks = 1;
-    ck_assert(!chain_can(&need));
+    ck_assert(!chain_supports(&need));
     need.ranks = 2;
     need.partial = HVD_FLOAT64;
-    ck_assert(!chain_can(&need));
-    need = (struct plane_need){PLANE_REDUCESCATTER, HVD_BOOL, HVD_BOOL, HVD_AVERAGE, 2};
-    ck_assert(!chain_can(&need));
-    need.kind = PLANE_ALLGATHER;
-    ck_assert(chain_can(&need));
-    need.kind = PLANE_ALLTOALL;
-    ck_assert(!chain_can(&need));
-    need = (struct plane_need){PLANE_BROADCAST, (enum hvd_dtype)99, HVD_BOOL, HVD_SUM, 2};
-    ck_assert(!chain_can(&need));
+    ck_assert(!chain_supports(&need));
+    need = (struct backend_need){COLL_REDUCESCATTER, HVD_BOOL, HVD_BOOL, HVD_AVERAGE, 2};
+    ck_assert(!chain_supports(&need));
+    need.kind = COLL_ALLGATHER;
+    ck_assert(chain_supports(&need));
+    need.kind = COLL_ALLTOALL;
+    ck_assert(!chain_supports(&need));
+    need = (struct backend_need){COLL_BROADCAST, (enum hvd_dtype)99, HVD_BOOL, HVD_SUM, 2};
+    ck_assert(!chain_supports(&need));
 }
 END_TEST
 
 START_TEST(counts_beyond_32_bits)
 {
     struct chain chain;
-    struct chain_piece piece;
-    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT64, HVD_FLOAT64, HVD_SUM, 2},
-                                .sequence = 1,
-                                .prescale = 1,
-                                .postscale = 1};
+    struct chain_chunk piece;
+    struct backend_batch batch = {.need = {COLL_ALLREDUCE, HVD_FLOAT64, HVD_FLOAT64, HVD_SUM, 2},
+                                  .sequence = 1,
+                                  .prescale = 1,
+                                  .postscale = 1};
     char byte;
     batch.count = INT64_C(5000000001);
     batch.input = batch.output = &byte;

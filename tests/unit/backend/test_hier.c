@@ -1,4 +1,4 @@
-/* test_hier.c: the plane of teams on several nodes, over tcp. A node is a piece of memory that its members
+/* test_hier.c: the backend of teams on several nodes, over tcp. A node is a piece of memory that its members
  * share; all members are in one process, turn by turn in random but repeatable order, or each in a thread. */
 #include "config.h"
 #include "unit.h"
@@ -18,13 +18,13 @@
 #include "batches.h"
 #include "backend/hier/hier.h"
 
-#define MAX_NODES   3
-#define MAX_SEATS   9
-#define PAGE        ((size_t)4096)
-#define ARENA_BYTES ((size_t)48 << 20) /* of a node */
-#define CHUNK_BYTES 256                /* where nothing else is said */
-#define SECOND      INT64_C(1000000)
-#define LIMIT_US    (20 * SECOND) /* far longer than anything here takes */
+#define MAX_NODES       3
+#define MAX_SHM_MEMBERS 9
+#define PAGE            ((size_t)4096)
+#define ARENA_BYTES     ((size_t)48 << 20) /* of a node */
+#define CHUNK_BYTES     256                /* where nothing else is said */
+#define SECOND          INT64_C(1000000)
+#define LIMIT_US        (20 * SECOND) /* far longer than anything here takes */
 
 /* Members of each node. */
 static const int spreads[][MAX_NODES] = {{2, 2},    {1, 2},    {2, 1},    {3, 3},
@@ -37,12 +37,12 @@ static const int even_spreads[] = {0, 3, 6};
 
 /* One member. */
 struct seat {
-    struct plane_env env;
-    struct roster roster;
-    struct shape shape;
+    struct backend_env env;
+    struct peer_table peer_table;
+    struct tree_shape shape;
     void *state, *team;
-    struct part part;
-    struct plane_span spans[BATCHES_SPANS];
+    struct batch_part part;
+    struct backend_span spans[BATCHES_SPANS];
     int batch; /* how many it has begun */
     bool runs;
     bool connected, exchanged; /* its team has begun a batch, or an alltoall */
@@ -51,17 +51,17 @@ struct seat {
 struct world {
     struct hvd_config config;
     struct hvd_job job;
-    struct roster_peer peers[MAX_SEATS];
-    int node_of_rank[MAX_SEATS], ranks[MAX_SEATS];
+    struct peer peers[MAX_SHM_MEMBERS];
+    int node_of_rank[MAX_SHM_MEMBERS], ranks[MAX_SHM_MEMBERS];
     struct arena arenas[MAX_NODES];
     int size, slices;
     int each; /* members on each node, or 0 */
     int64_t chunk_bytes;
     uint64_t random;
-    const struct plan *plans;
+    const struct batch_plan *plans;
     int plan_count;
     _Atomic bool failed;
-    struct seat seats[MAX_SEATS];
+    struct seat seats[MAX_SHM_MEMBERS];
 };
 
 /* ---- Members ------------------------------------------------------------------------------------ */
@@ -70,8 +70,8 @@ static void add_team(struct world *world, int rank, int set)
 {
     struct hvd_error err = {""};
     struct seat *seat = &world->seats[rank];
-    const struct plane_team members = {.set = set, .rank = rank, .size = world->size, .ranks = world->ranks};
-    int rc = plane_hier_tcp.add_team(seat->state, &members, clock_us() + SECOND, &seat->team, &err);
+    const struct team members = {.set = set, .rank = rank, .size = world->size, .ranks = world->ranks};
+    int rc = backend_hier_tcp.add_team(seat->state, &members, clock_us() + SECOND, &seat->team, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
     seat->connected = seat->exchanged = false;
     hier_set_chunk(seat->team, world->chunk_bytes);
@@ -90,16 +90,16 @@ static struct arena open_arena(void)
 static void open_seat(struct world *world, int rank, int node, int local_size)
 {
     struct seat *seat = &world->seats[rank];
-    struct roster_peer *peer = &world->peers[rank];
-    seat->roster = (struct roster){
+    struct peer *peer = &world->peers[rank];
+    seat->peer_table = (struct peer_table){
         .rank = rank, .size = world->size, .peers = world->peers, .node_of_rank = world->node_of_rank};
-    seat->shape = (struct shape){.local_size = local_size};
-    seat->env = (struct plane_env){.config = &world->config,
-                                   .job = &world->job,
-                                   .roster = &seat->roster,
-                                   .shape = &seat->shape,
-                                   .arena = world->arenas[node],
-                                   .epoll_fd = -1};
+    seat->shape = (struct tree_shape){.local_size = local_size};
+    seat->env = (struct backend_env){.config = &world->config,
+                                     .job = &world->job,
+                                     .peer_table = &seat->peer_table,
+                                     .shape = &seat->shape,
+                                     .arena = world->arenas[node],
+                                     .epoll_fd = -1};
     ck_assert_int_eq(endpoint_open(&seat->env.endpoint, world->config.lease_us, NULL, NULL), HVD_OK);
     snprintf(peer->host, sizeof(peer->host), "n%d", node);
     peer->port = endpoint_port(seat->env.endpoint);
@@ -114,7 +114,7 @@ static struct world *world_open(const int spread[MAX_NODES], int64_t chunk_bytes
         (struct hvd_config){.start_timeout_us = LIMIT_US, .lease_us = 5 * SECOND, .tcp_streams = 2};
     world->chunk_bytes = chunk_bytes;
     world->random = 1;
-    world->slices = MAX_SEATS;
+    world->slices = MAX_SHM_MEMBERS;
     for (int node = 0; node < MAX_NODES; node++)
         world->size += spread[node];
     world->job.size = world->size;
@@ -132,8 +132,8 @@ static struct world *world_open(const int spread[MAX_NODES], int64_t chunk_bytes
     }
     for (int rank = 0; rank < world->size; rank++) {
         struct seat *seat = &world->seats[rank];
-        memset(seat->roster.key, 0x5a, sizeof(seat->roster.key));
-        ck_assert_int_eq(plane_hier_tcp.open(&seat->env, 0, &seat->state, NULL), HVD_OK);
+        memset(seat->peer_table.key, 0x5a, sizeof(seat->peer_table.key));
+        ck_assert_int_eq(backend_hier_tcp.open(&seat->env, 0, &seat->state, NULL), HVD_OK);
         add_team(world, rank, 0);
     }
     return world;
@@ -143,8 +143,8 @@ static void world_close(struct world *world)
 {
     for (int rank = 0; rank < world->size; rank++) {
         struct seat *seat = &world->seats[rank];
-        plane_hier_tcp.remove_team(seat->state, seat->team);
-        plane_hier_tcp.close(seat->state);
+        backend_hier_tcp.remove_team(seat->state, seat->team);
+        backend_hier_tcp.close(seat->state);
         endpoint_close(seat->env.endpoint);
     }
     for (int node = 0; node < MAX_NODES; node++)
@@ -168,17 +168,17 @@ static bool begin(struct world *world, int rank)
 {
     struct hvd_error err = {""};
     struct seat *seat = &world->seats[rank];
-    part_open(&seat->part, &world->plans[seat->batch], rank);
+    batch_part_open(&seat->part, &world->plans[seat->batch], rank);
     if ((rank + seat->batch) % 2 == 0)
-        part_cut_into_spans(&seat->part, seat->spans);
-    bool exchanges = seat->part.batch.need.kind == PLANE_ALLTOALL;
+        batch_part_split_into_spans(&seat->part, seat->spans);
+    bool exchanges = seat->part.batch.need.kind == COLL_ALLTOALL;
     bool connects = !seat->connected || (exchanges && !seat->exchanged);
-    if (plane_hier_tcp.connects(seat->team, &seat->part.batch) != connects)
+    if (backend_hier_tcp.connects(seat->team, &seat->part.batch) != connects)
         complain(world, rank, "connects", &err);
     seat->connected = true;
     seat->exchanged = seat->exchanged || exchanges;
     seat->batch++;
-    seat->runs = plane_hier_tcp.start(seat->state, seat->team, &seat->part.batch, &err) == HVD_OK;
+    seat->runs = backend_hier_tcp.start(seat->state, seat->team, &seat->part.batch, &err) == HVD_OK;
     return seat->runs || complain(world, rank, "start", &err);
 }
 
@@ -191,13 +191,13 @@ static bool step(struct world *world, int rank)
     int lost = -1;
     if (!seat->runs)
         return seat->batch < world->plan_count && begin(world, rank);
-    int rc = plane_hier_tcp.test(seat->state, seat->team, &moved, &lost, &err);
+    int rc = backend_hier_tcp.test(seat->state, seat->team, &moved, &lost, &err);
     if (rc == HVD_IN_PROGRESS)
         return moved;
     seat->runs = false;
     if (rc != HVD_OK)
         return complain(world, rank, "test", &err);
-    if (!part_close(&seat->part, &world->plans[seat->batch - 1], rank))
+    if (!batch_part_close(&seat->part, &world->plans[seat->batch - 1], rank))
         return complain(world, rank, "wrong results", &err);
     return true;
 }
@@ -215,7 +215,7 @@ struct member_thread {
 
 static void in_threads(struct world *world, void *(*body)(void *arg))
 {
-    struct member_thread members[MAX_SEATS];
+    struct member_thread members[MAX_SHM_MEMBERS];
     for (int rank = 0; rank < world->size; rank++) {
         members[rank] = (struct member_thread){world, rank, 0};
         ck_assert_int_eq(pthread_create(&members[rank].thread, NULL, body, &members[rank]), 0);
@@ -232,7 +232,7 @@ static void *begin_in_thread(void *arg)
     return NULL;
 }
 
-static void *carry_in_thread(void *arg)
+static void *run_member_thread(void *arg)
 {
     const struct member_thread *self = arg;
     int64_t end_us = clock_us() + LIMIT_US;
@@ -246,7 +246,7 @@ static void *carry_in_thread(void *arg)
     return NULL;
 }
 
-static void take_plans(struct world *world, const struct plan *plans, int count)
+static void take_plans(struct world *world, const struct batch_plan *plans, int count)
 {
     world->plans = plans;
     world->plan_count = count;
@@ -256,14 +256,14 @@ static void take_plans(struct world *world, const struct plan *plans, int count)
 
 /* Carry [plans], each member as far as it comes when it is its turn. The first is begun in threads, as the
  * members may have to connect. */
-static void carry(struct world *world, const struct plan *plans, int count)
+static void carry(struct world *world, const struct batch_plan *plans, int count)
 {
     int64_t end_us = clock_us() + LIMIT_US;
     int left = world->size;
     take_plans(world, plans, count);
     in_threads(world, begin_in_thread);
     while (left > 0 && clock_us() < end_us && !atomic_load(&world->failed)) {
-        int rank = plan_dice(&world->random, world->size);
+        int rank = batch_plan_random_below(&world->random, world->size);
         if (!is_through(world, rank) && step(world, rank))
             left -= is_through(world, rank);
     }
@@ -273,13 +273,13 @@ static void carry(struct world *world, const struct plan *plans, int count)
 
 /* Around what is of one member in a chunk, around a chunk, and far more than there are slots for; some have
  * nothing for anybody, some get nothing, and some of this node have nothing for the other ones. */
-static struct plan random_alltoall(struct world *world)
+static struct batch_plan random_alltoall(struct world *world)
 {
     static const int64_t edges[] = {64, 256, 1024};
-    struct plan plan =
-        plan_random(&world->random, PLANE_ALLTOALL, world->size, edges[plan_dice(&world->random, 3)]);
-    int cut = plan_dice(&world->random, 4);
-    int one = plan_dice(&world->random, world->size);
+    struct batch_plan plan = batch_plan_random(&world->random, COLL_ALLTOALL, world->size,
+                                               edges[batch_plan_random_below(&world->random, 3)]);
+    int cut = batch_plan_random_below(&world->random, 4);
+    int one = batch_plan_random_below(&world->random, world->size);
     for (int other = 0; other < world->size; other++) {
         if (cut == 1)
             plan.counts[one][other] = 0;
@@ -295,23 +295,23 @@ static struct plan random_alltoall(struct world *world)
 }
 
 /* Around what a turn of all slices holds, or what a member has of one. */
-static const enum plane_kind kinds[] = {PLANE_ALLREDUCE, PLANE_BROADCAST, PLANE_ALLGATHER,
-                                        PLANE_REDUCESCATTER, PLANE_ALLTOALL};
+static const enum backend_kind kinds[] = {COLL_ALLREDUCE, COLL_BROADCAST, COLL_ALLGATHER, COLL_REDUCESCATTER,
+                                          COLL_ALLTOALL};
 
 #define KINDS 5 /* the last for members that are spread evenly only */
 
-static struct plan random_plan(struct world *world, enum plane_kind kind)
+static struct batch_plan random_plan(struct world *world, enum backend_kind kind)
 {
-    bool shared = kind == PLANE_ALLGATHER || kind == PLANE_REDUCESCATTER;
+    bool shared = kind == COLL_ALLGATHER || kind == COLL_REDUCESCATTER;
     int64_t edge = world->chunk_bytes * world->slices;
-    if (kind == PLANE_ALLTOALL)
+    if (kind == COLL_ALLTOALL)
         return random_alltoall(world);
-    return plan_random(&world->random, kind, world->size, shared ? edge / 4 : edge);
+    return batch_plan_random(&world->random, kind, world->size, shared ? edge / 4 : edge);
 }
 
-static enum plane_kind random_kind(struct world *world)
+static enum backend_kind random_kind(struct world *world)
 {
-    return kinds[plan_dice(&world->random, world->each > 0 ? KINDS : KINDS - 1)];
+    return kinds[batch_plan_random_below(&world->random, world->each > 0 ? KINDS : KINDS - 1)];
 }
 
 /* ---- What is carried ------------------------------------------------------------------------------ */
@@ -321,7 +321,7 @@ static enum plane_kind random_kind(struct world *world)
 /* [_i] is the kind and how members are spread. */
 START_TEST(each_kind_is_right_however_members_are_spread)
 {
-    static struct plan plans[BATCHES];
+    static struct batch_plan plans[BATCHES];
     struct world *world = world_open(spreads[_i % SPREADS], CHUNK_BYTES);
     world->random = (uint64_t)_i + 11;
     for (int i = 0; i < BATCHES; i++)
@@ -334,7 +334,7 @@ END_TEST
 /* [_i] is how members are spread, and seeds. */
 START_TEST(alltoalls_are_right)
 {
-    static struct plan plans[BATCHES];
+    static struct batch_plan plans[BATCHES];
     struct world *world = world_open(spreads[even_spreads[_i % 3]], 64 << _i / 3);
     world->random = (uint64_t)_i + 17;
     for (int i = 0; i < BATCHES; i++)
@@ -344,10 +344,10 @@ START_TEST(alltoalls_are_right)
 }
 END_TEST
 
-static struct plan plan_of_one_type(const struct world *world, enum hvd_dtype dtype)
+static struct batch_plan plan_of_one_type(const struct world *world, enum hvd_dtype dtype)
 {
-    return (struct plan){
-        .need = {PLANE_ALLTOALL, dtype, dtype, HVD_SUM, world->size}, .prescale = 1, .postscale = 1};
+    return (struct batch_plan){
+        .need = {COLL_ALLTOALL, dtype, dtype, HVD_SUM, world->size}, .prescale = 1, .postscale = 1};
 }
 
 /* As large as chunks and slots are: one element, edges, many times what there is room for; and only one pair
@@ -358,7 +358,7 @@ START_TEST(edges_of_real_chunks_are_right)
     const int64_t counts[] = {1, chunk / 2, chunk / 2 + 1, chunk - 1, 9 * chunk + 7};
     const int pairs[][2] = {{0, 0}, {0, 1}, {0, 2}, {0, 3}, {3, 0}};
     struct world *world = world_open(spreads[0], HIER_ALLTOALL_CHUNK_BYTES);
-    struct plan plans[10];
+    struct batch_plan plans[10];
     for (int i = 0; i < 10; i++) {
         plans[i] = plan_of_one_type(world, HVD_FLOAT32);
         plans[i].sequence = (uint64_t)i;
@@ -376,7 +376,7 @@ END_TEST
 /* One after the other, so that each begins where another kind has left the slots; what connects first. */
 START_TEST(kinds_follow_each_other)
 {
-    static struct plan plans[BATCHES];
+    static struct batch_plan plans[BATCHES];
     struct world *world = world_open(spreads[_i % SPREADS], 64 << _i / SPREADS);
     world->random = (uint64_t)_i + 101;
     for (int i = 0; i < BATCHES; i++)
@@ -389,21 +389,21 @@ END_TEST
 /* Around a piece, and around all slots of a slice: as large as they are. */
 START_TEST(edges_of_real_slots_are_right)
 {
-    enum plane_kind kind = kinds[_i];
+    enum backend_kind kind = kinds[_i];
     const int64_t turn = 2 * HIER_CHUNK_BYTES / 4;
     const int64_t counts[] = {1, turn - 1, turn, turn + 1, HIER_SLOTS * turn + 1, 3 * HIER_SLOTS * turn - 1};
     struct world *world = world_open(spreads[0], HIER_CHUNK_BYTES);
-    struct plan plans[6];
+    struct batch_plan plans[6];
     world->random = (uint64_t)_i + 71;
     for (int i = 0; i < 6; i++) {
-        struct plan *plan = &plans[i];
-        *plan = (struct plan){.need = {kind, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 4},
-                              .sequence = (uint64_t)i,
-                              .root = i % 4,
-                              .prescale = i % 2 == 0 ? 1 : 0.5,
-                              .postscale = 1,
-                              .in_place = i % 3 == 0,
-                              .count = counts[i]};
+        struct batch_plan *plan = &plans[i];
+        *plan = (struct batch_plan){.need = {kind, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 4},
+                                    .sequence = (uint64_t)i,
+                                    .root = i % 4,
+                                    .prescale = i % 2 == 0 ? 1 : 0.5,
+                                    .postscale = 1,
+                                    .in_place = i % 3 == 0,
+                                    .count = counts[i]};
         for (int member = 0; member < 4; member++)
             plan->counts[0][member] = counts[i] / 4 + (member == i % 4 ? counts[i] % 4 : 0);
     }
@@ -414,13 +414,13 @@ END_TEST
 
 START_TEST(members_in_threads_are_right)
 {
-    static struct plan plans[BATCHES];
+    static struct batch_plan plans[BATCHES];
     struct world *world = world_open(spreads[_i], 1024);
     world->random = (uint64_t)_i + 7;
     for (int i = 0; i < BATCHES; i++)
         plans[i] = random_plan(world, random_kind(world));
     take_plans(world, plans, BATCHES);
-    in_threads(world, carry_in_thread);
+    in_threads(world, run_member_thread);
     world_close(world);
 }
 END_TEST
@@ -430,23 +430,23 @@ END_TEST
 static void give_up(struct world *world, int rank)
 {
     struct seat *seat = &world->seats[rank];
-    plane_hier_tcp.remove_team(seat->state, seat->team);
+    backend_hier_tcp.remove_team(seat->state, seat->team);
     seat->team = NULL;
     seat->runs = false;
-    part_take_back(&seat->part);
+    batch_part_abandon(&seat->part);
 }
 
 /* Long enough that nobody comes to its end alone, in parts that all have something of. */
-static struct plan long_plan(const struct world *world, enum plane_kind kind)
+static struct batch_plan long_plan(const struct world *world, enum backend_kind kind)
 {
-    struct plan plan = {.need = {kind, HVD_FLOAT64, HVD_FLOAT64, HVD_SUM, world->size},
-                        .sequence = 9,
-                        .prescale = 1,
-                        .postscale = 1};
+    struct batch_plan plan = {.need = {kind, HVD_FLOAT64, HVD_FLOAT64, HVD_SUM, world->size},
+                              .sequence = 9,
+                              .prescale = 1,
+                              .postscale = 1};
     for (int member = 0; member < world->size; member++) {
         plan.counts[0][member] = 40000;
         plan.count += plan.counts[0][member];
-        for (int to = 0; to < world->size && kind == PLANE_ALLTOALL; to++)
+        for (int to = 0; to < world->size && kind == COLL_ALLTOALL; to++)
             plan.counts[member][to] = 8000;
     }
     return plan;
@@ -456,26 +456,26 @@ static struct plan long_plan(const struct world *world, enum plane_kind kind)
  * another team, whatever lies in it. [_i] is the kind. */
 START_TEST(a_batch_can_be_given_up)
 {
-    struct plan plans[2];
+    struct batch_plan plans[2];
     struct world *world = world_open(spreads[3], CHUNK_BYTES);
     world->random = (uint64_t)_i + 5;
     for (int set = 1; set <= 6; set++) {
         plans[0] = random_plan(world, kinds[_i]);
         carry(world, plans, 1);
         plans[1] = long_plan(world, kinds[_i]);
-        plans[1].in_place = set % 2 == 0 && kinds[_i] != PLANE_ALLTOALL;
+        plans[1].in_place = set % 2 == 0 && kinds[_i] != COLL_ALLTOALL;
         world->plan_count = 2;
         for (int rank = 0; rank < world->size; rank++)
             begin(world, rank);
-        for (int i = plan_dice(&world->random, 30); i > 0; i--)
-            step(world, plan_dice(&world->random, world->size));
-        int first = plan_dice(&world->random, world->size);
+        for (int i = batch_plan_random_below(&world->random, 30); i > 0; i--)
+            step(world, batch_plan_random_below(&world->random, world->size));
+        int first = batch_plan_random_below(&world->random, world->size);
         for (int i = 0; i < world->size; i++) {
             ck_assert(world->seats[(first + i) % world->size].runs);
             give_up(world, (first + i) % world->size);
         }
         for (int rank = 0; rank < world->size; rank++) {
-            ck_assert(part_close_untouched(&world->seats[rank].part));
+            ck_assert(batch_part_close_untouched(&world->seats[rank].part));
             add_team(world, rank, set);
         }
     }
@@ -488,8 +488,8 @@ END_TEST
 START_TEST(a_lost_rank_is_named)
 {
     struct hvd_error err = {""};
-    struct plan plans[2];
-    enum plane_kind kind = _i == 0 ? PLANE_ALLREDUCE : PLANE_ALLTOALL;
+    struct batch_plan plans[2];
+    enum backend_kind kind = _i == 0 ? COLL_ALLREDUCE : COLL_ALLTOALL;
     struct world *world = world_open(spreads[6], CHUNK_BYTES);
     plans[0] = random_plan(world, kind);
     carry(world, plans, 1);
@@ -498,11 +498,11 @@ START_TEST(a_lost_rank_is_named)
     for (int rank = 0; rank < world->size; rank++)
         begin(world, rank);
     give_up(world, 3);
-    ck_assert(part_close_untouched(&world->seats[3].part));
+    ck_assert(batch_part_close_untouched(&world->seats[3].part));
     int rc = HVD_IN_PROGRESS, lost = -1;
     for (int64_t end_us = clock_us() + LIMIT_US; rc == HVD_IN_PROGRESS && clock_us() < end_us;) {
         bool moved = false;
-        rc = plane_hier_tcp.test(world->seats[1].state, world->seats[1].team, &moved, &lost, &err);
+        rc = backend_hier_tcp.test(world->seats[1].state, world->seats[1].team, &moved, &lost, &err);
     }
     ck_assert_int_eq(rc, HVD_ERR_RANK_LOST);
     ck_assert_int_eq(lost, 3);
@@ -511,7 +511,7 @@ START_TEST(a_lost_rank_is_named)
         if (rank == 3)
             continue;
         give_up(world, rank);
-        ck_assert(part_close_untouched(&world->seats[rank].part));
+        ck_assert(batch_part_close_untouched(&world->seats[rank].part));
     }
     world_close(world);
 }
@@ -533,7 +533,7 @@ START_TEST(counts_that_cannot_be_are_an_error)
     char expected[200];
     struct world *world = world_open(spreads[0], CHUNK_BYTES);
     struct seat *seat = &world->seats[0];
-    struct plan plan = long_plan(world, PLANE_ALLTOALL);
+    struct batch_plan plan = long_plan(world, COLL_ALLTOALL);
     take_plans(world, &plan, 1);
     in_threads(world, begin_in_thread);
     /* heads, counts of what was given, and the table of the first turn, which is in its second half */
@@ -543,7 +543,7 @@ START_TEST(counts_that_cannot_be_are_an_error)
     int rc = HVD_IN_PROGRESS, lost = -1;
     for (int i = 0; i < 1000 && rc == HVD_IN_PROGRESS; i++) {
         bool moved = false;
-        rc = plane_hier_tcp.test(seat->state, seat->team, &moved, &lost, &err);
+        rc = backend_hier_tcp.test(seat->state, seat->team, &moved, &lost, &err);
     }
     ck_assert_int_eq(rc, HVD_ERR_SYSTEM);
     snprintf(expected, sizeof(expected),
@@ -552,23 +552,23 @@ START_TEST(counts_that_cannot_be_are_an_error)
     ck_assert_msg(strstr(err.text, expected) != NULL, "%s", err.text);
     for (int rank = 0; rank < world->size; rank++) {
         give_up(world, rank);
-        ck_assert(part_close_untouched(&world->seats[rank].part));
+        ck_assert(batch_part_close_untouched(&world->seats[rank].part));
     }
     world_close(world);
 }
 END_TEST
 
 /* Write nonsense over [count] words of the lines and slots of a node's team, more often the former. */
-static void spoil(struct world *world, int node, enum plane_kind kind, int count)
+static void spoil(struct world *world, int node, enum backend_kind kind, int count)
 {
     /* the table of the arena is smaller than a page */
     void *stage = (char *)world->arenas[node].base + PAGE;
-    uint64_t *lines = kind == PLANE_ALLTOALL ? (void *)alltoall_region(world, node) : stage;
+    uint64_t *lines = kind == COLL_ALLTOALL ? (void *)alltoall_region(world, node) : stage;
     for (int i = 0; i < count; i++) {
-        uint64_t random = sums_random(&world->random);
-        uint64_t words = random % 3 == 0 ? 100000 : kind == PLANE_ALLTOALL ? 160 : 3 * 8;
+        uint64_t random = reference_random(&world->random);
+        uint64_t words = random % 3 == 0 ? 100000 : kind == COLL_ALLTOALL ? 160 : 3 * 8;
         const uint64_t values[] = {0, 1, 2, 5, UINT64_MAX, INT64_MAX, random, UINT64_MAX / 64, random >> 50};
-        lines[sums_random(&world->random) % words] = values[plan_dice(&world->random, 9)];
+        lines[reference_random(&world->random) % words] = values[batch_plan_random_below(&world->random, 9)];
     }
 }
 
@@ -576,30 +576,31 @@ static void spoil(struct world *world, int node, enum plane_kind kind, int count
  */
 START_TEST(nonsense_in_memory_touches_nothing_else)
 {
-    enum plane_kind kind = kinds[_i % KINDS];
+    enum backend_kind kind = kinds[_i % KINDS];
     struct world *world = world_open(spreads[3], CHUNK_BYTES);
     world->random = (uint64_t)_i + 31;
     for (int set = 1; set <= 5; set++) {
-        struct plan plan = random_plan(world, kind);
+        struct batch_plan plan = random_plan(world, kind);
         plan.in_place = false;
         take_plans(world, &plan, 1);
         in_threads(world, begin_in_thread);
         for (int i = 0; i < 600; i++) {
-            struct seat *seat = &world->seats[plan_dice(&world->random, world->size)];
+            struct seat *seat = &world->seats[batch_plan_random_below(&world->random, world->size)];
             bool moved = false;
             int lost = -1;
             struct hvd_error err;
-            spoil(world, plan_dice(&world->random, 2), kind, plan_dice(&world->random, 4));
+            spoil(world, batch_plan_random_below(&world->random, 2), kind,
+                  batch_plan_random_below(&world->random, 4));
             if (seat->runs)
                 seat->runs =
-                    plane_hier_tcp.test(seat->state, seat->team, &moved, &lost, &err) == HVD_IN_PROGRESS;
+                    backend_hier_tcp.test(seat->state, seat->team, &moved, &lost, &err) == HVD_IN_PROGRESS;
         }
         for (int rank = 0; rank < world->size; rank++) {
             struct seat *seat = &world->seats[rank];
             char *input = malloc(seat->part.input_bytes + 1);
-            plane_hier_tcp.remove_team(seat->state, seat->team);
+            backend_hier_tcp.remove_team(seat->state, seat->team);
             if (seat->part.input != NULL) {
-                plan_input(&plan, rank, input);
+                batch_plan_input(&plan, rank, input);
                 ck_assert_mem_eq(input, seat->part.input, seat->part.input_bytes);
             }
             free(input);
@@ -619,9 +620,9 @@ START_TEST(a_forked_child_has_no_connection)
 {
     int status = -1;
     bool before[200];
-    struct plan plan;
+    struct batch_plan plan;
     struct world *world = world_open(spreads[0], CHUNK_BYTES);
-    plan = random_plan(world, PLANE_ALLTOALL);
+    plan = random_plan(world, COLL_ALLTOALL);
     for (int fd = 0; fd < 200; fd++)
         before[fd] = fcntl(fd, F_GETFD) >= 0;
     carry(world, &plan, 1);
@@ -629,7 +630,7 @@ START_TEST(a_forked_child_has_no_connection)
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         for (int rank = 0; rank < world->size; rank++)
-            plane_hier_tcp.after_fork(world->seats[rank].state);
+            backend_hier_tcp.after_fork(world->seats[rank].state);
         for (int fd = 0; fd < 200; fd++)
             if (!before[fd] && fcntl(fd, F_GETFD) >= 0)
                 _exit(1);
@@ -652,8 +653,8 @@ START_TEST(a_team_without_room_is_refused)
     void *teams[64] = {NULL};
     int count = 0, rc = HVD_OK;
     for (; rc == HVD_OK && count < 64; count += rc == HVD_OK) {
-        const struct plane_team members = {.set = 10 + count, .size = 4, .ranks = world->ranks};
-        rc = plane_hier_tcp.add_team(seat->state, &members, clock_us() + SECOND, &teams[count], &err);
+        const struct team members = {.set = 10 + count, .size = 4, .ranks = world->ranks};
+        rc = backend_hier_tcp.add_team(seat->state, &members, clock_us() + SECOND, &teams[count], &err);
     }
     ck_assert_int_eq(rc, HVD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(teams[count]);
@@ -663,8 +664,8 @@ START_TEST(a_team_without_room_is_refused)
     const int64_t alltoall_bytes = INT64_C(2) * 2 * HIER_ALLTOALL_SLOTS * HIER_ALLTOALL_CHUNK_BYTES;
     ck_assert_int_eq(count, (int)((int64_t)ARENA_BYTES / (slots_bytes + alltoall_bytes)) - 1);
     while (count > 0)
-        plane_hier_tcp.remove_team(seat->state, teams[--count]);
-    plane_hier_tcp.remove_team(seat->state, NULL);
+        backend_hier_tcp.remove_team(seat->state, teams[--count]);
+    backend_hier_tcp.remove_team(seat->state, NULL);
     world_close(world);
 }
 END_TEST
@@ -685,52 +686,52 @@ START_TEST(serves_teams_that_are_spread_as_it_needs)
         {5, {4, 5, 6, 7, 8}, mixed},
     };
     int nodes[] = {0, 0, 2, 3, 2, 2, 0, 2, 2}; /* from rank 4 on: back to the higher one */
-    struct roster roster = {.size = 9, .node_of_rank = nodes};
-    const struct plane_env env = {.roster = &roster, .epoll_fd = -1};
+    struct peer_table peer_table = {.size = 9, .node_of_rank = nodes};
+    const struct backend_env env = {.peer_table = &peer_table, .epoll_fd = -1};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const struct plane_team team = {.size = cases[i].size, .ranks = cases[i].ranks};
+        const struct team team = {.size = cases[i].size, .ranks = cases[i].ranks};
         const char *why = NULL;
-        bool serves = plane_hier_tcp.serves(&env, &team, &why);
-        ck_assert_msg(serves == (cases[i].why == NULL), "case %zu", i);
-        ck_assert_msg(serves || strcmp(why, cases[i].why) == 0, "case %zu: %s", i, why);
-        ck_assert(plane_hier_mpi.serves(&env, &team, &why) == serves);
+        bool reaches = backend_hier_tcp.reaches(&env, &team, &why);
+        ck_assert_msg(reaches == (cases[i].why == NULL), "case %zu", i);
+        ck_assert_msg(reaches || strcmp(why, cases[i].why) == 0, "case %zu: %s", i, why);
+        ck_assert(backend_hier_mpi.reaches(&env, &team, &why) == reaches);
     }
 }
 END_TEST
 
 START_TEST(knows_what_it_can)
 {
-    struct plane_need need = {(enum plane_kind)_i, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 3};
-    bool reduces = _i == PLANE_ALLREDUCE || _i == PLANE_REDUCESCATTER;
-    ck_assert(plane_hier_tcp.can(&need));
-    ck_assert(plane_hier_mpi.can(&need));
-    ck_assert(plane_hier_tcp.suits(&need, 0) == (_i != PLANE_ALLTOALL));
-    ck_assert(plane_hier_mpi.suits(&need, 0) == (_i != PLANE_ALLTOALL));
-    ck_assert(plane_hier_tcp.suits(&need, 2));
+    struct backend_need need = {(enum backend_kind)_i, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 3};
+    bool reduces = _i == COLL_ALLREDUCE || _i == COLL_REDUCESCATTER;
+    ck_assert(backend_hier_tcp.can(&need));
+    ck_assert(backend_hier_mpi.can(&need));
+    ck_assert(backend_hier_tcp.supports_ppn(&need, 0) == (_i != COLL_ALLTOALL));
+    ck_assert(backend_hier_mpi.supports_ppn(&need, 0) == (_i != COLL_ALLTOALL));
+    ck_assert(backend_hier_tcp.supports_ppn(&need, 2));
     need.op = HVD_ADASUM;
-    ck_assert(plane_hier_tcp.can(&need) == !reduces);
+    ck_assert(backend_hier_tcp.can(&need) == !reduces);
     need.op = HVD_SUM;
     need.ranks = 1;
-    ck_assert(!plane_hier_tcp.can(&need));
+    ck_assert(!backend_hier_tcp.can(&need));
 }
 END_TEST
 
 START_TEST(is_there_where_tcp_and_shared_memory_are)
 {
     struct hvd_job job = {.rank = 0, .size = 1};
-    struct shape one = {.local_size = 1}, two = {.local_size = 2};
-    struct plane_env env = {.job = &job, .shape = &one, .epoll_fd = -1};
+    struct tree_shape one = {.local_size = 1}, two = {.local_size = 2};
+    struct backend_env env = {.job = &job, .shape = &one, .epoll_fd = -1};
     char memory[1];
     const char *why = NULL;
-    ck_assert(!plane_hier_tcp.available(&env, &why));
+    ck_assert(!backend_hier_tcp.available(&env, &why));
     ck_assert_str_eq(why, "the job has one rank");
     job.size = 4;
-    ck_assert(plane_hier_tcp.available(&env, &why));
+    ck_assert(backend_hier_tcp.available(&env, &why));
     env.shape = &two;
-    ck_assert(!plane_hier_tcp.available(&env, &why));
+    ck_assert(!backend_hier_tcp.available(&env, &why));
     ck_assert_str_eq(why, "this rank shares no memory with the others of its node");
     env.arena.base = memory;
-    ck_assert(plane_hier_tcp.available(&env, &why));
+    ck_assert(backend_hier_tcp.available(&env, &why));
 }
 END_TEST
 
@@ -750,7 +751,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_forked_child_has_no_connection);
     tcase_add_test(tcase, a_team_without_room_is_refused);
     tcase_add_test(tcase, serves_teams_that_are_spread_as_it_needs);
-    tcase_add_loop_test(tcase, knows_what_it_can, 0, PLANE_REDUCESCATTER + 1);
+    tcase_add_loop_test(tcase, knows_what_it_can, 0, COLL_REDUCESCATTER + 1);
     tcase_add_test(tcase, is_there_where_tcp_and_shared_memory_are);
     suite_add_tcase(suite, tcase);
     tcase = tcase_create("threads");

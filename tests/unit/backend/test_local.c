@@ -1,4 +1,4 @@
-/* test_local.c: the plane of teams of one rank keeps the contract of plane.h. */
+/* test_local.c: the backend of teams of one rank keeps the contract of backend.h. */
 #include "unit.h"
 
 #include <sys/mman.h>
@@ -10,28 +10,28 @@ static void *state, *team;
 static void open_team(void)
 {
     static const int ranks[] = {3};
-    const struct plane_team members = {.set = 5, .size = 1, .ranks = ranks};
+    const struct team members = {.set = 5, .size = 1, .ranks = ranks};
     struct hvd_job job = {.rank = 3, .size = 4};
-    struct plane_env env = {.job = &job, .epoll_fd = -1};
-    ck_assert_int_eq(plane_local.open(&env, 0, &state, NULL), HVD_OK);
-    ck_assert_int_eq(plane_local.add_team(state, &members, 0, &team, NULL), HVD_OK);
+    struct backend_env env = {.job = &job, .epoll_fd = -1};
+    ck_assert_int_eq(backend_local.open(&env, 0, &state, NULL), HVD_OK);
+    ck_assert_int_eq(backend_local.add_team(state, &members, 0, &team, NULL), HVD_OK);
 }
 
 static void close_all(void)
 {
-    plane_local.remove_team(state, team);
-    plane_local.close(state);
+    backend_local.remove_team(state, team);
+    backend_local.close(state);
 }
 
-static void run_batch(const struct plane_batch *batch)
+static void run_batch(const struct backend_batch *batch)
 {
     struct hvd_error err;
     bool moved = false;
     int rank = -1;
-    int status = plane_local.start(state, team, batch, &err);
+    int status = backend_local.start(state, team, batch, &err);
     ck_assert_int_eq(status, HVD_OK);
     for (int slices = 0; slices < 1000; slices++) {
-        status = plane_local.test(state, team, &moved, &rank, &err);
+        status = backend_local.test(state, team, &moved, &rank, &err);
         ck_assert(moved);
         if (status != HVD_IN_PROGRESS)
             break;
@@ -44,12 +44,13 @@ START_TEST(output_is_input_times_factors)
 {
     uint64_t random = (uint64_t)_i + 3;
     for (int i = 0; i < 300; i++) {
-        struct plan plan = plan_random(&random, (enum plane_kind)_i, 1, i % 50 == 0 ? 100000 : 64);
-        struct part part;
-        part_open(&part, &plan, 0);
-        ck_assert(plane_local.can(&part.batch.need));
+        struct batch_plan plan =
+            batch_plan_random(&random, (enum backend_kind)_i, 1, i % 50 == 0 ? 100000 : 64);
+        struct batch_part part;
+        batch_part_open(&part, &plan, 0);
+        ck_assert(backend_local.can(&part.batch.need));
         run_batch(&part.batch);
-        ck_assert(part_close(&part, &plan, 0));
+        ck_assert(batch_part_close(&part, &plan, 0));
     }
 }
 END_TEST
@@ -59,15 +60,15 @@ START_TEST(reduces_what_is_there)
 {
     float value = 1.5f, result = 0;
     uint8_t flags[] = {0, 1, 2, 255};
-    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_AVERAGE, 1},
-                                .input = &value,
-                                .output = &result,
-                                .prescale = 4,
-                                .postscale = 0.25,
-                                .count = 1};
+    struct backend_batch batch = {.need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_AVERAGE, 1},
+                                  .input = &value,
+                                  .output = &result,
+                                  .prescale = 4,
+                                  .postscale = 0.25,
+                                  .count = 1};
     run_batch(&batch);
     ck_assert(result == 1.5f);
-    batch.need = (struct plane_need){PLANE_ALLREDUCE, HVD_BOOL, HVD_BOOL, HVD_SUM, 1};
+    batch.need = (struct backend_need){COLL_ALLREDUCE, HVD_BOOL, HVD_BOOL, HVD_SUM, 1};
     batch.input = batch.output = flags;
     batch.count = 4;
     run_batch(&batch);
@@ -89,14 +90,14 @@ START_TEST(takes_tensors_where_they_lie)
         in_place[i] = (float)-i;
     if (_i == 1)
         ck_assert_int_eq(mprotect(in_place, SMALL * sizeof(float), PROT_READ), 0);
-    const struct plane_span spans[] = {{input, output, 0, LARGE}, {in_place, in_place, LARGE, SMALL}};
-    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 1},
-                                .prescale = _i,
-                                .postscale = 1,
-                                .count = LARGE + SMALL,
-                                .spans = spans,
-                                .span_count = 2};
-    ck_assert(plane_local.spans);
+    const struct backend_span spans[] = {{input, output, 0, LARGE}, {in_place, in_place, LARGE, SMALL}};
+    struct backend_batch batch = {.need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 1},
+                                  .prescale = _i,
+                                  .postscale = 1,
+                                  .count = LARGE + SMALL,
+                                  .spans = spans,
+                                  .span_count = 2};
+    ck_assert(backend_local.spans);
     run_batch(&batch);
     for (int i = 0; i < LARGE; i++)
         ck_assert(output[i] == (float)(i * _i));
@@ -112,8 +113,8 @@ END_TEST
 START_TEST(bears_empty_batches)
 {
     const int64_t none[1] = {0};
-    struct plane_batch batch = {
-        .need = {PLANE_ALLTOALL, HVD_INT64, HVD_INT64, HVD_SUM, 1}, .counts = none, .receive_counts = none};
+    struct backend_batch batch = {
+        .need = {COLL_ALLTOALL, HVD_INT64, HVD_INT64, HVD_SUM, 1}, .counts = none, .receive_counts = none};
     run_batch(&batch);
 }
 END_TEST
@@ -125,15 +126,15 @@ START_TEST(no_call_takes_long)
     int rank = -1, calls = 0, status;
     int64_t count = 10000000;
     float *data = calloc((size_t)count, sizeof(*data));
-    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 1},
-                                .input = data,
-                                .output = data,
-                                .prescale = 2,
-                                .postscale = 1,
-                                .count = count};
-    ck_assert_int_eq(plane_local.start(state, team, &batch, &err), HVD_OK);
+    struct backend_batch batch = {.need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 1},
+                                  .input = data,
+                                  .output = data,
+                                  .prescale = 2,
+                                  .postscale = 1,
+                                  .count = count};
+    ck_assert_int_eq(backend_local.start(state, team, &batch, &err), HVD_OK);
     do {
-        status = plane_local.test(state, team, &moved, &rank, &err);
+        status = backend_local.test(state, team, &moved, &rank, &err);
         calls++;
     } while (status == HVD_IN_PROGRESS);
     ck_assert_int_eq(status, HVD_OK);
@@ -145,45 +146,45 @@ END_TEST
 START_TEST(is_there_in_every_job)
 {
     struct hvd_job job = {.rank = 0, .size = 1};
-    struct plane_env env = {.job = &job, .epoll_fd = -1};
+    struct backend_env env = {.job = &job, .epoll_fd = -1};
     const char *why = NULL;
-    ck_assert(plane_local.available(&env, &why));
+    ck_assert(backend_local.available(&env, &why));
     job.size = 2;
-    ck_assert(plane_local.available(&env, &why));
+    ck_assert(backend_local.available(&env, &why));
 }
 END_TEST
 
 START_TEST(knows_what_it_can)
 {
-    struct plane_need need = {(enum plane_kind)_i, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 1};
-    bool reduces = _i == PLANE_ALLREDUCE || _i == PLANE_REDUCESCATTER;
-    ck_assert(plane_local.can(&need));
+    struct backend_need need = {(enum backend_kind)_i, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 1};
+    bool reduces = _i == COLL_ALLREDUCE || _i == COLL_REDUCESCATTER;
+    ck_assert(backend_local.can(&need));
     need.ranks = 2;
-    ck_assert(!plane_local.can(&need));
+    ck_assert(!backend_local.can(&need));
     need.ranks = 1;
     need.op = (enum hvd_op)99;
-    ck_assert(plane_local.can(&need) == !reduces);
+    ck_assert(backend_local.can(&need) == !reduces);
     need.op = HVD_SUM;
     need.dtype = (enum hvd_dtype)99;
-    ck_assert(!plane_local.can(&need));
+    ck_assert(!backend_local.can(&need));
 }
 END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("plane_local");
+    TCase *tcase = tcase_create("backend_local");
     tcase_add_checked_fixture(tcase, open_team, close_all);
-    tcase_add_loop_test(tcase, output_is_input_times_factors, PLANE_ALLREDUCE, PLANE_REDUCESCATTER + 1);
+    tcase_add_loop_test(tcase, output_is_input_times_factors, COLL_ALLREDUCE, COLL_REDUCESCATTER + 1);
     tcase_add_test(tcase, reduces_what_is_there);
     tcase_add_loop_test(tcase, takes_tensors_where_they_lie, 1, 3);
     tcase_add_test(tcase, bears_empty_batches);
     tcase_add_test(tcase, no_call_takes_long);
     tcase_add_test(tcase, is_there_in_every_job);
-    tcase_add_loop_test(tcase, knows_what_it_can, PLANE_ALLREDUCE, PLANE_REDUCESCATTER + 1);
+    tcase_add_loop_test(tcase, knows_what_it_can, COLL_ALLREDUCE, COLL_REDUCESCATTER + 1);
     suite_add_tcase(suite, tcase);
 }
 
 int main(void)
 {
-    return unit_run("plane_local", fill);
+    return unit_run("backend_local", fill);
 }

@@ -20,7 +20,7 @@ static const struct {
     /* size, nodes, built with, asked, library, initialised, finalised, level, PMIx, RDMA, part */
     {{4, 2, NULL, true, OURS, true, false, 3, true, true, false}, "built without MPI"},
     {{1, 1, "4.1.4", true, OURS, true, false, 3, true, true, false}, "one rank"},
-    {{4, 1, "4.1.4", false, OURS, true, false, 3, true, true, false}, "one node; planes=mpi"},
+    {{4, 1, "4.1.4", false, OURS, true, false, 3, true, true, false}, "one node; backends=mpi"},
     {{4, 1, "4.1.4", true, OURS, true, false, 3, true, true, false}, NULL},
     {{4, 2, "4.1.4", false, OTHERS, true, false, 3, true, true, false}, "another MPI library"},
     {{4, 2, "4.1.4", false, NEWER, true, false, 3, true, true, false}, "another MPI library"},
@@ -96,13 +96,13 @@ int MPI_Query_thread(int *levelp)
 static bool ask_stub(const char **whyp)
 {
     struct hvd_job job = {.rank = 1, .size = 4};
-    struct shape shape = {.node_count = 2};
-    struct hvd_config config = {.planes = 0};
-    uint64_t planes = 0;
-    ck_assert_int_eq(option_parse(option_find("planes"), "planes", "tcp,mpi", &planes, NULL), HVD_OK);
-    config.planes = planes;
-    struct plane_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
-    return plane_mpi.available(&env, whyp);
+    struct tree_shape shape = {.node_count = 2};
+    struct hvd_config config = {.backends = 0};
+    uint64_t backends = 0;
+    ck_assert_int_eq(option_parse(option_find("backends"), "backends", "tcp,mpi", &backends, NULL), HVD_OK);
+    config.backends = backends;
+    struct backend_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
+    return backend_mpi.available(&env, whyp);
 }
 
 START_TEST(asks_the_library_in_the_process)

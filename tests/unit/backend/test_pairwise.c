@@ -16,13 +16,13 @@
 struct message {
     bool there, taken;
     uint64_t sequence;
-    struct exchange_piece piece;
+    struct pairwise_chunk piece;
     char bytes[CHUNK];
 };
 
 /* Input that comes piece by piece, in chunks of half the size. */
 struct fed {
-    struct plane_feed feed;
+    struct backend_feed feed;
     int64_t counts[RANKS], begins[RANKS], receive_begins[RANKS];
     const char *chunks[FED_CHUNKS];
     bool sent[FED_CHUNKS];
@@ -31,9 +31,9 @@ struct fed {
 };
 
 struct seat {
-    struct exchange exchange;
+    struct pairwise pairwise;
     int batch; /* how many it has finished */
-    struct part part;
+    struct batch_part part;
     struct fed fed;
 };
 
@@ -42,7 +42,7 @@ struct world {
     bool patient; /* a message has left only when it was taken */
     bool fed;     /* input comes piece by piece */
     uint64_t random;
-    struct plan plans[BATCHES];
+    struct batch_plan plans[BATCHES];
     struct seat seats[RANKS];
     struct message messages[RANKS][RANKS]; /* from, to */
 };
@@ -81,13 +81,13 @@ static void cut_run(struct fed *fed, const char *input, int64_t count, int64_t e
 }
 
 /* Where what goes from one to the other begins: anywhere, and at its end too. */
-static int64_t begin_between(const struct plan *plan, int from, int to)
+static int64_t begin_between(const struct batch_plan *plan, int from, int to)
 {
     return (from * 7 + to * 5) % (plan->counts[from][to] + 1);
 }
 
 /* Where its own part begins in the output of [rank]. */
-static int64_t offset_at(const struct plan *plan, int rank)
+static int64_t offset_at(const struct batch_plan *plan, int rank)
 {
     int64_t offset = 0;
     for (int from = 0; from < rank; from++)
@@ -99,8 +99,8 @@ static void feed(struct world *world, int rank)
 {
     struct seat *seat = &world->seats[rank];
     struct fed *fed = &seat->fed;
-    const struct plan *plan = &world->plans[seat->batch];
-    struct plane_batch *batch = &seat->part.batch;
+    const struct batch_plan *plan = &world->plans[seat->batch];
+    struct backend_batch *batch = &seat->part.batch;
     int64_t element = (int64_t)dtype_bytes(plan->need.dtype);
     *fed = (struct fed){.feed = {.arg = fed,
                                  .longest = CHUNK / 2 / element,
@@ -115,13 +115,13 @@ static void feed(struct world *world, int rank)
     }
     for (int i = 1; i < world->size; i++) {
         int to = (rank + i) % world->size;
-        const char *input = (const char *)batch->input + plan_offset(plan, rank, to) * element;
+        const char *input = (const char *)batch->input + batch_plan_offset(plan, rank, to) * element;
         cut_run(fed, input + fed->begins[to] * element, fed->counts[to] - fed->begins[to], element);
         cut_run(fed, input, fed->begins[to], element);
     }
-    /* what is its own no exchange carries then */
+    /* what is its own no pairwise carries then */
     memcpy((char *)batch->output + offset_at(plan, rank) * element,
-           (const char *)batch->input + plan_offset(plan, rank, rank) * element,
+           (const char *)batch->input + batch_plan_offset(plan, rank, rank) * element,
            (size_t)(plan->counts[rank][rank] * element));
     batch->input = NULL;
     batch->counts = fed->counts;
@@ -133,18 +133,18 @@ static void feed(struct world *world, int rank)
 static void begin_batch(struct world *world, int rank)
 {
     struct seat *seat = &world->seats[rank];
-    part_open(&seat->part, &world->plans[seat->batch], rank);
+    batch_part_open(&seat->part, &world->plans[seat->batch], rank);
     if (world->fed)
         feed(world, rank);
-    exchange_start(&seat->exchange, &seat->part.batch);
+    pairwise_start(&seat->pairwise, &seat->part.batch);
 }
 
 static void end_batches(struct world *world, int rank)
 {
     struct seat *seat = &world->seats[rank];
-    while (seat->batch < BATCHES && !exchange_left(&seat->exchange)) {
+    while (seat->batch < BATCHES && !pairwise_left(&seat->pairwise)) {
         ck_assert_int_eq(seat->fed.behind, seat->fed.count);
-        ck_assert(part_close(&seat->part, &world->plans[seat->batch], rank));
+        ck_assert(batch_part_close(&seat->part, &world->plans[seat->batch], rank));
         seat->batch++;
         if (seat->batch < BATCHES)
             begin_batch(world, rank);
@@ -154,34 +154,34 @@ static void end_batches(struct world *world, int rank)
 static void send_lane(struct world *world, int rank, int lane)
 {
     struct seat *seat = &world->seats[rank];
-    struct exchange_piece piece;
-    if (!exchange_piece(&seat->exchange, EXCHANGE_OUT, lane, &piece))
+    struct pairwise_chunk piece;
+    if (!pairwise_next(&seat->pairwise, PAIRWISE_SEND, lane, &piece))
         return;
     ck_assert_int_ne(piece.member, rank);
     ck_assert_uint_gt(piece.length, 0);
     ck_assert_uint_le(piece.length, CHUNK);
     struct message *message = &world->messages[rank][piece.member];
-    bool ours = message->there && message->sequence == seat->exchange.batch.sequence &&
+    bool ours = message->there && message->sequence == seat->pairwise.batch.sequence &&
                 message->piece.chunk == piece.chunk;
     if (!message->there) {
-        *message = (struct message){true, false, seat->exchange.batch.sequence, piece, ""};
+        *message = (struct message){true, false, seat->pairwise.batch.sequence, piece, ""};
         memcpy(message->bytes, piece.bytes, piece.length);
         if (!world->patient)
-            exchange_through(&seat->exchange, EXCHANGE_OUT, lane);
+            pairwise_chunk_done(&seat->pairwise, PAIRWISE_SEND, lane);
     } else if (world->patient && ours && message->taken) {
         message->there = false;
-        exchange_through(&seat->exchange, EXCHANGE_OUT, lane);
+        pairwise_chunk_done(&seat->pairwise, PAIRWISE_SEND, lane);
     }
 }
 
 static void receive_lane(struct world *world, int rank, int lane)
 {
     struct seat *seat = &world->seats[rank];
-    struct exchange_piece due;
-    if (!exchange_piece(&seat->exchange, EXCHANGE_IN, lane, &due))
+    struct pairwise_chunk due;
+    if (!pairwise_next(&seat->pairwise, PAIRWISE_RECEIVE, lane, &due))
         return;
     struct message *message = &world->messages[due.member][rank];
-    if (!message->there || message->taken || message->sequence != seat->exchange.batch.sequence)
+    if (!message->there || message->taken || message->sequence != seat->pairwise.batch.sequence)
         return;
     ck_assert_int_eq(message->piece.member, rank);
     ck_assert_int_eq(message->piece.chunk, due.chunk);
@@ -189,24 +189,24 @@ static void receive_lane(struct world *world, int rank, int lane)
     memcpy(due.bytes, message->bytes, due.length);
     message->taken = true;
     message->there = world->patient;
-    bool last = exchange_is_last(&seat->exchange, EXCHANGE_IN, lane);
+    bool last = pairwise_is_last(&seat->pairwise, PAIRWISE_RECEIVE, lane);
     int64_t chunk = due.chunk;
-    exchange_through(&seat->exchange, EXCHANGE_IN, lane);
-    bool goes_on = exchange_piece(&seat->exchange, EXCHANGE_IN, lane, &due) && due.chunk == chunk + 1;
+    pairwise_chunk_done(&seat->pairwise, PAIRWISE_RECEIVE, lane);
+    bool goes_on = pairwise_next(&seat->pairwise, PAIRWISE_RECEIVE, lane, &due) && due.chunk == chunk + 1;
     ck_assert(last == !goes_on);
 }
 
 /* One random thing at one random member. */
 static void step(struct world *world)
 {
-    int rank = plan_dice(&world->random, world->size);
-    int lane = plan_dice(&world->random, EXCHANGE_LANES);
+    int rank = batch_plan_random_below(&world->random, world->size);
+    int lane = batch_plan_random_below(&world->random, PAIRWISE_LANES);
     if (world->seats[rank].batch == BATCHES)
         return;
-    show_one(&world->seats[plan_dice(&world->random, world->size)].fed);
-    switch (plan_dice(&world->random, 5)) {
+    show_one(&world->seats[batch_plan_random_below(&world->random, world->size)].fed);
+    switch (batch_plan_random_below(&world->random, 5)) {
     case 0:
-        exchange_copy(&world->seats[rank].exchange);
+        pairwise_copy_own(&world->seats[rank].pairwise);
         break;
     case 1:
     case 2:
@@ -231,7 +231,7 @@ static bool is_over(const struct world *world)
 static void run_world(struct world *world)
 {
     for (int rank = 0; rank < world->size; rank++) {
-        exchange_init(&world->seats[rank].exchange, rank, world->size, CHUNK);
+        pairwise_init(&world->seats[rank].pairwise, rank, world->size, CHUNK);
         begin_batch(world, rank);
     }
     for (int rank = 0; rank < world->size; rank++)
@@ -241,7 +241,7 @@ static void run_world(struct world *world)
     ck_assert(is_over(world));
 }
 
-/* From EXCHANGE_LANES + 2 members on pairs have to wait for lanes; with twice as many all of a member's lanes
+/* From PAIRWISE_LANES + 2 members on pairs have to wait for lanes; with twice as many all of a member's lanes
  * may be taken by pairs that others have not come to. */
 static const int sizes[] = {2, 3, 4, 7, 10, 12, RANKS};
 
@@ -255,7 +255,7 @@ START_TEST(everybody_gets_its_part_of_all)
         world->fed = i % 8 >= 4;
         world->random = (uint64_t)(size * 1000 + i + 1);
         for (int k = 0; k < BATCHES; k++) {
-            world->plans[k] = plan_random(&world->random, PLANE_ALLTOALL, size, CHUNK);
+            world->plans[k] = batch_plan_random(&world->random, COLL_ALLTOALL, size, CHUNK);
             world->plans[k].sequence = (uint64_t)k + 1;
             for (int pair = 0; i % 4 == 2 && pair < size * size; pair++)
                 world->plans[k].counts[pair / size][pair % size] += 1;
@@ -269,63 +269,63 @@ END_TEST
 START_TEST(nothing_to_say_is_done_at_once)
 {
     const int64_t none[3] = {0};
-    struct exchange exchange;
-    struct exchange_piece piece;
-    struct plane_batch batch = {.need = {.kind = PLANE_ALLTOALL, .dtype = HVD_FLOAT32, .ranks = 3},
-                                .counts = none,
-                                .receive_counts = none};
-    exchange_init(&exchange, 1, 3, CHUNK);
-    exchange_start(&exchange, &batch);
-    ck_assert(!exchange_left(&exchange));
-    ck_assert(!exchange_piece(&exchange, EXCHANGE_OUT, 0, &piece));
-    ck_assert(!exchange_copy(&exchange));
+    struct pairwise pairwise;
+    struct pairwise_chunk piece;
+    struct backend_batch batch = {.need = {.kind = COLL_ALLTOALL, .dtype = HVD_FLOAT32, .ranks = 3},
+                                  .counts = none,
+                                  .receive_counts = none};
+    pairwise_init(&pairwise, 1, 3, CHUNK);
+    pairwise_start(&pairwise, &batch);
+    ck_assert(!pairwise_left(&pairwise));
+    ck_assert(!pairwise_next(&pairwise, PAIRWISE_SEND, 0, &piece));
+    ck_assert(!pairwise_copy_own(&pairwise));
 }
 END_TEST
 
 START_TEST(counts_beyond_32_bits)
 {
     const int64_t counts[2] = {INT64_C(3000000000), INT64_C(5000000001)};
-    struct exchange exchange;
-    struct exchange_piece piece;
+    struct pairwise pairwise;
+    struct pairwise_chunk piece;
     char byte;
-    struct plane_batch batch = {.need = {.kind = PLANE_ALLTOALL, .dtype = HVD_FLOAT64, .ranks = 2},
-                                .input = &byte,
-                                .output = &byte,
-                                .counts = counts,
-                                .receive_counts = counts};
-    exchange_init(&exchange, 0, 2, 256 * 1024);
-    exchange_start(&exchange, &batch);
+    struct backend_batch batch = {.need = {.kind = COLL_ALLTOALL, .dtype = HVD_FLOAT64, .ranks = 2},
+                                  .input = &byte,
+                                  .output = &byte,
+                                  .counts = counts,
+                                  .receive_counts = counts};
+    pairwise_init(&pairwise, 0, 2, 256 * 1024);
+    pairwise_start(&pairwise, &batch);
     for (int64_t i = 0; i < 152587; i++)
-        exchange_through(&exchange, EXCHANGE_OUT, 0);
-    ck_assert(exchange_is_last(&exchange, EXCHANGE_OUT, 0));
-    ck_assert(exchange_piece(&exchange, EXCHANGE_OUT, 0, &piece));
+        pairwise_chunk_done(&pairwise, PAIRWISE_SEND, 0);
+    ck_assert(pairwise_is_last(&pairwise, PAIRWISE_SEND, 0));
+    ck_assert(pairwise_next(&pairwise, PAIRWISE_SEND, 0, &piece));
     ck_assert_int_eq(piece.chunk, 152587);
     ck_assert_int_eq((intptr_t)piece.bytes - (intptr_t)&byte,
                      INT64_C(24000000000) + INT64_C(152587) * 256 * 1024);
     ck_assert_uint_eq(piece.length, 40000000008 - UINT64_C(152587) * 256 * 1024);
-    exchange_through(&exchange, EXCHANGE_OUT, 0);
-    ck_assert(!exchange_piece(&exchange, EXCHANGE_OUT, 0, &piece));
+    pairwise_chunk_done(&pairwise, PAIRWISE_SEND, 0);
+    ck_assert(!pairwise_next(&pairwise, PAIRWISE_SEND, 0, &piece));
 }
 END_TEST
 
 START_TEST(knows_what_it_can)
 {
-    struct plane_need need = {.kind = PLANE_ALLTOALL, .dtype = HVD_BOOL, .ranks = 2};
-    ck_assert(exchange_can(&need));
+    struct backend_need need = {.kind = COLL_ALLTOALL, .dtype = HVD_BOOL, .ranks = 2};
+    ck_assert(pairwise_supports(&need));
     need.ranks = 1;
-    ck_assert(!exchange_can(&need));
+    ck_assert(!pairwise_supports(&need));
     need.ranks = 2;
-    need.kind = PLANE_ALLGATHER;
-    ck_assert(!exchange_can(&need));
-    need.kind = PLANE_ALLTOALL;
+    need.kind = COLL_ALLGATHER;
+    ck_assert(!pairwise_supports(&need));
+    need.kind = COLL_ALLTOALL;
     need.dtype = (enum hvd_dtype)99;
-    ck_assert(!exchange_can(&need));
+    ck_assert(!pairwise_supports(&need));
 }
 END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("exchange");
+    TCase *tcase = tcase_create("pairwise");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, everybody_gets_its_part_of_all, 0, sizeof(sizes) / sizeof(sizes[0]));
     tcase_add_test(tcase, nothing_to_say_is_done_at_once);
@@ -336,5 +336,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("exchange", fill);
+    return unit_run("pairwise", fill);
 }

@@ -262,7 +262,7 @@ END_TEST
 static void check_inputs(const struct reduction *r, int input_count, int64_t count)
 {
     static vector rooms[INPUTS], expected, apart, copy;
-    const struct reduce_steps steps = reduce_steps_of(r);
+    const struct reduce_plan steps = reduce_plan_of(r);
     const void *inputs[INPUTS];
     size_t bytes = (size_t)count * dtype_bytes(r->dtype);
     for (int i = 0; i < input_count; i++) {
@@ -307,7 +307,7 @@ START_TEST(reduces_nothing)
         reduce_fold(&reduction, NULL, NULL, NULL, 0);
         reduce_finish(&reduction, NULL, NULL, 0);
         reduce_end(&reduction, NULL, NULL, NULL, 0);
-        const struct reduce_steps steps = reduce_steps_of(&reduction);
+        const struct reduce_plan steps = reduce_plan_of(&reduction);
         reduce_inputs(&steps, NULL, NULL, (const void *const[]){NULL, NULL}, 2, 0);
         reduce_convert(reduction.partial, &reduction, reduction.dtype, NULL, 0);
     }
@@ -328,11 +328,11 @@ START_TEST(says_what_there_is)
         enum hvd_dtype partial = half ? HVD_FLOAT32 : (enum hvd_dtype)dtype;
         ck_assert_int_eq(reduce_partial((enum hvd_dtype)dtype), partial);
         struct reduction reduction = {(enum hvd_dtype)dtype, partial, HVD_SUM, 1, 2, RANKS};
-        ck_assert_int_eq(reduce_is_plain(&reduction), !half);
+        ck_assert_int_eq(reduce_input_is_partial(&reduction), !half);
         reduction.partial = (enum hvd_dtype)dtype;
-        ck_assert_int_eq(reduce_is_plain(&reduction), true);
+        ck_assert_int_eq(reduce_input_is_partial(&reduction), true);
         reduction.prescale = 0.5;
-        ck_assert_int_eq(reduce_is_plain(&reduction), dtype == HVD_BOOL);
+        ck_assert_int_eq(reduce_input_is_partial(&reduction), dtype == HVD_BOOL);
     }
     ck_assert(!reduce_can(HVD_SUM, (enum hvd_dtype)ELEMENT_DTYPES));
     ck_assert(!reduce_can(HVD_SUM, (enum hvd_dtype) - 1));

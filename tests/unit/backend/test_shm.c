@@ -1,4 +1,4 @@
-/* test_shm.c: the plane of ranks that share a node's memory: all members in one process, turn by turn in
+/* test_shm.c: the backend of ranks that share a node's memory: all members in one process, turn by turn in
  * random but repeatable order. */
 #include "config.h"
 #include "unit.h"
@@ -19,17 +19,17 @@ static const int sizes[] = {2, 3, 4, 5, 6, 7, 33};
 /* [_i] is the kind and the size. */
 START_TEST(each_kind_is_right_at_all_sizes)
 {
-    enum plane_kind kind = (enum plane_kind)(_i / SIZES);
+    enum backend_kind kind = (enum backend_kind)(_i / SIZES);
     int size = sizes[_i % SIZES];
     int64_t chunk_bytes = size > 7 ? 4096 : 512;
     int count = size > 7 ? BATCHES / 4 : BATCHES;
-    struct plan *plans = calloc((size_t)count, sizeof(*plans));
-    struct world *world = world_open(size, chunk_bytes);
+    struct batch_plan *plans = calloc((size_t)count, sizeof(*plans));
+    struct shm_world *world = shm_world_open(size, chunk_bytes);
     world->random = (uint64_t)_i + 11;
     for (int i = 0; i < count; i++)
-        plans[i] = plan_random(&world->random, kind, size, edge_bytes(kind, size, chunk_bytes));
-    world_carry(world, plans, count);
-    world_close(world);
+        plans[i] = batch_plan_random(&world->random, kind, size, edge_bytes(kind, size, chunk_bytes));
+    shm_world_carry(world, plans, count);
+    shm_world_close(world);
     free(plans);
 }
 END_TEST
@@ -37,16 +37,17 @@ END_TEST
 /* One after the other, so that each begins where another kind has left the slots. */
 START_TEST(kinds_follow_each_other)
 {
-    struct plan *plans = calloc(BATCHES, sizeof(*plans));
+    struct batch_plan *plans = calloc(BATCHES, sizeof(*plans));
     int size = 2 + _i % 5;
-    struct world *world = world_open(size, 512);
+    struct shm_world *world = shm_world_open(size, 512);
     world->random = (uint64_t)_i + 101;
     for (int i = 0; i < BATCHES; i++) {
-        enum plane_kind kind = (enum plane_kind)plan_dice(&world->random, PLANE_REDUCESCATTER + 1);
-        plans[i] = plan_random(&world->random, kind, size, edge_bytes(kind, size, 512));
+        enum backend_kind kind =
+            (enum backend_kind)batch_plan_random_below(&world->random, COLL_REDUCESCATTER + 1);
+        plans[i] = batch_plan_random(&world->random, kind, size, edge_bytes(kind, size, 512));
     }
-    world_carry(world, plans, BATCHES);
-    world_close(world);
+    shm_world_carry(world, plans, BATCHES);
+    shm_world_close(world);
     free(plans);
 }
 END_TEST
@@ -54,31 +55,31 @@ END_TEST
 /* Around a slot, and around all slots of a member: as large as they are. */
 START_TEST(edges_of_real_slots_are_right)
 {
-    enum plane_kind kind = (enum plane_kind)_i;
+    enum backend_kind kind = (enum backend_kind)_i;
     const int64_t slot = edge_bytes(kind, 3, SHM_CHUNK_BYTES) / 4;
     const int64_t counts[] = {
         slot - 1, slot, slot + 1, SLOTS * slot, SLOTS * slot + 1, (2 * SLOTS + 1) * slot - 1};
-    struct world *world = world_open(3, SHM_CHUNK_BYTES);
-    struct plan plans[6];
+    struct shm_world *world = shm_world_open(3, SHM_CHUNK_BYTES);
+    struct batch_plan plans[6];
     world->random = (uint64_t)_i + 71;
     for (int i = 0; i < 6; i++) {
-        struct plan *plan = &plans[i];
-        *plan = (struct plan){.need = {kind, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 3},
-                              .sequence = (uint64_t)i,
-                              .root = 1,
-                              .prescale = i % 2 == 0 ? 1 : 0.5,
-                              .postscale = 1,
-                              .in_place = i % 3 == 0 && kind != PLANE_ALLTOALL,
-                              .count = counts[i]};
-        for (int from = 0; kind >= PLANE_ALLGATHER && from < 3; from++) {
+        struct batch_plan *plan = &plans[i];
+        *plan = (struct batch_plan){.need = {kind, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 3},
+                                    .sequence = (uint64_t)i,
+                                    .root = 1,
+                                    .prescale = i % 2 == 0 ? 1 : 0.5,
+                                    .postscale = 1,
+                                    .in_place = i % 3 == 0 && kind != COLL_ALLTOALL,
+                                    .count = counts[i]};
+        for (int from = 0; kind >= COLL_ALLGATHER && from < 3; from++) {
             plan->counts[from][from == 2 ? 0 : 2] = counts[i];
             plan->counts[from][1] = from == 0 ? 1 : 0;
         }
-        if (kind >= PLANE_ALLGATHER)
+        if (kind >= COLL_ALLGATHER)
             plan->count = counts[i] + 1;
     }
-    world_carry(world, plans, 6);
-    world_close(world);
+    shm_world_carry(world, plans, 6);
+    shm_world_close(world);
 }
 END_TEST
 
@@ -89,27 +90,27 @@ START_TEST(bears_nothing)
     char sent[700], received[700] = "";
     bool moved = false;
     int lost = -1;
-    struct world *world = world_open(3, 512);
+    struct shm_world *world = shm_world_open(3, 512);
     memset(sent, 0x31, sizeof(sent));
     for (int round = 0; round < 12; round++) {
         bool full = round % 3 == 2;
         int left = 3;
         for (int rank = 0; rank < 3; rank++) {
             bool sends = full && rank == 1, receives = full && rank == 2;
-            struct plane_batch batch = {.need = {PLANE_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, 3},
-                                        .input = sends ? sent : NULL,
-                                        .output = receives ? received : NULL,
-                                        .counts = sends ? some : none,
-                                        .receive_counts = receives ? from_one : none};
-            struct seat *seat = &world->seats[rank];
-            ck_assert_int_eq(plane_shm.start(seat->state, seat->team, &batch, NULL), HVD_OK);
+            struct backend_batch batch = {.need = {COLL_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, 3},
+                                          .input = sends ? sent : NULL,
+                                          .output = receives ? received : NULL,
+                                          .counts = sends ? some : none,
+                                          .receive_counts = receives ? from_one : none};
+            struct shm_member *seat = &world->seats[rank];
+            ck_assert_int_eq(backend_shm.start(seat->state, seat->team, &batch, NULL), HVD_OK);
             seat->runs = true;
         }
         for (int i = 0; i < TURNS && left > 0; i++) {
-            struct seat *seat = &world->seats[i % 3];
+            struct shm_member *seat = &world->seats[i % 3];
             if (!seat->runs)
                 continue;
-            seat->runs = plane_shm.test(seat->state, seat->team, &moved, &lost, NULL) != HVD_OK;
+            seat->runs = backend_shm.test(seat->state, seat->team, &moved, &lost, NULL) != HVD_OK;
             left -= !seat->runs;
         }
         ck_assert_int_eq(left, 0);
@@ -117,7 +118,7 @@ START_TEST(bears_nothing)
             ck_assert_mem_eq(received, sent, sizeof(sent));
         memset(received, 0, sizeof(received));
     }
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
@@ -125,74 +126,75 @@ END_TEST
 START_TEST(a_hundred_members_agree)
 {
     static const int64_t counts[] = {1, 100, 64 * 128 - 1, 64 * 128 + 1, 30000};
-    struct world *world = world_open(MAX_SEATS, 64 * MAX_SEATS * 4);
+    struct shm_world *world = shm_world_open(MAX_SHM_MEMBERS, 64 * MAX_SHM_MEMBERS * 4);
     for (int i = 0; i < 5; i++) {
-        struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, MAX_SEATS},
-                                    .prescale = 1,
-                                    .postscale = 1,
-                                    .sequence = (uint64_t)i,
-                                    .count = counts[i]};
+        struct backend_batch batch = {
+            .need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, MAX_SHM_MEMBERS},
+            .prescale = 1,
+            .postscale = 1,
+            .sequence = (uint64_t)i,
+            .count = counts[i]};
         size_t bytes = (size_t)counts[i] * sizeof(float);
-        void *expected = sums_expected(&batch, MAX_SEATS);
-        void *data[MAX_SEATS];
-        int left = MAX_SEATS;
-        for (int rank = 0; rank < MAX_SEATS; rank++) {
-            struct seat *seat = &world->seats[rank];
+        void *expected = reference_sums_expected(&batch, MAX_SHM_MEMBERS);
+        void *data[MAX_SHM_MEMBERS];
+        int left = MAX_SHM_MEMBERS;
+        for (int rank = 0; rank < MAX_SHM_MEMBERS; rank++) {
+            struct shm_member *seat = &world->seats[rank];
             data[rank] = malloc(bytes);
-            sums_input(&batch, rank, data[rank]);
+            reference_sums_input(&batch, rank, data[rank]);
             batch.input = batch.output = data[rank];
-            ck_assert_int_eq(plane_shm.start(seat->state, seat->team, &batch, NULL), HVD_OK);
+            ck_assert_int_eq(backend_shm.start(seat->state, seat->team, &batch, NULL), HVD_OK);
             seat->runs = true;
         }
         for (int k = 0; k < TURNS && left > 0; k++) {
-            struct seat *seat = &world->seats[plan_dice(&world->random, MAX_SEATS)];
+            struct shm_member *seat = &world->seats[batch_plan_random_below(&world->random, MAX_SHM_MEMBERS)];
             bool moved = false;
             int lost = -1;
             if (!seat->runs)
                 continue;
-            seat->runs = plane_shm.test(seat->state, seat->team, &moved, &lost, NULL) != HVD_OK;
+            seat->runs = backend_shm.test(seat->state, seat->team, &moved, &lost, NULL) != HVD_OK;
             left -= !seat->runs;
         }
         ck_assert_int_eq(left, 0);
-        for (int rank = 0; rank < MAX_SEATS; rank++) {
+        for (int rank = 0; rank < MAX_SHM_MEMBERS; rank++) {
             ck_assert_mem_eq(data[rank], expected, bytes);
             free(data[rank]);
         }
         free(expected);
     }
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
 /* ---- What goes wrong ----------------------------------------------------------------------------- */
 
-static void give_up(struct world *world, int rank)
+static void give_up(struct shm_world *world, int rank)
 {
-    struct seat *seat = &world->seats[rank];
-    plane_shm.remove_team(seat->state, seat->team);
+    struct shm_member *seat = &world->seats[rank];
+    backend_shm.remove_team(seat->state, seat->team);
     seat->team = NULL;
-    part_take_back(&seat->part);
+    batch_part_abandon(&seat->part);
 }
 
 /* In the middle of it: its memory is the caller's again, the others can give up too, and the room is free for
  * another team, whatever lies in it. [_i] is the kind. */
 START_TEST(a_batch_can_be_given_up)
 {
-    struct plan *plans = calloc(20, sizeof(*plans));
-    struct world *world = world_open(4, 512);
+    struct batch_plan *plans = calloc(20, sizeof(*plans));
+    struct shm_world *world = shm_world_open(4, 512);
     world->random = (uint64_t)_i + 5;
     for (int set = 1; set <= 12; set++) {
-        enum plane_kind kind = (enum plane_kind)_i;
+        enum backend_kind kind = (enum backend_kind)_i;
         for (int i = 0; i < 20; i++)
-            plans[i] = plan_random(&world->random, kind, 4, edge_bytes(kind, 4, 512));
-        world_carry(world, plans, 1 + plan_dice(&world->random, 2));
+            plans[i] = batch_plan_random(&world->random, kind, 4, edge_bytes(kind, 4, 512));
+        shm_world_carry(world, plans, 1 + batch_plan_random_below(&world->random, 2));
         /* long enough that nobody comes to its end alone */
-        *plans = (struct plan){.need = {kind, HVD_FLOAT64, HVD_FLOAT64, HVD_SUM, 4},
-                               .sequence = 9,
-                               .prescale = 1,
-                               .postscale = 1,
-                               .in_place = kind != PLANE_ALLTOALL && set % 2 == 0,
-                               .count = 64 * 4 * 20};
+        *plans = (struct batch_plan){.need = {kind, HVD_FLOAT64, HVD_FLOAT64, HVD_SUM, 4},
+                                     .sequence = 9,
+                                     .prescale = 1,
+                                     .postscale = 1,
+                                     .in_place = kind != COLL_ALLTOALL && set % 2 == 0,
+                                     .count = 64 * 4 * 20};
         for (int from = 0; from < 4; from++) {
             for (int to = 0; to < 4; to++)
                 plans->counts[from][to] = 64 * 20;
@@ -200,47 +202,47 @@ START_TEST(a_batch_can_be_given_up)
         for (int rank = 0; rank < 4; rank++)
             world->seats[rank].batch = 0;
         world->plan_count = 1;
-        int first = plan_dice(&world->random, 4);
+        int first = batch_plan_random_below(&world->random, 4);
         while (world->seats[first].batch == 0)
-            world_step(world, plan_dice(&world->random, 4));
-        for (int i = plan_dice(&world->random, 10); i > 0; i--)
-            world_step(world, plan_dice(&world->random, 4));
+            shm_world_step(world, batch_plan_random_below(&world->random, 4));
+        for (int i = batch_plan_random_below(&world->random, 10); i > 0; i--)
+            shm_world_step(world, batch_plan_random_below(&world->random, 4));
         for (int rank = 0; rank < 4; rank++) {
             if (world->seats[rank].batch == 0)
-                world_step(world, rank);
+                shm_world_step(world, rank);
             ck_assert(world->seats[rank].runs);
         }
         for (int i = 0; i < 4; i++) {
             give_up(world, (first + i) % 4);
             for (int k = 0; k < 20; k++) {
-                int other = (first + i + 1 + plan_dice(&world->random, 3)) % 4;
+                int other = (first + i + 1 + batch_plan_random_below(&world->random, 3)) % 4;
                 if (world->seats[other].team != NULL)
-                    world_step(world, other);
+                    shm_world_step(world, other);
             }
         }
         for (int rank = 0; rank < 4; rank++) {
-            ck_assert(part_close_untouched(&world->seats[rank].part));
+            ck_assert(batch_part_close_untouched(&world->seats[rank].part));
             world->seats[rank].runs = false;
-            world_add_team(world, rank, set, 512);
+            shm_world_add_team(world, rank, set, 512);
         }
     }
-    world_close(world);
+    shm_world_close(world);
     free(plans);
 }
 END_TEST
 
 /* Write nonsense over [count] words of the lines and slots of a team, more often the former. */
-static void spoil(struct world *world, int count)
+static void spoil(struct shm_world *world, int count)
 {
     /* the table is smaller than a page here */
     uint64_t *lines = (uint64_t *)(void *)((char *)world->arena.base + PAGE);
     for (int i = 0; i < count; i++) {
-        uint64_t random = sums_random(&world->random);
+        uint64_t random = reference_random(&world->random);
         uint64_t words = random % 3 == 0 ? ((uint64_t)world->size + 1) * ROOM / 8
                                          : sizeof(struct slots_common) / 8 +
                                                (uint64_t)world->size * sizeof(struct slots_member) / 8;
         const uint64_t values[] = {0, 1, 2, 5, UINT64_MAX, INT64_MAX, random, UINT64_MAX / 64, random >> 50};
-        lines[sums_random(&world->random) % words] = values[plan_dice(&world->random, 9)];
+        lines[reference_random(&world->random) % words] = values[batch_plan_random_below(&world->random, 9)];
     }
 }
 
@@ -248,42 +250,43 @@ static void spoil(struct world *world, int count)
  */
 START_TEST(nonsense_in_memory_touches_nothing_else)
 {
-    enum plane_kind kind = (enum plane_kind)(_i % (PLANE_REDUCESCATTER + 1));
+    enum backend_kind kind = (enum backend_kind)(_i % (COLL_REDUCESCATTER + 1));
     uint64_t random = (uint64_t)_i + 31;
     for (int round = 0; round < 20; round++) {
-        struct world *world = world_open(4, 512);
-        struct plan plan = plan_random(&random, kind, 4, edge_bytes(kind, 4, 512));
+        struct shm_world *world = shm_world_open(4, 512);
+        struct batch_plan plan = batch_plan_random(&random, kind, 4, edge_bytes(kind, 4, 512));
         plan.in_place = false;
         world->random = random;
         for (int rank = 0; rank < 4; rank++) {
-            struct seat *seat = &world->seats[rank];
-            part_open(&seat->part, &plan, rank);
-            ck_assert_int_eq(plane_shm.start(seat->state, seat->team, &seat->part.batch, NULL), HVD_OK);
+            struct shm_member *seat = &world->seats[rank];
+            batch_part_open(&seat->part, &plan, rank);
+            ck_assert_int_eq(backend_shm.start(seat->state, seat->team, &seat->part.batch, NULL), HVD_OK);
             seat->runs = true;
         }
         for (int i = 0; i < 400; i++) {
-            struct seat *seat = &world->seats[plan_dice(&world->random, 4)];
+            struct shm_member *seat = &world->seats[batch_plan_random_below(&world->random, 4)];
             bool moved = false;
             int lost = -1;
             struct hvd_error err;
-            spoil(world, plan_dice(&world->random, 4));
+            spoil(world, batch_plan_random_below(&world->random, 4));
             if (seat->runs)
-                seat->runs = plane_shm.test(seat->state, seat->team, &moved, &lost, &err) == HVD_IN_PROGRESS;
+                seat->runs =
+                    backend_shm.test(seat->state, seat->team, &moved, &lost, &err) == HVD_IN_PROGRESS;
         }
         for (int rank = 0; rank < 4; rank++) {
-            struct seat *seat = &world->seats[rank];
+            struct shm_member *seat = &world->seats[rank];
             char *input = malloc(seat->part.input_bytes + 1);
-            plane_shm.remove_team(seat->state, seat->team);
+            backend_shm.remove_team(seat->state, seat->team);
             seat->team = NULL;
             if (seat->part.input != NULL) {
-                plan_input(&plan, rank, input);
+                batch_plan_input(&plan, rank, input);
                 ck_assert_mem_eq(input, seat->part.input, seat->part.input_bytes);
             }
             free(input);
             ck_assert(guarded_free(seat->part.output, seat->part.output_bytes));
             ck_assert(guarded_free(seat->part.input, seat->part.input_bytes));
         }
-        world_close(world);
+        shm_world_close(world);
     }
 }
 END_TEST
@@ -295,64 +298,64 @@ START_TEST(too_many_rounds_are_an_error)
     struct hvd_error err = {""};
     bool moved = false;
     int lost = -1;
-    struct world *world = world_open(2, 512);
-    struct plane_batch batch = {.need = {PLANE_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, 2},
-                                .input = input,
-                                .output = output,
-                                .counts = counts,
-                                .receive_counts = counts};
-    struct seat *seat = &world->seats[0];
+    struct shm_world *world = shm_world_open(2, 512);
+    struct backend_batch batch = {.need = {COLL_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, 2},
+                                  .input = input,
+                                  .output = output,
+                                  .counts = counts,
+                                  .receive_counts = counts};
+    struct shm_member *seat = &world->seats[0];
     struct slots_member *other = &((struct shm_team *)seat->team)->slots.members[1];
-    ck_assert_int_eq(plane_shm.start(seat->state, seat->team, &batch, &err), HVD_OK);
-    ck_assert_int_eq(plane_shm.test(seat->state, seat->team, &moved, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(backend_shm.start(seat->state, seat->team, &batch, &err), HVD_OK);
+    ck_assert_int_eq(backend_shm.test(seat->state, seat->team, &moved, &lost, &err), HVD_IN_PROGRESS);
     ck_assert(!moved);
     atomic_store(&other->rounds[1], UINT64_MAX);
-    atomic_store(&other->counts[STEP_ANNOUNCED].position, 1);
-    ck_assert_int_eq(plane_shm.test(seat->state, seat->team, &moved, &lost, &err), HVD_ERR_SYSTEM);
+    atomic_store(&other->counts[SLOTS_ANNOUNCED].position, 1);
+    ck_assert_int_eq(backend_shm.test(seat->state, seat->team, &moved, &lost, &err), HVD_ERR_SYSTEM);
     ck_assert_ptr_nonnull(strstr(err.text, "rank 1 announced an alltoall of 18446744073709551615 rounds"));
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
 /* In real memory, which a child has not. */
 START_TEST(a_fork_changes_nothing)
 {
-    struct memory *memory = NULL;
-    struct plan plans[2];
+    struct node_memory *memory = NULL;
+    struct batch_plan plans[2];
     int fd = -1, status = -1;
-    struct world *world = world_open(2, 512);
-    ck_assert_int_eq(memory_create(2, 1, &memory, &fd, NULL), HVD_OK);
-    const struct arena arena = {memory_arena(memory, 2), 2 * (size_t)MEMORY_ARENA_BYTES};
+    struct shm_world *world = shm_world_open(2, 512);
+    ck_assert_int_eq(node_memory_create(2, 1, &memory, &fd, NULL), HVD_OK);
+    const struct arena arena = {node_memory_arena(memory, 2), 2 * (size_t)NODE_MEMORY_ARENA_BYTES};
     for (int rank = 0; rank < 2; rank++) {
-        struct seat *seat = &world->seats[rank];
-        plane_shm.remove_team(seat->state, seat->team);
-        plane_shm.close(seat->state);
+        struct shm_member *seat = &world->seats[rank];
+        backend_shm.remove_team(seat->state, seat->team);
+        backend_shm.close(seat->state);
         seat->env.arena = arena;
-        ck_assert_int_eq(plane_shm.open(&seat->env, 0, &seat->state, NULL), HVD_OK);
-        world_add_team(world, rank, 3, 512);
+        ck_assert_int_eq(backend_shm.open(&seat->env, 0, &seat->state, NULL), HVD_OK);
+        shm_world_add_team(world, rank, 3, 512);
     }
     for (int i = 0; i < 2; i++)
-        plans[i] = plan_random(&world->random, PLANE_ALLREDUCE, 2, 4096);
+        plans[i] = batch_plan_random(&world->random, COLL_ALLREDUCE, 2, 4096);
     world->plans = plans;
     world->plan_count = 2;
     for (int i = 0; i < 6; i++)
-        world_step(world, i % 2);
+        shm_world_step(world, i % 2);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
         for (int rank = 0; rank < 2; rank++)
-            plane_shm.after_fork(world->seats[rank].state);
+            backend_shm.after_fork(world->seats[rank].state);
         _exit(0);
     }
     ck_assert_int_eq(waitpid(pid, &status, 0), pid);
     ck_assert_int_eq(status, 0);
     for (int i = 0; world->seats[0].runs || world->seats[1].runs || world->seats[1].batch < 2; i++)
-        world_step(world, i % 2);
+        shm_world_step(world, i % 2);
     for (int rank = 0; rank < 2; rank++)
-        plane_shm.remove_team(world->seats[rank].state, world->seats[rank].team);
+        backend_shm.remove_team(world->seats[rank].state, world->seats[rank].team);
     world->seats[0].team = world->seats[1].team = NULL;
-    world_close(world);
-    memory_detach(memory, 2);
+    shm_world_close(world);
+    node_memory_detach(memory, 2);
     close(fd);
 }
 END_TEST
@@ -362,37 +365,37 @@ END_TEST
 START_TEST(a_team_without_room_is_refused)
 {
     struct hvd_error err = {""};
-    struct world *world = world_open(2, 512);
-    struct seat *seat = &world->seats[0];
+    struct shm_world *world = shm_world_open(2, 512);
+    struct shm_member *seat = &world->seats[0];
     void *teams[8] = {NULL};
     int count = 0, rc = HVD_OK;
     for (; rc == HVD_OK && count < 8; count += rc == HVD_OK) {
-        const struct plane_team members = {.set = 10 + count, .size = 2, .ranks = world->ranks};
-        rc = plane_shm.add_team(seat->state, &members, clock_us() + SECOND, &teams[count], &err);
+        const struct team members = {.set = 10 + count, .size = 2, .ranks = world->ranks};
+        rc = backend_shm.add_team(seat->state, &members, clock_us() + SECOND, &teams[count], &err);
     }
     ck_assert_int_eq(rc, HVD_ERR_UNSUPPORTED);
     /* beside the first: the arena has room for the slots of 10, a team needs a little more than those of 3 */
     ck_assert_int_eq(count, 2);
     ck_assert_ptr_null(teams[count]);
     while (count > 0)
-        plane_shm.remove_team(seat->state, teams[--count]);
-    plane_shm.remove_team(seat->state, NULL);
-    world_close(world);
+        backend_shm.remove_team(seat->state, teams[--count]);
+    backend_shm.remove_team(seat->state, NULL);
+    shm_world_close(world);
 }
 END_TEST
 
 START_TEST(no_memory_is_no_team)
 {
     static const int ranks[] = {0, 1};
-    const struct plane_team members = {.set = 0, .size = 2, .ranks = ranks};
-    struct plane_env env = {.epoll_fd = -1};
+    const struct team members = {.set = 0, .size = 2, .ranks = ranks};
+    struct backend_env env = {.epoll_fd = -1};
     struct hvd_error err;
     void *state = NULL, *team = NULL;
-    ck_assert_int_eq(plane_shm.open(&env, 0, &state, &err), HVD_OK);
-    ck_assert_int_eq(plane_shm.add_team(state, &members, clock_us() + SECOND, &team, &err),
+    ck_assert_int_eq(backend_shm.open(&env, 0, &state, &err), HVD_OK);
+    ck_assert_int_eq(backend_shm.add_team(state, &members, clock_us() + SECOND, &team, &err),
                      HVD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(team);
-    plane_shm.close(state);
+    backend_shm.close(state);
 }
 END_TEST
 
@@ -408,12 +411,12 @@ START_TEST(serves_ranks_of_one_node)
         {2, {3, 5}, false}, {4, {1, 2, 4, 5}, false}, {2, {4, 5}, true},
     };
     int nodes[] = {0, 0, 2, 3, 2, 2};
-    struct roster roster = {.size = 6, .node_of_rank = nodes};
-    const struct plane_env env = {.roster = &roster, .epoll_fd = -1};
+    struct peer_table peer_table = {.size = 6, .node_of_rank = nodes};
+    const struct backend_env env = {.peer_table = &peer_table, .epoll_fd = -1};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        const struct plane_team team = {.size = cases[i].size, .ranks = cases[i].ranks};
+        const struct team team = {.size = cases[i].size, .ranks = cases[i].ranks};
         const char *why = NULL;
-        ck_assert_msg(plane_shm.serves(&env, &team, &why) == cases[i].served, "case %zu", i);
+        ck_assert_msg(backend_shm.reaches(&env, &team, &why) == cases[i].served, "case %zu", i);
         if (!cases[i].served)
             ck_assert_str_eq(why, "the ranks are on several nodes");
     }
@@ -422,35 +425,35 @@ END_TEST
 
 START_TEST(knows_what_it_can)
 {
-    struct plane_need need = {(enum plane_kind)_i, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 2};
-    bool reduces = _i == PLANE_ALLREDUCE || _i == PLANE_REDUCESCATTER;
-    ck_assert(plane_shm.can(&need));
+    struct backend_need need = {(enum backend_kind)_i, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 2};
+    bool reduces = _i == COLL_ALLREDUCE || _i == COLL_REDUCESCATTER;
+    ck_assert(backend_shm.can(&need));
     need.ranks = 1024;
-    ck_assert(plane_shm.can(&need));
+    ck_assert(backend_shm.can(&need));
     need.ranks = 1025;
-    ck_assert(!plane_shm.can(&need));
+    ck_assert(!backend_shm.can(&need));
     need.ranks = 1;
-    ck_assert(!plane_shm.can(&need));
+    ck_assert(!backend_shm.can(&need));
     need.ranks = 2;
     need.op = HVD_ADASUM;
-    ck_assert(plane_shm.can(&need) == !reduces);
+    ck_assert(backend_shm.can(&need) == !reduces);
     need.op = HVD_AVERAGE;
     need.dtype = HVD_BOOL;
-    ck_assert(plane_shm.can(&need) == !reduces);
+    ck_assert(backend_shm.can(&need) == !reduces);
     need.dtype = (enum hvd_dtype)99;
-    ck_assert(!plane_shm.can(&need));
+    ck_assert(!backend_shm.can(&need));
 }
 END_TEST
 
 START_TEST(is_there_where_a_job_has_several_ranks)
 {
     struct hvd_job job = {.rank = 0, .size = 1};
-    const struct plane_env env = {.job = &job, .epoll_fd = -1};
+    const struct backend_env env = {.job = &job, .epoll_fd = -1};
     const char *why = NULL;
-    ck_assert(!plane_shm.available(&env, &why));
+    ck_assert(!backend_shm.available(&env, &why));
     ck_assert_str_eq(why, "the job has one rank");
     job.size = 2;
-    ck_assert(plane_shm.available(&env, &why));
+    ck_assert(backend_shm.available(&env, &why));
 }
 END_TEST
 
@@ -471,7 +474,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    int kinds = PLANE_REDUCESCATTER + 1;
+    int kinds = COLL_REDUCESCATTER + 1;
     TCase *tcase = tcase_create("shm");
     tcase_set_timeout(tcase, 100);
     tcase_add_loop_test(tcase, each_kind_is_right_at_all_sizes, 0, kinds * SIZES);

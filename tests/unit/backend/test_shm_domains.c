@@ -19,22 +19,21 @@ static const int spreads[][MAX_DOMAINS] = {{4, 4}, {4, 5}, {6, 4}, {4, 4, 4}, {4
 
 #define SPREADS (int)(sizeof(spreads) / sizeof(spreads[0]))
 
-static const enum plane_kind kinds[] = {PLANE_ALLREDUCE, PLANE_BROADCAST, PLANE_ALLGATHER,
-                                        PLANE_REDUCESCATTER};
+static const enum backend_kind kinds[] = {COLL_ALLREDUCE, COLL_BROADCAST, COLL_ALLGATHER, COLL_REDUCESCATTER};
 
-static struct shm_team *team_of(const struct world *world, int rank)
+static struct shm_team *team_of(const struct shm_world *world, int rank)
 {
     return world->seats[rank].team;
 }
 
 /* As if it had said so when it entered. */
-static void tell_domain(struct world *world, int rank, int domain)
+static void tell_domain(struct shm_world *world, int rank, int domain)
 {
     atomic_store(&team_of(world, rank)->slots.members[rank].domain, domain < 0 ? -1 : domain + 1);
 }
 
 /* Ranks follow each other as [spread] has them. All batches of [least_bytes] may go by domains. */
-static void tell_spread(struct world *world, const int spread[MAX_DOMAINS], int64_t least_bytes)
+static void tell_spread(struct shm_world *world, const int spread[MAX_DOMAINS], int64_t least_bytes)
 {
     for (int domain = 0, rank = 0; domain < MAX_DOMAINS; domain++) {
         for (int i = 0; i < spread[domain]; i++, rank++) {
@@ -44,15 +43,15 @@ static void tell_spread(struct world *world, const int spread[MAX_DOMAINS], int6
     }
 }
 
-static struct world *spread_open(const int spread[MAX_DOMAINS], int64_t least_bytes)
+static struct shm_world *spread_open(const int spread[MAX_DOMAINS], int64_t least_bytes)
 {
     int size = spread[0] + spread[1] + spread[2];
-    struct world *world = world_open_in(ARENA_BYTES, size, 64 * MOST);
+    struct shm_world *world = shm_world_open_in(ARENA_BYTES, size, 64 * MOST);
     tell_spread(world, spread, least_bytes);
     return world;
 }
 
-static bool has_domains(const struct world *world)
+static bool has_domains(const struct shm_world *world)
 {
     int count = 0;
     for (int rank = 0; rank < world->size; rank++)
@@ -62,11 +61,11 @@ static bool has_domains(const struct world *world)
 }
 
 /* Around what a turn of all slices holds, or what a member has of one. */
-static struct plan random_plan(struct world *world, enum plane_kind kind)
+static struct batch_plan random_plan(struct shm_world *world, enum backend_kind kind)
 {
-    bool shared = kind == PLANE_ALLGATHER || kind == PLANE_REDUCESCATTER;
+    bool shared = kind == COLL_ALLGATHER || kind == COLL_REDUCESCATTER;
     int64_t edge = CHUNK_BYTES * SHM_DOMAINS_MEMBERS;
-    return plan_random(&world->random, kind, world->size, shared ? edge / 4 : edge);
+    return batch_plan_random(&world->random, kind, world->size, shared ? edge / 4 : edge);
 }
 
 /* ---- What is carried -------------------------------------------------------------------------------- */
@@ -74,47 +73,48 @@ static struct plan random_plan(struct world *world, enum plane_kind kind)
 /* [_i] is the kind and how members are spread. */
 START_TEST(each_kind_is_right_however_members_are_spread)
 {
-    static struct plan plans[BATCHES];
-    struct world *world = spread_open(spreads[_i % SPREADS], 1);
+    static struct batch_plan plans[BATCHES];
+    struct shm_world *world = spread_open(spreads[_i % SPREADS], 1);
     world->random = (uint64_t)_i + 11;
     for (int i = 0; i < BATCHES; i++)
         plans[i] = random_plan(world, kinds[_i / SPREADS]);
-    world_carry(world, plans, BATCHES);
+    shm_world_carry(world, plans, BATCHES);
     ck_assert(has_domains(world));
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
-static void random_plans(struct world *world, struct plan *plans, int count)
+static void random_plans(struct shm_world *world, struct batch_plan *plans, int count)
 {
     for (int i = 0; i < count; i++)
-        plans[i] = random_plan(world, (enum plane_kind)plan_dice(&world->random, PLANE_REDUCESCATTER + 1));
+        plans[i] = random_plan(
+            world, (enum backend_kind)batch_plan_random_below(&world->random, COLL_REDUCESCATTER + 1));
 }
 
 /* One after the other, of all kinds, large ones by domains and small ones flat: some members are in one way
  * while others are still in the other. */
 START_TEST(ways_follow_each_other)
 {
-    static struct plan plans[BATCHES];
-    struct world *world = spread_open(spreads[_i % SPREADS], 1000);
+    static struct batch_plan plans[BATCHES];
+    struct shm_world *world = spread_open(spreads[_i % SPREADS], 1000);
     world->random = (uint64_t)_i + 101;
     random_plans(world, plans, BATCHES);
-    world_carry(world, plans, BATCHES);
+    shm_world_carry(world, plans, BATCHES);
     ck_assert(has_domains(world));
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
 /* [_i] is how members are spread, and whether they sleep. */
 START_TEST(members_in_threads_are_right)
 {
-    static struct plan plans[BATCHES];
-    struct world *world = spread_open(spreads[_i % SPREADS], 500);
+    static struct batch_plan plans[BATCHES];
+    struct shm_world *world = spread_open(spreads[_i % SPREADS], 500);
     world->random = (uint64_t)_i + 7;
     random_plans(world, plans, BATCHES);
-    world_carry_in_threads(world, plans, BATCHES, _i >= SPREADS);
+    shm_world_carry_in_threads(world, plans, BATCHES, _i >= SPREADS);
     ck_assert(has_domains(world));
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
@@ -123,44 +123,44 @@ START_TEST(real_pieces_are_right)
 {
     const int64_t turn = 4 * HIER_CHUNK_BYTES / 4;
     const int64_t counts[] = {2 * turn, 2 * turn + 1, (HIER_SLOTS + 1) * turn - 1};
-    struct world *world = spread_open(spreads[0], SHM_DOMAINS_BYTES);
-    struct plan plans[3];
+    struct shm_world *world = spread_open(spreads[0], SHM_DOMAINS_BYTES);
+    struct batch_plan plans[3];
     for (int rank = 0; rank < world->size; rank++)
         shm_set_domains(world->seats[rank].team, SHM_DOMAINS_BYTES, 0);
     for (int i = 0; i < 3; i++) {
-        struct plan *plan = &plans[i];
-        *plan = (struct plan){.need = {kinds[_i], HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 8},
-                              .sequence = (uint64_t)i,
-                              .root = i,
-                              .prescale = 1,
-                              .postscale = 1,
-                              .in_place = i == 1,
-                              .count = counts[i]};
+        struct batch_plan *plan = &plans[i];
+        *plan = (struct batch_plan){.need = {kinds[_i], HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 8},
+                                    .sequence = (uint64_t)i,
+                                    .root = i,
+                                    .prescale = 1,
+                                    .postscale = 1,
+                                    .in_place = i == 1,
+                                    .count = counts[i]};
         for (int member = 0; member < 8; member++)
             plan->counts[0][member] = counts[i] / 8 + (member == i ? counts[i] % 8 : 0);
     }
-    world_carry(world, plans, 3);
+    shm_world_carry(world, plans, 3);
     ck_assert(has_domains(world));
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
 /* Each has its own room, and goes on where it was. */
 START_TEST(two_sets_at_once_are_right)
 {
-    static struct plan plans[4];
+    static struct batch_plan plans[4];
     void *others[MOST];
-    struct world *world = spread_open(spreads[0], 1);
+    struct shm_world *world = spread_open(spreads[0], 1);
     random_plans(world, plans, 4);
-    world_carry(world, plans, 4);
+    shm_world_carry(world, plans, 4);
     for (int rank = 0; rank < world->size; rank++) {
         others[rank] = world->seats[rank].team;
-        world_add_team(world, rank, 1, 64 * MOST);
+        shm_world_add_team(world, rank, 1, 64 * MOST);
     }
     tell_spread(world, spreads[0], 1);
     for (int turn = 0; turn < 4; turn++) {
         random_plans(world, plans, 4);
-        world_carry(world, plans, 4);
+        shm_world_carry(world, plans, 4);
         ck_assert(has_domains(world));
         for (int rank = 0; rank < world->size; rank++) {
             struct shm_team *one = others[rank], *other = team_of(world, rank);
@@ -170,8 +170,8 @@ START_TEST(two_sets_at_once_are_right)
         }
     }
     for (int rank = 0; rank < world->size; rank++)
-        plane_shm.remove_team(world->seats[rank].state, others[rank]);
-    world_close(world);
+        backend_shm.remove_team(world->seats[rank].state, others[rank]);
+    shm_world_close(world);
 }
 END_TEST
 
@@ -190,12 +190,12 @@ static void keep_line(void *arg, enum log_level level, const char *component, co
 static const struct hvd_log log_all = {LOG_DEBUG, keep_line, NULL};
 
 /* Begin [plan] on [rank], as it lies there, and give it up. Did it go by domains? */
-static bool goes_by_domains(struct world *world, int rank, const struct plan *plan)
+static bool goes_by_domains(struct shm_world *world, int rank, const struct batch_plan *plan)
 {
     struct hvd_error err = {""};
-    struct seat *seat = &world->seats[rank];
-    part_open(&seat->part, plan, rank);
-    int rc = plane_shm.start(seat->state, seat->team, &seat->part.batch, &err);
+    struct shm_member *seat = &world->seats[rank];
+    batch_part_open(&seat->part, plan, rank);
+    int rc = backend_shm.start(seat->state, seat->team, &seat->part.batch, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
     bool by_domains = team_of(world, rank)->by_domains;
     ck_assert(guarded_free(seat->part.output, seat->part.output_bytes));
@@ -204,30 +204,30 @@ static bool goes_by_domains(struct world *world, int rank, const struct plan *pl
 }
 
 /* A new team of the first [size] ranks, in real sizes, on [domains]. */
-static struct world *lie_open(int size, const int *domains, bool crowded)
+static struct shm_world *lie_open(int size, const int *domains, bool oversubscribed)
 {
-    struct world *world = world_open_in(ARENA_BYTES, size, SHM_CHUNK_BYTES);
+    struct shm_world *world = shm_world_open_in(ARENA_BYTES, size, SHM_CHUNK_BYTES);
     lines[0] = 0;
     for (int rank = 0; rank < size; rank++) {
-        struct seat *seat = &world->seats[rank];
-        plane_shm.remove_team(seat->state, seat->team);
-        plane_shm.close(seat->state);
+        struct shm_member *seat = &world->seats[rank];
+        backend_shm.remove_team(seat->state, seat->team);
+        backend_shm.close(seat->state);
         seat->env.log = &log_all;
-        seat->env.crowded = crowded;
-        ck_assert_int_eq(plane_shm.open(&seat->env, 0, &seat->state, NULL), HVD_OK);
-        world_add_team(world, rank, 5, SHM_CHUNK_BYTES);
+        seat->env.oversubscribed = oversubscribed;
+        ck_assert_int_eq(backend_shm.open(&seat->env, 0, &seat->state, NULL), HVD_OK);
+        shm_world_add_team(world, rank, 5, SHM_CHUNK_BYTES);
     }
     for (int rank = 0; rank < size; rank++)
         tell_domain(world, rank, domains[rank]);
     return world;
 }
 
-static struct plan plan_of_bytes(const struct world *world, enum plane_kind kind, int64_t bytes)
+static struct batch_plan plan_of_bytes(const struct shm_world *world, enum backend_kind kind, int64_t bytes)
 {
-    struct plan plan = {.need = {kind, HVD_INT8, HVD_INT8, HVD_SUM, world->size},
-                        .prescale = 1,
-                        .postscale = 1,
-                        .count = bytes};
+    struct batch_plan plan = {.need = {kind, HVD_INT8, HVD_INT8, HVD_SUM, world->size},
+                              .prescale = 1,
+                              .postscale = 1,
+                              .count = bytes};
     for (int from = 0; from < world->size; from++)
         plan.counts[from][world->size - 1] = bytes;
     return plan;
@@ -240,7 +240,7 @@ static const char unsaid[] = ""; /* it is not even asked */
 
 static const struct {
     int size, domains[MOST];
-    bool crowded;
+    bool oversubscribed;
     const char *why; /* NULL: they do */
 } lies[] = {
     {8, {0, 0, 0, 0, 1, 1, 1, 1}, false, NULL},
@@ -261,16 +261,16 @@ static const struct {
 
 START_TEST(members_must_lie_well)
 {
-    struct world *world = lie_open(lies[_i].size, lies[_i].domains, lies[_i].crowded);
-    struct plan plan = plan_of_bytes(world, PLANE_BROADCAST, SHM_DOMAINS_BYTES);
+    struct shm_world *world = lie_open(lies[_i].size, lies[_i].domains, lies[_i].oversubscribed);
+    struct batch_plan plan = plan_of_bytes(world, COLL_BROADCAST, SHM_DOMAINS_BYTES);
     for (int rank = 0; rank < world->size; rank++)
         ck_assert(goes_by_domains(world, rank, &plan) == (lies[_i].why == NULL));
     if (lies[_i].why == NULL)
-        ck_assert_ptr_nonnull(strstr(lines, "plane: process set 5: large batches cross between "));
+        ck_assert_ptr_nonnull(strstr(lines, "backend: process set 5: large batches cross between "));
     else if (lies[_i].why != unsaid)
         ck_assert_ptr_nonnull(strstr(lines, lies[_i].why));
     ck_assert((lines[0] == 0) == (lies[_i].why == unsaid));
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
@@ -278,11 +278,11 @@ END_TEST
 START_TEST(only_large_batches_do)
 {
     static const int domains[] = {0, 0, 0, 0, 1, 1, 1, 1};
-    struct world *world = lie_open(8, domains, false);
-    for (int kind = 0; kind <= PLANE_REDUCESCATTER; kind++) {
-        bool may = kind != PLANE_ALLTOALL;
-        struct plan below = plan_of_bytes(world, (enum plane_kind)kind, SHM_DOMAINS_BYTES - 1);
-        struct plan from = plan_of_bytes(world, (enum plane_kind)kind, SHM_DOMAINS_BYTES);
+    struct shm_world *world = lie_open(8, domains, false);
+    for (int kind = 0; kind <= COLL_REDUCESCATTER; kind++) {
+        bool may = kind != COLL_ALLTOALL;
+        struct batch_plan below = plan_of_bytes(world, (enum backend_kind)kind, SHM_DOMAINS_BYTES - 1);
+        struct batch_plan from = plan_of_bytes(world, (enum backend_kind)kind, SHM_DOMAINS_BYTES);
         ck_assert(!goes_by_domains(world, 0, &below));
         ck_assert(goes_by_domains(world, 0, &from) == may);
         from.need.dtype = from.need.partial = HVD_FLOAT64;
@@ -294,8 +294,8 @@ START_TEST(only_large_batches_do)
         from.count--;
         ck_assert(!goes_by_domains(world, 0, &from));
     }
-    ck_assert_str_eq(lines, "plane: process set 5: large batches cross between 2 NUMA domains once\n");
-    world_close(world);
+    ck_assert_str_eq(lines, "backend: process set 5: large batches cross between 2 NUMA domains once\n");
+    shm_world_close(world);
 }
 END_TEST
 
@@ -305,37 +305,37 @@ END_TEST
  * right. */
 START_TEST(without_room_all_is_flat)
 {
-    static struct plan plans[4];
-    struct world *world = world_open_in((size_t)40 << 20, 8, 512);
+    static struct batch_plan plans[4];
+    struct shm_world *world = shm_world_open_in((size_t)40 << 20, 8, 512);
     tell_spread(world, spreads[0], 1);
     for (int rank = 0; rank < 8; rank++)
         world->seats[rank].env.log = &log_all;
     for (int i = 0; i < 4; i++)
         plans[i] = random_plan(world, kinds[i]);
-    world_carry(world, plans, 4);
+    shm_world_carry(world, plans, 4);
     ck_assert(!has_domains(world));
     for (int rank = 0; rank < 8; rank++)
         ck_assert(team_of(world, rank)->domains.asked);
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
-static void give_up(struct world *world, int rank)
+static void give_up(struct shm_world *world, int rank)
 {
-    struct seat *seat = &world->seats[rank];
-    plane_shm.remove_team(seat->state, seat->team);
+    struct shm_member *seat = &world->seats[rank];
+    backend_shm.remove_team(seat->state, seat->team);
     seat->team = NULL;
     seat->runs = false;
 }
 
 /* Long enough that nobody comes to its end alone. */
-static struct plan long_plan(const struct world *world, enum plane_kind kind, bool in_place)
+static struct batch_plan long_plan(const struct shm_world *world, enum backend_kind kind, bool in_place)
 {
-    struct plan plan = {.need = {kind, HVD_FLOAT64, HVD_FLOAT64, HVD_SUM, world->size},
-                        .sequence = 9,
-                        .prescale = 1,
-                        .postscale = 1,
-                        .in_place = in_place};
+    struct batch_plan plan = {.need = {kind, HVD_FLOAT64, HVD_FLOAT64, HVD_SUM, world->size},
+                              .sequence = 9,
+                              .prescale = 1,
+                              .postscale = 1,
+                              .in_place = in_place};
     for (int member = 0; member < world->size; member++) {
         plan.counts[0][member] = 4000;
         plan.count += plan.counts[0][member];
@@ -343,13 +343,13 @@ static struct plan long_plan(const struct world *world, enum plane_kind kind, bo
     return plan;
 }
 
-static void begin_all(struct world *world, const struct plan *plan)
+static void begin_all(struct shm_world *world, const struct batch_plan *plan)
 {
     world->plans = plan;
     world->plan_count = 1;
     for (int rank = 0; rank < world->size; rank++) {
         world->seats[rank].batch = 0;
-        ck_assert(world_step(world, rank));
+        ck_assert(shm_world_step(world, rank));
     }
 }
 
@@ -357,41 +357,41 @@ static void begin_all(struct world *world, const struct plan *plan)
  * the next set, however many there are. [_i] is the kind. */
 START_TEST(sets_come_and_go)
 {
-    struct plan plan;
-    struct world *world = spread_open(spreads[1], 1);
+    struct batch_plan plan;
+    struct shm_world *world = spread_open(spreads[1], 1);
     world->random = (uint64_t)_i + 5;
     for (int set = 1; set <= 12; set++) {
         plan = random_plan(world, kinds[_i]);
-        world_carry(world, &plan, 1);
+        shm_world_carry(world, &plan, 1);
         ck_assert(has_domains(world));
         plan = long_plan(world, kinds[_i], set % 2 == 0);
         begin_all(world, &plan);
-        for (int i = plan_dice(&world->random, 60); i > 0; i--)
-            world_step(world, plan_dice(&world->random, world->size));
-        int first = plan_dice(&world->random, world->size);
+        for (int i = batch_plan_random_below(&world->random, 60); i > 0; i--)
+            shm_world_step(world, batch_plan_random_below(&world->random, world->size));
+        int first = batch_plan_random_below(&world->random, world->size);
         for (int i = 0; i < world->size; i++) {
             int rank = (first + i) % world->size;
             ck_assert(world->seats[rank].runs);
             give_up(world, rank);
-            part_take_back(&world->seats[rank].part);
+            batch_part_abandon(&world->seats[rank].part);
             for (int k = 0; k < 20; k++) {
-                int other = plan_dice(&world->random, world->size);
+                int other = batch_plan_random_below(&world->random, world->size);
                 if (world->seats[other].runs)
-                    world_step(world, other);
+                    shm_world_step(world, other);
             }
         }
         for (int rank = 0; rank < world->size; rank++) {
-            ck_assert(part_close_untouched(&world->seats[rank].part));
-            world_add_team(world, rank, set, 64 * MOST);
+            ck_assert(batch_part_close_untouched(&world->seats[rank].part));
+            shm_world_add_team(world, rank, set, 64 * MOST);
         }
         tell_spread(world, spreads[1], 1);
     }
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
 /* The pages of what the team has by domains where something is written already, behind the table. */
-static int find_pages(struct world *world, uint64_t *pages[], int most)
+static int find_pages(struct shm_world *world, uint64_t *pages[], int most)
 {
     const struct arena *arena = &team_of(world, 0)->domains.arena;
     int count = 0;
@@ -407,54 +407,54 @@ static int find_pages(struct world *world, uint64_t *pages[], int most)
 }
 
 /* Write nonsense over [count] words of these pages, more often where counts are. */
-static void spoil(struct world *world, uint64_t *const pages[], int page_count, int count)
+static void spoil(struct shm_world *world, uint64_t *const pages[], int page_count, int count)
 {
     for (int i = 0; i < count; i++) {
-        uint64_t random = sums_random(&world->random);
+        uint64_t random = reference_random(&world->random);
         size_t words = random % 3 == 0 ? PAGE / 8 : 64;
         const uint64_t values[] = {0, 1, 2, 5, UINT64_MAX, INT64_MAX, random, UINT64_MAX / 64, random >> 50};
-        pages[plan_dice(&world->random, page_count)][sums_random(&world->random) % words] =
-            values[plan_dice(&world->random, 9)];
+        pages[batch_plan_random_below(&world->random, page_count)][reference_random(&world->random) % words] =
+            values[batch_plan_random_below(&world->random, 9)];
     }
 }
 
 /* Whatever comes of it. */
-static void test_any(struct world *world)
+static void test_any(struct shm_world *world)
 {
-    struct seat *seat = &world->seats[plan_dice(&world->random, world->size)];
+    struct shm_member *seat = &world->seats[batch_plan_random_below(&world->random, world->size)];
     bool moved = false;
     int lost = -1;
     struct hvd_error err;
     if (seat->runs)
-        seat->runs = plane_shm.test(seat->state, seat->team, &moved, &lost, &err) == HVD_IN_PROGRESS;
+        seat->runs = backend_shm.test(seat->state, seat->team, &moved, &lost, &err) == HVD_IN_PROGRESS;
 }
 
 /* Whatever other processes write there: what lies around input and output stays as it is, and so does input.
  */
 START_TEST(nonsense_in_memory_touches_nothing_else)
 {
-    enum plane_kind kind = kinds[_i % 4];
-    struct world *world = spread_open(spreads[0], 1);
+    enum backend_kind kind = kinds[_i % 4];
+    struct shm_world *world = spread_open(spreads[0], 1);
     world->random = (uint64_t)_i + 31;
     for (int set = 1; set <= 8; set++) {
         uint64_t *pages[200];
-        struct plan plan = random_plan(world, kind);
+        struct batch_plan plan = random_plan(world, kind);
         plan.in_place = false;
         begin_all(world, &plan);
-        for (int i = plan_dice(&world->random, 40); i > 0; i--)
+        for (int i = batch_plan_random_below(&world->random, 40); i > 0; i--)
             test_any(world);
         int page_count = find_pages(world, pages, 200);
         ck_assert_int_gt(page_count, 0);
         for (int i = 0; i < 600; i++) {
-            spoil(world, pages, page_count, plan_dice(&world->random, 4));
+            spoil(world, pages, page_count, batch_plan_random_below(&world->random, 4));
             test_any(world);
         }
         for (int rank = 0; rank < world->size; rank++) {
-            struct seat *seat = &world->seats[rank];
+            struct shm_member *seat = &world->seats[rank];
             char *input = malloc(seat->part.input_bytes + 1);
             give_up(world, rank);
             if (seat->part.input != NULL) {
-                plan_input(&plan, rank, input);
+                batch_plan_input(&plan, rank, input);
                 ck_assert_mem_eq(input, seat->part.input, seat->part.input_bytes);
             }
             free(input);
@@ -462,10 +462,10 @@ START_TEST(nonsense_in_memory_touches_nothing_else)
             ck_assert(guarded_free(seat->part.input, seat->part.input_bytes));
         }
         for (int rank = 0; rank < world->size; rank++)
-            world_add_team(world, rank, set, 64 * MOST);
+            shm_world_add_team(world, rank, set, 64 * MOST);
         tell_spread(world, spreads[0], 1);
     }
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
@@ -480,12 +480,12 @@ struct ring_line {
 };
 
 /* Of the ring that carries slice 0, between ranks 0 and 4. */
-static struct ring_line *find_ring(struct world *world)
+static struct ring_line *find_ring(struct shm_world *world)
 {
-    const struct arena_claim claim = {.set = -2, .users = 2, .bytes = relay_bytes(2)};
+    const struct arena_request claim = {.set = -2, .users = 2, .bytes = relay_bytes(2)};
     void *region = NULL;
     ck_assert_int_eq(
-        arena_enter(&team_of(world, 0)->domains.arena, &claim, clock_us() + SECOND, &region, NULL), HVD_OK);
+        arena_acquire(&team_of(world, 0)->domains.arena, &claim, clock_us() + SECOND, &region, NULL), HVD_OK);
     return region;
 }
 
@@ -493,27 +493,28 @@ static struct ring_line *find_ring(struct world *world)
 START_TEST(a_chunk_that_is_not_due_is_refused)
 {
     struct hvd_error err = {""};
-    struct world *world = spread_open(spreads[0], 1);
-    struct plan plan = long_plan(world, PLANE_ALLREDUCE, false);
+    struct shm_world *world = spread_open(spreads[0], 1);
+    struct batch_plan plan = long_plan(world, COLL_ALLREDUCE, false);
     int rc = HVD_IN_PROGRESS, lost = -1;
     begin_all(world, &plan);
     struct ring_line *ring = find_ring(world);
     for (int i = 0; i < TURNS && ring[0].put == 0; i++)
-        world_step(world, i % 4);
+        shm_world_step(world, i % 4);
     ck_assert_uint_gt(ring[0].put, 0);
     ring[0].notes[0].sequence += _i == 0;
     ring[0].notes[0].chunk += _i == 1;
     ring[0].notes[0].kind = _i == 2 ? 99 : _i == 3;
     for (int i = 0; i < TURNS && rc == HVD_IN_PROGRESS; i++) {
         bool moved = false;
-        struct seat *seat = &world->seats[4];
-        rc = plane_shm.test(seat->state, seat->team, &moved, &lost, &err);
+        struct shm_member *seat = &world->seats[4];
+        rc = backend_shm.test(seat->state, seat->team, &moved, &lost, &err);
         if (i % 2 == 0)
-            world_step(world, 5 + i / 2 % 3);
+            shm_world_step(world, 5 + i / 2 % 3);
     }
     ck_assert_int_eq(rc, HVD_ERR_SYSTEM);
-    ck_assert_str_eq(err.text, "plane shm: what rank 0 passed on in batch 9 of process set 0 is not what was "
-                               "due: this node's shared memory was overwritten");
+    ck_assert_str_eq(err.text,
+                     "backend shm: what rank 0 passed on in batch 9 of process set 0 is not what was "
+                     "due: this node's shared memory was overwritten");
     for (int i = 0; i < 8; i++) /* of slice 0 there is no result yet */
         ck_assert_int_eq(world->seats[4].part.output[i], 0x5a);
     for (int rank = 0; rank < 8; rank++) {
@@ -521,7 +522,7 @@ START_TEST(a_chunk_that_is_not_due_is_refused)
         guarded_free(world->seats[rank].part.output, world->seats[rank].part.output_bytes);
         guarded_free(world->seats[rank].part.input, world->seats[rank].part.input_bytes);
     }
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
@@ -529,16 +530,16 @@ END_TEST
 START_TEST(an_untold_domain_is_an_error)
 {
     struct hvd_error err = {""};
-    struct world *world = spread_open(spreads[0], 1);
-    struct plan plan = random_plan(world, PLANE_ALLREDUCE);
-    struct seat *seat = &world->seats[2];
+    struct shm_world *world = spread_open(spreads[0], 1);
+    struct batch_plan plan = random_plan(world, COLL_ALLREDUCE);
+    struct shm_member *seat = &world->seats[2];
     atomic_store(&team_of(world, 2)->slots.members[6].domain, 0);
-    part_open(&seat->part, &plan, 2);
-    ck_assert_int_eq(plane_shm.start(seat->state, seat->team, &seat->part.batch, &err), HVD_ERR_SYSTEM);
+    batch_part_open(&seat->part, &plan, 2);
+    ck_assert_int_eq(backend_shm.start(seat->state, seat->team, &seat->part.batch, &err), HVD_ERR_SYSTEM);
     ck_assert_ptr_nonnull(strstr(err.text, "rank 6 has not told where it is in process set 0"));
     guarded_free(seat->part.output, seat->part.output_bytes);
     guarded_free(seat->part.input, seat->part.input_bytes);
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
@@ -547,41 +548,41 @@ END_TEST
 /* Whatever any of them does, and not where nobody does anything. */
 START_TEST(who_dozes_is_woken_by_any)
 {
-    struct world *world = spread_open(spreads[0], 1);
-    struct plan plan = long_plan(world, PLANE_ALLREDUCE, false);
+    struct shm_world *world = spread_open(spreads[0], 1);
+    struct batch_plan plan = long_plan(world, COLL_ALLREDUCE, false);
     world->plans = &plan;
     world->plan_count = 1;
-    run_dry(world, 0);
-    plane_shm.arm(world->seats[0].state, true);
-    ck_assert(!world_step(world, 0));
+    run_until_idle(world, 0);
+    backend_shm.arm(world->seats[0].state, true);
+    ck_assert(!shm_world_step(world, 0));
     ck_assert(!is_woken(&world->seats[0], 0));
-    ck_assert(world_step(world, 7)); /* it begins */
+    ck_assert(shm_world_step(world, 7)); /* it begins */
     ck_assert(is_woken(&world->seats[0], SLEEP_MS));
-    ck_assert(world_step(world, 7));
+    ck_assert(shm_world_step(world, 7));
     ck_assert(!is_woken(&world->seats[0], 0)); /* it is awake, as far as others know */
-    ck_assert(!world_step(world, 0));
+    ck_assert(!shm_world_step(world, 0));
     ck_assert(!is_woken(&world->seats[0], 0));
-    ck_assert(world_step(world, 2));
+    ck_assert(shm_world_step(world, 2));
     ck_assert(is_woken(&world->seats[0], SLEEP_MS));
-    plane_shm.arm(world->seats[1].state, true);
-    while (world_step(world, 0) || world_step(world, 1))
+    backend_shm.arm(world->seats[1].state, true);
+    while (shm_world_step(world, 0) || shm_world_step(world, 1))
         continue;
-    ck_assert(!world_step(world, 0) && !world_step(world, 1));
+    ck_assert(!shm_world_step(world, 0) && !shm_world_step(world, 1));
     is_woken(&world->seats[0], 0);
     is_woken(&world->seats[1], 0);
-    plane_shm.arm(world->seats[0].state, false); /* up again, while the other sleeps */
-    ck_assert(world_step(world, 2));
+    backend_shm.arm(world->seats[0].state, false); /* up again, while the other sleeps */
+    ck_assert(shm_world_step(world, 2));
     ck_assert(is_woken(&world->seats[1], SLEEP_MS));
     ck_assert(!is_woken(&world->seats[0], 0));
-    plane_shm.arm(world->seats[1].state, false);
+    backend_shm.arm(world->seats[1].state, false);
     for (int rank = 0; rank < 8; rank++) {
         if (!world->seats[rank].runs)
-            world_step(world, rank);
+            shm_world_step(world, rank);
         give_up(world, rank);
         guarded_free(world->seats[rank].part.output, world->seats[rank].part.output_bytes);
         guarded_free(world->seats[rank].part.input, world->seats[rank].part.input_bytes);
     }
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 

@@ -7,14 +7,14 @@
 #define COUNT 60
 
 /* Spans of 1, 2, 3, ... elements in an array that is larger, with gaps between them. */
-static int cut(struct plane_span *spans, int64_t bytes, char *input, char *output)
+static int cut(struct backend_span *spans, int64_t bytes, char *input, char *output)
 {
     int64_t begin = 0, at = 0;
     int count = 0;
     for (int64_t length = 1; begin < COUNT; length++) {
         int64_t left = COUNT - begin;
         length = length < left ? length : left;
-        spans[count++] = (struct plane_span){input + at * bytes, output + at * bytes, begin, length};
+        spans[count++] = (struct backend_span){input + at * bytes, output + at * bytes, begin, length};
         begin += length;
         at += length + 1;
     }
@@ -25,18 +25,18 @@ START_TEST(copies_are_those_of_the_elements)
 {
     int64_t bytes = INT64_C(1) << _i;
     char input[2 * COUNT * 8], output[2 * COUNT * 8], expected[2 * COUNT * 8], copy[COUNT * 8];
-    struct plane_span spans[COUNT];
-    struct plane_batch batch = {.count = COUNT, .spans = spans};
+    struct backend_span spans[COUNT];
+    struct backend_batch batch = {.count = COUNT, .spans = spans};
     batch.span_count = cut(spans, bytes, input, output);
-    struct places places = {&batch, bytes, 0};
+    struct span_cursor span_cursor = {&batch, bytes, 0};
     for (size_t i = 0; i < sizeof(input); i++)
         input[i] = (char)(i * 37 + i / 250);
     for (int64_t begin = 0; begin < COUNT; begin++) {
         for (int64_t count = 0; begin + count <= COUNT; count++) {
             memset(output, 0, sizeof(output));
             memset(expected, 0, sizeof(expected));
-            places_read(&places, copy, begin, count);
-            places_write(&places, begin, copy, count);
+            spans_read(&span_cursor, copy, begin, count);
+            spans_write(&span_cursor, begin, copy, count);
             for (int i = 0; i < batch.span_count; i++) {
                 for (int64_t k = 0; k < spans[i].count; k++) {
                     int64_t element = spans[i].begin + k;
@@ -56,43 +56,43 @@ END_TEST
 START_TEST(one_piece_is_one_place)
 {
     char input[8], output[8];
-    struct plane_batch batch = {.count = 4, .input = input, .output = output};
-    struct places places = {&batch, 2, 0};
-    struct place place = place_at(&places, 1, 3);
+    struct backend_batch batch = {.count = 4, .input = input, .output = output};
+    struct span_cursor span_cursor = {&batch, 2, 0};
+    struct contig place = spans_at(&span_cursor, 1, 3);
     ck_assert_ptr_eq(place.input, input + 2);
     ck_assert_ptr_eq(place.output, output + 2);
     ck_assert_int_eq(place.count, 3);
     batch.input = NULL;
-    place = place_at(&places, 1, 3);
+    place = spans_at(&span_cursor, 1, 3);
     ck_assert_ptr_null(place.input);
     ck_assert_ptr_eq(place.output, output + 2);
 }
 END_TEST
 
-/* Of as many as are asked for, those up to the end of so many places. */
+/* Of as many as are asked for, those up to the end of so many span_cursor. */
 START_TEST(a_number_of_places_ends_with_the_last_of_them)
 {
     char input[2 * COUNT * 8], output[2 * COUNT * 8];
-    struct plane_span spans[COUNT];
-    struct plane_batch batch = {.count = COUNT, .spans = spans};
+    struct backend_span spans[COUNT];
+    struct backend_batch batch = {.count = COUNT, .spans = spans};
     batch.span_count = cut(spans, 8, input, output);
-    struct places places = {&batch, 8, 0};
-    struct places walk = {&batch, 8, 0};
+    struct span_cursor span_cursor = {&batch, 8, 0};
+    struct span_cursor walk = {&batch, 8, 0};
     for (int64_t begin = 0; begin < COUNT; begin++) {
         int64_t end = begin;
         for (int of = 1; of <= _i && end < COUNT; of++)
-            end += place_at(&walk, end, COUNT).count;
-        ck_assert_int_eq(places_within(&places, begin, COUNT - begin, _i), end - begin);
-        ck_assert_int_eq(places_within(&places, begin, 1, _i), 1);
+            end += spans_at(&walk, end, COUNT).count;
+        ck_assert_int_eq(spans_within(&span_cursor, begin, COUNT - begin, _i), end - begin);
+        ck_assert_int_eq(spans_within(&span_cursor, begin, 1, _i), 1);
     }
     batch.spans = NULL;
-    ck_assert_int_eq(places_within(&places, 3, COUNT - 3, _i), COUNT - 3);
+    ck_assert_int_eq(spans_within(&span_cursor, 3, COUNT - 3, _i), COUNT - 3);
 }
 END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("places");
+    TCase *tcase = tcase_create("span_cursor");
     tcase_add_loop_test(tcase, a_number_of_places_ends_with_the_last_of_them, 1, 14);
     tcase_add_loop_test(tcase, copies_are_those_of_the_elements, 0, 4);
     tcase_add_test(tcase, one_piece_is_one_place);
@@ -101,5 +101,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("places", fill);
+    return unit_run("span_cursor", fill);
 }

@@ -1,5 +1,5 @@
-/* test_tcp.c: what plane tcp asks of the endpoint and does with the connections. The endpoint is a fake: its
- * peers are the test's own ends of TCP connections on loopback. */
+/* test_tcp.c: what backend tcp asks of the endpoint and does with the connections. The endpoint is a fake:
+ * its peers are the test's own ends of TCP connections on loopback. */
 #include "config.h"
 #include "unit.h"
 
@@ -25,7 +25,7 @@
 #define SET      3
 
 static struct {
-    struct endpoint_want wants[WANTS]; /* as they were asked, one call after the other */
+    struct endpoint_connection wants[WANTS]; /* as they were asked, one call after the other */
     int want_count;
     int64_t deadline_us;
     int fail;         /* the status to fail with, or HVD_OK */
@@ -51,11 +51,12 @@ static void connect_pair(int *fdp, int *peerp)
     ck_assert_int_eq(setsockopt(*fdp, IPPROTO_TCP, TCP_USER_TIMEOUT, &lease_ms, sizeof(lease_ms)), 0);
 }
 
-int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, struct endpoint_want *wants,
-                       int want_count, int64_t deadline_us, struct hvd_error *err)
+int endpoint_establish(struct endpoint *endpoint, const struct peer_table *peer_table,
+                       struct endpoint_connection *wants, int want_count, int64_t deadline_us,
+                       struct hvd_error *err)
 {
     (void)endpoint;
-    (void)roster;
+    (void)peer_table;
     fake.deadline_us = deadline_us;
     if (fake.fail != HVD_OK)
         return error_set(err, fake.fail, "nobody came");
@@ -68,9 +69,9 @@ int endpoint_establish(struct endpoint *endpoint, const struct roster *roster, s
     return HVD_OK;
 }
 
-void roster_name(const struct roster *roster, int rank, char *text, size_t text_bytes)
+void peer_table_rank_name(const struct peer_table *peer_table, int rank, char *text, size_t text_bytes)
 {
-    (void)roster;
+    (void)peer_table;
     snprintf(text, text_bytes, "rank %d (n%d)", rank, rank / 2);
 }
 
@@ -85,26 +86,26 @@ static unsigned int user_timeout_ms(int fd)
 static struct hvd_config config = {.lease_us = 1000000, .start_timeout_us = 7000000, .tcp_streams = 1};
 static struct hvd_job job = {.size = 9};
 static int node_of_rank[] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
-static struct roster roster = {.size = 9, .node_of_rank = node_of_rank};
-static struct plane_env env = {.config = &config, .job = &job, .roster = &roster, .epoll_fd = -1};
+static struct peer_table peer_table = {.size = 9, .node_of_rank = node_of_rank};
+static struct backend_env env = {.config = &config, .job = &job, .peer_table = &peer_table, .epoll_fd = -1};
 
 /* A team of every other rank of the job, from 1 on. */
 static const int ranks[] = {1, 3, 5, 7};
-static struct plane_team members = {.set = SET, .ranks = ranks};
+static struct team members = {.set = SET, .ranks = ranks};
 static void *state, *team;
 
 static void open_team(int rank, int size)
 {
     members.rank = rank;
     members.size = size;
-    ck_assert_int_eq(plane_tcp.open(&env, 12345, &state, NULL), HVD_OK);
-    ck_assert_int_eq(plane_tcp.add_team(state, &members, 12345, &team, NULL), HVD_OK);
+    ck_assert_int_eq(backend_tcp.open(&env, 12345, &state, NULL), HVD_OK);
+    ck_assert_int_eq(backend_tcp.add_team(state, &members, 12345, &team, NULL), HVD_OK);
 }
 
 static void close_all(void)
 {
-    plane_tcp.remove_team(state, team);
-    plane_tcp.close(state);
+    backend_tcp.remove_team(state, team);
+    backend_tcp.close(state);
     for (int i = 0; i < fake.want_count; i++) {
         ck_assert_int_lt(fcntl(fake.fds[i], F_GETFD), 0);
         if (fake.peers[i] >= 0)
@@ -114,19 +115,22 @@ static void close_all(void)
 
 START_TEST(connects_to_the_next_and_from_the_previous)
 {
-    static const int rows[][5] = {
-        {0, 2, 3, 3, 1}, {1, 2, 1, 1, 2}, {0, 4, 3, 7, 3}, {3, 4, 1, 5, 1}, {2, 4, 7, 3, STREAM_MAX_LANES}};
+    static const int rows[][5] = {{0, 2, 3, 3, 1},
+                                  {1, 2, 1, 1, 2},
+                                  {0, 4, 3, 7, 3},
+                                  {3, 4, 1, 5, 1},
+                                  {2, 4, 7, 3, TCP_CHAIN_MAX_LANES}};
     const int *row = rows[_i];
     int lanes = row[4];
     config.tcp_streams = lanes;
     open_team(row[0], row[1]);
     ck_assert_int_eq(fake.want_count, 2 * lanes);
     for (int i = 0; i < 2 * lanes; i++) {
-        const struct endpoint_want *want = &fake.wants[i];
+        const struct endpoint_connection *want = &fake.wants[i];
         ck_assert_int_eq(want->rank, i < lanes ? row[2] : row[3]);
         ck_assert(want->connect == (i < lanes));
-        ck_assert_int_eq(want->purpose, ENDPOINT_RING);
-        ck_assert_uint_eq(want->tag, SET * STREAM_MAX_LANES + (unsigned)(i % lanes));
+        ck_assert_int_eq(want->purpose, ENDPOINT_CHAIN);
+        ck_assert_uint_eq(want->tag, SET * TCP_CHAIN_MAX_LANES + (unsigned)(i % lanes));
         ck_assert_int_eq(want->lane, i % lanes);
     }
     ck_assert_int_eq(fake.deadline_us, 12345);
@@ -137,7 +141,7 @@ END_TEST
 /* As many as there may be of them are as many as there may be lanes. */
 START_TEST(the_option_and_the_stream_agree)
 {
-    ck_assert_int_eq(option_table[OPT_TCP_STREAMS].max, STREAM_MAX_LANES);
+    ck_assert_int_eq(option_table[OPT_TCP_STREAMS].max, TCP_CHAIN_MAX_LANES);
 }
 END_TEST
 
@@ -145,18 +149,18 @@ END_TEST
 START_TEST(connects_a_slice_by_itself)
 {
     const int64_t none[2] = {0};
-    struct plane_batch batch = {.need = {PLANE_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 2},
-                                .counts = none,
-                                .receive_counts = none};
+    struct backend_batch batch = {.need = {COLL_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 2},
+                                  .counts = none,
+                                  .receive_counts = none};
     members.slice = 2;
     open_team(0, 2);
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_eq(fake.wants[i].purpose, ENDPOINT_SLICE);
-        ck_assert_uint_eq(fake.wants[i].tag, SET * STREAM_MAX_LANES);
+        ck_assert_int_eq(fake.wants[i].purpose, ENDPOINT_SLICE_CHAIN);
+        ck_assert_uint_eq(fake.wants[i].tag, SET * TCP_CHAIN_MAX_LANES);
     }
-    ck_assert_int_eq(plane_tcp.start(state, team, &batch, NULL), HVD_OK);
+    ck_assert_int_eq(backend_tcp.start(state, team, &batch, NULL), HVD_OK);
     ck_assert_int_eq(fake.want_count, 3);
-    ck_assert_int_eq(fake.wants[2].purpose, ENDPOINT_SLICE_MESH);
+    ck_assert_int_eq(fake.wants[2].purpose, ENDPOINT_SLICE_PAIRWISE);
     ck_assert_uint_eq(fake.wants[2].tag, SET);
     close_all();
 }
@@ -167,11 +171,11 @@ START_TEST(fails_as_the_endpoint_does)
     struct hvd_error err;
     members.size = 2;
     fake.fail = HVD_ERR_TIMEOUT;
-    ck_assert_int_eq(plane_tcp.open(&env, 0, &state, &err), HVD_OK);
-    ck_assert_int_eq(plane_tcp.add_team(state, &members, 0, &team, &err), HVD_ERR_TIMEOUT);
+    ck_assert_int_eq(backend_tcp.open(&env, 0, &state, &err), HVD_OK);
+    ck_assert_int_eq(backend_tcp.add_team(state, &members, 0, &team, &err), HVD_ERR_TIMEOUT);
     ck_assert_str_eq(err.text, "nobody came");
     ck_assert_ptr_null(team);
-    plane_tcp.close(state);
+    backend_tcp.close(state);
 }
 END_TEST
 
@@ -182,24 +186,24 @@ START_TEST(connects_all_for_the_first_alltoall)
     int lost = -1;
     struct hvd_error err;
     int64_t none[4] = {0};
-    struct plane_batch batch = {.need = {PLANE_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 4},
-                                .sequence = 1,
-                                .counts = none,
-                                .receive_counts = none};
+    struct backend_batch batch = {.need = {COLL_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 4},
+                                  .sequence = 1,
+                                  .counts = none,
+                                  .receive_counts = none};
     open_team(2, 4);
     int64_t begun_us = clock_us();
     for (int i = 0; i < 2; i++) {
-        ck_assert(plane_tcp.connects(team, &batch) == (i == 0));
-        ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
-        ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_OK);
+        ck_assert(backend_tcp.connects(team, &batch) == (i == 0));
+        ck_assert_int_eq(backend_tcp.start(state, team, &batch, &err), HVD_OK);
+        ck_assert_int_eq(backend_tcp.test(state, team, &moved, &lost, &err), HVD_OK);
         ck_assert_int_eq(fake.want_count, 5);
     }
     static const int others[] = {1, 3, 7};
     for (int i = 0; i < 3; i++) {
-        const struct endpoint_want *want = &fake.wants[2 + i];
+        const struct endpoint_connection *want = &fake.wants[2 + i];
         ck_assert_int_eq(want->rank, others[i]);
         ck_assert(want->connect == (others[i] == 7));
-        ck_assert_int_eq(want->purpose, ENDPOINT_MESH);
+        ck_assert_int_eq(want->purpose, ENDPOINT_PAIRWISE);
         ck_assert_uint_eq(want->tag, SET);
         ck_assert_uint_eq(user_timeout_ms(fake.fds[2 + i]), 0);
     }
@@ -211,49 +215,49 @@ END_TEST
 START_TEST(an_alltoall_fails_as_the_endpoint_does)
 {
     struct hvd_error err;
-    struct plane_batch batch = {.need = {PLANE_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 4}};
+    struct backend_batch batch = {.need = {COLL_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 4}};
     open_team(2, 4);
     fake.fail = HVD_ERR_TIMEOUT;
-    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_ERR_TIMEOUT);
+    ck_assert_int_eq(backend_tcp.start(state, team, &batch, &err), HVD_ERR_TIMEOUT);
     ck_assert_str_eq(err.text, "nobody came");
     close_all();
 }
 END_TEST
 
-static struct plane_batch batch_of(float *data, uint64_t sequence, int64_t count)
+static struct backend_batch batch_of(float *data, uint64_t sequence, int64_t count)
 {
-    return (struct plane_batch){.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, members.size},
-                                .sequence = sequence,
-                                .input = data,
-                                .output = data,
-                                .prescale = 1,
-                                .postscale = 1,
-                                .count = count};
+    return (struct backend_batch){.need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, members.size},
+                                  .sequence = sequence,
+                                  .input = data,
+                                  .output = data,
+                                  .prescale = 1,
+                                  .postscale = 1,
+                                  .count = count};
 }
 
 /* More than what goes by chords between two members: a whole chunk, and another. */
 #define LARGE 40000
-#define FIRST ((int64_t)PLANE_SENDS(2) / (int64_t)sizeof(float))
+#define FIRST ((int64_t)BACKEND_SENDS_BYTES(2) / (int64_t)sizeof(float))
 
 static float large[LARGE];
 
 /* A message with a chunk of so many floats, and how much of it has gone. */
 struct message {
-    struct parcel_frame frame;
+    struct fragment_header frame;
     float values[LARGE];
     size_t through;
 };
 
 static struct message heard, said;
 
-/* Let the plane send, until all of a message that long has come to our end. */
+/* Let the backend send, until all of a message that long has come to our end. */
 static void hear(int fd, size_t length)
 {
     int lost = -1;
     bool moved;
     struct hvd_error err;
     for (heard.through = 0; heard.through < length;) {
-        ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_IN_PROGRESS);
+        ck_assert_int_eq(backend_tcp.test(state, team, &moved, &lost, &err), HVD_IN_PROGRESS);
         ssize_t got = recv(fd, (char *)&heard + heard.through, length - heard.through, MSG_DONTWAIT);
         heard.through += got > 0 ? (size_t)got : 0;
     }
@@ -273,7 +277,7 @@ static void drain_events(void)
         continue; /* that a socket can be written to, and such */
 }
 
-/* Send a message from our end; the plane's sleeper is woken for what it takes. Returns its last answer. */
+/* Send a message from our end; the backend's sleeper is woken for what it takes. Returns its last answer. */
 static int say(int fd, size_t length)
 {
     int lost = -1;
@@ -289,7 +293,7 @@ static int say(int fd, size_t length)
         said.through += (size_t)sent;
         await_event();
         do
-            status = plane_tcp.test(state, team, &moved, &lost, &err);
+            status = backend_tcp.test(state, team, &moved, &lost, &err);
         while (status == HVD_IN_PROGRESS && moved);
     }
     return status;
@@ -299,24 +303,24 @@ static int say(int fd, size_t length)
 START_TEST(carries_a_large_batch_round_the_ring)
 {
     struct hvd_error err;
-    struct plane_batch batch = batch_of(large, 1, LARGE);
+    struct backend_batch batch = batch_of(large, 1, LARGE);
     const size_t first_bytes = FIRST * sizeof(float);
     const size_t rest_bytes = sizeof(large) - first_bytes;
     env.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     open_team(0, 2);
     batch.need.ranks = 2;
     large[LARGE - 1] = 1.5f;
-    ck_assert(plane_tcp.can(&batch.need));
-    ck_assert(!plane_tcp.connects(team, &batch));
-    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
+    ck_assert(backend_tcp.can(&batch.need));
+    ck_assert(!backend_tcp.connects(team, &batch));
+    ck_assert_int_eq(backend_tcp.start(state, team, &batch, &err), HVD_OK);
     ck_assert_int_eq(fake.want_count, 2);
     hear(fake.peers[0], sizeof(heard.frame) + first_bytes);
     hear(fake.peers[0], sizeof(heard.frame) + rest_bytes);
     ck_assert_int_eq(heard.frame.kind, CHAIN_PARTIAL);
     ck_assert(heard.values[LARGE - FIRST - 1] == 1.5f);
-    said.frame = (struct parcel_frame){PARCEL_MAGIC, CHAIN_RESULT, 1, 0, first_bytes};
+    said.frame = (struct fragment_header){FRAGMENT_MAGIC, CHAIN_RESULT, 1, 0, first_bytes};
     ck_assert_int_eq(say(fake.peers[1], sizeof(said.frame) + first_bytes), HVD_IN_PROGRESS);
-    said.frame = (struct parcel_frame){PARCEL_MAGIC, CHAIN_RESULT, 1, 1, rest_bytes};
+    said.frame = (struct fragment_header){FRAGMENT_MAGIC, CHAIN_RESULT, 1, 1, rest_bytes};
     said.values[LARGE - FIRST - 1] = 5.5f;
     ck_assert_int_eq(say(fake.peers[1], sizeof(said.frame) + rest_bytes), HVD_OK);
     ck_assert(large[LARGE - 1] == 5.5f);
@@ -335,20 +339,20 @@ START_TEST(connects_chords_for_the_first_small_batch)
     struct hvd_error err;
     float data = 1;
     open_team(_i == 2 ? 2 : 1, sizes[_i]);
-    struct plane_batch batch = batch_of(&data, 1, 1);
+    struct backend_batch batch = batch_of(&data, 1, 1);
     for (int i = 0; i < 2; i++) {
-        ck_assert(plane_tcp.connects(team, &batch) == (i == 0));
-        ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
+        ck_assert(backend_tcp.connects(team, &batch) == (i == 0));
+        ck_assert_int_eq(backend_tcp.start(state, team, &batch, &err), HVD_OK);
         ck_assert_int_eq(fake.want_count, 2 + 2 * steps);
     }
     for (int step = 0; step < steps; step++) {
-        const struct endpoint_want *to = &fake.wants[2 + step], *from = &fake.wants[2 + steps + step];
+        const struct endpoint_connection *to = &fake.wants[2 + step], *from = &fake.wants[2 + steps + step];
         ck_assert_int_eq(to->rank, nexts[_i][step]);
         ck_assert(to->connect);
         ck_assert_int_eq(from->rank, previous[_i][step]);
         ck_assert(!from->connect);
-        ck_assert_int_eq(to->purpose, ENDPOINT_CHORD);
-        ck_assert_int_eq(from->purpose, ENDPOINT_CHORD);
+        ck_assert_int_eq(to->purpose, ENDPOINT_BRUCK);
+        ck_assert_int_eq(from->purpose, ENDPOINT_BRUCK);
         ck_assert_uint_eq(to->tag, SET);
         ck_assert_uint_eq(from->tag, SET);
         ck_assert_uint_eq(user_timeout_ms(fake.fds[2 + step]), 0);
@@ -367,12 +371,12 @@ START_TEST(carries_a_small_batch_by_chords)
     size_t length = sizeof(heard.frame) + sizeof(data);
     env.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     open_team(0, 2);
-    struct plane_batch batch = batch_of(&data, 1, 1);
-    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
+    struct backend_batch batch = batch_of(&data, 1, 1);
+    ck_assert_int_eq(backend_tcp.start(state, team, &batch, &err), HVD_OK);
     hear(fake.peers[2], length);
-    ck_assert_int_eq(heard.frame.kind, PARCEL_DOUBLING);
+    ck_assert_int_eq(heard.frame.kind, FRAGMENT_BRUCK);
     ck_assert(heard.values[0] == 1.5f);
-    said.frame = (struct parcel_frame){PARCEL_MAGIC, PARCEL_DOUBLING, 1, 0, sizeof(data)};
+    said.frame = (struct fragment_header){FRAGMENT_MAGIC, FRAGMENT_BRUCK, 1, 0, sizeof(data)};
     said.values[0] = 4;
     ck_assert_int_eq(say(fake.peers[3], length), HVD_OK);
     ck_assert(data == 5.5f);
@@ -391,9 +395,9 @@ START_TEST(spares_messages_where_members_share_nodes)
     float data = 1;
     node_of_rank[5] = _i == 0 ? 5 : 3;
     open_team(0, 3);
-    struct plane_batch batch = batch_of(&data, 1, 1);
-    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
-    ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_IN_PROGRESS);
+    struct backend_batch batch = batch_of(&data, 1, 1);
+    ck_assert_int_eq(backend_tcp.start(state, team, &batch, &err), HVD_OK);
+    ck_assert_int_eq(backend_tcp.test(state, team, &moved, &lost, &err), HVD_IN_PROGRESS);
     ck_assert_int_eq(fake.wants[2 + _i].rank, _i == 0 ? 3 : 5);
     ck_assert_int_eq(recv(fake.peers[2 + _i], &byte, 1, 0), 1);
     ck_assert_int_lt(recv(fake.peers[3 - _i], &byte, 1, MSG_DONTWAIT), 0);
@@ -406,9 +410,9 @@ START_TEST(a_small_batch_fails_as_the_endpoint_does)
     struct hvd_error err;
     float data = 1;
     open_team(2, 4);
-    struct plane_batch batch = batch_of(&data, 1, 1);
+    struct backend_batch batch = batch_of(&data, 1, 1);
     fake.fail = HVD_ERR_TIMEOUT;
-    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_ERR_TIMEOUT);
+    ck_assert_int_eq(backend_tcp.start(state, team, &batch, &err), HVD_ERR_TIMEOUT);
     ck_assert_str_eq(err.text, "nobody came");
     close_all();
 }
@@ -426,12 +430,12 @@ START_TEST(names_the_rank_that_reset)
     const struct linger abort = {.l_onoff = 1, .l_linger = 0};
     int end = _i == 2 ? 4 : _i;
     open_team(2, 4);
-    struct plane_batch batch = batch_of(large, 3, _i == 2 ? 1 : LARGE);
-    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
+    struct backend_batch batch = batch_of(large, 3, _i == 2 ? 1 : LARGE);
+    ck_assert_int_eq(backend_tcp.start(state, team, &batch, &err), HVD_OK);
     setsockopt(fake.peers[end], SOL_SOCKET, SO_LINGER, &abort, sizeof(abort));
     close(fake.peers[end]);
     fake.peers[end] = -1;
-    ck_assert_int_eq(plane_tcp.test(state, team, &moved, &lost, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(backend_tcp.test(state, team, &moved, &lost, &err), HVD_ERR_RANK_LOST);
     ck_assert_int_eq(lost, end == 0 ? 7 : 3);
     ck_assert_msg(strstr(err.text, words[_i]) != NULL, "%s", err.text);
     close_all();
@@ -458,17 +462,17 @@ START_TEST(closes_all_in_a_forked_child)
     int status = -1;
     struct hvd_error err;
     int64_t none[4] = {0};
-    struct plane_batch batch = {.need = {PLANE_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 4},
-                                .counts = none,
-                                .receive_counts = none};
+    struct backend_batch batch = {.need = {COLL_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 4},
+                                  .counts = none,
+                                  .receive_counts = none};
     open_team(2, 4);
-    struct plane_batch small = batch_of(large, 1, 1);
-    ck_assert_int_eq(plane_tcp.start(state, team, &batch, &err), HVD_OK);
-    ck_assert_int_eq(plane_tcp.start(state, team, &small, &err), HVD_OK);
+    struct backend_batch small = batch_of(large, 1, 1);
+    ck_assert_int_eq(backend_tcp.start(state, team, &batch, &err), HVD_OK);
+    ck_assert_int_eq(backend_tcp.start(state, team, &small, &err), HVD_OK);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
-        plane_tcp.after_fork(state);
+        backend_tcp.after_fork(state);
         for (int i = 0; i < 9; i++)
             if (fcntl(fake.fds[i], F_GETFD) >= 0)
                 _exit(1);
@@ -483,18 +487,18 @@ END_TEST
 START_TEST(is_for_more_than_one_rank)
 {
     const char *why = NULL;
-    struct plane_need need = {PLANE_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 1};
+    struct backend_need need = {COLL_ALLTOALL, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 1};
     job.size = 1;
-    ck_assert(!plane_tcp.available(&env, &why));
+    ck_assert(!backend_tcp.available(&env, &why));
     ck_assert_str_eq(why, "the job has one rank");
     job.size = 2;
-    ck_assert(plane_tcp.available(&env, &why));
-    for (int kind = PLANE_ALLREDUCE; kind <= PLANE_REDUCESCATTER; kind++) {
-        need.kind = (enum plane_kind)kind;
+    ck_assert(backend_tcp.available(&env, &why));
+    for (int kind = COLL_ALLREDUCE; kind <= COLL_REDUCESCATTER; kind++) {
+        need.kind = (enum backend_kind)kind;
         need.ranks = 1;
-        ck_assert(!plane_tcp.can(&need));
+        ck_assert(!backend_tcp.can(&need));
         need.ranks = 2;
-        ck_assert(plane_tcp.can(&need));
+        ck_assert(backend_tcp.can(&need));
     }
 }
 END_TEST

@@ -36,7 +36,7 @@ static void wires_open(struct wires *wires, int size, bool crowded)
     wires->size = size;
     wires->crowded = crowded;
     for (int rank = 0; rank < size; rank++)
-        for (int step = 0; step < doubling_steps(size); step++)
+        for (int step = 0; step < bruck_step_count(size); step++)
             ck_assert_int_eq(
                 socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, wires->fds[rank][step]),
                 0);
@@ -46,7 +46,7 @@ static void wires_open(struct wires *wires, int size, bool crowded)
 static void wires_narrow(const struct wires *wires, int rank)
 {
     int bytes = 1;
-    for (int step = 0; step < doubling_steps(wires->size); step++) {
+    for (int step = 0; step < bruck_step_count(wires->size); step++) {
         int fd = wires->fds[rank][step][0];
         ck_assert_int_eq(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes)), 0);
     }
@@ -56,7 +56,7 @@ static void wires_narrow(const struct wires *wires, int rank)
 static void wires_close(const struct wires *wires, int rank, bool others)
 {
     for (int from = 0; from < wires->size; from++) {
-        for (int step = 0; step < doubling_steps(wires->size); step++) {
+        for (int step = 0; step < bruck_step_count(wires->size); step++) {
             if ((from == rank) != others)
                 close(wires->fds[from][step][0]);
             if ((other(wires->size, from, 1 << step) == rank) != others)
@@ -65,71 +65,73 @@ static void wires_close(const struct wires *wires, int rank, bool others)
     }
 }
 
-static struct chords *chords_at(const struct wires *wires, int rank, int epoll_fd)
+static struct tcp_bruck *tcp_bruck_at(const struct wires *wires, int rank, int epoll_fd)
 {
-    struct chords *chords = NULL;
-    struct chord to[STEPS] = {0}, from[STEPS] = {0};
-    for (int step = 0; step < doubling_steps(wires->size); step++) {
+    struct tcp_bruck *tcp_bruck = NULL;
+    struct tcp_bruck_peer to[STEPS] = {0}, from[STEPS] = {0};
+    for (int step = 0; step < bruck_step_count(wires->size); step++) {
         int next = other(wires->size, rank, 1 << step);
         int previous = other(wires->size, rank, -(1 << step));
-        to[step] = (struct chord){.rank = STRIDE * next + 1, .fd = wires->fds[rank][step][0]};
-        from[step] = (struct chord){.rank = STRIDE * previous + 1, .fd = wires->fds[previous][step][1]};
+        to[step] = (struct tcp_bruck_peer){.rank = STRIDE * next + 1, .fd = wires->fds[rank][step][0]};
+        from[step] =
+            (struct tcp_bruck_peer){.rank = STRIDE * previous + 1, .fd = wires->fds[previous][step][1]};
         snprintf(to[step].name, sizeof(to->name), "member %d", next);
         snprintf(from[step].name, sizeof(from->name), "member %d", previous);
     }
-    const struct chords_seat seat = {.rank = rank,
-                                     .size = wires->size,
-                                     .crowded = wires->crowded,
-                                     .to = to,
-                                     .from = from,
-                                     .epoll_fd = epoll_fd};
-    ck_assert_int_eq(chords_open(&chords, &seat, NULL), HVD_OK);
-    return chords;
+    const struct tcp_bruck_params seat = {.rank = rank,
+                                          .size = wires->size,
+                                          .crowded = wires->crowded,
+                                          .to = to,
+                                          .from = from,
+                                          .epoll_fd = epoll_fd};
+    ck_assert_int_eq(tcp_bruck_open(&tcp_bruck, &seat, NULL), HVD_OK);
+    return tcp_bruck;
 }
 
-static int start(void *self, const struct plane_batch *batch, struct hvd_error *err)
+static int start(void *self, const struct backend_batch *batch, struct hvd_error *err)
 {
-    return chords_start(self, batch, err);
+    return tcp_bruck_start(self, batch, err);
 }
 
 static int test(void *self, bool *movedp, int *lostp, struct hvd_error *err)
 {
-    return chords_test(self, movedp, lostp, err);
+    return tcp_bruck_test(self, movedp, lostp, err);
 }
 
-static const struct carrier carrier = {start, test};
+static const struct batch_driver driver = {start, test};
 
 /* ---- All members in one process, in random order --------------------------------------------- */
 
-static void run_batches(int size, const struct plan *plans, uint64_t seed)
+static void run_batches(int size, const struct batch_plan *plans, uint64_t seed)
 {
     struct wires wires;
-    struct stepped members[RANKS] = {0};
+    struct stepped_member members[RANKS] = {0};
     uint64_t random = seed;
-    wires_open(&wires, size, plan_dice(&random, 2) == 0);
+    wires_open(&wires, size, batch_plan_random_below(&random, 2) == 0);
     for (int rank = 0; rank < size; rank++) {
-        if (plan_dice(&random, 3) == 0)
+        if (batch_plan_random_below(&random, 3) == 0)
             wires_narrow(&wires, rank);
-        members[rank].self = chords_at(&wires, rank, -1);
+        members[rank].self = tcp_bruck_at(&wires, rank, -1);
     }
-    carry_in_turns(&carrier, members, size, plans, BATCHES, &random);
+    drive_in_turns(&driver, members, size, plans, BATCHES, &random);
     for (int rank = 0; rank < size; rank++)
-        chords_close(members[rank].self);
+        tcp_bruck_close(members[rank].self);
 }
 
 /* Every third is as large as one may be: more than a socket holds. */
-static struct plan plan_small(uint64_t *random, int size)
+static struct batch_plan plan_small(uint64_t *random, int size)
 {
-    static const enum plane_kind kinds[] = {PLANE_ALLREDUCE, PLANE_REDUCESCATTER, PLANE_ALLGATHER,
-                                            PLANE_BROADCAST};
-    struct plan plan = plan_random(random, kinds[plan_dice(random, 4)], size, CHUNK);
-    if (plan_dice(random, 3) > 0)
+    static const enum backend_kind kinds[] = {COLL_ALLREDUCE, COLL_REDUCESCATTER, COLL_ALLGATHER,
+                                              COLL_BROADCAST};
+    struct batch_plan plan =
+        batch_plan_random(random, kinds[batch_plan_random_below(random, 4)], size, CHUNK);
+    if (batch_plan_random_below(random, 3) > 0)
         return plan;
-    plan.count = DOUBLING_BYTES / (int64_t)dtype_bytes(plan.need.dtype);
-    if (plan_reduces(&plan))
+    plan.count = BRUCK_BYTES / (int64_t)dtype_bytes(plan.need.dtype);
+    if (batch_plan_reduces(&plan))
         plan.count /= size;
     memset(plan.counts[0], 0, sizeof(plan.counts[0]));
-    plan.counts[0][plan_dice(random, size)] = plan.count;
+    plan.counts[0][batch_plan_random_below(random, size)] = plan.count;
     return plan;
 }
 
@@ -139,7 +141,7 @@ START_TEST(everybody_gets_what_is_due)
     int size = sizes[_i];
     uint64_t random = (uint64_t)_i + 3;
     for (int i = 0; i < 16; i++) {
-        struct plan plans[BATCHES];
+        struct batch_plan plans[BATCHES];
         for (int k = 0; k < BATCHES; k++)
             plans[k] = plan_small(&random, size);
         run_batches(size, plans, random);
@@ -154,13 +156,13 @@ static int sleeping_member(void *arg, int rank)
     const struct wires *wires = arg;
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     uint64_t random = 4711;
-    struct chords *chords = chords_at(wires, rank, epoll_fd);
+    struct tcp_bruck *tcp_bruck = tcp_bruck_at(wires, rank, epoll_fd);
     for (int i = 0; i < 40; i++) {
-        struct plan plan = plan_small(&random, wires->size);
-        if (!carry_part(&carrier, chords, epoll_fd, &plan, rank))
+        struct batch_plan plan = plan_small(&random, wires->size);
+        if (!drive_part(&driver, tcp_bruck, epoll_fd, &plan, rank))
             return 1;
     }
-    chords_close(chords);
+    tcp_bruck_close(tcp_bruck);
     close(epoll_fd);
     return 0;
 }
@@ -171,7 +173,7 @@ START_TEST(wakes_sleeping_processes)
     wires_open(&wires, _i / 2, _i % 2 == 0);
     for (int rank = 0; rank < wires.size; rank += 2)
         wires_narrow(&wires, rank);
-    live_apart(wires.size, sleeping_member, &wires);
+    run_in_processes(wires.size, sleeping_member, &wires);
 }
 END_TEST
 
@@ -181,44 +183,44 @@ END_TEST
 
 /* A message in an allreduce or a broadcast of so many int32. */
 struct message {
-    struct parcel_frame frame;
+    struct fragment_header header;
     int32_t values[2 * COUNT];
 };
 
 /* Member 0 of four, or of more; the others are played by hand. */
 struct stage {
     struct wires wires;
-    struct chords *chords;
-    struct plane_batch batch;
+    struct tcp_bruck *tcp_bruck;
+    struct backend_batch batch;
     int32_t output[COUNT];
 };
 
-static void stage_open(struct stage *stage, enum plane_kind kind, int root)
+static void stage_open(struct stage *stage, enum backend_kind kind, int root)
 {
     memset(stage, 0, sizeof(*stage));
     wires_open(&stage->wires, 4, false);
-    stage->chords = chords_at(&stage->wires, 0, -1);
-    stage->batch = (struct plane_batch){.need = {kind, HVD_INT32, HVD_INT32, HVD_SUM, 4},
-                                        .root = root,
-                                        .sequence = 7,
-                                        .input = stage->output,
-                                        .output = stage->output,
-                                        .prescale = 1,
-                                        .postscale = 1,
-                                        .count = COUNT};
+    stage->tcp_bruck = tcp_bruck_at(&stage->wires, 0, -1);
+    stage->batch = (struct backend_batch){.need = {kind, HVD_INT32, HVD_INT32, HVD_SUM, 4},
+                                          .root = root,
+                                          .sequence = 7,
+                                          .input = stage->output,
+                                          .output = stage->output,
+                                          .prescale = 1,
+                                          .postscale = 1,
+                                          .count = COUNT};
     for (int i = 0; i < COUNT; i++)
         stage->output[i] = i;
-    ck_assert_int_eq(chords_start(stage->chords, &stage->batch, NULL), HVD_OK);
+    ck_assert_int_eq(tcp_bruck_start(stage->tcp_bruck, &stage->batch, NULL), HVD_OK);
 }
 
 static int stage_settle(struct stage *stage, int *lostp, struct hvd_error *err)
 {
-    return carry_while_moving(&carrier, stage->chords, lostp, err);
+    return drive_while_moving(&driver, stage->tcp_bruck, lostp, err);
 }
 
 static void stage_close(struct stage *stage)
 {
-    chords_close(stage->chords);
+    tcp_bruck_close(stage->tcp_bruck);
     wires_close(&stage->wires, 0, true);
 }
 
@@ -236,8 +238,8 @@ static void put(int fd, const void *bytes, size_t length)
 /* [blocks] blocks of ones. */
 static struct message message_of(uint64_t sequence, int step, size_t blocks)
 {
-    struct message message = {
-        .frame = {PARCEL_MAGIC, PARCEL_DOUBLING, sequence, (uint64_t)step, blocks * COUNT * sizeof(int32_t)}};
+    struct message message = {.header = {FRAGMENT_MAGIC, FRAGMENT_BRUCK, sequence, (uint64_t)step,
+                                         blocks * COUNT * sizeof(int32_t)}};
     for (size_t i = 0; i < 2 * COUNT; i++)
         message.values[i] = 1;
     return message;
@@ -246,7 +248,7 @@ static struct message message_of(uint64_t sequence, int step, size_t blocks)
 static void put_step(const struct stage *stage, uint64_t sequence, int step, size_t blocks)
 {
     struct message message = message_of(sequence, step, blocks);
-    put(to_step(stage, step), &message, sizeof(message.frame) + message.frame.length);
+    put(to_step(stage, step), &message, sizeof(message.header) + message.header.length);
 }
 
 /* Member 0 sends its own block, then, with that of member 3, both. */
@@ -256,17 +258,17 @@ START_TEST(sends_what_it_has)
     struct stage stage;
     struct hvd_error err;
     struct message heard;
-    stage_open(&stage, PLANE_ALLREDUCE, 0);
+    stage_open(&stage, COLL_ALLREDUCE, 0);
     int first = stage.wires.fds[0][0][1], second = stage.wires.fds[0][1][1];
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
-    ck_assert_int_eq(recv(first, &heard, sizeof(heard), 0), sizeof(heard.frame) + COUNT * 4);
-    ck_assert_uint_eq(heard.frame.chunk, 0);
+    ck_assert_int_eq(recv(first, &heard, sizeof(heard), 0), sizeof(heard.header) + COUNT * 4);
+    ck_assert_uint_eq(heard.header.chunk, 0);
     ck_assert_mem_eq(heard.values, stage.output, COUNT * 4);
     ck_assert_int_lt(recv(second, &heard, sizeof(heard), 0), 0);
     put_step(&stage, 7, 0, 1);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     ck_assert_int_eq(recv(second, &heard, sizeof(heard), 0), sizeof(heard));
-    ck_assert_uint_eq(heard.frame.chunk, 1);
+    ck_assert_uint_eq(heard.header.chunk, 1);
     ck_assert_mem_eq(heard.values, stage.output, COUNT * 4);
     ck_assert_int_eq(heard.values[COUNT], 1);
     put_step(&stage, 7, 1, 2);
@@ -284,8 +286,8 @@ START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
     struct stage stage;
     struct hvd_error err;
     const struct message message = message_of(7, 1, 1);
-    size_t length = sizeof(message.frame) + message.frame.length;
-    stage_open(&stage, PLANE_BROADCAST, 2);
+    size_t length = sizeof(message.header) + message.header.length;
+    stage_open(&stage, COLL_BROADCAST, 2);
     for (size_t i = 0; i < length - 1; i++) {
         put(to_step(&stage, 1), (const char *)&message + i, 1);
         ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
@@ -297,7 +299,7 @@ START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
         ck_assert_int_eq(stage.output[i], 1);
     stage.output[3] = 7;
     stage.batch.sequence = 9;
-    ck_assert_int_eq(chords_start(stage.chords, &stage.batch, &err), HVD_OK);
+    ck_assert_int_eq(tcp_bruck_start(stage.tcp_bruck, &stage.batch, &err), HVD_OK);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
     ck_assert_int_eq(stage.output[3], 1);
     stage_close(&stage);
@@ -307,21 +309,21 @@ END_TEST
 /* Frames that a member must refuse where those of [step] are due. */
 static const struct {
     int step;
-    struct parcel_frame frame;
+    struct fragment_header header;
     const char *words;
 } hostile[] = {
-    {0, {0x12345678, PARCEL_DOUBLING, 7, 0, 20}, "frame mark"},
-    {0, {PARCEL_MAGIC, PARCEL_DOUBLING, 8, 0, 20}, "batch 8 where 7"},
-    {0, {PARCEL_MAGIC, PARCEL_DOUBLING, 6, 0, 20}, "batch 6 where 7"},
-    {0, {PARCEL_MAGIC, PARCEL_EXCHANGE, 7, 0, 20}, "kind 2"},
-    {0, {PARCEL_MAGIC, UINT32_MAX, 7, 0, 20}, "kind 4294967295"},
-    {0, {PARCEL_MAGIC, PARCEL_DOUBLING, 7, 1, 20}, "chunk 1 where 0"},
-    {0, {PARCEL_MAGIC, PARCEL_DOUBLING, 7, 0, 19}, "length 19 where 20"},
-    {0, {PARCEL_MAGIC, PARCEL_DOUBLING, 7, 0, 0}, "length 0 where 20"},
-    {0, {PARCEL_MAGIC, PARCEL_DOUBLING, 7, 0, UINT64_MAX}, "where 20"},
-    {1, {PARCEL_MAGIC, PARCEL_DOUBLING, 7, 0, 40}, "chunk 0 where 1"},
-    {1, {PARCEL_MAGIC, PARCEL_DOUBLING, 7, UINT64_MAX, 40}, "where 1"},
-    {1, {PARCEL_MAGIC, PARCEL_DOUBLING, 7, 1, 20}, "length 20 where 40"},
+    {0, {0x12345678, FRAGMENT_BRUCK, 7, 0, 20}, "header mark"},
+    {0, {FRAGMENT_MAGIC, FRAGMENT_BRUCK, 8, 0, 20}, "batch 8 where 7"},
+    {0, {FRAGMENT_MAGIC, FRAGMENT_BRUCK, 6, 0, 20}, "batch 6 where 7"},
+    {0, {FRAGMENT_MAGIC, FRAGMENT_PAIRWISE, 7, 0, 20}, "kind 2"},
+    {0, {FRAGMENT_MAGIC, UINT32_MAX, 7, 0, 20}, "kind 4294967295"},
+    {0, {FRAGMENT_MAGIC, FRAGMENT_BRUCK, 7, 1, 20}, "chunk 1 where 0"},
+    {0, {FRAGMENT_MAGIC, FRAGMENT_BRUCK, 7, 0, 19}, "length 19 where 20"},
+    {0, {FRAGMENT_MAGIC, FRAGMENT_BRUCK, 7, 0, 0}, "length 0 where 20"},
+    {0, {FRAGMENT_MAGIC, FRAGMENT_BRUCK, 7, 0, UINT64_MAX}, "where 20"},
+    {1, {FRAGMENT_MAGIC, FRAGMENT_BRUCK, 7, 0, 40}, "chunk 0 where 1"},
+    {1, {FRAGMENT_MAGIC, FRAGMENT_BRUCK, 7, UINT64_MAX, 40}, "where 1"},
+    {1, {FRAGMENT_MAGIC, FRAGMENT_BRUCK, 7, 1, 20}, "length 20 where 40"},
 };
 
 START_TEST(refuses_a_frame_that_is_not_due)
@@ -332,18 +334,18 @@ START_TEST(refuses_a_frame_that_is_not_due)
     struct hvd_error err;
     size_t more = _i % 2 == 0 ? sizeof(bytes) : 0;
     memset(bytes, 0x77, sizeof(bytes));
-    stage_open(&stage, PLANE_ALLREDUCE, 0);
+    stage_open(&stage, COLL_ALLREDUCE, 0);
     if (hostile[_i].step == 1)
         put_step(&stage, 7, 0, 1);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
-    put(to_step(&stage, hostile[_i].step), &hostile[_i].frame, sizeof(hostile[_i].frame));
+    put(to_step(&stage, hostile[_i].step), &hostile[_i].header, sizeof(hostile[_i].header));
     put(to_step(&stage, hostile[_i].step), bytes, more);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
     ck_assert_int_eq(lost, STRIDE * (hostile[_i].step == 0 ? 3 : 2) + 1);
     ck_assert_msg(strstr(err.text, hostile[_i].words) != NULL, "%s", err.text);
     for (int i = 0; i < COUNT; i++)
         ck_assert_int_eq(stage.output[i], i);
-    ck_assert_int_eq(chords_start(stage.chords, &stage.batch, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(tcp_bruck_start(stage.tcp_bruck, &stage.batch, &err), HVD_ERR_MISMATCH);
     stage_close(&stage);
 }
 END_TEST
@@ -354,7 +356,7 @@ START_TEST(tells_a_member_that_left)
     int lost = -1;
     struct stage stage;
     struct hvd_error err;
-    stage_open(&stage, PLANE_ALLREDUCE, 0);
+    stage_open(&stage, COLL_ALLREDUCE, 0);
     if (_i == 1)
         put_step(&stage, 7, 0, 1);
     else
@@ -366,7 +368,7 @@ START_TEST(tells_a_member_that_left)
     ck_assert_msg(strstr(err.text, _i == 0 ? "member 3 was closed in batch 7" : "member 2 was closed") !=
                       NULL,
                   "%s", err.text);
-    ck_assert_int_eq(chords_start(stage.chords, &stage.batch, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(tcp_bruck_start(stage.tcp_bruck, &stage.batch, &err), HVD_ERR_RANK_LOST);
     stage_close(&stage);
 }
 END_TEST
@@ -377,7 +379,7 @@ START_TEST(tells_a_member_that_takes_nothing)
     int lost = -1;
     struct stage stage;
     struct hvd_error err;
-    stage_open(&stage, PLANE_BROADCAST, 0);
+    stage_open(&stage, COLL_BROADCAST, 0);
     shutdown(stage.wires.fds[0][0][1], SHUT_RDWR);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
     ck_assert_int_eq(lost, STRIDE + 1);
@@ -391,14 +393,14 @@ START_TEST(tells_a_killed_member)
     struct wires wires;
     struct hvd_error err;
     int lost = -1;
-    static float data[DOUBLING_BYTES / 8];
-    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 2},
-                                .sequence = 1,
-                                .input = data,
-                                .output = data,
-                                .prescale = 1,
-                                .postscale = 1,
-                                .count = sizeof(data) / sizeof(data[0])};
+    static float data[BRUCK_BYTES / 8];
+    struct backend_batch batch = {.need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 2},
+                                  .sequence = 1,
+                                  .input = data,
+                                  .output = data,
+                                  .prescale = 1,
+                                  .postscale = 1,
+                                  .count = sizeof(data) / sizeof(data[0])};
     pid_t parent = getpid();
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     wires_open(&wires, 2, false);
@@ -408,21 +410,21 @@ START_TEST(tells_a_killed_member)
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         wires_close(&wires, 1, true);
-        struct chords *chords = chords_at(&wires, 1, epoll_create1(EPOLL_CLOEXEC));
+        struct tcp_bruck *tcp_bruck = tcp_bruck_at(&wires, 1, epoll_create1(EPOLL_CLOEXEC));
         bool moved = false;
-        chords_start(chords, &batch, &err);
+        tcp_bruck_start(tcp_bruck, &batch, &err);
         while (getppid() == parent && !moved)
-            chords_test(chords, &moved, &lost, &err);
+            tcp_bruck_test(tcp_bruck, &moved, &lost, &err);
         kill(getpid(), SIGKILL);
     }
     wires_close(&wires, 0, true);
-    struct chords *chords = chords_at(&wires, 0, epoll_fd);
-    ck_assert_int_eq(chords_start(chords, &batch, &err), HVD_OK);
-    int status = carry(&carrier, chords, epoll_fd, &lost, &err);
+    struct tcp_bruck *tcp_bruck = tcp_bruck_at(&wires, 0, epoll_fd);
+    ck_assert_int_eq(tcp_bruck_start(tcp_bruck, &batch, &err), HVD_OK);
+    int status = drive_batch(&driver, tcp_bruck, epoll_fd, &lost, &err);
     ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", err.text);
     ck_assert_int_eq(lost, STRIDE + 1);
     ck_assert_int_eq(WTERMSIG(wait_for(pid)), SIGKILL);
-    chords_close(chords);
+    tcp_bruck_close(tcp_bruck);
     close(epoll_fd);
 }
 END_TEST
@@ -431,7 +433,7 @@ END_TEST
 static bool any_open(const struct wires *wires)
 {
     bool any = false;
-    for (int step = 0; step < doubling_steps(wires->size); step++) {
+    for (int step = 0; step < bruck_step_count(wires->size); step++) {
         int previous = other(wires->size, 0, -(1 << step));
         any = any || fcntl(wires->fds[0][step][0], F_GETFD) >= 0 ||
               fcntl(wires->fds[previous][step][1], F_GETFD) >= 0;
@@ -443,26 +445,26 @@ START_TEST(closes_its_descriptors)
 {
     struct wires wires;
     wires_open(&wires, 5, false);
-    struct chords *chords = chords_at(&wires, 0, -1);
+    struct tcp_bruck *tcp_bruck = tcp_bruck_at(&wires, 0, -1);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
-        chords_after_fork(chords);
+        tcp_bruck_after_fork(tcp_bruck);
         _exit(any_open(&wires));
     }
     ck_assert_int_eq(wait_for(pid), 0);
     ck_assert(any_open(&wires));
-    chords_close(chords);
+    tcp_bruck_close(tcp_bruck);
     ck_assert(!any_open(&wires));
     wires_close(&wires, 0, true);
-    chords_after_fork(NULL);
-    chords_close(NULL);
+    tcp_bruck_after_fork(NULL);
+    tcp_bruck_close(NULL);
 }
 END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("chords");
+    TCase *tcase = tcase_create("tcp_bruck");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, everybody_gets_what_is_due, 0, 8);
     tcase_add_loop_test(tcase, wakes_sleeping_processes, 4, 16);
@@ -478,5 +480,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("chords", fill);
+    return unit_run("tcp_bruck", fill);
 }

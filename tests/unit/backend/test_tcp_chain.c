@@ -20,7 +20,7 @@
 /* A ring of sockets: fds[rank][lane] is a connection from that rank to the next. */
 struct pairs {
     int lanes;
-    int fds[RANKS][STREAM_MAX_LANES][2];
+    int fds[RANKS][TCP_CHAIN_MAX_LANES][2];
 };
 
 static void pairs_open(struct pairs *pairs, int size, int lanes)
@@ -48,67 +48,67 @@ static void pairs_close(const struct pairs *pairs, int rank, int end)
         close(pairs->fds[rank][lane][end]);
 }
 
-static struct stream *stream_at(const struct pairs *pairs, int rank, int size, int64_t chunk_bytes,
-                                int epoll_fd)
+static struct tcp_chain *tcp_chain_at(const struct pairs *pairs, int rank, int size, int64_t chunk_bytes,
+                                      int epoll_fd)
 {
-    struct stream *stream = NULL;
+    struct tcp_chain *tcp_chain = NULL;
     int previous = (rank + size - 1) % size;
-    struct stream_seat seat = {.rank = rank,
-                               .size = size,
-                               .chunk_bytes = chunk_bytes,
-                               .lanes = pairs->lanes,
-                               .next = {.rank = (rank + 1) % size, .name = "the next"},
-                               .previous = {.rank = previous, .name = "the previous"},
-                               .epoll_fd = epoll_fd};
+    struct tcp_chain_params seat = {.rank = rank,
+                                    .size = size,
+                                    .chunk_bytes = chunk_bytes,
+                                    .lanes = pairs->lanes,
+                                    .next = {.rank = (rank + 1) % size, .name = "the next"},
+                                    .previous = {.rank = previous, .name = "the previous"},
+                                    .epoll_fd = epoll_fd};
     for (int lane = 0; lane < pairs->lanes; lane++) {
         seat.next.fds[lane] = pairs->fds[rank][lane][0];
         seat.previous.fds[lane] = pairs->fds[previous][lane][1];
     }
-    int status = stream_open(&stream, &seat, NULL);
+    int status = tcp_chain_open(&tcp_chain, &seat, NULL);
     ck_assert_int_eq(status, HVD_OK);
-    return stream;
+    return tcp_chain;
 }
 
-static int start(void *self, const struct plane_batch *batch, struct hvd_error *err)
+static int start(void *self, const struct backend_batch *batch, struct hvd_error *err)
 {
-    return stream_start(self, batch, err);
+    return tcp_chain_start(self, batch, err);
 }
 
 static int test(void *self, bool *movedp, int *lostp, struct hvd_error *err)
 {
-    return stream_test(self, movedp, lostp, err);
+    return tcp_chain_test(self, movedp, lostp, err);
 }
 
-static const struct carrier carrier = {start, test};
+static const struct batch_driver driver = {start, test};
 
 /* ---- All ranks in one process, in random order ---------------------------------------------- */
 
-static void run_batches(int size, int lanes, const struct plan *plans, uint64_t seed)
+static void run_batches(int size, int lanes, const struct batch_plan *plans, uint64_t seed)
 {
     struct pairs pairs;
-    struct stepped ranks[RANKS] = {0};
+    struct stepped_member ranks[RANKS] = {0};
     uint64_t random = seed;
     pairs_open(&pairs, size, lanes);
     for (int rank = 0; rank < size; rank++) {
-        if (plan_dice(&random, 2) == 0)
-            pairs_narrow(&pairs, rank, plan_dice(&random, 16));
-        ranks[rank].self = stream_at(&pairs, rank, size, CHUNK, -1);
+        if (batch_plan_random_below(&random, 2) == 0)
+            pairs_narrow(&pairs, rank, batch_plan_random_below(&random, 16));
+        ranks[rank].self = tcp_chain_at(&pairs, rank, size, CHUNK, -1);
     }
-    carry_in_turns(&carrier, ranks, size, plans, BATCHES, &random);
+    drive_in_turns(&driver, ranks, size, plans, BATCHES, &random);
     for (int rank = 0; rank < size; rank++)
-        stream_close(ranks[rank].self);
+        tcp_chain_close(ranks[rank].self);
 }
 
 START_TEST(carries_all_kinds_of_batches)
 {
-    static const enum plane_kind kinds[] = {PLANE_ALLREDUCE, PLANE_REDUCESCATTER, PLANE_ALLGATHER,
-                                            PLANE_BROADCAST};
-    static const int lanes[] = {1, 2, 3, 1, 4, STREAM_MAX_LANES};
+    static const enum backend_kind kinds[] = {COLL_ALLREDUCE, COLL_REDUCESCATTER, COLL_ALLGATHER,
+                                              COLL_BROADCAST};
+    static const int lanes[] = {1, 2, 3, 1, 4, TCP_CHAIN_MAX_LANES};
     uint64_t random = (uint64_t)_i + 77;
     for (int i = 0; i < 60; i++) {
-        struct plan plans[BATCHES];
+        struct batch_plan plans[BATCHES];
         for (int k = 0; k < BATCHES; k++)
-            plans[k] = plan_random(&random, kinds[plan_dice(&random, 4)], _i, CHUNK);
+            plans[k] = batch_plan_random(&random, kinds[batch_plan_random_below(&random, 4)], _i, CHUNK);
         run_batches(_i, lanes[i % 6], plans, random);
     }
 }
@@ -126,23 +126,23 @@ static int sleeping_rank(void *arg, int rank)
 {
     const struct ring *ring = arg;
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    struct stream *stream = stream_at(&ring->pairs, rank, ring->size, 256 * 1024, epoll_fd);
+    struct tcp_chain *tcp_chain = tcp_chain_at(&ring->pairs, rank, ring->size, 256 * 1024, epoll_fd);
     for (int i = 0; i < 4; i++) {
-        struct plan plan = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_AVERAGE, ring->size},
-                            .sequence = (uint64_t)i + 1,
-                            .prescale = 1,
-                            .postscale = 1,
-                            .in_place = i % 2 == 0,
-                            .count = i == 1 ? 1 : 1500001};
+        struct batch_plan plan = {.need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_AVERAGE, ring->size},
+                                  .sequence = (uint64_t)i + 1,
+                                  .prescale = 1,
+                                  .postscale = 1,
+                                  .in_place = i % 2 == 0,
+                                  .count = i == 1 ? 1 : 1500001};
         if (i >= 2) {
             plan.need.dtype = HVD_FLOAT16;
-            plan.need.kind = i == 3 ? PLANE_REDUCESCATTER : PLANE_ALLREDUCE;
+            plan.need.kind = i == 3 ? COLL_REDUCESCATTER : COLL_ALLREDUCE;
             plan.counts[0][ring->size / 2] = plan.count;
         }
-        if (!carry_part(&carrier, stream, epoll_fd, &plan, rank))
+        if (!drive_part(&driver, tcp_chain, epoll_fd, &plan, rank))
             return 1;
     }
-    stream_close(stream);
+    tcp_chain_close(tcp_chain);
     close(epoll_fd);
     return 0;
 }
@@ -151,7 +151,7 @@ START_TEST(wakes_sleeping_processes)
 {
     struct ring ring = {.size = _i};
     pairs_open(&ring.pairs, _i, _i == 2 ? 1 : _i - 1);
-    live_apart(_i, sleeping_rank, &ring);
+    run_in_processes(_i, sleeping_rank, &ring);
 }
 END_TEST
 
@@ -161,13 +161,13 @@ START_TEST(tells_a_killed_neighbour)
     struct hvd_error err;
     int lost = -1;
     static float data[1 << 20];
-    struct plane_batch batch = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 2},
-                                .sequence = 1,
-                                .input = data,
-                                .output = data,
-                                .prescale = 1,
-                                .postscale = 1,
-                                .count = 1 << 20};
+    struct backend_batch batch = {.need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 2},
+                                  .sequence = 1,
+                                  .input = data,
+                                  .output = data,
+                                  .prescale = 1,
+                                  .postscale = 1,
+                                  .count = 1 << 20};
     pid_t parent = getpid();
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     pairs_open(&pairs, 2, _i);
@@ -177,26 +177,26 @@ START_TEST(tells_a_killed_neighbour)
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         pairs_close(&pairs, 0, 0);
         pairs_close(&pairs, 1, 1);
-        struct stream *stream = stream_at(&pairs, 1, 2, CHUNK, epoll_create1(EPOLL_CLOEXEC));
+        struct tcp_chain *tcp_chain = tcp_chain_at(&pairs, 1, 2, CHUNK, epoll_create1(EPOLL_CLOEXEC));
         bool moved = false;
-        stream_start(stream, &batch, &err);
+        tcp_chain_start(tcp_chain, &batch, &err);
         while (getppid() == parent && !moved)
-            stream_test(stream, &moved, &lost, &err);
+            tcp_chain_test(tcp_chain, &moved, &lost, &err);
         kill(getpid(), SIGKILL);
     }
     pairs_close(&pairs, 0, 1);
     pairs_close(&pairs, 1, 0);
-    struct stream *stream = stream_at(&pairs, 0, 2, CHUNK, epoll_fd);
-    ck_assert_int_eq(stream_start(stream, &batch, &err), HVD_OK);
-    int status = carry(&carrier, stream, epoll_fd, &lost, &err);
+    struct tcp_chain *tcp_chain = tcp_chain_at(&pairs, 0, 2, CHUNK, epoll_fd);
+    ck_assert_int_eq(tcp_chain_start(tcp_chain, &batch, &err), HVD_OK);
+    int status = drive_batch(&driver, tcp_chain, epoll_fd, &lost, &err);
     ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", err.text);
     ck_assert_int_eq(lost, 1);
     ck_assert_msg(strstr(err.text, "the previous") != NULL || strstr(err.text, "the next") != NULL, "%s",
                   err.text);
     /* It stays lost. */
-    ck_assert_int_eq(stream_start(stream, &batch, &err), HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(tcp_chain_start(tcp_chain, &batch, &err), HVD_ERR_RANK_LOST);
     ck_assert_int_eq(WTERMSIG(wait_for(pid)), SIGKILL);
-    stream_close(stream);
+    tcp_chain_close(tcp_chain);
     close(epoll_fd);
 }
 END_TEST
@@ -205,23 +205,23 @@ END_TEST
 
 /* A rank with both neighbours played by hand. */
 struct stage {
-    struct stream *stream;
+    struct tcp_chain *tcp_chain;
     int lanes;
     /* our ends, by lane: what the rank receives goes into the first */
-    int to_previous[STREAM_MAX_LANES], from_next[STREAM_MAX_LANES];
-    struct plane_batch batch;
+    int to_previous[TCP_CHAIN_MAX_LANES], from_next[TCP_CHAIN_MAX_LANES];
+    struct backend_batch batch;
     char *memory; /* the output with guards */
 };
 
 #define GUARD 64
 
-static void stage_open(struct stage *stage, int lanes, int rank, int size, enum plane_kind kind,
+static void stage_open(struct stage *stage, int lanes, int rank, int size, enum backend_kind kind,
                        int64_t count)
 {
     struct pairs pairs;
     pairs_open(&pairs, size, lanes);
     int previous = (rank + size - 1) % size;
-    stage->stream = stream_at(&pairs, rank, size, CHUNK, -1);
+    stage->tcp_chain = tcp_chain_at(&pairs, rank, size, CHUNK, -1);
     stage->lanes = lanes;
     for (int lane = 0; lane < lanes; lane++) {
         stage->to_previous[lane] = pairs.fds[previous][lane][0];
@@ -236,24 +236,24 @@ static void stage_open(struct stage *stage, int lanes, int rank, int size, enum 
     size_t bytes = (size_t)count * sizeof(int32_t);
     stage->memory = calloc(1, bytes + (size_t)2 * GUARD);
     char *output = stage->memory + GUARD;
-    stage->batch = (struct plane_batch){.need = {kind, HVD_INT32, HVD_INT32, HVD_SUM, size},
-                                        .sequence = 7,
-                                        .input = output,
-                                        .output = output,
-                                        .prescale = 1,
-                                        .postscale = 1,
-                                        .count = count};
-    ck_assert_int_eq(stream_start(stage->stream, &stage->batch, NULL), HVD_OK);
+    stage->batch = (struct backend_batch){.need = {kind, HVD_INT32, HVD_INT32, HVD_SUM, size},
+                                          .sequence = 7,
+                                          .input = output,
+                                          .output = output,
+                                          .prescale = 1,
+                                          .postscale = 1,
+                                          .count = count};
+    ck_assert_int_eq(tcp_chain_start(stage->tcp_chain, &stage->batch, NULL), HVD_OK);
 }
 
 static int stage_settle(struct stage *stage, int *lostp, struct hvd_error *err)
 {
-    return carry_while_moving(&carrier, stage->stream, lostp, err);
+    return drive_while_moving(&driver, stage->tcp_chain, lostp, err);
 }
 
 static void stage_close(struct stage *stage)
 {
-    stream_close(stage->stream);
+    tcp_chain_close(stage->tcp_chain);
     for (int lane = 0; lane < stage->lanes; lane++) {
         close(stage->to_previous[lane]);
         close(stage->from_next[lane]);
@@ -279,30 +279,30 @@ static void drain(int fd)
 /* Frames that a rank must refuse, for a batch of 1500 int32 (chunks of 4096 and 1904 bytes) in sequence 7. */
 static const struct {
     int rank, size;
-    enum plane_kind kind;
-    struct parcel_frame frame;
+    enum backend_kind kind;
+    struct fragment_header header;
     const char *words;
 } hostile[] = {
-    {1, 2, PLANE_ALLREDUCE, {0x12345678, CHAIN_PARTIAL, 7, 0, 4096}, "frame mark"},
-    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 8, 0, 4096}, "batch 8 where 7"},
-    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 6, 0, 4096}, "batch 6 where 7"},
-    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 1, 4096}, "chunk 1 where 0"},
-    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, UINT64_MAX, 4096}, "where 0"},
-    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 4097}, "length 4097 where 4096"},
-    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 0}, "length 0 where 4096"},
-    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, UINT64_MAX}, "where 4096"},
-    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 4096}, "kind 1"},
-    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, 2, 7, 0, 4096}, "kind 2"},
-    {1, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, UINT32_MAX, 7, 0, 4096}, "kind 4294967295"},
-    {0, 2, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 4096}, "kind 0"},
+    {1, 2, COLL_ALLREDUCE, {0x12345678, CHAIN_PARTIAL, 7, 0, 4096}, "header mark"},
+    {1, 2, COLL_ALLREDUCE, {FRAGMENT_MAGIC, CHAIN_PARTIAL, 8, 0, 4096}, "batch 8 where 7"},
+    {1, 2, COLL_ALLREDUCE, {FRAGMENT_MAGIC, CHAIN_PARTIAL, 6, 0, 4096}, "batch 6 where 7"},
+    {1, 2, COLL_ALLREDUCE, {FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, 1, 4096}, "chunk 1 where 0"},
+    {1, 2, COLL_ALLREDUCE, {FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, UINT64_MAX, 4096}, "where 0"},
+    {1, 2, COLL_ALLREDUCE, {FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, 0, 4097}, "length 4097 where 4096"},
+    {1, 2, COLL_ALLREDUCE, {FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, 0, 0}, "length 0 where 4096"},
+    {1, 2, COLL_ALLREDUCE, {FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, 0, UINT64_MAX}, "where 4096"},
+    {1, 2, COLL_ALLREDUCE, {FRAGMENT_MAGIC, CHAIN_RESULT, 7, 0, 4096}, "kind 1"},
+    {1, 2, COLL_ALLREDUCE, {FRAGMENT_MAGIC, 2, 7, 0, 4096}, "kind 2"},
+    {1, 2, COLL_ALLREDUCE, {FRAGMENT_MAGIC, UINT32_MAX, 7, 0, 4096}, "kind 4294967295"},
+    {0, 2, COLL_ALLREDUCE, {FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, 0, 4096}, "kind 0"},
     {0,
      2,
-     PLANE_ALLREDUCE,
-     {PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 4096},
+     COLL_ALLREDUCE,
+     {FRAGMENT_MAGIC, CHAIN_RESULT, 7, 0, 4096},
      "kind 1"}, /* before its partial has left */
-    {1, 3, PLANE_ALLREDUCE, {PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 4096}, "kind 1"},
-    {1, 2, PLANE_BROADCAST, {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 4096}, "kind 0"},
-    {1, 2, PLANE_BROADCAST, {PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 4095}, "length 4095"},
+    {1, 3, COLL_ALLREDUCE, {FRAGMENT_MAGIC, CHAIN_RESULT, 7, 0, 4096}, "kind 1"},
+    {1, 2, COLL_BROADCAST, {FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, 0, 4096}, "kind 0"},
+    {1, 2, COLL_BROADCAST, {FRAGMENT_MAGIC, CHAIN_RESULT, 7, 0, 4095}, "length 4095"},
 };
 
 START_TEST(refuses_a_frame_that_is_not_due)
@@ -313,14 +313,14 @@ START_TEST(refuses_a_frame_that_is_not_due)
     struct hvd_error err;
     memset(bytes, 0x77, sizeof(bytes));
     stage_open(&stage, 1, hostile[_i].rank, hostile[_i].size, hostile[_i].kind, 1500);
-    put(stage.to_previous[0], &hostile[_i].frame, sizeof(hostile[_i].frame));
+    put(stage.to_previous[0], &hostile[_i].header, sizeof(hostile[_i].header));
     put(stage.to_previous[0], bytes, sizeof(bytes));
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
     ck_assert_int_eq(lost, (hostile[_i].rank + hostile[_i].size - 1) % hostile[_i].size);
     ck_assert_msg(strstr(err.text, hostile[_i].words) != NULL, "%s", err.text);
     for (size_t i = 0; i < 1500 * sizeof(int32_t) + (size_t)2 * GUARD; i++)
         ck_assert_int_eq(stage.memory[i], 0);
-    ck_assert_int_eq(stream_start(stage.stream, &stage.batch, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(tcp_chain_start(stage.tcp_chain, &stage.batch, &err), HVD_ERR_MISMATCH);
     stage_close(&stage);
 }
 END_TEST
@@ -332,11 +332,11 @@ START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
     struct stage stage;
     struct hvd_error err;
     struct {
-        struct parcel_frame frame;
+        struct fragment_header header;
         int32_t values[2];
-    } messages[2] = {{{PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}},
-                     {{PARCEL_MAGIC, CHAIN_RESULT, 9, 0, 8}, {7, 8}}};
-    stage_open(&stage, 1, 1, 2, PLANE_BROADCAST, 2);
+    } messages[2] = {{{FRAGMENT_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}},
+                     {{FRAGMENT_MAGIC, CHAIN_RESULT, 9, 0, 8}, {7, 8}}};
+    stage_open(&stage, 1, 1, 2, COLL_BROADCAST, 2);
     for (size_t i = 0; i < sizeof(messages[0]); i++) {
         ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
         if (i == sizeof(messages[0]) - 1)
@@ -347,7 +347,7 @@ START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
     ck_assert_mem_eq(stage.batch.output, messages[0].values, 8);
     stage.batch.sequence = 9;
-    ck_assert_int_eq(stream_start(stage.stream, &stage.batch, &err), HVD_OK);
+    ck_assert_int_eq(tcp_chain_start(stage.tcp_chain, &stage.batch, &err), HVD_OK);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
     ck_assert_mem_eq(stage.batch.output, messages[1].values, 8);
     stage_close(&stage);
@@ -361,19 +361,20 @@ START_TEST(lets_partials_wait_for_slots)
 {
     enum { CHUNKS = 2000, COUNT = CHUNKS * CHUNK / 4 };
     static struct {
-        struct parcel_frame frame;
+        struct fragment_header header;
         float values[CHUNK / 4];
     } message, heard;
     int lost = -1;
     int put_count = 0, heard_count = 0, stuck_at = 0;
     struct stage stage;
     struct hvd_error err;
-    stage_open(&stage, _i, 1, 3, PLANE_ALLREDUCE, COUNT);
+    stage_open(&stage, _i, 1, 3, COLL_ALLREDUCE, COUNT);
     stage.batch.need.dtype = HVD_FLOAT16;
     stage.batch.need.partial = HVD_FLOAT32;
-    ck_assert_int_eq(stream_start(stage.stream, &stage.batch, NULL), HVD_OK);
+    ck_assert_int_eq(tcp_chain_start(stage.tcp_chain, &stage.batch, NULL), HVD_OK);
     while (heard_count < CHUNKS) {
-        message.frame = (struct parcel_frame){PARCEL_MAGIC, CHAIN_PARTIAL, 7, (uint64_t)put_count, CHUNK};
+        message.header =
+            (struct fragment_header){FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, (uint64_t)put_count, CHUNK};
         message.values[0] = (float)put_count;
         bool put_one = put_count < CHUNKS &&
                        send(stage.to_previous[put_count % _i], &message, sizeof(message), MSG_NOSIGNAL) > 0;
@@ -384,7 +385,7 @@ START_TEST(lets_partials_wait_for_slots)
         stuck_at = stuck_at == 0 ? put_count : stuck_at;
         ssize_t got = recv(stage.from_next[heard_count % _i], &heard, sizeof(heard), 0);
         ck_assert_int_eq(got, sizeof(heard));
-        ck_assert_uint_eq(heard.frame.chunk, (uint64_t)heard_count);
+        ck_assert_uint_eq(heard.header.chunk, (uint64_t)heard_count);
         ck_assert(heard.values[0] == (float)heard_count);
         heard_count++;
     }
@@ -398,10 +399,10 @@ START_TEST(tells_a_previous_rank_that_left_amid_a_chunk)
     int lost = -1;
     struct stage stage;
     struct hvd_error err;
-    const struct parcel_frame frame = {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, 4096};
-    stage_open(&stage, 1, 2, 3, PLANE_ALLREDUCE, 1500);
-    put(stage.to_previous[0], &frame, sizeof(frame));
-    put(stage.to_previous[0], &frame, sizeof(frame));
+    const struct fragment_header header = {FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, 0, 4096};
+    stage_open(&stage, 1, 2, 3, COLL_ALLREDUCE, 1500);
+    put(stage.to_previous[0], &header, sizeof(header));
+    put(stage.to_previous[0], &header, sizeof(header));
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     shutdown(stage.to_previous[0], SHUT_RDWR);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
@@ -417,7 +418,7 @@ START_TEST(tells_a_next_rank_that_left_before_its_part)
     int lost = -1;
     struct stage stage;
     struct hvd_error err;
-    stage_open(&stage, 1, 1, 3, PLANE_ALLREDUCE, 1500);
+    stage_open(&stage, 1, 1, 3, COLL_ALLREDUCE, 1500);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     shutdown(stage.from_next[0], SHUT_RDWR);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
@@ -434,10 +435,10 @@ START_TEST(lets_a_next_rank_leave_after_its_part)
     struct stage stage;
     struct hvd_error err;
     struct {
-        struct parcel_frame frame;
+        struct fragment_header header;
         int32_t values[2];
-    } message = {{PARCEL_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}};
-    stage_open(&stage, 1, 0, 2, PLANE_ALLREDUCE, 2);
+    } message = {{FRAGMENT_MAGIC, CHAIN_RESULT, 7, 0, 8}, {5, -6}};
+    stage_open(&stage, 1, 0, 2, COLL_ALLREDUCE, 2);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     drain(stage.from_next[0]);
     shutdown(stage.from_next[0], SHUT_RDWR);
@@ -455,7 +456,7 @@ START_TEST(refuses_bytes_against_the_direction)
     int lost = -1;
     struct stage stage;
     struct hvd_error err;
-    stage_open(&stage, 1, 1, 3, PLANE_ALLREDUCE, 1500);
+    stage_open(&stage, 1, 1, 3, COLL_ALLREDUCE, 1500);
     put(stage.from_next[0], "x", 1);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
     ck_assert_int_eq(lost, 2);
@@ -486,18 +487,18 @@ START_TEST(closes_its_descriptors)
 {
     struct pairs pairs;
     pairs_open(&pairs, 2, 2);
-    struct stream *stream = stream_at(&pairs, 0, 2, CHUNK, -1);
+    struct tcp_chain *tcp_chain = tcp_chain_at(&pairs, 0, 2, CHUNK, -1);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
-        stream_after_fork(stream);
+        tcp_chain_after_fork(tcp_chain);
         _exit(any_open(&pairs));
     }
     ck_assert_int_eq(wait_for(pid), 0);
     ck_assert(all_open(&pairs));
-    stream_close(stream);
+    tcp_chain_close(tcp_chain);
     ck_assert(!any_open(&pairs));
-    stream_close(NULL);
+    tcp_chain_close(NULL);
 }
 END_TEST
 
@@ -505,13 +506,13 @@ END_TEST
 
 /* A chunk of int32 that are all [number] + 1. */
 struct chunk {
-    struct parcel_frame frame;
+    struct fragment_header header;
     int32_t values[CHUNK / 4];
 };
 
 static void put_chunk(const struct stage *stage, int lane, uint64_t sequence, uint64_t number)
 {
-    struct chunk chunk = {.frame = {PARCEL_MAGIC, CHAIN_RESULT, sequence, number, CHUNK}};
+    struct chunk chunk = {.header = {FRAGMENT_MAGIC, CHAIN_RESULT, sequence, number, CHUNK}};
     for (int i = 0; i < CHUNK / 4; i++)
         chunk.values[i] = (int32_t)number + 1;
     put(stage->to_previous[lane], &chunk, sizeof(chunk));
@@ -533,7 +534,7 @@ START_TEST(takes_what_comes_on_lanes_in_turn)
     int lost = -1;
     struct stage stage;
     struct hvd_error err;
-    stage_open(&stage, 3, 1, 2, PLANE_BROADCAST, 5 * CHUNK / 4);
+    stage_open(&stage, 3, 1, 2, COLL_BROADCAST, 5 * CHUNK / 4);
     put_chunk(&stage, 2, 7, 2);
     put_chunk(&stage, 1, 7, 1);
     put_chunk(&stage, 1, 7, 4);
@@ -551,7 +552,7 @@ START_TEST(takes_what_comes_on_lanes_in_turn)
     stage.batch.sequence = 9;
     stage.batch.count = 2 * CHUNK / 4;
     memset(stage.batch.output, 0, (size_t)stage.batch.count * 4);
-    ck_assert_int_eq(stream_start(stage.stream, &stage.batch, &err), HVD_OK);
+    ck_assert_int_eq(tcp_chain_start(stage.tcp_chain, &stage.batch, &err), HVD_OK);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
     ck_assert(has_chunks(&stage, 2));
     stage_close(&stage);
@@ -573,11 +574,11 @@ START_TEST(takes_a_chunk_on_each_lane)
     int lost = -1;
     struct stage stage;
     struct hvd_error err;
-    struct chunk chunk = {.frame = {PARCEL_MAGIC, CHAIN_PARTIAL, 7, 0, CHUNK}};
-    stage_open(&stage, LANES, 1, 2, PLANE_ALLREDUCE, LANES * CHUNK / 4);
+    struct chunk chunk = {.header = {FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, 0, CHUNK}};
+    stage_open(&stage, LANES, 1, 2, COLL_ALLREDUCE, LANES * CHUNK / 4);
     put(stage.to_previous[0], &chunk, sizeof(chunk) - 1);
     for (int lane = 1; lane < LANES; lane++) {
-        chunk.frame.chunk = (uint64_t)lane;
+        chunk.header.chunk = (uint64_t)lane;
         put(stage.to_previous[lane], &chunk, sizeof(chunk));
         ck_assert_int_gt(waiting_bytes(&stage, lane), 0);
     }
@@ -597,14 +598,14 @@ START_TEST(sends_on_lanes_in_turn)
     struct stage stage;
     struct hvd_error err;
     struct chunk heard;
-    stage_open(&stage, LANES, 0, 2, PLANE_BROADCAST, CHUNKS * CHUNK / 4);
+    stage_open(&stage, LANES, 0, 2, COLL_BROADCAST, CHUNKS * CHUNK / 4);
     int32_t *values = stage.batch.output;
     for (int i = 0; i < CHUNKS * CHUNK / 4; i++)
         values[i] = i / (CHUNK / 4);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
     for (int i = 0; i < CHUNKS; i++) {
         ck_assert_int_eq(recv(stage.from_next[i % LANES], &heard, sizeof(heard), 0), sizeof(heard));
-        ck_assert_uint_eq(heard.frame.chunk, (uint64_t)i);
+        ck_assert_uint_eq(heard.header.chunk, (uint64_t)i);
         ck_assert_int_eq(heard.values[0], i);
         ck_assert_int_eq(heard.values[CHUNK / 4 - 1], i);
     }
@@ -616,15 +617,15 @@ END_TEST
 
 /* Frames on the second of two lanes of a broadcast of two chunks; chunk 0 is on the first. */
 static const struct {
-    struct parcel_frame frame;
+    struct fragment_header header;
     const char *words;
 } hostile_lanes[] = {
-    {{0, CHAIN_RESULT, 7, 1, CHUNK}, "frame mark"},
-    {{PARCEL_MAGIC, CHAIN_RESULT, 9, 1, CHUNK}, "batch 9 where 7"},
-    {{PARCEL_MAGIC, CHAIN_RESULT, 7, 0, CHUNK}, "chunk 0 where 1"},
-    {{PARCEL_MAGIC, CHAIN_RESULT, 7, 2, CHUNK}, "chunk 2 where 1"},
-    {{PARCEL_MAGIC, CHAIN_RESULT, 7, 1, CHUNK - 1}, "length 4095"},
-    {{PARCEL_MAGIC, CHAIN_PARTIAL, 7, 1, CHUNK}, "kind 0"},
+    {{0, CHAIN_RESULT, 7, 1, CHUNK}, "header mark"},
+    {{FRAGMENT_MAGIC, CHAIN_RESULT, 9, 1, CHUNK}, "batch 9 where 7"},
+    {{FRAGMENT_MAGIC, CHAIN_RESULT, 7, 0, CHUNK}, "chunk 0 where 1"},
+    {{FRAGMENT_MAGIC, CHAIN_RESULT, 7, 2, CHUNK}, "chunk 2 where 1"},
+    {{FRAGMENT_MAGIC, CHAIN_RESULT, 7, 1, CHUNK - 1}, "length 4095"},
+    {{FRAGMENT_MAGIC, CHAIN_PARTIAL, 7, 1, CHUNK}, "kind 0"},
 };
 
 START_TEST(refuses_a_frame_that_is_not_due_on_its_lane)
@@ -632,9 +633,9 @@ START_TEST(refuses_a_frame_that_is_not_due_on_its_lane)
     int lost = -1;
     struct stage stage;
     struct hvd_error err;
-    struct chunk chunk = {.frame = hostile_lanes[_i].frame};
+    struct chunk chunk = {.header = hostile_lanes[_i].header};
     memset(chunk.values, 0x77, sizeof(chunk.values));
-    stage_open(&stage, 2, 1, 2, PLANE_BROADCAST, 2 * CHUNK / 4);
+    stage_open(&stage, 2, 1, 2, COLL_BROADCAST, 2 * CHUNK / 4);
     put(stage.to_previous[1], &chunk, sizeof(chunk));
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
@@ -654,7 +655,7 @@ START_TEST(tells_a_lane_that_was_cut)
     struct hvd_error err;
     int lane = _i % 3;
     bool from_previous = _i < 3;
-    stage_open(&stage, 3, 1, 3, PLANE_ALLREDUCE, 5 * CHUNK / 4);
+    stage_open(&stage, 3, 1, 3, COLL_ALLREDUCE, 5 * CHUNK / 4);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     shutdown(from_previous ? stage.to_previous[lane] : stage.from_next[lane], SHUT_RDWR);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_RANK_LOST);
@@ -665,7 +666,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("stream");
+    TCase *tcase = tcase_create("tcp_chain");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, carries_all_kinds_of_batches, 2, RANKS + 1);
     tcase_add_loop_test(tcase, wakes_sleeping_processes, 2, RANKS + 1);
@@ -689,5 +690,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("stream", fill);
+    return unit_run("tcp_chain", fill);
 }

@@ -19,8 +19,8 @@
 #define STRIDE  3 /* member i is rank STRIDE * i + 1 of the job */
 
 static int ranks[RANKS];
-static struct roster_peer peers[RANKS * STRIDE + 1];
-static const struct roster roster = {.size = RANKS * STRIDE + 1, .peers = peers};
+static struct peer peers[RANKS * STRIDE + 1];
+static const struct peer_table peer_table = {.size = RANKS * STRIDE + 1, .peers = peers};
 
 /* fds[a][b]: the end that a has of its connection with b. */
 struct wires {
@@ -54,51 +54,51 @@ static void wires_cut(const struct wires *wires, int member)
             close(wires->fds[member][i]);
 }
 
-static struct mesh *mesh_at(const struct wires *wires, struct plane_team *team, int rank, int64_t chunk_bytes,
-                            int epoll_fd)
+static struct tcp_pairwise *tcp_pairwise_at(const struct wires *wires, struct team *team, int rank,
+                                            int64_t chunk_bytes, int epoll_fd)
 {
-    struct mesh *mesh = NULL;
-    *team = (struct plane_team){.rank = rank, .size = wires->size, .ranks = ranks};
-    struct mesh_seat seat = {team, &roster, chunk_bytes, epoll_fd};
-    ck_assert_int_eq(mesh_open(&mesh, &seat, wires->fds[rank], NULL), HVD_OK);
-    return mesh;
+    struct tcp_pairwise *tcp_pairwise = NULL;
+    *team = (struct team){.rank = rank, .size = wires->size, .ranks = ranks};
+    struct tcp_pairwise_params seat = {team, &peer_table, chunk_bytes, epoll_fd};
+    ck_assert_int_eq(tcp_pairwise_open(&tcp_pairwise, &seat, wires->fds[rank], NULL), HVD_OK);
+    return tcp_pairwise;
 }
 
-static int start(void *self, const struct plane_batch *batch, struct hvd_error *err)
+static int start(void *self, const struct backend_batch *batch, struct hvd_error *err)
 {
-    return mesh_start(self, batch, err);
+    return tcp_pairwise_start(self, batch, err);
 }
 
 static int test(void *self, bool *movedp, int *lostp, struct hvd_error *err)
 {
-    return mesh_test(self, movedp, lostp, err);
+    return tcp_pairwise_test(self, movedp, lostp, err);
 }
 
-static const struct carrier carrier = {start, test};
+static const struct batch_driver driver = {start, test};
 
 /* ---- All members in one process, in random order --------------------------------------------- */
 
-static void run_batches(int size, const struct plan *plans, uint64_t seed)
+static void run_batches(int size, const struct batch_plan *plans, uint64_t seed)
 {
     struct wires wires;
-    struct plane_team teams[RANKS];
-    struct stepped members[RANKS] = {0};
+    struct team teams[RANKS];
+    struct stepped_member members[RANKS] = {0};
     uint64_t random = seed;
     wires_open(&wires, size);
     for (int rank = 0; rank < size; rank++)
-        members[rank].self = mesh_at(&wires, &teams[rank], rank, CHUNK, -1);
-    carry_in_turns(&carrier, members, size, plans, BATCHES, &random);
+        members[rank].self = tcp_pairwise_at(&wires, &teams[rank], rank, CHUNK, -1);
+    drive_in_turns(&driver, members, size, plans, BATCHES, &random);
     for (int rank = 0; rank < size; rank++)
-        mesh_close(members[rank].self);
+        tcp_pairwise_close(members[rank].self);
 }
 
 START_TEST(everybody_gets_its_part_of_all)
 {
     uint64_t random = (uint64_t)_i + 5;
     for (int i = 0; i < 8; i++) {
-        struct plan plans[BATCHES];
+        struct batch_plan plans[BATCHES];
         for (int k = 0; k < BATCHES; k++)
-            plans[k] = plan_random(&random, PLANE_ALLTOALL, _i, k == 2 ? 8 * CHUNK : CHUNK / 4);
+            plans[k] = batch_plan_random(&random, COLL_ALLTOALL, _i, k == 2 ? 8 * CHUNK : CHUNK / 4);
         run_batches(_i, plans, random);
     }
 }
@@ -111,16 +111,16 @@ static int sleeping_member(void *arg, int rank)
     const struct wires *wires = arg;
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     uint64_t random = 4711;
-    struct plane_team team;
-    struct mesh *mesh = mesh_at(wires, &team, rank, 256 * 1024, epoll_fd);
+    struct team team;
+    struct tcp_pairwise *tcp_pairwise = tcp_pairwise_at(wires, &team, rank, 256 * 1024, epoll_fd);
     for (int i = 0; i < 6; i++) {
-        struct plan plan = plan_random(&random, PLANE_ALLTOALL, wires->size, 8 * 1024);
+        struct batch_plan plan = batch_plan_random(&random, COLL_ALLTOALL, wires->size, 8 * 1024);
         if (i == 2)
             plan.counts[0][wires->size - 1] = 1000001;
-        if (!carry_part(&carrier, mesh, epoll_fd, &plan, rank))
+        if (!drive_part(&driver, tcp_pairwise, epoll_fd, &plan, rank))
             return 1;
     }
-    mesh_close(mesh);
+    tcp_pairwise_close(tcp_pairwise);
     close(epoll_fd);
     return 0;
 }
@@ -129,7 +129,7 @@ START_TEST(wakes_sleeping_processes)
 {
     struct wires wires;
     wires_open(&wires, _i);
-    live_apart(_i, sleeping_member, &wires);
+    run_in_processes(_i, sleeping_member, &wires);
 }
 END_TEST
 
@@ -138,32 +138,33 @@ END_TEST
 /* Member 0 of two or three; all of its connections end here. */
 struct stage {
     struct wires wires;
-    struct plane_team team;
-    struct mesh *mesh;
-    struct plan plan;
-    struct part part;
+    struct team team;
+    struct tcp_pairwise *tcp_pairwise;
+    struct batch_plan plan;
+    struct batch_part part;
 };
 
 static void stage_open(struct stage *stage, int size, int64_t out, int64_t in, int epoll_fd)
 {
     memset(stage, 0, sizeof(*stage));
     wires_open(&stage->wires, size);
-    stage->mesh = mesh_at(&stage->wires, &stage->team, 0, CHUNK, epoll_fd);
-    stage->plan = (struct plan){.need = {PLANE_ALLTOALL, HVD_INT32, HVD_INT32, HVD_SUM, size}, .sequence = 7};
+    stage->tcp_pairwise = tcp_pairwise_at(&stage->wires, &stage->team, 0, CHUNK, epoll_fd);
+    stage->plan =
+        (struct batch_plan){.need = {COLL_ALLTOALL, HVD_INT32, HVD_INT32, HVD_SUM, size}, .sequence = 7};
     stage->plan.counts[0][1] = out;
     stage->plan.counts[1][0] = in;
-    part_open(&stage->part, &stage->plan, 0);
-    ck_assert_int_eq(mesh_start(stage->mesh, &stage->part.batch, NULL), HVD_OK);
+    batch_part_open(&stage->part, &stage->plan, 0);
+    ck_assert_int_eq(tcp_pairwise_start(stage->tcp_pairwise, &stage->part.batch, NULL), HVD_OK);
 }
 
 static int stage_settle(struct stage *stage, int *lostp, struct hvd_error *err)
 {
-    return carry_while_moving(&carrier, stage->mesh, lostp, err);
+    return drive_while_moving(&driver, stage->tcp_pairwise, lostp, err);
 }
 
 static void stage_close(struct stage *stage)
 {
-    mesh_close(stage->mesh);
+    tcp_pairwise_close(stage->tcp_pairwise);
     for (int i = 1; i < stage->wires.size; i++)
         wires_cut(&stage->wires, i);
     guarded_free(stage->part.output, stage->part.output_bytes);
@@ -177,19 +178,19 @@ static void put(int fd, const void *bytes, size_t length)
 
 /* Frames that must be refused where 1500 int32 (chunks of 4096 and 1904 bytes) are due in sequence 7. */
 static const struct {
-    struct parcel_frame frame;
+    struct fragment_header header;
     const char *words;
 } hostile[] = {
-    {{0x12345678, PARCEL_EXCHANGE, 7, 0, 4096}, "frame mark"},
-    {{PARCEL_MAGIC, PARCEL_EXCHANGE, 8, 0, 4096}, "batch 8 where 7"},
-    {{PARCEL_MAGIC, PARCEL_EXCHANGE, 7, 1, 4096}, "chunk 1 where 0"},
-    {{PARCEL_MAGIC, PARCEL_EXCHANGE, 7, UINT64_MAX, 4096}, "where 0"},
-    {{PARCEL_MAGIC, PARCEL_EXCHANGE, 7, 0, 4097}, "length 4097 where 4096"},
-    {{PARCEL_MAGIC, PARCEL_EXCHANGE, 7, 0, 6000}, "length 6000 where 4096"},
-    {{PARCEL_MAGIC, PARCEL_EXCHANGE, 7, 0, 0}, "length 0 where 4096"},
-    {{PARCEL_MAGIC, PARCEL_EXCHANGE, 7, 0, UINT64_MAX}, "where 4096"},
-    {{PARCEL_MAGIC, 0, 7, 0, 4096}, "kind 0"},
-    {{PARCEL_MAGIC, 3, 7, 0, 4096}, "kind 3"},
+    {{0x12345678, FRAGMENT_PAIRWISE, 7, 0, 4096}, "header mark"},
+    {{FRAGMENT_MAGIC, FRAGMENT_PAIRWISE, 8, 0, 4096}, "batch 8 where 7"},
+    {{FRAGMENT_MAGIC, FRAGMENT_PAIRWISE, 7, 1, 4096}, "chunk 1 where 0"},
+    {{FRAGMENT_MAGIC, FRAGMENT_PAIRWISE, 7, UINT64_MAX, 4096}, "where 0"},
+    {{FRAGMENT_MAGIC, FRAGMENT_PAIRWISE, 7, 0, 4097}, "length 4097 where 4096"},
+    {{FRAGMENT_MAGIC, FRAGMENT_PAIRWISE, 7, 0, 6000}, "length 6000 where 4096"},
+    {{FRAGMENT_MAGIC, FRAGMENT_PAIRWISE, 7, 0, 0}, "length 0 where 4096"},
+    {{FRAGMENT_MAGIC, FRAGMENT_PAIRWISE, 7, 0, UINT64_MAX}, "where 4096"},
+    {{FRAGMENT_MAGIC, 0, 7, 0, 4096}, "kind 0"},
+    {{FRAGMENT_MAGIC, 3, 7, 0, 4096}, "kind 3"},
 };
 
 START_TEST(refuses_a_frame_that_is_not_due)
@@ -200,7 +201,7 @@ START_TEST(refuses_a_frame_that_is_not_due)
     struct hvd_error err;
     memset(bytes, 0x77, sizeof(bytes));
     stage_open(&stage, 3, 0, 1500, -1);
-    put(stage.wires.fds[1][0], &hostile[_i].frame, sizeof(hostile[_i].frame));
+    put(stage.wires.fds[1][0], &hostile[_i].header, sizeof(hostile[_i].header));
     put(stage.wires.fds[1][0], bytes, sizeof(bytes));
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_ERR_MISMATCH);
     ck_assert_int_eq(lost, ranks[1]);
@@ -208,7 +209,7 @@ START_TEST(refuses_a_frame_that_is_not_due)
     ck_assert_msg(strstr(err.text, "rank 4 (n1)") != NULL, "%s", err.text);
     for (size_t i = 0; i < stage.part.output_bytes; i++)
         ck_assert_int_eq(stage.part.output[i], 0x5a);
-    ck_assert_int_eq(mesh_start(stage.mesh, &stage.part.batch, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(tcp_pairwise_start(stage.tcp_pairwise, &stage.part.batch, &err), HVD_ERR_MISMATCH);
     stage_close(&stage);
 }
 END_TEST
@@ -220,10 +221,10 @@ START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
     struct stage stage;
     struct hvd_error err;
     struct {
-        struct parcel_frame frame;
+        struct fragment_header header;
         int32_t values[2];
-    } messages[2] = {{{PARCEL_MAGIC, PARCEL_EXCHANGE, 7, 0, 8}, {5, -6}},
-                     {{PARCEL_MAGIC, PARCEL_EXCHANGE, 9, 0, 8}, {7, 8}}};
+    } messages[2] = {{{FRAGMENT_MAGIC, FRAGMENT_PAIRWISE, 7, 0, 8}, {5, -6}},
+                     {{FRAGMENT_MAGIC, FRAGMENT_PAIRWISE, 9, 0, 8}, {7, 8}}};
     stage_open(&stage, 2, 0, 2, -1);
     int fd = stage.wires.fds[1][0];
     for (size_t i = 0; i < sizeof(messages[0]) - 1; i++) {
@@ -235,7 +236,7 @@ START_TEST(takes_bytes_one_by_one_and_leaves_the_next_batch)
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
     ck_assert_mem_eq(stage.part.output, messages[0].values, 8);
     stage.part.batch.sequence = 9;
-    ck_assert_int_eq(mesh_start(stage.mesh, &stage.part.batch, &err), HVD_OK);
+    ck_assert_int_eq(tcp_pairwise_start(stage.tcp_pairwise, &stage.part.batch, &err), HVD_OK);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
     ck_assert_mem_eq(stage.part.output, messages[1].values, 8);
     stage_close(&stage);
@@ -252,7 +253,7 @@ START_TEST(tells_a_member_that_left)
     stage_open(&stage, 3, _i == 0 ? 5000000 : 0, _i == 0 ? 0 : 1500, epoll_fd);
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_IN_PROGRESS);
     shutdown(stage.wires.fds[1][0], SHUT_RDWR);
-    int status = carry(&carrier, stage.mesh, epoll_fd, &lost, &err);
+    int status = drive_batch(&driver, stage.tcp_pairwise, epoll_fd, &lost, &err);
     ck_assert_msg(status == HVD_ERR_RANK_LOST, "%s", err.text);
     ck_assert_int_eq(lost, ranks[1]);
     ck_assert_msg(strstr(err.text, "rank 4 (n1)") != NULL, "%s", err.text);
@@ -269,13 +270,13 @@ START_TEST(does_not_ask_who_has_nothing_to_say)
     struct stage stage;
     struct hvd_error err;
     struct {
-        struct parcel_frame frame;
+        struct fragment_header header;
         int32_t values[2];
-    } message = {{PARCEL_MAGIC, PARCEL_EXCHANGE, 7, 0, 8}, {5, -6}};
+    } message = {{FRAGMENT_MAGIC, FRAGMENT_PAIRWISE, 7, 0, 8}, {5, -6}};
     stage_open(&stage, 3, 0, 2, -1);
     put(stage.wires.fds[2][0], "not for this batch", 18);
     shutdown(stage.wires.fds[2][0], SHUT_RDWR);
-    ck_assert_int_eq(mesh_test(stage.mesh, &moved, &lost, &err), HVD_IN_PROGRESS);
+    ck_assert_int_eq(tcp_pairwise_test(stage.tcp_pairwise, &moved, &lost, &err), HVD_IN_PROGRESS);
     ck_assert(!moved);
     put(stage.wires.fds[1][0], &message, sizeof(message));
     ck_assert_int_eq(stage_settle(&stage, &lost, &err), HVD_OK);
@@ -292,27 +293,27 @@ static bool is_open(int fd)
 START_TEST(closes_its_descriptors)
 {
     struct wires wires;
-    struct plane_team team;
+    struct team team;
     wires_open(&wires, 3);
-    struct mesh *mesh = mesh_at(&wires, &team, 1, CHUNK, -1);
+    struct tcp_pairwise *tcp_pairwise = tcp_pairwise_at(&wires, &team, 1, CHUNK, -1);
     pid_t pid = fork();
     ck_assert_int_ge(pid, 0);
     if (pid == 0) {
-        mesh_after_fork(mesh);
+        tcp_pairwise_after_fork(tcp_pairwise);
         _exit(is_open(wires.fds[1][0]) || is_open(wires.fds[1][2]));
     }
     ck_assert_int_eq(wait_for(pid), 0);
     ck_assert(is_open(wires.fds[1][0]) && is_open(wires.fds[1][2]));
-    mesh_close(mesh);
+    tcp_pairwise_close(tcp_pairwise);
     ck_assert(!is_open(wires.fds[1][0]) && !is_open(wires.fds[1][2]));
-    mesh_close(NULL);
-    mesh_after_fork(NULL);
+    tcp_pairwise_close(NULL);
+    tcp_pairwise_after_fork(NULL);
 }
 END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("mesh");
+    TCase *tcase = tcase_create("tcp_pairwise");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, everybody_gets_its_part_of_all, 2, RANKS + 1);
     tcase_add_loop_test(tcase, wakes_sleeping_processes, 2, 6);
@@ -326,5 +327,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("mesh", fill);
+    return unit_run("tcp_pairwise", fill);
 }

@@ -17,12 +17,12 @@ static const struct {
 
 START_TEST(lists_are_read_and_written)
 {
-    struct bitset set = {{7}};
-    char text[BITSET_TEXT_BYTES];
+    struct bitmap set = {{7}};
+    char text[BITMAP_TEXT_BYTES];
     const char *why = "";
-    ck_assert_int_eq(bitset_parse(lists[_i].text, &set, &why), 0);
-    ck_assert_int_eq(bitset_count(&set), lists[_i].count);
-    ck_assert_str_eq(bitset_text(&set, text, sizeof(text)),
+    ck_assert_int_eq(bitmap_parse(lists[_i].text, &set, &why), 0);
+    ck_assert_int_eq(bitmap_weight(&set), lists[_i].count);
+    ck_assert_str_eq(bitmap_text(&set, text, sizeof(text)),
                      lists[_i].again != NULL ? lists[_i].again : lists[_i].text);
 }
 END_TEST
@@ -48,70 +48,70 @@ static const struct {
 
 START_TEST(bad_lists_are_refused)
 {
-    struct bitset set = {{7}};
+    struct bitmap set = {{7}};
     const char *why = "";
-    ck_assert_int_eq(bitset_parse(bad[_i].text, &set, &why), -1);
+    ck_assert_int_eq(bitmap_parse(bad[_i].text, &set, &why), -1);
     ck_assert_msg(strstr(why, bad[_i].why) != NULL, "%s: %s", bad[_i].text, why);
-    ck_assert_int_eq(bitset_count(&set), 3);
+    ck_assert_int_eq(bitmap_weight(&set), 3);
 }
 END_TEST
 
 START_TEST(what_does_not_fit_is_said)
 {
-    struct bitset set = {{0}};
+    struct bitmap set = {{0}};
     const char *why;
     char text[12];
-    ck_assert_int_eq(bitset_parse("0,2,4,6,8,10,12", &set, &why), 0);
-    ck_assert_str_eq(bitset_text(&set, text, sizeof(text)), "0,2,4,6...");
+    ck_assert_int_eq(bitmap_parse("0,2,4,6,8,10,12", &set, &why), 0);
+    ck_assert_str_eq(bitmap_text(&set, text, sizeof(text)), "0,2,4,6...");
 }
 END_TEST
 
 START_TEST(the_longest_list_fits)
 {
-    struct bitset set = {{0}}, again;
-    static char text[BITSET_TEXT_BYTES];
+    struct bitmap set = {{0}}, again;
+    static char text[BITMAP_TEXT_BYTES];
     const char *why = "";
-    for (int i = 1; i < BITSET_BITS; i += 2)
-        bitset_add(&set, i);
-    bitset_text(&set, text, sizeof(text));
+    for (int i = 1; i < BITMAP_BITS; i += 2)
+        bitmap_set(&set, i);
+    bitmap_text(&set, text, sizeof(text));
     ck_assert_ptr_null(strstr(text, "..."));
-    ck_assert_int_eq(bitset_parse(text, &again, &why), 0);
-    ck_assert(bitset_equal(&set, &again));
+    ck_assert_int_eq(bitmap_parse(text, &again, &why), 0);
+    ck_assert(bitmap_is_equal(&set, &again));
 }
 END_TEST
 
 START_TEST(sets_are_combined)
 {
-    struct bitset a, b, c;
+    struct bitmap a, b, c;
     const char *why;
     char text[64];
-    bitset_parse("0-9,100", &a, &why);
-    bitset_parse("5-14,200", &b, &why);
-    ck_assert(bitset_intersects(&a, &b));
+    bitmap_parse("0-9,100", &a, &why);
+    bitmap_parse("5-14,200", &b, &why);
+    ck_assert(bitmap_intersects(&a, &b));
     c = a;
-    bitset_and(&c, &b);
-    ck_assert_str_eq(bitset_text(&c, text, sizeof(text)), "5-9");
-    ck_assert(bitset_inside(&c, &a) && bitset_inside(&c, &b) && !bitset_inside(&a, &b));
+    bitmap_and(&c, &b);
+    ck_assert_str_eq(bitmap_text(&c, text, sizeof(text)), "5-9");
+    ck_assert(bitmap_is_included(&c, &a) && bitmap_is_included(&c, &b) && !bitmap_is_included(&a, &b));
     c = a;
-    bitset_or(&c, &b);
-    ck_assert_str_eq(bitset_text(&c, text, sizeof(text)), "0-14,100,200");
-    bitset_without(&c, &a);
-    ck_assert_str_eq(bitset_text(&c, text, sizeof(text)), "10-14,200");
-    ck_assert(!bitset_intersects(&c, &a));
-    ck_assert(!bitset_empty(&c));
-    bitset_without(&c, &b);
-    ck_assert(bitset_empty(&c));
-    bitset_remove(&a, 100);
-    ck_assert(!bitset_has(&a, 100) && bitset_has(&a, 9) && !bitset_has(&a, -1) &&
-              !bitset_has(&a, BITSET_BITS));
-    ck_assert_int_eq(bitset_next(&a, 10), -1);
-    ck_assert_int_eq(bitset_next(&b, 15), 200);
+    bitmap_or(&c, &b);
+    ck_assert_str_eq(bitmap_text(&c, text, sizeof(text)), "0-14,100,200");
+    bitmap_andnot(&c, &a);
+    ck_assert_str_eq(bitmap_text(&c, text, sizeof(text)), "10-14,200");
+    ck_assert(!bitmap_intersects(&c, &a));
+    ck_assert(!bitmap_is_empty(&c));
+    bitmap_andnot(&c, &b);
+    ck_assert(bitmap_is_empty(&c));
+    bitmap_clear(&a, 100);
+    ck_assert(!bitmap_is_set(&a, 100) && bitmap_is_set(&a, 9) && !bitmap_is_set(&a, -1) &&
+              !bitmap_is_set(&a, BITMAP_BITS));
+    ck_assert_int_eq(bitmap_find_next(&a, 10), -1);
+    ck_assert_int_eq(bitmap_find_next(&b, 15), 200);
 }
 END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("bitset");
+    TCase *tcase = tcase_create("bitmap");
     tcase_add_loop_test(tcase, lists_are_read_and_written, 0, sizeof(lists) / sizeof(lists[0]));
     tcase_add_loop_test(tcase, bad_lists_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tcase, what_does_not_fit_is_said);
@@ -122,5 +122,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("bitset", fill);
+    return unit_run("bitmap", fill);
 }

@@ -116,10 +116,10 @@ static const struct {
     {{"HVD_CONFIG=@"}, "---\nlog: off\nlease: '7s'\n", OPT_LOG, "off", "file (@)"},
     {{"HVD_CONFIG=@"}, "---\nlog: off\nlease: '7s'\n", OPT_LEASE, "7s", "file (@)"},
     /* values */
-    {{"HVD_CLI=fusion=1M;planes=tcp,mpi"}, NULL, OPT_PLANES, "tcp,mpi", "command line"},
+    {{"HVD_CLI=fusion=1M;backends=tcp,mpi"}, NULL, OPT_BACKENDS, "tcp,mpi", "command line"},
     {{"HVD_CLI=fusion=1M;fusion=2M"}, NULL, OPT_FUSION, "2M", "command line"},
     {{"HVD_CLI="}, NULL, OPT_FUSION, "64M", "default"},
-    {{NULL}, NULL, OPT_PLANES, "auto", "default"},
+    {{NULL}, NULL, OPT_BACKENDS, "auto", "default"},
     {{NULL}, NULL, OPT_CONFIG, "", "default"},
     {{NULL}, NULL, OPT_CYCLE_TIME, "", "default"},
     {{"HVD_START_TIMEOUT=90s"}, NULL, OPT_START_TIMEOUT, "90s", "environment (HVD_START_TIMEOUT)"},
@@ -186,13 +186,13 @@ END_TEST
 START_TEST(every_field_is_filled)
 {
     const char *variables[5] = {
-        "HVD_CLI=fusion=1K;planes=mpi;start-timeout=2s;lease=3s;kill-wait=4s;log=debug;cache=5;"
+        "HVD_CLI=fusion=1K;backends=mpi;start-timeout=2s;lease=3s;kill-wait=4s;log=debug;cache=5;"
         "stall-warn=6s;stall-abort=7s;timeline=/t/a;dump-dir=/d;stop-signal=INT;progress=block",
         NULL};
     struct hvd_config config;
     ck_assert_int_eq(load(&config, variables, NULL), HVD_OK);
     ck_assert_int_eq(config.fusion_bytes, 1024);
-    ck_assert_int_eq(option_list_at(config.planes, 0), PLANE_MPI);
+    ck_assert_int_eq(option_list_choice(config.backends, 0), BACKEND_MPI);
     ck_assert_int_eq(config.start_timeout_us, 2000000);
     ck_assert_int_eq(config.lease_us, 3000000);
     ck_assert_int_eq(config.kill_wait_us, 4000000);
@@ -203,7 +203,7 @@ START_TEST(every_field_is_filled)
     ck_assert_str_eq(config.timeline, "/t/a");
     ck_assert_str_eq(config.dump_dir, "/d");
     ck_assert_int_eq(config.stop_signal, SIGINT);
-    ck_assert_int_eq(config.progress, PROGRESS_BLOCK);
+    ck_assert_int_eq(config.progress, PROGRESS_MODE_BLOCK);
     ck_assert_int_eq(config.origin[OPT_FUSION].source, CONFIG_COMMAND_LINE);
     ck_assert_str_eq(config.origin[OPT_FUSION].where, "HVD_CLI");
     ck_assert_str_eq(config.origin[OPT_FUSION].text, "1K");
@@ -246,7 +246,7 @@ static const struct {
     {{"HVD_CONFIG=@"}, "fusion: 64Q\n", "fusion in @=64Q: the value has an unknown unit"},
     {{"HVD_CONFIG=@"}, "fusion: 1M\nfusion: 1M\n", "fusion in @: given twice"},
     {{"HVD_CONFIG=@"}, "fusion:\n  a: 1\n", "@, line 2: a mapping inside"},
-    {{"HVD_CONFIG=@"}, "planes: [tcp, mpi]\n", "@, line 1: a YAML list"},
+    {{"HVD_CONFIG=@"}, "backends: [tcp, mpi]\n", "@, line 1: a YAML list"},
     {{"HVD_CONFIG=@"}, "- fusion\n", "a YAML list"},
     {{"HVD_CONFIG=@"}, "fusion\n", "not a mapping"},
     {{"HVD_CONFIG=@"}, "fusion: &a 1M\nlease: *a\n", "a YAML alias"},
@@ -369,9 +369,9 @@ START_TEST(a_list_is_read_as_it_was_added)
     char *list = variable + strlen(variable);
     struct hvd_config config;
     ck_assert_int_eq(config_list_add(list, &option_table[OPT_FUSION], "1M", NULL), HVD_OK);
-    ck_assert_int_eq(config_list_add(list, &option_table[OPT_PLANES], "tcp,mpi", NULL), HVD_OK);
+    ck_assert_int_eq(config_list_add(list, &option_table[OPT_BACKENDS], "tcp,mpi", NULL), HVD_OK);
     ck_assert_int_eq(config_list_add(list, &option_table[OPT_FUSION], "2M", NULL), HVD_OK);
-    ck_assert_str_eq(list, "fusion=1M;planes=tcp,mpi;fusion=2M");
+    ck_assert_str_eq(list, "fusion=1M;backends=tcp,mpi;fusion=2M");
     ck_assert_int_eq(load(&config, variables, NULL), HVD_OK);
     ck_assert_int_eq(config.fusion_bytes, 2 << 20);
 }
@@ -420,7 +420,7 @@ START_TEST(without_a_reader_no_file_is_opened)
     const char *variables[] = {"HVD_CONFIG=/nonexistent/hvd.yaml", "HVD_FUSION=8M", NULL};
     char *const *environment = (char *const *)variables;
     ck_assert_int_eq(config_load(&config, environment, NULL, &err), HVD_ERR_INVALID);
-    ck_assert_int_eq(config_load_by(NULL, &config, environment, NULL, &err), HVD_OK);
+    ck_assert_int_eq(config_load_with(NULL, &config, environment, NULL, &err), HVD_OK);
     ck_assert_int_eq(config.fusion_bytes, 8 << 20);
 }
 END_TEST
@@ -449,8 +449,8 @@ START_TEST(who_says_how_tasks_are_placed_mostly_needs_a_plan)
     struct hvd_config config;
     struct hvd_error err = {""};
     ck_assert_msg(load(&config, placings[_i].variables, &err) == HVD_OK, "%s", err.text);
-    ck_assert_int_eq(config_places(&config), placings[_i].places);
-    ck_assert_int_eq(config_needs_plan(&config), placings[_i].needs_plan);
+    ck_assert_int_eq(config_has_placement(&config), placings[_i].places);
+    ck_assert_int_eq(config_requires_placement(&config), placings[_i].needs_plan);
 }
 END_TEST
 

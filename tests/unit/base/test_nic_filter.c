@@ -10,11 +10,12 @@
 
 START_TEST(names_and_subnets_are_read)
 {
-    struct nics_entry entries[NICS_MAX];
+    struct nic_filter entries[NIC_FILTER_MAX];
     unsigned char net[4] = {10, 1, 0, 0};
     int count = 4711;
     const char *why = "";
-    ck_assert_msg(nics_parse("eth0,mlx5_1,10.1.0.0/16,fd00::/8", entries, &count, &why) == 0, "%s", why);
+    ck_assert_msg(nic_filter_parse("eth0,mlx5_1,10.1.0.0/16,fd00::/8", entries, &count, &why) == 0, "%s",
+                  why);
     ck_assert_int_eq(count, 4);
     ck_assert_str_eq(entries[0].name, "eth0");
     ck_assert_int_eq(entries[0].family, 0);
@@ -24,7 +25,7 @@ START_TEST(names_and_subnets_are_read)
     ck_assert_mem_eq(entries[2].bytes, net, sizeof(net));
     ck_assert_int_eq(entries[3].family, AF_INET6);
     ck_assert_int_eq(entries[3].prefix, 8);
-    ck_assert_int_eq(nics_parse("auto", entries, &count, &why), 0);
+    ck_assert_int_eq(nic_filter_parse("auto", entries, &count, &why), 0);
     ck_assert_int_eq(count, 0);
 }
 END_TEST
@@ -49,10 +50,10 @@ static const struct {
 
 START_TEST(bad_values_are_refused)
 {
-    struct nics_entry entries[NICS_MAX];
+    struct nic_filter entries[NIC_FILTER_MAX];
     int count = 4711;
     const char *why = "";
-    ck_assert_int_eq(nics_parse(bad[_i].text, entries, &count, &why), -1);
+    ck_assert_int_eq(nic_filter_parse(bad[_i].text, entries, &count, &why), -1);
     ck_assert_msg(strstr(why, bad[_i].why) != NULL, "%s: %s", bad[_i].text, why);
     ck_assert_int_eq(count, 4711);
 }
@@ -60,16 +61,16 @@ END_TEST
 
 START_TEST(there_are_at_most_32)
 {
-    struct nics_entry entries[NICS_MAX];
+    struct nic_filter entries[NIC_FILTER_MAX];
     char text[512] = "n0";
     int count;
     const char *why = "";
-    for (int i = 1; i < NICS_MAX; i++)
+    for (int i = 1; i < NIC_FILTER_MAX; i++)
         snprintf(text + strlen(text), sizeof(text) - strlen(text), ",n%d", i);
-    ck_assert_int_eq(nics_parse(text, entries, &count, &why), 0);
-    ck_assert_int_eq(count, NICS_MAX);
+    ck_assert_int_eq(nic_filter_parse(text, entries, &count, &why), 0);
+    ck_assert_int_eq(count, NIC_FILTER_MAX);
     snprintf(text + strlen(text), sizeof(text) - strlen(text), ",n32");
-    ck_assert_int_eq(nics_parse(text, entries, &count, &why), -1);
+    ck_assert_int_eq(nic_filter_parse(text, entries, &count, &why), -1);
     ck_assert_msg(strstr(why, "more than 32") != NULL, "%s", why);
 }
 END_TEST
@@ -79,9 +80,9 @@ START_TEST(interfaces_of_containers_are_known)
     static const char *const theirs[] = {"docker0", "virbr0", "br-1a2b3c", "veth12", "cni0", "podman1"};
     static const char *const ours[] = {"eth0", "br0", "bond0", "ib0", "en-docker", "vlan2"};
     for (size_t i = 0; i < sizeof(theirs) / sizeof(theirs[0]); i++)
-        ck_assert(nics_of_containers(theirs[i]));
+        ck_assert(nic_filter_is_virtual(theirs[i]));
     for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
-        ck_assert(!nics_of_containers(ours[i]));
+        ck_assert(!nic_filter_is_virtual(ours[i]));
 }
 END_TEST
 

@@ -32,12 +32,12 @@ static const struct {
     {OPT_FUSION, "-1", "does not begin with a digit"},
     {OPT_FUSION, "99999999999T", "is too large"},
     {OPT_FUSION, "", "is empty"},
-    {OPT_PLANES, "auto", NULL},
-    {OPT_PLANES, "tcp,mpi", NULL},
-    {OPT_PLANES, "tcp,tcp", "twice"},
-    {OPT_PLANES, "udp", "unknown"},
-    {OPT_PLANES, "tcp,", "unknown"},
-    {OPT_PLANES, "", "unknown"},
+    {OPT_BACKENDS, "auto", NULL},
+    {OPT_BACKENDS, "tcp,mpi", NULL},
+    {OPT_BACKENDS, "tcp,tcp", "twice"},
+    {OPT_BACKENDS, "udp", "unknown"},
+    {OPT_BACKENDS, "tcp,", "unknown"},
+    {OPT_BACKENDS, "", "unknown"},
     {OPT_TCP_STREAMS, "1", NULL},
     {OPT_TCP_STREAMS, "16", NULL},
     {OPT_TCP_STREAMS, "0", "is too small; expected a whole number between 1 and 16"},
@@ -95,10 +95,10 @@ END_TEST
 START_TEST(a_list_keeps_its_order)
 {
     uint64_t list = 0;
-    ck_assert_int_eq(option_parse(&option_table[OPT_PLANES], "x", "tcp,mpi", &list, NULL), HVD_OK);
-    ck_assert_int_eq(option_list_at(list, 0), PLANE_TCP);
-    ck_assert_int_eq(option_list_at(list, 1), PLANE_MPI);
-    ck_assert_int_eq(option_list_at(list, 2), -1);
+    ck_assert_int_eq(option_parse(&option_table[OPT_BACKENDS], "x", "tcp,mpi", &list, NULL), HVD_OK);
+    ck_assert_int_eq(option_list_choice(list, 0), BACKEND_TCP);
+    ck_assert_int_eq(option_list_choice(list, 1), BACKEND_MPI);
+    ck_assert_int_eq(option_list_choice(list, 2), -1);
 }
 END_TEST
 

@@ -21,8 +21,8 @@ START_TEST(copies_any_length_from_anywhere_to_anywhere)
             memset(to, 0, sizeof(to));
             memset(expected, 0, sizeof(expected));
             memcpy(expected + write_at, from + read_at, (size_t)bytes);
-            past_cache_copy((char *)to + write_at, (const char *)from + read_at, bytes);
-            past_cache_done();
+            streaming_copy((char *)to + write_at, (const char *)from + read_at, bytes);
+            streaming_copy_fence();
             ck_assert_mem_eq(to, expected, sizeof(to));
         }
     }

@@ -22,8 +22,8 @@ static const struct {
 
 START_TEST(lists_are_written_as_a_reader_would)
 {
-    char text[RANKS_TEXT_BYTES];
-    ck_assert_str_eq(ranks_text(lists[_i].ranks, lists[_i].count, text, sizeof(text)), lists[_i].text);
+    char text[RANK_LIST_TEXT_BYTES];
+    ck_assert_str_eq(rank_list_text(lists[_i].ranks, lists[_i].count, text, sizeof(text)), lists[_i].text);
 }
 END_TEST
 
@@ -36,7 +36,7 @@ START_TEST(a_long_list_is_cut)
     for (size_t room = 4; room < 300; room++) {
         char *text = malloc(room);
         ck_assert_ptr_nonnull(text);
-        ranks_text(ranks, 60, text, room);
+        rank_list_text(ranks, 60, text, room);
         size_t length = strlen(text);
         ck_assert_uint_lt(length, room);
         if (strcmp(text + length - 3, "177") != 0)
@@ -50,7 +50,7 @@ START_TEST(lists_are_sorted)
 {
     int ranks[] = {3, INT_MIN, 5, INT_MAX, 0};
     static const int sorted[] = {INT_MIN, 0, 3, 5, INT_MAX};
-    ranks_sort(ranks, 5);
+    rank_list_sort(ranks, 5);
     ck_assert_mem_eq(ranks, sorted, sizeof(sorted));
 }
 END_TEST
@@ -69,7 +69,7 @@ static const struct {
 START_TEST(bad_lists_are_refused)
 {
     struct hvd_error err = {""};
-    ck_assert_int_eq(ranks_check(&(struct hvd_ranks){bad[_i].ranks, bad[_i].count}, 4, "x", &err),
+    ck_assert_int_eq(rank_list_check(&(struct hvd_ranks){bad[_i].ranks, bad[_i].count}, 4, "x", &err),
                      HVD_ERR_INVALID);
     ck_assert_str_eq(err.text, bad[_i].text);
 }
@@ -80,8 +80,8 @@ START_TEST(good_lists_are_taken)
     static const int ranks[] = {3, 0, 2, 1};
     struct hvd_error err = {""};
     for (int count = 1; count <= 4; count++)
-        ck_assert_int_eq(ranks_check(&(struct hvd_ranks){ranks, count}, 4, "x", &err), HVD_OK);
-    ck_assert_int_eq(ranks_check(&(struct hvd_ranks){NULL, 2}, 4, "x", &err), HVD_ERR_INVALID);
+        ck_assert_int_eq(rank_list_check(&(struct hvd_ranks){ranks, count}, 4, "x", &err), HVD_OK);
+    ck_assert_int_eq(rank_list_check(&(struct hvd_ranks){NULL, 2}, 4, "x", &err), HVD_ERR_INVALID);
     ck_assert_str_eq(err.text, "x: the list of ranks is NULL, but has 2 elements");
 }
 END_TEST

@@ -153,15 +153,15 @@ START_TEST(ranks_are_in_the_sets_that_the_distribution_says)
     int count = (int)strlen(orders[_i].order);
     int set = -1, place = -1;
     for (int rank = 0; rank < count; rank++) {
-        ck_assert(rs_of_rank(&options, orders[_i].rs_count, rank, &set, &place));
+        ck_assert(rs_locate_rank(&options, orders[_i].rs_count, rank, &set, &place));
         ck_assert_int_eq(set, orders[_i].order[rank] - '0');
         ck_assert_int_ge(place, 0);
         ck_assert_int_lt(place, options.tasks > 0 ? options.tasks : 1);
         ck_assert(!taken[set][place]);
         taken[set][place] = true;
     }
-    ck_assert(!rs_of_rank(&options, orders[_i].rs_count, count, &set, &place));
-    ck_assert(!rs_of_rank(&options, orders[_i].rs_count, -1, &set, &place));
+    ck_assert(!rs_locate_rank(&options, orders[_i].rs_count, count, &set, &place));
+    ck_assert(!rs_locate_rank(&options, orders[_i].rs_count, -1, &set, &place));
 }
 END_TEST
 

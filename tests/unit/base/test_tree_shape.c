@@ -60,7 +60,7 @@ static void fill_table(int (*layout)(int rank, int size), int *table, int size)
     free(leader_of_node);
 }
 
-static bool has_child(const struct shape *shape, int rank)
+static bool has_child(const struct tree_shape *shape, int rank)
 {
     for (int i = 0; i < shape->child_count; i++)
         if (shape->child_ranks[i] == rank)
@@ -68,13 +68,13 @@ static bool has_child(const struct shape *shape, int rank)
     return false;
 }
 
-static void check_rank(const struct shape *shapes, const int *table, int size, int rank)
+static void check_rank(const struct tree_shape *shapes, const int *table, int size, int rank)
 {
-    const struct shape *shape = &shapes[rank];
+    const struct tree_shape *shape = &shapes[rank];
     ck_assert_int_eq(shape->leader, table[rank]);
     ck_assert_int_eq(shape->node, shapes[shape->leader].node);
     ck_assert_int_eq(shapes[shape->leader].local_rank, 0);
-    ck_assert_int_le(shape->child_count, SHAPE_RADIX);
+    ck_assert_int_le(shape->child_count, TREE_MAX_RADIX);
     ck_assert_int_lt(shape->local_rank, shape->local_size);
     ck_assert_int_lt(shape->node, shape->node_count);
     for (int i = 0; i < shape->child_count; i++) {
@@ -100,12 +100,12 @@ static int check_job(int (*layout)(int rank, int size), int size)
 {
     int *table = malloc((size_t)size * sizeof(int));
     int *depth = calloc((size_t)size, sizeof(int));
-    struct shape *shapes = malloc((size_t)size * sizeof(*shapes));
+    struct tree_shape *shapes = malloc((size_t)size * sizeof(*shapes));
     ck_assert(table != NULL && depth != NULL && shapes != NULL);
     int deepest = 0;
     fill_table(layout, table, size);
     for (int rank = 0; rank < size; rank++)
-        ck_assert_int_eq(shape_of_rank(table, size, rank, &shapes[rank], NULL), HVD_OK);
+        ck_assert_int_eq(tree_shape_of_rank(table, size, rank, &shapes[rank], NULL), HVD_OK);
     for (int rank = 0; rank < size; rank++) {
         check_rank(shapes, table, size, rank);
         if (rank > 0)
@@ -130,13 +130,13 @@ START_TEST(depth_is_logarithmic)
 {
     /* the powers of the radix are full */
     int depth = 0;
-    for (int size = 1; size <= MAX_SIZE; size *= SHAPE_TREE_RADIX, depth++) {
+    for (int size = 1; size <= MAX_SIZE; size *= TREE_LEADER_RADIX, depth++) {
         ck_assert_int_eq(check_job(node_alone, size), depth);
         if (size > 1)
             ck_assert_int_eq(check_job(node_alone, size + 1), depth + 1);
     }
-    ck_assert_int_eq(check_job(node_shared, SHAPE_NODE_RADIX), 1);
-    ck_assert_int_eq(check_job(node_shared, SHAPE_NODE_RADIX + 1), 2);
+    ck_assert_int_eq(check_job(node_shared, TREE_NODE_RADIX), 1);
+    ck_assert_int_eq(check_job(node_shared, TREE_NODE_RADIX + 1), 2);
     ck_assert_int_eq(check_job(node_alone, MAX_SIZE), 5);
     ck_assert_int_eq(check_job(node_shared, MAX_SIZE), 3);
 }
@@ -145,14 +145,14 @@ END_TEST
 START_TEST(numbers_follow_the_leaders)
 {
     static const int table[] = {0, 1, 1, 3, 0, 1, 3};
-    struct shape shape;
-    ck_assert_int_eq(shape_of_rank(table, 7, 6, &shape, NULL), HVD_OK);
+    struct tree_shape shape;
+    ck_assert_int_eq(tree_shape_of_rank(table, 7, 6, &shape, NULL), HVD_OK);
     ck_assert_int_eq(shape.node, 2);
     ck_assert_int_eq(shape.node_count, 3);
     ck_assert_int_eq(shape.local_rank, 1);
     ck_assert_int_eq(shape.local_size, 2);
     ck_assert_int_eq(shape.parent, 3);
-    ck_assert_int_eq(shape_of_rank(table, 7, 0, &shape, NULL), HVD_OK);
+    ck_assert_int_eq(tree_shape_of_rank(table, 7, 0, &shape, NULL), HVD_OK);
     static const int children[] = {1, 3, 4};
     ck_assert_int_eq(shape.child_count, 3);
     ck_assert_mem_eq(shape.child_ranks, children, sizeof(children));
@@ -172,9 +172,9 @@ static const struct {
 
 START_TEST(bad_tables_are_refused)
 {
-    struct shape shape = {.node = 77};
+    struct tree_shape shape = {.node = 77};
     struct hvd_error err = {""};
-    ck_assert_int_eq(shape_of_rank(bad[_i].table, 3, bad[_i].rank, &shape, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(tree_shape_of_rank(bad[_i].table, 3, bad[_i].rank, &shape, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(shape.node, 77);
     ck_assert_msg(strstr(err.text, bad[_i].expect) != NULL, "%s", err.text);
 }

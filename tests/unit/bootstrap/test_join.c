@@ -70,7 +70,7 @@ static void leave(struct control *control)
 static void join_and_leave(int rank, struct job_result *result)
 {
     struct hvd_config config;
-    struct joined joined;
+    struct bootstrap joined;
     struct hvd_error err = {""};
     const struct hvd_start start = {.set_count = 0};
     const struct hvd_log log = {LOG_ERROR, log_to_stderr, NULL};
@@ -79,7 +79,7 @@ static void join_and_leave(int rank, struct job_result *result)
     (void)rank;
     result->rc = config_load(&config, environ, NULL, &err);
     if (result->rc == HVD_OK)
-        result->rc = join_open(&joined, &config, &log, &start, &err);
+        result->rc = bootstrap_open(&joined, &config, &log, &start, &err);
     result->took_us = clock_us() - begun_us;
     if (result->rc == HVD_OK) {
         int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -92,7 +92,7 @@ static void join_and_leave(int rank, struct job_result *result)
         result->rc = pass_token(joined.control, epoll_fd, &err);
         if (result->rc == HVD_OK)
             leave(joined.control);
-        join_close(&joined);
+        bootstrap_close(&joined);
         result->windows_left = base != NULL && is_mapped(base);
         close(epoll_fd);
     }
@@ -155,8 +155,8 @@ static void want_too_much(int rank, struct job_result *result)
 
 START_TEST(more_ranks_than_memory_is_refused)
 {
-    struct budget budget;
-    budget_read(&budget);
+    struct memory_budget budget;
+    memory_budget_read(&budget);
     int64_t bytes = budget.cgroup_bytes < budget.node_bytes ? budget.cgroup_bytes : budget.node_bytes;
     int64_t fit = bytes / (INT64_C(16) << 30);
     if (fit >= JOB_MAX_RANKS) {

@@ -12,7 +12,7 @@
 #define GIB (INT64_C(1) << 30)
 
 static const struct {
-    struct budget budget;
+    struct memory_budget budget;
     int64_t fusion_bytes;
     int rank_count;
     const char *sentence; /* NULL: fits */
@@ -37,7 +37,7 @@ static const struct {
 START_TEST(buffers_must_fit)
 {
     struct hvd_error err = {""};
-    int rc = budget_check(&cases[_i].budget, cases[_i].fusion_bytes, cases[_i].rank_count, "n1", &err);
+    int rc = memory_budget_check(&cases[_i].budget, cases[_i].fusion_bytes, cases[_i].rank_count, "n1", &err);
     ck_assert_int_eq(rc, cases[_i].sentence == NULL ? HVD_OK : HVD_ERR_NO_MEMORY);
     ck_assert_str_eq(err.text, cases[_i].sentence == NULL ? "" : cases[_i].sentence);
 }
@@ -106,7 +106,7 @@ START_TEST(the_lowest_limit_counts)
     const char *self = write_file("/self", trees[_i].self);
     write_file(trees[_i].name, trees[_i].text);
     write_file(trees[_i].other_name, trees[_i].other_text);
-    int64_t bytes = budget_cgroup_bytes(self, root);
+    int64_t bytes = memory_budget_cgroup_bytes(self, root);
     remove_tree();
     ck_assert_int_eq(bytes, trees[_i].bytes);
 }
@@ -114,11 +114,11 @@ END_TEST
 
 START_TEST(this_machine_has_memory)
 {
-    struct budget budget = {0, 0};
-    budget_read(&budget);
+    struct memory_budget budget = {0, 0};
+    memory_budget_read(&budget);
     ck_assert_int_gt(budget.node_bytes, 0);
     ck_assert_int_gt(budget.cgroup_bytes, 0);
-    ck_assert_int_eq(budget_cgroup_bytes("/nowhere", "/nowhere"), INT64_MAX);
+    ck_assert_int_eq(memory_budget_cgroup_bytes("/nowhere", "/nowhere"), INT64_MAX);
 }
 END_TEST
 

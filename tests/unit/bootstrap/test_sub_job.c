@@ -67,8 +67,8 @@ START_TEST(ranks_are_those_of_the_list)
 {
     static const int ranks[] = {7, 5, 0};
     struct wireup_blob blob = {NULL, 0};
-    ck_assert_int_eq(part_open(&wireup, &(struct hvd_ranks){ranks, 3}, 4, &job_of_8, &launcher_ranks, &err),
-                     HVD_OK);
+    ck_assert_int_eq(
+        sub_job_open(&wireup, &(struct hvd_ranks){ranks, 3}, 4, &job_of_8, &launcher_ranks, &err), HVD_OK);
     ck_assert_int_eq(job_of_8.rank, 1);
     ck_assert_int_eq(job_of_8.size, 3);
     ck_assert_int_eq(job_of_8.local_rank, -1);
@@ -91,11 +91,11 @@ END_TEST
 START_TEST(all_parts_fence_equally_often)
 {
     static const int ranks[] = {5};
-    ck_assert_int_eq(part_open(&wireup, &(struct hvd_ranks){ranks, 1}, 4, &job_of_8, &launcher_ranks, &err),
-                     HVD_OK);
+    ck_assert_int_eq(
+        sub_job_open(&wireup, &(struct hvd_ranks){ranks, 1}, 4, &job_of_8, &launcher_ranks, &err), HVD_OK);
     for (int i = 0; i < _i; i++)
         ck_assert_int_eq(wireup.ops->fence(wireup.state, 0, &err), HVD_OK);
-    ck_assert_int_eq(part_fence_rest(&wireup, 0, &err), HVD_OK);
+    ck_assert_int_eq(sub_job_fence_remaining(&wireup, 0, &err), HVD_OK);
     ck_assert_int_eq(counts.fences, 4);
     ck_assert_int_eq(wireup.ops->fence(wireup.state, 0, &err), HVD_ERR_STATE);
     ck_assert_int_eq(counts.fences, 4);
@@ -107,11 +107,11 @@ END_TEST
 START_TEST(after_a_failed_fence_there_is_none)
 {
     static const int ranks[] = {5};
-    ck_assert_int_eq(part_open(&wireup, &(struct hvd_ranks){ranks, 1}, 4, &job_of_8, &launcher_ranks, &err),
-                     HVD_OK);
+    ck_assert_int_eq(
+        sub_job_open(&wireup, &(struct hvd_ranks){ranks, 1}, 4, &job_of_8, &launcher_ranks, &err), HVD_OK);
     counts.fence_status = HVD_ERR_TIMEOUT;
-    ck_assert_int_eq(part_fence_rest(&wireup, 0, &err), HVD_ERR_TIMEOUT);
-    ck_assert_int_eq(part_fence_rest(&wireup, 0, &err), HVD_OK);
+    ck_assert_int_eq(sub_job_fence_remaining(&wireup, 0, &err), HVD_ERR_TIMEOUT);
+    ck_assert_int_eq(sub_job_fence_remaining(&wireup, 0, &err), HVD_OK);
     ck_assert_int_eq(counts.fences, 1);
     wireup_close(&wireup);
     free(launcher_ranks);
@@ -120,7 +120,7 @@ END_TEST
 
 START_TEST(what_is_no_part_does_not_fence)
 {
-    ck_assert_int_eq(part_fence_rest(&wireup, 0, &err), HVD_OK);
+    ck_assert_int_eq(sub_job_fence_remaining(&wireup, 0, &err), HVD_OK);
     ck_assert_int_eq(counts.fences, 0);
 }
 END_TEST
@@ -140,11 +140,11 @@ static const struct {
 START_TEST(a_bad_list_is_refused)
 {
     struct hvd_ranks list = {bad_lists[_i].ranks, bad_lists[_i].count};
-    ck_assert_int_eq(part_open(&wireup, &list, 4, &job_of_8, &launcher_ranks, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(sub_job_open(&wireup, &list, 4, &job_of_8, &launcher_ranks, &err), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, bad_lists[_i].text) != NULL, "%s", err.text);
     ck_assert_ptr_null(launcher_ranks);
     ck_assert_int_eq(job_of_8.rank, 5);
-    ck_assert_int_eq(part_fence_rest(&wireup, 0, NULL), HVD_OK);
+    ck_assert_int_eq(sub_job_fence_remaining(&wireup, 0, NULL), HVD_OK);
     ck_assert_int_eq(counts.fences, 4);
     wireup_close(&wireup);
     ck_assert_int_eq(counts.closes, 1);
@@ -164,7 +164,7 @@ static const struct given *given;
 static void join_part(int rank, struct job_result *result)
 {
     struct hvd_config config;
-    struct joined joined;
+    struct bootstrap bootstrap;
     struct hvd_error why = {""};
     const struct hvd_log log = {LOG_ERROR, log_to_stderr, NULL};
     const struct given *mine = &given[rank];
@@ -177,15 +177,15 @@ static void join_part(int rank, struct job_result *result)
     setenv("HVD_START_TIMEOUT", "10s", 1);
     result->rc = config_load(&config, environ, NULL, &why);
     if (result->rc == HVD_OK)
-        result->rc = join_open(&joined, &config, &log, &start, &why);
+        result->rc = bootstrap_open(&bootstrap, &config, &log, &start, &why);
     result->took_us = clock_us() - begun_us;
     if (result->rc == HVD_OK) {
-        result->node = joined.job.rank;
-        result->local_size = joined.shape.local_size;
+        result->node = bootstrap.job.rank;
+        result->local_size = bootstrap.shape.local_size;
         for (int i = 0; mine->count > 0 && i < mine->count; i++)
-            if (joined.launcher_ranks[i] != mine->ranks[i])
+            if (bootstrap.launcher_ranks[i] != mine->ranks[i])
                 result->rc = HVD_ERR_INVALID;
-        join_close(&joined);
+        bootstrap_close(&bootstrap);
     }
     memcpy(result->text, why.text, sizeof(why.text));
     result->fds_left = job_count_fds() - fds_before;

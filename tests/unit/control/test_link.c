@@ -35,9 +35,9 @@ static void links_new(struct link *a, struct link *b)
 }
 
 /* The next news that is not LINK_NOTHING. */
-static enum link_news await_news(struct link *link, struct frame *frame)
+static enum link_event await_news(struct link *link, struct frame *frame)
 {
-    enum link_news news = link_next(link, ALL, frame, NULL);
+    enum link_event news = link_next(link, ALL, frame, NULL);
     struct pollfd wait = {.fd = link->fd, .events = POLLIN};
     while (news == LINK_NOTHING && poll(&wait, 1, 5000) == 1)
         news = link_next(link, ALL, frame, NULL);
@@ -59,12 +59,12 @@ START_TEST(what_was_flushed_arrives_though_we_close_at_once)
     link_close(&a);
     ck_assert_int_eq(await_news(&b, &frame), LINK_FRAME);
     ck_assert_uint_eq(frame.length, sizeof(bytes));
-    link_give_back(&b);
+    link_release(&b);
     ck_assert_int_eq(await_news(&b, &frame), LINK_FRAME);
     ck_assert_int_eq(frame.type, FRAME_FAREWELL);
-    link_give_back(&b);
+    link_release(&b);
     ck_assert_int_eq(await_news(&b, &frame), LINK_ENDED);
-    ck_assert(!link_torn(&b));
+    ck_assert(!link_has_partial_frame(&b));
     link_close(&b);
     link_close(&b); /* closed is fine */
 }
@@ -82,7 +82,7 @@ START_TEST(send_never_waits_for_the_reader)
         ck_assert_int_eq(link_send(&a, FRAME_MESSAGE, 7, bytes, length, NULL), HVD_OK);
     ck_assert(!link_flushed(&a));
     for (int i = 0; i < 8; i++) {
-        enum link_news news = LINK_NOTHING;
+        enum link_event news = LINK_NOTHING;
         while (news == LINK_NOTHING) {
             struct pollfd wait = {.fd = b.fd, .events = POLLIN};
             link_flush(&a);
@@ -92,7 +92,7 @@ START_TEST(send_never_waits_for_the_reader)
         ck_assert_int_eq(news, LINK_FRAME);
         ck_assert_uint_eq(frame.length, length);
         ck_assert_mem_eq(frame.payload, bytes, length);
-        link_give_back(&b);
+        link_release(&b);
     }
     ck_assert(link_flushed(&a));
     ck_assert_uint_eq(a.unsent.capacity, 0); /* large buffers are not kept */
@@ -136,27 +136,27 @@ START_TEST(memory_grows_by_what_came_not_by_what_is_announced)
     ck_assert_uint_le(b.received.capacity, 8192);
     link_close(&a);
     ck_assert_int_eq(await_news(&b, &frame), LINK_ENDED);
-    ck_assert(link_torn(&b));
+    ck_assert(link_has_partial_frame(&b));
     link_close(&b);
 }
 END_TEST
 
 START_TEST(spoilt_ring_is_reported)
 {
-    struct ring *rings = aligned_alloc(CACHE_LINE_BYTES, 2 * sizeof(*rings));
+    struct byte_ring *rings = aligned_alloc(CACHE_LINE_BYTES, 2 * sizeof(*rings));
     _Atomic uint32_t armed = 0;
     struct link a;
     struct frame frame;
     struct hvd_error err = {""};
     memset(rings, 0, 2 * sizeof(*rings));
     link_init(&a);
-    link_open_rings(&a, 1, &rings[0], &rings[1], (struct bell){&armed, -1});
+    link_open_rings(&a, 1, &rings[0], &rings[1], (struct wakeup){&armed, -1});
     if (_i == 0)
-        atomic_store(&rings[1].head, RING_BYTES + 1);
+        atomic_store(&rings[1].head, BYTE_RING_BYTES + 1);
     else
         atomic_store(&rings[0].tail, 1);
     ck_assert_int_eq(link_send(&a, FRAME_MESSAGE, 7, "x", 1, NULL), HVD_OK);
-    ck_assert_int_eq(link_next(&a, ALL, &frame, &err), LINK_SPOILT);
+    ck_assert_int_eq(link_next(&a, ALL, &frame, &err), LINK_CORRUPT);
     ck_assert_str_eq(err.text, "positions in their shared ring that cannot be");
     link_close(&a);
     free(rings);

@@ -8,7 +8,7 @@
 
 #include "control/mailbox.h"
 
-static struct local_world *world;
+static struct mailbox_world *world;
 
 /* [size] ranks on one node. */
 static void open_world(int size)
@@ -16,20 +16,20 @@ static void open_world(int size)
     int *table = calloc((size_t)size, sizeof(int));
     struct hvd_error err = {""};
     ck_assert_ptr_nonnull(table);
-    ck_assert_msg(local_world_open(&world, table, size, &err) == HVD_OK, "%s", err.text);
+    ck_assert_msg(mailbox_world_open(&world, table, size, &err) == HVD_OK, "%s", err.text);
     free(table);
 }
 
 static void send_to(int from, int link, const char *text)
 {
-    struct control *control = local_world_rank(world, from);
+    struct control *control = mailbox_world_rank(world, from);
     ck_assert_int_eq(control->ops->send(control, link, text, strlen(text), NULL), HVD_OK);
     ck_assert(control->ops->flushed(control));
 }
 
 static int receive(int rank, struct control_event *event)
 {
-    struct control *control = local_world_rank(world, rank);
+    struct control *control = mailbox_world_rank(world, rank);
     return control->ops->receive(control, event, NULL);
 }
 
@@ -62,13 +62,13 @@ static void expect_abort(int rank, int status, int about, const char *sentence)
 
 static void close_rank(int rank)
 {
-    struct control *control = local_world_rank(world, rank);
+    struct control *control = mailbox_world_rank(world, rank);
     control->ops->close(control);
 }
 
 static void farewell(int rank)
 {
-    struct control *control = local_world_rank(world, rank);
+    struct control *control = mailbox_world_rank(world, rank);
     control->ops->farewell(control);
 }
 
@@ -85,15 +85,15 @@ START_TEST(messages_arrive_in_order_and_are_counted)
     expect_nothing(0);
     expect_nothing(1);
     expect_message(2, CONTROL_PARENT, "down");
-    struct local_counts counts = local_world_counts(world, 0);
+    struct mailbox_counts counts = mailbox_world_counts(world, 0);
     ck_assert_uint_eq(counts.received, 3);
     ck_assert_uint_eq(counts.received_bytes, 8);
     ck_assert_uint_eq(counts.sent, 1);
     ck_assert_uint_eq(counts.sent_bytes, 4);
-    counts = local_world_counts(world, 1);
+    counts = mailbox_world_counts(world, 1);
     ck_assert_uint_eq(counts.received, 0);
     ck_assert_uint_eq(counts.sent, 2);
-    local_world_close(world);
+    mailbox_world_close(world);
 }
 END_TEST
 
@@ -101,20 +101,20 @@ START_TEST(what_has_no_receiver_is_refused)
 {
     struct hvd_error err = {""};
     open_world(2);
-    struct control *root = local_world_rank(world, 0);
+    struct control *root = mailbox_world_rank(world, 0);
     ck_assert_int_eq(root->ops->send(root, CONTROL_PARENT, "x", 1, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(root->ops->send(root, 2, "x", 1, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(root->ops->send(root, -1, "x", 1, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(root->ops->send(root, 1, "x", CONTROL_MESSAGE_BYTES + 1, &err), HVD_ERR_INVALID);
     expect_nothing(1);
-    local_world_close(world);
+    mailbox_world_close(world);
 }
 END_TEST
 
 START_TEST(the_first_abort_reaches_each_rank_once)
 {
     open_world(40);
-    struct control *control = local_world_rank(world, 7);
+    struct control *control = mailbox_world_rank(world, 7);
     send_to(0, 1, "before");
     control->ops->abort(control, HVD_ERR_MISMATCH, 3, "they differ");
     control->ops->abort(control, HVD_ERR_SYSTEM, 4, "too late");
@@ -123,7 +123,7 @@ START_TEST(the_first_abort_reaches_each_rank_once)
     expect_message(1, CONTROL_PARENT, "before");
     for (int rank = 0; rank < 40; rank++)
         expect_nothing(rank);
-    local_world_close(world);
+    mailbox_world_close(world);
 }
 END_TEST
 
@@ -137,7 +137,7 @@ START_TEST(leaving_is_a_loss_without_farewell)
     close_rank(1);
     expect_abort(0, HVD_ERR_RANK_LOST, 1, "rank 1 has gone without a farewell");
     expect_abort(2, HVD_ERR_RANK_LOST, 1, "rank 1 has gone without a farewell");
-    local_world_close(world);
+    mailbox_world_close(world);
 }
 END_TEST
 
@@ -152,11 +152,11 @@ END_TEST
 START_TEST(bad_tables_are_refused)
 {
     static const int table[] = {0, 2, 2};
-    struct local_world *nothing = NULL;
-    ck_assert_int_eq(local_world_open(&nothing, table, 3, NULL), HVD_ERR_INVALID);
-    ck_assert_int_eq(local_world_open(&nothing, table, 0, NULL), HVD_ERR_INVALID);
+    struct mailbox_world *nothing = NULL;
+    ck_assert_int_eq(mailbox_world_open(&nothing, table, 3, NULL), HVD_ERR_INVALID);
+    ck_assert_int_eq(mailbox_world_open(&nothing, table, 0, NULL), HVD_ERR_INVALID);
     ck_assert_ptr_null(nothing);
-    local_world_close(NULL);
+    mailbox_world_close(NULL);
 }
 END_TEST
 
@@ -167,15 +167,15 @@ START_TEST(a_large_tree_carries_a_round)
     static int table[SIZE];
     for (int rank = 0; rank < SIZE; rank++)
         table[rank] = rank - rank % 8;
-    ck_assert_int_eq(local_world_open(&world, table, SIZE, NULL), HVD_OK);
+    ck_assert_int_eq(mailbox_world_open(&world, table, SIZE, NULL), HVD_OK);
     for (int rank = SIZE - 1; rank > 0; rank--) { /* children have higher numbers than their parent */
         struct control_event event;
-        for (int i = 0; i < local_world_rank(world, rank)->child_count; i++)
+        for (int i = 0; i < mailbox_world_rank(world, rank)->child_count; i++)
             ck_assert_int_eq(receive(rank, &event), HVD_OK);
         send_to(rank, CONTROL_PARENT, "up");
     }
     for (int rank = 0; rank < SIZE; rank++) {
-        struct control *control = local_world_rank(world, rank);
+        struct control *control = mailbox_world_rank(world, rank);
         struct control_event event;
         int awaited = rank == 0 ? control->child_count : 1;
         for (int i = 0; i < awaited; i++)
@@ -183,11 +183,11 @@ START_TEST(a_large_tree_carries_a_round)
         for (int link = 1; link <= control->child_count; link++)
             send_to(rank, link, "down");
         expect_nothing(rank);
-        struct local_counts counts = local_world_counts(world, rank);
+        struct mailbox_counts counts = mailbox_world_counts(world, rank);
         ck_assert_uint_eq(counts.received, (uint64_t)control->child_count + (rank > 0));
         ck_assert_uint_eq(counts.sent, counts.received);
     }
-    local_world_close(world);
+    mailbox_world_close(world);
 }
 END_TEST
 
@@ -210,7 +210,7 @@ START_TEST(kicks_and_arrivals_wake_only_the_armed)
     struct epoll_event woken;
     int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     open_world(2);
-    struct control *control = local_world_rank(world, 0);
+    struct control *control = mailbox_world_rank(world, 0);
     kick_it(control); /* not watched: nothing to wake */
     ck_assert_int_eq(control->ops->watch(control, epoll_fd, NULL), HVD_OK);
     kick_from_thread(control);
@@ -226,7 +226,7 @@ START_TEST(kicks_and_arrivals_wake_only_the_armed)
     control->ops->arm(control, false);
     kick_from_thread(control);
     ck_assert_int_eq(epoll_wait(epoll_fd, &woken, 1, 0), 0);
-    local_world_close(world);
+    mailbox_world_close(world);
     close(epoll_fd);
 }
 END_TEST

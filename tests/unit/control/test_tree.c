@@ -25,47 +25,47 @@ static const struct {
 
 /* ---- Messages ---- */
 
-static const size_t lengths[] = {0, 1, RING_BYTES, 10 * RING_BYTES, 1 << 20, 3};
+static const size_t lengths[] = {0, 1, BYTE_RING_BYTES, 10 * BYTE_RING_BYTES, 1 << 20, 3};
 
 #define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
 
 /* All messages of each of [count] links from [first] on, in the order they were sent. */
-static void expect_messages(struct place *place, int first, int count)
+static void expect_messages(struct forked_rank *place, int first, int count)
 {
     struct control_event event;
     size_t got[CONTROL_MAX_LINKS] = {0};
     for (size_t left = LENGTHS * (size_t)count; left > 0; left--) {
-        place_receive(place, &event);
-        PLACE_CHECK(place, event.kind == CONTROL_MESSAGE);
-        PLACE_CHECK(place, event.link >= first && event.link < first + count);
-        PLACE_CHECK(place, got[event.link] < LENGTHS);
-        PLACE_CHECK(place, message_is(&event, control_link_rank(place->control, event.link),
-                                      lengths[got[event.link]]));
+        forked_rank_receive(place, &event);
+        FORKED_RANK_CHECK(place, event.kind == CONTROL_MESSAGE);
+        FORKED_RANK_CHECK(place, event.link >= first && event.link < first + count);
+        FORKED_RANK_CHECK(place, got[event.link] < LENGTHS);
+        FORKED_RANK_CHECK(place, message_is(&event, control_link_rank(place->control, event.link),
+                                            lengths[got[event.link]]));
         got[event.link]++;
     }
 }
 
-static void send_messages(struct place *place, int link)
+static void send_messages(struct forked_rank *place, int link)
 {
     for (size_t i = 0; i < LENGTHS; i++) {
-        unsigned char *bytes = message_new(place->roster.rank, lengths[i]);
-        place_send(place, link, bytes, lengths[i]);
+        unsigned char *bytes = message_new(place->peer_table.rank, lengths[i]);
+        forked_rank_send(place, link, bytes, lengths[i]);
         free(bytes);
     }
 }
 
-static void leave(struct place *place)
+static void leave(struct forked_rank *place)
 {
     place->control->ops->farewell(place->control);
-    place_flush(place);
-    place_close(place);
+    forked_rank_flush(place);
+    forked_rank_close(place);
 }
 
 /* Up the tree, then down. */
-static void talk(struct place *place)
+static void talk(struct forked_rank *place)
 {
     int before = open_descriptors() - 2 * (place->shape.node_count - 1);
-    place_open(place);
+    forked_rank_open(place);
     int child_count = place->control->child_count;
     expect_messages(place, 1, child_count);
     if (place->control->parent >= 0) {
@@ -75,15 +75,15 @@ static void talk(struct place *place)
     for (int child = 1; child <= child_count; child++)
         send_messages(place, child);
     leave(place);
-    PLACE_CHECK(place, open_descriptors() == before);
-    PLACE_CHECK(place, place->report->log[0] == 0);
+    FORKED_RANK_CHECK(place, open_descriptors() == before);
+    FORKED_RANK_CHECK(place, place->report->log[0] == 0);
 }
 
 START_TEST(messages_travel_up_and_down)
 {
-    struct team *team = team_new(teams[_i].size, teams[_i].node_of_rank);
-    team_start(team, talk);
-    team_end(team, -1);
+    struct forked_ranks *team = forked_ranks_new(teams[_i].size, teams[_i].node_of_rank);
+    forked_ranks_start(team, talk);
+    forked_ranks_end(team, -1);
 }
 END_TEST
 
@@ -106,7 +106,7 @@ static const struct {
 static int victim;
 static bool heir;
 
-static void note_abort(struct place *place, const struct control_event *event)
+static void note_abort(struct forked_rank *place, const struct control_event *event)
 {
     place->report->status = event->status;
     place->report->lost_rank = event->rank;
@@ -115,26 +115,26 @@ static void note_abort(struct place *place, const struct control_event *event)
 }
 
 /* Sleep until the abort comes; hear nothing after it. */
-static void await_abort(struct place *place)
+static void await_abort(struct forked_rank *place)
 {
     struct control_event event;
-    place_receive(place, &event);
-    PLACE_CHECK(place, event.kind == CONTROL_ABORT);
+    forked_rank_receive(place, &event);
+    FORKED_RANK_CHECK(place, event.kind == CONTROL_ABORT);
     note_abort(place, &event);
-    place_flush(place);
-    place_stage(place, 2);
-    PLACE_CHECK(place, !place_try_receive(place, &event, 20000));
-    place_close(place);
+    forked_rank_flush(place);
+    forked_rank_stage(place, 2);
+    FORKED_RANK_CHECK(place, !forked_rank_try_receive(place, &event, 20000));
+    forked_rank_close(place);
 }
 
-static void be_lost_or_see_it(struct place *place)
+static void be_lost_or_see_it(struct forked_rank *place)
 {
-    place_open(place);
-    if (place->roster.rank == victim && heir) {
+    forked_rank_open(place);
+    if (place->peer_table.rank == victim && heir) {
         pid_t pid = fork();
-        PLACE_CHECK(place, pid >= 0);
+        FORKED_RANK_CHECK(place, pid >= 0);
         if (pid == 0) {
-            place_stage(place, 2);
+            forked_rank_stage(place, 2);
             _exit(0);
         }
     }
@@ -146,10 +146,10 @@ START_TEST(every_survivor_hears_of_a_lost_rank)
 {
     victim = losses[_i].victim;
     heir = losses[_i].heir;
-    struct team *team = team_new(losses[_i].size, losses[_i].node_of_rank);
+    struct forked_ranks *team = forked_ranks_new(losses[_i].size, losses[_i].node_of_rank);
     char begins[64], name[64];
-    team_start(team, be_lost_or_see_it);
-    team_await_all(team, 1);
+    forked_ranks_start(team, be_lost_or_see_it);
+    forked_ranks_await_all(team, 1);
     snprintf(begins, sizeof(begins), "rank %d (n%d, pid %d) was lost: ", victim,
              losses[_i].node_of_rank[victim], (int)team->pids[victim]);
     snprintf(name, sizeof(name), "without hvd_shutdown");
@@ -157,12 +157,12 @@ START_TEST(every_survivor_hears_of_a_lost_rank)
     kill(team->pids[victim], SIGKILL);
     for (int rank = 0; rank < team->size; rank++) {
         if (rank != victim)
-            team_await_stage(team, rank, 2);
+            forked_ranks_await_stage(team, rank, 2);
     }
     atomic_store(&team->go, 2);
-    team_end(team, victim);
+    forked_ranks_end(team, victim);
     for (int rank = 0; rank < team->size; rank++) {
-        const struct report *report = &team->reports[rank];
+        const struct rank_report *report = &team->reports[rank];
         if (rank == victim)
             continue;
         ck_assert_int_eq(report->status, HVD_ERR_RANK_LOST);
@@ -176,44 +176,45 @@ START_TEST(every_survivor_hears_of_a_lost_rank)
 END_TEST
 
 /* The last rank sends its last words and is gone at once; they are longer than a ring. */
-static void speak_and_die(struct place *place)
+static void speak_and_die(struct forked_rank *place)
 {
     struct control_event event;
-    place_open(place);
-    if (place->roster.rank == 1) {
-        unsigned char *bytes = message_new(1, RING_BYTES / 2);
-        place_send(place, CONTROL_PARENT, bytes, RING_BYTES / 2);
+    forked_rank_open(place);
+    if (place->peer_table.rank == 1) {
+        unsigned char *bytes = message_new(1, BYTE_RING_BYTES / 2);
+        forked_rank_send(place, CONTROL_PARENT, bytes, BYTE_RING_BYTES / 2);
         atomic_store(&place->report->stage, 1);
         raise(SIGKILL);
     }
-    place_stage(place, 1);
-    place_receive(place, &event);
-    PLACE_CHECK(place, message_is(&event, 1, RING_BYTES / 2));
-    place_receive(place, &event);
-    PLACE_CHECK(place, event.kind == CONTROL_ABORT && event.status == HVD_ERR_RANK_LOST && event.rank == 1);
-    place_close(place);
+    forked_rank_stage(place, 1);
+    forked_rank_receive(place, &event);
+    FORKED_RANK_CHECK(place, message_is(&event, 1, BYTE_RING_BYTES / 2));
+    forked_rank_receive(place, &event);
+    FORKED_RANK_CHECK(place,
+                      event.kind == CONTROL_ABORT && event.status == HVD_ERR_RANK_LOST && event.rank == 1);
+    forked_rank_close(place);
 }
 
 START_TEST(last_words_count)
 {
-    struct team *team = team_new(2, _i == 0 ? pair : singles);
-    team_start(team, speak_and_die);
-    int status = team_reap(team, 1);
+    struct forked_ranks *team = forked_ranks_new(2, _i == 0 ? pair : singles);
+    forked_ranks_start(team, speak_and_die);
+    int status = forked_ranks_reap(team, 1);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     atomic_store(&team->go, 1);
-    ck_assert_int_eq(team_reap(team, 0), 0);
+    ck_assert_int_eq(forked_ranks_reap(team, 0), 0);
 }
 END_TEST
 
 /* ---- Aborts ---- */
 
-static void abort_or_hear_it(struct place *place)
+static void abort_or_hear_it(struct forked_rank *place)
 {
-    place_open(place);
-    place_stage(place, 1);
-    if (place->roster.rank == victim)
+    forked_rank_open(place);
+    forked_rank_stage(place, 1);
+    if (place->peer_table.rank == victim)
         place->control->ops->abort(place->control, HVD_ERR_MISMATCH, 1, "tensor \"a\" has 2 and 3 elements");
-    if (place->roster.rank == victim) /* a second one is not heard of */
+    if (place->peer_table.rank == victim) /* a second one is not heard of */
         place->control->ops->abort(place->control, HVD_ERR_SYSTEM, 0, "later");
     await_abort(place);
 }
@@ -227,13 +228,13 @@ START_TEST(abort_reaches_every_rank_once)
     } aborts[] = {{6, three_nodes, 0}, {6, three_nodes, 4}, {6, three_nodes, 5},
                   {40, forty, 39},     {40, forty, 0},      {1, alone, 0}};
     victim = aborts[_i].rank;
-    struct team *team = team_new(aborts[_i].size, aborts[_i].node_of_rank);
-    team_start(team, abort_or_hear_it);
-    team_await_all(team, 1);
+    struct forked_ranks *team = forked_ranks_new(aborts[_i].size, aborts[_i].node_of_rank);
+    forked_ranks_start(team, abort_or_hear_it);
+    forked_ranks_await_all(team, 1);
     atomic_store(&team->go, 1);
-    team_await_all(team, 2);
+    forked_ranks_await_all(team, 2);
     atomic_store(&team->go, 2);
-    team_end(team, -1);
+    forked_ranks_end(team, -1);
     for (int rank = 0; rank < team->size; rank++) {
         ck_assert_int_eq(team->reports[rank].status, HVD_ERR_MISMATCH);
         ck_assert_int_eq(team->reports[rank].lost_rank, team->size == 1 ? 0 : 1);
@@ -244,11 +245,11 @@ END_TEST
 
 /* Who aborts ends before its abort can go up the tree: its parent stands still. The leader sees the end
  * first. */
-static void abort_and_exit(struct place *place)
+static void abort_and_exit(struct forked_rank *place)
 {
-    place_open(place);
-    place_stage(place, 1);
-    if (place->roster.rank == victim) {
+    forked_rank_open(place);
+    forked_rank_stage(place, 1);
+    if (place->peer_table.rank == victim) {
         place->control->ops->abort(place->control, HVD_ERR_MISMATCH, 1, "the reason");
         _exit(0);
     }
@@ -259,23 +260,23 @@ START_TEST(reason_comes_before_the_end_of_who_gave_it)
 {
     static const int leavers[] = {0, 1, 32, 39};
     victim = leavers[_i];
-    bool below = victim >= SHAPE_NODE_RADIX;
-    struct team *team = team_new(40, forty);
-    team_start(team, abort_and_exit);
-    team_await_all(team, 1);
+    bool below = victim >= TREE_NODE_RADIX;
+    struct forked_ranks *team = forked_ranks_new(40, forty);
+    forked_ranks_start(team, abort_and_exit);
+    forked_ranks_await_all(team, 1);
     if (below)
         kill(team->pids[1], SIGSTOP);
     atomic_store(&team->go, 1);
     if (below) {
-        team_await_stage(team, 0, 2);
+        forked_ranks_await_stage(team, 0, 2);
         kill(team->pids[1], SIGCONT);
     }
     for (int rank = 0; rank < team->size; rank++) {
         if (rank != victim)
-            team_await_stage(team, rank, 2);
+            forked_ranks_await_stage(team, rank, 2);
     }
     atomic_store(&team->go, 2);
-    team_end(team, -1);
+    forked_ranks_end(team, -1);
     for (int rank = 0; rank < team->size; rank++) {
         if (rank != victim)
             ck_assert_str_eq(team->reports[rank].sentence, "the reason");
@@ -286,40 +287,40 @@ END_TEST
 /* ---- Farewell ---- */
 
 /* The word to leave goes down; whoever has passed it on ends at once, those below take their time. */
-static void leave_one_by_one(struct place *place)
+static void leave_one_by_one(struct forked_rank *place)
 {
     struct control_event event;
-    place_open(place);
-    place_stage(place, 1);
+    forked_rank_open(place);
+    forked_rank_stage(place, 1);
     if (place->control->parent >= 0) {
-        place_receive(place, &event);
-        PLACE_CHECK(place, event.kind == CONTROL_MESSAGE && event.length == 3);
+        forked_rank_receive(place, &event);
+        FORKED_RANK_CHECK(place, event.kind == CONTROL_MESSAGE && event.length == 3);
         /* the end of those above is no loss, though we have not said farewell */
-        PLACE_CHECK(place, !place_try_receive(place, &event, 100000));
+        FORKED_RANK_CHECK(place, !forked_rank_try_receive(place, &event, 100000));
     }
     for (int child = 1; child <= place->control->child_count; child++)
-        place_send(place, child, "bye", 3);
+        forked_rank_send(place, child, "bye", 3);
     leave(place);
 }
 
 START_TEST(farewell_is_no_loss)
 {
-    struct team *team = team_new(teams[_i].size, teams[_i].node_of_rank);
-    team_start(team, leave_one_by_one);
-    team_await_all(team, 1);
+    struct forked_ranks *team = forked_ranks_new(teams[_i].size, teams[_i].node_of_rank);
+    forked_ranks_start(team, leave_one_by_one);
+    forked_ranks_await_all(team, 1);
     atomic_store(&team->go, 1);
-    team_end(team, -1);
+    forked_ranks_end(team, -1);
 }
 END_TEST
 
 /* Closing without farewell is a loss, though the process goes on. */
-static void close_early(struct place *place)
+static void close_early(struct forked_rank *place)
 {
-    place_open(place);
-    place_stage(place, 1);
-    if (place->roster.rank == victim) {
-        place_close(place);
-        place_stage(place, 2);
+    forked_rank_open(place);
+    forked_rank_stage(place, 1);
+    if (place->peer_table.rank == victim) {
+        forked_rank_close(place);
+        forked_rank_stage(place, 2);
         return;
     }
     await_abort(place);
@@ -328,13 +329,13 @@ static void close_early(struct place *place)
 START_TEST(closing_without_farewell_is_a_loss)
 {
     victim = _i == 0 ? 1 : 3;
-    struct team *team = team_new(6, three_nodes);
-    team_start(team, close_early);
-    team_await_all(team, 1);
+    struct forked_ranks *team = forked_ranks_new(6, three_nodes);
+    forked_ranks_start(team, close_early);
+    forked_ranks_await_all(team, 1);
     atomic_store(&team->go, 1);
-    team_await_all(team, 2);
+    forked_ranks_await_all(team, 2);
     atomic_store(&team->go, 2);
-    team_end(team, -1);
+    forked_ranks_end(team, -1);
     for (int rank = 0; rank < team->size; rank++) {
         if (rank != victim)
             ck_assert_msg(
@@ -355,45 +356,45 @@ static void *kick_later(void *arg)
     return NULL;
 }
 
-static void sleep_and_wake(struct place *place)
+static void sleep_and_wake(struct forked_rank *place)
 {
     struct control_event event;
     struct epoll_event woken;
     struct hvd_error err;
-    place_open(place);
-    place_stage(place, 1);
+    forked_rank_open(place);
+    forked_rank_stage(place, 1);
     const struct control_ops *ops = place->control->ops;
-    while (place_try_receive(place, &event, 50000))
-        place_fail(place, "an event came from nowhere");
+    while (forked_rank_try_receive(place, &event, 50000))
+        forked_rank_fail(place, "an event came from nowhere");
     for (int round = 0; round < 3; round++) {
         pthread_t thread;
         ops->arm(place->control, true);
-        PLACE_CHECK(place, ops->receive(place->control, &event, &err) == HVD_IN_PROGRESS);
-        PLACE_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 100) == 0);
-        PLACE_CHECK(place, pthread_create(&thread, NULL, kick_later, place->control) == 0);
-        PLACE_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 10000) == 1);
+        FORKED_RANK_CHECK(place, ops->receive(place->control, &event, &err) == HVD_IN_PROGRESS);
+        FORKED_RANK_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 100) == 0);
+        FORKED_RANK_CHECK(place, pthread_create(&thread, NULL, kick_later, place->control) == 0);
+        FORKED_RANK_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 10000) == 1);
         pthread_join(thread, NULL);
     }
     /* disarmed, a kick is for nobody; a kick before we sleep is not forgotten */
     ops->arm(place->control, false);
     ops->kick(place->control);
-    PLACE_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 50) == 0);
+    FORKED_RANK_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 50) == 0);
     ops->arm(place->control, true);
     ops->kick(place->control);
-    PLACE_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 10000) == 1);
+    FORKED_RANK_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 10000) == 1);
     /* nor is one that comes when the caller has looked at what it was for, but not yet here */
     ops->arm(place->control, true);
     ops->kick(place->control);
-    PLACE_CHECK(place, ops->receive(place->control, &event, &err) == HVD_IN_PROGRESS);
-    PLACE_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 10000) == 1);
+    FORKED_RANK_CHECK(place, ops->receive(place->control, &event, &err) == HVD_IN_PROGRESS);
+    FORKED_RANK_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 10000) == 1);
     ops->kick(place->control);
-    PLACE_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 10000) == 1);
+    FORKED_RANK_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 10000) == 1);
     ops->kick(place->control); /* silent, as the first has rung */
-    PLACE_CHECK(place, ops->receive(place->control, &event, &err) == HVD_IN_PROGRESS);
-    PLACE_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 10000) == 1);
-    PLACE_CHECK(place, ops->receive(place->control, &event, &err) == HVD_IN_PROGRESS);
-    PLACE_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 50) == 0);
-    place_stage(place, 2);
+    FORKED_RANK_CHECK(place, ops->receive(place->control, &event, &err) == HVD_IN_PROGRESS);
+    FORKED_RANK_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 10000) == 1);
+    FORKED_RANK_CHECK(place, ops->receive(place->control, &event, &err) == HVD_IN_PROGRESS);
+    FORKED_RANK_CHECK(place, epoll_wait(place->epoll_fd, &woken, 1, 50) == 0);
+    forked_rank_stage(place, 2);
     leave(place);
 }
 
@@ -403,13 +404,13 @@ START_TEST(sleeps_until_kicked)
         int size;
         const int *node_of_rank;
     } sleepers[] = {{1, alone}, {2, pair}, {2, singles}};
-    struct team *team = team_new(sleepers[_i].size, sleepers[_i].node_of_rank);
-    team_start(team, sleep_and_wake);
-    team_await_all(team, 1);
+    struct forked_ranks *team = forked_ranks_new(sleepers[_i].size, sleepers[_i].node_of_rank);
+    forked_ranks_start(team, sleep_and_wake);
+    forked_ranks_await_all(team, 1);
     atomic_store(&team->go, 1);
-    team_await_all(team, 2);
+    forked_ranks_await_all(team, 2);
     atomic_store(&team->go, 2);
-    team_end(team, -1);
+    forked_ranks_end(team, -1);
 }
 END_TEST
 
@@ -429,27 +430,27 @@ static const struct {
 };
 
 /* Rank 1 puts bytes on its link to rank 0 by hand. */
-static void spoil_or_see_it(struct place *place)
+static void spoil_or_see_it(struct forked_rank *place)
 {
     int link_fds[2];
     struct node *node = NULL;
-    if (place->roster.rank == 0) {
-        place_open(place);
+    if (place->peer_table.rank == 0) {
+        forked_rank_open(place);
         await_abort(place);
         return;
     }
-    team_take_sockets(place->team, &place->shape, 1, link_fds);
+    forked_ranks_take_sockets(place->team, &place->shape, 1, link_fds);
     if (link_fds[0] >= 0) {
-        PLACE_CHECK(place, write(link_fds[0], streams[victim].bytes, streams[victim].count) > 0);
+        FORKED_RANK_CHECK(place, write(link_fds[0], streams[victim].bytes, streams[victim].count) > 0);
     } else {
-        place_meet(place, &node);
-        struct memory *memory = node->memory;
-        struct ring_end end = {.ring = &memory->slots[1].up};
-        ring_put(&end, streams[victim].bytes, streams[victim].count);
-        ring_publish(&end);
-        bell_write(&(struct bell){NULL, node->bells[0].fd});
+        forked_rank_attach(place, &node);
+        struct node_memory *memory = node->memory;
+        struct byte_ring_end end = {.ring = &memory->slots[1].up};
+        byte_ring_write(&end, streams[victim].bytes, streams[victim].count);
+        byte_ring_commit(&end);
+        wakeup_signal(&(struct wakeup){NULL, node->wakeups[0].fd});
     }
-    place_stage(place, 2);
+    forked_rank_stage(place, 2);
     node_close(node);
 }
 
@@ -457,13 +458,13 @@ START_TEST(foreign_stream_is_an_error_that_names_its_rank)
 {
     int count = (int)(sizeof(streams) / sizeof(streams[0]));
     victim = _i % count;
-    struct team *team = team_new(2, _i < count ? pair : singles);
+    struct forked_ranks *team = forked_ranks_new(2, _i < count ? pair : singles);
     char begins[64];
-    team_start(team, spoil_or_see_it);
-    team_await_all(team, 2);
+    forked_ranks_start(team, spoil_or_see_it);
+    forked_ranks_await_all(team, 2);
     atomic_store(&team->go, 2);
-    team_end(team, -1);
-    const struct report *report = &team->reports[0];
+    forked_ranks_end(team, -1);
+    const struct rank_report *report = &team->reports[0];
     snprintf(begins, sizeof(begins), "rank 1 (n%d, pid %d) sent ", team->node_of_rank[1], (int)team->pids[1]);
     ck_assert_int_eq(report->status, HVD_ERR_SYSTEM);
     ck_assert_int_eq(report->lost_rank, 1);
@@ -474,38 +475,38 @@ START_TEST(foreign_stream_is_an_error_that_names_its_rank)
 END_TEST
 
 /* A frame of another start of the job is dropped, the next one counts. A torn frame is a loss. */
-static void send_late_frame(struct place *place)
+static void send_late_frame(struct forked_rank *place)
 {
     int link_fds[2];
     unsigned char bytes[3 * FRAME_HEADER_BYTES + 10];
     struct control_event event;
-    if (place->roster.rank == 0) {
-        place_open(place);
-        place_receive(place, &event);
-        PLACE_CHECK(place,
-                    event.kind == CONTROL_MESSAGE && event.length == 3 && memcmp(event.bytes, "new", 3) == 0);
-        place_receive(place, &event);
-        PLACE_CHECK(place,
-                    event.kind == CONTROL_ABORT && event.status == HVD_ERR_RANK_LOST && event.rank == 1);
-        PLACE_CHECK(place, strstr(event.sentence, "in the middle of a message") != NULL);
-        place_close(place);
+    if (place->peer_table.rank == 0) {
+        forked_rank_open(place);
+        forked_rank_receive(place, &event);
+        FORKED_RANK_CHECK(place, event.kind == CONTROL_MESSAGE && event.length == 3 &&
+                                     memcmp(event.bytes, "new", 3) == 0);
+        forked_rank_receive(place, &event);
+        FORKED_RANK_CHECK(place, event.kind == CONTROL_ABORT && event.status == HVD_ERR_RANK_LOST &&
+                                     event.rank == 1);
+        FORKED_RANK_CHECK(place, strstr(event.sentence, "in the middle of a message") != NULL);
+        forked_rank_close(place);
         return;
     }
-    team_take_sockets(place->team, &place->shape, 1, link_fds);
+    forked_ranks_take_sockets(place->team, &place->shape, 1, link_fds);
     frame_encode(bytes, FRAME_MESSAGE, 6, 3);
     memcpy(bytes + FRAME_HEADER_BYTES, "old", 3);
     frame_encode(bytes + FRAME_HEADER_BYTES + 3, FRAME_MESSAGE, 7, 3);
     memcpy(bytes + 2 * FRAME_HEADER_BYTES + 3, "new", 3);
     frame_encode(bytes + 2 * FRAME_HEADER_BYTES + 6, FRAME_MESSAGE, 7, 5);
-    PLACE_CHECK(place, write(link_fds[0], bytes, sizeof(bytes)) == sizeof(bytes));
+    FORKED_RANK_CHECK(place, write(link_fds[0], bytes, sizeof(bytes)) == sizeof(bytes));
     close(link_fds[0]);
 }
 
 START_TEST(late_frames_are_dropped)
 {
-    struct team *team = team_new(2, singles);
-    team_start(team, send_late_frame);
-    team_end(team, -1);
+    struct forked_ranks *team = forked_ranks_new(2, singles);
+    forked_ranks_start(team, send_late_frame);
+    forked_ranks_end(team, -1);
 }
 END_TEST
 
@@ -523,30 +524,31 @@ static bool maps_show(const char *name)
     return found;
 }
 
-static void fork_and_go_on(struct place *place)
+static void fork_and_go_on(struct forked_rank *place)
 {
     int before = open_descriptors() - 2 * (place->shape.node_count - 1);
-    place_open(place);
-    PLACE_CHECK(place, maps_show("hvd-node") == (place->shape.local_size > 1));
+    forked_rank_open(place);
+    FORKED_RANK_CHECK(place, maps_show("hvd-node") == (place->shape.local_size > 1));
     pid_t pid = fork();
-    PLACE_CHECK(place, pid >= 0);
+    FORKED_RANK_CHECK(place, pid >= 0);
     if (pid == 0) {
         struct control_event event;
         place->control->ops->after_fork(place->control);
         close(place->epoll_fd);
-        PLACE_CHECK(place, open_descriptors() == before);
-        PLACE_CHECK(place, !maps_show("hvd-node"));
+        FORKED_RANK_CHECK(place, open_descriptors() == before);
+        FORKED_RANK_CHECK(place, !maps_show("hvd-node"));
         /* who calls it all the same does no harm */
         place->control->ops->kick(place->control);
         place->control->ops->arm(place->control, true);
-        PLACE_CHECK(place, place->control->ops->receive(place->control, &event, NULL) == HVD_IN_PROGRESS);
+        FORKED_RANK_CHECK(place,
+                          place->control->ops->receive(place->control, &event, NULL) == HVD_IN_PROGRESS);
         place->control->ops->close(place->control);
         _exit(0);
     }
     int status = -1;
     waitpid(pid, &status, 0);
-    PLACE_CHECK(place, status == 0);
-    place_stage(place, 1);
+    FORKED_RANK_CHECK(place, status == 0);
+    forked_rank_stage(place, 1);
     if (place->control->parent >= 0)
         send_messages(place, CONTROL_PARENT);
     expect_messages(place, 1, place->control->child_count);
@@ -555,47 +557,48 @@ static void fork_and_go_on(struct place *place)
 
 START_TEST(forked_child_lets_go)
 {
-    struct team *team = team_new(6, three_nodes);
-    team_start(team, fork_and_go_on);
-    team_await_all(team, 1);
+    struct forked_ranks *team = forked_ranks_new(6, three_nodes);
+    forked_ranks_start(team, fork_and_go_on);
+    forked_ranks_await_all(team, 1);
     atomic_store(&team->go, 1);
-    team_end(team, -1);
+    forked_ranks_end(team, -1);
 }
 END_TEST
 
 START_TEST(relatives_that_did_not_meet_are_an_error)
 {
-    struct team *team = team_new(2, pair);
-    struct roster roster;
-    struct shape shape;
+    struct forked_ranks *team = forked_ranks_new(2, pair);
+    struct peer_table peer_table;
+    struct tree_shape shape;
     struct control *control = NULL;
     struct node *node = NULL;
     struct hvd_error err;
     int link_fds[2] = {-1, -1};
     int before = open_descriptors();
-    shape_by_hand(team, 0, &shape);
-    roster_by_hand(team, 0, &roster);
-    ck_assert_int_eq(node_meet(&node, &roster, (int[1]){0}, 1, clock_us() + TEAM_WAIT_US, &err), HVD_OK);
-    ck_assert_int_eq(control_open(&control, &roster, &shape, node, link_fds, &err), HVD_ERR_SYSTEM);
+    make_tree_shape(team, 0, &shape);
+    make_peer_table(team, 0, &peer_table);
+    ck_assert_int_eq(node_attach(&node, &peer_table, (int[1]){0}, 1, clock_us() + FORKED_RANKS_WAIT_US, &err),
+                     HVD_OK);
+    ck_assert_int_eq(control_open(&control, &peer_table, &shape, node, link_fds, &err), HVD_ERR_SYSTEM);
     ck_assert_ptr_null(control);
     ck_assert_ptr_nonnull(strstr(err.text, "rank 0 is to share memory with rank 1, but they did not meet"));
-    ck_assert_int_eq(control_open(&control, &roster, &shape, NULL, link_fds, &err), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(control_open(&control, &peer_table, &shape, NULL, link_fds, &err), HVD_ERR_SYSTEM);
     ck_assert_int_eq(open_descriptors(), before);
 }
 END_TEST
 
 START_TEST(too_long_a_message_is_refused)
 {
-    struct team *team = team_new(2, singles);
-    struct roster roster;
-    struct shape shape;
+    struct forked_ranks *team = forked_ranks_new(2, singles);
+    struct peer_table peer_table;
+    struct tree_shape shape;
     struct control *control = NULL;
     struct hvd_error err;
     int link_fds[2];
-    shape_by_hand(team, 0, &shape);
-    roster_by_hand(team, 0, &roster);
-    team_take_sockets(team, &shape, 0, link_fds);
-    ck_assert_int_eq(control_open(&control, &roster, &shape, NULL, link_fds, &err), HVD_OK);
+    make_tree_shape(team, 0, &shape);
+    make_peer_table(team, 0, &peer_table);
+    forked_ranks_take_sockets(team, &shape, 0, link_fds);
+    ck_assert_int_eq(control_open(&control, &peer_table, &shape, NULL, link_fds, &err), HVD_OK);
     ck_assert_int_eq(control->ops->send(control, 1, "", (size_t)CONTROL_MESSAGE_BYTES + 1, &err),
                      HVD_ERR_INVALID);
     ck_assert_str_eq(err.text, "a control message of 1073741825 bytes, expected at most 1073741824");

@@ -36,42 +36,42 @@ static void combine(double **vectors, int size, int64_t count)
 }
 
 struct adasum {
-    struct sides *sides;
-    double *vectors[SIDES_MAX]; /* of the reference */
+    struct batch_world *sides;
+    double *vectors[BATCH_WORLD_MAX]; /* of the reference */
 };
 
 static void begin(struct adasum *adasum, int size, enum hvd_dtype dtype, int64_t count)
 {
-    adasum->sides = sides_new(size);
+    adasum->sides = batch_world_create(size);
     struct desc *desc = describe(DESC_ALLREDUCE, 1, dtype);
     desc->op = HVD_ADASUM;
     desc->prescale = 0.5;
     desc->postscale = 4;
     desc->tensors[0].shape[0] = count;
-    sides_begin(adasum->sides, desc);
+    batch_world_begin(adasum->sides, desc);
     for (int m = 0; m < size; m++) {
-        struct piece *piece = &adasum->sides->at[m].request->pieces[0];
+        struct request_tensor *tensor = &adasum->sides->at[m].request->tensors[0];
         void *input = malloc((size_t)count * dtype_bytes(dtype));
         adasum->vectors[m] = malloc((size_t)count * sizeof(double));
         for (int64_t i = 0; i < count; i++) {
             element_set(dtype, input, i, value_of(m, i));
             adasum->vectors[m][i] = value_of(m, i) * 0.5;
         }
-        piece->input = input;
-        piece->output = malloc((size_t)count * dtype_bytes(dtype));
+        tensor->input = input;
+        tensor->output = malloc((size_t)count * dtype_bytes(dtype));
     }
-    sides_batch(adasum->sides);
+    batch_world_pack_all(adasum->sides);
 }
 
 static void end(struct adasum *adasum)
 {
     for (int m = 0; m < adasum->sides->size; m++) {
-        struct piece *piece = &adasum->sides->at[m].request->pieces[0];
-        free((void *)piece->input);
-        free(piece->output);
+        struct request_tensor *tensor = &adasum->sides->at[m].request->tensors[0];
+        free((void *)tensor->input);
+        free(tensor->output);
         free(adasum->vectors[m]);
     }
-    sides_free(adasum->sides);
+    batch_world_free(adasum->sides);
 }
 
 static double tolerance_of(enum hvd_dtype dtype)
@@ -91,10 +91,10 @@ static double tolerance_of(enum hvd_dtype dtype)
 static void check(const struct adasum *adasum, enum hvd_dtype dtype, int64_t count, int without)
 {
     int first = without == 0;
-    const void *result = adasum->sides->at[first].request->pieces[0].output;
+    const void *result = adasum->sides->at[first].request->tensors[0].output;
     for (int m = 0; m < adasum->sides->size; m++) {
         if (m != without)
-            ck_assert_mem_eq(adasum->sides->at[m].request->pieces[0].output, result,
+            ck_assert_mem_eq(adasum->sides->at[m].request->tensors[0].output, result,
                              (size_t)count * dtype_bytes(dtype));
     }
     for (int64_t i = 0; i < count; i++) {
@@ -115,7 +115,7 @@ START_TEST(vectors_are_combined_pair_by_pair)
     enum hvd_dtype dtype = dtypes[_i / 4 % 4];
     int64_t count = counts[_i / 16];
     begin(&adasum, size, dtype, count);
-    sides_run(adasum.sides);
+    batch_world_run(adasum.sides);
     ck_assert_int_eq(adasum.sides->carried, _i % 4);
     combine(adasum.vectors, size, count);
     check(&adasum, dtype, count, -1);
@@ -127,10 +127,10 @@ START_TEST(zeros_leave_the_other_vector_as_it_is)
 {
     struct adasum adasum;
     begin(&adasum, 4, HVD_FLOAT32, 9);
-    struct piece *piece = &adasum.sides->at[1].request->pieces[0];
-    memset((void *)piece->input, 0, 9 * sizeof(float));
+    struct request_tensor *tensor = &adasum.sides->at[1].request->tensors[0];
+    memset((void *)tensor->input, 0, 9 * sizeof(float));
     memset(adasum.vectors[1], 0, 9 * sizeof(double));
-    sides_run(adasum.sides);
+    batch_world_run(adasum.sides);
     combine(adasum.vectors, 4, 9);
     check(&adasum, HVD_FLOAT32, 9, -1);
     end(&adasum);
@@ -142,13 +142,13 @@ START_TEST(a_member_that_joined_gives_zeros)
     struct adasum adasum;
     int joined = _i;
     begin(&adasum, 4, HVD_FLOAT16, 9);
-    struct piece *piece = &adasum.sides->at[joined].request->pieces[0];
-    free((void *)piece->input);
-    free(piece->output);
-    piece->input = piece->output = NULL;
-    piece->request->stand_in = true;
+    struct request_tensor *tensor = &adasum.sides->at[joined].request->tensors[0];
+    free((void *)tensor->input);
+    free(tensor->output);
+    tensor->input = tensor->output = NULL;
+    tensor->request->placeholder = true;
     memset(adasum.vectors[joined], 0, 9 * sizeof(double));
-    sides_run(adasum.sides);
+    batch_world_run(adasum.sides);
     combine(adasum.vectors, 4, 9);
     check(&adasum, HVD_FLOAT16, 9, joined);
     end(&adasum);
@@ -159,10 +159,10 @@ START_TEST(a_nan_goes_to_everybody)
 {
     struct adasum adasum;
     begin(&adasum, 4, HVD_FLOAT64, 3);
-    *(double *)adasum.sides->at[2].request->pieces[0].input = NAN;
-    sides_run(adasum.sides);
+    *(double *)adasum.sides->at[2].request->tensors[0].input = NAN;
+    batch_world_run(adasum.sides);
     for (int m = 0; m < 4; m++)
-        ck_assert_double_nan(*(const double *)adasum.sides->at[m].request->pieces[0].output);
+        ck_assert_double_nan(*(const double *)adasum.sides->at[m].request->tensors[0].output);
     end(&adasum);
 }
 END_TEST
@@ -171,7 +171,7 @@ START_TEST(nothing_is_exchanged_without_elements)
 {
     struct adasum adasum;
     begin(&adasum, 4, HVD_FLOAT32, 0);
-    sides_run(adasum.sides);
+    batch_world_run(adasum.sides);
     ck_assert_int_eq(adasum.sides->carried, 0);
     end(&adasum);
 }
@@ -182,24 +182,24 @@ START_TEST(only_powers_of_two_can)
     static const int can[] = {1, 2, 4, 8, 1 << 20};
     static const int cannot[] = {-4, 0, 3, 5, 6, 7, 12, 1023};
     for (size_t i = 0; i < sizeof(can) / sizeof(can[0]); i++)
-        ck_assert(adasum_can(can[i]));
+        ck_assert(adasum_supports(can[i]));
     for (size_t i = 0; i < sizeof(cannot) / sizeof(cannot[0]); i++)
-        ck_assert(!adasum_can(cannot[i]));
+        ck_assert(!adasum_supports(cannot[i]));
 }
 END_TEST
 
 START_TEST(too_large_a_vector_is_refused)
 {
-    struct sides *sides = sides_new(2);
+    struct batch_world *sides = batch_world_create(2);
     struct desc *desc = describe(DESC_ALLREDUCE, 1, HVD_FLOAT16);
     struct hvd_error err = {""};
     desc->op = HVD_ADASUM;
     desc->tensors[0].shape[0] = INT64_MAX / 4;
-    sides_begin(sides, desc);
-    sides_batch(sides);
+    batch_world_begin(sides, desc);
+    batch_world_pack_all(sides);
     ck_assert_int_eq(batch_plan(sides->at[0].batch, &err), HVD_ERR_NO_MEMORY);
     ck_assert_ptr_nonnull(strstr(err.text, "working vectors"));
-    sides_free(sides);
+    batch_world_free(sides);
 }
 END_TEST
 

@@ -21,61 +21,61 @@ static double sum_of(int size, int t, int64_t i)
 }
 
 /* Memory of each member for each tensor: its values; output in place, or apart and full of 0x55. */
-static void fill_memory(struct sides *sides, bool in_place, const int64_t *output_counts)
+static void fill_memory(struct batch_world *sides, bool in_place, const int64_t *output_counts)
 {
     for (int m = 0; m < sides->size; m++) {
         struct request *request = sides->at[m].request;
-        for (int t = 0; t < request->piece_count; t++) {
-            struct piece *piece = &request->pieces[t];
+        for (int t = 0; t < request->tensor_count; t++) {
+            struct request_tensor *tensor = &request->tensors[t];
             enum hvd_dtype dtype = request->desc->tensors[t].dtype;
             size_t output_bytes = (size_t)output_counts[t] * dtype_bytes(dtype);
-            char *input = malloc((size_t)piece->count * dtype_bytes(dtype));
-            for (int64_t i = 0; i < piece->count; i++)
+            char *input = malloc((size_t)tensor->count * dtype_bytes(dtype));
+            for (int64_t i = 0; i < tensor->count; i++)
                 element_set(dtype, input, i, value_of(m, t, i));
-            piece->input = input;
-            piece->output = in_place ? input : malloc(output_bytes);
+            tensor->input = input;
+            tensor->output = in_place ? input : malloc(output_bytes);
             if (!in_place)
-                memset(piece->output, 0x55, output_bytes);
+                memset(tensor->output, 0x55, output_bytes);
         }
     }
 }
 
-static void free_memory(struct sides *sides)
+static void free_memory(struct batch_world *sides)
 {
     for (int m = 0; m < sides->size; m++) {
         struct request *request = sides->at[m].request;
-        for (int t = 0; t < request->piece_count; t++) {
-            if (request->pieces[t].output != request->pieces[t].input)
-                free(request->pieces[t].output);
-            free((void *)request->pieces[t].input);
+        for (int t = 0; t < request->tensor_count; t++) {
+            if (request->tensors[t].output != request->tensors[t].input)
+                free(request->tensors[t].output);
+            free((void *)request->tensors[t].input);
         }
     }
-    sides_free(sides);
+    batch_world_free(sides);
 }
 
-static struct sides *make(int size, enum desc_kind kind, enum hvd_dtype dtype, int tensor_count)
+static struct batch_world *make(int size, enum desc_kind kind, enum hvd_dtype dtype, int tensor_count)
 {
-    struct sides *sides = sides_new(size);
+    struct batch_world *sides = batch_world_create(size);
     struct desc *desc = describe(kind, tensor_count, dtype);
     for (int t = 0; t < tensor_count; t++)
         desc->tensors[t].shape[0] = counts[t];
-    sides_begin(sides, desc);
+    batch_world_begin(sides, desc);
     return sides;
 }
 
 /* The description is everybody's, and still the test's to fill. */
-static struct desc *desc_of(struct sides *sides)
+static struct desc *desc_of(struct batch_world *sides)
 {
     return (struct desc *)sides->at[0].request->desc;
 }
 
-static void check_sums(const struct sides *sides, double scale)
+static void check_sums(const struct batch_world *sides, double scale)
 {
     for (int m = 0; m < sides->size; m++) {
         const struct request *request = sides->at[m].request;
-        for (int t = 0; t < request->piece_count && !request->stand_in; t++) {
+        for (int t = 0; t < request->tensor_count && !request->placeholder; t++) {
             for (int64_t i = 0; i < counts[t]; i++)
-                expect_equal(element_get(request->desc->tensors[t].dtype, request->pieces[t].output, i),
+                expect_equal(element_get(request->desc->tensors[t].dtype, request->tensors[t].output, i),
                              sum_of(sides->size, t, i) * scale);
         }
     }
@@ -87,10 +87,10 @@ START_TEST(pieces_go_in_and_come_out_where_they_belong)
 {
     bool in_place = _i % 2 == 1;
     enum hvd_dtype dtype = dtypes[_i / 2];
-    struct sides *sides = make(3, DESC_ALLREDUCE, dtype, TENSORS);
+    struct batch_world *sides = make(3, DESC_ALLREDUCE, dtype, TENSORS);
     fill_memory(sides, in_place, counts);
-    sides_batch(sides);
-    ck_assert(!sides_run(sides));
+    batch_world_pack_all(sides);
+    ck_assert(!batch_world_run(sides));
     check_sums(sides, 1);
     int64_t bytes = sides->at[0].batch->bytes;
     ck_assert_int_eq(bytes, (counts[0] + counts[1] + counts[2]) * (int64_t)dtype_bytes(dtype));
@@ -103,15 +103,15 @@ END_TEST
 
 START_TEST(one_alone_is_never_copied)
 {
-    struct sides *sides = make(2, DESC_ALLREDUCE, HVD_FLOAT32, 1);
+    struct batch_world *sides = make(2, DESC_ALLREDUCE, HVD_FLOAT32, 1);
     fill_memory(sides, false, counts);
-    sides_batch(sides);
-    side_go(&sides->at[0]);
+    batch_world_pack_all(sides);
+    set_member_advance(&sides->at[0]);
     const struct batch *batch = sides->at[0].batch;
-    ck_assert_ptr_eq(batch->travel.input, batch->pieces->input);
-    ck_assert_ptr_eq(batch->travel.output, batch->pieces->output);
+    ck_assert_ptr_eq(batch->transfer.input, batch->tensors->input);
+    ck_assert_ptr_eq(batch->transfer.output, batch->tensors->output);
     ck_assert_int_eq(batch->buffer_bytes, 0);
-    sides_run(sides);
+    batch_world_run(sides);
     ck_assert_int_eq(sides->at[0].packs + sides->at[0].unpacks, 0);
     check_sums(sides, 1);
     free_memory(sides);
@@ -121,25 +121,25 @@ END_TEST
 START_TEST(without_elements_nothing_travels)
 {
     static const enum desc_kind kinds[] = {DESC_ALLREDUCE, DESC_BROADCAST, DESC_REDUCESCATTER};
-    struct sides *sides = sides_new(2);
+    struct batch_world *sides = batch_world_create(2);
     struct desc *desc = describe(kinds[_i], 1, HVD_FLOAT32);
     desc->root = 10;
-    sides_begin(sides, desc);
-    sides_batch(sides);
-    sides_run(sides);
+    batch_world_begin(sides, desc);
+    batch_world_pack_all(sides);
+    batch_world_run(sides);
     ck_assert_int_eq(sides->carried, 0);
-    sides_free(sides);
+    batch_world_free(sides);
 }
 END_TEST
 
-START_TEST(factors_go_to_the_plane)
+START_TEST(factors_go_to_the_backend)
 {
-    struct sides *sides = make(2, DESC_ALLREDUCE, HVD_FLOAT64, 2);
+    struct batch_world *sides = make(2, DESC_ALLREDUCE, HVD_FLOAT64, 2);
     fill_memory(sides, true, counts);
     desc_of(sides)->prescale = 2;
     desc_of(sides)->postscale = 0.25;
-    sides_batch(sides);
-    sides_run(sides);
+    batch_world_pack_all(sides);
+    batch_world_run(sides);
     check_sums(sides, 0.5);
     free_memory(sides);
 }
@@ -151,15 +151,15 @@ START_TEST(float32_travels_as_a_half_type)
     enum hvd_wire wire = _i % 2 == 0 ? HVD_WIRE_FLOAT16 : HVD_WIRE_BFLOAT16;
     enum hvd_dtype half = _i % 2 == 0 ? HVD_FLOAT16 : HVD_BFLOAT16;
     int tensor_count = _i / 2 == 0 ? 1 : TENSORS;
-    struct sides *sides = make(2, DESC_ALLREDUCE, HVD_FLOAT32, tensor_count);
+    struct batch_world *sides = make(2, DESC_ALLREDUCE, HVD_FLOAT32, tensor_count);
     fill_memory(sides, tensor_count == 1, counts);
     desc_of(sides)->wire = wire;
-    sides_batch(sides);
-    side_go(&sides->at[1]);
-    ck_assert_int_eq(sides->at[1].batch->travel.need.dtype, half);
-    ck_assert_int_eq(sides->at[1].batch->travel.need.partial, half);
-    sides_run(sides);
-    ck_assert_int_eq(sides->at[1].batch->bytes, 2 * sides->at[1].batch->travel.count);
+    batch_world_pack_all(sides);
+    set_member_advance(&sides->at[1]);
+    ck_assert_int_eq(sides->at[1].batch->transfer.need.dtype, half);
+    ck_assert_int_eq(sides->at[1].batch->transfer.need.partial, half);
+    batch_world_run(sides);
+    ck_assert_int_eq(sides->at[1].batch->bytes, 2 * sides->at[1].batch->transfer.count);
     check_sums(sides, 1);
     free_memory(sides);
 }
@@ -167,12 +167,12 @@ END_TEST
 
 START_TEST(other_types_travel_as_they_are)
 {
-    struct sides *sides = make(2, DESC_ALLREDUCE, HVD_FLOAT64, 2);
+    struct batch_world *sides = make(2, DESC_ALLREDUCE, HVD_FLOAT64, 2);
     fill_memory(sides, true, counts);
     desc_of(sides)->wire = HVD_WIRE_FLOAT16;
-    sides_batch(sides);
-    ck_assert_int_eq(sides->at[0].batch->travel.need.dtype, HVD_FLOAT64);
-    sides_run(sides);
+    batch_world_pack_all(sides);
+    ck_assert_int_eq(sides->at[0].batch->transfer.need.dtype, HVD_FLOAT64);
+    batch_world_run(sides);
     check_sums(sides, 1);
     free_memory(sides);
 }
@@ -185,7 +185,7 @@ START_TEST(half_types_have_wide_partial_results)
     ck_assert_int_eq(batch_need(desc, 0, 4).partial, HVD_FLOAT32);
     ck_assert_int_eq(batch_need(desc, 0, 4).ranks, 4);
     desc->op = HVD_ADASUM;
-    ck_assert_int_eq(batch_need(desc, 0, 4).kind, PLANE_ALLTOALL);
+    ck_assert_int_eq(batch_need(desc, 0, 4).kind, COLL_ALLTOALL);
     ck_assert_int_eq(batch_need(desc, 0, 4).dtype, HVD_FLOAT32);
     ck_assert_int_eq(batch_need(desc, 0, 4).op, HVD_SUM);
     desc_release(desc);
@@ -196,19 +196,19 @@ END_TEST
 START_TEST(a_member_that_joined_gives_zeros)
 {
     int tensor_count = _i == 0 ? 1 : TENSORS;
-    struct sides *sides = make(3, DESC_ALLREDUCE, HVD_INT32, tensor_count);
+    struct batch_world *sides = make(3, DESC_ALLREDUCE, HVD_INT32, tensor_count);
     fill_memory(sides, false, counts);
     struct request *joined = sides->at[1].request;
     for (int t = 0; t < tensor_count; t++) {
-        free((void *)joined->pieces[t].input);
-        free(joined->pieces[t].output);
-        joined->pieces[t].input = joined->pieces[t].output = NULL;
+        free((void *)joined->tensors[t].input);
+        free(joined->tensors[t].output);
+        joined->tensors[t].input = joined->tensors[t].output = NULL;
     }
-    joined->stand_in = true;
-    sides_batch(sides);
-    sides_run(sides);
+    joined->placeholder = true;
+    batch_world_pack_all(sides);
+    batch_world_run(sides);
     for (int t = 0; t < tensor_count; t++) {
-        const int32_t *output = sides->at[2].request->pieces[t].output;
+        const int32_t *output = sides->at[2].request->tensors[t].output;
         for (int64_t i = 0; i < counts[t]; i++)
             expect_equal(output[i], value_of(0, t, i) + value_of(2, t, i));
     }
@@ -222,19 +222,19 @@ START_TEST(a_broadcast_comes_from_its_root)
     int root = _i % 3;
     bool in_place = _i / 3 % 2 == 0;
     int tensor_count = _i / 6 == 0 ? 1 : TENSORS;
-    struct sides *sides = make(3, DESC_BROADCAST, HVD_INT32, tensor_count);
+    struct batch_world *sides = make(3, DESC_BROADCAST, HVD_INT32, tensor_count);
     fill_memory(sides, in_place, counts);
     desc_of(sides)->root = sides->ranks[root];
-    sides_batch(sides);
-    sides_run(sides);
+    batch_world_pack_all(sides);
+    batch_world_run(sides);
     for (int m = 0; m < 3; m++) {
         ck_assert_int_eq(sides->at[m].packs > 0, m == root && tensor_count > 1);
         for (int t = 0; t < tensor_count; t++) {
-            const struct piece *piece = &sides->at[m].request->pieces[t];
+            const struct request_tensor *tensor = &sides->at[m].request->tensors[t];
             for (int64_t i = 0; i < counts[t]; i++) {
-                expect_equal(((const int32_t *)piece->output)[i], value_of(root, t, i));
+                expect_equal(((const int32_t *)tensor->output)[i], value_of(root, t, i));
                 if (!in_place)
-                    expect_equal(((const int32_t *)piece->input)[i], value_of(m, t, i));
+                    expect_equal(((const int32_t *)tensor->input)[i], value_of(m, t, i));
             }
         }
     }
@@ -262,7 +262,7 @@ START_TEST(every_member_gets_its_share_of_the_rows)
 {
     int size = shares[_i].size;
     int64_t row = shares[_i].row;
-    struct sides *sides = sides_new(size);
+    struct batch_world *sides = batch_world_create(size);
     struct desc *desc = describe(DESC_REDUCESCATTER, shares[_i].tensor_count, HVD_FLOAT32);
     desc->wire = shares[_i].wire;
     int64_t most[TENSORS] = {0};
@@ -272,13 +272,13 @@ START_TEST(every_member_gets_its_share_of_the_rows)
         desc->tensors[t].shape[1] = row;
         most[t] = hvd_share_rows(shares[_i].rows[t], 0, size) * row;
     }
-    sides_begin(sides, desc);
+    batch_world_begin(sides, desc);
     fill_memory(sides, shares[_i].in_place, most);
-    sides_batch(sides);
-    sides_run(sides);
+    batch_world_pack_all(sides);
+    batch_world_run(sides);
     for (int m = 0; m < size; m++) {
         for (int t = 0; t < shares[_i].tensor_count; t++) {
-            const float *output = sides->at[m].request->pieces[t].output;
+            const float *output = sides->at[m].request->tensors[t].output;
             int64_t own = hvd_share_rows(shares[_i].rows[t], m, size) * row;
             int64_t first = 0;
             for (int k = 0; k < m; k++)
@@ -297,22 +297,22 @@ END_TEST
 START_TEST(tiny_parts_count_too)
 {
     enum { MANY = 6000 };
-    struct sides *sides = sides_new(4);
+    struct batch_world *sides = batch_world_create(4);
     struct desc *desc = describe(DESC_REDUCESCATTER, MANY, HVD_UINT8);
     static char memory[4][MANY * 4];
     for (int t = 0; t < MANY; t++)
         desc->tensors[t].shape[0] = 4;
-    sides_begin(sides, desc);
+    batch_world_begin(sides, desc);
     for (int m = 0; m < 4; m++) {
         for (int t = 0; t < MANY; t++) {
-            struct piece *piece = &sides->at[m].request->pieces[t];
-            piece->input = piece->output = &memory[m][t * 4];
+            struct request_tensor *tensor = &sides->at[m].request->tensors[t];
+            tensor->input = tensor->output = &memory[m][t * 4];
         }
     }
-    sides_batch(sides);
-    sides_run(sides);
+    batch_world_pack_all(sides);
+    batch_world_run(sides);
     ck_assert_int_ge(sides->at[0].packs, MANY * 4 / (int)(BATCH_SLICE_BYTES / 64));
-    sides_free(sides);
+    batch_world_free(sides);
 }
 END_TEST
 
@@ -320,8 +320,8 @@ END_TEST
 static int64_t item_bytes(const struct desc *desc)
 {
     struct request *request = request_create(desc);
-    request->pieces[0].count = desc_count(&desc->tensors[0]);
-    int64_t bytes = batch_item_bytes(&request->pieces[0]);
+    request->tensors[0].count = desc_count(&desc->tensors[0]);
+    int64_t bytes = batch_tensor_bytes(&request->tensors[0]);
     request_free(request);
     return bytes;
 }
@@ -353,7 +353,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, pieces_go_in_and_come_out_where_they_belong, 0, 10);
     tcase_add_test(tcase, one_alone_is_never_copied);
     tcase_add_loop_test(tcase, without_elements_nothing_travels, 0, 3);
-    tcase_add_test(tcase, factors_go_to_the_plane);
+    tcase_add_test(tcase, factors_go_to_the_backend);
     tcase_add_loop_test(tcase, float32_travels_as_a_half_type, 0, 4);
     tcase_add_test(tcase, other_types_travel_as_they_are);
     tcase_add_test(tcase, half_types_have_wide_partial_results);

@@ -28,7 +28,7 @@ static const struct {
     {"others may stand between", 100, {{'f', 30}, {'d', 30}, {'f', 30}, {'d', 30}}, 4, {0, 1, 0, 1}, 2},
     {"operations do not mix", 100, {{'f', 10}, {'a', 10}, {'b', 10}}, 3, {0, 1, 2}, 3},
     {"roots do not mix", 100, {{'b', 10}, {'c', 10}, {'b', 10}}, 3, {0, 1, 0}, 2},
-    {"planes do not mix", 100, {{'f', 10}, {'m', 10}, {'f', 10}}, 3, {0, 1, 0}, 2},
+    {"backends do not mix", 100, {{'f', 10}, {'m', 10}, {'f', 10}}, 3, {0, 1, 0}, 2},
     {"a large one stays alone", 100, {{'f', 30}, {'f', 100}, {'f', 30}}, 3, {0, 1, 0}, 2},
     {"a larger one stays alone", 100, {{'f', 30}, {'f', 1000}, {'f', 30}}, 3, {0, 1, 0}, 2},
     {"without bytes alone", 100, {{'f', 30}, {'f', 0}, {'f', 30}}, 3, {0, 1, 0}, 2},
@@ -75,7 +75,7 @@ static struct desc *describe(char what)
 static struct fuse_item make_item(char what, int64_t bytes)
 {
     return (struct fuse_item){
-        .desc = describe(what), .plane = what == 'm' ? PLANE_MPI : PLANE_TCP, .bytes = bytes};
+        .desc = describe(what), .backend = what == 'm' ? BACKEND_MPI : BACKEND_TCP, .bytes = bytes};
 }
 
 static void drop_items(const struct fuse_item *items, int count)
@@ -145,7 +145,8 @@ START_TEST(a_set_is_cut_alike_whatever_stands_between)
         bool mine = next_random(&seed) % 4 == 0;
         struct desc *desc = describe("fd"[next_random(&seed) % 2]);
         desc->set = mine ? 7 : 100 + (int)(next_random(&seed) % 150);
-        items[i] = (struct fuse_item){.desc = desc, .plane = PLANE_TCP, .bytes = next_random(&seed) % 700};
+        items[i] =
+            (struct fuse_item){.desc = desc, .backend = BACKEND_TCP, .bytes = next_random(&seed) % 700};
         if (mine)
             own[own_count++] = items[i];
     }

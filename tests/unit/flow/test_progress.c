@@ -23,12 +23,12 @@ static struct {
     /* something that is only polled for: begun where a test says, over after some rounds */
     _Atomic bool begins_with_a_thing, begins_when_armed, poll_done;
     _Atomic int polls, polls_left;
-    /* the thread does nothing before a caller waits, and gives the baton only when that one has left */
+    /* the thread does nothing before a caller waits, and gives the progress only when that one has left */
     _Atomic bool holds_back, caller_left;
     _Atomic int kicks;
     _Atomic int64_t deadline_us;
-    int epoll_fd, bell;
-    struct baton *baton;
+    int epoll_fd, wakeup;
+    struct progress *progress;
 } job;
 
 static bool job_round(void *arg)
@@ -40,7 +40,7 @@ static bool job_round(void *arg)
         sched_yield();
     for (int i = 0; i < THINGS; i++) {
         if (atomic_load(&job.asked[i]) && !atomic_load(&job.done[i])) {
-            atomic_store(&job.mine_in_round, baton_is_mine(job.baton));
+            atomic_store(&job.mine_in_round, progress_is_driver(job.progress));
             atomic_store(&job.policy, sched_getscheduler(0));
             atomic_store(&job.done[i], true);
             moved = true;
@@ -53,7 +53,7 @@ static bool job_round(void *arg)
     else if (atomic_load(&job.polls_left) > 0 && atomic_fetch_sub(&job.polls_left, 1) == 1)
         atomic_store(&job.poll_done, true);
     if (moved && !atomic_load(&job.holds_back))
-        baton_announce(job.baton);
+        progress_notify(job.progress);
     return moved;
 }
 
@@ -69,7 +69,7 @@ static void job_kick(void *arg)
 {
     (void)arg;
     if (atomic_exchange(&job.armed, false))
-        eventfd_write(job.bell, 1);
+        eventfd_write(job.wakeup, 1);
     else
         atomic_fetch_add(&job.kicks, 1);
 }
@@ -96,7 +96,7 @@ static int64_t job_deadline(void *arg)
 {
     (void)arg;
     if (atomic_load(&job.polls_left) > 0 && atomic_exchange(&job.holds_back, false)) {
-        baton_announce(job.baton);
+        progress_notify(job.progress);
         while (!atomic_load(&job.caller_left))
             sched_yield();
     }
@@ -108,35 +108,35 @@ static bool is_done(void *arg)
     return atomic_load((_Atomic bool *)arg);
 }
 
-static void begin_with(struct patience patience)
+static void begin_with(struct wait_policy wait_policy)
 {
     struct epoll_event event = {.events = EPOLLIN | EPOLLET};
     atomic_store(&job.deadline_us, INT64_MAX);
     atomic_store(&job.polls, 100);
     job.epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    job.bell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    ck_assert_int_eq(epoll_ctl(job.epoll_fd, EPOLL_CTL_ADD, job.bell, &event), 0);
-    struct baton_work work = {.round = job_round,
-                              .arm = job_arm,
-                              .kick = job_kick,
-                              .must_poll = job_must_poll,
-                              .is_busy = job_is_busy,
-                              .has_sockets = job_has_sockets,
-                              .deadline = job_deadline,
-                              .epoll_fd = job.epoll_fd,
-                              .patience = patience};
-    ck_assert_int_eq(baton_create(&job.baton, &work, NULL), HVD_OK);
+    job.wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    ck_assert_int_eq(epoll_ctl(job.epoll_fd, EPOLL_CTL_ADD, job.wakeup, &event), 0);
+    struct progress_work work = {.round = job_round,
+                                 .arm = job_arm,
+                                 .kick = job_kick,
+                                 .must_poll = job_must_poll,
+                                 .is_busy = job_is_busy,
+                                 .has_sockets = job_has_sockets,
+                                 .deadline = job_deadline,
+                                 .epoll_fd = job.epoll_fd,
+                                 .wait_policy = wait_policy};
+    ck_assert_int_eq(progress_create(&job.progress, &work, NULL), HVD_OK);
 }
 
 static void begin(void)
 {
-    begin_with((struct patience){.spin_us = 0});
+    begin_with((struct wait_policy){.spin_us = 0});
 }
 
 static void end(void)
 {
-    baton_destroy(job.baton);
-    close(job.bell);
+    progress_destroy(job.progress);
+    close(job.wakeup);
     close(job.epoll_fd);
 }
 
@@ -149,7 +149,7 @@ static void wait_for_sleeper(int armings)
 
 static void *wait_for_thing(void *arg)
 {
-    baton_drive(job.baton, is_done, arg);
+    progress_drive(job.progress, is_done, arg);
     return NULL;
 }
 
@@ -158,7 +158,7 @@ START_TEST(what_nobody_waits_for_is_done_by_the_thread)
     wait_for_sleeper(0);
     for (int i = 0; i < THINGS; i++) {
         atomic_store(&job.asked[i], true);
-        baton_kick(job.baton);
+        progress_kick(job.progress);
         while (!atomic_load(&job.done[i]))
             sched_yield();
     }
@@ -170,10 +170,10 @@ START_TEST(a_waiting_caller_drives_without_a_kick)
     wait_for_sleeper(0);
     for (int i = 0; i < THINGS; i++) {
         atomic_store(&job.asked[i], true);
-        baton_drive(job.baton, is_done, &job.done[i]);
+        progress_drive(job.progress, is_done, &job.done[i]);
     }
     ck_assert(atomic_load(&job.mine_in_round));
-    ck_assert(!baton_is_mine(job.baton));
+    ck_assert(!progress_is_driver(job.progress));
 }
 END_TEST
 
@@ -188,10 +188,10 @@ START_TEST(a_second_caller_wakes_the_one_that_drives)
     wait_for_sleeper(armings);
     for (int i = 1; i < THINGS; i++) {
         atomic_store(&job.asked[i], true);
-        baton_drive(job.baton, is_done, &job.done[i]);
+        progress_drive(job.progress, is_done, &job.done[i]);
     }
     atomic_store(&job.asked[0], true);
-    baton_kick(job.baton);
+    progress_kick(job.progress);
     pthread_join(sleeper, NULL);
 }
 END_TEST
@@ -202,7 +202,7 @@ START_TEST(what_is_polled_for_goes_on_when_a_caller_leaves)
     wait_for_sleeper(0);
     atomic_store(&job.begins_with_a_thing, true);
     atomic_store(&job.asked[0], true);
-    baton_drive(job.baton, is_done, &job.done[0]);
+    progress_drive(job.progress, is_done, &job.done[0]);
     while (!atomic_load(&job.poll_done))
         sched_yield();
 }
@@ -213,7 +213,7 @@ START_TEST(what_is_polled_for_may_begin_as_the_thread_goes_to_sleep)
     wait_for_sleeper(0);
     atomic_store(&job.begins_when_armed, true);
     atomic_store(&job.asked[0], true);
-    baton_kick(job.baton);
+    progress_kick(job.progress);
     while (!atomic_load(&job.poll_done))
         sched_yield();
 }
@@ -225,7 +225,7 @@ START_TEST(a_deadline_outlives_the_caller_that_found_it)
     wait_for_sleeper(0);
     atomic_store(&job.asked[0], true);
     atomic_store(&job.deadline_us, clock_us() + 100000);
-    baton_drive(job.baton, is_done, &job.done[0]);
+    progress_drive(job.progress, is_done, &job.done[0]);
     atomic_store(&job.asked[1], true);
     while (!atomic_load(&job.done[1]))
         sched_yield();
@@ -236,7 +236,7 @@ END_TEST
 static void *ask_and_wait(void *arg)
 {
     atomic_store(&job.asked[(_Atomic bool *)arg - job.done], true);
-    baton_drive(job.baton, is_done, arg);
+    progress_drive(job.progress, is_done, arg);
     return NULL;
 }
 
@@ -261,16 +261,16 @@ END_TEST
 #define PATIENT_ROUNDS 2000 /* of one that sleeps this late: it does not */
 
 static const struct {
-    struct patience patience;
+    struct wait_policy wait_policy;
     bool sleeps;
     int rounds; /* that nothing comes of before it sleeps, at most */
 } patiences[] = {
     {{.spin_us = 0}, true, 1},
-    {{.spin_us = 0, .crowded = true}, true, 1},
-    {{.spin_us = 50, .crowded = true}, true, 20},
+    {{.spin_us = 0, .oversubscribed = true}, true, 1},
+    {{.spin_us = 50, .oversubscribed = true}, true, 20},
     {{.spin_us = 1}, true, PATIENT_ROUNDS},
     {{.spin_us = INT64_MAX}, false, 0},
-    {{.spin_us = INT64_MAX, .crowded = true}, false, 0},
+    {{.spin_us = INT64_MAX, .oversubscribed = true}, false, 0},
 };
 
 /* Until it sleeps, or has looked so often that it will not. Returns how often it looked. */
@@ -297,13 +297,13 @@ static void expect_patience(int index, int armings, int looks)
 START_TEST(a_caller_has_as_much_patience_as_it_is_told)
 {
     pthread_t caller;
-    begin_with(patiences[_i].patience);
+    begin_with(patiences[_i].wait_policy);
     wait_for_sleeper(0);
     int armings = atomic_load(&job.armings), rounds = atomic_load(&job.rounds);
     pthread_create(&caller, NULL, wait_for_thing, &job.done[0]);
     expect_patience(_i, armings, count_looks(armings, rounds));
     atomic_store(&job.asked[0], true);
-    baton_kick(job.baton);
+    progress_kick(job.progress);
     pthread_join(caller, NULL);
     end();
 }
@@ -312,12 +312,12 @@ END_TEST
 /* While there is something on its way: an idle job always sleeps. */
 START_TEST(the_thread_has_as_much_patience_as_it_is_told)
 {
-    begin_with(patiences[_i].patience);
+    begin_with(patiences[_i].wait_policy);
     wait_for_sleeper(0);
     int armings = atomic_load(&job.armings), rounds = atomic_load(&job.rounds);
     atomic_store(&job.busy, true);
     atomic_store(&job.asked[0], true);
-    baton_kick(job.baton);
+    progress_kick(job.progress);
     expect_patience(_i, armings, count_looks(armings, rounds));
     atomic_store(&job.busy, false);
     wait_for_sleeper(armings);
@@ -326,27 +326,27 @@ START_TEST(the_thread_has_as_much_patience_as_it_is_told)
 }
 END_TEST
 
-/* Has this caller held the baton? */
+/* Has this caller held the progress? */
 static bool i_drove(void *arg)
 {
     bool *drovep = arg;
-    *drovep = *drovep || baton_is_mine(job.baton);
+    *drovep = *drovep || progress_is_driver(job.progress);
     return *drovep;
 }
 
 /* A thread that would look for news for ever makes room, and goes on when the caller has left. */
 START_TEST(the_thread_makes_room_for_a_caller)
 {
-    begin_with((struct patience){.spin_us = INT64_MAX});
+    begin_with((struct wait_policy){.spin_us = INT64_MAX});
     wait_for_sleeper(0);
     atomic_store(&job.busy, true);
     for (int i = 0; i < THINGS; i++) {
         atomic_store(&job.asked[i], true);
-        baton_kick(job.baton);
+        progress_kick(job.progress);
         while (!atomic_load(&job.done[i]))
             sched_yield();
         bool drove = false;
-        baton_drive(job.baton, i_drove, &drove);
+        progress_drive(job.progress, i_drove, &drove);
     }
     atomic_store(&job.busy, false);
     end();
@@ -366,7 +366,7 @@ START_TEST(the_thread_comes_back_to_what_it_left)
         atomic_store(&job.poll_done, false);
         atomic_store(&job.begins_with_a_thing, true);
         atomic_store(&job.asked[0], true);
-        baton_kick(job.baton);
+        progress_kick(job.progress);
         pthread_create(&caller, NULL, wait_for_thing, &job.done[0]);
         while (!atomic_load(&job.poll_done))
             sched_yield();
@@ -375,7 +375,8 @@ START_TEST(the_thread_comes_back_to_what_it_left)
 }
 END_TEST
 
-/* The thread makes room for a caller that leaves before the baton is free: nobody else comes for the rest. */
+/* The thread makes room for a caller that leaves before the progress is free: nobody else comes for the rest.
+ */
 START_TEST(the_thread_comes_back_where_nobody_takes_its_place)
 {
     pthread_t caller;
@@ -385,7 +386,7 @@ START_TEST(the_thread_comes_back_where_nobody_takes_its_place)
     atomic_store(&job.holds_back, true);
     int rounds = atomic_load(&job.rounds);
     atomic_store(&job.asked[0], true);
-    baton_kick(job.baton);
+    progress_kick(job.progress);
     while (atomic_load(&job.rounds) == rounds)
         sched_yield();
     pthread_create(&caller, NULL, wait_for_thing, &job.done[0]);
@@ -399,14 +400,14 @@ END_TEST
 /* With a core to spare it is scheduled as the program is. */
 START_TEST(the_thread_takes_no_core_from_callers_where_cores_are_few)
 {
-    bool tight = _i == 1;
-    begin_with((struct patience){.spin_us = 50, .tight = tight});
+    bool no_spare_core = _i == 1;
+    begin_with((struct wait_policy){.spin_us = 50, .no_spare_core = no_spare_core});
     wait_for_sleeper(0);
     atomic_store(&job.asked[0], true);
-    baton_kick(job.baton);
+    progress_kick(job.progress);
     while (!atomic_load(&job.done[0]))
         sched_yield();
-    ck_assert_int_eq(atomic_load(&job.policy), tight ? SCHED_BATCH : sched_getscheduler(0));
+    ck_assert_int_eq(atomic_load(&job.policy), no_spare_core ? SCHED_BATCH : sched_getscheduler(0));
     end();
 }
 END_TEST
@@ -423,7 +424,7 @@ START_TEST(a_kick_while_a_caller_leaves_is_not_forgotten)
         }
         pthread_create(&caller, NULL, ask_and_wait, &job.done[0]);
         atomic_store(&job.asked[1], true);
-        baton_kick(job.baton);
+        progress_kick(job.progress);
         while (!atomic_load(&job.done[1]))
             sched_yield();
         pthread_join(caller, NULL);
@@ -433,7 +434,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("baton");
+    TCase *tcase = tcase_create("progress");
     tcase_add_checked_fixture(tcase, begin, end);
     tcase_set_timeout(tcase, 20);
     tcase_add_test(tcase, what_nobody_waits_for_is_done_by_the_thread);
@@ -447,7 +448,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, the_thread_comes_back_to_what_it_left);
     tcase_add_test(tcase, the_thread_comes_back_where_nobody_takes_its_place);
     suite_add_tcase(suite, tcase);
-    tcase = tcase_create("patience");
+    tcase = tcase_create("wait_policy");
     tcase_set_timeout(tcase, 20);
     int count = (int)(sizeof(patiences) / sizeof(patiences[0]));
     tcase_add_loop_test(tcase, a_caller_has_as_much_patience_as_it_is_told, 0, count);
@@ -459,5 +460,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("baton", fill);
+    return unit_run("progress", fill);
 }

@@ -6,23 +6,23 @@
 
 #include "flow/set_registry.h"
 
-static struct teams *teams;
-static struct team all, odd;
+static struct set_registry *set_registry;
+static struct process_set all, odd;
 
 static const int all_ranks[] = {0, 1, 2, 3, 4, 5};
 static const int odd_ranks[] = {1, 3, 5};
 static const int even_ranks[] = {0, 2, 4};
 
-static int add(hvd_set set, const int *ranks, int size, uint32_t planes, struct team *team)
+static int add(hvd_set set, const int *ranks, int size, uint32_t backends, struct process_set *team)
 {
-    const struct plane_team members = {.set = set, .size = size, .each = set, .ranks = ranks};
-    return teams_add(teams, &members, planes, team, NULL);
+    const struct team members = {.set = set, .size = size, .each = set, .ranks = ranks};
+    return set_registry_add(set_registry, &members, backends, team, NULL);
 }
 
 /* Rank 3 of 6, with set 0 of all, 4 of the odd ranks and 2 of the even ones. */
 static void begin(void)
 {
-    ck_assert_int_eq(teams_create(&teams, 3, NULL), HVD_OK);
+    ck_assert_int_eq(set_registry_create(&set_registry, 3, NULL), HVD_OK);
     ck_assert_int_eq(add(0, all_ranks, 6, 7, &all), HVD_OK);
     ck_assert_int_eq(add(4, odd_ranks, 3, 2, &odd), HVD_OK);
     ck_assert_int_eq(add(2, even_ranks, 3, 2, NULL), HVD_OK);
@@ -30,33 +30,33 @@ static void begin(void)
 
 static void end(void)
 {
-    teams_destroy(teams);
-    teams_destroy(NULL);
+    set_registry_destroy(set_registry);
+    set_registry_destroy(NULL);
 }
 
 START_TEST(members_and_others_are_told_apart)
 {
-    ck_assert_int_eq(teams_rank(teams, 0), 3);
-    ck_assert_int_eq(teams_rank(teams, 4), 1);
-    ck_assert_int_eq(teams_rank(teams, 2), -1);
-    ck_assert_int_eq(teams_rank(teams, 3), -1);
-    ck_assert_int_eq(teams_size(teams, 0), 6);
-    ck_assert_int_eq(teams_size(teams, 2), 3);
-    ck_assert_int_eq(teams_size(teams, 1), -1);
-    ck_assert_int_eq(teams_member(teams, 2, 4), 2);
-    ck_assert_int_eq(teams_member(teams, 2, 5), -1);
-    ck_assert_int_eq(teams_member(teams, 2, -1), -1);
-    ck_assert_int_eq(teams_member(teams, 0, 5), 5);
-    ck_assert_int_eq(teams_member(teams, 0, 6), -1);
-    ck_assert_int_eq(teams_member(teams, 0, -1), -1);
-    ck_assert_ptr_eq(teams_get(teams, 4), &odd);
-    ck_assert_ptr_null(teams_get(teams, 2));
-    ck_assert_ptr_null(teams_get(teams, 9));
-    ck_assert_uint_eq(teams_planes(teams, 0), 7);
-    ck_assert_uint_eq(teams_planes(teams, 9), 0);
-    ck_assert_int_eq(teams_each(teams, 0), 0);
-    ck_assert_int_eq(teams_each(teams, 4), 4);
-    ck_assert_int_eq(teams_each(teams, 9), 0);
+    ck_assert_int_eq(set_registry_rank(set_registry, 0), 3);
+    ck_assert_int_eq(set_registry_rank(set_registry, 4), 1);
+    ck_assert_int_eq(set_registry_rank(set_registry, 2), -1);
+    ck_assert_int_eq(set_registry_rank(set_registry, 3), -1);
+    ck_assert_int_eq(set_registry_size(set_registry, 0), 6);
+    ck_assert_int_eq(set_registry_size(set_registry, 2), 3);
+    ck_assert_int_eq(set_registry_size(set_registry, 1), -1);
+    ck_assert_int_eq(set_registry_member(set_registry, 2, 4), 2);
+    ck_assert_int_eq(set_registry_member(set_registry, 2, 5), -1);
+    ck_assert_int_eq(set_registry_member(set_registry, 2, -1), -1);
+    ck_assert_int_eq(set_registry_member(set_registry, 0, 5), 5);
+    ck_assert_int_eq(set_registry_member(set_registry, 0, 6), -1);
+    ck_assert_int_eq(set_registry_member(set_registry, 0, -1), -1);
+    ck_assert_ptr_eq(set_registry_get(set_registry, 4), &odd);
+    ck_assert_ptr_null(set_registry_get(set_registry, 2));
+    ck_assert_ptr_null(set_registry_get(set_registry, 9));
+    ck_assert_uint_eq(set_registry_backends(set_registry, 0), 7);
+    ck_assert_uint_eq(set_registry_backends(set_registry, 9), 0);
+    ck_assert_int_eq(set_registry_each(set_registry, 0), 0);
+    ck_assert_int_eq(set_registry_each(set_registry, 4), 4);
+    ck_assert_int_eq(set_registry_each(set_registry, 9), 0);
 }
 END_TEST
 
@@ -64,19 +64,19 @@ START_TEST(lists_are_written_as_far_as_there_is_room)
 {
     int ranks[6] = {-7, -7, -7, -7, -7, -7};
     hvd_set sets[4] = {-7, -7, -7, -7};
-    ck_assert_int_eq(teams_ranks(teams, 4, ranks, 2), 3);
+    ck_assert_int_eq(set_registry_ranks(set_registry, 4, ranks, 2), 3);
     ck_assert_int_eq(ranks[1], 3);
     ck_assert_int_eq(ranks[2], -7);
-    ck_assert_int_eq(teams_ranks(teams, 4, NULL, 0), 3);
-    ck_assert_int_eq(teams_ranks(teams, 5, ranks, 6), -1);
-    ck_assert_int_eq(teams_ranks(teams, 0, ranks, 6), 6);
+    ck_assert_int_eq(set_registry_ranks(set_registry, 4, NULL, 0), 3);
+    ck_assert_int_eq(set_registry_ranks(set_registry, 5, ranks, 6), -1);
+    ck_assert_int_eq(set_registry_ranks(set_registry, 0, ranks, 6), 6);
     ck_assert_mem_eq(ranks, all_ranks, sizeof(all_ranks));
-    ck_assert_int_eq(teams_list(teams, sets, 4), 3);
+    ck_assert_int_eq(set_registry_list(set_registry, sets, 4), 3);
     ck_assert_int_eq(sets[0], 0);
     ck_assert_int_eq(sets[1], 2);
     ck_assert_int_eq(sets[2], 4);
     ck_assert_int_eq(sets[3], -7);
-    ck_assert_int_eq(teams_list(teams, NULL, 0), 3);
+    ck_assert_int_eq(set_registry_list(set_registry, NULL, 0), 3);
 }
 END_TEST
 
@@ -84,32 +84,32 @@ START_TEST(a_set_is_found_by_its_ranks)
 {
     static const int other[] = {1, 3, 4};
     static const int shifted[] = {0, 1, 2, 3, 4, 6};
-    ck_assert_int_eq(teams_find(teams, odd_ranks, 3), 4);
-    ck_assert_int_eq(teams_find(teams, odd_ranks, 2), -1);
-    ck_assert_int_eq(teams_find(teams, other, 3), -1);
-    ck_assert_int_eq(teams_find(teams, all_ranks, 6), 0);
-    ck_assert_int_eq(teams_find(teams, all_ranks, 5), -1);
-    ck_assert_int_eq(teams_find(teams, shifted, 6), -1);
+    ck_assert_int_eq(set_registry_find(set_registry, odd_ranks, 3), 4);
+    ck_assert_int_eq(set_registry_find(set_registry, odd_ranks, 2), -1);
+    ck_assert_int_eq(set_registry_find(set_registry, other, 3), -1);
+    ck_assert_int_eq(set_registry_find(set_registry, all_ranks, 6), 0);
+    ck_assert_int_eq(set_registry_find(set_registry, all_ranks, 5), -1);
+    ck_assert_int_eq(set_registry_find(set_registry, shifted, 6), -1);
 }
 END_TEST
 
 START_TEST(what_was_taken_is_no_more)
 {
-    ck_assert_uint_eq(teams_agree(teams, 4), 1);
-    ck_assert_uint_eq(teams_agree(teams, 4), 2);
-    ck_assert_uint_eq(teams_agree(teams, 0), 1);
-    ck_assert_ptr_null(teams_take(teams, 2));
-    ck_assert_int_eq(teams_size(teams, 2), -1);
-    ck_assert_int_eq(teams_rank(teams, 4), 1);
-    ck_assert_ptr_eq(teams_take(teams, 4), &odd);
-    ck_assert_ptr_null(teams_take(teams, 4));
-    ck_assert_uint_eq(teams_agree(teams, 4), 0);
-    ck_assert_int_eq(teams_size(teams, 4), -1);
-    ck_assert_int_eq(teams_find(teams, odd_ranks, 3), -1);
-    ck_assert_int_eq(teams_list(teams, NULL, 0), 1);
+    ck_assert_uint_eq(set_registry_count_operation(set_registry, 4), 1);
+    ck_assert_uint_eq(set_registry_count_operation(set_registry, 4), 2);
+    ck_assert_uint_eq(set_registry_count_operation(set_registry, 0), 1);
+    ck_assert_ptr_null(set_registry_remove(set_registry, 2));
+    ck_assert_int_eq(set_registry_size(set_registry, 2), -1);
+    ck_assert_int_eq(set_registry_rank(set_registry, 4), 1);
+    ck_assert_ptr_eq(set_registry_remove(set_registry, 4), &odd);
+    ck_assert_ptr_null(set_registry_remove(set_registry, 4));
+    ck_assert_uint_eq(set_registry_count_operation(set_registry, 4), 0);
+    ck_assert_int_eq(set_registry_size(set_registry, 4), -1);
+    ck_assert_int_eq(set_registry_find(set_registry, odd_ranks, 3), -1);
+    ck_assert_int_eq(set_registry_list(set_registry, NULL, 0), 1);
     ck_assert_int_eq(add(5, odd_ranks, 3, 2, &odd), HVD_OK);
-    ck_assert_int_eq(teams_rank(teams, 5), 1);
-    ck_assert_int_eq(teams_rank(teams, 0), 3);
+    ck_assert_int_eq(set_registry_rank(set_registry, 5), 1);
+    ck_assert_int_eq(set_registry_rank(set_registry, 0), 3);
 }
 END_TEST
 
@@ -120,9 +120,9 @@ static void *ask(void *arg)
     (void)arg;
     while (!atomic_load(&stop)) {
         int ranks[6];
-        int count = teams_ranks(teams, 1000, ranks, 6);
+        int count = set_registry_ranks(set_registry, 1000, ranks, 6);
         ck_assert(count == -1 || (count == 3 && ranks[0] == 1 && ranks[2] == 5));
-        ck_assert_int_eq(teams_rank(teams, 4), 1);
+        ck_assert_int_eq(set_registry_rank(set_registry, 4), 1);
     }
     return NULL;
 }
@@ -135,8 +135,8 @@ START_TEST(sets_come_and_go_while_others_ask)
     for (int i = 0; i < 2000; i++) {
         ck_assert_int_eq(add(1000, odd_ranks, 3, 1, &odd), HVD_OK);
         ck_assert_int_eq(add(500 + i % 7, even_ranks, 3, 1, NULL), HVD_OK);
-        ck_assert_ptr_eq(teams_take(teams, 1000), &odd);
-        ck_assert_ptr_null(teams_take(teams, 500 + i % 7));
+        ck_assert_ptr_eq(set_registry_remove(set_registry, 1000), &odd);
+        ck_assert_ptr_null(set_registry_remove(set_registry, 500 + i % 7));
     }
     atomic_store(&stop, true);
     for (int i = 0; i < 2; i++)
@@ -146,7 +146,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("teams");
+    TCase *tcase = tcase_create("set_registry");
     tcase_add_checked_fixture(tcase, begin, end);
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, members_and_others_are_told_apart);
@@ -159,5 +159,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("teams", fill);
+    return unit_run("set_registry", fill);
 }

@@ -9,16 +9,16 @@
 
 #include "flow/tensor_queue.h"
 
-static struct queue *queue;
+static struct tensor_queue *queue;
 
 static void begin(void)
 {
-    ck_assert_int_eq(queue_create(&queue, 0, NULL), HVD_OK);
+    ck_assert_int_eq(tensor_queue_create(&queue, 0, NULL), HVD_OK);
 }
 
 static void end(void)
 {
-    queue_destroy(queue);
+    tensor_queue_destroy(queue);
 }
 
 /* A request of [count] tensors whose names are given, as loop would hand it in. */
@@ -40,7 +40,7 @@ static int submit_group(hvd_set set, int count, const char *const *names, hvd_ha
 {
     bool first = false;
     struct request *request = request_of(set, count, names);
-    int rc = queue_submit(queue, request, handlep, &first, err);
+    int rc = tensor_queue_submit(queue, request, handlep, &first, err);
     if (rc != HVD_OK)
         request_free(request);
     return rc;
@@ -50,7 +50,7 @@ static int submit(const char *name, hvd_handle *handlep, bool *firstp, struct hv
 {
     bool first = false;
     struct request *request = request_of(0, 1, &name);
-    int rc = queue_submit(queue, request, handlep, &first, err);
+    int rc = tensor_queue_submit(queue, request, handlep, &first, err);
     if (rc != HVD_OK)
         request_free(request);
     if (firstp != NULL)
@@ -65,27 +65,27 @@ static const char *name_of(const struct request *request)
 
 static void conclude(struct request *request, int status, const char *sentence)
 {
-    queue_withdraw(request);
-    queue_finish(queue, request, status, sentence);
+    tensor_queue_withdraw(request);
+    tensor_queue_finish(queue, request, status, sentence);
 }
 
 START_TEST(requests_come_out_in_order_and_only_the_first_wakes)
 {
     bool first = false;
-    ck_assert_ptr_null(queue_take(queue));
+    ck_assert_ptr_null(tensor_queue_take(queue));
     ck_assert_int_eq(submit("a", NULL, &first, NULL), HVD_OK);
     ck_assert(first);
-    ck_assert(queue_waits(queue));
+    ck_assert(tensor_queue_has_submissions(queue));
     ck_assert_int_eq(submit("b", NULL, &first, NULL), HVD_OK);
     ck_assert(!first);
-    struct request *list = queue_take(queue);
-    ck_assert(!queue_waits(queue));
+    struct request *list = tensor_queue_take(queue);
+    ck_assert(!tensor_queue_has_submissions(queue));
     ck_assert_str_eq(name_of(list), "a");
     ck_assert_str_eq(name_of(list->next), "b");
     ck_assert_ptr_null(list->next->next);
-    ck_assert_ptr_null(queue_take(queue));
-    ck_assert_int_eq(list->piece_count, 1);
-    ck_assert_ptr_eq(list->pieces[0].request, list);
+    ck_assert_ptr_null(tensor_queue_take(queue));
+    ck_assert_int_eq(list->tensor_count, 1);
+    ck_assert_ptr_eq(list->tensors[0].request, list);
     ck_assert_int_eq(submit("c", NULL, &first, NULL), HVD_OK);
     ck_assert(first);
 }
@@ -99,7 +99,7 @@ START_TEST(a_name_in_flight_is_refused_and_nothing_changes)
     ck_assert_int_eq(submit("a", &handle, NULL, &err), HVD_ERR_DUPLICATE);
     ck_assert_uint_eq(handle, 77);
     ck_assert_ptr_nonnull(strstr(err.text, "allreduce \"a\""));
-    struct request *list = queue_take(queue);
+    struct request *list = tensor_queue_take(queue);
     ck_assert_ptr_null(list->next);
     conclude(list, HVD_OK, NULL);
     ck_assert_int_eq(submit("a", &handle, NULL, &err), HVD_OK);
@@ -111,25 +111,25 @@ START_TEST(a_handle_lives_until_released)
     hvd_handle handle = 0;
     hvd_handle second = 0;
     struct hvd_error err = {""};
-    ck_assert_int_eq(queue_test(queue, 0, &err), HVD_ERR_INVALID);
-    ck_assert_int_eq(queue_test(queue, 12345, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(tensor_queue_test(queue, 0, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(tensor_queue_test(queue, 12345, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(submit("a", &handle, NULL, NULL), HVD_OK);
     ck_assert_uint_ne(handle, 0);
-    struct request *request = queue_take(queue);
-    ck_assert_int_eq(queue_test(queue, handle, NULL), HVD_IN_PROGRESS);
-    queue_collect(queue, handle, NULL);
-    ck_assert_int_eq(queue_test(queue, handle, NULL), HVD_IN_PROGRESS);
-    uint64_t finished = queue_finished(queue);
+    struct request *request = tensor_queue_take(queue);
+    ck_assert_int_eq(tensor_queue_test(queue, handle, NULL), HVD_IN_PROGRESS);
+    tensor_queue_test_and_release(queue, handle, NULL);
+    ck_assert_int_eq(tensor_queue_test(queue, handle, NULL), HVD_IN_PROGRESS);
+    uint64_t finished = tensor_queue_finished_count(queue);
     conclude(request, HVD_ERR_MISMATCH, "why");
-    ck_assert_uint_ne(queue_finished(queue), finished);
-    ck_assert_int_eq(queue_test(queue, handle, &err), HVD_ERR_MISMATCH);
+    ck_assert_uint_ne(tensor_queue_finished_count(queue), finished);
+    ck_assert_int_eq(tensor_queue_test(queue, handle, &err), HVD_ERR_MISMATCH);
     ck_assert_str_eq(err.text, "why");
-    queue_collect(queue, handle, NULL);
-    ck_assert_int_eq(queue_test(queue, handle, &err), HVD_ERR_INVALID);
+    tensor_queue_test_and_release(queue, handle, NULL);
+    ck_assert_int_eq(tensor_queue_test(queue, handle, &err), HVD_ERR_INVALID);
     /* the slot is used again, the old handle stays dead */
     ck_assert_int_eq(submit("b", &second, NULL, NULL), HVD_OK);
     ck_assert_uint_ne(second, handle);
-    ck_assert_int_eq(queue_test(queue, handle, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(tensor_queue_test(queue, handle, &err), HVD_ERR_INVALID);
 }
 END_TEST
 
@@ -137,19 +137,19 @@ START_TEST(undecided_requests_are_withdrawn_decided_ones_stay)
 {
     ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_OK);
     ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
-    struct request *decided = queue_take(queue);
+    struct request *decided = tensor_queue_take(queue);
     struct request *taken = decided->next;
     ck_assert_int_eq(submit("c", NULL, NULL, NULL), HVD_OK);
     decided->decided = true;
-    struct request *list = queue_withdraw_undecided(queue, QUEUE_ALL_SETS);
+    struct request *list = tensor_queue_withdraw_undecided(queue, TENSOR_QUEUE_ALL_SETS);
     int count = 0;
     for (struct request *next = NULL; list != NULL; list = next, count++) {
         next = list->next;
         ck_assert(list == taken || strcmp(name_of(list), "c") == 0);
-        queue_finish(queue, list, HVD_ERR_SHUTDOWN, "over");
+        tensor_queue_finish(queue, list, HVD_ERR_SHUTDOWN, "over");
     }
     ck_assert_int_eq(count, 2);
-    ck_assert_ptr_null(queue_take(queue));
+    ck_assert_ptr_null(tensor_queue_take(queue));
     ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
     ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_ERR_DUPLICATE);
 }
@@ -163,10 +163,10 @@ START_TEST(a_group_takes_all_of_its_names)
     ck_assert_int_eq(submit_group(0, 3, abc, NULL, NULL), HVD_OK);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(submit(abc[i], NULL, NULL, &err), HVD_ERR_DUPLICATE);
-    struct request *request = queue_take(queue);
-    ck_assert_int_eq(request->piece_count, 3);
+    struct request *request = tensor_queue_take(queue);
+    ck_assert_int_eq(request->tensor_count, 3);
     for (int i = 0; i < 3; i++)
-        ck_assert_int_eq(request->pieces[i].index, i);
+        ck_assert_int_eq(request->tensors[i].index, i);
     conclude(request, HVD_OK, NULL);
     for (int i = 0; i < 3; i++)
         ck_assert_int_eq(submit(abc[i], NULL, NULL, NULL), HVD_OK);
@@ -184,7 +184,7 @@ START_TEST(a_group_with_a_name_in_flight_takes_none)
     ck_assert_uint_eq(handle, 5);
     ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_OK);
     ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
-    struct request *list = queue_take(queue);
+    struct request *list = tensor_queue_take(queue);
     ck_assert_str_eq(name_of(list), "c");
     ck_assert_str_eq(name_of(list->next), "a");
     ck_assert_str_eq(name_of(list->next->next), "b");
@@ -198,7 +198,7 @@ START_TEST(a_name_twice_in_a_group_is_refused)
     struct hvd_error err = {""};
     ck_assert_int_eq(submit_group(0, 3, twice, NULL, &err), HVD_ERR_DUPLICATE);
     ck_assert_ptr_nonnull(strstr(err.text, "tensors 0 and 2 are both named \"a\""));
-    ck_assert_ptr_null(queue_take(queue));
+    ck_assert_ptr_null(tensor_queue_take(queue));
     ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_OK);
     ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
 }
@@ -228,22 +228,22 @@ START_TEST(one_set_is_withdrawn_and_others_stay_in_order)
     static const char *const def[] = {"d", "e", "f"};
     ck_assert_int_eq(submit_group(1, 3, abc, NULL, NULL), HVD_OK);
     ck_assert_int_eq(submit_group(1, 3, def, NULL, NULL), HVD_OK);
-    struct request *taken = queue_take(queue);
+    struct request *taken = tensor_queue_take(queue);
     struct request *decided = taken->next;
     decided->decided = true;
     ck_assert_int_eq(submit_group(2, 1, abc, NULL, NULL), HVD_OK);
     ck_assert_int_eq(submit_group(1, 1, (const char *const[]){"g"}, NULL, NULL), HVD_OK);
     ck_assert_int_eq(submit_group(2, 1, def, NULL, NULL), HVD_OK);
-    struct request *list = queue_withdraw_undecided(queue, 1);
+    struct request *list = tensor_queue_withdraw_undecided(queue, 1);
     int count = 0;
     for (struct request *next = NULL; list != NULL; list = next, count++) {
         next = list->next;
         ck_assert(list == taken || strcmp(name_of(list), "g") == 0);
-        queue_finish(queue, list, HVD_ERR_SET, "removed");
+        tensor_queue_finish(queue, list, HVD_ERR_SET, "removed");
     }
     ck_assert_int_eq(count, 2);
     ck_assert_int_eq(submit_group(2, 1, (const char *const[]){"z"}, NULL, NULL), HVD_OK);
-    list = queue_take(queue);
+    list = tensor_queue_take(queue);
     ck_assert_str_eq(name_of(list), "a");
     ck_assert_str_eq(name_of(list->next), "d");
     ck_assert_str_eq(name_of(list->next->next), "z");
@@ -256,10 +256,10 @@ END_TEST
 START_TEST(the_first_failure_of_a_group_stays)
 {
     struct request *request = request_of(0, 3, abc);
-    ck_assert_int_eq(request->worst, HVD_OK);
+    ck_assert_int_eq(request->first_error, HVD_OK);
     request_fail(request, HVD_ERR_NO_MEMORY, "first");
     request_fail(request, HVD_ERR_SET, "second");
-    ck_assert_int_eq(request->worst, HVD_ERR_NO_MEMORY);
+    ck_assert_int_eq(request->first_error, HVD_ERR_NO_MEMORY);
     ck_assert_str_eq(request->reason, "first");
     request_free(request);
     request_free(NULL);
@@ -269,11 +269,11 @@ END_TEST
 START_TEST(after_refuse_nothing_is_taken_and_the_first_reason_stays)
 {
     struct hvd_error err = {""};
-    queue_refuse(queue, HVD_ERR_RANK_LOST, "rank 3 is gone");
-    queue_refuse(queue, HVD_ERR_SHUTDOWN, "later");
+    tensor_queue_refuse(queue, HVD_ERR_RANK_LOST, "rank 3 is gone");
+    tensor_queue_refuse(queue, HVD_ERR_SHUTDOWN, "later");
     ck_assert_int_eq(submit("a", NULL, NULL, &err), HVD_ERR_RANK_LOST);
     ck_assert_str_eq(err.text, "allreduce \"a\": rank 3 is gone");
-    ck_assert_ptr_null(queue_take(queue));
+    ck_assert_ptr_null(tensor_queue_take(queue));
 }
 END_TEST
 
@@ -281,21 +281,21 @@ END_TEST
 
 static struct request *recall(hvd_set set, const char *name)
 {
-    return queue_recall(queue, set, name);
+    return tensor_queue_reuse(queue, set, name);
 }
 
-/* Hand in a request that returns, and be done with it. */
+/* Hand in a request that reusable, and be done with it. */
 static struct request *run_once(struct request *request, int status)
 {
     hvd_handle handle = 0;
     bool first = false;
-    request->returns = true;
-    ck_assert_int_eq(queue_submit(queue, request, &handle, &first, NULL), HVD_OK);
+    request->reusable = true;
+    ck_assert_int_eq(tensor_queue_submit(queue, request, &handle, &first, NULL), HVD_OK);
     ck_assert_ptr_null(recall(request->desc->set, name_of(request)));
-    ck_assert_ptr_eq(queue_take(queue), request);
+    ck_assert_ptr_eq(tensor_queue_take(queue), request);
     conclude(request, status, NULL);
     ck_assert_ptr_null(recall(request->desc->set, name_of(request)));
-    ck_assert_int_eq(queue_collect(queue, handle, NULL), status);
+    ck_assert_int_eq(tensor_queue_test_and_release(queue, handle, NULL), status);
     return request;
 }
 
@@ -308,7 +308,7 @@ START_TEST(what_is_over_is_recalled_by_its_name_and_set)
     ck_assert_ptr_null(recall(3, "a"));
     ck_assert_ptr_eq(run_once(request, HVD_OK), request);
     ck_assert_ptr_eq(recall(3, "a"), request);
-    queue_discard(queue, request);
+    tensor_queue_discard(queue, request);
     ck_assert_ptr_null(recall(3, "a"));
 }
 END_TEST
@@ -346,10 +346,10 @@ START_TEST(what_would_have_come_next_may_be_gone)
     ck_assert_ptr_eq(recall(0, "a"), kept[0]);
     run_once(request_of(1, 1, names + 1), HVD_OK); /* takes the place of the second */
     ck_assert_ptr_eq(recall(0, "c"), kept[2]);
-    queue_withdraw_undecided(queue, 1);
+    tensor_queue_withdraw_undecided(queue, 1);
     ck_assert_ptr_null(recall(1, "d"));
-    queue_discard(queue, kept[0]);
-    queue_discard(queue, kept[2]);
+    tensor_queue_discard(queue, kept[0]);
+    tensor_queue_discard(queue, kept[2]);
 }
 END_TEST
 
@@ -373,16 +373,16 @@ START_TEST(what_ended_by_its_callback_returns_without_it)
 {
     bool first = false;
     struct request *request = request_of(0, 1, abc);
-    request->returns = true;
+    request->reusable = true;
     request->done = nothing;
     request->arg = &first;
-    ck_assert_int_eq(queue_submit(queue, request, NULL, &first, NULL), HVD_OK);
-    queue_take(queue);
+    ck_assert_int_eq(tensor_queue_submit(queue, request, NULL, &first, NULL), HVD_OK);
+    tensor_queue_take(queue);
     conclude(request, HVD_OK, NULL);
     ck_assert_ptr_eq(recall(0, "a"), request);
     ck_assert(request->done == NULL);
     ck_assert_ptr_null(request->arg);
-    ck_assert_int_eq(queue_submit(queue, request, NULL, &first, NULL), HVD_OK);
+    ck_assert_int_eq(tensor_queue_submit(queue, request, NULL, &first, NULL), HVD_OK);
 }
 END_TEST
 
@@ -392,8 +392,8 @@ START_TEST(what_failed_or_does_not_return_is_not_kept)
     run_once(request_of(0, 1, abc), HVD_ERR_MISMATCH);
     ck_assert_ptr_null(recall(0, "a"));
     ck_assert_int_eq(submit("a", &handle, NULL, NULL), HVD_OK);
-    conclude(queue_take(queue), HVD_OK, NULL);
-    ck_assert_int_eq(queue_collect(queue, handle, NULL), HVD_OK);
+    conclude(tensor_queue_take(queue), HVD_OK, NULL);
+    ck_assert_int_eq(tensor_queue_test_and_release(queue, handle, NULL), HVD_OK);
     ck_assert_ptr_null(recall(0, "a"));
 }
 END_TEST
@@ -416,7 +416,7 @@ START_TEST(another_of_a_name_is_in_the_way_of_what_was_recalled)
     run_once(request_of(0, 3, abc), HVD_OK);
     struct request *request = recall(0, "a");
     ck_assert_int_eq(submit("b", NULL, NULL, NULL), HVD_OK);
-    ck_assert_int_eq(queue_submit(queue, request, NULL, &first, &err), HVD_ERR_DUPLICATE);
+    ck_assert_int_eq(tensor_queue_submit(queue, request, NULL, &first, &err), HVD_ERR_DUPLICATE);
     ck_assert_ptr_nonnull(strstr(err.text, "named \"b\""));
     request_free(request);
     ck_assert_int_eq(submit("a", NULL, NULL, NULL), HVD_OK);
@@ -428,8 +428,8 @@ END_TEST
 START_TEST(the_least_recently_used_make_room)
 {
     static const char *const def[] = {"d", "e", "f"};
-    queue_destroy(queue);
-    ck_assert_int_eq(queue_create(&queue, 4, NULL), HVD_OK);
+    tensor_queue_destroy(queue);
+    ck_assert_int_eq(tensor_queue_create(&queue, 4, NULL), HVD_OK);
     struct request *last = run_once(request_of(0, 1, def), HVD_OK);
     run_once(request_of(0, 3, abc), HVD_OK);
     ck_assert_ptr_eq(recall(0, "d"), last);
@@ -438,8 +438,8 @@ START_TEST(the_least_recently_used_make_room)
     ck_assert_ptr_null(recall(0, "a"));
     ck_assert_ptr_eq(recall(0, "d"), last);
     ck_assert_ptr_eq(recall(0, "e"), other);
-    queue_discard(queue, last);
-    queue_discard(queue, other);
+    tensor_queue_discard(queue, last);
+    tensor_queue_discard(queue, other);
 }
 END_TEST
 
@@ -447,10 +447,10 @@ START_TEST(nothing_is_kept_of_a_set_that_is_withdrawn)
 {
     run_once(request_of(1, 1, abc), HVD_OK);
     struct request *other = run_once(request_of(2, 1, abc), HVD_OK);
-    ck_assert_ptr_null(queue_withdraw_undecided(queue, 1));
+    ck_assert_ptr_null(tensor_queue_withdraw_undecided(queue, 1));
     ck_assert_ptr_null(recall(1, "a"));
     ck_assert_ptr_eq(recall(2, "a"), other);
-    queue_discard(queue, other);
+    tensor_queue_discard(queue, other);
 }
 END_TEST
 
@@ -467,7 +467,7 @@ static void *hand_in(void *arg)
         ck_assert_int_eq(submit(name, &handle, NULL, NULL), HVD_OK);
         int status = HVD_IN_PROGRESS;
         while (i % 50 == 0 && status == HVD_IN_PROGRESS)
-            status = queue_test(queue, handle, NULL);
+            status = tensor_queue_test(queue, handle, NULL);
     }
     return NULL;
 }
@@ -480,14 +480,14 @@ START_TEST(many_threads_lose_nothing)
         pthread_create(&threads[i], NULL, hand_in, (void *)i);
     while (taken < THREADS * EACH) {
         struct request *next = NULL;
-        for (struct request *request = queue_take(queue); request != NULL; request = next, taken++) {
+        for (struct request *request = tensor_queue_take(queue); request != NULL; request = next, taken++) {
             next = request->next;
             conclude(request, HVD_OK, NULL);
         }
     }
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
-    ck_assert_ptr_null(queue_take(queue));
+    ck_assert_ptr_null(tensor_queue_take(queue));
 }
 END_TEST
 
@@ -509,15 +509,15 @@ static void *hand_in_again(void *arg)
         struct request *request = recall(0, name);
         if (request == NULL)
             request = request_of(0, 1, (const char *const[]){name});
-        request->returns = true;
-        int rc = queue_submit(queue, request, &handle, &first, NULL);
+        request->reusable = true;
+        int rc = tensor_queue_submit(queue, request, &handle, &first, NULL);
         ck_assert(rc == HVD_OK || rc == HVD_ERR_DUPLICATE);
         if (rc != HVD_OK) {
             request_free(request);
             continue;
         }
         user->accepted++;
-        while (queue_collect(queue, handle, NULL) == HVD_IN_PROGRESS)
+        while (tensor_queue_test_and_release(queue, handle, NULL) == HVD_IN_PROGRESS)
             sched_yield();
     }
     user->over = true;
@@ -534,7 +534,8 @@ START_TEST(many_threads_use_the_same_names)
     for (int i = 0; i < THREADS; i++) {
         while (!users[i].over) {
             struct request *next = NULL;
-            for (struct request *request = queue_take(queue); request != NULL; request = next, taken++) {
+            for (struct request *request = tensor_queue_take(queue); request != NULL;
+                 request = next, taken++) {
                 next = request->next;
                 conclude(request, HVD_OK, NULL);
             }
@@ -543,7 +544,7 @@ START_TEST(many_threads_use_the_same_names)
         accepted += users[i].accepted;
     }
     ck_assert_int_eq(taken, accepted);
-    ck_assert_ptr_null(queue_take(queue));
+    ck_assert_ptr_null(tensor_queue_take(queue));
 }
 END_TEST
 

@@ -169,7 +169,7 @@ START_TEST(sets_that_differ_are_named)
 }
 END_TEST
 
-START_TEST(equal_ones_differ_in_their_planes_only)
+START_TEST(equal_ones_differ_in_their_backends_only)
 {
     struct desc_difference difference;
     struct desc *a = plain();
@@ -177,10 +177,10 @@ START_TEST(equal_ones_differ_in_their_planes_only)
     struct desc *c = negated();
     ck_assert(desc_equal(a, b) && !desc_compare(a, b, &difference));
     ck_assert_str_eq(difference.what, "allreduce \"w\"");
-    desc_compare_planes(a, 1u << PLANE_TCP | 1u << PLANE_MPI, 0, &difference);
+    desc_compare_backends(a, 1u << BACKEND_TCP | 1u << BACKEND_MPI, 0, &difference);
     ck_assert_str_eq(difference.what, "allreduce \"w\"");
-    ck_assert_str_eq(difference.a, "planes mpi tcp");
-    ck_assert_str_eq(difference.b, "no plane for it");
+    ck_assert_str_eq(difference.a, "backends mpi tcp");
+    ck_assert_str_eq(difference.b, "no backend for it");
     ck_assert(!desc_equal(a, c));
     desc_release(a);
     desc_release(b);
@@ -228,14 +228,14 @@ START_TEST(joined_ranks_take_part_with_zeros_only_where_that_changes_nothing)
     struct desc *desc = plain();
     for (int i = 0; i < 3; i++) {
         desc->op = joining[i];
-        ck_assert(desc_joins(desc));
+        ck_assert(desc_allows_joined(desc));
         desc->op = not_joining[i];
-        ck_assert(!desc_joins(desc));
+        ck_assert(!desc_allows_joined(desc));
     }
     desc->op = HVD_SUM;
     for (int kind = DESC_BROADCAST; kind < DESC_KIND_COUNT; kind++) {
         desc->kind = (enum desc_kind)kind;
-        ck_assert_int_eq(desc_joins(desc), kind == DESC_BARRIER || kind == DESC_JOIN);
+        ck_assert_int_eq(desc_allows_joined(desc), kind == DESC_BARRIER || kind == DESC_JOIN);
     }
     desc_release(desc);
 }
@@ -266,7 +266,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, groups_that_differ_are_named);
     tcase_add_test(tcase, gathered_tensors_differ_behind_their_first_dimension);
     tcase_add_test(tcase, sets_that_differ_are_named);
-    tcase_add_test(tcase, equal_ones_differ_in_their_planes_only);
+    tcase_add_test(tcase, equal_ones_differ_in_their_backends_only);
     tcase_add_test(tcase, titles_read_like_the_calls);
     tcase_add_test(tcase, joined_ranks_take_part_with_zeros_only_where_that_changes_nothing);
     tcase_add_test(tcase, elements_are_counted_without_overflow);

@@ -8,11 +8,11 @@
 #include "negotiate/state.h"
 #include "negotiation_sim.h"
 
-static void everybody_saw_the_same(const struct game *game)
+static void everybody_saw_the_same(const struct sim_job *sim)
 {
-    const struct player *first = &game->players[0];
-    for (int rank = 1; rank < game->size; rank++) {
-        const struct player *player = &game->players[rank];
+    const struct sim_rank *first = &sim->players[0];
+    for (int rank = 1; rank < sim->size; rank++) {
+        const struct sim_rank *player = &sim->players[rank];
         ck_assert_int_eq(player->decided, first->decided);
         ck_assert_int_eq(player->messages, first->messages);
         ck_assert_mem_eq(player->order, first->order, (size_t)first->decided * sizeof(int));
@@ -33,50 +33,50 @@ static const struct {
 /* Every rank submits the same names in an order of its own, thrice, with turns in between at random. */
 START_TEST(all_ranks_agree_on_one_order)
 {
-    struct game game;
+    struct sim_job sim;
     unsigned seed = 17u + (unsigned)_i;
     int names = 20;
-    begin(&game, layouts[_i].size, layouts[_i].ranks_per_node);
+    begin(&sim, layouts[_i].size, layouts[_i].ranks_per_node);
     for (int step = 0; step < 3; step++) {
-        int *next = calloc((size_t)game.size, sizeof(int));
-        for (int left = game.size * names; left > 0;) {
-            int rank = (int)(next_random(&seed) % (unsigned)game.size);
+        int *next = calloc((size_t)sim.size, sizeof(int));
+        for (int left = sim.size * names; left > 0;) {
+            int rank = (int)(next_random(&seed) % (unsigned)sim.size);
             if (next[rank] == names) {
-                turn(&game.players[rank]);
+                step_rank(&sim.players[rank]);
                 rank = 0;
                 while (next[rank] == names)
                     rank++;
             }
             struct desc *desc = describe((next[rank]++ * 7 + rank) % names, 10);
-            submit(&game, rank, desc);
+            submit(&sim, rank, desc);
             desc_release(desc);
             left--;
             if (next_random(&seed) % 4 == 0)
-                turn(&game.players[next_random(&seed) % (unsigned)game.size]);
+                step_rank(&sim.players[next_random(&seed) % (unsigned)sim.size]);
         }
         free(next);
-        settle(&game);
-        ck_assert_int_eq(game.players[0].decided, (step + 1) * names);
+        run_until_idle(&sim);
+        ck_assert_int_eq(sim.players[0].decided, (step + 1) * names);
     }
-    everybody_saw_the_same(&game);
-    end(&game);
+    everybody_saw_the_same(&sim);
+    end(&sim);
 }
 END_TEST
 
 START_TEST(nothing_is_decided_before_the_last_rank)
 {
-    struct game game;
+    struct sim_job sim;
     struct desc *desc = describe(1, 4);
-    begin(&game, 20, 4);
+    begin(&sim, 20, 4);
     for (int rank = 0; rank < 19; rank++)
-        submit(&game, rank, desc);
-    settle(&game);
-    ck_assert_int_eq(game.players[0].decided, 0);
-    submit(&game, 19, desc);
-    settle(&game);
-    ck_assert_int_eq(game.players[7].decided, 1);
+        submit(&sim, rank, desc);
+    run_until_idle(&sim);
+    ck_assert_int_eq(sim.players[0].decided, 0);
+    submit(&sim, 19, desc);
+    run_until_idle(&sim);
+    ck_assert_int_eq(sim.players[7].decided, 1);
     desc_release(desc);
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
@@ -85,116 +85,116 @@ START_TEST(a_mismatch_names_both_ranks_and_values_everywhere)
 {
     static const int culprits[] = {0, 1, 5, 23};
     int culprit = culprits[_i / 2];
-    struct game game;
+    struct sim_job sim;
     struct desc *good = describe(3, 64);
     struct desc *bad = describe(3, 65);
     char expected[256];
-    begin(&game, 24, 4);
+    begin(&sim, 24, 4);
     if (_i % 2 == 1) {
         for (int rank = 0; rank < 24; rank++)
-            submit(&game, rank, good);
-        settle(&game);
+            submit(&sim, rank, good);
+        run_until_idle(&sim);
     }
     for (int rank = 0; rank < 24; rank++)
-        submit(&game, rank, rank == culprit ? bad : good);
-    settle(&game);
+        submit(&sim, rank, rank == culprit ? bad : good);
+    run_until_idle(&sim);
     for (int rank = 0; rank < 24; rank++) {
-        const struct player *player = &game.players[rank];
+        const struct sim_rank *player = &sim.players[rank];
         ck_assert_int_eq(player->order[player->decided - 1], MAX_NAMES + 3);
-        ck_assert_str_eq(player->difference, game.players[0].difference);
+        ck_assert_str_eq(player->difference, sim.players[0].difference);
     }
     /* rank 0 is one of the two, whoever the culprit is: the lowest that disagrees is named */
     snprintf(expected, sizeof(expected), "rank %d float32[65]", culprit);
-    ck_assert_ptr_nonnull(strstr(game.players[0].difference, expected));
+    ck_assert_ptr_nonnull(strstr(sim.players[0].difference, expected));
     snprintf(expected, sizeof(expected), "rank 0 float32[%d]", culprit == 0 ? 65 : 64);
-    ck_assert_ptr_nonnull(strstr(game.players[0].difference, expected));
+    ck_assert_ptr_nonnull(strstr(sim.players[0].difference, expected));
     /* the name can be used again, and agreed on */
-    submit_all(&game, good);
-    settle(&game);
-    ck_assert_int_eq(game.players[23].order[game.players[23].decided - 1], 3);
-    everybody_saw_the_same(&game);
+    submit_all(&sim, good);
+    run_until_idle(&sim);
+    ck_assert_int_eq(sim.players[23].order[sim.players[23].decided - 1], 3);
+    everybody_saw_the_same(&sim);
     desc_release(bad);
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
 START_TEST(a_new_shape_on_all_ranks_is_no_mismatch)
 {
-    struct game game;
-    begin(&game, 12, 4);
+    struct sim_job sim;
+    begin(&sim, 12, 4);
     for (int64_t extent = 1; extent < 6; extent++) {
-        submit_all(&game, describe(2, extent));
-        settle(&game);
+        submit_all(&sim, describe(2, extent));
+        run_until_idle(&sim);
     }
     for (int i = 0; i < 5; i++)
-        ck_assert_int_eq(game.players[11].order[i], 2);
-    ck_assert_int_eq(game.players[11].decided, 5);
-    end(&game);
+        ck_assert_int_eq(sim.players[11].order[i], 2);
+    ck_assert_int_eq(sim.players[11].decided, 5);
+    end(&sim);
 }
 END_TEST
 
-START_TEST(planes_without_a_common_one_are_a_mismatch)
+START_TEST(backends_without_a_common_one_are_a_mismatch)
 {
-    struct game game;
+    struct sim_job sim;
     struct desc *desc = describe(1, 4);
-    uint32_t tcp = 1u << PLANE_TCP;
-    uint32_t mpi = 1u << PLANE_MPI;
-    begin(&game, 8, 2);
+    uint32_t tcp = 1u << BACKEND_TCP;
+    uint32_t mpi = 1u << BACKEND_MPI;
+    begin(&sim, 8, 2);
     for (int rank = 0; rank < 8; rank++)
-        submit_over(&game, rank, desc, rank == 6 ? mpi : tcp);
-    settle(&game);
-    ck_assert_str_eq(game.players[3].difference, "allreduce \"t1\": rank 0 planes tcp, rank 6 planes mpi");
+        submit_over(&sim, rank, desc, rank == 6 ? mpi : tcp);
+    run_until_idle(&sim);
+    ck_assert_str_eq(sim.players[3].difference, "allreduce \"t1\": rank 0 backends tcp, rank 6 backends mpi");
     /* a rank that has both finds the common one, also when the others need no more than the number */
     for (int round = 1; round < 3; round++) {
         for (int rank = 0; rank < 8; rank++)
-            submit_over(&game, rank, desc, rank == 6 ? mpi | tcp : tcp);
-        settle(&game);
-        ck_assert_int_eq(game.players[3].order[round], 1);
+            submit_over(&sim, rank, desc, rank == 6 ? mpi | tcp : tcp);
+        run_until_idle(&sim);
+        ck_assert_int_eq(sim.players[3].order[round], 1);
     }
     /* what was agreed on is no longer there */
     for (int rank = 0; rank < 8; rank++)
-        submit_over(&game, rank, desc, rank == 6 ? mpi : tcp);
-    settle(&game);
-    ck_assert_int_eq(game.players[3].order[3], 1 + MAX_NAMES);
+        submit_over(&sim, rank, desc, rank == 6 ? mpi : tcp);
+    run_until_idle(&sim);
+    ck_assert_int_eq(sim.players[3].order[3], 1 + MAX_NAMES);
     desc_release(desc);
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
 START_TEST(a_leaver_ends_what_is_undecided_at_the_same_place_everywhere)
 {
-    struct game game;
+    struct sim_job sim;
     struct desc *pending = describe(2, 4);
-    begin(&game, 30, 4);
-    submit_all(&game, describe(1, 4));
+    begin(&sim, 30, 4);
+    submit_all(&sim, describe(1, 4));
     for (int rank = 0; rank < 29; rank++)
-        submit(&game, rank, pending);
-    shut_down(&game, 29);
-    settle(&game);
+        submit(&sim, rank, pending);
+    shut_down(&sim, 29);
+    run_until_idle(&sim);
     /* too late: the others were told that it will not run */
-    submit(&game, 29, pending);
-    settle(&game);
+    submit(&sim, 29, pending);
+    run_until_idle(&sim);
     for (int rank = 0; rank < 30; rank++)
-        ck_assert_int_eq(game.players[rank].left, 29);
+        ck_assert_int_eq(sim.players[rank].left, 29);
     for (int rank = 0; rank < 29; rank++)
-        shut_down(&game, rank);
-    settle(&game);
+        shut_down(&sim, rank);
+    run_until_idle(&sim);
     desc_release(pending);
-    ck_assert_int_eq(game.players[0].decided, 3);
-    ck_assert_int_eq(game.players[0].order[0], 1);
-    ck_assert_int_eq(game.players[0].order[1], -1);
-    ck_assert_int_eq(game.players[0].order[2], -2);
-    everybody_saw_the_same(&game);
-    end(&game);
+    ck_assert_int_eq(sim.players[0].decided, 3);
+    ck_assert_int_eq(sim.players[0].order[0], 1);
+    ck_assert_int_eq(sim.players[0].order[1], -1);
+    ck_assert_int_eq(sim.players[0].order[2], -2);
+    everybody_saw_the_same(&sim);
+    end(&sim);
 }
 END_TEST
 
 /* One round of [names] operations of all ranks, whose turns come in no helpful order. */
-static void play_round(struct game *game, int names)
+static void play_round(struct sim_job *sim, int names)
 {
     for (int name = 0; name < names; name++)
-        submit_all(game, describe(name, 100));
-    settle(game);
+        submit_all(sim, describe(name, 100));
+    run_until_idle(sim);
 }
 
 /* However many ranks there are: a round is one message a link and direction, so that no rank handles more
@@ -205,25 +205,25 @@ START_TEST(no_ranks_work_grows_with_the_ranks)
     static const int sizes[] = {64, 1024, 16384};
     uint64_t first_bytes[3];
     for (int i = 0; i < 3; i++) {
-        struct game game;
-        begin(&game, sizes[i], 8);
-        play_round(&game, NAMES);
-        first_bytes[i] = local_world_counts(game.world, 0).received_bytes;
-        struct local_counts *before = calloc((size_t)sizes[i], sizeof(*before));
+        struct sim_job sim;
+        begin(&sim, sizes[i], 8);
+        play_round(&sim, NAMES);
+        first_bytes[i] = mailbox_world_counts(sim.world, 0).received_bytes;
+        struct mailbox_counts *before = calloc((size_t)sizes[i], sizeof(*before));
         for (int rank = 0; rank < sizes[i]; rank++)
-            before[rank] = local_world_counts(game.world, rank);
-        play_round(&game, NAMES);
+            before[rank] = mailbox_world_counts(sim.world, rank);
+        play_round(&sim, NAMES);
         for (int rank = 0; rank < sizes[i]; rank++) {
-            struct local_counts counts = local_world_counts(game.world, rank);
-            const struct control *control = game.players[rank].control;
-            ck_assert_int_le(control->child_count, SHAPE_RADIX);
+            struct mailbox_counts counts = mailbox_world_counts(sim.world, rank);
+            const struct control *control = sim.players[rank].control;
+            ck_assert_int_le(control->child_count, TREE_MAX_RADIX);
             uint64_t links = (uint64_t)control->child_count + (control->parent >= 0);
             ck_assert_uint_eq(counts.received - before[rank].received, links);
             ck_assert_uint_eq(counts.sent - before[rank].sent, links);
-            ck_assert_int_eq(game.players[rank].decided, 2 * NAMES);
+            ck_assert_int_eq(sim.players[rank].decided, 2 * NAMES);
         }
         free(before);
-        end(&game);
+        end(&sim);
     }
     ck_assert_uint_eq(first_bytes[1], first_bytes[0]);
     ck_assert_uint_eq(first_bytes[2], first_bytes[0]);
@@ -233,135 +233,135 @@ END_TEST
 /* 40 ranks on nodes of 4; the set is node 3 and more of its leader's subtree. */
 START_TEST(a_set_costs_nothing_above_the_rank_that_covers_it)
 {
-    struct game game;
-    begin(&game, 40, 4);
-    hvd_set set = make_set(&game, 12, 15);
+    struct sim_job sim;
+    begin(&sim, 40, 4);
+    hvd_set set = make_set(&sim, 12, 15);
     ck_assert_int_eq(set, 1);
-    ck_assert_int_eq(make_set(&game, 0, 0), 2);
-    ck_assert_ptr_null(crew_find(game.players[0].negotiate, set));
-    ck_assert(crew_find(game.players[12].negotiate, set)->decides);
-    ck_assert(!crew_find(game.players[13].negotiate, set)->decides);
-    ck_assert_ptr_null(crew_find(game.players[4].negotiate, set));
-    ck_assert_ptr_null(crew_find(game.players[12].negotiate, 2));
-    uint64_t at_root = messages_of(&game, 0);
-    uint64_t at_member = messages_of(&game, 13);
-    uint64_t at_other = messages_of(&game, 5);
+    ck_assert_int_eq(make_set(&sim, 0, 0), 2);
+    ck_assert_ptr_null(subtree_set_find(sim.players[0].negotiate, set));
+    ck_assert(subtree_set_find(sim.players[12].negotiate, set)->decides);
+    ck_assert(!subtree_set_find(sim.players[13].negotiate, set)->decides);
+    ck_assert_ptr_null(subtree_set_find(sim.players[4].negotiate, set));
+    ck_assert_ptr_null(subtree_set_find(sim.players[12].negotiate, 2));
+    uint64_t at_root = messages_of(&sim, 0);
+    uint64_t at_member = messages_of(&sim, 13);
+    uint64_t at_other = messages_of(&sim, 5);
     for (int round = 0; round < 10; round++) {
         for (int rank = 12; rank < 16; rank++) {
             struct desc *desc = describe(1, 8);
             desc->set = set;
-            submit(&game, rank, desc);
+            submit(&sim, rank, desc);
             desc_release(desc);
         }
         for (int rank = 39; rank >= 0; rank--)
-            turn(&game.players[rank]);
-        settle(&game);
+            step_rank(&sim.players[rank]);
+        run_until_idle(&sim);
     }
-    ck_assert_int_eq(game.players[13].decided, 10);
-    ck_assert_int_eq(game.players[0].decided, 0);
-    ck_assert_uint_eq(messages_of(&game, 0), at_root);
-    ck_assert_uint_eq(messages_of(&game, 5), at_other);
-    ck_assert_uint_eq(messages_of(&game, 13), at_member + 10);
-    end(&game);
+    ck_assert_int_eq(sim.players[13].decided, 10);
+    ck_assert_int_eq(sim.players[0].decided, 0);
+    ck_assert_uint_eq(messages_of(&sim, 0), at_root);
+    ck_assert_uint_eq(messages_of(&sim, 5), at_other);
+    ck_assert_uint_eq(messages_of(&sim, 13), at_member + 10);
+    end(&sim);
 }
 END_TEST
 
 /* One message a neighbour and a round, whatever the number of sets. */
 START_TEST(sets_of_all_sizes_share_the_messages_of_a_round)
 {
-    struct game game;
-    begin(&game, 24, 4);
-    hvd_set sets[] = {HVD_ALL_RANKS, make_set(&game, 0, 22), make_set(&game, 1, 23)};
+    struct sim_job sim;
+    begin(&sim, 24, 4);
+    hvd_set sets[] = {HVD_ALL_RANKS, make_set(&sim, 0, 22), make_set(&sim, 1, 23)};
     for (int round = 0; round < 3; round++) {
-        uint64_t at_root = messages_of(&game, 0);
-        uint64_t at_leaf = messages_of(&game, 22);
+        uint64_t at_root = messages_of(&sim, 0);
+        uint64_t at_leaf = messages_of(&sim, 22);
         for (int rank = 0; rank < 24; rank++) {
             for (int i = 0; i < 3; i++) {
                 struct desc *desc = describe(i, 8);
                 desc->set = sets[i];
                 if ((i != 1 || rank < 23) && (i != 2 || rank > 0))
-                    submit(&game, rank, desc);
+                    submit(&sim, rank, desc);
                 desc_release(desc);
             }
         }
         for (int rank = 23; rank >= 0; rank--)
-            turn(&game.players[rank]);
-        settle(&game);
-        ck_assert_int_eq(game.players[22].decided, 3 * (round + 1));
-        ck_assert_uint_eq(messages_of(&game, 0) - at_root, (unsigned)game.players[0].control->child_count);
-        ck_assert_uint_eq(messages_of(&game, 22) - at_leaf, 1);
+            step_rank(&sim.players[rank]);
+        run_until_idle(&sim);
+        ck_assert_int_eq(sim.players[22].decided, 3 * (round + 1));
+        ck_assert_uint_eq(messages_of(&sim, 0) - at_root, (unsigned)sim.players[0].control->child_count);
+        ck_assert_uint_eq(messages_of(&sim, 22) - at_leaf, 1);
     }
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
-static size_t entries_of(const struct player *player)
+static size_t entries_of(const struct sim_rank *player)
 {
-    return player->negotiate->crews[0]->ledger.entry_count;
+    return player->negotiate->subtree_sets[0]->response_cache.entry_count;
 }
 
 /* Names that are used once come and go; what is used in every round keeps its number. */
 START_TEST(a_bounded_cache_forgets_names_on_all_ranks)
 {
-    struct game game;
+    struct sim_job sim;
     char text[32];
-    struct negotiate_place limited = {.cache_limit = 4};
-    begin_like(&game, 12, 4, &limited);
-    struct ledger *ledger = &game.players[11].negotiate->crews[0]->ledger;
+    struct negotiate_params limited = {.cache_limit = 4};
+    begin_like(&sim, 12, 4, &limited);
+    struct response_cache *response_cache = &sim.players[11].negotiate->subtree_sets[0]->response_cache;
     uint32_t steady = WIRE_NO_ID;
     for (int round = 0; round < 300; round++) {
         snprintf(text, sizeof(text), "t3 of round %d", round);
-        submit_all(&game, desc_vector(text, 4));
-        submit_all(&game, describe(1, 4));
-        settle(&game);
-        ck_assert_uint_le(ledger->slot_count, 4);
+        submit_all(&sim, desc_vector(text, 4));
+        submit_all(&sim, describe(1, 4));
+        run_until_idle(&sim);
+        ck_assert_uint_le(response_cache->slot_count, 4);
         for (int rank = 0; rank < 12; rank++)
-            ck_assert_uint_le(entries_of(&game.players[rank]), 4);
-        struct entry *entry = ledger_find(ledger, "t1");
+            ck_assert_uint_le(entries_of(&sim.players[rank]), 4);
+        struct cache_entry *entry = response_cache_find(response_cache, "t1");
         ck_assert_ptr_nonnull(entry);
         if (round == 0)
             steady = entry->number;
         ck_assert_uint_eq(entry->number, steady);
     }
-    ck_assert_int_eq(game.players[11].decided, 600);
+    ck_assert_int_eq(sim.players[11].decided, 600);
     /* numbers are given away again and again: the last names have one */
-    ck_assert_ptr_null(ledger_find(ledger, "t3 of round 0"));
-    ck_assert(ledger_find(ledger, "t3 of round 299") != NULL ||
-              ledger_find(ledger, "t3 of round 298") != NULL);
-    everybody_saw_the_same(&game);
-    end(&game);
+    ck_assert_ptr_null(response_cache_find(response_cache, "t3 of round 0"));
+    ck_assert(response_cache_find(response_cache, "t3 of round 299") != NULL ||
+              response_cache_find(response_cache, "t3 of round 298") != NULL);
+    everybody_saw_the_same(&sim);
+    end(&sim);
 }
 END_TEST
 
 START_TEST(an_unbounded_cache_keeps_all_names)
 {
-    struct game game;
-    begin(&game, 6, 3);
+    struct sim_job sim;
+    begin(&sim, 6, 3);
     for (int round = 0; round < 3; round++) {
         for (int name = 0; name < 60; name++)
-            submit_all(&game, describe(name, 4));
-        settle(&game);
-        ck_assert_uint_eq(entries_of(&game.players[5]), 60);
+            submit_all(&sim, describe(name, 4));
+        run_until_idle(&sim);
+        ck_assert_uint_eq(entries_of(&sim.players[5]), 60);
     }
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
 START_TEST(a_rank_says_nothing_of_sets_that_it_is_not_in)
 {
-    struct game game;
+    struct sim_job sim;
     struct hvd_error err = {""};
     struct desc *desc = describe(1, 4);
     struct submission submission = {.desc = desc};
-    begin(&game, 4, 2);
-    hvd_set set = make_set(&game, 1, 2);
+    begin(&sim, 4, 2);
+    hvd_set set = make_set(&sim, 1, 2);
     desc->set = set;
-    ck_assert_int_eq(negotiate_submit(game.players[3].negotiate, &submission, &err), HVD_ERR_SET);
+    ck_assert_int_eq(negotiate_submit(sim.players[3].negotiate, &submission, &err), HVD_ERR_SET);
     ck_assert_str_eq(err.text, "rank 3 is no member of process set 1");
     desc->set = set + 1;
-    ck_assert_int_eq(negotiate_submit(game.players[1].negotiate, &submission, NULL), HVD_ERR_SET);
+    ck_assert_int_eq(negotiate_submit(sim.players[1].negotiate, &submission, NULL), HVD_ERR_SET);
     desc_release(desc);
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
@@ -370,16 +370,16 @@ static struct negotiate *in_the_middle(void)
 {
     static const int child = 2;
     struct negotiate *negotiate = NULL;
-    struct negotiate_place place = {
-        .rank = 1, .size = 3, .child_count = 1, .child_ranks = &child, .plane_order = {PLANE_TCP, -1}};
+    struct negotiate_params place = {
+        .rank = 1, .size = 3, .child_count = 1, .child_ranks = &child, .backend_order = {BACKEND_TCP, -1}};
     ck_assert_int_eq(negotiate_create(&negotiate, &place, NULL), HVD_OK);
     return negotiate;
 }
 
 static struct wire_record record_of(struct desc *desc)
 {
-    struct wire_record record = {.type = WIRE_NEW, .id = WIRE_NO_ID, .plane = -1, .absent = -1};
-    record.offer.desc = desc;
+    struct wire_record record = {.type = WIRE_NEW, .id = WIRE_NO_ID, .backend = -1, .absent = -1};
+    record.proposal.desc = desc;
     return record;
 }
 
@@ -398,72 +398,72 @@ static void refused(int rc, const struct hvd_error *err, const char *why)
 
 START_TEST(settings_reach_all_ranks_before_the_same_operation)
 {
-    struct game game;
-    struct tune_settings settings = {1 << 20, 1 << 16, 3};
-    begin(&game, 11, 2);
-    submit_all(&game, describe(1, 4));
-    settle(&game);
-    negotiate_tune(game.players[0].negotiate, &settings);
-    settle(&game);
-    ck_assert_int_eq(game.players[0].settings.window, 0); /* nobody is woken for it */
-    submit_all(&game, describe(2, 4));
-    settle(&game);
-    submit_all(&game, describe(1, 4));
-    settle(&game);
-    for (int rank = 0; rank < game.size; rank++) {
-        ck_assert_mem_eq(&game.players[rank].settings, &settings, sizeof(settings));
-        ck_assert_int_eq(game.players[rank].tuned_at, 1);
-        ck_assert_int_eq(game.players[rank].decided, 3);
+    struct sim_job sim;
+    struct tuned_settings settings = {1 << 20, 1 << 16, 3};
+    begin(&sim, 11, 2);
+    submit_all(&sim, describe(1, 4));
+    run_until_idle(&sim);
+    negotiate_tune(sim.players[0].negotiate, &settings);
+    run_until_idle(&sim);
+    ck_assert_int_eq(sim.players[0].settings.inflight, 0); /* nobody is woken for it */
+    submit_all(&sim, describe(2, 4));
+    run_until_idle(&sim);
+    submit_all(&sim, describe(1, 4));
+    run_until_idle(&sim);
+    for (int rank = 0; rank < sim.size; rank++) {
+        ck_assert_mem_eq(&sim.players[rank].settings, &settings, sizeof(settings));
+        ck_assert_int_eq(sim.players[rank].tuned_at, 1);
+        ck_assert_int_eq(sim.players[rank].decided, 3);
     }
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
 /* What rank 0 of two hears from the other, which has its turn first. */
-static void hear_child(struct game *game)
+static void hear_child(struct sim_job *sim)
 {
     struct hvd_error err = {""};
     struct control_event event;
-    struct control *control = game->players[0].control;
-    turn(&game->players[1]);
+    struct control *control = sim->players[0].control;
+    step_rank(&sim->players[1]);
     ck_assert_int_eq(control->ops->receive(control, &event, &err), HVD_OK);
-    int rc = negotiate_from_child(game->players[0].negotiate, 0, event.bytes, event.length, &err);
+    int rc = negotiate_from_child(sim->players[0].negotiate, 0, event.bytes, event.length, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
 }
 
 START_TEST(who_decides_tells_first_and_is_not_behind_for_it)
 {
-    struct game game;
+    struct sim_job sim;
     struct hvd_error err = {""};
     const void *bytes = NULL;
     size_t length = 0;
-    begin(&game, 2, 2);
-    submit_all(&game, describe(0, 4));
-    settle(&game);
-    struct player *root = &game.players[0];
+    begin(&sim, 2, 2);
+    submit_all(&sim, describe(0, 4));
+    run_until_idle(&sim);
+    struct sim_rank *root = &sim.players[0];
     struct control *control = root->control;
     struct desc *desc = describe(0, 4);
-    submit(&game, 0, desc);
-    submit(&game, 1, desc);
-    hear_child(&game);
+    submit(&sim, 0, desc);
+    submit(&sim, 1, desc);
+    hear_child(&sim);
     ck_assert_int_eq(negotiate_decide(root->negotiate, &err), HVD_OK);
-    ck_assert_int_eq(negotiate_say(root->negotiate, 1, &bytes, &length, &err), HVD_OK);
+    ck_assert_int_eq(negotiate_get_message(root->negotiate, 1, &bytes, &length, &err), HVD_OK);
     ck_assert_uint_gt(length, 0);
     ck_assert_int_eq(control->ops->send(control, 1, bytes, length, NULL), HVD_OK);
     /* the other is told, and hands it in again before the root has looked at what it decided itself */
-    turn(&game.players[1]);
-    ck_assert_int_eq(game.players[1].decided, 2);
-    submit(&game, 1, desc);
-    hear_child(&game);
+    step_rank(&sim.players[1]);
+    ck_assert_int_eq(sim.players[1].decided, 2);
+    submit(&sim, 1, desc);
+    hear_child(&sim);
     ck_assert_int_eq(root->decided, 1);
     take_decisions(root);
     ck_assert_int_eq(root->decided, 2);
-    submit(&game, 0, desc);
-    settle(&game);
+    submit(&sim, 0, desc);
+    run_until_idle(&sim);
     ck_assert_int_eq(root->decided, 3);
-    ck_assert_int_eq(game.players[1].decided, 3);
+    ck_assert_int_eq(sim.players[1].decided, 3);
     desc_release(desc);
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
@@ -520,7 +520,7 @@ START_TEST(a_parent_that_breaks_the_protocol_is_found_out)
     ck_assert_int_eq(negotiate_submit(negotiate, &submission, &err), HVD_OK);
     ck_assert_int_eq(negotiate_from_child(negotiate, 0, writer.bytes, writer.length, &err), HVD_OK);
     refused(negotiate_from_parent(negotiate, writer.bytes, writer.length, &err), &err, "not ready here");
-    ck_assert_int_eq(negotiate_say(negotiate, 0, &bytes, &length, &err), HVD_OK);
+    ck_assert_int_eq(negotiate_get_message(negotiate, 0, &bytes, &length, &err), HVD_OK);
     ck_assert_uint_gt(length, 0);
     /* a number that is not its turn */
     wire_reset(&writer);
@@ -557,7 +557,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, nothing_is_decided_before_the_last_rank);
     tcase_add_loop_test(tcase, a_mismatch_names_both_ranks_and_values_everywhere, 0, 8);
     tcase_add_test(tcase, a_new_shape_on_all_ranks_is_no_mismatch);
-    tcase_add_test(tcase, planes_without_a_common_one_are_a_mismatch);
+    tcase_add_test(tcase, backends_without_a_common_one_are_a_mismatch);
     tcase_add_test(tcase, a_leaver_ends_what_is_undecided_at_the_same_place_everywhere);
     tcase_add_test(tcase, no_ranks_work_grows_with_the_ranks);
     tcase_add_test(tcase, a_set_costs_nothing_above_the_rank_that_covers_it);

@@ -1,5 +1,5 @@
-/* test_negotiate_random.c: the negotiation under thousands of schedules drawn by lot: the same order on all
- * ranks, nothing lost, nothing twice, no deadlock. */
+/* test_negotiate_random.c: the negotiation under thousands of schedules drawn by random_state: the same order
+ * on all ranks, nothing lost, nothing twice, no deadlock. */
 #include "unit.h"
 
 #include "descs.h"
@@ -42,12 +42,12 @@ struct agreed {
     enum decision_kind kind;
     int name, times, epoch;
     uint32_t number;
-    int plane, rank, other_rank;
+    int backend, rank, other_rank;
 };
 
 struct show {
-    struct plan plan;
-    struct links links;
+    struct schedule plan;
+    struct link_sim links;
     struct actor *actors;
     int64_t now_us;
     int stalls;
@@ -72,7 +72,7 @@ static void say_ready(struct show *show, int rank, struct desc *desc, struct sub
     show->actors[rank].restless = true;
 }
 
-static bool finished(const struct plan *plan, const struct part *part, int set)
+static bool finished(const struct schedule *plan, const struct part *part, int set)
 {
     for (int name = 0; name < NAMES; name++) {
         if (part->pending[name])
@@ -84,12 +84,12 @@ static bool finished(const struct plan *plan, const struct part *part, int set)
 /* Submit one thing more in that set, where there is one. */
 static bool submit_in(struct show *show, int rank, int set)
 {
-    const struct plan *plan = &show->plan;
+    const struct schedule *plan = &show->plan;
     struct part *part = &show->actors[rank].parts[set];
     bool rest = false;
     if (!plan->sets[set].member[rank] || !part->known || part->gone || part->epoch == plan->sets[set].epochs)
         return false;
-    int first = draw_below(&show->links.lot, NAMES);
+    int first = random_below(&show->links.random_state, NAMES);
     for (int i = 0; i < NAMES; i++) {
         int name = (first + i) % NAMES;
         if (part->submitted[name] == supply(plan, set, part->epoch, name, rank))
@@ -100,7 +100,7 @@ static bool submit_in(struct show *show, int rank, int set)
         struct desc *desc = describe(plan, set, part->epoch, name, part->submitted[name]++, rank);
         struct submission submission = {.user = &part->pending[name]};
         if (desc->kind != DESC_BARRIER)
-            submission.planes = planes_of(plan, rank);
+            submission.backends = backends_of(plan, rank);
         part->pending[name] = true;
         say_ready(show, rank, desc, submission);
         return true;
@@ -108,7 +108,7 @@ static bool submit_in(struct show *show, int rank, int set)
     if (rest || part->joining)
         return false;
     if (is_join_epoch(plan, set, part->epoch)) {
-        struct submission submission = {.planes = planes_of(plan, rank), .user = &part->joining};
+        struct submission submission = {.backends = backends_of(plan, rank), .user = &part->joining};
         part->joining = true;
         say_ready(show, rank, desc_own(DESC_JOIN, plan->sets[set].number, DESC_JOIN_NAME), submission);
     }
@@ -126,7 +126,7 @@ static bool add_set(struct show *show, int rank)
     const struct planned_set *planned = &show->plan.sets[set];
     char list[32];
     snprintf(list, sizeof(list), "%d%s", set, planned->odd_adder == rank ? "-9" : "");
-    struct submission submission = {.planes = planes_of(&show->plan, rank),
+    struct submission submission = {.backends = backends_of(&show->plan, rank),
                                     .member = planned->member[rank],
                                     .set_size = planned->member_count,
                                     .user = actor};
@@ -135,7 +135,7 @@ static bool add_set(struct show *show, int rank)
     return true;
 }
 
-static int next_removed(const struct plan *plan, int removes)
+static int next_removed(const struct schedule *plan, int removes)
 {
     int set = 1;
     for (; set < plan->set_count; set++) {
@@ -179,7 +179,7 @@ static bool submit_something(struct show *show, int rank)
         return leave(show, rank, false);
     if (rank == show->plan.leaver && actor->sighting_count > 10)
         return leave(show, rank, true);
-    int first = draw_below(&show->links.lot, SETS + 2);
+    int first = random_below(&show->links.random_state, SETS + 2);
     for (int i = 0; i < SETS + 2; i++) {
         int what = (first + i) % (SETS + 2);
         if (what < show->plan.set_count && submit_in(show, rank, what))
@@ -207,11 +207,12 @@ static void compare_order(struct show *show, int rank, int set, const struct agr
         show->orders[set].count++;
     }
     const struct agreed *agreed = &show->orders[set].at[place];
-    ck_assert_msg(
-        agreed->kind == seen->kind && agreed->name == seen->name && agreed->times == seen->times &&
-            agreed->epoch == seen->epoch && agreed->number == seen->number && agreed->plane == seen->plane &&
-            agreed->rank == seen->rank && agreed->other_rank == seen->other_rank,
-        "seed %d: rank %d sees another decision %d in set %d", (int)show->plan.seed, rank, place, set);
+    ck_assert_msg(agreed->kind == seen->kind && agreed->name == seen->name && agreed->times == seen->times &&
+                      agreed->epoch == seen->epoch && agreed->number == seen->number &&
+                      agreed->backend == seen->backend && agreed->rank == seen->rank &&
+                      agreed->other_rank == seen->other_rank,
+                  "seed %d: rank %d sees another decision %d in set %d", (int)show->plan.seed, rank, place,
+                  set);
     if (actor->sighting_count == actor->sighting_capacity) {
         actor->sighting_capacity = 2 * actor->sighting_capacity + 64;
         actor->sightings =
@@ -249,10 +250,10 @@ static void see_operation(struct show *show, int rank, const struct decision *de
         part->pending[name] = false;
     }
     if (decision->kind == DECISION_RUN && decision->desc->kind == DESC_BARRIER) {
-        ck_assert_int_eq(decision->plane, -1);
+        ck_assert_int_eq(decision->backend, -1);
     } else if (decision->kind == DECISION_RUN) {
-        ck_assert_int_ge(decision->plane, 0);
-        ck_assert(planes_of(&show->plan, rank) >> decision->plane & 1);
+        ck_assert_int_ge(decision->backend, 0);
+        ck_assert(backends_of(&show->plan, rank) >> decision->backend & 1);
     }
     if (show->plan.cache_limit > 0 && decision->number != WIRE_NO_ID)
         ck_assert_uint_lt(decision->number, (unsigned)show->plan.cache_limit);
@@ -264,7 +265,7 @@ static void see(struct show *show, int rank, const struct decision *decision)
     struct agreed seen = {.kind = decision->kind,
                           .name = -1,
                           .number = decision->number,
-                          .plane = decision->plane,
+                          .backend = decision->backend,
                           .rank = decision->rank,
                           .other_rank = decision->other_rank};
     int set = 0;
@@ -306,7 +307,7 @@ static void speak(struct show *show, int rank, bool decide)
     const struct decision *decision = NULL;
     int rc = decide ? negotiate_decide(actor->negotiate, &err) : HVD_OK;
     if (rc == HVD_OK)
-        rc = negotiate_watch(actor->negotiate, ++show->now_us, &err);
+        rc = negotiate_check_stalls(actor->negotiate, ++show->now_us, &err);
     ck_assert_msg(rc == HVD_OK, "seed %d rank %d: %s", (int)show->plan.seed, rank, err.text);
     actor->restless = !decide;
     while (negotiate_next(actor->negotiate, &decision, &err) == HVD_OK)
@@ -314,39 +315,39 @@ static void speak(struct show *show, int rank, bool decide)
     for (int link = 0; link <= show->links.shapes[rank].child_count; link++) {
         const void *bytes = NULL;
         size_t length = 0;
-        ck_assert_int_eq(negotiate_say(actor->negotiate, link, &bytes, &length, &err), HVD_OK);
+        ck_assert_int_eq(negotiate_get_message(actor->negotiate, link, &bytes, &length, &err), HVD_OK);
         if (length > 0)
-            links_send(&show->links, rank, link, bytes, length);
+            link_sim_send(&show->links, rank, link, bytes, length);
     }
 }
 
-static void hear(struct show *show, const struct letter *letter, int rank, int link)
+static void hear(struct show *show, const struct link_message *message, int rank, int link)
 {
     struct negotiate *negotiate = show->actors[rank].negotiate;
     struct hvd_error err = {""};
     int rc = link == CONTROL_PARENT
-                 ? negotiate_from_parent(negotiate, letter->bytes, letter->length, &err)
-                 : negotiate_from_child(negotiate, link - 1, letter->bytes, letter->length, &err);
+                 ? negotiate_from_parent(negotiate, message->bytes, message->length, &err)
+                 : negotiate_from_child(negotiate, link - 1, message->bytes, message->length, &err);
     ck_assert_msg(rc == HVD_OK, "seed %d rank %d: %s", (int)show->plan.seed, rank, err.text);
     show->actors[rank].restless = true;
 }
 
-/* Deliver, speak and submit by lot until nobody has anything left to do. */
+/* Deliver, speak and submit by random_state until nobody has anything left to do. */
 static void play(struct show *show)
 {
-    uint64_t *lot = &show->links.lot;
+    uint64_t *random_state = &show->links.random_state;
     int idle = 0;
     while (idle < 3) {
-        int rank = draw_below(lot, show->plan.size);
+        int rank = random_below(random_state, show->plan.size);
         int link = 0;
-        int what = draw_below(lot, 4);
-        struct letter *letter = what <= 1 ? links_take(&show->links, &rank, &link) : NULL;
-        bool moved = letter != NULL;
-        if (letter != NULL) {
-            hear(show, letter, rank, link);
-            free(letter);
+        int what = random_below(random_state, 4);
+        struct link_message *message = what <= 1 ? link_sim_receive(&show->links, &rank, &link) : NULL;
+        bool moved = message != NULL;
+        if (message != NULL) {
+            hear(show, message, rank, link);
+            free(message);
         } else if (show->actors[rank].restless && what <= 2) {
-            speak(show, rank, draw_below(lot, 3) > 0);
+            speak(show, rank, random_below(random_state, 3) > 0);
             moved = true;
         } else if (what == 3) {
             moved = submit_something(show, rank);
@@ -371,20 +372,20 @@ static void play(struct show *show)
 static void open_show(struct show *show, int size, int nodes, uint64_t seed)
 {
     memset(show, 0, sizeof(*show));
-    make_plan(&show->plan, size, seed);
-    links_open(&show->links, size, nodes, seed);
+    make_schedule(&show->plan, size, seed);
+    link_sim_open(&show->links, size, nodes, seed);
     show->actors = calloc((unsigned)size, sizeof(struct actor));
     for (int rank = 0; rank < size; rank++) {
-        const struct shape *shape = &show->links.shapes[rank];
-        struct negotiate_place place = {.rank = rank,
-                                        .size = size,
-                                        .root = shape->parent < 0,
-                                        .child_count = shape->child_count,
-                                        .child_ranks = shape->child_ranks,
-                                        .plane_order = {PLANE_MPI, PLANE_TCP, -1},
-                                        .stall_warn_us = STALL_WARN_US,
-                                        .stall_abort_us = 10 * STALL_WARN_US,
-                                        .cache_limit = show->plan.cache_limit};
+        const struct tree_shape *shape = &show->links.shapes[rank];
+        struct negotiate_params place = {.rank = rank,
+                                         .size = size,
+                                         .root = shape->parent < 0,
+                                         .child_count = shape->child_count,
+                                         .child_ranks = shape->child_ranks,
+                                         .backend_order = {BACKEND_MPI, BACKEND_TCP, -1},
+                                         .stall_warn_us = STALL_WARN_US,
+                                         .stall_abort_us = 10 * STALL_WARN_US,
+                                         .cache_limit = show->plan.cache_limit};
         ck_assert_int_eq(negotiate_create(&show->actors[rank].negotiate, &place, NULL), HVD_OK);
         show->actors[rank].parts[0].known = true;
     }
@@ -401,13 +402,13 @@ static void close_show(struct show *show)
         free(show->plan.sets[set].member);
     }
     free(show->actors);
-    links_close(&show->links);
+    link_sim_close(&show->links);
 }
 
 /* Everything that could be decided was, once, and all members saw it. */
 static void nothing_is_lost(const struct show *show)
 {
-    const struct plan *plan = &show->plan;
+    const struct schedule *plan = &show->plan;
     for (int set = 0; set < plan->set_count; set++) {
         int count = 0;
         for (int epoch = 0; epoch < plan->sets[set].epochs; epoch++) {
@@ -564,10 +565,10 @@ START_TEST(any_schedule_of_few_ranks_ends_well)
 {
     for (int i = 0; i < SEEDS_A_CASE; i++) {
         uint64_t seed = (uint64_t)(_i * SEEDS_A_CASE + i + 1);
-        uint64_t lot = seed * 31 + 7;
-        draw(&lot);
-        int size = 1 + draw_below(&lot, 24);
-        perform(size, 1 + draw_below(&lot, size), seed);
+        uint64_t random_state = seed * 31 + 7;
+        random_next(&random_state);
+        int size = 1 + random_below(&random_state, 24);
+        perform(size, 1 + random_below(&random_state, size), seed);
     }
 }
 END_TEST

@@ -10,60 +10,60 @@
 #define WARN   (60 * SECOND)
 #define ABORT  (600 * SECOND)
 
-static const struct negotiate_place watching = {.stall_warn_us = WARN, .stall_abort_us = ABORT};
+static const struct negotiate_params watching = {.stall_warn_us = WARN, .stall_abort_us = ABORT};
 
-static int64_t deadline_of_all(struct game *game, int64_t now_us)
+static int64_t deadline_of_all(struct sim_job *sim, int64_t now_us)
 {
     int64_t deadline_us = INT64_MAX;
-    for (int rank = 0; rank < game->size; rank++) {
-        int64_t due_us = negotiate_deadline(game->players[rank].negotiate, now_us);
+    for (int rank = 0; rank < sim->size; rank++) {
+        int64_t due_us = negotiate_deadline(sim->players[rank].negotiate, now_us);
         deadline_us = due_us < deadline_us ? due_us : deadline_us;
     }
     return deadline_us;
 }
 
 /* All ranks look after what waits, have turns until nothing happens, and go to sleep. */
-static void watch(struct game *game, int64_t now_us)
+static void watch(struct sim_job *sim, int64_t now_us)
 {
-    for (int rank = 0; rank < game->size; rank++) {
+    for (int rank = 0; rank < sim->size; rank++) {
         struct hvd_error err = {""};
-        if (game->players[rank].stopped)
+        if (sim->players[rank].stopped)
             continue;
-        int rc = negotiate_watch(game->players[rank].negotiate, now_us, &err);
+        int rc = negotiate_check_stalls(sim->players[rank].negotiate, now_us, &err);
         ck_assert_msg(rc == HVD_OK, "%s", err.text);
     }
-    settle(game);
-    deadline_of_all(game, now_us);
+    run_until_idle(sim);
+    deadline_of_all(sim, now_us);
 }
 
-static void submit_but(struct game *game, struct desc *desc, int first, int last)
+static void submit_but(struct sim_job *sim, struct desc *desc, int first, int last)
 {
-    for (int rank = 0; rank < game->size; rank++) {
+    for (int rank = 0; rank < sim->size; rank++) {
         if (rank < first || rank > last)
-            submit(game, rank, desc);
+            submit(sim, rank, desc);
     }
     desc_release(desc);
 }
 
-static int stalls_told(const struct game *game)
+static int stalls_told(const struct sim_job *sim)
 {
     int told = 0;
-    for (int rank = 0; rank < game->size; rank++)
-        told += game->players[rank].stalls;
+    for (int rank = 0; rank < sim->size; rank++)
+        told += sim->players[rank].stalls;
     return told;
 }
 
 START_TEST(nothing_wakes_a_job_in_which_nothing_waits)
 {
-    struct game game;
-    begin_like(&game, 24, 4, &watching);
-    ck_assert_int_eq(deadline_of_all(&game, 5), INT64_MAX);
+    struct sim_job sim;
+    begin_like(&sim, 24, 4, &watching);
+    ck_assert_int_eq(deadline_of_all(&sim, 5), INT64_MAX);
     for (int round = 0; round < 2; round++) {
-        submit_all(&game, describe(1, 4));
-        settle(&game);
-        ck_assert_int_eq(deadline_of_all(&game, 7), INT64_MAX);
+        submit_all(&sim, describe(1, 4));
+        run_until_idle(&sim);
+        ck_assert_int_eq(deadline_of_all(&sim, 7), INT64_MAX);
     }
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
@@ -72,60 +72,60 @@ START_TEST(a_missing_rank_is_named_with_what_it_submitted_last)
 {
     static const int culprits[] = {5, 8, 16, 0, 23};
     int culprit = culprits[_i];
-    struct game game;
+    struct sim_job sim;
     char expected[128];
-    begin_like(&game, 24, 4, &watching);
-    submit_all(&game, describe(1, 4));
-    settle(&game);
-    submit_but(&game, describe(2, 4), culprit, culprit);
-    submit_but(&game, describe(3, 4), culprit, culprit);
-    settle(&game);
-    watch(&game, SECOND);
-    ck_assert_int_eq(deadline_of_all(&game, SECOND), SECOND + WARN);
-    watch(&game, WARN);
-    ck_assert_int_eq(stalls_told(&game), 0);
-    watch(&game, SECOND + WARN);
+    begin_like(&sim, 24, 4, &watching);
+    submit_all(&sim, describe(1, 4));
+    run_until_idle(&sim);
+    submit_but(&sim, describe(2, 4), culprit, culprit);
+    submit_but(&sim, describe(3, 4), culprit, culprit);
+    run_until_idle(&sim);
+    watch(&sim, SECOND);
+    ck_assert_int_eq(deadline_of_all(&sim, SECOND), SECOND + WARN);
+    watch(&sim, WARN);
+    ck_assert_int_eq(stalls_told(&sim), 0);
+    watch(&sim, SECOND + WARN);
     snprintf(expected, sizeof(expected),
              "allreduce \"t2\" waits 60 s for 1: %d (allreduce \"t1\"); 1 others wait", culprit);
-    ck_assert_str_eq(game.players[0].stall, expected);
-    ck_assert_int_eq(stalls_told(&game), 1);
+    ck_assert_str_eq(sim.players[0].stall, expected);
+    ck_assert_int_eq(stalls_told(&sim), 1);
     /* again, but not before its time */
-    watch(&game, SECOND + WARN + WARN / 2);
-    ck_assert_int_eq(stalls_told(&game), 1);
-    watch(&game, 3 * SECOND + 2 * WARN);
-    ck_assert_int_eq(stalls_told(&game), 2);
+    watch(&sim, SECOND + WARN + WARN / 2);
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    watch(&sim, 3 * SECOND + 2 * WARN);
+    ck_assert_int_eq(stalls_told(&sim), 2);
     /* and no more when it has come */
     for (int name = 2; name <= 3; name++) {
         struct desc *desc = describe(name, 4);
-        submit(&game, culprit, desc);
+        submit(&sim, culprit, desc);
         desc_release(desc);
     }
-    settle(&game);
-    watch(&game, 5 * WARN);
-    ck_assert_int_eq(stalls_told(&game), 2);
-    ck_assert_int_eq(deadline_of_all(&game, 5 * WARN), INT64_MAX);
-    end(&game);
+    run_until_idle(&sim);
+    watch(&sim, 5 * WARN);
+    ck_assert_int_eq(stalls_told(&sim), 2);
+    ck_assert_int_eq(deadline_of_all(&sim, 5 * WARN), INT64_MAX);
+    end(&sim);
 }
 END_TEST
 
 /* Only one rank has submitted it, far from the root. */
 START_TEST(a_lone_submission_is_told_of_where_it_is_decided)
 {
-    struct game game;
+    struct sim_job sim;
     struct desc *desc = describe(7, 4);
-    begin_like(&game, 24, 4, &watching);
-    submit(&game, 23, desc);
-    settle(&game);
-    watch(&game, 1);
-    watch(&game, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&game), 1);
+    begin_like(&sim, 24, 4, &watching);
+    submit(&sim, 23, desc);
+    run_until_idle(&sim);
+    watch(&sim, 1);
+    watch(&sim, 1 + WARN);
+    ck_assert_int_eq(stalls_told(&sim), 1);
     ck_assert_ptr_eq(
-        strstr(game.players[0].stall, "allreduce \"t7\" waits 60 s for 23: 0 (nothing) 1 (nothing)"),
-        game.players[0].stall);
-    ck_assert_ptr_nonnull(strstr(game.players[0].stall, " 15 (nothing)"));
-    ck_assert_ptr_null(strstr(game.players[0].stall, " 16 (nothing)")); /* the 17th is counted only */
+        strstr(sim.players[0].stall, "allreduce \"t7\" waits 60 s for 23: 0 (nothing) 1 (nothing)"),
+        sim.players[0].stall);
+    ck_assert_ptr_nonnull(strstr(sim.players[0].stall, " 15 (nothing)"));
+    ck_assert_ptr_null(strstr(sim.players[0].stall, " 16 (nothing)")); /* the 17th is counted only */
     desc_release(desc);
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
@@ -133,232 +133,232 @@ END_TEST
  */
 START_TEST(who_decides_tells_in_its_own_time)
 {
-    struct game game;
-    begin_like(&game, 24, 4, &watching);
-    submit_but(&game, describe(2, 4), 9, 9);
-    settle(&game);
-    negotiate_deadline(game.players[8].negotiate, 1);
-    negotiate_deadline(game.players[0].negotiate, SECOND);
-    watch(&game, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&game), 0);
-    watch(&game, SECOND + WARN);
-    ck_assert_int_eq(stalls_told(&game), 1);
-    end(&game);
+    struct sim_job sim;
+    begin_like(&sim, 24, 4, &watching);
+    submit_but(&sim, describe(2, 4), 9, 9);
+    run_until_idle(&sim);
+    negotiate_deadline(sim.players[8].negotiate, 1);
+    negotiate_deadline(sim.players[0].negotiate, SECOND);
+    watch(&sim, 1 + WARN);
+    ck_assert_int_eq(stalls_told(&sim), 0);
+    watch(&sim, SECOND + WARN);
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    end(&sim);
 }
 END_TEST
 
 START_TEST(two_that_wait_for_others_are_not_told_of_at_once)
 {
-    struct game game;
-    begin_like(&game, 24, 4, &watching);
+    struct sim_job sim;
+    begin_like(&sim, 24, 4, &watching);
     for (int name = 7; name <= 8; name++) {
         struct desc *desc = describe(name, 4);
-        submit(&game, name == 7 ? 23 : 13, desc);
+        submit(&sim, name == 7 ? 23 : 13, desc);
         desc_release(desc);
     }
-    settle(&game);
-    watch(&game, 1);
-    ck_assert_int_eq(negotiate_watch(game.players[20].negotiate, 1 + WARN, NULL), HVD_OK);
-    settle(&game);
-    ck_assert_int_eq(stalls_told(&game), 1);
-    watch(&game, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&game), 1);
-    watch(&game, 1 + 2 * WARN);
-    ck_assert_int_eq(stalls_told(&game), 2);
-    end(&game);
+    run_until_idle(&sim);
+    watch(&sim, 1);
+    ck_assert_int_eq(negotiate_check_stalls(sim.players[20].negotiate, 1 + WARN, NULL), HVD_OK);
+    run_until_idle(&sim);
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    watch(&sim, 1 + WARN);
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    watch(&sim, 1 + 2 * WARN);
+    ck_assert_int_eq(stalls_told(&sim), 2);
+    end(&sim);
 }
 END_TEST
 
 START_TEST(a_rank_that_does_not_answer_is_told_of_after_a_second)
 {
-    struct game game;
-    begin_like(&game, 24, 4, &watching);
-    submit_but(&game, describe(2, 4), 9, 10);
-    settle(&game);
-    game.players[9].stopped = true;
-    watch(&game, 1);
-    watch(&game, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&game), 0);
-    int64_t due_us = deadline_of_all(&game, 1 + WARN);
+    struct sim_job sim;
+    begin_like(&sim, 24, 4, &watching);
+    submit_but(&sim, describe(2, 4), 9, 10);
+    run_until_idle(&sim);
+    sim.players[9].stopped = true;
+    watch(&sim, 1);
+    watch(&sim, 1 + WARN);
+    ck_assert_int_eq(stalls_told(&sim), 0);
+    int64_t due_us = deadline_of_all(&sim, 1 + WARN);
     ck_assert_int_gt(due_us, 1 + WARN);
     ck_assert_int_le(due_us, 1 + WARN + SECOND);
-    watch(&game, due_us);
-    ck_assert_str_eq(game.players[0].stall, "allreduce \"t2\" waits 60 s for 2: 9 (silent) 10 (nothing)");
-    ck_assert_int_eq(stalls_told(&game), 1);
-    end(&game);
+    watch(&sim, due_us);
+    ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 60 s for 2: 9 (silent) 10 (nothing)");
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    end(&sim);
 }
 END_TEST
 
 /* The leader of a node with ranks below it is silent: nobody is there to ask them. */
 START_TEST(a_silent_leader_is_told_of_after_a_second)
 {
-    struct game game;
-    begin_like(&game, 24, 4, &watching);
-    submit_but(&game, describe(2, 4), 9, 10);
-    settle(&game);
-    watch(&game, 1);
-    game.players[8].stopped = true;
-    watch(&game, 1 + WARN);
-    watch(&game, 1 + WARN + SECOND);
-    ck_assert_str_eq(game.players[0].stall, "allreduce \"t2\" waits 60 s for 1: 8 (silent)");
-    ck_assert_int_eq(stalls_told(&game), 1);
-    end(&game);
+    struct sim_job sim;
+    begin_like(&sim, 24, 4, &watching);
+    submit_but(&sim, describe(2, 4), 9, 10);
+    run_until_idle(&sim);
+    watch(&sim, 1);
+    sim.players[8].stopped = true;
+    watch(&sim, 1 + WARN);
+    watch(&sim, 1 + WARN + SECOND);
+    ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 60 s for 1: 8 (silent)");
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    end(&sim);
 }
 END_TEST
 
 START_TEST(what_is_decided_before_the_answers_come_is_not_told_of)
 {
-    struct game game;
+    struct sim_job sim;
     struct desc *desc = describe(2, 4);
-    begin_like(&game, 24, 4, &watching);
-    submit_but(&game, describe(2, 4), 9, 9);
-    settle(&game);
-    watch(&game, 1);
-    ck_assert_int_eq(negotiate_watch(game.players[0].negotiate, 1 + WARN, NULL), HVD_OK);
-    turn(&game.players[0]);
-    turn(&game.players[8]);
-    submit(&game, 9, desc);
-    settle(&game);
-    ck_assert_int_eq(game.players[0].decided, 1);
-    ck_assert_int_eq(stalls_told(&game), 0);
-    watch(&game, 10 * WARN);
-    ck_assert_int_eq(stalls_told(&game), 0);
+    begin_like(&sim, 24, 4, &watching);
+    submit_but(&sim, describe(2, 4), 9, 9);
+    run_until_idle(&sim);
+    watch(&sim, 1);
+    ck_assert_int_eq(negotiate_check_stalls(sim.players[0].negotiate, 1 + WARN, NULL), HVD_OK);
+    step_rank(&sim.players[0]);
+    step_rank(&sim.players[8]);
+    submit(&sim, 9, desc);
+    run_until_idle(&sim);
+    ck_assert_int_eq(sim.players[0].decided, 1);
+    ck_assert_int_eq(stalls_told(&sim), 0);
+    watch(&sim, 10 * WARN);
+    ck_assert_int_eq(stalls_told(&sim), 0);
     desc_release(desc);
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
 START_TEST(what_waits_for_the_longer_time_is_hopeless)
 {
-    struct game game;
-    begin_like(&game, 24, 4, &watching);
-    submit_but(&game, describe(2, 4), 9, 9);
-    settle(&game);
-    watch(&game, 1);
+    struct sim_job sim;
+    begin_like(&sim, 24, 4, &watching);
+    submit_but(&sim, describe(2, 4), 9, 9);
+    run_until_idle(&sim);
+    watch(&sim, 1);
     for (int64_t now_us = 1 + WARN; now_us < ABORT; now_us += WARN) {
-        watch(&game, now_us);
-        ck_assert_ptr_null(strstr(game.players[0].stall, "in vain"));
+        watch(&sim, now_us);
+        ck_assert_ptr_null(strstr(sim.players[0].stall, "in vain"));
     }
-    watch(&game, 1 + ABORT);
-    ck_assert_str_eq(game.players[0].stall, "allreduce \"t2\" waits 600 s in vain for 1: 9 (nothing)");
+    watch(&sim, 1 + ABORT);
+    ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 600 s in vain for 1: 9 (nothing)");
     /* which is said once */
-    int told = stalls_told(&game);
-    ck_assert_int_gt(deadline_of_all(&game, 1 + ABORT), 1 + ABORT);
-    watch(&game, 2 + ABORT);
-    ck_assert_int_eq(stalls_told(&game), told);
-    end(&game);
+    int told = stalls_told(&sim);
+    ck_assert_int_gt(deadline_of_all(&sim, 1 + ABORT), 1 + ABORT);
+    watch(&sim, 2 + ABORT);
+    ck_assert_int_eq(stalls_told(&sim), told);
+    end(&sim);
 }
 END_TEST
 
 /* Neither or one of the times is given; the lone submission is far from the root. */
 START_TEST(either_time_can_be_never)
 {
-    static const struct negotiate_place never = {.stall_warn_us = 0};
-    static const struct negotiate_place end_only = {.stall_abort_us = ABORT};
-    static const struct negotiate_place warn_only = {.stall_warn_us = WARN};
-    const struct negotiate_place *like = _i == 0 ? &never : _i == 1 ? &end_only : &warn_only;
-    struct game game;
+    static const struct negotiate_params never = {.stall_warn_us = 0};
+    static const struct negotiate_params end_only = {.stall_abort_us = ABORT};
+    static const struct negotiate_params warn_only = {.stall_warn_us = WARN};
+    const struct negotiate_params *like = _i == 0 ? &never : _i == 1 ? &end_only : &warn_only;
+    struct sim_job sim;
     struct desc *desc = describe(7, 4);
-    begin_like(&game, 24, 4, like);
-    submit(&game, 23, desc);
-    settle(&game);
-    watch(&game, 1);
-    watch(&game, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&game), _i == 2);
-    watch(&game, 1 + ABORT);
-    ck_assert_int_eq(stalls_told(&game), _i);
-    ck_assert_int_eq(strstr(game.players[0].stall, "in vain") != NULL, _i == 1);
+    begin_like(&sim, 24, 4, like);
+    submit(&sim, 23, desc);
+    run_until_idle(&sim);
+    watch(&sim, 1);
+    watch(&sim, 1 + WARN);
+    ck_assert_int_eq(stalls_told(&sim), _i == 2);
+    watch(&sim, 1 + ABORT);
+    ck_assert_int_eq(stalls_told(&sim), _i);
+    ck_assert_int_eq(strstr(sim.players[0].stall, "in vain") != NULL, _i == 1);
     desc_release(desc);
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
 START_TEST(a_set_asks_its_own_ranks_only)
 {
-    struct game game;
-    begin_like(&game, 40, 4, &watching);
-    hvd_set set = make_set(&game, 12, 15);
+    struct sim_job sim;
+    begin_like(&sim, 40, 4, &watching);
+    hvd_set set = make_set(&sim, 12, 15);
     struct desc *desc = describe(1, 8);
-    uint64_t at_root = messages_of(&game, 0);
+    uint64_t at_root = messages_of(&sim, 0);
     desc->set = set;
-    submit(&game, 13, desc);
-    submit(&game, 12, desc);
-    settle(&game);
-    watch(&game, 1);
-    watch(&game, 1 + WARN);
-    ck_assert_str_eq(game.players[12].stall,
+    submit(&sim, 13, desc);
+    submit(&sim, 12, desc);
+    run_until_idle(&sim);
+    watch(&sim, 1);
+    watch(&sim, 1 + WARN);
+    ck_assert_str_eq(sim.players[12].stall,
                      "allreduce \"t1\" in process set 1 waits 60 s for 2: 14 (hvd_set_add of "
                      "ranks some) 15 (hvd_set_add of ranks some)");
-    ck_assert_int_eq(stalls_told(&game), 1);
-    ck_assert_uint_eq(messages_of(&game, 0), at_root);
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    ck_assert_uint_eq(messages_of(&sim, 0), at_root);
     desc_release(desc);
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
 /* Ranks that have joined are not missing, nor is the end of a job told of that some leave later. */
 START_TEST(who_has_joined_or_left_is_not_missing)
 {
-    struct game game;
+    struct sim_job sim;
     struct desc *join = desc_own(DESC_JOIN, HVD_ALL_RANKS, DESC_JOIN_NAME);
     struct submission submission = {.desc = join};
-    begin_like(&game, 12, 4, &watching);
+    begin_like(&sim, 12, 4, &watching);
     for (int rank = 0; rank < 8; rank++)
-        ck_assert_int_eq(negotiate_submit(game.players[rank].negotiate, &submission, NULL), HVD_OK);
-    settle(&game);
-    watch(&game, 1);
-    watch(&game, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&game), 0);
-    submit_but(&game, describe(1, 4), 0, 10);
-    settle(&game);
-    watch(&game, WARN);
-    watch(&game, 2 * WARN);
-    ck_assert_str_eq(game.players[0].stall,
+        ck_assert_int_eq(negotiate_submit(sim.players[rank].negotiate, &submission, NULL), HVD_OK);
+    run_until_idle(&sim);
+    watch(&sim, 1);
+    watch(&sim, 1 + WARN);
+    ck_assert_int_eq(stalls_told(&sim), 0);
+    submit_but(&sim, describe(1, 4), 0, 10);
+    run_until_idle(&sim);
+    watch(&sim, WARN);
+    watch(&sim, 2 * WARN);
+    ck_assert_str_eq(sim.players[0].stall,
                      "allreduce \"t1\" waits 60 s for 3: 8 (nothing) 9 (nothing) 10 (nothing)");
     for (int rank = 0; rank < 11; rank++)
-        shut_down(&game, rank);
-    settle(&game);
-    watch(&game, 9 * WARN);
-    watch(&game, 20 * WARN);
-    ck_assert_int_eq(stalls_told(&game), 1);
-    ck_assert_int_eq(deadline_of_all(&game, 20 * WARN), INT64_MAX);
+        shut_down(&sim, rank);
+    run_until_idle(&sim);
+    watch(&sim, 9 * WARN);
+    watch(&sim, 20 * WARN);
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    ck_assert_int_eq(deadline_of_all(&sim, 20 * WARN), INT64_MAX);
     desc_release(join);
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
 /* Everybody waits for somebody, in all nodes: still one telling, in few messages. */
 START_TEST(many_who_wait_tell_of_it_together)
 {
-    struct game game;
-    begin_like(&game, 512, 8, &watching);
+    struct sim_job sim;
+    begin_like(&sim, 512, 8, &watching);
     struct desc *desc = describe(1, 4);
     for (int rank = 0; rank < 512; rank += 2)
-        submit(&game, rank, desc);
-    settle(&game);
-    watch(&game, 1);
-    uint64_t at_root = messages_of(&game, 0);
-    watch(&game, 1 + WARN);
-    ck_assert_int_eq(stalls_told(&game), 1);
+        submit(&sim, rank, desc);
+    run_until_idle(&sim);
+    watch(&sim, 1);
+    uint64_t at_root = messages_of(&sim, 0);
+    watch(&sim, 1 + WARN);
+    ck_assert_int_eq(stalls_told(&sim), 1);
     ck_assert_ptr_eq(
-        strstr(game.players[0].stall, "allreduce \"t1\" waits 60 s for 256: 1 (nothing) 3 (nothing)"),
-        game.players[0].stall);
+        strstr(sim.players[0].stall, "allreduce \"t1\" waits 60 s for 256: 1 (nothing) 3 (nothing)"),
+        sim.players[0].stall);
     /* a word of each child at the most, and an answer */
-    ck_assert_uint_le(messages_of(&game, 0) - at_root, 2 * (unsigned)game.players[0].control->child_count);
+    ck_assert_uint_le(messages_of(&sim, 0) - at_root, 2 * (unsigned)sim.players[0].control->child_count);
     desc_release(desc);
-    end(&game);
+    end(&sim);
 }
 END_TEST
 
 START_TEST(the_lowest_ranks_are_named)
 {
-    struct stall all = {.missing = 0};
-    struct stall part = {.missing = 0};
+    struct stall_report all = {.missing = 0};
+    struct stall_report part = {.missing = 0};
     for (int i = 0; i < 40; i++) {
         struct stall_rank rank = {.rank = i * 7 % 40};
-        stall_name(i % 2 == 0 ? &all : &part, &rank);
+        stall_report_add(i % 2 == 0 ? &all : &part, &rank);
     }
-    stall_merge(&all, &part);
+    stall_report_merge(&all, &part);
     ck_assert_int_eq(all.missing, 40);
     ck_assert_int_eq(all.named, STALL_MAX_RANKS);
     for (int i = 0; i < STALL_MAX_RANKS; i++)

@@ -28,16 +28,16 @@ START_TEST(every_record_survives_the_journey)
 {
     struct wire_writer writer = {0};
     struct wire_record in[6] = {
-        {.type = WIRE_NEW, .id = 9, .plane = 1, .absent = 5, .members = 7},
+        {.type = WIRE_NEW, .id = 9, .backend = 1, .absent = 5, .members = 7},
         {.type = WIRE_MISMATCH},
         {.type = WIRE_LEAVING, .rank = 3},
-        {.type = WIRE_JOINED, .set = 6, .rank = 2, .planes = 5},
+        {.type = WIRE_JOINED, .set = 6, .rank = 2, .backends = 5},
         {.type = WIRE_UNIT},
         {.type = WIRE_TUNE, .settings = {1 << 20, 1 << 16, 3}},
     };
-    in[0].offer = (struct wire_offer){full_desc("a", 3), 6, 2};
-    in[1].offer = (struct wire_offer){full_desc("b", 1), 1, 0};
-    in[1].other = (struct wire_offer){desc_vector("b", 8), 2, 3};
+    in[0].proposal = (struct wire_proposal){full_desc("a", 3), 6, 2};
+    in[1].proposal = (struct wire_proposal){full_desc("b", 1), 1, 0};
+    in[1].other = (struct wire_proposal){desc_vector("b", 8), 2, 3};
     ((struct desc *)in[1].other.desc)->set = 4;
     for (int i = 0; i < 6; i++)
         wire_put(&writer, &in[i]);
@@ -46,19 +46,19 @@ START_TEST(every_record_survives_the_journey)
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
     ck_assert_int_eq(out.type, WIRE_NEW);
     ck_assert_uint_eq(out.id, 9);
-    ck_assert_int_eq(out.plane, 1);
+    ck_assert_int_eq(out.backend, 1);
     ck_assert_int_eq(out.absent, 5);
     ck_assert_int_eq(out.members, 7);
-    ck_assert_int_eq(out.offer.rank, 6);
-    ck_assert_uint_eq(out.offer.planes, 2);
-    ck_assert(desc_equal(out.offer.desc, in[0].offer.desc));
+    ck_assert_int_eq(out.proposal.rank, 6);
+    ck_assert_uint_eq(out.proposal.backends, 2);
+    ck_assert(desc_equal(out.proposal.desc, in[0].proposal.desc));
     wire_clear(&out);
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
     ck_assert_int_eq(out.type, WIRE_MISMATCH);
-    ck_assert(desc_equal(out.offer.desc, in[1].offer.desc));
+    ck_assert(desc_equal(out.proposal.desc, in[1].proposal.desc));
     ck_assert(desc_equal(out.other.desc, in[1].other.desc));
     ck_assert_int_eq(out.other.rank, 2);
-    ck_assert_uint_eq(out.other.planes, 3);
+    ck_assert_uint_eq(out.other.backends, 3);
     wire_clear(&out);
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
     ck_assert_int_eq(out.type, WIRE_LEAVING);
@@ -67,7 +67,7 @@ START_TEST(every_record_survives_the_journey)
     ck_assert_int_eq(out.type, WIRE_JOINED);
     ck_assert_int_eq(out.set, 6);
     ck_assert_int_eq(out.rank, 2);
-    ck_assert_uint_eq(out.planes, 5);
+    ck_assert_uint_eq(out.backends, 5);
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
     ck_assert_int_eq(out.type, WIRE_UNIT);
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
@@ -82,12 +82,12 @@ END_TEST
 
 static struct wire_record an_answer(void)
 {
-    struct wire_record record = {.type = WIRE_ANSWER, .set = 3, .id = 77};
+    struct wire_record record = {.type = WIRE_STALL_REPLY, .set = 3, .id = 77};
     record.stall = calloc(1, sizeof(*record.stall));
     for (int rank = 0; rank < 6; rank += 2) {
         struct stall_rank missing = {.rank = rank, .state = STALL_ELSEWHERE};
         snprintf(missing.last, sizeof(missing.last), "allreduce \"t%d\"", rank);
-        stall_name(record.stall, &missing);
+        stall_report_add(record.stall, &missing);
     }
     record.stall->missing = 5;
     return record;
@@ -97,28 +97,28 @@ START_TEST(questions_and_answers_survive_the_journey)
 {
     struct wire_writer writer = {0};
     struct wire_record ask = {
-        .type = WIRE_ASK, .set = 3, .id = 77, .time_us = INT64_C(1) << 40, .name = "\001barrier"};
-    struct wire_record waiting = {.type = WIRE_WAITING, .time_us = 60};
+        .type = WIRE_STALL_QUERY, .set = 3, .id = 77, .time_us = INT64_C(1) << 40, .name = "\001barrier"};
+    struct wire_record waiting = {.type = WIRE_STALL_NOTICE, .time_us = 60};
     struct wire_record answer = an_answer();
     struct wire_record out;
-    waiting.offer = (struct wire_offer){full_desc("w", 2), 4, 0};
+    waiting.proposal = (struct wire_proposal){full_desc("w", 2), 4, 0};
     wire_put(&writer, &ask);
     wire_put(&writer, &waiting);
     wire_put(&writer, &answer);
     struct wire_reader reader = {writer.bytes, writer.length, 7};
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
-    ck_assert_int_eq(out.type, WIRE_ASK);
+    ck_assert_int_eq(out.type, WIRE_STALL_QUERY);
     ck_assert_int_eq(out.set, 3);
     ck_assert_uint_eq(out.id, 77);
     ck_assert_int_eq(out.time_us, INT64_C(1) << 40);
     ck_assert_str_eq(out.name, ask.name);
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
-    ck_assert_int_eq(out.type, WIRE_WAITING);
+    ck_assert_int_eq(out.type, WIRE_STALL_NOTICE);
     ck_assert_int_eq(out.time_us, 60);
-    ck_assert(desc_equal(out.offer.desc, waiting.offer.desc));
+    ck_assert(desc_equal(out.proposal.desc, waiting.proposal.desc));
     wire_clear(&out);
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
-    ck_assert_int_eq(out.type, WIRE_ANSWER);
+    ck_assert_int_eq(out.type, WIRE_STALL_REPLY);
     ck_assert_int_eq(out.stall->missing, 5);
     ck_assert_int_eq(out.stall->named, 3);
     ck_assert_int_eq(out.stall->ranks[2].rank, 4);
@@ -210,14 +210,14 @@ static void refuse_beginnings(struct wire_record record)
 START_TEST(a_truncated_message_is_refused)
 {
     struct wire_record mismatch = {.type = WIRE_MISMATCH};
-    struct wire_record waiting = {.type = WIRE_WAITING};
-    mismatch.offer = (struct wire_offer){full_desc("name", 3), 1, 1};
-    mismatch.other = (struct wire_offer){full_desc("name", 1), 2, 1};
-    waiting.offer = (struct wire_offer){full_desc("name", 1), 1, 1};
+    struct wire_record waiting = {.type = WIRE_STALL_NOTICE};
+    mismatch.proposal = (struct wire_proposal){full_desc("name", 3), 1, 1};
+    mismatch.other = (struct wire_proposal){full_desc("name", 1), 2, 1};
+    waiting.proposal = (struct wire_proposal){full_desc("name", 1), 1, 1};
     refuse_beginnings(mismatch);
     refuse_beginnings(waiting);
     refuse_beginnings(an_answer());
-    refuse_beginnings((struct wire_record){.type = WIRE_ASK, .name = "w"});
+    refuse_beginnings((struct wire_record){.type = WIRE_STALL_QUERY, .name = "w"});
     refuse_beginnings((struct wire_record){.type = WIRE_JOINED});
     refuse_beginnings((struct wire_record){.type = WIRE_LEAVING});
     refuse_beginnings((struct wire_record){.type = WIRE_TUNE, .settings = {1, 1, 1}});
@@ -226,9 +226,9 @@ END_TEST
 
 START_TEST(settings_that_cannot_be_are_refused)
 {
-    static const struct tune_settings cases[] = {{-1, 0, 1}, {INT64_C(1) << 50, 0, 1},
-                                                 {1, -1, 1}, {1, INT64_C(1) << 40, 1},
-                                                 {1, 0, 0},  {1, 0, 1 << 20}};
+    static const struct tuned_settings cases[] = {{-1, 0, 1}, {INT64_C(1) << 50, 0, 1},
+                                                  {1, -1, 1}, {1, INT64_C(1) << 40, 1},
+                                                  {1, 0, 0},  {1, 0, 1 << 20}};
     struct wire_record record = {.type = WIRE_TUNE, .settings = cases[_i]};
     struct wire_writer writer = {0};
     struct hvd_error err = {""};
@@ -270,8 +270,8 @@ END_TEST
 /* A good NEW record of one tensor, and what becomes of it. */
 static size_t write_new(struct wire_writer *writer, struct desc *desc)
 {
-    struct wire_record record = {.type = WIRE_NEW, .id = 2, .plane = 1, .absent = -1};
-    record.offer = (struct wire_offer){desc, 1, 2};
+    struct wire_record record = {.type = WIRE_NEW, .id = 2, .backend = 1, .absent = -1};
+    record.proposal = (struct wire_proposal){desc, 1, 2};
     wire_put(writer, &record);
     wire_clear(&record);
     return writer->length;
@@ -297,11 +297,11 @@ static const struct {
 } hostile[] = {
     {"an unknown type", 0, 99},
     {"type 0", 0, 0},
-    {"a plane beyond the last", 5, 200},
+    {"a backend beyond the last", 5, 200},
     {"an absent rank beyond the job", 6, 8},
     {"more members than ranks", 10, 8},
     {"a rank beyond the job", 14, 7},
-    {"an unknown plane bit", 18, 0x80},
+    {"an unknown backend bit", 18, 0x80},
     {"an unknown kind", 22, 77},
     {"a join, which has a record of its own", 22, DESC_JOIN},
     {"a removal under another name", 22, DESC_SET_REMOVE},

@@ -65,7 +65,7 @@ START_TEST(turns_are_spread_over_near_ones)
         struct in6_addr addresses[] = {parse("::ffff:10.1.3.200"), parse("::ffff:10.2.3.200"),
                                        parse("::ffff:10.1.3.201"), parse("::ffff:192.168.1.1"),
                                        parse("::ffff:172.17.0.9")};
-        address_spread(addresses, 5, nets, 3, turn);
+        address_rotate(addresses, 5, nets, 3, turn);
         for (int i = 0; i < 5; i++)
             expect(&addresses[i], orders[turn % 3][i]);
     }
@@ -77,7 +77,7 @@ START_TEST(far_ones_stay_in_their_order)
 {
     const struct address_net nets[] = {net("::ffff:10.1.3.7", 120, false, false)};
     struct in6_addr addresses[] = {parse("::ffff:10.1.4.1"), parse("::ffff:10.1.5.1")};
-    address_spread(addresses, 2, nets, 1, 1);
+    address_rotate(addresses, 2, nets, 1, 1);
     expect(&addresses[0], "10.1.4.1");
     expect(&addresses[1], "10.1.5.1");
 }
@@ -89,23 +89,23 @@ START_TEST(bridges_are_told_last_and_loopback_alone)
         net("::ffff:127.0.0.1", 104, false, true), net("::ffff:172.17.0.1", 112, true, false),
         net("::ffff:10.1.3.7", 118, false, false), net("::ffff:10.1.3.7", 118, false, false)};
     struct in6_addr addresses[4];
-    ck_assert_int_eq(address_choose(nets, 4, addresses, 4), 2);
+    ck_assert_int_eq(address_select_advertised(nets, 4, addresses, 4), 2);
     expect(&addresses[0], "10.1.3.7");
     expect(&addresses[1], "172.17.0.1");
-    ck_assert_int_eq(address_choose(nets, 4, addresses, 1), 1);
+    ck_assert_int_eq(address_select_advertised(nets, 4, addresses, 1), 1);
     expect(&addresses[0], "10.1.3.7");
-    ck_assert_int_eq(address_choose(nets, 1, addresses, 4), 1);
+    ck_assert_int_eq(address_select_advertised(nets, 1, addresses, 4), 1);
     expect(&addresses[0], "127.0.0.1");
-    ck_assert_int_eq(address_choose(nets, 0, addresses, 4), 0);
+    ck_assert_int_eq(address_select_advertised(nets, 0, addresses, 4), 0);
 }
 END_TEST
 
 START_TEST(this_machine_has_an_address)
 {
-    struct in6_addr addresses[ROSTER_MAX_ADDRESSES];
+    struct in6_addr addresses[PEER_MAX_ADDRESSES];
     int count = endpoint_addresses(addresses);
     ck_assert_int_ge(count, 1);
-    ck_assert_int_le(count, ROSTER_MAX_ADDRESSES);
+    ck_assert_int_le(count, PEER_MAX_ADDRESSES);
     for (int i = 0; i < count; i++)
         ck_assert(!IN6_IS_ADDR_LINKLOCAL(&addresses[i]) && !IN6_IS_ADDR_UNSPECIFIED(&addresses[i]));
 }

@@ -43,10 +43,10 @@ static int connect_raw(int rank)
 START_TEST(a_ring_closes)
 {
     int before = count_fds();
-    gather(4);
+    open_ranks(4);
     for (int rank = 0; rank < 4; rank++) {
-        want(rank, (rank + 1) % 4, ENDPOINT_RING, true);
-        want(rank, (rank + 3) % 4, ENDPOINT_RING, false);
+        want(rank, (rank + 1) % 4, ENDPOINT_CHAIN, true);
+        want(rank, (rank + 3) % 4, ENDPOINT_CHAIN, false);
     }
     for (int rank = 0; rank < 4; rank++)
         start(rank);
@@ -57,7 +57,7 @@ START_TEST(a_ring_closes)
         check_pair(members[rank].wants[0].fd, members[(rank + 1) % 4].wants[1].fd);
         check_pair(members[(rank + 1) % 4].wants[1].fd, members[rank].wants[0].fd);
     }
-    scatter();
+    close_ranks();
     ck_assert_str_eq(lines, "");
     ck_assert_int_eq(count_fds(), before);
 }
@@ -65,10 +65,10 @@ END_TEST
 
 START_TEST(a_ring_of_two_has_two_connections)
 {
-    gather(2);
+    open_ranks(2);
     for (int rank = 0; rank < 2; rank++) {
-        want(rank, 1 - rank, ENDPOINT_RING, true);
-        want(rank, 1 - rank, ENDPOINT_RING, false);
+        want(rank, 1 - rank, ENDPOINT_CHAIN, true);
+        want(rank, 1 - rank, ENDPOINT_CHAIN, false);
         start(rank);
     }
     for (int rank = 0; rank < 2; rank++)
@@ -77,14 +77,14 @@ START_TEST(a_ring_of_two_has_two_connections)
         expect_done(rank);
         check_pair(members[rank].wants[0].fd, members[1 - rank].wants[1].fd);
     }
-    scatter();
+    close_ranks();
 }
 END_TEST
 
 /* The two ends ask in different orders. */
 START_TEST(tags_tell_connections_apart)
 {
-    gather(2);
+    open_ranks(2);
     for (uint32_t tag = 1; tag <= 4; tag++) {
         want_tagged(0, 1, tag << 24, true);
         want_tagged(1, 0, (5 - tag) << 24, false);
@@ -97,15 +97,15 @@ START_TEST(tags_tell_connections_apart)
         expect_done(i % 2);
         check_pair(members[0].wants[i].fd, members[1].wants[3 - i].fd);
     }
-    scatter();
+    close_ranks();
 }
 END_TEST
 
 /* Whoever has several addresses on subnets of ours gets connections to all of them. */
 START_TEST(lanes_take_the_addresses_in_turn)
 {
-    gather(2);
-    struct roster_peer *peer = &members[0].peers[1];
+    open_ranks(2);
+    struct peer *peer = &members[0].peers[1];
     peer->address_count = 2;
     inet_pton(AF_INET6, "::ffff:127.0.0.2", &peer->addresses[0]);
     inet_pton(AF_INET6, "::ffff:127.0.0.3", &peer->addresses[1]);
@@ -123,7 +123,7 @@ START_TEST(lanes_take_the_addresses_in_turn)
         check_pair(members[0].wants[lane].fd, members[1].wants[lane].fd);
         expect_address(members[0].wants[lane].fd, lane % 2 == 0 ? "127.0.0.2" : "127.0.0.3");
     }
-    scatter();
+    close_ranks();
 }
 END_TEST
 
@@ -132,7 +132,7 @@ END_TEST
 START_TEST(who_comes_early_comes_again)
 {
     int before = count_fds();
-    gather(3);
+    open_ranks(3);
     want_tagged(0, 1, 1, true);
     want_tagged(1, 0, 1, false);
     want_tagged(2, 1, 2, true);
@@ -157,7 +157,7 @@ START_TEST(who_comes_early_comes_again)
     check_pair(members[2].wants[0].fd, members[1].wants[0].fd);
     ck_assert_ptr_null(strstr(lines, "2 endpoint"));
     close(first);
-    scatter();
+    close_ranks();
     ck_assert_int_eq(count_fds(), before);
 }
 END_TEST
@@ -165,7 +165,7 @@ END_TEST
 START_TEST(a_star_opens)
 {
     int before = count_fds();
-    gather(8);
+    open_ranks(8);
     for (int rank = 1; rank < 8; rank++) {
         want(rank, 0, ENDPOINT_CONTROL, true);
         want(0, rank, ENDPOINT_CONTROL, false);
@@ -178,14 +178,14 @@ START_TEST(a_star_opens)
         expect_done(rank);
     for (int rank = 1; rank < 8; rank++)
         check_pair(members[rank].wants[0].fd, members[0].wants[rank - 1].fd);
-    scatter();
+    close_ranks();
     ck_assert_int_eq(count_fds(), before);
 }
 END_TEST
 
 START_TEST(sockets_are_set_up)
 {
-    gather(2);
+    open_ranks(2);
     want(0, 1, ENDPOINT_CONTROL, false);
     want(1, 0, ENDPOINT_CONTROL, true);
     start(0);
@@ -203,7 +203,7 @@ START_TEST(sockets_are_set_up)
         ck_assert(fcntl(fd, F_GETFL) & O_NONBLOCK);
         ck_assert(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     }
-    scatter();
+    close_ranks();
 }
 END_TEST
 
@@ -213,7 +213,7 @@ END_TEST
 static void expect_only_the_wanted(void (*worst)(void), const char *line)
 {
     int before = count_fds();
-    gather(3);
+    open_ranks(3);
     want(0, 1, ENDPOINT_CONTROL, false);
     want(1, 0, ENDPOINT_CONTROL, true);
     start(0);
@@ -227,7 +227,7 @@ static void expect_only_the_wanted(void (*worst)(void), const char *line)
     expect_done(0);
     expect_done(1);
     check_pair(members[1].wants[0].fd, members[0].wants[0].fd);
-    scatter();
+    close_ranks();
     ck_assert_int_eq(count_fds(), before);
 }
 
@@ -258,10 +258,10 @@ START_TEST(garbage_is_dropped)
 END_TEST
 
 /* Rank 2 plays rank 1, or is itself, with something wrong; its own call must fail. */
-static void impersonate(struct member *fake, enum endpoint_purpose purpose)
+static void impersonate(struct endpoint_thread *fake, enum endpoint_purpose purpose)
 {
     fake->want_count = 1;
-    fake->wants[0] = (struct endpoint_want){.rank = 0, .purpose = purpose, .connect = true};
+    fake->wants[0] = (struct endpoint_connection){.rank = 0, .purpose = purpose, .connect = true};
     fake->limit_us = SECOND / 5;
     start((int)(fake - members));
     finish((int)(fake - members));
@@ -271,8 +271,8 @@ static void impersonate(struct member *fake, enum endpoint_purpose purpose)
 
 static void come_with_wrong_key(void)
 {
-    members[2].roster.rank = 1;
-    members[2].roster.key[0] ^= 1;
+    members[2].peer_table.rank = 1;
+    members[2].peer_table.key[0] ^= 1;
     impersonate(&members[2], ENDPOINT_CONTROL);
 }
 
@@ -284,8 +284,8 @@ END_TEST
 
 static void come_from_the_past(void)
 {
-    members[2].roster.rank = 1;
-    members[2].roster.epoch--;
+    members[2].peer_table.rank = 1;
+    members[2].peer_table.epoch--;
     impersonate(&members[2], ENDPOINT_CONTROL);
 }
 
@@ -297,8 +297,8 @@ END_TEST
 
 static void come_for_something_else(void)
 {
-    members[2].roster.rank = 1;
-    impersonate(&members[2], ENDPOINT_RING);
+    members[2].peer_table.rank = 1;
+    impersonate(&members[2], ENDPOINT_CHAIN);
 }
 
 START_TEST(another_purpose_is_dropped)
@@ -320,10 +320,11 @@ END_TEST
 
 static void look_for_another(void)
 {
-    members[2].roster.rank = 2;
+    members[2].peer_table.rank = 2;
     members[2].peers[1].port = endpoint_port(members[0].endpoint);
     members[2].want_count = 1;
-    members[2].wants[0] = (struct endpoint_want){.rank = 1, .purpose = ENDPOINT_CONTROL, .connect = true};
+    members[2].wants[0] =
+        (struct endpoint_connection){.rank = 1, .purpose = ENDPOINT_CONTROL, .connect = true};
     members[2].limit_us = SECOND / 5;
     start(2);
     finish(2);
@@ -362,22 +363,22 @@ END_TEST
 
 START_TEST(silence_is_dropped_in_time)
 {
-    gather(2);
+    open_ranks(2);
     want(0, 1, ENDPOINT_CONTROL, false);
     start(0);
     int64_t begun_us = clock_us();
     int fd = connect_raw(0);
     ck_assert_int_eq(send(fd, "hvda\1", 5, MSG_NOSIGNAL), 5); /* half a handshake */
     await_line("did not finish its handshake in time");
-    ck_assert_int_ge(clock_us() - begun_us, GREETING_LIMIT_US - SECOND);
-    ck_assert_int_le(clock_us() - begun_us, GREETING_LIMIT_US + 2 * SECOND);
+    ck_assert_int_ge(clock_us() - begun_us, HANDSHAKE_TIMEOUT_US - SECOND);
+    ck_assert_int_le(clock_us() - begun_us, HANDSHAKE_TIMEOUT_US + 2 * SECOND);
     close(fd);
     want(1, 0, ENDPOINT_CONTROL, true);
     start(1);
     finish(0);
     finish(1);
     expect_done(0);
-    scatter();
+    close_ranks();
 }
 END_TEST
 
@@ -386,7 +387,7 @@ START_TEST(a_strange_listener_is_found_out)
 {
     struct sockaddr_in6 address = {.sin6_family = AF_INET6, .sin6_addr = in6addr_loopback};
     socklen_t length = sizeof(address);
-    gather(2);
+    open_ranks(2);
     int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (listener < 0 || bind(listener, (struct sockaddr *)&address, length) < 0)
         ck_abort_msg("cannot listen on ::1");
@@ -399,14 +400,14 @@ START_TEST(a_strange_listener_is_found_out)
     start(1);
     int fd = accept(listener, NULL, NULL);
     ck_assert_int_ge(fd, 0);
-    char greeting[100] = "220 mail.example.com ESMTP, at your service, as always and for ever";
-    ck_assert_int_eq(send(fd, greeting, sizeof(greeting), MSG_NOSIGNAL), sizeof(greeting));
+    char handshake[100] = "220 mail.example.com ESMTP, at your service, as always and for ever";
+    ck_assert_int_eq(send(fd, handshake, sizeof(handshake), MSG_NOSIGNAL), sizeof(handshake));
     await_line("dropped a connection with ::1: the other end does not speak hvd's protocol");
     finish(1);
     expect_timeout(1, "rank 1 (n1) could not connect to rank 0 (n0) in time; port ");
     close(fd);
     close(listener);
-    scatter();
+    close_ranks();
 }
 END_TEST
 
@@ -414,8 +415,8 @@ END_TEST
 
 START_TEST(a_dead_address_is_passed_over)
 {
-    gather(2);
-    struct roster_peer *peer = &members[1].peers[0];
+    open_ranks(2);
+    struct peer *peer = &members[1].peers[0];
     peer->address_count = 3;
     peer->addresses[2] = peer->addresses[0];
     inet_pton(AF_INET6, "::ffff:240.0.0.1", &peer->addresses[0]);
@@ -429,7 +430,7 @@ START_TEST(a_dead_address_is_passed_over)
     finish(1);
     expect_done(0);
     expect_done(1);
-    scatter();
+    close_ranks();
 }
 END_TEST
 
@@ -447,50 +448,50 @@ static int bind_raw(const char *text, uint16_t *portp)
 }
 
 /* Be rank 0, up to the point where rank 1 has proved who it is. */
-static void hear_rank_1(int listener, struct greeting *greeting)
+static void hear_rank_1(int listener, struct handshake *handshake)
 {
-    greeting_accept(greeting, members[0].roster.key,
-                    accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    enum greeting_result result = GREETING_WAITS;
-    while (result == GREETING_WAITS) {
-        struct pollfd pollfd = {.fd = greeting->fd, .events = greeting_events(greeting)};
+    handshake_accept(handshake, members[0].peer_table.key,
+                     accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    enum handshake_result result = HANDSHAKE_WAITS;
+    while (result == HANDSHAKE_WAITS) {
+        struct pollfd pollfd = {.fd = handshake->fd, .events = handshake_poll_events(handshake)};
         ck_assert_int_eq(poll(&pollfd, 1, 5000), 1);
-        result = greeting_advance(greeting);
+        result = handshake_advance(handshake);
     }
-    ck_assert_int_eq(result, GREETING_ASKS);
-    ck_assert_uint_eq(greeting->claim.from, 1);
+    ck_assert_int_eq(result, HANDSHAKE_CLAIMED);
+    ck_assert_uint_eq(handshake->claim.from, 1);
 }
 
 START_TEST(refused_connections_are_tried_again)
 {
-    struct greeting greeting;
-    gather(2);
+    struct handshake handshake;
+    open_ranks(2);
     members[1].peers[0].port = 0;
     int listener = bind_raw("127.0.0.1", &members[1].peers[0].port); /* nobody listens yet */
     want(1, 0, ENDPOINT_CONTROL, true);
     start(1);
     await_line("Connection refused");
     ck_assert_int_eq(listen(listener, 5), 0);
-    hear_rank_1(listener, &greeting);
+    hear_rank_1(listener, &handshake);
     /* the welcome and what follows it come in one segment: only the welcome is taken */
     int cork = 1;
     char heard[2] = "";
-    ck_assert_int_eq(setsockopt(greeting.fd, IPPROTO_TCP, TCP_CORK, &cork, sizeof(cork)), 0);
-    greeting_admit(&greeting);
-    ck_assert_int_eq(greeting_advance(&greeting), GREETING_DONE);
-    ck_assert_int_eq(send(greeting.fd, "y", 1, MSG_NOSIGNAL), 1);
+    ck_assert_int_eq(setsockopt(handshake.fd, IPPROTO_TCP, TCP_CORK, &cork, sizeof(cork)), 0);
+    handshake_admit(&handshake);
+    ck_assert_int_eq(handshake_advance(&handshake), HANDSHAKE_DONE);
+    ck_assert_int_eq(send(handshake.fd, "y", 1, MSG_NOSIGNAL), 1);
     cork = 0;
-    ck_assert_int_eq(setsockopt(greeting.fd, IPPROTO_TCP, TCP_CORK, &cork, sizeof(cork)), 0);
+    ck_assert_int_eq(setsockopt(handshake.fd, IPPROTO_TCP, TCP_CORK, &cork, sizeof(cork)), 0);
     finish(1);
     expect_done(1);
     struct pollfd first = {.fd = members[1].wants[0].fd, .events = POLLIN};
     ck_assert_int_eq(poll(&first, 1, 5000), 1);
     ck_assert_int_eq(recv(first.fd, heard, sizeof(heard), 0), 1);
     ck_assert_int_eq(heard[0], 'y');
-    check_pair(members[1].wants[0].fd, greeting.fd);
-    greeting_end(&greeting);
+    check_pair(members[1].wants[0].fd, handshake.fd);
+    handshake_close(&handshake);
     close(listener);
-    scatter();
+    close_ranks();
 }
 END_TEST
 
@@ -498,9 +499,9 @@ END_TEST
  * limit of a handshake. */
 START_TEST(an_address_that_does_not_answer_is_left)
 {
-    struct greeting greeting;
-    gather(2);
-    struct roster_peer *peer = &members[1].peers[0];
+    struct handshake handshake;
+    open_ranks(2);
+    struct peer *peer = &members[1].peers[0];
     peer->port = 0;
     int hole = bind_raw("127.0.0.2", &peer->port);
     int listener = bind_raw("127.0.0.1", &peer->port);
@@ -518,42 +519,42 @@ START_TEST(an_address_that_does_not_answer_is_left)
     want(1, 0, ENDPOINT_CONTROL, true);
     int64_t begun_us = clock_us();
     start(1);
-    hear_rank_1(listener, &greeting);
+    hear_rank_1(listener, &handshake);
     ck_assert_int_gt(clock_us() - begun_us, SECOND);
-    ck_assert_int_lt(clock_us() - begun_us, GREETING_LIMIT_US - SECOND);
-    greeting_admit(&greeting);
-    ck_assert_int_eq(greeting_advance(&greeting), GREETING_DONE);
+    ck_assert_int_lt(clock_us() - begun_us, HANDSHAKE_TIMEOUT_US - SECOND);
+    handshake_admit(&handshake);
+    ck_assert_int_eq(handshake_advance(&handshake), HANDSHAKE_DONE);
     finish(1);
     expect_done(1);
     ck_assert(strstr(lines, "does not answer") != NULL);
-    greeting_end(&greeting);
+    handshake_close(&handshake);
     close_strangers();
     close(listener);
     close(hole);
-    scatter();
+    close_ranks();
 }
 END_TEST
 
 /* A connector that has lost patience must not count as connected: it will come again. */
 START_TEST(who_has_left_is_not_welcomed)
 {
-    static const unsigned char key[ROSTER_KEY_BYTES] = {1};
-    static const struct handshake_claim claim = {.purpose = ENDPOINT_CONTROL, .from = 1};
-    unsigned char challenge[HANDSHAKE_CHALLENGE_BYTES], answer[HANDSHAKE_ANSWER_BYTES];
-    struct greeting greeting;
+    static const unsigned char key[JOB_KEY_BYTES] = {1};
+    static const struct auth_claim claim = {.purpose = ENDPOINT_CONTROL, .from = 1};
+    unsigned char challenge[AUTH_CHALLENGE_BYTES], answer[AUTH_RESPONSE_BYTES];
+    struct handshake handshake;
     int fds[2];
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
-    greeting_accept(&greeting, key, fds[0]);
-    ck_assert_int_eq(greeting_advance(&greeting), GREETING_WAITS);
+    handshake_accept(&handshake, key, fds[0]);
+    ck_assert_int_eq(handshake_advance(&handshake), HANDSHAKE_WAITS);
     ck_assert_int_eq(recv(fds[1], challenge, sizeof(challenge), 0), sizeof(challenge));
-    handshake_answer(key, challenge, &claim, answer);
+    auth_make_response(key, challenge, &claim, answer);
     ck_assert_int_eq(send(fds[1], answer, sizeof(answer), MSG_NOSIGNAL), sizeof(answer));
     ck_assert_int_eq(shutdown(fds[1], SHUT_WR), 0);
-    ck_assert_int_eq(greeting_advance(&greeting), GREETING_ASKS);
-    greeting_admit(&greeting);
-    ck_assert_int_eq(greeting_advance(&greeting), GREETING_FAILED);
-    ck_assert_str_eq(greeting.why, "closed the connection");
-    greeting_end(&greeting);
+    ck_assert_int_eq(handshake_advance(&handshake), HANDSHAKE_CLAIMED);
+    handshake_admit(&handshake);
+    ck_assert_int_eq(handshake_advance(&handshake), HANDSHAKE_FAILED);
+    ck_assert_str_eq(handshake.why, "closed the connection");
+    handshake_close(&handshake);
     close(fds[1]);
 }
 END_TEST
@@ -561,7 +562,7 @@ END_TEST
 START_TEST(who_is_missing_is_named)
 {
     int before = count_fds();
-    gather(4);
+    open_ranks(4);
     want(0, 1, ENDPOINT_CONTROL, false);
     want(0, 2, ENDPOINT_CONTROL, false);
     want(0, 3, ENDPOINT_CONTROL, true);
@@ -576,14 +577,14 @@ START_TEST(who_is_missing_is_named)
     expect_done(1);
     expect_timeout(0, "rank 2 (n2) has not connected to rank 0 (n0) in time");
     ck_assert_ptr_nonnull(strstr(members[0].err.text, "; 1 more rank is missing"));
-    scatter();
+    close_ranks();
     ck_assert_int_eq(count_fds(), before);
 }
 END_TEST
 
 START_TEST(what_was_tried_is_said)
 {
-    gather(2);
+    open_ranks(2);
     endpoint_close(members[0].endpoint);
     members[0].endpoint = NULL;
     members[1].peers[0].address_count = 2;
@@ -593,13 +594,13 @@ START_TEST(what_was_tried_is_said)
     start(1);
     finish(1);
     expect_timeout(1, "127.0.0.1, ::1 was tried, the last time: Connection refused");
-    scatter();
+    close_ranks();
 }
 END_TEST
 
 START_TEST(wants_are_checked)
 {
-    gather(2);
+    open_ranks(2);
     want(0, 2, ENDPOINT_CONTROL, false);
     establish(&members[0]);
     ck_assert_int_eq(members[0].rc, HVD_ERR_INVALID);
@@ -609,7 +610,7 @@ START_TEST(wants_are_checked)
     members[0].want_count = 0;
     establish(&members[0]);
     ck_assert_int_eq(members[0].rc, HVD_OK);
-    scatter();
+    close_ranks();
 }
 END_TEST
 

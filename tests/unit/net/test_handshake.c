@@ -7,32 +7,32 @@
 #include "auth/auth_message.h"
 #include "net/peer_table.h"
 
-static unsigned char key[ROSTER_KEY_BYTES], other_key[ROSTER_KEY_BYTES];
-static unsigned char challenge[HANDSHAKE_CHALLENGE_BYTES], answer[HANDSHAKE_ANSWER_BYTES];
-static unsigned char welcome[HANDSHAKE_WELCOME_BYTES];
-static const struct handshake_claim claim = {.purpose = 2, .tag = 9, .epoch = 7, .from = 70000, .to = 3};
+static unsigned char key[JOB_KEY_BYTES], other_key[JOB_KEY_BYTES];
+static unsigned char challenge[AUTH_CHALLENGE_BYTES], response[AUTH_RESPONSE_BYTES];
+static unsigned char confirmation[AUTH_CONFIRMATION_BYTES];
+static const struct auth_claim claim = {.purpose = 2, .tag = 9, .epoch = 7, .from = 70000, .to = 3};
 
 static void shake(void)
 {
     ck_assert_int_ge(sodium_init(), 0);
     randombytes_buf(key, sizeof(key));
     randombytes_buf(other_key, sizeof(other_key));
-    handshake_challenge(challenge);
-    handshake_answer(key, challenge, &claim, answer);
-    handshake_welcome(key, challenge, answer, welcome);
+    auth_make_challenge(challenge);
+    auth_make_response(key, challenge, &claim, response);
+    auth_make_confirmation(key, challenge, response, confirmation);
 }
 
 START_TEST(both_ends_understand_each_other)
 {
-    struct handshake_claim heard = {0};
-    ck_assert_ptr_null(handshake_check_challenge(challenge, sizeof(challenge)));
-    ck_assert_ptr_null(handshake_check_answer(key, challenge, answer, sizeof(answer), &heard));
+    struct auth_claim heard = {0};
+    ck_assert_ptr_null(auth_check_challenge(challenge, sizeof(challenge)));
+    ck_assert_ptr_null(auth_check_response(key, challenge, response, sizeof(response), &heard));
     ck_assert_uint_eq(heard.purpose, claim.purpose);
     ck_assert_uint_eq(heard.tag, claim.tag);
     ck_assert_uint_eq(heard.epoch, claim.epoch);
     ck_assert_uint_eq(heard.from, claim.from);
     ck_assert_uint_eq(heard.to, claim.to);
-    ck_assert_ptr_null(handshake_check_welcome(key, challenge, answer, welcome, sizeof(welcome)));
+    ck_assert_ptr_null(auth_check_confirmation(key, challenge, response, confirmation, sizeof(confirmation)));
 }
 END_TEST
 
@@ -40,18 +40,18 @@ START_TEST(the_bytes_are_little_endian)
 {
     static const unsigned char head[] = {'h', 'v', 'd', 'a', 3,    0,    2, 0, 9, 0, 0, 0,
                                          7,   0,   0,   0,   0x70, 0x11, 1, 0, 3, 0, 0, 0};
-    ck_assert_mem_eq(answer, head, sizeof(head));
+    ck_assert_mem_eq(response, head, sizeof(head));
     ck_assert_mem_eq(challenge, "hvdc\3\0", 6);
 }
 END_TEST
 
 START_TEST(every_changed_bit_of_an_answer_is_refused)
 {
-    struct handshake_claim heard = {.from = 77};
-    for (size_t bit = 0; bit < 8 * sizeof(answer); bit++) {
-        answer[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        ck_assert_ptr_nonnull(handshake_check_answer(key, challenge, answer, sizeof(answer), &heard));
-        answer[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    struct auth_claim heard = {.from = 77};
+    for (size_t bit = 0; bit < 8 * sizeof(response); bit++) {
+        response[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        ck_assert_ptr_nonnull(auth_check_response(key, challenge, response, sizeof(response), &heard));
+        response[bit / 8] ^= (unsigned char)(1 << bit % 8);
     }
     ck_assert_uint_eq(heard.from, 77);
 }
@@ -59,53 +59,54 @@ END_TEST
 
 START_TEST(every_changed_bit_of_a_welcome_is_refused)
 {
-    for (size_t bit = 0; bit < 8 * sizeof(welcome); bit++) {
-        welcome[bit / 8] ^= (unsigned char)(1 << bit % 8);
-        ck_assert_ptr_nonnull(handshake_check_welcome(key, challenge, answer, welcome, sizeof(welcome)));
-        welcome[bit / 8] ^= (unsigned char)(1 << bit % 8);
+    for (size_t bit = 0; bit < 8 * sizeof(confirmation); bit++) {
+        confirmation[bit / 8] ^= (unsigned char)(1 << bit % 8);
+        ck_assert_ptr_nonnull(
+            auth_check_confirmation(key, challenge, response, confirmation, sizeof(confirmation)));
+        confirmation[bit / 8] ^= (unsigned char)(1 << bit % 8);
     }
 }
 END_TEST
 
 START_TEST(cut_bytes_are_refused)
 {
-    struct handshake_claim heard;
-    for (size_t length = 0; length < sizeof(answer); length++) {
+    struct auth_claim heard;
+    for (size_t length = 0; length < sizeof(response); length++) {
         unsigned char *cut = malloc(length + 1); /* exactly sized, for the address sanitizer */
         ck_assert_ptr_nonnull(cut);
-        memcpy(cut, answer, length);
-        ck_assert_ptr_nonnull(handshake_check_answer(key, challenge, cut, length, &heard));
+        memcpy(cut, response, length);
+        ck_assert_ptr_nonnull(auth_check_response(key, challenge, cut, length, &heard));
         free(cut);
     }
     for (size_t length = 0; length < sizeof(challenge); length++)
-        ck_assert_ptr_nonnull(handshake_check_challenge(challenge, length));
-    ck_assert_ptr_nonnull(handshake_check_welcome(key, challenge, answer, welcome, sizeof(welcome) - 1));
+        ck_assert_ptr_nonnull(auth_check_challenge(challenge, length));
+    ck_assert_ptr_nonnull(
+        auth_check_confirmation(key, challenge, response, confirmation, sizeof(confirmation) - 1));
 }
 END_TEST
 
 START_TEST(what_is_wrong_is_said)
 {
-    struct handshake_claim heard;
-    ck_assert_str_eq(handshake_check_answer(other_key, challenge, answer, sizeof(answer), &heard),
+    struct auth_claim heard;
+    ck_assert_str_eq(auth_check_response(other_key, challenge, response, sizeof(response), &heard),
                      "does not hold the key of this job");
-    answer[4]++;
-    ck_assert_str_eq(handshake_check_answer(key, challenge, answer, sizeof(answer), &heard),
+    response[4]++;
+    ck_assert_str_eq(auth_check_response(key, challenge, response, sizeof(response), &heard),
                      "speaks another version of hvd's protocol");
     memcpy(challenge, "HTTP", 4);
-    ck_assert_str_eq(handshake_check_challenge(challenge, sizeof(challenge)),
-                     "does not speak hvd's protocol");
+    ck_assert_str_eq(auth_check_challenge(challenge, sizeof(challenge)), "does not speak hvd's protocol");
 }
 END_TEST
 
 START_TEST(nothing_can_be_played_back)
 {
-    struct handshake_claim heard;
-    unsigned char later[HANDSHAKE_CHALLENGE_BYTES];
-    handshake_challenge(later);
-    ck_assert_ptr_nonnull(handshake_check_answer(key, later, answer, sizeof(answer), &heard));
-    /* the MAC of an answer is no welcome */
-    ck_assert_ptr_nonnull(handshake_check_welcome(
-        key, challenge, answer, answer + sizeof(answer) - HANDSHAKE_MAC_BYTES, HANDSHAKE_WELCOME_BYTES));
+    struct auth_claim heard;
+    unsigned char later[AUTH_CHALLENGE_BYTES];
+    auth_make_challenge(later);
+    ck_assert_ptr_nonnull(auth_check_response(key, later, response, sizeof(response), &heard));
+    /* the MAC of an response is no confirmation */
+    ck_assert_ptr_nonnull(auth_check_confirmation(
+        key, challenge, response, response + sizeof(response) - AUTH_MAC_BYTES, AUTH_CONFIRMATION_BYTES));
 }
 END_TEST
 

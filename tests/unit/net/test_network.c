@@ -27,7 +27,7 @@ struct interface {
 
 static struct network_node nodes[MANY];
 static struct network_plan plan;
-static struct network_proof proofs[MAX_NODES];
+static struct network_probe_result probe_results[MAX_NODES];
 static struct network_choice choice;
 static const char *const hosts[MAX_NODES] = {"n1", "n2", "n3", "n4"};
 
@@ -65,8 +65,8 @@ static void make_node(struct network_node *node, const struct interface *interfa
         for (int k = 0; k < 2 && i->addresses[k] != NULL; k++)
             read_address(i->addresses[k], number, &nic->addresses[nic->address_count++]);
     }
-    ck_assert_int_eq(nics_judge(nics, count, asked, NULL), HVD_OK);
-    ck_assert_int_eq(candidates_of_nics(node, nics, count), HVD_OK);
+    ck_assert_int_eq(nics_select(nics, count, asked, NULL), HVD_OK);
+    ck_assert_int_eq(nic_offer_of_nics(node, nics, count), HVD_OK);
 }
 
 static void make_nodes(const struct interface *interfaces, int count, const char *asked)
@@ -81,7 +81,7 @@ static void make_nodes(const struct interface *interfaces, int count, const char
 static void end(void)
 {
     for (int i = 0; i < plan.node_count; i++)
-        candidates_free(&nodes[i]);
+        nic_offer_free(&nodes[i]);
     network_plan_close(&plan);
 }
 
@@ -89,14 +89,14 @@ static void end(void)
 static const char *rails_text(int node)
 {
     static char text[600];
-    char net[NETWORK_NET_BYTES];
+    char net[NETWORK_SUBNET_BYTES];
     text[0] = 0;
     for (int rail = 0; rail < plan.rail_count; rail++) {
         size_t used = strlen(text);
         bool routed = plan.rails[rail].net.prefix_bits == 0;
         snprintf(text + used, sizeof(text) - used, "%s%s %s", used > 0 ? ", " : "",
-                 nodes[node].nics[network_place(&plan, node, rail)->nic].name,
-                 routed ? "-" : network_net_text(&plan.rails[rail].net, net));
+                 nodes[node].nics[network_rail_nic(&plan, node, rail)->nic].name,
+                 routed ? "-" : network_subnet_text(&plan.rails[rail].net, net));
     }
     return text;
 }
@@ -224,11 +224,11 @@ START_TEST(a_source_belongs_to_its_rail)
     make_nodes(interfaces, 2, NULL);
     struct in6_addr right = address_of("::ffff:10.0.0.2"), other = address_of("::ffff:10.1.0.2"),
                     foreign = address_of("::ffff:10.0.0.1"), second = address_of("::ffff:10.7.0.2");
-    ck_assert(network_owns(&plan, nodes, 1, 0, &right));
-    ck_assert(network_owns(&plan, nodes, 1, 0, &second)); /* of the same interface */
-    ck_assert(!network_owns(&plan, nodes, 1, 0, &other));
-    ck_assert(network_owns(&plan, nodes, 1, 1, &other));
-    ck_assert(!network_owns(&plan, nodes, 1, 0, &foreign));
+    ck_assert(network_owns_address(&plan, nodes, 1, 0, &right));
+    ck_assert(network_owns_address(&plan, nodes, 1, 0, &second)); /* of the same interface */
+    ck_assert(!network_owns_address(&plan, nodes, 1, 0, &other));
+    ck_assert(network_owns_address(&plan, nodes, 1, 1, &other));
+    ck_assert(!network_owns_address(&plan, nodes, 1, 0, &foreign));
     end();
 }
 END_TEST
@@ -241,11 +241,11 @@ static void check_edges(int count)
     struct network_edge edges[NETWORK_MAX_EDGES], others[NETWORK_MAX_EDGES];
     int connections = 0;
     for (int node = 0; node < count; node++) {
-        int edge_count = network_edges(node, count, edges);
+        int edge_count = network_probe_edges(node, count, edges);
         ck_assert_int_ge(edge_count, 2);
-        ck_assert_int_le(edge_count, 2 + 1 + SHAPE_TREE_RADIX);
+        ck_assert_int_le(edge_count, 2 + 1 + TREE_LEADER_RADIX);
         for (int i = 0; i < edge_count; i++) {
-            int met = 0, other_count = network_edges(edges[i].node, count, others);
+            int met = 0, other_count = network_probe_edges(edges[i].node, count, others);
             for (int k = 0; k < other_count; k++)
                 met += others[k].node == node && others[k].connect != edges[i].connect &&
                        others[k].ring == edges[i].ring;
@@ -287,13 +287,13 @@ START_TEST(many_nodes_try_few_each)
     ck_assert_int_eq(network_plan(nodes, MANY, &plan), HVD_OK);
     ck_assert_str_eq(rails_text(MANY - 1), "eth0 10.0.0.0/16, eth1 10.1.0.0/16");
     for (int i = 0; i < MANY; i++) {
-        int count = network_edges(i, MANY, edges), ups = 0;
+        int count = network_probe_edges(i, MANY, edges), ups = 0;
         most = count > most ? count : most;
         for (int k = 0; k < count; k++)
             connections += edges[k].connect;
         for (int at = i; at != 0; ups++) {
             int parent = -1;
-            count = network_edges(at, MANY, edges);
+            count = network_probe_edges(at, MANY, edges);
             for (int k = 0; k < count; k++)
                 if (edges[k].connect && !edges[k].ring)
                     parent = edges[k].node;
@@ -307,7 +307,7 @@ START_TEST(many_nodes_try_few_each)
     fprintf(stderr, "# 4096 nodes: %d connections a rail, at most %d at a node, depth %d\n", connections,
             most, depth);
     ck_assert_int_eq(connections, MANY + MANY - 1);
-    ck_assert_int_le(most, 2 + 1 + SHAPE_TREE_RADIX);
+    ck_assert_int_le(most, 2 + 1 + TREE_LEADER_RADIX);
     ck_assert_int_le(depth, 5);
     end();
 }
@@ -332,17 +332,17 @@ static const struct {
 START_TEST(what_failed_anywhere_is_not_used)
 {
     make_nodes(three, MAX_NODES, NULL);
-    memset(proofs, 0, sizeof(proofs));
+    memset(probe_results, 0, sizeof(probe_results));
     for (const char *at = choices[_i].failed; at != NULL && *at != 0; at = strchr(at + 1, ' ')) {
         char name[16] = "";
         int node = 0;
         ck_assert_int_eq(sscanf(at, " %15[^@]@%d", name, &node), 2);
-        snprintf(proofs[node].why[strcmp(name, "ib0") == 0    ? 0
-                                  : strcmp(name, "eth0") == 0 ? 1
-                                                              : 2],
+        snprintf(probe_results[node].why[strcmp(name, "ib0") == 0    ? 0
+                                         : strcmp(name, "eth0") == 0 ? 1
+                                                                     : 2],
                  NETWORK_WHY_BYTES, "no answer");
     }
-    network_choose(&plan, proofs, &choice);
+    network_choose(&plan, probe_results, &choice);
     ck_assert_int_eq(choice.rail_count, choices[_i].count);
     for (int i = 0; i < choice.rail_count; i++)
         ck_assert_int_eq(choice.rails[i], choices[_i].rails[i]);
@@ -379,10 +379,10 @@ START_TEST(the_table_says_why_not)
                                                   {.name = "ib0", .verbs = "mlx5_0"},
                                                   {.name = NULL}};
     make_nodes(interfaces, 2, NULL);
-    memset(proofs, 0, sizeof(proofs));
-    snprintf(proofs[1].why[0], NETWORK_WHY_BYTES, "no way to 10.0.0.1 of n1: does not answer");
+    memset(probe_results, 0, sizeof(probe_results));
+    snprintf(probe_results[1].why[0], NETWORK_WHY_BYTES, "no way to 10.0.0.1 of n1: does not answer");
     table_count = 0;
-    network_table(nodes, &plan, proofs, keep_line, table);
+    network_table(nodes, &plan, probe_results, keep_line, table);
     ck_assert_int_eq(table_count, 10);
     expect_row(1, "n2", "eth0", "10.0.0.2          no way to 10.0.0.1 of n1: does not answer");
     expect_row(2, "n1", "eth0", "works here, but not on n2");
@@ -404,10 +404,10 @@ START_TEST(the_table_is_bounded)
         interfaces[i] = (struct interface){.name = names[i], .addresses = {addresses[i]}};
     }
     make_nodes(interfaces, MAX_NODES, NULL);
-    memset(proofs, 0, sizeof(proofs));
+    memset(probe_results, 0, sizeof(probe_results));
     nodes[2].left_out = 40;
     table_count = 0;
-    network_table(nodes, &plan, proofs, keep_line, table);
+    network_table(nodes, &plan, probe_results, keep_line, table);
     ck_assert_int_eq(table_count, NETWORK_TABLE_LINES);
     ck_assert_str_eq(table[NETWORK_TABLE_LINES - 1], "and 44 more interfaces");
     end();
@@ -427,24 +427,24 @@ static const struct interface rdma[] = {
 static void expect_settings(int node, const char *sockets, const char *cards, const char *ucx,
                             const char *interfaces)
 {
-    struct settings settings;
-    settings_of_choice(nodes, &plan, &choice, node, &settings);
-    ck_assert_str_eq(settings.values[SETTING_NCCL_SOCKETS], sockets);
-    ck_assert_str_eq(settings.values[SETTING_NCCL_RDMA], cards);
-    ck_assert_str_eq(settings.values[SETTING_UCX], ucx);
-    ck_assert_str_eq(settings.values[SETTING_GLOO], interfaces);
-    ck_assert_str_eq(settings.values[SETTING_OPEN_MPI], interfaces);
+    struct nic_env settings;
+    network_env_of_choice(nodes, &plan, &choice, node, &settings);
+    ck_assert_str_eq(settings.values[NIC_ENV_NCCL_SOCKETS], sockets);
+    ck_assert_str_eq(settings.values[NIC_ENV_NCCL_RDMA], cards);
+    ck_assert_str_eq(settings.values[NIC_ENV_UCX], ucx);
+    ck_assert_str_eq(settings.values[NIC_ENV_GLOO], interfaces);
+    ck_assert_str_eq(settings.values[NIC_ENV_OPEN_MPI], interfaces);
 }
 
 START_TEST(libraries_are_told_one_choice)
 {
-    memset(proofs, 0, sizeof(proofs));
+    memset(probe_results, 0, sizeof(probe_results));
     make_nodes(rdma, 2, NULL);
-    network_choose(&plan, proofs, &choice);
+    network_choose(&plan, probe_results, &choice);
     expect_settings(1, "=ib0", "=mlx5_0:1,mlx5_1:1", "mlx5_0:1,mlx5_1:1", "ib0");
     end();
     make_nodes(three, 2, NULL);
-    network_choose(&plan, proofs, &choice);
+    network_choose(&plan, probe_results, &choice);
     expect_settings(0, "=ib0,eth0", "", "ib0,eth0", "ib0,eth0");
     end();
 }
@@ -453,57 +453,57 @@ END_TEST
 /* RDMA that one node lacks is nobody's. */
 START_TEST(cards_are_told_where_all_have_some)
 {
-    memset(proofs, 0, sizeof(proofs));
+    memset(probe_results, 0, sizeof(probe_results));
     make_nodes(rdma, 2, NULL);
     for (int i = 0; i < nodes[1].nic_count; i++)
         nodes[1].nics[i].verbs[0] = 0;
-    network_choose(&plan, proofs, &choice);
+    network_choose(&plan, probe_results, &choice);
     expect_settings(0, "=ib0", "", "ib0", "ib0");
     end();
 }
 END_TEST
 
 static const struct {
-    enum setting_id id;
+    enum nic_env_id id;
     const char *value;
     const char *why; /* NULL: nothing is wrong */
 } given[] = {
-    {SETTING_NCCL_SOCKETS, "ib", NULL},
-    {SETTING_NCCL_SOCKETS, "=ib0", NULL},
-    {SETTING_NCCL_SOCKETS, "=ib", "names ib, which is not there"},
-    {SETTING_NCCL_SOCKETS, "en,ib", NULL},
-    {SETTING_NCCL_SOCKETS, "^docker,lo", NULL},
-    {SETTING_NCCL_SOCKETS, "^ib", "leaves nothing that was proven"},
-    {SETTING_NCCL_SOCKETS, "eth0", "leaves nothing that was proven"},
-    {SETTING_NCCL_SOCKETS, "ib9", "names ib9, which is not there"},
-    {SETTING_NCCL_RDMA, "mlx5", NULL},
-    {SETTING_NCCL_RDMA, "=mlx5_1:1", NULL},
-    {SETTING_NCCL_RDMA, "=mlx5_1:2", "names mlx5_1:2, which is not there"},
-    {SETTING_NCCL_RDMA, "mlx4", "names mlx4, which is not there"},
-    {SETTING_UCX, "all", NULL},
-    {SETTING_UCX, "mlx5_0:1,ib0", NULL},
-    {SETTING_UCX, "mlx5_0:1,ib7", "names ib7, which is not there"},
-    {SETTING_UCX, "eth0", "leaves nothing that was proven"},
-    {SETTING_UCX, "^eth0", NULL},
-    {SETTING_GLOO, "ib0", NULL},
-    {SETTING_GLOO, "ib", "names ib, which is not there"},
-    {SETTING_GLOO, "eth0", "leaves nothing that was proven"},
-    {SETTING_OPEN_MPI, "10.2.0.0/16", NULL},
-    {SETTING_OPEN_MPI, "10.0.0.0/24", "leaves nothing that was proven"},
-    {SETTING_OPEN_MPI, "10.3.0.0/16", "names 10.3.0.0/16, which is not there"},
-    {SETTING_OPEN_MPI, "ib0,eth0", NULL},
-    {SETTING_OPEN_MPI, "", NULL},
-    {SETTING_OPEN_MPI, ",", "leaves nothing that was proven"},
+    {NIC_ENV_NCCL_SOCKETS, "ib", NULL},
+    {NIC_ENV_NCCL_SOCKETS, "=ib0", NULL},
+    {NIC_ENV_NCCL_SOCKETS, "=ib", "names ib, which is not there"},
+    {NIC_ENV_NCCL_SOCKETS, "en,ib", NULL},
+    {NIC_ENV_NCCL_SOCKETS, "^docker,lo", NULL},
+    {NIC_ENV_NCCL_SOCKETS, "^ib", "leaves nothing that was proven"},
+    {NIC_ENV_NCCL_SOCKETS, "eth0", "leaves nothing that was proven"},
+    {NIC_ENV_NCCL_SOCKETS, "ib9", "names ib9, which is not there"},
+    {NIC_ENV_NCCL_RDMA, "mlx5", NULL},
+    {NIC_ENV_NCCL_RDMA, "=mlx5_1:1", NULL},
+    {NIC_ENV_NCCL_RDMA, "=mlx5_1:2", "names mlx5_1:2, which is not there"},
+    {NIC_ENV_NCCL_RDMA, "mlx4", "names mlx4, which is not there"},
+    {NIC_ENV_UCX, "all", NULL},
+    {NIC_ENV_UCX, "mlx5_0:1,ib0", NULL},
+    {NIC_ENV_UCX, "mlx5_0:1,ib7", "names ib7, which is not there"},
+    {NIC_ENV_UCX, "eth0", "leaves nothing that was proven"},
+    {NIC_ENV_UCX, "^eth0", NULL},
+    {NIC_ENV_GLOO, "ib0", NULL},
+    {NIC_ENV_GLOO, "ib", "names ib, which is not there"},
+    {NIC_ENV_GLOO, "eth0", "leaves nothing that was proven"},
+    {NIC_ENV_OPEN_MPI, "10.2.0.0/16", NULL},
+    {NIC_ENV_OPEN_MPI, "10.0.0.0/24", "leaves nothing that was proven"},
+    {NIC_ENV_OPEN_MPI, "10.3.0.0/16", "names 10.3.0.0/16, which is not there"},
+    {NIC_ENV_OPEN_MPI, "ib0,eth0", NULL},
+    {NIC_ENV_OPEN_MPI, "", NULL},
+    {NIC_ENV_OPEN_MPI, ",", "leaves nothing that was proven"},
 };
 
 START_TEST(what_users_set_is_checked)
 {
-    char why[SETTING_WHY_BYTES] = "";
-    memset(proofs, 0, sizeof(proofs));
+    char why[NETWORK_ENV_WHY_BYTES] = "";
+    memset(probe_results, 0, sizeof(probe_results));
     make_nodes(rdma, 2, NULL);
-    network_choose(&plan, proofs, &choice);
+    network_choose(&plan, probe_results, &choice);
     nodes[1].settings[given[_i].id] = strdup(given[_i].value);
-    bool wrong = setting_is_wrong(given[_i].id, nodes, &plan, &choice, 1, why);
+    bool wrong = network_env_is_wrong(given[_i].id, nodes, &plan, &choice, 1, why);
     ck_assert_msg(wrong == (given[_i].why != NULL), "%s: %s", given[_i].value, why);
     ck_assert_msg(strstr(why, wrong ? given[_i].why : "") != NULL, "%s: %s", given[_i].value, why);
     end();
@@ -512,29 +512,29 @@ END_TEST
 
 /* ---- Bytes ---- */
 
-static unsigned char bytes[CANDIDATES_BYTES];
+static unsigned char bytes[NIC_OFFER_BYTES];
 
 static size_t encode_one(void)
 {
     make_nodes(rdma, 1, NULL);
-    nodes[0].settings[SETTING_UCX] = strdup("all");
+    nodes[0].settings[NIC_ENV_UCX] = strdup("all");
     nodes[0].left_out = 7;
-    return candidates_encode(&nodes[0], bytes);
+    return nic_offer_encode(&nodes[0], bytes);
 }
 
 START_TEST(a_node_survives_its_bytes)
 {
     struct network_node read = {.host = "x"};
     size_t length = encode_one();
-    ck_assert_int_eq(candidates_decode(&read, bytes, length), HVD_OK);
+    ck_assert_int_eq(nic_offer_decode(&read, bytes, length), HVD_OK);
     ck_assert_str_eq(read.host, "x");
     ck_assert_int_eq(read.nic_count, nodes[0].nic_count);
     ck_assert_int_eq(read.left_out, 7);
-    ck_assert_str_eq(read.settings[SETTING_UCX], "all");
-    ck_assert_ptr_null(read.settings[SETTING_GLOO]);
+    ck_assert_str_eq(read.settings[NIC_ENV_UCX], "all");
+    ck_assert_ptr_null(read.settings[NIC_ENV_GLOO]);
     for (int i = 0; i < read.nic_count; i++)
         ck_assert_mem_eq(&read.nics[i], &nodes[0].nics[i], sizeof(read.nics[i]));
-    candidates_free(&read);
+    nic_offer_free(&read);
     end();
 }
 END_TEST
@@ -544,9 +544,9 @@ START_TEST(cut_and_longer_bytes_are_refused)
     struct network_node read = {.host = "x"};
     size_t length = encode_one();
     for (size_t cut = 0; cut < length; cut++)
-        ck_assert_int_eq(candidates_decode(&read, bytes, cut), HVD_ERR_INVALID);
+        ck_assert_int_eq(nic_offer_decode(&read, bytes, cut), HVD_ERR_INVALID);
     bytes[length] = 0;
-    ck_assert_int_eq(candidates_decode(&read, bytes, length + 1), HVD_ERR_INVALID);
+    ck_assert_int_eq(nic_offer_decode(&read, bytes, length + 1), HVD_ERR_INVALID);
     ck_assert_ptr_null(read.nics);
     end();
 }
@@ -556,7 +556,7 @@ END_TEST
 START_TEST(changed_bytes_are_harmless)
 {
     size_t length = encode_one();
-    static unsigned char again[CANDIDATES_BYTES];
+    static unsigned char again[NIC_OFFER_BYTES];
     for (size_t at = 0; at < length; at++) {
         static const unsigned char values[] = {0, 1, 0x1f, 0x7f, 0x80, 0xff};
         for (size_t i = 0; i < sizeof(values); i++) {
@@ -564,16 +564,16 @@ START_TEST(changed_bytes_are_harmless)
             struct network_plan tried;
             unsigned char was = bytes[at];
             bytes[at] = values[i];
-            if (candidates_decode(&read[0], bytes, length) == HVD_OK &&
-                candidates_decode(&read[1], bytes, length) == HVD_OK) {
-                ck_assert_uint_eq(candidates_encode(&read[0], again), length);
+            if (nic_offer_decode(&read[0], bytes, length) == HVD_OK &&
+                nic_offer_decode(&read[1], bytes, length) == HVD_OK) {
+                ck_assert_uint_eq(nic_offer_encode(&read[0], again), length);
                 ck_assert_mem_eq(again, bytes, length);
                 ck_assert_int_eq(network_plan(read, 2, &tried), HVD_OK);
                 ck_assert_int_eq(tried.rail_count, 0); /* one address twice */
                 network_plan_close(&tried);
             }
-            candidates_free(&read[0]);
-            candidates_free(&read[1]);
+            nic_offer_free(&read[0]);
+            nic_offer_free(&read[1]);
             bytes[at] = was;
         }
     }
@@ -583,17 +583,17 @@ END_TEST
 
 START_TEST(a_proof_survives_its_bytes)
 {
-    static unsigned char said[PROOF_BYTES + 1];
-    struct network_proof proof = {.why = {"", "no way", ""}}, read;
-    size_t length = proof_encode(&proof, 3, said);
-    ck_assert_int_eq(proof_decode(&read, 3, said, length), HVD_OK);
-    ck_assert_mem_eq(&read, &proof, sizeof(read));
-    ck_assert_int_eq(proof_decode(&read, 2, said, length), HVD_ERR_INVALID);
+    static unsigned char said[PROBE_RESULT_BYTES + 1];
+    struct network_probe_result result = {.why = {"", "no way", ""}}, read;
+    size_t length = probe_result_encode(&result, 3, said);
+    ck_assert_int_eq(probe_result_decode(&read, 3, said, length), HVD_OK);
+    ck_assert_mem_eq(&read, &result, sizeof(read));
+    ck_assert_int_eq(probe_result_decode(&read, 2, said, length), HVD_ERR_INVALID);
     for (size_t cut = 0; cut < length; cut++)
-        ck_assert_int_eq(proof_decode(&read, 3, said, cut), HVD_ERR_INVALID);
-    ck_assert_int_eq(proof_decode(&read, 3, said, length + 1), HVD_ERR_INVALID);
+        ck_assert_int_eq(probe_result_decode(&read, 3, said, cut), HVD_ERR_INVALID);
+    ck_assert_int_eq(probe_result_decode(&read, 3, said, length + 1), HVD_ERR_INVALID);
     said[length - 4] = '\n'; /* in "no way" */
-    ck_assert_int_eq(proof_decode(&read, 3, said, length), HVD_ERR_INVALID);
+    ck_assert_int_eq(probe_result_decode(&read, 3, said, length), HVD_ERR_INVALID);
 }
 END_TEST
 
@@ -607,12 +607,12 @@ START_TEST(what_is_left_out_is_counted)
         nics[i].address_count = 1;
         read_address("10.0.0.%d/24", i + 1, &nics[i].addresses[0]);
     }
-    ck_assert_int_eq(nics_judge(nics, 100, NULL, NULL), HVD_OK);
-    ck_assert_int_eq(candidates_of_nics(&nodes[0], nics, 100), HVD_OK);
+    ck_assert_int_eq(nics_select(nics, 100, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(nic_offer_of_nics(&nodes[0], nics, 100), HVD_OK);
     ck_assert_int_eq(nodes[0].nic_count, NETWORK_MAX_NICS);
     ck_assert_int_eq(nodes[0].left_out, 100 - NETWORK_MAX_NICS);
     ck_assert_str_eq(nodes[0].nics[0].name, "eth0");
-    candidates_free(&nodes[0]);
+    nic_offer_free(&nodes[0]);
 }
 END_TEST
 

@@ -13,9 +13,9 @@
 #define SIZE 4
 
 /* What each rank is to have put. */
-static unsigned char cards[SIZE][CARD_BYTES];
+static unsigned char cards[SIZE][PEER_INFO_BYTES];
 static size_t card_lengths[SIZE];
-static struct report reports[SIZE];
+static struct start_report reports[SIZE];
 static unsigned char job_key[64];
 static size_t job_key_length;
 static int fence_count;
@@ -46,7 +46,7 @@ static int fake_get(void *state, int rank, const char *key, int64_t deadline_us,
     (void)state;
     (void)deadline_us;
     (void)err;
-    unsigned char report[REPORT_BYTES];
+    unsigned char report[START_REPORT_BYTES];
     const void *bytes = cards[rank];
     size_t length = card_lengths[rank];
     if (strcmp(key, "hvd.9.key") == 0) {
@@ -54,10 +54,10 @@ static int fake_get(void *state, int rank, const char *key, int64_t deadline_us,
         bytes = job_key;
         length = job_key_length;
     } else if (strcmp(key, "hvd.9.step") == 0) {
-        length = report_encode(&reports[rank], report);
+        length = start_report_encode(&reports[rank], report);
         bytes = report;
     } else {
-        ck_assert_str_eq(key, "hvd.9.card");
+        ck_assert_str_eq(key, "hvd.9.peer_info");
     }
     blob->bytes = malloc(length + 1);
     ck_assert_ptr_nonnull(blob->bytes);
@@ -69,8 +69,8 @@ static int fake_get(void *state, int rank, const char *key, int64_t deadline_us,
 static const struct wireup_ops fake_ops = {
     .name = "fake", .put = fake_put, .fence = fake_fence, .get = fake_get};
 static const struct wireup fake = {&fake_ops, NULL, NULL};
-static struct roster roster;
-static struct card card;
+static struct peer_table peer_table;
+static struct peer_info peer_info;
 
 /* Rank [rank] with a fusion of [fusion]: ranks 0 and 2 are in one place, 1 and 3 in others. */
 static void make_card(int rank, char *const *environment)
@@ -79,12 +79,12 @@ static void make_card(int rank, char *const *environment)
     char host[16];
     snprintf(host, sizeof(host), "n%d", rank);
     ck_assert_int_eq(config_load(&config, environment, NULL, NULL), HVD_OK);
-    card_fill(&card, host, (uint16_t)(4000 + rank), &config);
-    ck_assert_int_eq(card_fill_start(&card, NULL, SIZE, rank, 0), HVD_OK);
-    card.peer.node_key = rank == 2 ? 100 : 100 + (uint64_t)rank;
-    card.peer.address_count = 1;
-    inet_pton(AF_INET6, "::ffff:10.0.0.1", &card.peer.addresses[0]);
-    card_lengths[rank] = card_encode(&card, cards[rank]);
+    peer_info_fill(&peer_info, host, (uint16_t)(4000 + rank), &config);
+    ck_assert_int_eq(peer_info_fill_start(&peer_info, NULL, SIZE, rank, 0), HVD_OK);
+    peer_info.peer.node_key = rank == 2 ? 100 : 100 + (uint64_t)rank;
+    peer_info.peer.address_count = 1;
+    inet_pton(AF_INET6, "::ffff:10.0.0.1", &peer_info.peer.addresses[0]);
+    card_lengths[rank] = peer_info_encode(&peer_info, cards[rank]);
 }
 
 static void begin(int rank)
@@ -93,29 +93,29 @@ static void begin(int rank)
     char *const nothing[] = {NULL};
     for (int i = SIZE - 1; i >= 0; i--)
         make_card(i, nothing);
-    job_key_length = ROSTER_KEY_BYTES;
-    ck_assert_int_eq(roster_open(&roster, &job, NULL), HVD_OK);
+    job_key_length = JOB_KEY_BYTES;
+    ck_assert_int_eq(peer_table_open(&peer_table, &job, NULL), HVD_OK);
 }
 
 static void end(void)
 {
-    roster_close(&roster);
-    roster_close(&roster); /* a zeroed one is fine */
+    peer_table_close(&peer_table);
+    peer_table_close(&peer_table); /* a zeroed one is fine */
 }
 
 START_TEST(all_ranks_are_learnt)
 {
     begin(0);
     char text[300];
-    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, NULL), HVD_OK);
+    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
     ck_assert_int_eq(fence_count, 1);
-    ck_assert_mem_eq(roster.key, job_key, ROSTER_KEY_BYTES); /* drawn here, as rank 0 */
-    static const unsigned char zero[ROSTER_KEY_BYTES];
-    ck_assert_mem_ne(roster.key, zero, sizeof(zero));
-    ck_assert_uint_eq(roster.peers[3].port, 4003);
-    roster_name(&roster, 3, text, sizeof(text));
+    ck_assert_mem_eq(peer_table.key, job_key, JOB_KEY_BYTES); /* drawn here, as rank 0 */
+    static const unsigned char zero[JOB_KEY_BYTES];
+    ck_assert_mem_ne(peer_table.key, zero, sizeof(zero));
+    ck_assert_uint_eq(peer_table.peers[3].port, 4003);
+    peer_table_rank_name(&peer_table, 3, text, sizeof(text));
     ck_assert_str_eq(text, "rank 3 (n3)");
-    roster_name(&roster, 99, text, sizeof(text));
+    peer_table_rank_name(&peer_table, 99, text, sizeof(text));
     ck_assert_str_eq(text, "rank 99");
     end();
 }
@@ -124,14 +124,14 @@ END_TEST
 START_TEST(neighbours_are_reached_by_loopback)
 {
     begin(2);
-    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, NULL), HVD_OK);
-    struct in6_addr *address = &roster.peers[0].addresses[0];
+    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
+    struct in6_addr *address = &peer_table.peers[0].addresses[0];
     ck_assert(IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == 127);
-    ck_assert_int_eq(roster.peers[0].address_count, 2);
-    ck_assert_int_eq(roster.peers[1].address_count, 1);
-    ck_assert_int_eq(roster.peers[1].addresses[0].s6_addr[12], 10);
+    ck_assert_int_eq(peer_table.peers[0].address_count, 2);
+    ck_assert_int_eq(peer_table.peers[1].address_count, 1);
+    ck_assert_int_eq(peer_table.peers[1].addresses[0].s6_addr[12], 10);
     int members[SIZE];
-    ck_assert_int_eq(roster_members(&roster, members), 2);
+    ck_assert_int_eq(peer_table_local_peers(&peer_table, members), 2);
     ck_assert_int_eq(members[0], 0);
     ck_assert_int_eq(members[1], 2);
     end();
@@ -147,7 +147,7 @@ START_TEST(a_difference_names_both_ranks_and_values)
     begin(_i);
     make_card(0, cli);
     make_card(3, user);
-    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_MISMATCH);
     ck_assert_str_eq(
         err.text, "option fusion: rank 3 (n3) has 32M set by environment (HVD_FUSION), rank 0 (n0) has 64M "
                   "set by command line; give all ranks the same");
@@ -170,9 +170,10 @@ START_TEST(a_different_start_is_named)
     int sets = _i % 2 == 0 ? 0 : 2;
     begin(_i / 2);
     make_card(3, nothing);
-    ck_assert_int_eq(card_fill_start(&card, sets == 0 ? launcher_ranks : NULL, SIZE, 3, sets), HVD_OK);
-    card_lengths[3] = card_encode(&card, cards[3]);
-    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(peer_info_fill_start(&peer_info, sets == 0 ? launcher_ranks : NULL, SIZE, 3, sets),
+                     HVD_OK);
+    card_lengths[3] = peer_info_encode(&peer_info, cards[3]);
+    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_MISMATCH);
     ck_assert_str_eq(err.text, sentences[_i % 2]);
     end();
 }
@@ -182,14 +183,14 @@ START_TEST(hostile_blobs_are_refused)
 {
     struct hvd_error err = {""};
     begin(1);
-    job_key_length = ROSTER_KEY_BYTES - 1;
-    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, &err), HVD_ERR_INVALID);
+    job_key_length = JOB_KEY_BYTES - 1;
+    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, "the job key of rank 0 has 31 bytes; expected 32") != NULL, "%s",
                   err.text);
-    job_key_length = ROSTER_KEY_BYTES;
+    job_key_length = JOB_KEY_BYTES;
     card_lengths[2]--;
-    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, &err), HVD_ERR_INVALID);
-    ck_assert_msg(strstr(err.text, "the card of rank 2, ") != NULL, "%s", err.text);
+    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_INVALID);
+    ck_assert_msg(strstr(err.text, "the peer_info of rank 2, ") != NULL, "%s", err.text);
     end();
 }
 END_TEST
@@ -207,11 +208,11 @@ static const struct {
 START_TEST(only_the_attached_share_a_node)
 {
     begin(1);
-    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, NULL), HVD_OK);
-    ck_assert_int_eq(roster_settle(&roster, settlements[_i].attached, NULL), HVD_OK);
+    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
+    ck_assert_int_eq(peer_table_assign_nodes(&peer_table, settlements[_i].attached, NULL), HVD_OK);
     for (int rank = 0; rank < SIZE; rank++) {
-        ck_assert_int_eq(roster.node_of_rank[rank], settlements[_i].node_of_rank[rank]);
-        ck_assert_int_eq(roster.peers[rank].leader, roster.node_of_rank[rank]);
+        ck_assert_int_eq(peer_table.node_of_rank[rank], settlements[_i].node_of_rank[rank]);
+        ck_assert_int_eq(peer_table.peers[rank].leader, peer_table.node_of_rank[rank]);
     }
     end();
 }
@@ -233,8 +234,8 @@ START_TEST(networks_are_numbered_by_their_first_ranks)
     int network_of_rank[SIZE], firsts[SIZE];
     begin(1);
     for (int rank = 0; rank < SIZE; rank++)
-        roster.peers[rank].net_key = networks[_i].keys[rank];
-    ck_assert_int_eq(roster_networks(&roster, network_of_rank, firsts), networks[_i].count);
+        peer_table.peers[rank].net_key = networks[_i].keys[rank];
+    ck_assert_int_eq(peer_table_networks(&peer_table, network_of_rank, firsts), networks[_i].count);
     for (int rank = 0; rank < SIZE; rank++)
         ck_assert_int_eq(network_of_rank[rank], networks[_i].network_of_rank[rank]);
     for (int i = 0; i < networks[_i].count; i++)
@@ -247,8 +248,8 @@ START_TEST(nonsense_from_the_launcher_is_refused)
 {
     static const struct hvd_job jobs[] = {
         {.rank = 0, .size = 0}, {.rank = 3, .size = 3}, {.rank = -1, .size = 2}};
-    struct roster untouched = {.rank = 77};
-    ck_assert_int_eq(roster_open(&untouched, &jobs[_i], NULL), HVD_ERR_INVALID);
+    struct peer_table untouched = {.rank = 77};
+    ck_assert_int_eq(peer_table_open(&untouched, &jobs[_i], NULL), HVD_ERR_INVALID);
     ck_assert_int_eq(untouched.rank, 77);
 }
 END_TEST
@@ -257,19 +258,19 @@ END_TEST
 
 START_TEST(a_report_survives_its_bytes)
 {
-    struct report report = {"step", HVD_ERR_TIMEOUT, true, {"rank 3 did not come"}}, read = {0};
-    unsigned char bytes[REPORT_BYTES + 1];
-    size_t length = report_encode(&report, bytes);
-    ck_assert_int_eq(report_decode(&read, bytes, length), HVD_OK);
+    struct start_report report = {"step", HVD_ERR_TIMEOUT, true, {"rank 3 did not come"}}, read = {0};
+    unsigned char bytes[START_REPORT_BYTES + 1];
+    size_t length = start_report_encode(&report, bytes);
+    ck_assert_int_eq(start_report_decode(&read, bytes, length), HVD_OK);
     ck_assert_int_eq(read.status, HVD_ERR_TIMEOUT);
     ck_assert(read.attached);
     ck_assert_str_eq(read.reason.text, report.reason.text);
     for (size_t cut = 0; cut < length; cut++)
-        ck_assert_int_eq(report_decode(&read, bytes, cut), HVD_ERR_INVALID);
+        ck_assert_int_eq(start_report_decode(&read, bytes, cut), HVD_ERR_INVALID);
     bytes[length] = 0;
-    ck_assert_int_eq(report_decode(&read, bytes, length + 1), HVD_ERR_INVALID);
+    ck_assert_int_eq(start_report_decode(&read, bytes, length + 1), HVD_ERR_INVALID);
     bytes[4] = 1; /* a status of 0xffffff01 */
-    ck_assert_int_eq(report_decode(&read, bytes, length), HVD_ERR_INVALID);
+    ck_assert_int_eq(start_report_decode(&read, bytes, length), HVD_ERR_INVALID);
 }
 END_TEST
 
@@ -278,14 +279,15 @@ START_TEST(one_failure_is_everyones)
     struct hvd_error err = {""};
     bool attached[SIZE];
     begin(0);
-    ck_assert_int_eq(roster_exchange(&roster, &fake, &card, 0, NULL), HVD_OK);
+    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
     reports[0].step = "step";
     reports[1].attached = true;
-    ck_assert_int_eq(report_exchange(&roster, &fake, &reports[0], attached, 0, &err), HVD_OK);
+    ck_assert_int_eq(start_report_exchange(&peer_table, &fake, &reports[0], attached, 0, &err), HVD_OK);
     ck_assert(!attached[0] && attached[1] && !attached[3]);
-    reports[2] = (struct report){"step", HVD_ERR_NO_MEMORY, false, {"there is too little of it"}};
-    reports[3] = (struct report){"step", HVD_ERR_SYSTEM, false, {"not this one"}};
-    ck_assert_int_eq(report_exchange(&roster, &fake, &reports[0], attached, 0, &err), HVD_ERR_NO_MEMORY);
+    reports[2] = (struct start_report){"step", HVD_ERR_NO_MEMORY, false, {"there is too little of it"}};
+    reports[3] = (struct start_report){"step", HVD_ERR_SYSTEM, false, {"not this one"}};
+    ck_assert_int_eq(start_report_exchange(&peer_table, &fake, &reports[0], attached, 0, &err),
+                     HVD_ERR_NO_MEMORY);
     ck_assert_str_eq(err.text, "rank 2 (n2) cannot start: there is too little of it");
     end();
 }
@@ -293,7 +295,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("roster");
+    TCase *tcase = tcase_create("peer_table");
     tcase_add_test(tcase, all_ranks_are_learnt);
     tcase_add_test(tcase, neighbours_are_reached_by_loopback);
     tcase_add_loop_test(tcase, a_difference_names_both_ranks_and_values, 0, SIZE);
@@ -311,5 +313,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("roster", fill);
+    return unit_run("peer_table", fill);
 }

@@ -10,10 +10,10 @@
 
 static void *attempt(void *arg)
 {
-    struct member *member = arg;
-    struct endpoint_patience patience = {clock_us() + member->limit_us, SECOND / 10};
-    member->rc = endpoint_try(member->endpoint, &member->roster, member->wants, member->want_count, patience,
-                              &member->err);
+    struct endpoint_thread *member = arg;
+    struct endpoint_timeout timeout = {clock_us() + member->limit_us, SECOND / 10};
+    member->rc = endpoint_try_establish(member->endpoint, &member->peer_table, member->wants,
+                                        member->want_count, timeout, &member->err);
     return NULL;
 }
 
@@ -21,12 +21,12 @@ static void *attempt(void *arg)
 START_TEST(what_does_not_come_true_is_left)
 {
     struct in6_addr other;
-    gather(2);
+    open_ranks(2);
     inet_pton(AF_INET6, "::ffff:127.0.0.3", &other);
     want_tagged(0, 1, 1, true);
     want_tagged(0, 1, 2, false);
     want_tagged(1, 0, 1, false);
-    members[0].wants[0].address = &other; /* not that of the roster */
+    members[0].wants[0].address = &other; /* not that of the peer_table */
     members[0].wants[1].lane = 1;
     members[0].limit_us = 3600 * SECOND;
     start(1);
@@ -38,21 +38,21 @@ START_TEST(what_does_not_come_true_is_left)
     ck_assert_ptr_null(members[0].wants[1].why);
     expect_address(members[0].wants[0].fd, "127.0.0.3");
     check_pair(members[0].wants[0].fd, members[1].wants[0].fd);
-    scatter();
+    close_ranks();
 }
 END_TEST
 
 START_TEST(what_came_of_a_try_is_said)
 {
-    gather(2);
+    open_ranks(2);
     members[0].peers[1].port = 1; /* nobody listens there */
-    want(0, 1, ENDPOINT_PROOF, true);
+    want(0, 1, ENDPOINT_PROBE, true);
     members[0].limit_us = SECOND / 5;
     attempt(&members[0]);
     expect_done(0);
     ck_assert_int_eq(members[0].wants[0].fd, -1);
     ck_assert_str_eq(members[0].wants[0].why, strerror(ECONNREFUSED));
-    scatter();
+    close_ranks();
 }
 END_TEST
 
@@ -64,8 +64,8 @@ static struct network_nic nics[NODES][2];
 static struct network_node nodes[NODES];
 static struct network_plan plan;
 static const int ranks[NODES] = {0, 1, 2};
-static struct network_proof proofs[NODES];
-static struct prover provers[NODES];
+static struct network_probe_result probe_results[NODES];
+static struct probe probes[NODES];
 
 static void add_address(struct network_nic *nic, const char *net, int number)
 {
@@ -91,13 +91,13 @@ static void make_nodes(void)
     ck_assert_int_eq(plan.rail_count, 2);
 }
 
-static void *prove_one(void *arg)
+static void *probe_one(void *arg)
 {
-    struct member *member = arg;
-    int node = member->roster.rank;
-    provers[node] = (struct prover){.nodes = nodes, .plan = &plan, .ranks = ranks, .node = node};
-    member->rc = prove(&provers[node], member->endpoint, &member->roster, clock_us() + 10 * SECOND,
-                       &proofs[node], &member->err);
+    struct endpoint_thread *member = arg;
+    int node = member->peer_table.rank;
+    probes[node] = (struct probe){.nodes = nodes, .plan = &plan, .ranks = ranks, .node = node};
+    member->rc = probe_run(&probes[node], member->endpoint, &member->peer_table, clock_us() + 10 * SECOND,
+                           &probe_results[node], &member->err);
     return NULL;
 }
 
@@ -105,24 +105,24 @@ START_TEST(connections_come_from_their_rail)
 {
     int before = count_fds();
     struct network_choice choice;
-    gather(NODES);
+    open_ranks(NODES);
     make_nodes();
     for (int node = 0; node < NODES; node++)
-        ck_assert_int_eq(pthread_create(&members[node].thread, NULL, prove_one, &members[node]), 0);
+        ck_assert_int_eq(pthread_create(&members[node].thread, NULL, probe_one, &members[node]), 0);
     for (int node = 0; node < NODES; node++) {
         finish(node);
         expect_done(node);
-        ck_assert_str_eq(proofs[node].why[0], "");
-        ck_assert_msg(strstr(proofs[node].why[1], "a route leads to n") == proofs[node].why[1], "%s",
-                      proofs[node].why[1]);
+        ck_assert_str_eq(probe_results[node].why[0], "");
+        ck_assert_msg(strstr(probe_results[node].why[1], "a route leads to n") == probe_results[node].why[1],
+                      "%s", probe_results[node].why[1]);
     }
-    network_choose(&plan, proofs, &choice);
+    network_choose(&plan, probe_results, &choice);
     ck_assert_int_eq(choice.rail_count, 1);
     ck_assert_int_eq(choice.rails[0], 0);
     for (int node = 0; node < NODES; node++)
-        prove_end(&provers[node]);
+        probe_close(&probes[node]);
     network_plan_close(&plan);
-    scatter();
+    close_ranks();
     ck_assert_int_eq(count_fds(), before);
 }
 END_TEST
@@ -130,28 +130,28 @@ END_TEST
 /* Node 2 does not try: nothing works, which is no failure, and both others say with whom. */
 START_TEST(who_does_not_come_is_named)
 {
-    gather(NODES);
+    open_ranks(NODES);
     make_nodes();
     for (int node = 0; node < 2; node++) {
         members[node].peers[2].port = 1; /* nobody listens there */
-        ck_assert_int_eq(pthread_create(&members[node].thread, NULL, prove_one, &members[node]), 0);
+        ck_assert_int_eq(pthread_create(&members[node].thread, NULL, probe_one, &members[node]), 0);
     }
     for (int node = 0; node < 2; node++) {
         finish(node);
         expect_done(node);
     }
-    ck_assert_str_eq(proofs[0].why[0], "127.0.1.3 of n2 did not connect");
-    ck_assert_str_eq(proofs[1].why[0], "no way to 127.0.1.3 of n2: Connection refused");
-    prove_end(&provers[0]);
-    prove_end(&provers[1]);
+    ck_assert_str_eq(probe_results[0].why[0], "127.0.1.3 of n2 did not connect");
+    ck_assert_str_eq(probe_results[1].why[0], "no way to 127.0.1.3 of n2: Connection refused");
+    probe_close(&probes[0]);
+    probe_close(&probes[1]);
     network_plan_close(&plan);
-    scatter();
+    close_ranks();
 }
 END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("prove");
+    TCase *tcase = tcase_create("probe_run");
     tcase_set_timeout(tcase, 40);
     tcase_add_test(tcase, what_does_not_come_true_is_left);
     tcase_add_test(tcase, what_came_of_a_try_is_said);
@@ -162,5 +162,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("prove", fill);
+    return unit_run("probe_run", fill);
 }

@@ -37,10 +37,10 @@ static void close_arena(void)
 
 static int enter(int set, int users, size_t bytes, char **regionp)
 {
-    const struct arena_claim claim = {.set = set, .users = users, .bytes = bytes, .zeroed = 1000};
+    const struct arena_request claim = {.set = set, .users = users, .bytes = bytes, .zeroed = 1000};
     struct hvd_error err = {""};
     void *region = NULL;
-    int rc = arena_enter(&arena, &claim, clock_us() + 1000000, &region, &err);
+    int rc = arena_acquire(&arena, &claim, clock_us() + 1000000, &region, &err);
     ck_assert((rc == HVD_OK) == (err.text[0] == 0) && (rc == HVD_OK) == (region != NULL));
     if (regionp != NULL)
         *regionp = region;
@@ -82,16 +82,16 @@ START_TEST(room_is_free_when_all_have_left_and_begins_with_zeros)
     for (int user = 0; user < 2; user++)
         ck_assert_int_eq(enter(7, 2, 9 * MIB, &first), HVD_OK);
     memset(first, 0x77, 9 * MIB);
-    arena_leave(&arena, 7);
+    arena_release(&arena, 7);
     ck_assert_int_eq(enter(8, 1, 9 * MIB, NULL), HVD_ERR_UNSUPPORTED);
-    arena_leave(&arena, 7);
+    arena_release(&arena, 7);
     ck_assert_int_eq(enter(9, 1, 9 * MIB, &second), HVD_OK);
     ck_assert_ptr_eq(second, first);
     for (int i = 0; i < 1000; i++)
         ck_assert_int_eq(second[i], 0);
     ck_assert_int_eq(second[1000], 0x77);
     ck_assert_int_eq(second[9 * MIB - 1], 0x77);
-    arena_leave(&arena, 7); /* there is no such set any more */
+    arena_release(&arena, 7); /* there is no such set any more */
     ck_assert_int_eq(enter(10, 1, 9 * MIB, NULL), HVD_ERR_UNSUPPORTED);
 }
 END_TEST
@@ -101,12 +101,12 @@ START_TEST(who_comes_late_still_gets_the_region)
 {
     char *first = NULL, *second = NULL, *third = NULL;
     ck_assert_int_eq(enter(1, 2, REGION_BYTES, &first), HVD_OK);
-    arena_leave(&arena, 1);
+    arena_release(&arena, 1);
     ck_assert_int_eq(enter(2, 1, REGION_BYTES, &second), HVD_OK);
     ck_assert_ptr_ne(first, second);
     ck_assert_int_eq(enter(1, 2, REGION_BYTES, &third), HVD_OK);
     ck_assert_ptr_eq(first, third);
-    arena_leave(&arena, 1);
+    arena_release(&arena, 1);
     ck_assert_int_eq(enter(3, 1, REGION_BYTES, &third), HVD_OK);
     ck_assert_ptr_eq(first, third);
 }
@@ -117,12 +117,12 @@ START_TEST(holes_are_filled)
     char *regions[FITS] = {NULL}, *small = NULL, *large = NULL;
     for (int set = 0; set < FITS; set++)
         ck_assert_int_eq(enter(set, 1, REGION_BYTES, &regions[set]), HVD_OK);
-    arena_leave(&arena, 3);
-    arena_leave(&arena, 1);
+    arena_release(&arena, 3);
+    arena_release(&arena, 1);
     ck_assert_int_eq(enter(10, 1, 2 * REGION_BYTES, &large), HVD_ERR_UNSUPPORTED);
     ck_assert_int_eq(enter(11, 1, MIB, &small), HVD_OK);
     ck_assert_ptr_eq(small, regions[1]);
-    arena_leave(&arena, 2);
+    arena_release(&arena, 2);
     ck_assert_int_eq(enter(12, 1, 2 * REGION_BYTES, &large), HVD_OK);
     ck_assert(large > small && large + 2 * REGION_BYTES <= regions[4]);
     ck_assert_int_eq(enter(13, 1, REGION_BYTES, &small), HVD_ERR_UNSUPPORTED);
@@ -134,14 +134,14 @@ START_TEST(all_members_hear_that_there_is_no_room)
 {
     struct hvd_error err;
     void *region = NULL;
-    const struct arena_claim claim = {.set = 50 + 3 * ARENA_SETS, .users = 3, .bytes = 10 * MIB};
+    const struct arena_request claim = {.set = 50 + 3 * ARENA_SET_STRIDE, .users = 3, .bytes = 10 * MIB};
     ck_assert_int_eq(enter(1, 1, 10 * MIB, NULL), HVD_OK);
-    ck_assert_int_eq(arena_enter(&arena, &claim, clock_us(), &region, &err), HVD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(arena_acquire(&arena, &claim, clock_us(), &region, &err), HVD_ERR_UNSUPPORTED);
     ck_assert_str_eq(err.text, "no shared memory is left on this node for process set 50: it wants 10485760 "
                                "bytes, of 16777216 for all sets; remove sets that are no longer used");
-    arena_leave(&arena, 1);
+    arena_release(&arena, 1);
     for (int user = 1; user < 3; user++)
-        ck_assert_int_eq(arena_enter(&arena, &claim, clock_us(), &region, &err), HVD_ERR_UNSUPPORTED);
+        ck_assert_int_eq(arena_acquire(&arena, &claim, clock_us(), &region, &err), HVD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(region);
     ck_assert_int_eq(enter(51, 1, 10 * MIB, NULL), HVD_OK);
 }
@@ -152,12 +152,12 @@ START_TEST(spare_room_is_left)
 {
     struct hvd_error err;
     void *region = NULL;
-    struct arena_claim claim = {.set = 1, .users = 1, .bytes = 5 * MIB, .spare = 5 * MIB};
-    ck_assert_int_eq(arena_enter(&arena, &claim, clock_us(), &region, &err), HVD_OK);
+    struct arena_request claim = {.set = 1, .users = 1, .bytes = 5 * MIB, .spare = 5 * MIB};
+    ck_assert_int_eq(arena_acquire(&arena, &claim, clock_us(), &region, &err), HVD_OK);
     claim.set = 2;
-    ck_assert_int_eq(arena_enter(&arena, &claim, clock_us(), &region, &err), HVD_OK);
+    ck_assert_int_eq(arena_acquire(&arena, &claim, clock_us(), &region, &err), HVD_OK);
     claim.set = 3;
-    ck_assert_int_eq(arena_enter(&arena, &claim, clock_us(), &region, &err), HVD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(arena_acquire(&arena, &claim, clock_us(), &region, &err), HVD_ERR_UNSUPPORTED);
     ck_assert_int_eq(enter(4, 1, 5 * MIB, NULL), HVD_OK);
 }
 END_TEST
@@ -173,31 +173,31 @@ START_TEST(a_region_can_be_an_arena)
     memset(arena.base, 0, BYTES);
     memset((char *)arena.base + 2 * PAGE, 0x77, BYTES - 2 * PAGE);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        struct arena_claim claim = {.set = 7, .users = 1};
+        struct arena_request claim = {.set = 7, .users = 1};
         struct hvd_error err = {""};
         void *region = NULL;
         char *last = NULL;
-        arena_claim_regions(&claim, cases[i].count, (size_t)cases[i].count * cases[i].bytes);
-        ck_assert_int_eq(arena_enter(&arena, &claim, clock_us(), &region, &err), HVD_OK);
+        arena_request_nested(&claim, cases[i].count, (size_t)cases[i].count * cases[i].bytes);
+        ck_assert_int_eq(arena_acquire(&arena, &claim, clock_us(), &region, &err), HVD_OK);
         const struct arena inner = {region, claim.bytes};
         for (int set = 0; set < cases[i].count; set++) {
-            const struct arena_claim within = {
+            const struct arena_request within = {
                 .set = set - 3, .users = 1, .bytes = cases[i].bytes, .zeroed = cases[i].bytes};
             if (within.set == -1) /* no number that a set can have */
                 continue;
             void *at = NULL;
-            int rc = arena_enter(&inner, &within, clock_us(), &at, &err);
+            int rc = arena_acquire(&inner, &within, clock_us(), &at, &err);
             ck_assert_msg(rc == HVD_OK, "case %zu, set %d: %s", i, set, err.text);
             ck_assert((char *)at > (char *)region && (char *)at > last);
             last = (char *)at + cases[i].bytes - 1;
             ck_assert(last < (char *)region + claim.bytes);
             ck_assert_int_eq(*last, 0);
         }
-        arena_leave(&arena, 7);
+        arena_release(&arena, 7);
         memset(region, 0x77, claim.bytes);
     }
-    struct arena_claim large = {.set = 7, .users = 1}; /* with a table of several pages */
-    arena_claim_regions(&large, 1, 4096 * MIB);
+    struct arena_request large = {.set = 7, .users = 1}; /* with a table of several pages */
+    arena_request_nested(&large, 1, 4096 * MIB);
     ck_assert_uint_ge(large.bytes - large.zeroed, 4096 * MIB);
     ck_assert_uint_le(large.bytes, 4097 * MIB);
 }
@@ -221,7 +221,7 @@ START_TEST(refusals_leave_nothing)
         for (int user = 0; user < 2; user++)
             ck_assert_int_eq(enter(set, 2, REGION_BYTES, NULL), HVD_ERR_UNSUPPORTED);
     }
-    arena_leave(&arena, 2);
+    arena_release(&arena, 2);
     ck_assert_int_eq(enter(2000, 1, REGION_BYTES, NULL), HVD_OK);
     ck_assert_int_eq(enter(2001, 1, SIZE_MAX - 5 * PAGE, NULL), HVD_ERR_UNSUPPORTED);
 }
@@ -230,12 +230,12 @@ END_TEST
 START_TEST(no_memory_is_an_error)
 {
     const struct arena none = {0};
-    const struct arena_claim claim = {.set = 1, .users = 1, .bytes = 1};
+    const struct arena_request claim = {.set = 1, .users = 1, .bytes = 1};
     struct hvd_error err;
     void *region = NULL;
-    ck_assert_int_eq(arena_enter(&none, &claim, clock_us(), &region, &err), HVD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(arena_acquire(&none, &claim, clock_us(), &region, &err), HVD_ERR_UNSUPPORTED);
     struct arena small = {arena.base, PAGE};
-    ck_assert_int_eq(arena_enter(&small, &claim, clock_us(), &region, &err), HVD_ERR_UNSUPPORTED);
+    ck_assert_int_eq(arena_acquire(&small, &claim, clock_us(), &region, &err), HVD_ERR_UNSUPPORTED);
     ck_assert_ptr_null(region);
 }
 END_TEST
@@ -243,16 +243,16 @@ END_TEST
 /* The first word of the arena is its lock. */
 START_TEST(a_table_that_stays_locked_is_not_waited_for)
 {
-    const struct arena_claim claim = {.set = 4, .users = 1, .bytes = MIB};
+    const struct arena_request claim = {.set = 4, .users = 1, .bytes = MIB};
     struct hvd_error err;
     void *region = NULL;
     ck_assert_int_eq(enter(3, 1, MIB, NULL), HVD_OK);
     *(uint32_t *)arena.base = 1;
     int64_t begin_us = clock_us();
-    ck_assert_int_eq(arena_enter(&arena, &claim, begin_us + 20000, &region, &err), HVD_ERR_TIMEOUT);
+    ck_assert_int_eq(arena_acquire(&arena, &claim, begin_us + 20000, &region, &err), HVD_ERR_TIMEOUT);
     ck_assert_ptr_nonnull(strstr(err.text, "process set 4 did not get its shared memory"));
     ck_assert_int_ge(clock_us() - begin_us, 20000);
-    arena_leave(&arena, 3);
+    arena_release(&arena, 3);
     ck_assert_int_lt(clock_us() - begin_us, 10 * 1000000);
     ck_assert_ptr_null(region);
 }
@@ -269,19 +269,19 @@ START_TEST(nonsense_in_the_table_leads_nowhere_else)
         for (int i = 0; i < 10; i++) {
             const uint64_t values[] = {0,
                                        UINT64_MAX,
-                                       sums_random(&random),
-                                       sums_random(&random) >> 40,
-                                       sums_random(&random) >> 40 << 12,
-                                       (uint64_t)0 - (sums_random(&random) >> 40 << 12),
+                                       reference_random(&random),
+                                       reference_random(&random) >> 40,
+                                       reference_random(&random) >> 40 << 12,
+                                       (uint64_t)0 - (reference_random(&random) >> 40 << 12),
                                        (uint64_t)(round * 3 + i % 3 + 1) | 1ULL << 32};
-            words[1 + sums_random(&random) % 50] = values[sums_random(&random) % 7];
+            words[1 + reference_random(&random) % 50] = values[reference_random(&random) % 7];
         }
         for (int set = 0; set < 4; set++) {
             char *region = NULL;
             size_t bytes = set == 1 ? PAGE : REGION_BYTES;
             if (enter(round * 3 + set, 2, bytes, &region) == HVD_OK)
                 ck_assert(is_inside(region, bytes));
-            arena_leave(&arena, round * 3 + set);
+            arena_release(&arena, round * 3 + set);
         }
     }
 }
@@ -352,7 +352,7 @@ static void *pass_through(void *arg)
             if (*mine != set - 4 + 1)
                 return arg;
             *mine = 0;
-            arena_leave(&arena, set - 4);
+            arena_release(&arena, set - 4);
         }
         *place = NULL;
         int users = 0;
@@ -369,7 +369,7 @@ static void *pass_through(void *arg)
     atomic_store(&passed[rank], SETS);
     for (int i = 0; i < 4; i++) {
         if (held[i] != NULL)
-            arena_leave(&arena, SETS - 4 + i);
+            arena_release(&arena, SETS - 4 + i);
     }
     return NULL;
 }

@@ -16,31 +16,31 @@ static const int many[37] = {0};
 static const int without_one[37] = {[1] = 1};
 
 /* Say something to every relative in the node and hear it from them. */
-static void greet_relatives(struct place *place)
+static void greet_relatives(struct forked_rank *place)
 {
     struct control_event event;
     const struct control *control = place->control;
     int first = control->parent >= 0 ? 0 : 1;
     for (int link = first; link <= control->child_count; link++)
-        place_send(place, link, &place->roster.rank, sizeof(place->roster.rank));
+        forked_rank_send(place, link, &place->peer_table.rank, sizeof(place->peer_table.rank));
     for (int link = first; link <= control->child_count; link++) {
-        place_receive(place, &event);
+        forked_rank_receive(place, &event);
         int rank = -1;
-        PLACE_CHECK(place, event.kind == CONTROL_MESSAGE && event.length == sizeof(rank));
+        FORKED_RANK_CHECK(place, event.kind == CONTROL_MESSAGE && event.length == sizeof(rank));
         memcpy(&rank, event.bytes, sizeof(rank));
-        PLACE_CHECK(place, rank == control_link_rank(control, event.link));
+        FORKED_RANK_CHECK(place, rank == control_link_rank(control, event.link));
     }
     place->control->ops->farewell(place->control);
-    place_flush(place);
-    place_close(place);
+    forked_rank_flush(place);
+    forked_rank_close(place);
 }
 
-static void meet_and_greet(struct place *place)
+static void attach_and_greet(struct forked_rank *place)
 {
     int before = open_descriptors();
-    place_open(place);
+    forked_rank_open(place);
     greet_relatives(place);
-    PLACE_CHECK(place, open_descriptors() == before);
+    FORKED_RANK_CHECK(place, open_descriptors() == before);
 }
 
 /* ---- Strangers ---- */
@@ -56,21 +56,21 @@ enum stranger {
     STRANGERS
 };
 
-static int stranger_connect(struct place *place)
+static int stranger_connect(struct forked_rank *place)
 {
     struct sockaddr_un address;
-    socklen_t length = meet_address(&place->roster, 0, &address);
-    int64_t deadline_us = clock_us() + TEAM_WAIT_US;
+    socklen_t length = attach_address(&place->peer_table, 0, &address);
+    int64_t deadline_us = clock_us() + FORKED_RANKS_WAIT_US;
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     while (connect(fd, (struct sockaddr *)&address, length) != 0) {
-        PLACE_CHECK(place, clock_us() < deadline_us);
+        FORKED_RANK_CHECK(place, clock_us() < deadline_us);
         poll(NULL, 0, 1);
     }
     return fd;
 }
 
 /* The other end must close, having handed over nothing. */
-static void expect_refusal(struct place *place, int fd)
+static void expect_refusal(struct forked_rank *place, int fd)
 {
     char bytes[512];
     union {
@@ -81,30 +81,31 @@ static void expect_refusal(struct place *place, int fd)
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes};
     message.msg_controllen = sizeof(space);
     struct pollfd wait = {.fd = fd, .events = POLLIN};
-    PLACE_CHECK(place, poll(&wait, 1, 10000) == 1);
+    FORKED_RANK_CHECK(place, poll(&wait, 1, 10000) == 1);
     ssize_t length = recvmsg(fd, &message, 0);
-    PLACE_CHECK(place, length == 0 || (length < 0 && errno == ECONNRESET));
-    PLACE_CHECK(place, message.msg_controllen == 0);
+    FORKED_RANK_CHECK(place, length == 0 || (length < 0 && errno == ECONNRESET));
+    FORKED_RANK_CHECK(place, message.msg_controllen == 0);
 }
 
-static void stranger_with_wrong_key(struct place *place, int fd)
+static void stranger_with_wrong_key(struct forked_rank *place, int fd)
 {
-    struct meet_packet packet = {.rank = 1};
-    struct meet_packet proof;
-    struct roster other = place->roster;
+    struct attach_packet packet = {.rank = 1};
+    struct attach_packet proof;
+    struct peer_table other = place->peer_table;
     other.key[5] ^= 1;
-    PLACE_CHECK(place, meet_send(fd, MEET_HELLO, &packet, NULL) == 0);
-    PLACE_CHECK(place, recv(fd, &proof, sizeof(proof), 0) == sizeof(proof));
-    meet_hash(&other, MEET_ANSWER, 0, 1, &(struct meet_nonces){packet.nonce, proof.proof.nonce},
-              packet.answer.hash);
+    FORKED_RANK_CHECK(place, attach_send(fd, ATTACH_HELLO, &packet, NULL) == 0);
+    FORKED_RANK_CHECK(place, recv(fd, &proof, sizeof(proof), 0) == sizeof(proof));
+    attach_mac(&other, ATTACH_RESPONSE, 0, 1, &(struct attach_nonces){packet.nonce, proof.proof.nonce},
+               packet.answer.mac);
     packet.answer.watches = 1;
-    PLACE_CHECK(place, meet_send(fd, MEET_ANSWER, &packet, &(struct meet_fds){1, {STDERR_FILENO}}) == 0);
+    FORKED_RANK_CHECK(
+        place, attach_send(fd, ATTACH_RESPONSE, &packet, &(struct attach_fds){1, {STDERR_FILENO}}) == 0);
 }
 
-static void come_as_stranger(struct place *place, enum stranger kind)
+static void come_as_stranger(struct forked_rank *place, enum stranger kind)
 {
-    struct meet_packet packet = {.rank = kind == LEADER_RANK ? 0 : 5};
-    PLACE_CHECK(place, kind != OTHER_USER || setuid(65534) == 0);
+    struct attach_packet packet = {.rank = kind == LEADER_RANK ? 0 : 5};
+    FORKED_RANK_CHECK(place, kind != OTHER_USER || setuid(65534) == 0);
     int fd = stranger_connect(place);
     switch (kind) {
     case WRONG_KEY:
@@ -112,14 +113,14 @@ static void come_as_stranger(struct place *place, enum stranger kind)
         break;
     case FOREIGN_WORDS:
         memset(&packet, 'x', sizeof(packet));
-        PLACE_CHECK(place, send(fd, &packet, sizeof(packet), 0) == sizeof(packet));
+        FORKED_RANK_CHECK(place, send(fd, &packet, sizeof(packet), 0) == sizeof(packet));
         break;
     case SHORT_WORDS:
-        PLACE_CHECK(place, send(fd, "hello", 5, 0) == 5);
+        FORKED_RANK_CHECK(place, send(fd, "hello", 5, 0) == 5);
         break;
     case LEADER_RANK:
     case NO_MEMBER:
-        PLACE_CHECK(place, meet_send(fd, MEET_HELLO, &packet, NULL) == 0);
+        FORKED_RANK_CHECK(place, attach_send(fd, ATTACH_HELLO, &packet, NULL) == 0);
         break;
     default:
         break;
@@ -128,33 +129,33 @@ static void come_as_stranger(struct place *place, enum stranger kind)
         expect_refusal(place, fd);
     atomic_store(&place->report->stage, 1);
     if (kind == SILENT)
-        place_stage(place, 2); /* keeps its connection all the time */
+        forked_rank_stage(place, 2); /* keeps its connection all the time */
     close(fd);
 }
 
 static int kind_of_stranger;
 
 /* Rank 1 is a stranger first, and itself afterwards; rank 2 comes when the stranger has done its worst. */
-static void stranger_or_member(struct place *place)
+static void stranger_or_member(struct forked_rank *place)
 {
-    if (place->roster.rank == 1) {
+    if (place->peer_table.rank == 1) {
         pid_t pid = fork();
-        PLACE_CHECK(place, pid >= 0);
+        FORKED_RANK_CHECK(place, pid >= 0);
         if (pid == 0) {
             come_as_stranger(place, (enum stranger)kind_of_stranger);
             _exit(0);
         }
         while (kind_of_stranger != SILENT && waitpid(pid, NULL, 0) != pid)
-            PLACE_CHECK(place, errno == EINTR);
+            FORKED_RANK_CHECK(place, errno == EINTR);
     }
-    if (place->roster.rank == 2) {
-        int64_t deadline_us = clock_us() + TEAM_WAIT_US;
+    if (place->peer_table.rank == 2) {
+        int64_t deadline_us = clock_us() + FORKED_RANKS_WAIT_US;
         while (atomic_load(&place->team->reports[1].stage) == 0) {
-            PLACE_CHECK(place, clock_us() < deadline_us);
+            FORKED_RANK_CHECK(place, clock_us() < deadline_us);
             poll(NULL, 0, 1);
         }
     }
-    meet_and_greet(place);
+    attach_and_greet(place);
     atomic_store(&place->team->go, 2);
 }
 
@@ -175,9 +176,9 @@ START_TEST(strangers_are_dropped_and_members_still_meet)
     }
     kind_of_stranger = _i;
     int64_t begun_us = clock_us();
-    struct team *team = team_new(3, three);
-    team_start(team, stranger_or_member);
-    team_end(team, -1);
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    forked_ranks_start(team, stranger_or_member);
+    forked_ranks_end(team, -1);
     /* nobody was waited for */
     ck_assert_int_lt(clock_us() - begun_us, 4000000);
     ck_assert_msg(strstr(team->reports[0].log, reasons[_i]) != NULL, "%s", team->reports[0].log);
@@ -188,67 +189,67 @@ END_TEST
 
 /* ---- Those who are late, or never come ---- */
 
-static void lead_late(struct place *place)
+static void lead_late(struct forked_rank *place)
 {
-    if (place->roster.rank == 0)
+    if (place->peer_table.rank == 0)
         poll(NULL, 0, 150);
-    meet_and_greet(place);
+    attach_and_greet(place);
 }
 
 START_TEST(members_wait_for_a_late_leader)
 {
-    struct team *team = team_new(3, three);
-    team_start(team, lead_late);
-    team_end(team, -1);
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    forked_ranks_start(team, lead_late);
+    forked_ranks_end(team, -1);
 }
 END_TEST
 
 /* Rank 1 is called a member but never comes; later all agree that it is a node of its own. */
-static void meet_without_one(struct place *place)
+static void attach_without_one(struct forked_rank *place)
 {
-    int members[TEAM_MAX], link_fds[CONTROL_MAX_LINKS];
+    int members[FORKED_RANKS_MAX], link_fds[CONTROL_MAX_LINKS];
     struct node *node = NULL;
     struct hvd_error err = {""};
     int before = open_descriptors() - 2;
-    if (place->roster.rank == 1) {
-        place_open(place);
+    if (place->peer_table.rank == 1) {
+        forked_rank_open(place);
         greet_relatives(place);
         return;
     }
     for (int i = 0; i < place->team->size; i++)
         members[i] = i;
     /* members have less time than the leader, and wait for its last word all the same */
-    int64_t deadline_us = clock_us() + (place->roster.rank == 0 ? 400000 : 300000);
-    if (node_meet(&node, &place->roster, members, place->team->size, deadline_us, &err) != HVD_OK)
-        place_fail(place, "node_meet: %s", err.text);
-    team_take_sockets(place->team, &place->shape, place->roster.rank, link_fds);
-    if (control_open(&place->control, &place->roster, &place->shape, node, link_fds, &err) != HVD_OK)
-        place_fail(place, "control_open: %s", err.text);
+    int64_t deadline_us = clock_us() + (place->peer_table.rank == 0 ? 400000 : 300000);
+    if (node_attach(&node, &place->peer_table, members, place->team->size, deadline_us, &err) != HVD_OK)
+        forked_rank_fail(place, "node_attach: %s", err.text);
+    forked_ranks_take_sockets(place->team, &place->shape, place->peer_table.rank, link_fds);
+    if (control_open(&place->control, &place->peer_table, &place->shape, node, link_fds, &err) != HVD_OK)
+        forked_rank_fail(place, "control_open: %s", err.text);
     place->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    PLACE_CHECK(place, place->control->ops->watch(place->control, place->epoll_fd, &err) == HVD_OK);
+    FORKED_RANK_CHECK(place, place->control->ops->watch(place->control, place->epoll_fd, &err) == HVD_OK);
     place->control->ops->arm(place->control, true);
     greet_relatives(place);
-    PLACE_CHECK(place, open_descriptors() == before);
+    FORKED_RANK_CHECK(place, open_descriptors() == before);
 }
 
 START_TEST(those_who_came_go_on_without_the_rest)
 {
-    struct team *team = team_new(37, without_one);
-    team_start(team, meet_without_one);
-    team_end(team, -1);
+    struct forked_ranks *team = forked_ranks_new(37, without_one);
+    forked_ranks_start(team, attach_without_one);
+    forked_ranks_end(team, -1);
 }
 END_TEST
 
 START_TEST(no_leader_is_an_error_in_time)
 {
-    struct team *team = team_new(3, three);
-    struct roster roster;
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    struct peer_table peer_table;
     struct node *node = NULL;
     struct hvd_error err;
     int before = open_descriptors();
-    roster_by_hand(team, 2, &roster);
+    make_peer_table(team, 2, &peer_table);
     int64_t begun_us = clock_us();
-    int status = node_meet(&node, &roster, (int[3]){0, 1, 2}, 3, begun_us + 200000, &err);
+    int status = node_attach(&node, &peer_table, (int[3]){0, 1, 2}, 3, begun_us + 200000, &err);
     int64_t took_us = clock_us() - begun_us;
     ck_assert_int_eq(status, HVD_ERR_TIMEOUT);
     ck_assert_ptr_null(node);
@@ -261,49 +262,50 @@ START_TEST(no_leader_is_an_error_in_time)
 END_TEST
 
 /* Members with another key find nobody: even the socket's name is another. */
-static void meet_with_other_key(struct place *place)
+static void attach_with_other_key(struct forked_rank *place)
 {
     struct node *node = NULL;
     struct hvd_error err;
-    if (place->roster.rank == 2)
-        place->roster.key[31] ^= 1;
-    int status = node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, clock_us() + 300000, &err);
-    PLACE_CHECK(place, status == (place->roster.rank == 2 ? HVD_ERR_TIMEOUT : HVD_OK));
+    if (place->peer_table.rank == 2)
+        place->peer_table.key[31] ^= 1;
+    int status = node_attach(&node, &place->peer_table, (int[3]){0, 1, 2}, 3, clock_us() + 300000, &err);
+    FORKED_RANK_CHECK(place, status == (place->peer_table.rank == 2 ? HVD_ERR_TIMEOUT : HVD_OK));
     node_close(node);
 }
 
 START_TEST(another_key_finds_nobody)
 {
-    struct team *team = team_new(3, three);
-    team_start(team, meet_with_other_key);
-    team_end(team, -1);
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    forked_ranks_start(team, attach_with_other_key);
+    forked_ranks_end(team, -1);
 }
 END_TEST
 
 /* Whoever listens under the name but has no key gets nothing: not even the doorbell. */
-static void lead_without_key(struct place *place)
+static void lead_without_key(struct forked_rank *place)
 {
     struct sockaddr_un address;
-    struct meet_packet packet, proof = {.rank = 1};
+    struct attach_packet packet, proof = {.rank = 1};
     struct node *node = NULL;
     struct hvd_error err;
-    if (place->roster.rank == 1) {
-        int status = node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, clock_us() + 500000, &err);
-        PLACE_CHECK(place, status == HVD_ERR_TIMEOUT);
-        PLACE_CHECK(place, strstr(err.text, "rank 0: it does not hold this job's key") != NULL);
+    if (place->peer_table.rank == 1) {
+        int status = node_attach(&node, &place->peer_table, (int[3]){0, 1, 2}, 3, clock_us() + 500000, &err);
+        FORKED_RANK_CHECK(place, status == HVD_ERR_TIMEOUT);
+        FORKED_RANK_CHECK(place, strstr(err.text, "rank 0: it does not hold this job's key") != NULL);
         return;
     }
-    if (place->roster.rank == 2)
+    if (place->peer_table.rank == 2)
         return;
-    socklen_t length = meet_address(&place->roster, 0, &address);
+    socklen_t length = attach_address(&place->peer_table, 0, &address);
     int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    PLACE_CHECK(place, bind(listener, (struct sockaddr *)&address, length) == 0 && listen(listener, 8) == 0);
+    FORKED_RANK_CHECK(place,
+                      bind(listener, (struct sockaddr *)&address, length) == 0 && listen(listener, 8) == 0);
     struct pollfd wait = {.fd = listener, .events = POLLIN};
     while (poll(&wait, 1, 1000) == 1) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
         /* at the deadline the member may be gone already */
         if (recv(fd, &packet, sizeof(packet), 0) == sizeof(packet) &&
-            meet_send(fd, MEET_PROOF, &proof, NULL) == 0)
+            attach_send(fd, ATTACH_PROOF, &proof, NULL) == 0)
             expect_refusal(place, fd);
         close(fd);
     }
@@ -311,37 +313,38 @@ static void lead_without_key(struct place *place)
 
 START_TEST(leader_without_key_gets_nothing)
 {
-    struct team *team = team_new(3, three);
-    team_start(team, lead_without_key);
-    team_end(team, -1);
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    forked_ranks_start(team, lead_without_key);
+    forked_ranks_end(team, -1);
 }
 END_TEST
 
 /* Rank 1 lives in a PID namespace of its own, where it cannot see the leader. Nobody waits for it. */
-static void meet_across_namespaces(struct place *place)
+static void attach_across_namespaces(struct forked_rank *place)
 {
     struct node *node = NULL;
     struct hvd_error err;
-    if (place->roster.rank == 1) {
+    if (place->peer_table.rank == 1) {
         int status = -1;
-        PLACE_CHECK(place, unshare(CLONE_NEWPID) == 0);
+        FORKED_RANK_CHECK(place, unshare(CLONE_NEWPID) == 0);
         pid_t pid = fork();
-        PLACE_CHECK(place, pid >= 0);
+        FORKED_RANK_CHECK(place, pid >= 0);
         if (pid > 0) {
-            PLACE_CHECK(place, waitpid(pid, &status, 0) == pid && status == 0);
+            FORKED_RANK_CHECK(place, waitpid(pid, &status, 0) == pid && status == 0);
             /* with its first process the namespace has ended: the leak check could start no thread there */
             _exit(0);
         }
     }
     int64_t begun_us = clock_us();
-    int status = node_meet(&node, &place->roster, (int[3]){0, 1, 2}, 3, begun_us + TEAM_WAIT_US, &err);
-    PLACE_CHECK(place, clock_us() - begun_us < TEAM_WAIT_US / 4);
-    if (place->roster.rank == 1)
-        PLACE_CHECK(place,
-                    status == HVD_ERR_SYSTEM && strstr(err.text, "rank 0: it cannot be watched") != NULL);
+    int status =
+        node_attach(&node, &place->peer_table, (int[3]){0, 1, 2}, 3, begun_us + FORKED_RANKS_WAIT_US, &err);
+    FORKED_RANK_CHECK(place, clock_us() - begun_us < FORKED_RANKS_WAIT_US / 4);
+    if (place->peer_table.rank == 1)
+        FORKED_RANK_CHECK(place, status == HVD_ERR_SYSTEM &&
+                                     strstr(err.text, "rank 0: it cannot be watched") != NULL);
     else
-        PLACE_CHECK(place, status == HVD_OK);
-    PLACE_CHECK(place, place->roster.rank == 1 || node->bell_count == 1);
+        FORKED_RANK_CHECK(place, status == HVD_OK);
+    FORKED_RANK_CHECK(place, place->peer_table.rank == 1 || node->wakeup_count == 1);
     node_close(node);
 }
 
@@ -351,9 +354,9 @@ START_TEST(who_cannot_be_watched_is_not_waited_for)
         printf("# skip: only root can make a PID namespace\n");
         return;
     }
-    struct team *team = team_new(3, three);
-    team_start(team, meet_across_namespaces);
-    team_end(team, -1);
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    forked_ranks_start(team, attach_across_namespaces);
+    forked_ranks_end(team, -1);
     ck_assert_msg(strstr(team->reports[0].log, "rank 1 (pid ") != NULL &&
                       strstr(team->reports[0].log, "is it in a PID namespace of its own?") != NULL,
                   "%s", team->reports[0].log);
@@ -363,123 +366,124 @@ END_TEST
 START_TEST(bad_members_are_refused)
 {
     static const int members[][3] = {{0, 0, 2}, {2, 1, 0}, {0, 1, 3}, {-1, 0, 2}, {0, 1, 1}};
-    struct team *team = team_new(3, three);
-    struct roster roster;
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    struct peer_table peer_table;
     struct node *node = NULL;
     struct hvd_error err;
-    roster_by_hand(team, 2, &roster);
-    ck_assert_int_eq(node_meet(&node, &roster, members[_i], 3, 0, &err), HVD_ERR_INVALID);
-    ck_assert_int_eq(node_meet(&node, &roster, (int[2]){0, 1}, 2, 0, &err), HVD_ERR_INVALID);
+    make_peer_table(team, 2, &peer_table);
+    ck_assert_int_eq(node_attach(&node, &peer_table, members[_i], 3, 0, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(node_attach(&node, &peer_table, (int[2]){0, 1}, 2, 0, &err), HVD_ERR_INVALID);
 }
 END_TEST
 
 START_TEST(sub_leaders_know_their_children)
 {
-    struct team *team = team_new(37, many);
-    team_start(team, meet_and_greet);
-    team_end(team, -1);
+    struct forked_ranks *team = forked_ranks_new(37, many);
+    forked_ranks_start(team, attach_and_greet);
+    forked_ranks_end(team, -1);
 }
 END_TEST
 
 /* ---- The windows ---- */
 
-static void write_own_window(struct place *place, const struct windows *windows)
+static void write_own_window(struct forked_rank *place, const struct windows *windows)
 {
-    PLACE_CHECK(place, windows->base != NULL && windows->count == 3 && windows->own == place->roster.rank);
+    FORKED_RANK_CHECK(place,
+                      windows->base != NULL && windows->count == 3 && windows->own == place->peer_table.rank);
     for (int rank = 0; rank < 3; rank++)
-        PLACE_CHECK(place, windows_open(windows, rank, 4097, NULL) == HVD_OK);
-    *windows_reach(windows, windows->own, 4096, 1) = (char)(10 + place->roster.rank);
+        FORKED_RANK_CHECK(place, windows_open(windows, rank, 4097, NULL) == HVD_OK);
+    *windows_pointer(windows, windows->own, 4096, 1) = (char)(10 + place->peer_table.rank);
 }
 
 /* Who has windows reads what each rank for which [there] has a bit wrote into its own. */
-static void read_windows(struct place *place, const struct windows *windows, unsigned there)
+static void read_windows(struct forked_rank *place, const struct windows *windows, unsigned there)
 {
     for (int rank = 0; rank < 3; rank++) {
         char expected = (char)((there >> rank & 1) != 0 ? 10 + rank : 0);
-        PLACE_CHECK(place, *windows_reach(windows, rank, 4096, 1) == expected);
+        FORKED_RANK_CHECK(place, *windows_pointer(windows, rank, 4096, 1) == expected);
     }
 }
 
-static void use_windows(struct place *place)
+static void use_windows(struct forked_rank *place)
 {
     struct node *node = NULL;
     int before = open_descriptors();
-    place_meet(place, &node);
+    forked_rank_attach(place, &node);
     char *base = node->windows.base;
     write_own_window(place, &node->windows);
-    place_stage(place, 1);
+    forked_rank_stage(place, 1);
     read_windows(place, &node->windows, 7);
-    place_stage(place, 2);
+    forked_rank_stage(place, 2);
     struct windows windows = node_take_windows(node);
-    PLACE_CHECK(place, windows.base == base && node->windows.base == NULL);
-    PLACE_CHECK(place, node_take_windows(node).base == NULL);
+    FORKED_RANK_CHECK(place, windows.base == base && node->windows.base == NULL);
+    FORKED_RANK_CHECK(place, node_take_windows(node).base == NULL);
     node_close(node);
     read_windows(place, &windows, 7);
     windows_detach(&windows);
-    PLACE_CHECK(place, !is_mapped(base));
-    PLACE_CHECK(place, open_descriptors() == before);
+    FORKED_RANK_CHECK(place, !is_mapped(base));
+    FORKED_RANK_CHECK(place, open_descriptors() == before);
 }
 
 START_TEST(ranks_reach_windows_of_all)
 {
-    struct team *team = team_new(3, three);
-    team_start(team, use_windows);
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    forked_ranks_start(team, use_windows);
     for (int stage = 1; stage <= 2; stage++) {
-        team_await_all(team, stage);
+        forked_ranks_await_all(team, stage);
         atomic_store(&team->go, stage);
     }
-    team_end(team, -1);
+    forked_ranks_end(team, -1);
     ck_assert_ptr_null(node_take_windows(NULL).base);
 }
 END_TEST
 
 /* What is not taken goes with the node. */
-static void leave_windows(struct place *place)
+static void leave_windows(struct forked_rank *place)
 {
     struct node *node = NULL;
-    place_meet(place, &node);
+    forked_rank_attach(place, &node);
     char *base = node->windows.base;
-    PLACE_CHECK(place, is_mapped(base));
+    FORKED_RANK_CHECK(place, is_mapped(base));
     node_close(node);
-    PLACE_CHECK(place, !is_mapped(base));
+    FORKED_RANK_CHECK(place, !is_mapped(base));
 }
 
 START_TEST(windows_end_with_the_node)
 {
-    struct team *team = team_new(3, three);
-    team_start(team, leave_windows);
-    team_end(team, -1);
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    forked_ranks_start(team, leave_windows);
+    forked_ranks_end(team, -1);
 }
 END_TEST
 
 /* There is room for what rank 1 must share, and none for windows. */
-static void meet_without_room(struct place *place)
+static void attach_without_room(struct forked_rank *place)
 {
     struct node *node = NULL;
     place->log.level = LOG_INFO;
-    if (place->roster.rank == 1)
+    if (place->peer_table.rank == 1)
         limit_mappings(UINT64_C(512) << 20);
-    place_meet(place, &node);
-    if (place->roster.rank == 1)
-        PLACE_CHECK(place, node->windows.base == NULL && node->windows.count == 0);
+    forked_rank_attach(place, &node);
+    if (place->peer_table.rank == 1)
+        FORKED_RANK_CHECK(place, node->windows.base == NULL && node->windows.count == 0);
     else
         write_own_window(place, &node->windows);
-    atomic_store(&node_slot(node, place->roster.rank)->left, 1);
-    place_stage(place, 1);
+    atomic_store(&node_member_of(node, place->peer_table.rank)->left, 1);
+    forked_rank_stage(place, 1);
     for (int rank = 0; rank < 3; rank++)
-        PLACE_CHECK(place, atomic_load(&node_slot(node, rank)->left) == 1);
-    if (place->roster.rank != 1)
+        FORKED_RANK_CHECK(place, atomic_load(&node_member_of(node, rank)->left) == 1);
+    if (place->peer_table.rank != 1)
         read_windows(place, &node->windows, 5);
     node_close(node);
 }
 
 START_TEST(a_member_without_windows_is_a_member)
 {
-    struct team *team = team_new(3, three);
-    team_start(team, meet_without_room);
-    team_await_all(team, 1);
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    forked_ranks_start(team, attach_without_room);
+    forked_ranks_await_all(team, 1);
     atomic_store(&team->go, 1);
-    team_end(team, -1);
+    forked_ranks_end(team, -1);
     ck_assert_msg(strstr(team->reports[1].log,
                          "control: rank 1 and the other ranks of its node do not reach each other's tensors: "
                          "cannot map ") != NULL,
@@ -490,28 +494,28 @@ START_TEST(a_member_without_windows_is_a_member)
 END_TEST
 
 /* The leader may make files for the memory, but not for windows. */
-static void lead_without_windows(struct place *place)
+static void lead_without_windows(struct forked_rank *place)
 {
     struct rlimit limit;
     struct node *node = NULL;
     place->log.level = LOG_INFO;
-    if (place->roster.rank == 0) {
-        PLACE_CHECK(place, getrlimit(RLIMIT_FSIZE, &limit) == 0);
-        limit.rlim_cur = memory_bytes(3);
-        PLACE_CHECK(place, setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    if (place->peer_table.rank == 0) {
+        FORKED_RANK_CHECK(place, getrlimit(RLIMIT_FSIZE, &limit) == 0);
+        limit.rlim_cur = node_memory_bytes(3);
+        FORKED_RANK_CHECK(place, setrlimit(RLIMIT_FSIZE, &limit) == 0);
     }
     int before = open_descriptors();
-    place_meet(place, &node);
-    PLACE_CHECK(place, node->windows.base == NULL);
+    forked_rank_attach(place, &node);
+    FORKED_RANK_CHECK(place, node->windows.base == NULL);
     node_close(node);
-    PLACE_CHECK(place, open_descriptors() == before);
+    FORKED_RANK_CHECK(place, open_descriptors() == before);
 }
 
 START_TEST(a_leader_without_windows_still_leads)
 {
-    struct team *team = team_new(3, three);
-    team_start(team, lead_without_windows);
-    team_end(team, -1);
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    forked_ranks_start(team, lead_without_windows);
+    forked_ranks_end(team, -1);
     ck_assert_msg(strstr(team->reports[0].log,
                          "control: the ranks of this node do not reach each other's tensors: ") != NULL,
                   "%s", team->reports[0].log);
@@ -523,27 +527,27 @@ END_TEST
 
 START_TEST(memory_is_sealed_and_sized)
 {
-    struct memory *memory = NULL, *again = NULL;
+    struct node_memory *memory = NULL, *again = NULL;
     struct hvd_error err;
     int fd = -1;
     int before = open_descriptors();
-    ck_assert_int_eq(memory_create(3, 7, &memory, &fd, &err), HVD_OK);
+    ck_assert_int_eq(node_memory_create(3, 7, &memory, &fd, &err), HVD_OK);
     ck_assert_int_eq(fcntl(fd, F_GETFD), FD_CLOEXEC);
     ck_assert_int_ne(ftruncate(fd, 4096), 0);
-    ck_assert_int_ne(ftruncate(fd, (off_t)memory_bytes(4)), 0);
-    ck_assert_int_eq(memory_attach(fd, 3, 7, &again, &err), HVD_OK);
+    ck_assert_int_ne(ftruncate(fd, (off_t)node_memory_bytes(4)), 0);
+    ck_assert_int_eq(node_memory_attach(fd, 3, 7, &again, &err), HVD_OK);
     atomic_store(&memory->slots[2].armed, 1);
     ck_assert_uint_eq(atomic_load(&again->slots[2].armed), 1);
-    memory_detach(again, 3);
+    node_memory_detach(again, 3);
     again = NULL;
-    ck_assert_int_eq(memory_attach(fd, 2, 7, &again, &err), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(node_memory_attach(fd, 2, 7, &again, &err), HVD_ERR_SYSTEM);
     ck_assert_ptr_nonnull(strstr(err.text, "expected"));
-    ck_assert_int_eq(memory_attach(fd, 3, 8, &again, &err), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(node_memory_attach(fd, 3, 8, &again, &err), HVD_ERR_SYSTEM);
     ck_assert_ptr_nonnull(strstr(err.text, "laid out for another libhvd or start of the job"));
     memory->version++;
-    ck_assert_int_eq(memory_attach(fd, 3, 7, &again, &err), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(node_memory_attach(fd, 3, 7, &again, &err), HVD_ERR_SYSTEM);
     ck_assert_ptr_null(again);
-    memory_detach(memory, 3);
+    node_memory_detach(memory, 3);
     close(fd);
     ck_assert_int_eq(open_descriptors(), before);
 }
@@ -551,32 +555,32 @@ END_TEST
 
 START_TEST(unsealed_memory_is_refused)
 {
-    struct memory *memory = NULL;
+    struct node_memory *memory = NULL;
     struct hvd_error err;
     int fd = memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    ck_assert_int_eq(ftruncate(fd, (off_t)memory_bytes(3)), 0);
-    ck_assert_int_eq(memory_attach(fd, 3, 7, &memory, &err), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(ftruncate(fd, (off_t)node_memory_bytes(3)), 0);
+    ck_assert_int_eq(node_memory_attach(fd, 3, 7, &memory, &err), HVD_ERR_SYSTEM);
     ck_assert_ptr_nonnull(strstr(err.text, "is not sealed"));
     close(fd);
-    ck_assert_int_eq(memory_attach(STDIN_FILENO, 3, 7, &memory, &err), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(node_memory_attach(STDIN_FILENO, 3, 7, &memory, &err), HVD_ERR_SYSTEM);
 }
 END_TEST
 
 /* It is large and mostly empty: a dump of a core would make all of it real. */
 START_TEST(arena_is_in_no_child_and_no_dump)
 {
-    struct memory *memory = NULL;
+    struct node_memory *memory = NULL;
     int fd = -1;
-    ck_assert_int_eq(memory_create(2, 7, &memory, &fd, NULL), HVD_OK);
-    const void *arena = memory_arena(memory, 2);
+    ck_assert_int_eq(node_memory_create(2, 7, &memory, &fd, NULL), HVD_OK);
+    const void *arena = node_memory_arena(memory, 2);
     ck_assert((const char *)arena >= (const char *)&memory->slots[2]);
-    ck_assert_uint_eq(memory_bytes(2),
-                      (size_t)((const char *)arena - (const char *)memory) + 2 * (size_t)MEMORY_ARENA_BYTES);
+    ck_assert_uint_eq(node_memory_bytes(2), (size_t)((const char *)arena - (const char *)memory) +
+                                                2 * (size_t)NODE_MEMORY_ARENA_BYTES);
     ck_assert(has_flag(arena, " dd"));
     ck_assert(!has_flag(memory, " dd"));
     ck_assert(has_flag(arena, " dc"));
     ck_assert(has_flag(memory, " dc"));
-    memory_detach(memory, 2);
+    node_memory_detach(memory, 2);
     close(fd);
 }
 END_TEST
@@ -584,42 +588,42 @@ END_TEST
 /* Not a signal, which would end the process without a word. */
 START_TEST(memory_beyond_the_limit_of_files_is_refused)
 {
-    struct memory *memory = NULL;
+    struct node_memory *memory = NULL;
     struct hvd_error err;
     int fd = -1;
     struct rlimit limit;
     ck_assert_int_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = memory_bytes(2) - 1;
+    limit.rlim_cur = node_memory_bytes(2) - 1;
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    ck_assert_int_eq(memory_create(2, 7, &memory, &fd, &err), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(node_memory_create(2, 7, &memory, &fd, &err), HVD_ERR_SYSTEM);
     ck_assert_ptr_nonnull(strstr(err.text, "ulimit -f"));
     ck_assert_int_eq(fd, -1);
     limit.rlim_cur++;
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    ck_assert_int_eq(memory_create(2, 7, &memory, &fd, &err), HVD_OK);
-    memory_detach(memory, 2);
+    ck_assert_int_eq(node_memory_create(2, 7, &memory, &fd, &err), HVD_OK);
+    node_memory_detach(memory, 2);
     close(fd);
 }
 END_TEST
 
 START_TEST(first_published_abort_stays)
 {
-    struct memory *memory = NULL;
+    struct node_memory *memory = NULL;
     struct frame_abort abort, seen;
     int fd = -1;
-    ck_assert_int_eq(memory_create(1, 7, &memory, &fd, NULL), HVD_OK);
-    ck_assert(!memory_published_abort(memory, 4, &seen));
+    ck_assert_int_eq(node_memory_create(1, 7, &memory, &fd, NULL), HVD_OK);
+    ck_assert(!node_memory_published_abort(memory, 4, &seen));
     frame_abort_set(&abort, HVD_ERR_MISMATCH, 3, "first");
-    memory_publish_abort(memory, &abort);
+    node_memory_publish_abort(memory, &abort);
     frame_abort_set(&abort, HVD_ERR_SYSTEM, 2, "second");
-    memory_publish_abort(memory, &abort);
-    ck_assert(memory_published_abort(memory, 4, &seen));
+    node_memory_publish_abort(memory, &abort);
+    ck_assert(node_memory_published_abort(memory, 4, &seen));
     ck_assert_str_eq(seen.sentence, "first");
     ck_assert_int_eq(seen.rank, 3);
-    ck_assert(!memory_published_abort(memory, 3, &seen)); /* no such rank */
+    ck_assert(!node_memory_published_abort(memory, 3, &seen)); /* no such rank */
     memory->abort.length = FRAME_ABORT_BYTES + 1;
-    ck_assert(!memory_published_abort(memory, 4, &seen));
-    memory_detach(memory, 1);
+    ck_assert(!node_memory_published_abort(memory, 4, &seen));
+    node_memory_detach(memory, 1);
     close(fd);
 }
 END_TEST

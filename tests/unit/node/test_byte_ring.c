@@ -8,13 +8,13 @@
 
 #include "node/byte_ring.h"
 
-static struct ring *ring_new(struct ring_end *writer, struct ring_end *reader)
+static struct byte_ring *ring_new(struct byte_ring_end *writer, struct byte_ring_end *reader)
 {
-    struct ring *ring = aligned_alloc(CACHE_LINE_BYTES, sizeof(*ring));
+    struct byte_ring *ring = aligned_alloc(CACHE_LINE_BYTES, sizeof(*ring));
     ck_assert_ptr_nonnull(ring);
     memset(ring, 0, sizeof(*ring));
-    *writer = (struct ring_end){.ring = ring};
-    *reader = (struct ring_end){.ring = ring};
+    *writer = (struct byte_ring_end){.ring = ring};
+    *reader = (struct byte_ring_end){.ring = ring};
     return ring;
 }
 
@@ -33,26 +33,26 @@ static uint32_t draw(uint32_t *state)
 
 START_TEST(bytes_come_out_as_they_went_in)
 {
-    struct ring_end writer, reader;
-    struct ring *ring = ring_new(&writer, &reader);
-    unsigned char in[RING_BYTES + 100], out[RING_BYTES + 100];
+    struct byte_ring_end writer, reader;
+    struct byte_ring *ring = ring_new(&writer, &reader);
+    unsigned char in[BYTE_RING_BYTES + 100], out[BYTE_RING_BYTES + 100];
     uint64_t put = 0, taken = 0;
     uint32_t state = 1;
-    while (taken < 5 * RING_BYTES) {
+    while (taken < 5 * BYTE_RING_BYTES) {
         size_t length = draw(&state) % sizeof(in);
         for (size_t i = 0; i < length; i++)
             in[i] = stream_byte(put + i);
-        ssize_t count = ring_put(&writer, in, length);
+        ssize_t count = byte_ring_write(&writer, in, length);
         ck_assert_int_ge(count, 0);
         put += (uint64_t)count;
-        ring_publish(&writer);
-        ck_assert_uint_le(put - taken, RING_BYTES);
-        count = ring_take(&reader, out, draw(&state) % sizeof(out));
+        byte_ring_commit(&writer);
+        ck_assert_uint_le(put - taken, BYTE_RING_BYTES);
+        count = byte_ring_read(&reader, out, draw(&state) % sizeof(out));
         ck_assert_int_ge(count, 0);
         for (ssize_t i = 0; i < count; i++)
             ck_assert_uint_eq(out[i], stream_byte(taken + (uint64_t)i));
         taken += (uint64_t)count;
-        ring_release(&reader);
+        byte_ring_release(&reader);
     }
     free(ring);
 }
@@ -60,63 +60,63 @@ END_TEST
 
 START_TEST(nothing_is_seen_before_it_is_published)
 {
-    struct ring_end writer, reader;
-    struct ring *ring = ring_new(&writer, &reader);
+    struct byte_ring_end writer, reader;
+    struct byte_ring *ring = ring_new(&writer, &reader);
     char out[8];
-    ck_assert_int_eq(ring_put(&writer, "abc", 3), 3);
-    ck_assert_int_eq(ring_take(&reader, out, sizeof(out)), 0);
-    ring_publish(&writer);
-    ck_assert_int_eq(ring_take(&reader, out, sizeof(out)), 3);
+    ck_assert_int_eq(byte_ring_write(&writer, "abc", 3), 3);
+    ck_assert_int_eq(byte_ring_read(&reader, out, sizeof(out)), 0);
+    byte_ring_commit(&writer);
+    ck_assert_int_eq(byte_ring_read(&reader, out, sizeof(out)), 3);
     free(ring);
 }
 END_TEST
 
 START_TEST(full_is_full_until_released)
 {
-    struct ring_end writer, reader;
-    struct ring *ring = ring_new(&writer, &reader);
-    static unsigned char bytes[RING_BYTES + 1];
-    ck_assert_int_eq(ring_put(&writer, bytes, sizeof(bytes)), RING_BYTES);
-    ring_publish(&writer);
-    ck_assert_int_eq(ring_put(&writer, bytes, 1), 0);
-    ck_assert(!ring_release(&reader)); /* nobody waits */
-    ring_starve(&writer);
-    ck_assert_int_eq(ring_take(&reader, bytes, 10), 10);
-    ck_assert_int_eq(ring_put(&writer, bytes, 1), 0);
-    ck_assert(ring_release(&reader));
-    ck_assert(!ring_release(&reader)); /* told once */
-    ck_assert_int_eq(ring_put(&writer, bytes, 20), 10);
+    struct byte_ring_end writer, reader;
+    struct byte_ring *ring = ring_new(&writer, &reader);
+    static unsigned char bytes[BYTE_RING_BYTES + 1];
+    ck_assert_int_eq(byte_ring_write(&writer, bytes, sizeof(bytes)), BYTE_RING_BYTES);
+    byte_ring_commit(&writer);
+    ck_assert_int_eq(byte_ring_write(&writer, bytes, 1), 0);
+    ck_assert(!byte_ring_release(&reader)); /* nobody waits */
+    byte_ring_request_room(&writer);
+    ck_assert_int_eq(byte_ring_read(&reader, bytes, 10), 10);
+    ck_assert_int_eq(byte_ring_write(&writer, bytes, 1), 0);
+    ck_assert(byte_ring_release(&reader));
+    ck_assert(!byte_ring_release(&reader)); /* told once */
+    ck_assert_int_eq(byte_ring_write(&writer, bytes, 20), 10);
     free(ring);
 }
 END_TEST
 
 START_TEST(ends_behind_the_last_byte)
 {
-    struct ring_end writer, reader;
-    struct ring *ring = ring_new(&writer, &reader);
+    struct byte_ring_end writer, reader;
+    struct byte_ring *ring = ring_new(&writer, &reader);
     char out[8];
-    ck_assert(!ring_ended(&reader));
-    ring_put(&writer, "ab", 2);
-    ring_publish(&writer);
-    ring_close(&writer);
-    ck_assert(!ring_ended(&reader));
-    ck_assert_int_eq(ring_take(&reader, out, sizeof(out)), 2);
-    ck_assert(ring_ended(&reader));
+    ck_assert(!byte_ring_at_end(&reader));
+    byte_ring_write(&writer, "ab", 2);
+    byte_ring_commit(&writer);
+    byte_ring_close(&writer);
+    ck_assert(!byte_ring_at_end(&reader));
+    ck_assert_int_eq(byte_ring_read(&reader, out, sizeof(out)), 2);
+    ck_assert(byte_ring_at_end(&reader));
     free(ring);
 }
 END_TEST
 
 START_TEST(spoilt_positions_are_seen)
 {
-    struct ring_end writer, reader;
-    struct ring *ring = ring_new(&writer, &reader);
-    static unsigned char bytes[RING_BYTES];
-    atomic_store(&ring->head, RING_BYTES + 1);
-    ck_assert_int_eq(ring_take(&reader, bytes, 1), -1);
+    struct byte_ring_end writer, reader;
+    struct byte_ring *ring = ring_new(&writer, &reader);
+    static unsigned char bytes[BYTE_RING_BYTES];
+    atomic_store(&ring->head, BYTE_RING_BYTES + 1);
+    ck_assert_int_eq(byte_ring_read(&reader, bytes, 1), -1);
     atomic_store(&ring->head, 0);
-    ck_assert_int_eq(ring_take(&reader, bytes, 1), 0);
+    ck_assert_int_eq(byte_ring_read(&reader, bytes, 1), 0);
     atomic_store(&ring->tail, 1); /* ahead of the writer */
-    ck_assert_int_eq(ring_put(&writer, bytes, 1), -1);
+    ck_assert_int_eq(byte_ring_write(&writer, bytes, 1), -1);
     free(ring);
 }
 END_TEST
@@ -125,7 +125,7 @@ END_TEST
 
 static void *write_stream(void *arg)
 {
-    struct ring_end *writer = arg;
+    struct byte_ring_end *writer = arg;
     unsigned char bytes[3000];
     uint32_t state = 2;
     uint64_t put = 0;
@@ -135,34 +135,34 @@ static void *write_stream(void *arg)
             length = (size_t)(THREAD_BYTES - put);
         for (size_t i = 0; i < length; i++)
             bytes[i] = stream_byte(put + i);
-        ssize_t count = ring_put(writer, bytes, length);
+        ssize_t count = byte_ring_write(writer, bytes, length);
         if (count < 0)
             return (void *)1;
         put += (uint64_t)count;
-        ring_publish(writer);
+        byte_ring_commit(writer);
         if (count == 0)
             sched_yield();
     }
-    ring_close(writer);
+    byte_ring_close(writer);
     return NULL;
 }
 
 START_TEST(two_threads_pass_a_stream)
 {
-    struct ring_end writer, reader;
-    struct ring *ring = ring_new(&writer, &reader);
+    struct byte_ring_end writer, reader;
+    struct byte_ring *ring = ring_new(&writer, &reader);
     unsigned char bytes[5000];
     uint32_t state = 3;
     uint64_t taken = 0, wrong = 0;
     pthread_t thread;
     ck_assert_int_eq(pthread_create(&thread, NULL, write_stream, &writer), 0);
-    while (!ring_ended(&reader)) {
-        ssize_t count = ring_take(&reader, bytes, draw(&state) % sizeof(bytes) + 1);
+    while (!byte_ring_at_end(&reader)) {
+        ssize_t count = byte_ring_read(&reader, bytes, draw(&state) % sizeof(bytes) + 1);
         ck_assert_int_ge(count, 0);
         for (ssize_t i = 0; i < count; i++)
             wrong += bytes[i] != stream_byte(taken + (uint64_t)i);
         taken += (uint64_t)count;
-        ring_release(&reader);
+        byte_ring_release(&reader);
         if (count == 0)
             sched_yield();
     }

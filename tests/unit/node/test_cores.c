@@ -101,7 +101,7 @@ START_TEST(knows_its_own)
     static struct cores own;
     cpu_set_t mask;
     ck_assert_int_eq(sched_getaffinity(0, sizeof(mask), &mask), 0);
-    cores_own(&own);
+    cores_of_thread(&own);
     for (int core = 0; core < CPU_SETSIZE; core++)
         ck_assert((own.words[core / 64] >> core % 64 & 1) == (CPU_ISSET(core, &mask) != 0));
 }
@@ -111,7 +111,7 @@ END_TEST
 START_TEST(knows_its_domain)
 {
     char path[80];
-    int domain = cores_domain();
+    int domain = cores_numa_domain();
     snprintf(path, sizeof(path), "/sys/devices/system/node/node%d", domain);
     ck_assert_int_ge(domain, 0);
     ck_assert(access("/sys/devices/system/node", F_OK) != 0 || access(path, F_OK) == 0);

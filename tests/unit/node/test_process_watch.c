@@ -25,19 +25,19 @@ static void end(pid_t pid)
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 
-static void add(struct watch *watch, int rank, pid_t pid)
+static void add(struct process_watch *watch, int rank, pid_t pid)
 {
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     ck_assert_int_ge(pidfd, 0);
-    ck_assert_int_eq(watch_add(watch, rank, pidfd, NULL), HVD_OK);
+    ck_assert_int_eq(process_watch_add(watch, rank, pidfd, NULL), HVD_OK);
 }
 
 START_TEST(each_end_is_told_once)
 {
-    struct watch watch;
+    struct process_watch watch;
     pid_t pids[3];
-    watch_init(&watch);
-    ck_assert_int_eq(watch_next(&watch), -1);
+    process_watch_init(&watch);
+    ck_assert_int_eq(process_watch_next(&watch), -1);
     for (int i = 0; i < 3; i++) {
         pids[i] = sleeper_new();
         add(&watch, 10 + i, pids[i]);
@@ -45,34 +45,34 @@ START_TEST(each_end_is_told_once)
     /* holds copies of all descriptors */
     pid_t heir = sleeper_new();
     struct pollfd wait = {.fd = watch.fd, .events = POLLIN};
-    ck_assert_int_eq(watch_next(&watch), -1);
+    ck_assert_int_eq(process_watch_next(&watch), -1);
     ck_assert_int_eq(poll(&wait, 1, 0), 0);
     end(pids[1]);
     ck_assert_int_eq(poll(&wait, 1, 10000), 1);
-    ck_assert_int_eq(watch_next(&watch), 11);
-    ck_assert_int_eq(watch_next(&watch), -1);
+    ck_assert_int_eq(process_watch_next(&watch), 11);
+    ck_assert_int_eq(process_watch_next(&watch), -1);
     ck_assert_int_eq(poll(&wait, 1, 0), 0);
     end(pids[0]);
     end(pids[2]);
-    ck_assert_int_eq(watch_next(&watch) + watch_next(&watch), 22);
-    ck_assert_int_eq(watch_next(&watch), -1);
+    ck_assert_int_eq(process_watch_next(&watch) + process_watch_next(&watch), 22);
+    ck_assert_int_eq(process_watch_next(&watch), -1);
     end(heir);
-    watch_fini(&watch);
+    process_watch_fini(&watch);
     ck_assert_int_eq(watch.fd, -1);
-    watch_fini(&watch);
+    process_watch_fini(&watch);
 }
 END_TEST
 
 START_TEST(who_ended_before_is_told_too)
 {
-    struct watch watch;
+    struct process_watch watch;
     pid_t pid = sleeper_new();
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
     end(pid);
-    watch_init(&watch);
-    ck_assert_int_eq(watch_add(&watch, 4, pidfd, NULL), HVD_OK);
-    ck_assert_int_eq(watch_next(&watch), 4);
-    watch_fini(&watch);
+    process_watch_init(&watch);
+    ck_assert_int_eq(process_watch_add(&watch, 4, pidfd, NULL), HVD_OK);
+    ck_assert_int_eq(process_watch_next(&watch), 4);
+    process_watch_fini(&watch);
 }
 END_TEST
 

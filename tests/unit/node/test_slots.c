@@ -14,16 +14,17 @@
 
 START_TEST(members_in_threads_are_right)
 {
-    struct plan *plans = calloc(BATCHES, sizeof(*plans));
+    struct batch_plan *plans = calloc(BATCHES, sizeof(*plans));
     int size = _i % SIZE_SLEEPS;
-    struct world *world = world_open(size, 1024);
+    struct shm_world *world = shm_world_open(size, 1024);
     world->random = (uint64_t)size;
     for (int i = 0; i < BATCHES; i++) {
-        enum plane_kind kind = (enum plane_kind)plan_dice(&world->random, PLANE_REDUCESCATTER + 1);
-        plans[i] = plan_random(&world->random, kind, size, edge_bytes(kind, size, 1024));
+        enum backend_kind kind =
+            (enum backend_kind)batch_plan_random_below(&world->random, COLL_REDUCESCATTER + 1);
+        plans[i] = batch_plan_random(&world->random, kind, size, edge_bytes(kind, size, 1024));
     }
-    world_carry_in_threads(world, plans, BATCHES, _i > SIZE_SLEEPS);
-    world_close(world);
+    shm_world_carry_in_threads(world, plans, BATCHES, _i > SIZE_SLEEPS);
+    shm_world_close(world);
     free(plans);
 }
 END_TEST
@@ -49,7 +50,7 @@ static void *claim_all(void *arg)
 
 START_TEST(each_part_is_claimed_once)
 {
-    struct world *world = world_open(3, 512);
+    struct shm_world *world = shm_world_open(3, 512);
     struct claimer claimers[3];
     uint8_t *taken = calloc(PARTS, 1);
     uint64_t part;
@@ -68,7 +69,7 @@ START_TEST(each_part_is_claimed_once)
     ck_assert(slots_claim(claimers[0].slots, PARTS + 7, PARTS + 8, &part));
     ck_assert_uint_eq(part, PARTS + 7);
     free(taken);
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
@@ -77,85 +78,85 @@ END_TEST
 /* Whoever waits sleeps on when others come further, until all have come to what it waits for. */
 START_TEST(only_the_last_one_wakes)
 {
-    struct world *world = world_open(3, 512);
-    const struct plan plan = {.need = {PLANE_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 3},
-                              .prescale = 1,
-                              .postscale = 1,
-                              .count = 128 * 2};
+    struct shm_world *world = shm_world_open(3, 512);
+    const struct batch_plan plan = {.need = {COLL_ALLREDUCE, HVD_FLOAT32, HVD_FLOAT32, HVD_SUM, 3},
+                                    .prescale = 1,
+                                    .postscale = 1,
+                                    .count = 128 * 2};
     world->plans = &plan;
     world->plan_count = 1;
-    run_dry(world, 0);
-    plane_shm.arm(world->seats[0].state, true);
-    ck_assert(!world_step(world, 0));
-    run_dry(world, 1);
+    run_until_idle(world, 0);
+    backend_shm.arm(world->seats[0].state, true);
+    ck_assert(!shm_world_step(world, 0));
+    run_until_idle(world, 1);
     ck_assert(!is_woken(&world->seats[0], 0));
-    run_dry(world, 2);
+    run_until_idle(world, 2);
     ck_assert(is_woken(&world->seats[0], SLEEP_MS));
-    run_dry(world, 1);
+    run_until_idle(world, 1);
     ck_assert(!is_woken(&world->seats[0], 0));
-    plane_shm.arm(world->seats[0].state, false);
+    backend_shm.arm(world->seats[0].state, false);
     for (int i = 0; i < TURNS && (world->seats[0].runs || world->seats[1].runs || world->seats[2].runs); i++)
-        world_step(world, i % 3);
-    world_close(world);
+        shm_world_step(world, i % 3);
+    shm_world_close(world);
 }
 END_TEST
 
-/* Nobody knocks at the door of one that does not wait, and not twice for the same. */
+/* Nobody knocks at the doorbell of one that does not wait, and not twice for the same. */
 START_TEST(who_is_awake_is_not_woken)
 {
-    struct world *world = world_open(2, 512);
-    struct plan plans[20];
+    struct shm_world *world = shm_world_open(2, 512);
+    struct batch_plan plans[20];
     for (int i = 0; i < 20; i++)
-        plans[i] = plan_random(&world->random, PLANE_ALLREDUCE, 2, 512);
-    world_carry(world, plans, 20);
+        plans[i] = batch_plan_random(&world->random, COLL_ALLREDUCE, 2, 512);
+    shm_world_carry(world, plans, 20);
     ck_assert(!is_woken(&world->seats[0], 0) && !is_woken(&world->seats[1], 0));
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 
 /* An alltoall waits to hear how long it is. */
 START_TEST(what_is_announced_wakes)
 {
-    struct world *world = world_open(2, 512);
-    struct plan plan = {.need = {PLANE_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, 2}, .count = 7};
+    struct shm_world *world = shm_world_open(2, 512);
+    struct batch_plan plan = {.need = {COLL_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, 2}, .count = 7};
     plan.counts[0][0] = plan.counts[0][1] = plan.counts[1][0] = 7;
     world->plans = &plan;
     world->plan_count = 1;
-    run_dry(world, 0);
-    plane_shm.arm(world->seats[0].state, true);
-    ck_assert(!world_step(world, 0));
+    run_until_idle(world, 0);
+    backend_shm.arm(world->seats[0].state, true);
+    ck_assert(!shm_world_step(world, 0));
     ck_assert(!is_woken(&world->seats[0], 0));
-    ck_assert(world_step(world, 1));
+    ck_assert(shm_world_step(world, 1));
     ck_assert(is_woken(&world->seats[0], SLEEP_MS));
-    plane_shm.arm(world->seats[0].state, false);
+    backend_shm.arm(world->seats[0].state, false);
     for (int i = 0; i < TURNS && (world->seats[0].runs || world->seats[1].runs); i++)
-        world_step(world, i % 2);
-    world_close(world);
+        shm_world_step(world, i % 2);
+    shm_world_close(world);
 }
 END_TEST
 
 /* A team may be removed while its member sleeps, and whoever sleeps may be a stranger to its next team. */
 START_TEST(a_sleeper_can_give_up)
 {
-    struct world *world = world_open(2, 512);
-    struct plan plan = plan_random(&world->random, PLANE_ALLREDUCE, 2, 512);
+    struct shm_world *world = shm_world_open(2, 512);
+    struct batch_plan plan = batch_plan_random(&world->random, COLL_ALLREDUCE, 2, 512);
     plan.count = 5000;
     world->plans = &plan;
     world->plan_count = 1;
-    run_dry(world, 0);
-    struct seat *seat = &world->seats[0];
-    plane_shm.arm(seat->state, true);
-    ck_assert(!world_step(world, 0));
+    run_until_idle(world, 0);
+    struct shm_member *seat = &world->seats[0];
+    backend_shm.arm(seat->state, true);
+    ck_assert(!shm_world_step(world, 0));
     struct slots_common *common = ((struct shm_team *)seat->team)->slots.common;
     ck_assert_uint_eq(atomic_load(&common->sleepers), 1);
-    plane_shm.remove_team(seat->state, seat->team);
+    backend_shm.remove_team(seat->state, seat->team);
     seat->team = NULL;
     ck_assert_uint_eq(atomic_load(&common->sleepers), 0);
-    plane_shm.arm(seat->state, false);
+    backend_shm.arm(seat->state, false);
     seat->runs = false;
     guarded_free(seat->part.output, seat->part.output_bytes);
     guarded_free(seat->part.input, seat->part.input_bytes);
-    world_close(world);
+    shm_world_close(world);
 }
 END_TEST
 

@@ -72,10 +72,10 @@ static bool come_as_second(void *arg)
         windows_open(&windows, 0, 106, &err) != HVD_OK ||
         windows_open(&windows, 1, windows.bytes, &err) != HVD_OK)
         return false;
-    const char *first = windows_reach(&windows, 0, 100, 6);
-    char *own = windows_reach(&windows, 1, meeting->at, 7);
+    const char *first = windows_pointer(&windows, 0, 100, 6);
+    char *own = windows_pointer(&windows, 1, meeting->at, 7);
     memcpy(own, "second", 7);
-    return strcmp(first, "first") == 0 && windows_find(&windows, own, 7, &at) && at == meeting->at;
+    return strcmp(first, "first") == 0 && windows_offset_of(&windows, own, 7, &at) && at == meeting->at;
 }
 
 START_TEST(what_one_rank_writes_others_see)
@@ -85,9 +85,9 @@ START_TEST(what_one_rank_writes_others_see)
     ck_assert_int_eq(windows_create(windows, 3, &meeting.fd, &err), HVD_OK);
     ck_assert_int_eq(windows_open(windows, 0, windows->bytes, &err), HVD_OK);
     ck_assert_int_eq(windows_open(windows, 1, windows->bytes, &err), HVD_OK);
-    memcpy(windows_reach(windows, 0, 100, 6), "first", 6);
+    memcpy(windows_pointer(windows, 0, 100, 6), "first", 6);
     expect_in_child(come_as_second, &meeting);
-    ck_assert_str_eq(windows_reach(windows, 1, meeting.at, 7), "second");
+    ck_assert_str_eq(windows_pointer(windows, 1, meeting.at, 7), "second");
     ck_assert_str_eq(windows->base + windows->bytes + meeting.at, "second");
     windows_detach(windows);
     close(meeting.fd);
@@ -107,25 +107,25 @@ START_TEST(only_the_own_window_is_found)
     windows.own = 1;
     char *own = windows.base + windows.bytes;
     char *end = own + windows.bytes;
-    ck_assert(windows_find(&windows, own, windows.bytes, &at));
+    ck_assert(windows_offset_of(&windows, own, windows.bytes, &at));
     ck_assert_uint_eq(at, 0);
-    ck_assert(windows_find(&windows, end - 1, 1, &at));
+    ck_assert(windows_offset_of(&windows, end - 1, 1, &at));
     ck_assert_uint_eq(at, (uint64_t)windows.bytes - 1);
-    ck_assert(windows_find(&windows, own + 7, 0, &at));
-    ck_assert(!windows_find(&windows, own, windows.bytes + 1, &at));
-    ck_assert(!windows_find(&windows, own + 1, windows.bytes, &at));
-    ck_assert(!windows_find(&windows, end - 1, 2, &at));
-    ck_assert(!windows_find(&windows, end - 1, INT64_MAX, &at));
-    ck_assert(!windows_find(&windows, own, -1, &at));
-    ck_assert(!windows_find(&windows, own, INT64_MIN, &at));
-    ck_assert(!windows_find(&windows, end, 0, &at));
-    ck_assert(!windows_find(&windows, own - 1, 1, &at));
-    ck_assert(!windows_find(&windows, own - 1, 2, &at));
-    ck_assert(!windows_find(&windows, windows.base, 1, &at));
-    ck_assert(!windows_find(&windows, bytes, 1, &at));
-    ck_assert(!windows_find(&windows, NULL, 0, &at));
-    ck_assert(!windows_find(&none, bytes, 1, &at));
-    ck_assert(!windows_find(&none, NULL, 0, &at));
+    ck_assert(windows_offset_of(&windows, own + 7, 0, &at));
+    ck_assert(!windows_offset_of(&windows, own, windows.bytes + 1, &at));
+    ck_assert(!windows_offset_of(&windows, own + 1, windows.bytes, &at));
+    ck_assert(!windows_offset_of(&windows, end - 1, 2, &at));
+    ck_assert(!windows_offset_of(&windows, end - 1, INT64_MAX, &at));
+    ck_assert(!windows_offset_of(&windows, own, -1, &at));
+    ck_assert(!windows_offset_of(&windows, own, INT64_MIN, &at));
+    ck_assert(!windows_offset_of(&windows, end, 0, &at));
+    ck_assert(!windows_offset_of(&windows, own - 1, 1, &at));
+    ck_assert(!windows_offset_of(&windows, own - 1, 2, &at));
+    ck_assert(!windows_offset_of(&windows, windows.base, 1, &at));
+    ck_assert(!windows_offset_of(&windows, bytes, 1, &at));
+    ck_assert(!windows_offset_of(&windows, NULL, 0, &at));
+    ck_assert(!windows_offset_of(&none, bytes, 1, &at));
+    ck_assert(!windows_offset_of(&none, NULL, 0, &at));
     windows_detach(&windows);
     close(fd);
 }
@@ -141,22 +141,22 @@ START_TEST(nothing_outside_a_window_is_reached)
     uint64_t bytes = (uint64_t)windows.bytes;
     for (int place = 0; place < 2; place++)
         ck_assert_int_eq(windows_open(&windows, place, windows.bytes, &err), HVD_OK);
-    ck_assert_ptr_eq(windows_reach(&windows, 0, 0, windows.bytes), windows.base);
-    ck_assert_ptr_eq(windows_reach(&windows, 1, 0, windows.bytes), windows.base + bytes);
-    ck_assert_ptr_eq(windows_reach(&windows, 1, bytes - 1, 1), windows.base + 2 * bytes - 1);
-    ck_assert_ptr_null(windows_reach(&windows, 0, 1, windows.bytes));
-    ck_assert_ptr_null(windows_reach(&windows, 1, bytes, 1));
-    ck_assert_ptr_null(windows_reach(&windows, 0, bytes - 1, 2));
-    ck_assert_ptr_null(windows_reach(&windows, 0, 0, windows.bytes + 1));
-    ck_assert_ptr_null(windows_reach(&windows, 0, 0, INT64_MAX));
-    ck_assert_ptr_null(windows_reach(&windows, 0, 0, -1));
-    ck_assert_ptr_null(windows_reach(&windows, 0, 0, INT64_MIN));
-    ck_assert_ptr_null(windows_reach(&windows, 0, UINT64_MAX, 1));
-    ck_assert_ptr_null(windows_reach(&windows, 0, UINT64_MAX - 7, 8));
-    ck_assert_ptr_null(windows_reach(&windows, 0, UINT64_C(1) << 63, 1));
-    ck_assert_ptr_null(windows_reach(&windows, 2, 0, 1));
-    ck_assert_ptr_null(windows_reach(&windows, -1, 0, 1));
-    ck_assert_ptr_null(windows_reach(&none, 0, 0, 0));
+    ck_assert_ptr_eq(windows_pointer(&windows, 0, 0, windows.bytes), windows.base);
+    ck_assert_ptr_eq(windows_pointer(&windows, 1, 0, windows.bytes), windows.base + bytes);
+    ck_assert_ptr_eq(windows_pointer(&windows, 1, bytes - 1, 1), windows.base + 2 * bytes - 1);
+    ck_assert_ptr_null(windows_pointer(&windows, 0, 1, windows.bytes));
+    ck_assert_ptr_null(windows_pointer(&windows, 1, bytes, 1));
+    ck_assert_ptr_null(windows_pointer(&windows, 0, bytes - 1, 2));
+    ck_assert_ptr_null(windows_pointer(&windows, 0, 0, windows.bytes + 1));
+    ck_assert_ptr_null(windows_pointer(&windows, 0, 0, INT64_MAX));
+    ck_assert_ptr_null(windows_pointer(&windows, 0, 0, -1));
+    ck_assert_ptr_null(windows_pointer(&windows, 0, 0, INT64_MIN));
+    ck_assert_ptr_null(windows_pointer(&windows, 0, UINT64_MAX, 1));
+    ck_assert_ptr_null(windows_pointer(&windows, 0, UINT64_MAX - 7, 8));
+    ck_assert_ptr_null(windows_pointer(&windows, 0, UINT64_C(1) << 63, 1));
+    ck_assert_ptr_null(windows_pointer(&windows, 2, 0, 1));
+    ck_assert_ptr_null(windows_pointer(&windows, -1, 0, 1));
+    ck_assert_ptr_null(windows_pointer(&none, 0, 0, 0));
     windows_detach(&windows);
     close(fd);
 }
@@ -188,18 +188,18 @@ START_TEST(only_what_is_opened_is_reached)
     int fd = -1;
     int64_t page = sysconf(_SC_PAGESIZE);
     ck_assert_int_eq(windows_create(&windows, 2, &fd, &err), HVD_OK);
-    ck_assert_int_eq(windows_own(&windows), 0);
-    ck_assert_ptr_null(windows_reach(&windows, 0, 0, 1));
+    ck_assert_int_eq(windows_own_bytes(&windows), 0);
+    ck_assert_ptr_null(windows_pointer(&windows, 0, 0, 1));
     expect_closed(windows.base);
     ck_assert_int_eq(windows_open(&windows, 0, page + 1, &err), HVD_OK);
-    ck_assert_int_eq(windows_own(&windows), 2 * page);
-    touch(windows_reach(&windows, 0, (uint64_t)(2 * page - 1), 1));
-    ck_assert_ptr_null(windows_reach(&windows, 0, (uint64_t)(2 * page - 1), 2));
-    ck_assert_ptr_null(windows_reach(&windows, 1, 0, 1));
+    ck_assert_int_eq(windows_own_bytes(&windows), 2 * page);
+    touch(windows_pointer(&windows, 0, (uint64_t)(2 * page - 1), 1));
+    ck_assert_ptr_null(windows_pointer(&windows, 0, (uint64_t)(2 * page - 1), 2));
+    ck_assert_ptr_null(windows_pointer(&windows, 1, 0, 1));
     expect_closed(windows.base + 2 * page);
     ck_assert_int_eq(windows_open(&windows, 0, 5, &err), HVD_OK); /* it stays so far open */
     ck_assert_int_eq(windows_open(&windows, 0, INT64_MIN + page, &err), HVD_OK);
-    ck_assert_int_eq(windows_own(&windows), 2 * page);
+    ck_assert_int_eq(windows_own_bytes(&windows), 2 * page);
     ck_assert_int_eq(windows_open(&windows, 1, windows.bytes + 1, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(windows_open(&windows, 2, 1, &err), HVD_ERR_INVALID);
     expect_sentence("window 2 of 2 has");

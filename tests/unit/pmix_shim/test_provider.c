@@ -24,8 +24,8 @@ static const struct {
     enum provider provider;
     const char *expect; /* part of the sentence; NULL: accepted */
 } choices[] = {
-    {{NULL}, PROVIDER_SOLO, NULL},
-    {{"HOME=/root", "RANK=3"}, PROVIDER_SOLO, NULL},
+    {{NULL}, PROVIDER_SINGLETON, NULL},
+    {{"HOME=/root", "RANK=3"}, PROVIDER_SINGLETON, NULL},
     {{"PMIX_NAMESPACE=x", "PMIX_RANK=0"}, PROVIDER_PMIX, NULL},
     {{"PMIX_NAMESPACE=x", "PMIX_RANK=0", "WORLD_SIZE=2"}, PROVIDER_PMIX, NULL},
     {{"PMIX_NAMESPACE=x", "PMIX_RANK=0", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_PMIX, NULL},
@@ -33,8 +33,8 @@ static const struct {
     {{"PMIX_RANK=1"}, 0, "PMIX_RANK is set, but PMIX_NAMESPACE is not"},
     {{"WORLD_SIZE=2"}, PROVIDER_ENV, NULL},
     {{"WORLD_SIZE=2", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=2"}, PROVIDER_ENV, NULL},
-    {{"WORLD_SIZE=1"}, PROVIDER_SOLO, NULL},
-    {{"WORLD_SIZE=0"}, PROVIDER_SOLO, NULL},
+    {{"WORLD_SIZE=1"}, PROVIDER_SINGLETON, NULL},
+    {{"WORLD_SIZE=0"}, PROVIDER_SINGLETON, NULL},
     {{"WORLD_SIZE=two"}, 0, "WORLD_SIZE=two: the value does not begin with a digit"},
     {{"WORLD_SIZE="}, 0, "WORLD_SIZE=: the value is empty"},
     {{"WORLD_SIZE=-2"}, 0, "WORLD_SIZE=-2: "},
@@ -46,24 +46,24 @@ static const struct {
      "SLURM_STEP_NUM_TASKS=4 says that the job has 4 ranks"},
     {{"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"}, 0, "unset SLURM_STEP_NUM_TASKS where one rank is meant"},
     {{"SLURM_STEP_ID=7", "SLURM_STEP_NUM_TASKS=4", "WORLD_SIZE=1"}, 0, "SLURM_STEP_NUM_TASKS=4"},
-    {{"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=1"}, PROVIDER_SOLO, NULL},
+    {{"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=1"}, PROVIDER_SINGLETON, NULL},
     {{"SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=x"}, 0, "SLURM_STEP_NUM_TASKS=x"},
-    {{"SLURM_STEP_ID=0"}, PROVIDER_SOLO, NULL},
+    {{"SLURM_STEP_ID=0"}, PROVIDER_SINGLETON, NULL},
     /* in the batch script, an interactive shell, the extern step; in a job but no step */
-    {{"SLURM_STEP_ID=4294967291", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SOLO, NULL},
-    {{"SLURM_STEP_ID=4294967290", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SOLO, NULL},
-    {{"SLURM_STEP_ID=4294967292", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SOLO, NULL},
-    {{"SLURM_STEP_ID=batch", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SOLO, NULL},
-    {{"SLURM_JOB_ID=9", "SLURM_NTASKS=4"}, PROVIDER_SOLO, NULL},
-    {{"SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SOLO, NULL},
+    {{"SLURM_STEP_ID=4294967291", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SINGLETON, NULL},
+    {{"SLURM_STEP_ID=4294967290", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SINGLETON, NULL},
+    {{"SLURM_STEP_ID=4294967292", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SINGLETON, NULL},
+    {{"SLURM_STEP_ID=batch", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SINGLETON, NULL},
+    {{"SLURM_JOB_ID=9", "SLURM_NTASKS=4"}, PROVIDER_SINGLETON, NULL},
+    {{"SLURM_STEP_NUM_TASKS=4"}, PROVIDER_SINGLETON, NULL},
     /* under other launchers */
     {{"OMPI_COMM_WORLD_SIZE=4"}, 0, "OMPI_COMM_WORLD_SIZE=4 says that the job has 4 ranks"},
-    {{"OMPI_COMM_WORLD_SIZE=1"}, PROVIDER_SOLO, NULL},
+    {{"OMPI_COMM_WORLD_SIZE=1"}, PROVIDER_SINGLETON, NULL},
     {{"PMI_SIZE=8", "PMI_RANK=0"}, 0, "this launcher offers PMI, which hvd does not speak"},
-    {{"PMI_SIZE=1"}, PROVIDER_SOLO, NULL},
+    {{"PMI_SIZE=1"}, PROVIDER_SINGLETON, NULL},
     {{"JSM_NAMESPACE_SIZE=2"}, 0, "JSM_NAMESPACE_SIZE=2"},
     /* names that only begin alike */
-    {{"WORLD_SIZES=4", "PMI_SIZED=3", "XPMI_SIZE=2"}, PROVIDER_SOLO, NULL},
+    {{"WORLD_SIZES=4", "PMI_SIZED=3", "XPMI_SIZE=2"}, PROVIDER_SINGLETON, NULL},
 };
 
 START_TEST(the_environment_decides)
@@ -72,7 +72,7 @@ START_TEST(the_environment_decides)
     struct hvd_error err = {""};
     enum provider provider = (enum provider)77;
     make_environment(choices[_i].variables, environment);
-    int rc = provide_choose(environment, &provider, &err);
+    int rc = provider_choose(environment, &provider, &err);
     if (choices[_i].expect == NULL) {
         ck_assert_msg(rc == HVD_OK, "%s", err.text);
         ck_assert_int_eq(provider, choices[_i].provider);
@@ -111,7 +111,7 @@ START_TEST(one_rank_must_agree_with_the_environment)
     char *environment[VARIABLES + 1];
     struct hvd_error err = {""};
     make_environment(alone[_i].variables, environment);
-    int rc = provide_check_alone(environment, alone[_i].provider, &err);
+    int rc = provider_check_single(environment, alone[_i].provider, &err);
     if (alone[_i].expect == NULL) {
         ck_assert_msg(rc == HVD_OK, "%s", err.text);
         return;
@@ -134,7 +134,7 @@ START_TEST(the_epoch_is_read)
     char *environment[] = {(char *)epochs[_i].variable, NULL};
     struct hvd_error err = {""};
     uint32_t epoch = 77;
-    int rc = provide_epoch(environment, &epoch, &err);
+    int rc = provider_read_epoch(environment, &epoch, &err);
     if (epochs[_i].epoch >= 0) {
         ck_assert_int_eq(rc, HVD_OK);
         ck_assert_uint_eq(epoch, (uint64_t)epochs[_i].epoch);

@@ -32,15 +32,15 @@ int main(void)
 
 /* ---- The child's answer ----------------------------------------------------------------------------- */
 
-static void set_cpus(struct bitset *cpus, int count)
+static void set_cpus(struct bitmap *cpus, int count)
 {
-    *cpus = (struct bitset){{0}};
+    *cpus = (struct bitmap){{0}};
     for (int i = 0; i < count; i++)
-        bitset_add(cpus, i);
+        bitmap_set(cpus, i);
 }
 
 /* A plan for TASKS, one CPU each. */
-static void write_good(struct child_answer *head, struct plan_task *tasks)
+static void write_good(struct planner_reply *head, struct plan_task *tasks)
 {
     memset(head, 0, sizeof(*head));
     memset(tasks, 0, TASKS * sizeof(*tasks));
@@ -48,96 +48,96 @@ static void write_good(struct child_answer *head, struct plan_task *tasks)
     set_cpus(&head->cpus, TASKS);
     head->gpu_count = 1;
     for (int i = 0; i < TASKS; i++) {
-        bitset_add(&tasks[i].cpus, i);
+        bitmap_set(&tasks[i].cpus, i);
         tasks[i].bound = true;
         tasks[i].threads = tasks[i].core_count = 1;
     }
 }
 
-static void spoil_nothing(struct child_answer *head, struct plan_task *tasks)
+static void spoil_nothing(struct planner_reply *head, struct plan_task *tasks)
 {
     (void)head;
     (void)tasks;
 }
 
-static void spoil_count(struct child_answer *head, struct plan_task *tasks)
+static void spoil_count(struct planner_reply *head, struct plan_task *tasks)
 {
     (void)tasks;
     head->task_count = 1 << 30;
 }
 
-static void spoil_status(struct child_answer *head, struct plan_task *tasks)
+static void spoil_status(struct planner_reply *head, struct plan_task *tasks)
 {
     (void)tasks;
     head->status = 1;
 }
 
-static void spoil_sentence(struct child_answer *head, struct plan_task *tasks)
+static void spoil_sentence(struct planner_reply *head, struct plan_task *tasks)
 {
     (void)tasks;
     head->status = HVD_ERR_INVALID;
     memset(head->sentence, 'a', sizeof(head->sentence));
 }
 
-static void spoil_escape(struct child_answer *head, struct plan_task *tasks)
+static void spoil_escape(struct planner_reply *head, struct plan_task *tasks)
 {
     (void)tasks;
     snprintf(head->note, sizeof(head->note), "\033[2J");
 }
 
-static void spoil_granted(struct child_answer *head, struct plan_task *tasks)
+static void spoil_granted(struct planner_reply *head, struct plan_task *tasks)
 {
     (void)tasks;
-    head->cpus = (struct bitset){{0}};
+    head->cpus = (struct bitmap){{0}};
 }
 
-static void spoil_gpu_count(struct child_answer *head, struct plan_task *tasks)
+static void spoil_gpu_count(struct planner_reply *head, struct plan_task *tasks)
 {
     (void)tasks;
     head->gpu_count = MACHINE_MAX_GPUS + 1;
 }
 
-static void spoil_gpu_file(struct child_answer *head, struct plan_task *tasks)
+static void spoil_gpu_file(struct planner_reply *head, struct plan_task *tasks)
 {
     (void)tasks;
     memset(head->gpus[0].file, 'a', sizeof(head->gpus[0].file));
 }
 
-static void spoil_visible(struct child_answer *head, struct plan_task *tasks)
+static void spoil_visible(struct planner_reply *head, struct plan_task *tasks)
 {
     (void)tasks;
     head->visible_count = -1;
 }
 
-static void spoil_outside(struct child_answer *head, struct plan_task *tasks)
+static void spoil_outside(struct planner_reply *head, struct plan_task *tasks)
 {
     (void)head;
-    bitset_add(&tasks[TASKS - 1].cpus, TASKS);
+    bitmap_set(&tasks[TASKS - 1].cpus, TASKS);
 }
 
-static void spoil_why(struct child_answer *head, struct plan_task *tasks)
+static void spoil_why(struct planner_reply *head, struct plan_task *tasks)
 {
     (void)head;
     memset(tasks[1].why, 'a', sizeof(tasks[1].why));
 }
 
-static void spoil_bool(struct child_answer *head, struct plan_task *tasks)
+static void spoil_bool(struct planner_reply *head, struct plan_task *tasks)
 {
     (void)head;
     memset(&tasks[1].gpu_amd, 0x55, 1);
 }
 
-static void (*const spoilers[])(struct child_answer *, struct plan_task *) = {
+static void (*const spoilers[])(struct planner_reply *, struct plan_task *) = {
     spoil_count,    spoil_status,  spoil_sentence, spoil_escape, spoil_granted, spoil_gpu_count,
     spoil_gpu_file, spoil_visible, spoil_outside,  spoil_why,    spoil_bool};
-static void (*spoil)(struct child_answer *, struct plan_task *);
+static void (*spoil)(struct planner_reply *, struct plan_task *);
 static size_t cut; /* so many bytes are left out */
 
 /* In the child. */
-static void answer_spoilt(const struct child_question *question, int fd)
+static void answer_spoilt(const struct planner_request *question, int fd)
 {
     static struct {
-        struct child_answer head;
+        struct planner_reply head;
         struct plan_task tasks[TASKS];
     } all;
     (void)question;
@@ -153,7 +153,7 @@ static void answer_spoilt(const struct child_question *question, int fd)
     }
 }
 
-static void answer_never(const struct child_question *question, int fd)
+static void answer_never(const struct planner_request *question, int fd)
 {
     (void)question;
     (void)fd;
@@ -162,7 +162,7 @@ static void answer_never(const struct child_question *question, int fd)
 }
 
 /* A byte now and then is no answer either. */
-static void answer_slowly(const struct child_question *question, int fd)
+static void answer_slowly(const struct planner_request *question, int fd)
 {
     (void)question;
     while (write(fd, "", 1) == 1)
@@ -170,11 +170,12 @@ static void answer_slowly(const struct child_question *question, int fd)
     _exit(1);
 }
 
-static int ask_for(child_work_f *work, int timeout_ms, struct place_answer **answerp, struct hvd_error *err)
+static int ask_for(planner_work_f *work, int timeout_ms, struct planner_result **answerp,
+                   struct hvd_error *err)
 {
-    struct child_question question = {.place = {.task_count = TASKS},
-                                      .owner = {.uid = geteuid(), .gid = getegid()}};
-    int rc = place_ask(&question, work, timeout_ms, answerp, err);
+    struct planner_request question = {.place = {.task_count = TASKS},
+                                       .owner = {.uid = geteuid(), .gid = getegid()}};
+    int rc = planner_run(&question, work, timeout_ms, answerp, err);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left */
     ck_assert_int_eq(errno, ECHILD);
     return rc;
@@ -182,20 +183,20 @@ static int ask_for(child_work_f *work, int timeout_ms, struct place_answer **ans
 
 START_TEST(a_good_answer_is_taken)
 {
-    struct place_answer *answer = NULL;
+    struct planner_result *answer = NULL;
     struct hvd_error err = {""};
     spoil = spoil_nothing;
     ck_assert_msg(ask_for(answer_spoilt, PATIENT_MS, &answer, &err) == HVD_OK, "%s", err.text);
     ck_assert_int_eq(answer->head.task_count, TASKS);
-    ck_assert(bitset_has(&answer->tasks[2].cpus, 2));
-    place_answer_destroy(answer);
-    place_answer_destroy(NULL);
+    ck_assert(bitmap_is_set(&answer->tasks[2].cpus, 2));
+    planner_result_destroy(answer);
+    planner_result_destroy(NULL);
 }
 END_TEST
 
 START_TEST(hostile_bytes_are_refused)
 {
-    struct place_answer *answer = NULL;
+    struct planner_result *answer = NULL;
     struct hvd_error err = {""};
     spoil = spoilers[_i];
     ck_assert_int_eq(ask_for(answer_spoilt, PATIENT_MS, &answer, &err), HVD_ERR_SYSTEM);
@@ -206,11 +207,11 @@ END_TEST
 
 static const size_t cuts[] = {1, sizeof(struct plan_task), sizeof(struct plan_task) * TASKS,
                               sizeof(struct plan_task) * TASKS + 1,
-                              sizeof(struct plan_task) * TASKS + sizeof(struct child_answer)};
+                              sizeof(struct plan_task) * TASKS + sizeof(struct planner_reply)};
 
 START_TEST(half_an_answer_is_none)
 {
-    struct place_answer *answer = NULL;
+    struct planner_result *answer = NULL;
     struct hvd_error err = {""};
     spoil = spoil_nothing;
     cut = cuts[_i];
@@ -220,11 +221,11 @@ START_TEST(half_an_answer_is_none)
 }
 END_TEST
 
-static child_work_f *const dawdlers[] = {answer_never, answer_slowly};
+static planner_work_f *const dawdlers[] = {answer_never, answer_slowly};
 
 START_TEST(a_child_that_does_not_answer_is_ended)
 {
-    struct place_answer *answer = NULL;
+    struct planner_result *answer = NULL;
     struct hvd_error err = {""};
     int64_t began_us = clock_us();
     ck_assert_int_eq(ask_for(dawdlers[_i], 50, &answer, &err), HVD_ERR_TIMEOUT);
@@ -236,12 +237,12 @@ END_TEST
 
 START_TEST(too_many_tasks_are_refused)
 {
-    struct place_answer *answer = NULL;
+    struct planner_result *answer = NULL;
     struct hvd_error err = {""};
-    struct child_question question = {.place = {.task_count = PLAN_MAX_TASKS + 1}};
-    ck_assert_int_eq(place_ask(&question, answer_never, 50, &answer, &err), HVD_ERR_INVALID);
+    struct planner_request question = {.place = {.task_count = PLAN_MAX_TASKS + 1}};
+    ck_assert_int_eq(planner_run(&question, answer_never, 50, &answer, &err), HVD_ERR_INVALID);
     question.place.task_count = 0;
-    ck_assert_int_eq(place_ask(&question, answer_never, 50, &answer, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(planner_run(&question, answer_never, 50, &answer, &err), HVD_ERR_INVALID);
 }
 END_TEST
 
@@ -250,9 +251,9 @@ END_TEST
 static int secret_fd; /* open in the parent */
 
 /* Says by a sentence what is wrong with the process it is in. */
-static void answer_about_itself(const struct child_question *question, int fd)
+static void answer_about_itself(const struct planner_request *question, int fd)
 {
-    static struct child_answer answer = {.status = HVD_ERR_STATE};
+    static struct planner_reply answer = {.status = HVD_ERR_STATE};
     sigset_t blocked;
     struct sigaction action;
     const char *wrong = "nothing";
@@ -285,21 +286,21 @@ static void ignore_signal(int number)
 /* As slurmstepd is when it calls: root that acts as the user. */
 START_TEST(the_child_is_the_user_and_nobody_else)
 {
-    struct place_answer *answer = NULL;
+    struct planner_result *answer = NULL;
     struct hvd_error err = {""};
     gid_t groups[] = {65533};
-    struct child_question question = {.place = {.task_count = TASKS},
-                                      .owner = {.uid = geteuid(), .gid = getegid()}};
+    struct planner_request question = {.place = {.task_count = TASKS},
+                                       .owner = {.uid = geteuid(), .gid = getegid()}};
     secret_fd = dup(STDOUT_FILENO);
     ck_assert_int_gt(secret_fd, 2);
     ck_assert_int_eq(dup2(secret_fd, 100), 100);
     secret_fd = 100;
     signal(SIGUSR1, ignore_signal);
     if (geteuid() == 0) {
-        question.owner = (struct child_owner){65534, 65534, groups, 1};
+        question.owner = (struct planner_user){65534, 65534, groups, 1};
         ck_assert_int_eq(seteuid(65534), 0);
     }
-    place_ask(&question, answer_about_itself, PATIENT_MS, &answer, &err);
+    planner_run(&question, answer_about_itself, PATIENT_MS, &answer, &err);
     ck_assert_int_eq(seteuid(getuid()), 0); /* a sanitizer looks at this process in its end */
     ck_assert_str_eq(err.text, "nothing");
 }
@@ -309,17 +310,17 @@ START_TEST(cores_are_those_of_the_machine_in_its_order)
 {
     struct machine_core cores[] = {{.cpu_count = 2, .cpus = {0, 4}}, {.cpu_count = 2, .cpus = {2, 6}}};
     struct machine machine = {.core_count = 2, .cores = cores};
-    struct bitset cpus = {{0}};
+    struct bitmap cpus = {{0}};
     char text[64];
     static const char *const refused[] = {"2", "0-2", "", "x", "1-0", "0,", "-1", "99999999999"};
-    ck_assert(child_cpus_of(&machine, "1", &cpus));
-    ck_assert_str_eq(bitset_text(&cpus, text, sizeof(text)), "2,6");
-    ck_assert(child_cpus_of(&machine, "0-1", &cpus));
-    ck_assert_str_eq(bitset_text(&cpus, text, sizeof(text)), "0,2,4,6");
+    ck_assert(planner_cpus_of_cores(&machine, "1", &cpus));
+    ck_assert_str_eq(bitmap_text(&cpus, text, sizeof(text)), "2,6");
+    ck_assert(planner_cpus_of_cores(&machine, "0-1", &cpus));
+    ck_assert_str_eq(bitmap_text(&cpus, text, sizeof(text)), "0,2,4,6");
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
-        ck_assert_msg(!child_cpus_of(&machine, refused[i], &cpus), "%s", refused[i]);
-    ck_assert(!child_cpus_of(&machine, NULL, &cpus));
-    ck_assert_str_eq(bitset_text(&cpus, text, sizeof(text)), "0,2,4,6");
+        ck_assert_msg(!planner_cpus_of_cores(&machine, refused[i], &cpus), "%s", refused[i]);
+    ck_assert(!planner_cpus_of_cores(&machine, NULL, &cpus));
+    ck_assert_str_eq(bitmap_text(&cpus, text, sizeof(text)), "0,2,4,6");
 }
 END_TEST
 
@@ -359,15 +360,15 @@ static const struct {
 
 START_TEST(the_wish_is_that_of_the_highest_authority)
 {
-    struct place_wish wish;
+    struct placement_options wish;
     struct site site = {.list = ""};
     struct hvd_error err = {""};
     if (wishes[_i].cli != NULL)
-        give(OPT_BIND, wishes[_i].cli, 1);
+        give_option(OPT_BIND, wishes[_i].cli, 1);
     if (wishes[_i].fusion != NULL)
-        give(OPT_FUSION, wishes[_i].fusion, 1);
+        give_option(OPT_FUSION, wishes[_i].fusion, 1);
     snprintf(site.list, sizeof(site.list), "%s", wishes[_i].site == NULL ? "" : wishes[_i].site);
-    int rc = place_read_wish(&wish, &site, (char *const *)wishes[_i].variables, &err);
+    int rc = placement_read_options(&wish, &site, (char *const *)wishes[_i].variables, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
     ck_assert_int_eq(wish.placed, wishes[_i].placed);
     ck_assert_int_eq(wish.asked, wishes[_i].asked);
@@ -377,22 +378,22 @@ END_TEST
 
 START_TEST(a_bad_variable_that_does_not_ask_places_nothing)
 {
-    struct place_wish wish;
+    struct placement_options wish;
     struct site site = {.list = ""};
     struct hvd_error err = {""};
     const char *environment[] = {"HVD_NICS=,", NULL};
-    ck_assert_int_eq(place_read_wish(&wish, &site, (char *const *)environment, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(placement_read_options(&wish, &site, (char *const *)environment, &err), HVD_ERR_INVALID);
     ck_assert(!wish.placed);
 }
 END_TEST
 
 START_TEST(a_bad_variable_fails_the_step)
 {
-    struct place_wish wish;
+    struct placement_options wish;
     struct site site = {.list = ""};
     struct hvd_error err = {""};
     const char *environment[] = {"HVD_BIND=zap", NULL};
-    ck_assert_int_eq(place_read_wish(&wish, &site, (char *const *)environment, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(placement_read_options(&wish, &site, (char *const *)environment, &err), HVD_ERR_INVALID);
     ck_assert(wish.placed && wish.asked);
     ck_assert_ptr_nonnull(strstr(err.text, "HVD_BIND=zap: the value has an unknown word"));
 }
@@ -402,7 +403,7 @@ END_TEST
 
 static const struct {
     const char *planned, *now, *granted;
-    struct place_wish wish;
+    struct placement_options wish;
     bool kept;
     const char *cpus;
 } verdicts[] = {
@@ -421,15 +422,15 @@ static const struct {
 START_TEST(what_slurm_bound_is_kept_unless_forced)
 {
     struct plan_task task = {.why = ""};
-    struct bitset now, granted;
+    struct bitmap now, granted;
     const char *why;
     char text[64];
-    ck_assert_int_eq(bitset_parse(verdicts[_i].planned, &task.cpus, &why), 0);
-    ck_assert_int_eq(bitset_parse(verdicts[_i].now, &now, &why), 0);
-    ck_assert_int_eq(bitset_parse(verdicts[_i].granted, &granted, &why), 0);
-    struct place_verdict verdict = place_judge(&verdicts[_i].wish, &task, &now, &granted);
+    ck_assert_int_eq(bitmap_parse(verdicts[_i].planned, &task.cpus, &why), 0);
+    ck_assert_int_eq(bitmap_parse(verdicts[_i].now, &now, &why), 0);
+    ck_assert_int_eq(bitmap_parse(verdicts[_i].granted, &granted, &why), 0);
+    struct task_cpus verdict = placement_choose_cpus(&verdicts[_i].wish, &task, &now, &granted);
     ck_assert_int_eq(verdict.kept, verdicts[_i].kept);
-    ck_assert_str_eq(bitset_text(&verdict.cpus, text, sizeof(text)), verdicts[_i].cpus);
+    ck_assert_str_eq(bitmap_text(&verdict.cpus, text, sizeof(text)), verdicts[_i].cpus);
     if (verdict.kept)
         ck_assert_int_eq(strncmp(verdict.why, "kept", 4), 0);
 }
@@ -437,7 +438,7 @@ END_TEST
 
 /* Planned: GPU 1 of 4, as device 1. */
 static const struct {
-    struct visible visible;
+    struct visible_gpus visible;
     int index;
     int count, device;
     const char *id;
@@ -453,11 +454,11 @@ static const struct {
 
 START_TEST(gpus_are_told_as_the_task_sees_them)
 {
-    static struct child_answer head = {.task_count = TASKS, .gpu_count = 4};
+    static struct planner_reply head = {.task_count = TASKS, .gpu_count = 4};
     struct plan_task task = {.gpu_count = 1, .gpus = {1}, .devices = {1}, .gpu_ids = {"0000:01:00.0"}};
     for (int i = 0; i < 4; i++)
         snprintf(head.gpus[i].pci.id, PCI_ID_BYTES, "0000:%02d:00.0", i);
-    place_correct_gpus(&task, sights[_i].index, &head, &sights[_i].visible);
+    placement_correct_gpus(&task, sights[_i].index, &head, &sights[_i].visible);
     ck_assert_int_eq(task.gpu_count, sights[_i].count);
     if (task.gpu_count == 0)
         return;
@@ -466,39 +467,40 @@ START_TEST(gpus_are_told_as_the_task_sees_them)
 }
 END_TEST
 
-/* As after place_prepare, in a process that may run on CPU 0 and perhaps others. */
-static void prepare(struct place_answer *answer, struct plan_task *tasks)
+/* As after placement_prepare, in a process that may run on CPU 0 and perhaps others. */
+static void prepare(struct planner_result *answer, struct plan_task *tasks)
 {
     write_good(&answer->head, tasks);
     answer->head.gpu_count = 0;
     answer->tasks = tasks;
     ck_assert_int_eq(apply_read_cpus(0, &answer->head.cpus, NULL), HVD_OK);
     for (int i = 0; i < TASKS; i++) {
-        tasks[i].cpus = (struct bitset){{0}};
-        bitset_add(&tasks[i].cpus, bitset_next(&answer->head.cpus, 0));
+        tasks[i].cpus = (struct bitmap){{0}};
+        bitmap_set(&tasks[i].cpus, bitmap_find_next(&answer->head.cpus, 0));
     }
-    place_state.wish = (struct place_wish){.placed = true, .asked = true, .bind = {.verbose = true}};
-    place_state.answer = answer;
+    placement_state.wish =
+        (struct placement_options){.placed = true, .asked = true, .bind = {.verbose = true}};
+    placement_state.answer = answer;
 }
 
-static const struct place_who who = {.node = "n1", .rank = 7};
+static const struct task_id who = {.node = "n1", .rank = 7};
 
 START_TEST(a_task_is_bound_and_told)
 {
-    static struct place_answer answer;
+    static struct planner_result answer;
     static struct plan_task tasks[TASKS];
     struct hvd_error err = {""};
-    struct bitset now;
+    struct bitmap now;
     const char *const after[] = {"HVD_PLACED=srun,OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES=1",
                                  "OMP_NUM_THREADS=1", NULL};
     prepare(&answer, tasks);
-    user_sets("HVD_PLACED", "srun,OMP_NUM_THREADS,OMP_PLACES,CUDA_VISIBLE_DEVICES");
-    user_sets("OMP_NUM_THREADS", "5");
-    user_sets("CUDA_VISIBLE_DEVICES", "1");
-    user_sets("OMP_PLACES", "threads");
-    ck_assert_msg(place_task(NULL, &who, &err) == HVD_OK, "%s", err.text);
+    user_setenv("HVD_PLACED", "srun,OMP_NUM_THREADS,OMP_PLACES,CUDA_VISIBLE_DEVICES");
+    user_setenv("OMP_NUM_THREADS", "5");
+    user_setenv("CUDA_VISIBLE_DEVICES", "1");
+    user_setenv("OMP_PLACES", "threads");
+    ck_assert_msg(placement_apply(NULL, &who, &err) == HVD_OK, "%s", err.text);
     ck_assert_int_eq(apply_read_cpus(0, &now, NULL), HVD_OK);
-    ck_assert(bitset_equal(&now, &tasks[0].cpus));
+    ck_assert(bitmap_is_equal(&now, &tasks[0].cpus));
     expect_variables(after);
     ck_assert_msg(strstr(slurm.last, "hvd: n1: task 7: cpus ") != NULL, "%s", slurm.last);
     ck_assert_int_eq(slurm.lines, 1);
@@ -508,8 +510,8 @@ END_TEST
 START_TEST(where_there_is_nothing_to_do_that_is_said)
 {
     struct hvd_error err = {""};
-    place_state.wish = (struct place_wish){.placed = true, .bind = {.policy = BIND_NONE}};
-    ck_assert_int_eq(place_task(NULL, &who, &err), HVD_OK);
+    placement_state.wish = (struct placement_options){.placed = true, .bind = {.policy = BIND_NONE}};
+    ck_assert_int_eq(placement_apply(NULL, &who, &err), HVD_OK);
     expect_variables((const char *const[]){"HVD_PLACED=srun", NULL});
     ck_assert_int_eq(slurm.errors + slurm.lines + slurm.asides, 0);
 }
@@ -518,13 +520,13 @@ END_TEST
 START_TEST(a_failure_is_said_by_one_task_and_fails_all)
 {
     struct hvd_error err = {""};
-    place_state.wish = (struct place_wish){.placed = true, .asked = true};
-    place_state.status = HVD_ERR_TIMEOUT;
-    error_set(&place_state.failure, HVD_ERR_TIMEOUT, "took too long");
-    ck_assert_int_eq(place_task(NULL, &who, &err), HVD_ERR_TIMEOUT);
+    placement_state.wish = (struct placement_options){.placed = true, .asked = true};
+    placement_state.status = HVD_ERR_TIMEOUT;
+    error_set(&placement_state.failure, HVD_ERR_TIMEOUT, "took too long");
+    ck_assert_int_eq(placement_apply(NULL, &who, &err), HVD_ERR_TIMEOUT);
     ck_assert_str_eq(err.text, "took too long");
     slurm.local_task = 1;
-    ck_assert_int_eq(place_task(NULL, &who, &err), HVD_ERR_TIMEOUT);
+    ck_assert_int_eq(placement_apply(NULL, &who, &err), HVD_ERR_TIMEOUT);
     ck_assert_str_eq(err.text, "");
 }
 END_TEST
@@ -532,11 +534,11 @@ END_TEST
 START_TEST(who_did_not_ask_goes_on_unplaced)
 {
     struct hvd_error err = {""};
-    place_state.wish = (struct place_wish){.placed = true};
-    place_state.status = HVD_ERR_UNSUPPORTED;
-    error_set(&place_state.failure, HVD_ERR_UNSUPPORTED, "built without hwloc");
+    placement_state.wish = (struct placement_options){.placed = true};
+    placement_state.status = HVD_ERR_UNSUPPORTED;
+    error_set(&placement_state.failure, HVD_ERR_UNSUPPORTED, "built without hwloc");
     for (slurm.local_task = 0; slurm.local_task < TASKS; slurm.local_task++)
-        ck_assert_int_eq(place_task(NULL, &who, &err), HVD_OK);
+        ck_assert_int_eq(placement_apply(NULL, &who, &err), HVD_OK);
     ck_assert_int_eq(slurm.asides, 1);
     ck_assert_ptr_nonnull(strstr(slurm.last, "built without hwloc"));
     ck_assert_int_eq(slurm.errors + slurm.lines, 0);
@@ -546,12 +548,12 @@ END_TEST
 
 START_TEST(a_task_that_was_not_planned_is_refused)
 {
-    static struct place_answer answer;
+    static struct planner_result answer;
     static struct plan_task tasks[TASKS];
     struct hvd_error err = {""};
     prepare(&answer, tasks);
     slurm.local_task = TASKS;
-    ck_assert_int_eq(place_task(NULL, &who, &err), HVD_ERR_SYSTEM);
+    ck_assert_int_eq(placement_apply(NULL, &who, &err), HVD_ERR_SYSTEM);
     ck_assert_ptr_nonnull(strstr(err.text, "task 3 of this node was not expected"));
 }
 END_TEST

@@ -73,7 +73,7 @@ static const struct {
     {"topology=node.xml", {"topology=node.xml", "expected the full name of a file"}},
     {"topology=/a\nb", {"topology=/a", "printable"}},
     {"fusion=64Q", {"plugstack.conf: fusion=64Q: the value has an unknown unit", "such as 64M"}},
-    {"planes=udp", {"planes=udp", "local, shm, hier-mpi, mpi, hier-tcp, tcp"}},
+    {"backends=udp", {"backends=udp", "local, shm, hier-mpi, mpi, hier-tcp, tcp"}},
     {"config=a;b", {"plugstack.conf: config=a;b", "';'"}},
     {"cycle-time=1ms", {"plugstack.conf: cycle-time", "remove it"}},
     {"fusion", {"fusion", "expected name=value"}},

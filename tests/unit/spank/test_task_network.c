@@ -31,13 +31,13 @@ static void begin(void)
 
 static void given(enum option_id id, const char *value)
 {
-    ck_assert_int_eq(give(id, value, 1), 0);
+    ck_assert_int_eq(give_option(id, value, 1), 0);
 }
 
 /* A task begins. */
 static void begin_task(const struct site *site)
 {
-    nics_task_init(NULL, site);
+    task_network_init(NULL, site);
     ck_assert_int_eq(slurm.errors, 0);
 }
 
@@ -52,8 +52,8 @@ static void expect(const char *name, const char *value)
 
 static void expect_nothing(void)
 {
-    for (int id = 0; id < SETTING_COUNT; id++)
-        expect(setting_variables[id], NULL);
+    for (int id = 0; id < NIC_ENV_COUNT; id++)
+        expect(nic_env_names[id], NULL);
     expect(NETWORK_SET_VARIABLE, NULL);
 }
 
@@ -81,8 +81,8 @@ START_TEST(what_the_user_set_stays_and_is_not_listed)
 {
     begin();
     given(OPT_NICS, "lo");
-    user_sets("NCCL_SOCKET_IFNAME", "eth9");
-    user_sets("OMPI_MCA_btl_tcp_if_exclude", "docker0");
+    user_setenv("NCCL_SOCKET_IFNAME", "eth9");
+    user_setenv("OMPI_MCA_btl_tcp_if_exclude", "docker0");
     begin_task(&no_site);
     expect("NCCL_SOCKET_IFNAME", "eth9");
     expect("OMPI_MCA_btl_tcp_if_include", NULL);
@@ -112,9 +112,9 @@ START_TEST(the_nearest_to_the_user_is_asked)
     if (authorities[_i].cli != NULL)
         given(OPT_NICS, authorities[_i].cli);
     if (authorities[_i].own != NULL)
-        user_sets("HVD_NICS", authorities[_i].own);
+        user_setenv("HVD_NICS", authorities[_i].own);
     if (authorities[_i].config != NULL)
-        user_sets("HVD_CONFIG", authorities[_i].config);
+        user_setenv("HVD_CONFIG", authorities[_i].config);
     if (authorities[_i].site != NULL)
         snprintf(site.list, sizeof(site.list), "%s", authorities[_i].site);
     begin_task(&site);
@@ -129,7 +129,7 @@ START_TEST(too_long_a_word_of_the_user_is_not_guessed_at)
     begin();
     given(OPT_LOG, "info");
     memset(longest, 'x', sizeof(longest) - 1);
-    user_sets("HVD_NICS", longest);
+    user_setenv("HVD_NICS", longest);
     begin_task(&site);
     expect_nothing();
 }
@@ -185,7 +185,7 @@ START_TEST(an_odd_launching_node_is_not_believed)
 {
     begin();
     given(OPT_LOG, "info");
-    user_sets("SLURM_LAUNCH_NODE_IPADDR", odd_launchers[_i]);
+    user_setenv("SLURM_LAUNCH_NODE_IPADDR", odd_launchers[_i]);
     begin_task(&no_site);
     expect_nothing();
 }
@@ -194,15 +194,15 @@ END_TEST
 START_TEST(an_outer_steps_word_is_replaced_or_taken_out)
 {
     begin();
-    user_sets(NETWORK_SET_VARIABLE, "GLOO_SOCKET_IFNAME=eth5;UCX_NET_DEVICES=eth5");
-    user_sets("GLOO_SOCKET_IFNAME", "eth5");
-    user_sets("UCX_NET_DEVICES", "eth6"); /* the user's own, since */
-    begin_task(&no_site);                 /* a step without options */
+    user_setenv(NETWORK_SET_VARIABLE, "GLOO_SOCKET_IFNAME=eth5;UCX_NET_DEVICES=eth5");
+    user_setenv("GLOO_SOCKET_IFNAME", "eth5");
+    user_setenv("UCX_NET_DEVICES", "eth6"); /* the user's own, since */
+    begin_task(&no_site);                   /* a step without options */
     expect("GLOO_SOCKET_IFNAME", NULL);
     expect("UCX_NET_DEVICES", "eth6");
     expect(NETWORK_SET_VARIABLE, NULL);
-    user_sets(NETWORK_SET_VARIABLE, "GLOO_SOCKET_IFNAME=eth5");
-    user_sets("GLOO_SOCKET_IFNAME", "eth5");
+    user_setenv(NETWORK_SET_VARIABLE, "GLOO_SOCKET_IFNAME=eth5");
+    user_setenv("GLOO_SOCKET_IFNAME", "eth5");
     given(OPT_NICS, "lo");
     begin_task(&no_site);
     expect("GLOO_SOCKET_IFNAME", "lo");
@@ -244,14 +244,14 @@ static struct nic nic(const char *netdev, const char *verbs, int64_t mbps, const
     return made;
 }
 
-static struct settings settings;
+static struct nic_env settings;
 
 static bool choose(struct nic *nics, int count, const char *asked, const char *launch, const char *source)
 {
-    struct nics_route route = {address(launch), address(source)};
+    struct task_route route = {address(launch), address(source)};
     struct hvd_error err = {""};
-    ck_assert_msg(nics_judge(nics, count, asked, &err) == HVD_OK, "%s", err.text);
-    return nics_settings(nics, count, asked != NULL, &route, &settings);
+    ck_assert_msg(nics_select(nics, count, asked, &err) == HVD_OK, "%s", err.text);
+    return task_network_choose(nics, count, asked != NULL, &route, &settings);
 }
 
 START_TEST(the_launching_nodes_subnet_is_chosen)
@@ -259,10 +259,10 @@ START_TEST(the_launching_nodes_subnet_is_chosen)
     struct nic nics[] = {nic("docker0", "", 0, "172.17.0.1/16"), nic("eth0", "", 0, "10.1.0.2/24"),
                          nic("eth1", "", 0, "10.2.0.2/24")};
     ck_assert(choose(nics, 3, NULL, "10.2.0.254", "10.2.0.2"));
-    ck_assert_str_eq(settings.values[SETTING_NCCL_SOCKETS], "=eth1");
+    ck_assert_str_eq(settings.values[NIC_ENV_NCCL_SOCKETS], "=eth1");
     ck_assert(choose(nics, 3, NULL, "10.1.0.2", "10.1.0.2")); /* it is this node */
-    ck_assert_str_eq(settings.values[SETTING_NCCL_SOCKETS], "=eth0");
-    ck_assert_str_eq(settings.values[SETTING_UCX], "eth0");
+    ck_assert_str_eq(settings.values[NIC_ENV_NCCL_SOCKETS], "=eth0");
+    ck_assert_str_eq(settings.values[NIC_ENV_UCX], "eth0");
 }
 END_TEST
 
@@ -273,7 +273,7 @@ START_TEST(what_is_not_sure_is_not_told)
     ck_assert(!choose(nics, 3, NULL, "10.3.0.1", "10.1.0.2"));     /* behind a router */
     ck_assert(!choose(nics, 3, NULL, "10.1.0.1", "10.2.0.2"));     /* a route leads elsewhere */
     ck_assert(!choose(nics, 3, NULL, "172.17.0.9", "172.17.0.1")); /* containers */
-    ck_assert(!nics_settings(nics, 3, false, NULL, &settings));
+    ck_assert(!task_network_choose(nics, 3, false, NULL, &settings));
     nics[1].addresses[0].prefix = 32; /* as some clouds have it */
     ck_assert(!choose(nics, 3, NULL, "10.1.0.1", "10.1.0.2"));
 }
@@ -296,11 +296,11 @@ START_TEST(beside_cards_without_addresses_a_slow_interface_will_do)
     struct nic nics[] = {nic("eth0", "", 25000, "10.1.0.2/24"), nic("ib0", "mlx5_0", 200000, ""),
                          nic("", "mlx5_1", 200000, "")};
     ck_assert(choose(nics, 3, NULL, "10.1.0.254", "10.1.0.2"));
-    ck_assert_str_eq(settings.values[SETTING_NCCL_SOCKETS], "=eth0");
-    ck_assert_str_eq(settings.values[SETTING_GLOO], "eth0");
-    ck_assert_str_eq(settings.values[SETTING_OPEN_MPI], "eth0");
-    ck_assert_str_eq(settings.values[SETTING_NCCL_RDMA], "=mlx5_0:1,mlx5_1:1");
-    ck_assert_str_eq(settings.values[SETTING_UCX], "mlx5_0:1,mlx5_1:1,eth0");
+    ck_assert_str_eq(settings.values[NIC_ENV_NCCL_SOCKETS], "=eth0");
+    ck_assert_str_eq(settings.values[NIC_ENV_GLOO], "eth0");
+    ck_assert_str_eq(settings.values[NIC_ENV_OPEN_MPI], "eth0");
+    ck_assert_str_eq(settings.values[NIC_ENV_NCCL_RDMA], "=mlx5_0:1,mlx5_1:1");
+    ck_assert_str_eq(settings.values[NIC_ENV_UCX], "mlx5_0:1,mlx5_1:1,eth0");
     nics[1].addresses[nics[1].address_count++] = address("10.9.0.2/24");
     ck_assert(!choose(nics, 3, NULL, "10.1.0.254", "10.1.0.2"));
 }
@@ -311,7 +311,7 @@ START_TEST(what_is_asked_for_is_told_whatever_the_route)
     struct nic nics[] = {nic("eth0", "", 0, "10.1.0.2/24"), nic("eth1", "", 0, "10.2.0.2/24"),
                          nic("eth2", "", 0, "fd00::2/64"), nic("eth3", "", 0, "")};
     ck_assert(choose(nics, 4, "eth1,fd00::/8", "10.1.0.254", "10.1.0.2"));
-    ck_assert_str_eq(settings.values[SETTING_GLOO], "eth1,eth2");
+    ck_assert_str_eq(settings.values[NIC_ENV_GLOO], "eth1,eth2");
     ck_assert(!choose(nics, 4, "eth3", "10.1.0.254", "10.1.0.2")); /* has no address */
 }
 END_TEST

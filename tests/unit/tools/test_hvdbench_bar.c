@@ -18,12 +18,13 @@ static const struct limit by_mpi = {"by mpi-best", LIMIT_BY, UNIT_TIMES, "hvd_us
 static const struct limit by_copy = {"by memcpy", LIMIT_BY, UNIT_TIMES, "hvd_us", "memcpy_us", 1.2, 1.0};
 static const struct limit time_us = {"time", LIMIT_VALUE, UNIT_US, "hvd_us", NULL, 20, 3};
 static const struct limit shown = {"shown", LIMIT_VALUE, UNIT_US, "hvd_us", NULL, NO_BAR, 0};
-static const struct bar one = {.name = "one", .commands = {{PLACE_ALONE, 0, NULL, "x"}}};
-static const struct bar three = {
-    .name = "three",
-    .commands = {{PLACE_ALONE, 0, NULL, "x"}, {PLACE_ALONE, 0, NULL, "y"}, {PLACE_ALONE, 0, NULL, "z"}}};
+static const struct bar one = {.name = "one", .commands = {{RUNNER_SINGLE, 0, NULL, "x"}}};
+static const struct bar three = {.name = "three",
+                                 .commands = {{RUNNER_SINGLE, 0, NULL, "x"},
+                                              {RUNNER_SINGLE, 0, NULL, "y"},
+                                              {RUNNER_SINGLE, 0, NULL, "z"}}};
 static const struct bar turns = {
-    .name = "turns", .turns = 3, .commands = {{PLACE_ALONE, 0, NULL, "x"}, {PLACE_ALONE, 0, NULL, "y"}}};
+    .name = "turns", .turns = 3, .commands = {{RUNNER_SINGLE, 0, NULL, "x"}, {RUNNER_SINGLE, 0, NULL, "y"}}};
 
 static struct record record_of(const char *key, double number, const char *other, double other_number)
 {
@@ -117,16 +118,16 @@ START_TEST(a_run_of_allreduce_is_judged)
     ck_assert_int_eq(record_read(&record, ALLREDUCE, &err), HVD_OK);
     ck_assert_int_eq(limit_measure(&by_mpi, &one, &record, &seen, &err), HVD_OK);
     ck_assert_double_eq(seen, 0.7);
-    ck_assert_int_eq(limit_judge(&by_mpi, &seen, 1), VERDICT_MET);
+    ck_assert_int_eq(limit_judge(&by_mpi, &seen, 1), BAR_MET);
     ck_assert_int_eq(limit_measure(&by_copy, &one, &record, &seen, &err), HVD_OK);
     ck_assert_double_eq_tol(seen, 1.11996, 1e-5);
-    ck_assert_int_eq(limit_judge(&by_copy, &seen, 1), VERDICT_MET);
+    ck_assert_int_eq(limit_judge(&by_copy, &seen, 1), BAR_MET);
     /* without MPI what needs it is not judged, and says why; the rest is */
     ck_assert_int_eq(record_read(&record, NO_MPI, &err), HVD_OK);
     ck_assert_int_eq(limit_measure(&by_mpi, &one, &record, &seen, &err), HVD_ERR_UNSUPPORTED);
     ck_assert_str_eq(err.text, "MPI was left out: left out by --no-mpi");
     ck_assert_int_eq(limit_measure(&by_copy, &one, &record, &seen, &err), HVD_OK);
-    ck_assert_int_eq(limit_judge(&by_copy, &seen, 1), VERDICT_STRETCH);
+    ck_assert_int_eq(limit_judge(&by_copy, &seen, 1), BAR_STRETCH);
 }
 END_TEST
 
@@ -192,17 +193,17 @@ START_TEST(all_runs_have_to_meet_it)
     static const struct {
         double seen[3];
         int runs;
-        enum verdict verdict;
+        enum bar_result verdict;
     } cases[] = {
-        {{20}, 1, VERDICT_MET},           {{20.001}, 1, VERDICT_MISSED},   {{3}, 1, VERDICT_STRETCH},
-        {{3.001}, 1, VERDICT_MET},        {{1, 2, 3}, 3, VERDICT_STRETCH}, {{1, 2, 4}, 3, VERDICT_MET},
-        {{1, 21, 4}, 3, VERDICT_MISSED},  {{21, 1, 1}, 3, VERDICT_MISSED}, {{1, 1, 21}, 2, VERDICT_STRETCH},
-        {{NAN, 1, 1}, 3, VERDICT_MISSED},
+        {{20}, 1, BAR_MET},           {{20.001}, 1, BAR_MISSED},   {{3}, 1, BAR_STRETCH},
+        {{3.001}, 1, BAR_MET},        {{1, 2, 3}, 3, BAR_STRETCH}, {{1, 2, 4}, 3, BAR_MET},
+        {{1, 21, 4}, 3, BAR_MISSED},  {{21, 1, 1}, 3, BAR_MISSED}, {{1, 1, 21}, 2, BAR_STRETCH},
+        {{NAN, 1, 1}, 3, BAR_MISSED},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         ck_assert_int_eq(limit_judge(&time_us, cases[i].seen, cases[i].runs), cases[i].verdict);
     /* without a stretch there is none to meet */
-    ck_assert_int_eq(limit_judge(&by_mpi, (const double[]){0.1}, 1), VERDICT_MET);
+    ck_assert_int_eq(limit_judge(&by_mpi, (const double[]){0.1}, 1), BAR_MET);
 }
 END_TEST
 
@@ -214,20 +215,20 @@ START_TEST(what_has_no_bar_is_not_judged)
     struct record record = record_of("hvd_us", 7, NULL, 0);
     ck_assert_int_eq(limit_measure(&shown, &one, &record, &seen, &why), HVD_OK);
     ck_assert_double_eq(seen, 7);
-    ck_assert_int_eq(limit_judge(&shown, (const double[]){0, 7, NAN}, 3), VERDICT_NONE);
-    ck_assert_int_eq(limit_judge_failed(&shown, HVD_ERR_SYSTEM), VERDICT_NONE);
-    ck_assert_int_eq(limit_judge_failed(&shown, HVD_ERR_UNSUPPORTED), VERDICT_NONE);
-    ck_assert_str_eq(verdict_name(VERDICT_NONE), "-");
+    ck_assert_int_eq(limit_judge(&shown, (const double[]){0, 7, NAN}, 3), BAR_NONE);
+    ck_assert_int_eq(limit_judge_failed(&shown, HVD_ERR_SYSTEM), BAR_NONE);
+    ck_assert_int_eq(limit_judge_failed(&shown, HVD_ERR_UNSUPPORTED), BAR_NONE);
+    ck_assert_str_eq(bar_result_name(BAR_NONE), "-");
     /* beside what is judged it does not count, whatever that has come to */
-    for (int verdict = VERDICT_NONE + 1; verdict < VERDICT_COUNT; verdict++)
-        ck_assert_int_gt(verdict, VERDICT_NONE);
+    for (int verdict = BAR_NONE + 1; verdict < BAR_RESULT_COUNT; verdict++)
+        ck_assert_int_gt(verdict, BAR_NONE);
 }
 END_TEST
 
 START_TEST(what_fails_is_missed)
 {
-    ck_assert_int_eq(limit_judge_failed(&time_us, HVD_ERR_SYSTEM), VERDICT_MISSED);
-    ck_assert_int_eq(limit_judge_failed(&time_us, HVD_ERR_UNSUPPORTED), VERDICT_NOT_RUN);
+    ck_assert_int_eq(limit_judge_failed(&time_us, HVD_ERR_SYSTEM), BAR_MISSED);
+    ck_assert_int_eq(limit_judge_failed(&time_us, HVD_ERR_UNSUPPORTED), BAR_NOT_RUN);
 }
 END_TEST
 
@@ -260,8 +261,8 @@ END_TEST
 START_TEST(models_on_one_node_are_judged_in_memory_of_hvd_alloc)
 {
     for (const struct bar *bar = bar_table; bar->name != NULL; bar++) {
-        bool is_one = bar->commands[0].place == PLACE_JOB && bar->turns == 0 &&
-                      strstr(bar->commands[0].words, "--model=") != NULL;
+        bool is_one = bar->commands[0].place == RUNNER_HVDRUN && bar->turns == 0 &&
+                      strstr(bar->commands[0].arguments, "--model=") != NULL;
         int judged = 0;
         int beside = 0;
         for (int i = 0; i < BAR_LIMITS && bar->limits[i].title != NULL; i++) {

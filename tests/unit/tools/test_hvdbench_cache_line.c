@@ -35,7 +35,7 @@ START_TEST(a_line_goes_there_and_back)
         return;
     ck_assert_int_eq(sched_getaffinity(0, sizeof(before), &before), 0);
     int64_t begin_us = clock_us();
-    double ns = line_round_trip_ns(one, other);
+    double ns = cache_line_round_trip_ns(one, other);
     ck_assert_int_lt(clock_us() - begin_us, BOUND_US);
     if (!isnan(ns)) {
         ck_assert_double_gt(ns, 1); /* less than what light needs for it is no trip */
@@ -51,12 +51,13 @@ START_TEST(where_there_is_no_other_core_there_is_no_trip)
     int one, other;
     find_two(&one, &other);
     int64_t begin_us = clock_us();
-    ck_assert(isnan(line_round_trip_ns(one, one)));
-    ck_assert(isnan(line_round_trip_ns(-1, one)));
-    ck_assert(isnan(line_round_trip_ns(one, -1)));
-    ck_assert(isnan(line_round_trip_ns(one, CPU_SETSIZE)));
-    ck_assert(isnan(line_round_trip_ns(one, CPU_SETSIZE - 1))); /* a machine has fewer: nobody plays back */
-    ck_assert(isnan(line_round_trip_ns(CPU_SETSIZE - 1, one)));
+    ck_assert(isnan(cache_line_round_trip_ns(one, one)));
+    ck_assert(isnan(cache_line_round_trip_ns(-1, one)));
+    ck_assert(isnan(cache_line_round_trip_ns(one, -1)));
+    ck_assert(isnan(cache_line_round_trip_ns(one, CPU_SETSIZE)));
+    ck_assert(
+        isnan(cache_line_round_trip_ns(one, CPU_SETSIZE - 1))); /* a machine has fewer: nobody plays back */
+    ck_assert(isnan(cache_line_round_trip_ns(CPU_SETSIZE - 1, one)));
     ck_assert_int_lt(clock_us() - begin_us, BOUND_US);
 }
 END_TEST

@@ -50,7 +50,7 @@ static void expect(const char *text)
     if (length > 0)
         memcpy(found, lines.out.bytes + lines.out.first, length);
     ck_assert_str_eq(found, text);
-    text_drop(&lines.out, length);
+    text_buffer_drop(&lines.out, length);
 }
 
 START_TEST(each_line_has_its_rank)
@@ -147,7 +147,7 @@ START_TEST(a_long_line_is_complete_in_bounded_memory)
         size_t skip = passed == 0 ? strlen("[0] ") : 0;
         ck_assert(memcmp(lines.out.bytes + lines.out.first + skip, line + passed, out - skip) == 0);
         passed += out - skip;
-        text_drop(&lines.out, out);
+        text_buffer_drop(&lines.out, out);
         ck_assert_uint_le(lines.out.room, 4 * LINES_MAX_LINE);
     }
     ck_assert_uint_eq(passed, sizeof(line));

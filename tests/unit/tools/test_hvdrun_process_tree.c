@@ -52,22 +52,22 @@ static void make_family(void)
 START_TEST(all_generations_are_found)
 {
     make_family();
-    ck_assert_int_ge(tree_signal(0, NULL), 3);
-    ck_assert_int_eq(tree_kill(clock_us() + 10 * SECONDS), 0);
-    ck_assert_int_eq(tree_signal(0, NULL), 0);
+    ck_assert_int_ge(process_tree_signal(0, NULL), 3);
+    ck_assert_int_eq(process_tree_kill(clock_us() + 10 * SECONDS), 0);
+    ck_assert_int_eq(process_tree_signal(0, NULL), 0);
 }
 END_TEST
 
 START_TEST(nobody_is_told_twice)
 {
-    struct tree_told told = {0};
+    struct signalled_processes told = {0};
     make_family();
-    int count = tree_signal(SIGSTOP, &told);
+    int count = process_tree_signal(SIGSTOP, &told);
     ck_assert_int_ge(count, 3);
     ck_assert_uint_eq(told.count, (size_t)count);
-    ck_assert_int_eq(tree_signal(SIGKILL, &told), count);
-    ck_assert_int_eq(tree_signal(0, NULL), count); /* SIGKILL reached nobody */
-    ck_assert_int_eq(tree_kill(clock_us() + 10 * SECONDS), 0);
+    ck_assert_int_eq(process_tree_signal(SIGKILL, &told), count);
+    ck_assert_int_eq(process_tree_signal(0, NULL), count); /* SIGKILL reached nobody */
+    ck_assert_int_eq(process_tree_kill(clock_us() + 10 * SECONDS), 0);
     free(told.pids);
 }
 END_TEST
@@ -75,7 +75,7 @@ END_TEST
 START_TEST(nothing_is_left_to_wait_for)
 {
     make_family();
-    ck_assert_int_eq(tree_kill(clock_us() + 10 * SECONDS), 0);
+    ck_assert_int_eq(process_tree_kill(clock_us() + 10 * SECONDS), 0);
     ck_assert_int_eq(waitpid(-1, NULL, 0), -1);
     ck_assert_int_eq(errno, ECHILD);
 }
@@ -83,8 +83,8 @@ END_TEST
 
 START_TEST(without_children_there_is_nothing_to_do)
 {
-    ck_assert_int_eq(tree_signal(SIGKILL, NULL), 0);
-    ck_assert_int_eq(tree_kill(clock_us()), 0);
+    ck_assert_int_eq(process_tree_signal(SIGKILL, NULL), 0);
+    ck_assert_int_eq(process_tree_kill(clock_us()), 0);
 }
 END_TEST
 

@@ -106,7 +106,7 @@ static const struct story stories[] = {
      true,
      130,
      "interrupted by signal 2 (Interrupt); the 4 ranks were terminated"},
-    {{BREAKS("the keeper was killed")}, true, 1, "the keeper was killed; the 4 ranks cannot be ended"},
+    {{BREAKS("the reaper was killed")}, true, 1, "the reaper was killed; the 4 ranks cannot be ended"},
     /* joining: a rank that has left without it is missed as soon as another one is there */
     {{ENDS(1, 0), ENDS(2, 0)}, false, 0, NULL},
     {{ENDS(1, 0), CONNECTS(0)},

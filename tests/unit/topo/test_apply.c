@@ -17,7 +17,7 @@ static struct plan_task make_task(int gpus, bool amd)
         task.devices[i] = 2 + i;
         snprintf(task.gpu_ids[i], PCI_ID_BYTES, "0000:%u7:00.0", (i + 1U) % 10);
     }
-    bitset_add(&task.cpus, 0);
+    bitmap_set(&task.cpus, 0);
     return task;
 }
 
@@ -89,16 +89,16 @@ START_TEST(a_task_is_told_what_it_has)
 {
     const struct wanted *wanted = &cases[_i];
     struct plan_task task = make_task(wanted->gpus, wanted->amd);
-    struct variable variables[APPLY_MAX];
+    struct env_variable variables[APPLY_MAX];
     struct hvd_error err = {""};
     task.bound = !wanted->loose;
     if (wanted->shared)
         task.places[0] = 0;
-    const struct applied applied = {.task = &task,
-                                    .who = "srun",
-                                    .kept = wanted->kept,
-                                    .gpu_visible = wanted->one ? GPU_VISIBLE_ONE : GPU_VISIBLE_ALL,
-                                    .environment = (char *const *)wanted->environment};
+    const struct launched_task applied = {.task = &task,
+                                          .who = "srun",
+                                          .kept = wanted->kept,
+                                          .gpu_visible = wanted->one ? GPU_VISIBLE_ONE : GPU_VISIBLE_ALL,
+                                          .environment = (char *const *)wanted->environment};
     int count = apply_variables(&applied, variables, &err);
     if (wanted->refused != NULL) {
         ck_assert_int_eq(count, HVD_ERR_INVALID);
@@ -118,8 +118,8 @@ END_TEST
 START_TEST(without_an_environment_it_is_that_of_this_process)
 {
     struct plan_task task = make_task(0, false);
-    struct variable variables[APPLY_MAX];
-    const struct applied applied = {.task = &task, .who = "hvd"};
+    struct env_variable variables[APPLY_MAX];
+    const struct launched_task applied = {.task = &task, .who = "hvd"};
     setenv("OMP_NUM_THREADS", "3", 1);
     unsetenv("OMP_PLACES");
     ck_assert_int_eq(apply_variables(&applied, variables, NULL), 2);
@@ -132,8 +132,8 @@ END_TEST
 START_TEST(all_gpus_of_a_node_are_told)
 {
     struct plan_task task = make_task(0, false);
-    struct variable variables[APPLY_MAX];
-    const struct applied applied = {.task = &task, .who = "srun", .gpu_visible = GPU_VISIBLE_ONE};
+    struct env_variable variables[APPLY_MAX];
+    const struct launched_task applied = {.task = &task, .who = "srun", .gpu_visible = GPU_VISIBLE_ONE};
     task.gpu_count = PLAN_TASK_GPUS;
     for (int i = 0; i < PLAN_TASK_GPUS; i++) {
         task.devices[i] = i;
@@ -147,39 +147,39 @@ END_TEST
 
 START_TEST(what_is_listed_is_found)
 {
-    ck_assert(placed_lists("srun,OMP_NUM_THREADS,OMP_PLACES", "OMP_NUM_THREADS"));
-    ck_assert(placed_lists("srun,OMP_NUM_THREADS,OMP_PLACES", "OMP_PLACES"));
-    ck_assert(!placed_lists("srun,OMP_NUM_THREADS", "OMP_NUM"));
-    ck_assert(!placed_lists("srun,OMP_NUM_THREADS", "OMP_PLACES"));
-    ck_assert(!placed_lists("srun,OMP_NUM_THREADS", "srun"));
-    ck_assert(!placed_lists("srun", "srun"));
-    ck_assert(!placed_lists("srun", ""));
-    ck_assert(!placed_lists("", "OMP_PLACES"));
-    ck_assert(!placed_lists(NULL, "OMP_PLACES"));
+    ck_assert(placed_has_variable("srun,OMP_NUM_THREADS,OMP_PLACES", "OMP_NUM_THREADS"));
+    ck_assert(placed_has_variable("srun,OMP_NUM_THREADS,OMP_PLACES", "OMP_PLACES"));
+    ck_assert(!placed_has_variable("srun,OMP_NUM_THREADS", "OMP_NUM"));
+    ck_assert(!placed_has_variable("srun,OMP_NUM_THREADS", "OMP_PLACES"));
+    ck_assert(!placed_has_variable("srun,OMP_NUM_THREADS", "srun"));
+    ck_assert(!placed_has_variable("srun", "srun"));
+    ck_assert(!placed_has_variable("srun", ""));
+    ck_assert(!placed_has_variable("", "OMP_PLACES"));
+    ck_assert(!placed_has_variable(NULL, "OMP_PLACES"));
 }
 END_TEST
 
 START_TEST(cpus_are_set_and_read)
 {
-    struct bitset own, one = {{0}}, now;
+    struct bitmap own, one = {{0}}, now;
     struct hvd_error err = {""};
     ck_assert_int_eq(apply_read_cpus(0, &own, &err), HVD_OK);
-    ck_assert(!bitset_empty(&own));
-    bitset_add(&one, bitset_next(&own, 0));
+    ck_assert(!bitmap_is_empty(&own));
+    bitmap_set(&one, bitmap_find_next(&own, 0));
     ck_assert_int_eq(apply_cpus(0, &one, &err), HVD_OK);
     ck_assert_int_eq(apply_read_cpus(0, &now, &err), HVD_OK);
-    ck_assert(bitset_equal(&now, &one));
+    ck_assert(bitmap_is_equal(&now, &one));
     ck_assert_int_eq(apply_cpus(0, &own, &err), HVD_OK);
     ck_assert_int_eq(apply_read_cpus(0, &now, &err), HVD_OK);
-    ck_assert(bitset_equal(&now, &own));
+    ck_assert(bitmap_is_equal(&now, &own));
 }
 END_TEST
 
 START_TEST(cpus_that_are_not_there_are_an_error)
 {
-    struct bitset none = {{0}};
+    struct bitmap none = {{0}};
     struct hvd_error err = {""};
-    bitset_add(&none, BITSET_BITS - 1);
+    bitmap_set(&none, BITMAP_BITS - 1);
     ck_assert_int_eq(apply_cpus(0, &none, &err), HVD_ERR_SYSTEM);
     ck_assert_msg(strstr(err.text, "CPUs 4095") != NULL, "%s", err.text);
 }
@@ -188,14 +188,14 @@ END_TEST
 /* Where the kernel does not let us, nothing is chosen, and nothing fails. */
 START_TEST(memory_is_preferred_and_left)
 {
-    struct bitset first = {{0}}, none = {{0}};
-    ck_assert(!apply_mems_chosen());
+    struct bitmap first = {{0}}, none = {{0}};
+    ck_assert(!apply_mems_are_set());
     apply_mems(&none);
-    ck_assert(!apply_mems_chosen());
-    bitset_add(&first, 0);
+    ck_assert(!apply_mems_are_set());
+    bitmap_set(&first, 0);
     apply_mems(&first);
-    apply_no_mems();
-    ck_assert(!apply_mems_chosen());
+    apply_default_mems();
+    ck_assert(!apply_mems_are_set());
 }
 END_TEST
 

@@ -50,11 +50,11 @@ START_TEST(files_are_read_and_written)
     struct hvd_error err = {""};
     char *text = NULL, *third = NULL;
     struct erf *erf = parse(good[_i].text);
-    ck_assert_msg(erf_text(erf, &text, &err) == HVD_OK, "%s", err.text);
+    ck_assert_msg(erf_format(erf, &text, &err) == HVD_OK, "%s", err.text);
     ck_assert_str_eq(text, good[_i].again);
     erf_destroy(erf);
     erf = parse(text);
-    ck_assert_int_eq(erf_text(erf, &third, &err), HVD_OK);
+    ck_assert_int_eq(erf_format(erf, &third, &err), HVD_OK);
     ck_assert_str_eq(third, text);
     erf_destroy(erf);
     free(text);
@@ -153,11 +153,11 @@ START_TEST(ranks_of_a_host_get_what_is_written)
     struct plan *plan = plan_of(text, machine, "n2", 2);
     ck_assert_int_eq(plan->task_count, 2);
     /* positions 8 to 11 are cores 4 and 5, with two threads each */
-    ck_assert_str_eq(bitset_text(&plan->tasks[0].cpus, list, sizeof(list)), "4-5,68-69");
+    ck_assert_str_eq(bitmap_text(&plan->tasks[0].cpus, list, sizeof(list)), "4-5,68-69");
     ck_assert_int_eq(plan->tasks[0].gpu_count, 4);
     ck_assert_msg(strstr(plan->tasks[0].why, "explicit resource file, line 3: 2 of 8 cores") != NULL, "%s",
                   plan->tasks[0].why);
-    ck_assert_str_eq(bitset_text(&plan->tasks[1].cpus, list, sizeof(list)), "2-3");
+    ck_assert_str_eq(bitmap_text(&plan->tasks[1].cpus, list, sizeof(list)), "2-3");
     ck_assert_int_eq(plan->tasks[1].gpu_count, 0);
     plan_destroy(plan);
     plan = plan_of(text, machine, "n1.site.org", 1);
@@ -165,7 +165,7 @@ START_TEST(ranks_of_a_host_get_what_is_written)
     ck_assert_str_eq(plan->tasks[0].gpu_ids[0], "0000:43:00.0");
     plan_destroy(plan);
     plan = plan_of("cpu_index_using: physical\n2: { host: 1; cpu: {64-65} }\n", machine, NULL, 1);
-    ck_assert_str_eq(bitset_text(&plan->tasks[1].cpus, list, sizeof(list)), "64-65");
+    ck_assert_str_eq(bitmap_text(&plan->tasks[1].cpus, list, sizeof(list)), "64-65");
     plan_destroy(plan);
     machine_destroy(machine);
 }
@@ -237,7 +237,7 @@ START_TEST(plans_are_written_and_read)
     struct plan *again = plan_of(text, machine, "n2", 2);
     ck_assert_int_eq(again->task_count, plan->task_count);
     for (int i = 0; i < plan->task_count; i++)
-        ck_assert(bitset_equal(&plan->tasks[i].cpus, &again->tasks[i].cpus));
+        ck_assert(bitmap_is_equal(&plan->tasks[i].cpus, &again->tasks[i].cpus));
     free(text);
     plan_destroy(again);
     plan_destroy(plan);

@@ -30,7 +30,7 @@ START_TEST(shapes_are_as_written)
     ck_assert_int_eq(machine->has_l3, shape->has_l3);
     ck_assert_int_eq(machine->gpu_count, shape->gpus);
     ck_assert_int_eq(machine->nic_count, shape->nics);
-    ck_assert_str_eq(bitset_text(&machine->mems, text, sizeof(text)), shape->mems);
+    ck_assert_str_eq(bitmap_text(&machine->mems, text, sizeof(text)), shape->mems);
     machine_destroy(machine);
 }
 END_TEST
@@ -39,27 +39,27 @@ END_TEST
 START_TEST(cores_and_domains_agree)
 {
     struct machine *machine = load_machine(machine_names[_i]);
-    struct bitset seen = {{0}};
+    struct bitmap seen = {{0}};
     for (int kind = 0; kind < DOMAIN_KINDS; kind++) {
-        struct bitset all = {{0}};
+        struct bitmap all = {{0}};
         for (int i = 0; i < machine->domain_count[kind]; i++) {
-            ck_assert(!bitset_intersects(&all, &machine->domains[kind][i].cpus));
-            ck_assert(!bitset_empty(&machine->domains[kind][i].mems));
-            bitset_or(&all, &machine->domains[kind][i].cpus);
+            ck_assert(!bitmap_intersects(&all, &machine->domains[kind][i].cpus));
+            ck_assert(!bitmap_is_empty(&machine->domains[kind][i].mems));
+            bitmap_or(&all, &machine->domains[kind][i].cpus);
         }
-        ck_assert(bitset_equal(&all, &machine->cpus));
+        ck_assert(bitmap_is_equal(&all, &machine->cpus));
     }
     for (int i = 0; i < machine->core_count; i++)
         for (int k = 0; k < machine->cores[i].cpu_count; k++) {
             int cpu = machine->cores[i].cpus[k];
-            ck_assert(!bitset_has(&seen, cpu));
-            bitset_add(&seen, cpu);
+            ck_assert(!bitmap_is_set(&seen, cpu));
+            bitmap_set(&seen, cpu);
             ck_assert_int_eq(machine_core_of(machine, cpu), i);
             for (int kind = 0; kind < DOMAIN_KINDS; kind++)
-                ck_assert(bitset_has(&machine->domains[kind][machine->cores[i].domain[kind]].cpus, cpu));
+                ck_assert(bitmap_is_set(&machine->domains[kind][machine->cores[i].domain[kind]].cpus, cpu));
         }
-    ck_assert(bitset_equal(&seen, &machine->cpus));
-    ck_assert_int_eq(machine_core_of(machine, BITSET_BITS - 1), -1);
+    ck_assert(bitmap_is_equal(&seen, &machine->cpus));
+    ck_assert_int_eq(machine_core_of(machine, BITMAP_BITS - 1), -1);
     machine_destroy(machine);
 }
 END_TEST
@@ -137,8 +137,8 @@ START_TEST(paths_are_as_nccl_has_them)
     machine_destroy(machine);
 
     /* behind a switch, but the GPU has one more on its card */
-    struct machine_pci gpu = {.bridge_count = 6, .bridges = {0, 1, 2, 3, 4, 5}};
-    struct machine_pci nic = {.bridge_count = 4, .bridges = {0, 1, 2, 6}};
+    struct pci_device gpu = {.bridge_count = 6, .bridges = {0, 1, 2, 3, 4, 5}};
+    struct pci_device nic = {.bridge_count = 4, .bridges = {0, 1, 2, 6}};
     ck_assert_int_eq(path_between(&gpu, &nic), PATH_PXB);
 
     machine = load_machine("epyc4");
@@ -194,10 +194,10 @@ START_TEST(this_node_is_loaded)
     setenv("HWLOC_PLUGINS_PATH", "", 1);
     ck_assert_msg(machine_load(&source, &machine, &err) == HVD_OK, "%s", err.text);
     ck_assert_int_ge(machine->core_count, 1);
-    ck_assert(!bitset_empty(&machine->allowed) && bitset_inside(&machine->allowed, &machine->cpus));
-    ck_assert(!bitset_empty(&machine->allowed_mems));
+    ck_assert(!bitmap_is_empty(&machine->allowed) && bitmap_is_included(&machine->allowed, &machine->cpus));
+    ck_assert(!bitmap_is_empty(&machine->allowed_mems));
     for (int i = 0; i < machine->nic_count; i++)
-        loopback = loopback || machine->nics[i].drop == NIC_LOOPBACK;
+        loopback = loopback || machine->nics[i].exclusion == NIC_LOOPBACK;
     ck_assert(access("/sys/class/net/lo", F_OK) != 0 || loopback);
     machine_destroy(machine);
 }

@@ -39,13 +39,13 @@ static const struct {
     enum nic_link link;
     const char *master;
     bool loopback;
-    enum nic_drop drop;
+    enum nic_exclusion exclusion;
     const char *why;
 } cases[] = {
-    {"eth0", "", 100000, "10.1.0.1/16", NIC_LINK_UP, "", false, NIC_KEPT, "its link is up"},
-    {"eth9", "", 0, "10.1.0.9/16", NIC_LINK_UNKNOWN, "", false, NIC_KEPT, "is not known"},
-    {"ib0", "mlx5_0", 200000, "", NIC_LINK_UP, "", false, NIC_KEPT, "its link is up"},
-    {"", "mlx5_1", 200000, "", NIC_LINK_UP, "", false, NIC_KEPT, "its link is up"},
+    {"eth0", "", 100000, "10.1.0.1/16", NIC_LINK_UP, "", false, NIC_NOT_EXCLUDED, "its link is up"},
+    {"eth9", "", 0, "10.1.0.9/16", NIC_LINK_UNKNOWN, "", false, NIC_NOT_EXCLUDED, "is not known"},
+    {"ib0", "mlx5_0", 200000, "", NIC_LINK_UP, "", false, NIC_NOT_EXCLUDED, "its link is up"},
+    {"", "mlx5_1", 200000, "", NIC_LINK_UP, "", false, NIC_NOT_EXCLUDED, "its link is up"},
     {"lo", "", 0, "127.0.0.1/8", NIC_LINK_UP, "", true, NIC_LOOPBACK, "loopback"},
     {"docker0", "", 0, "172.17.0.1/16", NIC_LINK_UP, "", false, NIC_CONTAINER, "containers"},
     {"virbr0", "", 0, "192.168.122.1/24", NIC_LINK_UP, "", false, NIC_CONTAINER, "containers"},
@@ -54,7 +54,7 @@ static const struct {
     {"cni0", "", 0, "10.88.0.1/16", NIC_LINK_UP, "", false, NIC_CONTAINER, "containers"},
     {"podman1", "", 0, "10.89.0.1/16", NIC_LINK_UP, "", false, NIC_CONTAINER, "containers"},
     {"eth1", "", 100000, "10.2.0.1/16", NIC_LINK_DOWN, "", false, NIC_DOWN, "its link is down"},
-    {"eth2", "", 100000, "", NIC_LINK_UP, "bond0", false, NIC_SLAVE, "part of bond0"},
+    {"eth2", "", 100000, "", NIC_LINK_UP, "bond0", false, NIC_BOND_MEMBER, "part of bond0"},
     {"eth3", "", 100000, "fe80::2/64", NIC_LINK_UP, "", false, NIC_LINK_LOCAL, "link-local addresses only"},
     {"eth4", "", 100000, "169.254.1.1/16", NIC_LINK_UP, "", false, NIC_LINK_LOCAL,
      "link-local addresses only"},
@@ -80,10 +80,10 @@ START_TEST(each_is_judged)
 {
     static struct nic nics[CASES];
     make_cases(nics);
-    ck_assert_int_eq(nics_judge(nics, CASES, _i == 0 ? NULL : "auto", NULL), HVD_OK);
+    ck_assert_int_eq(nics_select(nics, CASES, _i == 0 ? NULL : "auto", NULL), HVD_OK);
     for (int i = 0; i < CASES; i++) {
-        ck_assert_msg(nics[i].drop == cases[i].drop, "%s: %d, %s", nic_name(&nics[i]), nics[i].drop,
-                      nics[i].why);
+        ck_assert_msg(nics[i].exclusion == cases[i].exclusion, "%s: %d, %s", nic_name(&nics[i]),
+                      nics[i].exclusion, nics[i].why);
         ck_assert_msg(strstr(nics[i].why, cases[i].why) != NULL, "%s: %s", nic_name(&nics[i]), nics[i].why);
     }
 }
@@ -95,15 +95,15 @@ START_TEST(what_is_asked_for_is_kept)
     static struct nic nics[CASES];
     struct hvd_error err = {""};
     make_cases(nics);
-    ck_assert_msg(nics_judge(nics, CASES, "docker0,mlx5_1,10.3.0.0/16", &err) == HVD_OK, "%s", err.text);
+    ck_assert_msg(nics_select(nics, CASES, "docker0,mlx5_1,10.3.0.0/16", &err) == HVD_OK, "%s", err.text);
     for (int i = 0; i < CASES; i++) {
         const char *name = nic_name(&nics[i]);
         bool asked = strcmp(name, "docker0") == 0 || strcmp(name, "mlx5_1") == 0 || strcmp(name, "eth6") == 0;
-        ck_assert_msg((nics[i].drop == NIC_KEPT) == asked, "%s: %s", name, nics[i].why);
+        ck_assert_msg((nics[i].exclusion == NIC_NOT_EXCLUDED) == asked, "%s: %s", name, nics[i].why);
         if (strcmp(name, "eth0") == 0)
-            ck_assert_int_eq(nics[i].drop, NIC_NOT_ASKED);
+            ck_assert_int_eq(nics[i].exclusion, NIC_NOT_LISTED);
         if (strcmp(name, "lo") == 0)
-            ck_assert_int_eq(nics[i].drop, NIC_LOOPBACK);
+            ck_assert_int_eq(nics[i].exclusion, NIC_LOOPBACK);
     }
 }
 END_TEST
@@ -124,10 +124,10 @@ START_TEST(what_cannot_be_had_is_refused)
     static struct nic nics[CASES];
     struct hvd_error err = {""};
     make_cases(nics);
-    ck_assert_int_eq(nics_judge(nics, CASES, refused[_i].asked, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(nics_select(nics, CASES, refused[_i].asked, &err), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, refused[_i].sentence) != NULL, "%s", err.text);
-    ck_assert_int_eq(nics[0].drop, NIC_KEPT);
-    ck_assert_int_eq(nics[6].drop, NIC_CONTAINER);
+    ck_assert_int_eq(nics[0].exclusion, NIC_NOT_EXCLUDED);
+    ck_assert_int_eq(nics[6].exclusion, NIC_CONTAINER);
 }
 END_TEST
 

@@ -7,8 +7,8 @@
 #include "topo/nic.h"
 #include "topo/nic_env.h"
 
-static struct setting_list interfaces, cards;
-static struct settings settings;
+static struct nic_env_list interfaces, cards;
+static struct nic_env settings;
 
 static void begin(void)
 {
@@ -16,7 +16,7 @@ static void begin(void)
     memset(&cards, 0, sizeof(cards));
 }
 
-static void expect(enum setting_id id, const char *value)
+static void expect(enum nic_env_id id, const char *value)
 {
     ck_assert_str_eq(settings.values[id], value);
 }
@@ -24,29 +24,29 @@ static void expect(enum setting_id id, const char *value)
 START_TEST(each_library_has_its_way_of_writing)
 {
     begin();
-    setting_list_add(&interfaces, "eth0");
-    setting_list_add(&interfaces, "eth1.20");
-    settings_of_lists(&interfaces, &cards, &settings);
-    expect(SETTING_NCCL_SOCKETS, "=eth0,eth1.20");
-    expect(SETTING_GLOO, "eth0,eth1.20");
-    expect(SETTING_OPEN_MPI, "eth0,eth1.20");
-    expect(SETTING_UCX, "eth0,eth1.20");
-    expect(SETTING_NCCL_RDMA, "");
-    setting_list_add_card(&cards, "mlx5_0", 0);
-    setting_list_add_card(&cards, "mlx5_1", 2);
-    settings_of_lists(&interfaces, &cards, &settings);
-    expect(SETTING_NCCL_SOCKETS, "=eth0,eth1.20");
-    expect(SETTING_NCCL_RDMA, "=mlx5_0:1,mlx5_1:2");
-    expect(SETTING_UCX, "mlx5_0:1,mlx5_1:2");
+    nic_env_list_add(&interfaces, "eth0");
+    nic_env_list_add(&interfaces, "eth1.20");
+    nic_env_from_lists(&interfaces, &cards, &settings);
+    expect(NIC_ENV_NCCL_SOCKETS, "=eth0,eth1.20");
+    expect(NIC_ENV_GLOO, "eth0,eth1.20");
+    expect(NIC_ENV_OPEN_MPI, "eth0,eth1.20");
+    expect(NIC_ENV_UCX, "eth0,eth1.20");
+    expect(NIC_ENV_NCCL_RDMA, "");
+    nic_env_list_add_rdma(&cards, "mlx5_0", 0);
+    nic_env_list_add_rdma(&cards, "mlx5_1", 2);
+    nic_env_from_lists(&interfaces, &cards, &settings);
+    expect(NIC_ENV_NCCL_SOCKETS, "=eth0,eth1.20");
+    expect(NIC_ENV_NCCL_RDMA, "=mlx5_0:1,mlx5_1:2");
+    expect(NIC_ENV_UCX, "mlx5_0:1,mlx5_1:2");
 }
 END_TEST
 
 START_TEST(nothing_is_told_of_nothing)
 {
     begin();
-    settings_of_lists(&interfaces, &cards, &settings);
-    for (int id = 0; id < SETTING_COUNT; id++)
-        expect((enum setting_id)id, "");
+    nic_env_from_lists(&interfaces, &cards, &settings);
+    for (int id = 0; id < NIC_ENV_COUNT; id++)
+        expect((enum nic_env_id)id, "");
 }
 END_TEST
 
@@ -55,16 +55,16 @@ START_TEST(a_list_that_does_not_fit_is_left_out_for_good)
 {
     char name[NIC_VERBS_BYTES];
     begin();
-    setting_list_add(&interfaces, "eth0");
+    nic_env_list_add(&interfaces, "eth0");
     for (int i = 0; i < 32; i++) {
         snprintf(name, sizeof(name), "a_card_with_quite_a_long_name_%d", i);
-        setting_list_add_card(&cards, name, 1);
+        nic_env_list_add_rdma(&cards, name, 1);
     }
     ck_assert(cards.failed);
-    settings_of_lists(&interfaces, &cards, &settings);
-    expect(SETTING_NCCL_RDMA, "");
-    expect(SETTING_UCX, "");
-    expect(SETTING_GLOO, "eth0");
+    nic_env_from_lists(&interfaces, &cards, &settings);
+    expect(NIC_ENV_NCCL_RDMA, "");
+    expect(NIC_ENV_UCX, "");
+    expect(NIC_ENV_GLOO, "eth0");
 }
 END_TEST
 
@@ -73,27 +73,27 @@ static const char *const odd_names[] = {"", "a,b", "a;b", "a b", "^a", "=a", "a*
 START_TEST(a_name_that_lists_cannot_hold_leaves_the_list_out)
 {
     begin();
-    setting_list_add(&interfaces, "eth0");
-    setting_list_add(&interfaces, odd_names[_i]);
-    setting_list_add(&interfaces, "eth1");
-    settings_of_lists(&interfaces, &cards, &settings);
-    expect(SETTING_NCCL_SOCKETS, "");
-    expect(SETTING_OPEN_MPI, "");
+    nic_env_list_add(&interfaces, "eth0");
+    nic_env_list_add(&interfaces, odd_names[_i]);
+    nic_env_list_add(&interfaces, "eth1");
+    nic_env_from_lists(&interfaces, &cards, &settings);
+    expect(NIC_ENV_NCCL_SOCKETS, "");
+    expect(NIC_ENV_OPEN_MPI, "");
 }
 END_TEST
 
 START_TEST(what_a_launcher_set_is_read_as_it_was_written)
 {
     char text[NETWORK_SET_BYTES];
-    struct settings read;
+    struct nic_env read;
     begin();
-    setting_list_add(&interfaces, "eth0");
-    setting_list_add(&interfaces, "eth1");
-    settings_of_lists(&interfaces, &cards, &settings);
-    settings_write(&settings, text);
+    nic_env_list_add(&interfaces, "eth0");
+    nic_env_list_add(&interfaces, "eth1");
+    nic_env_from_lists(&interfaces, &cards, &settings);
+    nic_env_format(&settings, text);
     ck_assert_str_eq(text, "NCCL_SOCKET_IFNAME==eth0,eth1;UCX_NET_DEVICES=eth0,eth1;"
                            "GLOO_SOCKET_IFNAME=eth0,eth1;OMPI_MCA_btl_tcp_if_include=eth0,eth1");
-    ck_assert_int_eq(settings_read(text, &read), 0);
+    ck_assert_int_eq(nic_env_parse(text, &read), 0);
     ck_assert_mem_eq(&read, &settings, sizeof(read));
 }
 END_TEST
@@ -101,13 +101,13 @@ END_TEST
 START_TEST(the_longest_fits)
 {
     static char text[NETWORK_SET_BYTES];
-    static struct settings read;
-    for (int id = 0; id < SETTING_COUNT; id++) {
-        memset(settings.values[id], 'x', SETTING_BYTES - 1);
-        settings.values[id][SETTING_BYTES - 1] = 0;
+    static struct nic_env read;
+    for (int id = 0; id < NIC_ENV_COUNT; id++) {
+        memset(settings.values[id], 'x', NIC_ENV_BYTES - 1);
+        settings.values[id][NIC_ENV_BYTES - 1] = 0;
     }
-    settings_write(&settings, text);
-    ck_assert_int_eq(settings_read(text, &read), 0);
+    nic_env_format(&settings, text);
+    ck_assert_int_eq(nic_env_parse(text, &read), 0);
     ck_assert_mem_eq(&read, &settings, sizeof(read));
 }
 END_TEST
@@ -115,9 +115,9 @@ END_TEST
 START_TEST(a_library_that_we_do_not_know_is_left_out)
 {
     memset(&settings, 0, sizeof(settings));
-    ck_assert_int_eq(settings_read("PATH=/;GLOO_SOCKET_IFNAME=eth0", &settings), 0);
-    expect(SETTING_GLOO, "eth0");
-    expect(SETTING_UCX, "");
+    ck_assert_int_eq(nic_env_parse("PATH=/;GLOO_SOCKET_IFNAME=eth0", &settings), 0);
+    expect(NIC_ENV_GLOO, "eth0");
+    expect(NIC_ENV_UCX, "");
 }
 END_TEST
 
@@ -125,12 +125,12 @@ static const char *const no_lists[] = {"", ";", "GLOO_SOCKET_IFNAME", "GLOO_SOCK
 
 START_TEST(what_no_launcher_writes_is_refused)
 {
-    char longest[SETTING_BYTES + 32] = "GLOO_SOCKET_IFNAME=";
-    memset(longest + strlen(longest), 'x', SETTING_BYTES);
+    char longest[NIC_ENV_BYTES + 32] = "GLOO_SOCKET_IFNAME=";
+    memset(longest + strlen(longest), 'x', NIC_ENV_BYTES);
     longest[sizeof(longest) - 1] = 0;
     memset(&settings, 0, sizeof(settings));
-    ck_assert_int_eq(settings_read(no_lists[_i] == NULL ? longest : no_lists[_i], &settings), -1);
-    expect(SETTING_GLOO, "");
+    ck_assert_int_eq(nic_env_parse(no_lists[_i] == NULL ? longest : no_lists[_i], &settings), -1);
+    expect(NIC_ENV_GLOO, "");
 }
 END_TEST
 

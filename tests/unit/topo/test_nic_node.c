@@ -59,8 +59,8 @@ START_TEST(the_kernel_knows_without_sys)
     const struct nic *lo = find("lo");
     ck_assert_ptr_nonnull(lo);
     ck_assert(lo->loopback && lo->addresses_known);
-    ck_assert_int_eq(nics_judge(nics, count, NULL, NULL), HVD_OK);
-    ck_assert_int_eq(lo->drop, NIC_LOOPBACK);
+    ck_assert_int_eq(nics_select(nics, count, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(lo->exclusion, NIC_LOOPBACK);
 }
 END_TEST
 
@@ -137,9 +137,9 @@ START_TEST(cards_are_found_with_their_ports)
     ck_assert_str_eq(second[1].verbs, "mlx5_1");
     ck_assert_int_eq(second[1].port, 2);
     ck_assert_int_eq(second[1].link, NIC_LINK_DOWN);
-    ck_assert_int_eq(nics_judge(nics, count, NULL, NULL), HVD_OK);
-    ck_assert_int_eq(second->drop, NIC_KEPT);
-    ck_assert_int_eq(second[1].drop, NIC_DOWN);
+    ck_assert_int_eq(nics_select(nics, count, NULL, NULL), HVD_OK);
+    ck_assert_int_eq(second->exclusion, NIC_NOT_EXCLUDED);
+    ck_assert_int_eq(second[1].exclusion, NIC_DOWN);
 }
 END_TEST
 

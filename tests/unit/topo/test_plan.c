@@ -33,30 +33,30 @@ struct view {
     char what[160];
 };
 
-static int cores_in(const struct machine *machine, const struct bitset *cpus)
+static int cores_in(const struct machine *machine, const struct bitmap *cpus)
 {
     int count = 0;
     for (int i = 0; i < machine->core_count; i++) {
         bool in = false;
         for (int k = 0; k < machine->cores[i].cpu_count; k++)
-            in = in || bitset_has(cpus, machine->cores[i].cpus[k]);
+            in = in || bitmap_is_set(cpus, machine->cores[i].cpus[k]);
         count += in;
     }
     return count;
 }
 
 /* What may be used of [granted]. */
-static struct bitset usable(const struct view *view, const struct bitset *granted)
+static struct bitmap usable(const struct view *view, const struct bitmap *granted)
 {
-    struct bitset set = {{0}};
+    struct bitmap set = {{0}};
     int smt = view->request->bind.smt;
     for (int i = 0; i < view->machine->core_count; i++) {
         int used = 0;
         for (int k = 0; k < view->machine->cores[i].cpu_count; k++) {
             int cpu = view->machine->cores[i].cpus[k];
-            if (bitset_has(granted, cpu) && !bitset_has(&view->plan->reserved, cpu) &&
+            if (bitmap_is_set(granted, cpu) && !bitmap_is_set(&view->plan->reserved, cpu) &&
                 (smt == 0 || used++ < smt))
-                bitset_add(&set, cpu);
+                bitmap_set(&set, cpu);
         }
     }
     return set;
@@ -64,22 +64,22 @@ static struct bitset usable(const struct view *view, const struct bitset *grante
 
 /* ---- Inside, disjoint, balanced ---- */
 
-static void check_inside(const struct view *view, const struct bitset *granted)
+static void check_inside(const struct view *view, const struct bitmap *granted)
 {
-    struct bitset set = usable(view, granted);
+    struct bitmap set = usable(view, granted);
     holds(cores_in(view->machine, &view->plan->reserved) == view->request->bind.reserve, "%s: reserve",
           view->what);
     for (int i = 0; i < view->plan->task_count; i++) {
         const struct plan_task *task = &view->plan->tasks[i];
         holds(plan_task_valid(task), "%s: task %d is not valid", view->what, i);
-        holds(bitset_inside(&task->cpus, &set), "%s: task %d is outside", view->what, i);
-        holds(bitset_inside(&task->mems, &view->machine->allowed_mems) && !bitset_empty(&task->mems),
+        holds(bitmap_is_included(&task->cpus, &set), "%s: task %d is outside", view->what, i);
+        holds(bitmap_is_included(&task->mems, &view->machine->allowed_mems) && !bitmap_is_empty(&task->mems),
               "%s: memory of task %d", view->what, i);
         holds(task->core_count == cores_in(view->machine, &task->cpus), "%s: cores of task %d", view->what,
               i);
         for (int k = 0; k < view->machine->domain_count[DOMAIN_NUMA]; k++) {
             const struct machine_domain *numa = &view->machine->domains[DOMAIN_NUMA][k];
-            holds(bitset_intersects(&numa->cpus, &task->cpus) == bitset_intersects(&numa->mems, &task->mems),
+            holds(bitmap_intersects(&numa->cpus, &task->cpus) == bitmap_intersects(&numa->mems, &task->mems),
                   "%s: memory of task %d is not near", view->what, i);
         }
     }
@@ -87,14 +87,14 @@ static void check_inside(const struct view *view, const struct bitset *granted)
 
 static void check_disjoint(const struct view *view)
 {
-    static int users[BITSET_BITS];
+    static int users[BITMAP_BITS];
     int most = 0, least = view->plan->task_count;
     memset(users, 0, sizeof(users));
     for (int i = 0; i < view->plan->task_count; i++)
-        for (int cpu = bitset_next(&view->plan->tasks[i].cpus, 0); cpu >= 0;
-             cpu = bitset_next(&view->plan->tasks[i].cpus, cpu + 1))
+        for (int cpu = bitmap_find_next(&view->plan->tasks[i].cpus, 0); cpu >= 0;
+             cpu = bitmap_find_next(&view->plan->tasks[i].cpus, cpu + 1))
             users[cpu]++;
-    for (int cpu = 0; cpu < BITSET_BITS; cpu++) {
+    for (int cpu = 0; cpu < BITMAP_BITS; cpu++) {
         most = users[cpu] > most ? users[cpu] : most;
         if (users[cpu] > 0)
             least = users[cpu] < least ? users[cpu] : least;
@@ -104,9 +104,9 @@ static void check_disjoint(const struct view *view)
     else if (view->machine->gpu_count == 0)
         holds(most - least <= 1, "%s: CPUs have %d to %d tasks", view->what, least, most);
     for (int i = 0; i < view->plan->task_count; i++) {
-        const struct bitset *cpus = &view->plan->tasks[i].cpus;
+        const struct bitmap *cpus = &view->plan->tasks[i].cpus;
         bool shared = false;
-        for (int cpu = bitset_next(cpus, 0); cpu >= 0; cpu = bitset_next(cpus, cpu + 1))
+        for (int cpu = bitmap_find_next(cpus, 0); cpu >= 0; cpu = bitmap_find_next(cpus, cpu + 1))
             shared = shared || users[cpu] > 1;
         holds(shared == view->plan->tasks[i].shared, "%s: task %d does not say whether it shares", view->what,
               i);
@@ -117,11 +117,11 @@ static void check_disjoint(const struct view *view)
 
 static void check_balance(const struct view *view)
 {
-    int most = 0, least = BITSET_BITS;
+    int most = 0, least = BITMAP_BITS;
     bool whole = view->plan->task_count <= view->cores;
     for (int i = 0; i < view->plan->task_count; i++) {
         const struct plan_task *task = &view->plan->tasks[i];
-        int size = whole ? task->core_count : bitset_count(&task->cpus);
+        int size = whole ? task->core_count : bitmap_weight(&task->cpus);
         most = size > most ? size : most;
         least = size < least ? size : least;
     }
@@ -132,10 +132,10 @@ static void check_balance(const struct view *view)
 
 /* ---- Domains ---- */
 
-static bool in_one(const struct machine *machine, enum domain_kind kind, const struct bitset *cpus)
+static bool in_one(const struct machine *machine, enum domain_kind kind, const struct bitmap *cpus)
 {
     for (int i = 0; i < machine->domain_count[kind]; i++)
-        if (bitset_inside(cpus, &machine->domains[kind][i].cpus))
+        if (bitmap_is_included(cpus, &machine->domains[kind][i].cpus))
             return true;
     return false;
 }
@@ -156,18 +156,18 @@ static void check_confined(const struct view *view)
 }
 
 /* Where the tasks fit whole into NUMA nodes, none is in two. */
-static void check_memory_first(const struct view *view, const struct bitset *granted)
+static void check_memory_first(const struct view *view, const struct bitmap *granted)
 {
     int base = view->cores / view->plan->task_count, fitting = 0;
-    struct bitset set = usable(view, granted);
+    struct bitmap set = usable(view, granted);
     if (view->request->bind.policy != BIND_AUTO || view->machine->gpu_count > 0 || base == 0)
         return;
     for (int i = 0; i < view->machine->domain_count[DOMAIN_PACKAGE]; i++) {
-        struct bitset package = view->machine->domains[DOMAIN_PACKAGE][i].cpus;
-        bitset_and(&package, &set);
+        struct bitmap package = view->machine->domains[DOMAIN_PACKAGE][i].cpus;
+        bitmap_and(&package, &set);
         for (int k = 0; k < view->machine->domain_count[DOMAIN_NUMA]; k++) {
-            struct bitset numa = view->machine->domains[DOMAIN_NUMA][k].cpus;
-            bitset_and(&numa, &package);
+            struct bitmap numa = view->machine->domains[DOMAIN_NUMA][k].cpus;
+            bitmap_and(&numa, &package);
             fitting += cores_in(view->machine, &numa) / base;
         }
     }
@@ -200,20 +200,20 @@ static void check_gpus(const struct view *view)
 
 /* A task has a core near its GPU (by --hvd-bind=socket, in its package), where there is one for each of those
  * that want one. */
-static void check_near(const struct view *view, const struct bitset *granted)
+static void check_near(const struct view *view, const struct bitmap *granted)
 {
     const struct machine_gpu *gpus = view->machine->gpus;
     const struct plan_task *tasks = view->plan->tasks;
     int count = view->plan->task_count;
-    struct bitset set = usable(view, granted);
+    struct bitmap set = usable(view, granted);
     for (int i = 0; i < count && count <= view->cores; i++) {
-        struct bitset home = {{0}};
+        struct bitmap home = {{0}};
         int wanting = 0, far = 2;
         for (int k = 0; k < tasks[i].gpu_count; k++)
-            bitset_or(&home, &gpus[tasks[i].gpus[k]].pci.cpus);
-        bitset_and(&home, &set);
+            bitmap_or(&home, &gpus[tasks[i].gpus[k]].pci.cpus);
+        bitmap_and(&home, &set);
         for (int n = 0; n < count && tasks[i].gpu_count > 0; n++)
-            wanting += bitset_intersects(&home, &gpus[tasks[n].gpus[0]].pci.cpus);
+            wanting += bitmap_intersects(&home, &gpus[tasks[n].gpus[0]].pci.cpus);
         if (wanting == 0 || cores_in(view->machine, &home) / wanting * 2 < (view->cores + count - 1) / count)
             continue;
         for (int k = 0; k < tasks[i].gpu_count; k++) {
@@ -234,9 +234,9 @@ static void check_nics(const struct view *view)
         const struct nic *own = task->nic_count > 0 ? &machine->nics[task->nics[0]] : NULL;
         for (int k = 0; k < machine->nic_count; k++) {
             const struct nic *other = &machine->nics[k];
-            if (other->drop != NIC_KEPT)
+            if (other->exclusion != NIC_NOT_EXCLUDED)
                 continue;
-            holds(own != NULL && own->drop == NIC_KEPT, "%s: task %d has no NIC", view->what, i);
+            holds(own != NULL && own->exclusion == NIC_NOT_EXCLUDED, "%s: task %d has no NIC", view->what, i);
             if (task->gpu_count > 0) {
                 const struct machine_gpu *gpu = &machine->gpus[task->gpus[0]];
                 int64_t mbps = path_mbps(machine, gpu, own), others = path_mbps(machine, gpu, other);
@@ -265,16 +265,16 @@ static void check_again(const struct view *view)
 }
 
 static void check_plan(const struct machine *machine, const struct request *request,
-                       const struct bitset *granted)
+                       const struct bitmap *granted)
 {
     struct plan *plan = make_plan(machine, request);
     struct view view = {.machine = machine, .request = request, .plan = plan};
-    struct bitset set = usable(&view, granted);
+    struct bitmap set = usable(&view, granted);
     char bind[BIND_TEXT_BYTES], list[64];
     view.cores = cores_in(machine, &set);
-    view.threads = bitset_count(&set);
+    view.threads = bitmap_weight(&set);
     snprintf(view.what, sizeof(view.what), "%s, %d tasks, %s, CPUs %s", machine->name, request->task_count,
-             bind_text(&request->bind, bind), bitset_text(granted, list, sizeof(list)));
+             bind_text(&request->bind, bind), bitmap_text(granted, list, sizeof(list)));
     if (request->task_count % 4 == 0)
         check_again(&view);
     check_inside(&view, granted);
@@ -291,23 +291,23 @@ static void check_plan(const struct machine *machine, const struct request *requ
 }
 
 /* Some CPUs of a machine, always the same ones. */
-static struct bitset part_of(const struct machine *machine, int which)
+static struct bitmap part_of(const struct machine *machine, int which)
 {
-    struct bitset set = machine->allowed;
+    struct bitmap set = machine->allowed;
     uint32_t seed = 12345u * (unsigned int)which;
-    for (int cpu = bitset_next(&machine->allowed, 0); which > 0 && cpu >= 0;
-         cpu = bitset_next(&machine->allowed, cpu + 1)) {
+    for (int cpu = bitmap_find_next(&machine->allowed, 0); which > 0 && cpu >= 0;
+         cpu = bitmap_find_next(&machine->allowed, cpu + 1)) {
         seed = seed * 1664525u + 1013904223u;
         if ((which == 1 ? seed >> 30 : (unsigned int)cpu / 5 % 3) == 0)
-            bitset_remove(&set, cpu);
+            bitmap_clear(&set, cpu);
     }
-    return bitset_empty(&set) ? machine->allowed : set;
+    return bitmap_is_empty(&set) ? machine->allowed : set;
 }
 
 static void check_machine(const struct machine *machine, enum bind_policy policy)
 {
     for (int which = 0; which < GRANTS; which++) {
-        struct bitset granted = part_of(machine, which);
+        struct bitmap granted = part_of(machine, which);
         struct request request = {.cpus = &granted, .gpu_count = -1, .bind = {.policy = policy}};
         int cores = cores_in(machine, &granted);
         /* all numbers of tasks where all is granted; of the parts every third */

@@ -45,7 +45,7 @@ START_TEST(what_cannot_be_met_is_refused)
     struct machine *machine = load_machine(refused[_i].machine);
     struct request request = {.task_count = refused[_i].tasks, .gpu_count = -1};
     struct plan *plan = NULL;
-    struct bitset cpus;
+    struct bitmap cpus;
     struct rs_options rs;
     struct hvd_error err = {""};
     const char *why = "";
@@ -94,7 +94,7 @@ START_TEST(devices_count_in_the_order_that_is_given)
     for (int i = 0; i < 4; i++) {
         ck_assert_int_eq(plan->tasks[i].devices[0], i);
         ck_assert_int_eq(plan->tasks[i].gpus[0], gpus[i]);
-        ck_assert(bitset_inside(&plan->tasks[i].cpus, &machine->gpus[gpus[i]].pci.cpus));
+        ck_assert(bitmap_is_included(&plan->tasks[i].cpus, &machine->gpus[gpus[i]].pci.cpus));
     }
     ck_assert_int_eq(plan->policy, BIND_GPU);
     plan_destroy(plan);
@@ -126,13 +126,13 @@ START_TEST(what_is_left_over_tears_no_task_apart)
 {
     char list[128];
     struct machine *machine = load_machine(leftovers[_i].machine);
-    struct bitset cpus = cpu_list(leftovers[_i].cpus);
+    struct bitmap cpus = cpu_list(leftovers[_i].cpus);
     struct request request = {.task_count = leftovers[_i].tasks, .cpus = &cpus, .gpu_count = 0};
     const char *why = "";
     ck_assert_int_eq(bind_parse(leftovers[_i].bind, &request.bind, &why), 0);
     struct plan *plan = make_plan(machine, &request);
     for (int i = 0; i < 3; i++)
-        ck_assert_str_eq(bitset_text(&plan->tasks[i].cpus, list, sizeof(list)), leftovers[_i].first[i]);
+        ck_assert_str_eq(bitmap_text(&plan->tasks[i].cpus, list, sizeof(list)), leftovers[_i].first[i]);
     plan_destroy(plan);
     machine_destroy(machine);
 }
@@ -142,13 +142,13 @@ END_TEST
 START_TEST(memory_is_of_what_is_granted)
 {
     struct machine *machine = load_machine("cpu4");
-    struct bitset mems = cpu_list("1,3");
+    struct bitmap mems = cpu_list("1,3");
     struct request request = {.task_count = 4, .mems = &mems};
     struct plan *plan = make_plan(machine, &request);
     static const char *const expected[] = {"1,3", "1", "1,3", "3"};
     char list[64];
     for (int i = 0; i < 4; i++)
-        ck_assert_str_eq(bitset_text(&plan->tasks[i].mems, list, sizeof(list)), expected[i]);
+        ck_assert_str_eq(bitmap_text(&plan->tasks[i].mems, list, sizeof(list)), expected[i]);
     plan_destroy(plan);
     machine_destroy(machine);
 }
@@ -160,7 +160,7 @@ START_TEST(none_binds_nothing)
     struct request request = {.task_count = 3, .bind = {.policy = BIND_NONE}};
     struct plan *plan = make_plan(machine, &request);
     for (int i = 0; i < 3; i++) {
-        ck_assert(bitset_equal(&plan->tasks[i].cpus, &machine->allowed));
+        ck_assert(bitmap_is_equal(&plan->tasks[i].cpus, &machine->allowed));
         ck_assert(!plan->tasks[i].bound);
         ck_assert_int_eq(plan->tasks[i].threads, 32);
         ck_assert_str_eq(plan->tasks[i].places, "");
@@ -181,7 +181,7 @@ START_TEST(resource_sets_bind_what_none_does_not)
     struct plan *plan = make_plan(machine, &request);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(plan->tasks[i].core_count, 2);
-    ck_assert(!bitset_intersects(&plan->tasks[0].cpus, &plan->tasks[2].cpus));
+    ck_assert(!bitmap_intersects(&plan->tasks[0].cpus, &plan->tasks[2].cpus));
     plan_destroy(plan);
     machine_destroy(machine);
 }
@@ -193,13 +193,13 @@ START_TEST(reserved_cores_are_of_all_groups)
     struct request request = {.task_count = 8, .gpu_count = -1, .bind = {.reserve = 16}};
     struct plan *plan = make_plan(machine, &request);
     char list[256];
-    ck_assert_str_eq(bitset_text(&plan->reserved, list, sizeof(list)),
+    ck_assert_str_eq(bitmap_text(&plan->reserved, list, sizeof(list)),
                      "0,8,16,24,32,40,48,56,64,72,80,88,96,104,112,120,128,136,144,152,160,168,176,184,192,"
                      "200,208,216,224,232,240,248");
     plan_destroy(plan);
     request.bind.reserve = 3;
     plan = make_plan(machine, &request);
-    ck_assert_str_eq(bitset_text(&plan->reserved, list, sizeof(list)), "0,8,64,128,136,192");
+    ck_assert_str_eq(bitmap_text(&plan->reserved, list, sizeof(list)), "0,8,64,128,136,192");
     plan_destroy(plan);
     machine_destroy(machine);
 }
@@ -211,14 +211,14 @@ START_TEST(masks_that_are_bound_are_kept)
 {
     struct machine *machine = load_machine("epyc4");
     /* against the order of GPUs, which begins at the last cores */
-    struct bitset masks[4] = {cpu_list("0-3"), cpu_list("20-23"), cpu_list("40-43"), cpu_list("60-63")};
+    struct bitmap masks[4] = {cpu_list("0-3"), cpu_list("20-23"), cpu_list("40-43"), cpu_list("60-63")};
     struct request_task tasks[4];
     struct request request = {.task_count = 4, .gpu_count = -1, .tasks = tasks};
     for (int i = 0; i < 4; i++)
         tasks[i] = (struct request_task){.cpus = &masks[i], .why = "bound by --cpu-bind"};
     struct plan *plan = make_plan(machine, &request);
     for (int i = 0; i < 4; i++) {
-        ck_assert(bitset_equal(&plan->tasks[i].cpus, &masks[i]));
+        ck_assert(bitmap_is_equal(&plan->tasks[i].cpus, &masks[i]));
         ck_assert_int_eq(plan->tasks[i].gpu_count, 1);
         ck_assert_int_eq(plan->tasks[i].gpus[0], 3 - i);
         ck_assert_msg(strncmp(plan->tasks[i].why, "bound by --cpu-bind: 4 of 8 cores of L3 cache", 45) == 0,
@@ -232,16 +232,16 @@ END_TEST
 START_TEST(others_take_what_is_not_settled)
 {
     struct machine *machine = load_machine("cpu4");
-    struct bitset mask = cpu_list("0-11");
+    struct bitmap mask = cpu_list("0-11");
     struct request_task tasks[4] = {
         {.cpus = NULL}, {.cpus = &mask, .why = "bound"}, {.cpus = NULL}, {.cpus = NULL}};
     struct request request = {.task_count = 4, .tasks = tasks};
     struct plan *plan = make_plan(machine, &request);
     char list[64];
-    ck_assert_str_eq(bitset_text(&plan->tasks[0].cpus, list, sizeof(list)), "12-23,60-71");
-    ck_assert(bitset_equal(&plan->tasks[1].cpus, &mask));
-    ck_assert_str_eq(bitset_text(&plan->tasks[2].cpus, list, sizeof(list)), "24-35,72-83");
-    ck_assert_str_eq(bitset_text(&plan->tasks[3].cpus, list, sizeof(list)), "36-47,84-95");
+    ck_assert_str_eq(bitmap_text(&plan->tasks[0].cpus, list, sizeof(list)), "12-23,60-71");
+    ck_assert(bitmap_is_equal(&plan->tasks[1].cpus, &mask));
+    ck_assert_str_eq(bitmap_text(&plan->tasks[2].cpus, list, sizeof(list)), "24-35,72-83");
+    ck_assert_str_eq(bitmap_text(&plan->tasks[3].cpus, list, sizeof(list)), "36-47,84-95");
     plan_destroy(plan);
     /* nothing is left: they share */
     mask = machine->allowed;
@@ -257,17 +257,17 @@ END_TEST
 START_TEST(what_is_settled_is_not_moved)
 {
     struct machine *machine = load_machine("gpu8");
-    struct bitset cpus = cpu_list("0-63");
-    struct bitset mask = cpu_list("20-21");
+    struct bitmap cpus = cpu_list("0-63");
+    struct bitmap mask = cpu_list("20-21");
     struct request_task tasks[4] = {
         {.cpus = NULL}, {.cpus = &mask, .why = "bound"}, {.cpus = NULL}, {.cpus = NULL}};
     struct request request = {.task_count = 4, .cpus = &cpus, .tasks = tasks, .gpu_count = 0};
     struct plan *plan = make_plan(machine, &request);
     char list[64];
-    ck_assert_str_eq(bitset_text(&plan->tasks[0].cpus, list, sizeof(list)), "0-19,56");
-    ck_assert(bitset_equal(&plan->tasks[1].cpus, &mask));
-    ck_assert_str_eq(bitset_text(&plan->tasks[2].cpus, list, sizeof(list)), "22-41");
-    ck_assert_str_eq(bitset_text(&plan->tasks[3].cpus, list, sizeof(list)), "42-55,57-63");
+    ck_assert_str_eq(bitmap_text(&plan->tasks[0].cpus, list, sizeof(list)), "0-19,56");
+    ck_assert(bitmap_is_equal(&plan->tasks[1].cpus, &mask));
+    ck_assert_str_eq(bitmap_text(&plan->tasks[2].cpus, list, sizeof(list)), "22-41");
+    ck_assert_str_eq(bitmap_text(&plan->tasks[3].cpus, list, sizeof(list)), "42-55,57-63");
     plan_destroy(plan);
     machine_destroy(machine);
 }
@@ -283,7 +283,7 @@ START_TEST(gpus_that_are_settled_are_kept)
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(plan->tasks[i].gpu_count, 1);
         ck_assert_int_eq(plan->tasks[i].gpus[0], gpus[i][0]);
-        ck_assert(bitset_inside(&plan->tasks[i].cpus, &machine->gpus[gpus[i][0]].pci.cpus));
+        ck_assert(bitmap_is_included(&plan->tasks[i].cpus, &machine->gpus[gpus[i][0]].pci.cpus));
     }
     plan_destroy(plan);
     machine_destroy(machine);
@@ -293,7 +293,7 @@ END_TEST
 START_TEST(masks_outside_of_what_is_granted_are_refused)
 {
     struct machine *machine = load_machine("cpu4");
-    struct bitset granted = cpu_list("0-3"), mask = cpu_list("3-4");
+    struct bitmap granted = cpu_list("0-3"), mask = cpu_list("3-4");
     struct request_task task = {.cpus = &mask, .why = "explicit resource file, line 7"};
     struct request request = {.task_count = 1, .cpus = &granted, .tasks = &task};
     struct plan *plan = NULL;
@@ -356,7 +356,7 @@ START_TEST(fast_cards_come_first)
     struct request request = {.task_count = 1, .gpus = gpus, .gpu_count = 1};
     for (int i = 0; i < machine->nic_count; i++)
         machine->nics[i].mbps = strcmp(machine->nics[i].verbs, "mlx5_5") == 0 ? 100000 : 50000;
-    nics_judge(machine->nics, machine->nic_count, NULL, NULL);
+    nics_select(machine->nics, machine->nic_count, NULL, NULL);
     struct plan *plan = make_plan(machine, &request);
     ck_assert_str_eq(plan->tasks[0].nic_names[0], "mlx5_5");
     plan_destroy(plan);
@@ -385,7 +385,7 @@ START_TEST(tasks_from_elsewhere_are_checked)
     task.gpu_ids[0][3] = '\n';
     ck_assert(!plan_task_valid(&task));
     task = plan->tasks[0];
-    task.cpus = (struct bitset){{0}};
+    task.cpus = (struct bitmap){{0}};
     ck_assert(!plan_task_valid(&task));
     task = plan->tasks[0];
     task.threads = 0;

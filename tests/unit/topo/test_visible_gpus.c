@@ -52,16 +52,16 @@ static const struct {
 START_TEST(variables_are_read_as_the_driver_does)
 {
     int granted[4], count = 0;
-    struct visible visible;
-    struct visible_env env = {.devices = cases[_i].devices, .order = cases[_i].order};
+    struct visible_gpus visible;
+    struct visible_gpus_env env = {.devices = cases[_i].devices, .order = cases[_i].order};
     make_machine(!cases[_i].unlike);
     for (; cases[_i].granted[count] != 0; count++)
         granted[count] = cases[_i].granted[count] - '0';
-    visible_map(&machine, granted, count > 0 ? count : -1, &env, &visible);
+    visible_gpus_map(&machine, granted, count > 0 ? count : -1, &env, &visible);
     ck_assert_int_eq(visible.count, (int)strlen(cases[_i].visible));
     for (int i = 0; i < visible.count; i++) {
         ck_assert_int_eq(visible.gpus[i], cases[_i].visible[i] - '0');
-        ck_assert_int_eq(visible_device(&visible, visible.gpus[i]), i);
+        ck_assert_int_eq(visible_gpus_device(&visible, visible.gpus[i]), i);
     }
     ck_assert_int_eq(visible.mig, cases[_i].mig);
     ck_assert_int_eq(visible.certain, !cases[_i].uncertain);
@@ -73,22 +73,22 @@ END_TEST
 
 START_TEST(amd_counts_twice)
 {
-    struct visible visible;
-    struct visible_env env = {.devices = "3,2,1", .within = "2,0"};
+    struct visible_gpus visible;
+    struct visible_gpus_env env = {.devices = "3,2,1", .within = "2,0"};
     make_machine(true);
-    visible_map(&machine, NULL, -1, &env, &visible);
+    visible_gpus_map(&machine, NULL, -1, &env, &visible);
     ck_assert_int_eq(visible.count, 2);
     ck_assert_int_eq(visible.gpus[0], 1);
     ck_assert_int_eq(visible.gpus[1], 3);
-    ck_assert_int_eq(visible_device(&visible, 2), -1);
+    ck_assert_int_eq(visible_gpus_device(&visible, 2), -1);
 }
 END_TEST
 
 START_TEST(hidden_gpus_are_advised_on)
 {
-    ck_assert_ptr_null(visible_hidden(4, 4, 4));
-    ck_assert_ptr_null(visible_hidden(1, 4, 1));
-    ck_assert_ptr_nonnull(strstr(visible_hidden(1, 4, 4), "--gres-flags=allow-task-sharing"));
+    ck_assert_ptr_null(visible_gpus_hidden_advice(4, 4, 4));
+    ck_assert_ptr_null(visible_gpus_hidden_advice(1, 4, 1));
+    ck_assert_ptr_nonnull(strstr(visible_gpus_hidden_advice(1, 4, 4), "--gres-flags=allow-task-sharing"));
 }
 END_TEST
 

@@ -6,7 +6,7 @@
 #include "trace/clock_offset.h"
 
 static const struct {
-    struct offset_sample samples[3];
+    struct clock_sample samples[3];
     int count, rc;
     int64_t offset_us, error_us;
 } cases[] = {
@@ -29,7 +29,7 @@ START_TEST(the_narrowest_window_counts)
 {
     int64_t offset_us = 4711;
     int64_t error_us = 4711;
-    ck_assert_int_eq(offset_of_samples(cases[_i].samples, cases[_i].count, &offset_us, &error_us),
+    ck_assert_int_eq(clock_offset_estimate(cases[_i].samples, cases[_i].count, &offset_us, &error_us),
                      cases[_i].rc);
     ck_assert_int_eq(offset_us, cases[_i].offset_us);
     ck_assert_int_eq(error_us, cases[_i].error_us);
@@ -41,15 +41,15 @@ START_TEST(the_bound_holds)
 {
     unsigned seed = (unsigned)_i;
     int64_t truth_us = (int64_t)(rand_r(&seed) % 2000001) - 1000000;
-    struct offset_sample samples[8];
+    struct clock_sample samples[8];
     for (int i = 0; i < 8; i++) {
-        int64_t asked_us = 1000000 + i * 1000;
-        int64_t read_us = asked_us + rand_r(&seed) % 300;
-        samples[i] = (struct offset_sample){asked_us, read_us + truth_us, read_us + rand_r(&seed) % 300};
+        int64_t sent_us = 1000000 + i * 1000;
+        int64_t read_us = sent_us + rand_r(&seed) % 300;
+        samples[i] = (struct clock_sample){sent_us, read_us + truth_us, read_us + rand_r(&seed) % 300};
     }
     int64_t offset_us = 0;
     int64_t error_us = 0;
-    ck_assert_int_eq(offset_of_samples(samples, 8, &offset_us, &error_us), 0);
+    ck_assert_int_eq(clock_offset_estimate(samples, 8, &offset_us, &error_us), 0);
     ck_assert_int_le(llabs(offset_us - truth_us), error_us);
     ck_assert_int_le(error_us, 300);
 }

@@ -7,10 +7,10 @@
 
 static char bytes[64];
 
-static const char *end(struct pad *pad)
+static const char *end(struct strbuf *strbuf)
 {
-    ck_assert_uint_lt(pad->used, sizeof(bytes));
-    bytes[pad->used] = 0;
+    ck_assert_uint_lt(strbuf->used, sizeof(bytes));
+    bytes[strbuf->used] = 0;
     return bytes;
 }
 
@@ -35,17 +35,17 @@ static const struct {
 
 START_TEST(any_bytes_become_json)
 {
-    struct pad pad = {bytes, 0, sizeof(bytes) - 1};
-    pad_json(&pad, texts[_i].text);
-    ck_assert_str_eq(end(&pad), texts[_i].json);
+    struct strbuf strbuf = {bytes, 0, sizeof(bytes) - 1};
+    strbuf_add_json(&strbuf, texts[_i].text);
+    ck_assert_str_eq(end(&strbuf), texts[_i].json);
 }
 END_TEST
 
 START_TEST(any_bytes_become_plain)
 {
-    struct pad pad = {bytes, 0, sizeof(bytes) - 1};
-    pad_plain(&pad, texts[_i].text);
-    ck_assert_str_eq(end(&pad), texts[_i].plain);
+    struct strbuf strbuf = {bytes, 0, sizeof(bytes) - 1};
+    strbuf_add_printable(&strbuf, texts[_i].text);
+    ck_assert_str_eq(end(&strbuf), texts[_i].plain);
 }
 END_TEST
 
@@ -60,41 +60,41 @@ static const struct {
 
 START_TEST(numbers_are_decimal)
 {
-    struct pad pad = {bytes, 0, sizeof(bytes) - 1};
-    pad_number(&pad, numbers[_i].number);
-    ck_assert_str_eq(end(&pad), numbers[_i].text);
+    struct strbuf strbuf = {bytes, 0, sizeof(bytes) - 1};
+    strbuf_add_number(&strbuf, numbers[_i].number);
+    ck_assert_str_eq(end(&strbuf), numbers[_i].text);
 }
 END_TEST
 
 START_TEST(columns_begin_where_they_should)
 {
-    struct pad pad = {bytes, 0, sizeof(bytes) - 1};
-    pad_text(&pad, "x\n");
-    pad_text(&pad, "ab");
-    pad_to(&pad, 2, 5);
-    pad_text(&pad, "long");
-    pad_to(&pad, 2, 7); /* past it already: one space */
-    pad_text(&pad, "z");
-    ck_assert_str_eq(end(&pad), "x\nab   long z");
+    struct strbuf strbuf = {bytes, 0, sizeof(bytes) - 1};
+    strbuf_add_text(&strbuf, "x\n");
+    strbuf_add_text(&strbuf, "ab");
+    strbuf_pad_to(&strbuf, 2, 5);
+    strbuf_add_text(&strbuf, "long");
+    strbuf_pad_to(&strbuf, 2, 7); /* past it already: one space */
+    strbuf_add_text(&strbuf, "z");
+    ck_assert_str_eq(end(&strbuf), "x\nab   long z");
 }
 END_TEST
 
 START_TEST(what_does_not_fit_is_cut)
 {
-    struct pad pad = {bytes, 0, 5};
+    struct strbuf strbuf = {bytes, 0, 5};
     bytes[5] = 'S';
-    pad_text(&pad, "abc");
-    pad_number(&pad, 12345);
-    pad_json(&pad, "x");
-    pad_to(&pad, 0, 60);
-    ck_assert_uint_eq(pad.used, 5);
+    strbuf_add_text(&strbuf, "abc");
+    strbuf_add_number(&strbuf, 12345);
+    strbuf_add_json(&strbuf, "x");
+    strbuf_pad_to(&strbuf, 0, 60);
+    ck_assert_uint_eq(strbuf.used, 5);
     ck_assert_mem_eq(bytes, "abc12S", 6);
 }
 END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("pad");
+    TCase *tcase = tcase_create("strbuf");
     tcase_add_loop_test(tcase, any_bytes_become_json, 0, sizeof(texts) / sizeof(texts[0]));
     tcase_add_loop_test(tcase, any_bytes_become_plain, 0, sizeof(texts) / sizeof(texts[0]));
     tcase_add_loop_test(tcase, numbers_are_decimal, 0, sizeof(numbers) / sizeof(numbers[0]));
@@ -105,5 +105,5 @@ static void fill(Suite *suite)
 
 int main(void)
 {
-    return unit_run("pad", fill);
+    return unit_run("strbuf", fill);
 }

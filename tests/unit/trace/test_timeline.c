@@ -32,7 +32,7 @@ static const struct hvd_log test_log = {LOG_WARN, keep_warning, NULL};
 
 static void make_trace(const char *host, const char *dump_dir)
 {
-    struct trace_plan plan = {3, 8, host, dump_dir, &test_log};
+    struct trace_params plan = {3, 8, host, dump_dir, &test_log};
     ck_assert_int_eq(trace_create(&trace, &plan, NULL), HVD_OK);
 }
 
@@ -107,7 +107,7 @@ static void run(const char *name, int status)
     trace_submitted(trace, &op, now);
     trace_decided(trace, &op, 17, now + 10);
     trace_step(trace, &op, TRACE_PACKING, now + 20);
-    trace_step(trace, &op, TRACE_TRAVELLING, now + 30);
+    trace_step(trace, &op, TRACE_TRANSFERRING, now + 30);
     trace_step(trace, &op, TRACE_UNPACKING, now + 40);
     trace_done(trace, &op, status, now + 50);
 }
@@ -153,7 +153,7 @@ START_TEST(steps_that_were_passed_over_are_not_there)
     now = clock_us();
     trace_submitted(trace, &op, now);
     trace_decided(trace, &op, 1, now + 5);
-    trace_step(trace, &op, TRACE_TRAVELLING, now + 7);
+    trace_step(trace, &op, TRACE_TRANSFERRING, now + 7);
     trace_done(trace, &op, HVD_ERR_RANK_LOST, now + 30);
     stop();
     json_t *events = load();

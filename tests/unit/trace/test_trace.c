@@ -20,7 +20,7 @@ static struct trace *trace;
 
 static struct trace *create(const char *dump_dir)
 {
-    struct trace_plan plan = {3, 8, "n2", dump_dir, NULL};
+    struct trace_params plan = {3, 8, "n2", dump_dir, NULL};
     struct trace *made = NULL;
     struct hvd_error err = {""};
     ck_assert_msg(trace_create(&made, &plan, &err) == HVD_OK, "%s", err.text);
@@ -69,7 +69,7 @@ START_TEST(each_step_is_seen)
     begin(&op, "layer3.weight", now_us);
     trace_decided(trace, &op, 17, now_us + 10);
     trace_step(trace, &op, TRACE_PACKING, now_us + 20);
-    trace_step(trace, &op, TRACE_TRAVELLING, now_us + 35);
+    trace_step(trace, &op, TRACE_TRANSFERRING, now_us + 35);
     trace_step(trace, &op, TRACE_PACKING, now_us + 36); /* its second batch */
     trace_step(trace, &op, TRACE_UNPACKING, now_us + 50);
     trace_done(trace, &op, HVD_OK, now_us + 60);
@@ -209,7 +209,7 @@ START_TEST(a_folder_that_cannot_be_used_is_refused)
 {
     char path[100];
     snprintf(path, sizeof(path), "%s/none/deep", folder);
-    struct trace_plan plan = {3, 8, "n2", path, NULL};
+    struct trace_params plan = {3, 8, "n2", path, NULL};
     struct trace *other = NULL;
     struct hvd_error err = {""};
     ck_assert_int_eq(trace_create(&other, &plan, &err), HVD_ERR_INVALID);
@@ -225,7 +225,7 @@ END_TEST
 
 START_TEST(one_trace_has_the_signals)
 {
-    struct trace_plan plan = {4, 8, "n2", folder, NULL};
+    struct trace_params plan = {4, 8, "n2", folder, NULL};
     struct trace *other = NULL;
     struct hvd_error err = {""};
     ck_assert_int_eq(trace_create(&other, &plan, &err), HVD_ERR_STATE);
@@ -490,7 +490,7 @@ static void *submit_many(void *arg)
         struct trace_op op;
         begin(&op, name, clock_us());
         trace_decided(trace, &op, (uint64_t)i, clock_us());
-        trace_step(trace, &op, TRACE_TRAVELLING, clock_us());
+        trace_step(trace, &op, TRACE_TRANSFERRING, clock_us());
         trace_done(trace, &op, HVD_OK, clock_us());
     }
     return NULL;

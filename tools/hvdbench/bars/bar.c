@@ -12,7 +12,7 @@
 int bar_commands(const struct bar *bar)
 {
     int count = 0;
-    while (count < BAR_COMMANDS && bar->commands[count].place != PLACE_NONE)
+    while (count < BAR_COMMANDS && bar->commands[count].place != RUNNER_NONE)
         count++;
     return count;
 }
@@ -124,32 +124,32 @@ int limit_measure(const struct limit *limit, const struct bar *bar, const struct
     return status;
 }
 
-enum verdict limit_judge(const struct limit *limit, const double *seen, int runs)
+enum bar_result limit_judge(const struct limit *limit, const double *seen, int runs)
 {
-    enum verdict verdict = VERDICT_NONE;
+    enum bar_result verdict = BAR_NONE;
     for (int run = 0; run < runs && limit_is_judged(limit); run++) {
         /* what is no number is not met */
-        enum verdict one = !(seen[run] <= limit->most)                         ? VERDICT_MISSED
-                           : limit->stretch > 0 && seen[run] <= limit->stretch ? VERDICT_STRETCH
-                                                                               : VERDICT_MET;
+        enum bar_result one = !(seen[run] <= limit->most)                         ? BAR_MISSED
+                              : limit->stretch > 0 && seen[run] <= limit->stretch ? BAR_STRETCH
+                                                                                  : BAR_MET;
         verdict = one > verdict ? one : verdict;
     }
     return verdict;
 }
 
-enum verdict limit_judge_failed(const struct limit *limit, int status)
+enum bar_result limit_judge_failed(const struct limit *limit, int status)
 {
     if (!limit_is_judged(limit))
-        return VERDICT_NONE;
-    return status == HVD_ERR_UNSUPPORTED ? VERDICT_NOT_RUN : VERDICT_MISSED;
+        return BAR_NONE;
+    return status == HVD_ERR_UNSUPPORTED ? BAR_NOT_RUN : BAR_MISSED;
 }
 
-const char *verdict_name(enum verdict verdict)
+const char *bar_result_name(enum bar_result verdict)
 {
-    static const char *const names[] = {[VERDICT_NONE] = "-",
-                                        [VERDICT_STRETCH] = "stretch",
-                                        [VERDICT_MET] = "yes",
-                                        [VERDICT_NOT_RUN] = "not run",
-                                        [VERDICT_MISSED] = "no"};
+    static const char *const names[] = {[BAR_NONE] = "-",
+                                        [BAR_STRETCH] = "stretch",
+                                        [BAR_MET] = "yes",
+                                        [BAR_NOT_RUN] = "not run",
+                                        [BAR_MISSED] = "no"};
     return names[verdict];
 }

@@ -9,19 +9,19 @@
 
 /* ---- What is measured ----------------------------------------------------------------------------- */
 
-enum bar_place {
-    PLACE_NONE,  /* behind the last command */
-    PLACE_JOB,   /* hvdbench as the ranks of a job on this node, by hvdrun */
-    PLACE_ALONE, /* hvdbench in a process of its own */
-    PLACE_NODES, /* hvdbench as ranks on each of two nodes, by two-nodes */
-    PLACE_PLAIN  /* MPI without hvd: hvdbench_plain, by mpirun */
+enum bar_runner {
+    RUNNER_NONE,      /* behind the last command */
+    RUNNER_HVDRUN,    /* hvdbench as the ranks of a job on this node, by hvdrun */
+    RUNNER_SINGLE,    /* hvdbench in a process of its own */
+    RUNNER_TWO_NODES, /* hvdbench as ranks on each of two nodes, by two-nodes */
+    RUNNER_MPIRUN     /* MPI without hvd: hvdbench_plain, by mpirun */
 };
 
 struct bar_command {
-    enum bar_place place;
-    int ranks;          /* of the job, or of each of the nodes */
-    const char *planes; /* HVD_PLANES on the nodes */
-    const char *words;  /* the program's arguments, with spaces between them */
+    enum bar_runner place;
+    int ranks;             /* of the job, or of each of the nodes */
+    const char *backends;  /* HVD_BACKENDS on the nodes */
+    const char *arguments; /* the program's arguments, with spaces between them */
 };
 
 /* ---- What it is to be ----------------------------------------------------------------------------- */
@@ -78,7 +78,7 @@ int bar_check_names(const char *only, struct hvd_error *err);
 /* ---- The verdict: pure ---------------------------------------------------------------------------- */
 
 /* From good to bad: of several the last counts. Where there is no bar, there is none. */
-enum verdict { VERDICT_NONE, VERDICT_STRETCH, VERDICT_MET, VERDICT_NOT_RUN, VERDICT_MISSED, VERDICT_COUNT };
+enum bar_result { BAR_NONE, BAR_STRETCH, BAR_MET, BAR_NOT_RUN, BAR_MISSED, BAR_RESULT_COUNT };
 
 /* What one run has come to: [turns] times the records of the bar's commands, of which each counts by its
  * median. HVD_ERR_UNSUPPORTED with the reason where a field is not there. */
@@ -86,12 +86,12 @@ int limit_measure(const struct limit *limit, const struct bar *bar, const struct
                   double *seenp, struct hvd_error *why);
 
 /* Of all runs, of which there is at least one. */
-enum verdict limit_judge(const struct limit *limit, const double *seen, int runs);
+enum bar_result limit_judge(const struct limit *limit, const double *seen, int runs);
 
 /* Of a run that has come to nothing: [status] is why. */
-enum verdict limit_judge_failed(const struct limit *limit, int status);
+enum bar_result limit_judge_failed(const struct limit *limit, int status);
 
 /* "yes", "stretch", "no", "not run", "-" */
-const char *verdict_name(enum verdict verdict);
+const char *bar_result_name(enum bar_result verdict);
 
 #endif

@@ -11,10 +11,10 @@
 
 /* ---- Commands ------------------------------------------------------------------------------------- */
 
-static void add(struct command *command, const char *const *words)
+static void add(struct command *command, const char *const *arguments)
 {
-    for (; *words != NULL && command->count < COMMAND_WORDS - 1; words++)
-        command->argv[command->count++] = *words;
+    for (; *arguments != NULL && command->count < COMMAND_ARGUMENTS - 1; arguments++)
+        command->argv[command->count++] = *arguments;
 }
 
 void command_describe(struct command *command, const struct programs *programs, const struct bar_command *row)
@@ -23,28 +23,28 @@ void command_describe(struct command *command, const struct programs *programs, 
     const char *ranks = command->ranks;
     const char *const hvdrun[] = {programs->hvdrun, "-n", ranks, "--no-prefix", programs->hvdbench, NULL};
     const char *const alone[] = {programs->hvdbench, NULL};
-    const char *const nodes[] = {programs->two_nodes, ranks, "env", command->planes,
+    const char *const nodes[] = {programs->two_nodes, ranks, "env", command->backends,
                                  programs->hvdbench,  NULL};
     const char *const mpirun[] = {"mpirun", "--oversubscribe", "--bind-to", "core", "-np", ranks, NULL};
     const char *const plain[] = {programs->plain, NULL};
     *command = (struct command){.count = 0};
     snprintf(command->ranks, sizeof(command->ranks), "%d", row->ranks);
-    snprintf(command->planes, sizeof(command->planes), "HVD_PLANES=%s",
-             row->planes != NULL ? row->planes : "");
-    snprintf(command->words, sizeof(command->words), "%s", row->words);
-    add(command, row->place == PLACE_JOB     ? hvdrun
-                 : row->place == PLACE_NODES ? nodes
-                 : row->place == PLACE_PLAIN ? mpirun
-                                             : alone);
-    if (row->place == PLACE_PLAIN)
+    snprintf(command->backends, sizeof(command->backends), "HVD_BACKENDS=%s",
+             row->backends != NULL ? row->backends : "");
+    snprintf(command->arguments, sizeof(command->arguments), "%s", row->arguments);
+    add(command, row->place == RUNNER_HVDRUN      ? hvdrun
+                 : row->place == RUNNER_TWO_NODES ? nodes
+                 : row->place == RUNNER_MPIRUN    ? mpirun
+                                                  : alone);
+    if (row->place == RUNNER_MPIRUN)
         add(command, plain);
-    for (const char *word = strtok_r(command->words, " ", &rest); word != NULL;
+    for (const char *word = strtok_r(command->arguments, " ", &rest); word != NULL;
          word = strtok_r(NULL, " ", &rest))
         add(command, (const char *const[]){word, NULL});
     add(command, (const char *const[]){"--json", NULL});
 }
 
-void command_spell(const struct command *command, char *text, size_t room)
+void command_format(const struct command *command, char *text, size_t room)
 {
     size_t used = 0;
     text[0] = 0;
@@ -87,7 +87,7 @@ int command_run(const struct command *command, struct spawned *spawned, struct r
 static int check_plain(const struct bar *bar, const struct programs *programs, struct hvd_error *err)
 {
     for (int i = 0; i < bar_commands(bar); i++)
-        if (bar->commands[i].place == PLACE_PLAIN && access(programs->plain, X_OK) != 0)
+        if (bar->commands[i].place == RUNNER_MPIRUN && access(programs->plain, X_OK) != 0)
             return error_set(err, HVD_ERR_UNSUPPORTED, "%s is not there: hvd was built without MPI",
                              programs->plain);
     return HVD_OK;

@@ -6,20 +6,20 @@
 #include "tools/hvdbench/bars/programs.h"
 #include "tools/hvdbench/bars/spawn.h"
 
-#define COMMAND_WORDS 24
+#define COMMAND_ARGUMENTS 24
 
 /* The last word asks for JSON. */
 struct command {
-    const char *argv[COMMAND_WORDS]; /* into this object and [programs] */
+    const char *argv[COMMAND_ARGUMENTS]; /* into this object and [programs] */
     int count;
-    char ranks[16], planes[64], words[256];
+    char ranks[16], backends[64], arguments[256];
 };
 
 void command_describe(struct command *command, const struct programs *programs,
                       const struct bar_command *row);
 
 /* As a user types it, for a table. */
-void command_spell(const struct command *command, char *text, size_t room);
+void command_format(const struct command *command, char *text, size_t room);
 
 /* Run it and read what it writes. HVD_ERR_UNSUPPORTED where it cannot be run here; any other error: it
  * failed. */

@@ -2,21 +2,21 @@
 #include "tools/hvdbench/bars/bar.h"
 
 /* What carries the data in the bars of two nodes. */
-#define PLANES_TCP "hier-tcp"
-#define PLANES_MPI "hier-mpi"
+#define BACKENDS_TCP "hier-tcp"
+#define BACKENDS_MPI "hier-mpi"
 
 /* Between ranks of one node, programs that ask hvd for the tensors' memory are judged; what others see is
  * shown. */
-#define GIVEN  ", memory of hvd_alloc"
-#define MALLOC ", memory of malloc"
+#define HVD_ALLOC_MEMORY ", memory of hvd_alloc"
+#define MALLOC           ", memory of malloc"
 
-#define GIVEN_BY_MPI_BEST(times)                                                           \
-    {                                                                                      \
-        "by mpi-best" GIVEN, LIMIT_BY, UNIT_TIMES, "hvd_alloc_us", "mpi_best_us", times, 0 \
+#define ALLOC_BY_MPI_BEST(times)                                                                      \
+    {                                                                                                 \
+        "by mpi-best" HVD_ALLOC_MEMORY, LIMIT_BY, UNIT_TIMES, "hvd_alloc_us", "mpi_best_us", times, 0 \
     }
-#define GIVEN_BY_MEMCPY(times, better)                                                      \
-    {                                                                                       \
-        "by memcpy" GIVEN, LIMIT_BY, UNIT_TIMES, "hvd_alloc_us", "memcpy_us", times, better \
+#define ALLOC_BY_MEMCPY(times, better)                                                                 \
+    {                                                                                                  \
+        "by memcpy" HVD_ALLOC_MEMORY, LIMIT_BY, UNIT_TIMES, "hvd_alloc_us", "memcpy_us", times, better \
     }
 #define MALLOC_BY_MPI_BEST                                                             \
     {                                                                                  \
@@ -38,59 +38,59 @@
 const struct bar bar_table[] = {
     {.name = "resnet50",
      .title = "ResNet-50: 161 tensors, 97.5 MiB, 2 ranks",
-     .commands = {{PLACE_JOB, 2, NULL, "allreduce --model=resnet50"}},
-     .limits = {GIVEN_BY_MPI_BEST(0.7), GIVEN_BY_MEMCPY(1.2, 1.0), MALLOC_BY_MPI_BEST, MALLOC_BY_MEMCPY}},
+     .commands = {{RUNNER_HVDRUN, 2, NULL, "allreduce --model=resnet50"}},
+     .limits = {ALLOC_BY_MPI_BEST(0.7), ALLOC_BY_MEMCPY(1.2, 1.0), MALLOC_BY_MPI_BEST, MALLOC_BY_MEMCPY}},
     {.name = "bert-large",
      .title = "BERT-large: 398 tensors, 1.25 GiB, 2 ranks",
-     .commands = {{PLACE_JOB, 2, NULL, "allreduce --model=bert-large"}},
-     .limits = {GIVEN_BY_MPI_BEST(0.7), GIVEN_BY_MEMCPY(1.2, 1.0), MALLOC_BY_MPI_BEST, MALLOC_BY_MEMCPY}},
+     .commands = {{RUNNER_HVDRUN, 2, NULL, "allreduce --model=bert-large"}},
+     .limits = {ALLOC_BY_MPI_BEST(0.7), ALLOC_BY_MEMCPY(1.2, 1.0), MALLOC_BY_MPI_BEST, MALLOC_BY_MEMCPY}},
     {.name = "crowded",
      .title = "ResNet-50, 4 ranks on 2 cores",
-     .commands = {{PLACE_JOB, 4, NULL, "allreduce --model=resnet50"}},
-     .limits = {GIVEN_BY_MPI_BEST(0.7), MALLOC_BY_MPI_BEST}},
+     .commands = {{RUNNER_HVDRUN, 4, NULL, "allreduce --model=resnet50"}},
+     .limits = {ALLOC_BY_MPI_BEST(0.7), MALLOC_BY_MPI_BEST}},
     {.name = "small",
      .title = "1000 tensors of 1 KiB, 2 ranks",
-     .commands = {{PLACE_JOB, 2, NULL, "small --tensors=1000 --bytes=1K"}},
+     .commands = {{RUNNER_HVDRUN, 2, NULL, "small --tensors=1000 --bytes=1K"}},
      .limits = {TIME(800, 300)}},
     {.name = "latency",
      .title = "4 bytes, waiting for each, 2 ranks",
-     .commands = {{PLACE_JOB, 2, NULL, "latency --bytes=4"}},
+     .commands = {{RUNNER_HVDRUN, 2, NULL, "latency --bytes=4"}},
      .limits = {TIME(20, 3)}},
     {.name = "latency-crowded",
      .title = "4 bytes, waiting for each, 4 ranks on 2 cores",
-     .commands = {{PLACE_JOB, 4, NULL, "latency --bytes=4"}},
+     .commands = {{RUNNER_HVDRUN, 4, NULL, "latency --bytes=4"}},
      .limits = {TIME(200, 20)}},
     {.name = "nodes-tcp",
      .title = "ResNet-50, 2 nodes with 2 ranks each, by TCP",
-     .commands = {{PLACE_NODES, 2, PLANES_TCP, "allreduce --model=resnet50"}},
+     .commands = {{RUNNER_TWO_NODES, 2, BACKENDS_TCP, "allreduce --model=resnet50"}},
      .limits = {BY_MPI_BEST(1.0)}},
     {.name = "nodes-mpi",
      .title = "ResNet-50, 2 nodes with 2 ranks each, by MPI",
-     .commands = {{PLACE_NODES, 2, PLANES_MPI, "allreduce --model=resnet50"}},
+     .commands = {{RUNNER_TWO_NODES, 2, BACKENDS_MPI, "allreduce --model=resnet50"}},
      .limits = {BY_MPI_BEST(1.0)}},
     {.name = "idle",
      .title = "5 s without work, 2 ranks",
-     .commands = {{PLACE_JOB, 2, NULL, "idle --seconds=5"}},
+     .commands = {{RUNNER_HVDRUN, 2, NULL, "idle --seconds=5"}},
      .limits = {{"wake-ups of a rank", LIMIT_VALUE, UNIT_COUNT, "wakes", NULL, 0, 0},
                 {"CPU time of a rank", LIMIT_VALUE, UNIT_US, "cpu_us", NULL, 1000, 0}}},
     {.name = "negotiate",
      .title = "agreement of 64, 1024 and 16384 simulated ranks",
-     .commands = {{PLACE_ALONE, 0, NULL, "negotiate --ranks=64 --rounds=50"},
-                  {PLACE_ALONE, 0, NULL, "negotiate --ranks=1024 --rounds=50"},
-                  {PLACE_ALONE, 0, NULL, "negotiate --ranks=16384 --rounds=5"}},
+     .commands = {{RUNNER_SINGLE, 0, NULL, "negotiate --ranks=64 --rounds=50"},
+                  {RUNNER_SINGLE, 0, NULL, "negotiate --ranks=1024 --rounds=50"},
+                  {RUNNER_SINGLE, 0, NULL, "negotiate --ranks=16384 --rounds=5"}},
      .limits = {{"messages above the radix", LIMIT_ABOVE, UNIT_COUNT, "messages", "radix", 1, 0},
                 {"bytes at the root: most by least", LIMIT_SPREAD, UNIT_TIMES, "first_root_bytes", NULL, 1,
                  0}}},
     {.name = "launch",
      .title = "start of 2 ranks",
-     .commands = {{PLACE_ALONE, 0, NULL, "launch --ranks=2"}},
+     .commands = {{RUNNER_SINGLE, 0, NULL, "launch --ranks=2"}},
      .limits = {{"until initialised, by MPI_Init", LIMIT_BY, UNIT_TIMES, "hvd_us", "mpi_us", 1, 0},
                 {"of true, by mpirun", LIMIT_BY, UNIT_TIMES, "hvdrun_exit_us", "mpirun_exit_us", 1, 0}}},
     {.name = "honest",
      .title = "MPI beside hvd as fast as without it, 2 ranks",
      .turns = 15,
-     .commands = {{PLACE_JOB, 2, NULL, "allreduce --model=resnet50 --rounds=10"},
-                  {PLACE_PLAIN, 2, NULL, "resnet50 10"}},
+     .commands = {{RUNNER_HVDRUN, 2, NULL, "allreduce --model=resnet50 --rounds=10"},
+                  {RUNNER_MPIRUN, 2, NULL, "resnet50 10"}},
      .limits = {{"mpi-best: more by less", LIMIT_SPREAD, UNIT_TIMES, "mpi_best_us", NULL, 1.1, 0}}},
     {.name = NULL},
 };

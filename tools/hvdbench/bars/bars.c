@@ -17,7 +17,7 @@
 struct result {
     double seen[BENCH_RUNS_MAX];
     int runs;
-    enum verdict verdict;
+    enum bar_result verdict;
     struct hvd_error why; /* that there is nothing of the run behind those */
 };
 
@@ -27,8 +27,8 @@ struct bars {
     struct programs programs;
     struct spawned spawned;
     struct record records[RECORDS]; /* of one run */
-    int counts[VERDICT_COUNT];      /* bars by the worst of their verdicts */
-    char names[VERDICT_COUNT][256];
+    int counts[BAR_RESULT_COUNT];   /* bars by the worst of their verdicts */
+    char names[BAR_RESULT_COUNT][256];
 };
 
 /* ---- What is shown -------------------------------------------------------------------------------- */
@@ -63,7 +63,7 @@ static void show_bar(const struct bar *bar, const struct programs *programs)
         struct command command;
         char text[256];
         command_describe(&command, programs, &bar->commands[i]);
-        command_spell(&command, text, sizeof(text));
+        command_format(&command, text, sizeof(text));
         printf("  $ %s\n", text);
     }
     fflush(stdout);
@@ -87,7 +87,7 @@ static void show_limit(const struct limit *limit, const struct result *result, i
     else
         show_nothing();
     if (result != NULL)
-        printf("  %s", verdict_name(result->verdict));
+        printf("  %s", bar_result_name(result->verdict));
     putchar('\n');
     if (result != NULL && result->why.text[0] != 0)
         printf("    %s\n", result->why.text);
@@ -118,7 +118,7 @@ static void show_json(const struct bar *bar, const struct limit *limit, const st
         json_number(&json, "most", limit->most);
     if (limit->stretch > 0)
         json_number(&json, "stretch", limit->stretch);
-    json_text(&json, "met", verdict_name(result->verdict));
+    json_text(&json, "met", bar_result_name(result->verdict));
     json_numbers(&json, "line_ns", lines_ns, result->runs);
     if (result->why.text[0] != 0)
         json_text(&json, "why", result->why.text);
@@ -157,22 +157,22 @@ static bool is_over(const struct bar *bar, const struct result *results)
     return true;
 }
 
-static enum verdict run_bar(struct bars *bars, const struct bar *bar)
+static enum bar_result run_bar(struct bars *bars, const struct bar *bar)
 {
     int runs = (int)bars->options->runs;
-    enum verdict worst = VERDICT_NONE;
+    enum bar_result worst = BAR_NONE;
     struct result results[BAR_LIMITS];
     double lines_ns[BENCH_RUNS_MAX];
     int run = 0;
     memset(results, 0, sizeof(results));
     for (; run < runs && !is_over(bar, results); run++) {
-        lines_ns[run] = line_round_trip_ns(bars->cores[0], bars->cores[1]);
+        lines_ns[run] = cache_line_round_trip_ns(bars->cores[0], bars->cores[1]);
         run_once(bars, bar, results);
     }
     for (int i = 0; i < BAR_LIMITS && bar->limits[i].title != NULL; i++) {
         const struct limit *limit = &bar->limits[i];
-        enum verdict seen =
-            results[i].runs > 0 ? limit_judge(limit, results[i].seen, results[i].runs) : VERDICT_NONE;
+        enum bar_result seen =
+            results[i].runs > 0 ? limit_judge(limit, results[i].seen, results[i].runs) : BAR_NONE;
         results[i].verdict = seen > results[i].verdict ? seen : results[i].verdict;
         worst = results[i].verdict > worst ? results[i].verdict : worst;
         if (bars->options->json)
@@ -187,7 +187,7 @@ static enum verdict run_bar(struct bars *bars, const struct bar *bar)
 
 /* ---- The case ------------------------------------------------------------------------------------- */
 
-static void count(struct bars *bars, const struct bar *bar, enum verdict verdict)
+static void count(struct bars *bars, const struct bar *bar, enum bar_result verdict)
 {
     char *names = bars->names[verdict];
     size_t used = strlen(names);
@@ -201,17 +201,17 @@ static int sum_up(const struct bars *bars, struct hvd_error *err)
     const int *counts = bars->counts;
     char missed[300] = "";
     char not_run[300] = "";
-    int met = counts[VERDICT_MET] + counts[VERDICT_STRETCH];
-    int all = met + counts[VERDICT_MISSED] + counts[VERDICT_NOT_RUN];
+    int met = counts[BAR_MET] + counts[BAR_STRETCH];
+    int all = met + counts[BAR_MISSED] + counts[BAR_NOT_RUN];
     if (met == all) {
         if (!bars->options->json)
             printf("all %d bar%s met in all runs\n", all, all == 1 ? " is" : "s are");
         return HVD_OK;
     }
-    if (counts[VERDICT_MISSED] > 0)
-        snprintf(missed, sizeof(missed), "; missed: %s", bars->names[VERDICT_MISSED]);
-    if (counts[VERDICT_NOT_RUN] > 0)
-        snprintf(not_run, sizeof(not_run), "; not run: %s", bars->names[VERDICT_NOT_RUN]);
+    if (counts[BAR_MISSED] > 0)
+        snprintf(missed, sizeof(missed), "; missed: %s", bars->names[BAR_MISSED]);
+    if (counts[BAR_NOT_RUN] > 0)
+        snprintf(not_run, sizeof(not_run), "; not run: %s", bars->names[BAR_NOT_RUN]);
     return error_set(err, HVD_ERR_SYSTEM, "%d of %d bars are met%s%s", met, all, missed, not_run);
 }
 

@@ -7,10 +7,10 @@
 #include "tools/hvdbench/report.h"
 #include "tools/hvdbench/cases/simulation.h"
 
-struct found {
+struct negotiate_costs {
     int depth, radix;
     int64_t state_bytes;
-    struct cost first, steady, one; /* [one]: steady, of one tensor alone */
+    struct round_cost first, steady, one; /* [one]: steady, of one tensor alone */
 };
 
 static void raise_to(int64_t *mostp, int64_t count)
@@ -19,7 +19,7 @@ static void raise_to(int64_t *mostp, int64_t count)
 }
 
 /* Of many rounds of [count] tensors: times are medians, counts are those of the worst. */
-static int run_steady(struct simulation *simulation, int count, int64_t rounds, struct cost *steady,
+static int run_steady(struct simulation *simulation, int count, int64_t rounds, struct round_cost *steady,
                       struct hvd_error *err)
 {
     int status = HVD_OK;
@@ -27,9 +27,9 @@ static int run_steady(struct simulation *simulation, int count, int64_t rounds, 
     if (rank_us == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for %lld rounds", (long long)rounds);
     double *root_us = rank_us + rounds;
-    *steady = (struct cost){.steps = 0};
+    *steady = (struct round_cost){.steps = 0};
     for (int64_t round = 0; round < rounds && status == HVD_OK; round++) {
-        struct cost cost;
+        struct round_cost cost;
         status = simulation_round(simulation, count, &cost, err);
         rank_us[round] = cost.rank_us;
         root_us[round] = cost.root_us;
@@ -54,7 +54,7 @@ static const char *key_of(char key[REPORT_TEXT_BYTES], const char *when, const c
     return key;
 }
 
-static void json_cost(struct json *json, const char *when, const struct cost *cost)
+static void json_cost(struct json *json, const char *when, const struct round_cost *cost)
 {
     char key[REPORT_TEXT_BYTES];
     int64_t messages = cost->received > cost->sent ? cost->received : cost->sent;
@@ -68,7 +68,7 @@ static void json_cost(struct json *json, const char *when, const struct cost *co
     json_number(json, key_of(key, when, "root_us"), cost->root_us);
 }
 
-static void show_json(const struct bench_options *options, const struct found *found)
+static void show_json(const struct bench_options *options, const struct negotiate_costs *found)
 {
     struct json json = json_open(stdout, bench_case_name(options->chosen));
     json_count(&json, "ranks", options->ranks);
@@ -85,7 +85,7 @@ static void show_json(const struct bench_options *options, const struct found *f
     json_close(&json);
 }
 
-static void show_row(const char *what, const struct cost *cost)
+static void show_row(const char *what, const struct round_cost *cost)
 {
     char bytes[2][REPORT_TEXT_BYTES];
     char times[2][REPORT_TEXT_BYTES];
@@ -95,7 +95,7 @@ static void show_row(const char *what, const struct cost *cost)
            report_time(cost->root_us, times[1]));
 }
 
-static void show_table(const struct bench_options *options, const struct found *found)
+static void show_table(const struct bench_options *options, const struct negotiate_costs *found)
 {
     char bytes[REPORT_TEXT_BYTES];
     printf("negotiate: %lld simulated rank%s, %lld a node; %lld tensor%s, %lld round%s\n",
@@ -112,8 +112,8 @@ static void show_table(const struct bench_options *options, const struct found *
     printf("  messages received and sent, and bytes received, are those of the rank with the most\n");
 }
 
-static int measure(struct simulation *simulation, const struct bench_options *options, struct found *found,
-                   struct hvd_error *err)
+static int measure(struct simulation *simulation, const struct bench_options *options,
+                   struct negotiate_costs *found, struct hvd_error *err)
 {
     int tensors = (int)options->tensors;
     int status = simulation_round(simulation, tensors, &found->first, err);
@@ -131,7 +131,7 @@ int case_negotiate(struct bench *bench, struct hvd_error *err)
 {
     const struct bench_options *options = bench->options;
     struct simulation *simulation = NULL;
-    struct found found;
+    struct negotiate_costs found;
     int status = simulation_open(&simulation, (int)options->ranks, (int)options->node_ranks,
                                  (int)options->tensors, err);
     if (status == HVD_OK)

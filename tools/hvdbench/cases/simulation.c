@@ -12,19 +12,19 @@
 #include "negotiate/negotiate.h"
 #include "tools/hvdbench/job.h"
 
-struct simulated {
+struct simulated_rank {
     struct control *control;
     struct negotiate *negotiate;
     /* in this round */
     uint64_t order; /* which decisions came, in their order */
     int64_t decided;
     double busy_us;
-    struct local_counts before; /* messages until then */
+    struct mailbox_counts before; /* messages until then */
 };
 
 struct simulation {
-    struct local_world *world;
-    struct simulated *ranks;
+    struct mailbox_world *world;
+    struct simulated_rank *ranks;
     int size, tensor_count;
     struct desc **descs;  /* [tensor_count], what one rank submits */
     int64_t bytes_before; /* in use before the ranks had any state */
@@ -68,21 +68,21 @@ static int open_world(struct simulation *simulation, int node_ranks, struct hvd_
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for %d simulated ranks", simulation->size);
     for (int rank = 0; rank < simulation->size; rank++)
         node_of_rank[rank] = rank - rank % node_ranks;
-    int status = local_world_open(&simulation->world, node_of_rank, simulation->size, err);
+    int status = mailbox_world_open(&simulation->world, node_of_rank, simulation->size, err);
     free(node_of_rank);
     return status;
 }
 
 static int open_rank(struct simulation *simulation, int rank, struct hvd_error *err)
 {
-    struct simulated *self = &simulation->ranks[rank];
-    self->control = local_world_rank(simulation->world, rank);
-    const struct negotiate_place place = {.rank = rank,
-                                          .size = simulation->size,
-                                          .root = self->control->parent < 0,
-                                          .child_count = self->control->child_count,
-                                          .child_ranks = self->control->child_ranks,
-                                          .plane_order = {PLANE_TCP, -1}};
+    struct simulated_rank *self = &simulation->ranks[rank];
+    self->control = mailbox_world_rank(simulation->world, rank);
+    const struct negotiate_params place = {.rank = rank,
+                                           .size = simulation->size,
+                                           .root = self->control->parent < 0,
+                                           .child_count = self->control->child_count,
+                                           .child_ranks = self->control->child_ranks,
+                                           .backend_order = {BACKEND_TCP, -1}};
     return negotiate_create(&self->negotiate, &place, err);
 }
 
@@ -125,7 +125,7 @@ void simulation_close(struct simulation *simulation)
         return;
     for (int rank = 0; simulation->ranks != NULL && rank < simulation->size; rank++)
         negotiate_destroy(simulation->ranks[rank].negotiate);
-    local_world_close(simulation->world);
+    mailbox_world_close(simulation->world);
     free(simulation->ranks);
     free(simulation->descs);
     free(simulation);
@@ -133,14 +133,14 @@ void simulation_close(struct simulation *simulation)
 
 /* ---- A round -------------------------------------------------------------------------------------- */
 
-static int submit_descs(const struct simulation *simulation, struct simulated *self, int count,
+static int submit_descs(const struct simulation *simulation, struct simulated_rank *self, int count,
                         struct hvd_error *err)
 {
     int64_t begin_ns = bench_now_ns();
     int status = HVD_OK;
     for (int i = 0; i < count && status == HVD_OK; i++) {
         const struct submission submission = {
-            .desc = simulation->descs[i], .planes = 1U << PLANE_TCP, .user = &simulation->descs[i]};
+            .desc = simulation->descs[i], .backends = 1U << BACKEND_TCP, .user = &simulation->descs[i]};
         status = negotiate_submit(self->negotiate, &submission, err);
     }
     self->busy_us += (double)(bench_now_ns() - begin_ns) / 1000;
@@ -150,7 +150,7 @@ static int submit_descs(const struct simulation *simulation, struct simulated *s
 /* The first [count] tensors of a step, in the same order on all ranks. Their descriptions are made anew in
  * each step, and on each rank: equal in content, but not the same memory, so that keeping and comparing them
  * costs here what it costs there. */
-static int submit(const struct simulation *simulation, struct simulated *self, int count,
+static int submit(const struct simulation *simulation, struct simulated_rank *self, int count,
                   struct hvd_error *err)
 {
     int made = 0;
@@ -163,7 +163,7 @@ static int submit(const struct simulation *simulation, struct simulated *self, i
     return status;
 }
 
-static int receive_all(struct simulated *self, bool *movedp, struct hvd_error *err)
+static int receive_all(struct simulated_rank *self, bool *movedp, struct hvd_error *err)
 {
     struct control_event event;
     int status = self->control->ops->receive(self->control, &event, err);
@@ -179,13 +179,13 @@ static int receive_all(struct simulated *self, bool *movedp, struct hvd_error *e
     return status == HVD_IN_PROGRESS ? HVD_OK : status;
 }
 
-static int say_all(struct simulated *self, bool *movedp, struct hvd_error *err)
+static int send_all(struct simulated_rank *self, bool *movedp, struct hvd_error *err)
 {
     int status = HVD_OK;
     for (int link = 0; link <= self->control->child_count && status == HVD_OK; link++) {
         const void *bytes = NULL;
         size_t length = 0;
-        status = negotiate_say(self->negotiate, link, &bytes, &length, err);
+        status = negotiate_get_message(self->negotiate, link, &bytes, &length, err);
         if (status != HVD_OK || length == 0)
             continue;
         *movedp = true;
@@ -194,7 +194,8 @@ static int say_all(struct simulated *self, bool *movedp, struct hvd_error *err)
     return status;
 }
 
-static int take_decisions(const struct simulation *simulation, struct simulated *self, struct hvd_error *err)
+static int take_decisions(const struct simulation *simulation, struct simulated_rank *self,
+                          struct hvd_error *err)
 {
     const struct decision *decision = NULL;
     int status = negotiate_next(self->negotiate, &decision, err);
@@ -209,7 +210,7 @@ static int take_decisions(const struct simulation *simulation, struct simulated 
 }
 
 /* Take in what has come. */
-static int hear(struct simulated *self, bool *movedp, struct hvd_error *err)
+static int receive_step(struct simulated_rank *self, bool *movedp, struct hvd_error *err)
 {
     bool moved = false;
     int64_t begin_ns = bench_now_ns();
@@ -222,15 +223,15 @@ static int hear(struct simulated *self, bool *movedp, struct hvd_error *err)
 
 /* Decide, and say what there is to say. Where that is nothing, a rank would not have woken up for it: it does
  * not count. */
-static int speak(const struct simulation *simulation, struct simulated *self, bool *movedp,
-                 struct hvd_error *err)
+static int send_step(const struct simulation *simulation, struct simulated_rank *self, bool *movedp,
+                     struct hvd_error *err)
 {
     bool moved = false;
     int64_t begin_ns = bench_now_ns();
     int64_t decided_before = self->decided;
     int status = negotiate_decide(self->negotiate, err);
     if (status == HVD_OK)
-        status = say_all(self, &moved, err);
+        status = send_all(self, &moved, err);
     if (status == HVD_OK)
         status = take_decisions(simulation, self, err);
     if (moved || self->decided > decided_before)
@@ -243,7 +244,7 @@ static int speak(const struct simulation *simulation, struct simulated *self, bo
 static int check_round(const struct simulation *simulation, int count, struct hvd_error *err)
 {
     for (int rank = 0; rank < simulation->size; rank++) {
-        const struct simulated *self = &simulation->ranks[rank];
+        const struct simulated_rank *self = &simulation->ranks[rank];
         if (self->decided != count)
             return error_set(err, HVD_ERR_SYSTEM, "simulated rank %d was told to run %lld operations of %d",
                              rank, (long long)self->decided, count);
@@ -257,8 +258,8 @@ static int check_round(const struct simulation *simulation, int count, struct hv
 static void begin_round(struct simulation *simulation)
 {
     for (int rank = 0; rank < simulation->size; rank++) {
-        struct simulated *self = &simulation->ranks[rank];
-        self->before = local_world_counts(simulation->world, rank);
+        struct simulated_rank *self = &simulation->ranks[rank];
+        self->before = mailbox_world_counts(simulation->world, rank);
         self->order = 0;
         self->decided = 0;
         self->busy_us = 0;
@@ -271,12 +272,12 @@ static void raise_to(int64_t *mostp, uint64_t count)
         *mostp = (int64_t)count;
 }
 
-static void end_round(const struct simulation *simulation, struct cost *cost)
+static void end_round(const struct simulation *simulation, struct round_cost *cost)
 {
     cost->root_us = simulation->ranks[0].busy_us;
     for (int rank = 0; rank < simulation->size; rank++) {
-        const struct simulated *self = &simulation->ranks[rank];
-        struct local_counts now = local_world_counts(simulation->world, rank);
+        const struct simulated_rank *self = &simulation->ranks[rank];
+        struct mailbox_counts now = mailbox_world_counts(simulation->world, rank);
         uint64_t bytes = now.received_bytes - self->before.received_bytes;
         raise_to(&cost->received, now.received - self->before.received);
         raise_to(&cost->sent, now.sent - self->before.sent);
@@ -287,23 +288,23 @@ static void end_round(const struct simulation *simulation, struct cost *cost)
     }
 }
 
-/* All ranks submit, and hear and speak until nobody has anything to say. What is said in one step is heard in
- * the next, as if all links were equally slow. */
-int simulation_round(struct simulation *simulation, int count, struct cost *cost, struct hvd_error *err)
+/* All ranks submit, and receive_step and send_step until nobody has anything to say. What is said in one step
+ * is heard in the next, as if all links were equally slow. */
+int simulation_round(struct simulation *simulation, int count, struct round_cost *cost, struct hvd_error *err)
 {
     int status = HVD_OK;
     bool heard = false;
     bool said = true;
-    *cost = (struct cost){.steps = 0};
+    *cost = (struct round_cost){.steps = 0};
     begin_round(simulation);
     for (int rank = 0; rank < simulation->size && status == HVD_OK; rank++)
         status = submit(simulation, &simulation->ranks[rank], count, err);
     while (said && status == HVD_OK) {
         heard = said = false;
         for (int rank = 0; rank < simulation->size && status == HVD_OK; rank++)
-            status = hear(&simulation->ranks[rank], &heard, err);
+            status = receive_step(&simulation->ranks[rank], &heard, err);
         for (int rank = 0; rank < simulation->size && status == HVD_OK; rank++)
-            status = speak(simulation, &simulation->ranks[rank], &said, err);
+            status = send_step(simulation, &simulation->ranks[rank], &said, err);
         cost->steps += heard;
     }
     if (status == HVD_OK)

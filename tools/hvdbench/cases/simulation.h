@@ -14,7 +14,7 @@ int simulation_open(struct simulation **simulationp, int ranks, int node_ranks, 
 void simulation_close(struct simulation *simulation); /* NULL is fine */
 
 /* What one round cost. */
-struct cost {
+struct round_cost {
     int64_t received, sent; /* messages, of the rank with the most */
     int64_t bytes;          /* received by the rank with the most */
     int64_t root_bytes;     /* received by rank 0 */
@@ -25,7 +25,8 @@ struct cost {
 
 /* All ranks submit their first [count] tensors, and are told what to do. HVD_ERR_SYSTEM where that was not
  * the same, or not all of them once. */
-int simulation_round(struct simulation *simulation, int count, struct cost *cost, struct hvd_error *err);
+int simulation_round(struct simulation *simulation, int count, struct round_cost *cost,
+                     struct hvd_error *err);
 
 int simulation_depth(const struct simulation *simulation); /* links from the root to the farthest rank */
 int simulation_radix(const struct simulation *simulation); /* children of the rank with the most */
