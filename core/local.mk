@@ -7,7 +7,7 @@ noinst_LTLIBRARIES += core/libbase.la
 core_libbase_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/base/bind.c core/base/bind.h \
 	core/base/bitmap.c core/base/bitmap.h core/base/cache_line.h core/base/clock.h core/base/codec.h core/base/config.c \
-	core/base/config.h core/base/config_list.c core/base/cpu_relax.h core/base/hash.h core/base/log.c core/base/log.h \
+	core/base/config.h core/base/config_list.c core/base/cpu_relax.h core/base/dtype.c core/base/dtype.h core/base/hash.h core/base/log.c core/base/log.h \
 	core/base/nic_filter.c core/base/nic_filter.h core/base/option.c core/base/option.h core/base/parse.c \
 	core/base/parse.h core/base/prefetch.h core/base/rank_list.c core/base/rank_list.h core/base/resource_set.c \
 	core/base/resource_set.h core/base/status.c core/base/status.h core/base/streaming_copy.h core/base/token.h \
@@ -42,7 +42,7 @@ endif
 noinst_LTLIBRARIES += core/libsched.la
 core_libsched_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libsched_la_LIBADD = core/libkernels_plain.la
-core_libsched_la_SOURCES = core/backend/arith/dtype.c core/backend/arith/kernels.h core/backend/arith/reduce.c \
+core_libsched_la_SOURCES = core/backend/arith/kernels.h core/backend/arith/reduce.c \
 	core/backend/arith/reduce.h core/backend/arith/target.c core/backend/sched/blocks.c core/backend/sched/blocks.h \
 	core/backend/sched/bruck.c core/backend/sched/bruck.h core/backend/sched/chain.c core/backend/sched/chain.h \
 	core/backend/sched/pairwise.c core/backend/sched/pairwise.h

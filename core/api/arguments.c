@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/backend.h"
+#include "base/dtype.h"
 
 /* What kinds of operations differ in, as a caller sees them. */
 struct kind_traits {

@@ -3,6 +3,7 @@
 #define BACKEND_BACKEND_H
 
 #include "base/config.h"
+#include "base/dtype.h"
 #include "base/log.h"
 #include "base/backend_id.h"
 #include "node/arena.h"
@@ -185,12 +186,6 @@ struct backend_ops {
     /* Free everything; all teams were removed. */
     void (*close)(void *state);
 };
-
-/* Bytes of one element. */
-size_t dtype_bytes(enum hvd_dtype dtype);
-const char *dtype_name(enum hvd_dtype dtype); /* "float32"; NULL for a number that is none */
-const char *op_name(enum hvd_op op);          /* "sum"; NULL for a number that is none */
-const char *wire_name(enum hvd_wire wire);    /* "exact"; NULL for a number that is none */
 
 extern const struct backend_ops
     backend_local;                           /* teams of one: output = input; the contract in readable form */

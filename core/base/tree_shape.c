@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-_Static_assert(TREE_MAX_RADIX < CONTROL_MAX_LINKS, "a rank's children and its parent are links");
+_Static_assert(TREE_MAX_RADIX < TREE_MAX_LINKS, "a rank's children and its parent are links");
 
 /* An ascending list of ranks. */
 struct heap {

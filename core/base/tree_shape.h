@@ -4,7 +4,12 @@
 
 #include <stdint.h>
 
-#include "control/control.h"
+#include "base/status.h"
+
+/* A rank numbers its connections in the tree: link 0 leads to its parent, links 1 .. child_count to its
+ * children. */
+#define TREE_MAX_LINKS 63
+#define TREE_PARENT    0
 
 #define TREE_NODE_RADIX   32 /* children of a rank inside its node; above that there are sub-leaders */
 #define TREE_LEADER_RADIX 8  /* children of a node's leader among other nodes' leaders */
@@ -39,7 +44,7 @@ struct tree_shape {
     int leader; /* of this rank's node */
     int parent; /* -1 at the root */
     int child_count;
-    int child_ranks[CONTROL_MAX_LINKS - 1]; /* ascending */
+    int child_ranks[TREE_MAX_LINKS - 1]; /* ascending */
 };
 
 /* [node_of_rank]: for each of [size] ranks the leader of its node (node_of_rank[leader] == leader, never

@@ -156,21 +156,21 @@ static int choose_networks(struct startup *startup, struct hvd_error *err)
 }
 
 /* Connections with the relatives on other nodes, into [link_fds]. */
-static int connect_links(struct startup *startup, int link_fds[CONTROL_MAX_LINKS], struct hvd_error *err)
+static int connect_links(struct startup *startup, int link_fds[TREE_MAX_LINKS], struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
     const struct tree_shape *shape = &bootstrap->shape;
-    struct endpoint_connection wants[CONTROL_MAX_LINKS];
-    int want_links[CONTROL_MAX_LINKS] = {0}, want_count = 0;
-    for (int link = 0; link < CONTROL_MAX_LINKS; link++)
+    struct endpoint_connection wants[TREE_MAX_LINKS];
+    int want_links[TREE_MAX_LINKS] = {0}, want_count = 0;
+    for (int link = 0; link < TREE_MAX_LINKS; link++)
         link_fds[link] = -1;
-    for (int link = CONTROL_PARENT; link <= shape->child_count; link++) {
-        int rank = link == CONTROL_PARENT ? shape->parent : shape->child_ranks[link - 1];
+    for (int link = TREE_PARENT; link <= shape->child_count; link++) {
+        int rank = link == TREE_PARENT ? shape->parent : shape->child_ranks[link - 1];
         if (rank < 0 || bootstrap->peer_table.node_of_rank[rank] == shape->leader)
             continue;
         want_links[want_count] = link;
         wants[want_count++] = (struct endpoint_connection){
-            .rank = rank, .purpose = ENDPOINT_CONTROL, .connect = link == CONTROL_PARENT, .fd = -1};
+            .rank = rank, .purpose = ENDPOINT_CONTROL, .connect = link == TREE_PARENT, .fd = -1};
     }
     int rc = endpoint_establish(bootstrap->endpoint, &bootstrap->peer_table, wants, want_count,
                                 connect_deadline(startup), err);
@@ -184,7 +184,7 @@ static int connect_tree(struct startup *startup, struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
     struct peer_table *peer_table = &bootstrap->peer_table;
-    int link_fds[CONTROL_MAX_LINKS];
+    int link_fds[TREE_MAX_LINKS];
     int rc = has_other_nodes(startup) ? choose_networks(startup, err) : HVD_OK;
     if (rc == HVD_OK)
         rc = peer_table_assign_nodes(peer_table, startup->attached, err);

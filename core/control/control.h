@@ -6,10 +6,9 @@
 #include <stddef.h>
 
 #include "base/status.h"
+#include "base/tree_shape.h"
 
-#define CONTROL_MAX_LINKS     63                 /* parent and children of one rank */
 #define CONTROL_MESSAGE_BYTES (INT64_C(1) << 30) /* longest message */
-#define CONTROL_PARENT        0                  /* the link upwards; children are links 1 .. child_count */
 
 /* What came in. Memory is control's and valid until the next receive. */
 struct control_event {
@@ -59,13 +58,13 @@ struct control {
     int rank, size;
     int parent; /* its rank, or -1 at the root */
     int child_count;
-    int child_ranks[CONTROL_MAX_LINKS - 1]; /* ascending; child i is link i + 1 */
+    int child_ranks[TREE_MAX_LINKS - 1]; /* ascending; child i is link i + 1 */
 };
 
 /* The rank at the other end of [link]. */
 static inline int control_link_rank(const struct control *control, int link)
 {
-    return link == CONTROL_PARENT ? control->parent : control->child_ranks[link - 1];
+    return link == TREE_PARENT ? control->parent : control->child_ranks[link - 1];
 }
 
 #endif

@@ -50,7 +50,7 @@ static struct mailbox_rank *mailbox_of(struct control *control)
 static int link_of(const struct control *control, int from)
 {
     if (control->parent == from)
-        return CONTROL_PARENT;
+        return TREE_PARENT;
     for (int i = 0; i < control->child_count; i++)
         if (control->child_ranks[i] == from)
             return i + 1;

@@ -26,9 +26,9 @@ struct tree {
     struct node *node;        /* NULL: alone on its node */
     struct node_member *slot; /* ours in node */
     int link_count;
-    struct link links[CONTROL_MAX_LINKS];
-    bool peer_left[CONTROL_MAX_LINKS]; /* this link's end is no loss */
-    bool dead[CONTROL_MAX_LINKS];      /* the process at its other end has ended */
+    struct link links[TREE_MAX_LINKS];
+    bool peer_left[TREE_MAX_LINKS]; /* this link's end is no loss */
+    bool dead[TREE_MAX_LINKS];      /* the process at its other end has ended */
     int next;                          /* the link to look at first, so that none starves */
     int borrowed_link;                 /* the link whose bytes the caller has, or -1 */
     struct process_watch watch;
@@ -449,9 +449,9 @@ static int tree_open_rings(struct tree *tree, int index, struct hvd_error *err)
                          "on who is on this node",
                          tree->control.rank, rank);
     struct node_member *slot = node_member_of(tree->node, rank);
-    struct node_member *lower = index == CONTROL_PARENT ? tree->slot : slot;
-    struct byte_ring *out = index == CONTROL_PARENT ? &lower->up : &lower->down;
-    struct byte_ring *in = index == CONTROL_PARENT ? &lower->down : &lower->up;
+    struct node_member *lower = index == TREE_PARENT ? tree->slot : slot;
+    struct byte_ring *out = index == TREE_PARENT ? &lower->up : &lower->down;
+    struct byte_ring *in = index == TREE_PARENT ? &lower->down : &lower->up;
     link_open_rings(&tree->links[index], rank, out, in, (struct wakeup){&slot->armed, wakeup_fd});
     return HVD_OK;
 }
@@ -500,7 +500,7 @@ int control_open(struct control **controlp, const struct peer_table *peer_table,
                  struct hvd_error *err)
 {
     int status = HVD_OK;
-    int fds[CONTROL_MAX_LINKS];
+    int fds[TREE_MAX_LINKS];
     int link_count = shape->child_count + 1;
     memcpy(fds, link_fds, (size_t)link_count * sizeof(fds[0]));
     struct tree *tree = calloc(1, sizeof(*tree));

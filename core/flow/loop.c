@@ -21,7 +21,7 @@
 
 static int handle_message(struct loop *loop, const struct control_event *event, struct hvd_error *err)
 {
-    if (event->link != CONTROL_PARENT)
+    if (event->link != TREE_PARENT)
         return negotiate_from_child(loop->negotiate, event->link - 1, event->bytes, event->length, err);
     return negotiate_from_parent(loop->negotiate, event->bytes, event->length, err);
 }
@@ -55,7 +55,7 @@ static int decide_if_idle(struct loop *loop, struct hvd_error *err)
 static bool send_messages(struct loop *loop, struct hvd_error *err, int *rcp)
 {
     bool moved = false;
-    int first_link = loop->control->parent < 0 ? CONTROL_PARENT + 1 : CONTROL_PARENT;
+    int first_link = loop->control->parent < 0 ? TREE_PARENT + 1 : TREE_PARENT;
     if (*rcp != HVD_OK || atomic_load(&loop->failed) != HVD_OK)
         return false;
     *rcp = decide_if_idle(loop, err);

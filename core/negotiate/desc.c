@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
+#include "base/backend_id.h"
+#include "base/dtype.h"
 
 static const char *const kind_names[DESC_KIND_COUNT] = {
     [DESC_ALLREDUCE] = "allreduce",

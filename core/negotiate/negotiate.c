@@ -125,9 +125,9 @@ int negotiate_get_message(struct negotiate *negotiate, int link, const void **by
                           struct hvd_error *err)
 {
     *lengthp = 0;
-    if (link == CONTROL_PARENT && negotiate->params.root)
+    if (link == TREE_PARENT && negotiate->params.root)
         return HVD_OK;
-    if (link == CONTROL_PARENT) {
+    if (link == TREE_PARENT) {
         int rc = up_write_message(negotiate, err);
         if (rc == HVD_OK && negotiate->up.length > 0) {
             *bytesp = negotiate->up.bytes;

@@ -3,7 +3,7 @@
 #ifndef NEGOTIATE_STATE_H
 #define NEGOTIATE_STATE_H
 
-#include "control/control.h"
+#include "base/tree_shape.h"
 #include "negotiate/response_cache.h"
 #include "negotiate/negotiate.h"
 

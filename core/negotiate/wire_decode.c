@@ -4,7 +4,8 @@
 #include <string.h>
 
 #include "negotiate/wire.h"
-#include "backend/backend.h"
+#include "base/backend_id.h"
+#include "base/dtype.h"
 
 /* The least that a tensor takes: type, dimensions, length of the name, one byte of it. */
 #define TENSOR_LEAST_BYTES 4

@@ -76,7 +76,7 @@ bool network_owns_address(const struct network_plan *plan, const struct network_
 
 /* Whom [node] tries on each rail: the next node, the node before, its parent and children in the control
  * tree, none twice in one direction. Returns how many, at most NETWORK_MAX_EDGES; or HVD_ERR_NO_MEMORY. */
-#define NETWORK_MAX_EDGES (2 + CONTROL_MAX_LINKS)
+#define NETWORK_MAX_EDGES (2 + TREE_MAX_LINKS)
 struct network_edge {
     int node;
     bool connect; /* we connect to it; else it connects to us */

@@ -198,7 +198,7 @@ static inline void forked_ranks_take_sockets(struct forked_ranks *team, const st
                 link = i + 1;
         }
         if (other == rank)
-            link_fds[CONTROL_PARENT] = pair[0];
+            link_fds[TREE_PARENT] = pair[0];
         else
             close(pair[0]);
         if (link > 0)
@@ -321,7 +321,7 @@ static inline void forked_rank_await_others(const struct forked_rank *place)
 /* Meet and open the control object, watched and armed. */
 static inline void forked_rank_open(struct forked_rank *place)
 {
-    int link_fds[CONTROL_MAX_LINKS];
+    int link_fds[TREE_MAX_LINKS];
     struct node *node = NULL;
     struct hvd_error err = {""};
     forked_rank_await_others(place);

@@ -22,7 +22,7 @@ struct link_queue {
 struct link_sim {
     int size;
     struct tree_shape *shapes;                     /* by rank */
-    struct link_queue (*boxes)[CONTROL_MAX_LINKS]; /* by rank, by the link that it came over */
+    struct link_queue (*boxes)[TREE_MAX_LINKS]; /* by rank, by the link that it came over */
     struct waiting {
         int rank, link;
     } * waiting; /* boxes that are not empty */
@@ -76,9 +76,9 @@ static inline void link_sim_open(struct link_sim *links, int size, int nodes, ui
 static inline void link_sim_send(struct link_sim *links, int rank, int link, const void *bytes, size_t length)
 {
     const struct tree_shape *shape = &links->shapes[rank];
-    int to = link == CONTROL_PARENT ? shape->parent : shape->child_ranks[link - 1];
-    int to_link = CONTROL_PARENT;
-    if (link == CONTROL_PARENT) {
+    int to = link == TREE_PARENT ? shape->parent : shape->child_ranks[link - 1];
+    int to_link = TREE_PARENT;
+    if (link == TREE_PARENT) {
         to_link = 1;
         while (links->shapes[to].child_ranks[to_link - 1] != rank)
             to_link++;

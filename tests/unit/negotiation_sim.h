@@ -194,7 +194,7 @@ static inline bool step_rank(struct sim_rank *player)
         int rc = HVD_OK;
         moved = true;
         ck_assert_int_eq(event.kind, CONTROL_MESSAGE);
-        if (event.link == CONTROL_PARENT)
+        if (event.link == TREE_PARENT)
             rc = negotiate_from_parent(player->negotiate, event.bytes, event.length, &err);
         else
             rc = negotiate_from_child(player->negotiate, event.link - 1, event.bytes, event.length, &err);

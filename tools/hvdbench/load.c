@@ -9,7 +9,7 @@
 #include "base/cache_line.h"
 #include "base/parse.h"
 #include "bootstrap/memory_budget.h"
-#include "backend/backend.h"
+#include "base/dtype.h"
 
 #define PAGE_BYTES 4096
 #define GAP_BYTES  CACHE_LINE_BYTES /* between tensors: no two of them are one run of memory */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/parse.h"
-#include "backend/backend.h"
+#include "base/dtype.h"
 
 #define FILE_BYTES   (8 << 20) /* longest file of tensors */
 #define TENSOR_BYTES (INT64_C(1) << 40)

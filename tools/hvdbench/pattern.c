@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
+#include "base/dtype.h"
 #include "backend/arith/reduce.h"
 
 #define PERIOD  251

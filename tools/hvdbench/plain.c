@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/parse.h"
-#include "backend/backend.h"
+#include "base/dtype.h"
 #include "tools/hvdbench/bars/json.h"
 #include "tools/hvdbench/load.h"
 #include "tools/hvdbench/stats.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/backend.h"
+#include "base/dtype.h"
 
 /* ---- Preparing and checking ----------------------------------------------------------------------- */
 

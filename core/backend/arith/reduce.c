@@ -5,7 +5,7 @@
 
 #include "base/cache_line.h"
 #include "backend/arith/kernels.h"
-#include "backend/backend.h"
+#include "base/dtype.h"
 
 /* Where there is more to do than one operation it is done block by block: they stay in the fastest cache,
  * where one pass more costs little. Larger ones would lie 4 KiB apart, and processors that compare only the

@@ -45,14 +45,14 @@ static int pass_token(struct control *control, int epoll_fd, struct hvd_error *e
 {
     int rc = control->ops->watch(control, epoll_fd, err);
     if (rc == HVD_OK && control->parent >= 0)
-        rc = await_message(control, epoll_fd, CONTROL_PARENT, err);
+        rc = await_message(control, epoll_fd, TREE_PARENT, err);
     for (int link = 1; rc == HVD_OK && link <= control->child_count; link++) {
         rc = control->ops->send(control, link, "go", 2, err);
         if (rc == HVD_OK)
             rc = await_message(control, epoll_fd, link, err);
     }
     if (rc == HVD_OK && control->parent >= 0)
-        rc = control->ops->send(control, CONTROL_PARENT, "done", 4, err);
+        rc = control->ops->send(control, TREE_PARENT, "done", 4, err);
     return rc;
 }
 

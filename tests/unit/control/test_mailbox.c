@@ -76,15 +76,15 @@ START_TEST(messages_arrive_in_order_and_are_counted)
 {
     open_world(3);
     send_to(0, 2, "down");
-    send_to(1, CONTROL_PARENT, "one");
-    send_to(2, CONTROL_PARENT, "");
-    send_to(1, CONTROL_PARENT, "three");
+    send_to(1, TREE_PARENT, "one");
+    send_to(2, TREE_PARENT, "");
+    send_to(1, TREE_PARENT, "three");
     expect_message(0, 1, "one");
     expect_message(0, 2, "");
     expect_message(0, 1, "three");
     expect_nothing(0);
     expect_nothing(1);
-    expect_message(2, CONTROL_PARENT, "down");
+    expect_message(2, TREE_PARENT, "down");
     struct mailbox_counts counts = mailbox_world_counts(world, 0);
     ck_assert_uint_eq(counts.received, 3);
     ck_assert_uint_eq(counts.received_bytes, 8);
@@ -102,7 +102,7 @@ START_TEST(what_has_no_receiver_is_refused)
     struct hvd_error err = {""};
     open_world(2);
     struct control *root = mailbox_world_rank(world, 0);
-    ck_assert_int_eq(root->ops->send(root, CONTROL_PARENT, "x", 1, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(root->ops->send(root, TREE_PARENT, "x", 1, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(root->ops->send(root, 2, "x", 1, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(root->ops->send(root, -1, "x", 1, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(root->ops->send(root, 1, "x", CONTROL_MESSAGE_BYTES + 1, &err), HVD_ERR_INVALID);
@@ -120,7 +120,7 @@ START_TEST(the_first_abort_reaches_each_rank_once)
     control->ops->abort(control, HVD_ERR_SYSTEM, 4, "too late");
     for (int rank = 0; rank < 40; rank++)
         expect_abort(rank, HVD_ERR_MISMATCH, 3, "they differ");
-    expect_message(1, CONTROL_PARENT, "before");
+    expect_message(1, TREE_PARENT, "before");
     for (int rank = 0; rank < 40; rank++)
         expect_nothing(rank);
     mailbox_world_close(world);
@@ -172,7 +172,7 @@ START_TEST(a_large_tree_carries_a_round)
         struct control_event event;
         for (int i = 0; i < mailbox_world_rank(world, rank)->child_count; i++)
             ck_assert_int_eq(receive(rank, &event), HVD_OK);
-        send_to(rank, CONTROL_PARENT, "up");
+        send_to(rank, TREE_PARENT, "up");
     }
     for (int rank = 0; rank < SIZE; rank++) {
         struct control *control = mailbox_world_rank(world, rank);
@@ -221,7 +221,7 @@ START_TEST(kicks_and_arrivals_wake_only_the_armed)
         ck_assert_int_eq(epoll_wait(epoll_fd, &woken, 1, 5000), 1);
         ck_assert_int_eq(epoll_wait(epoll_fd, &woken, 1, 0), 0);
     }
-    send_to(1, CONTROL_PARENT, "arrives");
+    send_to(1, TREE_PARENT, "arrives");
     ck_assert_int_eq(epoll_wait(epoll_fd, &woken, 1, 5000), 1);
     control->ops->arm(control, false);
     kick_from_thread(control);

@@ -33,7 +33,7 @@ static const size_t lengths[] = {0, 1, BYTE_RING_BYTES, 10 * BYTE_RING_BYTES, 1 
 static void expect_messages(struct forked_rank *place, int first, int count)
 {
     struct control_event event;
-    size_t got[CONTROL_MAX_LINKS] = {0};
+    size_t got[TREE_MAX_LINKS] = {0};
     for (size_t left = LENGTHS * (size_t)count; left > 0; left--) {
         forked_rank_receive(place, &event);
         FORKED_RANK_CHECK(place, event.kind == CONTROL_MESSAGE);
@@ -69,8 +69,8 @@ static void talk(struct forked_rank *place)
     int child_count = place->control->child_count;
     expect_messages(place, 1, child_count);
     if (place->control->parent >= 0) {
-        send_messages(place, CONTROL_PARENT);
-        expect_messages(place, CONTROL_PARENT, 1);
+        send_messages(place, TREE_PARENT);
+        expect_messages(place, TREE_PARENT, 1);
     }
     for (int child = 1; child <= child_count; child++)
         send_messages(place, child);
@@ -182,7 +182,7 @@ static void speak_and_die(struct forked_rank *place)
     forked_rank_open(place);
     if (place->peer_table.rank == 1) {
         unsigned char *bytes = message_new(1, BYTE_RING_BYTES / 2);
-        forked_rank_send(place, CONTROL_PARENT, bytes, BYTE_RING_BYTES / 2);
+        forked_rank_send(place, TREE_PARENT, bytes, BYTE_RING_BYTES / 2);
         atomic_store(&place->report->stage, 1);
         raise(SIGKILL);
     }
@@ -550,7 +550,7 @@ static void fork_and_go_on(struct forked_rank *place)
     FORKED_RANK_CHECK(place, status == 0);
     forked_rank_stage(place, 1);
     if (place->control->parent >= 0)
-        send_messages(place, CONTROL_PARENT);
+        send_messages(place, TREE_PARENT);
     expect_messages(place, 1, place->control->child_count);
     leave(place);
 }

@@ -325,7 +325,7 @@ static void hear(struct show *show, const struct link_message *message, int rank
 {
     struct negotiate *negotiate = show->actors[rank].negotiate;
     struct hvd_error err = {""};
-    int rc = link == CONTROL_PARENT
+    int rc = link == TREE_PARENT
                  ? negotiate_from_parent(negotiate, message->bytes, message->length, &err)
                  : negotiate_from_child(negotiate, link - 1, message->bytes, message->length, &err);
     ck_assert_msg(rc == HVD_OK, "seed %d rank %d: %s", (int)show->plan.seed, rank, err.text);

@@ -207,7 +207,7 @@ END_TEST
 /* Rank 1 is called a member but never comes; later all agree that it is a node of its own. */
 static void attach_without_one(struct forked_rank *place)
 {
-    int members[FORKED_RANKS_MAX], link_fds[CONTROL_MAX_LINKS];
+    int members[FORKED_RANKS_MAX], link_fds[TREE_MAX_LINKS];
     struct node *node = NULL;
     struct hvd_error err = {""};
     int before = open_descriptors() - 2;

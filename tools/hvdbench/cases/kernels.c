@@ -4,7 +4,7 @@
 
 #include "base/cache_line.h"
 #include "backend/arith/kernels.h"
-#include "backend/backend.h"
+#include "base/dtype.h"
 #include "tools/hvdbench/cases/cases.h"
 #include "tools/hvdbench/report.h"
 #include "tools/hvdbench/stats.h"

@@ -169,7 +169,7 @@ static int receive_all(struct simulated_rank *self, bool *movedp, struct hvd_err
     int status = self->control->ops->receive(self->control, &event, err);
     while (status == HVD_OK) {
         *movedp = true;
-        if (event.link == CONTROL_PARENT)
+        if (event.link == TREE_PARENT)
             status = negotiate_from_parent(self->negotiate, event.bytes, event.length, err);
         else
             status = negotiate_from_child(self->negotiate, event.link - 1, event.bytes, event.length, err);

@@ -1,7 +1,7 @@
 /* test_dtype.c: names and sizes of element types, operations and what travels. */
 #include "unit.h"
 
-#include "backend/backend.h"
+#include "base/dtype.h"
 
 static const struct {
     int dtype;

@@ -1,5 +1,5 @@
-/* dtype.c: names and sizes of element types and operations, for those who carry them and for sentences. */
-#include "backend/backend.h"
+/* dtype.c: the tables behind names and sizes of element types, operations and wire formats. */
+#include "base/dtype.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))
 
