@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cache_line.h"
+#include "base/cpu.h"
 #include "backend/spans.h"
 #include "backend/arith/reduce.h"
 

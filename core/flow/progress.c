@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/cpu_relax.h"
+#include "base/cpu.h"
 
 struct progress {
     struct progress_work work;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/prefetch.h"
+#include "base/cpu.h"
 
 /* A handle is a slot's number and the count of its generation: a stale one is told from a live one. */
 struct handle_slot {

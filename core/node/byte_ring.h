@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "base/cache_line.h"
+#include "base/cpu.h"
 
 #define BYTE_RING_BYTES 65536 /* a power of two */
 

@@ -2,7 +2,7 @@
 #ifndef NODE_NODE_MEMORY_H
 #define NODE_NODE_MEMORY_H
 
-#include "base/cache_line.h"
+#include "base/cpu.h"
 #include "node/cores.h"
 #include "net/frame.h"
 #include "node/byte_ring.h"

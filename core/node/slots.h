@@ -24,7 +24,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#include "base/cache_line.h"
+#include "base/cpu.h"
 #include "node/arena.h"
 #include "node/doorbell.h"
 

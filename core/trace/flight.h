@@ -5,7 +5,7 @@
 
 #include <stdatomic.h>
 
-#include "base/cache_line.h"
+#include "base/cpu.h"
 #include "trace/strbuf.h"
 #include "trace/trace.h"
 

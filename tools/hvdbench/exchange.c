@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/cpu_relax.h"
+#include "base/cpu.h"
 
 /* As hvd's own: they stay in the second-level cache between two cores. */
 #define CHUNK_BYTES ((int64_t)128 * 1024)

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cache_line.h"
+#include "base/cpu.h"
 #include "base/parse.h"
 #include "bootstrap/memory_budget.h"
 #include "base/dtype.h"

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/cache_line.h"
+#include "base/cpu.h"
 #include "backend/arith/kernels.h"
 #include "base/dtype.h"
 

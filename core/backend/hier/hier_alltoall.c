@@ -34,7 +34,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cache_line.h"
+#include "base/cpu.h"
 #include "base/clock.h"
 
 #define SLOTS    HIER_ALLTOALL_SLOTS

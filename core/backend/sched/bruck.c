@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cache_line.h"
+#include "base/cpu.h"
 
 static bool is_reduction(enum backend_kind kind)
 {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/cpu_relax.h"
+#include "base/cpu.h"
 #include "node/cores.h"
 
 #define SLICE_US    100

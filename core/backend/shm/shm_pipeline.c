@@ -7,10 +7,8 @@
  * To do a whole chunk of one and then of the other takes up to a fifth longer. */
 #include <string.h>
 
-#include "base/cache_line.h"
+#include "base/cpu.h"
 #include "base/clock.h"
-#include "base/streaming_copy.h"
-#include "base/prefetch.h"
 #include "backend/shm/shm_team.h"
 
 /* What a phase does before others are looked at again, and how much of it before it is another's turn. */

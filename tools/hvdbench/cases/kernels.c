@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cache_line.h"
+#include "base/cpu.h"
 #include "backend/arith/kernels.h"
 #include "base/dtype.h"
 #include "tools/hvdbench/cases/cases.h"

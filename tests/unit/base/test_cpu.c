@@ -1,7 +1,7 @@
-/* test_past_cache.c: copies past the cache copy what they are told to and nothing else, wherever it lies. */
+/* test_cpu.c: a streaming copy writes the bytes that it is given and no others, at any alignment. */
 #include "unit.h"
 
-#include "base/streaming_copy.h"
+#include "base/cpu.h"
 
 #define MOST  200
 #define SHIFT 64
@@ -31,12 +31,12 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("past_cache");
+    TCase *tcase = tcase_create("cpu");
     tcase_add_test(tcase, copies_any_length_from_anywhere_to_anywhere);
     suite_add_tcase(suite, tcase);
 }
 
 int main(void)
 {
-    return unit_run("past_cache", fill);
+    return unit_run("cpu", fill);
 }
