@@ -14,6 +14,11 @@
 /* What a batch does. Barriers need no backend: that all ranks agreed is the barrier. */
 enum backend_kind { COLL_ALLREDUCE, COLL_BROADCAST, COLL_ALLGATHER, COLL_ALLTOALL, COLL_REDUCESCATTER };
 
+static inline bool coll_reduces(enum backend_kind kind)
+{
+    return kind == COLL_ALLREDUCE || kind == COLL_REDUCESCATTER;
+}
+
 /* What decides whether a backend can carry something. Equal on all ranks. */
 struct backend_need {
     enum backend_kind kind;

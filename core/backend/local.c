@@ -39,18 +39,13 @@ static bool local_available(const struct backend_env *env, const char **whyp)
     return true;
 }
 
-static bool is_reduction(enum backend_kind kind)
-{
-    return kind == COLL_ALLREDUCE || kind == COLL_REDUCESCATTER;
-}
-
 /* A question about a batch. Its answer depends on [need] only, which is equal on all ranks: so they agree on
  * it without talking. Everything that hvd.h offers is fine here; what it does not is refused, as types to
  * come will be. */
 static bool local_supports(const struct backend_need *need)
 {
     return need->ranks == 1 && dtype_bytes(need->dtype) != 0 &&
-           (!is_reduction(need->kind) || reduce_can(need->op, need->dtype));
+           (!coll_reduces(need->kind) || reduce_can(need->op, need->dtype));
 }
 
 /* Get ready. May block, but not beyond [deadline_us]. *statep is set on success only. */
@@ -105,7 +100,7 @@ static int local_start(void *state, void *team, const struct backend_batch *batc
 /* Is the output what the input is? A reduction may scale it, and makes any true value the same. */
 static bool is_copy(const struct backend_batch *batch)
 {
-    return !is_reduction(batch->need.kind) ||
+    return !coll_reduces(batch->need.kind) ||
            (batch->prescale == 1 && batch->postscale == 1 && batch->need.dtype != HVD_BOOL);
 }
 

@@ -144,11 +144,6 @@ static bool may_advance(struct hier_node *hier_node, enum hier_counter count)
 
 /* ---- Where things are ----------------------------------------------------------------------- */
 
-static bool reduces(const struct hier_node *hier_node)
-{
-    return hier_node->split.kind == COLL_ALLREDUCE || hier_node->split.kind == COLL_REDUCESCATTER;
-}
-
 static char *slot_of(const struct hier_node *hier_node, int member, uint64_t position, int slice)
 {
     int64_t turn = (int64_t)member * SLOTS + (int64_t)(position % SLOTS);
@@ -321,7 +316,7 @@ static void source_fold(void *arg, void *out, void *left)
     struct range piece = {0, 0};
     uint64_t position = hier_node->begin[REDUCED] + (uint64_t)hier_node->folded;
     hier_cursor_next(&hier_node->split, hier_node->slice, &hier_node->folds, &piece);
-    if (reduces(hier_node))
+    if (coll_reduces(hier_node->split.kind))
         fold_inputs(hier_node, position, piece, out, left);
     else
         gather_inputs(hier_node, position, piece, out);
@@ -407,7 +402,7 @@ static void plan_counters(struct hier_node *hier_node)
     hier_node->fold_total =
         hier_node->slice >= 0 ? hier_chunk_count(&hier_node->split, hier_node->slice, published) : 0;
     hier_node->share_total = shares ? hier_chunk_count(&hier_node->split, hier_node->slice, gotten) : 0;
-    hier_node->own_pieces = reduces(hier_node) ? 0 : hier_node->fold_total;
+    hier_node->own_pieces = coll_reduces(hier_node->split.kind) ? 0 : hier_node->fold_total;
     advance_by(hier_node, REDUCED, 0, hier_node->fold_total);
     advance_by(hier_node, RETURNED, 0, hier_node->share_total);
     if (alone || !gives)
@@ -420,8 +415,7 @@ int hier_node_start(struct hier_node *hier_node, const struct backend_batch *bat
                     const struct backend_batch **slicep, struct hvd_error *err)
 {
     const struct backend_need *need = &batch->need;
-    bool reducing = need->kind == COLL_ALLREDUCE || need->kind == COLL_REDUCESCATTER;
-    enum hvd_dtype partial = reducing ? need->partial : need->dtype;
+    enum hvd_dtype partial = coll_reduces(need->kind) ? need->partial : need->dtype;
     size_t larger =
         dtype_bytes(partial) > dtype_bytes(need->dtype) ? dtype_bytes(partial) : dtype_bytes(need->dtype);
     hier_node->batch = *batch;

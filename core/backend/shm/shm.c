@@ -64,9 +64,8 @@ static bool shm_available(const struct backend_env *env, const char **whyp)
 
 static bool shm_supports(const struct backend_need *need)
 {
-    bool reduces = need->kind == COLL_ALLREDUCE || need->kind == COLL_REDUCESCATTER;
     return need->ranks > 1 && need->ranks <= MAX_MEMBERS && dtype_bytes(need->dtype) != 0 &&
-           (!reduces || reduce_can(need->op, need->dtype));
+           (!coll_reduces(need->kind) || reduce_can(need->op, need->dtype));
 }
 
 static int shm_open(const struct backend_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)

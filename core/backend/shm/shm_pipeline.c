@@ -295,8 +295,7 @@ static struct reduce_plan steps_of(const struct backend_batch *batch)
 {
     const struct reduction reduction = {batch->need.dtype, batch->need.partial, batch->need.op,
                                         batch->prescale,   batch->postscale,    batch->need.ranks};
-    bool reduces = batch->need.kind == COLL_ALLREDUCE || batch->need.kind == COLL_REDUCESCATTER;
-    return reduces ? reduce_plan_of(&reduction) : (struct reduce_plan){0};
+    return coll_reduces(batch->need.kind) ? reduce_plan_of(&reduction) : (struct reduce_plan){0};
 }
 
 void shm_pipeline_begin(struct shm_team *team)
