@@ -4,3 +4,6 @@ include tests/unit/local.mk
 include tests/run/local.mk
 include tests/fuzz/local.mk
 include tests/cluster/local.mk
+
+# one: the unit tests of one source file. break: do the unit tests notice when core is broken?
+dist_noinst_SCRIPTS += tests/one tests/break
