@@ -114,8 +114,8 @@ core_libcore_la_SOURCES += core/flow/adasum.c core/flow/adasum.h core/flow/autot
 	core/flow/progress.h core/flow/request.c core/flow/request.h core/flow/row_counts.c core/flow/row_counts.h \
 	core/flow/run.c core/flow/set_change.c core/flow/set_registry.c core/flow/set_registry.h core/flow/stages.h \
 	core/flow/stall_inspector.c core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c
-core_libcore_la_SOURCES += core/backend/backend.h core/backend/backends.c core/backend/backends.h \
-	core/backend/local.c core/backend/spans.c core/backend/spans.h core/backend/table.c
+core_libcore_la_SOURCES += core/backend/backend.h core/backend/backend_env.h core/backend/backends.c core/backend/backends.h \
+	core/backend/local.c core/backend/spans.c core/backend/spans.h core/backend/table.c core/backend/team.c core/backend/team.h
 core_libcore_la_SOURCES += core/backend/shm/relay.c core/backend/shm/relay.h core/backend/shm/shm.c \
 	core/backend/shm/shm.h core/backend/shm/shm_direct.c core/backend/shm/shm_direct.h core/backend/shm/shm_domains.c \
 	core/backend/shm/shm_domains.h core/backend/shm/shm_pipeline.c core/backend/shm/shm_segments.c \

@@ -7,6 +7,7 @@
 
 #include "base/rank_list.h"
 #include "api/arguments.h"
+#include "base/dtype.h"
 
 static const struct hvd_options default_options = HVD_OPTIONS_INIT;
 

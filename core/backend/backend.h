@@ -1,17 +1,21 @@
-/* backend.h: how tensors travel. */
+/* backend.h: how tensors travel: what every backend offers, and the batches that it is given.
+ *
+ * backend/ promises to flow/ one table of backends behind one struct of calls. backends.h has the backends of
+ * a process and its process sets; local.c is the smallest backend and shows what each call owes. The others
+ * are folders: shm/ (inside a node), tcp/, mpi/, and hier/ (shm inside nodes, another backend between them).
+ * They share sched/, who sends which chunk to whom and when, and arith/, the arithmetic; both know no
+ * transport. */
 #ifndef BACKEND_BACKEND_H
 #define BACKEND_BACKEND_H
 
-#include "base/config.h"
-#include "base/dtype.h"
-#include "base/log.h"
-#include "base/backend_id.h"
-#include "node/arena.h"
-#include "net/endpoint.h"
-#include "base/tree_shape.h"
-#include "node/windows.h"
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
-/* What a batch does. Barriers need no backend: that all ranks agreed is the barrier. */
+#include "base/backend_id.h"
+#include "base/status.h"
+
+/* What a batch does. A barrier needs no backend: once all ranks have agreed on it, it is complete. */
 enum backend_kind { COLL_ALLREDUCE, COLL_BROADCAST, COLL_ALLGATHER, COLL_ALLTOALL, COLL_REDUCESCATTER };
 
 static inline bool coll_reduces(enum backend_kind kind)
@@ -19,184 +23,172 @@ static inline bool coll_reduces(enum backend_kind kind)
     return kind == COLL_ALLREDUCE || kind == COLL_REDUCESCATTER;
 }
 
-/* What decides whether a backend can carry something. Equal on all ranks. */
+/* What decides whether a backend supports a batch. Equal on all ranks. */
 struct backend_need {
     enum backend_kind kind;
     enum hvd_dtype dtype;   /* of elements in memory */
-    enum hvd_dtype partial; /* allreduce, reducescatter: of partial results on their way, see reduce.h */
-    enum hvd_op op;         /* the same; not HVD_ADASUM, which flow makes of exchanges */
+    enum hvd_dtype partial; /* reductions: of partial results on their way, see reduce.h */
+    enum hvd_op op;         /* reductions; never HVD_ADASUM, which flow builds from alltoalls */
     int ranks;              /* of the team */
 };
 
-/* The members of a process set, as a backend sees them. [ranks]: borrowed, by member, ascending. */
+/* A team: the members of a process set as a backend sees them. */
 struct team {
     hvd_set set;
-    int slice; /* 0; from 1 on: these carry a slice of what a larger team of [set] does, see hier_team.c */
-    int rank, size; /* this rank's place among them, from 0 */
-    int each;       /* of these on each of several nodes, one after the other; 0: it is not like that */
-    const int *ranks;
+    int slice;      /* 0: the process set itself. From 1 on: these ranks carry one slice of what the whole set
+                       does, see hier_team.c */
+    int rank, size; /* this rank's place among the members, from 0 */
+    int ppn;        /* members on each node, where the team spans several nodes with equally many members, one
+                       node's after the other's, and more than one; otherwise 0 */
+    const int *ranks; /* borrowed: the rank in the job of each member, ascending */
 };
 
-/* Inputs and results of a batch that are not just this member's own memory: it may stand for several ranks. A
- * backend that carries such batches goes by the schedule of chain.h, with chunks of [longest] elements, which
- * take at most BACKEND_SOURCE_BYTES, as partial results too. The chunks that get inputs here are numbered. */
-#define BACKEND_SOURCE_BYTES BACKEND_SENDS_BYTES(2)
-
-/* What is sent over a network goes in chunks of so many sends of 60 KiB. The kernel hands TCP's bytes on in
- * runs of whole segments, up to 64 KiB with their headers: of a chunk of 64 or 128 KiB a little is left over,
- * which goes by itself and wakes the receiver by itself, and that takes up to two thirds longer. */
+/* Chunks that cross a network are a multiple of 60 KiB. The kernel passes TCP's bytes on in runs of whole
+ * segments of up to 64 KiB, headers included: a chunk of 64 or 128 KiB leaves a small remainder, which
+ * travels alone and wakes the receiver once more, and the chunk takes up to two thirds longer. */
 #define BACKEND_SENDS_BYTES(count) ((int64_t)(count)*60 * 1024)
+
+/* A source: the inputs and results of a batch whose member stands for several ranks, so that they are not
+ * just this member's own memory. A backend that carries such batches follows the schedule of chain.h, in
+ * chunks of [longest] elements, which take at most BACKEND_SOURCE_BYTES, also as partial results. The chunks
+ * that get inputs at this member are numbered from 0. */
+#define BACKEND_SOURCE_BYTES BACKEND_SENDS_BYTES(2)
 
 struct block_segment;
 struct backend_source {
     void *arg;
     int64_t longest;
-    /* Are the inputs of chunk [number] there? */
+    /* Are the inputs of chunk [number] available? */
     bool (*ready)(void *arg, int64_t number);
-    /* Of the next of these: out = left op inputs, as reduce_fold has it, with all inputs in the order of
-     * ranks. left may be out and is overwritten; NULL: the chunk begins here. out is a place of results where
-     * no more has to be done with them, and may be an input there. Without a reduction out = input. */
+    /* For the next chunk in order: out = left op inputs, as reduce_fold does it, with all inputs in the order
+     * of ranks. left may be out and is overwritten; NULL: the chunk begins here. out is where a result stays
+     * if nothing is left to be done with it, and may be an input there. Without a reduction out = input. */
     void (*fold)(void *arg, void *out, void *left);
-    /* Where the result of a chunk lies, until the batch is done. */
-    void *(*place)(void *arg, const struct block_segment *span);
-    /* The next of those results that come here from others, to stay, is in its place. */
+    /* The place of a chunk's result, valid until the batch is complete. */
+    void *(*place)(void *arg, const struct block_segment *segment);
+    /* The next result that stays at this member is complete and in its place. */
     void (*arrived)(void *arg);
 };
 
-/* Input of an alltoall that comes piece by piece: its member stands for several ranks. Its chunks are
- * numbered in the order in which they become ready: first those for the member behind this one, then for the
- * next, round the end. What is for a member goes in two runs, from the element begins[] says to its end, and
- * from its beginning to there; no chunk is of two runs. The own part is not in it: it has a count of 0, and
- * output has its room for receive_counts of it all the same. */
+/* A feed: the input of an alltoall that becomes available chunk by chunk, because its member stands for
+ * several ranks. Chunks are numbered in the order in which they become ready: first those for the next member
+ * of the ring, then for the one after it, and so on. What goes to one member goes in two runs: from element
+ * begins[] to the end, then from the start to begins[]; no chunk spans both. The member's own part is not in
+ * the feed: its count is 0, but output has room for receive_counts of it. */
 struct backend_feed {
     void *arg;
-    int64_t longest;               /* elements of a chunk, the last one of a run may have fewer; at most
+    int64_t longest;               /* elements of a chunk, of which the last of a run may have fewer; at most
                                       BACKEND_SOURCE_BYTES. The same on all members */
-    const int64_t *begins;         /* by member: of what goes to it; none is behind the end */
-    const int64_t *receive_begins; /* and of what comes from it, as it has it itself */
-    /* Chunk [number], to be read until it is sent; NULL while it is not there. */
+    const int64_t *begins;         /* by receiving member; none is behind the end */
+    const int64_t *receive_begins; /* by sending member: that member's begins[] for this one */
+    /* Chunk [number], readable until sent() is called for it; NULL while it is not available. */
     const void *(*chunk)(void *arg, int64_t number);
-    /* It is no longer read. Not always in order. */
+    /* Chunk [number] is no longer read. Calls need not come in order. */
     void (*sent)(void *arg, int64_t number);
 };
 
-/* A tensor of an allreduce whose memory is not put together first. */
+/* One tensor of an allreduce whose tensors are not packed into one buffer. */
 struct backend_span {
     const void *input; /* may be output; otherwise they do not overlap */
     void *output;
-    int64_t begin; /* elements of the batch before it */
+    int64_t begin; /* elements of the batch before this tensor */
     int64_t count; /* > 0 */
 };
 
-/* One batch: the same on all members but for the memory, and what alltoall sends to whom. */
+/* One batch. Everything is the same on all members, except memory and what an alltoall sends to whom. */
 struct backend_batch {
     struct backend_need need;
     int root;            /* broadcast: a member */
-    int64_t chunk_bytes; /* for backends that look at it; 0: as they choose themselves */
-    uint64_t sequence;   /* counts the batches of its team from 1; all members start them in this order */
-    const void *input;   /* may be output, except as said below; otherwise they do not overlap */
+    int64_t chunk_bytes; /* for backends that use it; 0: the backend chooses */
+    uint64_t sequence; /* counts the batches of a process set from 1; all members start them in this order */
+    const void *input; /* may be output where nothing else is said below; otherwise they do not overlap */
     void *output;
-    double prescale, postscale; /* allreduce, reducescatter */
-    /* Elements, > 0 in all together:
+    double prescale, postscale; /* reductions */
+    /* Elements, more than 0 over all members:
      * - allreduce: [count] in input and output.
-     * - broadcast: [count] in output; and in input, which is read on root only.
-     * - reducescatter: [count] in input; counts[i] of them, in the order of members, are member i's share.
-     *   Output has room for [count] too: at the end its own share is at its place there, and what is around
-     *   it is undefined.
-     * - allgather: counts[i] from member i; [count] in output, which are all of these in the order of
-     *   members. Input is this member's part, which may be at its place in output already.
-     * - alltoall: counts[i] to member i and receive_counts[i] from it; input and output are all of these in
-     *   the order of members, and do not overlap. [count] is not used.
-     * Members may have nothing to send or receive at all. */
+     * - broadcast: [count] in output; and in input, which only root reads.
+     * - reducescatter: [count] in input, of which counts[i], in the order of members, are member i's share.
+     *   Output also has room for [count]: at the end this member's share is in its place there, and the rest
+     * is undefined.
+     * - allgather: counts[i] from member i; [count] in output, which holds all blocks in the order of
+     * members. Input is this member's block, which may already be in its place in output.
+     * - alltoall: counts[i] to member i and receive_counts[i] from it; input and output hold these in the
+     * order of members, and do not overlap. [count] is not used. A member may have nothing to send or to
+     * receive. */
     int64_t count;
-    /* Allreduce, where backend_ops.spans: NULL, or what the batch is made of, in order; then input and output
-     * are not used. Others may have theirs in one piece. */
+    /* Allreduce, where backend_ops.spans is set: the tensors of the batch, in order, instead of input and
+     * output; or NULL. Other members may have theirs in one buffer. */
     const struct backend_span *spans;
     int span_count;
     const int64_t *counts;
     const int64_t *receive_counts;
-    /* NULL, or instead of input and output; not for alltoall. The batch may be a slice of one of more
-     * members: need.ranks is their number. */
+    /* Instead of input and output, or NULL; not for alltoall. The batch may then be a slice of a batch with
+     * more members: need.ranks is the number of those. */
     const struct backend_source *source;
-    /* Alltoall: NULL, or instead of input. */
+    /* Alltoall: instead of input, or NULL. */
     const struct backend_feed *feed;
 };
 
-/* What a backend is opened with; what it points to lives longer than the backend. */
-struct backend_env {
-    const struct hvd_config *config;
-    const struct hvd_log *log;
-    const struct hvd_job *job;
-    const struct peer_table *peer_table;
-    const struct tree_shape *shape;
-    struct endpoint *endpoint;
-    struct arena arena;            /* what this rank shares with the others of its node */
-    const struct windows *windows; /* where its program's memory may be that they reach; NULL: nowhere */
-    bool oversubscribed;           /* ranks of this node share cores: who waits yields its own */
-    bool no_spare_core; /* some have no second one: a thread beside the program's gives way to it */
-    int epoll_fd; /* a backend adds what wakes a sleeper: edge-triggered, data is not looked at. -1: none
-                   * wanted
-                   */
-};
+struct backend_env;
 
-/* Calls come from the holder of the progress, one at a time (threads change). All calls are mandatory
- * but where it says otherwise. */
+/* All calls are made by the progress driver, one at a time; the thread that drives may change. All calls are
+ * mandatory unless marked optional. */
 struct backend_ops {
     enum backend_id id;
-    /* Whether this process could open it, without side effects. Otherwise a phrase for "backend mpi: ...". */
+    /* Could this process open the backend? No side effects. If not, *whyp is a phrase that follows
+     * "backend mpi: ". */
     bool (*available)(const struct backend_env *env, const char **whyp);
-    /* Called by all ranks of the job at the same place in the agreed order: at hvd_init where opens_early
-     * says so, otherwise before the first batch of all ranks that goes here, or the first process set that
-     * may. May block, until [deadline_us]. */
+    /* All ranks of the job call it at the same place in the agreed order: at hvd_init where opens_early is
+     * set; otherwise before the first batch of all ranks that uses this backend, or before the first process
+     * set that may. May block until [deadline_us]. */
     int (*open)(const struct backend_env *env, int64_t deadline_us, void **statep, struct hvd_error *err);
     bool opens_early;
-    /* Optional, with opens_early: what of opening is for the later moment all the same. Teams are added
-     * before it, so that it is agreed who has no room for one. May block, until [deadline_us]. */
+    /* Optional, with opens_early: the part of opening that waits for the later moment all the same. Teams are
+     * added before it, so that all members know which team found no room. May block until [deadline_us]. */
     int (*open_late)(void *state, int64_t deadline_us, struct hvd_error *err);
-    /* No descriptor says when it can go on: while a batch runs, test is called again and again. */
+    /* No descriptor says when a batch can go on: the driver calls test again and again while one runs. */
     bool polled;
-    /* It takes the tensors of an allreduce where they lie, so that they need not be packed. */
+    /* The backend takes the tensors of an allreduce where they lie, so they need not be packed. */
     bool spans;
-    /* May this backend carry it? No side effects; after a yes start fails only for what happens at run time.
-     */
-    bool (*can)(const struct backend_need *need);
-    /* Optional. Also in teams with such an [each], see team? */
-    bool (*supports_ppn)(const struct backend_need *need, int each);
-    /* Optional. May it carry between these? Known on every rank without talking, from the peer_table.
-     * Otherwise a phrase such as "the ranks are on several nodes". */
+    /* Does the backend support such a batch? No side effects; after a yes, start fails only for what happens
+     * at run time. */
+    bool (*supports)(const struct backend_need *need);
+    /* Optional. Does it support the batch in teams with this ppn too, see team? */
+    bool (*supports_ppn)(const struct backend_need *need, int ppn);
+    /* Optional. Can it carry between these members? Every rank can tell from the peer table, without
+     * communication. If not, *whyp is a phrase such as "the ranks are on several nodes". */
     bool (*reaches)(const struct backend_env *env, const struct team *team, const char **whyp);
-    /* Called by all members of [team] (copied, but for its list) after open, at the same place in the agreed
-     * order; a team of all ranks is the first. May block, until [deadline_us]. HVD_ERR_UNSUPPORTED: there is
-     * no room for it, and other backends are to carry for it. */
+    /* All members of [team] call it after open, at the same place in the agreed order; a team of all ranks
+     * comes first. [team] is copied, but not its list of ranks. May block until [deadline_us].
+     * HVD_ERR_UNSUPPORTED: there is no room for this team, and other backends carry for it. */
     int (*add_team)(void *state, const struct team *team, int64_t deadline_us, void **teamp,
                     struct hvd_error *err);
-    /* Free it. A running batch is given up: from here on its memory is not touched. */
+    /* Free the team. A running batch is given up: after this call its memory is not touched any more. */
     void (*remove_team)(void *state, void *team);
-    /* Optional. Will start of this batch connect ranks of the team first? The same on all members. Then it
-     * may block for as long as start-timeout says, and is called when no rank can be waiting for words of
-     * this one.
+    /* Optional. Will start of this batch first connect members of the team? The same on all members. Then
+     * start may block for start-timeout, and is called when no rank can be waiting for messages of this one.
      */
     bool (*connects)(const void *team, const struct backend_batch *batch);
-    /* Begin a batch. Must not block otherwise. One batch runs at a time in each backend. */
+    /* Begin a batch. Must not block, except to connect. Each backend runs one batch at a time. */
     int (*start)(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err);
-    /* Carry on with it for at most about 100 us: HVD_IN_PROGRESS, or HVD_OK when the output is complete and
-     * nothing is still read from input, or an error: HVD_ERR_RANK_LOST with *rankp the rank of the job that
-     * is gone. *movedp: something was done. */
+    /* Advance the batch for at most about 100 us. HVD_IN_PROGRESS; or HVD_OK when the output is complete and
+     * the input is no longer read; or an error, of which HVD_ERR_RANK_LOST sets *rankp to the rank of the job
+     * that was lost. *movedp: something was done. */
     int (*test)(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err);
-    /* Optional. Armed: from now on a test that finds nothing to do has seen to it that epoll_fd wakes a
-     * sleeper when there is something. Disarmed: it need not. */
+    /* Optional. Armed: from now on a test that finds nothing to do makes sure that epoll_fd wakes the driver
+     * when there is something. Disarmed: it need not. */
     void (*arm)(void *state, bool armed);
-    /* In a forked child: close descriptors, those of teams too, touch nothing else. */
+    /* In a forked child: close descriptors, those of teams too, and touch nothing else. */
     void (*after_fork)(void *state);
-    /* Free everything; all teams were removed. */
+    /* Free everything. All teams have been removed. */
     void (*close)(void *state);
 };
 
+extern const struct backend_ops backend_local; /* teams of one rank: output = input */
+extern const struct backend_ops backend_shm;   /* the memory that the ranks of a node share */
+extern const struct backend_ops backend_tcp;   /* sockets */
 extern const struct backend_ops
-    backend_local;                           /* teams of one: output = input; the contract in readable form */
-extern const struct backend_ops backend_shm; /* through the memory that the ranks of a node share */
-extern const struct backend_ops backend_tcp; /* a chunked pipeline along the ring of ranks, over sockets */
-extern const struct backend_ops backend_mpi; /* stands for the module backend_mpi.so, opened at run time */
+    backend_mpi; /* stands for the module backend_mpi.so, which is opened at run time */
 extern const struct backend_ops backend_hier_mpi; /* shared memory inside nodes, mpi between them */
 extern const struct backend_ops backend_hier_tcp; /* shared memory inside nodes, tcp between them */
 

@@ -1,14 +1,16 @@
-/* backends.h: the backends of one rank: which it has, in which order it likes them, which are open. */
+/* backends.h: the backends of one rank: which are available, in which order it prefers them, which are open;
+ * and its process sets. */
 #ifndef BACKEND_BACKENDS_H
 #define BACKEND_BACKENDS_H
 
 #include "backend/backend.h"
+#include "backend/backend_env.h"
 
-/* The members of one process set, and what each backend keeps for them. */
+/* One process set: its members, and what each backend keeps for them. */
 struct process_set {
-    struct team members; /* its list is owned here */
+    struct team members; /* owns its list of ranks */
     bool added[BACKEND_COUNT];
-    bool refused[BACKEND_COUNT]; /* there was no room for it */
+    bool refused[BACKEND_COUNT]; /* the backend had no room for it */
     bool given_up[BACKEND_COUNT];
     bool used[BACKEND_COUNT]; /* by a batch */
     void *state[BACKEND_COUNT];
@@ -17,8 +19,8 @@ struct process_set {
 
 struct backends {
     struct backend_env env;
-    int order[BACKEND_COUNT]; /* enum backend_id, best first; -1 where there are no more. Equal on all ranks;
-                               local is always among them, for teams of one */
+    int order[BACKEND_COUNT]; /* enum backend_id, best first, then -1. Equal on all ranks; local is always
+                               among them, for teams of one */
     bool available[BACKEND_COUNT];
     bool opened[BACKEND_COUNT];
     bool opened_late[BACKEND_COUNT]; /* those that have an open_late */
@@ -26,55 +28,58 @@ struct backends {
     void *state[BACKEND_COUNT];
 };
 
-/* Find out which backends of the option there are, and open those that open early. [env] is copied.
- * HVD_ERR_UNSUPPORTED where none is left, with each one's reason. */
-int backends_open(struct backends *set, const struct backend_env *env, int64_t deadline_us,
+/* Find out which backends of the option are available, and open those that open early. [env] is copied.
+ * HVD_ERR_UNSUPPORTED with each backend's reason where none is left. */
+int backends_open(struct backends *backends, const struct backend_env *env, int64_t deadline_us,
                   struct hvd_error *err);
 
-/* Bits 1 << enum backend_id of those that can carry it in teams with such an [each], see team. */
-uint32_t backends_supporting(const struct backends *set, const struct backend_need *need, int each);
+/* A mask has bit 1 << enum backend_id of each backend in it. */
 
-/* Bits of those that are available here: what a new process set may use. */
-uint32_t backends_available(const struct backends *set);
+/* The available backends that support [need] in teams with this ppn, see team. */
+uint32_t backends_supporting(const struct backends *backends, const struct backend_need *need, int ppn);
 
-/* All ranks of the job call it when a process set is made, with the backends that all of them have: opens
- * them.
- */
-int backends_open_all(struct backends *set, uint32_t backends, struct hvd_error *err);
+/* The backends that are available here: a new process set may use these. */
+uint32_t backends_available(const struct backends *backends);
 
-/* Those of [backends] that can carry between [members]; the same on all ranks of the job, members or not. */
-uint32_t backends_reaching(const struct backends *set, const struct team *members, uint32_t backends);
+/* All ranks of the job call it when a process set is made, with the mask that is available on all of them, to
+ * open these backends. */
+int backends_open_all(struct backends *backends, uint32_t mask, struct hvd_error *err);
 
-/* What team.each is for [members]; the same on all ranks of the job. */
-int backends_ppn(const struct backends *set, const struct team *members);
+/* Those of [mask] that can carry between [members]. Every rank of the job, member or not, gets the same. */
+uint32_t backends_reaching(const struct backends *backends, const struct team *members, uint32_t mask);
 
-/* Make the team of [members] (its list is copied; ranks ascending), in all backends that are open and have
- * room for it; the members of it call it. NULL is fine for destroying. */
-int process_set_create(struct backends *set, const struct team *members, struct process_set **teamp,
+/* What team.ppn is for [members]. Every rank of the job gets the same. */
+int backends_ppn(const struct backends *backends, const struct team *members);
+
+/* Its members call it to make a process set, and its team in all backends that are open and have room. The
+ * list of ranks is copied. Destroying NULL is fine. */
+int process_set_create(struct backends *backends, const struct team *members, struct process_set **setp,
                        struct hvd_error *err);
-void process_set_destroy(struct backends *set, struct process_set *team);
+void process_set_destroy(struct backends *backends, struct process_set *set);
 
-/* Those of [backends] that had room for it, or have not been asked yet. */
-uint32_t process_set_backends(const struct process_set *team, uint32_t backends);
+/* Those of [mask] that had room for the set, or have not been asked yet. */
+uint32_t process_set_backends(const struct process_set *set, uint32_t mask);
 
-/* May backends_start block with this batch, until the other members have come to it too? */
-bool backends_may_block(const struct process_set *team, int backend, const struct backend_batch *batch);
+/* May backends_start block on this batch until the other members have started it too? */
+bool backends_may_block(const struct process_set *set, int backend, const struct backend_batch *batch);
 
-/* backend_ops of an agreed backend; for the team of all ranks start opens it first where this is its first
- * batch. The batch gets its sequence here. */
-int backends_start(struct backends *set, struct process_set *team, int backend, struct backend_batch *batch,
-                   struct hvd_error *err);
-int backends_test(struct backends *set, struct process_set *team, int backend, bool *movedp, int *rankp,
+/* backend_ops of an agreed backend. For the set of all ranks, start first opens the backend where this is its
+ * first batch. Start gives the batch its sequence. */
+int backends_start(struct backends *backends, struct process_set *set, int backend,
+                   struct backend_batch *batch, struct hvd_error *err);
+int backends_test(struct backends *backends, struct process_set *set, int backend, bool *movedp, int *rankp,
                   struct hvd_error *err);
 
-/* backend_ops.arm of all that are open. */
-void backends_arm(struct backends *set, bool armed);
+/* backend_ops.arm of all open backends. */
+void backends_arm(struct backends *backends, bool armed);
 
-/* Give up the running batch of [team] in [backend]: it touches no memory any more, and can carry no other. */
-void backends_abort(struct backends *set, struct process_set *team, int backend);
+/* Give up the running batch of [set] in [backend]: its memory is not touched any more, and the set cannot use
+ * this backend again. */
+void backends_abort(struct backends *backends, struct process_set *set, int backend);
 
-void backends_after_fork(struct backends *set);
-/* All teams were destroyed. A zeroed one is fine. */
-void backends_close(struct backends *set);
+void backends_after_fork(struct backends *backends);
+
+/* All process sets have been destroyed. A zeroed struct is fine. */
+void backends_close(struct backends *backends);
 
 #endif

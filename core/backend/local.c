@@ -1,11 +1,11 @@
-/* local.c: the backend of teams of one rank, where every result is the input; and what backend.h asks of a
- * backend, in its smallest form.
+/* local.c: the backend of teams of one rank, where every result is the input; it shows in the smallest form
+ * what backend.h asks of a backend.
  *
  * The life of a backend: available (on every rank, at hvd_init) -> open -> for each team that it may carry
- * batches for: add_team -> for each batch: can, start, test until it says something else than
- * HVD_IN_PROGRESS -> remove_team -> close. All of it is called by the holder of the progress, one call at a
- * time, so a backend needs no lock. What a backend knows lives behind [state], and what it knows of a team
- * behind [team]; nothing is global.
+ * for: add_team -> for each batch: supports, start, test until that returns something else than
+ * HVD_IN_PROGRESS -> remove_team -> close. The progress driver makes all calls, one at a time, so a backend
+ * needs no lock. A backend keeps its own state behind [state] and that of a team behind [team]; nothing is
+ * global.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,9 @@
 #include "base/cpu.h"
 #include "backend/spans.h"
 #include "backend/arith/reduce.h"
+#include "base/dtype.h"
 
-/* Elements that one call of test moves: this takes about 100 us, and then control gets its turn. */
+/* Elements that one call of test moves. This takes about 100 us; then control messages get their turn. */
 #define SLICE_COUNT ((int64_t)64 * 1024)
 
 /* Partial results of a slice, where they have a type of their own. */
@@ -23,15 +24,15 @@ struct local {
 };
 
 struct local_team {
-    struct backend_batch batch; /* the one that runs. Its memory is borrowed, and its counts: until test has
-                                 said that it is done */
-    struct span_cursor spans;   /* where its elements lie: in one piece, or as the tensors do */
+    struct backend_batch batch; /* the one that runs. Its memory and its counts stay the caller's, and valid
+                                 until test has returned that it is complete */
+    struct span_cursor spans;   /* where its elements lie: in one buffer or in the tensors */
     int64_t count, done;
 };
 
 /* A question about this process and its job, without side effects: nothing is opened, loaded or kept. A
- * backend is used only where all ranks say yes, so it is no harm when only some of them can tell. Where it
- * says no *whyp is a phrase that follows "backend local: ". */
+ * backend is used only if all ranks say yes, so it does not matter if only some of them can tell that it is
+ * not available. Then *whyp is a phrase that follows "backend local: ". */
 static bool local_available(const struct backend_env *env, const char **whyp)
 {
     (void)env;
@@ -39,16 +40,16 @@ static bool local_available(const struct backend_env *env, const char **whyp)
     return true;
 }
 
-/* A question about a batch. Its answer depends on [need] only, which is equal on all ranks: so they agree on
- * it without talking. Everything that hvd.h offers is fine here; what it does not is refused, as types to
- * come will be. */
+/* A question about a batch. The answer depends on [need] only, which is equal on all ranks, so they agree on
+ * it without communication. All types and operations of hvd.h are supported; any other number is refused,
+ * such as a type that a later version adds. */
 static bool local_supports(const struct backend_need *need)
 {
     return need->ranks == 1 && dtype_bytes(need->dtype) != 0 &&
            (!coll_reduces(need->kind) || reduce_can(need->op, need->dtype));
 }
 
-/* Get ready. May block, but not beyond [deadline_us]. *statep is set on success only. */
+/* May block, but not beyond [deadline_us]. *statep is set on success only. */
 static int local_open(const struct backend_env *env, int64_t deadline_us, void **statep,
                       struct hvd_error *err)
 {
@@ -61,8 +62,8 @@ static int local_open(const struct backend_env *env, int64_t deadline_us, void *
     return HVD_OK;
 }
 
-/* Get ready for batches of these ranks: other backends connect to them here, and may block for that. *teamp
- * is set on success only. */
+/* Prepare for batches of these ranks: other backends connect to them here, and may block for that. *teamp is
+ * set on success only. */
 static int local_add_team(void *state, const struct team *team, int64_t deadline_us, void **teamp,
                           struct hvd_error *err)
 {
@@ -76,15 +77,15 @@ static int local_add_team(void *state, const struct team *team, int64_t deadline
     return HVD_OK;
 }
 
-/* Give up what runs; nothing of its memory is touched any more. */
+/* Give up a batch that runs; its memory is not touched any more. */
 static void local_remove_team(void *state, void *team)
 {
     (void)state;
     free(team);
 }
 
-/* Take the batch on. The struct is copied (the caller's may be gone after this call), the memory that it
- * points to is not. Nothing has to have happened when this returns. */
+/* Begin a batch. The struct is copied, as the caller's may be gone after this call; the memory that it points
+ * to is not. No work has to be done yet when this returns. */
 static int local_start(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     (void)state;
@@ -97,15 +98,15 @@ static int local_start(void *state, void *team, const struct backend_batch *batc
     return HVD_OK;
 }
 
-/* Is the output what the input is? A reduction may scale it, and makes any true value the same. */
+/* Is the output a copy of the input? A reduction may scale, and makes every true value 1. */
 static bool is_copy(const struct backend_batch *batch)
 {
     return !coll_reduces(batch->need.kind) ||
            (batch->prescale == 1 && batch->postscale == 1 && batch->need.dtype != HVD_BOOL);
 }
 
-/* The reduction of one input is that input times both factors; as float32 in between where it is of a half
- * type, so that it is rounded once. */
+/* The reduction of one input is that input times both factors. A half type becomes float32 in between, so
+ * that the result is rounded once. */
 static void reduce_slice(struct local *local, const struct backend_batch *batch, void *output,
                          const void *input, int64_t count)
 {
@@ -125,11 +126,11 @@ static void reduce_slice(struct local *local, const struct backend_batch *batch,
     reduce_finish(&reduction, output, local->partials, count);
 }
 
-/* Do a slice of the work. What comes from all ranks, or from the root, comes from the only one there is.
- * Where input is output there is nothing to copy; otherwise they do not overlap. */
+/* Do a slice of the work. The only rank is also the root. Where input is output there is nothing to copy;
+ * otherwise they do not overlap. */
 static int local_test(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err)
 {
-    (void)rankp; /* nobody can be lost */
+    (void)rankp; /* no other rank can be lost */
     (void)err;
     struct local_team *self = team;
     int64_t left = self->count - self->done;
@@ -147,14 +148,14 @@ static int local_test(void *state, void *team, bool *movedp, int *rankp, struct 
 }
 
 /* In the child of a fork: a backend that holds descriptors closes the child's copies here, those of its teams
- * too, so that a child that lives on does not keep a connection open which the parent has closed. It frees
- * nothing: another thread may have been inside malloc when the process forked. */
+ * too, so that the child does not keep a connection open that the parent has closed. It frees nothing:
+ * another thread may have been inside malloc when the process forked. */
 static void local_after_fork(void *state)
 {
     (void)state;
 }
 
-/* Free everything; the teams are gone already. */
+/* Free everything; all teams have been removed. */
 static void local_close(void *state)
 {
     free(state);
@@ -164,10 +165,10 @@ const struct backend_ops backend_local = {
     .id = BACKEND_LOCAL,
     .available = local_available,
     .open = local_open,
-    .opens_early = true, /* it cannot fail later than at hvd_init, where an error is easiest to understand */
-    .polled = false,     /* while it is not done test always moves something, so nobody sleeps on it */
+    .opens_early = true, /* an error is easiest to understand at hvd_init */
+    .polled = false, /* until it is complete each test moves something, so the driver never sleeps on it */
     .spans = true,
-    .can = local_supports,
+    .supports = local_supports,
     .add_team = local_add_team,
     .remove_team = local_remove_team,
     .start = local_start,

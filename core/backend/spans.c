@@ -1,4 +1,4 @@
-/* spans.c: where the elements of a batch lie in this member's memory, in one piece or in spans. */
+/* spans.c: where the elements of a batch lie in this member's memory, in one buffer or in spans. */
 #include "backend/spans.h"
 
 #include <string.h>
@@ -50,12 +50,12 @@ struct contig spans_at(struct span_cursor *spans, int64_t element, int64_t count
     return contig_at(span->input, span->output, inside * spans->bytes, left < count ? left : count);
 }
 
-int64_t spans_within(struct span_cursor *spans, int64_t element, int64_t count, int place_count)
+int64_t spans_within(struct span_cursor *spans, int64_t element, int64_t count, int span_count)
 {
     const struct backend_batch *batch = spans->batch;
     if (batch->spans == NULL)
         return count;
-    int64_t last = span_of(spans, element) - batch->spans + place_count - 1;
+    int64_t last = span_of(spans, element) - batch->spans + span_count - 1;
     if (last >= batch->span_count)
         return count;
     int64_t within = batch->spans[last].begin + batch->spans[last].count - element;

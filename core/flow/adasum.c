@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/arith/reduce.h"
+#include "base/dtype.h"
 
 /* The buffer holds two working vectors: this member's and the one that comes. */
 static char *own_vector(const struct batch *batch)

@@ -7,6 +7,7 @@
 #include "flow/adasum.h"
 #include "flow/row_counts.h"
 #include "backend/arith/reduce.h"
+#include "base/dtype.h"
 
 /* What a part costs, however small it is: a slice ends in time also where parts are tiny. */
 #define PART_COST_BYTES 64

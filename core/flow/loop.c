@@ -360,11 +360,11 @@ static bool handle_is_done(void *arg)
 static uint32_t backends_of_tensor(const struct loop *loop, const struct desc *desc, int index, int size)
 {
     struct backend_need need = batch_need(desc, index, size);
-    int each = set_registry_each(loop->set_registry, desc->set);
-    uint32_t backends = backends_supporting(&loop->backends, &need, each);
+    int ppn = set_registry_ppn(loop->set_registry, desc->set);
+    uint32_t backends = backends_supporting(&loop->backends, &need, ppn);
     if (desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL) {
         need.dtype = need.partial = HVD_INT64;
-        backends &= backends_supporting(&loop->backends, &need, each);
+        backends &= backends_supporting(&loop->backends, &need, ppn);
     }
     return backends;
 }

@@ -1,5 +1,6 @@
 /* row_counts.c: how many rows the other members have, and memory for results whose size only that tells. */
 #include "flow/row_counts.h"
+#include "base/dtype.h"
 
 #include <stdlib.h>
 #include <string.h>

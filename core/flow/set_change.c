@@ -9,7 +9,7 @@ static struct team members_of(const struct loop *loop, hvd_set set, const int *r
     struct team members = {.set = set, .size = count, .ranks = ranks};
     while (members.rank < count && ranks[members.rank] != loop->control->rank)
         members.rank++;
-    members.each = backends_ppn(&loop->backends, &members);
+    members.ppn = backends_ppn(&loop->backends, &members);
     return members;
 }
 

@@ -11,7 +11,7 @@ struct registered_set {
     int *ranks; /* ascending; NULL: 0 to count - 1, so that all ranks of a job are no list in each of them */
     int count;
     uint32_t backends;
-    int each;
+    int ppn;
     struct process_set *team; /* this one and the next are the holder's alone */
     uint64_t operation_count; /* operations */
 };
@@ -132,7 +132,7 @@ int set_registry_add(struct set_registry *set_registry, const struct team *membe
     struct registered_set added = {.number = members->set,
                                    .count = members->size,
                                    .backends = backends,
-                                   .each = members->each,
+                                   .ppn = members->ppn,
                                    .team = team};
     int rc = HVD_ERR_NO_MEMORY;
     bool listed = !is_identity(members->ranks, members->size);
@@ -247,11 +247,11 @@ uint32_t set_registry_backends(struct set_registry *set_registry, hvd_set number
     return backends;
 }
 
-int set_registry_each(struct set_registry *set_registry, hvd_set number)
+int set_registry_ppn(struct set_registry *set_registry, hvd_set number)
 {
     pthread_mutex_lock(&set_registry->lock);
     const struct registered_set *set = find_set(set_registry, number);
-    int each = set == NULL ? 0 : set->each;
+    int ppn = set == NULL ? 0 : set->ppn;
     pthread_mutex_unlock(&set_registry->lock);
-    return each;
+    return ppn;
 }

@@ -50,6 +50,6 @@ hvd_set set_registry_find(struct set_registry *set_registry, const int *ranks, i
 
 /* What set_registry_add was given; 0 where there is no such set. */
 uint32_t set_registry_backends(struct set_registry *set_registry, hvd_set set);
-int set_registry_each(struct set_registry *set_registry, hvd_set set);
+int set_registry_ppn(struct set_registry *set_registry, hvd_set set);
 
 #endif

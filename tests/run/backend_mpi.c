@@ -18,6 +18,8 @@
 #include "../unit/batches.h"
 #include "base/clock.h"
 #include "base/parse.h"
+#include "base/dtype.h"
+#include "backend/backend_env.h"
 
 #define SECOND_US 1000000
 
@@ -93,7 +95,8 @@ static bool check_batch(const struct backend_env *env, void *state, const struct
     struct batch_part part;
     int place = set->members.rank;
     batch_part_open(&part, plan, place);
-    bool good = backend_mpi.can(&part.batch.need) && carry(state, set->team, &part.batch, &err) == HVD_OK;
+    bool good =
+        backend_mpi.supports(&part.batch.need) && carry(state, set->team, &part.batch, &err) == HVD_OK;
     good = batch_part_close(&part, plan, place) && good;
     if (!good)
         printf("rank %d: kind %d of %s, team %d is wrong %s\n", env->job->rank, (int)plan->need.kind,

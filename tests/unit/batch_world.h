@@ -13,6 +13,7 @@
 #include "flow/batch.h"
 #include "flow/row_counts.h"
 #include "backend/arith/reduce.h"
+#include "base/dtype.h"
 
 #define BATCH_WORLD_MAX 8
 

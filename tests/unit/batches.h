@@ -7,6 +7,7 @@
 
 #include "backend/arith/reduce.h"
 #include "reference_sums.h"
+#include "base/dtype.h"
 
 #define BATCHES_MAX_RANKS 40
 #define BATCHES_DTYPES    11

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/backend.h"
+#include "base/dtype.h"
 
 #define REFERENCE_SUMS_DTYPES 4
 

@@ -13,6 +13,7 @@
 #include "batches.h"
 #include "backend/shm/shm.h"
 #include "unit.h"
+#include "backend/backend_env.h"
 
 #define ROOM            ((size_t)(SLOTS * SHM_CHUNK_BYTES)) /* of one member's slots */
 #define PAGE            ((size_t)4096)
@@ -126,7 +127,7 @@ static inline bool shm_world_step(struct shm_world *world, int rank)
         return false;
     if (!seat->runs) {
         batch_part_open_in(&seat->part, &world->plans[seat->batch], rank, shm_world_room(world, rank));
-        ck_assert(backend_shm.can(&seat->part.batch.need));
+        ck_assert(backend_shm.supports(&seat->part.batch.need));
         if ((rank + seat->batch) % 2 == 0)
             batch_part_split_into_spans(&seat->part, seat->spans);
         seat->part.batch.chunk_bytes = batch_plan_chunk_bytes(&world->plans[seat->batch]);

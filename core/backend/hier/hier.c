@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "backend/hier/hier_team.h"
+#include "backend/backend_env.h"
+#include "backend/team.h"
 
 struct hier {
     const struct backend_ops *ops, *carrier;
@@ -24,14 +26,14 @@ static bool available(const struct backend_env *env, const struct backend_ops *c
 }
 
 /* In an alltoall a member stands for those at its place of all nodes. */
-static bool hier_supports_ppn(const struct backend_need *need, int each)
+static bool hier_supports_ppn(const struct backend_need *need, int ppn)
 {
-    return need->kind != COLL_ALLTOALL || each > 0;
+    return need->kind != COLL_ALLTOALL || ppn > 0;
 }
 
 static bool hier_reaches(const struct backend_env *env, const struct team *team, const char **whyp)
 {
-    return hier_check_layout(env->peer_table->node_of_rank, team, whyp);
+    return team_spans_nodes(env->peer_table->node_of_rank, team, whyp);
 }
 
 /* ---- Opening -------------------------------------------------------------------------------- */
@@ -92,7 +94,7 @@ static int hier_add_team(void *state, const struct team *members, int64_t deadli
                                            .arena = &hier->env.arena,
                                            .claim = claim_of(hier, members->set, false),
                                            .alltoalls =
-                                               hier_ppn(hier->env.peer_table->node_of_rank, members) > 0,
+                                               team_ppn(hier->env.peer_table->node_of_rank, members) > 0,
                                            .alltoall_claim = claim_of(hier, members->set, true),
                                            .carrier = hier->carrier,
                                            .carrier_state = hier->carrier_state,
@@ -140,7 +142,7 @@ static bool mpi_available(const struct backend_env *env, const char **whyp)
 
 static bool mpi_supports(const struct backend_need *need)
 {
-    return backend_mpi.can(need);
+    return backend_mpi.supports(need);
 }
 
 static int mpi_open(const struct backend_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
@@ -160,7 +162,7 @@ const struct backend_ops backend_hier_mpi = {
     .open_late = open_carrier,
     .polled = true,
     .spans = true,
-    .can = mpi_supports,
+    .supports = mpi_supports,
     .supports_ppn = hier_supports_ppn,
     .reaches = hier_reaches,
     .add_team = hier_add_team,
@@ -181,7 +183,7 @@ static bool tcp_available(const struct backend_env *env, const char **whyp)
 
 static bool tcp_supports(const struct backend_need *need)
 {
-    return backend_tcp.can(need);
+    return backend_tcp.supports(need);
 }
 
 static int tcp_open(const struct backend_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
@@ -204,7 +206,7 @@ const struct backend_ops backend_hier_tcp = {
     .opens_early = true,
     .polled = true,
     .spans = true,
-    .can = tcp_supports,
+    .supports = tcp_supports,
     .supports_ppn = hier_supports_ppn,
     .reaches = hier_reaches,
     .add_team = hier_add_team,

@@ -36,6 +36,7 @@
 
 #include "base/cpu.h"
 #include "base/clock.h"
+#include "base/dtype.h"
 
 #define SLOTS    HIER_ALLTOALL_SLOTS
 #define RUNS     16               /* looked at in one step, at most */

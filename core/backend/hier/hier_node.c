@@ -39,6 +39,7 @@
 #include "backend/sched/blocks.h"
 #include "backend/spans.h"
 #include "backend/arith/reduce.h"
+#include "base/dtype.h"
 
 #define SLOTS    HIER_SLOTS
 #define ENTER_US INT64_C(5000000) /* for a place in the arena, where a rank died over its table */

@@ -4,6 +4,7 @@
 #define BACKEND_HIER_HIER_NODE_H
 
 #include "backend/hier/hier_split.h"
+#include "node/arena.h"
 
 /* Of a piece in a slot; less where a node has many slices, so that all of one turn take HIER_ROUND_BYTES. */
 #define HIER_CHUNK_BYTES BACKEND_SOURCE_BYTES

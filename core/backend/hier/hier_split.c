@@ -3,70 +3,23 @@
 
 #include <stdlib.h>
 
+#include "backend/team.h"
+
 #define GRAIN 64 /* elements: slices begin on a cache line */
 
 /* ---- Nodes ---------------------------------------------------------------------------------- */
 
-/* The member behind those of the node that [first] is on. */
-static int end_of_node(const int *node_of_rank, const struct team *team, int first)
-{
-    int end = first + 1;
-    while (end < team->size && node_of_rank[team->ranks[end]] == node_of_rank[team->ranks[first]])
-        end++;
-    return end;
-}
-
-/* Is a member before [first] on its node? [highest] is the highest of their nodes. */
-static bool is_revisited(const int *node_of_rank, const struct team *team, int first, int highest)
-{
-    int node = node_of_rank[team->ranks[first]];
-    bool back = false;
-    for (int i = 0; i < first && node <= highest && !back; i++)
-        back = node_of_rank[team->ranks[i]] == node;
-    return back;
-}
-
-bool hier_check_layout(const int *node_of_rank, const struct team *team, const char **whyp)
-{
-    int count = 0;
-    int highest = -1;
-    bool shared = false;
-    for (int first = 0, end = 0; first < team->size; first = end) {
-        int node = node_of_rank[team->ranks[first]];
-        if (is_revisited(node_of_rank, team, first, highest)) {
-            *whyp = "ranks of other nodes are between those of a node";
-            return false;
-        }
-        end = end_of_node(node_of_rank, team, first);
-        highest = node > highest ? node : highest;
-        shared = shared || end - first > 1;
-        count++;
-    }
-    *whyp = count < 2 ? "the ranks are on one node" : "each rank is on a node of its own";
-    return count > 1 && shared;
-}
-
-int hier_ppn(const int *node_of_rank, const struct team *team)
-{
-    const char *why = NULL;
-    int each = end_of_node(node_of_rank, team, 0);
-    bool even = hier_check_layout(node_of_rank, team, &why);
-    for (int first = 0; first < team->size && even; first += each)
-        even = end_of_node(node_of_rank, team, first) == first + each;
-    return even ? each : 0;
-}
-
 int hier_nodes_init(struct hier_nodes *nodes, const int *node_of_rank, const struct team *team)
 {
     *nodes = (struct hier_nodes){.slices = team->size};
-    for (int first = 0; first < team->size; first = end_of_node(node_of_rank, team, first))
+    for (int first = 0; first < team->size; first = team_node_end(node_of_rank, team, first))
         nodes->count++;
     nodes->firsts = calloc((size_t)nodes->count + 1, sizeof(*nodes->firsts));
     if (nodes->firsts == NULL)
         return HVD_ERR_NO_MEMORY;
     for (int node = 0; node < nodes->count; node++) {
         int first = nodes->firsts[node];
-        int end = end_of_node(node_of_rank, team, first);
+        int end = team_node_end(node_of_rank, team, first);
         nodes->slices = end - first < nodes->slices ? end - first : nodes->slices;
         nodes->firsts[node + 1] = end;
     }

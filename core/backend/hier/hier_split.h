@@ -16,13 +16,6 @@ struct hier_nodes {
     int *firsts; /* [count + 1]: node i has the members from firsts[i] to firsts[i + 1] - 1 */
 };
 
-/* Is it spread as it must be: several nodes, several members on one of them, and those of a node one after
- * the other, as the order of sums has them? Otherwise a phrase says what is wrong. */
-bool hier_check_layout(const int *node_of_rank, const struct team *team, const char **whyp);
-
-/* How many members each node has; 0 where they are not spread so, or nodes do not have as many. */
-int hier_ppn(const int *node_of_rank, const struct team *team);
-
 /* Of a team that is spread so. HVD_OK or HVD_ERR_NO_MEMORY; free with hier_nodes_fini, which a zeroed one is
  * fine for.
  */

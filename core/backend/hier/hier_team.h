@@ -10,7 +10,7 @@ struct hier_team;
 /* What a team is made of. Borrowed for as long as it lives, but for the numbers, the members (their list is
  * borrowed) and the table. A node is whatever [node_of_rank] takes for one. */
 struct hier_team_params {
-    const struct team *members; /* spread as hier_check_layout has it */
+    const struct team *members; /* spread as team_spans_nodes has it */
     const int *node_of_rank;    /* by rank of the job */
     const struct arena *arena;  /* that the members of this node share */
     int claim;                  /* as hier_params's */

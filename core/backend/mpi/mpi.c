@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "backend/sched/chain.h"
 #include "backend/sched/pairwise.h"
+#include "backend/backend_env.h"
 
 #define CHUNK_BYTES BACKEND_SENDS_BYTES(4)
 #define WINDOW      4 /* messages of a kind on their way in each direction */
@@ -500,7 +501,7 @@ const struct backend_ops backend_mpi_module = {
     .open = mpi_open,
     .opens_early = false,
     .polled = true,
-    .can = mpi_supports,
+    .supports = mpi_supports,
     .add_team = mpi_add_team,
     .remove_team = mpi_remove_team,
     .start = mpi_start,

@@ -12,6 +12,7 @@
 #include "backend/sched/chain.h"
 #include "backend/sched/pairwise.h"
 #include "backend/mpi/mpi_choice.h"
+#include "backend/backend_env.h"
 
 #ifdef HAVE_MPI
 static const char *const built_with = BUILT_WITH_MPI;
@@ -201,7 +202,7 @@ const struct backend_ops backend_mpi = {
     .opens_early =
         false, /* MPI_Init takes a fifth of a second, and while it is open a lost rank ends a Slurm step */
     .polled = true,
-    .can = stub_supports,
+    .supports = stub_supports,
     .add_team = stub_add_team,
     .remove_team = stub_remove_team,
     .start = stub_start,

@@ -5,11 +5,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
-
-static bool is_reduction(enum backend_kind kind)
-{
-    return kind == COLL_ALLREDUCE || kind == COLL_REDUCESCATTER;
-}
+#include "base/dtype.h"
 
 bool bruck_supports(const struct backend_batch *batch)
 {
@@ -17,7 +13,7 @@ bool bruck_supports(const struct backend_batch *batch)
     int64_t room = BRUCK_BYTES / (int64_t)dtype_bytes(need->dtype);
     if (need->kind == COLL_ALLTOALL)
         return false;
-    if (!is_reduction(need->kind))
+    if (!coll_reduces(need->kind))
         return batch->count <= room;
     return batch->count <= room / need->ranks &&
            batch->count <= BRUCK_BYTES / (int64_t)dtype_bytes(need->partial);

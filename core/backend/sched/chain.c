@@ -5,11 +5,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
-
-static bool is_reduction(enum backend_kind kind)
-{
-    return kind == COLL_ALLREDUCE || kind == COLL_REDUCESCATTER;
-}
+#include "base/dtype.h"
 
 bool chain_supports(const struct backend_need *need)
 {
@@ -17,7 +13,7 @@ bool chain_supports(const struct backend_need *need)
         return false;
     if (need->kind == COLL_BROADCAST || need->kind == COLL_ALLGATHER)
         return true;
-    return is_reduction(need->kind) && reduce_can(need->op, need->dtype) &&
+    return coll_reduces(need->kind) && reduce_can(need->op, need->dtype) &&
            (need->partial == need->dtype || need->partial == reduce_partial(need->dtype));
 }
 
@@ -119,7 +115,7 @@ static void choose_types(struct chain *chain)
 {
     const struct backend_batch *batch = &chain->batch;
     const struct backend_need *need = &batch->need;
-    enum hvd_dtype partial = is_reduction(need->kind) ? need->partial : need->dtype;
+    enum hvd_dtype partial = coll_reduces(need->kind) ? need->partial : need->dtype;
     chain->reduction = (struct reduction){
         .dtype = need->dtype,
         .partial = partial,
@@ -244,7 +240,7 @@ static void notify_source(const struct chain *chain, bool stays)
 /* Chunks of [kind] that are ready to go out. */
 static int64_t ready_to_send(const struct chain *chain, enum chain_kind kind)
 {
-    bool reduces = is_reduction(chain->batch.need.kind);
+    bool reduces = coll_reduces(chain->batch.need.kind);
     if (kind == CHAIN_PARTIAL && chain->rank == 0)
         return chain->out[kind].total;
     if (kind == CHAIN_PARTIAL || (reduces && chain->rank == chain->size - 1))
@@ -342,7 +338,7 @@ bool chain_can_receive(const struct chain *chain, enum chain_kind kind)
     if (kind == CHAIN_PARTIAL)
         return can_take_partial(chain);
     /* A result may only overwrite a partial result, or an input, that has left. */
-    return !is_reduction(chain->batch.need.kind) ||
+    return !coll_reduces(chain->batch.need.kind) ||
            chain->before + flow->begun < chain->out[CHAIN_PARTIAL].done;
 }
 

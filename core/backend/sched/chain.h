@@ -72,7 +72,7 @@ struct chain_chunk {
     size_t length; /* bytes */
 };
 
-/* What this schedule can carry, as backend_ops.can. */
+/* What this schedule can carry, as backend_ops.supports. */
 bool chain_supports(const struct backend_need *need);
 
 /* For [size] >= 2 members; [chunk_bytes] is a multiple of 64 and the same on all of them; up to [window]

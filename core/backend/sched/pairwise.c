@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "base/dtype.h"
+
 bool pairwise_supports(const struct backend_need *need)
 {
     return need->kind == COLL_ALLTOALL && need->ranks >= 2 && dtype_bytes(need->dtype) != 0;

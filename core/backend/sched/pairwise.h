@@ -60,7 +60,7 @@ struct pairwise_chunk {
     size_t length;
 };
 
-/* What this schedule can carry, as backend_ops.can. */
+/* What this schedule can carry, as backend_ops.supports. */
 bool pairwise_supports(const struct backend_need *need);
 
 /* For [size] >= 2 members; [chunk_bytes] is a multiple of 64 and the same on all of them. Nothing has to be

@@ -4,6 +4,7 @@
 #define BACKEND_SHM_RELAY_H
 
 #include "backend/backend.h"
+#include "node/arena.h"
 
 /* What a ring of [size] members claims of its arena. */
 size_t relay_bytes(int size);

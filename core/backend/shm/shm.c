@@ -7,6 +7,8 @@
 #include "base/clock.h"
 #include "base/cpu.h"
 #include "node/cores.h"
+#include "base/dtype.h"
+#include "backend/backend_env.h"
 
 #define SLICE_US    100
 #define LOOKS       4                /* before a wait is left to the caller */
@@ -270,7 +272,7 @@ const struct backend_ops backend_shm = {
     .open = shm_open,
     .opens_early = true,
     .spans = true,
-    .can = shm_supports,
+    .supports = shm_supports,
     .reaches = shm_reaches,
     .add_team = shm_add_team,
     .remove_team = shm_remove_team,

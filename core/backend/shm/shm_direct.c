@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "backend/shm/shm_team.h"
+#include "backend/backend_env.h"
 
 /* A chunk is done by one member, by so much before it looks at the clock, in blocks that stay in the fastest
  * cache while they are copied to the members' outputs. There are some for each member, so that whoever is

@@ -7,6 +7,9 @@
 #include "backend/hier/hier_team.h"
 #include "backend/shm/relay.h"
 #include "backend/shm/shm_team.h"
+#include "base/dtype.h"
+#include "backend/backend_env.h"
+#include "backend/team.h"
 
 #define ENTER_US INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
@@ -43,7 +46,7 @@ static int check_domains(const struct shm_team *team, const int *domain_of_rank,
                          const char **whyp, struct hvd_error *err)
 {
     const char *spread;
-    if (!hier_check_layout(domain_of_rank, &team->members, &spread)) {
+    if (!team_spans_nodes(domain_of_rank, &team->members, &spread)) {
         *whyp = "the ranks are not on several NUMA domains one after the other";
         return HVD_OK;
     }

@@ -9,6 +9,7 @@
 #define BACKEND_SHM_SHM_DOMAINS_H
 
 #include "backend/backend.h"
+#include "node/arena.h"
 
 struct hier_team;
 struct shm_team;

@@ -10,6 +10,7 @@
 #include "base/cpu.h"
 #include "base/clock.h"
 #include "backend/shm/shm_team.h"
+#include "base/dtype.h"
 
 /* What a phase does before others are looked at again, and how much of it before it is another's turn. */
 #define BURST_BYTES   ((int64_t)16 * 1024)

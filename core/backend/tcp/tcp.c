@@ -11,6 +11,7 @@
 #include "backend/tcp/tcp_bruck.h"
 #include "backend/tcp/tcp_pairwise.h"
 #include "backend/tcp/tcp_chain.h"
+#include "backend/backend_env.h"
 
 /* Large enough that a call into the kernel is cheap beside it, small enough to stay in the second-level cache
  * between receiving, adding and sending. */
@@ -340,7 +341,7 @@ const struct backend_ops backend_tcp = {
     .open = tcp_open,
     .opens_early = true,
     .polled = false,
-    .can = tcp_supports,
+    .supports = tcp_supports,
     .add_team = tcp_add_team,
     .remove_team = tcp_remove_team,
     .connects = tcp_connects,

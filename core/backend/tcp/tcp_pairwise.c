@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "backend/tcp/fragment.h"
+#include "net/peer_table.h"
 
 struct tcp_pairwise {
     const struct team *team;

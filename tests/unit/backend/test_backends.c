@@ -107,7 +107,7 @@ START_TEST(sets_have_the_backends_that_reach_them)
     static const struct {
         int size, ranks[4];
         uint32_t served;
-        int each;
+        int ppn;
     } cases[] = {
         {4, {0, 1, 2, 3}, HIER | TCP, 2},
         {2, {0, 1}, SHM | TCP, 0},
@@ -137,9 +137,9 @@ START_TEST(sets_have_the_backends_that_reach_them)
         const struct team members = {.size = cases[i].size, .ranks = cases[i].ranks};
         ck_assert_uint_eq(backends_reaching(&set, &members, LOCAL | SHM | HIER | TCP), cases[i].served);
         const struct backend_need need = {COLL_ALLTOALL, HVD_INT8, HVD_INT8, HVD_SUM, cases[i].size};
-        int each = backends_ppn(&set, &members);
-        ck_assert_int_eq(each, cases[i].each);
-        ck_assert(((backends_supporting(&set, &need, each) & HIER) != 0) == (each > 0));
+        int ppn = backends_ppn(&set, &members);
+        ck_assert_int_eq(ppn, cases[i].ppn);
+        ck_assert(((backends_supporting(&set, &need, ppn) & HIER) != 0) == (ppn > 0));
     }
     const struct team all = {.size = 4, .ranks = cases[0].ranks};
     ck_assert_uint_eq(backends_reaching(&set, &all, SHM), 0);

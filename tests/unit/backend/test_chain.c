@@ -3,6 +3,7 @@
 
 #include "batches.h"
 #include "backend/sched/chain.h"
+#include "base/dtype.h"
 
 #define CHUNK   64 /* bytes */
 #define WINDOW  3  /* messages of a kind that are on their way at most */

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "batches.h"
 #include "backend/hier/hier.h"
+#include "backend/backend_env.h"
 
 #define MAX_NODES       3
 #define MAX_SHM_MEMBERS 9
@@ -703,16 +704,16 @@ START_TEST(knows_what_it_can)
 {
     struct backend_need need = {(enum backend_kind)_i, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 3};
     bool reduces = _i == COLL_ALLREDUCE || _i == COLL_REDUCESCATTER;
-    ck_assert(backend_hier_tcp.can(&need));
-    ck_assert(backend_hier_mpi.can(&need));
+    ck_assert(backend_hier_tcp.supports(&need));
+    ck_assert(backend_hier_mpi.supports(&need));
     ck_assert(backend_hier_tcp.supports_ppn(&need, 0) == (_i != COLL_ALLTOALL));
     ck_assert(backend_hier_mpi.supports_ppn(&need, 0) == (_i != COLL_ALLTOALL));
     ck_assert(backend_hier_tcp.supports_ppn(&need, 2));
     need.op = HVD_ADASUM;
-    ck_assert(backend_hier_tcp.can(&need) == !reduces);
+    ck_assert(backend_hier_tcp.supports(&need) == !reduces);
     need.op = HVD_SUM;
     need.ranks = 1;
-    ck_assert(!backend_hier_tcp.can(&need));
+    ck_assert(!backend_hier_tcp.supports(&need));
 }
 END_TEST
 

@@ -4,6 +4,7 @@
 #include "batches.h"
 #include "backend/sched/blocks.h"
 #include "backend/hier/hier_split.h"
+#include "backend/team.h"
 
 #define MAX_MEMBERS 24
 #define MAX_NODES   24
@@ -50,7 +51,7 @@ START_TEST(nodes_have_their_members)
         }
     }
     ck_assert_int_eq(nodes->slices, smallest);
-    ck_assert_int_eq(hier_ppn(spread.node_of_rank, &spread.team),
+    ck_assert_int_eq(team_ppn(spread.node_of_rank, &spread.team),
                      smallest == largest && smallest > 1 ? smallest : 0);
     ck_assert_int_eq(nodes->node, hier_node_of(nodes, spread.team.rank));
     hier_nodes_fini(&spread.nodes);

@@ -8,7 +8,7 @@
 
 #include "elements.h"
 #include "backend/arith/kernels.h"
-#include "backend/backend.h"
+#include "base/dtype.h"
 #include "backend/arith/reduce.h"
 
 #ifdef __x86_64__

@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 #include "batches.h"
+#include "backend/backend_env.h"
 
 static void *state, *team;
 
@@ -48,7 +49,7 @@ START_TEST(output_is_input_times_factors)
             batch_plan_random(&random, (enum backend_kind)_i, 1, i % 50 == 0 ? 100000 : 64);
         struct batch_part part;
         batch_part_open(&part, &plan, 0);
-        ck_assert(backend_local.can(&part.batch.need));
+        ck_assert(backend_local.supports(&part.batch.need));
         run_batch(&part.batch);
         ck_assert(batch_part_close(&part, &plan, 0));
     }
@@ -158,15 +159,15 @@ START_TEST(knows_what_it_can)
 {
     struct backend_need need = {(enum backend_kind)_i, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 1};
     bool reduces = _i == COLL_ALLREDUCE || _i == COLL_REDUCESCATTER;
-    ck_assert(backend_local.can(&need));
+    ck_assert(backend_local.supports(&need));
     need.ranks = 2;
-    ck_assert(!backend_local.can(&need));
+    ck_assert(!backend_local.supports(&need));
     need.ranks = 1;
     need.op = (enum hvd_op)99;
-    ck_assert(backend_local.can(&need) == !reduces);
+    ck_assert(backend_local.supports(&need) == !reduces);
     need.op = HVD_SUM;
     need.dtype = (enum hvd_dtype)99;
-    ck_assert(!backend_local.can(&need));
+    ck_assert(!backend_local.supports(&need));
 }
 END_TEST
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "backend/mpi/mpi_choice.h"
-#include "backend/backend.h"
+#include "backend/backend_env.h"
 
 #define OURS   "Open MPI v4.1.4, package: Debian OpenMPI, ident: 4.1.4"
 #define NEWER  "Open MPI v5.0.2, package: Open MPI"

@@ -4,6 +4,7 @@
 
 #include "batches.h"
 #include "backend/sched/pairwise.h"
+#include "base/dtype.h"
 
 #define CHUNK       64 /* bytes */
 #define RANKS       12

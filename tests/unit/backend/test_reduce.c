@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "elements.h"
-#include "backend/backend.h"
+#include "base/dtype.h"
 #include "backend/arith/reduce.h"
 
 #define MOST  1300 /* more than two blocks of what is done block by block */

@@ -8,6 +8,7 @@
 
 #include "node/node_memory.h"
 #include "shm_world.h"
+#include "backend/backend_env.h"
 
 /* ---- What is carried -------------------------------------------------------------------------- */
 
@@ -427,21 +428,21 @@ START_TEST(knows_what_it_can)
 {
     struct backend_need need = {(enum backend_kind)_i, HVD_FLOAT16, HVD_FLOAT32, HVD_SUM, 2};
     bool reduces = _i == COLL_ALLREDUCE || _i == COLL_REDUCESCATTER;
-    ck_assert(backend_shm.can(&need));
+    ck_assert(backend_shm.supports(&need));
     need.ranks = 1024;
-    ck_assert(backend_shm.can(&need));
+    ck_assert(backend_shm.supports(&need));
     need.ranks = 1025;
-    ck_assert(!backend_shm.can(&need));
+    ck_assert(!backend_shm.supports(&need));
     need.ranks = 1;
-    ck_assert(!backend_shm.can(&need));
+    ck_assert(!backend_shm.supports(&need));
     need.ranks = 2;
     need.op = HVD_ADASUM;
-    ck_assert(backend_shm.can(&need) == !reduces);
+    ck_assert(backend_shm.supports(&need) == !reduces);
     need.op = HVD_AVERAGE;
     need.dtype = HVD_BOOL;
-    ck_assert(backend_shm.can(&need) == !reduces);
+    ck_assert(backend_shm.supports(&need) == !reduces);
     need.dtype = (enum hvd_dtype)99;
-    ck_assert(!backend_shm.can(&need));
+    ck_assert(!backend_shm.supports(&need));
 }
 END_TEST
 

@@ -19,6 +19,7 @@
 #include "backend/tcp/tcp_pairwise.h"
 #include "backend/tcp/fragment.h"
 #include "backend/tcp/tcp_chain.h"
+#include "backend/backend_env.h"
 
 #define LEASE_MS 5000
 #define WANTS    36
@@ -310,7 +311,7 @@ START_TEST(carries_a_large_batch_round_the_ring)
     open_team(0, 2);
     batch.need.ranks = 2;
     large[LARGE - 1] = 1.5f;
-    ck_assert(backend_tcp.can(&batch.need));
+    ck_assert(backend_tcp.supports(&batch.need));
     ck_assert(!backend_tcp.connects(team, &batch));
     ck_assert_int_eq(backend_tcp.start(state, team, &batch, &err), HVD_OK);
     ck_assert_int_eq(fake.want_count, 2);
@@ -496,9 +497,9 @@ START_TEST(is_for_more_than_one_rank)
     for (int kind = COLL_ALLREDUCE; kind <= COLL_REDUCESCATTER; kind++) {
         need.kind = (enum backend_kind)kind;
         need.ranks = 1;
-        ck_assert(!backend_tcp.can(&need));
+        ck_assert(!backend_tcp.supports(&need));
         need.ranks = 2;
-        ck_assert(backend_tcp.can(&need));
+        ck_assert(backend_tcp.supports(&need));
     }
 }
 END_TEST

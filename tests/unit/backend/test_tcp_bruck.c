@@ -12,6 +12,7 @@
 #include "batch_driver.h"
 #include "backend/tcp/tcp_bruck.h"
 #include "backend/tcp/fragment.h"
+#include "base/dtype.h"
 
 #define CHUNK   64 /* bytes; counts are around multiples of it */
 #define RANKS   33

@@ -12,6 +12,7 @@
 #include "batch_driver.h"
 #include "backend/tcp/tcp_pairwise.h"
 #include "backend/tcp/fragment.h"
+#include "net/peer_table.h"
 
 #define CHUNK   4096 /* bytes */
 #define RANKS   12

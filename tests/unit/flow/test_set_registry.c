@@ -15,7 +15,7 @@ static const int even_ranks[] = {0, 2, 4};
 
 static int add(hvd_set set, const int *ranks, int size, uint32_t backends, struct process_set *team)
 {
-    const struct team members = {.set = set, .size = size, .each = set, .ranks = ranks};
+    const struct team members = {.set = set, .size = size, .ppn = set, .ranks = ranks};
     return set_registry_add(set_registry, &members, backends, team, NULL);
 }
 
@@ -54,9 +54,9 @@ START_TEST(members_and_others_are_told_apart)
     ck_assert_ptr_null(set_registry_get(set_registry, 9));
     ck_assert_uint_eq(set_registry_backends(set_registry, 0), 7);
     ck_assert_uint_eq(set_registry_backends(set_registry, 9), 0);
-    ck_assert_int_eq(set_registry_each(set_registry, 0), 0);
-    ck_assert_int_eq(set_registry_each(set_registry, 4), 4);
-    ck_assert_int_eq(set_registry_each(set_registry, 9), 0);
+    ck_assert_int_eq(set_registry_ppn(set_registry, 0), 0);
+    ck_assert_int_eq(set_registry_ppn(set_registry, 4), 4);
+    ck_assert_int_eq(set_registry_ppn(set_registry, 9), 0);
 }
 END_TEST
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "backend/backend.h"
+#include "base/dtype.h"
 #include "backend/arith/reduce.h"
 #include "tools/hvdbench/load.h"
 
