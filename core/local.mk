@@ -7,7 +7,7 @@ noinst_LTLIBRARIES += core/libbase.la
 core_libbase_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/base/bind.c core/base/bind.h \
 	core/base/bitmap.c core/base/bitmap.h core/base/clock.h core/base/codec.h core/base/config.c \
-	core/base/config.h core/base/config_list.c core/base/cpu.h core/base/dtype.c core/base/dtype.h core/base/hash.h core/base/log.c core/base/log.h \
+	core/base/config.h core/base/config_list.c core/base/cpu.h core/base/dtype.c core/base/dtype.h core/base/hash.h core/base/job.h core/base/log.c core/base/log.h \
 	core/base/nic_filter.c core/base/nic_filter.h core/base/option.c core/base/option.h core/base/parse.c \
 	core/base/parse.h core/base/rank_list.c core/base/rank_list.h core/base/resource_set.c \
 	core/base/resource_set.h core/base/status.c core/base/status.h core/base/token.h \
@@ -82,11 +82,11 @@ endif
 noinst_LTLIBRARIES += core/libcore.la
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS) $(SODIUM_CFLAGS)
 core_libcore_la_LIBADD = core/libsched.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
-core_libcore_la_SOURCES = core/base/module.c core/api/allocations.c core/api/allocations.h core/api/arguments.c \
+core_libcore_la_SOURCES = core/base/module.c core/base/module.h core/api/allocations.c core/api/allocations.h core/api/arguments.c \
 	core/api/arguments.h
 core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h core/bootstrap/memory_budget.c \
 	core/bootstrap/memory_budget.h core/bootstrap/nic_discovery.c core/bootstrap/nic_discovery.h \
-	core/bootstrap/peer_info.c core/bootstrap/peer_info.h core/bootstrap/placement.c core/bootstrap/placement.h \
+	core/bootstrap/peer_exchange.c core/bootstrap/peer_exchange.h core/bootstrap/peer_info.c core/bootstrap/peer_info.h core/bootstrap/placement.c core/bootstrap/placement.h \
 	core/bootstrap/start_report.c core/bootstrap/start_report.h core/bootstrap/sub_job.c core/bootstrap/sub_job.h \
 	core/bootstrap/wireup.h
 core_libcore_la_SOURCES += core/auth/auth_message.c core/auth/auth_message.h core/auth/handshake.c \

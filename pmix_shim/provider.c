@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/module.h"
 #include "base/parse.h"
 
 /* Slurm numbers its own steps (batch, interactive, extern) from here. */

@@ -1,6 +1,6 @@
 /* module.c: open what libhvd does not link: modules that need PMIx or MPI. */
 #include <config.h>
-#include "bootstrap/wireup.h"
+#include "base/module.h"
 
 #include <dlfcn.h>
 #include <limits.h>

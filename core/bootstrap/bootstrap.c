@@ -9,7 +9,7 @@
 #include "base/clock.h"
 #include "base/rank_list.h"
 #include "bootstrap/memory_budget.h"
-#include "bootstrap/peer_info.h"
+#include "bootstrap/peer_exchange.h"
 #include "control/mailbox.h"
 #include "node/node.h"
 #include "bootstrap/sub_job.h"
@@ -56,8 +56,7 @@ static int exchange_peer_info(struct startup *startup, struct hvd_error *err)
             error_set(err, rc, "no memory for a list of %zu ranks", size);
     }
     if (rc == HVD_OK) {
-        rc = peer_table_exchange(&bootstrap->peer_table, &startup->wireup, peer_info, startup->deadline_us,
-                                 err);
+        rc = peer_exchange(&bootstrap->peer_table, &startup->wireup, peer_info, startup->deadline_us, err);
     }
     free(peer_info);
     if (rc == HVD_OK) {

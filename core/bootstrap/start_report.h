@@ -3,6 +3,7 @@
 #ifndef BOOTSTRAP_START_REPORT_H
 #define BOOTSTRAP_START_REPORT_H
 
+#include "bootstrap/wireup.h"
 #include "net/peer_table.h"
 
 #define START_REPORT_BYTES 1024 /* no report is longer */

@@ -3,20 +3,10 @@
 #define BOOTSTRAP_WIREUP_H
 
 #include "base/config.h"
+#include "base/job.h"
 #include "base/log.h"
 
 #define WIREUP_BLOB_BYTES 65536 /* longest blob */
-
-/* What the launcher says. local_* and node are its view: control decides by itself who shares memory. */
-struct hvd_job {
-    int rank, size;
-    int local_rank, local_size; /* -1 where the launcher does not say */
-    int launcher_size;          /* ranks of its job, of which ours may be a part */
-    const int *launcher_ranks;  /* [size]: our ranks there; NULL: the same. Borrowed */
-    uint32_t epoch;             /* start of the job that this is; late messages of others are dropped */
-    char host[256];             /* this node's name, as the launcher spells it, else gethostname */
-    const char *provider;       /* "pmix", "env" or "solo" */
-};
 
 struct wireup_blob {
     void *bytes; /* NULL where there is none */
@@ -56,10 +46,5 @@ int wireup_open(struct wireup *wireup, const struct hvd_config *config, const st
 
 /* Also fine on a zeroed [wireup]. */
 void wireup_close(struct wireup *wireup);
-
-/* Open the module [file] ("wireup_pmix.so", "backend_mpi.so") that was installed with libhvd, or is in one of
- * the folders of HVD_MODULE_PATH (':' between them) where that is set, and return its [symbol]; any pointer
- * where [symbol] is NULL. It stays loaded for ever. NULL with the reason in [err], *modulep unchanged. */
-void *module_open(const char *file, const char *symbol, void **modulep, struct hvd_error *err);
 
 #endif

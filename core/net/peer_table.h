@@ -4,8 +4,11 @@
 #define NET_PEER_TABLE_H
 
 #include <netinet/in.h>
+#include <stdbool.h>
 
-#include "bootstrap/wireup.h"
+#include "base/job.h"
+#include "base/log.h"
+#include "base/status.h"
 
 #define JOB_KEY_BYTES      32
 #define PEER_MAX_ADDRESSES 8
@@ -31,15 +34,8 @@ struct peer_table {
     int *node_of_rank;                /* [size]: peers[i].leader, as tree_shape_of_rank takes it */
 };
 
-struct peer_info;
-
 /* Begin a peer_table of [job] in which every rank is its own node. */
 int peer_table_open(struct peer_table *peer_table, const struct hvd_job *job, struct hvd_error *err);
-
-/* Put this rank's [peer_info], and the job key where this is rank 0; fence; read what all ranks have put.
- * Collective. HVD_ERR_MISMATCH, on every rank, where a job-wide option differs. */
-int peer_table_exchange(struct peer_table *peer_table, const struct wireup *wireup,
-                        const struct peer_info *peer_info, int64_t deadline_us, struct hvd_error *err);
 
 /* The ranks that may share memory with this one, itself included, ascending, into [members] (room for all
  * ranks); returns how many. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "node/cores.h"
-#include "bootstrap/wireup.h"
+#include "base/module.h"
 #include "tools/hvdbench/cache_line_latency.h"
 
 int bench_hvd_error(int status, const char *what, struct hvd_error *err)

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/config.h"
-#include "bootstrap/wireup.h"
+#include "base/module.h"
 #include "tools/hvdinfo/map.h"
 #include "tools/hvdinfo/nics.h"
 #include "tools/hvdinfo/trace.h"

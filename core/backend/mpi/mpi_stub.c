@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bootstrap/wireup.h"
+#include "base/module.h"
 #include "backend/sched/chain.h"
 #include "backend/sched/pairwise.h"
 #include "backend/mpi/mpi_choice.h"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "bootstrap/peer_info.h"
+#include "bootstrap/peer_exchange.h"
 #include "bootstrap/start_report.h"
 
 #define SIZE 4
@@ -107,7 +107,7 @@ START_TEST(all_ranks_are_learnt)
 {
     begin(0);
     char text[300];
-    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
     ck_assert_int_eq(fence_count, 1);
     ck_assert_mem_eq(peer_table.key, job_key, JOB_KEY_BYTES); /* drawn here, as rank 0 */
     static const unsigned char zero[JOB_KEY_BYTES];
@@ -124,7 +124,7 @@ END_TEST
 START_TEST(neighbours_are_reached_by_loopback)
 {
     begin(2);
-    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
     struct in6_addr *address = &peer_table.peers[0].addresses[0];
     ck_assert(IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == 127);
     ck_assert_int_eq(peer_table.peers[0].address_count, 2);
@@ -147,7 +147,7 @@ START_TEST(a_difference_names_both_ranks_and_values)
     begin(_i);
     make_card(0, cli);
     make_card(3, user);
-    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_MISMATCH);
     ck_assert_str_eq(
         err.text, "option fusion: rank 3 (n3) has 32M set by environment (HVD_FUSION), rank 0 (n0) has 64M "
                   "set by command line; give all ranks the same");
@@ -173,7 +173,7 @@ START_TEST(a_different_start_is_named)
     ck_assert_int_eq(peer_info_fill_start(&peer_info, sets == 0 ? launcher_ranks : NULL, SIZE, 3, sets),
                      HVD_OK);
     card_lengths[3] = peer_info_encode(&peer_info, cards[3]);
-    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_MISMATCH);
     ck_assert_str_eq(err.text, sentences[_i % 2]);
     end();
 }
@@ -184,12 +184,12 @@ START_TEST(hostile_blobs_are_refused)
     struct hvd_error err = {""};
     begin(1);
     job_key_length = JOB_KEY_BYTES - 1;
-    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, "the job key of rank 0 has 31 bytes; expected 32") != NULL, "%s",
                   err.text);
     job_key_length = JOB_KEY_BYTES;
     card_lengths[2]--;
-    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, "the peer_info of rank 2, ") != NULL, "%s", err.text);
     end();
 }
@@ -208,7 +208,7 @@ static const struct {
 START_TEST(only_the_attached_share_a_node)
 {
     begin(1);
-    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
     ck_assert_int_eq(peer_table_assign_nodes(&peer_table, settlements[_i].attached, NULL), HVD_OK);
     for (int rank = 0; rank < SIZE; rank++) {
         ck_assert_int_eq(peer_table.node_of_rank[rank], settlements[_i].node_of_rank[rank]);
@@ -279,7 +279,7 @@ START_TEST(one_failure_is_everyones)
     struct hvd_error err = {""};
     bool attached[SIZE];
     begin(0);
-    ck_assert_int_eq(peer_table_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
     reports[0].step = "step";
     reports[1].attached = true;
     ck_assert_int_eq(start_report_exchange(&peer_table, &fake, &reports[0], attached, 0, &err), HVD_OK);

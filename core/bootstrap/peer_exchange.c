@@ -1,0 +1,160 @@
+/* peer_exchange.c: how each rank learns who the others are: their peer infos and the job key, by wire-up. */
+#include "bootstrap/peer_exchange.h"
+
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void blob_name(const struct peer_table *peer_table, const char *what, char name[64])
+{
+    snprintf(name, 64, "hvd.%u.%s", peer_table->epoch, what);
+}
+
+static int put_own_info(const struct peer_table *peer_table, const struct wireup *wireup,
+                        const struct peer_info *peer_info, struct hvd_error *err)
+{
+    char name[64];
+    unsigned char bytes[PEER_INFO_BYTES];
+    size_t length = peer_info_encode(peer_info, bytes);
+    blob_name(peer_table, "peer_info", name);
+    int rc = wireup->ops->put(wireup->state, name, bytes, length, err);
+    if (rc != HVD_OK || peer_table->rank != 0)
+        return rc;
+    blob_name(peer_table, "key", name);
+    return wireup->ops->put(wireup->state, name, peer_table->key, sizeof(peer_table->key), err);
+}
+
+static int get_key(struct peer_table *peer_table, const struct wireup *wireup, int64_t deadline_us,
+                   struct hvd_error *err)
+{
+    char name[64];
+    struct wireup_blob blob = {NULL, 0};
+    blob_name(peer_table, "key", name);
+    int rc = wireup->ops->get(wireup->state, 0, name, deadline_us, &blob, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (blob.length == sizeof(peer_table->key))
+        memcpy(peer_table->key, blob.bytes, blob.length);
+    else
+        rc = error_set(err, HVD_ERR_INVALID, "the job key of rank 0 has %zu bytes; expected %d", blob.length,
+                       JOB_KEY_BYTES);
+    sodium_memzero(blob.bytes, blob.length);
+    free(blob.bytes);
+    return rc;
+}
+
+static int get_peer_info(struct peer_table *peer_table, const struct wireup *wireup, int rank,
+                         int64_t deadline_us, struct peer_info *peer_info, struct hvd_error *err)
+{
+    char name[64];
+    struct wireup_blob blob = {NULL, 0};
+    struct hvd_error why = {""};
+    blob_name(peer_table, "peer_info", name);
+    int rc = wireup->ops->get(wireup->state, rank, name, deadline_us, &blob, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = peer_info_decode(peer_info, blob.bytes, blob.length, &why);
+    free(blob.bytes);
+    if (rc != HVD_OK)
+        return error_set(err, rc, "the peer_info of rank %d, which it put for all ranks to see, %s", rank,
+                         why.text);
+    peer_table->peers[rank] = peer_info->peer;
+    peer_table->peers[rank].leader = rank;
+    return HVD_OK;
+}
+
+static int report_option_mismatch(const struct peer_table *peer_table, enum option_id id, int rank,
+                                  const struct peer_info *peer_info, const struct peer_info *first,
+                                  struct hvd_error *err)
+{
+    char name[300], first_name[300];
+    peer_table_rank_name(peer_table, rank, name, sizeof(name));
+    peer_table_rank_name(peer_table, 0, first_name, sizeof(first_name));
+    return error_set(
+        err, HVD_ERR_MISMATCH,
+        "option %s: %.80s has %.64s set by %.96s, %.80s has %.64s set by %.96s; give all ranks the same",
+        option_table[id].name, name, peer_info->options[id].value, peer_info->options[id].source, first_name,
+        first->options[id].value, first->options[id].source);
+}
+
+static int report_rank_list_mismatch(const struct peer_info *peer_info, const struct peer_info *first,
+                                     struct hvd_error *err)
+{
+    return error_set(err, HVD_ERR_MISMATCH,
+                     "hvd_init_with: the launcher's rank %d (%.64s) makes a job of the ranks %s, its rank %d "
+                     "(%.64s) one of %s; all ranks of a job give the same list",
+                     peer_info->start.launcher_rank, peer_info->peer.host, peer_info->start.ranks,
+                     first->start.launcher_rank, first->peer.host, first->start.ranks);
+}
+
+static int report_set_count_mismatch(const struct peer_table *peer_table, int rank,
+                                     const struct peer_info *peer_info, const struct peer_info *first,
+                                     struct hvd_error *err)
+{
+    char name[300], first_name[300];
+    peer_table_rank_name(peer_table, rank, name, sizeof(name));
+    peer_table_rank_name(peer_table, 0, first_name, sizeof(first_name));
+    return error_set(err, HVD_ERR_MISMATCH,
+                     "hvd_init_with: %.80s gives %d process sets, %.80s gives %d; give all ranks the same",
+                     name, peer_info->start.set_count, first_name, first->start.set_count);
+}
+
+static int compare_peer_info(const struct peer_table *peer_table, int rank, const struct peer_info *peer_info,
+                             const struct peer_info *first, struct hvd_error *err)
+{
+    enum option_id id = peer_info_differing_option(first, peer_info);
+    if (!peer_info_same_ranks(first, peer_info))
+        return report_rank_list_mismatch(peer_info, first, err);
+    if (first->start.set_count != peer_info->start.set_count)
+        return report_set_count_mismatch(peer_table, rank, peer_info, first, err);
+    return id == OPT_COUNT ? HVD_OK : report_option_mismatch(peer_table, id, rank, peer_info, first, err);
+}
+
+/* Read all cards, and compare each with that of rank 0. [cards]: two, to work in. */
+static int get_all_peer_info(struct peer_table *peer_table, const struct wireup *wireup,
+                             struct peer_info *cards, int64_t deadline_us, struct hvd_error *err)
+{
+    int rc = get_peer_info(peer_table, wireup, 0, deadline_us, &cards[0], err);
+    for (int rank = 1; rc == HVD_OK && rank < peer_table->size; rank++) {
+        rc = get_peer_info(peer_table, wireup, rank, deadline_us, &cards[1], err);
+        if (rc == HVD_OK)
+            rc = compare_peer_info(peer_table, rank, &cards[1], &cards[0], err);
+    }
+    return rc;
+}
+
+/* Ranks of this node reach each other without any network peer_info. */
+static void use_loopback(struct peer_table *peer_table)
+{
+    static const struct in6_addr loopback4 = {{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}}};
+    for (int rank = 0; rank < peer_table->size; rank++) {
+        struct peer *peer = &peer_table->peers[rank];
+        if (peer->node_key != peer_table->peers[peer_table->rank].node_key)
+            continue;
+        peer->addresses[0] = loopback4;
+        peer->addresses[1] = in6addr_loopback;
+        peer->address_count = 2;
+    }
+}
+
+int peer_exchange(struct peer_table *peer_table, const struct wireup *wireup,
+                  const struct peer_info *peer_info, int64_t deadline_us, struct hvd_error *err)
+{
+    struct peer_info *cards = calloc(2, sizeof(*cards));
+    if (cards == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to read the other ranks' cards");
+    if (peer_table->rank == 0)
+        randombytes_buf(peer_table->key, sizeof(peer_table->key));
+    int rc = put_own_info(peer_table, wireup, peer_info, err);
+    if (rc == HVD_OK)
+        rc = wireup->ops->fence(wireup->state, deadline_us, err);
+    if (rc == HVD_OK)
+        rc = get_all_peer_info(peer_table, wireup, cards, deadline_us, err);
+    if (rc == HVD_OK) /* the first rank of our list took it for its own, so that it drew a key */
+        rc = get_key(peer_table, wireup, deadline_us, err);
+    if (rc == HVD_OK)
+        use_loopback(peer_table);
+    free(cards);
+    return rc;
+}
