@@ -11,7 +11,7 @@ core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/bas
 	core/base/nic_filter.c core/base/nic_filter.h core/base/option.c core/base/option.h core/base/parse.c \
 	core/base/parse.h core/base/rank_list.c core/base/rank_list.h core/base/resource_set.c \
 	core/base/resource_set.h core/base/status.c core/base/status.h core/base/token.h \
-	core/base/tree_shape.c core/base/tree_shape.h
+	core/base/tree_shape.c core/base/tree_shape.h core/base/tuned_settings.h
 
 # ---- libconfig: the options in force with those of a YAML file, for programs: the plug-in opens none ----
 noinst_LTLIBRARIES += core/libconfig.la
@@ -109,11 +109,13 @@ core_libcore_la_SOURCES += core/negotiate/decide.c core/negotiate/desc.c core/ne
 	core/negotiate/subtree_sets.c core/negotiate/up.c core/negotiate/wire.c core/negotiate/wire.h \
 	core/negotiate/wire_decode.c
 core_libcore_la_SOURCES += core/flow/adasum.c core/flow/adasum.h core/flow/autotuner.c core/flow/autotuner.h \
-	core/flow/batch.c core/flow/batch.h core/flow/fail.c core/flow/finish.c core/flow/finish.h core/flow/fuse.c \
-	core/flow/fuse.h core/flow/loop.c core/flow/loop.h core/flow/negotiation.c core/flow/progress.c \
-	core/flow/progress.h core/flow/request.c core/flow/request.h core/flow/row_counts.c core/flow/row_counts.h \
-	core/flow/run.c core/flow/set_change.c core/flow/set_registry.c core/flow/set_registry.h core/flow/stages.h \
-	core/flow/stall_inspector.c core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c
+	core/flow/backend_choice.c core/flow/backend_choice.h core/flow/batch.c core/flow/batch.h core/flow/batch_queue.c \
+	core/flow/batch_queue.h core/flow/failure.c core/flow/failure.h core/flow/finish.c core/flow/finish.h \
+	core/flow/fuse.c core/flow/fuse.h core/flow/loop.c core/flow/loop.h core/flow/negotiation.c \
+	core/flow/negotiation.h core/flow/progress.c core/flow/progress.h core/flow/request.c core/flow/request.h \
+	core/flow/row_counts.c core/flow/row_counts.h core/flow/set_change.c core/flow/set_change.h \
+	core/flow/set_registry.c core/flow/set_registry.h core/flow/stall_inspector.c core/flow/stall_inspector.h \
+	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h
 core_libcore_la_SOURCES += core/backend/backend.h core/backend/backend_env.h core/backend/backends.c core/backend/backends.h \
 	core/backend/local.c core/backend/spans.c core/backend/spans.h core/backend/table.c core/backend/team.c core/backend/team.h
 core_libcore_la_SOURCES += core/backend/shm/relay.c core/backend/shm/relay.h core/backend/shm/shm.c \

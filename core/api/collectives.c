@@ -201,7 +201,8 @@ enum hvd_status hvd_barrier_async(hvd_set set, hvd_done_f done, void *arg, hvd_h
 enum hvd_status hvd_test(hvd_handle handle)
 {
     struct context *context = context_require();
-    return context == NULL ? HVD_ERR_STATE : loop_test(context->loop, handle, context_error());
+    return context == NULL ? HVD_ERR_STATE
+                           : tensor_queue_test(loop_tensor_queue(context->loop), handle, context_error());
 }
 
 enum hvd_status hvd_wait(hvd_handle handle)

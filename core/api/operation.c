@@ -145,10 +145,11 @@ static struct request *take_finished_request(const struct context *context, cons
 {
     if (arguments->tensors == NULL || arguments->count < 1 || arguments->tensors[0].name == NULL)
         return NULL;
-    struct request *request = loop_reuse(context->loop, arguments->options->set, arguments->tensors[0].name);
+    struct request *request = tensor_queue_reuse(loop_tensor_queue(context->loop), arguments->options->set,
+                                                 arguments->tensors[0].name);
     if (request == NULL || arguments_match_desc(arguments, request->desc))
         return request;
-    loop_discard(context->loop, request);
+    tensor_queue_discard(loop_tensor_queue(context->loop), request);
     return NULL;
 }
 
@@ -158,7 +159,7 @@ static int reuse_request(const struct context *context, const struct arguments *
 {
     int rc = arguments_check_again(arguments, membership, context_error());
     if (rc != HVD_OK) {
-        loop_discard(context->loop, request);
+        tensor_queue_discard(loop_tensor_queue(context->loop), request);
         return rc;
     }
     for (int i = 0; i < arguments->count; i++)

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/option.h"
-
 #define WARMUP_STEPS  2 /* not counted: decided under what was tried before */
 #define MIN_GAIN      1.03
 #define CONFIRM_TURNS 6 /* turns of each side */
@@ -40,17 +38,6 @@ static int64_t *value_of(struct tuned_settings *settings, int parameter)
     default:
         return &settings->inflight;
     }
-}
-
-static bool in_range(enum option_id id, int64_t value)
-{
-    return value >= option_table[id].min && value <= option_table[id].max;
-}
-
-bool autotuner_valid(const struct tuned_settings *settings)
-{
-    return in_range(OPT_FUSION, settings->fusion_bytes) && in_range(OPT_CHUNK, settings->chunk_bytes) &&
-           in_range(OPT_INFLIGHT, settings->inflight);
 }
 
 void autotuner_begin(struct autotuner *autotuner, const struct tuned_settings *start)

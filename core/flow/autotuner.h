@@ -3,18 +3,7 @@
 #ifndef FLOW_AUTOTUNER_H
 #define FLOW_AUTOTUNER_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-/* What all ranks use from some place in the agreed order on. */
-struct tuned_settings {
-    int64_t fusion_bytes; /* --hvd-fusion */
-    int64_t chunk_bytes;  /* --hvd-chunk */
-    int64_t inflight;     /* --hvd-inflight */
-};
-
-/* Are they what the options of these names may be? */
-bool autotuner_valid(const struct tuned_settings *settings);
+#include "base/tuned_settings.h"
 
 #define AUTOTUNER_STEPS 5 /* of a trial that count: their median does */
 

@@ -1,9 +1,7 @@
 /* finish.c: the end of an operation: its status, its sentence, its callback. */
 #include "flow/finish.h"
 
-#include "base/clock.h"
-
-/* The results of a success are the caller's; what an error leaves goes with the request. */
+/* Results of a successful operation become the caller's. Those of a failed one are freed with the request. */
 static void deliver_results(struct request *request)
 {
     for (int i = 0; i < request->tensor_count; i++) {
@@ -16,23 +14,19 @@ static void deliver_results(struct request *request)
     }
 }
 
-static void complete_request(struct tensor_queue *queue, struct trace *trace, struct request *request,
-                             int status, const char *sentence, int64_t now_us)
+static void complete_request(struct finish *finish, struct request *request, int status, const char *sentence,
+                             int64_t now_us)
 {
+    finish->any_finished = true;
     if (status == HVD_OK)
         deliver_results(request);
-    trace_done(trace, &request->trace, status, now_us);
+    trace_done(finish->trace, &request->trace, status, now_us);
     if (request->done != NULL)
         request->done((enum hvd_status)status, request->arg);
-    tensor_queue_finish(queue, request, status, sentence);
+    tensor_queue_finish(finish->queue, request, status, sentence);
 }
 
-static int64_t trace_now_us(const struct trace *trace)
-{
-    return trace == NULL ? 0 : clock_us();
-}
-
-/* The sentence about a request, or NULL where all is well. */
+/* The error sentence of a request; NULL for HVD_OK. */
 static const char *format_reason(const struct request *request, int status, const char *reason,
                                  struct hvd_error *sentence)
 {
@@ -44,16 +38,37 @@ static const char *format_reason(const struct request *request, int status, cons
     return sentence->text;
 }
 
-void finish_request(struct tensor_queue *queue, struct trace *trace, struct request *request, int status,
-                    const char *reason, int64_t now_us)
+void finish_request(struct finish *finish, struct request *request, int status, const char *reason)
 {
     struct hvd_error sentence;
     tensor_queue_withdraw(request);
-    complete_request(queue, trace, request, status, format_reason(request, status, reason, &sentence),
-                     now_us);
+    complete_request(finish, request, status, format_reason(request, status, reason, &sentence),
+                     finish->now_us);
 }
 
-/* `allreduce "w": rank 5 (n2) has this, rank 0 (n1) has that`. */
+void finish_tensor(struct finish *finish, struct request_tensor *tensor, int status, const char *reason)
+{
+    struct request *request = tensor->request;
+    if (status != HVD_OK)
+        request_fail(request, status, reason);
+    request->tensors_left--;
+    if (request->tensors_left > 0)
+        return;
+    if (request->placeholder)
+        request_free(request);
+    else
+        finish_request(finish, request, request->first_error, request->reason);
+}
+
+void finish_forget_tensor(struct request_tensor *tensor)
+{
+    struct request *request = tensor->request;
+    request->tensors_left--;
+    if (request->placeholder && request->tensors_left == 0)
+        request_free(request);
+}
+
+/* `allreduce "w": rank 5 (n2) has A, rank 0 (n1) has B; ...`. */
 static void format_mismatch(const struct peer_table *peer_table, const struct decision *decision,
                             struct hvd_error *sentence)
 {
@@ -80,7 +95,12 @@ static void format_joined(const struct peer_table *peer_table, const struct deci
               title, name);
 }
 
-void finish_disagreement(struct tensor_queue *queue, struct trace *trace, const struct peer_table *peer_table,
+static int64_t trace_now_us(const struct trace *trace)
+{
+    return trace == NULL ? 0 : clock_us();
+}
+
+void finish_disagreement(struct finish *finish, const struct peer_table *peer_table,
                          const struct decision *decision)
 {
     struct request *request = decision->user;
@@ -92,18 +112,17 @@ void finish_disagreement(struct tensor_queue *queue, struct trace *trace, const 
     else
         format_joined(peer_table, decision, &sentence);
     tensor_queue_withdraw(request);
-    complete_request(queue, trace, request, HVD_ERR_MISMATCH, sentence.text, trace_now_us(trace));
+    complete_request(finish, request, HVD_ERR_MISMATCH, sentence.text, trace_now_us(finish->trace));
 }
 
-void finish_undecided(struct tensor_queue *queue, struct trace *trace, hvd_set set, int status,
-                      const char *reason)
+void finish_undecided(struct finish *finish, hvd_set set, int status, const char *reason)
 {
     struct hvd_error sentence;
     struct request *next = NULL;
-    for (struct request *request = tensor_queue_withdraw_undecided(queue, set); request != NULL;
+    for (struct request *request = tensor_queue_withdraw_undecided(finish->queue, set); request != NULL;
          request = next) {
         next = request->next;
-        complete_request(queue, trace, request, status, format_reason(request, status, reason, &sentence),
-                         trace_now_us(trace));
+        complete_request(finish, request, status, format_reason(request, status, reason, &sentence),
+                         trace_now_us(finish->trace));
     }
 }

@@ -1,23 +1,45 @@
-/* finish.h: the end of an operation: its status, its sentence, its callback. */
+/* finish.h: the last stage, the end of an operation: its status, its error sentence, its callback.
+ *
+ * Owns the flag that tells the loop to wake waiting callers, and the time that traced operations get. Borrows
+ * the tensor queue and the trace. Calls only these two; every other stage may call it. */
 #ifndef FLOW_FINISH_H
 #define FLOW_FINISH_H
 
-#include "net/peer_table.h"
-#include "negotiate/negotiate.h"
+#include "base/clock.h"
 #include "flow/tensor_queue.h"
+#include "negotiate/negotiate.h"
+#include "net/peer_table.h"
 
-/* Withdraw the request, hand over its results, run its callback, and say that it is done. [reason]: NULL for
- * HVD_OK; otherwise why, and the sentence becomes `allreduce "w": reason`. [now_us]: for the trace. */
-void finish_request(struct tensor_queue *queue, struct trace *trace, struct request *request, int status,
-                    const char *reason, int64_t now_us);
+struct finish {
+    struct tensor_queue *queue;
+    struct trace *trace; /* NULL: nothing is traced */
+    int64_t now_us;      /* clock_us at the last finish_read_clock; 0 without a trace */
+    bool any_finished;   /* since the loop last woke waiting callers */
+};
 
-/* The ranks disagree: `allreduce "w": rank 5 (n2) has float32[64,128], rank 0 (n1) has float32[64,64]`; or
- * one has joined that is needed. A rank that did not submit has nothing to end. */
-void finish_disagreement(struct tensor_queue *queue, struct trace *trace, const struct peer_table *peer_table,
+/* Read the clock once for all operations that a stage is about to work on. */
+static inline void finish_read_clock(struct finish *finish)
+{
+    finish->now_us = finish->trace == NULL ? 0 : clock_us();
+}
+
+/* The request is over: release its names, hand over its results, run its callback, mark it as done.
+ * [reason]: NULL for HVD_OK; otherwise the cause, and the sentence becomes `allreduce "w": reason`. */
+void finish_request(struct finish *finish, struct request *request, int status, const char *reason);
+
+/* One tensor of a request is over; the last one ends the request, with the first error among them. [reason]:
+ * NULL for HVD_OK. */
+void finish_tensor(struct finish *finish, struct request_tensor *tensor, int status, const char *reason);
+
+/* As finish_tensor, but without status and callback: the loop is being destroyed. */
+void finish_forget_tensor(struct request_tensor *tensor);
+
+/* The ranks disagree: `allreduce "w": rank 5 (n2) has float32[64,128], rank 0 (n1) has float32[64,64]`; or a
+ * rank whose data is needed has joined. Does nothing on a rank that did not submit the operation. */
+void finish_disagreement(struct finish *finish, const struct peer_table *peer_table,
                          const struct decision *decision);
 
-/* Every request in flight in [set], or TENSOR_QUEUE_ALL_SETS, that was not decided ends with [status]. */
-void finish_undecided(struct tensor_queue *queue, struct trace *trace, hvd_set set, int status,
-                      const char *reason);
+/* End every request in flight in [set], or TENSOR_QUEUE_ALL_SETS, that is not decided yet. */
+void finish_undecided(struct finish *finish, hvd_set set, int status, const char *reason);
 
 #endif

@@ -1,15 +1,19 @@
 /* loop.c: the path of a tensor: one round takes every operation one step further. */
 #include "flow/loop.h"
 
-#include <signal.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "flow/adasum.h"
-#include "flow/stages.h"
+#include "flow/backend_choice.h"
+#include "flow/batch_queue.h"
+#include "flow/failure.h"
+#include "flow/finish.h"
+#include "flow/negotiation.h"
+#include "flow/progress.h"
+#include "flow/set_change.h"
+#include "flow/trials.h"
 
 /* Messages taken in one round before data gets its turn. */
 #define MESSAGES_PER_ROUND 64
@@ -17,113 +21,139 @@
 /* How long a waiting caller looks for news before it sleeps. */
 #define SPIN_US 50
 
-/* ---- control <-> 2 negotiate ----------------------------------------------------------------- */
+/* How far this rank is with leaving the job. */
+struct departure {
+    _Atomic bool requested; /* by the program */
+    bool farewell_sent;     /* to the other ranks: this one needs nobody any more */
+    _Atomic bool complete;  /* and its last messages are out */
+};
 
-static int handle_message(struct loop *loop, const struct control_event *event, struct hvd_error *err)
+/* When a burst of submissions began. */
+struct burst {
+    _Atomic int64_t at_us, tick_us; /* clock_us and clock_coarse_us */
+};
+
+/* Everything but what is atomic or locks belongs to the driver. */
+struct loop {
+    struct control *control;
+    struct trace *trace; /* NULL: none */
+    struct backends backends;
+    struct set_registry *set_registry;
+    struct tensor_queue *queue;
+    struct negotiation negotiation;
+    struct batch_queue batch_queue;
+    struct finish finish;
+    struct failure failure;
+    struct trials trials;
+    struct departure departure;
+    struct burst burst;
+    struct progress *progress;
+    int epoll_fd;
+};
+
+/* ---- One round -------------------------------------------------------------------------------- */
+
+static int submit_requests(struct loop *loop, bool *movedp, struct hvd_error *err)
 {
-    if (event->link != TREE_PARENT)
-        return negotiate_from_child(loop->negotiate, event->link - 1, event->bytes, event->length, err);
-    return negotiate_from_parent(loop->negotiate, event->bytes, event->length, err);
+    struct request *requests = tensor_queue_take(loop->queue);
+    int rc = HVD_OK;
+    if (requests != NULL) {
+        *movedp = true;
+        rc = negotiation_submit(&loop->negotiation, requests, err);
+    }
+    if (rc == HVD_OK && !loop->negotiation.leaving &&
+        atomic_load_explicit(&loop->departure.requested, memory_order_acquire)) {
+        *movedp = true;
+        rc = negotiation_leave(&loop->negotiation, err);
+    }
+    return rc;
 }
 
-static bool receive_messages(struct loop *loop, struct hvd_error *err, int *rcp)
+/* All ranks are told that the job cannot go on: end everything in flight. */
+static void abort_job(struct loop *loop, const struct control_event *event)
 {
-    bool moved = false;
-    for (int i = 0; i < MESSAGES_PER_ROUND && *rcp == HVD_OK && atomic_load(&loop->failed) == HVD_OK; i++) {
+    failure_accept(&loop->failure, event);
+    const char *reason = loop->failure.reason.text;
+    tensor_queue_refuse(loop->queue, event->status, reason);
+    trace_dump(loop->trace, reason); /* while it still shows what was in flight */
+    batch_queue_abandon(&loop->batch_queue, event->status, reason);
+    negotiation_abandon(&loop->negotiation, event->status, reason);
+    finish_undecided(&loop->finish, TENSOR_QUEUE_ALL_SETS, event->status, reason);
+    progress_notify(loop->progress); /* a caller may wait for the job, and for no operation */
+}
+
+static int receive_messages(struct loop *loop, bool *movedp, struct hvd_error *err)
+{
+    for (int i = 0; i < MESSAGES_PER_ROUND; i++) {
         struct control_event event;
         int rc = loop->control->ops->receive(loop->control, &event, err);
         if (rc == HVD_IN_PROGRESS)
-            break;
-        moved = true;
+            return HVD_OK;
+        *movedp = true;
+        if (rc == HVD_OK && event.kind == CONTROL_ABORT) {
+            abort_job(loop, &event);
+            return HVD_OK;
+        }
+        if (rc == HVD_OK)
+            rc = negotiation_receive(&loop->negotiation, &event, err);
         if (rc != HVD_OK)
-            *rcp = rc;
-        else if (event.kind == CONTROL_ABORT)
-            fail_on_abort(loop, &event);
-        else
-            *rcp = handle_message(loop, &event, err);
+            return rc;
     }
-    return moved;
+    return HVD_OK;
 }
 
-/* Decide what can be decided here, unless there is enough to do: what becomes ready meanwhile is then decided
- * together. */
-static int decide_if_idle(struct loop *loop, struct hvd_error *err)
+static int run_stages(struct loop *loop, bool *movedp, struct hvd_error *err)
 {
-    return loop->batch_count < loop->settings.inflight ? negotiate_decide(loop->negotiate, err) : HVD_OK;
+    int rc = submit_requests(loop, movedp, err);
+    if (rc == HVD_OK)
+        rc = receive_messages(loop, movedp, err);
+    if (rc != HVD_OK || failure_status(&loop->failure) != HVD_OK)
+        return rc;
+    rc = negotiation_check_stalls(&loop->negotiation, movedp, err);
+    if (rc == HVD_OK)
+        rc = negotiation_advance(&loop->negotiation, movedp, err);
+    if (rc == HVD_OK)
+        rc = batch_queue_run(&loop->batch_queue, movedp, err);
+    return rc;
 }
 
-static bool send_messages(struct loop *loop, struct hvd_error *err, int *rcp)
+/* All ranks leave, and nothing is left to do for them: say farewell, and go when that is out. */
+static void depart(struct loop *loop)
 {
-    bool moved = false;
-    int first_link = loop->control->parent < 0 ? TREE_PARENT + 1 : TREE_PARENT;
-    if (*rcp != HVD_OK || atomic_load(&loop->failed) != HVD_OK)
-        return false;
-    *rcp = decide_if_idle(loop, err);
-    for (int link = first_link; link <= loop->control->child_count && *rcp == HVD_OK; link++) {
-        const void *bytes = NULL;
-        size_t length = 0;
-        *rcp = negotiate_get_message(loop->negotiate, link, &bytes, &length, err);
-        if (*rcp != HVD_OK || length == 0)
-            continue;
-        *rcp = loop->control->ops->send(loop->control, link, bytes, length, err);
-        moved = true;
-    }
-    /* after it was said, so that others are at it too */
-    if (*rcp == HVD_OK)
-        *rcp = negotiation_take_decisions(loop, err);
-    return moved;
-}
-
-/* ---- 0 loop ------------------------------------------------------------------------------------ */
-
-/* All ranks leave: say so when nothing is left to do for them, and go when that is out. */
-static void leave(struct loop *loop)
-{
-    if (!loop->all_left || loop->batches != NULL || atomic_load(&loop->has_left))
+    struct departure *departure = &loop->departure;
+    if (!loop->negotiation.all_left || loop->batch_queue.first != NULL || atomic_load(&departure->complete))
         return;
-    if (!loop->farewell_sent)
+    if (!departure->farewell_sent)
         loop->control->ops->farewell(loop->control);
-    loop->farewell_sent = true;
+    departure->farewell_sent = true;
     if (!loop->control->ops->flushed(loop->control))
         return;
-    atomic_store(&loop->has_left, true);
-    loop->any_finished = true;
-}
-
-/* Does something wait too long? */
-static bool check_stalls(struct loop *loop, struct hvd_error *err, int *rcp)
-{
-    if (*rcp != HVD_OK || loop->stall_check_at_us == INT64_MAX || clock_us() < loop->stall_check_at_us)
-        return false;
-    loop->stall_check_at_us = INT64_MAX;
-    *rcp = negotiate_check_stalls(loop->negotiate, clock_us(), err);
-    return true;
+    atomic_store(&departure->complete, true);
+    progress_notify(loop->progress);
 }
 
 static bool run_round(void *arg)
 {
     struct loop *loop = arg;
     struct hvd_error err;
-    int rc = HVD_OK;
-    if (atomic_load_explicit(&loop->failed, memory_order_relaxed) != HVD_OK)
-        return fail_round(loop);
-    bool moved = negotiation_submit(loop, &err, &rc);
-    moved |= receive_messages(loop, &err, &rc);
-    moved |= check_stalls(loop, &err, &rc);
-    moved |= send_messages(loop, &err, &rc);
-    moved |= run_batch(loop, &err, &rc);
-    if (rc != HVD_OK && !loop->failing) {
-        fail_local(loop, rc, err.text);
+    bool moved = false;
+    if (failure_status(&loop->failure) != HVD_OK)
+        return failure_round(&loop->failure);
+    int rc = run_stages(loop, &moved, &err);
+    if (rc != HVD_OK && !loop->failure.announced) {
+        failure_announce_own(&loop->failure, rc, err.text);
         moved = true;
     }
-    moved |= fail_check_suspicion(loop);
-    leave(loop);
-    if (loop->any_finished) {
-        loop->any_finished = false;
+    moved |= failure_check_suspicion(&loop->failure);
+    depart(loop);
+    if (loop->finish.any_finished) {
+        loop->finish.any_finished = false;
         progress_notify(loop->progress);
     }
     return moved;
 }
+
+/* ---- What the driver asks between rounds ------------------------------------------------------- */
 
 static void arm_all(void *arg, bool armed)
 {
@@ -143,14 +173,13 @@ static void kick_control(void *arg)
 static bool is_busy(void *arg)
 {
     const struct loop *loop = arg;
-    const struct batch *batch = loop->batches;
-    return batch != NULL && batch->stage == BATCH_RUN && loop->suspect_at_us == INT64_MAX;
+    return batch_queue_is_busy(&loop->batch_queue);
 }
 
 static bool must_poll(void *arg)
 {
     const struct loop *loop = arg;
-    return is_busy(arg) && backend_table[loop->batches->backend]->polled;
+    return batch_queue_must_poll(&loop->batch_queue);
 }
 
 static bool has_sockets(void *arg)
@@ -159,7 +188,37 @@ static bool has_sockets(void *arg)
     return loop->backends.env.shape->node_count > 1 || loop->backends.used[BACKEND_TCP];
 }
 
-/* How to wait, as the option says. */
+static int64_t next_deadline(void *arg)
+{
+    struct loop *loop = arg;
+    bool failed = failure_status(&loop->failure) != HVD_OK;
+    int64_t stall_us = failed ? INT64_MAX : negotiation_deadline(&loop->negotiation);
+    int64_t failure_us = failure_deadline(&loop->failure);
+    return stall_us < failure_us ? stall_us : failure_us;
+}
+
+/* ---- Beginning and end ------------------------------------------------------------------------- */
+
+static void connect_stages(struct loop *loop)
+{
+    loop->finish.queue = loop->queue;
+    loop->finish.trace = loop->trace;
+    failure_init(&loop->failure, loop->control, &loop->backends.env);
+    loop->batch_queue = (struct batch_queue){.control = loop->control,
+                                             .backends = &loop->backends,
+                                             .set_registry = loop->set_registry,
+                                             .failure = &loop->failure,
+                                             .trials = &loop->trials,
+                                             .finish = &loop->finish};
+    batch_queue_init(&loop->batch_queue);
+    loop->negotiation = (struct negotiation){.control = loop->control,
+                                             .set_registry = loop->set_registry,
+                                             .failure = &loop->failure,
+                                             .trials = &loop->trials,
+                                             .batch_queue = &loop->batch_queue,
+                                             .finish = &loop->finish};
+}
+
 static struct wait_policy wait_policy_of(const struct backend_env *env)
 {
     static const int64_t spin_us[] = {
@@ -169,48 +228,8 @@ static struct wait_policy wait_policy_of(const struct backend_env *env)
                                 .no_spare_core = env->no_spare_core};
 }
 
-static int64_t sooner(int64_t a_us, int64_t b_us)
+static int start_progress(struct loop *loop, struct hvd_error *err)
 {
-    return a_us < b_us ? a_us : b_us;
-}
-
-static int64_t next_deadline(void *arg)
-{
-    struct loop *loop = arg;
-    bool over = atomic_load(&loop->failed) != HVD_OK;
-    loop->stall_check_at_us = over ? INT64_MAX : negotiate_deadline(loop->negotiate, clock_us());
-    return sooner(loop->stall_check_at_us, sooner(loop->suspect_at_us, loop->kill_at_us));
-}
-
-static int create_parts(struct loop *loop, const struct backend_env *env, int64_t deadline_us,
-                        struct hvd_error *err)
-{
-    struct backend_env own = *env;
-    struct negotiate_params params = {.rank = loop->control->rank,
-                                      .size = loop->control->size,
-                                      .root = loop->control->parent < 0,
-                                      .child_count = loop->control->child_count,
-                                      .child_ranks = loop->control->child_ranks,
-                                      .stall_warn_us = env->config->stall_warn_us,
-                                      .stall_abort_us = env->config->stall_abort_us,
-                                      .cache_limit = env->config->cache_limit};
-    own.epoll_fd = loop->epoll_fd;
-    int rc = HVD_OK;
-    if (loop->control->ops->watch != NULL)
-        rc = loop->control->ops->watch(loop->control, loop->epoll_fd, err);
-    if (rc == HVD_OK)
-        rc = backends_open(&loop->backends, &own, deadline_us, err);
-    if (rc == HVD_OK)
-        rc = set_change_init(loop, err);
-    if (rc != HVD_OK)
-        return rc;
-    trials_begin(loop);
-    memcpy(params.backend_order, loop->backends.order, sizeof(params.backend_order));
-    rc = negotiate_create(&loop->negotiate, &params, err);
-    if (rc == HVD_OK)
-        rc = tensor_queue_create(&loop->queue, env->config->cache_limit, err);
-    if (rc != HVD_OK)
-        return rc;
     struct progress_work work = {.round = run_round,
                                  .arm = arm_all,
                                  .kick = kick_control,
@@ -220,8 +239,33 @@ static int create_parts(struct loop *loop, const struct backend_env *env, int64_
                                  .deadline = next_deadline,
                                  .arg = loop,
                                  .epoll_fd = loop->epoll_fd,
-                                 .wait_policy = wait_policy_of(env)};
+                                 .wait_policy = wait_policy_of(&loop->backends.env)};
     return progress_create(&loop->progress, &work, err);
+}
+
+static int create_parts(struct loop *loop, const struct backend_env *env, int64_t deadline_us,
+                        struct hvd_error *err)
+{
+    struct control *control = loop->control;
+    struct backend_env own_env = *env;
+    int rc = HVD_OK;
+    own_env.epoll_fd = loop->epoll_fd;
+    if (control->ops->watch != NULL)
+        rc = control->ops->watch(control, loop->epoll_fd, err);
+    if (rc == HVD_OK)
+        rc = backends_open(&loop->backends, &own_env, deadline_us, err);
+    if (rc == HVD_OK)
+        rc = set_change_init(&loop->set_registry, &loop->backends, control->rank, control->size, err);
+    if (rc == HVD_OK)
+        rc = tensor_queue_create(&loop->queue, env->config->cache_limit, err);
+    if (rc != HVD_OK)
+        return rc;
+    connect_stages(loop);
+    rc = negotiation_init(&loop->negotiation, env->config, loop->backends.order, err);
+    if (rc != HVD_OK)
+        return rc;
+    trials_init(&loop->trials, &loop->backends.env, control->parent < 0, &loop->negotiation.settings);
+    return start_progress(loop, err);
 }
 
 int loop_create(struct loop **loopp, struct control *control, struct trace *trace,
@@ -232,11 +276,6 @@ int loop_create(struct loop **loopp, struct control *control, struct trace *trac
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the loop");
     loop->control = control;
     loop->trace = trace;
-    loop->batch_tail = &loop->batches;
-    loop->stall_check_at_us = INT64_MAX;
-    loop->suspect_at_us = INT64_MAX;
-    loop->kill_at_us = INT64_MAX;
-    loop->kill_signal = SIGTERM;
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     int rc = loop->epoll_fd < 0 ? error_set_errno(err, "cannot make the descriptor that the loop sleeps on")
                                 : HVD_OK;
@@ -255,14 +294,11 @@ void loop_destroy(struct loop *loop)
     if (loop == NULL)
         return;
     progress_destroy(loop->progress);
-    run_discard(loop);
-    set_change_close(loop);
+    batch_queue_fini(&loop->batch_queue);
+    negotiation_fini(&loop->negotiation);
+    set_change_close(&loop->set_registry, &loop->backends);
     backends_close(&loop->backends);
-    negotiate_destroy(loop->negotiate);
     tensor_queue_destroy(loop->queue);
-    free(loop->buffer);
-    free(loop->decided.items);
-    free(loop->decided.tensors);
     if (loop->epoll_fd >= 0)
         close(loop->epoll_fd);
     free(loop);
@@ -277,9 +313,28 @@ void loop_after_fork(struct loop *loop)
         loop->control->ops->after_fork(loop->control);
 }
 
-/* ---- Callers ------------------------------------------------------------------------------------ */
+/* ---- Calls of any thread ----------------------------------------------------------------------- */
 
-/* What the trace wants to know of it. */
+struct tensor_queue *loop_tensor_queue(const struct loop *loop)
+{
+    return loop->queue;
+}
+
+struct set_registry *loop_set_registry(const struct loop *loop)
+{
+    return loop->set_registry;
+}
+
+uint32_t loop_backends(const struct loop *loop, const struct desc *desc)
+{
+    return backend_choice(&loop->backends, loop->set_registry, desc);
+}
+
+bool loop_is_driver(const struct loop *loop)
+{
+    return progress_is_driver(loop->progress);
+}
+
 static void fill_trace_op(struct request *request)
 {
     struct trace_op *op = &request->trace;
@@ -292,30 +347,21 @@ static void fill_trace_op(struct request *request)
         op->bytes += request->tensors[i].bytes;
 }
 
-struct request *loop_reuse(struct loop *loop, hvd_set set, const char *name)
-{
-    return tensor_queue_reuse(loop->queue, set, name);
-}
-
-void loop_discard(struct loop *loop, struct request *request)
-{
-    tensor_queue_discard(loop->queue, request);
-}
-
-/* When it is handed in, for the trace. A look at the clock takes as long as much else of a submission: what
- * is handed in while others still wait to be taken, within the same tick, is given the time of one of these.
- * A timeline gets them all. */
+/* The time of a submission, for the trace. Reading the clock costs as much as much else of a submission. So
+ * a request that is submitted within the same tick as one that still waits to be taken gets the time of the
+ * first of such a burst. A timeline gets the exact times. */
 static int64_t submission_us(struct loop *loop)
 {
+    struct burst *burst = &loop->burst;
     if (loop->trace == NULL)
         return 0;
     int64_t tick_us = clock_coarse_us();
     if (tensor_queue_has_submissions(loop->queue) && !trace_is_recording(loop->trace) &&
-        tick_us == atomic_load_explicit(&loop->burst_tick_us, memory_order_relaxed))
-        return atomic_load_explicit(&loop->burst_us, memory_order_relaxed);
+        tick_us == atomic_load_explicit(&burst->tick_us, memory_order_relaxed))
+        return atomic_load_explicit(&burst->at_us, memory_order_relaxed);
     int64_t now_us = clock_us();
-    atomic_store_explicit(&loop->burst_us, now_us, memory_order_relaxed);
-    atomic_store_explicit(&loop->burst_tick_us, tick_us, memory_order_relaxed);
+    atomic_store_explicit(&burst->at_us, now_us, memory_order_relaxed);
+    atomic_store_explicit(&burst->tick_us, tick_us, memory_order_relaxed);
     return now_us;
 }
 
@@ -334,74 +380,27 @@ int loop_submit(struct loop *loop, struct request *request, bool kick, hvd_handl
     return rc;
 }
 
-int loop_test(struct loop *loop, hvd_handle handle, struct hvd_error *err)
-{
-    return tensor_queue_test(loop->queue, handle, err);
-}
-
 struct handle_wait {
-    struct loop *loop;
+    struct tensor_queue *queue;
     hvd_handle handle;
-    uint64_t finished; /* of all operations, at the last look */
+    uint64_t finished; /* operations of this rank, at the last test */
 };
 
 static bool handle_is_done(void *arg)
 {
-    struct handle_wait *waiting = arg;
-    uint64_t finished = tensor_queue_finished_count(waiting->loop->queue);
-    if (waiting->finished == finished)
+    struct handle_wait *wait = arg;
+    uint64_t finished = tensor_queue_finished_count(wait->queue);
+    if (wait->finished == finished)
         return false;
-    bool done = tensor_queue_test(waiting->loop->queue, waiting->handle, NULL) != HVD_IN_PROGRESS;
+    bool done = tensor_queue_test(wait->queue, wait->handle, NULL) != HVD_IN_PROGRESS;
     if (!done)
-        waiting->finished = finished;
+        wait->finished = finished;
     return done;
-}
-
-static uint32_t backends_of_tensor(const struct loop *loop, const struct desc *desc, int index, int size)
-{
-    struct backend_need need = batch_need(desc, index, size);
-    int ppn = set_registry_ppn(loop->set_registry, desc->set);
-    uint32_t backends = backends_supporting(&loop->backends, &need, ppn);
-    if (desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL) {
-        need.dtype = need.partial = HVD_INT64;
-        backends &= backends_supporting(&loop->backends, &need, ppn);
-    }
-    return backends;
-}
-
-uint32_t loop_backends(const struct loop *loop, const struct desc *desc)
-{
-    uint32_t backends = set_registry_backends(loop->set_registry, desc->set);
-    int size = set_registry_size(loop->set_registry, desc->set);
-    if (desc->kind == DESC_SET_ADD)
-        return backends_available(&loop->backends);
-    if (desc->kind == DESC_JOIN)
-        return backends & backends_available(&loop->backends);
-    if (desc->kind > DESC_REDUCESCATTER)
-        return 0;
-    if (desc->kind == DESC_ALLREDUCE && desc->op == HVD_ADASUM && !adasum_supports(size))
-        return 0;
-    for (int i = 0; i < desc->tensor_count; i++) {
-        bool as_before = i > 0 && desc->tensors[i].dtype == desc->tensors[i - 1].dtype;
-        if (!as_before)
-            backends &= backends_of_tensor(loop, desc, i, size);
-    }
-    return backends;
-}
-
-struct set_registry *loop_set_registry(const struct loop *loop)
-{
-    return loop->set_registry;
-}
-
-bool loop_is_driver(const struct loop *loop)
-{
-    return progress_is_driver(loop->progress);
 }
 
 int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err)
 {
-    struct handle_wait waiting = {loop, handle, UINT64_MAX};
+    struct handle_wait wait = {loop->queue, handle, UINT64_MAX};
     if (loop_is_driver(loop))
         return error_set(err, HVD_ERR_STATE,
                          "hvd_wait was called inside a callback, where nothing can make progress; "
@@ -409,21 +408,21 @@ int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err)
     int status = tensor_queue_test_and_release(loop->queue, handle, err);
     if (status != HVD_IN_PROGRESS)
         return status;
-    progress_drive(loop->progress, handle_is_done, &waiting);
+    progress_drive(loop->progress, handle_is_done, &wait);
     return tensor_queue_test_and_release(loop->queue, handle, err);
 }
 
 static bool job_is_over(void *arg)
 {
     struct loop *loop = arg;
-    return atomic_load(&loop->failed) != HVD_OK || atomic_load(&loop->has_left);
+    return failure_status(&loop->failure) != HVD_OK || atomic_load(&loop->departure.complete);
 }
 
 int loop_leave(struct loop *loop, struct hvd_error *err)
 {
-    atomic_store_explicit(&loop->leave_requested, true, memory_order_release);
+    atomic_store_explicit(&loop->departure.requested, true, memory_order_release);
     progress_kick(loop->progress);
     progress_drive(loop->progress, job_is_over, loop);
-    int status = atomic_load(&loop->failed);
-    return status == HVD_OK ? HVD_OK : error_set(err, status, "%s", loop->failure.text);
+    int status = failure_status(&loop->failure);
+    return status == HVD_OK ? HVD_OK : error_set(err, status, "%s", loop->failure.reason.text);
 }

@@ -1,51 +1,62 @@
-/* loop.h: the path of a tensor: one round takes every operation one step further. */
+/* loop.h: the path of a tensor, from its submission to its callback. This folder promises that every
+ * operation that is submitted ends once: with its result, or with a status and a sentence that say why not.
+ *
+ * The stages, in the order in which a tensor goes through them, each calling only those behind it:
+ *   tensor_queue   requests of the user's threads
+ *   negotiation    what all ranks agree on, in one order (by negotiate/); fuse cuts it into batches
+ *   batch_queue    batches run one after another (batch, row_counts, adasum), carried by a backend
+ *   finish         results, status and callback
+ * Beside them: failure (the job cannot go on), set_change (process sets come and go), stall_inspector, trials
+ * (autotuning). loop.c calls the stages in turn; progress decides which thread does that: the driver.
+ *
+ * The folder sees backends through backend.h, backend_env.h and backends.h of backend/ alone, arithmetic on elements through
+ * backend/arith/reduce.h, the control tree through control/control.h, and the names of ranks through
+ * net/peer_table.h. api/ sees this header, and by it the tensor queue and the set registry. */
 #ifndef FLOW_LOOP_H
 #define FLOW_LOOP_H
 
+#include "backend/backend_env.h"
 #include "control/control.h"
-#include "flow/tensor_queue.h"
 #include "flow/set_registry.h"
-#include "backend/backend.h"
+#include "flow/tensor_queue.h"
 
 struct loop;
 
-/* [control] and [trace] (NULL: none) are borrowed and outlive the loop; [env] is copied, its epoll_fd filled
- * in, what it points to borrowed. Opens the backends that open early, by [deadline_us]. */
+/* [control] and [trace] (NULL: none) stay the caller's and outlive the loop. [env] is copied but for what it
+ * points to, and gets the loop's epoll_fd. Opens the backends that open early, by [deadline_us]. */
 int loop_create(struct loop **loopp, struct control *control, struct trace *trace,
                 const struct backend_env *env, int64_t deadline_us, struct hvd_error *err);
 
-/* Any thread; as tensor_queue_reuse and tensor_queue_discard. */
-struct request *loop_reuse(struct loop *loop, hvd_set set, const char *name);
-void loop_discard(struct loop *loop, struct request *request);
+/* Any thread, for tensor_queue_reuse, tensor_queue_discard and tensor_queue_test; the other calls are the
+ * loop's. */
+struct tensor_queue *loop_tensor_queue(const struct loop *loop);
 
-/* Any thread. [request] is the loop's from then on; on failure it stays the caller's. As tensor_queue_submit,
- * which wakes nobody: [kick] wakes hvd's thread; a caller that waits at once needs none. A set that is
- * removed meanwhile ends it with HVD_ERR_SET; the other checks are the caller's. */
+/* Any thread. The loop owns [request] from then on; on failure it stays the caller's. As tensor_queue_submit,
+ * which wakes no thread: [kick] wakes hvd's. A caller that waits right away needs no kick. An operation in a
+ * set that is removed meanwhile ends with HVD_ERR_SET; all other checks are the caller's. */
 int loop_submit(struct loop *loop, struct request *request, bool kick, hvd_handle *handlep,
                 struct hvd_error *err);
-int loop_test(struct loop *loop, hvd_handle handle, struct hvd_error *err);
 
-/* Any thread but inside a callback: HVD_ERR_STATE. Gives the handle back. */
+/* Any thread; HVD_ERR_STATE inside a callback. Releases the handle. */
 int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err);
 
-/* Leave with all ranks; waits for them. The status of the job: HVD_OK, or why it could not go on. */
+/* Leave together with all ranks, and wait for them. The status of the job: HVD_OK, or why it ended. */
 int loop_leave(struct loop *loop, struct hvd_error *err);
 
-/* Bits 1 << enum backend_id of this rank's backends that can carry [desc], for request->backends: of a join
- * those that it has at all; 0 where none can, where its set is not known, for Adasum on a team of the wrong
- * size, or for what needs none. The same at every call while the set exists. Any thread. */
+/* backend_choice of this rank's backends, for request->backends. Any thread. */
 uint32_t loop_backends(const struct loop *loop, const struct desc *desc);
 
-/* The process sets, HVD_ALL_RANKS among them. Queries come from any thread, changes from the loop only. */
+/* The process sets, HVD_ALL_RANKS among them. Any thread may query; only the loop changes it. */
 struct set_registry *loop_set_registry(const struct loop *loop);
 
 /* True inside a callback of this loop. */
 bool loop_is_driver(const struct loop *loop);
 
-/* In a forked child: close descriptors, so that this rank's death is seen, and touch nothing else. */
+/* In a forked child: close descriptors, so that the other ranks notice when this rank dies, and touch nothing
+ * else. */
 void loop_after_fork(struct loop *loop);
 
-/* Nobody is in a call. What is in flight is forgotten without callbacks. NULL is fine. */
+/* No thread is in a call. Operations in flight are dropped without callbacks. NULL is fine. */
 void loop_destroy(struct loop *loop);
 
 #endif

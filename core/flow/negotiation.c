@@ -1,13 +1,45 @@
-/* negotiation.c: from what was submitted to what is agreed, and from there into batches. */
+/* negotiation.c: requests go to the other ranks; what all ranks agreed on becomes batches. */
+#include "flow/negotiation.h"
+
 #include <stdlib.h>
 #include <string.h>
 
-#include "flow/adasum.h"
-#include "flow/stages.h"
+#include "flow/stall_inspector.h"
 
-/* ---- 1 queue -> 2 negotiate ------------------------------------------------------------------ */
+int negotiation_init(struct negotiation *negotiation, const struct hvd_config *config,
+                     const int backend_order[BACKEND_COUNT], struct hvd_error *err)
+{
+    const struct control *control = negotiation->control;
+    struct negotiate_params params = {.rank = control->rank,
+                                      .size = control->size,
+                                      .root = control->parent < 0,
+                                      .child_count = control->child_count,
+                                      .child_ranks = control->child_ranks,
+                                      .stall_warn_us = config->stall_warn_us,
+                                      .stall_abort_us = config->stall_abort_us,
+                                      .cache_limit = config->cache_limit};
+    memcpy(params.backend_order, backend_order, sizeof(params.backend_order));
+    negotiation->stall_check_at_us = INT64_MAX;
+    negotiation->settings =
+        (struct tuned_settings){config->fusion_bytes, config->chunk_bytes, config->inflight};
+    return negotiate_create(&negotiation->negotiate, &params, err);
+}
 
-static int submit_shutdown(struct loop *loop, struct hvd_error *err)
+void negotiation_fini(struct negotiation *negotiation)
+{
+    struct decided_unit *decided = &negotiation->decided;
+    for (int i = 0; i < decided->count; i++)
+        finish_forget_tensor(decided->tensors[i]);
+    free(decided->items);
+    free(decided->tensors);
+    *decided = (struct decided_unit){0};
+    negotiate_destroy(negotiation->negotiate);
+    negotiation->negotiate = NULL;
+}
+
+/* ---- Requests -> the other ranks --------------------------------------------------------------- */
+
+int negotiation_leave(struct negotiation *negotiation, struct hvd_error *err)
 {
     struct desc *desc = desc_create(1);
     if (desc == NULL)
@@ -15,9 +47,9 @@ static int submit_shutdown(struct loop *loop, struct hvd_error *err)
     desc->kind = DESC_SHUTDOWN;
     memcpy(desc->tensors[0].name, DESC_SHUTDOWN_NAME, sizeof(DESC_SHUTDOWN_NAME));
     struct submission submission = {.desc = desc};
-    loop->leave_submitted = true;
-    negotiate_leave(loop->negotiate);
-    int rc = negotiate_submit(loop->negotiate, &submission, err);
+    negotiation->leaving = true;
+    negotiate_leave(negotiation->negotiate);
+    int rc = negotiate_submit(negotiation->negotiate, &submission, err);
     desc_release(desc);
     return rc;
 }
@@ -32,7 +64,8 @@ static bool contains_rank(const struct request *request, int rank)
     return false;
 }
 
-static int submit_request(struct loop *loop, struct request *request, bool more, struct hvd_error *err)
+static int submit_request(struct negotiation *negotiation, struct request *request, bool more,
+                          struct hvd_error *err)
 {
     const struct desc *desc = request->desc;
     struct submission submission = {.desc = desc,
@@ -41,39 +74,60 @@ static int submit_request(struct loop *loop, struct request *request, bool more,
                                     .backends = request->backends,
                                     .user = request};
     if (desc->kind == DESC_SET_ADD) {
-        submission.member = contains_rank(request, loop->control->rank);
+        submission.member = contains_rank(request, negotiation->control->rank);
         submission.set_size = (int)desc->tensors[0].shape[0];
     }
     int rc = HVD_ERR_SET;
-    if (set_registry_get(loop->set_registry, desc->set) != NULL)
-        rc = negotiate_submit(loop->negotiate, &submission, err);
+    if (set_registry_get(negotiation->set_registry, desc->set) != NULL)
+        rc = negotiate_submit(negotiation->negotiate, &submission, err);
     if (rc != HVD_ERR_SET)
         return rc;
     struct hvd_error reason;
     error_set(&reason, HVD_ERR_SET, "process set %d was removed meanwhile", desc->set);
-    stage_begin(loop);
-    end_request(loop, request, HVD_ERR_SET, reason.text);
+    finish_read_clock(negotiation->finish);
+    finish_request(negotiation->finish, request, HVD_ERR_SET, reason.text);
     return HVD_OK;
 }
 
-bool negotiation_submit(struct loop *loop, struct hvd_error *err, int *rcp)
+int negotiation_submit(struct negotiation *negotiation, struct request *requests, struct hvd_error *err)
 {
-    struct request *request = tensor_queue_take(loop->queue);
     struct request *next = NULL;
-    bool moved = request != NULL;
-    for (; request != NULL && *rcp == HVD_OK; request = next) {
+    int rc = HVD_OK;
+    for (struct request *request = requests; request != NULL && rc == HVD_OK; request = next) {
         next = request->next;
-        *rcp = submit_request(loop, request, next != NULL, err);
+        rc = submit_request(negotiation, request, next != NULL, err);
     }
-    if (*rcp == HVD_OK && !loop->leave_submitted &&
-        atomic_load_explicit(&loop->leave_requested, memory_order_acquire)) {
-        *rcp = submit_shutdown(loop, err);
-        moved = true;
-    }
-    return moved;
+    return rc;
 }
 
-/* ---- 2 negotiate -> 3 batches ---------------------------------------------------------------- */
+int negotiation_receive(struct negotiation *negotiation, const struct control_event *event,
+                        struct hvd_error *err)
+{
+    struct negotiate *negotiate = negotiation->negotiate;
+    if (event->link != TREE_PARENT)
+        return negotiate_from_child(negotiate, event->link - 1, event->bytes, event->length, err);
+    return negotiate_from_parent(negotiate, event->bytes, event->length, err);
+}
+
+static int send_messages(struct negotiation *negotiation, bool *movedp, struct hvd_error *err)
+{
+    struct control *control = negotiation->control;
+    int first_link = control->parent < 0 ? TREE_PARENT + 1 : TREE_PARENT;
+    for (int link = first_link; link <= control->child_count; link++) {
+        const void *bytes = NULL;
+        size_t length = 0;
+        int rc = negotiate_get_message(negotiation->negotiate, link, &bytes, &length, err);
+        if (rc == HVD_OK && length > 0) {
+            rc = control->ops->send(control, link, bytes, length, err);
+            *movedp = true;
+        }
+        if (rc != HVD_OK)
+            return rc;
+    }
+    return HVD_OK;
+}
+
+/* ---- Decisions -> batches ---------------------------------------------------------------------- */
 
 static bool reserve_items(struct decided_unit *decided, int more)
 {
@@ -98,8 +152,8 @@ static int no_memory(struct hvd_error *err)
     return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
 }
 
-/* What this rank, which has joined, runs in place of what it did not submit. */
-static int placeholder(const struct desc *desc, struct request **requestp, struct hvd_error *err)
+/* The request of zeros that this rank, which has joined, runs for an operation that it did not submit. */
+static int make_placeholder(const struct desc *desc, struct request **requestp, struct hvd_error *err)
 {
     char title[DESC_TITLE_BYTES];
     desc_title(desc, title, sizeof(title));
@@ -122,13 +176,14 @@ static int placeholder(const struct desc *desc, struct request **requestp, struc
 }
 
 /* All tensors of an operation that all ranks agreed to run. */
-static int add_fuse_items(struct loop *loop, const struct decision *decision, struct hvd_error *err)
+static int add_fuse_items(struct negotiation *negotiation, const struct decision *decision,
+                          struct hvd_error *err)
 {
-    struct decided_unit *decided = &loop->decided;
+    struct decided_unit *decided = &negotiation->decided;
     struct request *request = decision->user;
     if (!reserve_items(decided, decision->desc->tensor_count))
         return no_memory(err);
-    int rc = request == NULL ? placeholder(decision->desc, &request, err) : HVD_OK;
+    int rc = request == NULL ? make_placeholder(decision->desc, &request, err) : HVD_OK;
     if (rc != HVD_OK)
         return rc;
     request->decided = true;
@@ -142,16 +197,19 @@ static int add_fuse_items(struct loop *loop, const struct decision *decision, st
     return HVD_OK;
 }
 
-static int handle_run(struct loop *loop, const struct decision *decision, struct hvd_error *err)
+static int handle_run(struct negotiation *negotiation, const struct decision *decision, struct hvd_error *err)
 {
     struct request *request = decision->user;
-    uint64_t agreed = set_registry_count_operation(loop->set_registry, decision->set);
-    trials_decided(loop, decision);
+    struct finish *finish = negotiation->finish;
+    uint64_t agreed = set_registry_count_operation(negotiation->set_registry, decision->set);
+    const struct tuned_settings *tuned = trials_decided(negotiation->trials, decision);
+    if (tuned != NULL)
+        negotiate_tune(negotiation->negotiate, tuned);
     if (request != NULL)
-        trace_decided(loop->trace, &request->trace, agreed, loop->now_us);
+        trace_decided(finish->trace, &request->trace, agreed, finish->now_us);
     switch (decision->desc->kind) {
     case DESC_SHUTDOWN:
-        loop->all_left = true;
+        negotiation->all_left = true;
         return HVD_OK;
     case DESC_JOIN:
         if (request != NULL && request->last_rankp != NULL)
@@ -160,50 +218,42 @@ static int handle_run(struct loop *loop, const struct decision *decision, struct
     case DESC_BARRIER:
         break;
     default:
-        return add_fuse_items(loop, decision, err);
+        return add_fuse_items(negotiation, decision, err);
     }
     if (request != NULL)
-        end_request(loop, request, HVD_OK, NULL);
+        finish_request(finish, request, HVD_OK, NULL);
     return HVD_OK;
 }
 
-static void append_batch(struct loop *loop, struct batch *batch)
+/* The batch of item [i]; the first item of a batch creates it. */
+static struct batch *batch_of_item(struct negotiation *negotiation, struct batch **made, int i)
 {
-    batch->next = NULL;
-    *loop->batch_tail = batch;
-    loop->batch_tail = &batch->next;
-    loop->batch_count++;
-    trials_busy(loop);
-}
-
-/* The batch of the [i]th item, made where the item is its first. */
-static struct batch *batch_of_item(struct loop *loop, struct batch **made, int i)
-{
-    const struct fuse_item *item = &loop->decided.items[i];
+    const struct fuse_item *item = &negotiation->decided.items[i];
     struct batch **batchp = &made[item->batch];
     if (*batchp != NULL)
         return *batchp;
-    *batchp = batch_create(set_registry_get(loop->set_registry, item->desc->set), item->backend, item->desc,
-                           item->index);
+    *batchp = batch_create(set_registry_get(negotiation->set_registry, item->desc->set), item->backend,
+                           item->desc, item->index);
     if (*batchp == NULL)
         return NULL;
-    (*batchp)->fusion_bytes = loop->settings.fusion_bytes;
-    (*batchp)->transfer.chunk_bytes = loop->settings.chunk_bytes;
-    append_batch(loop, *batchp);
+    (*batchp)->fusion_bytes = negotiation->settings.fusion_bytes;
+    (*batchp)->transfer.chunk_bytes = negotiation->settings.chunk_bytes;
+    batch_queue_append(negotiation->batch_queue, *batchp);
     return *batchp;
 }
 
-/* Cut what one unit decided into batches. Without memory the items that are in none stay where they are. */
-static int fuse_unit(struct loop *loop, struct hvd_error *err)
+/* Cut what one unit decided into batches. Where memory runs out, tensors that are in no batch stay decided.
+ */
+static int fuse_unit(struct negotiation *negotiation, struct hvd_error *err)
 {
-    struct decided_unit *decided = &loop->decided;
+    struct decided_unit *decided = &negotiation->decided;
     int done = 0;
     if (decided->count == 0)
         return HVD_OK;
-    int count = fuse_plan(decided->items, decided->count, loop->settings.fusion_bytes);
+    int count = fuse_plan(decided->items, decided->count, negotiation->settings.fusion_bytes);
     struct batch **made = calloc((size_t)count, sizeof(struct batch *));
     while (made != NULL && done < decided->count) {
-        struct batch *batch = batch_of_item(loop, made, done);
+        struct batch *batch = batch_of_item(negotiation, made, done);
         if (batch == NULL)
             break;
         batch_add(batch, decided->tensors[done++]);
@@ -214,12 +264,14 @@ static int fuse_unit(struct loop *loop, struct hvd_error *err)
     return decided->count == 0 ? HVD_OK : no_memory(err);
 }
 
-/* A set comes or goes behind what was decided before it. */
-static int handle_set_change(struct loop *loop, const struct decision *decision, struct hvd_error *err)
+/* A process set comes or goes after everything that was decided before. */
+static int handle_set_change(struct negotiation *negotiation, const struct decision *decision,
+                             struct hvd_error *err)
 {
     struct request *request = decision->user;
+    struct finish *finish = negotiation->finish;
     bool removed = decision->kind == DECISION_SET_REMOVED;
-    int rc = fuse_unit(loop, err);
+    int rc = fuse_unit(negotiation, err);
     if (rc != HVD_OK)
         return rc;
     struct batch *batch = calloc(1, sizeof(*batch));
@@ -231,77 +283,106 @@ static int handle_set_change(struct loop *loop, const struct decision *decision,
     batch->backends = decision->backends;
     batch->request = request;
     request->decided = true;
-    trace_decided(loop->trace, &request->trace,
-                  set_registry_count_operation(loop->set_registry, HVD_ALL_RANKS), loop->now_us);
+    trace_decided(finish->trace, &request->trace,
+                  set_registry_count_operation(negotiation->set_registry, HVD_ALL_RANKS), finish->now_us);
     if (removed) {
         struct hvd_error reason;
         error_set(&reason, HVD_ERR_SET, "process set %d was removed", decision->set);
-        batch->team = set_registry_remove(loop->set_registry, decision->set);
-        end_undecided(loop, decision->set, HVD_ERR_SET, reason.text);
+        batch->team = set_registry_remove(negotiation->set_registry, decision->set);
+        finish_undecided(finish, decision->set, HVD_ERR_SET, reason.text);
     }
-    append_batch(loop, batch);
+    batch_queue_append(negotiation->batch_queue, batch);
     return HVD_OK;
 }
 
-static void handle_leaving(struct loop *loop, const struct decision *decision)
+static void handle_leaving(struct negotiation *negotiation, const struct decision *decision)
 {
     char name[300];
     struct hvd_error reason;
-    peer_table_rank_name(loop->backends.env.peer_table, decision->rank, name, sizeof(name));
+    peer_table_rank_name(negotiation->failure->env->peer_table, decision->rank, name, sizeof(name));
     error_set(&reason, HVD_ERR_SHUTDOWN, "%s has called hvd_shutdown", name);
-    tensor_queue_refuse(loop->queue, HVD_ERR_SHUTDOWN, reason.text);
-    end_undecided(loop, TENSOR_QUEUE_ALL_SETS, HVD_ERR_SHUTDOWN, reason.text);
+    tensor_queue_refuse(negotiation->finish->queue, HVD_ERR_SHUTDOWN, reason.text);
+    finish_undecided(negotiation->finish, TENSOR_QUEUE_ALL_SETS, HVD_ERR_SHUTDOWN, reason.text);
 }
 
-static int handle_decision(struct loop *loop, const struct decision *decision, struct hvd_error *err)
+static int handle_decision(struct negotiation *negotiation, const struct decision *decision,
+                           struct hvd_error *err)
 {
-    const struct peer_table *peer_table = loop->backends.env.peer_table;
+    const struct peer_table *peer_table = negotiation->failure->env->peer_table;
     switch (decision->kind) {
     case DECISION_RUN:
-        return handle_run(loop, decision, err);
+        return handle_run(negotiation, decision, err);
     case DECISION_MISMATCH:
     case DECISION_JOINED:
-        loop->any_finished = true;
-        finish_disagreement(loop->queue, loop->trace, peer_table, decision);
+        finish_disagreement(negotiation->finish, peer_table, decision);
         return HVD_OK;
     case DECISION_SET_ADDED:
     case DECISION_SET_REMOVED:
-        return handle_set_change(loop, decision, err);
+        return handle_set_change(negotiation, decision, err);
     case DECISION_LEAVING:
-        handle_leaving(loop, decision);
+        handle_leaving(negotiation, decision);
         return HVD_OK;
     case DECISION_TUNED:
-        loop->settings = decision->settings;
+        negotiation->settings = decision->settings;
         return HVD_OK;
     case DECISION_STALLED:
-        stall_inspector_report(loop, decision);
+        stall_inspector_report(negotiation->failure, decision);
         return HVD_OK;
     }
     return HVD_OK;
 }
 
-int negotiation_take_decisions(struct loop *loop, struct hvd_error *err)
+static int take_decisions(struct negotiation *negotiation, struct hvd_error *err)
 {
     const struct decision *decision = NULL;
-    bool first = true;
-    int rc = negotiate_next(loop->negotiate, &decision, err);
+    int rc = negotiate_next(negotiation->negotiate, &decision, err);
+    if (rc == HVD_OK)
+        finish_read_clock(negotiation->finish);
     while (rc == HVD_OK) {
-        if (first)
-            stage_begin(loop);
-        first = false;
-        rc = handle_decision(loop, decision, err);
+        rc = handle_decision(negotiation, decision, err);
         if (rc == HVD_OK && decision->last)
-            rc = fuse_unit(loop, err);
+            rc = fuse_unit(negotiation, err);
         if (rc == HVD_OK)
-            rc = negotiate_next(loop->negotiate, &decision, err);
+            rc = negotiate_next(negotiation->negotiate, &decision, err);
     }
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
-void negotiation_abandon(struct loop *loop, int status, const char *reason)
+/* Decisions are taken after they were sent, so that the other ranks work on them at the same time. */
+int negotiation_advance(struct negotiation *negotiation, bool *movedp, struct hvd_error *err)
 {
-    stage_begin(loop);
-    for (int i = 0; i < loop->decided.count; i++)
-        end_tensor(loop, loop->decided.tensors[i], status, reason);
-    loop->decided.count = 0;
+    int rc = HVD_OK;
+    if (negotiation->batch_queue->count < negotiation->settings.inflight)
+        rc = negotiate_decide(negotiation->negotiate, err);
+    if (rc == HVD_OK)
+        rc = send_messages(negotiation, movedp, err);
+    if (rc == HVD_OK)
+        rc = take_decisions(negotiation, err);
+    return rc;
+}
+
+void negotiation_abandon(struct negotiation *negotiation, int status, const char *reason)
+{
+    struct decided_unit *decided = &negotiation->decided;
+    finish_read_clock(negotiation->finish);
+    for (int i = 0; i < decided->count; i++)
+        finish_tensor(negotiation->finish, decided->tensors[i], status, reason);
+    decided->count = 0;
+}
+
+/* ---- Operations that wait too long ------------------------------------------------------------- */
+
+int64_t negotiation_deadline(struct negotiation *negotiation)
+{
+    negotiation->stall_check_at_us = negotiate_deadline(negotiation->negotiate, clock_us());
+    return negotiation->stall_check_at_us;
+}
+
+int negotiation_check_stalls(struct negotiation *negotiation, bool *movedp, struct hvd_error *err)
+{
+    if (negotiation->stall_check_at_us == INT64_MAX || clock_us() < negotiation->stall_check_at_us)
+        return HVD_OK;
+    negotiation->stall_check_at_us = INT64_MAX;
+    *movedp = true;
+    return negotiate_check_stalls(negotiation->negotiate, clock_us(), err);
 }

@@ -1,4 +1,6 @@
-/* trials.c: measures the steps of the program on the root, for the search for better settings. */
+/* trials.c: feeds the autotuner with the steps of the program. */
+#include "flow/trials.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -6,22 +8,20 @@
 
 #include "base/clock.h"
 #include "base/parse.h"
-#include "flow/stages.h"
 
 #define NEXT_MARKER_LIMIT 4
 #define TEXT_BYTES        128
 
-void trials_begin(struct loop *loop)
+void trials_init(struct trials *trials, const struct backend_env *env, bool root,
+                 const struct tuned_settings *start)
 {
-    const struct hvd_config *config = loop->backends.env.config;
-    struct trials *trials = &loop->trials;
-    loop->settings = (struct tuned_settings){config->fusion_bytes, config->chunk_bytes, config->inflight};
-    trials->on = config->autotune && loop->control->parent < 0;
+    trials->on = env->config->autotune && root;
+    trials->env = env;
     trials->marker = trials->next_marker = WIRE_NO_ID;
-    autotuner_begin(&trials->search, &loop->settings);
+    autotuner_begin(&trials->autotuner, start);
 }
 
-/* ---- What it came to ------------------------------------------------------------------------ */
+/* ---- The result ------------------------------------------------------------------------------- */
 
 /* As in the YAML mapping that --hvd-config reads. */
 static void settings_text(const struct tuned_settings *settings, const char *separator, char text[TEXT_BYTES])
@@ -35,65 +35,67 @@ static void settings_text(const struct tuned_settings *settings, const char *sep
              settings->inflight);
 }
 
-static void write_file(const struct loop *loop, const char *path)
+static void write_file(const struct trials *trials, const char *path)
 {
     char text[TEXT_BYTES];
-    settings_text(&loop->trials.search.now, "\n", text);
+    settings_text(&trials->autotuner.now, "\n", text);
     FILE *file = fopen(path, "we");
     bool written = file != NULL && fprintf(file, "# by --hvd-autotune, for --hvd-config\n%s\n", text) > 0;
     if (file != NULL && fclose(file) != 0)
         written = false;
     if (!written)
-        log_write(loop->backends.env.log, LOG_WARN, "autotune",
-                  "what was found cannot be written into %s: %s; name a file that can be written in "
+        log_write(trials->env->log, LOG_WARN, "autotune",
+                  "the settings that were found cannot be written to %s: %s; name a writable file in "
                   "--hvd-autotune-file",
                   path, strerror(errno));
 }
 
-static void report_result(const struct loop *loop)
+static void report_result(const struct trials *trials)
 {
-    const struct autotuner *search = &loop->trials.search;
-    const char *path = loop->backends.env.config->autotune_file;
+    const struct autotuner *autotuner = &trials->autotuner;
+    const struct hvd_log *log = trials->env->log;
+    const char *path = trials->env->config->autotune_file;
     char text[TEXT_BYTES];
-    settings_text(&search->now, ", ", text);
-    if (autotuner_gain(search) == 1)
-        log_requested(loop->backends.env.log, "autotune",
-                      "in %" PRId64 " steps nothing was clearly better than what is set (%s)", search->steps,
-                      text);
+    settings_text(&autotuner->now, ", ", text);
+    if (autotuner_gain(autotuner) == 1)
+        log_requested(log, "autotune",
+                      "in %" PRId64 " steps nothing was clearly better than the settings in use (%s)",
+                      autotuner->steps, text);
     else
-        log_requested(loop->backends.env.log, "autotune",
-                      "from now on %s: carries %.0f %% more bytes a second than what was set (%" PRId64
-                      " steps)",
-                      text, 100 * (autotuner_gain(search) - 1), search->steps);
+        log_requested(
+            log, "autotune",
+            "from now on %s: transfers %.0f %% more bytes a second than the settings before (%" PRId64
+            " steps)",
+            text, 100 * (autotuner_gain(autotuner) - 1), autotuner->steps);
     if (path[0] != 0)
-        write_file(loop, path);
+        write_file(trials, path);
 }
 
 /* ---- Measuring ------------------------------------------------------------------------------ */
 
-/* Time that has passed with something to carry becomes part of this step. */
-static void count_busy(struct trials *trials, bool goes_on)
+/* Add the time since busy_from_us to this step. [busy]: there still is a batch to transfer. */
+static void count_busy(struct trials *trials, bool busy)
 {
     int64_t now_us = clock_us();
     if (trials->busy_from_us != 0)
         trials->busy_us += now_us - trials->busy_from_us;
-    trials->busy_from_us = goes_on ? now_us : 0;
+    trials->busy_from_us = busy ? now_us : 0;
 }
 
-static void end_step(struct loop *loop)
+/* True where the settings to use have changed. */
+static bool end_step(struct trials *trials)
 {
-    struct trials *trials = &loop->trials;
     count_busy(trials, trials->busy_from_us != 0);
-    if (autotuner_step(&trials->search, trials->bytes, trials->busy_us))
-        negotiate_tune(loop->negotiate, &trials->search.now);
+    bool changed = autotuner_step(&trials->autotuner, trials->bytes, trials->busy_us);
     trials->bytes = trials->busy_us = 0;
-    if (!autotuner_over(&trials->search))
-        return;
-    trials->on = false;
-    report_result(loop);
+    if (autotuner_over(&trials->autotuner)) {
+        trials->on = false;
+        report_result(trials);
+    }
+    return changed;
 }
 
-/* Has the operation behind the last marker come so often that the marker will not come again? */
+/* Has the operation after the marker come so often that the marker will not come again? */
 static bool marker_is_gone(struct trials *trials, uint32_t number)
 {
     if (trials->next_marker == WIRE_NO_ID)
@@ -103,33 +105,34 @@ static bool marker_is_gone(struct trials *trials, uint32_t number)
     return trials->next_marker_count == NEXT_MARKER_LIMIT;
 }
 
-/* A step goes from one time that an operation is decided to the next. What a program only does before it
- * begins to train is forgotten. */
-void trials_decided(struct loop *loop, const struct decision *decision)
+/* A step lasts from one decision of an operation to the next of the same operation. A program may run other
+ * operations before it begins to train: a marker that does not come again is replaced. */
+const struct tuned_settings *trials_decided(struct trials *trials, const struct decision *decision)
 {
-    struct trials *trials = &loop->trials;
+    bool changed = false;
     if (!trials->on || decision->set != HVD_ALL_RANKS || decision->number == WIRE_NO_ID ||
         decision->desc->kind != DESC_ALLREDUCE)
-        return;
+        return NULL;
     if (decision->number == trials->marker)
-        end_step(loop);
+        changed = end_step(trials);
     else if (trials->marker != WIRE_NO_ID && !marker_is_gone(trials, decision->number))
-        return;
+        return NULL;
     trials->marker = decision->number;
     trials->next_marker = WIRE_NO_ID;
     trials->next_marker_count = 0;
+    return changed ? &trials->autotuner.now : NULL;
 }
 
-void trials_busy(struct loop *loop)
+void trials_batch_queued(struct trials *trials)
 {
-    if (loop->trials.on && loop->trials.busy_from_us == 0)
-        count_busy(&loop->trials, true);
+    if (trials->on && trials->busy_from_us == 0)
+        count_busy(trials, true);
 }
 
-void trials_carried(struct loop *loop, int64_t bytes)
+void trials_batch_done(struct trials *trials, int64_t bytes, bool more)
 {
-    if (!loop->trials.on)
+    if (!trials->on)
         return;
-    loop->trials.bytes += bytes;
-    count_busy(&loop->trials, loop->batches != NULL);
+    trials->bytes += bytes;
+    count_busy(trials, more);
 }

@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "negotiate/stall_report.h"
-#include "flow/autotuner.h"
+#include "base/tuned_settings.h"
 
 /* A message is a list of records. Upwards a record says what is so on every rank of the sender's subtree,
  * downwards what every rank is to do, in order. */

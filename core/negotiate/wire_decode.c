@@ -309,7 +309,7 @@ static bool get_settings(struct wire_reader *reader, struct tuned_settings *sett
         !get_below(reader, 8, (uint64_t)INT64_MAX + 1, &inflight))
         return false;
     *settings = (struct tuned_settings){(int64_t)fusion, (int64_t)chunk, (int64_t)inflight};
-    return autotuner_valid(settings);
+    return tuned_settings_valid(settings);
 }
 
 static int get_body(struct wire_reader *reader, struct wire_record *record)

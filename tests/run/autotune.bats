@@ -38,7 +38,7 @@ steps() {
 
 @test 'a file that cannot be written is named, and the job goes on' {
     steps 310 --hvd-autotune=on --hvd-autotune-file="$BATS_TEST_TMPDIR/none/found.yaml"
-    [[ $output == *"cannot be written into $BATS_TEST_TMPDIR/none/found.yaml: No such file"* ]]
+    [[ $output == *"cannot be written to $BATS_TEST_TMPDIR/none/found.yaml: No such file"* ]]
 }
 
 @test 'it says nothing where it was not asked for, or has not come to an end' {

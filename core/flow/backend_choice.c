@@ -1,0 +1,41 @@
+/* backend_choice.c: which backends of this rank can carry an operation. */
+#include "flow/backend_choice.h"
+
+#include "flow/adasum.h"
+#include "flow/batch.h"
+
+/* Those that can carry tensor [index] of [desc] among [members] ranks, and the row counts where the ranks
+ * exchange these first. */
+static uint32_t backends_of_tensor(const struct backends *backends, const struct desc *desc, int index,
+                                   int members, int ppn)
+{
+    struct backend_need need = batch_need(desc, index, members);
+    uint32_t supporting = backends_supporting(backends, &need, ppn);
+    if (desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL) {
+        need.dtype = need.partial = HVD_INT64;
+        supporting &= backends_supporting(backends, &need, ppn);
+    }
+    return supporting;
+}
+
+uint32_t backend_choice(const struct backends *backends, struct set_registry *set_registry,
+                        const struct desc *desc)
+{
+    uint32_t usable = set_registry_backends(set_registry, desc->set);
+    int members = set_registry_size(set_registry, desc->set);
+    int ppn = set_registry_ppn(set_registry, desc->set);
+    if (desc->kind == DESC_SET_ADD)
+        return backends_available(backends);
+    if (desc->kind == DESC_JOIN)
+        return usable & backends_available(backends);
+    if (desc->kind > DESC_REDUCESCATTER)
+        return 0;
+    if (desc->kind == DESC_ALLREDUCE && desc->op == HVD_ADASUM && !adasum_supports(members))
+        return 0;
+    for (int i = 0; i < desc->tensor_count; i++) {
+        bool same_dtype = i > 0 && desc->tensors[i].dtype == desc->tensors[i - 1].dtype;
+        if (!same_dtype)
+            usable &= backends_of_tensor(backends, desc, i, members, ppn);
+    }
+    return usable;
+}

@@ -1,0 +1,20 @@
+/* stall_inspector.h: tells the user which ranks an operation has waited too long for. Runs on the rank that
+ * decides the operation; negotiate/stall_query.c has found the missing ranks for it. Owns nothing, and calls
+ * only the failure stage, where stall-abort ends the job. */
+#ifndef FLOW_STALL_INSPECTOR_H
+#define FLOW_STALL_INSPECTOR_H
+
+#include "flow/failure.h"
+#include "negotiate/negotiate.h"
+
+#define STALL_TEXT_BYTES 900
+
+/* Write a warning to the log about a DECISION_STALLED, or end the job where it says must_abort. */
+void stall_inspector_report(struct failure *failure, const struct decision *decision);
+
+/* `allreduce "w" has waited 60s for 2 ranks: rank 5 (n2) last submitted allreduce "v"; ...` into [text]. A
+ * text that does not fit ends in "..."; [text_bytes] is at least 4. */
+void stall_inspector_format(const struct peer_table *peer_table, const struct decision *decision, char *text,
+                            size_t text_bytes);
+
+#endif
