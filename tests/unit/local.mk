@@ -23,9 +23,9 @@ UNIT_TESTS += tests/unit/node/test_arena tests/unit/node/test_windows tests/unit
 # what is ready on which rank
 UNIT_TESTS += tests/unit/negotiate/test_wire tests/unit/negotiate/test_desc tests/unit/negotiate/test_negotiate tests/unit/negotiate/test_negotiate_random \
 	tests/unit/negotiate/test_stall_query tests/unit/flow/test_autotune tests/unit/flow/test_fuse tests/unit/flow/test_set_registry tests/unit/flow/test_tensor_queue \
-	tests/unit/flow/test_progress tests/unit/flow/test_batch tests/unit/flow/test_row_counts tests/unit/api/test_arguments tests/unit/trace/test_stop
+	tests/unit/flow/test_progress tests/unit/flow/test_stall_inspector tests/unit/flow/test_batch tests/unit/flow/test_row_counts tests/unit/api/test_arguments tests/unit/trace/test_stop
 # what a job tells of itself
-UNIT_TESTS += tests/unit/trace/test_clock_offset tests/unit/trace/test_pad tests/unit/trace/test_trace
+UNIT_TESTS += tests/unit/trace/test_clock_offset tests/unit/trace/test_strbuf tests/unit/trace/test_trace
 # data
 UNIT_TESTS += tests/unit/base/test_dtype tests/unit/backend/test_reduce tests/unit/backend/test_half tests/unit/backend/test_kernels \
 	tests/unit/backend/test_adasum tests/unit/flow/test_adasum_levels tests/unit/backend/test_spans tests/unit/base/test_cpu \

@@ -1,4 +1,4 @@
-/* test_pad.c: text put together in fixed memory. */
+/* test_strbuf.c: text built in fixed memory. */
 #include "unit.h"
 
 #include <string.h>
@@ -79,16 +79,31 @@ START_TEST(columns_begin_where_they_should)
 }
 END_TEST
 
+static void add_everything(struct strbuf *strbuf)
+{
+    strbuf_add_text(strbuf, "abc");
+    strbuf_add_number(strbuf, -12345);
+    strbuf_add_json(strbuf, "x\"\n\xc3\xb6");
+    strbuf_pad_to(strbuf, 0, 30);
+    strbuf_add_printable(strbuf, "y\xff");
+    strbuf_add_bytes(strbuf, "\0z", 2);
+    strbuf_pad_to(strbuf, 0, 40);
+}
+
+/* Whatever the capacity: as much of the text as fits is there, and no byte behind it is touched. */
 START_TEST(what_does_not_fit_is_cut)
 {
-    struct strbuf strbuf = {bytes, 0, 5};
-    bytes[5] = 'S';
-    strbuf_add_text(&strbuf, "abc");
-    strbuf_add_number(&strbuf, 12345);
-    strbuf_add_json(&strbuf, "x");
-    strbuf_pad_to(&strbuf, 0, 60);
-    ck_assert_uint_eq(strbuf.used, 5);
-    ck_assert_mem_eq(bytes, "abc12S", 6);
+    static const char all[] = "abc-12345\"x\\\"\\u000a\xc3\xb6\"        y\\xff\0z   ";
+    ck_assert_uint_eq(sizeof(all) - 1, 40);
+    for (size_t capacity = 0; capacity < sizeof(bytes); capacity++) {
+        struct strbuf strbuf = {bytes, 0, capacity};
+        size_t fits = capacity < sizeof(all) - 1 ? capacity : sizeof(all) - 1;
+        memset(bytes, 'G', sizeof(bytes));
+        add_everything(&strbuf);
+        ck_assert_uint_eq(strbuf.used, fits);
+        ck_assert_mem_eq(bytes, all, fits);
+        ck_assert_int_eq(bytes[fits], 'G');
+    }
 }
 END_TEST
 

@@ -1,0 +1,148 @@
+/* test_stall_inspector.c: what the user is told about an operation that waits too long, and when the job ends
+ * for it. */
+#include "unit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "flow/stall_inspector.h"
+#include "negotiate/stall_report.h"
+#include "net/peer_table.h"
+
+static struct peer peers[4] = {{.host = "n1"}, {.host = "n1"}, {.host = "n2"}, {.host = "n2"}};
+static const struct peer_table peer_table = {.rank = 0, .size = 4, .peers = peers};
+
+static struct stall_report stall = {
+    .missing = 3,
+    .named = 3,
+    .ranks = {{.rank = 1, .state = STALL_ELSEWHERE, .last = "allreduce \"v\""},
+              {.rank = 2, .state = STALL_NOTHING},
+              {.rank = 3, .state = STALL_SILENT}}};
+
+static const char report[] =
+    "allreduce \"w\" has waited 61s for 3 ranks: rank 1 (n1) last submitted allreduce \"v\"; rank 2 (n2) has "
+    "submitted nothing yet; rank 3 (n2) does not answer, so the ranks below it in the control tree cannot be "
+    "asked; 1 other operation of that process set waits too";
+
+static struct desc *desc;
+static struct decision decision;
+
+static void begin(void)
+{
+    desc = desc_create(1);
+    desc->kind = DESC_ALLREDUCE;
+    snprintf(desc->tensors[0].name, sizeof(desc->tensors[0].name), "w");
+    decision = (struct decision){
+        .kind = DECISION_STALLED, .desc = desc, .stall = &stall, .waited_us = 61500000, .others = 1};
+}
+
+static void end(void)
+{
+    desc_release(desc);
+}
+
+START_TEST(each_missing_rank_is_named_with_what_it_does)
+{
+    char text[STALL_TEXT_BYTES];
+    stall_inspector_format(&peer_table, &decision, text, sizeof(text));
+    ck_assert_str_eq(text, report);
+}
+END_TEST
+
+START_TEST(ranks_that_are_not_named_are_counted)
+{
+    char text[STALL_TEXT_BYTES];
+    stall.missing = 20;
+    decision.others = 0;
+    stall_inspector_format(&peer_table, &decision, text, sizeof(text));
+    ck_assert(strstr(text, "for 20 ranks: ") != NULL);
+    ck_assert_str_eq(text + strlen(text) - strlen("; and 17 more"), "; and 17 more");
+}
+END_TEST
+
+/* Whatever its length: the text ends in "..." if and only if it does not fit with its final 0. */
+START_TEST(a_text_that_does_not_fit_says_so)
+{
+    char text[sizeof(report) + 8];
+    for (size_t bytes = 4; bytes <= sizeof(report) + 7; bytes++) {
+        memset(text, 'G', sizeof(text));
+        stall_inspector_format(&peer_table, &decision, text, bytes);
+        ck_assert_int_eq(text[bytes], 'G');
+        if (bytes >= sizeof(report)) {
+            ck_assert_str_eq(text, report);
+            continue;
+        }
+        ck_assert_uint_eq(strlen(text), bytes - 1);
+        ck_assert_mem_eq(text, report, bytes - 4);
+        ck_assert_str_eq(text + bytes - 4, "...");
+    }
+}
+END_TEST
+
+/* ---- The report ---- */
+
+static char line[2000];
+static int line_level;
+
+static void log_sink(void *arg, enum log_level level, const char *component, const char *text)
+{
+    (void)arg;
+    line_level = (int)level;
+    snprintf(line, sizeof(line), "%s: %s", component, text);
+}
+
+static struct {
+    int count, status, rank;
+    char sentence[sizeof(((struct hvd_error *)0)->text)];
+} aborted;
+
+static void record_abort(struct control *control, int status, int rank, const char *sentence)
+{
+    (void)control;
+    aborted.count++;
+    aborted.status = status;
+    aborted.rank = rank;
+    snprintf(aborted.sentence, sizeof(aborted.sentence), "%s", sentence);
+}
+
+START_TEST(a_stall_is_logged_or_ends_the_job)
+{
+    static const struct control_ops ops = {.abort = record_abort};
+    static const struct hvd_log log = {.level = LOG_WARN, .sink = log_sink};
+    struct control control = {.ops = &ops};
+    const struct backend_env env = {.log = &log, .peer_table = &peer_table};
+    struct failure failure = {0};
+    failure_init(&failure, &control, &env);
+
+    stall_inspector_report(&failure, &decision);
+    ck_assert_int_eq(line_level, LOG_WARN);
+    ck_assert_mem_eq(line, "stall: ", 7);
+    ck_assert_str_eq(line + 7, report);
+    ck_assert_int_eq(aborted.count, 0);
+
+    line[0] = 0;
+    decision.must_abort = true;
+    stall_inspector_report(&failure, &decision);
+    ck_assert_str_eq(line, "");
+    ck_assert_int_eq(aborted.count, 1);
+    ck_assert_int_eq(aborted.status, HVD_ERR_TIMEOUT);
+    ck_assert_int_eq(aborted.rank, 1);
+    ck_assert_mem_eq(aborted.sentence, "stall-abort: allreduce \"w\" has waited", 37);
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("stall_inspector");
+    tcase_add_checked_fixture(tcase, begin, end);
+    tcase_add_test(tcase, each_missing_rank_is_named_with_what_it_does);
+    tcase_add_test(tcase, ranks_that_are_not_named_are_counted);
+    tcase_add_test(tcase, a_text_that_does_not_fit_says_so);
+    tcase_add_test(tcase, a_stall_is_logged_or_ends_the_job);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("stall_inspector", fill);
+}
