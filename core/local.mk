@@ -6,16 +6,16 @@ include_HEADERS += core/hvd.h core/hvd_mpi.h
 noinst_LTLIBRARIES += core/libbase.la
 core_libbase_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/base/bind.c core/base/bind.h \
-	core/base/bitmap.c core/base/bitmap.h core/base/clock.h core/base/codec.h core/base/config.c \
-	core/base/config.h core/base/config_list.c core/base/cpu.h core/base/dtype.c core/base/dtype.h core/base/hash.h core/base/job.h core/base/log.c core/base/log.h \
-	core/base/nic_filter.c core/base/nic_filter.h core/base/option.c core/base/option.h core/base/parse.c \
-	core/base/parse.h core/base/rank_list.c core/base/rank_list.h core/base/resource_set.c \
-	core/base/resource_set.h core/base/status.c core/base/status.h core/base/token.h \
-	core/base/tree_shape.c core/base/tree_shape.h core/base/tuned_settings.h
+	core/base/bitmap.c core/base/bitmap.h core/base/clock.h core/base/codec.h core/base/config.c core/base/config.h \
+	core/base/cpu.h core/base/dtype.c core/base/dtype.h core/base/hash.h core/base/job.h core/base/log.c \
+	core/base/log.h core/base/nic_filter.c core/base/nic_filter.h core/base/option.c core/base/option.h \
+	core/base/option_type.c core/base/option_type.h core/base/parse.c core/base/parse.h core/base/rank_list.c \
+	core/base/rank_list.h core/base/resource_set.c core/base/resource_set.h core/base/status.c core/base/status.h \
+	core/base/token.h core/base/tree_shape.c core/base/tree_shape.h core/base/tuned_settings.h
 
 # ---- libconfig: the options in force with those of a YAML file, for programs: the plug-in opens none ----
 noinst_LTLIBRARIES += core/libconfig.la
-core_libconfig_la_SOURCES = core/base/config_load.c core/base/config_file.c core/base/config_file.h
+core_libconfig_la_SOURCES = core/base/config_file.c core/base/config_file.h
 core_libconfig_la_CFLAGS = $(AM_CFLAGS) $(YAML_CFLAGS)
 core_libconfig_la_LIBADD = $(YAML_LIBS)
 

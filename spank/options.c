@@ -8,8 +8,8 @@
  * process serves one step, and calls from one thread. Its size is fixed: a repeated option replaces its
  * value. */
 static struct {
-    bool given[OPT_COUNT];
-    char value[OPT_COUNT][OPTION_VALUE_BYTES + 1];
+    bool given[OPTION_MAX];
+    char value[OPTION_MAX][OPTION_VALUE_BYTES + 1];
     struct hvd_error refused; /* the first value that was not accepted */
 } step;
 
@@ -18,9 +18,8 @@ static int check_value(const struct hvd_option *option, const char *value, struc
 {
     char where[SPANK_OPTION_MAXLEN + 3];
     char list[CONFIG_LIST_BYTES + 1] = "";
-    uint64_t parsed = 0;
     snprintf(where, sizeof(where), "--hvd-%s", option->name);
-    int rc = option_parse(option, where, value, &parsed, err);
+    int rc = option_parse(option, where, value, NULL, err);
     if (rc < 0)
         return rc;
     struct hvd_error why = {""};
@@ -35,7 +34,7 @@ static int check_value(const struct hvd_option *option, const char *value, struc
 static int take_value(int val, const char *value, int remote)
 {
     struct hvd_error err = {""};
-    if (val < 0 || val >= OPT_COUNT || value == NULL)
+    if (val < 0 || val >= option_count || value == NULL)
         return -1;
     int rc = check_value(&option_table[val], value, &err);
     if (!remote) {
@@ -65,7 +64,7 @@ static void write_usage(const struct hvd_option *option, char *text, size_t text
 
 void options_register(spank_t spank)
 {
-    for (int i = 0; i < OPT_COUNT; i++) {
+    for (int i = 0; i < option_count; i++) {
         char name[SPANK_OPTION_MAXLEN + 1];
         char arg[32];
         char usage[256];
@@ -82,7 +81,7 @@ void options_register(spank_t spank)
 
 bool options_given(void)
 {
-    for (int i = 0; i < OPT_COUNT; i++) {
+    for (int i = 0; i < option_count; i++) {
         if (step.given[i])
             return true;
     }
@@ -94,7 +93,7 @@ int options_list(char *list, struct hvd_error *err)
     char built[CONFIG_LIST_BYTES + 1] = "";
     if (step.refused.text[0] != 0)
         return error_set(err, HVD_ERR_INVALID, "%s", step.refused.text);
-    for (int i = 0; i < OPT_COUNT; i++) {
+    for (int i = 0; i < option_count; i++) {
         int rc = step.given[i] ? config_list_add(built, &option_table[i], step.value[i], err) : HVD_OK;
         if (rc < 0)
             return rc;

@@ -12,24 +12,22 @@ struct placement_state placement_state;
 
 /* ---- What is wanted --------------------------------------------------------------------------------- */
 
-static const enum option_id placing_options[] = {OPT_BIND, OPT_GPU_VISIBLE, OPT_RS, OPT_NICS};
-
-#define PLACING_COUNT (sizeof(placing_options) / sizeof(placing_options[0]))
-#define ASKING_COUNT  3 /* the first of them say how tasks are placed */
-
 /* The variables of the user that matter here, and whether one of them says how tasks are placed. Whether
  * others hold what they should is for the program. */
 static size_t copy_variables(char *const *environment, char **to, bool *asksp)
 {
     size_t count = 0;
-    for (size_t i = 0; i < PLACING_COUNT; i++) {
+    for (int i = 0; i < option_count; i++) {
+        const struct hvd_option *option = &option_table[i];
         char name[64];
-        option_env_name(&option_table[placing_options[i]], name);
+        if (!option->places_tasks && option != OPTION_OF(nics))
+            continue;
+        option_env_name(option, name);
         size_t length = strlen(name);
         for (char *const *at = environment; *at != NULL; at++)
             if (strncmp(*at, name, length) == 0 && (*at)[length] == '=') {
                 to[count++] = *at;
-                *asksp = *asksp || i < ASKING_COUNT;
+                *asksp = *asksp || option->places_tasks;
                 break;
             }
     }
@@ -41,8 +39,7 @@ static void set_options(struct placement_options *wish, const struct hvd_config 
     wish->asked = config_requires_placement(config);
     wish->placed = wish->placed || config_has_placement(config);
     wish->bind = config->bind;
-    wish->gpu_visible = config->gpu_visible;
-    wish->has_rs = config->has_rs;
+    wish->gpu_visible = (enum gpu_visible)config->gpu_visible;
     wish->rs = config->rs;
     memcpy(wish->nics, config->nics, sizeof(wish->nics));
 }
@@ -52,7 +49,7 @@ int placement_read_options(struct placement_options *wish, const struct site *si
 {
     char cli[sizeof(CONFIG_CLI_VARIABLE) + CONFIG_LIST_BYTES + 1] = CONFIG_CLI_VARIABLE "=";
     char from_site[sizeof(CONFIG_SITE_VARIABLE) + CONFIG_LIST_BYTES + 1] = CONFIG_SITE_VARIABLE "=";
-    char *variables[PLACING_COUNT + 3];
+    char *variables[OPTION_MAX + 3];
     struct hvd_config *config = calloc(1, sizeof(*config));
     *wish = (struct placement_options){.placed = options_given()};
     size_t count = copy_variables(environment, variables, &wish->placed);
@@ -104,7 +101,7 @@ static int plan_in_child(spank_t spank, const struct site *site, struct hvd_erro
     struct planner_request question = {
         .place = {.topology = site->topology[0] == 0 ? NULL : site->topology,
                   .bind = wish->bind,
-                  .rs = wish->has_rs ? &wish->rs : NULL,
+                  .rs = wish->rs.given ? &wish->rs : NULL,
                   .nics = wish->bind.verbose ? wish->nics : NULL,
                   .environment = placement_environment(spank)},
     };
@@ -139,7 +136,7 @@ static int keep_gpus(struct hvd_error *err)
  */
 static bool needs_no_plan(const struct placement_options *wish, const struct site *site)
 {
-    return wish->bind.policy == BIND_NONE && !wish->has_rs && !wish->bind.verbose &&
+    return wish->bind.policy == BIND_NONE && !wish->rs.given && !wish->bind.verbose &&
            wish->gpu_visible == GPU_VISIBLE_ALL && site->topology[0] == 0 && !node_has_gpus(NULL);
 }
 

@@ -13,7 +13,6 @@ struct placement_options {
     bool asked;  /* and where it cannot be done the step fails */
     struct bind_options bind;
     enum gpu_visible gpu_visible;
-    bool has_rs;
     struct rs_options rs;
     char nics[OPTION_VALUE_BYTES + 1];
 };

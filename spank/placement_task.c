@@ -16,7 +16,7 @@ struct task_cpus placement_choose_cpus(const struct placement_options *wish, con
 {
     bool narrower = bitmap_is_included(now, granted) && !bitmap_is_equal(now, granted);
     struct task_cpus verdict = {.kept = true, .cpus = *now, .why = "kept as Slurm bound it"};
-    if (wish->bind.policy == BIND_NONE && !wish->has_rs) {
+    if (wish->bind.policy == BIND_NONE && !wish->rs.given) {
         verdict.kept = !bitmap_is_equal(now, &task->cpus);
         return verdict;
     }

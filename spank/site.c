@@ -39,9 +39,8 @@ static int read_option(struct site *site, const char *name, const char *value, s
             "as in fusion=64M for --hvd-fusion",
             name, value);
     char where[96];
-    uint64_t parsed = 0;
     snprintf(where, sizeof(where), "plugstack.conf: %s", name);
-    int rc = option_parse(option, where, value, &parsed, err);
+    int rc = option_parse(option, where, value, NULL, err);
     if (rc < 0)
         return rc;
     struct hvd_error why = {""};

@@ -126,10 +126,10 @@ static bool find_in_list(const char *list, const char *name, struct nics_option 
     return found;
 }
 
-static spank_err_t read_variable(spank_t spank, enum option_id id, struct nics_option *value)
+static spank_err_t read_variable(spank_t spank, const struct hvd_option *option, struct nics_option *value)
 {
     char name[64];
-    option_env_name(&option_table[id], name);
+    option_env_name(option, name);
     return spank_getenv(spank, name, value->text, sizeof(value->text));
 }
 
@@ -137,17 +137,17 @@ static spank_err_t read_variable(spank_t spank, enum option_id id, struct nics_o
  * to read, not for us. */
 static bool find_asked(spank_t spank, const char *cli, const char *site, struct nics_option *value)
 {
-    const char *nics = option_table[OPT_NICS].name, *config = option_table[OPT_CONFIG].name;
+    const struct hvd_option *nics = OPTION_OF(nics), *config = OPTION_OF(config_file);
     struct nics_option file;
-    if (find_in_list(cli, nics, value))
+    if (find_in_list(cli, nics->name, value))
         return true;
-    spank_err_t rc = read_variable(spank, OPT_NICS, value);
+    spank_err_t rc = read_variable(spank, nics, value);
     if (rc != ESPANK_ENV_NOEXIST)
         return rc == ESPANK_SUCCESS;
-    if (find_in_list(cli, config, &file) || find_in_list(site, config, &file) ||
-        read_variable(spank, OPT_CONFIG, &file) != ESPANK_ENV_NOEXIST)
+    if (find_in_list(cli, config->name, &file) || find_in_list(site, config->name, &file) ||
+        read_variable(spank, config, &file) != ESPANK_ENV_NOEXIST)
         return false;
-    if (!find_in_list(site, nics, value))
+    if (!find_in_list(site, nics->name, value))
         memcpy(value->text, "auto", sizeof("auto"));
     return true;
 }

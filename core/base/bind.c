@@ -1,8 +1,6 @@
 /* bind.c: the values of --hvd-bind. */
 #include "base/bind.h"
 
-#include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/token.h"
@@ -73,21 +71,4 @@ int bind_parse(const char *text, struct bind_options *options, const char **whyp
     }
     *options = read;
     return 0;
-}
-
-int bind_check(const char *text, const char **whyp)
-{
-    struct bind_options options;
-    return bind_parse(text, &options, whyp);
-}
-
-const char *bind_text(const struct bind_options *options, char *text)
-{
-    int used = snprintf(text, BIND_TEXT_BYTES, "%s%s%s", bind_policy_names[options->policy],
-                        options->verbose ? ",verbose" : "", options->force ? ",force" : "");
-    if (options->smt > 0)
-        used += snprintf(text + used, BIND_TEXT_BYTES - (size_t)used, ",smt:%d", options->smt);
-    if (options->reserve > 0)
-        snprintf(text + used, BIND_TEXT_BYTES - (size_t)used, ",reserve:%d", options->reserve);
-    return text;
 }

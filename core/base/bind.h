@@ -26,7 +26,6 @@ enum gpu_visible {
 
 #define BIND_MAX_SMT     64
 #define BIND_MAX_RESERVE 4096
-#define BIND_TEXT_BYTES  64
 
 struct bind_options {
     enum bind_policy policy;
@@ -46,11 +45,5 @@ extern const char bind_expected[];
  * is auto. Strict: no spaces, no signs, no capital letters. Returns 0; or -1 with *options unchanged and
  * *whyp a phrase that says what is wrong with the value. Allocates nothing, and knows no locale. */
 int bind_parse(const char *text, struct bind_options *options, const char **whyp);
-
-/* bind_parse, checked only. */
-int bind_check(const char *text, const char **whyp);
-
-/* Write them as a user would type them, into [text] of BIND_TEXT_BYTES, which is returned. */
-const char *bind_text(const struct bind_options *options, char *text);
 
 #endif

@@ -1,7 +1,6 @@
 /* config.c: the options in force in one process, and who set each; opens no file itself. */
 #include "base/config.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,15 +14,9 @@ static const char *const known_variables[] = {CONFIG_CLI_VARIABLE, CONFIG_SITE_V
                                               "HVD_SOURCE",        "HVD_PLACED",         "HVD_GPU_PCI",
                                               "HVD_LOCAL_DEVICE",  "HVD_NETWORK_SET",    NULL};
 
-/* Horovod's words for how much to say, and ours. */
-static const struct {
-    const char *theirs, *ours;
-} log_level_names[] = {{"trace", "debug"},  {"debug", "debug"}, {"info", "info"},
-                       {"warning", "warn"}, {"error", "error"}, {"fatal", "error"}};
-
 /* One value that somebody gave. */
 struct candidate {
-    enum option_id id;
+    const struct hvd_option *option;
     enum config_source source;
     const char *where;   /* the variable or file */
     const char *spelled; /* how the sentence begins: "--hvd-fusion" */
@@ -34,148 +27,13 @@ struct candidate {
 /* A configuration in the making, and what the environment holds for it. */
 struct loader {
     struct hvd_config config;
-    const char *own[OPT_COUNT];     /* HVD_FUSION; NULL where it is not set */
-    const char *horovod[OPT_COUNT]; /* HOROVOD_FUSION_THRESHOLD */
+    const char *own[OPTION_MAX];     /* HVD_FUSION; NULL where it is not set */
+    const char *horovod[OPTION_MAX]; /* HOROVOD_FUSION_THRESHOLD */
     const char *cli, *site;
     void (*warn)(const char *sentence);
-    const char *file;        /* that is being read */
-    bool in_file[OPT_COUNT]; /* options it has named so far */
+    const char *file;         /* that is being read */
+    bool in_file[OPTION_MAX]; /* options it has named so far */
 };
-
-/* [text] has passed option_parse, so parsers do not fail. */
-static void set_value(struct hvd_config *config, enum option_id id, uint64_t value, const char *text)
-{
-    const char *why;
-    switch (id) {
-    case OPT_FUSION:
-        config->fusion_bytes = (int64_t)value;
-        break;
-    case OPT_BACKENDS:
-        config->backends = value;
-        break;
-    case OPT_TCP_STREAMS:
-        config->tcp_streams = (int)value;
-        break;
-    case OPT_START_TIMEOUT:
-        config->start_timeout_us = (int64_t)value;
-        break;
-    case OPT_LEASE:
-        config->lease_us = (int64_t)value;
-        break;
-    case OPT_KILL_WAIT:
-        config->kill_wait_us = (int64_t)value;
-        break;
-    case OPT_CACHE:
-        config->cache_limit = (int64_t)value;
-        break;
-    case OPT_INFLIGHT:
-        config->inflight = (int64_t)value;
-        break;
-    case OPT_CHUNK:
-        config->chunk_bytes = (int64_t)value;
-        break;
-    case OPT_AUTOTUNE:
-        config->autotune = value != 0;
-        break;
-    case OPT_AUTOTUNE_FILE:
-        snprintf(config->autotune_file, sizeof(config->autotune_file), "%s", text);
-        break;
-    case OPT_STALL_WARN:
-        config->stall_warn_us = (int64_t)value;
-        break;
-    case OPT_STALL_ABORT:
-        config->stall_abort_us = (int64_t)value;
-        break;
-    case OPT_TIMELINE:
-        snprintf(config->timeline, sizeof(config->timeline), "%s", text);
-        break;
-    case OPT_DUMP_DIR:
-        snprintf(config->dump_dir, sizeof(config->dump_dir), "%s", text);
-        break;
-    case OPT_STOP_SIGNAL:
-        config->stop_signal = option_signal(value);
-        break;
-    case OPT_PROGRESS:
-        config->progress = (enum progress_mode)value;
-        break;
-    case OPT_LOG:
-        config->log_level = (int)value;
-        break;
-    case OPT_BIND:
-        bind_parse(text, &config->bind, &why);
-        break;
-    case OPT_GPU_VISIBLE:
-        config->gpu_visible = (enum gpu_visible)value;
-        break;
-    case OPT_NICS:
-        snprintf(config->nics, sizeof(config->nics), "%s", text);
-        break;
-    case OPT_RS:
-        config->has_rs = rs_parse(text, &config->rs, &why) == 0;
-        break;
-    case OPT_CONFIG:
-    case OPT_CYCLE_TIME:
-    case OPT_COUNT:
-        break;
-    }
-}
-
-static uint64_t signal_choice(int signal_number)
-{
-    uint64_t choice = 0;
-    while (option_signal(choice) != signal_number)
-        choice++;
-    return choice;
-}
-
-static uint64_t get_value(const struct hvd_config *config, enum option_id id)
-{
-    switch (id) {
-    case OPT_FUSION:
-        return (uint64_t)config->fusion_bytes;
-    case OPT_BACKENDS:
-        return config->backends;
-    case OPT_TCP_STREAMS:
-        return (uint64_t)config->tcp_streams;
-    case OPT_START_TIMEOUT:
-        return (uint64_t)config->start_timeout_us;
-    case OPT_LEASE:
-        return (uint64_t)config->lease_us;
-    case OPT_KILL_WAIT:
-        return (uint64_t)config->kill_wait_us;
-    case OPT_CACHE:
-        return (uint64_t)config->cache_limit;
-    case OPT_INFLIGHT:
-        return (uint64_t)config->inflight;
-    case OPT_CHUNK:
-        return (uint64_t)config->chunk_bytes;
-    case OPT_AUTOTUNE:
-        return config->autotune;
-    case OPT_STALL_WARN:
-        return (uint64_t)config->stall_warn_us;
-    case OPT_STALL_ABORT:
-        return (uint64_t)config->stall_abort_us;
-    case OPT_STOP_SIGNAL:
-        return signal_choice(config->stop_signal);
-    case OPT_PROGRESS:
-        return (uint64_t)config->progress;
-    case OPT_LOG:
-        return (uint64_t)config->log_level;
-    case OPT_GPU_VISIBLE:
-        return (uint64_t)config->gpu_visible;
-    case OPT_TIMELINE:
-    case OPT_DUMP_DIR:
-    case OPT_AUTOTUNE_FILE:
-    case OPT_CONFIG:
-    case OPT_BIND:
-    case OPT_NICS:
-    case OPT_RS:
-    case OPT_CYCLE_TIME:
-    case OPT_COUNT:
-        break;
-    }
-    return 0;
-}
 
 static void warn_about(const struct loader *loader, const char *variable, const char *sentence)
 {
@@ -186,30 +44,28 @@ static void warn_about(const struct loader *loader, const char *variable, const 
     loader->warn(text.text);
 }
 
-/* Check a value, and on_entry it unless somebody of more authority has set the option. Of equals the later
- * one wins. */
+/* Check a value, and put it in force unless one of higher authority is. Of equals the later one wins. */
 static int apply_candidate(struct hvd_config *config, const struct candidate *candidate,
                            struct hvd_error *err)
 {
-    struct config_origin *origin = &config->origin[candidate->id];
-    uint64_t value = 0;
-    int rc = option_parse(&option_table[candidate->id], candidate->spelled, candidate->text, &value, err);
-    if (rc != HVD_OK || candidate->source < origin->source)
+    struct config_origin *origin = &config->origin[option_index(candidate->option)];
+    bool wins = candidate->source >= origin->source;
+    int rc = option_parse(candidate->option, candidate->spelled, candidate->text, wins ? config : NULL, err);
+    if (rc != HVD_OK || !wins)
         return rc;
     size_t length = strlen(candidate->where);
     size_t skip = length < sizeof(origin->where) ? 0 : length - sizeof(origin->where) + 1;
     origin->source = candidate->source;
     snprintf(origin->where, sizeof(origin->where), "%s", candidate->where + skip);
     snprintf(origin->text, sizeof(origin->text), "%s", candidate->given);
-    set_value(config, candidate->id, value, candidate->text);
     return HVD_OK;
 }
 
 static int load_defaults(struct hvd_config *config, struct hvd_error *err)
 {
-    for (int id = 0; id < OPT_COUNT; id++) {
-        const struct hvd_option *option = &option_table[id];
-        struct candidate candidate = {id, CONFIG_DEFAULT, "", option->name, option->def, option->def};
+    for (int i = 0; i < option_count; i++) {
+        const struct hvd_option *option = &option_table[i];
+        struct candidate candidate = {option, CONFIG_DEFAULT, "", option->name, option->def, option->def};
         int rc = option->def[0] == 0 ? HVD_OK : apply_candidate(config, &candidate, err);
         if (rc != HVD_OK)
             return rc;
@@ -238,8 +94,7 @@ static int apply_list_entry(struct hvd_config *config, enum config_source source
         snprintf(spelled, sizeof(spelled), "%s in %s", option->name, variable);
     else
         snprintf(spelled, sizeof(spelled), "--hvd-%s", option->name);
-    struct candidate candidate = {
-        (enum option_id)(option - option_table), source, variable, spelled, equals + 1, equals + 1};
+    struct candidate candidate = {option, source, variable, spelled, equals + 1, equals + 1};
     return apply_candidate(config, &candidate, err);
 }
 
@@ -291,15 +146,15 @@ static int translate_horovod(const struct loader *loader, const struct hvd_optio
                              given, option->horovod_unit, option->name);
         snprintf(text, OPTION_VALUE_BYTES + 1, "%s%s", given, option->horovod_unit);
     }
-    if (option != &option_table[OPT_LOG])
+    if (option->horovod_synonyms == NULL)
         return HVD_OK;
-    for (size_t i = 0; i < sizeof(log_level_names) / sizeof(log_level_names[0]); i++) {
-        if (strcasecmp(given, log_level_names[i].theirs) == 0) {
-            snprintf(text, OPTION_VALUE_BYTES + 1, "%s", log_level_names[i].ours);
+    for (const struct option_synonym *at = option->horovod_synonyms; at->theirs != NULL; at++) {
+        if (strcasecmp(given, at->theirs) == 0) {
+            snprintf(text, OPTION_VALUE_BYTES + 1, "%s", at->ours);
             return HVD_OK;
         }
     }
-    warn_about(loader, option->horovod, "not a level of hvd or Horovod; it is ignored");
+    warn_about(loader, option->horovod, "not a value that Horovod knows; it is ignored");
     return HVD_IN_PROGRESS;
 }
 
@@ -309,12 +164,12 @@ static int load_variables(struct loader *loader, struct hvd_error *err)
     char text[OPTION_VALUE_BYTES + 1];
     char name[64];
     int rc = HVD_OK;
-    for (int id = 0; id < OPT_COUNT && rc == HVD_OK; id++) {
-        const struct hvd_option *option = &option_table[id];
-        const char *given = loader->horovod[id];
+    for (int i = 0; i < option_count && rc == HVD_OK; i++) {
+        const struct hvd_option *option = &option_table[i];
+        const char *given = loader->horovod[i];
         if (given != NULL) {
             rc = translate_horovod(loader, option, given, text, err);
-            struct candidate candidate = {id,  CONFIG_ENVIRONMENT, option->horovod, option->horovod, given,
+            struct candidate candidate = {option, CONFIG_ENVIRONMENT, option->horovod, option->horovod, given,
                                           text};
             if (rc == HVD_OK)
                 rc = apply_candidate(&loader->config, &candidate, err);
@@ -322,9 +177,9 @@ static int load_variables(struct loader *loader, struct hvd_error *err)
                 return rc;
             rc = HVD_OK;
         }
-        given = loader->own[id];
+        given = loader->own[i];
         option_env_name(option, name);
-        struct candidate candidate = {id, CONFIG_ENVIRONMENT, name, name, given, given};
+        struct candidate candidate = {option, CONFIG_ENVIRONMENT, name, name, given, given};
         if (given != NULL)
             rc = apply_candidate(&loader->config, &candidate, err);
     }
@@ -339,24 +194,21 @@ static int apply_file_entry(void *arg, const char *name, const char *value, stru
     snprintf(spelled, sizeof(spelled), "%.64s in %.300s", name, loader->file);
     if (option == NULL)
         return error_set(err, HVD_ERR_INVALID, "%s: no such option; hvdinfo --options lists them", spelled);
-    enum option_id id = (enum option_id)(option - option_table);
-    if (id == OPT_CONFIG)
+    if (option == OPTION_OF(config_file))
         return error_set(err, HVD_ERR_INVALID, "%s: a configuration file cannot name another", spelled);
-    if (loader->in_file[id])
+    if (loader->in_file[option_index(option)])
         return error_set(err, HVD_ERR_INVALID, "%s: given twice", spelled);
-    loader->in_file[id] = true;
-    struct candidate candidate = {id, CONFIG_FILE, loader->file, spelled, value, value};
+    loader->in_file[option_index(option)] = true;
+    struct candidate candidate = {option, CONFIG_FILE, loader->file, spelled, value, value};
     return apply_candidate(&loader->config, &candidate, err);
 }
 
 static int load_file(struct loader *loader, config_read_file_f *read_file, struct hvd_error *err)
 {
-    char path[OPTION_VALUE_BYTES + 1];
-    memcpy(path, loader->config.origin[OPT_CONFIG].text, sizeof(path));
-    if (path[0] == 0 || read_file == NULL)
+    loader->file = loader->config.config_file;
+    if (loader->file[0] == 0 || read_file == NULL)
         return HVD_OK;
-    loader->file = path;
-    return read_file(path, apply_file_entry, loader, err);
+    return read_file(loader->file, apply_file_entry, loader, err);
 }
 
 /* Sort one "NAME=value" into the loader; warn of names that look like ours and are not. */
@@ -368,12 +220,12 @@ static void classify_variable(struct loader *loader, const char *variable)
         return;
     snprintf(name, sizeof(name), "%.*s", (int)(value - variable), variable);
     value++;
-    for (int id = 0; id < OPT_COUNT; id++) {
+    for (int i = 0; i < option_count; i++) {
         char own[64];
-        option_env_name(&option_table[id], own);
-        const char **slot = strcmp(name, own) == 0 ? &loader->own[id] : NULL;
-        if (option_table[id].horovod != NULL && strcmp(name, option_table[id].horovod) == 0)
-            slot = &loader->horovod[id];
+        option_env_name(&option_table[i], own);
+        const char **slot = strcmp(name, own) == 0 ? &loader->own[i] : NULL;
+        if (option_table[i].horovod != NULL && strcmp(name, option_table[i].horovod) == 0)
+            slot = &loader->horovod[i];
         if (slot == NULL)
             continue;
         if (*slot == NULL)
@@ -418,48 +270,37 @@ int config_load_with(config_read_file_f *read_file, struct hvd_config *config, c
     return rc;
 }
 
-static void format_list(const struct hvd_option *option, uint64_t list, char *text, size_t text_bytes)
+int config_list_add(char *list, const struct hvd_option *option, const char *value, struct hvd_error *err)
 {
-    size_t used = (size_t)snprintf(text, text_bytes, "%s", list == 0 ? "auto" : "");
-    for (int i = 0; option_list_choice(list, i) >= 0 && used < text_bytes; i++)
-        used += (size_t)snprintf(text + used, text_bytes - used, "%s%s", i == 0 ? "" : ",",
-                                 option->choices[option_list_choice(list, i)]);
+    size_t used = strlen(list);
+    size_t more = (used > 0) + strlen(option->name) + 1 + strlen(value);
+    if (strchr(value, ';') != NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s=%.64s: the value holds a ';', which cannot be handed on to the ranks",
+                         option->name, value);
+    if (used + more > CONFIG_LIST_BYTES)
+        return error_set(err, HVD_ERR_INVALID, "%s=%.64s: all options together are longer than %d bytes",
+                         option->name, value, CONFIG_LIST_BYTES);
+    snprintf(list + used, CONFIG_LIST_BYTES + 1 - used, "%s%s=%s", used > 0 ? ";" : "", option->name, value);
+    return HVD_OK;
 }
 
-void config_value(const struct hvd_config *config, enum option_id id, char *text, size_t text_bytes)
+void config_value(const struct hvd_config *config, const struct hvd_option *option, char *text,
+                  size_t text_bytes)
 {
-    const struct hvd_option *option = &option_table[id];
-    uint64_t value = get_value(config, id);
     text[0] = 0;
     if (option->retired != NULL)
         return;
-    switch (option->type) {
-    case OPTION_SIZE:
-        format_size((int64_t)value, text, text_bytes);
-        break;
-    case OPTION_TIME:
-        format_time((int64_t)value, text, text_bytes);
-        break;
-    case OPTION_NUMBER:
-        snprintf(text, text_bytes, "%" PRIu64, value);
-        break;
-    case OPTION_CHOICE:
-        snprintf(text, text_bytes, "%s", option->choices[value]);
-        break;
-    case OPTION_LIST:
-        format_list(option, value, text, text_bytes);
-        break;
-    case OPTION_FILE:
-    case OPTION_FOLDER:
-    case OPTION_CUSTOM:
-        snprintf(text, text_bytes, "%s", config->origin[id].text);
-        break;
-    }
+    if (option->type->format == NULL)
+        snprintf(text, text_bytes, "%s", config->origin[option_index(option)].text);
+    else
+        option->type->format(option, (const char *)config + option->offset, text, text_bytes);
 }
 
-void config_source_text(const struct hvd_config *config, enum option_id id, char *text, size_t text_bytes)
+void config_source_text(const struct hvd_config *config, const struct hvd_option *option, char *text,
+                        size_t text_bytes)
 {
-    const struct config_origin *origin = &config->origin[id];
+    const struct config_origin *origin = &config->origin[option_index(option)];
     switch (origin->source) {
     case CONFIG_DEFAULT:
         snprintf(text, text_bytes, "default");
@@ -481,9 +322,8 @@ void config_source_text(const struct hvd_config *config, enum option_id id, char
 
 bool config_has_placement(const struct hvd_config *config)
 {
-    static const enum option_id placing[] = {OPT_BIND, OPT_GPU_VISIBLE, OPT_RS};
-    for (size_t i = 0; i < sizeof(placing) / sizeof(placing[0]); i++)
-        if (config->origin[placing[i]].source != CONFIG_DEFAULT)
+    for (int i = 0; i < option_count; i++)
+        if (option_table[i].places_tasks && config->origin[i].source != CONFIG_DEFAULT)
             return true;
     return false;
 }
@@ -491,5 +331,5 @@ bool config_has_placement(const struct hvd_config *config)
 bool config_requires_placement(const struct hvd_config *config)
 {
     return config_has_placement(config) && (config->bind.policy != BIND_NONE || config->bind.verbose ||
-                                            config->has_rs || config->gpu_visible == GPU_VISIBLE_ONE);
+                                            config->rs.given || config->gpu_visible == GPU_VISIBLE_ONE);
 }

@@ -15,31 +15,37 @@ struct config_origin {
     char text[OPTION_VALUE_BYTES + 1]; /* the value as it was given */
 };
 
+/* Each field up to [origin] is that of one row of option_table, which says what it means and what type it
+ * has.
+ */
 struct hvd_config {
     int64_t fusion_bytes;
-    uint64_t backends; /* option_list_choice; 0 is auto */
-    int tcp_streams;   /* connections */
+    uint64_t backends;   /* option_list_choice; 0: auto */
+    int64_t tcp_streams; /* connections */
     int64_t start_timeout_us;
     int64_t lease_us;
     int64_t kill_wait_us;
-    int64_t inflight;    /* batches */
-    int64_t chunk_bytes; /* 0: each backend its own */
-    bool autotune;
-    char autotune_file[OPTION_VALUE_BYTES + 1]; /* or "" */
-    int64_t cache_limit;                        /* operations; 0: none */
-    int64_t stall_warn_us, stall_abort_us;      /* 0: never */
-    char timeline[OPTION_VALUE_BYTES + 1];      /* a folder, or "" */
-    char dump_dir[OPTION_VALUE_BYTES + 1];      /* the same */
-    int stop_signal;                            /* SIGTERM; 0: none */
-    enum progress_mode progress;
-    int log_level;
+    int64_t inflight;                      /* batches */
+    int64_t chunk_bytes;                   /* 0: each backend chooses */
+    int64_t cache_limit;                   /* operations; 0: no limit */
+    int64_t stall_warn_us, stall_abort_us; /* 0: never */
+    option_text autotune_file;             /* or "" */
+    option_text timeline;                  /* a folder, or "" */
+    option_text dump_dir;                  /* a folder, or "" */
+    option_text config_file;               /* or "" */
+    option_text nics;                      /* for nic_filter_parse */
+    struct rs_options rs;                  /* where rs.given */
     struct bind_options bind;
-    enum gpu_visible gpu_visible;
-    char nics[OPTION_VALUE_BYTES + 1]; /* nic_filter_parse */
-    bool has_rs;                       /* resource sets are asked for: */
-    struct rs_options rs;
-    struct config_origin origin[OPT_COUNT];
+    int gpu_visible; /* enum gpu_visible */
+    int stop_signal; /* SIGTERM; 0: none */
+    int progress;    /* enum progress_mode */
+    int log_level;   /* enum log_level */
+    bool autotune;
+    struct config_origin origin[OPTION_MAX]; /* by option_index */
 };
+
+/* The option whose value is in a field: OPTION_OF(fusion_bytes). */
+#define OPTION_OF(field) option_at(offsetof(struct hvd_config, field))
 
 /* The variables that launchers write: lists of name=value with ';' between. Only users write HVD_<NAME>. */
 #define CONFIG_CLI_VARIABLE  "HVD_CLI"
@@ -68,8 +74,10 @@ int config_load_with(config_read_file_f *read_file, struct hvd_config *config, c
 int config_list_add(char *list, const struct hvd_option *option, const char *value, struct hvd_error *err);
 
 /* The value in force as a user types it, and who set it: "command line", "environment (HVD_FUSION)". */
-void config_value(const struct hvd_config *config, enum option_id id, char *text, size_t text_bytes);
-void config_source_text(const struct hvd_config *config, enum option_id id, char *text, size_t text_bytes);
+void config_value(const struct hvd_config *config, const struct hvd_option *option, char *text,
+                  size_t text_bytes);
+void config_source_text(const struct hvd_config *config, const struct hvd_option *option, char *text,
+                        size_t text_bytes);
 
 /* Does anybody say how tasks are placed? */
 bool config_has_placement(const struct hvd_config *config);

@@ -1,5 +1,6 @@
 /* config_file.c: read a file of options: a YAML mapping of names to values. */
 #include "base/config_file.h"
+#include "base/config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -147,4 +148,10 @@ int config_file_read(const char *path,
     free(reader.name);
     free(text);
     return rc;
+}
+
+int config_load(struct hvd_config *config, char *const *environment, void (*warn)(const char *sentence),
+                struct hvd_error *err)
+{
+    return config_load_with(config_file_read, config, environment, warn, err);
 }

@@ -1,5 +1,6 @@
-/* option.h: the table of options. What SPANK, hvdrun, the environment, plugstack.conf, hvdinfo, the man
- * pages and the tests know of options is derived from it. */
+/* option.h: the table of options. Each row declares one option; the field of struct hvd_config that holds its
+ * value, SPANK, hvdrun, the environment, plugstack.conf, hvdinfo, the manual pages and the tests follow from
+ * it. A new option is one row, its field and its documentation. */
 #ifndef BASE_OPTION_H
 #define BASE_OPTION_H
 
@@ -9,46 +10,27 @@
 
 #include "base/status.h"
 
-enum option_id {
-    OPT_FUSION,
-    OPT_BACKENDS,
-    OPT_TCP_STREAMS,
-    OPT_START_TIMEOUT,
-    OPT_LEASE,
-    OPT_KILL_WAIT,
-    OPT_CACHE,
-    OPT_INFLIGHT,
-    OPT_CHUNK,
-    OPT_AUTOTUNE,
-    OPT_AUTOTUNE_FILE,
-    OPT_STALL_WARN,
-    OPT_STALL_ABORT,
-    OPT_TIMELINE,
-    OPT_DUMP_DIR,
-    OPT_STOP_SIGNAL,
-    OPT_PROGRESS,
-    OPT_LOG,
-    OPT_CONFIG,
-    OPT_BIND,
-    OPT_GPU_VISIBLE,
-    OPT_NICS,
-    OPT_RS,
-    OPT_CYCLE_TIME,
-    OPT_COUNT
-};
+struct hvd_config;
+struct hvd_option;
 
-/* OPT_PROGRESS. */
+/* Longest text of a value, in bytes. Longer ones are refused. */
+#define OPTION_VALUE_BYTES 1023
+
+/* The field of an option whose value is its text. */
+typedef char option_text[OPTION_VALUE_BYTES + 1];
+
 enum progress_mode { PROGRESS_MODE_ADAPTIVE, PROGRESS_MODE_SPIN, PROGRESS_MODE_BLOCK };
 
-enum option_type {
-    OPTION_SIZE,   /* int64_t: bytes */
-    OPTION_TIME,   /* int64_t: microseconds */
-    OPTION_NUMBER, /* int64_t: of whatever the option counts */
-    OPTION_CHOICE, /* int64_t: index into choices */
-    OPTION_LIST,   /* uint64_t list of choices, see option_list_choice */
-    OPTION_FILE,   /* its value is the text */
-    OPTION_FOLDER, /* the same */
-    OPTION_CUSTOM  /* the same, of a form that the option checks */
+/* How values of one type are read, kept in a field, and written. */
+struct option_type {
+    size_t bytes; /* of the field */
+    /* Read [text] into [field]. Returns 0; or -1 with a phrase in *whyp, and [field] undefined. */
+    int (*parse)(const struct hvd_option *option, const char *text, void *field, const char **whyp);
+    /* Write the value of [field] as a user types it. NULL: the user's own text is shown. */
+    void (*format)(const struct hvd_option *option, const void *field, char *text, size_t text_bytes);
+    /* Say which values are accepted: a constant phrase, or where that is NULL, [describe]. */
+    const char *expected;
+    void (*describe)(const struct hvd_option *option, char *text, size_t text_bytes);
 };
 
 struct hvd_option {
@@ -56,43 +38,57 @@ struct hvd_option {
     const char *arg;  /* "SIZE" */
     const char *def;  /* as a user types it */
     const char *help; /* one line, without a final stop */
-    enum option_type type;
-    int64_t min, max;           /* OPTION_SIZE, OPTION_TIME and OPTION_NUMBER */
-    const char *const *choices; /* NULL-terminated, for OPTION_CHOICE and OPTION_LIST */
-    int (*check)(const char *text, const char **whyp); /* OPTION_CUSTOM: 0, or -1 and a phrase in *whyp */
-    const char *expected;                              /* the same in words */
-    bool job_wide;                                     /* must be equal on all ranks: hvd_init checks it */
-    const char *horovod;                               /* the Horovod variable that means the same, or NULL */
-    const char *horovod_unit;  /* what to append to its value, or NULL: it is in our syntax */
+    const struct option_type *type; /* NULL only where [retired] is set */
+    size_t offset;                  /* of its field in struct hvd_config */
+    int64_t min, max;               /* sizes, times and numbers */
+    const char *const *choices;     /* NULL-terminated: choices and lists */
+    const int *choice_values;       /* what the field holds for each choice; NULL: its index */
+    bool job_wide;                  /* must be equal on all ranks: hvd_init checks it */
+    bool places_tasks;              /* says how the tasks of a node are placed */
+    const char *horovod;            /* the Horovod variable that means the same, or NULL */
+    const char *horovod_unit;       /* what to append to its value, or NULL: it is in our syntax */
     const char *horovod_never; /* why its values are not taken: the sentence that tells users what to do */
-    const char *horovod_zero;  /* the same, of its value 0 only */
-    const char *retired;       /* no longer does anything: the sentence that tells users what to do */
+    const char *horovod_zero;  /* the same, for the value 0 only */
+    const struct option_synonym *horovod_synonyms; /* its values and ours; it has no others. NULL: the same */
+    const char *retired; /* no longer does anything: the sentence that tells users what to do */
 };
 
-extern const struct hvd_option option_table[OPT_COUNT];
+/* A table of these ends with a NULL. */
+struct option_synonym {
+    const char *theirs, *ours;
+};
 
-/* Longest text of a value, in bytes. Longer ones are refused. */
-#define OPTION_VALUE_BYTES 1023
+#define OPTION_MAX 32 /* room for rows in arrays that have an element for each option */
+
+extern const struct hvd_option option_table[];
+extern const int option_count;
+
+/* The row number of an option. */
+static inline int option_index(const struct hvd_option *option)
+{
+    return (int)(option - option_table);
+}
 
 /* The option of that name ("fusion"), or NULL. */
 const struct hvd_option *option_find(const char *name);
 
-/* Check [text] as a value of [option] and set *valuep. [where] is how the user spelled the option
- * ("--hvd-fusion", "HVD_FUSION", "fusion in /etc/hvd.yaml"); it begins the sentence in [err]. Retired options
- * are refused with their sentence. Returns HVD_OK or HVD_ERR_INVALID with *valuep unchanged. */
-int option_parse(const struct hvd_option *option, const char *where, const char *text, uint64_t *valuep,
-                 struct hvd_error *err);
+/* The option whose field of struct hvd_config is at that offset, or NULL. See OPTION_OF in config.h. */
+const struct hvd_option *option_at(size_t offset);
 
-/* A parsed OPTION_LIST: the index of its [i]th entry in choices, or -1 past the end. */
+/* Check [text] as a value of [option], and keep it in its field of *config, unless that is NULL. [where] is
+ * how the user spelled the option ("--hvd-fusion", "HVD_FUSION", "fusion in /etc/hvd.yaml"); it begins the
+ * sentence in [err]. Retired options are refused with their sentence. Returns HVD_OK or HVD_ERR_INVALID with
+ * *config unchanged. */
+int option_parse(const struct hvd_option *option, const char *where, const char *text,
+                 struct hvd_config *config, struct hvd_error *err);
+
+/* An entry of a list of choices: the index of the [i]th in choices, or -1 past the end. */
 int option_list_choice(uint64_t list, int i);
-
-/* OPT_STOP_SIGNAL: the signal of a choice, 0 for none. */
-int option_signal(uint64_t choice);
 
 /* "HVD_FUSION" into [buffer], which has room for 64 bytes. */
 void option_env_name(const struct hvd_option *option, char *buffer);
 
-/* What is expected, in words: "a size such as 64M, between 0 and 16G". */
+/* Which values are accepted: "a size such as 64M, between 0 and 16G". The sentence of a retired option. */
 void option_expected(const struct hvd_option *option, char *text, size_t text_bytes);
 
 #endif

@@ -196,13 +196,8 @@ int rs_parse(const char *text, struct rs_options *options, const char **whyp)
             return -1;
     }
     *options = read;
+    options->given = true;
     return 0;
-}
-
-int rs_check(const char *text, const char **whyp)
-{
-    struct rs_options options;
-    return rs_parse(text, &options, whyp);
 }
 
 /* Text that grows in a buffer of RS_TEXT_BYTES, in which the longest one fits. */

@@ -19,6 +19,7 @@ enum rs_distribution { RS_DIST_PACKED, RS_DIST_CYCLIC, RS_DIST_PLANE };
 enum rs_latency { RS_GPU_CPU, RS_CPU_CPU, RS_CPU_MEM, RS_LATENCY_COUNT };
 
 struct rs_options {
+    bool given;      /* by rs_parse; false: no resource sets are asked for */
     int nrs;         /* resource sets of the job; RS_UNSET: as many as the tasks need */
     int np;          /* tasks of the job; RS_UNSET: nrs * tasks */
     int tasks;       /* tasks in each; RS_UNSET: 1 */
@@ -46,9 +47,6 @@ extern const char rs_expected[];
  * between Strict: no spaces, no signs. Returns 0; or -1 with *options unchanged and *whyp a phrase. Allocates
  * nothing, and knows no locale. */
 int rs_parse(const char *text, struct rs_options *options, const char **whyp);
-
-/* rs_parse, checked only. */
-int rs_check(const char *text, const char **whyp);
 
 /* Set one of them by jsrun's name for it ("nrs", "np", "tasks_per_rs", "cpu_per_rs", "gpu_per_rs",
  * "rs_per_host", "bind", "launch_distribution", "latency_priority", there with commas) or by its key of

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "base/option.h"
+#include "base/config.h"
 
 /* All ranks switch to new settings at the same place in the agreed order. */
 struct tuned_settings {
@@ -15,16 +15,17 @@ struct tuned_settings {
     int64_t inflight;     /* --hvd-inflight */
 };
 
-static inline bool option_allows(enum option_id id, int64_t value)
+static inline bool option_allows(const struct hvd_option *option, int64_t value)
 {
-    return value >= option_table[id].min && value <= option_table[id].max;
+    return value >= option->min && value <= option->max;
 }
 
 /* Would the options of these names accept these values? */
 static inline bool tuned_settings_valid(const struct tuned_settings *settings)
 {
-    return option_allows(OPT_FUSION, settings->fusion_bytes) &&
-           option_allows(OPT_CHUNK, settings->chunk_bytes) && option_allows(OPT_INFLIGHT, settings->inflight);
+    return option_allows(OPTION_OF(fusion_bytes), settings->fusion_bytes) &&
+           option_allows(OPTION_OF(chunk_bytes), settings->chunk_bytes) &&
+           option_allows(OPTION_OF(inflight), settings->inflight);
 }
 
 #endif

@@ -64,18 +64,19 @@ static int get_peer_info(struct peer_table *peer_table, const struct wireup *wir
     return HVD_OK;
 }
 
-static int report_option_mismatch(const struct peer_table *peer_table, enum option_id id, int rank,
-                                  const struct peer_info *peer_info, const struct peer_info *first,
+static int report_option_mismatch(const struct peer_table *peer_table, const struct hvd_option *option,
+                                  int rank, const struct peer_info *peer_info, const struct peer_info *first,
                                   struct hvd_error *err)
 {
     char name[300], first_name[300];
+    const struct peer_info_option *value = &peer_info->options[option_index(option)];
+    const struct peer_info_option *first_value = &first->options[option_index(option)];
     peer_table_rank_name(peer_table, rank, name, sizeof(name));
     peer_table_rank_name(peer_table, 0, first_name, sizeof(first_name));
     return error_set(
         err, HVD_ERR_MISMATCH,
         "option %s: %.80s has %.64s set by %.96s, %.80s has %.64s set by %.96s; give all ranks the same",
-        option_table[id].name, name, peer_info->options[id].value, peer_info->options[id].source, first_name,
-        first->options[id].value, first->options[id].source);
+        option->name, name, value->value, value->source, first_name, first_value->value, first_value->source);
 }
 
 static int report_rank_list_mismatch(const struct peer_info *peer_info, const struct peer_info *first,
@@ -103,12 +104,12 @@ static int report_set_count_mismatch(const struct peer_table *peer_table, int ra
 static int compare_peer_info(const struct peer_table *peer_table, int rank, const struct peer_info *peer_info,
                              const struct peer_info *first, struct hvd_error *err)
 {
-    enum option_id id = peer_info_differing_option(first, peer_info);
+    const struct hvd_option *option = peer_info_differing_option(first, peer_info);
     if (!peer_info_same_ranks(first, peer_info))
         return report_rank_list_mismatch(peer_info, first, err);
     if (first->start.set_count != peer_info->start.set_count)
         return report_set_count_mismatch(peer_table, rank, peer_info, first, err);
-    return id == OPT_COUNT ? HVD_OK : report_option_mismatch(peer_table, id, rank, peer_info, first, err);
+    return option == NULL ? HVD_OK : report_option_mismatch(peer_table, option, rank, peer_info, first, err);
 }
 
 /* Read all cards, and compare each with that of rank 0. [cards]: two, to work in. */

@@ -16,7 +16,7 @@
 #define PEER_INFO_MAGIC UINT32_C(0x72647668) /* "hvdr" */
 
 _Static_assert(sizeof(struct peer) + sizeof(struct peer_info_start) +
-                       OPT_COUNT * (sizeof(struct peer_info_option) + 64) + 64 <=
+                       OPTION_MAX * (sizeof(struct peer_info_option) + 64) + 64 <=
                    PEER_INFO_BYTES,
                "the longest peer_info fits");
 
@@ -74,12 +74,12 @@ void peer_info_fill(struct peer_info *peer_info, const char *host, uint16_t port
     peer_info->peer.address_count = (uint8_t)endpoint_addresses(peer_info->peer.addresses);
     peer_info->peer.node_key = node_key();
     peer_info->peer.net_key = net_key();
-    for (int i = 0; i < OPT_COUNT; i++) {
+    for (int i = 0; i < option_count; i++) {
         struct peer_info_option *option = &peer_info->options[i];
         if (!option_table[i].job_wide)
             continue;
-        config_value(config, (enum option_id)i, option->value, sizeof(option->value));
-        config_source_text(config, (enum option_id)i, option->source, sizeof(option->source));
+        config_value(config, &option_table[i], option->value, sizeof(option->value));
+        config_source_text(config, &option_table[i], option->source, sizeof(option->source));
     }
 }
 
@@ -124,7 +124,7 @@ size_t peer_info_encode(const struct peer_info *peer_info, unsigned char bytes[P
     encode_number(&encoder, peer->address_count, 1);
     for (int i = 0; i < peer->address_count; i++)
         encode_raw(&encoder, &peer->addresses[i], sizeof(peer->addresses[i]));
-    for (int i = 0; i < OPT_COUNT; i++) {
+    for (int i = 0; i < option_count; i++) {
         if (!option_table[i].job_wide)
             continue;
         encode_text(&encoder, option_table[i].name);
@@ -164,7 +164,7 @@ static void decode_peer(struct decoder *decoder, struct peer *peer)
 /* True where the options of the peer_info are those of our table. */
 static bool decode_options(struct decoder *decoder, struct peer_info_option *options)
 {
-    for (int i = 0; i < OPT_COUNT; i++) {
+    for (int i = 0; i < option_count; i++) {
         char name[64];
         if (!option_table[i].job_wide)
             continue;
@@ -215,11 +215,10 @@ bool peer_info_same_ranks(const struct peer_info *a, const struct peer_info *b)
            strcmp(a->start.ranks, b->start.ranks) == 0;
 }
 
-enum option_id peer_info_differing_option(const struct peer_info *a, const struct peer_info *b)
+const struct hvd_option *peer_info_differing_option(const struct peer_info *a, const struct peer_info *b)
 {
-    int i = 0;
-    while (i < OPT_COUNT &&
-           (!option_table[i].job_wide || strcmp(a->options[i].value, b->options[i].value) == 0))
-        i++;
-    return (enum option_id)i;
+    for (int i = 0; i < option_count; i++)
+        if (option_table[i].job_wide && strcmp(a->options[i].value, b->options[i].value) != 0)
+            return &option_table[i];
+    return NULL;
 }

@@ -8,7 +8,7 @@
 #include "base/rank_list.h"
 #include "net/peer_table.h"
 
-#define PEER_INFO_BYTES        32768 /* no peer_info is longer */
+#define PEER_INFO_BYTES        49152 /* no peer_info is longer */
 #define PEER_INFO_SOURCE_BYTES 128
 
 struct peer_info_option {
@@ -28,7 +28,7 @@ struct peer_info_start {
 struct peer_info {
     struct peer peer; /* without leader */
     struct peer_info_start start;
-    struct peer_info_option options[OPT_COUNT]; /* of the job-wide ones */
+    struct peer_info_option options[OPTION_MAX]; /* by option_index; filled for the job-wide ones */
 };
 
 /* The peer_info of this process. */
@@ -50,7 +50,7 @@ int peer_info_decode(struct peer_info *peer_info, const unsigned char *bytes, si
 /* Did both ranks give the same list? Pure. */
 bool peer_info_same_ranks(const struct peer_info *a, const struct peer_info *b);
 
-/* The job-wide option in which two cards differ, or OPT_COUNT. Pure. */
-enum option_id peer_info_differing_option(const struct peer_info *a, const struct peer_info *b);
+/* The job-wide option in which two cards differ, or NULL. Pure. */
+const struct hvd_option *peer_info_differing_option(const struct peer_info *a, const struct peer_info *b);
 
 #endif

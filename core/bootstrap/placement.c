@@ -101,7 +101,7 @@ static int place_rank(const struct bootstrap *bootstrap, const struct hvd_config
     struct node_placement place = {.task_count = bootstrap->shape.local_size,
                                    .cpus = &granted,
                                    .bind = config->bind,
-                                   .rs = config->has_rs ? &config->rs : NULL,
+                                   .rs = config->rs.given ? &config->rs : NULL,
                                    .nics = config->bind.verbose ? config->nics : NULL};
     place.cores_only = !node_placement_needs_devices(&place);
     rc = node_placement_run(&place, &plan, err);

@@ -30,8 +30,8 @@ static void settings_text(const struct tuned_settings *settings, const char *sep
     char chunk[32];
     format_size(settings->fusion_bytes, fusion, sizeof(fusion));
     format_size(settings->chunk_bytes, chunk, sizeof(chunk));
-    snprintf(text, TEXT_BYTES, "%s: %s%s%s: %s%s%s: %" PRId64, option_table[OPT_FUSION].name, fusion,
-             separator, option_table[OPT_CHUNK].name, chunk, separator, option_table[OPT_INFLIGHT].name,
+    snprintf(text, TEXT_BYTES, "%s: %s%s%s: %s%s%s: %" PRId64, OPTION_OF(fusion_bytes)->name, fusion,
+             separator, OPTION_OF(chunk_bytes)->name, chunk, separator, OPTION_OF(inflight)->name,
              settings->inflight);
 }
 

@@ -17,8 +17,8 @@
 
 /* What the part of Slurm is to answer, and what it was told. */
 static struct {
-    struct spank_option options[OPT_COUNT];
-    char names[OPT_COUNT][SPANK_OPTION_MAXLEN + 1];
+    struct spank_option options[OPTION_MAX];
+    char names[OPTION_MAX][SPANK_OPTION_MAXLEN + 1];
     int registered;
     spank_err_t register_answer, setenv_answer;
     uint32_t step_id, task;
@@ -72,7 +72,7 @@ const char *spank_strerror(spank_err_t err)
 spank_err_t spank_option_register(spank_t spank, struct spank_option *option)
 {
     (void)spank;
-    ck_assert_int_lt(slurm.registered, OPT_COUNT);
+    ck_assert_int_lt(slurm.registered, option_count);
     ck_assert_ptr_nonnull(option->usage);
     snprintf(slurm.names[slurm.registered], sizeof(slurm.names[0]), "%s", option->name);
     slurm.options[slurm.registered++] = *option;
@@ -182,8 +182,9 @@ spank_err_t spank_unsetenv(spank_t spank, const char *name)
 /* ---- Options ---- */
 
 /* An option of hvd is given, as Slurm would say it. */
-static inline int give_option(enum option_id id, const char *value, int remote)
+static inline int give_option(const char *name, const char *value, int remote)
 {
+    int id = option_index(option_find(name));
     if (slurm.registered == 0)
         options_register(NULL);
     return slurm.options[id].cb(slurm.options[id].val, value, remote);

@@ -99,20 +99,20 @@ static void show_config(const struct hvd_config *config)
     char source[200];
     int name_width = 0;
     int value_width = 0;
-    for (int id = 0; id < OPT_COUNT; id++) {
-        int length = (int)strlen(option_table[id].name);
+    for (int i = 0; i < option_count; i++) {
+        int length = (int)strlen(option_table[i].name);
         name_width = length > name_width ? length : name_width;
-        config_value(config, id, value, sizeof(value));
+        config_value(config, &option_table[i], value, sizeof(value));
         length = (int)strlen(value);
         value_width = length > value_width ? length : value_width;
     }
     printf("  %-*s  %-*s  %s\n", name_width, "option", value_width, "value", "set by");
-    for (int id = 0; id < OPT_COUNT; id++) {
-        if (option_table[id].retired != NULL)
+    for (int i = 0; i < option_count; i++) {
+        if (option_table[i].retired != NULL)
             continue;
-        config_value(config, id, value, sizeof(value));
-        config_source_text(config, id, source, sizeof(source));
-        printf("  %-*s  %-*s  %s\n", name_width, option_table[id].name, value_width,
+        config_value(config, &option_table[i], value, sizeof(value));
+        config_source_text(config, &option_table[i], source, sizeof(source));
+        printf("  %-*s  %-*s  %s\n", name_width, option_table[i].name, value_width,
                value[0] != 0 ? value : "-", source);
     }
 }
@@ -140,8 +140,8 @@ static int show_all(void)
 static int show_options(void)
 {
     char text[300];
-    for (int id = 0; id < OPT_COUNT; id++) {
-        const struct hvd_option *option = &option_table[id];
+    for (int i = 0; i < option_count; i++) {
+        const struct hvd_option *option = &option_table[i];
         char variable[64];
         option_env_name(option, variable);
         printf("--hvd-%s=%s\n", option->name, option->arg);
@@ -181,8 +181,8 @@ static int show_man(void)
     char expected[300];
     char text[400];
     puts(".Bl -tag -width Ds");
-    for (int id = 0; id < OPT_COUNT; id++) {
-        const struct hvd_option *option = &option_table[id];
+    for (int i = 0; i < option_count; i++) {
+        const struct hvd_option *option = &option_table[i];
         char variable[64];
         if (option->retired != NULL)
             continue;

@@ -77,10 +77,7 @@ static int take_bind(struct map_options *ask, const char *value, const char **wh
 
 static int take_rs(struct map_options *ask, const char *value, const char **whyp)
 {
-    if (rs_parse(value, &ask->config.rs, whyp) < 0)
-        return -1;
-    ask->config.has_rs = true;
-    return 0;
+    return rs_parse(value, &ask->config.rs, whyp);
 }
 
 static int take_gpus(struct map_options *ask, const char *value, const char **whyp)
@@ -236,7 +233,7 @@ static int place_tasks(const struct map_options *ask, const struct node_placemen
     struct request request = {.task_count = ask->tasks,
                               .cpus = ask->has_cpus ? &ask->cpus : NULL,
                               .bind = ask->config.bind,
-                              .rs = ask->config.has_rs ? &ask->config.rs : NULL,
+                              .rs = ask->config.rs.given ? &ask->config.rs : NULL,
                               .gpus = granted.gpus};
     int rc = HVD_OK;
     if (ask->gpus != NULL)

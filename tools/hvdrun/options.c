@@ -179,7 +179,6 @@ static int read_hvd(struct reader *reader, const char *word)
     char where[64];
     char expected[256];
     const char *value = NULL;
-    uint64_t parsed = 0;
     size_t length = strcspn(word, "=");
     const struct hvd_option *option = NULL;
     if (length < sizeof(where)) {
@@ -192,10 +191,10 @@ static int read_hvd(struct reader *reader, const char *word)
     option_expected(option, expected, sizeof(expected));
     int status = take_value(reader, where, word[length] == '=' ? word + length + 1 : NULL, expected, &value);
     if (status == HVD_OK)
-        status = option_parse(option, where, value, &parsed, reader->err);
+        status = option_parse(option, where, value, NULL, reader->err);
     if (status == HVD_OK)
         status = config_list_add(reader->options->cli, option, value, reader->err);
-    reader->rs_given = reader->rs_given || option == &option_table[OPT_RS];
+    reader->rs_given = reader->rs_given || option == OPTION_OF(rs);
     return status;
 }
 
@@ -275,7 +274,7 @@ static int add_rs_to_cli(struct reader *reader)
                          reader->jsrun);
     if (rs_text(&reader->rs, text)[0] == 0) /* all as it is by default */
         snprintf(text, sizeof(text), "tasks:1");
-    return config_list_add(reader->options->cli, &option_table[OPT_RS], text, reader->err);
+    return config_list_add(reader->options->cli, OPTION_OF(rs), text, reader->err);
 }
 
 static int check_erf(const struct reader *reader)
@@ -346,8 +345,8 @@ void hvdrun_options_help(FILE *to)
         show(to, spelling, launch_table[id].help, "");
     }
     fprintf(to, "\nOptions for the ranks; --hvd-NAME=VALUE or --hvd-NAME VALUE:\n");
-    for (int id = 0; id < OPT_COUNT; id++) {
-        const struct hvd_option *option = &option_table[id];
+    for (int i = 0; i < option_count; i++) {
+        const struct hvd_option *option = &option_table[i];
         if (option->retired != NULL)
             continue;
         snprintf(spelling, sizeof(spelling), "    --hvd-%s=%s", option->name, option->arg);

@@ -37,8 +37,8 @@ static int read_erf(struct rank_places *places, struct hvd_error *err)
 {
     const char *path = places->options->erf;
     char source[128];
-    config_source_text(&places->config, OPT_RS, source, sizeof(source));
-    if (places->config.has_rs)
+    config_source_text(&places->config, OPTION_OF(rs), source, sizeof(source));
+    if (places->config.rs.given)
         return error_set(err, HVD_ERR_INVALID,
                          "--erf_input, but resource sets are asked for as well, by the %s; leave one out",
                          source);
@@ -66,7 +66,7 @@ static int read_all(struct rank_places *places, struct hvd_error *err)
         return status;
     if (places->options->erf != NULL)
         return read_erf(places, err);
-    return rank_count(places->options->ranks, config->has_rs ? &config->rs : NULL, &places->count, err);
+    return rank_count(places->options->ranks, config->rs.given ? &config->rs : NULL, &places->count, err);
 }
 
 int rank_places_create(struct rank_places **placesp, const struct hvdrun_options *options,
@@ -118,7 +118,7 @@ static bool is_plain(const struct rank_places *places)
     const struct hvd_config *config = &places->config;
     const struct bind_options *bind = &config->bind;
     bool all = bind->policy == BIND_NONE || (bind->policy == BIND_AUTO && places->count == 1);
-    return all && bind->smt == 0 && bind->reserve == 0 && !bind->verbose && !config->has_rs &&
+    return all && bind->smt == 0 && bind->reserve == 0 && !bind->verbose && !config->rs.given &&
            places->erf == NULL && !node_has_gpus(NULL);
 }
 
@@ -161,7 +161,7 @@ static int make_plan(struct rank_places *places, const char *host, struct hvd_er
     struct node_placement place = {.task_count = places->count,
                                    .cpus = &places->granted,
                                    .bind = config->bind,
-                                   .rs = config->has_rs ? &config->rs : NULL,
+                                   .rs = config->rs.given ? &config->rs : NULL,
                                    .nics = config->bind.verbose ? config->nics : NULL,
                                    .environment = places->environment};
     place.cores_only = places->erf == NULL && !node_placement_needs_devices(&place);

@@ -97,7 +97,7 @@ static void fill_link(const struct tcp *tcp, struct tcp_chain_peer *link,
 static int open_ring(const struct tcp *tcp, struct tcp_team *self, int64_t deadline_us, struct hvd_error *err)
 {
     const struct backend_env *env = tcp->env;
-    int lanes = env->config->tcp_streams;
+    int lanes = (int)env->config->tcp_streams;
     struct endpoint_connection wants[2 * TCP_CHAIN_MAX_LANES];
     struct tcp_chain_params params = {.rank = self->team.rank,
                                       .size = self->team.size,

@@ -98,9 +98,7 @@ static bool ask_stub(const char **whyp)
     struct hvd_job job = {.rank = 1, .size = 4};
     struct tree_shape shape = {.node_count = 2};
     struct hvd_config config = {.backends = 0};
-    uint64_t backends = 0;
-    ck_assert_int_eq(option_parse(option_find("backends"), "backends", "tcp,mpi", &backends, NULL), HVD_OK);
-    config.backends = backends;
+    ck_assert_int_eq(option_parse(OPTION_OF(backends), "backends", "tcp,mpi", &config, NULL), HVD_OK);
     struct backend_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
     return backend_mpi.available(&env, whyp);
 }

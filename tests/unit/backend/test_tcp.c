@@ -142,7 +142,7 @@ END_TEST
 /* As many as there may be of them are as many as there may be lanes. */
 START_TEST(the_option_and_the_stream_agree)
 {
-    ck_assert_int_eq(option_table[OPT_TCP_STREAMS].max, TCP_CHAIN_MAX_LANES);
+    ck_assert_int_eq(OPTION_OF(tcp_streams)->max, TCP_CHAIN_MAX_LANES);
 }
 END_TEST
 

@@ -8,30 +8,26 @@
 static const struct {
     const char *text;
     struct bind_options options;
-    const char *again; /* NULL: the same */
 } good[] = {
-    {"auto", {.policy = BIND_AUTO}, NULL},
-    {"gpu", {.policy = BIND_GPU}, NULL},
-    {"numa", {.policy = BIND_NUMA}, NULL},
-    {"socket", {.policy = BIND_SOCKET}, NULL},
-    {"l3", {.policy = BIND_L3}, NULL},
-    {"core", {.policy = BIND_CORE}, NULL},
-    {"none", {.policy = BIND_NONE}, NULL},
-    {"verbose", {.policy = BIND_AUTO, .verbose = true}, "auto,verbose"},
+    {"auto", {.policy = BIND_AUTO}},
+    {"gpu", {.policy = BIND_GPU}},
+    {"numa", {.policy = BIND_NUMA}},
+    {"socket", {.policy = BIND_SOCKET}},
+    {"l3", {.policy = BIND_L3}},
+    {"core", {.policy = BIND_CORE}},
+    {"none", {.policy = BIND_NONE}},
+    {"verbose", {.policy = BIND_AUTO, .verbose = true}},
     {"auto,verbose,force,smt:1,reserve:2",
-     {.policy = BIND_AUTO, .verbose = true, .force = true, .smt = 1, .reserve = 2},
-     NULL},
-    {"reserve:8,smt:64,numa", {.policy = BIND_NUMA, .smt = 64, .reserve = 8}, "numa,smt:64,reserve:8"},
-    {"core,reserve:0", {.policy = BIND_CORE}, "core"},
+     {.policy = BIND_AUTO, .verbose = true, .force = true, .smt = 1, .reserve = 2}},
+    {"reserve:8,smt:64,numa", {.policy = BIND_NUMA, .smt = 64, .reserve = 8}},
+    {"core,reserve:0", {.policy = BIND_CORE}},
     {"l3,verbose,force,smt:64,reserve:4096",
-     {.policy = BIND_L3, .verbose = true, .force = true, .smt = 64, .reserve = 4096},
-     NULL},
+     {.policy = BIND_L3, .verbose = true, .force = true, .smt = 64, .reserve = 4096}},
 };
 
-START_TEST(values_are_read_and_written)
+START_TEST(values_are_read)
 {
     struct bind_options options;
-    char text[BIND_TEXT_BYTES];
     const char *why = "";
     memset(&options, 0x55, sizeof(options));
     ck_assert_msg(bind_parse(good[_i].text, &options, &why) == 0, "%s: %s", good[_i].text, why);
@@ -40,7 +36,6 @@ START_TEST(values_are_read_and_written)
     ck_assert_int_eq(options.force, good[_i].options.force);
     ck_assert_int_eq(options.smt, good[_i].options.smt);
     ck_assert_int_eq(options.reserve, good[_i].options.reserve);
-    ck_assert_str_eq(bind_text(&options, text), good[_i].again != NULL ? good[_i].again : good[_i].text);
 }
 END_TEST
 
@@ -74,14 +69,13 @@ START_TEST(bad_values_are_refused)
     ck_assert_int_eq(bind_parse(bad[_i].text, &options, &why), -1);
     ck_assert_msg(strstr(why, bad[_i].why) != NULL, "%s: %s", bad[_i].text, why);
     ck_assert_int_eq(options.smt, 4711);
-    ck_assert_int_eq(bind_check(bad[_i].text, &why), -1);
 }
 END_TEST
 
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("bind");
-    tcase_add_loop_test(tcase, values_are_read_and_written, 0, sizeof(good) / sizeof(good[0]));
+    tcase_add_loop_test(tcase, values_are_read, 0, sizeof(good) / sizeof(good[0]));
     tcase_add_loop_test(tcase, bad_values_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
     suite_add_tcase(suite, tcase);
 }

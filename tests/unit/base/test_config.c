@@ -77,86 +77,86 @@ static int load(struct hvd_config *config, const char *const *variables, struct 
 static const struct {
     const char *variables[5];
     const char *file; /* NULL: there is none */
-    enum option_id id;
+    const char *option;
     const char *value;
     const char *source; /* "@" in it: the path */
 } good[] = {
     /* each source alone */
-    {{NULL}, NULL, OPT_FUSION, "64M", "default"},
-    {{"HVD_SITE=fusion=2M"}, NULL, OPT_FUSION, "2M", "site (HVD_SITE)"},
-    {{"HVD_CONFIG=@"}, FUSION_FILE, OPT_FUSION, "3M", "file (@)"},
-    {{"HVD_FUSION=4M"}, NULL, OPT_FUSION, "4M", "environment (HVD_FUSION)"},
-    {{"HOROVOD_FUSION_THRESHOLD=5242880"}, NULL, OPT_FUSION, "5M", "environment (HOROVOD_FUSION_THRESHOLD)"},
-    {{"HVD_CLI=fusion=6M"}, NULL, OPT_FUSION, "6M", "command line"},
+    {{NULL}, NULL, "fusion", "64M", "default"},
+    {{"HVD_SITE=fusion=2M"}, NULL, "fusion", "2M", "site (HVD_SITE)"},
+    {{"HVD_CONFIG=@"}, FUSION_FILE, "fusion", "3M", "file (@)"},
+    {{"HVD_FUSION=4M"}, NULL, "fusion", "4M", "environment (HVD_FUSION)"},
+    {{"HOROVOD_FUSION_THRESHOLD=5242880"}, NULL, "fusion", "5M", "environment (HOROVOD_FUSION_THRESHOLD)"},
+    {{"HVD_CLI=fusion=6M"}, NULL, "fusion", "6M", "command line"},
     /* each pair */
-    {{"HVD_SITE=fusion=2M", "HVD_CONFIG=@"}, FUSION_FILE, OPT_FUSION, "3M", "file (@)"},
-    {{"HVD_SITE=fusion=2M", "HVD_FUSION=4M"}, NULL, OPT_FUSION, "4M", "environment (HVD_FUSION)"},
-    {{"HVD_SITE=fusion=2M", "HVD_CLI=fusion=6M"}, NULL, OPT_FUSION, "6M", "command line"},
-    {{"HVD_CONFIG=@", "HVD_FUSION=4M"}, FUSION_FILE, OPT_FUSION, "4M", "environment (HVD_FUSION)"},
+    {{"HVD_SITE=fusion=2M", "HVD_CONFIG=@"}, FUSION_FILE, "fusion", "3M", "file (@)"},
+    {{"HVD_SITE=fusion=2M", "HVD_FUSION=4M"}, NULL, "fusion", "4M", "environment (HVD_FUSION)"},
+    {{"HVD_SITE=fusion=2M", "HVD_CLI=fusion=6M"}, NULL, "fusion", "6M", "command line"},
+    {{"HVD_CONFIG=@", "HVD_FUSION=4M"}, FUSION_FILE, "fusion", "4M", "environment (HVD_FUSION)"},
     {{"HVD_CONFIG=@", "HOROVOD_FUSION_THRESHOLD=1"},
      FUSION_FILE,
-     OPT_FUSION,
+     "fusion",
      "1",
      "environment (HOROVOD_FUSION_THRESHOLD)"},
-    {{"HVD_CONFIG=@", "HVD_CLI=fusion=6M"}, FUSION_FILE, OPT_FUSION, "6M", "command line"},
-    {{"HVD_FUSION=4M", "HVD_CLI=fusion=6M"}, NULL, OPT_FUSION, "6M", "command line"},
-    {{"HVD_FUSION=4M", "HOROVOD_FUSION_THRESHOLD=1"}, NULL, OPT_FUSION, "4M", "environment (HVD_FUSION)"},
-    {{"HOROVOD_FUSION_THRESHOLD=1", "HVD_CLI=fusion=6M"}, NULL, OPT_FUSION, "6M", "command line"},
+    {{"HVD_CONFIG=@", "HVD_CLI=fusion=6M"}, FUSION_FILE, "fusion", "6M", "command line"},
+    {{"HVD_FUSION=4M", "HVD_CLI=fusion=6M"}, NULL, "fusion", "6M", "command line"},
+    {{"HVD_FUSION=4M", "HOROVOD_FUSION_THRESHOLD=1"}, NULL, "fusion", "4M", "environment (HVD_FUSION)"},
+    {{"HOROVOD_FUSION_THRESHOLD=1", "HVD_CLI=fusion=6M"}, NULL, "fusion", "6M", "command line"},
     /* who names the file */
-    {{"HVD_SITE=config=@"}, FUSION_FILE, OPT_FUSION, "3M", "file (@)"},
-    {{"HVD_CLI=config=@"}, FUSION_FILE, OPT_FUSION, "3M", "file (@)"},
-    {{"HVD_SITE=config=/nowhere", "HVD_CONFIG=@"}, FUSION_FILE, OPT_FUSION, "3M", "file (@)"},
-    {{"HVD_CONFIG=/nowhere", "HVD_CLI=config=@"}, FUSION_FILE, OPT_FUSION, "3M", "file (@)"},
-    {{"HVD_SITE=fusion=2M;config=@"}, FUSION_FILE, OPT_FUSION, "3M", "file (@)"},
-    {{"HVD_SITE=config=@", "HVD_CLI=fusion=6M"}, FUSION_FILE, OPT_FUSION, "6M", "command line"},
-    {{"HVD_CONFIG=@"}, FUSION_FILE, OPT_CONFIG, "@", "environment (HVD_CONFIG)"},
+    {{"HVD_SITE=config=@"}, FUSION_FILE, "fusion", "3M", "file (@)"},
+    {{"HVD_CLI=config=@"}, FUSION_FILE, "fusion", "3M", "file (@)"},
+    {{"HVD_SITE=config=/nowhere", "HVD_CONFIG=@"}, FUSION_FILE, "fusion", "3M", "file (@)"},
+    {{"HVD_CONFIG=/nowhere", "HVD_CLI=config=@"}, FUSION_FILE, "fusion", "3M", "file (@)"},
+    {{"HVD_SITE=fusion=2M;config=@"}, FUSION_FILE, "fusion", "3M", "file (@)"},
+    {{"HVD_SITE=config=@", "HVD_CLI=fusion=6M"}, FUSION_FILE, "fusion", "6M", "command line"},
+    {{"HVD_CONFIG=@"}, FUSION_FILE, "config", "@", "environment (HVD_CONFIG)"},
     /* files */
-    {{"HVD_CONFIG=@"}, "# a comment\n", OPT_FUSION, "64M", "default"},
-    {{"HVD_CONFIG=@"}, "", OPT_FUSION, "64M", "default"},
-    {{"HVD_CONFIG=@"}, "---\nlog: off\nlease: '7s'\n", OPT_LOG, "off", "file (@)"},
-    {{"HVD_CONFIG=@"}, "---\nlog: off\nlease: '7s'\n", OPT_LEASE, "7s", "file (@)"},
+    {{"HVD_CONFIG=@"}, "# a comment\n", "fusion", "64M", "default"},
+    {{"HVD_CONFIG=@"}, "", "fusion", "64M", "default"},
+    {{"HVD_CONFIG=@"}, "---\nlog: off\nlease: '7s'\n", "log", "off", "file (@)"},
+    {{"HVD_CONFIG=@"}, "---\nlog: off\nlease: '7s'\n", "lease", "7s", "file (@)"},
     /* values */
-    {{"HVD_CLI=fusion=1M;backends=tcp,mpi"}, NULL, OPT_BACKENDS, "tcp,mpi", "command line"},
-    {{"HVD_CLI=fusion=1M;fusion=2M"}, NULL, OPT_FUSION, "2M", "command line"},
-    {{"HVD_CLI="}, NULL, OPT_FUSION, "64M", "default"},
-    {{NULL}, NULL, OPT_BACKENDS, "auto", "default"},
-    {{NULL}, NULL, OPT_CONFIG, "", "default"},
-    {{NULL}, NULL, OPT_CYCLE_TIME, "", "default"},
-    {{"HVD_START_TIMEOUT=90s"}, NULL, OPT_START_TIMEOUT, "90s", "environment (HVD_START_TIMEOUT)"},
-    {{"HOROVOD_START_TIMEOUT=90"}, NULL, OPT_START_TIMEOUT, "90s", "environment (HOROVOD_START_TIMEOUT)"},
-    {{"HVD_KILL_WAIT=0"}, NULL, OPT_KILL_WAIT, "0", "environment (HVD_KILL_WAIT)"},
-    {{"HOROVOD_LOG_LEVEL=trace"}, NULL, OPT_LOG, "debug", "environment (HOROVOD_LOG_LEVEL)"},
-    {{"HOROVOD_LOG_LEVEL=debug"}, NULL, OPT_LOG, "debug", "environment (HOROVOD_LOG_LEVEL)"},
-    {{"HOROVOD_LOG_LEVEL=INFO"}, NULL, OPT_LOG, "info", "environment (HOROVOD_LOG_LEVEL)"},
-    {{"HOROVOD_LOG_LEVEL=warning"}, NULL, OPT_LOG, "warn", "environment (HOROVOD_LOG_LEVEL)"},
-    {{"HOROVOD_LOG_LEVEL=error"}, NULL, OPT_LOG, "error", "environment (HOROVOD_LOG_LEVEL)"},
-    {{"HOROVOD_LOG_LEVEL=fatal"}, NULL, OPT_LOG, "error", "environment (HOROVOD_LOG_LEVEL)"},
-    {{"HVD_CACHE=7"}, NULL, OPT_CACHE, "7", "environment (HVD_CACHE)"},
-    {{"HOROVOD_CACHE_CAPACITY=2048"}, NULL, OPT_CACHE, "2048", "environment (HOROVOD_CACHE_CAPACITY)"},
-    {{NULL}, NULL, OPT_CACHE, "0", "default"},
-    {{NULL}, NULL, OPT_STALL_WARN, "1min", "default"},
+    {{"HVD_CLI=fusion=1M;backends=tcp,mpi"}, NULL, "backends", "tcp,mpi", "command line"},
+    {{"HVD_CLI=fusion=1M;fusion=2M"}, NULL, "fusion", "2M", "command line"},
+    {{"HVD_CLI="}, NULL, "fusion", "64M", "default"},
+    {{NULL}, NULL, "backends", "auto", "default"},
+    {{NULL}, NULL, "config", "", "default"},
+    {{NULL}, NULL, "cycle-time", "", "default"},
+    {{"HVD_START_TIMEOUT=90s"}, NULL, "start-timeout", "90s", "environment (HVD_START_TIMEOUT)"},
+    {{"HOROVOD_START_TIMEOUT=90"}, NULL, "start-timeout", "90s", "environment (HOROVOD_START_TIMEOUT)"},
+    {{"HVD_KILL_WAIT=0"}, NULL, "kill-wait", "0", "environment (HVD_KILL_WAIT)"},
+    {{"HOROVOD_LOG_LEVEL=trace"}, NULL, "log", "debug", "environment (HOROVOD_LOG_LEVEL)"},
+    {{"HOROVOD_LOG_LEVEL=debug"}, NULL, "log", "debug", "environment (HOROVOD_LOG_LEVEL)"},
+    {{"HOROVOD_LOG_LEVEL=INFO"}, NULL, "log", "info", "environment (HOROVOD_LOG_LEVEL)"},
+    {{"HOROVOD_LOG_LEVEL=warning"}, NULL, "log", "warn", "environment (HOROVOD_LOG_LEVEL)"},
+    {{"HOROVOD_LOG_LEVEL=error"}, NULL, "log", "error", "environment (HOROVOD_LOG_LEVEL)"},
+    {{"HOROVOD_LOG_LEVEL=fatal"}, NULL, "log", "error", "environment (HOROVOD_LOG_LEVEL)"},
+    {{"HVD_CACHE=7"}, NULL, "cache", "7", "environment (HVD_CACHE)"},
+    {{"HOROVOD_CACHE_CAPACITY=2048"}, NULL, "cache", "2048", "environment (HOROVOD_CACHE_CAPACITY)"},
+    {{NULL}, NULL, "cache", "0", "default"},
+    {{NULL}, NULL, "stall-warn", "1min", "default"},
     {{"HOROVOD_STALL_CHECK_TIME_SECONDS=5"},
      NULL,
-     OPT_STALL_WARN,
+     "stall-warn",
      "5s",
      "environment (HOROVOD_STALL_CHECK_TIME_SECONDS)"},
-    {{NULL}, NULL, OPT_STALL_ABORT, "10min", "default"},
+    {{NULL}, NULL, "stall-abort", "10min", "default"},
     {{"HOROVOD_STALL_SHUTDOWN_TIME_SECONDS=0"},
      NULL,
-     OPT_STALL_ABORT,
+     "stall-abort",
      "0",
      "environment (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS)"},
-    {{NULL}, NULL, OPT_TIMELINE, "", "default"},
-    {{"HVD_CLI=timeline=/a b"}, NULL, OPT_TIMELINE, "/a b", "command line"},
-    {{"HVD_DUMP_DIR=d"}, NULL, OPT_DUMP_DIR, "d", "environment (HVD_DUMP_DIR)"},
-    {{NULL}, NULL, OPT_STOP_SIGNAL, "none", "default"},
-    {{NULL}, NULL, OPT_PROGRESS, "adaptive", "default"},
-    {{"HVD_PROGRESS=spin"}, NULL, OPT_PROGRESS, "spin", "environment (HVD_PROGRESS)"},
-    {{"HVD_CONFIG=@"}, "stop-signal: USR1\n", OPT_STOP_SIGNAL, "USR1", "file (@)"},
-    {{"HOROVOD_OTHER=x", "HOME=/", "HVDX=1", "junk"}, NULL, OPT_FUSION, "64M", "default"},
+    {{NULL}, NULL, "timeline", "", "default"},
+    {{"HVD_CLI=timeline=/a b"}, NULL, "timeline", "/a b", "command line"},
+    {{"HVD_DUMP_DIR=d"}, NULL, "dump-dir", "d", "environment (HVD_DUMP_DIR)"},
+    {{NULL}, NULL, "stop-signal", "none", "default"},
+    {{NULL}, NULL, "progress", "adaptive", "default"},
+    {{"HVD_PROGRESS=spin"}, NULL, "progress", "spin", "environment (HVD_PROGRESS)"},
+    {{"HVD_CONFIG=@"}, "stop-signal: USR1\n", "stop-signal", "USR1", "file (@)"},
+    {{"HOROVOD_OTHER=x", "HOME=/", "HVDX=1", "junk"}, NULL, "fusion", "64M", "default"},
     {{"HVD_CLI=", "HVD_SITE=", "HVD_JOB_KEY=k", "HVD_MODULE_PATH=p", "HVD_EPOCH=1"},
      NULL,
-     OPT_LOG,
+     "log",
      "warn",
      "default"},
 };
@@ -170,9 +170,9 @@ START_TEST(the_higher_authority_wins)
     if (good[_i].file != NULL)
         write_file(good[_i].file, strlen(good[_i].file));
     ck_assert_msg(load(&config, good[_i].variables, &err) == HVD_OK, "%s", err.text);
-    config_value(&config, good[_i].id, text, sizeof(text));
+    config_value(&config, option_find(good[_i].option), text, sizeof(text));
     ck_assert_str_eq(text, good[_i].value[0] == '@' ? path : good[_i].value);
-    config_source_text(&config, good[_i].id, text, sizeof(text));
+    config_source_text(&config, option_find(good[_i].option), text, sizeof(text));
     const char *at = strstr(good[_i].source, FILE_NAME);
     snprintf(source, sizeof(source), "%s", good[_i].source);
     if (at != NULL)
@@ -204,9 +204,9 @@ START_TEST(every_field_is_filled)
     ck_assert_str_eq(config.dump_dir, "/d");
     ck_assert_int_eq(config.stop_signal, SIGINT);
     ck_assert_int_eq(config.progress, PROGRESS_MODE_BLOCK);
-    ck_assert_int_eq(config.origin[OPT_FUSION].source, CONFIG_COMMAND_LINE);
-    ck_assert_str_eq(config.origin[OPT_FUSION].where, "HVD_CLI");
-    ck_assert_str_eq(config.origin[OPT_FUSION].text, "1K");
+    ck_assert_int_eq(config.origin[option_index(OPTION_OF(fusion_bytes))].source, CONFIG_COMMAND_LINE);
+    ck_assert_str_eq(config.origin[option_index(OPTION_OF(fusion_bytes))].where, "HVD_CLI");
+    ck_assert_str_eq(config.origin[option_index(OPTION_OF(fusion_bytes))].text, "1K");
 }
 END_TEST
 
@@ -335,7 +335,7 @@ static const struct {
     {"HOROVOD_CYCLE_TIME=1", "HOROVOD_CYCLE_TIME: hvd acts when something happens"},
     {"HOROVOD_CACHE_CAPACITY=0", "HOROVOD_CACHE_CAPACITY: hvd always has its cache; 0 is ignored"},
     {"HOROVOD_TIMELINE=/tmp/t.json", "HOROVOD_TIMELINE: Horovod's timeline is one file, hvd's is one of"},
-    {"HOROVOD_LOG_LEVEL=loud", "HOROVOD_LOG_LEVEL: not a level"},
+    {"HOROVOD_LOG_LEVEL=loud", "HOROVOD_LOG_LEVEL: not a value that Horovod knows"},
 };
 
 START_TEST(what_is_ignored_is_said)
@@ -347,7 +347,7 @@ START_TEST(what_is_ignored_is_said)
     ck_assert_msg(load(&config, variables, &err) == HVD_OK, "%s", err.text);
     ck_assert_int_eq(warning_count, 1);
     ck_assert_msg(strstr(warning, warned[_i].expect) != NULL, "%s", warning);
-    config_source_text(&config, OPT_LOG, source, sizeof(source));
+    config_source_text(&config, OPTION_OF(log_level), source, sizeof(source));
     ck_assert_str_eq(source, "default");
 }
 END_TEST
@@ -368,9 +368,9 @@ START_TEST(a_list_is_read_as_it_was_added)
     const char *variables[5] = {variable, NULL};
     char *list = variable + strlen(variable);
     struct hvd_config config;
-    ck_assert_int_eq(config_list_add(list, &option_table[OPT_FUSION], "1M", NULL), HVD_OK);
-    ck_assert_int_eq(config_list_add(list, &option_table[OPT_BACKENDS], "tcp,mpi", NULL), HVD_OK);
-    ck_assert_int_eq(config_list_add(list, &option_table[OPT_FUSION], "2M", NULL), HVD_OK);
+    ck_assert_int_eq(config_list_add(list, option_find("fusion"), "1M", NULL), HVD_OK);
+    ck_assert_int_eq(config_list_add(list, option_find("backends"), "tcp,mpi", NULL), HVD_OK);
+    ck_assert_int_eq(config_list_add(list, option_find("fusion"), "2M", NULL), HVD_OK);
     ck_assert_str_eq(list, "fusion=1M;backends=tcp,mpi;fusion=2M");
     ck_assert_int_eq(load(&config, variables, NULL), HVD_OK);
     ck_assert_int_eq(config.fusion_bytes, 2 << 20);
@@ -385,17 +385,17 @@ START_TEST(a_list_refuses_what_would_break_it)
     struct hvd_error err = {""};
     memset(value, 'x', 1000);
     value[1000] = 0;
-    ck_assert_int_eq(config_list_add(list, &option_table[OPT_CONFIG], "/a;fusion=1", &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(config_list_add(list, option_find("config"), "/a;fusion=1", &err), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, "';'") != NULL, "%s", err.text);
     ck_assert_str_eq(list, "");
     for (int i = 0; i < 8; i++)
-        ck_assert_int_eq(config_list_add(list, &option_table[OPT_CONFIG], value, &err), HVD_OK);
+        ck_assert_int_eq(config_list_add(list, option_find("config"), value, &err), HVD_OK);
     memcpy(before, list, sizeof(list));
-    ck_assert_int_eq(config_list_add(list, &option_table[OPT_CONFIG], value, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(config_list_add(list, option_find("config"), value, &err), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, "longer than 8191 bytes") != NULL, "%s", err.text);
     ck_assert_str_eq(list, before);
     value[CONFIG_LIST_BYTES - strlen(list) - strlen(";config=")] = 0;
-    ck_assert_int_eq(config_list_add(list, &option_table[OPT_CONFIG], value, &err), HVD_OK);
+    ck_assert_int_eq(config_list_add(list, option_find("config"), value, &err), HVD_OK);
     ck_assert_uint_eq(strlen(list), CONFIG_LIST_BYTES);
 }
 END_TEST
@@ -422,6 +422,29 @@ START_TEST(without_a_reader_no_file_is_opened)
     ck_assert_int_eq(config_load(&config, environment, NULL, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(config_load_with(NULL, &config, environment, NULL, &err), HVD_OK);
     ck_assert_int_eq(config.fusion_bytes, 8 << 20);
+}
+END_TEST
+
+/* No field belongs to two rows, and none to no row: the gaps between them are for alignment only. */
+START_TEST(each_field_has_one_row)
+{
+    bool taken[offsetof(struct hvd_config, origin)] = {false};
+    size_t gap = 0;
+    for (int i = 0; i < option_count; i++) {
+        const struct hvd_option *option = &option_table[i];
+        ck_assert_msg((option->type == NULL) == (option->retired != NULL), "%s", option->name);
+        for (size_t byte = 0; option->type != NULL && byte < option->type->bytes; byte++) {
+            ck_assert_uint_lt(option->offset + byte, sizeof(taken));
+            ck_assert_msg(!taken[option->offset + byte], "%s", option->name);
+            taken[option->offset + byte] = true;
+        }
+        if (option->type != NULL)
+            ck_assert_ptr_eq(option_at(option->offset), option);
+    }
+    for (size_t byte = 0; byte < sizeof(taken); byte++) {
+        gap = taken[byte] ? 0 : gap + 1;
+        ck_assert_msg(gap < _Alignof(int64_t), "the field that ends at byte %zu has no row", byte);
+    }
 }
 END_TEST
 
@@ -459,6 +482,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("config");
     tcase_add_unchecked_fixture(tcase, make_folder, remove_folder);
     tcase_add_checked_fixture(tcase, clean_folder, NULL);
+    tcase_add_test(tcase, each_field_has_one_row);
     tcase_add_loop_test(tcase, the_higher_authority_wins, 0, COUNT(good));
     tcase_add_test(tcase, every_field_is_filled);
     tcase_add_loop_test(tcase, bad_input_is_refused_whole, 0, COUNT(bad));

@@ -37,9 +37,9 @@ START_TEST(a_card_survives_its_bytes)
     ck_assert_int_eq(read.start.rank_count, 4);
     ck_assert_str_eq(read.start.ranks, "6,2-4");
     ck_assert_int_eq(read.start.set_count, 7);
-    ck_assert_str_eq(read.options[OPT_FUSION].value, "32M");
-    ck_assert_str_eq(read.options[OPT_FUSION].source, "environment (HVD_FUSION)");
-    ck_assert_str_eq(read.options[OPT_LEASE].value, ""); /* not job-wide */
+    ck_assert_str_eq(read.options[option_index(OPTION_OF(fusion_bytes))].value, "32M");
+    ck_assert_str_eq(read.options[option_index(OPTION_OF(fusion_bytes))].source, "environment (HVD_FUSION)");
+    ck_assert_str_eq(read.options[option_index(OPTION_OF(lease_us))].value, ""); /* not job-wide */
 }
 END_TEST
 
@@ -52,13 +52,14 @@ START_TEST(the_longest_card_fits)
     longest.start.ranks[sizeof(longest.start.ranks) - 1] = 0;
     memset(longest.peer.host, 'h', sizeof(longest.peer.host) - 1);
     longest.peer.address_count = PEER_MAX_ADDRESSES;
-    for (int i = 0; i < OPT_COUNT; i++) {
+    for (int i = 0; i < option_count; i++) {
         longest.options[i].value[sizeof(longest.options[i].value) - 1] = 0;
         longest.options[i].source[sizeof(longest.options[i].source) - 1] = 0;
     }
     ck_assert_int_eq(peer_info_decode(&read, bytes, peer_info_encode(&longest, bytes), NULL), HVD_OK);
     ck_assert_str_eq(read.peer.host, longest.peer.host);
-    ck_assert_str_eq(read.options[OPT_BACKENDS].value, longest.options[OPT_BACKENDS].value);
+    int backends = option_index(OPTION_OF(backends));
+    ck_assert_str_eq(read.options[backends].value, longest.options[backends].value);
 }
 END_TEST
 

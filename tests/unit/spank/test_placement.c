@@ -364,9 +364,9 @@ START_TEST(the_wish_is_that_of_the_highest_authority)
     struct site site = {.list = ""};
     struct hvd_error err = {""};
     if (wishes[_i].cli != NULL)
-        give_option(OPT_BIND, wishes[_i].cli, 1);
+        give_option("bind", wishes[_i].cli, 1);
     if (wishes[_i].fusion != NULL)
-        give_option(OPT_FUSION, wishes[_i].fusion, 1);
+        give_option("fusion", wishes[_i].fusion, 1);
     snprintf(site.list, sizeof(site.list), "%s", wishes[_i].site == NULL ? "" : wishes[_i].site);
     int rc = placement_read_options(&wish, &site, (char *const *)wishes[_i].variables, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
@@ -416,7 +416,7 @@ static const struct {
     {"0-1", "8-9", "0-7", {.bind = {.policy = BIND_AUTO}}, true, "8-9"},
     {"0-7", "0-7", "0-7", {.bind = {.policy = BIND_NONE, .force = true}}, false, "0-7"},
     {"0-7", "1", "0-7", {.bind = {.policy = BIND_NONE, .force = true}}, true, "1"},
-    {"0-1", "0-7", "0-7", {.bind = {.policy = BIND_NONE}, .has_rs = true}, false, "0-1"},
+    {"0-1", "0-7", "0-7", {.bind = {.policy = BIND_NONE}, .rs = {.given = true}}, false, "0-1"},
 };
 
 START_TEST(what_slurm_bound_is_kept_unless_forced)

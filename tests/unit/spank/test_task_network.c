@@ -29,9 +29,9 @@ static void begin(void)
     options_register(NULL);
 }
 
-static void given(enum option_id id, const char *value)
+static void given(const char *name, const char *value)
 {
-    ck_assert_int_eq(give_option(id, value, 1), 0);
+    ck_assert_int_eq(give_option(name, value, 1), 0);
 }
 
 /* A task begins. */
@@ -66,7 +66,7 @@ static void expect_nothing(void)
 START_TEST(what_the_command_line_names_is_told)
 {
     begin();
-    given(OPT_NICS, "lo");
+    given("nics", "lo");
     begin_task(&no_site);
     expect("NCCL_SOCKET_IFNAME", "=lo");
     expect("GLOO_SOCKET_IFNAME", "lo");
@@ -80,7 +80,7 @@ END_TEST
 START_TEST(what_the_user_set_stays_and_is_not_listed)
 {
     begin();
-    given(OPT_NICS, "lo");
+    given("nics", "lo");
     user_setenv("NCCL_SOCKET_IFNAME", "eth9");
     user_setenv("OMPI_MCA_btl_tcp_if_exclude", "docker0");
     begin_task(&no_site);
@@ -108,9 +108,9 @@ START_TEST(the_nearest_to_the_user_is_asked)
 {
     struct site site = {.list = ""};
     begin();
-    given(OPT_LOG, "info");
+    given("log", "info");
     if (authorities[_i].cli != NULL)
-        given(OPT_NICS, authorities[_i].cli);
+        given("nics", authorities[_i].cli);
     if (authorities[_i].own != NULL)
         user_setenv("HVD_NICS", authorities[_i].own);
     if (authorities[_i].config != NULL)
@@ -127,7 +127,7 @@ START_TEST(too_long_a_word_of_the_user_is_not_guessed_at)
     static char longest[OPTION_VALUE_BYTES + 2];
     struct site site = {.list = "nics=lo"};
     begin();
-    given(OPT_LOG, "info");
+    given("log", "info");
     memset(longest, 'x', sizeof(longest) - 1);
     user_setenv("HVD_NICS", longest);
     begin_task(&site);
@@ -151,7 +151,7 @@ START_TEST(other_steps_are_left_alone)
     slurm.step_id = left_alone[_i].step_id;
     slurm.node_count = left_alone[_i].node_count;
     if (left_alone[_i].nics != NULL)
-        given(OPT_NICS, left_alone[_i].nics);
+        given("nics", left_alone[_i].nics);
     begin_task(&no_site);
     expect_nothing();
 }
@@ -160,7 +160,7 @@ END_TEST
 START_TEST(what_cannot_be_had_is_told_once_a_node)
 {
     begin();
-    given(OPT_NICS, "absent0");
+    given("nics", "absent0");
     begin_task(&no_site);
     expect_nothing();
     ck_assert_int_eq(slurm.lines, 1);
@@ -184,7 +184,7 @@ static const char *const odd_launchers[] = {"",
 START_TEST(an_odd_launching_node_is_not_believed)
 {
     begin();
-    given(OPT_LOG, "info");
+    given("log", "info");
     user_setenv("SLURM_LAUNCH_NODE_IPADDR", odd_launchers[_i]);
     begin_task(&no_site);
     expect_nothing();
@@ -203,7 +203,7 @@ START_TEST(an_outer_steps_word_is_replaced_or_taken_out)
     expect(NETWORK_SET_VARIABLE, NULL);
     user_setenv(NETWORK_SET_VARIABLE, "GLOO_SOCKET_IFNAME=eth5");
     user_setenv("GLOO_SOCKET_IFNAME", "eth5");
-    given(OPT_NICS, "lo");
+    given("nics", "lo");
     begin_task(&no_site);
     expect("GLOO_SOCKET_IFNAME", "lo");
     expect("UCX_NET_DEVICES", "eth6");
@@ -213,7 +213,7 @@ END_TEST
 START_TEST(a_task_that_cannot_be_told_runs_as_it_is)
 {
     begin();
-    given(OPT_NICS, "lo");
+    given("nics", "lo");
     slurm.setenv_answer = ESPANK_ERROR;
     begin_task(&no_site);
     expect_nothing();

@@ -191,10 +191,10 @@ START_TEST(help_lists_every_option)
     FILE *to = open_memstream(&text, &length);
     hvdrun_options_help(to);
     fclose(to);
-    for (int id = 0; id < OPT_COUNT; id++) {
+    for (int i = 0; i < option_count; i++) {
         char word[64];
-        snprintf(word, sizeof(word), "--hvd-%s=", option_table[id].name);
-        ck_assert_msg((strstr(text, word) != NULL) == (option_table[id].retired == NULL), "%s", word);
+        snprintf(word, sizeof(word), "--hvd-%s=", option_table[i].name);
+        ck_assert_msg((strstr(text, word) != NULL) == (option_table[i].retired == NULL), "%s", word);
     }
     ck_assert(strstr(text, "-n, --ranks=N") != NULL);
     ck_assert(strstr(text, "--cpu_per_rs=N|ALL_CPUS") != NULL);

@@ -270,11 +270,12 @@ static void check_plan(const struct machine *machine, const struct request *requ
     struct plan *plan = make_plan(machine, request);
     struct view view = {.machine = machine, .request = request, .plan = plan};
     struct bitmap set = usable(&view, granted);
-    char bind[BIND_TEXT_BYTES], list[64];
+    char list[64];
     view.cores = cores_in(machine, &set);
     view.threads = bitmap_weight(&set);
-    snprintf(view.what, sizeof(view.what), "%s, %d tasks, %s, CPUs %s", machine->name, request->task_count,
-             bind_text(&request->bind, bind), bitmap_text(granted, list, sizeof(list)));
+    snprintf(view.what, sizeof(view.what), "%s, %d tasks, %s,smt:%d,reserve:%d, CPUs %s", machine->name,
+             request->task_count, bind_policy_names[request->bind.policy], request->bind.smt,
+             request->bind.reserve, bitmap_text(granted, list, sizeof(list)));
     if (request->task_count % 4 == 0)
         check_again(&view);
     check_inside(&view, granted);
