@@ -1,5 +1,7 @@
-/* codec.h: little-endian numbers and texts in a bounded run of bytes; what does not fit is remembered, not
- * done. */
+/* codec.h: the one encoder and decoder of what ranks, modules and launchers send each other: little-endian
+ * numbers and texts in a bounded run of bytes. Neither ever writes or reads beyond its bounds. The first
+ * thing that does not fit, or is out of the range given at its call, sets [failed], and everything after it
+ * is left undone; a caller checks [failed] once, at the end and before it acts on a value. */
 #ifndef BASE_CODEC_H
 #define BASE_CODEC_H
 
@@ -8,19 +10,22 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes that are written. [failed]: something did not fit; nothing after it was written. */
+/* Bytes to be filled. [failed]: something did not fit; nothing was written from there on. */
 struct encoder {
     unsigned char *at;
     size_t left;
     bool failed;
 };
 
-/* Bytes of a peer that are read. [failed]: something was not there or did not fit; all later reads are 0. */
+/* Bytes from a peer, which may be hostile. [failed]: they ended too early or broke a bound; every later read
+ * returns 0 or an empty text. */
 struct decoder {
     const unsigned char *at;
     size_t left;
     bool failed;
 };
+
+/* ---- Raw bytes ---- */
 
 static inline void encode_raw(struct encoder *encoder, const void *bytes, size_t length)
 {
@@ -34,20 +39,37 @@ static inline void encode_raw(struct encoder *encoder, const void *bytes, size_t
     encoder->left -= length;
 }
 
-static inline void decode_raw(struct decoder *decoder, void *bytes, size_t length)
+/* The next [length] bytes where they lie, or NULL if that many are not left. */
+static inline const unsigned char *decode_view(struct decoder *decoder, size_t length)
 {
     if (decoder->failed || length > decoder->left) {
         decoder->failed = true;
-        memset(bytes, 0, length);
-        return;
+        return NULL;
     }
-    if (length > 0)
-        memcpy(bytes, decoder->at, length);
+    const unsigned char *bytes = decoder->at;
     decoder->at += length;
     decoder->left -= length;
+    return bytes;
 }
 
-/* The low [count] bytes of [value]. */
+static inline void decode_raw(struct decoder *decoder, void *bytes, size_t length)
+{
+    const unsigned char *from = decode_view(decoder, length);
+    if (from == NULL)
+        memset(bytes, 0, length);
+    else if (length > 0)
+        memcpy(bytes, from, length);
+}
+
+/* Fail unless [good]: for a rule that joins several fields. */
+static inline void decode_check(struct decoder *decoder, bool good)
+{
+    decoder->failed = decoder->failed || !good;
+}
+
+/* ---- Numbers ---- */
+
+/* The low [count] bytes of [value]; count is at most 8. */
 static inline void encode_number(struct encoder *encoder, uint64_t value, size_t count)
 {
     unsigned char bytes[8];
@@ -66,27 +88,70 @@ static inline uint64_t decode_number(struct decoder *decoder, size_t count)
     return value;
 }
 
-/* A text: two bytes of length, then as many, none of them 0. */
-static inline void encode_text(struct encoder *encoder, const char *text)
+/* A number of [count] bytes that may be at most [most]; a larger one fails, and 0 is returned. */
+static inline uint64_t decode_at_most(struct decoder *decoder, size_t count, uint64_t most)
 {
-    size_t length = strlen(text);
-    if (length > UINT16_MAX)
-        encoder->failed = true;
+    uint64_t value = decode_number(decoder, count);
+    decode_check(decoder, value <= most);
+    return decoder->failed ? 0 : value;
+}
+
+/* The 8 bytes of an IEEE double. */
+static inline void encode_double(struct encoder *encoder, double value)
+{
+    uint64_t bits = 0;
+    memcpy(&bits, &value, sizeof(bits));
+    encode_number(encoder, bits, 8);
+}
+
+static inline double decode_double(struct decoder *decoder)
+{
+    uint64_t bits = decode_number(decoder, 8);
+    double value = 0;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* ---- Texts ---- */
+
+/* False for control characters; bytes of UTF-8 pass. */
+static inline bool is_printable_byte(unsigned char byte)
+{
+    return byte >= 0x20 && byte != 0x7f;
+}
+
+/* [length] bytes, none of them 0, and a 0 behind them in [text], which has room for [length] + 1. */
+static inline void decode_chars(struct decoder *decoder, char *text, size_t length)
+{
+    const unsigned char *bytes = decode_view(decoder, length);
+    text[0] = 0;
+    decode_check(decoder, bytes != NULL && memchr(bytes, 0, length) == NULL);
+    if (decoder->failed)
+        return;
+    memcpy(text, bytes, length);
+    text[length] = 0;
+}
+
+/* Two bytes of length and the text itself, which lies in an array of [text_bytes] on both sides. */
+static inline void encode_text(struct encoder *encoder, const char *text, size_t text_bytes)
+{
+    size_t length = strnlen(text, text_bytes);
+    encoder->failed = encoder->failed || length == text_bytes || length > UINT16_MAX;
     encode_number(encoder, length, 2);
     encode_raw(encoder, text, length);
 }
 
 static inline void decode_text(struct decoder *decoder, char *text, size_t text_bytes)
 {
-    size_t length = (size_t)decode_number(decoder, 2);
-    if (length >= text_bytes) {
-        decoder->failed = true;
-        length = 0;
-    }
-    decode_raw(decoder, text, length);
-    text[length] = 0;
-    if (memchr(text, 0, length) != NULL)
-        decoder->failed = true;
+    decode_chars(decoder, text, (size_t)decode_at_most(decoder, 2, text_bytes - 1));
+}
+
+/* A text that can be shown in a sentence: one with control characters fails. */
+static inline void decode_printable(struct decoder *decoder, char *text, size_t text_bytes)
+{
+    decode_text(decoder, text, text_bytes);
+    for (const char *at = text; *at != 0; at++)
+        decode_check(decoder, is_printable_byte((unsigned char)*at));
 }
 
 #endif

@@ -13,10 +13,11 @@
 #include "net/endpoint.h"
 #include "auth/auth_message.h"
 
-#define PEER_INFO_MAGIC UINT32_C(0x72647668) /* "hvdr" */
+#define PEER_INFO_MAGIC   UINT32_C(0x72647668) /* "hvdr" */
+#define OPTION_NAME_BYTES 64
 
 _Static_assert(sizeof(struct peer) + sizeof(struct peer_info_start) +
-                       OPTION_MAX * (sizeof(struct peer_info_option) + 64) + 64 <=
+                       OPTION_MAX * (sizeof(struct peer_info_option) + OPTION_NAME_BYTES) + 64 <=
                    PEER_INFO_BYTES,
                "the longest peer_info fits");
 
@@ -106,7 +107,7 @@ static void encode_start(struct encoder *encoder, const struct peer_info_start *
     encode_number(encoder, (uint32_t)start->launcher_rank, 4);
     encode_number(encoder, (uint32_t)start->rank_count, 4);
     encode_number(encoder, start->ranks_hash, 8);
-    encode_text(encoder, start->ranks);
+    encode_text(encoder, start->ranks, sizeof(start->ranks));
     encode_number(encoder, (uint32_t)start->set_count, 4);
 }
 
@@ -116,7 +117,7 @@ size_t peer_info_encode(const struct peer_info *peer_info, unsigned char bytes[P
     struct encoder encoder = {bytes, PEER_INFO_BYTES, false};
     encode_number(&encoder, PEER_INFO_MAGIC, 4);
     encode_number(&encoder, AUTH_VERSION, 2);
-    encode_text(&encoder, peer->host);
+    encode_text(&encoder, peer->host, sizeof(peer->host));
     encode_number(&encoder, (uint32_t)peer->pid, 4);
     encode_number(&encoder, peer->port, 2);
     encode_number(&encoder, peer->node_key, 8);
@@ -127,36 +128,23 @@ size_t peer_info_encode(const struct peer_info *peer_info, unsigned char bytes[P
     for (int i = 0; i < option_count; i++) {
         if (!option_table[i].job_wide)
             continue;
-        encode_text(&encoder, option_table[i].name);
-        encode_text(&encoder, peer_info->options[i].value);
-        encode_text(&encoder, peer_info->options[i].source);
+        encode_text(&encoder, option_table[i].name, OPTION_NAME_BYTES);
+        encode_text(&encoder, peer_info->options[i].value, sizeof(peer_info->options[i].value));
+        encode_text(&encoder, peer_info->options[i].source, sizeof(peer_info->options[i].source));
     }
     encode_start(&encoder, &peer_info->start);
     return PEER_INFO_BYTES - encoder.left;
 }
 
-/* A text that can be shown in a sentence. */
-static void decode_printable(struct decoder *decoder, char *text, size_t text_bytes)
-{
-    decode_text(decoder, text, text_bytes);
-    for (const char *at = text; *at != 0; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f)
-            decoder->failed = true;
-}
-
 static void decode_peer(struct decoder *decoder, struct peer *peer)
 {
     decode_printable(decoder, peer->host, sizeof(peer->host));
-    peer->pid = (int32_t)decode_number(decoder, 4);
+    peer->pid = (int32_t)decode_at_most(decoder, 4, INT32_MAX);
     peer->port = (uint16_t)decode_number(decoder, 2);
     peer->node_key = decode_number(decoder, 8);
     peer->net_key = decode_number(decoder, 8);
-    peer->address_count = (uint8_t)decode_number(decoder, 1);
-    if (peer->address_count < 1 || peer->address_count > PEER_MAX_ADDRESSES || peer->pid < 1 ||
-        peer->port == 0) {
-        decoder->failed = true;
-        return;
-    }
+    peer->address_count = (uint8_t)decode_at_most(decoder, 1, PEER_MAX_ADDRESSES);
+    decode_check(decoder, peer->address_count > 0 && peer->pid > 0 && peer->port > 0);
     for (int i = 0; i < peer->address_count; i++)
         decode_raw(decoder, &peer->addresses[i], sizeof(peer->addresses[i]));
 }
@@ -165,7 +153,7 @@ static void decode_peer(struct decoder *decoder, struct peer *peer)
 static bool decode_options(struct decoder *decoder, struct peer_info_option *options)
 {
     for (int i = 0; i < option_count; i++) {
-        char name[64];
+        char name[OPTION_NAME_BYTES];
         if (!option_table[i].job_wide)
             continue;
         decode_printable(decoder, name, sizeof(name));
@@ -179,13 +167,12 @@ static bool decode_options(struct decoder *decoder, struct peer_info_option *opt
 
 static void decode_start(struct decoder *decoder, struct peer_info_start *start)
 {
-    start->launcher_rank = (int32_t)decode_number(decoder, 4);
-    start->rank_count = (int32_t)decode_number(decoder, 4);
+    start->launcher_rank = (int32_t)decode_at_most(decoder, 4, INT32_MAX);
+    start->rank_count = (int32_t)decode_at_most(decoder, 4, INT32_MAX);
     start->ranks_hash = decode_number(decoder, 8);
     decode_printable(decoder, start->ranks, sizeof(start->ranks));
-    start->set_count = (int32_t)decode_number(decoder, 4);
-    if (start->launcher_rank < 0 || start->rank_count < 1 || start->set_count < 0)
-        decoder->failed = true;
+    start->set_count = (int32_t)decode_at_most(decoder, 4, INT32_MAX);
+    decode_check(decoder, start->rank_count > 0);
 }
 
 int peer_info_decode(struct peer_info *peer_info, const unsigned char *bytes, size_t length,

@@ -15,7 +15,7 @@ size_t start_report_encode(const struct start_report *report, unsigned char byte
     encode_number(&encoder, START_REPORT_MAGIC, 4);
     encode_number(&encoder, (uint32_t)report->status, 4);
     encode_number(&encoder, report->attached, 1);
-    encode_text(&encoder, report->reason.text);
+    encode_text(&encoder, report->reason.text, sizeof(report->reason.text));
     return START_REPORT_BYTES - encoder.left;
 }
 
@@ -25,11 +25,10 @@ int start_report_decode(struct start_report *report, const unsigned char *bytes,
     struct start_report read = {.step = report->step};
     uint64_t magic = decode_number(&decoder, 4);
     read.status = (int32_t)decode_number(&decoder, 4);
-    uint64_t attached = decode_number(&decoder, 1);
-    read.attached = attached == 1;
+    read.attached = decode_at_most(&decoder, 1, 1) == 1;
     decode_text(&decoder, read.reason.text, sizeof(read.reason.text));
-    if (decoder.failed || decoder.left > 0 || magic != START_REPORT_MAGIC || attached > 1 ||
-        read.status > HVD_OK || read.status < HVD_ERR_SYSTEM)
+    if (decoder.failed || decoder.left > 0 || magic != START_REPORT_MAGIC || read.status > HVD_OK ||
+        read.status < HVD_ERR_SYSTEM)
         return HVD_ERR_INVALID;
     *report = read;
     return HVD_OK;

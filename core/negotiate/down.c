@@ -436,15 +436,15 @@ typedef int record_handler(struct negotiate *negotiate, const struct wire_record
 static int for_each_record(struct negotiate *negotiate, const void *bytes, size_t length,
                            enum down_source source, record_handler *handler, struct hvd_error *err)
 {
-    struct wire_reader reader = {bytes, length, negotiate->params.size};
+    struct wire_reader reader = {{bytes, length, false}, negotiate->params.size};
     struct wire_record record;
-    const unsigned char *begin = reader.at;
+    const unsigned char *begin = reader.decoder.at;
     int rc = wire_get(&reader, &record, err);
     while (rc == HVD_OK) {
-        struct record_origin record_origin = {source, begin, (size_t)(reader.at - begin)};
+        struct record_origin record_origin = {source, begin, (size_t)(reader.decoder.at - begin)};
         rc = handler(negotiate, &record, &record_origin, err);
         wire_clear(&record);
-        begin = reader.at;
+        begin = reader.decoder.at;
         if (rc == HVD_OK)
             rc = wire_get(&reader, &record, err);
     }

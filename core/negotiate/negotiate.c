@@ -96,7 +96,7 @@ void negotiate_leave(struct negotiate *negotiate)
 int negotiate_from_child(struct negotiate *negotiate, int child, const void *bytes, size_t length,
                          struct hvd_error *err)
 {
-    struct wire_reader reader = {bytes, length, negotiate->params.size};
+    struct wire_reader reader = {{bytes, length, false}, negotiate->params.size};
     struct wire_record record;
     int rc = down_apply_pending(negotiate, err);
     if (rc == HVD_OK)

@@ -1,193 +1,195 @@
-/* wire.c: records of the negotiation to bytes. Pure. */
+/* wire.c: encodes the records of the negotiation. Pure. */
 #include "negotiate/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* A new IDS record costs 13 bytes; a gap longer than that many bits of bitmap is cheaper skipped. */
+/* A new IDS record costs 13 bytes, which is as much as a gap of 104 bits in a bitmap. */
 #define IDS_GAP 104
 
-/* Memory that an empty message keeps for the next. Those with descriptions are long, but rare: on each link
- * one of a first round would be kept for ever. */
+/* Memory that an empty message keeps for the next one. The messages of a first round hold descriptions and
+ * are long; keeping that much for each link would never pay. */
 #define KEPT_BYTES 4096
 
-static unsigned char *reserve(struct wire_writer *writer, size_t more)
+/* Bytes of the parts of records: the most that each of them can take. */
+#define FIXED_BYTES      32 /* what a record has besides proposals, bitmaps, names and ranks */
+#define PROPOSAL_BYTES   48 /* without its tensors */
+#define TENSOR_BYTES     (2 + 8 * HVD_MAX_DIMS + 1 + HVD_MAX_NAME)
+#define STALL_RANK_BYTES (4 + 1 + 2 + DESC_TITLE_BYTES)
+
+/* Begin a part of at most [most] bytes at the end of the message. The encoder is good until the next call. */
+static struct encoder begin(struct wire_writer *writer, size_t most)
 {
-    if (writer->failed)
-        return NULL;
-    if (writer->capacity - writer->length < more) {
-        size_t capacity = 2 * writer->capacity + more + 256;
+    if (!writer->failed && writer->capacity - writer->length < most) {
+        size_t capacity = 2 * writer->capacity + most + 256;
         unsigned char *bytes = realloc(writer->bytes, capacity);
-        if (bytes == NULL) {
-            writer->failed = true;
-            return NULL;
-        }
-        writer->bytes = bytes;
-        writer->capacity = capacity;
+        writer->failed = bytes == NULL;
+        writer->bytes = bytes != NULL ? bytes : writer->bytes;
+        writer->capacity = bytes != NULL ? capacity : writer->capacity;
     }
-    unsigned char *at = writer->bytes + writer->length;
-    writer->length += more;
-    return at;
+    if (writer->failed)
+        return (struct encoder){.failed = true};
+    return (struct encoder){.at = writer->bytes + writer->length, .left = most};
 }
 
-static void put_number(struct wire_writer *writer, uint64_t value, size_t byte_count)
+static void end(struct wire_writer *writer, const struct encoder *encoder)
 {
-    unsigned char *at = reserve(writer, byte_count);
-    for (size_t i = 0; at != NULL && i < byte_count; i++)
-        at[i] = (unsigned char)(value >> (8 * i));
+    if (encoder->failed)
+        writer->failed = true;
+    else
+        writer->length = (size_t)(encoder->at - writer->bytes);
 }
 
 void wire_put_bytes(struct wire_writer *writer, const void *bytes, size_t length)
 {
-    unsigned char *at = length > 0 ? reserve(writer, length) : NULL;
-    if (at != NULL)
-        memcpy(at, bytes, length);
+    if (length == 0)
+        return;
+    struct encoder encoder = begin(writer, length);
+    encode_raw(&encoder, bytes, length);
+    end(writer, &encoder);
 }
 
-static void put_factor(struct wire_writer *writer, double factor)
+static void encode_name(struct encoder *encoder, const char *name)
 {
-    uint64_t bits = 0;
-    memcpy(&bits, &factor, sizeof(bits));
-    put_number(writer, bits, 8);
+    size_t length = strnlen(name, HVD_MAX_NAME);
+    encode_number(encoder, length, 1);
+    encode_raw(encoder, name, length);
 }
 
 static void put_tensor(struct wire_writer *writer, const struct desc_tensor *tensor)
 {
-    size_t name_length = strlen(tensor->name);
-    put_number(writer, tensor->dtype, 1);
-    put_number(writer, (uint64_t)tensor->ndim, 1);
+    struct encoder encoder = begin(writer, TENSOR_BYTES);
+    encode_number(&encoder, tensor->dtype, 1);
+    encode_number(&encoder, (uint64_t)tensor->ndim, 1);
     for (int i = 0; i < tensor->ndim; i++)
-        put_number(writer, (uint64_t)tensor->shape[i], 8);
-    put_number(writer, name_length, 1);
-    wire_put_bytes(writer, tensor->name, name_length);
+        encode_number(&encoder, (uint64_t)tensor->shape[i], 8);
+    encode_name(&encoder, tensor->name);
+    end(writer, &encoder);
 }
 
 static void put_proposal(struct wire_writer *writer, const struct wire_proposal *proposal)
 {
     const struct desc *desc = proposal->desc;
-    put_number(writer, (uint64_t)proposal->rank, 4);
-    put_number(writer, proposal->backends, 4);
-    put_number(writer, desc->kind, 1);
-    put_number(writer, (uint64_t)desc->set, 4);
-    put_number(writer, desc->op, 1);
-    put_number(writer, desc->wire, 1);
-    put_factor(writer, desc->prescale);
-    put_factor(writer, desc->postscale);
-    put_number(writer, (uint64_t)desc->root, 4);
-    put_number(writer, desc->grouped, 1);
-    put_number(writer, (uint64_t)desc->tensor_count, 2);
+    struct encoder encoder = begin(writer, PROPOSAL_BYTES);
+    encode_number(&encoder, (uint64_t)proposal->rank, 4);
+    encode_number(&encoder, proposal->backends, 4);
+    encode_number(&encoder, desc->kind, 1);
+    encode_number(&encoder, (uint64_t)desc->set, 4);
+    encode_number(&encoder, desc->op, 1);
+    encode_number(&encoder, desc->wire, 1);
+    encode_double(&encoder, desc->prescale);
+    encode_double(&encoder, desc->postscale);
+    encode_number(&encoder, (uint64_t)desc->root, 4);
+    encode_number(&encoder, desc->grouped, 1);
+    encode_number(&encoder, (uint64_t)desc->tensor_count, 2);
+    end(writer, &encoder);
     for (int i = 0; i < desc->tensor_count; i++)
         put_tensor(writer, &desc->tensors[i]);
 }
 
-static void put_bitmap(struct wire_writer *writer, const struct wire_record *record)
+static void put_stall_ranks(struct wire_writer *writer, const struct stall_report *stall)
 {
-    put_number(writer, (uint64_t)record->set, 4);
-    put_number(writer, record->first_id, 4);
-    put_number(writer, record->id_span, 4);
-    wire_put_bytes(writer, record->bits, ((size_t)record->id_span + 7) / 8);
-}
-
-static void put_stall_reply(struct wire_writer *writer, const struct wire_record *record)
-{
-    const struct stall_report *stall = record->stall;
-    put_number(writer, (uint64_t)record->set, 4);
-    put_number(writer, record->id, 4);
-    put_number(writer, (uint64_t)stall->missing, 4);
-    put_number(writer, (uint64_t)stall->named, 1);
+    struct encoder encoder = begin(writer, STALL_MAX_RANKS * STALL_RANK_BYTES);
     for (int i = 0; i < stall->named; i++) {
-        size_t length = strlen(stall->ranks[i].last);
-        put_number(writer, (uint64_t)stall->ranks[i].rank, 4);
-        put_number(writer, stall->ranks[i].state, 1);
-        put_number(writer, length, 2);
-        wire_put_bytes(writer, stall->ranks[i].last, length);
+        encode_number(&encoder, (uint64_t)stall->ranks[i].rank, 4);
+        encode_number(&encoder, stall->ranks[i].state, 1);
+        encode_text(&encoder, stall->ranks[i].last, sizeof(stall->ranks[i].last));
     }
+    end(writer, &encoder);
 }
 
-static void put_stall_query(struct wire_writer *writer, const struct wire_record *record)
+/* What a record has before its bitmap, proposals or ranks. */
+static void encode_fixed(struct encoder *encoder, const struct wire_record *record)
 {
-    size_t length = strlen(record->name);
-    put_number(writer, (uint64_t)record->set, 4);
-    put_number(writer, record->id, 4);
-    put_number(writer, (uint64_t)record->time_us, 8);
-    put_number(writer, length, 1);
-    wire_put_bytes(writer, record->name, length);
-}
-
-static void put_settings(struct wire_writer *writer, const struct tuned_settings *settings)
-{
-    put_number(writer, (uint64_t)settings->fusion_bytes, 8);
-    put_number(writer, (uint64_t)settings->chunk_bytes, 8);
-    put_number(writer, (uint64_t)settings->inflight, 8);
+    encode_number(encoder, record->type, 1);
+    switch (record->type) {
+    case WIRE_IDS:
+    case WIRE_RETIRE:
+        encode_number(encoder, (uint64_t)record->set, 4);
+        encode_number(encoder, record->first_id, 4);
+        encode_number(encoder, record->id_span, 4);
+        break;
+    case WIRE_NEW:
+        encode_number(encoder, record->id, 4);
+        encode_number(encoder, (uint64_t)(record->backend + 1), 1);
+        encode_number(encoder, (uint64_t)(record->absent + 1), 4);
+        encode_number(encoder, (uint64_t)record->members, 4);
+        break;
+    case WIRE_JOINED:
+        encode_number(encoder, (uint64_t)record->set, 4);
+        encode_number(encoder, (uint64_t)record->rank, 4);
+        encode_number(encoder, record->backends, 4);
+        break;
+    case WIRE_LEAVING:
+        encode_number(encoder, (uint64_t)record->rank, 4);
+        break;
+    case WIRE_STALL_NOTICE:
+        encode_number(encoder, (uint64_t)record->time_us, 8);
+        break;
+    case WIRE_STALL_QUERY:
+        encode_number(encoder, (uint64_t)record->set, 4);
+        encode_number(encoder, record->id, 4);
+        encode_number(encoder, (uint64_t)record->time_us, 8);
+        encode_name(encoder, record->name);
+        break;
+    case WIRE_STALL_REPLY:
+        encode_number(encoder, (uint64_t)record->set, 4);
+        encode_number(encoder, record->id, 4);
+        encode_number(encoder, (uint64_t)record->stall->missing, 4);
+        encode_number(encoder, (uint64_t)record->stall->named, 1);
+        break;
+    case WIRE_TUNE:
+        encode_number(encoder, (uint64_t)record->settings.fusion_bytes, 8);
+        encode_number(encoder, (uint64_t)record->settings.chunk_bytes, 8);
+        encode_number(encoder, (uint64_t)record->settings.inflight, 8);
+        break;
+    case WIRE_MISMATCH:
+    case WIRE_UNIT:
+        break;
+    }
 }
 
 void wire_put(struct wire_writer *writer, const struct wire_record *record)
 {
-    put_number(writer, record->type, 1);
-    switch (record->type) {
-    case WIRE_IDS:
-    case WIRE_RETIRE:
-        put_bitmap(writer, record);
-        break;
-    case WIRE_NEW:
-        put_number(writer, record->id, 4);
-        put_number(writer, (uint64_t)(record->backend + 1), 1);
-        put_number(writer, (uint64_t)(record->absent + 1), 4);
-        put_number(writer, (uint64_t)record->members, 4);
+    size_t name_bytes = record->type == WIRE_STALL_QUERY ? HVD_MAX_NAME : 0;
+    struct encoder encoder = begin(writer, FIXED_BYTES + name_bytes);
+    encode_fixed(&encoder, record);
+    end(writer, &encoder);
+    if (record->type == WIRE_IDS || record->type == WIRE_RETIRE)
+        wire_put_bytes(writer, record->bits, ((size_t)record->id_span + 7) / 8);
+    if (record->type == WIRE_NEW || record->type == WIRE_MISMATCH || record->type == WIRE_STALL_NOTICE)
         put_proposal(writer, &record->proposal);
-        break;
-    case WIRE_MISMATCH:
-        put_proposal(writer, &record->proposal);
+    if (record->type == WIRE_MISMATCH)
         put_proposal(writer, &record->other);
-        break;
-    case WIRE_JOINED:
-        put_number(writer, (uint64_t)record->set, 4);
-        put_number(writer, (uint64_t)record->rank, 4);
-        put_number(writer, record->backends, 4);
-        break;
-    case WIRE_LEAVING:
-        put_number(writer, (uint64_t)record->rank, 4);
-        break;
-    case WIRE_UNIT:
-        break;
-    case WIRE_STALL_NOTICE:
-        put_number(writer, (uint64_t)record->time_us, 8);
-        put_proposal(writer, &record->proposal);
-        break;
-    case WIRE_STALL_QUERY:
-        put_stall_query(writer, record);
-        break;
-    case WIRE_STALL_REPLY:
-        put_stall_reply(writer, record);
-        break;
-    case WIRE_TUNE:
-        put_settings(writer, &record->settings);
-        break;
-    }
+    if (record->type == WIRE_STALL_REPLY)
+        put_stall_ranks(writer, record->stall);
 }
 
 void wire_put_ids(struct wire_writer *writer, enum wire_type type, hvd_set set, const uint32_t *ids,
                   size_t count)
 {
-    size_t begin = 0;
-    while (begin < count) {
-        size_t end = begin + 1;
-        while (end < count && ids[end] - ids[end - 1] <= IDS_GAP)
-            end++;
-        uint32_t span = ids[end - 1] - ids[begin] + 1;
-        put_number(writer, type, 1);
-        put_number(writer, (uint64_t)set, 4);
-        put_number(writer, ids[begin], 4);
-        put_number(writer, span, 4);
-        unsigned char *bits = reserve(writer, ((size_t)span + 7) / 8);
-        if (bits == NULL)
+    size_t first = 0;
+    while (first < count) {
+        size_t behind = first + 1;
+        while (behind < count && ids[behind] - ids[behind - 1] <= IDS_GAP)
+            behind++;
+        struct wire_record record = {
+            .type = type, .set = set, .first_id = ids[first], .id_span = ids[behind - 1] - ids[first] + 1};
+        size_t bitmap_bytes = ((size_t)record.id_span + 7) / 8;
+        struct encoder encoder = begin(writer, FIXED_BYTES + bitmap_bytes);
+        encode_fixed(&encoder, &record);
+        if (encoder.failed) {
+            writer->failed = true;
             return;
-        memset(bits, 0, ((size_t)span + 7) / 8);
-        for (size_t i = begin; i < end; i++) {
-            uint32_t bit = ids[i] - ids[begin];
-            bits[bit / 8] = (unsigned char)(bits[bit / 8] | 1u << bit % 8);
         }
-        begin = end;
+        memset(encoder.at, 0, bitmap_bytes);
+        for (size_t i = first; i < behind; i++) {
+            uint32_t bit = ids[i] - ids[first];
+            encoder.at[bit / 8] = (unsigned char)(encoder.at[bit / 8] | 1u << bit % 8);
+        }
+        encoder.at += bitmap_bytes;
+        end(writer, &encoder);
+        first = behind;
     }
 }
 

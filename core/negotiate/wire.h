@@ -2,9 +2,10 @@
 #ifndef NEGOTIATE_WIRE_H
 #define NEGOTIATE_WIRE_H
 
+#include "base/codec.h"
 #include "base/status.h"
-#include "negotiate/stall_report.h"
 #include "base/tuned_settings.h"
+#include "negotiate/stall_report.h"
 
 /* A message is a list of records. Upwards a record says what is so on every rank of the sender's subtree,
  * downwards what every rank is to do, in order. */
@@ -71,9 +72,8 @@ void wire_free(struct wire_writer *writer);
 
 /* A message being read. */
 struct wire_reader {
-    const unsigned char *at;
-    size_t left;
-    int rank_count; /* ranks of the job: what ranks and roots are checked against */
+    struct decoder decoder;
+    int rank_count; /* of the job: ranks and roots must be below it */
 };
 
 /* The next record: HVD_OK, to be given to wire_clear; HVD_IN_PROGRESS at the end of the message;

@@ -1,4 +1,4 @@
-/* wire_decode.c: records of the negotiation from bytes, which are hostile. Pure. */
+/* wire_decode.c: decodes the records of the negotiation; their bytes may be hostile. Pure. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,99 +7,51 @@
 #include "base/backend_id.h"
 #include "base/dtype.h"
 
-/* The least that a tensor takes: type, dimensions, length of the name, one byte of it. */
+/* A tensor takes at least its type, its number of dimensions, and a name of one byte with its length. */
 #define TENSOR_LEAST_BYTES 4
 
-static bool get_number(struct wire_reader *reader, size_t byte_count, uint64_t *valuep)
+/* A process set's number, or a root: the caller checks the kind's own rules. */
+static int get_count(struct decoder *decoder)
 {
-    if (reader->left < byte_count)
-        return false;
-    uint64_t value = 0;
-    for (size_t i = 0; i < byte_count; i++)
-        value |= (uint64_t)reader->at[i] << (8 * i);
-    reader->at += byte_count;
-    reader->left -= byte_count;
-    *valuep = value;
-    return true;
+    return (int)decode_at_most(decoder, 4, INT32_MAX);
 }
 
-/* A number below [limit]. */
-static bool get_below(struct wire_reader *reader, size_t byte_count, uint64_t limit, uint64_t *valuep)
+static int get_rank(struct wire_reader *reader)
 {
-    return get_number(reader, byte_count, valuep) && *valuep < limit;
+    return (int)decode_at_most(&reader->decoder, 4, (uint64_t)reader->rank_count - 1);
 }
 
-static bool get_rank(struct wire_reader *reader, int *rankp)
+static uint32_t get_backends(struct decoder *decoder)
 {
-    uint64_t rank = 0;
-    if (!get_below(reader, 4, (uint64_t)reader->rank_count, &rank))
-        return false;
-    *rankp = (int)rank;
-    return true;
+    return (uint32_t)decode_at_most(decoder, 4, (UINT64_C(1) << BACKEND_COUNT) - 1);
 }
 
-/* The number of a process set, or a root: what else is asked of it depends on the kind. */
-static bool get_count(struct wire_reader *reader, int *valuep)
+static void get_name(struct decoder *decoder, char name[HVD_MAX_NAME + 1])
 {
-    uint64_t value = 0;
-    if (!get_below(reader, 4, UINT64_C(1) << 31, &value))
-        return false;
-    *valuep = (int)value;
-    return true;
+    size_t length = (size_t)decode_at_most(decoder, 1, HVD_MAX_NAME);
+    decode_check(decoder, length > 0);
+    decode_chars(decoder, name, length);
 }
 
-static bool get_backends(struct wire_reader *reader, uint32_t *backendsp)
+/* hvd's calls refuse a factor that is 0 or no number, so no peer sends one. */
+static double get_factor(struct decoder *decoder)
 {
-    uint64_t backends = 0;
-    if (!get_below(reader, 4, UINT64_C(1) << BACKEND_COUNT, &backends))
-        return false;
-    *backendsp = (uint32_t)backends;
-    return true;
+    double factor = decode_double(decoder);
+    decode_check(decoder, isfinite(factor) && factor != 0);
+    return factor;
 }
 
-static bool get_name(struct wire_reader *reader, char *name)
+static void get_tensor(struct decoder *decoder, struct desc_tensor *tensor)
 {
-    uint64_t length = 0;
-    if (!get_number(reader, 1, &length) || length == 0 || length > HVD_MAX_NAME || reader->left < length)
-        return false;
-    if (memchr(reader->at, 0, length) != NULL)
-        return false;
-    memcpy(name, reader->at, length);
-    name[length] = 0;
-    reader->at += length;
-    reader->left -= length;
-    return true;
+    tensor->dtype = (enum hvd_dtype)decode_number(decoder, 1);
+    decode_check(decoder, dtype_name(tensor->dtype) != NULL);
+    tensor->ndim = (int)decode_at_most(decoder, 1, HVD_MAX_DIMS);
+    for (int i = 0; i < tensor->ndim; i++)
+        tensor->shape[i] = (int64_t)decode_at_most(decoder, 8, INT64_MAX);
+    get_name(decoder, tensor->name);
 }
 
-/* A factor of 0, or one that is no number, is refused where it is given, so no peer has one. */
-static bool get_factor(struct wire_reader *reader, double *factorp)
-{
-    uint64_t bits = 0;
-    if (!get_number(reader, 8, &bits))
-        return false;
-    memcpy(factorp, &bits, sizeof(bits));
-    return isfinite(*factorp) && *factorp != 0;
-}
-
-static bool get_tensor(struct wire_reader *reader, struct desc_tensor *tensor)
-{
-    uint64_t dtype = 0;
-    uint64_t ndim = 0;
-    if (!get_number(reader, 1, &dtype) || dtype_name((enum hvd_dtype)dtype) == NULL ||
-        !get_below(reader, 1, HVD_MAX_DIMS + 1, &ndim))
-        return false;
-    tensor->dtype = (enum hvd_dtype)dtype;
-    tensor->ndim = (int)ndim;
-    for (int i = 0; i < tensor->ndim; i++) {
-        uint64_t extent = 0;
-        if (!get_below(reader, 8, UINT64_C(1) << 63, &extent))
-            return false;
-        tensor->shape[i] = (int64_t)extent;
-    }
-    return get_name(reader, tensor->name);
-}
-
-/* Are the tensors of a size that can be in memory, all together too? */
+/* Do the tensors together have fewer than 2^63 bytes? */
 static bool has_sane_size(const struct desc *desc)
 {
     int64_t total = 0;
@@ -112,7 +64,7 @@ static bool has_sane_size(const struct desc *desc)
     return true;
 }
 
-/* What only some kinds may be. */
+/* The rules that depend on the kind of operation. */
 static bool is_sane(const struct desc *desc, int rank_count)
 {
     const struct desc_tensor *first = &desc->tensors[0];
@@ -135,43 +87,42 @@ static bool is_sane(const struct desc *desc, int rank_count)
                strcmp(first->name, DESC_SET_REMOVE_NAME) == 0;
     case DESC_SHUTDOWN:
         return !desc->grouped && desc->set == HVD_ALL_RANKS && strcmp(first->name, DESC_SHUTDOWN_NAME) == 0;
-    case DESC_JOIN: /* has records of its own */
+    case DESC_JOIN: /* sent as WIRE_JOINED */
     case DESC_KIND_COUNT:
         break;
     }
     return false;
 }
 
-static bool get_desc_header(struct wire_reader *reader, struct desc *desc, uint64_t *tensor_countp)
+/* Returns how many tensors follow, of which none were read yet. */
+static int get_desc_header(struct decoder *decoder, struct desc *desc)
 {
-    uint64_t kind = 0;
-    uint64_t op = 0;
-    uint64_t wire = 0;
-    uint64_t grouped = 0;
-    if (!get_below(reader, 1, DESC_KIND_COUNT, &kind) || !get_count(reader, &desc->set) ||
-        !get_number(reader, 1, &op) || !get_number(reader, 1, &wire) ||
-        !get_factor(reader, &desc->prescale) || !get_factor(reader, &desc->postscale) ||
-        !get_count(reader, &desc->root) || !get_below(reader, 1, 2, &grouped) ||
-        !get_below(reader, 2, HVD_MAX_GROUP + 1, tensor_countp))
-        return false;
-    if (op_name((enum hvd_op)op) == NULL || wire_name((enum hvd_wire)wire) == NULL)
-        return false;
-    desc->kind = (enum desc_kind)kind;
-    desc->op = (enum hvd_op)op;
-    desc->wire = (enum hvd_wire)wire;
-    desc->grouped = grouped == 1;
-    return *tensor_countp >= 1 && (desc->grouped || *tensor_countp == 1) &&
-           *tensor_countp * TENSOR_LEAST_BYTES <= reader->left;
+    desc->kind = (enum desc_kind)decode_at_most(decoder, 1, DESC_KIND_COUNT - 1);
+    desc->set = get_count(decoder);
+    desc->op = (enum hvd_op)decode_number(decoder, 1);
+    desc->wire = (enum hvd_wire)decode_number(decoder, 1);
+    desc->prescale = get_factor(decoder);
+    desc->postscale = get_factor(decoder);
+    desc->root = get_count(decoder);
+    desc->grouped = decode_at_most(decoder, 1, 1) == 1;
+    uint64_t tensor_count = decode_at_most(decoder, 2, HVD_MAX_GROUP);
+    decode_check(decoder, op_name(desc->op) != NULL && wire_name(desc->wire) != NULL);
+    decode_check(decoder, tensor_count == 1 || (desc->grouped && tensor_count > 1));
+    decode_check(decoder, tensor_count * TENSOR_LEAST_BYTES <= decoder->left);
+    return (int)tensor_count;
 }
 
+/* HVD_OK, also where the decoder has failed, or HVD_ERR_NO_MEMORY; so do those below that return a status. */
 static int get_proposal(struct wire_reader *reader, struct wire_proposal *proposal)
 {
+    struct decoder *decoder = &reader->decoder;
     struct desc header = {.tensor_count = 0};
-    uint64_t tensor_count = 0;
-    if (!get_rank(reader, &proposal->rank) || !get_backends(reader, &proposal->backends) ||
-        !get_desc_header(reader, &header, &tensor_count))
-        return HVD_ERR_SYSTEM;
-    struct desc *desc = desc_create((int)tensor_count);
+    proposal->rank = get_rank(reader);
+    proposal->backends = get_backends(decoder);
+    int tensor_count = get_desc_header(decoder, &header);
+    if (decoder->failed)
+        return HVD_OK;
+    struct desc *desc = desc_create(tensor_count);
     if (desc == NULL)
         return HVD_ERR_NO_MEMORY;
     proposal->desc = desc;
@@ -183,46 +134,32 @@ static int get_proposal(struct wire_reader *reader, struct wire_proposal *propos
     desc->postscale = header.postscale;
     desc->root = header.root;
     desc->grouped = header.grouped;
-    for (int i = 0; i < desc->tensor_count; i++) {
-        if (!get_tensor(reader, &desc->tensors[i]))
-            return HVD_ERR_SYSTEM;
-    }
-    return is_sane(desc, reader->rank_count) ? HVD_OK : HVD_ERR_SYSTEM;
+    for (int i = 0; i < desc->tensor_count && !decoder->failed; i++)
+        get_tensor(decoder, &desc->tensors[i]);
+    decode_check(decoder, !decoder->failed && is_sane(desc, reader->rank_count));
+    return HVD_OK;
 }
 
-static int get_bitmap(struct wire_reader *reader, struct wire_record *record)
+static void get_bitmap(struct decoder *decoder, struct wire_record *record)
 {
-    uint64_t first = 0;
-    uint64_t span = 0;
-    if (!get_count(reader, &record->set) || !get_number(reader, 4, &first) || !get_number(reader, 4, &span))
-        return HVD_ERR_SYSTEM;
-    size_t byte_count = ((size_t)span + 7) / 8;
-    if (span == 0 || first + span > (uint64_t)WIRE_MAX_ID + 1 || reader->left < byte_count)
-        return HVD_ERR_SYSTEM;
-    if (span % 8 != 0 && reader->at[byte_count - 1] >> span % 8 != 0)
-        return HVD_ERR_SYSTEM;
-    record->first_id = (uint32_t)first;
-    record->id_span = (uint32_t)span;
-    record->bits = reader->at;
-    reader->at += byte_count;
-    reader->left -= byte_count;
-    return HVD_OK;
+    record->set = get_count(decoder);
+    record->first_id = (uint32_t)decode_number(decoder, 4);
+    record->id_span = (uint32_t)decode_number(decoder, 4);
+    decode_check(decoder, record->id_span > 0 &&
+                              (uint64_t)record->first_id + record->id_span <= (uint64_t)WIRE_MAX_ID + 1);
+    size_t bitmap_bytes = ((size_t)record->id_span + 7) / 8;
+    record->bits = decode_view(decoder, bitmap_bytes);
+    if (record->bits != NULL && record->id_span % 8 != 0) /* no bits behind the span */
+        decode_check(decoder, record->bits[bitmap_bytes - 1] >> record->id_span % 8 == 0);
 }
 
 static int get_new(struct wire_reader *reader, struct wire_record *record)
 {
-    uint64_t id = 0;
-    uint64_t backend = 0;
-    uint64_t absent = 0;
-    uint64_t members = 0;
-    if (!get_number(reader, 4, &id) || !get_below(reader, 1, BACKEND_COUNT + 1, &backend) ||
-        !get_below(reader, 4, (uint64_t)reader->rank_count + 1, &absent) ||
-        !get_below(reader, 4, (uint64_t)reader->rank_count + 1, &members))
-        return HVD_ERR_SYSTEM;
-    record->id = (uint32_t)id;
-    record->backend = (int)backend - 1;
-    record->absent = (int)absent - 1;
-    record->members = (int)members;
+    struct decoder *decoder = &reader->decoder;
+    record->id = (uint32_t)decode_number(decoder, 4);
+    record->backend = (int)decode_at_most(decoder, 1, BACKEND_COUNT) - 1;
+    record->absent = (int)decode_at_most(decoder, 4, (uint64_t)reader->rank_count) - 1;
+    record->members = (int)decode_at_most(decoder, 4, (uint64_t)reader->rank_count);
     return get_proposal(reader, &record->proposal);
 }
 
@@ -231,136 +168,106 @@ static int get_mismatch(struct wire_reader *reader, struct wire_record *record)
     int rc = get_proposal(reader, &record->proposal);
     if (rc == HVD_OK)
         rc = get_proposal(reader, &record->other);
-    if (rc == HVD_OK && (record->proposal.desc->set != record->other.desc->set ||
-                         strcmp(desc_name(record->proposal.desc), desc_name(record->other.desc)) != 0))
-        rc = HVD_ERR_SYSTEM;
-    return rc;
-}
-
-static int get_time(struct wire_reader *reader, int64_t *time_usp)
-{
-    uint64_t time_us = 0;
-    if (!get_below(reader, 8, UINT64_C(1) << 62, &time_us))
-        return HVD_ERR_SYSTEM;
-    *time_usp = (int64_t)time_us;
+    if (rc != HVD_OK || reader->decoder.failed)
+        return rc;
+    const struct desc *desc = record->proposal.desc, *other = record->other.desc;
+    decode_check(&reader->decoder, desc->set == other->set && strcmp(desc_name(desc), desc_name(other)) == 0);
     return HVD_OK;
 }
 
-static bool get_stall_rank(struct wire_reader *reader, struct stall_rank *rank)
+static int64_t get_time(struct decoder *decoder)
 {
-    uint64_t state = 0;
-    uint64_t length = 0;
-    if (!get_rank(reader, &rank->rank) || !get_below(reader, 1, STALL_SILENT + 1, &state) ||
-        !get_below(reader, 2, sizeof(rank->last), &length) || reader->left < length ||
-        memchr(reader->at, 0, length) != NULL)
-        return false;
-    rank->state = (enum stall_state)state;
-    memcpy(rank->last, reader->at, length);
-    reader->at += length;
-    reader->left -= length;
-    return true;
+    return (int64_t)decode_at_most(decoder, 8, (UINT64_C(1) << 62) - 1);
 }
 
 static int get_stall_reply(struct wire_reader *reader, struct wire_record *record)
 {
-    uint64_t id = 0;
-    uint64_t missing = 0;
-    uint64_t named = 0;
-    if (!get_count(reader, &record->set) || !get_number(reader, 4, &id) ||
-        !get_below(reader, 4, (uint64_t)reader->rank_count + 1, &missing) ||
-        !get_below(reader, 1, STALL_MAX_RANKS + 1, &named) || named > missing)
-        return HVD_ERR_SYSTEM;
-    record->id = (uint32_t)id;
+    struct decoder *decoder = &reader->decoder;
+    record->set = get_count(decoder);
+    record->id = (uint32_t)decode_number(decoder, 4);
+    int missing = (int)decode_at_most(decoder, 4, (uint64_t)reader->rank_count);
+    int named = (int)decode_at_most(decoder, 1, STALL_MAX_RANKS);
+    decode_check(decoder, named <= missing);
+    if (decoder->failed)
+        return HVD_OK;
     record->stall = calloc(1, sizeof(*record->stall));
     if (record->stall == NULL)
         return HVD_ERR_NO_MEMORY;
-    record->stall->missing = (int)missing;
-    record->stall->named = (int)named;
-    for (int i = 0; i < record->stall->named; i++) {
-        if (!get_stall_rank(reader, &record->stall->ranks[i]))
-            return HVD_ERR_SYSTEM;
+    record->stall->missing = missing;
+    record->stall->named = named;
+    for (int i = 0; i < named; i++) {
+        struct stall_rank *rank = &record->stall->ranks[i];
+        rank->rank = get_rank(reader);
+        rank->state = (enum stall_state)decode_at_most(decoder, 1, STALL_SILENT);
+        decode_text(decoder, rank->last, sizeof(rank->last));
     }
     return HVD_OK;
 }
 
-static int get_stall_query(struct wire_reader *reader, struct wire_record *record)
+static void get_settings(struct decoder *decoder, struct tuned_settings *settings)
 {
-    uint64_t id = 0;
-    if (!get_count(reader, &record->set) || !get_number(reader, 4, &id))
-        return HVD_ERR_SYSTEM;
-    record->id = (uint32_t)id;
-    int rc = get_time(reader, &record->time_us);
-    return rc == HVD_OK && !get_name(reader, record->name) ? HVD_ERR_SYSTEM : rc;
+    settings->fusion_bytes = (int64_t)decode_at_most(decoder, 8, INT64_MAX);
+    settings->chunk_bytes = (int64_t)decode_at_most(decoder, 8, INT64_MAX);
+    settings->inflight = (int64_t)decode_at_most(decoder, 8, INT64_MAX);
+    decode_check(decoder, tuned_settings_valid(settings));
 }
 
-static int get_stall_notice(struct wire_reader *reader, struct wire_record *record)
+static int get_record(struct wire_reader *reader, struct wire_record *record)
 {
-    int rc = get_time(reader, &record->time_us);
-    return rc == HVD_OK ? get_proposal(reader, &record->proposal) : rc;
-}
-
-static bool get_settings(struct wire_reader *reader, struct tuned_settings *settings)
-{
-    uint64_t fusion = 0;
-    uint64_t chunk = 0;
-    uint64_t inflight = 0;
-    if (!get_below(reader, 8, (uint64_t)INT64_MAX + 1, &fusion) ||
-        !get_below(reader, 8, (uint64_t)INT64_MAX + 1, &chunk) ||
-        !get_below(reader, 8, (uint64_t)INT64_MAX + 1, &inflight))
-        return false;
-    *settings = (struct tuned_settings){(int64_t)fusion, (int64_t)chunk, (int64_t)inflight};
-    return tuned_settings_valid(settings);
-}
-
-static int get_body(struct wire_reader *reader, struct wire_record *record)
-{
-    bool good = false;
+    struct decoder *decoder = &reader->decoder;
+    uint64_t type = decode_number(decoder, 1);
+    record->type = (enum wire_type)type;
     switch (record->type) {
     case WIRE_IDS:
     case WIRE_RETIRE:
-        return get_bitmap(reader, record);
+        get_bitmap(decoder, record);
+        return HVD_OK;
     case WIRE_NEW:
         return get_new(reader, record);
     case WIRE_MISMATCH:
         return get_mismatch(reader, record);
     case WIRE_JOINED:
-        good = get_count(reader, &record->set) && get_rank(reader, &record->rank) &&
-               get_backends(reader, &record->backends);
-        break;
+        record->set = get_count(decoder);
+        record->rank = get_rank(reader);
+        record->backends = get_backends(decoder);
+        return HVD_OK;
     case WIRE_LEAVING:
-        good = get_rank(reader, &record->rank);
-        break;
+        record->rank = get_rank(reader);
+        return HVD_OK;
     case WIRE_UNIT:
-        good = true;
-        break;
+        return HVD_OK;
     case WIRE_STALL_NOTICE:
-        return get_stall_notice(reader, record);
+        record->time_us = get_time(decoder);
+        return get_proposal(reader, &record->proposal);
     case WIRE_STALL_QUERY:
-        return get_stall_query(reader, record);
+        record->set = get_count(decoder);
+        record->id = (uint32_t)decode_number(decoder, 4);
+        record->time_us = get_time(decoder);
+        get_name(decoder, record->name);
+        return HVD_OK;
     case WIRE_STALL_REPLY:
         return get_stall_reply(reader, record);
     case WIRE_TUNE:
-        good = get_settings(reader, &record->settings);
-        break;
+        get_settings(decoder, &record->settings);
+        return HVD_OK;
     }
-    return good ? HVD_OK : HVD_ERR_SYSTEM;
+    decode_check(decoder, false);
+    return HVD_OK;
 }
 
 int wire_get(struct wire_reader *reader, struct wire_record *record, struct hvd_error *err)
 {
-    if (reader->left == 0)
+    size_t left = reader->decoder.left;
+    if (left == 0)
         return HVD_IN_PROGRESS;
-    uint64_t type = 0;
-    size_t left = reader->left;
-    get_number(reader, 1, &type);
     memset(record, 0, sizeof(*record));
-    record->type = (enum wire_type)type;
-    int rc = get_body(reader, record);
-    if (rc == HVD_OK)
+    int rc = get_record(reader, record);
+    if (rc == HVD_OK && !reader->decoder.failed)
         return HVD_OK;
     wire_clear(record);
     if (rc == HVD_ERR_NO_MEMORY)
-        return error_set(err, rc, "no memory for what another rank has submitted");
-    return error_set(err, rc, "a record of type %d, %zu bytes before the end of its message, is malformed",
-                     (int)type, left);
+        return error_set(err, rc, "no memory for an operation that another rank has submitted");
+    return error_set(err, HVD_ERR_SYSTEM,
+                     "a record of type %d, %zu bytes before the end of its message, is malformed",
+                     (int)record->type, left);
 }

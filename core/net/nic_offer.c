@@ -46,7 +46,7 @@ static void copy_words(char *to, const char *from, size_t bytes)
 {
     snprintf(to, bytes, "%s", from);
     for (char *at = to; *at != 0; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+        if (!is_printable_byte((unsigned char)*at))
             *at = '?';
 }
 
@@ -96,7 +96,7 @@ int nic_offer_of_nics(struct network_node *node, const struct nic *nics, int cou
 static bool is_plain(const char *value)
 {
     for (const char *at = value; *at != 0; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f)
+        if (!is_printable_byte((unsigned char)*at))
             return false;
     return strlen(value) < NIC_ENV_BYTES;
 }
@@ -149,11 +149,11 @@ void nic_offer_free(struct network_node *node)
 
 static void write_nic(struct encoder *encoder, const struct network_nic *nic)
 {
-    encode_text(encoder, nic->name);
-    encode_text(encoder, nic->verbs);
+    encode_text(encoder, nic->name, sizeof(nic->name));
+    encode_text(encoder, nic->verbs, sizeof(nic->verbs));
     encode_number(encoder, (uint64_t)nic->port, 1);
     encode_number(encoder, nic->verdict, 1);
-    encode_text(encoder, nic->why);
+    encode_text(encoder, nic->why, sizeof(nic->why));
     encode_number(encoder, (uint64_t)nic->mbps, 8);
     encode_number(encoder, (uint64_t)nic->address_count, 1);
     for (int i = 0; i < nic->address_count; i++) {
@@ -171,44 +171,26 @@ size_t nic_offer_encode(const struct network_node *node, unsigned char bytes[NIC
         write_nic(&encoder, &node->nics[i]);
     encode_number(&encoder, (uint64_t)node->left_out, 4);
     for (int id = 0; id < NIC_ENV_COUNT; id++)
-        encode_text(&encoder, node->settings[id] == NULL ? "" : node->settings[id]);
+        encode_text(&encoder, node->settings[id] == NULL ? "" : node->settings[id], NIC_ENV_BYTES);
     return NIC_OFFER_BYTES - encoder.left;
-}
-
-/* A text that can be shown in a sentence. */
-static void read_words(struct decoder *decoder, char *text, size_t text_bytes)
-{
-    decode_text(decoder, text, text_bytes);
-    for (const char *at = text; *at != 0; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f)
-            decoder->failed = true;
 }
 
 static void read_address(struct decoder *decoder, struct network_address *address)
 {
     decode_raw(decoder, &address->address, sizeof(address->address));
-    address->prefix_bits = (int)decode_number(decoder, 1);
-    int least = IN6_IS_ADDR_V4MAPPED(&address->address) ? 96 : 1;
-    if (address->prefix_bits < least || address->prefix_bits > 128)
-        decoder->failed = true;
+    address->prefix_bits = (int)decode_at_most(decoder, 1, 128);
+    decode_check(decoder, address->prefix_bits >= (IN6_IS_ADDR_V4MAPPED(&address->address) ? 96 : 1));
 }
 
 static void read_nic(struct decoder *decoder, struct network_nic *nic)
 {
-    read_words(decoder, nic->name, sizeof(nic->name));
-    read_words(decoder, nic->verbs, sizeof(nic->verbs));
+    decode_printable(decoder, nic->name, sizeof(nic->name));
+    decode_printable(decoder, nic->verbs, sizeof(nic->verbs));
     nic->port = (int)decode_number(decoder, 1);
-    uint64_t verdict = decode_number(decoder, 1);
-    nic->verdict = verdict <= NETWORK_DROPPED ? (enum network_verdict)verdict : NETWORK_DROPPED;
-    read_words(decoder, nic->why, sizeof(nic->why));
-    nic->mbps = (int64_t)decode_number(decoder, 8);
-    uint64_t address_count = decode_number(decoder, 1);
-    if (verdict > NETWORK_DROPPED || nic->mbps < 0 || nic->mbps > INT64_MAX / 2 ||
-        address_count > NETWORK_MAX_ADDRESSES) {
-        decoder->failed = true;
-        return;
-    }
-    nic->address_count = (int)address_count;
+    nic->verdict = (enum network_verdict)decode_at_most(decoder, 1, NETWORK_DROPPED);
+    decode_printable(decoder, nic->why, sizeof(nic->why));
+    nic->mbps = (int64_t)decode_at_most(decoder, 8, INT64_MAX / 2);
+    nic->address_count = (int)decode_at_most(decoder, 1, NETWORK_MAX_ADDRESSES);
     for (int i = 0; i < nic->address_count; i++)
         read_address(decoder, &nic->addresses[i]);
 }
@@ -216,26 +198,26 @@ static void read_nic(struct decoder *decoder, struct network_nic *nic)
 static int read_node(struct decoder *decoder, struct network_node *node)
 {
     char value[NIC_ENV_BYTES];
-    uint64_t magic = decode_number(decoder, 4), count = decode_number(decoder, 1);
-    if (decoder->failed || magic != NIC_OFFER_MAGIC || count > NETWORK_MAX_NICS)
+    decode_check(decoder, decode_number(decoder, 4) == NIC_OFFER_MAGIC);
+    size_t count = (size_t)decode_at_most(decoder, 1, NETWORK_MAX_NICS);
+    if (decoder->failed)
         return HVD_ERR_INVALID;
-    node->nics = calloc((size_t)count + 1, sizeof(*node->nics));
+    node->nics = calloc(count + 1, sizeof(*node->nics));
     if (node->nics == NULL)
         return HVD_ERR_NO_MEMORY;
     node->nic_count = (int)count;
     for (int i = 0; i < node->nic_count; i++)
         read_nic(decoder, &node->nics[i]);
-    uint64_t left_out = decode_number(decoder, 4);
-    node->left_out = left_out <= NIC_MAX ? (int)left_out : 0;
+    node->left_out = (int)decode_at_most(decoder, 4, NIC_MAX);
     for (int id = 0; id < NIC_ENV_COUNT; id++) {
-        read_words(decoder, value, sizeof(value));
+        decode_printable(decoder, value, sizeof(value));
         if (value[0] == 0)
             continue;
         node->settings[id] = strdup(value);
         if (node->settings[id] == NULL)
             return HVD_ERR_NO_MEMORY;
     }
-    return decoder->failed || decoder->left > 0 || left_out > NIC_MAX ? HVD_ERR_INVALID : HVD_OK;
+    return decoder->failed || decoder->left > 0 ? HVD_ERR_INVALID : HVD_OK;
 }
 
 int nic_offer_decode(struct network_node *node, const unsigned char *bytes, size_t length)
@@ -257,7 +239,7 @@ size_t probe_result_encode(const struct network_probe_result *result, int rail_c
     encode_number(&encoder, PROBE_RESULT_MAGIC, 4);
     encode_number(&encoder, (uint64_t)rail_count, 1);
     for (int rail = 0; rail < rail_count; rail++)
-        encode_text(&encoder, result->why[rail]);
+        encode_text(&encoder, result->why[rail], sizeof(result->why[rail]));
     return PROBE_RESULT_BYTES - encoder.left;
 }
 
@@ -266,11 +248,11 @@ int probe_result_decode(struct network_probe_result *result, int rail_count, con
 {
     struct decoder decoder = {bytes, length, false};
     struct network_probe_result read = {.why = {""}};
-    bool ours = decode_number(&decoder, 4) == PROBE_RESULT_MAGIC &&
-                decode_number(&decoder, 1) == (uint64_t)rail_count;
-    for (int rail = 0; ours && rail < rail_count; rail++)
-        read_words(&decoder, read.why[rail], sizeof(read.why[rail]));
-    if (!ours || decoder.failed || decoder.left > 0)
+    decode_check(&decoder, decode_number(&decoder, 4) == PROBE_RESULT_MAGIC);
+    decode_check(&decoder, decode_number(&decoder, 1) == (uint64_t)rail_count);
+    for (int rail = 0; rail < rail_count; rail++)
+        decode_printable(&decoder, read.why[rail], sizeof(read.why[rail]));
+    if (decoder.failed || decoder.left > 0)
         return HVD_ERR_INVALID;
     *result = read;
     return HVD_OK;

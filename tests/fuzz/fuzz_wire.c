@@ -7,16 +7,16 @@
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t length)
 {
-    struct wire_reader reader = {bytes, length, 100};
+    struct wire_reader reader = {{bytes, length, false}, 100};
     struct wire_record record;
     struct hvd_error err;
-    const unsigned char *from = reader.at;
+    const unsigned char *from = reader.decoder.at;
     while (wire_get(&reader, &record, &err) == HVD_OK) {
         struct wire_writer writer = {0};
         wire_put(&writer, &record);
-        assert(writer.length == (size_t)(reader.at - from));
+        assert(writer.length == (size_t)(reader.decoder.at - from));
         assert(memcmp(writer.bytes, from, writer.length) == 0);
-        from = reader.at;
+        from = reader.decoder.at;
         wire_free(&writer);
         wire_clear(&record);
     }

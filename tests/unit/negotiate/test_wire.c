@@ -41,7 +41,7 @@ START_TEST(every_record_survives_the_journey)
     ((struct desc *)in[1].other.desc)->set = 4;
     for (int i = 0; i < 6; i++)
         wire_put(&writer, &in[i]);
-    struct wire_reader reader = {writer.bytes, writer.length, 7};
+    struct wire_reader reader = {{writer.bytes, writer.length, false}, 7};
     struct wire_record out;
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
     ck_assert_int_eq(out.type, WIRE_NEW);
@@ -105,7 +105,7 @@ START_TEST(questions_and_answers_survive_the_journey)
     wire_put(&writer, &ask);
     wire_put(&writer, &waiting);
     wire_put(&writer, &answer);
-    struct wire_reader reader = {writer.bytes, writer.length, 7};
+    struct wire_reader reader = {{writer.bytes, writer.length, false}, 7};
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
     ck_assert_int_eq(out.type, WIRE_STALL_QUERY);
     ck_assert_int_eq(out.set, 3);
@@ -133,7 +133,7 @@ END_TEST
 /* Read all ids of a message back into [ids]; returns how many. */
 static size_t read_ids(const struct wire_writer *writer, uint32_t *ids, size_t room)
 {
-    struct wire_reader reader = {writer->bytes, writer->length, 1};
+    struct wire_reader reader = {{writer->bytes, writer->length, false}, 1};
     struct wire_record record;
     size_t count = 0;
     while (wire_get(&reader, &record, NULL) == HVD_OK) {
@@ -146,7 +146,7 @@ static size_t read_ids(const struct wire_writer *writer, uint32_t *ids, size_t r
             ids[count++] = record.first_id + i;
         }
     }
-    ck_assert_uint_eq(reader.left, 0);
+    ck_assert_uint_eq(reader.decoder.left, 0);
     return count;
 }
 
@@ -198,7 +198,7 @@ static void refuse_beginnings(struct wire_record record)
     for (size_t length = 1; length < writer.length; length++) {
         unsigned char *bytes = malloc(length);
         memcpy(bytes, writer.bytes, length);
-        struct wire_reader reader = {bytes, length, 7};
+        struct wire_reader reader = {{bytes, length, false}, 7};
         struct hvd_error err = {""};
         ck_assert_int_eq(wire_get(&reader, &record, &err), HVD_ERR_SYSTEM);
         ck_assert_str_ne(err.text, "");
@@ -233,7 +233,7 @@ START_TEST(settings_that_cannot_be_are_refused)
     struct wire_writer writer = {0};
     struct hvd_error err = {""};
     wire_put(&writer, &record);
-    struct wire_reader reader = {writer.bytes, writer.length, 7};
+    struct wire_reader reader = {{writer.bytes, writer.length, false}, 7};
     ck_assert_int_eq(wire_get(&reader, &record, &err), HVD_ERR_SYSTEM);
     wire_free(&writer);
 }
@@ -259,7 +259,7 @@ START_TEST(an_answer_of_hostile_bytes_is_refused)
         struct wire_record out;
         wire_put(&writer, &answer);
         writer.bytes[cases[i].at] = cases[i].byte;
-        struct wire_reader reader = {writer.bytes, writer.length, 7};
+        struct wire_reader reader = {{writer.bytes, writer.length, false}, 7};
         ck_assert_msg(wire_get(&reader, &out, NULL) == HVD_ERR_SYSTEM, "%s was accepted", cases[i].what);
         wire_free(&writer);
     }
@@ -279,7 +279,7 @@ static size_t write_new(struct wire_writer *writer, struct desc *desc)
 
 static int read_new(const struct wire_writer *writer)
 {
-    struct wire_reader reader = {writer->bytes, writer->length, 7};
+    struct wire_reader reader = {{writer->bytes, writer->length, false}, 7};
     struct wire_record record;
     struct hvd_error err = {""};
     int rc = wire_get(&reader, &record, &err);
@@ -397,7 +397,7 @@ START_TEST(a_bitmap_beyond_its_span_or_the_last_id_is_refused)
                     {none, sizeof(none)},
                     {nowhere, sizeof(nowhere)}};
     for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
-        struct wire_reader reader = {messages[i].bytes, messages[i].length, 1};
+        struct wire_reader reader = {{messages[i].bytes, messages[i].length, false}, 1};
         struct wire_record record;
         ck_assert_int_eq(wire_get(&reader, &record, NULL), HVD_ERR_SYSTEM);
     }
