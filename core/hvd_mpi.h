@@ -1,8 +1,9 @@
-/* hvd_mpi.h: jobs and process sets from communicators of MPI.
+/* hvd_mpi.h: jobs and process sets from MPI communicators.
  *
- * For programs that are linked with MPI; libhvd itself is not, so all of this is in this header. MPI is
- * initialised by the program, and one launcher has started it for both: a process has the same rank in
- * MPI_COMM_WORLD and for the launcher. Errors are as in hvd.h; hvd_error_text() has the sentence. */
+ * For programs that are linked with MPI. libhvd itself is not linked with MPI, so every function here is
+ * inline. The program initialises MPI before it calls them. One launcher must have started the program for
+ * both MPI and hvd, so that a process has the same rank in MPI_COMM_WORLD and for the launcher. Errors are as
+ * in hvd.h: hvd_error_text() returns the sentence. */
 #ifndef HVD_MPI_H
 #define HVD_MPI_H
 
@@ -18,24 +19,26 @@
 extern "C" {
 #endif
 
-/* hvd_init, where the job is the ranks of [comm], in its order. All processes of MPI_COMM_WORLD call it, each
- * with a communicator that it is in; those that shall have no part in a job give MPI_COMM_SELF. */
+/* hvd_init for a job that consists of the ranks of [comm], in its order. All processes of MPI_COMM_WORLD must
+ * call it, each with a communicator that contains it. A process that takes part in no job passes
+ * MPI_COMM_SELF. */
 static inline enum hvd_status hvd_init_comm(MPI_Comm comm);
 
-/* The same for comms[0]; each further one, of [count], makes process sets, of the ranks that it has. It may
- * be a different one on different ranks, as MPI_Comm_split makes them, or MPI_COMM_NULL: all of them become
- * sets, in the order of the arguments and of the ranks of their first members, those that are alike one set
- * only. All are parts of comms[0]; HVD_ERR_INVALID on all of its ranks where one is not. Collective over
- * comms[0]. */
+/* hvd_init_comm for comms[0]. comms[1] to comms[count - 1] become process sets. On different ranks comms[i]
+ * may be different communicators, as MPI_Comm_split returns them, or MPI_COMM_NULL: each communicator becomes
+ * a set. The sets are numbered in the order of the arguments, and for one argument in the order of their
+ * first members' ranks. Equal sets become one. Every communicator must be a part of comms[0], otherwise all
+ * ranks of comms[0] get HVD_ERR_INVALID. Collective over comms[0]. */
 static inline enum hvd_status hvd_init_comms(const MPI_Comm *comms, int count);
 
-/* The process set with exactly the ranks of [comm]: HVD_ERR_SET, *setp unchanged, where there is none. Any
- * thread that may call MPI; waits for nobody. */
+/* Set *setp to the process set that has exactly the ranks of [comm]. HVD_ERR_SET, and *setp is unchanged, if
+ * there is none. May be called from any thread that may call MPI. Local: it waits for no other rank. */
 static inline enum hvd_status hvd_set_of_comm(MPI_Comm comm, hvd_set *setp);
 
-/* ---- How it is done: nothing from here on is for programs to call ------------------------------- */
+/* ---- Internal: programs must not call anything below -------------------------------------------- */
 
-/* The ranks of a communicator in a group: malloc'ed; MPI_UNDEFINED where they are not in it. */
+/* The ranks of a communicator, numbered as in another one; MPI_UNDEFINED for those that are not in it.
+ * [ranks] is malloc'ed. */
 struct hvd_mpi_list {
     int *ranks;
     int count;
@@ -78,7 +81,7 @@ static inline enum hvd_status hvd_mpi_ready(const char *what)
     return hvd_error_set(HVD_ERR_STATE, text);
 }
 
-/* The ranks of [comm] in the group of [frame]. None for MPI_COMM_NULL. */
+/* The ranks of [comm], numbered as in [frame]. An empty list for MPI_COMM_NULL. */
 static inline enum hvd_status hvd_mpi_translate(MPI_Comm comm, MPI_Comm frame, const char *what,
                                                 struct hvd_mpi_list *list)
 {
@@ -190,7 +193,7 @@ static inline enum hvd_status hvd_init_comm(MPI_Comm comm)
     return status == HVD_OK ? hvd_mpi_start(comm, &none, "hvd_init_comm") : status;
 }
 
-/* Keep a copy of the set [ranks], which are ascending, unless it is there already or is the whole job. */
+/* Add a copy of the set [ranks], which are ascending, unless [sets] has it already or it is the whole job. */
 static inline enum hvd_status hvd_mpi_keep(struct hvd_mpi_sets *sets, const int *ranks, int count,
                                            int job_size)
 {
@@ -215,9 +218,9 @@ static inline enum hvd_status hvd_mpi_keep(struct hvd_mpi_sets *sets, const int 
     return HVD_OK;
 }
 
-/* All ranks of [job] get all different lists; [mine] is that of a rank which is the first of its
- * communicator, and empty on the others, so that each communicator is told once. [counts]: two for each rank
- * of the job. */
+/* Gather the lists of all ranks of [job], and add those that differ to [sets]. [mine] is the communicator's
+ * list on its first rank and empty on its other ranks, so that each communicator is sent once. [counts] has
+ * room for two numbers per rank of the job. */
 static inline enum hvd_status hvd_mpi_gather(MPI_Comm job, const struct hvd_mpi_list *mine, int *counts,
                                              struct hvd_mpi_sets *sets)
 {
@@ -243,8 +246,8 @@ static inline enum hvd_status hvd_mpi_gather(MPI_Comm job, const struct hvd_mpi_
     return status;
 }
 
-/* Nothing is gathered before all ranks know that they can. [mine]: the ranks of each communicator in
- * comms[0]. */
+/* Check on all ranks that their arguments fit together, before any rank gathers lists. [mine]: the ranks of
+ * each communicator, numbered as in comms[0]. */
 static inline enum hvd_status hvd_mpi_agree(const MPI_Comm *comms, int count, const struct hvd_mpi_list *mine)
 {
     char text[192];
@@ -322,8 +325,8 @@ static inline enum hvd_status hvd_init_comms(const MPI_Comm *comms, int count)
     return status;
 }
 
-/* From ranks of MPI_COMM_WORLD to ranks of the job, -1 where they are not in it, ascending. [job]: the job's
- * ranks in the launcher's. */
+/* Translate ranks of MPI_COMM_WORLD into ranks of the job, -1 for those that are not in it, and sort them.
+ * [job]: the launcher's rank of each rank of the job. */
 static inline void hvd_mpi_to_job(struct hvd_mpi_list *list, const int *job, int size)
 {
     for (int i = 0; i < list->count; i++) {
@@ -335,7 +338,7 @@ static inline void hvd_mpi_to_job(struct hvd_mpi_list *list, const int *job, int
     hvd_mpi_sort(list->ranks, list->count);
 }
 
-/* The set of exactly these ranks, or -1. [members], [sets]: room for as many as there can be. */
+/* The set that has exactly these ranks, or -1. [members] has room for as many ranks as [list] has. */
 static inline hvd_set hvd_mpi_find(const struct hvd_mpi_list *list, int *members, hvd_set *sets,
                                    int set_count)
 {
