@@ -164,9 +164,10 @@ int arena_acquire(const struct arena *arena, const struct arena_request *request
                   void **regionp, struct hvd_error *err)
 {
     struct table *table = table_of(arena);
+    int64_t latest_us = clock_us() + ARENA_ACQUIRE_US;
     if (table == NULL)
         return error_set(err, HVD_ERR_UNSUPPORTED, "this rank shares no memory with the others of its node");
-    if (!lock(table, deadline_us))
+    if (!lock(table, deadline_us < latest_us ? deadline_us : latest_us))
         return error_set(err, HVD_ERR_TIMEOUT,
                          "process set %d did not get its shared memory on this node in time: another rank "
                          "that was to get some at that moment has died or stands still",

@@ -29,9 +29,13 @@ struct arena_request {
  * region, its size request->bytes. */
 void arena_request_nested(struct arena_request *request, int count, size_t bytes);
 
-/* The region of a set: whoever comes first makes it, nobody waits for the others.
- * HVD_ERR_UNSUPPORTED where there is no room: all members hear the same. HVD_ERR_TIMEOUT where the table of
- * regions was not free until [deadline_us]. */
+/* The longest that arena_acquire waits. The table of regions is locked for microseconds at a time, unless a
+ * rank dies while it holds the lock. */
+#define ARENA_ACQUIRE_US INT64_C(5000000)
+
+/* The region of a set. The first rank that asks makes it, and no rank waits for the others.
+ * HVD_ERR_UNSUPPORTED where there is no room: all members get the same answer. HVD_ERR_TIMEOUT where the
+ * table of regions stayed locked until [deadline_us], or for ARENA_ACQUIRE_US. */
 int arena_acquire(const struct arena *arena, const struct arena_request *request, int64_t deadline_us,
                   void **regionp, struct hvd_error *err);
 

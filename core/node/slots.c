@@ -47,6 +47,10 @@ int slots_open(struct slots *slots, const struct arena *arena, const struct door
     memcpy(slots->members[want->rank].doorbell, doorbell->name, sizeof(doorbell->name));
     atomic_store(&slots->members[want->rank].domain, want->domain < 0 ? -1 : want->domain + 1);
     atomic_store(&slots->members[want->rank].cache, want->cache_bytes);
+    for (int counter = 0; counter < SLOTS_COUNTERS; counter++)
+        slots->all[counter] = (struct counters){.first = &slots->members[0].counts[counter].position,
+                                                .stride = sizeof(struct slots_member),
+                                                .count = want->size};
     return HVD_OK;
 }
 
@@ -92,21 +96,7 @@ int64_t slots_l2_bytes(const struct slots *slots)
 
 bool slots_all_reached(struct slots *slots, enum slots_counter counter, uint64_t position)
 {
-    if (slots->seen[counter] >= position)
-        return true;
-    uint64_t least = UINT64_MAX;
-    int member = slots->behind[counter];
-    for (int i = 0; i < slots->size; i++) {
-        uint64_t value = atomic_load(&slots->members[member].counts[counter].position);
-        if (value < position) {
-            slots->behind[counter] = member;
-            return false;
-        }
-        least = value < least ? value : least;
-        member = member + 1 < slots->size ? member + 1 : 0;
-    }
-    slots->seen[counter] = least;
-    return true;
+    return counters_all_reached(&slots->all[counter], position);
 }
 
 bool slots_claim(struct slots *slots, uint64_t begin, uint64_t end, uint64_t *partp)
@@ -129,7 +119,7 @@ static bool is_due(struct slots *slots, struct slots_member *member)
 {
     for (int counter = 0; counter < SLOTS_COUNTERS; counter++) {
         uint64_t position = atomic_load(&member->wants[counter]);
-        if (position != 0 && position <= slots->at[counter] &&
+        if (position != 0 && position <= slots->reached[counter] &&
             slots_all_reached(slots, (enum slots_counter)counter, position) &&
             atomic_exchange(&member->wants[counter], 0) != 0)
             return true;
@@ -148,9 +138,8 @@ static void wake_due(struct slots *slots)
 
 void slots_advance(struct slots *slots, enum slots_counter counter, uint64_t position)
 {
-    slots->at[counter] = position;
-    atomic_store_explicit(&slots->members[slots->rank].counts[counter].position, position,
-                          memory_order_release);
+    slots->reached[counter] = position;
+    counter_advance(&slots->members[slots->rank].counts[counter].position, position);
     if (atomic_load_explicit(&slots->common->sleepers, memory_order_relaxed) != 0)
         wake_due(slots);
 }
@@ -160,10 +149,10 @@ void slots_flush(struct slots *slots)
     struct slots_member *mine = &slots->members[slots->rank];
     bool moved = false;
     for (int counter = 0; counter < SLOTS_COUNTERS; counter++) {
-        if (slots->flushed[counter] == slots->at[counter])
+        if (slots->flushed[counter] == slots->reached[counter])
             continue;
-        slots->flushed[counter] = slots->at[counter];
-        atomic_exchange(&mine->counts[counter].position, slots->at[counter]);
+        slots->flushed[counter] = slots->reached[counter];
+        atomic_exchange(&mine->counts[counter].position, slots->reached[counter]);
         moved = true;
     }
     if (moved && atomic_load(&slots->common->sleepers) != 0)
@@ -173,25 +162,25 @@ void slots_flush(struct slots *slots)
 void slots_arm(struct slots *slots, const uint64_t wants[SLOTS_COUNTERS])
 {
     struct slots_member *mine = &slots->members[slots->rank];
-    if (!slots->asleep)
+    if (!slots->armed)
         doorbell_clear(slots->doorbell); /* of knocks that came too late, as only so many are kept */
     for (int counter = 0; counter < SLOTS_COUNTERS; counter++)
         atomic_store(&mine->wants[counter], wants[counter]);
-    if (!slots->asleep)
+    if (!slots->armed)
         atomic_fetch_add(&slots->common->sleepers, 1);
-    slots->asleep = true;
+    slots->armed = true;
 }
 
 void slots_disarm(struct slots *slots)
 {
-    if (!slots->asleep)
+    if (!slots->armed)
         return;
     struct slots_member *mine = &slots->members[slots->rank];
     atomic_store(&mine->dozes, 0);
     for (int counter = 0; counter < SLOTS_COUNTERS; counter++)
         atomic_store(&mine->wants[counter], 0);
     atomic_fetch_sub(&slots->common->sleepers, 1);
-    slots->asleep = false;
+    slots->armed = false;
 }
 
 /* Who notifications looks for sleepers after it has counted that, and who dozes looks at those counts after

@@ -26,9 +26,8 @@
 
 #include "base/cpu.h"
 #include "node/arena.h"
+#include "node/counters.h"
 #include "node/doorbell.h"
-
-#define SLOTS 4
 
 /* What is counted. Announced are alltoalls, whose length only all members together know. */
 enum slots_counter { SLOTS_PUBLISHED, SLOTS_REDUCED, SLOTS_ANNOUNCED, SLOTS_COUNTERS };
@@ -68,11 +67,10 @@ struct slots {
     char *areas;                  /* [size], shared: slots, then slots of results */
     int64_t chunk_bytes;          /* used of a slot */
     int64_t slot_bytes, part_bytes;
-    uint64_t at[SLOTS_COUNTERS];      /* how far it has come */
-    uint64_t seen[SLOTS_COUNTERS];    /* all members have come this far, as last looked */
-    int behind[SLOTS_COUNTERS];       /* who was not there yet, as last looked: looked at first */
-    uint64_t flushed[SLOTS_COUNTERS]; /* whoever sleeps knows that it has come this far */
-    bool asleep;                      /* its wants are told */
+    struct counters all[SLOTS_COUNTERS]; /* the members' counters */
+    uint64_t reached[SLOTS_COUNTERS];    /* this member's */
+    uint64_t flushed[SLOTS_COUNTERS];    /* the positions up to which slots_flush has looked for sleepers */
+    bool armed;                          /* between slots_arm and slots_disarm */
 };
 
 /* What a team needs: room for the chunks of [size] members. */
@@ -124,11 +122,5 @@ int slots_domain(const struct slots *slots, int member);
 
 /* The smallest cache that any member told of; the same on all members once all have entered. 0: not known. */
 int64_t slots_l2_bytes(const struct slots *slots);
-
-/* The chunk that was [SLOTS] before [position] is behind those who come to what this returns. */
-static inline uint64_t slots_reusable_at(uint64_t position)
-{
-    return position < SLOTS ? 0 : position - SLOTS + 1;
-}
 
 #endif

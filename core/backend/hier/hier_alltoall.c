@@ -35,12 +35,9 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "base/clock.h"
 #include "base/dtype.h"
 
-#define SLOTS    HIER_ALLTOALL_SLOTS
-#define RUNS     16               /* looked at in one step, at most */
-#define ENTER_US INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
+#define RUNS 16 /* looked at in one step, at most */
 
 enum hier_stream { STREAM_OUT, STREAM_OWN, STREAMS };
 
@@ -52,10 +49,11 @@ struct alltoall_counters {
 
 /* How far this member has come in writer to a stream. */
 struct stream_writer {
-    uint64_t at;    /* chunks, of all batches */
-    int run, end;   /* the next one, and the one behind the last: two for each node, this one first */
-    int64_t count;  /* elements of the run it is in, */
-    int64_t within; /* and those that are behind it */
+    struct counters sent; /* the owner's counter of chunks of this stream that it no longer reads */
+    uint64_t at;          /* chunks, of all batches */
+    int run, end;         /* the next one, and the one behind the last: two for each node, this one first */
+    int64_t count;        /* elements of the run it is in, */
+    int64_t within;       /* and those that are behind it */
     struct range mine;
     int64_t input; /* where that begins in the input */
 };
@@ -72,10 +70,10 @@ struct hier_alltoall {
     char *slots;                        /* [size][STREAMS][SLOTS] of chunk_bytes */
     uint64_t turn;                      /* alltoalls begun */
     uint64_t sent[STREAMS];             /* of its own streams */
-    uint64_t seen[STREAMS];             /* all members have published as much to these, as last looked */
-    bool sent_early[SLOTS];             /* of those behind sent[STREAM_OUT] */
-    struct stream_writer *writers;      /* [size][STREAMS]; by owner */
-    int next;                           /* of these */
+    struct counters all_announced, all_published[STREAMS]; /* published: to its own streams */
+    bool sent_early[SLOTS];                                /* of those behind sent[STREAM_OUT] */
+    struct stream_writer *writers;                         /* [size][STREAMS]; by owner */
+    int next;                                              /* of these */
     /* the batch that runs */
     struct backend_batch batch;
     int64_t element_bytes, longest; /* of a chunk */
@@ -129,16 +127,7 @@ static void announce(struct hier_alltoall *alltoall)
     _Atomic int64_t *row = announced_by(alltoall, alltoall->self);
     for (int to = 0; to < alltoall->params.team->size; to++)
         atomic_store_explicit(&row[to], alltoall->batch.counts[to], memory_order_relaxed);
-    atomic_store_explicit(&alltoall->counters[alltoall->self].announced, alltoall->turn,
-                          memory_order_release);
-}
-
-static bool all_announced(const struct hier_alltoall *alltoall)
-{
-    bool all = true;
-    for (int i = 0; i < alltoall->size && all; i++)
-        all = atomic_load_explicit(&alltoall->counters[i].announced, memory_order_acquire) >= alltoall->turn;
-    return all;
+    counter_advance(&alltoall->counters[alltoall->self].announced, alltoall->turn);
 }
 
 /* Add to *sump what [member] of this node has for [to]; no more than memory can hold. */
@@ -202,13 +191,11 @@ static bool is_through(const struct stream_writer *writer)
     return writer->within == writer->count && writer->run == writer->end;
 }
 
-static bool may_write(const struct hier_alltoall *alltoall, int owner, enum hier_stream way)
+static bool may_write(struct stream_writer *writer)
 {
-    const struct stream_writer *writer = writer_to(alltoall, owner, way);
     if (writer->within == writer->count)
         return writer->run < writer->end;
-    return writer->at - atomic_load_explicit(&alltoall->counters[owner].sent[way], memory_order_acquire) <
-           SLOTS;
+    return counters_all_reached(&writer->sent, counters_reusable_at(writer->at));
 }
 
 static void write_chunk(struct hier_alltoall *alltoall, int owner, enum hier_stream way)
@@ -223,8 +210,7 @@ static void write_chunk(struct hier_alltoall *alltoall, int owner, enum hier_str
                    bytes_of(alltoall, writer->input + mine.begin - writer->mine.begin),
                bytes_of(alltoall, mine.count));
     writer->within += chunk.count;
-    atomic_store_explicit(published_by(alltoall, alltoall->self, owner, way), ++writer->at,
-                          memory_order_release);
+    counter_advance(published_by(alltoall, alltoall->self, owner, way), ++writer->at);
 }
 
 /* A chunk, or a look at what comes next: at a few runs, as many may be empty. */
@@ -246,7 +232,7 @@ static int write_some(struct hier_alltoall *alltoall, bool *movedp, struct hvd_e
     int streams = alltoall->size * STREAMS;
     for (int i = 0; i < streams && alltoall->left > 0; i++) {
         int stream = (alltoall->next + i) % streams;
-        if (!may_write(alltoall, stream / STREAMS, (enum hier_stream)(stream % STREAMS)))
+        if (!may_write(&alltoall->writers[stream]))
             continue;
         alltoall->next = stream + 1;
         *movedp = true;
@@ -260,24 +246,13 @@ static int write_some(struct hier_alltoall *alltoall, bool *movedp, struct hvd_e
 /* Has all of chunk [position] of this member's stream been published? */
 static bool all_published(struct hier_alltoall *alltoall, enum hier_stream way, uint64_t position)
 {
-    uint64_t least = UINT64_MAX;
-    if (alltoall->seen[way] > position)
-        return true;
-    for (int i = 0; i < alltoall->size && least > position; i++) {
-        uint64_t published =
-            atomic_load_explicit(published_by(alltoall, i, alltoall->self, way), memory_order_acquire);
-        least = published < least ? published : least;
-    }
-    if (least <= position)
-        return false;
-    alltoall->seen[way] = least;
-    return true;
+    return counters_all_reached(&alltoall->all_published[way], position + 1);
 }
 
 static void advance_to(struct hier_alltoall *alltoall, enum hier_stream way, uint64_t position)
 {
     alltoall->sent[way] = position;
-    atomic_store_explicit(&alltoall->counters[alltoall->self].sent[way], position, memory_order_release);
+    counter_advance(&alltoall->counters[alltoall->self].sent[way], position);
 }
 
 static const void *feed_chunk(void *arg, int64_t number)
@@ -403,7 +378,7 @@ int hier_alltoall_slice(struct hier_alltoall *alltoall, const struct backend_bat
 
 int hier_alltoall_progress(struct hier_alltoall *alltoall, bool *movedp, struct hvd_error *err)
 {
-    if (!alltoall->heard && !all_announced(alltoall))
+    if (!alltoall->heard && !counters_all_reached(&alltoall->all_announced, alltoall->turn))
         return HVD_OK;
     if (!alltoall->heard) {
         alltoall->heard = *movedp = true;
@@ -431,6 +406,22 @@ static size_t whole_lines(size_t bytes)
     return (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
 }
 
+static void watch_counters(struct hier_alltoall *alltoall)
+{
+    alltoall->all_announced = (struct counters){.first = &alltoall->counters[0].announced,
+                                                .stride = sizeof(struct alltoall_counters),
+                                                .count = alltoall->size};
+    for (enum hier_stream way = 0; way < STREAMS; way++) {
+        alltoall->all_published[way] =
+            (struct counters){.first = published_by(alltoall, 0, alltoall->self, way),
+                              .stride = alltoall->published_words * sizeof(uint64_t),
+                              .count = alltoall->size};
+        for (int owner = 0; owner < alltoall->size; owner++)
+            writer_to(alltoall, owner, way)->sent =
+                (struct counters){.first = &alltoall->counters[owner].sent[way], .count = 1};
+    }
+}
+
 static int enter(struct hier_alltoall *alltoall, int64_t deadline_us, struct hvd_error *err)
 {
     size_t size = (size_t)alltoall->size;
@@ -442,10 +433,8 @@ static int enter(struct hier_alltoall *alltoall, int64_t deadline_us, struct hvd
                                         .users = alltoall->size,
                                         .bytes = heads_bytes + published_bytes + table_bytes + slots_bytes,
                                         .zeroed = heads_bytes + published_bytes};
-    int64_t enough_us = clock_us() + ENTER_US;
     void *region = NULL;
-    int rc = arena_acquire(alltoall->params.arena, &claim, deadline_us < enough_us ? deadline_us : enough_us,
-                           &region, err);
+    int rc = arena_acquire(alltoall->params.arena, &claim, deadline_us, &region, err);
     if (rc != HVD_OK)
         return rc;
     char *at = region;
@@ -454,6 +443,7 @@ static int enter(struct hier_alltoall *alltoall, int64_t deadline_us, struct hvd
     alltoall->published_words = published_bytes / size / sizeof(uint64_t);
     alltoall->announced = (void *)(at + heads_bytes + published_bytes);
     alltoall->slots = at + heads_bytes + published_bytes + table_bytes;
+    watch_counters(alltoall);
     return HVD_OK;
 }
 

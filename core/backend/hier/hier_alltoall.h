@@ -10,7 +10,6 @@
 /* Each member has room for what is on its way, this many chunks of this size: to the other nodes, and as many
  * to itself. That is 1 MiB. */
 #define HIER_ALLTOALL_CHUNK_BYTES BACKEND_SOURCE_BYTES
-#define HIER_ALLTOALL_SLOTS       4
 
 struct hier_alltoall;
 

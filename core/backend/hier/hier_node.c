@@ -35,14 +35,10 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "base/clock.h"
 #include "backend/sched/blocks.h"
 #include "backend/spans.h"
 #include "backend/arith/reduce.h"
 #include "base/dtype.h"
-
-#define SLOTS    HIER_SLOTS
-#define ENTER_US INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
 enum hier_counter { PUBLISHED, REDUCED, RETURNED, COLLECTED, COUNTERS };
 
@@ -60,8 +56,8 @@ struct hier_node {
     struct hier_line *lines; /* [size] */
     char *slots;             /* [size + 1][SLOTS][slices] of chunk_bytes; the last member's are the results */
     int64_t chunk_bytes;
-    uint64_t seen[COUNTERS];                 /* all members have come this far, as last looked */
-    uint64_t at[COUNTERS];                   /* how far this one has */
+    struct counters all[COUNTERS];           /* the members' counters */
+    uint64_t reached[COUNTERS];              /* this member's */
     uint64_t begin[COUNTERS], end[COUNTERS]; /* of the batch that runs */
     struct backend_batch batch;
     struct span_cursor spans; /* of it */
@@ -85,25 +81,15 @@ struct hier_node {
 /* ---- Counting ------------------------------------------------------------------------------- */
 
 /* Have all members come to [position] in [count]? */
-static bool all_have(struct hier_node *hier_node, enum hier_counter count, uint64_t position)
+static bool all_reached(struct hier_node *hier_node, enum hier_counter count, uint64_t position)
 {
-    if (hier_node->seen[count] >= position)
-        return true;
-    uint64_t least = UINT64_MAX;
-    for (int i = 0; i < hier_node->size && least >= position; i++) {
-        uint64_t value = atomic_load_explicit(&hier_node->lines[i].counts[count], memory_order_acquire);
-        least = value < least ? value : least;
-    }
-    if (least < position)
-        return false;
-    hier_node->seen[count] = least;
-    return true;
+    return counters_all_reached(&hier_node->all[count], position);
 }
 
 static void advance_to(struct hier_node *hier_node, enum hier_counter count, uint64_t position)
 {
-    hier_node->at[count] = position;
-    atomic_store_explicit(&hier_node->lines[hier_node->self].counts[count], position, memory_order_release);
+    hier_node->reached[count] = position;
+    counter_advance(&hier_node->lines[hier_node->self].counts[count], position);
 }
 
 /* [done] of its [total] pieces are behind it: where it has no more, it is through with all turns. */
@@ -111,11 +97,6 @@ static void advance_by(struct hier_node *hier_node, enum hier_counter count, int
 {
     advance_to(hier_node, count,
                done >= total ? hier_node->end[count] : hier_node->begin[count] + (uint64_t)done);
-}
-
-static uint64_t before(uint64_t position)
-{
-    return position < SLOTS ? 0 : position - SLOTS + 1;
 }
 
 /* Results of this member's slice that are in their place. */
@@ -127,17 +108,17 @@ static int64_t results_there(const struct hier_node *hier_node)
 
 static bool may_advance(struct hier_node *hier_node, enum hier_counter count)
 {
-    uint64_t at = hier_node->at[count];
+    uint64_t at = hier_node->reached[count];
     if (at >= hier_node->end[count])
         return false;
     switch (count) {
     case PUBLISHED:
-        return all_have(hier_node, REDUCED, before(at));
+        return all_reached(hier_node, REDUCED, counters_reusable_at(at));
     case RETURNED:
         return (int64_t)(at - hier_node->begin[RETURNED]) < results_there(hier_node) &&
-               all_have(hier_node, COLLECTED, before(at));
+               all_reached(hier_node, COLLECTED, counters_reusable_at(at));
     case COLLECTED:
-        return all_have(hier_node, RETURNED, at + 1);
+        return all_reached(hier_node, RETURNED, at + 1);
     default:
         return false;
     }
@@ -308,7 +289,7 @@ static void gather_inputs(struct hier_node *hier_node, uint64_t position, struct
 static bool source_ready(void *arg, int64_t number)
 {
     struct hier_node *hier_node = arg;
-    return all_have(hier_node, PUBLISHED, hier_node->begin[PUBLISHED] + (uint64_t)number + 1);
+    return all_reached(hier_node, PUBLISHED, hier_node->begin[PUBLISHED] + (uint64_t)number + 1);
 }
 
 static void source_fold(void *arg, void *out, void *left)
@@ -442,7 +423,7 @@ bool hier_node_progress(struct hier_node *hier_node)
     for (int count = COLLECTED; count >= PUBLISHED; count--) {
         if (!may_advance(hier_node, (enum hier_counter)count))
             continue;
-        steps[count](hier_node, hier_node->at[count]);
+        steps[count](hier_node, hier_node->reached[count]);
         return true;
     }
     return false;
@@ -452,7 +433,7 @@ bool hier_node_is_done(const struct hier_node *hier_node)
 {
     bool done = true;
     for (int count = 0; count < COUNTERS; count++)
-        done = done && hier_node->at[count] == hier_node->end[count];
+        done = done && hier_node->reached[count] == hier_node->end[count];
     return done;
 }
 
@@ -495,7 +476,6 @@ static int enter(struct hier_node *hier_node, int64_t deadline_us, struct hvd_er
                                         .users = hier_node->size,
                                         .bytes = hier_node_bytes(nodes, nodes->node),
                                         .zeroed = lines_bytes};
-    int64_t enough_us = clock_us() + ENTER_US;
     void *region = NULL;
     if (hier_node->size == 1) {
         hier_node->own = region = aligned_alloc(CACHE_LINE_BYTES, lines_bytes);
@@ -503,12 +483,15 @@ static int enter(struct hier_node *hier_node, int64_t deadline_us, struct hvd_er
             return error_set_errno(err, "no memory for %zu bytes", lines_bytes);
         memset(region, 0, lines_bytes);
     } else {
-        int rc = arena_acquire(hier_node->params.arena, &claim,
-                               deadline_us < enough_us ? deadline_us : enough_us, &region, err);
+        int rc = arena_acquire(hier_node->params.arena, &claim, deadline_us, &region, err);
         if (rc != HVD_OK)
             return rc;
     }
     hier_node->lines = region;
+    for (int count = 0; count < COUNTERS; count++)
+        hier_node->all[count] = (struct counters){.first = &hier_node->lines[0].counts[count],
+                                                  .stride = sizeof(struct hier_line),
+                                                  .count = hier_node->size};
     hier_node->slots = (char *)region + lines_bytes;
     return HVD_OK;
 }

@@ -5,11 +5,11 @@
 
 #include "backend/hier/hier_split.h"
 #include "node/arena.h"
+#include "node/counters.h"
 
 /* Of a piece in a slot; less where a node has many slices, so that all of one turn take HIER_ROUND_BYTES. */
 #define HIER_CHUNK_BYTES BACKEND_SOURCE_BYTES
 #define HIER_ROUND_BYTES ((int64_t)512 * 1024)
-#define HIER_SLOTS       4 /* turns on their way at once */
 
 struct hier_node;
 

@@ -18,14 +18,12 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "base/clock.h"
 #include "backend/sched/chain.h"
+#include "node/counters.h"
 
-#define SLOTS      4
 #define SLOT_BYTES BACKEND_SOURCE_BYTES
 #define WINDOW     1 /* what is sent has left at once */
 #define PAGE_BYTES 4096
-#define ENTER_US   INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
 
 /* What lies in a slot. */
 struct relay_header {
@@ -44,10 +42,11 @@ struct relay {
     struct team ring;
     const struct arena *arena;
     struct chain chain;
-    struct relay_line *own, *previous, *next;
+    struct relay_line *own;
+    const struct relay_line *previous;
     char *own_slots, *previous_slots;
     uint64_t put, taken;
-    uint64_t next_taken; /* as last looked */
+    struct counters previous_put, next_taken;
 };
 
 /* ---- Teams ---------------------------------------------------------------------------------- */
@@ -73,21 +72,20 @@ static int enter(struct relay *relay, int64_t deadline_us, struct hvd_error *err
     int rank = relay->ring.rank;
     int size = relay->ring.size;
     int before = (rank + size - 1) % size;
-    int64_t enough_us = clock_us() + ENTER_US;
     const struct arena_request claim = {.set = claim_of(&relay->ring),
                                         .users = size,
                                         .bytes = relay_bytes(size),
                                         .zeroed = lines_bytes(size)};
     void *region = NULL;
-    int rc =
-        arena_acquire(relay->arena, &claim, deadline_us < enough_us ? deadline_us : enough_us, &region, err);
+    int rc = arena_acquire(relay->arena, &claim, deadline_us, &region, err);
     if (rc != HVD_OK)
         return rc;
     struct relay_line *lines = region;
     char *slots = (char *)region + lines_bytes(size);
     relay->own = &lines[rank];
     relay->previous = &lines[before];
-    relay->next = &lines[(rank + 1) % size];
+    relay->previous_put = (struct counters){.first = &relay->previous->put, .count = 1};
+    relay->next_taken = (struct counters){.first = &lines[(rank + 1) % size].taken, .count = 1};
     relay->own_slots = slots + (int64_t)rank * SLOTS * SLOT_BYTES;
     relay->previous_slots = slots + (int64_t)before * SLOTS * SLOT_BYTES;
     return HVD_OK;
@@ -137,13 +135,6 @@ static char *slot_at(char *slots, uint64_t position)
     return slots + (int64_t)(position % SLOTS) * SLOT_BYTES;
 }
 
-static bool has_slot(struct relay *relay)
-{
-    if (relay->put - relay->next_taken >= SLOTS)
-        relay->next_taken = atomic_load_explicit(&relay->next->taken, memory_order_acquire);
-    return relay->put - relay->next_taken < SLOTS;
-}
-
 /* The oldest chunk that may go to the next member, if there is one. */
 static bool send_one(struct relay *relay)
 {
@@ -151,7 +142,8 @@ static bool send_one(struct relay *relay)
     struct relay_header *header = &relay->own->headers[relay->put % SLOTS];
     struct chain_chunk piece;
     enum chain_kind kind = chain_can_send(chain, CHAIN_RESULT) ? CHAIN_RESULT : CHAIN_PARTIAL;
-    if (!chain_can_send(chain, kind) || !has_slot(relay))
+    if (!chain_can_send(chain, kind) ||
+        !counters_all_reached(&relay->next_taken, counters_reusable_at(relay->put)))
         return false;
     const void *bytes = chain_send(chain, kind, &piece);
     memcpy(slot_at(relay->own_slots, relay->put), bytes, piece.length);
@@ -159,7 +151,7 @@ static bool send_one(struct relay *relay)
     atomic_store_explicit(&header->sequence, chain->batch.sequence, memory_order_relaxed);
     atomic_store_explicit(&header->chunk, (uint64_t)piece.chunk, memory_order_relaxed);
     atomic_store_explicit(&header->kind, kind, memory_order_relaxed);
-    atomic_store_explicit(&relay->own->put, ++relay->put, memory_order_release);
+    counter_advance(&relay->own->put, ++relay->put);
     return true;
 }
 
@@ -179,8 +171,7 @@ static int receive_one(struct relay *relay, bool *movedp, struct hvd_error *err)
     struct chain *chain = &relay->chain;
     const struct relay_header *header = &relay->previous->headers[relay->taken % SLOTS];
     struct chain_chunk due;
-    if (!chain_receives_left(chain) ||
-        atomic_load_explicit(&relay->previous->put, memory_order_acquire) == relay->taken)
+    if (!chain_receives_left(chain) || !counters_all_reached(&relay->previous_put, relay->taken + 1))
         return HVD_OK;
     uint32_t kind = atomic_load_explicit(&header->kind, memory_order_relaxed);
     if (kind == CHAIN_PARTIAL && chain_must_wait(chain))
@@ -192,7 +183,7 @@ static int receive_one(struct relay *relay, bool *movedp, struct hvd_error *err)
         atomic_load_explicit(&header->sequence, memory_order_relaxed) != chain->batch.sequence)
         return refuse(relay, err);
     memcpy(place, slot_at(relay->previous_slots, relay->taken), due.length);
-    atomic_store_explicit(&relay->own->taken, ++relay->taken, memory_order_release);
+    counter_advance(&relay->own->taken, ++relay->taken);
     chain_received(chain, (enum chain_kind)kind);
     *movedp = true;
     return HVD_OK;

@@ -11,9 +11,8 @@
 #include "backend/backend_env.h"
 
 #define SLICE_US    100
-#define LOOKS       4                /* before a wait is left to the caller */
-#define MAX_MEMBERS 1024             /* a member's part of a chunk is at least 128 bytes */
-#define ENTER_US    INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
+#define LOOKS       4    /* before a wait is left to the caller */
+#define MAX_MEMBERS 1024 /* a member's part of a chunk is at least 128 bytes */
 
 struct shm {
     struct backend_env env;
@@ -136,13 +135,11 @@ static int shm_add_team(void *state, const struct team *members, int64_t deadlin
     int64_t chunk_bytes = shm->env.oversubscribed ? SHM_CROWDED_CHUNK_BYTES : SHM_CHUNK_BYTES;
     const struct slots_params want = {members->set, members->rank,       members->size,
                                       chunk_bytes,  cores_numa_domain(), cores_l2_bytes()};
-    int64_t enough_us = clock_us() + ENTER_US;
     struct shm_team *team = new_team(shm, members);
     if (team == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "backend shm: no memory for a process set of %d ranks",
                          members->size);
-    int rc = slots_open(&team->slots, &shm->env.arena, &shm->doorbell, &want,
-                        deadline_us < enough_us ? deadline_us : enough_us, err);
+    int rc = slots_open(&team->slots, &shm->env.arena, &shm->doorbell, &want, deadline_us, err);
     if (rc != HVD_OK) {
         free_team(team);
         return rc;

@@ -93,7 +93,7 @@ static void fall_back_to_pipeline(struct shm_team *team)
 /* Once the slot is free for it. Who cannot say where its elements lie knows how the batch goes on. */
 static bool publish_ranges(struct shm_team *team)
 {
-    if (!slots_all_reached(&team->slots, SLOTS_REDUCED, slots_reusable_at(team->begin)))
+    if (!slots_all_reached(&team->slots, SLOTS_REDUCED, counters_reusable_at(team->begin)))
         return false;
     struct direct_offer *told = offer_of(team, team->members.rank);
     told->place = team->direct.windows->own;
@@ -283,7 +283,7 @@ void shm_direct_waits_for(struct shm_team *team, uint64_t wants[SLOTS_COUNTERS])
 {
     switch (team->direct.phase) {
     case DIRECT_PUBLISH:
-        wants[SLOTS_REDUCED] = slots_reusable_at(team->begin);
+        wants[SLOTS_REDUCED] = counters_reusable_at(team->begin);
         break;
     case DIRECT_ATTACH:
         wants[SLOTS_PUBLISHED] = team->begin + 1;

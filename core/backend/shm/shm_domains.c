@@ -11,8 +11,6 @@
 #include "backend/backend_env.h"
 #include "backend/team.h"
 
-#define ENTER_US INT64_C(5000000) /* for a place in the arena, where a rank died over its table */
-
 /* ---- How members lie ------------------------------------------------------------------------ */
 
 /* The second region of a set on one node: backends hier have none of it. */
@@ -72,7 +70,7 @@ static int enter_region(struct shm_team *team, const struct backend_env *env,
     for (int domain = 0; domain < domains->count; domain++)
         bytes += hier_node_bytes(domains, domain);
     arena_request_nested(&claim, domains->count + domains->slices, bytes);
-    int rc = arena_acquire(&env->arena, &claim, clock_us() + ENTER_US, &region, err);
+    int rc = arena_acquire(&env->arena, &claim, clock_us() + ARENA_ACQUIRE_US, &region, err);
     if (rc == HVD_OK)
         team->domains.arena = (struct arena){region, claim.bytes};
     return rc;
@@ -89,13 +87,13 @@ static int create_domains(struct shm_team *team, const struct backend_env *env, 
                                            .claim = domains->node,
                                            .carrier = &relay_ops,
                                            .carrier_state = &own->arena,
-                                           .join_us = ENTER_US};
+                                           .join_us = ARENA_ACQUIRE_US};
     int rc = enter_region(team, env, domains, err);
     *whyp = rc == HVD_ERR_UNSUPPORTED ? "too little shared memory is left for them" : NULL;
     if (rc == HVD_ERR_UNSUPPORTED)
         return HVD_OK;
     if (rc == HVD_OK)
-        rc = hier_team_create(&own->team, &parts, clock_us() + ENTER_US, err);
+        rc = hier_team_create(&own->team, &parts, clock_us() + ARENA_ACQUIRE_US, err);
     if (rc == HVD_OK && own->chunk_bytes > 0)
         hier_team_set_chunk(own->team, own->chunk_bytes);
     return rc;

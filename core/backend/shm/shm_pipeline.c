@@ -167,9 +167,9 @@ static uint64_t position_of(const struct shm_team *team, enum shm_phase phase)
 {
     switch (phase) {
     case PHASE_PUBLISH:
-        return team->slots.at[SLOTS_PUBLISHED];
+        return team->slots.reached[SLOTS_PUBLISHED];
     case PHASE_REDUCE:
-        return team->slots.at[SLOTS_REDUCED];
+        return team->slots.reached[SLOTS_REDUCED];
     default:
         return team->collected;
     }
@@ -198,7 +198,7 @@ static bool may_begin(struct shm_team *team, enum shm_phase phase, uint64_t posi
     if (phase == PHASE_COLLECT)
         return slots_all_reached(slots, SLOTS_REDUCED, position + 1);
     return position < team->collected + SLOTS &&
-           slots_all_reached(slots, SLOTS_REDUCED, slots_reusable_at(position));
+           slots_all_reached(slots, SLOTS_REDUCED, counters_reusable_at(position));
 }
 
 static bool find_segment(const struct shm_team *team, enum shm_phase phase, struct shm_cursor *cursor)
@@ -323,8 +323,9 @@ void shm_batch_begin(struct shm_team *team, const struct backend_batch *batch)
 
 static bool is_done(const struct shm_team *team)
 {
-    const uint64_t *at = team->slots.at;
-    return at[SLOTS_PUBLISHED] == team->end && at[SLOTS_REDUCED] == team->end && team->collected == team->end;
+    const uint64_t *reached = team->slots.reached;
+    return reached[SLOTS_PUBLISHED] == team->end && reached[SLOTS_REDUCED] == team->end &&
+           team->collected == team->end;
 }
 
 int shm_progress(struct shm_team *team, bool *movedp, struct hvd_error *err)
@@ -352,8 +353,8 @@ static uint64_t unless_reached(struct shm_team *team, enum slots_counter step, u
 
 void shm_waits_for(struct shm_team *team, uint64_t wants[SLOTS_COUNTERS])
 {
-    uint64_t published = team->slots.at[SLOTS_PUBLISHED];
-    uint64_t reduced = team->slots.at[SLOTS_REDUCED];
+    uint64_t published = team->slots.reached[SLOTS_PUBLISHED];
+    uint64_t reduced = team->slots.reached[SLOTS_REDUCED];
     memset(wants, 0, SLOTS_COUNTERS * sizeof(wants[0]));
     if (team->direct.phase != DIRECT_OFF) {
         shm_direct_waits_for(team, wants);
@@ -364,7 +365,7 @@ void shm_waits_for(struct shm_team *team, uint64_t wants[SLOTS_COUNTERS])
     if (team->agreed && reduced < team->end)
         wants[SLOTS_PUBLISHED] = unless_reached(team, SLOTS_PUBLISHED, reduced + 1);
     if (team->agreed && published < team->end)
-        wants[SLOTS_REDUCED] = unless_reached(team, SLOTS_REDUCED, slots_reusable_at(published));
+        wants[SLOTS_REDUCED] = unless_reached(team, SLOTS_REDUCED, counters_reusable_at(published));
     if (team->agreed && wants[SLOTS_REDUCED] == 0 && team->collected < team->end)
         wants[SLOTS_REDUCED] = unless_reached(team, SLOTS_REDUCED, team->collected + 1);
 }

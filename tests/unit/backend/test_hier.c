@@ -392,7 +392,7 @@ START_TEST(edges_of_real_slots_are_right)
 {
     enum backend_kind kind = kinds[_i];
     const int64_t turn = 2 * HIER_CHUNK_BYTES / 4;
-    const int64_t counts[] = {1, turn - 1, turn, turn + 1, HIER_SLOTS * turn + 1, 3 * HIER_SLOTS * turn - 1};
+    const int64_t counts[] = {1, turn - 1, turn, turn + 1, SLOTS * turn + 1, 3 * SLOTS * turn - 1};
     struct world *world = world_open(spreads[0], HIER_CHUNK_BYTES);
     struct batch_plan plans[6];
     world->random = (uint64_t)_i + 71;
@@ -522,7 +522,7 @@ END_TEST
 static char *alltoall_region(const struct world *world, int node)
 {
     /* the table of the arena is smaller than a page, and so are the lines of the stage */
-    size_t slots = ((size_t)world->each + 1) * HIER_SLOTS * (size_t)world->each * (size_t)HIER_CHUNK_BYTES;
+    size_t slots = ((size_t)world->each + 1) * SLOTS * (size_t)world->each * (size_t)HIER_CHUNK_BYTES;
     return (char *)world->arenas[node].base + 2 * PAGE + slots;
 }
 
@@ -661,8 +661,8 @@ START_TEST(a_team_without_room_is_refused)
     ck_assert_ptr_null(teams[count]);
     /* two members and the results, each with slots of two slices; two members, each with slots for both ways
      * of alltoalls; and one team is there */
-    const int64_t slots_bytes = 3 * 2 * HIER_SLOTS * HIER_CHUNK_BYTES;
-    const int64_t alltoall_bytes = INT64_C(2) * 2 * HIER_ALLTOALL_SLOTS * HIER_ALLTOALL_CHUNK_BYTES;
+    const int64_t slots_bytes = 3 * 2 * SLOTS * HIER_CHUNK_BYTES;
+    const int64_t alltoall_bytes = INT64_C(2) * 2 * SLOTS * HIER_ALLTOALL_CHUNK_BYTES;
     ck_assert_int_eq(count, (int)((int64_t)ARENA_BYTES / (slots_bytes + alltoall_bytes)) - 1);
     while (count > 0)
         backend_hier_tcp.remove_team(seat->state, teams[--count]);

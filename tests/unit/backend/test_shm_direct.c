@@ -173,10 +173,10 @@ START_TEST(who_cannot_does_not_wait)
     world->plans = &plan;
     world->plan_count = 1;
     run_until_idle(world, 0);
-    ck_assert_uint_eq(team_of(world, 0)->slots.at[SLOTS_PUBLISHED], 1);
-    ck_assert_uint_eq(team_of(world, 0)->slots.at[SLOTS_REDUCED], 0);
+    ck_assert_uint_eq(team_of(world, 0)->slots.reached[SLOTS_PUBLISHED], 1);
+    ck_assert_uint_eq(team_of(world, 0)->slots.reached[SLOTS_REDUCED], 0);
     run_until_idle(world, 1);
-    ck_assert_uint_gt(team_of(world, 1)->slots.at[SLOTS_PUBLISHED], 1);
+    ck_assert_uint_gt(team_of(world, 1)->slots.reached[SLOTS_PUBLISHED], 1);
     for (int i = 0; i < TURNS && (world->seats[0].runs || world->seats[1].runs); i++)
         run_until_idle(world, i % 2);
     ck_assert(!world->seats[0].runs && !world->seats[1].runs);
@@ -188,10 +188,10 @@ END_TEST
 /* Chunks of slots that [plan] took more than its copies do. */
 static int asked(struct shm_world *world, const struct batch_plan *plan)
 {
-    uint64_t before = team_of(world, 0)->slots.at[SLOTS_PUBLISHED];
+    uint64_t before = team_of(world, 0)->slots.reached[SLOTS_PUBLISHED];
     shm_world_carry(world, plan, 1);
     uint64_t chunks = (uint64_t)(plan->count * 4 + 4095) / 4096;
-    return (int)(team_of(world, 0)->slots.at[SLOTS_PUBLISHED] - before - chunks);
+    return (int)(team_of(world, 0)->slots.reached[SLOTS_PUBLISHED] - before - chunks);
 }
 
 START_TEST(small_ones_are_not_asked_for)

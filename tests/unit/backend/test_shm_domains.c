@@ -122,7 +122,7 @@ END_TEST
 START_TEST(real_pieces_are_right)
 {
     const int64_t turn = 4 * HIER_CHUNK_BYTES / 4;
-    const int64_t counts[] = {2 * turn, 2 * turn + 1, (HIER_SLOTS + 1) * turn - 1};
+    const int64_t counts[] = {2 * turn, 2 * turn + 1, (SLOTS + 1) * turn - 1};
     struct shm_world *world = spread_open(spreads[0], SHM_DOMAINS_BYTES);
     struct batch_plan plans[3];
     for (int rank = 0; rank < world->size; rank++)
