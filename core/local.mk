@@ -89,8 +89,7 @@ core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h
 	core/bootstrap/peer_exchange.c core/bootstrap/peer_exchange.h core/bootstrap/peer_info.c core/bootstrap/peer_info.h core/bootstrap/placement.c core/bootstrap/placement.h \
 	core/bootstrap/start_report.c core/bootstrap/start_report.h core/bootstrap/sub_job.c core/bootstrap/sub_job.h \
 	core/bootstrap/wireup.h
-core_libcore_la_SOURCES += core/auth/auth_message.c core/auth/auth_message.h core/auth/handshake.c \
-	core/auth/handshake.h
+core_libcore_la_SOURCES += core/auth/handshake.c core/auth/handshake.h
 core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/endpoint.c core/net/endpoint.h \
 	core/net/env_export.c core/net/env_export.h core/net/frame.c core/net/frame.h core/net/network.c core/net/network.h \
 	core/net/network_env.c core/net/network_env.h core/net/network_table.c core/net/nic_offer.c core/net/nic_offer.h \

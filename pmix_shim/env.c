@@ -3,6 +3,7 @@
 #include "config.h"
 #include "pmix_shim/provider.h"
 
+#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,7 +95,7 @@ static int read_key(unsigned char *key, struct hvd_error *err)
             : length < SHORTEST_KEY ? "is too short"
                                     : "is too long",
             SHORTEST_KEY, LONGEST_KEY);
-    crypto_generichash(key, SECURE_CHANNEL_KEY_BYTES, (const unsigned char *)text, length,
+    crypto_generichash(key, HANDSHAKE_KEY_BYTES, (const unsigned char *)text, length,
                        (const unsigned char *)purpose, sizeof(purpose) - 1);
     return HVD_OK;
 }

@@ -11,7 +11,7 @@ struct env_job {
     uint32_t epoch;
     char master_host[256]; /* MASTER_ADDR */
     char master_port[8];   /* MASTER_PORT */
-    unsigned char key[SECURE_CHANNEL_KEY_BYTES];
+    unsigned char key[HANDSHAKE_KEY_BYTES];
     const struct hvd_log *log;
 };
 
@@ -35,19 +35,23 @@ int fence_message_send(struct secure_channel *channel, const struct fence_messag
 int fence_message_receive(struct secure_channel *channel, struct fence_message *message,
                           struct hvd_error *err);
 
+/* The status of a handshake that has failed: HVD_ERR_INVALID where the other end is not one of ours,
+ * HVD_ERR_RANK_LOST where it closed the connection, else HVD_ERR_SYSTEM. */
+int fence_failure_status(const struct handshake *handshake);
+
 /* Wait until [fd] has one of [events], at the latest until [deadline_us]. */
 void poll_until(int fd, short events, int64_t deadline_us);
 
-/* Rank 0's end. Listens from open on; serves only inside fence. */
+/* Rank 0's end. It listens from open on, but serves only inside the fence. */
 struct fence_server;
-int fence_server_open(struct fence_server **hubp, const struct env_job *job, struct hvd_error *err);
+int fence_server_open(struct fence_server **serverp, const struct env_job *job, struct hvd_error *err);
 int fence_server_fence(struct fence_server *fence_server, struct store *store, int64_t deadline_us,
                        struct hvd_error *err);
 void fence_server_close(struct fence_server *fence_server);
 
 /* Another rank's end. Connects in the first fence. */
 struct fence_client;
-int fence_client_open(struct fence_client **spokep, const struct env_job *job, struct hvd_error *err);
+int fence_client_open(struct fence_client **clientp, const struct env_job *job, struct hvd_error *err);
 int fence_client_fence(struct fence_client *fence_client, struct store *store, int64_t deadline_us,
                        struct hvd_error *err);
 void fence_client_close(struct fence_client *fence_client);

@@ -22,11 +22,11 @@
 struct fence_client {
     const struct env_job *job;
     struct addrinfo *addresses;
-    struct secure_channel channel; /* fd is -1 until it is connected and welcome */
+    struct secure_channel channel; /* open once the handshake is done */
     uint32_t fence;
 };
 
-int fence_client_open(struct fence_client **spokep, const struct env_job *job, struct hvd_error *err)
+int fence_client_open(struct fence_client **clientp, const struct env_job *job, struct hvd_error *err)
 {
     const struct addrinfo hints = {
         .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
@@ -42,7 +42,7 @@ int fence_client_open(struct fence_client **spokep, const struct env_job *job, s
         fence_client_close(fence_client);
         return HVD_ERR_INVALID;
     }
-    *spokep = fence_client;
+    *clientp = fence_client;
     return HVD_OK;
 }
 
@@ -50,7 +50,7 @@ void fence_client_close(struct fence_client *fence_client)
 {
     if (fence_client == NULL)
         return;
-    secure_channel_fini(&fence_client->channel);
+    secure_channel_close(&fence_client->channel);
     if (fence_client->addresses != NULL)
         freeaddrinfo(fence_client->addresses);
     free(fence_client);
@@ -99,21 +99,31 @@ static int try_connect(const struct addrinfo *address, int64_t deadline_us)
     return -1;
 }
 
-/* Say hello on [fd] and wait for the welcome: rank 0 gives it once it is in its fence itself. */
-static int handshake(struct fence_client *fence_client, int fd, int64_t deadline_us, struct hvd_error *why)
+/* The handshake on [fd], which is taken. Rank 0 sends its challenge once it is in its fence itself. What went
+ * wrong with the other end is HVD_ERR_INVALID, with the network HVD_ERR_SYSTEM, HVD_ERR_RANK_LOST where rank
+ * 0 closed the connection; HVD_IN_PROGRESS: time is up. */
+static int authenticate(struct fence_client *fence_client, int fd, int64_t deadline_us, struct hvd_error *why)
 {
     const struct env_job *job = fence_client->job;
-    const struct secure_channel_id id = {job->epoch, (uint32_t)job->size, (uint32_t)job->rank};
-    secure_channel_init(&fence_client->channel, fd, job->key);
-    int rc = secure_channel_connect(&fence_client->channel, &id, why);
-    if (rc == HVD_OK)
-        rc = secure_channel_await_welcome(&fence_client->channel, why);
-    while (rc == HVD_IN_PROGRESS && clock_us() < deadline_us) {
-        poll_until(fd, (short)(fence_client->channel.out.length > 0 ? POLLIN | POLLOUT : POLLIN),
-                   deadline_us);
-        rc = secure_channel_await_welcome(&fence_client->channel, why);
+    const struct handshake_claim claim = {.purpose = HANDSHAKE_PURPOSE_FENCE,
+                                          .epoch = job->epoch,
+                                          .from = (uint32_t)job->rank,
+                                          .size = (uint32_t)job->size};
+    struct handshake handshake;
+    handshake_connect(&handshake, job->key, &claim, fd);
+    enum handshake_result result = handshake_advance(&handshake);
+    while (result == HANDSHAKE_WAITS && clock_us() < deadline_us) {
+        poll_until(fd, handshake_poll_events(&handshake), deadline_us);
+        result = handshake_advance(&handshake);
     }
-    return rc;
+    if (result == HANDSHAKE_DONE) {
+        secure_channel_open(&fence_client->channel, &handshake);
+        return HVD_OK;
+    }
+    handshake_close(&handshake);
+    if (result == HANDSHAKE_WAITS)
+        return HVD_IN_PROGRESS;
+    return error_set(why, fence_failure_status(&handshake), "it %s", handshake.why);
 }
 
 static int connect_to_server(struct fence_client *fence_client, int64_t deadline_us, struct hvd_error *err)
@@ -130,10 +140,9 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
                 problem = errno;
                 continue;
             }
-            int rc = handshake(fence_client, fd, deadline_us, &why);
+            int rc = authenticate(fence_client, fd, deadline_us, &why);
             if (rc == HVD_OK)
                 return rc;
-            secure_channel_fini(&fence_client->channel);
             if (rc == HVD_IN_PROGRESS)
                 return error_set(
                     err, HVD_ERR_TIMEOUT,

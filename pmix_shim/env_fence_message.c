@@ -1,25 +1,25 @@
 /* env_fence_message.c: what the two ends of the env provider's fence say to each other. */
 #include "pmix_shim/env_fence.h"
 
-#include <endian.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
+#include "base/codec.h"
 
 int fence_message_send(struct secure_channel *channel, const struct fence_message *message,
                        struct hvd_error *err)
 {
-    uint32_t head[FENCE_HEAD_BYTES / 4] = {htole32(message->kind), htole32(message->number),
-                                           htole32(message->rank)};
-    unsigned char *bytes = malloc(FENCE_HEAD_BYTES + message->length);
+    size_t length = FENCE_HEAD_BYTES + message->length;
+    unsigned char *bytes = malloc(length);
     if (bytes == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
-    memcpy(bytes, head, FENCE_HEAD_BYTES);
-    if (message->length > 0)
-        memcpy(bytes + FENCE_HEAD_BYTES, message->bytes, message->length);
-    int rc = secure_channel_send(channel, bytes, FENCE_HEAD_BYTES + message->length, err);
+    struct encoder encoder = {bytes, length, false};
+    encode_number(&encoder, message->kind, 4);
+    encode_number(&encoder, message->number, 4);
+    encode_number(&encoder, message->rank, 4);
+    encode_raw(&encoder, message->bytes, message->length);
+    int rc = secure_channel_send(channel, bytes, length, err);
     free(bytes);
     return rc;
 }
@@ -28,18 +28,27 @@ int fence_message_receive(struct secure_channel *channel, struct fence_message *
                           struct hvd_error *err)
 {
     const unsigned char *bytes = NULL;
-    uint32_t head[FENCE_HEAD_BYTES / 4];
     size_t length = 0;
     int rc = secure_channel_receive(channel, &bytes, &length, err);
     if (rc != HVD_OK)
         return rc;
-    if (length < FENCE_HEAD_BYTES)
+    struct decoder decoder = {bytes, length, false};
+    message->kind = (uint32_t)decode_number(&decoder, 4);
+    message->number = (uint32_t)decode_number(&decoder, 4);
+    message->rank = (uint32_t)decode_number(&decoder, 4);
+    message->bytes = decoder.at;
+    message->length = decoder.left;
+    if (decoder.failed)
         return error_set(err, HVD_ERR_INVALID, "it sent a message of %zu bytes; expected at least %d", length,
                          FENCE_HEAD_BYTES);
-    memcpy(head, bytes, FENCE_HEAD_BYTES);
-    *message = (struct fence_message){le32toh(head[0]), le32toh(head[1]), le32toh(head[2]),
-                                      bytes + FENCE_HEAD_BYTES, length - FENCE_HEAD_BYTES};
     return HVD_OK;
+}
+
+int fence_failure_status(const struct handshake *handshake)
+{
+    if (handshake->foreign)
+        return HVD_ERR_INVALID;
+    return handshake->error != 0 ? HVD_ERR_SYSTEM : HVD_ERR_RANK_LOST;
 }
 
 void poll_until(int fd, short events, int64_t deadline_us)

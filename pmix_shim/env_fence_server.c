@@ -1,5 +1,5 @@
-/* env_fence_server.c: rank 0's end of the env provider's fence: collect_pages every rank's page, send_pages
- * all to each. */
+/* env_fence_server.c: rank 0's end of the env provider's fence: collect every rank's page, send all of them
+ * to each. */
 #include "config.h"
 #include "pmix_shim/env_fence.h"
 
@@ -24,14 +24,12 @@
 #define MARGIN_US INT64_C(500000)
 
 struct fence_peer {
-    struct secure_channel channel;
+    struct handshake handshake;    /* its claim stays when it is done */
+    struct secure_channel channel; /* open once the handshake is done */
     char from[80];
-    struct secure_channel_id id; /* as it says */
-    bool hello_received;         /* its hello was right: it holds the key, or repeats one who did */
-    bool known;                  /* it holds the key: a sealed message came */
-    bool arrived;                /* its page of this fence is here */
-    int given;                   /* pages it was sent of this fence */
-    int64_t give_up_us;          /* until it is known */
+    bool known;   /* its first page came: from here on its failure is that of a rank, and ends the job */
+    bool arrived; /* its page of this fence is here */
+    int given;    /* pages of this fence that it was sent */
 };
 
 struct fence_server {
@@ -77,7 +75,7 @@ static int try_listen(int family, uint16_t port)
     return -1;
 }
 
-int fence_server_open(struct fence_server **hubp, const struct env_job *job, struct hvd_error *err)
+int fence_server_open(struct fence_server **serverp, const struct env_job *job, struct hvd_error *err)
 {
     int64_t port = 0;
     const char *why = NULL;
@@ -100,17 +98,22 @@ int fence_server_open(struct fence_server **hubp, const struct env_job *job, str
     if (fence_server->listener < 0 && errno == EAFNOSUPPORT)
         fence_server->listener = try_listen(AF_INET, (uint16_t)port);
     if (fence_server->listener < 0) {
-        rc = error_set(
-            err, HVD_ERR_INVALID,
-            "rank 0 cannot listen on MASTER_PORT=%s: %s; send_pages a port that no other process uses",
-            job->master_port, strerror(errno));
+        rc = error_set(err, HVD_ERR_INVALID,
+                       "rank 0 cannot listen on MASTER_PORT=%s: %s; choose a port that no other process uses",
+                       job->master_port, strerror(errno));
         goto fail;
     }
-    *hubp = fence_server;
+    *serverp = fence_server;
     return HVD_OK;
 fail:
     fence_server_close(fence_server);
     return rc;
+}
+
+static void close_peer(struct fence_peer *peer)
+{
+    handshake_close(&peer->handshake);
+    secure_channel_close(&peer->channel);
 }
 
 void fence_server_close(struct fence_server *fence_server)
@@ -118,7 +121,7 @@ void fence_server_close(struct fence_server *fence_server)
     if (fence_server == NULL)
         return;
     for (int i = 0; i < fence_server->peer_count; i++)
-        secure_channel_fini(&fence_server->peers[i].channel);
+        close_peer(&fence_server->peers[i]);
     if (fence_server->listener >= 0)
         close(fence_server->listener);
     free(fence_server->begins);
@@ -133,7 +136,7 @@ static void drop_peer(struct fence_server *fence_server, int i, const char *why)
 {
     log_write(fence_server->job->log, LOG_WARN, "wire-up", "dropped a connection from %s: %s",
               fence_server->peers[i].from, why);
-    secure_channel_fini(&fence_server->peers[i].channel);
+    close_peer(&fence_server->peers[i]);
     fence_server->peers[i] = fence_server->peers[--fence_server->peer_count];
 }
 
@@ -151,9 +154,9 @@ static void accept_peers(struct fence_server *fence_server)
             return;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         struct fence_peer *peer = &fence_server->peers[fence_server->peer_count++];
-        *peer = (struct fence_peer){.id.epoch = fence_server->job->epoch,
-                                    .give_up_us = clock_us() + AUTHENTICATION_TIMEOUT_US};
-        secure_channel_init(&peer->channel, fd, fence_server->job->key);
+        *peer = (struct fence_peer){.channel.fd = -1};
+        handshake_accept(&peer->handshake, fence_server->job->key, fd);
+        peer->handshake.deadline_us = clock_us() + AUTHENTICATION_TIMEOUT_US;
         if (getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
                         NI_NUMERICHOST | NI_NUMERICSERV) == 0)
             snprintf(peer->from, sizeof(peer->from), "%s port %s",
@@ -163,24 +166,47 @@ static void accept_peers(struct fence_server *fence_server)
 
 /* ---- Gather ----------------------------------------------------------------------------------- */
 
-/* Its first sealed message is here, so it holds the key now. Is it a rank of this job that is not here yet?
- */
+/* The first page of [peer] came. Is it a rank of this job that is not here yet? */
 static int check_identity(const struct fence_server *fence_server, const struct fence_peer *peer,
                           struct hvd_error *why)
 {
+    const struct handshake_claim *claim = &peer->handshake.claim;
     uint32_t size = (uint32_t)fence_server->job->size;
-    if (peer->id.size != size || peer->id.rank == 0 || peer->id.rank >= size)
+    if (claim->size != size || claim->from == 0 || claim->from >= size)
         return error_set(why, HVD_ERR_MISMATCH,
-                         "it has RANK=%u and WORLD_SIZE=%u, rank 0 has WORLD_SIZE=%u; send_pages all ranks "
+                         "it has RANK=%u and WORLD_SIZE=%u, rank 0 has WORLD_SIZE=%u; give all ranks "
                          "the same WORLD_SIZE, and each its own RANK",
-                         peer->id.rank, peer->id.size, size);
+                         claim->from, claim->size, size);
     for (int i = 0; i < fence_server->peer_count; i++) {
         const struct fence_peer *other = &fence_server->peers[i];
-        if (other != peer && other->known && other->id.rank == peer->id.rank)
+        if (other != peer && other->known && other->handshake.claim.from == claim->from)
             return error_set(why, HVD_ERR_MISMATCH,
-                             "RANK=%u is also that of the process at %s; send_pages each rank its own",
-                             peer->id.rank, other->from);
+                             "RANK=%u is also that of the process at %s; give each rank its own", claim->from,
+                             other->from);
     }
+    return HVD_OK;
+}
+
+/* Go on with the handshake; HVD_OK once it is done. */
+static int authenticate(struct fence_server *fence_server, struct fence_peer *peer, struct hvd_error *why)
+{
+    struct handshake *handshake = &peer->handshake;
+    enum handshake_result result = handshake_advance(handshake);
+    if (result == HANDSHAKE_CLAIMED) {
+        if (handshake->claim.purpose != HANDSHAKE_PURPOSE_FENCE || handshake->claim.to != 0)
+            return error_set(why, HVD_ERR_INVALID, "it looks for something else than rank 0's fence");
+        if (handshake->claim.epoch != fence_server->job->epoch)
+            return error_set(why, HVD_ERR_INVALID, "it is of HVD_EPOCH=%u, this job of %u",
+                             handshake->claim.epoch, fence_server->job->epoch);
+        handshake_admit(handshake);
+        result = handshake_advance(handshake);
+    }
+    if (result == HANDSHAKE_WAITS)
+        return HVD_IN_PROGRESS;
+    if (result == HANDSHAKE_FAILED)
+        return error_set(why, fence_failure_status(handshake), "it %s",
+                         handshake->wrong_key ? "does not hold this job's HVD_JOB_KEY" : handshake->why);
+    secure_channel_open(&peer->channel, handshake);
     return HVD_OK;
 }
 
@@ -188,6 +214,7 @@ static int receive_page(struct fence_server *fence_server, struct fence_peer *pe
                         struct hvd_error *why)
 {
     struct fence_message message;
+    uint32_t rank = peer->handshake.claim.from;
     bool first = !peer->known;
     int rc = fence_message_receive(&peer->channel, &message, why);
     if (rc != HVD_OK)
@@ -197,11 +224,11 @@ static int receive_page(struct fence_server *fence_server, struct fence_peer *pe
         rc = check_identity(fence_server, peer, why);
     if (rc != HVD_OK)
         return rc;
-    if (message.kind != FENCE_PAGE || message.number != fence_server->fence || message.rank != peer->id.rank)
+    if (message.kind != FENCE_PAGE || message.number != fence_server->fence || message.rank != rank)
         return error_set(why, HVD_ERR_MISMATCH,
                          "it is in fence %u, rank 0 is in fence %u; do all ranks run the same hvd?",
                          message.number, fence_server->fence);
-    rc = store_merge(store, (int)peer->id.rank, message.bytes, message.length, why);
+    rc = store_merge(store, (int)rank, message.bytes, message.length, why);
     if (rc != HVD_OK)
         return rc;
     peer->arrived = true;
@@ -216,19 +243,13 @@ static int step(struct fence_server *fence_server, struct fence_peer *peer, shor
     int rc = HVD_OK;
     if (peer->arrived && (events & (POLLRDHUP | POLLHUP | POLLERR)) != 0)
         return error_set(why, HVD_ERR_RANK_LOST, "it ended before all ranks had joined");
-    if (!peer->known && clock_us() > peer->give_up_us)
+    if (!peer->known && clock_us() > peer->handshake.deadline_us)
         return error_set(why, HVD_ERR_TIMEOUT, "it says nothing");
     if (peer->arrived || (events & (POLLIN | POLLOUT | POLLHUP | POLLERR)) == 0)
         return HVD_OK;
-    if ((events & POLLOUT) != 0)
-        rc = secure_channel_flush(&peer->channel, why);
-    if (rc >= 0 && !peer->hello_received) {
-        rc = secure_channel_accept(&peer->channel, &peer->id, why);
-        peer->hello_received = rc == HVD_OK;
-    }
-    if (rc >= 0 && peer->hello_received)
-        rc = receive_page(fence_server, peer, store, why);
-    return rc;
+    if (peer->channel.fd < 0)
+        rc = authenticate(fence_server, peer, why);
+    return rc == HVD_OK ? receive_page(fence_server, peer, store, why) : rc;
 }
 
 /* Who has not proved itself is a stranger and dropped when something is wrong with it. What is wrong with a
@@ -243,7 +264,7 @@ static int serve(struct fence_server *fence_server, int i, short events, struct 
         return HVD_OK;
     if (peer->known)
         return error_set(err, rc == HVD_ERR_SYSTEM ? HVD_ERR_RANK_LOST : rc, "rank %u at %s: %s",
-                         peer->id.rank, peer->from, why.text);
+                         peer->handshake.claim.from, peer->from, why.text);
     drop_peer(fence_server, i, why.text);
     return HVD_OK;
 }
@@ -257,7 +278,8 @@ static void list_missing(const struct fence_server *fence_server, char *text, si
     for (int rank = 1; rank < fence_server->job->size && named < 8; rank++) {
         bool here = false;
         for (int i = 0; i < fence_server->peer_count && !here; i++)
-            here = fence_server->peers[i].arrived && fence_server->peers[i].id.rank == (uint32_t)rank;
+            here = fence_server->peers[i].arrived &&
+                   fence_server->peers[i].handshake.claim.from == (uint32_t)rank;
         if (here)
             continue;
         used += (size_t)snprintf(text + used, text_bytes - used, "%s%d", named == 0 ? "" : ", ", rank);
@@ -265,6 +287,14 @@ static void list_missing(const struct fence_server *fence_server, char *text, si
     }
     if (fence_server->missing > named)
         snprintf(text + used, text_bytes - used, " and %d more", fence_server->missing - named);
+}
+
+/* What to wait for while pages are collected. */
+static struct pollfd poller_of(const struct fence_peer *peer)
+{
+    if (peer->channel.fd < 0)
+        return (struct pollfd){.fd = peer->handshake.fd, .events = handshake_poll_events(&peer->handshake)};
+    return (struct pollfd){.fd = peer->channel.fd, .events = peer->arrived ? POLLRDHUP : POLLIN};
 }
 
 static int collect_pages(struct fence_server *fence_server, struct store *store, int64_t deadline_us,
@@ -284,13 +314,9 @@ static int collect_pages(struct fence_server *fence_server, struct store *store,
         int count = fence_server->peer_count;
         for (int i = 0; i < count; i++) {
             struct fence_peer *peer = &fence_server->peers[i];
-            bool sending = peer->channel.out.length > 0;
-            fence_server->pollers[i] = (struct pollfd){.fd = peer->channel.fd,
-                                                       .events = (short)(peer->arrived ? POLLRDHUP
-                                                                         : sending     ? POLLIN | POLLOUT
-                                                                                       : POLLIN)};
-            if (!peer->known && peer->give_up_us < wake_us)
-                wake_us = peer->give_up_us + 1;
+            fence_server->pollers[i] = poller_of(peer);
+            if (!peer->known && peer->handshake.deadline_us < wake_us)
+                wake_us = peer->handshake.deadline_us + 1;
         }
         bool room = count < max_peers(fence_server);
         fence_server->pollers[count] =
@@ -341,8 +367,8 @@ static int send_pages(struct fence_server *fence_server, const struct store *sto
             int rc = peer->known ? send_pages_to(fence_server, peer, store, &why) : HVD_OK;
             if (rc < 0)
                 return error_set(err, HVD_ERR_RANK_LOST,
-                                 "rank %u at %s ended before all ranks had joined: %s", peer->id.rank,
-                                 peer->from, why.text);
+                                 "rank %u at %s ended before all ranks had joined: %s",
+                                 peer->handshake.claim.from, peer->from, why.text);
             if (rc == HVD_IN_PROGRESS)
                 fence_server->pollers[left++] = (struct pollfd){.fd = peer->channel.fd, .events = POLLOUT};
         }

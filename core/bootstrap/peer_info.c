@@ -11,7 +11,7 @@
 #include "base/codec.h"
 #include "base/hash.h"
 #include "net/endpoint.h"
-#include "auth/auth_message.h"
+#include "auth/handshake.h"
 
 #define PEER_INFO_MAGIC   UINT32_C(0x72647668) /* "hvdr" */
 #define OPTION_NAME_BYTES 64
@@ -116,7 +116,7 @@ size_t peer_info_encode(const struct peer_info *peer_info, unsigned char bytes[P
     const struct peer *peer = &peer_info->peer;
     struct encoder encoder = {bytes, PEER_INFO_BYTES, false};
     encode_number(&encoder, PEER_INFO_MAGIC, 4);
-    encode_number(&encoder, AUTH_VERSION, 2);
+    encode_number(&encoder, HANDSHAKE_VERSION, 2);
     encode_text(&encoder, peer->host, sizeof(peer->host));
     encode_number(&encoder, (uint32_t)peer->pid, 4);
     encode_number(&encoder, peer->port, 2);
@@ -182,7 +182,7 @@ int peer_info_decode(struct peer_info *peer_info, const unsigned char *bytes, si
     memset(peer_info, 0, sizeof(*peer_info));
     if (decode_number(&decoder, 4) != PEER_INFO_MAGIC)
         return error_set(err, HVD_ERR_INVALID, "is not one of hvd");
-    if (decode_number(&decoder, 2) != AUTH_VERSION)
+    if (decode_number(&decoder, 2) != HANDSHAKE_VERSION)
         return error_set(err, HVD_ERR_MISMATCH, "is of another version of hvd; use the same on all nodes");
     decode_peer(&decoder, &peer_info->peer);
     if (decoder.failed)

@@ -24,6 +24,8 @@
 #define PAUSE_LAST_US       INT64_C(500000)
 #define MICROSECONDS        INT64_C(1000000)
 
+_Static_assert(JOB_KEY_BYTES == HANDSHAKE_KEY_BYTES, "the key of the peer table is one for the handshake");
+
 struct endpoint {
     int fd;
     uint16_t port;
@@ -137,17 +139,9 @@ static void report_drop(struct establishment *establishment, enum log_level leve
               establishment->reports == REPORTS_MAX ? "; more of these are not reported" : "");
 }
 
-/* Why this cannot be one of ours; NULL where it may be. */
-static const char *foreign_reason(const struct establishment *establishment, const struct auth_claim *claim)
-{
-    if (claim->epoch != establishment->peer_table->epoch)
-        return "is of another start of this job";
-    return claim->to == (uint32_t)establishment->peer_table->rank ? NULL : "looked for another rank";
-}
-
 /* What a peer of ours claims is what we wait for: sets *wantp. Otherwise says why not: as a rule it is ahead
  * of us, on its way into a process set that we make next. */
-static const char *match_claim(const struct establishment *establishment, const struct auth_claim *claim,
+static const char *match_claim(const struct establishment *establishment, const struct handshake_claim *claim,
                                int *wantp)
 {
     for (int i = 0; i < establishment->want_count; i++) {
@@ -207,23 +201,41 @@ static void dial_failed(struct establishment *establishment, int want, const cha
     dial->pause_us = dial->pause_us * 2 < PAUSE_LAST_US ? dial->pause_us * 2 : PAUSE_LAST_US;
 }
 
+/* Begin to connect. A socket, or -1 with the reason in *whyp where the network refuses at once. */
+static int begin_connect(const struct in6_addr *address, uint16_t port, const char **whyp)
+{
+    struct sockaddr_storage socket_address;
+    socklen_t length = address_to_sockaddr(address, port, &socket_address);
+    int fd = socket(socket_address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (fd >= 0 && (connect(fd, (struct sockaddr *)&socket_address, length) == 0 || errno == EINPROGRESS))
+        return fd;
+    *whyp = strerror(errno);
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
 static void dial_start(struct establishment *establishment, int want)
 {
     struct dial *dial = &establishment->dials[want];
     const struct endpoint_connection *wanted = &establishment->wants[want];
     struct handshake *handshake = &establishment->handshakes[want];
-    const struct auth_claim claim = {.purpose = (uint16_t)wanted->purpose,
-                                     .tag = wanted->tag,
-                                     .epoch = establishment->peer_table->epoch,
-                                     .from = (uint32_t)establishment->peer_table->rank,
-                                     .to = (uint32_t)wanted->rank};
+    const struct handshake_claim claim = {.purpose = (uint16_t)wanted->purpose,
+                                          .tag = wanted->tag,
+                                          .epoch = establishment->peer_table->epoch,
+                                          .from = (uint32_t)establishment->peer_table->rank,
+                                          .to = (uint32_t)wanted->rank};
     while (!dial->busy && clock_us() >= dial->not_before_us) {
-        dial->busy =
-            handshake_connect(handshake, establishment->peer_table->key, &claim, &dial->addresses[dial->next],
-                              establishment->peer_table->peers[wanted->rank].port) == 0;
-        if (!dial->busy)
-            dial_failed(establishment, want, handshake->why);
-        else if (dial->address_count > 1)
+        const char *why = NULL;
+        int fd = begin_connect(&dial->addresses[dial->next],
+                               establishment->peer_table->peers[wanted->rank].port, &why);
+        if (fd < 0) {
+            dial_failed(establishment, want, why);
+            continue;
+        }
+        dial->busy = true;
+        handshake_connect(handshake, establishment->peer_table->key, &claim, fd);
+        if (dial->address_count > 1)
             handshake->deadline_us = clock_us() + CONNECT_US;
     }
 }
@@ -288,7 +300,8 @@ static void accepted_advance(struct establishment *establishment, struct handsha
     int want = -1;
     enum handshake_result result = handshake_advance(handshake);
     if (result == HANDSHAKE_CLAIMED || result == HANDSHAKE_DONE) {
-        handshake->why = foreign_reason(establishment, &handshake->claim);
+        handshake->why = handshake_stray_reason(&handshake->claim, establishment->peer_table->epoch,
+                                                establishment->peer_table->rank);
         handshake->foreign = handshake->why != NULL;
         if (!handshake->foreign)
             handshake->why = match_claim(establishment, &handshake->claim, &want);

@@ -89,49 +89,28 @@ int node_watch(struct node *node, int rank, int pidfd, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* A keyed mac of a purpose and what it is about. */
-static void keyed_hash(const struct peer_table *peer_table, const char *purpose, const int32_t about[3],
-                       const unsigned char *nonces, unsigned char mac[ATTACH_MAC_BYTES])
-{
-    crypto_generichash_state state;
-    uint32_t epoch = peer_table->epoch;
-    crypto_generichash_init(&state, peer_table->key, sizeof(peer_table->key), ATTACH_MAC_BYTES);
-    crypto_generichash_update(&state, (const unsigned char *)purpose, strlen(purpose) + 1);
-    crypto_generichash_update(&state, (const unsigned char *)&epoch, sizeof(epoch));
-    crypto_generichash_update(&state, (const unsigned char *)about, 3 * sizeof(about[0]));
-    if (nonces != NULL)
-        crypto_generichash_update(&state, nonces, 2 * ATTACH_NONCE_BYTES);
-    crypto_generichash_final(&state, mac, ATTACH_MAC_BYTES);
-}
-
 socklen_t attach_address(const struct peer_table *peer_table, int leader, struct sockaddr_un *address)
 {
-    unsigned char mac[ATTACH_MAC_BYTES];
-    char name[2 * ATTACH_MAC_BYTES + 1];
-    keyed_hash(peer_table, "hvd node name", (int32_t[3]){ATTACH_VERSION, leader, 0}, NULL, mac);
-    sodium_bin2hex(name, sizeof(name), mac, sizeof(mac));
+    static const char purpose[] = "hvd node name";
+    const uint32_t job[3] = {peer_table->epoch, HANDSHAKE_VERSION, (uint32_t)leader};
+    unsigned char hash[32];
+    char name[2 * sizeof(hash) + 1];
+    crypto_generichash_state state;
+    crypto_generichash_init(&state, peer_table->key, sizeof(peer_table->key), sizeof(hash));
+    crypto_generichash_update(&state, (const unsigned char *)purpose, sizeof(purpose));
+    crypto_generichash_update(&state, (const unsigned char *)job, sizeof(job));
+    crypto_generichash_final(&state, hash, sizeof(hash));
+    sodium_bin2hex(name, sizeof(name), hash, sizeof(hash));
     /* The first byte 0 makes it abstract: it is no file, and belongs to this network namespace. */
     *address = (struct sockaddr_un){.sun_family = AF_UNIX};
     int length = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "hvd-%s", name);
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-void attach_mac(const struct peer_table *peer_table, enum attach_packet_type type, int leader, int rank,
-                const struct attach_nonces *nonces_of, unsigned char mac[ATTACH_MAC_BYTES])
-{
-    unsigned char nonces[2 * ATTACH_NONCE_BYTES];
-    memcpy(nonces, nonces_of->member, ATTACH_NONCE_BYTES);
-    memcpy(nonces + ATTACH_NONCE_BYTES, nonces_of->leader, ATTACH_NONCE_BYTES);
-    keyed_hash(peer_table, type == ATTACH_PROOF ? "hvd node leader" : "hvd node member",
-               (int32_t[3]){ATTACH_VERSION, leader, rank}, nonces, mac);
-}
-
 int attach_send(int fd, enum attach_packet_type type, struct attach_packet *packet,
                 const struct attach_fds *fds)
 {
-    packet->magic = ATTACH_MAGIC;
-    packet->version = ATTACH_VERSION;
-    packet->type = (uint16_t)type;
+    packet->type = type;
     struct iovec part = {packet, sizeof(*packet)};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     union {
@@ -187,12 +166,12 @@ int attach_receive(int fd, enum attach_packet_type type, struct attach_packet *p
     else if ((message.msg_flags & MSG_CTRUNC) != 0)
         status = error_set(err, HVD_ERR_NO_MEMORY,
                            "sent more descriptors than this process may open; see `ulimit -n`");
-    else if (length != sizeof(*packet) || (message.msg_flags & MSG_TRUNC) != 0 ||
-             packet->magic != ATTACH_MAGIC)
-        status = error_set(err, HVD_ERR_SYSTEM, "does not speak the protocol of hvd");
-    else if (packet->version != ATTACH_VERSION || packet->type != type)
-        status = error_set(err, HVD_ERR_SYSTEM, "sent type %d of protocol version %d, expected %d of %d",
-                           packet->type, packet->version, type, ATTACH_VERSION);
+    else if (length != sizeof(*packet) || (message.msg_flags & MSG_TRUNC) != 0)
+        status = error_set(err, HVD_ERR_SYSTEM, "sent %zd bytes, expected a packet of %zu", length,
+                           sizeof(*packet));
+    else if (packet->type != (int32_t)type)
+        status =
+            error_set(err, HVD_ERR_SYSTEM, "sent a packet of type %d, expected type %d", packet->type, type);
     if (status != HVD_OK)
         attach_close_fds(fds);
     return status;

@@ -1,57 +1,35 @@
-/* attach.h: how the ranks of a node find each other: what the first one, the leader, and its members say.
+/* attach.h: how the ranks of a node find each other and come to share memory. The lowest of them, the leader,
+ * listens on a socket whose name only holders of the job key can compute; each other one, a member, connects:
  *
- *   member -> leader   HELLO     I am rank r; a nonce
- *   leader -> member   PROOF     a nonce; keyed mac of both: I hold the job's key
- *   member -> leader   ANSWER    keyed mac of both: so do I; its doorbell
- *   leader -> member   MEMORY    the memory, and the windows where it could make any; how long others may
- *                                still take
- *   member -> leader   ATTACHED  the memory is mapped
- *   leader -> member   BELLS     who came: doorbells of its parent and children, its parent's pidfd
+ *   the handshake of auth/handshake.h, in which the member is the connector; then one packet each:
+ *   member -> leader   DOORBELL  its doorbell; whether it can watch the leader's process
+ *   leader -> member   MEMORY    the memory, and the windows where the leader could make them; how long
+ * others may still take member -> leader   MAPPED    the memory is mapped leader -> member   WAKEUPS   who
+ * has attached: the doorbells of its parent and children, its parent's pidfd
  *
- * Until its PROOF (ANSWER) was checked a peer gets nothing of ours. Packets are structs in this machine's
- * byte order. */
+ * Neither end gives the other a descriptor before the handshake is done. Packets are structs in this
+ * machine's byte order. */
 #ifndef NODE_ATTACH_H
 #define NODE_ATTACH_H
 
 #include <sys/un.h>
 
+#include "auth/handshake.h"
 #include "node/node_memory.h"
 #include "node/node.h"
 #include "node/process_watch.h"
 #include "node/windows.h"
 
-#define ATTACH_MAGIC          UINT32_C(0x4d647668) /* "hvdM" as bytes */
-#define ATTACH_VERSION        2
-#define ATTACH_NONCE_BYTES    32
-#define ATTACH_MAC_BYTES      32
-#define ATTACH_MAX_NEIGHBOURS (TREE_NODE_RADIX + 1) /* of the parent and the children */
-#define ATTACH_MAX_FDS \
-    (ATTACH_MAX_NEIGHBOURS + 1) /* most descriptors of one packet: those wakeups and a pidfd */
+#define ATTACH_MAX_NEIGHBOURS (TREE_NODE_RADIX + 1) /* the parent and the children */
+/* Most descriptors of one packet: the neighbours' doorbells and a pidfd. */
+#define ATTACH_MAX_FDS (ATTACH_MAX_NEIGHBOURS + 1)
 
-enum attach_packet_type {
-    ATTACH_HELLO = 1,
-    ATTACH_PROOF,
-    ATTACH_RESPONSE,
-    ATTACH_MEMORY,
-    ATTACH_MAPPED,
-    ATTACH_WAKEUPS
-};
+enum attach_packet_type { ATTACH_DOORBELL = 1, ATTACH_MEMORY, ATTACH_MAPPED, ATTACH_WAKEUPS };
 
 struct attach_packet {
-    uint32_t magic;
-    uint16_t version;
-    uint16_t type; /* enum attach_packet_type */
-    int32_t rank;  /* of the member */
+    int32_t type; /* enum attach_packet_type */
     union {
-        unsigned char nonce[ATTACH_NONCE_BYTES]; /* HELLO */
-        struct {
-            unsigned char nonce[ATTACH_NONCE_BYTES];
-            unsigned char mac[ATTACH_MAC_BYTES];
-        } proof;
-        struct {
-            unsigned char mac[ATTACH_MAC_BYTES];
-            int32_t watches; /* 1: it could open a pidfd of the leader; 0: it will not take part */
-        } answer;
+        int32_t watches; /* DOORBELL: 1: it could open a pidfd of the leader; 0: it will not take part */
         int64_t left_us; /* MEMORY */
         struct {
             int32_t parent; /* its doorbell, then its pidfd where it is not the leader, come first */
@@ -67,7 +45,7 @@ struct attach_fds {
     int fd[ATTACH_MAX_FDS];
 };
 
-/* What a rank has after the meeting. */
+/* What a rank has once it is attached. */
 struct node {
     int rank;
     int member_count;
@@ -78,10 +56,10 @@ struct node {
     int wakeup_count;
     struct {
         int rank, fd;
-    } wakeups[ATTACH_MAX_NEIGHBOURS]; /* of its relatives in the node */
+    } wakeups[ATTACH_MAX_NEIGHBOURS]; /* of its neighbours in the node's tree */
     int watched_count;
     struct watched_process
-        *watched; /* ranks and pidfds: the leader's: all that came; a member's: leader and parent */
+        *watched; /* the leader watches all that attached; a member its leader and its parent */
 };
 
 /* The slot of [rank], or NULL where it is no member. */
@@ -96,15 +74,6 @@ int node_watch(struct node *node, int rank, int pidfd, struct hvd_error *err);
 /* The name of the socket; returns the length of the address. */
 socklen_t attach_address(const struct peer_table *peer_table, int leader, struct sockaddr_un *address);
 
-/* What each end drew, so that no answer of another meeting fits; both of ATTACH_NONCE_BYTES. */
-struct attach_nonces {
-    const unsigned char *member, *leader;
-};
-
-/* The keyed mac that shows who holds the key: [type] is ATTACH_PROOF or ATTACH_RESPONSE. */
-void attach_mac(const struct peer_table *peer_table, enum attach_packet_type type, int leader, int rank,
-                const struct attach_nonces *nonces_of, unsigned char mac[ATTACH_MAC_BYTES]);
-
 /* One packet. 0, or -1 with errno. [fds] may be NULL. */
 int attach_send(int fd, enum attach_packet_type type, struct attach_packet *packet,
                 const struct attach_fds *fds);
@@ -116,8 +85,9 @@ int attach_receive(int fd, enum attach_packet_type type, struct attach_packet *p
 void attach_close_fds(struct attach_fds *fds);
 
 /* Who is at the other end: HVD_OK, its pid, and a pidfd, or -errno where it cannot be watched, as in a
- * container of its own; HVD_ERR_SYSTEM with a phrase where it is not a process of this user. Call it before a
- * handshake: an answer afterwards shows that the pid was not used again. */
+ * container of its own; HVD_ERR_SYSTEM with a phrase where it is not a process of this user. Call it before
+ * the handshake: a message that comes afterwards proves that the process lived on, so that the pid was not
+ * used again before the pidfd was open. */
 int attach_identify_peer(int fd, pid_t *pidp, int *pidfdp, struct hvd_error *err);
 
 /* The two sides. [node] has rank and members; they add the rest. */

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,8 +11,9 @@
 
 #include "base/clock.h"
 
-#define UNAUTHENTICATED_MAX 16               /* connections at once beyond those of members */
-#define AUTH_TIMEOUT_US     INT64_C(5000000) /* for a connection to prove itself */
+#define UNAUTHENTICATED_MAX 16 /* connections at once beyond those of members */
+
+_Static_assert(JOB_KEY_BYTES == HANDSHAKE_KEY_BYTES, "the key of the peer table is one for the handshake");
 
 /* One connection. */
 struct attach_peer {
@@ -21,11 +21,10 @@ struct attach_peer {
     pid_t pid;
     int pidfd; /* -errno: it cannot be watched */
     int wakeup;
-    int rank;                        /* as it says */
-    enum attach_packet_type expects; /* ATTACH_WAKEUPS: it is attached and waits for those */
-    int64_t deadline_us;             /* when it is dropped; only before it has proved itself */
-    unsigned char member_nonce[ATTACH_NONCE_BYTES];
-    unsigned char leader_nonce[ATTACH_NONCE_BYTES];
+    int rank; /* -1 until its claim was admitted */
+    struct handshake handshake;
+    enum attach_packet_type
+        expects; /* 0: the handshake; ATTACH_WAKEUPS: it is attached and waits for those */
 };
 
 enum member_state { MEMBER_AWAITED, MEMBER_AUTHENTICATED, MEMBER_ATTACHED, MEMBER_GONE };
@@ -54,7 +53,7 @@ static int member_index(const struct node *node, int rank)
 /* Let a connection go; [why] is a phrase that follows "it", or NULL. */
 static void leader_drop(struct attach_leader *leader, struct attach_peer *peer, const char *why)
 {
-    bool authenticated = peer->expects > ATTACH_RESPONSE;
+    bool authenticated = peer->rank >= 0;
     if (authenticated)
         leader->member_states[member_index(leader->node, peer->rank)] = MEMBER_GONE;
     if (why != NULL && authenticated)
@@ -105,7 +104,7 @@ static int leader_listen(struct attach_leader *leader, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* A connection has come: see who it is, and wait for its HELLO. */
+/* A connection has come: see whose process it is, and begin the handshake. */
 static int leader_accept(struct attach_leader *leader, struct hvd_error *err)
 {
     int fd = accept4(leader->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -115,57 +114,57 @@ static int leader_accept(struct attach_leader *leader, struct hvd_error *err)
         return HVD_OK;
     struct attach_peer *peer = &leader->peers[leader->peer_count++];
     struct hvd_error why;
-    *peer = (struct attach_peer){.fd = fd, .pidfd = -1, .wakeup = -1, .rank = -1, .expects = ATTACH_HELLO};
-    peer->deadline_us = clock_us() + AUTH_TIMEOUT_US;
+    *peer = (struct attach_peer){.fd = fd, .pidfd = -1, .wakeup = -1, .rank = -1};
+    handshake_accept(&peer->handshake, leader->peer_table->key, fd);
     if (attach_identify_peer(fd, &peer->pid, &peer->pidfd, &why) != HVD_OK)
         leader_drop(leader, peer, why.text);
     return HVD_OK;
 }
 
-static void leader_on_hello(struct attach_leader *leader, struct attach_peer *peer,
-                            const struct attach_packet *packet)
+/* Why a process that holds the key is not one of the ranks that are waited for; NULL where it is. */
+static const char *refusal_of(const struct attach_leader *leader, const struct handshake_claim *claim)
 {
-    int index = member_index(leader->node, packet->rank);
-    if (index <= 0) {
-        leader_drop(leader, peer, "says that it is a rank which does not belong here");
-        return;
-    }
-    struct attach_packet proof = {.rank = packet->rank};
-    peer->rank = packet->rank;
-    memcpy(peer->member_nonce, packet->nonce, sizeof(peer->member_nonce));
-    randombytes_buf(peer->leader_nonce, sizeof(peer->leader_nonce));
-    memcpy(proof.proof.nonce, peer->leader_nonce, sizeof(peer->leader_nonce));
-    attach_mac(leader->peer_table, ATTACH_PROOF, leader->node->rank, peer->rank,
-               &(struct attach_nonces){peer->member_nonce, peer->leader_nonce}, proof.proof.mac);
-    peer->expects = ATTACH_RESPONSE;
-    if (attach_send(peer->fd, ATTACH_PROOF, &proof, NULL) != 0)
-        leader_drop(leader, peer, "left before it proved itself");
+    const char *why = handshake_stray_reason(claim, leader->peer_table->epoch, leader->node->rank);
+    int index = member_index(leader->node, (int)claim->from);
+    if (why != NULL)
+        return why;
+    if (claim->purpose != HANDSHAKE_PURPOSE_ATTACH || index <= 0)
+        return "says that it is a rank which does not belong here";
+    return leader->member_states[index] == MEMBER_AWAITED ? NULL
+                                                          : "says that it is a rank which was here before";
 }
 
-static void leader_on_response(struct attach_leader *leader, struct attach_peer *peer,
+static void leader_on_handshake(struct attach_leader *leader, struct attach_peer *peer)
+{
+    struct handshake *handshake = &peer->handshake;
+    enum handshake_result result = handshake_advance(handshake);
+    if (result == HANDSHAKE_CLAIMED) {
+        const char *why = refusal_of(leader, &handshake->claim);
+        if (why != NULL) {
+            leader_drop(leader, peer, why);
+            return;
+        }
+        peer->rank = (int)handshake->claim.from;
+        leader->member_states[member_index(leader->node, peer->rank)] = MEMBER_AUTHENTICATED;
+        handshake_admit(handshake);
+        result = handshake_advance(handshake);
+    }
+    if (result == HANDSHAKE_DONE)
+        peer->expects = ATTACH_DOORBELL;
+    else if (result == HANDSHAKE_FAILED)
+        leader_drop(leader, peer, handshake->why);
+}
+
+static void leader_on_doorbell(struct attach_leader *leader, struct attach_peer *peer,
                                const struct attach_packet *packet, struct attach_fds *fds)
 {
-    unsigned char mac[ATTACH_MAC_BYTES];
     struct hvd_error why;
-    unsigned char *state = &leader->member_states[member_index(leader->node, peer->rank)];
-    attach_mac(leader->peer_table, ATTACH_RESPONSE, leader->node->rank, peer->rank,
-               &(struct attach_nonces){peer->member_nonce, peer->leader_nonce}, mac);
-    if (sodium_memcmp(mac, packet->answer.mac, sizeof(mac)) != 0 || packet->rank != peer->rank) {
-        leader_drop(leader, peer, "does not hold this job's key");
-        return;
-    }
-    if (*state != MEMBER_AWAITED) {
-        leader_drop(leader, peer, "says that it is a rank which was here before");
-        return;
-    }
-    *state = MEMBER_AUTHENTICATED;
-    peer->expects = ATTACH_MAPPED;
     if (peer->pidfd < 0) {
         error_set(&why, HVD_ERR_SYSTEM, "cannot be watched: pidfd_open: %s", strerror(-peer->pidfd));
         leader_drop(leader, peer, why.text);
         return;
     }
-    if (packet->answer.watches != 1) {
+    if (packet->watches != 1) {
         leader_drop(leader, peer, "cannot watch this process: is it in a PID namespace of its own?");
         return;
     }
@@ -175,18 +174,23 @@ static void leader_on_response(struct attach_leader *leader, struct attach_peer 
     }
     peer->wakeup = fds->fd[0];
     fds->count = 0;
-    struct attach_packet memory = {.rank = peer->rank, .left_us = leader->deadline_us - clock_us()};
+    peer->expects = ATTACH_MAPPED;
+    struct attach_packet memory = {.left_us = leader->deadline_us - clock_us()};
     struct attach_fds files = {leader->windows_fd >= 0 ? 2 : 1, {leader->memory_fd, leader->windows_fd}};
     if (attach_send(peer->fd, ATTACH_MEMORY, &memory, &files) != 0)
         leader_drop(leader, peer, "left");
 }
 
-/* A connection has something to say. */
-static void leader_on_readable(struct attach_leader *leader, struct attach_peer *peer)
+/* poll has reported a connection. */
+static void leader_serve_peer(struct attach_leader *leader, struct attach_peer *peer)
 {
     struct attach_packet packet;
     struct attach_fds fds;
     struct hvd_error why;
+    if (peer->expects == 0) {
+        leader_on_handshake(leader, peer);
+        return;
+    }
     int status = attach_receive(peer->fd, peer->expects, &packet, &fds, &why);
     if (status == HVD_IN_PROGRESS)
         return;
@@ -195,11 +199,8 @@ static void leader_on_readable(struct attach_leader *leader, struct attach_peer 
         return;
     }
     switch (peer->expects) {
-    case ATTACH_HELLO:
-        leader_on_hello(leader, peer, &packet);
-        break;
-    case ATTACH_RESPONSE:
-        leader_on_response(leader, peer, &packet, &fds);
+    case ATTACH_DOORBELL:
+        leader_on_doorbell(leader, peer, &packet, &fds);
         break;
     case ATTACH_MAPPED:
         leader->member_states[member_index(leader->node, peer->rank)] = MEMBER_ATTACHED;
@@ -220,13 +221,13 @@ static int64_t leader_expire(struct attach_leader *leader)
     int64_t next_us = leader->deadline_us;
     for (int i = 0; i < leader->peer_count; i++) {
         struct attach_peer *peer = &leader->peers[i];
-        bool unauthenticated = peer->expects <= ATTACH_RESPONSE;
-        if (peer->fd >= 0 && unauthenticated && peer->deadline_us <= now_us)
-            leader_drop(leader, peer, "did not prove in time that it holds this job's key");
+        bool unauthenticated = peer->expects == 0;
+        if (peer->fd >= 0 && unauthenticated && peer->handshake.deadline_us <= now_us)
+            leader_drop(leader, peer, "did not prove in time that it holds the key of this job");
         if (peer->fd < 0)
             continue;
-        if (unauthenticated && peer->deadline_us < next_us)
-            next_us = peer->deadline_us;
+        if (unauthenticated && peer->handshake.deadline_us < next_us)
+            next_us = peer->handshake.deadline_us;
         leader->peers[kept++] = *peer;
     }
     leader->peer_count = kept;
@@ -240,8 +241,11 @@ static int leader_serve(struct attach_leader *leader, struct hvd_error *err)
     while (status == HVD_OK && !leader_is_done(leader) && clock_us() < leader->deadline_us) {
         int64_t next_us = leader_expire(leader);
         int count = leader->peer_count;
-        for (int i = 0; i < count; i++)
-            leader->polls[i] = (struct pollfd){.fd = leader->peers[i].fd, .events = POLLIN};
+        for (int i = 0; i < count; i++) {
+            const struct attach_peer *peer = &leader->peers[i];
+            short events = peer->expects == 0 ? handshake_poll_events(&peer->handshake) : POLLIN;
+            leader->polls[i] = (struct pollfd){.fd = peer->fd, .events = events};
+        }
         leader->polls[count] =
             (struct pollfd){.fd = count < leader->peer_limit ? leader->listener : -1, .events = POLLIN};
         int ready = poll(leader->polls, (nfds_t)count + 1, clock_ms_until(next_us));
@@ -251,7 +255,7 @@ static int leader_serve(struct attach_leader *leader, struct hvd_error *err)
             continue;
         for (int i = 0; i < count; i++) {
             if (leader->polls[i].revents != 0)
-                leader_on_readable(leader, &leader->peers[i]);
+                leader_serve_peer(leader, &leader->peers[i]);
         }
         if (leader->polls[count].revents != 0)
             status = leader_accept(leader, err);
@@ -271,7 +275,7 @@ static void leader_send_wakeups(struct attach_leader *leader, int index, int cou
 {
     struct attach_peer *peer = &leader->peers[index - 1];
     int parent = tree_shape_parent(index, TREE_NODE_RADIX);
-    struct attach_packet packet = {.rank = peer->rank};
+    struct attach_packet packet = {0};
     struct attach_fds fds = {.count = 1, .fd = {leader->node->wakeup}};
     packet.wakeups.parent = leader->node->rank;
     if (parent > 0) {

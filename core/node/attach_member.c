@@ -5,7 +5,6 @@
 
 #include <errno.h>
 #include <poll.h>
-#include <sodium.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -23,34 +22,42 @@ struct attach_member {
     int fd;
     pid_t leader_pid;
     int leader_pidfd;
-    bool authenticated; /* the leader knows us: from here on nothing is tried twice */
-    unsigned char member_nonce[ATTACH_NONCE_BYTES];
+    bool
+        authenticated; /* the leader has admitted this rank, which it does once: there is no second attempt */
 };
 
-/* Wait for one packet. Failures are phrases that follow "it". */
-static int member_receive(struct attach_member *member, enum attach_packet_type type,
+/* Wait for the leader. Failures are phrases that follow "it". */
+static int member_poll(const struct attach_member *member, short events, int64_t deadline_us,
+                       struct hvd_error *err)
+{
+    struct pollfd wait = {.fd = member->fd, .events = events};
+    int ready = poll(&wait, 1, clock_ms_until(deadline_us));
+    if (ready < 0 && errno != EINTR)
+        return error_set_errno(err, "cannot be waited for (poll)");
+    if (ready == 0)
+        return error_set(err, HVD_ERR_TIMEOUT, "did not answer in time");
+    return HVD_OK;
+}
+
+/* Wait for one packet. Failures likewise. */
+static int member_receive(const struct attach_member *member, enum attach_packet_type type,
                           struct attach_packet *packet, struct attach_fds *fds, int64_t deadline_us,
                           struct hvd_error *err)
 {
-    for (;;) {
-        int status = attach_receive(member->fd, type, packet, fds, err);
-        if (status != HVD_IN_PROGRESS)
-            return status;
-        struct pollfd wait = {.fd = member->fd, .events = POLLIN};
-        int ready = poll(&wait, 1, clock_ms_until(deadline_us));
-        if (ready < 0 && errno != EINTR)
-            return error_set_errno(err, "cannot be waited for (poll)");
-        if (ready == 0)
-            return error_set(err, HVD_ERR_TIMEOUT, "did not answer in time");
+    int status = attach_receive(member->fd, type, packet, fds, err);
+    while (status == HVD_IN_PROGRESS) {
+        status = member_poll(member, POLLIN, deadline_us, err);
+        if (status == HVD_OK)
+            status = attach_receive(member->fd, type, packet, fds, err);
     }
+    return status;
 }
 
-static int member_send(struct attach_member *member, enum attach_packet_type type,
+static int member_send(const struct attach_member *member, enum attach_packet_type type,
                        struct attach_packet *packet, const struct attach_fds *fds, struct hvd_error *err)
 {
-    packet->rank = member->node->rank;
     if (attach_send(member->fd, type, packet, fds) != 0)
-        return error_set_errno(err, "does not hear us");
+        return error_set_errno(err, "cannot be reached");
     return HVD_OK;
 }
 
@@ -66,36 +73,39 @@ static int member_connect(struct attach_member *member, struct hvd_error *err)
     return attach_identify_peer(member->fd, &member->leader_pid, &member->leader_pidfd, err);
 }
 
-/* Both ends prove that they hold the key. The leader gets our doorbell. */
+/* Both ends prove that they hold the key. */
 static int member_authenticate(struct attach_member *member, int64_t deadline_us, struct hvd_error *err)
 {
-    struct attach_packet hello = {0}, proof, answer = {0};
-    struct attach_fds none;
-    unsigned char mac[ATTACH_MAC_BYTES];
-    randombytes_buf(member->member_nonce, sizeof(member->member_nonce));
-    memcpy(hello.nonce, member->member_nonce, sizeof(member->member_nonce));
-    int status = member_send(member, ATTACH_HELLO, &hello, NULL, err);
-    if (status == HVD_OK)
-        status = member_receive(member, ATTACH_PROOF, &proof, &none, deadline_us, err);
-    if (status != HVD_OK)
-        return status;
-    attach_close_fds(&none);
-    int rank = member->node->rank;
-    struct attach_nonces nonces = {member->member_nonce, proof.proof.nonce};
-    attach_mac(member->peer_table, ATTACH_PROOF, member->leader, rank, &nonces, mac);
-    if (sodium_memcmp(mac, proof.proof.mac, sizeof(mac)) != 0)
-        return error_set(err, HVD_ERR_SYSTEM, "does not hold this job's key");
-    attach_mac(member->peer_table, ATTACH_RESPONSE, member->leader, rank, &nonces, answer.answer.mac);
-    answer.answer.watches = member->leader_pidfd >= 0;
-    status =
-        member_send(member, ATTACH_RESPONSE, &answer, &(struct attach_fds){1, {member->node->wakeup}}, err);
-    if (status != HVD_OK)
-        return status;
+    const struct peer_table *peer_table = member->peer_table;
+    const struct handshake_claim claim = {.purpose = HANDSHAKE_PURPOSE_ATTACH,
+                                          .epoch = peer_table->epoch,
+                                          .from = (uint32_t)member->node->rank,
+                                          .to = (uint32_t)member->leader};
+    struct handshake handshake;
+    handshake_connect(&handshake, peer_table->key, &claim, member->fd);
+    enum handshake_result result = handshake_advance(&handshake);
+    while (result == HANDSHAKE_WAITS) {
+        int status = member_poll(member, handshake_poll_events(&handshake), deadline_us, err);
+        if (status != HVD_OK)
+            return status;
+        result = handshake_advance(&handshake);
+    }
+    if (result != HANDSHAKE_DONE)
+        return error_set(err, HVD_ERR_SYSTEM, "%s", handshake.why);
     member->authenticated = true;
-    if (member->leader_pidfd < 0)
+    return HVD_OK;
+}
+
+/* The leader gets our doorbell, and gives up on us where we could not watch it. */
+static int member_send_doorbell(struct attach_member *member, struct hvd_error *err)
+{
+    struct attach_packet doorbell = {.watches = member->leader_pidfd >= 0};
+    const struct attach_fds fds = {.count = 1, .fd = {member->node->wakeup}};
+    int status = member_send(member, ATTACH_DOORBELL, &doorbell, &fds, err);
+    if (status == HVD_OK && member->leader_pidfd < 0)
         return error_set(err, HVD_ERR_SYSTEM, "cannot be watched: pidfd_open of its process %d: %s",
                          (int)member->leader_pid, strerror(-member->leader_pidfd));
-    return HVD_OK;
+    return status;
 }
 
 /* Without windows this rank still shares memory with the others. */
@@ -200,6 +210,8 @@ static int member_try(struct attach_member *member, int64_t deadline_us, struct 
     int status = member_connect(member, err);
     if (status == HVD_OK)
         status = member_authenticate(member, deadline_us, err);
+    if (status == HVD_OK)
+        status = member_send_doorbell(member, err);
     if (status == HVD_OK)
         status = member_map(member, deadline_us, &until_us, err);
     if (status == HVD_OK)

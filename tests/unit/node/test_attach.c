@@ -47,6 +47,8 @@ static void attach_and_greet(struct forked_rank *place)
 
 enum stranger {
     WRONG_KEY,
+    OTHER_EPOCH,
+    OTHER_PURPOSE,
     FOREIGN_WORDS,
     SHORT_WORDS,
     SILENT,
@@ -69,7 +71,7 @@ static int stranger_connect(struct forked_rank *place)
     return fd;
 }
 
-/* The other end must close, having handed over nothing. */
+/* The other end must close; all it has sent is a challenge, without descriptors. */
 static void expect_refusal(struct forked_rank *place, int fd)
 {
     char bytes[512];
@@ -78,49 +80,61 @@ static void expect_refusal(struct forked_rank *place, int fd)
         char bytes[512];
     } space;
     struct iovec part = {bytes, sizeof(bytes)};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes};
-    message.msg_controllen = sizeof(space);
-    struct pollfd wait = {.fd = fd, .events = POLLIN};
-    FORKED_RANK_CHECK(place, poll(&wait, 1, 10000) == 1);
-    ssize_t length = recvmsg(fd, &message, 0);
-    FORKED_RANK_CHECK(place, length == 0 || (length < 0 && errno == ECONNRESET));
-    FORKED_RANK_CHECK(place, message.msg_controllen == 0);
+    ssize_t length = HANDSHAKE_CHALLENGE_BYTES;
+    for (int i = 0; length > 0; i++) {
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes};
+        message.msg_controllen = sizeof(space);
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        FORKED_RANK_CHECK(place, poll(&wait, 1, 10000) == 1);
+        length = recvmsg(fd, &message, 0);
+        FORKED_RANK_CHECK(place, length <= 0 || (i == 0 && length == HANDSHAKE_CHALLENGE_BYTES));
+        FORKED_RANK_CHECK(place, length >= 0 || errno == ECONNRESET);
+        FORKED_RANK_CHECK(place, message.msg_controllen == 0);
+    }
 }
 
-static void stranger_with_wrong_key(struct forked_rank *place, int fd)
+/* Begin a handshake in which one thing is wrong; the leader must break it off. */
+static void shake_hands(struct forked_rank *place, int fd, enum stranger kind)
 {
-    struct attach_packet packet = {.rank = 1};
-    struct attach_packet proof;
     struct peer_table other = place->peer_table;
-    other.key[5] ^= 1;
-    FORKED_RANK_CHECK(place, attach_send(fd, ATTACH_HELLO, &packet, NULL) == 0);
-    FORKED_RANK_CHECK(place, recv(fd, &proof, sizeof(proof), 0) == sizeof(proof));
-    attach_mac(&other, ATTACH_RESPONSE, 0, 1, &(struct attach_nonces){packet.nonce, proof.proof.nonce},
-               packet.answer.mac);
-    packet.answer.watches = 1;
-    FORKED_RANK_CHECK(
-        place, attach_send(fd, ATTACH_RESPONSE, &packet, &(struct attach_fds){1, {STDERR_FILENO}}) == 0);
+    struct handshake_claim claim = {.purpose = HANDSHAKE_PURPOSE_ATTACH, .epoch = other.epoch, .from = 1};
+    struct handshake handshake;
+    if (kind == WRONG_KEY)
+        other.key[5] ^= 1;
+    if (kind == OTHER_EPOCH)
+        claim.epoch++;
+    if (kind == OTHER_PURPOSE)
+        claim.purpose = HANDSHAKE_PURPOSE_FENCE;
+    if (kind == LEADER_RANK || kind == NO_MEMBER)
+        claim.from = kind == LEADER_RANK ? 0 : 5;
+    handshake_connect(&handshake, other.key, &claim, fd);
+    enum handshake_result result = handshake_advance(&handshake);
+    while (result == HANDSHAKE_WAITS) {
+        struct pollfd wait = {.fd = fd, .events = handshake_poll_events(&handshake)};
+        FORKED_RANK_CHECK(place, poll(&wait, 1, 10000) == 1);
+        result = handshake_advance(&handshake);
+    }
+    FORKED_RANK_CHECK(place, result == HANDSHAKE_FAILED && !handshake.foreign);
 }
 
 static void come_as_stranger(struct forked_rank *place, enum stranger kind)
 {
-    struct attach_packet packet = {.rank = kind == LEADER_RANK ? 0 : 5};
+    static const char garbage[400] = "GET / HTTP/1.1";
     FORKED_RANK_CHECK(place, kind != OTHER_USER || setuid(65534) == 0);
     int fd = stranger_connect(place);
     switch (kind) {
-    case WRONG_KEY:
-        stranger_with_wrong_key(place, fd);
-        break;
     case FOREIGN_WORDS:
-        memset(&packet, 'x', sizeof(packet));
-        FORKED_RANK_CHECK(place, send(fd, &packet, sizeof(packet), 0) == sizeof(packet));
+        FORKED_RANK_CHECK(place, send(fd, garbage, sizeof(garbage), 0) == sizeof(garbage));
         break;
     case SHORT_WORDS:
         FORKED_RANK_CHECK(place, send(fd, "hello", 5, 0) == 5);
         break;
+    case WRONG_KEY:
+    case OTHER_EPOCH:
+    case OTHER_PURPOSE:
     case LEADER_RANK:
     case NO_MEMBER:
-        FORKED_RANK_CHECK(place, attach_send(fd, ATTACH_HELLO, &packet, NULL) == 0);
+        shake_hands(place, fd, kind);
         break;
     default:
         break;
@@ -162,9 +176,11 @@ static void stranger_or_member(struct forked_rank *place)
 START_TEST(strangers_are_dropped_and_members_still_meet)
 {
     static const char *const reasons[STRANGERS] = {
-        [WRONG_KEY] = "does not hold this job's key",
-        [FOREIGN_WORDS] = "does not speak the protocol of hvd",
-        [SHORT_WORDS] = "does not speak the protocol of hvd",
+        [WRONG_KEY] = "does not hold the key of this job",
+        [OTHER_EPOCH] = "is of another start of this job",
+        [OTHER_PURPOSE] = "says that it is a rank which does not belong here",
+        [FOREIGN_WORDS] = "does not speak hvd's protocol",
+        [SHORT_WORDS] = "does not speak hvd's protocol",
         [SILENT] = "",
         [LEADER_RANK] = "says that it is a rank which does not belong here",
         [OTHER_USER] = "belongs to user 65534, expected 0",
@@ -281,17 +297,28 @@ START_TEST(another_key_finds_nobody)
 }
 END_TEST
 
-/* Whoever listens under the name but has no key gets nothing: not even the doorbell. */
+/* The other end must close without another word. */
+static void expect_silence(struct forked_rank *place, int fd)
+{
+    char byte;
+    ssize_t length = recv(fd, &byte, 1, 0);
+    FORKED_RANK_CHECK(place, length == 0 || (length < 0 && errno == ECONNRESET));
+}
+
+/* A process that listens under the name but has no key gets nothing, not even the doorbell. */
 static void lead_without_key(struct forked_rank *place)
 {
     struct sockaddr_un address;
-    struct attach_packet packet, proof = {.rank = 1};
+    static const char confirmation[HANDSHAKE_CONFIRMATION_BYTES] = "I do";
+    char response[HANDSHAKE_RESPONSE_BYTES];
+    struct handshake handshake;
     struct node *node = NULL;
     struct hvd_error err;
     if (place->peer_table.rank == 1) {
-        int status = node_attach(&node, &place->peer_table, (int[3]){0, 1, 2}, 3, clock_us() + 500000, &err);
+        int status = node_attach(&node, &place->peer_table, (int[3]){0, 1, 2}, 3, clock_us() + 1500000, &err);
         FORKED_RANK_CHECK(place, status == HVD_ERR_TIMEOUT);
-        FORKED_RANK_CHECK(place, strstr(err.text, "rank 0: it does not hold this job's key") != NULL);
+        if (strstr(err.text, "rank 0: it does not hold the key of this job") == NULL)
+            forked_rank_fail(place, "%s", err.text);
         return;
     }
     if (place->peer_table.rank == 2)
@@ -303,10 +330,12 @@ static void lead_without_key(struct forked_rank *place)
     struct pollfd wait = {.fd = listener, .events = POLLIN};
     while (poll(&wait, 1, 1000) == 1) {
         int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+        handshake_accept(&handshake, place->peer_table.key, fd);
         /* at the deadline the member may be gone already */
-        if (recv(fd, &packet, sizeof(packet), 0) == sizeof(packet) &&
-            attach_send(fd, ATTACH_PROOF, &proof, NULL) == 0)
-            expect_refusal(place, fd);
+        if (handshake_advance(&handshake) == HANDSHAKE_WAITS &&
+            recv(fd, response, sizeof(response), 0) == sizeof(response) &&
+            send(fd, confirmation, sizeof(confirmation), MSG_NOSIGNAL) == sizeof(confirmation))
+            expect_silence(place, fd);
         close(fd);
     }
 }
