@@ -27,7 +27,7 @@ core_libtopo_la_SOURCES = core/topo/apply.c core/topo/apply.h core/topo/erf.h co
 	core/topo/erf_state.h core/topo/erf_tasks.c core/topo/erf_write.c core/topo/file.c core/topo/file.h \
 	core/topo/machine.c core/topo/machine.h core/topo/nic.c core/topo/nic.h core/topo/nic_env.c core/topo/nic_env.h \
 	core/topo/nic_live.c core/topo/nic_node.c core/topo/node_placement.c core/topo/node_placement.h core/topo/path.c \
-	core/topo/path.h core/topo/visible_gpus.c core/topo/visible_gpus.h core/topo/plan/plan.c core/topo/plan/plan.h \
+	core/topo/path.h core/topo/sys_file.c core/topo/sys_file.h core/topo/visible_gpus.c core/topo/visible_gpus.h core/topo/plan/plan.c core/topo/plan/plan.h \
 	core/topo/plan/plan_cores.c core/topo/plan/plan_gpus.c core/topo/plan/plan_groups.c core/topo/plan/plan_groups.h \
 	core/topo/plan/plan_nics.c core/topo/plan/plan_reasons.c core/topo/plan/plan_sets.c core/topo/plan/plan_share.c \
 	core/topo/plan/plan_state.h core/topo/plan/plan_task.c core/topo/plan/plan_units.c

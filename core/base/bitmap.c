@@ -16,12 +16,6 @@ void bitmap_or(struct bitmap *a, const struct bitmap *b)
         a->words[i] |= b->words[i];
 }
 
-void bitmap_andnot(struct bitmap *a, const struct bitmap *b)
-{
-    for (int i = 0; i < BITMAP_WORDS; i++)
-        a->words[i] &= ~b->words[i];
-}
-
 bool bitmap_is_empty(const struct bitmap *set)
 {
     return bitmap_find_next(set, 0) < 0;

@@ -30,10 +30,9 @@ static inline bool bitmap_is_set(const struct bitmap *set, int member)
     return member >= 0 && member < BITMAP_BITS && (set->words[member / 64] >> (member % 64) & 1) != 0;
 }
 
-/* a = a and b; a = a or b; a = a without b */
+/* a = a and b; a = a or b */
 void bitmap_and(struct bitmap *a, const struct bitmap *b);
 void bitmap_or(struct bitmap *a, const struct bitmap *b);
-void bitmap_andnot(struct bitmap *a, const struct bitmap *b);
 
 bool bitmap_is_empty(const struct bitmap *set);
 bool bitmap_is_equal(const struct bitmap *a, const struct bitmap *b);

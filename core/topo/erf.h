@@ -53,10 +53,6 @@ int erf_parse(const char *name, const char *text, size_t text_bytes, struct erf 
 int erf_read(const char *path, struct erf **erfp, struct hvd_error *err);
 void erf_destroy(struct erf *erf);
 
-/* Write [erf] so that erf_parse reads the same, a line a rank, into *textp, to be freed. HVD_OK or
- * HVD_ERR_NO_MEMORY. */
-int erf_format(const struct erf *erf, char **textp, struct hvd_error *err);
-
 /* The tasks of one host. */
 struct erf_tasks {
     int count;

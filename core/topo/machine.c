@@ -48,13 +48,17 @@ int machine_find_gpu(const struct machine *machine, const char *pci_id)
     return -1;
 }
 
-int machine_core_of(const struct machine *machine, int cpu)
+void machine_sort_levels(const struct machine *machine, enum domain_kind levels[DOMAIN_KINDS])
 {
-    for (int i = 0; i < machine->core_count; i++)
-        for (int k = 0; k < machine->cores[i].cpu_count; k++)
-            if (machine->cores[i].cpus[k] == cpu)
-                return i;
-    return -1;
+    const int *counts = machine->domain_count;
+    for (int kind = 0; kind < DOMAIN_KINDS; kind++) {
+        int at = kind;
+        while (at > 0 && counts[levels[at - 1]] > counts[kind]) {
+            levels[at] = levels[at - 1];
+            at--;
+        }
+        levels[at] = (enum domain_kind)kind;
+    }
 }
 
 struct bitmap machine_mems_of(const struct machine *machine, const struct bitmap *cpus)

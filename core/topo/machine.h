@@ -85,8 +85,9 @@ void machine_destroy(struct machine *machine);
  * same. */
 int machine_find_gpu(const struct machine *machine, const char *pci_id);
 
-/* The core of a CPU, or -1. */
-int machine_core_of(const struct machine *machine, int cpu);
+/* The kinds of domains from the outermost to the innermost: those with fewer domains enclose those with more.
+ * Of equals, packages are first and L3 caches last. */
+void machine_sort_levels(const struct machine *machine, enum domain_kind levels[DOMAIN_KINDS]);
 
 /* The memory nodes near [cpus]. */
 struct bitmap machine_mems_of(const struct machine *machine, const struct bitmap *cpus);

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VENDOR_AMD    0x1002
 #define VENDOR_NVIDIA 0x10de
 
 /* Screens of servers that AMD's forerunner made: ES1000, Radeon 7000, Rage XL. */
@@ -18,9 +17,9 @@ static bool is_gpu(const struct hwloc_pcidev_attr_s *pci)
     if (!display && pci->class_id != 0x1200)
         return false;
     for (size_t i = 0; i < sizeof(amd_screens) / sizeof(amd_screens[0]); i++)
-        if (pci->vendor_id == VENDOR_AMD && pci->device_id == amd_screens[i])
+        if (pci->vendor_id == MACHINE_VENDOR_AMD && pci->device_id == amd_screens[i])
             return false;
-    return pci->vendor_id == VENDOR_NVIDIA || pci->vendor_id == VENDOR_AMD;
+    return pci->vendor_id == VENDOR_NVIDIA || pci->vendor_id == MACHINE_VENDOR_AMD;
 }
 
 static bool is_network(const struct hwloc_pcidev_attr_s *pci)

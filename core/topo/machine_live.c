@@ -1,6 +1,7 @@
 /* machine_live.c: what a loaded machine is completed by: the order of its devices, and what /sys and /proc
  * know of them. */
 #include "topo/machine_hwloc.h"
+#include "topo/sys_file.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -24,30 +25,19 @@ static int compare_nics(const void *a, const void *b)
     return order != 0 ? order : strcmp(left->verbs, right->verbs);
 }
 
-/* The line of a file that begins with [key], without it and blanks, into [text]; unchanged where there is
- * none. */
+/* The same as sys_file_read_line, of printable text. */
 static void read_line(const char *path, const char *key, char *text, size_t text_bytes)
 {
-    char line[256];
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return;
-    while (fgets(line, sizeof(line), file) != NULL) {
-        const char *value = line + strlen(key);
-        if (strncmp(line, key, strlen(key)) != 0)
-            continue;
-        value += strspn(value, " \t");
-        line[strcspn(line, "\n")] = 0;
-        copy_printable(text, text_bytes, value);
-        break;
-    }
-    fclose(file);
+    char line[256] = "";
+    sys_file_read_line(path, key, line, sizeof(line));
+    if (line[0] != 0)
+        copy_printable(text, text_bytes, line);
 }
 
 /* The device file of an AMD GPU is that of its direct rendering. */
 static void find_render_file(struct machine_gpu *gpu, const char *root)
 {
-    char path[512];
+    char path[SYS_PATH_BYTES];
     snprintf(path, sizeof(path), "%.400s/sys/bus/pci/devices/%s/drm", root, gpu->pci.id);
     DIR *folder = opendir(path);
     const struct dirent *entry;
@@ -63,7 +53,7 @@ static void read_drivers(struct machine *machine, const char *root)
 {
     for (int i = 0; i < machine->gpu_count; i++) {
         struct machine_gpu *gpu = &machine->gpus[i];
-        char path[512];
+        char path[SYS_PATH_BYTES];
         char amd[sizeof(gpu->uuid) - 4] = "";
         char minor[8] = "";
         snprintf(path, sizeof(path), "%.400s/proc/driver/nvidia/gpus/%s/information", root, gpu->pci.id);
@@ -83,7 +73,7 @@ static void read_drivers(struct machine *machine, const char *root)
 void machine_finish(struct machine *machine, const struct machine_source *source)
 {
     const char *root = source->root != NULL ? source->root : "";
-    char sys[512];
+    char sys[SYS_PATH_BYTES];
     if (source->live && !source->cores_only) {
         snprintf(sys, sizeof(sys), "%.400s/sys", root);
         machine->nic_count = nics_read_sys(machine->nics, machine->nic_count, NIC_MAX, sys);

@@ -89,6 +89,9 @@ bool nic_shares_subnet(const struct nic *nic, const struct nic_address *own, con
  * entry matches none, with a sentence that lists what there is; all are judged as by "auto" then. */
 int nics_select(struct nic *nics, int count, const char *asked, struct hvd_error *err);
 
+/* The one of [nics] with the interface [name] ("eth0"), or NULL. */
+struct nic *nics_find_netdev(struct nic *nics, int count, const char *name);
+
 /* Add to [nics], [count] of [max], what the node's /sys (at [sys], "/sys") knows of its interfaces and RDMA
  * devices: those on PCI are completed, others (bonds, bridges, virtual ones) are added. Returns the new
  * count. Files that cannot be read leave a thing unknown. */

@@ -1,9 +1,9 @@
 /* nic_live.c: what /sys and the kernel know of network interfaces and RDMA devices. */
 #include "topo/nic.h"
+#include "topo/sys_file.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -13,23 +13,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PATH_BYTES 512
-
 /* Below, a path is that of a folder in /sys, and a name that of a file in it. */
 
 /* A file's first line into [text]; "" where it cannot be read. */
 static void read_line(const char *path, const char *name, char *text, size_t text_bytes)
 {
-    char whole[PATH_BYTES + 64];
+    char whole[SYS_PATH_BYTES + 64];
     snprintf(whole, sizeof(whole), "%s/%s", path, name);
     text[0] = 0;
-    int fd = open(whole, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0)
-        return;
-    ssize_t bytes = read(fd, text, text_bytes - 1);
-    close(fd);
-    text[bytes > 0 ? bytes : 0] = 0;
-    text[strcspn(text, "\n")] = 0;
+    sys_file_read_line(whole, "", text, text_bytes);
 }
 
 static int64_t read_number(const char *path, const char *name, int base)
@@ -41,7 +33,7 @@ static int64_t read_number(const char *path, const char *name, int base)
 
 static bool exists(const char *path, const char *name)
 {
-    char whole[PATH_BYTES + 64];
+    char whole[SYS_PATH_BYTES + 64];
     struct stat status;
     snprintf(whole, sizeof(whole), "%s/%s", path, name);
     return stat(whole, &status) == 0;
@@ -50,7 +42,7 @@ static bool exists(const char *path, const char *name)
 /* The last part of what a link leads to; "" where there is none, or it does not fit. */
 static void read_link_name(const char *path, const char *name, char *text, size_t text_bytes)
 {
-    char whole[PATH_BYTES + 64], target[PATH_BYTES];
+    char whole[SYS_PATH_BYTES + 64], target[SYS_PATH_BYTES];
     snprintf(whole, sizeof(whole), "%s/%s", path, name);
     text[0] = 0;
     ssize_t bytes = readlink(whole, target, sizeof(target) - 1);
@@ -100,7 +92,7 @@ static void read_interface(struct nic *nic, const char *path)
 /* Its port says more than the interface above it. */
 static void read_verbs(struct nic *nic, const char *sys)
 {
-    char path[PATH_BYTES], state[64];
+    char path[SYS_PATH_BYTES], state[64];
     snprintf(path, sizeof(path), "%.300s/class/infiniband/%s/ports/%d", sys, nic->verbs,
              nic->port > 0 ? nic->port : 1);
     read_line(path, "state", state, sizeof(state));
@@ -118,7 +110,7 @@ static void read_verbs(struct nic *nic, const char *sys)
 
 /* ---- The node ---- */
 
-static struct nic *find_netdev(struct nic *nics, int count, const char *name)
+struct nic *nics_find_netdev(struct nic *nics, int count, const char *name)
 {
     for (int i = 0; i < count; i++)
         if (strcmp(nics[i].netdev, name) == 0)
@@ -129,21 +121,21 @@ static struct nic *find_netdev(struct nic *nics, int count, const char *name)
 /* Not the files that the bonding module has beside the interfaces. */
 static bool is_interface(const char *folder, const char *name)
 {
-    char path[PATH_BYTES];
+    char path[SYS_PATH_BYTES];
     snprintf(path, sizeof(path), "%.400s/%.64s", folder, name);
     return name[0] != '.' && strlen(name) < NIC_NAME_BYTES && exists(path, "ifindex");
 }
 
 int nics_read_sys(struct nic *nics, int count, int max, const char *sys)
 {
-    char folder[PATH_BYTES], path[PATH_BYTES];
+    char folder[SYS_PATH_BYTES], path[SYS_PATH_BYTES];
     snprintf(folder, sizeof(folder), "%.300s/class/net", sys);
     DIR *interfaces = opendir(folder);
     for (struct dirent *i = interfaces == NULL ? NULL : readdir(interfaces); i != NULL;
          i = readdir(interfaces)) {
         if (!is_interface(folder, i->d_name))
             continue;
-        struct nic *nic = find_netdev(nics, count, i->d_name);
+        struct nic *nic = nics_find_netdev(nics, count, i->d_name);
         if (nic == NULL && count == max)
             continue;
         if (nic == NULL) {
@@ -203,7 +195,7 @@ int nics_read_addresses(struct nic *nics, int count, struct hvd_error *err)
         nics[i].address_count = 0;
     }
     for (const struct ifaddrs *i = interfaces; i != NULL; i = i->ifa_next) {
-        struct nic *nic = find_netdev(nics, count, i->ifa_name);
+        struct nic *nic = nics_find_netdev(nics, count, i->ifa_name);
         if (nic != NULL && i->ifa_addr != NULL && i->ifa_netmask != NULL)
             add_address(nic, i);
     }

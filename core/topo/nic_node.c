@@ -1,6 +1,7 @@
 /* nic_node.c: the network interfaces and RDMA devices of this node, as this process's network namespace has
  * them. */
 #include "topo/nic.h"
+#include "topo/sys_file.h"
 
 #include <dirent.h>
 #include <ifaddrs.h>
@@ -12,35 +13,14 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define PATH_BYTES 512
-
-static struct nic *find_netdev(struct nic *nics, int count, const char *name)
-{
-    for (int i = 0; i < count; i++)
-        if (strcmp(nics[i].netdev, name) == 0)
-            return &nics[i];
-    return NULL;
-}
-
 /* ---- The namespace ---- */
-
-/* [text] is unchanged where there is none. */
-static void read_first_line(const char *path, char *text, int text_bytes)
-{
-    FILE *file = fopen(path, "re");
-    if (file == NULL)
-        return;
-    if (fgets(text, text_bytes, file) == NULL)
-        text[0] = 0;
-    fclose(file);
-}
 
 /* Is what /sys calls by this name the interface [link] of ours? /sys may be that of another namespace. */
 static bool is_same_device(const struct nic *nic, const struct sockaddr_ll *link, const char *sys)
 {
-    char path[PATH_BYTES], text[64] = "", own[64] = "";
+    char path[SYS_PATH_BYTES], text[64] = "", own[64] = "";
     snprintf(path, sizeof(path), "%.300s/class/net/%s/address", sys, nic->netdev);
-    read_first_line(path, text, sizeof(text));
+    sys_file_read_line(path, "", text, sizeof(text));
     for (int i = 0; i < link->sll_halen && i < (int)sizeof(link->sll_addr); i++)
         snprintf(own + strlen(own), sizeof(own) - strlen(own), "%s%02x", i > 0 ? ":" : "", link->sll_addr[i]);
     return own[0] != 0 && strncmp(text, own, strlen(own)) == 0;
@@ -52,7 +32,7 @@ static struct nic *find_netdev_or_add(struct nic *nics, int *countp, int max, co
 {
     struct sockaddr_ll link;
     memcpy(&link, interface->ifa_addr, sizeof(link));
-    struct nic *nic = find_netdev(nics, *countp, interface->ifa_name);
+    struct nic *nic = nics_find_netdev(nics, *countp, interface->ifa_name);
     if (nic != NULL && ((interface->ifa_flags & IFF_LOOPBACK) != 0 || is_same_device(nic, &link, sys)))
         return nic;
     if (nic != NULL)
@@ -100,7 +80,7 @@ static int keep_own_netdevs(struct nic *nics, int count, int max, const struct i
 /* Into [name] that of the interface above a port; "" where there is none. */
 static void find_port_netdev(const char *device, int port, char name[NIC_NAME_BYTES])
 {
-    char path[PATH_BYTES];
+    char path[SYS_PATH_BYTES];
     snprintf(path, sizeof(path), "%.300s/device/net", device);
     DIR *folder = opendir(path);
     for (struct dirent *i = folder == NULL ? NULL : readdir(folder); i != NULL; i = readdir(folder)) {
@@ -108,7 +88,7 @@ static void find_port_netdev(const char *device, int port, char name[NIC_NAME_BY
         if (i->d_name[0] == '.' || strlen(i->d_name) >= NIC_NAME_BYTES)
             continue;
         snprintf(path, sizeof(path), "%.300s/device/net/%.15s/dev_port", device, i->d_name);
-        read_first_line(path, number, sizeof(number));
+        sys_file_read_line(path, "", number, sizeof(number));
         if (strtol(number, NULL, 10) == port - 1)
             memcpy(name, i->d_name, strlen(i->d_name) + 1);
     }
@@ -118,7 +98,7 @@ static void find_port_netdev(const char *device, int port, char name[NIC_NAME_BY
 
 static int add_ports(struct nic *nics, int count, int max, const char *device, const char *name)
 {
-    char path[PATH_BYTES];
+    char path[SYS_PATH_BYTES];
     snprintf(path, sizeof(path), "%.400s/ports", device);
     DIR *folder = opendir(path);
     for (struct dirent *i = folder == NULL ? NULL : readdir(folder); i != NULL; i = readdir(folder)) {
@@ -137,12 +117,12 @@ static int add_ports(struct nic *nics, int count, int max, const char *device, c
 
 static int add_rdma(struct nic *nics, int max, const char *sys)
 {
-    char path[PATH_BYTES];
+    char path[SYS_PATH_BYTES];
     int count = 0;
     snprintf(path, sizeof(path), "%.300s/class/infiniband", sys);
     DIR *folder = opendir(path);
     for (struct dirent *i = folder == NULL ? NULL : readdir(folder); i != NULL; i = readdir(folder)) {
-        char device[PATH_BYTES];
+        char device[SYS_PATH_BYTES];
         if (i->d_name[0] == '.' || strlen(i->d_name) >= NIC_VERBS_BYTES)
             continue;
         snprintf(device, sizeof(device), "%.300s/class/infiniband/%.63s", sys, i->d_name);

@@ -1,13 +1,6 @@
 /* path.c: how far PCI devices are from each other and from cores. */
 #include "topo/path.h"
 
-const char *path_name(enum path_type type)
-{
-    static const char *const names[] = {
-        [PATH_PIX] = "PIX", [PATH_PXB] = "PXB", [PATH_PHB] = "PHB", [PATH_SYS] = "SYS"};
-    return names[type];
-}
-
 const char *path_description(enum path_type type)
 {
     static const char *const words[] = {[PATH_PIX] = "behind the same PCI switch",

@@ -12,9 +12,6 @@ enum path_type {
     PATH_SYS  /* across NUMA nodes */
 };
 
-/* "PIX" */
-const char *path_name(enum path_type type);
-
 /* "behind the same PCI switch" */
 const char *path_description(enum path_type type);
 

@@ -11,21 +11,14 @@
 
 /* ---- Make ---- */
 
-/* Kinds with fewer domains are around those with more; of equals in the order of their enum. */
-static void sort_levels(struct picture *picture)
+/* The levels to draw, from the outermost to the innermost. */
+static void set_levels(struct picture *picture)
 {
-    const struct machine *machine = picture->machine;
-    for (int kind = 0; kind < DOMAIN_KINDS; kind++) {
-        int at = picture->level_count;
-        if (kind == DOMAIN_L3 && !machine->has_l3)
-            continue;
-        while (at > 0 && machine->domain_count[picture->levels[at - 1]] > machine->domain_count[kind]) {
-            picture->levels[at] = picture->levels[at - 1];
-            at--;
-        }
-        picture->levels[at] = (enum domain_kind)kind;
-        picture->level_count++;
-    }
+    enum domain_kind levels[DOMAIN_KINDS];
+    machine_sort_levels(picture->machine, levels);
+    for (int i = 0; i < DOMAIN_KINDS; i++)
+        if (levels[i] != DOMAIN_L3 || picture->machine->has_l3)
+            picture->levels[picture->level_count++] = levels[i];
 }
 
 static int add_box(struct picture *picture, int level, int first, int cores)
@@ -64,7 +57,7 @@ static void divide(struct picture *picture, int box)
 int boxes_make(struct picture *picture, struct hvd_error *err)
 {
     const struct machine *machine = picture->machine;
-    sort_levels(picture);
+    set_levels(picture);
     size_t most = (size_t)machine->core_count * (size_t)picture->level_count + 1;
     picture->boxes = calloc(most, sizeof(*picture->boxes));
     if (picture->boxes == NULL)

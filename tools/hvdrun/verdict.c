@@ -160,14 +160,6 @@ bool verdict_is_failure(const struct verdict *verdict)
     return verdict->cause != CAUSE_NONE;
 }
 
-int verdict_running(const struct verdict *verdict)
-{
-    int count = 0;
-    for (int rank = 0; rank < verdict->size; rank++)
-        count += verdict->rank_states[rank].started && !verdict->rank_states[rank].ended;
-    return count;
-}
-
 int verdict_exit_status(const struct verdict *verdict)
 {
     int wait_status = 0;

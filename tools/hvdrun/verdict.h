@@ -33,8 +33,6 @@ void verdict_broken(struct verdict *verdict, const char *sentence);
 
 /* True when the remaining ranks must be ended. */
 bool verdict_is_failure(const struct verdict *verdict);
-/* Ranks that are running. */
-int verdict_running(const struct verdict *verdict);
 /* hvdrun's exit status. */
 int verdict_exit_status(const struct verdict *verdict);
 /* The last line, without "hvdrun: "; "" after success. Says what the other ranks did after. */

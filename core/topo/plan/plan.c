@@ -7,22 +7,6 @@
 
 /* ---- Take in the request ---- */
 
-/* Levels with fewer domains are around those with more; of equals NUMA is before L3, and packages before
- * both. */
-static void sort_levels(struct plan_builder *builder)
-{
-    const int *counts = builder->machine->domain_count;
-    enum domain_kind *levels = builder->levels;
-    for (int i = 0; i < DOMAIN_KINDS; i++) {
-        int at = i;
-        while (at > 0 && counts[levels[at - 1]] > counts[i]) {
-            levels[at] = levels[at - 1];
-            at--;
-        }
-        levels[at] = (enum domain_kind)i;
-    }
-}
-
 static int begin(struct plan_builder *builder, struct hvd_error *err)
 {
     const struct machine *machine = builder->machine;
@@ -38,7 +22,7 @@ static int begin(struct plan_builder *builder, struct hvd_error *err)
     for (int i = 0; i <= DOMAIN_KINDS; i++)
         if (builder->counts[i] == NULL || plan->tasks == NULL || builder->consumers == NULL)
             return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d tasks", request->task_count);
-    sort_levels(builder);
+    machine_sort_levels(machine, builder->levels);
     return HVD_OK;
 }
 

@@ -54,12 +54,10 @@ START_TEST(cores_and_domains_agree)
             int cpu = machine->cores[i].cpus[k];
             ck_assert(!bitmap_is_set(&seen, cpu));
             bitmap_set(&seen, cpu);
-            ck_assert_int_eq(machine_core_of(machine, cpu), i);
             for (int kind = 0; kind < DOMAIN_KINDS; kind++)
                 ck_assert(bitmap_is_set(&machine->domains[kind][machine->cores[i].domain[kind]].cpus, cpu));
         }
     ck_assert(bitmap_is_equal(&seen, &machine->cpus));
-    ck_assert_int_eq(machine_core_of(machine, BITMAP_BITS - 1), -1);
     machine_destroy(machine);
 }
 END_TEST
@@ -131,7 +129,6 @@ START_TEST(paths_are_as_nccl_has_them)
     ck_assert_int_eq(path_between(&gpus[0].pci, &gpus[1].pci), PATH_PIX);
     ck_assert_int_eq(path_between(&gpus[0].pci, &gpus[2].pci), PATH_PHB);
     ck_assert_int_eq(path_between(&gpus[0].pci, &gpus[4].pci), PATH_SYS);
-    ck_assert_str_eq(path_name(PATH_PIX), "PIX");
     ck_assert_int_eq(path_to_cpus(machine, &gpus[0].pci, &machine->domains[DOMAIN_NUMA][0].cpus), 0);
     ck_assert_int_eq(path_to_cpus(machine, &gpus[0].pci, &machine->domains[DOMAIN_NUMA][1].cpus), 2);
     machine_destroy(machine);

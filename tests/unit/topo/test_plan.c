@@ -103,6 +103,9 @@ static void check_disjoint(const struct view *view)
         holds(most == 1, "%s: a CPU has %d tasks", view->what, most);
     else if (view->machine->gpu_count == 0)
         holds(most - least <= 1, "%s: CPUs have %d to %d tasks", view->what, least, most);
+    for (int cpu = 0; cpu < BITMAP_BITS; cpu++)
+        holds(bitmap_is_set(&view->plan->used, cpu) == (users[cpu] > 0), "%s: CPU %d is used or not",
+              view->what, cpu);
     for (int i = 0; i < view->plan->task_count; i++) {
         const struct bitmap *cpus = &view->plan->tasks[i].cpus;
         bool shared = false;

@@ -229,6 +229,32 @@ START_TEST(masks_that_are_bound_are_kept)
 }
 END_TEST
 
+/* Whether a task shares is known from every single CPU of its mask, also where only one is shared. */
+START_TEST(masks_that_overlap_are_shared)
+{
+    static const char *const lists[][2] = {{"0-2", "0,3-4"}, {"0-2", "1,3-4"}, {"0-2", "2-4"},
+                                           {"0-2", "3-5"},   {"0-3", "3-6"},   {"0-3", "1,4-6"}};
+    struct machine *machine = load_machine("cpu4");
+    for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+        struct bitmap masks[2] = {cpu_list(lists[i][0]), cpu_list(lists[i][1])};
+        struct request_task tasks[2] = {{.cpus = &masks[0]}, {.cpus = &masks[1]}};
+        struct request request = {.task_count = 2, .tasks = tasks};
+        struct plan *plan = make_plan(machine, &request);
+        bool shared = bitmap_intersects(&masks[0], &masks[1]);
+        for (int k = 0; k < 2; k++) {
+            int cpus = bitmap_weight(&masks[k]);
+            ck_assert(bitmap_is_equal(&plan->tasks[k].cpus, &masks[k]));
+            ck_assert_msg(plan->tasks[k].shared == shared, "%s and %s", lists[i][0], lists[i][1]);
+            ck_assert_int_eq(plan->tasks[k].threads, shared ? cpus / 2 : cpus);
+            ck_assert_str_eq(plan->tasks[k].places, shared ? "" : "threads");
+            ck_assert(bitmap_is_included(&masks[k], &plan->used));
+        }
+        plan_destroy(plan);
+    }
+    machine_destroy(machine);
+}
+END_TEST
+
 START_TEST(others_take_what_is_not_settled)
 {
     struct machine *machine = load_machine("cpu4");
@@ -427,6 +453,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, resource_sets_bind_what_none_does_not);
     tcase_add_test(tcase, reserved_cores_are_of_all_groups);
     tcase_add_test(tcase, masks_that_are_bound_are_kept);
+    tcase_add_test(tcase, masks_that_overlap_are_shared);
     tcase_add_test(tcase, others_take_what_is_not_settled);
     tcase_add_test(tcase, what_is_settled_is_not_moved);
     tcase_add_test(tcase, gpus_that_are_settled_are_kept);
