@@ -18,7 +18,7 @@ struct request *request_create(const struct desc *desc)
         struct request_tensor *tensor = &request->tensors[i];
         tensor->request = request;
         tensor->index = i;
-        tensor->hash = request_hash(desc->set, request_name(tensor), strlen(request_name(tensor)));
+        tensor->link.hash = request_hash(desc->set, request_name(tensor), strlen(request_name(tensor)));
     }
     return request;
 }

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <sys/queue.h>
 
+#include "base/name_table.h"
 #include "base/status.h"
 #include "negotiate/desc.h"
 #include "trace/trace.h"
@@ -27,9 +28,8 @@ struct request_tensor {
     struct request_tensor *next; /* in its batch */
     bool owned;                  /* output was allocated here and was not handed over yet */
     /* the queue's own */
-    bool in_table; /* in the table of names */
-    uint64_t hash; /* of set and name */
-    struct request_tensor *next_in_bucket;
+    bool in_table;         /* in the table of names */
+    struct name_link link; /* its hash: of set and name */
 };
 
 /* From submission until it is done and its handle was given back; where it [reusable] it is kept after that,

@@ -1,31 +1,32 @@
-/* tensor_queue.c: where user threads hand in requests, and where they ask for them again. */
+/* tensor_queue.c: user threads submit requests here and test them; the progress driver takes them. */
 #include "flow/tensor_queue.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cpu.h"
 
-/* A handle is a slot's number and the count of its generation: a stale one is told from a live one. */
+/* A handle is a slot's index and generation, so that a stale handle is not mistaken for a live one. */
 struct handle_slot {
     uint32_t generation;
     uint32_t next_free;
     struct request *request; /* NULL: free */
 };
 
-#define NO_SLOT UINT32_MAX
+#define NO_SLOT       UINT32_MAX
+#define FIRST_BUCKETS 256
 
 struct tensor_queue {
     pthread_mutex_t lock;
-    struct request *head, **tail;    /* handed in, not yet taken */
-    _Atomic uint64_t finished;       /* counted by whoever drives */
-    _Atomic bool waiting;            /* head != NULL, for looking without the lock */
-    struct request_tensor **buckets; /* in flight or kept, by set and name: one of a name */
-    size_t bucket_count, in_table;
-    TAILQ_HEAD(request_list, request) idle; /* kept, least recently used first */
-    struct request *expected;               /* of them: the one behind the last that was recalled, or NULL */
+    struct request *head, **tail; /* submitted, not yet taken */
+    _Atomic uint64_t finished;    /* written by the driver only */
+    _Atomic bool waiting;         /* head != NULL, to be read without the lock */
+    struct name_table names;      /* of tensors in flight or idle, by set and name; each name once */
+    TAILQ_HEAD(request_list, request) idle; /* least recently used first */
+    struct request *expected;               /* the idle one that is probably reused next, or NULL */
     int64_t idle_tensors, idle_limit;
     struct handle_slot *slots;
     uint32_t slot_count, first_free;
@@ -38,9 +39,7 @@ int tensor_queue_create(struct tensor_queue **queuep, int64_t idle_limit, struct
     struct tensor_queue *queue = calloc(1, sizeof(*queue));
     if (queue == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the queue");
-    queue->bucket_count = 256;
-    queue->buckets = calloc(queue->bucket_count, sizeof(struct request_tensor *));
-    if (queue->buckets == NULL) {
+    if (!name_table_init(&queue->names, FIRST_BUCKETS)) {
         free(queue);
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the queue");
     }
@@ -55,69 +54,40 @@ int tensor_queue_create(struct tensor_queue **queuep, int64_t idle_limit, struct
 
 /* ---- Names ----
  *
- * The table holds the names of what is in flight, and of what is over and was not given another turn yet: a
- * name that is submitted again finds all that it needs in its place. */
+ * The table holds the names of requests in flight and of idle ones: done, but kept so that a submission of
+ * the same operation reuses the request and its entries in the table. */
 
-static struct request_tensor **bucket_of(const struct tensor_queue *queue, uint64_t hash)
+static struct request_tensor *tensor_of(struct name_link *link)
 {
-    return &queue->buckets[hash & (queue->bucket_count - 1)];
+    return (void *)((char *)link - offsetof(struct request_tensor, link));
 }
 
-/* Where the tensor of that set and name hangs, or would. */
-static struct request_tensor **find_locked(struct tensor_queue *queue, uint64_t hash, hvd_set set,
-                                           const char *name)
+/* The tensor of that set and name, or NULL. */
+static struct request_tensor *find_locked(const struct tensor_queue *queue, uint64_t hash, hvd_set set,
+                                          const char *name)
 {
-    struct request_tensor **at = bucket_of(queue, hash);
-    while (*at != NULL &&
-           ((*at)->hash != hash || (*at)->request->desc->set != set || strcmp(request_name(*at), name) != 0))
-        at = &(*at)->next_in_bucket;
-    return at;
-}
-
-static struct request_tensor **find_name_locked(struct tensor_queue *queue,
-                                                const struct request_tensor *tensor)
-{
-    return find_locked(queue, tensor->hash, tensor->request->desc->set, request_name(tensor));
-}
-
-static void grow_buckets(struct tensor_queue *queue)
-{
-    size_t count = 2 * queue->bucket_count;
-    struct request_tensor **buckets = calloc(count, sizeof(struct request_tensor *));
-    if (buckets == NULL)
-        return; /* longer chains are slower, not wrong */
-    for (size_t i = 0; i < queue->bucket_count; i++) {
-        struct request_tensor *next = NULL;
-        for (struct request_tensor *tensor = queue->buckets[i]; tensor != NULL; tensor = next) {
-            next = tensor->next_in_bucket;
-            tensor->next_in_bucket = buckets[tensor->hash & (count - 1)];
-            buckets[tensor->hash & (count - 1)] = tensor;
-        }
+    for (struct name_link *link = name_table_bucket(&queue->names, hash); link != NULL; link = link->next) {
+        struct request_tensor *tensor = tensor_of(link);
+        if (link->hash == hash && tensor->request->desc->set == set &&
+            strcmp(request_name(tensor), name) == 0)
+            return tensor;
     }
-    free(queue->buckets);
-    queue->buckets = buckets;
-    queue->bucket_count = count;
+    return NULL;
 }
 
-static void remove_name_locked(struct tensor_queue *queue, struct request_tensor **at)
+static void remove_name_locked(struct tensor_queue *queue, struct request_tensor *tensor)
 {
-    struct request_tensor *tensor = *at;
-    *at = tensor->next_in_bucket;
+    name_table_remove(&queue->names, &tensor->link);
     tensor->in_table = false;
     tensor->request->tensors_in_table--;
-    queue->in_table--;
 }
 
 /* Take the names of [request] out of the table. */
 static void remove_names_locked(struct tensor_queue *queue, struct request *request)
 {
     for (int i = 0; i < request->tensor_count && request->tensors_in_table > 0; i++) {
-        struct request_tensor *tensor = &request->tensors[i];
-        struct request_tensor **at = bucket_of(queue, tensor->hash);
-        while (tensor->in_table && *at != tensor)
-            at = &(*at)->next_in_bucket;
-        if (tensor->in_table)
-            remove_name_locked(queue, at);
+        if (request->tensors[i].in_table)
+            remove_name_locked(queue, &request->tensors[i]);
     }
 }
 
@@ -130,7 +100,7 @@ static void remove_idle_locked(struct tensor_queue *queue, struct request *reque
     request->idle = false;
 }
 
-/* Free a request that is over, or was never handed in. */
+/* Free a request that is done, or was never submitted. */
 static void free_locked(struct tensor_queue *queue, struct request *request)
 {
     if (request->idle)
@@ -139,10 +109,11 @@ static void free_locked(struct tensor_queue *queue, struct request *request)
     request_free(request);
 }
 
-/* The names of [request] are free; nobody holds its handle. */
+/* Keep [request] for reuse, or free it. Its names are withdrawn and its handle was released. */
 static void recycle_locked(struct tensor_queue *queue, struct request *request)
 {
-    bool whole = request->tensors_in_table == request->tensor_count; /* no other took one of its names */
+    bool whole =
+        request->tensors_in_table == request->tensor_count; /* else another request took one of its names */
     if (!request->reusable || !whole || request->status != HVD_OK) {
         free_locked(queue, request);
         return;
@@ -155,7 +126,7 @@ static void recycle_locked(struct tensor_queue *queue, struct request *request)
         free_locked(queue, TAILQ_FIRST(&queue->idle));
 }
 
-/* Why the name of [tensor] cannot be taken: [other] has it. */
+/* The name of [tensor] is taken by [other]. */
 static int duplicate_error(const struct request_tensor *tensor, const struct request_tensor *other,
                            struct hvd_error *err)
 {
@@ -182,34 +153,29 @@ static int duplicate_error(const struct request_tensor *tensor, const struct req
                      title, name);
 }
 
-/* Put a name into the table, over one that is over. */
+/* Put a tensor's name into the table; it replaces the same name of a request that is done. */
 static int insert_name_locked(struct tensor_queue *queue, struct request_tensor *tensor,
                               struct hvd_error *err)
 {
-    struct request_tensor **at = find_name_locked(queue, tensor);
-    if (*at != NULL && atomic_load_explicit(&(*at)->request->live, memory_order_acquire))
-        return duplicate_error(tensor, *at, err);
-    if (*at != NULL && (*at)->request->idle) {
-        free_locked(queue, (*at)->request);
-        at = find_name_locked(queue, tensor);
-    } else if (*at != NULL) {
-        remove_name_locked(queue, at);
-    }
-    tensor->next_in_bucket = *at;
-    *at = tensor;
+    struct request_tensor *other =
+        find_locked(queue, tensor->link.hash, tensor->request->desc->set, request_name(tensor));
+    if (other != NULL && atomic_load_explicit(&other->request->live, memory_order_acquire))
+        return duplicate_error(tensor, other, err);
+    if (other != NULL && other->request->idle)
+        free_locked(queue, other->request);
+    else if (other != NULL)
+        remove_name_locked(queue, other);
+    name_table_insert(&queue->names, &tensor->link);
     tensor->in_table = true;
     tensor->request->tensors_in_table++;
-    queue->in_table++;
-    if (queue->in_table > queue->bucket_count)
-        grow_buckets(queue);
     return HVD_OK;
 }
 
-/* All names of [request], or none. */
+/* Take all names of [request]; on failure the caller removes those that were taken. */
 static int reserve_names_locked(struct tensor_queue *queue, struct request *request, struct hvd_error *err)
 {
     int rc = HVD_OK;
-    /* first, so that its own names are in its way too */
+    /* first, so that a name that stands twice in it is found */
     atomic_store_explicit(&request->live, true, memory_order_relaxed);
     for (int i = 0; i < request->tensor_count && rc == HVD_OK; i++) {
         if (!request->tensors[i].in_table)
@@ -222,7 +188,7 @@ static int reserve_names_locked(struct tensor_queue *queue, struct request *requ
 
 /* ---- Handles ---- */
 
-/* Make sure that there is a free slot. */
+/* False if there is no free slot and no memory for more. */
 static bool ensure_slot_locked(struct tensor_queue *queue)
 {
     if (queue->first_free != NO_SLOT)
@@ -260,7 +226,7 @@ static struct handle_slot *find_slot_locked(struct tensor_queue *queue, hvd_hand
 
 /* ---- In and out ---- */
 
-/* Most programs hand in the same operations in the same order, step after step. */
+/* Most programs submit the same operations in the same order in every step. */
 static bool is_expected_locked(const struct tensor_queue *queue, hvd_set set, const char *name)
 {
     const struct request *expected = queue->expected;
@@ -274,12 +240,12 @@ static struct request *find_idle_locked(struct tensor_queue *queue, hvd_set set,
     size_t length = strnlen(name, HVD_MAX_NAME + 1);
     if (length > HVD_MAX_NAME)
         return NULL;
-    const struct request_tensor *tensor = *find_locked(queue, request_hash(set, name, length), set, name);
+    const struct request_tensor *tensor = find_locked(queue, request_hash(set, name, length), set, name);
     return tensor != NULL && tensor->index == 0 && tensor->request->idle ? tensor->request : NULL;
 }
 
-/* Of what is handed in next the name is the first that is read, and nobody has read it since the last step:
- * it is mostly where it was then. Should it be gone, what lies there is not looked at. */
+/* The next submission first reads its name, which was last read a step ago and mostly lies at the same
+ * address. A prefetch does no harm if that address is not valid any more. */
 static void prefetch_name_locked(const struct tensor_queue *queue)
 {
     if (queue->expected != NULL)
@@ -378,7 +344,7 @@ static bool is_in_set(const struct request *request, hvd_set set)
     return set == TENSOR_QUEUE_ALL_SETS || request->desc->set == set;
 }
 
-/* Keep those of other sets among what was handed in. */
+/* Drop the submitted requests of [set]. */
 static void drop_submitted_locked(struct tensor_queue *queue, hvd_set set)
 {
     struct request **at = &queue->head;
@@ -392,7 +358,7 @@ static void drop_submitted_locked(struct tensor_queue *queue, hvd_set set)
     atomic_store_explicit(&queue->waiting, queue->head != NULL, memory_order_relaxed);
 }
 
-/* Nobody can hand in anything in a set that is no more. */
+/* Free the idle requests of [set]: once it is removed nothing can be submitted in it. */
 static void drop_idle_locked(struct tensor_queue *queue, hvd_set set)
 {
     struct request *next = NULL;
@@ -409,9 +375,9 @@ struct request *tensor_queue_withdraw_undecided(struct tensor_queue *queue, hvd_
     pthread_mutex_lock(&queue->lock);
     drop_submitted_locked(queue, set);
     drop_idle_locked(queue, set);
-    for (size_t i = 0; i < queue->bucket_count; i++) {
-        for (struct request_tensor *tensor = queue->buckets[i]; tensor != NULL;
-             tensor = tensor->next_in_bucket) {
+    for (size_t i = 0; i < queue->names.bucket_count; i++) {
+        for (struct name_link *link = queue->names.buckets[i]; link != NULL; link = link->next) {
+            struct request_tensor *tensor = tensor_of(link);
             struct request *request = tensor->request;
             if (tensor->index > 0 || !request->live || request->decided || !is_in_set(request, set))
                 continue;
@@ -428,8 +394,9 @@ void tensor_queue_finish(struct tensor_queue *queue, struct request *request, in
                          const char *sentence)
 {
     bool has_handle = request->handle != 0;
-    request->sentence = sentence != NULL ? strdup(sentence) : NULL; /* without memory the status must do */
-    /* from here on it is whoever's who holds the handle */
+    request->sentence =
+        sentence != NULL ? strdup(sentence) : NULL; /* NULL if memory is out: then there is only the status */
+    /* from here on the thread that holds the handle may free it */
     atomic_store_explicit(&request->status, status, memory_order_release);
     uint64_t finished = atomic_load_explicit(&queue->finished, memory_order_relaxed);
     atomic_store_explicit(&queue->finished, finished + 1, memory_order_release);
@@ -452,7 +419,7 @@ static int test_locked(struct tensor_queue *queue, hvd_handle handle, struct han
     *slotp = slot;
     if (slot == NULL)
         return error_set(err, HVD_ERR_INVALID,
-                         "handle %#llx is not in flight: it was waited for already, or never given out",
+                         "handle %#llx is not in flight: it was waited for already, or hvd never returned it",
                          (unsigned long long)handle);
     int status = atomic_load_explicit(&slot->request->status, memory_order_acquire);
     if (status < 0)
@@ -494,12 +461,12 @@ void tensor_queue_destroy(struct tensor_queue *queue)
         if (request != NULL && request->status != HVD_IN_PROGRESS)
             free_locked(queue, request);
     }
-    for (size_t i = 0; i < queue->bucket_count; i++) {
-        while (queue->buckets[i] != NULL)
-            free_locked(queue, queue->buckets[i]->request);
+    for (size_t i = 0; i < queue->names.bucket_count; i++) {
+        while (queue->names.buckets[i] != NULL)
+            free_locked(queue, tensor_of(queue->names.buckets[i])->request);
     }
     pthread_mutex_destroy(&queue->lock);
-    free(queue->buckets);
+    name_table_fini(&queue->names);
     free(queue->slots);
     free(queue);
 }

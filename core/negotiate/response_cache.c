@@ -1,6 +1,7 @@
 /* response_cache.c: the operations of one process set, by name and by number, and who is ready for them. */
 #include "negotiate/response_cache.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,11 +14,12 @@ bool response_cache_init(struct response_cache *response_cache)
     memset(response_cache, 0, sizeof(*response_cache));
     TAILQ_INIT(&response_cache->open);
     TAILQ_INIT(&response_cache->recent);
-    response_cache->buckets = calloc(FIRST_BUCKETS, sizeof(struct cache_entry *));
-    if (response_cache->buckets == NULL)
-        return false;
-    response_cache->bucket_count = FIRST_BUCKETS;
-    return true;
+    return name_table_init(&response_cache->names, FIRST_BUCKETS);
+}
+
+static struct cache_entry *entry_of(struct name_link *link)
+{
+    return (void *)((char *)link - offsetof(struct cache_entry, link));
 }
 
 static void release_proposal(struct wire_proposal *proposal)
@@ -37,53 +39,29 @@ static void free_entry(struct cache_entry *entry)
 
 void response_cache_fini(struct response_cache *response_cache)
 {
-    for (size_t i = 0; i < response_cache->bucket_count; i++) {
-        struct cache_entry *next = NULL;
-        for (struct cache_entry *entry = response_cache->buckets[i]; entry != NULL; entry = next) {
-            next = entry->next_in_bucket;
-            free_entry(entry);
+    for (size_t i = 0; i < response_cache->names.bucket_count; i++) {
+        struct name_link *next = NULL;
+        for (struct name_link *link = response_cache->names.buckets[i]; link != NULL; link = next) {
+            next = link->next;
+            free_entry(entry_of(link));
         }
     }
-    free(response_cache->buckets);
+    name_table_fini(&response_cache->names);
     free(response_cache->slots);
-}
-
-static struct cache_entry **bucket_of(const struct response_cache *response_cache, uint64_t hash)
-{
-    return &response_cache->buckets[hash & (response_cache->bucket_count - 1)];
 }
 
 static struct cache_entry *find_hashed(const struct response_cache *response_cache, const char *name,
                                        uint64_t hash)
 {
-    struct cache_entry *entry = *bucket_of(response_cache, hash);
-    while (entry != NULL && (entry->hash != hash || strcmp(entry->name, name) != 0))
-        entry = entry->next_in_bucket;
-    return entry;
+    struct name_link *link = name_table_bucket(&response_cache->names, hash);
+    while (link != NULL && (link->hash != hash || strcmp(entry_of(link)->name, name) != 0))
+        link = link->next;
+    return link != NULL ? entry_of(link) : NULL;
 }
 
 struct cache_entry *response_cache_find(const struct response_cache *response_cache, const char *name)
 {
     return find_hashed(response_cache, name, hash_bytes(name, strlen(name)));
-}
-
-static void grow_buckets(struct response_cache *response_cache)
-{
-    size_t count = 2 * response_cache->bucket_count;
-    struct cache_entry **buckets = calloc(count, sizeof(struct cache_entry *));
-    if (buckets == NULL)
-        return; /* longer chains are slower, not wrong */
-    for (size_t i = 0; i < response_cache->bucket_count; i++) {
-        struct cache_entry *next = NULL;
-        for (struct cache_entry *entry = response_cache->buckets[i]; entry != NULL; entry = next) {
-            next = entry->next_in_bucket;
-            entry->next_in_bucket = buckets[entry->hash & (count - 1)];
-            buckets[entry->hash & (count - 1)] = entry;
-        }
-    }
-    free(response_cache->buckets);
-    response_cache->buckets = buckets;
-    response_cache->bucket_count = count;
 }
 
 struct cache_entry *response_cache_find_or_add(struct response_cache *response_cache, const char *name)
@@ -96,17 +74,13 @@ struct cache_entry *response_cache_find_or_add(struct response_cache *response_c
     entry = calloc(1, sizeof(*entry) + length + 1);
     if (entry == NULL)
         return NULL;
-    if (response_cache->entry_count >= response_cache->bucket_count)
-        grow_buckets(response_cache);
-    entry->hash = hash;
+    entry->link.hash = hash;
     entry->number = WIRE_NO_ID;
     entry->backend = -1;
     entry->absent = -1;
     entry->needs_all = strcmp(name, DESC_SHUTDOWN_NAME) == 0;
     memcpy(entry->name, name, length + 1);
-    entry->next_in_bucket = *bucket_of(response_cache, hash);
-    *bucket_of(response_cache, hash) = entry;
-    response_cache->entry_count++;
+    name_table_insert(&response_cache->names, &entry->link);
     return entry;
 }
 
@@ -201,10 +175,6 @@ void response_cache_drop_unused(struct response_cache *response_cache, struct ca
 {
     if (entry->number != WIRE_NO_ID || entry->ready != 0)
         return;
-    struct cache_entry **linkp = bucket_of(response_cache, entry->hash);
-    while (*linkp != entry)
-        linkp = &(*linkp)->next_in_bucket;
-    *linkp = entry->next_in_bucket;
-    response_cache->entry_count--;
+    name_table_remove(&response_cache->names, &entry->link);
     free_entry(entry);
 }

@@ -4,6 +4,7 @@
 
 #include <sys/queue.h>
 
+#include "base/name_table.h"
 #include "negotiate/wire.h"
 
 enum entry_state {
@@ -20,10 +21,9 @@ struct member_counts {
 
 /* One name. There is an entry while it has a number or somebody is ready for it. */
 struct cache_entry {
-    struct cache_entry *next_in_bucket;
+    struct name_link link;                 /* by name */
     TAILQ_ENTRY(cache_entry) pending_link; /* while somebody is ready, but not all */
     TAILQ_ENTRY(cache_entry) lru_link;     /* while it has a number, and that is not retiring */
-    uint64_t hash;
     /* what its number stands for */
     uint32_t number;             /* or WIRE_NO_ID; then there is no agreement */
     int backend;                 /* that was chosen */
@@ -53,8 +53,7 @@ struct cache_slot {
 };
 
 struct response_cache {
-    struct cache_entry **buckets;
-    size_t bucket_count, entry_count;
+    struct name_table names;
     struct cache_slot *slots;
     size_t slot_count, slot_capacity;
     size_t free_count, retiring_count;

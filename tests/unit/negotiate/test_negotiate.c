@@ -297,7 +297,7 @@ END_TEST
 
 static size_t entries_of(const struct sim_rank *player)
 {
-    return player->negotiate->subtree_sets[0]->response_cache.entry_count;
+    return player->negotiate->subtree_sets[0]->response_cache.names.count;
 }
 
 /* Names that are used once come and go; what is used in every round keeps its number. */
