@@ -6,45 +6,23 @@
 
 /* ---- For this rank -------------------------------------------------------------------------- */
 
-int down_push_decision(struct negotiate *negotiate, const struct decision *decision, struct hvd_error *err)
-{
-    if (negotiate->decision_at == negotiate->decision_count)
-        negotiate->decision_at = negotiate->decision_count = 0;
-    if (!negotiate_grow(&negotiate->decisions, &negotiate->decision_capacity, negotiate->decision_count,
-                        sizeof(*decision)))
-        return negotiate_no_memory(err);
-    struct stall_report *stall = decision->stall != NULL ? malloc(sizeof(*stall)) : NULL;
-    if (decision->stall != NULL && stall == NULL)
-        return negotiate_no_memory(err);
-    if (stall != NULL)
-        *stall = *decision->stall;
-    if (decision->desc != NULL)
-        desc_hold(decision->desc);
-    if (decision->other != NULL)
-        desc_hold(decision->other);
-    negotiate->decisions[negotiate->decision_count] = *decision;
-    negotiate->decisions[negotiate->decision_count++].stall = stall;
-    negotiate->unit_decided = true;
-    return HVD_OK;
-}
-
 /* The same where this rank is a member; [entry] may be NULL. */
-static int push_for_member(struct negotiate *negotiate, const struct subtree_set *subtree_set,
+static int push_for_member(struct down_stage *down, const struct subtree_set *subtree_set,
                            const struct cache_entry *entry, struct decision *decision, struct hvd_error *err)
 {
     if ((subtree_set->member_parts >> SELF_BIT & 1) == 0)
         return HVD_OK;
     decision->user = entry != NULL ? entry->user : NULL;
-    return down_push_decision(negotiate, decision, err);
+    return delivery_push(down->delivery, decision, err);
 }
 
 /* ---- Doing what a record says ----------------------------------------------------------------- */
 
 /* The set that a decision is about, which only who decides for it may have made. */
-static int set_of_decision(const struct negotiate *negotiate, hvd_set set, bool own,
+static int set_of_decision(const struct down_stage *down, hvd_set set, bool own,
                            struct subtree_set **subtree_setp, struct hvd_error *err)
 {
-    *subtree_setp = subtree_set_find(negotiate, set);
+    *subtree_setp = subtree_set_find(&down->submit->sets, set);
     if (*subtree_setp == NULL || (*subtree_setp)->decides != own)
         return error_set(err, HVD_ERR_SYSTEM, "the parent decided for process set %d, which it does not",
                          set);
@@ -61,7 +39,7 @@ static int check_ready(const struct subtree_set *subtree_set, const struct cache
                      entry != NULL ? entry->name : "an unknown operation");
 }
 
-static int apply_ids(struct negotiate *negotiate, struct subtree_set *subtree_set,
+static int apply_ids(struct down_stage *down, struct subtree_set *subtree_set,
                      const struct wire_record *record, struct hvd_error *err)
 {
     for (uint32_t i = 0; i < record->id_span; i++) {
@@ -79,7 +57,7 @@ static int apply_ids(struct negotiate *negotiate, struct subtree_set *subtree_se
                                     .backend = entry->backend};
         int rc = check_ready(subtree_set, entry, err);
         if (rc == HVD_OK)
-            rc = push_for_member(negotiate, subtree_set, entry, &decision, err);
+            rc = push_for_member(down, subtree_set, entry, &decision, err);
         if (rc != HVD_OK)
             return rc;
         response_cache_touch(&subtree_set->response_cache, entry);
@@ -88,7 +66,7 @@ static int apply_ids(struct negotiate *negotiate, struct subtree_set *subtree_se
     return HVD_OK;
 }
 
-static int apply_retire(struct negotiate *negotiate, struct subtree_set *subtree_set,
+static int apply_retire(struct down_stage *down, struct subtree_set *subtree_set,
                         const struct wire_record *record, struct hvd_error *err)
 {
     for (uint32_t i = 0; i < record->id_span; i++) {
@@ -100,7 +78,7 @@ static int apply_retire(struct negotiate *negotiate, struct subtree_set *subtree
             return error_set(err, HVD_ERR_SYSTEM, "the parent gives number %u away, which is not in use",
                              number);
         response_cache_retire(&subtree_set->response_cache, number);
-        int rc = up_release_id(negotiate, subtree_set, number, err);
+        int rc = submit_release_id(down->submit, subtree_set, number, err);
         if (rc != HVD_OK)
             return rc;
     }
@@ -108,7 +86,7 @@ static int apply_retire(struct negotiate *negotiate, struct subtree_set *subtree
 }
 
 /* All have joined, and that is over: the set goes on. */
-static int apply_joined(struct negotiate *negotiate, struct subtree_set *subtree_set,
+static int apply_joined(struct down_stage *down, struct subtree_set *subtree_set,
                         const struct wire_record *record, struct hvd_error *err)
 {
     struct decision decision = {.kind = DECISION_RUN,
@@ -122,7 +100,7 @@ static int apply_joined(struct negotiate *negotiate, struct subtree_set *subtree
         return error_set(err, HVD_ERR_SYSTEM,
                          "the parent decided that all have joined process set %d, which is not so",
                          subtree_set->set);
-    int rc = subtree_set->join != NULL ? down_push_decision(negotiate, &decision, err) : HVD_OK;
+    int rc = subtree_set->join != NULL ? delivery_push(down->delivery, &decision, err) : HVD_OK;
     desc_release(subtree_set->join);
     subtree_set->join = NULL;
     subtree_set->joined = 0;
@@ -134,7 +112,7 @@ static int apply_joined(struct negotiate *negotiate, struct subtree_set *subtree
     for (; deferred != NULL; deferred = next) {
         next = deferred->next;
         if (rc == HVD_OK)
-            rc = up_submit(negotiate, &deferred->submission, err);
+            rc = submit_own(down->submit, &deferred->submission, err);
         desc_release(deferred->submission.desc);
         free(deferred);
     }
@@ -163,7 +141,7 @@ static int adopt_id(struct subtree_set *subtree_set, struct cache_entry *entry,
     return HVD_OK;
 }
 
-static int apply_new(struct negotiate *negotiate, struct subtree_set *subtree_set, struct cache_entry *entry,
+static int apply_new(struct down_stage *down, struct subtree_set *subtree_set, struct cache_entry *entry,
                      const struct wire_record *record, struct hvd_error *err)
 {
     struct decision decision = {.kind = DECISION_RUN,
@@ -175,7 +153,7 @@ static int apply_new(struct negotiate *negotiate, struct subtree_set *subtree_se
         entry = response_cache_find_or_add(&subtree_set->response_cache, desc_name(record->proposal.desc));
     if (entry == NULL)
         return negotiate_no_memory(err);
-    int rc = push_for_member(negotiate, subtree_set, entry, &decision, err);
+    int rc = push_for_member(down, subtree_set, entry, &decision, err);
     if (rc == HVD_OK && record->id != WIRE_NO_ID)
         rc = adopt_id(subtree_set, entry, record, err);
     response_cache_reset_entry(&subtree_set->response_cache, entry);
@@ -183,8 +161,8 @@ static int apply_new(struct negotiate *negotiate, struct subtree_set *subtree_se
 }
 
 /* Some rank that the operation needs has joined. */
-static int apply_absent(struct negotiate *negotiate, struct subtree_set *subtree_set,
-                        struct cache_entry *entry, const struct wire_record *record, struct hvd_error *err)
+static int apply_absent(struct down_stage *down, struct subtree_set *subtree_set, struct cache_entry *entry,
+                        const struct wire_record *record, struct hvd_error *err)
 {
     struct decision decision = {.kind = DECISION_JOINED,
                                 .desc = record->proposal.desc,
@@ -192,14 +170,14 @@ static int apply_absent(struct negotiate *negotiate, struct subtree_set *subtree
                                 .number = WIRE_NO_ID,
                                 .backend = -1,
                                 .rank = record->absent};
-    int rc = push_for_member(negotiate, subtree_set, entry, &decision, err);
+    int rc = push_for_member(down, subtree_set, entry, &decision, err);
     if (entry != NULL)
         response_cache_reset_entry(&subtree_set->response_cache, entry);
     return rc;
 }
 
-static int apply_mismatch(struct negotiate *negotiate, struct subtree_set *subtree_set,
-                          struct cache_entry *entry, const struct wire_record *record, struct hvd_error *err)
+static int apply_mismatch(struct down_stage *down, struct subtree_set *subtree_set, struct cache_entry *entry,
+                          const struct wire_record *record, struct hvd_error *err)
 {
     /* lower rank first, as a reader expects */
     bool swap = record->other.rank < record->proposal.rank;
@@ -215,36 +193,36 @@ static int apply_mismatch(struct negotiate *negotiate, struct subtree_set *subtr
                                 .other = other->desc,
                                 .other_rank = other->rank,
                                 .other_backends = other->backends};
-    int rc = push_for_member(negotiate, subtree_set, entry, &decision, err);
+    int rc = push_for_member(down, subtree_set, entry, &decision, err);
     if (entry != NULL)
         response_cache_reset_entry(&subtree_set->response_cache, entry);
     return rc;
 }
 
 /* Find out from the member_counts who has members below, and keep what that takes. */
-static int make_subtree_set(struct negotiate *negotiate, const struct member_counts *member_counts,
-                            hvd_set set, struct hvd_error *err)
+static int make_subtree_set(struct down_stage *down, const struct member_counts *member_counts, hvd_set set,
+                            struct hvd_error *err)
 {
     uint64_t member_parts = 0;
     int total = 0;
     bool below = false; /* one child has them all, and decides */
-    for (int bit = 0; bit <= negotiate->params.child_count; bit++) {
+    for (int bit = 0; bit <= down->submit->params->child_count; bit++) {
         if (member_counts->counts[bit] > 0)
             member_parts |= UINT64_C(1) << bit;
         total += member_counts->counts[bit];
         below = below || (bit != SELF_BIT && member_counts->counts[bit] == member_counts->set_size);
     }
-    if (total > member_counts->set_size || (negotiate->params.root && total != member_counts->set_size))
+    if (total > member_counts->set_size || (down->submit->params->root && total != member_counts->set_size))
         return error_set(err, HVD_ERR_SYSTEM,
                          "process set %d is to have %d ranks, but %d said that they are in", set,
                          member_counts->set_size, total);
     if (total == 0 || below)
         return HVD_OK;
-    return subtree_set_add(negotiate, set, member_parts, total == member_counts->set_size, err);
+    return subtree_set_add(&down->submit->sets, set, member_parts, total == member_counts->set_size, err);
 }
 
-static int apply_set_add(struct negotiate *negotiate, struct subtree_set *subtree_set,
-                         struct cache_entry *entry, const struct wire_record *record, struct hvd_error *err)
+static int apply_set_add(struct down_stage *down, struct subtree_set *subtree_set, struct cache_entry *entry,
+                         const struct wire_record *record, struct hvd_error *err)
 {
     struct decision decision = {.kind = DECISION_SET_ADDED,
                                 .desc = record->proposal.desc,
@@ -252,19 +230,19 @@ static int apply_set_add(struct negotiate *negotiate, struct subtree_set *subtre
                                 .number = WIRE_NO_ID,
                                 .backend = -1,
                                 .backends = record->proposal.backends};
-    if (entry == NULL || entry->member_counts == NULL || negotiate->last_set == INT32_MAX ||
-        record->id != (uint32_t)negotiate->last_set + 1)
+    if (entry == NULL || entry->member_counts == NULL || down->submit->sets.last_set == INT32_MAX ||
+        record->id != (uint32_t)down->submit->sets.last_set + 1)
         return error_set(err, HVD_ERR_SYSTEM, "the parent made process set %u, which is not its turn",
                          record->id);
-    negotiate->last_set++;
-    int rc = make_subtree_set(negotiate, entry->member_counts, negotiate->last_set, err);
+    down->submit->sets.last_set++;
+    int rc = make_subtree_set(down, entry->member_counts, down->submit->sets.last_set, err);
     if (rc == HVD_OK)
-        rc = push_for_member(negotiate, subtree_set, entry, &decision, err);
+        rc = push_for_member(down, subtree_set, entry, &decision, err);
     response_cache_reset_entry(&subtree_set->response_cache, entry);
     return rc;
 }
 
-static int apply_set_remove(struct negotiate *negotiate, struct subtree_set *subtree_set,
+static int apply_set_remove(struct down_stage *down, struct subtree_set *subtree_set,
                             struct cache_entry *entry, const struct wire_record *record,
                             struct hvd_error *err)
 {
@@ -272,18 +250,18 @@ static int apply_set_remove(struct negotiate *negotiate, struct subtree_set *sub
                                 .set = record->proposal.desc->root,
                                 .number = WIRE_NO_ID,
                                 .backend = -1};
-    if (entry == NULL || decision.set > negotiate->last_set)
+    if (entry == NULL || decision.set > down->submit->sets.last_set)
         return error_set(err, HVD_ERR_SYSTEM, "the parent removed process set %d, which was never made",
                          decision.set);
-    int rc = push_for_member(negotiate, subtree_set, entry, &decision, err);
+    int rc = push_for_member(down, subtree_set, entry, &decision, err);
     response_cache_reset_entry(&subtree_set->response_cache, entry);
-    struct subtree_set *removed = subtree_set_find(negotiate, decision.set);
+    struct subtree_set *removed = subtree_set_find(&down->submit->sets, decision.set);
     if (removed != NULL)
-        subtree_set_remove(negotiate, removed);
+        submit_remove_set(down->submit, removed);
     return rc;
 }
 
-static int apply_proposal(struct negotiate *negotiate, struct subtree_set *subtree_set,
+static int apply_proposal(struct down_stage *down, struct subtree_set *subtree_set,
                           const struct wire_record *record, struct hvd_error *err)
 {
     struct cache_entry *entry =
@@ -292,72 +270,33 @@ static int apply_proposal(struct negotiate *negotiate, struct subtree_set *subtr
     if (rc != HVD_OK)
         return rc;
     if (record->type == WIRE_MISMATCH)
-        return apply_mismatch(negotiate, subtree_set, entry, record, err);
+        return apply_mismatch(down, subtree_set, entry, record, err);
     if (record->absent >= 0)
-        return apply_absent(negotiate, subtree_set, entry, record, err);
+        return apply_absent(down, subtree_set, entry, record, err);
     if (record->proposal.desc->kind == DESC_SET_ADD)
-        return apply_set_add(negotiate, subtree_set, entry, record, err);
+        return apply_set_add(down, subtree_set, entry, record, err);
     if (record->proposal.desc->kind == DESC_SET_REMOVE)
-        return apply_set_remove(negotiate, subtree_set, entry, record, err);
-    return apply_new(negotiate, subtree_set, entry, record, err);
+        return apply_set_remove(down, subtree_set, entry, record, err);
+    return apply_new(down, subtree_set, entry, record, err);
 }
 
-static int apply_leaving(struct negotiate *negotiate, int rank, struct hvd_error *err)
+static int apply_leaving(struct down_stage *down, int rank, struct hvd_error *err)
 {
     struct decision decision = {.kind = DECISION_LEAVING, .rank = rank, .number = WIRE_NO_ID, .backend = -1};
-    negotiate->leaving_rank = rank;
-    negotiate->leaving_reported = true;
-    negotiate->leaving_decided = true;
-    return down_push_decision(negotiate, &decision, err);
+    down->submit->leaving_rank = rank;
+    down->submit->leaving_reported = true;
+    down->submit->leaving_decided = true;
+    return delivery_push(down->delivery, &decision, err);
 }
 
-static int apply_tune(struct negotiate *negotiate, const struct tuned_settings *settings,
-                      struct hvd_error *err)
+static int apply_tune(struct down_stage *down, const struct tuned_settings *settings, struct hvd_error *err)
 {
     struct decision decision = {
         .kind = DECISION_TUNED, .settings = *settings, .number = WIRE_NO_ID, .backend = -1};
-    return down_push_decision(negotiate, &decision, err);
+    return delivery_push(down->delivery, &decision, err);
 }
 
-/* ---- Forwarding ------------------------------------------------------------------------------- */
-
-struct wire_writer *down_writer(struct negotiate *negotiate, int child)
-{
-    struct outbox *outbox = &negotiate->outboxes[child];
-    if (outbox->taken)
-        wire_reset(&outbox->writer);
-    outbox->taken = false;
-    return &outbox->writer;
-}
-
-static void forward(struct negotiate *negotiate, uint64_t member_parts, const unsigned char *bytes,
-                    size_t length)
-{
-    for (int child = 0; child < negotiate->params.child_count; child++) {
-        if ((member_parts >> (child + 1) & 1) == 0)
-            continue;
-        wire_put_bytes(down_writer(negotiate, child), bytes, length);
-        negotiate->outboxes[child].in_unit = true;
-    }
-}
-
-/* The end of a unit is for those who had something of it. */
-static void forward_end(struct negotiate *negotiate, const unsigned char *bytes, size_t length)
-{
-    for (int child = 0; child < negotiate->params.child_count; child++) {
-        if (negotiate->outboxes[child].in_unit)
-            wire_put_bytes(down_writer(negotiate, child), bytes, length);
-        negotiate->outboxes[child].in_unit = false;
-    }
-}
-
-static void end_unit(struct negotiate *negotiate)
-{
-    if (negotiate->unit_decided)
-        negotiate->decisions[negotiate->decision_count - 1].last = true;
-    negotiate->unit_decided = false;
-    negotiate->in_unit = false;
-}
+/* ---- Each record ------------------------------------------------------------------------------- */
 
 /* Where a record is from: of whom, and in which bytes. */
 struct record_origin {
@@ -367,49 +306,50 @@ struct record_origin {
 };
 
 /* To those below who have one of the parts in [member_parts]. */
-static void forward_record(struct negotiate *negotiate, uint64_t member_parts,
+static void forward_record(struct down_stage *down, uint64_t member_parts,
                            const struct record_origin *record_origin)
 {
     if (record_origin->source != DOWN_OWN_FORWARDED)
-        forward(negotiate, member_parts, record_origin->bytes, record_origin->length);
+        delivery_forward(down->delivery, member_parts, record_origin->bytes, record_origin->length);
 }
 
-static int apply_record(struct negotiate *negotiate, const struct wire_record *record,
+static int apply_record(struct down_stage *down, const struct wire_record *record,
                         const struct record_origin *record_origin, struct hvd_error *err)
 {
     struct subtree_set *subtree_set = NULL;
     if (record->type == WIRE_UNIT) {
         if (record_origin->source != DOWN_OWN_FORWARDED)
-            forward_end(negotiate, record_origin->bytes, record_origin->length);
-        end_unit(negotiate);
+            delivery_forward_end(down->delivery, record_origin->bytes, record_origin->length);
+        delivery_end_unit(down->delivery);
+        down->in_unit = false;
         return HVD_OK;
     }
     if (record->type == WIRE_STALL_QUERY)
-        return stall_handle_query(negotiate, record, err);
-    negotiate->in_unit = true;
+        return stall_handle_query(down->stall, record, err);
+    down->in_unit = true;
     if (record->type == WIRE_LEAVING) {
-        forward_record(negotiate, ~UINT64_C(0), record_origin);
-        return apply_leaving(negotiate, record->rank, err);
+        forward_record(down, ~UINT64_C(0), record_origin);
+        return apply_leaving(down, record->rank, err);
     }
     if (record->type == WIRE_TUNE) {
-        forward_record(negotiate, ~UINT64_C(0), record_origin);
-        return apply_tune(negotiate, &record->settings, err);
+        forward_record(down, ~UINT64_C(0), record_origin);
+        return apply_tune(down, &record->settings, err);
     }
     hvd_set set = record->proposal.desc != NULL ? record->proposal.desc->set : record->set;
-    int rc = set_of_decision(negotiate, set, record_origin->source != DOWN_FROM_PARENT, &subtree_set, err);
+    int rc = set_of_decision(down, set, record_origin->source != DOWN_FROM_PARENT, &subtree_set, err);
     if (rc != HVD_OK)
         return rc;
-    forward_record(negotiate, subtree_set->member_parts, record_origin);
+    forward_record(down, subtree_set->member_parts, record_origin);
     switch (record->type) {
     case WIRE_IDS:
-        return apply_ids(negotiate, subtree_set, record, err);
+        return apply_ids(down, subtree_set, record, err);
     case WIRE_RETIRE:
-        return apply_retire(negotiate, subtree_set, record, err);
+        return apply_retire(down, subtree_set, record, err);
     case WIRE_JOINED:
-        return apply_joined(negotiate, subtree_set, record, err);
+        return apply_joined(down, subtree_set, record, err);
     case WIRE_NEW:
     case WIRE_MISMATCH:
-        return apply_proposal(negotiate, subtree_set, record, err);
+        return apply_proposal(down, subtree_set, record, err);
     default:
         break;
     }
@@ -418,31 +358,31 @@ static int apply_record(struct negotiate *negotiate, const struct wire_record *r
 }
 
 /* What the children are told before this rank does the same. */
-static int forward_only(struct negotiate *negotiate, const struct wire_record *record,
+static int forward_only(struct down_stage *down, const struct wire_record *record,
                         const struct record_origin *record_origin, struct hvd_error *err)
 {
     (void)err;
     if (record->type == WIRE_UNIT)
-        forward_end(negotiate, record_origin->bytes, record_origin->length);
+        delivery_forward_end(down->delivery, record_origin->bytes, record_origin->length);
     else
-        forward(negotiate, subtree_set_find(negotiate, record->set)->member_parts, record_origin->bytes,
-                record_origin->length);
+        delivery_forward(down->delivery, subtree_set_find(&down->submit->sets, record->set)->member_parts,
+                         record_origin->bytes, record_origin->length);
     return HVD_OK;
 }
 
-typedef int record_handler(struct negotiate *negotiate, const struct wire_record *record,
+typedef int record_handler(struct down_stage *down, const struct wire_record *record,
                            const struct record_origin *record_origin, struct hvd_error *err);
 
-static int for_each_record(struct negotiate *negotiate, const void *bytes, size_t length,
-                           enum down_source source, record_handler *handler, struct hvd_error *err)
+static int for_each_record(struct down_stage *down, const void *bytes, size_t length, enum down_source source,
+                           record_handler *handler, struct hvd_error *err)
 {
-    struct wire_reader reader = {{bytes, length, false}, negotiate->params.size};
+    struct wire_reader reader = {{bytes, length, false}, down->submit->params->size};
     struct wire_record record;
     const unsigned char *begin = reader.decoder.at;
     int rc = wire_get(&reader, &record, err);
     while (rc == HVD_OK) {
         struct record_origin record_origin = {source, begin, (size_t)(reader.decoder.at - begin)};
-        rc = handler(negotiate, &record, &record_origin, err);
+        rc = handler(down, &record, &record_origin, err);
         wire_clear(&record);
         begin = reader.decoder.at;
         if (rc == HVD_OK)
@@ -451,24 +391,31 @@ static int for_each_record(struct negotiate *negotiate, const void *bytes, size_
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
-int down_apply(struct negotiate *negotiate, const void *bytes, size_t length, enum down_source source,
+int down_apply(struct down_stage *down, const void *bytes, size_t length, enum down_source source,
                struct hvd_error *err)
 {
-    return for_each_record(negotiate, bytes, length, source, apply_record, err);
+    return for_each_record(down, bytes, length, source, apply_record, err);
 }
 
-int down_forward(struct negotiate *negotiate, struct hvd_error *err)
+int down_forward(struct down_stage *down, struct hvd_error *err)
 {
-    int rc = for_each_record(negotiate, negotiate->issue.bytes, negotiate->issue.length, DOWN_OWN,
-                             forward_only, err);
-    negotiate->apply_pending = rc == HVD_OK;
+    int rc = for_each_record(down, down->issue.bytes, down->issue.length, DOWN_OWN, forward_only, err);
+    down->apply_pending = rc == HVD_OK;
     return rc;
 }
 
-int down_apply_pending(struct negotiate *negotiate, struct hvd_error *err)
+int down_apply_pending(struct down_stage *down, struct hvd_error *err)
 {
-    if (!negotiate->apply_pending)
+    if (!down->apply_pending)
         return HVD_OK;
-    negotiate->apply_pending = false;
-    return down_apply(negotiate, negotiate->issue.bytes, negotiate->issue.length, DOWN_OWN_FORWARDED, err);
+    down->apply_pending = false;
+    return down_apply(down, down->issue.bytes, down->issue.length, DOWN_OWN_FORWARDED, err);
+}
+
+int down_receive(struct down_stage *down, const void *bytes, size_t length, struct hvd_error *err)
+{
+    int rc = down_apply(down, bytes, length, DOWN_FROM_PARENT, err);
+    if (rc == HVD_OK && down->in_unit)
+        rc = error_set(err, HVD_ERR_SYSTEM, "a message of the parent ends within a unit of decisions");
+    return rc;
 }

@@ -9,15 +9,6 @@
  * time. */
 #define QUERY_TIMEOUT_US INT64_C(1000000)
 
-void stall_query_end(struct subtree_set *subtree_set)
-{
-    if (subtree_set->stall_query == NULL)
-        return;
-    desc_release(subtree_set->stall_query->desc);
-    free(subtree_set->stall_query);
-    subtree_set->stall_query = NULL;
-}
-
 static void mute(struct subtree_set *subtree_set)
 {
     subtree_set->muted = true;
@@ -26,13 +17,13 @@ static void mute(struct subtree_set *subtree_set)
 
 /* ---- Answers ---------------------------------------------------------------------------------- */
 
-static void describe_self(const struct negotiate *negotiate, struct stall_rank *self)
+static void describe_self(const struct stall_stage *stall, struct stall_rank *self)
 {
-    *self = (struct stall_rank){.rank = negotiate->params.rank, .state = STALL_NOTHING};
-    if (negotiate->last == NULL)
+    *self = (struct stall_rank){.rank = stall->submit->params->rank, .state = STALL_NOTHING};
+    if (stall->submit->last == NULL)
         return;
     self->state = STALL_ELSEWHERE;
-    desc_title(negotiate->last, self->last, sizeof(self->last));
+    desc_title(stall->submit->last, self->last, sizeof(self->last));
 }
 
 static bool is_pending(const struct cache_entry *entry)
@@ -49,11 +40,11 @@ static int count_pending(const struct subtree_set *subtree_set)
     return count;
 }
 
-static int push_stalled(struct negotiate *negotiate, struct subtree_set *subtree_set, struct hvd_error *err)
+static int push_stalled(struct stall_stage *stall, struct subtree_set *subtree_set, struct hvd_error *err)
 {
     const struct stall_query *stall_query = subtree_set->stall_query;
     const struct cache_entry *entry = response_cache_find(&subtree_set->response_cache, stall_query->name);
-    int64_t abort_us = negotiate->params.stall_abort_us;
+    int64_t abort_us = stall->submit->params->stall_abort_us;
     struct decision decision = {.kind = DECISION_STALLED,
                                 .desc = stall_query->desc,
                                 .set = subtree_set->set,
@@ -64,13 +55,13 @@ static int push_stalled(struct negotiate *negotiate, struct subtree_set *subtree
                                 .waited_us = stall_query->waited_us,
                                 .others = count_pending(subtree_set) - is_pending(entry),
                                 .must_abort = abort_us > 0 && stall_query->waited_us >= abort_us};
-    int rc = down_push_decision(negotiate, &decision, err);
-    negotiate->unit_decided = false; /* it is of no unit */
+    int rc = delivery_push(stall->delivery, &decision, err);
+    stall->delivery->unit_decided = false; /* it is of no unit */
     return rc;
 }
 
 /* All have answered that will. */
-static int finish_query(struct negotiate *negotiate, struct subtree_set *subtree_set, struct hvd_error *err)
+static int finish_query(struct stall_stage *stall, struct subtree_set *subtree_set, struct hvd_error *err)
 {
     struct stall_query *stall_query = subtree_set->stall_query;
     int rc = HVD_OK;
@@ -79,45 +70,45 @@ static int finish_query(struct negotiate *negotiate, struct subtree_set *subtree
                                      .set = subtree_set->set,
                                      .id = stall_query->id,
                                      .stall = &stall_query->stall};
-        wire_put(&negotiate->notes, &answer);
-    } else if (stall_query->stall.missing > 0 && !negotiate->leaving_decided) {
-        rc = push_stalled(negotiate, subtree_set, err);
+        wire_put(&stall->notes, &answer);
+    } else if (stall_query->stall.missing > 0 && !stall->submit->leaving_decided) {
+        rc = push_stalled(stall, subtree_set, err);
     }
     stall_query_end(subtree_set);
     return rc;
 }
 
 /* Those that have not answered in time are what there is to notify. */
-static int time_out(struct negotiate *negotiate, struct subtree_set *subtree_set, struct hvd_error *err)
+static int time_out(struct stall_stage *stall, struct subtree_set *subtree_set, struct hvd_error *err)
 {
     struct stall_query *stall_query = subtree_set->stall_query;
-    for (int child = 0; child < negotiate->params.child_count; child++) {
-        struct stall_rank silent = {.rank = negotiate->params.child_ranks[child], .state = STALL_SILENT};
+    for (int child = 0; child < stall->submit->params->child_count; child++) {
+        struct stall_rank silent = {.rank = stall->submit->params->child_ranks[child], .state = STALL_SILENT};
         if ((stall_query->unanswered >> (child + 1) & 1) != 0)
             stall_report_add(&stall_query->stall, &silent);
     }
-    return finish_query(negotiate, subtree_set, err);
+    return finish_query(stall, subtree_set, err);
 }
 
-int stall_handle_reply(struct negotiate *negotiate, struct subtree_set *subtree_set, int child,
+int stall_handle_reply(struct stall_stage *stall, struct subtree_set *subtree_set, int child,
                        const struct wire_record *record, struct hvd_error *err)
 {
     struct stall_query *stall_query = subtree_set->stall_query;
     if (stall_query == NULL || stall_query->id != record->id ||
         (stall_query->unanswered >> (child + 1) & 1) == 0)
         return HVD_OK; /* it came too late */
-    if (record->stall->missing > negotiate->params.size - stall_query->stall.missing)
+    if (record->stall->missing > stall->submit->params->size - stall_query->stall.missing)
         return error_set(err, HVD_ERR_SYSTEM, "rank %d says that %d ranks are missing, more than there are",
-                         negotiate->params.child_ranks[child], record->stall->missing);
+                         stall->submit->params->child_ranks[child], record->stall->missing);
     stall_report_merge(&stall_query->stall, record->stall);
     stall_query->unanswered &= ~(UINT64_C(1) << (child + 1));
-    return stall_query->unanswered == 0 ? finish_query(negotiate, subtree_set, err) : HVD_OK;
+    return stall_query->unanswered == 0 ? finish_query(stall, subtree_set, err) : HVD_OK;
 }
 
 /* ---- Questions -------------------------------------------------------------------------------- */
 
 /* Ask those below that are missing; this rank answers for itself. */
-static int query_children(struct negotiate *negotiate, struct subtree_set *subtree_set,
+static int query_children(struct stall_stage *stall, struct subtree_set *subtree_set,
                           const struct wire_record *question, const struct stall_query *own,
                           struct hvd_error *err)
 {
@@ -139,28 +130,28 @@ static int query_children(struct negotiate *negotiate, struct subtree_set *subtr
         subtree_set->member_parts & ~(entry != NULL ? entry->ready : 0) & ~subtree_set->joined;
     if ((stall_query->unanswered >> SELF_BIT & 1) != 0) {
         struct stall_rank self;
-        describe_self(negotiate, &self);
+        describe_self(stall, &self);
         stall_report_add(&stall_query->stall, &self);
         stall_query->unanswered &= ~(UINT64_C(1) << SELF_BIT);
     }
     below.time_us -= below.time_us / 8;
-    for (int child = 0; child < negotiate->params.child_count; child++) {
+    for (int child = 0; child < stall->submit->params->child_count; child++) {
         if ((stall_query->unanswered >> (child + 1) & 1) != 0)
-            wire_put(down_writer(negotiate, child), &below);
+            wire_put(delivery_writer(stall->delivery, child), &below);
     }
-    return stall_query->unanswered == 0 ? finish_query(negotiate, subtree_set, err) : HVD_OK;
+    return stall_query->unanswered == 0 ? finish_query(stall, subtree_set, err) : HVD_OK;
 }
 
-int stall_handle_query(struct negotiate *negotiate, const struct wire_record *record, struct hvd_error *err)
+int stall_handle_query(struct stall_stage *stall, const struct wire_record *record, struct hvd_error *err)
 {
-    struct subtree_set *subtree_set = subtree_set_find(negotiate, record->set);
+    struct subtree_set *subtree_set = subtree_set_find(&stall->submit->sets, record->set);
     if (subtree_set == NULL || subtree_set->decides)
         return error_set(err, HVD_ERR_SYSTEM, "the parent asks about process set %d, which is not its own",
                          record->set);
-    return query_children(negotiate, subtree_set, record, NULL, err);
+    return query_children(stall, subtree_set, record, NULL, err);
 }
 
-static int question(struct negotiate *negotiate, struct subtree_set *subtree_set, const struct desc *desc,
+static int question(struct stall_stage *stall, struct subtree_set *subtree_set, const struct desc *desc,
                     int64_t waited_us, struct hvd_error *err)
 {
     struct wire_record record = {.type = WIRE_STALL_QUERY,
@@ -170,34 +161,34 @@ static int question(struct negotiate *negotiate, struct subtree_set *subtree_set
     struct stall_query own = {.desc = desc, .waited_us = waited_us};
     memcpy(record.name, desc_name(desc), strlen(desc_name(desc)) + 1);
     mute(subtree_set);
-    return query_children(negotiate, subtree_set, &record, &own, err);
+    return query_children(stall, subtree_set, &record, &own, err);
 }
 
 /* ---- What waits ------------------------------------------------------------------------------- */
 
 /* Say that [desc] waits. */
-static int notify(struct negotiate *negotiate, struct subtree_set *subtree_set, const struct desc *desc,
+static int notify(struct stall_stage *stall, struct subtree_set *subtree_set, const struct desc *desc,
                   int64_t waited_us, struct hvd_error *err)
 {
     if (subtree_set->decides)
-        return question(negotiate, subtree_set, desc, waited_us, err);
+        return question(stall, subtree_set, desc, waited_us, err);
     struct wire_record record = {
-        .type = WIRE_STALL_NOTICE, .time_us = waited_us, .proposal = {desc, negotiate->params.rank, 0}};
-    wire_put(&negotiate->notes, &record);
+        .type = WIRE_STALL_NOTICE, .time_us = waited_us, .proposal = {desc, stall->submit->params->rank, 0}};
+    wire_put(&stall->notes, &record);
     mute(subtree_set);
     return HVD_OK;
 }
 
-int stall_handle_notice(struct negotiate *negotiate, struct subtree_set *subtree_set,
+int stall_handle_notice(struct stall_stage *stall, struct subtree_set *subtree_set,
                         const struct wire_record *record, struct hvd_error *err)
 {
-    int64_t abort_us = negotiate->params.stall_abort_us;
+    int64_t abort_us = stall->submit->params->stall_abort_us;
     bool must_abort = abort_us > 0 && record->time_us >= abort_us;
     if (is_pending(response_cache_find(&subtree_set->response_cache, desc_name(record->proposal.desc))))
         return HVD_OK; /* it waits here as well, and is told of when it is time */
     if (!must_abort && (subtree_set->stall_query != NULL || subtree_set->muted))
         return HVD_OK;
-    return notify(negotiate, subtree_set, record->proposal.desc, record->time_us, err);
+    return notify(stall, subtree_set, record->proposal.desc, record->time_us, err);
 }
 
 /* The operation that has waited longest here for some below, or NULL. */
@@ -207,7 +198,7 @@ static const struct cache_entry *oldest_pending(const struct subtree_set *subtre
 }
 
 /* Give what came since the last time its times. */
-static void update_times(const struct negotiate *negotiate, struct subtree_set *subtree_set, int64_t now_us)
+static void update_times(const struct stall_stage *stall, struct subtree_set *subtree_set, int64_t now_us)
 {
     struct cache_entry *entry = TAILQ_LAST(&subtree_set->response_cache.open, entry_list);
     for (; entry != NULL && entry->since_us == 0; entry = TAILQ_PREV(entry, entry_list, pending_link))
@@ -215,15 +206,15 @@ static void update_times(const struct negotiate *negotiate, struct subtree_set *
     if (subtree_set->stall_query != NULL && subtree_set->stall_query->deadline_us == 0)
         subtree_set->stall_query->deadline_us = now_us + subtree_set->stall_query->timeout_us;
     if (subtree_set->muted && subtree_set->muted_until_us == 0)
-        subtree_set->muted_until_us = now_us + negotiate->params.stall_warn_us;
+        subtree_set->muted_until_us = now_us + stall->submit->params->stall_warn_us;
     else if (subtree_set->muted && subtree_set->muted_until_us <= now_us)
         subtree_set->muted = false;
 }
 
 /* When there is something to do about [subtree_set]. */
-static int64_t deadline_of(const struct negotiate *negotiate, const struct subtree_set *subtree_set)
+static int64_t deadline_of(const struct stall_stage *stall, const struct subtree_set *subtree_set)
 {
-    const struct negotiate_params *params = &negotiate->params;
+    const struct negotiate_params *params = (stall->submit->params);
     const struct cache_entry *entry = oldest_pending(subtree_set);
     int64_t deadline_us = INT64_MAX;
     if (subtree_set->stall_query != NULL)
@@ -239,44 +230,42 @@ static int64_t deadline_of(const struct negotiate *negotiate, const struct subtr
     return deadline_us;
 }
 
-int64_t negotiate_deadline(struct negotiate *negotiate, int64_t now_us)
+int64_t stall_deadline(struct stall_stage *stall, int64_t now_us)
 {
     int64_t deadline_us = INT64_MAX;
-    for (size_t i = 0; i < negotiate->subtree_set_count && !negotiate->leaving_decided; i++) {
-        struct subtree_set *subtree_set = negotiate->subtree_sets[i];
+    for (size_t i = 0; i < stall->submit->sets.count && !stall->submit->leaving_decided; i++) {
+        struct subtree_set *subtree_set = stall->submit->sets.at[i];
         if (TAILQ_EMPTY(&subtree_set->response_cache.open) && subtree_set->stall_query == NULL &&
             !subtree_set->muted)
             continue;
-        update_times(negotiate, subtree_set, now_us);
-        int64_t due_us = deadline_of(negotiate, subtree_set);
+        update_times(stall, subtree_set, now_us);
+        int64_t due_us = deadline_of(stall, subtree_set);
         deadline_us = due_us < deadline_us ? due_us : deadline_us;
     }
     return deadline_us;
 }
 
-static int notify_of(struct negotiate *negotiate, struct subtree_set *subtree_set,
+static int notify_of(struct stall_stage *stall, struct subtree_set *subtree_set,
                      const struct cache_entry *entry, int64_t now_us, struct hvd_error *err)
 {
     const struct desc *desc = entry->proposal.desc != NULL ? entry->proposal.desc : entry->agreed.desc;
     int64_t waited_us = now_us - entry->since_us;
-    if (negotiate->params.stall_abort_us > 0 && waited_us >= negotiate->params.stall_abort_us)
+    if (stall->submit->params->stall_abort_us > 0 && waited_us >= stall->submit->params->stall_abort_us)
         subtree_set->abort_reported_us = entry->since_us;
-    return notify(negotiate, subtree_set, desc, waited_us, err);
+    return notify(stall, subtree_set, desc, waited_us, err);
 }
 
-int negotiate_check_stalls(struct negotiate *negotiate, int64_t now_us, struct hvd_error *err)
+int stall_check(struct stall_stage *stall, int64_t now_us, struct hvd_error *err)
 {
-    if (negotiate_deadline(negotiate, now_us) > now_us)
-        return HVD_OK;
-    int rc = down_apply_pending(negotiate, err);
-    for (size_t i = 0; i < negotiate->subtree_set_count && rc == HVD_OK; i++) {
-        struct subtree_set *subtree_set = negotiate->subtree_sets[i];
-        if (deadline_of(negotiate, subtree_set) > now_us)
+    int rc = HVD_OK;
+    for (size_t i = 0; i < stall->submit->sets.count && rc == HVD_OK; i++) {
+        struct subtree_set *subtree_set = stall->submit->sets.at[i];
+        if (deadline_of(stall, subtree_set) > now_us)
             continue;
         rc = subtree_set->stall_query != NULL
-                 ? time_out(negotiate, subtree_set, err)
-                 : notify_of(negotiate, subtree_set, oldest_pending(subtree_set), now_us, err);
-        update_times(negotiate, subtree_set, now_us);
+                 ? time_out(stall, subtree_set, err)
+                 : notify_of(stall, subtree_set, oldest_pending(subtree_set), now_us, err);
+        update_times(stall, subtree_set, now_us);
     }
     return rc;
 }

@@ -1,65 +1,78 @@
-/* state.h: what the parts of the negotiation share: what a rank keeps, and what they proposal each
- * other. Included by negotiate*.c only. */
+/* state.h: the stages of the negotiation on one rank, what each owns, and the calls between them. Included by
+ * the files of negotiate only.
+ *
+ *   submit     owns the process sets, their response caches, and the lists of what is complete
+ *   delivery   owns the decisions for this rank and the messages for its children
+ *   stall      owns the notes for the parent about operations that wait long, and asks who is missing
+ *   up         receives from the children; owns the message for the parent
+ *   down       carries out decisions here and forwards them to the children; owns the records being issued
+ *   decide     makes the decisions of the sets that this rank decides for
+ *
+ * Each stage has its own struct and pointers to the stages that it calls, all of them above it in this list.
+ * No stage sees struct negotiate (stages.h), which joins them for the calls of negotiate.h. */
 #ifndef NEGOTIATE_STATE_H
 #define NEGOTIATE_STATE_H
+
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/tree_shape.h"
 #include "negotiate/response_cache.h"
 #include "negotiate/negotiate.h"
 
-#define SELF_BIT 0 /* the bit of this rank; child i has bit i + 1 */
+#define SELF_BIT     0 /* the bit of this rank; child i has bit i + 1 */
+#define ALL_BACKENDS ((1u << BACKEND_COUNT) - 1)
 
-/* A part of the subtree all of whose ranks have joined. */
+/* A part of the subtree (this rank, or a child's subtree) in which all ranks have joined. */
 struct joined_part {
-    int rank;          /* who came last */
-    uint32_t backends; /* that all of them have */
+    int rank;          /* the last to join */
+    uint32_t backends; /* that all of its ranks have */
 };
 
-/* A submission that waits until this rank's join is over. */
+/* A submission made after this rank's join, kept until the join is decided. */
 struct deferred {
     struct deferred *next;
     struct submission submission;
 };
 
-/* A process set with members in this subtree. A rank that is none of them merges and forwards for those
- * below.
- */
+/* A process set with members in this subtree. This rank may be no member itself: then it merges and forwards
+ * for those below it. */
 struct subtree_set {
     hvd_set set;
-    uint64_t member_parts; /* the parts of the subtree that have members: bits as entry.ready */
-    bool decides;          /* all members are in this subtree, and not all in one child's */
+    uint64_t member_parts; /* which parts of the subtree have members; bits as entry.ready */
+    bool decides;          /* this rank does: all members are in its subtree, not all in one child's */
     struct response_cache response_cache;
-    uint64_t uncached;       /* operations decided without a number since the last look for some to retire */
-    uint64_t joined;         /* the parts all of whose members have joined */
+    uint64_t uncached;       /* operations decided without an id since ids were last retired */
+    uint64_t joined;         /* parts in which all members have joined */
     int last_joined;         /* rank */
-    bool joined_reported;    /* upwards, that all have */
-    const struct desc *join; /* of this rank, or NULL */
+    bool joined_reported;    /* the parent was told that all have joined */
+    const struct desc *join; /* this rank's join, or NULL */
     void *join_user;
     struct deferred *deferred, **deferred_tail;
     struct stall_query *stall_query; /* or NULL */
-    uint32_t query_count;            /* made here so far */
-    bool muted;                      /* it was said that something waits: not again for the time being */
-    int64_t abort_reported_us;       /* since when had waited what it was said of that it is must_abort */
-    int64_t muted_until_us;          /* 0: no time was told yet */
+    uint32_t query_count;            /* queries begun here so far */
+    bool muted;                      /* a stall was reported: none is for some time */
+    int64_t abort_reported_us;       /* since_us of the operation last reported as must_abort */
+    int64_t muted_until_us;          /* 0: set at the next call that is told the time */
     struct joined_part part[];       /* by bit of joined */
 };
 
-/* Who is missing for an operation of a set? One question at a time is on its way in a set. */
+/* A query for the ranks that an operation waits for. A set has one query in flight at a time. */
 struct stall_query {
     uint32_t id;
     char name[HVD_MAX_NAME + 1];
-    uint64_t unanswered;       /* the parts that have not answered yet */
-    int64_t timeout_us;        /* until when an answer is of use */
-    int64_t deadline_us;       /* the same as a time; 0: no time was told yet */
-    struct stall_report stall; /* the answers so far */
-    /* where it is this rank that wants to know */
+    uint64_t unanswered;       /* parts whose reply is missing */
+    int64_t timeout_us;        /* replies that take longer are not waited for */
+    int64_t deadline_us;       /* that as a time; 0: set at the next call that is told the time */
+    struct stall_report stall; /* the replies so far, merged */
+    /* on the rank that began the query */
     const struct desc *desc;
     int64_t waited_us;
 };
 
 struct ready_item {
     struct subtree_set *subtree_set;
-    struct cache_entry *entry; /* NULL: its set was removed */
+    struct cache_entry *entry; /* NULL: its set was removed meanwhile */
 };
 
 struct ready_list {
@@ -67,126 +80,218 @@ struct ready_list {
     size_t count, capacity;
 };
 
-/* Numbers of several sets, as set << 32 | number, so that they can be sorted. */
+/* Ids of several sets, as set << 32 | id, so that they can be sorted. */
 struct id_list {
     uint64_t *at;
     size_t count, capacity;
 };
 
-/* What a child is to be sent. */
-struct outbox {
-    struct wire_writer writer;
-    bool taken;   /* what stands in it was sent */
-    bool in_unit; /* something of the present unit stands in it */
+/* ---- Memory ---- */
+
+/* Grow an array to hold one more than [count] elements; false if memory is out. */
+static inline bool negotiate_grow(void *arrayp, size_t *capacityp, size_t count, size_t element_bytes)
+{
+    void *array = NULL;
+    if (count < *capacityp)
+        return true;
+    memcpy(&array, arrayp, sizeof(array));
+    size_t capacity = 2 * *capacityp + 16;
+    void *larger = reallocarray(array, capacity, element_bytes);
+    if (larger == NULL)
+        return false;
+    memcpy(arrayp, &larger, sizeof(larger));
+    *capacityp = capacity;
+    return true; /* cppcheck-suppress memleak ; the array is the caller's */
+}
+
+static inline int negotiate_no_memory(struct hvd_error *err)
+{
+    return error_set(err, HVD_ERR_NO_MEMORY, "no memory left for the negotiation");
+}
+
+/* ---- subtree_sets.c: the process sets with members in this subtree ---- */
+
+struct subtree_sets {
+    struct subtree_set **at; /* ascending by set */
+    size_t count, capacity;
+    size_t part_count; /* of the subtree: this rank and its children */
+    hvd_set last_set;  /* the highest that was ever made */
 };
 
-struct negotiate {
-    struct negotiate_params params;
-    struct subtree_set **subtree_sets; /* ascending by set */
-    size_t subtree_set_count, subtree_set_capacity;
-    hvd_set last_set;            /* that was made; deferred ones never were */
-    struct ready_list to_report; /* complete, not yet said upwards, in this order */
-    struct ready_list to_decide; /* complete, to be decided here */
-    bool join_to_report;         /* some set that is decided above has all joined */
-    bool join_to_decide;         /* the same, decided here */
-    struct id_list retired_ids;  /* nobody below uses them any more, which is to be said upwards */
-    struct id_list numbers;      /* of one message, for sorting */
-    uint32_t *ids;               /* of one record */
-    size_t id_capacity;
-    int leaving_rank;      /* -1, or who left first, as far as is known here */
-    bool leaving_reported; /* upwards */
-    bool to_tune;          /* [settings] are to be said with the next unit */
-    struct tuned_settings settings;
-    bool leaving_decided;       /* nothing but that all have left is decided any more */
-    struct wire_writer up;      /* the message for the parent */
-    struct wire_writer issue;   /* a record decided here; where it is [apply_pending] a unit of them */
-    bool apply_pending;         /* the children were told of it, and it is still to be done here */
-    struct wire_writer notes;   /* records about what waits, for the next message to the parent */
-    const struct desc *last;    /* what this rank submitted last, or NULL */
-    struct outbox *outboxes;    /* by child */
-    bool in_unit;               /* the last record from above did not end its unit */
-    bool unit_decided;          /* it had something for this rank */
-    struct decision *decisions; /* queue */
-    size_t decision_at, decision_count, decision_capacity;
-    bool first_returned; /* the first of them: it is held until the next is unanswered for */
-};
+/* NULL if the set has no members in this subtree, or was removed. */
+struct subtree_set *subtree_set_find(const struct subtree_sets *sets, hvd_set set);
 
-/* Grow an array to hold one more than [count] elements; false where memory is out. */
-bool negotiate_grow(void *arrayp, size_t *capacityp, size_t count, size_t element_bytes);
-int negotiate_no_memory(struct hvd_error *err);
-
-/* ---- negotiate_sets.c ---- */
-
-/* The set, or NULL where it has no members in this subtree (any more). */
-struct subtree_set *subtree_set_find(const struct negotiate *negotiate, hvd_set set);
-
-/* Make the set of that number, which is above all others. */
-int subtree_set_add(struct negotiate *negotiate, hvd_set set, uint64_t member_parts, bool decides,
+/* Add [set], which is above all others. */
+int subtree_set_add(struct subtree_sets *sets, hvd_set set, uint64_t member_parts, bool decides,
                     struct hvd_error *err);
+void subtree_set_remove(struct subtree_sets *sets, struct subtree_set *subtree_set);
+void stall_query_end(struct subtree_set *subtree_set); /* free its query, if it has one */
+void subtree_sets_fini(struct subtree_sets *sets);
 
-/* It is no more, nor is what stands on the agendas of it. */
-void subtree_set_remove(struct negotiate *negotiate, struct subtree_set *subtree_set);
-void subtree_set_destroy(struct subtree_set *subtree_set); /* NULL is fine */
+/* ---- submit.c ---- */
 
-/* ---- negotiate_up.c ---- */
+/* Room to sort and write ids. */
+struct id_room {
+    struct id_list numbers; /* of one message */
+    uint32_t *at;           /* of one record */
+    size_t capacity;
+};
 
-/* Is everybody below ready for [entry] (NULL: for one that nobody has submitted), or has joined? */
+struct submit_stage {
+    const struct negotiate_params *params;
+    struct subtree_sets sets;
+    struct ready_list to_report; /* complete, to be sent to the parent in this order */
+    struct ready_list to_decide; /* complete, to be decided here */
+    bool join_to_report;         /* all have joined in some set that is decided above */
+    bool join_to_decide;         /* the same of a set that is decided here */
+    struct id_list retired_ids;  /* not used below any more, which the parent was not told yet */
+    struct id_room ids;
+    const struct desc *last; /* this rank's last submission, or NULL */
+    int leaving_rank;        /* the first rank that left, as far as is known here, or -1 */
+    bool leaving_reported;   /* the parent was told, or told us */
+    bool leaving_decided;    /* from then on only the common shutdown is decided */
+};
+
+/* Is every part ready for [entry] (NULL: one that nobody has submitted), or has joined? */
 bool subtree_set_covers(const struct subtree_set *subtree_set, const struct cache_entry *entry);
 
-int up_submit(struct negotiate *negotiate, const struct submission *submission, struct hvd_error *err);
-int up_receive(struct negotiate *negotiate, int child, const struct wire_record *record,
-               struct hvd_error *err);
+/* This rank's own submission. */
+int submit_own(struct submit_stage *submit, const struct submission *submission, struct hvd_error *err);
 
-/* Nobody below uses that number any more, where that is so. */
-int up_release_id(struct negotiate *negotiate, struct subtree_set *subtree_set, uint32_t number,
-                  struct hvd_error *err);
+/* What a child reports: the part [bit] is ready for [entry]; has joined; has [members] members of the set
+ * that the entry adds. */
+int submit_mark_ready(struct submit_stage *submit, struct subtree_set *subtree_set, struct cache_entry *entry,
+                      int bit, const struct wire_proposal *proposal, struct hvd_error *err);
+int submit_mark_joined(struct submit_stage *submit, struct subtree_set *subtree_set, int bit,
+                       const struct joined_part *part, struct hvd_error *err);
+int submit_set_member_count(struct cache_entry *entry, int bit, int members, struct hvd_error *err);
+void submit_set_proposal(struct wire_proposal *proposal, const struct desc *desc, int rank,
+                         uint32_t backends);
 
-/* What is to be said of a complete entry; its descriptions are borrowed. False: its number says it all. */
-bool up_describe(const struct subtree_set *subtree_set, const struct cache_entry *entry,
-                 struct wire_record *record);
+/* Free the retiring id [number] if all parts below have acknowledged that. */
+int submit_release_id(struct submit_stage *submit, struct subtree_set *subtree_set, uint32_t number,
+                      struct hvd_error *err);
 
-/* Write records of [numbers], a set after the other, each ascending. The list is empty then. */
-int up_write_ids(struct negotiate *negotiate, enum wire_type type, struct id_list *numbers,
-                 struct wire_writer *writer, struct hvd_error *err);
+/* The record of a complete entry; it holds no reference to the descriptions. False: the entry's id says as
+ * much. */
+bool submit_describe(const struct subtree_set *subtree_set, const struct cache_entry *entry,
+                     struct wire_record *record);
 
-/* Put the numbers among [ready_list]'s entries into records of [writer], and keep the others. */
-int up_write_cached(struct negotiate *negotiate, struct ready_list *ready_list, struct wire_writer *writer,
-                    struct hvd_error *err);
+/* Write [numbers] as records, one set after the other, ascending; empties the list. */
+int submit_write_ids(struct submit_stage *submit, enum wire_type type, struct id_list *numbers,
+                     struct wire_writer *writer, struct hvd_error *err);
 
-/* Write the message for the parent into negotiate->up, which stays empty where there is nothing to say. */
-int up_write_message(struct negotiate *negotiate, struct hvd_error *err);
+/* Write the entries of [ready_list] that their ids describe, and keep the others. */
+int submit_write_cached(struct submit_stage *submit, struct ready_list *ready_list,
+                        struct wire_writer *writer, struct hvd_error *err);
 
-/* ---- negotiate_down.c ---- */
+/* Remove the set, and its entries from all lists. */
+void submit_remove_set(struct submit_stage *submit, struct subtree_set *subtree_set);
+void submit_fini(struct submit_stage *submit);
 
-/* Whose decisions they are, and whether those below know of them. */
+/* ---- delivery.c ---- */
+
+/* The message for a child. */
+struct outbox {
+    struct wire_writer writer;
+    bool taken;   /* the message was sent: the next record begins a new one */
+    bool in_unit; /* it holds records of the present unit */
+};
+
+struct delivery {
+    int child_count;
+    struct outbox *outboxes;    /* [child_count] */
+    struct decision *decisions; /* queue; owns what they point to */
+    size_t decision_at, decision_count, decision_capacity;
+    bool first_returned; /* the caller reads the first of them until its next call */
+    bool unit_decided;   /* the present unit has a decision for this rank */
+};
+
+/* Queue a decision for this rank; holds what it points to. */
+int delivery_push(struct delivery *delivery, const struct decision *decision, struct hvd_error *err);
+int delivery_next(struct delivery *delivery, const struct decision **decisionp);
+void delivery_release_returned(struct delivery *delivery);
+void delivery_end_unit(struct delivery *delivery);
+
+/* The writer of the message for [child]. */
+struct wire_writer *delivery_writer(struct delivery *delivery, int child);
+
+/* Send the bytes of a record to the children whose parts are in [member_parts]; the end of a unit to those
+ * that got a record of it. */
+void delivery_forward(struct delivery *delivery, uint64_t member_parts, const unsigned char *bytes,
+                      size_t length);
+void delivery_forward_end(struct delivery *delivery, const unsigned char *bytes, size_t length);
+int delivery_take_message(struct delivery *delivery, int child, const void **bytesp, size_t *lengthp,
+                          struct hvd_error *err);
+void delivery_fini(struct delivery *delivery);
+
+/* ---- stall_query.c ---- */
+
+struct stall_stage {
+    struct submit_stage *submit;
+    struct delivery *delivery;
+    struct wire_writer notes; /* records for the next message to the parent */
+};
+
+int stall_handle_notice(struct stall_stage *stall, struct subtree_set *subtree_set,
+                        const struct wire_record *record, struct hvd_error *err);
+int stall_handle_query(struct stall_stage *stall, const struct wire_record *record, struct hvd_error *err);
+int stall_handle_reply(struct stall_stage *stall, struct subtree_set *subtree_set, int child,
+                       const struct wire_record *record, struct hvd_error *err);
+int64_t stall_deadline(struct stall_stage *stall, int64_t now_us);
+int stall_check(struct stall_stage *stall, int64_t now_us, struct hvd_error *err);
+
+/* ---- up.c ---- */
+
+struct up_stage {
+    struct submit_stage *submit;
+    struct stall_stage *stall;
+    struct wire_writer message; /* for the parent */
+};
+
+int up_receive(struct up_stage *up, int child, const void *bytes, size_t length, struct hvd_error *err);
+
+/* *lengthp stays as it is if there is nothing to report. */
+int up_write_message(struct up_stage *up, const void **bytesp, size_t *lengthp, struct hvd_error *err);
+
+/* ---- down.c ---- */
+
+struct down_stage {
+    struct submit_stage *submit;
+    struct delivery *delivery;
+    struct stall_stage *stall;
+    struct wire_writer issue; /* a record decided here; with [apply_pending] a unit of ids */
+    bool apply_pending;       /* the children have [issue], and this rank has yet to apply it */
+    bool in_unit;             /* the last record did not end its unit */
+};
+
+/* Who made the decisions, and whether the children have them already. */
 enum down_source { DOWN_FROM_PARENT, DOWN_OWN, DOWN_OWN_FORWARDED };
 
-/* Do what the records in [bytes] say, and forward them unless they were told. */
-int down_apply(struct negotiate *negotiate, const void *bytes, size_t length, enum down_source source,
+/* Apply the records in [bytes], and forward them unless the children have them. */
+int down_apply(struct down_stage *down, const void *bytes, size_t length, enum down_source source,
                struct hvd_error *err);
 
-/* Forward numbers that were decided here, and the end of their unit, and do what they say deferred: the
- * children are at it meanwhile. They stand in negotiate->issue. */
-int down_forward(struct negotiate *negotiate, struct hvd_error *err);
+/* Forward the ids in [issue] and the end of their unit, and let this rank apply them later, while the
+ * children work. */
+int down_forward(struct down_stage *down, struct hvd_error *err);
 
-/* Do what is apply_pending. Before anything else that is said to this rank or decided on it. */
-int down_apply_pending(struct negotiate *negotiate, struct hvd_error *err);
+/* Apply [issue] if that is pending; to be called before anything else changes what submit keeps. */
+int down_apply_pending(struct down_stage *down, struct hvd_error *err);
 
-/* A decision for this rank; what it points to is held. */
-int down_push_decision(struct negotiate *negotiate, const struct decision *decision, struct hvd_error *err);
+/* A message of the parent. */
+int down_receive(struct down_stage *down, const void *bytes, size_t length, struct hvd_error *err);
 
-/* Where more for that child is written. */
-struct wire_writer *down_writer(struct negotiate *negotiate, int child);
+/* ---- decide.c ---- */
 
-/* ---- negotiate_stall.c, and negotiate_check_stalls and negotiate_deadline ---- */
+struct decide_stage {
+    struct submit_stage *submit;
+    struct down_stage *down;
+    bool to_tune; /* [settings] go out with the next unit */
+    struct tuned_settings settings;
+};
 
-int stall_handle_notice(struct negotiate *negotiate, struct subtree_set *subtree_set,
-                        const struct wire_record *record, struct hvd_error *err);
-int stall_handle_query(struct negotiate *negotiate, const struct wire_record *record, struct hvd_error *err);
-int stall_handle_reply(struct negotiate *negotiate, struct subtree_set *subtree_set, int child,
-                       const struct wire_record *record, struct hvd_error *err);
-void stall_query_end(struct subtree_set *subtree_set); /* forget it, where there is one */
-
-/* ---- negotiate_decide.c: negotiate_decide ---- */
+int decide_all(struct decide_stage *decide, struct hvd_error *err);
+void decide_tune(struct decide_stage *decide, const struct tuned_settings *settings);
 
 #endif

@@ -5,13 +5,13 @@
 #include "negotiate/state.h"
 
 /* Where [set] stands, or would stand. */
-static size_t index_of(const struct negotiate *negotiate, hvd_set set)
+static size_t index_of(const struct subtree_sets *sets, hvd_set set)
 {
     size_t low = 0;
-    size_t high = negotiate->subtree_set_count;
+    size_t high = sets->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (negotiate->subtree_sets[middle]->set < set)
+        if (sets->at[middle]->set < set)
             low = middle + 1;
         else
             high = middle;
@@ -19,20 +19,19 @@ static size_t index_of(const struct negotiate *negotiate, hvd_set set)
     return low;
 }
 
-struct subtree_set *subtree_set_find(const struct negotiate *negotiate, hvd_set set)
+struct subtree_set *subtree_set_find(const struct subtree_sets *sets, hvd_set set)
 {
-    size_t at = index_of(negotiate, set);
-    if (at == negotiate->subtree_set_count || negotiate->subtree_sets[at]->set != set)
+    size_t at = index_of(sets, set);
+    if (at == sets->count || sets->at[at]->set != set)
         return NULL;
-    return negotiate->subtree_sets[at];
+    return sets->at[at];
 }
 
-int subtree_set_add(struct negotiate *negotiate, hvd_set set, uint64_t member_parts, bool decides,
+int subtree_set_add(struct subtree_sets *sets, hvd_set set, uint64_t member_parts, bool decides,
                     struct hvd_error *err)
 {
-    size_t parts = (size_t)negotiate->params.child_count + 1;
-    if (!negotiate_grow(&negotiate->subtree_sets, &negotiate->subtree_set_capacity,
-                        negotiate->subtree_set_count, sizeof(struct subtree_set *)))
+    size_t parts = sets->part_count;
+    if (!negotiate_grow(&sets->at, &sets->capacity, sets->count, sizeof(struct subtree_set *)))
         return negotiate_no_memory(err);
     struct subtree_set *subtree_set = calloc(1, sizeof(*subtree_set) + parts * sizeof(subtree_set->part[0]));
     if (subtree_set == NULL || !response_cache_init(&subtree_set->response_cache)) {
@@ -43,11 +42,20 @@ int subtree_set_add(struct negotiate *negotiate, hvd_set set, uint64_t member_pa
     subtree_set->member_parts = member_parts;
     subtree_set->decides = decides;
     subtree_set->deferred_tail = &subtree_set->deferred;
-    negotiate->subtree_sets[negotiate->subtree_set_count++] = subtree_set;
+    sets->at[sets->count++] = subtree_set;
     return HVD_OK;
 }
 
-void subtree_set_destroy(struct subtree_set *subtree_set)
+void stall_query_end(struct subtree_set *subtree_set)
+{
+    if (subtree_set->stall_query == NULL)
+        return;
+    desc_release(subtree_set->stall_query->desc);
+    free(subtree_set->stall_query);
+    subtree_set->stall_query = NULL;
+}
+
+static void subtree_set_destroy(struct subtree_set *subtree_set)
 {
     if (subtree_set == NULL)
         return;
@@ -63,27 +71,17 @@ void subtree_set_destroy(struct subtree_set *subtree_set)
     free(subtree_set);
 }
 
-static void remove_from_list(struct ready_list *ready_list, const struct subtree_set *subtree_set)
+void subtree_set_remove(struct subtree_sets *sets, struct subtree_set *subtree_set)
 {
-    for (size_t i = 0; i < ready_list->count; i++) {
-        if (ready_list->at[i].subtree_set == subtree_set)
-            ready_list->at[i] = (struct ready_item){NULL, NULL};
-    }
+    size_t at = index_of(sets, subtree_set->set);
+    sets->count--;
+    memmove(&sets->at[at], &sets->at[at + 1], (sets->count - at) * sizeof(sets->at[0]));
+    subtree_set_destroy(subtree_set);
 }
 
-void subtree_set_remove(struct negotiate *negotiate, struct subtree_set *subtree_set)
+void subtree_sets_fini(struct subtree_sets *sets)
 {
-    size_t at = index_of(negotiate, subtree_set->set);
-    size_t kept = 0;
-    remove_from_list(&negotiate->to_report, subtree_set);
-    remove_from_list(&negotiate->to_decide, subtree_set);
-    for (size_t i = 0; i < negotiate->retired_ids.count; i++) {
-        if ((hvd_set)(negotiate->retired_ids.at[i] >> 32) != subtree_set->set)
-            negotiate->retired_ids.at[kept++] = negotiate->retired_ids.at[i];
-    }
-    negotiate->retired_ids.count = kept;
-    negotiate->subtree_set_count--;
-    memmove(&negotiate->subtree_sets[at], &negotiate->subtree_sets[at + 1],
-            (negotiate->subtree_set_count - at) * sizeof(negotiate->subtree_sets[0]));
-    subtree_set_destroy(subtree_set);
+    for (size_t i = 0; i < sets->count; i++)
+        subtree_set_destroy(sets->at[i]);
+    free(sets->at);
 }

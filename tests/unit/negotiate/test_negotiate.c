@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "negotiate/state.h"
+#include "negotiate/stages.h"
 #include "negotiation_sim.h"
 
 static void everybody_saw_the_same(const struct sim_job *sim)
@@ -238,11 +238,11 @@ START_TEST(a_set_costs_nothing_above_the_rank_that_covers_it)
     hvd_set set = make_set(&sim, 12, 15);
     ck_assert_int_eq(set, 1);
     ck_assert_int_eq(make_set(&sim, 0, 0), 2);
-    ck_assert_ptr_null(subtree_set_find(sim.players[0].negotiate, set));
-    ck_assert(subtree_set_find(sim.players[12].negotiate, set)->decides);
-    ck_assert(!subtree_set_find(sim.players[13].negotiate, set)->decides);
-    ck_assert_ptr_null(subtree_set_find(sim.players[4].negotiate, set));
-    ck_assert_ptr_null(subtree_set_find(sim.players[12].negotiate, 2));
+    ck_assert_ptr_null(subtree_set_find(&sim.players[0].negotiate->submit.sets, set));
+    ck_assert(subtree_set_find(&sim.players[12].negotiate->submit.sets, set)->decides);
+    ck_assert(!subtree_set_find(&sim.players[13].negotiate->submit.sets, set)->decides);
+    ck_assert_ptr_null(subtree_set_find(&sim.players[4].negotiate->submit.sets, set));
+    ck_assert_ptr_null(subtree_set_find(&sim.players[12].negotiate->submit.sets, 2));
     uint64_t at_root = messages_of(&sim, 0);
     uint64_t at_member = messages_of(&sim, 13);
     uint64_t at_other = messages_of(&sim, 5);
@@ -297,7 +297,7 @@ END_TEST
 
 static size_t entries_of(const struct sim_rank *player)
 {
-    return player->negotiate->subtree_sets[0]->response_cache.names.count;
+    return player->negotiate->submit.sets.at[0]->response_cache.names.count;
 }
 
 /* Names that are used once come and go; what is used in every round keeps its number. */
@@ -307,7 +307,7 @@ START_TEST(a_bounded_cache_forgets_names_on_all_ranks)
     char text[32];
     struct negotiate_params limited = {.cache_limit = 4};
     begin_like(&sim, 12, 4, &limited);
-    struct response_cache *response_cache = &sim.players[11].negotiate->subtree_sets[0]->response_cache;
+    struct response_cache *response_cache = &sim.players[11].negotiate->submit.sets.at[0]->response_cache;
     uint32_t steady = WIRE_NO_ID;
     for (int round = 0; round < 300; round++) {
         snprintf(text, sizeof(text), "t3 of round %d", round);

@@ -1,0 +1,353 @@
+/* submit.c: which operations are ready in this rank's whole subtree: what this rank and its children say of
+ * each is merged, and complete ones are listed for the parent or for the decision here. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "negotiate/state.h"
+
+void submit_set_proposal(struct wire_proposal *proposal, const struct desc *desc, int rank, uint32_t backends)
+{
+    const struct desc *old = proposal->desc;
+    *proposal = (struct wire_proposal){desc_hold(desc), rank, backends};
+    desc_release(old);
+}
+
+/* Take what [rank] says of an entry; no desc: what the entry's number stands for. */
+static void merge(struct cache_entry *entry, const struct wire_proposal *proposal)
+{
+    bool first = entry->ready == 0;
+    const struct desc *desc = proposal->desc != NULL ? proposal->desc : entry->agreed.desc;
+    uint32_t backends = proposal->desc != NULL ? proposal->backends : entry->agreed.backends;
+    if (proposal->desc == NULL && (first || entry->proposal.desc == NULL)) {
+        if (first || proposal->rank < entry->proposal.rank)
+            entry->proposal.rank = proposal->rank;
+        return;
+    }
+    if (first) {
+        submit_set_proposal(&entry->proposal, desc, proposal->rank, backends);
+        return;
+    }
+    if (entry->proposal.desc == NULL) /* the first word that is more than the number */
+        submit_set_proposal(&entry->proposal, entry->agreed.desc, entry->proposal.rank,
+                            entry->agreed.backends);
+    uint32_t common = entry->proposal.backends & backends;
+    if (!desc_equal(entry->proposal.desc, desc) ||
+        (common == 0 && (entry->proposal.backends | backends) != 0)) {
+        if (!entry->mismatch || (desc_equal(entry->other.desc, desc) && proposal->rank < entry->other.rank))
+            submit_set_proposal(&entry->other, desc, proposal->rank, backends);
+        entry->mismatch = true;
+        return;
+    }
+    entry->proposal.backends = common;
+    if (proposal->rank < entry->proposal.rank)
+        entry->proposal.rank = proposal->rank;
+}
+
+bool subtree_set_covers(const struct subtree_set *subtree_set, const struct cache_entry *entry)
+{
+    if (entry == NULL)
+        return subtree_set->joined == subtree_set->member_parts;
+    uint64_t waived = entry->needs_all ? 0 : subtree_set->joined;
+    return (entry->ready | waived) == subtree_set->member_parts;
+}
+
+/* Put an entry that is ready in the whole subtree on its ready_list. */
+static int put_on_ready_list(struct submit_stage *submit, struct subtree_set *subtree_set,
+                             struct cache_entry *entry, struct hvd_error *err)
+{
+    struct ready_list *ready_list = subtree_set->decides ? &submit->to_decide : &submit->to_report;
+    if (!negotiate_grow(&ready_list->at, &ready_list->capacity, ready_list->count, sizeof(ready_list->at[0])))
+        return negotiate_no_memory(err);
+    ready_list->at[ready_list->count++] = (struct ready_item){subtree_set, entry};
+    TAILQ_REMOVE(&subtree_set->response_cache.open, entry, pending_link);
+    entry->state = ENTRY_READY;
+    return HVD_OK;
+}
+
+/* [bit]'s part of the subtree is ready for [entry]. */
+int submit_mark_ready(struct submit_stage *submit, struct subtree_set *subtree_set, struct cache_entry *entry,
+                      int bit, const struct wire_proposal *proposal, struct hvd_error *err)
+{
+    if ((entry->ready >> bit & 1) != 0)
+        return error_set(err, HVD_ERR_SYSTEM, "rank %d says twice that it is ready for \"%s\"",
+                         proposal->rank, entry->name);
+    if ((subtree_set->joined >> bit & 1) != 0 && !entry->needs_all)
+        return error_set(err, HVD_ERR_SYSTEM, "rank %d has joined, but says that it is ready for \"%s\"",
+                         proposal->rank, entry->name);
+    merge(entry, proposal);
+    if (entry->ready == 0)
+        TAILQ_INSERT_TAIL(&subtree_set->response_cache.open, entry, pending_link);
+    entry->ready |= UINT64_C(1) << bit;
+    return entry->state == ENTRY_PENDING && subtree_set_covers(subtree_set, entry)
+               ? put_on_ready_list(submit, subtree_set, entry, err)
+               : HVD_OK;
+}
+
+/* All of [bit]'s part have joined: that makes ready what only they were missing for. */
+int submit_mark_joined(struct submit_stage *submit, struct subtree_set *subtree_set, int bit,
+                       const struct joined_part *part, struct hvd_error *err)
+{
+    struct cache_entry *entry = TAILQ_FIRST(&subtree_set->response_cache.open);
+    struct cache_entry *next = NULL;
+    int rc = HVD_OK;
+    subtree_set->joined |= UINT64_C(1) << bit;
+    subtree_set->part[bit] = *part;
+    subtree_set->last_joined = part->rank;
+    for (; entry != NULL && rc == HVD_OK; entry = next) {
+        next = TAILQ_NEXT(entry, pending_link);
+        if (subtree_set_covers(subtree_set, entry))
+            rc = put_on_ready_list(submit, subtree_set, entry, err);
+    }
+    if (subtree_set->joined == subtree_set->member_parts && subtree_set->decides)
+        submit->join_to_decide = true;
+    else if (subtree_set->joined == subtree_set->member_parts)
+        submit->join_to_report = true;
+    return rc;
+}
+
+int submit_set_member_count(struct cache_entry *entry, int bit, int members, struct hvd_error *err)
+{
+    if (entry->member_counts == NULL)
+        entry->member_counts = calloc(1, sizeof(*entry->member_counts));
+    if (entry->member_counts == NULL)
+        return negotiate_no_memory(err);
+    entry->member_counts->counts[bit] = members;
+    return HVD_OK;
+}
+
+/* After its join a rank takes part in the set again when the join is over. */
+static int defer(struct subtree_set *subtree_set, const struct submission *submission, struct hvd_error *err)
+{
+    struct deferred *deferred = calloc(1, sizeof(*deferred));
+    if (deferred == NULL)
+        return negotiate_no_memory(err);
+    deferred->submission = *submission;
+    desc_hold(submission->desc);
+    *subtree_set->deferred_tail = deferred;
+    subtree_set->deferred_tail = &deferred->next;
+    return HVD_OK;
+}
+
+static int submit_join(struct submit_stage *submit, struct subtree_set *subtree_set,
+                       const struct submission *submission, struct hvd_error *err)
+{
+    struct joined_part self = {submit->params->rank,
+                               submission->backends != 0 ? submission->backends : ALL_BACKENDS};
+    subtree_set->join = desc_hold(submission->desc);
+    subtree_set->join_user = submission->user;
+    return submit_mark_joined(submit, subtree_set, SELF_BIT, &self, err);
+}
+
+/* The entry whose number was given back with the last decision on this very description; or NULL. */
+static struct cache_entry *find_cached(const struct subtree_set *subtree_set,
+                                       const struct submission *submission)
+{
+    struct cache_entry *entry = response_cache_by_id(&subtree_set->response_cache, submission->number);
+    return entry != NULL && entry->agreed.desc == submission->desc ? entry : NULL;
+}
+
+/* Does the number of [entry] say what is submitted? Then this rank's own description is the one that is kept,
+ * which is found to be equal at the first look from now on. */
+static bool matches_cached(const struct subtree_set *subtree_set, struct cache_entry *entry,
+                           const struct submission *submission)
+{
+    if (entry->number == WIRE_NO_ID || subtree_set->response_cache.slots[entry->number].retiring)
+        return false;
+    bool carried = entry->backend < 0 || (submission->backends >> entry->backend & 1) != 0;
+    const struct desc *agreed = entry->agreed.desc;
+    if (!carried || !desc_equal(agreed, submission->desc))
+        return false;
+    if (agreed != submission->desc) {
+        entry->agreed.desc = desc_hold(submission->desc);
+        desc_release(agreed);
+    }
+    return true;
+}
+
+int submit_own(struct submit_stage *submit, const struct submission *submission, struct hvd_error *err)
+{
+    const struct desc *desc = submission->desc;
+    struct subtree_set *subtree_set = subtree_set_find(&submit->sets, desc->set);
+    if (subtree_set == NULL || (subtree_set->member_parts >> SELF_BIT & 1) == 0)
+        return error_set(err, HVD_ERR_SET, "rank %d is no member of process set %d", submit->params->rank,
+                         desc->set);
+    if (!submission->more) {
+        desc_release(submit->last);
+        submit->last = desc_hold(desc);
+    }
+    if ((subtree_set->joined >> SELF_BIT & 1) != 0 && desc->kind != DESC_SHUTDOWN)
+        return defer(subtree_set, submission, err);
+    if (desc->kind == DESC_JOIN)
+        return submit_join(submit, subtree_set, submission, err);
+    struct cache_entry *entry = find_cached(subtree_set, submission);
+    if (entry == NULL)
+        entry = response_cache_find_or_add(&subtree_set->response_cache, desc_name(desc));
+    if (entry == NULL)
+        return negotiate_no_memory(err);
+    int rc = HVD_OK;
+    struct wire_proposal proposal = {desc, submit->params->rank, submission->backends};
+    if (matches_cached(subtree_set, entry, submission))
+        proposal.desc = NULL;
+    if (desc->kind == DESC_SET_ADD) {
+        rc = submit_set_member_count(entry, SELF_BIT, submission->member, err);
+        if (rc == HVD_OK)
+            entry->member_counts->set_size = submission->set_size;
+    }
+    if (rc == HVD_OK)
+        rc = submit_mark_ready(submit, subtree_set, entry, SELF_BIT, &proposal, err);
+    if (rc == HVD_OK)
+        entry->user = submission->user;
+    else
+        response_cache_drop_unused(&subtree_set->response_cache, entry);
+    return rc;
+}
+
+int submit_release_id(struct submit_stage *submit, struct subtree_set *subtree_set, uint32_t number,
+                      struct hvd_error *err)
+{
+    uint64_t below = subtree_set->member_parts & ~(UINT64_C(1) << SELF_BIT);
+    if ((subtree_set->response_cache.slots[number].acknowledged & below) != below)
+        return HVD_OK;
+    if (!subtree_set->decides) {
+        struct id_list *retired_ids = &submit->retired_ids;
+        if (!negotiate_grow(&retired_ids->at, &retired_ids->capacity, retired_ids->count, sizeof(uint64_t)))
+            return negotiate_no_memory(err);
+        retired_ids->at[retired_ids->count++] = (uint64_t)subtree_set->set << 32 | number;
+    }
+    response_cache_release_id(&subtree_set->response_cache, number);
+    return HVD_OK;
+}
+
+/* A joined rank takes part with zeros, where that can be, over a backend that it has: else it is missed. */
+static void merge_joined(const struct subtree_set *subtree_set, const struct cache_entry *entry,
+                         struct wire_record *record)
+{
+    uint64_t missing = subtree_set->member_parts & ~entry->ready;
+    for (int bit = 0; missing >> bit != 0 && bit < 64; bit++) {
+        const struct joined_part *part = &subtree_set->part[bit];
+        if ((missing >> bit & 1) == 0)
+            continue;
+        uint32_t backends = record->proposal.backends;
+        if (!desc_allows_joined(record->proposal.desc) || (backends != 0 && (backends & part->backends) == 0))
+            record->absent = part->rank;
+        else
+            record->proposal.backends &= part->backends;
+    }
+}
+
+bool submit_describe(const struct subtree_set *subtree_set, const struct cache_entry *entry,
+                     struct wire_record *record)
+{
+    memset(record, 0, sizeof(*record));
+    record->type = entry->mismatch ? WIRE_MISMATCH : WIRE_NEW;
+    record->proposal = entry->proposal;
+    record->id = WIRE_NO_ID;
+    record->backend = -1;
+    record->absent = entry->absent;
+    if (entry->proposal.desc == NULL) {
+        record->proposal.desc = entry->agreed.desc;
+        record->proposal.backends = entry->agreed.backends;
+    }
+    if (entry->mismatch)
+        record->other = entry->other;
+    else if (entry->ready != subtree_set->member_parts)
+        merge_joined(subtree_set, entry, record);
+    for (int bit = 0; entry->member_counts != NULL && bit < 64; bit++)
+        record->members += entry->member_counts->counts[bit];
+    bool carried = entry->backend < 0 || (record->proposal.backends >> entry->backend & 1) != 0;
+    return entry->proposal.desc != NULL || record->absent >= 0 || !carried ||
+           subtree_set->response_cache.slots[entry->number].retiring;
+}
+
+/* Is [entry] what its number stands for, on every rank below? Only a part of what up_describe says, but of
+ * most entries of most rounds, and soon said. */
+static bool is_cached(const struct subtree_set *subtree_set, const struct cache_entry *entry)
+{
+    return entry->proposal.desc == NULL && entry->ready == subtree_set->member_parts && entry->absent < 0 &&
+           !subtree_set->response_cache.slots[entry->number].retiring;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    uint64_t left = *(const uint64_t *)a;
+    uint64_t right = *(const uint64_t *)b;
+    return left < right ? -1 : left > right;
+}
+
+int submit_write_ids(struct submit_stage *submit, enum wire_type type, struct id_list *numbers,
+                     struct wire_writer *writer, struct hvd_error *err)
+{
+    size_t count = 0;
+    size_t ascending = 1; /* as they are where ranks submit in the order in which they first did */
+    while (ascending < numbers->count && numbers->at[ascending - 1] < numbers->at[ascending])
+        ascending++;
+    if (ascending < numbers->count)
+        qsort(numbers->at, numbers->count, sizeof(uint64_t), compare_ids);
+    for (size_t i = 0; i < numbers->count; i++) {
+        if (!negotiate_grow(&submit->ids.at, &submit->ids.capacity, count, sizeof(uint32_t)))
+            return negotiate_no_memory(err);
+        submit->ids.at[count++] = (uint32_t)numbers->at[i];
+        if (i + 1 == numbers->count || numbers->at[i] >> 32 != numbers->at[i + 1] >> 32) {
+            wire_put_ids(writer, type, (hvd_set)(numbers->at[i] >> 32), submit->ids.at, count);
+            count = 0;
+        }
+    }
+    numbers->count = 0;
+    return HVD_OK;
+}
+
+int submit_write_cached(struct submit_stage *submit, struct ready_list *ready_list,
+                        struct wire_writer *writer, struct hvd_error *err)
+{
+    struct id_list *numbers = &submit->ids.numbers;
+    struct wire_record record;
+    size_t kept = 0;
+    for (size_t i = 0; i < ready_list->count; i++) {
+        struct ready_item item = ready_list->at[i];
+        if (item.entry == NULL)
+            continue;
+        if (!is_cached(item.subtree_set, item.entry) &&
+            submit_describe(item.subtree_set, item.entry, &record)) {
+            ready_list->at[kept++] = item;
+            continue;
+        }
+        if (!negotiate_grow(&numbers->at, &numbers->capacity, numbers->count, sizeof(uint64_t)))
+            return negotiate_no_memory(err);
+        numbers->at[numbers->count++] = (uint64_t)item.subtree_set->set << 32 | item.entry->number;
+        item.entry->state = ENTRY_REPORTED;
+    }
+    ready_list->count = kept;
+    return submit_write_ids(submit, WIRE_IDS, numbers, writer, err);
+}
+
+static void remove_from_list(struct ready_list *ready_list, const struct subtree_set *subtree_set)
+{
+    for (size_t i = 0; i < ready_list->count; i++) {
+        if (ready_list->at[i].subtree_set == subtree_set)
+            ready_list->at[i] = (struct ready_item){NULL, NULL};
+    }
+}
+
+void submit_remove_set(struct submit_stage *submit, struct subtree_set *subtree_set)
+{
+    size_t kept = 0;
+    remove_from_list(&submit->to_report, subtree_set);
+    remove_from_list(&submit->to_decide, subtree_set);
+    for (size_t i = 0; i < submit->retired_ids.count; i++) {
+        if ((hvd_set)(submit->retired_ids.at[i] >> 32) != subtree_set->set)
+            submit->retired_ids.at[kept++] = submit->retired_ids.at[i];
+    }
+    submit->retired_ids.count = kept;
+    subtree_set_remove(&submit->sets, subtree_set);
+}
+
+void submit_fini(struct submit_stage *submit)
+{
+    subtree_sets_fini(&submit->sets);
+    desc_release(submit->last);
+    free(submit->to_report.at);
+    free(submit->to_decide.at);
+    free(submit->retired_ids.at);
+    free(submit->ids.numbers.at);
+    free(submit->ids.at);
+}
