@@ -1,4 +1,4 @@
-/* blocks.c: the parts of a batch that belong to its members one by one, and walks over them. */
+/* blocks.c: the blocks of a batch, one for each member, and cursors over them. */
 #include "backend/sched/blocks.h"
 
 struct blocks blocks_of(const int64_t *counts, int count)
@@ -11,10 +11,10 @@ struct blocks blocks_of(const int64_t *counts, int count)
 
 int64_t blocks_chunks(const struct blocks *blocks, int first, int end, int64_t longest)
 {
-    int64_t pieces = 0;
+    int64_t segments = 0;
     for (int i = first; i < end; i++)
-        pieces += blocks->counts[i] / longest + (blocks->counts[i] % longest != 0);
-    return pieces;
+        segments += blocks->counts[i] / longest + (blocks->counts[i] % longest != 0);
+    return segments;
 }
 
 struct block_cursor block_cursor_begin(const struct blocks *blocks, int block, int step)
@@ -45,8 +45,8 @@ struct block_segment block_cursor_next(const struct blocks *blocks, struct block
     for (int i = 0; i < blocks->count && cursor->within == blocks->counts[cursor->block]; i++)
         next_block(blocks, cursor);
     int64_t left = blocks->counts[cursor->block] - cursor->within;
-    struct block_segment span = {cursor->block, cursor->start + cursor->within,
-                                 left < longest ? left : longest};
-    cursor->within += span.count;
-    return span;
+    struct block_segment segment = {cursor->block, cursor->start + cursor->within,
+                                    left < longest ? left : longest};
+    cursor->within += segment.count;
+    return segment;
 }

@@ -1,4 +1,4 @@
-/* bruck.c: who sends what to whom, and when, in a batch of few bytes. */
+/* bruck.c: which message goes where, and when, in a small batch. */
 #include "backend/sched/bruck.h"
 
 #include <stdlib.h>
@@ -27,12 +27,15 @@ int bruck_step_count(int size)
     return steps;
 }
 
-/* Between two members there are as many messages either direction. */
-int bruck_init(struct bruck *bruck, int rank, int size, bool crowded, struct hvd_error *err)
+/* Two members exchange as many messages in one direction as in the other: there nothing is saved by a gather.
+ */
+int bruck_init(struct bruck *bruck, int rank, int size, bool shares_nodes, struct hvd_error *err)
 {
     size_t bytes = 2 * (size_t)BRUCK_BYTES;
-    *bruck = (struct bruck){
-        .rank = rank, .size = size, .crowded = crowded && size > 2, .step_count = bruck_step_count(size)};
+    *bruck = (struct bruck){.rank = rank,
+                            .size = size,
+                            .shares_nodes = shares_nodes && size > 2,
+                            .step_count = bruck_step_count(size)};
     bruck->gathered = aligned_alloc(CACHE_LINE_BYTES, bytes);
     if (bruck->gathered == NULL)
         return error_set_errno(err, "no memory for %zu bytes of small batches", bytes);
@@ -53,7 +56,7 @@ static int64_t least(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The member whose block is the [index]th. */
+/* The member whose block is at [index] of the gathered blocks. */
 static int member_at(const struct bruck *bruck, int index)
 {
     return (bruck->rank - index + bruck->size) % bruck->size;
@@ -66,7 +69,7 @@ static size_t block_bytes(const struct bruck *bruck, int member)
     return (size_t)count * bruck->element_bytes;
 }
 
-/* A member that has nothing to give need not have memory for it. */
+/* A member with an empty block need not have memory for it. */
 static void copy_own_block(const struct bruck *bruck)
 {
     size_t bytes = block_bytes(bruck, bruck->rank);
@@ -74,7 +77,7 @@ static void copy_own_block(const struct bruck *bruck)
         memcpy(bruck->gathered, bruck->batch.input, bytes);
 }
 
-/* What is sent may go when all that was added to be received before it is there. */
+/* A message may be sent once all receives that were added before it are complete. */
 static void add_transfer(struct bruck *bruck, enum bruck_direction direction, int step, char *bytes,
                          size_t length)
 {
@@ -94,7 +97,8 @@ static size_t bytes_between(const struct bruck *bruck, int first, int end)
     return bytes;
 }
 
-/* Where the first 2^k blocks end in memory, or all of [count], for each step and the one behind the last. */
+/* Where the first 2^k blocks, or the first [count] if those are fewer, end in memory: for each step k and the
+ * one after the last. */
 static void block_ends(const struct bruck *bruck, int count, size_t ends[BRUCK_MAX_STEPS + 1])
 {
     ends[0] = block_bytes(bruck, bruck->rank);
@@ -105,8 +109,8 @@ static void block_ends(const struct bruck *bruck, int count, size_t ends[BRUCK_M
     }
 }
 
-/* The output of [root] becomes that of all. Who is [distance] behind it gets it from the one that is nearer
- * to it by the highest power of two in that. */
+/* The output of [root] becomes that of all members, by a binomial tree: the member at [distance] behind it
+ * receives it from the one that is nearer by the highest power of two in [distance]. */
 static void broadcast_from(struct bruck *bruck, int root)
 {
     int64_t distance = (bruck->rank - root + bruck->size) % bruck->size;
@@ -142,7 +146,8 @@ static void start_allgather(struct bruck *bruck)
     copy_own_block(bruck);
 }
 
-/* Each member but the last takes what some before it have gathered, until it is its turn to hand it on. */
+/* A binomial tree towards the last member: each other member receives what some before it have gathered,
+ * until it sends all that on. */
 static void start_gather_broadcast(struct bruck *bruck)
 {
     size_t ends[BRUCK_MAX_STEPS + 1];
@@ -183,15 +188,15 @@ void bruck_start(struct bruck *bruck, const struct backend_batch *batch)
     bruck->complete = -1;
     if (need->kind == COLL_BROADCAST)
         start_broadcast(bruck);
-    else if (bruck->crowded)
+    else if (bruck->shares_nodes)
         start_gather_broadcast(bruck);
     else
         start_allgather(bruck);
 }
 
-/* ---- What has been gathered ------------------------------------------------------------------ */
+/* ---- The output, from gathered blocks -------------------------------------------------------- */
 
-/* Reduce [count] elements from [offset] on, of all members' inputs. */
+/* Reduce [count] elements from [offset] on of all members' inputs, in the order of members. */
 static void reduce(const struct bruck *bruck, int64_t offset, int64_t count)
 {
     const struct reduction *reduction = &bruck->reduction;
@@ -219,8 +224,8 @@ static void reduce_share(const struct bruck *bruck)
     reduce(bruck, offset, counts[bruck->rank]);
 }
 
-/* What was gathered ends with the block of the member behind this one; before it lies that of the next one,
- * and so on round the ring. */
+/* The last gathered block is that of the next member on the ring, the last but one that of the member after
+ * it, and so on. */
 static void unrotate(const struct bruck *bruck)
 {
     const char *block = bruck->gathered + bytes_between(bruck, 0, bruck->size);
@@ -237,26 +242,26 @@ static void unrotate(const struct bruck *bruck)
     }
 }
 
-/* The output, from all blocks: its own part of it, or all where others have theirs from this member. */
+/* Make the output from all blocks: this member's own part, or all of it if this member broadcasts it. */
 static void complete(const struct bruck *bruck)
 {
     if (bruck->batch.need.kind == COLL_ALLGATHER)
         unrotate(bruck);
-    else if (bruck->batch.need.kind == COLL_REDUCESCATTER && !bruck->crowded)
+    else if (bruck->batch.need.kind == COLL_REDUCESCATTER && !bruck->shares_nodes)
         reduce_share(bruck);
     else
         reduce(bruck, 0, bruck->batch.count);
 }
 
-/* ---- Its steps ------------------------------------------------------------------------------ */
+/* ---- Messages ------------------------------------------------------------------------------- */
 
-bool bruck_next(const struct bruck *bruck, enum bruck_direction direction, struct bruck_message *piece)
+bool bruck_next(const struct bruck *bruck, enum bruck_direction direction, struct bruck_message *message)
 {
     const struct bruck_transfers *side = &bruck->sides[direction];
-    const struct bruck_transfer *move = &side->transfers[side->done];
-    if (side->done == side->count || move->after > bruck->sides[BRUCK_RECEIVE].done)
+    const struct bruck_transfer *transfer = &side->transfers[side->done];
+    if (side->done == side->count || transfer->after > bruck->sides[BRUCK_RECEIVE].done)
         return false;
-    *piece = move->piece;
+    *message = transfer->message;
     return true;
 }
 

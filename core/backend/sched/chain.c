@@ -1,4 +1,4 @@
-/* chain.c: which chunk of a batch goes where, and when, along the ring of a team's members. */
+/* chain.c: the pipelined chain along the ring of a team's members. */
 #include "backend/sched/chain.h"
 
 #include <stdlib.h>
@@ -19,14 +19,13 @@ bool chain_supports(const struct backend_need *need)
 
 static int slot_count(const struct chain *chain)
 {
-    return chain->in_slots ? 2 * chain->window : chain->window;
+    return chain->in_slots ? 2 * chain->depth : chain->depth;
 }
 
-int chain_init(struct chain *chain, int rank, int size, int64_t chunk_bytes, int window,
-               struct hvd_error *err)
+int chain_init(struct chain *chain, int rank, int size, int64_t chunk_bytes, int depth, struct hvd_error *err)
 {
-    *chain = (struct chain){.rank = rank, .size = size, .chunk_bytes = chunk_bytes, .window = window};
-    size_t scratch_bytes = (size_t)chunk_bytes * 2 * (size_t)window;
+    *chain = (struct chain){.rank = rank, .size = size, .chunk_bytes = chunk_bytes, .depth = depth};
+    size_t scratch_bytes = (size_t)chunk_bytes * 2 * (size_t)depth;
     chain->scratch = aligned_alloc(CACHE_LINE_BYTES, scratch_bytes);
     if (chain->scratch == NULL)
         return error_set_errno(err, "no memory for %zu bytes of partial results", scratch_bytes);
@@ -69,7 +68,8 @@ static void start_allreduce(struct chain *chain)
     flow_begin(chain, &chain->out[CHAIN_RESULT], chain->rank != last - 1 ? chunks : 0, 0, 1);
 }
 
-/* Shares are in the order of members, so what has to go beyond a member is behind its own share. */
+/* Shares are in the order of members, so the results that a member sends on are those behind its own share.
+ */
 static void start_reducescatter(struct chain *chain)
 {
     int rank = chain->rank;
@@ -85,7 +85,7 @@ static void start_reducescatter(struct chain *chain)
     flow_begin(chain, &chain->out[CHAIN_RESULT], chunks_of(chain, rank + 1, last), rank + 1, 1);
 }
 
-/* Steps along the ring from the root to this member. */
+/* How far this member is behind the root on the ring. */
 static int root_distance(const struct chain *chain)
 {
     return (chain->rank - chain->batch.root + chain->size) % chain->size;
@@ -166,10 +166,10 @@ static struct block_segment flow_finish_oldest(const struct chain *chain, struct
 }
 
 static struct chain_chunk chunk_for(const struct chain *chain, enum chain_kind kind, int64_t chunk,
-                                    const struct block_segment *span)
+                                    const struct block_segment *segment)
 {
     size_t bytes = kind == CHAIN_PARTIAL ? chain->partial_bytes : chain->element_bytes;
-    return (struct chain_chunk){chunk, (size_t)span->count * bytes};
+    return (struct chain_chunk){chunk, (size_t)segment->count * bytes};
 }
 
 static const char *input_at(const struct chain *chain, int64_t offset)
@@ -177,13 +177,13 @@ static const char *input_at(const struct chain *chain, int64_t offset)
     return (const char *)chain->batch.input + offset * (int64_t)chain->element_bytes;
 }
 
-/* Where a result lies, and a partial result that is not in a slot. */
-static char *result_at(const struct chain *chain, const struct block_segment *span)
+/* The place of a result, and of a partial result that is not in a slot. */
+static char *result_at(const struct chain *chain, const struct block_segment *segment)
 {
     const struct backend_source *source = chain->batch.source;
     if (source != NULL)
-        return source->place(source->arg, span);
-    return (char *)chain->batch.output + span->offset * (int64_t)chain->element_bytes;
+        return source->place(source->arg, segment);
+    return (char *)chain->batch.output + segment->offset * (int64_t)chain->element_bytes;
 }
 
 static char *slot_at(const struct chain *chain, int64_t chunk)
@@ -191,43 +191,44 @@ static char *slot_at(const struct chain *chain, int64_t chunk)
     return chain->scratch + chunk % slot_count(chain) * chain->chunk_bytes;
 }
 
-/* Where a chunk of results lies at the member that it begins at, and has not come to: NULL elsewhere. */
-static const char *own_result_at(const struct chain *chain, const struct block_segment *span, int64_t chunk)
+/* The input that is sent as a result, at the member where the chunk begins; otherwise NULL. */
+static const char *own_result_at(const struct chain *chain, const struct block_segment *segment,
+                                 int64_t chunk)
 {
     if (chunk >= chain->lead || chain->batch.source != NULL)
         return NULL;
-    return input_at(chain, span->offset - chain->own_offset);
+    return input_at(chain, segment->offset - chain->own_offset);
 }
 
-/* ---- Inputs from elsewhere ------------------------------------------------------------------ */
+/* ---- Inputs --------------------------------------------------------------------------------- */
 
-/* Are the inputs of a chunk there, which are ours or asked of a source? */
+/* Are the inputs of a chunk available? This member's own always are. */
 static bool inputs_ready(const struct chain *chain, int64_t chunk)
 {
     const struct backend_source *source = chain->batch.source;
     return source == NULL || source->ready(source->arg, chunk);
 }
 
-/* Does a chunk begin its way here, as what it is? */
+/* Does a chunk of this kind begin at this member? */
 static bool begins_here(const struct chain *chain, enum chain_kind kind, int64_t chunk)
 {
     return kind == CHAIN_PARTIAL ? chain->rank == 0 : chunk < chain->lead;
 }
 
-/* out = left op the inputs of the next chunk. */
-static void fold_inputs(const struct chain *chain, const struct block_segment *span, void *out, void *left)
+/* out = left op the inputs of the next chunk; left NULL: the inputs begin it. */
+static void fold_inputs(const struct chain *chain, const struct block_segment *segment, void *out, void *left)
 {
     const struct backend_source *source = chain->batch.source;
     const struct reduction *reduction = &chain->reduction;
     if (source != NULL)
         source->fold(source->arg, out, left);
     else if (left != NULL)
-        reduce_fold(reduction, out, left, input_at(chain, span->offset), span->count);
+        reduce_fold(reduction, out, left, input_at(chain, segment->offset), segment->count);
     else
-        reduce_begin(reduction, out, input_at(chain, span->offset), span->count);
+        reduce_begin(reduction, out, input_at(chain, segment->offset), segment->count);
 }
 
-/* The result of a chunk is in its place; [stays]: this member is one of those that want it. */
+/* The result of a chunk is in its place. [stays]: it belongs to this member's output. */
 static void notify_source(const struct chain *chain, bool stays)
 {
     const struct backend_source *source = chain->batch.source;
@@ -237,7 +238,7 @@ static void notify_source(const struct chain *chain, bool stays)
 
 /* ---- Sending -------------------------------------------------------------------------------- */
 
-/* Chunks of [kind] that are ready to go out. */
+/* Chunks of [kind] that may be sent, as far as what was received decides. */
 static int64_t ready_to_send(const struct chain *chain, enum chain_kind kind)
 {
     bool reduces = coll_reduces(chain->batch.need.kind);
@@ -248,7 +249,7 @@ static int64_t ready_to_send(const struct chain *chain, enum chain_kind kind)
     return chain->in[CHAIN_RESULT].done + chain->lead;
 }
 
-/* Member 0's inputs are partial results as they are, or are made into them in slots. */
+/* Can member 0 send its inputs as partial results? Otherwise it makes partial results of them in slots. */
 static bool sends_inputs(const struct chain *chain)
 {
     return chain->batch.source == NULL && reduce_input_is_partial(&chain->reduction);
@@ -265,52 +266,52 @@ bool chain_can_send(const struct chain *chain, enum chain_kind kind)
     return !takes_slot || flow->begun - flow->done < slot_count(chain);
 }
 
-static const void *send_partial(struct chain *chain, int64_t chunk, const struct block_segment *span)
+static const void *send_partial(struct chain *chain, int64_t chunk, const struct block_segment *segment)
 {
     if (chain->rank > 0)
-        return chain->in_slots ? slot_at(chain, chunk) : result_at(chain, span);
+        return chain->in_slots ? slot_at(chain, chunk) : result_at(chain, segment);
     if (sends_inputs(chain))
-        return input_at(chain, span->offset);
-    fold_inputs(chain, span, slot_at(chain, chunk), NULL);
+        return input_at(chain, segment->offset);
+    fold_inputs(chain, segment, slot_at(chain, chunk), NULL);
     return slot_at(chain, chunk);
 }
 
-static const void *send_result(struct chain *chain, int64_t chunk, const struct block_segment *span)
+static const void *send_result(struct chain *chain, int64_t chunk, const struct block_segment *segment)
 {
-    const char *own = own_result_at(chain, span, chunk);
+    const char *own = own_result_at(chain, segment, chunk);
     if (own != NULL)
         return own;
-    char *place = result_at(chain, span);
+    char *place = result_at(chain, segment);
     if (begins_here(chain, CHAIN_RESULT, chunk))
-        fold_inputs(chain, span, place, NULL);
+        fold_inputs(chain, segment, place, NULL);
     return place;
 }
 
-const void *chain_send(struct chain *chain, enum chain_kind kind, struct chain_chunk *piece)
+const void *chain_send(struct chain *chain, enum chain_kind kind, struct chain_chunk *next)
 {
     struct chain_flow *flow = &chain->out[kind];
     int64_t chunk = flow->begun;
-    struct block_segment span = flow_next(chain, flow);
-    *piece = chunk_for(chain, kind, chunk, &span);
-    return kind == CHAIN_PARTIAL ? send_partial(chain, chunk, &span) : send_result(chain, chunk, &span);
+    struct block_segment segment = flow_next(chain, flow);
+    *next = chunk_for(chain, kind, chunk, &segment);
+    return kind == CHAIN_PARTIAL ? send_partial(chain, chunk, &segment) : send_result(chain, chunk, &segment);
 }
 
 void chain_sent(struct chain *chain, enum chain_kind kind)
 {
     struct chain_flow *flow = &chain->out[kind];
     int64_t chunk = flow->done;
-    struct block_segment span = flow_finish_oldest(chain, flow);
+    struct block_segment segment = flow_finish_oldest(chain, flow);
     if (kind == CHAIN_PARTIAL)
         return;
-    /* Its own copy, chunk by chunk, so that no call takes long. */
-    const char *own = own_result_at(chain, &span, chunk);
-    if (own != NULL && own != result_at(chain, &span))
-        memcpy(result_at(chain, &span), own, (size_t)span.count * chain->element_bytes);
+    /* Copy the own block to output chunk by chunk, so that no call takes long. */
+    const char *own = own_result_at(chain, &segment, chunk);
+    if (own != NULL && own != result_at(chain, &segment))
+        memcpy(result_at(chain, &segment), own, (size_t)segment.count * chain->element_bytes);
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------ */
 
-/* Slots that hold a partial that came, or are waiting for one. */
+/* Slots that hold a partial result or are about to receive one. */
 static int64_t slots_taken(const struct chain *chain)
 {
     bool keeps = chain->in_slots && chain->rank < chain->size - 1;
@@ -318,7 +319,7 @@ static int64_t slots_taken(const struct chain *chain)
            (keeps ? chain->out[CHAIN_PARTIAL].done : chain->in[CHAIN_PARTIAL].done);
 }
 
-/* Where the next partial comes into a slot, and does not wait there for what it meets. */
+/* Is there a slot for the next partial result, and the inputs to fold it with? */
 static bool can_take_partial(const struct chain *chain)
 {
     return slots_taken(chain) < slot_count(chain) && inputs_ready(chain, chain->in[CHAIN_PARTIAL].begun);
@@ -337,21 +338,21 @@ bool chain_can_receive(const struct chain *chain, enum chain_kind kind)
         return false;
     if (kind == CHAIN_PARTIAL)
         return can_take_partial(chain);
-    /* A result may only overwrite a partial result, or an input, that has left. */
+    /* A result may overwrite a partial result or an input only after that has left. */
     return !coll_reduces(chain->batch.need.kind) ||
            chain->before + flow->begun < chain->out[CHAIN_PARTIAL].done;
 }
 
-void *chain_receive(struct chain *chain, enum chain_kind kind, struct chain_chunk *piece)
+void *chain_receive(struct chain *chain, enum chain_kind kind, struct chain_chunk *next)
 {
     struct chain_flow *flow = &chain->in[kind];
     int64_t chunk = flow->begun;
-    struct block_segment span = flow_next(chain, flow);
-    *piece = chunk_for(chain, kind, chunk, &span);
-    return kind == CHAIN_PARTIAL ? slot_at(chain, chunk) : result_at(chain, &span);
+    struct block_segment segment = flow_next(chain, flow);
+    *next = chunk_for(chain, kind, chunk, &segment);
+    return kind == CHAIN_PARTIAL ? slot_at(chain, chunk) : result_at(chain, &segment);
 }
 
-/* Is a chunk of a reduction, that has come here as what it is, of this member's share? */
+/* Does a received chunk of a reduction belong to this member's share? */
 static bool is_of_share(const struct chain *chain, enum chain_kind kind, int64_t chunk)
 {
     if (chain->batch.need.kind != COLL_REDUCESCATTER)
@@ -359,22 +360,22 @@ static bool is_of_share(const struct chain *chain, enum chain_kind kind, int64_t
     return kind == CHAIN_PARTIAL ? chunk >= chain->out[CHAIN_RESULT].total : chunk < -chain->lead;
 }
 
-/* The last member makes a result of it. */
-static void receive_partial(struct chain *chain, int64_t chunk, const struct block_segment *span)
+/* Fold this member's input to it. The last member makes it a result. */
+static void receive_partial(struct chain *chain, int64_t chunk, const struct block_segment *segment)
 {
     bool is_last = chain->rank == chain->size - 1;
     bool is_wide = chain->reduction.partial != chain->reduction.dtype;
     char *slot = slot_at(chain, chunk);
     if (is_last && chain->batch.source == NULL) {
-        reduce_end(&chain->reduction, result_at(chain, span), slot, input_at(chain, span->offset),
-                   span->count);
+        reduce_end(&chain->reduction, result_at(chain, segment), slot, input_at(chain, segment->offset),
+                   segment->count);
         return;
     }
-    char *sum = chain->in_slots && (is_wide || !is_last) ? slot : result_at(chain, span);
-    fold_inputs(chain, span, sum, slot);
+    char *sum = chain->in_slots && (is_wide || !is_last) ? slot : result_at(chain, segment);
+    fold_inputs(chain, segment, sum, slot);
     if (!is_last)
         return;
-    reduce_finish(&chain->reduction, result_at(chain, span), sum, span->count);
+    reduce_finish(&chain->reduction, result_at(chain, segment), sum, segment->count);
     notify_source(chain, is_of_share(chain, CHAIN_PARTIAL, chunk));
 }
 
@@ -382,9 +383,9 @@ void chain_received(struct chain *chain, enum chain_kind kind)
 {
     struct chain_flow *flow = &chain->in[kind];
     int64_t chunk = flow->done;
-    struct block_segment span = flow_finish_oldest(chain, flow);
+    struct block_segment segment = flow_finish_oldest(chain, flow);
     if (kind == CHAIN_PARTIAL)
-        receive_partial(chain, chunk, &span);
+        receive_partial(chain, chunk, &segment);
     else
         notify_source(chain, is_of_share(chain, CHAIN_RESULT, chunk));
 }

@@ -1,4 +1,4 @@
-/* pairwise.c: which chunk of an alltoall goes to whom, and when. */
+/* pairwise.c: the pairwise exchange: which chunk of an alltoall goes where, and when. */
 #include "backend/sched/pairwise.h"
 
 #include <string.h>
@@ -20,30 +20,30 @@ static int64_t chunks_of(int64_t count, int64_t longest)
     return count / longest + (count % longest != 0);
 }
 
-/* A lane for a pair: one run of it or two. */
-static struct pairwise_lane lane_for(struct pairwise_side *side, const struct block_segment *span,
+/* A lane for the next pair, which has one run or two. */
+static struct pairwise_lane lane_for(struct pairwise_side *side, const struct block_segment *segment,
                                      int64_t longest)
 {
-    int64_t begin = side->begins == NULL ? 0 : side->begins[span->block] % span->count;
+    int64_t begin = side->begins == NULL ? 0 : side->begins[segment->block] % segment->count;
     struct pairwise_lane lane = {.busy = true,
-                                 .member = span->block,
+                                 .member = segment->block,
                                  .number = side->chunks,
-                                 .offset = span->offset + begin,
-                                 .left = span->count - begin,
+                                 .offset = segment->offset + begin,
+                                 .left = segment->count - begin,
                                  .rest = begin,
-                                 .start = span->offset};
+                                 .start = segment->offset};
     side->chunks += chunks_of(lane.left, longest) + chunks_of(lane.rest, longest);
     return lane;
 }
 
-/* Give idle lanes pairs that wait. */
+/* Give waiting pairs to idle lanes. */
 static void fill_lanes(struct pairwise_side *side, int64_t longest)
 {
     for (int i = 0; i < PAIRWISE_LANES && side->waiting > 0; i++) {
         if (side->lanes[i].busy)
             continue;
-        struct block_segment span = block_cursor_next(&side->blocks, &side->cursor, INT64_MAX);
-        side->lanes[i] = lane_for(side, &span, longest);
+        struct block_segment segment = block_cursor_next(&side->blocks, &side->cursor, INT64_MAX);
+        side->lanes[i] = lane_for(side, &segment, longest);
         side->waiting--;
         side->busy++;
     }
@@ -86,12 +86,12 @@ void pairwise_start(struct pairwise *pairwise, const struct backend_batch *batch
     pairwise->own_output = (char *)batch->output + to * (int64_t)pairwise->element_bytes;
 }
 
-static int64_t piece_count(const struct pairwise *pairwise, const struct pairwise_lane *lane)
+static int64_t chunk_count_of(const struct pairwise *pairwise, const struct pairwise_lane *lane)
 {
     return lane->left < pairwise->chunk_count ? lane->left : pairwise->chunk_count;
 }
 
-/* Where a chunk lies; NULL where it is not there yet. */
+/* Where the current chunk lies; NULL if the feed does not have it yet. */
 static char *bytes_of(const struct pairwise *pairwise, enum pairwise_direction direction,
                       const struct pairwise_lane *at)
 {
@@ -103,18 +103,18 @@ static char *bytes_of(const struct pairwise *pairwise, enum pairwise_direction d
 }
 
 bool pairwise_next(const struct pairwise *pairwise, enum pairwise_direction direction, int lane,
-                   struct pairwise_chunk *piece)
+                   struct pairwise_chunk *chunk)
 {
     const struct pairwise_lane *at = &pairwise->sides[direction].lanes[lane];
     if (!at->busy)
         return false;
-    *piece = (struct pairwise_chunk){
+    *chunk = (struct pairwise_chunk){
         .member = at->member,
         .chunk = at->chunk,
         .bytes = bytes_of(pairwise, direction, at),
-        .length = (size_t)piece_count(pairwise, at) * pairwise->element_bytes,
+        .length = (size_t)chunk_count_of(pairwise, at) * pairwise->element_bytes,
     };
-    return piece->bytes != NULL;
+    return chunk->bytes != NULL;
 }
 
 bool pairwise_is_last(const struct pairwise *pairwise, enum pairwise_direction direction, int lane)
@@ -128,7 +128,7 @@ void pairwise_chunk_done(struct pairwise *pairwise, enum pairwise_direction dire
     struct pairwise_side *side = &pairwise->sides[direction];
     struct pairwise_lane *at = &side->lanes[lane];
     const struct backend_feed *feed = pairwise->batch.feed;
-    int64_t count = piece_count(pairwise, at);
+    int64_t count = chunk_count_of(pairwise, at);
     if (direction == PAIRWISE_SEND && feed != NULL)
         feed->sent(feed->arg, at->number + at->chunk);
     at->chunk++;

@@ -1,4 +1,4 @@
-/* fragment.c: chunks of tensors over a stream socket, each behind a header that says which one it is. */
+/* fragment.c: fragments: chunks of tensors over a stream socket, each behind a header that identifies it. */
 #include "backend/tcp/fragment.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ void fragment_pack(struct fragment_out *out, uint32_t kind, uint64_t sequence, u
     };
 }
 
-static bool is_for_later(void)
+static bool is_transient(void)
 {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
@@ -34,20 +34,20 @@ int fragment_send(struct fragment_out *out, int fd, bool *movedp)
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     ssize_t sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0)
-        return is_for_later() ? 0 : -1;
+        return is_transient() ? 0 : -1;
     *movedp = true;
     out->sent += (size_t)sent;
     out->active = out->sent < sizeof(out->header) + out->header.length;
     return 0;
 }
 
-/* Receive into [parts], in one call. 0 where there is nothing yet; -1 as fragment_receive. */
+/* Receive into [parts], in one call. 0 if nothing has come; -1 as fragment_receive. */
 static ssize_t receive(int fd, struct iovec *parts, size_t part_count, bool *movedp)
 {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = part_count};
     ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT);
     if (got < 0)
-        return is_for_later() ? 0 : -1;
+        return is_transient() ? 0 : -1;
     if (got == 0) {
         errno = 0;
         return -1;
@@ -100,33 +100,34 @@ void fragment_set_memory(struct fragment_in *in, void *bytes, size_t length)
     in->header_have = 0;
 }
 
-void fragment_expect(struct fragment_expected *due, void *bytes, size_t length)
+void fragment_expect(struct fragment_expected *expected, void *bytes, size_t length)
 {
-    *due = (struct fragment_expected){.bytes = bytes, .length = length};
+    *expected = (struct fragment_expected){.bytes = bytes, .length = length};
 }
 
-int fragment_receive_expected(struct fragment_expected *due, int fd, bool *movedp)
+int fragment_receive_expected(struct fragment_expected *expected, int fd, bool *movedp)
 {
-    size_t header_have = due->have < sizeof(due->header) ? due->have : sizeof(due->header);
-    size_t bytes_have = due->have - header_have;
+    size_t header_have =
+        expected->have < sizeof(expected->header) ? expected->have : sizeof(expected->header);
+    size_t bytes_have = expected->have - header_have;
     struct iovec parts[2] = {
-        {(char *)&due->header + header_have, sizeof(due->header) - header_have},
-        {due->bytes + bytes_have, due->length - bytes_have},
+        {(char *)&expected->header + header_have, sizeof(expected->header) - header_have},
+        {expected->bytes + bytes_have, expected->length - bytes_have},
     };
     ssize_t got = receive(fd, parts, 2, movedp);
     if (got > 0)
-        due->have += (size_t)got;
+        expected->have += (size_t)got;
     return got < 0 ? -1 : 0;
 }
 
-bool fragment_expected_has_header(const struct fragment_expected *due)
+bool fragment_expected_has_header(const struct fragment_expected *expected)
 {
-    return due->have >= sizeof(due->header);
+    return expected->have >= sizeof(expected->header);
 }
 
-bool fragment_expected_arrived(const struct fragment_expected *due)
+bool fragment_expected_arrived(const struct fragment_expected *expected)
 {
-    return due->have == sizeof(due->header) + due->length;
+    return expected->have == sizeof(expected->header) + expected->length;
 }
 
 static int refuse(const struct fragment_context *context, const char *what, uint64_t value, uint64_t expected,
@@ -158,12 +159,23 @@ int fragment_check_chunk(const struct fragment_header *header, uint64_t chunk, u
     return HVD_OK;
 }
 
+int fragment_check(const struct fragment_header *header, uint32_t kind, uint64_t chunk, uint64_t length,
+                   const struct fragment_context *context, struct hvd_error *err)
+{
+    int status = fragment_check_batch(header, context, err);
+    if (status < 0)
+        return status;
+    if (header->kind != kind)
+        return fragment_refuse_kind(header, context, err);
+    return fragment_check_chunk(header, chunk, length, context, err);
+}
+
 int fragment_refuse_kind(const struct fragment_header *header, const struct fragment_context *context,
                          struct hvd_error *err)
 {
     return error_set(err, HVD_ERR_MISMATCH,
                      "backend tcp: %s sent a chunk of kind %" PRIu32 " in batch %" PRIu64
-                     " where that cannot be; do all ranks run the same hvd?",
+                     " that must not come there; do all ranks run the same hvd?",
                      context->peer, header->kind, context->sequence);
 }
 
@@ -173,7 +185,7 @@ int fragment_lost(const struct fragment_context *context, struct hvd_error *err)
     switch (errno) {
     case 0:
         return error_set(err, HVD_ERR_RANK_LOST,
-                         "%s %s was closed in batch %" PRIu64 "; it has ended, look for its own last words",
+                         "%s %s was closed in batch %" PRIu64 ": it has ended, and its own messages say why",
                          prefix, context->peer, context->sequence);
     case EPIPE:
     case ECONNRESET:

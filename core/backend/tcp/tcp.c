@@ -1,5 +1,8 @@
-/* tcp.c: the backend between any ranks that reach each other by TCP: a ring of connections for each team,
- * tcp_bruck across it where it has small batches, and a tcp_pairwise of them where it has alltoalls. */
+/* tcp.c: the backend between any ranks that reach each other by TCP.
+ *
+ * Each team has a ring of connections for the pipelined chain (tcp_chain). It gets connections across the
+ * ring when it has its first small batch (tcp_bruck), and one to each other member when it has its first
+ * alltoall (tcp_pairwise). Each of the three drives a schedule of sched/ over its sockets, in fragments. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -13,12 +16,11 @@
 #include "backend/tcp/tcp_chain.h"
 #include "backend/backend_env.h"
 
-/* Large enough that a call into the kernel is cheap beside it, small enough to stay in the second-level cache
- * between receiving, adding and sending. */
+/* Large enough that the system calls for a chunk cost little, small enough that it stays in the second-level
+ * cache from receiving over reducing to sending. */
 #define CHUNK_BYTES BACKEND_SENDS_BYTES(2)
-_Static_assert(CHUNK_BYTES >= BACKEND_SOURCE_BYTES, "a piece of a source fits into a chunk");
+_Static_assert(CHUNK_BYTES >= BACKEND_SOURCE_BYTES, "a chunk of a source is no longer than ours");
 
-/* How a batch goes. */
 enum tcp_algorithm { TCP_BY_CHAIN, TCP_BY_BRUCK, TCP_BY_PAIRWISE };
 
 struct tcp_team {
@@ -57,10 +59,10 @@ static int tcp_open(const struct backend_env *env, int64_t deadline_us, void **s
     return HVD_OK;
 }
 
-/* The endpoint gives connections a user time-out. On one that we send on it would mean the wrong thing: it
- * also fires when the other end answers but reads nothing for that long, and a rank that is stopped or deep
- * in a callback is not lost. A cut link of a ring shows at its other end, where nothing is ever in flight and
- * keepalive asks; a dead node shows in the control tree. */
+/* The endpoint sets TCP_USER_TIMEOUT on connections. It must not stay on a connection that we send on: it
+ * also fires when the other end acknowledges but reads nothing for that long, and a rank that is stopped or
+ * deep in a callback is not lost. The receiving end of a ring's connection still notices a cut link, since it
+ * has nothing in flight and sends keepalives; the control tree notices a dead node. */
 static int clear_user_timeout(int fd, struct hvd_error *err)
 {
     unsigned int never = 0;
@@ -69,11 +71,11 @@ static int clear_user_timeout(int fd, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* The lanes of a ring that this rank connects, or those that the one before it does. */
+/* The lanes of the ring that this rank connects to the next member, or accepts from the previous one. */
 static void want_lanes(const struct team *team, int lanes, bool connect, struct endpoint_connection *wants)
 {
     int member = (team->rank + (connect ? 1 : team->size - 1)) % team->size;
-    /* two ranks are together in one slice of a set at most */
+    /* any two ranks share at most one slice of a process set, so its tag need not say which */
     enum endpoint_purpose purpose = team->slice == 0 ? ENDPOINT_CHAIN : ENDPOINT_SLICE_CHAIN;
     for (int lane = 0; lane < lanes; lane++)
         wants[lane] =
@@ -85,13 +87,13 @@ static void want_lanes(const struct team *team, int lanes, bool connect, struct 
                                          .fd = -1};
 }
 
-static void fill_link(const struct tcp *tcp, struct tcp_chain_peer *link,
-                      const struct endpoint_connection *wants, int lanes)
+static void fill_chain_peer(const struct tcp *tcp, struct tcp_chain_peer *peer,
+                            const struct endpoint_connection *wants, int lanes)
 {
-    link->rank = wants->rank;
+    peer->rank = wants->rank;
     for (int lane = 0; lane < lanes; lane++)
-        link->fds[lane] = wants[lane].fd;
-    peer_table_rank_name(tcp->env->peer_table, wants->rank, link->name, sizeof(link->name));
+        peer->fds[lane] = wants[lane].fd;
+    peer_table_rank_name(tcp->env->peer_table, wants->rank, peer->name, sizeof(peer->name));
 }
 
 static int open_ring(const struct tcp *tcp, struct tcp_team *self, int64_t deadline_us, struct hvd_error *err)
@@ -109,16 +111,16 @@ static int open_ring(const struct tcp *tcp, struct tcp_team *self, int64_t deadl
     int status = endpoint_establish(env->endpoint, env->peer_table, wants, 2 * lanes, deadline_us, err);
     if (status < 0)
         return status;
-    fill_link(tcp, &params.next, wants, lanes);
-    fill_link(tcp, &params.previous, wants + lanes, lanes);
+    fill_chain_peer(tcp, &params.next, wants, lanes);
+    fill_chain_peer(tcp, &params.previous, wants + lanes, lanes);
     status = tcp_chain_open(&self->tcp_chain, &params, err);
     for (int lane = 0; lane < lanes && status == HVD_OK; lane++)
         status = clear_user_timeout(params.next.fds[lane], err);
     return status;
 }
 
-/* At hvd_init for the team of all ranks: a few connections a rank cost little, everybody is there, and what
- * is wrong with the network is said before the program has begun to work. */
+/* The team of all ranks connects at hvd_init: a few connections for each rank cost little, all ranks are
+ * present, and a problem of the network is reported before the program begins to work. */
 static int tcp_add_team(void *state, const struct team *team, int64_t deadline_us, void **teamp,
                         struct hvd_error *err)
 {
@@ -153,10 +155,9 @@ static void tcp_remove_team(void *state, void *team)
     free(self);
 }
 
-/* ---- Chords, from the first small batch on --------------------------------------------------- */
+/* ---- Connections for small batches ----------------------------------------------------------- */
 
-/* A connection to the member behind us that step [step] reaches, or from the one before us that reaches us.
- */
+/* The connection to the member that we send to in step [step], or from the one that we receive from. */
 static struct endpoint_connection want_bruck_peer(const struct team *team, int step, bool connect)
 {
     int64_t distance = INT64_C(1) << step;
@@ -176,18 +177,18 @@ static void fill_bruck_peer(const struct tcp *tcp, struct tcp_bruck_peer *peer,
     peer_table_rank_name(tcp->env->peer_table, want->rank, peer->name, sizeof(peer->name));
 }
 
-/* Are some members on one node? The same on all of them. */
-static int find_crowding(const struct tcp *tcp, const struct team *team, bool *crowdedp,
-                         struct hvd_error *err)
+/* Do members share nodes? All members get the same answer. */
+static int find_shared_nodes(const struct tcp *tcp, const struct team *team, bool *shares_nodesp,
+                             struct hvd_error *err)
 {
     const struct peer_table *peer_table = tcp->env->peer_table;
-    bool *taken = calloc((size_t)peer_table->size, sizeof(*taken)); /* nodes, by leader */
+    bool *taken = calloc((size_t)peer_table->size, sizeof(*taken)); /* nodes that have a member, by leader */
     if (taken == NULL)
         return error_set_errno(err, "backend tcp: no memory for the nodes of %d ranks", peer_table->size);
-    *crowdedp = false;
+    *shares_nodesp = false;
     for (int member = 0; member < team->size; member++) {
         int leader = peer_table->node_of_rank[team->ranks[member]];
-        *crowdedp = *crowdedp || taken[leader];
+        *shares_nodesp = *shares_nodesp || taken[leader];
         taken[leader] = true;
     }
     free(taken);
@@ -202,7 +203,7 @@ static int open_bruck(const struct tcp *tcp, struct tcp_team *self, struct hvd_e
     struct tcp_bruck_peer to[BRUCK_MAX_STEPS], from[BRUCK_MAX_STEPS];
     struct tcp_bruck_params params = {
         .rank = self->team.rank, .size = self->team.size, .to = to, .from = from, .epoll_fd = env->epoll_fd};
-    int status = find_crowding(tcp, &self->team, &params.crowded, err);
+    int status = find_shared_nodes(tcp, &self->team, &params.shares_nodes, err);
     if (status < 0)
         return status;
     for (int step = 0; step < steps; step++) {
@@ -223,9 +224,9 @@ static int open_bruck(const struct tcp *tcp, struct tcp_team *self, struct hvd_e
     return status;
 }
 
-/* ---- The tcp_pairwise, from the first alltoall on ---------------------------------------------------- */
+/* ---- Connections for alltoalls --------------------------------------------------------------- */
 
-/* Of two members the lower one connects. */
+/* Of two members, the lower one connects. */
 static void want_pairs(const struct team *team, struct endpoint_connection *wants)
 {
     int count = 0;
@@ -274,7 +275,7 @@ done:
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
-/* The same on all members, by the batch alone. */
+/* All members choose the same, as it depends on the batch alone. */
 static enum tcp_algorithm choose_algorithm(const struct backend_batch *batch)
 {
     if (batch->need.kind == COLL_ALLTOALL)
@@ -282,8 +283,8 @@ static enum tcp_algorithm choose_algorithm(const struct backend_batch *batch)
     return batch->source == NULL && bruck_supports(batch) ? TCP_BY_BRUCK : TCP_BY_CHAIN;
 }
 
-/* Chords and tcp_pairwise are made when they are first used: most teams have no use for one of them, and
- * where another backend carries for a team, for both. */
+/* Connections for small batches and alltoalls are made at their first use: most teams need only one of them,
+ * and a team that another backend carries for needs neither. */
 static bool tcp_connects(const void *team, const struct backend_batch *batch)
 {
     const struct tcp_team *self = team;

@@ -1,5 +1,4 @@
-/* tcp_bruck.c: small batches over stream sockets, from each member of a team to those 1, 2, 4, 8 and so on
- * behind it on the ring. */
+/* tcp_bruck.c: small batches over the sockets of bruck.h's schedule. */
 #include "backend/tcp/tcp_bruck.h"
 
 #include <errno.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "backend/tcp/tcp_failure.h"
 #include "backend/tcp/fragment.h"
 
 struct tcp_bruck {
@@ -18,180 +18,161 @@ struct tcp_bruck {
     struct bruck bruck;
     struct fragment_out out;
     struct fragment_expected in;
-    bool listens; /* [in] has been told what comes next */
-    int failed;   /* the status of the error that ended it, or HVD_OK */
-    int failed_rank;
-    struct hvd_error failure;
+    bool expecting; /* [in] is set up for the next message */
+    struct tcp_failure failure;
 };
 
-static void close_all(const struct tcp_bruck_peer *tcp_bruck, int count)
+static void close_all(const struct tcp_bruck_peer *self, int count)
 {
     for (int i = 0; i < count; i++)
-        close(tcp_bruck[i].fd);
+        close(self[i].fd);
 }
 
-int tcp_bruck_open(struct tcp_bruck **chordsp, const struct tcp_bruck_params *params, struct hvd_error *err)
+int tcp_bruck_open(struct tcp_bruck **bruckp, const struct tcp_bruck_params *params, struct hvd_error *err)
 {
     int step_count = bruck_step_count(params->size);
-    struct tcp_bruck *tcp_bruck = calloc(1, sizeof(*tcp_bruck));
-    if (tcp_bruck == NULL) {
-        int status = error_set_errno(err, "backend tcp: no memory for %zu bytes", sizeof(*tcp_bruck));
+    struct tcp_bruck *self = calloc(1, sizeof(*self));
+    if (self == NULL) {
+        int status = error_set_errno(err, "backend tcp: no memory for %zu bytes", sizeof(*self));
         close_all(params->to, step_count);
         close_all(params->from, step_count);
         return status;
     }
-    tcp_bruck->epoll_fd = params->epoll_fd;
-    tcp_bruck->step_count = step_count;
-    memcpy(tcp_bruck->to, params->to, (size_t)step_count * sizeof(*params->to));
-    memcpy(tcp_bruck->from, params->from, (size_t)step_count * sizeof(*params->from));
-    int status = bruck_init(&tcp_bruck->bruck, params->rank, params->size, params->crowded, err);
+    self->epoll_fd = params->epoll_fd;
+    self->step_count = step_count;
+    memcpy(self->to, params->to, (size_t)step_count * sizeof(*params->to));
+    memcpy(self->from, params->from, (size_t)step_count * sizeof(*params->from));
+    int status = bruck_init(&self->bruck, params->rank, params->size, params->shares_nodes, err);
     for (int step = 0; step < step_count && status == HVD_OK; step++) {
-        status = fragment_watch(params->epoll_fd, tcp_bruck->to[step].fd, EPOLLOUT, err);
+        status = fragment_watch(params->epoll_fd, self->to[step].fd, EPOLLOUT, err);
         if (status == HVD_OK)
-            status = fragment_watch(params->epoll_fd, tcp_bruck->from[step].fd, EPOLLIN, err);
+            status = fragment_watch(params->epoll_fd, self->from[step].fd, EPOLLIN, err);
     }
     if (status != HVD_OK) {
-        tcp_bruck_close(tcp_bruck);
+        tcp_bruck_close(self);
         return status;
     }
-    *chordsp = tcp_bruck;
+    *bruckp = self;
     return HVD_OK;
 }
 
 /* ---- One step ------------------------------------------------------------------------------- */
 
-static struct fragment_context context_of(const struct tcp_bruck *tcp_bruck,
-                                          const struct tcp_bruck_peer *peer)
+static struct fragment_context context_of(const struct tcp_bruck *self, const struct tcp_bruck_peer *peer)
 {
-    return (struct fragment_context){peer->name, tcp_bruck->bruck.batch.sequence};
+    return (struct fragment_context){peer->name, self->bruck.batch.sequence};
 }
 
-static int lost(const struct tcp_bruck *tcp_bruck, const struct tcp_bruck_peer *peer, struct hvd_error *err)
+static int lost(const struct tcp_bruck *self, const struct tcp_bruck_peer *peer, struct hvd_error *err)
 {
-    struct fragment_context context = context_of(tcp_bruck, peer);
+    struct fragment_context context = context_of(self, peer);
     return fragment_lost(&context, err);
 }
 
-/* Send what may go. An error is about *rankp. */
-static int send_some(struct tcp_bruck *tcp_bruck, bool *movedp, int *rankp, struct hvd_error *err)
+/* Send what is ready. An error is about *rankp. */
+static int send_some(struct tcp_bruck *self, bool *movedp, int *rankp, struct hvd_error *err)
 {
-    struct fragment_out *out = &tcp_bruck->out;
-    struct bruck_message piece;
-    while (bruck_next(&tcp_bruck->bruck, BRUCK_SEND, &piece)) {
-        const struct tcp_bruck_peer *to = &tcp_bruck->to[piece.step];
+    struct fragment_out *out = &self->out;
+    struct bruck_message message;
+    while (bruck_next(&self->bruck, BRUCK_SEND, &message)) {
+        const struct tcp_bruck_peer *to = &self->to[message.step];
         *rankp = to->rank;
         if (!out->active)
-            fragment_pack(out, FRAGMENT_BRUCK, tcp_bruck->bruck.batch.sequence, (uint64_t)piece.step,
-                          piece.bytes, piece.length);
+            fragment_pack(out, FRAGMENT_BRUCK, self->bruck.batch.sequence, (uint64_t)message.step,
+                          message.bytes, message.length);
         if (fragment_send(out, to->fd, movedp) < 0)
-            return lost(tcp_bruck, to, err);
+            return lost(self, to, err);
         if (out->active)
             break;
-        bruck_message_done(&tcp_bruck->bruck, BRUCK_SEND);
+        bruck_message_done(&self->bruck, BRUCK_SEND);
     }
     return HVD_OK;
 }
 
-static int check(const struct tcp_bruck *tcp_bruck, const struct bruck_message *due, struct hvd_error *err)
+static int check(const struct tcp_bruck *self, const struct bruck_message *due, struct hvd_error *err)
 {
-    const struct fragment_header *header = &tcp_bruck->in.header;
-    struct fragment_context context = context_of(tcp_bruck, &tcp_bruck->from[due->step]);
-    int status = fragment_check_batch(header, &context, err);
-    if (status < 0)
-        return status;
-    if (header->kind != FRAGMENT_BRUCK)
-        return fragment_refuse_kind(header, &context, err);
-    return fragment_check_chunk(header, (uint64_t)due->step, due->length, &context, err);
+    struct fragment_context context = context_of(self, &self->from[due->step]);
+    return fragment_check(&self->in.header, FRAGMENT_BRUCK, (uint64_t)due->step, due->length, &context, err);
 }
 
 /* Receive what is due next. An error is about *rankp. */
-static int receive_some(struct tcp_bruck *tcp_bruck, bool *movedp, int *rankp, struct hvd_error *err)
+static int receive_some(struct tcp_bruck *self, bool *movedp, int *rankp, struct hvd_error *err)
 {
-    struct fragment_expected *in = &tcp_bruck->in;
+    struct fragment_expected *in = &self->in;
     struct bruck_message due;
     int status = HVD_OK;
-    if (!bruck_next(&tcp_bruck->bruck, BRUCK_RECEIVE, &due))
+    if (!bruck_next(&self->bruck, BRUCK_RECEIVE, &due))
         return HVD_OK;
-    const struct tcp_bruck_peer *from = &tcp_bruck->from[due.step];
+    const struct tcp_bruck_peer *from = &self->from[due.step];
     *rankp = from->rank;
-    if (!tcp_bruck->listens)
+    if (!self->expecting)
         fragment_expect(in, due.bytes, due.length);
-    tcp_bruck->listens = true;
+    self->expecting = true;
     if (fragment_receive_expected(in, from->fd, movedp) < 0)
-        return lost(tcp_bruck, from, err);
+        return lost(self, from, err);
     if (fragment_expected_has_header(in))
-        status = check(tcp_bruck, &due, err);
+        status = check(self, &due, err);
     if (status < 0 || !fragment_expected_arrived(in))
         return status;
-    tcp_bruck->listens = false;
-    bruck_message_done(&tcp_bruck->bruck, BRUCK_RECEIVE);
+    self->expecting = false;
+    bruck_message_done(&self->bruck, BRUCK_RECEIVE);
     return HVD_OK;
 }
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
-static int repeat_failure(const struct tcp_bruck *tcp_bruck, struct hvd_error *err)
+int tcp_bruck_start(struct tcp_bruck *self, const struct backend_batch *batch, struct hvd_error *err)
 {
-    return error_set(err, tcp_bruck->failed, "%s", tcp_bruck->failure.text);
-}
-
-int tcp_bruck_start(struct tcp_bruck *tcp_bruck, const struct backend_batch *batch, struct hvd_error *err)
-{
-    if (tcp_bruck->failed != HVD_OK)
-        return repeat_failure(tcp_bruck, err);
-    bruck_start(&tcp_bruck->bruck, batch);
+    if (self->failure.status != HVD_OK)
+        return tcp_failure_repeat(&self->failure, NULL, err);
+    bruck_start(&self->bruck, batch);
     return HVD_OK;
 }
 
-/* As long as something comes; what comes is what lets more go. */
-static int progress(struct tcp_bruck *tcp_bruck, bool *movedp, int *rankp)
+/* Go on as long as something arrives: only that makes more messages ready to send. */
+static int progress(struct tcp_bruck *self, bool *movedp, int *rankp)
 {
     int64_t end_us = clock_us() + FRAGMENT_SLICE_US;
     bool received;
     do {
         received = false;
-        int status = send_some(tcp_bruck, movedp, rankp, &tcp_bruck->failure);
+        int status = send_some(self, movedp, rankp, &self->failure.err);
         if (status == HVD_OK)
-            status = receive_some(tcp_bruck, &received, rankp, &tcp_bruck->failure);
+            status = receive_some(self, &received, rankp, &self->failure.err);
         if (status < 0)
             return status;
         *movedp = *movedp || received;
-    } while (received && bruck_left(&tcp_bruck->bruck) && clock_us() < end_us);
-    return bruck_left(&tcp_bruck->bruck) ? HVD_IN_PROGRESS : HVD_OK;
+    } while (received && bruck_left(&self->bruck) && clock_us() < end_us);
+    return bruck_left(&self->bruck) ? HVD_IN_PROGRESS : HVD_OK;
 }
 
-int tcp_bruck_test(struct tcp_bruck *tcp_bruck, bool *movedp, int *rankp, struct hvd_error *err)
+int tcp_bruck_test(struct tcp_bruck *self, bool *movedp, int *rankp, struct hvd_error *err)
 {
     int rank = -1;
     *movedp = false;
-    if (tcp_bruck->failed == HVD_OK) {
-        int status = progress(tcp_bruck, movedp, &rank);
-        if (status >= 0)
-            return status;
-        tcp_bruck->failed = status;
-        tcp_bruck->failed_rank = rank;
-    }
-    *rankp = tcp_bruck->failed_rank;
-    return repeat_failure(tcp_bruck, err);
+    if (self->failure.status != HVD_OK)
+        return tcp_failure_repeat(&self->failure, rankp, err);
+    int status = progress(self, movedp, &rank);
+    return tcp_failure_check(&self->failure, status, rank, rankp, err);
 }
 
-void tcp_bruck_after_fork(struct tcp_bruck *tcp_bruck)
+void tcp_bruck_after_fork(struct tcp_bruck *self)
 {
-    if (tcp_bruck == NULL)
+    if (self == NULL)
         return;
-    close_all(tcp_bruck->to, tcp_bruck->step_count);
-    close_all(tcp_bruck->from, tcp_bruck->step_count);
+    close_all(self->to, self->step_count);
+    close_all(self->from, self->step_count);
 }
 
-void tcp_bruck_close(struct tcp_bruck *tcp_bruck)
+void tcp_bruck_close(struct tcp_bruck *self)
 {
-    if (tcp_bruck == NULL)
+    if (self == NULL)
         return;
-    for (int step = 0; step < tcp_bruck->step_count; step++) {
-        fragment_unwatch(tcp_bruck->epoll_fd, tcp_bruck->to[step].fd);
-        fragment_unwatch(tcp_bruck->epoll_fd, tcp_bruck->from[step].fd);
+    for (int step = 0; step < self->step_count; step++) {
+        fragment_unwatch(self->epoll_fd, self->to[step].fd);
+        fragment_unwatch(self->epoll_fd, self->from[step].fd);
     }
-    tcp_bruck_after_fork(tcp_bruck);
-    bruck_fini(&tcp_bruck->bruck);
-    free(tcp_bruck);
+    tcp_bruck_after_fork(self);
+    bruck_fini(&self->bruck);
+    free(self);
 }

@@ -1,5 +1,4 @@
-/* tcp_chain.c: batches over tcp_chain sockets, some to the next member of a team's ring and as many from the
- * previous. */
+/* tcp_chain.c: batches over sockets to the next member of a team's ring and from the previous one. */
 #include "backend/tcp/tcp_chain.h"
 
 #include <errno.h>
@@ -10,8 +9,9 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "backend/tcp/tcp_failure.h"
 
-/* Chunks of the batch that runs, of both kinds, as they go one way: [0, done) are through, [done, begun) are
+/* The chunks of the running batch in one direction, of both kinds: [0, done) are complete, [done, begun) are
  * on their way, each on its lane. */
 struct tcp_chain_side {
     int64_t begun, done;
@@ -25,133 +25,127 @@ struct tcp_chain {
     struct tcp_chain_side out, in;
     struct fragment_out outs[TCP_CHAIN_MAX_LANES];
     struct fragment_in ins[TCP_CHAIN_MAX_LANES];
-    enum chain_kind kinds[TCP_CHAIN_MAX_LANES]; /* of the chunks that come in */
-    int turn;                                   /* the lane that comes first */
-    int failed;                                 /* the status of the error that ended it, or HVD_OK */
-    int failed_rank;
-    struct hvd_error failure;
+    enum chain_kind kinds[TCP_CHAIN_MAX_LANES]; /* of the chunks being received */
+    int turn;                                   /* the lane to run next */
+    struct tcp_failure failure;
 };
 
-static void close_fds(const struct tcp_chain_peer *link, int lanes)
+static void close_fds(const struct tcp_chain_peer *peer, int lanes)
 {
     for (int lane = 0; lane < lanes; lane++)
-        close(link->fds[lane]);
+        close(peer->fds[lane]);
 }
 
-static int watch(const struct tcp_chain *tcp_chain, struct hvd_error *err)
+static int watch(const struct tcp_chain *self, struct hvd_error *err)
 {
     int status = HVD_OK;
-    for (int lane = 0; lane < tcp_chain->lanes && status == HVD_OK; lane++) {
-        status = fragment_watch(tcp_chain->epoll_fd, tcp_chain->next.fds[lane], EPOLLOUT, err);
+    for (int lane = 0; lane < self->lanes && status == HVD_OK; lane++) {
+        status = fragment_watch(self->epoll_fd, self->next.fds[lane], EPOLLOUT, err);
         if (status == HVD_OK)
-            status = fragment_watch(tcp_chain->epoll_fd, tcp_chain->previous.fds[lane], EPOLLIN, err);
+            status = fragment_watch(self->epoll_fd, self->previous.fds[lane], EPOLLIN, err);
     }
     return status;
 }
 
-int tcp_chain_open(struct tcp_chain **streamp, const struct tcp_chain_params *params, struct hvd_error *err)
+int tcp_chain_open(struct tcp_chain **chainp, const struct tcp_chain_params *params, struct hvd_error *err)
 {
     int status = HVD_ERR_NO_MEMORY;
-    struct tcp_chain *tcp_chain = calloc(1, sizeof(*tcp_chain));
-    if (tcp_chain == NULL) {
-        error_set_errno(err, "backend tcp: no memory for %zu bytes", sizeof(*tcp_chain));
+    struct tcp_chain *self = calloc(1, sizeof(*self));
+    if (self == NULL) {
+        error_set_errno(err, "backend tcp: no memory for %zu bytes", sizeof(*self));
         close_fds(&params->next, params->lanes);
         close_fds(&params->previous, params->lanes);
         return status;
     }
-    tcp_chain->next = params->next;
-    tcp_chain->previous = params->previous;
-    tcp_chain->lanes = params->lanes;
-    tcp_chain->epoll_fd = params->epoll_fd;
-    status =
-        chain_init(&tcp_chain->chain, params->rank, params->size, params->chunk_bytes, params->lanes, err);
+    self->next = params->next;
+    self->previous = params->previous;
+    self->lanes = params->lanes;
+    self->epoll_fd = params->epoll_fd;
+    status = chain_init(&self->chain, params->rank, params->size, params->chunk_bytes, params->lanes, err);
     if (status == HVD_OK)
-        status = watch(tcp_chain, err);
+        status = watch(self, err);
     if (status != HVD_OK) {
-        tcp_chain_close(tcp_chain);
+        tcp_chain_close(self);
         return status;
     }
-    *streamp = tcp_chain;
+    *chainp = self;
     return HVD_OK;
 }
 
-static struct fragment_context context_of(const struct tcp_chain *tcp_chain,
-                                          const struct tcp_chain_peer *link)
+static struct fragment_context context_of(const struct tcp_chain *self, const struct tcp_chain_peer *peer)
 {
-    return (struct fragment_context){link->name, tcp_chain->chain.batch.sequence};
+    return (struct fragment_context){peer->name, self->chain.batch.sequence};
 }
 
-static int lost(const struct tcp_chain *tcp_chain, const struct tcp_chain_peer *link, struct hvd_error *err)
+static int lost(const struct tcp_chain *self, const struct tcp_chain_peer *peer, struct hvd_error *err)
 {
-    struct fragment_context context = context_of(tcp_chain, link);
+    struct fragment_context context = context_of(self, peer);
     return fragment_lost(&context, err);
 }
 
-static int lane_of(const struct tcp_chain *tcp_chain, int64_t chunk)
+static int lane_of(const struct tcp_chain *self, int64_t chunk)
 {
-    return (int)(chunk % tcp_chain->lanes);
+    return (int)(chunk % self->lanes);
 }
 
 /* ---- Sending -------------------------------------------------------------------------------- */
 
-/* Take the next chunk that may go out, where its lane is this one. */
-static void start_next(struct tcp_chain *tcp_chain, int lane)
+/* Begin to send the next chunk if it is ready and goes over this lane. */
+static void start_next(struct tcp_chain *self, int lane)
 {
-    struct chain *chain = &tcp_chain->chain;
-    struct chain_chunk piece;
-    bool taken = tcp_chain->out.begun - tcp_chain->out.done == tcp_chain->lanes;
-    if (taken || lane_of(tcp_chain, tcp_chain->out.begun) != lane)
+    struct chain *chain = &self->chain;
+    struct chain_chunk chunk;
+    bool all_busy = self->out.begun - self->out.done == self->lanes;
+    if (all_busy || lane_of(self, self->out.begun) != lane)
         return;
     enum chain_kind kind = chain_can_send(chain, CHAIN_RESULT) ? CHAIN_RESULT : CHAIN_PARTIAL;
     if (!chain_can_send(chain, kind))
         return;
-    const void *bytes = chain_send(chain, kind, &piece);
-    fragment_pack(&tcp_chain->outs[lane], kind, chain->batch.sequence, (uint64_t)piece.chunk, bytes,
-                  piece.length);
-    tcp_chain->out.begun++;
+    const void *bytes = chain_send(chain, kind, &chunk);
+    fragment_pack(&self->outs[lane], kind, chain->batch.sequence, (uint64_t)chunk.chunk, bytes, chunk.length);
+    self->out.begun++;
 }
 
-static int send_some(struct tcp_chain *tcp_chain, int lane, bool *movedp, struct hvd_error *err)
+static int send_some(struct tcp_chain *self, int lane, bool *movedp, struct hvd_error *err)
 {
-    struct tcp_chain_side *side = &tcp_chain->out;
-    struct fragment_out *out = &tcp_chain->outs[lane];
+    struct tcp_chain_side *side = &self->out;
+    struct fragment_out *out = &self->outs[lane];
     if (!out->active)
-        start_next(tcp_chain, lane);
+        start_next(self, lane);
     if (!out->active)
         return HVD_OK;
-    if (fragment_send(out, tcp_chain->next.fds[lane], movedp) < 0)
-        return lost(tcp_chain, &tcp_chain->next, err);
-    for (; side->done < side->begun && !tcp_chain->outs[lane_of(tcp_chain, side->done)].active; side->done++)
-        chain_sent(&tcp_chain->chain,
-                   (enum chain_kind)tcp_chain->outs[lane_of(tcp_chain, side->done)].header.kind);
+    if (fragment_send(out, self->next.fds[lane], movedp) < 0)
+        return lost(self, &self->next, err);
+    for (; side->done < side->begun && !self->outs[lane_of(self, side->done)].active; side->done++)
+        chain_sent(&self->chain, (enum chain_kind)self->outs[lane_of(self, side->done)].header.kind);
     return HVD_OK;
 }
 
-/* Nothing ever comes from the next member. While it must still take something from us it cannot have left in
- * peace, so an end of a tcp_chain to it is the loss of it; later it may close before us. */
-static int check_next(const struct tcp_chain *tcp_chain, int lane, struct hvd_error *err)
+/* The next member never sends over this connection. While it must still receive something from us it cannot
+ * have left the job, so an end of the stream means that it is lost. After that it may close before us. */
+static int check_next(const struct tcp_chain *self, int lane, struct hvd_error *err)
 {
     char byte;
-    ssize_t got = recv(tcp_chain->next.fds[lane], &byte, 1, MSG_DONTWAIT);
+    ssize_t got = recv(self->next.fds[lane], &byte, 1, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return HVD_OK;
     if (got > 0)
         return error_set(err, HVD_ERR_MISMATCH,
                          "backend tcp: %s sent bytes against the ring's direction in batch %" PRIu64,
-                         tcp_chain->next.name, tcp_chain->chain.batch.sequence);
+                         self->next.name, self->chain.batch.sequence);
     errno = got == 0 ? 0 : errno;
-    return lost(tcp_chain, &tcp_chain->next, err);
+    return lost(self, &self->next, err);
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------ */
 
-/* Check the header that is complete against the batch that runs; only then ask where its chunk goes. A
- * partial may have to wait until one of ours has left. */
-static int place(struct tcp_chain *tcp_chain, int lane, struct hvd_error *err)
+/* Check the complete header against the running batch, and only then ask for the chunk's place. A partial
+ * result may have to wait until one of ours has left. */
+static int place(struct tcp_chain *self, int lane, struct hvd_error *err)
 {
-    const struct fragment_header *header = &tcp_chain->ins[lane].header;
-    struct fragment_context context = context_of(tcp_chain, &tcp_chain->previous);
-    struct chain *chain = &tcp_chain->chain;
+    const struct fragment_header *header = &self->ins[lane].header;
+    struct fragment_context context = context_of(self, &self->previous);
+    struct chain *chain = &self->chain;
     struct chain_chunk due;
     int status = fragment_check_batch(header, &context, err);
     if (status < 0)
@@ -164,142 +158,132 @@ static int place(struct tcp_chain *tcp_chain, int lane, struct hvd_error *err)
     status = fragment_check_chunk(header, (uint64_t)due.chunk, due.length, &context, err);
     if (status < 0)
         return status;
-    tcp_chain->kinds[lane] = (enum chain_kind)header->kind;
-    fragment_set_memory(&tcp_chain->ins[lane], bytes, due.length);
-    tcp_chain->in.begun++;
+    self->kinds[lane] = (enum chain_kind)header->kind;
+    fragment_set_memory(&self->ins[lane], bytes, due.length);
+    self->in.begun++;
     return HVD_OK;
 }
 
-/* Place what has its turn. */
-static int place_in_turn(struct tcp_chain *tcp_chain, bool *movedp, struct hvd_error *err)
+/* Give places to the chunks whose headers are complete, in order. */
+static int place_in_turn(struct tcp_chain *self, bool *movedp, struct hvd_error *err)
 {
     int status = HVD_OK;
-    while (status == HVD_OK && tcp_chain->in.begun - tcp_chain->in.done < tcp_chain->lanes) {
-        int64_t begun = tcp_chain->in.begun;
-        int lane = lane_of(tcp_chain, begun);
-        if (!fragment_has_header(&tcp_chain->ins[lane]))
+    while (status == HVD_OK && self->in.begun - self->in.done < self->lanes) {
+        int64_t begun = self->in.begun;
+        int lane = lane_of(self, begun);
+        if (!fragment_has_header(&self->ins[lane]))
             break;
-        status = place(tcp_chain, lane, err);
-        if (tcp_chain->in.begun == begun)
+        status = place(self, lane, err);
+        if (self->in.begun == begun)
             break;
         *movedp = true;
     }
     return status;
 }
 
-/* Is there a header due on this lane that is not complete yet, behind the chunk that is coming in? */
-static bool expects_header(const struct tcp_chain *tcp_chain, int lane)
+/* Does another chunk follow on this lane, after the one that is being received? */
+static bool expects_header(const struct tcp_chain *self, int lane)
 {
-    const struct chain *chain = &tcp_chain->chain;
+    const struct chain *chain = &self->chain;
     int64_t total = chain->in[CHAIN_PARTIAL].total + chain->in[CHAIN_RESULT].total;
-    int64_t begun = tcp_chain->in.begun;
-    int ahead = lane - lane_of(tcp_chain, begun);
-    return begun + (ahead < 0 ? ahead + tcp_chain->lanes : ahead) < total;
+    int64_t begun = self->in.begun;
+    int ahead = lane - lane_of(self, begun);
+    return begun + (ahead < 0 ? ahead + self->lanes : ahead) < total;
 }
 
-static int receive_some(struct tcp_chain *tcp_chain, int lane, bool *movedp, struct hvd_error *err)
+static int receive_some(struct tcp_chain *self, int lane, bool *movedp, struct hvd_error *err)
 {
-    struct tcp_chain_side *side = &tcp_chain->in;
-    struct fragment_in *in = &tcp_chain->ins[lane];
-    bool another = expects_header(tcp_chain, lane);
+    struct tcp_chain_side *side = &self->in;
+    struct fragment_in *in = &self->ins[lane];
+    bool another = expects_header(self, lane);
     bool waits = in->placed ? in->left == 0 : fragment_has_header(in) || !another;
     if (waits)
         return HVD_OK;
-    if (fragment_receive(in, tcp_chain->previous.fds[lane], another, movedp) < 0)
-        return lost(tcp_chain, &tcp_chain->previous, err);
-    for (; side->done < side->begun && fragment_arrived(&tcp_chain->ins[lane_of(tcp_chain, side->done)]);
-         side->done++)
-        chain_received(&tcp_chain->chain, tcp_chain->kinds[lane_of(tcp_chain, side->done)]);
+    if (fragment_receive(in, self->previous.fds[lane], another, movedp) < 0)
+        return lost(self, &self->previous, err);
+    for (; side->done < side->begun && fragment_arrived(&self->ins[lane_of(self, side->done)]); side->done++)
+        chain_received(&self->chain, self->kinds[lane_of(self, side->done)]);
     return HVD_OK;
 }
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
-static int repeat_failure(const struct tcp_chain *tcp_chain, struct hvd_error *err)
+int tcp_chain_start(struct tcp_chain *self, const struct backend_batch *batch, struct hvd_error *err)
 {
-    return error_set(err, tcp_chain->failed, "%s", tcp_chain->failure.text);
-}
-
-int tcp_chain_start(struct tcp_chain *tcp_chain, const struct backend_batch *batch, struct hvd_error *err)
-{
-    if (tcp_chain->failed != HVD_OK)
-        return repeat_failure(tcp_chain, err);
-    tcp_chain->out = tcp_chain->in = (struct tcp_chain_side){0, 0};
-    tcp_chain->turn = 0;
-    chain_start(&tcp_chain->chain, batch);
+    if (self->failure.status != HVD_OK)
+        return tcp_failure_repeat(&self->failure, NULL, err);
+    self->out = self->in = (struct tcp_chain_side){0, 0};
+    self->turn = 0;
+    chain_start(&self->chain, batch);
     return HVD_OK;
 }
 
-/* One lane, both ways. */
-static int run_lane(struct tcp_chain *tcp_chain, int lane, bool *movedp, int *rankp)
+/* One lane in both directions. */
+static int run_lane(struct tcp_chain *self, int lane, bool *movedp, int *rankp)
 {
-    *rankp = tcp_chain->previous.rank;
-    int status = receive_some(tcp_chain, lane, movedp, &tcp_chain->failure);
+    *rankp = self->previous.rank;
+    int status = receive_some(self, lane, movedp, &self->failure.err);
     if (status == HVD_OK)
-        status = place_in_turn(tcp_chain, movedp, &tcp_chain->failure);
+        status = place_in_turn(self, movedp, &self->failure.err);
     if (status < 0)
         return status;
-    *rankp = tcp_chain->next.rank;
-    return send_some(tcp_chain, lane, movedp, &tcp_chain->failure);
+    *rankp = self->next.rank;
+    return send_some(self, lane, movedp, &self->failure.err);
 }
 
-/* Lanes take turns until none has moved in its last, the batch is done or the slice is over. */
-static int progress(struct tcp_chain *tcp_chain, bool *movedp, int *rankp)
+/* Run the lanes in turn until none has moved in its last turn, the batch is complete or the time slice is
+ * over. */
+static int progress(struct tcp_chain *self, bool *movedp, int *rankp)
 {
     int64_t end_us = clock_us() + FRAGMENT_SLICE_US;
     int idle = 0;
-    while (idle < tcp_chain->lanes) {
+    while (idle < self->lanes) {
         bool moved = false;
-        int status = run_lane(tcp_chain, tcp_chain->turn, &moved, rankp);
+        int status = run_lane(self, self->turn, &moved, rankp);
         if (status < 0)
             return status;
-        if (!chain_sends_left(&tcp_chain->chain) && !chain_receives_left(&tcp_chain->chain))
+        if (!chain_sends_left(&self->chain) && !chain_receives_left(&self->chain))
             return HVD_OK;
-        tcp_chain->turn = (tcp_chain->turn + 1) % tcp_chain->lanes;
+        self->turn = (self->turn + 1) % self->lanes;
         idle = moved ? 0 : idle + 1;
         *movedp = *movedp || moved;
         if (moved && clock_us() >= end_us)
             break;
     }
-    for (int lane = 0; !*movedp && lane < tcp_chain->lanes && chain_sends_left(&tcp_chain->chain); lane++) {
-        int status = check_next(tcp_chain, lane, &tcp_chain->failure);
+    for (int lane = 0; !*movedp && lane < self->lanes && chain_sends_left(&self->chain); lane++) {
+        int status = check_next(self, lane, &self->failure.err);
         if (status < 0)
             return status;
     }
     return HVD_IN_PROGRESS;
 }
 
-int tcp_chain_test(struct tcp_chain *tcp_chain, bool *movedp, int *rankp, struct hvd_error *err)
+int tcp_chain_test(struct tcp_chain *self, bool *movedp, int *rankp, struct hvd_error *err)
 {
     int rank = -1;
     *movedp = false;
-    if (tcp_chain->failed == HVD_OK) {
-        int status = progress(tcp_chain, movedp, &rank);
-        if (status >= 0)
-            return status;
-        tcp_chain->failed = status;
-        tcp_chain->failed_rank = rank;
-    }
-    *rankp = tcp_chain->failed_rank;
-    return repeat_failure(tcp_chain, err);
+    if (self->failure.status != HVD_OK)
+        return tcp_failure_repeat(&self->failure, rankp, err);
+    int status = progress(self, movedp, &rank);
+    return tcp_failure_check(&self->failure, status, rank, rankp, err);
 }
 
-void tcp_chain_after_fork(struct tcp_chain *tcp_chain)
+void tcp_chain_after_fork(struct tcp_chain *self)
 {
-    close_fds(&tcp_chain->next, tcp_chain->lanes);
-    close_fds(&tcp_chain->previous, tcp_chain->lanes);
+    close_fds(&self->next, self->lanes);
+    close_fds(&self->previous, self->lanes);
 }
 
-void tcp_chain_close(struct tcp_chain *tcp_chain)
+void tcp_chain_close(struct tcp_chain *self)
 {
-    if (tcp_chain == NULL)
+    if (self == NULL)
         return;
-    for (int lane = 0; lane < tcp_chain->lanes; lane++) {
-        fragment_unwatch(tcp_chain->epoll_fd, tcp_chain->next.fds[lane]);
-        fragment_unwatch(tcp_chain->epoll_fd, tcp_chain->previous.fds[lane]);
+    for (int lane = 0; lane < self->lanes; lane++) {
+        fragment_unwatch(self->epoll_fd, self->next.fds[lane]);
+        fragment_unwatch(self->epoll_fd, self->previous.fds[lane]);
     }
-    close_fds(&tcp_chain->next, tcp_chain->lanes);
-    close_fds(&tcp_chain->previous, tcp_chain->lanes);
-    chain_fini(&tcp_chain->chain);
-    free(tcp_chain);
+    close_fds(&self->next, self->lanes);
+    close_fds(&self->previous, self->lanes);
+    chain_fini(&self->chain);
+    free(self);
 }

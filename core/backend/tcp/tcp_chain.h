@@ -1,16 +1,17 @@
-/* tcp_chain.h: batches over tcp_chain sockets, some to the next member of a team's ring and as many from the
- * previous.
+/* tcp_chain.h: batches by the schedule of chain.h, over stream sockets: one or more to the next member of a
+ * team's ring, and as many from the previous one.
  *
- * The connections with a neighbour are lanes. Chunks of both kinds are counted together, in the order in
- * which they are sent: chunk i goes over lane i modulo the number of lanes, wholly, and is begun when chunk i
- * - lanes has left. The other end places them in that order too: it looks at the header of chunk i when all
- * chunks before it have been placed and chunk i - lanes, with all before that, is there.
+ * The connections with a neighbour are called lanes. The chunks of a batch, of both kinds together, are
+ * numbered in the order in which they are sent. All of chunk i goes over lane i modulo the number of lanes,
+ * and it is begun when chunk i - lanes has left. The receiver gives chunks their places in the same order: it
+ * looks at the header of chunk i when all chunks before it have a place and chunk i - lanes, with all before
+ * that, has arrived.
  *
- * So several lanes do not deadlock either. What chain.h needs is that what a member has begun to send leaves,
- * if whatever waits at the head of the next one's input is sooner or later taken. That head is the first
- * chunk that has no place yet. All before it have one, so their bytes come without waiting for anything: each
- * of them has its lane and its memory to itself. Then nothing but a slot keeps the head from being placed,
- * and those chain.h promises. The same holds of the chunk behind it, and so of all that were begun. */
+ * Several lanes do not cause a deadlock. chain.h needs this: what a member has begun to send leaves, provided
+ * that the head of the next member's input is always taken in the end. The head is the first chunk without a
+ * place. All chunks before it have a place, so their bytes arrive without waiting for anything: each has its
+ * own lane and its own memory. After that the head can only wait for a slot, and chain.h promises that one
+ * becomes free. Then the same holds for the chunk after it, and so for every chunk that was begun. */
 #ifndef BACKEND_TCP_TCP_CHAIN_H
 #define BACKEND_TCP_TCP_CHAIN_H
 
@@ -21,15 +22,15 @@
 
 struct tcp_chain;
 
-/* The connections with a neighbour, from our end: non-blocking, connected, both ends proven to belong to
+/* Our ends of the connections with a neighbour: non-blocking, connected, both ends authenticated as ranks of
  * the job. */
 struct tcp_chain_peer {
     int rank; /* of the job, at the other end */
     int fds[TCP_CHAIN_MAX_LANES];
-    char name[288]; /* of that rank in sentences: "rank 3 (n2)" */
+    char name[288]; /* that rank in sentences: "rank 3 (n2)" */
 };
 
-/* Where this rank sits in the team. All members have the same size, chunk_bytes and lanes, see chain_init. */
+/* All members have the same size, chunk_bytes and lanes, see chain_init. */
 struct tcp_chain_params {
     int rank, size;
     int64_t chunk_bytes;
@@ -38,12 +39,11 @@ struct tcp_chain_params {
     int epoll_fd; /* as backend_env's */
 };
 
-/* Takes the descriptors, also on failure. */
-int tcp_chain_open(struct tcp_chain **streamp, const struct tcp_chain_params *params, struct hvd_error *err);
+/* Takes over the descriptors, also on failure. */
+int tcp_chain_open(struct tcp_chain **chainp, const struct tcp_chain_params *params, struct hvd_error *err);
 
-/* As in backend_ops. An error is final: the tcp_chain repeats it from then on, since nobody knows where in
- * their streams of bytes the neighbours are. HVD_ERR_RANK_LOST and HVD_ERR_MISMATCH (a header that is not the
- * one due) are about *rankp. */
+/* As in backend_ops. An error is final, see tcp_failure.h. HVD_ERR_RANK_LOST and HVD_ERR_MISMATCH (a header
+ * other than the one due) are about *rankp, a rank of the job. */
 int tcp_chain_start(struct tcp_chain *tcp_chain, const struct backend_batch *batch, struct hvd_error *err);
 int tcp_chain_test(struct tcp_chain *tcp_chain, bool *movedp, int *rankp, struct hvd_error *err);
 void tcp_chain_after_fork(struct tcp_chain *tcp_chain);

@@ -30,7 +30,7 @@ struct seat {
 
 struct world {
     int size;
-    bool crowded;
+    bool shares_nodes;
     int sent[BATCHES]; /* messages of all in each batch */
     bool patient;      /* a message is through at its sender when it was taken */
     uint64_t random;
@@ -115,7 +115,7 @@ static int messages_of(const struct world *world, enum backend_kind kind)
     int size = world->size;
     if (kind == COLL_BROADCAST)
         return size - 1;
-    return world->crowded ? 2 * (size - 1) : size * bruck_step_count(size);
+    return world->shares_nodes ? 2 * (size - 1) : size * bruck_step_count(size);
 }
 
 static void run_world(struct world *world)
@@ -124,7 +124,7 @@ static void run_world(struct world *world)
     memset(world->sent, 0, sizeof(world->sent));
     for (int rank = 0; rank < world->size; rank++) {
         struct bruck *bruck = &world->seats[rank].bruck;
-        ck_assert_int_eq(bruck_init(bruck, rank, world->size, world->crowded, NULL), HVD_OK);
+        ck_assert_int_eq(bruck_init(bruck, rank, world->size, world->shares_nodes, NULL), HVD_OK);
         begin_batch(world, rank);
     }
     for (int i = 0; i < TURNS && !is_over(world); i++) {
@@ -154,7 +154,7 @@ START_TEST(everybody_gets_what_is_due)
     for (int i = 0; i < 20; i++) {
         world->size = _i;
         world->patient = i % 2 == 0;
-        world->crowded = i / 2 % 2 == 0;
+        world->shares_nodes = i / 2 % 2 == 0;
         world->random = (uint64_t)(_i * 1000 + i + 1);
         for (int k = 0; k < BATCHES; k++) {
             world->plans[k] = batch_plan_random(&world->random, kinds[(i + k) % 4], _i, CHUNK);
@@ -211,7 +211,7 @@ START_TEST(carries_the_largest_batches)
 {
     struct world *world = calloc(1, sizeof(*world));
     world->size = _i / 2;
-    world->crowded = _i % 2 == 0;
+    world->shares_nodes = _i % 2 == 0;
     world->random = 99;
     for (int k = 0; k < BATCHES; k++) {
         struct batch_plan *plan = &world->plans[k];

@@ -23,7 +23,7 @@
 /* fds[rank][step]: the connection from that member to the one that it reaches in that step. */
 struct wires {
     int size;
-    bool crowded;
+    bool shares_nodes;
     int fds[RANKS][STEPS][2];
 };
 
@@ -32,10 +32,10 @@ static int other(int size, int rank, int distance)
     return ((rank + distance) % size + size) % size;
 }
 
-static void wires_open(struct wires *wires, int size, bool crowded)
+static void wires_open(struct wires *wires, int size, bool shares_nodes)
 {
     wires->size = size;
-    wires->crowded = crowded;
+    wires->shares_nodes = shares_nodes;
     for (int rank = 0; rank < size; rank++)
         for (int step = 0; step < bruck_step_count(size); step++)
             ck_assert_int_eq(
@@ -81,7 +81,7 @@ static struct tcp_bruck *tcp_bruck_at(const struct wires *wires, int rank, int e
     }
     const struct tcp_bruck_params seat = {.rank = rank,
                                           .size = wires->size,
-                                          .crowded = wires->crowded,
+                                          .shares_nodes = wires->shares_nodes,
                                           .to = to,
                                           .from = from,
                                           .epoll_fd = epoll_fd};
