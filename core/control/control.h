@@ -1,4 +1,9 @@
-/* control.h: how records travel between a rank, its parent and its children in the control tree. */
+/* control.h: messages between a rank, its parent and its children in the control tree.
+ *
+ * control/ promises to flow/ that messages of a link arrive complete and in order, that no call blocks, and
+ * that every rank hears of an abort or a lost rank once. A transport implements control_ops: tree.c joins the
+ * processes of a job, with a link.c for each neighbour (rings in shared memory inside a node, sockets between
+ * nodes); mailbox.c joins simulated ranks of one process. */
 #ifndef CONTROL_CONTROL_H
 #define CONTROL_CONTROL_H
 
@@ -10,49 +15,50 @@
 
 #define CONTROL_MESSAGE_BYTES (INT64_C(1) << 30) /* longest message */
 
-/* What came in. Memory is control's and valid until the next receive. */
+/* What was received. Its memory is control's, and valid until the next receive. */
 struct control_event {
     enum { CONTROL_MESSAGE, CONTROL_ABORT } kind;
-    int link;          /* MESSAGE: where from */
+    int link;          /* MESSAGE: which link it came over */
     const void *bytes; /* MESSAGE */
     size_t length;
-    int status;           /* ABORT: HVD_ERR_RANK_LOST, or what control_abort was given */
+    int status;           /* ABORT: HVD_ERR_RANK_LOST, or the status that was passed to abort */
     int rank;             /* ABORT: the rank it is about */
     const char *sentence; /* ABORT */
 };
 
 struct control;
 
-/* A way of travel. None of these calls blocks. All but kick are called by the holder of the progress only. */
+/* A transport. No call blocks. Only the progress driver makes them, except kick. */
 struct control_ops {
     const char *name;
-    /* Mandatory. Copy a message for [link] and begin to send it; what does not fit waits here and goes out
-     * in later calls of progress. */
+    /* Mandatory. Copy a message for [link] and begin to send it. What does not fit is kept and sent in later
+     * calls of receive. */
     int (*send)(struct control *control, int link, const void *bytes, size_t length, struct hvd_error *err);
-    /* Mandatory. The next event, HVD_OK; or HVD_IN_PROGRESS where there is none. Progresses sends also. */
+    /* Mandatory. HVD_OK with the next event, or HVD_IN_PROGRESS if there is none. Also sends what was kept.
+     */
     int (*receive)(struct control *control, struct control_event *event, struct hvd_error *err);
-    /* Mandatory. Tell all ranks that the job cannot go on: each, this one too, receives one ABORT event. Only
-     * the first abort that reaches a rank is delivered there. */
+    /* Mandatory. Tell all ranks that the job cannot go on. Each rank, this one too, receives one ABORT event:
+     * the first that reaches it. */
     void (*abort)(struct control *control, int status, int rank, const char *sentence);
-    /* Mandatory. From here on ranks may leave: neither EOF nor death is a loss. */
+    /* Mandatory. From here on ranks may leave: neither the end of a connection nor of a process is a loss. */
     void (*farewell)(struct control *control);
-    /* Mandatory. True when everything sent has left this process. */
+    /* Mandatory. Has everything that was sent left this process? */
     bool (*flushed)(struct control *control);
-    /* Optional. Add what wakes a sleeper to [epoll_fd] (edge-triggered, but for the end of
-     * a process; data is not looked at). */
+    /* Optional. Add the descriptors that wake the driver to [epoll_fd]: edge-triggered, except the one for
+     * the ends of processes. The data of their events is not looked at. */
     int (*watch)(struct control *control, int epoll_fd, struct hvd_error *err);
-    /* Optional. armed: from now on arrivals and kicks make a watched descriptor readable (they always may).
-     * After arming the caller must look for arrivals once more before it sleeps. disarmed: they need not. */
+    /* Optional. Armed: from now on arrivals and kicks make a watched descriptor readable. After arming the
+     * driver must call receive once more before it sleeps. Disarmed: they need not, but still may. */
     void (*arm)(struct control *control, bool armed);
-    /* Optional. Make a watched descriptor readable if armed. Any thread. */
+    /* Optional. Make a watched descriptor readable if armed. Any thread may call it. */
     void (*kick)(struct control *control);
-    /* Optional. In a forked child: close descriptors, touch nothing that is shared. */
+    /* Optional. In a forked child: close descriptors, and touch nothing that is shared. */
     void (*after_fork)(struct control *control);
     /* Mandatory. Free everything. */
     void (*close)(struct control *control);
 };
 
-/* First member of each way's own struct. */
+/* First member of each transport's own struct. */
 struct control {
     const struct control_ops *ops;
     int rank, size;

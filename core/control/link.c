@@ -1,4 +1,4 @@
-/* link.c: frames to and from one relative in the control tree, over rings or over a socket. */
+/* link.c: frames to and from one neighbour in the control tree, over rings in shared memory or a socket. */
 #include "config.h"
 #include "control/link.h"
 
@@ -7,9 +7,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #define BUFFER_FIRST_BYTES 4096
-#define BUFFER_KEEP_BYTES  (1 << 20) /* larger ones are freed when they are empty */
+#define BUFFER_KEEP_BYTES  (1 << 20) /* larger buffers are freed when they become empty */
 
 static size_t buffer_used(const struct link_buffer *buffer)
 {
@@ -32,7 +33,7 @@ static void buffer_drop(struct link_buffer *buffer, size_t count)
         buffer_free(buffer);
 }
 
-/* Make room for [count] bytes behind the end: by moving what is there to the front, then by growing. */
+/* Make room for [count] bytes behind the end: move the contents to the front, then grow if needed. */
 static bool buffer_reserve(struct link_buffer *buffer, size_t count)
 {
     if (buffer->capacity - buffer->end >= count)
@@ -70,13 +71,13 @@ void link_init(struct link *link)
 }
 
 void link_open_rings(struct link *link, int rank, struct byte_ring *out, struct byte_ring *in,
-                     struct wakeup wakeup)
+                     struct doorbell_eventfd doorbell)
 {
     link_init(link);
     link->rank = rank;
     link->out.ring = out;
     link->in.ring = in;
-    link->wakeup = wakeup;
+    link->doorbell = doorbell;
     link->open = true;
 }
 
@@ -88,7 +89,7 @@ void link_open_socket(struct link *link, int rank, int fd)
     link->open = true;
 }
 
-/* Put as much of the parts into the ring as fits; how much that was, or -1. */
+/* Write as much of the parts as fits into the ring. Returns the number of bytes, or -1. */
 static ssize_t link_write_ring(struct link *link, const struct iovec *parts, int part_count)
 {
     size_t total = 0;
@@ -104,12 +105,12 @@ static ssize_t link_write_ring(struct link *link, const struct iovec *parts, int
     }
     if (total > 0) {
         byte_ring_commit(&link->out);
-        wakeup_signal_if_armed(&link->wakeup);
+        doorbell_ring_if_armed(&link->doorbell);
     }
     return (ssize_t)total;
 }
 
-/* The same into the socket. */
+/* The same for the socket. */
 static ssize_t link_write_socket(struct link *link, const struct iovec *parts, int part_count)
 {
     struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)part_count};
@@ -118,12 +119,12 @@ static ssize_t link_write_socket(struct link *link, const struct iovec *parts, i
         return count;
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
         return 0;
-    /* What the other end sent before is still to be read; that ends with the link's end. */
+    /* Frames that the other end sent before are still to be read; after them link_next reports the end. */
     link->cause = errno;
     return -1;
 }
 
-/* Write what goes now. The other end may be gone: then everything vanishes and counts as written. */
+/* Write what fits now. If the other end is gone everything is dropped and counts as written. */
 static size_t link_write(struct link *link, const struct iovec *parts, int part_count)
 {
     size_t total = 0;
@@ -146,7 +147,8 @@ int link_send(struct link *link, enum frame_type type, uint32_t epoch, const voi
     frame_encode(header, type, epoch, length);
     struct iovec parts[2] = {{header, sizeof(header)}, {(void *)payload, length}};
     size_t written = 0;
-    /* Reserved first, so that a frame goes out whole or not at all. Small ones find room that was kept. */
+    /* Reserve memory first, so that a frame is sent whole or not at all. For small ones the buffer has room
+     * already. */
     if (!buffer_reserve(&link->unsent, sizeof(header) + length))
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for a message of %zu bytes to rank %d",
                          length, link->rank);
@@ -165,17 +167,17 @@ int link_send(struct link *link, enum frame_type type, uint32_t epoch, const voi
 
 void link_flush(struct link *link)
 {
-    bool asked = false;
+    bool requested = false;
     while (!link_flushed(link)) {
         struct iovec rest = {link->unsent.bytes + link->unsent.start, buffer_used(&link->unsent)};
         size_t written = link_write(link, &rest, 1);
         buffer_drop(&link->unsent, written);
         if (written > 0)
             continue;
-        if (link->fd >= 0 || asked)
+        if (link->fd >= 0 || requested)
             break;
         byte_ring_request_room(&link->out);
-        asked = true;
+        requested = true;
     }
 }
 
@@ -184,7 +186,7 @@ bool link_flushed(const struct link *link)
     return buffer_used(&link->unsent) == 0;
 }
 
-/* Bytes that came, into the room behind received. 0: none now. -1: no more, see cause. */
+/* Read into the room behind [received]. 0: no bytes now. -1: no more will come, see cause. */
 static ssize_t link_read(struct link *link)
 {
     struct link_buffer *received = &link->received;
@@ -204,15 +206,15 @@ static ssize_t link_read(struct link *link)
     if (count < 0)
         link->corrupt = true;
     if (count > 0 && byte_ring_release(&link->in))
-        wakeup_signal_if_armed(&link->wakeup);
+        doorbell_ring_if_armed(&link->doorbell);
     return count == 0 && byte_ring_at_end(&link->in) ? -1 : count;
 }
 
-/* Make room behind what came, and read into it. */
+/* Make room in [received], and read into it. */
 static enum link_event link_fill(struct link *link, struct hvd_error *err)
 {
     struct link_buffer *received = &link->received;
-    /* Grows by what has come, whatever a header announces. */
+    /* The buffer grows with what arrives, and not by what a header announces. */
     if (!buffer_reserve(received, 1)) {
         error_set(err, HVD_ERR_NO_MEMORY, "out of memory for a message of more than %zu bytes from rank %d",
                   buffer_used(received), link->rank);
@@ -220,7 +222,7 @@ static enum link_event link_fill(struct link *link, struct hvd_error *err)
     }
     ssize_t count = link_read(link);
     if (link->corrupt) {
-        error_set(err, HVD_ERR_SYSTEM, "positions in their shared ring that cannot be");
+        error_set(err, HVD_ERR_SYSTEM, "impossible positions in their shared ring");
         return LINK_CORRUPT;
     }
     if (count < 0)
@@ -239,7 +241,7 @@ enum link_event link_next(struct link *link, unsigned allowed, struct frame *fra
             status =
                 frame_decode(received->bytes + received->start, buffer_used(received), allowed, frame, err);
         if (status == HVD_OK) {
-            link->borrowed = FRAME_HEADER_BYTES + frame->length;
+            link->in_use = FRAME_HEADER_BYTES + frame->length;
             return LINK_FRAME;
         }
         event = status == HVD_IN_PROGRESS ? link_fill(link, err) : LINK_CORRUPT;
@@ -249,8 +251,8 @@ enum link_event link_next(struct link *link, unsigned allowed, struct frame *fra
 
 void link_release(struct link *link)
 {
-    buffer_drop(&link->received, link->borrowed);
-    link->borrowed = 0;
+    buffer_drop(&link->received, link->in_use);
+    link->in_use = 0;
 }
 
 bool link_has_partial_frame(const struct link *link)
@@ -258,8 +260,8 @@ bool link_has_partial_frame(const struct link *link)
     return buffer_used(&link->received) > 0;
 }
 
-/* A socket that is closed with bytes unread resets its connection, which throws away what the other end has
- * not read yet. */
+/* Closing a socket with unread bytes resets its connection, and the other end loses what it has not read yet.
+ */
 static void socket_drain(int fd)
 {
     char sink[4096];
@@ -277,7 +279,7 @@ void link_close(struct link *link)
         socket_drain(link->fd);
     if (link->open && link->fd < 0) {
         byte_ring_close(&link->out);
-        wakeup_signal_if_armed(&link->wakeup);
+        doorbell_ring_if_armed(&link->doorbell);
     }
     buffer_free(&link->unsent);
     buffer_free(&link->received);

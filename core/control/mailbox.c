@@ -1,4 +1,4 @@
-/* mailbox.c: control by in-memory mailboxes between ranks of one process. */
+/* mailbox.c: control by mailboxes in memory, between ranks of one process. */
 #include "control/mailbox.h"
 
 #include <stdatomic.h>
@@ -24,12 +24,12 @@ struct mailbox_rank {
     struct message *first, *last;
     struct message *last_received; /* what the last receive returned */
     struct mailbox_counts counts;
-    bool abort_delivered; /* of the abort */
-    bool left;            /* said farewell */
+    bool abort_delivered;
+    bool left; /* it has said farewell */
     bool closed;
     int event_fd; /* -1 until watched */
-    /* Read and written only by read-modify-write: whichever of arm and kick comes second sees what the
-     * other's thread did before, so that a kick is never lost. */
+    /* Accessed by read-modify-write only: whichever of arm and kick comes second sees what the other's thread
+     * did before its own, so no kick is lost. */
     atomic_int armed;
 };
 
@@ -46,7 +46,7 @@ static struct mailbox_rank *mailbox_of(struct control *control)
     return (struct mailbox_rank *)control;
 }
 
-/* The number that rank [from] has among the links of [control]; -1 where they are not related. */
+/* The link of [control] that leads to rank [from]; -1 if they are no neighbours. */
 static int link_of(const struct control *control, int from)
 {
     if (control->parent == from)
@@ -64,7 +64,7 @@ static void mailbox_kick(struct control *control)
     if (atomic_fetch_or(&self->armed, 0) == 0)
         return;
     ssize_t written = write(self->event_fd, &one, sizeof(one));
-    (void)written; /* fails only where the counter is full: then it is readable already */
+    (void)written; /* it fails only if the counter is full; then the descriptor is readable already */
 }
 
 static int mailbox_send(struct control *control, int link, const void *bytes, size_t length,
@@ -148,7 +148,7 @@ static void mailbox_farewell(struct control *control)
 static bool mailbox_flushed(struct control *control)
 {
     (void)control;
-    return true; /* a message is in the other's mailbox when send returns */
+    return true; /* a message is in the receiver's mailbox when send returns */
 }
 
 static int mailbox_watch(struct control *control, int epoll_fd, struct hvd_error *err)

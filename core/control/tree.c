@@ -1,4 +1,4 @@
-/* tree.c: the control object of a rank: its links to parent and children, aborts, and who was lost. */
+/* tree.c: the control object of a rank: its links to parent and children, aborts, and lost ranks. */
 #include "config.h"
 #include "control/link.h"
 #include "node/attach.h"
@@ -11,11 +11,12 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 
-/* How often a rank that never sleeps polls for ended processes, and how often it polls at the clock for that.
- */
+/* A rank that never sleeps checks for ended processes at this interval, and looks at the clock for that only
+ * in every so many polls. */
 #define PROCESS_CHECK_US    10000
 #define PROCESS_CHECK_POLLS 8
 
@@ -24,21 +25,21 @@ struct tree {
     const struct peer_table *peer_table;
     const struct hvd_log *log;
     struct node *node;        /* NULL: alone on its node */
-    struct node_member *slot; /* ours in node */
+    struct node_member *slot; /* this rank's in the node's memory */
     int link_count;
     struct link links[TREE_MAX_LINKS];
-    bool peer_left[TREE_MAX_LINKS]; /* this link's end is no loss */
+    bool peer_left[TREE_MAX_LINKS]; /* it said farewell: the end of this link is no loss */
     bool dead[TREE_MAX_LINKS];      /* the process at its other end has ended */
-    int next;                          /* the link to look at first, so that none starves */
-    int borrowed_link;                 /* the link whose bytes the caller has, or -1 */
+    int next;                       /* the link to poll first, so that none starves */
+    int frame_link;                 /* the link whose frame the caller is using, or -1 */
     struct process_watch watch;
-    struct wakeup wakeup;       /* ours */
-    _Atomic uint32_t own_armed; /* its word, where there is no node */
-    bool armed;                 /* the caller wants to be woken */
-    int64_t checked_us;         /* for ended processes */
+    struct doorbell_eventfd doorbell; /* this rank's own */
+    _Atomic uint32_t own_armed;       /* its armed word, if there is no node */
+    bool armed;                       /* the driver wants to be woken */
+    int64_t checked_us;               /* when it last checked for ended processes */
     unsigned polls;
     bool farewelled;
-    bool aborted, abort_delivered; /* an abort is known; the caller has it */
+    bool aborted, abort_delivered; /* an abort is known; the driver has received it */
     struct frame_abort abort;
 };
 
@@ -66,8 +67,8 @@ static bool tree_flushed(struct control *control)
     return true;
 }
 
-/* Who said farewell may end once everything is in the rings, where it outlives us: only then do others hear
- * it. */
+/* Say in shared memory that this rank has left, once everything that it sent is in the rings: those outlive
+ * the process, which may end from then on. */
 static void tree_mark_left(struct tree *tree)
 {
     if (!tree->farewelled || tree->slot == NULL || atomic_load(&tree->slot->left) != 0)
@@ -85,7 +86,7 @@ static void tree_farewell(struct control *control)
     tree->farewelled = true;
     for (int i = 0; i < tree->link_count; i++) {
         struct link *link = &tree->links[i];
-        /* 24 bytes; where there is no memory for them the other end sees a loss, and is right */
+        /* 24 bytes; if there is no memory for them the other end reports a loss, and rightly so */
         if (link->fd >= 0)
             link_send(link, FRAME_FAREWELL, tree->peer_table->epoch, NULL, 0, NULL);
     }
@@ -94,7 +95,7 @@ static void tree_farewell(struct control *control)
 
 /* ---- Aborts and losses ---- */
 
-/* The first abort that is known here: tell the caller, the node and all relatives. */
+/* Keep the first abort for the driver, and tell the node and all neighbours. */
 static void tree_raise_abort(struct tree *tree, const struct frame_abort *abort)
 {
     if (tree->aborted)
@@ -116,8 +117,8 @@ static void tree_abort(struct control *control, int status, int rank, const char
     tree_raise_abort(tree_of(control), &abort);
 }
 
-/* [rank] is gone; [how] says what was seen. It may have left because of an abort that has not reached us yet:
- * then that is the reason. */
+/* [rank] is lost; [how] says what was seen. If it left because of an abort that has not reached us yet, raise
+ * that abort. */
 static void tree_rank_lost(struct tree *tree, int rank, const char *how)
 {
     struct frame_abort abort;
@@ -132,14 +133,14 @@ static void tree_rank_lost(struct tree *tree, int rank, const char *how)
     tree_raise_abort(tree, &abort);
 }
 
-/* Did this rank of the node say farewell? */
+/* Has this rank of the node said farewell? */
 static bool rank_left(const struct tree *tree, int rank)
 {
     const struct node_member *slot = node_member_of(tree->node, rank);
     return slot != NULL && atomic_load(&slot->left) != 0;
 }
 
-/* Nothing more comes from this link. */
+/* Close a link from which nothing more comes. */
 static void tree_end_link(struct tree *tree, int index)
 {
     struct link *link = &tree->links[index];
@@ -148,7 +149,7 @@ static void tree_end_link(struct tree *tree, int index)
     if (link->fd < 0 && tree->dead[index])
         snprintf(how, sizeof(how), "its process ended without hvd_shutdown");
     else if (link->cause == ETIMEDOUT)
-        snprintf(how, sizeof(how), "nothing was heard of it for the lease");
+        snprintf(how, sizeof(how), "nothing was heard from it for the whole lease");
     else if (link->cause != 0)
         snprintf(how, sizeof(how), "its connection broke without hvd_shutdown: %s", strerror(link->cause));
     else
@@ -160,7 +161,7 @@ static void tree_end_link(struct tree *tree, int index)
         tree_rank_lost(tree, rank, how);
 }
 
-/* What came on this link is not what a rank of this job would send. */
+/* The bytes on this link are not what a rank of this job would send. */
 static void tree_link_corrupt(struct tree *tree, int index, const char *what)
 {
     int rank = tree->links[index].rank;
@@ -173,8 +174,8 @@ static void tree_link_corrupt(struct tree *tree, int index, const char *what)
     link_close(&tree->links[index]);
 }
 
-/* Processes of this node that have ended. True where one was at the other end of a link, whose last words are
- * still to be read. */
+/* Check for processes of this node that have ended. True if one was at the other end of a link, whose last
+ * messages are still to be read. */
 static bool tree_check_processes(struct tree *tree)
 {
     bool found = false;
@@ -210,12 +211,12 @@ static int tree_send(struct control *control, int index, const void *bytes, size
 
 static void tree_release_frame(struct tree *tree)
 {
-    if (tree->borrowed_link >= 0)
-        link_release(&tree->links[tree->borrowed_link]);
-    tree->borrowed_link = -1;
+    if (tree->frame_link >= 0)
+        link_release(&tree->links[tree->frame_link]);
+    tree->frame_link = -1;
 }
 
-/* One frame: HVD_OK where it is an event, else HVD_IN_PROGRESS. */
+/* HVD_OK if the frame is an event, otherwise HVD_IN_PROGRESS. */
 static int tree_handle_frame(struct tree *tree, int index, const struct frame *frame,
                              struct control_event *event)
 {
@@ -245,7 +246,7 @@ static int tree_handle_frame(struct tree *tree, int index, const struct frame *f
     return HVD_IN_PROGRESS;
 }
 
-/* Look at one link until it has an event or nothing. */
+/* Poll one link until it has an event or nothing more. */
 static int tree_poll_link(struct tree *tree, int index, struct control_event *event, struct hvd_error *err)
 {
     struct link *link = &tree->links[index];
@@ -258,7 +259,7 @@ static int tree_poll_link(struct tree *tree, int index, struct control_event *ev
         switch (link_next(link, allowed, &frame, &why)) {
         case LINK_FRAME:
             if (tree_handle_frame(tree, index, &frame, event) == HVD_OK) {
-                tree->borrowed_link = index;
+                tree->frame_link = index;
                 return HVD_OK;
             }
             if (link->open)
@@ -282,7 +283,7 @@ static int tree_poll_link(struct tree *tree, int index, struct control_event *ev
     return HVD_IN_PROGRESS;
 }
 
-/* Look at every link, beginning behind the one that was heard last. */
+/* Poll every link, beginning behind the one that had the last event. */
 static int tree_poll_links(struct tree *tree, struct control_event *event, struct hvd_error *err)
 {
     int first = tree->next;
@@ -297,15 +298,15 @@ static int tree_poll_links(struct tree *tree, struct control_event *event, struc
     return HVD_IN_PROGRESS;
 }
 
-/* Somebody rang, and nobody else will ring until we ask again. What they rang for may be in a place that the
- * caller looked at before it called us, so the wakeup goes on ringing: it is never silenced, as only its
- * edges wake anybody. */
+/* Somebody took the armed word back and rang, and nobody else will ring until it is set again. What it rang
+ * for may be in a place that the driver looked at before it called receive, so ring the own doorbell once
+ * more. The eventfd is never read: only its edges wake the driver. */
 static void tree_rearm(struct tree *tree)
 {
-    if (!tree->armed || atomic_load(tree->wakeup.armed) != 0)
+    if (!tree->armed || atomic_load(tree->doorbell.armed) != 0)
         return;
-    atomic_exchange(tree->wakeup.armed, 1);
-    wakeup_signal(&tree->wakeup);
+    atomic_exchange(tree->doorbell.armed, 1);
+    doorbell_ring_eventfd(&tree->doorbell);
 }
 
 static void tree_flush(struct tree *tree)
@@ -315,7 +316,7 @@ static void tree_flush(struct tree *tree)
     tree_mark_left(tree);
 }
 
-/* The abort, once. */
+/* Deliver the abort, once. */
 static int tree_deliver_abort(struct tree *tree, struct control_event *event)
 {
     if (!tree->aborted || tree->abort_delivered)
@@ -357,8 +358,8 @@ static int epoll_add_fd(int epoll_fd, int fd, uint32_t events, struct hvd_error 
 static int tree_watch(struct control *control, int epoll_fd, struct hvd_error *err)
 {
     struct tree *tree = tree_of(control);
-    int status = epoll_add_fd(epoll_fd, tree->wakeup.fd, EPOLLIN | EPOLLET, err);
-    /* not by its edge: a death that was not looked for yet keeps the caller awake until it is */
+    int status = epoll_add_fd(epoll_fd, tree->doorbell.fd, EPOLLIN | EPOLLET, err);
+    /* level-triggered: an ended process that was not fetched yet keeps the driver awake until it is */
     if (status == HVD_OK)
         status = epoll_add_fd(epoll_fd, tree->watch.fd, EPOLLIN, err);
     for (int i = 0; i < tree->link_count && status == HVD_OK; i++)
@@ -370,19 +371,19 @@ static void tree_arm(struct control *control, bool armed)
 {
     struct tree *tree = tree_of(control);
     tree->armed = armed;
-    atomic_exchange(tree->wakeup.armed, armed ? 1 : 0);
+    atomic_exchange(tree->doorbell.armed, armed ? 1 : 0);
 }
 
 static void tree_kick(struct control *control)
 {
-    const struct wakeup *wakeup = &tree_of(control)->wakeup;
-    /* Always an exchange: it orders what the caller did before with what the sleeper polls at after it armed.
-     */
-    if (atomic_exchange(wakeup->armed, 0) != 0)
-        wakeup_signal(wakeup);
+    const struct doorbell_eventfd *doorbell = &tree_of(control)->doorbell;
+    /* Not doorbell_take: an exchange always orders what the caller did before it with what the driver looks
+     * at after it has armed. */
+    if (atomic_exchange(doorbell->armed, 0) != 0)
+        doorbell_ring_eventfd(doorbell);
 }
 
-/* ---- Beginning and end ---- */
+/* ---- Open and close ---- */
 
 static void tree_after_fork(struct control *control)
 {
@@ -393,10 +394,10 @@ static void tree_after_fork(struct control *control)
     if (tree->node != NULL) {
         tree->slot = NULL;
         node_after_fork(tree->node);
-    } else if (tree->wakeup.fd >= 0) {
-        close(tree->wakeup.fd);
+    } else if (tree->doorbell.fd >= 0) {
+        close(tree->doorbell.fd);
     }
-    tree->wakeup = (struct wakeup){&tree->own_armed, -1};
+    tree->doorbell = (struct doorbell_eventfd){&tree->own_armed, -1};
     tree->farewelled = true;
 }
 
@@ -407,8 +408,8 @@ static void tree_close(struct control *control)
     for (int i = 0; i < tree->link_count; i++)
         link_close(&tree->links[i]);
     process_watch_fini(&tree->watch);
-    if (tree->node == NULL && tree->wakeup.fd >= 0)
-        close(tree->wakeup.fd);
+    if (tree->node == NULL && tree->doorbell.fd >= 0)
+        close(tree->doorbell.fd);
     node_close(tree->node);
     free(tree);
 }
@@ -427,8 +428,8 @@ static const struct control_ops tree_ops = {
     .close = tree_close,
 };
 
-/* The descriptor of a relative's doorbell, or -1 where it was not met. */
-static int node_wakeup_fd(const struct node *node, int rank)
+/* A neighbour's eventfd; -1 if it was not passed when this rank attached. */
+static int neighbour_event_fd(const struct node *node, int rank)
 {
     for (int i = 0; node != NULL && i < node->wakeup_count; i++) {
         if (node->wakeups[i].rank == rank)
@@ -441,22 +442,21 @@ static int node_wakeup_fd(const struct node *node, int rank)
 static int tree_open_rings(struct tree *tree, int index, struct hvd_error *err)
 {
     int rank = control_link_rank(&tree->control, index);
-    int wakeup_fd = node_wakeup_fd(tree->node, rank);
-    if (wakeup_fd < 0)
+    int event_fd = neighbour_event_fd(tree->node, rank);
+    if (event_fd < 0)
         return error_set(err, HVD_ERR_SYSTEM,
-                         "rank %d is to share memory with rank %d, but they did not meet as parent and "
-                         "child: the ranks disagree "
-                         "on who is on this node",
+                         "rank %d should share memory with rank %d, but they did not attach as parent and "
+                         "child: the ranks disagree on which ranks are on this node",
                          tree->control.rank, rank);
     struct node_member *slot = node_member_of(tree->node, rank);
     struct node_member *lower = index == TREE_PARENT ? tree->slot : slot;
     struct byte_ring *out = index == TREE_PARENT ? &lower->up : &lower->down;
     struct byte_ring *in = index == TREE_PARENT ? &lower->down : &lower->up;
-    link_open_rings(&tree->links[index], rank, out, in, (struct wakeup){&slot->armed, wakeup_fd});
+    link_open_rings(&tree->links[index], rank, out, in, (struct doorbell_eventfd){&slot->armed, event_fd});
     return HVD_OK;
 }
 
-/* Open link [index] over a socket; takes *fdp. */
+/* Open link [index] over a socket; takes over *fdp. */
 static int tree_open_socket(struct tree *tree, int index, int *fdp, struct hvd_error *err)
 {
     int rank = control_link_rank(&tree->control, index);
@@ -468,7 +468,7 @@ static int tree_open_socket(struct tree *tree, int index, int *fdp, struct hvd_e
     return HVD_OK;
 }
 
-/* Watch those of the processes met that are still of this node. */
+/* Watch those processes that attached and that are, as agreed since, on this node. */
 static int tree_open_watch(struct tree *tree, const struct tree_shape *shape, struct hvd_error *err)
 {
     struct node *node = tree->node;
@@ -484,15 +484,16 @@ static int tree_open_watch(struct tree *tree, const struct tree_shape *shape, st
     return status;
 }
 
-static int tree_open_wakeup(struct tree *tree, struct hvd_error *err)
+static int tree_open_doorbell(struct tree *tree, struct hvd_error *err)
 {
     if (tree->node != NULL) {
         tree->slot = node_member_of(tree->node, tree->control.rank);
-        tree->wakeup = (struct wakeup){&tree->slot->armed, tree->node->wakeup};
+        tree->doorbell = (struct doorbell_eventfd){&tree->slot->armed, tree->node->wakeup};
         return HVD_OK;
     }
-    tree->wakeup.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return tree->wakeup.fd >= 0 ? HVD_OK : error_set_errno(err, "cannot make a doorbell (eventfd)");
+    tree->doorbell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return tree->doorbell.fd >= 0 ? HVD_OK
+                                  : error_set_errno(err, "cannot create an eventfd for waking this rank");
 }
 
 int control_open(struct control **controlp, const struct peer_table *peer_table,
@@ -517,12 +518,12 @@ int control_open(struct control **controlp, const struct peer_table *peer_table,
     tree->log = peer_table->log;
     tree->node = node;
     tree->link_count = link_count;
-    tree->borrowed_link = -1;
-    tree->wakeup = (struct wakeup){&tree->own_armed, -1};
+    tree->frame_link = -1;
+    tree->doorbell = (struct doorbell_eventfd){&tree->own_armed, -1};
     process_watch_init(&tree->watch);
     for (int i = 0; i < link_count; i++)
         link_init(&tree->links[i]);
-    status = tree_open_wakeup(tree, err);
+    status = tree_open_doorbell(tree, err);
     for (int i = shape->parent < 0 ? 1 : 0; i < link_count && status == HVD_OK; i++)
         status = fds[i] >= 0 ? tree_open_socket(tree, i, &fds[i], err) : tree_open_rings(tree, i, err);
     if (status == HVD_OK)

@@ -1,4 +1,4 @@
-/* doorbell.c: waking any rank of this node that sleeps, by a datagram to an address that it drew by lot. */
+/* doorbell.c: waking a rank of this node that sleeps: its eventfd, or a datagram to a random name. */
 #include "node/doorbell.h"
 
 #include <sodium.h>
@@ -9,10 +9,20 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* Taken at once: more than wait where the system is as it comes, so that nobody keeps us here. */
+/* Most rings that doorbell_clear removes, so that nobody can keep it busy. More than the kernel queues by
+ * default (net.unix.max_dgram_qlen). */
 #define RINGS_MAX 64
 
-/* The first byte 0 makes it abstract: it is no file, and belongs to this network namespace. */
+void doorbell_ring_eventfd(const struct doorbell_eventfd *doorbell)
+{
+    /* It fails only if the counter is full; then the descriptor is readable already. */
+    uint64_t one = 1;
+    ssize_t ignored = write(doorbell->fd, &one, sizeof(one));
+    (void)ignored;
+}
+
+/* The first byte 0 makes the name abstract: there is no file, and the name belongs to this network namespace.
+ */
 static socklen_t address_of(const unsigned char name[DOORBELL_NAME_BYTES], struct sockaddr_un *address)
 {
     static const char prefix[] = "hvd-doorbell-";
@@ -51,7 +61,7 @@ void doorbell_ring(const struct doorbell *own, const unsigned char name[DOORBELL
 {
     struct sockaddr_un address;
     socklen_t length = address_of(name, &address);
-    /* Where it fails nobody is there, or so many have knocked that it is open. */
+    /* It fails if nobody has that name, or if the queue is full; then the rank is awake or will wake. */
     ssize_t ignored =
         sendto(own->fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&address, length);
     (void)ignored;

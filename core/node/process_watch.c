@@ -36,8 +36,7 @@ int process_watch_next(struct process_watch *watch)
     if (watch->fd < 0 || epoll_wait(watch->fd, &event, 1, 0) != 1)
         return -1;
     struct watched_process *entry = &watch->entries[event.data.u32];
-    /* Taken out by name: a forked child may hold a copy of the pidfd, then closing it does not take it out.
-     */
+    /* Closing it is not enough: while a forked child holds a copy of the pidfd it stays in the epoll set. */
     int pidfd = entry->pidfd;
     entry->pidfd = -1;
     epoll_ctl(watch->fd, EPOLL_CTL_DEL, pidfd, NULL);

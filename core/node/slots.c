@@ -201,7 +201,7 @@ void slots_notify(struct slots *slots)
         return;
     for (int i = 0; i < slots->size; i++) {
         struct slots_member *member = &slots->members[i];
-        if (i != slots->rank && atomic_load(&member->dozes) != 0 && atomic_exchange(&member->dozes, 0) != 0)
+        if (i != slots->rank && doorbell_take(&member->dozes))
             doorbell_ring(slots->doorbell, member->doorbell);
     }
 }

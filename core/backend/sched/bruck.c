@@ -27,8 +27,7 @@ int bruck_step_count(int size)
     return steps;
 }
 
-/* Two members exchange as many messages in one direction as in the other: there nothing is saved by a gather.
- */
+/* With two members a gather and a broadcast would save no message. */
 int bruck_init(struct bruck *bruck, int rank, int size, bool shares_nodes, struct hvd_error *err)
 {
     size_t bytes = 2 * (size_t)BRUCK_BYTES;

@@ -150,7 +150,7 @@ START_TEST(spoilt_ring_is_reported)
     struct hvd_error err = {""};
     memset(rings, 0, 2 * sizeof(*rings));
     link_init(&a);
-    link_open_rings(&a, 1, &rings[0], &rings[1], (struct wakeup){&armed, -1});
+    link_open_rings(&a, 1, &rings[0], &rings[1], (struct doorbell_eventfd){&armed, -1});
     if (_i == 0)
         atomic_store(&rings[1].head, BYTE_RING_BYTES + 1);
     else

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-#include "node/wakeup.h"
+#include "node/doorbell.h"
 #include "node/attach.h"
 #include "forked_ranks.h"
 
@@ -448,7 +448,7 @@ static void spoil_or_see_it(struct forked_rank *place)
         struct byte_ring_end end = {.ring = &memory->slots[1].up};
         byte_ring_write(&end, streams[victim].bytes, streams[victim].count);
         byte_ring_commit(&end);
-        wakeup_signal(&(struct wakeup){NULL, node->wakeups[0].fd});
+        doorbell_ring_eventfd(&(struct doorbell_eventfd){NULL, node->wakeups[0].fd});
     }
     forked_rank_stage(place, 2);
     node_close(node);
