@@ -1,7 +1,7 @@
-/* kernels.c: the kernels of one target: the build compiles it once for each, with that target's flags.
+/* kernels.c: the kernels of one target. The build compiles this file once for each target, with its flags.
  *
- * Every loop is written once. What differs is which instructions the compiler may choose, and TARGET, which
- * names the table. Nothing else may be visible outside, or one target would run the code of another. */
+ * Every loop is written once. Only the instructions that the compiler may choose differ, and TARGET, which
+ * names the table. No other symbol may be visible outside, or one target would run the code of another. */
 #include "backend/arith/kernels.h"
 
 #include <stdbool.h>
@@ -22,7 +22,7 @@
 /* The name of a function of TYPE: int32_fold. */
 #define OF(name) JOINED(TYPE, name)
 
-/* A float holds the quotients of 16 bits closely enough, a double those of 32, and both vectorise. */
+/* For quotients a float is precise enough up to 16 bits, a double up to 32, and both vectorise. */
 #define TYPE     uint8
 #define LEAST    0
 #define MOST     UINT8_MAX
@@ -65,7 +65,7 @@
 #define TYPE float64
 #include "backend/arith/kernels_real.h"
 
-/* Logic, where any byte but 0 is true. */
+/* Logic: any byte other than 0 is true. */
 static inline boolean boolean_folded(enum hvd_op op, boolean a, boolean b)
 {
     bool all = op == HVD_MIN || op == HVD_PRODUCT;

@@ -1,13 +1,13 @@
-/* kernels_adasum.h: the arithmetic of Adasum, for kernels.c: scalar products in an order that is fixed, and
- * sums with weights. */
+/* kernels_adasum.h: the arithmetic of Adasum, for kernels.c: dot products, summed in a fixed order, and
+ * weighted sums. */
 #ifndef BACKEND_ARITH_KERNELS_ADASUM_H
 #define BACKEND_ARITH_KERNELS_ADASUM_H
 
 #include "backend/arith/kernels_types.h"
 #include "backend/arith/reduce.h"
 
-/* Products are added up in lanes, as vectors do it, and in pairs: element i of a block in lane i % LANES. The
- * order is part of what Adasum means: ranks must agree on every bit. */
+/* Products are summed in lanes, as vector instructions do it, and in pairs: element i of a block in lane i %
+ * LANES. The order must not change between ranks, as they must agree on every bit. */
 #define LANES 8
 
 struct adasum_block {
@@ -19,7 +19,7 @@ static inline int block_count(int64_t left)
     return left < REDUCE_BLOCK ? (int)left : REDUCE_BLOCK;
 }
 
-/* The elements from [begin] on, as many as there are; then zeros, which change no sum. */
+/* Load the block from element [begin] on, padded with zeros, which change no sum. */
 static inline void block_load(struct adasum_block *block, enum hvd_dtype dtype, const void *elements,
                               int64_t begin, int64_t count)
 {
@@ -39,7 +39,7 @@ static inline void block_load(struct adasum_block *block, enum hvd_dtype dtype, 
         block->values[i] = 0;
 }
 
-/* The products of two elements of a lane. */
+/* The sum of the products of a lane's first two elements. */
 static inline double pair_dot(const double *a, const double *b)
 {
     return a[0] * b[0] + a[LANES] * b[LANES];

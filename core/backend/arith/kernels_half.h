@@ -1,5 +1,5 @@
 /* kernels_half.h: float16 and bfloat16 to and from float32, for kernels.c: in operations that every compiler
- * vectorises, and by the processor's own where they give the same bits. */
+ * vectorises, or by the processor's own conversions where they give the same bits. */
 #ifndef BACKEND_ARITH_KERNELS_HALF_H
 #define BACKEND_ARITH_KERNELS_HALF_H
 
@@ -17,13 +17,13 @@
 #define HALF_QUIET      0x0200u /* that of a float16 */
 #define BFLOAT_QUIET    0x0040u /* that of a bfloat16 */
 
-/* A float32 has 13 bits of fraction more than a float16 and counts its exponent from 112 lower. */
+/* A float32 has 13 more bits of fraction than a float16, and its exponent bias is greater by 112. */
 #define FRACTION_SHIFT 13
 #define EXPONENT_SHIFT 23
 #define BIAS           (112u << EXPONENT_SHIFT)
 #define SMALLEST       (113u << EXPONENT_SHIFT) /* 2^-14, below which a float16 is subnormal */
-#define TOO_GREAT      (143u << EXPONENT_SHIFT) /* 2^16, to which rounding itself takes what is just below */
-#define ONE_HALF       0x3f000000u              /* 0.5, whose last bit is worth 2^-24, that of subnormals */
+#define TOO_GREAT      (143u << EXPONENT_SHIFT) /* 2^16; values just below round to it by themselves */
+#define ONE_HALF       0x3f000000u /* 0.5: its last bit is worth 2^-24, as that of a float16 subnormal */
 
 static inline float single_of(uint32_t bits)
 {
@@ -43,8 +43,8 @@ static inline uint32_t float16_widened(uint32_t half)
 {
     uint32_t magnitude = (half & 0x7fff) << FRACTION_SHIFT;
     uint32_t normal = magnitude + BIAS;
-    /* m * 2^-24 = (1 + m * 2^-10) * 2^-14 - 2^-14, where no operand is a subnormal float32: those are slow,
-     * and a program may have told its processor to take them for 0. */
+    /* m * 2^-24 = (1 + m * 2^-10) * 2^-14 - 2^-14, in which no operand is a subnormal float32: those are
+     * slow, and the program may have set the processor to treat them as 0. */
     uint32_t subnormal = bits_of(single_of(magnitude + SMALLEST) - single_of(SMALLEST));
     uint32_t infinity = HALF_INFINITY << FRACTION_SHIFT;
     uint32_t special = magnitude | SINGLE_INFINITY | (magnitude > infinity ? SINGLE_QUIET : 0);
@@ -74,8 +74,8 @@ static inline uint32_t bfloat16_narrowed(uint32_t single)
     return (single & 0x7fffffff) > SINGLE_INFINITY ? nan : half;
 }
 
-/* By the processor's own instructions where it has them: they round to nearest even and treat NaN as is done
- * above, whatever the program has set its processor to. */
+/* By the processor's own instructions where it has them: they round to nearest even and treat NaN as above,
+ * whatever rounding mode the program has set. */
 static inline void float16_widen(void *to, const void *from, int64_t count)
 {
     single_bits *singles = to;
@@ -114,7 +114,7 @@ static inline void bfloat16_widen(void *to, const void *from, int64_t count)
         singles[i] = (uint32_t)halves[i] << 16;
 }
 
-/* AVX-512 has an instruction for this, but it takes subnormals for 0. */
+/* AVX-512 has an instruction for this, but it treats subnormals as 0. */
 static inline void bfloat16_narrow(void *to, const void *from, int64_t count)
 {
     half_bits *halves = to;

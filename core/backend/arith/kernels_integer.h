@@ -1,12 +1,11 @@
-/* kernels_integer.h: the arithmetic of one type of whole numbers.
+/* kernels_integer.h: the arithmetic of one integer type.
  *
- * Included once for each by kernels.c, which defines TYPE, the elements, their limits LEAST and MOST, and
- * DIVIDING, a type that holds quotients so closely that they are exact once cut off. By itself it is empty.
- */
+ * kernels.c includes it once for each, after defining TYPE, its limits LEAST and MOST, and DIVIDING, a type
+ * precise enough that a truncated quotient is exact. By itself this file is empty. */
 #ifdef TYPE
 
-/* Sums and products wrap around, also those of signed numbers, which would be undefined. The compiler sees
- * that no more bits are wanted than the elements have. */
+/* Sums and products wrap around, also for signed types, where overflow would be undefined. The compiler sees
+ * that only the bits of TYPE are used. */
 static inline TYPE OF(folded)(enum hvd_op op, TYPE a, TYPE b)
 {
     switch (op) {
@@ -21,7 +20,7 @@ static inline TYPE OF(folded)(enum hvd_op op, TYPE a, TYPE b)
     }
 }
 
-/* Towards zero, but no further than the limits. */
+/* Truncated towards zero, and clamped to the limits. */
 static inline TYPE OF(scaled)(TYPE a, double factor)
 {
     double product = (double)a * factor;

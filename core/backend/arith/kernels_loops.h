@@ -1,14 +1,14 @@
 /* kernels_loops.h: the loops over elements of one type.
  *
- * Included once for each TYPE by what has just said what becomes of single elements, in OF(folded),
- * OF(scaled) and OF(divided). By itself it is empty. */
+ * Included once for each TYPE, after the operations on single elements: OF(folded), OF(scaled) and
+ * OF(divided). By itself this file is empty. */
 #ifdef TYPE
 
-/* "omp simd" promises the compiler that no iteration reads what an earlier one wrote, which holds where out
- * is one of the operands too; -fopenmp-simd makes it vectorise at any level of optimisation. It never
- * reorders anything: each element is one operation. */
+/* "omp simd" promises the compiler that no iteration reads what an earlier one wrote, which also holds if out
+ * is one of the operands; -fopenmp-simd makes it vectorise at any optimisation level. No rounding changes, as
+ * each element is an operation of its own. */
 
-/* One loop for each operation: [op] is a constant where this is inlined. */
+/* One loop for each operation: inlined, so that [op] is a constant. */
 static inline __attribute__((always_inline)) void OF(fold_by)(enum hvd_op op, TYPE *out, const TYPE *left,
                                                               const TYPE *right, int64_t count)
 {

@@ -1,9 +1,9 @@
-/* kernels_real.h: the arithmetic of one type of real numbers: included once for each TYPE by kernels.c. By
- * itself it is empty. */
+/* kernels_real.h: the arithmetic of one floating-point type. kernels.c includes it once for each TYPE; by
+ * itself this file is empty. */
 #ifdef TYPE
 
-/* Only a NaN differs from itself; of two it is the left one. Of equals too, which may be zeros of two signs.
- */
+/* Minimum and maximum: a NaN (only that differs from itself) wins. Of two NaNs or two equal values, such as
+ * zeros of different signs, the result is the left one. */
 static inline TYPE OF(folded)(enum hvd_op op, TYPE a, TYPE b)
 {
     switch (op) {

@@ -1,10 +1,10 @@
-/* kernels_types.h: elements as they lie in a caller's memory, for kernels.c. */
+/* kernels_types.h: types for elements in a caller's memory, for kernels.c. */
 #ifndef BACKEND_ARITH_KERNELS_TYPES_H
 #define BACKEND_ARITH_KERNELS_TYPES_H
 
 #include <stdint.h>
 
-/* Of any alignment, whatever the memory was declared as. */
+/* They may have any alignment, and the memory may have been declared as any type. */
 #define ELEMENT __attribute__((aligned(1), may_alias))
 typedef uint8_t ELEMENT uint8;
 typedef int8_t ELEMENT int8;

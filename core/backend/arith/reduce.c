@@ -1,4 +1,4 @@
-/* reduce.c: reductions: elements are made what arithmetic is done in, scaled, put together, and rounded. */
+/* reduce.c: reductions: elements are widened to the type of arithmetic, scaled, folded, and rounded back. */
 #include "backend/arith/reduce.h"
 
 #include <string.h>
@@ -7,9 +7,10 @@
 #include "backend/arith/kernels.h"
 #include "base/dtype.h"
 
-/* Where there is more to do than one operation it is done block by block: they stay in the fastest cache,
- * where one pass more costs little. Larger ones would lie 4 KiB apart, and processors that compare only the
- * last bits of addresses would take reads of one for what was just written to the other. */
+/* A reduction of more than one operation goes block by block: a block stays in the first-level cache, where
+ * one more pass costs little. Larger blocks would lie 4 KiB apart, and a processor that compares only the low
+ * bits of addresses would take a read of one block for a read of what it has just written to the other (4K
+ * aliasing). */
 struct reduce_block {
     _Alignas(CACHE_LINE_BYTES) char bytes[2048];
 };
@@ -67,29 +68,30 @@ struct reduce_plan reduce_plan_of(const struct reduction *reduction)
     };
 }
 
-/* An input is a partial result as it is. */
-static bool begin_is_copy(const struct reduce_plan *steps)
+/* Is an input a partial result as it is? */
+static bool begin_is_copy(const struct reduce_plan *plan)
 {
-    return steps->widen_input == steps->widen_partial && steps->prescale == 1;
+    return plan->widen_input == plan->widen_partial && plan->prescale == 1;
 }
 
-/* A partial result is the result as it is. */
-static bool end_is_copy(const struct reduce_plan *steps)
+/* Is a partial result the result as it is? */
+static bool end_is_copy(const struct reduce_plan *plan)
 {
-    return steps->narrow_partial == steps->narrow_result && steps->inverse == 1 && steps->divisor == 1 &&
-           steps->postscale == 1 && !steps->is_bool;
+    return plan->narrow_partial == plan->narrow_result && plan->inverse == 1 && plan->divisor == 1 &&
+           plan->postscale == 1 && !plan->is_bool;
 }
 
-/* A sum that is multiplied once, as an average is by its ranks' inverse. */
-static bool ends_by_scaling(const struct reduce_plan *steps)
+/* Is the result the sum times one factor, such as an average's inverse? */
+static bool ends_by_scaling(const struct reduce_plan *plan)
 {
-    return (steps->op == HVD_SUM || steps->op == HVD_AVERAGE) && steps->narrow_partial == NULL &&
-           !steps->is_bool && steps->divisor == 1 && (steps->inverse == 1) != (steps->postscale == 1);
+    return (plan->op == HVD_SUM || plan->op == HVD_AVERAGE) && plan->narrow_partial == NULL &&
+           !plan->is_bool && plan->divisor == 1 && (plan->inverse == 1) != (plan->postscale == 1);
 }
 
-/* ---- Of one block --------------------------------------------------------------------------- */
+/* ---- One block ------------------------------------------------------------------------------ */
 
-/* The values as arithmetic wants them: in [room], or where they are if nothing has to be done. */
+/* The values in the type of arithmetic: converted into [room], or where they are if nothing is to be
+ * converted. */
 static const void *widened(kernel_convert_f *widen, void *room, const void *values, int64_t count)
 {
     if (widen == NULL)
@@ -106,7 +108,7 @@ static const void *mapped(kernel_map_f *map, void *room, const void *values, int
     return room;
 }
 
-/* Put what arithmetic has made to its place, as elements of [bytes]. */
+/* Store results of arithmetic in their place, where an element has [bytes]. */
 static void store_result(kernel_convert_f *narrow, int64_t bytes, void *to, const void *made, int64_t count)
 {
     if (narrow != NULL)
@@ -115,90 +117,90 @@ static void store_result(kernel_convert_f *narrow, int64_t bytes, void *to, cons
         memcpy(to, made, (size_t)(count * bytes));
 }
 
-static const void *load_input(const struct reduce_plan *steps, void *room, const void *input, int64_t count)
+static const void *load_input(const struct reduce_plan *plan, void *room, const void *input, int64_t count)
 {
-    const void *values = widened(steps->widen_input, room, input, count);
-    return mapped(steps->arith->scale, room, values, count, steps->prescale);
+    const void *values = widened(plan->widen_input, room, input, count);
+    return mapped(plan->arith->scale, room, values, count, plan->prescale);
 }
 
-static void begin_block(const struct reduce_plan *steps, void *partial, const void *input, int64_t count)
+static void begin_block(const struct reduce_plan *plan, void *partial, const void *input, int64_t count)
 {
     struct reduce_block block;
-    void *room = steps->narrow_partial != NULL ? block.bytes : partial;
-    const void *made = load_input(steps, room, input, count);
-    store_result(steps->narrow_partial, steps->partial_bytes, partial, made, count);
+    void *room = plan->narrow_partial != NULL ? block.bytes : partial;
+    const void *made = load_input(plan, room, input, count);
+    store_result(plan->narrow_partial, plan->partial_bytes, partial, made, count);
 }
 
-static void fold_block(const struct reduce_plan *steps, void *out, const void *left, const void *input,
+static void fold_block(const struct reduce_plan *plan, void *out, const void *left, const void *input,
                        int64_t count)
 {
     struct reduce_block left_block, right_block;
-    const void *a = widened(steps->widen_partial, left_block.bytes, left, count);
-    const void *b = load_input(steps, right_block.bytes, input, count);
-    void *made = steps->narrow_partial != NULL ? left_block.bytes : out;
-    steps->arith->fold(steps->op, made, a, b, count);
-    store_result(steps->narrow_partial, steps->partial_bytes, out, made, count);
+    const void *a = widened(plan->widen_partial, left_block.bytes, left, count);
+    const void *b = load_input(plan, right_block.bytes, input, count);
+    void *made = plan->narrow_partial != NULL ? left_block.bytes : out;
+    plan->arith->fold(plan->op, made, a, b, count);
+    store_result(plan->narrow_partial, plan->partial_bytes, out, made, count);
 }
 
-static void finish_block(const struct reduce_plan *steps, void *result, const void *partial, int64_t count)
+static void finish_block(const struct reduce_plan *plan, void *result, const void *partial, int64_t count)
 {
     struct reduce_block block;
-    void *room = steps->narrow_result != NULL ? block.bytes : result;
-    const void *values = widened(steps->widen_partial, room, partial, count);
-    values = mapped(steps->arith->scale, room, values, count, steps->inverse);
-    values = mapped(steps->arith->divide, room, values, count, steps->divisor);
-    values = mapped(steps->arith->scale, room, values, count, steps->postscale);
-    if (steps->is_bool) /* it may still be an input */
-        steps->arith->fold(HVD_MAX, result, values, values, count);
+    void *room = plan->narrow_result != NULL ? block.bytes : result;
+    const void *values = widened(plan->widen_partial, room, partial, count);
+    values = mapped(plan->arith->scale, room, values, count, plan->inverse);
+    values = mapped(plan->arith->divide, room, values, count, plan->divisor);
+    values = mapped(plan->arith->scale, room, values, count, plan->postscale);
+    if (plan->is_bool) /* it may be an input with any byte for true: make it 0 or 1 */
+        plan->arith->fold(HVD_MAX, result, values, values, count);
     else
-        store_result(steps->narrow_result, steps->input_bytes, result, values, count);
+        store_result(plan->narrow_result, plan->input_bytes, result, values, count);
 }
 
-static void sum_scale_block(const struct reduce_plan *steps, void *result, const void *left,
-                            const void *input, int64_t count)
+static void sum_scale_block(const struct reduce_plan *plan, void *result, const void *left, const void *input,
+                            int64_t count)
 {
     struct reduce_block left_block, right_block;
-    const void *b = load_input(steps, right_block.bytes, input, count);
-    void *made = steps->narrow_result != NULL ? left_block.bytes : result;
-    steps->arith->sum_scale(made, left, b, count, steps->inverse * steps->postscale);
-    store_result(steps->narrow_result, steps->input_bytes, result, made, count);
+    const void *b = load_input(plan, right_block.bytes, input, count);
+    void *made = plan->narrow_result != NULL ? left_block.bytes : result;
+    plan->arith->sum_scale(made, left, b, count, plan->inverse * plan->postscale);
+    store_result(plan->narrow_result, plan->input_bytes, result, made, count);
 }
 
-static void end_block(const struct reduce_plan *steps, void *result, const void *left, const void *input,
+static void end_block(const struct reduce_plan *plan, void *result, const void *left, const void *input,
                       int64_t count)
 {
     struct reduce_block sum;
-    if (ends_by_scaling(steps)) {
-        sum_scale_block(steps, result, left, input, count);
+    if (ends_by_scaling(plan)) {
+        sum_scale_block(plan, result, left, input, count);
         return;
     }
-    void *partial = end_is_copy(steps) ? result : sum.bytes;
-    fold_block(steps, partial, left, input, count);
+    void *partial = end_is_copy(plan) ? result : sum.bytes;
+    fold_block(plan, partial, left, input, count);
     if (partial != result)
-        finish_block(steps, result, partial, count);
+        finish_block(plan, result, partial, count);
 }
 
-/* The elements from [at] on. Nothing is written to [out] before all inputs but the last were read. */
-static void inputs_block(const struct reduce_plan *steps, void *out, const void *const *inputs,
+/* The block from element [at] on. [out] is not written before all inputs except the last have been read. */
+static void inputs_block(const struct reduce_plan *plan, void *out, const void *const *inputs,
                          int input_count, int64_t at, int64_t count)
 {
     struct reduce_block sum;
-    const void *left = (const char *)inputs[0] + at * steps->input_bytes;
-    if (!begin_is_copy(steps)) {
-        begin_block(steps, sum.bytes, left, count);
+    const void *left = (const char *)inputs[0] + at * plan->input_bytes;
+    if (!begin_is_copy(plan)) {
+        begin_block(plan, sum.bytes, left, count);
         left = sum.bytes;
     }
     for (int i = 1; i < input_count - 1; i++) {
-        fold_block(steps, sum.bytes, left, (const char *)inputs[i] + at * steps->input_bytes, count);
+        fold_block(plan, sum.bytes, left, (const char *)inputs[i] + at * plan->input_bytes, count);
         left = sum.bytes;
     }
     if (input_count == 1)
-        finish_block(steps, out, left, count);
+        finish_block(plan, out, left, count);
     else
-        end_block(steps, out, left, (const char *)inputs[input_count - 1] + at * steps->input_bytes, count);
+        end_block(plan, out, left, (const char *)inputs[input_count - 1] + at * plan->input_bytes, count);
 }
 
-/* ---- Of vectors ----------------------------------------------------------------------------- */
+/* ---- Vectors -------------------------------------------------------------------------------- */
 
 static int64_t least(int64_t a, int64_t b)
 {
@@ -207,59 +209,57 @@ static int64_t least(int64_t a, int64_t b)
 
 void reduce_begin(const struct reduction *reduction, void *partial, const void *input, int64_t count)
 {
-    const struct reduce_plan steps = reduce_plan_of(reduction);
-    if (begin_is_copy(&steps)) {
+    const struct reduce_plan plan = reduce_plan_of(reduction);
+    if (begin_is_copy(&plan)) {
         reduce_convert(reduction->partial, partial, reduction->dtype, input, count);
         return;
     }
-    for (int64_t i = 0; i < count; i += steps.block_count)
-        begin_block(&steps, (char *)partial + i * steps.partial_bytes,
-                    (const char *)input + i * steps.input_bytes, least(count - i, steps.block_count));
+    for (int64_t i = 0; i < count; i += plan.block_count)
+        begin_block(&plan, (char *)partial + i * plan.partial_bytes,
+                    (const char *)input + i * plan.input_bytes, least(count - i, plan.block_count));
 }
 
 void reduce_fold(const struct reduction *reduction, void *out, const void *left, const void *input,
                  int64_t count)
 {
-    const struct reduce_plan steps = reduce_plan_of(reduction);
-    bool whole = begin_is_copy(&steps) && steps.narrow_partial == NULL;
-    int64_t step = whole ? count : steps.block_count;
+    const struct reduce_plan plan = reduce_plan_of(reduction);
+    bool whole = begin_is_copy(&plan) && plan.narrow_partial == NULL;
+    int64_t step = whole ? count : plan.block_count;
     for (int64_t i = 0; i < count; i += step)
-        fold_block(&steps, (char *)out + i * steps.partial_bytes,
-                   (const char *)left + i * steps.partial_bytes, (const char *)input + i * steps.input_bytes,
-                   least(count - i, step));
+        fold_block(&plan, (char *)out + i * plan.partial_bytes, (const char *)left + i * plan.partial_bytes,
+                   (const char *)input + i * plan.input_bytes, least(count - i, step));
 }
 
 void reduce_finish(const struct reduction *reduction, void *result, const void *partial, int64_t count)
 {
-    const struct reduce_plan steps = reduce_plan_of(reduction);
-    if (end_is_copy(&steps)) {
+    const struct reduce_plan plan = reduce_plan_of(reduction);
+    if (end_is_copy(&plan)) {
         reduce_convert(reduction->dtype, result, reduction->partial, partial, count);
         return;
     }
-    for (int64_t i = 0; i < count; i += steps.block_count)
-        finish_block(&steps, (char *)result + i * steps.input_bytes,
-                     (const char *)partial + i * steps.partial_bytes, least(count - i, steps.block_count));
+    for (int64_t i = 0; i < count; i += plan.block_count)
+        finish_block(&plan, (char *)result + i * plan.input_bytes,
+                     (const char *)partial + i * plan.partial_bytes, least(count - i, plan.block_count));
 }
 
 void reduce_end(const struct reduction *reduction, void *result, const void *left, const void *input,
                 int64_t count)
 {
-    const struct reduce_plan steps = reduce_plan_of(reduction);
-    for (int64_t i = 0; i < count; i += steps.block_count)
-        end_block(&steps, (char *)result + i * steps.input_bytes,
-                  (const char *)left + i * steps.partial_bytes, (const char *)input + i * steps.input_bytes,
-                  least(count - i, steps.block_count));
+    const struct reduce_plan plan = reduce_plan_of(reduction);
+    for (int64_t i = 0; i < count; i += plan.block_count)
+        end_block(&plan, (char *)result + i * plan.input_bytes, (const char *)left + i * plan.partial_bytes,
+                  (const char *)input + i * plan.input_bytes, least(count - i, plan.block_count));
 }
 
-void reduce_inputs(const struct reduce_plan *steps, void *out, void *copy, const void *const *inputs,
+void reduce_inputs(const struct reduce_plan *plan, void *out, void *copy, const void *const *inputs,
                    int input_count, int64_t count)
 {
-    for (int64_t i = 0; i < count; i += steps->block_count) {
-        int64_t some = least(count - i, steps->block_count);
-        void *to = (char *)out + i * steps->input_bytes;
-        inputs_block(steps, to, inputs, input_count, i, some);
+    for (int64_t i = 0; i < count; i += plan->block_count) {
+        int64_t some = least(count - i, plan->block_count);
+        void *to = (char *)out + i * plan->input_bytes;
+        inputs_block(plan, to, inputs, input_count, i, some);
         if (copy != NULL)
-            memcpy((char *)copy + i * steps->input_bytes, to, (size_t)(some * steps->input_bytes));
+            memcpy((char *)copy + i * plan->input_bytes, to, (size_t)(some * plan->input_bytes));
     }
 }
 

@@ -1,4 +1,4 @@
-/* target.c: which of the kernels this processor can run. */
+/* target.c: which kernels this processor can run. */
 #include "config.h"
 
 #include <stdatomic.h>
@@ -10,8 +10,8 @@
 #ifdef HAVE_TARGET_AVX2
 #include <cpuid.h>
 
-/* The compiler also asks whether the system saves the registers, which are the same for F16C; of that itself
- * clang cannot ask. */
+/* __builtin_cpu_supports also checks that the system saves the AVX registers, which F16C uses too. clang does
+ * not know "f16c" itself. */
 static bool runs_avx2(void)
 {
     unsigned eax, ebx, ecx, edx;
@@ -21,7 +21,7 @@ static bool runs_avx2(void)
 #endif
 
 #ifdef HAVE_TARGET_AVX512
-/* VBMI2 is not used, but the processors without it lower their clock for registers as wide as these. */
+/* VBMI2 is not used. But processors that lack it lower their clock while they use 512-bit registers. */
 static bool runs_avx512(void)
 {
     return runs_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -56,8 +56,8 @@ const struct kernels *kernels_usable(int i)
     return NULL;
 }
 
-/* Every reduction asks, and virtual machines take their time to answer. What is kept is no state: whoever
- * asks first finds the same. */
+/* Every reduction calls this, and CPUID is slow in virtual machines, so keep the answer. A race is harmless:
+ * every thread finds the same. */
 const struct kernels *kernels_best(void)
 {
     static const struct kernels *_Atomic known;

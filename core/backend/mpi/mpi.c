@@ -1,11 +1,11 @@
-/* mpi.c: the module backend_mpi.so: chunks of batches as messages of MPI.
+/* mpi.c: the module backend_mpi.so: the chunks of batches as MPI messages.
  *
- * Threads. MPI is asked for MPI_THREAD_SERIALIZED: the holder of the progress is the only one of hvd's
- * threads that is in MPI. A program that calls MPI itself while hvd has work in flight must have asked for
- * MPI_THREAD_MULTIPLE. Waking. MPI has no descriptor that becomes readable when a message came, so while a
- * batch runs test is polled. Start and end. MPI_Init is called at the first batch where the program has not
- * done so. MPI cannot start twice in a process, so then MPI_Finalize is left to the process's exit. After
- * MPI_Finalize nothing of MPI is called any more. */
+ * Threads: hvd requests MPI_THREAD_SERIALIZED, as only the progress driver calls MPI. A program that calls
+ * MPI itself while hvd has work in flight must have requested MPI_THREAD_MULTIPLE. Waking: MPI has no
+ * descriptor that becomes readable when a message arrives, so test is polled while a batch runs. Start and
+ * end: if the program has not called MPI_Init, hvd does at the first batch. MPI cannot start twice in a
+ * process, so hvd then calls MPI_Finalize only when the process exits. After MPI_Finalize, whoever calls it,
+ * hvd makes no more MPI calls. */
 #include <inttypes.h>
 #include <mpi.h>
 #include <sched.h>
@@ -18,19 +18,19 @@
 #include "backend/backend_env.h"
 
 #define CHUNK_BYTES BACKEND_SENDS_BYTES(4)
-#define WINDOW      4 /* messages of a kind on their way in each direction */
+#define DEPTH       4 /* messages of a kind in flight in each direction */
 #define SLICE_US    100
 #define GIVE_UP_US  1000000
-_Static_assert(CHUNK_BYTES >= BACKEND_SOURCE_BYTES, "a piece of a source fits into a chunk");
+_Static_assert(CHUNK_BYTES >= BACKEND_SOURCE_BYTES, "a chunk of a source is no longer than ours");
 
-/* Messages of one kind and direction, in order: the oldest is requests[first]. */
+/* The messages in flight of one kind and direction, in order: the oldest is requests[first]. */
 struct mpi_queue {
-    MPI_Request requests[WINDOW];
-    size_t lengths[WINDOW];
+    MPI_Request requests[DEPTH];
+    size_t lengths[DEPTH];
     int first, count;
 };
 
-/* One for all teams: ranks are those of the job, which are those of MPI_COMM_WORLD. */
+/* One communicator for all teams. Its ranks are the job's. */
 struct mpi {
     MPI_Comm comm;
     bool broken; /* MPI has reported an error, or a batch was given up */
@@ -48,10 +48,10 @@ struct mpi_team {
     MPI_Request requests[PAIRWISE_DIRECTIONS][PAIRWISE_LANES]; /* MPI_REQUEST_NULL: none */
 };
 
-/* MPI is one for the process, and so is the fact that it was hvd that started it. */
+/* MPI exists once in a process, and may have been started by hvd. */
 static struct {
     bool initialized_here;
-    bool broken; /* a rank is lost or messages are left over: MPI_Finalize would wait for them */
+    bool broken; /* a rank is lost or messages are left over, for which MPI_Finalize would wait */
 } process;
 
 /* ---- MPI itself ----------------------------------------------------------------------------- */
@@ -71,14 +71,15 @@ static bool is_finalized(void)
     return flag != 0;
 }
 
-/* Run by exit before any library's destructor: those of MPI's own parts could come before ours. */
+/* atexit handlers run before the destructors of libraries, of which those of MPI's own parts could come
+ * before ours. */
 static void finalize_at_exit(void)
 {
     if (process.initialized_here && !process.broken && !is_finalized())
         MPI_Finalize();
 }
 
-/* MPI_Init knows no deadline; it ends when all ranks came, or with the process. */
+/* MPI_Init has no deadline: it returns when all ranks have called it, or never. */
 static int initialize(struct hvd_error *err)
 {
     int flag = 0;
@@ -106,18 +107,18 @@ static int check_world(const struct hvd_job *job, struct hvd_error *err)
 {
     int rank = -1;
     int size = -1;
-    bool part = job->launcher_ranks != NULL;
+    bool sub_job = job->launcher_ranks != NULL;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
-    if (part && rank == job->launcher_ranks[job->rank] && size == job->launcher_size)
+    if (sub_job && rank == job->launcher_ranks[job->rank] && size == job->launcher_size)
         return HVD_OK;
-    if (!part && rank == job->rank && size == job->size)
+    if (!sub_job && rank == job->rank && size == job->size)
         return HVD_OK;
     return error_set(err, HVD_ERR_UNSUPPORTED,
                      "backend mpi: this is rank %d of %d in MPI_COMM_WORLD, but rank %d of %d in the job; "
                      "leave mpi out of backends",
-                     rank, size, part ? job->launcher_ranks[job->rank] : job->rank,
-                     part ? job->launcher_size : job->size);
+                     rank, size, sub_job ? job->launcher_ranks[job->rank] : job->rank,
+                     sub_job ? job->launcher_size : job->size);
 }
 
 static int duplicate_world(MPI_Comm *comm, int64_t deadline_us, struct hvd_error *err)
@@ -136,26 +137,26 @@ static int duplicate_world(MPI_Comm *comm, int64_t deadline_us, struct hvd_error
     return HVD_OK;
 }
 
-#define SUB_JOB_TAG 0x6876 /* of MPI_Comm_create_group, unlike a program's own */
+#define SUB_JOB_TAG 0x6876 /* of MPI_Comm_create_group; unlikely to be one of the program's */
 
-/* Of the processes of MPI_COMM_WORLD that make up our job. It knows no deadline. */
+/* A communicator of the processes of MPI_COMM_WORLD that make up this sub-job. It has no deadline. */
 static int make_sub_job_comm(const struct hvd_job *job, MPI_Comm *comm, struct hvd_error *err)
 {
     MPI_Group world = MPI_GROUP_NULL;
-    MPI_Group part = MPI_GROUP_NULL;
+    MPI_Group members = MPI_GROUP_NULL;
     int rc = MPI_Comm_group(MPI_COMM_WORLD, &world);
     if (rc == MPI_SUCCESS)
-        rc = MPI_Group_incl(world, job->size, job->launcher_ranks, &part);
+        rc = MPI_Group_incl(world, job->size, job->launcher_ranks, &members);
     if (rc == MPI_SUCCESS)
-        rc = MPI_Comm_create_group(MPI_COMM_WORLD, part, SUB_JOB_TAG, comm);
-    if (part != MPI_GROUP_NULL)
-        MPI_Group_free(&part);
+        rc = MPI_Comm_create_group(MPI_COMM_WORLD, members, SUB_JOB_TAG, comm);
+    if (members != MPI_GROUP_NULL)
+        MPI_Group_free(&members);
     if (world != MPI_GROUP_NULL)
         MPI_Group_free(&world);
-    return rc == MPI_SUCCESS ? HVD_OK : mpi_error(rc, "MPI_Comm_create_group of the job's part", err);
+    return rc == MPI_SUCCESS ? HVD_OK : mpi_error(rc, "MPI_Comm_create_group of the sub-job", err);
 }
 
-/* A communicator of our own, so that no message of the program is ever taken for one of ours. */
+/* hvd's own communicator, so that messages of the program are never mistaken for hvd's. */
 static int make_comm(const struct hvd_job *job, MPI_Comm *comm, int64_t deadline_us, struct hvd_error *err)
 {
     int rc = job->launcher_ranks == NULL ? duplicate_world(comm, deadline_us, err)
@@ -169,54 +170,54 @@ static int make_comm(const struct hvd_job *job, MPI_Comm *comm, int64_t deadline
 /* ---- Messages along the ring ---------------------------------------------------------------- */
 
 /* MPI keeps messages of one sender, tag and communicator in order, and any two ranks begin the batches that
- * they share, of whatever teams, in the same order: so the kind as tag is all that messages need to say. */
+ * they share, of all teams, in the same order. So the kind, as tag, suffices to identify a message. */
 #define TAG_PAIRWISE CHAIN_KINDS
 
 static int post_receive(struct mpi_team *self, enum chain_kind kind)
 {
-    struct mpi_queue *lane = &self->in[kind];
-    struct chain_chunk piece;
-    void *bytes = chain_receive(&self->chain, kind, &piece);
-    int slot = (lane->first + lane->count++) % WINDOW;
-    lane->lengths[slot] = piece.length;
-    return MPI_Irecv(bytes, (int)piece.length, MPI_BYTE, self->previous, (int)kind, self->mpi->comm,
-                     &lane->requests[slot]);
+    struct mpi_queue *queue = &self->in[kind];
+    struct chain_chunk chunk;
+    void *bytes = chain_receive(&self->chain, kind, &chunk);
+    int slot = (queue->first + queue->count++) % DEPTH;
+    queue->lengths[slot] = chunk.length;
+    return MPI_Irecv(bytes, (int)chunk.length, MPI_BYTE, self->previous, (int)kind, self->mpi->comm,
+                     &queue->requests[slot]);
 }
 
 static int post_send(struct mpi_team *self, enum chain_kind kind)
 {
-    struct mpi_queue *lane = &self->out[kind];
-    struct chain_chunk piece;
-    const void *bytes = chain_send(&self->chain, kind, &piece);
-    int slot = (lane->first + lane->count++) % WINDOW;
-    return MPI_Isend(bytes, (int)piece.length, MPI_BYTE, self->next, (int)kind, self->mpi->comm,
-                     &lane->requests[slot]);
+    struct mpi_queue *queue = &self->out[kind];
+    struct chain_chunk chunk;
+    const void *bytes = chain_send(&self->chain, kind, &chunk);
+    int slot = (queue->first + queue->count++) % DEPTH;
+    return MPI_Isend(bytes, (int)chunk.length, MPI_BYTE, self->next, (int)kind, self->mpi->comm,
+                     &queue->requests[slot]);
 }
 
 static int post_all(struct mpi_team *self, enum chain_kind kind, bool *movedp)
 {
     int rc = MPI_SUCCESS;
-    while (rc == MPI_SUCCESS && self->in[kind].count < WINDOW && chain_can_receive(&self->chain, kind)) {
+    while (rc == MPI_SUCCESS && self->in[kind].count < DEPTH && chain_can_receive(&self->chain, kind)) {
         rc = post_receive(self, kind);
         *movedp = true;
     }
-    while (rc == MPI_SUCCESS && self->out[kind].count < WINDOW && chain_can_send(&self->chain, kind)) {
+    while (rc == MPI_SUCCESS && self->out[kind].count < DEPTH && chain_can_send(&self->chain, kind)) {
         rc = post_send(self, kind);
         *movedp = true;
     }
     return rc;
 }
 
-/* Is the oldest message of [lane] through? */
-static int test_oldest(struct mpi_queue *lane, int *donep, MPI_Status *status)
+/* Is the oldest message of [queue] complete? If so, remove it. */
+static int test_oldest(struct mpi_queue *queue, int *donep, MPI_Status *status)
 {
     *donep = 0;
-    if (lane->count == 0)
+    if (queue->count == 0)
         return MPI_SUCCESS;
-    int rc = MPI_Test(&lane->requests[lane->first], donep, status);
+    int rc = MPI_Test(&queue->requests[queue->first], donep, status);
     if (rc == MPI_SUCCESS && *donep != 0) {
-        lane->first = (lane->first + 1) % WINDOW;
-        lane->count--;
+        queue->first = (queue->first + 1) % DEPTH;
+        queue->count--;
     }
     return rc;
 }
@@ -261,39 +262,39 @@ static int progress_ring(struct mpi_team *self, bool *movedp)
     return rc;
 }
 
-/* ---- Messages from each to each ------------------------------------------------------------- */
+/* ---- Messages between all pairs ------------------------------------------------------------- */
 
-static int post_piece(struct mpi_team *self, enum pairwise_direction way, const struct pairwise_chunk *piece,
-                      MPI_Request *request)
+static int post_chunk(struct mpi_team *self, enum pairwise_direction direction,
+                      const struct pairwise_chunk *chunk, MPI_Request *request)
 {
-    int rank = self->team.ranks[piece->member];
-    if (way == PAIRWISE_RECEIVE)
-        return MPI_Irecv(piece->bytes, (int)piece->length, MPI_BYTE, rank, TAG_PAIRWISE, self->mpi->comm,
+    int rank = self->team.ranks[chunk->member];
+    if (direction == PAIRWISE_RECEIVE)
+        return MPI_Irecv(chunk->bytes, (int)chunk->length, MPI_BYTE, rank, TAG_PAIRWISE, self->mpi->comm,
                          request);
-    return MPI_Isend(piece->bytes, (int)piece->length, MPI_BYTE, rank, TAG_PAIRWISE, self->mpi->comm,
+    return MPI_Isend(chunk->bytes, (int)chunk->length, MPI_BYTE, rank, TAG_PAIRWISE, self->mpi->comm,
                      request);
 }
 
-/* Post what goes in this lane, or see whether it is through. */
-static int progress_lane(struct mpi_team *self, enum pairwise_direction way, int lane, bool *movedp)
+/* Post the current chunk of this lane, or test whether it is complete. */
+static int progress_lane(struct mpi_team *self, enum pairwise_direction direction, int lane, bool *movedp)
 {
-    MPI_Request *request = &self->requests[way][lane];
-    struct pairwise_chunk piece;
+    MPI_Request *request = &self->requests[direction][lane];
+    struct pairwise_chunk chunk;
     MPI_Status status;
     int done = 0;
-    if (!pairwise_next(&self->pairwise, way, lane, &piece))
+    if (!pairwise_next(&self->pairwise, direction, lane, &chunk))
         return MPI_SUCCESS;
     if (*request == MPI_REQUEST_NULL) {
         *movedp = true;
-        return post_piece(self, way, &piece, request);
+        return post_chunk(self, direction, &chunk, request);
     }
     int rc = MPI_Test(request, &done, &status);
     if (rc != MPI_SUCCESS || done == 0)
         return rc;
     *movedp = true;
-    if (way == PAIRWISE_RECEIVE)
-        rc = check_length(&status, piece.length);
-    pairwise_chunk_done(&self->pairwise, way, lane);
+    if (direction == PAIRWISE_RECEIVE)
+        rc = check_length(&status, chunk.length);
+    pairwise_chunk_done(&self->pairwise, direction, lane);
     return rc;
 }
 
@@ -325,7 +326,7 @@ static bool is_running(const struct mpi_team *self)
 
 /* ---- The backend ------------------------------------------------------------------------------ */
 
-/* The stub in libhvd answers this before the module is loaded. */
+/* The stub in libhvd has answered this before it loads the module. */
 static bool mpi_available(const struct backend_env *env, const char **whyp)
 {
     (void)env;
@@ -370,15 +371,15 @@ static int mpi_add_team(void *state, const struct team *team, int64_t deadline_u
     struct mpi_team *self = calloc(1, sizeof(*self));
     if (self == NULL)
         return error_set_errno(err, "backend mpi: no memory for %zu bytes", sizeof(*self));
-    int status = chain_init(&self->chain, team->rank, team->size, CHUNK_BYTES, WINDOW, err);
+    int status = chain_init(&self->chain, team->rank, team->size, CHUNK_BYTES, DEPTH, err);
     if (status < 0) {
         free(self);
         return status;
     }
     pairwise_init(&self->pairwise, team->rank, team->size, CHUNK_BYTES);
-    for (int way = 0; way < PAIRWISE_DIRECTIONS; way++)
+    for (int direction = 0; direction < PAIRWISE_DIRECTIONS; direction++)
         for (int lane = 0; lane < PAIRWISE_LANES; lane++)
-            self->requests[way][lane] = MPI_REQUEST_NULL;
+            self->requests[direction][lane] = MPI_REQUEST_NULL;
     self->mpi = state;
     self->team = *team;
     self->next = team->ranks[(team->rank + 1) % team->size];
@@ -404,7 +405,7 @@ static int mpi_start(void *state, void *team, const struct backend_batch *batch,
     return HVD_OK;
 }
 
-/* Which rank is gone MPI does not say: control tells. */
+/* MPI does not say which rank was lost; control does. */
 static int mpi_test(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err)
 {
     (void)rankp;
@@ -430,9 +431,9 @@ static int mpi_test(void *state, void *team, bool *movedp, int *rankp, struct hv
     return HVD_OK;
 }
 
-/* Get a message back from MPI, so that it does not touch its memory any more: a receive that has no message
- * yet is cancelled, and others end soon where their sender lives. What is left is of a rank that is gone and
- * moves no more. */
+/* End a request, so that MPI does not touch its memory any more. A receive that has no message yet is
+ * cancelled. Any other completes soon if its peer is alive; if it is not, nothing moves that memory any more.
+ */
 static void give_up_request(MPI_Request *request, bool cancels, int64_t end_us)
 {
     int done = *request == MPI_REQUEST_NULL;
@@ -442,28 +443,28 @@ static void give_up_request(MPI_Request *request, bool cancels, int64_t end_us)
         continue;
 }
 
-static void give_up_lane(struct mpi_queue *lane, bool cancels, int64_t end_us)
+static void give_up_queue(struct mpi_queue *queue, bool cancels, int64_t end_us)
 {
-    for (int i = 0; i < lane->count; i++)
-        give_up_request(&lane->requests[(lane->first + i) % WINDOW], cancels, end_us);
-    lane->count = 0;
+    for (int i = 0; i < queue->count; i++)
+        give_up_request(&queue->requests[(queue->first + i) % DEPTH], cancels, end_us);
+    queue->count = 0;
 }
 
 static void give_up(struct mpi_team *self)
 {
     int64_t end_us = clock_us() + GIVE_UP_US;
     for (int kind = 0; kind < CHAIN_KINDS; kind++)
-        give_up_lane(&self->in[kind], true, end_us);
+        give_up_queue(&self->in[kind], true, end_us);
     for (int lane = 0; lane < PAIRWISE_LANES; lane++)
         give_up_request(&self->requests[PAIRWISE_RECEIVE][lane], true, end_us);
     for (int kind = 0; kind < CHAIN_KINDS; kind++)
-        give_up_lane(&self->out[kind], false, end_us);
+        give_up_queue(&self->out[kind], false, end_us);
     for (int lane = 0; lane < PAIRWISE_LANES; lane++)
         give_up_request(&self->requests[PAIRWISE_SEND][lane], false, end_us);
 }
 
-/* What others have sent for a batch that is given up would be taken for messages of the next one, so that
- * this backend carries no more. */
+/* Messages of a batch that was given up would be mistaken for those of the next one, so the backend is broken
+ * after that. */
 static void mpi_remove_team(void *state, void *team)
 {
     struct mpi *mpi = state;
@@ -477,7 +478,7 @@ static void mpi_remove_team(void *state, void *team)
     free(self);
 }
 
-/* The descriptors in a forked child are MPI's own affair. */
+/* The descriptors in a forked child belong to MPI. */
 static void mpi_after_fork(void *state)
 {
     (void)state;

@@ -4,15 +4,15 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Of another make, or of another major version: its handles are different things, and our module would crash
- * in it. */
+/* The handles of another implementation, or another major version, have different types, and the module would
+ * crash. */
 static bool is_ours(const char *library, const char *built_with)
 {
-    static const char make[] = "Open MPI v";
-    if (strncmp(library, make, sizeof(make) - 1) != 0)
+    static const char name[] = "Open MPI v";
+    if (strncmp(library, name, sizeof(name) - 1) != 0)
         return false;
     size_t digits = strspn(built_with, "0123456789");
-    const char *version = library + sizeof(make) - 1;
+    const char *version = library + sizeof(name) - 1;
     return digits > 0 && strncmp(version, built_with, digits) == 0 && version[digits] == '.';
 }
 
@@ -45,7 +45,7 @@ bool mpi_choice(const struct mpi_facts *facts, const char **whyp)
         *whyp = "the program has called MPI_Finalize, after which MPI cannot be used";
     else if (facts->initialized)
         return level_suffices(facts->thread_level, whyp);
-    else if (facts->part)
+    else if (facts->sub_job)
         *whyp =
             "the job is a part of the launcher's, and MPI_Init is for all of that; call it before hvd_init";
     else if (!facts->pmix)

@@ -1,5 +1,5 @@
-/* mpi_stub.c: stands in libhvd for the module backend_mpi.so, so that MPI is loaded where it carries tensors
- * only. */
+/* mpi_stub.c: stands in libhvd for the module backend_mpi.so, so that MPI is loaded only where it carries
+ * tensors. */
 #include "config.h"
 
 #include <dirent.h>
@@ -22,7 +22,7 @@ static const char *const built_with = NULL;
 
 /* ---- Which MPI is in this process ----------------------------------------------------------- */
 
-/* Those of MPI's functions that may be called at any time. Their types are the same in all MPI libraries. */
+/* The MPI functions that may be called at any time. Their types are the same in all MPI libraries. */
 struct mpi_symbols {
     int (*get_library_version)(char *text, int *lengthp);
     int (*initialized)(int *flagp);
@@ -40,8 +40,8 @@ static bool resolve(void *handle, struct mpi_symbols *symbols)
            symbols->finalized != NULL && symbols->query_thread != NULL;
 }
 
-/* A loaded object whose name begins with "libmpi": RTLD_NOLOAD opens what is there already, and nothing else.
- */
+/* Resolve them in a loaded object whose name begins with "libmpi". RTLD_NOLOAD opens only what is loaded
+ * already. */
 static int resolve_in_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
     (void)size;
@@ -53,20 +53,20 @@ static int resolve_in_object(struct dl_phdr_info *info, size_t size, void *arg)
     if (handle == NULL)
         return 0;
     bool found = resolve(handle, arg);
-    dlclose(handle); /* this reference only: whoever loaded it has theirs */
+    dlclose(handle); /* drops only this reference */
     return found ? 1 : 0;
 }
 
-/* MPI that the program is linked with is found by name; MPI that came with a module of its own, as with
- * mpi4py, is not visible by name and is looked for among the loaded objects. */
+/* If the program is linked with MPI the symbols are visible. If a module has loaded MPI, such as mpi4py, they
+ * are not, and the loaded objects are searched. */
 static bool find_mpi(struct mpi_symbols *symbols)
 {
     return resolve(RTLD_DEFAULT, symbols) || dl_iterate_phdr(resolve_in_object, symbols) != 0;
 }
 
-/* ---- May it be used ------------------------------------------------------------------------- */
+/* ---- Is it available? ----------------------------------------------------------------------- */
 
-/* InfiniBand, RoCE, Omni-Path and EFA all show here. */
+/* InfiniBand, RoCE, Omni-Path and EFA devices are all listed here. */
 static bool has_rdma_device(void)
 {
     bool found = false;
@@ -91,14 +91,14 @@ static bool is_asked_for(const struct hvd_config *config)
 
 static bool stub_available(const struct backend_env *env, const char **whyp)
 {
-    char library[8192 + 1]; /* the longest MPI_MAX_LIBRARY_VERSION_STRING there is */
+    char library[8192 + 1]; /* the largest MPI_MAX_LIBRARY_VERSION_STRING of any MPI */
     int length = 0;
     int flag = 0;
     struct mpi_symbols symbols;
     struct mpi_facts facts = {
         .size = env->job->size,
         .node_count = env->shape->node_count,
-        .part = env->job->launcher_ranks != NULL,
+        .sub_job = env->job->launcher_ranks != NULL,
         .built_with = built_with,
         .asked = is_asked_for(env->config),
         .pmix = getenv("PMIX_NAMESPACE") != NULL,
@@ -131,7 +131,7 @@ struct stub {
     void *state;
 };
 
-/* Closing the module ends nothing: module_open makes it stay, as MPI behind it must. */
+/* dlclose does not unload the module: module_open keeps it, as MPI must stay loaded. */
 static int stub_open(const struct backend_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
 {
     int status;
@@ -200,7 +200,7 @@ const struct backend_ops backend_mpi = {
     .available = stub_available,
     .open = stub_open,
     .opens_early =
-        false, /* MPI_Init takes a fifth of a second, and while it is open a lost rank ends a Slurm step */
+        false, /* MPI_Init takes 0.2 s, and while MPI is initialised a lost rank ends the Slurm step */
     .polled = true,
     .supports = stub_supports,
     .add_team = stub_add_team,

@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "control/link.h"
 
@@ -157,7 +158,7 @@ START_TEST(spoilt_ring_is_reported)
         atomic_store(&rings[0].tail, 1);
     ck_assert_int_eq(link_send(&a, FRAME_MESSAGE, 7, "x", 1, NULL), HVD_OK);
     ck_assert_int_eq(link_next(&a, ALL, &frame, &err), LINK_CORRUPT);
-    ck_assert_str_eq(err.text, "positions in their shared ring that cannot be");
+    ck_assert_str_eq(err.text, "impossible positions in their shared ring");
     link_close(&a);
     free(rings);
 }
