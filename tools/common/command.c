@@ -11,7 +11,7 @@
 #define NOT_EXECUTABLE 126
 #define NOT_FOUND      127
 
-/* 0, EISDIR, or why it cannot be executed. */
+/* Returns 0, EISDIR, or the errno that says why it cannot be executed. */
 static int why_not(const char *path)
 {
     struct stat info;
@@ -58,7 +58,7 @@ int command_find(const char *name, const char *search, char *path, size_t path_b
     bool denied = false;
     if (strchr(name, '/') != NULL) {
         if ((size_t)snprintf(path, path_bytes, "%s", name) >= path_bytes)
-            path[0] = 0; /* no file has such a long name */
+            path[0] = 0; /* no file has a name this long */
         return check_path(path[0] == 0 ? name : path, err);
     }
     for (const char *at = search == NULL ? "/bin:/usr/bin" : search;;) {
@@ -69,7 +69,7 @@ int command_find(const char *name, const char *search, char *path, size_t path_b
             int why = why_not(path);
             if (why == 0)
                 return 0;
-            /* what is in a folder that may not be searched is not known to be there */
+            /* a folder without search permission does not tell whether it has the file */
             denied = denied || (why == EACCES && access(path, F_OK) == 0);
         }
         if (at[length] == 0)

@@ -6,8 +6,9 @@
 
 #include "base/status.h"
 
-/* Look for [name] as execvp does, in [search] (PATH; NULL: the usual folders), and write where it is into
- * [path]. Returns 0, or what a shell would exit with: 127 not found, 126 found but not executable. */
+/* Look for [name] as execvp does, in [search] (the value of PATH; NULL: the usual folders), and write its
+ * path into [path]. Returns 0, or the exit status of a shell: 127 when it was not found, 126 when it was
+ * found but cannot be executed. */
 int command_find(const char *name, const char *search, char *path, size_t path_bytes, struct hvd_error *err);
 
 #endif

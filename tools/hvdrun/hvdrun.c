@@ -20,21 +20,21 @@
 
 #define EXIT_USAGE     2
 #define EXIT_BROKEN    1
-#define DESCRIPTORS(n) (3 * (n) + 64) /* two pipes and a PMIx connection for each rank, and our own */
+#define DESCRIPTORS(n) (3 * (n) + 64) /* two pipes and a PMIx connection for each rank, and hvdrun's own */
 
 extern char **environ;
 
-/* Everything that is taken down at the end. */
+/* Everything that shut_down and release free at the end. */
 struct launch {
     struct hvdrun_options options;
     char path[PATH_MAX];
     char scratch[PATH_MAX];
     char shared_scratch[64];
     char host[256];
-    char **environment; /* of all ranks */
+    char **environment; /* shared by all ranks */
     struct rank_places *places;
     int size;             /* ranks */
-    sigset_t signal_mask; /* that hvdrun was started with */
+    sigset_t signal_mask; /* the mask that hvdrun was started with; the ranks get it */
     struct reaper_plan plan;
     struct reaper reaper;
     struct supervisor supervisor;
@@ -46,7 +46,8 @@ static int say(const char *sentence)
     return HVD_ERR_INVALID;
 }
 
-/* Pipes and sockets must not end up as 0, 1 or 2, where others look for stdin, stdout and stderr. */
+/* If hvdrun was started with one of the descriptors 0, 1 and 2 closed, a pipe or socket would get that number
+ * and would be taken for stdin, stdout or stderr. */
 static void open_stdio(void)
 {
     int fd = 0;
@@ -66,7 +67,7 @@ static int read_options(struct launch *launch, char *const *argv, int *exit_stat
     return say(err.text);
 }
 
-/* For --help and --version there is nothing to launch. */
+/* --help and --version launch nothing. */
 static bool only_print(const struct hvdrun_options *options)
 {
     if (options->action == HVDRUN_HELP)
@@ -97,7 +98,7 @@ static int check_descriptors(const struct launch *launch)
     return say(sentence);
 }
 
-/* Once the reaper is forked, so that the ranks keep the limit that the user has. */
+/* Called after the reaper was forked, so that the ranks keep the user's limit. */
 static void raise_descriptors(const struct launch *launch)
 {
     struct rlimit limit;
@@ -108,18 +109,18 @@ static void raise_descriptors(const struct launch *launch)
     setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/* All threads that follow inherit the blocked signals. What was ignored when we came (nohup, a job in the
- * background of a script) stays so. */
+/* Threads that are created later inherit the blocked signals. A signal that was ignored when hvdrun started
+ * (nohup, a background job of a script) stays ignored. */
 static int take_signals(struct launch *launch)
 {
-    static const int heard[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
+    static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
     sigset_t mask;
     sigset_t blocked;
     sigemptyset(&mask);
-    for (size_t i = 0; i < sizeof(heard) / sizeof(heard[0]); i++) {
+    for (size_t i = 0; i < sizeof(handled) / sizeof(handled[0]); i++) {
         struct sigaction action;
-        if (sigaction(heard[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
-            sigaddset(&mask, heard[i]);
+        if (sigaction(handled[i], NULL, &action) == 0 && action.sa_handler != SIG_IGN)
+            sigaddset(&mask, handled[i]);
     }
     blocked = mask;
     sigaddset(&blocked, SIGCHLD);
@@ -129,14 +130,14 @@ static int take_signals(struct launch *launch)
     return launch->supervisor.signal_fd < 0 ? say("cannot make a signalfd") : HVD_OK;
 }
 
-/* What cannot be done as it was asked for. */
+/* Report a request that cannot be met. */
 static int refuse(const struct hvd_error *err, int status, int *exit_statusp)
 {
     *exit_statusp = status == HVD_ERR_NO_MEMORY ? EXIT_BROKEN : EXIT_USAGE;
     return say(err->text);
 }
 
-/* The options in force for the ranks, and how many there are. */
+/* Determine the ranks' environment, with the options in force, and their number. */
 static int count_ranks(struct launch *launch, int *exit_statusp)
 {
     struct hvd_error err;
@@ -184,7 +185,8 @@ static int open_server(struct launch *launch)
     return server_open(&launch->supervisor.server, &job, &err) == HVD_OK ? HVD_OK : say(err.text);
 }
 
-/* This machine is looked at while the server starts, which takes as long. */
+/* Reading the machine's topology takes about as long as starting the server, so both happen at the same time.
+ */
 static int place_ranks(struct launch *launch, int *exit_statusp)
 {
     struct hvd_error err;

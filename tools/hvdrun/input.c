@@ -1,4 +1,4 @@
-/* input.c: carry what is typed at a terminal to rank 0. */
+/* input.c: forward terminal input to rank 0. */
 #include "config.h"
 
 #include "tools/hvdrun/input.h"
@@ -29,7 +29,7 @@ int input_open(struct input *input, int *rank_fdp, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* A job in the background that reads from its terminal is stopped. */
+/* The kernel stops a background job that reads from its terminal. */
 static bool may_read(void)
 {
     return tcgetpgrp(STDIN_FILENO) == getpgrp();

@@ -1,4 +1,4 @@
-/* lines.c: whole lines of several ranks, put one behind the other. */
+/* lines.c: merge the lines of several ranks. */
 #include "tools/hvdrun/lines.h"
 
 #include <stdio.h>
@@ -68,8 +68,8 @@ static void append(struct lines *lines, const char *bytes, size_t count)
     out->end += count;
 }
 
-/* One line or a part of one. Where another rank's line is open it is ended first: nothing is lost, and
- * nobody's words get onto another's line. Without prefixes nothing is added. */
+/* Append a line or a part of one. With prefixes, if another rank's line is still open, end it first, so that
+ * no line has text of two ranks. Without prefixes the bytes are passed on unchanged. */
 static void append_part(struct lines *lines, int rank, const char *bytes, size_t count)
 {
     if (lines->prefix && lines->open_rank >= 0 && lines->open_rank != rank) {
@@ -88,7 +88,7 @@ static void append_part(struct lines *lines, int rank, const char *bytes, size_t
 bool lines_feed(struct lines *lines, struct line_buffer *buffer, size_t added)
 {
     size_t done = 0;
-    size_t look = buffer->used; /* before it there is no newline */
+    size_t look = buffer->used; /* there is no newline before it */
     buffer->used += added;
     while (look < buffer->used) {
         const char *newline = memchr(buffer->bytes + look, '\n', buffer->used - look);

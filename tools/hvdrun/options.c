@@ -1,4 +1,4 @@
-/* options.c: read hvdrun's command line, and describe it. */
+/* options.c: parse hvdrun's command line, and print its help. */
 #include "tools/hvdrun/options.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ enum launch_option {
     LAUNCH_NO_PREFIX,
     LAUNCH_HELP,
     LAUNCH_VERSION,
-    /* jsrun's: how many ranks there are and where */
+    /* jsrun's options: how many ranks there are, and where they run */
     LAUNCH_NP,
     LAUNCH_NRS,
     LAUNCH_TASKS,
@@ -27,11 +27,11 @@ enum launch_option {
     LAUNCH_COUNT
 };
 
-/* hvdrun's own options; those of the ranks are in option_table. */
+/* hvdrun's own options. Those for the ranks are in option_table. */
 static const struct {
     const char *letter; /* "-n", or NULL */
     const char *name;   /* "--ranks" */
-    const char *arg;    /* NULL: takes none */
+    const char *arg;    /* name of the value; NULL: takes none */
     const char *help;
 } launch_table[LAUNCH_COUNT] = {
     [LAUNCH_RANKS] = {"-n", "--ranks", "N", "start N ranks (default: as resource sets say, or 1)"},
@@ -55,12 +55,12 @@ static const struct {
 
 /* Reads argv from left to right. */
 struct reader {
-    char *const *at; /* what is next */
+    char *const *at; /* the next word */
     struct hvdrun_options *options;
-    struct rs_options rs;    /* by jsrun's options */
-    const char *jsrun;       /* the last of them, or NULL */
+    struct rs_options rs;    /* from jsrun's options */
+    const char *jsrun;       /* the last of jsrun's options that was given, or NULL */
     const char *ranks_given; /* how the number of ranks was given, or NULL */
-    bool rs_given;           /* --hvd-rs */
+    bool rs_given;           /* by --hvd-rs */
     struct hvd_error *err;
 };
 
@@ -88,7 +88,7 @@ static int parse_erf(struct reader *reader, const char *where, const char *text)
     return HVD_OK;
 }
 
-/* [where] is jsrun's name for it. */
+/* [where] is the option's name in jsrun. */
 static int parse_jsrun(struct reader *reader, enum launch_option id, const char *text)
 {
     const char *where = launch_table[id].name;
@@ -150,7 +150,7 @@ static int apply(struct reader *reader, enum launch_option id, const char *where
     return HVD_ERR_INVALID;
 }
 
-/* The value of an option: what follows '=' ([attached]), or the next word. */
+/* The value of an option: the text after '=' ([attached]), or the next word. */
 static int take_value(struct reader *reader, const char *where, const char *attached, const char *expected,
                       const char **valuep)
 {
@@ -173,7 +173,7 @@ static int unknown(struct reader *reader, const char *word)
         word);
 }
 
-/* --hvd-fusion=64M or --hvd-fusion 64M: refused here, or carried to the ranks. */
+/* --hvd-fusion=64M or --hvd-fusion 64M: checked here and passed to the ranks. */
 static int read_hvd(struct reader *reader, const char *word)
 {
     char where[64];
@@ -221,7 +221,7 @@ static int read_long(struct reader *reader, const char *word)
     return unknown(reader, word);
 }
 
-/* -n 4, -n4, and -np 4 for fingers that are used to mpirun */
+/* -n 4, -n4, and -np 4 for users of mpirun */
 static int read_short(struct reader *reader, const char *word)
 {
     for (int id = 0; id < LAUNCH_COUNT; id++) {
@@ -262,7 +262,7 @@ static int inherit(struct hvdrun_options *options, const char *inherited_cli, st
     return HVD_OK;
 }
 
-/* jsrun's options are one word with --hvd-rs, by which the ranks, too, learn of them. */
+/* Translate jsrun's options into --hvd-rs, which passes them to the ranks too. */
 static int add_rs_to_cli(struct reader *reader)
 {
     char text[RS_TEXT_BYTES];
@@ -272,7 +272,7 @@ static int add_rs_to_cli(struct reader *reader)
         return error_set(reader->err, HVD_ERR_INVALID,
                          "%s and --hvd-rs both say what resource sets are; give all of it to one of them",
                          reader->jsrun);
-    if (rs_text(&reader->rs, text)[0] == 0) /* all as it is by default */
+    if (rs_text(&reader->rs, text)[0] == 0) /* every option has its default value */
         snprintf(text, sizeof(text), "tasks:1");
     return config_list_add(reader->options->cli, OPTION_OF(rs), text, reader->err);
 }

@@ -17,12 +17,12 @@ struct hvdrun_options {
     char *const *command;            /* with its arguments, NULL-terminated; points into argv */
 };
 
-/* Read [argv]. Options for hvd are added to [inherited_cli], the HVD_CLI that an outer launcher made (NULL:
- * none), and win over it. HVD_OK, or HVD_ERR_INVALID with the sentence to show. */
+/* Parse [argv]. Options for the ranks are appended to [inherited_cli], the HVD_CLI of an outer launcher
+ * (NULL: none), and override it. Returns HVD_OK, or HVD_ERR_INVALID with the message for the user. */
 int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, const char *inherited_cli,
                          struct hvd_error *err);
 
-/* What --help shows. */
+/* Print the text of --help. */
 void hvdrun_options_help(FILE *to);
 
 #endif

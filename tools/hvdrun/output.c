@@ -1,4 +1,4 @@
-/* output.c: pipes from the ranks, and the two descriptors that they are merged into. */
+/* output.c: read the ranks' pipes and merge them into hvdrun's stdout and stderr. */
 #include "config.h"
 
 #include "tools/hvdrun/output.h"
@@ -15,25 +15,26 @@
 #include "base/clock.h"
 #include "tools/hvdrun/lines.h"
 
-#define HIGH_WATER_BYTES (256 * 1024) /* read no more while so much waits to be written */
-#define PATIENCE_US      100000       /* a line whose end does not come is shown after that */
-#define WRITE_BYTES      4096         /* of a descriptor that poll calls writable; so much does not block */
-#define EVENTS           64
+#define HIGH_WATER_BYTES (256 * 1024) /* stop reading while this much waits to be written */
+#define PATIENCE_US      100000       /* show an unfinished line after this time */
+#define WRITE_BYTES \
+    4096 /* at a time: a pipe that poll reports as writable takes this much without blocking */
+#define EVENTS 64
 
 /* The pipe from one rank. */
 struct stream {
-    int fd; /* -1 after its end */
+    int fd; /* -1 after end of file */
     struct line_buffer buffer;
-    int64_t begun_us; /* since when the buffer holds a line without end; 0: it holds none */
+    int64_t begun_us; /* since when the buffer holds an unfinished line; 0: it holds none */
 };
 
-/* stdout or stderr of hvdrun with all streams that end there. */
+/* hvdrun's stdout or stderr, with the streams of all ranks that go there. */
 struct sink {
     int fd;
     int epoll_fd; /* of the streams */
     bool is_file; /* a regular file: always writable */
-    bool broken;  /* nobody reads it any more */
-    int error;    /* why, until it was told */
+    bool broken;  /* it cannot be written any more */
+    int error;    /* why it is broken, until it was reported; 0: nothing to report */
     struct lines lines;
     struct stream *streams; /* by rank */
 };
@@ -79,7 +80,7 @@ int output_create(struct output **outputp, int size, bool prefix, struct hvd_err
     return HVD_OK;
 }
 
-/* Closing also takes it out of the epoll set. */
+/* Closing the descriptor also removes it from the epoll set. */
 static void stream_close(struct stream *stream)
 {
     if (stream->fd >= 0)
@@ -105,7 +106,7 @@ void output_destroy(struct output *output)
     free(output);
 }
 
-/* Each end of a pipe has flags of its own: ours does not block, the rank's does. */
+/* The two ends of a pipe have separate flags: hvdrun's end does not block, the rank's does. */
 static int sink_add(struct sink *sink, int rank, int *write_fdp)
 {
     int fds[2];
@@ -148,7 +149,7 @@ static bool wants_more(const struct sink *sink)
     return waiting_bytes(sink) < HIGH_WATER_BYTES;
 }
 
-/* The ranks' pipes are closed, so that they learn of it as if they had written there themselves. */
+/* Close the ranks' pipes, so that they get EPIPE as if they had written to hvdrun's descriptor themselves. */
 static void sink_break(struct sink *sink, int size, int error)
 {
     sink->broken = true;
@@ -178,7 +179,7 @@ static void sink_write(struct sink *sink, int size)
     }
 }
 
-/* One read; false at the end, or when there is nothing. */
+/* Read once. Returns false at end of file, or if there is nothing to read. */
 static bool stream_read(struct sink *sink, struct stream *stream)
 {
     size_t room = 0;
@@ -203,7 +204,7 @@ static bool stream_read(struct sink *sink, struct stream *stream)
     return true;
 }
 
-/* Streams take turns. Returns how many had something. */
+/* Read each ready stream once, so that all get their turn. Returns how many had data. */
 static int sink_read(struct sink *sink)
 {
     struct epoll_event events[EVENTS];
@@ -216,7 +217,7 @@ static int sink_read(struct sink *sink)
     return count;
 }
 
-/* Show lines whose end is slow to come; returns when the next such line is due, or INT64_MAX. */
+/* Show lines that have been unfinished for PATIENCE_US. Returns when the next one is due, or INT64_MAX. */
 static int64_t sink_show_slow(struct sink *sink, int size, int64_t now_us)
 {
     int64_t next_us = INT64_MAX;
@@ -257,7 +258,8 @@ void output_work(struct output *output)
     }
 }
 
-/* Processes that could not be ended may still hold a pipe: what is in it now is all that is waited for. */
+/* A process that could not be killed may keep its pipe open. So read what is in the pipes now, and do not
+ * wait for end of file. */
 bool output_finish(struct output *output)
 {
     bool finished = true;

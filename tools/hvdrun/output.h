@@ -1,4 +1,4 @@
-/* output.h: carry what the ranks write to hvdrun's stdout and stderr. */
+/* output.h: forward the ranks' output to hvdrun's stdout and stderr. */
 #ifndef TOOLS_HVDRUN_OUTPUT_H
 #define TOOLS_HVDRUN_OUTPUT_H
 
@@ -15,23 +15,24 @@ struct output;
 int output_create(struct output **outputp, int size, bool prefix, struct hvd_error *err);
 void output_destroy(struct output *output);
 
-/* Make the pipes of a rank; the ends it writes go to write_fds[1] and [2], and are the caller's. */
+/* Create the pipes of a rank. Its write ends go to write_fds[1] and [2]; the caller closes them. */
 int output_add(struct output *output, int rank, int write_fds[3], struct hvd_error *err);
 
-/* What to wait for, and in how many ms at the latest (-1: no limit) output_work is to be called. */
+/* Fill in the descriptors to poll, and the time in ms after which output_work must be called at the latest
+ * (-1: no limit). */
 void output_poll(struct output *output, struct pollfd fds[OUTPUT_POLLS], int *timeout_msp);
 
-/* Read what is there and write what fits. Never blocks. */
+/* Read what has arrived and write what the descriptors take. Never blocks. */
 void output_work(struct output *output);
 
-/* The ranks are gone: true when everything they wrote is out or cannot be written. What is left in the pipes
- * is read. */
+/* Call it after the ranks have ended. Reads what is left in the pipes. Returns true once everything was
+ * written, or cannot be. */
 bool output_finish(struct output *output);
 
-/* Why stdout or stderr could not be written, once each; NULL where nothing is to be said. */
+/* Returns why stdout or stderr could not be written, once for each; NULL if there is nothing to report. */
 const char *output_complaint(struct output *output);
 
-/* True when something that hvdrun says on stderr would land on a line that a rank began. */
+/* Whether a rank's unfinished line is the last on stderr, so that a message of hvdrun would continue it. */
 bool output_mid_line(const struct output *output);
 
 #endif

@@ -1,4 +1,4 @@
-/* process_tree.c: find the processes below this one in /proc, and signal them. */
+/* process_tree.c: find the descendants of this process in /proc and signal them. */
 #include "tools/hvdrun/process_tree.h"
 
 #include <ctype.h>
@@ -21,7 +21,7 @@
 struct process {
     pid_t pid, parent;
     bool zombie;
-    bool below; /* the root of the search */
+    bool below; /* a descendant of the root of the search, or the root */
 };
 
 struct processes {
@@ -102,7 +102,7 @@ static bool is_below(const struct processes *processes, pid_t pid, pid_t root)
     return found != NULL && found->below;
 }
 
-/* A pass marks one more generation at least, until it finds none. */
+/* Each pass marks at least one more generation; stop after a pass that marks none. */
 static void mark_below(struct processes *processes, pid_t root)
 {
     bool found = true;
@@ -118,28 +118,28 @@ static void mark_below(struct processes *processes, pid_t root)
     }
 }
 
-/* False where it is in [told]. Where memory runs out it is told twice. */
-static bool mark_signalled(struct signalled_processes *told, pid_t pid)
+/* Returns false if the process is in [signalled]. If memory runs out, a process may be signalled twice. */
+static bool mark_signalled(struct signalled_processes *signalled, pid_t pid)
 {
-    if (told == NULL)
+    if (signalled == NULL)
         return true;
-    for (size_t i = 0; i < told->count; i++) {
-        if (told->pids[i] == pid)
+    for (size_t i = 0; i < signalled->count; i++) {
+        if (signalled->pids[i] == pid)
             return false;
     }
-    if (told->count == told->room) {
-        size_t room = told->room == 0 ? 64 : 2 * told->room;
-        pid_t *pids = realloc(told->pids, room * sizeof(*pids));
+    if (signalled->count == signalled->room) {
+        size_t room = signalled->room == 0 ? 64 : 2 * signalled->room;
+        pid_t *pids = realloc(signalled->pids, room * sizeof(*pids));
         if (pids == NULL)
             return true;
-        told->pids = pids;
-        told->room = room;
+        signalled->pids = pids;
+        signalled->room = room;
     }
-    told->pids[told->count++] = pid;
+    signalled->pids[signalled->count++] = pid;
     return true;
 }
 
-int process_tree_signal(int signal_number, struct signalled_processes *told)
+int process_tree_signal(int signal_number, struct signalled_processes *signalled)
 {
     struct processes processes = {0};
     int count = 0;
@@ -152,7 +152,7 @@ int process_tree_signal(int signal_number, struct signalled_processes *told)
         const struct process *process = &processes.list[i];
         if (!process->below || process->zombie)
             continue;
-        if (mark_signalled(told, process->pid))
+        if (mark_signalled(signalled, process->pid))
             kill(process->pid, signal_number);
         count++;
     }

@@ -1,4 +1,4 @@
-/* process_tree.h: the processes below this one, however far, and whatever session or group they went to. */
+/* process_tree.h: all descendants of this process, in whatever session or process group they are. */
 #ifndef TOOLS_HVDRUN_PROCESS_TREE_H
 #define TOOLS_HVDRUN_PROCESS_TREE_H
 
@@ -6,19 +6,19 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Who was signalled already. A zeroed struct is nobody. */
+/* The processes that were already signalled. A zeroed struct is the empty set. */
 struct signalled_processes {
     pid_t *pids;
     size_t count, room;
 };
 
-/* Send a signal to every process below the caller that is not a zombie; with [told] only to those that are
- * not in it, and put them there. Returns how many there are in all, or -1 where /proc cannot be read.
- * Processes that are born meanwhile are missed: repeat until none is left. */
-int process_tree_signal(int signal_number, struct signalled_processes *told);
+/* Send a signal to every descendant of the caller that is not a zombie. With [signalled], signal only those that
+ * are not in it, and add them. Returns the number of descendants, signalled or not, or -1 if /proc cannot be
+ * read. Processes that are created meanwhile are missed: repeat until none is left. */
+int process_tree_signal(int signal_number, struct signalled_processes *signalled);
 
-/* SIGKILL them and wait for all that are or become children of the caller, which must be a subreaper, until
- * none is left or [deadline_us]. Returns 0, or -1 where something could not be ended. */
+/* Kill all descendants with SIGKILL, and reap them. The caller must be a subreaper, so that orphans become
+ * its children. Returns 0 when none is left, or -1 if some are left at [deadline_us]. */
 int process_tree_kill(int64_t deadline_us);
 
 #endif

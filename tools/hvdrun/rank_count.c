@@ -1,7 +1,7 @@
 /* rank_count.c: how many ranks a job on this machine has. */
 #include "tools/hvdrun/rank_count.h"
 
-/* What -n says, or np: of the resource sets. */
+/* The number of ranks given by -n, or by np: of the resource sets. */
 static int asked_count(int asked, const struct rs_options *rs, int *countp, struct hvd_error *err)
 {
     if (asked > 0 && rs->np != RS_UNSET && asked != rs->np)

@@ -1,4 +1,4 @@
-/* rank_environment.c: take an outer launcher's words out of an environment, and put in our own. */
+/* rank_environment.c: remove an outer launcher's variables from the environment, and add hvdrun's own. */
 #include "config.h"
 
 #include "tools/hvdrun/rank_environment.h"
@@ -11,12 +11,12 @@
 #include "topo/apply.h"
 #include "topo/nic_env.h"
 
-/* Who I am, as an outer launcher told hvdrun; to the ranks it would be wrong. A name that ends in * is a
- * prefix. */
+/* Variables by which an outer launcher identified hvdrun's own process. They would mislead the ranks. A name
+ * that ends in * is a prefix. */
 static const char *const removed[] = {
     "PMIX_*", "PMI_*", "PMI2_*", "OMPI_*", "PRTE_*", "ORTE_*", "MPIEXEC_*", "HYDRA_*", "HYDI_*",
     "MV2_COMM_WORLD_*", "JSM_NAMESPACE_*", "JSM_JSRUN_*", "FLUX_TASK_*",
-    /* Slurm's step and task, not the job and its resources */
+    /* Slurm's step and task; the job and its resources stay */
     "SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_GTIDS", "SLURM_TASK_PID", "SLURM_STEPID",
     "SLURM_STEP_ID", "SLURM_STEP_NUM_*", "SLURM_STEP_NODELIST", "SLURM_STEP_TASKS_PER_NODE",
     "SLURM_STEP_LAUNCHER_PORT", "SLURM_STEP_RESV_PORTS", "SLURM_PMIX*", "SLURM_PMI_*", "SLURM_MPI_TYPE",
@@ -24,10 +24,11 @@ static const char *const removed[] = {
     /* torchrun's worker */
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE",
     CONFIG_CLI_VARIABLE,
-    /* how it has placed what is now hvdrun, and what joins that to its other nodes */
+    /* how the outer launcher placed hvdrun, and the networks it chose between its nodes */
     PLACED_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE", NETWORK_SET_VARIABLE, NULL};
 
-/* Of those, what users set to tune a library. Open MPI's mpirun says more in the same way: that goes. */
+/* Exceptions from [removed]: variables by which users tune a library. Open MPI's mpirun passes its own
+ * settings in the same form; those are removed all the same. */
 static const char *const kept[] = {"OMPI_MCA_*", "PMIX_MCA_*", NULL};
 static const char *const removed_despite_kept[] = {"OMPI_MCA_orte_*",
                                                    "OMPI_MCA_ess*",
@@ -47,11 +48,12 @@ struct env_default {
     const char *name, *value;
 };
 
-/* What a user may have chosen and keeps. gds: PMIx's default store loses keys when a process joins twice. */
+/* Set unless the user has set them. gds: PMIx's default store loses keys when a process joins twice. */
 static const struct env_default defaults[] = {{"PMIX_MCA_gds", "hash"}, {NULL, NULL}};
 
-/* Open MPI 4 looks at its environment to learn whether a launcher is there: asked through this component it
- * asks PMIx, and does not start a job of one. Binding is not hvdrun's to undo, nor Open MPI's to do. */
+/* Always set. Open MPI 4 looks at its environment to find out whether it was launched. Its schizo component
+ * "ompi" asks PMIx, so that it does not start a job of one rank. The others keep Open MPI from binding ranks,
+ * which hvdrun has already done. */
 static const struct env_default forced[] = {{"OMPI_MCA_schizo", "ompi"},
                                             {"OMPI_MCA_orte_externally_bound", "1"},
                                             {"OMPI_MCA_hwloc_base_binding_policy", "none"},
@@ -67,18 +69,18 @@ static bool matches(const char *entry, const char *const *patterns)
     return false;
 }
 
-/* What an outer launcher wrote when it placed hvdrun, such as OMP_NUM_THREADS, was for one task. But which
- * GPUs it may use, and how they are counted, holds for its ranks too, as its CPUs do. */
+/* What an outer launcher set when it placed hvdrun, such as OMP_NUM_THREADS, was meant for one task. The GPUs
+ * that it granted, and their order, hold for the ranks too, as the granted CPUs do. */
 static bool is_of_placement(const char *entry, const char *placed)
 {
     static const char *const granted[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER",
                                           NULL};
-    char name[64]; /* a longer one is cut and is none of them */
+    char name[64]; /* a longer name is truncated and matches none of them */
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(entry, "="), entry);
     return placed_has_variable(placed, name) && !matches(entry, granted);
 }
 
-/* The networks that an outer launcher has named, for ranks of other nodes. */
+/* The networks that an outer launcher chose, for communication with other nodes. */
 static void read_networks(char *const *environment, struct nic_env *networks)
 {
     const char *list = environment_value(environment, NETWORK_SET_VARIABLE);
@@ -98,7 +100,7 @@ static bool is_of_networks(const char *entry, const struct nic_env *networks)
     return false;
 }
 
-/* What an outer launcher has said beyond names. */
+/* The outer launcher's settings that are recognised by more than their names. */
 struct outer {
     const char *placed; /* PLACED_VARIABLE; NULL: not set */
     struct nic_env networks;
@@ -110,7 +112,7 @@ static bool is_removed(const char *entry, const struct outer *outer)
            (matches(entry, removed) && (!matches(entry, kept) || matches(entry, removed_despite_kept)));
 }
 
-/* Grows an environment; after a failure [failed] stays set and calls do nothing. */
+/* Builds an environment. After a failure [failed] stays set and further calls do nothing. */
 struct builder {
     char **entries;
     size_t count, room;
@@ -156,7 +158,7 @@ static bool is_forced(const char *entry)
 char **rank_environment_create(char *const *environment, const char *cli, const char *shared)
 {
     struct outer outer = {.placed = environment_value(environment, PLACED_VARIABLE)};
-    /* where segments are found that a killed rank leaves behind */
+    /* in a folder that the reaper removes, since a killed rank leaves its segments behind */
     const struct env_default segments[] = {{"OMPI_MCA_btl_vader_backing_directory", shared}, {NULL, NULL}};
     size_t count = 0;
     read_networks(environment, &outer.networks);

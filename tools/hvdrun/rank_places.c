@@ -12,7 +12,9 @@
 #include "topo/erf.h"
 #include "topo/node_placement.h"
 
-#define YIELD_VARIABLE "OMPI_MCA_mpi_yield_when_idle" /* more ranks than CPUs: Open MPI is not to spin */
+#define YIELD_VARIABLE                                                                                   \
+    "OMPI_MCA_mpi_yield_when_idle" /* set when there are more ranks than CPUs, so that Open MPI does not \
+                                      spin */
 
 struct rank_variables {
     char *strings[APPLY_MAX + 2];
@@ -22,16 +24,16 @@ struct rank_places {
     const struct hvdrun_options *options;
     char *const *environment;
     struct hvd_config config;
-    struct erf *erf;          /* NULL: there is no explicit resource file */
-    struct erf_tasks settled; /* by it */
+    struct erf *erf;          /* NULL: no explicit resource file was given */
+    struct erf_tasks settled; /* the tasks of [erf], resolved for this machine */
     int count;
     struct bitmap granted;
-    bool placed;                 /* false: somebody else may */
-    struct plan *plan;           /* NULL: all may run on all that is granted */
-    struct rank_variables *told; /* by rank */
+    bool placed;                 /* false: the ranks are not placed, and may place themselves */
+    struct plan *plan;           /* NULL: every rank may run on all granted CPUs */
+    struct rank_variables *variables; /* each rank's own variables */
 };
 
-/* ---- What is asked for ------------------------------------------------------------------------ */
+/* ---- The request ------------------------------------------------------------------------------ */
 
 static int read_erf(struct rank_places *places, struct hvd_error *err)
 {
@@ -61,7 +63,8 @@ static int read_erf(struct rank_places *places, struct hvd_error *err)
 static int read_all(struct rank_places *places, struct hvd_error *err)
 {
     struct hvd_config *config = &places->config;
-    int status = config_load(config, places->environment, NULL, err); /* ranks warn themselves */
+    int status =
+        config_load(config, places->environment, NULL, err); /* the ranks print the warnings themselves */
     if (status != HVD_OK)
         return status;
     if (places->options->erf != NULL)
@@ -79,8 +82,8 @@ int rank_places_create(struct rank_places **placesp, const struct hvdrun_options
     places->environment = environment;
     int status = read_all(places, err);
     if (status == HVD_OK) {
-        places->told = calloc((size_t)places->count, sizeof(*places->told));
-        if (places->told == NULL)
+        places->variables = calloc((size_t)places->count, sizeof(*places->variables));
+        if (places->variables == NULL)
             status = error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d ranks", places->count);
     }
     if (status != HVD_OK) {
@@ -95,10 +98,10 @@ void rank_places_destroy(struct rank_places *places)
 {
     if (places == NULL)
         return;
-    for (int rank = 0; places->told != NULL && rank < places->count; rank++)
-        for (char **string = places->told[rank].strings; *string != NULL; string++)
+    for (int rank = 0; places->variables != NULL && rank < places->count; rank++)
+        for (char **string = places->variables[rank].strings; *string != NULL; string++)
             free(*string);
-    free(places->told);
+    free(places->variables);
     plan_destroy(places->plan);
     erf_tasks_free(&places->settled);
     erf_destroy(places->erf);
@@ -110,9 +113,9 @@ int rank_places_count(const struct rank_places *places)
     return places->count;
 }
 
-/* ---- What comes of it ------------------------------------------------------------------------- */
+/* ---- The placement ---------------------------------------------------------------------------- */
 
-/* Without GPUs, and where nothing is bound or one rank gets all, it need not be known what the machine is. */
+/* Without GPUs, the topology is not needed if nothing is bound, or if one rank gets everything. */
 static bool is_plain(const struct rank_places *places)
 {
     const struct hvd_config *config = &places->config;
@@ -127,7 +130,7 @@ static void warn(const char *sentence)
     fprintf(stderr, "hvdrun: warning: %s\n", sentence);
 }
 
-/* All ranks of the file must be here. */
+/* The file must place all ranks on this host. */
 static int resolve_erf(struct rank_places *places, const struct machine *machine, const char *host,
                        struct hvd_error *err)
 {
@@ -169,7 +172,7 @@ static int make_plan(struct rank_places *places, const char *host, struct hvd_er
     if (status == HVD_OK && places->erf != NULL) {
         status = resolve_erf(places, machine, host, err);
         place.tasks = places->settled.tasks;
-        place.bind = (struct bind_options){.policy = BIND_AUTO}; /* the file has said it all */
+        place.bind = (struct bind_options){.policy = BIND_AUTO}; /* the file has decided everything */
     }
     if (status == HVD_OK)
         status = node_placement_plan(&place, machine, &places->plan, err);
@@ -177,9 +180,9 @@ static int make_plan(struct rank_places *places, const char *host, struct hvd_er
     return status;
 }
 
-static int add_string(struct rank_variables *told, const char *name, const char *value, struct hvd_error *err)
+static int add_string(struct rank_variables *variables, const char *name, const char *value, struct hvd_error *err)
 {
-    char **string = told->strings;
+    char **string = variables->strings;
     while (*string != NULL)
         string++;
     if (asprintf(string, "%s=%s", name, value) >= 0)
@@ -188,7 +191,7 @@ static int add_string(struct rank_variables *told, const char *name, const char 
     return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the environment of a rank");
 }
 
-/* What a rank finds in its environment. */
+/* Set the variables that tell a rank its place. */
 static int set_rank_variables(struct rank_places *places, int rank, struct hvd_error *err)
 {
     static const struct plan_task anywhere;
@@ -201,10 +204,10 @@ static int set_rank_variables(struct rank_places *places, int rank, struct hvd_e
     int count = places->placed ? apply_variables(&applied, variables, err) : 0;
     int status = count < 0 ? count : HVD_OK;
     for (int i = 0; status == HVD_OK && i < count; i++)
-        status = add_string(&places->told[rank], variables[i].name, variables[i].value, err);
+        status = add_string(&places->variables[rank], variables[i].name, variables[i].value, err);
     bool crowded = places->count > bitmap_weight(&places->granted);
     if (status == HVD_OK && crowded && environment_value(places->environment, YIELD_VARIABLE) == NULL)
-        status = add_string(&places->told[rank], YIELD_VARIABLE, "1", err);
+        status = add_string(&places->variables[rank], YIELD_VARIABLE, "1", err);
     return status;
 }
 
@@ -246,5 +249,5 @@ const struct plan_task *rank_places_task(const struct rank_places *places, int r
 
 char *const *rank_places_environment(const struct rank_places *places, int rank)
 {
-    return places->told[rank].strings;
+    return places->variables[rank].strings;
 }

@@ -1,4 +1,5 @@
-/* reaper.c: hvdrun's side of the reaper: fork it, send_simple_request it, hear it, outlive it. */
+/* reaper.c: hvdrun's side of the reaper: fork it, send it requests, read its reports, and clean up if it
+ * dies. */
 #include "tools/hvdrun/reaper.h"
 
 #include <errno.h>
@@ -15,7 +16,7 @@
 
 #define KILL_WAIT_US 10000000
 
-/* The reaper makes the folders, so that whatever happens to us they are removed. */
+/* The reaper creates the scratch folders, so that it can remove them whatever happens to hvdrun. */
 static int await_ready(const struct reaper *reaper, const struct reaper_plan *plan, struct hvd_error *err)
 {
     struct reaper_report ready;
@@ -37,7 +38,7 @@ int reaper_fork(struct reaper *reaper, const struct reaper_plan *plan, struct hv
     *reaper = (struct reaper){0, -1};
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds) < 0)
         return error_set_errno(err, "cannot make a socket to the reaper");
-    /* should the reaper be killed, its ranks come to us */
+    /* if the reaper is killed, its ranks become hvdrun's children */
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
     reaper->pid = fork();
     if (reaper->pid < 0) {
@@ -55,7 +56,7 @@ int reaper_fork(struct reaper *reaper, const struct reaper_plan *plan, struct hv
     return await_ready(reaper, plan, err);
 }
 
-/* Behind the request go [text_bytes] of [text]. */
+/* The datagram is the request followed by [text]. */
 static int send_request(const struct reaper *reaper, const struct reaper_request *request, struct iovec text,
                         const int *fds, int fd_count)
 {
@@ -80,7 +81,7 @@ static int send_request(const struct reaper *reaper, const struct reaper_request
     return sent < 0 ? -1 : 0;
 }
 
-/* What hvdrun adds to an environment, in the text of a request. */
+/* A rank's own environment variables, as the text of a request. */
 struct strings {
     char text[REAPER_REQUEST_BYTES - sizeof(struct reaper_request)];
     size_t used;
@@ -121,11 +122,11 @@ int reaper_start(const struct reaper *reaper, const struct reaper_rank *rank, st
     }
     struct iovec text = {strings.text, strings.used};
     if (send_request(reaper, &request, text, fds, request.has_stdin ? 3 : 2) < 0)
-        return error_set_errno(err, "cannot send_simple_request the reaper to start rank %d", rank->rank);
+        return error_set_errno(err, "cannot ask the reaper to start rank %d", rank->rank);
     return HVD_OK;
 }
 
-/* Where the reaper is gone reaper_next says so. */
+/* Ignores errors: if the reaper is gone, reaper_next reports it. */
 static void send_simple_request(const struct reaper *reaper, const struct reaper_request *request)
 {
     if (reaper->fd >= 0)

@@ -1,5 +1,5 @@
-/* reaper.h: a small process that starts the ranks, and ends all that they started when hvdrun ends, however
- * that ends. */
+/* reaper.h: the reaper is a small process, a subreaper, that starts the ranks. When hvdrun ends, for whatever
+ * reason, it ends the ranks and all processes that they started. */
 #ifndef TOOLS_HVDRUN_REAPER_H
 #define TOOLS_HVDRUN_REAPER_H
 
@@ -10,71 +10,75 @@
 #include "base/bitmap.h"
 #include "base/status.h"
 
-/* What the reaper must know before it is forked. Everything is borrowed until reaper_close. */
+/* What the reaper must know before it is forked. The pointers must stay valid until reaper_close. */
 struct reaper_plan {
     int size;                    /* ranks */
-    const char *path;            /* the program */
+    const char *path;            /* of the program that the ranks run */
     char *const *arguments;      /* its argv */
-    char *const *environment;    /* what all ranks have in common */
-    const char *scratches[2];    /* folders to make now and remove at the end; "": none */
+    char *const *environment;    /* shared by all ranks */
+    const char *scratches[2];    /* folders that the reaper creates and removes at the end; "": none */
     int64_t grace_us;            /* from SIGTERM to SIGKILL */
     const sigset_t *signal_mask; /* of the ranks */
 };
 
-/* hvdrun's end. */
+/* hvdrun's handle of the reaper. */
 struct reaper {
-    pid_t pid; /* of the reaper, 0 when there is none */
-    int fd;    /* readable while there are reports; -1 when the reaper is gone */
+    pid_t pid; /* 0: there is no reaper */
+    int fd;    /* readable if there are reports; -1 once the reaper is gone */
 };
 
-/* What one rank has that the others do not. Borrowed for the call. */
+/* What differs from rank to rank. The pointers need only be valid during the call. */
 struct reaper_rank {
     int rank;
-    char *const *environment[2]; /* NULL-terminated strings each, or NULL; they replace what is in common */
-    const struct bitmap *cpus;   /* to run on; NULL: as the reaper */
-    const struct bitmap *mems;   /* to have memory from first; only where there are cpus */
-    int stdio_fds[3];            /* that of stdin may be -1: rank 0 has hvdrun's then, others /dev/null */
+    char *const *environment[2]; /* two lists of NULL-terminated strings, each may be NULL; they override the
+                                    shared environment */
+    const struct bitmap *cpus;   /* to bind to; NULL: those of the reaper */
+    const struct bitmap *mems;   /* preferred NUMA nodes; used only if there are cpus */
+    int stdio_fds[3]; /* stdin may be -1: rank 0 then inherits hvdrun's, the others get /dev/null */
 };
 
-/* The ranks' progress, in the order in which it happened. */
+/* What happened to a rank. Reports come in the order of the events. */
 struct reaper_report {
     enum {
         REAPER_READY,
         REAPER_STARTED,
         REAPER_NOT_STARTED,
-        REAPER_NOT_BOUND, /* and so not started */
+        REAPER_NOT_BOUND, /* binding failed, so it was not started */
         REAPER_ENDED,
         REAPER_EMPTY
     } kind;
     int rank;
-    pid_t pid;      /* STARTED */
-    int number;     /* READY: 0, or errno; NOT_STARTED, NOT_BOUND: errno; ENDED: as waitpid gives it; EMPTY:
-                       0, or -1: something could not be ended */
-    int stage;      /* ENDED: enum verdict_stage */
-    uint64_t sweep; /* ENDED: equal for ranks that were found at one look */
+    pid_t pid;  /* STARTED */
+    int number; /* READY: 0 or errno; NOT_STARTED, NOT_BOUND: errno; ENDED: waitpid's status; EMPTY: 0, or -1
+                   if a process could not be killed */
+    int stage;  /* ENDED: enum verdict_stage */
+    uint64_t sweep; /* ENDED: ranks that were reaped in one pass have the same number */
 };
 
-/* Fork the reaper. Call it before there is any thread and with all signals blocked that hvdrun waits for. */
+/* Fork the reaper. Call it before any thread is created, and with all signals blocked that hvdrun waits for.
+ */
 int reaper_fork(struct reaper *reaper, const struct reaper_plan *plan, struct hvd_error *err);
 
-/* Start a rank. The descriptors stay the caller's. After a failed start no more are started. */
+/* Start a rank. The caller keeps the descriptors and closes them. After one rank could not be started, the
+ * reaper ignores further requests to start. */
 int reaper_start(const struct reaper *reaper, const struct reaper_rank *rank, struct hvd_error *err);
 
-/* Send a signal to the process groups of the ranks that run. */
+/* Send a signal to the process groups of all running ranks. */
 void reaper_signal(const struct reaper *reaper, int signal_number);
 
-/* End everything: [signal_number] now (SIGTERM: to all processes, another: to the groups of the ranks),
- * SIGKILL after the grace. EMPTY is reported when nothing is left. */
+/* End the job: send [signal_number] now (SIGTERM to all processes, any other signal to the ranks' process
+ * groups), and SIGKILL after the grace period. REAPER_EMPTY is reported when no process is left. */
 void reaper_end(const struct reaper *reaper, int signal_number);
 
-/* SIGKILL now. */
+/* Send SIGKILL now, without waiting for the end of the grace period. */
 void reaper_kill(const struct reaper *reaper);
 
-/* The next report into [report]: 1; 0 where there is none yet; -1 where the reaper is gone, fd is -1 then. */
+/* Store the next report in [report]. Returns 1, 0 if there is none yet, or -1 if the reaper is gone; fd is -1
+ * then. */
 int reaper_next(struct reaper *reaper, struct reaper_report *report);
 
-/* Let go of the reaper: it ends what is left, removes the scratch folder and leaves; wait for that. Where it
- * was killed, do its work. A zeroed pid is fine. */
+/* Close the connection and wait until the reaper has ended the remaining processes, removed the scratch
+ * folders and exited. If the reaper was killed, do its work here. Does nothing if pid is 0. */
 void reaper_close(struct reaper *reaper, const struct reaper_plan *plan);
 
 #endif

@@ -1,5 +1,5 @@
-/* reaper_process.c: the reaper: one thread, no library but libc; starts ranks, reaps, and ends all at the
- * end. */
+/* reaper_process.c: the reaper process: starts the ranks, reaps them, and ends everything when hvdrun ends.
+ * It has one thread and needs no library but libc. */
 #include "tools/hvdrun/reaper_process.h"
 
 #include <errno.h>
@@ -21,31 +21,31 @@
 #include "tools/hvdrun/verdict.h"
 #include "topo/apply.h"
 
-#define TERM_AGAIN_US 50000    /* until those are told who were born when the others were */
-#define KILL_AGAIN_US 20000    /* between two rounds of SIGKILL */
-#define KILL_LIMIT_US 10000000 /* what is still there after that cannot be ended */
-#define MAX_EXTRA     128      /* environment strings of one rank */
+#define TERM_AGAIN_US 50000    /* after SIGTERM, until processes are signalled that were created meanwhile */
+#define KILL_AGAIN_US 20000    /* between two passes of SIGKILL */
+#define KILL_LIMIT_US 10000000 /* give up on processes that are still there after this time */
+#define MAX_EXTRA     128      /* most environment strings of one rank */
 
 struct reaper_state {
     const struct reaper_plan *plan;
-    int fd; /* to hvdrun; -1 when it is gone */
+    int fd; /* to hvdrun; -1 once hvdrun is gone */
     int signal_fd;
     int null_fd;
-    struct bitmap cpus;   /* its own */
-    bool mems_are_chosen; /* by the user: ranks have them too */
-    pid_t *pids;          /* by rank; 0 where it does not run */
+    struct bitmap cpus;   /* the reaper's own */
+    bool mems_are_chosen; /* by the user, so the ranks keep the memory policy */
+    pid_t *pids;          /* by rank; 0: it does not run */
     bool start_failed;
     enum verdict_stage stage;
-    bool repeating_term; /* SIGTERM to the newly born as well */
+    bool repeating_term; /* send SIGTERM to new processes as well */
     struct signalled_processes told;
-    int64_t next_us; /* when to go on with the ending */
+    int64_t next_us; /* when to signal again */
     int64_t grace_end_us;
-    int64_t limit_us; /* when to give up */
+    int64_t limit_us; /* when to stop trying */
     uint64_t sweep;
     bool childless;
     bool gave_up;
     bool reported_empty;
-    /* reports that hvdrun has not taken yet; each rank has two at most */
+    /* reports that hvdrun has not received yet, in a ring; at most two for each rank */
     struct reaper_report *reports;
     size_t report_first, report_count, report_room;
 };
@@ -53,11 +53,11 @@ struct reaper_state {
 static void report(struct reaper_state *state, const struct reaper_report *report)
 {
     if (state->report_count == state->report_room)
-        return; /* cannot be: there is room for all that can happen */
+        return; /* cannot happen: there is room for every possible report */
     state->reports[(state->report_first + state->report_count++) % state->report_room] = *report;
 }
 
-/* Never blocks, so that hvdrun may. */
+/* Never blocks, because hvdrun may be blocked itself. */
 static void send_reports(struct reaper_state *state)
 {
     while (state->fd >= 0 && state->report_count > 0) {
@@ -71,15 +71,15 @@ static void send_reports(struct reaper_state *state)
 
 /* ---- Start ---------------------------------------------------------------------------------- */
 
-/* What a rank needs beside the plan. */
+/* What a rank needs in addition to the plan. */
 struct start {
     int rank;
-    const struct bitmap *cpus, *mems; /* NULL: those of the reaper */
+    const struct bitmap *cpus, *mems; /* NULL: as the reaper */
     int stdio_fds[3];
     char *extra[MAX_EXTRA + 1];
 };
 
-/* Is the variable of [entry] among [extra]? */
+/* Does [extra] have the variable of [entry]? */
 static bool is_replaced(const char *entry, char *const *extra)
 {
     size_t length = strcspn(entry, "=");
@@ -108,8 +108,8 @@ static char **join_environment(const struct reaper_state *state, char *const *ex
     return joined;
 }
 
-/* In a process group of its own, so that a Ctrl-C at the terminal goes to hvdrun alone, and without the
- * signals that are blocked here. Returns an errno, that of a failed exec too. */
+/* Start the rank in its own process group, so that a Ctrl-C at the terminal reaches hvdrun alone, and with
+ * the signal mask that hvdrun was started with. Returns 0 or an errno, also if exec failed. */
 static int spawn_rank(struct reaper_state *state, const struct start *start, pid_t *pidp)
 {
     posix_spawnattr_t attributes;
@@ -133,8 +133,8 @@ static int spawn_rank(struct reaper_state *state, const struct start *start, pid
     return rc;
 }
 
-/* A rank inherits where this thread runs and has its memory from; so it is never elsewhere, and not even the
- * loading of its program. */
+/* Bind this thread before it spawns the rank. The rank inherits the binding and the memory policy, so that it
+ * has them from its first instruction, even while its program is loaded. */
 static int bind_for_rank(const struct reaper_state *state, const struct start *start)
 {
     if (start->cpus == NULL)
@@ -176,7 +176,7 @@ static void start_rank(struct reaper_state *state, const struct start *start)
 
 /* ---- End ------------------------------------------------------------------------------------ */
 
-/* A rank that was not reaped still owns its process group's number. */
+/* Until a rank is reaped, the number of its process group cannot be reused. */
 static void signal_groups(const struct reaper_state *state, int signal_number)
 {
     for (int rank = 0; rank < state->plan->size; rank++) {
@@ -199,7 +199,7 @@ static void begin_kill(struct reaper_state *state)
     state->limit_us = state->next_us + KILL_LIMIT_US;
 }
 
-/* The time of the next look in the grace. */
+/* Set the time of the next pass during the grace period. */
 static void schedule_sweep(struct reaper_state *state)
 {
     int64_t look_us = clock_us() + TERM_AGAIN_US;
@@ -220,10 +220,10 @@ static void begin_end(struct reaper_state *state, int signal_number)
         signal_tree(state, SIGTERM);
     else
         signal_groups(state, signal_number);
-    signal_groups(state, SIGCONT); /* a stopped one could not act on it */
+    signal_groups(state, SIGCONT); /* a stopped process could not handle the signal */
 }
 
-/* The grace is over, or it is time to see who was born since the last signal. */
+/* Called when the grace period is over, or when new processes should be signalled. */
 static void continue_ending(struct reaper_state *state)
 {
     int64_t now_us = clock_us();
@@ -263,7 +263,7 @@ static void reap(struct reaper_state *state)
     }
 }
 
-/* Nothing is left to wait for. */
+/* Whether there is nothing left to wait for. */
 static bool is_over(const struct reaper_state *state)
 {
     return state->stage != VERDICT_RUNNING && (state->childless || state->gave_up);
@@ -284,7 +284,7 @@ struct incoming {
     char text[REAPER_REQUEST_BYTES - sizeof(struct reaper_request)];
 };
 
-/* 1, 0 where there is none, -1 where hvdrun is gone. [fds] are -1 where none came. */
+/* Returns 1, 0 if there is no request, or -1 if hvdrun is gone. [fds] that did not come are -1. */
 static int receive(const struct reaper_state *state, struct incoming *incoming, size_t *text_bytesp,
                    int fds[3])
 {
@@ -361,7 +361,7 @@ static void serve(struct reaper_state *state)
 
 /* ---- The process ---------------------------------------------------------------------------- */
 
-/* Tell hvdrun that all is there, or what is not. */
+/* Create the scratch folders, and report that the reaper is ready or what failed. */
 static int make_scratches(struct reaper_state *state)
 {
     struct reaper_report ready = {.kind = REAPER_READY};

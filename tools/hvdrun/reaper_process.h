@@ -1,12 +1,11 @@
-/* reaper_process.h: what the reaper does in its own process, and how hvdrun asks for it. */
+/* reaper_process.h: the main function of the reaper process, and the requests that hvdrun sends to it. */
 #ifndef TOOLS_HVDRUN_REAPER_PROCESS_H
 #define TOOLS_HVDRUN_REAPER_PROCESS_H
 
 #include "tools/hvdrun/reaper.h"
 
-/* One datagram from hvdrun. START: strings of the environment follow, each with its final 0, and the datagram
- * carries stdout, stderr and, where has_stdin says so, stdin; where is_bound says so, cpus and mems are set.
- */
+/* One datagram from hvdrun. START: environment strings follow, each terminated by a 0 byte. The datagram
+ * carries the descriptors of stdout, stderr and, if has_stdin, stdin. If is_bound, cpus and mems are set. */
 struct reaper_request {
     enum { REAPER_DO_START, REAPER_DO_SIGNAL, REAPER_DO_END, REAPER_DO_KILL } kind;
     int rank;
@@ -16,9 +15,9 @@ struct reaper_request {
     struct bitmap cpus, mems;
 };
 
-#define REAPER_REQUEST_BYTES 65536 /* longest, with its strings */
+#define REAPER_REQUEST_BYTES 65536 /* the longest request, with its strings */
 
-/* Serve [fd] until hvdrun is gone or lets go, end everything, and do not return. */
+/* Serve requests on [fd] until hvdrun closes it or dies, then end all processes and exit. Does not return. */
 _Noreturn void reaper_process_run(const struct reaper_plan *plan, int fd);
 
 #endif

@@ -1,4 +1,4 @@
-/* scratch.c: name, make and remove the private temporary folders. */
+/* scratch.c: name, create and remove hvdrun's private temporary folders. */
 #include "config.h"
 
 #include "tools/hvdrun/scratch.h"
@@ -11,9 +11,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define OPEN_FOLDERS 16 /* that nftw may hold open */
+#define OPEN_FOLDERS 16 /* that nftw may have open */
 
-/* Nobody can guess it and be there first; should it be taken, making it fails. */
+/* The name is random, so that nobody can guess it and create the folder first. If it exists nevertheless,
+ * scratch_make fails. */
 static int add_name(const char *parent, char *path, size_t path_bytes)
 {
     uint64_t random = 0;

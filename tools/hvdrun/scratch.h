@@ -1,4 +1,5 @@
-/* scratch.h: the private temporary folders of one hvdrun. */
+/* scratch.h: the private temporary folders of one hvdrun. The name is chosen first; the folder is created
+ * later, by the process that will remove it. */
 #ifndef TOOLS_HVDRUN_SCRATCH_H
 #define TOOLS_HVDRUN_SCRATCH_H
 
@@ -6,17 +7,16 @@
 
 #include "base/status.h"
 
-/* Write into [path] the name of a folder that is not there yet, in TMPDIR or /tmp. It is made later, by the
- * one who is sure to remove it. */
+/* Write into [path] the name of a folder that does not exist yet, in TMPDIR or /tmp. */
 int scratch_make_name(char *path, size_t path_bytes, struct hvd_error *err);
 
-/* The same in /dev/shm, for what must not be written to a disk; "" where that cannot be. */
+/* The same in /dev/shm, for data that must not be written to a disk; "" if /dev/shm is not writable. */
 void scratch_name_shared(char *path, size_t path_bytes);
 
-/* Make it, for this user alone: 0, or -1 with errno. "" is fine. */
+/* Create the folder, accessible to this user alone. Returns 0, or -1 with errno. Does nothing for "". */
 int scratch_make(const char *path);
 
-/* Remove it with all that is in it, as far as that can be done; "" is fine. */
+/* Remove the folder with its contents, as far as possible. Does nothing for "". */
 void scratch_remove(const char *path);
 
 #endif

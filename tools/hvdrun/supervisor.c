@@ -1,4 +1,4 @@
-/* supervisor.c: the main loop: it alone decides when the job ends. */
+/* supervisor.c: hvdrun's main loop. It alone decides when the job ends. */
 #include "tools/hvdrun/supervisor.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/clock.h"
 
 #define NO_DEADLINE   INT64_MAX
-#define LOST_GRACE_US 200000 /* to hear of a rank that died and took the PMIx server with it */
+#define LOST_GRACE_US 200000 /* time for the report of a rank that died and took the PMIx server with it */
 
 enum {
     POLL_SIGNAL,
@@ -63,8 +63,8 @@ static void start_ranks(struct supervisor *supervisor)
     }
 }
 
-/* What the ranks told PMIx. It is heard before the reaper, so that an abort comes before the end of its rank.
- */
+/* Handle the events of the PMIx server. They are handled before the reaper's reports, so that an abort is
+ * seen before the end of the rank that called it. */
 static void handle_server_events(struct supervisor *supervisor)
 {
     struct server_event event;
@@ -106,7 +106,7 @@ static void handle_reaper_reports(struct supervisor *supervisor)
     for (rc = reaper_next(supervisor->reaper, &report); rc > 0;
          rc = reaper_next(supervisor->reaper, &report)) {
         switch (report.kind) {
-        case REAPER_READY: /* reaper_fork has heard it */
+        case REAPER_READY: /* reaper_fork has received it */
             break;
         case REAPER_STARTED:
             verdict_started(verdict, report.rank, report.pid);
@@ -135,7 +135,7 @@ static void handle_reaper_reports(struct supervisor *supervisor)
     }
 }
 
-/* Ctrl-Z stops the ranks, too; they go on when we do. */
+/* Ctrl-Z stops the ranks too; they continue when hvdrun does. */
 static void stop_with_ranks(struct supervisor *supervisor)
 {
     sigset_t stop;
@@ -148,7 +148,7 @@ static void stop_with_ranks(struct supervisor *supervisor)
     reaper_signal(supervisor->reaper, SIGCONT);
 }
 
-/* The ranks get the signal that we got, so that they can save what they have. */
+/* Forward the signal to the ranks, so that they can save their state. */
 static void handle_interrupt(struct supervisor *supervisor, int signal_number)
 {
     verdict_interrupted(supervisor->verdict, signal_number);
@@ -168,7 +168,7 @@ static void handle_signals(struct supervisor *supervisor)
         case SIGTSTP:
             stop_with_ranks(supervisor);
             break;
-        case SIGCONT: /* perhaps we may read from the terminal now */
+        case SIGCONT: /* hvdrun may be in the foreground now and read from the terminal */
             break;
         case SIGUSR1:
         case SIGUSR2:
@@ -181,21 +181,21 @@ static void handle_signals(struct supervisor *supervisor)
     }
 }
 
-/* The PMIx server died. Where ranks failed at the same time that is the reason, not this. */
+/* The PMIx server died. If a rank failed at about the same time, blame the rank. */
 static void check_server_lost(struct supervisor *supervisor)
 {
     if (supervisor->server_lost[0] != 0 && clock_us() >= supervisor->server_lost_us + LOST_GRACE_US)
         verdict_broken(supervisor->verdict, supervisor->server_lost);
 }
 
-/* When check_server_lost has to look again, though nothing happens. */
+/* The time at which check_server_lost must be called again even if nothing happens. */
 static int64_t server_deadline_us(const struct supervisor *supervisor)
 {
     bool waiting = supervisor->server_lost[0] != 0 && !verdict_is_failure(supervisor->verdict);
     return waiting ? supervisor->server_lost_us + LOST_GRACE_US : NO_DEADLINE;
 }
 
-/* A failure ends all ranks; when all have ended, what they left running is ended. */
+/* A failure ends all ranks. When all ranks have ended, the processes that they left are ended. */
 static void end_if_needed(struct supervisor *supervisor)
 {
     if (supervisor->ending)
@@ -216,7 +216,7 @@ static void report_output_errors(struct supervisor *supervisor)
     verdict_broken(supervisor->verdict, sentence);
 }
 
-/* Sleep until something happens, or [deadline_us], and let each part do its work. */
+/* Sleep until an event or [deadline_us], and let each part handle its events. */
 static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
 {
     int timeout_ms = -1;
@@ -235,13 +235,13 @@ static void poll_once(struct supervisor *supervisor, int64_t deadline_us)
     handle_signals(supervisor);
     input_work(&supervisor->input, &fds[POLL_INPUT]);
     output_work(supervisor->output);
-    report_output_errors(supervisor); /* before we hear of ranks that end because of it */
+    report_output_errors(supervisor); /* before the reports of ranks that ended because of it */
     handle_server_events(supervisor);
     handle_reaper_reports(supervisor);
 }
 
-/* The last words of the ranks. A reader who does not read is waited for, but not long by a user who has had
- * enough. */
+/* Write the rest of the ranks' output. Wait for a reader that does not read; after an interrupt wait only for
+ * the grace period, and until the next interrupt. */
 static void finish_output(struct supervisor *supervisor)
 {
     int interrupt_count = supervisor->interrupt_count;

@@ -1,4 +1,4 @@
-/* supervisor.h: a job from its first rank to the last: hear what happens, and decide. */
+/* supervisor.h: supervise a job from the start of its first rank to the end of its last process. */
 #ifndef TOOLS_HVDRUN_SUPERVISOR_H
 #define TOOLS_HVDRUN_SUPERVISOR_H
 
@@ -9,7 +9,7 @@
 #include "tools/hvdrun/rank_places.h"
 #include "tools/hvdrun/verdict.h"
 
-/* The parts, borrowed. */
+/* The parts that the supervisor works with; the caller owns them. */
 struct supervisor {
     const struct reaper_plan *plan;
     struct reaper *reaper;
@@ -18,17 +18,17 @@ struct supervisor {
     struct output *output;
     struct verdict *verdict;
     int signal_fd;
-    /* its own */
+    /* owned by the supervisor */
     struct input input;
     int gone_count;        /* ranks that ended or could not be started */
-    char server_lost[256]; /* how the PMIx server died, or "" */
+    char server_lost[256]; /* how the PMIx server died; "": it has not */
     int64_t server_lost_us;
-    bool ending;         /* the reaper was asked to end everything */
-    int interrupt_count; /* signals that asked for the end; the second does not wait */
-    bool empty;          /* nothing of the job is left */
+    bool ending;         /* the reaper was asked to end the job */
+    int interrupt_count; /* signals that ask hvdrun to end; the second one skips the grace period */
+    bool empty;          /* no process of the job is left */
 };
 
-/* Start all ranks, return when nothing of them is left and their output is out. */
+/* Start all ranks, and return when no process of the job is left and all output was written. */
 void supervisor_run(struct supervisor *supervisor);
 
 #endif

@@ -1,4 +1,4 @@
-/* verdict.c: keep what happened to each rank, and judge. */
+/* verdict.c: record what happened to each rank, and find the first failure. */
 #include "config.h"
 
 #include "tools/hvdrun/verdict.h"
@@ -34,9 +34,9 @@ struct verdict {
     char host[256];
     int64_t grace_us;
     enum cause cause; /* the first failure */
-    int rank;         /* that failed first, or -1 */
-    int waiting_rank; /* NOT_JOINED: a rank that waits for it */
-    uint64_t sweep;   /* ENDED: when it was found */
+    int rank;         /* the rank that failed first, or -1 */
+    int waiting_rank; /* NOT_JOINED: a rank that waits for [rank] */
+    uint64_t sweep;   /* ENDED: the reaper's pass that found it */
     int number;       /* ABORTED: status; NOT_STARTED: errno; INTERRUPTED: signal */
     char text[512];   /* ABORTED: message; NOT_STARTED: command; BROKEN: sentence */
     struct rank_state rank_states[];
@@ -71,14 +71,14 @@ static bool blame(struct verdict *verdict, enum cause cause, int rank, int numbe
     return true;
 }
 
-static bool left_without_joining(const struct rank_state *fate)
+static bool left_without_joining(const struct rank_state *state)
 {
-    return fate->ended && !fate->connected && WIFEXITED(fate->wait_status) &&
-           WEXITSTATUS(fate->wait_status) == 0;
+    return state->ended && !state->connected && WIFEXITED(state->wait_status) &&
+           WEXITSTATUS(state->wait_status) == 0;
 }
 
-/* A rank that is connected waits, sooner or later, for all ranks of the job; one that has left without
- * joining will never come. */
+/* A connected rank waits for all ranks of the job sooner or later. A rank that exited without joining never
+ * joins. */
 static void blame_absent_rank(struct verdict *verdict)
 {
     int absent = -1;
@@ -86,10 +86,10 @@ static void blame_absent_rank(struct verdict *verdict)
     if (verdict->cause != CAUSE_NONE)
         return;
     for (int rank = verdict->size - 1; rank >= 0; rank--) {
-        const struct rank_state *fate = &verdict->rank_states[rank];
-        if (left_without_joining(fate))
+        const struct rank_state *state = &verdict->rank_states[rank];
+        if (left_without_joining(state))
             absent = rank;
-        if (fate->connected && !fate->finalized && !fate->ended)
+        if (state->connected && !state->finalized && !state->ended)
             waiting = rank;
     }
     if (absent < 0 || waiting < 0)
@@ -119,10 +119,10 @@ void verdict_finalized(struct verdict *verdict, int rank)
 void verdict_ended(struct verdict *verdict, int rank, int wait_status, enum verdict_stage stage,
                    uint64_t sweep)
 {
-    struct rank_state *fate = &verdict->rank_states[rank];
-    fate->ended = true;
-    fate->wait_status = wait_status;
-    fate->stage = stage;
+    struct rank_state *state = &verdict->rank_states[rank];
+    state->ended = true;
+    state->wait_status = wait_status;
+    state->stage = stage;
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) {
         blame_absent_rank(verdict);
         return;
@@ -170,7 +170,7 @@ int verdict_exit_status(const struct verdict *verdict)
         wait_status = verdict->rank_states[verdict->rank].wait_status;
         return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
     case CAUSE_ABORTED:
-        /* 256 must not look like success */
+        /* an exit status keeps only 8 bits, and 256 must not look like success */
         return verdict->number != 0 && (verdict->number & 0xff) == 0 ? 1 : verdict->number & 0xff;
     case CAUSE_NOT_STARTED:
         return verdict->number == ENOENT ? 127 : 126;
@@ -183,7 +183,7 @@ int verdict_exit_status(const struct verdict *verdict)
     return 1;
 }
 
-/* Text that grows. */
+/* A text of limited size that is appended to. */
 struct line {
     char *text;
     size_t used, bytes;
@@ -259,29 +259,29 @@ static void add_first(struct line *line, const struct verdict *verdict)
 /* What the ranks other than the first failure did. */
 struct others {
     int count;      /* that were started */
-    int finished;   /* by themselves, with status 0 */
-    int failed;     /* by themselves, otherwise */
+    int finished;   /* on their own, with status 0 */
+    int failed;     /* on their own, with another status or by a signal */
     int terminated; /* after SIGTERM */
-    int killed;     /* by SIGKILL, after the grace */
-    int running;    /* still: nothing could end them */
+    int killed;     /* by SIGKILL, after the grace period */
+    int running;    /* still running: they could not be killed */
 };
 
 static struct others count_others(const struct verdict *verdict)
 {
     struct others others = {0};
     for (int rank = 0; rank < verdict->size; rank++) {
-        const struct rank_state *fate = &verdict->rank_states[rank];
-        if (rank == verdict->rank || !fate->started)
+        const struct rank_state *state = &verdict->rank_states[rank];
+        if (rank == verdict->rank || !state->started)
             continue;
         others.count++;
-        if (!fate->ended)
+        if (!state->ended)
             others.running++;
-        else if (fate->stage == VERDICT_KILL_SENT && WIFSIGNALED(fate->wait_status) &&
-                 WTERMSIG(fate->wait_status) == 9)
+        else if (state->stage == VERDICT_KILL_SENT && WIFSIGNALED(state->wait_status) &&
+                 WTERMSIG(state->wait_status) == 9)
             others.killed++;
-        else if (fate->stage != VERDICT_RUNNING)
+        else if (state->stage != VERDICT_RUNNING)
             others.terminated++;
-        else if (fate->wait_status == 0)
+        else if (state->wait_status == 0)
             others.finished++;
         else
             others.failed++;

@@ -1,4 +1,4 @@
-/* verdict.h: who failed first, with what status hvdrun exits, and what its last line says. Pure. */
+/* verdict.h: which rank failed first, hvdrun's exit status, and its last message. Does no I/O. */
 #ifndef TOOLS_HVDRUN_VERDICT_H
 #define TOOLS_HVDRUN_VERDICT_H
 
@@ -8,21 +8,22 @@
 
 #include "base/status.h"
 
-/* How far hvdrun had gone to end the ranks when one ended. */
+/* What hvdrun had done to end the job when a rank ended. */
 enum verdict_stage { VERDICT_RUNNING, VERDICT_TERM_SENT, VERDICT_KILL_SENT };
 
 struct verdict;
 
-/* [host] is copied. NULL where memory ran out. */
+/* [host] is copied. Returns NULL if memory ran out. */
 struct verdict *verdict_create(int size, const char *host, int64_t grace_us);
 void verdict_destroy(struct verdict *verdict);
 
-/* What happened, in the order in which it did. */
+/* Record events, in the order in which they happened. */
 void verdict_started(struct verdict *verdict, int rank, pid_t pid);
 void verdict_connected(struct verdict *verdict, int rank);
 void verdict_finalized(struct verdict *verdict, int rank);
-/* [wait_status] as waitpid gives it. Ranks with the same [sweep] were found at one look: among them one that
- * a signal killed is taken to have failed before one that exited, which more often is a consequence. */
+/* [wait_status] is that of waitpid. Ranks that were reaped in one pass have the same [sweep]. Among them, a
+ * rank that was killed by a signal is blamed before one that exited, because an exit is more often the
+ * consequence. */
 void verdict_ended(struct verdict *verdict, int rank, int wait_status, enum verdict_stage stage,
                    uint64_t sweep);
 void verdict_aborted(struct verdict *verdict, int rank, int status, const char *text);
@@ -31,11 +32,11 @@ void verdict_interrupted(struct verdict *verdict, int signal_number);
 /* hvdrun itself cannot go on, for the reason in [sentence]. */
 void verdict_broken(struct verdict *verdict, const char *sentence);
 
-/* True when the remaining ranks must be ended. */
+/* Whether something failed, so that the remaining ranks must be ended. */
 bool verdict_is_failure(const struct verdict *verdict);
 /* hvdrun's exit status. */
 int verdict_exit_status(const struct verdict *verdict);
-/* The last line, without "hvdrun: "; "" after success. Says what the other ranks did after. */
+/* The last message, without "hvdrun: ", with what became of the other ranks; "" after success. */
 void verdict_sentence(const struct verdict *verdict, char *text, size_t text_bytes);
 
 #endif
