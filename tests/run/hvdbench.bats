@@ -169,7 +169,7 @@ marked() {
     bench 2 sweep --alloc --to=16 --rounds=2 --warmup=0 --no-mpi
     [[ ${lines[0]} == "sweep: float32, sum, in place, in memory of hvd_alloc, 2 ranks on 1 node; "* ]]
     bench 2 latency --alloc --repeats=5 --rounds=2 --no-mpi
-    grep -qE '^  hvd-alloc +[0-9.]+ [um]?s +[0-9.]+ [um]?s$' <<<"$output"
+    grep -qE '^  hvd-alloc +[0-9.]+ [um]?s +[0-9.]+ [um]?s +hvd_allreduce, ' <<<"$output"
     [ "$(grep -c '^  hvd ' <<<"$output")" -eq 0 ]
 }
 
@@ -351,7 +351,7 @@ marked() {
     grep -q 'cannot be run' <<<"$output" && skip "$output"
     local met ended=$status
     run grep '^{' <<<"$output"
-    [ "$(objects case bar limit | sort)" = "$(printf '%s\n' 'bars idle CPU time of a rank' 'bars idle wake-ups of a rank' 'bars latency time')" ]
+    [ "$(objects case bar limit | sort)" = "$(printf '%s\n' 'bars idle CPU time per rank' 'bars idle wake-ups per rank' 'bars latency time')" ]
     # whatever the speed of this machine, the verdict is that of the numbers
     perl -MJSON::PP -e '
         while (my $line = <STDIN>) {
@@ -377,7 +377,7 @@ marked() {
     echo "$output"
     grep -q 'cannot be run' <<<"$output" && skip "$output"
     [ "$status" -eq 1 ]
-    grep -qE '^  by mpi-best  +-  +- +1.000 x +-  not run$' <<<"$output"
+    grep -qE '^  time / best MPI  +-  +- +1.000 x +-  not run$' <<<"$output"
     has "two-nodes exited with status 3: two-nodes: it needs "
     has "hvdbench: 0 of 1 bars are met; not run: nodes-tcp"
     # a job that fails is no bar that could not be run
@@ -395,7 +395,7 @@ marked() {
     grep -q 'cannot be run' <<<"$output" && skip "$output"
     local ended=$status
     run grep '^{' <<<"$output"
-    [ "$(objects limit most | sort)" = "$(printf '%s\n' 'by mpi-best, memory of hvd_alloc 0.7' 'by mpi-best, memory of malloc -')" ]
+    [ "$(objects limit most | sort)" = "$(printf '%s\n' 'time / best MPI, hvd_alloc memory 0.7' 'time / best MPI, malloc memory -')" ]
     perl -MJSON::PP -e '
         my %met;
         while (my $line = <STDIN>) {
@@ -403,14 +403,14 @@ marked() {
             $object->{seen}[0] > 0 or die "$line: expected a number that was seen";
             $met{$object->{limit}} = $object->{met};
         }
-        $met{"by mpi-best, memory of malloc"} eq "-" or die "what has no bar is judged";
-        exit($met{"by mpi-best, memory of hvd_alloc"} eq "yes" ? 0 : 1)' <<<"$output" && met=0 || met=$?
+        $met{"time / best MPI, malloc memory"} eq "-" or die "what has no bar is judged";
+        exit($met{"time / best MPI, hvd_alloc memory"} eq "yes" ? 0 : 1)' <<<"$output" && met=0 || met=$?
     [ "$ended" -eq "$met" ]
     # what fails is missed by what is judged, and by nothing else
     HVD_BACKENDS=nosuch alone bars --only=crowded --runs=1
     [ "$status" -eq 1 ]
-    grep -qE '^  by mpi-best, memory of hvd_alloc +- +0.700 x +-  no$' <<<"$output"
-    grep -qE '^  by mpi-best, memory of malloc +- +- +-  -$' <<<"$output"
+    grep -qE '^  time / best MPI, hvd_alloc memory +- +0.700 x +-  no$' <<<"$output"
+    grep -qE '^  time / best MPI, malloc memory +- +- +-  -$' <<<"$output"
     has "hvdbench: 0 of 1 bars are met; missed: crowded"
 }
 

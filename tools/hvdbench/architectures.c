@@ -1,11 +1,10 @@
-/* architectures.c: the parameters of networks that everybody trains, as their definitions make them.
- */
+/* architectures.c: the parameter tensors of well-known networks, computed from their definitions. */
 #include "tools/hvdbench/model.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* One tensor of a layer; dimensions end at the first 0. */
+/* One tensor of a layer; the first 0 ends its dimensions. */
 struct model_layer {
     const char *name;
     int64_t shape[4];
@@ -29,7 +28,7 @@ static void add_all(struct model *model, const char *prefix, const struct model_
 
 /* ---- ResNet-50 ---------------------------------------------------------------------------------- */
 
-/* A convolution without bias and the normalisation behind it. */
+/* A convolution without bias, and the batch normalisation after it. */
 static void add_convolution(struct model *model, const char *prefix, const char *convolution,
                             const char *norm, const int64_t shape[4])
 {
@@ -41,7 +40,8 @@ static void add_convolution(struct model *model, const char *prefix, const char 
     add_all(model, name, scales, 2);
 }
 
-/* Narrow to [width] channels, look around, and widen to four times as many. */
+/* A bottleneck block: 1x1 convolution to [width] channels, 3x3 convolution, and 1x1 convolution to four times
+ * [width]. */
 static void add_bottleneck(struct model *model, const char *prefix, int64_t inputs, int64_t width,
                            bool downsample)
 {

@@ -1,4 +1,4 @@
-/* cache_line_latency.c: how near two cores are to each other. */
+/* cache_line_latency.c: measure the latency between two cores. */
 #include "config.h"
 
 #include "tools/hvdbench/cache_line_latency.h"
@@ -13,16 +13,16 @@
 #include "tools/hvdbench/stats.h"
 
 #define BATCHES    9
-#define TRIPS      500 /* of a batch */
+#define TRIPS      500 /* round trips of a batch */
 #define LIMIT_US   200000
-#define SPINS      4096 /* between two looks at the clock, which take longer than a trip */
-#define LINE_BYTES 128  /* of a cache line, or of two that are fetched together */
+#define SPINS      4096 /* spins between two reads of the clock, which takes longer than a round trip */
+#define LINE_BYTES 128  /* of a cache line, or of two that the prefetcher fetches together */
 
-/* A number that grows from one side to the other: odd when it is to go back. */
+/* A counter that the two threads increment in turn. Odd: it is the second thread's turn. */
 struct pingpong {
     _Alignas(LINE_BYTES) _Atomic int token;
     _Alignas(LINE_BYTES) int64_t deadline_us;
-    double batches_ns[BATCHES]; /* of one trip each */
+    double batches_ns[BATCHES]; /* time of one round trip, by batch */
     int done;
 };
 
@@ -51,7 +51,7 @@ static void run_responder(struct pingpong *pingpong)
         pass_token(pingpong, 2 * trip + 2);
 }
 
-/* The batch before the first is that in which the other side comes. */
+/* One extra batch before the first waits for the other thread. */
 static void play(struct pingpong *pingpong)
 {
     int trip = 0;
@@ -81,12 +81,12 @@ static void *thread_main(void *arg)
 double cache_line_round_trip_ns(int core, int other)
 {
     struct pingpong pingpong = {.token = 0, .deadline_us = clock_us() + LIMIT_US};
-    struct pingpong_thread sides[] = {{&pingpong, core, play}, {&pingpong, other, run_responder}};
+    struct pingpong_thread ends[] = {{&pingpong, core, play}, {&pingpong, other, run_responder}};
     pthread_t threads[2];
     int started = 0;
     if (core == other || core < 0 || other < 0 || core >= CPU_SETSIZE || other >= CPU_SETSIZE)
         return NAN;
-    while (started < 2 && pthread_create(&threads[started], NULL, thread_main, &sides[started]) == 0)
+    while (started < 2 && pthread_create(&threads[started], NULL, thread_main, &ends[started]) == 0)
         started++;
     for (int i = 0; i < started; i++)
         pthread_join(threads[i], NULL);

@@ -1,4 +1,4 @@
-/* cores.c: leave this process, and what it starts, two cores. */
+/* cores.c: restrict this process and its children to two cores. */
 #include "config.h"
 
 #include "tools/hvdbench/cores.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The threads of the core that [cpu] is one of, such as "0,64"; "" where that is not known. */
+/* The hardware threads of [cpu]'s core, such as "0,64"; "" if unknown. */
 static void read_core(int cpu, char threads[64])
 {
     char path[96];

@@ -1,4 +1,4 @@
-/* exchange.c: bytes that pass from rank to rank through the memory of their node. */
+/* exchange.c: copy bytes between the ranks of a node through shared memory. */
 #include "config.h"
 
 #include "tools/hvdbench/exchange.h"
@@ -13,14 +13,14 @@
 
 #include "base/cpu.h"
 
-/* As hvd's own: they stay in the second-level cache between two cores. */
+/* As large as hvd's own chunks, which fit in the second-level cache. */
 #define CHUNK_BYTES ((int64_t)128 * 1024)
 #define CHUNKS      4
-#define SPINS       200 /* before another thread has the core */
+#define SPINS       200 /* before it yields the core */
 
-/* Chunks that one rank gives to another; each counts on a line of its own. */
+/* Chunks that one rank writes and another reads. Each side has its counter on its own cache line. */
 struct exchange_area {
-    _Alignas(64) _Atomic int64_t given;
+    _Alignas(64) _Atomic int64_t written;
     _Alignas(64) _Atomic int64_t taken;
     _Alignas(4096) unsigned char chunks[CHUNKS][CHUNK_BYTES];
 };
@@ -42,7 +42,7 @@ static int make_own(struct exchange *exchange, int *fdp, struct hvd_error *err)
     return exchange->own != NULL ? HVD_OK : error_set_errno(err, "no memory to share with other ranks");
 }
 
-/* [places]: of each rank its process, and its descriptor there. */
+/* [places]: the process id of each rank, and its descriptor there. */
 static int map_previous(struct exchange *exchange, const struct bench *bench, const int32_t *places,
                         struct hvd_error *err)
 {
@@ -104,7 +104,7 @@ void exchange_close(struct exchange *exchange)
 
 /* ---- Exchanging ----------------------------------------------------------------------------------- */
 
-/* Of [bytes] those in the chunk that begins behind [at]. */
+/* The size of the chunk at [at], of [bytes] in total. */
 static size_t chunk_at(int64_t at, int64_t bytes)
 {
     return (size_t)(bytes - at < CHUNK_BYTES ? bytes - at : CHUNK_BYTES);
@@ -112,11 +112,11 @@ static size_t chunk_at(int64_t at, int64_t bytes)
 
 static bool write_chunk(struct exchange_area *area, const unsigned char *from, int64_t bytes, int64_t *atp)
 {
-    int64_t given = atomic_load_explicit(&area->given, memory_order_relaxed);
-    if (*atp >= bytes || given - atomic_load_explicit(&area->taken, memory_order_acquire) == CHUNKS)
+    int64_t written = atomic_load_explicit(&area->written, memory_order_relaxed);
+    if (*atp >= bytes || written - atomic_load_explicit(&area->taken, memory_order_acquire) == CHUNKS)
         return false;
-    memcpy(area->chunks[given % CHUNKS], from + *atp, chunk_at(*atp, bytes));
-    atomic_store_explicit(&area->given, given + 1, memory_order_release);
+    memcpy(area->chunks[written % CHUNKS], from + *atp, chunk_at(*atp, bytes));
+    atomic_store_explicit(&area->written, written + 1, memory_order_release);
     *atp += CHUNK_BYTES;
     return true;
 }
@@ -124,7 +124,7 @@ static bool write_chunk(struct exchange_area *area, const unsigned char *from, i
 static bool read_chunk(struct exchange_area *area, unsigned char *to, int64_t bytes, int64_t *atp)
 {
     int64_t taken = atomic_load_explicit(&area->taken, memory_order_relaxed);
-    if (*atp >= bytes || atomic_load_explicit(&area->given, memory_order_acquire) == taken)
+    if (*atp >= bytes || atomic_load_explicit(&area->written, memory_order_acquire) == taken)
         return false;
     memcpy(to + *atp, area->chunks[taken % CHUNKS], chunk_at(*atp, bytes));
     atomic_store_explicit(&area->taken, taken + 1, memory_order_release);
@@ -135,13 +135,13 @@ static bool read_chunk(struct exchange_area *area, unsigned char *to, int64_t by
 void exchange_run(const struct exchange *exchange, unsigned char *to, const unsigned char *from,
                   int64_t bytes)
 {
-    int64_t given = 0;
+    int64_t written = 0;
     int64_t taken = 0;
     int looks = 0;
-    while (given < bytes || taken < bytes) {
+    while (written < bytes || taken < bytes) {
         bool took = read_chunk(exchange->previous, to, bytes, &taken);
-        bool gave = write_chunk(exchange->own, from, bytes, &given);
-        looks = took || gave ? 0 : looks + 1;
+        bool wrote = write_chunk(exchange->own, from, bytes, &written);
+        looks = took || wrote ? 0 : looks + 1;
         if (looks > SPINS)
             sched_yield();
         else if (looks > 0)

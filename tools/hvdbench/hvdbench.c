@@ -1,4 +1,4 @@
-/* hvdbench.c: measure hvd, and MPI and plain memory beside it, in turn in one job. */
+/* hvdbench.c: measure hvd, MPI and plain memory copies in turn, in one job. */
 #include "config.h"
 
 #include <stdio.h>
@@ -8,8 +8,8 @@
 
 static const struct {
     int (*run)(struct bench *bench, struct hvd_error *err);
-    bool is_job;    /* runs in the ranks of a job */
-    bool wants_mpi; /* measures MPI beside hvd, in the same process */
+    bool is_job;    /* runs as the ranks of a job */
+    bool wants_mpi; /* measures MPI too, in the same process */
 } cases[BENCH_CASES] = {
     [BENCH_ALLREDUCE] = {case_allreduce, true, true}, [BENCH_SMALL] = {case_small, true, true},
     [BENCH_LATENCY] = {case_latency, true, true},     [BENCH_SWEEP] = {case_sweep, true, true},
@@ -18,8 +18,8 @@ static const struct {
     [BENCH_KERNELS] = {case_kernels, false, false},   [BENCH_BARS] = {case_bars, false, false},
 };
 
-/* What all ranks know of is said by one of them, and before any of them leaves: the first to leave with a
- * failure has the others ended. */
+/* If all ranks know of the failure, only one prints it. It does so before any rank exits, because the
+ * launcher ends the job after the first rank that exits with a failure. */
 static void say(const struct bench *bench, const struct hvd_error *err)
 {
     if (!bench->agreed || bench->rank == 0)

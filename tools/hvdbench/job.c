@@ -1,4 +1,4 @@
-/* job.c: the job that hvdbench is a rank of: to join it, and to fail in it together. */
+/* job.c: join and leave the job that hvdbench is a rank of, and agree on failures. */
 #include "tools/hvdbench/job.h"
 
 #include <limits.h>
@@ -64,7 +64,7 @@ const struct bench_mpi *bench_open_mpi(struct hvd_error *why)
     return mpi;
 }
 
-/* All ranks have the same MPI, or none has it. */
+/* Either all ranks use MPI, or none does. */
 static int choose_mpi(struct bench *bench, struct hvd_error *err)
 {
     struct hvd_error why = {""};
@@ -92,7 +92,7 @@ static int choose_mpi(struct bench *bench, struct hvd_error *err)
 
 /* ---- Cores ---------------------------------------------------------------------------------------- */
 
-/* The first that this rank may run on; -1: not known. */
+/* The first CPU that this rank may run on; -1 if unknown. */
 static int find_core(void)
 {
     struct cores cores;
@@ -103,7 +103,7 @@ static int find_core(void)
     return -1;
 }
 
-/* Ranks that are not bound all begin on the same, which tells nothing. */
+/* Unbound ranks all have the same first core; then nothing is known. */
 static int find_cores(struct bench *bench, struct hvd_error *err)
 {
     int core = hvd_node_rank() == 0 ? find_core() : -1;

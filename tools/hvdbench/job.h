@@ -1,4 +1,4 @@
-/* job.h: the job that hvdbench is a rank of: to join it, and to fail in it together. */
+/* job.h: the job that hvdbench is a rank of. */
 #ifndef TOOLS_HVDBENCH_JOB_H
 #define TOOLS_HVDBENCH_JOB_H
 
@@ -10,30 +10,30 @@
 struct bench {
     const struct bench_options *options;
     int rank, size, local_size, node_count;
-    int cores[2];   /* the first and the last of those that ranks of the first node begin on */
-    double line_ns; /* a cache line from one to the other and back; NAN where that is not known */
-    const struct bench_mpi *mpi; /* NULL: left out */
-    char mpi_why[600];           /* why it is left out, as a phrase; "" where it is not */
-    bool agreed;                 /* what failed is known to all ranks: one of them says it */
+    int cores[2];   /* the lowest and the highest of the first cores of the ranks on the first node */
+    double line_ns; /* round trip of a cache line between them; NAN if unknown */
+    const struct bench_mpi *mpi; /* NULL: MPI is left out */
+    char mpi_why[600];           /* why MPI is left out; "" if it is not */
+    bool agreed;                 /* all ranks know of the failure, so that one of them reports it */
 };
 
-/* Initialise MPI where the case measures it beside hvd, and then hvd. */
+/* Initialise MPI, if the case measures it too, and then hvd. */
 int bench_join(struct bench *bench, bool wants_mpi, struct hvd_error *err);
 
 /* Shut both down. */
 int bench_leave(struct bench *bench, struct hvd_error *err);
 
-/* The sentence of hvd's last error in [err], behind [what]. */
+/* Store "[what]: " and the text of hvd's last error in [err]. Returns [status]. */
 int bench_hvd_error(int status, const char *what, struct hvd_error *err);
 
-/* Collective: HVD_OK where all ranks give that, otherwise the status and sentence of the first that does not.
- */
+/* Collective: returns HVD_OK if all ranks pass HVD_OK, otherwise the status and error of the first rank that
+ * does not. */
 int bench_agree(struct bench *bench, int status, struct hvd_error *err);
 
-/* Collective: the greatest of each number over all ranks, in place. */
+/* Collective: replace each number by its maximum over all ranks. */
 int bench_max(double *numbers, int64_t count, struct hvd_error *err);
 
-/* Open the module that holds MPI, and initialise MPI. NULL with the reason as a phrase in [why]. */
+/* Load the MPI module and initialise MPI. Returns NULL with the reason in [why]. */
 const struct bench_mpi *bench_open_mpi(struct hvd_error *why);
 
 static inline int64_t bench_now_ns(void)

@@ -1,5 +1,4 @@
-/* load.c: a model's tensors in the memory of one rank, and as many bytes in one piece beside them.
- */
+/* load.c: a model's tensors in the memory of one rank, and a contiguous buffer of the same size. */
 #include "tools/hvdbench/load.h"
 
 #include <stdio.h>
@@ -12,7 +11,7 @@
 #include "base/dtype.h"
 
 #define PAGE_BYTES 4096
-#define GAP_BYTES  CACHE_LINE_BYTES /* between tensors: no two of them are one run of memory */
+#define GAP_BYTES  CACHE_LINE_BYTES /* between tensors, so that no two of them are contiguous */
 
 static int64_t round_up(int64_t bytes, int64_t unit)
 {
@@ -21,7 +20,7 @@ static int64_t round_up(int64_t bytes, int64_t unit)
 
 /* ---- Memory --------------------------------------------------------------------------------------- */
 
-/* What the kernel says may be used without swapping; INT64_MAX where it does not say. */
+/* The memory that the kernel reports as available without swapping; INT64_MAX if it does not report it. */
 static int64_t available_bytes(void)
 {
     long long kib = -1;
@@ -35,7 +34,7 @@ static int64_t available_bytes(void)
     return kib < 0 ? INT64_MAX : (int64_t)kib * 1024;
 }
 
-/* Refuse what would have the kernel kill a rank while it fills its tensors. */
+/* Fail now if the kernel would kill a rank for lack of memory while it fills its tensors. */
 static int check_memory(int64_t bytes, int local_size, struct hvd_error *err)
 {
     struct memory_budget budget;
@@ -61,7 +60,7 @@ static unsigned char *allocate(int64_t bytes)
 
 /* ---- Setting up ----------------------------------------------------------------------------------- */
 
-/* The model's tensor that is the load's tensor [index]: the last layer comes first. */
+/* The model's tensor that is the load's tensor [index]. The load has the last layer first. */
 static const struct model_tensor *source_of(const struct load *load, int index)
 {
     return &load->model->tensors[load->count - 1 - index];
@@ -102,7 +101,7 @@ int load_init(struct load *load, const struct model *model, const struct load_jo
     int64_t arena_bytes = load_arena_bytes(model);
     *load = (struct load){.model = model, .rank = job->rank, .size = job->size, .count = model->count};
     int64_t whole_bytes = model->bytes + (int64_t)HVD_BOOL * CACHE_LINE_BYTES;
-    /* Open MPI takes half as much again while it reduces the piece in one call */
+    /* Open MPI allocates another half of the buffer while it reduces it in one call */
     int status =
         check_memory(arena_bytes + whole_bytes + model->bytes / 2 + job->more_bytes, job->local_size, err);
     if (status != HVD_OK)
@@ -149,7 +148,7 @@ void load_fini(struct load *load)
 
 /* ---- Contents ------------------------------------------------------------------------------------- */
 
-/* Tensors begin at different places of the pattern, so that one is not taken for another. */
+/* Tensors start at different offsets of the pattern, so that a mix-up is noticed. */
 static int64_t shift_of(int tensor)
 {
     return (int64_t)tensor * 17;
@@ -172,33 +171,33 @@ void load_fill_floats(const struct load *load)
     pattern_fill(&load->patterns[HVD_FLOAT32], load->whole, load->model->bytes / 4, 0);
 }
 
-static int is_wrong(const struct load *load, const char *who, const char *what, int64_t element,
+static int is_wrong(const struct load *load, const char *function, const char *what, int64_t element,
                     struct hvd_error *err)
 {
     return error_set(err, HVD_ERR_SYSTEM,
-                     "%s gave rank %d a wrong sum: element %lld of %s is not what %d ranks put in", who,
+                     "%s gave rank %d a wrong sum: element %lld of %s is not what %d ranks put in", function,
                      load->rank, (long long)element, what, load->size);
 }
 
-int load_check_tensors(const struct load *load, const struct hvd_tensor *tensors, const char *who,
+int load_check_tensors(const struct load *load, const struct hvd_tensor *tensors, const char *function,
                        struct hvd_error *err)
 {
     for (int i = 0; i < load->count; i++) {
         int64_t wrong = pattern_find_wrong(&load->patterns[tensors[i].dtype], tensors[i].output,
                                            load->counts[i], shift_of(i));
         if (wrong >= 0)
-            return is_wrong(load, who, tensors[i].name, wrong, err);
+            return is_wrong(load, function, tensors[i].name, wrong, err);
     }
     return HVD_OK;
 }
 
-int load_check_whole(const struct load *load, const char *who, struct hvd_error *err)
+int load_check_whole(const struct load *load, const char *function, struct hvd_error *err)
 {
     for (int i = 0; i < load->run_count; i++) {
         int64_t wrong = pattern_find_wrong(&load->patterns[load->runs[i].dtype], load->runs[i].data,
                                            load->runs[i].count, 0);
         if (wrong >= 0)
-            return is_wrong(load, who, dtype_name(load->runs[i].dtype), wrong, err);
+            return is_wrong(load, function, dtype_name(load->runs[i].dtype), wrong, err);
     }
     return HVD_OK;
 }

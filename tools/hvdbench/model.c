@@ -1,4 +1,4 @@
-/* model.c: a list of tensors, by the name of a model or from a file. */
+/* model.c: the tensors of a model, by its name or from a file. */
 #include "tools/hvdbench/model.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "base/parse.h"
 #include "base/dtype.h"
 
-#define FILE_BYTES   (8 << 20) /* longest file of tensors */
+#define FILE_BYTES   (8 << 20) /* largest file */
 #define TENSOR_BYTES (INT64_C(1) << 40)
 
 void model_add(struct model *model, const char *name, enum hvd_dtype dtype, int ndim, const int64_t *shape)
@@ -68,7 +68,7 @@ int model_uniform(struct model *model, int64_t count, int64_t bytes, struct hvd_
 
 /* ---- Files ---------------------------------------------------------------------------------------- */
 
-/* Of a line: what is wrong, for a sentence. */
+/* The position of a line, for error messages. */
 struct line {
     const char *where;
     int number;
@@ -77,7 +77,7 @@ struct line {
 
 static int parse_dtype(const struct line *line, const char *word, enum hvd_dtype *dtypep)
 {
-    /* sums of bools are no sums, so nobody reduces gradients of them */
+    /* no bools: their sum is no sum, and there are no such gradients */
     for (int dtype = 0; dtype < HVD_BOOL; dtype++) {
         const char *name = dtype_name((enum hvd_dtype)dtype);
         if (name == NULL || strcmp(name, word) != 0)
@@ -119,7 +119,7 @@ static int parse_shape(const struct line *line, char *word, struct model_tensor 
     return HVD_OK;
 }
 
-/* [text] is one line, and is cut up. */
+/* [text] is one line; it is modified. */
 static int parse_line(struct model *model, const struct line *line, char *text)
 {
     char *rest = NULL;
@@ -155,7 +155,7 @@ static int compare_names(const void *a, const void *b)
                   (*(const struct model_tensor *const *)b)->name);
 }
 
-/* An operation is known by its name, so that no two may have the same. */
+/* hvd identifies an operation by its name, so names must be unique. */
 static int check_names(const struct model *model, const char *where, struct hvd_error *err)
 {
     int status = HVD_OK;
@@ -209,7 +209,7 @@ int model_parse(struct model *model, const char *where, const char *text, size_t
     return status;
 }
 
-/* The whole of the file in memory that the caller frees. */
+/* Read the whole file. The caller frees *textp. */
 static int read_file(const char *path, char **textp, size_t *lengthp, struct hvd_error *err)
 {
     int status = HVD_OK;

@@ -20,30 +20,30 @@ struct model_tensor {
 
 /* Zero it first. */
 struct model {
-    const char *title;            /* as the user called it; borrowed */
-    struct model_tensor *tensors; /* in the order in which the network uses them: gradients come in reverse */
+    const char *title;            /* as the user wrote it; owned by the caller */
+    struct model_tensor *tensors; /* in the order of forward propagation; gradients come in reverse */
     int count, capacity;
     int64_t bytes;
-    bool failed; /* memory ran out in an add: nothing was added since */
+    bool failed; /* memory ran out in model_add; nothing was added after that */
 };
 
-/* The model of that name, or else what the file of that name lists. On failure *model is empty. */
+/* Load the model of that name or, if there is none, the file of that name. On failure *model is empty. */
 int model_load(struct model *model, const char *title, struct hvd_error *err);
 
-/* [count] tensors of [bytes] bytes each, a multiple of 4, of float32. */
+/* [count] float32 tensors of [bytes] bytes each, a multiple of 4. */
 int model_uniform(struct model *model, int64_t count, int64_t bytes, struct hvd_error *err);
 
-/* Lines of "name dtype shape", such as "fc.weight float32 1000,2048"; '#' begins a comment. [where] begins
- * the sentence in [err]. Pure. */
+/* Parse lines of "name dtype shape", such as "fc.weight float32 1000,2048"; '#' starts a comment. [where] is
+ * the prefix of error messages. Does no I/O. */
 int model_parse(struct model *model, const char *where, const char *text, size_t length,
                 struct hvd_error *err);
 
-void model_fini(struct model *model); /* fine on a zeroed one */
+void model_fini(struct model *model); /* does nothing on a zeroed struct */
 
-/* For those who list tensors: one more. [name] is cut where it is too long. */
+/* Append a tensor. A [name] that is too long is truncated. */
 void model_add(struct model *model, const char *name, enum hvd_dtype dtype, int ndim, const int64_t *shape);
 
-/* Those of the architecture [title], or false where it is none of MODEL_NAMES. */
+/* Add the tensors of the architecture [title]. Returns false if it is none of MODEL_NAMES. */
 bool model_architecture(struct model *model, const char *title);
 
 #endif

@@ -1,4 +1,4 @@
-/* mpi.c: the module bench_mpi.so: MPI beside hvd, in the same process. */
+/* mpi.c: the module bench_mpi.so, through which hvdbench calls MPI. */
 #include "tools/hvdbench/mpi.h"
 
 #include <limits.h>
@@ -51,7 +51,7 @@ static const char *bench_mpi_version(void)
     return library.version;
 }
 
-/* MPI_DATATYPE_NULL for the half types, which MPI does not know. */
+/* MPI_DATATYPE_NULL for the half types, which MPI does not have. */
 static MPI_Datatype type_of(enum hvd_dtype dtype)
 {
     switch (dtype) {

@@ -1,4 +1,5 @@
-/* mpi.h: what hvdbench asks of MPI, which is in a module, so that hvdbench runs without it too. */
+/* mpi.h: the MPI functions that hvdbench uses. They are in a module, so that hvdbench runs without MPI too.
+ */
 #ifndef TOOLS_HVDBENCH_MPI_H
 #define TOOLS_HVDBENCH_MPI_H
 
@@ -10,13 +11,13 @@
 #define BENCH_MPI_SYMBOL "bench_mpi_module"
 
 struct bench_mpi {
-    /* MPI_Init_thread with MPI_THREAD_SERIALIZED, as hvd's backend mpi asks of programs. Only where a PMIx
-     * server is: elsewhere Open MPI ends the process. */
+    /* MPI_Init_thread with MPI_THREAD_SERIALIZED, which hvd's mpi backend requires. Call it only if there is
+     * a PMIx server: without one, Open MPI ends the process. */
     int (*open)(struct hvd_error *err);
     int (*size)(void);            /* of MPI_COMM_WORLD */
     const char *(*version)(void); /* "Open MPI v4.1.4" */
     bool (*has)(enum hvd_dtype dtype);
-    /* Sum in place over MPI_COMM_WORLD, in as few calls as MPI's counts allow. */
+    /* Sum in place over MPI_COMM_WORLD, in as few calls as MPI's int counts allow. */
     int (*allreduce)(void *data, int64_t count, enum hvd_dtype dtype, struct hvd_error *err);
     void (*close)(void);
 };

@@ -1,4 +1,4 @@
-/* options.c: read hvdbench's command line, and describe it. */
+/* options.c: parse hvdbench's command line, and print its help. */
 #include "tools/hvdbench/options.h"
 
 #include <stddef.h>
@@ -12,7 +12,7 @@
 #define BYTES_MAX (INT64_C(1) << 34)
 
 enum option {
-    OPTION_END, /* of a list */
+    OPTION_END, /* ends a list */
     OPTION_MODEL,
     OPTION_ROUNDS,
     OPTION_WARMUP,
@@ -42,10 +42,10 @@ enum option_kind { KIND_COUNT, KIND_BYTES, KIND_TEXT, KIND_FLAG, KIND_ACTION };
 
 static const struct option_row {
     const char *name;
-    const char *arg; /* NULL: takes none */
+    const char *arg; /* name of the value; NULL: takes none */
     const char *help;
     enum option_kind kind;
-    size_t offset; /* in bench_options: of an int64_t, a const char * or a bool */
+    size_t offset; /* in bench_options, of an int64_t, a const char * or a bool */
     int64_t min, max;
 } option_rows[OPTION_COUNT] = {
 #define FIELD(name) offsetof(struct bench_options, name)
@@ -88,7 +88,7 @@ static const struct option_row {
 #undef FIELD
 };
 
-/* An option that a case takes, and its default; NULL where it has none. */
+/* An option of a case, and its default; NULL: no default. */
 struct case_option {
     enum option id;
     const char *def;
@@ -97,7 +97,7 @@ struct case_option {
 static const struct case_row {
     const char *name;
     const char *help;
-    struct case_option taken[8]; /* up to OPTION_END */
+    struct case_option taken[8]; /* ended by OPTION_END */
 } case_rows[BENCH_CASES] = {
     [BENCH_ALLREDUCE] =
         {"allreduce",
@@ -151,12 +151,12 @@ static const struct case_row {
                     {{OPTION_RUNS, "3"}, {OPTION_ONLY, NULL}, {OPTION_LIST, NULL}}},
 };
 
-/* Those that every case takes. */
+/* Options of every case. */
 static const enum option common[] = {OPTION_JSON, OPTION_HELP, OPTION_VERSION};
 
 /* Reads argv from left to right. */
 struct reader {
-    char *const *at; /* what is next */
+    char *const *at; /* the next word */
     const struct case_row *row;
     struct bench_options *options;
     struct hvd_error *err;

@@ -23,8 +23,8 @@ enum bench_case {
     BENCH_CASES
 };
 
-/* What the chosen case does not take is 0, false or NULL; as are rounds that the case chooses. Texts point
- * into argv or are constants. */
+/* Options that the case does not have are 0, false or NULL, as are rounds if the case chooses their number.
+ * Strings point into argv or are constants. */
 struct bench_options {
     enum { BENCH_RUN, BENCH_HELP, BENCH_VERSION } action;
     enum bench_case chosen;
@@ -33,14 +33,14 @@ struct bench_options {
     int64_t bytes, from_bytes, to_bytes, factor;
     int64_t tensors, ranks, node_ranks, seconds;
     const char *model;
-    const char *only;  /* names of bars, checked; NULL: all */
+    const char *only;  /* valid names of bars; NULL: all bars */
     const char *stamp; /* "hvd", "mpi" or NULL */
 };
 
-/* Read [argv]. HVD_OK, or HVD_ERR_INVALID with the sentence to show. */
+/* Parse [argv]. Returns HVD_OK, or HVD_ERR_INVALID with the message for the user. */
 int bench_options_parse(struct bench_options *options, char *const *argv, struct hvd_error *err);
 
-/* What --help shows. */
+/* Print the text of --help. */
 void bench_options_help(FILE *to);
 
 /* "allreduce" */

@@ -1,4 +1,4 @@
-/* pattern.c: what ranks fill tensors with, so that their sums are known everywhere. */
+/* pattern.c: values with which ranks fill tensors, so that every rank knows the sums. */
 #include "tools/hvdbench/pattern.h"
 
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "backend/arith/reduce.h"
 
 #define PERIOD  251
-#define PERIODS 65 /* in an image: as many but one are copied at a time */
+#define PERIODS 65 /* in an image, of which all but one are copied at a time */
 
 /* 0 to 3. */
 static int value_of(int place, int rank)
@@ -19,7 +19,7 @@ static int value_of(int place, int rank)
     return (int)(mixed >> 30);
 }
 
-/* [values] as elements of [dtype]. Integers wrap around, as their sums do. */
+/* Convert [values] to elements of [dtype]. Integers wrap around, as their sums do. */
 static void encode(enum hvd_dtype dtype, const double values[PERIOD], unsigned char *to)
 {
     size_t bytes = dtype_bytes(dtype);
@@ -84,7 +84,7 @@ void pattern_fill(const struct pattern *pattern, void *data, int64_t count, int6
     }
 }
 
-/* The first element of [data] that is not as in [image]. */
+/* The index of the first element of [data] that differs from [image], or -1. */
 static int64_t find_other(const struct pattern *pattern, const unsigned char *image, const void *data,
                           int64_t count, int64_t shift)
 {

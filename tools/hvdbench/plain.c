@@ -1,5 +1,5 @@
-/* plain.c: the three ways of MPI as a plain program has them, without hvd in the process: what
- * hvdbench says of MPI is to be within a tenth of it.
+/* plain.c: hvdbench_plain: MPI's three ways in a program without hvd. Its times must be within a tenth of
+ * those that hvdbench measures for MPI.
  *
  *     mpirun -np 2 bin/hvdbench_plain [MODEL [ROUNDS [--json]]]
  */
@@ -14,9 +14,8 @@
 #include "tools/hvdbench/load.h"
 #include "tools/hvdbench/stats.h"
 
-#define PIECE_BYTES (512 * 1024)
-#define WARMUP      3
-#define MAX_ROUNDS  100000
+#define WARMUP     3
+#define MAX_ROUNDS 100000
 
 struct work {
     const char *title; /* of a model */
@@ -24,7 +23,7 @@ struct work {
     bool json;
 };
 
-/* Models of hvdbench's own are all of float32. */
+/* All of hvdbench's built-in models are float32. */
 static void reduce(void *data, int64_t count)
 {
     MPI_Allreduce(MPI_IN_PLACE, data, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
@@ -42,7 +41,7 @@ static void run_one(const struct load *load)
 
 static void run_pieces(const struct load *load)
 {
-    const int64_t piece = PIECE_BYTES / (int64_t)sizeof(float);
+    const int64_t piece = MPI_PIECE_BYTES / (int64_t)sizeof(float);
     const struct load_block *run = &load->runs[0];
     for (int64_t at = 0; at < run->count; at += piece)
         reduce(run->data + at * (int64_t)sizeof(float), run->count - at < piece ? run->count - at : piece);
@@ -64,7 +63,7 @@ static const struct {
 
 enum { WAYS = sizeof(ways) / sizeof(ways[0]) };
 
-/* All ways in turn, as hvdbench does; a round's time is that of the slowest rank. */
+/* Measure all ways in turn, as hvdbench does. The time of a round is that of the slowest rank. */
 static void measure(const struct load *load, double *samples, int rounds)
 {
     for (int round = -WARMUP; round < rounds; round++) {
@@ -82,7 +81,7 @@ static void measure(const struct load *load, double *samples, int rounds)
     }
 }
 
-/* As hvdbench calls them. */
+/* Print the results under hvdbench's names. */
 static void show(const struct load_job *job, const double *medians, bool as_json)
 {
     int best = 0;

@@ -1,4 +1,4 @@
-/* report.c: what was measured, as a table for people or as JSON for programs. */
+/* report.c: print measurements as a table or as JSON. */
 #include "tools/hvdbench/report.h"
 
 #include <math.h>
@@ -62,7 +62,7 @@ struct json report_open(const struct bench *bench)
     return json;
 }
 
-/* What hvd takes by what the others take. */
+/* hvd's time divided by MPI's and by memcpy's. */
 static void add_ratios(struct json *json, const struct ways *ways, enum way_id id, const char *by_mpi_best,
                        const char *by_memcpy)
 {
@@ -97,7 +97,7 @@ static void show_ways(const struct ways *ways)
 {
     const struct way *hvd = ways_hvd(ways);
     const struct way *best = ways_best_mpi(ways);
-    printf("  %-10s  %12s  %12s  %12s\n", "", "median", "p99", "hvd takes");
+    printf("  %-10s  %12s  %12s  %12s  what it is\n", "", "median", "p99", "hvd takes");
     for (int i = 0; i < ways->count; i++) {
         char median[REPORT_TEXT_BYTES];
         char p99[REPORT_TEXT_BYTES];
@@ -106,7 +106,9 @@ static void show_ways(const struct ways *ways)
                report_time(way->us.p99, p99));
         if (way != hvd)
             printf("  %10.2f x", hvd->us.median / way->us.median);
-        puts(way == best ? "  mpi-best" : "");
+        else
+            printf("  %12s", "");
+        printf("  %s%s\n", way->title, way == best ? " (mpi-best)" : "");
     }
 }
 

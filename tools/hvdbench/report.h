@@ -1,4 +1,4 @@
-/* report.h: what was measured, as a table for people or as JSON for programs. */
+/* report.h: print measurements as a table or as JSON. */
 #ifndef TOOLS_HVDBENCH_REPORT_H
 #define TOOLS_HVDBENCH_REPORT_H
 
@@ -15,20 +15,21 @@ const char *report_bytes(int64_t bytes, char text[REPORT_TEXT_BYTES]);
 /* "2 ranks on 1 node" */
 const char *report_ranks(const struct bench *bench, char text[2 * REPORT_TEXT_BYTES]);
 
-/* A line of a table: how near the ranks' cores are to each other; nothing where that is not known. */
+/* Print the latency between the ranks' cores, if it is known. */
 void report_cores(const struct bench *bench);
 
-/* What makes a word plural: "" for one, otherwise "s". */
+/* The plural ending: "" for 1, otherwise "s". */
 const char *report_s(int64_t count);
 
-/* What every object of a job says: case, ranks, nodes, version, and how near the cores are. */
+/* Begin a JSON object with the fields that all objects of a job have: case, ranks, nodes, version and the
+ * latency between the cores. */
 struct json report_open(const struct bench *bench);
 
-/* The medians of all ways, hvd's p99 and what it takes by what others take; and which MPI it was, or why
- * there was none. */
+/* Add the medians of all ways, hvd's p99, the ratios of hvd to the others, and MPI's version or why there is
+ * no MPI. */
 void report_ways_fields(struct json *json, const struct bench *bench, const struct ways *ways);
 
-/* All ways of one load: a table, or one object. [what] is "resnet50". Rank 0 writes. */
+/* Rank 0 prints all ways of one load as a table or a JSON object. [what] is such as "resnet50". */
 void report_ways(const struct bench *bench, const struct ways *ways, const char *what, int64_t rounds);
 
 #endif

@@ -1,4 +1,4 @@
-/* stats.c: what many measurements of one thing come to. */
+/* stats.c: statistics of repeated measurements. */
 #include "tools/hvdbench/stats.h"
 
 #include <stdint.h>

@@ -1,14 +1,14 @@
-/* stats.h: what many measurements of one thing come to. Pure. */
+/* stats.h: statistics of repeated measurements. */
 #ifndef TOOLS_HVDBENCH_STATS_H
 #define TOOLS_HVDBENCH_STATS_H
 
 struct stats {
-    double median; /* of an even number: the mean of the two in the middle */
-    double p99; /* by nearest rank: the least that 99 of 100 do not exceed; of fewer than 100 the greatest */
+    double median; /* of an even number of samples: the mean of the middle two */
+    double p99;    /* by the nearest-rank method; of fewer than 100 samples it is the largest */
     double least, most;
 };
 
-/* Of [count] > 0 samples, which it sorts. */
+/* The statistics of [count] > 0 samples, which are sorted in place. */
 struct stats stats_of(double *samples, int count);
 
 #endif

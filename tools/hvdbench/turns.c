@@ -1,4 +1,4 @@
-/* turns.c: measure several ways of doing the same in turn. */
+/* turns.c: measure several ways of doing the same work in turn. */
 #include "tools/hvdbench/turns.h"
 
 #include <stdlib.h>
@@ -16,8 +16,8 @@ static int start_together(struct hvd_error *err)
     return status == HVD_OK ? HVD_OK : bench_hvd_error(status, "hvd_barrier", err);
 }
 
-/* Results are right before anything is timed: when hvd first hears the tensors' names, and when it knows
- * them, as in every round from then on. */
+/* Check the results before anything is timed: once when hvd sees the tensors for the first time, and once
+ * when they are in its response cache, as in all later rounds. */
 static int check_way(struct bench *bench, const struct way *way, struct hvd_error *err)
 {
     int status = HVD_OK;
@@ -34,7 +34,7 @@ static int check_way(struct bench *bench, const struct way *way, struct hvd_erro
     return status;
 }
 
-/* One turn: [repeats] times in us. */
+/* One turn. Stores [repeats] times in us. */
 static int take_turn(const struct way *way, int64_t repeats, double *samples, struct hvd_error *err)
 {
     int status = call(way->prepare, way->arg, err);
@@ -52,7 +52,7 @@ static int take_turn(const struct way *way, int64_t repeats, double *samples, st
     return status;
 }
 
-/* [samples]: of one way, in the order of time. */
+/* [samples] are those of one way, in the order in which they were measured. */
 static int compute_stats(struct way *way, double *samples, const struct turns *turns, struct hvd_error *err)
 {
     int count = (int)(turns->rounds * turns->repeats);

@@ -1,5 +1,5 @@
-/* turns.h: measure several ways of doing the same in turn, A B A B, so that ratios hold on a machine
- * whose speed drifts. */
+/* turns.h: measure several ways of doing the same work in turn, A B A B, so that their ratios are reliable on
+ * a machine whose speed drifts. */
 #ifndef TOOLS_HVDBENCH_TURNS_H
 #define TOOLS_HVDBENCH_TURNS_H
 
@@ -8,13 +8,14 @@
 
 /* One way of doing the work. [prepare], [check] and [finish] are not timed. */
 struct way {
-    const char *name; /* "mpi-one" */
-    const char *key;  /* "mpi_one_us" in JSON */
+    const char *name;  /* "mpi-one" */
+    const char *title; /* "one MPI_Allreduce for all tensors" */
+    const char *key;   /* "mpi_one_us" in JSON */
     void *arg;
-    int (*prepare)(void *arg, struct hvd_error *err); /* before each turn; or NULL */
+    int (*prepare)(void *arg, struct hvd_error *err); /* called before each turn, or NULL */
     int (*run)(void *arg, struct hvd_error *err);
-    int (*check)(void *arg, struct hvd_error *err);  /* is the result right, after one run? Or NULL */
-    int (*finish)(void *arg, struct hvd_error *err); /* after each turn; or NULL */
+    int (*check)(void *arg, struct hvd_error *err);  /* checks the result of one run, or NULL */
+    int (*finish)(void *arg, struct hvd_error *err); /* called after each turn, or NULL */
     struct stats us;                                 /* out */
 };
 
@@ -23,9 +24,10 @@ struct turns {
     int64_t repeats; /* runs in each turn */
 };
 
-/* Collective. Check each way's result, then measure: [warmup] rounds that do not count and [rounds] that do.
- * All ranks begin a turn together. With one run in a turn a round's time is that of the slowest rank; with
- * more, each rank measures each run, and the ways' [us] are those of the slowest rank. Equal on all ranks. */
+/* Collective. Check the result of each way, then measure [warmup] rounds that do not count and [rounds] that
+ * do. All ranks begin a turn together. With one run per turn, the time of a round is that of the slowest
+ * rank. With more, each rank times each run, and [us] of a way is that of the slowest rank. The results are
+ * equal on all ranks. */
 int turns_measure(struct bench *bench, const struct turns *turns, struct way *ways, int count,
                   struct hvd_error *err);
 

@@ -1,5 +1,5 @@
-/* ways.c: the ways of reducing a load: hvd, MPI as one would use it by hand, and what memory allows.
- */
+/* ways.c: the ways of reducing a load that hvdbench compares: hvd, MPI as one would call it directly, and
+ * plain copies. */
 #include "tools/hvdbench/ways.h"
 
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static int fill_alloc(void *arg, struct hvd_error *err)
 {
     const struct ways *ways = arg;
     (void)err;
-    load_fill_tensors(&ways->load, ways->given);
+    load_fill_tensors(&ways->load, ways->alloc_tensors);
     return HVD_OK;
 }
 
@@ -50,7 +50,7 @@ static int check_hvd(void *arg, struct hvd_error *err)
 static int check_alloc(void *arg, struct hvd_error *err)
 {
     const struct ways *ways = arg;
-    return load_check_tensors(&ways->load, ways->given, "hvd_allreduce", err);
+    return load_check_tensors(&ways->load, ways->alloc_tensors, "hvd_allreduce", err);
 }
 
 static int check_each(void *arg, struct hvd_error *err)
@@ -73,7 +73,8 @@ static int check_exchange(void *arg, struct hvd_error *err)
 
 /* ---- Running -------------------------------------------------------------------------------------- */
 
-/* All are submitted, in backward order, before any is waited for. One alone is waited for at once. */
+/* Submit all tensors in the order of backward propagation, then wait for all. A single tensor uses the
+ * blocking call. */
 static int reduce(const struct ways *ways, const struct hvd_tensor *tensors, struct hvd_error *err)
 {
     int count = ways->load.count;
@@ -107,10 +108,10 @@ static int run_hvd(void *arg, struct hvd_error *err)
 static int run_hvd_alloc(void *arg, struct hvd_error *err)
 {
     const struct ways *ways = arg;
-    return reduce(ways, ways->given, err);
+    return reduce(ways, ways->alloc_tensors, err);
 }
 
-/* One call for each type of elements, which is one call for all models of one type. */
+/* One call per element type, which is one call for most models. */
 static int run_mpi_one(void *arg, struct hvd_error *err)
 {
     const struct ways *ways = arg;
@@ -129,7 +130,7 @@ static int run_mpi_pieces(void *arg, struct hvd_error *err)
     for (int i = 0; i < ways->load.run_count; i++) {
         const struct load_block *run = &ways->load.runs[i];
         int64_t bytes = (int64_t)dtype_bytes(run->dtype);
-        int64_t piece = WAYS_PIECE_BYTES / bytes;
+        int64_t piece = MPI_PIECE_BYTES / bytes;
         for (int64_t at = 0; at < run->count && status == HVD_OK; at += piece) {
             int64_t count = run->count - at < piece ? run->count - at : piece;
             status = ways->mpi->allreduce(run->data + at * bytes, count, run->dtype, err);
@@ -169,7 +170,7 @@ static int run_memcpy(void *arg, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* By 1, which the compiler is not to know: what is scaled stays as it is however often. */
+/* 1, so that the data stays the same however often it is scaled; volatile hides that from the compiler. */
 static volatile const float touch_factor = 1.0F;
 
 static int run_touch(void *arg, struct hvd_error *err)
@@ -186,34 +187,52 @@ static int run_touch(void *arg, struct hvd_error *err)
 }
 
 static const struct way way_table[WAY_COUNT] = {
-    [WAY_HVD] = {.name = "hvd", .key = "hvd_us", .prepare = fill_tensors, .run = run_hvd, .check = check_hvd},
+    [WAY_HVD] = {.name = "hvd",
+                 .title = "hvd_allreduce, tensors in malloc memory",
+                 .key = "hvd_us",
+                 .prepare = fill_tensors,
+                 .run = run_hvd,
+                 .check = check_hvd},
     [WAY_HVD_ALLOC] = {.name = "hvd-alloc",
+                       .title = "hvd_allreduce, tensors in hvd_alloc memory",
                        .key = "hvd_alloc_us",
                        .prepare = fill_alloc,
                        .run = run_hvd_alloc,
                        .check = check_alloc},
     [WAY_MPI_ONE] = {.name = "mpi-one",
+                     .title = "one MPI_Allreduce for all tensors of a type",
                      .key = "mpi_one_us",
                      .prepare = fill_whole,
                      .run = run_mpi_one,
                      .check = check_whole},
     [WAY_MPI_PIECES] = {.name = "mpi-pieces",
+                        .title = "MPI_Allreduce of 512 KiB pieces",
                         .key = "mpi_pieces_us",
                         .prepare = fill_whole,
                         .run = run_mpi_pieces,
                         .check = check_whole},
     [WAY_MPI_EACH] = {.name = "mpi-each",
+                      .title = "one MPI_Allreduce per tensor",
                       .key = "mpi_each_us",
                       .prepare = fill_tensors,
                       .run = run_mpi_each,
                       .check = check_each},
     [WAY_EXCHANGE] = {.name = "exchange",
+                      .title = "copy between two ranks through shared memory",
                       .key = "exchange_us",
                       .prepare = fill_whole,
                       .run = run_exchange,
                       .check = check_exchange},
-    [WAY_MEMCPY] = {.name = "memcpy", .key = "memcpy_us", .prepare = fill_whole, .run = run_memcpy},
-    [WAY_TOUCH] = {.name = "touch", .key = "touch_us", .prepare = fill_floats, .run = run_touch},
+    [WAY_MEMCPY] = {.name = "memcpy",
+                    .title = "memcpy of the same bytes in each rank",
+                    .key = "memcpy_us",
+                    .prepare = fill_whole,
+                    .run = run_memcpy},
+    [WAY_TOUCH] = {.name = "touch",
+                   .title = "scale the same bytes in place in each rank",
+                   .key = "touch_us",
+                   .prepare = fill_floats,
+                   .run = run_touch},
 };
 
 /* ---- The list ------------------------------------------------------------------------------------- */
@@ -223,7 +242,7 @@ static bool is_mpi(enum way_id id)
     return id == WAY_MPI_ONE || id == WAY_MPI_PIECES || id == WAY_MPI_EACH;
 }
 
-/* MPI knows other types than hvd does. */
+/* MPI is left out if it lacks one of the load's types. */
 static const struct bench_mpi *choose_mpi(const struct ways *ways, struct bench *bench)
 {
     for (int i = 0; i < ways->load.run_count && bench->mpi != NULL; i++) {
@@ -243,17 +262,17 @@ static bool is_wanted(unsigned wanted, enum way_id id)
     return (wanted >> id & 1) != 0;
 }
 
-/* The tensors of the load once more, in memory of hvd_alloc. */
+/* Place the tensors of the load a second time, in memory of hvd_alloc. */
 static int open_alloc(struct ways *ways, struct hvd_error *err)
 {
     const struct load *load = &ways->load;
     int status = hvd_alloc(load_arena_bytes(load->model), &ways->alloc_arena);
     if (status != HVD_OK)
         return error_set(err, status, "%s", hvd_error_text());
-    ways->given = calloc((size_t)load->count, sizeof(ways->given[0]));
-    if (ways->given == NULL)
+    ways->alloc_tensors = calloc((size_t)load->count, sizeof(ways->alloc_tensors[0]));
+    if (ways->alloc_tensors == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for %d tensors", load->count);
-    load_place_tensors(load, ways->alloc_arena, ways->given);
+    load_place_tensors(load, ways->alloc_arena, ways->alloc_tensors);
     return HVD_OK;
 }
 
@@ -304,7 +323,7 @@ void ways_fini(struct ways *ways)
     exchange_close(&ways->exchange);
     load_fini(&ways->load);
     hvd_free(ways->alloc_arena);
-    free(ways->given);
+    free(ways->alloc_tensors);
     free(ways->handles);
     *ways = (struct ways){.count = 0};
 }

@@ -1,5 +1,5 @@
-/* ways.h: the ways of reducing a load: hvd, MPI as one would use it by hand, and what memory allows.
- */
+/* ways.h: the ways of reducing a load that hvdbench compares: hvd, MPI as one would call it directly, and
+ * plain copies. */
 #ifndef TOOLS_HVDBENCH_WAYS_H
 #define TOOLS_HVDBENCH_WAYS_H
 
@@ -7,9 +7,7 @@
 #include "tools/hvdbench/load.h"
 #include "tools/hvdbench/turns.h"
 
-#define WAYS_PIECE_BYTES ((int64_t)512 * 1024)
-
-/* MPI's come one after another, best judged together. */
+/* MPI's ways are consecutive: ways_best_mpi iterates over them. */
 enum way_id {
     WAY_HVD,
     WAY_HVD_ALLOC,
@@ -22,32 +20,32 @@ enum way_id {
     WAY_COUNT
 };
 
-/* What they work on. Zero it first. */
+/* The data that the ways work on. Zero it first. */
 struct ways {
     struct load load;
-    struct hvd_tensor *given;    /* the load's tensors once more, in memory of hvd_alloc */
-    void *alloc_arena;           /* that memory; NULL where this way is not among [list] */
-    hvd_handle *handles;         /* one for each tensor */
-    const struct bench_mpi *mpi; /* NULL: MPI's ways are not among [list] */
-    struct exchange exchange;    /* where it is among [list] */
+    struct hvd_tensor *alloc_tensors; /* the load's tensors a second time, in memory of hvd_alloc */
+    void *alloc_arena;                /* that memory; NULL if WAY_HVD_ALLOC is not in [list] */
+    hvd_handle *handles;              /* one per tensor */
+    const struct bench_mpi *mpi;      /* NULL: MPI's ways are not in [list] */
+    struct exchange exchange;         /* open if WAY_EXCHANGE is in [list] */
     struct way list[WAY_COUNT];
     int count;
 };
 
-/* [wanted]: 1 << enum way_id. MPI's are left out where the bench has no MPI, or MPI not all of the model's
- * types; [mpi_why] of the bench then says so. The exchange is left out where the ranks are not two or more of
- * one node. Collective. */
+/* Collective. [wanted] has the bits 1 << enum way_id. MPI's ways are left out if there is no MPI, or if it
+ * lacks one of the model's types; bench->mpi_why then has the reason. The exchange is left out unless there
+ * are two or more ranks, all on one node. */
 int ways_init(struct ways *ways, struct bench *bench, const struct model *model, unsigned wanted,
               struct hvd_error *err);
-void ways_fini(struct ways *ways); /* fine on a zeroed one */
+void ways_fini(struct ways *ways); /* does nothing on a zeroed struct */
 
-/* The way of that number, or NULL where it is not in the list. */
+/* Returns the way with this id, or NULL if it is not in the list. */
 const struct way *ways_find(const struct ways *ways, enum way_id id);
 
-/* hvd, by the memory that programs without hvd_alloc have, where that is in the list. */
+/* Returns WAY_HVD or, if that is not in the list, WAY_HVD_ALLOC. */
 const struct way *ways_hvd(const struct ways *ways);
 
-/* The fastest of MPI's by their medians, or NULL. */
+/* Returns MPI's way with the smallest median, or NULL. */
 const struct way *ways_best_mpi(const struct ways *ways);
 
 #endif

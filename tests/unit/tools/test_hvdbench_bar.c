@@ -14,8 +14,8 @@
     "\"memcpy_us\": 12500.5, \"p99_us\": null, \"mpi_best_us\": 20000, \"mpi_best\": \"mpi-pieces\"}\n"
 #define NO_MPI "{\"hvd_us\": 14000, \"memcpy_us\": 14000, \"no_mpi\": \"left out by --no-mpi\"}\n"
 
-static const struct limit by_mpi = {"by mpi-best", LIMIT_BY, UNIT_TIMES, "hvd_us", "mpi_best_us", 0.7, 0};
-static const struct limit by_copy = {"by memcpy", LIMIT_BY, UNIT_TIMES, "hvd_us", "memcpy_us", 1.2, 1.0};
+static const struct limit by_mpi = {"time / best MPI", LIMIT_BY, UNIT_TIMES, "hvd_us", "mpi_best_us", 0.7, 0};
+static const struct limit by_copy = {"time / memcpy", LIMIT_BY, UNIT_TIMES, "hvd_us", "memcpy_us", 1.2, 1.0};
 static const struct limit time_us = {"time", LIMIT_VALUE, UNIT_US, "hvd_us", NULL, 20, 3};
 static const struct limit shown = {"shown", LIMIT_VALUE, UNIT_US, "hvd_us", NULL, NO_BAR, 0};
 static const struct bar one = {.name = "one", .commands = {{RUNNER_SINGLE, 0, NULL, "x"}}};

@@ -1,4 +1,4 @@
-/* bar.c: is what was seen as good as it is to be? */
+/* bar.c: compare measurements with the bars. */
 #include "tools/hvdbench/bars/bar.h"
 
 #include <math.h>
@@ -22,7 +22,7 @@ int bar_turns(const struct bar *bar)
     return bar->turns > 0 ? bar->turns : 1;
 }
 
-/* The next name in a list with commas; its length, or 0 behind the last. */
+/* Find the next name in a comma-separated list. Returns its length, or 0 after the last. */
 static size_t next_name(const char **atp, const char **namep)
 {
     *atp += **atp == ',';
@@ -82,8 +82,8 @@ static int find(const struct record *record, const char *field, double *numberp,
     return HVD_OK;
 }
 
-/* What one command has come to in one turn. [first]: the first command of that turn. A spread is that of
- * numbers by that of the first, in which what drifts from turn to turn cancels out. */
+/* The number that one command reached in one turn. [first] is the record of the first command of that turn:
+ * for a spread, each number is divided by the first command's, which cancels drift from turn to turn. */
 static int measure_once(const struct limit *limit, const struct record *record, const struct record *first,
                         double *numberp, struct hvd_error *why)
 {
@@ -128,7 +128,7 @@ enum bar_result limit_judge(const struct limit *limit, const double *seen, int r
 {
     enum bar_result verdict = BAR_NONE;
     for (int run = 0; run < runs && limit_is_judged(limit); run++) {
-        /* what is no number is not met */
+        /* written so that NaN does not meet the bar */
         enum bar_result one = !(seen[run] <= limit->most)                         ? BAR_MISSED
                               : limit->stretch > 0 && seen[run] <= limit->stretch ? BAR_STRETCH
                                                                                   : BAR_MET;

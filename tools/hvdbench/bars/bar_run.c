@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define LIMIT_US  900000000 /* of one command */
-#define NO_NODES  3         /* the exit status of two-nodes where it cannot make any */
+#define LIMIT_US  900000000 /* time limit of one command */
+#define NO_NODES  3         /* the exit status of two-nodes if it cannot create its nodes */
 #define NOT_FOUND 127
 
 /* ---- Commands ------------------------------------------------------------------------------------- */
@@ -55,7 +55,7 @@ void command_format(const struct command *command, char *text, size_t room)
     }
 }
 
-/* The first line of [text] that says anything. */
+/* Skip to the first line that has text. Returns its length. */
 static int first_line(const char **textp)
 {
     *textp += strspn(*textp, "-\n");
@@ -83,7 +83,7 @@ int command_run(const struct command *command, struct spawned *spawned, struct r
     return record_read(record, spawned->output, err);
 }
 
-/* mpirun has more than one way to say that there is no program, and they are long. */
+/* Look for the program here, because mpirun's own messages about a missing program are long and vary. */
 static int check_plain(const struct bar *bar, const struct programs *programs, struct hvd_error *err)
 {
     for (int i = 0; i < bar_commands(bar); i++)

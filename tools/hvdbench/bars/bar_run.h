@@ -8,9 +8,9 @@
 
 #define COMMAND_ARGUMENTS 24
 
-/* The last word asks for JSON. */
+/* A command with its arguments; the last is --json. */
 struct command {
-    const char *argv[COMMAND_ARGUMENTS]; /* into this object and [programs] */
+    const char *argv[COMMAND_ARGUMENTS]; /* pointers into this struct and into [programs] */
     int count;
     char ranks[16], backends[64], arguments[256];
 };
@@ -18,15 +18,15 @@ struct command {
 void command_describe(struct command *command, const struct programs *programs,
                       const struct bar_command *row);
 
-/* As a user types it, for a table. */
+/* The command as a user would type it, for a table. */
 void command_format(const struct command *command, char *text, size_t room);
 
-/* Run it and read what it writes. HVD_ERR_UNSUPPORTED where it cannot be run here; any other error: it
- * failed. */
+/* Run the command and parse its output. Returns HVD_ERR_UNSUPPORTED if it cannot run on this machine; any
+ * other error means that it failed. */
 int command_run(const struct command *command, struct spawned *spawned, struct record *record,
                 struct hvd_error *err);
 
-/* All commands of a bar in turn, into [records], as many as bar_records says. */
+/* Run the commands of a bar in turn, bar_turns times, and store a record of each in [records]. */
 int bar_run(const struct bar *bar, const struct programs *programs, struct spawned *spawned,
             struct record *records, struct hvd_error *err);
 

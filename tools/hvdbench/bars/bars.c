@@ -1,4 +1,4 @@
-/* bars.c: run what the bars are measured by, and say which are met. */
+/* bars.c: hvdbench bars: run the commands of the bars and report which bars are met. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,12 +13,12 @@
 #define TITLE_COLUMN  34
 #define NUMBER_COLUMN 10
 
-/* What one limit has come to. */
+/* The results of one limit. */
 struct result {
     double seen[BENCH_RUNS_MAX];
     int runs;
     enum bar_result verdict;
-    struct hvd_error why; /* that there is nothing of the run behind those */
+    struct hvd_error why; /* why the run after the last one in [seen] gave no number */
 };
 
 struct bars {
@@ -26,12 +26,12 @@ struct bars {
     int cores[2];
     struct programs programs;
     struct spawned spawned;
-    struct record records[RECORDS]; /* of one run */
-    int counts[BAR_RESULT_COUNT];   /* bars by the worst of their verdicts */
+    struct record records[RECORDS]; /* the records of one run */
+    int counts[BAR_RESULT_COUNT];   /* number of bars by their worst verdict */
     char names[BAR_RESULT_COUNT][256];
 };
 
-/* ---- What is shown -------------------------------------------------------------------------------- */
+/* ---- Output --------------------------------------------------------------------------------------- */
 
 static void show_nothing(void)
 {
@@ -69,7 +69,7 @@ static void show_bar(const struct bar *bar, const struct programs *programs)
     fflush(stdout);
 }
 
-/* [result]: NULL where nothing was run. */
+/* [result] is NULL if nothing was run. */
 static void show_limit(const struct limit *limit, const struct result *result, int runs)
 {
     printf("  %-*s", TITLE_COLUMN, limit->title);
@@ -94,10 +94,10 @@ static void show_limit(const struct limit *limit, const struct result *result, i
     fflush(stdout);
 }
 
-/* How near the two cores were to each other before each run, by which others are to be understood. */
+/* The latency between the two cores before each run, to put the other numbers into perspective. */
 static void show_lines(const double *lines_ns, int runs)
 {
-    printf("  %-*s", TITLE_COLUMN, "cores: a line there and back");
+    printf("  %-*s", TITLE_COLUMN, "core-to-core cache line round trip");
     for (int run = 0; run < runs; run++)
         if (isnan(lines_ns[run]))
             show_nothing();
@@ -127,7 +127,7 @@ static void show_json(const struct bar *bar, const struct limit *limit, const st
 
 /* ---- Runs ----------------------------------------------------------------------------------------- */
 
-/* One run of all limits. What cannot be run, or fails, is not tried again. */
+/* One run of all limits of a bar. A limit that could not be measured, or failed, is not tried again. */
 static void run_once(struct bars *bars, const struct bar *bar, struct result *results)
 {
     struct hvd_error err = {""};
@@ -148,7 +148,7 @@ static void run_once(struct bars *bars, const struct bar *bar, struct result *re
     }
 }
 
-/* Is there nothing left to see? */
+/* Whether no limit is left to measure. */
 static bool is_over(const struct bar *bar, const struct result *results)
 {
     for (int i = 0; i < BAR_LIMITS && bar->limits[i].title != NULL; i++)
@@ -195,7 +195,7 @@ static void count(struct bars *bars, const struct bar *bar, enum bar_result verd
     snprintf(names + used, sizeof(bars->names[0]) - used, "%s%s", used > 0 ? ", " : "", bar->name);
 }
 
-/* HVD_OK only where all are met. */
+/* Returns HVD_OK only if all bars are met. */
 static int sum_up(const struct bars *bars, struct hvd_error *err)
 {
     const int *counts = bars->counts;
@@ -215,7 +215,7 @@ static int sum_up(const struct bars *bars, struct hvd_error *err)
     return error_set(err, HVD_ERR_SYSTEM, "%d of %d bars are met%s%s", met, all, missed, not_run);
 }
 
-/* What all of them need. */
+/* Set up what all bars need. */
 static int prepare(struct bars *bars, struct hvd_error *err)
 {
     struct hvd_error why = {""};
@@ -229,7 +229,7 @@ static int prepare(struct bars *bars, struct hvd_error *err)
         return error_set(err, status, "hvdbench bars cannot be run: %s", why.text);
     if (status != HVD_OK)
         return status;
-    /* in containers, root is who everybody is */
+    /* containers often have no other user than root */
     setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 1);
     setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 1);
     if (!bars->options->json)

@@ -1,4 +1,4 @@
-/* json.c: write what was measured as JSON, an object a line. */
+/* json.c: write measurements as JSON, one object per line. */
 #include "tools/hvdbench/bars/json.h"
 
 #include <math.h>
@@ -43,7 +43,7 @@ void json_count(struct json *json, const char *key, int64_t count)
     fprintf(json->to, "%lld", (long long)count);
 }
 
-/* Whole numbers, such as bytes, with all their digits. */
+/* Write integers, such as byte counts, with all digits. */
 static void put_number(FILE *to, double number)
 {
     if (!isfinite(number))

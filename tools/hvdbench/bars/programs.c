@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* [folder]/[name] into [path], where that can be run; else the same in [other], or where that is NULL only
- * the name. */
+/* Write [folder]/[name] into [path] if that file is executable; otherwise [other]/[name], or only the name if
+ * [other] is NULL. */
 static void find(char path[PATH_MAX], const char *folder, const char *name, const char *other)
 {
     int used = snprintf(path, PATH_MAX, "%s/%s", folder, name);

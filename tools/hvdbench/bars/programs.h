@@ -1,4 +1,4 @@
-/* programs.h: the programs that hvdbench starts: itself and those installed, or built, with it. */
+/* programs.h: the programs that hvdbench starts: itself, and those of the same installation or build tree. */
 #ifndef TOOLS_HVDBENCH_BARS_PROGRAMS_H
 #define TOOLS_HVDBENCH_BARS_PROGRAMS_H
 
@@ -8,15 +8,15 @@
 
 struct programs {
     char hvdbench[PATH_MAX];
-    char hvdrun[PATH_MAX];    /* or only its name, for PATH, where it is not beside hvdbench */
-    char two_nodes[PATH_MAX]; /* hvd's two-nodes, and MPI's part of hvdbench as a program of its own: */
-    char plain[PATH_MAX];     /* beside hvdbench in a build tree, with the modules where installed */
+    char hvdrun[PATH_MAX];    /* only the name, to be found in PATH, if it is not next to hvdbench */
+    char two_nodes[PATH_MAX]; /* two-nodes and hvdbench_plain are next to hvdbench */
+    char plain[PATH_MAX];     /* in a build tree, and in the folder of modules when installed */
 };
 
 int programs_find(struct programs *programs, struct hvd_error *err);
 
-/* HVD_ERR_INVALID in a process that is a rank: a case that starts ranks itself, [title], cannot be run there.
- */
+/* Returns HVD_ERR_INVALID if this process is a rank: the case [title] starts ranks itself and cannot run in
+ * one. */
 int programs_check_alone(const char *title, struct hvd_error *err);
 
 #endif

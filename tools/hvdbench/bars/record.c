@@ -1,4 +1,4 @@
-/* record.c: read the numbers that a case of hvdbench has written as JSON. */
+/* record.c: parse the JSON output of a case of hvdbench. */
 #include "tools/hvdbench/bars/record.h"
 
 #include <jansson.h>

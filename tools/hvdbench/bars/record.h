@@ -1,4 +1,4 @@
-/* record.h: the numbers that a case of hvdbench has written as JSON. */
+/* record.h: the numbers in the JSON output of a case of hvdbench. */
 #ifndef TOOLS_HVDBENCH_BARS_RECORD_H
 #define TOOLS_HVDBENCH_BARS_RECORD_H
 
@@ -14,14 +14,14 @@ struct record {
         double number;
     } fields[RECORD_FIELDS];
     int count;
-    char no_mpi[256]; /* why MPI was left out; "" where it was not */
+    char no_mpi[256]; /* why MPI was left out; "" if it was not */
 };
 
-/* Read one object: [text]. Texts in it but no_mpi are left out, as are numbers that are null.
- * HVD_ERR_UNSUPPORTED where hvd was built without what reads JSON. */
+/* Parse the JSON object [text]. Strings other than no_mpi, and null, are ignored. Returns HVD_ERR_UNSUPPORTED
+ * if hvd was built without jansson. */
 int record_read(struct record *record, const char *text, struct hvd_error *err);
 
-/* The number of that name; NULL where there is none. */
+/* Returns the number of that name, or NULL. */
 static inline const double *record_find(const struct record *record, const char *key)
 {
     for (int i = 0; i < record->count; i++)

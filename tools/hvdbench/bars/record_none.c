@@ -1,4 +1,4 @@
-/* record_none.c: hvdbench where there is no jansson to read JSON with. */
+/* record_none.c: replaces record.c in builds without jansson. */
 #include "config.h"
 
 #include "tools/hvdbench/bars/record.h"

@@ -1,4 +1,4 @@
-/* spawn.c: start a command, take what it writes, and know when it ended. */
+/* spawn.c: run a command, capture its output, and record when it ended. */
 #include "config.h"
 
 #include "tools/hvdbench/bars/spawn.h"
@@ -16,14 +16,14 @@
 
 #include "base/clock.h"
 
-#define GRACE_US 10000000 /* launchers end their ranks within it */
+#define GRACE_US 10000000 /* time for a launcher to end its ranks */
 #define STREAMS  2        /* standard output, and standard error */
 
-/* In the child: does not return. [errors_fd]: -1 for the standard error that this process has. */
+/* Runs in the child and does not return. [errors_fd] is -1 to keep the parent's standard error. */
 static void become(const char *const *argv, int output_fd, int errors_fd)
 {
     int input_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    /* whatever ends hvdbench ends what it started */
+    /* when hvdbench dies, the command gets SIGTERM */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (input_fd >= 0 && dup2(input_fd, STDIN_FILENO) >= 0 && dup2(output_fd, STDOUT_FILENO) >= 0 &&
         (errors_fd < 0 || dup2(errors_fd, STDERR_FILENO) >= 0))
@@ -38,14 +38,14 @@ static int64_t now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* What comes through a pipe. */
+/* The output that comes through a pipe. */
 struct stream {
-    int ends[2]; /* -1: there is none */
+    int ends[2]; /* of the pipe; -1: closed */
     char *text;
     size_t used, room;
 };
 
-/* Take what is there. False at its end. */
+/* Read once. Returns false at end of file. */
 static bool take(struct stream *stream)
 {
     char rest[4096];
@@ -59,7 +59,7 @@ static bool take(struct stream *stream)
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
-/* Until the process has ended, or the deadline. */
+/* Read the output until the process has ended or the deadline is reached. */
 static int follow(struct spawned *spawned, int pid_fd, struct stream streams[STREAMS], int64_t deadline_us)
 {
     struct pollfd fds[STREAMS + 1] = {{.fd = pid_fd, .events = POLLIN}};
@@ -83,7 +83,7 @@ static int follow(struct spawned *spawned, int pid_fd, struct stream streams[STR
     return HVD_OK;
 }
 
-/* Launchers told to end take their ranks with them. */
+/* Send SIGTERM first, because a launcher then ends its ranks too. */
 static void stop(pid_t pid, int pid_fd)
 {
     struct pollfd end = {pid_fd, POLLIN, 0};
@@ -114,7 +114,7 @@ static int open_streams(struct spawned *spawned, struct stream streams[STREAMS])
     return HVD_OK;
 }
 
-/* The ends of all streams that are read, [end] 0, or written, 1. */
+/* Close the read ends ([end] 0) or write ends (1) of all pipes. */
 static void close_ends(struct stream streams[STREAMS], int end)
 {
     for (int i = 0; i < STREAMS; i++)
@@ -140,7 +140,7 @@ int spawn(struct spawned *spawned, const char *const *argv, int64_t limit_us, st
     }
     close_ends(streams, 1);
     if (status == HVD_OK) {
-        pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* close-on-exec by itself */
+        pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* the descriptor is close-on-exec */
         status = pid_fd < 0 ? error_set_errno(err, "cannot watch %s", argv[0])
                             : follow(spawned, pid_fd, streams, clock_us() + limit_us);
     }

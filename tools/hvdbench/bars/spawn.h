@@ -1,4 +1,4 @@
-/* spawn.h: start a command, take what it writes, and know when it ended. */
+/* spawn.h: run a command, capture its output, and record when it ended. */
 #ifndef TOOLS_HVDBENCH_BARS_SPAWN_H
 #define TOOLS_HVDBENCH_BARS_SPAWN_H
 
@@ -10,15 +10,16 @@
 #define SPAWN_ERRORS_BYTES 16384
 
 struct spawned {
-    bool take_errors;         /* in: its standard error too, which otherwise is this process's own */
-    int64_t begin_ns, end_ns; /* CLOCK_MONOTONIC: just before the fork, and when it was seen to have ended */
-    int exit_status;          /* 128 and the signal's number where one killed it */
-    char output[SPAWN_OUTPUT_BYTES]; /* its standard output, ended by 0; what is longer is cut */
-    char errors[SPAWN_ERRORS_BYTES]; /* likewise, "" where not taken */
+    bool take_errors; /* in: capture standard error too; otherwise the command inherits it */
+    int64_t begin_ns,
+        end_ns;      /* CLOCK_MONOTONIC just before the fork, and when the end of the process was noticed */
+    int exit_status; /* 128 + the signal's number if one killed it */
+    char output[SPAWN_OUTPUT_BYTES]; /* standard output, 0-terminated and truncated if longer */
+    char errors[SPAWN_ERRORS_BYTES]; /* standard error likewise; "" if not captured */
 };
 
-/* Run [argv], found in PATH, with /dev/null as input. HVD_ERR_TIMEOUT where it takes longer than
- * [limit_us]: it has then been ended. 127: there is no such command. */
+/* Run [argv], which is looked up in PATH, with /dev/null as stdin. Returns HVD_ERR_TIMEOUT if it took longer
+ * than [limit_us] and was ended. Exit status 127: there is no such command. */
 int spawn(struct spawned *spawned, const char *const *argv, int64_t limit_us, struct hvd_error *err);
 
 #endif

@@ -1,8 +1,9 @@
-/* allreduce.c: many tensors at once: a model's gradients, and a thousand small ones. */
+/* allreduce.c: the cases allreduce (the gradients of a model) and small (many small tensors), submitted all
+ * at once. */
 #include "tools/hvdbench/cases/cases.h"
 #include "tools/hvdbench/report.h"
 
-#define ROUNDS_BYTES (INT64_C(6) << 30) /* of tensors, in all rounds */
+#define ROUNDS_BYTES (INT64_C(6) << 30) /* bytes of tensors in all rounds together */
 #define ROUNDS_MAX   20
 #define ROUNDS_MIN   5
 
@@ -20,7 +21,7 @@ static int measure(struct bench *bench, const struct model *model, const char *w
     return status;
 }
 
-/* As many as were asked for; else so many that a run takes less than a minute, of any model. */
+/* The number of rounds that was given, or one with which a run of any model takes less than a minute. */
 static int64_t rounds_of(const struct bench_options *options, const struct model *model)
 {
     int64_t fit = ROUNDS_BYTES / model->bytes;

@@ -1,10 +1,10 @@
-/* cases.h: the cases of hvdbench, each in a file of its own. */
+/* cases.h: the cases of hvdbench. */
 #ifndef TOOLS_HVDBENCH_CASES_CASES_H
 #define TOOLS_HVDBENCH_CASES_CASES_H
 
 #include "tools/hvdbench/job.h"
 
-/* Collective: measure, and rank 0 writes. Joined and left around them. */
+/* Collective: measure, and rank 0 writes the result. Call them between bench_join and bench_leave. */
 int case_allreduce(struct bench *bench, struct hvd_error *err);
 int case_small(struct bench *bench, struct hvd_error *err);
 int case_latency(struct bench *bench, struct hvd_error *err);
@@ -12,7 +12,7 @@ int case_sweep(struct bench *bench, struct hvd_error *err);
 int case_idle(struct bench *bench, struct hvd_error *err);
 int case_trace(struct bench *bench, struct hvd_error *err);
 
-/* In a process that is no rank. */
+/* Not collective: these run in a process that is not a rank. */
 int case_bars(struct bench *bench, struct hvd_error *err);
 int case_launch(struct bench *bench, struct hvd_error *err);
 int case_negotiate(struct bench *bench, struct hvd_error *err);

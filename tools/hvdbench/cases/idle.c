@@ -1,4 +1,4 @@
-/* idle.c: what a job costs that is initialised and has nothing to do. */
+/* idle.c: the CPU time of a job that is initialised and submits nothing. */
 #include <dirent.h>
 #include <errno.h>
 #include <math.h>
@@ -12,10 +12,10 @@
 
 struct usage {
     double cpu_us; /* of this process */
-    double wakes;  /* of its other threads; the caller's own are its sleeps in here */
+    double wakes;  /* of its other threads; the calling thread's own are caused by the sleeps in here */
 };
 
-/* Times that a thread of this process gave up its core to wait: as often it was woken. */
+/* Voluntary context switches of a thread of this process: it is woken as often. */
 static long long switches_of(const char *thread)
 {
     char path[64];
@@ -32,7 +32,7 @@ static long long switches_of(const char *thread)
     return count;
 }
 
-/* NAN where /proc does not say. */
+/* NAN if /proc does not tell. */
 static double count_wakes(void)
 {
     char own[32];
@@ -88,8 +88,9 @@ int case_idle(struct bench *bench, struct hvd_error *err)
     int status = hvd_barrier(HVD_ALL_RANKS);
     if (status != HVD_OK)
         return bench_hvd_error(status, "hvd_barrier", err);
-    /* neither what is left of the barrier nor what ranks that are done earlier say next is part of it; and
-     * reading files costs more than a silent job, so that it is not between the two looks at the clock */
+    /* Wait, so that the end of the barrier, and messages of ranks that finish it earlier, are not counted.
+     * The files in /proc are read outside the timed interval, because reading them costs more than an idle
+     * job. */
     sleep_for(1);
     double wakes = count_wakes();
     double cpu_us = read_cpu_us();

@@ -1,4 +1,4 @@
-/* kernels.c: how fast elements are put together, by the code for each kind of processors. */
+/* kernels.c: the speed of the reduction kernels, for each instruction set that this processor supports. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,9 +9,10 @@
 #include "tools/hvdbench/report.h"
 #include "tools/hvdbench/stats.h"
 
-#define TURN_BYTES (INT64_C(1) << 20) /* small vectors are done again and again in a turn */
+#define TURN_BYTES \
+    (INT64_C(1) << 20) /* small vectors are repeated in a turn until this many bytes were processed */
 
-/* Each [bytes] long. */
+/* The operands and the result, [bytes] each. */
 struct vectors {
     char *out, *left, *right;
     int64_t bytes;
@@ -22,7 +23,7 @@ enum work { SUM, MIN, PRODUCT, SCALE, DIVIDE, SUM_SCALE, WIDEN, NARROW, WORKS };
 static const char *const work_names[WORKS] = {"sum",    "min",     "product", "scale",
                                               "divide", "average", "widen",   "narrow"};
 
-/* Half types are made float32 and back, and have its arithmetic. */
+/* Half types are converted to float32 and back, and reduced as float32. */
 static bool has(enum hvd_dtype dtype, enum work work)
 {
     bool converts = work == WIDEN || work == NARROW;
@@ -67,7 +68,7 @@ static int count_targets(void)
     return count;
 }
 
-/* 10^9 bytes a second; without [kernels] by memcpy. */
+/* Returns 10^9 bytes per second, of [kernels] or, if NULL, of memcpy. */
 static double rate(const struct kernels *kernels, enum hvd_dtype dtype, enum work work,
                    const struct vectors *vectors)
 {
@@ -78,18 +79,19 @@ static double rate(const struct kernels *kernels, enum hvd_dtype dtype, enum wor
             run(kernels, dtype, work, vectors);
         else
             memcpy(vectors->out, vectors->left, (size_t)vectors->bytes);
-        __asm__ volatile("" ::"r"(vectors->out) : "memory"); /* no copy may be left out */
+        __asm__ volatile("" ::"r"(vectors->out) : "memory"); /* keep the compiler from removing a copy */
     }
     int64_t took_ns = bench_now_ns() - begin_ns;
     return (double)(vectors->bytes * repeats) / (double)(took_ns > 0 ? took_ns : 1);
 }
 
-/* Medians of each target in turn, and of memcpy behind them. [samples]: rounds for all of these. */
+/* Measure all targets in turn, then memcpy, and compute the medians. [samples] has room for all rounds of all
+ * of these. */
 static void measure(int64_t rounds, enum hvd_dtype dtype, enum work work, const struct vectors *vectors,
                     double *samples, double medians[KERNELS_TARGETS + 1])
 {
     int targets = count_targets();
-    for (int64_t round = -1; round < rounds; round++) /* the first does not count */
+    for (int64_t round = -1; round < rounds; round++) /* the first is a warm-up */
         for (int i = 0; i <= targets; i++) {
             double found = rate(kernels_usable(i), dtype, work, vectors);
             if (round >= 0)
@@ -154,7 +156,7 @@ static void measure_all(const struct bench_options *options, const struct vector
     }
 }
 
-/* Written to, with numbers of which none is zero, subnormal or special in any type. */
+/* Fill the vector with bytes that are a normal, non-zero number in every type. */
 static char *vector_new(int64_t bytes)
 {
     size_t whole = ((size_t)bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;

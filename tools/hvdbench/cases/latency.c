@@ -1,18 +1,19 @@
-/* latency.c: one tensor at a time, waiting for each: of one size, and of all sizes. */
+/* latency.c: the cases latency and sweep: one tensor at a time, waiting for each, of one size or of many
+ * sizes. */
 #include "tools/hvdbench/cases/cases.h"
 #include "tools/hvdbench/report.h"
 
-#define TURN_BYTES   (4 << 20) /* what a sweep moves in a turn of small tensors */
+#define TURN_BYTES   (4 << 20) /* what a sweep moves in one turn, by repeating small tensors */
 #define TURN_REPEATS 100       /* at most */
 
-/* Measure one tensor of [bytes], and give [ways] to who shows them. */
+/* Measure one tensor of [bytes], and call [show] with the result. */
 static int measure(struct bench *bench, int64_t bytes, const struct turns *turns,
                    void (*show)(const struct bench *bench, const struct ways *ways), struct hvd_error *err)
 {
     struct model model = {.count = 0};
     struct ways ways = {.count = 0};
     unsigned wanted = 1U << (bench->options->alloc ? WAY_HVD_ALLOC : WAY_HVD) | 1U << WAY_MPI_ONE;
-    if (bytes > WAYS_PIECE_BYTES)
+    if (bytes > MPI_PIECE_BYTES)
         wanted |= 1U << WAY_MPI_PIECES;
     int status = bench_agree(bench, model_uniform(&model, 1, bytes, err), err);
     if (status == HVD_OK)
@@ -43,8 +44,8 @@ int case_latency(struct bench *bench, struct hvd_error *err)
 
 /* ---- All sizes ------------------------------------------------------------------------------------ */
 
-/* GB/s: bytes of the tensor by time; and what a bus carries where each of N ranks sends and receives
- * 2 (N - 1) / N of the tensor, the least that an allreduce can do. */
+/* GB/s. Algorithm bandwidth is the tensor's size divided by the time. Bus bandwidth is that times 2 (N - 1) /
+ * N, the part of the tensor that each of N ranks must send and receive at least. */
 static double algorithm_bandwidth(int64_t bytes, double us)
 {
     return (double)bytes / us / 1000;
@@ -109,7 +110,7 @@ static void show_sweep(const struct bench *bench, const struct ways *ways)
     json_close(&json);
 }
 
-/* Small tensors are repeated in a turn, as a clock is read between each two of them. */
+/* Small tensors are repeated in a turn, because the clock is read between any two turns. */
 static int64_t repeats_of(int64_t bytes)
 {
     int64_t repeats = TURN_BYTES / bytes;

@@ -1,4 +1,4 @@
-/* launch.c: how long it takes from the start of a launcher until all its ranks are initialised. */
+/* launch.c: the time from the start of a launcher until all its ranks are initialised. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,12 +8,13 @@
 #include "tools/hvdbench/report.h"
 #include "tools/hvdbench/bars/spawn.h"
 
-#define LIMIT_US 60000000 /* a launch that takes longer hangs */
+#define LIMIT_US 60000000 /* a launch that takes longer is considered to hang */
 #define STAMP    "hvdbench-stamp "
 
 enum launch_id { LAUNCH_HVD, LAUNCH_MPI, LAUNCH_HVDRUN, LAUNCH_MPIRUN, LAUNCH_COUNT };
 
-/* One of them is measured until its ranks have said that they are initialised, or until it has ended. */
+/* One kind of launch. It is timed until all ranks have printed their stamp, or until the launcher has ended.
+ */
 struct launch {
     const char *argv[16];
     bool stamped;
@@ -70,7 +71,7 @@ static int stamp(const char *of, struct hvd_error *err)
     return status == HVD_OK ? HVD_OK : bench_hvd_error(status, "hvd_shutdown", err);
 }
 
-/* ---- What is launched ----------------------------------------------------------------------------- */
+/* ---- The commands --------------------------------------------------------------------------------- */
 
 static void add_words(struct launch *launch, const char *const *words)
 {
@@ -113,7 +114,7 @@ static int describe(struct launches *launches, const struct bench_options *optio
 
 /* ---- Launching ------------------------------------------------------------------------------------ */
 
-/* The time of the last stamp in the output, and how many there are. */
+/* Returns the latest stamp in the output, and in *countp the number of stamps. */
 static int64_t last_stamp(const char *output, int64_t *countp)
 {
     int64_t last = 0;
@@ -150,7 +151,7 @@ static int launch_once(struct launches *launches, const struct launch *launch, i
     return HVD_OK;
 }
 
-/* mpirun is a peer: where it fails, it is left out, and the rest is measured. */
+/* mpirun is only there for comparison: if it fails, it is left out and the rest is measured. */
 static int measure(struct launches *launches, const struct bench_options *options, struct hvd_error *err)
 {
     for (int64_t round = -options->warmup; round < options->rounds; round++) {

@@ -1,5 +1,5 @@
-/* negotiate.c: the agreement alone: real messages along the real tree, between ranks that are
- * simulated in one process. */
+/* negotiate.c: the negotiation alone: real messages along the real tree, between ranks that are simulated in
+ * one process. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 struct negotiate_costs {
     int depth, radix;
     int64_t state_bytes;
-    struct round_cost first, steady, one; /* [one]: steady, of one tensor alone */
+    struct round_cost first, steady, one; /* [one]: a steady round of a single tensor */
 };
 
 static void raise_to(int64_t *mostp, int64_t count)
@@ -18,7 +18,7 @@ static void raise_to(int64_t *mostp, int64_t count)
     *mostp = count > *mostp ? count : *mostp;
 }
 
-/* Of many rounds of [count] tensors: times are medians, counts are those of the worst. */
+/* Measure many rounds of [count] tensors. Times are medians; counts are those of the worst round. */
 static int run_steady(struct simulation *simulation, int count, int64_t rounds, struct round_cost *steady,
                       struct hvd_error *err)
 {
@@ -47,7 +47,7 @@ static int run_steady(struct simulation *simulation, int count, int64_t rounds, 
     return status;
 }
 
-/* A key of what was found of some rounds. */
+/* The JSON key of a number of one kind of rounds. */
 static const char *key_of(char key[REPORT_TEXT_BYTES], const char *when, const char *what)
 {
     snprintf(key, REPORT_TEXT_BYTES, "%s%s", when, what);

@@ -1,4 +1,4 @@
-/* simulation.c: ranks that are simulated in one process, and agree over the real tree. */
+/* simulation.c: simulate the ranks of a job in one process; they negotiate over the real tree. */
 #include "config.h"
 
 #include "tools/hvdbench/cases/simulation.h"
@@ -15,22 +15,22 @@
 struct simulated_rank {
     struct control *control;
     struct negotiate *negotiate;
-    /* in this round */
-    uint64_t order; /* which decisions came, in their order */
+    /* of this round */
+    uint64_t order; /* hash of the decisions, in the order in which they arrived */
     int64_t decided;
     double busy_us;
-    struct mailbox_counts before; /* messages until then */
+    struct mailbox_counts before; /* message counts before the round */
 };
 
 struct simulation {
     struct mailbox_world *world;
     struct simulated_rank *ranks;
     int size, tensor_count;
-    struct desc **descs;  /* [tensor_count], what one rank submits */
-    int64_t bytes_before; /* in use before the ranks had any state */
+    struct desc **descs;  /* [tensor_count], the tensors that one rank submits */
+    int64_t bytes_before; /* memory in use before the ranks were created */
 };
 
-/* Bytes of memory that this process uses. */
+/* Bytes that this process has allocated. */
 static int64_t used_bytes(void)
 {
 #ifdef HAVE_MALLINFO2
@@ -147,9 +147,8 @@ static int submit_descs(const struct simulation *simulation, struct simulated_ra
     return status;
 }
 
-/* The first [count] tensors of a step, in the same order on all ranks. Their descriptions are made anew in
- * each step, and on each rank: equal in content, but not the same memory, so that keeping and comparing them
- * costs here what it costs there. */
+/* Submit the first [count] tensors of a step, in the same order on all ranks. Each rank builds its
+ * descriptors anew in each step, so that storing and comparing them costs as much as in a real job. */
 static int submit(const struct simulation *simulation, struct simulated_rank *self, int count,
                   struct hvd_error *err)
 {
@@ -209,7 +208,7 @@ static int take_decisions(const struct simulation *simulation, struct simulated_
     return status == HVD_IN_PROGRESS ? HVD_OK : status;
 }
 
-/* Take in what has come. */
+/* Receive all messages that have arrived. */
 static int receive_step(struct simulated_rank *self, bool *movedp, struct hvd_error *err)
 {
     bool moved = false;
@@ -221,8 +220,8 @@ static int receive_step(struct simulated_rank *self, bool *movedp, struct hvd_er
     return status;
 }
 
-/* Decide, and say what there is to say. Where that is nothing, a rank would not have woken up for it: it does
- * not count. */
+/* Decide, and send what there is to send. If that is nothing, a real rank would not have woken up, so its
+ * time does not count. */
 static int send_step(const struct simulation *simulation, struct simulated_rank *self, bool *movedp,
                      struct hvd_error *err)
 {
@@ -240,7 +239,7 @@ static int send_step(const struct simulation *simulation, struct simulated_rank 
     return status;
 }
 
-/* Nothing lost, nothing twice, and in the same order everywhere. */
+/* Check that every rank got every decision once, and all in the same order. */
 static int check_round(const struct simulation *simulation, int count, struct hvd_error *err)
 {
     for (int rank = 0; rank < simulation->size; rank++) {
@@ -288,24 +287,24 @@ static void end_round(const struct simulation *simulation, struct round_cost *co
     }
 }
 
-/* All ranks submit, and receive_step and send_step until nobody has anything to say. What is said in one step
- * is heard in the next, as if all links were equally slow. */
+/* All ranks submit, then receive and send in steps until no rank sends anything. A message that is sent in
+ * one step is received in the next, as if all links were equally slow. */
 int simulation_round(struct simulation *simulation, int count, struct round_cost *cost, struct hvd_error *err)
 {
     int status = HVD_OK;
-    bool heard = false;
-    bool said = true;
+    bool received = false;
+    bool sent = true;
     *cost = (struct round_cost){.steps = 0};
     begin_round(simulation);
     for (int rank = 0; rank < simulation->size && status == HVD_OK; rank++)
         status = submit(simulation, &simulation->ranks[rank], count, err);
-    while (said && status == HVD_OK) {
-        heard = said = false;
+    while (sent && status == HVD_OK) {
+        received = sent = false;
         for (int rank = 0; rank < simulation->size && status == HVD_OK; rank++)
-            status = receive_step(&simulation->ranks[rank], &heard, err);
+            status = receive_step(&simulation->ranks[rank], &received, err);
         for (int rank = 0; rank < simulation->size && status == HVD_OK; rank++)
-            status = send_step(simulation, &simulation->ranks[rank], &said, err);
-        cost->steps += heard;
+            status = send_step(simulation, &simulation->ranks[rank], &sent, err);
+        cost->steps += received;
     }
     if (status == HVD_OK)
         status = check_round(simulation, count, err);
@@ -313,7 +312,7 @@ int simulation_round(struct simulation *simulation, int count, struct round_cost
     return status;
 }
 
-/* ---- What it is like ------------------------------------------------------------------------------ */
+/* ---- Properties ----------------------------------------------------------------------------------- */
 
 int simulation_depth(const struct simulation *simulation)
 {

@@ -1,4 +1,4 @@
-/* trace.c: what a timeline costs: the same steps with and without one, in turn. */
+/* trace.c: the cost of a timeline: the same steps with and without one, in turn. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -10,12 +10,12 @@
 #include "tools/hvdbench/cases/cases.h"
 #include "tools/hvdbench/report.h"
 
-/* Steps in a turn of one rank, with or without its timeline. */
+/* The steps of one rank in a turn, with or without a timeline. */
 struct traced {
     struct way *hvd; /* one step */
     int64_t steps;
-    const char *folder; /* NULL: without */
-    int64_t bytes;      /* out: of the last timeline */
+    const char *folder; /* NULL: without a timeline */
+    int64_t bytes;      /* out: size of the last timeline */
 };
 
 static int run_steps(void *arg, struct hvd_error *err)
@@ -37,7 +37,7 @@ static int prepare(void *arg, struct hvd_error *err)
     return status == HVD_OK ? HVD_OK : bench_hvd_error(status, "hvd_timeline_start", err);
 }
 
-/* Remove the files of a folder; returns how many bytes they held. */
+/* Remove the files of a folder. Returns their total size. */
 static int64_t empty_folder(const char *path)
 {
     int64_t bytes = 0;
@@ -70,7 +70,8 @@ static int finish(void *arg, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* After many steps sums are no longer what they are checked for: one more step, from the start. */
+/* Many steps in place multiply the sums, so that they cannot be checked. Start again and check one more step.
+ */
 static int check(void *arg, struct hvd_error *err)
 {
     const struct traced *traced = arg;
@@ -81,13 +82,13 @@ static int check(void *arg, struct hvd_error *err)
     return status == HVD_OK ? hvd->check(hvd->arg, err) : status;
 }
 
-/* One load's steps [without] and [with] a timeline. */
+/* The steps of one load without and with a timeline. */
 struct comparison {
     const char *what;
     const struct load *load;
     int64_t steps;
-    double without_us, with_us; /* of a step, medians */
-    int64_t timeline_bytes;     /* of a step, on this rank */
+    double without_us, with_us; /* medians, per step */
+    int64_t timeline_bytes;     /* per step, on this rank */
 };
 
 static void show(const struct bench *bench, const struct comparison *found)
@@ -154,7 +155,7 @@ static int compare(struct bench *bench, const struct model *model, const char *w
     return status;
 }
 
-/* A folder of this rank's own, below TMPDIR. */
+/* Create a folder for this rank in TMPDIR. */
 static int make_folder(char path[PATH_MAX], struct hvd_error *err)
 {
     const char *parent = getenv("TMPDIR");
@@ -167,7 +168,7 @@ static int make_folder(char path[PATH_MAX], struct hvd_error *err)
     return HVD_OK;
 }
 
-/* The gradients of a model; and many small tensors, whose timeline has the most to say in the least time. */
+/* Measures the gradients of a model, and many small tensors, which produce the most events per second. */
 int case_trace(struct bench *bench, struct hvd_error *err)
 {
     char folder[PATH_MAX] = "";
