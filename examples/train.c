@@ -4,19 +4,19 @@
  *     hvdrun -n 4 --hvd-fusion=64M ./train --epochs=40
  *
  * A network of three layers learns to read handwritten digits of 8x8 points. It is the program one would
- * write for a single process, and four things more, which is what there is to copy from here:
+ * write for a single process, with four additions, which your program needs too:
  *
  *   1. hvd_init at the start and hvd_shutdown at the end;
  *   2. the parameters of rank 0 go to all ranks before the first step (share_parameters);
  *   3. each rank takes its share of every batch (share_of), and the gradients are summed over the ranks
- *      before they are used. Each is submitted as soon as it is known, so that the last layer's
- *      travels while those of the layers below are computed (learn_from);
- *   4. what is reported is summed over the ranks too (run_epoch).
+ *      before they are used. Each is submitted as soon as it is known, so that the gradient of the last layer
+ *      travels while the program computes those of the layers below (learn_from);
+ *   4. the numbers it prints are summed over the ranks too (run_epoch).
  *
  * Gradients lie in memory of hvd_alloc, so that ranks of one node sum them without copying; any other memory
- * would do.
+ * works too.
  *
- * The batch is that of the whole job, not of one rank: any number of ranks learns the same.
+ * The batch size is that of the whole job, not of one rank, so that any number of ranks learns the same.
  */
 #include <errno.h>
 #include <limits.h>
@@ -53,7 +53,7 @@ struct digits {
 
 /* What is learned: one tensor, its gradient, and the hvd operation that carries it. */
 struct parameter {
-    char name[32], gradient_name[48]; /* what the ranks know the two by */
+    char name[32], gradient_name[48]; /* the names of the two tensors, the same on all ranks */
     int count;
     double *value, *gradient, *velocity;
     hvd_handle pending;
@@ -81,7 +81,7 @@ struct score {
 
 /* ---- Failure -------------------------------------------------------------------------------- */
 
-/* Leave at once. After a lost rank nothing is gained by waiting for the others: not even in exit handlers. */
+/* Exit at once. After a lost rank there is no point in waiting for the others, not even in exit handlers. */
 static void __attribute__((noreturn)) leave(const char *what, const char *why)
 {
     fflush(stdout);
@@ -103,7 +103,8 @@ static void *must_allocate(size_t count, size_t bytes)
     return memory;
 }
 
-/* Zeroed, where the other ranks of this node reach it: they sum what lies there without copying it. */
+/* Zeroed memory that the other ranks of this node can reach, so that they sum the gradients in it without a
+ * copy. */
 static void *must_allocate_shared(size_t count, size_t bytes)
 {
     void *memory = NULL;
@@ -266,7 +267,7 @@ static void network_destroy(struct network *network)
     free(network);
 }
 
-/* What a layer is given: the pictures, or what the layer below makes of them. */
+/* The input of a layer: the pictures, or the output of the layer below. */
 static const double *layer_input(const struct network *network, int i)
 {
     return i == 0 ? &network->input[0][0] : network->layers[i - 1].output;
@@ -352,8 +353,8 @@ static void backward(struct network *network, int i, int rows)
 
 /* ---- Training on many ranks ----------------------------------------------------------------- */
 
-/* This rank's part of [count] things: from *firstp, as many as are returned. Parts differ by one at most, and
- * with more ranks than things some have none. */
+/* This rank's share of [count] items: it begins at *firstp, and its length is returned. Shares differ by at
+ * most one; with more ranks than items some are empty. */
 static int share_of(int count, int *firstp)
 {
     int64_t first = (int64_t)count * hvd_rank() / hvd_size();
@@ -380,7 +381,7 @@ static void share_parameters(struct network *network)
     }
 }
 
-/* Start to sum a gradient over the ranks. Until it is waited for it belongs to hvd. */
+/* Start to sum a gradient over the ranks. Do not touch it until hvd_wait has returned. */
 static void submit(struct parameter *parameter)
 {
     struct hvd_tensor tensor =
@@ -400,7 +401,7 @@ static void descend(struct parameter *parameter, int batch)
     }
 }
 
-/* Take [rows] pictures; [order] says which, NULL: as they come. */
+/* Load [rows] pictures in the order of [order], or, if it is NULL, in the order of the file. */
 static void load_rows(struct network *network, const struct digits *digits, const int *order, int first,
                       int rows)
 {
@@ -411,8 +412,8 @@ static void load_rows(struct network *network, const struct digits *digits, cons
     }
 }
 
-/* One step on [batch] pictures of [order], of which this rank looks at its share. A rank whose share is
- * empty submits zeros: the others wait for it. */
+/* One step on [batch] pictures of [order]; this rank computes its share of them. A rank whose share is empty
+ * submits zeros, because the others wait for it. */
 static void learn_from(struct network *network, const struct digits *training, const int *order, int batch,
                        struct score *score)
 {
