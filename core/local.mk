@@ -7,7 +7,7 @@ noinst_LTLIBRARIES += core/libbase.la
 core_libbase_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/base/bind.c core/base/bind.h \
 	core/base/bitmap.c core/base/bitmap.h core/base/clock.h core/base/codec.h core/base/config.c core/base/config.h \
-	core/base/cpu.h core/base/dtype.c core/base/dtype.h core/base/hash.h core/base/job.h core/base/log.c \
+	core/base/cpu.h core/base/dtype.c core/base/dtype.h core/base/env.c core/base/env.h core/base/hash.h core/base/job.h core/base/log.c \
 	core/base/log.h core/base/name_table.c core/base/name_table.h core/base/nic_filter.c core/base/nic_filter.h core/base/option.c core/base/option.h \
 	core/base/option_type.c core/base/option_type.h core/base/parse.c core/base/parse.h core/base/rank_list.c \
 	core/base/rank_list.h core/base/resource_set.c core/base/resource_set.h core/base/status.c core/base/status.h \

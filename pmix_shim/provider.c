@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/module.h"
+#include "base/env.h"
 #include "base/parse.h"
 
 /* Slurm numbers its own steps (batch, interactive, extern) from here. */
@@ -27,21 +28,11 @@ static const struct size_variable {
      "another launcher's PMIx describes this process; start the ranks with srun --mpi=pmix or hvdrun"},
 };
 
-const char *provider_variable(char *const *environment, const char *name)
-{
-    size_t length = strlen(name);
-    for (int i = 0; environment[i] != NULL; i++) {
-        if (strncmp(environment[i], name, length) == 0 && environment[i][length] == '=')
-            return environment[i] + length + 1;
-    }
-    return NULL;
-}
-
 /* A variable that holds a number; [number] is left alone where it is not set. */
 static int read_number(char *const *environment, const char *name, int64_t *number, struct hvd_error *err)
 {
     const char *why = NULL;
-    const char *text = provider_variable(environment, name);
+    const char *text = environment_value(environment, name);
     if (text != NULL && parse_count(text, number, &why) < 0)
         return error_set(err, HVD_ERR_INVALID,
                          "%s=%.64s: the value %s; expected a whole number, as launchers set it", name, text,
@@ -66,8 +57,8 @@ int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_e
  * step, and not where another launcher inside the step made the PMIx namespace. */
 static bool slurm_counts_us(char *const *environment, enum provider provider)
 {
-    const char *step = provider_variable(environment, "SLURM_STEP_ID");
-    const char *namespace = provider_variable(environment, "PMIX_NAMESPACE");
+    const char *step = environment_value(environment, "SLURM_STEP_ID");
+    const char *namespace = environment_value(environment, "PMIX_NAMESPACE");
     const char *why = NULL;
     int64_t number = SLURM_SPECIAL_STEP;
     if (step == NULL || parse_count(step, &number, &why) < 0 || number >= SLURM_SPECIAL_STEP)
@@ -97,8 +88,8 @@ int provider_check_single(char *const *environment, enum provider provider, stru
 
 int provider_choose(char *const *environment, enum provider *providerp, struct hvd_error *err)
 {
-    const char *namespace = provider_variable(environment, "PMIX_NAMESPACE");
-    const char *rank = provider_variable(environment, "PMIX_RANK");
+    const char *namespace = environment_value(environment, "PMIX_NAMESPACE");
+    const char *rank = environment_value(environment, "PMIX_RANK");
     int64_t world_size = 1;
     if ((namespace == NULL) != (rank == NULL))
         return error_set(
@@ -149,7 +140,7 @@ static const struct wireup_ops *find_ops(enum provider provider, void **modulep,
 static int begin_job(struct hvd_job *job, struct hvd_error *err)
 {
     *job = (struct hvd_job){.local_rank = -1, .local_size = -1};
-    const char *node = provider_variable(environ, "SLURMD_NODENAME");
+    const char *node = environment_value(environ, "SLURMD_NODENAME");
     if (node != NULL && node[0] != 0 && strlen(node) < sizeof(job->host))
         memcpy(job->host, node, strlen(node) + 1);
     else if (gethostname(job->host, sizeof(job->host) - 1) < 0)

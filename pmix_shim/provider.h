@@ -17,9 +17,6 @@ int provider_check_single(char *const *environment, enum provider provider, stru
 /* HVD_EPOCH of [environment], 0 where it is not set. Pure. */
 int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_error *err);
 
-/* The value of a variable in [environment], or NULL. */
-const char *provider_variable(char *const *environment, const char *name);
-
 /* The providers: open finds job->epoch and job->host filled in and fills the rest, host too where it knows
  * better. */
 extern const struct wireup_ops

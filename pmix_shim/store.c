@@ -1,12 +1,12 @@
 /* store.c: the blobs that ranks have put, by rank and key, and the pages in which they travel. */
 #include "pmix_shim/store.h"
 
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* An entry of a page: 1 byte length of the key, 4 bytes length of the blob, lowest first; the key, the blob.
- */
+#include "base/codec.h"
+
+/* An entry of a page: the length of the key in 1 byte, the length of the blob in 4; the key; the blob. */
 #define ENTRY_HEAD 5
 
 struct pages {
@@ -67,12 +67,11 @@ int store_put(struct store *store, const char *key, const void *bytes, size_t le
     unsigned char *to = extend(&store->own, more);
     if (to == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
-    to[0] = (unsigned char)key_length;
-    for (int i = 0; i < 4; i++)
-        to[1 + i] = (unsigned char)(length >> (8 * i));
-    memcpy(to + ENTRY_HEAD, key, key_length);
-    if (length > 0)
-        memcpy(to + ENTRY_HEAD + key_length, bytes, length);
+    struct encoder encoder = {to, more, false};
+    encode_number(&encoder, key_length, 1);
+    encode_number(&encoder, length, 4);
+    encode_raw(&encoder, key, key_length);
+    encode_raw(&encoder, bytes, length);
     store->own.length += more;
     return HVD_OK;
 }
@@ -88,27 +87,15 @@ void store_forget_page(struct store *store)
     store->own.length = 0;
 }
 
-/* The entry at *offsetp, which moves on behind it; false where the page ends inside it. */
-static bool next_entry(const unsigned char *page, size_t length, size_t *offsetp, struct entry *entry)
+/* The next entry of a page, where it lies; false where there is none or it is damaged. */
+static bool next_entry(struct decoder *page, struct entry *entry)
 {
-    size_t left = length - *offsetp;
-    const unsigned char *at = page + *offsetp;
-    if (left < ENTRY_HEAD)
-        return false;
-    left -= ENTRY_HEAD;
-    entry->key_length = at[0];
-    entry->blob_length = 0;
-    for (int i = 0; i < 4; i++)
-        entry->blob_length |= (size_t)at[1 + i] << (8 * i);
-    if (entry->key_length == 0 || entry->key_length > STORE_KEY_BYTES || entry->key_length > left)
-        return false;
-    left -= entry->key_length;
-    if (entry->blob_length > WIREUP_BLOB_BYTES || entry->blob_length > left)
-        return false;
-    entry->key = at + ENTRY_HEAD;
-    entry->blob = entry->key + entry->key_length;
-    *offsetp += ENTRY_HEAD + entry->key_length + entry->blob_length;
-    return true;
+    entry->key_length = (size_t)decode_at_most(page, 1, STORE_KEY_BYTES);
+    entry->blob_length = (size_t)decode_at_most(page, 4, WIREUP_BLOB_BYTES);
+    decode_check(page, entry->key_length > 0);
+    entry->key = decode_view(page, entry->key_length);
+    entry->blob = decode_view(page, entry->blob_length);
+    return !page->failed;
 }
 
 int store_merge(struct store *store, int rank, const void *page, size_t length, struct hvd_error *err)
@@ -118,10 +105,12 @@ int store_merge(struct store *store, int rank, const void *page, size_t length, 
         return error_set(err, HVD_ERR_INVALID,
                          "wire-up: a page of %zu bytes of rank %d; expected at most %d of one of %d ranks",
                          length, rank, STORE_PAGE_BYTES, store->size);
-    for (size_t offset = 0; offset < length;) {
-        if (!next_entry(page, length, &offset, &entry))
+    struct decoder decoder = {page, length, false};
+    while (decoder.left > 0) {
+        size_t begin = length - decoder.left;
+        if (!next_entry(&decoder, &entry))
             return error_set(err, HVD_ERR_INVALID, "wire-up: the page of rank %d is damaged at byte %zu",
-                             rank, offset);
+                             rank, begin);
     }
     if (length == 0)
         return HVD_OK;
@@ -147,9 +136,8 @@ int store_get(const struct store *store, int rank, const char *key, struct wireu
     if (rank < 0 || rank >= store->size)
         return error_set(err, HVD_ERR_INVALID, "wire-up: rank %d was asked for; the job has %d", rank,
                          store->size);
-    const struct pages *pages = &store->ranks[rank];
-    for (size_t offset = 0;
-         offset < pages->length && next_entry(pages->bytes, pages->length, &offset, &entry);) {
+    struct decoder decoder = {store->ranks[rank].bytes, store->ranks[rank].length, false};
+    while (next_entry(&decoder, &entry)) {
         if (entry.key_length == strlen(key) && memcmp(entry.key, key, entry.key_length) == 0)
             last = entry;
     }

@@ -66,17 +66,6 @@ struct variable_list {
     int count;
 };
 
-const char *environment_value(char *const *environment, const char *name)
-{
-    size_t length = strlen(name);
-    if (environment == NULL)
-        return getenv(name);
-    for (; *environment != NULL; environment++)
-        if (strncmp(*environment, name, length) == 0 && (*environment)[length] == '=')
-            return *environment + length + 1;
-    return NULL;
-}
-
 static const char *current_value(const struct launched_task *applied, const char *name)
 {
     return environment_value(applied->environment, name);

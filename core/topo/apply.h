@@ -5,6 +5,7 @@
 
 #include <sys/types.h>
 
+#include "base/env.h"
 #include "base/token.h"
 #include "topo/plan/plan.h"
 
@@ -55,10 +56,6 @@ struct env_variable {
  * HVD_ERR_INVALID where the visible GPUs of a task cannot be written. */
 int apply_variables(const struct launched_task *applied, struct env_variable *variables,
                     struct hvd_error *err);
-
-/* The value of a variable in [environment], "NAME=value" strings, NULL-terminated (NULL: of this process), or
- * NULL. */
-const char *environment_value(char *const *environment, const char *name);
 
 /* Take the next variable that is listed into *namep. *atp: at first the value of PLACED_VARIABLE, or NULL
  * where it is not set. False after the last. */
