@@ -1,4 +1,4 @@
-/* hvdinfo.c: say which hvd this is, what it was built with, and which options are in force and who set each.
+/* hvdinfo.c: print hvd's version, what it was built with, and the options in force with the source of each.
  */
 #include "config.h"
 
@@ -14,7 +14,7 @@
 #include "tools/hvdinfo/nics.h"
 #include "tools/hvdinfo/trace.h"
 
-/* What may be built in, and what it needs at run time: a module of ours, or a library of the system's. */
+/* Optional parts, and what each needs at run time: a module of hvd or a system library. */
 static const struct library {
     const char *name, *built;
     const char *module, *library;
@@ -67,7 +67,7 @@ static int show_version(void)
 
 /* ---- What was built in ------------------------------------------------------------------------ */
 
-/* Whether what the part needs at run time can be loaded here and now. */
+/* Print whether the part was built, and whether its module or library can be loaded here. */
 static void show_part(const struct library *part)
 {
     struct hvd_error err = {""};
@@ -163,7 +163,8 @@ static int show_options(void)
     return EXIT_SUCCESS;
 }
 
-/* A sentence as mdoc text: capital letter, full stop, and nothing in it that mdoc would read as its own. */
+/* Print a sentence as mdoc text: capitalised, with a full stop, and with mdoc's special characters escaped.
+ */
 static void print_sentence(const char *text)
 {
     putchar(text[0] >= 'a' && text[0] <= 'z' ? text[0] - 'a' + 'A' : text[0]);
@@ -208,7 +209,7 @@ static int show_man(void)
 }
 
 static const struct action {
-    const char *argument; /* NULL: without one */
+    const char *argument; /* NULL: the call without arguments */
     int (*run)(void);
 } actions[] = {{NULL, show_all},       {"--options", show_options},
                {"--man", show_man},    {"--version", show_version},
@@ -224,7 +225,7 @@ static const struct action *find_action(const char *argument)
     return NULL;
 }
 
-/* Parts of hvdinfo with arguments of their own. */
+/* Subcommands, which parse their own arguments. */
 static const struct command {
     const char *name;
     int (*run)(char *const *arguments);

@@ -1,4 +1,4 @@
-/* map.c: hvdinfo map: show which cores, memory, GPUs and network cards each task of a node gets. */
+/* map.c: hvdinfo map: show the cores, memory, GPUs and NICs that each task of a node gets. */
 #include "config.h"
 #include "tools/hvdinfo/map.h"
 
@@ -18,14 +18,14 @@
 #include "topo/node_placement.h"
 
 #define WIDTH_MIN     80
-#define WIDTH_DEFAULT 100 /* where the table does not go to a terminal */
+#define WIDTH_DEFAULT 100 /* if stdout is not a terminal */
 
-/* What is asked for. */
+/* The command line. */
 struct map_options {
-    struct hvd_config config; /* bind, rs and nics: what is in force, or given here */
+    struct hvd_config config; /* bind, rs and nics: given here, or the options in force */
     const char *topology;     /* NULL: this node */
     const char *gpus;         /* NULL: all that are visible */
-    const char *svg;          /* NULL: none is wanted, "-": stdout */
+    const char *svg;          /* NULL: no picture; "-": stdout */
     bool json, erf;
     bool has_cpus;
     struct bitmap cpus;
@@ -101,7 +101,7 @@ static int take_svg(struct map_options *ask, const char *value, const char **why
 
 static const struct map_option {
     const char *name;     /* up to the '=' */
-    const char *expected; /* or a sentence's end of its own */
+    const char *expected; /* for the message, or NULL if parsing returns its own */
     int (*take)(struct map_options *ask, const char *value, const char **whyp);
 } options[] = {
     {"--topology=", "a file that lstopo or hwloc has exported as XML", take_topology},
@@ -157,7 +157,7 @@ static int take_options(struct map_options *ask, char *const *arguments, struct 
 
 /* ---- The machine ------------------------------------------------------------------------------ */
 
-/* Which GPUs are granted, in the order in which programs count them. */
+/* The granted GPUs, in the order in which programs number them. */
 struct granted {
     int count;
     int gpus[MACHINE_MAX_GPUS];
@@ -200,7 +200,7 @@ static int grant_listed(const struct machine *machine, const char *list, struct 
     return rc;
 }
 
-/* On this node, what the environment lets programs see; of recorded ones all. */
+/* On this node, the GPUs that the environment lets programs see; of a recorded machine, all. */
 static void grant_visible(const struct node_placement *here, const struct machine *machine,
                           struct granted *granted)
 {
@@ -214,7 +214,7 @@ static void grant_visible(const struct node_placement *here, const struct machin
 
 /* ---- The plan --------------------------------------------------------------------------------- */
 
-/* A task for each GPU; where none is granted, for each NUMA node with CPUs that are. */
+/* One task per granted GPU or, if there is none, per NUMA node with granted CPUs. */
 static int default_tasks(const struct machine *machine, const struct request *request)
 {
     const struct bitmap *cpus = request->cpus != NULL ? request->cpus : &machine->allowed;

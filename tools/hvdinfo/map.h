@@ -1,4 +1,4 @@
-/* map.h: hvdinfo map: show which cores, memory, GPUs and network cards each task of a node gets. */
+/* map.h: hvdinfo map: show the cores, memory, GPUs and NICs that each task of a node gets. */
 #ifndef TOOLS_HVDINFO_MAP_H
 #define TOOLS_HVDINFO_MAP_H
 

@@ -1,11 +1,11 @@
-/* map_boxes.c: the packages, memory, caches and cores of a map's picture, each around what it holds. */
+/* map_boxes.c: packages, NUMA nodes, caches and cores as nested boxes of a map's picture. */
 #include "tools/hvdinfo/map_picture.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define PAD      7
-#define HEAD     19 /* height of a box's words */
+#define HEAD     19 /* height of a box's title */
 #define BOX_GAP  7
 #define CORE_GAP 3
 
@@ -28,7 +28,7 @@ static int add_box(struct picture *picture, int level, int first, int cores)
     return picture->box_count++;
 }
 
-/* Divide a box into runs of cores that are in the same domain of the next level. */
+/* Divide a box into runs of cores that share a domain of the next level. */
 static void divide(struct picture *picture, int box)
 {
     const struct machine_core *cores = picture->machine->cores;
@@ -69,7 +69,7 @@ int boxes_make(struct picture *picture, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* Those of all its cores: domains may come to a box in several parts. */
+/* The CPUs of all cores of a box: a domain may be split over several boxes. */
 static struct bitmap cpus_of(const struct picture *picture, const struct box *box)
 {
     struct bitmap cpus = {{0}};
@@ -96,7 +96,7 @@ int boxes_find(const struct picture *picture, const struct bitmap *cpus)
 
 /* ---- Measure ---- */
 
-/* Hardware threads of a core are one below the other; more than two are in two columns. */
+/* The hardware threads of a core are drawn in one column, and more than two in two columns. */
 static int thread_columns(int threads)
 {
     return threads > 2 ? 2 : 1;
@@ -139,8 +139,7 @@ static int label_of(const struct picture *picture, const struct box *box, char *
     return text_width(text, head_style(kind));
 }
 
-/* The width that is as far from [wanted] (in hundredths of the height) as it can be is the worst; and so is a
- * last row with gaps. */
+/* How far the ratio of width to height is from [wanted], in hundredths. A last row with gaps costs extra. */
 static int64_t badness(int width, int height, int wanted, bool gaps)
 {
     int64_t ratio = (int64_t)width * 100000 / (height > 0 ? height : 1) / wanted;
@@ -149,7 +148,8 @@ static int64_t badness(int width, int height, int wanted, bool gaps)
     return ratio + (gaps ? 1500 : 0);
 }
 
-/* Into how many columns: by the cores alone, so that boxes of one kind are alike whatever hangs there. */
+/* Choose the number of columns. It depends on the cores alone, so that all boxes of a kind look alike, with
+ * or without devices. */
 static void arrange(const struct picture *picture, struct box *box, const struct area *cell, int gap)
 {
     int count = box->children > 0 ? box->children : box->cores;
@@ -175,7 +175,7 @@ static void arrange(const struct picture *picture, struct box *box, const struct
     }
 }
 
-/* The largest of the children, which all get its size. */
+/* The size of the largest child, which all children get. */
 static struct area largest_child(const struct picture *picture, const struct box *box)
 {
     struct area largest = {0};
@@ -209,7 +209,7 @@ static struct area inside_of(const struct box *box)
     return (struct area){box->x + PAD, box->y + HEAD, box->width - 2 * PAD, box->height - HEAD - PAD, 0};
 }
 
-/* Do the words of [box] leave room for the list of its CPUs? */
+/* Whether there is space for the list of CPUs next to the title of [box]. */
 static bool has_room(const struct picture *picture, const struct box *box, char list[128])
 {
     char text[128];
@@ -229,7 +229,7 @@ static void choose_lists(struct picture *picture)
             picture->lists[picture->boxes[i].level] = false;
 }
 
-/* Children share the width, and the height that is left over, except those that hold cores. */
+/* Divide the width among the children, and the spare height unless they hold cores. */
 static void place_children(struct picture *picture, struct box *box)
 {
     struct area inside = inside_of(box), cell = largest_child(picture, box);
@@ -262,7 +262,7 @@ void boxes_place(struct picture *picture, int x, int y)
 
 /* ---- Paint ---- */
 
-/* Of CPUs that no task uses. */
+/* The style class of CPUs that no task uses. */
 static const char *idle_class(const struct picture *picture, int cpu)
 {
     if (!bitmap_is_set(&picture->plan->granted, cpu))
@@ -278,7 +278,7 @@ static struct area thread_area(const struct area *core, int threads, int nth)
                          core->height / rows, 2};
 }
 
-/* All threads of a core do the same as its first. */
+/* Whether all hardware threads of a core belong to the same tasks. */
 static bool is_uniform(const struct picture *picture, const struct machine_core *core)
 {
     for (int k = 1; k < core->cpu_count; k++)
@@ -288,7 +288,7 @@ static bool is_uniform(const struct picture *picture, const struct machine_core 
     return true;
 }
 
-/* Lines between the threads of a core that is one task's. */
+/* Draw lines between the hardware threads of a core that belongs to one task. */
 static void paint_splits(const struct picture *picture, const struct area *area, int threads)
 {
     int columns = thread_columns(threads), rows = (threads + columns - 1) / columns;
@@ -301,7 +301,7 @@ static void paint_splits(const struct picture *picture, const struct area *area,
                 area->y, area->height - 10);
 }
 
-/* As large as there is room for. */
+/* Write the task numbers in the largest style that fits. */
 static void paint_tasks(const struct picture *picture, const struct area *area, const struct task_use *use,
                         const char *tasks)
 {
@@ -319,7 +319,7 @@ static void paint_tasks(const struct picture *picture, const struct area *area, 
         paint_text(picture->file, STYLE_ID, x, y - 1, "%s", number);
 }
 
-/* [count] threads of a core, which do the same. */
+/* Paint [count] hardware threads of a core that belong to the same tasks. */
 static void paint_threads(const struct picture *picture, const struct area *area,
                           const struct machine_core *core, int first, int count)
 {

@@ -1,4 +1,4 @@
-/* map_chips.c: the GPUs and network cards of a map's picture, hanging from the PCI bridges above them. */
+/* map_chips.c: the GPUs and NICs of a map's picture, below their PCI bridges. */
 #include "config.h"
 #include "tools/hvdinfo/map_picture.h"
 
@@ -8,12 +8,12 @@
 
 #define CHIP_HEIGHT    46
 #define CHIP_GAP       5
-#define GROUP_GAP      12 /* between those of different host bridges */
+#define GROUP_GAP      12 /* between chips of different host bridges */
 #define LEVEL          12 /* from one row of bridges to the next */
-#define BAR            6  /* from the cores to the bar from which all hang */
+#define BAR            6  /* from the cores to the bar that connects the host bridges */
 #define ROW_HEAD       18 /* from the cores to the first row of bridges */
 #define ROW_GAP        6
-#define MOST_IDLE      3 /* cards in a row that no task uses and that are drawn each */
+#define MOST_IDLE      3 /* unused cards in a row that are still drawn one by one */
 #define CHIP_WIDTH     52
 #define CHIP_WIDTH_MAX 92
 
@@ -29,7 +29,7 @@ static const struct task_use *use_of(const struct picture *picture, const struct
     return chip->is_gpu ? &picture->gpus[chip->index] : &picture->nics[chip->index];
 }
 
-/* The domain of PCI is left out where it is the usual one. */
+/* Leave out PCI domain 0000. */
 static const char *id_of(const struct pci_device *pci)
 {
     return strncmp(pci->id, "0000:", 5) == 0 ? pci->id + 5 : pci->id;
@@ -47,7 +47,7 @@ static void label_of(const struct picture *picture, const struct chip *chip, cha
         snprintf(text, text_bytes, "%s", nic_name(&picture->machine->nics[chip->index]));
 }
 
-/* By box, then PCI id; what is not on PCI is last. */
+/* Order by box, then by PCI id; devices that are not on PCI come last. */
 static int compare_chips(const void *a, const void *b, void *context)
 {
     const struct chip *left = a, *right = b;
@@ -61,7 +61,7 @@ static int compare_chips(const void *a, const void *b, void *context)
     return order != 0 ? order : left->index - right->index;
 }
 
-/* Can [chip], which is next in the machine's order, be drawn as one with those of [from]? */
+/* Whether [chip], the next in the machine's order, can be merged with [from]. */
 static bool merges(const struct picture *picture, const struct chip *from, const struct chip *chip)
 {
     const struct pci_device *a = pci_of(picture, from), *b = pci_of(picture, chip);
@@ -71,8 +71,7 @@ static bool merges(const struct picture *picture, const struct chip *from, const
            memcmp(a->bridges, b->bridges, (size_t)a->bridge_count * sizeof(a->bridges[0])) == 0;
 }
 
-/* Cards of one place that nobody uses, such as the virtual functions of one, are one chip where they are
- * many. */
+/* Merge many unused cards of one place, such as the virtual functions of a card, into one chip. */
 static void merge(struct picture *picture)
 {
     int kept = 0;
@@ -127,7 +126,7 @@ int chips_make(struct picture *picture, struct hvd_error *err)
 
 /* ---- The tree of bridges ---- */
 
-/* Chips next to each other. */
+/* A range of adjacent chips. */
 struct chip_range {
     int from, end;
 };
@@ -138,7 +137,7 @@ static int bridge(const struct picture *picture, int chip, int depth)
     return depth < pci->bridge_count ? pci->bridges[depth] : -1;
 }
 
-/* How many bridges, from the outermost, are above all of them. */
+/* The number of bridges, from the outermost, that all of them share. */
 static int common_bridges(const struct picture *picture, struct chip_range run)
 {
     int depth = 0;
@@ -149,7 +148,8 @@ static int common_bridges(const struct picture *picture, struct chip_range run)
                 return depth;
 }
 
-/* The first of [run] that are below one bridge at that depth; one chip where there is none. */
+/* The first chips of [run] that are below the same bridge at that depth; one chip if it has no bridge there.
+ */
 static struct chip_range first_below(const struct picture *picture, struct chip_range run, int depth)
 {
     int at = bridge(picture, run.from, depth);
@@ -159,7 +159,7 @@ static struct chip_range first_below(const struct picture *picture, struct chip_
     return (struct chip_range){run.from, end};
 }
 
-/* Rows of bridges that branch. */
+/* The number of rows of bridges that branch. */
 static int levels_of(const struct picture *picture, struct chip_range run)
 {
     int most = 0;
@@ -181,7 +181,8 @@ static int run_width(const struct picture *picture, struct chip_range run)
     return (run.end - run.from) * (picture->chip_width + CHIP_GAP) - CHIP_GAP;
 }
 
-/* Those that go into the next row of [width], host bridge by host bridge; its width goes into *usedp. */
+/* The chips that fit into the next row of [width], host bridge by host bridge. Stores the row's width in
+ * *usedp. */
 static struct chip_range next_row(const struct picture *picture, struct chip_range rest, int width,
                                   int *usedp)
 {
@@ -209,7 +210,7 @@ static int row_height(const struct picture *picture, struct chip_range row)
     return ROW_HEAD + most * LEVEL + CHIP_HEIGHT + ROW_GAP;
 }
 
-/* One row where that is not much wider. */
+/* Prefer one row if it is not much wider. */
 int chips_width(const struct picture *picture, const struct box *box, int width)
 {
     int widest = 0, all;
@@ -290,7 +291,7 @@ struct point {
     int x, y;
 };
 
-/* Are they functions of one card? */
+/* Whether they are functions of one card. */
 static bool is_card(const struct picture *picture, struct chip_range run)
 {
     const char *first = pci_of(picture, &picture->chips[run.from])->id;
@@ -301,7 +302,7 @@ static bool is_card(const struct picture *picture, struct chip_range run)
     return true;
 }
 
-/* A bridge that branches: the bar from the first of what hangs there to the last, at [top]. */
+/* A bridge that branches: a bar at [top] from its first child to its last. */
 static void paint_bar(const struct picture *picture, struct chip_range run, int first, int last, int top)
 {
     fprintf(picture->file, "<path class=\"wire\" d=\"M%d %dH%d\"/>\n", first, top, last);
@@ -313,7 +314,8 @@ static void paint_bar(const struct picture *picture, struct chip_range run, int 
         paint_text(picture->file, STYLE_SMALL, last, top - 3, "PCI switch");
 }
 
-/* Paint them and the bridges above them, the first chip at [at]; where the uppermost bridge is. */
+/* Paint the chips, the first one at [at], and the bridges above them. Returns the position of the uppermost
+ * bridge. */
 static struct point paint_tree(const struct picture *picture, struct chip_range run, struct point at)
 {
     int top = at.y - LEVEL * levels_of(picture, run);
@@ -335,7 +337,7 @@ static struct point paint_tree(const struct picture *picture, struct chip_range 
     return (struct point){(first + last) / 2, top};
 }
 
-/* All host bridges of a row hang from one bar, which begins at the frame of their box. */
+/* Connect all host bridges of a row by one bar, which starts at the frame of their box. */
 static void paint_row(const struct picture *picture, struct chip_range row, const struct box *box,
                       struct point at)
 {

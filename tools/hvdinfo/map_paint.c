@@ -8,14 +8,14 @@
 
 static const struct {
     const char *class;
-    int size, width; /* of a letter, in hundredths of the size, in a wide font */
+    int size, width; /* of a letter in a wide font, in hundredths of the size */
 } styles[STYLE_COUNT] = {
     [STYLE_TITLE] = {"title", 19, 67}, [STYLE_HEAD] = {"head", 12, 67},  [STYLE_PLAIN] = {"plain", 12, 60},
     [STYLE_QUIET] = {"quiet", 11, 60}, [STYLE_SMALL] = {"small", 9, 60}, [STYLE_TASK] = {"task", 12, 67},
     [STYLE_NAME] = {"name", 11, 67},   [STYLE_ID] = {"id", 9, 60}};
 
-/* Colours of tasks keep apart for those who do not see all colours, and dark text is legible on each. Viewers
- * that know of dark and light choose; the others have the light one, on its own ground. */
+/* The colours of tasks can be told apart with colour blindness, and dark text is legible on each. Viewers
+ * that support dark mode choose a scheme; others show the light one on its own background. */
 static const char sheet[] =
     "<style>\n"
     "text{font-family:system-ui,-apple-system,\"Segoe UI\",\"Helvetica "
@@ -43,7 +43,7 @@ static const char sheet[] =
     "}\n"
     "</style>\n";
 
-/* Names come from files and drivers: what XML does not take goes. */
+/* Names come from files and drivers: drop characters that XML does not allow. */
 static void put_escaped(FILE *file, const char *text)
 {
     for (; *text != 0; text++) {
@@ -105,7 +105,7 @@ void fit_text(char *text, enum style style, int width)
 
 /* ---- Who uses what ---- */
 
-/* No more than the colours that one thing can show. */
+/* Whether the thing can show the colours of all its tasks. */
 static bool shows_colours(const struct task_use *use)
 {
     return use->count > 0 && use->count <= USE_SHOWN;
@@ -132,7 +132,7 @@ static void paint_rect(FILE *file, const struct area *area, const char *class)
     fputs("/>\n", file);
 }
 
-/* One of the stripes of an area, which is round where the area is. */
+/* Paint one stripe of an area, with round corners where the area has them. */
 static void paint_stripe(FILE *file, const struct area *area, int nth, const struct task_use *use)
 {
     int left = area->x + area->width * nth / use->count,

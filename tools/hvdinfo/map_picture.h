@@ -1,4 +1,5 @@
-/* map_picture.h: the picture of a map in the making. Only for tools/map_*.c. */
+/* map_picture.h: the layout of a map's picture, shared by map_boxes.c (cores), map_chips.c (devices),
+ * map_paint.c (text and colours) and map_svg.c (the page). */
 #ifndef TOOLS_HVDINFO_MAP_PICTURE_H
 #define TOOLS_HVDINFO_MAP_PICTURE_H
 
@@ -7,7 +8,7 @@
 #include "topo/plan/plan.h"
 
 #define PICTURE_COLOURS 8
-#define USE_SHOWN       4 /* tasks whose colours one thing can show */
+#define USE_SHOWN       4 /* most tasks whose colours one thing shows */
 
 /* Which tasks use a CPU, a GPU or a network card. */
 struct task_use {
@@ -15,20 +16,20 @@ struct task_use {
     int tasks[USE_SHOWN];
 };
 
-/* A GPU or a network card; or several cards of one place that no task uses, drawn as one. */
+/* A GPU or a NIC, or several unused cards of one place that are drawn as one. */
 struct chip {
-    int box; /* where it hangs */
+    int box; /* the box it is attached to */
     bool is_gpu;
     int index; /* of the machine's GPUs or NICs */
-    int more;  /* cards after that one, in the machine's order */
+    int more;  /* further cards that it stands for, in the machine's order */
 };
 
 /* Cores that share a package, memory or a cache; the first box is the machine. All sizes are in pixels. */
 struct box {
-    int level;                 /* of picture->levels; -1: the machine */
+    int level;                 /* index into picture->levels; -1: the machine */
     int first, cores;          /* of the machine's cores */
     int child, next, children; /* boxes; -1: none */
-    int chip, chips;           /* what hangs here, of picture->chips */
+    int chip, chips;           /* the devices attached here, of picture->chips */
     int columns;               /* of children or cores */
     int x, y, width, height;
     int grid_height; /* of the children or cores alone */
@@ -40,17 +41,17 @@ struct picture {
     const struct plan *plan;
     struct task_use *cpus, *gpus, *nics;
     int level_count;
-    enum domain_kind levels[DOMAIN_KINDS]; /* those around others first */
+    enum domain_kind levels[DOMAIN_KINDS]; /* outermost first */
     int box_count;
     struct box *boxes;
     int chip_count;
     struct chip *chips;
     int chip_width;
-    int threads;              /* of the core that has most */
-    bool lists[DOMAIN_KINDS]; /* there is room for the lists of CPUs in all boxes of that level */
+    int threads;              /* hardware threads of the core that has most */
+    bool lists[DOMAIN_KINDS]; /* all boxes of that level have space for their lists of CPUs */
 };
 
-/* ---- map_paint.c: what all parts of the picture are painted with ---- */
+/* ---- map_paint.c: text and colours ---- */
 
 enum style {
     STYLE_TITLE,
@@ -68,27 +69,27 @@ struct area {
     int x, y, width, height, radius;
 };
 
-/* What comes before all else in the file, for a picture of that size; and the end. */
+/* Write the head of the file for a picture of that size, and its end. */
 void paint_begin(FILE *file, int width, int height, const char *title);
 void paint_end(FILE *file);
 
-/* Text with its base line at [x], [y]. */
+/* Write text with its base line at [x], [y]. */
 void paint_text(FILE *file, enum style style, int x, int y, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* Cut [text] to a width; what is cut ends in "..". */
+/* Shorten [text] to a width; a shortened text ends in "..". */
 void fit_text(char *text, enum style style, int width);
 int text_width(const char *text, enum style style);
 
-/* Open a group: what is in it, which a viewer shows where the pointer rests. [use]'s colours decide that of
- * text in it. */
+/* Open a group with a title that a viewer shows as a tooltip. The colours of [use] decide the colour of its
+ * text. */
 void paint_group(FILE *file, const struct task_use *use, const char *title);
 void paint_group_end(FILE *file);
 
-/* An area in the colours of the tasks; of class [idle] where there are none. */
+/* Paint an area in the colours of its tasks, or in class [idle] if it has none. */
 void paint_use(FILE *file, const struct area *area, const struct task_use *use, const char *idle);
 
-/* "7", "0,2", "0-3", or "x24" of many that are not in a row; "" of none. */
+/* The tasks as "7", "0,2", "0-3", or "x24" if they are many and not consecutive; "" for none. */
 const char *use_text(const struct task_use *use, char *text, size_t text_bytes);
 bool use_same(const struct task_use *a, const struct task_use *b);
 
@@ -97,10 +98,10 @@ bool use_same(const struct task_use *a, const struct task_use *b);
 /* HVD_OK or HVD_ERR_NO_MEMORY. */
 int boxes_make(struct picture *picture, struct hvd_error *err);
 
-/* The smallest box of a package or memory that holds all of [cpus]. */
+/* The smallest package or NUMA node whose box contains all of [cpus]. */
 int boxes_find(const struct picture *picture, const struct bitmap *cpus);
 
-/* Measure all; then they can be put where they belong, the machine's at [x], [y]. */
+/* Measure all boxes; then place them, the machine's at [x], [y]. */
 void boxes_measure(struct picture *picture);
 void boxes_place(struct picture *picture, int x, int y);
 void boxes_paint(const struct picture *picture);
@@ -110,7 +111,7 @@ void boxes_paint(const struct picture *picture);
 /* HVD_OK or HVD_ERR_NO_MEMORY. */
 int chips_make(struct picture *picture, struct hvd_error *err);
 
-/* How wide those of [box] are to be, beside cores as wide as [width]; and how high they are in a width. */
+/* The width of the chips of [box], given that its cores are [width] wide; and their height at a width. */
 int chips_width(const struct picture *picture, const struct box *box, int width);
 int chips_height(const struct picture *picture, const struct box *box, int width);
 void chips_paint(const struct picture *picture, const struct box *box, const struct area *area);

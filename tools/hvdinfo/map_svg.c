@@ -1,5 +1,5 @@
-/* map_svg.c: draw a machine, and what each task of a plan gets of it, as one SVG picture: a title, the
- * machine, a legend, the plan's notes. */
+/* map_svg.c: draw a machine and the placement of tasks on it as an SVG picture: title, machine, legend and
+ * notes. */
 #include "tools/hvdinfo/map_svg.h"
 
 #include <stdlib.h>
@@ -52,10 +52,10 @@ static int take_uses(struct picture *picture, struct hvd_error *err)
 
 struct legend {
     int columns, rows, column_width;
-    bool idle, system, barred, many; /* shown on cores */
+    bool idle, system, barred, many; /* used on some core, so that the legend explains it */
 };
 
-/* What does not fit is in the table: long lists end in dots. */
+/* Long lists are shortened and end in dots; the table has them in full. */
 static void legend_text(const struct plan_task *task, char *text, size_t text_bytes)
 {
     char cpus[36];
@@ -145,7 +145,7 @@ static int paint_mark(const struct picture *picture, const char *class, const ch
     return x + SWATCH + 6 + text_width(words, STYLE_QUIET) + 14;
 }
 
-/* Tasks go down the columns. */
+/* Tasks are listed column by column. */
 static void paint_legend(const struct picture *picture, const struct legend *legend, int x, int y)
 {
     for (int i = 0; i < picture->plan->task_count; i++)
@@ -164,7 +164,7 @@ static void paint_legend(const struct picture *picture, const struct legend *leg
 
 /* ---- Text that is as wide as the page ---- */
 
-/* How much of [text] goes into one line, up to a blank; all words are there, long ones too. */
+/* The length of the next line of [text], broken at a blank. A word that is longer than a line is not cut. */
 static size_t line_length(const char *text, int width)
 {
     size_t room = (size_t)(width * 10 / text_width("nnnnnnnnnn", STYLE_PLAIN)), best = 0;
@@ -174,7 +174,7 @@ static size_t line_length(const char *text, int width)
     return strlen(text) <= room || best == 0 ? strlen(text) : best;
 }
 
-/* The height; [file] NULL: nothing is painted. */
+/* Returns the height. If [file] is NULL, nothing is painted. */
 static int paint_lines(FILE *file, const char *text, int x, int y, int width)
 {
     int lines = 0;

@@ -1,4 +1,4 @@
-/* map_text.c: a map in words: a table for people, an array of JSON for programs. */
+/* map_text.c: print a map as a table or as JSON. */
 #include "tools/hvdinfo/map_text.h"
 
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static void append_count(char *text, size_t text_bytes, int count, const char *w
     append(text, text_bytes, "%s%d %s%s", text[0] != 0 ? ", " : "", count, what, count == 1 ? "" : "s");
 }
 
-/* What all GPUs are called, or "". */
+/* The model that all GPUs have in common, or "". */
 static const char *gpu_model(const struct machine *machine)
 {
     for (int i = 1; i < machine->gpu_count; i++)
@@ -52,12 +52,12 @@ const char *machine_summary(const struct machine *machine, char *text, size_t te
 
 enum { TASK, CPUS, MEMORY, GPU, NIC, THREADS, REASON, COLUMNS };
 
-#define CELL_BYTES 1536 /* a longer list ends in dots; JSON has it all */
+#define CELL_BYTES 1536 /* a longer list ends in dots; JSON has it in full */
 
 static const struct column {
     const char *head;
-    int most;   /* characters; longer cells go on below */
-    bool right; /* of numbers */
+    int most;   /* widest, in characters; longer cells continue on the next line */
+    bool right; /* aligned to the right, for numbers */
 } columns[COLUMNS] = {
     [TASK] = {"task", 4, true},        [CPUS] = {"cpus", 22, false}, [MEMORY] = {"memory", 8, false},
     [GPU] = {"GPU", 12, false},        [NIC] = {"NIC", 12, false},   [THREADS] = {"threads", 7, true},
@@ -65,7 +65,7 @@ static const struct column {
 
 #define REASON_WIDTH_MIN 28
 
-/* Names of interfaces are from the kernel, which takes nearly all bytes. */
+/* The kernel allows nearly all bytes in names of interfaces. */
 static char harmless(char character)
 {
     return (char)(character < ' ' || character > '~' ? '?' : character);
@@ -82,7 +82,7 @@ static void join(char *text, size_t text_bytes, int count, const char *names, si
         *at = harmless(*at);
 }
 
-/* Copy a reason without the names of the task's own GPU and NIC, which columns of their own tell. */
+/* Copy a reason without the names of the task's GPU and NIC, which have their own columns. */
 static void copy_general(char to[PLAN_WHY_BYTES], const struct plan_task *task)
 {
     const char *own[] = {task->gpu_count > 0 ? task->gpu_ids[0] : "",
@@ -100,7 +100,7 @@ static void copy_general(char to[PLAN_WHY_BYTES], const struct plan_task *task)
     *to = 0;
 }
 
-/* Has it the reason of the task before? */
+/* Whether the task has the same reason as the previous one. */
 static bool is_likewise(const struct plan *plan, int index)
 {
     char before[PLAN_WHY_BYTES], reason[PLAN_WHY_BYTES];
@@ -130,7 +130,7 @@ static void fill_cell(const struct plan *plan, int index, int column, char text[
         snprintf(text, CELL_BYTES, "%s", is_likewise(plan, index) ? "likewise" : task->why);
 }
 
-/* How much of a cell goes into one line: up to a comma or blank, or as much as has room. */
+/* The part of a cell that fits into one line, broken after a comma or blank if possible. */
 static int line_of(const char *text, int width)
 {
     int best = 0, i = 0;
@@ -147,7 +147,7 @@ static void print_row(FILE *file, char cells[COLUMNS][CELL_BYTES], const int *wi
     for (int i = 0; i < COLUMNS; i++)
         rest[i] = cells[i];
     while (more) {
-        int gap = 0; /* blanks are printed before a word, not at the end of lines */
+        int gap = 0; /* blanks are printed before the next word, so that no line ends in blanks */
         more = false;
         for (int i = 0; i < COLUMNS; i++) {
             int length = line_of(rest[i], widths[i]), shown = length;
@@ -185,7 +185,8 @@ static void measure(const struct plan *plan, int width, int widths[COLUMNS])
     widths[REASON] = width - used < REASON_WIDTH_MIN ? REASON_WIDTH_MIN : width - used;
 }
 
-/* [before] is in front of the first line, as many blanks in front of the others. */
+/* Print text with [before] in front of the first line, and the same number of blanks in front of the others.
+ */
 static void print_text(FILE *file, const char *before, const char *text, int width)
 {
     int indent = (int)strlen(before);

@@ -1,4 +1,4 @@
-/* nics.c: hvdinfo nics: the network interfaces of this node, and why a job would use each or not. */
+/* nics.c: hvdinfo nics: list the network interfaces of this node, and why a job would use each or not. */
 #include "config.h"
 #include "tools/hvdinfo/nics.h"
 
@@ -12,7 +12,7 @@
 #include "base/config.h"
 #include "topo/nic.h"
 
-#define ADDRESS_BYTES (INET6_ADDRSTRLEN + 4) /* with its prefix */
+#define ADDRESS_BYTES (INET6_ADDRSTRLEN + 4) /* with its prefix length */
 
 static void warn(const char *sentence)
 {
@@ -39,9 +39,9 @@ static const char *speed_text(const struct nic *nic, char text[32])
     return text;
 }
 
-/* ---- For people --------------------------------------------------------------------------------- */
+/* ---- Table -------------------------------------------------------------------------------------- */
 
-/* One line an interface, and one for each address but the first. */
+/* One line per interface, and one for each further address. */
 static void show_table(const struct nic *nics, int count)
 {
     static const char form[] = "%-15s  %-12s  %-10s  %-9s  %-24s  %s\n";
@@ -62,7 +62,7 @@ static void show_table(const struct nic *nics, int count)
     }
 }
 
-/* ---- For programs ------------------------------------------------------------------------------- */
+/* ---- JSON --------------------------------------------------------------------------------------- */
 
 static void show_string(const char *name, const char *text, const char *end)
 {
@@ -124,8 +124,7 @@ int hvdinfo_nics(char *const *arguments)
         rc = config_load(&config, environ, warn, &err);
         if (rc == HVD_OK)
             rc = nics_read_node(nics, NIC_MAX, "/sys", &count, &err);
-        if (rc ==
-            HVD_OK) /* where that fails all are judged as if nothing were asked for, and are worth seeing */
+        if (rc == HVD_OK) /* if the options cannot be read, list the interfaces with the default options */
             rc = nics_select(nics, count, config.nics, &err);
     }
     if (json)

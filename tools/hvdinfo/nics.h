@@ -1,4 +1,4 @@
-/* nics.h: hvdinfo nics: the network interfaces of this node, and why a job would use each or not. */
+/* nics.h: hvdinfo nics: list the network interfaces of this node, and why a job would use each or not. */
 #ifndef TOOLS_HVDINFO_NICS_H
 #define TOOLS_HVDINFO_NICS_H
 

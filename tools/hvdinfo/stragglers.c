@@ -1,5 +1,4 @@
-/* stragglers.c: which rank was last to submit an operation, how often, and what that cost the others. Pure.
- */
+/* stragglers.c: find the ranks that submitted operations last, how often, and what that cost the others. */
 #include "config.h"
 #include "tools/hvdinfo/stragglers.h"
 
@@ -8,25 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A kind, a name and a set: what comes again in every round. */
+/* A kind of operation, a name and a process set, which recur in every round. */
 struct subject {
     int set;
     char *kind, *name;
 };
 
-/* One operation. */
+/* One execution of an operation. */
 struct round {
     int set;
     int64_t number;
     const struct subject *subject;
-    int64_t ranks; /* that submitted it */
-    int rank_seen; /* whose arrival came in last */
+    int64_t ranks; /* number of ranks that submitted it */
+    int rank_seen; /* the rank whose arrival was added last */
     int last_rank;
     int64_t last_us, second_us;
-    double waited_us; /* by all others for the last */
+    double waited_us; /* time that all other ranks waited for the last, added up */
 };
 
-/* Stragglers in the making: a tree to find them, a list to sort them. */
+/* Stragglers while they are added up: a tree to find them, and a list to sort them. */
 struct straggler_table {
     void *tree;
     struct straggler **members;
@@ -40,7 +39,7 @@ struct stragglers {
     struct straggler_table ranks, by_subject;
 };
 
-/* What twalk_r is given. */
+/* The argument of twalk_r's callback. */
 struct sum_context {
     struct stragglers *stragglers;
     struct stragglers_sum *sum;
@@ -69,7 +68,7 @@ static int compare_subjects(const void *left, const void *right)
     return order != 0 ? order : strcmp(a->name, b->name);
 }
 
-/* Names come from subjects, each of which is there once. */
+/* Comparing the pointers of names is enough: they come from subjects, and each subject exists once. */
 static int compare_stragglers(const void *left, const void *right)
 {
     const struct straggler *a = left;
@@ -234,7 +233,7 @@ static void sum_round(const void *node, VISIT visit, void *arg)
         summing->failed = true;
 }
 
-/* Worst first; the order of equals does not depend on where they lie in memory. */
+/* Worst first. Ties do not depend on addresses. */
 static int compare_costs(const void *left, const void *right)
 {
     const struct straggler *a = left;

@@ -1,5 +1,5 @@
-/* stragglers.h: which rank was last to submit an operation, how often, and what that cost the others. Pure.
- */
+/* stragglers.h: find the ranks that submitted operations last, how often, and what that cost the others. Does
+ * no I/O. */
 #ifndef TOOLS_HVDINFO_STRAGGLERS_H
 #define TOOLS_HVDINFO_STRAGGLERS_H
 
@@ -9,39 +9,39 @@
 struct arrival {
     int rank;
     int set;
-    int64_t number; /* of the operation in its set, equal on all ranks */
+    int64_t number; /* sequence number of the operation in its process set, equal on all ranks */
     const char *kind, *name;
-    int64_t at_us; /* one clock for all ranks; less than 2^53 either way */
+    int64_t at_us; /* on one clock for all ranks; within 2^53 */
 };
 
-/* What a rank cost the others by being last, in all; and in one operation, over all its rounds. */
+/* What a rank cost the others by being last: over all operations, or over all rounds of one operation. */
 struct straggler {
     int rank;
-    int64_t times;           /* that it was last */
-    double behind_us;        /* by how much, after the last but one: what would be won if it were not */
-    double waited_us;        /* how long the others waited for it, added up */
-    const char *kind, *name; /* of the operation; NULL where it is all of them */
+    int64_t times;    /* how often it was last */
+    double behind_us; /* time after the last but one, added up: what would be gained if it were not last */
+    double waited_us; /* time that the others waited for it, added up */
+    const char *kind, *name; /* of the operation; NULL: over all operations */
     int set;
 };
 
 struct stragglers;
 
-/* NULL where memory is out. */
+/* Returns NULL if memory ran out. */
 struct stragglers *stragglers_create(void);
-void stragglers_destroy(struct stragglers *stragglers); /* NULL is fine */
+void stragglers_destroy(struct stragglers *stragglers); /* does nothing for NULL */
 
-/* Arrivals come rank by rank. A second one of a rank for the same operation is left out. 0, or -1 where
- * memory is out. */
+/* Add an arrival. Add them rank by rank. A second arrival of a rank for the same operation is ignored.
+ * Returns 0, or -1 if memory ran out. */
 int stragglers_add(struct stragglers *stragglers, const struct arrival *arrival);
 
-/* No more arrivals. Worst first, and only what was behind at all; lists belong to [stragglers]. 0, or -1
- * where memory is out. */
+/* The result, after the last arrival. The lists have the worst first, and only ranks that were last at least
+ * once; they belong to [stragglers]. */
 struct stragglers_sum {
-    int64_t operations; /* in all */
-    int64_t compared;   /* of them, those that two ranks or more submitted */
+    int64_t operations; /* total number */
+    int64_t compared;   /* those that two or more ranks submitted */
     const struct straggler *ranks;
     int rank_count;
-    const struct straggler *subjects; /* each an operation and a rank */
+    const struct straggler *subjects; /* one per operation and rank */
     int subject_count;
 };
 int stragglers_sum(struct stragglers *stragglers, struct stragglers_sum *sum);

@@ -1,5 +1,5 @@
-/* trace.c: hvdinfo trace: put the timelines of all ranks together, and say who kept the others
- * waiting. */
+/* trace.c: hvdinfo trace: merge the timelines of all ranks, and report which ranks kept the others waiting.
+ */
 #include "config.h"
 #include "tools/hvdinfo/trace.h"
 
@@ -22,18 +22,18 @@
 /* The timeline of one rank. */
 struct timeline_file {
     char *path;
-    int64_t rank; /* of its name */
+    int64_t rank; /* from the file's name */
     struct trace_clock clock;
 };
 
 struct trace_job {
-    const char *folder, *output; /* output: NULL: none is wanted, "-": stdout */
+    const char *folder, *output; /* output: NULL: no merged timeline, "-": stdout */
     struct timeline_file *parts; /* by rank */
     int count;
     struct stragglers *stragglers;
     FILE *merged;                     /* or NULL */
-    bool first;                       /* nothing was put into it yet */
-    const struct timeline_file *part; /* that is being read */
+    bool first;                       /* nothing was written to it yet */
+    const struct timeline_file *part; /* the file that is being read */
 };
 
 static void note(const char *sentence)
@@ -96,7 +96,7 @@ static int list_parts(struct trace_job *job, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* What the files say of themselves fits together: they are of one job. */
+/* Check that the file belongs to the same job as the others. */
 static int check_part(const struct trace_job *job, const struct timeline_file *part, struct hvd_error *err)
 {
     const struct timeline_file *first = &job->parts[0];
@@ -141,7 +141,7 @@ static int read_clocks(struct trace_job *job, struct hvd_error *err)
 
 /* ---- Events ------------------------------------------------------------------------------------- */
 
-/* The event with its times as rank 0's clock would tell them. */
+/* Write the event with its times converted to rank 0's clock. */
 static int merge_event(struct trace_job *job, const struct trace_event *event, struct hvd_error *err)
 {
     if (event->is_metadata && strcmp(event->name, "hvd_clock") == 0)
@@ -159,7 +159,7 @@ static int merge_event(struct trace_job *job, const struct trace_event *event, s
     return HVD_OK;
 }
 
-/* An operation as a whole says when it was submitted; its parts do not. */
+/* Only the span of a whole operation has the time of its submission; the spans of its parts do not. */
 static int count_event(struct trace_job *job, const struct trace_event *event, struct hvd_error *err)
 {
     struct arrival arrival = {.rank = job->part->clock.rank, .name = event->name};
@@ -170,7 +170,7 @@ static int count_event(struct trace_job *job, const struct trace_event *event, s
         !trace_number(event->arguments, "number", &arrival.number) ||
         !trace_number(event->arguments, "set", &set) || set < 0 || set > INT_MAX)
         return HVD_OK;
-    if (arrival.number == 0) /* it failed before all ranks had it */
+    if (arrival.number == 0) /* it failed before all ranks had submitted it */
         return HVD_OK;
     arrival.set = (int)set;
     arrival.at_us += job->part->clock.offset_us;
@@ -243,7 +243,7 @@ static const char *host_of(const struct trace_job *job, int rank)
     return part == NULL ? "" : part->clock.host;
 }
 
-/* What a file says may hold anything, such as what a terminal obeys. */
+/* Replace control characters: a file may contain escape sequences of the terminal. */
 static const char *plain(const char *text, char *bytes, size_t room)
 {
     struct strbuf strbuf = {bytes, 0, room - 1};

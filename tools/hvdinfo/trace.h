@@ -1,5 +1,5 @@
-/* trace.h: hvdinfo trace: put the timelines of all ranks together, and say who kept the others
- * waiting. */
+/* trace.h: hvdinfo trace: merge the timelines of all ranks, and report which ranks kept the others waiting.
+ */
 #ifndef TOOLS_HVDINFO_TRACE_H
 #define TOOLS_HVDINFO_TRACE_H
 

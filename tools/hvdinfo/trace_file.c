@@ -1,4 +1,4 @@
-/* trace_file.c: read the timeline of one rank, a line at a time. */
+/* trace_file.c: read the timeline of one rank, line by line. */
 #include "tools/hvdinfo/trace_file.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* No line of hvd's is as long. */
+/* Longer than any line that hvd writes. */
 #define LINE_BYTES 16384
 
 #define NUMBER_MAX (INT64_C(1) << 52)
@@ -19,11 +19,11 @@
 struct reader {
     const char *path;
     FILE *file;
-    bool metadata_only; /* spans are not looked at */
+    bool metadata_only; /* skip spans */
     int64_t line_number;
     char line[LINE_BYTES];
-    size_t length; /* of the line, without its newline */
-    bool ended;    /* by a newline */
+    size_t length; /* of the line without its newline */
+    bool ended;    /* the line ended with a newline */
 };
 
 bool trace_number(const json_t *object, const char *key, int64_t *numberp)
@@ -68,7 +68,7 @@ static int refuse(const struct reader *reader, const char *why, struct hvd_error
     return at_line(reader, HVD_ERR_INVALID, text, err);
 }
 
-/* The next line: HVD_OK, HVD_IN_PROGRESS at the end of the file, or an error. */
+/* Read the next line. Returns HVD_OK, HVD_IN_PROGRESS at end of file, or an error. */
 static int next_line(struct reader *reader, struct hvd_error *err)
 {
     int byte = 0;
@@ -112,7 +112,7 @@ static int read_event(json_t *object, struct trace_event *event, struct hvd_erro
     return HVD_OK;
 }
 
-/* One event, with a comma behind it or not. */
+/* Parse one event, with or without a comma after it. */
 static int take_line(struct reader *reader, trace_file_f sink, void *arg, bool *cutp, struct hvd_error *err)
 {
     static const char span[] = "{\"ph\":\"X\"";

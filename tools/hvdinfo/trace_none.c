@@ -1,4 +1,4 @@
-/* trace_none.c: hvdinfo trace where there is no jansson to read JSON with. */
+/* trace_none.c: replaces trace.c in builds without jansson. */
 #include "config.h"
 
 #include <stdio.h>

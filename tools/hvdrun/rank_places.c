@@ -28,8 +28,8 @@ struct rank_places {
     struct erf_tasks settled; /* the tasks of [erf], resolved for this machine */
     int count;
     struct bitmap granted;
-    bool placed;                 /* false: the ranks are not placed, and may place themselves */
-    struct plan *plan;           /* NULL: every rank may run on all granted CPUs */
+    bool placed;                      /* false: the ranks are not placed, and may place themselves */
+    struct plan *plan;                /* NULL: every rank may run on all granted CPUs */
     struct rank_variables *variables; /* each rank's own variables */
 };
 
@@ -180,7 +180,8 @@ static int make_plan(struct rank_places *places, const char *host, struct hvd_er
     return status;
 }
 
-static int add_string(struct rank_variables *variables, const char *name, const char *value, struct hvd_error *err)
+static int add_string(struct rank_variables *variables, const char *name, const char *value,
+                      struct hvd_error *err)
 {
     char **string = variables->strings;
     while (*string != NULL)
