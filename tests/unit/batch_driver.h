@@ -1,5 +1,5 @@
-/* batch_driver.h: what tests of those have in common that drive_batch batches over sockets: a whole team
- * stepped in one process, and each member a process that sleeps. */
+/* batch_driver.h: drive batches over sockets for tests of the schedules: with all members of a team stepped
+ * in one process, and with each member in its own process that sleeps while it waits. */
 #ifndef TESTS_UNIT_BATCH_DRIVER_H
 #define TESTS_UNIT_BATCH_DRIVER_H
 
@@ -16,13 +16,13 @@
 #define BATCH_DRIVER_WAIT_MS 20000
 #define BATCH_DRIVER_TURNS   10000000
 
-/* One kind of driver; [self] is one member's. */
+/* How a schedule is driven; [self] is the state of one member. */
 struct batch_driver {
     int (*start)(void *self, const struct backend_batch *batch, struct hvd_error *err);
     int (*test)(void *self, bool *movedp, int *lostp, struct hvd_error *err);
 };
 
-/* Carry a batch to its end; whenever test says that nothing moved, sleep until a descriptor wakes us. */
+/* Complete a batch; whenever test reports no progress, sleep until a descriptor is ready. */
 static inline int drive_batch(const struct batch_driver *driver, void *self, int epoll_fd, int *lostp,
                               struct hvd_error *err)
 {
@@ -37,7 +37,7 @@ static inline int drive_batch(const struct batch_driver *driver, void *self, int
     }
 }
 
-/* Until nothing moves any more: a call of test ends with its time as well. */
+/* Call test until there is no more progress: one call may also return because its time is up. */
 static inline int drive_while_moving(const struct batch_driver *driver, void *self, int *lostp,
                                      struct hvd_error *err)
 {
@@ -48,7 +48,7 @@ static inline int drive_while_moving(const struct batch_driver *driver, void *se
     return status;
 }
 
-/* This member's part of a batch, to its end. Returns whether all went well. */
+/* Complete this member's part of a batch. Returns whether the result is right. */
 static inline bool drive_part(const struct batch_driver *driver, void *self, int epoll_fd,
                               const struct batch_plan *plan, int rank)
 {
@@ -78,7 +78,8 @@ static inline void stepped_member_start(const struct batch_driver *driver, struc
     ck_assert_int_eq(driver->start(member->self, &member->part.batch, NULL), HVD_OK);
 }
 
-/* Carry all [plans] with a team of [size], a member at a time in random order; some lag behind. */
+/* Complete all [plans] with a team of [size], stepping one member at a time in random order. Some members lag
+ * behind. */
 static inline void drive_in_turns(const struct batch_driver *driver, struct stepped_member *members, int size,
                                   const struct batch_plan *plans, int plan_count, uint64_t *random)
 {
@@ -112,7 +113,7 @@ static inline int wait_for(pid_t pid)
     return status;
 }
 
-/* Each of [size] members lives in a process of its own, which is to end with status 0. */
+/* Run each of [size] members in its own process, which must exit with status 0. */
 static inline void run_in_processes(int size, int (*live)(void *arg, int rank), void *arg)
 {
     pid_t pids[BATCHES_MAX_RANKS];

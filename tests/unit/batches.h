@@ -1,5 +1,5 @@
-/* batches.h: batches for a whole team: random ones, each member's memory for them with guards around it, and
- * what must have come into it. */
+/* batches.h: random batches for a whole team, each member's memory with guard bytes around it, and the
+ * expected results. */
 #ifndef BATCHES_H
 #define BATCHES_H
 
@@ -14,7 +14,7 @@
 #define BATCHES_GUARD     64
 #define BATCHES_SPANS     7
 
-/* What all members know of a batch. */
+/* What is equal on all members. */
 struct batch_plan {
     struct backend_need need;
     int root;
@@ -22,13 +22,13 @@ struct batch_plan {
     double prescale, postscale;
     bool in_place;
     int64_t count;
-    /* From one member to another, by alltoall; of the others the first row counts. */
+    /* Elements from one member to another, for alltoall; other kinds use the first row. */
     int64_t counts[BATCHES_MAX_RANKS][BATCHES_MAX_RANKS];
 };
 
 /* One member's part in it. */
 struct batch_part {
-    char *room; /* where its memory is; NULL: anywhere */
+    char *room; /* where its memory is placed; NULL: anywhere */
     struct backend_batch batch;
     char *input, *output;
     size_t input_bytes, output_bytes;
@@ -91,7 +91,7 @@ static inline char *guarded(size_t bytes)
     return guarded_in(malloc(bytes + (size_t)2 * BATCHES_GUARD), bytes);
 }
 
-/* False where something was written around it. */
+/* Returns false if the guard bytes were overwritten. */
 static inline bool guarded_intact(const char *memory, size_t bytes)
 {
     bool intact = true;
@@ -100,7 +100,7 @@ static inline bool guarded_intact(const char *memory, size_t bytes)
     return intact;
 }
 
-/* The same, and free it. NULL is fine. */
+/* The same, and free the memory. Does nothing for NULL. */
 static inline bool guarded_free(char *memory, size_t bytes)
 {
     bool intact = guarded_intact(memory, bytes);
@@ -109,7 +109,7 @@ static inline bool guarded_free(char *memory, size_t bytes)
     return intact;
 }
 
-/* Elements that [rank] gives, and gets. */
+/* The number of elements that [rank] sends, and receives. */
 static inline int64_t batch_plan_sent(const struct batch_plan *plan, int rank)
 {
     int64_t sum = 0;
@@ -128,7 +128,7 @@ static inline int64_t batch_plan_received(const struct batch_plan *plan, int ran
     return plan->need.kind == COLL_ALLTOALL ? sum : plan->count;
 }
 
-/* The input of [rank]: no NaN, nor so large that one becomes of it. */
+/* The input of [rank]: no NaN, and no values so large that the result becomes one. */
 static inline void batch_plan_input(const struct batch_plan *plan, int rank, void *input)
 {
     enum hvd_dtype dtype = plan->need.dtype;
@@ -169,7 +169,7 @@ static inline char *batch_part_memory(const struct batch_part *part, size_t at, 
     return part->room == NULL ? guarded(bytes) : guarded_in(part->room + at, bytes);
 }
 
-/* Give it back; false where something was written around it. */
+/* Free the memory. Returns false if the guard bytes were overwritten. */
 static inline bool batch_part_free(struct batch_part *part)
 {
     bool intact =
@@ -318,7 +318,7 @@ static inline bool batch_part_close(struct batch_part *part, const struct batch_
     return right;
 }
 
-/* Some members' tensors lie in several places, others' in one. [spans] outlives the batch. */
+/* Divide the tensors of some members into several spans. [spans] must stay valid until the batch is done. */
 static inline void batch_part_split_into_spans(struct batch_part *part,
                                                struct backend_span spans[BATCHES_SPANS])
 {
@@ -339,7 +339,7 @@ static inline void batch_part_split_into_spans(struct batch_part *part,
     batch->input = batch->output = NULL;
 }
 
-/* The batch was given up: its memory is the caller's, who writes something else there. */
+/* The batch was aborted, so the caller may reuse its memory: write something else there. */
 static inline void batch_part_abandon(const struct batch_part *part)
 {
     memset(part->output, 0xee, part->output_bytes);
@@ -347,7 +347,7 @@ static inline void batch_part_abandon(const struct batch_part *part)
         memset(part->input, 0xee, part->input_bytes);
 }
 
-/* Free it, and say whether nothing was written there since. */
+/* Free the memory. Returns whether nobody else has written there since. */
 static inline bool batch_part_close_untouched(struct batch_part *part)
 {
     bool same = true;

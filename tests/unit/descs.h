@@ -19,7 +19,7 @@ static inline struct desc *desc_vector(const char *name, int64_t extent)
     return desc;
 }
 
-/* Several of them, as "a", "b", ..., "z", "a", ... */
+/* A group of [count] of them, named "a", "b", ..., "z", "a", ... */
 static inline struct desc *desc_group(int count, int64_t extent)
 {
     struct desc *desc = desc_create(count);
@@ -34,7 +34,7 @@ static inline struct desc *desc_group(int count, int64_t extent)
     return desc;
 }
 
-/* One of hvd's own. */
+/* An operation of hvd's own. */
 static inline struct desc *desc_own(enum desc_kind kind, hvd_set set, const char *name)
 {
     struct desc *desc = desc_create(1);

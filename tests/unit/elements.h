@@ -1,5 +1,5 @@
-/* elements.h: the plain reference of element-wise arithmetic: one element at a time, nothing fast, nothing
- * shared with what it is compared to. */
+/* elements.h: a reference implementation of element-wise arithmetic, one element at a time, which shares no
+ * code with the kernels that it is compared to. */
 #ifndef ELEMENTS_H
 #define ELEMENTS_H
 
@@ -184,7 +184,7 @@ static inline struct element element_folded(enum hvd_dtype dtype, enum hvd_op op
     return (struct element){.whole = whole_folded(op, a.whole, b.whole)};
 }
 
-/* Equal bits, or both NaN. */
+/* Whether the bits are equal, or both are NaN. */
 static inline bool element_same(enum hvd_dtype dtype, const void *a, const void *b, int64_t i)
 {
     if (element_types[dtype].is_real && isnan(element_at(dtype, a, i).real))
@@ -192,7 +192,7 @@ static inline bool element_same(enum hvd_dtype dtype, const void *a, const void 
     return element_bits(dtype, a, i) == element_bits(dtype, b, i);
 }
 
-/* A small generator with a seed of its own (xorshift64*), so that a failure can be repeated. */
+/* A small random generator with an explicit seed (xorshift64*), so that a failure can be reproduced. */
 static inline uint64_t element_random(uint64_t *state)
 {
     *state ^= *state >> 12;

@@ -21,7 +21,7 @@
 #define SECOND    INT64_C(1000000)
 #define LEASE_US  (5 * SECOND)
 
-/* One rank, and what came of its endpoint_establish. */
+/* One rank, and the result of its endpoint_establish. */
 struct endpoint_thread {
     struct endpoint *endpoint;
     struct peer_table peer_table;
@@ -37,7 +37,7 @@ struct endpoint_thread {
 static struct endpoint_thread members[MAX_RANKS];
 static int size;
 
-/* What was logged, and who waits for it. */
+/* The lines that were logged, and the condition to wait for them. */
 static pthread_mutex_t lines_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t lines_grew = PTHREAD_COND_INITIALIZER;
 static char lines[16384];
@@ -78,7 +78,7 @@ static inline int count_fds(void)
     return count;
 }
 
-/* [count] ranks on loopback that know each other and hold one key. */
+/* Open [count] ranks on loopback that know each other's addresses and share a key. */
 static inline void open_ranks(int count)
 {
     unsigned char key[JOB_KEY_BYTES];
@@ -151,7 +151,7 @@ static inline void expect_timeout(int rank, const char *sentence)
         ck_assert_int_eq(members[rank].wants[i].fd, -1);
 }
 
-/* What one writes the other reads, and nothing else. */
+/* Check that each of the two reads exactly what the other writes. */
 static inline void check_pair(int a, int b)
 {
     char byte = 'x', heard[2] = "";

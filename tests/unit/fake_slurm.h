@@ -1,4 +1,4 @@
-/* fake_slurm.h: the part of Slurm that the plug-in calls on a node, for tests that stand in for it. */
+/* fake_slurm.h: a fake of the Slurm functions that the plug-in calls on a node. */
 #ifndef TESTS_UNIT_FAKE_SLURM_H
 #define TESTS_UNIT_FAKE_SLURM_H
 
@@ -15,7 +15,7 @@
 
 #define VARIABLE_COUNT 16
 
-/* What the part of Slurm is to answer, and what it was told. */
+/* What the fake answers, and what the plug-in told it. */
 static struct {
     struct spank_option options[OPTION_MAX];
     char names[OPTION_MAX][SPANK_OPTION_MAXLEN + 1];
@@ -27,10 +27,10 @@ static struct {
     uint32_t local_tasks, node_count;
     uid_t uid;
     gid_t gid;
-    char *cores; /* NULL: Slurm does not tell */
+    char *cores; /* NULL: Slurm does not tell which cores */
     char *environment[VARIABLE_COUNT + 1];
     int errors, lines, asides;
-    char last[2048]; /* of what was said */
+    char last[2048]; /* the last message */
 } slurm;
 
 __attribute__((format(printf, 2, 0))) static void take_line(int *countp, const char *format, va_list args)
@@ -139,7 +139,7 @@ static inline void user_setenv(const char *name, const char *value)
     ck_assert_int_ge(asprintf(at, "%s=%s", name, value), 0);
 }
 
-/* Nothing else is set. */
+/* Check that exactly these variables are set. */
 static inline void expect_variables(const char *const *expected)
 {
     char *const *at = slurm.environment;
@@ -181,7 +181,7 @@ spank_err_t spank_unsetenv(spank_t spank, const char *name)
 
 /* ---- Options ---- */
 
-/* An option of hvd is given, as Slurm would say it. */
+/* Pass an option of hvd to the plug-in, as Slurm does. */
 static inline int give_option(const char *name, const char *value, int remote)
 {
     int id = option_index(option_find(name));

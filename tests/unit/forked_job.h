@@ -1,5 +1,5 @@
-/* forked_job.h: a job of forked ranks that meet by the environment, on one node or on several that are
- * process namespaces. */
+/* forked_job.h: a job of forked ranks that find each other through the environment, on one node or on several
+ * nodes simulated by PID namespaces. */
 #ifndef TESTS_UNIT_FORKED_JOB_H
 #define TESTS_UNIT_FORKED_JOB_H
 
@@ -21,23 +21,23 @@
 #include "unit.h"
 
 #define JOB_MAX_RANKS 16
-#define JOB_LIMIT_S   40 /* nothing of a job outlives this */
+#define JOB_LIMIT_S   40 /* every process of a job ends after this time */
 
-/* What a rank leaves behind for the test to read. */
+/* What a rank reports to the test. */
 struct job_result {
     int rc;
     char text[512];
-    int fds_left;    /* more than before */
-    int wait_status; /* of waitpid: what came after the result was written */
+    int fds_left;    /* descriptors that the rank left open */
+    int wait_status; /* from waitpid */
     int node_count, local_size, node;
     int window_count, own_window;
-    bool windows_left; /* mapped after bootstrap_close */
+    bool windows_left; /* windows were still mapped after bootstrap_close */
     int64_t took_us;
 };
 
 struct job {
     int size, node_count;
-    void (*rank)(int rank, struct job_result *result); /* runs in a process of its own */
+    void (*rank)(int rank, struct job_result *result); /* runs in the rank's process */
     struct job_result *results;                        /* [size], shared with the ranks */
     char port[8];
 };
@@ -88,7 +88,7 @@ static inline void job_set_environment(const struct job *job, int rank)
     setenv("HVD_JOB_KEY", "a key of the unit tests, not secret", 1);
 }
 
-/* In a new process: end with the parent, and at last by the clock. */
+/* In a new process: end when the parent does, and after JOB_LIMIT_S at the latest. */
 static inline void job_bound(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -123,8 +123,8 @@ static inline void job_run_node(struct job *job, int node)
             job->results[rank].wait_status = job_await(pids[rank]);
 }
 
-/* A process namespace is what tells ranks of one machine apart as ranks of two nodes. Its first process only
- * waits: when it ends, the kernel kills the others. False where this user may not make one. */
+/* hvd takes ranks in different PID namespaces for ranks of different nodes. The namespace's first process
+ * only waits: when it ends, the kernel kills the others. Returns false if this user may not create one. */
 static inline int job_enter_node(void)
 {
     int flags = geteuid() == 0 ? CLONE_NEWPID : CLONE_NEWPID | CLONE_NEWUSER;

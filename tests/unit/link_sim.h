@@ -21,7 +21,7 @@ struct link_queue {
 
 struct link_sim {
     int size;
-    struct tree_shape *shapes;                     /* by rank */
+    struct tree_shape *shapes;                  /* by rank */
     struct link_queue (*boxes)[TREE_MAX_LINKS]; /* by rank, by the link that it came over */
     struct waiting {
         int rank, link;
@@ -98,7 +98,8 @@ static inline void link_sim_send(struct link_sim *links, int rank, int link, con
     links->bytes += length;
 }
 
-/* The next message of a link drawn by random_state, to be freed; NULL where none is on its way. */
+/* The next message of a link chosen at random by random_state. The caller frees it. NULL if no message is in
+ * flight. */
 static inline struct link_message *link_sim_receive(struct link_sim *links, int *rankp, int *linkp)
 {
     if (links->waiting_count == 0)

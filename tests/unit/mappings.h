@@ -1,4 +1,4 @@
-/* mappings.h: what the kernel says of memory that is mapped. */
+/* mappings.h: the kernel's view of mapped memory. */
 #ifndef TESTS_UNIT_MAPPINGS_H
 #define TESTS_UNIT_MAPPINGS_H
 
@@ -30,14 +30,14 @@ static inline bool has_flag(const void *address, const char *flag)
     return found;
 }
 
-/* Is the page at [address] mapped? */
+/* Whether the page at [address] is mapped. */
 static inline bool is_mapped(void *address)
 {
     unsigned char resident;
     return mincore(address, 1, &resident) == 0;
 }
 
-/* From now on this process may map [bytes] more. Returns what it might before, for setrlimit. */
+/* Limit this process to mapping [bytes] more. Returns the old limit, for setrlimit. */
 static inline struct rlimit limit_mappings(uint64_t bytes)
 {
     struct rlimit before, limit;

@@ -14,7 +14,7 @@
 
 #define MAX_NAMES 64
 
-/* What one simulated rank did and was told. */
+/* What one simulated rank did and received. */
 struct sim_rank {
     struct control *control;
     struct negotiate *negotiate;
@@ -181,7 +181,7 @@ static inline void take_decisions(struct sim_rank *player)
     }
 }
 
-/* What a rank's loop does with its messages, without its data. Returns whether anything happened. */
+/* One step of a rank's loop, without the data. Returns whether anything happened. */
 static inline bool step_rank(struct sim_rank *player)
 {
     struct control_event event;
@@ -214,7 +214,7 @@ static inline bool step_rank(struct sim_rank *player)
     return moved;
 }
 
-/* Let everybody have turns until nothing happens any more. */
+/* Step all ranks until nothing happens any more. */
 static inline void run_until_idle(struct sim_job *sim)
 {
     bool moved = true;

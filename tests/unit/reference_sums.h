@@ -12,7 +12,7 @@
 
 #define REFERENCE_SUMS_DTYPES 4
 
-/* A small generator with a seed of its own (xorshift64*), so that a failure can be repeated. */
+/* A small random generator with an explicit seed (xorshift64*), so that a failure can be reproduced. */
 static inline uint64_t reference_random(uint64_t *state)
 {
     *state ^= *state >> 12;
@@ -39,7 +39,7 @@ static inline void reference_sums_fill(enum hvd_dtype dtype, void *data, int64_t
     }
 }
 
-/* One step of the sum, from left to right, written as plainly as it can be. */
+/* One step of the sum, from left to right, in the simplest way. */
 static inline void reference_sums_add(enum hvd_dtype dtype, void *sum, const void *in, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -68,7 +68,7 @@ static inline void reference_sums_divide(enum hvd_dtype dtype, void *sum, int64_
     }
 }
 
-/* The input of [rank] in a batch. */
+/* Fill the input of [rank] in a batch. */
 static inline void reference_sums_input(const struct backend_batch *batch, int rank, void *data)
 {
     reference_sums_fill(batch->need.dtype, data, batch->count, batch->sequence * 1000 + (uint64_t)rank);

@@ -1,4 +1,4 @@
-/* temp_folder.h: a folder for the files of a test, which is gone when it ends, also when it fails. */
+/* temp_folder.h: a folder for the files of a test, removed when the test ends or fails. */
 #ifndef TESTS_UNIT_TEMP_FOLDER_H
 #define TESTS_UNIT_TEMP_FOLDER_H
 
@@ -42,7 +42,7 @@ static inline void folder_remove(void)
     rmdir(folder);
 }
 
-/* All of a file there, for the caller to free; NULL where there is none. */
+/* Read a file of the folder. The caller frees the text. NULL if there is no such file. */
 static inline char *folder_read(const char *name)
 {
     char path[300];

@@ -1,4 +1,4 @@
-/* unit.h: the main of every unit test: one suite, results as TAP; and what it says of where a test is. */
+/* unit.h: the main function of every unit test: one suite, with its results as TAP. */
 #ifndef UNIT_H
 #define UNIT_H
 
@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Check hears of each assertion that holds, so as to tell behind which one a test crashed, and keeps them
- * all: where millions hold that is most of the time. So it hears of each line once. */
+/* Check records every assertion that passed, so that it can report the last one before a crash. With millions
+ * of assertions that takes most of the time, so report each line only once. */
 #define UNIT_LINES 4096
 
 static inline void unit_mark(const char *file, int line)
