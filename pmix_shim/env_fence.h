@@ -5,7 +5,7 @@
 
 #include "pmix_shim/secure_channel.h"
 
-/* The job as the variables say it. Outlives both ends. */
+/* The job as the variables describe it. It must outlive server and client. */
 struct env_job {
     int rank, size;
     uint32_t epoch;

@@ -20,7 +20,7 @@
 /* Connections that have not proved themselves: how many at once, and for how long. */
 #define MAX_UNAUTHENTICATED       16
 #define AUTHENTICATION_TIMEOUT_US INT64_C(10000000)
-/* Rank 0 gives up this much before the others do, so that they hear from it who is missing. */
+/* Rank 0 gives up this much before the others do, so that it can tell them which ranks are missing. */
 #define MARGIN_US INT64_C(500000)
 
 struct fence_peer {
@@ -130,7 +130,7 @@ void fence_server_close(struct fence_server *fence_server)
     free(fence_server);
 }
 
-/* ---- Who comes -------------------------------------------------------------------------------- */
+/* ---- Accept -------------------------------------------------------------------------------- */
 
 static void drop_peer(struct fence_server *fence_server, int i, const char *why)
 {
@@ -164,7 +164,7 @@ static void accept_peers(struct fence_server *fence_server)
     }
 }
 
-/* ---- Gather ----------------------------------------------------------------------------------- */
+/* ---- Collect ----------------------------------------------------------------------------------- */
 
 /* The first page of [peer] came. Is it a rank of this job that is not here yet? */
 static int check_identity(const struct fence_server *fence_server, const struct fence_peer *peer,
@@ -252,8 +252,8 @@ static int step(struct fence_server *fence_server, struct fence_peer *peer, shor
     return rc == HVD_OK ? receive_page(fence_server, peer, store, why) : rc;
 }
 
-/* Who has not proved itself is a stranger and dropped when something is wrong with it. What is wrong with a
- * rank ends the job. */
+/* A connection that fails before its first page is dropped with a warning. The failure of a known rank ends
+ * the job. */
 static int serve(struct fence_server *fence_server, int i, short events, struct store *store,
                  struct hvd_error *err)
 {
@@ -323,7 +323,7 @@ static int collect_pages(struct fence_server *fence_server, struct store *store,
             (struct pollfd){.fd = room ? fence_server->listener : -1, .events = POLLIN};
         if (poll(fence_server->pollers, (nfds_t)count + 1, clock_ms_until(wake_us)) < 0 && errno != EINTR)
             return error_set_errno(err, "poll");
-        /* downwards, as a dropped peer's place is taken by the last one */
+        /* downwards, as the last peer moves to the index of one that is dropped */
         for (int i = count - 1; i >= 0; i--) {
             int rc = serve(fence_server, i, fence_server->pollers[i].revents, store, err);
             if (rc != HVD_OK)
@@ -334,7 +334,7 @@ static int collect_pages(struct fence_server *fence_server, struct store *store,
     return HVD_OK;
 }
 
-/* ---- Give ------------------------------------------------------------------------------------- */
+/* ---- Send ------------------------------------------------------------------------------------- */
 
 /* Send the peer what its socket takes; HVD_OK when it has everything. */
 static int send_pages_to(struct fence_server *fence_server, struct fence_peer *peer,
@@ -384,7 +384,7 @@ static int send_pages(struct fence_server *fence_server, const struct store *sto
     }
 }
 
-/* Tell the ranks that are here why the job ends. They see the connection close in any case. */
+/* Send the known ranks the reason why the job ends. The others only see their connection close. */
 static void send_failure(struct fence_server *fence_server, int status, const char *sentence)
 {
     struct fence_message message = {FENCE_FAIL, (uint32_t)-status, 0, (const unsigned char *)sentence,

@@ -1,5 +1,4 @@
-/* endpoint.c: this rank's listening socket, and connections whose both ends have proved that they hold the
- * job key. */
+/* endpoint.c: this rank's listening socket, and connections to other ranks after a handshake. */
 #include "config.h"
 #include "net/endpoint.h"
 
@@ -17,9 +16,9 @@
 #include "net/address.h"
 #include "auth/handshake.h"
 
-#define UNAUTHENTICATED_MAX 64 /* half-open connections beyond the wanted ones; the oldest gives way */
-#define REPORTS_MAX         8  /* lines about dropped connections in one establish */
-#define CONNECT_US          INT64_C(2000000) /* for one address to answer, while there are others */
+#define UNAUTHENTICATED_MAX 64 /* accepted connections without a finished handshake; the oldest gives way */
+#define REPORTS_MAX         8  /* lines about dropped connections in one call */
+#define CONNECT_US          INT64_C(2000000) /* for one address to answer, where there are others to try */
 #define PAUSE_FIRST_US      INT64_C(10000)   /* between two rounds over a peer's addresses; then it doubles */
 #define PAUSE_LAST_US       INT64_C(500000)
 #define MICROSECONDS        INT64_C(1000000)
@@ -33,29 +32,29 @@ struct endpoint {
     const struct hvd_log *log;
 };
 
-/* How far a connection that we begin has come. */
+/* A connection that this rank begins: the addresses of the peer, and how far it got. */
 struct dial {
     struct in6_addr addresses[PEER_MAX_ADDRESSES]; /* best first */
     int address_count, next;
     int64_t not_before_us, pause_us;
-    bool busy;       /* one of the handshakes is for it */
-    const char *why; /* what came of the last try */
+    bool busy;       /* its handshake is under way */
+    const char *why; /* why the last attempt failed */
 };
 
-/* One call of endpoint_establish. The first [want_count] handshakes are those we begin, by want; the others
- * are of those who came to us. */
+/* One call of endpoint_establish. The first [request_count] handshakes are those that this rank begins, one
+ * for each request; the others belong to connections that it accepted. */
 struct establishment {
     struct endpoint *endpoint;
     const struct peer_table *peer_table;
-    struct endpoint_connection *wants;
-    int want_count, missing;
+    struct endpoint_connection *requests;
+    int request_count, missing;
     struct dial *dials;
     struct handshake *handshakes;
     struct pollfd *polls; /* of each handshake, then of the listening socket */
     int handshake_count;
     int reports;
-    bool best_effort; /* what does not come true in time is no failure, */
-    int64_t grace_us; /* and time is up that long after a lane is complete */
+    bool best_effort; /* a request that is not met in time is no failure, */
+    int64_t grace_us; /* and the time ends this long after a lane is complete */
 };
 
 /* ---- The listening socket ---- */
@@ -126,7 +125,7 @@ void endpoint_close(struct endpoint *endpoint)
     free(endpoint);
 }
 
-/* ---- What is wanted ---- */
+/* ---- The requests ---- */
 
 static void report_drop(struct establishment *establishment, enum log_level level, int fd, const char *why)
 {
@@ -139,24 +138,24 @@ static void report_drop(struct establishment *establishment, enum log_level leve
               establishment->reports == REPORTS_MAX ? "; more of these are not reported" : "");
 }
 
-/* What a peer of ours claims is what we wait for: sets *wantp. Otherwise says why not: as a rule it is ahead
- * of us, on its way into a process set that we make next. */
+/* Find the request that a peer's claim meets, and set *requestp. Otherwise returns why there is none: usually
+ * the peer is ahead of this rank, and connects for a process set that this rank makes next. */
 static const char *match_claim(const struct establishment *establishment, const struct handshake_claim *claim,
-                               int *wantp)
+                               int *requestp)
 {
-    for (int i = 0; i < establishment->want_count; i++) {
-        const struct endpoint_connection *want = &establishment->wants[i];
-        if (!want->connect && (uint32_t)want->rank == claim->from && want->purpose == claim->purpose &&
-            want->tag == claim->tag) {
-            *wantp = i;
-            return want->fd < 0 ? NULL : "is connected already";
+    for (int i = 0; i < establishment->request_count; i++) {
+        const struct endpoint_connection *request = &establishment->requests[i];
+        if (!request->connect && (uint32_t)request->rank == claim->from &&
+            request->purpose == claim->purpose && request->tag == claim->tag) {
+            *requestp = i;
+            return request->fd < 0 ? NULL : "is connected already";
         }
     }
     return "is a rank that is not expected now";
 }
 
-/* A cut link must show within the lease: unanswered data by TCP_USER_TIMEOUT, an idle line by keepalive. The
- * job runs without them too, so that a refusal is no failure. */
+/* A cut link must be noticed within the lease: TCP_USER_TIMEOUT notices unanswered data, keepalive an idle
+ * connection. The job runs without these options too, so a failure to set one is ignored. */
 static void set_options(int fd, int64_t lease_us)
 {
     int lease_s = (int)((lease_us + MICROSECONDS - 1) / MICROSECONDS);
@@ -174,21 +173,21 @@ static void set_options(int fd, int64_t lease_us)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
-static void complete_connection(struct establishment *establishment, int want, struct handshake *handshake)
+static void complete_connection(struct establishment *establishment, int index, struct handshake *handshake)
 {
     set_options(handshake->fd, establishment->endpoint->lease_us);
-    establishment->wants[want].fd = handshake->fd;
+    establishment->requests[index].fd = handshake->fd;
     establishment->missing--;
     handshake->fd = -1;
 }
 
-/* ---- Connections that we begin ---- */
+/* ---- Connections that this rank begins ---- */
 
-static void dial_failed(struct establishment *establishment, int want, const char *why)
+static void dial_failed(struct establishment *establishment, int index, const char *why)
 {
-    struct dial *dial = &establishment->dials[want];
+    struct dial *dial = &establishment->dials[index];
     char name[300];
-    peer_table_rank_name(establishment->peer_table, establishment->wants[want].rank, name, sizeof(name));
+    peer_table_rank_name(establishment->peer_table, establishment->requests[index].rank, name, sizeof(name));
     log_write(establishment->endpoint->log, LOG_DEBUG, "endpoint", "address %d of %s: %s", dial->next, name,
               why);
     dial->busy = false;
@@ -215,22 +214,22 @@ static int begin_connect(const struct in6_addr *address, uint16_t port, const ch
     return -1;
 }
 
-static void dial_start(struct establishment *establishment, int want)
+static void dial_start(struct establishment *establishment, int index)
 {
-    struct dial *dial = &establishment->dials[want];
-    const struct endpoint_connection *wanted = &establishment->wants[want];
-    struct handshake *handshake = &establishment->handshakes[want];
-    const struct handshake_claim claim = {.purpose = (uint16_t)wanted->purpose,
-                                          .tag = wanted->tag,
+    struct dial *dial = &establishment->dials[index];
+    const struct endpoint_connection *request = &establishment->requests[index];
+    struct handshake *handshake = &establishment->handshakes[index];
+    const struct handshake_claim claim = {.purpose = (uint16_t)request->purpose,
+                                          .tag = request->tag,
                                           .epoch = establishment->peer_table->epoch,
                                           .from = (uint32_t)establishment->peer_table->rank,
-                                          .to = (uint32_t)wanted->rank};
+                                          .to = (uint32_t)request->rank};
     while (!dial->busy && clock_us() >= dial->not_before_us) {
         const char *why = NULL;
         int fd = begin_connect(&dial->addresses[dial->next],
-                               establishment->peer_table->peers[wanted->rank].port, &why);
+                               establishment->peer_table->peers[request->rank].port, &why);
         if (fd < 0) {
-            dial_failed(establishment, want, why);
+            dial_failed(establishment, index, why);
             continue;
         }
         dial->busy = true;
@@ -240,19 +239,19 @@ static void dial_start(struct establishment *establishment, int want)
     }
 }
 
-static void dial_advance(struct establishment *establishment, int want)
+static void dial_advance(struct establishment *establishment, int index)
 {
-    struct handshake *handshake = &establishment->handshakes[want];
+    struct handshake *handshake = &establishment->handshakes[index];
     enum handshake_state before = handshake->state;
     switch (handshake_advance(handshake)) {
     case HANDSHAKE_DONE:
-        complete_connection(establishment, want, handshake);
+        complete_connection(establishment, index, handshake);
         return;
     case HANDSHAKE_FAILED:
         if (handshake->foreign)
             report_drop(establishment, LOG_WARN, handshake->fd, handshake->why);
         handshake_close(handshake);
-        dial_failed(establishment, want, handshake->why);
+        dial_failed(establishment, index, handshake->why);
         return;
     default:
         if (before == HANDSHAKE_CONNECTING && handshake->state != before)
@@ -260,13 +259,13 @@ static void dial_advance(struct establishment *establishment, int want)
     }
 }
 
-/* ---- Connections that come to us ---- */
+/* ---- Connections that it accepts ---- */
 
-/* A free place among the handshakes; where there is none the oldest loses its own. */
+/* A free entry for an accepted connection. Where there is none, the oldest connection is dropped. */
 static struct handshake *take_handshake(struct establishment *establishment)
 {
-    struct handshake *oldest = &establishment->handshakes[establishment->want_count];
-    for (int i = establishment->want_count; i < establishment->handshake_count; i++) {
+    struct handshake *oldest = &establishment->handshakes[establishment->request_count];
+    for (int i = establishment->request_count; i < establishment->handshake_count; i++) {
         struct handshake *handshake = &establishment->handshakes[i];
         if (handshake->fd < 0)
             return handshake;
@@ -297,14 +296,14 @@ static int accept_all(struct establishment *establishment, struct hvd_error *err
 
 static void accepted_advance(struct establishment *establishment, struct handshake *handshake)
 {
-    int want = -1;
+    int index = -1;
     enum handshake_result result = handshake_advance(handshake);
     if (result == HANDSHAKE_CLAIMED || result == HANDSHAKE_DONE) {
         handshake->why = handshake_stray_reason(&handshake->claim, establishment->peer_table->epoch,
                                                 establishment->peer_table->rank);
         handshake->foreign = handshake->why != NULL;
         if (!handshake->foreign)
-            handshake->why = match_claim(establishment, &handshake->claim, &want);
+            handshake->why = match_claim(establishment, &handshake->claim, &index);
         if (handshake->why != NULL)
             result = HANDSHAKE_FAILED;
     }
@@ -313,26 +312,26 @@ static void accepted_advance(struct establishment *establishment, struct handsha
         result = handshake_advance(handshake);
     }
     if (result == HANDSHAKE_DONE)
-        complete_connection(establishment, want, handshake);
+        complete_connection(establishment, index, handshake);
     if (result == HANDSHAKE_FAILED) {
         report_drop(establishment, handshake->foreign ? LOG_WARN : LOG_INFO, handshake->fd, handshake->why);
         handshake_close(handshake);
     }
 }
 
-/* ---- All at once ---- */
+/* ---- All requests together ---- */
 
 static int64_t earlier(int64_t a_us, int64_t b_us)
 {
     return a_us < b_us ? a_us : b_us;
 }
 
-/* Begin what is due, and fill the list for poll. Returns when the next limit passes. */
+/* Begin the connections that are due, and fill the list for poll. Returns the next deadline. */
 static int64_t prepare_poll(struct establishment *establishment, int64_t deadline_us)
 {
     int64_t wake_us = deadline_us;
-    for (int i = 0; i < establishment->want_count; i++) {
-        if (!establishment->wants[i].connect || establishment->wants[i].fd >= 0)
+    for (int i = 0; i < establishment->request_count; i++) {
+        if (!establishment->requests[i].connect || establishment->requests[i].fd >= 0)
             continue;
         dial_start(establishment, i);
         if (!establishment->dials[i].busy)
@@ -356,7 +355,7 @@ static void advance_all(struct establishment *establishment)
     int64_t now_us = clock_us();
     for (int i = 0; i < establishment->handshake_count; i++) {
         struct handshake *handshake = &establishment->handshakes[i];
-        bool ours = i < establishment->want_count;
+        bool ours = i < establishment->request_count;
         if (handshake->fd < 0)
             continue;
         if (establishment->polls[i].revents != 0) {
@@ -375,21 +374,21 @@ static void advance_all(struct establishment *establishment)
     }
 }
 
-/* Name the first rank that is missing, and what was tried. */
+/* The error names the first rank that is missing, and what was tried. */
 static int report_missing(const struct establishment *establishment, struct hvd_error *err)
 {
     int first = 0;
-    while (establishment->wants[first].fd >= 0)
+    while (establishment->requests[first].fd >= 0)
         first++;
-    const struct endpoint_connection *want = &establishment->wants[first];
+    const struct endpoint_connection *request = &establishment->requests[first];
     const struct dial *dial = &establishment->dials[first];
     char peer[300], self[300], more[60] = "", tried[4 * ADDRESS_TEXT_BYTES] = "";
-    peer_table_rank_name(establishment->peer_table, want->rank, peer, sizeof(peer));
+    peer_table_rank_name(establishment->peer_table, request->rank, peer, sizeof(peer));
     peer_table_rank_name(establishment->peer_table, establishment->peer_table->rank, self, sizeof(self));
     if (establishment->missing > 1)
         snprintf(more, sizeof(more), "; %d more %s missing", establishment->missing - 1,
                  establishment->missing == 2 ? "rank is" : "ranks are");
-    if (!want->connect)
+    if (!request->connect)
         return error_set(
             err, HVD_ERR_TIMEOUT,
             "%s has not connected to %s in time; see whether it still runs and its node reaches this one%s",
@@ -402,18 +401,18 @@ static int report_missing(const struct establishment *establishment, struct hvd_
     }
     return error_set(err, HVD_ERR_TIMEOUT,
                      "%s could not connect to %s in time; port %u of %s was tried, the last time: %s%s", self,
-                     peer, establishment->peer_table->peers[want->rank].port, tried,
+                     peer, establishment->peer_table->peers[request->rank].port, tried,
                      dial->why != NULL ? dial->why : "no answer yet", more);
 }
 
 static bool is_lane_complete(const struct establishment *establishment)
 {
     bool complete = false;
-    for (int i = 0; i < establishment->want_count && !complete; i++) {
+    for (int i = 0; i < establishment->request_count && !complete; i++) {
         complete = true;
-        for (int k = 0; k < establishment->want_count; k++)
-            if (establishment->wants[k].lane == establishment->wants[i].lane &&
-                establishment->wants[k].fd < 0)
+        for (int k = 0; k < establishment->request_count; k++)
+            if (establishment->requests[k].lane == establishment->requests[i].lane &&
+                establishment->requests[k].fd < 0)
                 complete = false;
     }
     return complete;
@@ -448,15 +447,16 @@ static int establishment_run(struct establishment *establishment, int64_t deadli
     return HVD_OK;
 }
 
-static int check_ranks(const struct peer_table *peer_table, struct endpoint_connection *wants, int want_count,
-                       struct hvd_error *err)
+static int check_ranks(const struct peer_table *peer_table, struct endpoint_connection *requests,
+                       int request_count, struct hvd_error *err)
 {
-    for (int i = 0; i < want_count; i++)
-        wants[i].fd = -1;
-    for (int i = 0; i < want_count; i++)
-        if (wants[i].rank < 0 || wants[i].rank >= peer_table->size || wants[i].rank == peer_table->rank)
+    for (int i = 0; i < request_count; i++)
+        requests[i].fd = -1;
+    for (int i = 0; i < request_count; i++)
+        if (requests[i].rank < 0 || requests[i].rank >= peer_table->size ||
+            requests[i].rank == peer_table->rank)
             return error_set(err, HVD_ERR_INVALID, "rank %d cannot connect to rank %d of %d",
-                             peer_table->rank, wants[i].rank, peer_table->size);
+                             peer_table->rank, requests[i].rank, peer_table->size);
     return HVD_OK;
 }
 
@@ -464,30 +464,31 @@ static int establishment_open(struct establishment *establishment, struct hvd_er
 {
     struct address_net nets[ADDRESS_MAX_NETS];
     int net_count = address_nets(nets, ADDRESS_MAX_NETS);
-    establishment->missing = establishment->want_count;
-    establishment->handshake_count = 2 * establishment->want_count + UNAUTHENTICATED_MAX;
-    establishment->dials = calloc((size_t)establishment->want_count, sizeof(*establishment->dials));
+    establishment->missing = establishment->request_count;
+    establishment->handshake_count = 2 * establishment->request_count + UNAUTHENTICATED_MAX;
+    establishment->dials = calloc((size_t)establishment->request_count, sizeof(*establishment->dials));
     establishment->handshakes =
         calloc((size_t)establishment->handshake_count, sizeof(*establishment->handshakes));
     establishment->polls = calloc((size_t)establishment->handshake_count + 1, sizeof(*establishment->polls));
     if (establishment->dials == NULL || establishment->handshakes == NULL || establishment->polls == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to connect to %d ranks",
-                         establishment->want_count);
+                         establishment->request_count);
     for (int i = 0; i < establishment->handshake_count; i++)
         establishment->handshakes[i].fd = -1;
-    for (int i = 0; i < establishment->want_count; i++) {
-        const struct peer *peer = &establishment->peer_table->peers[establishment->wants[i].rank];
+    for (int i = 0; i < establishment->request_count; i++) {
+        const struct peer *peer = &establishment->peer_table->peers[establishment->requests[i].rank];
         struct dial *dial = &establishment->dials[i];
         dial->pause_us = PAUSE_FIRST_US;
-        if (establishment->wants[i].address != NULL) {
+        if (establishment->requests[i].address != NULL) {
             dial->address_count = 1;
-            dial->addresses[0] = *establishment->wants[i].address;
+            dial->addresses[0] = *establishment->requests[i].address;
             continue;
         }
         dial->address_count = peer->address_count;
         memcpy(dial->addresses, peer->addresses, sizeof(dial->addresses));
         address_sort(dial->addresses, dial->address_count, nets, net_count);
-        address_rotate(dial->addresses, dial->address_count, nets, net_count, establishment->wants[i].lane);
+        address_rotate(dial->addresses, dial->address_count, nets, net_count,
+                       establishment->requests[i].lane);
     }
     return HVD_OK;
 }
@@ -501,44 +502,44 @@ static void establishment_close(struct establishment *establishment)
     free(establishment->polls);
 }
 
-/* What is left open on failure: nothing. */
+/* On failure no socket is left open. */
 static int establish_all(struct establishment *establishment, int64_t deadline_us, struct hvd_error *err)
 {
-    struct endpoint_connection *wants = establishment->wants;
-    int rc = check_ranks(establishment->peer_table, wants, establishment->want_count, err);
-    if (rc != HVD_OK || establishment->want_count == 0)
+    struct endpoint_connection *requests = establishment->requests;
+    int rc = check_ranks(establishment->peer_table, requests, establishment->request_count, err);
+    if (rc != HVD_OK || establishment->request_count == 0)
         return rc;
     rc = establishment_open(establishment, err);
     if (rc == HVD_OK)
         rc = establishment_run(establishment, deadline_us, err);
-    for (int i = 0; rc == HVD_OK && i < establishment->want_count; i++)
-        wants[i].why = wants[i].fd < 0 ? establishment->dials[i].why : NULL;
+    for (int i = 0; rc == HVD_OK && i < establishment->request_count; i++)
+        requests[i].why = requests[i].fd < 0 ? establishment->dials[i].why : NULL;
     establishment_close(establishment);
-    for (int i = 0; rc != HVD_OK && i < establishment->want_count; i++) {
-        if (wants[i].fd >= 0)
-            close(wants[i].fd);
-        wants[i].fd = -1;
+    for (int i = 0; rc != HVD_OK && i < establishment->request_count; i++) {
+        if (requests[i].fd >= 0)
+            close(requests[i].fd);
+        requests[i].fd = -1;
     }
     return rc;
 }
 
 int endpoint_establish(struct endpoint *endpoint, const struct peer_table *peer_table,
-                       struct endpoint_connection *wants, int want_count, int64_t deadline_us,
+                       struct endpoint_connection *requests, int request_count, int64_t deadline_us,
                        struct hvd_error *err)
 {
     struct establishment establishment = {
-        .endpoint = endpoint, .peer_table = peer_table, .wants = wants, .want_count = want_count};
+        .endpoint = endpoint, .peer_table = peer_table, .requests = requests, .request_count = request_count};
     return establish_all(&establishment, deadline_us, err);
 }
 
 int endpoint_try_establish(struct endpoint *endpoint, const struct peer_table *peer_table,
-                           struct endpoint_connection *wants, int want_count, struct endpoint_timeout timeout,
-                           struct hvd_error *err)
+                           struct endpoint_connection *requests, int request_count,
+                           struct endpoint_timeout timeout, struct hvd_error *err)
 {
     struct establishment establishment = {.endpoint = endpoint,
                                           .peer_table = peer_table,
-                                          .wants = wants,
-                                          .want_count = want_count,
+                                          .requests = requests,
+                                          .request_count = request_count,
                                           .best_effort = true,
                                           .grace_us = timeout.grace_us};
     return establish_all(&establishment, timeout.deadline_us, err);

@@ -21,38 +21,39 @@ enum endpoint_purpose {
 struct endpoint_connection {
     int rank; /* the other end */
     enum endpoint_purpose purpose;
-    uint32_t tag; /* both ends want the same; with the purpose it says which connection this is */
-    bool connect; /* we connect to it; else it connects to us */
+    uint32_t tag; /* both ends request the same one; with the purpose it identifies the connection */
+    bool connect; /* this rank connects to it; else it connects to this rank */
     int lane; /* of several connections to it, from 0: each tries another of its near addresses first, and so
                  takes another network card where there are several */
-    const struct in6_addr *address; /* to connect to this one only; NULL: to those of the peer_table */
-    const char *why; /* result of endpoint_try_establish: what came of the last try to connect, or NULL */
+    const struct in6_addr *address; /* to connect to this one only; NULL: to any address in the peer table */
+    const char *why; /* result of endpoint_try_establish: why the last attempt to connect failed, or NULL */
     int fd;          /* result: connected, non-blocking, close-on-exec; -1 until then */
 };
 
-/* Listen on a port that the kernel chooses. A connection that has not answered for [lease_us] will be cut. */
+/* Listen on a port that the kernel chooses. A connection whose peer has not answered for [lease_us] is cut.
+ */
 int endpoint_open(struct endpoint **endpointp, int64_t lease_us, const struct hvd_log *log,
                   struct hvd_error *err);
 uint16_t endpoint_port(const struct endpoint *endpoint);
 
-/* Make all [wants] come true at once: tries each address of a peer, does the keyed handshake in both
- * directions on every connection (challenge and answer over key, protocol version, epoch, purpose, tag and
- * both ranks), drops strangers with a warning and ranks that come too early without (they come again), sets
- * TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from the lease. On failure no fd is left open. */
+/* Make all requested connections at the same time. Tries each address of a peer in turn, and does the
+ * handshake of auth/handshake.h on every connection; its claim holds epoch, purpose, tag and both ranks. A
+ * foreign process is dropped with a warning, a rank that connects too early without one (it connects again).
+ * Sets TCP_NODELAY, keepalive and TCP_USER_TIMEOUT from the lease. On failure no socket is left open. */
 int endpoint_establish(struct endpoint *endpoint, const struct peer_table *peer_table,
-                       struct endpoint_connection *wants, int want_count, int64_t deadline_us,
+                       struct endpoint_connection *requests, int request_count, int64_t deadline_us,
                        struct hvd_error *err);
 
-/* How long to try: until [deadline_us], but no longer than [grace_us] after all wants of one lane have come
- * true. */
+/* How long to try: until [deadline_us], but no longer than [grace_us] after all requests of one lane are met.
+ */
 struct endpoint_timeout {
     int64_t deadline_us, grace_us;
 };
 
-/* The same as far as it goes. Those that have not come true keep an fd of -1, which is no failure. */
+/* The same, but a request that is not met in time is no failure: its fd stays -1, and [why] says why. */
 int endpoint_try_establish(struct endpoint *endpoint, const struct peer_table *peer_table,
-                           struct endpoint_connection *wants, int want_count, struct endpoint_timeout timeout,
-                           struct hvd_error *err);
+                           struct endpoint_connection *requests, int request_count,
+                           struct endpoint_timeout timeout, struct hvd_error *err);
 
 /* In a forked child: close the socket, touch nothing else. NULL is fine. */
 void endpoint_after_fork(struct endpoint *endpoint);

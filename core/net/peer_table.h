@@ -27,14 +27,15 @@ struct peer {
 
 struct peer_table {
     int rank, size;
-    const struct hvd_log *log; /* for what is worth telling while ranks meet; borrowed; NULL: nowhere */
+    const struct hvd_log
+        *log; /* for messages while ranks connect; must outlive the table; NULL: none are written */
     uint32_t epoch;
-    unsigned char key[JOB_KEY_BYTES]; /* of the job: rank 0 drew it */
+    unsigned char key[JOB_KEY_BYTES]; /* of the job: random bytes that rank 0 has chosen */
     struct peer *peers;               /* [size] */
     int *node_of_rank;                /* [size]: peers[i].leader, as tree_shape_of_rank takes it */
 };
 
-/* Begin a peer_table of [job] in which every rank is its own node. */
+/* Begin a table of [job] in which every rank is a node of its own. */
 int peer_table_open(struct peer_table *peer_table, const struct hvd_job *job, struct hvd_error *err);
 
 /* The ranks that may share memory with this one, itself included, ascending, into [members] (room for all
@@ -43,11 +44,12 @@ int peer_table_local_peers(const struct peer_table *peer_table, int *members);
 
 /* Which ranks share network interfaces: of each rank the number of its network into [network_of_rank] (room
  * for all), and of each network its first rank, ascending, into [first_ranks] (the same). Returns how many
- * networks there are, 1 also where some rank cannot tell; or HVD_ERR_NO_MEMORY. */
+ * networks there are; 1 also where some rank does not know its network; or HVD_ERR_NO_MEMORY. */
 int peer_table_networks(const struct peer_table *peer_table, int *network_of_rank, int *first_ranks);
 
 /* Settle the nodes: [attached] says of each rank whether it shares the memory of the first rank of its node
- * key, and of those first ranks whether they have such memory. Whoever does not is a node of its own. */
+ * key, and of those first ranks whether they have such memory. A rank that shares none is a node of its own.
+ */
 int peer_table_assign_nodes(struct peer_table *peer_table, const bool *attached, struct hvd_error *err);
 
 /* A zeroed struct is fine. Wipes the key. */

@@ -5,7 +5,7 @@
 #include "net/endpoint.h"
 #include "net/network.h"
 
-/* Whoever tries, and with what. */
+/* What a probe needs to know. */
 struct probe {
     const struct network_node *nodes;
     const struct network_plan *plan;
@@ -17,8 +17,8 @@ struct probe {
 
 /* Connect as network_probe_edges says, on each rail, and look where each connection comes from: into
  * [result], which rails do not work here and why. Ends by [deadline_us], and within seconds. HVD_OK also
- * where none works. Connections stay until probe_close, which waits until all have tried: who sees its peer
- * hang up cannot tell that it was satisfied. */
+ * where none works. Connections stay until probe_close, which waits until all ranks have tried: a rank whose
+ * peer closes the connection could not tell whether the attempt had succeeded. */
 int probe_run(struct probe *probe, struct endpoint *endpoint, const struct peer_table *peer_table,
               int64_t deadline_us, struct network_probe_result *result, struct hvd_error *err);
 

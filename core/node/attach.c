@@ -1,4 +1,4 @@
-/* attach.c: how the ranks of a node meet in shared memory: what both sides need. */
+/* attach.c: how the ranks of a node come to share memory: what the leader and the members both need. */
 #include "config.h"
 #include "node/attach.h"
 

@@ -1,4 +1,5 @@
-/* attach_leader.c: the leader's side of the meeting: it makes the memory and tells members of each other. */
+/* attach_leader.c: the leader's side of attach: it makes the memory, admits members and tells them who their
+ * neighbours are. */
 #include "config.h"
 #include "node/attach.h"
 
@@ -50,7 +51,7 @@ static int member_index(const struct node *node, int rank)
     return -1;
 }
 
-/* Let a connection go; [why] is a phrase that follows "it", or NULL. */
+/* Drop a connection; [why] is a phrase that follows "it", or NULL. */
 static void leader_drop(struct attach_leader *leader, struct attach_peer *peer, const char *why)
 {
     bool authenticated = peer->rank >= 0;
@@ -62,7 +63,8 @@ static void leader_drop(struct attach_leader *leader, struct attach_peer *peer, 
                   why);
     else if (why != NULL)
         log_write(leader->peer_table->log, LOG_WARN, "control",
-                  "dropped process %d, which came to this node's meeting: it %s", (int)peer->pid, why);
+                  "dropped process %d, which connected to the first rank of this node: it %s", (int)peer->pid,
+                  why);
     close(peer->fd);
     if (peer->pidfd >= 0)
         close(peer->pidfd);
@@ -207,13 +209,14 @@ static void leader_serve_peer(struct attach_leader *leader, struct attach_peer *
         peer->expects = ATTACH_WAKEUPS;
         break;
     default:
-        leader_drop(leader, peer, "spoke out of turn");
+        leader_drop(leader, peer, "sent a packet that it should not send now");
         break;
     }
     attach_close_fds(&fds);
 }
 
-/* Drop who keeps us waiting without a proof, and close the gaps. Returns when to look again. */
+/* Drop connections that did not finish the handshake in time, and close the gaps in the array. Returns the
+ * next deadline. */
 static int64_t leader_expire(struct attach_leader *leader)
 {
     int kept = 0;
@@ -269,7 +272,7 @@ static int compare_peers(const void *a, const void *b)
     return ((const struct attach_peer *)a)->rank - ((const struct attach_peer *)b)->rank;
 }
 
-/* Tell attached member [index] of [count], the leader being 0 and member i peers[i - 1], who its relatives
+/* Tell attached member [index] of [count], the leader being 0 and member i peers[i - 1], who its neighbours
  * are. */
 static void leader_send_wakeups(struct attach_leader *leader, int index, int count)
 {
@@ -290,7 +293,7 @@ static void leader_send_wakeups(struct attach_leader *leader, int index, int cou
     }
     if (attach_send(peer->fd, ATTACH_WAKEUPS, &packet, &fds) != 0)
         log_write(leader->peer_table->log, LOG_WARN, "control",
-                  "rank %d (pid %d) left the meeting of this node's ranks early", peer->rank, (int)peer->pid);
+                  "rank %d (pid %d) ended while the ranks of this node attached", peer->rank, (int)peer->pid);
 }
 
 /* What the leader keeps: its children's doorbells and everybody's pidfd. */
@@ -312,7 +315,7 @@ static int leader_keep_fds(struct attach_leader *leader, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* Who came is now known: drop the rest, and tell those who did. */
+/* The time is over, or all members attached: drop the others, and tell each attached one its neighbours. */
 static int leader_finish(struct attach_leader *leader, struct hvd_error *err)
 {
     for (int i = 0; i < leader->peer_count; i++) {

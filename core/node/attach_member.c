@@ -1,5 +1,4 @@
-/* attach_member.c: a member's side of the meeting: it finds the leader, checks it and attaches to its memory.
- */
+/* attach_member.c: a member's side of attach: it connects to the leader, checks it and maps its memory. */
 #include "config.h"
 #include "node/attach.h"
 
@@ -11,8 +10,8 @@
 
 #include "base/clock.h"
 
-#define PAUSE_MAX_MS 50                  /* between attempts while the leader does not listen yet */
-#define GRACE_US     INT64_C(1000000)    /* for the leader's last word, after it stops to wait */
+#define PAUSE_MAX_MS 50               /* between attempts while the leader does not listen yet */
+#define GRACE_US     INT64_C(1000000) /* for the leader's last packet, after the leader has stopped waiting */
 #define LEFT_MAX_US  INT64_C(3600000000) /* longest that a leader may make a member wait */
 
 struct attach_member {
@@ -122,7 +121,7 @@ static void member_map_windows(struct attach_member *member, int fd)
                   why.text);
 }
 
-/* Map the leader's memory, and its windows where it has any. *untilp: when its last word is due. */
+/* Map the leader's memory, and its windows where it has any. *untilp: when its last packet is due. */
 static int member_map(struct attach_member *member, int64_t deadline_us, int64_t *untilp,
                       struct hvd_error *err)
 {
@@ -149,7 +148,7 @@ static int member_map(struct attach_member *member, int64_t deadline_us, int64_t
     return member_send(member, ATTACH_MAPPED, &attached, NULL, err);
 }
 
-/* Are the relatives in [packet] members, and is there a descriptor for each? */
+/* Are the neighbours in [packet] members, and is there a descriptor for each? */
 static bool wakeups_are_valid(const struct node *node, const struct attach_packet *packet,
                               const struct attach_fds *fds)
 {
@@ -173,7 +172,7 @@ static void keep_wakeup(struct node *node, int rank, int fd)
     node->wakeups[node->wakeup_count++].fd = fd;
 }
 
-/* The leader's last word: the doorbells of our relatives. */
+/* The leader's last packet: the doorbells of this rank's neighbours. */
 static int member_finish(struct attach_member *member, int64_t until_us, struct hvd_error *err)
 {
     struct node *node = member->node;
@@ -184,7 +183,7 @@ static int member_finish(struct attach_member *member, int64_t until_us, struct 
         return status;
     if (!wakeups_are_valid(node, &packet, &fds)) {
         attach_close_fds(&fds);
-        return error_set(err, HVD_ERR_SYSTEM, "told us of relatives that cannot be ours");
+        return error_set(err, HVD_ERR_SYSTEM, "named neighbours that this rank cannot have");
     }
     int next = 0;
     keep_wakeup(node, packet.wakeups.parent, fds.fd[next++]);
