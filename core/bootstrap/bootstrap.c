@@ -34,7 +34,7 @@ struct startup {
     struct nic_discovery nic_discovery;
 };
 
-/* Say to all ranks who we are, and read who they are. */
+/* Publish this rank's peer info, and read that of all ranks. */
 static int exchange_peer_info(struct startup *startup, struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
@@ -93,7 +93,7 @@ static int check_process_sets(const struct startup *startup, struct hvd_error *e
     return rc;
 }
 
-/* Meet the ranks of this node in shared memory. Where that fails they reach each other by TCP. */
+/* Attach the ranks of this node to shared memory. If that fails they use TCP. */
 static void attach_members(struct startup *startup)
 {
     const struct peer_table *peer_table = &startup->bootstrap->peer_table;
@@ -112,7 +112,7 @@ static bool has_other_nodes(const struct startup *startup)
     return startup->nic_discovery.node_count > 1;
 }
 
-/* Look at what is ours, attach_node the ranks of this node, and tell other nodes how they may reach us. */
+/* Check what one rank can check, attach the ranks of this node, and publish its network interfaces. */
 static int attach_node(struct startup *startup, struct hvd_error *err)
 {
     int rc = check_process_sets(startup, err);
@@ -126,7 +126,7 @@ static int attach_node(struct startup *startup, struct hvd_error *err)
     return rc;
 }
 
-/* Some time is kept back to tell all ranks who was not reached. */
+/* Keeps some time back, so that all ranks learn which rank was not reached. */
 static int64_t connect_deadline(const struct startup *startup)
 {
     int64_t spare_us = (startup->deadline_us - clock_us()) / 4;
@@ -141,7 +141,7 @@ static int probe_network(struct startup *startup, struct hvd_error *err)
                                &startup->wireup, connect_deadline(startup), err);
 }
 
-/* All have tried: from now on by what works. */
+/* All have probed: choose the networks that work everywhere. */
 static int choose_networks(struct startup *startup, struct hvd_error *err)
 {
     struct nic_discovery *nic_discovery = &startup->nic_discovery;
@@ -178,7 +178,7 @@ static int connect_links(struct startup *startup, int link_fds[TREE_MAX_LINKS], 
     return rc;
 }
 
-/* Now all know who shares memory with whom: the tree, its connections, and control over them. */
+/* All know which ranks share memory: build the tree, connect its links, and open control on them. */
 static int connect_tree(struct startup *startup, struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
@@ -208,13 +208,13 @@ static int connect_tree(struct startup *startup, struct hvd_error *err)
     return control_open(&bootstrap->control, peer_table, &bootstrap->shape, node, link_fds, err);
 }
 
-/* What each rank does by itself; after each all ranks hear how the others fared. */
+/* Each rank does a step by itself; after it all ranks exchange reports of how it went. */
 static const struct {
     const char *name;
     int (*work)(struct startup *startup, struct hvd_error *err);
     bool (*is_needed)(const struct startup *startup); /* the same on all ranks; NULL: always */
-} steps[] = {{"met", attach_node, NULL},
-             {"proved", probe_network, has_other_nodes},
+} steps[] = {{"attached", attach_node, NULL},
+             {"probed", probe_network, has_other_nodes},
              {"connected", connect_tree, NULL}};
 
 /* What start_many_ranks fences at most: for the cards, after each step, and at the end. */
@@ -233,12 +233,12 @@ static int start_many_ranks(struct startup *startup, struct hvd_error *err)
         rc = start_report_exchange(peer_table, &startup->wireup, &mine, i == 0 ? startup->attached : NULL,
                                    startup->deadline_us, err);
     }
-    if (rc == HVD_OK) /* nobody is asking for our report any more: wire-up may end */
+    if (rc == HVD_OK) /* all ranks have read our report: wire-up may end */
         rc = startup->wireup.ops->fence(startup->wireup.state, startup->deadline_us, err);
     return rc;
 }
 
-/* A job of one rank: the same objects, without anybody to talk to. */
+/* A job of one rank: the same objects, without connections. */
 static int start_single_rank(struct startup *startup, struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
@@ -247,7 +247,8 @@ static int start_single_rank(struct startup *startup, struct hvd_error *err)
     memcpy(peer_table->peers[0].host, bootstrap->job.host, sizeof(peer_table->peers[0].host));
     peer_table->peers[0].pid = getpid();
     int rc = bootstrap->launcher_ranks == NULL ? HVD_OK : exchange_peer_info(startup, err);
-    endpoint_close(bootstrap->endpoint); /* introduced only to those who think that we are in their part */
+    endpoint_close(
+        bootstrap->endpoint); /* opened only for the exchange, which finds ranks with another list */
     bootstrap->endpoint = NULL;
     if (rc == HVD_OK)
         rc = check_process_sets(startup, err);
@@ -262,15 +263,15 @@ static int start_single_rank(struct startup *startup, struct hvd_error *err)
     return rc;
 }
 
-/* Wire-up, of the launcher's launcher_wide job or of our part of it. */
+/* Open wire-up, of the whole launcher's job or of a sub-job. */
 static int wire_up(struct startup *startup, struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
-    const struct hvd_ranks *part = &startup->start->job;
+    const struct hvd_ranks *list = &startup->start->job;
     int rc = wireup_open(&startup->wireup, startup->config, startup->log, startup->deadline_us,
                          &bootstrap->job, err);
-    if (rc == HVD_OK && (part->ranks != NULL || part->count != 0))
-        rc = sub_job_open(&startup->wireup, part, MAX_FENCES, &bootstrap->job, &bootstrap->launcher_ranks,
+    if (rc == HVD_OK && (list->ranks != NULL || list->count != 0))
+        rc = sub_job_open(&startup->wireup, list, MAX_FENCES, &bootstrap->job, &bootstrap->launcher_ranks,
                           err);
     return rc;
 }

@@ -1,4 +1,4 @@
-/* sub_job.c: a part of the launcher's job that is a job of its own. */
+/* sub_job.c: the wire-up of a sub-job, carried by that of the launcher's job. */
 #include "bootstrap/sub_job.h"
 
 #include <stdbool.h>
@@ -12,50 +12,54 @@ struct sub_job {
     int *launcher_ranks;    /* [size] */
     int size;
     int fences_left;
-    bool fence_failed; /* then the others fail too, and there is nobody to keep step with */
+    bool fence_failed; /* then it fails on all ranks: the remaining ones are not done */
 };
 
 static int sub_job_put(void *state, const char *key, const void *bytes, size_t length, struct hvd_error *err)
 {
-    struct sub_job *part = state;
-    return part->launcher.ops->put(part->launcher.state, key, bytes, length, err);
+    struct sub_job *sub_job = state;
+    return sub_job->launcher.ops->put(sub_job->launcher.state, key, bytes, length, err);
 }
 
 static int sub_job_fence(void *state, int64_t deadline_us, struct hvd_error *err)
 {
-    struct sub_job *part = state;
-    if (part->fences_left == 0)
+    struct sub_job *sub_job = state;
+    if (sub_job->fences_left == 0)
         return error_set(err, HVD_ERR_STATE,
-                         "a part of the launcher's job fences more often than the others");
-    part->fences_left--;
-    int rc = part->launcher.ops->fence(part->launcher.state, deadline_us, err);
-    part->fence_failed = rc != HVD_OK;
+                         "this sub-job fences more often than the other sub-jobs of the launcher's job");
+    sub_job->fences_left--;
+    int rc = sub_job->launcher.ops->fence(sub_job->launcher.state, deadline_us, err);
+    sub_job->fence_failed = rc != HVD_OK;
     return rc;
 }
 
 static int sub_job_get(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
                        struct hvd_error *err)
 {
-    struct sub_job *part = state;
-    if (rank < 0 || rank >= part->size)
-        return error_set(err, HVD_ERR_INVALID, "there is no rank %d in a part of %d ranks", rank, part->size);
-    return part->launcher.ops->get(part->launcher.state, part->launcher_ranks[rank], key, deadline_us, blob,
-                                   err);
+    struct sub_job *sub_job = state;
+    if (rank < 0 || rank >= sub_job->size)
+        return error_set(err, HVD_ERR_INVALID, "there is no rank %d in a sub-job of %d ranks", rank,
+                         sub_job->size);
+    return sub_job->launcher.ops->get(sub_job->launcher.state, sub_job->launcher_ranks[rank], key,
+                                      deadline_us, blob, err);
 }
 
 static void sub_job_close(void *state)
 {
-    struct sub_job *part = state;
-    wireup_close(&part->launcher);
-    free(part->launcher_ranks);
-    free(part);
+    struct sub_job *sub_job = state;
+    wireup_close(&sub_job->launcher);
+    free(sub_job->launcher_ranks);
+    free(sub_job);
 }
 
-/* Opened by sub_job_open, which has what this one would have to find out. */
-static const struct wireup_ops sub_job_ops = {
-    .name = "part", .put = sub_job_put, .fence = sub_job_fence, .get = sub_job_get, .close = sub_job_close};
+/* No open: sub_job_open makes it of a wire-up that is open. */
+static const struct wireup_ops sub_job_ops = {.name = "sub-job",
+                                              .put = sub_job_put,
+                                              .fence = sub_job_fence,
+                                              .get = sub_job_get,
+                                              .close = sub_job_close};
 
-/* Where this process is in the list. */
+/* The index of this process in the list. */
 static int find_own_rank(const struct hvd_ranks *list, const struct hvd_job *job, int *rankp,
                          struct hvd_error *err)
 {
@@ -89,29 +93,29 @@ int sub_job_open(struct wireup *wireup, const struct hvd_ranks *list, int fence_
                  int **launcher_ranksp, struct hvd_error *err)
 {
     int own_rank = 0;
-    struct sub_job *part = calloc(1, sizeof(*part));
-    if (part == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "hvd_init_with: no memory for the part");
-    *part = (struct sub_job){.launcher = *wireup, .fences_left = fence_count};
+    struct sub_job *sub_job = calloc(1, sizeof(*sub_job));
+    if (sub_job == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "hvd_init_with: no memory for the sub-job");
+    *sub_job = (struct sub_job){.launcher = *wireup, .fences_left = fence_count};
     wireup->ops = &sub_job_ops;
-    wireup->state = part;
+    wireup->state = sub_job;
     wireup->module = NULL;
     int rc = find_own_rank(list, job, &own_rank, err);
     if (rc != HVD_OK)
-        return rc; /* cppcheck-suppress memleak ; the part is the wire-up's */
-    part->launcher_ranks = copy_list(list);
+        return rc; /* cppcheck-suppress memleak ; the wire-up owns it */
+    sub_job->launcher_ranks = copy_list(list);
     int *callers = copy_list(list);
-    if (part->launcher_ranks == NULL || callers == NULL) {
+    if (sub_job->launcher_ranks == NULL || callers == NULL) {
         free(callers);
         return error_set(err, HVD_ERR_NO_MEMORY, "hvd_init_with: no memory for a list of %d ranks",
                          list->count);
     }
-    part->size = list->count;
+    sub_job->size = list->count;
     job->rank = own_rank;
     job->launcher_size = job->size;
     job->launcher_ranks = callers;
     job->size = list->count;
-    job->local_rank = job->local_size = -1; /* the launcher counts others too; control finds out by itself */
+    job->local_rank = job->local_size = -1; /* the launcher's counts include other sub-jobs */
     *launcher_ranksp = callers;
     return HVD_OK;
 }
@@ -121,8 +125,8 @@ int sub_job_fence_remaining(struct wireup *wireup, int64_t deadline_us, struct h
     int rc = HVD_OK;
     if (wireup->ops != &sub_job_ops)
         return HVD_OK;
-    struct sub_job *part = wireup->state;
-    while (rc == HVD_OK && part->fences_left > 0 && !part->fence_failed)
-        rc = sub_job_fence(part, deadline_us, err);
+    struct sub_job *sub_job = wireup->state;
+    while (rc == HVD_OK && sub_job->fences_left > 0 && !sub_job->fence_failed)
+        rc = sub_job_fence(sub_job, deadline_us, err);
     return rc;
 }

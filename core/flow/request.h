@@ -65,7 +65,8 @@ struct request {
     struct request_tensor tensors[];
 };
 
-/* Zeroed, with a tensor for each tensor of [desc], which it holds; NULL where memory is out. */
+/* Zeroed, with one request_tensor for each tensor of [desc], to which it holds a reference; NULL if memory is
+ * out. */
 struct request *request_create(const struct desc *desc);
 void request_free(struct request *request); /* NULL is fine */
 
@@ -75,10 +76,11 @@ const char *request_name(const struct request_tensor *tensor);
 /* Of a set and a name of so many bytes, as tensor->hash. */
 uint64_t request_hash(hvd_set set, const char *name, size_t length);
 
-/* A tensor of it failed: the first error becomes that of the whole. [reason] is copied. */
+/* A tensor of it failed; the first error is the error of the request. [reason] is copied. */
 void request_fail(struct request *request, int status, const char *reason);
 
-/* It was done well, and is to be as request_create left it, but for what its description tells. */
+/* Prepare a request that succeeded for its next submission: all but its description is as request_create made
+ * it. */
 void request_reset(struct request *request);
 
 #endif

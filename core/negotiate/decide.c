@@ -48,13 +48,13 @@ static void assign_id_and_backend(struct decide_stage *decide, struct subtree_se
         break;
     }
     record->backend = choose_backend(decide, record->proposal.backends);
-    if (entry->number == WIRE_NO_ID) {
+    if (entry->id == WIRE_NO_ID) {
         record->id = response_cache_free_id(&subtree_set->response_cache,
                                             (uint64_t)decide->submit->params->cache_limit);
         if (record->id == WIRE_NO_ID)
             subtree_set->uncached++;
-    } else if (!subtree_set->response_cache.slots[entry->number].retiring) {
-        record->id = entry->number;
+    } else if (!subtree_set->response_cache.slots[entry->id].retiring) {
+        record->id = entry->id;
     }
 }
 
@@ -83,7 +83,7 @@ static int issue_retiring(struct decide_stage *decide, struct subtree_set *subtr
     uint64_t most = (uint64_t)decide->submit->params->cache_limit / RETIRING_SHARE + 1;
     struct id_list *numbers = &decide->submit->ids.numbers;
     struct cache_entry *entry = NULL;
-    TAILQ_FOREACH(entry, &subtree_set->response_cache.recent, lru_link)
+    TAILQ_FOREACH(entry, &subtree_set->response_cache.lru, lru_link)
     {
         if (numbers->count == subtree_set->uncached || numbers->count +
                                                                subtree_set->response_cache.retiring_count +
@@ -94,7 +94,7 @@ static int issue_retiring(struct decide_stage *decide, struct subtree_set *subtr
             continue;
         if (!negotiate_grow(&numbers->at, &numbers->capacity, numbers->count, sizeof(uint64_t)))
             return negotiate_no_memory(err);
-        numbers->at[numbers->count++] = (uint64_t)subtree_set->set << 32 | entry->number;
+        numbers->at[numbers->count++] = (uint64_t)subtree_set->set << 32 | entry->id;
     }
     subtree_set->uncached = 0;
     wire_reset(&decide->down->issue);

@@ -124,10 +124,10 @@ static int adopt_id(struct subtree_set *subtree_set, struct cache_entry *entry,
                     const struct wire_record *record, struct hvd_error *err)
 {
     struct response_cache *response_cache = &subtree_set->response_cache;
-    bool known = entry->number != WIRE_NO_ID;
+    bool known = entry->id != WIRE_NO_ID;
     bool next = record->id == response_cache->slot_count;
     bool vacant = record->id < response_cache->slot_count && response_cache->slots[record->id].entry == NULL;
-    if (known ? record->id != entry->number || response_cache->slots[record->id].retiring : !next && !vacant)
+    if (known ? record->id != entry->id || response_cache->slots[record->id].retiring : !next && !vacant)
         return error_set(err, HVD_ERR_SYSTEM, "the parent numbered \"%s\" %u, which is not its turn",
                          entry->name, record->id);
     if (!known && !response_cache_assign_id(response_cache, entry, record->id))

@@ -1,15 +1,17 @@
-/* negotiate.h: what is ready on every rank, in one agreed order. A pure state machine: messages in, messages
- * and decisions out; it knows nothing of transport, memory or threads.
+/* negotiate.h: finds the operations that are ready on every rank and gives them one order that all ranks
+ * agree on. A pure state machine: messages in, messages and decisions out; it knows nothing of transport,
+ * memory or threads. Its stages are in state.h.
  *
- * Each rank of the control tree says upwards what is ready in its whole subtree, so that identical
- * descriptions merge on the way and no rank reads more records than it has children, however many ranks there
- * are. An operation of a process set is decided by the lowest rank of the tree whose subtree holds the whole
- * set, and neither said above nor elsewhere. Each rank sends each child one ordered stream: what its parent's
- * stream holds for that child's subtree, with its own decisions put in between. So any two ranks see what
- * they both take part in in the same order, and all orders together have no cycle.
+ * Each rank of the control tree reports to its parent what is ready in its whole subtree. Equal descriptions
+ * merge on the way, so a rank reads one record for each child and operation, whatever the number of ranks.
+ * The rank that decides an operation of a process set is the deepest one of the tree whose subtree holds the
+ * whole set; ranks above it never hear of the operation. Each rank sends each child one ordered stream: the
+ * records of its parent's stream that concern the child's subtree, and its own decisions between them.
+ * Therefore any two ranks see the operations that both take part in in the same order, and no cycle of
+ * waiting ranks can arise.
  *
- * What was decided together may be fused. Decisions come in units; a unit is never cut or joined on the way
- * down, only thinned to the sets that live below. */
+ * Decisions come in units, and what is in one unit may be fused. On the way down a unit is never split or
+ * joined with another; a child only gets those of its records that concern the child's subtree. */
 #ifndef NEGOTIATE_NEGOTIATE_H
 #define NEGOTIATE_NEGOTIATE_H
 
@@ -33,12 +35,12 @@ struct negotiate_params {
                           */
 };
 
-/* What this rank hands in. */
+/* An operation that this rank submits. */
 struct submission {
     const struct desc *desc; /* held from then on; its set exists and this rank is a member */
     uint32_t number;         /* decision.number of its last run, which saves a look by its name; any other
                                 number does no harm */
-    bool more;               /* others follow: this one is not what the rank did last */
+    bool more;         /* more submissions follow at once: this is not the last that stall reports name */
     uint32_t backends; /* bit 1 << enum backend_id: those that this rank has for it. Merged by AND. 0: it
                         needs none. JOIN: those that it has at all; 0: all */
     bool member;       /* SET_ADD: this rank will be in the set */
@@ -57,7 +59,7 @@ enum decision_kind {
     DECISION_STALLED /* on the rank that decides for the set only: [desc] has waited for [stall]'s ranks */
 };
 
-/* What this rank is to do now. */
+/* What this rank must do next. */
 struct decision {
     enum decision_kind kind;
     void
@@ -116,12 +118,12 @@ void negotiate_tune(struct negotiate *negotiate, const struct tuned_settings *se
 int negotiate_get_message(struct negotiate *negotiate, int link, const void **bytesp, size_t *lengthp,
                           struct hvd_error *err);
 
-/* When negotiate_check_stalls is to be called: INT64_MAX where nothing waits for other ranks. Times are
+/* When to call negotiate_check_stalls: INT64_MAX if nothing waits for other ranks. Times are
  * clock_us's; those of what was submitted since the last call begin with this one. To be called before each
  * sleep. */
 int64_t negotiate_deadline(struct negotiate *negotiate, int64_t now_us);
 
-/* Look after what waits too long: there may be something to say, and decisions. */
+/* Report and query operations that wait too long; this may write messages and queue decisions. */
 int negotiate_check_stalls(struct negotiate *negotiate, int64_t now_us, struct hvd_error *err);
 
 /* The next decision, valid until the next call of negotiate; HVD_IN_PROGRESS and NULL where there is none. To

@@ -12,8 +12,8 @@
 bool response_cache_init(struct response_cache *response_cache)
 {
     memset(response_cache, 0, sizeof(*response_cache));
-    TAILQ_INIT(&response_cache->open);
-    TAILQ_INIT(&response_cache->recent);
+    TAILQ_INIT(&response_cache->pending);
+    TAILQ_INIT(&response_cache->lru);
     return name_table_init(&response_cache->names, FIRST_BUCKETS);
 }
 
@@ -75,7 +75,7 @@ struct cache_entry *response_cache_find_or_add(struct response_cache *response_c
     if (entry == NULL)
         return NULL;
     entry->link.hash = hash;
-    entry->number = WIRE_NO_ID;
+    entry->id = WIRE_NO_ID;
     entry->backend = -1;
     entry->absent = -1;
     entry->needs_all = strcmp(name, DESC_SHUTDOWN_NAME) == 0;
@@ -117,15 +117,15 @@ bool response_cache_assign_id(struct response_cache *response_cache, struct cach
         response_cache->slot_count++;
     }
     response_cache->slots[number] = (struct cache_slot){.entry = entry};
-    entry->number = number;
-    TAILQ_INSERT_TAIL(&response_cache->recent, entry, lru_link);
+    entry->id = number;
+    TAILQ_INSERT_TAIL(&response_cache->lru, entry, lru_link);
     return true;
 }
 
 void response_cache_touch(struct response_cache *response_cache, struct cache_entry *entry)
 {
-    TAILQ_REMOVE(&response_cache->recent, entry, lru_link);
-    TAILQ_INSERT_TAIL(&response_cache->recent, entry, lru_link);
+    TAILQ_REMOVE(&response_cache->lru, entry, lru_link);
+    TAILQ_INSERT_TAIL(&response_cache->lru, entry, lru_link);
 }
 
 void response_cache_retire(struct response_cache *response_cache, uint32_t number)
@@ -134,7 +134,7 @@ void response_cache_retire(struct response_cache *response_cache, uint32_t numbe
     slot->retiring = true;
     slot->acknowledged = 0;
     response_cache->retiring_count++;
-    TAILQ_REMOVE(&response_cache->recent, slot->entry, lru_link);
+    TAILQ_REMOVE(&response_cache->lru, slot->entry, lru_link);
 }
 
 void response_cache_release_id(struct response_cache *response_cache, uint32_t number)
@@ -143,7 +143,7 @@ void response_cache_release_id(struct response_cache *response_cache, uint32_t n
     response_cache->slots[number] = (struct cache_slot){.entry = NULL};
     response_cache->retiring_count--;
     response_cache->free_count++;
-    entry->number = WIRE_NO_ID;
+    entry->id = WIRE_NO_ID;
     if (entry->ready != 0 && entry->proposal.desc == NULL) {
         /* who is ready has said so by the number */
         entry->proposal.desc = entry->agreed.desc;
@@ -157,7 +157,7 @@ void response_cache_release_id(struct response_cache *response_cache, uint32_t n
 void response_cache_reset_entry(struct response_cache *response_cache, struct cache_entry *entry)
 {
     if (entry->ready != 0 && entry->state == ENTRY_PENDING)
-        TAILQ_REMOVE(&response_cache->open, entry, pending_link);
+        TAILQ_REMOVE(&response_cache->pending, entry, pending_link);
     entry->ready = 0;
     entry->since_us = 0;
     entry->state = ENTRY_PENDING;
@@ -173,7 +173,7 @@ void response_cache_reset_entry(struct response_cache *response_cache, struct ca
 
 void response_cache_drop_unused(struct response_cache *response_cache, struct cache_entry *entry)
 {
-    if (entry->number != WIRE_NO_ID || entry->ready != 0)
+    if (entry->id != WIRE_NO_ID || entry->ready != 0)
         return;
     name_table_remove(&response_cache->names, &entry->link);
     free_entry(entry);

@@ -1,4 +1,6 @@
-/* response_cache.h: the operations of one process set, by name and by number, and who is ready for them. */
+/* response_cache.h: the operations of one process set, by name and by id, and which parts of the subtree are
+ * ready for each. An id stands for a description that all ranks agreed on, so that later rounds send one bit
+ * for it. */
 #ifndef NEGOTIATE_RESPONSE_CACHE_H
 #define NEGOTIATE_RESPONSE_CACHE_H
 
@@ -8,35 +10,35 @@
 #include "negotiate/wire.h"
 
 enum entry_state {
-    ENTRY_PENDING, /* some of this rank and its children are not ready for it */
-    ENTRY_READY,   /* all are: it waits to be said upwards, or to be decided here */
-    ENTRY_REPORTED /* it waits for the decision */
+    ENTRY_PENDING, /* some part of the subtree is not ready */
+    ENTRY_READY,   /* all parts are; to be reported to the parent, or decided here */
+    ENTRY_REPORTED /* reported; waits for the decision */
 };
 
-/* How many of the ranks that make a process set each part of the subtree has. */
+/* How many members of a new process set each part of the subtree has. */
 struct member_counts {
-    int set_size;   /* how many it will have */
+    int set_size;   /* of the whole set */
     int counts[64]; /* by bit of entry.ready */
 };
 
-/* One name. There is an entry while it has a number or somebody is ready for it. */
+/* One name. Its entry lives while it has an id or some part is ready for it. */
 struct cache_entry {
     struct name_link link;                 /* by name */
-    TAILQ_ENTRY(cache_entry) pending_link; /* while somebody is ready, but not all */
-    TAILQ_ENTRY(cache_entry) lru_link;     /* while it has a number, and that is not retiring */
-    /* what its number stands for */
-    uint32_t number;             /* or WIRE_NO_ID; then there is no agreement */
-    int backend;                 /* that was chosen */
-    struct wire_proposal agreed; /* the rank is not used */
+    TAILQ_ENTRY(cache_entry) pending_link; /* while some parts are ready, but not all */
+    TAILQ_ENTRY(cache_entry) lru_link;     /* while it has an id that is not retiring */
+    /* what its id stands for */
+    uint32_t id;                 /* WIRE_NO_ID: none was assigned, and nothing is agreed */
+    int backend;                 /* that carries it */
+    struct wire_proposal agreed; /* its rank is not used */
     /* until the next decision */
     enum entry_state state;
-    bool needs_all;                /* that a rank has joined does not make it ready */
-    bool mismatch;                 /* [proposal] and [other] differ */
-    uint64_t ready;                /* bit 0: this rank; bit i + 1: child i's subtree */
-    struct wire_proposal proposal; /* what they say; no desc: its number */
-    struct wire_proposal other;    /* mismatch: the first other thing that was said */
-    int64_t since_us;              /* when it was first seen on the open list; 0: not looked at yet */
-    int absent;                    /* a rank that joined without submitting it, as children tell; or -1 */
+    bool needs_all;                      /* a rank that has joined must submit it too */
+    bool mismatch;                       /* [proposal] and [other] differ */
+    uint64_t ready;                      /* bit 0: this rank; bit i + 1: child i's subtree */
+    struct wire_proposal proposal;       /* of the ready parts, merged; no desc: what its id stands for */
+    struct wire_proposal other;          /* mismatch: the first proposal that differs */
+    int64_t since_us;                    /* since when it is pending; 0: set at the next look for stalls */
+    int absent;                          /* a rank that has joined without submitting it, or -1 */
     struct member_counts *member_counts; /* SET_ADD */
     void *user;                          /* of this rank's submission */
     char name[];
@@ -44,8 +46,8 @@ struct cache_entry {
 
 TAILQ_HEAD(entry_list, cache_entry);
 
-/* A number. It is free (no entry), in use, or retiring: then it still stands for its entry, but nobody says
- * it any more that knows; it is free once all below know. */
+/* The state of an id: free (no entry), in use, or retiring. A retiring id still stands for its entry, as
+ * ranks that do not know yet may send it; it is free once all parts below have acknowledged. */
 struct cache_slot {
     struct cache_entry *entry;
     bool retiring;
@@ -57,42 +59,41 @@ struct response_cache {
     struct cache_slot *slots;
     size_t slot_count, slot_capacity;
     size_t free_count, retiring_count;
-    struct entry_list open;   /* in the order in which the first was ready */
-    struct entry_list recent; /* least recently decided first */
+    struct entry_list pending; /* in the order in which a first part was ready */
+    struct entry_list lru;     /* least recently decided first */
 };
 
-bool response_cache_init(struct response_cache *response_cache); /* false where memory is out */
+bool response_cache_init(struct response_cache *response_cache); /* false if memory is out */
 void response_cache_fini(struct response_cache *response_cache); /* a zeroed one is fine */
 
-/* The entry of that name; NULL where there is none. */
+/* The entry of that name, or NULL. */
 struct cache_entry *response_cache_find(const struct response_cache *response_cache, const char *name);
 
-/* The same, made where there is none; NULL where memory is out. */
+/* The same; makes it if it is not there. NULL if memory is out. */
 struct cache_entry *response_cache_find_or_add(struct response_cache *response_cache, const char *name);
 
-/* The entry that [number] stands for, or NULL. */
+/* The entry whose id is [number], or NULL. */
 struct cache_entry *response_cache_by_id(const struct response_cache *response_cache, uint32_t number);
 
-/* The number that a new name would get: the lowest free one, or the next; at most [limit] of them (0: any
- * number), otherwise WIRE_NO_ID. */
+/* The id for a new name: the lowest free one, or the next. WIRE_NO_ID if [limit] ids exist (0: no limit). */
 uint32_t response_cache_free_id(const struct response_cache *response_cache, uint64_t limit);
 
-/* [entry], which has none, gets [number], which response_cache_free_id may give. False where memory is out.
- */
+/* Assign [number], which response_cache_free_id returned, to [entry], which has no id. False if memory is
+ * out. */
 bool response_cache_assign_id(struct response_cache *response_cache, struct cache_entry *entry,
                               uint32_t number);
 
-/* [entry] was decided just now. */
+/* [entry] was decided just now: it is the last to retire. */
 void response_cache_touch(struct response_cache *response_cache, struct cache_entry *entry);
 
-/* Begin to take a number in use from its entry, and end it. */
+/* Begin to retire an id that is in use; free a retiring one, once all have acknowledged. */
 void response_cache_retire(struct response_cache *response_cache, uint32_t number);
 void response_cache_release_id(struct response_cache *response_cache, uint32_t number);
 
-/* Nobody is ready for [entry] any more. It is freed where it has no number. */
+/* No part is ready for [entry] any more. It is freed if it has no id. */
 void response_cache_reset_entry(struct response_cache *response_cache, struct cache_entry *entry);
 
-/* Free an entry that was made in vain. One with a number or readiness stays. */
+/* Free [entry] if it has no id and no part is ready for it. */
 void response_cache_drop_unused(struct response_cache *response_cache, struct cache_entry *entry);
 
 #endif

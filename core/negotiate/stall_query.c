@@ -1,12 +1,12 @@
-/* stall_query.c: what waits too long, and for whom. A rank that sees an operation wait tells the one that
- * decides; that one asks down for who is missing, and hands on what is answered in time. */
+/* stall_query.c: finds operations that wait too long, and the ranks that they wait for. A rank that sees one
+ * sends a notice to the rank that decides for the set; that rank queries its subtree for the missing ranks,
+ * and reports the replies that come in time. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "negotiate/state.h"
 
-/* How long the deciding rank waits for answers. Each rank below leaves the one above it an eighth of its
- * time. */
+/* How long the deciding rank waits for replies. Each rank gives its children an eighth less than it has. */
 #define QUERY_TIMEOUT_US INT64_C(1000000)
 
 static void mute(struct subtree_set *subtree_set)
@@ -35,7 +35,7 @@ static int count_pending(const struct subtree_set *subtree_set)
 {
     const struct cache_entry *entry = NULL;
     int count = 0;
-    TAILQ_FOREACH(entry, &subtree_set->response_cache.open, pending_link)
+    TAILQ_FOREACH(entry, &subtree_set->response_cache.pending, pending_link)
     count++;
     return count;
 }
@@ -56,11 +56,11 @@ static int push_stalled(struct stall_stage *stall, struct subtree_set *subtree_s
                                 .others = count_pending(subtree_set) - is_pending(entry),
                                 .must_abort = abort_us > 0 && stall_query->waited_us >= abort_us};
     int rc = delivery_push(stall->delivery, &decision, err);
-    stall->delivery->unit_decided = false; /* it is of no unit */
+    stall->delivery->unit_decided = false; /* it belongs to no unit */
     return rc;
 }
 
-/* All have answered that will. */
+/* No more replies are waited for. */
 static int finish_query(struct stall_stage *stall, struct subtree_set *subtree_set, struct hvd_error *err)
 {
     struct stall_query *stall_query = subtree_set->stall_query;
@@ -78,7 +78,7 @@ static int finish_query(struct stall_stage *stall, struct subtree_set *subtree_s
     return rc;
 }
 
-/* Those that have not answered in time are what there is to notify. */
+/* The children that have not replied in time are reported as silent. */
 static int time_out(struct stall_stage *stall, struct subtree_set *subtree_set, struct hvd_error *err)
 {
     struct stall_query *stall_query = subtree_set->stall_query;
@@ -107,7 +107,7 @@ int stall_handle_reply(struct stall_stage *stall, struct subtree_set *subtree_se
 
 /* ---- Questions -------------------------------------------------------------------------------- */
 
-/* Ask those below that are missing; this rank answers for itself. */
+/* Query the children whose parts are missing; this rank adds itself if it is missing. */
 static int query_children(struct stall_stage *stall, struct subtree_set *subtree_set,
                           const struct wire_record *question, const struct stall_query *own,
                           struct hvd_error *err)
@@ -117,7 +117,7 @@ static int query_children(struct stall_stage *stall, struct subtree_set *subtree
     struct wire_record below = *question;
     if (stall_query == NULL)
         return negotiate_no_memory(err);
-    stall_query_end(subtree_set); /* who asks anew does not wait for older answers */
+    stall_query_end(subtree_set); /* a new query ends the older one */
     subtree_set->stall_query = stall_query;
     if (own != NULL) {
         *stall_query = *own;
@@ -146,8 +146,8 @@ int stall_handle_query(struct stall_stage *stall, const struct wire_record *reco
 {
     struct subtree_set *subtree_set = subtree_set_find(&stall->submit->sets, record->set);
     if (subtree_set == NULL || subtree_set->decides)
-        return error_set(err, HVD_ERR_SYSTEM, "the parent asks about process set %d, which is not its own",
-                         record->set);
+        return error_set(err, HVD_ERR_SYSTEM,
+                         "the parent queries process set %d, for which it does not decide", record->set);
     return query_children(stall, subtree_set, record, NULL, err);
 }
 
@@ -166,7 +166,7 @@ static int question(struct stall_stage *stall, struct subtree_set *subtree_set, 
 
 /* ---- What waits ------------------------------------------------------------------------------- */
 
-/* Say that [desc] waits. */
+/* Report that [desc] waits: to the parent, or by a query if this rank decides. */
 static int notify(struct stall_stage *stall, struct subtree_set *subtree_set, const struct desc *desc,
                   int64_t waited_us, struct hvd_error *err)
 {
@@ -185,7 +185,7 @@ int stall_handle_notice(struct stall_stage *stall, struct subtree_set *subtree_s
     int64_t abort_us = stall->submit->params->stall_abort_us;
     bool must_abort = abort_us > 0 && record->time_us >= abort_us;
     if (is_pending(response_cache_find(&subtree_set->response_cache, desc_name(record->proposal.desc))))
-        return HVD_OK; /* it waits here as well, and is told of when it is time */
+        return HVD_OK; /* it is pending here as well, and is reported from here when it is time */
     if (!must_abort && (subtree_set->stall_query != NULL || subtree_set->muted))
         return HVD_OK;
     return notify(stall, subtree_set, record->proposal.desc, record->time_us, err);
@@ -194,13 +194,13 @@ int stall_handle_notice(struct stall_stage *stall, struct subtree_set *subtree_s
 /* The operation that has waited longest here for some below, or NULL. */
 static const struct cache_entry *oldest_pending(const struct subtree_set *subtree_set)
 {
-    return TAILQ_FIRST(&subtree_set->response_cache.open);
+    return TAILQ_FIRST(&subtree_set->response_cache.pending);
 }
 
-/* Give what came since the last time its times. */
+/* Set the times of what is new since the last call. */
 static void update_times(const struct stall_stage *stall, struct subtree_set *subtree_set, int64_t now_us)
 {
-    struct cache_entry *entry = TAILQ_LAST(&subtree_set->response_cache.open, entry_list);
+    struct cache_entry *entry = TAILQ_LAST(&subtree_set->response_cache.pending, entry_list);
     for (; entry != NULL && entry->since_us == 0; entry = TAILQ_PREV(entry, entry_list, pending_link))
         entry->since_us = now_us;
     if (subtree_set->stall_query != NULL && subtree_set->stall_query->deadline_us == 0)
@@ -211,7 +211,7 @@ static void update_times(const struct stall_stage *stall, struct subtree_set *su
         subtree_set->muted = false;
 }
 
-/* When there is something to do about [subtree_set]. */
+/* When [subtree_set] needs stall_check. */
 static int64_t deadline_of(const struct stall_stage *stall, const struct subtree_set *subtree_set)
 {
     const struct negotiate_params *params = (stall->submit->params);
@@ -235,7 +235,7 @@ int64_t stall_deadline(struct stall_stage *stall, int64_t now_us)
     int64_t deadline_us = INT64_MAX;
     for (size_t i = 0; i < stall->submit->sets.count && !stall->submit->leaving_decided; i++) {
         struct subtree_set *subtree_set = stall->submit->sets.at[i];
-        if (TAILQ_EMPTY(&subtree_set->response_cache.open) && subtree_set->stall_query == NULL &&
+        if (TAILQ_EMPTY(&subtree_set->response_cache.pending) && subtree_set->stall_query == NULL &&
             !subtree_set->muted)
             continue;
         update_times(stall, subtree_set, now_us);

@@ -59,7 +59,7 @@ static int put_on_ready_list(struct submit_stage *submit, struct subtree_set *su
     if (!negotiate_grow(&ready_list->at, &ready_list->capacity, ready_list->count, sizeof(ready_list->at[0])))
         return negotiate_no_memory(err);
     ready_list->at[ready_list->count++] = (struct ready_item){subtree_set, entry};
-    TAILQ_REMOVE(&subtree_set->response_cache.open, entry, pending_link);
+    TAILQ_REMOVE(&subtree_set->response_cache.pending, entry, pending_link);
     entry->state = ENTRY_READY;
     return HVD_OK;
 }
@@ -76,7 +76,7 @@ int submit_mark_ready(struct submit_stage *submit, struct subtree_set *subtree_s
                          proposal->rank, entry->name);
     merge(entry, proposal);
     if (entry->ready == 0)
-        TAILQ_INSERT_TAIL(&subtree_set->response_cache.open, entry, pending_link);
+        TAILQ_INSERT_TAIL(&subtree_set->response_cache.pending, entry, pending_link);
     entry->ready |= UINT64_C(1) << bit;
     return entry->state == ENTRY_PENDING && subtree_set_covers(subtree_set, entry)
                ? put_on_ready_list(submit, subtree_set, entry, err)
@@ -87,7 +87,7 @@ int submit_mark_ready(struct submit_stage *submit, struct subtree_set *subtree_s
 int submit_mark_joined(struct submit_stage *submit, struct subtree_set *subtree_set, int bit,
                        const struct joined_part *part, struct hvd_error *err)
 {
-    struct cache_entry *entry = TAILQ_FIRST(&subtree_set->response_cache.open);
+    struct cache_entry *entry = TAILQ_FIRST(&subtree_set->response_cache.pending);
     struct cache_entry *next = NULL;
     int rc = HVD_OK;
     subtree_set->joined |= UINT64_C(1) << bit;
@@ -151,7 +151,7 @@ static struct cache_entry *find_cached(const struct subtree_set *subtree_set,
 static bool matches_cached(const struct subtree_set *subtree_set, struct cache_entry *entry,
                            const struct submission *submission)
 {
-    if (entry->number == WIRE_NO_ID || subtree_set->response_cache.slots[entry->number].retiring)
+    if (entry->id == WIRE_NO_ID || subtree_set->response_cache.slots[entry->id].retiring)
         return false;
     bool carried = entry->backend < 0 || (submission->backends >> entry->backend & 1) != 0;
     const struct desc *agreed = entry->agreed.desc;
@@ -256,7 +256,7 @@ bool submit_describe(const struct subtree_set *subtree_set, const struct cache_e
         record->members += entry->member_counts->counts[bit];
     bool carried = entry->backend < 0 || (record->proposal.backends >> entry->backend & 1) != 0;
     return entry->proposal.desc != NULL || record->absent >= 0 || !carried ||
-           subtree_set->response_cache.slots[entry->number].retiring;
+           subtree_set->response_cache.slots[entry->id].retiring;
 }
 
 /* Is [entry] what its number stands for, on every rank below? Only a part of what up_describe says, but of
@@ -264,7 +264,7 @@ bool submit_describe(const struct subtree_set *subtree_set, const struct cache_e
 static bool is_cached(const struct subtree_set *subtree_set, const struct cache_entry *entry)
 {
     return entry->proposal.desc == NULL && entry->ready == subtree_set->member_parts && entry->absent < 0 &&
-           !subtree_set->response_cache.slots[entry->number].retiring;
+           !subtree_set->response_cache.slots[entry->id].retiring;
 }
 
 static int compare_ids(const void *a, const void *b)
@@ -313,7 +313,7 @@ int submit_write_cached(struct submit_stage *submit, struct ready_list *ready_li
         }
         if (!negotiate_grow(&numbers->at, &numbers->capacity, numbers->count, sizeof(uint64_t)))
             return negotiate_no_memory(err);
-        numbers->at[numbers->count++] = (uint64_t)item.subtree_set->set << 32 | item.entry->number;
+        numbers->at[numbers->count++] = (uint64_t)item.subtree_set->set << 32 | item.entry->id;
         item.entry->state = ENTRY_REPORTED;
     }
     ready_list->count = kept;

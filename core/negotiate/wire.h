@@ -7,28 +7,28 @@
 #include "base/tuned_settings.h"
 #include "negotiate/stall_report.h"
 
-/* A message is a list of records. Upwards a record says what is so on every rank of the sender's subtree,
- * downwards what every rank is to do, in order. */
+/* A message is a list of records. Upwards a record holds for every rank of the sender's subtree; downwards it
+ * is a decision that every rank carries out, in order. */
 enum wire_type {
-    WIRE_IDS = 1,    /* operations of a set known by number: a part of a bitmap, ascending */
-    WIRE_RETIRE = 2, /* the same; downwards: these numbers will be given away; upwards: we use them no more */
-    WIRE_NEW = 3,    /* one with its full description; downwards with its number and backend */
-    WIRE_MISMATCH = 4,     /* two ranks' descriptions that differ under one name */
-    WIRE_JOINED = 5,       /* upwards: all of us have joined; downwards: all have, and that is over */
-    WIRE_LEAVING = 6,      /* a rank has called hvd_shutdown */
-    WIRE_UNIT = 7,         /* downwards: what stands before it was decided together */
-    WIRE_STALL_NOTICE = 8, /* upwards: an operation has waited long for some of us */
-    WIRE_STALL_QUERY = 9,  /* downwards, to some: which of you are missing for it? */
-    WIRE_STALL_REPLY = 10, /* upwards: these */
-    WIRE_TUNE = 11         /* downwards, from the root: settings for what is decided from here on */
+    WIRE_IDS = 1,      /* operations of a set by their ids: a part of a bitmap, ascending */
+    WIRE_RETIRE = 2,   /* also ids; downwards: these retire; upwards: no rank below uses them any more */
+    WIRE_NEW = 3,      /* an operation with its full description; downwards with its id and backend */
+    WIRE_MISMATCH = 4, /* one name, and two ranks' descriptions of it that differ */
+    WIRE_JOINED = 5,   /* upwards: all members below have joined; downwards: all have, and the join ends */
+    WIRE_LEAVING = 6,  /* a rank has called hvd_shutdown */
+    WIRE_UNIT = 7,     /* downwards: the end of a unit, which was decided together */
+    WIRE_STALL_NOTICE = 8, /* upwards: an operation has waited long for some rank below */
+    WIRE_STALL_QUERY = 9,  /* downwards, to parts that are not ready: which ranks are missing? */
+    WIRE_STALL_REPLY = 10, /* upwards: the ranks that are missing */
+    WIRE_TUNE = 11         /* downwards, from the root: settings for all later decisions */
 };
 
 #define WIRE_MAX_ID (UINT32_MAX - 1)
 #define WIRE_NO_ID  UINT32_MAX
 
-/* What some ranks say of an operation, and the lowest of them. */
+/* A description on which some ranks agree, and the lowest of them. */
 struct wire_proposal {
-    const struct desc *desc; /* one use is the proposal's */
+    const struct desc *desc; /* the proposal holds a reference */
     int rank;
     uint32_t backends; /* bits 1 << enum backend_id that all of them have for it; 0: it needs none */
 };

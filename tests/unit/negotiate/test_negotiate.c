@@ -320,8 +320,8 @@ START_TEST(a_bounded_cache_forgets_names_on_all_ranks)
         struct cache_entry *entry = response_cache_find(response_cache, "t1");
         ck_assert_ptr_nonnull(entry);
         if (round == 0)
-            steady = entry->number;
-        ck_assert_uint_eq(entry->number, steady);
+            steady = entry->id;
+        ck_assert_uint_eq(entry->id, steady);
     }
     ck_assert_int_eq(sim.players[11].decided, 600);
     /* numbers are given away again and again: the last names have one */
