@@ -40,7 +40,7 @@ struct team {
     int rank, size; /* this rank's place among the members, from 0 */
     int ppn;        /* members on each node, where the team spans several nodes with equally many members, one
                        node's after the other's, and more than one; otherwise 0 */
-    const int *ranks; /* borrowed: the rank in the job of each member, ascending */
+    const int *ranks; /* the rank in the job of each member, ascending; not copied */
 };
 
 /* Chunks that cross a network are a multiple of 60 KiB. The kernel passes TCP's bytes on in runs of whole

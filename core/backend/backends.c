@@ -42,7 +42,7 @@ static bool carries(const struct backends *backends, int backend, const struct t
                     const char **whyp)
 {
     const struct backend_ops *ops = backend_table[backend];
-    *whyp = "it does not carry between so many ranks";
+    *whyp = "it does not carry between this number of ranks";
     return supports_size(backend, members->size) &&
            (ops->reaches == NULL || ops->reaches(&backends->env, members, whyp));
 }

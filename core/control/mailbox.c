@@ -195,7 +195,7 @@ static void mailbox_close(struct control *control)
     world->open_count--;
     if (!self->left && world->open_count > 0) {
         char sentence[80];
-        snprintf(sentence, sizeof(sentence), "rank %d has gone without a farewell", control->rank);
+        snprintf(sentence, sizeof(sentence), "rank %d left without a farewell", control->rank);
         world_abort(world, control->size, HVD_ERR_RANK_LOST, control->rank, sentence);
     }
     if (world->open_count == 0)

@@ -16,7 +16,7 @@
 #include "base/clock.h"
 
 /* A rank that never sleeps checks for ended processes at this interval, and looks at the clock for that only
- * in every so many polls. */
+ * in one of PROCESS_CHECK_POLLS polls. */
 #define PROCESS_CHECK_US    10000
 #define PROCESS_CHECK_POLLS 8
 

@@ -68,7 +68,7 @@ START_TEST(a_job_needs_a_backend_between_ranks)
     struct backend_env env = {.config = &config, .job = &job, .shape = &shape, .epoll_fd = -1};
     config.backends = list_of(BACKEND_LOCAL, -1);
     ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, &err), HVD_ERR_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(err.text, "(local: it does not carry between so many ranks)"));
+    ck_assert_ptr_nonnull(strstr(err.text, "(local: it does not carry between this number of ranks)"));
     ck_assert(!set.opened[BACKEND_LOCAL]);
 }
 END_TEST
@@ -159,7 +159,7 @@ START_TEST(shm_alone_is_not_enough_between_nodes)
     ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, &err), HVD_ERR_UNSUPPORTED);
     ck_assert_str_eq(err.text,
                      "no backend is left to carry tensors (shm: the ranks are on several nodes; local: it "
-                     "does not carry between so many ranks); name another in --hvd-backends");
+                     "does not carry between this number of ranks); name another in --hvd-backends");
     config.backends = list_of(BACKEND_SHM, BACKEND_TCP);
     ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, &err), HVD_OK);
     backends_close(&set);
@@ -173,7 +173,7 @@ START_TEST(shm_alone_is_not_enough_between_nodes)
     peer_table.node_of_rank = one_node;
     config.backends = list_of(BACKEND_SHM, -1);
     ck_assert_int_eq(backends_open(&set, &env, clock_us() + SECOND, &err), HVD_ERR_UNSUPPORTED);
-    ck_assert_ptr_nonnull(strstr(err.text, "(shm: it does not carry between so many ranks;"));
+    ck_assert_ptr_nonnull(strstr(err.text, "(shm: it does not carry between this number of ranks;"));
 }
 END_TEST
 

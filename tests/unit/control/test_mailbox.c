@@ -135,8 +135,8 @@ START_TEST(leaving_is_a_loss_without_farewell)
     send_to(0, 3, "to nobody");
     expect_nothing(0);
     close_rank(1);
-    expect_abort(0, HVD_ERR_RANK_LOST, 1, "rank 1 has gone without a farewell");
-    expect_abort(2, HVD_ERR_RANK_LOST, 1, "rank 1 has gone without a farewell");
+    expect_abort(0, HVD_ERR_RANK_LOST, 1, "rank 1 left without a farewell");
+    expect_abort(2, HVD_ERR_RANK_LOST, 1, "rank 1 left without a farewell");
     mailbox_world_close(world);
 }
 END_TEST
