@@ -117,7 +117,7 @@ core_libcore_la_SOURCES += core/flow/adasum.c core/flow/adasum.h core/flow/autot
 	core/flow/set_registry.c core/flow/set_registry.h core/flow/stall_inspector.c core/flow/stall_inspector.h \
 	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h
 core_libcore_la_SOURCES += core/backend/backend.h core/backend/backend_env.h core/backend/backends.c core/backend/backends.h \
-	core/backend/local.c core/backend/spans.c core/backend/spans.h core/backend/table.c core/backend/team.c core/backend/team.h
+	core/backend/local.c core/backend/range.h core/backend/spans.c core/backend/spans.h core/backend/table.c core/backend/team.c core/backend/team.h
 core_libcore_la_SOURCES += core/backend/shm/relay.c core/backend/shm/relay.h core/backend/shm/shm.c \
 	core/backend/shm/shm.h core/backend/shm/shm_direct.c core/backend/shm/shm_direct.h core/backend/shm/shm_domains.c \
 	core/backend/shm/shm_domains.h core/backend/shm/shm_pipeline.c core/backend/shm/shm_segments.c \

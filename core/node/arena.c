@@ -1,8 +1,7 @@
-/* arena.c: regions of the memory that the ranks of a node share, one for each process set that lives there.
+/* arena.c: regions of the memory that the ranks of a node share, one or more for each process set.
  *
- * The arena begins with a table of its regions. All ranks write there, so whatever is read from it, nothing
- * outside the arena is touched, and no call is without end.
- */
+ * The arena begins with a table of its regions. All ranks can write there, so whatever the table holds, no
+ * call touches memory outside the arena and every call ends. */
 #include "node/arena.h"
 
 #include <sched.h>
@@ -14,19 +13,19 @@
 
 #define ALIGN_BYTES ((size_t)4096)
 
-/* There is an entry for each of these: regions are larger, so that room runs out before entries do. What is
- * left is for refusals that some have not heard yet: few, as sets are made by all ranks, one after the other.
- */
+/* The table has one entry for each ENTRY_BYTES of the arena. Regions are larger, so room runs out before
+ * entries do. The entries that are left record refusals until all users have read them. Those are few: all
+ * ranks create process sets together, one after the other. */
 #define ENTRY_BYTES ((size_t)1 << 20)
 
-/* Of leaving, where the table is not free: who holds it has died or stands still. */
+/* How long arena_release waits for the lock: its holder has died or is stopped. */
 #define RELEASE_TIMEOUT_US INT64_C(1000000)
 
 /* One region, in the table. Zeroed: a free entry. */
 struct region {
     int32_t set;         /* + 1, so that zero is no set */
-    int32_t users;       /* that have not left it, or not entered yet */
-    uint64_t begin, end; /* where it lies; both 0: there was no room for it, as each user is to hear */
+    int32_t users;       /* that have not released it yet, acquired or not */
+    uint64_t begin, end; /* where it lies; both 0: there was no room, and every user gets that answer */
 };
 
 struct table {
@@ -44,7 +43,7 @@ static size_t region_count(const struct arena *arena)
     return arena->bytes / ENTRY_BYTES;
 }
 
-/* A copy: what is checked must be what is used then. */
+/* A copy, so that what is checked is what is used: other ranks may write to the table meanwhile. */
 static struct region read_region(const volatile struct region *region)
 {
     return *region;
@@ -60,7 +59,8 @@ static size_t table_bytes(const struct arena *arena)
     return round_up(sizeof(struct table) + region_count(arena) * sizeof(struct region));
 }
 
-/* With an entry for each region, however small they are; the table itself is smaller than what it is for. */
+/* There must be an entry for each region, however small. The table is smaller than its arena, so twice the
+ * regions' bytes bound its size. */
 void arena_request_nested(struct arena_request *request, int count, size_t bytes)
 {
     size_t entries_bytes = (size_t)count * ENTRY_BYTES;
@@ -72,7 +72,7 @@ void arena_request_nested(struct arena_request *request, int count, size_t bytes
     request->zeroed = table_bytes(&inner);
 }
 
-/* Held for microseconds; by a process that dies in between for ever. */
+/* The lock is held for microseconds, or for ever by a process that dies while it holds it. */
 static bool lock(struct table *table, int64_t deadline_us)
 {
     uint32_t open = 0;
@@ -90,7 +90,7 @@ static void unlock(struct table *table)
     atomic_store(&table->locked, 0);
 }
 
-/* The entry of [number], which is a set + 1, or 0 for a free one; NULL where there is none. */
+/* The entry of [number], a set + 1, or 0 for a free entry; NULL where there is none. */
 static struct region *find_locked(const struct arena *arena, int32_t number)
 {
     struct table *table = table_of(arena);
@@ -101,7 +101,7 @@ static struct region *find_locked(const struct arena *arena, int32_t number)
     return NULL;
 }
 
-/* The lowest place where [bytes] fit between the regions that there are; 0 where there is none. */
+/* The lowest offset where [bytes] fit between the regions; 0 where there is none. */
 static size_t find_room_locked(const struct arena *arena, size_t bytes)
 {
     const struct table *table = table_of(arena);
@@ -170,7 +170,7 @@ int arena_acquire(const struct arena *arena, const struct arena_request *request
     if (!lock(table, deadline_us < latest_us ? deadline_us : latest_us))
         return error_set(err, HVD_ERR_TIMEOUT,
                          "process set %d did not get its shared memory on this node in time: another rank "
-                         "that was to get some at that moment has died or stands still",
+                         "died or was stopped while it was getting some",
                          request->set % ARENA_SET_STRIDE);
     size_t begin = acquire_locked(arena, request);
     unlock(table);

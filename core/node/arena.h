@@ -1,5 +1,4 @@
-/* arena.h: regions of the memory that the ranks of a node share, one for each process set that lives there.
- */
+/* arena.h: regions of the memory that the ranks of a node share, one or more for each process set. */
 #ifndef NODE_ARENA_H
 #define NODE_ARENA_H
 
@@ -14,19 +13,19 @@ struct arena {
     size_t bytes;
 };
 
-/* A set that wants several regions claims the others under its number and multiples of this. */
+/* A set that needs several regions requests the others under its number plus multiples of this. */
 #define ARENA_SET_STRIDE (1 << 28)
 
-/* What a process set wants; the same at all its members. */
+/* What a process set needs; all its members pass the same. */
 struct arena_request {
-    int set, users; /* its number, never used twice, and its members, each of which enters once */
+    int set, users; /* its number, which is never reused, and how many members acquire the region */
     size_t bytes;
-    size_t zeroed; /* of these the first are zeros; what is behind them may be what others left there */
-    size_t spare;  /* there is room only where so many more are free behind them: for others */
+    size_t zeroed; /* the first of them are zeros; the rest may hold what an earlier region left there */
+    size_t spare;  /* refuse unless this many more are free behind them, for other sets */
 };
 
-/* Claim what makes an arena by itself, with room for [count] regions of [bytes] in all: its base is the
- * region, its size request->bytes. */
+/* Set the request's sizes to those of a region that serves as an arena itself, with room for [count] regions
+ * of [bytes] together. Its base is the region, its size request->bytes. */
 void arena_request_nested(struct arena_request *request, int count, size_t bytes);
 
 /* The longest that arena_acquire waits. The table of regions is locked for microseconds at a time, unless a
@@ -39,7 +38,8 @@ void arena_request_nested(struct arena_request *request, int count, size_t bytes
 int arena_acquire(const struct arena *arena, const struct arena_request *request, int64_t deadline_us,
                   void **regionp, struct hvd_error *err);
 
-/* This rank, which entered, is through with the region; when all users are, others may have the room. */
+/* This rank, which acquired the region, no longer uses it. When all users have released it, other sets may
+ * get the memory. */
 void arena_release(const struct arena *arena, int set);
 
 #endif

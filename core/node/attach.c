@@ -18,7 +18,7 @@ struct node_member *node_member_of(const struct node *node, int rank)
 {
     for (int i = 0; i < node->member_count; i++) {
         if (node->members[i] == rank)
-            return &node->memory->slots[i];
+            return &node->memory->members[i];
     }
     return NULL;
 }
@@ -62,7 +62,7 @@ int node_oversubscription(const struct node *node, struct oversubscription *over
                          node->member_count);
     for (int rank = 0; rank < node->member_count; rank++) {
         for (int i = 0; i < CORES_WORDS; i++) {
-            ranks[rank].words[i] = atomic_load(&node->memory->slots[rank].cores[i]);
+            ranks[rank].words[i] = atomic_load(&node->memory->members[rank].cores[i]);
             oversubscription->all.words[i] |= ranks[rank].words[i];
         }
     }

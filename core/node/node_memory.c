@@ -1,4 +1,5 @@
-/* node_memory.c: what the ranks of a node share: where everything is, and who may trust it. */
+/* node_memory.c: the layout of the memory that the ranks of a node share, and the checks before it is used.
+ */
 #include "config.h"
 #include "node/node_memory.h"
 
@@ -42,7 +43,7 @@ static int node_memory_map(int fd, int member_count, struct node_memory **memory
         munmap(memory, bytes);
         return status;
     }
-    /* A dump of the core would hold all of the arena, used or not: it is left out where the kernel can. */
+    /* A core dump would hold all of the arena, used or not. Where madvise fails, dumps are only larger. */
     madvise(node_memory_arena(memory, member_count), (size_t)member_count * NODE_MEMORY_ARENA_BYTES,
             MADV_DONTDUMP);
     *memoryp = memory;
@@ -119,7 +120,7 @@ bool node_memory_published_abort(struct node_memory *memory, int size, struct fr
 {
     if (atomic_load(&memory->abort.state) != ABORT_PUBLISHED)
         return false;
-    /* Copied before it is checked: others can write there. */
+    /* Copy first, then check the copy: other ranks can write there. */
     unsigned char payload[FRAME_ABORT_BYTES];
     uint32_t length = memory->abort.length;
     if (length > sizeof(payload))

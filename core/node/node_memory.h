@@ -1,4 +1,5 @@
-/* node_memory.h: what the ranks of a node share: where everything is, and who may trust it. */
+/* node_memory.h: the layout of the memory that the ranks of a node share, and the checks before it is used.
+ */
 #ifndef NODE_NODE_MEMORY_H
 #define NODE_NODE_MEMORY_H
 
@@ -10,15 +11,15 @@
 #define NODE_MEMORY_MAGIC   UINT64_C(0x65646f6e2d647668) /* "hvd-node" as bytes */
 #define NODE_MEMORY_VERSION 2
 
-/* One member's. Its rings lead to and from its parent, where that is on this node. */
+/* One member's part. Its rings lead to and from its parent in the tree, where that is on this node. */
 struct node_member {
-    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t armed; /* it sleeps: ring its wakeup */
-    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t left; /* it said farewell, and what it sent is in the rings */
-    _Atomic uint64_t cores[CORES_WORDS];              /* that it may run on; 0 until it has met the others */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t armed; /* it sleeps: signal its wakeup */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t left;  /* it left in order; all it sent is in the rings */
+    _Atomic uint64_t cores[CORES_WORDS];               /* that it may run on; 0 until it is attached */
     struct byte_ring up, down;
 };
 
-/* The first abort on this node, so that whoever sees a rank leave after it knows why it left. */
+/* The first abort on this node, so that a rank that sees another one leave knows why. */
 struct node_abort {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t state; /* enum node_abort_state */
     uint32_t length;
@@ -32,11 +33,11 @@ struct node_memory {
     uint32_t member_count;
     uint32_t member_bytes;
     struct node_abort abort;
-    struct node_member slots[];
+    struct node_member members[];
 };
 
-/* Behind the slots: room for what else the ranks of a node share. Only pages that are used cost anything. */
-#define NODE_MEMORY_ARENA_BYTES (INT64_C(32) << 20) /* for each slot */
+/* The arena lies behind the members. Only pages that are used take memory. */
+#define NODE_MEMORY_ARENA_BYTES (INT64_C(32) << 20) /* for each member */
 
 size_t node_memory_bytes(int member_count);
 void *node_memory_arena(struct node_memory *memory, int member_count);
@@ -46,18 +47,18 @@ void *node_memory_arena(struct node_memory *memory, int member_count);
 int node_memory_create(int member_count, uint32_t epoch, struct node_memory **memoryp, int *fdp,
                        struct hvd_error *err);
 
-/* Map what another rank made. Refused where it is not sealed, or its size or layout are not those of this
- * libhvd. */
+/* Map the memory that another rank made. Refused where it is not sealed, or where its size or layout are not
+ * those of this libhvd. */
 int node_memory_attach(int fd, int member_count, uint32_t epoch, struct node_memory **memoryp,
                        struct hvd_error *err);
 
 /* NULL is fine. */
 void node_memory_detach(struct node_memory *memory, int member_count);
 
-/* Tell it to whoever looks. Only the first counts. */
+/* Publish an abort to the node. Only the first one is kept. */
 void node_memory_publish_abort(struct node_memory *memory, const struct frame_abort *abort);
 
-/* What was told; false where there is nothing, or nothing that can be believed. */
+/* The published abort; false where there is none, or where what is there does not decode. */
 bool node_memory_published_abort(struct node_memory *memory, int size, struct frame_abort *abort);
 
 #endif

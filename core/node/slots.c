@@ -1,4 +1,4 @@
-/* slots.c: how ranks of one node hand chunks to each other: slots in memory, counting, sleeping, waking. */
+/* slots.c: the slots through which members on one node pass chunks: memory, counting, sleeping, waking. */
 #include "node/slots.h"
 
 #include <string.h>
@@ -12,45 +12,45 @@ static int64_t round_up(int64_t bytes, int64_t unit)
 
 /* ---- Memory --------------------------------------------------------------------------------- */
 
-/* Areas begin on pages, as memory is near to somebody by pages. */
+/* Areas begin on pages, because the kernel places memory in NUMA domains by pages. */
 static int64_t area_bytes(const struct slots *slots)
 {
     return round_up(SLOTS * (slots->slot_bytes + slots->part_bytes), PAGE_BYTES);
 }
 
 int slots_open(struct slots *slots, const struct arena *arena, const struct doorbell *doorbell,
-               const struct slots_params *want, int64_t deadline_us, struct hvd_error *err)
+               const struct slots_params *params, int64_t deadline_us, struct hvd_error *err)
 {
     void *region = NULL;
-    *slots = (struct slots){.set = want->set,
-                            .rank = want->rank,
-                            .size = want->size,
+    *slots = (struct slots){.set = params->set,
+                            .rank = params->rank,
+                            .size = params->size,
                             .arena = arena,
                             .doorbell = doorbell,
-                            .chunk_bytes = want->chunk_bytes,
-                            .slot_bytes = want->chunk_bytes};
-    slots->part_bytes = (want->chunk_bytes / CACHE_LINE_BYTES / want->size + 1) * CACHE_LINE_BYTES;
+                            .chunk_bytes = params->chunk_bytes,
+                            .slot_bytes = params->chunk_bytes};
+    slots->part_bytes = (params->chunk_bytes / CACHE_LINE_BYTES / params->size + 1) * CACHE_LINE_BYTES;
     int64_t header_bytes =
-        (int64_t)sizeof(struct slots_common) + want->size * (int64_t)sizeof(struct slots_member);
+        (int64_t)sizeof(struct slots_common) + params->size * (int64_t)sizeof(struct slots_member);
     int64_t header_pages_bytes = round_up(header_bytes, PAGE_BYTES);
-    const struct arena_request claim = {.set = want->set,
-                                        .users = want->size,
-                                        .bytes =
-                                            (size_t)(header_pages_bytes + want->size * area_bytes(slots)),
-                                        .zeroed = (size_t)header_pages_bytes};
-    int rc = arena_acquire(arena, &claim, deadline_us, &region, err);
+    const struct arena_request request = {.set = params->set,
+                                          .users = params->size,
+                                          .bytes =
+                                              (size_t)(header_pages_bytes + params->size * area_bytes(slots)),
+                                          .zeroed = (size_t)header_pages_bytes};
+    int rc = arena_acquire(arena, &request, deadline_us, &region, err);
     if (rc != HVD_OK)
         return rc;
     slots->common = region;
     slots->members = (struct slots_member *)(void *)(slots->common + 1);
     slots->areas = (char *)region + header_pages_bytes;
-    memcpy(slots->members[want->rank].doorbell, doorbell->name, sizeof(doorbell->name));
-    atomic_store(&slots->members[want->rank].domain, want->domain < 0 ? -1 : want->domain + 1);
-    atomic_store(&slots->members[want->rank].cache, want->cache_bytes);
+    memcpy(slots->members[params->rank].doorbell, doorbell->name, sizeof(doorbell->name));
+    atomic_store(&slots->members[params->rank].domain, params->domain < 0 ? -1 : params->domain + 1);
+    atomic_store(&slots->members[params->rank].cache_bytes, params->cache_bytes);
     for (int counter = 0; counter < SLOTS_COUNTERS; counter++)
         slots->all[counter] = (struct counters){.first = &slots->members[0].counts[counter].position,
                                                 .stride = sizeof(struct slots_member),
-                                                .count = want->size};
+                                                .count = params->size};
     return HVD_OK;
 }
 
@@ -78,16 +78,16 @@ char *slots_result(const struct slots *slots, int member, uint64_t position)
 
 int slots_domain(const struct slots *slots, int member)
 {
-    int told = atomic_load(&slots->members[member].domain);
-    return told > 0 ? told - 1 : told == 0 ? -2 : -1;
+    int domain = atomic_load(&slots->members[member].domain);
+    return domain > 0 ? domain - 1 : domain == 0 ? -2 : -1;
 }
 
 int64_t slots_l2_bytes(const struct slots *slots)
 {
     int64_t least = INT64_MAX;
     for (int i = 0; i < slots->size; i++) {
-        int64_t told = atomic_load(&slots->members[i].cache);
-        least = told < least ? told : least;
+        int64_t bytes = atomic_load(&slots->members[i].cache_bytes);
+        least = bytes < least ? bytes : least;
     }
     return least > 0 ? least : 0;
 }
@@ -110,18 +110,18 @@ bool slots_claim(struct slots *slots, uint64_t begin, uint64_t end, uint64_t *pa
 
 /* ---- Sleeping ------------------------------------------------------------------------------- */
 
-/* Two ways of seeing each other: who sleeps first counts itself among the sleepers, then looks how far all
- * have come. Who comes further first says so, then looks for sleepers; to do that in this order takes it as
- * long as all its stores before, so that it is done only now and then: slots_flush. In between it looks
- * without care, and finds nearly all. */
+/* No wake-up is lost: a member that arms first counts itself as a sleeper and then looks at the counters; a
+ * member that advances first stores its counter and then looks for sleepers. One of the two sees the other,
+ * if both orders hold. The second one needs a seq_cst store, which drains the store buffer: after a copy that
+ * takes long, so only slots_flush does it. slots_advance looks without it and finds nearly all sleepers. */
 
 static bool is_due(struct slots *slots, struct slots_member *member)
 {
     for (int counter = 0; counter < SLOTS_COUNTERS; counter++) {
-        uint64_t position = atomic_load(&member->wants[counter]);
+        uint64_t position = atomic_load(&member->awaited[counter]);
         if (position != 0 && position <= slots->reached[counter] &&
             slots_all_reached(slots, (enum slots_counter)counter, position) &&
-            atomic_exchange(&member->wants[counter], 0) != 0)
+            atomic_exchange(&member->awaited[counter], 0) != 0)
             return true;
     }
     return false;
@@ -159,13 +159,13 @@ void slots_flush(struct slots *slots)
         wake_due(slots);
 }
 
-void slots_arm(struct slots *slots, const uint64_t wants[SLOTS_COUNTERS])
+void slots_arm(struct slots *slots, const uint64_t awaited[SLOTS_COUNTERS])
 {
     struct slots_member *mine = &slots->members[slots->rank];
     if (!slots->armed)
-        doorbell_clear(slots->doorbell); /* of knocks that came too late, as only so many are kept */
+        doorbell_clear(slots->doorbell); /* of rings that came late: the kernel queues only a few */
     for (int counter = 0; counter < SLOTS_COUNTERS; counter++)
-        atomic_store(&mine->wants[counter], wants[counter]);
+        atomic_store(&mine->awaited[counter], awaited[counter]);
     if (!slots->armed)
         atomic_fetch_add(&slots->common->sleepers, 1);
     slots->armed = true;
@@ -176,20 +176,20 @@ void slots_disarm(struct slots *slots)
     if (!slots->armed)
         return;
     struct slots_member *mine = &slots->members[slots->rank];
-    atomic_store(&mine->dozes, 0);
+    atomic_store(&mine->armed_any, 0);
     for (int counter = 0; counter < SLOTS_COUNTERS; counter++)
-        atomic_store(&mine->wants[counter], 0);
+        atomic_store(&mine->awaited[counter], 0);
     atomic_fetch_sub(&slots->common->sleepers, 1);
     slots->armed = false;
 }
 
-/* Who notifications looks for sleepers after it has counted that, and who dozes looks at those counts after
- * it has told of itself: one of them sees the other, and with the count all that was done before. */
+/* slots_notify counts first and then looks for sleepers; this arms first and then looks at those counts. One
+ * of the two sees the other, and with the count it sees all that was done before. */
 void slots_arm_any(struct slots *slots)
 {
     const uint64_t nothing[SLOTS_COUNTERS] = {0};
     slots_arm(slots, nothing);
-    atomic_store(&slots->members[slots->rank].dozes, 1);
+    atomic_store(&slots->members[slots->rank].armed_any, 1);
     for (int i = 0; i < slots->size; i++)
         (void)atomic_load(&slots->members[i].notifications);
 }
@@ -201,7 +201,7 @@ void slots_notify(struct slots *slots)
         return;
     for (int i = 0; i < slots->size; i++) {
         struct slots_member *member = &slots->members[i];
-        if (i != slots->rank && doorbell_take(&member->dozes))
+        if (i != slots->rank && doorbell_take(&member->armed_any))
             doorbell_ring(slots->doorbell, member->doorbell);
     }
 }

@@ -1,23 +1,24 @@
-/* slots.h: how ranks of one node hand chunks to each other: slots in memory that all of them see, how far
- * each has come, and how one that sleeps is woken. What a chunk holds is known to the backends.
+/* slots.h: the slots through which the members of a team on one node pass chunks to each other, and how a
+ * member that sleeps is woken. What a chunk holds is the backend's business.
  *
- * Each member owns SLOTS slots for what it gives to the others, and as many for its part of the results:
- * it alone writes there, so that the first touch puts their pages near to it. Chunks of all batches of a team
- * are numbered on and on; chunk p uses slot p % SLOTS. Each member counts how far it has come in two things,
- * and only ever adds:
+ * Each member owns SLOTS slots for its inputs and SLOTS slots for its part of the results. It alone writes
+ * there, so its first touch places the pages in its own NUMA domain. Chunks and counters are as counters.h
+ * says; the steps are:
  *
- *   given   it has put what others need of chunk p into its slot; and before, it has taken what it needs of
- *           the results of p - SLOTS
- *   mixed   it has read what it needs of all members' slots, and has written its part of the result
- * From that follows who may do what, and that no slot is overwritten while somebody still needs it:
- *   take p  when all have mixed p
- *   mix p   when all have given p
- *   give p  when all have mixed p - SLOTS
- * Nothing ever waits for a later chunk, so somebody can always go on.
+ *   published  the member has written its input of chunk p into its slot
+ *   reduced    it has read what it needs from all members' slots of chunk p and written its part of the
+ * result
  *
- * A member that writes nonsense into the shared memory spoils results, or keeps the others waiting until they
- * are told that it failed. It does not make them read or write elsewhere: where a chunk lies each knows
- * itself. */
+ * What each step waits for:
+ *   publish p   all have reduced p - SLOTS, and this member has collected the results of p - SLOTS
+ *   reduce p    all have published p
+ *   collect p   all have reduced p
+ * So nothing is overwritten while a member may still read it: whoever has published p has collected the
+ * results of p - SLOTS. No step waits for a later chunk, so there is always a member that can go on.
+ *
+ * A member that overwrites the shared memory can spoil results, or keep the others waiting until they learn
+ * that it failed. It cannot make them read or write elsewhere: each computes for itself where a chunk lies.
+ */
 #ifndef NODE_SLOTS_H
 #define NODE_SLOTS_H
 
@@ -29,98 +30,100 @@
 #include "node/counters.h"
 #include "node/doorbell.h"
 
-/* What is counted. Announced are alltoalls, whose length only all members together know. */
+/* The steps that are counted. Announced are alltoalls: only all members together know how long one is. */
 enum slots_counter { SLOTS_PUBLISHED, SLOTS_REDUCED, SLOTS_ANNOUNCED, SLOTS_COUNTERS };
 
-/* What one member tells the others; on lines of their own, as each is looked at by itself. */
+/* One member's part of the shared memory. Each counter is on a cache line of its own, as others poll it. */
 struct slots_member {
-    /* written by it alone */
+    /* written by the member alone */
     struct {
         _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t position;
     } counts[SLOTS_COUNTERS];
-    /* rounds of the alltoalls announced last, of even and odd turns: the next but one cannot be begun before
-     * all have read it */
+    /* The rounds of the alltoalls it announced last, by turn % 2. Two are enough: a member announces the next
+     * but one only after all have read this one. */
     _Atomic uint64_t rounds[2];
-    _Atomic uint64_t notifications; /* moves that are counted elsewhere, so that who dozes sees them */
-    /* while it sleeps: how far all must come in each that it may go on; 0: it does not wait for that. Whoever
-     * sees that it is so takes it back, and knocks at its doorbell */
-    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t wants[SLOTS_COUNTERS];
-    _Atomic uint32_t dozes; /* 1 while it sleeps until anybody notifications; taken back in the same way */
-    _Atomic int32_t domain; /* + 1: NUMA domain; -1: it does not know; 0: not told yet */
-    _Atomic int64_t cache;  /* as cores_l2_bytes */
+    _Atomic uint64_t notifications; /* calls of slots_notify */
+    /* While it is armed: the position that all must reach in each counter before it can go on; 0: it does not
+     * wait for that counter. The member that sees it reached sets it to 0 and rings the doorbell. */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t awaited[SLOTS_COUNTERS];
+    _Atomic uint32_t
+        armed_any;          /* 1: the next slots_notify of any member sets it to 0 and rings the doorbell */
+    _Atomic int32_t domain; /* its NUMA domain + 1; -1: it does not know; 0: not written yet */
+    _Atomic int64_t cache_bytes; /* as cores_l2_bytes */
     unsigned char doorbell[DOORBELL_NAME_BYTES];
 };
 
-/* What all write. */
+/* Written by all members. */
 struct slots_common {
-    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t sleepers;
-    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t claimed; /* parts of work, whoever does them */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t sleepers; /* members that are armed */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t claimed;  /* as slots_claim; the parts of all batches */
 };
 
 /* One member's view. */
 struct slots {
     int set, rank, size;
     const struct arena *arena;
-    const struct doorbell *doorbell; /* its own */
+    const struct doorbell *doorbell; /* this member's */
     struct slots_common *common;
     struct slots_member *members; /* [size], shared */
-    char *areas;                  /* [size], shared: slots, then slots of results */
-    int64_t chunk_bytes;          /* used of a slot */
+    char *areas;                  /* [size], shared: each member's input slots, then its result slots */
+    int64_t chunk_bytes;          /* how much of a slot is used */
     int64_t slot_bytes, part_bytes;
     struct counters all[SLOTS_COUNTERS]; /* the members' counters */
     uint64_t reached[SLOTS_COUNTERS];    /* this member's */
-    uint64_t flushed[SLOTS_COUNTERS];    /* the positions up to which slots_flush has looked for sleepers */
+    uint64_t flushed[SLOTS_COUNTERS];    /* this member's, when slots_flush last looked for sleepers */
     bool armed;                          /* between slots_arm and slots_disarm */
 };
 
-/* What a team needs: room for the chunks of [size] members. */
 struct slots_params {
-    int set, rank, size; /* the number of the process set; this member */
-    int64_t chunk_bytes; /* the longest; a multiple of 64, and at least 64 for each member */
+    int set, rank, size; /* the number of the process set; this member; how many there are */
+    int64_t chunk_bytes; /* of the longest chunk: a multiple of 64, and at least 64 for each member */
     int domain;          /* as cores_numa_domain */
     int64_t cache_bytes; /* as cores_l2_bytes */
 };
 
-/* All members call it. [arena] and [doorbell] are borrowed. As arena_acquire; on failure there is nothing to
- * leave.
- */
+/* All members call it. [arena] and [doorbell] must outlive the slots. Fails as arena_acquire does; do not
+ * close the slots then. */
 int slots_open(struct slots *slots, const struct arena *arena, const struct doorbell *doorbell,
-               const struct slots_params *want, int64_t deadline_us, struct hvd_error *err);
+               const struct slots_params *params, int64_t deadline_us, struct hvd_error *err);
 void slots_close(struct slots *slots);
 
-/* The slot of [member] for chunk [position]: for what it gives, and for its part of the result. */
+/* The slots of [member] for chunk [position]: of its input, and of its part of the result. */
 char *slots_input(const struct slots *slots, int member, uint64_t position);
 char *slots_result(const struct slots *slots, int member, uint64_t position);
 
-/* Have all members come to [position]? */
+/* Have all members reached [position]? */
 bool slots_all_reached(struct slots *slots, enum slots_counter counter, uint64_t position);
 
-/* This one has; who sleeps for that wakes, at the latest when it settles. */
+/* This member has reached [position]. Members that sleep until then usually wake now, and at the latest at
+ * this member's next slots_flush. */
 void slots_advance(struct slots *slots, enum slots_counter counter, uint64_t position);
 
-/* Before this member waits or is through with a batch: whoever sleeps for something that it has done wakes.
- */
+/* Wake all members that wait for something this member has done. Call it before this member waits and when it
+ * is done with a batch. */
 void slots_flush(struct slots *slots);
 
-/* The next part of work from [begin] to [end] that no member does yet, in *partp; false where there is none.
- * Parts are numbered on and on, and all members are through with those before [begin]. */
+/* Claim the next part of work from [begin] to [end] that no member has claimed, in *partp; false where none
+ * is left. Parts are numbered on over all batches; all members must be done with those before [begin]. */
 bool slots_claim(struct slots *slots, uint64_t begin, uint64_t end, uint64_t *partp);
 
-/* It may sleep soon: from here on it is woken when all have come to what it wants of any counter; 0: nothing.
- * Look once more afterwards. Until slots_disarm. */
-void slots_arm(struct slots *slots, const uint64_t wants[SLOTS_COUNTERS]);
+/* Before this member sleeps: ring its doorbell when all have reached the awaited position of any counter; 0:
+ * not that counter. Look once more before you sleep: the position may have been reached in between. Holds
+ * until slots_disarm. */
+void slots_arm(struct slots *slots, const uint64_t awaited[SLOTS_COUNTERS]);
 void slots_disarm(struct slots *slots);
 
-/* The same for what members do together by other counts than these: who dozes wakes when any other
- * notifications. Look once more after dozing; stir after whatever another may wait for. */
+/* The same for members that count their steps elsewhere: ring this member's doorbell at the next slots_notify
+ * of any other. Call slots_notify after every step that another member may wait for. */
 void slots_arm_any(struct slots *slots);
 void slots_notify(struct slots *slots);
 
-/* What [member] told of its domain, which is the same on all members once all have entered: as
- * cores_numa_domain, or -2 where it has told nothing. */
+/* The NUMA domain of [member], the same answer on all members once all have opened the slots: as
+ * cores_numa_domain, or -2 where the member has written none. */
 int slots_domain(const struct slots *slots, int member);
 
-/* The smallest cache that any member told of; the same on all members once all have entered. 0: not known. */
+/* The smallest second-level cache of any member, or 0 where one is not known; the same on all members once
+ * all have opened the slots. */
 int64_t slots_l2_bytes(const struct slots *slots);
 
 #endif

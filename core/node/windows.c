@@ -1,4 +1,4 @@
-/* windows.c: memory of the program that the ranks of a node reach at each other's. */
+/* windows.c: memory of the program that all ranks of a node can reach. */
 #include "config.h"
 #include "node/windows.h"
 
@@ -10,9 +10,9 @@
 
 #define UNIT_BYTES  (INT64_C(2) << 20) /* windows begin where huge pages do */
 #define ROUND_BYTES (INT64_C(1) << 30)
-#define MAX_BYTES   (INT64_C(16) << 40) /* of all together: an eighth of the addresses that a process has */
+#define MAX_BYTES   (INT64_C(16) << 40) /* of all windows: an eighth of a process's address space */
 
-/* No rank can use more than the node has. */
+/* As large as the node's memory: no rank can use more. */
 static int64_t window_bytes(int count)
 {
     int64_t max_bytes = MAX_BYTES / count / UNIT_BYTES * UNIT_BYTES;
@@ -21,7 +21,7 @@ static int64_t window_bytes(int count)
     return pages > 0 && bytes < max_bytes ? bytes : max_bytes;
 }
 
-/* A forked child has no part in the job: it must not reach the windows of others. */
+/* A forked child does not belong to the job and must not reach the windows of other ranks. */
 static int keep_from_children(char *begin, const char *end, struct hvd_error *err)
 {
     if (end > begin && madvise(begin, (size_t)(end - begin), MADV_DONTFORK) != 0)
@@ -52,8 +52,7 @@ static int windows_map(struct windows *windows, int fd, struct hvd_error *err)
         windows_detach(&mapped);
         return status;
     }
-    /* A dump of the core would make all of it real, used or not: what is to be in it is said when it is given
-     * to the program. */
+    /* A core dump would touch every page, used or not. hvd_alloc puts back into dumps what it returns. */
     madvise(mapped.base, all_bytes, MADV_DONTDUMP);
     *windows = mapped;
     return HVD_OK;
@@ -107,19 +106,19 @@ void windows_detach(struct windows *windows)
     windows_disown(windows);
 }
 
-int windows_open(const struct windows *windows, int place, int64_t bytes, struct hvd_error *err)
+int windows_open(const struct windows *windows, int index, int64_t bytes, struct hvd_error *err)
 {
-    if (place < 0 || place >= windows->count || bytes > windows->bytes)
-        return error_set(err, HVD_ERR_INVALID, "window %d of %d has %lld bytes, not %lld", place,
+    if (index < 0 || index >= windows->count || bytes > windows->bytes)
+        return error_set(err, HVD_ERR_INVALID, "window %d of %d has %lld bytes, not %lld", index,
                          windows->count, (long long)windows->bytes, (long long)bytes);
-    int64_t opened = atomic_load(&windows->opened[place]);
+    int64_t opened = atomic_load(&windows->opened[index]);
     if (bytes <= opened)
         return HVD_OK;
     int64_t page = sysconf(_SC_PAGESIZE);
     int64_t more = (bytes - opened + page - 1) / page * page;
-    if (mprotect(windows->base + place * windows->bytes + opened, (size_t)more, PROT_READ | PROT_WRITE) != 0)
+    if (mprotect(windows->base + index * windows->bytes + opened, (size_t)more, PROT_READ | PROT_WRITE) != 0)
         return error_set_errno(err, "cannot open %lld bytes more of window %d (mprotect)", (long long)more,
-                               place);
-    atomic_store(&windows->opened[place], opened + more);
+                               index);
+    atomic_store(&windows->opened[index], opened + more);
     return HVD_OK;
 }

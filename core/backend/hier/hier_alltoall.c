@@ -78,7 +78,7 @@ struct hier_alltoall {
     struct backend_batch batch;
     int64_t element_bytes, longest; /* of a chunk */
     int64_t *offsets;               /* [members of the team]: of what is for each in the input */
-    bool heard;                     /* all have announced */
+    bool all_have_announced;        /* all have announced */
     bool handed_out;                /* its slice */
     int left;                       /* streams that it still gives to */
     struct range own[2]; /* of the output: what it still takes out of its stream, by run; none until
@@ -92,16 +92,18 @@ struct hier_alltoall {
 
 /* ---- Where things are ----------------------------------------------------------------------- */
 
-static char *slot_of(const struct hier_alltoall *alltoall, int owner, enum hier_stream way, uint64_t position)
+static char *slot_of(const struct hier_alltoall *alltoall, int owner, enum hier_stream stream,
+                     uint64_t position)
 {
-    int64_t slot = ((int64_t)owner * STREAMS + way) * SLOTS + (int64_t)(position % SLOTS);
+    int64_t slot = ((int64_t)owner * STREAMS + stream) * SLOTS + (int64_t)(position % SLOTS);
     return alltoall->slots + slot * alltoall->chunk_bytes;
 }
 
 static _Atomic uint64_t *published_by(const struct hier_alltoall *alltoall, int member, int owner,
-                                      enum hier_stream way)
+                                      enum hier_stream stream)
 {
-    return &alltoall->published[(size_t)member * alltoall->published_words + (size_t)owner * STREAMS + way];
+    return &alltoall
+                ->published[(size_t)member * alltoall->published_words + (size_t)owner * STREAMS + stream];
 }
 
 static _Atomic int64_t *announced_by(const struct hier_alltoall *alltoall, int member)
@@ -110,9 +112,10 @@ static _Atomic int64_t *announced_by(const struct hier_alltoall *alltoall, int m
     return &alltoall->announced[row * alltoall->params.team->size];
 }
 
-static struct stream_writer *writer_to(const struct hier_alltoall *alltoall, int owner, enum hier_stream way)
+static struct stream_writer *writer_to(const struct hier_alltoall *alltoall, int owner,
+                                       enum hier_stream stream)
 {
-    return &alltoall->writers[owner * STREAMS + way];
+    return &alltoall->writers[owner * STREAMS + stream];
 }
 
 static size_t bytes_of(const struct hier_alltoall *alltoall, int64_t count)
@@ -198,28 +201,28 @@ static bool may_write(struct stream_writer *writer)
     return counters_all_reached(&writer->sent, counters_reusable_at(writer->at));
 }
 
-static void write_chunk(struct hier_alltoall *alltoall, int owner, enum hier_stream way)
+static void write_chunk(struct hier_alltoall *alltoall, int owner, enum hier_stream stream)
 {
-    struct stream_writer *writer = writer_to(alltoall, owner, way);
+    struct stream_writer *writer = writer_to(alltoall, owner, stream);
     int64_t left = writer->count - writer->within;
     struct range chunk = {writer->within, left < alltoall->longest ? left : alltoall->longest};
     struct range mine = range_overlap(chunk, writer->mine);
     if (mine.count > 0)
-        memcpy(slot_of(alltoall, owner, way, writer->at) + bytes_of(alltoall, mine.begin - chunk.begin),
+        memcpy(slot_of(alltoall, owner, stream, writer->at) + bytes_of(alltoall, mine.begin - chunk.begin),
                (const char *)alltoall->batch.input +
                    bytes_of(alltoall, writer->input + mine.begin - writer->mine.begin),
                bytes_of(alltoall, mine.count));
     writer->within += chunk.count;
-    counter_advance(published_by(alltoall, alltoall->self, owner, way), ++writer->at);
+    counter_advance(published_by(alltoall, alltoall->self, owner, stream), ++writer->at);
 }
 
 /* A chunk, or a look at what comes next: at a few runs, as many may be empty. */
-static int publish(struct hier_alltoall *alltoall, int owner, enum hier_stream way, struct hvd_error *err)
+static int publish(struct hier_alltoall *alltoall, int owner, enum hier_stream stream, struct hvd_error *err)
 {
-    struct stream_writer *writer = writer_to(alltoall, owner, way);
+    struct stream_writer *writer = writer_to(alltoall, owner, stream);
     int rc = HVD_OK;
     if (writer->within < writer->count)
-        write_chunk(alltoall, owner, way);
+        write_chunk(alltoall, owner, stream);
     for (int i = 0; i < RUNS && rc == HVD_OK && writer->within == writer->count && !is_through(writer); i++)
         rc = enter_run(alltoall, owner, writer, err);
     alltoall->left -= is_through(writer);
@@ -231,12 +234,12 @@ static int write_some(struct hier_alltoall *alltoall, bool *movedp, struct hvd_e
 {
     int streams = alltoall->size * STREAMS;
     for (int i = 0; i < streams && alltoall->left > 0; i++) {
-        int stream = (alltoall->next + i) % streams;
-        if (!may_write(&alltoall->writers[stream]))
+        int next = (alltoall->next + i) % streams;
+        if (!may_write(&alltoall->writers[next]))
             continue;
-        alltoall->next = stream + 1;
+        alltoall->next = next + 1;
         *movedp = true;
-        return publish(alltoall, stream / STREAMS, (enum hier_stream)(stream % STREAMS), err);
+        return publish(alltoall, next / STREAMS, (enum hier_stream)(next % STREAMS), err);
     }
     return HVD_OK;
 }
@@ -244,15 +247,15 @@ static int write_some(struct hier_alltoall *alltoall, bool *movedp, struct hvd_e
 /* ---- Sending and taking --------------------------------------------------------------------- */
 
 /* Has all of chunk [position] of this member's stream been published? */
-static bool all_published(struct hier_alltoall *alltoall, enum hier_stream way, uint64_t position)
+static bool all_published(struct hier_alltoall *alltoall, enum hier_stream stream, uint64_t position)
 {
-    return counters_all_reached(&alltoall->all_published[way], position + 1);
+    return counters_all_reached(&alltoall->all_published[stream], position + 1);
 }
 
-static void advance_to(struct hier_alltoall *alltoall, enum hier_stream way, uint64_t position)
+static void advance_to(struct hier_alltoall *alltoall, enum hier_stream stream, uint64_t position)
 {
-    alltoall->sent[way] = position;
-    counter_advance(&alltoall->counters[alltoall->self].sent[way], position);
+    alltoall->sent[stream] = position;
+    counter_advance(&alltoall->counters[alltoall->self].sent[stream], position);
 }
 
 static const void *feed_chunk(void *arg, int64_t number)
@@ -339,7 +342,7 @@ const struct backend_batch *hier_alltoall_start(struct hier_alltoall *alltoall,
     alltoall->batch = *batch;
     alltoall->element_bytes = (int64_t)dtype_bytes(batch->need.dtype);
     alltoall->longest = alltoall->chunk_bytes / alltoall->element_bytes;
-    alltoall->heard = alltoall->handed_out = false;
+    alltoall->all_have_announced = alltoall->handed_out = false;
     for (int to = 0; to < alltoall->params.team->size; to++) {
         alltoall->offsets[to] = offset;
         offset += batch->counts[to];
@@ -363,7 +366,7 @@ int hier_alltoall_slice(struct hier_alltoall *alltoall, const struct backend_bat
 {
     bool something = false;
     *slicep = NULL;
-    if (!alltoall->heard || alltoall->handed_out)
+    if (!alltoall->all_have_announced || alltoall->handed_out)
         return HVD_OK;
     plan_receiving(alltoall);
     int rc = plan_sending(alltoall, err);
@@ -378,10 +381,10 @@ int hier_alltoall_slice(struct hier_alltoall *alltoall, const struct backend_bat
 
 int hier_alltoall_progress(struct hier_alltoall *alltoall, bool *movedp, struct hvd_error *err)
 {
-    if (!alltoall->heard && !counters_all_reached(&alltoall->all_announced, alltoall->turn))
+    if (!alltoall->all_have_announced && !counters_all_reached(&alltoall->all_announced, alltoall->turn))
         return HVD_OK;
-    if (!alltoall->heard) {
-        alltoall->heard = *movedp = true;
+    if (!alltoall->all_have_announced) {
+        alltoall->all_have_announced = *movedp = true;
         begin_writing(alltoall);
     }
     collect_some(alltoall, movedp);
@@ -411,14 +414,14 @@ static void watch_counters(struct hier_alltoall *alltoall)
     alltoall->all_announced = (struct counters){.first = &alltoall->counters[0].announced,
                                                 .stride = sizeof(struct alltoall_counters),
                                                 .count = alltoall->size};
-    for (enum hier_stream way = 0; way < STREAMS; way++) {
-        alltoall->all_published[way] =
-            (struct counters){.first = published_by(alltoall, 0, alltoall->self, way),
+    for (enum hier_stream stream = 0; stream < STREAMS; stream++) {
+        alltoall->all_published[stream] =
+            (struct counters){.first = published_by(alltoall, 0, alltoall->self, stream),
                               .stride = alltoall->published_words * sizeof(uint64_t),
                               .count = alltoall->size};
         for (int owner = 0; owner < alltoall->size; owner++)
-            writer_to(alltoall, owner, way)->sent =
-                (struct counters){.first = &alltoall->counters[owner].sent[way], .count = 1};
+            writer_to(alltoall, owner, stream)->sent =
+                (struct counters){.first = &alltoall->counters[owner].sent[stream], .count = 1};
     }
 }
 
@@ -429,12 +432,12 @@ static int enter(struct hier_alltoall *alltoall, int64_t deadline_us, struct hvd
     size_t published_bytes = whole_lines(size * STREAMS * sizeof(uint64_t)) * size;
     size_t table_bytes = whole_lines(2 * size * (size_t)alltoall->params.team->size * sizeof(int64_t));
     size_t slots_bytes = size * STREAMS * SLOTS * (size_t)alltoall->chunk_bytes;
-    const struct arena_request claim = {.set = alltoall->params.claim,
-                                        .users = alltoall->size,
-                                        .bytes = heads_bytes + published_bytes + table_bytes + slots_bytes,
-                                        .zeroed = heads_bytes + published_bytes};
+    const struct arena_request request = {.set = alltoall->params.claim,
+                                          .users = alltoall->size,
+                                          .bytes = heads_bytes + published_bytes + table_bytes + slots_bytes,
+                                          .zeroed = heads_bytes + published_bytes};
     void *region = NULL;
-    int rc = arena_acquire(alltoall->params.arena, &claim, deadline_us, &region, err);
+    int rc = arena_acquire(alltoall->params.arena, &request, deadline_us, &region, err);
     if (rc != HVD_OK)
         return rc;
     char *at = region;

@@ -64,15 +64,15 @@ struct hier_node {
     struct reduction reduction;
     int64_t element_bytes;
     struct hier_split split;
-    int64_t *begins;                   /* [nodes + 1], the split's */
-    struct hier_cursor *gives, *takes; /* [slices] */
+    int64_t *begins;                                       /* [nodes + 1], the split's */
+    struct hier_cursor *publish_cursors, *collect_cursors; /* [slices] */
     /* this member's slice */
     struct backend_batch carried;
     struct backend_source source;
     int64_t *counts, *starts; /* [nodes]: of it in each block, and before it */
-    struct hier_cursor folds, shares;
-    int64_t fold_total, share_total; /* pieces */
-    int64_t own_pieces;              /* results that are its node's inputs as they are: the first ones */
+    struct hier_cursor fold_cursor, return_cursor;
+    int64_t fold_total, return_total; /* pieces */
+    int64_t own_pieces;               /* results that are its node's inputs as they are: the first ones */
     int64_t folded, arrived;
     char *aside; /* its results, where they are of several spans */
     int64_t aside_bytes;
@@ -195,7 +195,7 @@ static void publish(struct hier_node *hier_node, uint64_t position)
     struct range piece;
     for (int slice = 0; slice < hier_node->params.nodes->slices; slice++) {
         if (slice == hier_node->slice ||
-            !hier_cursor_next(&hier_node->split, slice, &hier_node->gives[slice], &piece))
+            !hier_cursor_next(&hier_node->split, slice, &hier_node->publish_cursors[slice], &piece))
             continue;
         struct range mine = input_in(hier_node, hier_node->self, piece);
         char *slot = slot_of(hier_node, hier_node->self, position, slice);
@@ -205,10 +205,10 @@ static void publish(struct hier_node *hier_node, uint64_t position)
     advance_to(hier_node, PUBLISHED, position + 1);
 }
 
-static void share(struct hier_node *hier_node, uint64_t position)
+static void return_results(struct hier_node *hier_node, uint64_t position)
 {
     struct range piece;
-    if (hier_cursor_next(&hier_node->split, hier_node->slice, &hier_node->shares, &piece)) {
+    if (hier_cursor_next(&hier_node->split, hier_node->slice, &hier_node->return_cursor, &piece)) {
         const char *result = result_at(hier_node, piece);
         if (hier_node->size > 1)
             memcpy(result_slot(hier_node, position, hier_node->slice), result,
@@ -217,7 +217,7 @@ static void share(struct hier_node *hier_node, uint64_t position)
             spans_write(&hier_node->spans, piece.begin, result, piece.count);
     }
     advance_by(hier_node, RETURNED, (int64_t)(position + 1 - hier_node->begin[RETURNED]),
-               hier_node->share_total);
+               hier_node->return_total);
 }
 
 static void collect(struct hier_node *hier_node, uint64_t position)
@@ -225,7 +225,7 @@ static void collect(struct hier_node *hier_node, uint64_t position)
     struct range piece;
     for (int slice = 0; slice < hier_node->params.nodes->slices; slice++) {
         if (slice == hier_node->slice ||
-            !hier_cursor_next(&hier_node->split, slice, &hier_node->takes[slice], &piece))
+            !hier_cursor_next(&hier_node->split, slice, &hier_node->collect_cursors[slice], &piece))
             continue;
         struct range mine = output_in(hier_node, piece);
         const char *slot = result_slot(hier_node, position, slice);
@@ -297,7 +297,7 @@ static void source_fold(void *arg, void *out, void *left)
     struct hier_node *hier_node = arg;
     struct range piece = {0, 0};
     uint64_t position = hier_node->begin[REDUCED] + (uint64_t)hier_node->folded;
-    hier_cursor_next(&hier_node->split, hier_node->slice, &hier_node->folds, &piece);
+    hier_cursor_next(&hier_node->split, hier_node->slice, &hier_node->fold_cursor, &piece);
     if (coll_reduces(hier_node->split.kind))
         fold_inputs(hier_node, position, piece, out, left);
     else
@@ -364,30 +364,30 @@ static bool carry_slice(struct hier_node *hier_node)
 static void plan_counters(struct hier_node *hier_node)
 {
     struct hier_cursor published = hier_input_cursor(&hier_node->split);
-    struct hier_cursor gotten = hier_output_cursor(&hier_node->split);
+    struct hier_cursor collected = hier_output_cursor(&hier_node->split);
     bool alone = hier_node->size == 1;
-    bool gives = hier_node->split.kind != COLL_BROADCAST ||
-                 hier_node->batch.root == hier_node->first + hier_node->self;
-    bool shares = hier_node->slice >= 0 && (!alone || hier_node->batch.spans != NULL);
+    bool publishes = hier_node->split.kind != COLL_BROADCAST ||
+                     hier_node->batch.root == hier_node->first + hier_node->self;
+    bool returns = hier_node->slice >= 0 && (!alone || hier_node->batch.spans != NULL);
     for (int count = 0; count < COUNTERS; count++) {
-        const struct hier_cursor *way = count <= REDUCED ? &published : &gotten;
+        const struct hier_cursor *way = count <= REDUCED ? &published : &collected;
         hier_node->begin[count] = hier_node->end[count];
         hier_node->end[count] += (uint64_t)hier_chunk_count(&hier_node->split, 0, *way);
     }
     for (int slice = 0; slice < hier_node->params.nodes->slices; slice++) {
-        hier_node->gives[slice] = published;
-        hier_node->takes[slice] = gotten;
+        hier_node->publish_cursors[slice] = published;
+        hier_node->collect_cursors[slice] = collected;
     }
-    hier_node->folds = published;
-    hier_node->shares = gotten;
+    hier_node->fold_cursor = published;
+    hier_node->return_cursor = collected;
     hier_node->folded = hier_node->arrived = 0;
     hier_node->fold_total =
         hier_node->slice >= 0 ? hier_chunk_count(&hier_node->split, hier_node->slice, published) : 0;
-    hier_node->share_total = shares ? hier_chunk_count(&hier_node->split, hier_node->slice, gotten) : 0;
+    hier_node->return_total = returns ? hier_chunk_count(&hier_node->split, hier_node->slice, collected) : 0;
     hier_node->own_pieces = coll_reduces(hier_node->split.kind) ? 0 : hier_node->fold_total;
     advance_by(hier_node, REDUCED, 0, hier_node->fold_total);
-    advance_by(hier_node, RETURNED, 0, hier_node->share_total);
-    if (alone || !gives)
+    advance_by(hier_node, RETURNED, 0, hier_node->return_total);
+    if (alone || !publishes)
         advance_to(hier_node, PUBLISHED, hier_node->end[PUBLISHED]);
     if (alone)
         advance_to(hier_node, COLLECTED, hier_node->end[COLLECTED]);
@@ -419,7 +419,7 @@ int hier_node_start(struct hier_node *hier_node, const struct backend_batch *bat
 bool hier_node_progress(struct hier_node *hier_node)
 {
     static void (*const steps[COUNTERS])(struct hier_node * hier_node, uint64_t position) = {
-        [PUBLISHED] = publish, [RETURNED] = share, [COLLECTED] = collect};
+        [PUBLISHED] = publish, [RETURNED] = return_results, [COLLECTED] = collect};
     for (int count = COLLECTED; count >= PUBLISHED; count--) {
         if (!may_advance(hier_node, (enum hier_counter)count))
             continue;
@@ -472,10 +472,10 @@ static int enter(struct hier_node *hier_node, int64_t deadline_us, struct hvd_er
 {
     const struct hier_nodes *nodes = hier_node->params.nodes;
     size_t lines_bytes = lines_bytes_of(hier_node->size);
-    const struct arena_request claim = {.set = hier_node->params.claim,
-                                        .users = hier_node->size,
-                                        .bytes = hier_node_bytes(nodes, nodes->node),
-                                        .zeroed = lines_bytes};
+    const struct arena_request request = {.set = hier_node->params.claim,
+                                          .users = hier_node->size,
+                                          .bytes = hier_node_bytes(nodes, nodes->node),
+                                          .zeroed = lines_bytes};
     void *region = NULL;
     if (hier_node->size == 1) {
         hier_node->own = region = aligned_alloc(CACHE_LINE_BYTES, lines_bytes);
@@ -483,7 +483,7 @@ static int enter(struct hier_node *hier_node, int64_t deadline_us, struct hvd_er
             return error_set_errno(err, "no memory for %zu bytes", lines_bytes);
         memset(region, 0, lines_bytes);
     } else {
-        int rc = arena_acquire(hier_node->params.arena, &claim, deadline_us, &region, err);
+        int rc = arena_acquire(hier_node->params.arena, &request, deadline_us, &region, err);
         if (rc != HVD_OK)
             return rc;
     }
@@ -503,10 +503,10 @@ static bool allocate(struct hier_node *hier_node)
     hier_node->begins = calloc(nodes + 1, sizeof(*hier_node->begins));
     hier_node->counts = calloc(nodes, sizeof(*hier_node->counts));
     hier_node->starts = calloc(nodes, sizeof(*hier_node->starts));
-    hier_node->gives = calloc(slices, sizeof(*hier_node->gives));
-    hier_node->takes = calloc(slices, sizeof(*hier_node->takes));
+    hier_node->publish_cursors = calloc(slices, sizeof(*hier_node->publish_cursors));
+    hier_node->collect_cursors = calloc(slices, sizeof(*hier_node->collect_cursors));
     return hier_node->begins != NULL && hier_node->counts != NULL && hier_node->starts != NULL &&
-           hier_node->gives != NULL && hier_node->takes != NULL;
+           hier_node->publish_cursors != NULL && hier_node->collect_cursors != NULL;
 }
 
 int hier_node_open(struct hier_node **stagep, const struct hier_params *params, int64_t deadline_us,
@@ -550,8 +550,8 @@ void hier_node_close(struct hier_node *hier_node)
     free(hier_node->begins);
     free(hier_node->counts);
     free(hier_node->starts);
-    free(hier_node->gives);
-    free(hier_node->takes);
+    free(hier_node->publish_cursors);
+    free(hier_node->collect_cursors);
     free(hier_node->aside);
     free(hier_node);
 }

@@ -43,15 +43,6 @@ int hier_node_of(const struct hier_nodes *nodes, int member)
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
-struct range range_overlap(struct range a, struct range b)
-{
-    int64_t a_end = a.begin + a.count;
-    int64_t b_end = b.begin + b.count;
-    int64_t begin = a.begin > b.begin ? a.begin : b.begin;
-    int64_t end = a_end < b_end ? a_end : b_end;
-    return (struct range){begin, end > begin ? end - begin : 0};
-}
-
 /* Where each node's block begins, and the last one ends. */
 static void node_begins(const struct hier_nodes *nodes, const int64_t *counts, int64_t *begins)
 {

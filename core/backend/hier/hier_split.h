@@ -8,6 +8,7 @@
 #define BACKEND_HIER_HIER_SPLIT_H
 
 #include "backend/backend.h"
+#include "backend/range.h"
 
 /* The nodes of a team, in the order of its members, and which is this member's. */
 struct hier_nodes {
@@ -24,14 +25,6 @@ void hier_nodes_fini(struct hier_nodes *nodes);
 
 /* The node of [member]. */
 int hier_node_of(const struct hier_nodes *nodes, int member);
-
-/* Elements of a batch, one after the other. */
-struct range {
-    int64_t begin, count;
-};
-
-/* What both have. */
-struct range range_overlap(struct range a, struct range b);
 
 struct hier_split {
     const struct hier_nodes *nodes;

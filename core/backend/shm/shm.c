@@ -1,5 +1,4 @@
-/* shm.c: the backend of ranks that share a node's memory: chunks go through slots that all of them see, or by
- * NUMA domains, see shm_domains.h, or stay where they lie, see shm_direct.h. */
+/* shm.c: backend shm, for teams whose ranks share a node's memory: its calls, and how it waits. */
 #include "backend/shm/shm.h"
 
 #include <stdlib.h>
@@ -11,28 +10,28 @@
 #include "backend/backend_env.h"
 
 #define SLICE_US    100
-#define LOOKS       4    /* before a wait is left to the caller */
+#define LOOKS       4    /* without progress, before waiting is left to the caller */
 #define MAX_MEMBERS 1024 /* a member's part of a chunk is at least 128 bytes */
 
 struct shm {
     struct backend_env env;
     struct doorbell doorbell;
     bool armed;
-    struct slots *asleep; /* of the team that told what it waits for; NULL: none */
+    struct slots *armed_slots; /* between slots_arm and slots_disarm; NULL: none */
 };
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
-/* Tell what the batch waits for, so that whoever does the last of it wakes us. */
+/* Arm for what the batch waits for. The member that does the last of it wakes this one. */
 static void prepare_sleep(struct shm *shm, struct shm_team *team)
 {
-    uint64_t wants[SLOTS_COUNTERS];
-    shm_waits_for(team, wants);
-    slots_arm(&team->slots, wants);
-    shm->asleep = &team->slots;
+    uint64_t awaited[SLOTS_COUNTERS];
+    shm_awaited(team, awaited);
+    slots_arm(&team->slots, awaited);
+    shm->armed_slots = &team->slots;
 }
 
-/* Nothing could be done [looks] times in a row. False where the caller has to wait. */
+/* There was no progress [looks] times in a row. False where the caller has to wait. */
 static bool spin(struct shm *shm, struct shm_team *team, int looks)
 {
     if (shm->armed && looks == 1) {
@@ -49,10 +48,10 @@ static void shm_arm(void *state, bool armed)
 {
     struct shm *shm = state;
     shm->armed = armed;
-    if (armed || shm->asleep == NULL)
+    if (armed || shm->armed_slots == NULL)
         return;
-    slots_disarm(shm->asleep);
-    shm->asleep = NULL;
+    slots_disarm(shm->armed_slots);
+    shm->armed_slots = NULL;
 }
 
 /* ---- The backend ------------------------------------------------------------------------------ */
@@ -85,7 +84,7 @@ static int shm_open(const struct backend_env *env, int64_t deadline_us, void **s
     return HVD_OK;
 }
 
-/* All on one node, whichever that is. */
+/* All members must be on one node, this one or another. */
 static bool shm_reaches(const struct backend_env *env, const struct team *members, const char **whyp)
 {
     const int *node_of_rank = env->peer_table->node_of_rank;
@@ -97,7 +96,7 @@ static bool shm_reaches(const struct backend_env *env, const struct team *member
     return true;
 }
 
-/* Half of the cache: there is more than slots. */
+/* Slots get half of the cache: inputs and outputs need some, too. */
 int64_t shm_crowded_chunk(int size, int64_t cache_bytes)
 {
     int64_t bytes = cache_bytes / 2 / SLOTS / size / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
@@ -113,7 +112,7 @@ static void free_team(struct shm_team *team)
     free(team);
 }
 
-/* Its memory in this process. */
+/* The team's memory in this process. */
 static struct shm_team *new_team(const struct shm *shm, const struct team *members)
 {
     struct shm_team *team = calloc(1, sizeof(*team));
@@ -173,8 +172,8 @@ static void shm_remove_team(void *state, void *state_of_team)
     struct shm_team *team = state_of_team;
     if (team == NULL)
         return;
-    if (shm->asleep == &team->slots)
-        shm->asleep = NULL;
+    if (shm->armed_slots == &team->slots)
+        shm->armed_slots = NULL;
     shm_domains_close(team, &shm->env);
     slots_close(&team->slots);
     free_team(team);
@@ -197,7 +196,8 @@ static int shm_start(void *state, void *state_of_team, const struct backend_batc
     return rc;
 }
 
-/* It went on so often in this slice. It begins behind the second time: small batches do without a clock. */
+/* There was progress [moves] times in this slice. The clock is first read at the third, so that small batches
+ * never read it. */
 static bool has_time(int moves, int64_t *end_usp)
 {
     if (moves <= 2)
@@ -208,7 +208,7 @@ static bool has_time(int moves, int64_t *end_usp)
     return now_us < *end_usp;
 }
 
-/* Asleep it is woken by whatever others do, and looks once more before. */
+/* When armed, any step of another member wakes this one. It looks once more before it sleeps. */
 static int test_by_domains(struct shm *shm, struct shm_team *team, bool *movedp, int *rankp,
                            struct hvd_error *err)
 {
@@ -216,7 +216,7 @@ static int test_by_domains(struct shm *shm, struct shm_team *team, bool *movedp,
     if (rc != HVD_IN_PROGRESS || *movedp || !shm->armed)
         return rc;
     slots_arm_any(&team->slots);
-    shm->asleep = &team->slots;
+    shm->armed_slots = &team->slots;
     return shm_domains_test(team, movedp, rankp, err);
 }
 
@@ -249,7 +249,7 @@ static int shm_test(void *state, void *state_of_team, bool *movedp, int *rankp, 
     return test_flat(state, team, movedp, err);
 }
 
-/* Of it only a descriptor is in a forked child. */
+/* A forked child inherits the descriptor only. */
 static void shm_after_fork(void *state)
 {
     struct shm *shm = state;

@@ -1,27 +1,34 @@
-/* shm.h: the backend of ranks that share a node's memory, beyond what all backends have: for its tests. */
+/* shm.h: backend shm, for teams whose ranks share a node's memory: chunk sizes, and hooks for its tests.
+ *
+ * A batch goes one of three ways: chunk by chunk through the slots (shm_pipeline.c, with the segments of
+ * shm_segments.c); where it lies, if all memory is in windows (shm_direct.c); or by NUMA domains
+ * (shm_domains.c, by way of relay.c). All ranks choose the same way, and all ways give the same bits. */
 #ifndef BACKEND_SHM_SHM_H
 #define BACKEND_SHM_SHM_H
 
 #include "backend/shm/shm_team.h"
 
-/* The bytes of a chunk: it stays in the second-level cache between two members. Where ranks share cores the
- * slots of all of them do, as each fills its own before it yields; unless that makes chunks so small that the
- * turns cost more. Then they are large: the more for each turn. */
+/* The bytes of a chunk. A chunk of this size stays in the second-level cache while two members pass it on.
+ * Where ranks share cores, the slots of all members should fit into one cache, because each member fills all
+ * of its own before it yields. If that would need chunks so small that the context switches dominate, chunks
+ * are large instead, so that more is done for each switch. */
 #define SHM_CHUNK_BYTES         ((int64_t)128 * 1024)
 #define SHM_CROWDED_CHUNK_BYTES ((int64_t)512 * 1024)
 #define SHM_LEAST_CHUNK_BYTES   ((int64_t)32 * 1024)
 
-/* That for ranks that share cores, of which [size] with caches of so many bytes give to each other. */
+/* The chunk size for [size] ranks that share cores with second-level caches of [cache_bytes]. */
 int64_t shm_crowded_chunk(int size, int64_t cache_bytes);
 
-/* Use chunks of [bytes], a multiple of 64 and at least 64 for each member, no larger than they were; all
- * members of a team do so before its first batch. Small ones make much of little. */
+/* A hook for tests: small chunks let small batches have many. Use chunks of [bytes], a multiple of 64, at
+ * least 64 for each member and no larger than before. All members of a team call it, before its first batch.
+ */
 void shm_set_chunk(void *team, int64_t bytes);
 
-/* Batches from [least_bytes] on may go by domains, in pieces as hier_team_set_chunk has them. */
+/* A hook for tests: batches of at least [least_bytes] may go by NUMA domains, in chunks of [chunk_bytes] as
+ * hier_team_set_chunk takes them. */
 void shm_set_domains(void *team, int64_t least_bytes, int64_t chunk_bytes);
 
-/* Allreduces from [least_bytes] on may be reduced where they lie. */
+/* A hook for tests: allreduces of at least [least_bytes] may be reduced where they lie. */
 void shm_set_direct(void *team, int64_t least_bytes);
 
 #endif

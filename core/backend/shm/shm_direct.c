@@ -20,7 +20,7 @@
 struct direct_offer {
     int64_t range_count; /* 0: not all of its memory is in its window */
     int64_t opened;      /* of that */
-    int place;
+    int window;
     struct direct_range ranges[];
 };
 
@@ -95,11 +95,11 @@ static bool publish_ranges(struct shm_team *team)
 {
     if (!slots_all_reached(&team->slots, SLOTS_REDUCED, counters_reusable_at(team->begin)))
         return false;
-    struct direct_offer *told = offer_of(team, team->members.rank);
-    told->place = team->direct.windows->own;
-    told->opened = windows_own_bytes(team->direct.windows);
-    int64_t range_count = list_ranges(team, told->ranges);
-    told->range_count = range_count;
+    struct direct_offer *offer = offer_of(team, team->members.rank);
+    offer->window = team->direct.windows->own;
+    offer->opened = windows_own_bytes(team->direct.windows);
+    int64_t range_count = list_ranges(team, offer->ranges);
+    offer->range_count = range_count;
     slots_advance(&team->slots, SLOTS_PUBLISHED, team->begin + 1);
     team->direct.phase = DIRECT_ATTACH;
     if (range_count == 0)
@@ -122,8 +122,8 @@ static int open_windows(struct shm_team *team, struct hvd_error *err)
 {
     int rc = HVD_OK;
     for (int i = 0; rc == HVD_OK && i < team->members.size; i++) {
-        const volatile struct direct_offer *told = offer_of(team, i);
-        rc = windows_open(team->direct.windows, team->direct.members[i].place, told->opened, err);
+        const volatile struct direct_offer *offer = offer_of(team, i);
+        rc = windows_open(team->direct.windows, team->direct.members[i].window, offer->opened, err);
         if (rc == HVD_ERR_INVALID)
             rc = overwritten(team, i, err);
     }
@@ -138,13 +138,13 @@ static int read_offers(struct shm_team *team, bool *movedp, struct hvd_error *er
     if (!*movedp)
         return HVD_OK;
     for (int i = 0; i < team->members.size; i++) {
-        const volatile struct direct_offer *told = offer_of(team, i);
-        int64_t range_count = told->range_count;
+        const volatile struct direct_offer *offer = offer_of(team, i);
+        int64_t range_count = offer->range_count;
         if (range_count < 0 || range_count > room_for_ranges(team))
             return overwritten(team, i, err);
         all_can = all_can && range_count > 0;
-        team->direct.members[i] =
-            (struct direct_member){.ranges = told->ranges, .range_count = range_count, .place = told->place};
+        team->direct.members[i] = (struct direct_member){
+            .ranges = offer->ranges, .range_count = range_count, .window = offer->window};
     }
     team->direct.phase = DIRECT_REDUCE;
     if (all_can)
@@ -167,8 +167,9 @@ static bool next_range(const struct shm_team *team, struct direct_member *member
         return false;
     member->range = range;
     member->next++;
-    member->input = windows_pointer(windows, member->place, range.input, range.count * team->element_bytes);
-    member->output = windows_pointer(windows, member->place, range.output, range.count * team->element_bytes);
+    member->input = windows_pointer(windows, member->window, range.input, range.count * team->element_bytes);
+    member->output =
+        windows_pointer(windows, member->window, range.output, range.count * team->element_bytes);
     return member->input != NULL && member->output != NULL;
 }
 
@@ -279,17 +280,17 @@ int shm_direct_progress(struct shm_team *team, bool *movedp, struct hvd_error *e
     return rc == HVD_OK ? HVD_IN_PROGRESS : rc;
 }
 
-void shm_direct_waits_for(struct shm_team *team, uint64_t wants[SLOTS_COUNTERS])
+void shm_direct_awaited(struct shm_team *team, uint64_t awaited[SLOTS_COUNTERS])
 {
     switch (team->direct.phase) {
     case DIRECT_PUBLISH:
-        wants[SLOTS_REDUCED] = counters_reusable_at(team->begin);
+        awaited[SLOTS_REDUCED] = counters_reusable_at(team->begin);
         break;
     case DIRECT_ATTACH:
-        wants[SLOTS_PUBLISHED] = team->begin + 1;
+        awaited[SLOTS_PUBLISHED] = team->begin + 1;
         break;
     case DIRECT_DRAIN:
-        wants[SLOTS_REDUCED] = team->end;
+        awaited[SLOTS_REDUCED] = team->end;
         break;
     default:
         break;

@@ -30,7 +30,7 @@ struct direct_range {
 struct direct_member {
     const volatile struct direct_range *ranges; /* shared */
     int64_t range_count, next;
-    int place;                 /* of its window */
+    int window;                /* of its window */
     struct direct_range range; /* the one before next, copied */
     char *input, *output;      /* of its elements; checked */
 };
@@ -57,7 +57,7 @@ bool shm_direct_begin(struct shm_team *team);
 /* Further with it, if that can be now: *movedp. It may turn out that it goes another way. */
 int shm_direct_progress(struct shm_team *team, bool *movedp, struct hvd_error *err);
 
-/* As shm_waits_for. */
-void shm_direct_waits_for(struct shm_team *team, uint64_t wants[SLOTS_COUNTERS]);
+/* As shm_awaited. */
+void shm_direct_awaited(struct shm_team *team, uint64_t awaited[SLOTS_COUNTERS]);
 
 #endif

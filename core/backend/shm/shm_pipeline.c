@@ -30,7 +30,7 @@ struct burst {
     char *memory;      /* put: goes there; get: is there; reduce: the result goes there too, unless NULL */
     uint64_t position; /* of the chunk */
     int64_t shift;     /* reduce: where it begins in each member's slot of the chunk, in bytes */
-    bool past;         /* the result, or what others read, goes past the cache */
+    bool streaming;    /* the result, or what others read, goes past the cache */
 };
 
 /* The members' elements from [at] bytes on. */
@@ -40,15 +40,15 @@ static void reduce(struct shm_team *team, const struct burst *burst, int64_t at,
         team->inputs[i] = slots_input(&team->slots, i, burst->position) + burst->shift + at;
     team->inputs[team->members.rank] = place->input;
     char *copy = burst->memory == NULL ? NULL : burst->memory + at;
-    reduce_inputs(&team->steps, place->output, burst->past ? NULL : copy, team->inputs, team->members.size,
-                  place->count);
-    if (burst->past && copy != NULL)
+    reduce_inputs(&team->steps, place->output, burst->streaming ? NULL : copy, team->inputs,
+                  team->members.size, place->count);
+    if (burst->streaming && copy != NULL)
         streaming_copy(copy, place->output, place->count * team->element_bytes);
 }
 
-static void move(char *to, const char *from, int64_t bytes, bool past)
+static void move(char *to, const char *from, int64_t bytes, bool streaming)
 {
-    if (from != to && past)
+    if (from != to && streaming)
         streaming_copy(to, from, bytes);
     else if (from != to)
         memcpy(to, from, (size_t)bytes);
@@ -64,9 +64,9 @@ static void run_block(struct shm_team *team, const struct burst *burst, int64_t 
         if (burst->move == SEGMENT_REDUCE)
             reduce(team, burst, at_bytes, &place);
         else if (burst->move == SEGMENT_PUT)
-            move(burst->memory + at_bytes, place.input, bytes, burst->past);
+            move(burst->memory + at_bytes, place.input, bytes, burst->streaming);
         else
-            move(place.output, burst->memory + at_bytes, bytes, burst->past);
+            move(place.output, burst->memory + at_bytes, bytes, burst->streaming);
         at += place.count;
         count -= place.count;
     }
@@ -83,7 +83,7 @@ static void prefetch_next(struct shm_team *team, const struct burst *burst, int6
     char *to = burst->memory + at * team->element_bytes;
     for (int64_t line = 0; line < place.count * team->element_bytes; line += CACHE_LINE_BYTES) {
         prefetch_to_read(place.input + line);
-        if (!burst->past)
+        if (!burst->streaming)
             prefetch_to_write(to + line);
     }
 }
@@ -151,7 +151,7 @@ static struct burst next_burst(const struct shm_team *team, struct shm_cursor *c
                           .memory = segment->memory,
                           .position = cursor->position,
                           .shift = segment->shift,
-                          .past = uses_streaming(team, segment->move, cursor->position)};
+                          .streaming = uses_streaming(team, segment->move, cursor->position)};
     int64_t bytes = burst.count * team->element_bytes;
     segment->begin += burst.count;
     segment->count -= burst.count;
@@ -351,21 +351,21 @@ static uint64_t unless_reached(struct shm_team *team, enum slots_counter step, u
     return slots_all_reached(&team->slots, step, position) ? 0 : position;
 }
 
-void shm_waits_for(struct shm_team *team, uint64_t wants[SLOTS_COUNTERS])
+void shm_awaited(struct shm_team *team, uint64_t awaited[SLOTS_COUNTERS])
 {
     uint64_t published = team->slots.reached[SLOTS_PUBLISHED];
     uint64_t reduced = team->slots.reached[SLOTS_REDUCED];
-    memset(wants, 0, SLOTS_COUNTERS * sizeof(wants[0]));
+    memset(awaited, 0, SLOTS_COUNTERS * sizeof(awaited[0]));
     if (team->direct.phase != DIRECT_OFF) {
-        shm_direct_waits_for(team, wants);
+        shm_direct_awaited(team, awaited);
         return;
     }
     if (!team->agreed)
-        wants[SLOTS_ANNOUNCED] = team->turn;
+        awaited[SLOTS_ANNOUNCED] = team->turn;
     if (team->agreed && reduced < team->end)
-        wants[SLOTS_PUBLISHED] = unless_reached(team, SLOTS_PUBLISHED, reduced + 1);
+        awaited[SLOTS_PUBLISHED] = unless_reached(team, SLOTS_PUBLISHED, reduced + 1);
     if (team->agreed && published < team->end)
-        wants[SLOTS_REDUCED] = unless_reached(team, SLOTS_REDUCED, counters_reusable_at(published));
-    if (team->agreed && wants[SLOTS_REDUCED] == 0 && team->collected < team->end)
-        wants[SLOTS_REDUCED] = unless_reached(team, SLOTS_REDUCED, team->collected + 1);
+        awaited[SLOTS_REDUCED] = unless_reached(team, SLOTS_REDUCED, counters_reusable_at(published));
+    if (team->agreed && awaited[SLOTS_REDUCED] == 0 && team->collected < team->end)
+        awaited[SLOTS_REDUCED] = unless_reached(team, SLOTS_REDUCED, team->collected + 1);
 }

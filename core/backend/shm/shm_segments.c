@@ -1,6 +1,7 @@
 /* shm_segments.c: what members of a process set do with a chunk in the backend of shared memory, by kind of
  * batch. Each element is folded in the order of members, wherever the cuts are: all get the same bits, and
  * the same as on any other backend. */
+#include "backend/range.h"
 #include "backend/shm/shm_team.h"
 
 /* An allreduce of one chunk up to this size, times the others' number, is reduced by each member for itself:
@@ -8,11 +9,6 @@
 #define WHOLE_BYTES (INT64_C(32) << 10)
 
 /* ---- Where things are ----------------------------------------------------------------------- */
-
-/* A range of elements. */
-struct range {
-    int64_t begin, count;
-};
 
 /* The elements of round [position] of [count] that are cut into rounds. */
 static struct range round_of(const struct shm_team *team, uint64_t position, int64_t count)
@@ -251,8 +247,8 @@ static int64_t chunk_of(const struct shm_team *team)
 {
     int64_t most = team->slots.chunk_bytes;
     int64_t least = (int64_t)team->members.size * CACHE_LINE_BYTES;
-    int64_t told = team->batch.chunk_bytes != 0 ? team->batch.chunk_bytes : team->chunk_bytes;
-    int64_t wanted = told / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+    int64_t asked = team->batch.chunk_bytes != 0 ? team->batch.chunk_bytes : team->chunk_bytes;
+    int64_t wanted = asked / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
     if (wanted > most)
         return most;
     return wanted > least ? wanted : least;

@@ -80,6 +80,6 @@ void shm_pipeline_begin(struct shm_team *team);
 int shm_progress(struct shm_team *team, bool *movedp, struct hvd_error *err);
 
 /* How far all have to come in each step that the batch can go on; 0: it does not wait for that. */
-void shm_waits_for(struct shm_team *team, uint64_t wants[SLOTS_COUNTERS]);
+void shm_awaited(struct shm_team *team, uint64_t awaited[SLOTS_COUNTERS]);
 
 #endif

@@ -1,16 +1,16 @@
-/* store_policy.c: whether what is written goes through the cache or past it. */
+/* store_policy.c: whether a member writes through its cache or with streaming stores. */
 #include "backend/shm/store_policy.h"
 
-/* Of every so many runs of chunks some are trials, one of each mode: not the first, when memory is touched
- * first. How far apart cores are can change, as a virtual machine's do where its host moves them: the last
- * trials count and none before. */
+/* Chunks are grouped into runs of RUN_CHUNKS. In each period of PERIOD_RUNS runs there is one trial run for
+ * each mode. The first runs are none, as memory is touched for the first time there. Only the last period's
+ * trials count: the distance of cores can change, as when a host moves a virtual machine's cores. */
 #define RUN_CHUNKS    16
 #define PERIOD_RUNS   48
 #define FIRST_TRIAL   8
-#define ENOUGH_BYTES  (INT64_C(1) << 20) /* of each, to say anything */
+#define ENOUGH_BYTES  (INT64_C(1) << 20) /* that a mode must have moved before it is judged */
 #define BETTER_BY_PER 100
 #define BETTER_BY     10
-#define PREEMPTED_NS  100000 /* whoever takes longer for a piece was torn from its core */
+#define PREEMPTED_NS  100000 /* a burst that takes longer was preempted: do not count it */
 
 /* The number of the trial, if it is one. */
 static uint64_t trial_of(uint64_t chunk)

@@ -446,7 +446,7 @@ static void spoil_or_see_it(struct forked_rank *place)
     } else {
         forked_rank_attach(place, &node);
         struct node_memory *memory = node->memory;
-        struct byte_ring_end end = {.ring = &memory->slots[1].up};
+        struct byte_ring_end end = {.ring = &memory->members[1].up};
         byte_ring_write(&end, streams[victim].bytes, streams[victim].count);
         byte_ring_commit(&end);
         doorbell_ring_eventfd(&(struct doorbell_eventfd){NULL, node->wakeups[0].fd});

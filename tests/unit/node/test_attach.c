@@ -565,8 +565,8 @@ START_TEST(memory_is_sealed_and_sized)
     ck_assert_int_ne(ftruncate(fd, 4096), 0);
     ck_assert_int_ne(ftruncate(fd, (off_t)node_memory_bytes(4)), 0);
     ck_assert_int_eq(node_memory_attach(fd, 3, 7, &again, &err), HVD_OK);
-    atomic_store(&memory->slots[2].armed, 1);
-    ck_assert_uint_eq(atomic_load(&again->slots[2].armed), 1);
+    atomic_store(&memory->members[2].armed, 1);
+    ck_assert_uint_eq(atomic_load(&again->members[2].armed), 1);
     node_memory_detach(again, 3);
     again = NULL;
     ck_assert_int_eq(node_memory_attach(fd, 2, 7, &again, &err), HVD_ERR_SYSTEM);
@@ -602,7 +602,7 @@ START_TEST(arena_is_in_no_child_and_no_dump)
     int fd = -1;
     ck_assert_int_eq(node_memory_create(2, 7, &memory, &fd, NULL), HVD_OK);
     const void *arena = node_memory_arena(memory, 2);
-    ck_assert((const char *)arena >= (const char *)&memory->slots[2]);
+    ck_assert((const char *)arena >= (const char *)&memory->members[2]);
     ck_assert_uint_eq(node_memory_bytes(2), (size_t)((const char *)arena - (const char *)memory) +
                                                 2 * (size_t)NODE_MEMORY_ARENA_BYTES);
     ck_assert(has_flag(arena, " dd"));
