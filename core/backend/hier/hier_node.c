@@ -1,32 +1,28 @@
-/* hier_node.c: what a team on two levels does inside a node: the inputs of its members come together piece
- * by piece for those that carry slices to other nodes, and results go back to all.
+/* hier_node.c: the part of a hierarchical collective inside a node: it brings the members' inputs to those
+ * that carry slices to other nodes, chunk by chunk, and distributes the results.
  *
- * As in shm.c each member has slots for what it gives to the others, and counts how far it has come; here a
- * slot holds a piece of each slice, and the slots of results one of each too. Pieces of all batches are
- * numbered on and on, turn by turn: turn p has piece p of every slice that has so many. Each member only ever
- * adds to its counts:
+ * Slots and counters are as counters.h says. A slot holds a chunk of each slice, and so does a result slot:
+ * position p has chunk p of every slice that is long enough. The steps of a member are:
  *
- *   published    it has put its inputs of turn p into its slot
- *   reduced    it has read what it needs of all members' slots of turn p: it carries a slice
- *   shared   it has put results of turn p, of its slice, into their slot
- *   taken    it has copied the results of turn p out
- * From that follows who may do what, and that no slot is overwritten while somebody still needs it:
- *   publish p   when all have reduced p - SLOTS
- *   reduce p    when all have published p; the backend between nodes asks for it, in its time
- *   share p  when the result is there, and all have taken p - SLOTS
- *   collect p   when all have shared p
- * Inputs and results are numbered each on their own, as in some kinds a node gets more or less than it gives.
+ *   published  it has written its inputs of p into its slot
+ *   reduced    it carries a slice, and has read what it needs from all members' slots of p
+ *   returned   it has written the results of p of its slice into their slot
+ *   collected  it has copied the results of p out
+ * What each step waits for:
+ *   publish p  all have reduced p - SLOTS
+ *   reduce p   all have published p; the backend between nodes calls for it
+ *   return p   the result is there, and all have collected p - SLOTS
+ *   collect p  all have returned p
+ * Inputs and results are numbered separately, as in some collectives a node gets more or less than it sends.
  *
- * Only sharing and taking wait for results, and nothing but the end waits for them: a result lies in the
- * output of the member that carries it, or in memory set aside where it is of several spans, and that place
- * is free from the start. A partial result may have to wait for inputs, and these for earlier turns to be
- * reduced, on all slices. That is no circle: of the earliest turn that some slice has yet to reduce on some
- * node all inputs can be published on all nodes, and no partial result of a later one is before it on its
- * way.
+ * There is no deadlock. Only return and collect wait for results, and only the end of the batch waits for
+ * them: the place of a result, in the output or in memory set aside, is free from the start. A partial result
+ * may wait for inputs, and these for earlier positions to be reduced on all slices. Take the earliest
+ * position that some slice has yet to reduce on some node: all its inputs can be published on all nodes, and
+ * no partial result of a later position is ahead of it.
  *
- * A member that writes nonsense into the shared memory spoils results, or keeps the others waiting until they
- * are told that it failed. It does not make them read or write elsewhere: where a piece lies each knows
- * itself.
+ * A member that overwrites the shared memory can spoil results, or keep the others waiting until they learn
+ * that it failed. It cannot make them read or write elsewhere: each computes for itself where a chunk lies.
  */
 #include "backend/hier/hier_node.h"
 
@@ -188,7 +184,7 @@ static char *result_at(struct hier_node *hier_node, struct range piece)
     return hier_node->aside + (piece.begin - begin) * hier_node->element_bytes;
 }
 
-/* ---- Giving, sharing, taking ---------------------------------------------------------------- */
+/* ---- Publishing, returning, collecting ---------------------------------------------------------------- */
 
 static void publish(struct hier_node *hier_node, uint64_t position)
 {
@@ -235,7 +231,7 @@ static void collect(struct hier_node *hier_node, uint64_t position)
     advance_to(hier_node, COLLECTED, position + 1);
 }
 
-/* ---- Mixing: what the backend between nodes asks for ------------------------------------------ */
+/* ---- Reducing: what the backend between nodes asks for ------------------------------------------ */
 
 /* out = left op the members' inputs; theirs [at] elements into the piece in their slots, ours at [mine]. */
 static void fold_range(struct hier_node *hier_node, uint64_t position, int64_t at, struct contig mine,

@@ -30,8 +30,8 @@ int hier_node_open(struct hier_node **stagep, const struct hier_params *params, 
 /* NULL is fine. */
 void hier_node_close(struct hier_node *hier_node);
 
-/* Use pieces of [bytes], a multiple of 64, at most HIER_CHUNK_BYTES and no larger than they are; all members
- * do so before the first batch. Small ones make much of little. */
+/* A hook for tests: small chunks let small batches have many. Use chunks of [bytes], a multiple of 64, at
+ * most HIER_CHUNK_BYTES and no larger than before. All members call it, before the first batch. */
 void hier_node_set_chunk(struct hier_node *hier_node, int64_t bytes);
 
 /* The slice that this member carries, or -1. */
