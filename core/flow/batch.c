@@ -1,4 +1,4 @@
-/* batch.c: operations that transfer together: packing into one buffer, and out of it, in slices. */
+/* batch.c: tensors that are transferred together, and their way into the fusion buffer and out of it. */
 #include "flow/batch.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "backend/arith/reduce.h"
 #include "base/dtype.h"
 
-/* What a part costs, however small it is: a slice ends in time also where parts are tiny. */
+/* What moving a part costs beside its bytes, as bytes: a slice of many tiny parts must not take too long. */
 #define PART_COST_BYTES 64
 
 /* ---- What it is ---- */
@@ -24,7 +24,7 @@ static bool reduces(const struct desc *desc)
     return desc->kind == DESC_ALLREDUCE || desc->kind == DESC_REDUCESCATTER;
 }
 
-/* As what elements of [dtype] transfer. */
+/* The type as which elements of [dtype] are transferred. */
 static enum hvd_dtype transfer_dtype(const struct desc *desc, enum hvd_dtype dtype)
 {
     if (is_adasum(desc))
@@ -50,7 +50,7 @@ static enum backend_kind transfer_kind(const struct desc *desc)
     }
 }
 
-/* Does each member have a part of its own, which need not be as large as the others'? */
+/* Does each member have a part of its own? Parts may differ in size. */
 static bool is_per_member(enum backend_kind kind)
 {
     return kind == COLL_ALLGATHER || kind == COLL_REDUCESCATTER || kind == COLL_ALLTOALL;
@@ -59,12 +59,12 @@ static bool is_per_member(enum backend_kind kind)
 struct backend_need batch_need(const struct desc *desc, int index, int ranks)
 {
     enum hvd_dtype dtype = desc->tensors[index].dtype;
-    enum hvd_dtype travels = transfer_dtype(desc, dtype);
+    enum hvd_dtype transferred = transfer_dtype(desc, dtype);
     struct backend_need need = {
-        .kind = transfer_kind(desc), .dtype = travels, .partial = travels, .ranks = ranks};
+        .kind = transfer_kind(desc), .dtype = transferred, .partial = transferred, .ranks = ranks};
     if (reduces(desc) && !is_adasum(desc)) {
         need.op = desc->op;
-        if (travels == dtype)
+        if (transferred == dtype)
             need.partial = reduce_partial(dtype);
     }
     return need;
@@ -79,11 +79,11 @@ int64_t batch_row_elements(const struct desc *desc, int index)
 int64_t batch_tensor_bytes(const struct request_tensor *tensor)
 {
     const struct desc *desc = tensor->request->desc;
-    enum hvd_dtype travels = transfer_dtype(desc, desc->tensors[tensor->index].dtype);
+    enum hvd_dtype transferred = transfer_dtype(desc, desc->tensors[tensor->index].dtype);
     bool sized_later = desc->kind == DESC_ALLGATHER || desc->kind == DESC_ALLTOALL;
     int64_t elements = sized_later ? batch_row_elements(desc, tensor->index) : tensor->count;
     int64_t bytes = 0;
-    if (elements < 0 || __builtin_mul_overflow(elements, (int64_t)dtype_bytes(travels), &bytes))
+    if (elements < 0 || __builtin_mul_overflow(elements, (int64_t)dtype_bytes(transferred), &bytes))
         return INT64_MAX;
     return bytes;
 }
@@ -155,7 +155,7 @@ void batch_add(struct batch *batch, struct request_tensor *tensor)
 
 /* ---- Where it lies ---- */
 
-/* Elements of [tensor] that are of [part]. */
+/* Elements of [tensor] in [part]. */
 static int64_t part_elements(const struct batch *batch, const struct request_tensor *tensor, int part)
 {
     int64_t rows = 0;
@@ -170,7 +170,7 @@ static int64_t part_elements(const struct batch *batch, const struct request_ten
     }
 }
 
-/* Elements for, or of, each member, and of all. */
+/* Count the elements of each member's part, and of all. */
 static void count_parts(struct batch *batch)
 {
     int members = batch->team->members.size;
@@ -186,7 +186,7 @@ static void count_parts(struct batch *batch)
     batch->transfer.counts = batch->sent;
 }
 
-/* Elements to each member and from each. [count] is what comes. */
+/* Count the elements to and from each member. transfer.count is what this rank receives. */
 static void count_alltoall(struct batch *batch)
 {
     const struct request_tensor *tensor = batch->tensors;
@@ -201,7 +201,8 @@ static void count_alltoall(struct batch *batch)
     batch->transfer.receive_counts = batch->received;
 }
 
-/* Nothing travels, as everybody knows. Who has no row for anybody cannot know what the others have. */
+/* Nothing is transferred, and every member knows. In an alltoall a member without rows does not know about
+ * the rows of the others, so that only rows without elements count. */
 static bool is_empty(const struct batch *batch)
 {
     if (batch->transfer.need.kind == COLL_ALLTOALL)
@@ -209,7 +210,7 @@ static bool is_empty(const struct batch *batch)
     return batch->transfer.count == 0;
 }
 
-/* Can the backend take the tensors where they lie? */
+/* Can the backend read and write the tensors in place, without packing? */
 static bool takes_tensors(const struct batch *batch)
 {
     return batch->transfer.need.kind == COLL_ALLREDUCE && batch->tensor_count > 1 && batch->all_local &&
@@ -232,7 +233,7 @@ static bool make_spans(struct batch *batch)
     return batch->spans != NULL;
 }
 
-/* What goes through the buffer. */
+/* Decide whether input and output go through the buffer. */
 static void plan_packing(struct batch *batch)
 {
     bool fused = batch->tensor_count > 1;
@@ -279,7 +280,7 @@ int batch_plan(struct batch *batch, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* In elements. */
+/* Where this rank's part begins, in elements. */
 static int64_t own_offset(const struct batch *batch)
 {
     int64_t at = 0;
@@ -344,7 +345,7 @@ void batch_transfer_done(struct batch *batch)
 
 /* ---- In and out of the buffer ---- */
 
-/* The next [count] elements of [tensor] into the buffer. */
+/* Copy the next [count] elements of [tensor] into the buffer. */
 static void pack(const struct batch *batch, const struct request_tensor *tensor, int64_t count)
 {
     char *to = buffer_at_element(batch, batch->cursor.buffer_at);
@@ -359,7 +360,7 @@ static void pack(const struct batch *batch, const struct request_tensor *tensor,
         memcpy(to, from, (size_t)count * dtype_bytes(batch->dtype));
 }
 
-/* And out of it. */
+/* Copy them out of it. */
 static void unpack(const struct batch *batch, const struct request_tensor *tensor, int64_t count)
 {
     const char *from = buffer_at_element(batch, batch->cursor.buffer_at);
@@ -377,7 +378,7 @@ static int64_t smaller(int64_t a, int64_t b)
     return a < b ? a : b;
 }
 
-/* The next tensor, or the next part. */
+/* Go to the next tensor, or to the next part. */
 static void advance(struct batch *batch)
 {
     struct batch_cursor *cursor = &batch->cursor;
@@ -389,7 +390,7 @@ static void advance(struct batch *batch)
     }
 }
 
-/* Move one slice; true when that was the last. */
+/* Move one slice; true where it was the last. */
 static bool move_slice(struct batch *batch, void (*move)(const struct batch *batch,
                                                          const struct request_tensor *tensor, int64_t count))
 {

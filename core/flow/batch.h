@@ -1,17 +1,17 @@
-/* batch.h: operations that transfer together: packing into one buffer, and out of it, in slices. */
+/* batch.h: tensors that are transferred together, and their way into the fusion buffer and out of it. */
 #ifndef FLOW_BATCH_H
 #define FLOW_BATCH_H
 
 #include "flow/tensor_queue.h"
 #include "backend/backends.h"
 
-/* Packing and unpacking move at most this much at a time, about 100 us of copying, so that agreement stays
- * prompt. */
+/* Packing and unpacking copy at most this much in one step, which takes about 100 us: messages of other ranks
+ * are answered between steps. */
 #define BATCH_SLICE_BYTES (INT64_C(512) << 10)
 
-/* What a batch has to go through next, in this order. No batch goes through all. */
+/* The next step of a batch. Batches go through the stages in this order, and each skips some. */
 enum batch_stage {
-    BATCH_ROW_COUNTS, /* allgather, alltoall: ask the other members how many rows they have (sizes.h) */
+    BATCH_ROW_COUNTS, /* allgather, alltoall: exchange how many rows each member has (row_counts.h) */
     BATCH_LAY_OUT,    /* find its memory */
     BATCH_PACK,
     BATCH_START,
@@ -19,13 +19,14 @@ enum batch_stage {
     BATCH_COMBINE, /* between two exchanges of Adasum (adasum.h) */
     BATCH_UNPACK,
     BATCH_DONE,
-    /* these two take their turn among the batches, but carry nothing */
+    /* batches without tensors, which change the process sets in their turn */
     BATCH_SET_ADD,
     BATCH_SET_REMOVE
 };
 
-/* How far packing, unpacking or combining has come. What is in the buffer are parts, and of each part all
- * tensors: a part is what belongs to one member (reducescatter, allgather), or else all there is. */
+/* How far packing, unpacking or combining has come. The buffer holds one part after another, and each part
+ * holds its share of every tensor. A part is what belongs to one member (reducescatter, allgather); other
+ * collectives have a single part. */
 struct batch_cursor {
     struct request_tensor *tensor; /* NULL: at the end */
     int part, last_part;
@@ -36,70 +37,72 @@ struct batch_cursor {
 struct batch {
     struct batch *next;
     enum batch_stage stage;
-    struct process_set *team; /* SET_REMOVE: owned, NULL where this rank is no member; otherwise borrowed */
-    struct backend_batch transfer; /* what the backend gets */
-    int backend;                   /* -1: nothing travels */
+    struct process_set
+        *team; /* SET_REMOVE: owned, NULL where this rank is no member. Otherwise the registry's */
+    struct backend_batch transfer; /* as the backend gets it */
+    int backend;                   /* -1: nothing is transferred */
     struct request_tensor *tensors, **tail;
     int tensor_count;
-    int64_t bytes;              /* of all tensors, as they transfer */
-    int64_t fusion_bytes;       /* it is not to hold more: in force when it was decided */
-    enum hvd_dtype dtype;       /* of the tensors; what travels may be another */
-    bool at_root;               /* a broadcast from here */
-    bool all_local;             /* each tensor is in this rank's memory, and has elements */
-    bool exchanging_counts;     /* what travels are the sizes */
-    bool packed;                /* what is sent goes through the buffer */
-    bool unpacked;              /* what comes goes through the buffer */
-    int64_t *sizes;             /* while it is exchanging_counts: this rank's, then those that came; owned */
-    int64_t *sent;              /* elements for, or of, each member where the kind has such; owned */
-    int64_t *received;          /* alltoall: elements from each member; owned */
-    struct backend_span *spans; /* instead of the buffer; owned */
-    int64_t buffer_bytes;       /* of the buffer that it needs */
+    int64_t bytes;          /* of all tensors, as transferred */
+    int64_t fusion_bytes;   /* the fusion size when it was decided */
+    enum hvd_dtype dtype;   /* of the tensors; another may be transferred */
+    bool at_root;           /* a broadcast whose root is this rank */
+    bool all_local;         /* every tensor is in this rank's memory and has elements */
+    bool exchanging_counts; /* the running transfer is that of the row counts */
+    bool packed;            /* the input is packed into the buffer */
+    bool unpacked;          /* the output is unpacked from the buffer */
+    int64_t *sizes;    /* while exchanging_counts: row counts of this rank, then the received ones; owned */
+    int64_t *sent;     /* elements to, or of, each member, where the collective has these; owned */
+    int64_t *received; /* alltoall: elements from each member; owned */
+    struct backend_span *spans; /* tensors that the backend takes in place of the buffer; owned */
+    int64_t buffer_bytes;       /* of the buffer: how much of it the batch needs */
     void *buffer;
     struct batch_cursor cursor;
-    bool adasum;    /* an allreduce that is made of exchanges */
-    int level;      /* of Adasum: done so many */
-    bool has_dots;  /* Adasum: those of this level are complete */
+    bool adasum;    /* an allreduce made of pairwise exchanges */
+    int level;      /* Adasum: levels that are done */
+    bool has_dots;  /* Adasum: the dot products of this level are complete */
     double dots[3]; /* a.a, b.b, a.b */
     /* SET_ADD, SET_REMOVE */
     struct request *request;
     hvd_set set;
-    uint32_t backends; /* SET_ADD: those that all ranks have */
+    uint32_t backends; /* SET_ADD: the mask of those that all ranks have */
 };
 
-/* What a backend must be able to carry for tensor [index] of [desc] among [ranks] members; for allgather and
- * alltoall the same of HVD_INT64 too. */
+/* What a backend must support for tensor [index] of [desc] among [ranks] members; for allgather and alltoall
+ * it must support the same with HVD_INT64 too. */
 struct backend_need batch_need(const struct desc *desc, int index, int ranks);
 
-/* Bytes of [tensor] as they transfer, equal on all ranks: what fusion counts. Of an allgather, whose ranks
- * have still to tell each other, those of one row. */
+/* Bytes of [tensor] as transferred, equal on all ranks: what fusion counts. For allgather and alltoall, whose
+ * row counts are not exchanged yet, the bytes of one row. */
 int64_t batch_tensor_bytes(const struct request_tensor *tensor);
 
-/* Elements of a row of tensor [index]: of the dimensions behind the first. -1 where they are 2^63 or more. */
+/* Elements in a row of tensor [index]: the product of all dimensions but the first. -1 where it is 2^63 or
+ * more. */
 int64_t batch_row_elements(const struct desc *desc, int index);
 
-/* A batch without tensors, for such as tensor [index] of [desc]; NULL where memory is out. [team] is
- * borrowed.
- */
+/* A batch without tensors, for tensors that fuse with tensor [index] of [desc]; NULL without memory. [team]
+ * must outlive it. */
 struct batch *batch_create(struct process_set *team, int backend, const struct desc *desc, int index);
-void batch_free(struct batch *batch); /* NULL is fine; its tensors are not its own */
+void batch_free(struct batch *batch); /* NULL is fine. Its tensors stay */
 
 void batch_add(struct batch *batch, struct request_tensor *tensor);
 
-/* LAY_OUT, first half: say in batch->buffer_bytes how much of the buffer it needs. Results get their memory:
- * where there is none the operation fails here, and what comes for it goes to the buffer. */
+/* LAY_OUT, first half: set batch->buffer_bytes, and allocate results. Where a result gets no memory its
+ * operation fails on this rank; the rank takes part in the transfer all the same, into the buffer. */
 int batch_plan(struct batch *batch, struct hvd_error *err);
 
-/* LAY_OUT, second half: [buffer] is large enough. */
+/* LAY_OUT, second half: [buffer] has room for buffer_bytes. */
 void batch_lay_out(struct batch *batch, void *buffer);
 
-/* One slice of it. */
+/* Copy one slice of at most BATCH_SLICE_BYTES. */
 void batch_pack(struct batch *batch);
 void batch_unpack(struct batch *batch);
 
-/* RUN is over, of what was laid out. */
+/* The transfer that was laid out is done. */
 void batch_transfer_done(struct batch *batch);
 
-/* Begin with [first_part], which is at [buffer_at], up to [last_part]. */
+/* Move the cursor to [first_part], which begins at element [buffer_at] of the buffer; it ends after
+ * [last_part]. */
 void batch_rewind(struct batch *batch, int first_part, int last_part, int64_t buffer_at);
 
 #endif

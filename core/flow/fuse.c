@@ -1,11 +1,11 @@
-/* fuse.c: pack agreed operations into batches. Pure. */
+/* fuse.c: which of the tensors that were decided together share a batch. Pure. */
 #include "flow/fuse.h"
 
 #include <string.h>
 
 #include "base/hash.h"
 
-/* Lists of kinds, so that a thousand of them are still found quickly. */
+/* Kinds are hashed into so many lists: a thousand kinds are still found quickly. */
 #define KIND_LISTS 64
 #define NO_KIND    (-1)
 
@@ -37,7 +37,7 @@ static bool stays_alone(const struct fuse_item *item, int64_t threshold_bytes)
            (item->desc->kind == DESC_ALLREDUCE && item->desc->op == HVD_ADASUM);
 }
 
-/* The first item of [item]'s kind, which knows what may be joined; the item itself where there was none. */
+/* The first item of [item]'s kind, which knows the open batch; [item] itself where it is the first. */
 static struct fuse_item *find_kind(struct fuse_item *items, int lists[KIND_LISTS], struct fuse_item *item)
 {
     int *list = &lists[kind_list(item)];
@@ -64,7 +64,7 @@ int fuse_plan(struct fuse_item *items, int item_count, int64_t threshold_bytes)
             item->batch = batch_count++;
             continue;
         }
-        if (first == NULL || !can_fuse(first, item)) /* most are of the kind of the one before */
+        if (first == NULL || !can_fuse(first, item)) /* mostly of the same kind as the item before */
             first = find_kind(items, lists, item);
         if (first != item && item->bytes <= threshold_bytes - first->open_bytes) {
             first->open_bytes += item->bytes;

@@ -1,4 +1,4 @@
-/* fuse.h: pack agreed operations into batches. Pure. */
+/* fuse.h: which of the tensors that were decided together share a batch. Pure. */
 #ifndef FLOW_FUSE_H
 #define FLOW_FUSE_H
 
@@ -9,20 +9,20 @@ struct fuse_item {
     const struct desc *desc;
     int index; /* of the tensor in desc */
     int backend;
-    int64_t bytes; /* as it travels */
+    int64_t bytes; /* as transferred */
     int batch;     /* out: the number of its batch */
-    /* the plan's own: what later items may join, kept at the first item of its kind */
+    /* fuse_plan's own: the batch that later items may join, kept at the first item of its kind */
     int open_batch;
     int64_t open_bytes;
     int next_kind;
 };
 
-/* Put each of [items], which were decided together, into a batch, numbered from 0; returns how many batches
- * there are. Fused are tensors of equal kind, type, op, root, factors, wire, set and backend whose bytes stay
- * within [threshold_bytes] together; others may stand between them. One that alone reaches the threshold
- * stays alone, so that it is never copied just to be fused; so do those without bytes, alltoall and Adasum.
- * How a set's items are cut does not depend on the other sets' items: members see the same batches, whatever
- * else they are in. Batches are numbered by their first items. */
+/* Put each of [items], which were decided together, into a batch. Batches are numbered from 0, in the order
+ * of their first items; returns how many there are. Tensors share a batch where kind, type, op, root,
+ * factors, wire, set and backend are equal and their bytes do not exceed [threshold_bytes] together; they
+ * need not be neighbours. A tensor that reaches the threshold by itself stays alone, because it would be
+ * copied for nothing. So do tensors without bytes, alltoall and Adasum. The batches of a set do not depend on
+ * items of other sets: all members of a set cut the same batches, whatever other sets each of them is in. */
 int fuse_plan(struct fuse_item *items, int item_count, int64_t threshold_bytes);
 
 #endif

@@ -9,9 +9,9 @@
  * Beside them: failure (the job cannot go on), set_change (process sets come and go), stall_inspector, trials
  * (autotuning). loop.c calls the stages in turn; progress decides which thread does that: the driver.
  *
- * The folder sees backends through backend.h, backend_env.h and backends.h of backend/ alone, arithmetic on elements through
- * backend/arith/reduce.h, the control tree through control/control.h, and the names of ranks through
- * net/peer_table.h. api/ sees this header, and by it the tensor queue and the set registry. */
+ * The folder sees backends through backend.h, backend_env.h and backends.h of backend/ alone, arithmetic on
+ * elements through backend/arith/reduce.h, the control tree through control/control.h, and the names of ranks
+ * through net/peer_table.h. api/ sees this header, and by it the tensor queue and the set registry. */
 #ifndef FLOW_LOOP_H
 #define FLOW_LOOP_H
 

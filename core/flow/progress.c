@@ -1,4 +1,4 @@
-/* progress.c: who drives the loop. */
+/* progress.c: which thread drives the loop. */
 #include "config.h"
 #include "flow/progress.h"
 
@@ -17,27 +17,26 @@
 struct progress {
     struct progress_work work;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* free again, or something became done */
-    pthread_cond_t
-        released; /* free again: for the thread alone, to which it is nothing that something is done */
+    pthread_cond_t changed;  /* for callers: there is no driver any more, or an operation is done */
+    pthread_cond_t released; /* for hvd's thread, which does not care about operations: there is no driver */
     bool has_driver;
-    _Atomic int waiters; /* callers that the holder keeps waiting */
-    _Atomic bool thread_blocked;
+    _Atomic int waiters;         /* callers that wait while another thread drives */
+    _Atomic bool thread_blocked; /* hvd's thread waits for [released] */
     pthread_t thread;
     bool thread_started;
     _Atomic bool stopping;
     _Atomic bool driver_valid; /* [driver] is valid */
-    _Atomic pthread_t driver;  /* who holds it */
-    int outer_fd; /* what the thread sleeps on: work.epoll_fd, which callers can hide from it, and stop_fd */
+    _Atomic pthread_t driver;
+    int outer_fd; /* what hvd's thread sleeps on: work.epoll_fd, which callers can mask, and stop_fd */
     int stop_fd;
-    int64_t wakes_at_us; /* the sleeping thread, by itself; the holder's */
+    int64_t wakes_at_us; /* when hvd's thread wakes without an event; the driver reads and writes it */
 };
 
-/* Look so often before yielding the core, then after each look. Whoever is at work on another core is through
- * by then; otherwise it may be waiting for this one. */
+/* Polls before the driver begins to yield its core after each one. A rank that works on another core is done
+ * by then; one that is not done may be waiting for this core. */
 #define SPINS_BEFORE_YIELD 8
 
-/* Where ranks share cores each of the others gets its turn while this one yields. */
+/* Polls before the driver sleeps where ranks share cores; it yields to the other ranks after each. */
 #define OVERSUBSCRIBED_SPINS 8
 
 bool progress_is_driver(const struct progress *progress)
@@ -76,22 +75,22 @@ void progress_kick(struct progress *progress)
     progress->work.kick(progress->work.arg);
 }
 
-/* Whether the thread sees what happens on the descriptor. A caller that drives hides it, so that the thread
- * is not woken for nothing. */
+/* Does hvd's thread wake when epoll_fd becomes readable? A caller that drives masks it, so that the thread
+ * does not wake for nothing. */
 static void expose_to_thread(struct progress *progress, bool visible)
 {
     struct epoll_event event = {.events = visible ? EPOLLIN : 0};
     epoll_ctl(progress->outer_fd, EPOLL_CTL_MOD, progress->work.epoll_fd, &event);
 }
 
-/* Take what the descriptor has to tell; what it was about is found by looking everywhere. */
+/* Take the pending events. They are not looked at: a round polls everything. */
 static void drain_events(const struct progress *progress, int timeout_ms)
 {
     struct epoll_event events[16];
     epoll_wait(progress->work.epoll_fd, events, sizeof(events) / sizeof(events[0]), timeout_ms);
 }
 
-/* Go round until nothing more is to do at once. Returns whether anything was done. */
+/* Run rounds until one does nothing. Returns whether anything was done. */
 static bool run_until_idle(const struct progress *progress)
 {
     bool moved = false;
@@ -100,14 +99,14 @@ static bool run_until_idle(const struct progress *progress)
     return moved;
 }
 
-/* Is the thread to make room? A caller that waits is awake, and does the same without being woken for it. */
+/* Must hvd's thread stop driving? A caller that waits is awake, and can drive without being woken for it. */
 static bool must_yield(const struct progress *progress)
 {
     return atomic_load_explicit(&progress->waiters, memory_order_relaxed) > 0 ||
            atomic_load(&progress->stopping);
 }
 
-/* run_until_idle by the thread. False: it was asked to make room before nothing was left to do. */
+/* run_until_idle by hvd's thread. False: it had to stop driving before a round did nothing. */
 static bool run_until_yield(const struct progress *progress, bool *movedp)
 {
     *movedp = false;
@@ -119,14 +118,13 @@ static bool run_until_yield(const struct progress *progress, bool *movedp)
     return false;
 }
 
-/* Since when a holder has found nothing to do, and how often it looked. Zeroed: it has just done something.
- */
+/* How long, and how many times, a driver has polled without finding work. Zeroed: it has just found some. */
 struct spin {
     int64_t since_us;
     unsigned looks;
 };
 
-/* Where ranks share cores the time that passes is others'. */
+/* Where ranks share cores polls are counted and not timed: other ranks use the core in between. */
 static bool should_sleep(const struct wait_policy *wait_policy, const struct spin *spin, int64_t now_us)
 {
     if (wait_policy->spin_us == 0 || wait_policy->spin_us == INT64_MAX)
@@ -136,7 +134,7 @@ static bool should_sleep(const struct wait_policy *wait_policy, const struct spi
     return now_us - spin->since_us >= wait_policy->spin_us;
 }
 
-/* There was nothing to do: let a moment pass. False where it is time to sleep. */
+/* There was nothing to do: pause before the next poll. False where it is time to sleep. */
 static bool spin_once(const struct progress *progress, struct spin *spin)
 {
     const struct progress_work *work = &progress->work;
@@ -154,8 +152,7 @@ static bool spin_once(const struct progress *progress, struct spin *spin)
     return true;
 }
 
-/* Sleep until something happens. The caller found nothing to do; what came in before arming is found by a
- * last look. */
+/* Sleep until something happens. The round after arming finds what arrived before. */
 static void sleep_until_event(struct progress *progress)
 {
     const struct progress_work *work = &progress->work;
@@ -168,7 +165,7 @@ static void sleep_until_event(struct progress *progress)
     work->arm(work->arg, false);
 }
 
-/* The holder's turn, for a caller: look, spin, sleep, until done. */
+/* A caller drives: it polls, spins and sleeps until [done]. */
 static void drive_until(struct progress *progress, bool (*done)(void *arg), void *done_arg)
 {
     const struct progress_work *work = &progress->work;
@@ -192,28 +189,28 @@ static void drive_until(struct progress *progress, bool (*done)(void *arg), void
         sleep_until_event(progress);
         spin.looks = 0;
     }
-    /* leave the place so that the thread hears of everything from here on */
+    /* from here on every event must wake hvd's thread */
     work->arm(work->arg, true);
     if (hidden || progress->thread_blocked)
         drain_events(progress, 0);
     run_until_idle(progress);
     if (hidden)
         expose_to_thread(progress, true);
-    /* of what is only polled for, and of a deadline that came up meanwhile, no descriptor will tell it */
+    /* no descriptor will wake the thread for a transfer that must be polled, or for an earlier deadline */
     if (work->must_poll(work->arg) || work->deadline(work->arg) < progress->wakes_at_us)
         work->kick(work->arg);
 }
 
 void progress_drive(struct progress *progress, bool (*done)(void *arg), void *arg)
 {
-    bool told = false;
+    bool kicked = false;
     pthread_mutex_lock(&progress->lock);
     while (!done(arg)) {
         if (progress->has_driver) {
-            /* whoever drives may sleep, and does not know of what this caller handed in quietly */
-            if (!told)
+            /* the driver may sleep, and was not kicked for what this caller has submitted */
+            if (!kicked)
                 progress_kick(progress);
-            told = true;
+            kicked = true;
             progress->waiters++;
             pthread_cond_wait(&progress->changed, &progress->lock);
             progress->waiters--;
@@ -225,12 +222,12 @@ void progress_drive(struct progress *progress, bool (*done)(void *arg), void *ar
         pthread_mutex_lock(&progress->lock);
         release_locked(progress);
     }
-    if (!progress->has_driver && progress->thread_blocked) /* it had made room, perhaps for us */
+    if (!progress->has_driver && progress->thread_blocked) /* it stopped driving, perhaps for this caller */
         pthread_cond_signal(&progress->released);
     pthread_mutex_unlock(&progress->lock);
 }
 
-/* Work, and wait for what others do with us, until that would take long. */
+/* Run rounds, and spin while a transfer runs, for as long as the wait policy allows. */
 static void run_and_spin(struct progress *progress)
 {
     const struct progress_work *work = &progress->work;
@@ -245,8 +242,8 @@ static void run_and_spin(struct progress *progress)
     }
 }
 
-/* The thread's turn: everything that can be done now, then back to sleep. False: it made room before, and
- * whoever it made room for may not need the progress any more. */
+/* hvd's thread drives: it does everything that can be done now. False: it stopped early for a caller, which
+ * may not drive after all. */
 static bool drive_once(struct progress *progress)
 {
     const struct progress_work *work = &progress->work;
@@ -256,13 +253,13 @@ static bool drive_once(struct progress *progress)
         drain_events(progress, 0);
         run_and_spin(progress);
         work->arm(work->arg, true);
-        settled = run_until_yield(progress, &moved); /* what this begins may have to be polled for */
+        settled = run_until_yield(progress, &moved); /* this may start a transfer that must be polled */
     } while (settled && work->must_poll(work->arg));
     return settled;
 }
 
-/* Somebody drives, and does what the thread was woken for: before he gives the progress he looks at
- * everything, and what comes after that wakes the thread again. */
+/* A caller drives, and does the work that this thread was woken for. Before it stops driving it polls
+ * everything; events after that wake this thread again. */
 static void wait_for_release_locked(struct progress *progress)
 {
     progress->thread_blocked = true;
@@ -270,8 +267,8 @@ static void wait_for_release_locked(struct progress *progress)
     progress->thread_blocked = false;
 }
 
-/* Who hands something in wakes the thread, and mostly hands in more or waits right after: it is not to lose
- * its core meanwhile. A refusal changes nothing but the time that it takes. */
+/* A caller that submits wakes hvd's thread, and then mostly submits more or waits: the thread must not
+ * preempt it. Where the kernel refuses, only time is lost. */
 static void use_batch_scheduling(void)
 {
     static const struct sched_param none;
@@ -281,7 +278,7 @@ static void use_batch_scheduling(void)
 static void *thread_main(void *arg)
 {
     struct progress *progress = arg;
-    bool left = false; /* work, to make room */
+    bool work_left = false; /* it stopped driving early */
     if (progress->work.wait_policy.no_spare_core)
         use_batch_scheduling();
     pthread_mutex_lock(&progress->lock);
@@ -291,12 +288,12 @@ static void *thread_main(void *arg)
         } else {
             acquire_locked(progress);
             pthread_mutex_unlock(&progress->lock);
-            left = !drive_once(progress);
+            work_left = !drive_once(progress);
             progress->wakes_at_us = progress->work.deadline(progress->work.arg);
             pthread_mutex_lock(&progress->lock);
             release_locked(progress);
         }
-        if (left)
+        if (work_left)
             continue;
         pthread_mutex_unlock(&progress->lock);
         struct epoll_event event;
@@ -339,7 +336,7 @@ int progress_create(struct progress **progressp, const struct progress_work *wor
         epoll_ctl(progress->outer_fd, EPOLL_CTL_ADD, work->epoll_fd, &event) < 0 ||
         epoll_ctl(progress->outer_fd, EPOLL_CTL_ADD, progress->stop_fd, &event) < 0)
         rc = error_set_errno(err, "cannot make the descriptors that the loop sleeps on");
-    *progressp = progress; /* the thread's first round may want it */
+    *progressp = progress; /* the first round may need it */
     if (rc == HVD_OK)
         rc = start_thread(progress, err);
     if (rc != HVD_OK) {
