@@ -1,5 +1,4 @@
-/* adasum.c: an allreduce that is made of exchanges between two members, as many as the team's size has bits.
- */
+/* adasum.c: an allreduce made of log2(members) pairwise exchanges. */
 #include "flow/adasum.h"
 
 #include <string.h>
@@ -7,7 +6,7 @@
 #include "backend/arith/reduce.h"
 #include "base/dtype.h"
 
-/* The buffer holds two working vectors: this member's and the one that comes. */
+/* The buffer holds two working vectors: this member's and the received one. */
 static char *own_vector(const struct batch *batch)
 {
     return batch->buffer;
@@ -38,8 +37,8 @@ int adasum_plan(struct batch *batch, struct hvd_error *err)
     int64_t count = batch->tensors->count;
     int size = batch->team->members.size;
     if (!adasum_supports(size))
-        return error_set(err, HVD_ERR_SYSTEM, "the ranks agreed on Adasum among %d members, no power of two",
-                         size);
+        return error_set(err, HVD_ERR_SYSTEM,
+                         "the ranks agreed on Adasum among %d members, which is not a power of two", size);
     bool too_much =
         __builtin_mul_overflow(count, (int64_t)dtype_bytes(batch->transfer.need.dtype), &batch->bytes);
     if (too_much || __builtin_mul_overflow(batch->bytes, 2, &batch->buffer_bytes))
@@ -64,7 +63,7 @@ static int partner(const struct batch *batch)
     return batch->team->members.rank ^ (1 << batch->level);
 }
 
-/* The next exchange, or the end. */
+/* Set up the next exchange, or unpack after the last. */
 static void begin_level(struct batch *batch)
 {
     int size = batch->team->members.size;
@@ -82,12 +81,12 @@ static void begin_level(struct batch *batch)
     batch->stage = BATCH_START;
 }
 
-/* Where the next slice begins, in elements; *countp: of how many. */
-static int64_t next_slice(struct batch *batch, int64_t *countp)
+/* Where the next portion begins, in elements; *countp: how many it has. */
+static int64_t next_portion(struct batch *batch, int64_t *countp)
 {
     int64_t at = batch->cursor.inside;
     int64_t left = batch->tensors->count - at;
-    int64_t most = BATCH_SLICE_BYTES / (int64_t)dtype_bytes(batch->transfer.need.dtype);
+    int64_t most = BATCH_PORTION_BYTES / (int64_t)dtype_bytes(batch->transfer.need.dtype);
     *countp = left < most ? left : most;
     batch->cursor.inside = at + *countp;
     return at;
@@ -104,7 +103,7 @@ void adasum_pack(struct batch *batch)
     const struct reduction reduction = reduction_of(batch);
     int64_t work_bytes = (int64_t)dtype_bytes(batch->transfer.need.dtype);
     int64_t count = 0;
-    int64_t at = next_slice(batch, &count);
+    int64_t at = next_portion(batch, &count);
     char *own = own_vector(batch) + at * work_bytes;
     if (tensor->request->placeholder)
         memset(own, 0, (size_t)(count * work_bytes));
@@ -123,7 +122,7 @@ void adasum_transfer_done(struct batch *batch)
     batch_rewind(batch, 0, 0, 0);
 }
 
-/* (1 - a.b / 2 a.a), of a vector of zeros 1. */
+/* 1 - a.b / (2 a.a); 1 for a vector of zeros. */
 static double factor(double own_dot, double mixed_dot)
 {
     return own_dot > 0 ? 1 - mixed_dot / (2 * own_dot) : 1;
@@ -133,7 +132,7 @@ void adasum_combine(struct batch *batch)
 {
     enum hvd_dtype dtype = batch->transfer.need.dtype;
     int64_t count = 0;
-    int64_t at = next_slice(batch, &count) * (int64_t)dtype_bytes(dtype);
+    int64_t at = next_portion(batch, &count) * (int64_t)dtype_bytes(dtype);
     bool upper = (batch->team->members.rank >> batch->level & 1) != 0;
     char *own = own_vector(batch) + at;
     char *theirs = their_vector(batch) + at;
@@ -162,7 +161,7 @@ void adasum_unpack(struct batch *batch)
     const struct request_tensor *tensor = batch->tensors;
     const struct reduction reduction = reduction_of(batch);
     int64_t count = 0;
-    int64_t at = next_slice(batch, &count);
+    int64_t at = next_portion(batch, &count);
     if (!tensor->request->placeholder)
         reduce_finish(&reduction, (char *)tensor->output + at * (int64_t)dtype_bytes(batch->dtype),
                       own_vector(batch) + at * (int64_t)dtype_bytes(batch->transfer.need.dtype), count);

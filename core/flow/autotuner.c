@@ -1,12 +1,10 @@
-/* autotuner.c: one setting after the other, each value for some steps; then the best of them against what was
- * set.
- */
+/* autotuner.c: tries the values of one setting after the other; then compares the best with the start. */
 #include "flow/autotuner.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define WARMUP_STEPS  2 /* not counted: decided under what was tried before */
+#define WARMUP_STEPS  2 /* not measured: decided with the settings of the trial before */
 #define MIN_GAIN      1.03
 #define CONFIRM_TURNS 6 /* turns of each side */
 
@@ -18,7 +16,7 @@ enum parameter { FUSION, CHUNK, INFLIGHT, PARAMETERS };
 #define MIB         (1024 * KIB)
 #define MOST_VALUES 5
 
-/* What is worth trying of each. */
+/* The values to try of each. */
 static const struct {
     int count;
     int64_t values[MOST_VALUES];
@@ -60,7 +58,7 @@ static double median(struct autotuner *autotuner)
     return autotuner->rates[AUTOTUNER_STEPS / 2];
 }
 
-/* Begin a trial of the next value of a setting that is not the one in use; false where there is none. */
+/* Begin a trial of the next value that differs from the best; false where there is none. */
 static bool next_trial(struct autotuner *autotuner)
 {
     for (; autotuner->parameter < PARAMETERS; autotuner->parameter++, autotuner->choice = 0) {
@@ -82,7 +80,8 @@ static bool settings_equal(const struct tuned_settings *a, const struct tuned_se
            a->inflight == b->inflight;
 }
 
-/* The machine may have become faster or slower meanwhile: only side by side is it known what is better. */
+/* The machine may have become faster or slower since the trials began, so the best and the start settings are
+ * measured again, in turns. */
 static void begin_confirmation(struct autotuner *autotuner)
 {
     autotuner->phase = settings_equal(&autotuner->best, &autotuner->start) ? DONE : CONFIRM;

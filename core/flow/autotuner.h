@@ -1,39 +1,40 @@
-/* autotuner.h: looks for better settings while a job runs: tries others for some steps each, and keeps what
- * was clearly faster. Pure: measurements in, settings out. */
+/* autotuner.h: searches for better settings while a job runs. Each trial measures other settings for a few
+ * steps, and the autotuner keeps those that are clearly faster. Pure: measurements in, settings out. */
 #ifndef FLOW_AUTOTUNER_H
 #define FLOW_AUTOTUNER_H
 
 #include "base/tuned_settings.h"
 
-#define AUTOTUNER_STEPS 5 /* of a trial that count: their median does */
+#define AUTOTUNER_STEPS 5 /* measured in one trial; their median is its result */
 
 struct autotuner {
-    struct tuned_settings start; /* what was set */
-    struct tuned_settings best;  /* so far */
-    struct tuned_settings now;   /* to be used; what a trial is about */
+    struct tuned_settings start; /* by configuration */
+    struct tuned_settings best;  /* found so far */
+    struct tuned_settings now;   /* to use now: those of the current trial */
     int phase;
-    int parameter, choice; /* the trial: which setting, and which of its values */
-    int step;              /* of the trial; the first ones are not counted */
+    int parameter, choice; /* of the trial: which setting, and which value of it */
+    int step;              /* of the trial; the first ones are not measured */
     double rates[AUTOTUNER_STEPS];
     double best_rate;        /* bytes a microsecond */
-    int turn;                /* of the duel between [best] and [start] at the end */
-    double confirm_rates[2]; /* sums of what these two reached in it */
-    int64_t steps;           /* in all */
+    int turn;                /* of the comparison between [best] and [start] at the end */
+    double confirm_rates[2]; /* sums of the rates of these two in it */
+    int64_t steps;           /* altogether */
 };
 
-/* At most as many steps until autotuner_over. */
+/* autotuner_over is true after at most so many steps. */
 #define AUTOTUNER_MAX_STEPS 300
 
 void autotuner_begin(struct autotuner *autotuner, const struct tuned_settings *start);
 
-/* A step is over, in which [bytes] were carried while there was something to carry for [busy_us]. True where
- * autotuner->now has changed. A step in which nothing was carried tells nothing. */
+/* A step is over, which transferred [bytes] in [busy_us]. True where autotuner->now has changed. A step
+ * without transfers is ignored. */
 bool autotuner_step(struct autotuner *autotuner, int64_t bytes, int64_t busy_us);
 
-/* Nothing more will be tried: autotuner->now stays, and is autotuner->start unless something was better. */
+/* The search is over: autotuner->now stays, and is autotuner->start unless something was better. */
 bool autotuner_over(const struct autotuner *autotuner);
 
-/* How much faster than what was set, 1.1 being a tenth; 1 where that was kept. Once it is over. */
+/* After the search: the rate compared with that of autotuner->start, 1.1 for a tenth more; 1 where that
+ * stays. */
 double autotuner_gain(const struct autotuner *autotuner);
 
 #endif

@@ -9,7 +9,8 @@
 #include "backend/arith/reduce.h"
 #include "base/dtype.h"
 
-/* What moving a part costs beside its bytes, as bytes: a slice of many tiny parts must not take too long. */
+/* What moving a part costs beside its bytes, as bytes: a portion of many tiny parts must not take too long.
+ */
 #define PART_COST_BYTES 64
 
 /* ---- What it is ---- */
@@ -390,13 +391,14 @@ static void advance(struct batch *batch)
     }
 }
 
-/* Move one slice; true where it was the last. */
-static bool move_slice(struct batch *batch, void (*move)(const struct batch *batch,
-                                                         const struct request_tensor *tensor, int64_t count))
+/* Move one portion; true where it was the last. */
+static bool move_portion(struct batch *batch,
+                         void (*move)(const struct batch *batch, const struct request_tensor *tensor,
+                                      int64_t count))
 {
     struct batch_cursor *cursor = &batch->cursor;
     int64_t element_bytes = (int64_t)dtype_bytes(batch->dtype);
-    int64_t left_bytes = BATCH_SLICE_BYTES;
+    int64_t left_bytes = BATCH_PORTION_BYTES;
     while (cursor->tensor != NULL && left_bytes > 0) {
         struct request_tensor *tensor = cursor->tensor;
         int64_t part = part_elements(batch, tensor, cursor->part);
@@ -417,7 +419,7 @@ void batch_pack(struct batch *batch)
 {
     if (batch->adasum)
         adasum_pack(batch);
-    else if (move_slice(batch, pack))
+    else if (move_portion(batch, pack))
         batch->stage = BATCH_START;
 }
 
@@ -425,6 +427,6 @@ void batch_unpack(struct batch *batch)
 {
     if (batch->adasum)
         adasum_unpack(batch);
-    else if (move_slice(batch, unpack))
+    else if (move_portion(batch, unpack))
         batch->stage = BATCH_DONE;
 }

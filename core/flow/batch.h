@@ -7,7 +7,7 @@
 
 /* Packing and unpacking copy at most this much in one step, which takes about 100 us: messages of other ranks
  * are answered between steps. */
-#define BATCH_SLICE_BYTES (INT64_C(512) << 10)
+#define BATCH_PORTION_BYTES (INT64_C(512) << 10)
 
 /* The next step of a batch. Batches go through the stages in this order, and each skips some. */
 enum batch_stage {
@@ -94,7 +94,7 @@ int batch_plan(struct batch *batch, struct hvd_error *err);
 /* LAY_OUT, second half: [buffer] has room for buffer_bytes. */
 void batch_lay_out(struct batch *batch, void *buffer);
 
-/* Copy one slice of at most BATCH_SLICE_BYTES. */
+/* Copy one portion of at most BATCH_PORTION_BYTES. */
 void batch_pack(struct batch *batch);
 void batch_unpack(struct batch *batch);
 

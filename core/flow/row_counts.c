@@ -1,14 +1,14 @@
-/* row_counts.c: how many rows the other members have, and memory for results whose size only that tells. */
+/* row_counts.c: members tell each other how many rows they have; then results can be allocated. */
 #include "flow/row_counts.h"
 #include "base/dtype.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Asking ---- */
+/* ---- The exchange ---- */
 
-/* This rank's sizes, one for each tensor (allgather) or for each member (alltoall), and behind them room for
- * those that arrived_counts: from each member as many, or one. */
+/* How many counts this rank sends: one for each tensor (allgather) or one for each member (alltoall). In
+ * batch->sizes the received ones follow: as many from each member, or one from each. */
 static int own_count(const struct batch *batch)
 {
     return batch->transfer.need.kind == COLL_ALLGATHER ? batch->tensor_count : batch->team->members.size;
@@ -18,8 +18,8 @@ static int write_own_counts(struct batch *batch, struct hvd_error *err)
 {
     bool gathers = batch->transfer.need.kind == COLL_ALLGATHER;
     size_t own = (size_t)own_count(batch);
-    size_t arrived_counts = gathers ? own * (size_t)batch->team->members.size : own;
-    batch->sizes = calloc(own + arrived_counts, sizeof(*batch->sizes));
+    size_t received = gathers ? own * (size_t)batch->team->members.size : own;
+    batch->sizes = calloc(own + received, sizeof(*batch->sizes));
     if (batch->sizes == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the sizes of %d results",
                          batch->tensor_count);
@@ -57,7 +57,7 @@ int row_counts_exchange(struct batch *batch, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* ---- Believing ---- */
+/* ---- The check ---- */
 
 static int bad_rows_error(const struct batch *batch, const struct request_tensor *tensor, int member,
                           int64_t rows, struct hvd_error *err)
@@ -65,19 +65,19 @@ static int bad_rows_error(const struct batch *batch, const struct request_tensor
     char title[DESC_TITLE_BYTES];
     desc_title(tensor->request->desc, title, sizeof(title));
     return error_set(err, HVD_ERR_SYSTEM,
-                     "%s: rank %d says that it has %lld rows of \"%s\", which cannot be; it runs another "
+                     "%s: rank %d says that it has %lld rows of \"%s\", which is impossible; it runs another "
                      "version or is broken",
                      title, batch->team->members.ranks[member], (long long)rows,
                      tensor->request->desc->tensors[tensor->index].name);
 }
 
-/* The rows that each member has for [tensor], which is number [column] of the batch. */
+/* Check the rows that each member has of [tensor], number [column] of the batch, and keep them. */
 static int check_rows(const struct batch *batch, struct request_tensor *tensor, int column,
                       struct hvd_error *err)
 {
     const struct team *members = &batch->team->members;
     bool gathers = batch->transfer.need.kind == COLL_ALLGATHER;
-    const int64_t *arrived_counts = batch->sizes + own_count(batch);
+    const int64_t *received = batch->sizes + own_count(batch);
     int64_t rows = 0;
     int64_t elements = 0;
     int64_t bytes = 0;
@@ -85,18 +85,18 @@ static int check_rows(const struct batch *batch, struct request_tensor *tensor, 
     if (tensor->member_rows == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the sizes of %d members", members->size);
     for (int member = 0; member < members->size; member++) {
-        int64_t said =
-            gathers ? arrived_counts[(int64_t)member * batch->tensor_count + column] : arrived_counts[member];
-        /* This rank's own came around through the others. */
+        int64_t claimed =
+            gathers ? received[(int64_t)member * batch->tensor_count + column] : received[member];
+        /* this rank's own count came back through other ranks: it does not have to trust them */
         if (member == members->rank)
-            said = gathers ? tensor->rows : batch->sizes[member];
-        bool bad = said < 0 || __builtin_add_overflow(rows, said, &rows);
+            claimed = gathers ? tensor->rows : batch->sizes[member];
+        bool bad = claimed < 0 || __builtin_add_overflow(rows, claimed, &rows);
         if (!bad && rows > 0)
             bad = tensor->row_elements < 0 || __builtin_mul_overflow(rows, tensor->row_elements, &elements) ||
                   __builtin_mul_overflow(elements, (int64_t)dtype_bytes(batch->dtype), &bytes);
         if (bad)
-            return bad_rows_error(batch, tensor, member, said, err);
-        tensor->member_rows[member] = said;
+            return bad_rows_error(batch, tensor, member, claimed, err);
+        tensor->member_rows[member] = claimed;
     }
     if (tensor->row_elements < 0)
         tensor->row_elements = 0;
@@ -116,7 +116,7 @@ static int64_t result_bytes(const struct batch *batch, const struct request_tens
     return result_rows(batch, tensor) * tensor->row_elements * (int64_t)dtype_bytes(batch->dtype);
 }
 
-/* Put the tensors from the first on that goes beyond the threshold into a batch of their own. */
+/* Move the tensors from the first one that exceeds the threshold on to a batch of their own. */
 static int split_batch(struct batch *batch, int64_t threshold_bytes, struct batch **restp,
                        struct hvd_error *err)
 {
@@ -182,7 +182,7 @@ static void allocate(struct batch *batch, struct request_tensor *tensor)
         return;
     struct hvd_error reason;
     error_set(&reason, HVD_ERR_NO_MEMORY,
-              "there is no memory on this rank for the %lld bytes of the result of \"%s\"", (long long)bytes,
+              "this rank has no memory for the %lld bytes of the result of \"%s\"", (long long)bytes,
               tensor->request->desc->tensors[tensor->index].name);
     request_fail(tensor->request, HVD_ERR_NO_MEMORY, reason.text);
 }

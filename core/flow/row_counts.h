@@ -1,18 +1,20 @@
-/* row_counts.h: how many rows the other members have, and memory for results whose size only that tells. */
+/* row_counts.h: members of an allgather or alltoall tell each other how many rows they have; then results can
+ * be allocated. */
 #ifndef FLOW_ROW_COUNTS_H
 #define FLOW_ROW_COUNTS_H
 
 #include "flow/batch.h"
 
-/* What travels next are the sizes of an allgather's or alltoall's batch. */
+/* Make the row counts the next transfer of the batch. */
 int row_counts_exchange(struct batch *batch, struct hvd_error *err);
 
-/* They have come: believe them, or HVD_ERR_SYSTEM. *restp: where the tensors go beyond [threshold_bytes]
- * together, those behind are in a batch of their own from now on, whose turn is next; otherwise NULL. */
+/* The row counts were received: check and apply them; HVD_ERR_SYSTEM where they cannot be true. Tensors that
+ * exceed [threshold_bytes] together with those before them move to a batch of their own, *restp, which runs
+ * next; otherwise *restp is NULL. */
 int row_counts_apply(struct batch *batch, int64_t threshold_bytes, struct batch **restp,
                      struct hvd_error *err);
 
-/* Get the memory of its results, and tell their owners the rows. */
+/* Allocate the results of the batch, and write the row counts into those that ask for them. */
 void row_counts_allocate(struct batch *batch);
 
 #endif

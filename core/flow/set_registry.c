@@ -1,4 +1,4 @@
-/* set_registry.c: the process sets of the job, as one rank knows them: by number, with their members. */
+/* set_registry.c: the process sets of the job, by number, with their members, as one rank knows them. */
 #include "flow/set_registry.h"
 
 #include <pthread.h>
@@ -8,15 +8,15 @@
 
 struct registered_set {
     hvd_set number;
-    int *ranks; /* ascending; NULL: 0 to count - 1, so that all ranks of a job are no list in each of them */
+    int *ranks; /* ascending; NULL: 0 to count - 1, so that no rank keeps a list of all ranks */
     int count;
     uint32_t backends;
     int ppn;
-    struct process_set *team; /* this one and the next are the holder's alone */
-    uint64_t operation_count; /* operations */
+    struct process_set *team; /* this field and the next are read and written by the driver only */
+    uint64_t operation_count;
 };
 
-/* The holder of the progress alone writes, under the lock: so it reads without. */
+/* Only the driver writes, and it does so under the lock: so the driver reads without locking. */
 struct set_registry {
     pthread_mutex_t lock;
     int rank;
@@ -46,7 +46,7 @@ void set_registry_destroy(struct set_registry *set_registry)
     free(set_registry);
 }
 
-/* Where the set [number] is, or would be put. */
+/* The index of set [number], or where to insert it. */
 static int find_position(const struct set_registry *set_registry, hvd_set number)
 {
     int low = 0;
@@ -61,7 +61,7 @@ static int find_position(const struct set_registry *set_registry, hvd_set number
     return low;
 }
 
-/* NULL where there is no such set. */
+/* NULL where the set does not exist. */
 static struct registered_set *find_set(const struct set_registry *set_registry, hvd_set number)
 {
     /* mostly HVD_ALL_RANKS, which is the first */
@@ -73,7 +73,7 @@ static struct registered_set *find_set(const struct set_registry *set_registry, 
                : NULL;
 }
 
-/* Are these 0 to [count] - 1? They are ascending: the last one tells. */
+/* Are [ranks] 0 to [count] - 1? They are ascending, so the last one tells. */
 static bool is_identity(const int *ranks, int count)
 {
     return count == 0 || ranks[count - 1] == count - 1;
@@ -88,7 +88,7 @@ static bool is_set_of(const struct registered_set *set, const int *ranks, int co
     return memcmp(set->ranks, ranks, (size_t)count * sizeof(*ranks)) == 0;
 }
 
-/* The position of [rank] among the members, or -1. */
+/* The member number of [rank], or -1. */
 static int find_member(const struct registered_set *set, int rank)
 {
     if (set->ranks == NULL)
@@ -105,7 +105,7 @@ static int find_member(const struct registered_set *set, int rank)
     return low < set->count && set->ranks[low] == rank ? low : -1;
 }
 
-/* ---- By the holder of the progress ---- */
+/* ---- The driver only ---- */
 
 static int add_locked(struct set_registry *set_registry, const struct registered_set *set)
 {

@@ -1,9 +1,9 @@
-/* clock_offset.c: how far the clock of another rank is from ours. Pure. */
+/* clock_offset.c: the difference between the clock of another rank and ours. Pure. */
 #include "trace/clock_offset.h"
 
 #include <stdbool.h>
 
-/* Offsets that are possible, both included. */
+/* The possible offsets, both ends included. */
 struct interval {
     int64_t low_us, high_us;
 };

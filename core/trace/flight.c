@@ -1,4 +1,4 @@
-/* flight.c: the flight record: the last operations of a rank, kept in a ring. */
+/* flight.c: the flight record: the last operations of a rank, in a ring. */
 #include "trace/flight.h"
 
 #include <errno.h>
@@ -8,8 +8,8 @@
 
 #include "base/status.h"
 
-/* A slot's operation and how far it is, in one word, so that a step of an operation whose slot was taken
- * meanwhile can be told. */
+/* Serial and step in one word: so a step of an operation whose slot belongs to another one by now is
+ * recognised. */
 static uint64_t state_of(uint64_t serial, enum trace_step step)
 {
     return serial * TRACE_STEP_COUNT + (uint64_t)step;
@@ -18,13 +18,13 @@ static uint64_t state_of(uint64_t serial, enum trace_step step)
 #define BEING_FILLED UINT64_MAX
 #define RELAXED      memory_order_relaxed
 
-static const char *const step_names[TRACE_STEP_COUNT] = {"submitted",  "decided",   "packing",
-                                                         "travelling", "unpacking", "done"};
+static const char *const step_names[TRACE_STEP_COUNT] = {"submitted", "decided",   "packing",
+                                                         "transfer",  "unpacking", "done"};
 
-/* A store that is seen after BEING_FILLED, which was stored before it. */
+/* Other threads see this store only after that of BEING_FILLED, which came before. */
 #define store_field(field, value) atomic_store_explicit(field, value, memory_order_release)
 
-/* Up to its end: what stands behind that is of no operation. */
+/* Bytes after the final 0 stay: they are not read. */
 static void set_name(struct flight_slot *slot, const char *name)
 {
     if (name[0] == 1)
@@ -52,10 +52,10 @@ static void get_name(struct flight_slot *slot, char name[FLIGHT_NAME_WORDS * 8 +
     name[FLIGHT_NAME_WORDS * 8] = 0;
 }
 
-/* No step is worth a locked instruction: there may be thousands in a millisecond. What that costs: of two
- * threads that store_field a slot at once, one being overtaken by the whole ring, one operation may be lost,
- * or get the other's name; so may one whose slot is taken at the very moment when the last one in it moves
- * on. */
+/* A step must not cost a locked instruction: there may be thousands in a millisecond. The price is that an
+ * operation may be lost, or get another one's name, in two rare cases: two threads write the same slot,
+ * because the whole ring went round while one of them was writing; or a slot gets a new operation at the
+ * moment when its old one takes a step. */
 void flight_begin(struct flight *flight, struct trace_op *op)
 {
     op->serial = atomic_fetch_add_explicit(&flight->last, 1, RELAXED) + 1;
@@ -81,7 +81,8 @@ void flight_step(struct flight *flight, const struct trace_op *op, int status)
 {
     struct flight_slot *slot = &flight->slots[op->serial % FLIGHT_SLOTS];
     uint64_t state = atomic_load_explicit(&slot->state, RELAXED);
-    if (state - op->serial * TRACE_STEP_COUNT >= TRACE_STEP_COUNT) /* another operation's, or BEING_FILLED */
+    if (state - op->serial * TRACE_STEP_COUNT >=
+        TRACE_STEP_COUNT) /* another operation has the slot, or it is BEING_FILLED */
         return;
     int64_t after_us = op->at_us[op->step] - op->at_us[TRACE_SUBMITTED] + 1;
     after_us = after_us < 1 ? 1 : after_us > UINT32_MAX ? UINT32_MAX : after_us;
@@ -103,7 +104,7 @@ enum {
     COLUMN_OPERATION = 120
 };
 
-/* What a slot held at one moment. */
+/* The contents of a slot at one moment. */
 struct snapshot {
     enum trace_step step;
     const char *kind;
@@ -134,7 +135,7 @@ static bool read_slot(struct flight_slot *slot, uint64_t serial, struct snapshot
     return state != BEING_FILLED && state / TRACE_STEP_COUNT == serial;
 }
 
-static void put_heads(struct strbuf *strbuf)
+static void put_header(struct strbuf *strbuf)
 {
     size_t start = strbuf->used;
     strbuf_add_text(strbuf, "serial");
@@ -215,7 +216,7 @@ int strbuf_flush(struct strbuf *strbuf, int fd)
 int flight_write(struct flight *flight, struct strbuf *strbuf, int fd, int64_t now_us)
 {
     uint64_t last = atomic_load(&flight->last);
-    put_heads(strbuf);
+    put_header(strbuf);
     for (uint64_t serial = last > FLIGHT_SLOTS ? last - FLIGHT_SLOTS + 1 : 1; serial <= last; serial++) {
         struct snapshot snapshot;
         if (strbuf->capacity - strbuf->used < FLIGHT_LINE_BYTES && strbuf_flush(strbuf, fd) < 0)

@@ -1,4 +1,4 @@
-/* flight_file.c: the file of the flight flight_file. */
+/* flight_file.c: the file that the flight record is written to. */
 #include "trace/flight_file.h"
 
 #include <errno.h>
@@ -11,26 +11,26 @@
 
 #include "base/clock.h"
 
-int flight_file_open(struct flight_file *flight_file, const struct trace_params *plan, struct flight *flight,
-                     struct hvd_error *err)
+int flight_file_open(struct flight_file *flight_file, const struct trace_params *params,
+                     struct flight *flight, struct hvd_error *err)
 {
-    char inside[PATH_MAX]; /* so that a file of that name is told */
-    char folder[PATH_MAX]; /* absolute: the program may change to another one */
-    snprintf(flight_file->head, sizeof(flight_file->head), "rank %d of %d (%.255s), pid %ld", plan->rank,
-             plan->size, plan->host, (long)getpid());
+    char inside[PATH_MAX]; /* with "/.": an error where it is not a folder */
+    char folder[PATH_MAX]; /* absolute: the program may change its working directory */
+    snprintf(flight_file->head, sizeof(flight_file->head), "rank %d of %d (%.255s), pid %ld", params->rank,
+             params->size, params->host, (long)getpid());
     flight_file->flight = flight;
-    if (plan->dump_dir[0] == 0)
+    if (params->dump_dir[0] == 0)
         return HVD_OK;
-    snprintf(inside, sizeof(inside), "%s/.", plan->dump_dir);
-    if ((mkdir(plan->dump_dir, 0777) < 0 && errno != EEXIST) || realpath(inside, folder) == NULL ||
+    snprintf(inside, sizeof(inside), "%s/.", params->dump_dir);
+    if ((mkdir(params->dump_dir, 0777) < 0 && errno != EEXIST) || realpath(inside, folder) == NULL ||
         access(folder, W_OK | X_OK) < 0) {
-        error_set_errno(err, "the folder %s of dump-dir cannot be used", plan->dump_dir);
+        error_set_errno(err, "the folder %s of dump-dir cannot be used", params->dump_dir);
         return HVD_ERR_INVALID;
     }
     int length = snprintf(flight_file->temporary_path, sizeof(flight_file->temporary_path),
-                          "%s/hvd-flight.%d.txt.new", folder, plan->rank);
+                          "%s/hvd-flight.%d.txt.new", folder, params->rank);
     if (length >= (int)sizeof(flight_file->temporary_path))
-        return error_set(err, HVD_ERR_INVALID, "the folder %.64s... of dump-dir has too long a name", folder);
+        return error_set(err, HVD_ERR_INVALID, "the folder name %.64s... of dump-dir is too long", folder);
     snprintf(flight_file->path, sizeof(flight_file->path), "%.*s", length - (int)sizeof(".new") + 1,
              flight_file->temporary_path);
     return HVD_OK;

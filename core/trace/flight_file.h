@@ -1,4 +1,4 @@
-/* flight_file.h: the file of the flight flight_file. */
+/* flight_file.h: the file that the flight record is written to. */
 #ifndef TRACE_FLIGHT_FILE_H
 #define TRACE_FLIGHT_FILE_H
 
@@ -12,20 +12,20 @@
 #define FLIGHT_FILE_BUFFER_BYTES 8192
 
 struct flight_file {
-    struct flight *flight;         /* borrowed */
+    struct flight *flight;         /* outlives this */
     char head[400];                /* "rank 3 of 8 (n2), pid 12" */
-    char path[PATH_MAX];           /* "": there is none */
-    char temporary_path[PATH_MAX]; /* what it is called while it is written */
+    char path[PATH_MAX];           /* "": none is written */
+    char temporary_path[PATH_MAX]; /* its name while it is written */
     _Atomic bool writing;
     char bytes[FLIGHT_FILE_BUFFER_BYTES];
 };
 
-/* [flight_file] is zeroed. Makes the folder where it is missing. */
+/* [flight_file] is zeroed. Creates the folder where it is missing. */
 int flight_file_open(struct flight_file *flight_file, const struct trace_params *plan, struct flight *flight,
                      struct hvd_error *err);
 
-/* Write the file, which replaces one that is there once it is complete: 0, or -1 with errno; EBUSY where it
- * is being written already, or there is none to be written. Safe in signal handlers. */
+/* Write the file; when it is complete it replaces an older one. 0, or -1 with errno: EBUSY where another
+ * thread is writing it, or none is to be written. Safe in signal handlers. */
 int flight_file_write(struct flight_file *flight_file, const char *reason);
 
 #endif

@@ -1,4 +1,4 @@
-/* signals.c: be told of fatal signals and of SIGUSR2, and let the program have them as before. */
+/* signals.c: notices fatal signals and SIGUSR2, and passes them on to the program's own handlers. */
 #include "trace/signals.h"
 
 #include <errno.h>
@@ -10,10 +10,10 @@
 
 #include "base/clock.h"
 
-/* How long unwatching waits for a handler on another thread. */
+/* How long signals_restore waits for a handler on another thread. */
 #define RESTORE_WAIT_US INT64_C(1000000)
 
-static const struct watched_process {
+static const struct handled_signal {
     int number;
     const char *name;
     bool fatal;
@@ -22,17 +22,17 @@ static const struct watched_process {
 
 #define HANDLED_COUNT (sizeof(handled) / sizeof(handled[0]))
 
-/* A handler is given nothing but the number of its signal, so what it needs has to be here. [old] stays after
- * unwatching: somebody may have saved our handler as the one to call after his. */
+/* A signal handler gets nothing but the number of its signal, so its state is static. [old] stays after
+ * signals_restore: another handler may have saved ours, and may call it. */
 static struct {
     _Atomic(const struct signals_handler *) handler;
     _Atomic int inside;
     pid_t pid;
     struct sigaction old[HANDLED_COUNT];
-    bool shadowed[HANDLED_COUNT]; /* another handler was put before ours, and may call it */
+    bool shadowed[HANDLED_COUNT]; /* another handler was installed after ours, and may call it */
 } state;
 
-static void notify(const struct watched_process *signal)
+static void notify(const struct handled_signal *signal)
 {
     atomic_fetch_add(&state.inside, 1);
     const struct signals_handler *handler = atomic_load(&state.handler);
@@ -60,8 +60,8 @@ static void handle(int number, siginfo_t *info, void *context)
             call_old(&state.old[i], number, info, context);
             continue;
         }
-        /* What was there before gets it next: a fault comes again when this returns, and is then where it
-         * belongs, in the core too; one that was sent is sent once more. */
+        /* The earlier handler gets the signal next. A fault happens again when this one returns, so that its
+         * place in the core file is right; a signal that was sent is raised again. */
         sigaction(number, &state.old[i], NULL);
         if (info->si_code <= 0)
             raise(number);
@@ -84,8 +84,8 @@ static bool is_ours(const struct sigaction *action)
 
 int signals_install(const struct signals_handler *handler, struct hvd_error *err)
 {
-    const struct signals_handler *nobody = NULL;
-    if (!atomic_compare_exchange_strong(&state.handler, &nobody, handler))
+    const struct signals_handler *none = NULL;
+    if (!atomic_compare_exchange_strong(&state.handler, &none, handler))
         return error_set(err, HVD_ERR_STATE,
                          "signals already write the flight record of another rank of this process");
     state.pid = getpid();

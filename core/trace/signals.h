@@ -1,4 +1,4 @@
-/* signals.h: be told of fatal signals and of SIGUSR2, and let the program have them as before. */
+/* signals.h: notices fatal signals and SIGUSR2, and passes them on to the program's own handlers. */
 #ifndef TRACE_SIGNALS_H
 #define TRACE_SIGNALS_H
 
@@ -6,18 +6,20 @@
 
 #include "base/status.h"
 
-/* Who is told. In a signal handler, on any thread: [name] is "SIGSEGV". [fatal]: the process most likely ends
- * now; each such signal is told once. Not in children. */
+/* [notify] is called inside a signal handler, on any thread, with a name such as "SIGSEGV". [fatal]: the
+ * process most likely ends now; each fatal signal is notified once. Not called in child processes. */
 struct signals_handler {
     void (*notify)(void *arg, const char *name, bool fatal);
     void *arg;
 };
 
-/* SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT are told and then do what they did, SIGUSR2 calls the handler
- * that was there, if any. A process has one handler, borrowed: HVD_ERR_STATE. */
+/* SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT are notified and then have their earlier effect; SIGUSR2 is
+ * notified and then calls the earlier handler, if any. [handler] must stay until signals_restore.
+ * HVD_ERR_STATE where the process has a handler already. */
 int signals_install(const struct signals_handler *handler, struct hvd_error *err);
 
-/* Signals do what they did. Waits until nobody is inside notify. Not watched: nothing. */
+/* Signals have their earlier effect again. Waits until no thread is inside notify. Does nothing where
+ * [handler] is not installed. */
 void signals_restore(const struct signals_handler *handler);
 
 #endif

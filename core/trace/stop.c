@@ -1,4 +1,4 @@
-/* stop.c: whether this process was asked to stop, by a call or by a signal. */
+/* stop.c: whether this process was asked to stop, by a call or a signal. */
 #include "trace/stop.h"
 
 #include <errno.h>
@@ -6,14 +6,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* A signal handler reaches nothing that was not always there. [old] stays after unwatching: somebody may have
- * saved our handler as the one to call after his. */
+/* A signal handler gets nothing but the number of its signal, so its state is static. [old] stays after
+ * stop_unwatch: another handler may have saved ours, and may call it. */
 static struct {
     _Atomic bool requested;
     _Atomic bool watching;
-    int number; /* 0: none was ever watched */
+    int number; /* of the last watched signal; 0: there was none */
     struct sigaction old;
-    bool shadowed; /* another handler was put before ours, and may call it */
+    bool shadowed; /* another handler was installed after ours, and may call it */
 } state;
 
 void stop_request(void)

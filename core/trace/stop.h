@@ -1,4 +1,4 @@
-/* stop.h: whether this process was asked to stop, by a call or by a signal. */
+/* stop.h: whether this process was asked to stop, by a call or a signal. */
 #ifndef TRACE_STOP_H
 #define TRACE_STOP_H
 
@@ -6,16 +6,16 @@
 
 #include "base/status.h"
 
-/* Ask. Any thread, signal handlers, at any time; it stays asked. */
+/* Ask this process to stop. Any thread and signal handler, at any time. It cannot be undone. */
 void stop_request(void);
 
 bool stop_requested(void);
 
-/* From now on [signal_number] asks, and then calls the handler that was there, if any; it does not end the
- * process. HVD_ERR_STATE where a signal is watched already. One thread. */
+/* From now on [signal_number] asks this process to stop, and then calls the earlier handler, if any; it does
+ * not end the process. HVD_ERR_STATE where a signal is watched already. One thread at a time. */
 int stop_watch(int signal_number, struct hvd_error *err);
 
-/* The signal does again what it did. Where none is watched: nothing. One thread. */
+/* The signal has its earlier effect again. Does nothing where none is watched. One thread at a time. */
 void stop_unwatch(void);
 
 #endif

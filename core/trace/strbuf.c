@@ -1,4 +1,4 @@
-/* strbuf.c: text add_byte together in fixed memory, also in signal handlers. */
+/* strbuf.c: builds text in fixed memory, also in signal handlers. */
 #include "trace/strbuf.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ void strbuf_add_text(struct strbuf *strbuf, const char *text)
     strbuf_add_bytes(strbuf, text, strlen(text));
 }
 
-/* Two digits at a time: most of a timeline is numbers. */
+/* Writes two digits at a time: most of a timeline is numbers. */
 void strbuf_add_number(struct strbuf *strbuf, int64_t number)
 {
     static const char pairs[] =
@@ -59,8 +59,8 @@ void strbuf_pad_to(struct strbuf *strbuf, size_t start, size_t column)
     while (strbuf->used < start + column && strbuf->used < strbuf->capacity);
 }
 
-/* Bytes of the character at [at], or 0 where it is not UTF-8: cut short, longer than need be, a surrogate, or
- * beyond the last one. */
+/* Length of the character at [at]; 0 where it is not UTF-8: truncated, overlong, a surrogate, or above
+ * U+10FFFF. */
 static size_t utf8_length(const unsigned char *at)
 {
     size_t length = at[0] < 0x80   ? 1
@@ -79,7 +79,7 @@ static size_t utf8_length(const unsigned char *at)
     return length;
 }
 
-/* Bytes at [at] that are shown as they are: printable ASCII, and not what JSON escapes. */
+/* Bytes at [at] that need no escape: printable ASCII but for the two that JSON escapes. */
 static size_t plain_length(const unsigned char *at)
 {
     size_t length = 0;
@@ -88,8 +88,8 @@ static size_t plain_length(const unsigned char *at)
     return length;
 }
 
-/* One character that is not among these: in UTF-8, or a byte that is none, shown as its number after
- * [escape]. */
+/* Add one other character: UTF-8 unchanged; a control character or a byte that is not UTF-8 as [escape] and
+ * its number. Returns its length. */
 static size_t add_character(struct strbuf *strbuf, const unsigned char *at, const char *escape)
 {
     size_t length = utf8_length(at);

@@ -1,4 +1,5 @@
-/* timeline.c: the timeline of one rank: a file of Chrome's trace events, valid JSON after every write. */
+/* timeline.c: the timeline of one rank: a file of Chrome trace events, which is valid JSON after every write.
+ */
 #include "trace/timeline.h"
 
 #include <errno.h>
@@ -16,13 +17,13 @@
 #include "base/clock.h"
 #include "trace/strbuf.h"
 
-/* Written in one piece when it is full. */
+/* Events are collected in memory, which is written when it is full. */
 #define BUFFER_BYTES (64 << 10)
 
-/* The events of one operation are not longer: names of 255 bytes, 6 for each. */
+/* Most that the events of one operation take: a name has 255 bytes, each of which may become 6. */
 #define OPERATION_BYTES 3072
 
-/* What ends the array. The next write begins where it stands. */
+/* The end of the JSON array. The next write replaces it. */
 #define TAIL       "\n]\n"
 #define TAIL_BYTES (sizeof(TAIL) - 1)
 
@@ -34,31 +35,31 @@ struct timeline {
     const char *host;
     const struct hvd_log *log;
     _Atomic bool on;
-    _Atomic uint64_t rows[ROW_WORDS]; /* a bit for each that is in use */
-    /* Held by a thread that changes what follows, from [lock] inwards; a signal handler takes it without the
-     * lock, and keeps it. */
+    _Atomic uint64_t rows[ROW_WORDS]; /* a bit for each row in use */
+    /* true while a thread that holds [lock] changes the fields below; a signal handler sets it without the
+     * lock, and for good */
     _Atomic bool owned;
     pthread_mutex_t lock;
     int fd; /* -1: none */
     char path[PATH_MAX];
-    struct strbuf strbuf; /* events, each after ",\n", that belong to [end_bytes] of the file */
+    struct strbuf strbuf; /* events to be written at [end_bytes] of the file, each after ",\n" */
     int64_t end_bytes;
     int64_t start_us;
-    int64_t offset_us, error_us; /* error -1: not known */
+    int64_t offset_us, error_us; /* error_us -1: unknown */
     int64_t row_end_us[ROWS];
 };
 
-int timeline_create(struct timeline **timelinep, const struct trace_params *plan, struct hvd_error *err)
+int timeline_create(struct timeline **timelinep, const struct trace_params *params, struct hvd_error *err)
 {
     struct timeline *timeline = calloc(1, sizeof(*timeline));
     if (timeline == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the timeline");
-    timeline->rank = plan->rank;
-    timeline->size = plan->size;
-    timeline->host = plan->host;
-    timeline->log = plan->log;
+    timeline->rank = params->rank;
+    timeline->size = params->size;
+    timeline->host = params->host;
+    timeline->log = params->log;
     timeline->fd = -1;
-    timeline->error_us = plan->rank == 0 ? 0 : -1;
+    timeline->error_us = params->rank == 0 ? 0 : -1;
     pthread_mutex_init(&timeline->lock, NULL);
     *timelinep = timeline;
     return HVD_OK;
@@ -81,7 +82,7 @@ bool timeline_is_on(const struct timeline *timeline)
 
 /* ---- The file ----------------------------------------------------------------------------------- */
 
-/* False where a signal handler has it: the process ends. */
+/* False where a signal handler has taken the timeline: the process ends. */
 static bool lock_timeline(struct timeline *timeline)
 {
     pthread_mutex_lock(&timeline->lock);
@@ -115,8 +116,8 @@ static int write_at(int fd, const char *bytes, size_t count, int64_t at)
     return 0;
 }
 
-/* Write what the strbuf holds and the tail behind it. Safe in signal handlers. Where that fails the file is
- * as it was before. */
+/* Write the collected events and the tail. Where that fails the file gets its earlier contents again. Safe in
+ * signal handlers. */
 static int write_events(struct timeline *timeline)
 {
     struct strbuf *strbuf = &timeline->strbuf;
@@ -142,7 +143,7 @@ static void close_file(struct timeline *timeline)
     timeline->fd = -1;
 }
 
-/* Write, or say once why there is no more of it. */
+/* Write the events; where that fails the timeline ends, with a warning. */
 static void flush(struct timeline *timeline)
 {
     if (timeline->fd < 0 || write_events(timeline) == 0)
@@ -157,10 +158,10 @@ static int open_file(struct timeline *timeline, const char *folder, struct hvd_e
     struct stat status;
     int length = snprintf(timeline->path, sizeof(timeline->path), "%s/rank-%d.json", folder, timeline->rank);
     if (length >= (int)sizeof(timeline->path))
-        return error_set(err, HVD_ERR_INVALID, "the timeline's folder %.64s... has too long a name", folder);
+        return error_set(err, HVD_ERR_INVALID, "the timeline's folder name %.64s... is too long", folder);
     if (mkdir(folder, 0777) < 0 && errno != EEXIST)
-        return error_set_errno(err, "the timeline's folder %s cannot be made", folder);
-    /* without waiting for the reader of a pipe of that name */
+        return error_set_errno(err, "the timeline's folder %s cannot be created", folder);
+    /* O_NONBLOCK: a pipe of that name must not make us wait for its reader */
     int fd = open(timeline->path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
     if (fd < 0)
         return error_set_errno(err, "the timeline %s cannot be opened", timeline->path);
@@ -183,7 +184,7 @@ static int open_file(struct timeline *timeline, const char *folder, struct hvd_e
         strbuf_add_number(strbuf, number); \
     } while (0)
 
-/* ",\n" before all but the first event of the file. */
+/* Begin a metadata event; ",\n" separates it from the one before. */
 static void put_metadata(struct timeline *timeline)
 {
     struct strbuf *strbuf = &timeline->strbuf;
@@ -191,7 +192,7 @@ static void put_metadata(struct timeline *timeline)
     put_pair(strbuf, "{\"ph\":\"M\",\"pid\":", timeline->rank);
 }
 
-/* Who wrote this and how its clock is to be read; the last one in the file counts. */
+/* The rank, and how its clock relates to that of rank 0. The last such event in the file counts. */
 static void put_clock(struct timeline *timeline)
 {
     struct strbuf *strbuf = &timeline->strbuf;
@@ -223,12 +224,12 @@ static void put_process(struct timeline *timeline)
     put(strbuf, "}}");
 }
 
-/* Spans of one operation, all in its row. */
+/* Writes the events of one operation, all in its row. */
 struct event_writer {
     struct strbuf *strbuf;
-    char begin_bytes[64]; /* what all begin with */
+    char begin_bytes[64]; /* the text that all of them begin with */
     struct strbuf begin;
-    int64_t from_us; /* none begins before */
+    int64_t from_us; /* no event begins earlier */
 };
 
 static void event_writer_init(struct event_writer *event_writer, struct timeline *timeline,
@@ -271,7 +272,7 @@ static void put_operation(struct event_writer *event_writer, const struct trace_
     put(strbuf, "}}");
 }
 
-/* Each part of an operation lasts until the next one begins. */
+/* Each step of an operation lasts until the next one that it reaches. */
 static void put_steps(struct event_writer *event_writer, const struct trace_op *op)
 {
     static const char *const ends[TRACE_DONE] = {"\"waiting for peers\"}", "\"queued\"}", "\"packing\"}",
@@ -324,7 +325,7 @@ static void put_finished(struct timeline *timeline, const struct trace_op *op, i
         flush(timeline);
     if (timeline->fd < 0)
         return;
-    /* its thread may have looked at the clock before the row was free, and been late to take it */
+    /* its thread may have read the clock before the row became free, and taken the row after that */
     if (op->row < ROWS && timeline->row_end_us[op->row] > from_us)
         from_us = timeline->row_end_us[op->row];
     if (op->row < ROWS)
@@ -387,7 +388,7 @@ int timeline_stop(struct timeline *timeline, struct hvd_error *err)
 {
     int rc = HVD_OK;
     if (!lock_timeline(timeline))
-        return error_set(err, HVD_ERR_STATE, "the timeline is no more in a process that is ending");
+        return error_set(err, HVD_ERR_STATE, "the timeline was closed, because this process is ending");
     if (timeline->fd < 0) {
         rc = error_set(err, HVD_ERR_STATE, "no timeline is being written");
     } else {

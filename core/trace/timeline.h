@@ -1,4 +1,5 @@
-/* timeline.h: the timeline of one rank: a file of Chrome's trace events, valid JSON after every write. */
+/* timeline.h: the timeline of one rank: a file of Chrome trace events, which is valid JSON after every write.
+ */
 #ifndef TRACE_TIMELINE_H
 #define TRACE_TIMELINE_H
 
@@ -8,10 +9,10 @@
 
 struct timeline;
 
-/* Never NULL where HVD_OK: there is no file yet. [plan]: as trace.h has it; its texts are borrowed. */
-int timeline_create(struct timeline **timelinep, const struct trace_params *plan, struct hvd_error *err);
+/* Opens no file yet. The texts of [params] must outlive the timeline. */
+int timeline_create(struct timeline **timelinep, const struct trace_params *params, struct hvd_error *err);
 
-/* Ends it where one is being written. NULL is fine. */
+/* Ends the file where one is being written. NULL is fine. */
 void timeline_destroy(struct timeline *timeline);
 
 /* As trace_timeline_start, trace_timeline_stop and trace_set_clock_offset. */
@@ -19,20 +20,20 @@ int timeline_start(struct timeline *timeline, const char *folder, struct hvd_err
 int timeline_stop(struct timeline *timeline, struct hvd_error *err);
 void timeline_set_clock(struct timeline *timeline, int64_t offset_us, int64_t error_us);
 
-/* Is one being written? Without locking: it may end meanwhile. */
+/* Is a file being written? Does not lock, so it may end at any time. */
 bool timeline_is_on(const struct timeline *timeline);
 
-/* Give an operation a row in which no other is at that time. Any thread. Locks nothing. */
+/* Give an operation a row that no other operation in flight has. Any thread. Does not lock. */
 void timeline_begin(struct timeline *timeline, struct trace_op *op);
 
-/* Put a finished operation down, its row is free again. */
+/* Add the events of a finished operation, and free its row. */
 void timeline_end(struct timeline *timeline, const struct trace_op *op, int status);
 
-/* Write what was put down. */
+/* Write all events to the file. */
 void timeline_flush(struct timeline *timeline);
 
-/* The same as far as that can be done now, in a signal handler of a process that ends: nothing is put down
- * after it. */
+/* The same in a signal handler of a process that ends; does nothing where another thread is changing the
+ * timeline. No events are added after it. */
 void timeline_flush_in_signal(struct timeline *timeline);
 
 #endif

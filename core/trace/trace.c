@@ -1,4 +1,4 @@
-/* trace.c: what became of this rank's operations: the flight record and the timeline. */
+/* trace.c: gives this rank's operations to the flight record and the timeline. */
 #include "trace/trace.h"
 
 #include <errno.h>
@@ -18,44 +18,44 @@ struct trace {
     struct timeline *timeline;
     struct signals_handler handler;
     struct flight flight;
-    struct flight_file record;
+    struct flight_file flight_file;
 };
 
 /* In a signal handler. */
 static void on_signal(void *arg, const char *name, bool fatal)
 {
     struct trace *trace = arg;
-    char line[1200]; /* little: the stack may be a signal stack */
+    char line[1200]; /* not larger: the stack may be a small signal stack */
     struct strbuf strbuf = {line, 0, sizeof(line)};
-    bool written = flight_file_write(&trace->record, name) == 0;
+    bool written = flight_file_write(&trace->flight_file, name) == 0;
     if (fatal)
         timeline_flush_in_signal(trace->timeline);
     strbuf_add_text(&strbuf, "hvd: ");
-    strbuf_add_text(&strbuf, trace->record.head);
+    strbuf_add_text(&strbuf, trace->flight_file.head);
     strbuf_add_text(&strbuf, ": ");
     strbuf_add_text(&strbuf, name);
     strbuf_add_text(&strbuf, written ? ": its last operations are in "
                                      : ": its last operations could not be written to ");
-    strbuf_add_text(&strbuf, trace->record.path);
+    strbuf_add_text(&strbuf, trace->flight_file.path);
     strbuf_add_text(&strbuf, "\n");
     strbuf_flush(&strbuf, STDERR_FILENO);
 }
 
-int trace_create(struct trace **tracep, const struct trace_params *plan, struct hvd_error *err)
+int trace_create(struct trace **tracep, const struct trace_params *params, struct hvd_error *err)
 {
     struct trace *trace = aligned_alloc(_Alignof(struct trace), sizeof(*trace));
     if (trace == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the trace of operations");
     memset(trace, 0, sizeof(*trace));
-    struct trace_params own = *plan;
-    snprintf(trace->host, sizeof(trace->host), "%s", plan->host);
-    own.host = trace->host;
-    trace->log = plan->log;
+    struct trace_params own_params = *params;
+    snprintf(trace->host, sizeof(trace->host), "%s", params->host);
+    own_params.host = trace->host;
+    trace->log = params->log;
     trace->handler = (struct signals_handler){on_signal, trace};
-    int rc = timeline_create(&trace->timeline, &own, err);
+    int rc = timeline_create(&trace->timeline, &own_params, err);
     if (rc == HVD_OK)
-        rc = flight_file_open(&trace->record, &own, &trace->flight, err);
-    if (rc == HVD_OK && plan->dump_dir[0] != 0)
+        rc = flight_file_open(&trace->flight_file, &own_params, &trace->flight, err);
+    if (rc == HVD_OK && params->dump_dir[0] != 0)
         rc = signals_install(&trace->handler, err);
     if (rc != HVD_OK) {
         trace_destroy(trace);
@@ -131,13 +131,13 @@ void trace_dump(struct trace *trace, const char *reason)
     if (trace == NULL)
         return;
     timeline_flush(trace->timeline);
-    if (trace->record.path[0] == 0)
+    if (trace->flight_file.path[0] == 0)
         return;
-    if (flight_file_write(&trace->record, reason) == 0)
-        log_write(trace->log, LOG_WARN, "trace", "the last operations are in %s", trace->record.path);
+    if (flight_file_write(&trace->flight_file, reason) == 0)
+        log_write(trace->log, LOG_WARN, "trace", "the last operations are in %s", trace->flight_file.path);
     else if (errno != EBUSY)
         log_write(trace->log, LOG_WARN, "trace", "the last operations could not be written to %s: %s",
-                  trace->record.path, strerror(errno));
+                  trace->flight_file.path, strerror(errno));
 }
 
 int trace_timeline_start(struct trace *trace, const char *folder, struct hvd_error *err)

@@ -1,5 +1,8 @@
-/* trace.h: what became of this rank's operations: the flight record, which is always kept, and the timeline,
- * which is written on request. */
+/* trace.h: what happened to this rank's operations, for people: the flight record, which is always kept, and
+ * the timeline, which is written on request. This folder promises the others that it never blocks or fails an
+ * operation. trace.c gives operations to flight (the ring of the last ones, which flight_file writes) and to
+ * timeline; signals has the record written before the process dies; stop tells whether the process was asked
+ * to stop; clock_offset relates the clocks of ranks; strbuf builds text, also in signal handlers. */
 #ifndef TRACE_TRACE_H
 #define TRACE_TRACE_H
 
@@ -9,90 +12,90 @@
 #include "base/log.h"
 #include "base/status.h"
 
-/* Where an operation is. It only moves forward, and may pass over any but the first and the last. */
+/* The steps of an operation. It only moves forward, and may skip any but the first and the last. */
 enum trace_step {
-    TRACE_SUBMITTED,    /* waiting for the other ranks */
-    TRACE_DECIDED,      /* all ranks agreed: waiting for its turn */
-    TRACE_PACKING,      /* into the buffer that it shares with others */
-    TRACE_TRANSFERRING, /* carried by a backend */
+    TRACE_SUBMITTED,    /* waits for the other ranks */
+    TRACE_DECIDED,      /* all ranks agreed: waits for its turn */
+    TRACE_PACKING,      /* being copied into the fusion buffer */
+    TRACE_TRANSFERRING, /* a backend carries it */
     TRACE_UNPACKING,
     TRACE_DONE,
     TRACE_STEP_COUNT
 };
 
-/* One operation, embedded in what flow keeps of it. The caller fills the first fields before trace_submitted;
- * what they point to is borrowed until trace_done. A zeroed one is of no operation, and no call looks at it.
- */
+/* One operation, embedded in flow's request. The caller fills the first fields before trace_submitted; what
+ * they point to must stay until trace_done. All calls ignore a zeroed one. */
 struct trace_op {
-    const char *kind; /* "allreduce"; for ever */
-    const char *name; /* as it is known by; a first byte of 1, of hvd's own, is left out */
+    const char *kind; /* "allreduce"; a literal */
+    const char *name; /* a first byte of 1, which marks hvd's own operations, is left out */
     int64_t bytes;    /* of all its tensors on this rank */
     int set;
-    int tensors; /* how many */
+    int tensors; /* how many tensors it has */
     /* trace's own */
-    int row;         /* its row in the timeline; -1: it is not in there */
-    uint64_t agreed; /* its number in its set, the same on all ranks */
+    int row;         /* in the timeline; -1: it is not in one */
+    uint64_t agreed; /* counts the decided operations of its set; the same on all members */
     uint64_t serial; /* counts this rank's operations from 1 */
     enum trace_step step;
-    int64_t at_us[TRACE_STEP_COUNT]; /* clock_us when it came there; 0: it did not */
+    int64_t at_us[TRACE_STEP_COUNT]; /* clock_us when it reached the step; 0: it did not */
 };
 
 struct trace;
 
-/* Copied. */
+/* Copied by trace_create. */
 struct trace_params {
     int rank, size;
     const char *host;
-    const char *dump_dir;      /* a folder for the flight record, made where it is missing; "": none */
-    const struct hvd_log *log; /* borrowed */
+    const char *dump_dir;      /* a folder for the flight record, created where it is missing; "": none */
+    const struct hvd_log *log; /* outlives the trace */
 };
 
-/* With a dump_dir SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT and SIGUSR2 write the flight record first and then
- * do what they did before; SIGUSR2 does nothing more where it would have ended the process. HVD_ERR_INVALID
- * where dump_dir cannot be written into, HVD_ERR_STATE where another trace of this process has one. */
-int trace_create(struct trace **tracep, const struct trace_params *plan, struct hvd_error *err);
+/* With a dump_dir, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT and SIGUSR2 write the flight record and then have
+ * their earlier effect, but that SIGUSR2 never ends the process. HVD_ERR_INVALID where dump_dir is not
+ * writable, HVD_ERR_STATE where another trace of this process has a dump_dir. */
+int trace_create(struct trace **tracep, const struct trace_params *params, struct hvd_error *err);
 
-/* Ends the timeline; signals do again what they did. Nobody is in another call. NULL is fine. */
+/* Ends the timeline; signals have their earlier effect again. No thread is in another call. NULL is fine. */
 void trace_destroy(struct trace *trace);
 
 /* ---- Operations. Any thread, but one at a time for each operation. A NULL trace is fine. [now_us]:
- * clock_us, which one look may tell for many operations. None of these allocates or waits; trace_done may
- * write a piece of the timeline. ---- */
+ * clock_us, which the caller may read once for many operations. None of these allocates or blocks; trace_done
+ * may write part of the timeline. ---- */
 
-/* Is a timeline being written, for which each operation's times should be its own? */
+/* Is a timeline being written? Then the times of each operation should be exact. */
 bool trace_is_recording(const struct trace *trace);
 
-/* Before it is handed in: another thread may carry it on at once. */
+/* To be called before the operation is submitted: after that another thread may work on it. */
 void trace_submitted(struct trace *trace, struct trace_op *op, int64_t now_us);
 
-/* [agreed] counts what was decided in its set, from 1: the same on all members, those that joined included.
- */
+/* [agreed] counts the operations that were decided in its set, from 1; the same on all members, also on those
+ * that have joined. */
 void trace_decided(struct trace *trace, struct trace_op *op, uint64_t agreed, int64_t now_us);
 
-/* PACKING, TRAVELLING or UNPACKING. Of an operation that travels in several batches the first one counts:
- * going back is ignored. */
+/* PACKING, TRANSFERRING or UNPACKING. Of an operation in several batches the first one counts: a step back is
+ * ignored. */
 void trace_step(struct trace *trace, struct trace_op *op, enum trace_step step, int64_t now_us);
 
-/* [status] is final; also where it could not be handed in. */
+/* [status] is final. Also called where the submission failed. */
 void trace_done(struct trace *trace, struct trace_op *op, int status, int64_t now_us);
 
 /* ---- The flight record: the last operations of this rank ---- */
 
-/* Write it to dump_dir/hvd-flight.<rank>.txt, over one that is there; [reason] is its first line. What the
- * timeline has not written yet is written too. Where there is no dump_dir, only that. */
+/* Write the record to dump_dir/hvd-flight.<rank>.txt, replacing an older one, with [reason] in its head; and
+ * write what the timeline has collected. Without a dump_dir, only the timeline. */
 void trace_dump(struct trace *trace, const char *reason);
 
 /* ---- The timeline ---- */
 
-/* Write folder/rank-<rank>.json, over one that is there, from now on. The folder is made where it is missing.
- * HVD_ERR_STATE where a timeline is being written. Any thread. */
+/* From now on write folder/rank-<rank>.json, replacing an older one. The folder is created where it is
+ * missing. HVD_ERR_STATE where a timeline is being written. Any thread. */
 int trace_timeline_start(struct trace *trace, const char *folder, struct hvd_error *err);
 
-/* Write what is left and end it: operations that are in flight are not in it. HVD_ERR_STATE where there is
- * none, also where it ended because it could not be written. Any thread. */
+/* Write the rest and end the timeline; operations in flight are not in it. HVD_ERR_STATE where none is being
+ * written, also because it could not be written. Any thread. */
 int trace_timeline_stop(struct trace *trace, struct hvd_error *err);
 
-/* The clock of rank 0 is ours + [offset_us], to within [error_us]. For this and later timelines. */
+/* The clock of rank 0 is ours + [offset_us], to within [error_us]. Applies to the current timeline and later
+ * ones. */
 void trace_set_clock_offset(struct trace *trace, int64_t offset_us, int64_t error_us);
 
 #endif

@@ -98,7 +98,7 @@ ended() {
 @test "a timeline that cannot be written is refused at the start" {
     HVD_TIMELINE=$seen/none/deep run timeout 20 "$train" --epochs=1
     [ "$status" -eq 1 ]
-    has "the timeline's folder $seen/none/deep cannot be made: No such file"
+    has "the timeline's folder $seen/none/deep cannot be created: No such file"
     HVD_DUMP_DIR=/dev/null run timeout 20 "$train" --epochs=1
     [ "$status" -eq 1 ]
     has "the folder /dev/null of dump-dir cannot be used: Not a directory"

@@ -23,7 +23,7 @@ struct set_member {
     struct batch *rest;      /* what was cut off */
     struct request *request; /* all its tensors belong to one */
     void *buffer;            /* exactly as large as was asked for */
-    int packs, unpacks;      /* slices */
+    int packs, unpacks;      /* portions */
 };
 
 struct batch_world {

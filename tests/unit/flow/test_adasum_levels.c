@@ -106,7 +106,7 @@ static void check(const struct adasum *adasum, enum hvd_dtype dtype, int64_t cou
 }
 
 static const enum hvd_dtype dtypes[] = {HVD_FLOAT32, HVD_FLOAT64, HVD_FLOAT16, HVD_BFLOAT16};
-static const int64_t counts[] = {1, 7, BATCH_SLICE_BYTES / 4 + 5};
+static const int64_t counts[] = {1, 7, BATCH_PORTION_BYTES / 4 + 5};
 
 START_TEST(vectors_are_combined_pair_by_pair)
 {

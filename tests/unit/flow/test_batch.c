@@ -1,10 +1,10 @@
-/* test_batch.c: packing into one buffer, and out of it, in slices. */
+/* test_batch.c: packing into the fusion buffer, and out of it, in portions. */
 #include "batch_world.h"
 
 #define TENSORS 3
 
-/* Of 1 element, of a slice and a bit, of two slices. */
-static const int64_t counts[TENSORS] = {1, BATCH_SLICE_BYTES / 4 + 7, BATCH_SLICE_BYTES / 2};
+/* One element, a little more than a portion, and two portions. */
+static const int64_t counts[TENSORS] = {1, BATCH_PORTION_BYTES / 4 + 7, BATCH_PORTION_BYTES / 2};
 
 /* What member [m] gives at [i] of tensor [t]; small, so that all types hold the sums. */
 static double value_of(int m, int t, int64_t i)
@@ -94,8 +94,8 @@ START_TEST(pieces_go_in_and_come_out_where_they_belong)
     check_sums(sides, 1);
     int64_t bytes = sides->at[0].batch->bytes;
     ck_assert_int_eq(bytes, (counts[0] + counts[1] + counts[2]) * (int64_t)dtype_bytes(dtype));
-    ck_assert_int_ge(sides->at[1].packs, (int)(bytes / (BATCH_SLICE_BYTES + 64)));
-    ck_assert_int_le(sides->at[1].packs, (int)(bytes / BATCH_SLICE_BYTES) + 2);
+    ck_assert_int_ge(sides->at[1].packs, (int)(bytes / (BATCH_PORTION_BYTES + 64)));
+    ck_assert_int_le(sides->at[1].packs, (int)(bytes / BATCH_PORTION_BYTES) + 2);
     ck_assert_int_eq(sides->at[1].unpacks, sides->at[1].packs);
     free_memory(sides);
 }
@@ -293,7 +293,7 @@ START_TEST(every_member_gets_its_share_of_the_rows)
 }
 END_TEST
 
-/* A slice ends in time however many parts are in it. */
+/* A portion of many tiny parts does not take too long. */
 START_TEST(tiny_parts_count_too)
 {
     enum { MANY = 6000 };
@@ -311,7 +311,7 @@ START_TEST(tiny_parts_count_too)
     }
     batch_world_pack_all(sides);
     batch_world_run(sides);
-    ck_assert_int_ge(sides->at[0].packs, MANY * 4 / (int)(BATCH_SLICE_BYTES / 64));
+    ck_assert_int_ge(sides->at[0].packs, MANY * 4 / (int)(BATCH_PORTION_BYTES / 64));
     batch_world_free(sides);
 }
 END_TEST

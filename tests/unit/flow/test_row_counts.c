@@ -91,7 +91,7 @@ static void gather_end(struct gather *gather)
 static const struct {
     int size, tensor_count;
     int64_t row;
-} gathers[] = {{3, 1, 4}, {3, 3, 4}, {1, 1, 4}, {1, 3, 4}, {4, 2, BATCH_SLICE_BYTES / 4 - 1}, {5, 3, 1}};
+} gathers[] = {{3, 1, 4}, {3, 3, 4}, {1, 1, 4}, {1, 3, 4}, {4, 2, BATCH_PORTION_BYTES / 4 - 1}, {5, 3, 1}};
 
 START_TEST(all_rows_come_together)
 {
