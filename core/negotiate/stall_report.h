@@ -1,4 +1,5 @@
-/* stall_report.h: which ranks an operation waits for, and what they did last. */
+/* stall_report.h: the ranks that an operation waits for, and what each submitted last: what stall_query.c
+ * finds out and flow's stall inspector tells the user. */
 #ifndef NEGOTIATE_STALL_REPORT_H
 #define NEGOTIATE_STALL_REPORT_H
 

@@ -118,7 +118,7 @@ START_TEST(one_alone_is_never_copied)
 }
 END_TEST
 
-START_TEST(without_elements_nothing_travels)
+START_TEST(without_elements_nothing_is_transferred)
 {
     static const enum desc_kind kinds[] = {DESC_ALLREDUCE, DESC_BROADCAST, DESC_REDUCESCATTER};
     struct batch_world *sides = batch_world_create(2);
@@ -146,7 +146,7 @@ START_TEST(factors_go_to_the_backend)
 END_TEST
 
 /* One alone too, as it is converted on its way. */
-START_TEST(float32_travels_as_a_half_type)
+START_TEST(float32_is_transferred_as_a_half_type)
 {
     enum hvd_wire wire = _i % 2 == 0 ? HVD_WIRE_FLOAT16 : HVD_WIRE_BFLOAT16;
     enum hvd_dtype half = _i % 2 == 0 ? HVD_FLOAT16 : HVD_BFLOAT16;
@@ -165,7 +165,7 @@ START_TEST(float32_travels_as_a_half_type)
 }
 END_TEST
 
-START_TEST(other_types_travel_as_they_are)
+START_TEST(other_types_are_transferred_as_they_are)
 {
     struct batch_world *sides = make(2, DESC_ALLREDUCE, HVD_FLOAT64, 2);
     fill_memory(sides, true, counts);
@@ -326,7 +326,7 @@ static int64_t item_bytes(const struct desc *desc)
     return bytes;
 }
 
-START_TEST(bytes_are_counted_as_they_travel)
+START_TEST(bytes_are_counted_as_transferred)
 {
     struct desc *desc = describe(DESC_ALLREDUCE, 1, HVD_FLOAT32);
     desc->tensors[0].ndim = 2;
@@ -352,17 +352,17 @@ static void fill(Suite *suite)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, pieces_go_in_and_come_out_where_they_belong, 0, 10);
     tcase_add_test(tcase, one_alone_is_never_copied);
-    tcase_add_loop_test(tcase, without_elements_nothing_travels, 0, 3);
+    tcase_add_loop_test(tcase, without_elements_nothing_is_transferred, 0, 3);
     tcase_add_test(tcase, factors_go_to_the_backend);
-    tcase_add_loop_test(tcase, float32_travels_as_a_half_type, 0, 4);
-    tcase_add_test(tcase, other_types_travel_as_they_are);
+    tcase_add_loop_test(tcase, float32_is_transferred_as_a_half_type, 0, 4);
+    tcase_add_test(tcase, other_types_are_transferred_as_they_are);
     tcase_add_test(tcase, half_types_have_wide_partial_results);
     tcase_add_loop_test(tcase, a_member_that_joined_gives_zeros, 0, 2);
     tcase_add_loop_test(tcase, a_broadcast_comes_from_its_root, 0, 12);
     tcase_add_loop_test(tcase, every_member_gets_its_share_of_the_rows, 0,
                         sizeof(shares) / sizeof(shares[0]));
     tcase_add_test(tcase, tiny_parts_count_too);
-    tcase_add_test(tcase, bytes_are_counted_as_they_travel);
+    tcase_add_test(tcase, bytes_are_counted_as_transferred);
     suite_add_tcase(suite, tcase);
 }
 

@@ -35,7 +35,7 @@ static const struct {
     {"nothing fuses at 0", 0, {{'f', 30}, {'f', 30}}, 2, {0, 1}, 2},
     {"a full batch is left for a new one", 50, {{'f', 30}, {'f', 30}, {'f', 20}}, 3, {0, 1, 1}, 2},
     {"factors do not mix", 100, {{'f', 10}, {'p', 10}, {'q', 10}, {'p', 10}}, 4, {0, 1, 2, 1}, 3},
-    {"forms of travel do not mix", 100, {{'f', 10}, {'h', 10}, {'h', 10}}, 3, {0, 1, 1}, 2},
+    {"transferred types do not mix", 100, {{'f', 10}, {'h', 10}, {'h', 10}}, 3, {0, 1, 1}, 2},
     {"sets do not mix", 100, {{'f', 10}, {'s', 10}, {'f', 10}, {'s', 10}}, 4, {0, 1, 0, 1}, 2},
     {"reducescatters fuse", 100, {{'r', 10}, {'r', 10}}, 2, {0, 0}, 1},
     {"allgathers fuse", 100, {{'g', 10}, {'g', 10}}, 2, {0, 0}, 1},

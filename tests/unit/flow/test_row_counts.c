@@ -119,7 +119,7 @@ START_TEST(a_single_result_is_written_at_once)
 }
 END_TEST
 
-START_TEST(without_rows_only_sizes_travel)
+START_TEST(without_rows_only_counts_are_transferred)
 {
     struct gather gather;
     int calls = 0;
@@ -336,7 +336,7 @@ START_TEST(everybody_gets_what_is_meant_for_it)
 }
 END_TEST
 
-/* Nobody knows of the others that they have nothing, so it travels. */
+/* No member knows that the others have no rows, so the transfer takes place. */
 START_TEST(nothing_for_anybody_is_exchanged_too)
 {
     struct hvd_result results[BATCH_WORLD_MAX] = {{0}};
@@ -394,7 +394,7 @@ static void fill(Suite *suite)
     tcase_set_timeout(tcase, 120);
     tcase_add_loop_test(tcase, all_rows_come_together, 0, sizeof(gathers) / sizeof(gathers[0]));
     tcase_add_test(tcase, a_single_result_is_written_at_once);
-    tcase_add_test(tcase, without_rows_only_sizes_travel);
+    tcase_add_test(tcase, without_rows_only_counts_are_transferred);
     tcase_add_test(tcase, what_goes_beyond_the_threshold_is_next);
     tcase_add_loop_test(tcase, without_memory_one_member_fails_alone, 0, 2);
     tcase_add_test(tcase, a_caller_may_give_the_memory);

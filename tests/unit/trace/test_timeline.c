@@ -425,7 +425,7 @@ static const struct {
     const char *folder; /* below ours, unless it begins with / */
     const char *expect;
 } bad_folders[] = {
-    {"none/deep", "none/deep cannot be made: No such file"},
+    {"none/deep", "none/deep cannot be created: No such file"},
     {"/dev/null", "/dev/null/" FILE_NAME " cannot be opened: Not a directory"},
     {"pipe", "pipe/" FILE_NAME " cannot be opened: No such device"},
     {"link", "link/" FILE_NAME " cannot be opened: Too many levels"},
