@@ -137,7 +137,7 @@ core_libcore_la_SOURCES += core/trace/clock_offset.c core/trace/clock_offset.h c
 
 # ---- libhvd: the calls ----
 lib_LTLIBRARIES += core/libhvd.la
-core_libhvd_la_SOURCES = core/api/alloc.c core/api/clocks.c core/api/clocks.h core/api/collectives.c \
+core_libhvd_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collectives.c \
 	core/api/context.h core/api/hvd.c core/api/observe.c core/api/operation.c core/api/operation.h \
 	core/api/process_sets.c core/api/process_sets.h
 core_libhvd_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)

@@ -34,25 +34,25 @@ static size_t copy_variables(char *const *environment, char **to, bool *asksp)
     return count;
 }
 
-static void set_options(struct placement_options *wish, const struct hvd_config *config)
+static void set_options(struct placement_options *options, const struct hvd_config *config)
 {
-    wish->asked = config_requires_placement(config);
-    wish->placed = wish->placed || config_has_placement(config);
-    wish->bind = config->bind;
-    wish->gpu_visible = (enum gpu_visible)config->gpu_visible;
-    wish->rs = config->rs;
-    memcpy(wish->nics, config->nics, sizeof(wish->nics));
+    options->asked = config_requires_placement(config);
+    options->placed = options->placed || config_has_placement(config);
+    options->bind = config->bind;
+    options->gpu_visible = (enum gpu_visible)config->gpu_visible;
+    options->rs = config->rs;
+    memcpy(options->nics, config->nics, sizeof(options->nics));
 }
 
-int placement_read_options(struct placement_options *wish, const struct site *site, char *const *environment,
-                           struct hvd_error *err)
+int placement_read_options(struct placement_options *options, const struct site *site,
+                           char *const *environment, struct hvd_error *err)
 {
     char cli[sizeof(CONFIG_CLI_VARIABLE) + CONFIG_LIST_BYTES + 1] = CONFIG_CLI_VARIABLE "=";
     char from_site[sizeof(CONFIG_SITE_VARIABLE) + CONFIG_LIST_BYTES + 1] = CONFIG_SITE_VARIABLE "=";
     char *variables[OPTION_MAX + 3];
     struct hvd_config *config = calloc(1, sizeof(*config));
-    *wish = (struct placement_options){.placed = options_given()};
-    size_t count = copy_variables(environment, variables, &wish->placed);
+    *options = (struct placement_options){.placed = options_given()};
+    size_t count = copy_variables(environment, variables, &options->placed);
     if (config == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to read how tasks are to be placed");
     int rc = options_list(cli + strlen(cli), err);
@@ -63,9 +63,9 @@ int placement_read_options(struct placement_options *wish, const struct site *si
     if (rc == HVD_OK)
         rc = config_load_with(NULL, config, variables, NULL, err);
     if (rc == HVD_OK)
-        set_options(wish, config);
+        set_options(options, config);
     else
-        wish->asked = wish->placed;
+        options->asked = options->placed;
     free(config);
     return rc;
 }
@@ -95,26 +95,26 @@ static int find_owner(spank_t spank, struct planner_user *owner, struct hvd_erro
 
 static int plan_in_child(spank_t spank, const struct site *site, struct hvd_error *err)
 {
-    const struct placement_options *wish = &placement_state.wish;
+    const struct placement_options *options = &placement_state.options;
     uint32_t task_count = 0;
     char *cores = NULL;
-    struct planner_request question = {
-        .place = {.topology = site->topology[0] == 0 ? NULL : site->topology,
-                  .bind = wish->bind,
-                  .rs = wish->rs.given ? &wish->rs : NULL,
-                  .nics = wish->bind.verbose ? wish->nics : NULL,
-                  .environment = placement_environment(spank)},
+    struct planner_request request = {
+        .placement = {.topology = site->topology[0] == 0 ? NULL : site->topology,
+                      .bind = options->bind,
+                      .rs = options->rs.given ? &options->rs : NULL,
+                      .nics = options->bind.verbose ? options->nics : NULL,
+                      .environment = placement_environment(spank)},
     };
     if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &task_count) != ESPANK_SUCCESS ||
         task_count > PLAN_MAX_TASKS)
         return error_set(err, HVD_ERR_SYSTEM, "%u tasks are to run on this node; expected 1 to %d",
                          task_count, PLAN_MAX_TASKS);
-    question.place.task_count = (int)task_count;
+    request.placement.task_count = (int)task_count;
     if (spank_get_item(spank, S_STEP_ALLOC_CORES, &cores) == ESPANK_SUCCESS)
-        question.cores = cores;
-    int rc = find_owner(spank, &question.owner, err);
+        request.cores = cores;
+    int rc = find_owner(spank, &request.owner, err);
     return rc == HVD_OK
-               ? planner_run(&question, planner_plan, PLANNER_TIMEOUT_MS, &placement_state.answer, err)
+               ? planner_run(&request, planner_plan, PLANNER_TIMEOUT_MS, &placement_state.answer, err)
                : rc;
 }
 
@@ -134,19 +134,19 @@ static int keep_gpus(struct hvd_error *err)
 
 /* Is there nothing to find out? Where nothing is to be bound, only GPUs are told, and lines on the terminal.
  */
-static bool needs_no_plan(const struct placement_options *wish, const struct site *site)
+static bool needs_no_plan(const struct placement_options *options, const struct site *site)
 {
-    return wish->bind.policy == BIND_NONE && !wish->rs.given && !wish->bind.verbose &&
-           wish->gpu_visible == GPU_VISIBLE_ALL && site->topology[0] == 0 && !node_has_gpus(NULL);
+    return options->bind.policy == BIND_NONE && !options->rs.given && !options->bind.verbose &&
+           options->gpu_visible == GPU_VISIBLE_ALL && site->topology[0] == 0 && !node_has_gpus(NULL);
 }
 
 void placement_prepare(spank_t spank, const struct site *site)
 {
     struct placement_state *state = &placement_state;
-    int rc = placement_read_options(&state->wish, site, placement_environment(spank), &state->failure);
-    if (!state->wish.placed)
+    int rc = placement_read_options(&state->options, site, placement_environment(spank), &state->failure);
+    if (!state->options.placed)
         return;
-    if (rc == HVD_OK && !needs_no_plan(&state->wish, site)) {
+    if (rc == HVD_OK && !needs_no_plan(&state->options, site)) {
         rc = plan_in_child(spank, site, &state->failure);
         if (rc == HVD_OK)
             rc = keep_gpus(&state->failure);

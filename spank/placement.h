@@ -17,36 +17,39 @@ struct placement_options {
     char nics[OPTION_VALUE_BYTES + 1];
 };
 
-/* From the options that the step was given, those of the site, and the user's own variables in [environment].
- * No file that they name is opened. HVD_ERR_INVALID where a variable does not hold what it should, *wish says
- * then whether the step is placed. */
-int placement_read_options(struct placement_options *wish, const struct site *site, char *const *environment,
-                           struct hvd_error *err);
+/* Read the options that the step was given, those of the site, and the user's own variables in [environment].
+ * Opens no file that they name. Returns HVD_ERR_INVALID where a variable holds a bad value; *options then
+ * says whether the step is placed. */
+int placement_read_options(struct placement_options *options, const struct site *site,
+                           char *const *environment, struct hvd_error *err);
 
-/* Before the tasks are forked: find out how they are to be placed and keep it for them, failures included. */
+/* Before slurmstepd forks the tasks: decide their placement and keep it for them. A failure is kept as well.
+ */
 void placement_prepare(spank_t spank, const struct site *site);
 
-/* Who a task is. */
+/* A task, for sentences. */
 struct task_id {
     const char *node;
     int64_t rank;
 };
 
-/* In a task, as the user: run as placed, and say so in variables, and in words where that is wanted. HVD_OK,
- * or an error with its sentence in [err], "" where another task of this node says it. */
-int placement_apply(spank_t spank, const struct task_id *who, struct hvd_error *err);
+/* In a task, running as the user: bind it as placed, set its variables, and with --hvd-bind=verbose print its
+ * placement. Returns HVD_OK, or an error with its sentence in [err]; the sentence is "" where another task of
+ * this node prints it. */
+int placement_apply(spank_t spank, const struct task_id *id, struct hvd_error *err);
 
-/* What a task runs with, of its plan, its mask [now] and the CPUs that are [granted] to the step: a mask that
- * is narrower than these was set by Slurm or the user, and stays unless force is given. */
+/* Choose the CPUs of a task from its plan, its mask [now] and the CPUs [granted] to the step. A mask narrower
+ * than [granted] was set by Slurm or the user; it stays unless force is given. */
 struct task_cpus {
     bool kept;          /* nothing is to be set */
     struct bitmap cpus; /* to run on */
     const char *why;    /* of what is kept */
 };
-struct task_cpus placement_choose_cpus(const struct placement_options *wish, const struct plan_task *task,
+struct task_cpus placement_choose_cpus(const struct placement_options *options, const struct plan_task *task,
                                        const struct bitmap *now, const struct bitmap *granted);
 
-/* Correct the GPUs of [task], the [index]th of those in [answer], by what it sees itself: [visible]. */
+/* Correct the GPUs of [task], the [index]th of the plan that came with [head], by the GPUs that the task
+ * itself sees: [visible]. */
 void placement_correct_gpus(struct plan_task *task, int index, const struct planner_reply *head,
                             const struct visible_gpus *visible);
 

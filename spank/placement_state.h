@@ -1,12 +1,14 @@
-/* placement_state.h: what is found out about placement before the tasks are forked, and they inherit. */
+/* placement_state.h: the placement that slurmstepd decides before it forks the tasks, which inherit it. */
 #ifndef SPANK_PLACEMENT_STATE_H
 #define SPANK_PLACEMENT_STATE_H
 
 #include "spank/placement.h"
 
-/* One process serves one step, and SPANK hands nothing of ours from one call to the next. */
+/* Global, because SPANK passes no data of a plug-in from one call to the next. One slurmstepd serves one
+ * step.
+ */
 struct placement_state {
-    struct placement_options wish;
+    struct placement_options options;
     int status; /* HVD_OK, or why there is no answer */
     struct hvd_error failure;
     struct planner_result *answer; /* NULL and HVD_OK: nothing is to be bound or told */

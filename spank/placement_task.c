@@ -11,19 +11,19 @@
 
 /* ---- CPUs and memory -------------------------------------------------------------------------------- */
 
-struct task_cpus placement_choose_cpus(const struct placement_options *wish, const struct plan_task *task,
+struct task_cpus placement_choose_cpus(const struct placement_options *options, const struct plan_task *task,
                                        const struct bitmap *now, const struct bitmap *granted)
 {
     bool narrower = bitmap_is_included(now, granted) && !bitmap_is_equal(now, granted);
     struct task_cpus verdict = {.kept = true, .cpus = *now, .why = "kept as Slurm bound it"};
-    if (wish->bind.policy == BIND_NONE && !wish->rs.given) {
+    if (options->bind.policy == BIND_NONE && !options->rs.given) {
         verdict.kept = !bitmap_is_equal(now, &task->cpus);
         return verdict;
     }
-    if (narrower && !wish->bind.force)
+    if (narrower && !options->bind.force)
         return verdict;
     struct bitmap cpus = task->cpus;
-    if (!wish->bind.force)
+    if (!options->bind.force)
         bitmap_and(&cpus, now);
     if (bitmap_is_empty(&cpus)) {
         verdict.why = "kept, as it may run on none of the CPUs that it was to have";
@@ -45,7 +45,7 @@ static void write_kept(struct plan_task *task, const struct task_cpus *verdict,
 /* What Slurm's --mem-bind or numactl has chosen stays. */
 static void choose_mems(struct plan_task *task, const struct planner_reply *head)
 {
-    if (placement_state.wish.bind.force || !apply_mems_are_set())
+    if (placement_state.options.bind.force || !apply_mems_are_set())
         apply_mems(&task->mems);
     else
         task->mems = head->mems;
@@ -59,7 +59,7 @@ static int bind_cpus(struct plan_task *task, bool *keptp, struct hvd_error *err)
     int rc = apply_read_cpus(0, &now, err);
     if (rc != HVD_OK)
         return rc;
-    struct task_cpus verdict = placement_choose_cpus(&placement_state.wish, task, &now, &head->cpus);
+    struct task_cpus verdict = placement_choose_cpus(&placement_state.options, task, &now, &head->cpus);
     *keptp = verdict.kept;
     if (verdict.kept) {
         write_kept(task, &verdict, head);
@@ -135,12 +135,12 @@ static void unset_outer_variables(spank_t spank)
 static int write_variables(spank_t spank, const struct plan_task *task, bool kept, struct hvd_error *err)
 {
     struct env_variable variables[APPLY_MAX];
-    const struct launched_task applied = {.task = task,
-                                          .who = "srun",
-                                          .gpu_visible = placement_state.wish.gpu_visible,
-                                          .kept = kept,
-                                          .environment = placement_environment(spank)};
-    int count = apply_variables(&applied, variables, err);
+    const struct launched_task launched = {.task = task,
+                                           .launcher = "srun",
+                                           .gpu_visible = placement_state.options.gpu_visible,
+                                           .kept = kept,
+                                           .environment = placement_environment(spank)};
+    int count = apply_variables(&launched, variables, err);
     for (int i = 0; i < count; i++) {
         spank_err_t rc = spank_setenv(spank, variables[i].name, variables[i].value, 1);
         if (rc != ESPANK_SUCCESS)
@@ -152,26 +152,26 @@ static int write_variables(spank_t spank, const struct plan_task *task, bool kep
 
 /* ---- Words ------------------------------------------------------------------------------------------ */
 
-static void print_placement(const struct task_id *who, int index, const struct plan_task *task, bool kept,
+static void print_placement(const struct task_id *id, int index, const struct plan_task *task, bool kept,
                             const struct visible_gpus *visible)
 {
     const struct planner_reply *head = &placement_state.answer->head;
     char line[1024];
-    plan_task_text(task, who->rank < 0 ? index : (int)who->rank, line, sizeof(line));
-    slurm_spank_log("hvd: %s: %s", who->node, line);
+    plan_task_text(task, id->rank < 0 ? index : (int)id->rank, line, sizeof(line));
+    slurm_spank_log("hvd: %s: %s", id->node, line);
     if (index > 0)
         return;
     if (head->note[0] != 0 && !kept)
-        slurm_spank_log("hvd: %s: %s", who->node, head->note);
+        slurm_spank_log("hvd: %s: %s", id->node, head->note);
     const char *advice = visible_gpus_hidden_advice(visible->count, head->visible_count, head->task_count);
     if (advice != NULL)
-        slurm_spank_log("hvd: %s: %s", who->node, advice);
+        slurm_spank_log("hvd: %s: %s", id->node, advice);
 }
 
 /* Who did not ask to be placed is told only if all is to be told. Of the tasks of a node the first speaks. */
 static int report_failure(int index, struct hvd_error *err)
 {
-    if (placement_state.wish.asked)
+    if (placement_state.options.asked)
         return error_set(err, placement_state.status, "%s", index == 0 ? placement_state.failure.text : "");
     if (index == 0)
         slurm_verbose("hvd: tasks are not placed: %s", placement_state.failure.text);
@@ -187,7 +187,7 @@ static int mark_placed(spank_t spank, struct hvd_error *err)
     return write_variables(spank, &nothing, true, err);
 }
 
-static int place(spank_t spank, const struct task_id *who, int index, struct hvd_error *err)
+static int place(spank_t spank, const struct task_id *id, int index, struct hvd_error *err)
 {
     const struct planner_reply *head = &placement_state.answer->head;
     struct plan_task task = placement_state.answer->tasks[index];
@@ -202,15 +202,15 @@ static int place(spank_t spank, const struct task_id *who, int index, struct hvd
         placement_correct_gpus(&task, index, head, &visible);
     }
     rc = write_variables(spank, &task, kept, err);
-    if (rc == HVD_OK && placement_state.wish.bind.verbose)
-        print_placement(who, index, &task, kept, &visible);
+    if (rc == HVD_OK && placement_state.options.bind.verbose)
+        print_placement(id, index, &task, kept, &visible);
     return rc;
 }
 
-int placement_apply(spank_t spank, const struct task_id *who, struct hvd_error *err)
+int placement_apply(spank_t spank, const struct task_id *id, struct hvd_error *err)
 {
     int index = -1;
-    if (!placement_state.wish.placed)
+    if (!placement_state.options.placed)
         return HVD_OK;
     if (spank_get_item(spank, S_TASK_ID, &index) != ESPANK_SUCCESS || index < 0)
         return error_set(err, HVD_ERR_SYSTEM,
@@ -223,5 +223,5 @@ int placement_apply(spank_t spank, const struct task_id *who, struct hvd_error *
     if (index >= placement_state.answer->head.task_count)
         return error_set(err, HVD_ERR_SYSTEM, "task %d of this node was not expected; there are %d", index,
                          placement_state.answer->head.task_count);
-    return place(spank, who, index, err);
+    return place(spank, id, index, err);
 }

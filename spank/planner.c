@@ -16,14 +16,14 @@
 /* ---- The child -------------------------------------------------------------------------------------- */
 
 /* Signals are blocked meanwhile, so that the child never runs a handler of slurmstepd's. */
-static pid_t fork_planner(const struct planner_request *question, planner_work_f *work, int fd)
+static pid_t fork_planner(const struct planner_request *request, planner_work_f *work, int fd)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t child = fork();
     if (child == 0)
-        planner_main(question, work, fd);
+        planner_main(request, work, fd);
     int saved_errno = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     errno = saved_errno;
@@ -116,11 +116,11 @@ static int read_answer(int fd, struct planner_result *answer, int task_count, in
     return rc;
 }
 
-int planner_run(const struct planner_request *question, planner_work_f *work, int timeout_ms,
+int planner_run(const struct planner_request *request, planner_work_f *work, int timeout_ms,
                 struct planner_result **answerp, struct hvd_error *err)
 {
     int64_t deadline_us = clock_us() + (int64_t)timeout_ms * 1000;
-    int task_count = question->place.task_count;
+    int task_count = request->placement.task_count;
     int pipes[2] = {-1, -1};
     pid_t child = -1;
     int rc = HVD_OK;
@@ -134,7 +134,7 @@ int planner_run(const struct planner_request *question, planner_work_f *work, in
         rc = error_set_errno(err, "cannot make a pipe, so tasks cannot be placed");
     if (rc != HVD_OK)
         goto done;
-    child = fork_planner(question, work, pipes[1]);
+    child = fork_planner(request, work, pipes[1]);
     if (child < 0) {
         rc = error_set_errno(err, "cannot fork_planner the process that looks at this node");
         goto done;

@@ -1,4 +1,4 @@
-/* planner.h: ask a child process, in slurmstepd, how the tasks of this node are to be placed. */
+/* planner.h: plan the placement of this node's tasks in a child process of slurmstepd. */
 #ifndef SPANK_PLANNER_H
 #define SPANK_PLANNER_H
 
@@ -12,11 +12,11 @@ struct planner_result {
     struct plan_task *tasks; /* head.task_count of them */
 };
 
-/* Fork a child for [question] that does [work], and wait for its answer, [timeout_ms] at most; it has ended
- * when this returns. *answerp is for planner_result_destroy. HVD_ERR_TIMEOUT, HVD_ERR_SYSTEM (what came is no
- * answer to the question), HVD_ERR_NO_MEMORY, or the status and sentence that the child found; *answerp is
- * unchanged then. */
-int planner_run(const struct planner_request *question, planner_work_f *work, int timeout_ms,
+/* Fork a child that runs [work] on [request], and wait at most [timeout_ms] for its reply. The child has
+ * ended when this returns. Free *answerp with planner_result_destroy. On failure *answerp is unchanged:
+ * HVD_ERR_TIMEOUT, HVD_ERR_SYSTEM (the reply is malformed), HVD_ERR_NO_MEMORY, or the status and sentence of
+ * the child. */
+int planner_run(const struct planner_request *request, planner_work_f *work, int timeout_ms,
                 struct planner_result **answerp, struct hvd_error *err);
 
 /* [answer] may be NULL. */

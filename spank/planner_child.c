@@ -187,41 +187,41 @@ static int find_cpus(const struct machine *machine, const char *cores, struct bi
     return HVD_OK;
 }
 
-void planner_plan(const struct planner_request *question, int fd)
+void planner_plan(const struct planner_request *request, int fd)
 {
-    struct node_placement place = question->place;
+    struct node_placement placement = request->placement;
     struct machine *machine = NULL;
     struct plan *plan = NULL;
     struct hvd_error err = {""};
     struct bitmap cpus;
     struct visible_gpus visible;
-    int rc = check_topology(place.topology, &err);
-    place.cores_only = !node_placement_needs_devices(&place);
+    int rc = check_topology(placement.topology, &err);
+    placement.cores_only = !node_placement_needs_devices(&placement);
     if (rc == HVD_OK)
-        rc = node_placement_load_machine(&place, &machine, &err);
+        rc = node_placement_load_machine(&placement, &machine, &err);
     if (rc == HVD_OK)
-        rc = find_cpus(machine, question->cores, &cpus, &err);
+        rc = find_cpus(machine, request->cores, &cpus, &err);
     if (rc == HVD_OK) {
-        place.cpus = &cpus;
-        rc = node_placement_plan(&place, machine, &plan, &err);
+        placement.cpus = &cpus;
+        rc = node_placement_plan(&placement, machine, &plan, &err);
     }
     if (rc != HVD_OK) {
         answer_failure(fd, rc, &err);
         return;
     }
-    node_placement_find_gpus(&place, machine, &visible);
+    node_placement_find_gpus(&placement, machine, &visible);
     answer_plan(fd, plan, machine, visible.count);
 }
 
-_Noreturn void planner_main(const struct planner_request *question, planner_work_f *work, int fd)
+_Noreturn void planner_main(const struct planner_request *request, planner_work_f *work, int fd)
 {
     struct hvd_error err = {""};
-    int rc = become_user(&question->owner, &err);
+    int rc = become_user(&request->owner, &err);
     clear_signals();
     close_files(fd);
     if (rc != HVD_OK)
         answer_failure(ANSWER_FD, rc, &err);
     else
-        work(question, ANSWER_FD);
+        work(request, ANSWER_FD);
     _exit(0);
 }

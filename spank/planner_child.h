@@ -7,7 +7,7 @@
 
 #include "topo/node_placement.h"
 
-/* Whom it becomes. */
+/* The user that the child becomes. */
 struct planner_user {
     uid_t uid;
     gid_t gid;
@@ -15,14 +15,14 @@ struct planner_user {
     int group_count;
 };
 
-/* What it is to find out. */
+/* The request to the child. */
 struct planner_request {
-    struct node_placement place; /* its cpus are found by the child */
-    const char *cores;           /* granted to the step, as Slurm numbers them, "0-3"; NULL: unknown */
+    struct node_placement placement; /* its cpus are found by the child */
+    const char *cores;               /* granted to the step, as Slurm numbers them, "0-3"; NULL: unknown */
     struct planner_user owner;
 };
 
-/* What it answers; the plan of each task follows. The parent believes nothing of it unchecked. */
+/* The head of the child's reply; the plan of each task follows. The parent checks every field of it. */
 struct planner_reply {
     int status; /* HVD_OK; otherwise only [sentence] counts */
     char sentence[sizeof(((struct hvd_error *)0)->text)];
@@ -34,18 +34,18 @@ struct planner_reply {
     struct machine_gpu gpus[MACHINE_MAX_GPUS];
 };
 
-/* What the child does once it is the user: answer on [fd]. The tests have others. */
-typedef void planner_work_f(const struct planner_request *question, int fd);
+/* The work of the child once it is the user: write the reply to [fd]. Tests pass other functions. */
+typedef void planner_work_f(const struct planner_request *request, int fd);
 planner_work_f planner_plan;
 
-/* All of the child's life after the fork, in which all signals are blocked: become the user, let go of what
- * slurmstepd has open, do [work], end. Nothing here calls Slurm or ends by exit(), for other threads of
- * slurmstepd may have held locks when this one was forked. glibc lets a forked child allocate memory. */
-_Noreturn void planner_main(const struct planner_request *question, planner_work_f *work, int fd);
+/* The main function of the child, with all signals blocked: become the user, close the descriptors inherited
+ * from slurmstepd, run [work], end. It never calls Slurm nor exit(): other threads of slurmstepd may have
+ * held locks at the fork. Allocating memory is safe, glibc sees to that. */
+_Noreturn void planner_main(const struct planner_request *request, planner_work_f *work, int fd);
 
-/* The CPUs of [machine] that those [cores] stand for: Slurm counts cores in the order of the machine, and
- * each is granted with all its threads. False, [cpus] unchanged, where the text is no list or names a core
- * that is not there. */
+/* Translate Slurm's list of [cores] to CPUs of [machine]. Slurm counts cores in the order of the machine and
+ * grants each with all its threads. Returns false, with [cpus] unchanged, where the text is not a list or
+ * names a core that does not exist. */
 bool planner_cpus_of_cores(const struct machine *machine, const char *cores, struct bitmap *cpus);
 
 #endif

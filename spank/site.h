@@ -13,9 +13,8 @@ struct site {
               1]; /* values of options, as HVD_SITE carries them; "" where there are none */
 };
 
-/* Read the arguments, each name=value. One that is not understood is left out and the others count: a slip
- * in plugstack.conf must neither fail jobs nor drain nodes. For each such, [complain] gets one sentence
- * (NULL: nobody does). */
+/* Read the arguments, each name=value. An invalid one is skipped, since a typo in plugstack.conf must neither
+ * fail jobs nor drain nodes; [complain] (may be NULL) is called with one sentence for each. */
 void site_read(struct site *site, int argc, char *const argv[], void (*complain)(const char *sentence));
 
 #endif

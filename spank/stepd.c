@@ -101,15 +101,15 @@ int stepd_task_init(spank_t spank, const struct site *site)
     char node[NODE_BYTES];
     if (step_id(spank) == SLURM_EXTERN_CONT)
         return 0;
-    const struct task_id who = {.node = node_name(node), .rank = rank_of_task(spank)};
-    record_first_rank(spank, who.rank);
+    const struct task_id id = {.node = node_name(node), .rank = rank_of_task(spank)};
+    record_first_rank(spank, id.rank);
     int rc = options_list(list, &err);
     if (rc == HVD_OK)
         rc = put_list(spank, CONFIG_CLI_VARIABLE, list, &err);
     if (rc == HVD_OK)
         rc = put_list(spank, CONFIG_SITE_VARIABLE, site->list, &err);
     if (rc == HVD_OK && is_normal(step_id(spank)))
-        rc = placement_apply(spank, &who, &err);
+        rc = placement_apply(spank, &id, &err);
     if (rc < 0 && err.text[0] != 0)
         slurm_error("hvd: %s", err.text);
     return rc < 0 ? -1 : 0;

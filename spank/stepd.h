@@ -6,7 +6,7 @@
 
 #include "site.h"
 
-/* Before the tasks are forked: find out how they are to be placed. */
+/* Before slurmstepd forks the tasks: decide their placement. */
 void stepd_user_init(spank_t spank, const struct site *site);
 
 /* In the task, as the user, just before the program starts: put the options of its step and site into its

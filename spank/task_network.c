@@ -46,7 +46,7 @@ static bool is_chosen(const struct nic *nics, int count, const struct nic *nic, 
 }
 
 bool task_network_choose(const struct nic *nics, int count, bool asked, const struct task_route *route,
-                         struct nic_env *settings)
+                         struct nic_env *env)
 {
     struct nic_env_list interfaces = {.failed = false}, cards = interfaces, both = interfaces;
     for (int i = 0; i < count; i++) {
@@ -61,9 +61,9 @@ bool task_network_choose(const struct nic *nics, int count, bool asked, const st
         nic_env_list_add(&interfaces, nics[i].netdev);
         nic_env_list_add(&both, nics[i].netdev);
     }
-    nic_env_from_lists(&interfaces, &cards, settings);
+    nic_env_from_lists(&interfaces, &cards, env);
     /* whether the other nodes have RDMA devices is not known here; UCX finds out */
-    memcpy(settings->values[NIC_ENV_UCX], both.text, NIC_ENV_BYTES);
+    memcpy(env->values[NIC_ENV_UCX], both.text, NIC_ENV_BYTES);
     return interfaces.text[0] != 0;
 }
 
@@ -177,20 +177,20 @@ static void unset_outer_variables(spank_t spank)
 }
 
 /* The list goes first: a variable that is not on it would pass for the user's. */
-static void put_variables(spank_t spank, struct nic_env *settings)
+static void put_variables(spank_t spank, struct nic_env *env)
 {
     char list[NETWORK_SET_BYTES];
     for (int id = 0; id < NIC_ENV_COUNT; id++) {
         const char *opposite = nic_env_opposite((enum nic_env_id)id);
         if (is_set(spank, nic_env_names[id]) || (opposite != NULL && is_set(spank, opposite)))
-            settings->values[id][0] = 0;
+            env->values[id][0] = 0;
     }
-    nic_env_format(settings, list);
+    nic_env_format(env, list);
     if (list[0] == 0 || spank_setenv(spank, NETWORK_SET_VARIABLE, list, 1) != ESPANK_SUCCESS)
         return;
     for (int id = 0; id < NIC_ENV_COUNT; id++)
-        if (settings->values[id][0] != 0)
-            spank_setenv(spank, nic_env_names[id], settings->values[id], 0);
+        if (env->values[id][0] != 0)
+            spank_setenv(spank, nic_env_names[id], env->values[id], 0);
 }
 
 /* One task of each node is enough to say it. */
@@ -209,7 +209,7 @@ static void set_variables(spank_t spank, const char *asked)
 {
     struct nic_filter entries[NIC_FILTER_MAX];
     struct task_route route;
-    struct nic_env settings;
+    struct nic_env env;
     struct hvd_error err = {""};
     const char *why = "";
     int count = 0, entry_count = 0;
@@ -221,9 +221,8 @@ static void set_variables(spank_t spank, const char *asked)
         goto done;
     }
     if (nic_filter_parse(asked, entries, &entry_count, &why) == 0 &&
-        task_network_choose(nics, count, entry_count > 0, find_route(spank, &route) ? &route : NULL,
-                            &settings))
-        put_variables(spank, &settings);
+        task_network_choose(nics, count, entry_count > 0, find_route(spank, &route) ? &route : NULL, &env))
+        put_variables(spank, &env);
 done:
     free(nics);
 }

@@ -1,5 +1,5 @@
-/* task_network.h: tell programs that never call hvd_init which network joins the nodes of their step, as far
- * as one node knows that by itself. */
+/* task_network.h: set the network variables of NCCL, UCX, Gloo and Open MPI for programs that never call
+ * hvd_init, as far as one node alone can know which network joins the nodes of the step. */
 #ifndef SPANK_TASK_NETWORK_H
 #define SPANK_TASK_NETWORK_H
 
@@ -14,16 +14,17 @@ struct task_route {
     struct nic_address launch, source;
 };
 
-/* What libraries are to be told on a node that has [nics], which are judged: of those that --hvd-nics names,
- * where [asked]; otherwise of the one in whose subnet the launching node is, by [route] (NULL: unknown), if
- * the node has none that is faster: whoever launched the step reached all of its nodes, and where they have
- * that subnet too they reach each other by it. False where nothing is sure. Pure. */
+/* Choose the variables for a node with [nics], on which nics_select has run. Where [asked], they name the
+ * interfaces of --hvd-nics. Otherwise they name the interface whose subnet the launching node is in, by
+ * [route] (NULL: unknown), unless the node has a faster one: the launching node reached all nodes of the
+ * step, so nodes with an address in that subnet reach each other by it. Returns false where nothing is
+ * certain. Pure. */
 bool task_network_choose(const struct nic *nics, int count, bool asked, const struct task_route *route,
-                         struct nic_env *settings);
+                         struct nic_env *env);
 
-/* In the task, as its user, just before the program starts: in a step on several nodes that was given options
- * of hvd, put that into its environment; what is there already is the user's and stays. What an outer step
- * has put there is taken out in any case: it may be of another node. Nothing here fails a task. */
+/* In the task, running as the user, just before the program starts: if the step has several nodes and was
+ * given options of hvd, set those variables. A variable that is already set is the user's and stays; one that
+ * an outer step set is always removed, because it may belong to another node. Never fails the task. */
 void task_network_init(spank_t spank, const struct site *site);
 
 #endif

@@ -30,7 +30,7 @@ static bool is_in_window(const struct windows *windows, const struct allocation 
     return windows_offset_of(windows, allocation->memory, allocation->bytes, &at);
 }
 
-/* ---- Giving --------------------------------------------------------------------------------- */
+/* ---- Allocating --------------------------------------------------------------------------------- */
 
 /* The lowest place of the window where it fits; NULL where there is none. */
 static char *find_gap_locked(const struct allocations *allocations, const struct windows *windows,
@@ -78,7 +78,7 @@ static char *open_gap_locked(const struct allocations *allocations, const struct
     return memory;
 }
 
-/* Whoever shares no memory with others, or has no room left for it, gets its own. */
+/* Without a window, or with no room left in it, memory is private. */
 static int map_locked(struct allocations *allocations, const struct windows *windows,
                       struct allocation *allocation, struct hvd_error *err)
 {
@@ -123,9 +123,9 @@ int allocations_allocate(struct allocations *allocations, const struct windows *
     return HVD_OK;
 }
 
-/* ---- Taking back ---------------------------------------------------------------------------- */
+/* ---- Freeing ---------------------------------------------------------------------------- */
 
-/* Its pages are the node's again. Of a window they are zeros from then on, for whoever gets them next. */
+/* Return the pages to the node. Pages of a window are zero for their next owner. */
 static int release_pages(const struct windows *windows, const struct allocation *allocation,
                          struct hvd_error *err)
 {
@@ -153,9 +153,8 @@ int allocations_free(struct allocations *allocations, const struct windows *wind
             break;
     }
     if (allocation == NULL)
-        rc =
-            error_set(err, HVD_ERR_INVALID,
-                      "hvd_free: %p is no memory that hvd_alloc gave and that is not given back yet", memory);
+        rc = error_set(err, HVD_ERR_INVALID,
+                       "hvd_free: %p is not memory of hvd_alloc, or it was freed before", memory);
     else
         rc = release_pages(windows, allocation, err);
     if (rc == HVD_OK) {

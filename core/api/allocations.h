@@ -1,4 +1,4 @@
-/* allocations.h: memory that the program gets from hvd: in this rank's window, where it has one. */
+/* allocations.h: memory of hvd_alloc. It lies in this rank's window of shared memory, where there is one. */
 #ifndef API_ALLOCATIONS_H
 #define API_ALLOCATIONS_H
 
@@ -15,7 +15,7 @@ struct allocation {
 
 TAILQ_HEAD(allocation_list, allocation);
 
-/* All that there is, by address. It outlives the jobs in which it was given. */
+/* All memory of hvd_alloc that is not freed, by address. It outlives the jobs in which it was allocated. */
 struct allocations {
     pthread_mutex_t lock;
     struct allocation_list list;
@@ -32,10 +32,10 @@ int allocations_allocate(struct allocations *allocations, const struct windows *
 int allocations_free(struct allocations *allocations, const struct windows *windows, void *memory,
                      struct hvd_error *err);
 
-/* The job is over: unmap its windows but for what was given of them. */
+/* The job is over: unmap its windows, except the parts that are still allocated. */
 void allocations_unmap_windows(struct allocations *allocations, struct windows *windows);
 
-/* In a forked child: what its parent was given it may read, and give back for itself. */
+/* In a forked child: it may read what its parent allocated, and free it for itself. */
 void allocations_after_fork(struct allocations *allocations);
 
 #endif

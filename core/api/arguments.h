@@ -1,12 +1,12 @@
-/* arguments.h: are a caller's arguments what hvd.h asks for? Pure: what they are not is said in one sentence.
- */
+/* arguments.h: check the arguments of a call against hvd.h. Pure; an error is one sentence. */
 #ifndef API_ARGUMENTS_H
 #define API_ARGUMENTS_H
 
 #include "base/status.h"
 #include "negotiate/desc.h"
 
-/* What a caller asks for, whichever operation it is. Borrowed. */
+/* The arguments of a call, of any operation. The pointers are the caller's and valid during the call; tensors
+ * and results stay valid until the operation is done. */
 struct arguments {
     enum desc_kind kind; /* ALLREDUCE to REDUCESCATTER */
     bool grouped;
@@ -19,11 +19,11 @@ struct arguments {
     struct hvd_result *results;        /* allgather, alltoall: one for each tensor */
 };
 
-/* What of its process set counts. */
+/* This rank's place in the process set of the operation. */
 struct membership {
     hvd_set set;
-    int rank, size; /* this rank's place among the members, and how many they are */
-    int root;       /* broadcast: the place of the root; -1 where it is no member */
+    int rank, size; /* this rank's number in the set, and the number of members */
+    int root;       /* broadcast: the root's number in the set; -1 where it is no member */
 };
 
 /* `allreduce "x"`, as sentences begin, of tensor [index]. Of one that cannot be named: `allreduce`, or
@@ -35,8 +35,8 @@ const char *arguments_title(const struct arguments *arguments, int index, char t
 int arguments_check(const struct arguments *arguments, const struct membership *membership,
                     struct hvd_error *err);
 
-/* Is what is asked for what was checked before, when it was described as [desc]? What is left to check is its
- * memory and, where that may differ, its first dimension. Not for alltoall, whose splits differ. */
+/* Were the same arguments checked before, for the operation [desc]? Then arguments_check_again suffices: it
+ * checks memory and, where it may differ, the first dimension. Not for alltoall, whose splits differ. */
 bool arguments_match_desc(const struct arguments *arguments, const struct desc *desc);
 int arguments_check_again(const struct arguments *arguments, const struct membership *membership,
                           struct hvd_error *err);

@@ -5,7 +5,7 @@
 #include "api/operation.h"
 #include "trace/clock_offset.h"
 
-/* The narrowest of so many windows is kept: one that nothing has disturbed. */
+/* The sample with the shortest round trip counts: nothing has disturbed it. */
 #define SAMPLE_COUNT 8
 
 static int run_barrier(struct context *context)
@@ -24,7 +24,7 @@ static int broadcast_clock(struct context *context, int64_t *now_usp)
     return operation_run_element(context, desc, now_usp);
 }
 
-/* Rank 0 looks at its clock after all have met, and so after we have asked. */
+/* Rank 0 reads its clock after the barrier, and so after this rank has read its own. */
 static int take_sample(struct context *context, struct clock_sample *sample)
 {
     sample->sent_us = clock_us();

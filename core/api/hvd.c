@@ -1,4 +1,4 @@
-/* hvd.c: the start and the end of a job, and who this process is in it. */
+/* hvd.c: the start and the end of a job, this process's place in it, and its memory. */
 #include "config.h"
 #include "api/context.h"
 
@@ -40,7 +40,7 @@ struct context *context_require(void)
     if (forked_from != 0)
         why = "this process was forked from a rank and has no part in its job";
     else if (was_shut_down)
-        why = "hvd was shut down; nothing can be handed in after hvd_shutdown";
+        why = "hvd was shut down; nothing can be submitted after hvd_shutdown";
     if (current == NULL)
         error_set(&last_error, HVD_ERR_STATE, "%s", why);
     return current;
@@ -94,7 +94,7 @@ static void set_log_prefix(struct context *context)
     context->log.arg = context->log_prefix;
 }
 
-/* What sees and is told to stop. Before the loop, which has something to tell at once. */
+/* Start the trace and the stop signal. Before the loop, which records at once. */
 static int start_trace(struct context *context)
 {
     const struct hvd_job *job = &context->bootstrap.job;
@@ -128,7 +128,7 @@ static int start_loop(struct context *context, int64_t deadline_us)
     return loop_create(&context->loop, bootstrap->control, context->trace, &env, deadline_us, &last_error);
 }
 
-/* All ranks were told the same number of sets, and each has looked at its lists; now they compare them. */
+/* The start has checked that all ranks give the same number of sets; here they agree on each list. */
 static int start_sets(struct context *context, const struct hvd_start *start)
 {
     int rc = HVD_OK;
@@ -262,6 +262,25 @@ int hvd_launcher_ranks(int *ranks, int capacity)
     for (int rank = 0; rank < bootstrap->job.size && rank < capacity; rank++)
         ranks[rank] = bootstrap->launcher_ranks == NULL ? rank : bootstrap->launcher_ranks[rank];
     return bootstrap->job.size;
+}
+
+/* ---- Memory ------------------------------------------------------------------------------------- */
+
+enum hvd_status hvd_alloc(int64_t bytes, void **memoryp)
+{
+    struct context *context = context_require();
+    if (context == NULL)
+        return HVD_ERR_STATE;
+    return allocations_allocate(context_allocations(), &context->bootstrap.windows, bytes, memoryp,
+                                context_error());
+}
+
+enum hvd_status hvd_free(void *memory)
+{
+    static const struct windows none;
+    const struct context *context = context_get();
+    return allocations_free(context_allocations(), context == NULL ? &none : &context->bootstrap.windows,
+                            memory, context_error());
 }
 
 /* ---- Words -------------------------------------------------------------------------------------- */

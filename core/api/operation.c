@@ -1,4 +1,4 @@
-/* operation.c: what a caller asks for becomes a request, and is handed to the loop. */
+/* operation.c: turn the arguments of a call into a request and submit it to the loop. */
 #include "api/operation.h"
 
 #include <stdio.h>
@@ -75,7 +75,7 @@ static int64_t *copy_splits(const struct arguments *arguments, int size)
 
 static int no_memory(const char *title)
 {
-    return error_set(context_error(), HVD_ERR_NO_MEMORY, "%s: no memory to hand it in", title);
+    return error_set(context_error(), HVD_ERR_NO_MEMORY, "%s: no memory to submit it", title);
 }
 
 struct desc *operation_internal_desc(enum desc_kind kind, hvd_set set, const char *name)
@@ -210,7 +210,7 @@ static int find_membership(const struct context *context, const struct arguments
                                  : operation_check_member(context, set, arguments_title(arguments, 0, title));
 }
 
-/* ---- Handing in --------------------------------------------------------------------------------- */
+/* ---- Submitting --------------------------------------------------------------------------------- */
 
 static int submit_async(struct context *context, struct request *request, const struct completion *completion)
 {

@@ -1,4 +1,4 @@
-/* operation.h: requests of callers, handed to the loop. */
+/* operation.h: turn the arguments of a call into a request and submit it to the loop. */
 #ifndef API_OPERATION_H
 #define API_OPERATION_H
 
@@ -12,26 +12,26 @@ struct completion {
     hvd_handle *handlep;
 };
 
-/* Check and hand in what is asked of the job of this process; options: NULL for the plain ones. [completion]:
- * NULL, to wait for it. */
+/* Check [arguments] and submit the operation to the job of this process. options NULL: the defaults.
+ * [completion] NULL: wait until the operation is done. */
 int operation_perform(struct arguments *arguments, const struct completion *completion);
 
-/* The same for those without tensors: join ([last_rankp] is its) and barrier. */
+/* The same for operations without tensors: barrier, and join, which sets *last_rankp. */
 int operation_perform_without_tensors(enum desc_kind kind, hvd_set set, int *last_rankp,
                                       const struct completion *completion);
 
-/* Of an operation of hvd's own, for operation_request: [name] is one of DESC_*_NAME. NULL, with the sentence,
- * where memory is out. */
+/* Describe an internal operation, for operation_request; [name] is one of DESC_*_NAME. Returns NULL, with the
+ * error set, where there is no memory. */
 struct desc *operation_internal_desc(enum desc_kind kind, hvd_set set, const char *name);
 
-/* The request of [desc], which is used up; NULL, with the sentence, where memory is out. A [desc] that is
- * NULL gives NULL: its maker has said why. */
+/* Make the request of [desc], and release [desc]. Returns NULL, with the error set, where there is no memory;
+ * also for a [desc] of NULL, whose maker has set the error. */
 struct request *operation_request(const struct context *context, struct desc *desc);
 
-/* Hand in [request], which is used up, and wait for it. HVD_ERR_STATE inside a callback. */
+/* Submit [request], wait until it is done, and free it. HVD_ERR_STATE inside a callback. */
 int operation_run(struct context *context, struct request *request);
 
-/* The same for [desc], of one element, which is used up: it is read from and written to [element]. */
+/* The same for the operation [desc] on one element, in place in [element]. Releases [desc]. */
 int operation_run_element(struct context *context, struct desc *desc, void *element);
 
 /* HVD_ERR_STATE inside a callback: [what] waits. */

@@ -22,26 +22,26 @@ enum bind_key {
     BIND_KEY_COUNT
 };
 
-static int parse_item(struct token word, struct bind_options *options, enum bind_key *kindp,
+static int parse_item(struct token token, struct bind_options *options, enum bind_key *kindp,
                       const char **whyp)
 {
     struct token value;
-    if (token_equals(word, "verbose")) {
+    if (token_equals(token, "verbose")) {
         *kindp = BIND_KEY_VERBOSE;
         options->verbose = true;
-    } else if (token_equals(word, "force")) {
+    } else if (token_equals(token, "force")) {
         *kindp = BIND_KEY_FORCE;
         options->force = true;
-    } else if (token_strip_prefix(word, "smt:", &value)) {
+    } else if (token_strip_prefix(token, "smt:", &value)) {
         *kindp = BIND_KEY_SMT;
         return token_parse_number(value, 1, BIND_MAX_SMT, &options->smt, whyp);
-    } else if (token_strip_prefix(word, "reserve:", &value)) {
+    } else if (token_strip_prefix(token, "reserve:", &value)) {
         *kindp = BIND_KEY_RESERVE;
         return token_parse_number(value, 0, BIND_MAX_RESERVE, &options->reserve, whyp);
     } else {
-        int policy = token_find_choice(word, bind_policy_names);
+        int policy = token_find_choice(token, bind_policy_names);
         *kindp = BIND_KEY_POLICY;
-        *whyp = word.length == 0 ? "has an empty word" : "has an unknown word";
+        *whyp = token.length == 0 ? "has an empty word" : "has an unknown word";
         if (policy < 0)
             return -1;
         options->policy = (enum bind_policy)policy;
@@ -53,15 +53,15 @@ int bind_parse(const char *text, struct bind_options *options, const char **whyp
 {
     struct bind_options read = {.policy = BIND_AUTO};
     bool seen[BIND_KEY_COUNT] = {false};
-    struct token word;
+    struct token token;
     if (*text == 0) {
         *whyp = "is empty";
         return -1;
     }
     for (const char *at = text; at != NULL;) {
         enum bind_key kind;
-        at = token_next(at, ',', &word);
-        if (parse_item(word, &read, &kind, whyp) < 0)
+        at = token_next(at, ',', &token);
+        if (parse_item(token, &read, &kind, whyp) < 0)
             return -1;
         if (seen[kind]) {
             *whyp = kind == BIND_KEY_POLICY ? "names two policies" : "has a word twice";

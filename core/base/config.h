@@ -79,11 +79,12 @@ void config_value(const struct hvd_config *config, const struct hvd_option *opti
 void config_source_text(const struct hvd_config *config, const struct hvd_option *option, char *text,
                         size_t text_bytes);
 
-/* Does anybody say how tasks are placed? */
+/* Is an option set that says how tasks are placed? */
 bool config_has_placement(const struct hvd_config *config);
 
-/* And is it an error where that cannot be done? Not for who wants nothing bound, hidden or shown: that is so
- * without a plan. An explicit resource file is no option, so hvdrun, which reads it, asks for itself. */
+/* Is it an error where that cannot be done? Not where the options ask for nothing to be bound, hidden or
+ * shown, which needs no plan. An explicit resource file is not an option; hvdrun, which reads it, checks for
+ * itself. */
 bool config_requires_placement(const struct hvd_config *config);
 
 #endif

@@ -51,27 +51,27 @@ void rs_init(struct rs_options *options)
     *options = (struct rs_options){.bind = RS_BIND_PACKED, .bind_cpus = 1};
 }
 
-static int read_count_or_all(struct token word, const char *jsrun_all, int min, int *valuep,
+static int read_count_or_all(struct token token, const char *jsrun_all, int min, int *valuep,
                              const char **whyp)
 {
-    if (token_equals(word, "all") || token_equals(word, jsrun_all)) {
+    if (token_equals(token, "all") || token_equals(token, jsrun_all)) {
         *valuep = RS_ALL;
         return 0;
     }
-    return token_parse_number(word, min, RS_MAX, valuep, whyp);
+    return token_parse_number(token, min, RS_MAX, valuep, whyp);
 }
 
-static int read_bind(struct token word, struct rs_options *options, const char **whyp)
+static int read_bind(struct token token, struct rs_options *options, const char **whyp)
 {
     struct token count;
-    if (token_equals(word, "none")) {
+    if (token_equals(token, "none")) {
         options->bind = RS_BIND_NONE;
-    } else if (token_equals(word, "rs")) {
+    } else if (token_equals(token, "rs")) {
         options->bind = RS_BIND_RS;
-    } else if (token_equals(word, "packed")) {
+    } else if (token_equals(token, "packed")) {
         options->bind = RS_BIND_PACKED;
         options->bind_cpus = 1;
-    } else if (token_strip_prefix(word, "packed:", &count)) {
+    } else if (token_strip_prefix(token, "packed:", &count)) {
         options->bind = RS_BIND_PACKED;
         return token_parse_number(count, 1, RS_MAX, &options->bind_cpus, whyp);
     } else {
@@ -81,14 +81,14 @@ static int read_bind(struct token word, struct rs_options *options, const char *
     return 0;
 }
 
-static int read_distribution(struct token word, struct rs_options *options, const char **whyp)
+static int read_distribution(struct token token, struct rs_options *options, const char **whyp)
 {
     struct token count;
-    if (token_strip_prefix(word, "plane:", &count)) {
+    if (token_strip_prefix(token, "plane:", &count)) {
         options->distribution = RS_DIST_PLANE;
         return token_parse_number(count, 1, RS_MAX, &options->plane, whyp);
     }
-    int choice = token_find_choice(word, distribution_names);
+    int choice = token_find_choice(token, distribution_names);
     *whyp = "has a launch_distribution that is not packed, cyclic or plane:N";
     if (choice < 0)
         return -1;
@@ -97,11 +97,11 @@ static int read_distribution(struct token word, struct rs_options *options, cons
 }
 
 /* "gpu-cpu+cpu-mem"; jsrun has commas there. */
-static int read_latency(struct token word, struct rs_options *options, const char **whyp)
+static int read_latency(struct token token, struct rs_options *options, const char **whyp)
 {
-    const char *end = word.text + word.length;
+    const char *end = token.text + token.length;
     int count = 0;
-    for (const char *at = word.text; at <= end; count++) {
+    for (const char *at = token.text; at <= end; count++) {
         struct token part = {at, 0};
         while (at < end && *at != '+' && *at != ',')
             at++;
@@ -170,17 +170,17 @@ int rs_parse(const char *text, struct rs_options *options, const char **whyp)
 {
     struct rs_options read;
     bool seen[KEY_COUNT] = {false};
-    struct token word;
+    struct token token;
     rs_init(&read);
     for (const char *at = text; at != NULL;) {
-        at = token_next(at, ',', &word);
-        struct token name = {word.text, 0};
-        while (name.length < word.length && name.text[name.length] != ':')
+        at = token_next(at, ',', &token);
+        struct token name = {token.text, 0};
+        while (name.length < token.length && name.text[name.length] != ':')
             name.length++;
         int key = 0;
         while (key < KEY_COUNT && !token_equals(name, keys[key].name))
             key++;
-        if (key == KEY_COUNT || name.length == word.length) {
+        if (key == KEY_COUNT || name.length == token.length) {
             *whyp = text[0] == 0       ? "is empty"
                     : key == KEY_COUNT ? "has an unknown key"
                                        : "has a key without a value";
@@ -191,7 +191,7 @@ int rs_parse(const char *text, struct rs_options *options, const char **whyp)
             return -1;
         }
         seen[key] = true;
-        struct token value = {word.text + name.length + 1, word.length - name.length - 1};
+        struct token value = {token.text + name.length + 1, token.length - name.length - 1};
         if (set_key(&read, (enum rs_key)key, value, whyp) < 0)
             return -1;
     }

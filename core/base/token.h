@@ -1,4 +1,5 @@
-/* token.h: words of a value from outside, in place: nothing is copied or allocated, no locale is asked. */
+/* token.h: split a value from outside into tokens, in place. Copies and allocates nothing, and ignores the
+ * locale. */
 #ifndef BASE_TOKEN_H
 #define BASE_TOKEN_H
 
@@ -14,49 +15,49 @@ struct token {
 
 /* The word at [at], up to [separator] or the end, into *wordp; returns where the next begins, or NULL after
  * the last. */
-static inline const char *token_next(const char *at, char separator, struct token *wordp)
+static inline const char *token_next(const char *at, char separator, struct token *tokenp)
 {
     const char *end = at;
     while (*end != 0 && *end != separator)
         end++;
-    *wordp = (struct token){at, (size_t)(end - at)};
+    *tokenp = (struct token){at, (size_t)(end - at)};
     return *end == 0 ? NULL : end + 1;
 }
 
-static inline bool token_equals(struct token word, const char *text)
+static inline bool token_equals(struct token token, const char *text)
 {
-    return strlen(text) == word.length && memcmp(word.text, text, word.length) == 0;
+    return strlen(text) == token.length && memcmp(token.text, text, token.length) == 0;
 }
 
-/* Does it begin so? Then the rest goes into *restp. */
-static inline bool token_strip_prefix(struct token word, const char *beginning, struct token *restp)
+/* Does the token begin with [beginning]? Then *restp is the rest. */
+static inline bool token_strip_prefix(struct token token, const char *beginning, struct token *restp)
 {
     size_t length = strlen(beginning);
-    if (word.length < length || memcmp(word.text, beginning, length) != 0)
+    if (token.length < length || memcmp(token.text, beginning, length) != 0)
         return false;
-    *restp = (struct token){word.text + length, word.length - length};
+    *restp = (struct token){token.text + length, token.length - length};
     return true;
 }
 
 /* Index among NULL-terminated [choices], or -1. */
-static inline int token_find_choice(struct token word, const char *const *choices)
+static inline int token_find_choice(struct token token, const char *const *choices)
 {
     for (int i = 0; choices[i] != NULL; i++)
-        if (token_equals(word, choices[i]))
+        if (token_equals(token, choices[i]))
             return i;
     return -1;
 }
 
 /* Decimal digits only, between [min] and [max], both at least 0. Returns 0; or -1 with *valuep unchanged and
  * a phrase in *whyp. */
-static inline int token_parse_number(struct token word, int min, int max, int *valuep, const char **whyp)
+static inline int token_parse_number(struct token token, int min, int max, int *valuep, const char **whyp)
 {
     int value = 0;
     *whyp = "has a word whose number is not a whole one";
-    if (word.length == 0)
+    if (token.length == 0)
         return -1;
-    for (size_t i = 0; i < word.length; i++) {
-        int digit = word.text[i] - '0';
+    for (size_t i = 0; i < token.length; i++) {
+        int digit = token.text[i] - '0';
         if (digit < 0 || digit > 9)
             return -1;
         if (value > (max - digit) / 10) {

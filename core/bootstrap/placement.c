@@ -50,8 +50,9 @@ static int write_variables(const struct plan_task *task, const struct hvd_config
                            struct hvd_error *err)
 {
     struct env_variable variables[APPLY_MAX];
-    const struct launched_task applied = {.task = task, .who = "hvd", .gpu_visible = config->gpu_visible};
-    int count = apply_variables(&applied, variables, err);
+    const struct launched_task launched = {
+        .task = task, .launcher = "hvd", .gpu_visible = config->gpu_visible};
+    int count = apply_variables(&launched, variables, err);
     for (int i = 0; i < count; i++)
         if (setenv(variables[i].name, variables[i].value, 1) < 0)
             return error_set_errno(err, "cannot set %s", variables[i].name);

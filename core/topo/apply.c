@@ -61,14 +61,14 @@ bool apply_mems_are_set(void)
 
 /* Collects them. */
 struct variable_list {
-    const struct launched_task *applied;
+    const struct launched_task *launched;
     struct env_variable *variables;
     int count;
 };
 
-static const char *current_value(const struct launched_task *applied, const char *name)
+static const char *current_value(const struct launched_task *launched, const char *name)
 {
-    return environment_value(applied->environment, name);
+    return environment_value(launched->environment, name);
 }
 
 /* An empty one, to be filled. */
@@ -83,7 +83,7 @@ static char *add(struct variable_list *collector, const char *name)
 /* The same, but for what is set already: NULL then. */
 static char *add_variable_unless_set(struct variable_list *collector, const char *name)
 {
-    return current_value(collector->applied, name) != NULL ? NULL : add(collector, name);
+    return current_value(collector->launched, name) != NULL ? NULL : add(collector, name);
 }
 
 /* The entry of a list at that position. False where there is none. */
@@ -100,10 +100,10 @@ static bool list_entry(const char *list, int position, struct token *wordp)
 /* The task's own of the GPUs that it would see, by their names in the list that shows them, or by number. */
 static int add_visible_gpus(struct variable_list *collector, struct hvd_error *err)
 {
-    const struct plan_task *task = collector->applied->task;
+    const struct plan_task *task = collector->launched->task;
     const char *name = task->gpu_amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES";
-    const char *list = current_value(collector->applied, name);
-    if (task->gpu_amd && current_value(collector->applied, "HIP_VISIBLE_DEVICES") != NULL)
+    const char *list = current_value(collector->launched, name);
+    if (task->gpu_amd && current_value(collector->launched, "HIP_VISIBLE_DEVICES") != NULL)
         return error_set(
             err, HVD_ERR_INVALID,
             "gpu-visible=one: HIP_VISIBLE_DEVICES is set, which counts among what hvd is to show; "
@@ -126,8 +126,8 @@ static int add_visible_gpus(struct variable_list *collector, struct hvd_error *e
 
 static int add_gpu_variables(struct variable_list *collector, struct hvd_error *err)
 {
-    const struct plan_task *task = collector->applied->task;
-    bool one = collector->applied->gpu_visible == GPU_VISIBLE_ONE;
+    const struct plan_task *task = collector->launched->task;
+    bool one = collector->launched->gpu_visible == GPU_VISIBLE_ONE;
     if (task->gpu_count == 0)
         return HVD_OK;
     char *ids = add(collector, "HVD_GPU_PCI");
@@ -142,8 +142,8 @@ static int add_gpu_variables(struct variable_list *collector, struct hvd_error *
 
 static void add_thread_variables(struct variable_list *collector)
 {
-    const struct plan_task *task = collector->applied->task;
-    if (!task->bound || collector->applied->kept)
+    const struct plan_task *task = collector->launched->task;
+    if (!task->bound || collector->launched->kept)
         return;
     char *threads = add_variable_unless_set(collector, "OMP_NUM_THREADS");
     if (threads != NULL)
@@ -153,17 +153,17 @@ static void add_thread_variables(struct variable_list *collector)
         plan_append(places, APPLY_VALUE_BYTES, "%s", task->places);
 }
 
-int apply_variables(const struct launched_task *applied, struct env_variable *variables,
+int apply_variables(const struct launched_task *launched, struct env_variable *variables,
                     struct hvd_error *err)
 {
-    struct variable_list collector = {applied, variables, 0};
+    struct variable_list collector = {launched, variables, 0};
     int rc = add_gpu_variables(&collector, err);
     if (rc != HVD_OK)
         return rc;
     add_thread_variables(&collector);
     int told = collector.count;
     char *placed = add(&collector, PLACED_VARIABLE);
-    plan_append(placed, APPLY_VALUE_BYTES, "%s", applied->who);
+    plan_append(placed, APPLY_VALUE_BYTES, "%s", launched->launcher);
     for (int i = 0; i < told; i++)
         plan_append(placed, APPLY_VALUE_BYTES, ",%s", variables[i].name);
     return collector.count;

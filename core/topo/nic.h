@@ -84,9 +84,10 @@ bool nic_has_address(const struct nic *nic);
 /* Is [own] an address of [nic], and [other] in the subnet of that? */
 bool nic_shares_subnet(const struct nic *nic, const struct nic_address *own, const struct nic_address *other);
 
-/* Judge each of [nics]: drop and why. [asked] is a value of --hvd-nics, names and CIDRs with commas between,
- * or NULL or "auto" for all. What is asked for is kept unless it is down or absent: HVD_ERR_INVALID where an
- * entry matches none, with a sentence that lists what there is; all are judged as by "auto" then. */
+/* Decide for each of [nics] whether the job may use it: set its exclusion and why. [asked] is a value of
+ * --hvd-nics, names and CIDRs separated by commas; NULL and "auto" mean all. A card that [asked] names is
+ * kept unless it is down. Returns HVD_ERR_INVALID where an entry matches no card, with a sentence that lists
+ * the cards; the decisions are then those of "auto". */
 int nics_select(struct nic *nics, int count, const char *asked, struct hvd_error *err);
 
 /* The one of [nics] with the interface [name] ("eth0"), or NULL. */

@@ -55,30 +55,30 @@ static void set_exact(char value[NIC_ENV_BYTES], const char *list)
 }
 
 void nic_env_from_lists(const struct nic_env_list *interfaces, const struct nic_env_list *cards,
-                        struct nic_env *settings)
+                        struct nic_env *env)
 {
     bool rdma = cards->text[0] != 0 || cards->failed;
-    *settings = (struct nic_env){.values = {""}};
-    set_exact(settings->values[NIC_ENV_NCCL_RDMA], cards->text);
-    set_exact(settings->values[NIC_ENV_NCCL_SOCKETS], interfaces->text);
-    memcpy(settings->values[NIC_ENV_UCX], rdma ? cards->text : interfaces->text, NIC_ENV_BYTES);
-    memcpy(settings->values[NIC_ENV_GLOO], interfaces->text, NIC_ENV_BYTES);
-    memcpy(settings->values[NIC_ENV_OPEN_MPI], interfaces->text, NIC_ENV_BYTES);
+    *env = (struct nic_env){.values = {""}};
+    set_exact(env->values[NIC_ENV_NCCL_RDMA], cards->text);
+    set_exact(env->values[NIC_ENV_NCCL_SOCKETS], interfaces->text);
+    memcpy(env->values[NIC_ENV_UCX], rdma ? cards->text : interfaces->text, NIC_ENV_BYTES);
+    memcpy(env->values[NIC_ENV_GLOO], interfaces->text, NIC_ENV_BYTES);
+    memcpy(env->values[NIC_ENV_OPEN_MPI], interfaces->text, NIC_ENV_BYTES);
 }
 
 /* ---- What a launcher has set ---- */
 
-void nic_env_format(const struct nic_env *settings, char text[NETWORK_SET_BYTES])
+void nic_env_format(const struct nic_env *env, char text[NETWORK_SET_BYTES])
 {
     size_t used = 0;
     text[0] = 0;
     for (int id = 0; id < NIC_ENV_COUNT; id++)
-        if (settings->values[id][0] != 0)
+        if (env->values[id][0] != 0)
             used += (size_t)snprintf(text + used, NETWORK_SET_BYTES - used, "%s%s=%s", used > 0 ? ";" : "",
-                                     nic_env_names[id], settings->values[id]);
+                                     nic_env_names[id], env->values[id]);
 }
 
-static int read_entry(struct token entry, struct nic_env *settings)
+static int read_entry(struct token entry, struct nic_env *env)
 {
     const char *equals = memchr(entry.text, '=', entry.length);
     if (equals == NULL)
@@ -90,13 +90,13 @@ static int read_entry(struct token entry, struct nic_env *settings)
     for (int id = 0; id < NIC_ENV_COUNT; id++) {
         if (!token_equals(name, nic_env_names[id]))
             continue;
-        memcpy(settings->values[id], value.text, value.length);
-        settings->values[id][value.length] = 0;
+        memcpy(env->values[id], value.text, value.length);
+        env->values[id][value.length] = 0;
     }
     return 0;
 }
 
-int nic_env_parse(const char *text, struct nic_env *settings)
+int nic_env_parse(const char *text, struct nic_env *env)
 {
     struct nic_env read = {.values = {""}};
     struct token entry;
@@ -105,6 +105,6 @@ int nic_env_parse(const char *text, struct nic_env *settings)
         if (read_entry(entry, &read) < 0)
             return -1;
     }
-    *settings = read;
+    *env = read;
     return 0;
 }

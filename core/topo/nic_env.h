@@ -22,7 +22,7 @@ extern const char *const nic_env_names[NIC_ENV_COUNT];
  */
 const char *nic_env_opposite(enum nic_env_id id);
 
-/* All variables of one node; "": to be left alone. */
+/* All variables of one node; "": do not set. */
 struct nic_env {
     char values[NIC_ENV_COUNT][NIC_ENV_BYTES];
 };
@@ -38,19 +38,19 @@ void nic_env_list_add(struct nic_env_list *list, const char *name);
 /* An RDMA device, as "mlx5_0:1". [port] 0: unknown, the first. */
 void nic_env_list_add_rdma(struct nic_env_list *list, const char *verbs, int port);
 
-/* What the variables say where sockets are to use [interfaces], and RDMA [cards] where there are some. */
+/* Write the values by which sockets use [interfaces] and RDMA uses [cards], where there are any. */
 void nic_env_from_lists(const struct nic_env_list *interfaces, const struct nic_env_list *cards,
-                        struct nic_env *settings);
+                        struct nic_env *env);
 
-/* Which of them a launcher has set, and to what: NAME=value with ';' between. What still has that value is
- * the launcher's word, not the user's. */
+/* The variables that a launcher has set, and their values: NAME=value separated by ';'. A variable that still
+ * has that value counts as the launcher's, not the user's. */
 #define NETWORK_SET_VARIABLE "HVD_NETWORK_SET"
 #define NETWORK_SET_BYTES    (NIC_ENV_COUNT * (NIC_ENV_BYTES + 32))
 
-void nic_env_format(const struct nic_env *settings, char text[NETWORK_SET_BYTES]);
+void nic_env_format(const struct nic_env *env, char text[NETWORK_SET_BYTES]);
 
-/* The same back; names that are none of ours are left out. Returns 0; or -1 and [settings] unchanged where
+/* The same back; names that are none of ours are left out. Returns 0; or -1 and [env] unchanged where
  * [text] is not of this form. */
-int nic_env_parse(const char *text, struct nic_env *settings);
+int nic_env_parse(const char *text, struct nic_env *env);
 
 #endif

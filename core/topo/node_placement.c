@@ -41,23 +41,23 @@ bool node_has_gpus(const char *root)
     return false;
 }
 
-bool node_placement_needs_devices(const struct node_placement *place)
+bool node_placement_needs_devices(const struct node_placement *placement)
 {
-    return place->topology != NULL || place->bind.verbose || place->bind.policy == BIND_GPU ||
-           (place->rs != NULL && place->rs->gpus != 0) || node_has_gpus(place->root);
+    return placement->topology != NULL || placement->bind.verbose || placement->bind.policy == BIND_GPU ||
+           (placement->rs != NULL && placement->rs->gpus != 0) || node_has_gpus(placement->root);
 }
 
-int node_placement_load_machine(const struct node_placement *place, struct machine **machinep,
+int node_placement_load_machine(const struct node_placement *placement, struct machine **machinep,
                                 struct hvd_error *err)
 {
-    struct machine_source source = {.xml_path = place->topology,
-                                    .cores_only = place->cores_only,
-                                    .live = !place->elsewhere,
-                                    .root = place->root};
+    struct machine_source source = {.xml_path = placement->topology,
+                                    .cores_only = placement->cores_only,
+                                    .live = !placement->elsewhere,
+                                    .root = placement->root};
     struct machine *machine = NULL;
     int rc = load(&source, &machine, err);
     if (rc == HVD_OK)
-        rc = nics_select(machine->nics, machine->nic_count, place->nics, err);
+        rc = nics_select(machine->nics, machine->nic_count, placement->nics, err);
     if (rc != HVD_OK) {
         machine_destroy(machine);
         return rc;
@@ -76,15 +76,15 @@ static int openable_gpus(const struct machine *machine, int gpus[MACHINE_MAX_GPU
     return count;
 }
 
-void node_placement_find_gpus(const struct node_placement *place, const struct machine *machine,
+void node_placement_find_gpus(const struct node_placement *placement, const struct machine *machine,
                               struct visible_gpus *visible)
 {
     bool amd = machine->gpu_count > 0 && machine->gpus[0].pci.vendor == MACHINE_VENDOR_AMD;
-    char *const *environment = place->environment;
+    char *const *environment = placement->environment;
     struct visible_gpus_env env = {NULL, NULL, NULL};
     int granted[MACHINE_MAX_GPUS];
     int count = -1;
-    if (!place->elsewhere) {
+    if (!placement->elsewhere) {
         env.devices = environment_value(environment, amd ? "ROCR_VISIBLE_DEVICES" : "CUDA_VISIBLE_DEVICES");
         env.within = amd ? environment_value(environment, "HIP_VISIBLE_DEVICES") : NULL;
         env.order = environment_value(environment, "CUDA_DEVICE_ORDER");
@@ -93,27 +93,27 @@ void node_placement_find_gpus(const struct node_placement *place, const struct m
     visible_gpus_map(machine, granted, count, &env, visible);
 }
 
-int node_placement_plan(const struct node_placement *place, const struct machine *machine,
+int node_placement_plan(const struct node_placement *placement, const struct machine *machine,
                         struct plan **planp, struct hvd_error *err)
 {
     struct visible_gpus visible;
-    node_placement_find_gpus(place, machine, &visible);
-    struct request request = {.task_count = place->task_count,
-                              .cpus = place->cpus,
-                              .bind = place->bind,
-                              .rs = place->rs,
+    node_placement_find_gpus(placement, machine, &visible);
+    struct request request = {.task_count = placement->task_count,
+                              .cpus = placement->cpus,
+                              .bind = placement->bind,
+                              .rs = placement->rs,
                               .gpus = visible.gpus,
                               .gpu_count = visible.count,
-                              .tasks = place->tasks};
+                              .tasks = placement->tasks};
     return plan_create(machine, &request, planp, err);
 }
 
-int node_placement_run(const struct node_placement *place, struct plan **planp, struct hvd_error *err)
+int node_placement_run(const struct node_placement *placement, struct plan **planp, struct hvd_error *err)
 {
     struct machine *machine = NULL;
-    int rc = node_placement_load_machine(place, &machine, err);
+    int rc = node_placement_load_machine(placement, &machine, err);
     if (rc == HVD_OK)
-        rc = node_placement_plan(place, machine, planp, err);
+        rc = node_placement_plan(placement, machine, planp, err);
     machine_destroy(machine);
     return rc;
 }

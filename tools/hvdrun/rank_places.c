@@ -197,12 +197,12 @@ static int set_rank_variables(struct rank_places *places, int rank, struct hvd_e
 {
     static const struct plan_task anywhere;
     struct env_variable variables[APPLY_MAX];
-    const struct launched_task applied = {.task =
-                                              places->plan != NULL ? &places->plan->tasks[rank] : &anywhere,
-                                          .who = "hvdrun",
-                                          .gpu_visible = places->config.gpu_visible,
-                                          .environment = places->environment};
-    int count = places->placed ? apply_variables(&applied, variables, err) : 0;
+    const struct launched_task launched = {.task =
+                                               places->plan != NULL ? &places->plan->tasks[rank] : &anywhere,
+                                           .launcher = "hvdrun",
+                                           .gpu_visible = places->config.gpu_visible,
+                                           .environment = places->environment};
+    int count = places->placed ? apply_variables(&launched, variables, err) : 0;
     int status = count < 0 ? count : HVD_OK;
     for (int i = 0; status == HVD_OK && i < count; i++)
         status = add_string(&places->variables[rank], variables[i].name, variables[i].value, err);

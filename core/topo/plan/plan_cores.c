@@ -85,13 +85,13 @@ static void fill_consumers(struct plan_builder *builder, int base)
 }
 
 /* The units that each can have within a reach. */
-static int common_share(struct consumer_groups *division, enum reach reach)
+static int common_share(struct consumer_groups *groups, enum reach reach)
 {
-    int share = division->fair;
-    for (int i = 0; i < division->group_count; i++)
-        division->groups[i].reach = reach;
-    for (int i = 0; i < division->group_count; i++) {
-        int local = consumer_groups_share(division, &division->groups[i]);
+    int share = groups->fair;
+    for (int i = 0; i < groups->group_count; i++)
+        groups->groups[i].reach = reach;
+    for (int i = 0; i < groups->group_count; i++) {
+        int local = consumer_groups_share(groups, &groups->groups[i]);
         share = local < share ? local : share;
     }
     return share;
@@ -99,18 +99,18 @@ static int common_share(struct consumer_groups *division, enum reach reach)
 
 /* All get the same: what is near the poorest. Where that is less than half of a fair share, they also get
  * some from further off. */
-static void assign_near(struct plan_builder *builder, struct consumer_groups *division, int fixed)
+static void assign_near(struct plan_builder *builder, struct consumer_groups *groups, int fixed)
 {
-    int base = common_share(division, REACH_NEAR);
-    if (base * 2 < division->fair)
-        base = common_share(division, REACH_PACKAGE);
-    if (base * 2 < division->fair)
-        base = division->fair;
+    int base = common_share(groups, REACH_NEAR);
+    if (base * 2 < groups->fair)
+        base = common_share(groups, REACH_PACKAGE);
+    if (base * 2 < groups->fair)
+        base = groups->fair;
     if (fixed > 0)
         base = fixed;
-    for (int i = 0; i < division->group_count; i++) {
-        const struct consumer_group *group = &division->groups[i];
-        struct index_list units = units_list_free(builder, &group->localities[REACH_NEAR], division->units);
+    for (int i = 0; i < groups->group_count; i++) {
+        const struct consumer_group *group = &groups->groups[i];
+        struct index_list units = units_list_free(builder, &group->localities[REACH_NEAR], groups->units);
         int local = units.count / group->consumers.count;
         units_assign(builder, units, group->consumers, local < base ? local : base, 0);
     }
@@ -139,14 +139,14 @@ static int confining_level(const struct plan_builder *builder)
 }
 
 /* A locality with less than half of a fair share is no place to be confined to. */
-static void widen_small_reach(struct consumer_groups *division)
+static void widen_small_reach(struct consumer_groups *groups)
 {
-    for (int i = 0; i < division->group_count; i++) {
-        struct consumer_group *group = &division->groups[i];
-        while (group->reach < REACH_ALL && consumer_groups_share(division, group) * 2 < division->fair)
+    for (int i = 0; i < groups->group_count; i++) {
+        struct consumer_group *group = &groups->groups[i];
+        while (group->reach < REACH_ALL && consumer_groups_share(groups, group) * 2 < groups->fair)
             group->reach++;
     }
-    consumer_groups_sort(division);
+    consumer_groups_sort(groups);
 }
 
 /* Give each of [consumers] a domain of level [last] among [units]. */
@@ -198,10 +198,10 @@ static void share_units_in_turn(struct plan_builder *builder, struct index_list 
     }
 }
 
-static void assign_confined(struct plan_builder *builder, struct consumer_groups *division, int last)
+static void assign_confined(struct plan_builder *builder, struct consumer_groups *groups, int last)
 {
     bool core = builder->request->bind.policy == BIND_CORE;
-    struct index_list all = units_list_free(builder, &builder->machine->cpus, division->units);
+    struct index_list all = units_list_free(builder, &builder->machine->cpus, groups->units);
     int base = core ? 1 : INT_MAX;
     for (int pass = 0; pass < 2; pass++) {
         for (int at = 0; at < all.count;) {
@@ -209,7 +209,7 @@ static void assign_confined(struct plan_builder *builder, struct consumer_groups
                 all.items + at,
                 same_domain_count(builder, (struct index_list){all.items + at, all.count - at}, last)};
             struct index_list consumers =
-                consumers_in_domain(builder, units.items[0], last, division->consumers);
+                consumers_in_domain(builder, units.items[0], last, groups->consumers);
             at += units.count;
             if (consumers.count == 0)
                 continue;
@@ -252,25 +252,25 @@ static void collect_cpus(struct plan_builder *builder)
     }
 }
 
-static void divide(struct plan_builder *builder, struct consumer_groups *division, int fixed)
+static void divide(struct plan_builder *builder, struct consumer_groups *groups, int fixed)
 {
     int level = confining_level(builder);
     if (level >= 0 && fixed == 0) {
-        widen_small_reach(division);
-        for (int i = 0; i < division->group_count; i++) {
-            const struct consumer_group *group = &division->groups[i];
+        widen_small_reach(groups);
+        for (int i = 0; i < groups->group_count; i++) {
+            const struct consumer_group *group = &groups->groups[i];
             struct index_list units =
-                units_list_free(builder, &group->localities[group->reach], division->units);
+                units_list_free(builder, &group->localities[group->reach], groups->units);
             assign_domains(builder, units, group->consumers, 0, level);
         }
-        assign_confined(builder, division, level);
-    } else if (division->fair > 0) {
-        assign_near(builder, division, fixed);
+        assign_confined(builder, groups, level);
+    } else if (groups->fair > 0) {
+        assign_near(builder, groups, fixed);
     } else {
-        for (int i = 0; i < division->group_count; i++) {
-            const struct consumer_group *group = &division->groups[i];
+        for (int i = 0; i < groups->group_count; i++) {
+            const struct consumer_group *group = &groups->groups[i];
             share_units_in_turn(builder,
-                                units_list_free(builder, &group->localities[REACH_NEAR], division->units),
+                                units_list_free(builder, &group->localities[REACH_NEAR], groups->units),
                                 group->consumers);
         }
     }
@@ -291,7 +291,7 @@ static int prepare(struct plan_builder *builder, int wanting, struct hvd_error *
 
 int cores_assign(struct plan_builder *builder, int fixed, struct hvd_error *err)
 {
-    struct consumer_groups division;
+    struct consumer_groups groups;
     int wanting = 0;
     for (int i = 0; i < builder->consumer_count; i++)
         wanting += !builder->consumers[i].preset;
@@ -301,10 +301,10 @@ int cores_assign(struct plan_builder *builder, int fixed, struct hvd_error *err)
         return HVD_OK;
     int rc = prepare(builder, wanting, err);
     if (rc == HVD_OK)
-        rc = consumer_groups_create(builder, wanting, &division, err);
+        rc = consumer_groups_create(builder, wanting, &groups, err);
     if (rc != HVD_OK)
         return rc;
-    divide(builder, &division, fixed);
-    consumer_groups_free(&division);
+    divide(builder, &groups, fixed);
+    consumer_groups_free(&groups);
     return HVD_OK;
 }

@@ -59,15 +59,15 @@ static void set_localities(const struct plan_builder *builder, struct consumer_g
         group->sizes[i] = units_count_free(builder, &group->localities[i]);
 }
 
-static void make_groups(struct plan_builder *builder, struct consumer_groups *division)
+static void make_groups(struct plan_builder *builder, struct consumer_groups *groups)
 {
     int used = 0;
     for (int i = 0; i < builder->consumer_count; i++) {
         if (!is_first_of_locality(builder, i))
             continue;
-        struct consumer_group *group = &division->groups[division->group_count++];
+        struct consumer_group *group = &groups->groups[groups->group_count++];
         set_localities(builder, group, &builder->consumers[i].locality);
-        group->consumers = (struct index_list){division->consumers + used, 0};
+        group->consumers = (struct index_list){groups->consumers + used, 0};
         for (int k = i; k < builder->consumer_count; k++)
             if (!builder->consumers[k].preset &&
                 bitmap_is_equal(&builder->consumers[k].locality, &builder->consumers[i].locality))
@@ -76,30 +76,29 @@ static void make_groups(struct plan_builder *builder, struct consumer_groups *di
     }
 }
 
-int consumer_groups_create(struct plan_builder *builder, int wanting, struct consumer_groups *division,
+int consumer_groups_create(struct plan_builder *builder, int wanting, struct consumer_groups *groups,
                            struct hvd_error *err)
 {
-    *division =
-        (struct consumer_groups){.fair = units_count_free(builder, &builder->machine->cpus) / wanting};
-    division->groups = calloc((size_t)wanting, sizeof(*division->groups));
-    division->consumers = calloc((size_t)builder->consumer_count, sizeof(*division->consumers));
-    division->units = calloc((size_t)builder->unit_count, sizeof(*division->units));
-    if (division->groups == NULL || division->consumers == NULL || division->units == NULL) {
-        consumer_groups_free(division);
+    *groups = (struct consumer_groups){.fair = units_count_free(builder, &builder->machine->cpus) / wanting};
+    groups->groups = calloc((size_t)wanting, sizeof(*groups->groups));
+    groups->consumers = calloc((size_t)builder->consumer_count, sizeof(*groups->consumers));
+    groups->units = calloc((size_t)builder->unit_count, sizeof(*groups->units));
+    if (groups->groups == NULL || groups->consumers == NULL || groups->units == NULL) {
+        consumer_groups_free(groups);
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to place %d tasks", builder->request->task_count);
     }
     for (int i = 0; i < builder->consumer_count; i++)
         set_locality(builder, &builder->consumers[i]);
-    make_groups(builder, division);
-    consumer_groups_sort(division);
+    make_groups(builder, groups);
+    consumer_groups_sort(groups);
     return HVD_OK;
 }
 
-void consumer_groups_free(struct consumer_groups *division)
+void consumer_groups_free(struct consumer_groups *groups)
 {
-    free(division->groups);
-    free(division->consumers);
-    free(division->units);
+    free(groups->groups);
+    free(groups->consumers);
+    free(groups->units);
 }
 
 static int compare_groups(const void *a, const void *b)
@@ -109,16 +108,16 @@ static int compare_groups(const void *a, const void *b)
     return order != 0 ? order : left->consumers.items[0] - right->consumers.items[0];
 }
 
-void consumer_groups_sort(struct consumer_groups *division)
+void consumer_groups_sort(struct consumer_groups *groups)
 {
-    qsort(division->groups, (size_t)division->group_count, sizeof(*division->groups), compare_groups);
+    qsort(groups->groups, (size_t)groups->group_count, sizeof(*groups->groups), compare_groups);
 }
 
-int consumer_groups_share(const struct consumer_groups *division, const struct consumer_group *group)
+int consumer_groups_share(const struct consumer_groups *groups, const struct consumer_group *group)
 {
     int consumers = group->consumers.count;
-    for (int i = 0; i < division->group_count; i++) {
-        const struct consumer_group *other = &division->groups[i];
+    for (int i = 0; i < groups->group_count; i++) {
+        const struct consumer_group *other = &groups->groups[i];
         if (other != group &&
             bitmap_is_included(&other->localities[other->reach], &group->localities[group->reach]))
             consumers += other->consumers.count;

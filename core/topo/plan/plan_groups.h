@@ -25,16 +25,16 @@ struct consumer_groups {
 };
 
 /* [wanting] consumers are not preset. */
-int consumer_groups_create(struct plan_builder *builder, int wanting, struct consumer_groups *division,
+int consumer_groups_create(struct plan_builder *builder, int wanting, struct consumer_groups *groups,
                            struct hvd_error *err);
-void consumer_groups_free(struct consumer_groups *division);
+void consumer_groups_free(struct consumer_groups *groups);
 
 /* Sort the groups anew, after their reach was changed. */
-void consumer_groups_sort(struct consumer_groups *division);
+void consumer_groups_sort(struct consumer_groups *groups);
 
 /* What each consumer of a group can have within its reach, beside those of groups whose reach is within it.
  */
-int consumer_groups_share(const struct consumer_groups *division, const struct consumer_group *group);
+int consumer_groups_share(const struct consumer_groups *groups, const struct consumer_group *group);
 
 /* Free units in [cpus]. */
 int units_count_free(const struct plan_builder *builder, const struct bitmap *cpus);

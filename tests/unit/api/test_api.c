@@ -48,7 +48,7 @@ static void expect(enum hvd_status status, enum hvd_status expected, const char 
 /* ---- Before and after ---- */
 
 #define BEFORE "hvd is not initialised; call hvd_init first"
-#define AFTER  "hvd was shut down; nothing can be handed in after hvd_shutdown"
+#define AFTER  "hvd was shut down; nothing can be submitted after hvd_shutdown"
 
 static void expect_none(const char *sentence)
 {

@@ -173,7 +173,7 @@ static void answer_slowly(const struct planner_request *question, int fd)
 static int ask_for(planner_work_f *work, int timeout_ms, struct planner_result **answerp,
                    struct hvd_error *err)
 {
-    struct planner_request question = {.place = {.task_count = TASKS},
+    struct planner_request question = {.placement = {.task_count = TASKS},
                                        .owner = {.uid = geteuid(), .gid = getegid()}};
     int rc = planner_run(&question, work, timeout_ms, answerp, err);
     ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1); /* nobody is left */
@@ -239,9 +239,9 @@ START_TEST(too_many_tasks_are_refused)
 {
     struct planner_result *answer = NULL;
     struct hvd_error err = {""};
-    struct planner_request question = {.place = {.task_count = PLAN_MAX_TASKS + 1}};
+    struct planner_request question = {.placement = {.task_count = PLAN_MAX_TASKS + 1}};
     ck_assert_int_eq(planner_run(&question, answer_never, 50, &answer, &err), HVD_ERR_INVALID);
-    question.place.task_count = 0;
+    question.placement.task_count = 0;
     ck_assert_int_eq(planner_run(&question, answer_never, 50, &answer, &err), HVD_ERR_INVALID);
 }
 END_TEST
@@ -289,7 +289,7 @@ START_TEST(the_child_is_the_user_and_nobody_else)
     struct planner_result *answer = NULL;
     struct hvd_error err = {""};
     gid_t groups[] = {65533};
-    struct planner_request question = {.place = {.task_count = TASKS},
+    struct planner_request question = {.placement = {.task_count = TASKS},
                                        .owner = {.uid = geteuid(), .gid = getegid()}};
     secret_fd = dup(STDOUT_FILENO);
     ck_assert_int_gt(secret_fd, 2);
@@ -360,7 +360,7 @@ static const struct {
 
 START_TEST(the_wish_is_that_of_the_highest_authority)
 {
-    struct placement_options wish;
+    struct placement_options options;
     struct site site = {.list = ""};
     struct hvd_error err = {""};
     if (wishes[_i].cli != NULL)
@@ -368,33 +368,35 @@ START_TEST(the_wish_is_that_of_the_highest_authority)
     if (wishes[_i].fusion != NULL)
         give_option("fusion", wishes[_i].fusion, 1);
     snprintf(site.list, sizeof(site.list), "%s", wishes[_i].site == NULL ? "" : wishes[_i].site);
-    int rc = placement_read_options(&wish, &site, (char *const *)wishes[_i].variables, &err);
+    int rc = placement_read_options(&options, &site, (char *const *)wishes[_i].variables, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
-    ck_assert_int_eq(wish.placed, wishes[_i].placed);
-    ck_assert_int_eq(wish.asked, wishes[_i].asked);
-    ck_assert_int_eq(wish.bind.policy, wishes[_i].policy);
+    ck_assert_int_eq(options.placed, wishes[_i].placed);
+    ck_assert_int_eq(options.asked, wishes[_i].asked);
+    ck_assert_int_eq(options.bind.policy, wishes[_i].policy);
 }
 END_TEST
 
 START_TEST(a_bad_variable_that_does_not_ask_places_nothing)
 {
-    struct placement_options wish;
+    struct placement_options options;
     struct site site = {.list = ""};
     struct hvd_error err = {""};
     const char *environment[] = {"HVD_NICS=,", NULL};
-    ck_assert_int_eq(placement_read_options(&wish, &site, (char *const *)environment, &err), HVD_ERR_INVALID);
-    ck_assert(!wish.placed);
+    ck_assert_int_eq(placement_read_options(&options, &site, (char *const *)environment, &err),
+                     HVD_ERR_INVALID);
+    ck_assert(!options.placed);
 }
 END_TEST
 
 START_TEST(a_bad_variable_fails_the_step)
 {
-    struct placement_options wish;
+    struct placement_options options;
     struct site site = {.list = ""};
     struct hvd_error err = {""};
     const char *environment[] = {"HVD_BIND=zap", NULL};
-    ck_assert_int_eq(placement_read_options(&wish, &site, (char *const *)environment, &err), HVD_ERR_INVALID);
-    ck_assert(wish.placed && wish.asked);
+    ck_assert_int_eq(placement_read_options(&options, &site, (char *const *)environment, &err),
+                     HVD_ERR_INVALID);
+    ck_assert(options.placed && options.asked);
     ck_assert_ptr_nonnull(strstr(err.text, "HVD_BIND=zap: the value has an unknown word"));
 }
 END_TEST
@@ -403,7 +405,7 @@ END_TEST
 
 static const struct {
     const char *planned, *now, *granted;
-    struct placement_options wish;
+    struct placement_options options;
     bool kept;
     const char *cpus;
 } verdicts[] = {
@@ -428,7 +430,7 @@ START_TEST(what_slurm_bound_is_kept_unless_forced)
     ck_assert_int_eq(bitmap_parse(verdicts[_i].planned, &task.cpus, &why), 0);
     ck_assert_int_eq(bitmap_parse(verdicts[_i].now, &now, &why), 0);
     ck_assert_int_eq(bitmap_parse(verdicts[_i].granted, &granted, &why), 0);
-    struct task_cpus verdict = placement_choose_cpus(&verdicts[_i].wish, &task, &now, &granted);
+    struct task_cpus verdict = placement_choose_cpus(&verdicts[_i].options, &task, &now, &granted);
     ck_assert_int_eq(verdict.kept, verdicts[_i].kept);
     ck_assert_str_eq(bitmap_text(&verdict.cpus, text, sizeof(text)), verdicts[_i].cpus);
     if (verdict.kept)
@@ -478,7 +480,7 @@ static void prepare(struct planner_result *answer, struct plan_task *tasks)
         tasks[i].cpus = (struct bitmap){{0}};
         bitmap_set(&tasks[i].cpus, bitmap_find_next(&answer->head.cpus, 0));
     }
-    placement_state.wish =
+    placement_state.options =
         (struct placement_options){.placed = true, .asked = true, .bind = {.verbose = true}};
     placement_state.answer = answer;
 }
@@ -510,7 +512,7 @@ END_TEST
 START_TEST(where_there_is_nothing_to_do_that_is_said)
 {
     struct hvd_error err = {""};
-    placement_state.wish = (struct placement_options){.placed = true, .bind = {.policy = BIND_NONE}};
+    placement_state.options = (struct placement_options){.placed = true, .bind = {.policy = BIND_NONE}};
     ck_assert_int_eq(placement_apply(NULL, &who, &err), HVD_OK);
     expect_variables((const char *const[]){"HVD_PLACED=srun", NULL});
     ck_assert_int_eq(slurm.errors + slurm.lines + slurm.asides, 0);
@@ -520,7 +522,7 @@ END_TEST
 START_TEST(a_failure_is_said_by_one_task_and_fails_all)
 {
     struct hvd_error err = {""};
-    placement_state.wish = (struct placement_options){.placed = true, .asked = true};
+    placement_state.options = (struct placement_options){.placed = true, .asked = true};
     placement_state.status = HVD_ERR_TIMEOUT;
     error_set(&placement_state.failure, HVD_ERR_TIMEOUT, "took too long");
     ck_assert_int_eq(placement_apply(NULL, &who, &err), HVD_ERR_TIMEOUT);
@@ -534,7 +536,7 @@ END_TEST
 START_TEST(who_did_not_ask_goes_on_unplaced)
 {
     struct hvd_error err = {""};
-    placement_state.wish = (struct placement_options){.placed = true};
+    placement_state.options = (struct placement_options){.placed = true};
     placement_state.status = HVD_ERR_UNSUPPORTED;
     error_set(&placement_state.failure, HVD_ERR_UNSUPPORTED, "built without hwloc");
     for (slurm.local_task = 0; slurm.local_task < TASKS; slurm.local_task++)

@@ -94,12 +94,12 @@ START_TEST(a_task_is_told_what_it_has)
     task.bound = !wanted->loose;
     if (wanted->shared)
         task.places[0] = 0;
-    const struct launched_task applied = {.task = &task,
-                                          .who = "srun",
-                                          .kept = wanted->kept,
-                                          .gpu_visible = wanted->one ? GPU_VISIBLE_ONE : GPU_VISIBLE_ALL,
-                                          .environment = (char *const *)wanted->environment};
-    int count = apply_variables(&applied, variables, &err);
+    const struct launched_task launched = {.task = &task,
+                                           .launcher = "srun",
+                                           .kept = wanted->kept,
+                                           .gpu_visible = wanted->one ? GPU_VISIBLE_ONE : GPU_VISIBLE_ALL,
+                                           .environment = (char *const *)wanted->environment};
+    int count = apply_variables(&launched, variables, &err);
     if (wanted->refused != NULL) {
         ck_assert_int_eq(count, HVD_ERR_INVALID);
         ck_assert_msg(strstr(err.text, wanted->refused) != NULL, "%s", err.text);
@@ -119,10 +119,10 @@ START_TEST(without_an_environment_it_is_that_of_this_process)
 {
     struct plan_task task = make_task(0, false);
     struct env_variable variables[APPLY_MAX];
-    const struct launched_task applied = {.task = &task, .who = "hvd"};
+    const struct launched_task launched = {.task = &task, .launcher = "hvd"};
     setenv("OMP_NUM_THREADS", "3", 1);
     unsetenv("OMP_PLACES");
-    ck_assert_int_eq(apply_variables(&applied, variables, NULL), 2);
+    ck_assert_int_eq(apply_variables(&launched, variables, NULL), 2);
     ck_assert_str_eq(variables[1].name, PLACED_VARIABLE);
     ck_assert_str_eq(variables[1].value, "hvd,OMP_PLACES");
 }
@@ -133,14 +133,14 @@ START_TEST(all_gpus_of_a_node_are_told)
 {
     struct plan_task task = make_task(0, false);
     struct env_variable variables[APPLY_MAX];
-    const struct launched_task applied = {.task = &task, .who = "srun", .gpu_visible = GPU_VISIBLE_ONE};
+    const struct launched_task launched = {.task = &task, .launcher = "srun", .gpu_visible = GPU_VISIBLE_ONE};
     task.gpu_count = PLAN_TASK_GPUS;
     for (int i = 0; i < PLAN_TASK_GPUS; i++) {
         task.devices[i] = i;
         snprintf(task.gpu_ids[i], PCI_ID_BYTES, "10000:%02x:00.0", (unsigned)i);
     }
     unsetenv("CUDA_VISIBLE_DEVICES");
-    ck_assert_int_gt(apply_variables(&applied, variables, NULL), 3);
+    ck_assert_int_gt(apply_variables(&launched, variables, NULL), 3);
     ck_assert_str_eq(strrchr(variables[0].value, ','), ",10000:3f:00.0");
 }
 END_TEST
