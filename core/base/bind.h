@@ -9,12 +9,12 @@
 enum bind_policy {
     BIND_AUTO,   /* gpu where GPUs are granted; otherwise even shares, whole NUMA nodes first, then L3, then
                     cores */
-    BIND_GPU,    /* each task the cores nearest to its GPUs */
+    BIND_GPU,    /* each task gets the cores nearest to its GPUs */
     BIND_NUMA,   /* no task in more than one NUMA node */
     BIND_SOCKET, /* no task in more than one package */
     BIND_L3,     /* no task in more than one group of cores with a common L3 cache */
     BIND_CORE,   /* one core a task */
-    BIND_NONE,   /* every task all that is granted */
+    BIND_NONE,   /* every task may use all that is granted */
     BIND_COUNT
 };
 

@@ -10,12 +10,12 @@
 #define RS_MAX        1048576 /* of each number */
 #define RS_TEXT_BYTES 256
 #define RS_ALL        (-1) /* ALL_CPUS, ALL_GPUS */
-#define RS_UNSET      0    /* what is not given is reckoned from what is */
+#define RS_UNSET      0    /* not given: derived from the others */
 
 enum rs_bind { RS_BIND_PACKED, RS_BIND_RS, RS_BIND_NONE };
 enum rs_distribution { RS_DIST_PACKED, RS_DIST_CYCLIC, RS_DIST_PLANE };
 
-/* What is to be near what, most important first. */
+/* What must be near what, most important first. */
 enum rs_latency { RS_GPU_CPU, RS_CPU_CPU, RS_CPU_MEM, RS_LATENCY_COUNT };
 
 struct rs_options {
@@ -57,8 +57,8 @@ int rs_set(struct rs_options *options, const char *name, const char *value, cons
  */
 const char *rs_text(const struct rs_options *options, char *text);
 
-/* Which resource set the job's [rank] is in, and which of its tasks it is, of [rs_count] sets. False where
- * there are fewer places than that. */
+/* Find the resource set of the job's [rank], of [rs_count] sets, and its task number there. Returns false
+ * where the sets have too few tasks for that rank. */
 bool rs_locate_rank(const struct rs_options *options, int rs_count, int rank, int *rsp, int *taskp);
 
 #endif

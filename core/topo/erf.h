@@ -1,5 +1,4 @@
-/* erf.h: explicit resource files, as jsrun has them: which host, CPUs and GPUs each rank gets. Read and
- * written. Pure. */
+/* erf.h: explicit resource files, as jsrun has them: the host, CPUs and GPUs of each rank. Pure. */
 #ifndef TOPO_ERF_H
 #define TOPO_ERF_H
 
@@ -10,7 +9,7 @@
 #define ERF_MAX_APPS   64
 #define ERF_TEXT_BYTES 4096 /* longest host name or command line */
 
-/* What to do where a file asks for what is not there, or for the same twice. */
+/* What to do where a file names a resource that does not exist, or one resource twice. */
 enum erf_action { ERF_ERROR, ERF_WARN, ERF_ALLOW };
 
 #define ERF_ALL  (-1) /* "*": all; of a host: any */

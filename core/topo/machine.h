@@ -1,5 +1,9 @@
-/* machine.h: one node as placement sees it: cores, what they share, GPUs and network cards; plain data, so
- * that policies are pure and need no hwloc. */
+/* machine.h: a node as placement sees it: cores, the domains that they share, GPUs and network cards. Plain
+ * data, so that the policies in plan/ are pure and need no hwloc.
+ *
+ * topo/ promises the rest of hvd: a machine (machine_load), a plan for its tasks (plan/plan.h,
+ * node_placement.h), its application to a task (apply.h), explicit resource files (erf.h), and the choice of
+ * network cards (nic.h). Only machine_load.c, machine_devices.c and machine_live.c know hwloc. */
 #ifndef TOPO_MACHINE_H
 #define TOPO_MACHINE_H
 
@@ -13,7 +17,7 @@
 #define MACHINE_XML_BYTES  (64 << 20) /* longest XML */
 #define MACHINE_VENDOR_AMD 0x1002     /* on PCI */
 
-/* What cores share. Every core is in one domain of each kind. */
+/* A domain is a group of cores that share something. Every core is in one domain of each kind. */
 enum domain_kind {
     DOMAIN_PACKAGE,
     DOMAIN_NUMA, /* cores with the same local memory, be it one memory node or several kinds of memory */

@@ -1,5 +1,4 @@
-/* machine_hwloc.h: what the translation of a hwloc topology has of its other half. Only for
- * core/topo/machine_*.c. */
+/* machine_hwloc.h: the parts of the translation from a hwloc topology. Only for core/topo/machine_*.c. */
 #ifndef TOPO_MACHINE_HWLOC_H
 #define TOPO_MACHINE_HWLOC_H
 

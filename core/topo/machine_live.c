@@ -1,5 +1,5 @@
-/* machine_live.c: what a loaded machine is completed by: the order of its devices, and what /sys and /proc
- * know of them. */
+/* machine_live.c: complete a loaded machine: sort its devices, and read the links and names of devices from
+ * /sys and /proc. */
 #include "topo/machine_hwloc.h"
 #include "topo/sys_file.h"
 

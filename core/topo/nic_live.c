@@ -1,4 +1,5 @@
-/* nic_live.c: what /sys and the kernel know of network interfaces and RDMA devices. */
+/* nic_live.c: read the state of network interfaces and RDMA devices from /sys, and addresses from the kernel.
+ */
 #include "topo/nic.h"
 #include "topo/sys_file.h"
 
@@ -56,7 +57,7 @@ static void read_link_name(const char *path, const char *name, char *text, size_
 
 /* ---- Interfaces ---- */
 
-/* A speed of the kernel's own making, such as that of a veth, tells nothing. */
+/* Ignore the speed of a virtual interface such as a veth: the kernel makes it up. */
 static void read_speed(struct nic *nic, const char *path)
 {
     bool real = exists(path, "device") || exists(path, "bonding");
@@ -89,7 +90,7 @@ static void read_interface(struct nic *nic, const char *path)
 
 /* ---- RDMA devices ---- */
 
-/* Its port says more than the interface above it. */
+/* The RDMA port overrides the interface above it. */
 static void read_verbs(struct nic *nic, const char *sys)
 {
     char path[SYS_PATH_BYTES], state[64];

@@ -15,7 +15,8 @@
 
 /* ---- The namespace ---- */
 
-/* Is what /sys calls by this name the interface [link] of ours? /sys may be that of another namespace. */
+/* Is the interface of this name in /sys our interface [link]? /sys may belong to another network namespace.
+ */
 static bool is_same_device(const struct nic *nic, const struct sockaddr_ll *link, const char *sys)
 {
     char path[SYS_PATH_BYTES], text[64] = "", own[64] = "";
@@ -47,8 +48,8 @@ static struct nic *find_netdev_or_add(struct nic *nics, int *countp, int max, co
     return nic;
 }
 
-/* Leave the interfaces of the kernel's list, for which its word goes before that of /sys, and RDMA devices.
- * Returns how many. */
+/* Keep the interfaces of the kernel's list, whose state overrides that of /sys, and RDMA devices. Returns how
+ * many. */
 static int keep_own_netdevs(struct nic *nics, int count, int max, const struct ifaddrs *interfaces,
                             const char *sys)
 {

@@ -1,4 +1,4 @@
-/* path.h: how far PCI devices are from each other and from cores, as NCCL has it. Pure. */
+/* path.h: distances of PCI devices from each other and from cores, in NCCL's classes. Pure. */
 #ifndef TOPO_PATH_H
 #define TOPO_PATH_H
 
@@ -17,8 +17,8 @@ const char *path_description(enum path_type type);
 
 enum path_type path_between(const struct pci_device *a, const struct pci_device *b);
 
-/* What the slowest link of that path carries, in Mb/s: PCI links, the link to the network ([nic]'s), and what
- * joins NUMA nodes. */
+/* The bandwidth of the slowest link on the path from [gpu] to the network through [nic], in Mb/s: PCI links,
+ * the link of [nic], and the link between NUMA nodes. */
 int64_t path_mbps(const struct machine *machine, const struct machine_gpu *gpu, const struct nic *nic);
 
 /* From a device to cores: 0 where they share its NUMA node (or the device tells none), 1 its package, 2

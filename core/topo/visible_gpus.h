@@ -17,7 +17,7 @@ struct visible_gpus {
     int gpus[MACHINE_MAX_GPUS]; /* index of machine->gpus that the program calls device i */
     bool mig;                   /* slices of GPUs (MIG) are named, not GPUs */
     bool certain;               /* false: the order depends on what only the driver knows */
-    char advice[256];           /* what would mend it, a sentence; "": nothing is wrong */
+    char advice[256];           /* a sentence that says how to correct it; "": nothing is wrong */
 };
 
 /* [granted] are the GPUs whose devices the task may open, as indexes of machine->gpus, by PCI id

@@ -1,5 +1,10 @@
-/* plan.h: which cores, memory, GPUs and network cards each task of a node gets, and why. Pure: the same
- * machine and request give the same plan on every node of a kind and in every process of a node. */
+/* plan.h: choose the cores, memory, GPUs and network cards of each task of a node, and say why. Pure: the
+ * same machine and request give the same plan in every process and on every node of that kind.
+ *
+ * Stages, in this order: plan.c takes in the request, plan_units.c makes units of cores, plan_gpus.c assigns
+ * GPUs, plan_cores.c assigns cores (by plan_groups.c and plan_share.c) or plan_sets.c does for resource sets,
+ * plan_nics.c assigns cards, and plan_reasons.c writes the reasons. plan_task.c checks plans of other
+ * processes. */
 #ifndef TOPO_PLAN_PLAN_H
 #define TOPO_PLAN_PLAN_H
 
@@ -13,8 +18,8 @@
 #define PLAN_WHY_BYTES  256
 #define PLAN_NOTE_BYTES 512
 
-/* What is preset for a task before hvd places it: by --cpu-bind, a narrower mask (both to be left out where
- * bind.force is set), or an explicit resource file. */
+/* What is fixed for a task before hvd places it: by --cpu-bind or a narrower mask, which the caller leaves
+ * out where bind.force is set, or by an explicit resource file. */
 struct request_task {
     const struct bitmap *cpus; /* NULL: to be chosen */
     const int *gpus; /* indexes of machine->gpus; NULL: to be chosen, or none where others' are preset */
@@ -33,16 +38,18 @@ struct request {
     const struct request_task *tasks; /* one each task; NULL: nothing is preset */
 };
 
-/* What one task gets. Flat, so that it can go through a pipe to a process without hwloc (plan_task_valid). */
+/* The placement of one task. Flat, so that it can be sent through a pipe to a process without hwloc
+ * (plan_task_valid). */
 struct plan_task {
-    struct bitmap cpus; /* to run on; never empty, never outside what is granted */
-    struct bitmap mems; /* near them, of those granted */
-    bool bound;         /* false: [cpus] is all that is granted: nothing to set */
+    struct bitmap cpus; /* never empty, and a subset of the granted CPUs */
+    struct bitmap mems; /* memory nodes near them, of those granted */
+    bool bound;         /* false: [cpus] is all that is granted, so there is no mask to set */
     bool shared;        /* another task runs on some of the same CPUs */
     int core_count;     /* cores it has, whole or in part */
     int threads;        /* for OMP_NUM_THREADS */
-    char places[8];     /* for OMP_PLACES: "threads"; "" where it is better not set: not bound, or shared */
-    int set;            /* its resource set on this node; -1: none */
+    char
+        places[8]; /* for OMP_PLACES: "threads"; "" (do not set) where the task is not bound or shares CPUs */
+    int set;       /* its resource set on this node; -1: none */
     int gpu_count;
     int gpus[PLAN_TASK_GPUS];                   /* indexes of machine->gpus, the task's own first */
     char gpu_ids[PLAN_TASK_GPUS][PCI_ID_BYTES]; /* "0000:17:00.0" */
@@ -57,30 +64,27 @@ struct plan_task {
 struct plan {
     int task_count;
     struct plan_task *tasks;
-    enum bind_policy policy;    /* the one that auto came to */
+    enum bind_policy policy;    /* the policy; for auto, the one that was chosen */
     struct bitmap granted;      /* CPUs */
-    struct bitmap reserved;     /* of them, kept for the system */
-    struct bitmap used;         /* of them, given to tasks; the rest is idle */
+    struct bitmap reserved;     /* of them, reserved for the system */
+    struct bitmap used;         /* of them, assigned to tasks; the rest is idle */
     char note[PLAN_NOTE_BYTES]; /* sentences about the whole: shared cores, idle ones, GPUs without a task; ""
                                    mostly */
 };
 
-/* Place all tasks. *planp is to be freed with plan_destroy. HVD_ERR_INVALID with a sentence where the request
- * cannot be met: nothing granted is of this machine, reserve takes all, smt is more than cores have, gpu
- * without GPUs, resource sets that do not fit; HVD_ERR_NO_MEMORY. *planp is unchanged then. */
+/* Place all tasks. Free *planp with plan_destroy. Returns HVD_ERR_INVALID with a sentence where the request
+ * cannot be met (no granted CPU is on this machine, reserve takes all cores, smt exceeds the threads of a
+ * core, gpu without GPUs, resource sets that do not fit), or HVD_ERR_NO_MEMORY; *planp is then unchanged. */
 int plan_create(const struct machine *machine, const struct request *request, struct plan **planp,
                 struct hvd_error *err);
 
 /* [plan] may be NULL. */
 void plan_destroy(struct plan *plan);
 
-/* The two below are in libbase, so that the plug-in has them without those who plan. */
-
-/* Of a plan_task from another process: are its counts within their arrays and its texts ended and printable?
- */
+/* Is a plan_task of another process valid: counts within their arrays, texts terminated and printable? */
 bool plan_task_valid(const struct plan_task *task);
 
-/* The same of a text: is it ended within its array, and printable? */
+/* Is a text of another process terminated within its array, and printable? */
 bool plan_text_valid(const char *text, size_t text_bytes);
 
 /* "task 3: cpus 24-31,88-95, memory 0, GPU 0000:4e:00.0, NIC mlx5_3, 16 threads: nearest to ..." into [text],
