@@ -5,27 +5,27 @@
 #include <stdio.h>
 #include <string.h>
 
-struct unit {
+struct suffix {
     const char *suffix;
     int64_t factor;
 };
 
 /* Largest first, so that the first one that divides is the one a user would type. */
-static const struct unit size_units[] = {
+static const struct suffix size_units[] = {
     {"T", INT64_C(1) << 40},
     {"G", INT64_C(1) << 30},
     {"M", INT64_C(1) << 20},
     {"K", INT64_C(1) << 10},
     {"", 1},
 };
-static const struct unit time_units[] = {
+static const struct suffix time_units[] = {
     {"h", INT64_C(3600000000)}, {"min", INT64_C(60000000)}, {"s", INT64_C(1000000)}, {"ms", 1000}, {"us", 1},
 };
-static const struct unit count_units[] = {{"", 1}};
+static const struct suffix count_units[] = {{"", 1}};
 
 #define UNITS(table) table, sizeof(table) / sizeof((table)[0])
 
-static int parse_number(const char *text, const struct unit *units, size_t unit_count, int64_t *valuep,
+static int parse_number(const char *text, const struct suffix *units, size_t unit_count, int64_t *valuep,
                         const char **whyp)
 {
     int64_t number = 0;
@@ -74,7 +74,7 @@ int parse_time(const char *text, int64_t *valuep, const char **whyp)
     return parse_number(text, UNITS(time_units), valuep, whyp);
 }
 
-static void format_number(int64_t number, const struct unit *units, size_t unit_count, char *text,
+static void format_number(int64_t number, const struct suffix *units, size_t unit_count, char *text,
                           size_t text_bytes)
 {
     size_t i = 0;

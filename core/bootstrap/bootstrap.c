@@ -11,6 +11,7 @@
 #include "bootstrap/memory_budget.h"
 #include "bootstrap/peer_exchange.h"
 #include "control/mailbox.h"
+#include "control/tree.h"
 #include "node/node.h"
 #include "bootstrap/sub_job.h"
 #include "bootstrap/start_report.h"

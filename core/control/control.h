@@ -13,8 +13,6 @@
 #include "base/status.h"
 #include "base/tree_shape.h"
 
-#define CONTROL_MESSAGE_BYTES (INT64_C(1) << 30) /* longest message */
-
 /* What was received. Its memory is control's, and valid until the next receive. */
 struct control_event {
     enum { CONTROL_MESSAGE, CONTROL_ABORT } kind;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/tree_shape.h"
+#include "net/frame.h"
 
 struct message {
     struct message *next;
@@ -73,9 +74,9 @@ static int mailbox_send(struct control *control, int link, const void *bytes, si
     struct mailbox_rank *self = mailbox_of(control);
     if (link < 0 || link > control->child_count || control_link_rank(control, link) < 0)
         return error_set(err, HVD_ERR_INVALID, "rank %d has no link %d", control->rank, link);
-    if (length > CONTROL_MESSAGE_BYTES)
+    if (length > FRAME_MESSAGE_BYTES)
         return error_set(err, HVD_ERR_INVALID, "a control message of %zu bytes is longer than %lld", length,
-                         (long long)CONTROL_MESSAGE_BYTES);
+                         (long long)FRAME_MESSAGE_BYTES);
     struct mailbox_rank *peer = &self->world->ranks[control_link_rank(control, link)];
     if (peer->closed)
         return HVD_OK;

@@ -1,5 +1,6 @@
 /* tree.c: the control object of a rank: its links to parent and children, aborts, and lost ranks. */
 #include "config.h"
+#include "control/tree.h"
 #include "control/link.h"
 #include "node/attach.h"
 
@@ -203,9 +204,9 @@ static int tree_send(struct control *control, int index, const void *bytes, size
                      struct hvd_error *err)
 {
     struct tree *tree = tree_of(control);
-    if (length > (size_t)CONTROL_MESSAGE_BYTES)
+    if (length > (size_t)FRAME_MESSAGE_BYTES)
         return error_set(err, HVD_ERR_INVALID, "a control message of %zu bytes, expected at most %" PRId64,
-                         length, CONTROL_MESSAGE_BYTES);
+                         length, FRAME_MESSAGE_BYTES);
     return link_send(&tree->links[index], FRAME_MESSAGE, tree->peer_table->epoch, bytes, length, err);
 }
 

@@ -29,7 +29,7 @@ struct departure {
 };
 
 /* When a burst of submissions began. */
-struct burst {
+struct submit_burst {
     _Atomic int64_t at_us, tick_us; /* clock_us and clock_coarse_us */
 };
 
@@ -46,7 +46,7 @@ struct loop {
     struct failure failure;
     struct trials trials;
     struct departure departure;
-    struct burst burst;
+    struct submit_burst burst;
     struct progress *progress;
     int epoll_fd;
 };
@@ -352,7 +352,7 @@ static void fill_trace_op(struct request *request)
  * first of such a burst. A timeline gets the exact times. */
 static int64_t submission_us(struct loop *loop)
 {
-    struct burst *burst = &loop->burst;
+    struct submit_burst *burst = &loop->burst;
     if (loop->trace == NULL)
         return 0;
     int64_t tick_us = clock_coarse_us();

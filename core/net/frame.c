@@ -14,7 +14,7 @@ static uint64_t max_payload_bytes(enum frame_type type)
 {
     switch (type) {
     case FRAME_MESSAGE:
-        return CONTROL_MESSAGE_BYTES;
+        return FRAME_MESSAGE_BYTES;
     case FRAME_ABORT:
         return FRAME_ABORT_BYTES;
     case FRAME_FAREWELL:

@@ -2,14 +2,18 @@
 #ifndef NET_FRAME_H
 #define NET_FRAME_H
 
-#include "control/control.h"
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
 
 /* A frame is a header of 24 bytes, little-endian, and a payload:
  *   0 magic (4)   4 protocol version (2)   6 type (2)   8 epoch (4)   12 zero (4)   16 payload length (8) */
 #define FRAME_MAGIC          UINT32_C(0x46647668) /* "hvdF" as bytes */
 #define FRAME_VERSION        1                    /* of the control protocol; all ranks have the same */
 #define FRAME_HEADER_BYTES   24
-#define FRAME_SENTENCE_BYTES 511 /* longest sentence of an abort, as in struct hvd_error */
+#define FRAME_MESSAGE_BYTES  (INT64_C(1) << 30) /* longest message */
+#define FRAME_SENTENCE_BYTES 511                /* longest sentence of an abort, as in struct hvd_error */
 #define FRAME_ABORT_BYTES    (8 + FRAME_SENTENCE_BYTES)
 
 enum frame_type {

@@ -7,7 +7,7 @@
 #include <netinet/in.h>
 
 #include "base/status.h"
-#include "control/control.h"
+#include "base/tree_shape.h"
 #include "net/network_env.h"
 #include "topo/nic.h"
 

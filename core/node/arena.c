@@ -28,12 +28,12 @@ struct region {
     uint64_t begin, end; /* where it lies; both 0: there was no room, and every user gets that answer */
 };
 
-struct table {
+struct arena_table {
     _Atomic uint32_t locked;
     struct region regions[];
 };
 
-static struct table *table_of(const struct arena *arena)
+static struct arena_table *table_of(const struct arena *arena)
 {
     return arena->base;
 }
@@ -56,7 +56,7 @@ static size_t round_up(size_t bytes)
 
 static size_t table_bytes(const struct arena *arena)
 {
-    return round_up(sizeof(struct table) + region_count(arena) * sizeof(struct region));
+    return round_up(sizeof(struct arena_table) + region_count(arena) * sizeof(struct region));
 }
 
 /* There must be an entry for each region, however small. The table is smaller than its arena, so twice the
@@ -73,7 +73,7 @@ void arena_request_nested(struct arena_request *request, int count, size_t bytes
 }
 
 /* The lock is held for microseconds, or for ever by a process that dies while it holds it. */
-static bool lock(struct table *table, int64_t deadline_us)
+static bool lock(struct arena_table *table, int64_t deadline_us)
 {
     uint32_t open = 0;
     while (!atomic_compare_exchange_strong(&table->locked, &open, 1)) {
@@ -85,7 +85,7 @@ static bool lock(struct table *table, int64_t deadline_us)
     return true;
 }
 
-static void unlock(struct table *table)
+static void unlock(struct arena_table *table)
 {
     atomic_store(&table->locked, 0);
 }
@@ -93,7 +93,7 @@ static void unlock(struct table *table)
 /* The entry of [number], a set + 1, or 0 for a free entry; NULL where there is none. */
 static struct region *find_locked(const struct arena *arena, int32_t number)
 {
-    struct table *table = table_of(arena);
+    struct arena_table *table = table_of(arena);
     for (size_t i = 0; i < region_count(arena); i++) {
         if (table->regions[i].set == number)
             return &table->regions[i];
@@ -104,7 +104,7 @@ static struct region *find_locked(const struct arena *arena, int32_t number)
 /* The lowest offset where [bytes] fit between the regions; 0 where there is none. */
 static size_t find_room_locked(const struct arena *arena, size_t bytes)
 {
-    const struct table *table = table_of(arena);
+    const struct arena_table *table = table_of(arena);
     size_t at = table_bytes(arena);
     bool moved = true;
     while (moved) {
@@ -163,7 +163,7 @@ static size_t acquire_locked(const struct arena *arena, const struct arena_reque
 int arena_acquire(const struct arena *arena, const struct arena_request *request, int64_t deadline_us,
                   void **regionp, struct hvd_error *err)
 {
-    struct table *table = table_of(arena);
+    struct arena_table *table = table_of(arena);
     int64_t latest_us = clock_us() + ARENA_ACQUIRE_US;
     if (table == NULL)
         return error_set(err, HVD_ERR_UNSUPPORTED, "this rank shares no memory with the others of its node");

@@ -1,4 +1,4 @@
-/* node.h: the shared memory of the ranks of one node, and how they meet in it. */
+/* node.h: the shared memory of the ranks of one node, and how they attach to it. */
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
 
@@ -33,13 +33,5 @@ int node_oversubscription(const struct node *node, struct oversubscription *over
 
 /* NULL is fine. */
 void node_close(struct node *node);
-
-/* The control object of a rank: rings in [node] (NULL where it is alone on its node) towards relatives of the
- * same node, sockets for others: link_fds[link], -1 where the relative is on this node. Takes [node] and the
- * descriptors, also on failure; [peer_table] and [log] outlive it. Watches all members (leader) or the leader
- * and the parent (others) through pidfds. */
-int control_open(struct control **controlp, const struct peer_table *peer_table,
-                 const struct tree_shape *shape, struct node *node, const int *link_fds,
-                 struct hvd_error *err);
 
 #endif

@@ -56,7 +56,7 @@ void erf_destroy(struct erf *erf);
 struct erf_tasks {
     int count;
     int *ranks;                 /* the job's rank of each task */
-    struct request_task *tasks; /* for struct request */
+    struct request_task *tasks; /* for struct plan_request */
     struct bitmap *cpus;        /* what those point to */
     int *gpus;
     char (*whys)[PLAN_WHY_BYTES];

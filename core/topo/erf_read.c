@@ -21,7 +21,7 @@ const char *const erf_action_names[4] = {
 /* ---- The text ---- */
 
 /* What is left of a line, and where it is. */
-struct reader {
+struct erf_reader {
     const char *name;
     int line;
     const char *at, *end;
@@ -31,27 +31,27 @@ struct reader {
     struct hvd_error *err;
 };
 
-static int parse_error(const struct reader *reader, const char *what)
+static int parse_error(const struct erf_reader *reader, const char *what)
 {
     int length = (int)(reader->end - reader->at);
     return error_set(reader->err, HVD_ERR_INVALID, "%.100s, line %d: %s at '%.*s'", reader->name,
                      reader->line, what, length > 40 ? 40 : length, reader->at);
 }
 
-static int no_memory(const struct reader *reader)
+static int no_memory(const struct erf_reader *reader)
 {
     return error_set(reader->err, HVD_ERR_NO_MEMORY, "%.100s, line %d: no memory for its ranks", reader->name,
                      reader->line);
 }
 
-static void skip_blanks(struct reader *reader)
+static void skip_blanks(struct erf_reader *reader)
 {
     while (reader->at < reader->end && (*reader->at == ' ' || *reader->at == '\t' || *reader->at == '\r'))
         reader->at++;
 }
 
 /* Is [text] next, blanks aside? Then it is taken. */
-static bool take(struct reader *reader, const char *text)
+static bool take(struct erf_reader *reader, const char *text)
 {
     size_t length = strlen(text);
     skip_blanks(reader);
@@ -62,7 +62,7 @@ static bool take(struct reader *reader, const char *text)
 }
 
 /* The same of a word and the colon after it. */
-static bool match_key(struct reader *reader, const char *key)
+static bool match_key(struct erf_reader *reader, const char *key)
 {
     const char *before = reader->at;
     if (take(reader, key) && take(reader, ":"))
@@ -71,14 +71,14 @@ static bool match_key(struct reader *reader, const char *key)
     return false;
 }
 
-static bool at_end(struct reader *reader)
+static bool at_end(struct erf_reader *reader)
 {
     skip_blanks(reader);
     return reader->at == reader->end;
 }
 
 /* Digits; false where there are none, or the number is over [max]. */
-static bool read_number(struct reader *reader, int max, int *valuep)
+static bool read_number(struct erf_reader *reader, int max, int *valuep)
 {
     int value = 0;
     skip_blanks(reader);
@@ -96,7 +96,7 @@ static bool read_number(struct reader *reader, int max, int *valuep)
 }
 
 /* A copy of [length] bytes, of which none is a control character. */
-static int copy_text(struct reader *reader, size_t length, char **textp)
+static int copy_text(struct erf_reader *reader, size_t length, char **textp)
 {
     if (length == 0 || length >= ERF_TEXT_BYTES)
         return parse_error(reader,
@@ -110,7 +110,7 @@ static int copy_text(struct reader *reader, size_t length, char **textp)
 }
 
 /* Room for one more of [count] elements of [bytes] each; [arrayp] is the address of a pointer to them. */
-static int grow(const struct reader *reader, void *arrayp, int count, int *room, size_t bytes)
+static int grow(const struct erf_reader *reader, void *arrayp, int count, int *room, size_t bytes)
 {
     void *array;
     memcpy(&array, arrayp, sizeof(array));
@@ -127,7 +127,7 @@ static int grow(const struct reader *reader, void *arrayp, int count, int *room,
 
 /* ---- The preamble ---- */
 
-static int read_action(struct reader *reader, const struct erf_action_key *key)
+static int read_action(struct erf_reader *reader, const struct erf_action_key *key)
 {
     for (int i = 0; erf_action_names[i] != NULL; i++) {
         if (!take(reader, erf_action_names[i]))
@@ -139,7 +139,7 @@ static int read_action(struct reader *reader, const struct erf_action_key *key)
     return parse_error(reader, "expected error, warn or allow");
 }
 
-static int read_distribution(struct reader *reader)
+static int read_distribution(struct erf_reader *reader)
 {
     struct erf *erf = reader->erf;
     if (take(reader, "packed"))
@@ -153,7 +153,7 @@ static int read_distribution(struct reader *reader)
     return HVD_OK;
 }
 
-static int read_app(struct reader *reader)
+static int read_app(struct erf_reader *reader)
 {
     struct erf *erf = reader->erf;
     int number = 0;
@@ -170,7 +170,7 @@ static int read_app(struct reader *reader)
     return rc;
 }
 
-static int read_index(struct reader *reader)
+static int read_index(struct erf_reader *reader)
 {
     if (take(reader, "logical"))
         reader->erf->physical = false;
@@ -184,7 +184,7 @@ static int read_index(struct reader *reader)
 /* ---- What a line gives to its ranks ---- */
 
 /* "{0-3,8}" into *set. */
-static int read_set(struct reader *reader, struct bitmap *set)
+static int read_set(struct erf_reader *reader, struct bitmap *set)
 {
     *set = (struct bitmap){{0}};
     if (!take(reader, "{"))
@@ -203,7 +203,7 @@ static int read_set(struct reader *reader, struct bitmap *set)
 }
 
 /* Sets with commas between, or a star; *firstp is the index of the first, or ERF_ALL. */
-static int read_sets(struct reader *reader, int max, int *firstp, int *countp)
+static int read_sets(struct erf_reader *reader, int max, int *firstp, int *countp)
 {
     struct erf *erf = reader->erf;
     *countp = 1;
@@ -234,7 +234,7 @@ static bool same_host(const struct erf_host *a, const struct erf_host *b)
 }
 
 /* *hostp is its index; lines of one host mostly follow each other. */
-static int add_host(struct reader *reader, struct erf_host host, int *hostp)
+static int add_host(struct erf_reader *reader, struct erf_host host, int *hostp)
 {
     struct erf *erf = reader->erf;
     if (erf->host_count > 0 && same_host(&erf->hosts[erf->host_count - 1], &host)) {
@@ -252,7 +252,7 @@ static int add_host(struct reader *reader, struct erf_host host, int *hostp)
     return HVD_OK;
 }
 
-static int read_host(struct reader *reader, bool named, int *hostp)
+static int read_host(struct erf_reader *reader, bool named, int *hostp)
 {
     struct erf_host host = {NULL, 0};
     size_t length = 0;
@@ -273,7 +273,7 @@ static int read_host(struct reader *reader, bool named, int *hostp)
 }
 
 /* "*", or amounts: taken note of only. */
-static int read_memory(struct reader *reader, int *memsp)
+static int read_memory(struct erf_reader *reader, int *memsp)
 {
     if (take(reader, "*")) {
         *memsp = ERF_ALL;
@@ -295,7 +295,7 @@ struct rank_resources {
     bool has_host, has_cpus, has_gpus, has_mems;
 };
 
-static int read_field(struct reader *reader, int ranks, struct rank_resources *to)
+static int read_field(struct erf_reader *reader, int ranks, struct rank_resources *to)
 {
     int gpusets = 0;
     bool *seen = NULL;
@@ -325,7 +325,7 @@ static int read_field(struct reader *reader, int ranks, struct rank_resources *t
 }
 
 /* "{ host: 1; cpu: {0-3},{4-7}; gpu: * } : app 0" for [ranks] ranks. */
-static int read_resources(struct reader *reader, int ranks, struct rank_resources *to)
+static int read_resources(struct erf_reader *reader, int ranks, struct rank_resources *to)
 {
     *to = (struct rank_resources){.rank = {ERF_NONE, ERF_NONE, ERF_NONE, ERF_NONE, ERF_NONE, reader->line}};
     if (!take(reader, "{"))
@@ -354,7 +354,7 @@ static int read_resources(struct reader *reader, int ranks, struct rank_resource
 /* ---- Lines of ranks ---- */
 
 /* Make place for ranks up to [last]; those that no line has named yet have line 0. */
-static int extend_ranks(struct reader *reader, int last)
+static int extend_ranks(struct erf_reader *reader, int last)
 {
     struct erf *erf = reader->erf;
     for (; erf->rank_count <= last; erf->rank_count++) {
@@ -367,7 +367,7 @@ static int extend_ranks(struct reader *reader, int last)
 }
 
 /* Give a rank what a line has for its [nth]. */
-static int set_rank(struct reader *reader, int rank, const struct rank_resources *from, int nth)
+static int set_rank(struct erf_reader *reader, int rank, const struct rank_resources *from, int nth)
 {
     struct erf_rank *to = &reader->erf->ranks[rank];
     if (to->line != 0)
@@ -380,7 +380,7 @@ static int set_rank(struct reader *reader, int rank, const struct rank_resources
 }
 
 /* "0-3" or "{0,2,5-7}", as pairs of first and last, at most [room]. Returns how many pairs, or -1. */
-static int read_ranks(struct reader *reader, int (*pairs)[2], int room)
+static int read_ranks(struct erf_reader *reader, int (*pairs)[2], int room)
 {
     int count = 0;
     bool braces = take(reader, "{");
@@ -396,7 +396,7 @@ static int read_ranks(struct reader *reader, int (*pairs)[2], int room)
     return braces && !take(reader, "}") ? -1 : count;
 }
 
-static int read_rank_line(struct reader *reader)
+static int read_rank_line(struct erf_reader *reader)
 {
     int pairs[256][2];
     int ranks = 0, nth = 0;
@@ -415,7 +415,7 @@ static int read_rank_line(struct reader *reader)
     return rc;
 }
 
-static int read_count_line(struct reader *reader)
+static int read_count_line(struct erf_reader *reader)
 {
     struct rank_resources resources;
     int ranks = 0, first = reader->erf->rank_count;
@@ -431,7 +431,7 @@ static int read_count_line(struct reader *reader)
 
 /* ---- The whole ---- */
 
-static int read_preamble_line(struct reader *reader)
+static int read_preamble_line(struct erf_reader *reader)
 {
     int rc;
     if (take(reader, "app ") || take(reader, "app\t"))
@@ -453,7 +453,7 @@ static int read_preamble_line(struct reader *reader)
     return rc != HVD_OK || at_end(reader) ? rc : parse_error(reader, "expected the end of the line");
 }
 
-static int read_line(struct reader *reader)
+static int read_line(struct erf_reader *reader)
 {
     if (at_end(reader) || *reader->at == '#')
         return HVD_OK;
@@ -466,7 +466,7 @@ static int read_line(struct reader *reader)
     return ranked ? read_rank_line(reader) : counted ? read_count_line(reader) : read_preamble_line(reader);
 }
 
-static int check_ranks(const struct reader *reader)
+static int check_ranks(const struct erf_reader *reader)
 {
     const struct erf *erf = reader->erf;
     if (erf->rank_count == 0)
@@ -481,7 +481,7 @@ static int check_ranks(const struct reader *reader)
 
 int erf_parse(const char *name, const char *text, size_t text_bytes, struct erf **erfp, struct hvd_error *err)
 {
-    struct reader reader = {.name = name, .err = err};
+    struct erf_reader reader = {.name = name, .err = err};
     const char *end = text + text_bytes;
     int rc = HVD_OK;
     if (text_bytes > ERF_BYTES)

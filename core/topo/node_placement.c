@@ -98,13 +98,13 @@ int node_placement_plan(const struct node_placement *placement, const struct mac
 {
     struct visible_gpus visible;
     node_placement_find_gpus(placement, machine, &visible);
-    struct request request = {.task_count = placement->task_count,
-                              .cpus = placement->cpus,
-                              .bind = placement->bind,
-                              .rs = placement->rs,
-                              .gpus = visible.gpus,
-                              .gpu_count = visible.count,
-                              .tasks = placement->tasks};
+    struct plan_request request = {.task_count = placement->task_count,
+                                   .cpus = placement->cpus,
+                                   .bind = placement->bind,
+                                   .rs = placement->rs,
+                                   .gpus = visible.gpus,
+                                   .gpu_count = visible.count,
+                                   .tasks = placement->tasks};
     return plan_create(machine, &request, planp, err);
 }
 

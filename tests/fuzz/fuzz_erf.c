@@ -40,7 +40,7 @@ static void try_tasks(const struct erf *erf)
     struct hvd_error err;
     if (erf->rank_count > 64 || erf_tasks(erf, machine, &host, &tasks, NULL, &err) != HVD_OK)
         return;
-    struct request request = {.task_count = tasks.count, .gpu_count = -1, .tasks = tasks.tasks};
+    struct plan_request request = {.task_count = tasks.count, .gpu_count = -1, .tasks = tasks.tasks};
     if (tasks.count > 0 && plan_create(machine, &request, &plan, &err) == HVD_OK)
         for (int i = 0; i < plan->task_count; i++)
             assert(plan_task_valid(&plan->tasks[i]));

@@ -1,6 +1,6 @@
 # make lint: the gates of the house style
-dist_noinst_SCRIPTS += tests/lint/lint
-EXTRA_DIST += tests/lint/cppcheck.txt
+dist_noinst_SCRIPTS += tests/lint/lint tests/lint/includes
+EXTRA_DIST += tests/lint/cppcheck.txt tests/lint/includes.map
 
 lint: config.h $(dist_man_MANS) $(man_MANS)
 	LINT_BUILD='$(abs_top_builddir)' LINT_MANS='$(dist_man_MANS) $(man_MANS)' \

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "control/tree.h"
 #include "node/node.h"
 #include "unit.h"
 

@@ -39,7 +39,7 @@ static inline struct bitmap cpu_list(const char *list)
     return set;
 }
 
-static inline struct plan *make_plan(const struct machine *machine, const struct request *request)
+static inline struct plan *make_plan(const struct machine *machine, const struct plan_request *request)
 {
     struct plan *plan = NULL;
     struct hvd_error err = {""};

@@ -155,7 +155,7 @@ static const struct case_row {
 static const enum option common[] = {OPTION_JSON, OPTION_HELP, OPTION_VERSION};
 
 /* Reads argv from left to right. */
-struct reader {
+struct bench_options_reader {
     char *const *at; /* the next word */
     const struct case_row *row;
     struct bench_options *options;
@@ -173,7 +173,7 @@ static bool is_taken(const struct case_row *row, enum option id)
     return false;
 }
 
-static int apply_number(struct reader *reader, const struct option_row *row, const char *text)
+static int apply_number(struct bench_options_reader *reader, const struct option_row *row, const char *text)
 {
     int64_t value = 0;
     const char *why = NULL;
@@ -196,7 +196,7 @@ static int apply_number(struct reader *reader, const struct option_row *row, con
                      row->kind == KIND_BYTES ? "size" : "number", why, min, max);
 }
 
-static int apply_text(struct reader *reader, const struct option_row *row, const char *text)
+static int apply_text(struct bench_options_reader *reader, const struct option_row *row, const char *text)
 {
     if (row == &option_rows[OPTION_STAMP] && strcmp(text, "hvd") != 0 && strcmp(text, "mpi") != 0)
         return error_set(reader->err, HVD_ERR_INVALID, "%s=%.100s: expected hvd or mpi", row->name, text);
@@ -206,7 +206,7 @@ static int apply_text(struct reader *reader, const struct option_row *row, const
     return row == &option_rows[OPTION_ONLY] ? bar_check_names(text, reader->err) : HVD_OK;
 }
 
-static int apply(struct reader *reader, enum option id, const char *value)
+static int apply(struct bench_options_reader *reader, enum option id, const char *value)
 {
     static const bool yes = true;
     const struct option_row *row = &option_rows[id];
@@ -226,7 +226,7 @@ static int apply(struct reader *reader, enum option id, const char *value)
     return HVD_ERR_INVALID;
 }
 
-static int unknown(struct reader *reader, const char *word)
+static int unknown(struct bench_options_reader *reader, const char *word)
 {
     char list[256] = "";
     if (strncmp(word, "--hvd-", strlen("--hvd-")) == 0)
@@ -243,7 +243,7 @@ static int unknown(struct reader *reader, const char *word)
 }
 
 /* --rounds=9, --rounds 9, --json */
-static int read_option(struct reader *reader, const char *word)
+static int read_option(struct bench_options_reader *reader, const char *word)
 {
     size_t length = strcspn(word, "=");
     for (int id = OPTION_END + 1; id < OPTION_COUNT; id++) {
@@ -265,7 +265,7 @@ static int read_option(struct reader *reader, const char *word)
     return unknown(reader, word);
 }
 
-static int find_case(struct reader *reader, const char *word)
+static int find_case(struct bench_options_reader *reader, const char *word)
 {
     char list[256] = "";
     for (int i = 0; i < BENCH_CASES; i++) {
@@ -286,7 +286,7 @@ static int find_case(struct reader *reader, const char *word)
     return error_set(reader->err, HVD_ERR_INVALID, "%.100s is no case; expected %s", word, list);
 }
 
-static int check(struct reader *reader)
+static int check(struct bench_options_reader *reader)
 {
     const struct bench_options *options = reader->options;
     if (options->bytes % 4 != 0 || options->from_bytes % 4 != 0)
@@ -305,7 +305,7 @@ static int check(struct reader *reader)
 
 int bench_options_parse(struct bench_options *options, char *const *argv, struct hvd_error *err)
 {
-    struct reader reader = {argv[0] == NULL ? argv : argv + 1, NULL, options, err};
+    struct bench_options_reader reader = {argv[0] == NULL ? argv : argv + 1, NULL, options, err};
     const char *first = *reader.at;
     *options = (struct bench_options){.action = BENCH_RUN};
     if (first != NULL && (strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0)) {

@@ -17,7 +17,7 @@
 #define WARMUP     3
 #define MAX_ROUNDS 100000
 
-struct work {
+struct plain_work {
     const char *title; /* of a model */
     int64_t rounds;
     bool json;
@@ -101,7 +101,7 @@ static void show(const struct load_job *job, const double *medians, bool as_json
     json_close(&json);
 }
 
-static int run(const struct load_job *job, const struct work *work, struct hvd_error *err)
+static int run(const struct load_job *job, const struct plain_work *work, struct hvd_error *err)
 {
     struct model model = {.count = 0};
     struct load load = {.count = 0};
@@ -124,7 +124,7 @@ static int run(const struct load_job *job, const struct work *work, struct hvd_e
     return status;
 }
 
-static int read_arguments(struct work *work, char *const *arguments, struct hvd_error *err)
+static int read_arguments(struct plain_work *work, char *const *arguments, struct hvd_error *err)
 {
     const char *why = NULL;
     if (arguments[0] == NULL)
@@ -145,7 +145,7 @@ int main(int argc, char **argv)
 {
     struct hvd_error err = {""};
     struct load_job job = {0, 1, 1, 0};
-    struct work work = {"resnet50", 20, false};
+    struct plain_work work = {"resnet50", 20, false};
     MPI_Comm node;
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &job.rank);

@@ -226,12 +226,12 @@ static const struct action *find_action(const char *argument)
 }
 
 /* Subcommands, which parse their own arguments. */
-static const struct command {
+static const struct subcommand {
     const char *name;
     int (*run)(char *const *arguments);
 } commands[] = {{"nics", hvdinfo_nics}, {"trace", hvdinfo_trace}, {"map", hvdinfo_map}};
 
-static const struct command *find_command(const char *name)
+static const struct subcommand *find_command(const char *name)
 {
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (strcmp(commands[i].name, name) == 0)
@@ -241,7 +241,7 @@ static const struct command *find_command(const char *name)
 
 int main(int argc, char **argv)
 {
-    const struct command *command = argc > 1 ? find_command(argv[1]) : NULL;
+    const struct subcommand *command = argc > 1 ? find_command(argv[1]) : NULL;
     const struct action *action = argc <= 2 ? find_action(argc == 2 ? argv[1] : NULL) : NULL;
     if (action == NULL && command == NULL) {
         fprintf(

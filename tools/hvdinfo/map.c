@@ -215,7 +215,7 @@ static void grant_visible(const struct node_placement *here, const struct machin
 /* ---- The plan --------------------------------------------------------------------------------- */
 
 /* One task per granted GPU or, if there is none, per NUMA node with granted CPUs. */
-static int default_tasks(const struct machine *machine, const struct request *request)
+static int default_tasks(const struct machine *machine, const struct plan_request *request)
 {
     const struct bitmap *cpus = request->cpus != NULL ? request->cpus : &machine->allowed;
     int count = 0;
@@ -230,11 +230,11 @@ static int place_tasks(const struct map_options *ask, const struct node_placemen
                        const struct machine *machine, struct plan **planp, struct hvd_error *err)
 {
     struct granted granted;
-    struct request request = {.task_count = ask->tasks,
-                              .cpus = ask->has_cpus ? &ask->cpus : NULL,
-                              .bind = ask->config.bind,
-                              .rs = ask->config.rs.given ? &ask->config.rs : NULL,
-                              .gpus = granted.gpus};
+    struct plan_request request = {.task_count = ask->tasks,
+                                   .cpus = ask->has_cpus ? &ask->cpus : NULL,
+                                   .bind = ask->config.bind,
+                                   .rs = ask->config.rs.given ? &ask->config.rs : NULL,
+                                   .gpus = granted.gpus};
     int rc = HVD_OK;
     if (ask->gpus != NULL)
         rc = grant_listed(machine, ask->gpus, &granted, err);

@@ -16,7 +16,7 @@
 #define RANK_MAX   (1 << 24)
 
 /* One file that is being read. */
-struct reader {
+struct trace_reader {
     const char *path;
     FILE *file;
     bool metadata_only; /* skip spans */
@@ -36,7 +36,7 @@ bool trace_number(const json_t *object, const char *key, int64_t *numberp)
     return true;
 }
 
-static int open_reader(struct reader *reader, const char *path, struct hvd_error *err)
+static int open_reader(struct trace_reader *reader, const char *path, struct hvd_error *err)
 {
     struct stat status;
     int fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
@@ -56,12 +56,12 @@ static int open_reader(struct reader *reader, const char *path, struct hvd_error
     return HVD_OK;
 }
 
-static int at_line(const struct reader *reader, int status, const char *why, struct hvd_error *err)
+static int at_line(const struct trace_reader *reader, int status, const char *why, struct hvd_error *err)
 {
     return error_set(err, status, "%s, line %" PRId64 ": %s", reader->path, reader->line_number, why);
 }
 
-static int refuse(const struct reader *reader, const char *why, struct hvd_error *err)
+static int refuse(const struct trace_reader *reader, const char *why, struct hvd_error *err)
 {
     char text[300];
     snprintf(text, sizeof(text), "%s; this is not a timeline of hvd", why);
@@ -69,7 +69,7 @@ static int refuse(const struct reader *reader, const char *why, struct hvd_error
 }
 
 /* Read the next line. Returns HVD_OK, HVD_IN_PROGRESS at end of file, or an error. */
-static int next_line(struct reader *reader, struct hvd_error *err)
+static int next_line(struct trace_reader *reader, struct hvd_error *err)
 {
     int byte = 0;
     reader->line_number++;
@@ -113,7 +113,8 @@ static int read_event(json_t *object, struct trace_event *event, struct hvd_erro
 }
 
 /* Parse one event, with or without a comma after it. */
-static int take_line(struct reader *reader, trace_file_f sink, void *arg, bool *cutp, struct hvd_error *err)
+static int take_line(struct trace_reader *reader, trace_file_f sink, void *arg, bool *cutp,
+                     struct hvd_error *err)
 {
     static const char span[] = "{\"ph\":\"X\"";
     struct trace_event event;
@@ -138,7 +139,8 @@ static int take_line(struct reader *reader, trace_file_f sink, void *arg, bool *
     return rc == HVD_OK ? HVD_OK : at_line(reader, rc, sentence.text, err);
 }
 
-static int read_lines(struct reader *reader, trace_file_f sink, void *arg, bool *cutp, struct hvd_error *err)
+static int read_lines(struct trace_reader *reader, trace_file_f sink, void *arg, bool *cutp,
+                      struct hvd_error *err)
 {
     bool closed = false;
     for (;;) {
@@ -164,7 +166,7 @@ static int read_lines(struct reader *reader, trace_file_f sink, void *arg, bool 
 static int read_file(const char *path, bool metadata_only, trace_file_f sink, void *arg, bool *cutp,
                      struct hvd_error *err)
 {
-    struct reader reader;
+    struct trace_reader reader;
     int rc = open_reader(&reader, path, err);
     if (rc != HVD_OK)
         return rc;

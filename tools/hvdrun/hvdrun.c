@@ -25,7 +25,7 @@
 extern char **environ;
 
 /* Everything that shut_down and release free at the end. */
-struct launch {
+struct launch_state {
     struct hvdrun_options options;
     char path[PATH_MAX];
     char scratch[PATH_MAX];
@@ -58,7 +58,7 @@ static void open_stdio(void)
         close(fd);
 }
 
-static int read_options(struct launch *launch, char *const *argv, int *exit_statusp)
+static int read_options(struct launch_state *launch, char *const *argv, int *exit_statusp)
 {
     struct hvd_error err;
     if (hvdrun_options_parse(&launch->options, argv, getenv(CONFIG_CLI_VARIABLE), &err) == HVD_OK)
@@ -77,7 +77,7 @@ static bool only_print(const struct hvdrun_options *options)
     return options->action != HVDRUN_RUN;
 }
 
-static int find_command(struct launch *launch, int *exit_statusp)
+static int find_command(struct launch_state *launch, int *exit_statusp)
 {
     struct hvd_error err;
     *exit_statusp =
@@ -85,7 +85,7 @@ static int find_command(struct launch *launch, int *exit_statusp)
     return *exit_statusp == 0 ? HVD_OK : say(err.text);
 }
 
-static int check_descriptors(const struct launch *launch)
+static int check_descriptors(const struct launch_state *launch)
 {
     struct rlimit limit;
     rlim_t needed = (rlim_t)DESCRIPTORS(launch->size);
@@ -99,7 +99,7 @@ static int check_descriptors(const struct launch *launch)
 }
 
 /* Called after the reaper was forked, so that the ranks keep the user's limit. */
-static void raise_descriptors(const struct launch *launch)
+static void raise_descriptors(const struct launch_state *launch)
 {
     struct rlimit limit;
     rlim_t needed = (rlim_t)DESCRIPTORS(launch->size);
@@ -111,7 +111,7 @@ static void raise_descriptors(const struct launch *launch)
 
 /* Threads that are created later inherit the blocked signals. A signal that was ignored when hvdrun started
  * (nohup, a background job of a script) stays ignored. */
-static int take_signals(struct launch *launch)
+static int take_signals(struct launch_state *launch)
 {
     static const int handled[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGCONT, SIGUSR1, SIGUSR2};
     sigset_t mask;
@@ -138,7 +138,7 @@ static int refuse(const struct hvd_error *err, int status, int *exit_statusp)
 }
 
 /* Determine the ranks' environment, with the options in force, and their number. */
-static int count_ranks(struct launch *launch, int *exit_statusp)
+static int count_ranks(struct launch_state *launch, int *exit_statusp)
 {
     struct hvd_error err;
     scratch_name_shared(launch->shared_scratch, sizeof(launch->shared_scratch));
@@ -152,7 +152,7 @@ static int count_ranks(struct launch *launch, int *exit_statusp)
     return HVD_OK;
 }
 
-static int make_plan(struct launch *launch)
+static int make_plan(struct launch_state *launch)
 {
     struct hvd_error err;
     const struct hvdrun_options *options = &launch->options;
@@ -172,13 +172,13 @@ static int make_plan(struct launch *launch)
     return HVD_OK;
 }
 
-static int fork_reaper(struct launch *launch)
+static int fork_reaper(struct launch_state *launch)
 {
     struct hvd_error err;
     return reaper_fork(&launch->reaper, &launch->plan, &err) == HVD_OK ? HVD_OK : say(err.text);
 }
 
-static int open_server(struct launch *launch)
+static int open_server(struct launch_state *launch)
 {
     struct hvd_error err;
     struct server_job job = {.host = launch->host, .scratch = launch->scratch, .size = launch->size};
@@ -187,7 +187,7 @@ static int open_server(struct launch *launch)
 
 /* Reading the machine's topology takes about as long as starting the server, so both happen at the same time.
  */
-static int place_ranks(struct launch *launch, int *exit_statusp)
+static int place_ranks(struct launch_state *launch, int *exit_statusp)
 {
     struct hvd_error err;
     int status = rank_places_decide(launch->places, launch->host, &err);
@@ -197,20 +197,20 @@ static int place_ranks(struct launch *launch, int *exit_statusp)
     return HVD_OK;
 }
 
-static int await_server(struct launch *launch)
+static int await_server(struct launch_state *launch)
 {
     struct hvd_error err;
     return server_await(launch->supervisor.server, &err) == HVD_OK ? HVD_OK : say(err.text);
 }
 
-static int open_output(struct launch *launch)
+static int open_output(struct launch_state *launch)
 {
     struct hvd_error err;
     int status = output_create(&launch->supervisor.output, launch->size, launch->options.prefix, &err);
     return status == HVD_OK ? HVD_OK : say(err.text);
 }
 
-static void run_job(struct launch *launch)
+static void run_job(struct launch_state *launch)
 {
     launch->supervisor.plan = &launch->plan;
     launch->supervisor.reaper = &launch->reaper;
@@ -218,7 +218,7 @@ static void run_job(struct launch *launch)
     supervisor_run(&launch->supervisor);
 }
 
-static int exit_status_of(const struct launch *launch)
+static int exit_status_of(const struct launch_state *launch)
 {
     char sentence[1024];
     const struct verdict *verdict = launch->supervisor.verdict;
@@ -228,13 +228,13 @@ static int exit_status_of(const struct launch *launch)
     return verdict_exit_status(verdict);
 }
 
-static void shut_down(struct launch *launch)
+static void shut_down(struct launch_state *launch)
 {
     server_close(launch->supervisor.server);
     reaper_close(&launch->reaper, &launch->plan);
 }
 
-static void release(struct launch *launch)
+static void release(struct launch_state *launch)
 {
     output_destroy(launch->supervisor.output);
     verdict_destroy(launch->supervisor.verdict);
@@ -246,7 +246,7 @@ static void release(struct launch *launch)
 
 int main(int argc, char **argv)
 {
-    static struct launch launch = {.reaper = {0, -1}, .supervisor = {.signal_fd = -1}};
+    static struct launch_state launch = {.reaper = {0, -1}, .supervisor = {.signal_fd = -1}};
     int exit_status = EXIT_USAGE;
     (void)argc;
     open_stdio();

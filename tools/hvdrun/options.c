@@ -54,7 +54,7 @@ static const struct {
 };
 
 /* Reads argv from left to right. */
-struct reader {
+struct options_reader {
     char *const *at; /* the next word */
     struct hvdrun_options *options;
     struct rs_options rs;    /* from jsrun's options */
@@ -64,7 +64,7 @@ struct reader {
     struct hvd_error *err;
 };
 
-static int parse_ranks(struct reader *reader, const char *where, const char *text)
+static int parse_ranks(struct options_reader *reader, const char *where, const char *text)
 {
     int64_t count = 0;
     const char *why = "";
@@ -80,7 +80,7 @@ static int parse_ranks(struct reader *reader, const char *where, const char *tex
     return HVD_OK;
 }
 
-static int parse_erf(struct reader *reader, const char *where, const char *text)
+static int parse_erf(struct options_reader *reader, const char *where, const char *text)
 {
     if (text[0] == 0)
         return error_set(reader->err, HVD_ERR_INVALID, "%s: the name is empty; expected a file", where);
@@ -89,7 +89,7 @@ static int parse_erf(struct reader *reader, const char *where, const char *text)
 }
 
 /* [where] is the option's name in jsrun. */
-static int parse_jsrun(struct reader *reader, enum launch_option id, const char *text)
+static int parse_jsrun(struct options_reader *reader, enum launch_option id, const char *text)
 {
     const char *where = launch_table[id].name;
     const char *why = "";
@@ -100,7 +100,7 @@ static int parse_jsrun(struct reader *reader, enum launch_option id, const char 
                      launch_table[id].arg, id == LAUNCH_BIND ? ", and policies are given to --hvd-bind" : "");
 }
 
-static int parse_grace(struct reader *reader, const char *where, const char *text)
+static int parse_grace(struct options_reader *reader, const char *where, const char *text)
 {
     int64_t us = 0;
     const char *why = "";
@@ -116,7 +116,7 @@ static int parse_grace(struct reader *reader, const char *where, const char *tex
         text, why);
 }
 
-static int apply(struct reader *reader, enum launch_option id, const char *where, const char *value)
+static int apply(struct options_reader *reader, enum launch_option id, const char *where, const char *value)
 {
     switch (id) {
     case LAUNCH_RANKS:
@@ -151,8 +151,8 @@ static int apply(struct reader *reader, enum launch_option id, const char *where
 }
 
 /* The value of an option: the text after '=' ([attached]), or the next word. */
-static int take_value(struct reader *reader, const char *where, const char *attached, const char *expected,
-                      const char **valuep)
+static int take_value(struct options_reader *reader, const char *where, const char *attached,
+                      const char *expected, const char **valuep)
 {
     if (attached != NULL) {
         *valuep = attached;
@@ -164,7 +164,7 @@ static int take_value(struct reader *reader, const char *where, const char *atta
     return HVD_OK;
 }
 
-static int unknown(struct reader *reader, const char *word)
+static int unknown(struct options_reader *reader, const char *word)
 {
     return error_set(
         reader->err, HVD_ERR_INVALID,
@@ -174,7 +174,7 @@ static int unknown(struct reader *reader, const char *word)
 }
 
 /* --hvd-fusion=64M or --hvd-fusion 64M: checked here and passed to the ranks. */
-static int read_hvd(struct reader *reader, const char *word)
+static int read_hvd(struct options_reader *reader, const char *word)
 {
     char where[64];
     char expected[256];
@@ -199,7 +199,7 @@ static int read_hvd(struct reader *reader, const char *word)
 }
 
 /* --grace=1s, --grace 1s, --no-prefix */
-static int read_long(struct reader *reader, const char *word)
+static int read_long(struct options_reader *reader, const char *word)
 {
     size_t length = strcspn(word, "=");
     for (int id = 0; id < LAUNCH_COUNT; id++) {
@@ -222,7 +222,7 @@ static int read_long(struct reader *reader, const char *word)
 }
 
 /* -n 4, -n4, and -np 4 for users of mpirun */
-static int read_short(struct reader *reader, const char *word)
+static int read_short(struct options_reader *reader, const char *word)
 {
     for (int id = 0; id < LAUNCH_COUNT; id++) {
         const char *letter = launch_table[id].letter;
@@ -243,7 +243,7 @@ static int read_short(struct reader *reader, const char *word)
     return unknown(reader, word);
 }
 
-static int read_word(struct reader *reader, const char *word)
+static int read_word(struct options_reader *reader, const char *word)
 {
     if (strncmp(word, "--hvd-", strlen("--hvd-")) == 0)
         return read_hvd(reader, word);
@@ -263,7 +263,7 @@ static int inherit(struct hvdrun_options *options, const char *inherited_cli, st
 }
 
 /* Translate jsrun's options into --hvd-rs, which passes them to the ranks too. */
-static int add_rs_to_cli(struct reader *reader)
+static int add_rs_to_cli(struct options_reader *reader)
 {
     char text[RS_TEXT_BYTES];
     if (reader->jsrun == NULL)
@@ -277,7 +277,7 @@ static int add_rs_to_cli(struct reader *reader)
     return config_list_add(reader->options->cli, OPTION_OF(rs), text, reader->err);
 }
 
-static int check_erf(const struct reader *reader)
+static int check_erf(const struct options_reader *reader)
 {
     const char *other = reader->ranks_given != NULL ? reader->ranks_given
                         : reader->jsrun != NULL     ? reader->jsrun
@@ -294,7 +294,7 @@ static int check_erf(const struct reader *reader)
 int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, const char *inherited_cli,
                          struct hvd_error *err)
 {
-    struct reader reader = {.at = argv[0] == NULL ? argv : argv + 1, .options = options, .err = err};
+    struct options_reader reader = {.at = argv[0] == NULL ? argv : argv + 1, .options = options, .err = err};
     *options = (struct hvdrun_options){.action = HVDRUN_RUN, .grace_us = 5000000, .prefix = true};
     rs_init(&reader.rs);
     int status = inherit(options, inherited_cli, err);

@@ -22,7 +22,7 @@
 #define EVENTS 64
 
 /* The pipe from one rank. */
-struct stream {
+struct output_stream {
     int fd; /* -1 after end of file */
     struct line_buffer buffer;
     int64_t begun_us; /* since when the buffer holds an unfinished line; 0: it holds none */
@@ -36,7 +36,7 @@ struct sink {
     bool broken;  /* it cannot be written any more */
     int error;    /* why it is broken, until it was reported; 0: nothing to report */
     struct lines lines;
-    struct stream *streams; /* by rank */
+    struct output_stream *streams; /* by rank */
 };
 
 struct output {
@@ -58,7 +58,7 @@ static int sink_init(struct sink *sink, int fd, int size, bool prefix, struct hv
     if (sink->streams == NULL)
         return error_set_errno(err, "cannot carry the output of %d ranks", size);
     for (int rank = 0; rank < size; rank++)
-        sink->streams[rank] = (struct stream){.fd = -1, .buffer = {.rank = rank}};
+        sink->streams[rank] = (struct output_stream){.fd = -1, .buffer = {.rank = rank}};
     return HVD_OK;
 }
 
@@ -81,7 +81,7 @@ int output_create(struct output **outputp, int size, bool prefix, struct hvd_err
 }
 
 /* Closing the descriptor also removes it from the epoll set. */
-static void stream_close(struct stream *stream)
+static void stream_close(struct output_stream *stream)
 {
     if (stream->fd >= 0)
         close(stream->fd);
@@ -180,7 +180,7 @@ static void sink_write(struct sink *sink, int size)
 }
 
 /* Read once. Returns false at end of file, or if there is nothing to read. */
-static bool stream_read(struct sink *sink, struct stream *stream)
+static bool stream_read(struct sink *sink, struct output_stream *stream)
 {
     size_t room = 0;
     char *to = line_buffer_room(&stream->buffer, &room);
@@ -210,7 +210,7 @@ static int sink_read(struct sink *sink)
     struct epoll_event events[EVENTS];
     int count = epoll_wait(sink->epoll_fd, events, EVENTS, 0);
     for (int i = 0; i < count; i++) {
-        struct stream *stream = &sink->streams[events[i].data.u32];
+        struct output_stream *stream = &sink->streams[events[i].data.u32];
         if (stream->fd >= 0)
             stream_read(sink, stream);
     }
@@ -222,7 +222,7 @@ static int64_t sink_show_slow(struct sink *sink, int size, int64_t now_us)
 {
     int64_t next_us = INT64_MAX;
     for (int rank = 0; rank < size; rank++) {
-        struct stream *stream = &sink->streams[rank];
+        struct output_stream *stream = &sink->streams[rank];
         if (stream->begun_us == 0)
             continue;
         if (stream->begun_us + PATIENCE_US <= now_us) {
@@ -267,7 +267,7 @@ bool output_finish(struct output *output)
         struct sink *sink = &output->sinks[i];
         bool empty = true;
         for (int rank = 0; rank < output->size; rank++) {
-            struct stream *stream = &sink->streams[rank];
+            struct output_stream *stream = &sink->streams[rank];
             while (stream->fd >= 0 && wants_more(sink) && stream_read(sink, stream))
                 continue;
             if (stream->fd >= 0 && !wants_more(sink))

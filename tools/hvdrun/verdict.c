@@ -184,14 +184,14 @@ int verdict_exit_status(const struct verdict *verdict)
 }
 
 /* A text of limited size that is appended to. */
-struct line {
+struct verdict_line {
     char *text;
     size_t used, bytes;
 };
 
-static void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add(struct verdict_line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static void add(struct line *line, const char *format, ...)
+static void add(struct verdict_line *line, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -201,7 +201,7 @@ static void add(struct line *line, const char *format, ...)
         line->used += (size_t)added < line->bytes - line->used ? (size_t)added : line->bytes - line->used - 1;
 }
 
-static void add_signal(struct line *line, int number)
+static void add_signal(struct verdict_line *line, int number)
 {
     const char *meaning = sigdescr_np(number);
     add(line, "signal %d", number);
@@ -209,12 +209,12 @@ static void add_signal(struct line *line, int number)
         add(line, " (%s)", meaning);
 }
 
-static void add_rank(struct line *line, const struct verdict *verdict, int rank)
+static void add_rank(struct verdict_line *line, const struct verdict *verdict, int rank)
 {
     add(line, "rank %d (%s, pid %d)", rank, verdict->host, (int)verdict->rank_states[rank].pid);
 }
 
-static void add_first(struct line *line, const struct verdict *verdict)
+static void add_first(struct verdict_line *line, const struct verdict *verdict)
 {
     int wait_status = 0;
     switch (verdict->cause) {
@@ -295,7 +295,7 @@ struct rank_outcome {
     const char *why;
 };
 
-static void add_others(struct line *line, const struct verdict *verdict)
+static void add_others(struct verdict_line *line, const struct verdict *verdict)
 {
     char grace[32];
     char why_killed[96];
@@ -330,7 +330,7 @@ static void add_others(struct line *line, const struct verdict *verdict)
 
 void verdict_sentence(const struct verdict *verdict, char *text, size_t text_bytes)
 {
-    struct line line = {text, 0, text_bytes};
+    struct verdict_line line = {text, 0, text_bytes};
     text[0] = 0;
     if (verdict->cause == CAUSE_NONE)
         return;

@@ -10,7 +10,7 @@
 static int begin(struct plan_builder *builder, struct hvd_error *err)
 {
     const struct machine *machine = builder->machine;
-    const struct request *request = builder->request;
+    const struct plan_request *request = builder->request;
     struct plan *plan = builder->plan;
     plan->granted = request->cpus != NULL ? *request->cpus : machine->allowed;
     builder->mems = request->mems != NULL ? *request->mems : machine->allowed_mems;
@@ -186,10 +186,10 @@ static int place(struct plan_builder *builder, struct hvd_error *err)
     return rc;
 }
 
-int plan_create(const struct machine *machine, const struct request *request, struct plan **planp,
+int plan_create(const struct machine *machine, const struct plan_request *request, struct plan **planp,
                 struct hvd_error *err)
 {
-    struct request wanted = *request;
+    struct plan_request wanted = *request;
     struct plan_builder builder = {.machine = machine, .request = &wanted};
     if (request->rs != NULL && request->bind.policy == BIND_NONE)
         wanted.bind.policy = BIND_AUTO; /* tasks are held in their resource sets */

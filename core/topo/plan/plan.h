@@ -27,7 +27,7 @@ struct request_task {
     const char *why; /* "bound by --cpu-bind"; begins its reason */
 };
 
-struct request {
+struct plan_request {
     int task_count;            /* on this node */
     const struct bitmap *cpus; /* granted; NULL: what the machine allows */
     const struct bitmap *mems; /* the same of memory nodes */
@@ -75,7 +75,7 @@ struct plan {
 /* Place all tasks. Free *planp with plan_destroy. Returns HVD_ERR_INVALID with a sentence where the request
  * cannot be met (no granted CPU is on this machine, reserve takes all cores, smt exceeds the threads of a
  * core, gpu without GPUs, resource sets that do not fit), or HVD_ERR_NO_MEMORY; *planp is then unchanged. */
-int plan_create(const struct machine *machine, const struct request *request, struct plan **planp,
+int plan_create(const struct machine *machine, const struct plan_request *request, struct plan **planp,
                 struct hvd_error *err);
 
 /* [plan] may be NULL. */

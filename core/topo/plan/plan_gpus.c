@@ -5,7 +5,7 @@
 
 int gpus_collect_granted(struct plan_builder *builder, struct hvd_error *err)
 {
-    const struct request *request = builder->request;
+    const struct plan_request *request = builder->request;
     const struct machine *machine = builder->machine;
     int count = request->gpu_count < 0 ? machine->gpu_count : request->gpu_count;
     if (count > MACHINE_MAX_GPUS)

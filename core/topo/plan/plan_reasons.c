@@ -117,7 +117,7 @@ static const char *plural(int count, const char *one, const char *many)
 
 static void write_sharing(struct plan_builder *builder, int cores)
 {
-    const struct request *request = builder->request;
+    const struct plan_request *request = builder->request;
     struct plan *plan = builder->plan;
     if (request->bind.policy != BIND_NONE && request->tasks == NULL && plan->task_count > cores)
         plan_append(plan->note, sizeof(plan->note),

@@ -29,7 +29,7 @@ struct consumer {
 
 struct plan_builder {
     const struct machine *machine;
-    const struct request *request;
+    const struct plan_request *request;
     struct plan *plan;
     struct bitmap mems; /* granted; cpus are plan->granted */
     int unit_count;

@@ -129,7 +129,7 @@ START_TEST(memory_grows_by_what_came_not_by_what_is_announced)
     struct frame frame;
     unsigned char header[FRAME_HEADER_BYTES];
     links_new(&a, &b);
-    frame_encode(header, FRAME_MESSAGE, 7, (size_t)CONTROL_MESSAGE_BYTES);
+    frame_encode(header, FRAME_MESSAGE, 7, (size_t)FRAME_MESSAGE_BYTES);
     ck_assert_int_eq(write(a.fd, header, sizeof(header)), sizeof(header));
     struct pollfd wait = {.fd = b.fd, .events = POLLIN};
     ck_assert_int_eq(poll(&wait, 1, 5000), 1);

@@ -1,4 +1,5 @@
 /* test_mailbox.c: control by in-memory mailboxes. */
+#include "net/frame.h"
 #include "unit.h"
 
 #include <pthread.h>
@@ -105,7 +106,7 @@ START_TEST(what_has_no_receiver_is_refused)
     ck_assert_int_eq(root->ops->send(root, TREE_PARENT, "x", 1, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(root->ops->send(root, 2, "x", 1, &err), HVD_ERR_INVALID);
     ck_assert_int_eq(root->ops->send(root, -1, "x", 1, &err), HVD_ERR_INVALID);
-    ck_assert_int_eq(root->ops->send(root, 1, "x", CONTROL_MESSAGE_BYTES + 1, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(root->ops->send(root, 1, "x", FRAME_MESSAGE_BYTES + 1, &err), HVD_ERR_INVALID);
     expect_nothing(1);
     mailbox_world_close(world);
 }

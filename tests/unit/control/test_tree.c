@@ -601,7 +601,7 @@ START_TEST(too_long_a_message_is_refused)
     make_peer_table(team, 0, &peer_table);
     forked_ranks_take_sockets(team, &shape, 0, link_fds);
     ck_assert_int_eq(control_open(&control, &peer_table, &shape, NULL, link_fds, &err), HVD_OK);
-    ck_assert_int_eq(control->ops->send(control, 1, "", (size_t)CONTROL_MESSAGE_BYTES + 1, &err),
+    ck_assert_int_eq(control->ops->send(control, 1, "", (size_t)FRAME_MESSAGE_BYTES + 1, &err),
                      HVD_ERR_INVALID);
     ck_assert_str_eq(err.text, "a control message of 1073741825 bytes, expected at most 1073741824");
     control->ops->close(control);

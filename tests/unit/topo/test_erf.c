@@ -136,7 +136,7 @@ static struct plan *plan_of(const char *text, const struct machine *machine, con
     struct erf_tasks tasks;
     struct hvd_error err = {""};
     ck_assert_msg(erf_tasks(erf, machine, &here, &tasks, keep_warning, &err) == HVD_OK, "%s", err.text);
-    struct request request = {.task_count = tasks.count, .gpu_count = -1, .tasks = tasks.tasks};
+    struct plan_request request = {.task_count = tasks.count, .gpu_count = -1, .tasks = tasks.tasks};
     struct plan *plan = make_plan(machine, &request);
     erf_tasks_free(&tasks);
     erf_destroy(erf);
@@ -225,7 +225,7 @@ END_TEST
 START_TEST(plans_are_written_and_read)
 {
     struct machine *machine = load_machine(machine_names[_i]);
-    struct request request = {.task_count = machine->core_count > 3 ? 3 : 1, .gpu_count = -1};
+    struct plan_request request = {.task_count = machine->core_count > 3 ? 3 : 1, .gpu_count = -1};
     struct plan *plan = make_plan(machine, &request);
     struct erf_plan plans[2] = {{"n1", machine, plan}, {"n2", machine, plan}};
     struct hvd_error err = {""};

@@ -26,7 +26,7 @@ static void __attribute__((format(printf, 2, 3))) holds(bool condition, const ch
 
 struct view {
     const struct machine *machine;
-    const struct request *request;
+    const struct plan_request *request;
     const struct plan *plan;
     int cores;   /* granted, without those that are reserved */
     int threads; /* of them, that may be used */
@@ -267,7 +267,7 @@ static void check_again(const struct view *view)
     plan_destroy(again);
 }
 
-static void check_plan(const struct machine *machine, const struct request *request,
+static void check_plan(const struct machine *machine, const struct plan_request *request,
                        const struct bitmap *granted)
 {
     struct plan *plan = make_plan(machine, request);
@@ -312,7 +312,7 @@ static void check_machine(const struct machine *machine, enum bind_policy policy
 {
     for (int which = 0; which < GRANTS; which++) {
         struct bitmap granted = part_of(machine, which);
-        struct request request = {.cpus = &granted, .gpu_count = -1, .bind = {.policy = policy}};
+        struct plan_request request = {.cpus = &granted, .gpu_count = -1, .bind = {.policy = policy}};
         int cores = cores_in(machine, &granted);
         /* all numbers of tasks where all is granted; of the parts every third */
         for (int tasks = 1; tasks <= 2 * cores; tasks += which == 0 ? 1 : 3) {

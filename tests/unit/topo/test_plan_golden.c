@@ -42,7 +42,7 @@ static const struct golden {
 
 static void write_map(FILE *file, const struct machine *machine, const struct golden *golden)
 {
-    struct request request = {.task_count = golden->tasks, .gpu_count = -1};
+    struct plan_request request = {.task_count = golden->tasks, .gpu_count = -1};
     struct bitmap cpus;
     struct rs_options rs;
     const char *why = "";

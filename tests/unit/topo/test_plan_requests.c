@@ -43,7 +43,7 @@ static const struct {
 START_TEST(what_cannot_be_met_is_refused)
 {
     struct machine *machine = load_machine(refused[_i].machine);
-    struct request request = {.task_count = refused[_i].tasks, .gpu_count = -1};
+    struct plan_request request = {.task_count = refused[_i].tasks, .gpu_count = -1};
     struct plan *plan = NULL;
     struct bitmap cpus;
     struct rs_options rs;
@@ -69,7 +69,7 @@ START_TEST(gpus_that_are_not_there_are_refused)
 {
     struct machine *machine = load_machine("epyc4");
     int wrong[] = {4}, twice[] = {1, 1};
-    struct request request = {.task_count = 1, .gpus = wrong, .gpu_count = 1};
+    struct plan_request request = {.task_count = 1, .gpus = wrong, .gpu_count = 1};
     struct plan *plan = NULL;
     struct hvd_error err = {""};
     ck_assert_int_eq(plan_create(machine, &request, &plan, &err), HVD_ERR_INVALID);
@@ -89,7 +89,7 @@ START_TEST(devices_count_in_the_order_that_is_given)
 {
     struct machine *machine = load_machine("gpu8");
     int gpus[] = {5, 4, 1, 0};
-    struct request request = {.task_count = 4, .gpus = gpus, .gpu_count = 4};
+    struct plan_request request = {.task_count = 4, .gpus = gpus, .gpu_count = 4};
     struct plan *plan = make_plan(machine, &request);
     for (int i = 0; i < 4; i++) {
         ck_assert_int_eq(plan->tasks[i].devices[0], i);
@@ -127,7 +127,7 @@ START_TEST(what_is_left_over_tears_no_task_apart)
     char list[128];
     struct machine *machine = load_machine(leftovers[_i].machine);
     struct bitmap cpus = cpu_list(leftovers[_i].cpus);
-    struct request request = {.task_count = leftovers[_i].tasks, .cpus = &cpus, .gpu_count = 0};
+    struct plan_request request = {.task_count = leftovers[_i].tasks, .cpus = &cpus, .gpu_count = 0};
     const char *why = "";
     ck_assert_int_eq(bind_parse(leftovers[_i].bind, &request.bind, &why), 0);
     struct plan *plan = make_plan(machine, &request);
@@ -143,7 +143,7 @@ START_TEST(memory_is_of_what_is_granted)
 {
     struct machine *machine = load_machine("cpu4");
     struct bitmap mems = cpu_list("1,3");
-    struct request request = {.task_count = 4, .mems = &mems};
+    struct plan_request request = {.task_count = 4, .mems = &mems};
     struct plan *plan = make_plan(machine, &request);
     static const char *const expected[] = {"1,3", "1", "1,3", "3"};
     char list[64];
@@ -157,7 +157,7 @@ END_TEST
 START_TEST(none_binds_nothing)
 {
     struct machine *machine = load_machine("cpu4");
-    struct request request = {.task_count = 3, .bind = {.policy = BIND_NONE}};
+    struct plan_request request = {.task_count = 3, .bind = {.policy = BIND_NONE}};
     struct plan *plan = make_plan(machine, &request);
     for (int i = 0; i < 3; i++) {
         ck_assert(bitmap_is_equal(&plan->tasks[i].cpus, &machine->allowed));
@@ -177,7 +177,8 @@ START_TEST(resource_sets_bind_what_none_does_not)
     struct rs_options rs;
     const char *why = "";
     ck_assert_msg(rs_parse("cpus:2,tasks:2,bind:rs", &rs, &why) == 0, "%s", why);
-    struct request request = {.task_count = 4, .bind = {.policy = BIND_NONE}, .rs = &rs, .gpu_count = -1};
+    struct plan_request request = {
+        .task_count = 4, .bind = {.policy = BIND_NONE}, .rs = &rs, .gpu_count = -1};
     struct plan *plan = make_plan(machine, &request);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(plan->tasks[i].core_count, 2);
@@ -190,7 +191,7 @@ END_TEST
 START_TEST(reserved_cores_are_of_all_groups)
 {
     struct machine *machine = load_machine("gpu8");
-    struct request request = {.task_count = 8, .gpu_count = -1, .bind = {.reserve = 16}};
+    struct plan_request request = {.task_count = 8, .gpu_count = -1, .bind = {.reserve = 16}};
     struct plan *plan = make_plan(machine, &request);
     char list[256];
     ck_assert_str_eq(bitmap_text(&plan->reserved, list, sizeof(list)),
@@ -213,7 +214,7 @@ START_TEST(masks_that_are_bound_are_kept)
     /* against the order of GPUs, which begins at the last cores */
     struct bitmap masks[4] = {cpu_list("0-3"), cpu_list("20-23"), cpu_list("40-43"), cpu_list("60-63")};
     struct request_task tasks[4];
-    struct request request = {.task_count = 4, .gpu_count = -1, .tasks = tasks};
+    struct plan_request request = {.task_count = 4, .gpu_count = -1, .tasks = tasks};
     for (int i = 0; i < 4; i++)
         tasks[i] = (struct request_task){.cpus = &masks[i], .why = "bound by --cpu-bind"};
     struct plan *plan = make_plan(machine, &request);
@@ -238,7 +239,7 @@ START_TEST(masks_that_overlap_are_shared)
     for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
         struct bitmap masks[2] = {cpu_list(lists[i][0]), cpu_list(lists[i][1])};
         struct request_task tasks[2] = {{.cpus = &masks[0]}, {.cpus = &masks[1]}};
-        struct request request = {.task_count = 2, .tasks = tasks};
+        struct plan_request request = {.task_count = 2, .tasks = tasks};
         struct plan *plan = make_plan(machine, &request);
         bool shared = bitmap_intersects(&masks[0], &masks[1]);
         for (int k = 0; k < 2; k++) {
@@ -261,7 +262,7 @@ START_TEST(others_take_what_is_not_settled)
     struct bitmap mask = cpu_list("0-11");
     struct request_task tasks[4] = {
         {.cpus = NULL}, {.cpus = &mask, .why = "bound"}, {.cpus = NULL}, {.cpus = NULL}};
-    struct request request = {.task_count = 4, .tasks = tasks};
+    struct plan_request request = {.task_count = 4, .tasks = tasks};
     struct plan *plan = make_plan(machine, &request);
     char list[64];
     ck_assert_str_eq(bitmap_text(&plan->tasks[0].cpus, list, sizeof(list)), "12-23,60-71");
@@ -287,7 +288,7 @@ START_TEST(what_is_settled_is_not_moved)
     struct bitmap mask = cpu_list("20-21");
     struct request_task tasks[4] = {
         {.cpus = NULL}, {.cpus = &mask, .why = "bound"}, {.cpus = NULL}, {.cpus = NULL}};
-    struct request request = {.task_count = 4, .cpus = &cpus, .tasks = tasks, .gpu_count = 0};
+    struct plan_request request = {.task_count = 4, .cpus = &cpus, .tasks = tasks, .gpu_count = 0};
     struct plan *plan = make_plan(machine, &request);
     char list[64];
     ck_assert_str_eq(bitmap_text(&plan->tasks[0].cpus, list, sizeof(list)), "0-19,56");
@@ -304,7 +305,7 @@ START_TEST(gpus_that_are_settled_are_kept)
     struct machine *machine = load_machine("gpu8");
     int gpus[2][1] = {{6}, {1}};
     struct request_task tasks[2] = {{.gpus = gpus[0], .gpu_count = 1}, {.gpus = gpus[1], .gpu_count = 1}};
-    struct request request = {.task_count = 2, .gpu_count = -1, .tasks = tasks};
+    struct plan_request request = {.task_count = 2, .gpu_count = -1, .tasks = tasks};
     struct plan *plan = make_plan(machine, &request);
     for (int i = 0; i < 2; i++) {
         ck_assert_int_eq(plan->tasks[i].gpu_count, 1);
@@ -321,7 +322,7 @@ START_TEST(masks_outside_of_what_is_granted_are_refused)
     struct machine *machine = load_machine("cpu4");
     struct bitmap granted = cpu_list("0-3"), mask = cpu_list("3-4");
     struct request_task task = {.cpus = &mask, .why = "explicit resource file, line 7"};
-    struct request request = {.task_count = 1, .cpus = &granted, .tasks = &task};
+    struct plan_request request = {.task_count = 1, .cpus = &granted, .tasks = &task};
     struct plan *plan = NULL;
     struct hvd_error err = {""};
     ck_assert_int_eq(plan_create(machine, &request, &plan, &err), HVD_ERR_INVALID);
@@ -340,7 +341,7 @@ START_TEST(equal_cards_are_spread)
     struct machine *machine = load_machine("power9");
     int gpus[] = {0, 1, 2};
     int uses[NIC_MAX] = {0};
-    struct request request = {.task_count = 3, .gpus = gpus, .gpu_count = 3};
+    struct plan_request request = {.task_count = 3, .gpus = gpus, .gpu_count = 3};
     struct plan *plan = make_plan(machine, &request);
     for (int i = 0; i < 3; i++)
         uses[plan->tasks[i].nics[0]]++;
@@ -358,7 +359,7 @@ START_TEST(starts_are_mirrored_as_nccl_does)
     static const int expected[4] = {0, 2, 1, 3};
     struct machine *machine = load_machine("gpu8");
     int gpus[] = {0, 1, 2, 3};
-    struct request request = {.task_count = 4, .gpus = gpus, .gpu_count = 4};
+    struct plan_request request = {.task_count = 4, .gpus = gpus, .gpu_count = 4};
     /* all four cards of the socket as near, as if there were no switches */
     for (int i = 0; i < 4; i++)
         machine->gpus[i].pci.bridge_count = 1;
@@ -379,7 +380,7 @@ START_TEST(fast_cards_come_first)
 {
     struct machine *machine = load_machine("gpu8");
     int gpus[] = {0};
-    struct request request = {.task_count = 1, .gpus = gpus, .gpu_count = 1};
+    struct plan_request request = {.task_count = 1, .gpus = gpus, .gpu_count = 1};
     for (int i = 0; i < machine->nic_count; i++)
         machine->nics[i].mbps = strcmp(machine->nics[i].verbs, "mlx5_5") == 0 ? 100000 : 50000;
     nics_select(machine->nics, machine->nic_count, NULL, NULL);
@@ -395,7 +396,7 @@ END_TEST
 START_TEST(tasks_from_elsewhere_are_checked)
 {
     struct machine *machine = load_machine("gpu8");
-    struct request request = {.task_count = 1, .gpu_count = -1};
+    struct plan_request request = {.task_count = 1, .gpu_count = -1};
     struct plan *plan = make_plan(machine, &request);
     struct plan_task task = plan->tasks[0];
     ck_assert(plan_task_valid(&task));
@@ -429,7 +430,7 @@ END_TEST
 START_TEST(long_texts_are_cut)
 {
     struct machine *machine = load_machine("gpu8");
-    struct request request = {.task_count = 1, .gpu_count = -1};
+    struct plan_request request = {.task_count = 1, .gpu_count = -1};
     struct plan *plan = make_plan(machine, &request);
     char text[32];
     ck_assert_str_eq(plan_task_text(&plan->tasks[0], 0, text, sizeof(text)),
