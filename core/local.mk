@@ -2,20 +2,22 @@
 # folder sees which.
 include_HEADERS += core/hvd.h core/hvd_mpi.h
 
-# ---- libbase: base/ without what opens files; no dependencies, so that the plug-in may carry it ----
+# ---- libbase: base/ and options/ without what opens files; no dependencies, so that the plug-in may carry it ----
 noinst_LTLIBRARIES += core/libbase.la
 core_libbase_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
-core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/base/bind.c core/base/bind.h \
-	core/base/bitmap.c core/base/bitmap.h core/base/clock.h core/base/codec.h core/base/config.c core/base/config.h \
-	core/base/cpu.h core/base/dtype.c core/base/dtype.h core/base/env.c core/base/env.h core/base/hash.h core/base/job.h core/base/log.c \
-	core/base/log.h core/base/name_table.c core/base/name_table.h core/base/nic_filter.c core/base/nic_filter.h core/base/option.c core/base/option.h \
-	core/base/option_type.c core/base/option_type.h core/base/parse.c core/base/parse.h core/base/rank_list.c \
-	core/base/rank_list.h core/base/resource_set.c core/base/resource_set.h core/base/status.c core/base/status.h \
-	core/base/token.h core/base/tree_shape.c core/base/tree_shape.h core/base/tuned_settings.h
+core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/base/bitmap.c core/base/bitmap.h \
+	core/base/clock.h core/base/codec.h core/base/cpu.h core/base/dtype.c core/base/dtype.h core/base/env.c \
+	core/base/env.h core/base/hash.h core/base/job.h core/base/log.c core/base/log.h core/base/name_table.c \
+	core/base/name_table.h core/base/rank_list.c core/base/rank_list.h core/base/status.c core/base/status.h \
+	core/base/tree_shape.c core/base/tree_shape.h
+core_libbase_la_SOURCES += core/options/bind.c core/options/bind.h core/options/config.c core/options/config.h \
+	core/options/nic_filter.c core/options/nic_filter.h core/options/option.c core/options/option.h \
+	core/options/option_type.c core/options/option_type.h core/options/parse.c core/options/parse.h \
+	core/options/resource_set.c core/options/resource_set.h core/options/token.h core/options/tuned_settings.h
 
 # ---- libconfig: the options in force with those of a YAML file, for programs: the plug-in opens none ----
 noinst_LTLIBRARIES += core/libconfig.la
-core_libconfig_la_SOURCES = core/base/config_file.c core/base/config_file.h
+core_libconfig_la_SOURCES = core/options/config_file.c core/options/config_file.h
 core_libconfig_la_CFLAGS = $(AM_CFLAGS) $(YAML_CFLAGS)
 core_libconfig_la_LIBADD = $(YAML_LIBS)
 
@@ -108,14 +110,15 @@ core_libcore_la_SOURCES += core/negotiate/decide.c core/negotiate/delivery.c cor
 	core/negotiate/submit.c \
 	core/negotiate/subtree_sets.c core/negotiate/up.c core/negotiate/wire.c core/negotiate/wire.h \
 	core/negotiate/wire_decode.c
-core_libcore_la_SOURCES += core/flow/adasum.c core/flow/adasum.h core/flow/autotuner.c core/flow/autotuner.h \
-	core/flow/backend_choice.c core/flow/backend_choice.h core/flow/batch.c core/flow/batch.h core/flow/batch_queue.c \
-	core/flow/batch_queue.h core/flow/failure.c core/flow/failure.h core/flow/finish.c core/flow/finish.h \
-	core/flow/fuse.c core/flow/fuse.h core/flow/loop.c core/flow/loop.h core/flow/negotiation.c \
-	core/flow/negotiation.h core/flow/progress.c core/flow/progress.h core/flow/request.c core/flow/request.h \
-	core/flow/row_counts.c core/flow/row_counts.h core/flow/set_change.c core/flow/set_change.h \
+core_libcore_la_SOURCES += core/flow/autotuner.c core/flow/autotuner.h core/flow/backend_choice.c \
+	core/flow/backend_choice.h core/flow/failure.c core/flow/failure.h core/flow/finish.c core/flow/finish.h \
+	core/flow/loop.c core/flow/loop.h core/flow/negotiation.c core/flow/negotiation.h core/flow/progress.c \
+	core/flow/progress.h core/flow/request.c core/flow/request.h core/flow/set_change.c core/flow/set_change.h \
 	core/flow/set_registry.c core/flow/set_registry.h core/flow/stall_inspector.c core/flow/stall_inspector.h \
 	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h
+core_libcore_la_SOURCES += core/flow/batch/adasum.c core/flow/batch/adasum.h core/flow/batch/batch.c \
+	core/flow/batch/batch.h core/flow/batch/batch_queue.c core/flow/batch/batch_queue.h core/flow/batch/fuse.c \
+	core/flow/batch/fuse.h core/flow/batch/row_counts.c core/flow/batch/row_counts.h
 core_libcore_la_SOURCES += core/backend/backend.h core/backend/backend_env.h core/backend/backends.c core/backend/backends.h \
 	core/backend/local.c core/backend/range.h core/backend/spans.c core/backend/spans.h core/backend/table.c core/backend/team.c core/backend/team.h
 core_libcore_la_SOURCES += core/backend/shm/relay.c core/backend/shm/relay.h core/backend/shm/shm.c \

@@ -3,7 +3,7 @@ dist_man_MANS += man/hvd.3 man/hvd_mpi.3
 dist_man_MANS += man/hvdinfo.1
 dist_man_MANS += man/hvdbench.1
 
-# the options of hvd(7) are those of the table in core/base/option.c
+# the options of hvd(7) are those of the table in core/options/option.c
 man_MANS += man/hvd.7
 EXTRA_DIST += man/hvd.7.in
 CLEANFILES += man/hvd.7

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parse.h"
+#include "options/parse.h"
 #include "pmix_shim/env_fence.h"
 
 #define LONGEST_SIZE 1000000

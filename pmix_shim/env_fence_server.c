@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/parse.h"
+#include "options/parse.h"
 
 /* Connections that have not proved themselves: how many at once, and for how long. */
 #define MAX_UNAUTHENTICATED       16

@@ -9,7 +9,7 @@
 
 #include "base/module.h"
 #include "base/env.h"
-#include "base/parse.h"
+#include "options/parse.h"
 
 /* Slurm numbers its own steps (batch, interactive, extern) from here. */
 #define SLURM_SPECIAL_STEP INT64_C(0xfffffff0)

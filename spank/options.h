@@ -4,7 +4,7 @@
 
 #include <slurm/spank.h>
 
-#include "base/config.h"
+#include "options/config.h"
 
 /* Register every option of the table as --hvd-<name>. To be called in slurm_spank_init. */
 void options_register(spank_t spank);

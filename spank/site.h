@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "base/config.h"
+#include "options/config.h"
 
 struct site {
     bool keep_mpi;                         /* mpi=keep: leave the MPI type of steps alone */

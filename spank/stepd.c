@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/parse.h"
+#include "options/parse.h"
 #include "options.h"
 #include "spank/placement.h"
 

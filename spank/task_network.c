@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/nic_filter.h"
-#include "base/token.h"
+#include "options/nic_filter.h"
+#include "options/token.h"
 #include "options.h"
 
 #define DISCARD_PORT 9 /* nothing is sent there */

@@ -3,7 +3,7 @@
 #define BACKEND_BACKEND_ENV_H
 
 #include "backend/backend.h"
-#include "base/config.h"
+#include "options/config.h"
 #include "base/log.h"
 #include "base/tree_shape.h"
 #include "net/endpoint.h"

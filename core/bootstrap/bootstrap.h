@@ -2,7 +2,7 @@
 #ifndef BOOTSTRAP_BOOTSTRAP_H
 #define BOOTSTRAP_BOOTSTRAP_H
 
-#include "base/config.h"
+#include "options/config.h"
 #include "node/arena.h"
 #include "control/control.h"
 #include "node/cores.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/parse.h"
+#include "options/parse.h"
 
 #define GIB        (INT64_C(1) << 30)
 #define PATH_BYTES 4096

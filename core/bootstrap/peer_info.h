@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "base/config.h"
+#include "options/config.h"
 #include "base/rank_list.h"
 #include "net/peer_table.h"
 

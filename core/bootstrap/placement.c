@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/parse.h"
+#include "options/parse.h"
 #include "topo/apply.h"
 #include "topo/node_placement.h"
 

@@ -2,7 +2,7 @@
 #ifndef BOOTSTRAP_PLACEMENT_H
 #define BOOTSTRAP_PLACEMENT_H
 
-#include "base/config.h"
+#include "options/config.h"
 #include "base/log.h"
 #include "bootstrap/bootstrap.h"
 

@@ -2,7 +2,7 @@
 #ifndef BOOTSTRAP_WIREUP_H
 #define BOOTSTRAP_WIREUP_H
 
-#include "base/config.h"
+#include "options/config.h"
 #include "base/job.h"
 #include "base/log.h"
 

@@ -3,7 +3,7 @@
 #ifndef FLOW_AUTOTUNER_H
 #define FLOW_AUTOTUNER_H
 
-#include "base/tuned_settings.h"
+#include "options/tuned_settings.h"
 
 #define AUTOTUNER_STEPS 5 /* measured in one trial; their median is its result */
 

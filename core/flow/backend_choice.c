@@ -1,8 +1,8 @@
 /* backend_choice.c: which backends of this rank can carry an operation. */
 #include "flow/backend_choice.h"
 
-#include "flow/adasum.h"
-#include "flow/batch.h"
+#include "flow/batch/adasum.h"
+#include "flow/batch/batch.h"
 
 /* Those that can carry tensor [index] of [desc] among [members] ranks, and the row counts where the ranks
  * exchange these first. */

@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 #include "flow/backend_choice.h"
-#include "flow/batch_queue.h"
+#include "flow/batch/batch_queue.h"
 #include "flow/failure.h"
 #include "flow/finish.h"
 #include "flow/negotiation.h"

@@ -8,8 +8,8 @@
 #ifndef FLOW_NEGOTIATION_H
 #define FLOW_NEGOTIATION_H
 
-#include "flow/batch_queue.h"
-#include "flow/fuse.h"
+#include "flow/batch/batch_queue.h"
+#include "flow/batch/fuse.h"
 #include "negotiate/negotiate.h"
 
 /* The tensors of one unit of decisions, until they are cut into batches. */

@@ -6,7 +6,7 @@
 #ifndef FLOW_SET_CHANGE_H
 #define FLOW_SET_CHANGE_H
 
-#include "flow/batch.h"
+#include "flow/batch/batch.h"
 #include "flow/set_registry.h"
 
 /* Create the registry with HVD_ALL_RANKS, of [size] ranks, in it. */

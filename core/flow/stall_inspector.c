@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/parse.h"
+#include "options/parse.h"
 #include "negotiate/stall_report.h"
 #include "net/peer_table.h"
 

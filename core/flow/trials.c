@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
-#include "base/parse.h"
+#include "options/parse.h"
 
 #define NEXT_MARKER_LIMIT 4
 #define TEXT_BYTES        128

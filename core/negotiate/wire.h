@@ -4,7 +4,7 @@
 
 #include "base/codec.h"
 #include "base/status.h"
-#include "base/tuned_settings.h"
+#include "options/tuned_settings.h"
 #include "negotiate/stall_report.h"
 
 /* A message is a list of records. Upwards a record holds for every rank of the sender's subtree; downwards it

@@ -6,7 +6,7 @@
 #include <net/if.h>
 #include <string.h>
 
-#include "base/nic_filter.h"
+#include "options/nic_filter.h"
 #include "net/endpoint.h"
 
 void address_map_ipv4(const struct in_addr *from, struct in6_addr *to)

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/nic_filter.h"
-#include "base/token.h"
+#include "options/nic_filter.h"
+#include "options/token.h"
 #include "net/address.h"
 #include "net/network.h"
 

@@ -5,7 +5,7 @@
 #include <sys/types.h>
 
 #include "base/env.h"
-#include "base/token.h"
+#include "options/token.h"
 #include "topo/plan/plan.h"
 
 /* Set in each task that a launcher has placed: the launcher and the variables that it wrote, separated by

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/nic_filter.h"
+#include "options/nic_filter.h"
 
 #define UNKNOWN_MBPS 10000
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/token.h"
+#include "options/token.h"
 #include "topo/nic.h"
 
 const char *const nic_env_names[NIC_ENV_COUNT] = {

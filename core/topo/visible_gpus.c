@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/token.h"
+#include "options/token.h"
 
 /* Are all of one model? Then the driver's order, fastest first, is that of PCI. */
 static bool same_model(const struct machine *machine, const struct visible_gpus *visible)

@@ -2,10 +2,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/bind.h"
+#include "options/bind.h"
 #include "base/bitmap.h"
-#include "base/nic_filter.h"
-#include "base/resource_set.h"
+#include "options/nic_filter.h"
+#include "options/resource_set.h"
 #include "fuzz.h"
 
 static void try_bind(const char *text)

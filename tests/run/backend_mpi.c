@@ -17,7 +17,7 @@
 
 #include "../unit/batches.h"
 #include "base/clock.h"
-#include "base/parse.h"
+#include "options/parse.h"
 #include "base/dtype.h"
 #include "backend/backend_env.h"
 

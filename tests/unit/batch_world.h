@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "flow/adasum.h"
-#include "flow/batch.h"
-#include "flow/row_counts.h"
+#include "flow/batch/adasum.h"
+#include "flow/batch/batch.h"
+#include "flow/batch/row_counts.h"
 #include "backend/arith/reduce.h"
 #include "base/dtype.h"
 

@@ -11,7 +11,7 @@ noinst_HEADERS += tests/unit/batches.h tests/unit/batch_driver.h tests/unit/desc
 
 UNIT_TESTS =
 # settings, and how ranks start and find each other
-UNIT_TESTS += tests/unit/base/test_parse tests/unit/base/test_option tests/unit/base/test_config tests/unit/base/test_tree_shape \
+UNIT_TESTS += tests/unit/options/test_parse tests/unit/options/test_option tests/unit/options/test_config tests/unit/base/test_tree_shape \
 	tests/unit/control/test_mailbox tests/unit/pmix_shim/test_secure_channel tests/unit/pmix_shim/test_provider tests/unit/pmix_shim/test_store \
 	tests/unit/net/test_address tests/unit/bootstrap/test_peer_info tests/unit/net/test_peer_table tests/unit/auth/test_handshake tests/unit/bootstrap/test_memory_budget \
 	tests/unit/bootstrap/test_join tests/unit/net/test_probe tests/unit/node/test_attach tests/unit/node/test_doorbell tests/unit/bootstrap/test_sub_job \
@@ -36,7 +36,7 @@ UNIT_TESTS += tests/unit/backend/test_backends tests/unit/backend/test_local tes
 	tests/unit/backend/test_pairwise tests/unit/backend/test_bruck tests/unit/backend/test_tcp_bruck tests/unit/backend/test_tcp_pairwise tests/unit/backend/test_tcp_chain \
 	tests/unit/backend/test_tcp tests/unit/backend/test_hier_split tests/unit/backend/test_hier tests/unit/backend/test_mpi_choice
 # placement
-UNIT_TESTS += tests/unit/base/test_bitmap tests/unit/base/test_bind tests/unit/base/test_nic_filter tests/unit/base/test_resource_set \
+UNIT_TESTS += tests/unit/base/test_bitmap tests/unit/options/test_bind tests/unit/options/test_nic_filter tests/unit/options/test_resource_set \
 	tests/unit/topo/test_apply tests/unit/topo/test_nic tests/unit/topo/test_visible_gpus
 # the plug-in
 UNIT_TESTS += tests/unit/spank/test_srun tests/unit/spank/test_site tests/unit/spank/test_step \

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/cpu.h"
-#include "base/parse.h"
+#include "options/parse.h"
 #include "bootstrap/memory_budget.h"
 #include "base/dtype.h"
 

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/parse.h"
+#include "options/parse.h"
 #include "base/dtype.h"
 
 #define FILE_BYTES   (8 << 20) /* largest file */

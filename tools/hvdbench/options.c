@@ -4,7 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "base/parse.h"
+#include "options/parse.h"
 #include "tools/hvdbench/bars/bar.h"
 #include "tools/hvdbench/model.h"
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/parse.h"
+#include "options/parse.h"
 #include "base/dtype.h"
 #include "tools/hvdbench/bars/json.h"
 #include "tools/hvdbench/load.h"

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/config.h"
+#include "options/config.h"
 #include "base/module.h"
 #include "tools/hvdinfo/map.h"
 #include "tools/hvdinfo/nics.h"

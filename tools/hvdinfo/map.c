@@ -9,9 +9,9 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "base/config.h"
-#include "base/parse.h"
-#include "base/token.h"
+#include "options/config.h"
+#include "options/parse.h"
+#include "options/token.h"
 #include "tools/hvdinfo/map_svg.h"
 #include "tools/hvdinfo/map_text.h"
 #include "topo/erf.h"

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/config.h"
+#include "options/config.h"
 #include "topo/nic.h"
 
 #define ADDRESS_BYTES (INET6_ADDRSTRLEN + 4) /* with its prefix length */

@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/parse.h"
+#include "options/parse.h"
 #include "tools/hvdinfo/stragglers.h"
 #include "tools/hvdinfo/trace_file.h"
 #include "trace/strbuf.h"

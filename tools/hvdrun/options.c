@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/parse.h"
+#include "options/parse.h"
 
 #define GRACE_MAX_US (INT64_C(3600) * 1000000)
 

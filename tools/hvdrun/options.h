@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "base/config.h"
+#include "options/config.h"
 #include "tools/hvdrun/rank_count.h"
 
 struct hvdrun_options {

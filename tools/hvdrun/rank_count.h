@@ -2,7 +2,7 @@
 #ifndef TOOLS_HVDRUN_RANK_COUNT_H
 #define TOOLS_HVDRUN_RANK_COUNT_H
 
-#include "base/resource_set.h"
+#include "options/resource_set.h"
 #include "base/status.h"
 
 #define HVDRUN_MAX_RANKS 4096

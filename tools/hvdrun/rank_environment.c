@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/config.h"
+#include "options/config.h"
 #include "topo/apply.h"
 #include "topo/nic_env.h"
 

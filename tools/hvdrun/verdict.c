@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "base/parse.h"
+#include "options/parse.h"
 
 enum cause {
     CAUSE_NONE,

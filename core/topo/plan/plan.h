@@ -8,8 +8,8 @@
 #ifndef TOPO_PLAN_PLAN_H
 #define TOPO_PLAN_PLAN_H
 
-#include "base/bind.h"
-#include "base/resource_set.h"
+#include "options/bind.h"
+#include "options/resource_set.h"
 #include "topo/machine.h"
 
 #define PLAN_MAX_TASKS  8192

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/backend_id.h"
-#include "flow/fuse.h"
+#include "flow/batch/fuse.h"
 
 /* An item as the tests write it: kind and type by letters, bytes. 'f' float32 sum, 'd' float64 sum, 'a'
  * float32 average, 'b' broadcast from 0, 'c' broadcast from 1, 'm' float32 sum over mpi, 'p' prescaled, 'q'

@@ -1,0 +1,108 @@
+/* batch.h: tensors that are transferred together, and their way into the fusion buffer and out of it. */
+#ifndef FLOW_BATCH_BATCH_H
+#define FLOW_BATCH_BATCH_H
+
+#include "flow/tensor_queue.h"
+#include "backend/backends.h"
+
+/* Packing and unpacking copy at most this much in one step, which takes about 100 us: messages of other ranks
+ * are answered between steps. */
+#define BATCH_PORTION_BYTES (INT64_C(512) << 10)
+
+/* The next step of a batch. Batches go through the stages in this order, and each skips some. */
+enum batch_stage {
+    BATCH_ROW_COUNTS, /* allgather, alltoall: exchange how many rows each member has (row_counts.h) */
+    BATCH_LAY_OUT,    /* find its memory */
+    BATCH_PACK,
+    BATCH_START,
+    BATCH_RUN,
+    BATCH_COMBINE, /* between two exchanges of Adasum (adasum.h) */
+    BATCH_UNPACK,
+    BATCH_DONE,
+    /* batches without tensors, which change the process sets in their turn */
+    BATCH_SET_ADD,
+    BATCH_SET_REMOVE
+};
+
+/* How far packing, unpacking or combining has come. The buffer holds one part after another, and each part
+ * holds its share of every tensor. A part is what belongs to one member (reducescatter, allgather); other
+ * collectives have a single part. */
+struct batch_cursor {
+    struct request_tensor *tensor; /* NULL: at the end */
+    int part, last_part;
+    int64_t inside;    /* elements of this tensor's part that are done */
+    int64_t buffer_at; /* in elements */
+};
+
+struct batch {
+    struct batch *next;
+    enum batch_stage stage;
+    struct process_set
+        *team; /* SET_REMOVE: owned, NULL where this rank is no member. Otherwise the registry's */
+    struct backend_batch transfer; /* as the backend gets it */
+    int backend;                   /* -1: nothing is transferred */
+    struct request_tensor *tensors, **tail;
+    int tensor_count;
+    int64_t bytes;          /* of all tensors, as transferred */
+    int64_t fusion_bytes;   /* the fusion size when it was decided */
+    enum hvd_dtype dtype;   /* of the tensors; another may be transferred */
+    bool at_root;           /* a broadcast whose root is this rank */
+    bool all_local;         /* every tensor is in this rank's memory and has elements */
+    bool exchanging_counts; /* the running transfer is that of the row counts */
+    bool packed;            /* the input is packed into the buffer */
+    bool unpacked;          /* the output is unpacked from the buffer */
+    int64_t *sizes;    /* while exchanging_counts: row counts of this rank, then the received ones; owned */
+    int64_t *sent;     /* elements to, or of, each member, where the collective has these; owned */
+    int64_t *received; /* alltoall: elements from each member; owned */
+    struct backend_span *spans; /* tensors that the backend takes in place of the buffer; owned */
+    int64_t buffer_bytes;       /* of the buffer: how much of it the batch needs */
+    void *buffer;
+    struct batch_cursor cursor;
+    bool adasum;    /* an allreduce made of pairwise exchanges */
+    int level;      /* Adasum: levels that are done */
+    bool has_dots;  /* Adasum: the dot products of this level are complete */
+    double dots[3]; /* a.a, b.b, a.b */
+    /* SET_ADD, SET_REMOVE */
+    struct request *request;
+    hvd_set set;
+    uint32_t backends; /* SET_ADD: the mask of those that all ranks have */
+};
+
+/* What a backend must support for tensor [index] of [desc] among [ranks] members; for allgather and alltoall
+ * it must support the same with HVD_INT64 too. */
+struct backend_need batch_need(const struct desc *desc, int index, int ranks);
+
+/* Bytes of [tensor] as transferred, equal on all ranks: what fusion counts. For allgather and alltoall, whose
+ * row counts are not exchanged yet, the bytes of one row. */
+int64_t batch_tensor_bytes(const struct request_tensor *tensor);
+
+/* Elements in a row of tensor [index]: the product of all dimensions but the first. -1 where it is 2^63 or
+ * more. */
+int64_t batch_row_elements(const struct desc *desc, int index);
+
+/* A batch without tensors, for tensors that fuse with tensor [index] of [desc]; NULL without memory. [team]
+ * must outlive it. */
+struct batch *batch_create(struct process_set *team, int backend, const struct desc *desc, int index);
+void batch_free(struct batch *batch); /* NULL is fine. Its tensors stay */
+
+void batch_add(struct batch *batch, struct request_tensor *tensor);
+
+/* LAY_OUT, first half: set batch->buffer_bytes, and allocate results. Where a result gets no memory its
+ * operation fails on this rank; the rank takes part in the transfer all the same, into the buffer. */
+int batch_plan(struct batch *batch, struct hvd_error *err);
+
+/* LAY_OUT, second half: [buffer] has room for buffer_bytes. */
+void batch_lay_out(struct batch *batch, void *buffer);
+
+/* Copy one portion of at most BATCH_PORTION_BYTES. */
+void batch_pack(struct batch *batch);
+void batch_unpack(struct batch *batch);
+
+/* The transfer that was laid out is done. */
+void batch_transfer_done(struct batch *batch);
+
+/* Move the cursor to [first_part], which begins at element [buffer_at] of the buffer; it ends after
+ * [last_part]. */
+void batch_rewind(struct batch *batch, int first_part, int last_part, int64_t buffer_at);
+
+#endif

@@ -1,0 +1,271 @@
+/* batch_queue.c: batches run one after another, in the agreed order, each one step at a time. */
+#include "flow/batch/batch_queue.h"
+
+#include <stdlib.h>
+
+#include "flow/batch/adasum.h"
+#include "flow/batch/row_counts.h"
+#include "flow/set_change.h"
+
+/* A batch of at most so many bytes goes on until it has to wait; larger ones take one step in a round. */
+#define QUICK_BYTES 16384
+
+/* How often such a batch is tested before the round goes on: its other members are at work on it too, and
+ * will be done soon. */
+#define QUICK_TESTS 8
+
+void batch_queue_init(struct batch_queue *batch_queue)
+{
+    batch_queue->tail = &batch_queue->first;
+}
+
+void batch_queue_append(struct batch_queue *batch_queue, struct batch *batch)
+{
+    batch->next = NULL;
+    *batch_queue->tail = batch;
+    batch_queue->tail = &batch->next;
+    batch_queue->count++;
+    trials_batch_queued(batch_queue->trials);
+}
+
+static struct batch *remove_first(struct batch_queue *batch_queue)
+{
+    struct batch *batch = batch_queue->first;
+    batch_queue->first = batch->next;
+    if (batch_queue->first == NULL)
+        batch_queue->tail = &batch_queue->first;
+    batch_queue->count--;
+    return batch;
+}
+
+/* ---- The end of a batch ----------------------------------------------------------------------- */
+
+static void end_first(struct batch_queue *batch_queue, int status, const char *reason)
+{
+    struct batch *batch = remove_first(batch_queue);
+    struct request_tensor *next = NULL;
+    finish_read_clock(batch_queue->finish);
+    trials_batch_done(batch_queue->trials, batch->bytes, batch_queue->first != NULL);
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = next) {
+        next = tensor->next;
+        finish_tensor(batch_queue->finish, tensor, status, reason);
+    }
+    if (batch->stage == BATCH_SET_REMOVE)
+        set_change_remove(batch_queue->backends, batch);
+    if (batch->request != NULL)
+        finish_request(batch_queue->finish, batch->request, status, reason);
+    batch_free(batch);
+}
+
+void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char *reason)
+{
+    const struct batch *batch = batch_queue->first;
+    if (batch != NULL && batch->stage == BATCH_RUN)
+        backends_abort(batch_queue->backends, batch->team, batch->backend);
+    while (batch_queue->first != NULL)
+        end_first(batch_queue, status, reason);
+}
+
+void batch_queue_fini(struct batch_queue *batch_queue)
+{
+    while (batch_queue->first != NULL) {
+        struct batch *batch = remove_first(batch_queue);
+        struct request_tensor *next = NULL;
+        for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = next) {
+            next = tensor->next;
+            finish_forget_tensor(tensor);
+        }
+        if (batch->stage == BATCH_SET_REMOVE)
+            set_change_remove(batch_queue->backends, batch);
+        batch_free(batch);
+    }
+    free(batch_queue->buffer);
+    batch_queue->buffer = NULL;
+}
+
+/* ---- Its steps -------------------------------------------------------------------------------- */
+
+static void trace_batch(struct batch_queue *batch_queue, const struct batch *batch, enum trace_step step)
+{
+    struct finish *finish = batch_queue->finish;
+    finish_read_clock(finish);
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL && finish->trace != NULL;
+         tensor = tensor->next)
+        trace_step(finish->trace, &tensor->request->trace, step, finish->now_us);
+}
+
+static bool ensure_buffer(struct batch_queue *batch_queue, int64_t bytes)
+{
+    if (bytes <= batch_queue->buffer_bytes)
+        return true;
+    void *buffer = NULL;
+    if (posix_memalign(&buffer, 4096, (size_t)bytes) != 0)
+        return false;
+    free(batch_queue->buffer);
+    batch_queue->buffer = buffer;
+    batch_queue->buffer_bytes = bytes;
+    return true;
+}
+
+static int lay_out_batch(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
+{
+    int rc = batch_plan(batch, err);
+    if (rc == HVD_OK && !ensure_buffer(batch_queue, batch->buffer_bytes))
+        rc = error_set(err, HVD_ERR_NO_MEMORY,
+                       "no memory for a fusion buffer of %lld bytes; lower --hvd-fusion",
+                       (long long)batch->buffer_bytes);
+    if (rc != HVD_OK)
+        return rc;
+    batch_lay_out(batch, batch_queue->buffer);
+    if (batch->stage == BATCH_PACK)
+        trace_batch(batch_queue, batch, TRACE_PACKING);
+    return HVD_OK;
+}
+
+/* May this rank block now until the others come to the same batch? Not while messages of ours are still in
+ * this process: the others may need them to get there. */
+static bool may_block(const struct batch_queue *batch_queue)
+{
+    return batch_queue->control->ops->flushed(batch_queue->control);
+}
+
+static int start_transfer(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
+                          struct hvd_error *err)
+{
+    if (batch->backend < 0 || batch->backend >= BACKEND_COUNT)
+        return error_set(err, HVD_ERR_SYSTEM, "the ranks agreed on backend %d, which does not exist",
+                         batch->backend);
+    *movedp = !backends_may_block(batch->team, batch->backend, &batch->transfer) || may_block(batch_queue);
+    if (!*movedp)
+        return HVD_OK;
+    trace_batch(batch_queue, batch, TRACE_TRANSFERRING);
+    int rc = backends_start(batch_queue->backends, batch->team, batch->backend, &batch->transfer, err);
+    if (rc == HVD_OK)
+        batch->stage = BATCH_RUN;
+    return rc;
+}
+
+/* Now that all rows are known the tensors may exceed the fusion size together: those beyond it become a
+ * batch of their own, which runs next. */
+static int apply_row_counts(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
+{
+    struct batch *rest = NULL;
+    int rc = row_counts_apply(batch, batch->fusion_bytes, &rest, err);
+    if (rest == NULL)
+        return rc;
+    rest->next = batch->next;
+    batch->next = rest;
+    if (rest->next == NULL)
+        batch_queue->tail = &rest->next;
+    batch_queue->count++;
+    return rc;
+}
+
+static int transfer_done(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
+{
+    if (batch->exchanging_counts)
+        return apply_row_counts(batch_queue, batch, err);
+    batch_transfer_done(batch);
+    if (batch->stage == BATCH_UNPACK)
+        trace_batch(batch_queue, batch, TRACE_UNPACKING);
+    return HVD_OK;
+}
+
+static int test_transfer(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
+                         struct hvd_error *err)
+{
+    int lost_rank = batch_queue->control->rank;
+    int tests = batch->bytes <= QUICK_BYTES && backend_table[batch->backend]->polled ? QUICK_TESTS : 1;
+    int rc = HVD_IN_PROGRESS;
+    *movedp = false;
+    for (; tests > 0 && rc == HVD_IN_PROGRESS && !*movedp; tests--)
+        rc = backends_test(batch_queue->backends, batch->team, batch->backend, movedp, &lost_rank, err);
+    if (rc == HVD_IN_PROGRESS)
+        return HVD_OK;
+    *movedp = true;
+    if (rc == HVD_OK)
+        return transfer_done(batch_queue, batch, err);
+    if (rc != HVD_ERR_RANK_LOST)
+        return rc;
+    failure_suspect(batch_queue->failure, lost_rank, err);
+    return HVD_OK;
+}
+
+static int add_set(struct batch_queue *batch_queue, const struct batch *batch, bool *movedp,
+                   struct hvd_error *err)
+{
+    *movedp = may_block(batch_queue);
+    if (!*movedp)
+        return HVD_OK;
+    int rc = set_change_add(batch_queue->set_registry, batch_queue->backends, batch_queue->control->rank,
+                            batch, err);
+    if (rc == HVD_OK)
+        end_first(batch_queue, HVD_OK, NULL);
+    return rc;
+}
+
+/* One step of the first batch, [batch]. [*movedp]: whether it could be made. */
+static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *movedp, struct hvd_error *err)
+{
+    *movedp = true;
+    switch (batch->stage) {
+    case BATCH_ROW_COUNTS:
+        return row_counts_exchange(batch, err);
+    case BATCH_LAY_OUT:
+        return lay_out_batch(batch_queue, batch, err);
+    case BATCH_PACK:
+        batch_pack(batch);
+        return HVD_OK;
+    case BATCH_START:
+        return start_transfer(batch_queue, batch, movedp, err);
+    case BATCH_RUN:
+        return test_transfer(batch_queue, batch, movedp, err);
+    case BATCH_COMBINE:
+        adasum_combine(batch);
+        return HVD_OK;
+    case BATCH_UNPACK:
+        batch_unpack(batch);
+        return HVD_OK;
+    case BATCH_SET_ADD:
+        return add_set(batch_queue, batch, movedp, err);
+    case BATCH_DONE:
+    case BATCH_SET_REMOVE:
+        end_first(batch_queue, HVD_OK, NULL);
+        return HVD_OK;
+    }
+    return HVD_OK;
+}
+
+/* Is the next step too short to go round for? */
+static bool is_quick(const struct batch *batch)
+{
+    return batch->stage == BATCH_LAY_OUT || batch->stage == BATCH_START || batch->stage == BATCH_DONE ||
+           batch->bytes <= QUICK_BYTES;
+}
+
+int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_error *err)
+{
+    struct batch *batch = batch_queue->first;
+    const struct failure *failure = batch_queue->failure;
+    bool again = batch != NULL && !failure->announced && !failure_is_suspected(failure);
+    int rc = HVD_OK;
+    while (again) {
+        bool ends = batch->stage >= BATCH_DONE;
+        bool moved = false;
+        rc = run_step(batch_queue, batch, &moved, err);
+        *movedp |= moved;
+        again = moved && !ends && rc == HVD_OK && !failure_is_suspected(failure) && is_quick(batch);
+    }
+    return rc;
+}
+
+bool batch_queue_is_busy(const struct batch_queue *batch_queue)
+{
+    const struct batch *batch = batch_queue->first;
+    return batch != NULL && batch->stage == BATCH_RUN && !failure_is_suspected(batch_queue->failure);
+}
+
+bool batch_queue_must_poll(const struct batch_queue *batch_queue)
+{
+    return batch_queue_is_busy(batch_queue) && backend_table[batch_queue->first->backend]->polled;
+}

@@ -1,0 +1,49 @@
+/* batch_queue.h: the third stage. Batches run one after another, in the order that all ranks agreed on, each
+ * one step at a time: lay out, pack, transfer by a backend, unpack.
+ *
+ * Owns the batches and the fusion buffer. Calls the backends, set_change for the batches that add or remove a
+ * process set, failure for a lost rank, trials for what was transferred, and finish for what is done. */
+#ifndef FLOW_BATCH_BATCH_QUEUE_H
+#define FLOW_BATCH_BATCH_QUEUE_H
+
+#include "flow/batch/batch.h"
+#include "flow/failure.h"
+#include "flow/finish.h"
+#include "flow/set_registry.h"
+#include "flow/trials.h"
+
+struct batch_queue {
+    struct control *control;
+    struct backends *backends;
+    struct set_registry *set_registry;
+    struct failure *failure;
+    struct trials *trials;
+    struct finish *finish;
+    struct batch *first, **tail; /* the first one runs */
+    int count;
+    void *buffer; /* the fusion buffer, which grows to the size of the largest batch */
+    int64_t buffer_bytes;
+};
+
+/* What the fields from control to finish borrow is set; the others are zeroed. */
+void batch_queue_init(struct batch_queue *batch_queue);
+
+/* Free the buffer, and the batches that are left, without callbacks. */
+void batch_queue_fini(struct batch_queue *batch_queue);
+
+void batch_queue_append(struct batch_queue *batch_queue, struct batch *batch);
+
+/* Take the first batch further: by one step, or several where they are quick. [*movedp] becomes true where
+ * anything was done. */
+int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_error *err);
+
+/* Stop the running batch, whose memory the backend does not touch from here on, and end all with [status]. */
+void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char *reason);
+
+/* Is a backend at work on the first batch, so that news will come soon? */
+bool batch_queue_is_busy(const struct batch_queue *batch_queue);
+
+/* And only polling will tell: no descriptor becomes readable. */
+bool batch_queue_must_poll(const struct batch_queue *batch_queue);
+
+#endif

@@ -1,0 +1,335 @@
+/* config.c: the options in force in one process, and who set each; opens no file itself. */
+#include "options/config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "options/parse.h"
+
+/* What launchers, tests and wire-up use and no user mistyped. */
+static const char *const known_variables[] = {CONFIG_CLI_VARIABLE, CONFIG_SITE_VARIABLE, "HVD_JOB_KEY",
+                                              "HVD_EPOCH",         "HVD_MODULE_PATH",    "HVD_BUILD",
+                                              "HVD_SOURCE",        "HVD_PLACED",         "HVD_GPU_PCI",
+                                              "HVD_LOCAL_DEVICE",  "HVD_NETWORK_SET",    NULL};
+
+/* One value that somebody gave. */
+struct candidate {
+    const struct hvd_option *option;
+    enum config_source source;
+    const char *where;   /* the variable or file */
+    const char *spelled; /* how the sentence begins: "--hvd-fusion" */
+    const char *given;   /* the value as it was typed */
+    const char *text;    /* the same in our syntax */
+};
+
+/* A configuration in the making, and what the environment holds for it. */
+struct loader {
+    struct hvd_config config;
+    const char *own[OPTION_MAX];     /* HVD_FUSION; NULL where it is not set */
+    const char *horovod[OPTION_MAX]; /* HOROVOD_FUSION_THRESHOLD */
+    const char *cli, *site;
+    void (*warn)(const char *sentence);
+    const char *file;         /* that is being read */
+    bool in_file[OPTION_MAX]; /* options it has named so far */
+};
+
+static void warn_about(const struct loader *loader, const char *variable, const char *sentence)
+{
+    struct hvd_error text;
+    if (loader->warn == NULL)
+        return;
+    error_set(&text, HVD_OK, "%.64s: %s", variable, sentence);
+    loader->warn(text.text);
+}
+
+/* Check a value, and put it in force unless one of higher authority is. Of equals the later one wins. */
+static int apply_candidate(struct hvd_config *config, const struct candidate *candidate,
+                           struct hvd_error *err)
+{
+    struct config_origin *origin = &config->origin[option_index(candidate->option)];
+    bool wins = candidate->source >= origin->source;
+    int rc = option_parse(candidate->option, candidate->spelled, candidate->text, wins ? config : NULL, err);
+    if (rc != HVD_OK || !wins)
+        return rc;
+    size_t length = strlen(candidate->where);
+    size_t skip = length < sizeof(origin->where) ? 0 : length - sizeof(origin->where) + 1;
+    origin->source = candidate->source;
+    snprintf(origin->where, sizeof(origin->where), "%s", candidate->where + skip);
+    snprintf(origin->text, sizeof(origin->text), "%s", candidate->given);
+    return HVD_OK;
+}
+
+static int load_defaults(struct hvd_config *config, struct hvd_error *err)
+{
+    for (int i = 0; i < option_count; i++) {
+        const struct hvd_option *option = &option_table[i];
+        struct candidate candidate = {option, CONFIG_DEFAULT, "", option->name, option->def, option->def};
+        int rc = option->def[0] == 0 ? HVD_OK : apply_candidate(config, &candidate, err);
+        if (rc != HVD_OK)
+            return rc;
+    }
+    return HVD_OK;
+}
+
+static int apply_list_entry(struct hvd_config *config, enum config_source source, char *entry,
+                            struct hvd_error *err)
+{
+    const char *variable = source == CONFIG_SITE ? CONFIG_SITE_VARIABLE : CONFIG_CLI_VARIABLE;
+    char spelled[96];
+    char *equals = strchr(entry, '=');
+    if (equals == NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s: '%.64s' is not name=value; only launchers write this variable", variable,
+                         entry);
+    *equals = 0;
+    const struct hvd_option *option = option_find(entry);
+    if (option == NULL)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "%s: no option is named '%.64s'; the launcher is of another version of hvd than this library",
+            variable, entry);
+    if (source == CONFIG_SITE)
+        snprintf(spelled, sizeof(spelled), "%s in %s", option->name, variable);
+    else
+        snprintf(spelled, sizeof(spelled), "--hvd-%s", option->name);
+    struct candidate candidate = {option, source, variable, spelled, equals + 1, equals + 1};
+    return apply_candidate(config, &candidate, err);
+}
+
+/* A list of name=value with ';' between. */
+static int load_list(struct hvd_config *config, enum config_source source, const char *list,
+                     struct hvd_error *err)
+{
+    char copy[CONFIG_LIST_BYTES + 1];
+    if (list == NULL || list[0] == 0)
+        return HVD_OK;
+    if (strlen(list) > CONFIG_LIST_BYTES)
+        return error_set(err, HVD_ERR_INVALID, "%s: longer than %d bytes",
+                         source == CONFIG_SITE ? CONFIG_SITE_VARIABLE : CONFIG_CLI_VARIABLE,
+                         CONFIG_LIST_BYTES);
+    memcpy(copy, list, strlen(list) + 1);
+    for (char *entry = copy; entry != NULL;) {
+        char *next = strchr(entry, ';');
+        if (next != NULL)
+            *next++ = 0;
+        int rc = apply_list_entry(config, source, entry, err);
+        if (rc != HVD_OK)
+            return rc;
+        entry = next;
+    }
+    return HVD_OK;
+}
+
+/* Horovod's value in our syntax, or HVD_IN_PROGRESS where a warning was given and it is left out. */
+static int translate_horovod(const struct loader *loader, const struct hvd_option *option, const char *given,
+                             char *text, struct hvd_error *err)
+{
+    int64_t number;
+    const char *why;
+    const char *not_taken = option->retired != NULL ? option->retired : option->horovod_never;
+    if (not_taken == NULL && strcmp(given, "0") == 0)
+        not_taken = option->horovod_zero;
+    if (not_taken != NULL) {
+        warn_about(loader, option->horovod, not_taken);
+        return HVD_IN_PROGRESS;
+    }
+    if (strlen(given) > OPTION_VALUE_BYTES)
+        return error_set(err, HVD_ERR_INVALID, "%s: the value is longer than %d bytes", option->horovod,
+                         OPTION_VALUE_BYTES);
+    snprintf(text, OPTION_VALUE_BYTES + 1, "%s", given);
+    if (option->horovod_unit != NULL && option->horovod_unit[0] != 0) {
+        if (strlen(given) > 20 || parse_count(given, &number, &why) < 0)
+            return error_set(err, HVD_ERR_INVALID,
+                             "%s=%.64s: expected a whole number of %s; --hvd-%s takes units", option->horovod,
+                             given, option->horovod_unit, option->name);
+        snprintf(text, OPTION_VALUE_BYTES + 1, "%s%s", given, option->horovod_unit);
+    }
+    if (option->horovod_synonyms == NULL)
+        return HVD_OK;
+    for (const struct option_synonym *at = option->horovod_synonyms; at->theirs != NULL; at++) {
+        if (strcasecmp(given, at->theirs) == 0) {
+            snprintf(text, OPTION_VALUE_BYTES + 1, "%s", at->ours);
+            return HVD_OK;
+        }
+    }
+    warn_about(loader, option->horovod, "not a value that Horovod knows; it is ignored");
+    return HVD_IN_PROGRESS;
+}
+
+/* The user's own variables. HVD_FUSION comes after HOROVOD_FUSION_THRESHOLD, and so wins. */
+static int load_variables(struct loader *loader, struct hvd_error *err)
+{
+    char text[OPTION_VALUE_BYTES + 1];
+    char name[64];
+    int rc = HVD_OK;
+    for (int i = 0; i < option_count && rc == HVD_OK; i++) {
+        const struct hvd_option *option = &option_table[i];
+        const char *given = loader->horovod[i];
+        if (given != NULL) {
+            rc = translate_horovod(loader, option, given, text, err);
+            struct candidate candidate = {option, CONFIG_ENVIRONMENT, option->horovod, option->horovod, given,
+                                          text};
+            if (rc == HVD_OK)
+                rc = apply_candidate(&loader->config, &candidate, err);
+            if (rc < 0)
+                return rc;
+            rc = HVD_OK;
+        }
+        given = loader->own[i];
+        option_env_name(option, name);
+        struct candidate candidate = {option, CONFIG_ENVIRONMENT, name, name, given, given};
+        if (given != NULL)
+            rc = apply_candidate(&loader->config, &candidate, err);
+    }
+    return rc;
+}
+
+static int apply_file_entry(void *arg, const char *name, const char *value, struct hvd_error *err)
+{
+    struct loader *loader = arg;
+    char spelled[400];
+    const struct hvd_option *option = option_find(name);
+    snprintf(spelled, sizeof(spelled), "%.64s in %.300s", name, loader->file);
+    if (option == NULL)
+        return error_set(err, HVD_ERR_INVALID, "%s: no such option; hvdinfo --options lists them", spelled);
+    if (option == OPTION_OF(config_file))
+        return error_set(err, HVD_ERR_INVALID, "%s: a configuration file cannot name another", spelled);
+    if (loader->in_file[option_index(option)])
+        return error_set(err, HVD_ERR_INVALID, "%s: given twice", spelled);
+    loader->in_file[option_index(option)] = true;
+    struct candidate candidate = {option, CONFIG_FILE, loader->file, spelled, value, value};
+    return apply_candidate(&loader->config, &candidate, err);
+}
+
+static int load_file(struct loader *loader, config_read_file_f *read_file, struct hvd_error *err)
+{
+    loader->file = loader->config.config_file;
+    if (loader->file[0] == 0 || read_file == NULL)
+        return HVD_OK;
+    return read_file(loader->file, apply_file_entry, loader, err);
+}
+
+/* Sort one "NAME=value" into the loader; warn of names that look like ours and are not. */
+static void classify_variable(struct loader *loader, const char *variable)
+{
+    char name[64]; /* a longer one is cut and is no option's */
+    const char *value = strchr(variable, '=');
+    if (value == NULL)
+        return;
+    snprintf(name, sizeof(name), "%.*s", (int)(value - variable), variable);
+    value++;
+    for (int i = 0; i < option_count; i++) {
+        char own[64];
+        option_env_name(&option_table[i], own);
+        const char **slot = strcmp(name, own) == 0 ? &loader->own[i] : NULL;
+        if (option_table[i].horovod != NULL && strcmp(name, option_table[i].horovod) == 0)
+            slot = &loader->horovod[i];
+        if (slot == NULL)
+            continue;
+        if (*slot == NULL)
+            *slot = value;
+        return;
+    }
+    for (int i = 0; known_variables[i] != NULL; i++) {
+        if (strcmp(name, known_variables[i]) == 0) {
+            if (strcmp(name, CONFIG_CLI_VARIABLE) == 0)
+                loader->cli = value;
+            if (strcmp(name, CONFIG_SITE_VARIABLE) == 0)
+                loader->site = value;
+            return;
+        }
+    }
+    if (strncmp(name, "HVD_", 4) == 0)
+        warn_about(loader, name, "hvd has no such option; it is ignored (hvdinfo --options lists them)");
+}
+
+int config_load_with(config_read_file_f *read_file, struct hvd_config *config, char *const *environment,
+                     void (*warn)(const char *sentence), struct hvd_error *err)
+{
+    struct loader *loader = calloc(1, sizeof(*loader));
+    if (loader == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory while reading the options");
+    loader->warn = warn;
+    for (int i = 0; environment[i] != NULL; i++)
+        classify_variable(loader, environment[i]);
+    int rc = load_defaults(&loader->config, err);
+    if (rc == HVD_OK)
+        rc = load_list(&loader->config, CONFIG_SITE, loader->site, err);
+    if (rc == HVD_OK)
+        rc = load_variables(loader, err);
+    if (rc == HVD_OK)
+        rc = load_list(&loader->config, CONFIG_COMMAND_LINE, loader->cli, err);
+    /* last, for only now is it known which file; what others of more authority have set stays */
+    if (rc == HVD_OK)
+        rc = load_file(loader, read_file, err);
+    if (rc == HVD_OK)
+        *config = loader->config;
+    free(loader);
+    return rc;
+}
+
+int config_list_add(char *list, const struct hvd_option *option, const char *value, struct hvd_error *err)
+{
+    size_t used = strlen(list);
+    size_t more = (used > 0) + strlen(option->name) + 1 + strlen(value);
+    if (strchr(value, ';') != NULL)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%s=%.64s: the value holds a ';', which cannot be handed on to the ranks",
+                         option->name, value);
+    if (used + more > CONFIG_LIST_BYTES)
+        return error_set(err, HVD_ERR_INVALID, "%s=%.64s: all options together are longer than %d bytes",
+                         option->name, value, CONFIG_LIST_BYTES);
+    snprintf(list + used, CONFIG_LIST_BYTES + 1 - used, "%s%s=%s", used > 0 ? ";" : "", option->name, value);
+    return HVD_OK;
+}
+
+void config_value(const struct hvd_config *config, const struct hvd_option *option, char *text,
+                  size_t text_bytes)
+{
+    text[0] = 0;
+    if (option->retired != NULL)
+        return;
+    if (option->type->format == NULL)
+        snprintf(text, text_bytes, "%s", config->origin[option_index(option)].text);
+    else
+        option->type->format(option, (const char *)config + option->offset, text, text_bytes);
+}
+
+void config_source_text(const struct hvd_config *config, const struct hvd_option *option, char *text,
+                        size_t text_bytes)
+{
+    const struct config_origin *origin = &config->origin[option_index(option)];
+    switch (origin->source) {
+    case CONFIG_DEFAULT:
+        snprintf(text, text_bytes, "default");
+        break;
+    case CONFIG_SITE:
+        snprintf(text, text_bytes, "site (%s)", origin->where);
+        break;
+    case CONFIG_FILE:
+        snprintf(text, text_bytes, "file (%s)", origin->where);
+        break;
+    case CONFIG_ENVIRONMENT:
+        snprintf(text, text_bytes, "environment (%s)", origin->where);
+        break;
+    case CONFIG_COMMAND_LINE:
+        snprintf(text, text_bytes, "command line");
+        break;
+    }
+}
+
+bool config_has_placement(const struct hvd_config *config)
+{
+    for (int i = 0; i < option_count; i++)
+        if (option_table[i].places_tasks && config->origin[i].source != CONFIG_DEFAULT)
+            return true;
+    return false;
+}
+
+bool config_requires_placement(const struct hvd_config *config)
+{
+    return config_has_placement(config) && (config->bind.policy != BIND_NONE || config->bind.verbose ||
+                                            config->rs.given || config->gpu_visible == GPU_VISIBLE_ONE);
+}

@@ -1,0 +1,157 @@
+/* config_file.c: read a file of options: a YAML mapping of names to values. */
+#include "options/config_file.h"
+#include "options/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <yaml.h>
+
+/* Where the reader is. libyaml's events are checked against one shape: a document that is a flat mapping. */
+struct yaml_reader {
+    const char *path;
+    int (*on_entry)(void *arg, const char *name, const char *value, struct hvd_error *err);
+    void *arg;
+    bool document_seen;
+    bool mapping_seen;
+    char *name; /* of the value that comes next; NULL where a name comes next */
+};
+
+/* The whole file into [text], which has room for one byte more than allowed. */
+static int read_text(int fd, const char *path, char *text, size_t *lengthp, struct hvd_error *err)
+{
+    size_t length = 0;
+    for (;;) {
+        ssize_t got = read(fd, text + length, CONFIG_FILE_BYTES + 1 - length);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got < 0)
+            return error_set(err, HVD_ERR_INVALID, "the configuration file %.256s cannot be read: %s", path,
+                             strerror(errno));
+        if (got == 0)
+            break;
+        length += (size_t)got;
+        if (length > CONFIG_FILE_BYTES)
+            return error_set(err, HVD_ERR_INVALID, "the configuration file %.256s is longer than %d bytes",
+                             path, CONFIG_FILE_BYTES);
+    }
+    *lengthp = length;
+    return HVD_OK;
+}
+
+static int load_text(const char *path, char *text, size_t *lengthp, struct hvd_error *err)
+{
+    struct stat about;
+    /* not blocking: a pipe of that name must not hold up the job */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return error_set(err, HVD_ERR_INVALID, "the configuration file %.256s cannot be opened: %s", path,
+                         strerror(errno));
+    int rc;
+    if (fstat(fd, &about) < 0 || !S_ISREG(about.st_mode))
+        rc = error_set(err, HVD_ERR_INVALID, "the configuration file %.256s is not a regular file", path);
+    else
+        rc = read_text(fd, path, text, lengthp, err);
+    close(fd);
+    return rc;
+}
+
+static int refuse(const struct yaml_reader *reader, const yaml_event_t *event, const char *why,
+                  struct hvd_error *err)
+{
+    return error_set(err, HVD_ERR_INVALID,
+                     "%.256s, line %zu: %s; expected one option a line, such as 'fusion: 64M'", reader->path,
+                     event->start_mark.line + 1, why);
+}
+
+static int handle_scalar(struct yaml_reader *reader, const yaml_event_t *event, struct hvd_error *err)
+{
+    const char *text = (const char *)event->data.scalar.value;
+    if (!reader->mapping_seen)
+        return refuse(reader, event, "the file is not a mapping of names to values", err);
+    if (strlen(text) != event->data.scalar.length)
+        return refuse(reader, event, "a zero byte", err);
+    if (reader->name == NULL) {
+        reader->name = strdup(text);
+        return reader->name != NULL ? HVD_OK : error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    }
+    int rc = reader->on_entry(reader->arg, reader->name, text, err);
+    free(reader->name);
+    reader->name = NULL;
+    return rc;
+}
+
+static int handle_event(struct yaml_reader *reader, const yaml_event_t *event, struct hvd_error *err)
+{
+    switch (event->type) {
+    case YAML_DOCUMENT_START_EVENT:
+        if (reader->document_seen)
+            return refuse(reader, event, "a second document", err);
+        reader->document_seen = true;
+        return HVD_OK;
+    case YAML_MAPPING_START_EVENT:
+        if (reader->mapping_seen)
+            return refuse(reader, event, "a mapping inside the mapping", err);
+        reader->mapping_seen = true;
+        return HVD_OK;
+    case YAML_SCALAR_EVENT:
+        return handle_scalar(reader, event, err);
+    case YAML_SEQUENCE_START_EVENT:
+        return refuse(reader, event, "a YAML list (write tcp,mpi)", err);
+    case YAML_ALIAS_EVENT:
+        return refuse(reader, event, "a YAML alias", err);
+    default:
+        return HVD_OK;
+    }
+}
+
+static int parse_text(struct yaml_reader *reader, const char *text, size_t length, struct hvd_error *err)
+{
+    yaml_parser_t parser;
+    yaml_event_t event;
+    bool ended = false;
+    int rc = HVD_OK;
+    if (yaml_parser_initialize(&parser) == 0)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, length);
+    while (rc == HVD_OK && !ended) {
+        if (yaml_parser_parse(&parser, &event) == 0) {
+            rc = error_set(err, HVD_ERR_INVALID, "%.256s, line %zu: not YAML: %s", reader->path,
+                           parser.problem_mark.line + 1,
+                           parser.problem != NULL ? parser.problem : "cannot be parsed");
+            break;
+        }
+        ended = event.type == YAML_STREAM_END_EVENT;
+        rc = handle_event(reader, &event, err);
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    return rc;
+}
+
+int config_file_read(const char *path,
+                     int (*on_entry)(void *arg, const char *name, const char *value, struct hvd_error *err),
+                     void *arg, struct hvd_error *err)
+{
+    struct yaml_reader reader = {.path = path, .on_entry = on_entry, .arg = arg};
+    size_t length = 0;
+    char *text = malloc(CONFIG_FILE_BYTES + 1);
+    if (text == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    int rc = load_text(path, text, &length, err);
+    if (rc == HVD_OK)
+        rc = parse_text(&reader, text, length, err);
+    free(reader.name);
+    free(text);
+    return rc;
+}
+
+int config_load(struct hvd_config *config, char *const *environment, void (*warn)(const char *sentence),
+                struct hvd_error *err)
+{
+    return config_load_with(config_file_read, config, environment, warn, err);
+}

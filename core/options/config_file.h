@@ -1,0 +1,17 @@
+/* config_file.h: read a file of options: a YAML mapping of names to values. */
+#ifndef OPTIONS_CONFIG_FILE_H
+#define OPTIONS_CONFIG_FILE_H
+
+#include "base/status.h"
+
+#define CONFIG_FILE_BYTES 65536 /* longest file */
+
+/* Give each name and value of the file [path], in its order, to [on_entry], until it fails. Returns what
+ * on_entry returned, or HVD_ERR_INVALID where the file cannot be read, is no regular file, is too long, is
+ * not YAML, or is something else than one flat mapping. An empty file names nothing. Duplicate names are for
+ * [on_entry] to find. */
+int config_file_read(const char *path,
+                     int (*on_entry)(void *arg, const char *name, const char *value, struct hvd_error *err),
+                     void *arg, struct hvd_error *err);
+
+#endif
