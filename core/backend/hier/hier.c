@@ -1,5 +1,4 @@
-/* hier.c: the backends of teams on several nodes with several ranks on some of them: shared memory inside the
- * nodes, and another backend, the carrier, between them. What a team does is in hier_team.c. */
+/* hier.c: the calls of backends hier-tcp and hier-mpi. What a team does is in hier_team.c. */
 #include "backend/hier/hier.h"
 
 #include <stdlib.h>
@@ -10,12 +9,12 @@
 
 struct hier {
     const struct backend_ops *ops, *carrier;
-    struct backend_env env; /* the carrier's too: it is tested again and again, and wakes nobody */
+    struct backend_env env; /* the carrier's too; without epoll_fd, as it is polled */
     bool carrier_opened;
     void *carrier_state;
 };
 
-/* ---- Whom it carries for -------------------------------------------------------------------- */
+/* ---- Availability --------------------------------------------------------------------------- */
 
 static bool available(const struct backend_env *env, const struct backend_ops *carrier, const char **whyp)
 {
@@ -25,7 +24,8 @@ static bool available(const struct backend_env *env, const struct backend_ops *c
     return env->shape->local_size == 1 || env->arena.base != NULL;
 }
 
-/* In an alltoall a member stands for those at its place of all nodes. */
+/* In an alltoall a member exchanges data with the members at its place on the other nodes, so all nodes need
+ * equally many members. */
 static bool hier_supports_ppn(const struct backend_need *need, int ppn)
 {
     return need->kind != COLL_ALLTOALL || ppn > 0;
@@ -77,7 +77,8 @@ static void hier_after_fork(void *state)
 
 /* ---- Teams ---------------------------------------------------------------------------------- */
 
-/* A set may be in both of these backends, and has two regions in each; backend shm has none of theirs. */
+/* The number under which a set acquires a region. A set may have teams in both hier backends, and two regions
+ * in each. Backend shm uses the same numbers, but only for sets on one node, which have no team here. */
 static int claim_of(const struct hier *hier, int set, bool for_alltoalls)
 {
     int part = (hier->ops->id == BACKEND_HIER_MPI) + 2 * for_alltoalls;
@@ -123,7 +124,7 @@ static bool hier_connects(const void *team, const struct backend_batch *batch)
 static int hier_start(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     const struct hier *hier = state;
-    hier_team_set_carrier(team, hier->carrier_state); /* it may have been opened since */
+    hier_team_set_carrier(team, hier->carrier_state); /* it may have been opened after add_team */
     return hier_team_start(team, batch, err);
 }
 
@@ -158,7 +159,7 @@ const struct backend_ops backend_hier_mpi = {
     .id = BACKEND_HIER_MPI,
     .available = mpi_available,
     .open = mpi_open,
-    .opens_early = true, /* but for its carrier: as backend mpi */
+    .opens_early = true, /* all but the carrier, which opens late, as backend mpi does */
     .open_late = open_carrier,
     .polled = true,
     .spans = true,

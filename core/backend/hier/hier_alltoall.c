@@ -1,33 +1,36 @@
-/* hier_alltoall.c: what backend hier does inside a node in an alltoall: what its members have for others
- * comes together at those that send it to other nodes, and what is for the node itself is brought there.
+/* hier_alltoall.c: the part of a hierarchical alltoall inside a node: it brings what the node's members send
+ * to another node together at the one member that sends it there, and passes on what stays on the node.
  *
- * What the members of a node have for the j-th member of another one their own j-th member sends, all in one.
- * They follow each other in the team and so in the receiver's output: it has nothing left to do.
+ * The j-th member of a node sends, in one piece, what all members of its node have for the j-th member of
+ * another node. The members of a node follow each other in the team, so all this data is adjacent and in
+ * order in the receiver's output, and the receiver has nothing left to do.
  *
- * So each member owns two streams that all members of its node publish to: STREAM_OUT, what it sends, for the
- * next node first, and STREAM_OWN, what it keeps. A stream goes run by run, and a run in chunks. What is for
- * one receiver are two runs: the parts of the members from the owner on, then those of the members before it.
- * Where parts are large each member so gives to another owner at a time, and none waits for all the others.
- * Chunks of all batches are numbered on and on; chunk p lies in slot p % SLOTS of its stream, where each
- * member puts what is its own of it. Each member only ever adds to its counts:
+ * So each member owns two streams, and all members of its node publish to them: STREAM_OUT, what the owner
+ * sends, for the next node first, and STREAM_OWN, what it keeps. A stream consists of runs, and a run of
+ * chunks. There are two runs for each receiver: first the parts of the members from the owner on, then those
+ * of the members before the owner. So where parts are large, the members publish to different owners at a
+ * time, and no member waits for all the others.
  *
- *   announced  alltoalls of which it has written down how much it has for whom
- *   published      for each stream: chunks of which its part is in its place
+ * Chunks are numbered over all batches. Chunk p lies in slot p % SLOTS of its stream, and each member writes
+ * its part of the chunk there. Each member's counters only ever grow:
+ *
+ *   announced  alltoalls for which it has written down how many elements it has for whom
+ *   published  for each stream: chunks in which its part is in place
  *   sent       for each of its own two streams: chunks that are no longer read
- * From that follows who may do what, and that no slot is overwritten while somebody still needs it:
- *   begin      when all have announced this alltoall: from that follows where parts lie in a run
- *   publish p     when the owner has sent p - SLOTS
- *   send p     when all have published p
- * There is room to announce two alltoalls. Whoever announces the next but one is through with the next one,
- * which all have announced, and so all are through with this.
+ * What each step waits for, so that no slot is overwritten while a member still needs it:
+ *   begin      all have announced this alltoall: then each member knows where the parts lie in a run
+ *   publish p  the owner has sent p - SLOTS
+ *   send p     all have published p
+ * There is room to announce two alltoalls. A member announces alltoall t + 2 after it has completed t + 1,
+ * which all had announced by then. So all have completed t, in whose room t + 2 is announced.
  *
- * A member never waits for one stream with another that could go on, and what an owner sends is in the order
- * in which exchange.h lets it go: there is no circle.
+ * There is no deadlock. A member that must wait in one stream goes on in any other that can go on, and an
+ * owner's chunks are in the order in which pairwise.h sends them. So members never wait for each other in a
+ * circle.
  *
- * A member that writes nonsense into the shared memory spoils results, or keeps the others waiting until they
- * are told that it failed. It does not make them read or write elsewhere: what others announce is checked,
- * and says only which part of a chunk is whose.
- */
+ * A member that overwrites the shared memory can spoil results, or keep the others waiting until they learn
+ * that it failed. It cannot make them read or write elsewhere: they check what it announces, and that only
+ * says which part of a chunk is whose. */
 #include "backend/hier/hier_alltoall.h"
 
 #include <stdatomic.h>
@@ -37,60 +40,60 @@
 #include "base/cpu.h"
 #include "base/dtype.h"
 
-#define RUNS 16 /* looked at in one step, at most */
+#define RUNS 16 /* the most runs that one step enters */
 
 enum hier_stream { STREAM_OUT, STREAM_OWN, STREAMS };
 
-/* What one member tells the others, beside what it has published and for whom it has how much. */
+/* One member's counters, except published, which has a table of its own; it alone writes them. */
 struct alltoall_counters {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t announced;
     _Atomic uint64_t sent[STREAMS];
 };
 
-/* How far this member has come in writer to a stream. */
+/* How far this member has come in publishing to a stream. */
 struct stream_writer {
-    struct counters sent; /* the owner's counter of chunks of this stream that it no longer reads */
-    uint64_t at;          /* chunks, of all batches */
-    int run, end;         /* the next one, and the one behind the last: two for each node, this one first */
-    int64_t count;        /* elements of the run it is in, */
-    int64_t within;       /* and those that are behind it */
+    struct counters sent; /* the owner's counter of chunks of this stream that are no longer read */
+    uint64_t at;          /* chunks published, over all batches */
+    int run, end;         /* the next run, and the end of the runs: two for each node, this node first */
+    int64_t count;        /* elements of the current run, */
+    int64_t within;       /* of which these are published */
     struct range mine;
-    int64_t input; /* where that begins in the input */
+    int64_t input; /* where [mine], this member's part of the run, begins in the input */
 };
 
 struct hier_alltoall {
     struct hier_params params;
     int first, size; /* this node's members of the team */
-    int self;        /* of these, from 0 */
+    int self;        /* this member's place among them, from 0 */
     int64_t chunk_bytes;
-    struct alltoall_counters *counters; /* [size], all in the arena */
-    _Atomic uint64_t *published;        /* [size] rows of [size][STREAMS], each of published_words */
-    size_t published_words;             /* whole lines */
-    _Atomic int64_t *announced;         /* [2][size][members of the team] */
+    struct alltoall_counters *counters; /* [size], in the arena, as the next three tables */
+    _Atomic uint64_t *published;        /* [size] rows of [size][STREAMS], by owner */
+    size_t published_words;             /* of a row: whole cache lines */
+    _Atomic int64_t *announced;         /* [2][size][members of the team]; the first by turn % 2 */
     char *slots;                        /* [size][STREAMS][SLOTS] of chunk_bytes */
     uint64_t turn;                      /* alltoalls begun */
-    uint64_t sent[STREAMS];             /* of its own streams */
-    struct counters all_announced, all_published[STREAMS]; /* published: to its own streams */
-    bool sent_early[SLOTS];                                /* of those behind sent[STREAM_OUT] */
-    struct stream_writer *writers;                         /* [size][STREAMS]; by owner */
-    int next;                                              /* of these */
+    uint64_t sent[STREAMS];             /* of this member's own streams */
+    struct counters all_announced, all_published[STREAMS]; /* all_published: to this member's own streams */
+    bool sent_early[SLOTS];        /* sent, but an earlier one is not; by position % SLOTS */
+    struct stream_writer *writers; /* [size][STREAMS]; by owner */
+    int next;                      /* the writer to look at first */
     /* the batch that runs */
     struct backend_batch batch;
-    int64_t element_bytes, longest; /* of a chunk */
-    int64_t *offsets;               /* [members of the team]: of what is for each in the input */
-    bool all_have_announced;        /* all have announced */
-    bool handed_out;                /* its slice */
-    int left;                       /* streams that it still gives to */
-    struct range own[2]; /* of the output: what it still takes out of its stream, by run; none until
-                          its slice is handed out */
-    /* its slice */
-    uint64_t begin; /* number of its first chunk */
+    int64_t element_bytes, longest; /* longest: elements of a chunk */
+    int64_t *offsets;               /* [members of the team]: where the data for each begins in the input */
+    bool all_have_announced;        /* this alltoall, so the members know where parts lie */
+    bool handed_out;                /* the slice, or it was found empty */
+    int left;                       /* streams to which this member still has to publish */
+    struct range own[2]; /* what is left to collect from STREAM_OWN, by run, as ranges of the output; empty
+                            until the slice is handed out */
+    /* this member's slice */
+    uint64_t begin; /* position of its first chunk in STREAM_OUT */
     struct backend_batch slice;
     struct backend_feed feed;
     int64_t *counts, *begins, *receive_counts, *receive_begins; /* [nodes] */
 };
 
-/* ---- Where things are ----------------------------------------------------------------------- */
+/* ---- Layout --------------------------------------------------------------------------------- */
 
 static char *slot_of(const struct hier_alltoall *alltoall, int owner, enum hier_stream stream,
                      uint64_t position)
@@ -133,7 +136,8 @@ static void announce(struct hier_alltoall *alltoall)
     counter_advance(&alltoall->counters[alltoall->self].announced, alltoall->turn);
 }
 
-/* Add to *sump what [member] of this node has for [to]; no more than memory can hold. */
+/* Add to *sump how many elements [member] of this node has for [to]. Fails if the sum would be more than
+ * memory can hold. */
 static int add_announced(const struct hier_alltoall *alltoall, int member, int to, int64_t *sump,
                          struct hvd_error *err)
 {
@@ -154,7 +158,7 @@ static int add_announced(const struct hier_alltoall *alltoall, int member, int t
     return HVD_OK;
 }
 
-/* ---- Giving --------------------------------------------------------------------------------- */
+/* ---- Publishing ----------------------------------------------------------------------------- */
 
 static int enter_run(const struct hier_alltoall *alltoall, int owner, struct stream_writer *writer,
                      struct hvd_error *err)
@@ -216,7 +220,8 @@ static void write_chunk(struct hier_alltoall *alltoall, int owner, enum hier_str
     counter_advance(published_by(alltoall, alltoall->self, owner, stream), ++writer->at);
 }
 
-/* A chunk, or a look at what comes next: at a few runs, as many may be empty. */
+/* Publish a chunk if the current run has one left, then enter the next run that is not empty. Enters at most
+ * RUNS runs, because many of them may be empty. */
 static int publish(struct hier_alltoall *alltoall, int owner, enum hier_stream stream, struct hvd_error *err)
 {
     struct stream_writer *writer = writer_to(alltoall, owner, stream);
@@ -229,7 +234,7 @@ static int publish(struct hier_alltoall *alltoall, int owner, enum hier_stream s
     return rc;
 }
 
-/* On in the next stream that can go on. */
+/* Do one step for the next stream that can go on. */
 static int write_some(struct hier_alltoall *alltoall, bool *movedp, struct hvd_error *err)
 {
     int streams = alltoall->size * STREAMS;
@@ -244,9 +249,9 @@ static int write_some(struct hier_alltoall *alltoall, bool *movedp, struct hvd_e
     return HVD_OK;
 }
 
-/* ---- Sending and taking --------------------------------------------------------------------- */
+/* ---- Sending and collecting ----------------------------------------------------------------- */
 
-/* Has all of chunk [position] of this member's stream been published? */
+/* Have all members published chunk [position] of this member's stream? */
 static bool all_published(struct hier_alltoall *alltoall, enum hier_stream stream, uint64_t position)
 {
     return counters_all_reached(&alltoall->all_published[stream], position + 1);
@@ -294,7 +299,7 @@ static void collect_some(struct hier_alltoall *alltoall, bool *movedp)
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
-/* What comes from each node, and in it from those before the one that sends. */
+/* How much comes from each node, and how much of that is from the members before the one that sends it. */
 static void plan_receiving(struct hier_alltoall *alltoall)
 {
     const struct hier_nodes *nodes = alltoall->params.nodes;
@@ -397,7 +402,7 @@ bool hier_alltoall_is_done(const struct hier_alltoall *alltoall)
            alltoall->own[1].count == 0;
 }
 
-/* ---- Beginning and end ---------------------------------------------------------------------- */
+/* ---- Opening and closing -------------------------------------------------------------------- */
 
 void hier_alltoall_set_chunk(struct hier_alltoall *alltoall, int64_t bytes)
 {

@@ -38,45 +38,45 @@
 
 enum hier_counter { PUBLISHED, REDUCED, RETURNED, COLLECTED, COUNTERS };
 
-/* What one member tells the others; written by it alone. */
+/* One member's counters; it alone writes them. */
 struct hier_line {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t counts[COUNTERS];
 };
 
 struct hier_node {
     struct hier_params params;
-    int first, size;         /* this node's members of the team */
-    int self;                /* of these, from 0 */
-    int slice;               /* that it carries, or -1 */
-    void *own;               /* the lines of a node's only member; NULL: they are in the arena */
+    int first, size; /* this node's members of the team */
+    int self;        /* this member's place among them, from 0 */
+    int slice;       /* the slice that it carries, or -1 */
+    void *own;       /* the lines, if this is the only member of its node; NULL: they are in the arena */
     struct hier_line *lines; /* [size] */
     char *slots;             /* [size + 1][SLOTS][slices] of chunk_bytes; the last member's are the results */
     int64_t chunk_bytes;
     struct counters all[COUNTERS];           /* the members' counters */
     uint64_t reached[COUNTERS];              /* this member's */
-    uint64_t begin[COUNTERS], end[COUNTERS]; /* of the batch that runs */
+    uint64_t begin[COUNTERS], end[COUNTERS]; /* positions of the batch that runs */
     struct backend_batch batch;
-    struct span_cursor spans; /* of it */
+    struct span_cursor spans; /* over the batch */
     struct reduction reduction;
     int64_t element_bytes;
     struct hier_split split;
-    int64_t *begins;                                       /* [nodes + 1], the split's */
+    int64_t *begins;                                       /* [nodes + 1]: the memory of split.begins */
     struct hier_cursor *publish_cursors, *collect_cursors; /* [slices] */
     /* this member's slice */
     struct backend_batch carried;
     struct backend_source source;
-    int64_t *counts, *starts; /* [nodes]: of it in each block, and before it */
+    int64_t *counts, *starts; /* [nodes]: its elements in each block, and before each block */
     struct hier_cursor fold_cursor, return_cursor;
-    int64_t fold_total, return_total; /* pieces */
-    int64_t own_pieces;               /* results that are its node's inputs as they are: the first ones */
+    int64_t fold_total, return_total; /* chunks */
+    int64_t own_pieces; /* without a reduction: results that are inputs of this node; they come first */
     int64_t folded, arrived;
-    char *aside; /* its results, where they are of several spans */
+    char *aside; /* its results, if they are spread over several spans */
     int64_t aside_bytes;
 };
 
 /* ---- Counting ------------------------------------------------------------------------------- */
 
-/* Have all members come to [position] in [count]? */
+/* Have all members reached [position] in [count]? */
 static bool all_reached(struct hier_node *hier_node, enum hier_counter count, uint64_t position)
 {
     return counters_all_reached(&hier_node->all[count], position);
@@ -88,14 +88,15 @@ static void advance_to(struct hier_node *hier_node, enum hier_counter count, uin
     counter_advance(&hier_node->lines[hier_node->self].counts[count], position);
 }
 
-/* [done] of its [total] pieces are behind it: where it has no more, it is through with all turns. */
+/* This member has done [done] of its [total] chunks. When it has done all, it is also through with the
+ * positions at which only longer slices have a chunk. */
 static void advance_by(struct hier_node *hier_node, enum hier_counter count, int64_t done, int64_t total)
 {
     advance_to(hier_node, count,
                done >= total ? hier_node->end[count] : hier_node->begin[count] + (uint64_t)done);
 }
 
-/* Results of this member's slice that are in their place. */
+/* How many results of this member's slice are in their place. */
 static int64_t results_there(const struct hier_node *hier_node)
 {
     return hier_node->folded < hier_node->own_pieces ? hier_node->folded
@@ -120,7 +121,7 @@ static bool may_advance(struct hier_node *hier_node, enum hier_counter count)
     }
 }
 
-/* ---- Where things are ----------------------------------------------------------------------- */
+/* ---- Layout --------------------------------------------------------------------------------- */
 
 static char *slot_of(const struct hier_node *hier_node, int member, uint64_t position, int slice)
 {
@@ -133,7 +134,8 @@ static char *result_slot(const struct hier_node *hier_node, uint64_t position, i
     return slot_of(hier_node, hier_node->size, position, slice);
 }
 
-/* What belongs to a member of this node, of a batch with parts: the share of it, or its input. */
+/* The part of the batch that belongs to [member] of this node: in reducescatter its share, in allgather its
+ * input. */
 static struct range part_of_member(const struct hier_node *hier_node, int member)
 {
     const int64_t *counts = hier_node->batch.counts + hier_node->first;
@@ -143,7 +145,7 @@ static struct range part_of_member(const struct hier_node *hier_node, int member
     return part;
 }
 
-/* What of a piece [member] of this node gives to it. */
+/* The part of a chunk to which [member] of this node contributes. */
 static struct range input_in(const struct hier_node *hier_node, int member, struct range piece)
 {
     bool is_root = hier_node->first + member == hier_node->batch.root;
@@ -154,7 +156,7 @@ static struct range input_in(const struct hier_node *hier_node, int member, stru
     return piece;
 }
 
-/* What of a piece this member gets. */
+/* The part of a chunk whose result this member needs. */
 static struct range output_in(const struct hier_node *hier_node, struct range piece)
 {
     bool is_root = hier_node->first + hier_node->self == hier_node->batch.root;
@@ -166,15 +168,15 @@ static struct range output_in(const struct hier_node *hier_node, struct range pi
     return piece;
 }
 
-/* Where in its input a member has an element of the batch. */
+/* The index of an element of the batch in this member's input. */
 static int64_t input_element(const struct hier_node *hier_node, int64_t element)
 {
     bool gathers = hier_node->split.kind == COLL_ALLGATHER;
     return gathers ? element - part_of_member(hier_node, hier_node->self).begin : element;
 }
 
-/* Where the results of a piece of this member's slice lie: in the output, or aside where they are of several
- * spans of it. */
+/* Where the result of a chunk of this member's slice lies: in the output, or aside if the chunk covers
+ * several spans of it. */
 static char *result_at(struct hier_node *hier_node, struct range piece)
 {
     struct contig place = spans_at(&hier_node->spans, piece.begin, piece.count);
@@ -231,14 +233,15 @@ static void collect(struct hier_node *hier_node, uint64_t position)
     advance_to(hier_node, COLLECTED, position + 1);
 }
 
-/* ---- Reducing: what the backend between nodes asks for ------------------------------------------ */
+/* ---- Reducing: what the backend between nodes calls ----------------------------------------- */
 
-/* out = left op the members' inputs; theirs [at] elements into the piece in their slots, ours at [mine]. */
+/* out = left op the members' inputs. The others' inputs are in their slots, [at] elements into the chunk;
+ * this member's input is [mine]. */
 static void fold_range(struct hier_node *hier_node, uint64_t position, int64_t at, struct contig mine,
                        void *out, void *left)
 {
     const struct reduction *reduction = &hier_node->reduction;
-    void *sum = left != NULL ? left : out; /* out may be ours, which is still to be read */
+    void *sum = left != NULL ? left : out; /* out may be this member's input, which is still to be read */
     const void *so_far = left;
     for (int i = 0; i < hier_node->size; i++) {
         const char *slot = slot_of(hier_node, i, position, hier_node->slice) + at * hier_node->element_bytes;
@@ -317,7 +320,7 @@ static void source_arrived(void *arg)
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
-/* Room for this member's results beside the output. */
+/* Make room for results that cannot go directly to the output. */
 static int reserve_aside(struct hier_node *hier_node, struct hvd_error *err)
 {
     int64_t bytes = hier_slice_range(&hier_node->split, 0, hier_node->slice).count * hier_node->element_bytes;
@@ -334,7 +337,7 @@ static int reserve_aside(struct hier_node *hier_node, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* The batch of those that carry this member's slice; false where there is nothing in it. */
+/* Describe this member's slice as a batch for the team of those that carry it; false if it is empty. */
 static bool carry_slice(struct hier_node *hier_node)
 {
     const struct backend_batch *batch = &hier_node->batch;
@@ -356,7 +359,7 @@ static bool carry_slice(struct hier_node *hier_node)
     return count > 0;
 }
 
-/* What this member has no part in it has done. */
+/* A step in which this member has no part counts as done from the start. */
 static void plan_counters(struct hier_node *hier_node)
 {
     struct hier_cursor published = hier_input_cursor(&hier_node->split);
@@ -411,7 +414,7 @@ int hier_node_start(struct hier_node *hier_node, const struct backend_batch *bat
     return HVD_OK;
 }
 
-/* The last first, as others wait for it. */
+/* The last step goes first, because other members wait for it. */
 bool hier_node_progress(struct hier_node *hier_node)
 {
     static void (*const steps[COUNTERS])(struct hier_node * hier_node, uint64_t position) = {
@@ -433,7 +436,7 @@ bool hier_node_is_done(const struct hier_node *hier_node)
     return done;
 }
 
-/* ---- Beginning and end ---------------------------------------------------------------------- */
+/* ---- Opening and closing -------------------------------------------------------------------- */
 
 int hier_node_slice(const struct hier_node *hier_node)
 {
@@ -463,7 +466,7 @@ size_t hier_node_bytes(const struct hier_nodes *nodes, int node)
     return lines_bytes_of(size) + (size_t)(slots * chunk_bytes_of(nodes->slices));
 }
 
-/* The only member of a node shares nothing with anybody. */
+/* The only member of a node shares no memory, so it allocates its counters. */
 static int enter(struct hier_node *hier_node, int64_t deadline_us, struct hvd_error *err)
 {
     const struct hier_nodes *nodes = hier_node->params.nodes;

@@ -1,5 +1,5 @@
-/* hier_node.h: what a team on two levels does inside a node: the inputs of its members come together piece
- * by piece for those that carry slices to other nodes, and results go back to all. */
+/* hier_node.h: the part of a hierarchical collective inside a node: it brings the members' inputs, chunk by
+ * chunk, to those that carry slices to other nodes, and distributes the results to all. */
 #ifndef BACKEND_HIER_HIER_NODE_H
 #define BACKEND_HIER_HIER_NODE_H
 
@@ -7,24 +7,25 @@
 #include "node/arena.h"
 #include "node/counters.h"
 
-/* Of a piece in a slot; less where a node has many slices, so that all of one turn take HIER_ROUND_BYTES. */
+/* The size of a chunk. It is smaller where there are many slices, so that a slot, which holds a chunk of each
+ * slice, takes HIER_ROUND_BYTES. */
 #define HIER_CHUNK_BYTES BACKEND_SOURCE_BYTES
 #define HIER_ROUND_BYTES ((int64_t)512 * 1024)
 
 struct hier_node;
 
-/* Where this member sits. Borrowed, but for the claim. */
+/* Where this member is. What the pointers point to must outlive the hier_node. */
 struct hier_params {
     const struct team *team;
     const struct hier_nodes *nodes;
     const struct arena *arena;
-    int claim; /* the number under which the members of this node share a region of it */
+    int claim; /* the number under which the members of this node acquire their region of the arena */
 };
 
-/* What the members of [node] claim of their arena, where there are several. */
+/* How many bytes of their arena the members of [node] acquire, if there are several. */
 size_t hier_node_bytes(const struct hier_nodes *nodes, int node);
 
-/* As arena_acquire; HVD_ERR_NO_MEMORY. */
+/* Fails as arena_acquire does, or with HVD_ERR_NO_MEMORY. */
 int hier_node_open(struct hier_node **stagep, const struct hier_params *params, int64_t deadline_us,
                    struct hvd_error *err);
 /* NULL is fine. */
@@ -37,16 +38,16 @@ void hier_node_set_chunk(struct hier_node *hier_node, int64_t bytes);
 /* The slice that this member carries, or -1. */
 int hier_node_slice(const struct hier_node *hier_node);
 
-/* Begin a batch. *slicep: this member's slice of it, a batch for the members that carry the same one, whose
- * source is the hier_node; NULL where there is none, or nothing in it. It is carried in whatever order with
- * hier_node_progress, and both are over before the batch is. */
+/* Begin a batch. *slicep is this member's slice of it: a batch for the team of those that carry the same
+ * slice, with this hier_node as its source. It is NULL if this member carries no slice, or an empty one. The
+ * slice is run, and hier_node_progress called, in any order; the batch is complete when both are. */
 int hier_node_start(struct hier_node *hier_node, const struct backend_batch *batch,
                     const struct backend_batch **slicep, struct hvd_error *err);
 
-/* One piece further; false where nothing can be done now. */
+/* Advance one step by one chunk; false if no step can be advanced now. */
 bool hier_node_progress(struct hier_node *hier_node);
 
-/* Has this member done all that it has to do inside the node? */
+/* Has this member done all its work inside the node? */
 bool hier_node_is_done(const struct hier_node *hier_node);
 
 #endif

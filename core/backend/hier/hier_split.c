@@ -43,7 +43,7 @@ int hier_node_of(const struct hier_nodes *nodes, int member)
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
-/* Where each node's block begins, and the last one ends. */
+/* Where each node's block begins, and where the last one ends. */
 static void node_begins(const struct hier_nodes *nodes, const int64_t *counts, int64_t *begins)
 {
     int64_t begin = 0;
@@ -75,7 +75,8 @@ void hier_split_batch(struct hier_split *split, const struct hier_nodes *nodes,
     }
 }
 
-/* Elements of a block of [count] before [slice]. What is small is slice 0's, and no other has more. */
+/* How many of a block's [count] elements are before [slice]. A small block is slice 0's alone, and no slice
+ * gets more than slice 0. */
 static int64_t before_slice(int64_t count, int slice, int slices)
 {
     int64_t grains = count / GRAIN + (count % GRAIN != 0);
@@ -91,7 +92,7 @@ struct range hier_slice_range(const struct hier_split *split, int block, int sli
     return (struct range){split->begins[block] + begin, end - begin};
 }
 
-/* ---- Ways ----------------------------------------------------------------------------------- */
+/* ---- Cursors -------------------------------------------------------------------------------- */
 
 struct hier_cursor hier_input_cursor(const struct hier_split *split)
 {

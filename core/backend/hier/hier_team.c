@@ -1,14 +1,15 @@
-/* hier_team.c: a team on two levels: a hier_node inside its nodes, and between them a ring for each slice.
+/* hier_team.c: a team on two levels: shared memory inside each node, and between nodes one ring for each
+ * slice.
  *
- * A batch is split into slices, as many as the smallest node has members, and the k-th members of all nodes
- * carry slice k as a team of their own. There each stands for all ranks of its node: it folds their inputs in
- * their order onto what comes from the node before, and as the ranks of a node follow each other in the team
- * each element is reduced in the order of ranks. hier_split.c says what is in a slice, hier_node.c brings
- * inputs together and results back, and chain.c, in whatever carrier, has the order of things between nodes.
- * All of it overlaps, piece by piece.
+ * A batch is split into slices, as many as the smallest node has members. The k-th members of all nodes carry
+ * slice k, as a team of their own, the ring. In the ring each member stands for all ranks of its node: it
+ * folds their inputs, in their order, onto what comes from the previous node. The ranks of a node follow each
+ * other in the team, so each element is reduced in the order of ranks. hier_split.c says what belongs to a
+ * slice, hier_node.c brings inputs together and distributes results, and chain.c, in any carrier, orders what
+ * is sent between nodes. All of it overlaps, chunk by chunk.
  *
- * An alltoall is not split: what the k-th members of nodes get comes from each other, and hier_alltoall.c is
- * in the hier_node's place. */
+ * An alltoall is not split: the k-th member of a node gets its data from the k-th members of the other nodes,
+ * and hier_alltoall.c takes the place of hier_node.c. */
 #include "backend/hier/hier_team.h"
 
 #include <stdlib.h>
@@ -21,24 +22,24 @@ struct hier_team {
     struct team members;
     struct hier_nodes nodes;
     struct hier_node *hier_node;
-    struct hier_alltoall *alltoall; /* NULL: it carries none */
+    struct hier_alltoall *alltoall; /* NULL: the team carries no alltoalls */
     const struct backend_ops *carrier;
     void *carrier_state;
     int64_t join_us;
-    /* of those that carry the same slice */
+    /* the team of those that carry the same slice as this member */
     struct team ring;
     int *ring_ranks;
-    bool started;          /* its first batch */
-    bool alltoall_started; /* its first alltoall */
+    bool started;          /* the first batch */
+    bool alltoall_started; /* the first alltoall */
     bool ring_joined;
     void *carrier_team;
     bool is_alltoall_running; /* the batch that runs is an alltoall */
-    bool carries;             /* a batch of theirs runs */
+    bool carries;             /* a batch of the ring runs */
 };
 
-/* ---- Beginning and end ---------------------------------------------------------------------- */
+/* ---- Opening and closing -------------------------------------------------------------------- */
 
-/* Those that carry the same slice as this member. */
+/* Find the members that carry the same slice as this one. */
 static int find_ring(struct hier_team *team)
 {
     int slice = hier_node_slice(team->hier_node);
@@ -98,7 +99,7 @@ void hier_team_set_carrier(struct hier_team *team, void *carrier_state)
     team->carrier_state = carrier_state;
 }
 
-/* The carrier first: it may still touch what the others have. */
+/* The carrier's team goes first: until it is removed, it may touch the memory of the others. */
 void hier_team_destroy(struct hier_team *team)
 {
     if (team == NULL)
@@ -137,8 +138,8 @@ static bool is_alltoall(const struct backend_batch *batch)
     return batch->need.kind == COLL_ALLTOALL;
 }
 
-/* The first batch does, though not on members beyond the slices, and the first alltoall: all of them say the
- * same. */
+/* The first batch connects, and so does the first alltoall. Members that carry no slice do not connect, but
+ * give the same answer. */
 bool hier_team_connects(const struct hier_team *team, const struct backend_batch *batch)
 {
     return !team->started || (is_alltoall(batch) && !team->alltoall_started);
@@ -151,8 +152,9 @@ static int start_slice(struct hier_team *team, const struct backend_batch *slice
     return rc;
 }
 
-/* What is in this member's slice of an alltoall is known only when all have begun, where nothing may block:
- * the first time one without elements comes before it. */
+/* This member's slice of an alltoall is known only once all members of the node have announced theirs. By
+ * then hier_team_test runs, where nothing may block. So the first time a batch without elements goes ahead,
+ * in whose start the carrier connects. */
 static int start_alltoall(struct hier_team *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     const struct backend_batch *empty = hier_alltoall_start(team->alltoall, batch);
@@ -208,7 +210,7 @@ static bool is_done_inside(const struct hier_team *team)
                                      : hier_node_is_done(team->hier_node);
 }
 
-/* Both in turn, as each has something for the other. */
+/* Progress the node and the carrier in turn, because each of them waits for the other. */
 int hier_team_test(struct hier_team *team, bool *movedp, int *rankp, struct hvd_error *err)
 {
     int64_t end_us = clock_us() + SLICE_US;

@@ -1,5 +1,5 @@
-/* hier_team.h: a team on two levels: memory that the members of a node share, and between nodes a ring for
- * each slice of a batch, in another backend, the carrier. */
+/* hier_team.h: a team on two levels: shared memory inside each node, and between nodes one ring for each
+ * slice of a batch, which another backend runs, the carrier. */
 #ifndef BACKEND_HIER_HIER_TEAM_H
 #define BACKEND_HIER_HIER_TEAM_H
 
@@ -7,27 +7,28 @@
 
 struct hier_team;
 
-/* What a team is made of. Borrowed for as long as it lives, but for the numbers, the members (their list is
- * borrowed) and the table. A node is whatever [node_of_rank] takes for one. */
+/* What a team is made of. What the pointers point to must outlive the team, with two exceptions: [members] is
+ * copied, though not its list of ranks, and [node_of_rank] is read by hier_team_create only. Ranks with the
+ * same number in [node_of_rank] are a node; they may also be a NUMA domain. */
 struct hier_team_params {
-    const struct team *members; /* spread as team_spans_nodes has it */
-    const int *node_of_rank;    /* by rank of the job */
+    const struct team *members; /* team_spans_nodes accepts them */
+    const int *node_of_rank;    /* by rank in the job */
     const struct arena *arena;  /* that the members of this node share */
-    int claim;                  /* as hier_params's */
-    bool alltoalls;             /* it carries them too; as many members are on each node */
+    int claim;                  /* as in hier_params */
+    bool alltoalls;             /* the team carries these too; each node has equally many members */
     int alltoall_claim;
-    const struct backend_ops *carrier; /* of it add_team, remove_team, start and test are called */
-    void *carrier_state;               /* NULL: hier_team_set_carrier tells */
-    int64_t join_us;                   /* what the first batch may take to meet the members of other nodes */
+    const struct backend_ops *carrier; /* only its add_team, remove_team, start and test are called */
+    void *carrier_state;               /* NULL: hier_team_set_carrier sets it later */
+    int64_t join_us; /* how long the first batch may take to join the members on other nodes */
 };
 
-/* As arena_acquire; HVD_ERR_NO_MEMORY. The members of other nodes are met at the first batch: only then is it
- * known that there was room for the team on all nodes. */
+/* Fails as arena_acquire does, or with HVD_ERR_NO_MEMORY. The members on other nodes are joined at the first
+ * batch, because only then is it certain that the team found room on all nodes. */
 int hier_team_create(struct hier_team **teamp, const struct hier_team_params *parts, int64_t deadline_us,
                      struct hvd_error *err);
-/* The carrier's state, before the first batch. */
+/* Set the carrier's state. Must be done before the first batch. */
 void hier_team_set_carrier(struct hier_team *team, void *carrier_state);
-/* A running batch is published up. NULL is fine. */
+/* A running batch is given up. NULL is fine. */
 void hier_team_destroy(struct hier_team *team);
 
 /* As hier_node_set_chunk and hier_alltoall_set_chunk. */
