@@ -59,7 +59,8 @@ programs() {
 @test "the programs in the pages compile as they stand" {
     programs "$HVD_SOURCE/man/hvd.3"
     [ -s "$BATS_TEST_TMPDIR/program1.c" ]
-    "${CC:-cc}" -std=gnu11 -Wall -Wextra -Werror -I"$HVD_SOURCE/core" -fsyntax-only "$BATS_TEST_TMPDIR"/program*.c
+    read -ra compiler <<<"${CC:-cc}"
+    "${compiler[@]}" -std=gnu11 -Wall -Wextra -Werror -I"$HVD_SOURCE/core" -fsyntax-only "$BATS_TEST_TMPDIR"/program*.c
     command -v mpicc >/dev/null || skip "mpicc is not installed: hvd_mpi(3) is not tried"
     programs "$HVD_SOURCE/man/hvd_mpi.3"
     grep -q hvd_mpi.h "$BATS_TEST_TMPDIR/program1.c"
