@@ -21,12 +21,12 @@ struct handle_slot {
 
 struct tensor_queue {
     pthread_mutex_t lock;
-    struct request *head, **tail; /* submitted, not yet taken */
-    _Atomic uint64_t finished;    /* written by the driver only */
-    _Atomic bool waiting;         /* head != NULL, to be read without the lock */
-    struct name_table names;      /* of tensors in flight or idle, by set and name; each name once */
+    struct request *head, **tail;           /* submitted, not yet taken */
+    _Atomic uint64_t finished;              /* written by the driver only */
+    _Atomic bool waiting;                   /* head != NULL; can be read without the lock */
+    struct name_table names;                /* tensors in flight or idle, by set and name; each name once */
     TAILQ_HEAD(request_list, request) idle; /* least recently used first */
-    struct request *expected;               /* the idle one that is probably reused next, or NULL */
+    struct request *expected;               /* the idle request that is probably reused next, or NULL */
     int64_t idle_tensors, idle_limit;
     struct handle_slot *slots;
     uint32_t slot_count, first_free;
@@ -54,15 +54,15 @@ int tensor_queue_create(struct tensor_queue **queuep, int64_t idle_limit, struct
 
 /* ---- Names ----
  *
- * The table holds the names of requests in flight and of idle ones: done, but kept so that a submission of
- * the same operation reuses the request and its entries in the table. */
+ * The table holds the names of requests in flight and of idle ones. An idle request is done, but is kept so
+ * that the next submission of the same operation reuses it and its entries in the table. */
 
 static struct request_tensor *tensor_of(struct name_link *link)
 {
     return (void *)((char *)link - offsetof(struct request_tensor, link));
 }
 
-/* The tensor of that set and name, or NULL. */
+/* The tensor of this set and name, or NULL. */
 static struct request_tensor *find_locked(const struct tensor_queue *queue, uint64_t hash, hvd_set set,
                                           const char *name)
 {
@@ -82,7 +82,7 @@ static void remove_name_locked(struct tensor_queue *queue, struct request_tensor
     tensor->request->tensors_in_table--;
 }
 
-/* Take the names of [request] out of the table. */
+/* Remove the names of [request] from the table. */
 static void remove_names_locked(struct tensor_queue *queue, struct request *request)
 {
     for (int i = 0; i < request->tensor_count && request->tensors_in_table > 0; i++) {
@@ -109,11 +109,11 @@ static void free_locked(struct tensor_queue *queue, struct request *request)
     request_free(request);
 }
 
-/* Keep [request] for reuse, or free it. Its names are withdrawn and its handle was released. */
+/* Keep [request] for reuse, or free it. The caller has withdrawn its names and released its handle. */
 static void recycle_locked(struct tensor_queue *queue, struct request *request)
 {
-    bool whole =
-        request->tensors_in_table == request->tensor_count; /* else another request took one of its names */
+    /* false if another request took one of its names */
+    bool whole = request->tensors_in_table == request->tensor_count;
     if (!request->reusable || !whole || request->status != HVD_OK) {
         free_locked(queue, request);
         return;
@@ -171,11 +171,11 @@ static int insert_name_locked(struct tensor_queue *queue, struct request_tensor 
     return HVD_OK;
 }
 
-/* Take all names of [request]; on failure the caller removes those that were taken. */
+/* Reserve all names of [request]. On failure some are in the table already, and the caller removes them. */
 static int reserve_names_locked(struct tensor_queue *queue, struct request *request, struct hvd_error *err)
 {
     int rc = HVD_OK;
-    /* first, so that a name that stands twice in it is found */
+    /* set live first, so that insert_name_locked finds a name that two of its tensors have */
     atomic_store_explicit(&request->live, true, memory_order_relaxed);
     for (int i = 0; i < request->tensor_count && rc == HVD_OK; i++) {
         if (!request->tensors[i].in_table)
@@ -358,7 +358,7 @@ static void drop_submitted_locked(struct tensor_queue *queue, hvd_set set)
     atomic_store_explicit(&queue->waiting, queue->head != NULL, memory_order_relaxed);
 }
 
-/* Free the idle requests of [set]: once it is removed nothing can be submitted in it. */
+/* Free the idle requests of [set], which is being removed: nothing can be submitted in it any more. */
 static void drop_idle_locked(struct tensor_queue *queue, hvd_set set)
 {
     struct request *next = NULL;
@@ -394,9 +394,9 @@ void tensor_queue_finish(struct tensor_queue *queue, struct request *request, in
                          const char *sentence)
 {
     bool has_handle = request->handle != 0;
-    request->sentence =
-        sentence != NULL ? strdup(sentence) : NULL; /* NULL if memory is out: then there is only the status */
-    /* from here on the thread that holds the handle may free it */
+    /* if memory is out there is only the status */
+    request->sentence = sentence != NULL ? strdup(sentence) : NULL;
+    /* after this store the thread that holds the handle may free the request */
     atomic_store_explicit(&request->status, status, memory_order_release);
     uint64_t finished = atomic_load_explicit(&queue->finished, memory_order_relaxed);
     atomic_store_explicit(&queue->finished, finished + 1, memory_order_release);

@@ -1,5 +1,5 @@
-/* batch_world.h: all members of a set in one process, each with its side of a batch, and a backend that is a
- * plain loop over them. */
+/* batch_world.h: all members of a process set in one process, each with its own batch, and a backend that is
+ * a plain loop over the members. */
 #ifndef TESTS_UNIT_BATCH_WORLD_H
 #define TESTS_UNIT_BATCH_WORLD_H
 
@@ -20,10 +20,10 @@
 struct set_member {
     struct process_set team;
     struct batch *batch;
-    struct batch *rest;      /* what was cut off */
-    struct request *request; /* all its tensors belong to one */
-    void *buffer;            /* exactly as large as was asked for */
-    int packs, unpacks;      /* portions */
+    struct batch *rest;      /* the tensors that were cut off for another batch, or NULL */
+    struct request *request; /* all tensors of batch belong to this one */
+    void *buffer;            /* exactly as large as the batch asked for */
+    int packs, unpacks;      /* calls of batch_pack and batch_unpack */
 };
 
 struct batch_world {
@@ -31,10 +31,10 @@ struct batch_world {
     int ranks[BATCH_WORLD_MAX];
     struct set_member at[BATCH_WORLD_MAX];
     int64_t threshold_bytes;
-    int carried; /* exchanges that the backend was given */
+    int carried; /* transfers that the backend has carried */
 };
 
-/* Ranks 10, 13, 16, ... of a larger job. */
+/* The members are ranks 10, 13, 16, ... of a larger job. */
 static inline struct batch_world *batch_world_create(int size)
 {
     struct batch_world *sides = calloc(1, sizeof(*sides));
@@ -72,7 +72,7 @@ static inline struct desc *describe(enum desc_kind kind, int tensor_count, enum 
     return desc;
 }
 
-/* Give every member its request, which holds [desc]; its memory is still to be filled in. */
+/* Create each member's request for [desc]. The caller then sets the tensors' memory. */
 static inline void batch_world_begin(struct batch_world *sides, struct desc *desc)
 {
     for (int i = 0; i < sides->size; i++) {
@@ -84,7 +84,7 @@ static inline void batch_world_begin(struct batch_world *sides, struct desc *des
     desc_release(desc);
 }
 
-/* All tensors of each member into one batch. */
+/* Put all tensors of each member into one batch. */
 static inline void batch_world_pack_all(struct batch_world *sides)
 {
     for (int i = 0; i < sides->size; i++) {
@@ -95,7 +95,7 @@ static inline void batch_world_pack_all(struct batch_world *sides)
     }
 }
 
-/* For each of very many elements, where Check's own would take a note of every one. */
+/* For very many elements: Check's own assertion would record each of them. */
 static inline void expect_equal(double value, double expected)
 {
     if (value != expected)
@@ -179,7 +179,7 @@ static inline void carry_reduction(const struct batch_world *sides)
         if (transfer->need.kind == COLL_REDUCESCATTER) {
             from = sum_counts(transfer->counts, m);
             to = from + transfer->counts[m];
-            /* what is around its own share is undefined */
+            /* the output outside the member's own share is undefined */
             if (transfer->input != transfer->output)
                 memset(transfer->output, 0xee, (size_t)transfer->count * dtype_bytes(dtype));
         }
@@ -225,7 +225,7 @@ static inline void carry_exchange(const struct batch_world *sides)
     }
 }
 
-/* Do what backend.h promises. What it asks of all members must be so. */
+/* Carry the members' transfers as backend.h promises, and check what backend.h requires of all members. */
 static inline void batch_world_transfer(struct batch_world *sides)
 {
     const struct backend_batch *first = transfer_of(sides, 0);
@@ -256,9 +256,9 @@ static inline void batch_world_transfer(struct batch_world *sides)
     }
 }
 
-/* ---- The way of a batch ---- */
+/* ---- Running a batch ---- */
 
-/* One member goes on alone, until it needs the others or is done. */
+/* Advance one member until it needs the others or is done. */
 static inline void set_member_advance(struct set_member *side)
 {
     struct batch *batch = side->batch;
@@ -290,7 +290,7 @@ static inline void set_member_advance(struct set_member *side)
     }
 }
 
-/* All members from where they are to the end; true where tensors were cut off for another batch. */
+/* Run all members' batches to the end. True if tensors were cut off for another batch. */
 static inline bool batch_world_run(struct batch_world *sides)
 {
     bool cut = false;
@@ -316,7 +316,7 @@ static inline bool batch_world_run(struct batch_world *sides)
     }
 }
 
-/* The batch that was cut off is next. */
+/* Continue with the batch that was cut off. */
 static inline void batch_world_next(struct batch_world *sides)
 {
     for (int i = 0; i < sides->size; i++) {

@@ -1,5 +1,5 @@
-/* forked_ranks.h: ranks as forked processes, with rosters and shapes made by hand; sockets stand for the
- * network. */
+/* forked_ranks.h: ranks as forked processes, with peer tables and tree shapes made by hand; socket pairs
+ * replace the network. */
 #ifndef TESTS_UNIT_FORKED_RANKS_H
 #define TESTS_UNIT_FORKED_RANKS_H
 
@@ -28,10 +28,10 @@
 #define FORKED_RANKS_MAX     64
 #define FORKED_RANKS_WAIT_US INT64_C(20000000) /* no step of a test takes longer */
 
-/* Of the address sanitizer, where there is one: not 0 where memory was leaked. */
+/* AddressSanitizer's, if the program is built with it: returns nonzero if memory was leaked. */
 int __lsan_do_recoverable_leak_check(void) __attribute__((weak));
 
-/* What a rank tells the test, in memory that both share. */
+/* What a rank reports to the test, in memory that both share. */
 struct rank_report {
     char complaint[600]; /* "" while all is well */
     _Atomic int64_t at_us;
@@ -44,13 +44,13 @@ struct rank_report {
 struct forked_ranks {
     int size;
     const int *node_of_rank;
-    int sockets[FORKED_RANKS_MAX][2]; /* by leader: its own end, its parent's end; -1 where there is none */
+    int sockets[FORKED_RANKS_MAX][2]; /* by leader: its own end, its parent's end; -1: none */
     pid_t pids[FORKED_RANKS_MAX];
-    _Atomic int go; /* in shared memory: what the test lets the ranks do */
+    _Atomic int go; /* the stage up to which the test lets the ranks go */
     struct rank_report reports[FORKED_RANKS_MAX];
 };
 
-/* What a rank has. */
+/* The state of one rank, in its own process. */
 struct forked_rank {
     struct forked_ranks *team;
     struct rank_report *report;
@@ -61,7 +61,7 @@ struct forked_rank {
     int epoll_fd;
 };
 
-/* In a rank: complain and end. */
+/* In a rank: report the failure and exit. */
 __attribute__((format(printf, 2, 3), noreturn)) static inline void forked_rank_fail(struct forked_rank *place,
                                                                                     const char *format, ...)
 {
@@ -110,7 +110,7 @@ static inline int forked_ranks_leaders(const struct forked_ranks *team, int *lea
     return count;
 }
 
-/* Relatives of entry [index] of [ranks], a heap of [radix]. */
+/* Add the parent and the children of [ranks][index] to the shape; [ranks] is a heap of that [radix]. */
 static inline void tree_shape_add(struct tree_shape *shape, const int *ranks, int count, int index, int radix)
 {
     if (index > 0)
@@ -147,7 +147,7 @@ static inline void make_peer_table(struct forked_ranks *team, int rank, struct p
     static struct peer peers[FORKED_RANKS_MAX];
     *peer_table = (struct peer_table){.rank = rank, .size = team->size, .epoch = 7, .peers = peers};
     memset(peer_table->key, 0x5a, sizeof(peer_table->key));
-    /* Names of abstract sockets come from the key: tests that run at once must not meet. */
+    /* The names of abstract sockets contain the key. Tests that run at the same time need different ones. */
     pid_t test = getpgrp();
     memcpy(peer_table->key, &test, sizeof(test));
     peer_table->node_of_rank = (int *)team->node_of_rank;
@@ -183,7 +183,7 @@ static inline struct forked_ranks *forked_ranks_new(int size, const int *node_of
     return team;
 }
 
-/* Of all sockets keep the ends that are [rank]'s; fill [link_fds]. */
+/* Keep the ends of sockets that belong to [rank], in [link_fds], and close all others. */
 static inline void forked_ranks_take_sockets(struct forked_ranks *team, const struct tree_shape *shape,
                                              int rank, int *link_fds)
 {
@@ -243,7 +243,7 @@ static inline void forked_ranks_start(struct forked_ranks *team, void (*body)(st
     }
 }
 
-/* In the test: the exit status of a rank, or -1 where it did not end in time. */
+/* In the test: the wait status of a rank. A rank that does not end in time is killed. */
 static inline int forked_ranks_reap(struct forked_ranks *team, int rank)
 {
     int status = -1;
@@ -257,7 +257,7 @@ static inline int forked_ranks_reap(struct forked_ranks *team, int rank)
     return status;
 }
 
-/* All ranks but [except] (-1: none) end well. */
+/* In the test: all ranks except [except] (-1: none) exit with 0 and without a complaint. */
 static inline void forked_ranks_end(struct forked_ranks *team, int except)
 {
     char complaint[600] = "";
@@ -272,7 +272,7 @@ static inline void forked_ranks_end(struct forked_ranks *team, int except)
     ck_assert_msg(bad < 0, "rank %d: %s", bad, complaint);
 }
 
-/* In the test: wait until a rank says that it is at [stage]. */
+/* In the test: wait until a rank reports that it has reached [stage]. */
 static inline void forked_ranks_await_stage(struct forked_ranks *team, int rank, int stage)
 {
     int64_t deadline_us = clock_us() + FORKED_RANKS_WAIT_US;
@@ -301,15 +301,15 @@ static inline void forked_rank_attach(struct forked_rank *place, struct node **n
         forked_rank_fail(place, "node_attach: %s", err.text);
 }
 
-/* Ranks start one after the other: who is who is known once all have. */
+/* Ranks are forked one after the other, so their pids are known only once all have started. */
 static inline void forked_rank_learn_pids(struct forked_rank *place)
 {
     for (int rank = 0; rank < place->team->size; rank++)
         place->peer_table.peers[rank].pid = place->team->pids[rank];
 }
 
-/* A rank that starts soon may be heard of by its first frame, before it is known who it is. One that starts
- * late on purpose is not waited for long. */
+/* Wait until all ranks are forked, so that none receives a frame from a rank whose pid it does not know. Some
+ * tests start a rank late on purpose, so do not wait for long. */
 static inline void forked_rank_await_others(const struct forked_rank *place)
 {
     int64_t end_us = clock_us() + 500000;
@@ -319,7 +319,7 @@ static inline void forked_rank_await_others(const struct forked_rank *place)
     }
 }
 
-/* Meet and open the control object, watched and armed. */
+/* Attach to the node's memory and open the control object, watched and armed. */
 static inline void forked_rank_open(struct forked_rank *place)
 {
     int link_fds[TREE_MAX_LINKS];
@@ -343,7 +343,7 @@ static inline void forked_rank_close(struct forked_rank *place)
     close(place->epoll_fd);
 }
 
-/* The next event, asleep until there is one; false after [limit_us]. */
+/* Sleep until there is an event, and return it. False after [limit_us]. */
 static inline bool forked_rank_try_receive(struct forked_rank *place, struct control_event *event,
                                            int64_t limit_us)
 {
@@ -376,7 +376,7 @@ static inline void forked_rank_send(struct forked_rank *place, int link, const v
         forked_rank_fail(place, "send: %s", err.text);
 }
 
-/* Send what waits; what comes meanwhile is a mistake unless it is an abort. */
+/* Flush all messages that wait to be sent. A message that arrives meanwhile is an error; an abort is not. */
 static inline void forked_rank_flush(struct forked_rank *place)
 {
     struct control_event event;
@@ -393,7 +393,7 @@ static inline void forked_rank_flush(struct forked_rank *place)
     }
 }
 
-/* Wait until the test lets the ranks go on to [stage]; ours is done. */
+/* Report that this rank has reached [stage], and wait until the test lets the ranks go on to it. */
 static inline void forked_rank_stage(struct forked_rank *place, int stage)
 {
     int64_t deadline_us = clock_us() + FORKED_RANKS_WAIT_US;
@@ -405,7 +405,7 @@ static inline void forked_rank_stage(struct forked_rank *place, int stage)
     }
 }
 
-/* A message of [length] bytes that only [rank] would send. */
+/* Byte [i] of the message of [length] bytes from [rank]; other ranks' messages differ. */
 static inline unsigned char message_byte(int rank, size_t length, size_t i)
 {
     return (unsigned char)((size_t)rank * 37 + length + i * 13 + i / 251);

@@ -1,5 +1,5 @@
-/* random_schedule.h: what simulated ranks will do, in orders of their own; everything follows from the seed.
- */
+/* random_schedule.h: which operations simulated ranks submit, each rank in its own order. The seed decides
+ * all of it. */
 #ifndef TESTS_UNIT_RANDOM_SCHEDULE_H
 #define TESTS_UNIT_RANDOM_SCHEDULE_H
 
@@ -7,25 +7,25 @@
 #include "negotiate/negotiate.h"
 #include "link_sim.h"
 
-#define SETS   7 /* all ranks, and those that are made */
+#define SETS   7 /* the set of all ranks, and the sets that are added */
 #define NAMES  5
-#define EPOCHS 3 /* between them all members join */
+#define EPOCHS 3 /* at most; all members join between two epochs */
 
-/* What all ranks will do, in orders of their own. */
+/* Which sets there are, and what happens to them. */
 struct schedule {
     uint64_t seed;
     int size;
     int set_count;
     int cache_limit;
-    int leaver; /* rank that shuts down in the midst of it, or -1 */
+    int leaver; /* rank that shuts down while others still work, or -1 */
     struct planned_set {
         bool *member;
         int member_count;
-        int odd_adder;     /* rank that gives another list, or -1 */
-        bool removed;      /* in the end */
-        bool removed_soon; /* or while work is pending */
+        int odd_adder;     /* rank that adds it with a different list, or -1 */
+        bool removed;      /* at the end */
+        bool removed_soon; /* already while work is pending in it */
         int epochs;
-        hvd_set number; /* -1: it is never made */
+        hvd_set number; /* -1: adding it fails */
     } sets[SETS];
 };
 
@@ -43,14 +43,14 @@ static inline bool is_join_epoch(const struct schedule *plan, int set, int epoch
     return epoch + 1 < plan->sets[set].epochs;
 }
 
-/* How often the set's members will want that name. */
+/* How often the set's members submit this name in this epoch, unless they run out of data. */
 static inline int wanted(const struct schedule *plan, int set, int epoch, int name)
 {
     return (int)(mix(plan, set, epoch, name, 1) % 4);
 }
 
-/* How often this one does: it may run out of data. (Of all names alike, so that ranks do not wait for each
- * other's joins.) */
+/* How often this rank submits the name. It may run out of data, after the same number of steps for all names,
+ * so that ranks do not wait for each other's joins. */
 static inline int supply(const struct schedule *plan, int set, int epoch, int name, int rank)
 {
     int most = wanted(plan, set, epoch, name);
@@ -58,7 +58,7 @@ static inline int supply(const struct schedule *plan, int set, int epoch, int na
     return steps < most ? steps : most;
 }
 
-/* Who describes it otherwise, or -1. */
+/* The rank that submits a different description, or -1. */
 static inline int odd_one(const struct schedule *plan, int set, int epoch, int name, int times)
 {
     uint64_t random_state = mix(plan, set, epoch, name, 100 + times);
@@ -90,13 +90,13 @@ static inline struct desc *describe(const struct schedule *plan, int set, int ep
         desc->tensor_count = 1;
     if (odd_one(plan, set, epoch, name, times) == rank)
         desc->tensors[desc->tensor_count - 1].shape[0]++;
-    /* names that go round a small cache */
+    /* several names in turn, more than a small cache holds */
     int variant = plan->cache_limit > 0 ? (epoch * 2 + times) % 3 : 0;
     snprintf(desc->tensors[0].name, sizeof(desc->tensors[0].name), "t%d.%d", name, variant);
     return desc;
 }
 
-/* How it must end, or -1 where nobody submits it. */
+/* The decision that must come, or -1 if no rank submits the operation. */
 static inline int expected_end(const struct schedule *plan, int set, int epoch, int name, int times)
 {
     const struct planned_set *planned = &plan->sets[set];
@@ -148,7 +148,7 @@ static inline void make_schedule(struct schedule *plan, int size, uint64_t seed)
         if (i == 0) {
             memset(set->member, 1, (size_t)size * sizeof(bool));
             set->member_count = size;
-            set->epochs = 1; /* sets are made meanwhile, which cannot do without those who joined */
+            set->epochs = 1; /* no joins: other sets are added meanwhile, which fails if a rank has joined */
             continue;
         }
         if (size > 1 && random_below(&random_state, 8) == 0)

@@ -1,4 +1,4 @@
-/* recorded_machines.h: the test machines, and a request with little in it. */
+/* recorded_machines.h: loads the recorded test machines, and plans placements on them. */
 #ifndef TESTS_UNIT_RECORDED_MACHINES_H
 #define TESTS_UNIT_RECORDED_MACHINES_H
 
@@ -12,7 +12,7 @@ static const char *const machine_names[] = {"gpu8", "epyc4", "power9", "cpu4", "
 
 #define MACHINE_COUNT ((int)(sizeof(machine_names) / sizeof(machine_names[0])))
 
-/* Load an XML file; hwloc is not to open plug-ins. */
+/* Load an XML file, without hwloc's plug-ins. */
 static inline struct machine *load_xml(const char *path)
 {
     struct machine_source source = {.xml_path = path};

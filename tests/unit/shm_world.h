@@ -1,5 +1,5 @@
-/* shm_world.h: the backend of ranks that share a node's memory, with all members in one process, that take
- * their turns or are threads. */
+/* shm_world.h: the backend shm with all members in one process, which step in random order or run as threads.
+ */
 #ifndef TESTS_UNIT_SHM_WORLD_H
 #define TESTS_UNIT_SHM_WORLD_H
 
@@ -18,7 +18,7 @@
 #define ROOM            ((size_t)(SLOTS * SHM_CHUNK_BYTES)) /* of one member's slots */
 #define PAGE            ((size_t)4096)
 #define MAX_SHM_MEMBERS 128
-#define TURNS           4000000 /* far more than any of these batches takes: past it nothing moves any more */
+#define TURNS           4000000 /* far more than any of these batches takes: after that the backend hangs */
 #define SECOND          INT64_C(1000000)
 
 /* One member. */
@@ -28,7 +28,7 @@ struct shm_member {
     struct batch_part part;
     struct backend_span spans[BATCHES_SPANS];
     struct windows windows;
-    int batch; /* how many it has begun */
+    int batch; /* how many batches it has begun */
     bool runs;
 };
 
@@ -39,7 +39,7 @@ struct shm_world {
     int node_of_rank[MAX_SHM_MEMBERS], ranks[MAX_SHM_MEMBERS];
     int size;
     uint64_t random;
-    /* Do these take part in batch [batch] with memory in their windows? NULL: none ever. */
+    /* Does [rank] have the tensors of batch [batch] in its window? NULL: no rank ever does. */
     bool (*in_window)(int batch, int rank);
     const struct batch_plan *plans;
     int plan_count;
@@ -56,7 +56,7 @@ static inline void shm_world_add_team(struct shm_world *world, int rank, int set
     shm_set_chunk(seat->team, chunk_bytes);
 }
 
-/* Its arena has [bytes], and pages on both sides that cannot be touched. */
+/* A world whose arena has [bytes], between two guard pages. */
 static inline struct shm_world *shm_world_open_in(size_t bytes, int size, int64_t chunk_bytes)
 {
     struct shm_world *world = calloc(1, sizeof(*world));
@@ -81,7 +81,7 @@ static inline struct shm_world *shm_world_open_in(size_t bytes, int size, int64_
     return world;
 }
 
-/* With room for two teams. */
+/* A world whose arena has room for two teams. */
 static inline struct shm_world *shm_world_open(int size, int64_t chunk_bytes)
 {
     return shm_world_open_in((2 * (size_t)size + 6) * ROOM, size, chunk_bytes);
@@ -99,7 +99,7 @@ static inline void shm_world_close(struct shm_world *world)
     free(world);
 }
 
-/* Most batches leave it to the backend how long their chunks are; others ask for less, or for what cannot be.
+/* Most batches let the backend choose the chunk size; others ask for small chunks, or for impossible sizes.
  */
 static inline int64_t batch_plan_chunk_bytes(const struct batch_plan *plan)
 {
@@ -107,7 +107,7 @@ static inline int64_t batch_plan_chunk_bytes(const struct batch_plan *plan)
     return asked[plan->sequence % (sizeof(asked) / sizeof(asked[0]))];
 }
 
-/* Where its next batch's memory is to be. */
+/* Where the memory of [rank]'s next batch is placed: in its window, or NULL for anywhere. */
 static inline char *shm_world_room(const struct shm_world *world, int rank)
 {
     const struct shm_member *seat = &world->seats[rank];
@@ -116,7 +116,7 @@ static inline char *shm_world_room(const struct shm_world *world, int rank)
     return windows_pointer(&seat->windows, rank, 0, seat->windows.bytes);
 }
 
-/* A step of [rank]: begin its next batch, or go on with it. False where there was nothing to do. */
+/* One step of [rank]: begin its next batch, or continue the current one. False if nothing moved. */
 static inline bool shm_world_step(struct shm_world *world, int rank)
 {
     struct hvd_error err = {""};
@@ -145,14 +145,14 @@ static inline bool shm_world_step(struct shm_world *world, int rank)
     return true;
 }
 
-/* Take steps until nothing moves any more. */
+/* Step [rank] until nothing moves any more. */
 static inline void run_until_idle(struct shm_world *world, int rank)
 {
     while (shm_world_step(world, rank))
         continue;
 }
 
-/* Carry [plans], each member as far as it comes when it is its turn. */
+/* Carry [plans]: members take single steps, in random order. */
 static inline void shm_world_carry(struct shm_world *world, const struct batch_plan *plans, int count)
 {
     int left = world->size;
@@ -179,7 +179,7 @@ struct member_thread {
     pthread_t thread;
 };
 
-#define SLEEP_MS 20000 /* nobody sleeps so long */
+#define SLEEP_MS 20000 /* longer than any member has to sleep */
 
 static inline bool is_woken(const struct shm_member *seat, int timeout_ms)
 {
@@ -187,7 +187,7 @@ static inline bool is_woken(const struct shm_member *seat, int timeout_ms)
     return epoll_wait(seat->env.epoll_fd, &event, 1, timeout_ms) == 1;
 }
 
-/* As whoever holds the progress does it. */
+/* Sleep as the progress driver does: arm, look once more, then wait. */
 static inline void sleep_until_woken(struct shm_world *world, int rank)
 {
     struct shm_member *seat = &world->seats[rank];
@@ -213,8 +213,8 @@ static inline void *run_member_thread(void *arg)
     return NULL;
 }
 
-/* Carry [plans], each member in a thread; it looks again and again where it finds nothing to do, or sleeps.
- */
+/* Carry [plans], each member in its own thread. A member that cannot go on sleeps, if [sleeps], or polls and
+ * yields. */
 static inline void shm_world_carry_in_threads(struct shm_world *world, const struct batch_plan *plans,
                                               int count, bool sleeps)
 {
@@ -230,7 +230,7 @@ static inline void shm_world_carry_in_threads(struct shm_world *world, const str
         pthread_join(members[rank].thread, NULL);
 }
 
-/* What a chunk holds: of it all, or for each member. */
+/* The bytes of a batch that a chunk carries; in alltoall and reducescatter, those for each member. */
 static inline int64_t edge_bytes(enum backend_kind kind, int size, int64_t chunk_bytes)
 {
     bool shared = kind == COLL_ALLTOALL || kind == COLL_REDUCESCATTER;
