@@ -1,4 +1,4 @@
-/* bitmap.c: sets of CPUs and of memory nodes, and their lists in words. */
+/* bitmap.c: sets of CPUs and of memory nodes, and their text form. */
 #include "base/bitmap.h"
 
 #include <stdio.h>
@@ -85,7 +85,8 @@ const char *bitmap_text(const struct bitmap *set, char *text, size_t text_bytes)
     return text;
 }
 
-/* A number at *atp, which is moved behind it; -1 where there is none, BITMAP_BITS where it is larger. */
+/* Read a number at *atp and advance *atp past it. Returns -1 if there is none, and BITMAP_BITS if it is
+ * larger. */
 static int read_index(const char **atp)
 {
     int member = 0;

@@ -1,5 +1,5 @@
-/* bitmap.h: a set of CPUs or of memory nodes by their numbers in the operating system; of fixed size, so that
- * it is copied by assignment, goes through a pipe and needs no library. */
+/* bitmap.h: a set of CPUs or of memory nodes, by the operating system's numbers. Its size is fixed, so it can
+ * be assigned and sent through a pipe, and it needs no library. */
 #ifndef BASE_BITMAP_H
 #define BASE_BITMAP_H
 
@@ -40,16 +40,17 @@ bool bitmap_intersects(const struct bitmap *a, const struct bitmap *b);
 bool bitmap_is_included(const struct bitmap *inner, const struct bitmap *outer);
 int bitmap_weight(const struct bitmap *set);
 
-/* The first member at or after [from], or -1: for (int i = bitmap_find_next(s, 0); i >= 0; i =
- * bitmap_find_next(s, i + 1)) */
+/* The first member at or after [from], or -1 if there is none. To visit all members:
+ *  for (int i = bitmap_find_next(s, 0); i >= 0; i = bitmap_find_next(s, i + 1)) */
 int bitmap_find_next(const struct bitmap *set, int from);
 
-/* "0-3,64-67" into [text], which is returned; "" of the empty set. Of what does not fit, "..." stands at the
- * end; BITMAP_TEXT_BYTES always fit. */
+/* Write the set as "0-3,64-67" into [text] and return [text]. The empty set is "". A list that does not fit
+ * ends in "..."; BITMAP_TEXT_BYTES always suffice. */
 const char *bitmap_text(const struct bitmap *set, char *text, size_t text_bytes);
 
-/* Read such a list: numbers and ranges in any order, commas between, and a final newline as /sys has it; ""
- * is the empty set. Returns 0; or -1 with *set unchanged and *whyp a phrase ("is too large", ...). */
+/* Read such a list: numbers and ranges in any order, separated by commas, with an optional final newline as
+ * in /sys; "" is the empty set. Returns 0, or -1 with *set unchanged and *whyp a phrase ("is too large",
+ * ...). */
 int bitmap_parse(const char *text, struct bitmap *set, const char **whyp);
 
 #endif

@@ -12,7 +12,7 @@ static inline int64_t clock_read_us(clockid_t clock)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-/* For what takes less than that. */
+/* For durations of less than a microsecond. */
 static inline int64_t clock_ns(void)
 {
     struct timespec now;
@@ -25,13 +25,13 @@ static inline int64_t clock_us(void)
     return clock_read_us(CLOCK_MONOTONIC);
 }
 
-/* When the kernel last counted time, at most a few milliseconds ago: much sooner told. */
+/* The time of the kernel's last tick, at most a few milliseconds ago. Much cheaper to read than clock_us. */
 static inline int64_t clock_coarse_us(void)
 {
     return clock_read_us(CLOCK_MONOTONIC_COARSE);
 }
 
-/* Milliseconds from now to [deadline_us], rounded up, for poll(); 0 when it is past. */
+/* Milliseconds from now to [deadline_us], rounded up, for poll(); 0 if the deadline has passed. */
 static inline int clock_ms_until(int64_t deadline_us)
 {
     int64_t left_us = deadline_us - clock_us();

@@ -1,7 +1,7 @@
 /* codec.h: the one encoder and decoder of what ranks, modules and launchers send each other: little-endian
- * numbers and texts in a bounded run of bytes. Neither ever writes or reads beyond its bounds. The first
- * thing that does not fit, or is out of the range given at its call, sets [failed], and everything after it
- * is left undone; a caller checks [failed] once, at the end and before it acts on a value. */
+ * numbers and texts in a bounded buffer. Neither ever writes or reads beyond its bounds. The first field that
+ * does not fit, or is out of the range given at its call, sets [failed], and every later call does nothing.
+ * The caller checks [failed] once, at the end and before it uses any value. */
 #ifndef BASE_CODEC_H
 #define BASE_CODEC_H
 
@@ -10,15 +10,15 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Bytes to be filled. [failed]: something did not fit; nothing was written from there on. */
+/* A buffer to fill. [failed]: something did not fit, and nothing has been written since. */
 struct encoder {
     unsigned char *at;
     size_t left;
     bool failed;
 };
 
-/* Bytes from a peer, which may be hostile. [failed]: they ended too early or broke a bound; every later read
- * returns 0 or an empty text. */
+/* Bytes from a peer, which may be hostile. [failed]: they ended too early or broke a bound, and every read
+ * since has returned 0 or an empty text. */
 struct decoder {
     const unsigned char *at;
     size_t left;
@@ -39,7 +39,7 @@ static inline void encode_raw(struct encoder *encoder, const void *bytes, size_t
     encoder->left -= length;
 }
 
-/* The next [length] bytes where they lie, or NULL if that many are not left. */
+/* The address of the next [length] bytes in the buffer, or NULL if fewer are left. */
 static inline const unsigned char *decode_view(struct decoder *decoder, size_t length)
 {
     if (decoder->failed || length > decoder->left) {
@@ -61,7 +61,7 @@ static inline void decode_raw(struct decoder *decoder, void *bytes, size_t lengt
         memcpy(bytes, from, length);
 }
 
-/* Fail unless [good]: for a rule that joins several fields. */
+/* Fail unless [good]: for a rule about several fields. */
 static inline void decode_check(struct decoder *decoder, bool good)
 {
     decoder->failed = decoder->failed || !good;
@@ -88,7 +88,8 @@ static inline uint64_t decode_number(struct decoder *decoder, size_t count)
     return value;
 }
 
-/* A number of [count] bytes that may be at most [most]; a larger one fails, and 0 is returned. */
+/* Read a number of [count] bytes that may be at most [most]. For a larger one the decoder fails and 0 is
+ * returned. */
 static inline uint64_t decode_at_most(struct decoder *decoder, size_t count, uint64_t most)
 {
     uint64_t value = decode_number(decoder, count);
@@ -120,7 +121,8 @@ static inline bool is_printable_byte(unsigned char byte)
     return byte >= 0x20 && byte != 0x7f;
 }
 
-/* [length] bytes, none of them 0, and a 0 behind them in [text], which has room for [length] + 1. */
+/* Read [length] bytes, none of them 0, into [text], which has room for [length] + 1, and terminate them with
+ * a 0. */
 static inline void decode_chars(struct decoder *decoder, char *text, size_t length)
 {
     const unsigned char *bytes = decode_view(decoder, length);
@@ -132,7 +134,8 @@ static inline void decode_chars(struct decoder *decoder, char *text, size_t leng
     text[length] = 0;
 }
 
-/* Two bytes of length and the text itself, which lies in an array of [text_bytes] on both sides. */
+/* Two bytes of length, then the text. [text_bytes]: the size of the array that holds the text on both
+ * sides. */
 static inline void encode_text(struct encoder *encoder, const char *text, size_t text_bytes)
 {
     size_t length = strnlen(text, text_bytes);
@@ -146,7 +149,7 @@ static inline void decode_text(struct decoder *decoder, char *text, size_t text_
     decode_chars(decoder, text, (size_t)decode_at_most(decoder, 2, text_bytes - 1));
 }
 
-/* A text that can be shown in a sentence: one with control characters fails. */
+/* Read a text that may be shown in a sentence: one with control characters fails. */
 static inline void decode_printable(struct decoder *decoder, char *text, size_t text_bytes)
 {
     decode_text(decoder, text, text_bytes);

@@ -1,5 +1,6 @@
-/* cpu.h: what a loop asks of its processor beyond C: the size of a cache line, prefetching, streaming stores,
- * and relaxing while it spins. Everything here is inline and works, if more slowly, on any processor. */
+/* cpu.h: what a loop needs from the processor beyond C: the size of a cache line, prefetching, streaming
+ * stores, and relaxing while it spins. Everything here is inline and works on any processor, if more slowly.
+ */
 #ifndef BASE_CPU_H
 #define BASE_CPU_H
 
@@ -10,8 +11,8 @@
 #include <emmintrin.h>
 #endif
 
-/* Cores fetch and invalidate memory by lines of this size. Words that two threads write are kept on
- * different lines. */
+/* Cores fetch and invalidate memory in lines of this size. Words that different threads write go on different
+ * lines. */
 #define CACHE_LINE_BYTES 64
 
 /* Called in each round of a loop that spins. */
@@ -24,7 +25,7 @@ static inline void cpu_relax(void)
 #endif
 }
 
-/* ---- Prefetching: [line] may be any address, also one that is not mapped --------------------- */
+/* ---- Prefetching: [line] may be any address, even one that is not mapped --------------------- */
 
 static inline void prefetch_to_read(const char *line)
 {

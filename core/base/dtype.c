@@ -1,4 +1,4 @@
-/* dtype.c: the tables behind names and sizes of element types, operations and wire formats. */
+/* dtype.c: names and sizes of element types, and names of operations and wire formats. */
 #include "base/dtype.h"
 
 #define COUNT(table) (sizeof(table) / sizeof((table)[0]))

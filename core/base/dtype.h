@@ -9,7 +9,7 @@
 /* Bytes of one element. */
 size_t dtype_bytes(enum hvd_dtype dtype);
 
-/* The names that sentences use: "float32", "sum", "exact"; NULL for a number that stands for none. */
+/* The names that sentences use: "float32", "sum", "exact"; NULL for an unknown number. */
 const char *dtype_name(enum hvd_dtype dtype);
 const char *op_name(enum hvd_op op);
 const char *wire_name(enum hvd_wire wire);

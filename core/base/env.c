@@ -1,4 +1,4 @@
-/* env.c: variables of an environment that is not always that of this process. */
+/* env.c: look up variables in this process's environment or in another one. */
 #include "base/env.h"
 
 #include <stdlib.h>

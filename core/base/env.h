@@ -1,9 +1,9 @@
-/* env.h: variables of an environment that is not always that of this process. */
+/* env.h: look up variables in this process's environment or in another one. */
 #ifndef BASE_ENV_H
 #define BASE_ENV_H
 
-/* The value of a variable in [environment], "NAME=value" strings that end with NULL, or NULL where it is not
- * set. With NULL for [environment]: of this process. */
+/* The value of a variable in [environment] ("NAME=value" strings, NULL-terminated), or NULL if it is not set.
+ * [environment] NULL: that of this process. */
 const char *environment_value(char *const *environment, const char *name);
 
 #endif

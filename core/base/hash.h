@@ -1,4 +1,4 @@
-/* hash.h: a 64-bit hash of bytes for tables. Not for secrets. */
+/* hash.h: a 64-bit hash of bytes, for tables. Not for secrets. */
 #ifndef BASE_HASH_H
 #define BASE_HASH_H
 
@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Eight bytes more. The upper half, which knows of all bits so far, is folded into the lower, by which tables
- * are indexed. */
+/* Add eight bytes to the hash. The upper half depends on all bits so far; it is folded into the lower half,
+ * which tables use as an index. */
 static inline uint64_t hash_mix(uint64_t hash, uint64_t word)
 {
     hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);

@@ -6,14 +6,14 @@
 
 struct hvd_job {
     int rank, size;
-    int local_rank, local_size; /* the launcher's view, -1 if it has none: which ranks share memory is found
-                                   out at the start */
-    int launcher_size;          /* ranks of the launcher's job, of which this job may be a sub-job */
-    const int *launcher_ranks;  /* [size]: each rank's number in the launcher's job, NULL if they are equal.
-                                   Not owned */
-    uint32_t epoch;             /* counts the starts of this job; messages of an earlier one are dropped */
-    char host[256];             /* this node's name as the launcher spells it, else from gethostname */
-    const char *provider;       /* "pmix", "env" or "solo" */
+    int local_rank, local_size; /* as the launcher says, -1 if it does not; the start finds out which ranks
+                                   really share memory */
+    int launcher_size;          /* ranks in the launcher's job, of which this job may be a sub-job */
+    const int *launcher_ranks;  /* [size] entries: each rank's number in the launcher's job; NULL if the
+                                   numbers are equal. Not owned */
+    uint32_t epoch;       /* the number of this start of the job; messages of an earlier start are dropped */
+    char host[256];       /* this node's name as the launcher spells it, otherwise from gethostname */
+    const char *provider; /* "pmix", "env" or "solo" */
 };
 
 #endif

@@ -1,4 +1,4 @@
-/* log.c: lines for the human who runs the job, by way of a sink that adds time and rank. */
+/* log.c: lines for the person who runs the job, written through a sink that adds time and rank. */
 #include "base/log.h"
 
 #include <stdarg.h>

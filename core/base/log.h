@@ -1,21 +1,22 @@
-/* log.h: lines for the human who runs the job, by way of a sink that adds time and rank. */
+/* log.h: lines for the person who runs the job, written through a sink that adds time and rank. */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
 enum log_level { LOG_OFF, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
-/* Where lines go. The sink may be called from any thread of hvd and gets whole lines without a newline. */
+/* Where lines go. Any thread of hvd may call the sink, with whole lines that have no newline. */
 struct hvd_log {
     enum log_level level;
     void (*sink)(void *arg, enum log_level level, const char *component, const char *line);
     void *arg;
 };
 
-/* Write one line where [log] is not NULL and its level says so. Longer lines than 1000 bytes end in "...". */
+/* Write one line, unless [log] is NULL or its level excludes the line. Lines longer than 1000 bytes end in
+ * "...". */
 void log_write(const struct hvd_log *log, enum log_level level, const char *component, const char *format,
                ...) __attribute__((format(printf, 4, 5)));
 
-/* The same for what the user has asked to be told: whatever the level is, unless that is LOG_OFF. */
+/* Write a line that the user has asked for, at any level but LOG_OFF. */
 void log_requested(const struct hvd_log *log, const char *component, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

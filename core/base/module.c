@@ -1,4 +1,4 @@
-/* module.c: open what libhvd does not link: modules that need PMIx or MPI. */
+/* module.c: open the modules that need PMIx or MPI, which libhvd does not link. */
 #include <config.h>
 #include "base/module.h"
 
@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Find [file] in one of the [folders], which have ':' between them. Empty folders are none: they would mean
+/* Find [file] in one of the [folders], separated by ':'. Empty entries are skipped, because they would mean
  * the working directory. */
 static bool find_file(const char *folders, const char *file, char path[PATH_MAX])
 {
@@ -24,19 +24,19 @@ static bool find_file(const char *folders, const char *file, char path[PATH_MAX]
     return false;
 }
 
-/* Where modules are: HVD_MODULE_PATH; beside a libhvd that is not installed, which libtool keeps in
- * core/.libs; or where they were installed. */
+/* The folders to search for modules: those of HVD_MODULE_PATH; otherwise those beside a libhvd that is not
+ * installed, which libtool keeps in core/.libs; otherwise the folder in which they were installed. */
 static void find_folders(char *folders, size_t folders_bytes)
 {
     Dl_info own;
-    /* a set-uid program must not load what its caller names */
+    /* a set-uid program must not load modules that its caller names */
     const char *chosen = secure_getenv("HVD_MODULE_PATH");
     if (chosen != NULL && chosen[0] != 0) {
         snprintf(folders, folders_bytes, "%s", chosen);
         return;
     }
     snprintf(folders, folders_bytes, "%s", PKGLIBDIR);
-    /* the text itself lies in the library or program that asks */
+    /* this string is a part of the library or program that calls us */
     if (dladdr(PKGLIBDIR, &own) == 0 || own.dli_fname == NULL)
         return;
     const char *libs = strstr(own.dli_fname, "/core/.libs/");
@@ -55,7 +55,7 @@ void *module_open(const char *file, const char *symbol, void **modulep, struct h
         error_set(err, HVD_ERR_INVALID, "%s is not in %.400s", file, folders);
         return NULL;
     }
-    /* never unloaded: libraries behind it leave threads and exit handlers */
+    /* never unloaded: the libraries that it uses leave threads and exit handlers */
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (module == NULL) {
         const char *why = dlerror();

@@ -27,7 +27,7 @@ static void double_buckets(struct name_table *table)
 {
     struct name_table larger;
     if (!name_table_init(&larger, 2 * table->bucket_count))
-        return; /* longer chains are slower, not wrong */
+        return; /* longer chains only make it slower */
     larger.count = table->count;
     for (size_t i = 0; i < table->bucket_count; i++) {
         struct name_link *next = NULL;

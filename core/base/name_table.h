@@ -1,6 +1,6 @@
-/* name_table.h: a hash table of named things that grows with them. Intrusive: a thing has a name_link in it,
- * and the table holds no memory but its buckets. The user compares names, as what a name is differs: that of
- * an operation in one process set, or a set and a name. Not locked. */
+/* name_table.h: a hash table of named things that grows with their number. It is intrusive: each thing
+ * contains a name_link, and the table allocates nothing but its buckets. The caller compares the names,
+ * because names differ in kind: an operation's name in one process set, or a set and a name. Not locked. */
 #ifndef BASE_NAME_TABLE_H
 #define BASE_NAME_TABLE_H
 
@@ -10,7 +10,7 @@
 
 struct name_link {
     struct name_link *next; /* in its bucket */
-    uint64_t hash;          /* of the name; set it before name_table_insert, never change it while inserted */
+    uint64_t hash;          /* of the name; set before name_table_insert, and constant while inserted */
 };
 
 struct name_table {
@@ -18,17 +18,18 @@ struct name_table {
     size_t bucket_count, count; /* bucket_count: a power of two */
 };
 
-/* With [bucket_count] buckets, a power of two. False if memory is out. */
+/* Create a table of [bucket_count] buckets, a power of two. Returns false if there is no memory. */
 bool name_table_init(struct name_table *table, size_t bucket_count);
-void name_table_fini(struct name_table *table); /* things stay; a zeroed table is fine */
+void name_table_fini(
+    struct name_table *table); /* the things in it are not freed; a zeroed table is accepted */
 
-/* The first link of the bucket of [hash]; look for the name along [next], comparing hashes first. */
+/* The first link in the bucket of [hash]. Follow [next] to find a name, comparing hashes first. */
 static inline struct name_link *name_table_bucket(const struct name_table *table, uint64_t hash)
 {
     return table->buckets[hash & (table->bucket_count - 1)];
 }
 
-/* Cannot fail: if there is no memory for more buckets, chains get longer. */
+/* Cannot fail: without memory for more buckets, the chains get longer. */
 void name_table_insert(struct name_table *table, struct name_link *link);
 void name_table_remove(struct name_table *table, struct name_link *link);
 

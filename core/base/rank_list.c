@@ -1,4 +1,4 @@
-/* rank_list.c: lists of ranks: checked, sorted, and in words. */
+/* rank_list.c: check lists of ranks, sort them, and write them as text. */
 #include "base/rank_list.h"
 
 #include <stdbool.h>
@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many numbers from [ranks] on follow each other. */
+/* How many entries at the beginning of [ranks] are consecutive numbers. */
 static int consecutive_count(const int *ranks, int count)
 {
     int length = 1;

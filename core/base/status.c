@@ -1,4 +1,4 @@
-/* status.c: a status for the program and one sentence for the human. */
+/* status.c: a status for the program and one sentence for the user. */
 #include "base/status.h"
 
 #include <errno.h>

@@ -1,11 +1,11 @@
-/* tree_shape.c: the control tree: who is whose parent. Pure. */
+/* tree_shape.c: the shape of the control tree: each rank's parent and children. Pure. */
 #include "base/tree_shape.h"
 
 #include <stdlib.h>
 
 _Static_assert(TREE_MAX_RADIX < TREE_MAX_LINKS, "a rank's children and its parent are links");
 
-/* An ascending list of ranks. */
+/* A list of ranks in ascending order, read as a heap. */
 struct heap {
     int *ranks;
     int count;

@@ -1,4 +1,4 @@
-/* tree_shape.h: the control tree: who is whose parent. Pure. */
+/* tree_shape.h: the shape of the control tree: each rank's parent and children. Pure. */
 #ifndef BASE_TREE_SHAPE_H
 #define BASE_TREE_SHAPE_H
 
@@ -11,16 +11,16 @@
 #define TREE_MAX_LINKS 63
 #define TREE_PARENT    0
 
-#define TREE_NODE_RADIX   32 /* children of a rank inside its node; above that there are sub-leaders */
+#define TREE_NODE_RADIX   32 /* children of a rank inside its node; larger nodes have sub-leaders */
 #define TREE_LEADER_RADIX 8  /* children of a node's leader among other nodes' leaders */
 
-/* The tree's radix: no rank has more children. A leader has those of both kinds. */
+/* No rank has more children than this. A leader has children of both kinds. */
 #define TREE_MAX_RADIX (TREE_NODE_RADIX - 1 + TREE_LEADER_RADIX)
 
-/* Ranks of a node, and leaders of nodes, are heaps: entry 0 is on top, the parent of entry i is entry
- * i / radix. So entry 0 has one child less than the others, and the powers of the radix are full: 8 nodes are
- * one level deep, 64 two, 512 three. Its children are those from tree_shape_first_child to below
- * tree_shape_end_of_children, as far as there are entries. */
+/* The ranks of a node form a heap, and so do the leaders of the nodes: entry 0 is the top, and the parent of
+ * entry i is entry i / radix. So entry 0 has one child less than the others, and levels fill up at the powers
+ * of the radix: 8 nodes are one level deep, 64 two, 512 three. The children of an entry are those from
+ * tree_shape_first_child to before tree_shape_end_of_children, as far as entries exist. */
 static inline int tree_shape_parent(int index, int radix)
 {
     return index == 0 ? -1 : index / radix;
@@ -36,8 +36,8 @@ static inline int64_t tree_shape_end_of_children(int index, int radix)
     return ((int64_t)index + 1) * radix;
 }
 
-/* Where one rank stands. A node's leader is its lowest rank; nodes are numbered by their leaders' order, so
- * that rank 0 leads node 0 and is the root. */
+/* The place of one rank in the tree. A node's leader is its lowest rank. Nodes are numbered in the order of
+ * their leaders, so rank 0 leads node 0 and is the root. */
 struct tree_shape {
     int node, node_count;
     int local_rank, local_size;
@@ -47,8 +47,9 @@ struct tree_shape {
     int child_ranks[TREE_MAX_LINKS - 1]; /* ascending */
 };
 
-/* [node_of_rank]: for each of [size] ranks the leader of its node (node_of_rank[leader] == leader, never
- * above the rank itself). HVD_OK, or HVD_ERR_INVALID where the table breaks that rule, or NO_MEMORY. */
+/* [node_of_rank] holds the leader of each rank's node, for [size] ranks (node_of_rank[leader] == leader, and
+ * no leader is above its rank). Returns HVD_OK, HVD_ERR_INVALID if the table breaks that rule, or
+ * HVD_ERR_NO_MEMORY. */
 int tree_shape_of_rank(const int *node_of_rank, int size, int rank, struct tree_shape *shape,
                        struct hvd_error *err);
 

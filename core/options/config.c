@@ -1,4 +1,4 @@
-/* config.c: the options in force in one process, and who set each; opens no file itself. */
+/* config.c: the options in force in one process, and who set each. Opens no file itself. */
 #include "options/config.h"
 
 #include <stdio.h>
@@ -8,31 +8,32 @@
 
 #include "options/parse.h"
 
-/* What launchers, tests and wire-up use and no user mistyped. */
+/* Variables that begin with HVD_ but are no options: launchers, tests and wire-up set them, so nobody is
+ * warned of them. */
 static const char *const known_variables[] = {CONFIG_CLI_VARIABLE, CONFIG_SITE_VARIABLE, "HVD_JOB_KEY",
                                               "HVD_EPOCH",         "HVD_MODULE_PATH",    "HVD_BUILD",
                                               "HVD_SOURCE",        "HVD_PLACED",         "HVD_GPU_PCI",
                                               "HVD_LOCAL_DEVICE",  "HVD_NETWORK_SET",    NULL};
 
-/* One value that somebody gave. */
+/* A value that somebody gave for an option. */
 struct candidate {
     const struct hvd_option *option;
     enum config_source source;
-    const char *where;   /* the variable or file */
-    const char *spelled; /* how the sentence begins: "--hvd-fusion" */
-    const char *given;   /* the value as it was typed */
-    const char *text;    /* the same in our syntax */
+    const char *where;   /* the variable or file that it came from */
+    const char *spelled; /* how error sentences begin: "--hvd-fusion" */
+    const char *given;   /* the value as the user typed it */
+    const char *text;    /* the value in our syntax */
 };
 
-/* A configuration in the making, and what the environment holds for it. */
+/* A configuration while it is loaded, and the environment's values for it. */
 struct loader {
     struct hvd_config config;
     const char *own[OPTION_MAX];     /* HVD_FUSION; NULL where it is not set */
     const char *horovod[OPTION_MAX]; /* HOROVOD_FUSION_THRESHOLD */
     const char *cli, *site;
     void (*warn)(const char *sentence);
-    const char *file;         /* that is being read */
-    bool in_file[OPTION_MAX]; /* options it has named so far */
+    const char *file;         /* the file that is being read */
+    bool in_file[OPTION_MAX]; /* options that the file has named so far */
 };
 
 static void warn_about(const struct loader *loader, const char *variable, const char *sentence)
@@ -44,7 +45,8 @@ static void warn_about(const struct loader *loader, const char *variable, const 
     loader->warn(text.text);
 }
 
-/* Check a value, and put it in force unless one of higher authority is. Of equals the later one wins. */
+/* Check a value and put it in force, unless a value of higher authority is. Of two with equal authority the
+ * later one wins. */
 static int apply_candidate(struct hvd_config *config, const struct candidate *candidate,
                            struct hvd_error *err)
 {
@@ -98,7 +100,7 @@ static int apply_list_entry(struct hvd_config *config, enum config_source source
     return apply_candidate(config, &candidate, err);
 }
 
-/* A list of name=value with ';' between. */
+/* Load a list of name=value separated by ';'. */
 static int load_list(struct hvd_config *config, enum config_source source, const char *list,
                      struct hvd_error *err)
 {
@@ -122,7 +124,8 @@ static int load_list(struct hvd_config *config, enum config_source source, const
     return HVD_OK;
 }
 
-/* Horovod's value in our syntax, or HVD_IN_PROGRESS where a warning was given and it is left out. */
+/* Write Horovod's value in our syntax into [text]. Returns HVD_IN_PROGRESS if the user was warned instead and
+ * the value is skipped. */
 static int translate_horovod(const struct loader *loader, const struct hvd_option *option, const char *given,
                              char *text, struct hvd_error *err)
 {
@@ -158,7 +161,7 @@ static int translate_horovod(const struct loader *loader, const struct hvd_optio
     return HVD_IN_PROGRESS;
 }
 
-/* The user's own variables. HVD_FUSION comes after HOROVOD_FUSION_THRESHOLD, and so wins. */
+/* Load the user's own variables. HVD_FUSION is loaded after HOROVOD_FUSION_THRESHOLD, so it wins. */
 static int load_variables(struct loader *loader, struct hvd_error *err)
 {
     char text[OPTION_VALUE_BYTES + 1];
@@ -211,10 +214,10 @@ static int load_file(struct loader *loader, config_read_file_f *read_file, struc
     return read_file(loader->file, apply_file_entry, loader, err);
 }
 
-/* Sort one "NAME=value" into the loader; warn of names that look like ours and are not. */
+/* Store one "NAME=value" in the loader. Warn of HVD_ names that are no variables of ours. */
 static void classify_variable(struct loader *loader, const char *variable)
 {
-    char name[64]; /* a longer one is cut and is no option's */
+    char name[64]; /* a longer name is cut, and belongs to no option */
     const char *value = strchr(variable, '=');
     if (value == NULL)
         return;
@@ -261,7 +264,7 @@ int config_load_with(config_read_file_f *read_file, struct hvd_config *config, c
         rc = load_variables(loader, err);
     if (rc == HVD_OK)
         rc = load_list(&loader->config, CONFIG_COMMAND_LINE, loader->cli, err);
-    /* last, for only now is it known which file; what others of more authority have set stays */
+    /* last, because only now is it known which file to read; values of higher authority stay in force */
     if (rc == HVD_OK)
         rc = load_file(loader, read_file, err);
     if (rc == HVD_OK)

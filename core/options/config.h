@@ -12,12 +12,11 @@ enum config_source { CONFIG_DEFAULT, CONFIG_SITE, CONFIG_FILE, CONFIG_ENVIRONMEN
 struct config_origin {
     enum config_source source;
     char where[80];                    /* the variable or file; "" for the default */
-    char text[OPTION_VALUE_BYTES + 1]; /* the value as it was given */
+    char text[OPTION_VALUE_BYTES + 1]; /* the value as the user gave it */
 };
 
-/* Each field up to [origin] is that of one row of option_table, which says what it means and what type it
- * has.
- */
+/* Each field before [origin] belongs to one row of option_table, which says what the field means and what
+ * type it has. */
 struct hvd_config {
     int64_t fusion_bytes;
     uint64_t backends;   /* option_list_choice; 0: auto */
@@ -34,33 +33,33 @@ struct hvd_config {
     option_text dump_dir;                  /* a folder, or "" */
     option_text config_file;               /* or "" */
     option_text nics;                      /* for nic_filter_parse */
-    struct rs_options rs;                  /* where rs.given */
+    struct rs_options rs;                  /* only if rs.given */
     struct bind_options bind;
     int gpu_visible; /* enum gpu_visible */
     int stop_signal; /* SIGTERM; 0: none */
     int progress;    /* enum progress_mode */
     int log_level;   /* enum log_level */
     bool autotune;
-    struct config_origin origin[OPTION_MAX]; /* by option_index */
+    struct config_origin origin[OPTION_MAX]; /* indexed by option_index */
 };
 
-/* The option whose value is in a field: OPTION_OF(fusion_bytes). */
+/* The option whose value a field holds: OPTION_OF(fusion_bytes). */
 #define OPTION_OF(field) option_at(offsetof(struct hvd_config, field))
 
-/* The variables that launchers write: lists of name=value with ';' between. Only users write HVD_<NAME>. */
+/* The variables that launchers write: lists of name=value separated by ';'. Only users write HVD_<NAME>. */
 #define CONFIG_CLI_VARIABLE  "HVD_CLI"
 #define CONFIG_SITE_VARIABLE "HVD_SITE"
-#define CONFIG_LIST_BYTES    8191 /* longest such list */
+#define CONFIG_LIST_BYTES    8191 /* the longest such list */
 
-/* Read the defaults, HVD_SITE, the file that --hvd-config names, the environment and HVD_CLI, in this order,
- * from [environment] ("NAME=value" strings, NULL-terminated). Unknown HVD_* variables and retired
- * ones go to [warn] as sentences (NULL: nowhere). Returns HVD_OK, or HVD_ERR_INVALID (HVD_ERR_NO_MEMORY) with
- * *config unchanged. */
+/* Read the defaults, HVD_SITE, the file that --hvd-config names, the environment and HVD_CLI, with authority
+ * in this order, lowest first. Variables come from [environment] ("NAME=value" strings, NULL-terminated).
+ * Calls [warn] (may be NULL) with one sentence for each unknown HVD_* variable and each retired one. Returns
+ * HVD_OK, or HVD_ERR_INVALID or HVD_ERR_NO_MEMORY with *config unchanged. */
 int config_load(struct hvd_config *config, char *const *environment, void (*warn)(const char *sentence),
                 struct hvd_error *err);
 
-/* The same with [read_file] in place of config_file_read. NULL: a file that is named is not opened; for
- * slurmstepd, which must not open what users name, and has no reader of YAML. */
+/* As config_load, but reads the file by [read_file]. With NULL no file is opened: slurmstepd must not open
+ * files that users name, and has no YAML reader. */
 typedef int config_read_file_f(const char *path,
                                int (*on_entry)(void *arg, const char *name, const char *value,
                                                struct hvd_error *err),
@@ -68,23 +67,23 @@ typedef int config_read_file_f(const char *path,
 int config_load_with(config_read_file_f *read_file, struct hvd_config *config, char *const *environment,
                      void (*warn)(const char *sentence), struct hvd_error *err);
 
-/* Add name=value to a list that goes into HVD_CLI or HVD_SITE; a later value of the same name wins when the
- * list is read. The value must have passed option_parse. HVD_ERR_INVALID, [list] unchanged, where it
- * holds a ';' or the list would grow over CONFIG_LIST_BYTES. [list] has CONFIG_LIST_BYTES + 1 bytes. */
+/* Append name=value to a list for HVD_CLI or HVD_SITE. When the list is read, the last value of a name wins.
+ * The value must have passed option_parse. Returns HVD_ERR_INVALID with [list] unchanged if the value holds a
+ * ';' or the list would grow over CONFIG_LIST_BYTES. [list] has CONFIG_LIST_BYTES + 1 bytes. */
 int config_list_add(char *list, const struct hvd_option *option, const char *value, struct hvd_error *err);
 
-/* The value in force as a user types it, and who set it: "command line", "environment (HVD_FUSION)". */
+/* Write the value in force as a user types it, or who set it: "command line", "environment (HVD_FUSION)". */
 void config_value(const struct hvd_config *config, const struct hvd_option *option, char *text,
                   size_t text_bytes);
 void config_source_text(const struct hvd_config *config, const struct hvd_option *option, char *text,
                         size_t text_bytes);
 
-/* Is an option set that says how tasks are placed? */
+/* Has anybody set an option that says how tasks are placed? */
 bool config_has_placement(const struct hvd_config *config);
 
-/* Is it an error where that cannot be done? Not where the options ask for nothing to be bound, hidden or
- * shown, which needs no plan. An explicit resource file is not an option; hvdrun, which reads it, checks for
- * itself. */
+/* Is it an error if the tasks cannot be placed? Not if the options bind nothing, hide nothing and print
+ * nothing, which needs no plan. An explicit resource file is not an option: hvdrun, which reads it, checks
+ * for itself. */
 bool config_requires_placement(const struct hvd_config *config);
 
 #endif

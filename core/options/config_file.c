@@ -11,17 +11,18 @@
 #include <unistd.h>
 #include <yaml.h>
 
-/* Where the reader is. libyaml's events are checked against one shape: a document that is a flat mapping. */
+/* The state of the reader. It accepts libyaml's events only in one shape: a document that is a flat
+ * mapping. */
 struct yaml_reader {
     const char *path;
     int (*on_entry)(void *arg, const char *name, const char *value, struct hvd_error *err);
     void *arg;
     bool document_seen;
     bool mapping_seen;
-    char *name; /* of the value that comes next; NULL where a name comes next */
+    char *name; /* the name of the next value; NULL if a name comes next */
 };
 
-/* The whole file into [text], which has room for one byte more than allowed. */
+/* Read the whole file into [text], which has room for one byte more than a file may have. */
 static int read_text(int fd, const char *path, char *text, size_t *lengthp, struct hvd_error *err)
 {
     size_t length = 0;
@@ -46,7 +47,7 @@ static int read_text(int fd, const char *path, char *text, size_t *lengthp, stru
 static int load_text(const char *path, char *text, size_t *lengthp, struct hvd_error *err)
 {
     struct stat about;
-    /* not blocking: a pipe of that name must not hold up the job */
+    /* not blocking, so that a pipe of that name cannot hang the job */
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return error_set(err, HVD_ERR_INVALID, "the configuration file %.256s cannot be opened: %s", path,

@@ -4,12 +4,12 @@
 
 #include "base/status.h"
 
-#define CONFIG_FILE_BYTES 65536 /* longest file */
+#define CONFIG_FILE_BYTES 65536 /* the longest file */
 
-/* Give each name and value of the file [path], in its order, to [on_entry], until it fails. Returns what
- * on_entry returned, or HVD_ERR_INVALID where the file cannot be read, is no regular file, is too long, is
- * not YAML, or is something else than one flat mapping. An empty file names nothing. Duplicate names are for
- * [on_entry] to find. */
+/* Call [on_entry] with each name and value of the file [path], in the file's order, until it fails. Returns
+ * what [on_entry] returned, or HVD_ERR_INVALID if the file cannot be read, is no regular file, is too long,
+ * is not YAML, or is anything but one flat mapping. An empty file has no entries. [on_entry] must detect
+ * duplicate names. */
 int config_file_read(const char *path,
                      int (*on_entry)(void *arg, const char *name, const char *value, struct hvd_error *err),
                      void *arg, struct hvd_error *err);

@@ -20,7 +20,7 @@ bool nic_filter_is_virtual(const char *name)
     return false;
 }
 
-/* "10.1.0.0/16": the name is an address with a prefix. */
+/* Read a name such as "10.1.0.0/16" as an address with a prefix. */
 static int read_subnet(struct nic_filter *entry, const char **whyp)
 {
     char address[NIC_FILTER_NAME_BYTES];

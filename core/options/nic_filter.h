@@ -6,13 +6,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define NIC_FILTER_MAX        32 /* entries of a value */
+#define NIC_FILTER_MAX        32 /* entries in a value */
 #define NIC_FILTER_NAME_BYTES 64
 
 /* One entry: a name ("eth0", "mlx5_0"), or a subnet ("10.1.0.0/16", "fd00::/8"). */
 struct nic_filter {
-    char name[NIC_FILTER_NAME_BYTES]; /* as it was given */
-    int family;                       /* AF_INET or AF_INET6 of a subnet; 0: it is a name */
+    char name[NIC_FILTER_NAME_BYTES]; /* as the user gave it */
+    int family;                       /* of a subnet: AF_INET or AF_INET6; 0: it is a name */
     unsigned char bytes[16];
     int prefix;
 };
@@ -23,11 +23,11 @@ extern const char nic_filter_expected[];
  * *countp unchanged and *whyp a phrase. */
 int nic_filter_parse(const char *text, struct nic_filter *entries, int *countp, const char **whyp);
 
-/* Is it an interface of containers or virtual machines by its name: "docker0", "virbr0", "br-1a2b",
- * "veth3"...? The same on many nodes, and reaches none of them. */
+/* Does the name belong to an interface of containers or virtual machines: "docker0", "virbr0", "br-1a2b",
+ * "veth3", ...? Many nodes have the same one, and it reaches none of them. */
 bool nic_filter_is_virtual(const char *name);
 
-/* nic_filter_parse, checked only. */
+/* Check a value as nic_filter_parse does, without storing it. */
 int nic_filter_check(const char *text, const char **whyp);
 
 #endif

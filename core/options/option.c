@@ -28,7 +28,7 @@ static const struct {
     int numbers[6];
 } stop_signals = {{"none", "TERM", "INT", "HUP", "USR1", NULL}, {0, SIGTERM, SIGINT, SIGHUP, SIGUSR1}};
 
-/* Horovod's log levels, without regard to case. */
+/* Horovod's log levels, in any case. */
 static const struct option_synonym log_synonyms[] = {
     {"trace", "debug"}, {"debug", "debug"}, {"info", "info"}, {"warning", "warn"},
     {"error", "error"}, {"fatal", "error"}, {NULL, NULL}};

@@ -1,4 +1,4 @@
-/* option_type.c: how values of each type of option are read, kept and written. */
+/* option_type.c: how values of each option type are read, stored and written. */
 #include "options/option_type.h"
 
 #include <inttypes.h>
@@ -150,8 +150,8 @@ static void write_switch(const struct hvd_option *option, const void *field, cha
     snprintf(text, text_bytes, "%s", switch_choices[*(const bool *)field]);
 }
 
-/* A list has one byte for each entry, its index + 1, the first entry lowest: the order is part of the value.
- */
+/* A list has one byte for each entry, the entry's index + 1, with the first entry in the lowest byte. The
+ * order is a part of the value. */
 static int read_list(const struct hvd_option *option, const char *text, void *field, const char **whyp)
 {
     uint64_t list = 0;

@@ -1,4 +1,4 @@
-/* option_type.h: the types of options, for rows of the table. */
+/* option_type.h: the types of options, for rows of the option table. */
 #ifndef OPTIONS_OPTION_TYPE_H
 #define OPTIONS_OPTION_TYPE_H
 
@@ -6,7 +6,7 @@
 
 extern const struct option_type option_size;   /* int64_t, in bytes */
 extern const struct option_type option_time;   /* int64_t, in microseconds */
-extern const struct option_type option_number; /* int64_t, of whatever the option counts */
+extern const struct option_type option_number; /* int64_t, in the unit that the option counts */
 extern const struct option_type option_switch; /* bool */
 extern const struct option_type option_choice; /* int, see choice_values */
 extern const struct option_type option_list;   /* uint64_t, see option_list_choice */
@@ -16,8 +16,8 @@ extern const struct option_type option_nics;   /* option_text for nic_filter_par
 extern const struct option_type option_bind;   /* struct bind_options */
 extern const struct option_type option_rs;     /* struct rs_options */
 
-/* The type and the field of a row, such as OPTION_TYPE(size, fusion_bytes). A field whose C type is not the
- * one that values of the type are kept in does not compile. */
+/* The type and the field of a row, such as OPTION_TYPE(size, fusion_bytes). It does not compile if the
+ * field's C type is not the one that holds values of that type. */
 #define OPTION_TYPE(name, field) .type = &option_##name, .offset = OPTION_FIELD(OPTION_C_TYPE_##name, field)
 
 /* clang-format off */

@@ -1,4 +1,4 @@
-/* parse.c: the one checked parser for numbers, sizes and times from outside. */
+/* parse.c: the one checked parser of numbers, sizes and times from outside. */
 #include "options/parse.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@ struct suffix {
     int64_t factor;
 };
 
-/* Largest first, so that the first one that divides is the one a user would type. */
+/* Largest first: the first unit that divides a value is the one that a user would type. */
 static const struct suffix size_units[] = {
     {"T", INT64_C(1) << 40},
     {"G", INT64_C(1) << 30},

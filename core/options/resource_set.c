@@ -1,4 +1,4 @@
-/* resource_set.c: the values of --hvd-rs, and jsrun's options of the same meaning. */
+/* resource_set.c: the values of --hvd-rs, and jsrun's options that mean the same. */
 #include "options/resource_set.h"
 
 #include <stdint.h>
@@ -31,7 +31,7 @@ enum rs_key {
     KEY_COUNT
 };
 
-/* Each key, and jsrun's name where it is another. */
+/* Each key, and jsrun's name for it if that differs. */
 static const struct {
     const char *name, *jsrun;
 } keys[KEY_COUNT] = {
@@ -96,7 +96,7 @@ static int read_distribution(struct token token, struct rs_options *options, con
     return 0;
 }
 
-/* "gpu-cpu+cpu-mem"; jsrun has commas there. */
+/* Read "gpu-cpu+cpu-mem"; jsrun separates them by commas. */
 static int read_latency(struct token token, struct rs_options *options, const char **whyp)
 {
     const char *end = token.text + token.length;
@@ -200,7 +200,7 @@ int rs_parse(const char *text, struct rs_options *options, const char **whyp)
     return 0;
 }
 
-/* Text that grows in a buffer of RS_TEXT_BYTES, in which the longest one fits. */
+/* A text under construction in a buffer of RS_TEXT_BYTES, in which the longest one fits. */
 struct rs_text_buffer {
     char *text;
     size_t used;
@@ -252,7 +252,7 @@ const char *rs_text(const struct rs_options *options, char *text)
     return text;
 }
 
-/* Ranks go round all sets, some tasks of each at a time; in the last round what is left of a set. */
+/* Ranks go around all sets, some tasks of each at a time; the last round takes what is left of each set. */
 bool rs_locate_rank(const struct rs_options *options, int rs_count, int rank, int *rsp, int *taskp)
 {
     int64_t tasks = options->tasks == RS_UNSET ? 1 : options->tasks;

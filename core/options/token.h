@@ -1,5 +1,5 @@
-/* token.h: split a value from outside into tokens, in place. Copies and allocates nothing, and ignores the
- * locale. */
+/* token.h: split a value from outside into tokens, in place. Copies nothing, allocates nothing, and ignores
+ * the locale. */
 #ifndef OPTIONS_TOKEN_H
 #define OPTIONS_TOKEN_H
 
@@ -7,14 +7,14 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Not ended by a 0. */
+/* Not terminated by a 0. */
 struct token {
     const char *text;
     size_t length;
 };
 
-/* The word at [at], up to [separator] or the end, into *wordp; returns where the next begins, or NULL after
- * the last. */
+/* Take the token at [at], up to [separator] or the end, into *tokenp. Returns where the next one begins, or
+ * NULL after the last. */
 static inline const char *token_next(const char *at, char separator, struct token *tokenp)
 {
     const char *end = at;
@@ -29,7 +29,7 @@ static inline bool token_equals(struct token token, const char *text)
     return strlen(text) == token.length && memcmp(token.text, text, token.length) == 0;
 }
 
-/* Does the token begin with [beginning]? Then *restp is the rest. */
+/* Does the token begin with [beginning]? If so, *restp is the rest. */
 static inline bool token_strip_prefix(struct token token, const char *beginning, struct token *restp)
 {
     size_t length = strlen(beginning);
@@ -39,7 +39,7 @@ static inline bool token_strip_prefix(struct token token, const char *beginning,
     return true;
 }
 
-/* Index among NULL-terminated [choices], or -1. */
+/* The index of the token in the NULL-terminated [choices], or -1. */
 static inline int token_find_choice(struct token token, const char *const *choices)
 {
     for (int i = 0; choices[i] != NULL; i++)
@@ -48,8 +48,8 @@ static inline int token_find_choice(struct token token, const char *const *choic
     return -1;
 }
 
-/* Decimal digits only, between [min] and [max], both at least 0. Returns 0; or -1 with *valuep unchanged and
- * a phrase in *whyp. */
+/* Read decimal digits as a number between [min] and [max], both at least 0. Returns 0, or -1 with *valuep
+ * unchanged and a phrase in *whyp. */
 static inline int token_parse_number(struct token token, int min, int max, int *valuep, const char **whyp)
 {
     int value = 0;

@@ -8,7 +8,7 @@
 
 #include "options/config.h"
 
-/* All ranks switch to new settings at the same place in the agreed order. */
+/* All ranks switch to new settings at the same point of the agreed order. */
 struct tuned_settings {
     int64_t fusion_bytes; /* --hvd-fusion */
     int64_t chunk_bytes;  /* --hvd-chunk */
@@ -20,7 +20,7 @@ static inline bool option_allows(const struct hvd_option *option, int64_t value)
     return value >= option->min && value <= option->max;
 }
 
-/* Would the options of these names accept these values? */
+/* Would the options accept these values? */
 static inline bool tuned_settings_valid(const struct tuned_settings *settings)
 {
     return option_allows(OPTION_OF(fusion_bytes), settings->fusion_bytes) &&
