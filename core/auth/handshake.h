@@ -2,8 +2,8 @@
  * state machine over any connected socket, of a stream or of packets; it never blocks.
  *
  *   acceptor -> connector   challenge      a nonce
- *   connector -> acceptor   response       its claim (who it is, which rank it wants and what for), a nonce,
- * a MAC acceptor -> connector   confirmation   a MAC, after the owner of the acceptor has admitted the claim
+ *   connector -> acceptor   response       its claim: who it is, whom it wants, what for; a nonce, a MAC
+ *   acceptor -> connector   confirmation   a MAC, once the acceptor's owner has admitted the claim
  *
  * Every message has a fixed length, and is one packet where the socket keeps packets. A MAC is a keyed hash
  * of all messages before it, and so of both nonces, under the label of its direction: it cannot be replayed

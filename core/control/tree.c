@@ -432,9 +432,9 @@ static const struct control_ops tree_ops = {
 /* A neighbour's eventfd; -1 if it was not passed when this rank attached. */
 static int neighbour_event_fd(const struct node *node, int rank)
 {
-    for (int i = 0; node != NULL && i < node->wakeup_count; i++) {
-        if (node->wakeups[i].rank == rank)
-            return node->wakeups[i].fd;
+    for (int i = 0; node != NULL && i < node->doorbell_count; i++) {
+        if (node->doorbells[i].rank == rank)
+            return node->doorbells[i].fd;
     }
     return -1;
 }
@@ -489,7 +489,7 @@ static int tree_open_doorbell(struct tree *tree, struct hvd_error *err)
 {
     if (tree->node != NULL) {
         tree->slot = node_member_of(tree->node, tree->control.rank);
-        tree->doorbell = (struct doorbell_eventfd){&tree->slot->armed, tree->node->wakeup};
+        tree->doorbell = (struct doorbell_eventfd){&tree->slot->armed, tree->node->doorbell};
         return HVD_OK;
     }
     tree->doorbell.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -223,15 +223,15 @@ int node_attach(struct node **nodep, const struct peer_table *peer_table, const 
     struct node *node = calloc(1, sizeof(*node));
     if (node == NULL)
         return error_set(err, status, "out of memory for a node of %d ranks", member_count);
-    *node = (struct node){.rank = peer_table->rank, .member_count = member_count, .wakeup = -1};
+    *node = (struct node){.rank = peer_table->rank, .member_count = member_count, .doorbell = -1};
     node->members = malloc((size_t)member_count * sizeof(*members));
     if (node->members == NULL) {
         error_set(err, status, "out of memory for a node of %d ranks", member_count);
         goto fail;
     }
     memcpy(node->members, members, (size_t)member_count * sizeof(*members));
-    node->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (node->wakeup < 0) {
+    node->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (node->doorbell < 0) {
         status = error_set_errno(err, "cannot make a doorbell (eventfd)");
         goto fail;
     }
@@ -253,14 +253,14 @@ fail:
 void node_after_fork(struct node *node)
 {
     node->memory = NULL;
-    for (int i = 0; i < node->wakeup_count; i++)
-        close(node->wakeups[i].fd);
+    for (int i = 0; i < node->doorbell_count; i++)
+        close(node->doorbells[i].fd);
     for (int i = 0; i < node->watched_count; i++)
         close(node->watched[i].pidfd);
-    if (node->wakeup >= 0)
-        close(node->wakeup);
-    node->wakeup_count = node->watched_count = 0;
-    node->wakeup = -1;
+    if (node->doorbell >= 0)
+        close(node->doorbell);
+    node->doorbell_count = node->watched_count = 0;
+    node->doorbell = -1;
 }
 
 void node_close(struct node *node)

@@ -1,11 +1,12 @@
 /* attach.h: how the ranks of a node find each other and come to share memory. The lowest of them, the leader,
  * listens on a socket whose name only holders of the job key can compute; each other one, a member, connects:
  *
- *   the handshake of auth/handshake.h, in which the member is the connector; then one packet each:
- *   member -> leader   DOORBELL  its doorbell; whether it can watch the leader's process
- *   leader -> member   MEMORY    the memory, and the windows where the leader could make them; how long
- * others may still take member -> leader   MAPPED    the memory is mapped leader -> member   WAKEUPS   who
- * has attached: the doorbells of its parent and children, its parent's pidfd
+ *   first the handshake of auth/handshake.h, in which the member is the connector; then one packet each:
+ *
+ *   member -> leader   DOORBELL     the member's doorbell; whether it can watch the leader's process
+ *   leader -> member   MEMORY       the memory, the windows if the leader could make them, the time left
+ *   member -> leader   MAPPED       the memory is mapped
+ *   leader -> member   NEIGHBOURS   doorbells of its parent and children, its parent's pidfd
  *
  * Neither end gives the other a descriptor before the handshake is done. Packets are structs in this
  * machine's byte order. */
@@ -24,7 +25,7 @@
 /* Most descriptors of one packet: the neighbours' doorbells and a pidfd. */
 #define ATTACH_MAX_FDS (ATTACH_MAX_NEIGHBOURS + 1)
 
-enum attach_packet_type { ATTACH_DOORBELL = 1, ATTACH_MEMORY, ATTACH_MAPPED, ATTACH_WAKEUPS };
+enum attach_packet_type { ATTACH_DOORBELL = 1, ATTACH_MEMORY, ATTACH_MAPPED, ATTACH_NEIGHBOURS };
 
 struct attach_packet {
     int32_t type; /* enum attach_packet_type */
@@ -35,7 +36,7 @@ struct attach_packet {
             int32_t parent; /* its doorbell, then its pidfd where it is not the leader, come first */
             int32_t child_count;
             int32_t children[TREE_NODE_RADIX];
-        } wakeups;
+        } neighbours;
     };
 };
 
@@ -52,11 +53,11 @@ struct node {
     int *members; /* ascending, as node_attach was called; slots go by this index */
     struct node_memory *memory;
     struct windows windows; /* places go by the same index; none where this rank could not map them */
-    int wakeup;             /* this rank's eventfd */
-    int wakeup_count;
+    int doorbell;           /* this rank's eventfd */
+    int doorbell_count;
     struct {
         int rank, fd;
-    } wakeups[ATTACH_MAX_NEIGHBOURS]; /* of its neighbours in the node's tree */
+    } doorbells[ATTACH_MAX_NEIGHBOURS]; /* of its neighbours in the node's tree */
     int watched_count;
     struct watched_process
         *watched; /* the leader watches all that attached; a member its leader and its parent */

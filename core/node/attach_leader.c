@@ -21,11 +21,11 @@ struct attach_peer {
     int fd;
     pid_t pid;
     int pidfd; /* -errno: it cannot be watched */
-    int wakeup;
+    int doorbell;
     int rank; /* -1 until its claim was admitted */
     struct handshake handshake;
     enum attach_packet_type
-        expects; /* 0: the handshake; ATTACH_WAKEUPS: it is attached and waits for those */
+        expects; /* 0: the handshake; ATTACH_NEIGHBOURS: it is attached and waits for those */
 };
 
 enum member_state { MEMBER_AWAITED, MEMBER_AUTHENTICATED, MEMBER_ATTACHED, MEMBER_GONE };
@@ -68,9 +68,9 @@ static void leader_drop(struct attach_leader *leader, struct attach_peer *peer, 
     close(peer->fd);
     if (peer->pidfd >= 0)
         close(peer->pidfd);
-    if (peer->wakeup >= 0)
-        close(peer->wakeup);
-    peer->fd = peer->pidfd = peer->wakeup = -1;
+    if (peer->doorbell >= 0)
+        close(peer->doorbell);
+    peer->fd = peer->pidfd = peer->doorbell = -1;
 }
 
 static bool leader_is_done(const struct attach_leader *leader)
@@ -116,7 +116,7 @@ static int leader_accept(struct attach_leader *leader, struct hvd_error *err)
         return HVD_OK;
     struct attach_peer *peer = &leader->peers[leader->peer_count++];
     struct hvd_error why;
-    *peer = (struct attach_peer){.fd = fd, .pidfd = -1, .wakeup = -1, .rank = -1};
+    *peer = (struct attach_peer){.fd = fd, .pidfd = -1, .doorbell = -1, .rank = -1};
     handshake_accept(&peer->handshake, leader->peer_table->key, fd);
     if (attach_identify_peer(fd, &peer->pid, &peer->pidfd, &why) != HVD_OK)
         leader_drop(leader, peer, why.text);
@@ -174,7 +174,7 @@ static void leader_on_doorbell(struct attach_leader *leader, struct attach_peer 
         leader_drop(leader, peer, "sent no doorbell");
         return;
     }
-    peer->wakeup = fds->fd[0];
+    peer->doorbell = fds->fd[0];
     fds->count = 0;
     peer->expects = ATTACH_MAPPED;
     struct attach_packet memory = {.left_us = leader->deadline_us - clock_us()};
@@ -206,7 +206,7 @@ static void leader_serve_peer(struct attach_leader *leader, struct attach_peer *
         break;
     case ATTACH_MAPPED:
         leader->member_states[member_index(leader->node, peer->rank)] = MEMBER_ATTACHED;
-        peer->expects = ATTACH_WAKEUPS;
+        peer->expects = ATTACH_NEIGHBOURS;
         break;
     default:
         leader_drop(leader, peer, "sent a packet that it should not send now");
@@ -274,24 +274,24 @@ static int compare_peers(const void *a, const void *b)
 
 /* Tell attached member [index] of [count], the leader being 0 and member i peers[i - 1], who its neighbours
  * are. */
-static void leader_send_wakeups(struct attach_leader *leader, int index, int count)
+static void leader_send_neighbours(struct attach_leader *leader, int index, int count)
 {
     struct attach_peer *peer = &leader->peers[index - 1];
     int parent = tree_shape_parent(index, TREE_NODE_RADIX);
     struct attach_packet packet = {0};
-    struct attach_fds fds = {.count = 1, .fd = {leader->node->wakeup}};
-    packet.wakeups.parent = leader->node->rank;
+    struct attach_fds fds = {.count = 1, .fd = {leader->node->doorbell}};
+    packet.neighbours.parent = leader->node->rank;
     if (parent > 0) {
-        packet.wakeups.parent = leader->peers[parent - 1].rank;
-        fds = (struct attach_fds){.count = 2,
-                                  .fd = {leader->peers[parent - 1].wakeup, leader->peers[parent - 1].pidfd}};
+        packet.neighbours.parent = leader->peers[parent - 1].rank;
+        fds = (struct attach_fds){
+            .count = 2, .fd = {leader->peers[parent - 1].doorbell, leader->peers[parent - 1].pidfd}};
     }
     int64_t end = tree_shape_end_of_children(index, TREE_NODE_RADIX);
     for (int64_t i = tree_shape_first_child(index, TREE_NODE_RADIX); i < end && i < count; i++) {
-        packet.wakeups.children[packet.wakeups.child_count++] = leader->peers[i - 1].rank;
-        fds.fd[fds.count++] = leader->peers[i - 1].wakeup;
+        packet.neighbours.children[packet.neighbours.child_count++] = leader->peers[i - 1].rank;
+        fds.fd[fds.count++] = leader->peers[i - 1].doorbell;
     }
-    if (attach_send(peer->fd, ATTACH_WAKEUPS, &packet, &fds) != 0)
+    if (attach_send(peer->fd, ATTACH_NEIGHBOURS, &packet, &fds) != 0)
         log_write(leader->peer_table->log, LOG_WARN, "control",
                   "rank %d (pid %d) ended while the ranks of this node attached", peer->rank, (int)peer->pid);
 }
@@ -303,9 +303,9 @@ static int leader_keep_fds(struct attach_leader *leader, struct hvd_error *err)
     for (int i = 0; i < leader->peer_count; i++) {
         struct attach_peer *peer = &leader->peers[i];
         if (tree_shape_parent(i + 1, TREE_NODE_RADIX) == 0) {
-            node->wakeups[node->wakeup_count].rank = peer->rank;
-            node->wakeups[node->wakeup_count++].fd = peer->wakeup;
-            peer->wakeup = -1;
+            node->doorbells[node->doorbell_count].rank = peer->rank;
+            node->doorbells[node->doorbell_count++].fd = peer->doorbell;
+            peer->doorbell = -1;
         }
         int status = node_watch(node, peer->rank, peer->pidfd, err);
         peer->pidfd = -1;
@@ -319,13 +319,13 @@ static int leader_keep_fds(struct attach_leader *leader, struct hvd_error *err)
 static int leader_finish(struct attach_leader *leader, struct hvd_error *err)
 {
     for (int i = 0; i < leader->peer_count; i++) {
-        if (leader->peers[i].expects != ATTACH_WAKEUPS)
+        if (leader->peers[i].expects != ATTACH_NEIGHBOURS)
             leader_drop(leader, &leader->peers[i], "did not come in time");
     }
     leader_expire(leader);
     qsort(leader->peers, (size_t)leader->peer_count, sizeof(*leader->peers), compare_peers);
     for (int i = 1; i <= leader->peer_count; i++)
-        leader_send_wakeups(leader, i, leader->peer_count + 1);
+        leader_send_neighbours(leader, i, leader->peer_count + 1);
     return leader_keep_fds(leader, err);
 }
 

@@ -99,7 +99,7 @@ static int member_authenticate(struct attach_member *member, int64_t deadline_us
 static int member_send_doorbell(struct attach_member *member, struct hvd_error *err)
 {
     struct attach_packet doorbell = {.watches = member->leader_pidfd >= 0};
-    const struct attach_fds fds = {.count = 1, .fd = {member->node->wakeup}};
+    const struct attach_fds fds = {.count = 1, .fd = {member->node->doorbell}};
     int status = member_send(member, ATTACH_DOORBELL, &doorbell, &fds, err);
     if (status == HVD_OK && member->leader_pidfd < 0)
         return error_set(err, HVD_ERR_SYSTEM, "cannot be watched: pidfd_open of its process %d: %s",
@@ -149,27 +149,27 @@ static int member_map(struct attach_member *member, int64_t deadline_us, int64_t
 }
 
 /* Are the neighbours in [packet] members, and is there a descriptor for each? */
-static bool wakeups_are_valid(const struct node *node, const struct attach_packet *packet,
-                              const struct attach_fds *fds)
+static bool neighbours_are_valid(const struct node *node, const struct attach_packet *packet,
+                                 const struct attach_fds *fds)
 {
-    int child_count = packet->wakeups.child_count;
-    int parent_fds = packet->wakeups.parent == node->members[0] ? 1 : 2;
+    int child_count = packet->neighbours.child_count;
+    int parent_fds = packet->neighbours.parent == node->members[0] ? 1 : 2;
     if (child_count < 0 || child_count > TREE_NODE_RADIX || fds->count != parent_fds + child_count)
         return false;
-    if (packet->wakeups.parent >= node->rank || node_member_of(node, packet->wakeups.parent) == NULL)
+    if (packet->neighbours.parent >= node->rank || node_member_of(node, packet->neighbours.parent) == NULL)
         return false;
     for (int i = 0; i < child_count; i++) {
-        if (packet->wakeups.children[i] <= node->rank ||
-            node_member_of(node, packet->wakeups.children[i]) == NULL)
+        if (packet->neighbours.children[i] <= node->rank ||
+            node_member_of(node, packet->neighbours.children[i]) == NULL)
             return false;
     }
     return true;
 }
 
-static void keep_wakeup(struct node *node, int rank, int fd)
+static void keep_doorbell(struct node *node, int rank, int fd)
 {
-    node->wakeups[node->wakeup_count].rank = rank;
-    node->wakeups[node->wakeup_count++].fd = fd;
+    node->doorbells[node->doorbell_count].rank = rank;
+    node->doorbells[node->doorbell_count++].fd = fd;
 }
 
 /* The leader's last packet: the doorbells of this rank's neighbours. */
@@ -178,24 +178,24 @@ static int member_finish(struct attach_member *member, int64_t until_us, struct 
     struct node *node = member->node;
     struct attach_packet packet;
     struct attach_fds fds;
-    int status = member_receive(member, ATTACH_WAKEUPS, &packet, &fds, until_us, err);
+    int status = member_receive(member, ATTACH_NEIGHBOURS, &packet, &fds, until_us, err);
     if (status != HVD_OK)
         return status;
-    if (!wakeups_are_valid(node, &packet, &fds)) {
+    if (!neighbours_are_valid(node, &packet, &fds)) {
         attach_close_fds(&fds);
         return error_set(err, HVD_ERR_SYSTEM, "named neighbours that this rank cannot have");
     }
     int next = 0;
-    keep_wakeup(node, packet.wakeups.parent, fds.fd[next++]);
-    bool sub = packet.wakeups.parent != member->leader;
+    keep_doorbell(node, packet.neighbours.parent, fds.fd[next++]);
+    bool sub = packet.neighbours.parent != member->leader;
     int parent_pidfd = sub ? fds.fd[next++] : -1;
-    for (int i = 0; i < packet.wakeups.child_count; i++)
-        keep_wakeup(node, packet.wakeups.children[i], fds.fd[next++]);
+    for (int i = 0; i < packet.neighbours.child_count; i++)
+        keep_doorbell(node, packet.neighbours.children[i], fds.fd[next++]);
     int leader_pidfd = member->leader_pidfd;
     member->leader_pidfd = -1;
     status = node_watch(node, member->leader, leader_pidfd, err);
     if (status == HVD_OK && sub)
-        return node_watch(node, packet.wakeups.parent, parent_pidfd, err);
+        return node_watch(node, packet.neighbours.parent, parent_pidfd, err);
     if (sub)
         close(parent_pidfd);
     return status;

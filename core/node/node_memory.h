@@ -13,7 +13,7 @@
 
 /* One member's part. Its rings lead to and from its parent in the tree, where that is on this node. */
 struct node_member {
-    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t armed; /* it sleeps: signal its wakeup */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t armed; /* it sleeps: signal its doorbell */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t left;  /* it left in order; all it sent is in the rings */
     _Atomic uint64_t cores[CORES_WORDS];               /* that it may run on; 0 until it is attached */
     struct byte_ring up, down;

@@ -449,7 +449,7 @@ static void spoil_or_see_it(struct forked_rank *place)
         struct byte_ring_end end = {.ring = &memory->members[1].up};
         byte_ring_write(&end, streams[victim].bytes, streams[victim].count);
         byte_ring_commit(&end);
-        doorbell_ring_eventfd(&(struct doorbell_eventfd){NULL, node->wakeups[0].fd});
+        doorbell_ring_eventfd(&(struct doorbell_eventfd){NULL, node->doorbells[0].fd});
     }
     forked_rank_stage(place, 2);
     node_close(node);

@@ -373,7 +373,7 @@ static void attach_across_namespaces(struct forked_rank *place)
                                      strstr(err.text, "rank 0: it cannot be watched") != NULL);
     else
         FORKED_RANK_CHECK(place, status == HVD_OK);
-    FORKED_RANK_CHECK(place, place->peer_table.rank == 1 || node->wakeup_count == 1);
+    FORKED_RANK_CHECK(place, place->peer_table.rank == 1 || node->doorbell_count == 1);
     node_close(node);
 }
 
@@ -659,7 +659,7 @@ END_TEST
 
 static void fill(Suite *suite)
 {
-    TCase *tcase = tcase_create("meet");
+    TCase *tcase = tcase_create("attach");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, strangers_are_dropped_and_members_still_meet, 0, STRANGERS);
     tcase_add_test(tcase, members_wait_for_a_late_leader);
