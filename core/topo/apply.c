@@ -1,4 +1,4 @@
-/* apply.c: let a task run as it was placed. */
+/* apply.c: apply a placement to a task: bind its CPUs and memory, and set its variables. */
 #include "config.h"
 #include "topo/apply.h"
 
@@ -11,14 +11,14 @@
 
 #include "topo/plan/plan_state.h"
 
-/* Of linux/mempolicy.h, which not every system installs. */
+/* From linux/mempolicy.h, which not every system installs. */
 #define POLICY_DEFAULT        0
 #define POLICY_PREFERRED      1
 #define POLICY_PREFERRED_MANY 5 /* since Linux 5.15 */
 
 /* ---- CPUs and memory -------------------------------------------------------------------------------- */
 
-/* glibc's own calls know of 1024 CPUs. */
+/* The system call itself, because glibc's wrapper with cpu_set_t knows only 1024 CPUs. */
 int apply_read_cpus(pid_t tid, struct bitmap *cpus, struct hvd_error *err)
 {
     memset(cpus, 0, sizeof(*cpus));
@@ -59,7 +59,7 @@ bool apply_mems_are_set(void)
 
 /* ---- Variables -------------------------------------------------------------------------------------- */
 
-/* Collects them. */
+/* The variables of a task while they are collected. */
 struct variable_list {
     const struct launched_task *launched;
     struct env_variable *variables;
@@ -71,7 +71,7 @@ static const char *current_value(const struct launched_task *launched, const cha
     return environment_value(launched->environment, name);
 }
 
-/* An empty one, to be filled. */
+/* Add a variable. Returns its value, which is empty, for the caller to fill. */
 static char *add(struct variable_list *collector, const char *name)
 {
     struct env_variable *variable = &collector->variables[collector->count++];
@@ -80,13 +80,13 @@ static char *add(struct variable_list *collector, const char *name)
     return variable->value;
 }
 
-/* The same, but for what is set already: NULL then. */
+/* As add, but returns NULL if the variable is already set. */
 static char *add_variable_unless_set(struct variable_list *collector, const char *name)
 {
     return current_value(collector->launched, name) != NULL ? NULL : add(collector, name);
 }
 
-/* The entry of a list at that position. False where there is none. */
+/* Take the entry at that position of a list into *wordp. Returns false if there is none. */
 static bool list_entry(const char *list, int position, struct token *wordp)
 {
     for (const char *at = list; at != NULL; position--) {
@@ -97,7 +97,7 @@ static bool list_entry(const char *list, int position, struct token *wordp)
     return false;
 }
 
-/* The task's own of the GPUs that it would see, by their names in the list that shows them, or by number. */
+/* Show the task only its own GPUs: by their names if the variable lists names now, otherwise by number. */
 static int add_visible_gpus(struct variable_list *collector, struct hvd_error *err)
 {
     const struct plan_task *task = collector->launched->task;

@@ -1,4 +1,4 @@
-/* erf_read.c: explicit resource files: read. */
+/* erf_read.c: read explicit resource files. */
 #include "topo/erf_state.h"
 
 #include <stdlib.h>
@@ -20,14 +20,14 @@ const char *const erf_action_names[4] = {
 
 /* ---- The text ---- */
 
-/* What is left of a line, and where it is. */
+/* The rest of a line, and its place in the file. */
 struct erf_reader {
     const char *name;
     int line;
     const char *at, *end;
     struct erf *erf;
     int rank_room, host_room, set_room;
-    bool counted, ranked; /* lines that begin with a count, or with "rank:" */
+    bool counted, ranked; /* the file has lines that begin with a count; with "rank:" */
     struct hvd_error *err;
 };
 
@@ -50,7 +50,7 @@ static void skip_blanks(struct erf_reader *reader)
         reader->at++;
 }
 
-/* Is [text] next, blanks aside? Then it is taken. */
+/* If [text] comes next, after any blanks, skip it and return true. */
 static bool take(struct erf_reader *reader, const char *text)
 {
     size_t length = strlen(text);
@@ -61,7 +61,7 @@ static bool take(struct erf_reader *reader, const char *text)
     return true;
 }
 
-/* The same of a word and the colon after it. */
+/* Skip a key and the colon after it. Returns false, at the old place, if they do not come next. */
 static bool match_key(struct erf_reader *reader, const char *key)
 {
     const char *before = reader->at;
@@ -77,7 +77,7 @@ static bool at_end(struct erf_reader *reader)
     return reader->at == reader->end;
 }
 
-/* Digits; false where there are none, or the number is over [max]. */
+/* Read digits. Returns false if there are none or the number is over [max]. */
 static bool read_number(struct erf_reader *reader, int max, int *valuep)
 {
     int value = 0;
@@ -95,7 +95,7 @@ static bool read_number(struct erf_reader *reader, int max, int *valuep)
     return true;
 }
 
-/* A copy of [length] bytes, of which none is a control character. */
+/* Copy the next [length] bytes, none of which may be a control character other than a tab. */
 static int copy_text(struct erf_reader *reader, size_t length, char **textp)
 {
     if (length == 0 || length >= ERF_TEXT_BYTES)
@@ -109,7 +109,8 @@ static int copy_text(struct erf_reader *reader, size_t length, char **textp)
     return *textp != NULL ? HVD_OK : no_memory(reader);
 }
 
-/* Room for one more of [count] elements of [bytes] each; [arrayp] is the address of a pointer to them. */
+/* Make room for one more element in an array of [count] elements of [bytes] each. [arrayp] is the address of
+ * the pointer to it. */
 static int grow(const struct erf_reader *reader, void *arrayp, int count, int *room, size_t bytes)
 {
     void *array;
@@ -181,9 +182,9 @@ static int read_index(struct erf_reader *reader)
     return HVD_OK;
 }
 
-/* ---- What a line gives to its ranks ---- */
+/* ---- The resources of a line ---- */
 
-/* "{0-3,8}" into *set. */
+/* Read "{0-3,8}" into *set. */
 static int read_set(struct erf_reader *reader, struct bitmap *set)
 {
     *set = (struct bitmap){{0}};
@@ -202,7 +203,7 @@ static int read_set(struct erf_reader *reader, struct bitmap *set)
     return take(reader, "}") ? HVD_OK : parse_error(reader, "expected , or }");
 }
 
-/* Sets with commas between, or a star; *firstp is the index of the first, or ERF_ALL. */
+/* Read sets separated by commas, or a star. *firstp is the index of the first set, or ERF_ALL. */
 static int read_sets(struct erf_reader *reader, int max, int *firstp, int *countp)
 {
     struct erf *erf = reader->erf;
@@ -233,7 +234,7 @@ static bool same_host(const struct erf_host *a, const struct erf_host *b)
     return strcmp(a->name, b->name) == 0;
 }
 
-/* *hostp is its index; lines of one host mostly follow each other. */
+/* Find or add the host; *hostp is its index. Most lines have the same host as the line before. */
 static int add_host(struct erf_reader *reader, struct erf_host host, int *hostp)
 {
     struct erf *erf = reader->erf;
@@ -272,7 +273,7 @@ static int read_host(struct erf_reader *reader, bool named, int *hostp)
     return rc == HVD_OK ? add_host(reader, host, hostp) : rc;
 }
 
-/* "*", or amounts: taken note of only. */
+/* Read "*", or amounts of memory, which are only noted. */
 static int read_memory(struct erf_reader *reader, int *memsp)
 {
     if (take(reader, "*")) {
@@ -288,9 +289,9 @@ static int read_memory(struct erf_reader *reader, int *memsp)
     return reader->at > before ? HVD_OK : parse_error(reader, "expected * or an amount of memory");
 }
 
-/* What stands between braces. */
+/* The resources between a line's braces. */
 struct rank_resources {
-    struct erf_rank rank; /* of the first rank */
+    struct erf_rank rank; /* the resources of the first rank */
     int cpuset_count;
     bool has_host, has_cpus, has_gpus, has_mems;
 };
@@ -324,14 +325,14 @@ static int read_field(struct erf_reader *reader, int ranks, struct rank_resource
     return rc;
 }
 
-/* "{ host: 1; cpu: {0-3},{4-7}; gpu: * } : app 0" for [ranks] ranks. */
+/* Read "{ host: 1; cpu: {0-3},{4-7}; gpu: * } : app 0" for [ranks] ranks. */
 static int read_resources(struct erf_reader *reader, int ranks, struct rank_resources *to)
 {
     *to = (struct rank_resources){.rank = {ERF_NONE, ERF_NONE, ERF_NONE, ERF_NONE, ERF_NONE, reader->line}};
     if (!take(reader, "{"))
         return parse_error(reader, "expected {");
     do {
-        if (take(reader, "}")) { /* after a last semicolon */
+        if (take(reader, "}")) { /* after the last semicolon */
             reader->at--;
             break;
         }
@@ -353,7 +354,7 @@ static int read_resources(struct erf_reader *reader, int ranks, struct rank_reso
 
 /* ---- Lines of ranks ---- */
 
-/* Make place for ranks up to [last]; those that no line has named yet have line 0. */
+/* Make room for ranks up to [last]. Ranks that no line has named yet have line 0. */
 static int extend_ranks(struct erf_reader *reader, int last)
 {
     struct erf *erf = reader->erf;
@@ -366,7 +367,7 @@ static int extend_ranks(struct erf_reader *reader, int last)
     return HVD_OK;
 }
 
-/* Give a rank what a line has for its [nth]. */
+/* Set the resources of [rank], the [nth] rank of a line. */
 static int set_rank(struct erf_reader *reader, int rank, const struct rank_resources *from, int nth)
 {
     struct erf_rank *to = &reader->erf->ranks[rank];
@@ -379,7 +380,8 @@ static int set_rank(struct erf_reader *reader, int rank, const struct rank_resou
     return HVD_OK;
 }
 
-/* "0-3" or "{0,2,5-7}", as pairs of first and last, at most [room]. Returns how many pairs, or -1. */
+/* Read "0-3" or "{0,2,5-7}" as pairs of first and last, at most [room]. Returns the number of pairs, or
+ * -1. */
 static int read_ranks(struct erf_reader *reader, int (*pairs)[2], int room)
 {
     int count = 0;
@@ -429,13 +431,13 @@ static int read_count_line(struct erf_reader *reader)
     return rc;
 }
 
-/* ---- The whole ---- */
+/* ---- The file ---- */
 
 static int read_preamble_line(struct erf_reader *reader)
 {
     int rc;
     if (take(reader, "app ") || take(reader, "app\t"))
-        return read_app(reader); /* it has the rest of the line */
+        return read_app(reader); /* the rest of the line belongs to it */
     for (size_t i = 0; i < sizeof(erf_action_keys) / sizeof(erf_action_keys[0]); i++) {
         if (!match_key(reader, erf_action_keys[i].name))
             continue;

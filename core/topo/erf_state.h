@@ -1,5 +1,5 @@
 /* erf_state.h: the keys of explicit resource files that say what to do about conflicts. For erf_read.c, and
- * for tests that write what was read. */
+ * for tests that write out what was read. */
 #ifndef TOPO_ERF_STATE_H
 #define TOPO_ERF_STATE_H
 

@@ -1,11 +1,11 @@
-/* erf_tasks.c: what an explicit resource file settles for the tasks of one host. */
+/* erf_tasks.c: what an explicit resource file fixes for the tasks of one host. */
 #include "topo/erf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* A host's tasks in the making. */
+/* The tasks of a host while they are resolved. */
 struct erf_resolver {
     const struct erf *erf;
     const struct machine *machine;
@@ -14,7 +14,7 @@ struct erf_resolver {
     struct hvd_error *err;
 };
 
-/* The file says what comes of it: an error, a warning, or nothing. */
+/* Act on a conflict as the file says: an error, a warning, or nothing. */
 static int answer(const struct erf_resolver *resolver, enum erf_action answer, const char *sentence)
 {
     if (answer == ERF_ERROR)
@@ -26,7 +26,7 @@ static int answer(const struct erf_resolver *resolver, enum erf_action answer, c
 
 /* ---- Which ranks ---- */
 
-/* "n1" and "n1.site.org" are the same, where either is short. */
+/* Are the names equal? "n1" and "n1.site.org" are, because one of them is short. */
 static bool same_host_name(const char *a, const char *b)
 {
     size_t length = strcspn(a, ".");
@@ -130,7 +130,7 @@ static int resolve_rank(const struct erf_resolver *resolver, int rank)
     return HVD_OK;
 }
 
-/* ---- What lines do to each other ---- */
+/* ---- Conflicts between lines ---- */
 
 static int check_overlap(const struct erf_resolver *resolver)
 {
@@ -176,7 +176,7 @@ static int check_oversubscribed(const struct erf_resolver *resolver)
     return HVD_OK;
 }
 
-/* ---- The whole ---- */
+/* ---- The host ---- */
 
 static bool allocate(struct erf_tasks *tasks, int room)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* CPUs by their positions in the order of cores. */
+/* The positions of [cpus] in the order of cores. */
 static struct bitmap positions_of(const struct machine *machine, const struct bitmap *cpus)
 {
     struct bitmap positions = {{0}};

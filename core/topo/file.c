@@ -1,4 +1,4 @@
-/* file.c: read a whole file that a user has named. */
+/* file.c: read a whole file that a user named. */
 #include "topo/file.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* At most [size] bytes; how many, or -1. */
+/* Read at most [size] bytes. Returns how many, or -1. */
 static ssize_t read_all(int fd, char *text, size_t size)
 {
     size_t used = 0;

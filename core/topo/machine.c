@@ -1,4 +1,4 @@
-/* machine.c: what is asked of a machine that is loaded. */
+/* machine.c: look-ups in a loaded machine. */
 #include "topo/machine.h"
 
 #include <ctype.h>
@@ -16,7 +16,7 @@ void machine_destroy(struct machine *machine)
     free(machine);
 }
 
-/* "00000000:4E:00.0" and "4e:00.0" as "0000:4e:00.0". False where it is not a PCI id. */
+/* Write "00000000:4E:00.0" or "4e:00.0" as "0000:4e:00.0" into [id]. Returns false if [text] is no PCI id. */
 static bool read_pci_id(const char *text, char id[PCI_ID_BYTES])
 {
     unsigned int domain = 0, bus, device, function;

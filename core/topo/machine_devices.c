@@ -1,4 +1,4 @@
-/* machine_devices.c: translate the GPUs and network cards of a hwloc topology. */
+/* machine_devices.c: translate the GPUs and network cards of an hwloc topology. */
 #include "topo/machine_hwloc.h"
 
 #include <inttypes.h>
@@ -8,7 +8,8 @@
 
 #define VENDOR_NVIDIA 0x10de
 
-/* Screens of servers that AMD's forerunner made: ES1000, Radeon 7000, Rage XL. */
+/* Graphics chips of server consoles, made by the company that AMD bought: ES1000, Radeon 7000, Rage XL. Not
+ * GPUs for us. */
 static const uint16_t amd_screens[] = {0x515e, 0x515f, 0x5969, 0x5159, 0x4752, 0x4753, 0x474d};
 
 static bool is_gpu(const struct hwloc_pcidev_attr_s *pci)
@@ -27,7 +28,7 @@ static bool is_network(const struct hwloc_pcidev_attr_s *pci)
     return pci->class_id >> 8 == 0x02 || pci->class_id == 0x0c06;
 }
 
-/* Where a device hangs: bridges above it, and the CPUs and memory near. */
+/* Set the bridges above a device, and the CPUs and memory near it. */
 static void set_locality(struct pci_device *pci, const struct machine *machine, hwloc_obj_t object)
 {
     int above[64];
@@ -83,7 +84,7 @@ static bool is_osdev(hwloc_obj_t object, hwloc_obj_osdev_type_t type)
     return object->type == HWLOC_OBJ_OS_DEVICE && object->attr->osdev.type == type;
 }
 
-/* The [nth] device of the system of that type below a PCI device, or NULL. */
+/* The [nth] OS device of that type below a PCI device, or NULL. */
 static hwloc_obj_t nth_osdev(hwloc_obj_t object, hwloc_obj_osdev_type_t type, int nth)
 {
     hwloc_obj_t i = object->io_first_child;
@@ -102,7 +103,7 @@ static struct nic *new_nic(struct machine *machine, struct hvd_error *err)
     return &machine->nics[machine->nic_count++];
 }
 
-/* An RDMA device knows its port's state: 4 is active. */
+/* An RDMA device reports the state of its port; 4 is active. */
 static void add_verbs(struct nic *nic, hwloc_obj_t verbs)
 {
     char key[32];
@@ -130,8 +131,9 @@ static enum nic_fabric fabric_of(const struct hwloc_pcidev_attr_s *pci)
     }
 }
 
-/* As many as the card has interfaces or RDMA devices, whichever are more: the first with the first, and so
- * on; a card with one RDMA device of several ports has that one in each. */
+/* Add as many NICs as the card has interfaces or RDMA devices, whichever are more. The first interface goes
+ * with the first RDMA device, and so on. A card with one RDMA device of several ports has that device in each
+ * NIC. */
 static int add_nics(struct machine *machine, hwloc_obj_t object, struct hvd_error *err)
 {
     for (int nth = 0;; nth++) {
@@ -157,7 +159,7 @@ static int add_nics(struct machine *machine, hwloc_obj_t object, struct hvd_erro
     }
 }
 
-/* An interface that is not on PCI, such as one of a virtual machine. */
+/* Add an interface that is not on PCI, such as one of a virtual machine. */
 static int add_other_nic(struct machine *machine, hwloc_obj_t object, struct hvd_error *err)
 {
     struct nic *nic = new_nic(machine, err);

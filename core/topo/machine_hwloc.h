@@ -1,4 +1,5 @@
-/* machine_hwloc.h: the parts of the translation from a hwloc topology. Only for core/topo/machine_*.c. */
+/* machine_hwloc.h: the stages of translating an hwloc topology into a machine. Only for
+ * core/topo/machine_*.c. */
 #ifndef TOPO_MACHINE_HWLOC_H
 #define TOPO_MACHINE_HWLOC_H
 
@@ -6,19 +7,19 @@
 
 #include "topo/machine.h"
 
-/* Returns -1 where a member is too large or the set has no end. */
+/* Returns -1 if a member is too large or the set is infinite. */
 int bitmap_from_hwloc(hwloc_const_bitmap_t from, struct bitmap *to);
 
-/* What a topology says of itself, as printable text; cut where it is too long. */
+/* Copy a text of a topology as printable characters. Cut if it is too long. */
 void copy_printable(char *to, size_t to_bytes, const char *from);
 
-/* "" where it is not told. */
+/* The value of an info attribute, or "" if the object has none. */
 const char *object_info(hwloc_obj_t object, const char *name);
 
-/* GPUs and network cards. */
+/* Add GPUs and network cards to the machine. */
 int machine_add_devices(struct machine *machine, hwloc_topology_t topology, struct hvd_error *err);
 
-/* Sort them, read what is live, and judge the network cards. */
+/* Sort the devices, read the state of a live machine, and run nics_select on the network cards. */
 void machine_finish(struct machine *machine, const struct machine_source *source);
 
 #endif

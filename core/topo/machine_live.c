@@ -13,7 +13,7 @@ static int compare_gpus(const void *a, const void *b)
     return strcmp(((const struct machine_gpu *)a)->pci.id, ((const struct machine_gpu *)b)->pci.id);
 }
 
-/* By PCI id, then what is not on PCI, by name. */
+/* Sort by PCI id. NICs that are not on PCI come last, sorted by name. */
 static int compare_nics(const void *a, const void *b)
 {
     const struct nic *left = a, *right = b;
@@ -25,7 +25,7 @@ static int compare_nics(const void *a, const void *b)
     return order != 0 ? order : strcmp(left->verbs, right->verbs);
 }
 
-/* The same as sys_file_read_line, of printable text. */
+/* As sys_file_read_line, but copies printable text only. */
 static void read_line(const char *path, const char *key, char *text, size_t text_bytes)
 {
     char line[256] = "";
@@ -34,7 +34,7 @@ static void read_line(const char *path, const char *key, char *text, size_t text
         copy_printable(text, text_bytes, line);
 }
 
-/* The device file of an AMD GPU is that of its direct rendering. */
+/* The device file of an AMD GPU is its DRI render node. */
 static void find_render_file(struct machine_gpu *gpu, const char *root)
 {
     char path[SYS_PATH_BYTES];
@@ -48,7 +48,8 @@ static void find_render_file(struct machine_gpu *gpu, const char *root)
         closedir(folder);
 }
 
-/* What the drivers call GPUs, and so users in CUDA_VISIBLE_DEVICES, and what programs open. */
+/* Read what the drivers call the GPUs, which users write in CUDA_VISIBLE_DEVICES, and the files that programs
+ * open. */
 static void read_drivers(struct machine *machine, const char *root)
 {
     for (int i = 0; i < machine->gpu_count; i++) {

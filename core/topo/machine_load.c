@@ -1,4 +1,5 @@
-/* machine_load.c: load a topology by hwloc, live or from XML, and translate its cores and what they share. */
+/* machine_load.c: load a topology by hwloc, live or from XML, and translate its cores and the domains they
+ * share. */
 #include "config.h"
 #include "topo/machine_hwloc.h"
 
@@ -10,7 +11,8 @@
 
 /* ---- Load ---- */
 
-/* Devices without their drivers' word are seen on PCI; caches below L3 are of no use here and cost time. */
+/* Devices are found on PCI, without asking their drivers. Caches below L3 are of no use here and cost
+ * time. */
 static int set_filters(hwloc_topology_t topology, bool cores_only)
 {
     static const struct {
@@ -104,9 +106,9 @@ const char *object_info(hwloc_obj_t object, const char *name)
     return value == NULL ? "" : value;
 }
 
-/* ---- What cores share ---- */
+/* ---- Domains ---- */
 
-/* Memory that programs of the host are to have: not that of GPUs, nor nodes without any. */
+/* Is the memory node for programs on the host? Memory of GPUs and nodes without memory are not. */
 static bool is_host_memory(hwloc_topology_t topology, hwloc_obj_t node)
 {
     hwloc_obj_t root = hwloc_get_root_obj(topology);
@@ -127,7 +129,7 @@ static hwloc_obj_t next_object(hwloc_topology_t topology, enum domain_kind kind,
     return next;
 }
 
-/* The smallest object of [kind] around a core, the first of equals; NULL where there is none. */
+/* The smallest object of [kind] around a core, the first of equally small ones, or NULL. */
 static hwloc_obj_t object_around(hwloc_topology_t topology, enum domain_kind kind, hwloc_obj_t core)
 {
     hwloc_obj_t best = NULL;
@@ -138,7 +140,7 @@ static hwloc_obj_t object_around(hwloc_topology_t topology, enum domain_kind kin
     return best;
 }
 
-/* Give every core its domain of [kind]; those of which nothing is known share one. */
+/* Assign every core its domain of [kind]. Cores for which hwloc knows none share one. */
 static int add_domains(struct machine *machine, hwloc_topology_t topology, enum domain_kind kind,
                        hwloc_obj_t *cores)
 {
@@ -177,8 +179,8 @@ static int add_domains(struct machine *machine, hwloc_topology_t topology, enum 
     return 0;
 }
 
-/* NUMA domains have the memory nodes around them, the others those of their cores. Memory of which it is not
- * known where it is belongs to all. */
+/* A NUMA domain has the memory nodes around it; the other domains have those of their cores. A NUMA domain
+ * without a known memory node has them all. */
 static void add_memory(struct machine *machine, hwloc_topology_t topology)
 {
     for (int i = 0; i < machine->domain_count[DOMAIN_NUMA]; i++) {
@@ -203,7 +205,7 @@ static void add_memory(struct machine *machine, hwloc_topology_t topology)
 
 /* ---- Cores ---- */
 
-/* The cores that have a thread on line; where the topology has none, each hardware thread is one. */
+/* The cores that have an online thread. If the topology has no cores, each hardware thread is one. */
 static int find_cores(hwloc_topology_t topology, hwloc_obj_t **coresp)
 {
     hwloc_obj_type_t type =
@@ -265,7 +267,7 @@ static int add_cores(struct machine *machine, hwloc_topology_t topology, struct 
     return rc;
 }
 
-/* Without caches of that level, "l3" is NUMA. */
+/* Without L3 caches, the L3 domains are the NUMA domains. */
 static int default_l3_to_numa(struct machine *machine, hwloc_topology_t topology)
 {
     size_t count = (size_t)machine->domain_count[DOMAIN_NUMA];
@@ -284,7 +286,7 @@ static int default_l3_to_numa(struct machine *machine, hwloc_topology_t topology
     return 0;
 }
 
-/* ---- The whole ---- */
+/* ---- The machine ---- */
 
 static void add_memory_nodes(struct machine *machine, hwloc_topology_t topology)
 {
@@ -295,7 +297,7 @@ static void add_memory_nodes(struct machine *machine, hwloc_topology_t topology)
             bitmap_set(&machine->mems, (int)node->os_index);
 }
 
-/* The CPUs of this process's mask; all where the kernel has more than are supported. */
+/* The CPUs in this process's affinity mask; all CPUs if the kernel has more than we support. */
 static void own_affinity(struct bitmap *mask)
 {
     cpu_set_t *set = CPU_ALLOC(BITMAP_BITS);
@@ -309,7 +311,7 @@ static void own_affinity(struct bitmap *mask)
     CPU_FREE(set);
 }
 
-/* What may be used: by the cgroup, and on this node by the process's own mask. */
+/* What the cgroup allows, and on this node also the process's own affinity mask. */
 static int add_allowed(struct machine *machine, hwloc_topology_t topology, bool here)
 {
     struct bitmap mask;
@@ -325,7 +327,7 @@ static int add_allowed(struct machine *machine, hwloc_topology_t topology, bool 
     return 0;
 }
 
-/* What carries data between NUMA nodes, in Mb/s, by NCCL's table of processors. */
+/* The bandwidth between NUMA nodes in Mb/s, from NCCL's table of processors. */
 static int64_t estimate_numa_mbps(hwloc_topology_t topology)
 {
     static const struct {

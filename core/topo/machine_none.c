@@ -1,4 +1,4 @@
-/* machine_none.c: what a build without hwloc says when a machine is to be loaded. */
+/* machine_none.c: machine_load in a build without hwloc: always an error. */
 #include "topo/machine.h"
 
 int machine_load(const struct machine_source *source, struct machine **machinep, struct hvd_error *err)

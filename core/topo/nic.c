@@ -14,7 +14,7 @@ const char *nic_name(const struct nic *nic)
     return nic->verbs[0] != 0 ? nic->verbs : nic->netdev[0] != 0 ? nic->netdev : nic->pci.id;
 }
 
-/* 0: unknown */
+/* The bandwidth in Mb/s; 0: unknown. */
 static int64_t known_mbps(const struct nic *nic)
 {
     int64_t pci = nic->pci.mbps / 4 * 3;
@@ -62,7 +62,7 @@ bool nic_shares_subnet(const struct nic *nic, const struct nic_address *own, con
     return false;
 }
 
-/* ---- Judgement ---- */
+/* ---- Selection by state and speed ---- */
 
 static void exclude(struct nic *nic, enum nic_exclusion reason, const char *why)
 {
@@ -70,7 +70,7 @@ static void exclude(struct nic *nic, enum nic_exclusion reason, const char *why)
     snprintf(nic->why, sizeof(nic->why), "%s", why);
 }
 
-/* RDMA needs no address of ours; an interface without one is of no use. */
+/* RDMA needs no IP address of ours. An interface without an address is of no use. */
 static enum nic_exclusion check_addresses(const struct nic *nic)
 {
     bool usable = !nic->addresses_known || nic->verbs[0] != 0 || nic_has_address(nic);

@@ -10,8 +10,8 @@
 
 #define PCI_ID_BYTES      20 /* "0000:17:00.0"; a domain may have eight digits */
 #define PCI_MAX_BRIDGES   16
-#define NIC_NAME_BYTES    16 /* of an interface, IFNAMSIZ */
-#define NIC_VERBS_BYTES   64 /* of an RDMA device */
+#define NIC_NAME_BYTES    16 /* interface names, IFNAMSIZ */
+#define NIC_VERBS_BYTES   64 /* names of RDMA devices */
 #define NIC_MAX           512
 #define NIC_MAX_ADDRESSES 8
 
@@ -20,11 +20,11 @@ struct pci_device {
     char id[PCI_ID_BYTES]; /* "0000:17:00.0" in small letters; "": not a PCI device */
     uint16_t class_id;     /* 0x0302 */
     uint16_t vendor, device;
-    int64_t mbps;                 /* of its link to the bridge above; 0: unknown */
+    int64_t mbps;                 /* bandwidth of its link to the bridge above; 0: unknown */
     int bridge_count;             /* bridges above it, */
-    int bridges[PCI_MAX_BRIDGES]; /* outermost, the host bridge, first: numbers that are equal for the same
-                                     bridge */
-    struct bitmap cpus;           /* the CPUs near it; all where it tells none */
+    int bridges[PCI_MAX_BRIDGES]; /* the outermost, the host bridge, first: a number for each bridge, the same
+                                     in all devices */
+    struct bitmap cpus;           /* the CPUs near it; all CPUs if the device does not say */
     struct bitmap mems;           /* the memory nodes near it */
 };
 
@@ -42,12 +42,12 @@ struct nic_address {
 enum nic_exclusion {
     NIC_NOT_EXCLUDED,
     NIC_LOOPBACK,
-    NIC_CONTAINER,   /* docker*, virbr*, br-*, veth*, cni*, podman*: leads to containers of this node only */
-    NIC_NO_DEVICE,   /* a card for which no driver has made a device */
+    NIC_CONTAINER,   /* docker*, virbr*, br-*, veth*, cni*, podman*: leads only to containers of this node */
+    NIC_NO_DEVICE,   /* a card for which no driver has created a device */
     NIC_DOWN,        /* its link is down */
-    NIC_BOND_MEMBER, /* part of a bond, which is to be used instead */
+    NIC_BOND_MEMBER, /* part of a bond, which is used instead */
     NIC_LINK_LOCAL,  /* has no address but link-local ones */
-    NIC_SLOW,      /* less than half as fast as the fastest; good enough where nothing else joins the nodes */
+    NIC_SLOW, /* less than half as fast as the fastest, but good enough if nothing else joins the nodes */
     NIC_NOT_LISTED /* --hvd-nics names others */
 };
 
@@ -56,24 +56,24 @@ struct nic {
     struct pci_device pci;
     char netdev[NIC_NAME_BYTES]; /* "eth0", "ib0"; "": none */
     char verbs[NIC_VERBS_BYTES]; /* "mlx5_0", "hfi1_0"; "": none */
-    int port;                    /* of the RDMA device, from 1; 0: unknown */
+    int port;                    /* port of the RDMA device, from 1; 0: unknown */
     enum nic_fabric fabric;
     enum nic_link link;
-    int64_t mbps; /* of its link to the network; 0: unknown */
+    int64_t mbps; /* bandwidth of its link to the network; 0: unknown */
     bool loopback;
-    char master[NIC_NAME_BYTES]; /* the bond it is part of; "": none */
-    bool addresses_known;        /* false: nobody asked; true with a count of 0: it has none */
+    char master[NIC_NAME_BYTES]; /* the bond of which it is a part; "": none */
+    bool addresses_known;        /* false: not read; true with a count of 0: it has no address */
     int address_count;
     struct nic_address addresses[NIC_MAX_ADDRESSES];
-    enum nic_exclusion exclusion; /* by nics_select */
-    char why[160];                /* the same in words, of kept ones too */
+    enum nic_exclusion exclusion; /* set by nics_select */
+    char why[160];                /* the reason in words, also for those that are used */
 };
 
-/* What it is called: "mlx5_0", otherwise "eth0", otherwise its PCI id. */
+/* The name to print: "mlx5_0", otherwise "eth0", otherwise its PCI id. */
 const char *nic_name(const struct nic *nic);
 
-/* What it carries, in Mb/s: by its link to the network and three quarters of its PCI link, as NCCL reckons;
- * 10000, as there, where neither is known. */
+/* Its bandwidth in Mb/s: the lesser of its link to the network and three quarters of its PCI link, as NCCL
+ * computes it. 10000, as in NCCL, if neither is known. */
 int64_t nic_mbps(const struct nic *nic);
 
 bool nic_is_link_local(const struct nic_address *address);
@@ -81,7 +81,7 @@ bool nic_is_link_local(const struct nic_address *address);
 /* Is it an interface with an address that is not link-local? */
 bool nic_has_address(const struct nic *nic);
 
-/* Is [own] an address of [nic], and [other] in the subnet of that? */
+/* Is [own] an address of [nic], and [other] in the subnet of [own]? */
 bool nic_shares_subnet(const struct nic *nic, const struct nic_address *own, const struct nic_address *other);
 
 /* Decide for each of [nics] whether the job may use it: set its exclusion and why. [asked] is a value of
@@ -90,20 +90,20 @@ bool nic_shares_subnet(const struct nic *nic, const struct nic_address *own, con
  * the cards; the decisions are then those of "auto". */
 int nics_select(struct nic *nics, int count, const char *asked, struct hvd_error *err);
 
-/* The one of [nics] with the interface [name] ("eth0"), or NULL. */
+/* The NIC with the interface [name] ("eth0"), or NULL. */
 struct nic *nics_find_netdev(struct nic *nics, int count, const char *name);
 
-/* Add to [nics], [count] of [max], what the node's /sys (at [sys], "/sys") knows of its interfaces and RDMA
- * devices: those on PCI are completed, others (bonds, bridges, virtual ones) are added. Returns the new
- * count. Files that cannot be read leave a thing unknown. */
+/* Add what /sys (at [sys], "/sys") knows of the node's interfaces and RDMA devices to [nics], which holds
+ * [count] of at most [max]. NICs on PCI are completed; others (bonds, bridges, virtual ones) are added.
+ * Returns the new count. A file that cannot be read leaves its field unknown. */
 int nics_read_sys(struct nic *nics, int count, int max, const char *sys);
 
-/* The addresses of this process's network namespace, into [nics]. HVD_OK or HVD_ERR_SYSTEM. */
+/* Read the addresses in this process's network namespace into [nics]. Returns HVD_OK or HVD_ERR_SYSTEM. */
 int nics_read_addresses(struct nic *nics, int count, struct hvd_error *err);
 
-/* The interfaces and RDMA devices of this node as this process's network namespace has them, with addresses,
- * into [nics] of [max], by /sys (at [sys]) and the kernel; not judged. *countp: how many. HVD_OK or
- * HVD_ERR_SYSTEM. */
+/* Read the interfaces and RDMA devices of this node, as this process's network namespace has them and with
+ * their addresses, into [nics] of [max], from /sys (at [sys]) and the kernel. nics_select has not run on
+ * them. *countp: their number. Returns HVD_OK or HVD_ERR_SYSTEM. */
 int nics_read_node(struct nic *nics, int max, const char *sys, int *countp, struct hvd_error *err);
 
 #endif

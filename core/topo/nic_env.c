@@ -21,7 +21,8 @@ const char *nic_env_opposite(enum nic_env_id id)
     return id == NIC_ENV_OPEN_MPI ? "OMPI_MCA_btl_tcp_if_exclude" : NULL;
 }
 
-/* The kernel lets an interface have almost any name; the readers of a list split it, and know wildcards. */
+/* The kernel allows almost any interface name, but the libraries split lists at some characters and expand
+ * wildcards. */
 static bool is_plain(const char *name)
 {
     return name[0] != 0 && name[strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -47,7 +48,7 @@ void nic_env_list_add_rdma(struct nic_env_list *list, const char *verbs, int por
     nic_env_list_add(list, name);
 }
 
-/* NCCL takes names for the beginnings of names where no '=' stands before them. */
+/* Write the list with a leading '=', without which NCCL reads each name as a prefix. */
 static void set_exact(char value[NIC_ENV_BYTES], const char *list)
 {
     if (list[0] != 0 && strlen(list) + 1 < NIC_ENV_BYTES)
@@ -66,7 +67,7 @@ void nic_env_from_lists(const struct nic_env_list *interfaces, const struct nic_
     memcpy(env->values[NIC_ENV_OPEN_MPI], interfaces->text, NIC_ENV_BYTES);
 }
 
-/* ---- What a launcher has set ---- */
+/* ---- The variables that a launcher has set ---- */
 
 void nic_env_format(const struct nic_env *env, char text[NETWORK_SET_BYTES])
 {

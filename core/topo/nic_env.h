@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#define NIC_ENV_BYTES 512 /* of a value; 32 interfaces fit, and 32 RDMA devices as a rule */
+#define NIC_ENV_BYTES 512 /* size of a value: 32 interfaces fit, and usually 32 RDMA devices */
 
 enum nic_env_id {
     NIC_ENV_NCCL_SOCKETS,
@@ -18,27 +18,27 @@ enum nic_env_id {
 
 extern const char *const nic_env_names[NIC_ENV_COUNT];
 
-/* The variable with which a user says the opposite; both at once are an error of the library's. NULL: none.
- */
+/* The variable that says the opposite, such as a list of excluded interfaces. The library fails if a user
+ * sets both. NULL: there is none. */
 const char *nic_env_opposite(enum nic_env_id id);
 
-/* All variables of one node; "": do not set. */
+/* All variables of one node; "": do not set this one. */
 struct nic_env {
     char values[NIC_ENV_COUNT][NIC_ENV_BYTES];
 };
 
-/* Names with commas between. Zeroed: none. */
+/* Names separated by commas. Zeroed: no names. */
 struct nic_env_list {
     char text[NIC_ENV_BYTES];
-    bool failed; /* one did not fit, or is such that no list can hold it: there are none then */
+    bool failed; /* a name did not fit, or no list can hold it; the list is then empty */
 };
 
 void nic_env_list_add(struct nic_env_list *list, const char *name);
 
-/* An RDMA device, as "mlx5_0:1". [port] 0: unknown, the first. */
+/* Add an RDMA device, as "mlx5_0:1". [port] 0: unknown, taken for the first. */
 void nic_env_list_add_rdma(struct nic_env_list *list, const char *verbs, int port);
 
-/* Write the values by which sockets use [interfaces] and RDMA uses [cards], where there are any. */
+/* Write the values that make sockets use [interfaces] and RDMA use [cards], if there are any. */
 void nic_env_from_lists(const struct nic_env_list *interfaces, const struct nic_env_list *cards,
                         struct nic_env *env);
 
@@ -49,8 +49,8 @@ void nic_env_from_lists(const struct nic_env_list *interfaces, const struct nic_
 
 void nic_env_format(const struct nic_env *env, char text[NETWORK_SET_BYTES]);
 
-/* The same back; names that are none of ours are left out. Returns 0; or -1 and [env] unchanged where
- * [text] is not of this form. */
+/* Read such a list. Names that are none of ours are skipped. Returns 0, or -1 with [env] unchanged if [text]
+ * is not of this form. */
 int nic_env_parse(const char *text, struct nic_env *env);
 
 #endif

@@ -14,9 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Below, a path is that of a folder in /sys, and a name that of a file in it. */
+/* Below, a path is a folder in /sys, and a name is a file in that folder. */
 
-/* A file's first line into [text]; "" where it cannot be read. */
+/* Read a file's first line into [text]; "" if it cannot be read. */
 static void read_line(const char *path, const char *name, char *text, size_t text_bytes)
 {
     char whole[SYS_PATH_BYTES + 64];
@@ -40,7 +40,7 @@ static bool exists(const char *path, const char *name)
     return stat(whole, &status) == 0;
 }
 
-/* The last part of what a link leads to; "" where there is none, or it does not fit. */
+/* Read the last part of a link's target; "" if there is no link or it does not fit. */
 static void read_link_name(const char *path, const char *name, char *text, size_t text_bytes)
 {
     char whole[SYS_PATH_BYTES + 64], target[SYS_PATH_BYTES];
@@ -90,7 +90,7 @@ static void read_interface(struct nic *nic, const char *path)
 
 /* ---- RDMA devices ---- */
 
-/* The RDMA port overrides the interface above it. */
+/* The state of the RDMA port overrides that of its interface. */
 static void read_verbs(struct nic *nic, const char *sys)
 {
     char path[SYS_PATH_BYTES], state[64];
@@ -119,7 +119,7 @@ struct nic *nics_find_netdev(struct nic *nics, int count, const char *name)
     return NULL;
 }
 
-/* Not the files that the bonding module has beside the interfaces. */
+/* Is it an interface? The bonding module also has files in this folder. */
 static bool is_interface(const char *folder, const char *name)
 {
     char path[SYS_PATH_BYTES];

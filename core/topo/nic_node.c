@@ -13,10 +13,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* ---- The namespace ---- */
+/* ---- The network namespace ---- */
 
-/* Is the interface of this name in /sys our interface [link]? /sys may belong to another network namespace.
- */
+/* Is the interface of this name in /sys the same as our [link]? /sys may show another network namespace. */
 static bool is_same_device(const struct nic *nic, const struct sockaddr_ll *link, const char *sys)
 {
     char path[SYS_PATH_BYTES], text[64] = "", own[64] = "";
@@ -27,7 +26,7 @@ static bool is_same_device(const struct nic *nic, const struct sockaddr_ll *link
     return own[0] != 0 && strncmp(text, own, strlen(own)) == 0;
 }
 
-/* An interface of ours in [nics]: what /sys has of it, or a new one. NULL where there is no room. */
+/* Find the interface in [nics], as read from /sys, or add it. Returns NULL if there is no room. */
 static struct nic *find_netdev_or_add(struct nic *nics, int *countp, int max, const struct ifaddrs *interface,
                                       const char *sys)
 {
@@ -48,8 +47,8 @@ static struct nic *find_netdev_or_add(struct nic *nics, int *countp, int max, co
     return nic;
 }
 
-/* Keep the interfaces of the kernel's list, whose state overrides that of /sys, and RDMA devices. Returns how
- * many. */
+/* Keep only the interfaces that the kernel lists, and RDMA devices. The kernel's state overrides that of
+ * /sys. Returns the new count. */
 static int keep_own_netdevs(struct nic *nics, int count, int max, const struct ifaddrs *interfaces,
                             const char *sys)
 {
@@ -78,7 +77,7 @@ static int keep_own_netdevs(struct nic *nics, int count, int max, const struct i
 
 /* ---- RDMA devices ---- */
 
-/* Into [name] that of the interface above a port; "" where there is none. */
+/* Write the name of the interface above a port into [name]; "" if there is none. */
 static void find_port_netdev(const char *device, int port, char name[NIC_NAME_BYTES])
 {
     char path[SYS_PATH_BYTES];

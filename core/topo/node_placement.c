@@ -9,7 +9,8 @@
 
 #include "topo/apply.h"
 
-/* hwloc would open libraries of GPU vendors and X11; an empty value stops it, and nothing else does. */
+/* hwloc opens libraries of GPU vendors and X11 unless this variable is set and empty. There is no other way
+ * to stop it. */
 static const char hwloc_plugins[] = "HWLOC_PLUGINS_PATH";
 
 static int load(const struct machine_source *source, struct machine **machinep, struct hvd_error *err)
@@ -66,7 +67,8 @@ int node_placement_load_machine(const struct node_placement *placement, struct m
     return HVD_OK;
 }
 
-/* Those whose device file may be opened, or is not known. A control group of devices answers for itself. */
+/* Find the GPUs whose device file this process may open, or is unknown. access() fails also where a device
+ * cgroup denies the GPU. */
 static int openable_gpus(const struct machine *machine, int gpus[MACHINE_MAX_GPUS])
 {
     int count = 0;

@@ -8,42 +8,44 @@
 
 /* The input. All but the number of tasks may be zero. */
 struct node_placement {
-    const char *topology;      /* an XML file of this node, which saves looking; NULL: look */
-    bool elsewhere;            /* it is of another node: nothing here is asked about it */
-    bool cores_only;           /* do not look for GPUs and network cards: those take most of the time */
-    const char *root;          /* where /sys, /proc and /dev are, for tests; NULL: "" */
-    int task_count;            /* on this node */
-    const struct bitmap *cpus; /* granted; NULL: what this process may run on */
-    const struct request_task *tasks; /* what is settled for each; NULL: nothing */
+    const char *topology; /* an XML file of this node, so that hwloc need not look at the node; NULL: look */
+    bool elsewhere;       /* the file is of another node: read nothing from this one */
+    bool cores_only;      /* skip GPUs and network cards, which take most of the time */
+    const char *root;     /* the folder with /sys, /proc and /dev, for tests; NULL: "" */
+    int task_count;       /* on this node */
+    const struct bitmap *cpus;        /* granted; NULL: those that this process may run on */
+    const struct request_task *tasks; /* what is fixed for each; NULL: nothing */
     struct bind_options bind;
     const struct rs_options *rs; /* NULL: no resource sets */
     const char *nics;            /* --hvd-nics; NULL: auto */
-    char *const *environment;    /* of the tasks: which GPUs they see; NULL: this process's own */
+    char *const *environment;    /* of the tasks, which says which GPUs they see; NULL: this process's own */
 };
 
-/* May this node have GPUs that programs can use? A quick look at the drivers' files in [root]. */
+/* Might this node have GPUs that programs can use? A quick look at the drivers' files in [root]. */
 bool node_has_gpus(const char *root);
 
-/* Must GPUs and network cards be read? GPUs decide placement, cards are only shown. From an XML file they
+/* Must GPUs and network cards be read? GPUs decide placement; cards are only printed. From an XML file they
  * cost nothing. */
 bool node_placement_needs_devices(const struct node_placement *placement);
 
-/* Load the machine of [placement] into *machinep, for machine_destroy, and run nics_select on its cards. Sets
- * HWLOC_PLUGINS_PATH in the environment of this process for the time of the call: no other thread may use the
- * environment. Errors as machine_load, and HVD_ERR_INVALID for nics that are not there. */
+/* Load the machine of [placement] into *machinep and run nics_select on its NICs. Free it with
+ * machine_destroy. During the call HWLOC_PLUGINS_PATH is set in the environment of this process: no other
+ * thread may use the environment. Returns the errors of machine_load, and HVD_ERR_INVALID if --hvd-nics names
+ * one that does not exist. */
 int node_placement_load_machine(const struct node_placement *placement, struct machine **machinep,
                                 struct hvd_error *err);
 
-/* The GPUs that tasks may open, in the order in which their programs count them. Where the machine is this
- * node: whose device files this process may open, and that the environment does not hide. */
+/* Find the GPUs that tasks may open, in the order in which their programs count them. If the machine is this
+ * node, these are the GPUs whose device files this process may open and that the environment does not hide.
+ */
 void node_placement_find_gpus(const struct node_placement *placement, const struct machine *machine,
                               struct visible_gpus *visible);
 
-/* node_placement_find_gpus and plan_create. */
+/* Call node_placement_find_gpus, then plan_create. */
 int node_placement_plan(const struct node_placement *placement, const struct machine *machine,
                         struct plan **planp, struct hvd_error *err);
 
-/* node_placement_load_machine and node_placement_plan. */
+/* Call node_placement_load_machine, then node_placement_plan. */
 int node_placement_run(const struct node_placement *placement, struct plan **planp, struct hvd_error *err);
 
 #endif

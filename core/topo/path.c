@@ -1,4 +1,4 @@
-/* path.c: how far PCI devices are from each other and from cores. */
+/* path.c: distances of PCI devices from each other and from cores. */
 #include "topo/path.h"
 
 const char *path_description(enum path_type type)
@@ -10,8 +10,8 @@ const char *path_description(enum path_type type)
     return words[type];
 }
 
-/* A switch is two bridges, its upper port and the lower port that leads to the device. Above the first is the
- * root port, and above that the host bridge. */
+/* hwloc shows a switch as two bridges: its upstream port, and the downstream port that leads to the device.
+ * Above the first is the root port, and above that the host bridge. */
 enum path_type path_between(const struct pci_device *a, const struct pci_device *b)
 {
     int common = 0;

@@ -6,13 +6,13 @@
 
 /* Nearest first. */
 enum path_type {
-    PATH_PIX, /* at most one PCI switch between */
-    PATH_PXB, /* several PCI switches */
-    PATH_PHB, /* by way of the processor, in one NUMA node */
+    PATH_PIX, /* at most one PCI switch between them */
+    PATH_PXB, /* several PCI switches between them */
+    PATH_PHB, /* through the processor, inside one NUMA node */
     PATH_SYS  /* across NUMA nodes */
 };
 
-/* "behind the same PCI switch" */
+/* In words, such as "behind the same PCI switch". */
 const char *path_description(enum path_type type);
 
 enum path_type path_between(const struct pci_device *a, const struct pci_device *b);
@@ -21,8 +21,8 @@ enum path_type path_between(const struct pci_device *a, const struct pci_device 
  * the link of [nic], and the link between NUMA nodes. */
 int64_t path_mbps(const struct machine *machine, const struct machine_gpu *gpu, const struct nic *nic);
 
-/* From a device to cores: 0 where they share its NUMA node (or the device tells none), 1 its package, 2
- * neither. */
+/* The distance from a device to cores: 0 in the same NUMA node (or the device does not say), 1 in the same
+ * package, 2 in neither. */
 int path_to_cpus(const struct machine *machine, const struct pci_device *pci, const struct bitmap *cpus);
 
 #endif

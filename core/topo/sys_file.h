@@ -6,9 +6,9 @@
 
 #define SYS_PATH_BYTES 512
 
-/* The first line of a file that begins with [key] ("": the first line), without the key and the blanks after
- * it, into [text]; cut where it is too long. [text] is unchanged where there is no such line or the file
- * cannot be read. */
+/* Read the first line that begins with [key] ("": the first line), without the key and the blanks after it,
+ * into [text]; cut if it is too long. [text] is unchanged if there is no such line or the file cannot be
+ * read. */
 void sys_file_read_line(const char *path, const char *key, char *text, size_t text_bytes);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "options/token.h"
 
-/* Are all of one model? Then the driver's order, fastest first, is that of PCI. */
+/* Are all GPUs of one model? If so, the driver's order, fastest first, is the PCI order. */
 static bool same_model(const struct machine *machine, const struct visible_gpus *visible)
 {
     for (int i = 1; i < visible->count; i++) {
@@ -18,7 +18,7 @@ static bool same_model(const struct machine *machine, const struct visible_gpus 
     return true;
 }
 
-/* The GPU that an entry names, a number among [from] or the beginning of a name: -1: none. */
+/* The GPU that an entry names, by a number within [from] or by the beginning of its name; -1: none. */
 static int find_entry(const struct machine *machine, const struct visible_gpus *from, struct token entry)
 {
     int number = -1, found = -1;
@@ -41,8 +41,8 @@ static bool is_listed(const struct visible_gpus *visible, int gpu)
     return visible_gpus_device(visible, gpu) >= 0;
 }
 
-/* Keep of [visible] what a variable's list names, in its order. The list ends at an entry that is none, or is
- * there already. */
+/* Keep the GPUs of [visible] that a variable lists, in the variable's order. The list ends at the first entry
+ * that names none, or one that is already there. */
 static void select_listed(const struct machine *machine, struct visible_gpus *visible, const char *list)
 {
     struct visible_gpus from = *visible;

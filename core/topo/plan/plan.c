@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Take in the request ---- */
+/* ---- The request ---- */
 
 static int begin(struct plan_builder *builder, struct hvd_error *err)
 {
@@ -61,7 +61,7 @@ static int make_consumers(struct plan_builder *builder, int count, struct hvd_er
     return rc;
 }
 
-/* ---- Give ---- */
+/* ---- Assign ---- */
 
 static int assign_to_tasks(struct plan_builder *builder, struct hvd_error *err)
 {
@@ -102,7 +102,7 @@ static int assign_to_sets(struct plan_builder *builder, struct hvd_error *err)
 
 /* ---- Complete ---- */
 
-/* How many tasks run on each CPU, into [users] of BITMAP_BITS. */
+/* Count the tasks on each CPU, into [users] of BITMAP_BITS. */
 static void count_users(const struct plan *plan, int *users)
 {
     for (int i = 0; i < plan->task_count; i++)
@@ -111,7 +111,8 @@ static void count_users(const struct plan *plan, int *users)
             users[cpu]++;
 }
 
-/* A thread for each CPU that is its own; of shared ones its part. */
+/* Set threads: one for each CPU that is the task's own. Tasks that share CPUs divide the threads among
+ * them. */
 static void complete_cpus(const struct plan_builder *builder, struct plan_task *task, const int *users)
 {
     int most = 1, count = bitmap_weight(&task->cpus);
@@ -166,7 +167,7 @@ static int complete(struct plan_builder *builder, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* ---- The whole ---- */
+/* ---- Place ---- */
 
 static int place(struct plan_builder *builder, struct hvd_error *err)
 {
@@ -192,7 +193,7 @@ int plan_create(const struct machine *machine, const struct plan_request *reques
     struct plan_request wanted = *request;
     struct plan_builder builder = {.machine = machine, .request = &wanted};
     if (request->rs != NULL && request->bind.policy == BIND_NONE)
-        wanted.bind.policy = BIND_AUTO; /* tasks are held in their resource sets */
+        wanted.bind.policy = BIND_AUTO; /* tasks are bound to their resource sets all the same */
     if (request->task_count < 1 || request->task_count > PLAN_MAX_TASKS)
         return error_set(err, HVD_ERR_INVALID, "%d tasks are to be placed on one node; expected 1 to %d",
                          request->task_count, PLAN_MAX_TASKS);

@@ -1,4 +1,4 @@
-/* plan_cores.c: which cores each consumer gets, by policy. */
+/* plan_cores.c: assign cores to each consumer, by policy. */
 #include "topo/plan/plan_groups.h"
 
 #include <limits.h>
@@ -11,7 +11,7 @@ static int level_of(const struct plan_builder *builder, enum domain_kind kind)
     return level;
 }
 
-/* ---- Near GPUs, or over all that is granted ---- */
+/* ---- Near GPUs, or anywhere ---- */
 
 static int distance(const struct plan_builder *builder, int unit, const struct bitmap *locality)
 {
@@ -24,9 +24,8 @@ static int distance(const struct plan_builder *builder, int unit, const struct b
     return 2;
 }
 
-/* The NUMA domain (its first unit) with the most free units, of those nearest to [locality]; -1: nothing is
- * free.
- */
+/* The NUMA domain nearest to [locality] that has free units, by its first unit; of equally near ones the one
+ * with the most free units. -1: nothing is free. */
 static int find_source(const struct plan_builder *builder, const struct bitmap *locality)
 {
     int level = level_of(builder, DOMAIN_NUMA);
@@ -46,7 +45,7 @@ static int find_source(const struct plan_builder *builder, const struct bitmap *
     return best;
 }
 
-/* The consumer that lacks most of [base] units, and how many; -1: none does. */
+/* The consumer that lacks the most of its [base] units, and how many it lacks; -1: no consumer lacks any. */
 static int find_most_lacking(const struct plan_builder *builder, int base, int *lacksp)
 {
     int poorest = -1;
@@ -63,7 +62,7 @@ static int find_most_lacking(const struct plan_builder *builder, int base, int *
     return poorest;
 }
 
-/* Fill consumers up to [base] from where it is nearest. */
+/* Fill consumers up to [base] units, each from the nearest domain with free units. */
 static void fill_consumers(struct plan_builder *builder, int base)
 {
     int level = level_of(builder, DOMAIN_NUMA);
@@ -84,7 +83,7 @@ static void fill_consumers(struct plan_builder *builder, int base)
     }
 }
 
-/* The units that each can have within a reach. */
+/* The number of units that every consumer can have within a reach. */
 static int common_share(struct consumer_groups *groups, enum reach reach)
 {
     int share = groups->fair;
@@ -97,8 +96,8 @@ static int common_share(struct consumer_groups *groups, enum reach reach)
     return share;
 }
 
-/* All get the same: what is near the poorest. Where that is less than half of a fair share, they also get
- * some from further off. */
+/* All consumers get the same number: what the one with the least near its GPUs can have. If that is less than
+ * half of a fair share, they also get units from further away. */
 static void assign_near(struct plan_builder *builder, struct consumer_groups *groups, int fixed)
 {
     int base = common_share(groups, REACH_NEAR);
@@ -119,9 +118,9 @@ static void assign_near(struct plan_builder *builder, struct consumer_groups *gr
         units_assign_rest(builder, level_of(builder, DOMAIN_NUMA));
 }
 
-/* ---- Confined to one domain each ---- */
+/* ---- Confined to one domain ---- */
 
-/* The level of the domains that no consumer is to leave; -1: there is none. */
+/* The level of the domains that the policy confines consumers to; -1: it does not. */
 static int confining_level(const struct plan_builder *builder)
 {
     switch (builder->request->bind.policy) {
@@ -138,7 +137,8 @@ static int confining_level(const struct plan_builder *builder)
     }
 }
 
-/* A locality with less than half of a fair share is no place to be confined to. */
+/* Widen the reach of groups whose locality offers less than half of a fair share: that is too little to be
+ * confined to. */
 static void widen_small_reach(struct consumer_groups *groups)
 {
     for (int i = 0; i < groups->group_count; i++) {
@@ -149,7 +149,7 @@ static void widen_small_reach(struct consumer_groups *groups)
     consumer_groups_sort(groups);
 }
 
-/* Give each of [consumers] a domain of level [last] among [units]. */
+/* Assign each of [consumers] a domain of level [last] among [units]. */
 static void assign_domains(struct plan_builder *builder, struct index_list units, struct index_list consumers,
                            int level, int last)
 {
@@ -169,9 +169,8 @@ static void assign_domains(struct plan_builder *builder, struct index_list units
     }
 }
 
-/* The consumers whose domain at [level] is that of [unit], into [to], in the order of what is near their
- * GPUs.
- */
+/* The consumers whose domain at [level] is that of [unit], into [to], in the order of the units near their
+ * GPUs. */
 static struct index_list consumers_in_domain(const struct plan_builder *builder, int unit, int level, int *to)
 {
     struct index_list consumers = {to, 0};
@@ -187,7 +186,7 @@ static struct index_list consumers_in_domain(const struct plan_builder *builder,
     return consumers;
 }
 
-/* One unit each, those of a span in turn: there are more consumers than units. */
+/* Give each consumer one unit. There are more consumers than units, so consecutive consumers share one. */
 static void share_units_in_turn(struct plan_builder *builder, struct index_list units,
                                 struct index_list consumers)
 {
@@ -225,7 +224,7 @@ static void assign_confined(struct plan_builder *builder, struct consumer_groups
         units_assign_rest(builder, last);
 }
 
-/* ---- The whole ---- */
+/* ---- All consumers ---- */
 
 static void mark_preset_units(struct plan_builder *builder)
 {
@@ -279,7 +278,7 @@ static void divide(struct plan_builder *builder, struct consumer_groups *groups,
     collect_cpus(builder);
 }
 
-/* What others have preset is theirs, unless nothing else is left. */
+/* Reserve the units of consumers whose cores are preset, unless nothing else is left. */
 static int prepare(struct plan_builder *builder, int wanting, struct hvd_error *err)
 {
     mark_preset_units(builder);

@@ -1,4 +1,4 @@
-/* plan_gpus.c: which GPUs each task gets: all of those that are granted, spread evenly. */
+/* plan_gpus.c: assign GPUs to tasks: all that are granted, spread evenly. */
 #include "topo/plan/plan_state.h"
 
 #include "topo/path.h"
@@ -30,8 +30,8 @@ int gpus_collect_granted(struct plan_builder *builder, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* Tasks by their number: shares of GPUs that follow each other; where there are more tasks than GPUs, in
- * turn, as programs do that count by local rank. */
+/* By task number: each task gets a run of consecutive GPUs. If there are more tasks than GPUs, tasks take the
+ * GPUs in turn, which matches programs that select a GPU by local rank. */
 static void assign_by_number(struct plan_builder *builder)
 {
     int consumers = builder->consumer_count, gpus = builder->gpu_count;
@@ -44,7 +44,8 @@ static void assign_by_number(struct plan_builder *builder)
     }
 }
 
-/* The next of [uses] GPUs to give to a task that is [far] from it, or -1. */
+/* The next GPU that is used less than [most] times and is at distance [far] from the consumer's CPUs, or
+ * -1. */
 static int find_near(const struct plan_builder *builder, const struct consumer *consumer, const int *uses,
                      int most, int far)
 {
@@ -56,7 +57,7 @@ static int find_near(const struct plan_builder *builder, const struct consumer *
     return -1;
 }
 
-/* Tasks whose cores are preset: the GPUs nearest to those, none used more often than must be. */
+/* Tasks with preset cores get the GPUs nearest to these. No GPU is used more often than it must be. */
 static void assign_by_cores(struct plan_builder *builder)
 {
     int uses[MACHINE_MAX_GPUS] = {0};

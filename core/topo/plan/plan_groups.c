@@ -1,4 +1,4 @@
-/* plan_groups.c: consumers in groups, by the CPUs near their GPUs. */
+/* plan_groups.c: group consumers by the CPUs near their GPUs. */
 #include "topo/plan/plan_groups.h"
 
 #include <stdlib.h>
@@ -11,7 +11,7 @@ int units_count_free(const struct plan_builder *builder, const struct bitmap *cp
     return count;
 }
 
-/* Add to [cpus] the whole of the domains of [kind] that it is in. */
+/* Extend [cpus] to the whole of each domain of [kind] that it intersects. */
 static void widen(const struct plan_builder *builder, struct bitmap *cpus, enum domain_kind kind)
 {
     struct bitmap within = *cpus;
@@ -22,7 +22,7 @@ static void widen(const struct plan_builder *builder, struct bitmap *cpus, enum 
     }
 }
 
-/* Where its cores are to be looked for: all there is for a consumer without GPUs. */
+/* Set where to look for the consumer's cores: anywhere for a consumer without GPUs. */
 static void set_locality(const struct plan_builder *builder, struct consumer *consumer)
 {
     consumer->locality = (struct bitmap){{0}};

@@ -1,4 +1,4 @@
-/* plan_nics.c: which network cards each task uses: by NCCL's rule, so that all agree. */
+/* plan_nics.c: choose the network cards of each task by NCCL's rule, so that hvd and NCCL agree. */
 #include "topo/plan/plan_state.h"
 
 #include <stdio.h>
@@ -6,7 +6,7 @@
 
 #include "topo/path.h"
 
-/* How good a card is for somebody: more is better, then nearer is. */
+/* How good a card is for a GPU or for cores: higher bandwidth wins, then the shorter distance. */
 struct nic_score {
     int64_t mbps;
     int far;
@@ -32,13 +32,13 @@ static struct nic_score score_for_cpus(const struct machine *machine, const stru
     return (struct nic_score){mbps, far};
 }
 
-/* Some NICs, by their indexes. */
+/* A list of NICs, by their indexes. */
 struct nic_list {
     int count;
     int nics[NIC_MAX];
 };
 
-/* The kept NICs that are best for a GPU (for [cpus], where it is -1): all of equals. */
+/* Find the usable NICs that are best for a GPU, or for [cpus] if [gpu] is -1: all that are equally good. */
 static void find_best_nics(const struct machine *machine, int gpu, const struct bitmap *cpus,
                            struct nic_list *choice)
 {
@@ -70,7 +70,7 @@ static void add_nic(const struct machine *machine, struct plan_task *task, int n
 
 /* ---- Near GPUs ---- */
 
-/* Is [gpu] the GPU of some task? Those of none are not part of the job, for NCCL. */
+/* Is [gpu] the first GPU of some task? For NCCL, only these are part of the job. */
 static bool is_used(const struct plan *plan, int gpu)
 {
     for (int i = 0; i < plan->task_count; i++)
@@ -79,7 +79,7 @@ static bool is_used(const struct plan *plan, int gpu)
     return false;
 }
 
-/* How many GPUs of the job have no better card than others have: [nic]'s own. */
+/* The number of the job's GPUs that have the best path to [nic]. */
 static int count_local(const struct plan_builder *builder, int nic)
 {
     struct nic_score best = {0, 0};
@@ -98,7 +98,7 @@ static int count_local(const struct plan_builder *builder, int nic)
     return count;
 }
 
-/* The number of a GPU as the driver counts those that are granted: by PCI id. */
+/* The number of a GPU among the granted ones as the driver counts: by PCI id. */
 static int driver_number(const struct plan_builder *builder, int gpu)
 {
     int number = 0;
@@ -107,7 +107,7 @@ static int driver_number(const struct plan_builder *builder, int gpu)
     return number;
 }
 
-/* With its bits in reverse: neighbours are spread far. */
+/* Reverse the bits, so that neighbours get cards far apart. */
 static int reverse_bits(int value, int power)
 {
     int mirrored = 0;
@@ -134,13 +134,13 @@ static void assign_near_gpu(const struct plan_builder *builder, struct plan_task
 
 /* ---- Near cores ---- */
 
-/* Which cards are best for a task: how many, and which at either end. */
+/* The cards that are best for a task: how many, the first and the last of them. */
 struct nics_near_cores {
     int count, first, last;
 };
 
-/* Those for which the same cards are best take them in turn; where there are more cards, each has its share.
- */
+/* Tasks for which the same cards are best take them in turn. If there are more cards than tasks, each task
+ * gets its share of them. */
 static void share_nics(const struct plan_builder *builder, int index, const struct nics_near_cores *near)
 {
     const struct nics_near_cores *own = &near[index];

@@ -1,4 +1,5 @@
-/* plan_reasons.c: a plan in words: why each task has what it has, and what holds for all. */
+/* plan_reasons.c: write the reasons of a plan: why each task has what it has, and notes about the whole
+ * plan. */
 #include "topo/plan/plan_state.h"
 
 #include <string.h>
@@ -30,8 +31,8 @@ static const struct machine_domain *domain_around(const struct machine *machine,
     return NULL;
 }
 
-/* "8 of 32 cores of NUMA node 0": of the smallest domain that holds them; of several that are the same, the
- * last kind here. */
+/* Write "8 of 32 cores of NUMA node 0", naming the smallest domain that holds the cores; of equally small
+ * ones, the last kind in the table below. */
 static void write_cores(const struct plan_builder *builder, struct plan_task *task)
 {
     static const struct {
@@ -108,7 +109,7 @@ static void write_task(const struct plan_builder *builder, int index)
     write_nic(builder, task);
 }
 
-/* ---- The whole ---- */
+/* ---- The plan ---- */
 
 static const char *plural(int count, const char *one, const char *many)
 {

@@ -1,4 +1,4 @@
-/* plan_sets.c: resource sets: how large they are, and which part of its set each task gets. */
+/* plan_sets.c: resource sets: their size, and the part of its set that each task gets. */
 #include "topo/plan/plan_state.h"
 
 #include <string.h>
@@ -8,7 +8,7 @@ static int tasks_of(const struct rs_options *rs)
     return rs->tasks == RS_UNSET ? 1 : rs->tasks;
 }
 
-/* [asked] of [granted] for each of [count] sets; "all" is an even share. */
+/* Check that each of [count] sets can have [asked] of [granted]. "all" is an even share. */
 static int check_amount(int asked, int granted, const struct rs_layout *sets, const char *what,
                         struct hvd_error *err)
 {
@@ -71,7 +71,7 @@ static bool near_gpus(const struct plan_builder *builder, const struct consumer 
     return consumer->gpu_count == 0 || bitmap_is_included(&consumer->cpus, &near);
 }
 
-/* A latency priority in capital letters is a condition. */
+/* A latency priority in capital letters is a condition: fail if the set does not meet it. */
 static int check_latency(const struct plan_builder *builder, int set, struct hvd_error *err)
 {
     const struct rs_options *rs = builder->request->rs;
@@ -99,7 +99,7 @@ static int check_latency(const struct plan_builder *builder, int set, struct hvd
     return HVD_OK;
 }
 
-/* Of the set's cores those of place [place]: all, or [rs->bind_cpus] of them. */
+/* Give the task at [place] its cores of the set: all of them, or [rs->bind_cpus] of them. */
 static void assign_set_cores(const struct plan_builder *builder, int set, int place, struct bitmap *cpus)
 {
     const struct rs_options *rs = builder->request->rs;

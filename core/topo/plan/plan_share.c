@@ -1,4 +1,4 @@
-/* plan_share.c: how units are divided: evenly, disjointly, and across as few domains as can be. */
+/* plan_share.c: divide units among consumers: evenly, disjointly, and across as few domains as possible. */
 #include "topo/plan/plan_state.h"
 
 int unit_domain(const struct plan_builder *builder, int unit, int level)
@@ -36,7 +36,7 @@ static int consumers_between(const struct plan_builder *builder, int first_unit,
     return count;
 }
 
-/* Each in turn goes where there are then the most units for one: the method of d'Hondt. */
+/* D'Hondt's method: one after the other goes to the domain where there are then the most units for each. */
 void units_apportion(const struct plan_builder *builder, struct index_list units, int count, int level,
                      int base)
 {
@@ -67,7 +67,7 @@ void units_apportion(const struct plan_builder *builder, struct index_list units
 
 /* ---- Evenly ---- */
 
-/* How many consumers fit whole into the domains, and how many in each into counts[level]. */
+/* The number of consumers that fit into one domain each, with the number in each domain in counts[level]. */
 static int count_fitting(const struct plan_builder *builder, struct index_list units, int base, int level)
 {
     int fitting = 0;
@@ -80,7 +80,7 @@ static int count_fitting(const struct plan_builder *builder, struct index_list u
     return fitting;
 }
 
-/* The first of [consumers], which is taken off them, gets [count] of [units]. */
+/* Remove the first of [consumers] and give it [count] of [units]. */
 static void take_units(struct plan_builder *builder, struct index_list units, struct index_list *consumers,
                        int count)
 {
@@ -115,9 +115,8 @@ void units_assign(struct plan_builder *builder, struct index_list units, struct 
     int across = consumers.count - count_fitting(builder, units, base, level);
     if (across <= 0)
         units_apportion(builder, units, consumers.count, level, base);
-    /* A consumer for which no domain has room takes what is left of the last ones and the beginning of the
-     * next.
-     */
+    /* A consumer that fits into no domain takes what is left of the previous domains and the beginning of the
+     * next one. */
     for (int i = 0, at = 0; at < units.count && consumers.count > 0; i++) {
         struct index_list before = {units.items, at};
         struct index_list here = {
@@ -137,10 +136,9 @@ void units_assign(struct plan_builder *builder, struct index_list units, struct 
     }
 }
 
-/* ---- What is left ---- */
+/* ---- Leftover units ---- */
 
-/* The first consumer that may take_units one more, of those with units from [first] to [last]; or UNIT_FREE.
- */
+/* Of the consumers with units from [first] to [last], the first that may take one more; or UNIT_FREE. */
 static int find_consumer(const struct plan_builder *builder, int first, int last)
 {
     int taker = UNIT_FREE;
@@ -152,9 +150,8 @@ static int find_consumer(const struct plan_builder *builder, int first, int last
     return taker;
 }
 
-/* Where the owner changes, or the innermost domain: the less often, the less of a consumer is apart from its
- * rest.
- */
+/* Count the fragments: a new one begins where the owner or the innermost domain changes. The fewer there are,
+ * the more of each consumer is together. */
 static int count_fragments(const struct plan_builder *builder, int first, int last)
 {
     int level = builder->threads ? DOMAIN_KINDS : DOMAIN_KINDS - 1;
@@ -165,9 +162,8 @@ static int count_fragments(const struct plan_builder *builder, int first, int la
     return count;
 }
 
-/* The unit of [consumer] that is nearest to [unit], where all between them have owners that may move; or
- * UNIT_FREE.
- */
+/* The unit of [consumer] that is nearest to [unit], if all units between them have consumers that may move;
+ * otherwise UNIT_FREE. */
 static int find_nearest(const struct plan_builder *builder, int first, int last, int unit, int consumer)
 {
     for (int step = -1; step <= 1; step += 2)
@@ -177,7 +173,7 @@ static int find_nearest(const struct plan_builder *builder, int first, int last,
     return UNIT_FREE;
 }
 
-/* Everybody from [from] on moves one unit towards [to]. */
+/* Move the owners from [from] on by one unit towards [to]. */
 static void move_owners(struct plan_builder *builder, int from, int to)
 {
     int step = to > from ? 1 : -1;
@@ -185,7 +181,8 @@ static void move_owners(struct plan_builder *builder, int from, int to)
         builder->units[i].owner = builder->units[i - step].owner;
 }
 
-/* The consumer gets [unit], or one beside its own, for which those between move on, if less is apart then. */
+/* Give the consumer [unit]. If that makes fewer fragments, give it a unit beside its own instead, and move
+ * the owners in between by one unit. */
 static void assign_one_more(struct plan_builder *builder, int first, int last, int unit, int consumer)
 {
     int from = find_nearest(builder, first, last, unit, consumer);

@@ -1,4 +1,4 @@
-/* plan_task.c: what one task gets, in words, and whether it can be so; needs nothing of those who plan. */
+/* plan_task.c: print the plan of one task, and check whether it is valid. Needs no other stage. */
 #include "topo/plan/plan_state.h"
 
 #include <stdarg.h>
@@ -37,7 +37,7 @@ bool plan_text_valid(const char *text, size_t text_bytes)
     return used < text_bytes;
 }
 
-/* Of bytes from elsewhere: only these two may be read as a bool. */
+/* Is the byte 0 or 1? Reading any other value, from bytes of another process, as a bool is undefined. */
 static bool is_bool(const bool *value)
 {
     unsigned char byte;

@@ -1,4 +1,4 @@
-/* plan_units.c: what is granted of a machine, as cores or hardware threads to hand out. */
+/* plan_units.c: make units of the granted part of a machine: cores or hardware threads. */
 #include "topo/plan/plan_state.h"
 
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static int check_smt(const struct plan_builder *builder, struct hvd_error *err)
         builder->request->bind.smt, most, most == 1 ? "" : "s", most);
 }
 
-/* The granted threads of a core, at most smt of them. */
+/* Fill a unit with the granted threads of a core, at most smt of them. */
 static void fill_unit(const struct plan_builder *builder, struct unit *unit, int core)
 {
     int smt = builder->request->bind.smt > 0 ? builder->request->bind.smt : MACHINE_CORE_CPUS;
@@ -52,7 +52,8 @@ static void fill_unit(const struct plan_builder *builder, struct unit *unit, int
             unit->cpus[unit->cpu_count++] = from->cpus[i];
 }
 
-/* Take the first of [units] in each domain for the system, [count] in all, from domains in proportion. */
+/* Reserve [count] units for the system: from each domain a share in proportion to its size, and there the
+ * first ones. */
 static void reserve(struct plan_builder *builder, struct index_list units, int count, int level)
 {
     for (int i = 0; level == DOMAIN_KINDS && i < count; i++) {
