@@ -1,16 +1,17 @@
-/* relay.c: the carrier between the NUMA domains of a node: chunks go round a ring of members, by the schedule
- * of chain.h, through memory that they share.
+/* relay.c: the relay, which carries chunks between the NUMA domains of one node: round a ring of members, by
+ * the schedule of chain.h, through memory that they share.
  *
- * Each member puts what it sends into slots of its own, which it alone writes, so that their pages are near
- * to it; the next one copies from there, and that is the one time that the bytes go from domain to domain.
- * Chunks of all batches and both kinds are numbered on and on. A member counts what it has put, and what it
- * has taken of the one before, and only ever adds. It may put chunk p when the next one has taken p - SLOTS,
- * and take chunk p when the one before has put it and the schedule has a place for it. So they come in the
- * order in which they were sent, and the oldest waits for nothing but what chain.h says.
+ * Each member puts what it sends into slots of its own. It alone writes there, so their pages are in its NUMA
+ * domain. The next member copies the bytes from there, and only then do they go from domain to domain. Chunks
+ * of all batches and of both kinds are numbered in one sequence. A member counts the chunks that it has put
+ * into its slots, and those that it has taken from the previous member; both counters only ever grow. It may
+ * put chunk p when the next member has taken p - SLOTS. It may take chunk p when the previous member has put
+ * it and the schedule has a place for it. So chunks arrive in the order in which they were sent, and the
+ * oldest one waits only for what chain.h says.
  *
- * A member that writes nonsense into the shared memory spoils results, keeps the others waiting until they
- * are told that it failed, or makes them fail. It does not make them read or write elsewhere: how long a
- * chunk is and where it lies each knows itself. */
+ * A member that overwrites the shared memory can spoil results, keep the others waiting until they learn that
+ * it failed, or make them fail. It cannot make them read or write elsewhere: each computes for itself how
+ * long a chunk is and where it lies. */
 #include "backend/shm/relay.h"
 
 #include <stdatomic.h>
@@ -22,16 +23,16 @@
 #include "node/counters.h"
 
 #define SLOT_BYTES BACKEND_SOURCE_BYTES
-#define WINDOW     1 /* what is sent has left at once */
+#define WINDOW     1 /* chunks on their way at a time: once a chunk is in its slot it has left */
 #define PAGE_BYTES 4096
 
-/* What lies in a slot. */
+/* Which chunk a slot holds. */
 struct relay_header {
-    _Atomic uint64_t sequence, chunk; /* of the batch; its number there */
+    _Atomic uint64_t sequence, chunk; /* of the batch; of the chunk in it */
     _Atomic uint32_t kind;            /* enum chain_kind */
 };
 
-/* What one member tells its neighbours; written by it alone, on lines of their own. */
+/* One member's counters and headers, which its neighbours read; it alone writes them. */
 struct relay_line {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t put;
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t taken;
@@ -51,7 +52,7 @@ struct relay {
 
 /* ---- Teams ---------------------------------------------------------------------------------- */
 
-/* Slots begin on pages, as memory is near to somebody by pages. */
+/* Slots begin on pages, because the kernel places memory in NUMA domains by pages. */
 static size_t lines_bytes(int size)
 {
     return ((size_t)size * sizeof(struct relay_line) + PAGE_BYTES - 1) / PAGE_BYTES * PAGE_BYTES;
@@ -135,7 +136,7 @@ static char *slot_at(char *slots, uint64_t position)
     return slots + (int64_t)(position % SLOTS) * SLOT_BYTES;
 }
 
-/* The oldest chunk that may go to the next member, if there is one. */
+/* Send the oldest chunk that may go to the next member, if there is one; results are older. */
 static bool send_one(struct relay *relay)
 {
     struct chain *chain = &relay->chain;
@@ -165,7 +166,7 @@ static int refuse(const struct relay *relay, struct hvd_error *err)
         relay->ring.ranks[before], (unsigned long long)relay->chain.batch.sequence, relay->ring.set);
 }
 
-/* The oldest chunk of the member before, if it is there and has a place. */
+/* Receive the oldest chunk from the previous member, if it is there and has a place. */
 static int receive_one(struct relay *relay, bool *movedp, struct hvd_error *err)
 {
     struct chain *chain = &relay->chain;
@@ -192,7 +193,7 @@ static int receive_one(struct relay *relay, bool *movedp, struct hvd_error *err)
 static int relay_test(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err)
 {
     (void)state;
-    (void)rankp; /* control watches the processes of a node */
+    (void)rankp; /* not set: control watches the processes of a node */
     struct relay *relay = team;
     *movedp = false;
     int rc = receive_one(relay, movedp, err);

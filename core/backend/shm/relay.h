@@ -1,16 +1,17 @@
-/* relay.h: the carrier between the NUMA domains of a node: chunks go round a ring of members, each of which
- * copies them out of slots of the one before. */
+/* relay.h: the relay, which carries chunks between the NUMA domains of one node: they go round a ring of
+ * members, each of which copies them out of the slots of the previous one. */
 #ifndef BACKEND_SHM_RELAY_H
 #define BACKEND_SHM_RELAY_H
 
 #include "backend/backend.h"
 #include "node/arena.h"
 
-/* What a ring of [size] members claims of its arena. */
+/* How many bytes of the arena a ring of [size] members acquires. */
 size_t relay_bytes(int size);
 
-/* No backend: it has what hier_team.c calls of a carrier. Its state is the arena that all members of a set
- * share; there the ring of slice s, which begin at 1, has the claim -1 - s. */
+/* Not a complete backend: it has only the calls that hier_team.c makes of a carrier. Its state is the arena
+ * that all members of a set share. There the ring of slice s, from 1 on, acquires a region under the number
+ * -1 - s. */
 extern const struct backend_ops relay_ops;
 
 #endif

@@ -10,7 +10,7 @@
 #include "backend/backend_env.h"
 
 #define SLICE_US    100
-#define LOOKS       4    /* without progress, before waiting is left to the caller */
+#define LOOKS       4    /* looks without progress, after which the caller has to wait */
 #define MAX_MEMBERS 1024 /* a member's part of a chunk is at least 128 bytes */
 
 struct shm {
@@ -22,7 +22,7 @@ struct shm {
 
 /* ---- Waiting -------------------------------------------------------------------------------- */
 
-/* Arm for what the batch waits for. The member that does the last of it wakes this one. */
+/* Arm the doorbell for what the batch waits for. The member that does the last of it wakes this one. */
 static void prepare_sleep(struct shm *shm, struct shm_team *team)
 {
     uint64_t awaited[SLOTS_COUNTERS];
@@ -112,7 +112,7 @@ static void free_team(struct shm_team *team)
     free(team);
 }
 
-/* The team's memory in this process. */
+/* Make a team, except what it shares. */
 static struct shm_team *new_team(const struct shm *shm, const struct team *members)
 {
     struct shm_team *team = calloc(1, sizeof(*team));
@@ -240,7 +240,7 @@ static int test_flat(struct shm *shm, struct shm_team *team, bool *movedp, struc
     return rc;
 }
 
-/* [rankp] stays as it is: control watches the processes of a node. */
+/* [rankp] is not set: control watches the processes of a node. */
 static int shm_test(void *state, void *state_of_team, bool *movedp, int *rankp, struct hvd_error *err)
 {
     struct shm_team *team = state_of_team;

@@ -1,8 +1,9 @@
 /* shm.h: backend shm, for teams whose ranks share a node's memory: chunk sizes, and hooks for its tests.
  *
  * A batch goes one of three ways: chunk by chunk through the slots (shm_pipeline.c, with the segments of
- * shm_segments.c); where it lies, if all memory is in windows (shm_direct.c); or by NUMA domains
- * (shm_domains.c, by way of relay.c). All ranks choose the same way, and all ways give the same bits. */
+ * shm_segments.c); in place, if all its memory is in windows (shm_direct.c); or by NUMA domains
+ * (shm_domains.c, with relay.c). All ranks choose the same way, and all ways give the same bits. shm.c has
+ * the backend's calls; store_policy.c decides which stores bypass the cache. */
 #ifndef BACKEND_SHM_SHM_H
 #define BACKEND_SHM_SHM_H
 
@@ -28,7 +29,7 @@ void shm_set_chunk(void *team, int64_t bytes);
  * hier_team_set_chunk takes them. */
 void shm_set_domains(void *team, int64_t least_bytes, int64_t chunk_bytes);
 
-/* A hook for tests: allreduces of at least [least_bytes] may be reduced where they lie. */
+/* A hook for tests: allreduces of at least [least_bytes] may be reduced in place. */
 void shm_set_direct(void *team, int64_t least_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* shm_direct.c: the third way of batches in the backend of shared memory: reduced where they lie. */
+/* shm_direct.c: batches in place: an allreduce is reduced in the members' windows, where it lies. */
 #include "backend/shm/shm_direct.h"
 
 #include <stdlib.h>
@@ -7,19 +7,19 @@
 #include "backend/shm/shm_team.h"
 #include "backend/backend_env.h"
 
-/* A chunk is done by one member, by so much before it looks at the clock, in blocks that stay in the fastest
- * cache while they are copied to the members' outputs. There are some for each member, so that whoever is
- * late does fewer. */
+/* One member reduces a chunk. After each burst it returns, so that the clock is read. It works in blocks that
+ * stay in the first-level cache while they are copied to the members' outputs. There are several chunks for
+ * each member, so that a late member does fewer. */
 #define CHUNK_BYTES       ((int64_t)256 * 1024)
 #define LEAST_CHUNK_BYTES ((int64_t)16 * 1024)
 #define CHUNKS_EACH       8
 #define BURST_BYTES       ((int64_t)32 * 1024)
 #define BLOCK_BYTES       ((int64_t)2048)
 
-/* What a member tells, in its slot. */
+/* What a member publishes in its slot. */
 struct direct_offer {
-    int64_t range_count; /* 0: not all of its memory is in its window */
-    int64_t opened;      /* of that */
+    int64_t range_count; /* 0: its memory is not all in its window, or lies in too many ranges */
+    int64_t opened;      /* how many bytes of the window it has opened */
     int window;
     struct direct_range ranges[];
 };
@@ -35,7 +35,7 @@ static int64_t room_for_ranges(const struct shm_team *team)
            (int64_t)sizeof(struct direct_range);
 }
 
-/* ---- Telling -------------------------------------------------------------------------------- */
+/* ---- Publishing ----------------------------------------------------------------------------- */
 
 static bool find_range(const struct shm_team *team, const struct contig *place, int64_t begin,
                        struct direct_range *range)
@@ -46,7 +46,7 @@ static bool find_range(const struct shm_team *team, const struct contig *place, 
            windows_offset_of(team->direct.windows, place->output, bytes, &range->output);
 }
 
-/* Do both lie behind what there is? */
+/* Do the input and the output of [next] lie directly behind those of [range]? */
 static bool continues(const struct direct_range *range, const struct direct_range *next,
                       int64_t element_bytes)
 {
@@ -54,7 +54,8 @@ static bool continues(const struct direct_range *range, const struct direct_rang
     return range->input + bytes == next->input && range->output + bytes == next->output;
 }
 
-/* Returns how many ranges there are; 0: there is no window for some, or no room to publish_ranges. */
+/* Returns how many ranges there are; 0: some memory is not in the window, or the slot has no room for all
+ * ranges. */
 static int64_t list_ranges(struct shm_team *team, struct direct_range *ranges)
 {
     struct span_cursor places = {&team->batch, team->element_bytes, 0};
@@ -76,7 +77,7 @@ static int64_t list_ranges(struct shm_team *team, struct direct_range *ranges)
     return count;
 }
 
-/* This member is through with the chunk of slots that the batch is. */
+/* This member is done with the single chunk that the batch takes in the slots. */
 static void release_slots(struct shm_team *team)
 {
     team->collected = team->end = team->begin + 1;
@@ -90,7 +91,8 @@ static void fall_back_to_pipeline(struct shm_team *team)
     shm_pipeline_begin(team);
 }
 
-/* Once the slot is free for it. Who cannot say where its elements lie knows how the batch goes on. */
+/* Publish the ranges once the slot is free. A member that cannot say where its elements lie knows how the
+ * batch goes on, so it goes on at once. */
 static bool publish_ranges(struct shm_team *team)
 {
     if (!slots_all_reached(&team->slots, SLOTS_REDUCED, counters_reusable_at(team->begin)))
@@ -107,7 +109,7 @@ static bool publish_ranges(struct shm_team *team)
     return true;
 }
 
-/* ---- Hearing -------------------------------------------------------------------------------- */
+/* ---- Reading what others published ---------------------------------------------------------- */
 
 static int overwritten(const struct shm_team *team, int member, struct hvd_error *err)
 {
@@ -117,7 +119,7 @@ static int overwritten(const struct shm_team *team, int member, struct hvd_error
                      team->members.ranks[member], team->members.set);
 }
 
-/* As far as the others have opened theirs. */
+/* Open the members' windows, as far as they have opened them themselves. */
 static int open_windows(struct shm_team *team, struct hvd_error *err)
 {
     int rc = HVD_OK;
@@ -130,7 +132,7 @@ static int open_windows(struct shm_team *team, struct hvd_error *err)
     return rc;
 }
 
-/* Once all have told. */
+/* Read what the members published, once all have; *movedp says whether they have. */
 static int read_offers(struct shm_team *team, bool *movedp, struct hvd_error *err)
 {
     bool all_can = true;
@@ -155,7 +157,8 @@ static int read_offers(struct shm_team *team, bool *movedp, struct hvd_error *er
 
 /* ---- Reducing ------------------------------------------------------------------------------- */
 
-/* Others write there at any time: a range is copied before it is checked. */
+/* Go to the next range; false if there is none, or not a possible one. Others can write there at any time, so
+ * a range is copied before it is checked. */
 static bool next_range(const struct shm_team *team, struct direct_member *member)
 {
     const struct windows *windows = team->direct.windows;
@@ -173,7 +176,7 @@ static bool next_range(const struct shm_team *team, struct direct_member *member
     return member->input != NULL && member->output != NULL;
 }
 
-/* Come to the range that holds the element; chunks only ever come later. */
+/* Go on to the range that holds [element]. Elements only ever increase, also from chunk to chunk. */
 static bool find_element(const struct shm_team *team, struct direct_member *member, int64_t element)
 {
     while (element >= member->range.begin + member->range.count) {
@@ -183,7 +186,8 @@ static bool find_element(const struct shm_team *team, struct direct_member *memb
     return element >= member->range.begin;
 }
 
-/* As many of the [count] elements from [element] on as lie together on all members. */
+/* Reduce *countp to the elements from [element] on that are contiguous on all members, and set team->inputs
+ * to them. */
 static int find_block(struct shm_team *team, int64_t element, int64_t *countp, struct hvd_error *err)
 {
     struct shm_direct *direct = &team->direct;
@@ -218,7 +222,7 @@ static int reduce_block(struct shm_team *team, int64_t element, int64_t *countp,
     return HVD_OK;
 }
 
-/* The next chunk that nobody does. */
+/* Claim the next chunk that no member has claimed. */
 static bool claim(struct shm_team *team)
 {
     struct shm_direct *direct = &team->direct;
@@ -247,7 +251,8 @@ static int reduce_piece(struct shm_team *team, struct hvd_error *err)
     return rc;
 }
 
-/* A piece of this member's chunk, or of the next one; without any it is through. */
+/* Reduce a burst of this member's chunk, or of the next one that it can claim. If there is none, it is done.
+ */
 static int reduce(struct shm_team *team, struct hvd_error *err)
 {
     if (team->direct.left > 0 || claim(team))
@@ -297,7 +302,7 @@ void shm_direct_awaited(struct shm_team *team, uint64_t awaited[SLOTS_COUNTERS])
     }
 }
 
-/* Whole lines of all types. */
+/* Whole cache lines, which hold whole elements of any type. */
 static int64_t chunk_bytes_of(int64_t bytes, int members)
 {
     int64_t chunk = bytes / members / CHUNKS_EACH / CACHE_LINE_BYTES * CACHE_LINE_BYTES;

@@ -1,4 +1,5 @@
-/* shm_domains.c: the second way of batches in the backend of shared memory: by NUMA domains. */
+/* shm_domains.c: batches by NUMA domains: whether they pay, and a hier_team with domains in the place of
+ * nodes. */
 #include "backend/shm/shm_domains.h"
 
 #include <stdlib.h>
@@ -11,16 +12,17 @@
 #include "backend/backend_env.h"
 #include "backend/team.h"
 
-/* ---- How members lie ------------------------------------------------------------------------ */
+/* ---- The members' domains ------------------------------------------------------------------- */
 
-/* The second region of a set on one node: backends hier have none of it. */
+/* The number under which the team acquires its second region. Backends hier use such numbers too, but never
+ * for a set on one node. */
 static int claim_of(const struct shm_team *team)
 {
     return team->members.set + ARENA_SET_STRIDE;
 }
 
-/* The domain of each member, by its rank in the job. Each has told its own before it can have asked for a
- * batch. */
+/* Read the domain of each member, by its rank in the job. Each member has written its own before it can have
+ * agreed on a batch. */
 static int read_domains(const struct shm_team *team, int *domain_of_rank, bool *knownp, struct hvd_error *err)
 {
     *knownp = true;
@@ -39,7 +41,8 @@ static int read_domains(const struct shm_team *team, int *domain_of_rank, bool *
     return HVD_OK;
 }
 
-/* Would fewer bytes cross? If so *whyp is NULL, and [domains] is to be freed. */
+/* Would fewer bytes cross? If so *whyp is NULL, otherwise it says why not. The caller frees [domains] in any
+ * case. */
 static int check_domains(const struct shm_team *team, const int *domain_of_rank, struct hier_nodes *domains,
                          const char **whyp, struct hvd_error *err)
 {
@@ -56,10 +59,11 @@ static int check_domains(const struct shm_team *team, const int *domain_of_rank,
     return rc;
 }
 
-/* ---- Room ----------------------------------------------------------------------------------- */
+/* ---- Memory --------------------------------------------------------------------------------- */
 
-/* One region for all of it, so that all members hear the same: in it an arena that has just the room. Half of
- * the node's stays free for sets that are still to come, as without any they would leave this backend. */
+/* Acquire one region for everything, so that all members get the same answer, and make it an arena with just
+ * enough room. Half of the node's arena stays free for later process sets: without any memory there they
+ * could not use this backend. */
 static int enter_region(struct shm_team *team, const struct backend_env *env,
                         const struct hier_nodes *domains, struct hvd_error *err)
 {
@@ -76,7 +80,7 @@ static int enter_region(struct shm_team *team, const struct backend_env *env,
     return rc;
 }
 
-/* *whyp: NULL, or why there is none. */
+/* *whyp: NULL, or why there is no such team. */
 static int create_domains(struct shm_team *team, const struct backend_env *env, const int *domain_of_rank,
                           const struct hier_nodes *domains, const char **whyp, struct hvd_error *err)
 {
@@ -142,7 +146,8 @@ int shm_domains_choose(struct shm_team *team, const struct backend_env *env,
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
-/* What a member has no part in it is through with at once, and others may wait for that. */
+/* A member that has no part in some step is at once through with it. Others may wait for that, so they are
+ * notified. */
 int shm_domains_start(struct shm_team *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     int rc = hier_team_start(team->domains.team, batch, err);

@@ -1,10 +1,11 @@
-/* shm_pipeline.c: the course of a batch in the backend of shared memory. Each member phases through its
- * chunks three times: it publishes what others need, reduces what all have published, and takes what others
- * have reduced.
+/* shm_pipeline.c: batches chunk by chunk through the slots. Each member passes through the chunks in three
+ * phases: it publishes what others need, reduces what all have published, and collects what others have
+ * reduced.
  *
- * Walks that can go on do so in turn, block by block: what one needs comes from far memory, what another
- * needs from another core's cache, and a processor waits for both at once where the reads are close together.
- * To do a whole chunk of one and then of the other takes up to a fifth longer. */
+ * Phases that can go on do so in turn, block by block. What one phase needs comes from far memory, what
+ * another needs comes from another core's cache, and a processor waits for both at once if the reads are
+ * close together. Doing a whole chunk of one phase and then a whole chunk of the other takes up to a fifth
+ * longer. */
 #include <string.h>
 
 #include "base/cpu.h"
@@ -12,7 +13,8 @@
 #include "backend/shm/shm_team.h"
 #include "base/dtype.h"
 
-/* What a phase does before others are looked at again, and how much of it before it is another's turn. */
+/* How much a phase does before the other phases are looked at again, and how much of that before it is
+ * another phase's turn. */
 #define BURST_BYTES   ((int64_t)16 * 1024)
 #define BURST_CONTIGS 256
 #define BLOCK_BYTES   ((int64_t)2048)
@@ -20,20 +22,21 @@
 /* Results of smaller batches are still in a cache when they are used. */
 #define LARGE_BYTES ((int64_t)4 << 20)
 
-/* ---- Pieces --------------------------------------------------------------------------------- */
+/* ---- Bursts --------------------------------------------------------------------------------- */
 
-/* Elements that lie together in shared memory. Those of small tensors are in several spans. */
+/* Elements that are contiguous in shared memory. If they are of small tensors, they are in several spans of
+ * private memory. */
 struct burst {
     enum shm_segment_kind move;
     struct span_cursor *spans;
     int64_t begin, count;
-    char *memory;      /* put: goes there; get: is there; reduce: the result goes there too, unless NULL */
+    char *memory;      /* put: destination; get: source; reduce: a second place for the result, or NULL */
     uint64_t position; /* of the chunk */
-    int64_t shift;     /* reduce: where it begins in each member's slot of the chunk, in bytes */
-    bool streaming;    /* the result, or what others read, goes past the cache */
+    int64_t shift;     /* reduce: where they begin in each member's slot of the chunk, in bytes */
+    bool streaming;    /* write the result, or what others read, with streaming stores */
 };
 
-/* The members' elements from [at] bytes on. */
+/* Reduce the members' elements that begin [at] bytes into the burst. */
 static void reduce(struct shm_team *team, const struct burst *burst, int64_t at, const struct contig *place)
 {
     for (int i = 0; i < team->members.size; i++)
@@ -54,7 +57,7 @@ static void move(char *to, const char *from, int64_t bytes, bool streaming)
         memcpy(to, from, (size_t)bytes);
 }
 
-/* Its elements from [at] on. */
+/* Process [count] elements of the burst, from element [at] on. */
 static void run_block(struct shm_team *team, const struct burst *burst, int64_t at, int64_t count)
 {
     while (count > 0) {
@@ -72,9 +75,9 @@ static void run_block(struct shm_team *team, const struct burst *burst, int64_t 
     }
 }
 
-/* Of what a member publishes the next block is asked for before it is due: its own input comes from far
- * memory, and the slot's lines from whoever has read them last, unless they are written past the cache. They
- * may lie behind the end of the slot. */
+/* Prefetch the next block that this member publishes: its input comes from far memory, and the slot's cache
+ * lines from the core that read them last, unless streaming stores bypass the cache. The lines may lie behind
+ * the end of the slot. */
 static void prefetch_next(struct shm_team *team, const struct burst *burst, int64_t at)
 {
     if (burst->begin + at >= team->batch.count)
@@ -106,7 +109,8 @@ static void run_interleaved(struct shm_team *team, const struct burst *bursts, i
     }
 }
 
-/* The next may be done by another thread on another core: what went past this one's cache is out before. */
+/* Run the bursts. The thread that drives next may be on another core, so this core's streaming stores must be
+ * complete before. */
 static void run_bursts(struct shm_team *team, const struct burst *bursts, int count)
 {
     if (count == 1)
@@ -124,7 +128,7 @@ static int64_t bytes_of(const struct shm_team *team, const struct burst *bursts,
     return elements * team->element_bytes;
 }
 
-/* The same in a trial, which is of chunk [position]. */
+/* Run and measure the bursts in a trial, which belongs to chunk [position]. */
 static void time_bursts(struct shm_team *team, const struct burst *bursts, int count, uint64_t position)
 {
     int64_t begin_ns = clock_ns();
@@ -138,7 +142,7 @@ static bool uses_streaming(const struct shm_team *team, enum shm_segment_kind mo
     return move == SEGMENT_GET ? mode != STORE_CACHED && team->is_large : mode == STORE_STREAM_ALL;
 }
 
-/* The next burst of the cursor, which is past it then. */
+/* Take the next burst from the cursor. */
 static struct burst next_burst(const struct shm_team *team, struct shm_cursor *cursor)
 {
     struct shm_segment *segment = &cursor->segment;
@@ -161,7 +165,7 @@ static struct burst next_burst(const struct shm_team *team, struct shm_cursor *c
     return burst;
 }
 
-/* ---- Walks ---------------------------------------------------------------------------------- */
+/* ---- Phases --------------------------------------------------------------------------------- */
 
 static uint64_t position_of(const struct shm_team *team, enum shm_phase phase)
 {
@@ -183,11 +187,11 @@ static void advance_to(struct shm_team *team, enum shm_phase phase, uint64_t pos
         slots_advance(&team->slots, phase == PHASE_PUBLISH ? SLOTS_PUBLISHED : SLOTS_REDUCED, position);
 }
 
-/* Can chunk [position] be begun?
+/* May the phase begin chunk [position]?
  *
- * Who has published a chunk has collected the results in whose slot the next ones go, which are reduced once
- * all have published it. Others come further at any time: that it could not be collected just now says
- * nothing. */
+ * A member publishes chunk p only after it has collected the results of p - SLOTS. The results of p go into
+ * the same slots, but only once all have published p, so nobody still reads there. That must be checked for
+ * each chunk: collecting was tried just before, but the others may have reduced p - SLOTS since then. */
 static bool may_begin(struct shm_team *team, enum shm_phase phase, uint64_t position)
 {
     struct slots *slots = &team->slots;
@@ -220,8 +224,8 @@ static bool can_progress(struct shm_team *team, enum shm_phase phase)
     return true;
 }
 
-/* A burst of each phase that can go on: the last of the three first, as others wait for what is reduced. Adds
- * their bytes to *bytesp. */
+/* Run a burst of each phase that can go on, the last phase first, because others wait for what is reduced.
+ * Adds the bytes to *bytesp. */
 static bool progress_phases(struct shm_team *team, int64_t *bytesp)
 {
     struct burst bursts[PHASES];
@@ -252,7 +256,7 @@ static bool progress_phases(struct shm_team *team, int64_t *bytesp)
 
 /* ---- The batch ------------------------------------------------------------------------------ */
 
-/* From here on the batch's last chunk is known. What this member has no part in it has done. */
+/* From now on the batch's last chunk is known. A phase in which this member has no part counts as done. */
 static void agree(struct shm_team *team, uint64_t rounds)
 {
     team->end = team->begin + rounds;
@@ -263,7 +267,8 @@ static void agree(struct shm_team *team, uint64_t rounds)
     }
 }
 
-/* How long an alltoall takes only all members together know; what one receives another sends. */
+/* Only all members together know how many rounds an alltoall takes, because what one receives another one
+ * sends. Each announces the rounds that it needs to send. */
 static void announce(struct shm_team *team, uint64_t rounds)
 {
     uint64_t turn = ++team->turn;
@@ -272,7 +277,7 @@ static void announce(struct shm_team *team, uint64_t rounds)
     slots_advance(&team->slots, SLOTS_ANNOUNCED, turn);
 }
 
-/* All have announced it. */
+/* All have announced the alltoall: it takes the most rounds that any of them needs. */
 static int read_announced(struct shm_team *team, struct hvd_error *err)
 {
     uint64_t most_rounds = (uint64_t)(INT64_MAX / team->element_bytes / team->per_round);
@@ -345,7 +350,7 @@ int shm_progress(struct shm_team *team, bool *movedp, struct hvd_error *err)
     return is_done(team) ? HVD_OK : HVD_IN_PROGRESS;
 }
 
-/* [position], if not all have come there. */
+/* [position], or 0 if all have reached it. */
 static uint64_t unless_reached(struct shm_team *team, enum slots_counter step, uint64_t position)
 {
     return slots_all_reached(&team->slots, step, position) ? 0 : position;

@@ -1,16 +1,16 @@
-/* shm_segments.c: what members of a process set do with a chunk in the backend of shared memory, by kind of
- * batch. Each element is folded in the order of members, wherever the cuts are: all get the same bits, and
- * the same as on any other backend. */
+/* shm_segments.c: which segments of a chunk a member publishes, reduces and collects, by kind of batch. Each
+ * element is folded in the order of members, wherever chunks and parts begin. So all members get the same
+ * bits, and the same as from any other backend. */
 #include "backend/range.h"
 #include "backend/shm/shm_team.h"
 
-/* An allreduce of one chunk up to this size, times the others' number, is reduced by each member for itself:
- * reading that costs less than to wait for parts of the result. */
+/* If an allreduce fits into one chunk, and its size times the number of other members is at most this, each
+ * member reduces all of it for itself: reading all inputs costs less than waiting for parts of the result. */
 #define WHOLE_BYTES (INT64_C(32) << 10)
 
-/* ---- Where things are ----------------------------------------------------------------------- */
+/* ---- Layout --------------------------------------------------------------------------------- */
 
-/* The elements of round [position] of [count] that are cut into rounds. */
+/* The elements of round [position], where [count] elements are cut into rounds. */
 static struct range round_of(const struct shm_team *team, uint64_t position, int64_t count)
 {
     int64_t begin = (int64_t)(position - team->begin) * team->per_round;
@@ -18,7 +18,7 @@ static struct range round_of(const struct shm_team *team, uint64_t position, int
     return (struct range){begin, left < team->per_round ? left : team->per_round};
 }
 
-/* Of a chunk of [count] elements the part that [member] reduces: whole cache lines. */
+/* The part of a chunk of [count] elements that [member] reduces: whole cache lines. */
 static struct range part_of(const struct shm_team *team, int64_t count, int member)
 {
     int64_t per_line = CACHE_LINE_BYTES / team->element_bytes;
@@ -34,21 +34,22 @@ static int64_t bytes_of(const struct shm_team *team, int64_t count)
     return count * team->element_bytes;
 }
 
-/* ---- Legs ----------------------------------------------------------------------------------- */
+/* ---- Segments ------------------------------------------------------------------------------- */
 
 static char *own_slot(const struct shm_team *team, uint64_t position)
 {
     return slots_input(&team->slots, team->members.rank, position);
 }
 
-/* What this member has for itself, from element [from] of its input to [to] of its output: never in spans. */
+/* Copy what this member has for itself, from element [from] of its input to element [to] of its output. Such
+ * batches have no spans. */
 static struct shm_segment copy_own(const struct shm_team *team, int64_t to, int64_t from, int64_t count)
 {
     char *input = (char *)team->batch.input;
     return (struct shm_segment){SEGMENT_GET, to, count, count > 0 ? input + bytes_of(team, from) : input, 0};
 }
 
-/* Where member [member]'s elements begin among those that [counts] cut. */
+/* Where the elements of [member] begin, where each member i has counts[i] of them. */
 static int64_t offset_of(const int64_t *counts, int member)
 {
     int64_t offset = 0;
@@ -57,7 +58,8 @@ static int64_t offset_of(const int64_t *counts, int member)
     return offset;
 }
 
-/* All but its own part: what is before that, and what is behind. */
+/* Publish all but this member's own part: the first segment is what lies before that part, the second what
+ * lies behind it. */
 static void publish_parts(const struct shm_team *team, struct shm_cursor *cursor)
 {
     struct range range = round_of(team, cursor->position, team->batch.count);
@@ -131,7 +133,7 @@ static void receive_allgather(const struct shm_team *team, struct shm_cursor *cu
     cursor->offset += team->batch.counts[member];
 }
 
-/* Alltoall and reducescatter: a slot holds a little for each member. */
+/* In alltoall and reducescatter a slot holds per_round elements for each member. */
 static int64_t shift_to(const struct shm_team *team, int member)
 {
     return bytes_of(team, member * team->per_round);
@@ -176,7 +178,7 @@ static void reduce_share(const struct shm_team *team, struct shm_cursor *cursor)
 /* One segment for each member. */
 #define EACH (-1)
 
-/* How many segments a phase has in a chunk, and how it finds the next; none: it has nothing to do. */
+/* How many segments a phase has in a chunk, and how to find the next; 0: the phase has nothing to do. */
 struct segments {
     int count;
     void (*find)(const struct shm_team *team, struct shm_cursor *cursor);
@@ -229,8 +231,9 @@ static int64_t most(const struct shm_team *team)
     return most_count;
 }
 
-/* Between two that moves as many bytes from core to core as parts do, in one step less; that both do all of
- * the arithmetic costs less. The same on all members. */
+/* Does each member reduce all of the batch for itself? Between two members that moves as many bytes from core
+ * to core as reducing by parts, in one step less; doing all of the arithmetic twice costs less than that
+ * step. The same answer on all members. */
 static bool is_whole(const struct shm_team *team)
 {
     const struct backend_batch *batch = &team->batch;
@@ -242,7 +245,8 @@ static bool is_whole(const struct shm_team *team)
     return batch->count <= WHOLE_BYTES / team->element_bytes / others && batch->count <= team->per_round;
 }
 
-/* Of a slot as much as the job wants to use, and each member has a line of it. */
+/* How many bytes of a slot the batch uses: as many as the job wants, but at least a cache line for each
+ * member. */
 static int64_t chunk_of(const struct shm_team *team)
 {
     int64_t most = team->slots.chunk_bytes;

@@ -1,5 +1,4 @@
-/* shm_team.h: one process set in the backend of shared memory: the batch that runs, and what is done with
- * each of its chunks. */
+/* shm_team.h: a team of backend shm: the batch that runs, and what is done with each of its chunks. */
 #ifndef BACKEND_SHM_SHM_TEAM_H
 #define BACKEND_SHM_SHM_TEAM_H
 
@@ -15,21 +14,21 @@ enum shm_phase { PHASE_PUBLISH, PHASE_REDUCE, PHASE_COLLECT, PHASES };
 
 enum shm_segment_kind { SEGMENT_PUT, SEGMENT_GET, SEGMENT_REDUCE };
 
-/* Elements that lie together in shared memory. */
+/* Elements that are contiguous in shared memory. */
 struct shm_segment {
     enum shm_segment_kind move;
-    int64_t begin, count; /* put: of the input; get: of the output; reduce: of both */
-    char *memory;         /* put: goes there; get: is there; reduce: the result goes there too, unless NULL */
+    int64_t begin, count; /* put: in the input; get: in the output; reduce: in both */
+    char *memory;         /* put: destination; get: source; reduce: a second place for the result, or NULL */
     int64_t shift;        /* reduce: how many bytes into each member's slot the inputs begin */
 };
 
-/* Where a phase is in its chunk. */
+/* How far a phase has come in its chunk. */
 struct shm_cursor {
     struct span_cursor spans;
-    bool under_way;    /* the chunk is begun; what follows is of it */
+    bool under_way;    /* the phase has begun its chunk; what follows is about that chunk */
     uint64_t position; /* of the chunk */
     int next;          /* number of the segment after this one */
-    int64_t offset;    /* elements of the members whose segments are behind */
+    int64_t offset;    /* elements of the members whose segments came before */
     struct shm_segment segment;
 };
 
@@ -38,48 +37,49 @@ struct shm_team {
     struct slots slots;
     struct shm_domains domains;
     struct shm_direct direct;
-    bool by_domains;     /* the batch that runs; what follows is of batches that are not */
+    bool by_domains;     /* the batch that runs goes by domains; what follows is for other batches */
     uint64_t collected;  /* chunks whose results were collected */
     uint64_t turn;       /* alltoalls begun */
-    int64_t chunk_bytes; /* where the job does not say; known to all from the first batch on. 0 until then */
+    int64_t chunk_bytes; /* if the job sets none; 0 until the first batch, then equal on all members */
     struct store_policy store_policy;
-    const void **inputs; /* [size]: room for a list of them */
+    const void **inputs; /* [size]: the inputs of one reduction */
     /* the batch that runs */
     struct backend_batch batch;
-    struct reduce_plan steps; /* of its reduction, where it has one */
+    struct reduce_plan steps; /* how its elements are reduced, if they are */
     uint64_t begin, end;      /* its chunks; end is known once [agreed] */
     bool agreed;
-    bool is_large; /* its results outgrow caches */
-    bool whole;    /* allreduce: each member makes all of the result for itself */
+    bool is_large; /* its results do not fit into caches */
+    bool whole;    /* allreduce: each member reduces all of it for itself */
     int64_t element_bytes;
-    int64_t per_round; /* elements of one round: of the batch, or per member, as the kind has it */
+    int64_t per_round; /* elements of one round: of the batch or for each member, depending on the kind */
     struct shm_cursor cursors[PHASES];
 };
 
 /* ---- shm_segments.c: what is done with a chunk ------------------------------------------------- */
 
-/* Does this phase have anything to do in the batch that runs? */
+/* Has this member anything to do in this phase of the batch that runs? */
 bool shm_has_phase(const struct shm_team *team, enum shm_phase phase);
 
-/* The next segment of the cursor, which may be empty; false where its chunk has no more. */
+/* Move the cursor to its next segment, which may be empty; false if its chunk has no more. */
 bool shm_next_segment(const struct shm_team *team, enum shm_phase phase, struct shm_cursor *cursor);
 
-/* Cut the batch that begins into rounds. Returns how many there are, as far as this member knows: in an
- * alltoall others may have more. */
+/* Cut the batch that begins into rounds. Returns how many this member needs; in an alltoall others may need
+ * more. */
 uint64_t shm_split(struct shm_team *team);
 
-/* ---- shm_pipeline.c: the course of a batch ---------------------------------------------------- */
+/* ---- shm_pipeline.c: batches chunk by chunk ------------------------------------------------- */
 
-/* The team begins this batch. */
+/* Begin a batch that does not go by domains. */
 void shm_batch_begin(struct shm_team *team, const struct backend_batch *batch);
 
-/* From here on the team's batch goes chunk by chunk through the slots. */
+/* From now on the team's batch goes through the pipeline. */
 void shm_pipeline_begin(struct shm_team *team);
 
-/* Further by some pieces, if that can be now: *movedp. HVD_OK: the batch is done. */
+/* Advance the batch by some bursts; *movedp is set if something was done. HVD_OK: the batch is complete. */
 int shm_progress(struct shm_team *team, bool *movedp, struct hvd_error *err);
 
-/* How far all have to come in each step that the batch can go on; 0: it does not wait for that. */
+/* The position that all must reach in each counter before the batch can go on; 0: it does not wait for that
+ * counter. */
 void shm_awaited(struct shm_team *team, uint64_t awaited[SLOTS_COUNTERS]);
 
 #endif

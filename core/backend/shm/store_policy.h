@@ -21,7 +21,7 @@ enum store_mode { STORE_STREAM_RESULTS, STORE_CACHED, STORE_STREAM_ALL, STORE_MO
 /* All zero at first. */
 struct store_policy {
     enum store_mode mode;
-    enum store_mode tried; /* last */
+    enum store_mode tried; /* the mode of the last trial */
     struct {
         int64_t spent_ns, bytes;
     } trials[STORE_MODES];
