@@ -1,13 +1,15 @@
-/* backend_mpi.c: one rank of a job that mpirun starts: batches over the backend mpi, as its argument says.
+/* backend_mpi.c: one rank of a job that mpirun starts. It carries batches over the backend mpi. The argument
+ * says what else it does:
  *
  *     hvd        leave MPI_Init and MPI_Finalize to the backend
  *     level N    first MPI_Init_thread with level N, and MPI_Finalize at the end
  *     finalized  MPI_Init and MPI_Finalize first
- *     world      a job that is not MPI_COMM_WORLD
- *     give-up    rank 0 begins a batch that the others do not, and closes
+ *     world      use a job that is not MPI_COMM_WORLD
+ *     give-up    rank 0 begins a batch that the others never begin, and closes the backend
  *     give-up-alltoall  the same
  *
- * Built with MPI (HAVE_MPI_PROBE) and, for hvd, world and give-up, without: there the module brings it. */
+ * It is built with MPI (HAVE_MPI_PROBE) and, for hvd, world and give-up, also without MPI, which hvd's module
+ * then loads. */
 #ifdef HAVE_MPI_PROBE
 #include <mpi.h>
 #endif
@@ -23,8 +25,8 @@
 
 #define SECOND_US 1000000
 
-/* Also the end of a rank that was refused: a status that is not 0 would make mpirun kill the others before
- * they have spoken. */
+/* Ranks that were refused end here too, with status 0: with another status mpirun would kill the other ranks
+ * before they have printed theirs. */
 static int say(const struct backend_env *env, const char *text)
 {
     printf("rank %d: %s\n", env->job->rank, text);
@@ -47,12 +49,12 @@ static int carry(void *state, void *team, const struct backend_batch *batch, str
     return status;
 }
 
-/* All ranks; the first and the last; every other rank; all but the first. Overlapping, and where the job is
- * small some are the same. */
+/* The sets: all ranks; the first and the last; every other rank; all but the first. They overlap, and in a
+ * small job some have the same members. */
 #define SETS 4
 
 struct set {
-    struct team members; /* rank is -1 where this rank is none of them */
+    struct team members; /* rank is -1 if this rank is no member */
     int ranks[BATCHES_MAX_RANKS];
     void *team;
 };
@@ -125,7 +127,7 @@ static int run_batches(const struct backend_env *env, void *state)
     return good ? say(env, "all sums are right") : EXIT_FAILURE;
 }
 
-/* What rank 0 is waiting for never comes; giving up must end nevertheless, and soon. */
+/* Rank 0 waits for data that never comes. Giving up must end soon all the same. */
 static int give_up(const struct backend_env *env, void *state, enum backend_kind kind)
 {
     static float data[2][1 << 20];

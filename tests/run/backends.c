@@ -1,5 +1,5 @@
-/* backends.c: which backends carry what, run by every rank of a job: `backends CASE`. Exits 0 where results
- * are right; where they went is told by --hvd-log=debug. */
+/* backends.c: which backend carries the operations of which sets, run by every rank of a job: `backends
+ * CASE`. Exits 0 if results are right; --hvd-log=debug prints which backend carried them. */
 #include <sys/stat.h>
 
 #include "ranks.h"
@@ -7,7 +7,7 @@
 #define COUNT     70000 /* more than one chunk of shared memory */
 #define MAX_RANKS 16
 
-/* The sum over a set's members of something that each of them has, in place. */
+/* Sum something that each member of the set has, in place. */
 static enum hvd_status add_up(hvd_set set, const int *members, int member_count)
 {
     static int64_t data[COUNT];
@@ -55,8 +55,8 @@ static int list_members(int bits, int *members)
     return count;
 }
 
-/* Make all sets that there can be, more than a node's shared memory has room for, and use them. Returns for
- * how many no backend was left. */
+/* Add all possible sets, more than a node's shared memory has room for, and use each. Returns for how many of
+ * them no backend was left. */
 static int use_all_sets(void)
 {
     int members[7], refused = 0;
@@ -88,7 +88,7 @@ static void case_windows(void)
     must(add_up(HVD_ALL_RANKS, all, 7), "allreduce of all");
 }
 
-/* With no other backend. */
+/* There is no backend besides shm. */
 static void case_no_windows(void)
 {
     static const int all[] = {0, 1, 2, 3, 4, 5, 6};
@@ -106,8 +106,7 @@ static int count_sockets(void)
     return count;
 }
 
-/* From each rank to each COUNT rows and as many more as the receiver has before it; the rows say from whom.
- */
+/* Each rank sends COUNT plus r rows to rank r; the rows contain the sender's number. */
 static void send_to_each(void)
 {
     int64_t splits[MAX_RANKS], row_count = 0;
@@ -131,7 +130,7 @@ static void send_to_each(void)
     free(rows);
 }
 
-/* Says what connections the first alltoall takes beyond those of the first allreduce. */
+/* Print how many connections the first alltoall makes beyond those of the first allreduce. */
 static void case_alltoall(void)
 {
     int all[MAX_RANKS];

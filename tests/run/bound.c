@@ -1,5 +1,5 @@
-/* bound.c: a program with threads of its own says where each runs once hvd_init has returned, and what it was
- * told. With an argument its second thread has bound itself to that CPU before. */
+/* bound.c: prints on which CPUs each thread of the program may run after hvd_init, and the variables that
+ * placement has set. With an argument its second thread binds itself to that CPU before hvd_init. */
 #include "config.h"
 
 #include <hvd.h>

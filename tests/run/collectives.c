@@ -1,6 +1,6 @@
-/* collectives.c: one case of libhvd's promises, run by every rank of a job: `collectives CASE`. Exits 0 where
- * it held; otherwise says what was seen. Cases that provoke an error print its sentence, for the caller to
- * look at. */
+/* collectives.c: tests one promise of libhvd, run by every rank of a job: `collectives CASE`. Exits 0 if the
+ * promise held; otherwise prints what happened. Cases that provoke an error print its sentence, and the .bats
+ * file checks it. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -43,7 +43,7 @@ static void must_be(enum hvd_status status, enum hvd_status expected, const char
         fail("%s: status %d (%s), expected %d", what, status, hvd_error_text(), expected);
 }
 
-/* ---- Values: what rank [r] puts into element [i], and the result in the order of ranks --------------- */
+/* ---- Values: element [i] of rank [r]'s input, and the results --------------- */
 
 static double value(int r, int64_t i)
 {
@@ -53,7 +53,7 @@ static double value(int r, int64_t i)
 #define DTYPES 4
 static const size_t dtype_size[DTYPES] = {4, 8, 4, 8};
 
-/* Write what rank [r] puts into element [i] to [at]. */
+/* Write the value of element [i] of rank [r]'s input to [at]. */
 static void put_value(void *at, enum hvd_dtype dtype, int64_t i, int r)
 {
     switch (dtype) {
@@ -87,7 +87,7 @@ static void put_value(void *at, enum hvd_dtype dtype, int64_t i, int r)
         return memcmp(&((const type *)data)[i], &sum, sizeof(type)) == 0; \
     } while (0)
 
-/* Bits as a left-to-right sum gives them. */
+/* Has element [i] exactly the bits that a reduction in the order of ranks gives? */
 static int is_reduced(const void *data, enum hvd_dtype dtype, enum hvd_op op, int64_t i)
 {
     switch (dtype) {
@@ -168,8 +168,8 @@ static void case_allreduce(void)
     }
 }
 
-/* Many at once, each rank in its own order, thrice under the same names, so that numbers are used as well as
- * names. */
+/* Many operations in flight, submitted by each rank in its own order. Each name comes three times, so that
+ * operations are negotiated both by name and by number. */
 static void case_order(void)
 {
     enum { MANY = 300 };
@@ -225,7 +225,7 @@ static void case_broadcast(void)
         fail("broadcast out of place: %g", (double)output[2]);
 }
 
-/* ---- The same names step by step, with other memory, roots and rows ---- */
+/* ---- The same names in every step, with different memory, roots and rows ---- */
 
 static void broadcast_again(int step)
 {
@@ -275,14 +275,14 @@ static void case_again(void)
     for (int step = 0; step < 24; step++) {
         broadcast_again(step);
         gather_again(step);
-        /* what is refused here is forgotten on this rank only */
+        /* a refused submission makes only this rank forget the operation */
         if (step % 5 == rank)
             must_be(hvd_allgather(&wrong, &(struct hvd_result){.rows = NULL}, NULL), HVD_ERR_INVALID,
                     "no input");
     }
 }
 
-/* Each rank leaves a mark in the folder before barrier i; behind it all marks are there. */
+/* Each rank creates a file in the folder before barrier i; after it the files of all ranks exist. */
 static void case_barrier(void)
 {
     const char *folder = getenv("COLLECTIVES_DIR");
@@ -328,7 +328,7 @@ static void case_mismatch(void)
         must_be(odd ? hvd_broadcast(&tensor, 0, NULL) : hvd_allreduce(&tensor, HVD_SUM, NULL),
                 HVD_ERR_MISMATCH, "kinds that differ");
         printf("%s\n", hvd_error_text());
-        /* the name is as good as new */
+        /* the name can be used again */
         must(hvd_allreduce(&tensor, HVD_SUM, NULL), "after the mismatches");
     }
 }
@@ -364,7 +364,7 @@ static void case_callback(void)
         fail("a waiting call inside a callback was not refused");
 }
 
-/* Nobody waits: hvd's own thread must do it. */
+/* No caller waits: hvd's own thread must make progress. */
 static void case_test(void)
 {
     for (int i = 0; i < 50; i++) {
@@ -441,7 +441,7 @@ static void case_errors(void)
     must_be(hvd_broadcast(&good, -1, NULL), HVD_ERR_INVALID, "a negative root");
     must_be(hvd_wait(12345), HVD_ERR_INVALID, "a handle that never was");
     must_be(hvd_init(), HVD_ERR_STATE, "hvd_init again");
-    /* [size] > 1: the other ranks hold it back, so that it is in flight here */
+    /* if there are other ranks, they have not submitted it, so that it stays in flight here */
     if (size > 1 && rank == 0) {
         must(hvd_allreduce_async(&good, HVD_SUM, NULL, NULL, NULL, &handle), "good");
         must_be(hvd_allreduce(&good, HVD_SUM, NULL), HVD_ERR_DUPLICATE, "a name in flight");
@@ -453,7 +453,8 @@ static void case_errors(void)
     }
 }
 
-/* Rank 0 leaves while the others wait for it: they are told, and everybody leaves in peace. */
+/* Rank 0 shuts down while the others wait for it: they get an error that names it, and all ranks exit with 0.
+ */
 static void case_shutdown(void)
 {
     float data[8] = {0};
@@ -473,18 +474,18 @@ static void case_shutdown(void)
     exit(0);
 }
 
-/* The last rank dies without a word, leaving a child that holds its descriptors: the others hear of it and
- * end well. */
+/* The last rank is killed, and a forked child keeps its descriptors open: the others get an error all the
+ * same, and exit with 0. */
 static void case_lost(void)
 {
     float data[8] = {0};
     struct hvd_tensor tensor = hvd_vector("waits", data, 8, HVD_FLOAT32);
-    signal(SIGTERM, SIG_IGN); /* a launcher may be faster than we are, and we have something to say */
+    signal(SIGTERM, SIG_IGN); /* the launcher may end the other ranks before they have printed their error */
     must(hvd_allreduce(&tensor, HVD_SUM, NULL), "before");
     must(hvd_barrier(HVD_ALL_RANKS), "everybody has it");
     if (rank == size - 1) {
         if (fork() == 0) {
-            /* a data loader: it has no part in the job, and outlives its parent a little */
+            /* like a data loader: it is not part of the job, and outlives its parent by 3 s */
             _exit(hvd_allreduce(&tensor, HVD_SUM, NULL) == HVD_ERR_STATE && hvd_rank() == -1 && sleep(3) == 0
                       ? 0
                       : 1);
@@ -498,7 +499,7 @@ static void case_lost(void)
     exit(0);
 }
 
-/* As lost, but the survivors do not look: hvd ends them after kill-wait. */
+/* As in case_lost, but the other ranks ignore the error: hvd ends them after kill-wait. */
 static void case_stubborn(void)
 {
     must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");

@@ -1,4 +1,4 @@
-/* comms.c: jobs and process sets of communicators: `comms CASE`, started by mpirun. */
+/* comms.c: jobs and process sets made from MPI communicators: `comms CASE`, started by mpirun. */
 #include <hvd_mpi.h>
 
 #include "ranks.h"
@@ -20,7 +20,7 @@ static MPI_Comm split(MPI_Comm comm, int colour, int key)
     return part;
 }
 
-/* The job is [comm]: same size, same order, and a sum over it is the one that MPI makes. */
+/* Check that the job is [comm]: the same size and order of ranks, and the same sum as MPI's. */
 static void must_be_job(MPI_Comm comm)
 {
     int comm_rank = -1, comm_size = -1;
@@ -37,7 +37,7 @@ static void must_be_job(MPI_Comm comm)
         ranks_fail("the sum is %lld, by MPI %lld", (long long)own, (long long)expected);
 }
 
-/* [comm] is the set [expected], and a sum in it is the one that MPI makes. */
+/* Check that [comm] is the process set [expected], and that a sum in it is the same as MPI's. */
 static void must_be_set(MPI_Comm comm, hvd_set expected)
 {
     hvd_set set = -1;
@@ -54,7 +54,7 @@ static void must_be_set(MPI_Comm comm, hvd_set expected)
         ranks_fail("set %d: another sum than that of MPI", set);
 }
 
-/* Every other process, last first, is a job; the others are one each. */
+/* The processes of even rank are one job, the last of them first; each of the others is a job by itself. */
 static void case_job(void)
 {
     begin_mpi();
@@ -65,7 +65,7 @@ static void case_job(void)
     MPI_Comm_free(&comm);
 }
 
-/* Two parts; one that only some have; all; and one a second time. */
+/* Sets from communicators: two halves, one that only some ranks have, all ranks, and a half once more. */
 static void case_sets(void)
 {
     begin_mpi();
@@ -78,7 +78,8 @@ static void case_sets(void)
     if (hvd_set_list(NULL, 0) != 4)
         ranks_fail("%d sets", hvd_set_list(NULL, 0));
     must_be_set(MPI_COMM_WORLD, HVD_ALL_RANKS);
-    /* the part of the even ranks is told by its first member, which is the last even rank */
+    /* the half whose first member has the lower rank has the lower number; that of the even half is last_even
+     */
     int last_even = (world_size - 1) / 2 * 2, last_odd = (world_size - 2) / 2 * 2 + 1;
     must_be_set(parts, world_rank % 2 == 0 ? 1 + (last_even > last_odd) : 1 + (last_odd > last_even));
     if (few != MPI_COMM_NULL)
@@ -89,7 +90,7 @@ static void case_sets(void)
         ranks_fail("a failed search left %d", none);
 }
 
-/* Two jobs, with sets of their own. */
+/* Two jobs, each with a set. */
 static void case_halves(void)
 {
     begin_mpi();
@@ -107,7 +108,7 @@ static void case_halves(void)
     must_be(hvd_set_of_comm(MPI_COMM_WORLD, &none), HVD_ERR_SET, "more than the job");
 }
 
-/* comms[2] is larger than the job, on one of its ranks. All of them hear of it, and may start then. */
+/* On some ranks comms[2] is larger than the job. All ranks get the error, and can start without comms[2]. */
 static void case_outside(void)
 {
     begin_mpi();

@@ -1,14 +1,13 @@
 /* disagree.c: one case for each way in which ranks can disagree, run by every rank of a job: `disagree CASE`.
- * Exits 0 where all ranks were told the same sentence with the tensor, two ranks and both values, and the job
- * was usable afterwards; otherwise says what was seen. */
+ * Exits 0 if all ranks got the same sentence, with the tensor, two ranks and both values, and the job works
+ * afterwards; otherwise prints what happened. */
 #include <stdint.h>
 
 #include "ranks.h"
 
-#define ROWS 24 /* divisible by any number of ranks that has a case here */
+#define ROWS 24 /* divisible by every number of ranks that the cases run with */
 
-/* ---- Calls, as values
- * --------------------------------------------------------------------------------------- */
+/* ---- Calls ---- */
 
 enum kind { ALLREDUCE, BROADCAST, ALLGATHER, ALLTOALL, REDUCESCATTER };
 
@@ -19,10 +18,10 @@ struct call {
     int64_t shape[3];
     enum hvd_op op;
     enum hvd_wire wire;
-    double prescale, postscale; /* 0: 1 */
+    double prescale, postscale; /* 0 means 1 */
     int root;
-    int group;          /* tensors of a group; 0: no group */
-    const char *second; /* name of the group's second tensor, where it is not the usual one */
+    int group;          /* number of tensors of a group; 0: not a group */
+    const char *second; /* name of the group's second tensor, or NULL for the usual one */
     enum hvd_dtype second_dtype;
 };
 
@@ -30,7 +29,7 @@ struct call {
 
 static double memory[MAX_GROUP][ROWS * 16];
 
-/* The plain call of it under that name. Its results are not looked at. */
+/* Make the blocking call under that name. Its results are not checked. */
 static enum hvd_status make_call(const char *name, const struct call *call, hvd_set set)
 {
     char names[MAX_GROUP][64];
@@ -81,10 +80,9 @@ static enum hvd_status make_call(const char *name, const struct call *call, hvd_
     return status;
 }
 
-/* ---- Disagreements
- * ------------------------------------------------------------------------------------------- */
+/* ---- Disagreements ---- */
 
-/* "rank 2 (host) has VALUE" is in the sentence. */
+/* Does the sentence contain "rank 2 (host) has VALUE"? */
 static bool says_has(const char *sentence, int who, const char *value)
 {
     char begin[32];
@@ -101,7 +99,7 @@ static bool says_has(const char *sentence, int who, const char *value)
     return false;
 }
 
-/* The sentence names the tensor, the odd rank and another, their hosts and both values. */
+/* Check that the sentence names the tensor, the odd rank and another one, their hosts and both values. */
 static void must_differ(const char *what, const char *title, const char *odd_value, const char *even_value)
 {
     const char *sentence = hvd_error_text();
@@ -119,7 +117,7 @@ static void must_differ(const char *what, const char *title, const char *odd_val
 
 static const struct disagreement {
     const char *what;
-    const char *title; /* what stands before the name in the sentence */
+    const char *title; /* the text before the name in the sentence */
     struct call odd, even;
     const char *odd_value, *even_value;
 } disagreements[] = {
@@ -245,7 +243,8 @@ static const struct disagreement {
      "a group of 2 tensors"},
 };
 
-/* Once under a name that is new, or was agreed on as something else, and once when it is known. */
+/* Disagree once under a name that is new, or was agreed on as another operation, and once when it is cached.
+ */
 static void disagree(const struct disagreement *one, const char *name)
 {
     char title[200];
@@ -271,7 +270,7 @@ static void case_mismatch(void)
     }
 }
 
-/* The same in a set without the first rank: ranks are named by their numbers in the job. */
+/* The same in a set without rank 0: errors name ranks by their numbers in the job. */
 static void case_set_mismatch(void)
 {
     int ranks[64];
@@ -322,8 +321,7 @@ static void case_set_lists(void)
     must(hvd_set_remove(set), "hvd_set_remove");
 }
 
-/* ---- Joined ranks
- * --------------------------------------------------------------------------------------------- */
+/* ---- Joined ranks ---- */
 
 static const struct call unjoinable[] = {
     {SAME, F32, .kind = ALLGATHER}, {SAME, F32, .kind = ALLTOALL},
@@ -332,7 +330,7 @@ static const struct call unjoinable[] = {
     {SAME, F32, .op = HVD_PRODUCT}, {SAME, F32, .kind = ALLGATHER, .group = 2},
 };
 
-/* The odd rank has joined; what cannot do without it fails on all others and says who it was. */
+/* The odd rank has joined. Operations that need its data fail on all others, with an error that names it. */
 static void case_joined(void)
 {
     char who[32];
@@ -369,7 +367,7 @@ static void case_joined(void)
     }
 }
 
-/* The others wait for a rank that joins instead. */
+/* The other ranks wait for a rank, which then joins instead of submitting. */
 static void case_joins_late(void)
 {
     char who[32];
@@ -398,8 +396,8 @@ static void count_callback(enum hvd_status status, void *arg)
     callbacks++;
 }
 
-/* The second of three is wrong on the odd rank: the whole fails everywhere, nothing is written, one callback.
- */
+/* The second of three tensors differs on the odd rank: the whole group fails on all ranks, nothing is
+ * written, and its callback is called once. */
 static void case_group_mismatch(void)
 {
     double data[3][4];

@@ -1,7 +1,9 @@
-/* domains.c: preloaded, it says that the ranks of a job are on several NUMA domains.
+/* domains.c: a library to preload that makes the ranks of a job believe that they are on several NUMA
+ * domains.
  *
- * Of hvdrun's ranks the first DOMAINS_EACH are on domain 0, as many that follow on 1, and so on. Which cores
- * they may run on they are not told: a machine that has too few for all of them would make them crowded. */
+ * The first DOMAINS_EACH ranks of hvdrun are on domain 0, the next DOMAINS_EACH on domain 1, and so on. It
+ * also hides which cores the ranks may run on: on a machine with fewer cores than ranks they would find
+ * themselves oversubscribed. */
 #include "config.h"
 
 #include <dlfcn.h>

@@ -1,6 +1,6 @@
-/* errors.c: one case for each way to be wrong alone, run by every rank of a job: `errors CASE`. Exits 0 where
- * this rank was told what it should be, nothing was left behind, and the job was usable afterwards; otherwise
- * says what was seen. */
+/* errors.c: one case for each mistake that one rank makes alone, run by every rank of a job: `errors CASE`.
+ * Exits 0 if this rank got the expected error, nothing stayed in flight, and the job works afterwards;
+ * otherwise prints what happened. */
 #include <math.h>
 #include <stdint.h>
 
@@ -8,8 +8,7 @@
 
 static double memory[2][64];
 
-/* ---- Groups
- * --------------------------------------------------------------------------------------------------- */
+/* ---- Groups ---- */
 
 static int callbacks;
 
@@ -28,20 +27,20 @@ static void case_group(void)
     static const char *const names[3] = {"a", "b", "c"};
     for (int i = 0; i < 3; i++)
         tensors[i] = hvd_vector(names[i], data[i], 4, HVD_FLOAT64);
-    /* a member that is wrong here */
+    /* a tensor of the group is invalid on this rank */
     tensors[1].ndim = 9;
     must_be(hvd_grouped_allreduce_async(tensors, 3, HVD_SUM, NULL, count_callback, &seen, &handle),
             HVD_ERR_INVALID, "a bad member");
     must_say("\"b\"", "a bad member");
     must_say("9", "a bad member");
     tensors[1].ndim = 1;
-    /* a name that stands in it twice */
+    /* two tensors of the group have the same name */
     tensors[2].name = "a";
     must_be(hvd_grouped_allreduce_async(tensors, 3, HVD_SUM, NULL, count_callback, &seen, &handle),
             HVD_ERR_DUPLICATE, "a name twice");
     must_say("\"a\"", "a name twice");
     tensors[2].name = "c";
-    /* a member that is in flight, held back by the odd rank until the barrier */
+    /* a tensor of the group is in flight: the odd rank submits it only after the barrier */
     hvd_handle flying = 0;
     if (!odd && size > 1) {
         must(hvd_allreduce_async(&tensors[1], HVD_SUM, NULL, NULL, NULL, &flying), "b alone");
@@ -56,7 +55,7 @@ static void case_group(void)
         must(hvd_allreduce(&tensors[1], HVD_SUM, NULL), "b alone");
     else if (size > 1)
         must(hvd_wait(flying), "b alone");
-    /* nothing of them is left: each name is free at once, alone and together */
+    /* the refused groups left nothing in flight: each name is free, alone and in a group */
     must(hvd_allreduce(&tensors[2], HVD_SUM, NULL), "c alone");
     must(hvd_allreduce(&tensors[0], HVD_SUM, NULL), "a alone");
     must(hvd_grouped_allreduce_async(tensors, 3, HVD_SUM, NULL, count_callback, &seen, &handle), "the group");
@@ -65,8 +64,7 @@ static void case_group(void)
         ranks_fail("%d callbacks, the last with %d", callbacks, seen);
 }
 
-/* ---- Sets
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Sets ---- */
 
 static void case_set_removed(void)
 {
@@ -87,7 +85,7 @@ static void case_set_removed(void)
         must_be(hvd_join(set, NULL), HVD_ERR_SET, "no member");
         must_say("rank 0", "no member");
     }
-    /* the odd rank does not submit; the others' stays pending, also a barrier and a join */
+    /* the odd rank does not submit, so the others' operations stay pending, a barrier too */
     if (rank != 0 && !odd) {
         must(hvd_allreduce_async(&tensor, HVD_SUM, &options, count_callback, &seen, &handles[0]), "pending");
         must(hvd_barrier_async(set, NULL, NULL, &handles[1]), "pending");
@@ -156,8 +154,7 @@ static void case_set_arguments(void)
     }
 }
 
-/* ---- Arguments that are wrong here
- * ------------------------------------------------------------------------------ */
+/* ---- Arguments that are wrong on one rank ---- */
 
 #define REFUSED(call, text)                    \
     do {                                       \
@@ -235,7 +232,7 @@ static void refuse_rows(void)
         ranks_fail("a refused call wrote its result");
 }
 
-/* Every call that a bad argument ends leaves nothing in flight: the name is free. */
+/* A call that is refused for a bad argument leaves nothing in flight: its name is free. */
 static void case_arguments(void)
 {
     hvd_set list[1] = {77};
@@ -252,14 +249,15 @@ static void case_arguments(void)
         ranks_fail("a status without a word");
 }
 
-/* One rank finds no memory for its result. What the others get is not said; but nobody waits for ever. */
+/* One rank has no memory for its result. The result of the other ranks is unspecified, but none hangs. */
 static void *no_memory(int64_t bytes, void *arg)
 {
     *(int64_t *)arg = bytes;
     return NULL;
 }
 
-/* Of a group: its status is that of the one that failed, whichever it was, and no result is left. */
+/* The same in a group: it ends with the status of the tensor that failed, whichever it was, and without
+ * results. */
 static void refuse_memory_in_group(int which)
 {
     int64_t asked = 0;
@@ -302,10 +300,9 @@ static void case_allocate(void)
     free(again.data);
 }
 
-/* ---- Leaving
- * -------------------------------------------------------------------------------------------------- */
+/* ---- Leaving ---- */
 
-/* Rank 0 leaves; the others have work pending, two of them in a set that it is no member of. */
+/* Rank 0 shuts down. The others have operations pending, two of them in a set without rank 0. */
 static void case_shutdown(void)
 {
     const int members[] = {1, 2};

@@ -1,5 +1,5 @@
-/* limits.c: many sets at once, more elements than 31 bits count, jobs of a part of the ranks, stops and
- * stalls, run by every rank of a job: `limits CASE`. Exits 0 where it held; otherwise says what was seen. */
+/* limits.c: many sets at once, more than 2^31 elements, sub-jobs, stops and stalls, run by every rank of a
+ * job: `limits CASE`. Exits 0 if all is as it should be; otherwise prints what happened. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -9,10 +9,10 @@
 
 #include "ranks.h"
 
-/* ---- Sets that overlap, each with a thread of its own
- * ------------------------------------------------------------ */
+/* ---- Sets that overlap, one thread for each ---- */
 
-/* The seven lines of a backend of seven points: any two have one rank in common, each rank is in three. */
+/* The seven lines of a plane of seven points: any two lines have one rank in common, and each rank is on
+ * three. */
 static const int lines[7][3] = {{0, 1, 3}, {1, 2, 4}, {2, 3, 5}, {3, 4, 6}, {0, 4, 5}, {1, 5, 6}, {0, 2, 6}};
 
 #define CROSSINGS 150
@@ -24,7 +24,8 @@ struct crossing_set {
     pthread_t thread;
 };
 
-/* Calls that wait, one after the other: a wait for each other across sets would be one for ever. */
+/* Blocking calls one after the other in each set. If an operation of one set had to wait for one of another
+ * set, this would deadlock. */
 static void *run_line(void *arg)
 {
     const struct crossing_set *line = arg;
@@ -77,19 +78,18 @@ static void case_crossing(void)
         pthread_join(mine[i].thread, NULL);
 }
 
-/* ---- More elements than 31 bits count
- * ----------------------------------------------------------------------------- */
+/* ---- More than 2^31 elements ---- */
 
 #define LARGE ((INT64_C(1) << 31) + 5)
 
-/* Where to look: what a count or an offset cut to 32 bits, or taken as negative, would leave out or hit
- * twice. */
+/* Elements to check: those that are left out or written twice if a count or an offset is cut to 32 bits, or
+ * becomes negative. */
 static const int64_t places[] = {
     0, 4, 5, (INT64_C(1) << 30) + 1, (INT64_C(1) << 31) - 1, INT64_C(1) << 31, LARGE - 1};
 
 #define PLACES ((int)(sizeof(places) / sizeof(places[0])))
 
-/* Memory of zeros that is not there until it is written. */
+/* Zeroed memory, whose pages are allocated only when they are written. */
 static void *large_memory(size_t element_bytes)
 {
     void *memory = mmap(NULL, LARGE * element_bytes, PROT_READ | PROT_WRITE,
@@ -123,7 +123,7 @@ static void case_large_allreduce(void)
     munmap(data, LARGE);
 }
 
-/* Of two bytes each, so that bytes are more than 32 bits count. */
+/* Elements of two bytes, so that there are more than 2^32 bytes. */
 static void case_large_broadcast(void)
 {
     uint16_t *data = large_memory(sizeof(*data));
@@ -138,7 +138,7 @@ static void case_large_broadcast(void)
     munmap(data, LARGE * sizeof(*data));
 }
 
-/* Splits of more than 31 bits: nearly all rows of the first rank go to the last. */
+/* Splits above 2^31: nearly all rows of the first rank go to the last. */
 static void case_large_alltoall(void)
 {
     unsigned char *data = rank == 0 ? large_memory(1) : NULL;
@@ -159,10 +159,9 @@ static void case_large_alltoall(void)
         munmap(data, LARGE);
 }
 
-/* ---- The largest group ------------------------------------------------------------------------------------
- */
+/* ---- The largest group ---- */
 
-/* As many tensors as there may be, of names as long as they may be. */
+/* As many tensors as a group may have, with names of the greatest length. */
 static void case_group(void)
 {
     struct hvd_tensor *tensors = calloc(HVD_MAX_GROUP, sizeof(*tensors));
@@ -194,7 +193,7 @@ static void case_group(void)
     free(tensors);
 }
 
-/* Operations that are all in flight at once, handed in backwards by the odd rank. */
+/* Operations that are all in flight at once; the odd rank submits them in reverse order. */
 #define MANY 5000
 
 static void case_many(void)
@@ -218,8 +217,7 @@ static void case_many(void)
     }
 }
 
-/* ---- A part of the launcher's job
- * --------------------------------------------------------------------------------- */
+/* ---- Sub-jobs ---- */
 
 static int launcher_rank(void)
 {
@@ -229,7 +227,7 @@ static int launcher_rank(void)
     return (int)strtol(text, NULL, 10);
 }
 
-/* Seven ranks are two jobs, whose ranks are numbered as the lists say. */
+/* Seven processes become two jobs, with ranks in the order of the lists. */
 static void case_part(void)
 {
     static const int three[] = {6, 1, 3};
@@ -270,7 +268,7 @@ static void case_part(void)
     }
 }
 
-/* Sets that can be none, told by one rank, end the start of all. */
+/* One rank passes an invalid set: the start fails on all. */
 static void case_part_sets(void)
 {
     static const int far[] = {0, 99};
@@ -285,7 +283,7 @@ static void case_part_sets(void)
     exit(0);
 }
 
-/* Each is a job of its own. */
+/* Each process is a job by itself. */
 static void case_alone(void)
 {
     int me = launcher_rank();
@@ -299,7 +297,7 @@ static void case_alone(void)
         ranks_fail("rank %d of %d", rank, size);
 }
 
-/* Lists that can be no job are refused at once, by every rank alone. */
+/* Each rank refuses an invalid list of ranks at once, without the others. */
 static void case_part_arguments(void)
 {
     static const int twice[] = {0, 1, 0};
@@ -316,8 +314,7 @@ static void case_part_arguments(void)
     }
 }
 
-/* ---- Stops
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- Stops ---- */
 
 static void must_stop(int expected, const char *what)
 {
@@ -345,10 +342,9 @@ static void case_stop_signal(void)
     must_stop(1, "one rank got the signal");
 }
 
-/* ---- Stalls
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Stalls ---- */
 
-/* The odd rank is late by more than anybody wants to wait: time itself is what is tested. */
+/* Let the odd rank be later than the stall options allow. This test needs real time to pass. */
 static void be_late(void)
 {
     struct timespec late = {.tv_sec = 3};
@@ -372,7 +368,7 @@ static void case_stall_abort(void)
     struct hvd_tensor early = hvd_vector("early", data, 4, HVD_FLOAT32);
     struct hvd_tensor late = hvd_vector("late", data, 4, HVD_FLOAT32);
     signal(SIGTERM,
-           SIG_IGN); /* once a rank has ended a launcher sends it to the others, who have something to say */
+           SIG_IGN); /* a launcher sends it to the other ranks once one has ended: let them print first */
     must(hvd_allreduce(&early, HVD_SUM, NULL), "early");
     be_late();
     if (hvd_allreduce(&late, HVD_SUM, NULL) == HVD_OK)
@@ -385,8 +381,7 @@ static void case_stall_abort(void)
     exit(7);
 }
 
-/* ---- Flight record
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Flight record ---- */
 
 static void case_record(void)
 {
@@ -407,7 +402,7 @@ static void case_lost(void)
 {
     float data[4] = {0};
     struct hvd_tensor tensor = hvd_vector("waits", data, 4, HVD_FLOAT32);
-    signal(SIGTERM, SIG_IGN); /* a launcher may be faster than we are */
+    signal(SIGTERM, SIG_IGN); /* a launcher may end the other ranks before they have printed */
     must(hvd_allreduce(&tensor, HVD_SUM, NULL), "before");
     if (odd)
         raise(SIGKILL);
@@ -415,7 +410,7 @@ static void case_lost(void)
     exit(7);
 }
 
-/* A timeline that begins and ends at run time: only what is between is in it. */
+/* A timeline that is started and stopped while the job runs has only the operations between. */
 static void case_timeline(void)
 {
     const char *folder = getenv("LIMITS_DIR");

@@ -1,5 +1,5 @@
-/* mpihello.c: an MPI program that knows nothing of hvd: says its rank and size, and adds up ranks. With
- * "abort N" rank N calls MPI_Abort with status 7 while the others wait. */
+/* mpihello.c: an MPI program without hvd: prints its rank and size, and sums the ranks. With "abort N" rank N
+ * calls MPI_Abort with status 7 while the others wait. */
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* network.c: what a job finds of the network: each rank says what hvd has set for other libraries, and by
- * which addresses of its node it has connected. */
+/* network.c: which networks a job has found: each rank prints the variables that hvd has set for other
+ * libraries, and the local addresses of its connections. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -16,7 +16,7 @@ static void say_settings(void)
 
 #define FDS 256
 
-static bool inherited[FDS]; /* connections of the launcher's */
+static bool inherited[FDS]; /* the launcher's connections */
 
 static bool is_connection(int fd)
 {

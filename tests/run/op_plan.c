@@ -1,4 +1,5 @@
-/* op_plan.c: what a property test does: the same random list of operations on every rank, drawn from a seed.
+/* op_plan.c: the operations of a property test: the same random list on every rank, which follows from a
+ * seed.
  */
 #include "op_plan.h"
 
@@ -7,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What streams of random numbers are for. */
+/* The purpose of a stream of random numbers; each has its own. */
 enum { FOR_ROUND = 1, FOR_NAME, FOR_ROWS, FOR_SPLITS, FOR_STEPS, FOR_STEP, FOR_VALUES };
 
-/* Names of a test: few, so that they come again. */
+/* The number of names in a test. They are few, so that names are used again. */
 #define NAMES 64
 
 const char *plan_kind_name(enum plan_kind kind)
@@ -42,7 +43,7 @@ static void draw_members(struct random_stream *draws, int size, struct plan_set 
     }
 }
 
-/* The living set of these members, or -1. */
+/* The existing set that has these members, or -1. */
 static int find_twin(const struct op_plan *plan, const struct plan_set *set)
 {
     for (int i = 0; i < PLAN_MAX_SETS; i++) {
@@ -84,10 +85,9 @@ void plan_init(struct op_plan *plan, uint64_t seed, int size)
     }
 }
 
-/* ---- One operation ---------------------------------------------------------------------------------------
- */
+/* ---- One operation ---- */
 
-/* Any bytes that a name may have: no control characters, and UTF-8 where not ASCII. */
+/* Choose a name from all characters that a name may have: ASCII without control characters, and UTF-8. */
 static void write_name(const struct op_plan *plan, int which, char *name)
 {
     static const char *const words[] = {"layer", "\"",   "\\", " ",  "/", ".weight",
@@ -108,12 +108,12 @@ static bool is_power_of_two(int x)
     return (x & (x - 1)) == 0;
 }
 
-/* Names that are taken in this round, by set. */
+/* What is in use in this round, by set. */
 struct taken {
     bool names[PLAN_MAX_SETS][NAMES];
     bool barrier[PLAN_MAX_SETS];
-    bool used[PLAN_MAX_SETS];   /* by an operation */
-    bool usable[PLAN_MAX_SETS]; /* lives from before this round to behind it */
+    bool used[PLAN_MAX_SETS];   /* an operation is in this set */
+    bool usable[PLAN_MAX_SETS]; /* it exists during the whole round */
 };
 
 static int draw_name(const struct op_plan *plan, struct random_stream *draws, const bool *taken, char *name)
@@ -125,7 +125,7 @@ static int draw_name(const struct op_plan *plan, struct random_stream *draws, co
     return which;
 }
 
-/* [large]: elements of one that is large, about; 0: it is not. */
+/* [large]: about how many elements the tensor has, if it is to be large; otherwise 0. */
 static void draw_shape(struct random_stream *draws, int least_dims, int large, struct plan_tensor *tensor)
 {
     tensor->ndim = least_dims + (int)random_stream_below(draws, 6 - least_dims);
@@ -170,7 +170,7 @@ static void draw_reduction(const struct op_plan *plan, struct random_stream *dra
     }
 }
 
-/* Tensors of it, of new names but for the first one's in place of [first]. */
+/* Choose the tensors of [op], with new names; the first one's is [first], if that is not NULL. */
 static void draw_tensors(const struct op_plan *plan, struct random_stream *draws, bool *taken,
                          const char *first, struct plan_op *op)
 {
@@ -197,7 +197,7 @@ static void clear_op(struct plan_op *op)
     op->step = op->after = op->twin = -1;
 }
 
-/* A new one in [set]; [first]: the name of its first tensor, or NULL. */
+/* Choose a new operation in its set. [first]: the name of its first tensor, or NULL. */
 static void draw_op(struct op_plan *plan, struct random_stream *draws, struct taken *taken, const char *first,
                     struct plan_op *op)
 {
@@ -222,8 +222,7 @@ static void draw_op(struct op_plan *plan, struct random_stream *draws, struct ta
     op->root = plan->sets[set].ranks[random_stream_below(draws, plan->sets[set].count)];
 }
 
-/* ---- A round ---------------------------------------------------------------------------------------------
- */
+/* ---- A round ---- */
 
 static struct plan_op *add_op(struct op_plan *plan)
 {
@@ -239,7 +238,7 @@ static int draw_set(const struct op_plan *plan, struct random_stream *draws, con
     return plan->sets[set].lives && taken->usable[set] ? set : 0;
 }
 
-/* As one before, where its names are free; false: none was added. */
+/* Add an earlier operation again, if its names are free. False: none was added. */
 static bool repeat_op(struct op_plan *plan, struct random_stream *draws, struct taken *taken)
 {
     if (plan->recent_count == 0)
@@ -274,7 +273,7 @@ static void remember_op(struct op_plan *plan, struct random_stream *draws, const
     plan->recent[at].after = -1;
 }
 
-/* A new set, or one that there is. */
+/* Add a new set, or try to add one that exists. */
 static void draw_set_add(struct op_plan *plan, struct random_stream *draws)
 {
     struct plan_set set = {.lives = true};
@@ -316,7 +315,7 @@ static void draw_set_change(struct op_plan *plan, struct random_stream *draws, s
     }
 }
 
-/* Sometimes one that another one's callback could submit. */
+/* Add an operation. Sometimes it is one that the callback of the operation before it can submit. */
 static void draw_next(struct op_plan *plan, struct random_stream *draws, struct taken *taken)
 {
     const struct plan_op *last = plan->op_count == 0 ? NULL : &plan->ops[plan->op_count - 1];
@@ -338,7 +337,7 @@ static void draw_next(struct op_plan *plan, struct random_stream *draws, struct 
     remember_op(plan, draws, op);
 }
 
-/* A set in which ranks join, while the others work on. */
+/* Add a join in a set: some ranks join while the others continue. */
 static void draw_join(struct op_plan *plan, struct random_stream *draws, struct taken *taken)
 {
     int set = draw_set(plan, draws, taken);
@@ -349,7 +348,7 @@ static void draw_join(struct op_plan *plan, struct random_stream *draws, struct 
     taken->usable[set] = false;
 }
 
-/* For one more operation, whatever its set. */
+/* Are there names left for one more operation, whichever set it is in? */
 static bool has_names(const struct taken *taken)
 {
     for (int set = 0; set < PLAN_MAX_SETS; set++) {
@@ -375,15 +374,14 @@ void plan_round(struct op_plan *plan)
     if (plan->add_joins && random_stream_chance(&draws, 40))
         draw_join(plan, &draws, &taken);
     if (!taken.usable[0])
-        return; /* nothing else can be drawn where all ranks join */
+        return; /* if all ranks join, the round can have no other operation */
     while (plan->op_count < count && has_names(&taken))
         draw_next(plan, &draws, &taken);
 }
 
-/* ---- What follows from an operation
- * ------------------------------------------------------------------------ */
+/* ---- What follows from an operation ---- */
 
-/* Its numbers, and those of its steps, are not those of any other. */
+/* A number that differs from those of all other operations and steps. */
 static uint64_t key_of(const struct plan_op *op)
 {
     return (uint64_t)op->number * 256 + (uint64_t)(op->step + 1);
@@ -445,8 +443,7 @@ void plan_fill(const struct op_plan *plan, const struct plan_op *op, int index, 
                    plan_count(plan, op, index, rank));
 }
 
-/* ---- Joins -----------------------------------------------------------------------------------------------
- */
+/* ---- Joins ---- */
 
 int plan_steps(const struct op_plan *plan, const struct plan_op *join, int rank)
 {
@@ -475,7 +472,7 @@ void plan_step(const struct op_plan *plan, const struct plan_op *join, int step,
     op->step = step;
     op->kind = step == 1 && random_stream_chance(&draws, 50) ? PLAN_BARRIER : PLAN_ALLREDUCE;
     draw_tensors(plan, &draws, taken, NULL, op);
-    for (int i = 0; i < op->tensor_count; i++) /* other names than the other steps' */
+    for (int i = 0; i < op->tensor_count; i++) /* each step has its own names */
         snprintf(op->tensors[i].name, sizeof(op->tensors[i].name), "step %d, tensor %d", step, i);
     if (op->kind == PLAN_ALLREDUCE)
         draw_reduction(plan, &draws, op);
@@ -483,8 +480,7 @@ void plan_step(const struct op_plan *plan, const struct plan_op *join, int step,
         op->op = HVD_SUM; /* the others cannot join */
 }
 
-/* ---- Words -----------------------------------------------------------------------------------------------
- */
+/* ---- Words ---- */
 
 void plan_write(const struct op_plan *plan, const struct plan_op *op, char *text, size_t text_bytes)
 {

@@ -1,4 +1,5 @@
-/* op_plan.h: what a property test does: the same random list of operations on every rank, drawn from a seed.
+/* op_plan.h: the operations of a property test: the same random list on every rank, which follows from a
+ * seed.
  */
 #ifndef TESTS_RUN_OP_PLAN_H
 #define TESTS_RUN_OP_PLAN_H
@@ -27,21 +28,21 @@ struct plan_set {
     int ranks[PLAN_MAX_RANKS]; /* ascending */
     int count;
     bool lives;
-    bool leaves;    /* is removed in this round: its place is free in the next */
-    hvd_set number; /* whoever makes it fills it in */
+    bool leaves;    /* it is removed in this round, and its entry is free in the next */
+    hvd_set number; /* written by the thread that adds the set */
 };
 
 struct plan_tensor {
     char name[HVD_MAX_NAME + 1];
     enum hvd_dtype dtype;
     int ndim;
-    int64_t shape[HVD_MAX_DIMS]; /* allgather, alltoall: the first dimension is that of plan_rows */
+    int64_t shape[HVD_MAX_DIMS]; /* allgather, alltoall: plan_rows says the first dimension */
 };
 
 struct plan_op {
-    int number; /* counts operations of the whole test */
+    int number; /* among all operations of the test */
     enum plan_kind kind;
-    int set; /* in the plan's sets. SET_ADD, SET_REMOVE: which */
+    int set; /* its set, as an index into the plan's sets; SET_ADD, SET_REMOVE: the set itself */
     enum hvd_op op;
     enum hvd_wire wire;
     double prescale, postscale;
@@ -50,22 +51,22 @@ struct plan_op {
     int tensor_count;
     struct plan_tensor tensors[PLAN_MAX_GROUP];
     int twin;       /* SET_ADD: the set that has these ranks already, or -1 */
-    int most_steps; /* JOIN: steps of the ranks that have most data */
-    int step;       /* of a JOIN, which this operation is; otherwise -1 */
-    int after;      /* in the round: submitted when that one is done, under the same name; or -1 */
+    int most_steps; /* JOIN: steps of the ranks that have the most data */
+    int step;       /* if this is a step before or after a JOIN, its number; otherwise -1 */
+    int after;      /* the operation of the round after which it is submitted, under the same name; or -1 */
 };
 
 struct op_plan {
     uint64_t seed;
     int size;       /* ranks */
-    int only;       /* an enum plan_kind, or -1: all */
-    int large;      /* elements of a tensor that is large, about */
-    bool add_joins; /* also rounds in which ranks join */
+    int only;       /* the only kind of operations, or -1: all kinds */
+    int large;      /* about how many elements a large tensor has */
+    bool add_joins; /* have rounds in which ranks join */
     int next_number;
     struct plan_set sets[PLAN_MAX_SETS]; /* the first is all ranks */
-    struct plan_op recent[32];           /* operations that come again */
+    struct plan_op recent[32];           /* earlier operations, to be repeated */
     int recent_count;
-    struct plan_op ops[PLAN_MAX_ROUND]; /* of this round, in the order in which calls that wait may wait */
+    struct plan_op ops[PLAN_MAX_ROUND]; /* of this round; blocking calls may only come in this order */
     int op_count;
 };
 
@@ -73,32 +74,33 @@ const char *plan_kind_name(enum plan_kind kind);
 
 void plan_init(struct op_plan *plan, uint64_t seed, int size);
 
-/* Draw the next round. Sets that it adds live, sets that it removes do not from then on. */
+/* Choose the operations of the next round. From then on sets that it adds exist, and sets that it removes do
+ * not. */
 void plan_round(struct op_plan *plan);
 
-/* Rank's place in the set, or -1. */
+/* The number of [rank] among the members of the set, or -1. */
 int op_plan_member(const struct plan_set *set, int rank);
 
-/* Elements of tensor [index] that [rank] hands in; and those of a row. */
+/* The number of elements of tensor [index] that [rank] submits, and the number of elements in a row. */
 int64_t plan_count(const struct op_plan *plan, const struct plan_op *op, int index, int rank);
 int64_t plan_row_elements(const struct plan_tensor *tensor);
 
-/* Its first dimension there. */
+/* The first dimension of tensor [index] on [rank]. */
 int64_t plan_rows(const struct op_plan *plan, const struct plan_op *op, int index, int rank);
 
-/* alltoall: rows from a member to another; whether [from] leaves splits to the library. */
+/* alltoall: how many rows one member sends to another, and whether [from] passes no splits. */
 int64_t plan_split(const struct op_plan *plan, const struct plan_op *op, int from, int to);
 bool plan_even(const struct op_plan *plan, const struct plan_op *op, int from);
 
-/* What [rank] hands in. */
+/* Write the input of [rank]. */
 void plan_fill(const struct op_plan *plan, const struct plan_op *op, int index, int rank, void *data);
 
-/* JOIN: steps that [rank] does before it joins; and the operation of step [step], that of step most_steps
- * being one that all ranks do behind the join. */
+/* JOIN: how many steps [rank] does before it joins, and the operation of step [step]. All ranks do step
+ * most_steps after the join. */
 int plan_steps(const struct op_plan *plan, const struct plan_op *join, int rank);
 void plan_step(const struct op_plan *plan, const struct plan_op *join, int step, struct plan_op *op);
 
-/* Does [rank] hand in something? Not where it has joined before. */
+/* Does [rank] submit the operation? Not if it has joined before. */
 bool plan_contributes(const struct op_plan *plan, const struct plan_op *op, int rank);
 
 /* "operation 17, grouped allreduce \"a\" and 2 more of float16[2,3], sum, in set 3 {0,2,5}". */

@@ -1,4 +1,5 @@
-/* perform.c: one operation of a plan on this rank: its memory, its submission, and the look at its result. */
+/* perform.c: one operation of a plan on this rank: its memory, its submission, and the check of its result.
+ */
 #include "perform.h"
 
 #include <inttypes.h>
@@ -35,10 +36,9 @@ void perform_fail(const struct op_plan *plan, const struct plan_op *op, const ch
     _exit(1);
 }
 
-/* ---- Memory ----------------------------------------------------------------------------------------------
- */
+/* ---- Memory ---- */
 
-/* From hvd_alloc? For most operations on all ranks, for others on some. */
+/* Is the memory from hvd_alloc? For most operations it is on all ranks, for the others only on some. */
 static bool is_given(const struct plan_op *op, struct random_stream *draws)
 {
     return getenv("PROPERTY_ALLOC") != NULL && (op->number % 4 != 0 || random_stream_chance(draws, 50));
@@ -83,7 +83,7 @@ static bool guard_holds(const char *data, int64_t bytes)
     return true;
 }
 
-/* hvd_result.allocate: guarded too. */
+/* For hvd_result.allocate; this memory has guards too. */
 static void *allocate(int64_t bytes, void *arg)
 {
     struct op_memory *memory = arg;
@@ -96,12 +96,12 @@ static void *allocate(int64_t bytes, void *arg)
 static int64_t share_rows(int64_t rows, int member, int size)
 {
     int64_t share = 0;
-    for (int64_t row = member; row < rows; row += size) /* dealt out, one by one */
+    for (int64_t row = member; row < rows; row += size) /* count as if rows were dealt out in turn */
         share++;
     return share;
 }
 
-/* Elements that come out where the caller gives the memory. */
+/* The number of elements of the output, for operations whose caller allocates it. */
 static int64_t output_count(const struct op_plan *plan, const struct plan_op *op, int index, int rank)
 {
     const struct plan_set *set = &plan->sets[op->set];
@@ -180,8 +180,7 @@ void perform_prepare(struct op_run *work, const struct op_plan *plan, const stru
     }
 }
 
-/* ---- Submission
- * -------------------------------------------------------------------------------------------- */
+/* ---- Submission ---- */
 
 enum hvd_status perform_plain(struct op_run *work)
 {
@@ -207,7 +206,7 @@ enum hvd_status perform_plain(struct op_run *work)
     }
 }
 
-/* What the library copies when it is handed in. */
+/* Arguments that the library must copy during the call; they are overwritten after it. */
 struct handed {
     struct hvd_tensor tensors[PLAN_MAX_GROUP];
     char names[PLAN_MAX_GROUP][HVD_MAX_NAME + 1];
@@ -265,12 +264,11 @@ enum hvd_status perform_async(struct op_run *work, bool handle, hvd_done_f done)
     }
     enum hvd_status status = submit(work, &handed, done, handle ? &work->handle : NULL);
     memset(&handed, 0xff, sizeof(handed));
-    __asm__ volatile("" ::"r"(&handed) : "memory"); /* the compiler shall not see that nobody reads it */
+    __asm__ volatile("" ::"r"(&handed) : "memory"); /* keep the compiler from removing the memset */
     return status;
 }
 
-/* ---- Results
- * ------------------------------------------------------------------------------------------------ */
+/* ---- Results ---- */
 
 uint64_t perform_hash(uint64_t hash, const void *data, int64_t bytes)
 {
@@ -309,7 +307,7 @@ static void compare(const struct op_run *work, int index, const char *seen, cons
     }
 }
 
-/* What every member handed in. */
+/* Compute the inputs of all members. */
 static void fill_inputs(const struct op_run *work, int index, void **inputs)
 {
     const struct plan_set *set = &work->plan->sets[work->op->set];
@@ -352,7 +350,7 @@ static void check_adasum(const struct op_run *work, int index, const void *const
     free(expected);
 }
 
-/* allreduce and reducescatter: this rank's part of it. */
+/* allreduce and reducescatter: check this rank's part of the result. */
 static void check_reduced(const struct op_run *work, int index)
 {
     const struct plan_op *op = work->op;
@@ -389,7 +387,7 @@ static void check_broadcast(const struct op_run *work)
     free(expected);
 }
 
-/* Rows that come from a member, and the first of its rows that does. */
+/* How many rows [member] sends to this rank; *firstp is the first of them. */
 static int64_t rows_from(const struct op_run *work, int index, int member, int64_t *firstp)
 {
     const struct plan_op *op = work->op;
@@ -403,7 +401,7 @@ static int64_t rows_from(const struct op_run *work, int index, int member, int64
     return plan_split(work->plan, op, set->ranks[member], me);
 }
 
-/* allgather and alltoall */
+/* allgather and alltoall: check the result. */
 static void check_result(struct op_run *work, int index)
 {
     const struct plan_op *op = work->op;
@@ -439,7 +437,7 @@ static void check_result(struct op_run *work, int index)
         free(result->data);
 }
 
-/* The input is as it was, and nothing was written beside input and output. */
+/* Check that the input is unchanged, and that nothing was written outside input and output. */
 static void check_memory(const struct op_run *work, int index)
 {
     const struct plan_op *op = work->op;

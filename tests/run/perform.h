@@ -1,4 +1,5 @@
-/* perform.h: one operation of a plan on this rank: its memory, its submission, and the look at its result. */
+/* perform.h: one operation of a plan on this rank: its memory, its submission, and the check of its result.
+ */
 #ifndef PERFORM_H
 #define PERFORM_H
 
@@ -6,16 +7,16 @@
 
 #include "op_plan.h"
 
-/* Say what is wrong with [op] (or NULL) and how to see it again; exits 1. */
+/* Print what is wrong with [op] (or NULL) and how to reproduce it, and exit with 1. */
 void perform_fail(const struct op_plan *plan, const struct plan_op *op, const char *format, ...)
     __attribute__((format(printf, 3, 4), noreturn));
 
-/* What is handed in for a tensor, and what comes back. */
+/* The input and the output of a tensor. */
 struct op_memory {
     char *in_block, *out_block;
     char *input, *output;
-    bool given;                  /* by hvd_alloc */
-    int64_t in_bytes, out_bytes; /* of tensors; before and behind them are guards */
+    bool given;                  /* the blocks are memory of hvd_alloc */
+    int64_t in_bytes, out_bytes; /* without the guards before and after the tensor */
     struct hvd_result result;
     int64_t rows[PLAN_MAX_RANKS];
     int allocated; /* calls of result.allocate */
@@ -26,37 +27,38 @@ struct op_run {
     const struct plan_op *op;
     struct op_memory memory[PLAN_MAX_GROUP];
     struct hvd_tensor tensors[PLAN_MAX_GROUP];
-    struct hvd_result results[PLAN_MAX_GROUP]; /* as the library wants them: in a row */
+    struct hvd_result results[PLAN_MAX_GROUP]; /* as an array, for the library */
     int64_t splits[PLAN_MAX_RANKS];
     bool has_splits, has_options;
     struct hvd_options options;
     hvd_handle handle; /* 0: none */
     bool finished;
-    _Atomic int calls;  /* of its callback */
-    _Atomic int status; /* that the callback got */
-    uint64_t hash;      /* of a result that all members have, when finished */
-    /* the caller's own */
-    struct op_run *next; /* is submitted in the callback of this one, or behind it in its thread */
+    _Atomic int calls;  /* how often its callback was called */
+    _Atomic int status; /* passed to the callback */
+    uint64_t hash;      /* when finished: of the result, if it is the same on all members */
+    /* used by the caller only */
+    struct op_run *next; /* submitted by the callback of this one, or after it by the same thread */
     bool next_in_callback;
-    bool in_callback; /* is submitted by the one before it */
-    bool follows;     /* or behind it */
-    bool waits;       /* its submission, or a wait right behind it */
+    bool in_callback; /* this one is submitted by the callback of the one before it */
+    bool follows;     /* this one is submitted after the one before it, by the same thread */
+    bool waits;       /* the thread blocks in its submission, or waits right after it */
     bool has_callback;
     int lane;
 };
 
-/* Zeroes and fills it; [draws] decides what may differ between ranks. */
+/* Initialise [work]. [draws] decides what may differ between ranks. */
 void perform_prepare(struct op_run *work, const struct op_plan *plan, const struct plan_op *op,
                      struct random_stream *draws);
 
-/* The plain call, or with a handle (where [handle]) and a callback (where [done] is not NULL). */
+/* The blocking call; and the asynchronous one, with a handle if [handle], and a callback if [done] is not
+ * NULL. */
 enum hvd_status perform_plain(struct op_run *work);
 enum hvd_status perform_async(struct op_run *work, bool handle, hvd_done_f done);
 
-/* It is done: look at the result, and free everything. */
+/* The operation is done: check the result, and free its memory. */
 void perform_finish(struct op_run *work);
 
-/* A reading of memory that differs where a byte differs. */
+/* A hash of [data], combined with [hash]. */
 uint64_t perform_hash(uint64_t hash, const void *data, int64_t bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* pmixhello.c: a plain PMIx client. Says what its neighbour put. With an argument it does more:
+/* pmixhello.c: a plain PMIx client. Prints what the next rank has put. With an argument it does more:
  *   abort N    rank N calls PMIx_Abort with status 9 while the others wait in a fence
  *   vanish N   rank N exits with 0 after the first fence, without PMIx_Finalize, while the others fence again
  */

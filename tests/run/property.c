@@ -1,8 +1,8 @@
-/* property.c: random operations on all ranks of a job, each in an order of its own and by several threads,
- * against what one process computes: `property SEED COUNT [KIND]`. The seed decides everything but the
- * scheduler's part. KIND: only operations of that kind. PROPERTY_LARGE in the environment: so many elements
- * has a large tensor, about; PROPERTY_ALLOC: most memory is of hvd_alloc. Exits 0 where all results were
- * right. */
+/* property.c: random operations on all ranks of a job, submitted by each rank in its own order and by several
+ * threads: `property SEED COUNT [KIND]`. Each result must be the one that a single process computes. The seed
+ * decides everything except when threads run. With KIND there are only operations of that kind. In the
+ * environment, PROPERTY_LARGE is about how many elements a large tensor has, and with PROPERTY_ALLOC most
+ * memory is from hvd_alloc. Exits 0 if all results were right. */
 #include <inttypes.h>
 #include <pthread.h>
 #include <sched.h>
@@ -16,24 +16,24 @@
 
 #define LANES         4
 #define LARGE         100000
-#define LIMIT_SECONDS 30 /* of a round */
+#define LIMIT_SECONDS 30 /* for a round */
 
-/* What streams of random numbers are for, beside a plan's. */
+/* The purposes of streams of random numbers, besides those of a plan. */
 enum { FOR_ROUND = 100, FOR_LANE, FOR_ADD };
 
-/* No thread waits for an operation, or in one, before it has submitted all operations of lower numbers that
- * are its own: so the lowest one that is not done has been submitted, or will be, on all ranks, whatever the
- * threads are. In [ordered] are those that wait in the submission, and those that follow another one. */
+/* A thread of a round. To avoid deadlocks, a thread waits for an operation, or blocks in one, only after it
+ * has submitted all of its operations of lower numbers. So of the operations that are not done, all ranks
+ * will submit the one with the lowest number, however operations are distributed over threads. */
 struct lane {
     struct test *test;
     int index;
     pthread_t thread;
     struct random_stream draws;
-    struct op_run *works[PLAN_MAX_ROUND]; /* ascending */
+    struct op_run *works[PLAN_MAX_ROUND]; /* in ascending order of numbers */
     int count;
     struct op_run *waiting[PLAN_MAX_ROUND * 2]; /* submitted, not finished */
     int waiting_count;
-    int last; /* that joined last in the round's join */
+    int last; /* the rank that joined last, if ranks join in this round */
 };
 
 struct test {
@@ -42,9 +42,9 @@ struct test {
     struct op_run works[PLAN_MAX_ROUND];
     struct lane lanes[LANES];
     int lane_count;
-    hvd_set highest; /* number of a set that there was */
+    hvd_set highest; /* the highest number that a set has had */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a callback was called, or a round begun */
+    pthread_cond_t changed; /* signalled when a callback was called or a round has begun */
     int rounds;
     bool over;
 };
@@ -57,8 +57,7 @@ static void must(const struct op_run *work, enum hvd_status status, const char *
         perform_fail(work->plan, work->op, "%s: status %d: %s", what, status, hvd_error_text());
 }
 
-/* ---- One operation
- * ------------------------------------------------------------------------------------------- */
+/* ---- One operation ---- */
 
 static void on_done(enum hvd_status status, void *arg)
 {
@@ -72,7 +71,7 @@ static void on_done(enum hvd_status status, void *arg)
     pthread_mutex_unlock(&test.lock);
 }
 
-/* Wait for what was submitted, in one of the ways that there are. */
+/* Wait for a submitted operation, in one of the possible ways. */
 static void wait_for(struct op_run *work, struct random_stream *draws)
 {
     if (work->finished)
@@ -124,8 +123,7 @@ static void poll_one(struct lane *lane)
         must(work, status, "hvd_test");
 }
 
-/* ---- Sets
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- Sets ---- */
 
 static void check_set(const struct op_plan *plan, const struct plan_op *op, const struct plan_set *set)
 {
@@ -172,7 +170,7 @@ static void add_set(const struct op_run *work)
         random_stream_of(test.plan.seed, FOR_ADD, (uint64_t)(op->number << 8 | test.rank));
     int ranks[PLAN_MAX_RANKS];
     hvd_set number = -1;
-    for (int i = 0; i < set->count; i++) { /* in any order, that of each rank another one */
+    for (int i = 0; i < set->count; i++) { /* each rank lists the members in its own random order */
         int at = (int)random_stream_below(&draws, i + 1);
         ranks[i] = ranks[at];
         ranks[at] = set->ranks[i];
@@ -195,10 +193,9 @@ static void remove_set(const struct op_run *work)
         perform_fail(work->plan, work->op, "set %d is still there", number);
 }
 
-/* ---- Joins
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- Joins ---- */
 
-/* Sometimes the first operation behind the join is handed in before the others have joined. */
+/* Join, then do the first operation after the join; sometimes submit that before the others have joined. */
 static void join_set(struct lane *lane, struct op_run *work)
 {
     const struct plan_set *set = &test.plan.sets[work->op->set];
@@ -224,7 +221,7 @@ static void join_set(struct lane *lane, struct op_run *work)
     wait_for(&next, &lane->draws);
 }
 
-/* This rank's steps, and then no more. */
+/* Do this rank's steps, then join. */
 static void do_join(struct lane *lane, struct op_run *work)
 {
     int steps = plan_steps(&test.plan, work->op, test.rank);
@@ -247,8 +244,7 @@ static void do_join(struct lane *lane, struct op_run *work)
     free(ops);
 }
 
-/* ---- A thread of a round
- * --------------------------------------------------------------------------------------- */
+/* ---- A thread of a round ---- */
 
 static bool is_ordered(struct op_run *work)
 {
@@ -281,7 +277,8 @@ static void do_ordered(struct lane *lane, struct op_run *work)
     work->finished = true;
 }
 
-/* Some works of consecutive numbers: what does not wait, in any order; then the others in theirs. */
+/* Submit some operations of consecutive numbers: first those that need no order, in random order, then the
+ * others in ascending order. */
 static void do_segment(struct lane *lane, struct op_run **works, int count)
 {
     struct op_run *shuffled[PLAN_MAX_ROUND] = {NULL};
@@ -308,7 +305,7 @@ static void do_segment(struct lane *lane, struct op_run **works, int count)
 static void *run_lane(void *arg)
 {
     struct lane *lane = arg;
-    bool leave = random_stream_chance(&lane->draws, 30); /* for the main thread to wait for */
+    bool leave = random_stream_chance(&lane->draws, 30); /* let the main thread wait for the operations */
     for (int from = 0; from < lane->count;) {
         int count = 1 + (int)random_stream_below(&lane->draws, lane->count - from);
         do_segment(lane, &lane->works[from], count);
@@ -324,8 +321,7 @@ static void *run_lane(void *arg)
     return NULL;
 }
 
-/* ---- Rounds
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- Rounds ---- */
 
 static void prepare_round(struct random_stream *draws)
 {
@@ -363,7 +359,7 @@ static void prepare_round(struct random_stream *draws)
     }
 }
 
-/* Members of a set tell each other what they have read, which must be the same. */
+/* Exchange the members' hashes of their results, which must be equal. */
 static void compare_hashes(const struct plan_set *set, uint64_t hash)
 {
     uint64_t hashes[PLAN_MAX_RANKS];
@@ -427,8 +423,7 @@ static void run_round(void)
     memset(test.works, 0, sizeof(test.works));
 }
 
-/* ---- The watch
- * ------------------------------------------------------------------------------------------------- */
+/* ---- The watchdog ---- */
 
 static void report_hang(void)
 {
@@ -447,7 +442,7 @@ static void report_hang(void)
     _exit(3);
 }
 
-/* A test that hangs says where, and ends. */
+/* If a round takes too long, print which operations are not finished, and exit. */
 static void *watch(void *arg)
 {
     (void)arg;
@@ -476,8 +471,7 @@ static void next_round(bool over)
     pthread_mutex_unlock(&test.lock);
 }
 
-/* ---- The test
- * -------------------------------------------------------------------------------------------------- */
+/* ---- The test ---- */
 
 static void init_failed(const char *what)
 {
@@ -485,7 +479,7 @@ static void init_failed(const char *what)
     exit(1);
 }
 
-/* The sets of the beginning: made by hvd_init_with, or one by one. */
+/* Start hvd and make the first sets, by hvd_init_with or one by one. */
 static void start(uint64_t seed, int size)
 {
     struct hvd_ranks lists[PLAN_MAX_SETS];
@@ -536,7 +530,7 @@ int main(int argc, char **argv)
         run_round();
         next_round(false);
     }
-    /* who leaves ends what the others still do in sets of their own */
+    /* a rank that shuts down ends operations of the others, also in sets that it is not in */
     if (hvd_barrier(HVD_ALL_RANKS) != HVD_OK || hvd_shutdown() != HVD_OK)
         init_failed("leaving");
     next_round(true);

@@ -1,4 +1,5 @@
-/* ranks.h: what test programs share that every rank of a job runs: failing, and agreeing on what was seen. */
+/* ranks.h: what test programs that run as the ranks of a job share: checks, and comparing errors among ranks.
+ */
 #ifndef RANKS_H
 #define RANKS_H
 
@@ -12,7 +13,7 @@
 #include <hvd.h>
 
 static int rank, size;
-static bool odd; /* the rank that does something else than the others: the last */
+static bool odd; /* this is the last rank, the one that does something else than the others */
 
 static inline void ranks_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
@@ -39,14 +40,14 @@ static inline void must(enum hvd_status status, const char *what)
     must_be(status, HVD_OK, what);
 }
 
-/* The last error's sentence holds it. */
+/* Check that the sentence of the last error contains [text]. */
 static inline void must_say(const char *text, const char *what)
 {
     if (strstr(hvd_error_text(), text) == NULL)
         ranks_fail("%s: \"%s\", expected something with \"%s\"", what, hvd_error_text(), text);
 }
 
-/* All ranks were told the same. [sentence]: of the last error. */
+/* Check that all ranks got the same sentence with their last error. */
 static inline void must_agree(const char *what)
 {
     char text[1024] = "";
@@ -86,7 +87,7 @@ static inline int ranks_main(int argc, char **argv, const struct ranks_case *cas
         ranks_know();
         cases[i].run();
         if (hvd_is_initialized())
-            must(hvd_barrier(HVD_ALL_RANKS), "the end"); /* who leaves ends what the others still do */
+            must(hvd_barrier(HVD_ALL_RANKS), "the end"); /* a shutdown would end the others' operations */
         must(hvd_shutdown(), "hvd_shutdown");
         return 0;
     }

@@ -1,4 +1,4 @@
-/* reference.c: results as one process computes them from all ranks' inputs, written as plainly as can be. */
+/* reference.c: computes results in one process from all ranks' inputs, as plainly as possible. */
 #include "reference.h"
 
 #include <inttypes.h>
@@ -74,10 +74,9 @@ const char *reference_op(enum hvd_op op)
     return names[op];
 }
 
-/* ---- Floating point: every number is kept as the double that it is exactly -------------------------------
- */
+/* ---- Floating point: every number is a double, which represents all of these types exactly ---- */
 
-/* [x] with [precision] bits of mantissa, none of them below 2^lowest, not above [largest]. */
+/* Round [x] to [precision] bits of mantissa, none of which is below 2^lowest; infinite above [largest]. */
 static double round_bits(double x, int precision, int lowest, double largest)
 {
     int exponent = 0;
@@ -91,7 +90,7 @@ static double round_bits(double x, int precision, int lowest, double largest)
     return copysign(rounded, x);
 }
 
-/* The nearest number of that type. */
+/* The number of that type that is nearest to [x]. */
 static double round_to(enum hvd_dtype dtype, double x)
 {
     switch (dtype) {
@@ -106,7 +105,7 @@ static double round_to(enum hvd_dtype dtype, double x)
     }
 }
 
-/* The bits of a half type, of which [fraction] are fraction, after the sign and the exponent. */
+/* The bits of [x] as a half type: the sign, the exponent, and [fraction] bits of fraction. */
 static uint16_t half_bits(double x, int fraction, int bias)
 {
     int all_ones = (1 << (15 - fraction)) - 1;
@@ -118,7 +117,7 @@ static uint16_t half_bits(double x, int fraction, int bias)
         return (uint16_t)(sign | (unsigned)all_ones << fraction);
     if (x == 0)
         return (uint16_t)sign;
-    double mantissa = frexp(fabs(x), &exponent) * 2; /* 1 to 2 */
+    double mantissa = frexp(fabs(x), &exponent) * 2; /* from 1 to 2 */
     exponent += bias - 1;
     if (exponent <= 0)
         return (uint16_t)(sign | (unsigned)ldexp(mantissa, fraction + exponent - 1));
@@ -167,8 +166,7 @@ static void put_value(enum hvd_dtype dtype, void *data, int64_t i, double x)
     }
 }
 
-/* ---- Integers: every number is kept as the int64 that it is ----------------------------------------------
- */
+/* ---- Integers: every number is an int64 ---- */
 
 static int64_t integer_value(enum hvd_dtype dtype, const void *data, int64_t i)
 {
@@ -208,7 +206,7 @@ static void put_integer(enum hvd_dtype dtype, void *data, int64_t i, int64_t x)
     }
 }
 
-/* What is left of [x] in that type. */
+/* [x] converted to that type, modulo its range. */
 static int64_t wrap(enum hvd_dtype dtype, int64_t x)
 {
     int64_t one = 0;
@@ -251,7 +249,7 @@ void reference_fill(enum hvd_dtype dtype, uint64_t key, bool tame, void *data, i
         uint64_t bits = mix(key + (uint64_t)i * UINT64_C(0x9e3779b97f4a7c15));
         if (types[dtype].is_float)
             put_value(dtype, data, i, tame ? (double)(bits >> 11) * 0x1p-52 - 1 : wild(bits));
-        else if (dtype == HVD_BOOL) /* also others than 1 that count as 1 */
+        else if (dtype == HVD_BOOL) /* also bytes other than 1, which count as true too */
             put_integer(dtype, data, i,
                         (bits & 1) == 0   ? 0
                         : (bits & 6) == 0 ? (int64_t)(bits >> 56 | 1)
@@ -335,14 +333,14 @@ static double combine(enum hvd_op op, double a, double b)
     }
 }
 
-/* By a factor of the same type. */
+/* Multiply by a factor that is rounded to the same type. */
 static double scale(enum hvd_dtype dtype, double x, double factor)
 {
     return factor == 1 ? x : round_to(dtype, x * round_to(dtype, factor));
 }
 
-/* Half types are added up as float32 and rounded once. What is compressed is rounded whenever it travels, and
- * added up as float32 too. */
+/* Half types are summed in float32 and rounded once. Compressed tensors are summed in float32 too, but
+ * rounded each time that they travel. */
 static void reduce_float(const struct reference_reduction *reduction, const void *const *inputs, void *result,
                          int64_t i)
 {
@@ -376,7 +374,7 @@ void reference_reduce(const struct reference_reduction *reduction, const void *c
 
 /* ---- Adasum -------------------------------------------------------------------------------------------- */
 
-/* a becomes that of a and b. A vector of zeros changes nothing. */
+/* Replace [a] by the Adasum of [a] and [b]. A vector of zeros changes nothing. */
 static void adasum_pair(double *a, const double *b, int64_t count)
 {
     double aa = 0;

@@ -1,9 +1,9 @@
-/* start.c: jobs that are a part of the launcher's, process sets to begin with, and stopping: `start CASE`. */
+/* start.c: sub-jobs, process sets that hvd_init_with makes, and stopping: `start CASE`. */
 #include <pthread.h>
 
 #include "ranks.h"
 
-/* The launcher's own words for this process, which hvdrun's PMIx server gave. */
+/* The rank of this process in the launcher's job, as hvdrun's PMIx server says. */
 static int launcher_rank(void)
 {
     const char *text = getenv("PMIX_RANK");
@@ -19,7 +19,7 @@ static void start_with(const int *ranks, int count, const struct hvd_ranks *sets
     ranks_know();
 }
 
-/* Everybody's launcher's number, in the order of ranks, must be [list]. */
+/* Check that the launcher's ranks of all processes of this job, in the order of ranks, are [list]. */
 static void must_be_job(const int *list, int count)
 {
     int own = launcher_rank(), known[16] = {0};
@@ -35,7 +35,7 @@ static void must_be_job(const int *list, int count)
         ranks_fail("hvd_launcher_ranks says something else");
 }
 
-/* Seven processes are jobs of four, two and one. */
+/* Seven processes become jobs of four, two and one. */
 static void case_parts(void)
 {
     static const int large[] = {6, 0, 2, 3}, small[] = {1, 5}, alone[] = {4};
@@ -47,7 +47,7 @@ static void case_parts(void)
     must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
 }
 
-/* Sets overlap, and one has all but one of the ranks. Members reduce in all of theirs at once. */
+/* Sets that overlap; one has all ranks except one. Each rank reduces in all of its sets at once. */
 static void case_sets(void)
 {
     static const int evens[] = {0, 2}, low[] = {1, 0}, most[] = {3, 2, 1};
@@ -82,7 +82,7 @@ static void case_sets(void)
     must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
 }
 
-/* Of a part of the launcher's job, by the part's own ranks. */
+/* Sets of a sub-job: their lists have the ranks of the sub-job. */
 static void case_sets_of_a_part(void)
 {
     static const int job[] = {2, 1, 0}, last[] = {2};
@@ -115,7 +115,7 @@ static void case_sets_that_differ(void)
         ranks_fail("something is left");
 }
 
-/* A list that is a set already meets one that is not, and another that is. */
+/* One rank adds a list that is a set already; others add a new one, or another set that exists. */
 static void case_sets_that_exist(void)
 {
     static const int one[] = {0}, two[] = {1}, three[] = {2};
@@ -136,7 +136,7 @@ static void case_sets_that_exist(void)
     must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
 }
 
-/* One rank is asked; all get the same answer at the same call. */
+/* One rank requests a stop; all ranks get the same answer at the same call. */
 static void case_stop(void)
 {
     int stop = 7, rounds = 0;
@@ -166,7 +166,7 @@ static void *ask_to_stop(void *arg)
     return arg;
 }
 
-/* Threads that ask at the same time take turns, whichever comes first. */
+/* Threads that call hvd_should_stop at the same time take turns, in any order. */
 static void case_stop_threads(void)
 {
     pthread_t threads[3];

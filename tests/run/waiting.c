@@ -1,5 +1,5 @@
-/* waiting.c: what it costs the others that one rank is late, run by every rank of a job: `waiting CASE`. Rank
- * 0 prints what it took while the last rank was late. */
+/* waiting.c: what it costs the other ranks to wait for one, run by every rank of a job: `waiting CASE`. Rank
+ * 0 prints what it used while the last rank was late. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -19,8 +19,9 @@ static void sleep_ms(long ms)
         continue;
 }
 
-/* What this process took so far: milliseconds of CPU time, and one for each time that it had to leave a core
- * that it wanted. Who yields again and again to others that never do has next to no time, but that. */
+/* What this process has used so far: its CPU time in milliseconds, plus one for each involuntary context
+ * switch. A process that keeps yielding to others that never yield has next to no CPU time, but many
+ * switches. */
 static double taken(void)
 {
     struct timespec time;
@@ -30,7 +31,7 @@ static double taken(void)
     return (double)time.tv_sec * 1e3 + (double)time.tv_nsec / 1e6 + (double)usage.ru_nivcsw;
 }
 
-/* It hands in later than the others. */
+/* The last rank submits later than the others. */
 static void case_late(void)
 {
     float data[1] = {1};
@@ -46,13 +47,13 @@ static void case_late(void)
         ranks_fail("the sum is %g", (double)data[0]);
 }
 
-/* ---- In the middle of it ---- */
+/* ---- Stopped during an operation ---- */
 
 struct stop {
-    pid_t pid; /* of the rank that stands still */
+    pid_t pid; /* of the rank that is stopped */
     bool kills;
     double took;
-    _Atomic int carried; /* allreduces */
+    _Atomic int carried; /* allreduces that are done */
     _Atomic bool over;
 };
 
@@ -84,7 +85,7 @@ static pid_t last_pid(void)
     return last;
 }
 
-/* It stands still while tensors travel: they do so nearly all the time. */
+/* The last rank is stopped while tensors travel, which they do nearly all the time. */
 static void case_stopped(void)
 {
     pthread_t thread;
@@ -113,7 +114,7 @@ static void case_stopped(void)
     free(data);
 }
 
-/* It stands still until the others sleep, and then it is gone: that wakes them. */
+/* The last rank is stopped until the others sleep, and then killed: that must wake them. */
 static void case_killed(void)
 {
     pthread_t thread;
@@ -121,7 +122,7 @@ static void case_killed(void)
     float *data = calloc(ELEMENTS, sizeof(*data));
     struct hvd_tensor tensor = hvd_vector("travels", data, ELEMENTS, HVD_FLOAT32);
     enum hvd_status status = HVD_OK;
-    signal(SIGTERM, SIG_IGN); /* a launcher may be faster than we are, and we have something to say */
+    signal(SIGTERM, SIG_IGN); /* the launcher may end the other ranks before they have printed their error */
     if (data == NULL || (rank == 0 && pthread_create(&thread, NULL, stop_and_continue, &stop) != 0))
         ranks_fail("no memory, or no thread");
     while (status == HVD_OK) {

@@ -1,6 +1,6 @@
-/* wireup_probe.c: a rank that only wires up: puts a blob, reads everyone's, says who it is. Its argument
- * "leave" makes it die between two fences. With HAVE_MPI_PROBE it also initialises MPI, "before" or "after"
- * wire-up, and compares. Exit status 1 with the sentence when something fails. */
+/* wireup_probe.c: a rank that only wires up: it puts a blob, reads those of all ranks, and prints its rank.
+ * With the argument "leave" it dies between two fences. With HAVE_MPI_PROBE it also initialises MPI, "before"
+ * or "after" wire-up, and compares the ranks. If something fails it prints the sentence and exits with 1. */
 #include "config.h"
 
 #include <stdbool.h>
@@ -108,7 +108,7 @@ static int run(int argc, char **argv, struct hvd_job *job)
 #else
 static int run(int argc, char **argv, struct hvd_job *job)
 {
-    /* one that leaves after its first fence: what the kernel does for the dead is all it does */
+    /* after its first fence, the rank of "leave" exits without any cleanup */
     return wire_up(job, argc > 1 && strcmp(argv[1], "leave") == 0);
 }
 #endif

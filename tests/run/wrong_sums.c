@@ -1,7 +1,7 @@
-/* wrong_sums.c: preloaded, it makes the last rank's reductions of one tensor give wrong results.
+/* wrong_sums.c: a library to preload that makes reductions of one tensor give wrong results on the last rank.
  *
- * WRONG_TENSOR is its name; the first WRONG_AFTER reductions of it are right. With WRONG_GIVEN, only those in
- * memory of hvd_alloc count. */
+ * WRONG_TENSOR is the tensor's name. Its first WRONG_AFTER reductions are right. With WRONG_GIVEN, only
+ * reductions in memory of hvd_alloc count. */
 #include "config.h"
 
 #include <dlfcn.h>
@@ -11,10 +11,10 @@
 
 #include "hvd.h"
 
-static int reductions;             /* of the chosen tensor so far */
+static int reductions;             /* how many reductions of the tensor there were */
 static hvd_handle spoiled;         /* in flight, or 0 */
-static unsigned char *spoiled_sum; /* its output */
-static char *given;                /* what hvd_alloc gave last, and its bytes */
+static unsigned char *spoiled_sum; /* the output of that reduction */
+static char *given;                /* the memory that hvd_alloc returned last, and its size */
 static int64_t given_bytes;
 
 enum hvd_status hvd_alloc(int64_t bytes, void **memoryp)
@@ -36,7 +36,7 @@ static bool is_given(const void *memory)
     return given != NULL && at >= given && at < given + given_bytes;
 }
 
-/* Is this the one, and its time? */
+/* Is this the tensor, and a reduction of it that is to be wrong? */
 static bool is_chosen(const struct hvd_tensor *tensor)
 {
     const char *name = getenv("WRONG_TENSOR");
