@@ -1,4 +1,4 @@
-/* address.c: which addresses of a node are worth trying, and in which order. */
+/* address.c: the addresses of a node, and the order in which to try those of another. */
 #include "net/address.h"
 
 #include <arpa/inet.h>
@@ -31,7 +31,7 @@ static bool is_link_local(const struct in6_addr *address)
     return IN6_IS_ADDR_LINKLOCAL(address);
 }
 
-/* False where the interface has no address that a peer could use. */
+/* False if the interface has no address that a peer could use. */
 static bool read_net(const struct ifaddrs *interface, struct address_net *net)
 {
     if (interface->ifa_addr == NULL || interface->ifa_netmask == NULL || (interface->ifa_flags & IFF_UP) == 0)

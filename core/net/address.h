@@ -1,4 +1,4 @@
-/* address.h: which addresses of a node are worth trying, and in which order. */
+/* address.h: the addresses of a node, and the order in which to try those of another. */
 #ifndef NET_ADDRESS_H
 #define NET_ADDRESS_H
 
@@ -9,35 +9,39 @@
 #define ADDRESS_TEXT_BYTES 64
 #define ADDRESS_MAX_NETS   64
 
-/* One address of an interface of this node, with its subnet. IPv4 as ::ffff:a.b.c.d, prefix + 96. */
+/* One address of an interface of this node, with its subnet. IPv4 is written as ::ffff:a.b.c.d, and its
+ * prefix length has 96 added. */
 struct address_net {
     struct in6_addr address;
     int prefix_bits;
-    bool bridge; /* of containers or virtual machines: the same on many nodes, and reaches none of them */
+    bool bridge; /* for containers or virtual machines: many nodes have the same one, and it reaches none of
+                    them */
     bool loopback;
 };
 
-/* The interfaces that are up, without link-local addresses; at most [room]. */
+/* Fills [nets], of [room] entries, with the addresses of the interfaces that are up, without link-local
+ * ones; returns how many. */
 int address_nets(struct address_net *nets, int room);
 
-/* Sort the [addresses] of another rank, best first and otherwise in their order: those on a subnet of [nets],
- * those further away, those on a bridge's subnet, and last those that are this node's own. Pure. */
+/* Sort the [addresses] of another rank, best first: those on a subnet of [nets], those further away, those
+ * on a bridge's subnet, and last those that this node has itself. Addresses of one class keep their order.
+ * Pure. */
 void address_sort(struct in6_addr *addresses, int count, const struct address_net *nets, int net_count);
 
-/* Sorted [addresses] of which the first is on a subnet of [nets]: rotate those that are too by [lane] places,
- * so that connections of different turns go through different cards, where there are several. Others stay:
- * which card leads beyond a router, and whether the address answers there, is not known. Pure. */
+/* [addresses] are sorted. Rotate those at their start that are on a subnet of [nets] by [lane] places, so
+ * that the lanes use different NICs if there are several. The others stay in place: it is not known which
+ * NIC leads beyond a router, nor whether the address answers there. Pure. */
 void address_rotate(struct in6_addr *addresses, int count, const struct address_net *nets, int net_count,
                     int lane);
 
-/* What a node of [nets] tells others: no loopback where there is anything else, bridges last. Returns how
- * many, at most [room]. Pure. */
+/* The addresses that a node with [nets] publishes: no loopback if there is any other, and bridges last.
+ * Returns how many, at most [room]. Pure. */
 int address_select_advertised(const struct address_net *nets, int net_count, struct in6_addr *addresses,
                               int room);
 
 bool address_in_subnet(const struct in6_addr *address, const struct in6_addr *net, int prefix_bits);
 
-/* IPv4 as ::ffff:a.b.c.d. */
+/* Write an IPv4 address as ::ffff:a.b.c.d. */
 void address_map_ipv4(const struct in_addr *from, struct in6_addr *to);
 
 /* "10.0.0.1" or "fd00::1". */
@@ -46,7 +50,8 @@ void address_text(const struct in6_addr *address, char text[ADDRESS_TEXT_BYTES])
 /* The other end of a socket, or "an unknown address". */
 void address_peer_text(int fd, char text[ADDRESS_TEXT_BYTES]);
 
-/* Of one end of a socket: the other's, or ours. False where it has none. */
+/* The address of one end of a socket: this process's if [ours], else the peer's. False if the socket has
+ * none. */
 bool address_of_socket_end(int fd, bool ours, struct in6_addr *address);
 
 /* For bind and connect; returns the length. */

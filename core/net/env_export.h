@@ -5,17 +5,17 @@
 #include "base/status.h"
 #include "net/network_env.h"
 
-/* What was written last; zeroed: nothing. */
+/* What was written last; empty if zeroed. */
 struct env_export {
     struct nic_env settings;
 };
 
-/* Take back what was written, here or by the launcher, and is still as it was, so that it does not look like
- * a user's. */
+/* Unset each variable that hvd or its launcher wrote and that still has the value written, so that it is
+ * not taken for the user's. */
 void env_export_withdraw(struct env_export *env_export);
 
-/* Write [settings]; a variable that is set already, or whose opposite is, is its user's, and stays. HVD_OK or
- * HVD_ERR_NO_MEMORY. */
+/* Write [settings]. A variable that is already set, or whose opposite is set, belongs to the user and is
+ * kept. HVD_OK or HVD_ERR_NO_MEMORY. */
 int env_export_write(struct env_export *env_export, const struct nic_env *settings, struct hvd_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* frame.c: how records are cut into frames on the byte streams of the control tree. Pure. */
+/* frame.c: encodes and decodes frames, the records on the byte streams of the control tree. Pure. */
 #include "config.h"
 #include "net/frame.h"
 

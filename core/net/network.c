@@ -1,4 +1,4 @@
-/* network.c: which interfaces join the nodes of a job. */
+/* network.c: plans the rails that may join the nodes of a job, and chooses among those that work. */
 #include "net/network.h"
 
 #include <stdio.h>
@@ -38,7 +38,7 @@ static bool is_usable(const struct network_nic *nic)
     return nic->verdict != NETWORK_DROPPED && nic->address_count > 0 && nic->name[0] != 0;
 }
 
-/* The rail_nic of [node] in a subnet, on an interface that is on no rail yet. */
+/* Find the interface and address of [node] in a subnet, on an interface that is on no rail yet. */
 static bool find_in_net(const struct network_plan *plan, const struct network_node *nodes, int node,
                         const struct network_address *net, struct network_rail_nic *rail_nic)
 {
@@ -62,7 +62,7 @@ static int compare_addresses(const void *a, const void *b)
     return memcmp(a, b, sizeof(struct in6_addr));
 }
 
-/* One address on two nodes: a bridge of each node's own, set up alike everywhere. */
+/* Do two nodes have the same address? Then each has a bridge of its own, configured alike on all nodes. */
 static bool has_duplicate_address(const struct network_plan *plan, const struct network_node *nodes, int rail,
                                   struct in6_addr *room)
 {
@@ -77,7 +77,7 @@ static bool has_duplicate_address(const struct network_plan *plan, const struct 
     return false;
 }
 
-/* All nodes have a rail_nic on rail number rail_count: count it in, unless it cannot work. */
+/* All nodes have a rail_nic for the next rail. Add the rail, unless two nodes have the same address on it. */
 static void add_rail(struct network_plan *plan, const struct network_node *nodes,
                      const struct network_address *net, struct in6_addr *room)
 {
@@ -136,7 +136,7 @@ static void plan_routes(struct network_plan *plan, const struct network_node *no
     }
 }
 
-/* Fastest first, else in their order. */
+/* Fastest first; rails of equal speed keep their order. */
 static void sort_rails(struct network_plan *plan)
 {
     for (int i = 1; i < plan->rail_count; i++) {

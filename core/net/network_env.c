@@ -10,7 +10,7 @@
 #include "net/address.h"
 #include "net/network.h"
 
-/* ---- What they are to say ---- */
+/* ---- What hvd sets ---- */
 
 static bool is_rdma_device(const struct network_nic *nic)
 {
@@ -41,13 +41,13 @@ void network_env_of_choice(const struct network_node *nodes, const struct networ
     nic_env_from_lists(&interfaces, &rdma_devices, settings);
 }
 
-/* ---- What a user gave ---- */
+/* ---- What a user set ---- */
 
-/* A value: its list, and how to read it. */
+/* A variable's value as a list of names, and how to read them. */
 struct user_value {
     const char *list;
-    bool excludes; /* NCCL's ^: all but these */
-    bool prefixes; /* NCCL's names: the beginnings of names */
+    bool excludes; /* NCCL's ^: all interfaces except these */
+    bool prefixes; /* NCCL: a name in the list matches every name that begins with it */
 };
 
 static bool is_name(const char *name, struct token word, bool prefix)
@@ -91,7 +91,7 @@ static bool is_in_subnet(const struct network_nic *nic, struct token word)
     return false;
 }
 
-/* Is the interface or card one that [word] of the value names? */
+/* Does [word] of the value name this interface or RDMA device? */
 static bool is_named(enum nic_env_id id, const struct user_value *user_value, struct token word,
                      const struct network_nic *nic)
 {
@@ -121,11 +121,11 @@ static bool is_chosen(const struct network_plan *plan, const struct network_choi
     return false;
 }
 
-/* How the value fits the node. */
+/* How a value fits a node. */
 struct match {
-    bool found;           /* it names something that the node has */
-    struct token missing; /* the first name that the node has not */
-    bool proven;          /* what it leaves to be used has something that was proven, or is RDMA */
+    bool found;           /* it names a NIC of the node */
+    struct token missing; /* the first name that no NIC of the node has */
+    bool proven;          /* among the NICs that it allows, one is on a chosen rail, or is an RDMA device */
 };
 
 static bool is_named_by_any(enum nic_env_id id, const struct user_value *user_value,
@@ -164,7 +164,7 @@ static struct match match_of(enum nic_env_id id, const struct user_value *user_v
     return match;
 }
 
-/* False where the value is of a form that is not looked into. */
+/* False if the value has a form that hvd does not check. */
 static bool parse_user_value(enum nic_env_id id, const char *value, struct user_value *user_value)
 {
     bool nccl = id == NIC_ENV_NCCL_SOCKETS || id == NIC_ENV_NCCL_RDMA;

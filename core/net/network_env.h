@@ -1,5 +1,5 @@
-/* network_env.h: the variables that tell NCCL, UCX, Gloo and Open MPI which network to use: what they are to
- * say of a choice, and whether what a user has given fits this node. Pure. */
+/* network_env.h: the variables that tell NCCL, UCX, Gloo and Open MPI which network to use: what hvd sets
+ * them to for a choice of rails, and whether what a user has set can work on this node. Pure. */
 #ifndef NET_NETWORK_ENV_H
 #define NET_NETWORK_ENV_H
 
@@ -13,12 +13,14 @@ struct network_node;
 struct network_plan;
 struct network_choice;
 
-/* What the choice means on [node]: the interfaces of its rails for sockets; for RDMA all cards that were
- * kept, if every node has some. A list that cannot be told is left out. */
+/* The settings that follow from the choice on [node]: for sockets, the interfaces of the chosen rails; for
+ * RDMA, all RDMA devices that were kept, if every node has some. A list that cannot be written is left
+ * out. */
 void network_env_of_choice(const struct network_node *nodes, const struct network_plan *plan,
                            const struct network_choice *choice, int node, struct nic_env *settings);
 
-/* What is wrong on [node] with what its user gave, where that is to be told, into [why]. */
+/* Can what the user of [node] set not work there? If so, and if it should be reported, the reason goes
+ * into [why]. */
 bool network_env_is_wrong(enum nic_env_id id, const struct network_node *nodes,
                           const struct network_plan *plan, const struct network_choice *choice, int node,
                           char why[NETWORK_ENV_WHY_BYTES]);

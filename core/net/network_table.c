@@ -1,4 +1,4 @@
-/* network_table.c: the table of nodes and interfaces, and why none of them joins the nodes. */
+/* network_table.c: the table of nodes and interfaces, which explains why no network joins the nodes. */
 #include "net/network.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ static int rail_of(const struct table *table, int node, int nic)
     return -1;
 }
 
-/* Has [node] [address] in that subnet, or any where [address] is NULL? */
+/* Does [node] have [address] in that subnet, or any address there if [address] is NULL? */
 static bool has_in_net(const struct network_node *node, const struct network_address *net,
                        const struct in6_addr *address)
 {
@@ -64,7 +64,7 @@ static void explain_no_rail(const struct table *table, int node, const struct ne
              NETWORK_MAX_RAILS);
 }
 
-/* Why a rail that was tried does not serve this node. */
+/* Why a rail that was tried is not used on this node. */
 static void explain_rail(const struct table *table, int node, int rail, char why[NETWORK_WHY_BYTES])
 {
     if (table->probe_results[node].why[rail][0] != 0) {
@@ -115,7 +115,8 @@ static void add_row(struct table *table, int node, int index)
     add_line(table, text);
 }
 
-/* 0: tried, and failed here; 1: tried; 2: usable; 3: not. */
+/* The order of the table's rows. 0: tried, and failed on this node; 1: tried, and worked here; 2: usable,
+ * but not tried; 3: not usable. */
 static int class_of(const struct table *table, int node, int index)
 {
     int rail = rail_of(table, node, index);

@@ -1,4 +1,5 @@
-/* nic_offer.c: what a node tells the others of its interfaces and of how it fared, and its bytes. */
+/* nic_offer.c: what a node publishes about its network interfaces and about its probe, and the encoding of
+ * both. */
 #include "net/nic_offer.h"
 
 #include <stdio.h>
@@ -21,7 +22,7 @@ _Static_assert(32 + NETWORK_MAX_NICS * NIC_BYTES + NIC_ENV_COUNT * (2 + NIC_ENV_
 _Static_assert(16 + NETWORK_MAX_RAILS * (2 + NETWORK_WHY_BYTES) <= PROBE_RESULT_BYTES,
                "the longest result fits");
 
-/* ---- Of this node ---- */
+/* ---- The interfaces of this node ---- */
 
 static void copy_addresses(struct network_nic *to, const struct nic *from)
 {
@@ -41,7 +42,7 @@ static void copy_addresses(struct network_nic *to, const struct nic *from)
     }
 }
 
-/* Names are the kernel's; what cannot be shown in a sentence is not told as it is. */
+/* Names come from the kernel. Bytes that could not be shown in a sentence become '?'. */
 static void copy_words(char *to, const char *from, size_t bytes)
 {
     snprintf(to, bytes, "%s", from);
@@ -101,7 +102,7 @@ static bool is_plain(const char *value)
     return strlen(value) < NIC_ENV_BYTES;
 }
 
-/* Values that cannot be told to others are not looked into. */
+/* A value that is too long or not printable cannot be published, so it is not checked. */
 static int read_settings(struct network_node *node)
 {
     for (int id = 0; id < NIC_ENV_COUNT; id++) {
@@ -145,7 +146,7 @@ void nic_offer_free(struct network_node *node)
     *node = (struct network_node){.host = node->host};
 }
 
-/* ---- To bytes and back ---- */
+/* ---- Encoding ---- */
 
 static void write_nic(struct encoder *encoder, const struct network_nic *nic)
 {

@@ -43,7 +43,7 @@ void peer_table_rank_name(const struct peer_table *peer_table, int rank, char *t
         snprintf(text, text_bytes, "rank %d", rank);
 }
 
-/* ---- Who shares memory with whom ---- */
+/* ---- Nodes and networks ---- */
 
 int peer_table_local_peers(const struct peer_table *peer_table, int *members)
 {
@@ -100,7 +100,8 @@ int peer_table_networks(const struct peer_table *peer_table, int *network_of_ran
         known = known && peer_table->peers[rank].net_key != 0;
     }
     qsort(keyed_ranks, (size_t)peer_table->size, sizeof(*keyed_ranks), compare_keyed_ranks);
-    for (int i = 0; i < peer_table->size; i++) { /* the first rank of each, until they are numbered */
+    for (int i = 0; i < peer_table->size;
+         i++) { /* each rank gets the first rank of its network; numbers follow below */
         if (i == 0 || (known && keyed_ranks[i].key != keyed_ranks[i - 1].key))
             first = keyed_ranks[i].rank;
         network_of_rank[keyed_ranks[i].rank] = known ? first : 0;

@@ -1,4 +1,4 @@
-/* probe.c: try the rails of a job: connect to other nodes on each of them, all at once. */
+/* probe.c: tries the rails of a job by connecting to other nodes on all of them at the same time. */
 #include "net/probe.h"
 
 #include <stdio.h>
@@ -9,11 +9,12 @@
 #include "base/clock.h"
 #include "net/address.h"
 
-#define PROBE_TIMEOUT_US INT64_C(5000000) /* for any rail to work */
-#define GRACE_US \
-    INT64_C(1500000) /* for the other rails after one has: longer than TCP's first repeat of 1 s */
+#define PROBE_TIMEOUT_US INT64_C(5000000) /* for a first rail to work */
+#define GRACE_US                                                                                             \
+    INT64_C(1500000) /* for the other rails after the first: longer than TCP's first retransmission, after 1 \
+                        s */
 
-/* Both ends of a connection make the same of it. */
+/* Both ends of a connection compute the same tag. */
 static uint32_t tag_of(int rail, bool ring)
 {
     return (uint32_t)(2 * rail + ring);
@@ -40,8 +41,8 @@ static void fill_connections(const struct probe *probe, const struct network_edg
                                              .fd = -1};
 }
 
-/* A connection goes out by the address of its rail, or a route leads through another interface. Who connects
- * looks at its own end, who accepts at the other. */
+/* A connection must come from the address of its rail; else a route leads through another interface. The
+ * end that connects checks its own address, the end that accepts checks the peer's. */
 static void check_source(const struct probe *probe, const struct network_edge *edge, int rail, int fd,
                          char why[NETWORK_WHY_BYTES])
 {
@@ -74,7 +75,8 @@ static void explain_failure(const struct probe *probe, const struct network_edge
         snprintf(why, NETWORK_WHY_BYTES, "%s of %.64s did not connect", text, probe->nodes[edge->node].host);
 }
 
-/* The first edge that failed says why; where we connect we know more than where we wait. */
+/* The first edge that failed gives the reason. Edges on which this node connects come first, as it knows
+ * more about those than about edges on which it waits. */
 static void judge_rail(const struct probe *probe, const struct network_edge *edges, int edge_count, int rail,
                        const struct endpoint_connection *wants, char why[NETWORK_WHY_BYTES])
 {
