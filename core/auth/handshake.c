@@ -23,11 +23,11 @@ _Static_assert(crypto_auth_KEYBYTES == HANDSHAKE_KEY_BYTES, "the key of a job is
 _Static_assert(crypto_auth_BYTES == HANDSHAKE_MAC_BYTES, "a MAC of crypto_auth fits");
 _Static_assert(HANDSHAKE_KEY_BYTES == HANDSHAKE_MAC_BYTES, "a MAC serves as a session key");
 
-/* What a keyed hash of the transcript is for: no two uses ever give the same bytes. */
+/* The use of a keyed hash of the transcript. Two uses never give the same bytes. */
 enum label {
     LABEL_RESPONSE = 'r',
     LABEL_CONFIRMATION = 'c',
-    LABEL_CONNECTOR_KEY = 'k', /* of what the connector sends after the handshake */
+    LABEL_CONNECTOR_KEY = 'k', /* encrypts what the connector sends after the handshake */
     LABEL_ACCEPTOR_KEY = 'K'
 };
 
@@ -53,7 +53,7 @@ static void compute_mac(const struct handshake *handshake, enum label label, siz
     crypto_auth(mac, labelled, sizeof(labelled) - encoder.left, handshake->key);
 }
 
-/* Is the MAC that lies at [length] the keyed hash of what lies before it? In constant time. */
+/* Is the MAC at offset [length] the keyed hash of the bytes before it? In constant time. */
 static bool mac_is_right(const struct handshake *handshake, enum label label, size_t length)
 {
     unsigned char expected[HANDSHAKE_MAC_BYTES];
@@ -67,7 +67,7 @@ static void encode_header(struct encoder *encoder, uint32_t magic)
     encode_number(encoder, HANDSHAKE_VERSION, 2);
 }
 
-/* NULL, or what is wrong. */
+/* Returns NULL, or what is wrong with the header. */
 static const char *check_header(struct decoder *decoder, uint32_t magic)
 {
     uint64_t magic_of_peer = decode_number(decoder, 4);
@@ -119,7 +119,7 @@ static const char *check_response(const struct handshake *handshake)
     return check_header(&decoder, RESPONSE_MAGIC);
 }
 
-/* Of a response whose MAC was right. */
+/* Decode the claim of a response whose MAC was right. */
 static void decode_claim(const struct handshake *handshake, struct handshake_claim *claim)
 {
     struct decoder decoder = {handshake->transcript + CHALLENGE_END, HANDSHAKE_RESPONSE_BYTES, false};
@@ -162,14 +162,16 @@ static bool is_sender(const struct handshake *handshake)
     return handshake->connector == (handshake->state == HANDSHAKE_RESPONSE);
 }
 
-/* Send or receive the rest of the state's message, and not a byte more: what follows is the owner's. */
+/* Send or receive the rest of the state's message, and not a byte more: the bytes after the last message
+ * belong to the owner of the socket. */
 static enum handshake_result transfer_message(struct handshake *handshake)
 {
     while (handshake->length < message_ends[handshake->state]) {
         unsigned char *at = handshake->transcript + handshake->length;
         size_t left = message_ends[handshake->state] - handshake->length;
         bool sends = is_sender(handshake);
-        /* MSG_TRUNC tells the whole length of a packet; of a stream it would throw the bytes away */
+        /* on a packet socket MSG_TRUNC returns the packet's full length; on a stream it would discard the
+         * bytes */
         int flags = MSG_DONTWAIT | (handshake->keeps_packets ? MSG_TRUNC : 0);
         ssize_t moved = sends ? send(handshake->fd, at, left, MSG_NOSIGNAL | MSG_DONTWAIT)
                               : recv(handshake->fd, at, left, flags);
@@ -273,7 +275,7 @@ static enum handshake_result on_confirmation(struct handshake *handshake)
     if (handshake->connector)
         return mac_is_right(handshake, LABEL_CONFIRMATION, RESPONSE_END) ? HANDSHAKE_DONE
                                                                          : fail_key(handshake);
-    /* A connector that gave up while it waited has closed its end, and will connect again. */
+    /* Has the connector closed its end? One that gave up while it waited has, and it connects again. */
     char byte;
     ssize_t got = recv(handshake->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
     if (got == 0)
