@@ -13,18 +13,18 @@
 
 #define ALIGN_BYTES ((size_t)4096)
 
-/* The table has one entry for each ENTRY_BYTES of the arena. Regions are larger, so room runs out before
- * entries do. The entries that are left record refusals until all users have read them. Those are few: all
+/* The table has one entry for each ENTRY_BYTES of the arena. Regions are larger, so memory runs out before
+ * entries do. The remaining entries record refusals until all users have read them. Refusals are few: all
  * ranks create process sets together, one after the other. */
 #define ENTRY_BYTES ((size_t)1 << 20)
 
-/* How long arena_release waits for the lock: its holder has died or is stopped. */
+/* How long arena_release waits for the lock. A holder that keeps it longer has died or is stopped. */
 #define RELEASE_TIMEOUT_US INT64_C(1000000)
 
 /* One region, in the table. Zeroed: a free entry. */
 struct region {
     int32_t set;         /* + 1, so that zero is no set */
-    int32_t users;       /* that have not released it yet, acquired or not */
+    int32_t users;       /* users that have not released it yet, acquired or not */
     uint64_t begin, end; /* where it lies; both 0: there was no room, and every user gets that answer */
 };
 
@@ -59,8 +59,8 @@ static size_t table_bytes(const struct arena *arena)
     return round_up(sizeof(struct arena_table) + region_count(arena) * sizeof(struct region));
 }
 
-/* There must be an entry for each region, however small. The table is smaller than its arena, so twice the
- * regions' bytes bound its size. */
+/* There must be an entry for each region, however small. The table is smaller than the rest of its arena, so
+ * its size for twice the regions' bytes is enough. */
 void arena_request_nested(struct arena_request *request, int count, size_t bytes)
 {
     size_t entries_bytes = (size_t)count * ENTRY_BYTES;
@@ -123,7 +123,7 @@ static size_t find_room_locked(const struct arena *arena, size_t bytes)
     return bytes <= arena->bytes && at <= arena->bytes - bytes ? at : 0;
 }
 
-/* NULL where the table is full. */
+/* Make the region; NULL if the table is full. */
 static struct region *create_locked(const struct arena *arena, const struct arena_request *request)
 {
     size_t bytes = round_up(request->bytes);

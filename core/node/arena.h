@@ -13,7 +13,7 @@ struct arena {
     size_t bytes;
 };
 
-/* A set that needs several regions requests the others under its number plus multiples of this. */
+/* A set that needs several regions acquires the others under its number plus multiples of this. */
 #define ARENA_SET_STRIDE (1 << 28)
 
 /* What a process set needs; all its members pass the same. */
@@ -38,7 +38,7 @@ void arena_request_nested(struct arena_request *request, int count, size_t bytes
 int arena_acquire(const struct arena *arena, const struct arena_request *request, int64_t deadline_us,
                   void **regionp, struct hvd_error *err);
 
-/* This rank, which acquired the region, no longer uses it. When all users have released it, other sets may
+/* This rank, which acquired the region, no longer uses it. Once all users have released it, other sets may
  * get the memory. */
 void arena_release(const struct arena *arena, int set);
 

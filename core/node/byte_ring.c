@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-/* Positions are stored and loaded in sequentially consistent order: a sleeper's "wake me" word and the
- * position that it looks at afterwards are then seen by the other end in that order too, without fences. */
+/* Positions are stored and loaded in sequentially consistent order. An end that goes to sleep first stores
+ * its request to be woken, then loads the other end's position; the other end sees both in that order,
+ * without fences. */
 
 static size_t smaller(size_t a, size_t b)
 {
@@ -73,6 +74,6 @@ bool byte_ring_release(struct byte_ring_end *end)
 
 bool byte_ring_at_end(struct byte_ring_end *end)
 {
-    /* closed is set behind the last head */
+    /* closed is stored after the last head */
     return atomic_load(&end->ring->closed) != 0 && atomic_load(&end->ring->head) == end->position;
 }

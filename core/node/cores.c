@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* glibc's own call knows of 1024 cores. */
+/* The cpu_set_t of glibc's call ends at core 1023. */
 void cores_of_thread(struct cores *cores)
 {
     memset(cores, 0, sizeof(*cores));
@@ -36,11 +36,11 @@ int64_t cores_l2_bytes(void)
 /* A matching of ranks and cores that grows rank by rank. */
 struct matching {
     const struct cores *ranks;
-    int rank_of[CORES_MAX]; /* -1: nobody's */
-    struct cores tried;     /* for the rank that is to be seated now */
+    int rank_of[CORES_MAX]; /* -1: no rank has the core */
+    struct cores tried;     /* cores tried for the rank that gets a core now */
 };
 
-/* Give [rank] one more core, for which others may have to move. */
+/* Assign one more core to [rank]; other ranks may have to move to other cores for it. */
 static bool assign_core(struct matching *matching, int rank)
 {
     for (int i = 0; i < CORES_WORDS; i++) {

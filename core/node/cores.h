@@ -8,31 +8,32 @@
 #define CORES_MAX   8192
 #define CORES_WORDS (CORES_MAX / 64)
 
-/* A set of them, by the system's numbers; empty: not known. */
+/* A set of cores, by the kernel's numbers; empty: not known. */
 struct cores {
     uint64_t words[CORES_WORDS];
 };
 
-/* Whether they suffice for the ranks of a node. */
+/* Whether the cores of a node suffice for its ranks. */
 struct oversubscription {
     bool oversubscribed; /* ranks share cores */
-    bool no_spare_core;  /* some have no second one, for a thread beside the program's */
-    bool apart;          /* some may run on others than others: somebody has bound them */
-    struct cores all;    /* those that any of them may run on; empty where there is only one */
+    bool no_spare_core;  /* some rank has no second core, for a thread besides the program's */
+    bool apart;          /* the ranks may not all run on the same cores: somebody has bound them */
+    struct cores all;    /* the cores that any of the ranks may run on; empty if there is only one rank */
 };
 
-/* Those that the calling thread may run on. */
+/* Get the cores that the calling thread may run on. */
 void cores_of_thread(struct cores *cores);
 
-/* The NUMA node of the core that the calling thread runs on, which it may leave where it is not bound; -1:
- * not known. */
+/* The NUMA domain of the core that the calling thread runs on; -1: not known. A thread that is not bound may
+ * leave the domain. */
 int cores_numa_domain(void);
 
-/* The bytes of a core's second-level cache, of the one that runs this where they differ; 0: not known. */
+/* The bytes of a core's second-level cache, of the core that runs this call where they differ; 0: not known.
+ */
 int64_t cores_l2_bytes(void);
 
-/* Are there [each] cores for each of [count] ranks, among those that it may run on, that no other gets? Ranks
- * of which nothing is known need none. Pure. */
+/* Can each of [count] ranks have [each] cores to itself, among those that it may run on? A rank whose cores
+ * are not known needs none. Pure. */
 bool cores_suffice(const struct cores *ranks, int count, int each);
 
 #endif

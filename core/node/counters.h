@@ -1,13 +1,14 @@
 /* counters.h: how processes that share memory pass chunks through slots, and when a slot may be written
  * again.
  *
- * Chunks are numbered on and on, over all batches, and chunk p lies in slot p % SLOTS of whoever writes it.
- * For each step of its work a process has a counter in shared memory: how many chunks it is through with. It
- * alone writes it, and it only ever adds. The steps of others wait for these counters and for nothing else:
+ * Chunks are numbered in one sequence over all batches, and chunk p lies in slot p % SLOTS of the process
+ * that writes it. For each step of its work a process has a counter in shared memory: how many chunks have
+ * passed the step. Only this process writes the counter, and it only ever grows. The steps of others wait for
+ * these counters and for nothing else:
  *   to read chunk p, until its writers have reached p + 1 in the step that fills the slot;
  *   to write chunk p, until its readers have reached counters_reusable_at(p) in the step that empties it:
  *   they no longer need chunk p - SLOTS, which lay in the same slot.
- * Which step waits for which is said where the steps are: slots.h, hier_node.c, hier_alltoall.c, relay.c. */
+ * slots.h, hier_node.c, hier_alltoall.c and relay.c say which of their steps waits for which. */
 #ifndef NODE_COUNTERS_H
 #define NODE_COUNTERS_H
 

@@ -1,4 +1,11 @@
-/* node.h: the shared memory of the ranks of one node, and how they attach to it. */
+/* node.h: the shared memory of the ranks of one node, and how they attach to it.
+ *
+ * node/ promises that the ranks of a node reach the same memory, and that no rank can make another one touch
+ * memory outside it. Its stages: attach.c, with attach_leader.c and attach_member.c, brings the ranks
+ * together; node_memory.c lays out what they share and shared_file.c makes the files; windows.c has memory
+ * for programs, and arena.c regions for process sets. What lies there: slots.c and counters.h pass chunks,
+ * byte_ring.c bytes. doorbell.c wakes ranks, process_watch.c sees them end, and cores.c compares the cores
+ * that they have. */
 #ifndef NODE_NODE_H
 #define NODE_NODE_H
 
@@ -10,24 +17,25 @@
 
 struct node;
 
-/* Meet. [members] are the ranks that may share memory, ascending, this rank among them; the first leads. The
- * leader makes the memory (memfd) and hands it over, with each rank's doorbell (eventfd), on an abstract unix
- * socket whose name and handshake come from the job key and epoch. The leader returns when all members came
- * or at [deadline_us], whichever is first; a member when it is attached, which may be a second after the
- * later of its own and the leader's deadlines, or with an error. Who came is agreed by the caller afterwards.
- */
+/* Attach to the node's shared memory. [members] are the ranks that may share memory, ascending, with this
+ * rank among them; the first is the leader. The leader makes the memory (memfd). It hands the memory and each
+ * rank's doorbell (eventfd) to the members on an abstract unix socket, whose name and handshake come from the
+ * job key and epoch. The leader returns when all members are attached, or at [deadline_us] if that is
+ * earlier. A member returns when it is attached, or with an error; that may be a second after the later of
+ * its own and the leader's deadline. The caller must then agree with the other ranks on who is attached. */
 int node_attach(struct node **nodep, const struct peer_table *peer_table, const int *members,
                 int member_count, int64_t deadline_us, struct hvd_error *err);
 
-/* The part of its memory that is free for all its ranks; of NULL an empty one. It lives as long as the node.
- */
+/* The part of the node's memory that process sets share. It lives as long as the node. Empty if [node] is
+ * NULL. */
 struct arena node_arena(const struct node *node);
 
-/* The windows of its ranks, by their place among [members]: from now on the caller's to detach. Of NULL none.
- */
+/* The windows of the node's ranks, by their place among [members]. From now on the caller must detach them.
+ * None if [node] is NULL. */
 struct windows node_take_windows(struct node *node);
 
-/* What cores its ranks have. Once all have met: the same on all. Of NULL: enough. */
+/* Whether the cores of the node's ranks suffice. Call it once all ranks are attached: all get the same
+ * answer. If [node] is NULL they suffice. */
 int node_oversubscription(const struct node *node, struct oversubscription *oversubscription,
                           struct hvd_error *err);
 

@@ -1,4 +1,4 @@
-/* shared_file.c: files without a name that the ranks of a node map, of a size that cannot change. */
+/* shared_file.c: files without a name that the ranks of a node map. Their size cannot change. */
 #include "config.h"
 #include "node/shared_file.h"
 
@@ -15,7 +15,7 @@
 
 #define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
 
-/* Never executable where the kernel knows how to say so; some sites insist. */
+/* Not executable, where the kernel has a flag for that: some sites demand it. */
 static int make_file(const char *name)
 {
     unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
@@ -23,7 +23,7 @@ static int make_file(const char *name)
     return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
 }
 
-/* A file beyond the limit is SIGXFSZ, before it is an error. */
+/* A file larger than the limit raises SIGXFSZ before the call can fail, so look at the limit first. */
 static int check_limit(size_t bytes, struct hvd_error *err)
 {
     struct rlimit limit;

@@ -1,4 +1,4 @@
-/* shared_file.h: files without a name that the ranks of a node map, of a size that cannot change. */
+/* shared_file.h: files without a name that the ranks of a node map. Their size cannot change. */
 #ifndef NODE_SHARED_FILE_H
 #define NODE_SHARED_FILE_H
 
@@ -7,11 +7,11 @@
 
 #include "base/status.h"
 
-/* Make one of [bytes] zeros, which cost nothing until they are used: a sealed memfd in *fdp, close-on-exec,
- * that the system's lists call [name]. */
+/* Make a file of [bytes] zeros, which take no memory until they are used: a sealed memfd in *fdp,
+ * close-on-exec. /proc shows it under [name]. */
 int shared_file_create(const char *name, size_t bytes, int *fdp, struct hvd_error *err);
 
-/* The size of what another rank made. Refused where it is not sealed. */
+/* The size of a file that another rank made. Refused if the file is not sealed. */
 int shared_file_size(int fd, int64_t *bytesp, struct hvd_error *err);
 
 #endif

@@ -1,19 +1,18 @@
 /* slots.h: the slots through which the members of a team on one node pass chunks to each other, and how a
- * member that sleeps is woken. What a chunk holds is the backend's business.
+ * member that sleeps is woken. The backend decides what a chunk holds.
  *
  * Each member owns SLOTS slots for its inputs and SLOTS slots for its part of the results. It alone writes
  * there, so its first touch places the pages in its own NUMA domain. Chunks and counters are as counters.h
  * says; the steps are:
  *
  *   published  the member has written its input of chunk p into its slot
- *   reduced    it has read what it needs from all members' slots of chunk p and written its part of the
- * result
+ *   reduced    it has read what it needs from all slots of chunk p, and has written its part of the result
  *
  * What each step waits for:
- *   publish p   all have reduced p - SLOTS, and this member has collected the results of p - SLOTS
- *   reduce p    all have published p
- *   collect p   all have reduced p
- * So nothing is overwritten while a member may still read it: whoever has published p has collected the
+ *   publish p  all have reduced p - SLOTS, and this member has collected the results of p - SLOTS
+ *   reduce p   all have published p
+ *   collect p  all have reduced p
+ * So nothing is overwritten while a member may still read it: a member that has published p has collected the
  * results of p - SLOTS. No step waits for a later chunk, so there is always a member that can go on.
  *
  * A member that overwrites the shared memory can spoil results, or keep the others waiting until they learn
@@ -30,7 +29,8 @@
 #include "node/counters.h"
 #include "node/doorbell.h"
 
-/* The steps that are counted. Announced are alltoalls: only all members together know how long one is. */
+/* The steps that are counted. SLOTS_ANNOUNCED counts alltoalls, of which only all members together know how
+ * long they take. */
 enum slots_counter { SLOTS_PUBLISHED, SLOTS_REDUCED, SLOTS_ANNOUNCED, SLOTS_COUNTERS };
 
 /* One member's part of the shared memory. Each counter is on a cache line of its own, as others poll it. */

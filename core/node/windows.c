@@ -12,7 +12,7 @@
 #define ROUND_BYTES (INT64_C(1) << 30)
 #define MAX_BYTES   (INT64_C(16) << 40) /* of all windows: an eighth of a process's address space */
 
-/* As large as the node's memory: no rank can use more. */
+/* A window is as large as the node's memory: no rank can use more. */
 static int64_t window_bytes(int count)
 {
     int64_t max_bytes = MAX_BYTES / count / UNIT_BYTES * UNIT_BYTES;
