@@ -1,4 +1,4 @@
-/* allocations.c: memory that the program gets from hvd: where it lies, and what becomes of it. */
+/* allocations.c: memory of hvd_alloc: where it is placed, and how it is freed. */
 #include "config.h"
 #include "api/allocations.h"
 
@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* From here on such pages are worth having, where the node gives them. */
+/* From this size on, huge pages are worthwhile, if the node has them. */
 #define HUGE_BYTES (INT64_C(2) << 20)
 
 static int64_t page_bytes(void)
@@ -32,7 +32,7 @@ static bool is_in_window(const struct windows *windows, const struct allocation 
 
 /* ---- Allocating --------------------------------------------------------------------------------- */
 
-/* The lowest place of the window where it fits; NULL where there is none. */
+/* The lowest address in the window where it fits; NULL if there is none. */
 static char *find_gap_locked(const struct allocations *allocations, const struct windows *windows,
                              int64_t bytes)
 {
@@ -64,7 +64,7 @@ static void insert_locked(struct allocations *allocations, struct allocation *al
         TAILQ_INSERT_BEFORE(next, allocation, link);
 }
 
-/* NULL where there is no room for it. */
+/* Find a gap and make its pages usable. Returns NULL if there is no room. */
 static char *open_gap_locked(const struct allocations *allocations, const struct windows *windows,
                              int64_t bytes)
 {
@@ -78,7 +78,7 @@ static char *open_gap_locked(const struct allocations *allocations, const struct
     return memory;
 }
 
-/* Without a window, or with no room left in it, memory is private. */
+/* Map the memory. It is private if there is no window or no room left in it. */
 static int map_locked(struct allocations *allocations, const struct windows *windows,
                       struct allocation *allocation, struct hvd_error *err)
 {
@@ -91,7 +91,8 @@ static int map_locked(struct allocations *allocations, const struct windows *win
         allocation->memory = own;
     }
     if (allocation->bytes >= HUGE_BYTES)
-        madvise(allocation->memory, (size_t)allocation->bytes, MADV_HUGEPAGE); /* where there are any */
+        madvise(allocation->memory, (size_t)allocation->bytes,
+                MADV_HUGEPAGE); /* if the node has huge pages */
     return HVD_OK;
 }
 
@@ -125,7 +126,7 @@ int allocations_allocate(struct allocations *allocations, const struct windows *
 
 /* ---- Freeing ---------------------------------------------------------------------------- */
 
-/* Return the pages to the node. Pages of a window are zero for their next owner. */
+/* Return the pages to the node. Pages of a window are then zero for their next owner. */
 static int release_pages(const struct windows *windows, const struct allocation *allocation,
                          struct hvd_error *err)
 {
@@ -135,7 +136,7 @@ static int release_pages(const struct windows *windows, const struct allocation 
     if (rc != 0)
         return error_set_errno(err, "hvd_free: cannot give back %zu bytes", bytes);
     if (inside)
-        madvise(allocation->memory, bytes, MADV_DONTDUMP); /* a dump would make it real again */
+        madvise(allocation->memory, bytes, MADV_DONTDUMP); /* a core dump would allocate the pages again */
     return HVD_OK;
 }
 

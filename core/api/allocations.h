@@ -1,4 +1,4 @@
-/* allocations.h: memory of hvd_alloc. It lies in this rank's window of shared memory, where there is one. */
+/* allocations.h: memory of hvd_alloc. It lies in this rank's window of shared memory, if there is one. */
 #ifndef API_ALLOCATIONS_H
 #define API_ALLOCATIONS_H
 
@@ -26,7 +26,7 @@ struct allocations {
         PTHREAD_MUTEX_INITIALIZER, TAILQ_HEAD_INITIALIZER((allocations).list) \
     }
 
-/* hvd_alloc and hvd_free, in a job that has [windows]; zeroed: in none. */
+/* hvd_alloc and hvd_free in a job with [windows]; zeroed: there is no job. */
 int allocations_allocate(struct allocations *allocations, const struct windows *windows, int64_t bytes,
                          void **memoryp, struct hvd_error *err);
 int allocations_free(struct allocations *allocations, const struct windows *windows, void *memory,
@@ -35,7 +35,7 @@ int allocations_free(struct allocations *allocations, const struct windows *wind
 /* The job is over: unmap its windows, except the parts that are still allocated. */
 void allocations_unmap_windows(struct allocations *allocations, struct windows *windows);
 
-/* In a forked child: it may read what its parent allocated, and free it for itself. */
+/* In a forked child: let it read what its parent allocated, and free its own mapping. */
 void allocations_after_fork(struct allocations *allocations);
 
 #endif

@@ -1,4 +1,4 @@
-/* arguments.c: are a caller's arguments what hvd.h asks for? */
+/* arguments.c: check a caller's arguments against hvd.h. */
 #include "api/arguments.h"
 
 #include <math.h>
@@ -8,11 +8,11 @@
 
 #include "base/dtype.h"
 
-/* What kinds of operations differ in, as a caller sees them. */
+/* How kinds of operations differ for the caller. */
 struct kind_traits {
     const char *name;
-    bool reduces; /* op, factors and wire count */
-    bool rows;    /* the first dimension is dealt out or put together: there must be one */
+    bool reduces; /* it takes op, factors and a wire format */
+    bool rows;    /* the first dimension is split or concatenated, so there must be one */
     bool results; /* the output is an hvd_result */
 };
 
@@ -24,7 +24,7 @@ static const struct kind_traits traits_of_kind[] = {
     [DESC_REDUCESCATTER] = {.name = "reducescatter", .reduces = true, .rows = true},
 };
 
-/* One tensor of an arguments. */
+/* One tensor of a call's arguments. */
 struct argument {
     const struct arguments *arguments;
     const struct kind_traits *kind_traits;
@@ -34,7 +34,7 @@ struct argument {
 
 /* ---- Names -------------------------------------------------------------------------------------- */
 
-/* Where the first control character is, or -1. */
+/* The position of the first control character, or -1. */
 static int find_control(const char *name)
 {
     for (int i = 0; name[i] != 0; i++)
@@ -63,7 +63,7 @@ const char *arguments_title(const struct arguments *arguments, int index, char t
     return title;
 }
 
-/* The sentence, behind the title of what it is about. */
+/* Write a sentence that begins with the title of the tensor. */
 static int __attribute__((format(printf, 3, 4)))
 set_invalid(const struct argument *argument, struct hvd_error *err, const char *format, ...)
 {
@@ -127,7 +127,7 @@ static bool overlap(const char *a, int64_t a_bytes, const char *b, int64_t b_byt
            (uintptr_t)b < (uintptr_t)a + (uint64_t)a_bytes;
 }
 
-/* Elements that [output] has room for. */
+/* The number of elements for which [output] has room. */
 static int64_t output_count(const struct argument *argument, int64_t count)
 {
     const struct membership *membership = argument->membership;
@@ -142,7 +142,7 @@ static int check_memory(const struct argument *argument, struct hvd_error *err)
     const struct hvd_tensor *tensor = argument->tensor;
     const struct membership *membership = argument->membership;
     if (tensor->input == tensor->output && tensor->input != NULL && !argument->kind_traits->results)
-        return HVD_OK; /* as is mostly so: in place */
+        return HVD_OK; /* the usual case: in place */
     bool reads = argument->arguments->kind != DESC_BROADCAST || membership->rank == membership->root;
     int64_t bytes = (int64_t)dtype_bytes(tensor->dtype);
     int64_t count = arguments_element_count(tensor);
@@ -163,7 +163,7 @@ static int check_memory(const struct argument *argument, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* ---- What reduces ------------------------------------------------------------------------------- */
+/* ---- Reductions --------------------------------------------------------------------------------- */
 
 static bool is_floating(enum hvd_dtype dtype)
 {
@@ -232,7 +232,7 @@ static int check_reduction(const struct argument *argument, struct hvd_error *er
     return rc == HVD_OK ? check_wire(argument, err) : rc;
 }
 
-/* What does not count must not be given: the caller believes that it does. */
+/* Refuse arguments that this kind ignores, because the caller believes that they have an effect. */
 static int check_plain(const struct argument *argument, struct hvd_error *err)
 {
     const struct hvd_options *options = argument->arguments->options;
@@ -250,7 +250,7 @@ static int check_plain(const struct argument *argument, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* ---- What is dealt out -------------------------------------------------------------------------- */
+/* ---- Splits ------------------------------------------------------------------------------------- */
 
 static int check_splits(const struct argument *argument, struct hvd_error *err)
 {
@@ -293,7 +293,7 @@ static int check_root(const struct argument *argument, struct hvd_error *err)
                        argument->arguments->root, membership->set);
 }
 
-/* ---- All of it ---------------------------------------------------------------------------------- */
+/* ---- All checks --------------------------------------------------------------------------------- */
 
 static int check_tensor(const struct argument *argument, struct hvd_error *err)
 {
@@ -309,7 +309,7 @@ static int check_tensor(const struct argument *argument, struct hvd_error *err)
     return rc == HVD_OK ? check_memory(argument, err) : rc;
 }
 
-/* Dimensions before [first] may differ. */
+/* Is it the tensor that was described? Dimensions before [first] may differ. */
 static bool is_same_tensor(const struct hvd_tensor *tensor, const struct desc_tensor *described, int first)
 {
     return tensor->dtype == described->dtype && tensor->ndim == described->ndim && tensor->name != NULL &&

@@ -5,7 +5,7 @@
 #include "api/operation.h"
 #include "trace/clock_offset.h"
 
-/* The sample with the shortest round trip counts: nothing has disturbed it. */
+/* Of this many samples the one with the shortest round trip is used, because it was disturbed least. */
 #define SAMPLE_COUNT 8
 
 static int run_barrier(struct context *context)
@@ -15,7 +15,7 @@ static int run_barrier(struct context *context)
     return request == NULL ? HVD_ERR_NO_MEMORY : operation_run(context, request);
 }
 
-/* What the clock of rank 0 says, to all ranks. */
+/* Send the clock of rank 0 to all ranks. */
 static int broadcast_clock(struct context *context, int64_t *now_usp)
 {
     struct desc *desc = operation_internal_desc(DESC_BROADCAST, HVD_ALL_RANKS, DESC_CLOCK_NAME);

@@ -4,8 +4,8 @@
 
 #include "api/context.h"
 
-/* Where the job writes timelines, tell them how far the clock of rank 0 is from ours. Collective over all
- * ranks, and nothing happens where the option is not set, or on one node. */
+/* If the job writes timelines, tell them the offset between the clock of rank 0 and ours. Collective over all
+ * ranks. Does nothing if --hvd-timeline is not set, or on one node. */
 int clocks_measure_offset(struct context *context);
 
 #endif

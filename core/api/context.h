@@ -1,4 +1,10 @@
-/* context.h: the job of this process, as the public calls share it. */
+/* context.h: the job of this process, which the public calls share.
+ *
+ * api/ promises what hvd.h says: arguments are checked before anything is queued (arguments.h), each
+ * operation becomes a request and is submitted to the loop (operation.h, collectives.c), and a blocking call
+ * waits until it is done. hvd.c starts and ends the job, process_sets.c adds and removes process sets,
+ * allocations.h has the memory of hvd_alloc, and observe.c and clocks.h serve stopping and observing a job.
+ * After an error hvd_error_text has one sentence. No other folder includes api/. */
 #ifndef API_CONTEXT_H
 #define API_CONTEXT_H
 
@@ -9,7 +15,7 @@
 #include "flow/loop.h"
 #include "trace/trace.h"
 
-/* Everything of one job start. */
+/* Everything that belongs to one start of a job. */
 struct context {
     struct hvd_config config;
     struct hvd_log log;
@@ -17,18 +23,18 @@ struct context {
     struct bootstrap bootstrap;
     struct loop *loop;
     struct trace *trace;
-    /* Calls that are known by one name for the whole job: threads that make them at the same time take turns.
-     */
+    /* For operations that have one fixed name in the whole job: threads that call them at the same time take
+     * turns. */
     pthread_mutex_t sets_lock, stop_lock;
 };
 
-/* The job; NULL, with the sentence in context_error, where there is none. */
+/* The job, or NULL with a sentence in context_error if there is none. */
 struct context *context_require(void);
 
-/* The same without a sentence. */
+/* The job, or NULL, without a sentence. */
 struct context *context_get(void);
 
-/* What the program was given of memory, in this job and in those before. */
+/* The memory that the program has from hvd_alloc, in this job and in earlier ones. */
 struct allocations *context_allocations(void);
 
 /* The sentence of this thread's last error. */

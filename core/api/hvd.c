@@ -1,4 +1,4 @@
-/* hvd.c: the start and the end of a job, this process's place in it, and its memory. */
+/* hvd.c: the public calls that start and end a job, tell this process's place in it, and allocate memory. */
 #include "config.h"
 #include "api/context.h"
 
@@ -13,8 +13,8 @@
 #include "api/process_sets.h"
 #include "trace/stop.h"
 
-/* The one job of this process, what it wrote into the environment, the memory that it gave, and the last
- * sentence of each thread: the library's only state. */
+/* The one job of this process, the variables that it exported, its allocations, and each thread's last error
+ * sentence: the library's only state. */
 static struct context *current;
 static struct env_export env_export;
 static struct allocations allocations = ALLOCATIONS_INIT(allocations);
@@ -70,7 +70,8 @@ static void close_context(struct context *context)
     free(context);
 }
 
-/* A forked child keeps a parent's descriptors open, and then nobody sees the parent die. */
+/* Close the job's descriptors in a forked child. While the child holds them open, no other rank can see the
+ * parent die. */
 static void after_fork(void)
 {
     allocations_after_fork(&allocations);
@@ -94,7 +95,8 @@ static void set_log_prefix(struct context *context)
     context->log.arg = context->log_prefix;
 }
 
-/* Start the trace and the stop signal. Before the loop, which records at once. */
+/* Start the trace and watch for the stop signal. Called before the loop, which records from its first
+ * round. */
 static int start_trace(struct context *context)
 {
     const struct hvd_job *job = &context->bootstrap.job;
@@ -128,7 +130,8 @@ static int start_loop(struct context *context, int64_t deadline_us)
     return loop_create(&context->loop, bootstrap->control, context->trace, &env, deadline_us, &last_error);
 }
 
-/* The start has checked that all ranks give the same number of sets; here they agree on each list. */
+/* Add the process sets of the start. bootstrap has checked that all ranks have equally many; here they agree
+ * on each list. */
 static int start_sets(struct context *context, const struct hvd_start *start)
 {
     int rc = HVD_OK;
@@ -140,7 +143,7 @@ static int start_sets(struct context *context, const struct hvd_start *start)
     }
     if (rc != HVD_OK) {
         struct hvd_error cause = last_error;
-        loop_leave(context->loop, NULL); /* the others fail alike, and leave too */
+        loop_leave(context->loop, NULL); /* the other ranks fail in the same way, and leave too */
         last_error = cause;
     }
     return rc;
@@ -283,7 +286,7 @@ enum hvd_status hvd_free(void *memory)
                             memory, context_error());
 }
 
-/* ---- Words -------------------------------------------------------------------------------------- */
+/* ---- Texts -------------------------------------------------------------------------------------- */
 
 const char *hvd_error_text(void)
 {

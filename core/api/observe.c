@@ -1,4 +1,4 @@
-/* observe.c: the public calls about stopping and seeing. */
+/* observe.c: the public calls that stop a job and observe it. */
 #include <stdio.h>
 
 #include "api/operation.h"
@@ -12,7 +12,7 @@ void hvd_request_stop(void)
     stop_request();
 }
 
-/* The greatest of all ranks' *stopp. */
+/* Replace *stopp by the maximum over all ranks. */
 static int reduce_stop(struct context *context, int32_t *stopp)
 {
     struct desc *desc = operation_internal_desc(DESC_ALLREDUCE, HVD_ALL_RANKS, DESC_STOP_NAME);
@@ -43,7 +43,7 @@ enum hvd_status hvd_should_stop(int *stopp)
     return rc;
 }
 
-/* ---- Seeing ------------------------------------------------------------------------------------- */
+/* ---- Observing ---------------------------------------------------------------------------------- */
 
 enum hvd_status hvd_timeline_start(const char *folder)
 {

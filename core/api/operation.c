@@ -43,7 +43,7 @@ static struct desc *describe(const struct arguments *arguments)
     return desc;
 }
 
-/* Where a tensor is. */
+/* Set the memory of a tensor: its input and its output. */
 static void set_buffers(const struct arguments *arguments, const struct membership *membership, int index,
                         struct request_tensor *request_tensor)
 {
@@ -107,7 +107,7 @@ struct request *operation_request(const struct context *context, struct desc *de
     return request;
 }
 
-/* The request of [arguments]. */
+/* Make the request of [arguments]. */
 static int make_request(const struct context *context, const struct arguments *arguments,
                         const struct membership *membership, struct request **requestp)
 {
@@ -119,7 +119,7 @@ static int make_request(const struct context *context, const struct arguments *a
     struct request *request = operation_request(context, desc);
     if (request == NULL)
         return no_memory(arguments_title(arguments, 0, title));
-    request->reusable = arguments->kind != DESC_ALLTOALL; /* whose splits mostly differ */
+    request->reusable = arguments->kind != DESC_ALLTOALL; /* because its splits usually differ */
     for (int i = 0; i < arguments->count; i++)
         fill_tensor(arguments, membership, i, &request->tensors[i]);
     if (arguments->kind == DESC_ALLTOALL) {
@@ -140,7 +140,7 @@ static int make_request(const struct context *context, const struct arguments *a
     return HVD_OK;
 }
 
-/* The request of what was asked for before, unless it is still in flight; otherwise NULL. */
+/* The request of an earlier call with the same arguments, unless it is still in flight; otherwise NULL. */
 static struct request *take_finished_request(const struct context *context, const struct arguments *arguments)
 {
     if (arguments->tensors == NULL || arguments->count < 1 || arguments->tensors[0].name == NULL)
@@ -153,7 +153,7 @@ static struct request *take_finished_request(const struct context *context, cons
     return NULL;
 }
 
-/* Use [request] once more. */
+/* Use [request] again. */
 static int reuse_request(const struct context *context, const struct arguments *arguments,
                          const struct membership *membership, struct request *request)
 {
@@ -230,7 +230,7 @@ int operation_check_not_in_callback(const struct context *context, const char *w
                      "%s waits, and was called inside a callback, where nothing can make progress", what);
 }
 
-/* This thread drives its own operation, so nobody needs to be woken. */
+/* This thread drives its own operation, so it needs no wake-up. */
 int operation_run(struct context *context, struct request *request)
 {
     hvd_handle handle = 0;

@@ -5,7 +5,7 @@
 #include "api/arguments.h"
 #include "api/context.h"
 
-/* How a caller learns that its operation is done. */
+/* How the caller learns that its operation is done. */
 struct completion {
     hvd_done_f done;
     void *arg;
@@ -16,28 +16,29 @@ struct completion {
  * [completion] NULL: wait until the operation is done. */
 int operation_perform(struct arguments *arguments, const struct completion *completion);
 
-/* The same for operations without tensors: barrier, and join, which sets *last_rankp. */
+/* As operation_perform, for operations without tensors: barrier, and join, which sets *last_rankp. */
 int operation_perform_without_tensors(enum desc_kind kind, hvd_set set, int *last_rankp,
                                       const struct completion *completion);
 
-/* Describe an internal operation, for operation_request; [name] is one of DESC_*_NAME. Returns NULL, with the
- * error set, where there is no memory. */
+/* Describe an internal operation, for operation_request. [name] is one of DESC_*_NAME. Returns NULL, with the
+ * error set, if there is no memory. */
 struct desc *operation_internal_desc(enum desc_kind kind, hvd_set set, const char *name);
 
-/* Make the request of [desc], and release [desc]. Returns NULL, with the error set, where there is no memory;
- * also for a [desc] of NULL, whose maker has set the error. */
+/* Make the request of [desc], and release [desc]. Returns NULL, with the error set, if there is no memory.
+ * [desc] may be NULL after a failed operation_internal_desc, which has set the error; the result is then
+ * NULL. */
 struct request *operation_request(const struct context *context, struct desc *desc);
 
-/* Submit [request], wait until it is done, and free it. HVD_ERR_STATE inside a callback. */
+/* Submit [request], wait until it is done, and free it. Returns HVD_ERR_STATE inside a callback. */
 int operation_run(struct context *context, struct request *request);
 
-/* The same for the operation [desc] on one element, in place in [element]. Releases [desc]. */
+/* As operation_run, for the operation [desc] on one element, in place in [element]. Releases [desc]. */
 int operation_run_element(struct context *context, struct desc *desc, void *element);
 
-/* HVD_ERR_STATE inside a callback: [what] waits. */
+/* Returns HVD_ERR_STATE inside a callback, where [what] must not be called because it waits. */
 int operation_check_not_in_callback(const struct context *context, const char *what);
 
-/* HVD_ERR_SET, with a sentence that begins with [title], where there is no such set or this rank is no
+/* Returns HVD_ERR_SET, with a sentence that begins with [title], if there is no such set or this rank is no
  * member. */
 int operation_check_member(const struct context *context, hvd_set set, const char *title);
 

@@ -1,4 +1,4 @@
-/* process_sets.c: the public calls of process sets. */
+/* process_sets.c: the public calls for process sets. */
 #include "api/process_sets.h"
 
 #include <stdlib.h>
@@ -8,9 +8,9 @@
 #include "base/rank_list.h"
 #include "api/operation.h"
 
-/* ---- Making one --------------------------------------------------------------------------------- */
+/* ---- Adding a set ------------------------------------------------------------------------------- */
 
-/* What all ranks must give alike to make the set of [ranks], which are ascending. */
+/* Describe the new set of [ranks], which are ascending. All ranks must give the same description. */
 static struct desc *describe_set(const int *ranks, int count)
 {
     char text[sizeof(((struct desc_tensor *)0)->name)];
@@ -40,8 +40,8 @@ static int create_set(struct context *context, const int *ranks, int count, hvd_
     return rc;
 }
 
-/* There is such a set: nothing is to be made, but a rank that gives another list must hear that they differ,
- * so all meet under the name that they would have met by. */
+/* The set exists already, so nothing is made. A rank that gives another list must still learn that the lists
+ * differ, so all ranks negotiate under the name under which they would make it. */
 static int confirm_existing(struct context *context, hvd_set set, const char *what, hvd_set *setp)
 {
     struct desc *desc = operation_internal_desc(DESC_BARRIER, HVD_ALL_RANKS, DESC_SET_ADD_NAME);
@@ -95,7 +95,7 @@ enum hvd_status hvd_set_add(const int *ranks, int count, hvd_set *setp)
     return rc;
 }
 
-/* ---- Removing one ------------------------------------------------------------------------------- */
+/* ---- Removing a set ----------------------------------------------------------------------------- */
 
 static int remove_set(struct context *context, hvd_set set)
 {
@@ -126,7 +126,7 @@ enum hvd_status hvd_set_remove(hvd_set set)
     return rc;
 }
 
-/* ---- Questions ---------------------------------------------------------------------------------- */
+/* ---- Queries ------------------------------------------------------------------------------------ */
 
 int hvd_set_rank(hvd_set set)
 {
