@@ -1,19 +1,18 @@
-/* options.c: the options of the table as SPANK knows them, and the values that a step was given. */
+/* options.c: register the options of the table with SPANK, and keep the values that a step was given. */
 #include "options.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* SPANK hands nothing of ours to an option's callback, so what slurmstepd was told has to stay here. One
- * process serves one step, and calls from one thread. Its size is fixed: a repeated option replaces its
- * value. */
+/* Global, because SPANK passes no data of a plug-in to an option's callback. One process serves one step, and
+ * SPANK calls from one thread. The size is fixed: a repeated option replaces its value. */
 static struct {
     bool given[OPTION_MAX];
     char value[OPTION_MAX][OPTION_VALUE_BYTES + 1];
     struct hvd_error refused; /* the first value that was not accepted */
 } step;
 
-/* Check a value as a user gave it, and that it can be handed on to the ranks. */
+/* Check a value as the user gave it, and that it can be passed on to the ranks. */
 static int check_value(const struct hvd_option *option, const char *value, struct hvd_error *err)
 {
     char where[SPANK_OPTION_MAXLEN + 3];
@@ -27,10 +26,10 @@ static int check_value(const struct hvd_option *option, const char *value, struc
     return rc < 0 ? error_set(err, rc, "--hvd-%s", why.text) : HVD_OK;
 }
 
-/* SPANK's callback: once for every time an option is given or handed down, the same value twice included; the
- * last one, which is the one nearest to the user, counts. In srun, sbatch and salloc a refusal ends the
- * command before it queues anything. In slurmstepd, which runs as root, it is kept for the tasks: there it
- * would not end the step. */
+/* SPANK's callback, called once each time an option is given or handed down, including twice with the same
+ * value. The last call is nearest to the user and wins. In srun, sbatch and salloc a refusal ends the command
+ * before it queues anything. In slurmstepd, which runs as root, a refusal would not end the step, so the
+ * sentence is kept for the tasks. */
 static int take_value(int val, const char *value, int remote)
 {
     struct hvd_error err = {""};

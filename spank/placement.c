@@ -1,4 +1,4 @@
-/* placement.c: what is done about placement in slurmstepd before the tasks are forked. */
+/* placement.c: decide the placement of a step's tasks in slurmstepd, before they are forked. */
 #include "config.h"
 #include "spank/placement_state.h"
 
@@ -10,10 +10,10 @@
 
 struct placement_state placement_state;
 
-/* ---- What is wanted --------------------------------------------------------------------------------- */
+/* ---- Options ---------------------------------------------------------------------------------------- */
 
-/* The variables of the user that matter here, and whether one of them says how tasks are placed. Whether
- * others hold what they should is for the program. */
+/* Copy the user's variables that matter here, and find out whether one of them says how tasks are placed. The
+ * program checks the values of all others. */
 static size_t copy_variables(char *const *environment, char **to, bool *asksp)
 {
     size_t count = 0;
@@ -70,7 +70,7 @@ int placement_read_options(struct placement_options *options, const struct site 
     return rc;
 }
 
-/* ---- What Slurm knows ------------------------------------------------------------------------------- */
+/* ---- Slurm's facts ---------------------------------------------------------------------------------- */
 
 char *const *placement_environment(spank_t spank)
 {
@@ -118,7 +118,7 @@ static int plan_in_child(spank_t spank, const struct site *site, struct hvd_erro
                : rc;
 }
 
-/* A task asks again what it sees itself of these GPUs. */
+/* Keep the node's GPUs: each task finds out for itself which of them it sees. */
 static int keep_gpus(struct hvd_error *err)
 {
     const struct planner_reply *head = &placement_state.answer->head;
@@ -132,8 +132,8 @@ static int keep_gpus(struct hvd_error *err)
     return HVD_OK;
 }
 
-/* Is there nothing to find out? Where nothing is to be bound, only GPUs are told, and lines on the terminal.
- */
+/* Can the child process be skipped? If nothing is bound, a plan would only tell tasks their GPUs and print
+ * lines. */
 static bool needs_no_plan(const struct placement_options *options, const struct site *site)
 {
     return options->bind.policy == BIND_NONE && !options->rs.given && !options->bind.verbose &&

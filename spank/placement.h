@@ -1,4 +1,4 @@
-/* placement.h: place the tasks of a step on a node: decided before they are forked, applied in each. */
+/* placement.h: place the tasks of a step on a node: decide before they are forked, and apply in each task. */
 #ifndef SPANK_PLACEMENT_H
 #define SPANK_PLACEMENT_H
 
@@ -9,8 +9,8 @@
 
 /* What the options ask for. */
 struct placement_options {
-    bool placed; /* the step uses hvd, or somebody says how tasks are placed */
-    bool asked;  /* and where it cannot be done the step fails */
+    bool placed; /* the step uses hvd, or the user or the site says how tasks are placed */
+    bool asked;  /* and the step fails if that cannot be done */
     struct bind_options bind;
     enum gpu_visible gpu_visible;
     struct rs_options rs;
@@ -18,32 +18,31 @@ struct placement_options {
 };
 
 /* Read the options that the step was given, those of the site, and the user's own variables in [environment].
- * Opens no file that they name. Returns HVD_ERR_INVALID where a variable holds a bad value; *options then
+ * Opens no file that they name. Returns HVD_ERR_INVALID if a variable holds a bad value; *options then still
  * says whether the step is placed. */
 int placement_read_options(struct placement_options *options, const struct site *site,
                            char *const *environment, struct hvd_error *err);
 
-/* Before slurmstepd forks the tasks: decide their placement and keep it for them. A failure is kept as well.
- */
+/* Before slurmstepd forks the tasks: decide their placement and keep it for them. A failure is kept too. */
 void placement_prepare(spank_t spank, const struct site *site);
 
-/* A task, for sentences. */
+/* The names of a task in sentences. */
 struct task_id {
     const char *node;
     int64_t rank;
 };
 
-/* In a task, running as the user: bind it as placed, set its variables, and with --hvd-bind=verbose print its
- * placement. Returns HVD_OK, or an error with its sentence in [err]; the sentence is "" where another task of
- * this node prints it. */
+/* In a task, running as the user: bind it as planned, set its variables, and with --hvd-bind=verbose print
+ * its placement. Returns HVD_OK, or an error with its sentence in [err]; the sentence is "" if another task
+ * of this node prints it. */
 int placement_apply(spank_t spank, const struct task_id *id, struct hvd_error *err);
 
-/* Choose the CPUs of a task from its plan, its mask [now] and the CPUs [granted] to the step. A mask narrower
- * than [granted] was set by Slurm or the user; it stays unless force is given. */
+/* Choose the CPUs of a task from its plan, its affinity mask [now] and the CPUs [granted] to the step. If the
+ * mask is narrower than [granted], Slurm or the user has set it, and it stays unless force is given. */
 struct task_cpus {
-    bool kept;          /* nothing is to be set */
-    struct bitmap cpus; /* to run on */
-    const char *why;    /* of what is kept */
+    bool kept;          /* keep the mask as it is */
+    struct bitmap cpus; /* the CPUs that it runs on */
+    const char *why;    /* why the mask is kept */
 };
 struct task_cpus placement_choose_cpus(const struct placement_options *options, const struct plan_task *task,
                                        const struct bitmap *now, const struct bitmap *granted);

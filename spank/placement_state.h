@@ -5,18 +5,17 @@
 #include "spank/placement.h"
 
 /* Global, because SPANK passes no data of a plug-in from one call to the next. One slurmstepd serves one
- * step.
- */
+ * step. */
 struct placement_state {
     struct placement_options options;
-    int status; /* HVD_OK, or why there is no answer */
+    int status; /* HVD_OK, or why there is no plan */
     struct hvd_error failure;
-    struct planner_result *answer; /* NULL and HVD_OK: nothing is to be bound or told */
-    struct machine *machine;       /* of which only the GPUs are known; NULL: there are none */
+    struct planner_result *answer; /* NULL with HVD_OK: there is nothing to bind or print */
+    struct machine *machine;       /* has only the node's GPUs; NULL: there are none */
 };
 extern struct placement_state placement_state;
 
-/* Of the step, or of the task in which it is called. Never NULL. */
+/* The environment of the step, or of the task in which it is called. Never NULL. */
 char *const *placement_environment(spank_t spank);
 
 #endif

@@ -1,4 +1,4 @@
-/* placement_task.c: what is done about placement in a task, as the user, just before its program starts. */
+/* placement_task.c: apply the placement in a task, as the user, just before its program starts. */
 #include "config.h"
 #include "spank/placement_state.h"
 
@@ -42,7 +42,7 @@ static void write_kept(struct plan_task *task, const struct task_cpus *verdict,
     snprintf(task->why, sizeof(task->why), "%s", verdict->why);
 }
 
-/* What Slurm's --mem-bind or numactl has chosen stays. */
+/* Set the memory policy, unless Slurm's --mem-bind or numactl has set one and force is not given. */
 static void choose_mems(struct plan_task *task, const struct planner_reply *head)
 {
     if (placement_state.options.bind.force || !apply_mems_are_set())
@@ -51,7 +51,8 @@ static void choose_mems(struct plan_task *task, const struct planner_reply *head
         task->mems = head->mems;
 }
 
-/* From here on [task] is what is in force. A control group may allow less than was asked for. */
+/* Bind the task. Afterwards [task] holds the CPUs in force, which may be fewer than asked for, because a
+ * cgroup may allow less. */
 static int bind_cpus(struct plan_task *task, bool *keptp, struct hvd_error *err)
 {
     const struct planner_reply *head = &placement_state.answer->head;
@@ -78,7 +79,7 @@ static int bind_cpus(struct plan_task *task, bool *keptp, struct hvd_error *err)
 
 /* ---- GPUs ------------------------------------------------------------------------------------------- */
 
-/* One of those that it sees: where every task sees the same, each gets another. */
+/* Give the task one of the GPUs that it sees. If all tasks see the same GPUs, each gets another one. */
 static void share_seen_gpus(struct plan_task *task, int index, const struct planner_reply *head,
                             const struct visible_gpus *visible)
 {
@@ -115,8 +116,8 @@ void placement_correct_gpus(struct plan_task *task, int index, const struct plan
 
 /* ---- Variables -------------------------------------------------------------------------------------- */
 
-/* Where this step was started from a task that had been placed, what was said to that one is not the user's
- * word. Which GPUs it was shown holds for this one too. */
+/* If a task that was itself placed has started this step, remove the variables that the outer step set: they
+ * are not the user's. The variables that hide GPUs stay, because they hold for this task too. */
 static void unset_outer_variables(spank_t spank)
 {
     const char *placed = environment_value(placement_environment(spank), PLACED_VARIABLE);
@@ -150,7 +151,7 @@ static int write_variables(spank_t spank, const struct plan_task *task, bool kep
     return count < 0 ? count : HVD_OK;
 }
 
-/* ---- Words ------------------------------------------------------------------------------------------ */
+/* ---- Output ----------------------------------------------------------------------------------------- */
 
 static void print_placement(const struct task_id *id, int index, const struct plan_task *task, bool kept,
                             const struct visible_gpus *visible)
@@ -168,7 +169,8 @@ static void print_placement(const struct task_id *id, int index, const struct pl
         slurm_spank_log("hvd: %s: %s", id->node, advice);
 }
 
-/* Who did not ask to be placed is told only if all is to be told. Of the tasks of a node the first speaks. */
+/* Report why tasks are not placed: an error if the user asked for placement, otherwise a line at -v. Only the
+ * first task of each node prints it. */
 static int report_failure(int index, struct hvd_error *err)
 {
     if (placement_state.options.asked)
@@ -178,9 +180,9 @@ static int report_failure(int index, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* ---- The whole -------------------------------------------------------------------------------------- */
+/* ---- The task --------------------------------------------------------------------------------------- */
 
-/* Only that nobody is to place it any more. */
+/* Set only the variable that keeps others from placing the task again. */
 static int mark_placed(spank_t spank, struct hvd_error *err)
 {
     static const struct plan_task nothing;

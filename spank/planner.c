@@ -1,4 +1,4 @@
-/* planner.c: ask a child process, in slurmstepd, how the tasks of this node are to be placed. */
+/* planner.c: plan the placement of this node's tasks in a child process of slurmstepd. */
 #include "config.h"
 #include "spank/planner.h"
 
@@ -15,7 +15,7 @@
 
 /* ---- The child -------------------------------------------------------------------------------------- */
 
-/* Signals are blocked meanwhile, so that the child never runs a handler of slurmstepd's. */
+/* Fork with all signals blocked, so that the child never runs a signal handler of slurmstepd. */
 static pid_t fork_planner(const struct planner_request *request, planner_work_f *work, int fd)
 {
     sigset_t all, before;
@@ -30,7 +30,7 @@ static pid_t fork_planner(const struct planner_request *request, planner_work_f 
     return child;
 }
 
-/* Whatever it is doing. */
+/* Kill the child, whatever it is doing, and wait until it has ended. */
 static void kill_planner(pid_t child)
 {
     int status;
@@ -39,7 +39,7 @@ static void kill_planner(pid_t child)
         continue;
 }
 
-/* ---- Its answer ------------------------------------------------------------------------------------- */
+/* ---- Its reply -------------------------------------------------------------------------------------- */
 
 static int read_exactly(int fd, void *bytes, size_t length, int64_t deadline_us, struct hvd_error *err)
 {

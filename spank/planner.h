@@ -6,16 +6,16 @@
 
 #define PLANNER_TIMEOUT_MS 2000
 
-/* What came back, checked. */
+/* The child's reply, checked. */
 struct planner_result {
     struct planner_reply head;
     struct plan_task *tasks; /* head.task_count of them */
 };
 
 /* Fork a child that runs [work] on [request], and wait at most [timeout_ms] for its reply. The child has
- * ended when this returns. Free *answerp with planner_result_destroy. On failure *answerp is unchanged:
- * HVD_ERR_TIMEOUT, HVD_ERR_SYSTEM (the reply is malformed), HVD_ERR_NO_MEMORY, or the status and sentence of
- * the child. */
+ * ended when this returns. Free *answerp with planner_result_destroy. On failure *answerp is unchanged;
+ * returns HVD_ERR_TIMEOUT, HVD_ERR_SYSTEM (the reply is malformed), HVD_ERR_NO_MEMORY, or the status and
+ * sentence of the child. */
 int planner_run(const struct planner_request *request, planner_work_f *work, int timeout_ms,
                 struct planner_result **answerp, struct hvd_error *err);
 

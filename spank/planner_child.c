@@ -1,4 +1,4 @@
-/* planner_child.c: the process that looks at a node for slurmstepd. */
+/* planner_child.c: the child of slurmstepd that looks at the node and plans. */
 #include "config.h"
 #include "spank/planner_child.h"
 
@@ -16,10 +16,11 @@
 
 #include "topo/apply.h"
 
-/* Where the pipe is kept: behind the standard descriptors, so that all above can be closed at once. */
+/* The descriptor of the pipe: next to the standard ones, so that all higher ones can be closed at once. */
 #define ANSWER_FD 3
 
-/* So many are closed one by one where the kernel, older than 5.9, cannot close them at once. */
+/* The highest number of descriptors to close one by one, on kernels before 5.9, which cannot close a
+ * range. */
 #define MOST_FILES ((rlim_t)65536)
 
 /* ---- Become the user -------------------------------------------------------------------------------- */
@@ -34,15 +35,16 @@ static bool is_user(const struct planner_user *owner)
            effective_group == owner->gid && saved_group == owner->gid;
 }
 
-/* Neither the user nor the group of root must be in reach any more. */
+/* Can this process become root again, as user or as group? It must not. */
 static bool can_regain_root(const struct planner_user *owner)
 {
     return (owner->uid != 0 && (seteuid(0) == 0 || setuid(0) == 0)) ||
            (owner->uid != 0 && owner->gid != 0 && (setegid(0) == 0 || setgid(0) == 0));
 }
 
-/* slurmstepd is root that acts as the user for a while; groups come first, for only root may set them. What
- * this process inherited of root's memory stays closed to the user's debuggers. */
+/* slurmstepd is root and acts as the user for a while. Groups are set first, because only root may set them.
+ * The process is not dumpable, so that the user's debuggers cannot read what it inherited of root's memory.
+ */
 static int become_user(const struct planner_user *owner, struct hvd_error *err)
 {
     bool is_root = geteuid() == 0 || seteuid(0) == 0;
@@ -60,9 +62,9 @@ static int become_user(const struct planner_user *owner, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* ---- Let go of slurmstepd --------------------------------------------------------------------------- */
+/* ---- Leave slurmstepd ------------------------------------------------------------------------------- */
 
-/* It must neither run handlers of slurmstepd's nor outlive it. Called with all signals blocked. */
+/* The child must neither run slurmstepd's signal handlers nor outlive it. Called with all signals blocked. */
 static void clear_signals(void)
 {
     sigset_t none;
@@ -87,7 +89,7 @@ static void close_above(int last)
         close(fd);
 }
 
-/* All but the pipe, which is ANSWER_FD from now on; what libraries print goes nowhere. */
+/* Close all descriptors but the pipe, which becomes ANSWER_FD. What libraries print is discarded. */
 static void close_files(int fd)
 {
     if (fd != ANSWER_FD)
@@ -100,7 +102,7 @@ static void close_files(int fd)
         close(null);
 }
 
-/* ---- Answer ----------------------------------------------------------------------------------------- */
+/* ---- Reply ------------------------------------------------------------------------------------------ */
 
 static void write_all(int fd, const void *bytes, size_t length)
 {
@@ -140,7 +142,7 @@ static void answer_plan(int fd, const struct plan *plan, const struct machine *m
 
 /* ---- Plan ------------------------------------------------------------------------------------------- */
 
-/* The file is read in the name of every user, so none of them may have written it. */
+/* Every user's steps read this file, so only root may have write access to it. */
 static int check_topology(const char *path, struct hvd_error *err)
 {
     struct stat status;
@@ -173,7 +175,7 @@ bool planner_cpus_of_cores(const struct machine *machine, const char *cores, str
     return true;
 }
 
-/* What the step has here: never more than this process may use. */
+/* The CPUs of the step on this node, never more than this process may use. */
 static int find_cpus(const struct machine *machine, const char *cores, struct bitmap *cpus,
                      struct hvd_error *err)
 {

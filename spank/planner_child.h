@@ -1,5 +1,5 @@
-/* planner_child.h: the process that looks at a node for slurmstepd: forked from it, it becomes the user for
- * good, plans, and answers by a pipe. */
+/* planner_child.h: the child of slurmstepd that looks at the node: it becomes the user for good, plans, and
+ * replies through a pipe. */
 #ifndef SPANK_PLANNER_CHILD_H
 #define SPANK_PLANNER_CHILD_H
 
@@ -17,7 +17,7 @@ struct planner_user {
 
 /* The request to the child. */
 struct planner_request {
-    struct node_placement placement; /* its cpus are found by the child */
+    struct node_placement placement; /* the child fills in its cpus */
     const char *cores;               /* granted to the step, as Slurm numbers them, "0-3"; NULL: unknown */
     struct planner_user owner;
 };
@@ -29,23 +29,23 @@ struct planner_reply {
     int task_count;
     char note[PLAN_NOTE_BYTES];
     struct bitmap cpus, mems; /* granted to the step on this node */
-    int visible_count;        /* GPUs that the plan took for visible */
+    int visible_count;        /* GPUs that the plan regarded as visible */
     int gpu_count;            /* GPUs of the node */
     struct machine_gpu gpus[MACHINE_MAX_GPUS];
 };
 
-/* The work of the child once it is the user: write the reply to [fd]. Tests pass other functions. */
+/* What the child does once it is the user: write the reply to [fd]. Tests pass other functions. */
 typedef void planner_work_f(const struct planner_request *request, int fd);
 planner_work_f planner_plan;
 
 /* The main function of the child, with all signals blocked: become the user, close the descriptors inherited
- * from slurmstepd, run [work], end. It never calls Slurm nor exit(): other threads of slurmstepd may have
- * held locks at the fork. Allocating memory is safe, glibc sees to that. */
+ * from slurmstepd, run [work], end. It never calls Slurm or exit(), because other threads of slurmstepd may
+ * have held locks at the fork. It may allocate memory: glibc keeps that safe across fork. */
 _Noreturn void planner_main(const struct planner_request *request, planner_work_f *work, int fd);
 
 /* Translate Slurm's list of [cores] to CPUs of [machine]. Slurm counts cores in the order of the machine and
- * grants each with all its threads. Returns false, with [cpus] unchanged, where the text is not a list or
- * names a core that does not exist. */
+ * grants each with all its threads. Returns false, with [cpus] unchanged, if the text is not a list or names
+ * a core that does not exist. */
 bool planner_cpus_of_cores(const struct machine *machine, const char *cores, struct bitmap *cpus);
 
 #endif

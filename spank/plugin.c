@@ -1,4 +1,11 @@
-/* plugin.c: what Slurm calls: asks which process this is and forwards. */
+/* plugin.c: the functions that Slurm calls: find out in which process this is, and forward.
+ *
+ * The plug-in promises that the options given to srun, sbatch and salloc reach all ranks of a step, that
+ * tasks are placed before their programs start, and that an error in plugstack.conf never fails a job or
+ * drains a node. Its files are named for the process that they run in: srun.c in srun, stepd.c in slurmstepd
+ * and in the tasks that it forks. placement.c and planner.c run in slurmstepd before it forks the tasks,
+ * planner_child.c in a child of it, and placement_task.c and task_network.c in each task. options.c and
+ * site.c read what users and administrators set. */
 #pragma GCC visibility push(default)
 #include <slurm/spank.h>
 /* cppcheck-suppress unknownMacro */
@@ -16,14 +23,14 @@ static void log_to_slurmd(const char *sentence)
     slurm_error("hvd: %s; it is ignored", sentence);
 }
 
-/* Who runs srun can do nothing about plugstack.conf: there it shows with -v only. */
+/* Users cannot change plugstack.conf, so srun shows these sentences only with -v. */
 static void log_to_srun(const char *sentence)
 {
     slurm_verbose("hvd: %s; it is ignored", sentence);
 }
 
-/* Nothing here fails: on a node that would drain it, and in srun it would end commands that do not use hvd.
- */
+/* Never fails: failing on a node would drain it, and failing in srun would end commands that do not use
+ * hvd. */
 int slurm_spank_init(spank_t spank, int argc, char *argv[])
 {
     struct site site;
@@ -51,7 +58,7 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
     return 0;
 }
 
-/* In sbatch and salloc, and below in srun: the first call after -v is in force. */
+/* In sbatch and salloc, and below in srun: the first call for which -v is in force. */
 int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
 {
     struct site site;

@@ -1,4 +1,4 @@
-/* site.c: what the administrator decided: the arguments of our line in plugstack.conf. */
+/* site.c: what the administrator set: the arguments of our line in plugstack.conf. */
 #include "site.h"
 
 #include <stdio.h>
@@ -15,8 +15,8 @@ static int read_mpi(struct site *site, const char *value, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* Each task's sentence names it, so it is printable. Whether it is there and who may write it is seen where
- * it is read. */
+/* The path must be printable, because error sentences of tasks contain it. Whether it exists and who may
+ * write it is checked when it is read. */
 static int read_topology(struct site *site, const char *value, struct hvd_error *err)
 {
     size_t length = strnlen(value, sizeof(site->topology));

@@ -1,4 +1,4 @@
-/* site.h: what the administrator decided: the arguments of our line in plugstack.conf. */
+/* site.h: what the administrator set: the arguments of our line in plugstack.conf. */
 #ifndef SPANK_SITE_H
 #define SPANK_SITE_H
 
@@ -7,14 +7,14 @@
 #include "options/config.h"
 
 struct site {
-    bool keep_mpi;                         /* mpi=keep: leave the MPI type of steps alone */
-    char topology[OPTION_VALUE_BYTES + 1]; /* topology=FILE: of this node, as hwloc exports it; "": none */
-    char list[CONFIG_LIST_BYTES +
-              1]; /* values of options, as HVD_SITE carries them; "" where there are none */
+    bool keep_mpi; /* mpi=keep: leave the MPI type of steps alone */
+    char topology[OPTION_VALUE_BYTES +
+                  1];                 /* topology=FILE: this node's topology as hwloc exports it; "": none */
+    char list[CONFIG_LIST_BYTES + 1]; /* values of options, as HVD_SITE carries them; "" if there are none */
 };
 
-/* Read the arguments, each name=value. An invalid one is skipped, since a typo in plugstack.conf must neither
- * fail jobs nor drain nodes; [complain] (may be NULL) is called with one sentence for each. */
+/* Read the arguments, each name=value. An invalid one is skipped, because a typo in plugstack.conf must
+ * neither fail jobs nor drain nodes; [complain] (may be NULL) is called with one sentence for each. */
 void site_read(struct site *site, int argc, char *const argv[], void (*complain)(const char *sentence));
 
 #endif

@@ -1,4 +1,4 @@
-/* srun.c: what the plug-in does inside srun: make PMIx the MPI type of steps that use hvd. */
+/* srun.c: what the plug-in does in srun: make PMIx the MPI type of steps that use hvd. */
 #include "config.h"
 #include "srun.h"
 
@@ -10,11 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Of srun's command line so much is looked at; the options of srun come first. */
+/* How much of srun's command line is read. srun's own options come first. */
 #define ARGUMENT_BYTES 65536
 #define ARGUMENT_COUNT 4096
 
-/* srun's one-letter options that take a value, as the rest of their word or as the next one. */
+/* srun's one-letter options that take a value: the rest of their word or the next word. */
 static const char letters_with_value[] = "AbDMCScdmexBGiJLTFwNnopqrtW";
 
 /* The letters whose value, if any, is the rest of their word. */
@@ -71,7 +71,7 @@ static bool starts_with(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Is [word], "-abc", ended by a letter that takes the next word as its value? */
+/* Does [word], "-abc", end in a letter that takes the next word as its value? */
 static bool letters_take_next(const char *word)
 {
     for (const char *letter = word + 1; *letter != 0; letter++) {
@@ -95,7 +95,8 @@ static bool long_may_take_next(const char *word, const char *next)
     return true;
 }
 
-/* Look at the options from [at] on. *foundp says whether one is of hvd; returns where the command begins. */
+/* Skip the options from [at] on, and set *foundp if one of them is of hvd. Returns where the command
+ * begins. */
 static int skip_options(int argc, char *const argv[], int at, bool *foundp)
 {
     for (; at < argc && argv[at][0] == '-' && argv[at][1] != 0; at++) {
@@ -145,8 +146,8 @@ bool srun_finds_pmix_beside(const char *file)
     return length < (int)sizeof(path) && access(path, R_OK) == 0;
 }
 
-/* Slurm keeps its plug-ins in the folder of its library. Where srun carries the library in itself, a copy of
- * this plug-in that is installed among Slurm's own shows the folder. */
+/* Slurm keeps its plug-ins in the folder of its library. If the library is linked into srun statically, a
+ * copy of this plug-in among Slurm's own plug-ins shows the folder. */
 static bool slurm_has_pmix(void)
 {
     void *const symbols[] = {dlsym(RTLD_DEFAULT, "slurm_spank_log"), (void *)srun_prefer_pmix};
@@ -158,7 +159,7 @@ static bool slurm_has_pmix(void)
     return false;
 }
 
-/* The command line of this process; its last word may be cut short. Returns the number of bytes, 0 on
+/* Read the command line of this process. Its last word may be cut. Returns the number of bytes, 0 on
  * failure. */
 static size_t read_command_line(char *bytes, size_t capacity)
 {

@@ -13,9 +13,10 @@
 #include "options.h"
 #include "spank/placement.h"
 
-/* One process serves one step, and SPANK hands nothing of ours from one call to the next. */
+/* Global, because SPANK passes no data of a plug-in from one call to the next. One process serves one
+ * step. */
 static struct {
-    bool named;            /* the first task that a signal ended has been named */
+    bool named;            /* the first task that was ended by a signal has been named */
     uint32_t *first_rankp; /* shared with the tasks: the rank of this component's first task */
 } step;
 
@@ -27,7 +28,8 @@ static uint32_t step_id(spank_t spank)
     return id;
 }
 
-/* Nothing is put where there is nothing to say, so that such a step is as it would be without us. */
+/* Put a list into the task's environment. An empty list is not put, so that the step is as it would be
+ * without hvd. */
 static int put_list(spank_t spank, const char *variable, const char *list, struct hvd_error *err)
 {
     if (list[0] == 0)
@@ -39,7 +41,7 @@ static int put_list(spank_t spank, const char *variable, const char *list, struc
     return HVD_OK;
 }
 
-/* Not those of batch scripts, of the shell of salloc, and of what Slurm runs for itself. */
+/* Is it a normal step: not a batch script, the shell of salloc, or a step that Slurm runs for itself? */
 static bool is_normal(uint32_t id)
 {
     return id <= SLURM_MAX_NORMAL_STEP_ID;
@@ -47,7 +49,7 @@ static bool is_normal(uint32_t id)
 
 #define NODE_BYTES 65
 
-/* The short name of this node, into [node] of NODE_BYTES, returned. */
+/* Write the short name of this node into [node] of NODE_BYTES, and return [node]. */
 static const char *node_name(char *node)
 {
     node[0] = 0;
@@ -57,7 +59,7 @@ static const char *node_name(char *node)
     return node;
 }
 
-/* The rank of a task by its own environment; -1: unknown. */
+/* The rank of a task, read from its environment; -1: unknown. */
 static int64_t rank_of_task(spank_t spank)
 {
     char text[24];
@@ -69,8 +71,9 @@ static int64_t rank_of_task(spank_t spank)
     return rank;
 }
 
-/* Of a step with several components Slurm numbers the tasks of each from 0. Only a task's environment knows
- * its rank in the whole step; what it is ahead by is left for task_exit, which runs in the parent. */
+/* In a step of several components, Slurm numbers the tasks of each component from 0. Only a task's
+ * environment has its rank in the whole step. Keep the difference for stepd_task_exit, which runs in the
+ * parent. */
 static void record_first_rank(spank_t spank, int64_t rank)
 {
     uint32_t task = 0;
@@ -91,9 +94,8 @@ void stepd_user_init(spank_t spank, const struct site *site)
     step.first_rankp = shared == MAP_FAILED ? NULL : shared;
 }
 
-/* The script of sbatch and the shell of salloc get the options as well: an mpirun or hvdrun there starts
- * ranks on its own node from its own environment, and they must agree with those that it starts through
- * steps. */
+/* Batch scripts and the shell of salloc get the options too: an mpirun or hvdrun there starts ranks on its
+ * own node from its own environment, and these ranks must agree with those that it starts through steps. */
 int stepd_task_init(spank_t spank, const struct site *site)
 {
     struct hvd_error err = {""};

@@ -10,10 +10,11 @@
 void stepd_user_init(spank_t spank, const struct site *site);
 
 /* In the task, as the user, just before the program starts: put the options of its step and site into its
- * environment, and place it. Returns 0, or -1 and one sentence on the user's terminal. */
+ * environment, and place it. Returns 0, or -1 after printing one sentence on the user's terminal. */
 int stepd_task_init(spank_t spank, const struct site *site);
 
-/* A task ended: in a step that was given options of hvd, name the first on this node that a signal ended. */
+/* After a task has ended: in a step that was given options of hvd, name the first task on this node that was
+ * ended by a signal. */
 void stepd_task_exit(spank_t spank);
 
 #endif

@@ -1,5 +1,4 @@
-/* task_network.c: set_variables programs that never call hvd_init which network joins the nodes of their
- * step. */
+/* task_network.c: tell programs that never call hvd_init which network joins the nodes of their step. */
 #include "config.h"
 #include "spank/task_network.h"
 
@@ -15,7 +14,7 @@
 #include "options/token.h"
 #include "options.h"
 
-#define DISCARD_PORT 9 /* nothing is sent there */
+#define DISCARD_PORT 9 /* nothing is ever sent to it */
 
 /* ---- The choice ---- */
 
@@ -24,8 +23,8 @@ static bool is_usable(const struct nic *nic)
     return (nic->exclusion == NIC_NOT_EXCLUDED || nic->exclusion == NIC_SLOW) && nic_has_address(nic);
 }
 
-/* Has the node nothing faster for sockets? What leads to the launching node may be there for Slurm alone. A
- * slow one will do where there is no other: RDMA devices carry the data then. */
+/* Has the node no faster interface for sockets? An interface that leads to the launching node may be there
+ * for Slurm alone. A slow one is good enough if there is no other: RDMA devices carry the data then. */
 static bool is_best(const struct nic *nics, int count, const struct nic *nic)
 {
     bool best = is_usable(nic);
@@ -62,7 +61,7 @@ bool task_network_choose(const struct nic *nics, int count, bool asked, const st
         nic_env_list_add(&both, nics[i].netdev);
     }
     nic_env_from_lists(&interfaces, &cards, env);
-    /* whether the other nodes have RDMA devices is not known here; UCX finds out */
+    /* this node cannot know whether the others have RDMA devices; UCX finds out */
     memcpy(env->values[NIC_ENV_UCX], both.text, NIC_ENV_BYTES);
     return interfaces.text[0] != 0;
 }
@@ -75,7 +74,7 @@ static bool read_address(const char *text, struct nic_address *address)
     return inet_pton(address->family, text, address->bytes) == 1;
 }
 
-/* The kernel's choice for what goes there; no packet is sent. */
+/* Find the source address that the kernel chooses for packets to [to]. No packet is sent. */
 static bool find_source_address(const struct nic_address *to, struct nic_address *source)
 {
     struct sockaddr_in ipv4 = {.sin_family = AF_INET, .sin_port = htons(DISCARD_PORT)};
@@ -109,7 +108,7 @@ struct nics_option {
     char text[OPTION_VALUE_BYTES + 1];
 };
 
-/* From a list of name=value with ';' between; the last counts. */
+/* Find a value in a list of name=value separated by ';'. The last one wins. */
 static bool find_in_list(const char *list, const char *name, struct nics_option *value)
 {
     struct token entry, rest;
@@ -133,8 +132,8 @@ static spank_err_t read_variable(spank_t spank, const struct hvd_option *option,
     return spank_getenv(spank, name, value->text, sizeof(value->text));
 }
 
-/* By the authority of who said it. False where it cannot be known: a configuration file is for the program
- * to read, not for us. */
+/* Find the value with the highest authority. Returns false if it cannot be known: a configuration file is for
+ * the program to read, not for the plug-in. */
 static bool find_asked(spank_t spank, const char *cli, const char *site, struct nics_option *value)
 {
     const struct hvd_option *nics = OPTION_OF(nics), *config = OPTION_OF(config_file);
@@ -176,7 +175,7 @@ static void unset_outer_variables(spank_t spank)
     spank_unsetenv(spank, NETWORK_SET_VARIABLE);
 }
 
-/* The list goes first: a variable that is not on it would pass for the user's. */
+/* Set the list before the variables: a variable that is not on the list would count as the user's. */
 static void put_variables(spank_t spank, struct nic_env *env)
 {
     char list[NETWORK_SET_BYTES];
@@ -193,7 +192,7 @@ static void put_variables(spank_t spank, struct nic_env *env)
             spank_setenv(spank, nic_env_names[id], env->values[id], 0);
 }
 
-/* One task of each node is enough to say it. */
+/* Print a sentence, from one task of each node. */
 static void complain(spank_t spank, const char *sentence)
 {
     int task = 0;
