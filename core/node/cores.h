@@ -28,8 +28,7 @@ void cores_of_thread(struct cores *cores);
  * leave the domain. */
 int cores_numa_domain(void);
 
-/* The bytes of a core's second-level cache, of the core that runs this call where they differ; 0: not known.
- */
+/* The size in bytes of the second-level cache of the core that runs this call; 0: not known. */
 int64_t cores_l2_bytes(void);
 
 /* Can each of [count] ranks have [each] cores to itself, among those that it may run on? A rank whose cores

@@ -15,7 +15,7 @@
 struct node_member {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t armed; /* it sleeps: signal its doorbell */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t left;  /* it left in order; all it sent is in the rings */
-    _Atomic uint64_t cores[CORES_WORDS];               /* that it may run on; 0 until it is attached */
+    _Atomic uint64_t cores[CORES_WORDS]; /* the cores that it may run on; 0 until it is attached */
     struct byte_ring up, down;
 };
 
@@ -58,7 +58,7 @@ void node_memory_detach(struct node_memory *memory, int member_count);
 /* Publish an abort to the node. Only the first one is kept. */
 void node_memory_publish_abort(struct node_memory *memory, const struct frame_abort *abort);
 
-/* The published abort; false where there is none, or where what is there does not decode. */
+/* The published abort; false if there is none, or if it does not decode. */
 bool node_memory_published_abort(struct node_memory *memory, int size, struct frame_abort *abort);
 
 #endif

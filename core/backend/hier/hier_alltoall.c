@@ -81,7 +81,7 @@ struct hier_alltoall {
     struct backend_batch batch;
     int64_t element_bytes, longest; /* longest: elements of a chunk */
     int64_t *offsets;               /* [members of the team]: where the data for each begins in the input */
-    bool all_have_announced;        /* this alltoall, so the members know where parts lie */
+    bool all_have_announced;        /* this alltoall: the members know where parts lie */
     bool handed_out;                /* the slice, or it was found empty */
     int left;                       /* streams to which this member still has to publish */
     struct range own[2]; /* what is left to collect from STREAM_OWN, by run, as ranges of the output; empty

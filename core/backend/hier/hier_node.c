@@ -88,8 +88,8 @@ static void advance_to(struct hier_node *hier_node, enum hier_counter count, uin
     counter_advance(&hier_node->lines[hier_node->self].counts[count], position);
 }
 
-/* This member has done [done] of its [total] chunks. When it has done all, it is also through with the
- * positions at which only longer slices have a chunk. */
+/* This member has done [done] of its [total] chunks. After the last one it also skips the positions at which
+ * only longer slices have a chunk. */
 static void advance_by(struct hier_node *hier_node, enum hier_counter count, int64_t done, int64_t total)
 {
     advance_to(hier_node, count,

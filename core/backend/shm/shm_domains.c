@@ -146,8 +146,8 @@ int shm_domains_choose(struct shm_team *team, const struct backend_env *env,
 
 /* ---- Batches -------------------------------------------------------------------------------- */
 
-/* A member that has no part in some step is at once through with it. Others may wait for that, so they are
- * notified. */
+/* A step in which this member has no part counts as done from the start. Others may wait for that, so they
+ * are notified. */
 int shm_domains_start(struct shm_team *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     int rc = hier_team_start(team->domains.team, batch, err);
