@@ -20,8 +20,8 @@ void log_write(const struct hvd_log *log, enum log_level level, const char *comp
 void log_requested(const struct hvd_log *log, const char *component, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* The usual sink: "hvd: [prefix] component: line" on stderr in one write; [arg] is the prefix, such as
- * "rank 3 (n2)", or NULL. */
+/* The usual sink: writes "hvd TIME PREFIX LEVEL: component: line" to stderr in one write. [arg] is the
+ * prefix, such as "rank 3 (n2)", or NULL. */
 void log_to_stderr(void *arg, enum log_level level, const char *component, const char *line);
 
 #endif

@@ -86,8 +86,8 @@ bool nic_shares_subnet(const struct nic *nic, const struct nic_address *own, con
 
 /* Decide for each of [nics] whether the job may use it: set its exclusion and why. [asked] is a value of
  * --hvd-nics, names and CIDRs separated by commas; NULL and "auto" mean all. A card that [asked] names is
- * kept unless it is down. Returns HVD_ERR_INVALID where an entry matches no card, with a sentence that lists
- * the cards; the decisions are then those of "auto". */
+ * used unless it is down. Returns HVD_ERR_INVALID if an entry matches no card, or only cards that are down,
+ * with a sentence that lists the cards; the decisions are then those of "auto". */
 int nics_select(struct nic *nics, int count, const char *asked, struct hvd_error *err);
 
 /* The NIC with the interface [name] ("eth0"), or NULL. */

@@ -74,7 +74,7 @@ struct plan {
                                    task; usually "" */
 };
 
-/* Place all tasks. Free *planp with plan_destroy. Returns HVD_ERR_INVALID with a sentence where the request
+/* Place all tasks. Free *planp with plan_destroy. Returns HVD_ERR_INVALID with a sentence if the request
  * cannot be met (no granted CPU is on this machine, reserve takes all cores, smt exceeds the threads of a
  * core, gpu without GPUs, resource sets that do not fit), or HVD_ERR_NO_MEMORY; *planp is then unchanged. */
 int plan_create(const struct machine *machine, const struct plan_request *request, struct plan **planp,
