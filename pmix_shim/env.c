@@ -1,5 +1,5 @@
-/* env.c: the provider of jobs that only the environment describes, as torchrun and many scripts write it:
- * RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and HVD_JOB_KEY, a secret that all ranks share. */
+/* env.c: the provider for jobs that only the environment describes, as torchrun and many scripts do: RANK,
+ * WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and HVD_JOB_KEY, a secret that all ranks share. */
 #include "config.h"
 #include "pmix_shim/provider.h"
 
@@ -18,15 +18,15 @@
 struct env_state {
     struct env_job job;
     struct store *store;
-    struct fence_server *fence_server; /* on rank 0 */
-    struct fence_client *fence_client; /* on others */
+    struct fence_server *fence_server; /* on rank 0, else NULL */
+    struct fence_client *fence_client; /* on all other ranks, else NULL */
 };
 
-/* What one number of the job is called, and between what it lies. */
+/* The variable that holds one number of the job, and its range. */
 struct field {
     const char *name;
     int64_t min, max;
-    bool optional; /* -1 where it is not set */
+    bool optional; /* the number is -1 if it is not set */
 };
 
 static int read_field(const struct field *field, int *numberp, struct hvd_error *err)
@@ -80,7 +80,7 @@ static int read_master(struct env_job *job, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* The text of the secret as a key. The sentences never show it. */
+/* Derive the key from the text of the secret. No message ever shows the text. */
 static int read_key(unsigned char *key, struct hvd_error *err)
 {
     static const char purpose[] = "hvd wire-up by the environment";

@@ -1,5 +1,5 @@
-/* env_fence_client.c: the end of the env provider's fence on ranks other than 0: connect, send the page,
- * receive everyone's. */
+/* env_fence_client.c: the end of the env provider's fence on all ranks but 0: connects, sends this rank's
+ * page, and receives the pages of all ranks. */
 #include "config.h"
 #include "pmix_shim/env_fence.h"
 
@@ -15,7 +15,8 @@
 
 #include "base/clock.h"
 
-/* Rank 0 may not have started to listen: ask again this often, for one address this long. */
+/* Rank 0 may not listen yet. RETRY_US lies between two attempts; ADDRESS_US is how long one address may
+ * take. */
 #define RETRY_US   INT64_C(50000)
 #define ADDRESS_US INT64_C(3000000)
 
@@ -58,7 +59,7 @@ void fence_client_close(struct fence_client *fence_client)
 
 /* ---- Connect ---------------------------------------------------------------------------------- */
 
-/* On loopback a connection to a port where nobody listens can meet itself. */
+/* On loopback, a connection to a port on which nobody listens can connect to itself. */
 static bool is_self_connection(int fd)
 {
     struct sockaddr_storage own = {0};
@@ -70,7 +71,7 @@ static bool is_self_connection(int fd)
            memcmp(&own, &peer, own_length) == 0;
 }
 
-/* A connected socket, or -1 with errno. */
+/* Returns a connected socket, or -1 with errno. */
 static int try_connect(const struct addrinfo *address, int64_t deadline_us)
 {
     const int on = 1;
@@ -99,9 +100,9 @@ static int try_connect(const struct addrinfo *address, int64_t deadline_us)
     return -1;
 }
 
-/* The handshake on [fd], which is taken. Rank 0 sends its challenge once it is in its fence itself. What went
- * wrong with the other end is HVD_ERR_INVALID, with the network HVD_ERR_SYSTEM, HVD_ERR_RANK_LOST where rank
- * 0 closed the connection; HVD_IN_PROGRESS: time is up. */
+/* Do the handshake on [fd], and take ownership of it. Rank 0 sends its challenge only when it is in its
+ * fence. Returns HVD_ERR_INVALID if the other end is not a valid peer, HVD_ERR_SYSTEM if the network
+ * failed, HVD_ERR_RANK_LOST if rank 0 closed the connection, and HVD_IN_PROGRESS at the deadline. */
 static int authenticate(struct fence_client *fence_client, int fd, int64_t deadline_us, struct hvd_error *why)
 {
     const struct env_job *job = fence_client->job;
@@ -149,7 +150,7 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
                     "rank 0 at %s port %s did not answer in time; has it started, and is the port its own? "
                     "--hvd-start-timeout waits longer",
                     job->master_host, job->master_port);
-            if (rc != HVD_ERR_SYSTEM) /* else the connection broke: rank 0 of an earlier start was leaving */
+            if (rc != HVD_ERR_SYSTEM) /* else the connection broke: rank 0 of an earlier start was ending */
                 return error_set(
                     err, HVD_ERR_INVALID,
                     "rank 0 at %s port %s refused this rank (%s): HVD_JOB_KEY, HVD_EPOCH, MASTER_ADDR and "
@@ -168,7 +169,7 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
 
 /* ---- Fence ------------------------------------------------------------------------------------ */
 
-/* The sentence by which rank 0 gives up. */
+/* Report the sentence with which rank 0 ended the job. */
 static int report_failure(const struct fence_message *message, struct hvd_error *err)
 {
     int status =
@@ -180,7 +181,7 @@ static int report_failure(const struct fence_message *message, struct hvd_error 
     return error_set(err, status, "rank 0 gave up: %s", text);
 }
 
-/* The pages of all ranks, in their order. */
+/* Receive the pages of all ranks, in the order of ranks. */
 static int receive_pages(struct fence_client *fence_client, struct store *store, int64_t deadline_us,
                          struct hvd_error *err)
 {

@@ -1,4 +1,4 @@
-/* env_fence_message.c: what the two ends of the env provider's fence say to each other. */
+/* env_fence_message.c: the messages between the two ends of the env provider's fence. */
 #include "pmix_shim/env_fence.h"
 
 #include <poll.h>

@@ -1,5 +1,5 @@
-/* env_fence_server.c: rank 0's end of the env provider's fence: collect every rank's page, send all of them
- * to each. */
+/* env_fence_server.c: rank 0's end of the env provider's fence: collects the page of every rank, and sends
+ * all pages to each. */
 #include "config.h"
 #include "pmix_shim/env_fence.h"
 
@@ -17,30 +17,30 @@
 #include "base/clock.h"
 #include "options/parse.h"
 
-/* Connections that have not proved themselves: how many at once, and for how long. */
+/* Connections whose handshake and first page are not done: how many at once, and how long each may take. */
 #define MAX_UNAUTHENTICATED       16
 #define AUTHENTICATION_TIMEOUT_US INT64_C(10000000)
-/* Rank 0 gives up this much before the others do, so that it can tell them which ranks are missing. */
+/* Rank 0 gives up this much before the other ranks do, so that it can tell them which ranks are missing. */
 #define MARGIN_US INT64_C(500000)
 
 struct fence_peer {
-    struct handshake handshake;    /* its claim stays when it is done */
+    struct handshake handshake;    /* its claim stays valid after the handshake */
     struct secure_channel channel; /* open once the handshake is done */
     char from[80];
-    bool known;   /* its first page came: from here on its failure is that of a rank, and ends the job */
-    bool arrived; /* its page of this fence is here */
-    int given;    /* pages of this fence that it was sent */
+    bool known;   /* its first page has come: its failure is now the loss of a rank, and ends the job */
+    bool arrived; /* its page of this fence has come */
+    int given;    /* how many pages of this fence were sent to it */
 };
 
 struct fence_server {
     const struct env_job *job;
     int listener;
     uint32_t fence; /* counts the fences from 1 */
-    int missing;    /* ranks whose page of this fence is not here */
-    size_t *begins; /* [size]: where in store_pages this fence's page of a rank begins */
+    int missing;    /* ranks whose page of this fence has not come */
+    size_t *begins; /* [size]: the offset in store_pages at which a rank's page of this fence begins */
     int peer_count;
     struct fence_peer *peers; /* [size - 1 + MAX_UNAUTHENTICATED] */
-    struct pollfd *pollers;   /* the same and one more */
+    struct pollfd *pollers;   /* as many, and one for the listener */
 };
 
 static int max_peers(const struct fence_server *fence_server)
@@ -166,7 +166,7 @@ static void accept_peers(struct fence_server *fence_server)
 
 /* ---- Collect ----------------------------------------------------------------------------------- */
 
-/* The first page of [peer] came. Is it a rank of this job that is not here yet? */
+/* The first page of [peer] has come. Is it a rank of this job, and the only one with its number? */
 static int check_identity(const struct fence_server *fence_server, const struct fence_peer *peer,
                           struct hvd_error *why)
 {
@@ -187,7 +187,7 @@ static int check_identity(const struct fence_server *fence_server, const struct 
     return HVD_OK;
 }
 
-/* Go on with the handshake; HVD_OK once it is done. */
+/* Continue the handshake; HVD_OK once it is done. */
 static int authenticate(struct fence_server *fence_server, struct fence_peer *peer, struct hvd_error *why)
 {
     struct handshake *handshake = &peer->handshake;
@@ -236,7 +236,7 @@ static int receive_page(struct fence_server *fence_server, struct fence_peer *pe
     return HVD_OK;
 }
 
-/* One step with a peer after poll said [events]. */
+/* Take one step with a peer after poll returned [events]. */
 static int step(struct fence_server *fence_server, struct fence_peer *peer, short events, struct store *store,
                 struct hvd_error *why)
 {
@@ -252,8 +252,8 @@ static int step(struct fence_server *fence_server, struct fence_peer *peer, shor
     return rc == HVD_OK ? receive_page(fence_server, peer, store, why) : rc;
 }
 
-/* A connection that fails before its first page is dropped with a warning. The failure of a known rank ends
- * the job. */
+/* A connection that fails before its first page is dropped with a warning. The failure of a rank whose
+ * first page has come ends the job. */
 static int serve(struct fence_server *fence_server, int i, short events, struct store *store,
                  struct hvd_error *err)
 {
@@ -289,7 +289,7 @@ static void list_missing(const struct fence_server *fence_server, char *text, si
         snprintf(text + used, text_bytes - used, " and %d more", fence_server->missing - named);
 }
 
-/* What to wait for while pages are collected. */
+/* What to poll for while pages are collected. */
 static struct pollfd poller_of(const struct fence_peer *peer)
 {
     if (peer->channel.fd < 0)
@@ -323,7 +323,7 @@ static int collect_pages(struct fence_server *fence_server, struct store *store,
             (struct pollfd){.fd = room ? fence_server->listener : -1, .events = POLLIN};
         if (poll(fence_server->pollers, (nfds_t)count + 1, clock_ms_until(wake_us)) < 0 && errno != EINTR)
             return error_set_errno(err, "poll");
-        /* downwards, as the last peer moves to the index of one that is dropped */
+        /* from the last to the first, as the last peer moves to the index of a dropped one */
         for (int i = count - 1; i >= 0; i--) {
             int rc = serve(fence_server, i, fence_server->pollers[i].revents, store, err);
             if (rc != HVD_OK)
@@ -336,7 +336,7 @@ static int collect_pages(struct fence_server *fence_server, struct store *store,
 
 /* ---- Send ------------------------------------------------------------------------------------- */
 
-/* Send the peer what its socket takes; HVD_OK when it has everything. */
+/* Send the peer as much as its socket takes; HVD_OK when it has everything. */
 static int send_pages_to(struct fence_server *fence_server, struct fence_peer *peer,
                          const struct store *store, struct hvd_error *why)
 {
@@ -384,7 +384,8 @@ static int send_pages(struct fence_server *fence_server, const struct store *sto
     }
 }
 
-/* Send the known ranks the reason why the job ends. The others only see their connection close. */
+/* Send the reason why the job ends to all ranks whose first page has come. Other processes only see their
+ * connection close. */
 static void send_failure(struct fence_server *fence_server, int status, const char *sentence)
 {
     struct fence_message message = {FENCE_FAIL, (uint32_t)-status, 0, (const unsigned char *)sentence,

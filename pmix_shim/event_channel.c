@@ -1,4 +1,4 @@
-/* event_channel.c: events as datagrams between two processes. */
+/* event_channel.c: sends events as datagrams from the PMIx server's process to hvdrun. */
 #include "pmix_shim/event_channel.h"
 
 #include <errno.h>

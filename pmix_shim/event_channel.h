@@ -1,4 +1,5 @@
-/* event_channel.h: events from PMIx's thread to hvdrun's main loop: one datagram each. */
+/* event_channel.h: events from PMIx's thread, in the server's process, to hvdrun's main loop: one datagram
+ * each. */
 #ifndef PMIX_SHIM_EVENT_CHANNEL_H
 #define PMIX_SHIM_EVENT_CHANNEL_H
 
@@ -9,10 +10,11 @@ struct event_channel {
     int fd;
 };
 
-/* Any thread. When it returns 0, hvdrun will see this event before any later one. -1 where hvdrun is gone. */
+/* Call it on any thread. When it returns 0, hvdrun will receive this event before any later one. Returns
+ * -1 if hvdrun has ended. */
 int event_channel_post(const struct event_channel *channel, const struct server_event *event);
 
-/* hvdrun's end: 1 with the next event; 0 where there is none yet; -1 where the server is gone. */
+/* hvdrun's end: returns 1 with the next event, 0 if there is none yet, and -1 if the server has ended. */
 int event_channel_receive(int fd, struct server_event *event);
 
 #endif

@@ -1,5 +1,5 @@
-/* pmix.c: the provider that asks the PMIx server of srun, mpirun, jsrun or hvdrun; a module, as only it needs
- * libpmix. */
+/* pmix.c: the provider that asks the PMIx server of srun, mpirun, jsrun or hvdrun. It is a module, as
+ * nothing else in libhvd needs libpmix. */
 #include "config.h"
 #include "bootstrap/wireup.h"
 
@@ -10,14 +10,14 @@
 
 #include "base/clock.h"
 
-/* PMIx answers on a thread of its own, perhaps after we have stopped waiting: then the complete_waiter frees
- * this. */
+/* PMIx calls back on a thread of its own, perhaps after the caller has stopped waiting; then
+ * complete_waiter frees this struct. */
 struct waiter {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     bool done, abandoned;
     pmix_status_t status;
-    void *bytes; /* get: a copy of the blob */
+    void *bytes; /* of a get: a copy of the blob */
     size_t length;
 };
 
@@ -25,7 +25,7 @@ struct pmix_state {
     pmix_proc_t self;
 };
 
-/* ---- Waiting for an complete_waiter -------------------------------------------------------------------- */
+/* ---- Waiting for a callback ------------------------------------------------------------------------ */
 
 static struct waiter *waiter_create(void)
 {
@@ -49,7 +49,7 @@ static void waiter_destroy(struct waiter *waiter)
     free(waiter);
 }
 
-/* On PMIx's thread: copy and leave. */
+/* Runs on PMIx's thread: copies its arguments and returns. */
 static void complete_waiter(struct waiter *waiter, pmix_status_t status, const pmix_byte_object_t *blob)
 {
     pthread_mutex_lock(&waiter->lock);
@@ -79,7 +79,7 @@ static void on_value(pmix_status_t status, pmix_value_t *value, void *waiter)
     complete_waiter(waiter, status, is_blob ? &value->data.bo : NULL);
 }
 
-/* True when the complete_waiter came; false at the deadline, and then the waiter is no longer ours. */
+/* True when the callback has come. False at the deadline; then PMIx's thread frees the waiter. */
 static bool await(struct waiter *waiter, int64_t deadline_us)
 {
     const struct timespec deadline = {.tv_sec = deadline_us / 1000000,
@@ -96,7 +96,7 @@ static bool await(struct waiter *waiter, int64_t deadline_us)
 
 /* ---- The provider ----------------------------------------------------------------------------- */
 
-/* What went wrong in [step], as a status and a sentence. */
+/* Report what went wrong in [step], as a status and a sentence. */
 static int pmix_failure(pmix_status_t status, const char *step, struct hvd_error *err)
 {
     switch (status) {
@@ -115,8 +115,8 @@ static int pmix_failure(pmix_status_t status, const char *step, struct hvd_error
     }
 }
 
-/* What the launcher's server told this process at its start about [rank]; never asks further. Unchanged where
- * it said nothing. */
+/* Read a number about [rank] that the launcher's server gave this process at its start. It never asks the
+ * server. [numberp] is unchanged if the server gave none. */
 static void read_number(const pmix_proc_t *self, pmix_rank_t rank, const char *key, int64_t *numberp)
 {
     pmix_proc_t proc;
@@ -149,7 +149,7 @@ static void read_host(const pmix_proc_t *self, char *host, size_t host_bytes)
     PMIX_INFO_DESTRUCT(&local);
 }
 
-/* The job as the server describes it. Only what all launchers give is used. */
+/* Read the job as the server describes it, using only the values that all launchers give. */
 static int read_job(const pmix_proc_t *self, struct hvd_job *job, struct hvd_error *err)
 {
     int64_t size = 0;
@@ -176,7 +176,7 @@ static void pmix_close(void *opaque)
     struct pmix_state *state = opaque;
     if (state == NULL)
         return;
-    /* counted: where the program's MPI holds PMIx too, this drops only our part */
+    /* PMIx counts its users: if the program's MPI uses it too, this only drops our use */
     PMIx_Finalize(NULL, 0);
     free(state);
 }
@@ -190,7 +190,7 @@ static int pmix_open(const struct hvd_config *config, const struct hvd_log *log,
     struct pmix_state *state = calloc(1, sizeof(*state));
     if (state == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
-    /* with its default store, an MPI_Init of this process after our Finalize fails */
+    /* with PMIx's default data store, an MPI_Init of this process after our PMIx_Finalize fails */
     if (!PMIx_Initialized())
         setenv("PMIX_MCA_gds", "hash", 0);
     pmix_status_t status = PMIx_Init(&state->self, NULL, 0);
@@ -217,7 +217,7 @@ static int pmix_put(void *opaque, const char *key, const void *bytes, size_t len
     if (length > WIREUP_BLOB_BYTES || strlen(key) > PMIX_MAX_KEYLEN)
         return error_set(err, HVD_ERR_INVALID, "wire-up: %zu bytes under '%.64s': expected at most %d",
                          length, key, WIREUP_BLOB_BYTES);
-    value.data.bo.bytes = (char *)bytes; /* is copied, not changed */
+    value.data.bo.bytes = (char *)bytes; /* PMIx copies it and does not change it */
     value.data.bo.size = length;
     pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key, &value);
     return status == PMIX_SUCCESS ? HVD_OK : pmix_failure(status, "Put", err);

@@ -1,4 +1,4 @@
-/* provider.c: choose the provider of wire-up from the environment, and open it. */
+/* provider.c: chooses the provider of wire-up from the environment, and opens it. */
 #include "config.h"
 #include "pmix_shim/provider.h"
 
@@ -11,10 +11,10 @@
 #include "base/env.h"
 #include "options/parse.h"
 
-/* Slurm numbers its own steps (batch, interactive, extern) from here. */
+/* The numbers of Slurm's own steps (batch, interactive, extern) begin here. */
 #define SLURM_SPECIAL_STEP INT64_C(0xfffffff0)
 
-/* Variables in which a launcher says how many ranks it started. */
+/* Variables in which a launcher says how many ranks it started, and what to do if hvd finds only one. */
 static const struct size_variable {
     const char *variable;
     const char *mend;
@@ -28,7 +28,7 @@ static const struct size_variable {
      "another launcher's PMIx describes this process; start the ranks with srun --mpi=pmix or hvdrun"},
 };
 
-/* A variable that holds a number; [number] is left alone where it is not set. */
+/* Read a variable that holds a number; [number] is unchanged if it is not set. */
 static int read_number(char *const *environment, const char *name, int64_t *number, struct hvd_error *err)
 {
     const char *why = NULL;
@@ -53,8 +53,8 @@ int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_e
     return HVD_OK;
 }
 
-/* Does SLURM_STEP_NUM_TASKS count the ranks of this process's job? Not in the batch, interactive and extern
- * step, and not where another launcher inside the step made the PMIx namespace. */
+/* Does SLURM_STEP_NUM_TASKS count the ranks of this process's job? It does not in the batch, interactive
+ * and extern steps, nor if another launcher inside the step made the PMIx namespace. */
 static bool slurm_counts_us(char *const *environment, enum provider provider)
 {
     const char *step = environment_value(environment, "SLURM_STEP_ID");
@@ -136,7 +136,7 @@ static const struct wireup_ops *find_ops(enum provider provider, void **modulep,
     return ops;
 }
 
-/* What needs no provider. */
+/* Fill in what every provider leaves to hvd: the node's name and the epoch. */
 static int begin_job(struct hvd_job *job, struct hvd_error *err)
 {
     *job = (struct hvd_job){.local_rank = -1, .local_size = -1};

@@ -1,4 +1,10 @@
-/* provider.h: which provider of wire-up a process has, decided from its environment. */
+/* provider.h: which provider of wire-up a process uses, decided from its environment.
+ *
+ * The folder pmix_shim promises two things. To libhvd it gives wire-up (bootstrap/wireup.h): rank, size,
+ * and blobs exchanged among all ranks, by the provider that provider.c chooses. pmix.c asks the launcher's
+ * PMIx server and is a module of its own; env.c, with env_fence_*.c and secure_channel.c, serves jobs that
+ * only the environment describes; singleton.c serves a job of one rank. To hvdrun it gives a PMIx server
+ * for the ranks that it starts (server.h); that runs in a process of its own. */
 #ifndef PMIX_SHIM_PROVIDER_H
 #define PMIX_SHIM_PROVIDER_H
 
@@ -6,21 +12,22 @@
 
 enum provider { PROVIDER_PMIX, PROVIDER_ENV, PROVIDER_SINGLETON };
 
-/* Which one [environment] ("NAME=value" strings, NULL-terminated) asks for. PROVIDER_SINGLETON only where
- * nothing says that the job has more ranks. Pure; HVD_OK, or HVD_ERR_INVALID with *providerp unchanged. */
+/* Which provider [environment] ("NAME=value" strings, NULL-terminated) asks for. PROVIDER_SINGLETON only
+ * if nothing says that the job has more ranks. Pure; HVD_OK, or HVD_ERR_INVALID with *providerp unchanged. */
 int provider_choose(char *const *environment, enum provider *providerp, struct hvd_error *err);
 
-/* [provider] found a job of one rank: HVD_ERR_INVALID with cause and mend where [environment] says it has
- * more. Pure. */
+/* Call it when [provider] found a job of one rank. HVD_ERR_INVALID, with the cause and what to do, if
+ * [environment] says that the job has more. Pure. */
 int provider_check_single(char *const *environment, enum provider provider, struct hvd_error *err);
 
-/* HVD_EPOCH of [environment], 0 where it is not set. Pure. */
+/* The HVD_EPOCH of [environment], 0 if it is not set. Pure. */
 int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_error *err);
 
-/* The providers: open finds job->epoch and job->host filled in and fills the rest, host too where it knows
- * better. */
+/* The providers. When open is called, job->epoch and job->host are set; it fills in the rest, and replaces
+ * the host if it knows it better. */
 extern const struct wireup_ops
     wireup_env_ops; /* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and HVD_JOB_KEY */
-extern const struct wireup_ops wireup_singleton_ops; /* one rank; the contract in readable form */
+extern const struct wireup_ops
+    wireup_singleton_ops; /* a job of one rank; the shortest example of a provider */
 
 #endif

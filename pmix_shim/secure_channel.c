@@ -1,4 +1,5 @@
-/* secure_channel.c: sealed frames over one TCP connection of the env provider. */
+/* secure_channel.c: sealed (encrypted and authenticated) frames over one TCP connection of the env
+ * provider. */
 #include "pmix_shim/secure_channel.h"
 
 #include <errno.h>
@@ -73,7 +74,7 @@ int secure_channel_flush(struct secure_channel *channel, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* Room for [more] bytes at the end of the queue; NULL where memory is out. */
+/* Make room for [more] bytes at the end of the queue; NULL if memory is out. */
 static unsigned char *extend(struct send_buffer *out, size_t more)
 {
     unsigned char *bytes = realloc(out->bytes, out->length + more);
@@ -83,7 +84,7 @@ static unsigned char *extend(struct send_buffer *out, size_t more)
     return bytes + out->length;
 }
 
-/* The count of frames as a nonce: it never repeats under one key. */
+/* The count of frames is the nonce: it never repeats under one key. */
 static void make_nonce(uint64_t count, unsigned char nonce[NONCE_BYTES])
 {
     struct encoder encoder = {nonce, NONCE_BYTES, false};
@@ -111,7 +112,7 @@ int secure_channel_send(struct secure_channel *channel, const void *message, siz
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
 
-/* Make the frame's memory [want] bytes long at least. */
+/* Make the frame's memory at least [want] bytes long. */
 static int reserve(struct secure_channel *channel, size_t want, struct hvd_error *err)
 {
     if (channel->frame_room >= want)

@@ -1,7 +1,8 @@
-/* server.c: hvdrun's side of the PMIx server: start its process, hear it, end it.
+/* server.c: hvdrun's side of the PMIx server: starts its process, receives its events, and ends it.
  *
- * It has a process of its own since libpmix 4.2.2 may crash or block for ever when several ranks of a fence
- * die at the same time, which is just what happens when a job fails: hvdrun must be there to say why. */
+ * The server has a process of its own because libpmix 4.2.2 may crash or block for ever when several ranks
+ * of a fence die at the same time. That is just what happens when a job fails, and then hvdrun must be
+ * alive to say why. */
 #include "config.h"
 
 #include "pmix_shim/server.h"
@@ -37,7 +38,7 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Wait for its end, and say how it came. */
+/* Wait for the server's end, and describe it in [text]. */
 static void reap_server(struct server *server, char *text, size_t text_bytes)
 {
     int status = 0;
@@ -80,7 +81,8 @@ static int spawn(struct server *server, const struct server_job *job, struct hvd
     return HVD_OK;
 }
 
-/* Read all of [bytes] by [deadline_us]: 0, or -1 with errno (0: the server closed its end). */
+/* Read [bytes] bytes by [deadline_us]. Returns 0, or -1 with errno, which is 0 if the server closed its
+ * end. */
 static int read_all(int fd, void *to, size_t bytes, int64_t deadline_us)
 {
     char *at = to;
@@ -102,7 +104,8 @@ static int read_all(int fd, void *to, size_t bytes, int64_t deadline_us)
     return 0;
 }
 
-/* A server that does not answer is killed, so that there is one way to tell how it ended. */
+/* The server did not answer in time, or it closed its pipe. In the second case it is killed, so that its
+ * end can be described in one way. */
 static int no_answer(struct server *server, struct hvd_error *err)
 {
     char how[128] = "";
@@ -114,7 +117,7 @@ static int no_answer(struct server *server, struct hvd_error *err)
     return error_set(err, HVD_ERR_SYSTEM, "%s at its start", how);
 }
 
-/* The next piece into [bytes], which has room for SERVER_RECORD_BYTES. */
+/* Receive the next record into [bytes], which has room for SERVER_RECORD_BYTES. */
 static int receive_record(struct server *server, char *bytes, size_t *lengthp, struct hvd_error *err)
 {
     struct server_record piece;
@@ -155,7 +158,7 @@ int server_await(struct server *server, struct hvd_error *err)
     return receive_record(server, bytes, &length, err);
 }
 
-/* One string after the other, each with its final 0, as an array. */
+/* Split strings that follow one another, each with its final 0, into an array. */
 static char **split(const char *bytes, size_t length)
 {
     size_t count = 0;

@@ -1,4 +1,5 @@
-/* server.h: the PMIx server of one job on this node, in a process of its own. */
+/* server.h: the PMIx server of one job on this node, in a process of its own. hvdrun uses it, from one
+ * thread. */
 #ifndef SHIM_SERVER_H
 #define SHIM_SERVER_H
 
@@ -10,34 +11,34 @@ struct server;
 
 struct server_job {
     const char *host;    /* this node's name */
-    const char *scratch; /* a private folder for PMIx's files and those of the ranks' MPI library */
-    int size;            /* ranks */
+    const char *scratch; /* a private folder for the files of PMIx and of the ranks' MPI library */
+    int size;            /* ranks in the job, all on this node */
 };
 
 struct server_event {
     enum { SERVER_CONNECTED, SERVER_FINALIZED, SERVER_ABORT, SERVER_LOST } kind; /* LOST: the server died */
     int rank;
-    int status;     /* ABORT: the exit status it asks for */
-    char text[256]; /* ABORT: what it said, or ""; LOST: how it died */
+    int status;     /* ABORT: the exit status that the rank asks for */
+    char text[256]; /* ABORT: the rank's message, or ""; LOST: how the server died */
 };
 
-/* Start a server, which registers the job. Call it while there is one thread only. Does not wait: the server
- * needs some milliseconds. */
+/* Start a server, which registers the job. Call it while the process has only one thread, as it forks. It
+ * does not wait: the server needs some milliseconds to start. */
 int server_open(struct server **serverp, const struct server_job *job, struct hvd_error *err);
 
-/* Wait until it is ready. */
+/* Wait until the server is ready. */
 int server_await(struct server *server, struct hvd_error *err);
 
-/* The "NAME=value" strings that connect [rank] to the server, NULL-terminated, for server_environment_free.
- * To be asked once for each rank, in ascending order. */
+/* The "NAME=value" strings that connect [rank] to the server, NULL-terminated; free them with
+ * server_environment_free. Call it once for each rank, in ascending order. */
 int server_environment(struct server *server, int rank, char ***environmentp, struct hvd_error *err);
 void server_environment_free(char **environment);
 
-/* Readable while server_next has an event; -1 after LOST. */
+/* This descriptor is readable while server_next has an event; -1 after LOST. */
 int server_fd(const struct server *server);
 
-/* The next event; false where there is none. What a rank did before it ended comes before its end can be
- * seen. */
+/* Returns the next event, or false if there is none. The events of a rank come before hvdrun can see that
+ * the rank has ended. */
 bool server_next(struct server *server, struct server_event *event);
 
 /* NULL is fine. */

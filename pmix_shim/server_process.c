@@ -1,4 +1,5 @@
-/* server_process.c: the process of the PMIx server: start it, register one job, stay until hvdrun is gone. */
+/* server_process.c: the process of the PMIx server: starts the server, registers one job, and stays until
+ * hvdrun has ended. */
 #include "config.h"
 
 #include "pmix_shim/server_process.h"
@@ -38,14 +39,14 @@ static void unset_prefixed(const char *prefix)
         }
         memcpy(name, *entry, name_length);
         name[name_length] = 0;
-        unsetenv(name); /* moves the next entry here */
+        unsetenv(name); /* the next entry moves to this place */
     }
 }
 
-/* What an outer launcher said is not for this server. The default data store blocks the server for ever
- * when a rank is killed inside it, and the default security asks a munge daemon. The server needs no topology
- * of the machine, but loads one: give it the smallest there is, since discovery would be most of the
- * start-up. */
+/* Remove what an outer launcher has set, as it is not meant for this server. PMIx's default data store
+ * blocks the server for ever when a rank is killed inside it, and its default security needs a munge
+ * daemon. The server needs no topology of the machine but loads one, so it gets the smallest possible:
+ * discovery would take most of the start-up time. */
 static void prepare_environment(void)
 {
     unset_prefixed("PMIX_");
@@ -86,7 +87,7 @@ static int start(const struct server_job *job, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* "0,1,2": the ranks of the only node, in PMIx's compressed form. */
+/* Make the list of the only node's ranks, "0,1,2", and encode it in PMIx's compressed form. */
 static int make_map(int size, char **mapp, struct hvd_error *err)
 {
     size_t text_bytes = (size_t)size * 12;
@@ -101,8 +102,8 @@ static int make_map(int size, char **mapp, struct hvd_error *err)
     return rc == PMIX_SUCCESS ? HVD_OK : pmix_error(err, "cannot describe the ranks to PMIx", rc);
 }
 
-/* libpmix derives size, local ranks and peers from the two maps. The folder is for Open MPI's session: it
- * leaves the removal to us. */
+/* libpmix derives size, local ranks and peers from the two maps. The folder is for the session files of
+ * Open MPI, which leaves their removal to us. */
 static int register_job(struct server_state *serving, const struct server_job *job, struct hvd_error *err)
 {
     char *nodes = NULL;
@@ -167,7 +168,7 @@ static void write_all(int fd, const void *from, size_t bytes)
         if (length < 0 && errno == EINTR)
             continue;
         if (length < 0)
-            _exit(EXIT_FAILURE); /* hvdrun is gone */
+            _exit(EXIT_FAILURE); /* hvdrun has ended */
         at += length;
         bytes -= (size_t)length;
     }
@@ -213,8 +214,8 @@ static void send_environment(const struct server_state *serving, int rank, int f
     send_record(fd, HVD_OK, bytes, used);
 }
 
-/* Nothing that hvdrun holds is held here as well, nobody waits for us, and our crash is no news to the user.
- */
+/* Close the descriptors that were hvdrun's, since a copy here would keep them open; die with hvdrun, as
+ * nobody waits for this process otherwise; and write no core file, as the user has no use for one. */
 static void detach_process(int channel_fd, int pipe_fd)
 {
     const struct rlimit none = {0, 0};
@@ -243,7 +244,7 @@ void server_process_run(const struct server_job *job, int channel_fd, int pipe_f
     for (int rank = 0; rank < job->size; rank++)
         send_environment(&serving, rank, pipe_fd);
     close(pipe_fd);
-    /* PMIx's thread does the rest; hvdrun never sends, it goes */
+    /* PMIx's thread does the rest; hvdrun never sends, so this read returns when it ends */
     while (read(channel_fd, &nothing, 1) < 0 && errno == EINTR)
         continue;
     _exit(EXIT_SUCCESS);

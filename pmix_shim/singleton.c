@@ -1,4 +1,4 @@
-/* singleton.c: the provider of a job of one rank; what is put is found again after the next fence. */
+/* singleton.c: the provider for a job of one rank: get finds what was put before the last fence. */
 #include "pmix_shim/provider.h"
 
 #include "pmix_shim/store.h"

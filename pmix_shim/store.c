@@ -1,4 +1,4 @@
-/* store.c: the blobs that ranks have put, by rank and key, and the pages in which they travel. */
+/* store.c: the blobs that ranks have put, by rank and key, and the pages in which ranks send them. */
 #include "pmix_shim/store.h"
 
 #include <stdlib.h>
@@ -16,7 +16,7 @@ struct pages {
 
 struct store {
     int size;
-    struct pages own;     /* put, not yet fenced */
+    struct pages own;     /* put since the last fence */
     struct pages ranks[]; /* [size] */
 };
 
@@ -43,7 +43,7 @@ void store_destroy(struct store *store)
     free(store);
 }
 
-/* Room for [more] bytes at the end; the length is not changed. NULL where memory is out. */
+/* Make room for [more] bytes at the end; the length does not change. NULL if memory is out. */
 static unsigned char *extend(struct pages *pages, size_t more)
 {
     unsigned char *bytes = realloc(pages->bytes, pages->length + more + 1);
@@ -87,7 +87,7 @@ void store_forget_page(struct store *store)
     store->own.length = 0;
 }
 
-/* The next entry of a page, where it lies; false where there is none or it is damaged. */
+/* Find the next entry of a page, in place; false at the end of the page or if the page is damaged. */
 static bool next_entry(struct decoder *page, struct entry *entry)
 {
     entry->key_length = (size_t)decode_at_most(page, 1, STORE_KEY_BYTES);

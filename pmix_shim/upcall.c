@@ -1,4 +1,5 @@
-/* upcall.c: what libpmix asks of the host of its server. All of it runs on PMIx's thread. */
+/* upcall.c: the functions that libpmix calls in the process of its server. All of them run on PMIx's
+ * thread. */
 #include "pmix_shim/upcall.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
-/* upcall.h: what libpmix asks of the host of its server. All of these run on PMIx's thread. They copy their
- * arguments into an event, post it to the channel, which is the server object of the client, and return. */
+/* upcall.h: the functions that libpmix calls in the process of its server. All of them run on PMIx's
+ * thread. They copy their arguments into an event, post it to the channel, which is the server object of
+ * the client, and return. */
 #ifndef SHIM_UPCALL_H
 #define SHIM_UPCALL_H
 
