@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# --hvd-autotune as a user sees it: it comes to an end, says what it found, and writes what a later job reads. Which
+# --hvd-autotune as a user sees it: the search ends, logs its result, and writes a file that a later job reads. Which
 # settings are faster on this machine is not tested.
 
 bats_require_minimum_version 1.5.0
@@ -11,7 +11,7 @@ setup() {
     found=$BATS_TEST_TMPDIR/found.yaml
 }
 
-# steps COUNT [OPTION...]: a job of three ranks that makes so many steps of the same small tensors, with right sums
+# steps COUNT [OPTION...]: a job of three ranks that makes COUNT steps with the same small tensors; its sums are right
 steps() {
     local count=$1
     shift

@@ -16,7 +16,7 @@ ranks() {
         "$HVD_BUILD/tests/run/$program" "$@" </dev/null
 }
 
-# each N TEXT: every rank said it
+# each N TEXT: each of the N ranks has printed TEXT
 each() {
     local count=$1 rank
     for ((rank = 0; rank < count; rank++)); do

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# backends.bats: which backends carry what on one node. See backends.c; on several nodes see tests/cluster/job.bats.
+# backends.bats: which backend carries which operations on one node. The cases are in backends.c; for several nodes see
+# tests/cluster/job.bats.
 
 bats_require_minimum_version 1.5.0
 load setup
@@ -18,7 +19,7 @@ backends() {
     [ "$status" -eq 0 ]
 }
 
-# firsts N BACKEND: this many members have said that their set's first tensors went there
+# firsts N BACKEND: N members have logged that this backend carries their set's first tensors
 firsts() {
     [ "$(grep -c "process set [0-3]: first tensors over $2\$" <<<"$output")" -eq "$1" ]
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# bound.bats: ranks that no launcher has placed, and what hvd_init does about it. The ranks are started by hand; the
-# two CPUs that they get are the first two of this test's own.
+# bound.bats: how hvd_init places ranks that no launcher has placed. The tests start the ranks by hand, on the first two
+# CPUs that the tests themselves may use.
 # shellcheck disable=SC2154 # bats sets output and status
 
 setup() {
@@ -13,11 +13,11 @@ setup() {
     done)
     [ "${#cpus[@]}" -ge 2 ] || skip 'this test may run on one CPU only'
     a=${cpus[0]} b=${cpus[1]}
-    # libtool's wrapper builds on the first call; several at once must not
+    # libtool's wrapper links the program on its first run, which several processes must not do at the same time
     HVD_JOB_KEY=x timeout 20 "$bound" >/dev/null 2>&1 </dev/null
 }
 
-# start N [ARGUMENT ...]: N ranks on CPUs a and b, or on those that $of_rank_K names; status and output as by run.
+# start N [ARGUMENT ...]: start N ranks on CPUs a and b, or on the CPUs in $of_rank_K; sets status and output as run does.
 start() {
     local size=$1 rank of pids=()
     shift
@@ -31,7 +31,7 @@ start() {
     await_ranks "${pids[@]}"
 }
 
-# runs RANK WHERE WHO ...: those threads of the rank run there
+# runs RANK WHERE WHO ...: the threads WHO of the rank may run on the CPUs WHERE
 runs() {
     local rank=$1 where=$2 who
     shift 2

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# collectives.bats: what libhvd promises, by real ranks on this machine. The cases are in collectives.c.
+# collectives.bats: tests libhvd's promises with real ranks on this machine. The cases are in collectives.c.
 
 bats_require_minimum_version 1.5.0
 
@@ -10,7 +10,7 @@ setup() {
     export COLLECTIVES_DIR=$BATS_TEST_TMPDIR
 }
 
-# ranks N CASE [OPTIONS]: the case on N ranks, which must end well; lines of a rank without prefix
+# ranks N CASE [OPTIONS]: run the case on N ranks, which must exit with 0; the ranks' lines have no prefix
 ranks() {
     local count=$1 case=$2
     shift 2
@@ -19,7 +19,7 @@ ranks() {
     [ "$status" -eq 0 ]
 }
 
-# each CASE [N...]: on 1, 2 and 4 ranks, or on so many
+# each CASE [N...]: run the case on 1, 2 and 4 ranks, or on N ranks for each N
 each() {
     local count case=$1
     shift
@@ -30,7 +30,7 @@ each() {
     done
 }
 
-# How often a line is in the output.
+# Print how often a line is in the output.
 times() {
     grep -cxF -- "$1" <<<"$output" || true
 }
@@ -84,7 +84,7 @@ times() {
     local here
     here=$(hostname)
     ranks 3 mismatch
-    # twice: when the name is new, and when it has its number
+    # each comes twice: when the name is new, and when it is cached
     [ "$(times "allreduce \"w\": rank 2 ($here) has float32[2,3], rank 0 ($here) has float32[2,4]; give all ranks the same")" -eq 6 ]
     [ "$(times "allreduce \"w\": rank 2 ($here) has float64[2,4], rank 0 ($here) has float32[2,4]; give all ranks the same")" -eq 6 ]
     [ "$(times "allreduce \"w\": rank 2 ($here) has average, rank 0 ($here) has sum; give all ranks the same")" -eq 6 ]

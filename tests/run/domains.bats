@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# domains.bats: jobs whose ranks are on several NUMA domains of a node, where large tensors go by domains. That they are
-# is only what domains.c says.
+# domains.bats: jobs whose ranks are on several NUMA domains of a node, where the ranks of a domain combine large tensors
+# first. The domains are simulated by domains.c.
 
 bats_require_minimum_version 1.5.0
 load setup
@@ -11,14 +11,14 @@ setup() {
     domains=$HVD_BUILD/tests/run/.libs/domains.so
 }
 
-# on N EACH PROGRAM [ARG...]: N ranks, EACH of them on each domain
+# on N EACH PROGRAM [ARG...]: run N ranks, with EACH of them on each domain
 on() {
     run timeout -k 5 100 "$hvdrun" --no-prefix -n "$1" --hvd-log=debug env DOMAINS_EACH="$2" LD_PRELOAD="$domains" "${@:3}"
     [ "$status" -eq 0 ] || echo "$output"
     [ "$status" -eq 0 ]
 }
 
-# said N TEXT: so many ranks have said it once
+# said N TEXT: N ranks have printed TEXT once
 said() {
     [ "$(grep -c "$2\$" <<<"$output")" -eq "$1" ] || {
         echo "$output"
@@ -26,7 +26,7 @@ said() {
     }
 }
 
-# random SEED N EACH [KIND]: random operations, some of them large enough, against a reference, see property.bats
+# random SEED N EACH [KIND]: check random operations against a reference, as property.bats does; some are large enough
 random() {
     PROPERTY_LARGE=600000 on "$2" "$3" "$HVD_BUILD/tests/run/property" "$1" 60 "$2" "${@:4}"
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
-# errors.bats: what ranks are told that disagree, or are wrong alone. The cases are in disagree.c and errors.c.
+# errors.bats: the errors of ranks that disagree, and of a rank that makes a mistake alone. The cases are in disagree.c
+# and errors.c.
 
 bats_require_minimum_version 1.5.0
 load setup

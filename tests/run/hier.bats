@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# hier.bats: jobs on several nodes with several ranks each: shared memory inside them, tcp or mpi between. The nodes
-# are process namespaces, see nodes; on real ones see tests/cluster/hier.bats.
+# hier.bats: jobs on several nodes with several ranks each: shared memory inside the nodes, tcp or mpi between them. The
+# script nodes simulates the nodes with process namespaces; for real nodes see tests/cluster/hier.bats.
 
 # shellcheck disable=SC2030,SC2031 # each test has variables of its own
 
@@ -15,19 +15,19 @@ setup() {
     tests=$HVD_BUILD/tests/run
 }
 
-# on "NODES" PROGRAM [ARG...]: as nodes has it
+# on "NODES" PROGRAM [ARG...]: run the program as a job on these nodes; the script nodes describes NODES
 on() {
     run timeout -k 5 100 "$HVD_SOURCE/tests/run/nodes" "$@"
     echo "$output"
     [ "$status" -eq 0 ]
 }
 
-# firsts N SET BACKEND: so many members have said that their first tensors went there
+# firsts N SET BACKEND: N members of the set have logged that this backend carries its first tensors
 firsts() {
     [ "$(grep -c "process set $2: first tensors over $3\$" <<<"$output")" -eq "$1" ]
 }
 
-# random SEED COUNT NODES: random operations of all kinds against a reference, see property.bats
+# random SEED COUNT NODES: check random operations of all kinds against a reference, as property.bats does
 random() {
     local ranks
     ranks=$(grep -o '[0-9]*' <<<"$3" | wc -l)
@@ -46,7 +46,7 @@ random() {
     firsts 4 0 tcp
 }
 
-# more N CONNECTIONS: so many ranks have made so many connections for the first alltoall
+# more N CONNECTIONS: N ranks have made this many connections for the first alltoall
 more() {
     [ "$(grep -c "has $2 more connections\$" <<<"$output")" -eq "$1" ]
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# hvdbench as a user runs it: every case, as small as can be. How long anything takes is not tested.
+# hvdbench as a user runs it: every case, with the smallest possible load. Times are not tested.
 
 bats_require_minimum_version 1.5.0
 
@@ -18,11 +18,11 @@ teardown() {
     [ -z "$(ls -A "$TMPDIR")" ] || { ls -lR "$TMPDIR"; return 1; }
 }
 
-# bench N ARGUMENT...: hvdbench on N ranks, which must end well
+# bench N ARGUMENT...: run hvdbench on N ranks; it must exit with 0
 bench() {
     local count=$1
     shift
-    # Open MPI leaks, and from modules that it has unloaded at the end, which leaks.txt cannot name
+    # Open MPI leaks memory in modules that it has unloaded at the end, so that leaks.txt cannot name them
     [[ " idle trace " == *" $1 "* || " $* " == *" --no-mpi "* ]] || local -x ASAN_OPTIONS=detect_leaks=0
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     run timeout -k 5 100 "$hvdrun" --no-prefix -n "$count" "$hvdbench" "$@"
@@ -30,13 +30,13 @@ bench() {
     [ "$status" -eq 0 ]
 }
 
-# alone ARGUMENT...: hvdbench in a process that no launcher started
+# alone ARGUMENT...: run hvdbench without a launcher
 alone() {
     run timeout -k 5 100 "$hvdbench" "$@"
     echo "$output"
 }
 
-# objects FIELD...: the fields of each line of the output, which is one JSON object; "-" where it has none
+# objects FIELD...: print these fields of each line of the output, a JSON object; "-" for a field that is absent
 objects() {
     perl -MJSON::PP -e '
         my @fields = @ARGV;
@@ -46,7 +46,7 @@ objects() {
         }' "$@" <<<"$output"
 }
 
-# positive FIELD...: numbers above 0, in each object
+# positive FIELD...: in each object these fields are numbers above 0
 positive() {
     objects "$@" >"$BATS_TEST_TMPDIR/numbers"
     [ -s "$BATS_TEST_TMPDIR/numbers" ]
@@ -61,7 +61,7 @@ need_mpi() {
     has_mpi || skip 'configure found no Open MPI'
 }
 
-# spoiled TENSOR AFTER ARGUMENT...: hvdbench on 3 ranks, of which the last has wrong sums of that tensor, after so many right ones
+# spoiled TENSOR AFTER ARGUMENT...: run hvdbench on 3 ranks; the last one gets wrong sums of TENSOR after AFTER right ones
 spoiled() {
     local tensor=$1 after=$2
     shift 2
@@ -70,7 +70,7 @@ spoiled() {
     echo "$output"
 }
 
-# two COUNT COMMAND...: by two-nodes, which ends well, or the test is skipped with its reason
+# two COUNT COMMAND...: run the command by two-nodes; if that cannot run here, skip the test with its reason
 two() {
     has_mpi || skip 'configure found no Open MPI'
     run timeout -k 5 100 "$HVD_SOURCE/tools/two-nodes" "$@"
@@ -79,7 +79,7 @@ two() {
     return "$status"
 }
 
-# marked: processes that have this test's folder among their words
+# marked: processes that have this test's folder on their command line
 marked() {
     grep -lsF -f <(echo "$BATS_TEST_TMPDIR") /proc/[0-9]*/cmdline || true
 }
@@ -197,7 +197,7 @@ marked() {
 
 @test "launch: beside mpirun, where there is one that works" {
     need_mpi
-    export ASAN_OPTIONS=detect_leaks=0 # as above
+    export ASAN_OPTIONS=detect_leaks=0 # Open MPI leaks
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     alone launch --rounds=1 --warmup=0 --json
     [ "$status" -eq 0 ]
@@ -205,7 +205,7 @@ marked() {
     if command -v mpirun >/dev/null && [ "$(objects no_mpi)" = - ]; then
         positive mpi_us mpirun_exit_us
     fi
-    # without any, that is said, and the rest is measured; libtool's script in front would need programs itself
+    # without an mpirun a line says so, and the rest is measured; libtool's wrapper cannot run with this PATH
     mkdir "$BATS_TEST_TMPDIR/bin"
     ln -s "$(type -P true)" "$BATS_TEST_TMPDIR/bin/true"
     LD_LIBRARY_PATH=$HVD_BUILD/core/.libs run env PATH="$BATS_TEST_TMPDIR/bin" \
@@ -222,7 +222,7 @@ marked() {
     has "hvdbench launch starts ranks itself, but is one (PMIX_RANK is set)"
 }
 
-# What there are 64, 1024 and 16384 ranks of is counted, not timed.
+# Messages and bytes of 64, 1024 and 16384 ranks are counted; nothing is timed.
 @test "negotiate: what ranks say and hear does not grow with their number" {
     local ranks first=
     for ranks in 64 1024 16384; do
@@ -230,19 +230,19 @@ marked() {
         [ "$status" -eq 0 ]
         [ "$(objects case ranks node_ranks tensors rounds)" = "negotiate $ranks 8 5 2" ]
         positive first_messages first_rank_us first_root_us root_bytes rank_us root_us one_bytes
-        # a rank's children each say one thing and are told one thing, as it does and is itself
+        # a rank receives one message from each child and one from its parent, and sends as many
         objects messages received sent one_messages first_messages radix |
             awk '{ for (i = 1; i < NF; i++) if ($i > $NF + 1) { print "more than the radix and one: " $0; exit 1 } }'
-        # up and down again, without a stop
+        # a message passes up the tree and down again, without another exchange
         objects depth steps one_steps first_steps | awk '{ for (i = 2; i <= NF; i++) if ($i != 2 * $1) exit 1 }'
         first=${first:-$(objects first_root_bytes)}
         [ "$(objects first_root_bytes)" = "$first" ]
         echo "$ranks $(objects depth state_bytes)" >>"$BATS_TEST_TMPDIR/found"
     done
-    # each level of the tree is of eight times as many nodes
+    # a level of the tree for every factor of eight in the number of nodes
     [ "$(cut -d' ' -f1,2 "$BATS_TEST_TMPDIR/found" | xargs)" = "64 2 1024 4 16384 5" ]
     awk 'NR == 1 { least = $3 } $3 > least * 1.1 { print "a rank of " $1 " keeps " $3; exit 1 }' "$BATS_TEST_TMPDIR/found"
-    # malloc counts where it is malloc's own
+    # a sanitizer's malloc does not count its memory
     ldd "$HVD_BUILD/bin/.libs/hvdbench" | grep -q 'lib[at]san' || positive state_bytes
 }
 
@@ -252,7 +252,7 @@ marked() {
     has "negotiate: 7 simulated ranks, 3 a node; 1 tensor, 1 round"
     has "the tree's radix is 4, its depth 2; each rank keeps "
     [[ "${lines[3]}" =~ ^\ *first\ round\ +4\ +4\ +4\  ]]
-    # above 32 ranks a node has sub-leaders
+    # a node with more than 32 ranks has sub-leaders
     alone negotiate --ranks=100 --node-ranks=100 --tensors=1 --rounds=1 --json
     [ "$(objects radix depth received sent steps)" = "32 2 33 33 4" ]
 }
@@ -285,7 +285,7 @@ marked() {
     local -A tensor=([allreduce]=fc.bias [small]=tensor.7 [latency]=tensor.0 [sweep]=tensor.0 [trace]=conv.weight)
     local -A options=([allreduce]="--no-mpi --model=$model" [small]="--no-mpi --tensors=20" [latency]=--no-mpi
         [sweep]="--no-mpi --to=4" [trace]="--model=$model --steps=1")
-    # right at first, wrong when names are known: the second reduction; a timeline's are the third and fourth
+    # the first reduction is wrong, and then the second, when names are cached; those with a timeline are third and fourth
     for case in "${!tensor[@]}"; do
         for after in 0 1; do
             # shellcheck disable=SC2086 # options are words
@@ -295,7 +295,7 @@ marked() {
             [ "$(grep -c '^{' <<<"$output")" -eq 0 ]
         done
     done
-    # and where it is wrong in memory of hvd_alloc only
+    # the same with sums that are wrong in memory of hvd_alloc only
     for after in 0 1; do
         WRONG_GIVEN=yes spoiled tensor.0 $after latency --alloc --no-mpi --rounds=1
         [ "$status" -eq 1 ]
@@ -304,7 +304,7 @@ marked() {
         [ "$status" -eq 1 ]
         has "hvd_allreduce gave rank 2 a wrong sum: element 0 of fc.bias is not what 3 ranks put in"
     done
-    # without a wrong one, the same ends well
+    # if no tensor has that name, no sum is wrong and the same command exits with 0
     spoiled nosuch 0 latency --rounds=1 --no-mpi
     [ "$status" -eq 0 ]
 }
@@ -352,7 +352,7 @@ marked() {
     local met ended=$status
     run grep '^{' <<<"$output"
     [ "$(objects case bar limit | sort)" = "$(printf '%s\n' 'bars idle CPU time per rank' 'bars idle wake-ups per rank' 'bars latency time')" ]
-    # whatever the speed of this machine, the verdict is that of the numbers
+    # the verdict must follow from the numbers, which depend on the machine
     perl -MJSON::PP -e '
         while (my $line = <STDIN>) {
             my $object = decode_json($line);
@@ -380,7 +380,7 @@ marked() {
     grep -qE '^  time / best MPI  +-  +- +1.000 x +-  not run$' <<<"$output"
     has "two-nodes exited with status 3: two-nodes: it needs "
     has "hvdbench: 0 of 1 bars are met; not run: nodes-tcp"
-    # a job that fails is no bar that could not be run
+    # if the job itself fails, the bar is missed, and does not count as not run
     LD_LIBRARY_PATH=$HVD_BUILD/core/.libs run env HVD_BACKENDS=nosuch "$HVD_BUILD/bin/.libs/hvdbench" bars --only=latency --runs=2
     echo "$output"
     [ "$status" -eq 1 ]
@@ -391,7 +391,7 @@ marked() {
 @test "bars: models are judged in memory of hvd_alloc, and that of malloc is shown beside it" {
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     need_mpi
-    ASAN_OPTIONS=detect_leaks=0 alone bars --only=crowded --runs=1 --json # as above
+    ASAN_OPTIONS=detect_leaks=0 alone bars --only=crowded --runs=1 --json # Open MPI leaks
     grep -q 'cannot be run' <<<"$output" && skip "$output"
     local ended=$status
     run grep '^{' <<<"$output"
@@ -406,7 +406,7 @@ marked() {
         $met{"time / best MPI, malloc memory"} eq "-" or die "what has no bar is judged";
         exit($met{"time / best MPI, hvd_alloc memory"} eq "yes" ? 0 : 1)' <<<"$output" && met=0 || met=$?
     [ "$ended" -eq "$met" ]
-    # what fails is missed by what is judged, and by nothing else
+    # if the job fails, limits that have a bar are missed, and the others are not judged
     HVD_BACKENDS=nosuch alone bars --only=crowded --runs=1
     [ "$status" -eq 1 ]
     grep -qE '^  time / best MPI, hvd_alloc memory +- +0.700 x +-  no$' <<<"$output"

@@ -1,12 +1,12 @@
 #!/usr/bin/env bats
-# hvdinfo.bats: what hvdinfo says of this hvd and of the options in force.
+# hvdinfo.bats: what hvdinfo prints about this installation and the options in force.
 
 setup() {
     load setup
     hvdinfo=$HVD_BUILD/bin/hvdinfo
 }
 
-# line NAME: the line of an option in hvdinfo's table
+# line NAME: print the line of an option in hvdinfo's table
 line() {
     printf '%s\n' "$output" | grep -E "^  $1 "
 }
@@ -36,7 +36,7 @@ line() {
 
 @test "the columns of the options stand in line" {
     HVD_CONFIG=/dev/null HVD_CLI=backends=tcp,mpi run "$hvdinfo"
-    [ "$status" -eq 1 ] # a device is no file of options
+    [ "$status" -eq 1 ] # a device is not a file of options
     HVD_CLI=backends=tcp,mpi run "$hvdinfo"
     [ "$status" -eq 0 ]
     printf '%s\n' "$output" | sed -n '/^  option /,$p' | awk '

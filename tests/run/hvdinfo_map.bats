@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# hvdinfo_map.bats: hvdinfo map, on recorded machines: the table, JSON, the resource file, the picture, and what is refused.
+# hvdinfo_map.bats: hvdinfo map on recorded machines: the table, JSON, the resource file, the picture, and its errors.
 
 bats_require_minimum_version 1.5.0
 
@@ -12,12 +12,12 @@ setup() {
     unset CUDA_VISIBLE_DEVICES CUDA_DEVICE_ORDER ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES
 }
 
-# map MACHINE ARGUMENTS...: the map of a recorded machine, without what goes to standard error
+# map MACHINE ARGUMENTS...: print the map of a recorded machine; standard error is dropped
 map() {
     "$hvdinfo" map "--topology=$machines/$1.xml" "${@:2}" 2>/dev/null
 }
 
-# refused TEXT ARGUMENTS...: hvdinfo map of gpu8 fails with one sentence that holds TEXT, and prints nothing else
+# refused TEXT ARGUMENTS...: hvdinfo map of gpu8 fails with one sentence that contains TEXT, and prints nothing else
 refused() {
     run "$hvdinfo" map "--topology=$machines/gpu8.xml" "${@:2}"
     [ "$status" -eq 1 ]
@@ -26,7 +26,7 @@ refused() {
     [[ $output == 'hvdinfo: '* ]]
 }
 
-# same FILE COMMAND...: what the command prints is the kept FILE
+# same FILE COMMAND...: the output of the command is equal to FILE of the repository
 same() {
     diff -u "$golden/$1" <("${@:2}")
 }
@@ -96,7 +96,7 @@ import collections, sys
 import xml.etree.ElementTree as ElementTree
 svg = "{http://www.w3.org/2000/svg}"
 root = ElementTree.parse(sys.argv[1]).getroot()
-# every group says in its title what it is, and has its colour
+# every group has a title that says what it is, and its colour
 seen = collections.Counter()
 for group in root.iter(svg + "g"):
     title = group.find(svg + "title").text

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# hvdinfo_trace.bats: hvdinfo trace, on timelines that were recorded and on files that are none.
+# hvdinfo_trace.bats: hvdinfo trace on recorded timelines, and on files that are not timelines.
 
 setup() {
     load setup
@@ -12,7 +12,7 @@ setup() {
     chmod -R u+w "$jobs"
 }
 
-# refused TEXT: hvdinfo trace of that folder fails with one sentence that holds TEXT
+# refused TEXT: hvdinfo trace of that folder fails with one sentence that contains TEXT
 refused() {
     run "$hvdinfo" trace "$jobs"
     [ "$status" -eq 1 ]
@@ -71,12 +71,12 @@ PYTHON
     has "note: $jobs/rank-1.json was cut; what is whole of it is used"
     has "6 operations, 6 of them"
     python3 -m json.tool "$BATS_TEST_TMPDIR/all.json" >/dev/null
-    # the bracket alone
+    # only the closing bracket is missing
     sed '$d' "$samples/rank-1.json" >"$jobs/rank-1.json"
     run "$hvdinfo" trace "$jobs"
     [ "$status" -eq 0 ]
     has "rank-1.json was cut"
-    # nothing of use is left
+    # nothing usable is left
     head -c 60 "$samples/rank-1.json" >"$jobs/rank-1.json"
     refused "rank-1.json says neither its rank nor its clock"
     : >"$jobs/rank-1.json"
@@ -102,7 +102,7 @@ PYTHON
     run "$hvdinfo" trace "$jobs"
     [ "$status" -eq 0 ]
     has "clocks agree to within 40 us"
-    [[ $output =~ \ 2\ +6\  ]] # always last now
+    [[ $output =~ \ 2\ +6\  ]] # rank 2 is last in all six
 }
 
 @test "timelines of different jobs are not put together" {

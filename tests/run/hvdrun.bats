@@ -1,11 +1,11 @@
 #!/usr/bin/env bats
-# hvdrun as a user runs it. Every test ends with a look for what it left behind.
+# hvdrun as a user runs it. After every test, no process or temporary file of it may be left.
 # shellcheck disable=SC2016 # what stands in single quotes is for the ranks to expand
 
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
     [ -x "$hvdrun" ] || skip "hvdrun was not built: configure found no PMIx"
-    # all that a test starts carries this mark in its environment
+    # every process that a test starts has this mark in its environment
     export HVDRUN_TEST_MARK="$BATS_SUITE_TMPDIR-$BATS_TEST_NUMBER-$$"
     export LSAN_OPTIONS="suppressions=$HVD_SOURCE/tests/run/leaks.txt:print_suppressions=0"
     export TMPDIR=$BATS_TEST_TMPDIR/tmp
@@ -24,7 +24,7 @@ teardown() {
     [ -z "$(ls -A "$TMPDIR")" ] || { ls -lR "$TMPDIR"; return 1; }
 }
 
-# Processes of this test other than those that run the test itself.
+# Print the processes of this test, except those that run the test itself.
 marked() {
     local file pid
     grep -slzxF "HVDRUN_TEST_MARK=$HVDRUN_TEST_MARK" /proc/[0-9]*/environ | while read -r file; do
@@ -34,7 +34,7 @@ marked() {
     done
 }
 
-# A look runs in children of the test's own shell.
+# Is the process the shell of the test, or one of its descendants?
 is_test_process() {
     local pid=$1
     while [ "$pid" -gt 1 ]; do
@@ -45,7 +45,7 @@ is_test_process() {
     return 1
 }
 
-# Look until a command prints nothing, for 5 s; print what it still does.
+# Repeat a command until it prints nothing, for at most 5 s. Prints the last output.
 await_none() {
     local found end=$((SECONDS + 5))
     while found=$("$@"); [ -n "$found" ] && [ $SECONDS -lt $end ]; do
@@ -54,7 +54,7 @@ await_none() {
     echo "$found"
 }
 
-# Wait for a file with that many lines.
+# Wait until the file has that many lines.
 await_lines() {
     local end=$((SECONDS + 20))
     until [ -e "$1" ] && [ "$(wc -l <"$1")" -ge "$2" ]; do
@@ -63,7 +63,7 @@ await_lines() {
     done
 }
 
-# The child of that name of a process.
+# child_named NAME PID: print the children of the process that have this name.
 child_named() {
     local file
     grep -sl "^PPid:[[:space:]]$2\$" /proc/[0-9]*/status | while read -r file; do
@@ -72,12 +72,12 @@ child_named() {
     done
 }
 
-# Prints something until a word is in the output.
+# Print the word if it is not in the output yet; for await_none.
 not_yet() {
     grep -q "$1" out || echo "$1"
 }
 
-# hvdrun with a limit; output and error apart.
+# Run hvdrun with a time limit; standard output goes to the file out, standard error to err.
 hvd() {
     status=0
     timeout -k 5 60 "$hvdrun" "$@" >out 2>err || status=$?
@@ -87,7 +87,7 @@ hvd() {
 
 need_mpi() {
     [ -x "$HVD_BUILD/tests/run/mpihello" ] || skip "configure found no Open MPI"
-    # Open MPI leaks, and from modules that it has unloaded at the end, which leaks.txt cannot name
+    # Open MPI leaks memory in modules that it has unloaded at the end, so that leaks.txt cannot name them
     export ASAN_OPTIONS=detect_leaks=0
 }
 
@@ -497,7 +497,7 @@ TABLE
         done
         timeout 60 "$hvdrun" -n 2 ls /proc/self/fd >out
     )
-    # the last one is that of ls itself
+    # the last descriptor is that of ls itself
     [ "$(sort out)" = "$(printf '[%d] %d\n' 0 0 0 1 0 2 0 3 1 0 1 1 1 2 1 3)" ]
 }
 
@@ -516,7 +516,7 @@ TABLE
 }
 
 @test "a PMIx server that breaks down when ranks die is not blamed" {
-    # libpmix 4.2.2 uses memory that it has freed when ranks of a fence die together
+    # libpmix 4.2.2 uses freed memory when several ranks of a fence die at the same time
     for _ in $(seq 20); do
         MALLOC_PERTURB_=165 hvd -n 4 "$HVD_BUILD/tests/run/pmixhello" abort 2
         [ $status = 9 ]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# limits.bats: many sets at once, very large tensors, jobs of a part of the ranks, stops, stalls, and what is written
-# about them. The cases are in limits.c.
+# limits.bats: many sets at once, very large tensors, sub-jobs, stops, stalls, and the files that are written about them.
+# The cases are in limits.c.
 
 bats_require_minimum_version 1.5.0
 load setup
@@ -12,7 +12,7 @@ setup() {
     export LIMITS_DIR=$BATS_TEST_TMPDIR
 }
 
-# start N CASE [OPTION...]: without a look at how it ends
+# start N CASE [OPTION...]: run the case on N ranks; the caller checks the status
 start() {
     local size=$1 case=$2
     shift 2
@@ -25,14 +25,14 @@ ranks() {
     [ "$status" -eq 0 ]
 }
 
-# needs_memory GIB
+# needs_memory GIB: skip the test if the machine has less memory
 needs_memory() {
     local available
     available=$(awk '$1 == "MemAvailable:" { print int($2 / 1048576) }' /proc/meminfo)
     [ "$available" -ge "$1" ] || skip "this needs $1 GiB of memory, and $available are available"
 }
 
-# valid_json FILE...
+# valid_json FILE...: each file is valid JSON
 valid_json() {
     local file
     command -v python3 >/dev/null || skip 'python3, which looks at JSON, is not installed'

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The manual pages: clean, and complete where something else says what there is.
+# The manual pages: they have no errors, and describe all that headers and programs declare.
 
 @test "mandoc has nothing to say about any page" {
     command -v mandoc >/dev/null || skip "mandoc is not installed"
@@ -8,7 +8,7 @@
     done
 }
 
-# The calls that hvd(3) describes, and those of its NAME section.
+# Print the calls that a page describes; and those of its NAME section.
 described() {
     sed -n 's/^\.F[no] \(hvd_[a-z_]*\).*/\1/p' "$1" | sort -u
 }
@@ -17,7 +17,7 @@ named() {
     sed -n '/^\.Sh NAME/,/^\.Nd/s/^\.Nm \(hvd_[a-z_]*\).*/\1/p' "$1" | sort -u
 }
 
-# Inline functions of a header.
+# Print the inline functions of a header.
 inlined() {
     sed -n 's/^static inline .*[ *]\(hvd_[a-z_]*\)(.*/\1/p' "$1" | sort -u
 }
@@ -47,7 +47,7 @@ inlined() {
     diff "$BATS_TEST_TMPDIR/declared" <(grep -E '^\.(It (Bq )?)?Dv ' "$HVD_SOURCE/man/hvd.3" | grep -oE "$pattern" | sort -u)
 }
 
-# The programs in the EXAMPLES section of a page, one file each, in the folder of the test.
+# Write the programs in the EXAMPLES section of a page to files in the test's folder, one program a file.
 programs() {
     awk -v folder="$BATS_TEST_TMPDIR" '
         /^\.Bd -literal/ { file = ""; first = 1; next }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# network.bats: three nodes with several networks, of which some do not work: the right one is found, or the job
-# ends within seconds with a table. See network.sh for the nodes.
+# network.bats: three nodes with several networks, some of which do not work: hvd_init finds one that works, or fails
+# within seconds and prints a table. network.sh makes the nodes.
 # Every test is a process of its own: shellcheck disable=SC2030,SC2031,SC2154
 
 setup() {
@@ -11,11 +11,11 @@ setup() {
     why=$("$nodes" check)
     [ -z "$why" ] || skip "$why"
     export HVD_START_TIMEOUT=30s HVD_LOG=info
-    # libtool's wrapper builds on the first call; three at once must not
+    # libtool's wrapper links the program on its first run, which three processes must not do at the same time
     timeout 20 "$program" none >"$BATS_TEST_TMPDIR/first" 2>&1 </dev/null
 }
 
-# in_case CASE [VARIABLE=VALUE ...]: three ranks; status and output as by run
+# in_case CASE [VARIABLE=VALUE ...]: run three ranks; sets status and output as run does
 in_case() {
     local case=$1
     shift
@@ -38,7 +38,7 @@ all_ranks_use() {
     done
 }
 
-# connected_by PREFIX ...: all connections are from addresses that begin so
+# connected_by PREFIX ...: all connections are from addresses that begin with one of the prefixes
 connected_by() {
     local line prefix good
     while read -r line; do
@@ -54,7 +54,7 @@ connected_by() {
     has " connected from "
 }
 
-# three_fail SENTENCE: every rank, and the table is written once
+# three_fail SENTENCE: all three ranks fail with this sentence, and the table is printed once
 three_fail() {
     [ "$status" -ne 0 ]
     [ "$(grep -c "^rank 0 of 0: hvd_init: .*$1" <<<"$output")" -eq 3 ] || {

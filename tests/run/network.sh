@@ -1,12 +1,12 @@
 #!/bin/bash
-# network.sh: three nodes with several networks, each a network namespace, and one rank of a program on each.
+# network.sh: makes three nodes with several networks, as network namespaces, and runs one rank of a program on each.
 #
-#   network.sh check                say in one line what keeps the nodes from starting here; silent if nothing does
-#   network.sh run CASE CMD ARGS    run CMD as ranks 0 to 2 on n1, n2 and n3; its status is the first that is not 0
+#   network.sh check                print in one line why the nodes cannot start here; nothing if they can
+#   network.sh run CASE CMD ARGS    run CMD as ranks 0 to 2 on n1, n2 and n3; exits with the first status that is not 0
 #
 # Each node has: eth0 on network A (10.81.0.0/24), eth1 on network B (10.82.0.0/24), docker0 and lan0 with the same
-# address on every node, dead0 which leads nowhere, and veth9 (10.99.0.0/24), by which the ranks find each other to
-# begin with; pair0 only n1 and n2 have. Everything is in one process namespace and gone when its first process is.
+# address on every node, dead0 which leads nowhere, and veth9 (10.99.0.0/24), by which the ranks wire up. Only n1 and n2
+# have pair0. All processes are in one process namespace, and everything goes when its first process ends.
 set -eu
 PATH=$PATH:/usr/sbin:/sbin
 self=$(readlink -f "$0")
@@ -33,7 +33,7 @@ at() {
     nsenter --target "${pids[node]}" --net --uts -- "$@"
 }
 
-# plug NODE INTERFACE BRIDGE ADDRESS: the other end of the cable is BRIDGE-NODE
+# plug NODE INTERFACE BRIDGE ADDRESS: connect the node to the bridge; the bridge's end of the cable is BRIDGE-NODE
 plug() {
     ip link add "$3-$1" type veth peer name "$2" netns "${pids[$1]}"
     ip link set "$3-$1" master "$3" up
@@ -41,7 +41,7 @@ plug() {
     at "$1" ip link set "$2" up
 }
 
-# A bridge of the node's own, with one cable to nowhere, so that its link is up.
+# Make a bridge inside the node, with one cable that leads nowhere, so that its link is up.
 own_bridge() {
     at "$1" ip link add "$2" type bridge
     at "$1" ip link add "veth-$2" type veth peer name "vetx-$2"
@@ -68,7 +68,7 @@ wire() {
     fi
 }
 
-# The kernel says that a link is up some time after it is.
+# Wait for the links: the kernel reports some time later that a link is up.
 await_links() {
     local tries=200
     while at "$1" ip -o link show | grep -E ' (eth0|eth1|lan0|docker0)[@:]' | grep -qv 'state UP'; do

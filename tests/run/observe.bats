@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# observe.bats: what a job that runs, fails or is asked leaves to be looked at: timelines and flight records.
+# observe.bats: timelines, and the flight records that a job writes when it fails or is asked to.
 
 setup() {
     load setup
@@ -13,7 +13,7 @@ setup() {
 }
 
 teardown() {
-    # whatever a failed test left running
+    # end what a failed test has left running
     for pid in $started; do
         kill -KILL "$pid" 2>/dev/null || true
     done
@@ -27,8 +27,8 @@ needs_python() {
     command -v python3 >/dev/null || skip 'it needs python3 to read JSON'
 }
 
-# start_rank RANK OPTION=VALUE...: one of two ranks that meet by the environment, without a launcher; its own pid,
-# which is nobody's child but ours, goes to $started
+# start_rank RANK OPTION=VALUE...: start one of two ranks, which wire up by the environment, without a launcher. Its pid,
+# that of a child of this shell, is added to $started.
 start_rank() {
     local rank=$1
     shift
@@ -38,7 +38,7 @@ start_rank() {
     started="$started $!"
 }
 
-# start_two OPTION=VALUE...: both, until they learn
+# start_two OPTION=VALUE...: start both ranks, and wait until they train
 start_two() {
     port=$(free_port)
     start_rank 0 "$@"
@@ -48,7 +48,7 @@ start_two() {
     timeout 30 sh -c 'tail -n +1 -f "$1" --pid="$2" | grep -m 1 "^epoch 2 "' sh "$BATS_TEST_TMPDIR/out.0" "$first"
 }
 
-# await FILE TEXT: wait until the file holds the text
+# await FILE TEXT: wait until the file contains the text
 await() {
     local end=$((SECONDS + 20))
     until grep -qsF "$2" "$1"; do
@@ -61,7 +61,7 @@ is_json() {
     python3 -m json.tool "$1" >/dev/null
 }
 
-# ended STATUS PID: the process ends with that status
+# ended STATUS PID: wait for the process, which must end with that status
 ended() {
     local status=0
     wait "$2" || status=$?
@@ -80,7 +80,7 @@ ended() {
         grep -q '"name":"wire"' "$seen/rank-$rank.json"
     done
     [ "$(find "$seen" -type f | wc -l)" -eq 3 ]
-    # all ranks number their operations alike
+    # all ranks give an operation the same number
     for rank in 0 1 2; do
         grep -o '"name":"[^"]*","cat".*"number":[0-9]*' "$seen/rank-$rank.json" | sed 's/"args.*"number"/"number"/' |
             sort >"$BATS_TEST_TMPDIR/operations.$rank"
@@ -132,7 +132,7 @@ ended() {
 @test "a fatal signal leaves a flight record and the rest of the timeline, and stays what it was" {
     needs_python
     start_two HVD_DUMP_DIR="$seen" HVD_TIMELINE="$seen"
-    kill -FPE "$second" # unlike SIGSEGV none of a sanitizer's
+    kill -FPE "$second" # sanitizers handle SIGSEGV, but not this one
     ended 136 "$second"
     grep -q 'because of: SIGFPE' "$seen/hvd-flight.1.txt"
     is_json "$seen/rank-1.json"
@@ -143,7 +143,7 @@ ended() {
 @test "without these options nothing is written" {
     start_two
     kill -USR2 "$second"
-    ended 140 "$second" # as always
+    ended 140 "$second" # ended by SIGUSR2, as without hvd
     ended 1 "$first"
     [ ! -e "$seen" ]
     [ -z "$(find "$BATS_TEST_TMPDIR" -name 'hvd-flight*' -o -name 'rank-*')" ]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# Where hvdrun lets ranks run: which CPUs they may use, and what they are told.
+# Where hvdrun places ranks: on which CPUs they may run, and which variables it sets for them.
 # shellcheck disable=SC2016 # what stands in single quotes is for the ranks to expand
 
 load setup
@@ -14,7 +14,7 @@ setup() {
     read -ra mine <<<"$(own_cpus)"
 }
 
-# The CPUs of this shell, one word each.
+# Print the CPUs that this shell may use, as words.
 own_cpus() {
     local list part
     list=$(awk '/^Cpus_allowed_list:/ { print $2 }' /proc/self/status)
@@ -27,7 +27,7 @@ need_cpus() {
     [ "${#mine[@]}" -ge "$1" ] || skip "this needs $1 CPUs, and ${#mine[@]} may be used"
 }
 
-# Two tasks are on cores of their own where each has one to itself.
+# Skip the test unless there are so many CPUs and each core has a single hardware thread; then use exactly so many.
 need_cores() {
     need_cpus "$1"
     [ "$(lscpu -p=CORE,SOCKET | grep -vc '^#')" = "$(lscpu -p=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)" ] ||
@@ -36,7 +36,8 @@ need_cores() {
     read -ra mine <<<"$(own_cpus)"
 }
 
-# "0 3": rank 0 may run on CPU 3; sorted by rank. Of what follows on its command line hvdrun gets all.
+# masks ARGUMENTS...: run hvdrun with these arguments, and print the CPUs of each rank, sorted by rank. "0 3" means that
+# rank 0 may run on CPU 3.
 masks() {
     timeout -k 5 60 "$hvdrun" "$@" sh -c \
         'echo "$PMIX_RANK $(awk "/^Cpus_allowed_list:/ { print \$2 }" /proc/self/status)"' >masks 2>err || {
@@ -50,7 +51,7 @@ hvd() {
     run timeout -k 5 60 "$hvdrun" --no-prefix "$@"
 }
 
-# refused WORDS -- ARGUMENTS...: with status 2, and the sentence has the words; the command does not run.
+# refused WORDS -- ARGUMENTS...: hvdrun exits with 2 and a sentence that contains WORDS, and does not run the command.
 refused() {
     local words=$1
     shift 2
@@ -61,7 +62,7 @@ refused() {
     [ ! -e started ]
 }
 
-# The list of CPUs that hvdrun itself may use.
+# Print the list of CPUs that hvdrun itself may use.
 whole() {
     awk '/^Cpus_allowed_list:/ { print $2 }' /proc/self/status
 }
@@ -119,7 +120,7 @@ whole() {
 1 ${mine[1]}" ]
 }
 
-# The reaper is where a rank is to be while it starts that.
+# While the reaper starts a rank, it is bound to that rank's CPUs.
 @test "hvdrun itself and its reaper are not bound, once the ranks have started" {
     need_cores 2
     hvd -n 2 sh -c '
@@ -141,7 +142,7 @@ whole() {
 Cpus_allowed_list:	${mine[1]}" ]
 }
 
-# policy ARGUMENTS...: from where the ranks have memory first, by the map of the memory of each; sorted by rank.
+# policy ARGUMENTS...: run hvdrun with these arguments, and print each rank's memory policy, sorted by rank.
 policy() {
     timeout -k 5 60 "$hvdrun" "$@" awk 'NR == 1 { sub(/ file.*| anon.*| heap.*| stack.*/, ""); print $2, $3 }' \
         /proc/self/numa_maps | sort -n
@@ -188,7 +189,7 @@ policy() {
     [ ! -s err ]
 }
 
-# ---- What ranks are told -------------------------------------------------------------------------
+# ---- The ranks' environment ----------------------------------------------------------------------
 
 @test "ranks are told how many threads to have" {
     need_cores 2
@@ -242,7 +243,7 @@ none hvdrun" ]
 
 # ---- GPUs, of a recorded machine -----------------------------------------------------------------
 
-# hvdrun with a look at eight GPUs that are not here, on CPUs that are.
+# Run hvdrun with a recorded topology that has eight GPUs, on the CPUs of this machine.
 with_gpus() {
     HWLOC_XMLFILE=$HVD_SOURCE/tests/data/topo/gpu8.xml HWLOC_THISSYSTEM=1 hvd -n 2 --hvd-bind=gpu "$@"
 }
@@ -333,7 +334,7 @@ rs=nrs:2,latency_priority:cpu-mem" ]
     grep -q "^hvdrun: task 1: cpus ${mine[1]}, .*: explicit resource file, line [0-9]*: " err
 }
 
-# erf_refused WORDS LINE...
+# erf_refused WORDS LINE...: hvdrun refuses an explicit resource file of these lines, with a sentence that contains WORDS
 erf_refused() {
     local words=$1
     shift
@@ -361,7 +362,7 @@ erf_refused() {
     refused "are granted on this node" -- --erf_input=erf
 }
 
-# ---- What cannot be done -------------------------------------------------------------------------
+# ---- Errors --------------------------------------------------------------------------------------
 
 @test "bad options are refused before anything starts, whoever gives them" {
     HVD_BIND=cores refused "HVD_BIND" --
@@ -383,7 +384,7 @@ erf_refused() {
     refused "--nrs and --hvd-rs" -- --nrs=2 --hvd-rs=tasks:1
 }
 
-# A machine that hwloc cannot load: it knows XML files only, and gets none.
+# Run a command on a machine that hwloc cannot load: it may read only XML files, and the one it is told of does not exist.
 no_machine() {
     HWLOC_XMLFILE=/nowhere HWLOC_COMPONENTS=xml,stop "$@"
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# plugin.bats: what the plug-in asks of the process that loads it, and shows to it.
+# plugin.bats: which libraries and symbols the plug-in needs from the process that loads it, and which it exports.
 
 PLUGIN=${HVD_BUILD:-.}/spank/.libs/spank_hvd.so
 

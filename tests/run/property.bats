@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# property.bats: random operations, whose results must be those that one process computes. See property.c; what fails
-# says how to see it again. PROPERTY_SEED=N in the environment tries other ones than those of every day.
+# property.bats: random operations, whose results must be those that a single process computes; see property.c. A failure
+# prints how to reproduce it. With PROPERTY_SEED=N in the environment the operations are other ones.
 
 bats_require_minimum_version 1.5.0
 load setup
@@ -13,7 +13,7 @@ setup() {
     node=()
 }
 
-# ranks N COUNT [OPTION...] [-- KIND]: so many operations on N ranks, each of which "$node" begins
+# ranks N COUNT [OPTION...] [-- KIND]: run COUNT operations on N ranks, each of which is started by the command in $node
 ranks() {
     local size=$1 count=$2 options=()
     shift 2

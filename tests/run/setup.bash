@@ -1,5 +1,5 @@
-# setup.bash: what every .bats file here begins with: programs of the build tree, and nothing in the environment
-# that a launcher or a user of this shell has left there.
+# setup.bash: every .bats file here begins with it. Programs are those of the build tree, and variables of launchers and
+# of hvd that this shell has are removed from the environment.
 
 for variable in $(compgen -e | grep -E '^(HVD|HOROVOD|PMIX|OMPI|PMI|SLURM|JSM)_'); do
     case $variable in
@@ -9,11 +9,11 @@ for variable in $(compgen -e | grep -E '^(HVD|HOROVOD|PMIX|OMPI|PMI|SLURM|JSM)_'
 done
 unset RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE MASTER_ADDR MASTER_PORT
 
-# By hand, outside make check: bats tests/run/hvdinfo.bats in the build tree
+# Without make check, in the build tree: bats tests/run/hvdinfo.bats
 : "${HVD_BUILD:=$PWD}" "${HVD_SOURCE:=$PWD}" "${HVD_MODULE_PATH:=$PWD/pmix_shim/.libs:$PWD/core/.libs}"
 export HVD_BUILD HVD_SOURCE HVD_MODULE_PATH
 
-# has TEXT: the output of the last run holds it, or the test fails and shows the output.
+# has TEXT: the output of the last run contains TEXT; otherwise the test fails and prints the output.
 # shellcheck disable=SC2154 # bats sets output
 has() {
     [[ $output == *"$1"* ]] || {
@@ -22,7 +22,7 @@ has() {
     }
 }
 
-# A TCP port of loopback that nobody uses now, below those that the kernel gives to connections.
+# Print a TCP port of loopback that is free now, below the kernel's range for outgoing connections.
 free_port() {
     local port
     while :; do
@@ -32,8 +32,8 @@ free_port() {
     echo "$port"
 }
 
-# await_ranks PID ...: once they have ended; status is that of the last in the list that failed, output is what they
-# wrote into the .out files of the test.
+# await_ranks PID ...: wait until they have ended. Sets status to that of the last in the list that failed, and output to
+# the contents of the test's .out files.
 # shellcheck disable=SC2034 # for the test
 await_ranks() {
     local pid

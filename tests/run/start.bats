@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# start.bats: jobs that are a part of the launcher's, process sets to begin with, communicators of MPI, and
-# stopping. The cases are in start.c and comms.c.
+# start.bats: sub-jobs, process sets that hvd_init_with makes, MPI communicators, and stopping. The cases are in start.c
+# and comms.c.
 
 bats_require_minimum_version 1.5.0
 load setup
@@ -19,7 +19,7 @@ ranks() {
     [ "$status" -eq 0 ]
 }
 
-# mpi N CASE [ARGUMENT OF MPIRUN...]: a case of comms.c
+# mpi N CASE [ARGUMENT OF MPIRUN...]: run a case of comms.c
 mpi() {
     local size=$1 case=$2
     shift 2

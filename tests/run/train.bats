@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# The example as a user runs it: it learns, any number of ranks learn the same, and a lost rank ends it.
+# The example as a user runs it: it learns, the result is the same for any number of ranks, and a lost rank ends it.
 
 setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
@@ -9,7 +9,7 @@ setup() {
 }
 
 teardown() {
-    # whatever a failed test left running
+    # end what a failed test has left running
     for pid in $started; do
         kill -KILL "$pid" 2>/dev/null || true
     done
@@ -19,7 +19,7 @@ needs_hvdrun() {
     [ -x "$hvdrun" ] || skip "hvdrun is not built: it needs PMIx"
 }
 
-# train_on RANKS ARGUMENTS...: its last line into $last
+# train_on RANKS ARGUMENTS...: train on that many ranks, and put the last line of the output into $last
 train_on() {
     local ranks=$1
     shift
@@ -28,7 +28,7 @@ train_on() {
     last=$(grep '^done ' <<<"$output")
 }
 
-# start_rank RANK: one of two ranks that meet by the environment, without a launcher; its output goes to out.RANK
+# start_rank RANK: start one of two ranks, which wire up by the environment, without a launcher; output goes to out.RANK
 start_rank() {
     RANK=$1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port HVD_JOB_KEY=0123456789abcdef0123456789abcdef \
         timeout 60 "$train" --data="$data" --epochs=100000 >"$BATS_TEST_TMPDIR/out.$1" 2>&1 3>&- &
@@ -61,7 +61,7 @@ free_port() {
     for ranks in 2 3 4; do
         train_on $ranks
         [ "$status" -eq 0 ]
-        # one line per epoch, from rank 0 only, and the last
+        # one line for each epoch, from rank 0 only, and a last one
         [ "$(grep -c '^epoch ' <<<"$output")" -eq 30 ]
         [[ $last == *" ranks=$ranks "* ]]
         [ "${last%% ranks=*}" = "${alone%% ranks=*}" ]
@@ -112,7 +112,7 @@ free_port() {
     start_rank 0
     start_rank 1
     read -r first second <<<"$started"
-    # learning has begun: both ranks are in the job
+    # once training has begun, both ranks are in the job
     # shellcheck disable=SC2016 # sh expands it
     timeout 30 sh -c 'tail -n +1 -f "$1" --pid="$2" | grep -m 1 "^epoch 2 "' sh "$BATS_TEST_TMPDIR/out.0" "$first"
     # timeout(1) is the parent of rank 1

@@ -13,7 +13,7 @@ setup() {
     [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
 }
 
-# cost N CASE HOW: what rank 0 took, in milliseconds of CPU time and times that it had to leave its core, in $output
+# cost N CASE HOW: put into $output what rank 0 used: CPU time in milliseconds, plus its involuntary context switches
 cost() {
     run timeout -k 5 100 "$hvdrun" --no-prefix -n "$1" --hvd-progress="$3" "$waiting" "$2"
     echo "$2 on $1, $3: $output"
@@ -21,7 +21,7 @@ cost() {
     [[ $output =~ ^[0-9]+$ ]]
 }
 
-# Whoever sleeps takes next to nothing. How much one takes that spins depends on who else wants the core, and when.
+# A rank that sleeps uses next to nothing. How much a rank uses that spins depends on what else runs on its core.
 sleeps_unless_it_spins() {
     local try
     cost "$1" "$2" block

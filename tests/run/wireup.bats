@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
-# wireup.bats: ranks that wire up for real: by mpirun's PMIx server, and by the environment.
-# Every test is a process of its own, and the shells inside expand their own variables:
+# wireup.bats: ranks that wire up by mpirun's PMIx server, and by the environment.
+# Every test runs in its own process, and the inner shells expand their own variables:
 # shellcheck disable=SC2030,SC2031,SC2016
 
 setup() {
@@ -9,7 +9,7 @@ setup() {
     export HVD_START_TIMEOUT=20s
 }
 
-# Whatever a failed test has left.
+# End what a failed test has left.
 teardown() {
     local job
     for job in $(jobs -p); do
@@ -23,7 +23,7 @@ need_mpirun() {
     command -v mpirun >/dev/null || skip "mpirun is not installed"
     [ -e "$HVD_BUILD/pmix_shim/.libs/wireup_pmix.so" ] || skip "built without PMIx"
     mpirun --version | grep -q 'Open MPI' || skip "mpirun is not Open MPI's"
-    # what libpmix and Open MPI leave allocated is not ours to mend
+    # leaks of libpmix and Open MPI are not hvd's
     export ASAN_OPTIONS=detect_leaks=0
 }
 
@@ -31,7 +31,7 @@ ranks() {
     timeout 60 mpirun --allow-run-as-root --oversubscribe "$@"
 }
 
-# said N PROVIDER: each of N ranks said once that it is well
+# said N PROVIDER: each of N ranks has printed once that it wired up by this provider
 said() {
     for ((rank = 0; rank < $1; rank++)); do
         has "ok rank=$rank size=$1 "
@@ -103,7 +103,7 @@ said() {
 
 # --- the environment ------------------------------------------------------------------------------
 
-# job SIZE RANK...: run these ranks of a job of that size at once; output and status are those of all
+# job SIZE RANK...: run these ranks of a job of that size at the same time; sets output and status for all of them
 job() {
     local size=$1 rank pids=()
     shift
@@ -116,7 +116,7 @@ job() {
     await_ranks "${pids[@]}"
 }
 
-# but_rank N SETTING: job's rank N runs with another variable
+# but_rank N SETTING: let rank N of the next job run with this variable
 but_rank() {
     cat >"$BATS_TEST_TMPDIR/probe" <<END
 #!/bin/sh
