@@ -1,4 +1,4 @@
-/* bootstrap.c: from wire-up to a control tree that works: the start of a job, as a list of steps. */
+/* bootstrap.c: the start of a job as a list of steps, from wire-up to a control tree that works. */
 #include "bootstrap/bootstrap.h"
 
 #include <stdio.h>
@@ -18,9 +18,9 @@
 #include "bootstrap/nic_discovery.h"
 
 #define REPORT_RESERVE_US \
-    INT64_C(1000000) /* kept back from the time to connect, to tell all ranks who was not reached */
+    INT64_C(1000000) /* reserved from the time to connect, to tell all ranks which rank was not reached */
 
-/* A job that starts. What is in [bootstrap] is complete as far as the steps have come. */
+/* The start of a job under way. [bootstrap] is complete as far as the steps have come. */
 struct startup {
     struct bootstrap *bootstrap;
     const struct hvd_config *config;
@@ -75,7 +75,7 @@ static int check_memory(const struct startup *startup, int rank_count, struct hv
                                startup->bootstrap->job.host, err);
 }
 
-/* The process sets to begin with, as far as one rank can tell. */
+/* Check the process sets of the start, as far as one rank can. */
 static int check_process_sets(const struct startup *startup, struct hvd_error *err)
 {
     const struct hvd_start *start = startup->start;
@@ -100,7 +100,7 @@ static void attach_members(struct startup *startup)
     const struct peer_table *peer_table = &startup->bootstrap->peer_table;
     struct hvd_error why = {""};
     int64_t now_us = clock_us();
-    /* half of the time that is left, so that ranks that cannot attach_node still can connect */
+    /* half of the time that is left, so that ranks that cannot attach can still connect */
     int rc = node_attach(&startup->node, peer_table, startup->members, startup->member_count,
                          now_us + (startup->deadline_us - now_us) / 2, &why);
     if (rc != HVD_OK)
@@ -113,7 +113,8 @@ static bool has_other_nodes(const struct startup *startup)
     return startup->nic_discovery.node_count > 1;
 }
 
-/* Check what one rank can check, attach the ranks of this node, and publish its network interfaces. */
+/* Check what one rank can check, attach the ranks of this node, and publish this node's network
+ * interfaces. */
 static int attach_node(struct startup *startup, struct hvd_error *err)
 {
     int rc = check_process_sets(startup, err);
@@ -127,7 +128,7 @@ static int attach_node(struct startup *startup, struct hvd_error *err)
     return rc;
 }
 
-/* Keeps some time back, so that all ranks learn which rank was not reached. */
+/* Reserves some time, so that all ranks learn which rank was not reached. */
 static int64_t connect_deadline(const struct startup *startup)
 {
     int64_t spare_us = (startup->deadline_us - clock_us()) / 4;
@@ -142,7 +143,7 @@ static int probe_network(struct startup *startup, struct hvd_error *err)
                                &startup->wireup, connect_deadline(startup), err);
 }
 
-/* All have probed: choose the networks that work everywhere. */
+/* All ranks have probed: choose the networks that work on all nodes. */
 static int choose_networks(struct startup *startup, struct hvd_error *err)
 {
     struct nic_discovery *nic_discovery = &startup->nic_discovery;
@@ -155,7 +156,7 @@ static int choose_networks(struct startup *startup, struct hvd_error *err)
     return rc;
 }
 
-/* Connections with the relatives on other nodes, into [link_fds]. */
+/* Connect to the parent and children on other nodes; the sockets go into [link_fds]. */
 static int connect_links(struct startup *startup, int link_fds[TREE_MAX_LINKS], struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
@@ -179,7 +180,7 @@ static int connect_links(struct startup *startup, int link_fds[TREE_MAX_LINKS], 
     return rc;
 }
 
-/* All know which ranks share memory: build the tree, connect its links, and open control on them. */
+/* All ranks know which ranks share memory: build the tree, connect its links, and open control on them. */
 static int connect_tree(struct startup *startup, struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
@@ -205,11 +206,11 @@ static int connect_tree(struct startup *startup, struct hvd_error *err)
     rc = node_oversubscription(node, &bootstrap->oversubscription, err);
     if (rc != HVD_OK)
         return rc;
-    startup->node = NULL; /* control takes it */
+    startup->node = NULL; /* control owns it now */
     return control_open(&bootstrap->control, peer_table, &bootstrap->shape, node, link_fds, err);
 }
 
-/* Each rank does a step by itself; after it all ranks exchange reports of how it went. */
+/* Each rank does the work of a step by itself; after each step all ranks exchange reports of how it went. */
 static const struct {
     const char *name;
     int (*work)(struct startup *startup, struct hvd_error *err);
@@ -218,7 +219,7 @@ static const struct {
              {"probed", probe_network, has_other_nodes},
              {"connected", connect_tree, NULL}};
 
-/* What start_many_ranks fences at most: for the cards, after each step, and at the end. */
+/* The most fences of start_many_ranks: for the peer infos, after each step, and at the end. */
 #define MAX_FENCES (1 + (int)(sizeof(steps) / sizeof(steps[0])) + 1)
 
 static int start_many_ranks(struct startup *startup, struct hvd_error *err)
@@ -249,7 +250,7 @@ static int start_single_rank(struct startup *startup, struct hvd_error *err)
     peer_table->peers[0].pid = getpid();
     int rc = bootstrap->launcher_ranks == NULL ? HVD_OK : exchange_peer_info(startup, err);
     endpoint_close(
-        bootstrap->endpoint); /* opened only for the exchange, which finds ranks with another list */
+        bootstrap->endpoint); /* was open for the exchange only, which finds ranks with another list */
     bootstrap->endpoint = NULL;
     if (rc == HVD_OK)
         rc = check_process_sets(startup, err);
@@ -293,7 +294,7 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
     if (rc == HVD_OK)
         rc = bootstrap->job.size == 1 ? start_single_rank(&startup, err) : start_many_ranks(&startup, err);
     bool launcher_wide =
-        rc == HVD_OK && bootstrap->job.size == bootstrap->job.launcher_size; /* all were in step */
+        rc == HVD_OK && bootstrap->job.size == bootstrap->job.launcher_size; /* all ranks came this far */
     int rest = launcher_wide
                    ? HVD_OK
                    : sub_job_fence_remaining(&startup.wireup, startup.deadline_us, rc == HVD_OK ? err : NULL);

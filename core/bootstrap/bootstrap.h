@@ -1,4 +1,11 @@
-/* bootstrap.h: from wire-up to a control tree that works: the start of a job, as a list of steps. */
+/* bootstrap.h: the start of a job, from wire-up to a control tree that works.
+ *
+ * The folder bootstrap promises the others that after bootstrap_open all ranks know their peers, the
+ * nodes, the network to use and the job's key, have equal job-wide options, and are joined by the control
+ * tree; or that bootstrap_open fails with a sentence that says why. Its stages, in order: wireup.h and
+ * sub_job.h open wire-up; peer_exchange.h exchanges the peer infos (peer_info.h); memory_budget.h checks the
+ * node's memory; nic_discovery.h finds the networks that work; start_report.h ends each step on all ranks
+ * alike; placement.h places ranks that no launcher has placed. */
 #ifndef BOOTSTRAP_BOOTSTRAP_H
 #define BOOTSTRAP_BOOTSTRAP_H
 
@@ -11,7 +18,7 @@
 #include "base/tree_shape.h"
 #include "node/windows.h"
 
-/* What a bootstrap rank has. Owned by the caller; leave with bootstrap_close. */
+/* What a rank has after the start. Owned by the caller; free it with bootstrap_close. */
 struct bootstrap {
     struct hvd_job job;
     struct peer_table peer_table;
@@ -20,21 +27,22 @@ struct bootstrap {
     struct control *control;
     struct oversubscription oversubscription; /* of this node */
     struct arena arena;                       /* of the node's memory; lives as long as control */
-    struct windows windows;                   /* of the node's ranks; none where they have not all met */
-    struct nic_env settings; /* what other libraries are to be told of the network; empty on one node */
-    int *launcher_ranks; /* [size]: their ranks in the launcher's job, where ours is a part of it; NULL: the
-                            same */
+    struct windows windows;                   /* of the node's ranks; none if not all of them attached */
+    struct nic_env settings; /* the network that other libraries should use; empty on one node */
+    int *launcher_ranks; /* [size]: the ranks of this sub-job in the launcher's job; NULL if the job is the
+                            launcher's */
 };
 
-/* Wire up, as the part of the launcher's job that [start] names, publish addresses, meet the ranks of this
- * node in shared memory, agree who shares memory with whom, try
- * which interfaces join the nodes where there are several, check that all ranks have the same job-wide
- * options and that the process sets of [start] are lists of ranks, equally many on all, connect the leaders'
- * tree, leave wire-up. Collective; ends by config->start_timeout_us. On failure nothing is left behind. */
+/* Start the job: open wire-up, for the sub-job that [start] names; publish addresses;
+ * attach the ranks of this node to shared memory; agree on which ranks share memory; probe which
+ * interfaces join the nodes, if there are several nodes; check that all ranks have the same job-wide
+ * options, and that the process sets of [start] are lists of ranks, equally many on all ranks; connect the
+ * leaders' tree; leave wire-up. Collective; ends by config->start_timeout_us. On failure nothing is left
+ * behind. */
 int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config, const struct hvd_log *log,
                    const struct hvd_start *start, struct hvd_error *err);
 
-/* In a forked child: close the listening socket; control and backends have their own after_fork. */
+/* In a forked child: close the listening socket. Control and the backends have an after_fork of their own. */
 void bootstrap_after_fork(struct bootstrap *bootstrap);
 
 /* A zeroed struct is fine. */

@@ -1,4 +1,4 @@
-/* memory_budget.c: whether a node's memory can hold the fusion buffers that its ranks ask for. */
+/* memory_budget.c: checks that a node's memory can hold the fusion buffers of its ranks. */
 #include "bootstrap/memory_budget.h"
 
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #define GIB        (INT64_C(1) << 30)
 #define PATH_BYTES 4096
 
-/* The text of a small file, "" where it cannot be read. */
+/* Read a small file into [text], "" if it cannot be read. */
 static void read_file(const char *path, char *text, size_t text_bytes)
 {
     size_t used = 0;
@@ -28,7 +28,7 @@ static void read_file(const char *path, char *text, size_t text_bytes)
     text[used] = 0;
 }
 
-/* The number in a limit file; "max" and what is no number are no limit. */
+/* Read the number in a limit file. "max", and anything that is not a number, means no limit. */
 static int64_t read_limit(const char *folder, const char *file)
 {
     char path[PATH_BYTES + 64], text[64];
@@ -40,7 +40,7 @@ static int64_t read_limit(const char *folder, const char *file)
     return parse_count(text, &bytes, &why) < 0 ? INT64_MAX : bytes;
 }
 
-/* The lowest limit from [group] up to the mount. In a container groups above may not be there to read. */
+/* The lowest limit from [group] up to the mount. In a container the groups above may be unreadable. */
 static int64_t lowest_limit(const char *mount, const char *group, const char *file)
 {
     char folder[PATH_BYTES];

@@ -1,5 +1,4 @@
-/* nic_discovery.c: the network part of a job's start: tell the interfaces of each node, try them, and choose.
- */
+/* nic_discovery.c: NIC discovery at a job's start: nodes publish their interfaces, probe them, and choose. */
 #include "bootstrap/nic_discovery.h"
 
 #include <stdio.h>
@@ -58,7 +57,7 @@ static int put(const struct peer_table *peer_table, const struct wireup *wireup,
     return wireup->ops->put(wireup->state, name, bytes, length, err);
 }
 
-/* Where to read what others have put, and until when. */
+/* Where to read what other ranks have put, and until when. */
 struct blob_source {
     const struct peer_table *peer_table;
     const struct wireup *wireup;
@@ -83,7 +82,7 @@ static int fail_damaged(const struct nic_discovery *nic_discovery, int rc, int n
                      nic_discovery->first_ranks[node], what);
 }
 
-/* ---- 1. What each has ---- */
+/* ---- 1. Publish the interfaces ---- */
 
 int nic_discovery_publish(const struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
                           const struct wireup *wireup, const char *nic_filter, struct hvd_error *err)
@@ -118,7 +117,7 @@ static int read_nodes(struct nic_discovery *nic_discovery, const struct peer_tab
     return rc;
 }
 
-/* ---- 2. What works ---- */
+/* ---- 2. Probe the rails ---- */
 
 int nic_discovery_probe(struct nic_discovery *nic_discovery, struct endpoint *endpoint,
                         const struct peer_table *peer_table, const struct wireup *wireup, int64_t deadline_us,
@@ -167,7 +166,7 @@ static int read_proofs(struct nic_discovery *nic_discovery, const struct peer_ta
     return rc;
 }
 
-/* ---- 3. What is used ---- */
+/* ---- 3. Choose the rails ---- */
 
 /* The first node where [rail] did not work, or -1. */
 static int first_failed(const struct nic_discovery *nic_discovery, int rail)
@@ -183,7 +182,7 @@ static void write_table_line(void *arg, const char *text)
     log_write(arg, LOG_ERROR, COMPONENT, "%s", text);
 }
 
-/* "10.0.0.0/24", or "eth0, by routers," of rank 0's node. */
+/* Describe a rail: "10.0.0.0/24", or "eth0, by routers," with the name on rank 0's node. */
 static const char *rail_text(const struct nic_discovery *nic_discovery, int rail,
                              char text[NETWORK_SUBNET_BYTES])
 {
@@ -217,7 +216,7 @@ static int fail_unconnected(const struct nic_discovery *nic_discovery, const str
                      nic_discovery->node_count, reason);
 }
 
-/* Where the ranks of other nodes are reached from now on. */
+/* Replace the addresses of ranks on other nodes by those on the chosen rails. */
 static void use_chosen_rails(const struct nic_discovery *nic_discovery, struct peer_table *peer_table)
 {
     for (int rank = 0; rank < peer_table->size; rank++) {
@@ -258,7 +257,7 @@ static void log_choice(const struct nic_discovery *nic_discovery, const struct h
     }
 }
 
-/* What users have set wins; what of it cannot work is told once. */
+/* What users have set is kept; if it cannot work, one warning says so. */
 static void warn_user_settings(const struct nic_discovery *nic_discovery, const struct hvd_log *log)
 {
     for (int id = 0; id < NIC_ENV_COUNT; id++) {

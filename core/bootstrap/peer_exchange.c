@@ -1,4 +1,4 @@
-/* peer_exchange.c: how each rank learns who the others are: their peer infos and the job key, by wire-up. */
+/* peer_exchange.c: exchanges the ranks' peer infos and the job's key by wire-up. */
 #include "bootstrap/peer_exchange.h"
 
 #include <sodium.h>
@@ -112,7 +112,7 @@ static int compare_peer_info(const struct peer_table *peer_table, int rank, cons
     return option == NULL ? HVD_OK : report_option_mismatch(peer_table, option, rank, peer_info, first, err);
 }
 
-/* Read all cards, and compare each with that of rank 0. [cards]: two, to work in. */
+/* Read the peer infos of all ranks, and compare each with that of rank 0. [cards] is room for two of them. */
 static int get_all_peer_info(struct peer_table *peer_table, const struct wireup *wireup,
                              struct peer_info *cards, int64_t deadline_us, struct hvd_error *err)
 {
@@ -125,7 +125,7 @@ static int get_all_peer_info(struct peer_table *peer_table, const struct wireup 
     return rc;
 }
 
-/* Ranks of this node reach each other without any network peer_info. */
+/* Ranks of this node reach each other by loopback, without any network interface. */
 static void use_loopback(struct peer_table *peer_table)
 {
     static const struct in6_addr loopback4 = {{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}}};
@@ -152,7 +152,7 @@ int peer_exchange(struct peer_table *peer_table, const struct wireup *wireup,
         rc = wireup->ops->fence(wireup->state, deadline_us, err);
     if (rc == HVD_OK)
         rc = get_all_peer_info(peer_table, wireup, cards, deadline_us, err);
-    if (rc == HVD_OK) /* the first rank of our list took it for its own, so that it drew a key */
+    if (rc == HVD_OK) /* the first rank of our list took that rank for its own, and so generated a key */
         rc = get_key(peer_table, wireup, deadline_us, err);
     if (rc == HVD_OK)
         use_loopback(peer_table);

@@ -1,4 +1,4 @@
-/* peer_info.c: what a rank tells all others of itself at the job's start, and its bytes. */
+/* peer_info.c: what a rank publishes about itself at the job's start, and its encoding. */
 #include "bootstrap/peer_info.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ _Static_assert(sizeof(struct peer) + sizeof(struct peer_info_start) +
                    PEER_INFO_BYTES,
                "the longest peer_info fits");
 
-/* Read a file of /proc, or a link there, into [text]; empty where it cannot be read. */
+/* Read a file of /proc, or a link there, into [text]; empty if it cannot be read. */
 static void read_identity(const char *path, char *text, size_t text_bytes)
 {
     ssize_t length = readlink(path, text, text_bytes - 1);
@@ -35,7 +35,7 @@ static void read_identity(const char *path, char *text, size_t text_bytes)
     text[length > 0 ? length : 0] = 0;
 }
 
-/* Equal on ranks that see the same kernel, network, processes and user; random where that cannot be told. */
+/* Equal on ranks that see the same kernel, network, processes and user; random if these cannot be read. */
 static uint64_t node_key(void)
 {
     static const char *const paths[] = {"/proc/sys/kernel/random/boot_id", "/proc/self/ns/net",
@@ -55,7 +55,7 @@ static uint64_t node_key(void)
     return hash_bytes(text, strlen(text));
 }
 
-/* Equal on ranks that have the same network interfaces; 0 where that cannot be told. */
+/* Equal on ranks that have the same network interfaces; 0 if these cannot be read. */
 static uint64_t net_key(void)
 {
     char text[200] = "";
@@ -149,7 +149,7 @@ static void decode_peer(struct decoder *decoder, struct peer *peer)
         decode_raw(decoder, &peer->addresses[i], sizeof(peer->addresses[i]));
 }
 
-/* True where the options of the peer_info are those of our table. */
+/* True if the options in the peer info are those of this rank's option table. */
 static bool decode_options(struct decoder *decoder, struct peer_info_option *options)
 {
     for (int i = 0; i < option_count; i++) {

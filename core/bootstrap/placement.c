@@ -1,4 +1,4 @@
-/* placement.c: place this rank where no launcher did. */
+/* placement.c: places this rank if no launcher did. */
 #include "config.h"
 #include "bootstrap/placement.h"
 
@@ -12,13 +12,14 @@
 #include "topo/apply.h"
 #include "topo/node_placement.h"
 
-/* Has somebody else decided where this rank runs? */
+/* Has something other than hvd bound this rank? */
 static bool is_bound(const struct bootstrap *bootstrap, const struct hvd_config *config)
 {
     return bootstrap->oversubscription.apart && !config->bind.force;
 }
 
-/* Bind those threads that run where the process did: one that was bound apart stays. Returns how many. */
+/* Bind the threads that run on the CPUs on which the process ran; a thread that was bound separately is
+ * left. Returns how many were bound. */
 static int bind_matching_threads(const struct bitmap *found, const struct bitmap *cpus)
 {
     int count = 0;
@@ -30,14 +31,14 @@ static int bind_matching_threads(const struct bitmap *found, const struct bitmap
         struct bitmap now;
         if (parse_count(entry->d_name, &tid, &why) == 0 &&
             apply_read_cpus((pid_t)tid, &now, NULL) == HVD_OK && bitmap_is_equal(&now, found))
-            count += apply_cpus((pid_t)tid, cpus, NULL) == HVD_OK; /* it may end meanwhile */
+            count += apply_cpus((pid_t)tid, cpus, NULL) == HVD_OK; /* the thread may have ended */
     }
     if (folder != NULL)
         closedir(folder);
     return count;
 }
 
-/* Until none is left: they may start others meanwhile. */
+/* Repeat until no thread is left to bind, as threads may start others meanwhile. */
 static int bind_threads(const struct bitmap *found, const struct bitmap *cpus, struct hvd_error *err)
 {
     int rc = apply_cpus(0, cpus, err);
@@ -80,7 +81,7 @@ static void log_kept_binding(const struct bootstrap *bootstrap, const struct hvd
                   bootstrap->job.rank, bitmap_text(&cpus, list, sizeof(list)));
 }
 
-/* What the ranks of this node have together. Where none is bound that is what each has. */
+/* The CPUs that the ranks of this node have together. If no rank is bound, these are the CPUs of each. */
 static struct bitmap granted_cpus(const struct bootstrap *bootstrap, const struct bitmap *found)
 {
     struct bitmap cpus;

@@ -1,4 +1,4 @@
-/* start_report.c: how a rank fared in one step of the job's start, told to all. */
+/* start_report.c: tells all ranks how each rank fared in one step of the job's start. */
 #include "bootstrap/start_report.h"
 
 #include <stdio.h>
@@ -48,7 +48,7 @@ static int get_report(const struct wireup *wireup, int rank, const char *name, s
     return rc;
 }
 
-/* Where this rank cannot even tell, its own reason is what its user must read. */
+/* If this rank cannot even send its report, its user must see its own reason. */
 static int keep_reason(const struct start_report *mine, int rc, struct hvd_error *err)
 {
     if (mine->status == HVD_OK)

@@ -1,4 +1,4 @@
-/* sub_job.c: the wire-up of a sub-job, carried by that of the launcher's job. */
+/* sub_job.c: the wire-up of a sub-job, by way of the wire-up of the launcher's job. */
 #include "bootstrap/sub_job.h"
 
 #include <stdbool.h>
@@ -12,7 +12,7 @@ struct sub_job {
     int *launcher_ranks;    /* [size] */
     int size;
     int fences_left;
-    bool fence_failed; /* then it fails on all ranks: the remaining ones are not done */
+    bool fence_failed; /* a fence fails on all ranks: the remaining ones are not done */
 };
 
 static int sub_job_put(void *state, const char *key, const void *bytes, size_t length, struct hvd_error *err)
@@ -52,7 +52,7 @@ static void sub_job_close(void *state)
     free(sub_job);
 }
 
-/* No open: sub_job_open makes it of a wire-up that is open. */
+/* There is no open: sub_job_open makes a sub-job's wire-up from one that is open. */
 static const struct wireup_ops sub_job_ops = {.name = "sub-job",
                                               .put = sub_job_put,
                                               .fence = sub_job_fence,

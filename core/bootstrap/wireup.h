@@ -1,4 +1,4 @@
-/* wireup.h: who am I in the job, and small blobs between all ranks at its start. */
+/* wireup.h: this process's rank in the job, and small blobs exchanged among all ranks at its start. */
 #ifndef BOOTSTRAP_WIREUP_H
 #define BOOTSTRAP_WIREUP_H
 
@@ -6,29 +6,29 @@
 #include "base/job.h"
 #include "base/log.h"
 
-#define WIREUP_BLOB_BYTES 65536 /* longest blob */
+#define WIREUP_BLOB_BYTES 65536 /* the longest blob */
 
 struct wireup_blob {
-    void *bytes; /* NULL where there is none */
+    void *bytes; /* NULL if there is none */
     size_t length;
 };
 
-/* One provider. Calls come from one thread, in the order open, (put, fence, get)*, close. Every call ends by
- * [deadline_us] (clock_us) with HVD_ERR_TIMEOUT and a sentence that says who did not arrive, where that is
- * known. */
+/* One provider. Its functions are called on one thread, in the order open, (put, fence, get)*, close.
+ * Every call ends by [deadline_us] (clock_us) with HVD_ERR_TIMEOUT and a sentence that says which ranks
+ * did not arrive, if that is known. */
 struct wireup_ops {
     const char *name;
-    /* Mandatory: fill [job] and [statep]. Nothing is left behind on failure. */
+    /* Mandatory: fill [job] and [statep]. On failure nothing is left behind. */
     int (*open)(const struct hvd_config *config, const struct hvd_log *log, int64_t deadline_us,
                 struct hvd_job *job, void **statep, struct hvd_error *err);
-    /* Mandatory: [bytes] are copied; others see them under [key] after the next fence. */
+    /* Mandatory: copy [bytes]. Other ranks can get them under [key] after the next fence. */
     int (*put)(void *state, const char *key, const void *bytes, size_t length, struct hvd_error *err);
-    /* Mandatory: returns when all ranks have called it. */
+    /* Mandatory: return when all ranks have called it. */
     int (*fence)(void *state, int64_t deadline_us, struct hvd_error *err);
-    /* Mandatory: what [rank] put before the last fence, in memory that the caller frees. */
+    /* Mandatory: return what [rank] put before the last fence, in memory that the caller frees. */
     int (*get)(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
                struct hvd_error *err);
-    /* Mandatory: leave. The caller has fenced after its last get, so that nobody is still asking. NULL is
+    /* Mandatory: leave. The caller has fenced after its last get, so no rank still asks this one. NULL is
      * fine. */
     void (*close)(void *state);
 };
@@ -39,12 +39,12 @@ struct wireup {
     void *module; /* of dlopen, or NULL */
 };
 
-/* Choose the provider from the environment (pmix, env, solo), and open it. A job of one rank is never assumed
- * where the environment says otherwise: that is HVD_ERR_INVALID with cause and mend. */
+/* Choose the provider from the environment (pmix, env, solo), and open it. A job of one rank is never
+ * assumed if the environment says otherwise: that is HVD_ERR_INVALID with the cause and what to do. */
 int wireup_open(struct wireup *wireup, const struct hvd_config *config, const struct hvd_log *log,
                 int64_t deadline_us, struct hvd_job *job, struct hvd_error *err);
 
-/* Also fine on a zeroed [wireup]. */
+/* A zeroed [wireup] is fine. */
 void wireup_close(struct wireup *wireup);
 
 #endif
