@@ -1,5 +1,5 @@
-# core: libhvd. Internal functions are noun_verb; only hvd_* is exported. A list a folder; includes.map says which
-# folder sees which.
+# core: libhvd. Internal functions are named noun_verb; only hvd_* is exported. There is one list of sources for each
+# folder; includes.map says which folder may include which.
 include_HEADERS += core/hvd.h core/hvd_mpi.h
 
 # ---- libbase: base/ and options/ without what opens files; no dependencies, so that the plug-in may carry it ----
@@ -15,13 +15,13 @@ core_libbase_la_SOURCES += core/options/bind.c core/options/bind.h core/options/
 	core/options/option_type.c core/options/option_type.h core/options/parse.c core/options/parse.h \
 	core/options/resource_set.c core/options/resource_set.h core/options/token.h core/options/tuned_settings.h
 
-# ---- libconfig: the options in force with those of a YAML file, for programs: the plug-in opens none ----
+# ---- libconfig: the options in force, with those of a YAML file; for programs, because the plug-in opens no file ----
 noinst_LTLIBRARIES += core/libconfig.la
 core_libconfig_la_SOURCES = core/options/config_file.c core/options/config_file.h
 core_libconfig_la_CFLAGS = $(AM_CFLAGS) $(YAML_CFLAGS)
 core_libconfig_la_LIBADD = $(YAML_LIBS)
 
-# ---- libtopo: topo/, by hwloc where that was found ----
+# ---- libtopo: topo/, with hwloc if configure found it ----
 noinst_LTLIBRARIES += core/libtopo.la
 core_libtopo_la_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
 core_libtopo_la_LIBADD = $(HWLOC_LIBS)
@@ -40,7 +40,7 @@ else
 core_libtopo_la_SOURCES += core/topo/machine_none.c
 endif
 
-# ---- libsched: arithmetic and schedules, which all backends share and modules carry too ----
+# ---- libsched: arithmetic and schedules, which all backends use; linked into the modules too ----
 noinst_LTLIBRARIES += core/libsched.la
 core_libsched_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libsched_la_LIBADD = core/libkernels_plain.la
@@ -49,9 +49,9 @@ core_libsched_la_SOURCES = core/backend/arith/kernels.h core/backend/arith/reduc
 	core/backend/sched/bruck.c core/backend/sched/bruck.h core/backend/sched/chain.c core/backend/sched/chain.h \
 	core/backend/sched/pairwise.c core/backend/sched/pairwise.h
 
-# the loops over elements, once for each target. Nobody looks at floating-point exceptions, so that both sides of a
-# choice may be computed; a multiplication and an addition are never one operation, so that machines with and
-# without it agree. clang says where it does not vectorise, as under sanitizers, and may
+# the loops over elements, compiled once for each target. -fno-trapping-math: no code reads floating-point exceptions, so
+# the compiler may compute both sides of a condition. -ffp-contract=off: no fused multiply-add, so that machines with and
+# without it give the same results. -Wno-pass-failed: clang may leave loops scalar, as under sanitizers, without a warning
 KERNEL_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -fno-trapping-math -ffp-contract=off -Wno-pass-failed
 KERNEL_SOURCES = core/backend/arith/kernels.c core/backend/arith/kernels.h core/backend/arith/kernels_adasum.h \
 	core/backend/arith/kernels_half.h core/backend/arith/kernels_integer.h core/backend/arith/kernels_loops.h \
@@ -80,7 +80,7 @@ core_backend_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbo
 core_backend_mpi_la_LIBADD = core/libsched.la core/libbase.la $(MPI_LIBS)
 endif
 
-# ---- libcore: everything of libhvd but the calls, also linked into the unit tests, which reach below them ----
+# ---- libcore: all of libhvd except the public calls; also linked into unit tests, which test internal functions ----
 noinst_LTLIBRARIES += core/libcore.la
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS) $(SODIUM_CFLAGS)
 core_libcore_la_LIBADD = core/libsched.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
@@ -138,7 +138,7 @@ core_libcore_la_SOURCES += core/trace/clock_offset.c core/trace/clock_offset.h c
 	core/trace/stop.c core/trace/stop.h core/trace/strbuf.c core/trace/strbuf.h core/trace/timeline.c \
 	core/trace/timeline.h core/trace/trace.c core/trace/trace.h
 
-# ---- libhvd: the calls ----
+# ---- libhvd: libcore and the public calls ----
 lib_LTLIBRARIES += core/libhvd.la
 core_libhvd_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collectives.c \
 	core/api/context.h core/api/hvd.c core/api/observe.c core/api/operation.c core/api/operation.h \

@@ -1,5 +1,5 @@
-# examples: train learns from data that ships with it; hello is the example of the README. Both know hvd.h and
-# nothing else of hvd, as a user's program does.
+# examples: train learns from data that ships with it; hello is the example in the README. Like a user's program, both
+# include hvd.h and nothing else of hvd.
 hvdexecdir = $(libexecdir)/hvd
 hvdexec_PROGRAMS = examples/train
 hvdexampledir = $(datadir)/hvd/examples
@@ -9,7 +9,7 @@ examples_train_SOURCES = examples/train.c
 examples_train_CPPFLAGS = -I$(top_srcdir)/core -DTRAIN_DATA='"$(hvdexampledir)/digits.csv"'
 examples_train_LDADD = core/libhvd.la -lm
 
-# train looks for its data beside itself first: in a build tree that is where libtool puts the program
+# train looks for its data beside its program file first, which libtool puts into .libs in a build tree
 EXTRA_examples_train_DEPENDENCIES = examples/.libs/digits.csv
 examples/.libs/digits.csv: examples/digits.csv
 	$(AM_V_at)$(MKDIR_P) examples/.libs && cp $(srcdir)/examples/digits.csv $@

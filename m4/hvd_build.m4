@@ -1,4 +1,4 @@
-# How it is compiled, what is tested, what is said at the end.
+# How hvd is compiled, which tests are built, and the summary at the end of configure.
 
 # HVD_WARNINGS
 # ------------
@@ -16,7 +16,7 @@ AC_ARG_ENABLE([sanitizers],
 AS_IF([test "x$enable_sanitizers" != xno],
   [HVD_CFLAGS="$HVD_CFLAGS -fsanitize=$enable_sanitizers -fno-sanitize-recover=all -fno-omit-frame-pointer -g"
    AC_SUBST([HVD_LDFLAGS], ["-fsanitize=$enable_sanitizers"])])
-dnl a shared library leaves nothing unresolved, but for the sanitizer's calls, which clang leaves to the program
+dnl shared libraries may have no unresolved symbols, except with sanitizers, whose calls clang leaves to the program
 HVD_RESOLVED="-Wl,-z,defs"
 AS_IF([test "x$enable_sanitizers" != xno], [HVD_RESOLVED=])
 AC_SUBST([HVD_RESOLVED])
@@ -25,9 +25,9 @@ AC_SUBST([HVD_CFLAGS])])
 
 # HVD_LTO
 # -------
-# Whether libhvd is optimised as a whole when it is linked: its stages are small files that call each other for
-# each tensor. LTO_CFLAGS are for its objects, LTO_LDFLAGS for itself; all others link these objects as they
-# were compiled, by NO_LTO_LDFLAGS. Not under sanitizers, whose reports are to name what was written.
+# Whether libhvd is optimised as a whole when it is linked: its stages are small files that call each other for each
+# tensor. LTO_CFLAGS are for compiling its objects, LTO_LDFLAGS for linking libhvd. All else links the same objects
+# without that, by NO_LTO_LDFLAGS. Not with sanitizers, whose reports must name functions as they were written.
 AC_DEFUN([HVD_LTO],
 [AC_ARG_ENABLE([lto], [AS_HELP_STRING([--disable-lto], [do not optimise libhvd as a whole])], [],
   [enable_lto=check])
@@ -49,14 +49,14 @@ AS_IF([test "x$hvd_lto" = xyes],
 
 # HVD_TARGETS
 # -----------
-# The kinds of processors that core/backend/arith/kernels.c is compiled for, besides what CFLAGS say: TARGET_AVX2 and
-# AVX2_CFLAGS, where the compiler makes code for them, and so on. Which of them runs is decided at run time.
+# The kinds of processors that core/backend/arith/kernels.c is compiled for, besides the one that CFLAGS name. For each
+# that the compiler supports there are TARGET_AVX2 and AVX2_CFLAGS, and so on. Which one runs is decided at run time.
 AC_DEFUN([HVD_TARGETS],
 [HVD_TARGET([avx512], [AVX512], [avx512vbmi2],
   [-mavx512f -mavx512bw -mavx512dq -mavx512vl -mf16c -mprefer-vector-width=512])
 HVD_TARGET([avx2], [AVX2], [avx2], [-mavx2 -mf16c])])
 
-# HVD_TARGET(NAME, MACRO, WHAT THE COMPILER ASKS A PROCESSOR FOR, FLAGS)
+# HVD_TARGET(NAME, MACRO, FEATURE THAT THE PROCESSOR MUST HAVE, FLAGS)
 AC_DEFUN([HVD_TARGET],
 [AC_CACHE_CHECK([whether $CC makes code for $1], [hvd_cv_target_$1],
   [hvd_saved_CFLAGS=$CFLAGS

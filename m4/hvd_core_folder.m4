@@ -1,8 +1,8 @@
 # HVD_CORE_FOLDER
 # ---------------
-# Let a source folder be called "core". The scripts that autoconf generates remove core dumps by
-# `rm -f core ...`; on a folder that fails and the commands chained behind it never run. Take the
-# word out of the macros that emit it. Call before AC_INIT.
+# Allow a source folder that is called "core". The scripts that autoconf generates remove core dumps by
+# `rm -f core ...`. If core is a folder that fails, and the commands after it never run. So remove the
+# word from the macros that emit it. Call this before AC_INIT.
 AC_DEFUN([HVD_CORE_FOLDER],
 [_HVD_SPARE_CORE([_AC_INIT_PREPARE])dnl
 _HVD_SPARE_CORE([_AC_COMPILE_IFELSE])dnl

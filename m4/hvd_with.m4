@@ -1,10 +1,10 @@
-# The optional packages. One rule for all: --with-X=check (the default) uses it where it is found,
-# yes makes its absence an error, no leaves it out. Each sets HAVE_X (automake, C), X_FOUND (its
-# version, or why it is not built in) and X_CFLAGS, X_LIBS.
+# The optional packages. The same rule holds for all: --with-X=check (the default) uses the package if it is
+# found, yes makes its absence an error, no leaves it out. Each sets HAVE_X (automake, C), X_FOUND (its
+# version, or why it is left out), X_CFLAGS and X_LIBS.
 
 # HVD_FOUND(NAME, VARIABLE, PURPOSE, WANT, VERSION, WHY-NOT)
 # ----------------------------------------------------------
-# Settle one package: VERSION is empty where it was not found.
+# Record the result for one package. VERSION is empty if it was not found.
 AC_DEFUN([HVD_FOUND],
 [AS_IF([test -n "$5"],
    [$2_FOUND=$5
@@ -38,7 +38,7 @@ HVD_FOUND([$1], [$2], [$3], [$with_$1], [$hvd_version], [$hvd_why])])
 
 # HVD_WITH_SLURM
 # --------------
-# Only spank.h is needed: the symbols are those of the process that loads the plug-in.
+# Only spank.h is needed: the process that loads the plug-in provides the symbols.
 AC_DEFUN([HVD_WITH_SLURM],
 [HVD_WANT([slurm], [the SPANK plug-in])
 hvd_version= hvd_why="left out by --with-slurm=no"
@@ -53,8 +53,7 @@ HVD_FOUND([slurm], [SLURM], [the SPANK plug-in], [$with_slurm], [$hvd_version], 
 
 # HVD_WITH_CUDA
 # -------------
-# CUDA and NCCL are found by their headers, in --with-cuda-prefix or /usr/local/cuda*. Nothing of
-# them is linked into libhvd.
+# CUDA and NCCL are found by their headers, in --with-cuda-prefix or /usr/local/cuda*. libhvd links neither.
 AC_DEFUN([HVD_WITH_CUDA],
 [HVD_WANT([cuda], [with CUDA])
 HVD_WANT([nccl], [with NCCL])

@@ -22,5 +22,5 @@ dist_man_MANS += man/hvdrun.1
 else
 EXTRA_DIST += man/hvdrun.1
 endif
-# the picture in the README
+# the picture that the README shows
 EXTRA_DIST += man/map.svg

@@ -1,4 +1,4 @@
-# pmix_shim: the providers of core/bootstrap/wireup.h. What needs PMIx is a module.
+# pmix_shim: the providers of core/bootstrap/wireup.h. Code that needs PMIx is in a module.
 core_libcore_la_SOURCES += \
 	pmix_shim/provider.c pmix_shim/provider.h pmix_shim/singleton.c pmix_shim/store.c pmix_shim/store.h \
 	pmix_shim/env.c pmix_shim/env_fence.h pmix_shim/env_fence_server.c pmix_shim/env_fence_client.c pmix_shim/env_fence_message.c \

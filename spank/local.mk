@@ -1,12 +1,12 @@
-# spank: the plug-in. Files are named for the process they run in. It needs nothing of ours but core/base and
-# core/topo, and nothing of Slurm but spank.h: its undefined symbols are those of the process that loads it.
+# spank: the plug-in. Files are named for the process they run in. Of hvd it uses only core/base, core/options and
+# core/topo, and of Slurm only spank.h: the process that loads it provides its undefined symbols.
 
-# what needs nothing of Slurm; the unit tests take it as well
+# code without Slurm, which the unit tests link too
 noinst_LTLIBRARIES += spank/libsite.la
 spank_libsite_la_SOURCES = spank/srun.c spank/srun.h spank/site.c spank/site.h
 spank_libsite_la_LIBADD = core/libbase.la
 
-# what runs around a step; in the unit tests the test is Slurm
+# code that Slurm calls around a step; in unit tests the test takes Slurm's place
 spank_libstep_la_SOURCES = spank/options.c spank/options.h spank/stepd.c spank/stepd.h
 spank_libstep_la_SOURCES += spank/task_network.c spank/task_network.h
 spank_libstep_la_SOURCES += spank/placement.c spank/placement.h spank/placement_state.h spank/placement_task.c

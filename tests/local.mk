@@ -5,5 +5,5 @@ include tests/run/local.mk
 include tests/fuzz/local.mk
 include tests/cluster/local.mk
 
-# one: the unit tests of one source file. break: do the unit tests notice when core is broken?
+# one: runs the unit tests of one source file. break: breaks core at random places and prints what no unit test notices
 dist_noinst_SCRIPTS += tests/one tests/break

@@ -1,6 +1,6 @@
 # tools: the programs
 
-# what of hvdrun does not need PMIx, for its unit tests too
+# the parts of hvdrun that do not need PMIx, which its unit tests link too
 noinst_LTLIBRARIES += tools/libhvdrun.la
 tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/options.c tools/hvdrun/options.h \
@@ -21,7 +21,7 @@ tools_libhvdrun_la_SOURCES = \
 if HAVE_PMIX
 bin_PROGRAMS += bin/hvdrun
 endif
-# nothing of the build tree is linked at run time: start-up is short, and there is no wrapper in front
+# linked statically with hvd's own libraries: it starts quickly, and libtool makes no wrapper script
 bin_hvdrun_SOURCES = tools/hvdrun/hvdrun.c \
 	tools/hvdrun/supervisor.c tools/hvdrun/supervisor.h \
 	tools/hvdrun/rank_places.c tools/hvdrun/rank_places.h \
@@ -37,7 +37,7 @@ bin_hvdinfo_SOURCES += tools/hvdinfo/nics.c tools/hvdinfo/nics.h
 bin_hvdinfo_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 bin_hvdinfo_LDADD = core/libcore.la $(JANSSON_LIBS)
 
-# who kept the others waiting
+# hvdinfo trace: which ranks the others waited for
 noinst_LTLIBRARIES += tools/libstragglers.la
 tools_libstragglers_la_SOURCES = tools/hvdinfo/stragglers.c tools/hvdinfo/stragglers.h
 if HAVE_JANSSON
@@ -47,13 +47,13 @@ else
 bin_hvdinfo_SOURCES += tools/hvdinfo/trace_none.c
 endif
 
-# which task gets what
+# hvdinfo map: which task gets which cores, memory, GPUs and NICs
 bin_hvdinfo_SOURCES += tools/hvdinfo/map.c tools/hvdinfo/map.h tools/hvdinfo/map_text.c tools/hvdinfo/map_text.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/map_svg.c tools/hvdinfo/map_svg.h tools/hvdinfo/map_picture.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/map_paint.c tools/hvdinfo/map_boxes.c tools/hvdinfo/map_chips.c
 bin_hvdinfo_LDADD += core/libtopo.la
 
-# what of hvdbench needs no job, for its unit tests too
+# the parts of hvdbench that need no job, which its unit tests link too
 noinst_LTLIBRARIES += tools/libhvdbench.la
 tools_libhvdbench_la_SOURCES = \
 	tools/hvdbench/options.c tools/hvdbench/options.h \
@@ -73,7 +73,7 @@ else
 tools_libhvdbench_la_SOURCES += tools/hvdbench/bars/record_none.c
 endif
 
-# what it measures is the libhvd that users have; from libcore it takes the parsers, and the agreement for itself
+# it measures the same libhvd that users link; libcore only gives it parsers, and the negotiation that it simulates
 bin_PROGRAMS += bin/hvdbench
 bin_hvdbench_SOURCES = tools/hvdbench/hvdbench.c \
 	tools/hvdbench/job.c tools/hvdbench/job.h tools/hvdbench/mpi.h \
@@ -93,7 +93,7 @@ bin_hvdbench_SOURCES += tools/hvdbench/cases/kernels.c
 bin_hvdbench_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -Wno-pass-failed
 bin_hvdbench_LDADD = tools/libhvdbench.la core/libhvd.la
 
-# MPI beside hvd: a module, as the backend mpi is, and in its folder, where HVD_MODULE_PATH finds it in a build tree
+# MPI beside hvd: a module like the backend mpi, in the same folder, so that HVD_MODULE_PATH finds it in a build tree
 if HAVE_MPI
 hvdmodule_LTLIBRARIES += core/bench_mpi.la
 core_bench_mpi_la_SOURCES = tools/hvdbench/mpi.c
@@ -101,12 +101,12 @@ core_bench_mpi_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 core_bench_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbols-regex '^bench_mpi_module$$' $(HVD_RESOLVED)
 core_bench_mpi_la_LIBADD = core/libbase.la $(MPI_LIBS)
 
-# what its word of MPI is compared with
+# measures MPI without hvd, to check hvdbench's measurements of MPI
 hvdmodule_PROGRAMS += bin/hvdbench_plain
 bin_hvdbench_plain_SOURCES = tools/hvdbench/plain.c
 bin_hvdbench_plain_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 bin_hvdbench_plain_LDADD = tools/libhvdbench.la $(MPI_LIBS)
 endif
 
-# ranks of two nodes on one machine
+# starts ranks on two nodes that are namespaces of one machine
 dist_hvdmodule_SCRIPTS += tools/two-nodes

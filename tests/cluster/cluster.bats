@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# cluster.bats: the test cluster itself: it stands beside others, and leaves nothing.
+# cluster.bats: the test cluster itself: several can run side by side, and one that ends leaves nothing behind.
 # shellcheck disable=SC2016
 
 bats_require_minimum_version 1.5.0
@@ -21,14 +21,14 @@ teardown() {
     [ -z "${other-}" ] || "$CLUSTER_SH" stop "$other"
 }
 
-# What clusters could leave behind on the machine.
+# Print what clusters could leave behind on the machine.
 traces() {
     ip -o link | sed 's/@.*//; s/^[0-9]*: //' | sort
     ls /run/netns 2>/dev/null || true
     wc -l </proc/self/mounts
 }
 
-# The processes out here that belong to the cluster in the folder.
+# Print the processes, as seen from outside, that belong to the cluster in the folder.
 processes_of() {
     # shellcheck disable=SC2062 # files, not a pattern
     grep -laFf - /proc/[0-9]*/cmdline 2>/dev/null <<<"$1" || true
@@ -78,7 +78,7 @@ processes_of() {
     run bash -c '"$1" start -t "$2" <"$2/hold" & exec 7>"$2/hold"; wait $!
         "$1" plug "$2" n1 eth1 second 10.78.0.1/24; kill -9 $$' sh "$CLUSTER_SH" "$other"
     [ "$status" -eq 137 ]
-    # its folder goes last
+    # the folder is removed last
     timeout 20 sh -c 'while [ -e "$1" ]; do sleep 0.05; done' sh "$other"
     [ -z "$(processes_of "$other")" ]
     [ "$(traces)" = "$before" ]

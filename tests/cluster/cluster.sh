@@ -1,19 +1,19 @@
 #!/bin/bash
 # cluster.sh: a real Slurm cluster of three nodes on this machine, in namespaces of its own.
 #
-#   cluster.sh check              say in one line what keeps a cluster from starting here; silent if nothing does
+#   cluster.sh check              print in one line why a cluster cannot start here; nothing if it can
 #   cluster.sh start [-t] DIR     start it; DIR is made, holds all its files, and must have a short name
 #   cluster.sh run DIR CMD ARGS   run a command on its login node, where srun, sbatch and salloc work
 #   cluster.sh at DIR n1 CMD ARGS run a command on a node
 #   cluster.sh plug DIR n1 INTERFACE NETWORK ADDRESS   give a node one more interface
 #   cluster.sh stop DIR           end it and remove DIR
 #
-# The login node, which is the controller too, and nodes n1, n2 and n3 are network, host name and mount
-# namespaces on 10.77.0.0/24, where each has eth0. A NETWORK of plug is a bridge on the login node, made when it is
-# first named; the cable of n1 to it is NETWORK-n1 there. All processes are in one process namespace: when its first process ends, the
-# kernel ends every other one, and the networks and mounts go with the last of them. Nothing is made outside
-# DIR and the namespaces, so any number of clusters stand beside each other. With -t the cluster also ends,
-# and removes DIR, when its standard input is at its end: give it a pipe and it cannot outlive its starter.
+# The login node, which is the controller too, and the nodes n1, n2 and n3 are network, host name and mount namespaces
+# on 10.77.0.0/24, where each has eth0. A NETWORK of plug is a bridge on the login node, made when it is first named; the
+# login node's end of the cable to n1 is NETWORK-n1. All processes are in one process namespace: when its first process
+# ends, the kernel ends all others, and the networks and mounts go with the last of them. Nothing is made outside DIR and
+# the namespaces, so any number of clusters can run side by side. With -t the cluster also ends, and removes DIR, at the
+# end of its standard input: with a pipe there it cannot outlive the process that started it.
 set -eu
 
 self=$(readlink -f "$0")
@@ -85,7 +85,7 @@ END
     : >>"$dir/plugstack.conf"
 }
 
-# The node itself, from here on in its own namespaces, not yet wired.
+# This process becomes the node: it is in the node's namespaces, which have no network yet.
 node_main() {
     local dir=$1 node=$2
     hostname "$node"
@@ -113,7 +113,7 @@ start_node() {
     rm "$dir/wired-$node"
 }
 
-# The first process of the cluster: login node, controller, and the one whose end ends all.
+# The first process of the cluster: the login node and controller. When it ends, the whole cluster ends.
 login_main() {
     local dir=$1 tied=$2 node
     export SLURM_CONF=$dir/slurm.conf
@@ -127,7 +127,7 @@ login_main() {
     munged --foreground --key-file="$dir/munge/key" --socket="$dir/munge/socket" --pid-file="$dir/munge/pid" \
         --log-file="$dir/munge/log" --seed-file="$dir/munge/seed" --num-threads=4 </dev/null &
     slurmctld -D -f "$dir/slurm.conf" </dev/null &
-    # a node that finds no controller tries again only after seconds
+    # a node that finds no controller tries again only seconds later
     until scontrol ping >/dev/null 2>&1; do
         sleep 0.02
     done
@@ -142,7 +142,7 @@ login_main() {
     fi
 }
 
-# Outside the cluster: wait for its end and remove what it leaves. Who reads DIR/end sees its end when this is done.
+# Outside the cluster: wait for its end and remove what it leaves. Readers of DIR/end get end of file after that.
 supervise() {
     local dir=$1 tied=$2
     trap '' INT TERM HUP
@@ -154,7 +154,7 @@ supervise() {
     rm -rf "$dir"
 }
 
-# Slurm has no call that waits for nodes; a queued srun does, but looks again only every few seconds.
+# Slurm has no call that waits for nodes. A queued srun does wait, but looks only every few seconds.
 await_nodes() {
     while [ "$(sinfo -h -N -o %T 2>/dev/null | grep -c '^idle$')" -lt 3 ]; do
         sleep 0.05
@@ -180,7 +180,7 @@ start() {
     write_conf "$dir"
     mkfifo "$dir/up" "$dir/end"
     trap '"$self" stop "$dir"; exit 1' INT TERM
-    # a shell gives background commands no standard input, so it goes by way of fd 4; bats waits for all that hold fd 3
+    # background commands get no standard input from the shell, so pass it as fd 4; bats waits for processes that have fd 3
     exec 4<&0
     setsid "$self" supervise "$dir" "$tied" <&4 >"$dir/log/cluster" 2>&1 3>&- 4<&- &
     exec 4<&-
@@ -192,7 +192,7 @@ start() {
     fi
 }
 
-# The process id, out here, of the login node's first process.
+# Print the pid, as seen from outside, of the login node's first process.
 login_pid() {
     local outer
     outer=$(cat "$1/unshare.pid" 2>/dev/null) || say "$1: no cluster runs there"

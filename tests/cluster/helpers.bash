@@ -1,4 +1,4 @@
-# helpers.bash: what the tests on a cluster share: a cluster for each file, and calls with a time limit.
+# helpers.bash: shared by the tests on a cluster: starts a cluster for each file, and runs commands with a time limit.
 # shellcheck shell=bash disable=SC2016,SC2119,SC2120
 #
 # A file begins with  load helpers  and defines setup_file as cluster_start, teardown_file as cluster_stop and
@@ -8,10 +8,10 @@
 #   login_in SECONDS CMD ARGS any command there
 #   node_in SECONDS n2 CMD    any command on a node
 #   plug n2 INTERFACE NETWORK ADDRESS   give a node one more interface, as cluster.sh says
-#   plugstack [ARGS]          from now on the plug-in is loaded with these arguments in plugstack.conf
-#   plugstack_none            from now on it is not
-#   write_topology FILE CPU ...  a machine with these CPUs and two GPUs, as hwloc exports it
-#   $CLUSTER                  the cluster's folder: logs in $CLUSTER/log, room for files that all users may read
+#   plugstack [ARGS]          from now on plugstack.conf loads the plug-in with these arguments
+#   plugstack_none            from now on the plug-in is not loaded
+#   write_topology FILE CPU ...  write hwloc's XML of a machine with these CPUs and two GPUs
+#   $CLUSTER                  the cluster's folder: logs are in $CLUSTER/log; tests may put files here for all users
 #   $HVD_BUILD, $HVD_SOURCE   the build and the source tree
 
 HVD_SOURCE=${HVD_SOURCE:-$(cd "$BATS_TEST_DIRNAME/../.." && pwd)}
@@ -19,7 +19,7 @@ HVD_BUILD=${HVD_BUILD:-$HVD_SOURCE}
 CLUSTER_SH=$HVD_SOURCE/tests/cluster/cluster.sh
 PLUGIN=$HVD_BUILD/spank/.libs/spank_hvd.so
 
-# Why there can be no cluster, in a line, or nothing.
+# Print in one line why there can be no cluster; nothing if there can.
 cluster_why_not() {
     if [ ! -e "$PLUGIN" ]; then
         echo 'the plug-in was not built: see Slurm in the summary of configure'
@@ -37,10 +37,10 @@ cluster_start() {
     CLUSTER=$(mktemp -d /tmp/hvd.XXXXXX)
     cp "$PLUGIN" "$CLUSTER/"
     plugstack
-    # the cluster ends when its standard input does: when this shell is no more, however that came to be
+    # the cluster ends at the end of its standard input, so when this shell ends, for whatever reason
     mkfifo "$CLUSTER/hold"
     "$CLUSTER_SH" start -t "$CLUSTER" <"$CLUSTER/hold" &
-    # shellcheck disable=SC2034 # held open, never used
+    # shellcheck disable=SC2034 # kept open, never used
     exec {CLUSTER_HOLD}>"$CLUSTER/hold"
     wait $!
 }
@@ -66,7 +66,7 @@ srun_in() {
     login_in "$seconds" srun "$@"
 }
 
-# sbatch --wait looks only every few seconds.
+# Not by sbatch --wait, which looks only every few seconds.
 sbatch_in() {
     local seconds=$1 job
     shift
@@ -90,7 +90,7 @@ plug() {
     timeout -k 5 20 "$CLUSTER_SH" plug "$CLUSTER" "$@"
 }
 
-# srun, sbatch, salloc and slurmstepd read the file anew each time.
+# srun, sbatch, salloc and slurmstepd read the file each time they start.
 plugstack() {
     echo "required $CLUSTER/spank_hvd.so $*" >"$CLUSTER/plugstack.conf"
 }
@@ -99,7 +99,7 @@ plugstack_none() {
     : >"$CLUSTER/plugstack.conf"
 }
 
-# A machine of these cores, one CPU each, with two GPUs, as hwloc exports it: write_topology FILE CPU ...
+# write_topology FILE CPU ...: write hwloc's XML of a machine with a core for each of these CPUs, and two GPUs.
 write_topology() {
     local file=$1 all=0 cpu bus
     shift
@@ -136,12 +136,12 @@ slurm_has_pmix() {
     login_in 10 srun --mpi=list 2>&1 | grep -qw pmix
 }
 
-# How many jobs the controller has seen.
+# Print how many jobs the controller has seen.
 job_count() {
     login_in 10 scontrol -o show jobs | grep -c JobId= || true
 }
 
-# Each fails the test and shows what was there.
+# Each of these fails the test and prints what it found instead.
 expect_line() {
     grep -qxF -- "$2" <<<"$1" || { printf 'no line "%s" in:\n%s\n' "$2" "$1"; return 1; }
 }

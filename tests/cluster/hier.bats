@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# hier.bats: several ranks on each of several real nodes: shared memory inside them, tcp or mpi between.
+# hier.bats: several ranks on each of several Slurm nodes: shared memory inside the nodes, tcp or mpi between them.
 # shellcheck disable=SC2030,SC2031 # run sets output and status in the test that reads them
 
 bats_require_minimum_version 1.5.0
@@ -19,14 +19,14 @@ setup() {
     export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs
 }
 
-# job ARGS of srun: it ends well
+# job ARGS of srun: run a step, which must exit with 0
 job() {
     run srun_in 60 "$@"
     echo "$output"
     [ "$status" -eq 0 ]
 }
 
-# firsts N SET BACKEND: so many members have said that their first tensors went there
+# firsts N SET BACKEND: N members of the set have logged that this backend carries its first tensors
 firsts() {
     [ "$(grep -c "process set $2: first tensors over $3\$" <<<"$output")" -eq "$1" ]
 }

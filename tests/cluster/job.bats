@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# job.bats: the main job on a real cluster: `srun --hvd-fusion=64M ./train`, from the option to a model that has learned.
+# job.bats: a whole job on a real cluster: `srun --hvd-fusion=64M ./train`, from the option to a trained model.
 # shellcheck disable=SC2016
 # shellcheck disable=SC2030,SC2031 # run sets output and status in the test that reads them
 
@@ -99,7 +99,7 @@ EOF
     [ "$status" -eq 0 ]
 }
 
-# expect_firsts OUTPUT N TEXT: so many members have said that
+# expect_firsts OUTPUT N TEXT: N members have logged TEXT
 expect_firsts() {
     [ "$(grep -cE "process set $3\$" <<<"$1")" -eq "$2" ]
 }
@@ -136,7 +136,7 @@ expect_firsts() {
     login_in 60 srun -N3 -n6 --hvd-fusion=64M sh -c '[ "$SLURM_PROCID" != 4 ] || echo $$ >"$1/victim"; exec "$2" --epochs=100000' \
         sh "$CLUSTER" "$train" >"$CLUSTER/kill.out" 2>&1 3>&- &
     local step=$!
-    # it trains: the first epochs are over
+    # wait until it trains, and the first epochs are over
     timeout 30 sh -c 'until grep -q "^epoch 3 " "$1/kill.out" 2>/dev/null && [ -s "$1/victim" ]; do sleep 0.05; done' sh "$CLUSTER"
     begin=$(date +%s%3N)
     node_in 10 n3 kill -KILL "$(cat "$CLUSTER/victim")"
@@ -172,7 +172,7 @@ expect_firsts() {
     wait %% || true
 }
 
-# property SEED COUNT SIZE OPTIONS: random operations against a reference, as tests/run/property.bats
+# property SEED COUNT SIZE OPTIONS: check random operations against a reference, as tests/run/property.bats does
 property() {
     local seed=$1 count=$2 size=$3
     shift 3

@@ -1,6 +1,6 @@
-# Tests on a real Slurm cluster. Each file starts one of its own, in namespaces, so that files may run side by
-# side. They take part in make check; make check-cluster runs them alone. Without root, Slurm or the
-# plug-in every case is skipped and says why.
+# Tests on a real Slurm cluster. Each file starts its own cluster in namespaces, so that files may run at the same time.
+# make check runs them too; make check-cluster runs only them. Without root, Slurm or the plug-in every case is skipped
+# with a reason.
 CLUSTER_TESTS = tests/cluster/cluster.bats
 CLUSTER_TESTS += tests/cluster/spank.bats
 CLUSTER_TESTS += tests/cluster/place.bats

@@ -1,10 +1,11 @@
 #!/usr/bin/env bats
-# network.bats: nodes with several networks on a real cluster: the right ones are found and told to other libraries.
+# network.bats: a real cluster whose nodes have several networks: hvd finds those that work, and sets them for other
+# libraries.
 # shellcheck disable=SC2016
 # shellcheck disable=SC2030,SC2031 # run sets output and status in the test that reads them
 #
 # Besides eth0 (10.77.0.0/24), which Slurm itself uses, each node has eth1 on a second network (10.78.0.0/24), a
-# bridge docker0 with the same address on each, and dead0, whose link is down; pair0 (10.84.0.0/24) only n1 and n2.
+# bridge docker0 with the same address on each, and dead0, whose link is down; n1 and n2 also have pair0 (10.84.0.0/24).
 
 bats_require_minimum_version 1.5.0
 load helpers
@@ -46,7 +47,7 @@ setup() {
     changed=()
 }
 
-# Undo what the test did to the network, the last first.
+# Undo the test's changes to the network, in reverse order.
 teardown() {
     local i
     for ((i = ${#changed[@]} - 1; i >= 0; i--)); do
@@ -54,7 +55,7 @@ teardown() {
     done
 }
 
-# The kernel says that a link is up some time after it is.
+# Wait for the links: the kernel reports some time later that a link is up.
 await_links() {
     node_in 20 "$1" bash -c '
         while ip -o link show | grep -E " (eth0|eth1|docker0)[@:]" | grep -qv "state UP"; do
@@ -62,7 +63,7 @@ await_links() {
         done'
 }
 
-# The node is taken off the second network; its link stays up.
+# Disconnect the node from the second network; its link stays up.
 cut_second() {
     login_in 10 ip link set "second-$1" nomaster
     changed+=("login_in 10 ip link set second-$1 master second")
@@ -72,7 +73,7 @@ rename_interface() {
     node_in 10 "$1" sh -ec 'ip link set "$1" down; ip link set "$1" name "$2"; ip link set "$2" up' sh "$2" "$3"
 }
 
-# Slurm's own network gets a name that hvd leaves aside, so that Slurm works and nothing else joins the nodes by it.
+# Give Slurm's network a name that hvd ignores: Slurm still works, and hvd has no network there.
 hide_first() {
     local node
     for node in n1 n2 n3; do
@@ -81,13 +82,13 @@ hide_first() {
     done
 }
 
-# job ARGS of srun: six ranks on the three nodes
+# job ARGS of srun: run six ranks on the three nodes
 job() {
     run srun_in 60 -N3 -n6 "$@"
     echo "$output"
 }
 
-# all_ranks NAME=VALUE ...
+# all_ranks NAME=VALUE ...: the job exited with 0, and every rank has printed each of these
 all_ranks() {
     local rank word
     [ "$status" -eq 0 ]
@@ -103,7 +104,8 @@ all_ranks_use() {
         "OMPI_MCA_btl_tcp_if_include=$1" NCCL_IB_HCA=- 'sum 6'
 }
 
-# connected_by PREFIX ...: what hvd has connected between nodes comes from addresses that begin so, on each node
+# connected_by PREFIX ...: on each node, hvd's connections to other nodes are from addresses that begin with each of the
+# prefixes, and from no others
 connected_by() {
     local prefix others
     others=$(grep ' connected from ' <<<"$output" | sed 's/::ffff://' | grep -v ' from 127\.')
@@ -116,7 +118,7 @@ connected_by() {
     [ -z "$others" ] || { echo "by other networks: $others" && return 1; }
 }
 
-# Every rank says why, nobody waits for long: all_fail SENTENCE
+# all_fail SENTENCE: every rank fails with this sentence, and none waits until the time limit
 all_fail() {
     [ "$status" -ne 0 ]
     [ "$status" -ne 124 ]
@@ -182,10 +184,11 @@ all_fail() {
     grep -Eq ' n3 +dead0 +10.83.0.3 +its link is down' <<<"$output"
 }
 
-# What the plug-in says before hvd_init has proven more: this node's word for the network by which srun reaches it.
+# A task that prints the variables that the plug-in sets, before hvd_init has tried the networks: the node's interface on
+# the network by which srun reaches it.
 say='echo "$SLURM_PROCID $NCCL_SOCKET_IFNAME $GLOO_SOCKET_IFNAME $UCX_NET_DEVICES $OMPI_MCA_btl_tcp_if_include $NCCL_IB_HCA.$HVD_NETWORK_SET"'
 
-# all_say WORDS of each task
+# all_say WORDS: each task has printed its rank and WORDS
 all_say() {
     local rank
     [ "$status" -eq 0 ]
@@ -248,8 +251,8 @@ all_say() {
     expect_text "$output" '1 =pair0 pair0 '
 }
 
-# mpi_runs ARGS of srun: Open MPI 4.1.4 on its own, with interfaces named by hand and no hvd, crashes here in about one
-# of fifteen starts; so it has four.
+# mpi_runs ARGS of srun: one of four starts succeeds. Open MPI 4.1.4 by itself, with interfaces named by hand and without
+# hvd, crashes here in about one of fifteen starts.
 mpi_runs() {
     local try
     for try in 1 2 3 4; do
@@ -260,7 +263,7 @@ mpi_runs() {
     return 1
 }
 
-# What hangs comes last: nothing else is to meet it while it is being killed.
+# The step that hangs comes last, so that no other one runs while Slurm kills it.
 @test "a plain MPI program beside docker0: it runs with an option of hvd, and hangs or fails without" {
     [ -x "$mpihello" ] || skip 'configure found no Open MPI'
     mpi_runs --hvd-log=warn

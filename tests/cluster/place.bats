@@ -1,5 +1,5 @@
 #!/usr/bin/env bats
-# place.bats: tasks that the plug-in places, on a real cluster. Its nodes share the CPUs of this machine.
+# place.bats: the plug-in places tasks on a real cluster, whose nodes share the CPUs of this machine.
 # shellcheck disable=SC2016
 # shellcheck disable=SC2030,SC2031 # run sets output and status in the test that reads them
 
@@ -24,7 +24,7 @@ setup() {
         skip "these tests know what is right for 2 CPUs, and here are ${cpus[*]}"
     fi
     a=${cpus[0]} b=${cpus[1]}
-    # Slurm binds tasks by itself where there are as many as cores, and that would be kept
+    # if there are as many tasks as cores Slurm binds them itself, and the plug-in would keep that
     export SLURM_CPU_BIND=none
 }
 
@@ -32,12 +32,12 @@ built_with_hwloc() {
     readelf -d "$PLUGIN" | grep -q 'NEEDED.*libhwloc'
 }
 
-# A line a task: its rank, where it runs, and the variables that a launcher writes.
+# A task that prints one line: its rank, the CPUs that it may use, and the variables that placement sets.
 report='echo "rank $SLURM_PROCID on $(sed -n "s/^Cpus_allowed_list:[[:space:]]*//p" /proc/self/status)" \
     "threads=$OMP_NUM_THREADS places=$OMP_PLACES gpu=$HVD_GPU_PCI device=$HVD_LOCAL_DEVICE" \
     "cuda=$CUDA_VISIBLE_DEVICES placed=$HVD_PLACED"'
 
-# Every "hvd: n1: task R: cpus C, ..." in $output is true of rank R: true_map COUNT
+# true_map COUNT: $output has COUNT lines "hvd: n1: task R: cpus C, ...", and each is true for rank R.
 true_map() {
     local rank on lines=0
     while read -r rank on; do
@@ -53,7 +53,7 @@ no_node_is_drained() {
     expect_no_text "$output" down
 }
 
-# A step that fails with a sentence, once a node, and harms nothing else: fails TEXT -- ARGUMENTS
+# fails TEXT -- ARGUMENTS: the step fails, prints TEXT once, and the nodes stay usable for other steps.
 fails() {
     local text=$1
     shift 2
@@ -133,7 +133,7 @@ fails() {
     [ "$(grep -c 'threads=1 .*placed=srun,OMP_NUM_THREADS' <<<"$output")" -eq 2 ]
 }
 
-### what Slurm has bound
+### tasks that Slurm has bound
 
 @test "what --cpu-bind says is kept, and force overrides it" {
     for how in "map_cpu:$b,$b" "$(printf 'mask_cpu:0x%x,0x%x' $((1 << b)) $((1 << b)))"; do
@@ -193,7 +193,7 @@ fails() {
     chmod 666 "$CLUSTER/node.xml"
     plugstack "topology=$CLUSTER/node.xml"
     fails 'may be written by others than root' -- -N1 -n2 --hvd-bind=core echo ran
-    # who did not ask for placement goes on without it
+    # a step that did not ask for placement runs without it
     run srun_in 20 -N1 -n2 --hvd-fusion=8M sh -c "$report"
     [ "$status" -eq 0 ]
     [ "$(grep -c 'placed=$' <<<"$output")" -eq 2 ]

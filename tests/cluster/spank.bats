@@ -21,7 +21,7 @@ need_pmix() {
     slurm_has_pmix || skip "Slurm has no mpi/pmix here"
 }
 
-# A command is refused before it queues anything: refused STATUS TEXT... -- COMMAND
+# refused STATUS TEXT... -- COMMAND: the command exits with STATUS, prints each TEXT, and queues no job.
 refused() {
     local expect_status=$1 texts=() text before
     shift
@@ -210,9 +210,9 @@ no_node_is_drained() {
     expect_no_text "$output" HVD_CLI
 }
 
-### every other step stays as it was
+### steps without options of hvd do not change
 
-# The environment of a task, without what differs from one job to the next.
+# Print the environment of a task, without the variables that differ from job to job.
 environment_of_step() {
     srun_in 20 -N1 -n1 -w n1 env | sed -E 's/^(SLURM_(JOB_?ID|TASK_PID|SRUN_COMM_PORT|STEP_LAUNCHER_PORT))=.*/\1/' |
         sort
@@ -237,13 +237,13 @@ environment_of_step() {
     [ "$(diff <(echo "$without") <(echo "$with") | grep '^[<>]')" = '> HVD_SITE=fusion=8M' ]
 }
 
-# The files that slurmstepd has mapped.
+# Print the files that slurmstepd has mapped.
 maps_of_step() {
     srun_in 20 -N1 -n1 "$@" sh -c 'grep -q slurmstepd /proc/$PPID/comm && cat /proc/$PPID/maps' |
         grep -o '/[^ ]*$' | sort -u
 }
 
-# What the plug-in brings for placement, and nothing else: hwloc and what that needs.
+# The libraries that the plug-in loads for placement: hwloc and those that it needs.
 without_hwloc() {
     grep -vE '/lib(hwloc|udev|pciaccess|xml2|m)\.so\.[0-9.]+$'
 }

@@ -1,7 +1,8 @@
 #!/bin/bash
-# srun_times.sh: what the plug-in adds to the start of a step: srun of 6 tasks on the 3 nodes of a test cluster, each
-# way once a round, [ROUNDS] of them (15); prints the median of each, and that of its differences from the first of the
-# same round. Each round begins with another way, for a step feels how the one before ends. Needs root.
+# srun_times.sh: measures how much time the plug-in adds to the start of a step of 6 tasks on the 3 nodes of a test
+# cluster. Each variant runs once in each of [ROUNDS] rounds (15). Prints the median time of each variant, and the median of
+# its differences from the first variant in the same round. Each round begins with another variant, because the end of a
+# step slows down the next one. Needs root.
 #
 #   tests/cluster/srun_times.sh [ROUNDS]
 set -eu
@@ -11,11 +12,11 @@ BATS_TEST_DIRNAME=$(cd "$(dirname "$0")" && pwd)
 # shellcheck source=tests/cluster/helpers.bash
 . "$BATS_TEST_DIRNAME/helpers.bash"
 
-# all in one allocation, for a job may have to wait for the end of the one before
+# all steps run in one allocation, because a new job may have to wait for the end of the one before
 step=(srun -N3 -n6 --overlap --mpi=none --cpu-bind=none)
 ways=('without the plug-in' 'with it, plain step' 'bind=none' 'bind=core, cached topology' 'bind=core, live')
 
-# The way's line in plugstack.conf and its step, without a word: way NUMBER
+# way NUMBER: write the variant's line of plugstack.conf, and run its step, without output.
 way() {
     case $1 in
     0) plugstack_none && "${step[@]}" true ;;
@@ -26,7 +27,7 @@ way() {
     esac
 }
 
-# On the login node, so that only srun is timed. A line a round: what each way took, in us.
+# Runs on the login node, so that only srun is timed. Writes one line for each round: the times of all variants, in us.
 measure() {
     local round i number began took
     for ((round = 0; round < rounds; round++)); do
@@ -41,7 +42,7 @@ measure() {
     done
 }
 
-# The median of column $1, and with $2 of what it is above that column.
+# Print the median of column $1; with $2, that of its differences from column $2.
 median() {
     awk -v column="$1" -v above="${2:-0}" '{ print $column - (above > 0 ? $above : 0) }' "$CLUSTER/times" | sort -n |
         awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'

@@ -1,4 +1,4 @@
-# Fuzz targets. make check gives each its kept corpus; tests/fuzz/fuzz SECONDS lets libFuzzer look for more.
+# Fuzz targets. make check runs each on its kept corpus; tests/fuzz/fuzz SECONDS lets libFuzzer search for more inputs.
 FUZZ_TESTS = tests/fuzz/fuzz_wire tests/fuzz/fuzz_negotiate tests/fuzz/fuzz_frame tests/fuzz/fuzz_peer_info
 FUZZ_LIBS = core/libcore.la
 

@@ -1,4 +1,4 @@
-# Programs run as a user runs them: one .bats file per program. Without bats each is skipped, and says so.
+# Programs run as a user runs them, with one .bats file for each. Without bats each is skipped with a reason.
 TEST_EXTENSIONS = .bats
 BATS_LOG_DRIVER = $(LOG_DRIVER)
 BATS_LOG_COMPILER = $(SHELL) $(top_srcdir)/tests/run/tap $(BATS)
@@ -43,7 +43,7 @@ tests_run_backend_mpi_linked_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS) -DHAVE_MPI_
 tests_run_backend_mpi_linked_LDADD = core/libcore.la $(MPI_LIBS) -lm
 endif
 
-# the collectives against a reference, and what becomes of those that are wrong
+# the collectives against a reference, and their errors
 RUN_TESTS += tests/run/property.bats
 check_PROGRAMS += tests/run/property
 tests_run_property_SOURCES = tests/run/property.c tests/run/op_plan.c tests/run/op_plan.h tests/run/perform.c tests/run/perform.h
@@ -61,7 +61,7 @@ check_PROGRAMS += tests/run/limits
 tests_run_limits_SOURCES = tests/run/limits.c tests/run/ranks.h
 tests_run_limits_LDADD = core/libhvd.la
 
-# which backends carry what
+# which backends carry which operations
 RUN_TESTS += tests/run/backends.bats
 check_PROGRAMS += tests/run/backends
 tests_run_backends_SOURCES = tests/run/backends.c tests/run/ranks.h
@@ -77,7 +77,7 @@ tests_run_waiting_LDADD = core/libhvd.la
 RUN_TESTS += tests/run/hier.bats
 dist_noinst_SCRIPTS += tests/run/nodes
 
-# the start of a job from lists and communicators
+# the start of jobs from lists of ranks and from communicators
 RUN_TESTS += tests/run/start.bats
 check_PROGRAMS += tests/run/start
 tests_run_start_SOURCES = tests/run/start.c tests/run/ranks.h
@@ -108,7 +108,7 @@ tests_run_mpihello_LDADD = $(MPI_LIBS)
 RUN_TESTS += tests/run/hvdbench.bats
 check_LTLIBRARIES += tests/run/wrong_sums.la
 tests_run_wrong_sums_la_SOURCES = tests/run/wrong_sums.c
-# -rpath: a module that can be loaded, though it is never installed
+# -rpath makes libtool build a shared module, although it is never installed
 tests_run_wrong_sums_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
 RUN_TESTS += tests/run/autotune.bats
 
@@ -118,7 +118,7 @@ check_LTLIBRARIES += tests/run/domains.la
 tests_run_domains_la_SOURCES = tests/run/domains.c
 tests_run_domains_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
 
-# which task gets what
+# placement by hvdrun
 RUN_TESTS += tests/run/hvdinfo_map.bats
 EXTRA_DIST += tests/data/map
 

@@ -1,6 +1,6 @@
-# Unit tests: one file per source file that has logic. UNIT_TESTS is the list.
+# Unit tests: one file for each source file that has logic. UNIT_TESTS is the list.
 UNIT_LIBS = core/libcore.la $(CHECK_LIBS) -lm
-# of those that name nothing else
+# for tests that do not name others
 LDADD = $(UNIT_LIBS)
 AM_CPPFLAGS += -I$(top_srcdir)/tests/unit $(CHECK_CFLAGS)
 EXTRA_DIST += tests/data/topo
@@ -20,13 +20,13 @@ UNIT_TESTS += tests/unit/options/test_parse tests/unit/options/test_option tests
 	tests/unit/topo/test_nic_node tests/unit/net/test_env_export
 # memory that ranks of a node share
 UNIT_TESTS += tests/unit/node/test_arena tests/unit/node/test_windows tests/unit/api/test_allocations tests/unit/node/test_byte_ring
-# what is ready on which rank
+# negotiation
 UNIT_TESTS += tests/unit/negotiate/test_wire tests/unit/negotiate/test_desc tests/unit/negotiate/test_negotiate tests/unit/negotiate/test_negotiate_random \
 	tests/unit/negotiate/test_stall_query tests/unit/flow/test_autotune tests/unit/flow/test_fuse tests/unit/flow/test_set_registry tests/unit/flow/test_tensor_queue \
 	tests/unit/flow/test_progress tests/unit/flow/test_stall_inspector tests/unit/flow/test_batch tests/unit/flow/test_row_counts tests/unit/api/test_arguments tests/unit/trace/test_stop
-# what a job tells of itself
+# traces
 UNIT_TESTS += tests/unit/trace/test_clock_offset tests/unit/trace/test_strbuf tests/unit/trace/test_trace
-# data
+# the path of tensors
 UNIT_TESTS += tests/unit/base/test_dtype tests/unit/backend/test_reduce tests/unit/backend/test_half tests/unit/backend/test_kernels \
 	tests/unit/backend/test_adasum tests/unit/flow/test_adasum_levels tests/unit/backend/test_spans tests/unit/base/test_cpu \
 	tests/unit/backend/test_store_policy
@@ -47,7 +47,7 @@ UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_co
 	tests/unit/tools/test_hvdbench_cache_line tests/unit/tools/test_hvdbench_stats tests/unit/tools/test_hvdbench_model \
 	tests/unit/tools/test_hvdbench_load tests/unit/tools/test_hvdbench_options tests/unit/tools/test_hvdbench_bar \
 	tests/unit/tools/test_stragglers
-# the library as programs see it
+# the library as programs use it
 UNIT_TESTS += tests/unit/api/test_api
 if HAVE_HWLOC
 UNIT_TESTS += tests/unit/topo/test_machine tests/unit/topo/test_plan tests/unit/topo/test_plan_requests tests/unit/topo/test_plan_golden \
@@ -59,9 +59,9 @@ tests_unit_trace_test_timeline_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 tests_unit_trace_test_timeline_LDADD = $(JANSSON_LIBS) $(UNIT_LIBS)
 endif
 
-# the public library only
+# links the public library only
 tests_unit_api_test_api_LDADD = core/libhvd.la $(CHECK_LIBS)
-# a program that MPI's functions are looked for in
+# exports the functions of a mock MPI, because the test looks them up in its own program
 tests_unit_backend_test_mpi_choice_LDFLAGS = $(AM_LDFLAGS) -export-dynamic
 
 tests_unit_spank_test_srun_LDADD = spank/libsite.la $(UNIT_LIBS)
@@ -87,7 +87,7 @@ tests_unit_tools_test_hvdbench_options_LDADD = $(HVDBENCH_UNIT_LIBS)
 tests_unit_tools_test_hvdbench_bar_LDADD = $(HVDBENCH_UNIT_LIBS)
 tests_unit_tools_test_stragglers_LDADD = tools/libstragglers.la $(UNIT_LIBS)
 
-# of code without threads, slow under ThreadSanitizer, which has nothing to see there
+# tests of code without threads; they are slow under ThreadSanitizer, which cannot find anything in them
 PURE_UNIT_TESTS = tests/unit/backend/test_adasum tests/unit/flow/test_adasum_levels tests/unit/backend/test_blocks tests/unit/backend/test_chain \
 	tests/unit/backend/test_tcp_bruck tests/unit/negotiate/test_desc tests/unit/backend/test_bruck tests/unit/backend/test_pairwise tests/unit/backend/test_half \
 	tests/unit/backend/test_hier_split tests/unit/backend/test_kernels tests/unit/backend/test_tcp_pairwise tests/unit/negotiate/test_negotiate tests/unit/topo/test_plan \
