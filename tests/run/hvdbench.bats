@@ -32,7 +32,7 @@ bench() {
 
 # alone ARGUMENT...: run hvdbench without a launcher
 alone() {
-    run timeout -k 5 100 "$hvdbench" "$@"
+    run timeout -k 5 300 "$hvdbench" "$@"
     echo "$output"
 }
 

@@ -206,8 +206,8 @@ static int set_rank_variables(struct rank_places *places, int rank, struct hvd_e
     int status = count < 0 ? count : HVD_OK;
     for (int i = 0; status == HVD_OK && i < count; i++)
         status = add_string(&places->variables[rank], variables[i].name, variables[i].value, err);
-    bool crowded = places->count > bitmap_weight(&places->granted);
-    if (status == HVD_OK && crowded && environment_value(places->environment, YIELD_VARIABLE) == NULL)
+    bool oversubscribed = places->count > bitmap_weight(&places->granted);
+    if (status == HVD_OK && oversubscribed && environment_value(places->environment, YIELD_VARIABLE) == NULL)
         status = add_string(&places->variables[rank], YIELD_VARIABLE, "1", err);
     return status;
 }

@@ -508,7 +508,7 @@ static bool allocate(struct hier_node *hier_node)
            hier_node->publish_cursors != NULL && hier_node->collect_cursors != NULL;
 }
 
-int hier_node_open(struct hier_node **stagep, const struct hier_params *params, int64_t deadline_us,
+int hier_node_open(struct hier_node **hier_nodep, const struct hier_params *params, int64_t deadline_us,
                    struct hvd_error *err)
 {
     const struct hier_nodes *nodes = params->nodes;
@@ -535,7 +535,7 @@ int hier_node_open(struct hier_node **stagep, const struct hier_params *params, 
         hier_node_close(hier_node);
         return rc;
     }
-    *stagep = hier_node;
+    *hier_nodep = hier_node;
     return HVD_OK;
 }
 

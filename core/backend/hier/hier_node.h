@@ -26,7 +26,7 @@ struct hier_params {
 size_t hier_node_bytes(const struct hier_nodes *nodes, int node);
 
 /* Fails as arena_acquire does, or with HVD_ERR_NO_MEMORY. */
-int hier_node_open(struct hier_node **stagep, const struct hier_params *params, int64_t deadline_us,
+int hier_node_open(struct hier_node **hier_nodep, const struct hier_params *params, int64_t deadline_us,
                    struct hvd_error *err);
 /* NULL is fine. */
 void hier_node_close(struct hier_node *hier_node);

@@ -163,7 +163,7 @@ static int start_alltoall(struct hier_team *team, const struct backend_batch *ba
     return rc;
 }
 
-static int start_stage(struct hier_team *team, const struct backend_batch *batch, struct hvd_error *err)
+static int start_node(struct hier_team *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     const struct backend_batch *slice = NULL;
     int rc = hier_node_start(team->hier_node, batch, &slice, err);
@@ -178,7 +178,7 @@ int hier_team_start(struct hier_team *team, const struct backend_batch *batch, s
     team->is_alltoall_running = is_alltoall(batch);
     if (rc != HVD_OK)
         return rc;
-    return team->is_alltoall_running ? start_alltoall(team, batch, err) : start_stage(team, batch, err);
+    return team->is_alltoall_running ? start_alltoall(team, batch, err) : start_node(team, batch, err);
 }
 
 static int test_carrier(struct hier_team *team, bool *movedp, int *rankp, struct hvd_error *err)

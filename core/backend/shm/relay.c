@@ -23,7 +23,7 @@
 #include "node/counters.h"
 
 #define SLOT_BYTES BACKEND_SOURCE_BYTES
-#define WINDOW     1 /* chunks on their way at a time: once a chunk is in its slot it has left */
+#define DEPTH      1 /* chunks on their way at a time: once a chunk is in its slot it has left */
 #define PAGE_BYTES 4096
 
 /* Which chunk a slot holds. */
@@ -100,7 +100,7 @@ static int relay_add_team(void *state, const struct team *ring, int64_t deadline
         return error_set_errno(err, "no memory for %zu bytes", sizeof(*relay));
     relay->ring = *ring;
     relay->arena = state;
-    int rc = chain_init(&relay->chain, ring->rank, ring->size, SLOT_BYTES, WINDOW, err);
+    int rc = chain_init(&relay->chain, ring->rank, ring->size, SLOT_BYTES, DEPTH, err);
     if (rc == HVD_OK)
         rc = enter(relay, deadline_us, err);
     if (rc != HVD_OK) {

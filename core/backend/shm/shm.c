@@ -97,10 +97,12 @@ static bool shm_reaches(const struct backend_env *env, const struct team *member
 }
 
 /* Slots get half of the cache: inputs and outputs need some, too. */
-int64_t shm_crowded_chunk(int size, int64_t cache_bytes)
+int64_t shm_oversubscribed_chunk(int size, int64_t cache_bytes)
 {
     int64_t bytes = cache_bytes / 2 / SLOTS / size / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
-    return bytes < SHM_LEAST_CHUNK_BYTES || bytes > SHM_CROWDED_CHUNK_BYTES ? SHM_CROWDED_CHUNK_BYTES : bytes;
+    return bytes < SHM_LEAST_CHUNK_BYTES || bytes > SHM_OVERSUBSCRIBED_CHUNK_BYTES
+               ? SHM_OVERSUBSCRIBED_CHUNK_BYTES
+               : bytes;
 }
 
 static void free_team(struct shm_team *team)
@@ -131,7 +133,7 @@ static int shm_add_team(void *state, const struct team *members, int64_t deadlin
                         struct hvd_error *err)
 {
     struct shm *shm = state;
-    int64_t chunk_bytes = shm->env.oversubscribed ? SHM_CROWDED_CHUNK_BYTES : SHM_CHUNK_BYTES;
+    int64_t chunk_bytes = shm->env.oversubscribed ? SHM_OVERSUBSCRIBED_CHUNK_BYTES : SHM_CHUNK_BYTES;
     const struct slots_params want = {members->set, members->rank,       members->size,
                                       chunk_bytes,  cores_numa_domain(), cores_l2_bytes()};
     struct shm_team *team = new_team(shm, members);
@@ -186,7 +188,7 @@ static int shm_start(void *state, void *state_of_team, const struct backend_batc
     struct shm_team *team = state_of_team;
     if (team->chunk_bytes == 0)
         team->chunk_bytes = shm->env.oversubscribed
-                                ? shm_crowded_chunk(team->members.size, slots_l2_bytes(&team->slots))
+                                ? shm_oversubscribed_chunk(team->members.size, slots_l2_bytes(&team->slots))
                                 : SHM_CHUNK_BYTES;
     int rc = shm_domains_choose(team, &shm->env, batch, &team->by_domains, err);
     if (rc == HVD_OK && team->by_domains)

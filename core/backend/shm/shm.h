@@ -13,12 +13,12 @@
  * Where ranks share cores, the slots of all members should fit into one cache, because each member fills all
  * of its own before it yields. If that would need chunks so small that the context switches dominate, chunks
  * are large instead, so that more is done for each switch. */
-#define SHM_CHUNK_BYTES         ((int64_t)128 * 1024)
-#define SHM_CROWDED_CHUNK_BYTES ((int64_t)512 * 1024)
-#define SHM_LEAST_CHUNK_BYTES   ((int64_t)32 * 1024)
+#define SHM_CHUNK_BYTES                ((int64_t)128 * 1024)
+#define SHM_OVERSUBSCRIBED_CHUNK_BYTES ((int64_t)512 * 1024)
+#define SHM_LEAST_CHUNK_BYTES          ((int64_t)32 * 1024)
 
 /* The chunk size for [size] ranks that share cores with second-level caches of [cache_bytes]. */
-int64_t shm_crowded_chunk(int size, int64_t cache_bytes);
+int64_t shm_oversubscribed_chunk(int size, int64_t cache_bytes);
 
 /* A hook for tests: small chunks let small batches have many. Use chunks of [bytes], a multiple of 64, at
  * least 64 for each member and no larger than before. All members of a team call it, before its first batch.

@@ -113,10 +113,11 @@ static bool publish_ranges(struct shm_team *team)
 
 static int overwritten(const struct shm_team *team, int member, struct hvd_error *err)
 {
-    return error_set(err, HVD_ERR_SYSTEM,
-                     "backend shm: rank %d told of memory outside its window in process set %d: this node's "
-                     "shared memory was overwritten",
-                     team->members.ranks[member], team->members.set);
+    return error_set(
+        err, HVD_ERR_SYSTEM,
+        "backend shm: rank %d published memory outside its window in process set %d: this node's "
+        "shared memory was overwritten",
+        team->members.ranks[member], team->members.set);
 }
 
 /* Open the members' windows, as far as they have opened them themselves. */

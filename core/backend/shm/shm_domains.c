@@ -30,11 +30,11 @@ static int read_domains(const struct shm_team *team, int *domain_of_rank, bool *
         int rank = team->members.ranks[i];
         int domain = slots_domain(&team->slots, i);
         if (domain < -1)
-            return error_set(
-                err, HVD_ERR_SYSTEM,
-                "backend shm: rank %d has not told where it is in process set %d: this node's shared "
-                "memory was overwritten",
-                rank, team->members.set);
+            return error_set(err, HVD_ERR_SYSTEM,
+                             "backend shm: rank %d has not published its NUMA domain in process set %d: this "
+                             "node's shared "
+                             "memory was overwritten",
+                             rank, team->members.set);
         domain_of_rank[rank] = domain;
         *knownp = *knownp && domain >= 0;
     }

@@ -462,14 +462,14 @@ END_TEST
 START_TEST(chunks_of_crowded_ranks_fit_the_cache)
 {
     const int64_t kib = 1024;
-    ck_assert_int_eq(shm_crowded_chunk(4, 2048 * kib), 64 * kib);
-    ck_assert_int_eq(shm_crowded_chunk(7, 2048 * kib), 37440);
-    ck_assert_int_eq(shm_crowded_chunk(8, 2048 * kib), 32 * kib);
-    ck_assert_int_eq(shm_crowded_chunk(9, 2048 * kib), 512 * kib);
-    ck_assert_int_eq(shm_crowded_chunk(3, 512 * kib), 512 * kib);
-    ck_assert_int_eq(shm_crowded_chunk(2, 65536 * kib), 512 * kib);
-    ck_assert_int_eq(shm_crowded_chunk(2, INT64_MAX), 512 * kib);
-    ck_assert_int_eq(shm_crowded_chunk(4, 0), 512 * kib);
+    ck_assert_int_eq(shm_oversubscribed_chunk(4, 2048 * kib), 64 * kib);
+    ck_assert_int_eq(shm_oversubscribed_chunk(7, 2048 * kib), 37440);
+    ck_assert_int_eq(shm_oversubscribed_chunk(8, 2048 * kib), 32 * kib);
+    ck_assert_int_eq(shm_oversubscribed_chunk(9, 2048 * kib), 512 * kib);
+    ck_assert_int_eq(shm_oversubscribed_chunk(3, 512 * kib), 512 * kib);
+    ck_assert_int_eq(shm_oversubscribed_chunk(2, 65536 * kib), 512 * kib);
+    ck_assert_int_eq(shm_oversubscribed_chunk(2, INT64_MAX), 512 * kib);
+    ck_assert_int_eq(shm_oversubscribed_chunk(4, 0), 512 * kib);
 }
 END_TEST
 

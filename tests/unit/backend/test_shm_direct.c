@@ -299,8 +299,9 @@ START_TEST(places_outside_the_window_are_an_error)
     for (int i = 0; i < 100 && rc == HVD_IN_PROGRESS; i++)
         rc = backend_shm.test(seat->state, seat->team, &moved, &lost, &err);
     ck_assert_int_eq(rc, HVD_ERR_SYSTEM);
-    ck_assert_str_eq(err.text, "backend shm: rank 1 told of memory outside its window in process set 0: this "
-                               "node's shared memory was overwritten");
+    ck_assert_str_eq(err.text,
+                     "backend shm: rank 1 published memory outside its window in process set 0: this "
+                     "node's shared memory was overwritten");
     direct_close(world);
 }
 END_TEST

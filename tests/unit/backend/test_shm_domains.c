@@ -536,7 +536,7 @@ START_TEST(an_untold_domain_is_an_error)
     atomic_store(&team_of(world, 2)->slots.members[6].domain, 0);
     batch_part_open(&seat->part, &plan, 2);
     ck_assert_int_eq(backend_shm.start(seat->state, seat->team, &seat->part.batch, &err), HVD_ERR_SYSTEM);
-    ck_assert_ptr_nonnull(strstr(err.text, "rank 6 has not told where it is in process set 0"));
+    ck_assert_ptr_nonnull(strstr(err.text, "rank 6 has not published its NUMA domain in process set 0"));
     guarded_free(seat->part.output, seat->part.output_bytes);
     guarded_free(seat->part.input, seat->part.input_bytes);
     shm_world_close(world);
