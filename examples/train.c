@@ -42,7 +42,7 @@ static const double momentum = 0.9;
 
 struct options {
     int epochs;
-    const char *data; /* NULL: look for it */
+    const char *data; /* NULL: look for the file */
 };
 
 struct digits {
@@ -51,7 +51,7 @@ struct digits {
     int *labels;              /* 0 to 9 */
 };
 
-/* What is learned: one tensor, its gradient, and the hvd operation that carries it. */
+/* One tensor that is trained, its gradient, and the hvd operation that sums the gradient. */
 struct parameter {
     char name[32], gradient_name[48]; /* the names of the two tensors, the same on all ranks */
     int count;
@@ -59,7 +59,7 @@ struct parameter {
     hvd_handle pending;
 };
 
-/* Rows are the samples of one batch. */
+/* Output and delta have one row for each sample of a batch. */
 struct layer {
     int inputs, outputs;
     struct parameter weight; /* [inputs][outputs] */
@@ -74,7 +74,7 @@ struct network {
     struct layer layers[LAYERS];
 };
 
-/* Sums over samples. Plain doubles, so that they travel as one tensor. */
+/* Sums over samples. Both are doubles, so that they can be one tensor. */
 struct score {
     double loss, correct;
 };
@@ -114,7 +114,7 @@ static void *must_allocate_shared(size_t count, size_t bytes)
 
 /* ---- Data ----------------------------------------------------------------------------------- */
 
-/* Read "0,0,5, ... ,16,7": 64 points, then the digit. Returns 0, or -1 where the line is something else. */
+/* Read "0,0,5, ... ,16,7": 64 points, then the digit. Returns 0, or -1 if the line has another form. */
 static int parse_digit(const char *line, double *pixels, int *labelp)
 {
     for (int i = 0; i <= PIXELS; i++) {
@@ -146,7 +146,7 @@ static void append_digit(struct digits *digits, const double *pixels, int label)
     digits->labels[digits->count++] = label;
 }
 
-/* Every fifth digit is held out: the network is judged by what it has not seen. */
+/* Every fifth digit is held out of training, to test the network on pictures that it has not seen. */
 static void load_digits(const char *path, struct digits *training, struct digits *held_out)
 {
     FILE *file = fopen(path, "re");
@@ -178,7 +178,7 @@ static void free_digits(struct digits *digits)
     free(digits->labels);
 }
 
-/* The data beside this program, as in the build tree, else where it is installed. */
+/* Find the data beside this program, as in the build tree, or else where it is installed. */
 static const char *find_data(char *path, size_t path_bytes)
 {
     char program[PATH_MAX];
@@ -195,7 +195,7 @@ static const char *find_data(char *path, size_t path_bytes)
 
 /* ---- Random numbers ------------------------------------------------------------------------- */
 
-/* splitmix64: the same on every machine, unlike rand. */
+/* splitmix64, which gives the same numbers on every machine, unlike rand. */
 static uint64_t random_next(uint64_t *state)
 {
     uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
@@ -293,7 +293,7 @@ static void forward(struct network *network, int rows)
     }
 }
 
-/* Score the answers (softmax, cross-entropy), and leave in the last layer's delta how each should change. */
+/* Score the answers (softmax, cross-entropy), and compute the last layer's delta. */
 static void judge(struct network *network, int rows, struct score *score)
 {
     struct layer *last = &network->layers[LAYERS - 1];
@@ -314,7 +314,7 @@ static void judge(struct network *network, int rows, struct score *score)
     }
 }
 
-/* The gradients of layer [i], summed over the rows. */
+/* Compute the gradients of layer [i], summed over the rows. */
 static void layer_gradients(struct network *network, int i, int rows)
 {
     struct layer *layer = &network->layers[i];
@@ -333,7 +333,7 @@ static void layer_gradients(struct network *network, int i, int rows)
     }
 }
 
-/* Carry the delta of layer [i] to the layer below it. */
+/* Compute the delta of the layer below layer [i] (backpropagation). */
 static void backward(struct network *network, int i, int rows)
 {
     const struct layer *layer = &network->layers[i];
@@ -381,7 +381,7 @@ static void share_parameters(struct network *network)
     }
 }
 
-/* Start to sum a gradient over the ranks. Do not touch it until hvd_wait has returned. */
+/* Start to sum a gradient over the ranks. Do not touch the gradient until hvd_wait has returned. */
 static void submit(struct parameter *parameter)
 {
     struct hvd_tensor tensor =
@@ -390,7 +390,7 @@ static void submit(struct parameter *parameter)
          hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &parameter->pending));
 }
 
-/* Wait for the sum over the whole batch, and take a step against its mean. */
+/* Wait for the sum over the whole batch, and move the parameter against the mean gradient. */
 static void descend(struct parameter *parameter, int batch)
 {
     must(parameter->gradient_name, hvd_wait(parameter->pending));
@@ -435,7 +435,7 @@ static void learn_from(struct network *network, const struct digits *training, c
     }
 }
 
-/* This rank's share of the pictures that were held out. */
+/* Score this rank's share of the pictures that were held out. */
 static void evaluate(struct network *network, const struct digits *held_out, struct score *score)
 {
     int first = 0;
@@ -448,8 +448,8 @@ static void evaluate(struct network *network, const struct digits *held_out, str
     }
 }
 
-/* Learn from every picture once. Returns the mean loss over these, and the part of [held_out] that is then
- * read correctly. */
+/* Train on every picture once. Returns the mean loss over these, and the fraction of [held_out] that the
+ * network then reads correctly. */
 static struct score run_epoch(struct network *network, const struct digits *training,
                               const struct digits *held_out, int *order, uint64_t *seed)
 {
@@ -484,7 +484,7 @@ static void train(const struct options *options)
     struct digits held_out = {0};
     load_digits(options->data != NULL ? options->data : find_data(path, sizeof(path)), &training, &held_out);
 
-    /* Each rank begins with other numbers: all but rank 0's are overwritten. */
+    /* Each rank begins with different numbers; then all ranks get those of rank 0. */
     struct network *network = network_create(1000 + (uint64_t)hvd_rank());
     share_parameters(network);
 
@@ -539,7 +539,7 @@ int main(int argc, char **argv)
     struct options options = {.epochs = EPOCHS, .data = NULL};
     if (parse_options(argc, argv, &options) < 0)
         return 2;
-    setvbuf(stdout, NULL, _IOLBF, 0); /* progress is seen as it is made, through a pipe too */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* show progress at once, also through a pipe */
     must("hvd_init", hvd_init());
     train(&options);
     must("hvd_shutdown", hvd_shutdown());

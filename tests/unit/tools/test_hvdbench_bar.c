@@ -1,4 +1,4 @@
-/* test_hvdbench_bar.c: what cases write is read, and judged by the bars as they say. */
+/* test_hvdbench_bar.c: the JSON of the cases is read, and judged by the bars. */
 #include "unit.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "tools/hvdbench/bars/bar.h"
 
-/* What cases write, shortened. */
+/* JSON as the cases write it, shortened. */
 #define ALLREDUCE                                                                                         \
     "{\"case\": \"allreduce\", \"ranks\": 2, \"version\": \"0.1.0\", \"hvd_us\": 14000, \"mpi_one_us\": " \
     "42000, "                                                                                             \
@@ -37,7 +37,7 @@ static struct record record_of(const char *key, double number, const char *other
     return record;
 }
 
-/* What a run with these values of hvd_us has come to. */
+/* The value of a run whose commands gave these values of hvd_us. */
 static double measure(enum limit_kind kind, const struct bar *bar, const double *values, int count)
 {
     struct record records[8];
@@ -53,7 +53,7 @@ static double measure(enum limit_kind kind, const struct bar *bar, const double 
 
 /* ---- Reading -------------------------------------------------------------------------------------- */
 
-/* Is there what reads JSON? */
+/* Was hvdbench built with the library that reads JSON? */
 static bool can_read(void)
 {
     struct record record;
@@ -72,7 +72,7 @@ START_TEST(numbers_are_read_and_found)
     ck_assert_int_eq(record_read(&record, ALLREDUCE, &err), HVD_OK);
     ck_assert_double_eq(*record_find(&record, "hvd_us"), 14000);
     ck_assert_double_eq(*record_find(&record, "memcpy_us"), 12500.5);
-    ck_assert_ptr_null(record_find(&record, "mpi_best")); /* a text */
+    ck_assert_ptr_null(record_find(&record, "mpi_best")); /* a string */
     ck_assert_ptr_null(record_find(&record, "p99_us"));   /* null */
     ck_assert_ptr_null(record_find(&record, "hvd_u"));
     ck_assert_str_eq(record.no_mpi, "");
@@ -122,7 +122,7 @@ START_TEST(a_run_of_allreduce_is_judged)
     ck_assert_int_eq(limit_measure(&by_copy, &one, &record, &seen, &err), HVD_OK);
     ck_assert_double_eq_tol(seen, 1.11996, 1e-5);
     ck_assert_int_eq(limit_judge(&by_copy, &seen, 1), BAR_MET);
-    /* without MPI what needs it is not judged, and says why; the rest is */
+    /* without MPI, limits that need it are not judged, with a reason; the others are judged */
     ck_assert_int_eq(record_read(&record, NO_MPI, &err), HVD_OK);
     ck_assert_int_eq(limit_measure(&by_mpi, &one, &record, &seen, &err), HVD_ERR_UNSUPPORTED);
     ck_assert_str_eq(err.text, "MPI was left out: left out by --no-mpi");
@@ -144,7 +144,7 @@ START_TEST(the_command_with_the_most_counts)
 }
 END_TEST
 
-/* x y x y x y: the median of each. */
+/* The commands x and y run in turn, x y x y x y: the median of each counts. */
 START_TEST(turns_of_a_command_have_a_median)
 {
     const double values[] = {10, 8, 90, 1, 11, 9};
@@ -154,18 +154,18 @@ START_TEST(turns_of_a_command_have_a_median)
 }
 END_TEST
 
-/* x and y of one turn are compared, not those of all turns. */
+/* LIMIT_SPREAD compares the x and the y of each turn, and not the medians of all turns. */
 START_TEST(a_spread_is_of_what_ran_side_by_side)
 {
     /* x takes as long as y, and the machine slows down while a turn runs */
     ck_assert_double_eq(measure(LIMIT_SPREAD, &turns, (const double[]){10, 10, 10, 20, 20, 20}, 6), 1);
-    /* y takes a tenth more, at whatever speed */
+    /* y always takes a tenth more, while the speed of the machine changes */
     ck_assert_double_eq_tol(measure(LIMIT_SPREAD, &turns, (const double[]){10, 11, 40, 44, 20, 22}, 6), 1.1,
                             1e-12);
-    /* or less: what is faster beside hvd is as wrong; of three turns the one in the middle counts */
+    /* y takes less: that is just as wrong; the median of the three turns counts */
     ck_assert_double_eq_tol(measure(LIMIT_SPREAD, &turns, (const double[]){10, 8, 90, 1, 10, 9}, 6), 1.25,
                             1e-12);
-    /* once more and once less is no more than chance */
+    /* y takes once more and once less: chance */
     ck_assert_double_eq(measure(LIMIT_SPREAD, &turns, (const double[]){10, 12, 10, 8, 10, 10}, 6), 1);
 }
 END_TEST
@@ -178,7 +178,7 @@ START_TEST(what_is_not_there_is_no_number)
                                record_of("hvd_us", 1, NULL, 0)};
     ck_assert_int_eq(limit_measure(&time_us, &three, records, &seen, &why), HVD_ERR_UNSUPPORTED);
     ck_assert_str_eq(why.text, "nothing was said of hvd_us");
-    /* nothing by nothing is not small */
+    /* a ratio with a divisor of zero has no value, not even 0 / 0 */
     struct record zero = record_of("hvd_us", 0, "memcpy_us", 0);
     ck_assert_int_eq(limit_measure(&by_copy, &one, &zero, &seen, &why), HVD_ERR_UNSUPPORTED);
     struct record none = record_of("hvd_us", 1, "memcpy_us", 0);
@@ -202,12 +202,12 @@ START_TEST(all_runs_have_to_meet_it)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
         ck_assert_int_eq(limit_judge(&time_us, cases[i].seen, cases[i].runs), cases[i].verdict);
-    /* without a stretch there is none to meet */
+    /* if the limit has no stretch, it cannot be met */
     ck_assert_int_eq(limit_judge(&by_mpi, (const double[]){0.1}, 1), BAR_MET);
 }
 END_TEST
 
-/* What there is no bar for is measured like the rest, and judged however it comes out: not at all. */
+/* A limit without a bar is measured like the others, but never judged, whatever its value. */
 START_TEST(what_has_no_bar_is_not_judged)
 {
     double seen = 0;
@@ -219,7 +219,7 @@ START_TEST(what_has_no_bar_is_not_judged)
     ck_assert_int_eq(limit_judge_failed(&shown, HVD_ERR_SYSTEM), BAR_NONE);
     ck_assert_int_eq(limit_judge_failed(&shown, HVD_ERR_UNSUPPORTED), BAR_NONE);
     ck_assert_str_eq(bar_result_name(BAR_NONE), "-");
-    /* beside what is judged it does not count, whatever that has come to */
+    /* BAR_NONE is the least of all verdicts, so it never outweighs that of a judged limit */
     for (int verdict = BAR_NONE + 1; verdict < BAR_RESULT_COUNT; verdict++)
         ck_assert_int_gt(verdict, BAR_NONE);
 }
@@ -257,7 +257,8 @@ START_TEST(the_table_is_sound)
 }
 END_TEST
 
-/* Between ranks of one node models are judged in memory of hvd_alloc, beside the same in memory of malloc. */
+/* On one node, models are judged with tensors in memory of hvd_alloc; the same ratios for memory of malloc
+ * are only shown. */
 START_TEST(models_on_one_node_are_judged_in_memory_of_hvd_alloc)
 {
     for (const struct bar *bar = bar_table; bar->name != NULL; bar++) {

@@ -1,5 +1,4 @@
-/* test_hvdbench_cache_line.c: a cache line is sent from core to core, where there are two, and in bounded
- * time. */
+/* test_hvdbench_cache_line.c: the time of a cache line between two cores is measured, and in bounded time. */
 #include "config.h"
 
 #include "unit.h"
@@ -12,9 +11,9 @@
 #include "base/clock.h"
 #include "tools/hvdbench/cache_line_latency.h"
 
-#define BOUND_US 5000000 /* with all that a busy machine may add to a fifth of a second */
+#define BOUND_US 5000000 /* it takes a fifth of a second, but a busy machine may add much to that */
 
-/* Two cores that this process may use; false where there is one. */
+/* Find two cores that this process may use. False if there is only one. */
 static bool find_two(int *one, int *other)
 {
     cpu_set_t cpus;
@@ -26,7 +25,7 @@ static bool find_two(int *one, int *other)
     return *other >= 0;
 }
 
-/* NAN is all that a machine with other work may say. */
+/* On a machine with other load the result may always be NAN. */
 START_TEST(a_line_goes_there_and_back)
 {
     int one, other;
@@ -38,7 +37,7 @@ START_TEST(a_line_goes_there_and_back)
     double ns = cache_line_round_trip_ns(one, other);
     ck_assert_int_lt(clock_us() - begin_us, BOUND_US);
     if (!isnan(ns)) {
-        ck_assert_double_gt(ns, 1); /* less than what light needs for it is no trip */
+        ck_assert_double_gt(ns, 1); /* no machine is that fast */
         ck_assert_double_lt(ns, 1e6);
     }
     ck_assert_int_eq(sched_getaffinity(0, sizeof(after), &after), 0);
@@ -55,8 +54,8 @@ START_TEST(where_there_is_no_other_core_there_is_no_trip)
     ck_assert(isnan(cache_line_round_trip_ns(-1, one)));
     ck_assert(isnan(cache_line_round_trip_ns(one, -1)));
     ck_assert(isnan(cache_line_round_trip_ns(one, CPU_SETSIZE)));
-    ck_assert(
-        isnan(cache_line_round_trip_ns(one, CPU_SETSIZE - 1))); /* a machine has fewer: nobody plays back */
+    ck_assert(isnan(
+        cache_line_round_trip_ns(one, CPU_SETSIZE - 1))); /* no machine has so many cores: nothing answers */
     ck_assert(isnan(cache_line_round_trip_ns(CPU_SETSIZE - 1, one)));
     ck_assert_int_lt(clock_us() - begin_us, BOUND_US);
 }

@@ -1,4 +1,4 @@
-/* test_hvdbench_load.c: what ranks fill tensors with adds up as expected, and nothing else passes for it. */
+/* test_hvdbench_load.c: the sums of what ranks fill tensors with pass the check, and wrong sums do not. */
 #include "unit.h"
 
 #include <string.h>
@@ -11,7 +11,7 @@ enum { RANKS = 3, ELEMENTS = 40000 };
 
 static struct hvd_error err;
 
-/* Add up what the ranks have, as an allreduce does; [data] is the first rank's. */
+/* Sum the ranks' values, as an allreduce does. [data] has those of the first rank. */
 static void add_up(enum hvd_dtype dtype, void *data, int64_t count, int64_t shift)
 {
     const struct reduction sum = {dtype, dtype, HVD_SUM, 1, 1, RANKS};
@@ -55,7 +55,7 @@ static void load(struct model *model, struct load *found, int rank)
     ck_assert_int_eq(load_init(found, model, &job, &err), HVD_OK);
 }
 
-/* Tensors come last first, do not touch, and the piece holds each type without gaps. */
+/* Tensors are in backward order with gaps between them; in the single block each type is without gaps. */
 START_TEST(tensors_are_placed_as_frameworks_have_them)
 {
     struct model model = {.count = 0};
@@ -99,7 +99,7 @@ START_TEST(tensors_are_placed_elsewhere_too)
         ck_assert_int_eq(at, (unsigned char *)own->output - found.arena);
         ck_assert_int_le(end, bytes);
     }
-    /* what is written and checked there is not what the load has itself */
+    /* these tensors are filled and checked, and not those of the load itself */
     load_fill_tensors(&found, tensors);
     for (int i = 0; i < found.count; i++)
         add_up(tensors[i].dtype, tensors[i].output, found.counts[i], (int64_t)i * 17);
@@ -149,7 +149,7 @@ START_TEST(what_does_not_fit_is_refused)
 }
 END_TEST
 
-/* What fits alone does not where more is to be taken besides. */
+/* A load that fits into memory by itself does not fit if the job needs more memory besides. */
 START_TEST(what_is_taken_besides_counts)
 {
     const struct load_job job = {0, RANKS, RANKS, INT64_C(1) << 60};

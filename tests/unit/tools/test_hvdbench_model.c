@@ -1,4 +1,4 @@
-/* test_hvdbench_model.c: models have the tensors that their papers and files say. */
+/* test_hvdbench_model.c: models have the tensors of their papers and files. */
 #include "config.h"
 
 #include "unit.h"
@@ -27,7 +27,7 @@ static const struct model_tensor *find(const char *name)
     ck_abort_msg("there is no tensor %s", name);
 }
 
-/* Tensors and parameters as the models' makers publish them. */
+/* The numbers of tensors and parameters that the authors of the models publish. */
 START_TEST(architectures_have_their_published_size)
 {
     static const struct {
@@ -86,7 +86,7 @@ START_TEST(files_list_tensors)
 }
 END_TEST
 
-/* What is wrong with a file is said with its line, and nothing is kept of it. */
+/* The error of a bad file names the line, and no model is returned. */
 START_TEST(wrong_files_are_refused)
 {
     static const struct {

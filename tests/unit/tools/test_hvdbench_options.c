@@ -1,4 +1,5 @@
-/* test_hvdbench_options.c: hvdbench's command line: what is taken, what it comes to, and what is refused. */
+/* test_hvdbench_options.c: hvdbench's command line: which options are accepted, with which values, and which
+ * are refused. */
 #include "unit.h"
 
 #include <string.h>

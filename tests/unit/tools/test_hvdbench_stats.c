@@ -1,4 +1,4 @@
-/* test_hvdbench_stats.c: medians and percentiles are those of the definition. */
+/* test_hvdbench_stats.c: medians and percentiles are as defined. */
 #include "unit.h"
 
 #include "tools/hvdbench/stats.h"
@@ -32,7 +32,7 @@ START_TEST(the_median_is_in_the_middle)
 }
 END_TEST
 
-/* [count] samples 1 .. count, backwards. */
+/* The samples from [count] down to 1. */
 START_TEST(one_in_a_hundred_is_above_the_99th_percentile)
 {
     static const struct {

@@ -1,4 +1,4 @@
-/* test_hvdrun_environment.c: what ranks inherit, what is taken away, what is added. */
+/* test_hvdrun_environment.c: which variables ranks inherit, and which hvdrun removes and adds. */
 #include "unit.h"
 
 #include <string.h>
@@ -25,7 +25,7 @@ struct change {
 };
 
 static const struct change changes[] = {
-    /* the user's own */
+    /* the user's variables */
     {"HOME=/root", "HOME", "/root"},
     {"HVD_FUSION=8M", "HVD_FUSION", "8M"},
     {"HVD_SITE=fusion=8M", "HVD_SITE", "fusion=8M"},
@@ -36,7 +36,7 @@ static const struct change changes[] = {
     {"MASTER_ADDR=n1", "MASTER_ADDR", "n1"},
     {"RANKING=1", "RANKING", "1"},
     {"CUDA_VISIBLE_DEVICES=1", "CUDA_VISIBLE_DEVICES", "1"},
-    /* an outer launcher's */
+    /* variables of an outer launcher */
     {"PMIX_RANK=3", "PMIX_RANK", NULL},
     {"PMIX_SERVER_URI41=x", "PMIX_SERVER_URI41", NULL},
     {"PMI_FD=5", "PMI_FD", NULL},
@@ -56,7 +56,7 @@ static const struct change changes[] = {
     {"HVD_PLACED=srun", "HVD_PLACED", NULL},
     {"HVD_GPU_PCI=0000:17:00.0", "HVD_GPU_PCI", NULL},
     {"HVD_LOCAL_DEVICE=3", "HVD_LOCAL_DEVICE", NULL},
-    /* ours */
+    /* variables that hvdrun sets */
     {NULL, "OMPI_MCA_schizo", "ompi"},
     {"OMPI_MCA_schizo=orte", "OMPI_MCA_schizo", "ompi"},
     {NULL, "PMIX_MCA_gds", "hash"},
@@ -79,7 +79,8 @@ START_TEST(variable_is_changed)
 }
 END_TEST
 
-/* What srun wrote for one task is not for the ranks of a job in it; what it may use is. */
+/* Variables that srun set for one task are not passed to the ranks of a job inside it; those that say which
+ * GPUs the task may use are. */
 START_TEST(what_an_outer_launcher_placed_is_taken_away)
 {
     const char *before[] = {"OMP_NUM_THREADS=7",
@@ -122,7 +123,7 @@ START_TEST(nothing_is_added_needlessly)
 }
 END_TEST
 
-/* But not what the user has set since. */
+/* Variables that the user has changed since are kept. */
 START_TEST(the_networks_of_a_step_go)
 {
     const char *before[] = {"GLOO_SOCKET_IFNAME=eth0", "NCCL_SOCKET_IFNAME=eth7",

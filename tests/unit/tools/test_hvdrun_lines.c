@@ -1,4 +1,4 @@
-/* test_hvdrun_lines.c: what ranks write comes out in whole lines, with their ranks, and complete. */
+/* test_hvdrun_lines.c: hvdrun prints all output of the ranks, in whole lines with the number of the rank. */
 #include "unit.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* test_hvdrun_options.c: what hvdrun's command line means, and what is refused. */
+/* test_hvdrun_options.c: what hvdrun's command line means, and which errors it gives. */
 #include "unit.h"
 
 #include <string.h>
@@ -83,7 +83,7 @@ END_TEST
 
 struct bad {
     const char *words[MAX_WORDS];
-    const char *says[3]; /* all must be in the sentence */
+    const char *says[3]; /* the sentence must contain all of these */
 };
 
 static const struct bad bads[] = {

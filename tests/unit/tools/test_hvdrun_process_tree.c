@@ -1,4 +1,4 @@
-/* test_hvdrun_process_tree.c: processes below are found and ended, wherever they went. */
+/* test_hvdrun_process_tree.c: all descendants are found and ended, daemons in other sessions too. */
 #include "unit.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #define SECONDS INT64_C(1000000)
 
-/* Say that we are there, and stay. */
+/* Report that this process is running, and stay. */
 static void stay(int ready_fd)
 {
     if (write(ready_fd, "x", 1) != 1)
@@ -21,7 +21,8 @@ static void stay(int ready_fd)
         pause();
 }
 
-/* A child, its child, and that one's daemon in a session of its own whose parent has left. */
+/* Start a child, its child, and a daemon of that one, in its own session and with a parent that has exited.
+ */
 static void grow_family(int ready_fd)
 {
     if (fork() != 0)
@@ -66,7 +67,7 @@ START_TEST(nobody_is_told_twice)
     ck_assert_int_ge(count, 3);
     ck_assert_uint_eq(told.count, (size_t)count);
     ck_assert_int_eq(process_tree_signal(SIGKILL, &told), count);
-    ck_assert_int_eq(process_tree_signal(0, NULL), count); /* SIGKILL reached nobody */
+    ck_assert_int_eq(process_tree_signal(0, NULL), count); /* all are still there: the SIGKILL ended none */
     ck_assert_int_eq(process_tree_kill(clock_us() + 10 * SECONDS), 0);
     free(told.pids);
 }

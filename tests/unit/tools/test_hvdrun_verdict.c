@@ -1,4 +1,4 @@
-/* test_hvdrun_verdict.c: who is blamed, with what status, and in what words. */
+/* test_hvdrun_verdict.c: which rank is named as the cause of a failure, with which status and sentence. */
 #include "unit.h"
 
 #include <errno.h>
@@ -107,7 +107,7 @@ static const struct story stories[] = {
      130,
      "interrupted by signal 2 (Interrupt); the 4 ranks were terminated"},
     {{BREAKS("the reaper was killed")}, true, 1, "the reaper was killed; the 4 ranks cannot be ended"},
-    /* joining: a rank that has left without it is missed as soon as another one is there */
+    /* the start: a rank that exited without connecting is reported missing once another rank connects */
     {{ENDS(1, 0), ENDS(2, 0)}, false, 0, NULL},
     {{ENDS(1, 0), CONNECTS(0)},
      true,

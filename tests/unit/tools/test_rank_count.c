@@ -1,4 +1,4 @@
-/* test_rank_count.c: how many ranks -n and resource sets make together. */
+/* test_rank_count.c: how many ranks follow from -n and resource sets. */
 #include "tools/hvdrun/rank_count.h"
 
 #include <string.h>
@@ -9,7 +9,7 @@ static const struct {
     int asked;
     const char *rs; /* NULL: no resource sets */
     int count;      /* 0: refused */
-    int tasks;      /* of each set, afterwards */
+    int tasks;      /* tasks in each set, afterwards */
     const char *says;
 } cases[] = {
     {0, NULL, 1, 0, ""},

@@ -1,4 +1,4 @@
-/* test_stragglers.c: which rank was last, how often, and what that cost the others. */
+/* test_stragglers.c: which rank was last, how often, and how long the others waited for it. */
 #include "unit.h"
 
 #include <stdio.h>
@@ -85,7 +85,7 @@ END_TEST
 START_TEST(what_one_rank_submitted_is_not_compared)
 {
     arrive(0, 0, 1, "a", 10);
-    arrive(0, 0, 1, "a", 20); /* again: left out */
+    arrive(0, 0, 1, "a", 20); /* a second time: ignored */
     arrive(1, 0, 2, "a", 30);
     ck_assert_int_eq(stragglers_sum(stragglers, &sum), 0);
     ck_assert_int_eq(sum.operations, 2);
@@ -117,7 +117,7 @@ START_TEST(many_operations_are_kept_apart)
     ck_assert_int_eq(sum.rank_count, 4);
     ck_assert_int_eq(sum.subject_count, 100);
     for (int i = 0; i < 4; i++) {
-        ck_assert_int_eq(sum.ranks[i].rank, i); /* of equals the lowest first */
+        ck_assert_int_eq(sum.ranks[i].rank, i); /* equal ranks are in ascending order */
         ck_assert_int_eq(sum.ranks[i].times, 500);
         ck_assert(sum.ranks[i].waited_us == 500 * 15);
     }
