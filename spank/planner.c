@@ -136,7 +136,7 @@ int planner_run(const struct planner_request *request, planner_work_f *work, int
         goto done;
     child = fork_planner(request, work, pipes[1]);
     if (child < 0) {
-        rc = error_set_errno(err, "cannot fork_planner the process that looks at this node");
+        rc = error_set_errno(err, "cannot fork the process that looks at this node");
         goto done;
     }
     close(pipes[1]);

@@ -57,7 +57,7 @@ static int get_peer_info(struct peer_table *peer_table, const struct wireup *wir
     rc = peer_info_decode(peer_info, blob.bytes, blob.length, &why);
     free(blob.bytes);
     if (rc != HVD_OK)
-        return error_set(err, rc, "the peer_info of rank %d, which it put for all ranks to see, %s", rank,
+        return error_set(err, rc, "the peer info of rank %d, which it put for all ranks to see, %s", rank,
                          why.text);
     peer_table->peers[rank] = peer_info->peer;
     peer_table->peers[rank].leader = rank;

@@ -19,7 +19,7 @@
 _Static_assert(sizeof(struct peer) + sizeof(struct peer_info_start) +
                        OPTION_MAX * (sizeof(struct peer_info_option) + OPTION_NAME_BYTES) + 64 <=
                    PEER_INFO_BYTES,
-               "the longest peer_info fits");
+               "the longest peer info fits");
 
 /* Read a file of /proc, or a link there, into [text]; empty if it cannot be read. */
 static void read_identity(const char *path, char *text, size_t text_bytes)

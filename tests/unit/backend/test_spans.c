@@ -69,7 +69,7 @@ START_TEST(one_piece_is_one_place)
 }
 END_TEST
 
-/* Of as many as are asked for, those up to the end of so many span_cursor. */
+/* Of as many as are asked for, those up to the end of so many spans. */
 START_TEST(a_number_of_places_ends_with_the_last_of_them)
 {
     char input[2 * COUNT * 8], output[2 * COUNT * 8];

@@ -190,7 +190,7 @@ START_TEST(hostile_blobs_are_refused)
     job_key_length = JOB_KEY_BYTES;
     card_lengths[2]--;
     ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_INVALID);
-    ck_assert_msg(strstr(err.text, "the peer_info of rank 2, ") != NULL, "%s", err.text);
+    ck_assert_msg(strstr(err.text, "the peer info of rank 2, ") != NULL, "%s", err.text);
     end();
 }
 END_TEST
