@@ -1,13 +1,14 @@
-/* decide.c: what this rank decides for the sets it covers: numbers, backends, and who must wait. */
+/* decide.c: makes the decisions of the sets that this rank decides for: numbers, backends, and which
+ * operations are ready. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "negotiate/state.h"
 
-/* Of a limited number of names, this part at most is given up at a time. */
+/* If the number of names is limited, at most about one in this many of them retires at a time. */
 #define RETIRING_SHARE 4
 
-/* Do what stands in decide->down->issue, here and below, as if a parent had said it. */
+/* Carry out the records in decide->down->issue, here and below, as if the parent had sent them. */
 static int apply_issued(struct decide_stage *decide, struct hvd_error *err)
 {
     const struct wire_writer *issue = &decide->down->issue;
@@ -22,7 +23,7 @@ static int issue(struct decide_stage *decide, const struct wire_record *record, 
     return apply_issued(decide, err);
 }
 
-/* Which backend: the first in the job's order of preference that all ranks have. */
+/* Choose the backend: the first in the job's order of preference that all ranks have. */
 static int choose_backend(const struct decide_stage *decide, uint32_t backends)
 {
     for (int i = 0; i < BACKEND_COUNT; i++) {
@@ -33,7 +34,7 @@ static int choose_backend(const struct decide_stage *decide, uint32_t backends)
     return -1;
 }
 
-/* A new description gets its number and its backend. */
+/* Assign a number and a backend to a new description. */
 static void assign_id_and_backend(struct decide_stage *decide, struct subtree_set *subtree_set,
                                   const struct cache_entry *entry, struct wire_record *record)
 {
@@ -43,7 +44,7 @@ static void assign_id_and_backend(struct decide_stage *decide, struct subtree_se
         return;
     case DESC_SET_REMOVE:
     case DESC_SHUTDOWN:
-        return; /* once a job: not worth a number */
+        return; /* it runs once a job, so it needs no number */
     default:
         break;
     }
@@ -77,7 +78,7 @@ static int issue_proposals(struct decide_stage *decide, struct hvd_error *err)
     return rc;
 }
 
-/* Where names went without a number, take as many from those that were not decided for longest. */
+/* If operations had to run without a number, retire as many names, those decided least recently. */
 static int issue_retiring(struct decide_stage *decide, struct subtree_set *subtree_set, struct hvd_error *err)
 {
     uint64_t most = (uint64_t)decide->submit->params->cache_limit / RETIRING_SHARE + 1;
@@ -118,7 +119,7 @@ static int issue_joins(struct decide_stage *decide, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* After somebody left nothing is decided but that all have left. */
+/* After a rank has left, only the common shutdown is decided: drop the rest. */
 static void drop_undecidable(struct decide_stage *decide)
 {
     struct ready_list *ready_list = &decide->submit->to_decide;
@@ -146,7 +147,7 @@ static int issue_settings(struct decide_stage *decide, struct hvd_error *err)
 
 static const struct wire_record end_of_unit = {.type = WIRE_UNIT};
 
-/* What a unit has besides numbers, and its end. */
+/* Write the records of a unit other than numbers, and its end. */
 static int issue_others(struct decide_stage *decide, bool leaving_is_new, struct hvd_error *err)
 {
     struct wire_record leaving = {.type = WIRE_LEAVING, .rank = decide->submit->leaving_rank};
@@ -183,7 +184,7 @@ static int decide_unit(struct decide_stage *decide, bool leaving_is_new, struct 
 int decide_all(struct decide_stage *decide, struct hvd_error *err)
 {
     int rc = down_apply_pending(decide->down, err);
-    while (rc == HVD_OK) { /* what waited for the end of a join may be ready at once */
+    while (rc == HVD_OK) { /* operations that waited for the end of a join may be ready at once */
         bool leaving_is_new = decide->submit->params->root && decide->submit->leaving_rank >= 0 &&
                               !decide->submit->leaving_decided;
         if (decide->submit->leaving_decided)

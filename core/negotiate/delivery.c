@@ -1,4 +1,4 @@
-/* delivery.c: where decisions leave: the queue of those for this rank, and the messages for its children. */
+/* delivery.c: the queue of decisions for this rank, and the messages for its children. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,7 +79,7 @@ void delivery_forward(struct delivery *delivery, uint64_t member_parts, const un
     }
 }
 
-/* The end of a unit is for those who had something of it. */
+/* The end of a unit goes to the children that got a record of it. */
 void delivery_forward_end(struct delivery *delivery, const unsigned char *bytes, size_t length)
 {
     for (int child = 0; child < delivery->child_count; child++) {

@@ -41,7 +41,8 @@ struct desc *desc_create(int tensor_count)
 
 struct desc *desc_hold(const struct desc *desc)
 {
-    struct desc *held = (struct desc *)desc; /* only its refcount change, which is nobody's constant */
+    struct desc *held =
+        (struct desc *)desc; /* only the reference count changes; callers keep const pointers */
     atomic_fetch_add_explicit(&held->refcount, 1, memory_order_relaxed);
     return held;
 }
@@ -121,21 +122,22 @@ bool desc_allows_joined(const struct desc *desc)
            (desc->op == HVD_SUM || desc->op == HVD_AVERAGE || desc->op == HVD_ADASUM);
 }
 
-/* ---- Words ---------------------------------------------------------------------------------- */
+/* ---- Texts ---------------------------------------------------------------------------------- */
 
-/* Does a reader know it by the name of its first tensor? */
+/* Is the operation known to users by the name of its first tensor? */
 static bool has_name(const struct desc *desc)
 {
     return desc->kind <= DESC_REDUCESCATTER && (unsigned char)desc->tensors[0].name[0] >= ' ';
 }
 
-/* Ranks that find that the set exists already meet the others in a barrier under the name of making it. */
+/* Is it the barrier that ranks do instead of making a set that exists already? It has the name of the
+ * operation that makes a set. */
 static bool adds_existing(const struct desc *desc)
 {
     return desc->kind == DESC_BARRIER && strcmp(desc->tensors[0].name, DESC_SET_ADD_NAME) == 0;
 }
 
-/* `allreduce "w"`, `barrier`, without the group or the set it may be of. */
+/* Write `allreduce "w"` or `barrier`, without the group or the process set. */
 static int write_operation(const struct desc *desc, char *text, size_t text_bytes)
 {
     if (has_name(desc))
@@ -145,7 +147,7 @@ static int write_operation(const struct desc *desc, char *text, size_t text_byte
     return snprintf(text, text_bytes, "%s", kind_names[adds_existing(desc) ? DESC_SET_ADD : desc->kind]);
 }
 
-/* Behind the first [used] bytes: where the operation takes params, unless that is all ranks. */
+/* Append the process set to the first [used] bytes of the text, unless it is all ranks. */
 static void add_set(const struct desc *desc, int used, char *text, size_t text_bytes)
 {
     if (desc->set != HVD_ALL_RANKS && used >= 0 && (size_t)used < text_bytes)
@@ -167,7 +169,7 @@ void desc_title(const struct desc *desc, char *text, size_t text_bytes)
     add_set(desc, used, text, text_bytes);
 }
 
-/* "float32[64,128]", and of which tensor where there are several. */
+/* Write "float32[64,128]", and the tensor's name if there are several tensors. */
 static void write_tensor(const struct desc *desc, int index, char *text, size_t text_bytes)
 {
     const struct desc_tensor *tensor = &desc->tensors[index];
@@ -181,7 +183,8 @@ static void write_tensor(const struct desc *desc, int index, char *text, size_t 
         snprintf(text + used, text_bytes - used, " as \"%s\"", tensor->name);
 }
 
-/* Of an operation whose first dimension is each rank's own: what differs behind it. */
+/* Write the difference of two operations whose first dimension may differ between ranks: the other
+ * dimensions. */
 static void write_rows(const struct desc *a, const struct desc *b, int index, char *text, size_t text_bytes)
 {
     const struct desc_tensor *tensor = &a->tensors[index];
@@ -211,7 +214,7 @@ static void write_group(const struct desc *desc, char *text, size_t text_bytes)
         snprintf(text, text_bytes, "a tensor alone");
 }
 
-/* As few digits as give the same number again. */
+/* Write the fewest digits that give the same number again. */
 static void write_factor(const char *which, double factor, char *text, size_t text_bytes)
 {
     char digits[40] = "";
@@ -223,7 +226,7 @@ static void write_factor(const char *which, double factor, char *text, size_t te
     snprintf(text, text_bytes, "%s %s", which, digits);
 }
 
-/* The set that is to come or to go. */
+/* Write the process set that the operation adds or removes. */
 static void write_set(const struct desc *desc, bool same_text, char *text, size_t text_bytes)
 {
     const struct desc_tensor *list = &desc->tensors[0];
@@ -254,7 +257,7 @@ static int first_differing_tensor(const struct desc *a, const struct desc *b)
     return i;
 }
 
-/* Differences in what the operations are. False where there are none. */
+/* Find a difference in what the two operations are; false if there is none. */
 static bool compare_headers(const struct desc *a, const struct desc *b, struct desc_difference *difference)
 {
     bool sets = strcmp(desc_name(a), DESC_SET_ADD_NAME) == 0 || a->kind == DESC_SET_REMOVE;

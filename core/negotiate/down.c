@@ -1,12 +1,12 @@
-/* down.c: what was decided: done here, and forwarded to the children it is for. */
+/* down.c: carries out decisions here, and forwards them to the children that they concern. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "negotiate/state.h"
 
-/* ---- For this rank -------------------------------------------------------------------------- */
+/* ---- Decisions for this rank --------------------------------------------------------------------- */
 
-/* The same where this rank is a member; [entry] may be NULL. */
+/* The same if this rank is a member; [entry] may be NULL. */
 static int push_for_member(struct down_stage *down, const struct subtree_set *subtree_set,
                            const struct cache_entry *entry, struct decision *decision, struct hvd_error *err)
 {
@@ -16,9 +16,9 @@ static int push_for_member(struct down_stage *down, const struct subtree_set *su
     return delivery_push(down->delivery, decision, err);
 }
 
-/* ---- Doing what a record says ----------------------------------------------------------------- */
+/* ---- Carrying out records ------------------------------------------------------------------------ */
 
-/* The set that a decision is about, which only who decides for it may have made. */
+/* Find the set of a decision. Only the rank that decides for the set may have made it. */
 static int set_of_decision(const struct down_stage *down, hvd_set set, bool own,
                            struct subtree_set **subtree_setp, struct hvd_error *err)
 {
@@ -85,7 +85,7 @@ static int apply_retire(struct down_stage *down, struct subtree_set *subtree_set
     return HVD_OK;
 }
 
-/* All have joined, and that is over: the set goes on. */
+/* All members have joined, and the join is over: the set continues. */
 static int apply_joined(struct down_stage *down, struct subtree_set *subtree_set,
                         const struct wire_record *record, struct hvd_error *err)
 {
@@ -119,7 +119,7 @@ static int apply_joined(struct down_stage *down, struct subtree_set *subtree_set
     return rc;
 }
 
-/* A description becomes what its number stands for: from now on the number is enough. */
+/* From now on the number stands for the description, and is enough to name it. */
 static int adopt_id(struct subtree_set *subtree_set, struct cache_entry *entry,
                     const struct wire_record *record, struct hvd_error *err)
 {
@@ -160,7 +160,7 @@ static int apply_new(struct down_stage *down, struct subtree_set *subtree_set, s
     return rc;
 }
 
-/* Some rank that the operation needs has joined. */
+/* A rank that has joined did not submit an operation that needs it. */
 static int apply_absent(struct down_stage *down, struct subtree_set *subtree_set, struct cache_entry *entry,
                         const struct wire_record *record, struct hvd_error *err)
 {
@@ -179,7 +179,7 @@ static int apply_absent(struct down_stage *down, struct subtree_set *subtree_set
 static int apply_mismatch(struct down_stage *down, struct subtree_set *subtree_set, struct cache_entry *entry,
                           const struct wire_record *record, struct hvd_error *err)
 {
-    /* lower rank first, as a reader expects */
+    /* lower rank first, as a user expects */
     bool swap = record->other.rank < record->proposal.rank;
     const struct wire_proposal *proposal = swap ? &record->other : &record->proposal;
     const struct wire_proposal *other = swap ? &record->proposal : &record->other;
@@ -199,13 +199,13 @@ static int apply_mismatch(struct down_stage *down, struct subtree_set *subtree_s
     return rc;
 }
 
-/* Find out from the member_counts who has members below, and keep what that takes. */
+/* Keep the new set if it has members in this subtree, which member_counts says. */
 static int make_subtree_set(struct down_stage *down, const struct member_counts *member_counts, hvd_set set,
                             struct hvd_error *err)
 {
     uint64_t member_parts = 0;
     int total = 0;
-    bool below = false; /* one child has them all, and decides */
+    bool below = false; /* one child's subtree has all members, so that child decides */
     for (int bit = 0; bit <= down->submit->params->child_count; bit++) {
         if (member_counts->counts[bit] > 0)
             member_parts |= UINT64_C(1) << bit;
@@ -296,16 +296,16 @@ static int apply_tune(struct down_stage *down, const struct tuned_settings *sett
     return delivery_push(down->delivery, &decision, err);
 }
 
-/* ---- Each record ------------------------------------------------------------------------------- */
+/* ---- One record -------------------------------------------------------------------------------- */
 
-/* Where a record is from: of whom, and in which bytes. */
+/* Who made a record, and its bytes. */
 struct record_origin {
     enum down_source source;
     const unsigned char *bytes;
     size_t length;
 };
 
-/* To those below who have one of the parts in [member_parts]. */
+/* Forward a record to the children whose parts are in [member_parts]. */
 static void forward_record(struct down_stage *down, uint64_t member_parts,
                            const struct record_origin *record_origin)
 {
@@ -357,7 +357,7 @@ static int apply_record(struct down_stage *down, const struct wire_record *recor
                      (int)record->type);
 }
 
-/* What the children are told before this rank does the same. */
+/* Forward a record to the children, without carrying it out here yet. */
 static int forward_only(struct down_stage *down, const struct wire_record *record,
                         const struct record_origin *record_origin, struct hvd_error *err)
 {

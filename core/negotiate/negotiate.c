@@ -1,4 +1,4 @@
-/* negotiate.c: the calls of the negotiation: each hands its work to the stage that does it. */
+/* negotiate.c: the calls of the negotiation: each passes its work to the stage that does it. */
 #include "negotiate/negotiate.h"
 
 #include <stdlib.h>

@@ -20,115 +20,117 @@
 
 struct negotiate;
 
-/* [child_ranks]: those of the control tree, borrowed. [root]: this rank has no parent. */
+/* [child_ranks]: this rank's children in the control tree; must outlive the negotiation. [root]: this rank
+ * has no parent. */
 struct negotiate_params {
     int rank, size;
     bool root;
     int child_count;
     const int *child_ranks;
-    int backend_order[BACKEND_COUNT]; /* enum backend_id, best first; -1 where there are no more. Equal on all
-                                       * ranks
-                                       */
-    int64_t stall_warn_us;  /* tell of what has waited for some ranks as long, and again; 0: never */
-    int64_t stall_abort_us; /* it is must_abort when it has waited as long; 0: never. Equal on all ranks */
-    int64_t cache_limit; /* names that have a number at a time, in each set; 0: any number. Equal on all ranks
-                          */
+    int backend_order[BACKEND_COUNT]; /* enum backend_id, best first, then -1. Equal on all ranks */
+    int64_t stall_warn_us;  /* report operations that have waited for some ranks this long, and again after as
+                               long; 0: never */
+    int64_t stall_abort_us; /* a stalled operation that has waited this long is must_abort; 0: never. Equal on
+                               all ranks */
+    int64_t cache_limit;    /* the most names with a number at a time, in each set; 0: no limit. Equal on all
+                               ranks */
 };
 
 /* An operation that this rank submits. */
 struct submission {
-    const struct desc *desc; /* held from then on; its set exists and this rank is a member */
-    uint32_t number;         /* decision.number of its last run, which saves a look by its name; any other
-                                number does no harm */
-    bool more;         /* more submissions follow at once: this is not the last that stall reports name */
-    uint32_t backends; /* bit 1 << enum backend_id: those that this rank has for it. Merged by AND. 0: it
-                        needs none. JOIN: those that it has at all; 0: all */
+    const struct desc *desc; /* a reference is taken; its set exists and this rank is a member */
+    uint32_t number; /* decision.number of its last run, which saves the lookup by name; a wrong number is
+                        harmless */
+    bool more;       /* more submissions follow at once: a stall report does not name this one as the last */
+    uint32_t backends; /* bits 1 << enum backend_id: those that this rank has for it; combined by AND over all
+                          ranks. 0: it needs none. JOIN: those that the rank has at all; 0: all */
     bool member;       /* SET_ADD: this rank will be in the set */
-    int set_size;      /* SET_ADD: ranks that will be in it */
-    void *user;        /* comes back in the decision */
+    int set_size;      /* SET_ADD: how many ranks will be in it */
+    void *user;        /* returned in the decision */
 };
 
 enum decision_kind {
     DECISION_RUN,         /* [desc] is ready on all members; JOIN: all have joined, [rank] last */
     DECISION_MISMATCH,    /* two ranks' descriptions differ */
-    DECISION_JOINED,      /* [rank] has joined, and [desc] cannot do without it */
+    DECISION_JOINED,      /* [rank] has joined, but [desc] needs it */
     DECISION_SET_ADDED,   /* [desc] made the set [set] */
-    DECISION_SET_REMOVED, /* [set] is no more; what was undecided in it never will be decided */
+    DECISION_SET_REMOVED, /* [set] is removed; operations of it that are undecided never will be decided */
     DECISION_LEAVING,     /* [rank] has called hvd_shutdown; nothing more will be decided */
-    DECISION_TUNED,       /* [settings] are for what is decided from here on */
-    DECISION_STALLED /* on the rank that decides for the set only: [desc] has waited for [stall]'s ranks */
+    DECISION_TUNED,       /* [settings] hold for all decisions from here on */
+    DECISION_STALLED /* only on the rank that decides for the set: [desc] has waited for the ranks in [stall]
+                      */
 };
 
 /* What this rank must do next. */
 struct decision {
     enum decision_kind kind;
-    void
-        *user; /* of this rank's submission; NULL where it did not submit: it has joined, or (SET_*: never) */
+    void *user; /* of this rank's submission; NULL if it has joined and did not submit, and for SET_* */
     const struct desc
-        *desc;         /* all but SET_REMOVED and LEAVING; valid until the next call of negotiate_next */
-    hvd_set set;       /* of the operation; SET_ADDED, SET_REMOVED: the one that comes or goes */
-    uint32_t number;   /* RUN: what the operation is known by in its set from now on; WIRE_NO_ID: nothing */
-    int backend;       /* RUN: enum backend_id, -1 where none is needed */
-    int rank;          /* MISMATCH: whose desc it is; JOINED, LEAVING: who, RUN of a JOIN: who came last */
-    uint32_t backends; /* SET_ADDED: those that all ranks of the job have; MISMATCH: those of [rank] */
-    int other_rank;    /* MISMATCH: above [rank] */
+        *desc;   /* of all kinds but SET_REMOVED and LEAVING; valid until the next call of negotiate_next */
+    hvd_set set; /* of the operation; SET_ADDED, SET_REMOVED: the set that is added or removed */
+    uint32_t number; /* RUN: the operation's number in its set from now on, or WIRE_NO_ID */
+    int backend;     /* RUN: enum backend_id, or -1 if none is needed */
+    int rank; /* MISMATCH: the rank that submitted desc; JOINED: who joined; LEAVING: who leaves; RUN of a
+                 JOIN: the last to join */
+    uint32_t backends; /* SET_ADDED: the backends that all ranks of the job have; MISMATCH: those of [rank] */
+    int other_rank;    /* MISMATCH: a rank above [rank] */
     uint32_t other_backends;  /* MISMATCH */
     const struct desc *other; /* MISMATCH */
-    bool last;                /* of its unit */
+    bool last;                /* the last decision of its unit */
     /* STALLED */
-    const struct stall_report *stall; /* valid as desc */
+    const struct stall_report *stall; /* valid as long as desc */
     int64_t waited_us;
-    int others;                     /* operations of the set that wait for some ranks as well */
-    bool must_abort;                /* for stall_abort_us: the job should end */
+    int others;                     /* how many other operations of the set wait for some ranks */
+    bool must_abort;                /* it has waited for stall_abort_us: the job should end */
     struct tuned_settings settings; /* TUNED */
 };
 
-/* What two ranks disagree on; [a] is [rank]'s. */
+/* Describe what two ranks disagree on; text [a] is that of [rank]. */
 void decision_compare(const struct decision *decision, struct desc_difference *difference);
 
 int negotiate_create(struct negotiate **negotiatep, const struct negotiate_params *params,
                      struct hvd_error *err);
 void negotiate_destroy(struct negotiate *negotiate); /* NULL is fine */
 
-/* This rank is ready for it. One of that name must not be undecided in that set. What a rank submits between
- * its join and the decision on that waits until then. HVD_ERR_SET where the set is not (no longer) there or
- * this rank is no member: nothing has changed. */
+/* Submit an operation: this rank is ready for it. No undecided operation of the set may have its name.
+ * Submissions between this rank's join and the decision on the join are kept until then. HVD_ERR_SET if
+ * the set does not exist (any more) or this rank is no member: nothing has changed. */
 int negotiate_submit(struct negotiate *negotiate, const struct submission *submission, struct hvd_error *err);
 
-/* This rank leaves: what is not decided when the others learn of it never will be. */
+/* This rank leaves. Operations that are undecided when the other ranks learn of it never will be decided. */
 void negotiate_leave(struct negotiate *negotiate);
 
-/* A message of a child. HVD_ERR_SYSTEM where it breaks the protocol: the job cannot go on. */
+/* Process a message of a child. HVD_ERR_SYSTEM if it breaks the protocol: then the job cannot continue. */
 int negotiate_from_child(struct negotiate *negotiate, int child, const void *bytes, size_t length,
                          struct hvd_error *err);
 
-/* A message of the parent. */
+/* Process a message of the parent. */
 int negotiate_from_parent(struct negotiate *negotiate, const void *bytes, size_t length,
                           struct hvd_error *err);
 
-/* Decide what this rank can decide, as one unit. The caller may put it off while it has much to do: what
- * becomes ready meanwhile is then decided together. */
+/* Decide everything that this rank can decide, as one unit. A busy caller may delay this; operations that
+ * become ready meanwhile are then decided together. */
 int negotiate_decide(struct negotiate *negotiate, struct hvd_error *err);
 
-/* Have all ranks use [settings], from the next unit that is decided on. Root only. */
+/* Let all ranks use [settings], from the next unit on. Root only. */
 void negotiate_tune(struct negotiate *negotiate, const struct tuned_settings *settings);
 
-/* What there is to say on [link] (as control.h counts them) since the last call for it. *bytesp is valid
- * until the next call of negotiate; *lengthp is 0 where there is nothing. */
+/* Get the message for [link] (numbered as in control.h), with all records since the last call for that
+ * link. *bytesp is valid until the next call of negotiate; *lengthp is 0 if there is nothing to send. */
 int negotiate_get_message(struct negotiate *negotiate, int link, const void **bytesp, size_t *lengthp,
                           struct hvd_error *err);
 
-/* When to call negotiate_check_stalls: INT64_MAX if nothing waits for other ranks. Times are
- * clock_us's; those of what was submitted since the last call begin with this one. To be called before each
- * sleep. */
+/* The time at which to call negotiate_check_stalls; INT64_MAX if nothing waits for other ranks. Times are
+ * those of clock_us; the waiting time of operations submitted since the last call begins with this call.
+ * Call it before each sleep. */
 int64_t negotiate_deadline(struct negotiate *negotiate, int64_t now_us);
 
 /* Report and query operations that wait too long; this may write messages and queue decisions. */
 int negotiate_check_stalls(struct negotiate *negotiate, int64_t now_us, struct hvd_error *err);
 
-/* The next decision, valid until the next call of negotiate; HVD_IN_PROGRESS and NULL where there is none. To
- * be called after negotiate_get_message: what this rank has decided itself it does here, while those that it
- * told are at it, too. */
+/* The next decision, valid until the next call of negotiate; HVD_IN_PROGRESS and NULL if there is none.
+ * Call it after negotiate_get_message and sending: this rank then carries out its own decisions here while
+ * its children, which have them already, do the same. */
 int negotiate_next(struct negotiate *negotiate, const struct decision **decisionp, struct hvd_error *err);
 
 #endif

@@ -145,7 +145,7 @@ void response_cache_release_id(struct response_cache *response_cache, uint32_t n
     response_cache->free_count++;
     entry->id = WIRE_NO_ID;
     if (entry->ready != 0 && entry->proposal.desc == NULL) {
-        /* who is ready has said so by the number */
+        /* the parts that are ready have reported so by the number */
         entry->proposal.desc = entry->agreed.desc;
         entry->proposal.backends = entry->agreed.backends;
         entry->agreed.desc = NULL;

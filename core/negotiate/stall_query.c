@@ -15,7 +15,7 @@ static void mute(struct subtree_set *subtree_set)
     subtree_set->muted_until_us = 0;
 }
 
-/* ---- Answers ---------------------------------------------------------------------------------- */
+/* ---- Replies ---------------------------------------------------------------------------------- */
 
 static void describe_self(const struct stall_stage *stall, struct stall_rank *self)
 {
@@ -60,7 +60,7 @@ static int push_stalled(struct stall_stage *stall, struct subtree_set *subtree_s
     return rc;
 }
 
-/* No more replies are waited for. */
+/* Stop waiting for replies. */
 static int finish_query(struct stall_stage *stall, struct subtree_set *subtree_set, struct hvd_error *err)
 {
     struct stall_query *stall_query = subtree_set->stall_query;
@@ -96,7 +96,7 @@ int stall_handle_reply(struct stall_stage *stall, struct subtree_set *subtree_se
     struct stall_query *stall_query = subtree_set->stall_query;
     if (stall_query == NULL || stall_query->id != record->id ||
         (stall_query->unanswered >> (child + 1) & 1) == 0)
-        return HVD_OK; /* it came too late */
+        return HVD_OK; /* the reply came too late */
     if (record->stall->missing > stall->submit->params->size - stall_query->stall.missing)
         return error_set(err, HVD_ERR_SYSTEM, "rank %d says that %d ranks are missing, more than there are",
                          stall->submit->params->child_ranks[child], record->stall->missing);
@@ -105,7 +105,7 @@ int stall_handle_reply(struct stall_stage *stall, struct subtree_set *subtree_se
     return stall_query->unanswered == 0 ? finish_query(stall, subtree_set, err) : HVD_OK;
 }
 
-/* ---- Questions -------------------------------------------------------------------------------- */
+/* ---- Queries ----------------------------------------------------------------------------------- */
 
 /* Query the children whose parts are missing; this rank adds itself if it is missing. */
 static int query_children(struct stall_stage *stall, struct subtree_set *subtree_set,
@@ -164,7 +164,7 @@ static int question(struct stall_stage *stall, struct subtree_set *subtree_set, 
     return query_children(stall, subtree_set, &record, &own, err);
 }
 
-/* ---- What waits ------------------------------------------------------------------------------- */
+/* ---- Pending operations ------------------------------------------------------------------------ */
 
 /* Report that [desc] waits: to the parent, or by a query if this rank decides. */
 static int notify(struct stall_stage *stall, struct subtree_set *subtree_set, const struct desc *desc,
@@ -185,19 +185,19 @@ int stall_handle_notice(struct stall_stage *stall, struct subtree_set *subtree_s
     int64_t abort_us = stall->submit->params->stall_abort_us;
     bool must_abort = abort_us > 0 && record->time_us >= abort_us;
     if (is_pending(response_cache_find(&subtree_set->response_cache, desc_name(record->proposal.desc))))
-        return HVD_OK; /* it is pending here as well, and is reported from here when it is time */
+        return HVD_OK; /* it is pending here as well, and this rank reports it when its time has come */
     if (!must_abort && (subtree_set->stall_query != NULL || subtree_set->muted))
         return HVD_OK;
     return notify(stall, subtree_set, record->proposal.desc, record->time_us, err);
 }
 
-/* The operation that has waited longest here for some below, or NULL. */
+/* The operation that has waited longest on this rank for ranks of the subtree, or NULL. */
 static const struct cache_entry *oldest_pending(const struct subtree_set *subtree_set)
 {
     return TAILQ_FIRST(&subtree_set->response_cache.pending);
 }
 
-/* Set the times of what is new since the last call. */
+/* Set the times of operations that are new since the last call. */
 static void update_times(const struct stall_stage *stall, struct subtree_set *subtree_set, int64_t now_us)
 {
     struct cache_entry *entry = TAILQ_LAST(&subtree_set->response_cache.pending, entry_list);
@@ -211,7 +211,7 @@ static void update_times(const struct stall_stage *stall, struct subtree_set *su
         subtree_set->muted = false;
 }
 
-/* When [subtree_set] needs stall_check. */
+/* The time at which [subtree_set] needs stall_check. */
 static int64_t deadline_of(const struct stall_stage *stall, const struct subtree_set *subtree_set)
 {
     const struct negotiate_params *params = (stall->submit->params);

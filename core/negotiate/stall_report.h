@@ -1,5 +1,5 @@
-/* stall_report.h: the ranks that an operation waits for, and what each submitted last: what stall_query.c
- * finds out and flow's stall inspector tells the user. */
+/* stall_report.h: the ranks that an operation waits for, and what each of them submitted last.
+ * stall_query.c finds this out, and flow's stall inspector tells the user. */
 #ifndef NEGOTIATE_STALL_REPORT_H
 #define NEGOTIATE_STALL_REPORT_H
 
@@ -7,12 +7,12 @@
 
 #include "negotiate/desc.h"
 
-#define STALL_MAX_RANKS 16 /* that are named; the others are counted */
+#define STALL_MAX_RANKS 16 /* ranks that are named; the others are only counted */
 
 enum stall_state {
-    STALL_ELSEWHERE, /* it answers, and last submitted something else */
-    STALL_NOTHING,   /* it answers, and has submitted nothing yet */
-    STALL_SILENT     /* it, or a rank below it in the control tree, does not answer */
+    STALL_ELSEWHERE, /* it replies, and last submitted something else */
+    STALL_NOTHING,   /* it replies, and has submitted nothing yet */
+    STALL_SILENT     /* it, or a rank below it in the control tree, does not reply */
 };
 
 struct stall_rank {
@@ -23,12 +23,12 @@ struct stall_rank {
 
 /* The lowest missing ranks, ascending. */
 struct stall_report {
-    int missing; /* how many there are; one for each that is silent */
+    int missing; /* how many ranks are missing; each silent rank counts as one */
     int named;
     struct stall_rank ranks[STALL_MAX_RANKS];
 };
 
-/* Count [rank] in; the highest are counted only, where there is no room. */
+/* Add [rank]. If there is no room, the highest ranks are only counted. */
 static inline void stall_report_add(struct stall_report *stall, const struct stall_rank *rank)
 {
     int at = stall->named;
@@ -43,7 +43,7 @@ static inline void stall_report_add(struct stall_report *stall, const struct sta
     stall->named = kept + 1;
 }
 
-/* Count all of [from] in. */
+/* Add all ranks of [from]. */
 static inline void stall_report_merge(struct stall_report *stall, const struct stall_report *from)
 {
     for (int i = 0; i < from->named; i++)

@@ -1,5 +1,6 @@
-/* submit.c: which operations are ready in this rank's whole subtree: what this rank and its children say of
- * each is merged, and complete ones are listed for the parent or for the decision here. */
+/* submit.c: finds the operations that are ready in this rank's whole subtree. It merges the submissions of
+ * this rank and the reports of its children, and lists complete operations for the parent, or for the
+ * decision here. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,7 +13,8 @@ void submit_set_proposal(struct wire_proposal *proposal, const struct desc *desc
     desc_release(old);
 }
 
-/* Take what [rank] says of an entry; no desc: what the entry's number stands for. */
+/* Merge a proposal into an entry. A proposal without a desc means the description that the entry's number
+ * stands for. */
 static void merge(struct cache_entry *entry, const struct wire_proposal *proposal)
 {
     bool first = entry->ready == 0;
@@ -27,7 +29,8 @@ static void merge(struct cache_entry *entry, const struct wire_proposal *proposa
         submit_set_proposal(&entry->proposal, desc, proposal->rank, backends);
         return;
     }
-    if (entry->proposal.desc == NULL) /* the first word that is more than the number */
+    if (entry->proposal.desc ==
+        NULL) /* the first proposal with a description; those before it had only the number */
         submit_set_proposal(&entry->proposal, entry->agreed.desc, entry->proposal.rank,
                             entry->agreed.backends);
     uint32_t common = entry->proposal.backends & backends;
@@ -51,7 +54,7 @@ bool subtree_set_covers(const struct subtree_set *subtree_set, const struct cach
     return (entry->ready | waived) == subtree_set->member_parts;
 }
 
-/* Put an entry that is ready in the whole subtree on its ready_list. */
+/* Put an entry for which the whole subtree is ready on the list to report or to decide. */
 static int put_on_ready_list(struct submit_stage *submit, struct subtree_set *subtree_set,
                              struct cache_entry *entry, struct hvd_error *err)
 {
@@ -64,7 +67,7 @@ static int put_on_ready_list(struct submit_stage *submit, struct subtree_set *su
     return HVD_OK;
 }
 
-/* [bit]'s part of the subtree is ready for [entry]. */
+/* The part [bit] of the subtree is ready for [entry]. */
 int submit_mark_ready(struct submit_stage *submit, struct subtree_set *subtree_set, struct cache_entry *entry,
                       int bit, const struct wire_proposal *proposal, struct hvd_error *err)
 {
@@ -83,7 +86,7 @@ int submit_mark_ready(struct submit_stage *submit, struct subtree_set *subtree_s
                : HVD_OK;
 }
 
-/* All of [bit]'s part have joined: that makes ready what only they were missing for. */
+/* All members in the part [bit] have joined. Entries that lacked only this part become ready. */
 int submit_mark_joined(struct submit_stage *submit, struct subtree_set *subtree_set, int bit,
                        const struct joined_part *part, struct hvd_error *err)
 {
@@ -115,7 +118,8 @@ int submit_set_member_count(struct cache_entry *entry, int bit, int members, str
     return HVD_OK;
 }
 
-/* After its join a rank takes part in the set again when the join is over. */
+/* Keep a submission that this rank made after its join: the rank takes part in the set again when the join
+ * is over. */
 static int defer(struct subtree_set *subtree_set, const struct submission *submission, struct hvd_error *err)
 {
     struct deferred *deferred = calloc(1, sizeof(*deferred));
@@ -138,7 +142,7 @@ static int submit_join(struct submit_stage *submit, struct subtree_set *subtree_
     return submit_mark_joined(submit, subtree_set, SELF_BIT, &self, err);
 }
 
-/* The entry whose number was given back with the last decision on this very description; or NULL. */
+/* The entry whose number the caller got with the last decision on this very description; or NULL. */
 static struct cache_entry *find_cached(const struct subtree_set *subtree_set,
                                        const struct submission *submission)
 {
@@ -146,8 +150,8 @@ static struct cache_entry *find_cached(const struct subtree_set *subtree_set,
     return entry != NULL && entry->agreed.desc == submission->desc ? entry : NULL;
 }
 
-/* Does the number of [entry] say what is submitted? Then this rank's own description is the one that is kept,
- * which is found to be equal at the first look from now on. */
+/* Does the number of [entry] stand for what is submitted? Then the entry keeps this rank's own
+ * description, so that from now on comparing pointers shows that they are equal. */
 static bool matches_cached(const struct subtree_set *subtree_set, struct cache_entry *entry,
                            const struct submission *submission)
 {
@@ -218,7 +222,8 @@ int submit_release_id(struct submit_stage *submit, struct subtree_set *subtree_s
     return HVD_OK;
 }
 
-/* A joined rank takes part with zeros, where that can be, over a backend that it has: else it is missed. */
+/* A rank that has joined takes part with zeros, if the operation allows that and the rank has a common
+ * backend; else the operation lacks it. */
 static void merge_joined(const struct subtree_set *subtree_set, const struct cache_entry *entry,
                          struct wire_record *record)
 {
@@ -259,8 +264,8 @@ bool submit_describe(const struct subtree_set *subtree_set, const struct cache_e
            subtree_set->response_cache.slots[entry->id].retiring;
 }
 
-/* Is [entry] what its number stands for, on every rank below? Only a part of what up_describe says, but of
- * most entries of most rounds, and soon said. */
+/* Is [entry] what its number stands for on every rank of the subtree? This checks only a part of what
+ * submit_describe checks, but it is cheap, and enough for most entries of most rounds. */
 static bool is_cached(const struct subtree_set *subtree_set, const struct cache_entry *entry)
 {
     return entry->proposal.desc == NULL && entry->ready == subtree_set->member_parts && entry->absent < 0 &&
@@ -278,7 +283,7 @@ int submit_write_ids(struct submit_stage *submit, enum wire_type type, struct id
                      struct wire_writer *writer, struct hvd_error *err)
 {
     size_t count = 0;
-    size_t ascending = 1; /* as they are where ranks submit in the order in which they first did */
+    size_t ascending = 1; /* they already ascend if ranks submit in the order of their first submissions */
     while (ascending < numbers->count && numbers->at[ascending - 1] < numbers->at[ascending])
         ascending++;
     if (ascending < numbers->count)

@@ -4,7 +4,7 @@
 
 #include "negotiate/state.h"
 
-/* Where [set] stands, or would stand. */
+/* The index at which [set] is, or would be. */
 static size_t index_of(const struct subtree_sets *sets, hvd_set set)
 {
     size_t low = 0;

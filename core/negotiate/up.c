@@ -6,8 +6,8 @@
 
 /* ---- Children ------------------------------------------------------------------------------- */
 
-/* The set that a child's record is about. *subtree_setp is NULL where it was removed: the child did not know.
- */
+/* Find the set of a child's record. *subtree_setp is NULL if the set was removed and the child did not
+ * know yet. */
 static int set_of_child(const struct up_stage *up, int child, hvd_set set, struct subtree_set **subtree_setp,
                         struct hvd_error *err)
 {
@@ -88,7 +88,7 @@ static int receive_proposal(struct up_stage *up, struct subtree_set *subtree_set
     if (entry->absent < 0 && record->type == WIRE_NEW)
         entry->absent = record->absent;
     if (record->type == WIRE_MISMATCH && !entry->mismatch) {
-        /* this rank agrees with one of the two, so the child's pair is the disagreement here too */
+        /* this rank agrees with one of the two, so the child's two descriptions are the mismatch here too */
         entry->mismatch = true;
         submit_set_proposal(&entry->other, record->other.desc, record->other.rank, record->other.backends);
     }
@@ -177,7 +177,7 @@ static int write_message(struct up_stage *up, struct hvd_error *err)
     wire_reset(&up->message);
     if (to_report->count == 0 && !up->submit->join_to_report && !leaving_is_new &&
         up->stall->notes.length == 0)
-        return HVD_OK; /* numbers that were given up can wait until there is more to say */
+        return HVD_OK; /* acknowledgements of retired numbers can wait for the next message */
     wire_put_bytes(&up->message, up->stall->notes.bytes, up->stall->notes.length);
     up->message.failed = up->message.failed || up->stall->notes.failed;
     wire_reset(&up->stall->notes);

@@ -8,16 +8,17 @@
 #define IDS_GAP 104
 
 /* Memory that an empty message keeps for the next one. The messages of a first round hold descriptions and
- * are long; keeping that much for each link would never pay. */
+ * are long; keeping that much memory for each link would not pay. */
 #define KEPT_BYTES 4096
 
-/* Bytes of the parts of records: the most that each of them can take. */
-#define FIXED_BYTES      32 /* what a record has besides proposals, bitmaps, names and ranks */
+/* The most bytes that each part of a record can take. */
+#define FIXED_BYTES      32 /* everything but proposals, bitmaps, names and ranks */
 #define PROPOSAL_BYTES   48 /* without its tensors */
 #define TENSOR_BYTES     (2 + 8 * HVD_MAX_DIMS + 1 + HVD_MAX_NAME)
 #define STALL_RANK_BYTES (4 + 1 + 2 + DESC_TITLE_BYTES)
 
-/* Begin a part of at most [most] bytes at the end of the message. The encoder is good until the next call. */
+/* Begin a part of at most [most] bytes at the end of the message. The encoder is valid until the next
+ * call. */
 static struct encoder begin(struct wire_writer *writer, size_t most)
 {
     if (!writer->failed && writer->capacity - writer->length < most) {
@@ -98,7 +99,7 @@ static void put_stall_ranks(struct wire_writer *writer, const struct stall_repor
     end(writer, &encoder);
 }
 
-/* What a record has before its bitmap, proposals or ranks. */
+/* Encode what comes before a record's bitmap, proposals or ranks. */
 static void encode_fixed(struct encoder *encoder, const struct wire_record *record)
 {
     encode_number(encoder, record->type, 1);

@@ -1,4 +1,4 @@
-/* wire.h: records of the negotiation to and from bytes. Pure; the reader takes hostile bytes. */
+/* wire.h: encodes and decodes the records of the negotiation. Pure; the decoder accepts hostile bytes. */
 #ifndef NEGOTIATE_WIRE_H
 #define NEGOTIATE_WIRE_H
 
@@ -30,31 +30,33 @@ enum wire_type {
 struct wire_proposal {
     const struct desc *desc; /* the proposal holds a reference */
     int rank;
-    uint32_t backends; /* bits 1 << enum backend_id that all of them have for it; 0: it needs none */
+    uint32_t backends; /* the backends (bits 1 << enum backend_id) that all of them have for it; 0: it needs
+                          none */
 };
 
 struct wire_record {
     enum wire_type type;
-    hvd_set set;                /* IDS, RETIRE, JOINED, ASK, ANSWER; of others it stands in the description */
-    uint32_t first_id, id_span; /* IDS, RETIRE: bit i of [bits] stands for first_id + i; i < id_span */
-    const unsigned char *bits;  /* the same: in the message */
-    struct wire_proposal proposal; /* NEW, MISMATCH, WAITING */
+    hvd_set set; /* IDS, RETIRE, JOINED, STALL_QUERY, STALL_REPLY; the others have it in the description */
+    uint32_t first_id, id_span;    /* IDS, RETIRE: bit i of [bits] stands for first_id + i; i < id_span */
+    const unsigned char *bits;     /* the same; points into the message */
+    struct wire_proposal proposal; /* NEW, MISMATCH, STALL_NOTICE */
     struct wire_proposal other;    /* MISMATCH */
-    uint32_t id;       /* NEW downwards: its number, or WIRE_NO_ID; SET_ADD: the set's number; ASK,
-                          ANSWER: of the question */
-    int backend;       /* NEW downwards: enum backend_id; -1 upwards and where none is needed */
-    int absent;        /* NEW: a rank that has joined without submitting it, though it is needed; or -1 */
-    int members;       /* NEW upwards of SET_ADD: how many will be members */
-    int rank;          /* JOINED: who came last; LEAVING: who leaves */
-    uint32_t backends; /* JOINED upwards: those that all of us have */
-    int64_t time_us;   /* WAITING: how long; ASK: until when an answer is of use, from now */
-    char name[HVD_MAX_NAME + 1];    /* ASK: of the operation */
-    struct stall_report *stall;     /* ANSWER: owned */
+    uint32_t id; /* NEW downwards: its number, or WIRE_NO_ID; SET_ADD: the set's number; STALL_QUERY,
+                    STALL_REPLY: the query's number */
+    int backend; /* NEW downwards: enum backend_id; -1 upwards, and if none is needed */
+    int absent;  /* NEW: a rank that has joined without submitting it, though the operation needs it; or -1 */
+    int members; /* NEW upwards, for SET_ADD: how many ranks below will be members */
+    int rank;    /* JOINED: the last to join; LEAVING: who leaves */
+    uint32_t backends; /* JOINED upwards: the backends that all ranks of the subtree have */
+    int64_t time_us; /* STALL_NOTICE: how long it has waited; STALL_QUERY: for how long from now a reply is of
+                        use */
+    char name[HVD_MAX_NAME + 1];    /* STALL_QUERY: of the operation */
+    struct stall_report *stall;     /* STALL_REPLY; owned */
     struct tuned_settings settings; /* TUNE */
 };
 
-/* A message being written. Zero it first. A failed allocation makes [failed] true and later puts do nothing.
- */
+/* A message being written. Zero it first. After a failed allocation [failed] is true, and later puts do
+ * nothing. */
 struct wire_writer {
     unsigned char *bytes;
     size_t length, capacity;
@@ -62,28 +64,29 @@ struct wire_writer {
 };
 
 void wire_put(struct wire_writer *writer, const struct wire_record *record);
-/* IDS or RETIRE; ids in ascending order; writes as many records as the gaps between them make worthwhile. */
+/* Write ids, in ascending order, as IDS or RETIRE; begins a new record at each gap for which that is
+ * shorter. */
 void wire_put_ids(struct wire_writer *writer, enum wire_type type, hvd_set set, const uint32_t *ids,
                   size_t count);
-/* Records that were written before. */
+/* Append records that are already encoded. */
 void wire_put_bytes(struct wire_writer *writer, const void *bytes, size_t length);
-void wire_reset(struct wire_writer *writer); /* empty; as much memory as most messages take is kept */
+void wire_reset(struct wire_writer *writer); /* empty the message; keeps the memory that most messages need */
 void wire_free(struct wire_writer *writer);
 
 /* A message being read. */
 struct wire_reader {
     struct decoder decoder;
-    int rank_count; /* of the job: ranks and roots must be below it */
+    int rank_count; /* ranks in the job: ranks and roots must be below it */
 };
 
-/* The next record: HVD_OK, to be given to wire_clear; HVD_IN_PROGRESS at the end of the message;
- * HVD_ERR_SYSTEM and a sentence where the bytes are none that wire_put writes, or HVD_ERR_NO_MEMORY. */
+/* Read the next record: HVD_OK, and then pass it to wire_clear; HVD_IN_PROGRESS at the end of the message;
+ * HVD_ERR_SYSTEM and a sentence if the bytes are not what wire_put writes; or HVD_ERR_NO_MEMORY. */
 int wire_get(struct wire_reader *reader, struct wire_record *record, struct hvd_error *err);
 
 /* Release what a record owns. */
 void wire_clear(struct wire_record *record);
 
-/* Does bit [i] of an IDS or RETIRE record stand in it? */
+/* Is bit [i] of an IDS or RETIRE record set? */
 static inline bool wire_has_id(const struct wire_record *record, uint32_t i)
 {
     return (record->bits[i / 8] >> i % 8 & 1) != 0;

@@ -10,7 +10,7 @@
 /* A tensor takes at least its type, its number of dimensions, and a name of one byte with its length. */
 #define TENSOR_LEAST_BYTES 4
 
-/* A process set's number, or a root: the caller checks the kind's own rules. */
+/* Decode a process set's number, or a root; the caller checks the rules of the kind. */
 static int get_count(struct decoder *decoder)
 {
     return (int)decode_at_most(decoder, 4, INT32_MAX);
@@ -33,7 +33,7 @@ static void get_name(struct decoder *decoder, char name[HVD_MAX_NAME + 1])
     decode_chars(decoder, name, length);
 }
 
-/* hvd's calls refuse a factor that is 0 or no number, so no peer sends one. */
+/* hvd's calls refuse a factor that is 0 or not a number, so no peer sends one. */
 static double get_factor(struct decoder *decoder)
 {
     double factor = decode_double(decoder);
@@ -64,7 +64,7 @@ static bool has_sane_size(const struct desc *desc)
     return true;
 }
 
-/* The rules that depend on the kind of operation. */
+/* Check the rules that depend on the kind of operation. */
 static bool is_sane(const struct desc *desc, int rank_count)
 {
     const struct desc_tensor *first = &desc->tensors[0];
@@ -94,7 +94,7 @@ static bool is_sane(const struct desc *desc, int rank_count)
     return false;
 }
 
-/* Returns how many tensors follow, of which none were read yet. */
+/* Returns how many tensors follow; none of them is read yet. */
 static int get_desc_header(struct decoder *decoder, struct desc *desc)
 {
     desc->kind = (enum desc_kind)decode_at_most(decoder, 1, DESC_KIND_COUNT - 1);
@@ -112,7 +112,8 @@ static int get_desc_header(struct decoder *decoder, struct desc *desc)
     return (int)tensor_count;
 }
 
-/* HVD_OK, also where the decoder has failed, or HVD_ERR_NO_MEMORY; so do those below that return a status. */
+/* HVD_OK, even if the decoder has failed, or HVD_ERR_NO_MEMORY. The same holds for the functions below
+ * that return a status. */
 static int get_proposal(struct wire_reader *reader, struct wire_proposal *proposal)
 {
     struct decoder *decoder = &reader->decoder;
@@ -149,7 +150,7 @@ static void get_bitmap(struct decoder *decoder, struct wire_record *record)
                               (uint64_t)record->first_id + record->id_span <= (uint64_t)WIRE_MAX_ID + 1);
     size_t bitmap_bytes = ((size_t)record->id_span + 7) / 8;
     record->bits = decode_view(decoder, bitmap_bytes);
-    if (record->bits != NULL && record->id_span % 8 != 0) /* no bits behind the span */
+    if (record->bits != NULL && record->id_span % 8 != 0) /* no bits beyond the span */
         decode_check(decoder, record->bits[bitmap_bytes - 1] >> record->id_span % 8 == 0);
 }
 
