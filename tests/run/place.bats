@@ -27,7 +27,7 @@ need_cpus() {
     [ "${#mine[@]}" -ge "$1" ] || skip "this needs $1 CPUs, and ${#mine[@]} may be used"
 }
 
-# Skip the test unless there are so many CPUs and each core has a single hardware thread; then use exactly so many.
+# need_cores N: use exactly N CPUs; skip the test if there are fewer, or if cores have several hardware threads.
 need_cores() {
     need_cpus "$1"
     [ "$(lscpu -p=CORE,SOCKET | grep -vc '^#')" = "$(lscpu -p=CORE,SOCKET | grep -v '^#' | sort -u | wc -l)" ] ||
