@@ -24,9 +24,12 @@ static struct encoder begin(struct wire_writer *writer, size_t most)
     if (!writer->failed && writer->capacity - writer->length < most) {
         size_t capacity = 2 * writer->capacity + most + 256;
         unsigned char *bytes = realloc(writer->bytes, capacity);
-        writer->failed = bytes == NULL;
-        writer->bytes = bytes != NULL ? bytes : writer->bytes;
-        writer->capacity = bytes != NULL ? capacity : writer->capacity;
+        if (bytes == NULL) {
+            writer->failed = true;
+        } else {
+            writer->bytes = bytes;
+            writer->capacity = capacity;
+        }
     }
     if (writer->failed)
         return (struct encoder){.failed = true};

@@ -3,6 +3,8 @@
 #ifndef BACKEND_TCP_TCP_FAILURE_H
 #define BACKEND_TCP_TCP_FAILURE_H
 
+#include <stddef.h>
+
 #include "base/status.h"
 
 struct tcp_failure {

@@ -434,17 +434,35 @@ START_TEST(a_dead_address_is_passed_over)
 }
 END_TEST
 
-/* A socket on [text], bound to *portp, or to any where that is 0. */
+/* A socket on [text], bound to *portp, or to any port if that is 0. -1 if *portp is in use. */
 static int bind_raw(const char *text, uint16_t *portp)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(*portp)};
     socklen_t length = sizeof(address);
     inet_pton(AF_INET, text, &address.sin_addr);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, length), 0);
+    if (bind(fd, (struct sockaddr *)&address, length) != 0) {
+        ck_assert(*portp != 0 && errno == EADDRINUSE);
+        close(fd);
+        return -1;
+    }
     ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&address, &length), 0);
     *portp = ntohs(address.sin_port);
     return fd;
+}
+
+/* Sockets on two addresses with one port: another process may have taken it at the second one. */
+static void bind_both(const char *first, const char *second, int fds[2], uint16_t *portp)
+{
+    for (int i = 0; i < 100; i++) {
+        *portp = 0;
+        fds[0] = bind_raw(first, portp);
+        fds[1] = bind_raw(second, portp);
+        if (fds[1] >= 0)
+            return;
+        close(fds[0]);
+    }
+    ck_abort_msg("no port is free on both %s and %s", first, second);
 }
 
 /* Be rank 0, up to the point where rank 1 has proved who it is. */
@@ -502,9 +520,9 @@ START_TEST(an_address_that_does_not_answer_is_left)
     struct handshake handshake;
     open_ranks(2);
     struct peer *peer = &members[1].peers[0];
-    peer->port = 0;
-    int hole = bind_raw("127.0.0.2", &peer->port);
-    int listener = bind_raw("127.0.0.1", &peer->port);
+    int fds[2];
+    bind_both("127.0.0.2", "127.0.0.1", fds, &peer->port);
+    int hole = fds[0], listener = fds[1];
     ck_assert_int_eq(listen(hole, 0), 0);
     ck_assert_int_eq(listen(listener, 5), 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(peer->port)};
