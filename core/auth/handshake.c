@@ -148,7 +148,7 @@ static enum handshake_result fail_foreign(struct handshake *handshake, const cha
     return HANDSHAKE_FAILED;
 }
 
-/* [error] is an errno, or 0 where the other end closed the connection. */
+/* [error] is an errno, or 0 if the other end closed the connection. */
 static enum handshake_result fail_connection(struct handshake *handshake, int error)
 {
     handshake->why = error != 0 ? strerror(error) : "closed the connection";

@@ -168,7 +168,7 @@ static int read_proofs(struct nic_discovery *nic_discovery, const struct peer_ta
 
 /* ---- 3. Choose the rails ---- */
 
-/* The first node where [rail] did not work, or -1. */
+/* The first node on which [rail] did not work, or -1. */
 static int first_failed(const struct nic_discovery *nic_discovery, int rail)
 {
     for (int i = 0; i < nic_discovery->node_count; i++)

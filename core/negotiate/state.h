@@ -40,12 +40,12 @@ struct deferred {
 struct subtree_set {
     hvd_set set;
     uint64_t member_parts; /* which parts of the subtree have members; bits as entry.ready */
-    bool decides;          /* this rank does: all members are in its subtree, not all in one child's */
+    bool decides;          /* this rank decides: its subtree has all members, but no child's subtree has */
     struct response_cache response_cache;
     uint64_t uncached;       /* operations decided without an id since ids were last retired */
     uint64_t joined;         /* parts in which all members have joined */
     int last_joined;         /* rank */
-    bool joined_reported;    /* the parent was told that all have joined */
+    bool joined_reported;    /* the parent knows that all members below have joined */
     const struct desc *join; /* this rank's join, or NULL */
     void *join_user;
     struct deferred *deferred, **deferred_tail;
@@ -53,7 +53,7 @@ struct subtree_set {
     uint32_t query_count;            /* queries begun here so far */
     bool muted;                      /* a stall was reported: none is for some time */
     int64_t abort_reported_us;       /* since_us of the operation last reported as must_abort */
-    int64_t muted_until_us;          /* 0: set at the next call that is told the time */
+    int64_t muted_until_us;          /* 0: set at the next call that passes the time */
     struct joined_part part[];       /* by bit of joined */
 };
 
@@ -63,7 +63,7 @@ struct stall_query {
     char name[HVD_MAX_NAME + 1];
     uint64_t unanswered;       /* parts whose reply is missing */
     int64_t timeout_us;        /* replies that take longer are not waited for */
-    int64_t deadline_us;       /* that as a time; 0: set at the next call that is told the time */
+    int64_t deadline_us;       /* that as a time; 0: set at the next call that passes the time */
     struct stall_report stall; /* the replies so far, merged */
     /* on the rank that began the query */
     const struct desc *desc;
@@ -142,13 +142,13 @@ struct submit_stage {
     struct subtree_sets sets;
     struct ready_list to_report; /* complete, to be sent to the parent in this order */
     struct ready_list to_decide; /* complete, to be decided here */
-    bool join_to_report;         /* all have joined in some set that is decided above */
-    bool join_to_decide;         /* the same of a set that is decided here */
-    struct id_list retired_ids;  /* not used below any more, which the parent was not told yet */
+    bool join_to_report;         /* all members below have joined in some set that is decided above */
+    bool join_to_decide;         /* the same for a set that is decided here */
+    struct id_list retired_ids;  /* no longer used in this subtree, which the parent does not know yet */
     struct id_room ids;
     const struct desc *last; /* this rank's last submission, or NULL */
     int leaving_rank;        /* the first rank that left, as far as is known here, or -1 */
-    bool leaving_reported;   /* the parent was told, or told us */
+    bool leaving_reported;   /* the parent knows that a rank leaves */
     bool leaving_decided;    /* from then on only the common shutdown is decided */
 };
 
@@ -251,7 +251,7 @@ struct up_stage {
 
 int up_receive(struct up_stage *up, int child, const void *bytes, size_t length, struct hvd_error *err);
 
-/* *lengthp stays as it is if there is nothing to report. */
+/* *lengthp is unchanged if there is nothing to report. */
 int up_write_message(struct up_stage *up, const void **bytesp, size_t *lengthp, struct hvd_error *err);
 
 /* ---- down.c ---- */

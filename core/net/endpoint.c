@@ -18,7 +18,7 @@
 
 #define UNAUTHENTICATED_MAX 64 /* accepted connections without a finished handshake; the oldest gives way */
 #define REPORTS_MAX         8  /* lines about dropped connections in one call */
-#define CONNECT_US          INT64_C(2000000) /* for one address to answer, where there are others to try */
+#define CONNECT_US          INT64_C(2000000) /* for one address to answer, if there are others to try */
 #define PAUSE_FIRST_US      INT64_C(10000)   /* between two rounds over a peer's addresses; then it doubles */
 #define PAUSE_LAST_US       INT64_C(500000)
 #define MICROSECONDS        INT64_C(1000000)
@@ -54,7 +54,7 @@ struct establishment {
     int handshake_count;
     int reports;
     bool best_effort; /* a request that is not met in time is no failure, */
-    int64_t grace_us; /* and the time ends this long after a lane is complete */
+    int64_t grace_us; /* and waiting ends this long after all requests of one lane are met */
 };
 
 /* ---- The listening socket ---- */
@@ -200,7 +200,7 @@ static void dial_failed(struct establishment *establishment, int index, const ch
     dial->pause_us = dial->pause_us * 2 < PAUSE_LAST_US ? dial->pause_us * 2 : PAUSE_LAST_US;
 }
 
-/* Begin to connect. A socket, or -1 with the reason in *whyp where the network refuses at once. */
+/* Begin to connect. Returns a socket, or -1 with the reason in *whyp if the network refuses at once. */
 static int begin_connect(const struct in6_addr *address, uint16_t port, const char **whyp)
 {
     struct sockaddr_storage socket_address;

@@ -23,8 +23,8 @@ struct endpoint_connection {
     enum endpoint_purpose purpose;
     uint32_t tag; /* both ends request the same one; with the purpose it identifies the connection */
     bool connect; /* this rank connects to it; else it connects to this rank */
-    int lane; /* of several connections to it, from 0: each tries another of its near addresses first, and so
-                 takes another network card where there are several */
+    int lane; /* of several connections to the same rank, from 0: each lane tries another near address first,
+                 and so uses another NIC if there are several */
     const struct in6_addr *address; /* to connect to this one only; NULL: to any address in the peer table */
     const char *why; /* result of endpoint_try_establish: why the last attempt to connect failed, or NULL */
     int fd;          /* result: connected, non-blocking, close-on-exec; -1 until then */
@@ -61,8 +61,8 @@ void endpoint_after_fork(struct endpoint *endpoint);
 /* NULL is fine. */
 void endpoint_close(struct endpoint *endpoint);
 
-/* This node's addresses that another could reach, into [addresses]; returns how many. Down, loopback and
- * link-local ones are left out; where none is left, loopback. */
+/* The addresses of this node that other nodes could reach, into [addresses]; returns how many. Addresses
+ * of interfaces that are down, loopback and link-local addresses are left out; if none is left, loopback. */
 int endpoint_addresses(struct in6_addr addresses[PEER_MAX_ADDRESSES]);
 
 #endif

@@ -1,4 +1,4 @@
-/* peer_table.c: who is in the job and where each rank can be reached. */
+/* peer_table.c: who is in the job, and where each rank can be reached. */
 #include "net/peer_table.h"
 
 #include <sodium.h>
