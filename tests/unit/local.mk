@@ -50,7 +50,8 @@ UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_co
 # the library as programs use it
 UNIT_TESTS += tests/unit/api/test_api
 if HAVE_HWLOC
-UNIT_TESTS += tests/unit/topo/test_machine tests/unit/topo/test_plan tests/unit/topo/test_plan_requests tests/unit/topo/test_plan_golden \
+UNIT_TESTS += tests/unit/topo/test_machine tests/unit/topo/test_plan tests/unit/topo/test_plan_requests tests/unit/topo/test_plan_small \
+	tests/unit/topo/test_plan_golden \
 	tests/unit/topo/test_node_placement tests/unit/topo/test_erf
 endif
 if HAVE_JANSSON

@@ -412,6 +412,15 @@ START_TEST(tasks_from_elsewhere_are_checked)
     task.gpu_ids[0][3] = '\n';
     ck_assert(!plan_task_valid(&task));
     task = plan->tasks[0];
+    task.nic_names[task.nic_count - 1][0] = '\n';
+    ck_assert(!plan_task_valid(&task));
+    /* what is behind the last one is not read */
+    task = plan->tasks[0];
+    task.gpu_ids[task.gpu_count][0] = '\n';
+    task.nic_names[task.nic_count][0] = '\n';
+    task.devices[task.gpu_count] = -1;
+    ck_assert(plan_task_valid(&task));
+    task = plan->tasks[0];
     task.cpus = (struct bitmap){{0}};
     ck_assert(!plan_task_valid(&task));
     task = plan->tasks[0];
