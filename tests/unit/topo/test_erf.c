@@ -64,6 +64,38 @@ START_TEST(files_are_read_and_written)
 END_TEST
 
 static const struct {
+    const char *first, *second;
+    int hosts;
+} hosts[] = {
+    {"host: 1", "host: 1", 1},
+    {"host: 1", "host: 2", 2},
+    {"hostname: node7", "hostname: node7", 1},
+    {"hostname: node7", "hostname: node8", 2},
+};
+
+START_TEST(lines_of_one_host_are_of_one_host)
+{
+    char text[256];
+    snprintf(text, sizeof(text), "rank: 0: { %s; cpu: {0} }\nrank: 1: { %s; cpu: {1} }\n", hosts[_i].first,
+             hosts[_i].second);
+    struct erf *erf = parse(text);
+    ck_assert_int_eq(erf->host_count, hosts[_i].hosts);
+    erf_destroy(erf);
+}
+END_TEST
+
+START_TEST(a_line_may_count_its_ranks)
+{
+    static const int counts[] = {1, 9, 10, 4096};
+    char text[64];
+    snprintf(text, sizeof(text), "%d: { host: 1; cpu: {0} }\n", counts[_i]);
+    struct erf *erf = parse(text);
+    ck_assert_int_eq(erf->rank_count, counts[_i]);
+    erf_destroy(erf);
+}
+END_TEST
+
+static const struct {
     const char *text, *sentence;
 } bad[] = {
     {"", "file: no line gives a rank its resources"},
@@ -79,6 +111,9 @@ static const struct {
     {"rank: 0: { host: 1; cpu: {0} ", "expected ; or }"},
     {"rank: 0: { host: 1; cpu: {0; gpu: * }\n", "expected , or }"},
     {"rank: 0: { host: 1; cpu: {3-1} }\n", "expected the end of a range"},
+    {"rank: 3-1: { host: 1; cpu: {0} }\n", "ranges of them, below 131072, and a colon"},
+    {"rank: 0-: { host: 1; cpu: {0} }\n", "ranges of them, below 131072, and a colon"},
+    {"rank: x: { host: 1; cpu: {0} }\n", "ranges of them, below 131072, and a colon"},
     {"rank: 0: { host: 1; cpu: {4096} }\n", "expected a number below 4096"},
     {"rank: 0: { host: 1; cpu: {0}; cpu: {1} }\n", "the same is given twice"},
     {"rank: 0: { host: 1; hostname: a; cpu: {1} }\n", "the same is given twice"},
@@ -250,6 +285,8 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("erf");
     tcase_add_loop_test(tcase, files_are_read_and_written, 0, sizeof(good) / sizeof(good[0]));
+    tcase_add_loop_test(tcase, a_line_may_count_its_ranks, 0, 4);
+    tcase_add_loop_test(tcase, lines_of_one_host_are_of_one_host, 0, sizeof(hosts) / sizeof(hosts[0]));
     tcase_add_loop_test(tcase, bad_files_are_refused, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tcase, a_file_that_is_not_there_is_named);
     tcase_add_test(tcase, ranks_of_a_host_get_what_is_written);

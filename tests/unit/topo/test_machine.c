@@ -35,6 +35,81 @@ START_TEST(shapes_are_as_written)
 }
 END_TEST
 
+static const struct {
+    int counts[DOMAIN_KINDS]; /* packages, NUMA nodes, L3 caches */
+    enum domain_kind levels[DOMAIN_KINDS];
+} sorted[] = {
+    {{1, 2, 4}, {DOMAIN_PACKAGE, DOMAIN_NUMA, DOMAIN_L3}},
+    {{1, 4, 2}, {DOMAIN_PACKAGE, DOMAIN_L3, DOMAIN_NUMA}},
+    {{2, 1, 4}, {DOMAIN_NUMA, DOMAIN_PACKAGE, DOMAIN_L3}},
+    {{2, 4, 1}, {DOMAIN_L3, DOMAIN_PACKAGE, DOMAIN_NUMA}},
+    {{4, 1, 2}, {DOMAIN_NUMA, DOMAIN_L3, DOMAIN_PACKAGE}},
+    {{4, 2, 1}, {DOMAIN_L3, DOMAIN_NUMA, DOMAIN_PACKAGE}},
+    {{2, 2, 2}, {DOMAIN_PACKAGE, DOMAIN_NUMA, DOMAIN_L3}},
+    {{2, 2, 1}, {DOMAIN_L3, DOMAIN_PACKAGE, DOMAIN_NUMA}},
+    {{2, 1, 1}, {DOMAIN_NUMA, DOMAIN_L3, DOMAIN_PACKAGE}},
+};
+
+START_TEST(kinds_with_fewer_domains_come_first)
+{
+    struct machine machine = {.core_count = 0};
+    enum domain_kind levels[DOMAIN_KINDS];
+    memcpy(machine.domain_count, sorted[_i].counts, sizeof(machine.domain_count));
+    machine_sort_levels(&machine, levels);
+    for (int i = 0; i < DOMAIN_KINDS; i++)
+        ck_assert_int_eq(levels[i], sorted[_i].levels[i]);
+}
+END_TEST
+
+static const struct {
+    const char *machine, *from, *to; /* a part of the file, and what stands there instead; of equal length */
+    int64_t mbps;
+} processors[] = {
+    {"gpu8", "", "", 128000},
+    {"power9", "", "", 256000},
+    {"cpu4", "", "", 176000},
+    {"cpu4", "value=\"143\"", "value=\"207\"", 320000},
+    {"cpu4", "value=\"143\"", "value=\"206\"", 176000},
+    {"cpu4", "value=\"143\"", "value=\"142\"", 80000},
+    {"cpu4", "value=\"143\"", "value=\"085\"", 80000},
+    {"cpu4", "value=\"143\"", "value=\"084\"", 48000},
+    {"cpu4", "GenuineIntel", "CentaurHauls", 0},
+};
+
+/* NCCL's table of what joins the NUMA nodes. */
+START_TEST(processors_are_joined_as_nccl_reckons)
+{
+    static char text[1 << 20];
+    char path[1024];
+    const char *folder = getenv("HVD_SOURCE"), *from = processors[_i].from;
+    snprintf(path, sizeof(path), "%s/tests/data/topo/%s.xml", folder != NULL ? folder : ".",
+             processors[_i].machine);
+    FILE *file = fopen(path, "re");
+    ck_assert_msg(file != NULL, "%s", path);
+    size_t bytes = fread(text, 1, sizeof(text) - 1, file);
+    fclose(file);
+    text[bytes] = 0;
+    for (char *at = strstr(text, from); from[0] != 0 && at != NULL; at = strstr(at, from))
+        memcpy(at, processors[_i].to, strlen(from));
+    struct machine_source source = {.xml = text, .xml_bytes = bytes};
+    struct machine *machine = NULL;
+    struct hvd_error err = {""};
+    setenv("HWLOC_PLUGINS_PATH", "", 1);
+    ck_assert_msg(machine_load(&source, &machine, &err) == HVD_OK, "%s", err.text);
+    ck_assert_int_eq(machine->numa_mbps, processors[_i].mbps);
+    machine_destroy(machine);
+}
+END_TEST
+
+START_TEST(gpus_have_the_name_of_their_product)
+{
+    struct machine *machine = load_machine("epyc4");
+    for (int i = 0; i < machine->gpu_count; i++)
+        ck_assert_str_eq(machine->gpus[i].name, "Aldebaran/MI200 [Instinct MI250X]");
+    machine_destroy(machine);
+}
+END_TEST
+
 /* Each core is in one domain of each kind, and each domain is what its cores are. */
 START_TEST(cores_and_domains_agree)
 {
@@ -205,6 +280,10 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("machine");
     tcase_set_timeout(tcase, 30);
     tcase_add_loop_test(tcase, shapes_are_as_written, 0, MACHINE_COUNT);
+    tcase_add_loop_test(tcase, kinds_with_fewer_domains_come_first, 0, sizeof(sorted) / sizeof(sorted[0]));
+    tcase_add_loop_test(tcase, processors_are_joined_as_nccl_reckons, 0,
+                        sizeof(processors) / sizeof(processors[0]));
+    tcase_add_test(tcase, gpus_have_the_name_of_their_product);
     tcase_add_loop_test(tcase, cores_and_domains_agree, 0, MACHINE_COUNT);
     tcase_add_test(tcase, gpus_are_found_by_any_spelling);
     tcase_add_test(tcase, screens_are_no_gpus);

@@ -108,6 +108,41 @@ START_TEST(what_is_asked_for_is_kept)
 }
 END_TEST
 
+/* A subnet may also have interfaces that are down, before or after those that are up. */
+START_TEST(a_subnet_is_kept_where_one_interface_is_up)
+{
+    static const char *const subnets[] = {"10.2.0.0/15", "10.0.0.0/8"};
+    static struct nic nics[CASES];
+    struct hvd_error err = {""};
+    make_cases(nics);
+    ck_assert_msg(nics_select(nics, CASES, subnets[_i], &err) == HVD_OK, "%s", err.text);
+    for (int i = 0; i < CASES; i++) {
+        if (strcmp(nics[i].netdev, "eth0") == 0)
+            ck_assert_int_eq(nics[i].exclusion, _i == 0 ? NIC_NOT_LISTED : NIC_NOT_EXCLUDED);
+        if (strcmp(nics[i].netdev, "eth1") == 0)
+            ck_assert_int_eq(nics[i].exclusion, NIC_DOWN);
+        if (strcmp(nics[i].netdev, "eth6") == 0)
+            ck_assert_int_eq(nics[i].exclusion, NIC_NOT_EXCLUDED);
+    }
+}
+END_TEST
+
+static const struct {
+    const char *address;
+    bool local;
+} locals[] = {
+    {"fe80::1/64", true},     {"fe81::1/64", true},      {"febf::1/64", true},
+    {"fec0::1/64", false},    {"fe40::1/64", false},     {"fd80::1/64", false},
+    {"169.254.1.1/16", true}, {"169.253.1.1/16", false}, {"168.254.1.1/16", false},
+};
+
+START_TEST(link_local_addresses_are_known)
+{
+    struct nic_address own = address(locals[_i].address);
+    ck_assert_int_eq(nic_is_link_local(&own), locals[_i].local);
+}
+END_TEST
+
 static const struct {
     const char *asked, *sentence;
 } refused[] = {
@@ -128,6 +163,16 @@ START_TEST(what_cannot_be_had_is_refused)
     ck_assert_msg(strstr(err.text, refused[_i].sentence) != NULL, "%s", err.text);
     ck_assert_int_eq(nics[0].exclusion, NIC_NOT_EXCLUDED);
     ck_assert_int_eq(nics[6].exclusion, NIC_CONTAINER);
+}
+END_TEST
+
+START_TEST(cards_without_a_name_are_not_offered)
+{
+    struct nic nics[2] = {interface("eth0", "", 100000, "10.1.0.1/16"), interface("", "", 0, "")};
+    struct hvd_error err = {""};
+    ck_assert_int_eq(nics_select(nics, 2, "eth7", &err), HVD_ERR_INVALID);
+    ck_assert_str_eq(err.text,
+                     "--hvd-nics=eth7: no network device of this node is called so; there are eth0");
 }
 END_TEST
 
@@ -263,6 +308,9 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, each_is_judged, 0, 2);
     tcase_add_test(tcase, what_is_asked_for_is_kept);
     tcase_add_loop_test(tcase, what_cannot_be_had_is_refused, 0, sizeof(refused) / sizeof(refused[0]));
+    tcase_add_loop_test(tcase, a_subnet_is_kept_where_one_interface_is_up, 0, 2);
+    tcase_add_test(tcase, cards_without_a_name_are_not_offered);
+    tcase_add_loop_test(tcase, link_local_addresses_are_known, 0, sizeof(locals) / sizeof(locals[0]));
     tcase_add_test(tcase, sys_tells_links_and_speeds);
     tcase_add_test(tcase, without_sys_nothing_is_known);
     tcase_add_test(tcase, loopback_has_its_address);

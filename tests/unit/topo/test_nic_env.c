@@ -121,6 +121,14 @@ START_TEST(a_library_that_we_do_not_know_is_left_out)
 }
 END_TEST
 
+START_TEST(the_last_value_of_a_library_counts)
+{
+    memset(&settings, 0, sizeof(settings));
+    ck_assert_int_eq(nic_env_parse("GLOO_SOCKET_IFNAME=eth10,eth1;GLOO_SOCKET_IFNAME=eth1", &settings), 0);
+    expect(NIC_ENV_GLOO, "eth1");
+}
+END_TEST
+
 static const char *const no_lists[] = {"", ";", "GLOO_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME=", "x=y;", NULL};
 
 START_TEST(what_no_launcher_writes_is_refused)
@@ -145,6 +153,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, what_a_launcher_set_is_read_as_it_was_written);
     tcase_add_test(tcase, the_longest_fits);
     tcase_add_test(tcase, a_library_that_we_do_not_know_is_left_out);
+    tcase_add_test(tcase, the_last_value_of_a_library_counts);
     tcase_add_loop_test(tcase, what_no_launcher_writes_is_refused, 0, sizeof(no_lists) / sizeof(no_lists[0]));
     suite_add_tcase(suite, tcase);
 }

@@ -37,6 +37,8 @@ static const struct {
     {"", "1,1,2", NULL, "1", "", false, false, false},
     {"", "2, 0", NULL, "20", "", false, false, false},
     {"", "", NULL, "", "unset it", false, false, false},
+    {"3", "", NULL, "", "unset it", false, false, false},
+    {"", "none", NULL, "", "unset it", false, false, false},
     {"", "NoDevFiles", NULL, "", "unset it", false, false, false},
     {"", "GPU-2221-aaaa", NULL, "2", "", false, false, false},
     {"", "GPU-222,GPU-0", NULL, "20", "", false, false, false},
@@ -71,6 +73,19 @@ START_TEST(variables_are_read_as_the_driver_does)
 }
 END_TEST
 
+START_TEST(a_beginning_that_two_names_have_is_no_name)
+{
+    static const char *const beginnings[] = {"GPU-0000", "GPU-000"};
+    struct visible_gpus visible;
+    struct visible_gpus_env env = {.devices = beginnings[_i]};
+    make_machine(true);
+    snprintf(machine.gpus[3].uuid, sizeof(machine.gpus[3].uuid), "GPU-0003-aaaa");
+    visible_gpus_map(&machine, NULL, -1, &env, &visible);
+    ck_assert_int_eq(visible.count, _i == 0);
+    ck_assert_int_eq(visible.certain, _i == 0);
+}
+END_TEST
+
 START_TEST(amd_counts_twice)
 {
     struct visible_gpus visible;
@@ -88,6 +103,7 @@ START_TEST(hidden_gpus_are_advised_on)
 {
     ck_assert_ptr_null(visible_gpus_hidden_advice(4, 4, 4));
     ck_assert_ptr_null(visible_gpus_hidden_advice(1, 4, 1));
+    ck_assert_ptr_nonnull(visible_gpus_hidden_advice(1, 2, 2));
     ck_assert_ptr_nonnull(strstr(visible_gpus_hidden_advice(1, 4, 4), "--gres-flags=allow-task-sharing"));
 }
 END_TEST
@@ -96,6 +112,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("visible");
     tcase_add_loop_test(tcase, variables_are_read_as_the_driver_does, 0, sizeof(cases) / sizeof(cases[0]));
+    tcase_add_loop_test(tcase, a_beginning_that_two_names_have_is_no_name, 0, 2);
     tcase_add_test(tcase, amd_counts_twice);
     tcase_add_test(tcase, hidden_gpus_are_advised_on);
     suite_add_tcase(suite, tcase);
