@@ -215,8 +215,7 @@ int placement_apply(spank_t spank, const struct task_id *id, struct hvd_error *e
     if (!placement_state.options.placed)
         return HVD_OK;
     if (spank_get_item(spank, S_TASK_ID, &index) != ESPANK_SUCCESS || index < 0)
-        return error_set(err, HVD_ERR_SYSTEM,
-                         "Slurm does not say which task of this node this is");
+        return error_set(err, HVD_ERR_SYSTEM, "Slurm does not say which task of this node this is");
     if (placement_state.status != HVD_OK)
         return report_failure(index, err);
     unset_outer_variables(spank);

@@ -112,15 +112,15 @@ static int compare_peer_info(const struct peer_table *peer_table, int rank, cons
     return option == NULL ? HVD_OK : report_option_mismatch(peer_table, option, rank, peer_info, first, err);
 }
 
-/* Read the peer infos of all ranks, and compare each with that of rank 0. [cards] is room for two of them. */
+/* Read the peer infos of all ranks, and compare each with that of rank 0. [infos] is room for two of them. */
 static int get_all_peer_info(struct peer_table *peer_table, const struct wireup *wireup,
-                             struct peer_info *cards, int64_t deadline_us, struct hvd_error *err)
+                             struct peer_info *infos, int64_t deadline_us, struct hvd_error *err)
 {
-    int rc = get_peer_info(peer_table, wireup, 0, deadline_us, &cards[0], err);
+    int rc = get_peer_info(peer_table, wireup, 0, deadline_us, &infos[0], err);
     for (int rank = 1; rc == HVD_OK && rank < peer_table->size; rank++) {
-        rc = get_peer_info(peer_table, wireup, rank, deadline_us, &cards[1], err);
+        rc = get_peer_info(peer_table, wireup, rank, deadline_us, &infos[1], err);
         if (rc == HVD_OK)
-            rc = compare_peer_info(peer_table, rank, &cards[1], &cards[0], err);
+            rc = compare_peer_info(peer_table, rank, &infos[1], &infos[0], err);
     }
     return rc;
 }
@@ -142,20 +142,20 @@ static void use_loopback(struct peer_table *peer_table)
 int peer_exchange(struct peer_table *peer_table, const struct wireup *wireup,
                   const struct peer_info *peer_info, int64_t deadline_us, struct hvd_error *err)
 {
-    struct peer_info *cards = calloc(2, sizeof(*cards));
-    if (cards == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to read the other ranks' cards");
+    struct peer_info *infos = calloc(2, sizeof(*infos));
+    if (infos == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to read the other ranks' peer infos");
     if (peer_table->rank == 0)
         randombytes_buf(peer_table->key, sizeof(peer_table->key));
     int rc = put_own_info(peer_table, wireup, peer_info, err);
     if (rc == HVD_OK)
         rc = wireup->ops->fence(wireup->state, deadline_us, err);
     if (rc == HVD_OK)
-        rc = get_all_peer_info(peer_table, wireup, cards, deadline_us, err);
+        rc = get_all_peer_info(peer_table, wireup, infos, deadline_us, err);
     if (rc == HVD_OK) /* the first rank of our list took that rank for its own, and so generated a key */
         rc = get_key(peer_table, wireup, deadline_us, err);
     if (rc == HVD_OK)
         use_loopback(peer_table);
-    free(cards);
+    free(infos);
     return rc;
 }
