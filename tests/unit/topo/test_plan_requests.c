@@ -317,6 +317,18 @@ START_TEST(gpus_that_are_settled_are_kept)
 }
 END_TEST
 
+START_TEST(tasks_know_whose_gpus_they_have)
+{
+    static const char *const names[] = {"gpu8", "epyc4"};
+    struct machine *machine = load_machine(names[_i]);
+    struct plan_request request = {.task_count = 1, .gpu_count = -1};
+    struct plan *plan = make_plan(machine, &request);
+    ck_assert_int_eq(plan->tasks[0].gpu_amd, _i == 1);
+    plan_destroy(plan);
+    machine_destroy(machine);
+}
+END_TEST
+
 START_TEST(masks_outside_of_what_is_granted_are_refused)
 {
     struct machine *machine = load_machine("cpu4");
@@ -467,6 +479,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, others_take_what_is_not_settled);
     tcase_add_test(tcase, what_is_settled_is_not_moved);
     tcase_add_test(tcase, gpus_that_are_settled_are_kept);
+    tcase_add_loop_test(tcase, tasks_know_whose_gpus_they_have, 0, 2);
     tcase_add_test(tcase, masks_outside_of_what_is_granted_are_refused);
     tcase_add_test(tcase, equal_cards_are_spread);
     tcase_add_test(tcase, starts_are_mirrored_as_nccl_does);

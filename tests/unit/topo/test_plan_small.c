@@ -193,6 +193,7 @@ static const struct plan_case cores_of_sets[] = {
      .cores = "113", .gpus = {"0"}, .tasks = 1, .rs = "cpus:3,gpus:1,bind:rs", .expected = "0,2-3 gpu 0"},
     {"a NUMA node of the GPU's package is preferred to a larger one of another package", .cores = "4|12",
      .gpus = {"4"}, .tasks = 1, .rs = "cpus:2,gpus:1,bind:rs", .expected = "4-5 gpu 0"},
+    {"a set of one core has one core", .cores = "4", .tasks = 1, .rs = "cpus:1,bind:rs", .expected = "0"},
     {"a set has as many GPUs as are asked for", .cores = "4", .gpus = {"0-3", "0-3", "0-3", "0-3"},
      .tasks = 2, .rs = "cpus:2,gpus:1,bind:rs", .expected = "0-1 gpu 0; 2-3 gpu 1"},
     {"sets share out all GPUs", .cores = "4", .gpus = {"0-3", "0-3", "0-3", "0-3"}, .tasks = 2,
