@@ -29,6 +29,10 @@ static const struct {
     {"\xc0\xaf", "\"\\u00c0\\u00af\"", "\\xc0\\xaf"},                 /* longer than need be */
     {"\xe0\x80\xaf", "\"\\u00e0\\u0080\\u00af\"", "\\xe0\\x80\\xaf"}, /* the same */
     {"\xed\xa0\x80", "\"\\u00ed\\u00a0\\u0080\"", "\\xed\\xa0\\x80"}, /* half a pair */
+    {"\xed\x9f\xbf", "\"\xed\x9f\xbf\"", "\xed\x9f\xbf"},             /* the last below the surrogates */
+    {"\xe0\xa0\x80", "\"\xe0\xa0\x80\"", "\xe0\xa0\x80"},             /* the first of three bytes */
+    {"\xf0\x90\x80\x80", "\"\xf0\x90\x80\x80\"", "\xf0\x90\x80\x80"}, /* of four */
+    {"\xf4\x8f\xbf\xbf", "\"\xf4\x8f\xbf\xbf\"", "\xf4\x8f\xbf\xbf"}, /* the last of all */
     {"\xf4\x90\x80\x80", "\"\\u00f4\\u0090\\u0080\\u0080\"", "\\xf4\\x90\\x80\\x80"}, /* beyond the last */
     {"\xff", "\"\\u00ff\"", "\\xff"},
 };
