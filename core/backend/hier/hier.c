@@ -134,6 +134,12 @@ static int hier_test(void *state, void *team, bool *movedp, int *rankp, struct h
     return hier_team_test(team, movedp, rankp, err);
 }
 
+/* What both carriers have in common. */
+#define HIER_OPS                                                                               \
+    .polled = true, .spans = true, .supports_ppn = hier_supports_ppn, .reaches = hier_reaches, \
+    .add_team = hier_add_team, .remove_team = hier_remove_team, .connects = hier_connects,     \
+    .start = hier_start, .test = hier_test, .after_fork = hier_after_fork, .close = hier_close
+
 /* ---- Over mpi ------------------------------------------------------------------------------- */
 
 static bool mpi_available(const struct backend_env *env, const char **whyp)
@@ -161,18 +167,8 @@ const struct backend_ops backend_hier_mpi = {
     .open = mpi_open,
     .opens_early = true, /* all but the carrier, which opens late, as backend mpi does */
     .open_late = open_carrier,
-    .polled = true,
-    .spans = true,
     .supports = mpi_supports,
-    .supports_ppn = hier_supports_ppn,
-    .reaches = hier_reaches,
-    .add_team = hier_add_team,
-    .remove_team = hier_remove_team,
-    .connects = hier_connects,
-    .start = hier_start,
-    .test = hier_test,
-    .after_fork = hier_after_fork,
-    .close = hier_close,
+    HIER_OPS,
 };
 
 /* ---- Over tcp ------------------------------------------------------------------------------- */
@@ -205,16 +201,8 @@ const struct backend_ops backend_hier_tcp = {
     .available = tcp_available,
     .open = tcp_open,
     .opens_early = true,
-    .polled = true,
-    .spans = true,
     .supports = tcp_supports,
-    .supports_ppn = hier_supports_ppn,
-    .reaches = hier_reaches,
-    .add_team = hier_add_team,
-    .remove_team = hier_remove_team,
-    .connects = hier_connects,
-    .start = hier_start,
-    .test = hier_test,
-    .after_fork = hier_after_fork,
-    .close = hier_close,
+    HIER_OPS,
 };
+
+#undef HIER_OPS
