@@ -53,7 +53,7 @@ START_TEST(copies_are_those_of_the_elements)
 }
 END_TEST
 
-START_TEST(one_piece_is_one_place)
+START_TEST(one_span_is_contiguous)
 {
     char input[8], output[8];
     struct backend_batch batch = {.count = 4, .input = input, .output = output};
@@ -69,8 +69,9 @@ START_TEST(one_piece_is_one_place)
 }
 END_TEST
 
-/* Of as many as are asked for, those up to the end of so many spans. */
-START_TEST(a_number_of_places_ends_with_the_last_of_them)
+/* spans_within counts the elements up to the end of the given number of spans, but never more than were
+ * requested. */
+START_TEST(counts_the_elements_of_a_number_of_spans)
 {
     char input[2 * COUNT * 8], output[2 * COUNT * 8];
     struct backend_span spans[COUNT];
@@ -93,9 +94,9 @@ END_TEST
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("span_cursor");
-    tcase_add_loop_test(tcase, a_number_of_places_ends_with_the_last_of_them, 1, 14);
+    tcase_add_loop_test(tcase, counts_the_elements_of_a_number_of_spans, 1, 14);
     tcase_add_loop_test(tcase, copies_are_those_of_the_elements, 0, 4);
-    tcase_add_test(tcase, one_piece_is_one_place);
+    tcase_add_test(tcase, one_span_is_contiguous);
     suite_add_tcase(suite, tcase);
 }
 
