@@ -24,6 +24,8 @@
 #define MICROSECONDS        INT64_C(1000000)
 
 _Static_assert(JOB_KEY_BYTES == HANDSHAKE_KEY_BYTES, "the key of the peer table is one for the handshake");
+_Static_assert((int)ENDPOINT_PROBE < (int)HANDSHAKE_PURPOSE_ATTACH,
+               "a purpose stands for one kind of connection");
 
 struct endpoint {
     int fd;

@@ -14,8 +14,6 @@
 
 #define UNAUTHENTICATED_MAX 16 /* connections at once beyond those of members */
 
-_Static_assert(JOB_KEY_BYTES == HANDSHAKE_KEY_BYTES, "the key of the peer table is one for the handshake");
-
 /* One connection. */
 struct attach_peer {
     int fd;
