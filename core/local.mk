@@ -121,9 +121,8 @@ core_libcore_la_SOURCES += core/flow/batch/adasum.c core/flow/batch/adasum.h cor
 	core/flow/batch/fuse.h core/flow/batch/row_counts.c core/flow/batch/row_counts.h
 core_libcore_la_SOURCES += core/backend/backend.h core/backend/backend_env.h core/backend/backends.c core/backend/backends.h \
 	core/backend/local.c core/backend/range.h core/backend/spans.c core/backend/spans.h core/backend/table.c core/backend/team.c core/backend/team.h
-core_libcore_la_SOURCES += core/backend/shm/relay.c core/backend/shm/relay.h core/backend/shm/shm.c \
-	core/backend/shm/shm.h core/backend/shm/shm_direct.c core/backend/shm/shm_direct.h core/backend/shm/shm_domains.c \
-	core/backend/shm/shm_domains.h core/backend/shm/shm_pipeline.c core/backend/shm/shm_segments.c \
+core_libcore_la_SOURCES += core/backend/shm/shm.c core/backend/shm/shm.h core/backend/shm/shm_direct.c \
+	core/backend/shm/shm_direct.h core/backend/shm/shm_pipeline.c core/backend/shm/shm_segments.c \
 	core/backend/shm/shm_team.h core/backend/shm/store_policy.c core/backend/shm/store_policy.h
 core_libcore_la_SOURCES += core/backend/tcp/fragment.c core/backend/tcp/fragment.h core/backend/tcp/tcp.c \
 	core/backend/tcp/tcp_bruck.c core/backend/tcp/tcp_bruck.h core/backend/tcp/tcp_chain.c core/backend/tcp/tcp_chain.h core/backend/tcp/tcp_failure.h \

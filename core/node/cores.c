@@ -1,7 +1,6 @@
 /* cores.c: which cores ranks may run on, and whether each of a node's ranks can have some to itself. */
 #include "node/cores.h"
 
-#include <limits.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -12,15 +11,6 @@ void cores_of_thread(struct cores *cores)
     memset(cores, 0, sizeof(*cores));
     if (syscall(SYS_sched_getaffinity, 0, sizeof(cores->words), cores->words) < 0)
         memset(cores, 0, sizeof(*cores));
-}
-
-/* Older C libraries have no call for it. */
-int cores_numa_domain(void)
-{
-    unsigned int core = 0, domain = 0;
-    if (syscall(SYS_getcpu, &core, &domain, NULL) < 0 || domain > INT_MAX)
-        return -1;
-    return (int)domain;
 }
 
 int64_t cores_l2_bytes(void)

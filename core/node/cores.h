@@ -24,10 +24,6 @@ struct oversubscription {
 /* Get the cores that the calling thread may run on. */
 void cores_of_thread(struct cores *cores);
 
-/* The NUMA domain of the core that the calling thread runs on; -1: not known. A thread that is not bound may
- * leave the domain. */
-int cores_numa_domain(void);
-
 /* The size in bytes of the second-level cache of the core that runs this call; 0: not known. */
 int64_t cores_l2_bytes(void);
 

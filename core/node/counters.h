@@ -8,7 +8,7 @@
  *   to read chunk p, until its writers have reached p + 1 in the step that fills the slot;
  *   to write chunk p, until its readers have reached counters_reusable_at(p) in the step that empties it:
  *   they no longer need chunk p - SLOTS, which lay in the same slot.
- * slots.h, hier_node.c, hier_alltoall.c and relay.c say which of their steps waits for which. */
+ * slots.h, hier_node.c and hier_alltoall.c say which of their steps waits for which. */
 #ifndef NODE_COUNTERS_H
 #define NODE_COUNTERS_H
 

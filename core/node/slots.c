@@ -45,7 +45,6 @@ int slots_open(struct slots *slots, const struct arena *arena, const struct door
     slots->members = (struct slots_member *)(void *)(slots->common + 1);
     slots->areas = (char *)region + header_pages_bytes;
     memcpy(slots->members[params->rank].doorbell, doorbell->name, sizeof(doorbell->name));
-    atomic_store(&slots->members[params->rank].domain, params->domain < 0 ? -1 : params->domain + 1);
     atomic_store(&slots->members[params->rank].cache_bytes, params->cache_bytes);
     for (int counter = 0; counter < SLOTS_COUNTERS; counter++)
         slots->all[counter] = (struct counters){.first = &slots->members[0].counts[counter].position,
@@ -74,12 +73,6 @@ char *slots_result(const struct slots *slots, int member, uint64_t position)
 {
     return area_of(slots, member) + SLOTS * slots->slot_bytes +
            (int64_t)(position % SLOTS) * slots->part_bytes;
-}
-
-int slots_domain(const struct slots *slots, int member)
-{
-    int domain = atomic_load(&slots->members[member].domain);
-    return domain > 0 ? domain - 1 : domain == 0 ? -2 : -1;
 }
 
 int64_t slots_l2_bytes(const struct slots *slots)
@@ -176,32 +169,8 @@ void slots_disarm(struct slots *slots)
     if (!slots->armed)
         return;
     struct slots_member *mine = &slots->members[slots->rank];
-    atomic_store(&mine->armed_any, 0);
     for (int counter = 0; counter < SLOTS_COUNTERS; counter++)
         atomic_store(&mine->awaited[counter], 0);
     atomic_fetch_sub(&slots->common->sleepers, 1);
     slots->armed = false;
-}
-
-/* slots_notify counts first and then looks for sleepers; this arms first and then looks at those counts. One
- * of the two sees the other, and with the count it sees all that was done before. */
-void slots_arm_any(struct slots *slots)
-{
-    const uint64_t nothing[SLOTS_COUNTERS] = {0};
-    slots_arm(slots, nothing);
-    atomic_store(&slots->members[slots->rank].armed_any, 1);
-    for (int i = 0; i < slots->size; i++)
-        (void)atomic_load(&slots->members[i].notifications);
-}
-
-void slots_notify(struct slots *slots)
-{
-    atomic_fetch_add(&slots->members[slots->rank].notifications, 1);
-    if (atomic_load(&slots->common->sleepers) == 0)
-        return;
-    for (int i = 0; i < slots->size; i++) {
-        struct slots_member *member = &slots->members[i];
-        if (i != slots->rank && doorbell_take(&member->armed_any))
-            doorbell_ring(slots->doorbell, member->doorbell);
-    }
 }

@@ -42,13 +42,9 @@ struct slots_member {
     /* The rounds of the alltoalls it announced last, by turn % 2. Two are enough: a member announces the next
      * but one only after all have read this one. */
     _Atomic uint64_t rounds[2];
-    _Atomic uint64_t notifications; /* calls of slots_notify */
     /* While it is armed: the position that all must reach in each counter before it can go on; 0: it does not
      * wait for that counter. The member that sees it reached sets it to 0 and rings the doorbell. */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint64_t awaited[SLOTS_COUNTERS];
-    _Atomic uint32_t
-        armed_any;          /* 1: the next slots_notify of any member sets it to 0 and rings the doorbell */
-    _Atomic int32_t domain; /* its NUMA domain + 1; -1: it does not know; 0: not written yet */
     _Atomic int64_t cache_bytes; /* as cores_l2_bytes */
     unsigned char doorbell[DOORBELL_NAME_BYTES];
 };
@@ -78,7 +74,6 @@ struct slots {
 struct slots_params {
     int set, rank, size; /* the number of the process set; this member; how many there are */
     int64_t chunk_bytes; /* of the longest chunk: a multiple of 64, and at least 64 for each member */
-    int domain;          /* as cores_numa_domain */
     int64_t cache_bytes; /* as cores_l2_bytes */
 };
 
@@ -112,15 +107,6 @@ bool slots_claim(struct slots *slots, uint64_t begin, uint64_t end, uint64_t *pa
  * until slots_disarm. */
 void slots_arm(struct slots *slots, const uint64_t awaited[SLOTS_COUNTERS]);
 void slots_disarm(struct slots *slots);
-
-/* The same for members that count their steps elsewhere: ring this member's doorbell at the next slots_notify
- * of any other. Call slots_notify after every step that another member may wait for. */
-void slots_arm_any(struct slots *slots);
-void slots_notify(struct slots *slots);
-
-/* The NUMA domain of [member], the same answer on all members once all have opened the slots: as
- * cores_numa_domain, or -2 where the member has written none. */
-int slots_domain(const struct slots *slots, int member);
 
 /* The smallest second-level cache of any member, or 0 where one is not known; the same on all members once
  * all have opened the slots. */

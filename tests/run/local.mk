@@ -112,12 +112,6 @@ tests_run_wrong_sums_la_SOURCES = tests/run/wrong_sums.c
 tests_run_wrong_sums_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
 RUN_TESTS += tests/run/autotune.bats
 
-# ranks on several NUMA domains
-RUN_TESTS += tests/run/domains.bats
-check_LTLIBRARIES += tests/run/domains.la
-tests_run_domains_la_SOURCES = tests/run/domains.c
-tests_run_domains_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
-
 # placement by hvdrun
 RUN_TESTS += tests/run/hvdinfo_map.bats
 EXTRA_DIST += tests/data/map

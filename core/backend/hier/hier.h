@@ -2,11 +2,10 @@
  * on some of them. Data goes through shared memory inside a node, and through another backend, the carrier,
  * between nodes.
  *
- * hier/ promises the rest of backend/ these two rows of the table, and to shm/ hier_team.h, with NUMA domains
- * in the place of nodes. Each element is reduced in the order of ranks, as in every backend. The stages:
- * hier.c has the calls of the two backends; hier_team.c runs a batch inside the node and between nodes at the
- * same time; hier_split.c cuts it into slices; hier_node.c moves the data inside the node, and
- * hier_alltoall.c does so in an alltoall. This header adds what only tests need. */
+ * hier/ promises the rest of backend/ these two rows of the table. Each element is reduced in the order of
+ * ranks, as in every backend. The stages: hier.c has the calls of the two backends; hier_team.c runs a batch
+ * inside the node and between nodes at the same time; hier_split.c cuts it into slices; hier_node.c moves the
+ * data inside the node, and hier_alltoall.c does so in an alltoall. This header adds what only tests need. */
 #ifndef BACKEND_HIER_HIER_H
 #define BACKEND_HIER_HIER_H
 

@@ -9,7 +9,7 @@ struct hier_team;
 
 /* What a team is made of. What the pointers point to must outlive the team, with two exceptions: [members] is
  * copied, though not its list of ranks, and [node_of_rank] is read by hier_team_create only. Ranks with the
- * same number in [node_of_rank] are a node; they may also be a NUMA domain. */
+ * same number in [node_of_rank] are a node. */
 struct hier_team_params {
     const struct team *members; /* team_spans_nodes accepts them */
     const int *node_of_rank;    /* by rank in the job */

@@ -121,8 +121,7 @@ static struct shm_team *new_team(const struct shm *shm, const struct team *membe
     if (team == NULL)
         return NULL;
     *team = (struct shm_team){.members = *members,
-                              .inputs = calloc((size_t)members->size, sizeof(*team->inputs)),
-                              .domains = {.least_bytes = SHM_DOMAINS_BYTES}};
+                              .inputs = calloc((size_t)members->size, sizeof(*team->inputs))};
     if (team->inputs != NULL && shm_direct_open(team, &shm->env))
         return team;
     free_team(team);
@@ -134,8 +133,8 @@ static int shm_add_team(void *state, const struct team *members, int64_t deadlin
 {
     struct shm *shm = state;
     int64_t chunk_bytes = shm->env.oversubscribed ? SHM_OVERSUBSCRIBED_CHUNK_BYTES : SHM_CHUNK_BYTES;
-    const struct slots_params want = {members->set, members->rank,       members->size,
-                                      chunk_bytes,  cores_numa_domain(), cores_l2_bytes()};
+    const struct slots_params want = {members->set, members->rank, members->size, chunk_bytes,
+                                      cores_l2_bytes()};
     struct shm_team *team = new_team(shm, members);
     if (team == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "backend shm: no memory for a process set of %d ranks",
@@ -155,13 +154,6 @@ void shm_set_chunk(void *state_of_team, int64_t bytes)
     team->slots.chunk_bytes = bytes;
 }
 
-void shm_set_domains(void *state_of_team, int64_t least_bytes, int64_t chunk_bytes)
-{
-    struct shm_team *team = state_of_team;
-    team->domains.least_bytes = least_bytes;
-    team->domains.chunk_bytes = chunk_bytes;
-}
-
 void shm_set_direct(void *state_of_team, int64_t least_bytes)
 {
     struct shm_team *team = state_of_team;
@@ -176,7 +168,6 @@ static void shm_remove_team(void *state, void *state_of_team)
         return;
     if (shm->armed_slots == &team->slots)
         shm->armed_slots = NULL;
-    shm_domains_close(team, &shm->env);
     slots_close(&team->slots);
     free_team(team);
 }
@@ -184,18 +175,15 @@ static void shm_remove_team(void *state, void *state_of_team)
 static int shm_start(void *state, void *state_of_team, const struct backend_batch *batch,
                      struct hvd_error *err)
 {
+    (void)err;
     struct shm *shm = state;
     struct shm_team *team = state_of_team;
     if (team->chunk_bytes == 0)
         team->chunk_bytes = shm->env.oversubscribed
                                 ? shm_oversubscribed_chunk(team->members.size, slots_l2_bytes(&team->slots))
                                 : SHM_CHUNK_BYTES;
-    int rc = shm_domains_choose(team, &shm->env, batch, &team->by_domains, err);
-    if (rc == HVD_OK && team->by_domains)
-        return shm_domains_start(team, batch, err);
-    if (rc == HVD_OK)
-        shm_batch_begin(team, batch);
-    return rc;
+    shm_batch_begin(team, batch);
+    return HVD_OK;
 }
 
 /* There was progress [moves] times in this slice. The clock is first read at the third, so that small batches
@@ -210,20 +198,12 @@ static bool has_time(int moves, int64_t *end_usp)
     return now_us < *end_usp;
 }
 
-/* When armed, any step of another member wakes this one. It looks once more before it sleeps. */
-static int test_by_domains(struct shm *shm, struct shm_team *team, bool *movedp, int *rankp,
-                           struct hvd_error *err)
+/* [rankp] is not set: control watches the processes of a node. */
+static int shm_test(void *state, void *state_of_team, bool *movedp, int *rankp, struct hvd_error *err)
 {
-    int rc = shm_domains_test(team, movedp, rankp, err);
-    if (rc != HVD_IN_PROGRESS || *movedp || !shm->armed)
-        return rc;
-    slots_arm_any(&team->slots);
-    shm->armed_slots = &team->slots;
-    return shm_domains_test(team, movedp, rankp, err);
-}
-
-static int test_flat(struct shm *shm, struct shm_team *team, bool *movedp, struct hvd_error *err)
-{
+    (void)rankp;
+    struct shm *shm = state;
+    struct shm_team *team = state_of_team;
     int64_t end_us = 0;
     int moves = 0;
     int looks = 0;
@@ -240,15 +220,6 @@ static int test_flat(struct shm *shm, struct shm_team *team, bool *movedp, struc
     }
     slots_flush(&team->slots);
     return rc;
-}
-
-/* [rankp] is not set: control watches the processes of a node. */
-static int shm_test(void *state, void *state_of_team, bool *movedp, int *rankp, struct hvd_error *err)
-{
-    struct shm_team *team = state_of_team;
-    if (team->by_domains)
-        return test_by_domains(state, team, movedp, rankp, err);
-    return test_flat(state, team, movedp, err);
 }
 
 /* A forked child inherits the descriptor only. */

@@ -1,9 +1,9 @@
 /* shm.h: backend shm, for teams whose ranks share a node's memory: chunk sizes, and hooks for its tests.
  *
- * A batch goes one of three ways: chunk by chunk through the slots (shm_pipeline.c, with the segments of
- * shm_segments.c); in place, if all its memory is in windows (shm_direct.c); or by NUMA domains
- * (shm_domains.c, with relay.c). All ranks choose the same way, and all ways give the same bits. shm.c has
- * the backend's calls; store_policy.c decides which stores bypass the cache. */
+ * A batch goes one of two ways: chunk by chunk through the slots (shm_pipeline.c, with the segments of
+ * shm_segments.c); or in place, if all its memory is in windows (shm_direct.c). All ranks choose the same
+ * way, and both give the same bits. shm.c has the backend's calls; store_policy.c decides which stores bypass
+ * the cache. */
 #ifndef BACKEND_SHM_SHM_H
 #define BACKEND_SHM_SHM_H
 
@@ -24,10 +24,6 @@ int64_t shm_oversubscribed_chunk(int size, int64_t cache_bytes);
  * least 64 for each member and no larger than before. All members of a team call it, before its first batch.
  */
 void shm_set_chunk(void *team, int64_t bytes);
-
-/* A hook for tests: batches of at least [least_bytes] may go by NUMA domains, in chunks of [chunk_bytes] as
- * hier_team_set_chunk takes them. */
-void shm_set_domains(void *team, int64_t least_bytes, int64_t chunk_bytes);
 
 /* A hook for tests: allreduces of at least [least_bytes] may be reduced in place. */
 void shm_set_direct(void *team, int64_t least_bytes);

@@ -6,7 +6,6 @@
 #include "backend/spans.h"
 #include "backend/arith/reduce.h"
 #include "backend/shm/shm_direct.h"
-#include "backend/shm/shm_domains.h"
 #include "node/slots.h"
 
 /* What is done with each chunk: three phases through the batch, each at its own pace. */
@@ -35,9 +34,7 @@ struct shm_cursor {
 struct shm_team {
     struct team members;
     struct slots slots;
-    struct shm_domains domains;
     struct shm_direct direct;
-    bool by_domains;     /* the batch that runs goes by domains; what follows is for other batches */
     uint64_t collected;  /* chunks whose results were collected */
     uint64_t turn;       /* alltoalls begun */
     int64_t chunk_bytes; /* if the job sets none; 0 until the first batch, then equal on all members */
@@ -69,7 +66,6 @@ uint64_t shm_split(struct shm_team *team);
 
 /* ---- shm_pipeline.c: batches chunk by chunk ------------------------------------------------- */
 
-/* Begin a batch that does not go by domains. */
 void shm_batch_begin(struct shm_team *team, const struct backend_batch *batch);
 
 /* From now on the team's batch goes through the pipeline. */
