@@ -135,9 +135,9 @@ typedef void (*hvd_done_f)(enum hvd_status status, void *arg);
 /* Join the job that srun, hvdrun, mpirun, jsrun or the environment describes, and connect to its other ranks.
  * Collective: returns when all ranks have called it, and fails after the time of the option start-timeout. A
  * failed call leaves nothing behind. May be called before or after the program's own MPI_Init. After
- * hvd_shutdown or a failure it may be called again only in a job of one rank. In a job on several nodes it
- * sets environment variables for NCCL, UCX, Gloo and Open MPI, see hvd(7): no other thread may use the
- * environment during the call. */
+ * hvd_shutdown, or a failure on all ranks, all ranks may call it again. In a job on several nodes it sets
+ * environment variables for NCCL, UCX, Gloo and Open MPI, see hvd(7): no other thread may use the environment
+ * during the call. */
 HVD_API enum hvd_status hvd_init(void);
 
 /* A list of ranks. */

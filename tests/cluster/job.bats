@@ -31,6 +31,12 @@ setup() {
     awk -v accuracy="${BASH_REMATCH[2]}" 'BEGIN { exit !(accuracy >= 0.95) }'
 }
 
+@test "after hvd_shutdown, or a start that failed, the ranks start again, on three nodes" {
+    run srun_in 60 -N3 -n6 --hvd-fusion=64M "$HVD_BUILD/tests/run/start" again
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
 @test "hvdbench measures hvd, and MPI beside it, on two nodes" {
     echo 'a float32 1000,10' >"$CLUSTER/model"
     run srun_in 60 -N2 -n4 --hvd-fusion=64M "$HVD_BUILD/bin/hvdbench" allreduce --model="$CLUSTER/model" --rounds=2 --json

@@ -52,6 +52,11 @@ mpi() {
     ranks 3 start set-exists
 }
 
+@test "after hvd_shutdown, or a start that failed, the ranks can start again" {
+    ranks 2 start again
+    ranks 3 start again --hvd-backends=tcp
+}
+
 @test "all ranks stop at the same call" {
     ranks 1 start stop
     ranks 3 start stop

@@ -137,6 +137,30 @@ static void case_sets_that_exist(void)
 }
 
 /* One rank requests a stop; all ranks get the same answer at the same call. */
+/* One job after another, the first of which failed. Sets are numbered anew, and memory stays. */
+static void case_again(void)
+{
+    static const int none[] = {0};
+    static const struct hvd_ranks set = {none, 1};
+    double *kept = NULL;
+    case_sets_that_differ();
+    for (int i = 1; i <= 5; i++) {
+        start_with(NULL, 0, i % 2 == 0 ? &set : NULL, i % 2 == 0);
+        if (hvd_set_list(NULL, 0) != (i % 2 == 0 ? 2 : 1))
+            ranks_fail("start %d has %d process sets", i, hvd_set_list(NULL, 0));
+        if (kept == NULL)
+            must(hvd_alloc(sizeof(*kept), (void **)&kept), "hvd_alloc");
+        *kept = i * (rank + 1);
+        struct hvd_tensor tensor = hvd_vector("kept", kept, 1, HVD_FLOAT64);
+        must(hvd_allreduce(&tensor, HVD_SUM, NULL), "hvd_allreduce");
+        if (*kept != i * size * (size + 1) / 2.0)
+            ranks_fail("start %d gives the sum %g", i, *kept);
+        must(hvd_shutdown(), "hvd_shutdown");
+        must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_STATE, "after hvd_shutdown");
+    }
+    must(hvd_free(kept), "hvd_free");
+}
+
 static void case_stop(void)
 {
     int stop = 7, rounds = 0;
@@ -185,6 +209,7 @@ int main(int argc, char **argv)
         {"part-sets", case_sets_of_a_part, true},
         {"set-lists", case_sets_that_differ, true},
         {"set-exists", case_sets_that_exist, true},
+        {"again", case_again, true},
         {"stop", case_stop, true},
         {"stop-threads", case_stop_threads, true},
     };
