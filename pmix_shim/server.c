@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process_signal.h"
 #include "pmix_shim/event_channel.h"
 #include "pmix_shim/server_process.h"
 
@@ -29,6 +30,7 @@ struct server {
     int size;
     int channel_fd;
     int pipe_fd;
+    char end[128]; /* how the process ended; "": it has not */
 };
 
 static void close_fd(int *fd)
@@ -38,22 +40,24 @@ static void close_fd(int *fd)
     *fd = -1;
 }
 
-/* Wait for the server's end, and describe it in [text]. */
-static void reap_server(struct server *server, char *text, size_t text_bytes)
+/* End the server, if nobody has, and describe its end. Afterwards its number may be another process's. */
+static void end_server(struct server *server)
 {
     int status = 0;
     pid_t pid = 0;
     if (server->pid == 0)
         return;
+    process_signal(server->pid, SIGKILL);
     do
         pid = waitpid(server->pid, &status, 0);
     while (pid < 0 && errno == EINTR);
     server->pid = 0;
     if (WIFSIGNALED(status))
-        snprintf(text, text_bytes, "the PMIx server was killed by signal %d (%s)", WTERMSIG(status),
-                 strsignal(WTERMSIG(status)));
+        snprintf(server->end, sizeof(server->end), "the PMIx server was killed by signal %d (%s)",
+                 WTERMSIG(status), strsignal(WTERMSIG(status)));
     else
-        snprintf(text, text_bytes, "the PMIx server exited with status %d", WEXITSTATUS(status));
+        snprintf(server->end, sizeof(server->end), "the PMIx server exited with status %d",
+                 WEXITSTATUS(status));
 }
 
 static int spawn(struct server *server, const struct server_job *job, struct hvd_error *err)
@@ -104,17 +108,14 @@ static int read_all(int fd, void *to, size_t bytes, int64_t deadline_us)
     return 0;
 }
 
-/* The server did not answer in time, or it closed its pipe. In the second case it is killed, so that its
- * end can be described in one way. */
+/* The server did not answer in time, or it closed its pipe. */
 static int no_answer(struct server *server, struct hvd_error *err)
 {
-    char how[128] = "";
     if (errno == ETIMEDOUT)
         return error_set(err, HVD_ERR_TIMEOUT, "the PMIx server did not answer within %d s",
                          (int)(START_LIMIT_US / 1000000));
-    kill(server->pid, SIGKILL);
-    reap_server(server, how, sizeof(how));
-    return error_set(err, HVD_ERR_SYSTEM, "%s at its start", how);
+    end_server(server);
+    return error_set(err, HVD_ERR_SYSTEM, "%s at its start", server->end);
 }
 
 /* Receive the next record into [bytes], which has room for SERVER_RECORD_BYTES. */
@@ -212,20 +213,17 @@ bool server_next(struct server *server, struct server_event *event)
     if (rc >= 0)
         return rc > 0;
     close_fd(&server->channel_fd);
-    kill(server->pid, SIGKILL);
+    end_server(server);
     *event = (struct server_event){.kind = SERVER_LOST, .rank = -1};
-    reap_server(server, event->text, sizeof(event->text));
+    snprintf(event->text, sizeof(event->text), "%s", server->end);
     return true;
 }
 
 void server_close(struct server *server)
 {
-    char how[128];
     if (server == NULL)
         return;
-    if (server->pid != 0)
-        kill(server->pid, SIGKILL);
-    reap_server(server, how, sizeof(how));
+    end_server(server);
     close_fd(&server->channel_fd);
     close_fd(&server->pipe_fd);
     free(server);

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/stack.h"
 #include "pmix_shim/event_channel.h"
 #include "pmix_shim/upcall.h"
 
@@ -237,6 +238,7 @@ void server_process_run(const struct server_job *job, int channel_fd, int pipe_f
     struct server_state serving = {.channel = {channel_fd}};
     char nothing = 0;
     detach_process(channel_fd, pipe_fd);
+    stack_suffice_threads();
     int status = serve_job(&serving, job, &err);
     if (status != HVD_OK)
         give_up(pipe_fd, status, &err);

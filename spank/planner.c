@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process_signal.h"
 
 /* ---- The child -------------------------------------------------------------------------------------- */
 
@@ -34,7 +35,7 @@ static pid_t fork_planner(const struct planner_request *request, planner_work_f 
 static void kill_planner(pid_t child)
 {
     int status;
-    kill(child, SIGKILL);
+    process_signal(child, SIGKILL);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         continue;
 }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process_signal.h"
 #include "net/peer_table.h"
 
 /* A backend sees that a connection ended, but not why. The control tree watches the processes themselves, so
@@ -75,7 +76,7 @@ static void end_process(struct failure *failure)
     log_write(failure->env->log, LOG_ERROR, "job",
               "this process is still running, kill-wait after the job failed; ending it with signal %d",
               failure->kill_signal);
-    kill(getpid(), failure->kill_signal);
+    process_signal_self(failure->kill_signal);
     failure->kill_at_us = failure->kill_signal == SIGKILL ? INT64_MAX : clock_us() + KILL_GRACE_US;
     failure->kill_signal = SIGKILL;
 }

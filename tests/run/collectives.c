@@ -490,7 +490,7 @@ static void case_lost(void)
                       ? 0
                       : 1);
         }
-        kill(getpid(), SIGKILL);
+        raise(SIGKILL);
     }
     must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_RANK_LOST, "a lost rank");
     printf("%s\n", hvd_error_text());
@@ -504,7 +504,7 @@ static void case_stubborn(void)
 {
     must(hvd_barrier(HVD_ALL_RANKS), "hvd_barrier");
     if (rank == size - 1)
-        kill(getpid(), SIGKILL);
+        raise(SIGKILL);
     for (;;)
         pause();
 }

@@ -13,11 +13,11 @@ RUN_TESTS += tests/run/backend_mpi.bats
 RUN_TESTS += tests/run/train.bats
 RUN_TESTS += tests/run/manual.bats
 RUN_TESTS += tests/run/plugin.bats
-RUN_TESTS += tests/run/hvdrun.bats
+RUN_TESTS += tests/run/hvdrun.bats tests/run/hvdrun_faults.bats
 RUN_TESTS += tests/run/place.bats
 
 TESTS += $(RUN_TESTS)
-EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash
+EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash tests/run/hvdrun.bash
 EXTRA_DIST += tests/data/timeline/rank-0.json tests/data/timeline/rank-1.json tests/data/timeline/rank-2.json
 
 check_PROGRAMS += tests/run/wireup_probe

@@ -7,6 +7,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/process_signal.h"
 #include "ranks.h"
 
 #define LATE_MS  400
@@ -65,11 +66,11 @@ static void *stop_and_continue(void *arg)
             ranks_fail("three allreduces took too long");
         sleep_ms(1);
     }
-    kill(stop->pid, SIGSTOP);
+    process_signal(stop->pid, SIGSTOP);
     double before = taken();
     sleep_ms(LATE_MS);
     stop->took = taken() - before;
-    kill(stop->pid, stop->kills ? SIGKILL : SIGCONT);
+    process_signal(stop->pid, stop->kills ? SIGKILL : SIGCONT);
     atomic_store(&stop->over, true);
     return NULL;
 }

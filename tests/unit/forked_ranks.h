@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process_signal.h"
 #include "control/tree.h"
 #include "node/node.h"
 #include "unit.h"
@@ -251,7 +252,7 @@ static inline int forked_ranks_reap(struct forked_ranks *team, int rank)
     int pidfd = (int)syscall(SYS_pidfd_open, team->pids[rank], 0);
     struct pollfd wait = {.fd = pidfd, .events = POLLIN};
     if (poll(&wait, 1, (int)(2 * FORKED_RANKS_WAIT_US / 1000)) != 1)
-        kill(team->pids[rank], SIGKILL);
+        process_signal(team->pids[rank], SIGKILL);
     close(pidfd);
     waitpid(team->pids[rank], &status, 0);
     return status;

@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/stack.h"
 #include "tools/common/command.h"
 #include "tools/hvdrun/options.h"
 #include "tools/hvdrun/rank_environment.h"
@@ -244,11 +245,11 @@ static void release(struct launch_state *launch)
         close(launch->supervisor.signal_fd);
 }
 
-int main(int argc, char **argv)
+static int run_command_line(void *opaque)
 {
     static struct launch_state launch = {.reaper = {0, -1}, .supervisor = {.signal_fd = -1}};
+    char *const *argv = opaque;
     int exit_status = EXIT_USAGE;
-    (void)argc;
     open_stdio();
     if (read_options(&launch, argv, &exit_status) != HVD_OK)
         return exit_status;
@@ -273,4 +274,10 @@ int main(int argc, char **argv)
         exit_status = exit_status_of(&launch);
     release(&launch);
     return exit_status;
+}
+
+int main(int argc, char **argv)
+{
+    (void)argc;
+    return stack_call(run_command_line, argv);
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process_signal.h"
 
 #define LOOK_AGAIN_MS 10
 
@@ -153,7 +154,7 @@ int process_tree_signal(int signal_number, struct signalled_processes *signalled
         if (!process->below || process->zombie)
             continue;
         if (mark_signalled(signalled, process->pid))
-            kill(process->pid, signal_number);
+            process_signal(process->pid, signal_number);
         count++;
     }
     free(processes.list);

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process_signal.h"
 #include "tools/hvdrun/scratch.h"
 #include "tools/hvdrun/process_tree.h"
 #include "tools/hvdrun/verdict.h"
@@ -181,7 +182,7 @@ static void signal_groups(const struct reaper_state *state, int signal_number)
 {
     for (int rank = 0; rank < state->plan->size; rank++) {
         if (state->pids[rank] > 0)
-            kill(-state->pids[rank], signal_number);
+            process_signal_group(state->pids[rank], signal_number);
     }
 }
 

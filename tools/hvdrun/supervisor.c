@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process_signal.h"
 
 #define NO_DEADLINE   INT64_MAX
 #define LOST_GRACE_US 200000 /* time for the report of a rank that died and took the PMIx server with it */
@@ -143,7 +144,7 @@ static void stop_with_ranks(struct supervisor *supervisor)
     sigaddset(&stop, SIGTSTP);
     reaper_signal(supervisor->reaper, SIGTSTP);
     sigprocmask(SIG_UNBLOCK, &stop, NULL);
-    kill(getpid(), SIGTSTP);
+    process_signal_self(SIGTSTP);
     sigprocmask(SIG_BLOCK, &stop, NULL);
     reaper_signal(supervisor->reaper, SIGCONT);
 }

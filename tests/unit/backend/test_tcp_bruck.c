@@ -416,7 +416,7 @@ START_TEST(tells_a_killed_member)
         tcp_bruck_start(tcp_bruck, &batch, &err);
         while (getppid() == parent && !moved)
             tcp_bruck_test(tcp_bruck, &moved, &lost, &err);
-        kill(getpid(), SIGKILL);
+        raise(SIGKILL);
     }
     wires_close(&wires, 0, true);
     struct tcp_bruck *tcp_bruck = tcp_bruck_at(&wires, 0, epoll_fd);

@@ -182,7 +182,7 @@ START_TEST(tells_a_killed_neighbour)
         tcp_chain_start(tcp_chain, &batch, &err);
         while (getppid() == parent && !moved)
             tcp_chain_test(tcp_chain, &moved, &lost, &err);
-        kill(getpid(), SIGKILL);
+        raise(SIGKILL);
     }
     pairs_close(&pairs, 0, 1);
     pairs_close(&pairs, 1, 0);

@@ -155,7 +155,7 @@ START_TEST(every_survivor_hears_of_a_lost_rank)
              losses[_i].node_of_rank[victim], (int)team->pids[victim]);
     snprintf(name, sizeof(name), "without hvd_shutdown");
     int64_t killed_us = clock_us();
-    kill(team->pids[victim], SIGKILL);
+    process_signal(team->pids[victim], SIGKILL);
     for (int rank = 0; rank < team->size; rank++) {
         if (rank != victim)
             forked_ranks_await_stage(team, rank, 2);
@@ -266,11 +266,11 @@ START_TEST(reason_comes_before_the_end_of_who_gave_it)
     forked_ranks_start(team, abort_and_exit);
     forked_ranks_await_all(team, 1);
     if (below)
-        kill(team->pids[1], SIGSTOP);
+        process_signal(team->pids[1], SIGSTOP);
     atomic_store(&team->go, 1);
     if (below) {
         forked_ranks_await_stage(team, 0, 2);
-        kill(team->pids[1], SIGCONT);
+        process_signal(team->pids[1], SIGCONT);
     }
     for (int rank = 0; rank < team->size; rank++) {
         if (rank != victim)

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/process_signal.h"
 #include "node/process_watch.h"
 
 static pid_t sleeper_new(void)
@@ -21,7 +22,7 @@ static pid_t sleeper_new(void)
 
 static void end(pid_t pid)
 {
-    kill(pid, SIGKILL);
+    process_signal(pid, SIGKILL);
     ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
 }
 

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process_signal.h"
 
 #define GRACE_US 10000000 /* time for a launcher to end its ranks */
 #define STREAMS  2        /* standard output, and standard error */
@@ -87,9 +88,9 @@ static int follow(struct spawned *spawned, int pid_fd, struct stream streams[STR
 static void stop(pid_t pid, int pid_fd)
 {
     struct pollfd end = {pid_fd, POLLIN, 0};
-    kill(pid, SIGTERM);
+    process_signal(pid, SIGTERM);
     if (poll(&end, 1, GRACE_US / 1000) <= 0)
-        kill(pid, SIGKILL);
+        process_signal(pid, SIGKILL);
 }
 
 static int collect(struct spawned *spawned, pid_t pid, struct hvd_error *err)
@@ -150,7 +151,7 @@ int spawn(struct spawned *spawned, const char *const *argv, int64_t limit_us, st
     if (status != HVD_OK && pid_fd >= 0)
         stop(pid, pid_fd);
     else if (status != HVD_OK && pid > 0)
-        kill(pid, SIGKILL);
+        process_signal(pid, SIGKILL);
     if (pid_fd >= 0)
         close(pid_fd);
     int rc = pid > 0 ? collect(spawned, pid, status == HVD_OK ? err : NULL) : HVD_OK;

@@ -1,0 +1,66 @@
+/* stack.c: run code on a stack that is large enough whatever `ulimit -s` says. */
+#include "config.h"
+#include "base/stack.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
+
+/* libpmix 4.2 overruns 256 KiB, and 512 KiB suffice it. */
+#define STACK_BYTES ((size_t)2 << 20)
+
+struct stack_caller {
+    int (*function)(void *argument);
+    void *argument;
+    int result;
+    sigset_t signal_mask;
+};
+
+static void *call_on_thread(void *opaque)
+{
+    struct stack_caller *call = opaque;
+    pthread_sigmask(SIG_SETMASK, &call->signal_mask, NULL);
+    call->result = call->function(call->argument);
+    return NULL;
+}
+
+/* Returns 0, or an error number if the thread could not be started. */
+static int start_thread(pthread_t *thread, struct stack_caller *call)
+{
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    int rc = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    if (rc == 0)
+        rc = pthread_create(thread, &attributes, call_on_thread, call);
+    pthread_attr_destroy(&attributes);
+    return rc;
+}
+
+int stack_call(int (*function)(void *argument), void *argument)
+{
+    struct stack_caller call = {.function = function, .argument = argument};
+    struct rlimit limit;
+    sigset_t all;
+    pthread_t thread;
+    if (getrlimit(RLIMIT_STACK, &limit) < 0 || limit.rlim_cur >= STACK_BYTES)
+        return function(argument);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &call.signal_mask);
+    int rc = start_thread(&thread, &call);
+    if (rc == 0)
+        pthread_join(thread, NULL);
+    pthread_sigmask(SIG_SETMASK, &call.signal_mask, NULL);
+    return rc == 0 ? call.result : function(argument);
+}
+
+void stack_suffice_threads(void)
+{
+    pthread_attr_t attributes;
+    size_t bytes = 0;
+    if (pthread_getattr_default_np(&attributes) != 0)
+        return;
+    if (pthread_attr_getstacksize(&attributes, &bytes) == 0 && bytes < STACK_BYTES &&
+        pthread_attr_setstacksize(&attributes, STACK_BYTES) == 0)
+        pthread_setattr_default_np(&attributes);
+    pthread_attr_destroy(&attributes);
+}

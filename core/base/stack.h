@@ -1,0 +1,13 @@
+/* stack.h: run code on a stack that is large enough whatever `ulimit -s` says. */
+#ifndef BASE_STACK_H
+#define BASE_STACK_H
+
+/* Call [function] with [argument], and return what it returns. Where the limit of the stack is lower than
+ * what hvd's programs and libpmix need, it runs in a thread of its own, whose stack the limit does not reach;
+ * the calling thread only waits then, with all signals blocked. Call it in a process with one thread. */
+int stack_call(int (*function)(void *argument), void *argument);
+
+/* Threads that this process starts from now on get a stack that suffices. */
+void stack_suffice_threads(void);
+
+#endif
