@@ -27,9 +27,9 @@ struct fence_peer {
     struct handshake handshake;    /* its claim stays valid after the handshake */
     struct secure_channel channel; /* open once the handshake is done */
     char from[80];
-    bool known;   /* its first page has come: its failure is now the loss of a rank, and ends the job */
-    bool arrived; /* its page of this fence has come */
-    int given;    /* how many pages of this fence were sent to it */
+    bool known;     /* its first page has come: its failure is now the loss of a rank, and ends the job */
+    bool arrived;   /* its page of this fence has come */
+    int sent_pages; /* how many pages of this fence were sent to it */
 };
 
 struct fence_server {
@@ -342,17 +342,17 @@ static int send_pages_to(struct fence_server *fence_server, struct fence_peer *p
 {
     for (;;) {
         int rc = secure_channel_flush(&peer->channel, why);
-        if (rc != HVD_OK || peer->given == fence_server->job->size)
+        if (rc != HVD_OK || peer->sent_pages == fence_server->job->size)
             return rc;
         size_t length = 0;
-        const unsigned char *pages = store_pages(store, peer->given, &length);
-        size_t begin = fence_server->begins[peer->given];
-        struct fence_message message = {FENCE_PAGE, fence_server->fence, (uint32_t)peer->given,
+        const unsigned char *pages = store_pages(store, peer->sent_pages, &length);
+        size_t begin = fence_server->begins[peer->sent_pages];
+        struct fence_message message = {FENCE_PAGE, fence_server->fence, (uint32_t)peer->sent_pages,
                                         length > begin ? pages + begin : NULL, length - begin};
         rc = fence_message_send(&peer->channel, &message, why);
         if (rc != HVD_OK)
             return rc;
-        peer->given++;
+        peer->sent_pages++;
     }
 }
 
@@ -409,7 +409,7 @@ int fence_server_fence(struct fence_server *fence_server, struct store *store, i
         store_pages(store, rank, &fence_server->begins[rank]);
     for (int i = 0; i < fence_server->peer_count; i++) {
         fence_server->peers[i].arrived = false;
-        fence_server->peers[i].given = 0;
+        fence_server->peers[i].sent_pages = 0;
     }
     int rc = store_merge(store, 0, page, length, &why);
     if (rc == HVD_OK)

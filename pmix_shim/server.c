@@ -121,19 +121,19 @@ static int no_answer(struct server *server, struct hvd_error *err)
 /* Receive the next record into [bytes], which has room for SERVER_RECORD_BYTES. */
 static int receive_record(struct server *server, char *bytes, size_t *lengthp, struct hvd_error *err)
 {
-    struct server_record piece;
+    struct server_record record;
     int64_t deadline_us = clock_us() + START_LIMIT_US;
-    if (read_all(server->pipe_fd, &piece, sizeof(piece), deadline_us) < 0)
+    if (read_all(server->pipe_fd, &record, sizeof(record), deadline_us) < 0)
         return no_answer(server, err);
-    if (piece.length > SERVER_RECORD_BYTES)
+    if (record.length > SERVER_RECORD_BYTES)
         return error_set(err, HVD_ERR_SYSTEM,
-                         "the PMIx server sent a piece of %u bytes; at most %d were expected", piece.length,
+                         "the PMIx server sent a record of %u bytes; at most %d were expected", record.length,
                          SERVER_RECORD_BYTES);
-    if (read_all(server->pipe_fd, bytes, piece.length, deadline_us) < 0)
+    if (read_all(server->pipe_fd, bytes, record.length, deadline_us) < 0)
         return no_answer(server, err);
-    if (piece.status != HVD_OK)
-        return error_set(err, piece.status, "%.*s", (int)piece.length, bytes);
-    *lengthp = piece.length;
+    if (record.status != HVD_OK)
+        return error_set(err, record.status, "%.*s", (int)record.length, bytes);
+    *lengthp = record.length;
     return HVD_OK;
 }
 

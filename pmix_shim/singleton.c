@@ -49,7 +49,7 @@ static void singleton_close(void *state)
     store_destroy(state);
 }
 
-const struct wireup_ops wireup_singleton_ops = {.name = "solo",
+const struct wireup_ops wireup_singleton_ops = {.name = "singleton",
                                                 .open = singleton_open,
                                                 .put = singleton_put,
                                                 .fence = singleton_fence,

@@ -36,7 +36,7 @@ static size_t copy_variables(char *const *environment, char **to, bool *asksp)
 
 static void set_options(struct placement_options *options, const struct hvd_config *config)
 {
-    options->asked = config_requires_placement(config);
+    options->required = config_requires_placement(config);
     options->placed = options->placed || config_has_placement(config);
     options->bind = config->bind;
     options->gpu_visible = (enum gpu_visible)config->gpu_visible;
@@ -65,7 +65,7 @@ int placement_read_options(struct placement_options *options, const struct site 
     if (rc == HVD_OK)
         set_options(options, config);
     else
-        options->asked = options->placed;
+        options->required = options->placed;
     free(config);
     return rc;
 }

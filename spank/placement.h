@@ -9,8 +9,8 @@
 
 /* What the options ask for. */
 struct placement_options {
-    bool placed; /* the step uses hvd, or the user or the site says how tasks are placed */
-    bool asked;  /* and the step fails if that cannot be done */
+    bool placed;   /* the step uses hvd, or the user or the site says how tasks are placed */
+    bool required; /* and the step fails if that cannot be done */
     struct bind_options bind;
     enum gpu_visible gpu_visible;
     struct rs_options rs;

@@ -173,7 +173,7 @@ static void print_placement(const struct task_id *id, int index, const struct pl
  * first task of each node prints it. */
 static int report_failure(int index, struct hvd_error *err)
 {
-    if (placement_state.options.asked)
+    if (placement_state.options.required)
         return error_set(err, placement_state.status, "%s", index == 0 ? placement_state.failure.text : "");
     if (index == 0)
         slurm_verbose("hvd: tasks are not placed: %s", placement_state.failure.text);

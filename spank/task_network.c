@@ -35,16 +35,16 @@ static bool is_best(const struct nic *nics, int count, const struct nic *nic)
     return best;
 }
 
-static bool is_chosen(const struct nic *nics, int count, const struct nic *nic, bool asked,
+static bool is_chosen(const struct nic *nics, int count, const struct nic *nic, bool requested,
                       const struct task_route *route)
 {
-    if (asked)
+    if (requested)
         return nic->exclusion == NIC_NOT_EXCLUDED && nic_has_address(nic);
     return route != NULL && is_best(nics, count, nic) &&
            nic_shares_subnet(nic, &route->source, &route->launch);
 }
 
-bool task_network_choose(const struct nic *nics, int count, bool asked, const struct task_route *route,
+bool task_network_choose(const struct nic *nics, int count, bool requested, const struct task_route *route,
                          struct nic_env *env)
 {
     struct nic_env_list interfaces = {.failed = false}, cards = interfaces, both = interfaces;
@@ -55,7 +55,7 @@ bool task_network_choose(const struct nic *nics, int count, bool asked, const st
         nic_env_list_add_rdma(&both, nics[i].verbs, nics[i].port);
     }
     for (int i = 0; i < count; i++) {
-        if (!is_chosen(nics, count, &nics[i], asked, route))
+        if (!is_chosen(nics, count, &nics[i], requested, route))
             continue;
         nic_env_list_add(&interfaces, nics[i].netdev);
         nic_env_list_add(&both, nics[i].netdev);
@@ -134,7 +134,7 @@ static spank_err_t read_variable(spank_t spank, const struct hvd_option *option,
 
 /* Find the value with the highest authority. Returns false if it cannot be known: a configuration file is for
  * the program to read, not for the plug-in. */
-static bool find_asked(spank_t spank, const char *cli, const char *site, struct nics_option *value)
+static bool find_nics_option(spank_t spank, const char *cli, const char *site, struct nics_option *value)
 {
     const struct hvd_option *nics = OPTION_OF(nics), *config = OPTION_OF(config_file);
     struct nics_option file;
@@ -204,7 +204,7 @@ static void complain(spank_t spank, const char *sentence)
     slurm_spank_log("hvd: NCCL, Gloo, UCX and Open MPI are told of no network on %s: %s", host, sentence);
 }
 
-static void set_variables(spank_t spank, const char *asked)
+static void set_variables(spank_t spank, const char *filter)
 {
     struct nic_filter entries[NIC_FILTER_MAX];
     struct task_route route;
@@ -215,11 +215,11 @@ static void set_variables(spank_t spank, const char *asked)
     struct nic *nics = calloc(NIC_MAX, sizeof(*nics));
     if (nics == NULL || nics_read_node(nics, NIC_MAX, "/sys", &count, &err) != HVD_OK)
         goto done;
-    if (nics_select(nics, count, asked, &err) != HVD_OK) {
+    if (nics_select(nics, count, filter, &err) != HVD_OK) {
         complain(spank, err.text);
         goto done;
     }
-    if (nic_filter_parse(asked, entries, &entry_count, &why) == 0 &&
+    if (nic_filter_parse(filter, entries, &entry_count, &why) == 0 &&
         task_network_choose(nics, count, entry_count > 0, find_route(spank, &route) ? &route : NULL, &env))
         put_variables(spank, &env);
 done:
@@ -230,7 +230,7 @@ void task_network_init(spank_t spank, const struct site *site)
 {
     uint32_t step = SLURM_EXTERN_CONT, node_count = 0;
     char cli[CONFIG_LIST_BYTES + 1] = "";
-    struct nics_option asked;
+    struct nics_option option;
     struct hvd_error err;
     if (spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step > SLURM_MAX_NORMAL_STEP_ID)
         return;
@@ -238,6 +238,6 @@ void task_network_init(spank_t spank, const struct site *site)
     if (!options_given() || options_list(cli, &err) != HVD_OK ||
         spank_get_item(spank, S_JOB_NNODES, &node_count) != ESPANK_SUCCESS || node_count < 2)
         return;
-    if (find_asked(spank, cli, site->list, &asked))
-        set_variables(spank, asked.text);
+    if (find_nics_option(spank, cli, site->list, &option))
+        set_variables(spank, option.text);
 }

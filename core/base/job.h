@@ -13,7 +13,7 @@ struct hvd_job {
                                    numbers are equal. Not owned */
     uint32_t epoch;       /* the number of this start of the job; messages of an earlier start are dropped */
     char host[256];       /* this node's name as the launcher spells it, otherwise from gethostname */
-    const char *provider; /* "pmix", "env" or "solo" */
+    const char *provider; /* "pmix", "env" or "singleton" */
 };
 
 #endif

@@ -127,8 +127,8 @@ int placement_apply(const struct bootstrap *bootstrap, const struct hvd_config *
                     const struct hvd_log *log, struct hvd_error *err)
 {
     struct hvd_error why = {""};
-    bool asked = config_requires_placement(config);
-    if (getenv(PLACED_VARIABLE) != NULL || (bootstrap->shape.local_size == 1 && !asked))
+    bool required = config_requires_placement(config);
+    if (getenv(PLACED_VARIABLE) != NULL || (bootstrap->shape.local_size == 1 && !required))
         return HVD_OK;
     if (is_bound(bootstrap, config)) {
         if (config->bind.verbose)
@@ -136,7 +136,7 @@ int placement_apply(const struct bootstrap *bootstrap, const struct hvd_config *
         return HVD_OK;
     }
     int rc = place_rank(bootstrap, config, log, &why);
-    if (rc != HVD_OK && !asked) {
+    if (rc != HVD_OK && !required) {
         log_write(log, LOG_INFO, "bind", "ranks are not placed: %s", why.text);
         return HVD_OK;
     }

@@ -116,7 +116,7 @@ static int read_settings(struct network_node *node)
     return HVD_OK;
 }
 
-int nic_offer_read(struct network_node *node, const char *asked, struct hvd_error *err)
+int nic_offer_read(struct network_node *node, const char *filter, struct hvd_error *err)
 {
     struct nic *nics = calloc(NIC_MAX, sizeof(*nics));
     int count = 0, rc = HVD_OK;
@@ -124,7 +124,7 @@ int nic_offer_read(struct network_node *node, const char *asked, struct hvd_erro
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of network interfaces");
     rc = nics_read_node(nics, NIC_MAX, "/sys", &count, err);
     if (rc == HVD_OK)
-        rc = nics_select(nics, count, asked, err);
+        rc = nics_select(nics, count, filter, err);
     if (rc == HVD_OK) {
         rc = nic_offer_of_nics(node, nics, count);
         if (rc == HVD_OK)

@@ -8,10 +8,10 @@
 #define NIC_OFFER_BYTES    16384 /* the longest encoded offer */
 #define PROBE_RESULT_BYTES 2048  /* the longest encoded result */
 
-/* Read the interfaces and RDMA devices of this node, select them by [asked] (a value of --hvd-nics), and
+/* Read the interfaces and RDMA devices of this node, select them by [filter] (a value of --hvd-nics), and
  * sort them best first; also read what the environment has in the variables of network_env.h. HVD_OK;
- * HVD_ERR_INVALID if [asked] fits no interface here; or HVD_ERR_SYSTEM or HVD_ERR_NO_MEMORY. */
-int nic_offer_read(struct network_node *node, const char *asked, struct hvd_error *err);
+ * HVD_ERR_INVALID if [filter] fits no interface here; or HVD_ERR_SYSTEM or HVD_ERR_NO_MEMORY. */
+int nic_offer_read(struct network_node *node, const char *filter, struct hvd_error *err);
 
 /* The same from [nics], which are selected already. HVD_OK or HVD_ERR_NO_MEMORY. Pure. */
 int nic_offer_of_nics(struct network_node *node, const struct nic *nics, int count);

@@ -27,11 +27,11 @@ static const struct in6_addr *address_on(const struct probe *probe, int node, in
 }
 
 static void fill_connections(const struct probe *probe, const struct network_edge *edges, int edge_count,
-                             struct endpoint_connection *wants)
+                             struct endpoint_connection *connections)
 {
     for (int rail = 0; rail < probe->plan->rail_count; rail++)
         for (int i = 0; i < edge_count; i++)
-            wants[rail * edge_count + i] =
+            connections[rail * edge_count + i] =
                 (struct endpoint_connection){.rank = probe->ranks[edges[i].node],
                                              .purpose = ENDPOINT_PROBE,
                                              .tag = tag_of(rail, edges[i].ring),
@@ -78,16 +78,16 @@ static void explain_failure(const struct probe *probe, const struct network_edge
 /* The first edge that failed gives the reason. Edges on which this node connects come first, as it knows
  * more about those than about edges on which it waits. */
 static void judge_rail(const struct probe *probe, const struct network_edge *edges, int edge_count, int rail,
-                       const struct endpoint_connection *wants, char why[NETWORK_WHY_BYTES])
+                       const struct endpoint_connection *connections, char why[NETWORK_WHY_BYTES])
 {
     for (int pass = 0; pass < 2; pass++) {
         for (int i = 0; i < edge_count && why[0] == 0; i++) {
             if (edges[i].connect != (pass == 0))
                 continue;
-            if (wants[i].fd < 0)
-                explain_failure(probe, &edges[i], rail, &wants[i], why);
+            if (connections[i].fd < 0)
+                explain_failure(probe, &edges[i], rail, &connections[i], why);
             else
-                check_source(probe, &edges[i], rail, wants[i].fd, why);
+                check_source(probe, &edges[i], rail, connections[i].fd, why);
         }
     }
 }
@@ -99,27 +99,27 @@ int probe_run(struct probe *probe, struct endpoint *endpoint, const struct peer_
     int64_t limit_us = clock_us() + PROBE_TIMEOUT_US;
     *result = (struct network_probe_result){.why = {""}};
     int edge_count = network_probe_edges(probe->node, probe->plan->node_count, edges);
-    int want_count = edge_count * probe->plan->rail_count;
+    int connection_count = edge_count * probe->plan->rail_count;
     if (edge_count > 0)
-        probe->wants = calloc((size_t)want_count + 1, sizeof(*probe->wants));
-    if (probe->wants == NULL)
+        probe->connections = calloc((size_t)connection_count + 1, sizeof(*probe->connections));
+    if (probe->connections == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to try the network");
-    probe->want_count = want_count;
-    fill_connections(probe, edges, edge_count, probe->wants);
+    probe->connection_count = connection_count;
+    fill_connections(probe, edges, edge_count, probe->connections);
     struct endpoint_timeout timeout = {limit_us < deadline_us ? limit_us : deadline_us, GRACE_US};
-    int rc = endpoint_try_establish(endpoint, peer_table, probe->wants, want_count, timeout, err);
+    int rc = endpoint_try_establish(endpoint, peer_table, probe->connections, connection_count, timeout, err);
     for (int rail = 0; rc == HVD_OK && rail < probe->plan->rail_count; rail++)
-        judge_rail(probe, edges, edge_count, rail, probe->wants + (size_t)rail * (size_t)edge_count,
+        judge_rail(probe, edges, edge_count, rail, probe->connections + (size_t)rail * (size_t)edge_count,
                    result->why[rail]);
     return rc;
 }
 
 void probe_close(struct probe *probe)
 {
-    for (int i = 0; i < probe->want_count; i++)
-        if (probe->wants[i].fd >= 0)
-            close(probe->wants[i].fd);
-    free(probe->wants);
-    probe->wants = NULL;
-    probe->want_count = 0;
+    for (int i = 0; i < probe->connection_count; i++)
+        if (probe->connections[i].fd >= 0)
+            close(probe->connections[i].fd);
+    free(probe->connections);
+    probe->connections = NULL;
+    probe->connection_count = 0;
 }

@@ -9,10 +9,10 @@
 struct probe {
     const struct network_node *nodes;
     const struct network_plan *plan;
-    const int *ranks;                  /* for each node, the rank that probes for it */
-    int node;                          /* this rank's node */
-    struct endpoint_connection *wants; /* its connections; NULL before probe_run */
-    int want_count;
+    const int *ranks;                        /* for each node, the rank that probes for it */
+    int node;                                /* this rank's node */
+    struct endpoint_connection *connections; /* its connections; NULL before probe_run */
+    int connection_count;
 };
 
 /* Connect as network_probe_edges says, on each rail, and check which address each connection comes from.

@@ -213,7 +213,7 @@ int erf_tasks(const struct erf *erf, const struct machine *machine, const struct
     if (rc == HVD_OK)
         rc = check_oversubscribed(&resolver);
     if (rc == HVD_OK && erf->memory_amounts && warn != NULL)
-        warn("explicit resource file: amounts of memory (mem:) are not seen to; tasks have the memory near "
+        warn("explicit resource file: amounts of memory (mem:) have no effect; tasks have the memory near "
              "their CPUs");
     if (rc != HVD_OK) {
         erf_tasks_free(&made);

@@ -162,8 +162,8 @@ static int check_listed(const struct nic *nics, int count, const struct nic_filt
     list_names(nics, count, names, sizeof(names));
     if (found == NULL)
         return error_set(err, HVD_ERR_INVALID,
-                         "--hvd-nics=%s: no network device of this node is %s; there are %s", entry->name,
-                         entry->family == 0 ? "called so" : "in that subnet", names);
+                         "--hvd-nics=%s: no network device of this node %s; there are %s", entry->name,
+                         entry->family == 0 ? "has that name" : "is in that subnet", names);
     if (found->exclusion == NIC_DOWN)
         return error_set(err, HVD_ERR_INVALID, "--hvd-nics=%s: the link of %s is down; there are %s",
                          entry->name, nic_name(found), names);

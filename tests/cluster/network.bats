@@ -160,7 +160,7 @@ all_fail() {
     SECONDS=0
     job --hvd-nics=pair0 --hvd-start-timeout=20s "$program"
     [ "$status" -ne 0 ]
-    expect_text "$output" 'n3) cannot start: --hvd-nics=pair0: no network device of this node is called so; there are '
+    expect_text "$output" 'n3) cannot start: --hvd-nics=pair0: no network device of this node has that name; there are '
     job --hvd-nics=dead0 --hvd-start-timeout=20s "$program"
     all_fail '--hvd-nics=dead0: the link of dead0 is down; there are .*eth0, eth1'
     job --hvd-nics=10.84.0.0/24 --hvd-start-timeout=20s "$program"

@@ -158,7 +158,7 @@ END
 @test "hvdinfo nics refuses what this node does not have, and shows what it has" {
     HVD_NICS=nothing9 run "$hvdinfo" nics
     [ "$status" -eq 1 ]
-    has "hvdinfo nics: --hvd-nics=nothing9: no network device of this node is called so; there are "
+    has "hvdinfo nics: --hvd-nics=nothing9: no network device of this node has that name; there are "
     has "loopback"
     run "$hvdinfo" nics --xml
     [ "$status" -eq 1 ]

@@ -139,7 +139,7 @@ three_fail() {
 
 @test "--hvd-nics that one node does not have names the node" {
     in_case plain HVD_NICS=pair0
-    three_fail '--hvd-nics=pair0: no network device of this node is called so'
+    three_fail '--hvd-nics=pair0: no network device of this node has that name'
     has "rank 2 (n3) cannot start: --hvd-nics=pair0"
 }
 

@@ -267,7 +267,7 @@ END
 @test "one rank alone needs nothing, but is refused where there should be more" {
     run "$probe"
     [ "$status" -eq 0 ]
-    said 1 solo
+    said 1 singleton
     SLURM_STEP_ID=0 SLURM_STEP_NUM_TASKS=4 run "$probe"
     [ "$status" -eq 1 ]
     has "SLURM_STEP_NUM_TASKS=4 says that the job has 4 ranks"

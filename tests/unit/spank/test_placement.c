@@ -331,30 +331,30 @@ static const struct {
     const char *fusion;
     const char *variables[3];
     const char *site;
-    bool placed, asked;
+    bool placed, required;
     enum bind_policy policy;
 } wishes[] = {
     {.policy = BIND_AUTO},
     {.fusion = "8M", .placed = true, .policy = BIND_AUTO},
-    {.cli = "core", .placed = true, .asked = true, .policy = BIND_CORE},
-    {.variables = {"HVD_BIND=numa"}, .placed = true, .asked = true, .policy = BIND_NUMA},
+    {.cli = "core", .placed = true, .required = true, .policy = BIND_CORE},
+    {.variables = {"HVD_BIND=numa"}, .placed = true, .required = true, .policy = BIND_NUMA},
     {.variables = {"HVD_FUSION=64Q", "HVD_CONFIG=/dev/zero"}, .policy = BIND_AUTO},
     {.variables = {"HVD_NICS=eth0"}, .policy = BIND_AUTO},
-    {.variables = {"HVD_GPU_VISIBLE=one"}, .placed = true, .asked = true, .policy = BIND_AUTO},
-    {.variables = {"HVD_RS=tasks:1,cpus:1"}, .placed = true, .asked = true, .policy = BIND_AUTO},
-    {.site = "bind=l3", .placed = true, .asked = true, .policy = BIND_L3},
+    {.variables = {"HVD_GPU_VISIBLE=one"}, .placed = true, .required = true, .policy = BIND_AUTO},
+    {.variables = {"HVD_RS=tasks:1,cpus:1"}, .placed = true, .required = true, .policy = BIND_AUTO},
+    {.site = "bind=l3", .placed = true, .required = true, .policy = BIND_L3},
     {.site = "bind=l3",
      .variables = {"HVD_BIND=numa"},
      .cli = "core",
      .placed = true,
-     .asked = true,
+     .required = true,
      .policy = BIND_CORE},
     {.site = "bind=l3", .variables = {"HVD_BIND=none"}, .placed = true, .policy = BIND_NONE},
     {.site = "bind=none", .placed = true, .policy = BIND_NONE},
-    {.cli = "none,verbose", .placed = true, .asked = true, .policy = BIND_NONE},
+    {.cli = "none,verbose", .placed = true, .required = true, .policy = BIND_NONE},
     {.variables = {"HVD_BIND=none", "HVD_GPU_VISIBLE=one"},
      .placed = true,
-     .asked = true,
+     .required = true,
      .policy = BIND_NONE},
 };
 
@@ -371,7 +371,7 @@ START_TEST(the_wish_is_that_of_the_highest_authority)
     int rc = placement_read_options(&options, &site, (char *const *)wishes[_i].variables, &err);
     ck_assert_msg(rc == HVD_OK, "%s", err.text);
     ck_assert_int_eq(options.placed, wishes[_i].placed);
-    ck_assert_int_eq(options.asked, wishes[_i].asked);
+    ck_assert_int_eq(options.required, wishes[_i].required);
     ck_assert_int_eq(options.bind.policy, wishes[_i].policy);
 }
 END_TEST
@@ -396,7 +396,7 @@ START_TEST(a_bad_variable_fails_the_step)
     const char *environment[] = {"HVD_BIND=zap", NULL};
     ck_assert_int_eq(placement_read_options(&options, &site, (char *const *)environment, &err),
                      HVD_ERR_INVALID);
-    ck_assert(options.placed && options.asked);
+    ck_assert(options.placed && options.required);
     ck_assert_ptr_nonnull(strstr(err.text, "HVD_BIND=zap: the value has an unknown word"));
 }
 END_TEST
@@ -481,7 +481,7 @@ static void prepare(struct planner_result *answer, struct plan_task *tasks)
         bitmap_set(&tasks[i].cpus, bitmap_find_next(&answer->head.cpus, 0));
     }
     placement_state.options =
-        (struct placement_options){.placed = true, .asked = true, .bind = {.verbose = true}};
+        (struct placement_options){.placed = true, .required = true, .bind = {.verbose = true}};
     placement_state.answer = answer;
 }
 
@@ -522,7 +522,7 @@ END_TEST
 START_TEST(a_failure_is_said_by_one_task_and_fails_all)
 {
     struct hvd_error err = {""};
-    placement_state.options = (struct placement_options){.placed = true, .asked = true};
+    placement_state.options = (struct placement_options){.placed = true, .required = true};
     placement_state.status = HVD_ERR_TIMEOUT;
     error_set(&placement_state.failure, HVD_ERR_TIMEOUT, "took too long");
     ck_assert_int_eq(placement_apply(NULL, &who, &err), HVD_ERR_TIMEOUT);

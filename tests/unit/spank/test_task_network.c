@@ -165,7 +165,7 @@ START_TEST(what_cannot_be_had_is_told_once_a_node)
     expect_nothing();
     ck_assert_int_eq(slurm.lines, 1);
     ck_assert_ptr_nonnull(
-        strstr(slurm.last, "--hvd-nics=absent0: no network device of this node is called so"));
+        strstr(slurm.last, "--hvd-nics=absent0: no network device of this node has that name"));
     slurm.local_task = 1;
     begin_task(&no_site);
     ck_assert_int_eq(slurm.lines, 1);

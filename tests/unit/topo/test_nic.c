@@ -147,11 +147,11 @@ static const struct {
     const char *asked, *sentence;
 } refused[] = {
     {"eth77",
-     "--hvd-nics=eth77: no network device of this node is called so; there are eth0, eth9, mlx5_0/ib0"},
+     "--hvd-nics=eth77: no network device of this node has that name; there are eth0, eth9, mlx5_0/ib0"},
     {"eth0,10.77.0.0/16", "--hvd-nics=10.77.0.0/16: no network device of this node is in that subnet"},
     {"eth1", "--hvd-nics=eth1: the link of eth1 is down"},
     {"eth0,eth0", "--hvd-nics=eth0,eth0: the value has a name twice; expected auto"},
-    {"mlx5", "no network device of this node is called so"},
+    {"mlx5", "no network device of this node has that name"},
 };
 
 START_TEST(what_cannot_be_had_is_refused)
@@ -172,7 +172,7 @@ START_TEST(cards_without_a_name_are_not_offered)
     struct hvd_error err = {""};
     ck_assert_int_eq(nics_select(nics, 2, "eth7", &err), HVD_ERR_INVALID);
     ck_assert_str_eq(err.text,
-                     "--hvd-nics=eth7: no network device of this node is called so; there are eth0");
+                     "--hvd-nics=eth7: no network device of this node has that name; there are eth0");
 }
 END_TEST
 
