@@ -14,6 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/fd_passing.h"
+
+_Static_assert(ATTACH_MAX_FDS <= FD_PASSING_MAX, "a packet can carry the descriptors of all neighbours");
+
 struct node_member *node_member_of(const struct node *node, int rank)
 {
     for (int i = 0; i < node->member_count; i++) {
@@ -113,59 +117,34 @@ int attach_send(int fd, enum attach_packet_type type, struct attach_packet *pack
     packet->type = type;
     struct iovec part = {packet, sizeof(*packet)};
     struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(ATTACH_MAX_FDS * sizeof(int))];
-    } space = {0};
-    if (fds != NULL && fds->count > 0) {
-        message.msg_control = space.bytes;
-        message.msg_controllen = CMSG_SPACE((size_t)fds->count * sizeof(int));
-        struct cmsghdr *rights = CMSG_FIRSTHDR(&message);
-        *rights = (struct cmsghdr){.cmsg_len = CMSG_LEN((size_t)fds->count * sizeof(int)),
-                                   .cmsg_level = SOL_SOCKET,
-                                   .cmsg_type = SCM_RIGHTS};
-        memcpy(CMSG_DATA(rights), fds->fd, (size_t)fds->count * sizeof(int));
-    }
+    struct fd_passing room;
+    if (fds != NULL)
+        fd_passing_attach(&message, &room, fds->fd, fds->count);
     ssize_t sent = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     return sent < 0 ? -1 : 0;
-}
-
-/* The descriptors that came with a packet. */
-static void extract_fds(struct msghdr *message, struct attach_fds *fds)
-{
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part != NULL; part = CMSG_NXTHDR(message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-            continue;
-        /* never more than there was space for */
-        int count = (int)((part->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-        memcpy(fds->fd, CMSG_DATA(part), (size_t)count * sizeof(int));
-        fds->count = count;
-    }
 }
 
 int attach_receive(int fd, enum attach_packet_type type, struct attach_packet *packet, struct attach_fds *fds,
                    struct hvd_error *err)
 {
     struct iovec part = {packet, sizeof(*packet)};
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(ATTACH_MAX_FDS * sizeof(int))];
-    } space = {0};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = space.bytes, .msg_controllen = sizeof(space.bytes)};
+    struct fd_passing room;
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     fds->count = 0;
+    fd_passing_expect(&message, &room, ATTACH_MAX_FDS);
     ssize_t length = recvmsg(fd, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
     if (length < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
         return HVD_IN_PROGRESS;
     if (length < 0)
         return error_set_errno(err, "cannot be heard");
-    extract_fds(&message, fds);
+    fds->count = fd_passing_take(&message, fds->fd, ATTACH_MAX_FDS);
     int status = HVD_OK;
     if (length == 0)
         status = error_set(err, HVD_ERR_SYSTEM, "closed the connection");
     else if ((message.msg_flags & MSG_CTRUNC) != 0)
-        status = error_set(err, HVD_ERR_NO_MEMORY,
-                           "sent more descriptors than this process may open; see `ulimit -n`");
+        status =
+            error_set(err, HVD_ERR_NO_MEMORY,
+                      "sent more descriptors than expected, or than this process may open (`ulimit -n`)");
     else if (length != sizeof(*packet) || (message.msg_flags & MSG_TRUNC) != 0)
         status = error_set(err, HVD_ERR_SYSTEM, "sent %zd bytes, expected a packet of %zu", length,
                            sizeof(*packet));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd_passing.h"
 #include "tools/hvdrun/reaper_process.h"
 #include "tools/hvdrun/scratch.h"
 #include "tools/hvdrun/process_tree.h"
@@ -60,20 +61,10 @@ int reaper_fork(struct reaper *reaper, const struct reaper_plan *plan, struct hv
 static int send_request(const struct reaper *reaper, const struct reaper_request *request, struct iovec text,
                         const int *fds, int fd_count)
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(3 * sizeof(int))];
-    } control = {0};
+    struct fd_passing room;
     struct iovec parts[] = {{(void *)request, sizeof(*request)}, text};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = text.iov_len == 0 ? 1 : 2};
-    if (fd_count > 0) {
-        message.msg_control = &control;
-        message.msg_controllen = CMSG_SPACE((size_t)fd_count * sizeof(int));
-        control.header.cmsg_level = SOL_SOCKET;
-        control.header.cmsg_type = SCM_RIGHTS;
-        control.header.cmsg_len = CMSG_LEN((size_t)fd_count * sizeof(int));
-        memcpy(CMSG_DATA(&control.header), fds, (size_t)fd_count * sizeof(int));
-    }
+    fd_passing_attach(&message, &room, fds, fd_count);
     ssize_t sent = 0;
     do
         sent = sendmsg(reaper->fd, &message, MSG_NOSIGNAL);

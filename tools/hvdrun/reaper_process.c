@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/fd_passing.h"
 #include "base/process_signal.h"
 #include "tools/hvdrun/scratch.h"
 #include "tools/hvdrun/process_tree.h"
@@ -289,22 +290,18 @@ struct incoming {
 static int receive(const struct reaper_state *state, struct incoming *incoming, size_t *text_bytesp,
                    int fds[3])
 {
-    union {
-        struct cmsghdr header;
-        char bytes[CMSG_SPACE(3 * sizeof(int))];
-    } control = {0};
+    struct fd_passing room;
     struct iovec part = {incoming, sizeof(*incoming)};
-    struct msghdr message = {
-        .msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    fd_passing_expect(&message, &room, 3);
     ssize_t length = recvmsg(state->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
+    if (length >= 0)
+        fd_passing_take(&message, fds, 3);
     if (length < (ssize_t)sizeof(incoming->request))
         return -1;
     *text_bytesp = (size_t)length - sizeof(incoming->request);
-    const struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-    if (header != NULL && header->cmsg_type == SCM_RIGHTS)
-        memcpy(fds, CMSG_DATA(header), header->cmsg_len - CMSG_LEN(0));
     return 1;
 }
 
