@@ -31,6 +31,7 @@ struct server {
     int channel_fd;
     int pipe_fd;
     char end[128]; /* how the process ended; "": it has not */
+    int end_signal;
 };
 
 static void close_fd(int *fd)
@@ -52,6 +53,7 @@ static void end_server(struct server *server)
         pid = waitpid(server->pid, &status, 0);
     while (pid < 0 && errno == EINTR);
     server->pid = 0;
+    server->end_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (WIFSIGNALED(status))
         snprintf(server->end, sizeof(server->end), "the PMIx server was killed by signal %d (%s)",
                  WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -200,12 +202,12 @@ void server_environment_free(char **environment)
 
 int server_fd(const struct server *server)
 {
-    return server->channel_fd;
+    return server == NULL ? -1 : server->channel_fd;
 }
 
 bool server_next(struct server *server, struct server_event *event)
 {
-    if (server->channel_fd < 0)
+    if (server == NULL || server->channel_fd < 0)
         return false;
     int rc = event_channel_receive(server->channel_fd, event);
     if (rc > 0 && (event->rank < 0 || event->rank >= server->size))
@@ -214,9 +216,15 @@ bool server_next(struct server *server, struct server_event *event)
         return rc > 0;
     close_fd(&server->channel_fd);
     end_server(server);
-    *event = (struct server_event){.kind = SERVER_LOST, .rank = -1};
+    *event = (struct server_event){.kind = SERVER_LOST, .rank = -1, .status = server->end_signal};
     snprintf(event->text, sizeof(event->text), "%s", server->end);
     return true;
+}
+
+void server_ask_alive(struct server *server)
+{
+    if (server != NULL && server->channel_fd >= 0)
+        send(server->channel_fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
 void server_close(struct server *server)

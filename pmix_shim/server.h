@@ -16,9 +16,16 @@ struct server_job {
 };
 
 struct server_event {
-    enum { SERVER_CONNECTED, SERVER_FINALIZED, SERVER_ABORT, SERVER_LOST } kind; /* LOST: the server died */
+    enum {
+        SERVER_CONNECTED,
+        SERVER_FINALIZED,
+        SERVER_ABORT,
+        SERVER_ALIVE,
+        SERVER_LOST
+    } kind; /* LOST: the server died */
     int rank;
-    int status;     /* ABORT: the exit status that the rank asks for */
+    int status; /* ABORT: the exit status that the rank asks for; LOST: the signal that killed the server, or
+                   0 */
     char text[256]; /* ABORT: the rank's message, or ""; LOST: how the server died */
 };
 
@@ -41,7 +48,11 @@ int server_fd(const struct server *server);
  * the rank has ended. */
 bool server_next(struct server *server, struct server_event *event);
 
-/* NULL is fine. */
+/* Ask the server whether it is alive: ALIVE or LOST follows, after all events that came before. */
+void server_ask_alive(struct server *server);
+
+/* Ends the server. NULL is fine, also for server_fd, server_next and server_ask_alive, as of a server that is
+ * lost. */
 void server_close(struct server *server);
 
 #endif

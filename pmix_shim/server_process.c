@@ -232,11 +232,24 @@ static void detach_process(int channel_fd, int pipe_fd)
     close_range((unsigned)high + 1, ~0U, 0);
 }
 
+/* Each byte from hvdrun asks whether this process is alive. */
+static void answer_until_end(const struct event_channel *channel)
+{
+    const struct server_event alive = {.kind = SERVER_ALIVE, .rank = 0};
+    char question = 0;
+    for (;;) {
+        ssize_t length = read(channel->fd, &question, 1);
+        if (length == 1)
+            event_channel_post(channel, &alive);
+        else if (length == 0 || errno != EINTR)
+            return;
+    }
+}
+
 void server_process_run(const struct server_job *job, int channel_fd, int pipe_fd)
 {
     struct hvd_error err;
     struct server_state serving = {.channel = {channel_fd}};
-    char nothing = 0;
     detach_process(channel_fd, pipe_fd);
     stack_suffice_threads();
     int status = serve_job(&serving, job, &err);
@@ -246,8 +259,6 @@ void server_process_run(const struct server_job *job, int channel_fd, int pipe_f
     for (int rank = 0; rank < job->size; rank++)
         send_environment(&serving, rank, pipe_fd);
     close(pipe_fd);
-    /* PMIx's thread does the rest; hvdrun never sends, so this read returns when it ends */
-    while (read(channel_fd, &nothing, 1) < 0 && errno == EINTR)
-        continue;
+    answer_until_end(&serving.channel); /* PMIx's thread does the rest */
     _exit(EXIT_SUCCESS);
 }

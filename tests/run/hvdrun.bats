@@ -291,7 +291,7 @@ TABLE
     status=0
     wait $job || status=$?
     [ $status = 1 ]
-    [[ $(last_line) == "hvdrun: the reaper, which starts and ends the ranks, was killed"* ]]
+    [ "$(last_line)" = "hvdrun: the reaper, which starts and ends the ranks, was killed; the 2 ranks were killed" ]
     [ -z "$(marked)" ]
 }
 

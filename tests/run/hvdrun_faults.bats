@@ -24,6 +24,22 @@ END
     [[ $(last_line) == "hvdrun: the PMIx server was killed by signal 9 (Killed)"* ]]
 }
 
+@test "a PMIx server that dies is named before the ranks that fail without it" {
+    for turn in $(seq 10); do
+        rm -f started
+        "$hvdrun" -n 3 sh -c 'echo x >>started; [ $PMIX_RANK != 2 ] || exec sleep 100; exec "$0"' \
+            "$HVD_BUILD/tests/run/pmixhello" >out 2>err 3>&- &
+        local job=$!
+        await_lines started 3
+        sleep "0.0$turn" # so that the ranks have come to different places
+        kill -9 "$(child_named hvdrun-pmix $job)"
+        status=0
+        wait $job || status=$?
+        [ $status = 1 ]
+        [[ $(last_line) == "hvdrun: the PMIx server was killed by signal 9 (Killed)"* ]] || { cat err; return 1; }
+    done
+}
+
 @test "small stacks are no obstacle" {
     for kilobytes in 64 256; do
         [ "$(alone bash -c 'ulimit -s '$kilobytes'; exec "$@"' bash "$hvdrun" -n 3 true)" = "on 0" ] ||

@@ -153,11 +153,12 @@ int reaper_next(struct reaper *reaper, struct reaper_report *report)
     return -1;
 }
 
-void reaper_close(struct reaper *reaper, const struct reaper_plan *plan)
+int reaper_close(struct reaper *reaper, const struct reaper_plan *plan)
 {
     int status = 0;
+    int rc = 0;
     if (reaper->pid == 0)
-        return;
+        return HVD_OK;
     if (reaper->fd >= 0)
         close(reaper->fd);
     pid_t pid = 0;
@@ -165,9 +166,10 @@ void reaper_close(struct reaper *reaper, const struct reaper_plan *plan)
         pid = waitpid(reaper->pid, &status, 0);
     while (pid < 0 && errno == EINTR);
     if (pid < 0 || !WIFEXITED(status)) {
-        process_tree_kill(clock_us() + KILL_WAIT_US);
+        rc = process_tree_kill(clock_us() + KILL_WAIT_US);
         for (int i = 0; i < 2; i++)
             scratch_remove(plan->scratches[i]);
     }
     *reaper = (struct reaper){0, -1};
+    return rc == 0 ? HVD_OK : HVD_ERR_TIMEOUT;
 }

@@ -78,7 +78,8 @@ void reaper_kill(const struct reaper *reaper);
 int reaper_next(struct reaper *reaper, struct reaper_report *report);
 
 /* Close the connection and wait until the reaper has ended the remaining processes, removed the scratch
- * folders and exited. If the reaper was killed, do its work here. Does nothing if pid is 0. */
-void reaper_close(struct reaper *reaper, const struct reaper_plan *plan);
+ * folders and exited. If the reaper was killed, do its work here, where the ranks are killed at once. Does
+ * nothing if pid is 0. Returns HVD_OK, or HVD_ERR_TIMEOUT if processes are left that cannot be killed. */
+int reaper_close(struct reaper *reaper, const struct reaper_plan *plan);
 
 #endif

@@ -2,6 +2,7 @@
 #include "tools/hvdrun/supervisor.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/signalfd.h>
@@ -10,8 +11,9 @@
 #include "base/clock.h"
 #include "base/process_signal.h"
 
-#define NO_DEADLINE   INT64_MAX
-#define LOST_GRACE_US 200000 /* time for the report of a rank that died and took the PMIx server with it */
+#define NO_DEADLINE    INT64_MAX
+#define LOST_GRACE_US  200000  /* time for the report of a rank that died and took the PMIx server with it */
+#define ALIVE_LIMIT_US 1000000 /* for the PMIx server to say that it is alive */
 
 enum {
     POLL_SIGNAL,
@@ -64,6 +66,12 @@ static void start_ranks(struct supervisor *supervisor)
     }
 }
 
+static bool is_crash(int signal_number)
+{
+    return signal_number == SIGSEGV || signal_number == SIGBUS || signal_number == SIGABRT ||
+           signal_number == SIGILL || signal_number == SIGFPE;
+}
+
 /* Handle the events of the PMIx server. They are handled before the reaper's reports, so that an abort is
  * seen before the end of the rank that called it. */
 static void handle_server_events(struct supervisor *supervisor)
@@ -80,9 +88,13 @@ static void handle_server_events(struct supervisor *supervisor)
         case SERVER_ABORT:
             verdict_aborted(supervisor->verdict, event.rank, event.status, event.text);
             break;
+        case SERVER_ALIVE:
+            supervisor->server_answered = true;
+            break;
         case SERVER_LOST:
             snprintf(supervisor->server_lost, sizeof(supervisor->server_lost), "%s", event.text);
             supervisor->server_lost_us = clock_us();
+            supervisor->server_crashed = is_crash(event.status);
             break;
         }
     }
@@ -97,6 +109,34 @@ static void handle_not_bound(struct supervisor *supervisor, const struct reaper_
     error_set_errno(&why, "rank %d cannot be bound to CPUs %s", report->rank,
                     bitmap_text(cpus, list, sizeof(list)));
     verdict_broken(supervisor->verdict, why.text);
+}
+
+/* A rank has failed: did the PMIx server die before it? A server that answers now did not, and what else it
+ * sent, such as an abort, is known then. A rank that fails without the server is a consequence, unless the
+ * server crashed: libpmix may do that when ranks die. */
+static void blame_server_first(struct supervisor *supervisor)
+{
+    int64_t deadline_us = clock_us() + ALIVE_LIMIT_US;
+    supervisor->server_answered = false;
+    server_ask_alive(supervisor->server);
+    while (!supervisor->server_answered && server_fd(supervisor->server) >= 0 && clock_us() < deadline_us) {
+        struct pollfd server = {.fd = server_fd(supervisor->server), .events = POLLIN};
+        poll(&server, 1, clock_ms_until(deadline_us));
+        handle_server_events(supervisor);
+    }
+    if (supervisor->server_lost[0] != 0 && !supervisor->server_crashed)
+        verdict_broken(supervisor->verdict, supervisor->server_lost);
+}
+
+/* The ranks have become hvdrun's children. Nobody else can end them now. */
+static void end_orphans(struct supervisor *supervisor)
+{
+    verdict_broken(supervisor->verdict, "the reaper, which starts and ends the ranks, was killed");
+    server_close(supervisor->server); /* it is a child, too, and has to end anyway */
+    supervisor->server = NULL;
+    if (reaper_close(supervisor->reaper, supervisor->plan) == HVD_OK)
+        verdict_rest_ended(supervisor->verdict);
+    supervisor->empty = true;
 }
 
 static void handle_reaper_reports(struct supervisor *supervisor)
@@ -121,6 +161,8 @@ static void handle_reaper_reports(struct supervisor *supervisor)
             supervisor->gone_count++;
             break;
         case REAPER_ENDED:
+            if (report.number != 0 && !verdict_is_failure(verdict))
+                blame_server_first(supervisor);
             verdict_ended(verdict, report.rank, report.number, (enum verdict_stage)report.stage,
                           report.sweep);
             supervisor->gone_count++;
@@ -130,10 +172,8 @@ static void handle_reaper_reports(struct supervisor *supervisor)
             break;
         }
     }
-    if (rc < 0 && !supervisor->empty) {
-        verdict_broken(verdict, "the reaper, which starts and ends the ranks, was killed");
-        supervisor->empty = true;
-    }
+    if (rc < 0 && !supervisor->empty)
+        end_orphans(supervisor);
 }
 
 /* Ctrl-Z stops the ranks too; they continue when hvdrun does. */

@@ -21,8 +21,11 @@ struct supervisor {
     /* owned by the supervisor */
     struct input input;
     int gone_count;        /* ranks that ended or could not be started */
+    bool server_answered;  /* since it was asked whether it is alive */
     char server_lost[256]; /* how the PMIx server died; "": it has not */
     int64_t server_lost_us;
+    bool server_crashed; /* it died of a mistake of its own, for which the end of ranks may have been the
+                            cause */
     bool ending;         /* the reaper was asked to end the job */
     int interrupt_count; /* signals that ask hvdrun to end; the second one skips the grace period */
     bool empty;          /* no process of the job is left */

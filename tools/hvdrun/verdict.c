@@ -36,6 +36,7 @@ struct verdict {
     enum cause cause; /* the first failure */
     int rank;         /* the rank that failed first, or -1 */
     int waiting_rank; /* NOT_JOINED: a rank that waits for [rank] */
+    bool rest_ended;  /* what has not ended was killed at once */
     uint64_t sweep;   /* ENDED: the reaper's pass that found it */
     int number;       /* ABORTED: status; NOT_STARTED: errno; INTERRUPTED: signal */
     char text[512];   /* ABORTED: message; NOT_STARTED: command; BROKEN: sentence */
@@ -155,6 +156,11 @@ void verdict_broken(struct verdict *verdict, const char *sentence)
     blame(verdict, CAUSE_BROKEN, -1, 0, sentence);
 }
 
+void verdict_rest_ended(struct verdict *verdict)
+{
+    verdict->rest_ended = true;
+}
+
 bool verdict_is_failure(const struct verdict *verdict)
 {
     return verdict->cause != CAUSE_NONE;
@@ -263,6 +269,7 @@ struct others {
     int failed;     /* on their own, with another status or by a signal */
     int terminated; /* after SIGTERM */
     int killed;     /* by SIGKILL, after the grace period */
+    int rest;       /* killed at once */
     int running;    /* still running: they could not be killed */
 };
 
@@ -274,7 +281,9 @@ static struct others count_others(const struct verdict *verdict)
         if (rank == verdict->rank || !state->started)
             continue;
         others.count++;
-        if (!state->ended)
+        if (!state->ended && verdict->rest_ended)
+            others.rest++;
+        else if (!state->ended)
             others.running++;
         else if (state->stage == VERDICT_KILL_SENT && WIFSIGNALED(state->wait_status) &&
                  WTERMSIG(state->wait_status) == 9)
@@ -307,6 +316,7 @@ static void add_others(struct verdict_line *line, const struct verdict *verdict)
         {others.failed, "failed as well", ""},
         {others.terminated, others.terminated == 1 ? "was terminated" : "were terminated", ""},
         {others.killed, others.killed == 1 ? "was ended" : "were ended", why_killed},
+        {others.rest, others.rest == 1 ? "was killed" : "were killed", ""},
         {others.running, "cannot be ended", ""}};
     const char *other = verdict->rank < 0 ? "" : "other ";
     const char *between = "";

@@ -31,6 +31,8 @@ void verdict_not_started(struct verdict *verdict, int rank, const char *command,
 void verdict_interrupted(struct verdict *verdict, int signal_number);
 /* hvdrun itself cannot go on, for the reason in [sentence]. */
 void verdict_broken(struct verdict *verdict, const char *sentence);
+/* hvdrun has killed every rank that was still running, without asking it to end first. */
+void verdict_rest_ended(struct verdict *verdict);
 
 /* Whether something failed, so that the remaining ranks must be ended. */
 bool verdict_is_failure(const struct verdict *verdict);

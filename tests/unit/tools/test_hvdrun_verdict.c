@@ -12,7 +12,7 @@
 #define MAX_STEPS      10
 
 struct step {
-    enum { NONE, CONNECT, FINALIZE, END, ABORT, NOT_STARTED, INTERRUPT, BROKEN } kind;
+    enum { NONE, CONNECT, FINALIZE, END, ABORT, NOT_STARTED, INTERRUPT, BROKEN, REST } kind;
     int rank;
     int number;
     enum verdict_stage stage;
@@ -56,6 +56,10 @@ struct story {
 #define BREAKS(text)                           \
     {                                          \
         BROKEN, 0, 0, VERDICT_RUNNING, 0, text \
+    }
+#define REST_ENDS                            \
+    {                                        \
+        REST, 0, 0, VERDICT_RUNNING, 0, NULL \
     }
 
 static const struct story stories[] = {
@@ -107,6 +111,11 @@ static const struct story stories[] = {
      130,
      "interrupted by signal 2 (Interrupt); the 4 ranks were terminated"},
     {{BREAKS("the reaper was killed")}, true, 1, "the reaper was killed; the 4 ranks cannot be ended"},
+    {{BREAKS("the reaper was killed"), REST_ENDS}, true, 1, "the reaper was killed; the 4 ranks were killed"},
+    {{ENDS(1, 0), BREAKS("the reaper was killed"), ENDS(0, 0), ENDS(2, 0), REST_ENDS},
+     true,
+     1,
+     "the reaper was killed; of the others 3 finished, 1 was killed"},
     /* the start: a rank that exited without connecting is reported missing once another rank connects */
     {{ENDS(1, 0), ENDS(2, 0)}, false, 0, NULL},
     {{ENDS(1, 0), CONNECTS(0)},
@@ -147,6 +156,9 @@ static void tell(struct verdict *verdict, const struct step *step)
         break;
     case BROKEN:
         verdict_broken(verdict, step->text);
+        break;
+    case REST:
+        verdict_rest_ended(verdict);
         break;
     }
 }
