@@ -9,7 +9,7 @@ core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/bas
 	core/base/clock.h core/base/codec.h core/base/cpu.h core/base/dtype.c core/base/dtype.h core/base/env.c \
 	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/hash.h core/base/job.h core/base/log.c core/base/log.h core/base/name_table.c \
 	core/base/name_table.h core/base/process_signal.h core/base/rank_list.c core/base/rank_list.h core/base/status.c core/base/status.h \
-	core/base/stack.c core/base/stack.h \
+	core/base/secret.c core/base/secret.h core/base/stack.c core/base/stack.h \
 	core/base/tree_shape.c core/base/tree_shape.h
 core_libbase_la_SOURCES += core/options/bind.c core/options/bind.h core/options/config.c core/options/config.h \
 	core/options/nic_filter.c core/options/nic_filter.h core/options/option.c core/options/option.h \
@@ -88,11 +88,12 @@ core_libcore_la_LIBADD = core/libsched.la core/libtopo.la core/libconfig.la core
 core_libcore_la_SOURCES = core/base/module.c core/base/module.h core/api/allocations.c core/api/allocations.h core/api/arguments.c \
 	core/api/arguments.h
 core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h core/bootstrap/memory_budget.c \
-	core/bootstrap/memory_budget.h core/bootstrap/nic_discovery.c core/bootstrap/nic_discovery.h \
+	core/bootstrap/job_key.c core/bootstrap/job_key.h core/bootstrap/memory_budget.h core/bootstrap/nic_discovery.c core/bootstrap/nic_discovery.h \
 	core/bootstrap/peer_exchange.c core/bootstrap/peer_exchange.h core/bootstrap/peer_info.c core/bootstrap/peer_info.h core/bootstrap/placement.c core/bootstrap/placement.h \
 	core/bootstrap/start_report.c core/bootstrap/start_report.h core/bootstrap/sub_job.c core/bootstrap/sub_job.h \
 	core/bootstrap/wireup.h
-core_libcore_la_SOURCES += core/auth/handshake.c core/auth/handshake.h
+core_libcore_la_SOURCES += core/auth/handshake.c core/auth/handshake.h core/auth/munge.c core/auth/munge.h \
+	core/auth/secret_key.c core/auth/secret_key.h
 core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/endpoint.c core/net/endpoint.h \
 	core/net/env_export.c core/net/env_export.h core/net/frame.c core/net/frame.h core/net/network.c core/net/network.h \
 	core/net/network_env.c core/net/network_env.h core/net/network_table.c core/net/nic_offer.c core/net/nic_offer.h \

@@ -8,12 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "auth/secret_key.h"
+#include "base/secret.h"
 #include "options/parse.h"
 #include "pmix_shim/env_fence.h"
 
 #define LONGEST_SIZE 1000000
-#define SHORTEST_KEY 16
-#define LONGEST_KEY  4096
 
 struct env_state {
     struct env_job job;
@@ -80,24 +80,13 @@ static int read_master(struct env_job *job, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* Derive the key from the text of the secret. No message ever shows the text. */
 static int read_key(unsigned char *key, struct hvd_error *err)
 {
-    static const char purpose[] = "hvd wire-up by the environment";
-    const char *text = getenv("HVD_JOB_KEY");
-    size_t length = text != NULL ? strlen(text) : 0;
-    if (length < SHORTEST_KEY || length > LONGEST_KEY)
-        return error_set(
-            err, HVD_ERR_INVALID,
-            "HVD_JOB_KEY %s: ranks that meet by MASTER_ADDR need a secret of %d to %d characters, the same "
-            "on all ranks, such as the output of 'openssl rand -hex 16'",
-            text == NULL            ? "is not set"
-            : length < SHORTEST_KEY ? "is too short"
-                                    : "is too long",
-            SHORTEST_KEY, LONGEST_KEY);
-    crypto_generichash(key, HANDSHAKE_KEY_BYTES, (const unsigned char *)text, length,
-                       (const unsigned char *)purpose, sizeof(purpose) - 1);
-    return HVD_OK;
+    const char *text = secret_of_job(NULL);
+    int rc = secret_key_check(text, err);
+    if (rc == HVD_OK)
+        secret_key_derive(text, key);
+    return rc;
 }
 
 static void env_close(void *opaque)

@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/secret.h"
 #include "base/stack.h"
 #include "pmix_shim/event_channel.h"
 #include "pmix_shim/upcall.h"
@@ -149,11 +150,23 @@ static int register_ranks(struct server_state *serving, int size, struct hvd_err
     return HVD_OK;
 }
 
+/* Whoever knows the name of the namespace can take part: PMIx believes the user that a client says it is. So
+ * nobody else may guess it. The ranks have it from their environment, which others cannot read. */
+static int draw_nspace(struct server_state *serving, const char *host, struct hvd_error *err)
+{
+    char digits[RANDOM_HEX_BYTES];
+    if (random_hex_draw(digits) < 0)
+        return error_set_errno(err, "cannot draw a name for the job");
+    snprintf(serving->nspace, sizeof(serving->nspace), SECRET_OF_HVDRUN ".%.200s.%s", host, digits);
+    return HVD_OK;
+}
+
 static int serve_job(struct server_state *serving, const struct server_job *job, struct hvd_error *err)
 {
     prepare_environment();
-    snprintf(serving->nspace, sizeof(serving->nspace), "hvdrun.%.200s.%d", job->host, (int)getpid());
-    int status = start(job, err);
+    int status = draw_nspace(serving, job->host, err);
+    if (status == HVD_OK)
+        status = start(job, err);
     if (status == HVD_OK)
         status = register_job(serving, job, err);
     if (status == HVD_OK)

@@ -38,8 +38,11 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
     case S_CTX_LOCAL:
         options_register(spank);
         site_read(&site, argc, argv, NULL);
-        if (!site.keep_mpi)
-            srun_prefer_pmix();
+        if (srun_uses_hvd()) {
+            srun_draw_secret();
+            if (!site.keep_mpi)
+                srun_prefer_pmix();
+        }
         break;
     case S_CTX_ALLOCATOR:
         options_register(spank);

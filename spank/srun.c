@@ -1,4 +1,5 @@
-/* srun.c: what the plug-in does in srun: make PMIx the MPI type of steps that use hvd. */
+/* srun.c: what the plug-in does in srun for steps that use hvd: make PMIx their MPI type, and draw a secret.
+ */
 #include "config.h"
 #include "srun.h"
 
@@ -9,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "base/secret.h"
 
 /* How much of srun's command line is read. srun's own options come first. */
 #define ARGUMENT_BYTES 65536
@@ -195,12 +198,21 @@ done:
     return found;
 }
 
+bool srun_uses_hvd(void)
+{
+    return srun_environment_uses_hvd(environ) || command_line_uses_hvd();
+}
+
+void srun_draw_secret(void)
+{
+    char secret[SECRET_TEXT_BYTES];
+    unsetenv(SRUN_SECRET_VARIABLE); /* of an outer step */
+    if (secret_draw(SECRET_OF_SLURM, secret) == 0)
+        setenv(SRUN_SECRET_VARIABLE, secret, 1);
+}
+
 void srun_prefer_pmix(void)
 {
-    if (getenv("SLURM_MPI_TYPE") != NULL)
-        return;
-    if (!srun_environment_uses_hvd(environ) && !command_line_uses_hvd())
-        return;
-    if (slurm_has_pmix())
+    if (getenv("SLURM_MPI_TYPE") == NULL && slurm_has_pmix())
         setenv("SLURM_MPI_TYPE", "pmix", 0);
 }

@@ -9,8 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/secret.h"
 #include "options/parse.h"
 #include "options.h"
+#include "srun.h"
 #include "spank/placement.h"
 
 /* Global, because SPANK passes no data of a plug-in from one call to the next. One process serves one
@@ -94,6 +96,19 @@ void stepd_user_init(spank_t spank, const struct site *site)
     step.first_rankp = shared == MAP_FAILED ? NULL : shared;
 }
 
+/* Hand the secret that srun has drawn to the task, unless the user chose one. All tasks of a step decide
+ * alike. */
+static int put_secret(spank_t spank, struct hvd_error *err)
+{
+    char drawn[SECRET_TEXT_BYTES], present[SECRET_TEXT_BYTES];
+    if (spank_getenv(spank, SRUN_SECRET_VARIABLE, drawn, sizeof(drawn)) != ESPANK_SUCCESS)
+        return HVD_OK;
+    spank_unsetenv(spank, SRUN_SECRET_VARIABLE);
+    spank_err_t rc = spank_getenv(spank, SECRET_VARIABLE, present, sizeof(present));
+    bool is_users = rc == ESPANK_NOSPACE || (rc == ESPANK_SUCCESS && !secret_is_drawn(present));
+    return is_users ? HVD_OK : put_list(spank, SECRET_VARIABLE, drawn, err);
+}
+
 /* Batch scripts and the shell of salloc get the options too: an mpirun or hvdrun there starts ranks on its
  * own node from its own environment, and these ranks must agree with those that it starts through steps. */
 int stepd_task_init(spank_t spank, const struct site *site)
@@ -110,6 +125,8 @@ int stepd_task_init(spank_t spank, const struct site *site)
         rc = put_list(spank, CONFIG_CLI_VARIABLE, list, &err);
     if (rc == HVD_OK)
         rc = put_list(spank, CONFIG_SITE_VARIABLE, site->list, &err);
+    if (rc == HVD_OK)
+        rc = put_secret(spank, &err);
     if (rc == HVD_OK && is_normal(step_id(spank)))
         rc = placement_apply(spank, &id, &err);
     if (rc < 0 && err.text[0] != 0)

@@ -56,6 +56,8 @@ static int exchange_peer_info(struct startup *startup, struct hvd_error *err)
         if (rc != HVD_OK)
             error_set(err, rc, "no memory for a list of %zu ranks", size);
     }
+    if (rc == HVD_OK)
+        rc = job_key_find_guard(&peer_info->key_guard, err);
     if (rc == HVD_OK) {
         rc = peer_exchange(&bootstrap->peer_table, &startup->wireup, peer_info, startup->deadline_us, err);
     }

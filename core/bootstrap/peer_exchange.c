@@ -1,10 +1,12 @@
 /* peer_exchange.c: exchanges the ranks' peer infos and the job's key by wire-up. */
 #include "bootstrap/peer_exchange.h"
 
-#include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "base/secret.h"
+#include "bootstrap/job_key.h"
 
 static void blob_name(const struct peer_table *peer_table, const char *what, char name[64])
 {
@@ -21,27 +23,7 @@ static int put_own_info(const struct peer_table *peer_table, const struct wireup
     int rc = wireup->ops->put(wireup->state, name, bytes, length, err);
     if (rc != HVD_OK || peer_table->rank != 0)
         return rc;
-    blob_name(peer_table, "key", name);
-    return wireup->ops->put(wireup->state, name, peer_table->key, sizeof(peer_table->key), err);
-}
-
-static int get_key(struct peer_table *peer_table, const struct wireup *wireup, int64_t deadline_us,
-                   struct hvd_error *err)
-{
-    char name[64];
-    struct wireup_blob blob = {NULL, 0};
-    blob_name(peer_table, "key", name);
-    int rc = wireup->ops->get(wireup->state, 0, name, deadline_us, &blob, err);
-    if (rc != HVD_OK)
-        return rc;
-    if (blob.length == sizeof(peer_table->key))
-        memcpy(peer_table->key, blob.bytes, blob.length);
-    else
-        rc = error_set(err, HVD_ERR_INVALID, "the job key of rank 0 has %zu bytes; expected %d", blob.length,
-                       JOB_KEY_BYTES);
-    sodium_memzero(blob.bytes, blob.length);
-    free(blob.bytes);
-    return rc;
+    return job_key_put(peer_table, wireup, peer_info->key_guard, err);
 }
 
 static int get_peer_info(struct peer_table *peer_table, const struct wireup *wireup, int rank,
@@ -101,6 +83,20 @@ static int report_set_count_mismatch(const struct peer_table *peer_table, int ra
                      name, peer_info->start.set_count, first_name, first->start.set_count);
 }
 
+static int report_guard_mismatch(const struct peer_table *peer_table, int rank,
+                                 const struct peer_info *peer_info, const struct peer_info *first,
+                                 struct hvd_error *err)
+{
+    char name[300], first_name[300];
+    peer_table_rank_name(peer_table, rank, name, sizeof(name));
+    peer_table_rank_name(peer_table, 0, first_name, sizeof(first_name));
+    return error_set(err, HVD_ERR_MISMATCH,
+                     "the secret of the job: %.80s has %s, %.80s has %s; give all ranks the same: hvdrun and "
+                     "the plug-in set " SECRET_VARIABLE " for each rank, so do not remove it or change it",
+                     name, job_key_guard_text(peer_info->key_guard), first_name,
+                     job_key_guard_text(first->key_guard));
+}
+
 static int compare_peer_info(const struct peer_table *peer_table, int rank, const struct peer_info *peer_info,
                              const struct peer_info *first, struct hvd_error *err)
 {
@@ -109,6 +105,8 @@ static int compare_peer_info(const struct peer_table *peer_table, int rank, cons
         return report_rank_list_mismatch(peer_info, first, err);
     if (first->start.set_count != peer_info->start.set_count)
         return report_set_count_mismatch(peer_table, rank, peer_info, first, err);
+    if (first->key_guard != peer_info->key_guard)
+        return report_guard_mismatch(peer_table, rank, peer_info, first, err);
     return option == NULL ? HVD_OK : report_option_mismatch(peer_table, option, rank, peer_info, first, err);
 }
 
@@ -145,15 +143,13 @@ int peer_exchange(struct peer_table *peer_table, const struct wireup *wireup,
     struct peer_info *infos = calloc(2, sizeof(*infos));
     if (infos == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to read the other ranks' peer infos");
-    if (peer_table->rank == 0)
-        randombytes_buf(peer_table->key, sizeof(peer_table->key));
     int rc = put_own_info(peer_table, wireup, peer_info, err);
     if (rc == HVD_OK)
         rc = wireup->ops->fence(wireup->state, deadline_us, err);
     if (rc == HVD_OK)
         rc = get_all_peer_info(peer_table, wireup, infos, deadline_us, err);
-    if (rc == HVD_OK) /* the first rank of our list took that rank for its own, and so generated a key */
-        rc = get_key(peer_table, wireup, deadline_us, err);
+    if (rc == HVD_OK) /* the first rank of our list took that rank for its own, and so drew a key */
+        rc = job_key_get(peer_table, wireup, peer_info->key_guard, deadline_us, err);
     if (rc == HVD_OK)
         use_loopback(peer_table);
     free(infos);

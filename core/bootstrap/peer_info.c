@@ -133,6 +133,7 @@ size_t peer_info_encode(const struct peer_info *peer_info, unsigned char bytes[P
         encode_text(&encoder, peer_info->options[i].source, sizeof(peer_info->options[i].source));
     }
     encode_start(&encoder, &peer_info->start);
+    encode_number(&encoder, peer_info->key_guard, 1);
     return PEER_INFO_BYTES - encoder.left;
 }
 
@@ -191,6 +192,7 @@ int peer_info_decode(struct peer_info *peer_info, const unsigned char *bytes, si
         return error_set(err, HVD_ERR_MISMATCH,
                          "is of a hvd with other options; use the same version on all nodes");
     decode_start(&decoder, &peer_info->start);
+    peer_info->key_guard = (enum job_key_guard)decode_at_most(&decoder, 1, JOB_KEY_GUARD_COUNT - 1);
     if (decoder.failed || decoder.left > 0)
         return error_set(err, HVD_ERR_INVALID, "is cut short or damaged");
     return HVD_OK;

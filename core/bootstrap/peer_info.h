@@ -6,6 +6,7 @@
 
 #include "options/config.h"
 #include "base/rank_list.h"
+#include "bootstrap/job_key.h"
 #include "net/peer_table.h"
 
 #define PEER_INFO_BYTES        49152 /* the longest encoded peer info */
@@ -28,6 +29,7 @@ struct peer_info_start {
 struct peer_info {
     struct peer peer; /* without leader */
     struct peer_info_start start;
+    enum job_key_guard key_guard;                /* job_key_find_guard says it */
     struct peer_info_option options[OPTION_MAX]; /* by option_index; only the job-wide ones are filled */
 };
 

@@ -245,7 +245,7 @@ MASTER_PORT=0|MASTER_PORT=0: expected a whole number between 1 and 65535
 MASTER_PORT=65536|MASTER_PORT=65536: expected
 -u MASTER_ADDR|MASTER_ADDR=: expected the name or address
 MASTER_ADDR=a..b|MASTER_ADDR=a..b: 
--u HVD_JOB_KEY|HVD_JOB_KEY is not set: ranks that meet by MASTER_ADDR need a secret
+-u HVD_JOB_KEY|HVD_JOB_KEY is not set: expected a secret of 16 to 4096 characters, the same on all ranks
 HVD_JOB_KEY=short|HVD_JOB_KEY is too short
 LOCAL_RANK=2|LOCAL_RANK=2: expected a whole number between 0 and 1
 LOCAL_WORLD_SIZE=3|LOCAL_WORLD_SIZE=3: expected a whole number between 1 and 2

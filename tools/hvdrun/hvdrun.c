@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/secret.h"
 #include "base/stack.h"
 #include "tools/common/command.h"
 #include "tools/hvdrun/options.h"
@@ -142,8 +143,12 @@ static int refuse(const struct hvd_error *err, int status, int *exit_statusp)
 static int count_ranks(struct launch_state *launch, int *exit_statusp)
 {
     struct hvd_error err;
+    char secret[SECRET_TEXT_BYTES];
+    if (secret_draw(SECRET_OF_HVDRUN, secret) < 0)
+        return say("cannot draw a secret for the job");
     scratch_name_shared(launch->shared_scratch, sizeof(launch->shared_scratch));
-    launch->environment = rank_environment_create(environ, launch->options.cli, launch->shared_scratch);
+    launch->environment =
+        rank_environment_create(environ, secret, launch->options.cli, launch->shared_scratch);
     if (launch->environment == NULL)
         return say("memory ran out");
     int status = rank_places_create(&launch->places, &launch->options, launch->environment, &err);

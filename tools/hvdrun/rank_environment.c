@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/secret.h"
 #include "options/config.h"
 #include "topo/apply.h"
 #include "topo/nic_env.h"
@@ -24,6 +25,8 @@ static const char *const removed[] = {
     /* torchrun's worker */
     "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE",
     CONFIG_CLI_VARIABLE,
+    /* the secret of an outer job, or the user's for a job without a launcher */
+    SECRET_VARIABLE,
     /* how the outer launcher placed hvdrun, and the networks it chose between its nodes */
     PLACED_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE", NETWORK_SET_VARIABLE, NULL};
 
@@ -155,7 +158,8 @@ static bool is_forced(const char *entry)
     return false;
 }
 
-char **rank_environment_create(char *const *environment, const char *cli, const char *shared)
+char **rank_environment_create(char *const *environment, const char *secret, const char *cli,
+                               const char *shared)
 {
     struct outer outer = {.placed = environment_value(environment, PLACED_VARIABLE)};
     /* in a folder that the reaper removes, since a killed rank leaves its segments behind */
@@ -176,6 +180,7 @@ char **rank_environment_create(char *const *environment, const char *cli, const 
     add_unless_set(&builder, defaults);
     if (shared[0] != 0)
         add_unless_set(&builder, segments);
+    add_setting(&builder, SECRET_VARIABLE, secret);
     if (cli[0] != 0)
         add_setting(&builder, CONFIG_CLI_VARIABLE, cli);
     if (!builder.failed)

@@ -48,6 +48,7 @@ START_TEST(the_longest_card_fits)
     static struct peer_info longest, read;
     memset(&longest, 'x', sizeof(longest));
     longest.peer = peer_info.peer;
+    longest.key_guard = JOB_KEY_MUNGE;
     longest.start.launcher_rank = longest.start.rank_count = longest.start.set_count = INT32_MAX;
     longest.start.ranks[sizeof(longest.start.ranks) - 1] = 0;
     memset(longest.peer.host, 'h', sizeof(longest.peer.host) - 1);
@@ -58,6 +59,7 @@ START_TEST(the_longest_card_fits)
     }
     ck_assert_int_eq(peer_info_decode(&read, bytes, peer_info_encode(&longest, bytes), NULL), HVD_OK);
     ck_assert_str_eq(read.peer.host, longest.peer.host);
+    ck_assert_int_eq(read.key_guard, JOB_KEY_MUNGE);
     int backends = option_index(OPTION_OF(backends));
     ck_assert_str_eq(read.options[backends].value, longest.options[backends].value);
 }

@@ -179,6 +179,22 @@ START_TEST(a_different_start_is_named)
 }
 END_TEST
 
+/* A rank whose environment has lost the secret says so, and so do the others. */
+START_TEST(all_ranks_have_the_same_guard)
+{
+    struct hvd_error err = {""};
+    begin(1);
+    make_card(3, (char *const[]){NULL});
+    peer_info.key_guard = JOB_KEY_SECRET;
+    card_lengths[3] = peer_info_encode(&peer_info, cards[3]);
+    peer_info.key_guard = JOB_KEY_BARE;
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_MISMATCH);
+    ck_assert_msg(strstr(err.text, "rank 3 (n3) has HVD_JOB_KEY, rank 0 (n0) has no HVD_JOB_KEY; ") != NULL,
+                  "%s", err.text);
+    end();
+}
+END_TEST
+
 START_TEST(hostile_blobs_are_refused)
 {
     struct hvd_error err = {""};
@@ -300,6 +316,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, neighbours_are_reached_by_loopback);
     tcase_add_loop_test(tcase, a_difference_names_both_ranks_and_values, 0, SIZE);
     tcase_add_loop_test(tcase, a_different_start_is_named, 0, 2 * SIZE);
+    tcase_add_test(tcase, all_ranks_have_the_same_guard);
     tcase_add_test(tcase, hostile_blobs_are_refused);
     tcase_add_loop_test(tcase, only_the_attached_share_a_node, 0,
                         sizeof(settlements) / sizeof(settlements[0]));

@@ -140,6 +140,18 @@ START_TEST(without_slurm_the_mpi_type_is_kept)
 }
 END_TEST
 
+START_TEST(each_step_has_a_secret_of_its_own)
+{
+    char first[100];
+    setenv(SRUN_SECRET_VARIABLE, "slurm:of an outer step", 1);
+    srun_draw_secret();
+    snprintf(first, sizeof(first), "%s", getenv(SRUN_SECRET_VARIABLE));
+    ck_assert_uint_eq(strlen(first), strlen("slurm:") + 64);
+    srun_draw_secret();
+    ck_assert_str_ne(getenv(SRUN_SECRET_VARIABLE), first);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("srun");
@@ -149,6 +161,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, pmix_is_looked_for_beside_slurm);
     tcase_add_test(tcase, too_long_a_name_finds_nothing);
     tcase_add_test(tcase, without_slurm_the_mpi_type_is_kept);
+    tcase_add_test(tcase, each_step_has_a_secret_of_its_own);
     suite_add_tcase(suite, tcase);
 }
 

@@ -91,6 +91,36 @@ START_TEST(values_reach_the_task)
 }
 END_TEST
 
+static const struct {
+    const char *drawn, *present, *after;
+} secrets[] = {
+    {"slurm:2", NULL, "slurm:2"},
+    {"slurm:2", "slurm:1", "slurm:2"},  /* of an outer step */
+    {"slurm:2", "hvdrun:1", "slurm:2"}, /* of a hvdrun around this step */
+    {"slurm:2", "the user's own", "the user's own"},
+    {"slurm:2",
+     "the user's own, which is longer than any secret that a launcher draws for the ranks of a job, and more",
+     "the user's own, which is longer than any secret that a launcher draws for the ranks of a job, and "
+     "more"},
+    {NULL, "slurm:1", "slurm:1"},
+    {NULL, NULL, NULL},
+};
+
+START_TEST(the_secret_reaches_the_task)
+{
+    if (secrets[_i].drawn != NULL)
+        user_setenv("SLURM_HVD_JOB_KEY", secrets[_i].drawn);
+    if (secrets[_i].present != NULL)
+        user_setenv("HVD_JOB_KEY", secrets[_i].present);
+    ck_assert_int_eq(stepd_task_init(NULL, &no_site), 0);
+    ck_assert_ptr_null(variable("SLURM_HVD_JOB_KEY"));
+    if (secrets[_i].after != NULL)
+        ck_assert_str_eq(variable("HVD_JOB_KEY"), secrets[_i].after);
+    else
+        ck_assert_ptr_null(variable("HVD_JOB_KEY"));
+}
+END_TEST
+
 START_TEST(a_plain_step_is_left_alone)
 {
     struct site site = {.list = ""};
@@ -213,6 +243,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, too_long_a_value_is_refused_before_it_travels);
     tcase_add_test(tcase, a_callback_that_is_not_ours_is_refused);
     tcase_add_test(tcase, values_reach_the_task);
+    tcase_add_loop_test(tcase, the_secret_reaches_the_task, 0, sizeof(secrets) / sizeof(secrets[0]));
     tcase_add_test(tcase, a_plain_step_is_left_alone);
     tcase_add_test(tcase, a_value_refused_on_the_node_fails_the_task_not_the_node);
     tcase_add_test(tcase, a_failing_setenv_fails_the_task_with_a_sentence);

@@ -25,6 +25,9 @@ struct change {
 };
 
 static const struct change changes[] = {
+    /* every job has a secret of its own */
+    {NULL, "HVD_JOB_KEY", "hvdrun:1"},
+    {"HVD_JOB_KEY=of an outer job", "HVD_JOB_KEY", "hvdrun:1"},
     /* the user's variables */
     {"HOME=/root", "HOME", "/root"},
     {"HVD_FUSION=8M", "HVD_FUSION", "8M"},
@@ -68,7 +71,7 @@ START_TEST(variable_is_changed)
 {
     const struct change *change = &changes[_i];
     const char *before[] = {"PATH=/bin", change->before, NULL};
-    char **after = rank_environment_create((char *const *)before, "fusion=2M", "/dev/shm/x");
+    char **after = rank_environment_create((char *const *)before, "hvdrun:1", "fusion=2M", "/dev/shm/x");
     const char *value = find(after, change->name);
     ck_assert_str_eq(find(after, "PATH"), "/bin");
     if (change->after == NULL)
@@ -92,7 +95,7 @@ START_TEST(what_an_outer_launcher_placed_is_taken_away)
                             "HVD_PLACED=srun,HVD_GPU_PCI,OMP_NUM_THREADS,OMP_PLACES,CUDA_DEVICE_ORDER,"
                             "CUDA_VISIBLE_DEVICES,ROCR_VISIBLE_DEVICES",
                             NULL};
-    char **after = rank_environment_create((char *const *)before, "", "");
+    char **after = rank_environment_create((char *const *)before, "hvdrun:1", "", "");
     ck_assert_ptr_null(find(after, "HVD_PLACED"));
     ck_assert_ptr_null(find(after, "OMP_NUM_THREADS"));
     ck_assert_ptr_null(find(after, "OMP_PLACES"));
@@ -107,7 +110,7 @@ END_TEST
 START_TEST(what_the_user_has_set_stays)
 {
     const char *before[] = {"OMP_NUM_THREADS=7", "HVD_PLACED=srun,OMP_PLACES", NULL};
-    char **after = rank_environment_create((char *const *)before, "", "");
+    char **after = rank_environment_create((char *const *)before, "hvdrun:1", "", "");
     ck_assert_str_eq(find(after, "OMP_NUM_THREADS"), "7");
     rank_environment_free(after);
 }
@@ -116,7 +119,7 @@ END_TEST
 START_TEST(nothing_is_added_needlessly)
 {
     char *before[] = {NULL};
-    char **after = rank_environment_create(before, "", "");
+    char **after = rank_environment_create(before, "hvdrun:1", "", "");
     ck_assert_ptr_null(find(after, "HVD_CLI"));
     ck_assert_ptr_null(find(after, "OMPI_MCA_btl_vader_backing_directory"));
     rank_environment_free(after);
@@ -128,7 +131,7 @@ START_TEST(the_networks_of_a_step_go)
 {
     const char *before[] = {"GLOO_SOCKET_IFNAME=eth0", "NCCL_SOCKET_IFNAME=eth7",
                             "HVD_NETWORK_SET=NCCL_SOCKET_IFNAME==eth0;GLOO_SOCKET_IFNAME=eth0", NULL};
-    char **after = rank_environment_create((char *const *)before, "", "");
+    char **after = rank_environment_create((char *const *)before, "hvdrun:1", "", "");
     ck_assert_ptr_null(find(after, "GLOO_SOCKET_IFNAME"));
     ck_assert_ptr_null(find(after, "HVD_NETWORK_SET"));
     ck_assert_str_eq(find(after, "NCCL_SOCKET_IFNAME"), "eth7");

@@ -1,0 +1,63 @@
+/* secret.c: the secret that the ranks of a job share by their environment. */
+#include "base/secret.h"
+
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "base/env.h"
+
+static const char *const launchers[] = {SECRET_OF_HVDRUN, SECRET_OF_SLURM};
+
+int random_hex_draw(char text[RANDOM_HEX_BYTES])
+{
+    unsigned char bytes[(RANDOM_HEX_BYTES - 1) / 2];
+    ssize_t length = 0;
+    do
+        length = getrandom(bytes, sizeof(bytes), 0);
+    while (length < 0 && errno == EINTR);
+    if (length != (ssize_t)sizeof(bytes)) /* the kernel never returns fewer of so few */
+        return -1;
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    return 0;
+}
+
+int secret_draw(const char *launcher, char text[SECRET_TEXT_BYTES])
+{
+    char digits[2][RANDOM_HEX_BYTES];
+    if (random_hex_draw(digits[0]) < 0 || random_hex_draw(digits[1]) < 0)
+        return -1;
+    snprintf(text, SECRET_TEXT_BYTES, "%s:%s%s", launcher, digits[0], digits[1]);
+    return 0;
+}
+
+/* The launcher that drew the secret; NULL: the user chose it. */
+static const char *launcher_of(const char *text)
+{
+    for (size_t i = 0; i < sizeof(launchers) / sizeof(launchers[0]); i++) {
+        size_t length = strlen(launchers[i]);
+        if (strncmp(text, launchers[i], length) == 0 && text[length] == ':')
+            return launchers[i];
+    }
+    return NULL;
+}
+
+bool secret_is_drawn(const char *text)
+{
+    return launcher_of(text) != NULL;
+}
+
+const char *secret_of_job(char *const *environment)
+{
+    const char *text = environment_value(environment, SECRET_VARIABLE);
+    const char *namespace = environment_value(environment, "PMIX_NAMESPACE");
+    const char *launcher = text != NULL ? launcher_of(text) : NULL;
+    if (launcher == NULL)
+        return text;
+    size_t length = strlen(launcher);
+    bool ours = namespace != NULL && strncmp(namespace, launcher, length) == 0 && namespace[length] == '.';
+    return ours ? text : NULL;
+}

@@ -1,0 +1,31 @@
+/* job_key.h: the key of a job: rank 0 draws it, and hands it to the others by wire-up.
+ *
+ * Wire-up alone does not keep it from other users: PMIx's default security believes the user that a client on
+ * the same node says it is. So the key is mixed with the secret that launchers hand to the ranks by their
+ * environment (base/secret.h), or, in a step of Slurm without one, travels in a credential of munge that only
+ * this user can open. What wire-up carries is then of no use to others. */
+#ifndef BOOTSTRAP_JOB_KEY_H
+#define BOOTSTRAP_JOB_KEY_H
+
+#include "bootstrap/wireup.h"
+#include "net/peer_table.h"
+
+/* What keeps the key from other users. All ranks must have the same. */
+enum job_key_guard { JOB_KEY_BARE, JOB_KEY_SECRET, JOB_KEY_MUNGE, JOB_KEY_GUARD_COUNT };
+
+/* Determine the guard from this process's environment; HVD_ERR_INVALID if the secret is too short or too
+ * long. */
+int job_key_find_guard(enum job_key_guard *guardp, struct hvd_error *err);
+
+/* What the guard is, for messages. */
+const char *job_key_guard_text(enum job_key_guard guard);
+
+/* On rank 0: draw the key and put it. */
+int job_key_put(const struct peer_table *peer_table, const struct wireup *wireup, enum job_key_guard guard,
+                struct hvd_error *err);
+
+/* After a fence, on all ranks: fill in the key of [peer_table]. */
+int job_key_get(struct peer_table *peer_table, const struct wireup *wireup, enum job_key_guard guard,
+                int64_t deadline_us, struct hvd_error *err);
+
+#endif
