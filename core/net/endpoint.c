@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -22,6 +23,8 @@
 #define PAUSE_FIRST_US      INT64_C(10000)   /* between two rounds over a peer's addresses; then it doubles */
 #define PAUSE_LAST_US       INT64_C(500000)
 #define MICROSECONDS        INT64_C(1000000)
+#define PATIENCE_LEASES     2  /* how long a rank may not accept a connection, see establishment_begin */
+#define EVENTS_AT_ONCE      64 /* taken from epoll in one call */
 
 _Static_assert(JOB_KEY_BYTES == HANDSHAKE_KEY_BYTES, "the key of the peer table is one for the handshake");
 _Static_assert((int)ENDPOINT_PROBE < (int)HANDSHAKE_PURPOSE_ATTACH,
@@ -39,12 +42,13 @@ struct dial {
     struct in6_addr addresses[PEER_MAX_ADDRESSES]; /* best first */
     int address_count, next;
     int64_t not_before_us, pause_us;
-    bool busy;       /* its handshake is under way */
-    const char *why; /* why the last attempt failed */
+    int64_t answered_us; /* when an address last accepted a connection; at first, when the dial began */
+    bool busy;           /* its handshake is under way */
+    const char *why;     /* why the last attempt failed */
 };
 
-/* One call of endpoint_establish. The first [request_count] handshakes are those that this rank begins, one
- * for each request; the others belong to connections that it accepted. */
+/* The requests of one call, and the connections on their way. The first [request_count] handshakes are those
+ * that this rank begins, one for each request; the others belong to connections that it accepted. */
 struct establishment {
     struct endpoint *endpoint;
     const struct peer_table *peer_table;
@@ -52,8 +56,10 @@ struct establishment {
     int request_count, missing;
     struct dial *dials;
     struct handshake *handshakes;
-    struct pollfd *polls; /* of each handshake, then of the listening socket */
     int handshake_count;
+    int epoll_fd;      /* has the sockets of the handshakes and the listening socket, by their number */
+    uint32_t *watched; /* the events that it waits for at each handshake */
+    int64_t wake_us;   /* when something is due though no socket is ready */
     int reports;
     bool best_effort; /* a request that is not met in time is no failure, */
     int64_t grace_us; /* and waiting ends this long after all requests of one lane are met */
@@ -127,6 +133,47 @@ void endpoint_close(struct endpoint *endpoint)
     free(endpoint);
 }
 
+/* ---- What wakes an establishment ---- */
+
+/* The events of the listening socket have the number behind those of the handshakes. */
+static int watch_listener(struct establishment *establishment, struct hvd_error *err)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)establishment->handshake_count};
+    establishment->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (establishment->epoll_fd < 0 ||
+        epoll_ctl(establishment->epoll_fd, EPOLL_CTL_ADD, establishment->endpoint->fd, &event) < 0)
+        return error_set_errno(err, "cannot wait for connections of the other ranks");
+    return HVD_OK;
+}
+
+/* Wait for what the handshake needs next. A failure shows as its time-out. */
+static void watch_handshake(struct establishment *establishment, int index)
+{
+    const struct handshake *handshake = &establishment->handshakes[index];
+    short wanted = handshake_poll_events(handshake);
+    uint32_t events = (wanted & POLLIN ? (uint32_t)EPOLLIN : 0) | (wanted & POLLOUT ? (uint32_t)EPOLLOUT : 0);
+    struct epoll_event event = {.events = events, .data.u32 = (uint32_t)index};
+    if (handshake->fd < 0 || establishment->watched[index] == events)
+        return;
+    epoll_ctl(establishment->epoll_fd, establishment->watched[index] == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD,
+              handshake->fd, &event);
+    establishment->watched[index] = events;
+}
+
+/* Before its socket is closed or handed over: a forked child's copy would keep it in the epoll set. */
+static void unwatch_handshake(struct establishment *establishment, int index)
+{
+    if (establishment->watched[index] != 0)
+        epoll_ctl(establishment->epoll_fd, EPOLL_CTL_DEL, establishment->handshakes[index].fd, NULL);
+    establishment->watched[index] = 0;
+}
+
+static void drop_handshake(struct establishment *establishment, int index)
+{
+    unwatch_handshake(establishment, index);
+    handshake_close(&establishment->handshakes[index]);
+}
+
 /* ---- The requests ---- */
 
 static void report_drop(struct establishment *establishment, enum log_level level, int fd, const char *why)
@@ -175,8 +222,11 @@ static void set_options(int fd, int64_t lease_us)
         setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
 }
 
-static void complete_connection(struct establishment *establishment, int index, struct handshake *handshake)
+/* Handshake [at] has met request [index]. */
+static void complete_connection(struct establishment *establishment, int index, int at)
 {
+    struct handshake *handshake = &establishment->handshakes[at];
+    unwatch_handshake(establishment, at);
     set_options(handshake->fd, establishment->endpoint->lease_us);
     establishment->requests[index].fd = handshake->fd;
     establishment->missing--;
@@ -238,6 +288,7 @@ static void dial_start(struct establishment *establishment, int index)
         handshake_connect(handshake, establishment->peer_table->key, &claim, fd);
         if (dial->address_count > 1)
             handshake->deadline_us = clock_us() + CONNECT_US;
+        watch_handshake(establishment, index);
     }
 }
 
@@ -247,36 +298,39 @@ static void dial_advance(struct establishment *establishment, int index)
     enum handshake_state before = handshake->state;
     switch (handshake_advance(handshake)) {
     case HANDSHAKE_DONE:
-        complete_connection(establishment, index, handshake);
+        complete_connection(establishment, index, index);
         return;
     case HANDSHAKE_FAILED:
         if (handshake->foreign)
             report_drop(establishment, LOG_WARN, handshake->fd, handshake->why);
-        handshake_close(handshake);
+        drop_handshake(establishment, index);
         dial_failed(establishment, index, handshake->why);
         return;
     default:
-        if (before == HANDSHAKE_CONNECTING && handshake->state != before)
-            handshake->deadline_us = clock_us() + HANDSHAKE_TIMEOUT_US;
+        if (before == HANDSHAKE_CONNECTING && handshake->state != before) {
+            establishment->dials[index].answered_us = clock_us();
+            handshake->deadline_us = establishment->dials[index].answered_us + HANDSHAKE_TIMEOUT_US;
+        }
+        watch_handshake(establishment, index);
     }
 }
 
 /* ---- Connections that it accepts ---- */
 
 /* A free entry for an accepted connection. Where there is none, the oldest connection is dropped. */
-static struct handshake *take_handshake(struct establishment *establishment)
+static int take_handshake(struct establishment *establishment)
 {
-    struct handshake *oldest = &establishment->handshakes[establishment->request_count];
+    int oldest = establishment->request_count;
     for (int i = establishment->request_count; i < establishment->handshake_count; i++) {
-        struct handshake *handshake = &establishment->handshakes[i];
+        const struct handshake *handshake = &establishment->handshakes[i];
         if (handshake->fd < 0)
-            return handshake;
-        if (handshake->deadline_us < oldest->deadline_us)
-            oldest = handshake;
+            return i;
+        if (handshake->deadline_us < establishment->handshakes[oldest].deadline_us)
+            oldest = i;
     }
-    report_drop(establishment, LOG_WARN, oldest->fd,
+    report_drop(establishment, LOG_WARN, establishment->handshakes[oldest].fd,
                 "gave way to newer ones: too many connect and say nothing");
-    handshake_close(oldest);
+    drop_handshake(establishment, oldest);
     return oldest;
 }
 
@@ -285,7 +339,9 @@ static int accept_all(struct establishment *establishment, struct hvd_error *err
     for (int i = 0; i < UNAUTHENTICATED_MAX; i++) {
         int fd = accept4(establishment->endpoint->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (fd >= 0) {
-            handshake_accept(take_handshake(establishment), establishment->peer_table->key, fd);
+            int at = take_handshake(establishment);
+            handshake_accept(&establishment->handshakes[at], establishment->peer_table->key, fd);
+            watch_handshake(establishment, at);
             continue;
         }
         if (errno == EAGAIN)
@@ -296,8 +352,9 @@ static int accept_all(struct establishment *establishment, struct hvd_error *err
     return HVD_OK;
 }
 
-static void accepted_advance(struct establishment *establishment, struct handshake *handshake)
+static void accepted_advance(struct establishment *establishment, int at)
 {
+    struct handshake *handshake = &establishment->handshakes[at];
     int index = -1;
     enum handshake_result result = handshake_advance(handshake);
     if (result == HANDSHAKE_CLAIMED || result == HANDSHAKE_DONE) {
@@ -314,11 +371,12 @@ static void accepted_advance(struct establishment *establishment, struct handsha
         result = handshake_advance(handshake);
     }
     if (result == HANDSHAKE_DONE)
-        complete_connection(establishment, index, handshake);
+        complete_connection(establishment, index, at);
     if (result == HANDSHAKE_FAILED) {
         report_drop(establishment, handshake->foreign ? LOG_WARN : LOG_INFO, handshake->fd, handshake->why);
-        handshake_close(handshake);
+        drop_handshake(establishment, at);
     }
+    watch_handshake(establishment, at);
 }
 
 /* ---- All requests together ---- */
@@ -328,60 +386,88 @@ static int64_t earlier(int64_t a_us, int64_t b_us)
     return a_us < b_us ? a_us : b_us;
 }
 
-/* Begin the connections that are due, and fill the list for poll. Returns the next deadline. */
-static int64_t prepare_poll(struct establishment *establishment, int64_t deadline_us)
+/* Begin the connections that are due. */
+static void begin_due(struct establishment *establishment)
 {
-    int64_t wake_us = deadline_us;
-    for (int i = 0; i < establishment->request_count; i++) {
-        if (!establishment->requests[i].connect || establishment->requests[i].fd >= 0)
-            continue;
-        dial_start(establishment, i);
-        if (!establishment->dials[i].busy)
-            wake_us = earlier(wake_us, establishment->dials[i].not_before_us);
-    }
-    for (int i = 0; i < establishment->handshake_count; i++) {
-        const struct handshake *handshake = &establishment->handshakes[i];
-        establishment->polls[i] =
-            (struct pollfd){.fd = handshake->fd, .events = handshake_poll_events(handshake)};
-        if (handshake->fd >= 0)
-            wake_us = earlier(wake_us, handshake->deadline_us);
-    }
-    establishment->polls[establishment->handshake_count] =
-        (struct pollfd){.fd = establishment->endpoint->fd, .events = POLLIN};
-    return wake_us;
+    for (int i = 0; i < establishment->request_count; i++)
+        if (establishment->requests[i].connect && establishment->requests[i].fd < 0)
+            dial_start(establishment, i);
 }
 
-static void advance_all(struct establishment *establishment)
+/* When the next connection is due, or a handshake late: clock_us time, or INT64_MAX. */
+static int64_t next_due(const struct establishment *establishment)
+{
+    int64_t due_us = INT64_MAX;
+    for (int i = 0; i < establishment->request_count; i++) {
+        const struct endpoint_connection *request = &establishment->requests[i];
+        if (request->connect && request->fd < 0 && !establishment->dials[i].busy)
+            due_us = earlier(due_us, establishment->dials[i].not_before_us);
+    }
+    for (int i = 0; i < establishment->handshake_count; i++)
+        if (establishment->handshakes[i].fd >= 0)
+            due_us = earlier(due_us, establishment->handshakes[i].deadline_us);
+    return due_us;
+}
+
+static void advance(struct establishment *establishment, int index)
+{
+    if (establishment->handshakes[index].fd < 0)
+        return;
+    if (index < establishment->request_count)
+        dial_advance(establishment, index);
+    else
+        accepted_advance(establishment, index);
+}
+
+/* Give up the handshakes that are late. */
+static void expire(struct establishment *establishment)
 {
     static const char late[] = "did not finish its handshake in time";
     int64_t now_us = clock_us();
     for (int i = 0; i < establishment->handshake_count; i++) {
         struct handshake *handshake = &establishment->handshakes[i];
         bool ours = i < establishment->request_count;
-        if (handshake->fd < 0)
+        if (handshake->fd < 0 || now_us < handshake->deadline_us)
             continue;
-        if (establishment->polls[i].revents != 0) {
-            if (ours)
-                dial_advance(establishment, i);
-            else
-                accepted_advance(establishment, handshake);
-        } else if (now_us >= handshake->deadline_us) {
-            if (!ours)
-                report_drop(establishment, LOG_WARN, handshake->fd, late);
-            handshake_close(handshake);
-            if (ours)
-                dial_failed(establishment, i,
-                            handshake->state == HANDSHAKE_CONNECTING ? "does not answer" : late);
-        }
+        if (!ours)
+            report_drop(establishment, LOG_WARN, handshake->fd, late);
+        drop_handshake(establishment, i);
+        if (ours)
+            dial_failed(establishment, i,
+                        handshake->state == HANDSHAKE_CONNECTING ? "does not answer" : late);
     }
 }
 
-/* The error names the first rank that is missing, and what was tried. */
-static int report_missing(const struct establishment *establishment, struct hvd_error *err)
+/* Wait until [wake_us] for something to do, and do it. */
+static int run_once(struct establishment *establishment, int64_t wake_us, struct hvd_error *err)
+{
+    struct epoll_event events[EVENTS_AT_ONCE];
+    bool accepts = false;
+    int count = epoll_wait(establishment->epoll_fd, events, EVENTS_AT_ONCE, clock_ms_until(wake_us));
+    if (count < 0 && errno != EINTR)
+        return error_set_errno(err, "cannot wait for the other ranks");
+    for (int i = 0; i < count; i++) {
+        int index = (int)events[i].data.u32;
+        if (index < establishment->handshake_count)
+            advance(establishment, index);
+        else
+            accepts = true;
+    }
+    expire(establishment);
+    return accepts && establishment->missing > 0 ? accept_all(establishment, err) : HVD_OK;
+}
+
+static int first_missing(const struct establishment *establishment)
 {
     int first = 0;
     while (establishment->requests[first].fd >= 0)
         first++;
+    return first;
+}
+
+/* The error names the first rank that is missing, and what was tried. */
+static int report_missing(const struct establishment *establishment, int first, struct hvd_error *err)
+{
     const struct endpoint_connection *request = &establishment->requests[first];
     const struct dial *dial = &establishment->dials[first];
     char peer[300], self[300], more[60] = "", tried[4 * ADDRESS_TEXT_BYTES] = "";
@@ -424,14 +510,10 @@ static int establishment_run(struct establishment *establishment, int64_t deadli
 {
     bool in_grace = false;
     while (establishment->missing > 0) {
-        int64_t wake_us = prepare_poll(establishment, deadline_us);
-        int ready =
-            poll(establishment->polls, (nfds_t)establishment->handshake_count + 1, clock_ms_until(wake_us));
-        if (ready < 0 && errno != EINTR)
-            return error_set_errno(err, "cannot wait for the other ranks");
-        if (ready < 0)
-            continue;
-        advance_all(establishment);
+        begin_due(establishment);
+        int rc = run_once(establishment, earlier(deadline_us, next_due(establishment)), err);
+        if (rc != HVD_OK)
+            return rc;
         if (establishment->missing == 0)
             break;
         if (establishment->best_effort && !in_grace && is_lane_complete(establishment)) {
@@ -439,12 +521,9 @@ static int establishment_run(struct establishment *establishment, int64_t deadli
             deadline_us = earlier(deadline_us, clock_us() + establishment->grace_us);
         }
         if (clock_us() >= deadline_us)
-            return establishment->best_effort ? HVD_OK : report_missing(establishment, err);
-        if (establishment->polls[establishment->handshake_count].revents != 0) {
-            int rc = accept_all(establishment, err);
-            if (rc != HVD_OK)
-                return rc;
-        }
+            return establishment->best_effort
+                       ? HVD_OK
+                       : report_missing(establishment, first_missing(establishment), err);
     }
     return HVD_OK;
 }
@@ -471,8 +550,8 @@ static int establishment_open(struct establishment *establishment, struct hvd_er
     establishment->dials = calloc((size_t)establishment->request_count, sizeof(*establishment->dials));
     establishment->handshakes =
         calloc((size_t)establishment->handshake_count, sizeof(*establishment->handshakes));
-    establishment->polls = calloc((size_t)establishment->handshake_count + 1, sizeof(*establishment->polls));
-    if (establishment->dials == NULL || establishment->handshakes == NULL || establishment->polls == NULL)
+    establishment->watched = calloc((size_t)establishment->handshake_count, sizeof(*establishment->watched));
+    if (establishment->dials == NULL || establishment->handshakes == NULL || establishment->watched == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to connect to %d ranks",
                          establishment->request_count);
     for (int i = 0; i < establishment->handshake_count; i++)
@@ -481,6 +560,7 @@ static int establishment_open(struct establishment *establishment, struct hvd_er
         const struct peer *peer = &establishment->peer_table->peers[establishment->requests[i].rank];
         struct dial *dial = &establishment->dials[i];
         dial->pause_us = PAUSE_FIRST_US;
+        dial->answered_us = clock_us();
         if (establishment->requests[i].address != NULL) {
             dial->address_count = 1;
             dial->addresses[0] = *establishment->requests[i].address;
@@ -492,16 +572,27 @@ static int establishment_open(struct establishment *establishment, struct hvd_er
         address_rotate(dial->addresses, dial->address_count, nets, net_count,
                        establishment->requests[i].lane);
     }
-    return HVD_OK;
+    return watch_listener(establishment, err);
 }
 
 static void establishment_close(struct establishment *establishment)
 {
-    for (int i = 0; establishment->handshakes != NULL && i < establishment->handshake_count; i++)
-        handshake_close(&establishment->handshakes[i]);
+    for (int i = 0; establishment->epoll_fd >= 0 && i < establishment->handshake_count; i++)
+        drop_handshake(establishment, i);
+    if (establishment->epoll_fd >= 0)
+        close(establishment->epoll_fd);
     free(establishment->dials);
     free(establishment->handshakes);
-    free(establishment->polls);
+    free(establishment->watched);
+}
+
+static void close_requests(struct endpoint_connection *requests, int request_count)
+{
+    for (int i = 0; i < request_count; i++) {
+        if (requests[i].fd >= 0)
+            close(requests[i].fd);
+        requests[i].fd = -1;
+    }
 }
 
 /* On failure no socket is left open. */
@@ -517,11 +608,8 @@ static int establish_all(struct establishment *establishment, int64_t deadline_u
     for (int i = 0; rc == HVD_OK && i < establishment->request_count; i++)
         requests[i].why = requests[i].fd < 0 ? establishment->dials[i].why : NULL;
     establishment_close(establishment);
-    for (int i = 0; rc != HVD_OK && i < establishment->request_count; i++) {
-        if (requests[i].fd >= 0)
-            close(requests[i].fd);
-        requests[i].fd = -1;
-    }
+    if (rc != HVD_OK)
+        close_requests(requests, establishment->request_count);
     return rc;
 }
 
@@ -529,8 +617,11 @@ int endpoint_establish(struct endpoint *endpoint, const struct peer_table *peer_
                        struct endpoint_connection *requests, int request_count, int64_t deadline_us,
                        struct hvd_error *err)
 {
-    struct establishment establishment = {
-        .endpoint = endpoint, .peer_table = peer_table, .requests = requests, .request_count = request_count};
+    struct establishment establishment = {.endpoint = endpoint,
+                                          .peer_table = peer_table,
+                                          .requests = requests,
+                                          .request_count = request_count,
+                                          .epoll_fd = -1};
     return establish_all(&establishment, deadline_us, err);
 }
 
@@ -542,7 +633,96 @@ int endpoint_try_establish(struct endpoint *endpoint, const struct peer_table *p
                                           .peer_table = peer_table,
                                           .requests = requests,
                                           .request_count = request_count,
+                                          .epoll_fd = -1,
                                           .best_effort = true,
                                           .grace_us = timeout.grace_us};
     return establish_all(&establishment, timeout.deadline_us, err);
+}
+
+/* ---- Without waiting ---- */
+
+int establishment_begin(struct establishment **establishmentp, struct endpoint *endpoint,
+                        const struct peer_table *peer_table, struct endpoint_connection *requests,
+                        int request_count, struct hvd_error *err)
+{
+    int rc = check_ranks(peer_table, requests, request_count, err);
+    if (rc != HVD_OK)
+        return rc;
+    struct establishment *establishment = calloc(1, sizeof(*establishment));
+    if (establishment == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to connect to %d ranks", request_count);
+    *establishment = (struct establishment){.endpoint = endpoint,
+                                            .peer_table = peer_table,
+                                            .requests = requests,
+                                            .request_count = request_count,
+                                            .epoll_fd = -1};
+    rc = establishment_open(establishment, err);
+    if (rc != HVD_OK) {
+        establishment_end(establishment);
+        return rc;
+    }
+    *establishmentp = establishment;
+    return HVD_OK;
+}
+
+/* The request whose rank has not even accepted a connection for too long, or -1. A rank that accepts and says
+ * nothing is busy, and comes later. */
+static int find_unreachable(const struct establishment *establishment)
+{
+    int64_t now_us = clock_us();
+    for (int i = 0; i < establishment->request_count; i++) {
+        const struct dial *dial = &establishment->dials[i];
+        bool answers = dial->busy && establishment->handshakes[i].state != HANDSHAKE_CONNECTING;
+        if (establishment->requests[i].connect && establishment->requests[i].fd < 0 && !answers &&
+            now_us - dial->answered_us >= PATIENCE_LEASES * establishment->endpoint->lease_us)
+            return i;
+    }
+    return -1;
+}
+
+int establishment_advance(struct establishment *establishment, int *rankp, struct hvd_error *err)
+{
+    begin_due(establishment);
+    int rc = establishment->missing > 0 ? run_once(establishment, 0, err) : HVD_OK;
+    if (rc != HVD_OK || establishment->missing == 0)
+        return rc;
+    begin_due(establishment);
+    establishment->wake_us = next_due(establishment);
+    int unreachable = find_unreachable(establishment);
+    if (unreachable < 0)
+        return HVD_IN_PROGRESS;
+    *rankp = establishment->requests[unreachable].rank;
+    report_missing(establishment, unreachable, err);
+    return HVD_ERR_RANK_LOST;
+}
+
+int64_t establishment_deadline(const struct establishment *establishment)
+{
+    return establishment->wake_us;
+}
+
+int establishment_waits_for(const struct establishment *establishment)
+{
+    return establishment->missing == 0 ? -1 : establishment->requests[first_missing(establishment)].rank;
+}
+
+int establishment_fd(const struct establishment *establishment)
+{
+    return establishment->epoll_fd;
+}
+
+void establishment_after_fork(struct establishment *establishment)
+{
+    for (int i = 0; i < establishment->handshake_count; i++)
+        if (establishment->handshakes[i].fd >= 0)
+            close(establishment->handshakes[i].fd);
+    close(establishment->epoll_fd);
+}
+
+void establishment_end(struct establishment *establishment)
+{
+    if (establishment == NULL)
+        return;
+    establishment_close(establishment);
+    free(establishment);
 }

@@ -44,6 +44,28 @@ int endpoint_establish(struct endpoint *endpoint, const struct peer_table *peer_
                        struct endpoint_connection *requests, int request_count, int64_t deadline_us,
                        struct hvd_error *err);
 
+/* The same without waiting, for as long as it takes while control is watched. Begin; then advance whenever
+ * establishment_fd, an epoll descriptor, is readable or establishment_deadline has passed, until the result
+ * is not HVD_IN_PROGRESS; then end. [requests] must stay until the end, which leaves alone those that are
+ * met. HVD_ERR_RANK_LOST: rank *rankp has not accepted a connection for two leases. A rank that accepts
+ * connections is busy and comes later: it is waited for without a limit. */
+struct establishment;
+int establishment_begin(struct establishment **establishmentp, struct endpoint *endpoint,
+                        const struct peer_table *peer_table, struct endpoint_connection *requests,
+                        int request_count, struct hvd_error *err);
+int establishment_advance(struct establishment *establishment, int *rankp, struct hvd_error *err);
+int64_t establishment_deadline(const struct establishment *establishment);
+int establishment_fd(const struct establishment *establishment);
+
+/* The rank of the first request that is not met; -1: none. */
+int establishment_waits_for(const struct establishment *establishment);
+
+/* In a forked child: close the sockets of handshakes under way, touch nothing else. */
+void establishment_after_fork(struct establishment *establishment);
+
+/* NULL is fine. */
+void establishment_end(struct establishment *establishment);
+
 /* How long to try: until [deadline_us], but no longer than [grace_us] after all requests of one lane are met.
  */
 struct endpoint_timeout {
