@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "api/clocks.h"
 #include "net/env_export.h"
 #include "bootstrap/placement.h"
@@ -152,6 +153,7 @@ static int start_sets(struct context *context, const struct hvd_start *start)
 static int start_context(struct context *context, const struct hvd_start *start)
 {
     env_export_withdraw(&env_export);
+    descriptors_raise();
     int rc = config_load(&context->config, environ, warn_on_stderr, &last_error);
     context->log = (struct hvd_log){(enum log_level)context->config.log_level, log_to_stderr, NULL};
     int64_t deadline_us = clock_us() + context->config.start_timeout_us;

@@ -36,7 +36,8 @@ int error_set_errno(struct hvd_error *err, const char *format, ...)
         write_sentence(err, format, args);
         va_end(args);
         size_t used = strlen(err->text);
-        snprintf(err->text + used, sizeof(err->text) - used, ": %s", strerror(saved_errno));
+        snprintf(err->text + used, sizeof(err->text) - used, ": %s%s", strerror(saved_errno),
+                 saved_errno == EMFILE ? "; raise `ulimit -n`, the hard limit too" : "");
     }
     errno = saved_errno;
     return exhausted ? HVD_ERR_NO_MEMORY : HVD_ERR_SYSTEM;

@@ -14,11 +14,13 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/drop_report.h"
 #include "net/address.h"
 #include "auth/handshake.h"
 
 #define UNAUTHENTICATED_MAX 64 /* accepted connections without a finished handshake; the oldest gives way */
-#define REPORTS_MAX         8  /* lines about dropped connections in one call */
+#define PROOF_US            INT64_C(100000)  /* to prove itself, where no descriptor is left */
 #define CONNECT_US          INT64_C(2000000) /* for one address to answer, if there are others to try */
 #define PAUSE_FIRST_US      INT64_C(10000)   /* between two rounds over a peer's addresses; then it doubles */
 #define PAUSE_LAST_US       INT64_C(500000)
@@ -35,6 +37,7 @@ struct endpoint {
     uint16_t port;
     int64_t lease_us;
     const struct hvd_log *log;
+    struct drop_report drop_report; /* of foreign connections */
 };
 
 /* A connection that this rank begins: the addresses of the peer, and how far it got. */
@@ -60,9 +63,11 @@ struct establishment {
     int epoll_fd;      /* has the sockets of the handshakes and the listening socket, by their number */
     uint32_t *watched; /* the events that it waits for at each handshake */
     int64_t wake_us;   /* when something is due though no socket is ready */
-    int reports;
-    bool best_effort; /* a request that is not met in time is no failure, */
-    int64_t grace_us; /* and waiting ends this long after all requests of one lane are met */
+    bool was_full;     /* once no descriptor was left */
+    int full_errno;    /* no descriptor is left, and no connection can give way: the errno; else 0 */
+    int64_t accept_us; /* nothing is accepted until then, so that handshakes can be finished; else 0 */
+    bool best_effort;  /* a request that is not met in time is no failure, */
+    int64_t grace_us;  /* and waiting ends this long after all requests of one lane are met */
 };
 
 /* ---- The listening socket ---- */
@@ -129,6 +134,8 @@ void endpoint_after_fork(struct endpoint *endpoint)
 
 void endpoint_close(struct endpoint *endpoint)
 {
+    if (endpoint != NULL)
+        drop_report_tell(&endpoint->drop_report, INT64_MAX, endpoint->log, "endpoint");
     endpoint_after_fork(endpoint);
     free(endpoint);
 }
@@ -136,12 +143,17 @@ void endpoint_close(struct endpoint *endpoint)
 /* ---- What wakes an establishment ---- */
 
 /* The events of the listening socket have the number behind those of the handshakes. */
-static int watch_listener(struct establishment *establishment, struct hvd_error *err)
+static int watch_listener(struct establishment *establishment, int operation, bool accepts)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)establishment->handshake_count};
+    struct epoll_event event = {.events = accepts ? EPOLLIN : 0,
+                                .data.u32 = (uint32_t)establishment->handshake_count};
+    return epoll_ctl(establishment->epoll_fd, operation, establishment->endpoint->fd, &event);
+}
+
+static int begin_waiting(struct establishment *establishment, struct hvd_error *err)
+{
     establishment->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (establishment->epoll_fd < 0 ||
-        epoll_ctl(establishment->epoll_fd, EPOLL_CTL_ADD, establishment->endpoint->fd, &event) < 0)
+    if (establishment->epoll_fd < 0 || watch_listener(establishment, EPOLL_CTL_ADD, true) < 0)
         return error_set_errno(err, "cannot wait for connections of the other ranks");
     return HVD_OK;
 }
@@ -176,15 +188,22 @@ static void drop_handshake(struct establishment *establishment, int index)
 
 /* ---- The requests ---- */
 
-static void report_drop(struct establishment *establishment, enum log_level level, int fd, const char *why)
+static void report_foreign(struct establishment *establishment, int fd, const char *why)
+{
+    struct endpoint *endpoint = establishment->endpoint;
+    char text[ADDRESS_TEXT_BYTES];
+    address_peer_text(fd, text);
+    drop_report_add(&endpoint->drop_report, clock_us(), endpoint->log, "endpoint",
+                    "dropped a connection with %s: the other end %s", text, why);
+}
+
+/* A rank of this job has come too early, and comes again. */
+static void report_stray(struct establishment *establishment, int fd, const char *why)
 {
     char text[ADDRESS_TEXT_BYTES];
-    if (++establishment->reports > REPORTS_MAX)
-        return;
     address_peer_text(fd, text);
-    log_write(establishment->endpoint->log, level, "endpoint",
-              "dropped a connection with %s: the other end %s%s", text, why,
-              establishment->reports == REPORTS_MAX ? "; more of these are not reported" : "");
+    log_write(establishment->endpoint->log, LOG_INFO, "endpoint",
+              "dropped a connection with %s: the other end %s", text, why);
 }
 
 /* Find the request that a peer's claim meets, and set *requestp. Otherwise returns why there is none: usually
@@ -233,6 +252,56 @@ static void complete_connection(struct establishment *establishment, int index, 
     handshake->fd = -1;
 }
 
+/* ---- Accepted connections that have not proved anything ---- */
+
+/* The oldest of them, or -1. */
+static int oldest_unproven(const struct establishment *establishment)
+{
+    int oldest = -1;
+    for (int i = establishment->request_count; i < establishment->handshake_count; i++)
+        if (establishment->handshakes[i].fd >= 0 &&
+            (oldest < 0 ||
+             establishment->handshakes[i].deadline_us < establishment->handshakes[oldest].deadline_us))
+            oldest = i;
+    return oldest;
+}
+
+/* A socket could not be made because of [error]. Where no descriptor is left, the oldest connection gives way
+ * once it has had the time to prove itself. Returns true if another attempt is worth it now. */
+static bool make_room(struct establishment *establishment, int error)
+{
+    if (!descriptors_are_used_up(error))
+        return false;
+    int oldest = oldest_unproven(establishment);
+    int64_t due_us =
+        oldest < 0 ? 0 : establishment->handshakes[oldest].deadline_us - HANDSHAKE_TIMEOUT_US + PROOF_US;
+    establishment->was_full = true;
+    if (oldest >= 0 && clock_us() >= due_us) {
+        report_foreign(establishment, establishment->handshakes[oldest].fd,
+                       "gave way: no descriptor was left, and it had not proved itself");
+        drop_handshake(establishment, oldest);
+        return true;
+    }
+    establishment->full_errno = oldest < 0 ? error : 0;
+    establishment->accept_us = due_us;
+    watch_listener(establishment, EPOLL_CTL_MOD, false);
+    errno = error;
+    return false;
+}
+
+/* A free entry for an accepted connection. Where there is none, the oldest connection is dropped. */
+static int take_handshake(struct establishment *establishment)
+{
+    for (int i = establishment->request_count; i < establishment->handshake_count; i++)
+        if (establishment->handshakes[i].fd < 0)
+            return i;
+    int oldest = oldest_unproven(establishment);
+    report_foreign(establishment, establishment->handshakes[oldest].fd,
+                   "gave way to newer ones: too many connect and say nothing");
+    drop_handshake(establishment, oldest);
+    return oldest;
+}
+
 /* ---- Connections that this rank begins ---- */
 
 static void dial_failed(struct establishment *establishment, int index, const char *why)
@@ -252,17 +321,21 @@ static void dial_failed(struct establishment *establishment, int index, const ch
     dial->pause_us = dial->pause_us * 2 < PAUSE_LAST_US ? dial->pause_us * 2 : PAUSE_LAST_US;
 }
 
-/* Begin to connect. Returns a socket, or -1 with the reason in *whyp if the network refuses at once. */
-static int begin_connect(const struct in6_addr *address, uint16_t port, const char **whyp)
+/* Begin to connect. Returns a socket, or -1 with errno if the network refuses at once. */
+static int begin_connect(struct establishment *establishment, const struct in6_addr *address, uint16_t port)
 {
     struct sockaddr_storage socket_address;
     socklen_t length = address_to_sockaddr(address, port, &socket_address);
-    int fd = socket(socket_address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    int fd = -1;
+    do
+        fd = socket(socket_address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    while (fd < 0 && make_room(establishment, errno));
     if (fd >= 0 && (connect(fd, (struct sockaddr *)&socket_address, length) == 0 || errno == EINPROGRESS))
         return fd;
-    *whyp = strerror(errno);
+    int saved_errno = errno;
     if (fd >= 0)
         close(fd);
+    errno = saved_errno;
     return -1;
 }
 
@@ -277,11 +350,10 @@ static void dial_start(struct establishment *establishment, int index)
                                           .from = (uint32_t)establishment->peer_table->rank,
                                           .to = (uint32_t)request->rank};
     while (!dial->busy && clock_us() >= dial->not_before_us) {
-        const char *why = NULL;
-        int fd = begin_connect(&dial->addresses[dial->next],
-                               establishment->peer_table->peers[request->rank].port, &why);
+        int fd = begin_connect(establishment, &dial->addresses[dial->next],
+                               establishment->peer_table->peers[request->rank].port);
         if (fd < 0) {
-            dial_failed(establishment, index, why);
+            dial_failed(establishment, index, strerror(errno));
             continue;
         }
         dial->busy = true;
@@ -302,7 +374,7 @@ static void dial_advance(struct establishment *establishment, int index)
         return;
     case HANDSHAKE_FAILED:
         if (handshake->foreign)
-            report_drop(establishment, LOG_WARN, handshake->fd, handshake->why);
+            report_foreign(establishment, handshake->fd, handshake->why);
         drop_handshake(establishment, index);
         dial_failed(establishment, index, handshake->why);
         return;
@@ -317,23 +389,7 @@ static void dial_advance(struct establishment *establishment, int index)
 
 /* ---- Connections that it accepts ---- */
 
-/* A free entry for an accepted connection. Where there is none, the oldest connection is dropped. */
-static int take_handshake(struct establishment *establishment)
-{
-    int oldest = establishment->request_count;
-    for (int i = establishment->request_count; i < establishment->handshake_count; i++) {
-        const struct handshake *handshake = &establishment->handshakes[i];
-        if (handshake->fd < 0)
-            return i;
-        if (handshake->deadline_us < establishment->handshakes[oldest].deadline_us)
-            oldest = i;
-    }
-    report_drop(establishment, LOG_WARN, establishment->handshakes[oldest].fd,
-                "gave way to newer ones: too many connect and say nothing");
-    drop_handshake(establishment, oldest);
-    return oldest;
-}
-
+/* Take what has connected. What finds no descriptor left is taken later. */
 static int accept_all(struct establishment *establishment, struct hvd_error *err)
 {
     for (int i = 0; i < UNAUTHENTICATED_MAX; i++) {
@@ -344,9 +400,10 @@ static int accept_all(struct establishment *establishment, struct hvd_error *err
             watch_handshake(establishment, at);
             continue;
         }
-        if (errno == EAGAIN)
+        int error = errno;
+        if (error == EAGAIN || make_room(establishment, error) || descriptors_are_used_up(error))
             return HVD_OK;
-        if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+        if (error == ENOBUFS || error == ENOMEM)
             return error_set_errno(err, "cannot accept a connection of another rank");
     }
     return HVD_OK;
@@ -373,7 +430,10 @@ static void accepted_advance(struct establishment *establishment, int at)
     if (result == HANDSHAKE_DONE)
         complete_connection(establishment, index, at);
     if (result == HANDSHAKE_FAILED) {
-        report_drop(establishment, handshake->foreign ? LOG_WARN : LOG_INFO, handshake->fd, handshake->why);
+        if (handshake->foreign)
+            report_foreign(establishment, handshake->fd, handshake->why);
+        else
+            report_stray(establishment, handshake->fd, handshake->why);
         drop_handshake(establishment, at);
     }
     watch_handshake(establishment, at);
@@ -397,7 +457,7 @@ static void begin_due(struct establishment *establishment)
 /* When the next connection is due, or a handshake late: clock_us time, or INT64_MAX. */
 static int64_t next_due(const struct establishment *establishment)
 {
-    int64_t due_us = INT64_MAX;
+    int64_t due_us = establishment->accept_us > 0 ? establishment->accept_us : INT64_MAX;
     for (int i = 0; i < establishment->request_count; i++) {
         const struct endpoint_connection *request = &establishment->requests[i];
         if (request->connect && request->fd < 0 && !establishment->dials[i].busy)
@@ -430,7 +490,7 @@ static void expire(struct establishment *establishment)
         if (handshake->fd < 0 || now_us < handshake->deadline_us)
             continue;
         if (!ours)
-            report_drop(establishment, LOG_WARN, handshake->fd, late);
+            report_foreign(establishment, handshake->fd, late);
         drop_handshake(establishment, i);
         if (ours)
             dial_failed(establishment, i,
@@ -443,6 +503,13 @@ static int run_once(struct establishment *establishment, int64_t wake_us, struct
 {
     struct epoll_event events[EVENTS_AT_ONCE];
     bool accepts = false;
+    if (establishment->full_errno != 0)
+        return descriptors_error(err, establishment->full_errno, "cannot connect to the other ranks",
+                                 establishment->missing);
+    if (establishment->accept_us > 0 && clock_us() >= establishment->accept_us) {
+        establishment->accept_us = 0;
+        watch_listener(establishment, EPOLL_CTL_MOD, true);
+    }
     int count = epoll_wait(establishment->epoll_fd, events, EVENTS_AT_ONCE, clock_ms_until(wake_us));
     if (count < 0 && errno != EINTR)
         return error_set_errno(err, "cannot wait for the other ranks");
@@ -470,12 +537,15 @@ static int report_missing(const struct establishment *establishment, int first, 
 {
     const struct endpoint_connection *request = &establishment->requests[first];
     const struct dial *dial = &establishment->dials[first];
-    char peer[300], self[300], more[60] = "", tried[4 * ADDRESS_TEXT_BYTES] = "";
+    char peer[300], self[300], more[120] = "", tried[4 * ADDRESS_TEXT_BYTES] = "";
     peer_table_rank_name(establishment->peer_table, request->rank, peer, sizeof(peer));
     peer_table_rank_name(establishment->peer_table, establishment->peer_table->rank, self, sizeof(self));
     if (establishment->missing > 1)
         snprintf(more, sizeof(more), "; %d more %s missing", establishment->missing - 1,
                  establishment->missing == 2 ? "rank is" : "ranks are");
+    if (establishment->was_full)
+        snprintf(more + strlen(more), sizeof(more) - strlen(more),
+                 "; all descriptors were in use (`ulimit -n`)");
     if (!request->connect)
         return error_set(
             err, HVD_ERR_TIMEOUT,
@@ -572,7 +642,7 @@ static int establishment_open(struct establishment *establishment, struct hvd_er
         address_rotate(dial->addresses, dial->address_count, nets, net_count,
                        establishment->requests[i].lane);
     }
-    return watch_listener(establishment, err);
+    return begin_waiting(establishment, err);
 }
 
 static void establishment_close(struct establishment *establishment)

@@ -109,7 +109,7 @@ static int leader_accept(struct attach_leader *leader, struct hvd_error *err)
 {
     int fd = accept4(leader->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
-        return error_set_errno(err, "cannot take the connection of a rank of this node; see `ulimit -n`");
+        return error_set_errno(err, "cannot take the connection of a rank of this node");
     if (fd < 0)
         return HVD_OK;
     struct attach_peer *peer = &leader->peers[leader->peer_count++];

@@ -110,7 +110,7 @@ TABLE
     ulimit -n 100
     hvd -n 50 true
     [ $status = 1 ]
-    [[ $(cat err) == "hvdrun: 50 ranks need "*" file descriptors, but the limit is 100 (ulimit -Hn)" ]]
+    [[ $(cat err) == "hvdrun: 50 ranks need "*" file descriptors, but the hard limit is 100 (\`ulimit -Hn\`); start fewer, or raise it" ]]
 }
 
 @test "the soft limit is raised for hvdrun, not for the ranks" {

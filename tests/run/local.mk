@@ -15,6 +15,7 @@ RUN_TESTS += tests/run/manual.bats
 RUN_TESTS += tests/run/plugin.bats
 RUN_TESTS += tests/run/hvdrun.bats tests/run/hvdrun_faults.bats
 RUN_TESTS += tests/run/place.bats
+RUN_TESTS += tests/run/descriptors.bats
 
 TESTS += $(RUN_TESTS)
 EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash tests/run/hvdrun.bash

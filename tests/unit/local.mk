@@ -10,6 +10,8 @@ noinst_HEADERS += tests/unit/batches.h tests/unit/batch_driver.h tests/unit/desc
 	tests/unit/forked_ranks.h tests/unit/unit.h
 
 UNIT_TESTS =
+# what all folders use
+UNIT_TESTS += tests/unit/base/test_drop_report tests/unit/base/test_descriptors
 # settings, and how ranks start and find each other
 UNIT_TESTS += tests/unit/net/test_establishment
 UNIT_TESTS += tests/unit/options/test_parse tests/unit/options/test_option tests/unit/options/test_config tests/unit/base/test_tree_shape \

@@ -12,6 +12,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/secret.h"
 #include "base/stack.h"
 #include "tools/common/command.h"
@@ -95,20 +96,10 @@ static int check_descriptors(const struct launch_state *launch)
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || needed <= limit.rlim_max)
         return HVD_OK;
     snprintf(sentence, sizeof(sentence),
-             "%d ranks need %llu file descriptors, but the limit is %llu (ulimit -Hn)", launch->size,
-             (unsigned long long)needed, (unsigned long long)limit.rlim_max);
+             "%d ranks need %llu file descriptors, but the hard limit is %llu (`ulimit -Hn`); start fewer, "
+             "or raise it",
+             launch->size, (unsigned long long)needed, (unsigned long long)limit.rlim_max);
     return say(sentence);
-}
-
-/* Called after the reaper was forked, so that the ranks keep the user's limit. */
-static void raise_descriptors(const struct launch_state *launch)
-{
-    struct rlimit limit;
-    rlim_t needed = (rlim_t)DESCRIPTORS(launch->size);
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || needed <= limit.rlim_cur)
-        return;
-    limit.rlim_cur = needed;
-    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 /* Threads that are created later inherit the blocked signals. A signal that was ignored when hvdrun started
@@ -268,7 +259,7 @@ static int run_command_line(void *opaque)
                  take_signals(&launch) == HVD_OK && make_plan(&launch) == HVD_OK &&
                  fork_reaper(&launch) == HVD_OK;
     if (ready) {
-        raise_descriptors(&launch);
+        descriptors_raise(); /* the reaper runs already, so the ranks begin with the user's limit */
         ready = open_server(&launch) == HVD_OK && place_ranks(&launch, &exit_status) == HVD_OK &&
                 await_server(&launch) == HVD_OK && open_output(&launch) == HVD_OK;
     }

@@ -12,6 +12,7 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -361,6 +362,84 @@ START_TEST(a_flood_does_not_keep_the_wanted_out)
 }
 END_TEST
 
+/* ---- Few descriptors ---- */
+
+static void lower_descriptors(int spare)
+{
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    int lowest = dup(0);
+    close(lowest);
+    limit.rlim_cur = (rlim_t)(lowest + spare);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* A process may poll no more entries than it may have descriptors. */
+START_TEST(a_low_limit_suffices_for_few_connections)
+{
+    open_ranks(2);
+    want(0, 1, ENDPOINT_CONTROL, false);
+    want(1, 0, ENDPOINT_CONTROL, true);
+    lower_descriptors(8);
+    start(0);
+    start(1);
+    finish(0);
+    finish(1);
+    expect_done(0);
+    expect_done(1);
+    close_ranks();
+}
+END_TEST
+
+/* Silent connections take all descriptors there are: the oldest gives way. */
+START_TEST(strangers_give_way_where_descriptors_end)
+{
+    open_ranks(2);
+    want(0, 1, ENDPOINT_CONTROL, false);
+    want(1, 0, ENDPOINT_CONTROL, true);
+    for (stranger_count = 0; stranger_count < 40; stranger_count++)
+        stranger_fds[stranger_count] = connect_raw(0);
+    int before = count_fds();
+    start(1); /* behind the strangers, with its socket made before all are used up */
+    for (int i = 0; i < 1000 && count_fds() == before; i++)
+        poll(NULL, 0, 10);
+    lower_descriptors(8);
+    start(0);
+    finish(0);
+    finish(1);
+    expect_done(0);
+    expect_done(1);
+    close_strangers();
+    close_ranks();
+    ck_assert_msg(strstr(lines, "gave way: no descriptor was left") != NULL, "%s", lines);
+    ck_assert_msg(strstr(lines, "such connections") != NULL, "%s", lines);
+}
+END_TEST
+
+START_TEST(descriptors_that_end_are_named)
+{
+    char expected[200];
+    open_ranks(3);
+    want(0, 1, ENDPOINT_CONTROL, true);
+    want(0, 2, ENDPOINT_CONTROL, true);
+    struct rlimit limit;
+    lower_descriptors(1);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    int64_t begun_us = clock_us();
+    start(0);
+    finish(0);
+    ck_assert_int_lt(clock_us() - begun_us, 5 * SECOND);
+    ck_assert_int_eq(members[0].rc, HVD_ERR_NO_MEMORY);
+    snprintf(
+        expected, sizeof(expected),
+        "cannot connect to the other ranks: all %d descriptors that this process may have are open; raise "
+        "`ulimit -n` to at least %d",
+        (int)limit.rlim_cur, (int)limit.rlim_cur + 2);
+    ck_assert_msg(strstr(members[0].err.text, expected) != NULL, "%s", members[0].err.text);
+    close_ranks();
+}
+END_TEST
+
 START_TEST(silence_is_dropped_in_time)
 {
     open_ranks(2);
@@ -626,6 +705,9 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, another_rank_is_dropped);
     tcase_add_test(tcase, the_address_of_another_is_noticed);
     tcase_add_test(tcase, a_flood_does_not_keep_the_wanted_out);
+    tcase_add_test(tcase, a_low_limit_suffices_for_few_connections);
+    tcase_add_test(tcase, strangers_give_way_where_descriptors_end);
+    tcase_add_test(tcase, descriptors_that_end_are_named);
     tcase_add_test(tcase, silence_is_dropped_in_time);
     tcase_add_test(tcase, a_strange_listener_is_found_out);
     tcase_add_test(tcase, a_dead_address_is_passed_over);

@@ -1,0 +1,55 @@
+/* test_descriptors.c: the limit of descriptors is raised as far as it goes, and named where it stands in the
+ * way. */
+#include "config.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "base/descriptors.h"
+
+static void set_limits(rlim_t soft, rlim_t hard)
+{
+    struct rlimit limit = {soft, hard};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+START_TEST(the_soft_limit_becomes_the_hard_one)
+{
+    struct rlimit limit;
+    set_limits(64, 300);
+    descriptors_raise();
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    ck_assert_uint_eq(limit.rlim_cur, 300);
+    ck_assert_uint_eq(limit.rlim_max, 300);
+}
+END_TEST
+
+START_TEST(the_limit_and_the_number_are_named)
+{
+    struct hvd_error err;
+    set_limits(64, 300);
+    ck_assert_int_eq(descriptors_error(&err, EMFILE, "cannot do this", 10), HVD_ERR_NO_MEMORY);
+    ck_assert_str_eq(err.text,
+                     "cannot do this: all 64 descriptors that this process may have are open; raise "
+                     "`ulimit -n` to at least 74, the hard limit too");
+    ck_assert_int_eq(descriptors_error(&err, ENFILE, "cannot do this", 10), HVD_ERR_NO_MEMORY);
+    ck_assert_ptr_nonnull(strstr(err.text, "fs.file-max"));
+    ck_assert(descriptors_are_used_up(EMFILE));
+    ck_assert(!descriptors_are_used_up(ENOMEM));
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("descriptors");
+    tcase_add_test(tcase, the_soft_limit_becomes_the_hard_one);
+    tcase_add_test(tcase, the_limit_and_the_number_are_named);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("descriptors", fill);
+}
