@@ -13,6 +13,7 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/reaper_process.c tools/hvdrun/reaper_process.h \
 	tools/hvdrun/lines.c tools/hvdrun/lines.h \
 	tools/hvdrun/output.c tools/hvdrun/output.h \
+	tools/hvdrun/pseudo_terminal.c tools/hvdrun/pseudo_terminal.h \
 	tools/hvdrun/input.c tools/hvdrun/input.h \
 	tools/hvdrun/verdict.c tools/hvdrun/verdict.h \
 	pmix_shim/event_channel.c pmix_shim/event_channel.h

@@ -217,6 +217,37 @@ TABLE
     timeout 60 "$hvdrun" -n 2 yes 2>err | head -n 1 >out
     [ "$(wc -l <out)" = 1 ]
     [[ $(last_line) == *"was killed by signal 13 (Broken pipe)"* ]]
+    timeout 60 "$hvdrun" -n 2 --pty=off yes 2>err | head -n 1 >out
+    [[ $(last_line) == *"was killed by signal 13 (Broken pipe)"* ]]
+}
+
+@test "lines are shown while the program runs, and none is lost when it ends at once" {
+    hvd -n 2 "$HVD_BUILD/tests/run/unflushed" 29
+    [ "$status" -eq 3 ]
+    [ "$(sort -u out | wc -l)" -eq 58 ]
+    hvd --no-prefix --pty=on "$HVD_BUILD/tests/run/unflushed" 29
+    [ "$(cat out)" = "$(seq 0 28 | sed 's/^/step /')" ]
+    # a pipe loses what the C library has collected
+    hvd --pty=off -n 2 "$HVD_BUILD/tests/run/unflushed" 29
+    [ ! -s out ]
+}
+
+@test "a pseudo-terminal passes bytes on unchanged" {
+    head -c 300000 /dev/urandom >bytes
+    hvd --no-prefix --pty=on cat bytes
+    cmp out bytes
+    hvd -n 2 sh -c '[ -t 1 ] && [ ! -t 2 ]'
+    [ "$status" -eq 0 ]
+    hvd -n 2 --pty=off sh -c '[ ! -t 1 ]'
+    [ "$status" -eq 0 ]
+    hvd --no-prefix sh -c '[ ! -t 1 ]'
+    [ "$status" -eq 0 ]
+}
+
+@test "a pseudo-terminal is as wide as hvdrun's terminal without the prefix" {
+    command -v script >/dev/null || skip "script (Debian: bsdutils) is not installed"
+    timeout 60 script -qec "stty cols 90; '$hvdrun' -n 1 sh -c 'stty size <&1'" /dev/null >out </dev/null
+    grep -q '^\[0\] [0-9]* 86' out
 }
 
 @test "a full disk is reported" {
@@ -404,7 +435,7 @@ TABLE
             fd=${fd##*/}
             [ "$fd" -le 2 ] || eval "exec $fd>&-"
         done
-        timeout 60 "$hvdrun" -n 2 ls /proc/self/fd >out
+        timeout 60 "$hvdrun" -n 2 ls -1 /proc/self/fd >out
     )
     # the last descriptor is that of ls itself
     [ "$(sort out)" = "$(printf '[%d] %d\n' 0 0 0 1 0 2 0 3 1 0 1 1 1 2 1 3)" ]

@@ -14,6 +14,8 @@ RUN_TESTS += tests/run/train.bats
 RUN_TESTS += tests/run/manual.bats
 RUN_TESTS += tests/run/plugin.bats
 RUN_TESTS += tests/run/hvdrun.bats tests/run/hvdrun_faults.bats
+check_PROGRAMS += tests/run/unflushed
+tests_run_unflushed_SOURCES = tests/run/unflushed.c
 RUN_TESTS += tests/run/place.bats
 RUN_TESTS += tests/run/descriptors.bats
 

@@ -203,7 +203,8 @@ static int await_server(struct launch_state *launch)
 static int open_output(struct launch_state *launch)
 {
     struct hvd_error err;
-    int status = output_create(&launch->supervisor.output, launch->size, launch->options.prefix, &err);
+    int status = output_create(&launch->supervisor.output, launch->size, launch->options.prefix,
+                               launch->options.pty, &err);
     return status == HVD_OK ? HVD_OK : say(err.text);
 }
 

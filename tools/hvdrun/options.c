@@ -11,6 +11,7 @@ enum launch_option {
     LAUNCH_RANKS,
     LAUNCH_GRACE,
     LAUNCH_NO_PREFIX,
+    LAUNCH_PTY,
     LAUNCH_HELP,
     LAUNCH_VERSION,
     /* jsrun's options: how many ranks there are, and where they run */
@@ -37,6 +38,9 @@ static const struct {
     [LAUNCH_RANKS] = {"-n", "--ranks", "N", "start N ranks (default: as resource sets say, or 1)"},
     [LAUNCH_GRACE] = {NULL, "--grace", "TIME", "wait TIME between SIGTERM and SIGKILL (default: 5s)"},
     [LAUNCH_NO_PREFIX] = {NULL, "--no-prefix", NULL, "do not put the rank before each line of output"},
+    [LAUNCH_PTY] = {NULL, "--pty", "auto|on|off",
+                    "is the ranks' output a pseudo-terminal (default: auto: unless --no-prefix sends it to a "
+                    "file or pipe)"},
     [LAUNCH_HELP] = {"-h", "--help", NULL, "show this and exit"},
     [LAUNCH_VERSION] = {"-V", "--version", NULL, "show the version and exit"},
     [LAUNCH_NP] = {NULL, "--np", "N", "the same as --ranks"},
@@ -116,6 +120,19 @@ static int parse_grace(struct options_reader *reader, const char *where, const c
         text, why);
 }
 
+static int parse_pty(struct options_reader *reader, const char *where, const char *text)
+{
+    static const char *const words[] = {
+        [OUTPUT_PTY_AUTO] = "auto", [OUTPUT_PTY_ON] = "on", [OUTPUT_PTY_OFF] = "off"};
+    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+        if (strcmp(text, words[i]) == 0) {
+            reader->options->pty = (enum output_pty)i;
+            return HVD_OK;
+        }
+    }
+    return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: expected auto, on or off", where, text);
+}
+
 static int apply(struct options_reader *reader, enum launch_option id, const char *where, const char *value)
 {
     switch (id) {
@@ -127,6 +144,8 @@ static int apply(struct options_reader *reader, enum launch_option id, const cha
     case LAUNCH_NO_PREFIX:
         reader->options->prefix = false;
         return HVD_OK;
+    case LAUNCH_PTY:
+        return parse_pty(reader, where, value);
     case LAUNCH_HELP:
         reader->options->action = HVDRUN_HELP;
         return HVD_OK;

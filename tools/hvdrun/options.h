@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "options/config.h"
+#include "tools/hvdrun/output.h"
 #include "tools/hvdrun/rank_count.h"
 
 struct hvdrun_options {
@@ -13,6 +14,7 @@ struct hvdrun_options {
     const char *erf;                 /* explicit resource file, points into argv; NULL: none */
     int64_t grace_us;                /* from SIGTERM to SIGKILL */
     bool prefix;                     /* "[rank] " before each line */
+    enum output_pty pty;             /* what the ranks' standard output is */
     char cli[CONFIG_LIST_BYTES + 1]; /* HVD_CLI of the ranks */
     char *const *command;            /* with its arguments, NULL-terminated; points into argv */
 };

@@ -14,14 +14,16 @@
 
 #include "base/clock.h"
 #include "tools/hvdrun/lines.h"
+#include "tools/hvdrun/pseudo_terminal.h"
 
 #define HIGH_WATER_BYTES (256 * 1024) /* stop reading while this much waits to be written */
 #define PATIENCE_US      100000       /* show an unfinished line after this time */
+#define HANG_UP_US       100000       /* from SIGPIPE until a pseudo-terminal is closed */
 #define WRITE_BYTES \
     4096 /* at a time: a pipe that poll reports as writable takes this much without blocking */
 #define EVENTS 64
 
-/* The pipe from one rank. */
+/* The pipe or pseudo-terminal from one rank. */
 struct output_stream {
     int fd; /* -1 after end of file */
     struct line_buffer buffer;
@@ -31,10 +33,13 @@ struct output_stream {
 /* hvdrun's stdout or stderr, with the streams of all ranks that go there. */
 struct sink {
     int fd;
-    int epoll_fd; /* of the streams */
-    bool is_file; /* a regular file: always writable */
-    bool broken;  /* it cannot be written any more */
-    int error;    /* why it is broken, until it was reported; 0: nothing to report */
+    int epoll_fd;     /* of the streams */
+    bool is_file;     /* a regular file: always writable */
+    bool broken;      /* it cannot be written any more */
+    bool hung_up;     /* it broke because its reader left, and that was not reported yet */
+    int64_t close_us; /* when to close the pseudo-terminals of a sink that hung up; 0: not */
+    enum output_pty pty;
+    int error; /* why it is broken, until it was reported; 0: nothing to report */
     struct lines lines;
     struct output_stream *streams; /* by rank */
 };
@@ -49,6 +54,7 @@ static int sink_init(struct sink *sink, int fd, int size, bool prefix, struct hv
 {
     struct stat info;
     sink->fd = fd;
+    sink->pty = OUTPUT_PTY_OFF;
     sink->is_file = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
     lines_init(&sink->lines, prefix);
     sink->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -62,7 +68,7 @@ static int sink_init(struct sink *sink, int fd, int size, bool prefix, struct hv
     return HVD_OK;
 }
 
-int output_create(struct output **outputp, int size, bool prefix, struct hvd_error *err)
+int output_create(struct output **outputp, int size, bool prefix, enum output_pty pty, struct hvd_error *err)
 {
     struct output *output = calloc(1, sizeof(*output));
     if (output == NULL)
@@ -76,6 +82,8 @@ int output_create(struct output **outputp, int size, bool prefix, struct hvd_err
         output_destroy(output);
         return status;
     }
+    bool for_a_program = !prefix && !isatty(STDOUT_FILENO);
+    output->sinks[0].pty = pty == OUTPUT_PTY_AUTO && for_a_program ? OUTPUT_PTY_OFF : pty;
     *outputp = output;
     return HVD_OK;
 }
@@ -106,11 +114,23 @@ void output_destroy(struct output *output)
     free(output);
 }
 
-/* The two ends of a pipe have separate flags: hvdrun's end does not block, the rank's does. */
+/* Make the pipe or pseudo-terminal of a rank: [0] is hvdrun's end. */
+static int open_ends(struct sink *sink, int rank, int ends[2])
+{
+    int prefix_columns = sink->lines.prefix ? snprintf(NULL, 0, "[%d] ", rank) : 0;
+    if (sink->pty != OUTPUT_PTY_OFF && pseudo_terminal_open(ends, sink->fd, prefix_columns) == 0)
+        return 0;
+    if (sink->pty == OUTPUT_PTY_ON)
+        return -1;
+    sink->pty = OUTPUT_PTY_OFF;
+    return pipe2(ends, O_CLOEXEC);
+}
+
+/* The two ends have separate flags: hvdrun's end does not block, the rank's does. */
 static int sink_add(struct sink *sink, int rank, int *write_fdp)
 {
     int fds[2];
-    if (pipe2(fds, O_CLOEXEC) < 0)
+    if (open_ends(sink, rank, fds) < 0)
         return -1;
     struct epoll_event event = {.events = EPOLLIN, .data.u32 = (uint32_t)rank};
     if (fcntl(fds[0], F_SETFL, O_NONBLOCK) < 0 ||
@@ -129,7 +149,9 @@ static int sink_add(struct sink *sink, int rank, int *write_fdp)
 int output_add(struct output *output, int rank, int write_fds[3], struct hvd_error *err)
 {
     if (sink_add(&output->sinks[0], rank, &write_fds[1]) < 0)
-        return error_set_errno(err, "cannot make the pipes of rank %d", rank);
+        return output->sinks[0].pty == OUTPUT_PTY_ON
+                   ? error_set_errno(err, "cannot make the pseudo-terminal of rank %d (--pty=on)", rank)
+                   : error_set_errno(err, "cannot make the pipes of rank %d", rank);
     if (sink_add(&output->sinks[1], rank, &write_fds[2]) < 0) {
         int status = error_set_errno(err, "cannot make the pipes of rank %d", rank);
         close(write_fds[1]);
@@ -146,16 +168,28 @@ static size_t waiting_bytes(const struct sink *sink)
 
 static bool wants_more(const struct sink *sink)
 {
-    return waiting_bytes(sink) < HIGH_WATER_BYTES;
+    return !sink->broken && waiting_bytes(sink) < HIGH_WATER_BYTES;
 }
 
-/* Close the ranks' pipes, so that they get EPIPE as if they had written to hvdrun's descriptor themselves. */
+static void close_streams(struct sink *sink, int size)
+{
+    for (int rank = 0; rank < size; rank++)
+        stream_close(&sink->streams[rank]);
+    sink->close_us = 0;
+}
+
+/* Close the ranks' pipes, so that they get EPIPE as if they had written to hvdrun's descriptor themselves. A
+ * closed pseudo-terminal gives them EIO and no signal, so it stays open, unread, until the SIGPIPE that the
+ * caller sends has come first. */
 static void sink_break(struct sink *sink, int size, int error)
 {
     sink->broken = true;
     sink->error = error == EPIPE ? 0 : error;
-    for (int rank = 0; rank < size; rank++)
-        stream_close(&sink->streams[rank]);
+    sink->hung_up = error == EPIPE && sink->pty != OUTPUT_PTY_OFF;
+    if (sink->hung_up)
+        sink->close_us = clock_us() + HANG_UP_US;
+    else
+        close_streams(sink, size);
     text_buffer_drop(&sink->lines.out, waiting_bytes(sink));
     sink->lines.open_rank = -1;
 }
@@ -191,7 +225,7 @@ static bool stream_read(struct sink *sink, struct output_stream *stream)
     ssize_t length = read(stream->fd, to, room);
     if (length < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
-    if (length <= 0) {
+    if (length <= 0) { /* a pseudo-terminal says EIO when its other end is closed */
         lines_end(&sink->lines, &stream->buffer);
         stream_close(stream);
         return false;
@@ -223,7 +257,7 @@ static int64_t sink_show_slow(struct sink *sink, int size, int64_t now_us)
     int64_t next_us = INT64_MAX;
     for (int rank = 0; rank < size; rank++) {
         struct output_stream *stream = &sink->streams[rank];
-        if (stream->begun_us == 0)
+        if (stream->begun_us == 0 || sink->broken)
             continue;
         if (stream->begun_us + PATIENCE_US <= now_us) {
             lines_flush(&sink->lines, &stream->buffer);
@@ -240,7 +274,12 @@ void output_poll(struct output *output, struct pollfd fds[OUTPUT_POLLS], int *ti
     int64_t next_us = INT64_MAX;
     for (int i = 0; i < 2; i++) {
         struct sink *sink = &output->sinks[i];
-        int64_t due_us = sink_show_slow(sink, output->size, clock_us());
+        int64_t now_us = clock_us();
+        int64_t due_us = sink_show_slow(sink, output->size, now_us);
+        if (sink->close_us != 0 && sink->close_us <= now_us)
+            close_streams(sink, output->size);
+        if (sink->close_us != 0)
+            due_us = sink->close_us;
         next_us = due_us < next_us ? due_us : next_us;
         fds[2 * i] = (struct pollfd){.fd = wants_more(sink) ? sink->epoll_fd : -1, .events = POLLIN};
         fds[2 * i + 1] = (struct pollfd){.fd = waiting_bytes(sink) > 0 ? sink->fd : -1, .events = POLLOUT};
@@ -266,6 +305,8 @@ bool output_finish(struct output *output)
     for (int i = 0; i < 2; i++) {
         struct sink *sink = &output->sinks[i];
         bool empty = true;
+        if (sink->broken)
+            continue;
         for (int rank = 0; rank < output->size; rank++) {
             struct output_stream *stream = &sink->streams[rank];
             while (stream->fd >= 0 && wants_more(sink) && stream_read(sink, stream))
@@ -300,6 +341,13 @@ const char *output_complaint(struct output *output)
         }
     }
     return NULL;
+}
+
+bool output_take_hang_up(struct output *output)
+{
+    bool hung_up = output->sinks[0].hung_up;
+    output->sinks[0].hung_up = false;
+    return hung_up;
 }
 
 bool output_mid_line(const struct output *output)

@@ -10,12 +10,22 @@
 
 #define OUTPUT_POLLS 4 /* entries that output_poll fills */
 
+/* What a rank's standard output is. Standard error is always a pipe: programs do not collect what they write
+ * there. */
+enum output_pty {
+    OUTPUT_PTY_AUTO, /* a pseudo-terminal, or a pipe where none can be had, or where lines get no prefix and
+                        hvdrun's own output is not a terminal: those bytes are for a program */
+    OUTPUT_PTY_ON,
+    OUTPUT_PTY_OFF
+};
+
 struct output;
 
-int output_create(struct output **outputp, int size, bool prefix, struct hvd_error *err);
+int output_create(struct output **outputp, int size, bool prefix, enum output_pty pty, struct hvd_error *err);
 void output_destroy(struct output *output);
 
-/* Create the pipes of a rank. Its write ends go to write_fds[1] and [2]; the caller closes them. */
+/* Create the pipes, or the pseudo-terminal, of a rank. Its ends go to write_fds[1] and [2]; the caller closes
+ * them. */
 int output_add(struct output *output, int rank, int write_fds[3], struct hvd_error *err);
 
 /* Fill in the descriptors to poll, and the time in ms after which output_work must be called at the latest
@@ -31,6 +41,10 @@ bool output_finish(struct output *output);
 
 /* Returns why stdout or stderr could not be written, once for each; NULL if there is nothing to report. */
 const char *output_complaint(struct output *output);
+
+/* True once: nobody reads hvdrun's output any more, and the ranks, which write to pseudo-terminals, do not
+ * get the SIGPIPE that a pipe would give them. */
+bool output_take_hang_up(struct output *output);
 
 /* Whether a rank's unfinished line is the last on stderr, so that a message of hvdrun would continue it. */
 bool output_mid_line(const struct output *output);

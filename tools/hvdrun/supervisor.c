@@ -250,6 +250,8 @@ static void end_if_needed(struct supervisor *supervisor)
 static void report_output_errors(struct supervisor *supervisor)
 {
     char sentence[160];
+    if (output_take_hang_up(supervisor->output))
+        reaper_signal(supervisor->reaper, SIGPIPE);
     const char *complaint = output_complaint(supervisor->output);
     if (complaint == NULL)
         return;

@@ -60,6 +60,8 @@ static const struct change changes[] = {
     {"HVD_GPU_PCI=0000:17:00.0", "HVD_GPU_PCI", NULL},
     {"HVD_LOCAL_DEVICE=3", "HVD_LOCAL_DEVICE", NULL},
     /* variables that hvdrun sets */
+    {NULL, "PYTHONUNBUFFERED", "1"},
+    {"PYTHONUNBUFFERED=", "PYTHONUNBUFFERED", ""},
     {NULL, "OMPI_MCA_schizo", "ompi"},
     {"OMPI_MCA_schizo=orte", "OMPI_MCA_schizo", "ompi"},
     {NULL, "PMIX_MCA_gds", "hash"},

@@ -106,6 +106,7 @@ static const struct bad bads[] = {
     {{"hvdrun", "--ranksx=2", "true"}, {"--ranksx=2", "unknown"}},
     {{"hvdrun", "--no-prefix=1", "true"}, {"--no-prefix", "no value"}},
     {{"hvdrun", "--grace=5", "true"}, {"--grace 5", "such as 5s"}},
+    {{"hvdrun", "--pty=maybe", "true"}, {"--pty maybe", "expected auto, on or off"}},
     {{"hvdrun", "--grace=-1s", "true"}, {"--grace -1s", "such as 5s"}},
     {{"hvdrun", "--grace=2h", "true"}, {"--grace 2h", "too large", "at most 1h"}},
     {{"hvdrun", "--grace"}, {"--grace", "needs a value"}},
@@ -203,10 +204,22 @@ START_TEST(help_lists_every_option)
 }
 END_TEST
 
+START_TEST(output_is_a_terminal_or_a_pipe)
+{
+    static const char *const on[] = {"hvdrun", "--pty=on", "true", NULL};
+    static const char *const off[] = {"hvdrun", "--pty", "off", "true", NULL};
+    static const char *const last[] = {"hvdrun", "--pty=off", "--pty=auto", "true", NULL};
+    ck_assert(parse(on) == HVD_OK && options.pty == OUTPUT_PTY_ON);
+    ck_assert(parse(off) == HVD_OK && options.pty == OUTPUT_PTY_OFF);
+    ck_assert(parse(last) == HVD_OK && options.pty == OUTPUT_PTY_AUTO);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("options");
     tcase_add_loop_test(tcase, is_understood, 0, sizeof(goods) / sizeof(goods[0]));
+    tcase_add_test(tcase, output_is_a_terminal_or_a_pipe);
     tcase_add_loop_test(tcase, is_refused, 0, sizeof(bads) / sizeof(bads[0]));
     tcase_add_test(tcase, long_words_are_refused);
     tcase_add_test(tcase, a_resource_file_is_noted);
