@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/home.h"
 
 /* PMIx calls back on a thread of its own, perhaps after the caller has stopped waiting; then
  * complete_waiter frees this struct. */
@@ -181,6 +182,18 @@ static void pmix_close(void *opaque)
     free(state);
 }
 
+/* libpmix crashes without a home folder, so the program gets one for as long as this takes. */
+static pmix_status_t init_with_home(pmix_proc_t *self)
+{
+    bool unknown = home_is_unknown(NULL);
+    if (unknown)
+        setenv("HOME", HOME_SUBSTITUTE, 1);
+    pmix_status_t status = PMIx_Init(self, NULL, 0);
+    if (unknown)
+        unsetenv("HOME");
+    return status;
+}
+
 static int pmix_open(const struct hvd_config *config, const struct hvd_log *log, int64_t deadline_us,
                      struct hvd_job *job, void **statep, struct hvd_error *err)
 {
@@ -193,7 +206,7 @@ static int pmix_open(const struct hvd_config *config, const struct hvd_log *log,
     /* with PMIx's default data store, an MPI_Init of this process after our PMIx_Finalize fails */
     if (!PMIx_Initialized())
         setenv("PMIX_MCA_gds", "hash", 0);
-    pmix_status_t status = PMIx_Init(&state->self, NULL, 0);
+    pmix_status_t status = init_with_home(&state->self);
     if (status != PMIX_SUCCESS) {
         free(state);
         return error_set(

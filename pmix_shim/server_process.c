@@ -13,6 +13,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/home.h"
 #include "base/secret.h"
 #include "base/stack.h"
 #include "pmix_shim/event_channel.h"
@@ -57,6 +58,8 @@ static void prepare_environment(void)
     setenv("PMIX_MCA_psec", "native", 1);
     setenv("HWLOC_SYNTHETIC", "pu:1", 1);
     setenv("HWLOC_PLUGINS_PATH", "", 1);
+    if (home_is_unknown(NULL))
+        setenv("HOME", HOME_SUBSTITUTE, 1);
 }
 
 static int start(const struct server_job *job, struct hvd_error *err)

@@ -2,10 +2,13 @@
 #include "bootstrap/peer_info.h"
 
 #include <fcntl.h>
+#include <ifaddrs.h>
+#include <linux/if_packet.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/codec.h"
@@ -15,6 +18,7 @@
 
 #define PEER_INFO_MAGIC   UINT32_C(0x72647668) /* "hvdr" */
 #define OPTION_NAME_BYTES 64
+#define HOST_BYTES        256
 
 _Static_assert(sizeof(struct peer) + sizeof(struct peer_info_start) +
                        OPTION_MAX * (sizeof(struct peer_info_option) + OPTION_NAME_BYTES) + 64 <=
@@ -35,34 +39,70 @@ static void read_identity(const char *path, char *text, size_t text_bytes)
     text[length > 0 ? length : 0] = 0;
 }
 
+/* The hardware addresses of this process's network interfaces, into [text]. */
+static void read_hardware_addresses(char *text, size_t text_bytes)
+{
+    struct ifaddrs *list = NULL;
+    size_t used = 0;
+    if (getifaddrs(&list) < 0)
+        return;
+    for (const struct ifaddrs *entry = list; entry != NULL && used + 64 < text_bytes;
+         entry = entry->ifa_next) {
+        if (entry->ifa_addr == NULL || entry->ifa_addr->sa_family != AF_PACKET)
+            continue;
+        const struct sockaddr_ll *link = (const struct sockaddr_ll *)entry->ifa_addr;
+        used += (size_t)snprintf(text + used, text_bytes - used, "%d:%02x%02x%02x%02x%02x%02x ",
+                                 link->sll_ifindex, link->sll_addr[0], link->sll_addr[1], link->sll_addr[2],
+                                 link->sll_addr[3], link->sll_addr[4], link->sll_addr[5]);
+    }
+    freeifaddrs(list);
+}
+
+/* Without /proc: a text that is equal on ranks of one network namespace, and on hardly any others. Should it
+ * be equal on others, they do not find each other's memory, and use the network. 0 if there is none. */
+static uint64_t substitute_key(void)
+{
+    char text[1024] = "";
+    gethostname(text, HOST_BYTES);
+    text[HOST_BYTES] = 0;
+    size_t used = strlen(text);
+    read_hardware_addresses(text + used, sizeof(text) - used);
+    return text[used] == 0 ? 0 : hash_bytes(text, strlen(text));
+}
+
+/* Hash the files, or links, of /proc at [paths]; 0 if one of them cannot be read. */
+static uint64_t identity_key(const char *const *paths, size_t count)
+{
+    char text[400] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        read_identity(paths[i], text + used, 100);
+        if (text[used] == 0)
+            return 0;
+        used += strlen(text + used);
+    }
+    return hash_bytes(text, used);
+}
+
 /* Equal on ranks that see the same kernel, network, processes and user; random if these cannot be read. */
 static uint64_t node_key(void)
 {
     static const char *const paths[] = {"/proc/sys/kernel/random/boot_id", "/proc/self/ns/net",
                                         "/proc/self/ns/pid"};
-    char text[400] = "";
-    size_t used = 0;
-    for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
-        read_identity(paths[i], text + used, 100);
-        if (text[used] == 0) {
-            uint64_t alone = 0;
-            randombytes_buf(&alone, sizeof(alone));
-            return alone;
-        }
-        used += strlen(text + used);
-    }
-    snprintf(text + used, sizeof(text) - used, "%ld", (long)geteuid());
-    return hash_bytes(text, strlen(text));
+    uint64_t key[2] = {identity_key(paths, sizeof(paths) / sizeof(paths[0])), geteuid()};
+    if (key[0] == 0)
+        key[0] = substitute_key();
+    if (key[0] == 0)
+        randombytes_buf(key, sizeof(key));
+    return hash_bytes(key, sizeof(key));
 }
 
 /* Equal on ranks that have the same network interfaces; 0 if these cannot be read. */
 static uint64_t net_key(void)
 {
-    char text[200] = "";
-    read_identity("/proc/sys/kernel/random/boot_id", text, 100);
-    size_t used = strlen(text);
-    read_identity("/proc/self/ns/net", text + used, 100);
-    return used == 0 || text[used] == 0 ? 0 : hash_bytes(text, strlen(text));
+    static const char *const paths[] = {"/proc/sys/kernel/random/boot_id", "/proc/self/ns/net"};
+    uint64_t key = identity_key(paths, sizeof(paths) / sizeof(paths[0]));
+    return key != 0 ? key : substitute_key();
 }
 
 void peer_info_fill(struct peer_info *peer_info, const char *host, uint16_t port,

@@ -54,3 +54,80 @@ END
     [ $status = 0 ]
     [ "$(grep -c heard out)" = 4 ]
 }
+
+# as_stranger WORD...: run the words as a user whom the system does not know, without HOME, as containers do.
+as_stranger() {
+    local uid=54321
+    [ "$(id -u)" = 0 ] || skip "only root can become another user"
+    ! getent passwd $uid >/dev/null || skip "there is a user $uid"
+    local stranger=(setpriv --reuid="$uid" --regid="$uid" --clear-groups) folder
+    "${stranger[@]}" test -x "$hvdrun" || skip "other users cannot run $hvdrun"
+    folder=$(mktemp -d /tmp/hvdrun-test.XXXXXX)
+    chown $uid "$folder"
+    status=0
+    (cd "$folder" && "${stranger[@]}" env -u HOME TMPDIR="$folder" timeout -k 5 60 "$@") >out 2>err || status=$?
+    rmdir "$folder" # nothing may be left in it
+}
+
+@test "a user without a name and a home starts PMIx clients" {
+    as_stranger "$hvdrun" -n 2 "$HVD_BUILD/tests/run/pmixhello"
+    [ $status = 0 ] || { cat err; return 1; }
+    [ "$(grep -c heard out)" = 2 ]
+    as_stranger "$hvdrun" -n 2 sh -c 'unset HOME; exec "$0"' "$HVD_BUILD/examples/hello"
+    [ $status = 0 ] || { cat err; return 1; }
+    [ "$(grep -c 'the sum is 3' out)" = 2 ]
+}
+
+@test "a home that is set stays what it is, and one that is known is not invented" {
+    hvd sh -c 'echo "HOME=$HOME"'
+    [ "$(cat out)" = "[0] HOME=$HOME" ]
+    [ "$(env -u HOME "$hvdrun" sh -c 'echo "HOME=${HOME-none}"')" = "[0] HOME=none" ]
+}
+
+# without_proc WORD...: run the words where /proc is an empty folder.
+without_proc() {
+    unshare -m mount -t tmpfs none /proc 2>/dev/null || skip "only root can hide /proc"
+    status=0
+    timeout -k 5 60 unshare -m sh -c 'mount -t tmpfs none /proc && exec "$@"' sh "$@" >out 2>err || status=$?
+}
+
+@test "without /proc what left its session is ended as well" {
+    without_proc "$hvdrun" -n 2 sh -c 'setsid sleep 1000 & (setsid sh -c "sleep 1001; :" &)
+        echo x >>started; until [ $(wc -l <started) = 2 ]; do sleep 0.05; done'
+    [ $status = 0 ] || { cat err; return 1; }
+    [ -z "$(await_none marked)" ]
+    without_proc "$hvdrun" -n 2 --grace=200ms sh -c 'trap "" TERM
+        (setsid sleep 1000 &)
+        if [ $PMIX_RANK = 0 ]; then until [ -e ready ]; do sleep 0.05; done; exit 3; fi
+        touch ready; while :; do sleep 1; done'
+    [ $status = 3 ]
+    [[ $(last_line) == *"the other rank was ended by SIGKILL, not having ended within 200ms" ]]
+    [ -z "$(await_none marked)" ]
+}
+
+@test "without /proc the ranks of a node share memory" {
+    without_proc "$hvdrun" -n 2 --hvd-backends=shm "$HVD_BUILD/examples/hello"
+    [ $status = 0 ] || { cat err; return 1; }
+    [ "$(grep -c 'the sum is 3' out)" = 2 ]
+}
+
+# refuse ERROR CALL,... WORD...: run the words where the kernel refuses these calls.
+refuse() {
+    local error=$1 calls=$2
+    shift 2
+    status=0
+    timeout -k 5 60 "$HVD_BUILD/tests/run/refuse" "$error" "$calls" -- "$@" >out 2>err || status=$?
+    [ $status != 77 ] || skip "no filter of system calls can be installed here"
+}
+
+@test "ranks that may not be bound start, with a warning, unless binding was asked for" {
+    refuse EPERM sched_setaffinity "$hvdrun" -n 2 "$HVD_BUILD/examples/hello"
+    [ $status = 0 ]
+    [ "$(wc -l <err)" = 1 ]
+    [[ $(cat err) == "hvdrun: warning: ranks are not bound: cannot bind to CPUs "*": Operation not permitted; --hvd-bind=none "* ]]
+    refuse EPERM sched_setaffinity "$hvdrun" -n 2 --hvd-bind=none true
+    [ $status = 0 ] && [ ! -s err ]
+    refuse EPERM sched_setaffinity "$hvdrun" -n 2 --hvd-bind=core true
+    [ $status = 2 ]
+    [[ $(cat err) == "hvdrun: "*"Operation not permitted"*"--hvd-bind=none"* ]]
+}

@@ -24,6 +24,10 @@ EXTRA_DIST += $(RUN_TESTS) tests/run/setup.bash tests/run/hvdrun.bash
 EXTRA_DIST += tests/data/timeline/rank-0.json tests/data/timeline/rank-1.json tests/data/timeline/rank-2.json
 
 check_PROGRAMS += tests/run/wireup_probe
+# refuses system calls, as an older kernel or a container does
+check_PROGRAMS += tests/run/refuse
+tests_run_refuse_SOURCES = tests/run/refuse.c
+tests_run_refuse_LDADD =
 tests_run_wireup_probe_LDADD = core/libcore.la
 if HAVE_MPI
 check_PROGRAMS += tests/run/wireup_mpi

@@ -18,6 +18,8 @@
 #include "base/process_signal.h"
 
 #define LOOK_AGAIN_MS 10
+#define PID_MAX       4194304 /* the highest number that Linux gives a process */
+#define NARROW_PASSES 20
 
 struct process {
     pid_t pid, parent;
@@ -78,14 +80,19 @@ static int read_processes(struct processes *processes)
 {
     struct process process;
     DIR *proc = opendir("/proc");
+    bool found = false;
     int rc = 0;
     if (proc == NULL)
         return -1;
     for (struct dirent *entry = readdir(proc); entry != NULL && rc == 0; entry = readdir(proc)) {
-        if (isdigit((unsigned char)entry->d_name[0]) && read_process(dirfd(proc), entry->d_name, &process))
-            rc = add_process(processes, &process);
+        if (!isdigit((unsigned char)entry->d_name[0]) || !read_process(dirfd(proc), entry->d_name, &process))
+            continue;
+        rc = add_process(processes, &process);
+        found = found || process.pid == getpid();
     }
     closedir(proc);
+    if (!found)
+        rc = -1; /* it is not of this process's namespace, or it is an empty folder */
     if (processes->count > 0)
         qsort(processes->list, processes->count, sizeof(processes->list[0]), by_pid);
     return rc;
@@ -140,12 +147,57 @@ static bool mark_signalled(struct signalled_processes *signalled, pid_t pid)
     return true;
 }
 
+/* ---- Without /proc --------------------------------------------------------------------------- */
+
+/* Signal the children of this process among the numbers [from] to [to]. */
+static void signal_children(pid_t from, pid_t to, int signal_number, struct signalled_processes *signalled)
+{
+    for (pid_t pid = from; pid <= to; pid++) {
+        siginfo_t child = {.si_pid = 0};
+        if (waitid(P_PID, (id_t)pid, &child, WEXITED | WNOHANG | WNOWAIT) == 0 && child.si_pid == 0 &&
+            mark_signalled(signalled, pid))
+            process_signal(pid, signal_number);
+    }
+}
+
+/* The number that the kernel gives a new process now, or -1. */
+static pid_t newest_number(void)
+{
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(0);
+    while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        continue;
+    return pid;
+}
+
+/* Only a process's children can be found, by asking for each number whether it is one. Others become children
+ * as their parents end, since this process is a subreaper. Numbers ascend, and begin anew after the highest,
+ * so descendants have those from this process to the newest. That takes microseconds; all numbers, some
+ * seconds, are only tried if some child survived, in case that numbers began anew more than once. */
+static void signal_by_number(int signal_number, struct signalled_processes *signalled)
+{
+    static int passes;
+    pid_t own = getpid();
+    pid_t newest = newest_number();
+    passes += signal_number == SIGKILL;
+    if (newest < 0 || passes > NARROW_PASSES) {
+        signal_children(2, PID_MAX, signal_number, signalled);
+    } else if (newest > own) {
+        signal_children(own, newest, signal_number, signalled);
+    } else {
+        signal_children(own, PID_MAX, signal_number, signalled);
+        signal_children(2, newest, signal_number, signalled);
+    }
+}
+
 int process_tree_signal(int signal_number, struct signalled_processes *signalled)
 {
     struct processes processes = {0};
     int count = 0;
     if (read_processes(&processes) < 0) {
         free(processes.list);
+        signal_by_number(signal_number, signalled);
         return -1;
     }
     mark_below(&processes, getpid());

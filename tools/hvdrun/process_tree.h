@@ -13,8 +13,9 @@ struct signalled_processes {
 };
 
 /* Send a signal to every descendant of the caller that is not a zombie. With [signalled], signal only those
- * that are not in it, and add them. Returns the number of descendants, signalled or not, or -1 if /proc
- * cannot be read. Processes that are created meanwhile are missed: repeat until none is left. */
+ * that are not in it, and add them. Returns the number of descendants, signalled or not, or -1 where /proc
+ * cannot be read: then only children were signalled. Processes that are created meanwhile are missed: repeat
+ * until none is left. */
 int process_tree_signal(int signal_number, struct signalled_processes *signalled);
 
 /* Kill all descendants with SIGKILL, and reap them. The caller must be a subreaper, so that orphans become

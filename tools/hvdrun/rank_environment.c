@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/home.h"
 #include "base/secret.h"
 #include "options/config.h"
 #include "topo/apply.h"
@@ -184,6 +185,8 @@ char **rank_environment_create(char *const *environment, const char *secret, con
     if (shared[0] != 0)
         add_unless_set(&builder, segments);
     add_setting(&builder, SECRET_VARIABLE, secret);
+    if (home_is_unknown(environment))
+        add_setting(&builder, "HOME", HOME_SUBSTITUTE);
     if (cli[0] != 0)
         add_setting(&builder, CONFIG_CLI_VARIABLE, cli);
     if (!builder.failed)

@@ -212,14 +212,41 @@ static int set_rank_variables(struct rank_places *places, int rank, struct hvd_e
     return status;
 }
 
+/* Containers may refuse to bind. Setting what is set already shows it before any rank has started. */
+static int check_binding(struct rank_places *places, struct hvd_error *err)
+{
+    bool binds = false;
+    for (int rank = 0; places->plan != NULL && rank < places->count; rank++)
+        binds = binds || places->plan->tasks[rank].bound;
+    return binds ? apply_cpus(0, &places->granted, err) : HVD_OK;
+}
+
+static void leave_unbound(struct rank_places *places, const char *why)
+{
+    char sentence[512];
+    snprintf(sentence, sizeof(sentence),
+             "ranks are not bound: %s; --hvd-bind=none starts them in the same way, without this warning",
+             why);
+    warn(sentence);
+    for (int rank = 0; rank < places->count; rank++)
+        places->plan->tasks[rank].bound = false;
+}
+
 int rank_places_decide(struct rank_places *places, const char *host, struct hvd_error *err)
 {
     struct hvd_error why = {""};
     int status = apply_read_cpus(0, &places->granted, &why);
     if (status == HVD_OK && !is_plain(places))
         status = make_plan(places, host, &why);
+    bool required = config_requires_placement(&places->config) || places->erf != NULL;
     places->placed = status == HVD_OK;
-    if (status != HVD_OK && (config_requires_placement(&places->config) || places->erf != NULL))
+    int binding = status == HVD_OK ? check_binding(places, &why) : HVD_OK;
+    if (binding != HVD_OK && !required)
+        leave_unbound(places, why.text);
+    else if (binding != HVD_OK)
+        return error_set(err, binding, "ranks cannot be bound: %s; --hvd-bind=none does not bind them",
+                         why.text);
+    if (status != HVD_OK && required)
         return error_set(err, status, "%s", why.text);
     if (status != HVD_OK && places->config.log_level >= LOG_DEBUG)
         fprintf(stderr, "hvdrun: ranks are not placed: %s\n", why.text);

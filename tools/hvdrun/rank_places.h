@@ -21,8 +21,8 @@ void rank_places_destroy(struct rank_places *places);
 int rank_places_count(const struct rank_places *places);
 
 /* Read the topology of this machine, named [host], and place the ranks on the CPUs that hvdrun may use. Call
- * it while the process has one thread. If placement fails and the user did not ask for it, the ranks run
- * wherever hvdrun may, and HVD_OK is returned. */
+ * it before any rank is started. If placement fails and the user did not ask for it, the ranks run wherever
+ * hvdrun may, and HVD_OK is returned; where the system does not let it bind them, it warns. */
 int rank_places_decide(struct rank_places *places, const char *host, struct hvd_error *err);
 
 /* Print the lines of --hvd-bind=...,verbose, if it was given. */
