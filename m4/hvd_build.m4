@@ -100,6 +100,7 @@ AC_DEFUN([HVD_SUMMARY],
     CUDA        $CUDA_FOUND
     NCCL        $NCCL_FOUND
     kernels    $HVD_KERNELS plain
+    Python      $PYTHON_FOUND
     LTO         $hvd_lto
     unit tests  $enable_tests
     sanitizers  $enable_sanitizers

@@ -2,6 +2,7 @@
 include tests/lint/local.mk
 include tests/unit/local.mk
 include tests/run/local.mk
+include tests/python/local.mk
 include tests/fuzz/local.mk
 include tests/cluster/local.mk
 

@@ -130,6 +130,9 @@ check_PROGRAMS += tests/run/network
 tests_run_network_SOURCES = tests/run/network.c tests/run/ranks.h
 tests_run_network_LDADD = core/libhvd.la
 
+# the Python package, whose tests are in tests/python
+RUN_TESTS += tests/run/python.bats
+
 # ranks that no launcher has placed
 RUN_TESTS += tests/run/bound.bats
 check_PROGRAMS += tests/run/bound

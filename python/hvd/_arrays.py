@@ -1,0 +1,255 @@
+"""What holds elements: numpy arrays, torch tensors, and all that has an array interface, DLPack or
+a buffer.
+
+An adapter is what operations need of one kind: where elements lie, room for results, and a copy
+where libhvd cannot use the memory as it is."""
+import ctypes
+import functools
+import sys
+from typing import Any, NamedTuple, Tuple
+
+from hvd import _abi
+from hvd._library import libc
+from hvd.errors import InvalidError
+
+_D = _abi.ENUMS["hvd_dtype"]
+MAX_DIMS = _abi.CONSTANTS["HVD_MAX_DIMS"]
+
+
+class Place(NamedTuple):
+    """Where a contiguous array lies, as libhvd wants to know it."""
+
+    address: int
+    dtype: int
+    shape: Tuple[int, ...]
+
+
+class _MallocMemory:
+    """Memory that libhvd allocated for a result, freed with the last array on it. Its array
+    interface keeps it alive under numpy; bytes() is the same for torch."""
+
+    def __init__(self, address: int):
+        self.address = address
+
+    def __del__(self) -> None:
+        libc.free(self.address)
+
+
+def owned_bytes(address: int, count: int, owner: Any):
+    """A ctypes array over [count] bytes at [address], which keeps [owner] alive."""
+    array = (ctypes.c_ubyte * count).from_address(address)
+    array._owner = owner
+    return array
+
+
+def take_bytes(address: int, count: int):
+    """Bytes that libhvd allocated with malloc, as a ctypes array that frees them at its end."""
+    return owned_bytes(address, count, _MallocMemory(address))
+
+
+def refuse(kind: str, name: Any, why: str) -> InvalidError:
+    return InvalidError("hvd cannot use %s %s: %s" % (kind, name, why))
+
+
+# ---- numpy and what becomes numpy ---------------------------------------------------------------
+
+
+class NumpyAdapter:
+    """numpy arrays. Other objects become numpy arrays over the same memory."""
+
+    def __init__(self) -> None:
+        import numpy
+
+        self.numpy = numpy
+        self.codes = {
+            numpy.dtype(name): _D["HVD_" + name.upper()]
+            for name in (
+                "int32",
+                "int64",
+                "float32",
+                "float64",
+                "uint8",
+                "int8",
+                "uint16",
+                "int16",
+                "float16",
+                "bool",
+            )
+        }
+        self.dtypes = {code: dtype for dtype, code in self.codes.items()}
+
+    def code_of(self, dtype: Any) -> int:
+        code = self.codes.get(dtype)
+        if code is None and dtype.name == "bfloat16":  # of ml_dtypes, which jax uses
+            code = self.codes[dtype] = _D["HVD_BFLOAT16"]
+            self.dtypes[code] = dtype
+        if code is None:
+            why = (
+                "its bytes are in the other order; convert it"
+                if not dtype.isnative
+                else "expected int8 to int64, uint8, uint16, float16, "
+                "bfloat16, float32, float64 or bool"
+            )
+            raise refuse("an array of type", dtype, why)
+        return code
+
+    def place(self, array: Any) -> Place:
+        return Place(array.__array_interface__["data"][0], self.code_of(array.dtype), array.shape)
+
+    def contiguous(self, array: Any) -> Any:
+        return (
+            array
+            if array.flags.c_contiguous
+            else self.numpy.ascontiguousarray(array).reshape(array.shape)
+        )
+
+    def is_contiguous(self, array: Any) -> bool:
+        return array.flags.c_contiguous
+
+    def is_writable(self, array: Any) -> bool:
+        return array.flags.writeable
+
+    def empty(self, like: Any, shape: Tuple[int, ...]) -> Any:
+        return self.numpy.empty(shape, like.dtype)
+
+    def copy(self, target: Any, source: Any) -> None:
+        target[...] = source
+
+    def from_memory(self, like: Any, address: int, shape: Tuple[int, ...]) -> Any:
+        if not address:
+            return self.numpy.empty(shape, like.dtype)
+        count = like.dtype.itemsize
+        for dimension in shape:
+            count *= dimension
+        return self.numpy.frombuffer(take_bytes(address, count), like.dtype).reshape(shape)
+
+
+@functools.lru_cache(maxsize=1)
+def numpy_adapter() -> NumpyAdapter:
+    return NumpyAdapter()
+
+
+# ---- torch --------------------------------------------------------------------------------------
+
+
+class TorchAdapter:
+    """torch tensors on the CPU."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self.torch = torch
+        names = (
+            "int32",
+            "int64",
+            "float32",
+            "float64",
+            "uint8",
+            "int8",
+            "int16",
+            "float16",
+            "bfloat16",
+            "bool",
+            "uint16",
+        )
+        self.codes = {
+            getattr(torch, name): _D["HVD_" + name.upper()]
+            for name in names
+            if hasattr(torch, name)
+        }
+
+    def code_of(self, tensor: Any) -> int:
+        code = self.codes.get(tensor.dtype)
+        if code is None:
+            raise refuse(
+                "a tensor of type",
+                tensor.dtype,
+                "expected int8 to int64, uint8, float16, bfloat16, "
+                "float32, float64 or bool; view complex tensors by torch.view_as_real",
+            )
+        return code
+
+    def place(self, tensor: Any) -> Place:
+        if tensor.layout is not self.torch.strided:
+            raise refuse(
+                "a tensor of layout", tensor.layout, "make it dense, or use sparse_allreduce_async"
+            )
+        if tensor.device.type != "cpu":
+            raise refuse(
+                "a tensor on", tensor.device, "it must be in host memory; pass tensor.cpu()"
+            )
+        return Place(tensor.data_ptr(), self.code_of(tensor), tuple(tensor.shape))
+
+    def contiguous(self, tensor: Any) -> Any:
+        # a lazy negation or conjugation has other elements in memory than it shows
+        return tensor.detach().resolve_neg().contiguous()
+
+    def is_contiguous(self, tensor: Any) -> bool:
+        return tensor.is_contiguous() and not tensor.is_neg()
+
+    def is_writable(self, tensor: Any) -> bool:
+        return True
+
+    def empty(self, like: Any, shape: Tuple[int, ...]) -> Any:
+        return self.torch.empty(shape, dtype=like.dtype)
+
+    def copy(self, target: Any, source: Any) -> None:
+        with self.torch.no_grad():
+            target.copy_(source)
+
+    def from_memory(self, like: Any, address: int, shape: Tuple[int, ...]) -> Any:
+        if not address:
+            return self.torch.empty(shape, dtype=like.dtype)
+        count = like.element_size()
+        for dimension in shape:
+            count *= dimension
+        return self.torch.frombuffer(take_bytes(address, count), dtype=like.dtype).reshape(shape)
+
+
+@functools.lru_cache(maxsize=1)
+def torch_adapter() -> TorchAdapter:
+    return TorchAdapter()
+
+
+# ---- Which one ----------------------------------------------------------------------------------
+
+
+def _to_numpy(thing: Any) -> Any:
+    """A numpy array over the memory of [thing]; a copy only of lists and numbers."""
+    numpy = numpy_adapter().numpy
+    if hasattr(thing, "__array_interface__") or isinstance(
+        thing, (list, tuple, int, float, bool, numpy.generic)
+    ):
+        return numpy.asarray(thing)
+    if hasattr(thing, "__dlpack__"):
+        device = thing.__dlpack_device__()[0] if hasattr(thing, "__dlpack_device__") else 1
+        if int(device) != 1:
+            raise refuse(
+                "an object of type",
+                type(thing).__name__,
+                "its memory is on a device; copy it to the host",
+            )
+        try:
+            return numpy.from_dlpack(thing)
+        except (AttributeError, TypeError, RuntimeError, BufferError):  # an old numpy, or bfloat16
+            return numpy.asarray(thing)
+    try:
+        return numpy.asarray(memoryview(thing))
+    except (TypeError, ValueError):
+        raise refuse(
+            "an object of type",
+            type(thing).__name__,
+            "expected a numpy array, a torch tensor, or "
+            "what has __array_interface__, __dlpack__ or a buffer",
+        ) from None
+
+
+def adapt(thing: Any) -> Tuple[Any, Any]:
+    """The array to use for [thing], and its adapter."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(thing, torch.Tensor):
+        return thing, torch_adapter()
+    adapter = numpy_adapter()
+    if not isinstance(thing, adapter.numpy.ndarray):
+        thing = _to_numpy(thing)
+    return thing, adapter

@@ -1,0 +1,285 @@
+"""The job: init and shutdown, ranks, process sets, timeline and stopping."""
+import atexit
+import ctypes
+import os
+import sys
+from typing import Any, List, Optional, Sequence, Union
+
+from hvd import _abi, _flight, _names
+from hvd._library import lib
+from hvd.errors import InvalidError, StateError, check
+
+_ended_by_exception = False
+
+
+def _ranks_of(ranks_or_comm: Any) -> List[int]:
+    """The launcher's ranks in a list, or those of an mpi4py communicator."""
+    if hasattr(ranks_or_comm, "Get_group"):
+        from mpi4py import MPI
+
+        group = ranks_or_comm.Get_group()
+        ranks = MPI.Group.Translate_ranks(
+            group, list(range(group.Get_size())), MPI.COMM_WORLD.Get_group()
+        )
+        return list(ranks)
+    return [int(rank) for rank in ranks_or_comm]
+
+
+class ProcessSet:
+    """Some ranks of the job, which run operations among themselves. Known to hvd from
+    add_process_set, or from init(process_sets=...), until remove_process_set."""
+
+    def __init__(self, ranks_or_comm: Union[Sequence[int], Any]):
+        self.process_set_id: Optional[int] = None
+        self.ranks: Optional[List[int]] = _ranks_of(ranks_or_comm)
+
+    def _require_id(self) -> int:
+        if self.process_set_id is None:
+            raise StateError(
+                "process set %s is not known to hvd; pass it to add_process_set or init first"
+                % self.ranks
+            )
+        return self.process_set_id
+
+    def size(self) -> Optional[int]:
+        """The number of members; None if the set is not known to hvd."""
+        return None if self.process_set_id is None else lib.hvd_set_size(self.process_set_id)
+
+    def rank(self) -> Optional[int]:
+        """This rank's place among the members; None if the set is not known to hvd; -1 if it is no
+        member."""
+        return None if self.process_set_id is None else lib.hvd_set_rank(self.process_set_id)
+
+    def included(self) -> Optional[bool]:
+        """Is this rank a member? None if the set is not known to hvd."""
+        return None if self.process_set_id is None else self.rank() >= 0
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, ProcessSet)
+            and self.process_set_id == other.process_set_id
+            and self.ranks == other.ranks
+        )
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return "ProcessSet(process_set_id=%s, ranks=%s)" % (self.process_set_id, self.ranks)
+
+
+global_process_set = ProcessSet([])
+global_process_set.process_set_id = 0
+
+
+def set_id(process_set: Union[ProcessSet, int, None]) -> int:
+    """The number of a process set; None is all ranks."""
+    if process_set is None:
+        return 0
+    return process_set if isinstance(process_set, int) else process_set._require_id()
+
+
+def _int_array(numbers: Sequence[int]):
+    return (ctypes.c_int * max(len(numbers), 1))(*numbers)
+
+
+# ---- Start and end ------------------------------------------------------------------------------
+
+
+def _make_start(job: Sequence[int], sets: Sequence[ProcessSet], keep: List[Any]) -> _abi.Start:
+    ranks = _int_array(job)
+    lists = (_abi.Ranks * max(len(sets), 1))()
+    keep.extend([ranks, lists])
+    for i, each in enumerate(sets):
+        members = _int_array(each.ranks or [])
+        keep.append(members)
+        lists[i] = _abi.Ranks(ctypes.addressof(members), len(each.ranks or []))
+    whole = _abi.Ranks(ctypes.addressof(ranks) if job else None, len(job))
+    return _abi.Start(whole, ctypes.addressof(lists), len(sets))
+
+
+def init(
+    comm: Any = None, process_sets: Optional[Sequence[Union[ProcessSet, Sequence[int]]]] = None
+) -> None:
+    """Join the job that srun, hvdrun, mpirun, jsrun or the environment describes. Collective. Does
+    nothing when initialised already. [comm]: the launcher's ranks that form this job, as a list or
+    an mpi4py communicator; None: all. [process_sets]: sets to create, by ranks of this job."""
+    if is_initialized():
+        return
+    named = [] if process_sets is None or isinstance(process_sets, str) else process_sets
+    sets = [each if isinstance(each, ProcessSet) else ProcessSet(each) for each in named]
+    keep: List[Any] = []
+    start = _make_start([] if comm is None else _ranks_of(comm), sets, keep)
+    check(lib.hvd_init_with(ctypes.addressof(start)))
+    for i, each in enumerate(sets):
+        each.process_set_id = i + 1
+        each.ranks = process_set_ranks(i + 1)
+    global_process_set.ranks = list(range(size()))
+    _flight.begin()
+    _names.forget()
+
+
+def shutdown() -> None:
+    """Leave the job. Collective; operations that are still pending on any rank end with
+    ShutdownError."""
+    if not is_initialized():
+        return
+    status = lib.hvd_shutdown()
+    _flight.end()
+    global_process_set.ranks = []
+    check(status)
+
+
+def is_initialized() -> bool:
+    return bool(lib.hvd_is_initialized())
+
+
+def _watch_exceptions() -> None:
+    """Remember that an exception ends the program. Then the process ends without shutdown, so that
+    the launcher and the other ranks see which rank failed first."""
+    previous = sys.excepthook
+
+    def hook(kind, value, traceback):
+        global _ended_by_exception
+        _ended_by_exception = True
+        previous(kind, value, traceback)
+
+    sys.excepthook = hook
+
+
+def _at_exit() -> None:
+    if is_initialized() and not _ended_by_exception:
+        shutdown()
+
+
+_watch_exceptions()
+atexit.register(_at_exit)
+
+# ---- Who am I -----------------------------------------------------------------------------------
+
+
+def _known(number: int) -> int:
+    if number < 0:
+        raise StateError("hvd is not initialised; call hvd.init() first")
+    return number
+
+
+def rank() -> int:
+    """This process's rank in the job."""
+    return _known(lib.hvd_rank())
+
+
+def size() -> int:
+    """The number of ranks in the job."""
+    return _known(lib.hvd_size())
+
+
+def local_rank() -> int:
+    """This rank's place among the ranks of its node."""
+    return _known(lib.hvd_local_rank())
+
+
+def local_size() -> int:
+    """The number of ranks on this node."""
+    return _known(lib.hvd_local_size())
+
+
+def cross_rank() -> int:
+    """This node's number."""
+    return _known(lib.hvd_node_rank())
+
+
+def cross_size() -> int:
+    """The number of nodes."""
+    return _known(lib.hvd_node_count())
+
+
+node_rank = cross_rank
+node_count = cross_size
+
+
+def is_homogeneous() -> bool:
+    """Have all nodes equally many ranks? Collective the first time."""
+    from hvd import _objects
+
+    return _objects.all_equal(local_size())
+
+
+def version() -> str:
+    """The version of libhvd."""
+    return lib.hvd_version().decode()
+
+
+# ---- Process sets -------------------------------------------------------------------------------
+
+
+def add_process_set(process_set: Union[ProcessSet, Sequence[int]]) -> ProcessSet:
+    """Create a process set. Collective over all ranks of the job; all pass the same ranks."""
+    added = process_set if isinstance(process_set, ProcessSet) else ProcessSet(process_set)
+    number = ctypes.c_int(-1)
+    ranks = _int_array(added.ranks or [])
+    check(
+        lib.hvd_set_add(ctypes.addressof(ranks), len(added.ranks or []), ctypes.addressof(number))
+    )
+    added.process_set_id = number.value
+    added.ranks = process_set_ranks(number.value)
+    return added
+
+
+def remove_process_set(process_set: ProcessSet) -> bool:
+    """Remove a process set. Collective over all ranks of the job. False if there is no such set."""
+    if process_set.process_set_id is None or lib.hvd_set_size(process_set.process_set_id) < 0:
+        return False
+    if process_set.process_set_id == 0:
+        raise InvalidError("the set of all ranks cannot be removed")
+    check(lib.hvd_set_remove(process_set.process_set_id))
+    process_set.process_set_id = None
+    return True
+
+
+def process_set_ranks(number: int) -> List[int]:
+    """The members of a process set, by its number."""
+    count = _known_set(number, lib.hvd_set_size(number))
+    ranks = _int_array([0] * count)
+    lib.hvd_set_ranks(number, ctypes.addressof(ranks), count)
+    return list(ranks)[:count]
+
+
+def _known_set(number: int, count: int) -> int:
+    if count < 0:
+        raise InvalidError("there is no process set %d" % number)
+    return count
+
+
+def process_set_ids() -> List[int]:
+    """The numbers of all process sets."""
+    count = _known(lib.hvd_set_list(None, 0))
+    numbers = _int_array([0] * count)
+    lib.hvd_set_list(ctypes.addressof(numbers), count)
+    return list(numbers)[:count]
+
+
+# ---- Stopping, observing ------------------------------------------------------------------------
+
+
+def request_stop() -> None:
+    """Ask the job to stop: the next should_stop is true on all ranks. Allowed in signal
+    handlers."""
+    lib.hvd_request_stop()
+
+
+def should_stop() -> bool:
+    """Has any rank called request_stop, or received the stop signal? Collective; all ranks get the
+    same answer."""
+    stop = ctypes.c_int(0)
+    check(lib.hvd_should_stop(ctypes.addressof(stop)))
+    return bool(stop.value)
+
+
+def start_timeline(folder: str) -> None:
+    """Write a timeline of this rank into a folder, until stop_timeline."""
+    check(lib.hvd_timeline_start(os.fsencode(folder)))
+
+
+def stop_timeline() -> None:
+    check(lib.hvd_timeline_stop())

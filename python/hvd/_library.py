@@ -1,0 +1,60 @@
+"""Finds libhvd and opens it."""
+import ctypes
+import os
+from typing import List
+
+from hvd import _abi
+
+SONAME = "libhvd.so.0"
+
+
+def _candidates() -> List[str]:
+    """Where libhvd may be: HVD_LIBRARY, the installed place, the build tree, the loader's path."""
+    named = os.environ.get("HVD_LIBRARY")
+    if named:
+        return [named]
+    here = os.path.dirname(os.path.abspath(__file__))
+    found = []
+    try:
+        from hvd._place import LIBRARY_FOLDER  # written by make install
+
+        found.append(os.path.join(LIBRARY_FOLDER, SONAME))
+    except ImportError:
+        pass
+    for top in (os.environ.get("HVD_BUILD"), os.path.join(here, "..", "..")):
+        if top:
+            found.append(os.path.join(top, "core", ".libs", SONAME))
+    return [path for path in found if os.path.exists(path)] + [SONAME]
+
+
+def _open() -> ctypes.CDLL:
+    failures = []
+    for path in _candidates():
+        try:
+            return ctypes.CDLL(path)
+        except OSError as error:
+            failures.append(str(error))
+    raise ImportError(
+        "hvd: libhvd cannot be opened (%s); install it, or set HVD_LIBRARY to its file"
+        % "; ".join(failures)
+    )
+
+
+def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
+    for name, (result, arguments) in _abi.PROTOTYPES.items():
+        try:
+            function = getattr(library, name)
+        except AttributeError:
+            raise ImportError(
+                "hvd: %s has no %s: it is of another version than this package"
+                % (library._name, name)
+            ) from None
+        function.restype = _abi.ctype_of(result)
+        function.argtypes = [_abi.ctype_of(argument) for argument in arguments]
+    return library
+
+
+lib = _declare(_open())
+libc = ctypes.CDLL(None)
+libc.free.argtypes = [ctypes.c_void_p]
+libc.free.restype = None

@@ -1,0 +1,60 @@
+"""Memory of hvd_alloc, which the other ranks of the node can reach: allreduces in it copy
+nothing."""
+import ctypes
+import os
+from typing import Any, Sequence, Union
+
+from hvd._arrays import numpy_adapter, owned_bytes, torch_adapter
+from hvd._library import lib
+from hvd.errors import check
+
+
+class _Memory:
+    """One allocation, freed with the last array on it."""
+
+    def __init__(self, count: int):
+        address = ctypes.c_void_p()
+        check(lib.hvd_alloc(count, ctypes.addressof(address)))
+        self.address = address.value
+        self.pid = os.getpid()
+
+    def __del__(self) -> None:
+        if getattr(self, "address", None) and self.pid == os.getpid():
+            lib.hvd_free(self.address)
+
+
+def alloc_bytes(count: int):
+    """[count] zeroed bytes as a ctypes array. They are freed with the last array on them."""
+    memory = _Memory(count)
+    return owned_bytes(memory.address, count, memory)
+
+
+def _element_count(shape: Union[int, Sequence[int]]) -> int:
+    count = 1
+    for dimension in (shape,) if isinstance(shape, int) else shape:
+        count *= dimension
+    return count
+
+
+def alloc(shape: Union[int, Sequence[int]], dtype: Any = "float32") -> Any:
+    """A zeroed numpy array in memory that all ranks of the node can reach. Allreduces between ranks
+    of one node copy nothing if all inputs and outputs are in such memory. Not collective. Valid
+    also after shutdown.
+    """
+    adapter = numpy_adapter()
+    kind = adapter.numpy.dtype(dtype)
+    adapter.code_of(kind)
+    count = _element_count(shape) * kind.itemsize
+    if count == 0:
+        return adapter.numpy.zeros(shape, kind)
+    return adapter.numpy.frombuffer(alloc_bytes(count), kind).reshape(shape)
+
+
+def alloc_tensor(shape: Union[int, Sequence[int]], dtype: Any = None) -> Any:
+    """The same as a torch tensor, float32 unless [dtype] says otherwise."""
+    torch = torch_adapter().torch
+    kind = torch.float32 if dtype is None else dtype
+    count = _element_count(shape) * torch.empty(0, dtype=kind).element_size()
+    if count == 0:
+        return torch.zeros(shape, dtype=kind)
+    return torch.frombuffer(alloc_bytes(count), dtype=kind).reshape(shape)

@@ -1,0 +1,85 @@
+"""Python objects between ranks: pickled, and only between ranks of the job, which trust each other
+anyway."""
+import pickle
+from typing import Any, List, Optional
+
+from hvd import _operations
+from hvd._arrays import numpy_adapter
+from hvd._job import rank as job_rank
+from hvd.errors import InvalidError
+
+MAX_BYTES = 1 << 30  # of one pickled object, unless the caller says otherwise
+
+
+def _pickled(thing: Any, limit: int) -> Any:
+    data = pickle.dumps(thing, protocol=pickle.HIGHEST_PROTOCOL)
+    if len(data) > limit:
+        raise InvalidError(
+            "the object has %d bytes when pickled, more than max_bytes=%d; raise the limit, "
+            "or send tensors as tensors" % (len(data), limit)
+        )
+    return numpy_adapter().numpy.frombuffer(data, dtype="uint8")
+
+
+def broadcast_object(
+    thing: Any = None,
+    root_rank: int = 0,
+    name: Optional[str] = None,
+    process_set: Any = None,
+    max_bytes: int = MAX_BYTES,
+) -> Any:
+    """Every member gets a copy of the object of rank [root_rank]. It travels as a pickle, which
+    runs code of the sender: ranks of a job trust each other. More than [max_bytes] is an error on
+    all members."""
+    numpy = numpy_adapter().numpy
+    is_root = job_rank() == root_rank
+    data, error = numpy.empty(0, "uint8"), None
+    if is_root:
+        try:
+            data = _pickled(thing, max_bytes)
+        except Exception as caught:  # the others must not wait for it
+            error = caught
+    count = numpy.array([-1 if error is not None else data.size], "int64")
+    size_name = None if name is None else name + ".size"
+    count = int(_operations.broadcast(count, root_rank, size_name, process_set)[0])
+    if error is not None:
+        raise error
+    if count < 0:
+        raise InvalidError("rank %d cannot broadcast its object; it says why" % root_rank)
+    if not is_root:
+        data = numpy.empty(count, "uint8")
+    data = _operations.broadcast(data, root_rank, name, process_set)
+    return thing if is_root else pickle.loads(data.data)
+
+
+def allgather_object(
+    thing: Any, name: Optional[str] = None, process_set: Any = None, max_bytes: int = MAX_BYTES
+) -> List[Any]:
+    """The objects of all members, in their order, as pickles."""
+    numpy = numpy_adapter().numpy
+    error = None
+    try:
+        data = _pickled(thing, max_bytes)
+    except Exception as caught:
+        error, data = caught, numpy.empty(0, "uint8")
+    handle = _operations.allgather_async(data, name, process_set)
+    gathered = handle._operation.keep[1]  # knows how many bytes each member sent
+    everything = handle.wait()
+    if error is not None:
+        raise error
+    found, begin = [], 0
+    for count in list(gathered.rows[0]):
+        if count == 0:
+            raise InvalidError("a member cannot send its object; it says why")
+        found.append(pickle.loads(everything[begin : begin + count].data))
+        begin += count
+    return found
+
+
+def all_equal(number: int) -> bool:
+    """Do all ranks pass the same number? Collective."""
+    numpy = numpy_adapter().numpy
+    pair = _operations.allreduce(
+        numpy.array([number, -number], "int64"), _operations.Max, "hvd.all_equal"
+    )
+    return int(pair[0]) == -int(pair[1])

@@ -1,0 +1,109 @@
+"""Exceptions: one for each status of hvd.h, which carry libhvd's sentence."""
+from hvd import _abi
+from hvd._library import lib
+
+
+class HvdError(RuntimeError):
+    """An error of hvd. str() is the sentence that explains it, [status] its name in hvd.h."""
+
+    status = "HVD_ERR_SYSTEM"
+
+
+class InvalidError(HvdError, ValueError):
+    """An argument, an option or the environment is wrong: correct it."""
+
+    status = "HVD_ERR_INVALID"
+
+
+class StateError(HvdError, ValueError):
+    """Not allowed now: before init, after shutdown, or in a forked child."""
+
+    status = "HVD_ERR_STATE"
+
+
+class DuplicateError(HvdError, ValueError):
+    """An operation of that name is still in flight on this rank."""
+
+    status = "HVD_ERR_DUPLICATE"
+
+
+class MismatchError(HvdError):
+    """The ranks disagree on this operation or on the job."""
+
+    status = "HVD_ERR_MISMATCH"
+
+
+class UnsupportedError(HvdError):
+    """No backend that all ranks have can carry this."""
+
+    status = "HVD_ERR_UNSUPPORTED"
+
+
+class NoMemoryError(HvdError, MemoryError):
+    """Memory or descriptors ran out."""
+
+    status = "HVD_ERR_NO_MEMORY"
+
+
+class TimedOutError(HvdError, TimeoutError):
+    """A rank did not arrive in time."""
+
+    status = "HVD_ERR_TIMEOUT"
+
+
+class RankLostError(HvdError):
+    """A rank died or cannot be reached: save your work and exit."""
+
+    status = "HVD_ERR_RANK_LOST"
+
+
+class ShutdownError(HvdError):
+    """A rank called shutdown while this was pending."""
+
+    status = "HVD_ERR_SHUTDOWN"
+
+
+class SystemFailure(HvdError):
+    """A system call or a library failed."""
+
+    status = "HVD_ERR_SYSTEM"
+
+
+class SetError(HvdError, ValueError):
+    """No such process set, this rank is no member, or it was removed."""
+
+    status = "HVD_ERR_SET"
+
+
+_CLASSES = {
+    _abi.ENUMS["hvd_status"][each.status]: each
+    for each in (
+        InvalidError,
+        StateError,
+        DuplicateError,
+        MismatchError,
+        UnsupportedError,
+        NoMemoryError,
+        TimedOutError,
+        RankLostError,
+        ShutdownError,
+        SystemFailure,
+        SetError,
+    )
+}
+
+
+def last_sentence() -> str:
+    """The sentence about the last error of a call of libhvd on this thread."""
+    return lib.hvd_error_text().decode("utf-8", "replace")
+
+
+def error_of(status: int, sentence: str) -> HvdError:
+    """The exception for a status and the sentence that belongs to it."""
+    return _CLASSES.get(status, HvdError)(sentence or lib.hvd_status_text(status).decode())
+
+
+def check(status: int) -> None:
+    """Raise the exception of a status that is not success."""
+    if status != 0:
+        raise error_of(status, last_sentence())

@@ -1,0 +1,16 @@
+# python: the package hvd, over libhvd by ctypes. make install puts it where the Python of configure looks; pip install
+# ./python takes it anywhere else.
+PYTHON_PACKAGE = python/hvd/__init__.py python/hvd/_abi.py python/hvd/_arrays.py python/hvd/_flight.py python/hvd/_job.py \
+	python/hvd/_library.py python/hvd/_memory.py python/hvd/_names.py python/hvd/_objects.py python/hvd/_operations.py \
+	python/hvd/errors.py
+EXTRA_DIST += python/pyproject.toml python/build_wheel.py $(PYTHON_PACKAGE)
+if HAVE_PYTHON
+hvdpythondir = $(pythondir)/hvd
+hvdpython_DATA = $(PYTHON_PACKAGE)
+nodist_hvdpython_DATA = python/_place.py
+endif
+
+# where the installed package finds libhvd
+python/_place.py: Makefile
+	$(AM_V_GEN)$(MKDIR_P) python && printf '"""Written by make install."""\nLIBRARY_FOLDER = "%s"\n' '$(libdir)' >$@
+CLEANFILES += python/_place.py

@@ -1,0 +1,310 @@
+"""Every collective on numpy arrays, against what numpy computes of all ranks' inputs."""
+import array
+import gc
+
+import numpy as np
+import pytest
+
+import hvd
+
+TYPES = ["int8", "int16", "int32", "int64", "uint8", "uint16", "float16", "float32", "float64"]
+SHAPES = [(), (0,), (1,), (5,), (3, 4), (2, 0, 3), (2, 1, 3, 1, 2), (1,) * 9 + (3,)]
+
+
+def of_rank(rank, shape, dtype):
+    """The input of a rank: small numbers that differ between ranks."""
+    count = int(np.prod(shape))
+    return ((np.arange(count) + 2 * rank) % 5 + 1).astype(dtype).reshape(shape)
+
+
+def all_inputs(size, shape, dtype):
+    return [of_rank(rank, shape, dtype) for rank in range(size)]
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_allreduce_types_and_shapes(rank, size, dtype):
+    for shape in SHAPES:
+        inputs = all_inputs(size, shape, dtype)
+        mine = inputs[rank]
+        before = mine.copy()
+        result = hvd.allreduce(mine, hvd.Sum)
+        assert result.dtype == mine.dtype and result.shape == mine.shape
+        np.testing.assert_array_equal(result, sum(inputs).astype(dtype))
+        np.testing.assert_array_equal(mine, before)
+
+
+@pytest.mark.parametrize(
+    "op, reference",
+    [
+        (hvd.Sum, lambda inputs: sum(inputs)),
+        (hvd.Min, np.minimum.reduce),
+        (hvd.Max, np.maximum.reduce),
+        (hvd.Product, np.multiply.reduce),
+        (hvd.Average, lambda inputs: sum(inputs) / len(inputs)),
+    ],
+)
+def test_allreduce_ops(rank, size, op, reference):
+    inputs = all_inputs(size, (7, 3), "float64")
+    np.testing.assert_allclose(hvd.allreduce(inputs[rank], op), reference(inputs))
+
+
+def test_allreduce_bool(rank, size):
+    mine = np.array([rank == 0, False, True])
+    np.testing.assert_array_equal(hvd.allreduce(mine, hvd.Sum), [True, False, True])
+
+
+def test_factors_and_wire(rank, size):
+    mine = np.full(9, rank + 1, "float32")
+    result = hvd.allreduce(mine, hvd.Sum, prescale=2, postscale=0.5, wire="bfloat16")
+    np.testing.assert_allclose(result, size * (size + 1) / 2)
+    with pytest.raises(ValueError, match="wire='half'"):
+        hvd.allreduce(mine, wire="half")
+
+
+def test_adasum(rank, size):
+    if size & (size - 1):
+        with pytest.raises(hvd.HvdError, match="power of two"):
+            hvd.allreduce(np.ones(4), hvd.Adasum)
+    else:
+        np.testing.assert_allclose(hvd.allreduce(np.ones(4), hvd.Adasum), np.ones(4))
+
+
+def test_out_and_in_place(rank, size):
+    mine, out = np.full((2, 2), rank, "int32"), np.zeros((2, 2), "int32")
+    assert hvd.allreduce(mine, hvd.Sum, out=out) is out
+    assert hvd.allreduce(mine, hvd.Sum, out=mine) is mine
+    np.testing.assert_array_equal(mine, out)
+    with pytest.raises(ValueError, match="out has the shape"):
+        hvd.allreduce(mine, out=np.zeros(4, "int32"))
+
+
+def test_odd_layouts(rank, size):
+    base = np.arange(24, dtype="float32").reshape(4, 6) + rank
+    expected = sum(np.arange(24, dtype="float32").reshape(4, 6) + each for each in range(size))
+    for view in (lambda a: a[:, ::2], lambda a: a.T, lambda a: a[::-1], np.asfortranarray):
+        result = hvd.allreduce(view(base), hvd.Sum)
+        np.testing.assert_array_equal(result, view(expected))
+        copy = base.copy()
+        part = view(copy)
+        hvd.allreduce(part, hvd.Sum, out=part)  # written through the view
+        np.testing.assert_array_equal(part, view(expected))
+    base[:, 1::2] = -1  # other elements stay
+    part = base[:, ::2]
+    hvd.broadcast(part, 0, out=part)
+    assert (base[:, 1::2] == -1).all()
+
+
+def test_read_only(size):
+    fixed = np.ones(3)
+    fixed.flags.writeable = False
+    np.testing.assert_array_equal(hvd.allreduce(fixed, hvd.Sum), [size] * 3)
+    with pytest.raises(ValueError, match="read-only"):
+        hvd.allreduce(fixed, out=fixed)
+    np.testing.assert_array_equal(hvd.allreduce(b"ab", hvd.Max), [97, 98])
+
+
+def test_other_kinds_of_arrays(rank, size):
+    class Interface:
+        def __init__(self, inner):
+            self.inner = inner
+            self.__array_interface__ = inner.__array_interface__
+
+    class Dlpack:
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __dlpack__(self, **arguments):
+            return self.inner.__dlpack__(**arguments)
+
+        def __dlpack_device__(self):
+            return self.inner.__dlpack_device__()
+
+    total = sum(range(1, size + 1))
+    mine = np.full(3, rank + 1.0)
+    for thing in (
+        array.array("d", mine),
+        memoryview(mine),
+        Interface(mine),
+        Dlpack(mine),
+        list(mine),
+        mine[0],
+    ):
+        assert np.ravel(hvd.allreduce(thing, hvd.Sum))[0] == total
+    held = array.array("d", mine)
+    hvd.allreduce(held, hvd.Sum, out=held)
+    assert held[2] == total
+
+
+def test_refused_types():
+    for bad in (
+        np.zeros(2, "complex64"),
+        np.zeros(2, "uint32"),
+        np.array(["x"]),
+        np.zeros(2, ">f4"),
+        object(),
+    ):
+        with pytest.raises(ValueError, match="hvd cannot use an (array|object) of type"):
+            hvd.allreduce(bad)
+
+
+def test_allgather_uneven(rank, size):
+    mine = np.full((rank, 2), rank, "int16")
+    expected = np.concatenate([np.full((each, 2), each, "int16") for each in range(size)])
+    result = hvd.allgather(mine)
+    assert result.dtype == expected.dtype
+    np.testing.assert_array_equal(result, expected)
+    with pytest.raises(hvd.HvdError, match="scalar"):
+        hvd.allgather(np.float32(1))
+
+
+def test_results_outlive_everything(rank, size):
+    first = hvd.allgather(np.full(1000, rank))
+    view = first[-10:]
+    del first
+    for _ in range(50):
+        hvd.allgather(np.zeros(1000))
+    gc.collect()
+    assert (view == size - 1).all()
+
+
+def test_broadcast(rank, size):
+    for root in range(size):
+        np.testing.assert_array_equal(hvd.broadcast(np.array([rank, 7]), root), [root, 7])
+    with pytest.raises(ValueError, match="root"):
+        hvd.broadcast(np.zeros(1), size)
+
+
+def test_alltoall(rank, size):
+    mine = np.array([[rank, to] for to in range(size) for _ in range(to)]).reshape(-1, 2)
+    result, counts = hvd.alltoall(mine, splits=list(range(size)))
+    assert counts == [rank] * size
+    np.testing.assert_array_equal(
+        result,
+        np.array([[source, rank] for source in range(size) for _ in range(rank)]).reshape(-1, 2),
+    )
+    even, counts = hvd.alltoall(np.full(2 * size, rank))
+    assert counts == [2] * size and list(even) == [each for each in range(size) for _ in range(2)]
+    with pytest.raises(ValueError, match="splits has"):
+        hvd.alltoall(mine, splits=[0] * (size + 1))
+
+
+def test_reducescatter(rank, size):
+    inputs = all_inputs(size, (2 * size + 1, 3), "float32")
+    total = sum(inputs)
+    begin = rank * 2 + min(rank, 1)
+    result = hvd.reducescatter(inputs[rank], hvd.Sum)
+    np.testing.assert_array_equal(result, total[begin : begin + 2 + (rank == 0)])
+    with pytest.raises(hvd.HvdError):
+        hvd.reducescatter(np.float32(1))
+
+
+def test_groups(rank, size):
+    mine = [np.full(3, rank, "float32"), np.full((2, 2), rank, "int64")]
+    total = sum(range(size))
+    for _ in range(2):
+        one, two = hvd.grouped_allreduce(mine, hvd.Sum)
+        assert one.dtype == "float32" and (one == total).all() and (two == total).all()
+    one, two = hvd.grouped_allgather(mine, name="g")
+    assert one.shape == (3 * size,) and two.shape == (2 * size, 2)
+    one, two = hvd.grouped_reducescatter([np.ones(size), np.ones((size, 2))], hvd.Sum)
+    assert (one == size).all() and two.shape == (1, 2)
+    with pytest.raises(ValueError):
+        hvd.grouped_allreduce([])
+
+
+def test_asynchronous_and_dropped_handles(rank, size):
+    handles = [
+        hvd.allreduce_async(np.full(1000, rank + i), hvd.Sum, name="a%d" % i) for i in range(20)
+    ]
+    order = handles if rank % 2 else handles[::-1]
+    for handle in order:
+        handle.wait()
+    assert all(handle.done() for handle in handles)
+    assert handles[3].wait()[0] == sum(range(size)) + 3 * size
+    for _ in range(2000):  # more than there are made-up names
+        hvd.allreduce_async(np.full(100, 1.0))
+    gc.collect()
+    assert hvd.allreduce(np.ones(1))[0] == 1
+
+
+def test_made_up_names_in_flight(rank, size):
+    """More unnamed operations in flight than there are made-up names; the first rank waits
+    meanwhile."""
+    handles = [hvd.allreduce_async(np.array([i]), hvd.Sum) for i in range(600)]
+    assert [int(handle.wait()[0]) for handle in handles] == [i * size for i in range(600)]
+
+
+def test_mismatch_and_duplicate(rank, size):
+    if size > 1:
+        with pytest.raises(hvd.MismatchError, match='"m"'):
+            hvd.allreduce(np.ones(3 + (rank == 0)), name="m")
+        with pytest.raises(RuntimeError, match="float32"):
+            hvd.allreduce(np.ones(3, "float32" if rank else "float64"), name="m2")
+        if rank == 0:
+            handle = hvd.allreduce_async(np.ones(1), name="twice")
+            with pytest.raises(hvd.DuplicateError, match='"twice"'):
+                hvd.allreduce_async(np.ones(1), name="twice")
+        hvd.barrier()
+        if rank:
+            handle = hvd.allreduce_async(np.ones(1), name="twice")
+        handle.wait()
+    with pytest.raises(ValueError):
+        hvd.allreduce(np.ones(1), name="x" * 300)
+    with pytest.raises(ValueError):
+        hvd.allreduce(np.ones(1), name="")
+
+
+def test_join(rank, size):
+    for _ in range(rank + 1):
+        last = hvd.allreduce(np.ones(2), hvd.Sum, name="j")
+    assert last[0] == size - rank
+    assert hvd.join() == size - 1
+    hvd.barrier()
+
+
+def test_process_sets(rank, size, evens):
+    assert evens.ranks == list(range(0, size, 2)) and evens.size() == len(evens.ranks)
+    assert evens.included() == (rank % 2 == 0)
+    assert evens.process_set_id in hvd.process_set_ids()
+    if evens.included():
+        assert evens.rank() == rank // 2
+        assert hvd.allreduce(np.array([rank]), hvd.Sum, process_set=evens)[0] == sum(evens.ranks)
+        assert list(hvd.allgather(np.array([rank]), process_set=evens)) == evens.ranks
+        assert hvd.broadcast_object({"x": rank}, evens.ranks[-1], process_set=evens) == {
+            "x": evens.ranks[-1]
+        }
+        hvd.barrier(evens)
+    else:
+        with pytest.raises(hvd.SetError):
+            hvd.allreduce(np.ones(1), process_set=evens)
+    with pytest.raises(hvd.DuplicateError):
+        hvd.add_process_set(evens.ranks)
+    with pytest.raises(hvd.StateError, match="not known"):
+        hvd.barrier(hvd.ProcessSet([0]))
+
+
+def test_objects(rank, size):
+    thing = {"rank": rank, "more": [None, "x" * 10000 * rank]}
+    found = hvd.allgather_object(thing)
+    assert [each["rank"] for each in found] == list(range(size)) and found[rank] == thing
+    assert hvd.broadcast_object(thing, size - 1)["rank"] == size - 1
+    with pytest.raises(ValueError, match="max_bytes" if rank == 0 else "says why|max_bytes"):
+        hvd.broadcast_object("x" * 100, 0, max_bytes=10)
+    with pytest.raises(Exception):
+        hvd.broadcast_object(lambda: 0, 0)  # cannot be pickled: an error on every rank
+    assert hvd.broadcast_object("fine", 0) == "fine"
+
+
+def test_alloc(rank, size):
+    shared = hvd.alloc((3, 4), "float64")
+    assert not shared.any()
+    shared[:] = rank
+    part = shared[1:]
+    assert (hvd.allreduce(part, hvd.Sum, out=part) == sum(range(size))).all()
+    del shared
+    gc.collect()
+    part += 1
+    assert hvd.alloc((0, 3)).shape == (0, 3)
+    for _ in range(100):
+        hvd.alloc(1000000)
+    hvd.barrier()

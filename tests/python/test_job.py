@@ -1,0 +1,164 @@
+"""The job: init again, forks, threads, timeline, stopping, memory, and how errors end a job."""
+import json
+import multiprocessing
+import os
+import signal
+import threading
+
+import numpy as np
+import pytest
+
+import hvd
+
+
+def test_init_again(rank, size):
+    for _ in range(3):
+        pending = (
+            hvd.allreduce_async(np.ones(3), name="pending") if rank == 0 and size > 1 else None
+        )
+        hvd.barrier()
+        hvd.shutdown()
+        assert not hvd.is_initialized()
+        if pending is not None:
+            with pytest.raises(hvd.ShutdownError):
+                pending.wait()
+        with pytest.raises(ValueError, match="not initialised"):
+            hvd.rank()
+        with pytest.raises(hvd.StateError, match="shut down"):
+            hvd.allreduce(np.ones(1))
+        hvd.init(process_sets=[[0]] if size > 1 else None)
+        hvd.init()  # does nothing
+        assert hvd.process_set_ids() == [0, 1][:size] and hvd.rank() == rank
+        assert hvd.allreduce(np.ones(1), hvd.Sum)[0] == size
+        hvd.barrier()
+    hvd.shutdown()
+    hvd.init()
+
+
+def test_places(rank, size):
+    assert hvd.local_rank() < hvd.local_size() and hvd.cross_rank() < hvd.cross_size()
+    assert hvd.is_homogeneous() in (True, False)
+    assert hvd.global_process_set.ranks == list(range(size))
+
+
+def child(queue):
+    try:
+        hvd.allreduce(np.ones(1))
+    except hvd.HvdError as error:
+        queue.put(str(error))
+
+
+def test_forked_worker(rank, size):
+    handle = hvd.allreduce_async(np.ones(1000), hvd.Sum, name="around a fork")
+    shared = hvd.alloc(10)
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    worker = context.Process(target=child, args=(queue,))
+    worker.start()
+    assert "forked from a rank" in queue.get(timeout=60)
+    worker.join(60)
+    assert worker.exitcode == 0
+    assert handle.wait()[0] == size
+    shared += 1
+    assert hvd.allreduce(shared, hvd.Sum)[0] == size
+
+
+def test_two_sets_in_threads(rank, size):
+    sets = (
+        [
+            hvd.global_process_set,
+            hvd.add_process_set(list(range(size)) if size == 1 else [0, size - 1]),
+        ]
+        if size > 2
+        else [hvd.global_process_set]
+    )
+    failures = []
+
+    def work(process_set):
+        try:
+            for i in range(100):
+                total = hvd.allreduce(np.full(50, i, "float32"), hvd.Sum, process_set=process_set)
+                assert total[0] == i * len(process_set.ranks)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(each,)) for each in sets if each.included()]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert not failures
+    hvd.barrier()
+    if len(sets) > 1:
+        assert hvd.remove_process_set(sets[1])
+        assert not hvd.remove_process_set(sets[1])
+
+
+def test_others_run_while_one_waits(rank, size):
+    """Were the interpreter's lock held, the thread of rank 0 that is to submit could not run."""
+    if size == 1:
+        pytest.skip("nobody to wait for")
+    if rank == 0:
+        late = threading.Timer(0.2, lambda: hvd.allreduce(np.ones(1), name="late"))
+        late.start()
+        hvd.barrier()
+        late.join()
+    else:
+        hvd.allreduce(np.ones(1), name="late")
+        hvd.barrier()
+
+
+def test_stopping(rank):
+    assert hvd.should_stop() is False
+    if rank == 0:
+        hvd.request_stop()
+    assert hvd.should_stop() is True
+
+
+def test_timeline(rank, tmp_path):
+    hvd.start_timeline(str(tmp_path))
+    with pytest.raises(hvd.StateError):
+        hvd.start_timeline(str(tmp_path))
+    hvd.allreduce(np.ones(10), name="seen")
+    hvd.stop_timeline()
+    found = [os.path.join(tmp_path, name) for name in os.listdir(tmp_path)]
+    assert any("seen" in json.dumps(json.load(open(path))) for path in found)
+
+
+def resident():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_memory_stays_flat(size):
+    mine = np.ones(20000, "float32")
+
+    def steps(count):
+        for i in range(count):
+            hvd.allreduce(mine, hvd.Sum)
+            if i % 10 == 0:
+                hvd.allgather(mine)
+                hvd.allreduce_async(mine, name="dropped%d" % (i % 100))
+
+    steps(500)
+    hvd.barrier()
+    before = resident()
+    steps(3000)
+    hvd.barrier()
+    assert resident() - before < 16 << 20
+
+
+def test_interrupt_reaches_python(rank, size):
+    """SIGINT is not lost while the rank waits in libhvd: it is seen when the wait is over."""
+    seen = []
+    previous = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
+    try:
+        threading.Timer(0.05, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        for _ in range(2000):
+            hvd.allreduce(np.ones(1), name="around a signal")
+        hvd.barrier()
+        while not seen:
+            pass
+    finally:
+        signal.signal(signal.SIGINT, previous)

@@ -1,0 +1,73 @@
+#!/usr/bin/env bats
+# python.bats: the Python package. pytest runs the tests of tests/python on 1, 2 and 3 ranks, all together.
+
+bats_require_minimum_version 1.5.0
+load setup
+
+setup() {
+    hvdrun=$HVD_BUILD/bin/hvdrun
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    : "${PYTHON:=/usr/bin/python3}"
+    needs numpy
+    needs pytest
+    export PYTHONPATH=$HVD_SOURCE/python PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
+}
+
+# needs MODULE: skip where the Python of configure does not have it
+needs() {
+    "$PYTHON" -c "import $1" 2>/dev/null || skip "$PYTHON has no $1 (Debian: python3-$1; configure --with-python=PATH chooses)"
+}
+
+# on N FILE...: run these files of tests/python on N ranks
+on() {
+    local ranks=$1
+    shift
+    run timeout -k 5 100 "$hvdrun" -n "$ranks" "$PYTHON" -m pytest -q -x --tb=short -p no:cacheprovider \
+        --rootdir="$HVD_SOURCE/tests/python" "${@/#/$HVD_SOURCE/tests/python/}"
+    echo "$output"
+    [ "$status" -eq 0 ]
+}
+
+@test "the table of the package is hvd.h" {
+    on 1 test_abi.py
+}
+
+@test "pip installs the package without a network, and it finds libhvd by HVD_LIBRARY" {
+    "$PYTHON" -m pip --version >/dev/null 2>&1 || skip "$PYTHON has no pip (Debian: python3-pip)"
+    cp -r "$HVD_SOURCE/python" "$BATS_TEST_TMPDIR/source"
+    run "$PYTHON" -m pip install --quiet --no-index --no-deps --target="$BATS_TEST_TMPDIR/there" "$BATS_TEST_TMPDIR/source"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    cd "$BATS_TEST_TMPDIR"
+    export PYTHONPATH=$BATS_TEST_TMPDIR/there HVD_LIBRARY=$HVD_BUILD/core/.libs/libhvd.so.0
+    run "$PYTHON" -c 'import hvd; hvd.init(); print(hvd.__file__, hvd.allreduce([2.5])[0])'
+    [ "$output" = "$BATS_TEST_TMPDIR/there/hvd/__init__.py 2.5" ]
+    HVD_LIBRARY=/nowhere/libhvd.so run "$PYTHON" -c 'import hvd'
+    has 'ImportError: hvd: libhvd cannot be opened (/nowhere/libhvd.so: '
+    has 'set HVD_LIBRARY to its file'
+}
+
+@test "an exception on one rank is the first failure, and the others are told which rank" {
+    run timeout -k 5 60 "$hvdrun" -n 2 "$PYTHON" -c '
+import hvd, numpy
+hvd.init()
+if hvd.rank() == 1:
+    raise KeyError("my own mistake")
+hvd.allreduce(numpy.ones(3), name="waits")'
+    echo "$output"
+    [ "$status" -eq 1 ]
+    has "KeyError: 'my own mistake'"
+    has 'hvdrun: rank 1 '
+}
+
+@test "collectives on 1, 2 and 3 ranks" {
+    for ranks in 1 2 3; do
+        on $ranks test_collectives.py
+    done
+}
+
+@test "starting again, forks, threads, timeline, stopping, memory" {
+    for ranks in 1 2 3; do
+        on $ranks test_job.py
+    done
+}
