@@ -44,15 +44,29 @@ static bool is_given(const struct plan_op *op, struct random_stream *draws)
     return getenv("PROPERTY_ALLOC") != NULL && (op->number % 4 != 0 || random_stream_chance(draws, 50));
 }
 
+static void __attribute__((noreturn)) no_memory(const char *why)
+{
+    fprintf(stderr, "rank %d: the test has no memory: %s\n", hvd_rank(), why);
+    fflush(NULL);
+    _exit(1);
+}
+
+/* Zeroed memory of the test itself. */
+static void *fresh(size_t count, size_t bytes)
+{
+    void *memory = calloc(count + 1, bytes);
+    if (memory == NULL)
+        no_memory("calloc failed");
+    return memory;
+}
+
 static void *new_block(const struct op_memory *memory, size_t bytes)
 {
     void *block = NULL;
     if (!memory->given)
-        block = malloc(bytes);
-    else if (hvd_alloc((int64_t)bytes, &block) != HVD_OK)
-        fprintf(stderr, "property: %s\n", hvd_error_text());
-    if (block == NULL)
-        abort();
+        return fresh(bytes, 1);
+    if (hvd_alloc((int64_t)bytes, &block) != HVD_OK)
+        no_memory(hvd_error_text());
     return block;
 }
 
@@ -315,7 +329,7 @@ static void fill_inputs(const struct op_run *work, int index, void **inputs)
     for (int i = 0; i < set->count; i++) {
         if (!plan_contributes(work->plan, work->op, set->ranks[i]))
             continue;
-        inputs[i] = calloc((size_t)plan_count(work->plan, work->op, index, set->ranks[i]) + 1, bytes);
+        inputs[i] = fresh((size_t)plan_count(work->plan, work->op, index, set->ranks[i]), bytes);
         plan_fill(work->plan, work->op, index, set->ranks[i], inputs[i]);
     }
 }
@@ -335,7 +349,7 @@ static void check_adasum(const struct op_run *work, int index, const void *const
 {
     struct reference_reduction reduction = reduction_of(work, index);
     int64_t count = work->memory[index].out_bytes / (int64_t)reference_bytes(reduction.dtype);
-    double *expected = calloc((size_t)count + 1, sizeof(*expected));
+    double *expected = fresh((size_t)count, sizeof(*expected));
     double largest = 0;
     reference_adasum(&reduction, inputs, expected, count);
     for (int64_t i = 0; i < count; i++)
@@ -360,7 +374,7 @@ static void check_reduced(const struct op_run *work, int index)
     int64_t bytes = (int64_t)reference_bytes(tensor->dtype);
     void *inputs[PLAN_MAX_RANKS] = {NULL};
     int64_t count = plan_count(work->plan, op, index, hvd_rank());
-    char *expected = calloc((size_t)count + 1, (size_t)bytes);
+    char *expected = fresh((size_t)count, (size_t)bytes);
     int64_t first = 0;
     fill_inputs(work, index, inputs);
     for (int i = 0; op->kind == PLAN_REDUCESCATTER && i < op_plan_member(set, hvd_rank()); i++)
@@ -380,7 +394,7 @@ static void check_reduced(const struct op_run *work, int index)
 static void check_broadcast(const struct op_run *work)
 {
     int64_t bytes = work->memory[0].out_bytes;
-    char *expected = malloc((size_t)bytes + 1);
+    char *expected = fresh((size_t)bytes, 1);
     plan_fill(work->plan, work->op, 0, work->op->root, expected);
     compare(work, 0, work->memory[0].output, expected,
             bytes / (int64_t)reference_bytes(work->op->tensors[0].dtype));
@@ -448,7 +462,7 @@ static void check_memory(const struct op_run *work, int index)
         perform_fail(work->plan, op, "tensor %d: memory beside the tensor was written", index);
     if (memory->output == memory->input || !has_input)
         return;
-    char *expected = malloc((size_t)memory->in_bytes + 1);
+    char *expected = fresh((size_t)memory->in_bytes, 1);
     plan_fill(work->plan, op, index, hvd_rank(), expected);
     if (memcmp(expected, memory->input, (size_t)memory->in_bytes) != 0)
         perform_fail(work->plan, op, "tensor %d: the input was written", index);

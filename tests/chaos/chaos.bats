@@ -1,0 +1,15 @@
+#!/usr/bin/env bats
+# chaos.bats: the kept cases of tests/chaos, and those of some seeds.
+
+setup() {
+    load ../run/setup
+    command -v python3 >/dev/null || skip 'it needs python3'
+    [ -x "$HVD_BUILD/bin/hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    export CHAOS_PATIENCE=4 # the machine does other things as well
+    chaos=$HVD_SOURCE/tests/chaos/run
+    cd "$BATS_TEST_TMPDIR" || return 1
+}
+
+@test "each kind of fault, and what was found once" {
+    timeout -k 5 300 "$chaos" --cases "$HVD_SOURCE/tests/chaos/cases"
+}

@@ -1,0 +1,198 @@
+"""One job of tests/chaos/worker: starts it, says what its processes do, and what is left of it at the end."""
+
+import collections
+import ctypes
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+
+PHASES = ["none", "start", "sets", "run", "join", "leave", "over"]  # worker.c: enum phase
+KINDS = ["", "allreduce", "broadcast", "allgather", "alltoall", "reducescatter", "barrier"]  # op_plan.h: from 1
+RECORD = struct.Struct("iiii48x")  # worker.c: struct progress
+
+Progress = collections.namedtuple("Progress", "pid phase kind operations")
+Process = collections.namedtuple("Process", "pid parent state name")
+
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans():
+    """What a job leaves behind becomes a child of this process, where it is found."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+
+
+def all_processes():
+    found = []
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                text = file.read()
+        except OSError:
+            continue
+        comm = text[text.index("(") + 1 : text.rindex(")")]
+        rest = text[text.rindex(")") + 2 :].split()
+        found.append(Process(int(name), int(rest[1]), rest[0], comm))
+    return found
+
+
+def descendants(root):
+    """The processes below root, zombies included, root not."""
+    children = collections.defaultdict(list)
+    for process in all_processes():
+        children[process.parent].append(process)
+    found, look_at = [], [root]
+    while look_at:
+        below = children[look_at.pop()]
+        found += below
+        look_at += [process.pid for process in below]
+    return found
+
+
+def unix_sockets():
+    """Names of the bound Unix sockets of this network namespace."""
+    with open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
+        return {line.split()[7] for line in file if len(line.split()) > 7}
+
+
+class Job:
+    """A job and a folder of its own, which holds all that it may write."""
+
+    def __init__(self, build, size, isolated, helpers=()):
+        self.build = build
+        self.helpers = set(helpers)  # processes below this one that are no part of the job
+        self.size = size
+        self.isolated = isolated  # nobody else uses /dev/shm and this network namespace
+        self.folder = tempfile.mkdtemp(prefix="chaos.")
+        self.temporary = os.path.join(self.folder, "tmp")
+        os.mkdir(self.temporary)
+        self.output_path = os.path.join(self.folder, "output")
+        self.progress_path = os.path.join(self.folder, "progress")
+        with open(self.progress_path, "wb") as file:
+            file.write(bytes(size * RECORD.size))
+        self.shared_before = self.shared_now()
+        self.sockets_before = unix_sockets() if isolated else set()
+        self.popens = []
+        self.began = time.monotonic()
+        self.ended = None
+
+    def environment(self, more):
+        """That of a user, without what the shell around us has of hvd and launchers."""
+        foreign = re.compile("(HVD|HOROVOD|PMIX|OMPI|PMI|SLURM|JSM|PROPERTY)_")
+        kept = {name: value for name, value in os.environ.items() if not foreign.match(name)}
+        kept["HVD_MODULE_PATH"] = f"{self.build}/pmix_shim/.libs:{self.build}/core/.libs"
+        kept["TMPDIR"] = self.temporary
+        kept.update(more)
+        return kept
+
+    def launch(self, command, more_environment):
+        """Start a launcher, or a rank that needs none, and write what it says to the output of the job."""
+        with open(self.output_path, "ab") as output:
+            self.popens.append(
+                subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=self.environment(more_environment),
+                    start_new_session=True,
+                )
+            )
+
+    def output(self):
+        with open(self.output_path, encoding="utf-8", errors="replace") as file:
+            return file.read()
+
+    # ---- what it does ----
+
+    def progress(self):
+        with open(self.progress_path, "rb") as file:
+            return [Progress(*record) for record in RECORD.iter_unpack(file.read())]
+
+    def running(self):
+        for popen in self.popens:
+            if popen.poll() is None:
+                return True
+        if self.ended is None:
+            self.ended = time.monotonic()
+        return False
+
+    def pid_of(self, part):
+        """The process that is `hvdrun`, `reaper`, `server` or the rank of a number; None while there is none."""
+        if isinstance(part, int):
+            return self.progress()[part].pid or None
+        if part == "hvdrun":
+            return self.popens[0].pid
+        name = {"reaper": "hvdrun-reaper", "server": "hvdrun-pmix"}[part]
+        for process in descendants(self.popens[0].pid):
+            if process.name == name and process.state != "Z":
+                return process.pid
+        return None
+
+    def wait(self, seconds):
+        """Wait for the end; False where it did not come in time."""
+        end = time.monotonic() + seconds
+        while self.running():
+            if time.monotonic() > end:
+                return False
+            time.sleep(0.005)
+        return True
+
+    def statuses(self):
+        return [popen.returncode for popen in self.popens]
+
+    # ---- what is left ----
+
+    def shared_now(self):
+        return set(os.listdir("/dev/shm")) if self.isolated else set()
+
+    def processes_left(self):
+        """All processes below this one that are no helpers; orphans that have ended are reaped."""
+        own = {popen.pid for popen in self.popens}
+        found = []
+        for process in descendants(os.getpid()):
+            if process.parent == os.getpid() and process.state == "Z" and process.pid not in own:
+                os.waitpid(process.pid, 0)
+            elif process.pid not in self.helpers:
+                found.append(process)
+        return found
+
+    def left(self, seconds):
+        """Sentences about what is still there after so many seconds."""
+        end = time.monotonic() + seconds
+        while True:
+            found = [f"process {process.pid} ({process.name}, state {process.state})" for process in self.processes_left()]
+            found += [f"/dev/shm/{name}" for name in sorted(self.shared_now() - self.shared_before)]
+            found += [f"file {name}" for name in sorted(os.listdir(self.temporary))]
+            if self.isolated:
+                found += [f"socket {name}" for name in sorted(unix_sockets() - self.sockets_before)]
+            if not found or time.monotonic() > end:
+                return found
+            time.sleep(0.02)
+
+    def destroy(self):
+        """End what is left, and remove the folder."""
+        for _ in range(100):
+            left = self.processes_left()
+            if not left:
+                break
+            for process in left:
+                try:
+                    os.kill(process.pid, signal.SIGKILL)
+                except ProcessLookupError:
+                    pass
+            time.sleep(0.02)
+        for name in self.shared_now() - self.shared_before:
+            path = os.path.join("/dev/shm", name)
+            if os.path.isdir(path):
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                os.unlink(path)
+        shutil.rmtree(self.folder, ignore_errors=True)

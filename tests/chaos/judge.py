@@ -1,0 +1,156 @@
+"""Whether a job ended as it must after the faults that hit it: right, or in time and with the first cause named."""
+
+import re
+import signal
+
+from job import PHASES
+from strike import LIMITS, SIGNALS, is_own
+
+RANK_LOST = "-8"
+TOLD = re.compile(r"worker: rank (\d+): told (-?\d+): (.*)")
+LOST = re.compile(r"rank (\d+) \([^)]*\) was lost")
+PARTS = {"reaper": "the reaper", "server": "the PMIx server"}
+LIMIT_WORDS = {
+    "files": r"ulimit -n|descriptor|Too many open files",
+    "memory": r"ulimit -v|emory|cannot be started|could not be started",
+    "size": r"ulimit -f|[Ff]ile size|too large|SIGXFSZ|signal 25",
+}
+
+
+class Outcome:
+    """What became of a job."""
+
+    def __init__(self, case, job, struck, seconds, allowed, left):
+        self.case = case
+        self.statuses = job.statuses()
+        self.output = job.output()
+        self.struck = struck  # fault: (time, progress when it hit)
+        self.progress = job.progress()
+        self.seconds = seconds  # from the first strike to the end; None: it did not end in time
+        self.allowed = allowed  # seconds for a job that cannot start
+        self.left = left
+
+    def hit(self, fault):
+        """Did this fault hit while the job ran?"""
+        if is_own(fault):
+            return self.progress[fault.target].phase != PHASES.index("over")
+        return fault.when == "begin" or str(fault) in self.struck
+
+    def late(self, fault):
+        """Did it hit a rank that was leaving, so that the job may as well end right?"""
+        if str(fault) not in self.struck:
+            return False
+        ranks = self.struck[str(fault)][1]
+        if isinstance(fault.target, int):
+            ranks = [ranks[fault.target]]
+        return any(rank.phase >= PHASES.index("leave") for rank in ranks)
+
+
+def is_harmless(fault):
+    return fault.kind() in ("pause", "delay", "full") or fault.what == "loss5"
+
+
+def last_line(outcome):
+    lines = [line for line in outcome.output.splitlines() if line.startswith("hvdrun: ")]
+    return lines[-1] if lines else ""
+
+
+def blamed_rank(outcome, fault):
+    """What is wrong where a rank was killed or left early."""
+    rank, faults = fault.target, []
+    line = last_line(outcome)
+    told = TOLD.findall(outcome.output)
+    if not outcome.case.nodes:
+        if fault.kind() in SIGNALS:
+            number = int(SIGNALS[fault.kind()])
+            words, status = f"rank {rank} (", 128 + number
+            if f"was killed by signal {number} " not in line:
+                faults.append(f"hvdrun does not say that signal {number} came first")
+        else:
+            words, status = f"rank {rank} (", fault.number() or 3
+        if outcome.statuses != [status]:
+            faults.append(f"hvdrun's status is {outcome.statuses[0]}, expected {status}")
+        if words not in line:
+            faults.append(f"hvdrun's last line does not name rank {rank}")
+    for teller, status, sentence in told:
+        if status != RANK_LOST or f"rank {rank} (" not in sentence:
+            faults.append(f"rank {teller} was told {status} {sentence!r}, and rank {rank} was lost")
+    others = set(LOST.findall(outcome.output)) - {str(rank)}
+    if others:
+        faults.append(f"said to be lost: ranks {', '.join(sorted(others))}; it was rank {rank}")
+    return faults
+
+
+def blamed_stopped(outcome, fault):
+    """What is wrong where a rank stands still for ever."""
+    told = TOLD.findall(outcome.output)
+    named = re.search(rf"\brank {fault.target}\b|\branks [\d, -]*\b{fault.target}\b", re.sub(r"worker: rank \d+|rank \d+ \(\S+\) (warn|error):", "", outcome.output))
+    if outcome.statuses[0] == 0:
+        return ["hvdrun's status is 0"]
+    if not told:
+        return ["no rank was told why"]
+    return [] if named else [f"nobody names rank {fault.target}"]
+
+
+def blamed_part(outcome, fault):
+    """What is wrong where hvdrun or a process of its own was killed."""
+    number = int(SIGNALS[fault.kind()])
+    line = last_line(outcome)
+    if fault.target == "hvdrun":
+        if fault.kind() == "term":
+            right = outcome.statuses == [128 + number] and "interrupted by signal 15" in line
+            return [] if right else [f"status {outcome.statuses[0]}, and not: interrupted by signal 15"]
+        return [] if outcome.statuses == [-number] else [f"hvdrun's status is {outcome.statuses[0]}"]
+    if outcome.statuses[0] == 0:
+        return ["hvdrun's status is 0"]
+    return [] if PARTS[fault.target] in line else [f"hvdrun's last line does not name {PARTS[fault.target]}"]
+
+
+def blamed_limit(outcome, fault):
+    """What is wrong where a limit was in the way."""
+    words = LIMIT_WORDS[fault.kind()]
+    faults = []
+    if not re.search(words, outcome.output):
+        faults.append(f"no sentence has one of: {words}")
+    if outcome.seconds > outcome.allowed:
+        faults.append(f"the end came after {outcome.seconds:.1f} s, and should after {outcome.allowed:.1f} s")
+    if outcome.output.count("\n") > 4 * outcome.case.size + 4:
+        faults.append(f"{outcome.output.count(chr(10))} lines were written")
+    return faults
+
+
+def blame(outcome, fault):
+    if fault.kind() in LIMITS:
+        return blamed_limit(outcome, fault)
+    if fault.kind() == "stop":
+        return blamed_stopped(outcome, fault)
+    if isinstance(fault.target, int):
+        return blamed_rank(outcome, fault)
+    return blamed_part(outcome, fault)
+
+
+def is_right(outcome):
+    return all(status == 0 for status in outcome.statuses) and all(
+        rank.phase == PHASES.index("over") for rank in outcome.progress
+    )
+
+
+def judge(outcome):
+    """Sentences that say what is not as it must be; none if all is well."""
+    faults = [f"left: {what}" for what in outcome.left]
+    if "property: " in outcome.output:
+        faults.append("a result is wrong")
+    if re.search("Sanitizer|runtime error:", outcome.output):
+        faults.append("a sanitizer reports")
+    if outcome.seconds is None:
+        return faults + ["it did not end in time"]
+    hits = [fault for fault in outcome.case.faults if outcome.hit(fault) and not is_harmless(fault)]
+    if is_right(outcome):
+        # without its server a job may still come to its end; so may one within limits
+        sure = [f for f in hits if f.kind() not in LIMITS and f.target != "server" and not outcome.late(f)]
+        return faults + [f"it ended right, although {fault} hit" for fault in sure]
+    if not hits:
+        return faults + [f"nothing hit it, and the statuses are {outcome.statuses}"]
+    # of two faults either may have been the first
+    reports = [blame(outcome, fault) for fault in hits]
+    return faults + min(reports, key=len)
