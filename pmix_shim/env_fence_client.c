@@ -19,6 +19,9 @@
  * take. */
 #define RETRY_US   INT64_C(50000)
 #define ADDRESS_US INT64_C(3000000)
+/* So often rank 0 may close a connection before it is proved: where many connect, one may have to give way.
+ */
+#define MAX_REFUSALS 3
 
 struct fence_client {
     const struct env_job *job;
@@ -132,6 +135,7 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
     const struct env_job *job = fence_client->job;
     struct hvd_error why = {""};
     int problem = 0;
+    int refusals = 0;
     while (clock_us() < deadline_us) {
         for (const struct addrinfo *address = fence_client->addresses; address != NULL;
              address = address->ai_next) {
@@ -150,7 +154,8 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
                     "rank 0 at %s port %s did not answer in time; has it started, and is the port its own? "
                     "--hvd-start-timeout waits longer",
                     job->master_host, job->master_port);
-            if (rc != HVD_ERR_SYSTEM) /* else the connection broke: rank 0 of an earlier start was ending */
+            bool refused = rc == HVD_ERR_INVALID || (rc == HVD_ERR_RANK_LOST && ++refusals == MAX_REFUSALS);
+            if (refused) /* else the connection broke: rank 0 of an earlier start was ending */
                 return error_set(
                     err, HVD_ERR_INVALID,
                     "rank 0 at %s port %s refused this rank (%s): HVD_JOB_KEY, HVD_EPOCH, MASTER_ADDR and "

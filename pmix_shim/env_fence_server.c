@@ -15,11 +15,15 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/drop_report.h"
 #include "options/parse.h"
 
-/* Connections whose handshake and first page are not done: how many at once, and how long each may take. */
-#define MAX_UNAUTHENTICATED       16
+/* Connections whose handshake and first page are not done: how many at once, how long each may take, and
+ * after which time it gives way where there is no room for another. */
+#define MAX_UNAUTHENTICATED       256
 #define AUTHENTICATION_TIMEOUT_US INT64_C(10000000)
+#define PROOF_US                  INT64_C(100000)
 /* Rank 0 gives up this much before the other ranks do, so that it can tell them which ranks are missing. */
 #define MARGIN_US INT64_C(500000)
 
@@ -35,9 +39,11 @@ struct fence_peer {
 struct fence_server {
     const struct env_job *job;
     int listener;
-    uint32_t fence; /* counts the fences from 1 */
-    int missing;    /* ranks whose page of this fence has not come */
-    size_t *begins; /* [size]: the offset in store_pages at which a rank's page of this fence begins */
+    uint32_t fence;    /* counts the fences from 1 */
+    int missing;       /* ranks whose page of this fence has not come */
+    size_t *begins;    /* [size]: the offset in store_pages at which a rank's page of this fence begins */
+    int64_t accept_us; /* no connection is accepted earlier */
+    struct drop_report drop_report; /* of connections that proved nothing */
     int peer_count;
     struct fence_peer *peers; /* [size - 1 + MAX_UNAUTHENTICATED] */
     struct pollfd *pollers;   /* as many, and one for the listener */
@@ -124,6 +130,7 @@ void fence_server_close(struct fence_server *fence_server)
         close_peer(&fence_server->peers[i]);
     if (fence_server->listener >= 0)
         close(fence_server->listener);
+    drop_report_tell(&fence_server->drop_report, INT64_MAX, fence_server->job->log, "wire-up");
     free(fence_server->begins);
     free(fence_server->peers);
     free(fence_server->pollers);
@@ -134,34 +141,86 @@ void fence_server_close(struct fence_server *fence_server)
 
 static void drop_peer(struct fence_server *fence_server, int i, const char *why)
 {
-    log_write(fence_server->job->log, LOG_WARN, "wire-up", "dropped a connection from %s: %s",
-              fence_server->peers[i].from, why);
+    drop_report_add(&fence_server->drop_report, clock_us(), fence_server->job->log, "wire-up",
+                    "dropped a connection from %s: %s", fence_server->peers[i].from, why);
     close_peer(&fence_server->peers[i]);
     fence_server->peers[i] = fence_server->peers[--fence_server->peer_count];
 }
 
-static void accept_peers(struct fence_server *fence_server)
+/* The oldest connection whose handshake is not done, or -1. */
+static int oldest_unproven(const struct fence_server *fence_server)
+{
+    int oldest = -1;
+    for (int i = 0; i < fence_server->peer_count; i++) {
+        const struct fence_peer *peers = fence_server->peers;
+        if (peers[i].channel.fd < 0 &&
+            (oldest < 0 || peers[i].handshake.deadline_us < peers[oldest].handshake.deadline_us))
+            oldest = i;
+    }
+    return oldest;
+}
+
+/* There is no room for another connection: the oldest one gives way once it has had the time to prove itself.
+ * Returns HVD_OK if another attempt is worth it now, HVD_IN_PROGRESS if it is later, and HVD_ERR_INVALID if
+ * none can give way. */
+static int make_room(struct fence_server *fence_server, const char *why)
+{
+    int oldest = oldest_unproven(fence_server);
+    if (oldest < 0)
+        return HVD_ERR_INVALID;
+    int64_t due_us = fence_server->peers[oldest].handshake.deadline_us - AUTHENTICATION_TIMEOUT_US + PROOF_US;
+    if (clock_us() < due_us) {
+        fence_server->accept_us = due_us;
+        return HVD_IN_PROGRESS;
+    }
+    drop_peer(fence_server, oldest, why);
+    return HVD_OK;
+}
+
+static void add_peer(struct fence_server *fence_server, int fd, const struct sockaddr_storage *address,
+                     socklen_t length)
 {
     const int on = 1;
-    while (fence_server->peer_count < max_peers(fence_server)) {
+    char host[48];
+    char port[8];
+    struct fence_peer *peer = &fence_server->peers[fence_server->peer_count++];
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    *peer = (struct fence_peer){.channel.fd = -1};
+    handshake_accept(&peer->handshake, fence_server->job->key, fd);
+    peer->handshake.deadline_us = clock_us() + AUTHENTICATION_TIMEOUT_US;
+    if (getnameinfo((const struct sockaddr *)address, length, host, sizeof(host), port, sizeof(port),
+                    NI_NUMERICHOST | NI_NUMERICSERV) == 0)
+        snprintf(peer->from, sizeof(peer->from), "%s port %s",
+                 strncmp(host, "::ffff:", 7) == 0 ? host + 7 : host, port);
+}
+
+/* Take what has connected, as far as there is room. */
+static int accept_peers(struct fence_server *fence_server, struct hvd_error *err)
+{
+    fence_server->accept_us = 0;
+    for (int i = 0; i < MAX_UNAUTHENTICATED; i++) {
         struct sockaddr_storage address;
         socklen_t length = sizeof(address);
-        char host[48];
-        char port[8];
+        if (fence_server->peer_count == max_peers(fence_server) &&
+            make_room(fence_server, "it gave way to newer ones, as it said nothing") != HVD_OK)
+            return HVD_OK;
         int fd = accept4(fence_server->listener, (struct sockaddr *)&address, &length,
                          SOCK_CLOEXEC | SOCK_NONBLOCK);
-        if (fd < 0)
-            return;
-        setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-        struct fence_peer *peer = &fence_server->peers[fence_server->peer_count++];
-        *peer = (struct fence_peer){.channel.fd = -1};
-        handshake_accept(&peer->handshake, fence_server->job->key, fd);
-        peer->handshake.deadline_us = clock_us() + AUTHENTICATION_TIMEOUT_US;
-        if (getnameinfo((struct sockaddr *)&address, length, host, sizeof(host), port, sizeof(port),
-                        NI_NUMERICHOST | NI_NUMERICSERV) == 0)
-            snprintf(peer->from, sizeof(peer->from), "%s port %s",
-                     strncmp(host, "::ffff:", 7) == 0 ? host + 7 : host, port);
+        if (fd >= 0) {
+            add_peer(fence_server, fd, &address, length);
+            continue;
+        }
+        int error = errno;
+        if (!descriptors_are_used_up(error))
+            return HVD_OK;
+        int rc = make_room(fence_server, "it gave way, as no descriptor was left and it said nothing");
+        if (rc == HVD_IN_PROGRESS)
+            return HVD_OK;
+        if (rc != HVD_OK)
+            return descriptors_error(err, error, "rank 0 cannot accept a connection of another rank",
+                                     fence_server->missing);
     }
+    return HVD_OK;
 }
 
 /* ---- Collect ----------------------------------------------------------------------------------- */
@@ -318,18 +377,22 @@ static int collect_pages(struct fence_server *fence_server, struct store *store,
             if (!peer->known && peer->handshake.deadline_us < wake_us)
                 wake_us = peer->handshake.deadline_us + 1;
         }
-        bool room = count < max_peers(fence_server);
-        fence_server->pollers[count] =
-            (struct pollfd){.fd = room ? fence_server->listener : -1, .events = POLLIN};
-        if (poll(fence_server->pollers, (nfds_t)count + 1, clock_ms_until(wake_us)) < 0 && errno != EINTR)
-            return error_set_errno(err, "poll");
+        bool accepts = now_us >= fence_server->accept_us;
+        if (!accepts && fence_server->accept_us < wake_us)
+            wake_us = fence_server->accept_us;
+        fence_server->pollers[count] = (struct pollfd){.fd = fence_server->listener, .events = POLLIN};
+        if (poll(fence_server->pollers, (nfds_t)count + accepts, clock_ms_until(wake_us)) < 0 &&
+            errno != EINTR)
+            return error_set_errno(err, "rank 0 cannot wait for the other ranks (poll)");
         /* from the last to the first, as the last peer moves to the index of a dropped one */
         for (int i = count - 1; i >= 0; i--) {
             int rc = serve(fence_server, i, fence_server->pollers[i].revents, store, err);
             if (rc != HVD_OK)
                 return rc;
         }
-        accept_peers(fence_server);
+        int rc = accepts ? accept_peers(fence_server, err) : HVD_OK;
+        if (rc != HVD_OK)
+            return rc;
     }
     return HVD_OK;
 }

@@ -188,6 +188,75 @@ END
     has "warning: wire-up: dropped a connection from 127.0.0.1"
 }
 
+# silent N: hold N connections to rank 0 that say nothing, from before the other ranks come until the test ends
+silent() {
+    command -v python3 >/dev/null || skip 'python3, which makes the connections, is not installed'
+    cat >"$BATS_TEST_TMPDIR/silent.py" <<'END'
+import os, socket, sys, time
+end = time.monotonic() + 60
+held = []
+while len(held) < int(sys.argv[1]) and time.monotonic() < end:
+    try:
+        held.append(socket.create_connection(("127.0.0.1", int(os.environ["MASTER_PORT"])), 60))
+    except ConnectionRefusedError:
+        time.sleep(0.02)
+open(sys.argv[2], "w").close()
+sys.stdin.read()
+END
+    cat >"$BATS_TEST_TMPDIR/probe" <<END
+#!/bin/bash
+if [ "\$RANK" = 0 ]; then
+    ${2:-true}
+    exec "$probe" 3>&-
+fi
+if [ "\$RANK" = 1 ]; then
+    mkfifo "$BATS_TEST_TMPDIR/hold"
+    python3 "$BATS_TEST_TMPDIR/silent.py" $1 "$BATS_TEST_TMPDIR/held" <"$BATS_TEST_TMPDIR/hold" 3>&- &
+    exec 9>"$BATS_TEST_TMPDIR/hold"
+fi
+for ((tries = 0; tries < 600; tries++)); do
+    [ ! -e "$BATS_TEST_TMPDIR/held" ] || break
+    sleep 0.1
+done
+"$probe" 3>&-
+END
+    chmod +x "$BATS_TEST_TMPDIR/probe"
+    probe=$BATS_TEST_TMPDIR/probe
+}
+
+@test "connections that say nothing give way, and are told in few lines" {
+    silent 600
+    job 3 0 1 2
+    echo "$output"
+    [ "$status" -eq 0 ]
+    said 3 env
+    has "such connections"
+    [ "$(grep -c 'dropped a connection' <<<"$output")" -le 4 ]
+}
+
+@test "connections that say nothing give way where rank 0 has few descriptors" {
+    silent 100 'ulimit -n 24'
+    job 3 0 1 2
+    echo "$output"
+    [ "$status" -eq 0 ]
+    said 3 env
+}
+
+@test "rank 0 names the limit of descriptors that is too low for its ranks" {
+    cat >"$BATS_TEST_TMPDIR/probe" <<END
+#!/bin/bash
+[ "\$RANK" != 0 ] || ulimit -n 8
+exec "$probe" 3>&-
+END
+    chmod +x "$BATS_TEST_TMPDIR/probe"
+    probe=$BATS_TEST_TMPDIR/probe
+    export HVD_START_TIMEOUT=5s
+    job 10 0 1 2 3 4 5 6 7 8 9
+    echo "$output"
+    [ "$status" -eq 1 ]
+    has "rank 0 cannot accept a connection of another rank: all 8 descriptors that this process may have are open"
+}
+
 @test "a rank of another epoch is refused, and warned of" {
     but_rank 1 HVD_EPOCH=3
     export HVD_START_TIMEOUT=1s
