@@ -11,8 +11,11 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/drop_report.h"
 
-#define UNAUTHENTICATED_MAX 16 /* connections at once beyond those of members */
+#define UNAUTHENTICATED_MAX 64              /* connections at once beyond those of members */
+#define PROOF_US            INT64_C(100000) /* then one that has not proved itself gives way to others */
 
 /* One connection. */
 struct attach_peer {
@@ -33,7 +36,9 @@ struct attach_leader {
     const struct peer_table *peer_table;
     int64_t deadline_us;
     int listener, memory_fd;
-    int windows_fd; /* -1: there are none */
+    int windows_fd;                 /* -1: there are none */
+    int64_t accept_us;              /* no connection is accepted earlier */
+    struct drop_report drop_report; /* of processes that are no ranks of this node */
     int peer_count, peer_limit;
     struct attach_peer *peers;
     struct pollfd *polls;         /* one for each peer, then the listener */
@@ -60,9 +65,9 @@ static void leader_drop(struct attach_leader *leader, struct attach_peer *peer, 
                   "rank %d (pid %d) does not share memory with this node: it %s", peer->rank, (int)peer->pid,
                   why);
     else if (why != NULL)
-        log_write(leader->peer_table->log, LOG_WARN, "control",
-                  "dropped process %d, which connected to the first rank of this node: it %s", (int)peer->pid,
-                  why);
+        drop_report_add(&leader->drop_report, clock_us(), leader->peer_table->log, "control",
+                        "dropped process %d, which connected to the first rank of this node: it %s",
+                        (int)peer->pid, why);
     close(peer->fd);
     if (peer->pidfd >= 0)
         close(peer->pidfd);
@@ -104,11 +109,41 @@ static int leader_listen(struct attach_leader *leader, struct hvd_error *err)
     return HVD_OK;
 }
 
+/* There is no room for another connection: the oldest one that has not proved itself gives way once it had
+ * the time. Returns false where there is none. */
+static bool leader_make_room(struct attach_leader *leader, const char *why)
+{
+    struct attach_peer *oldest = NULL;
+    for (int i = 0; i < leader->peer_count; i++) {
+        struct attach_peer *peer = &leader->peers[i];
+        if (peer->fd >= 0 && peer->rank < 0 &&
+            (oldest == NULL || peer->handshake.deadline_us < oldest->handshake.deadline_us))
+            oldest = peer;
+    }
+    if (oldest == NULL)
+        return false;
+    leader->accept_us = oldest->handshake.deadline_us - HANDSHAKE_TIMEOUT_US + PROOF_US;
+    if (clock_us() >= leader->accept_us)
+        leader_drop(leader, oldest, why);
+    return true;
+}
+
 /* A connection has come: see whose process it is, and begin the handshake. */
 static int leader_accept(struct attach_leader *leader, struct hvd_error *err)
 {
+    if (leader->peer_count == leader->peer_limit) {
+        leader_make_room(leader, "gave way to newer ones, as it said nothing");
+        return HVD_OK;
+    }
     int fd = accept4(leader->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS))
+    int error = errno;
+    if (fd < 0 && descriptors_are_used_up(error)) {
+        if (leader_make_room(leader, "gave way, as no descriptor was left and it said nothing"))
+            return HVD_OK;
+        return descriptors_error(err, error, "cannot take the connection of a rank of this node",
+                                 leader->node->member_count);
+    }
+    if (fd < 0 && (error == ENOMEM || error == ENOBUFS))
         return error_set_errno(err, "cannot take the connection of a rank of this node");
     if (fd < 0)
         return HVD_OK;
@@ -247,9 +282,11 @@ static int leader_serve(struct attach_leader *leader, struct hvd_error *err)
             short events = peer->expects == 0 ? handshake_poll_events(&peer->handshake) : POLLIN;
             leader->polls[i] = (struct pollfd){.fd = peer->fd, .events = events};
         }
-        leader->polls[count] =
-            (struct pollfd){.fd = count < leader->peer_limit ? leader->listener : -1, .events = POLLIN};
-        int ready = poll(leader->polls, (nfds_t)count + 1, clock_ms_until(next_us));
+        bool accepts = clock_us() >= leader->accept_us;
+        if (!accepts && leader->accept_us < next_us)
+            next_us = leader->accept_us;
+        leader->polls[count] = (struct pollfd){.fd = leader->listener, .events = POLLIN};
+        int ready = poll(leader->polls, (nfds_t)count + accepts, clock_ms_until(next_us));
         if (ready < 0 && errno != EINTR)
             return error_set_errno(err, "cannot wait for the ranks of this node (poll)");
         if (ready <= 0)
@@ -258,7 +295,7 @@ static int leader_serve(struct attach_leader *leader, struct hvd_error *err)
             if (leader->polls[i].revents != 0)
                 leader_serve_peer(leader, &leader->peers[i]);
         }
-        if (leader->polls[count].revents != 0)
+        if (accepts && leader->polls[count].revents != 0)
             status = leader_accept(leader, err);
     }
     leader_expire(leader);
@@ -353,6 +390,7 @@ int attach_as_leader(struct node *node, const struct peer_table *peer_table, int
         status = leader_finish(&leader, err);
     for (int i = 0; i < leader.peer_count; i++)
         leader_drop(&leader, &leader.peers[i], NULL);
+    drop_report_tell(&leader.drop_report, INT64_MAX, peer_table->log, "control");
     if (leader.listener >= 0)
         close(leader.listener);
     if (leader.memory_fd >= 0)

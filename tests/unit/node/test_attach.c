@@ -52,6 +52,7 @@ enum stranger {
     FOREIGN_WORDS,
     SHORT_WORDS,
     SILENT,
+    MANY_SILENT,
     LEADER_RANK,
     NO_MEMBER,
     OTHER_USER,
@@ -122,6 +123,8 @@ static void come_as_stranger(struct forked_rank *place, enum stranger kind)
     static const char garbage[400] = "GET / HTTP/1.1";
     FORKED_RANK_CHECK(place, kind != OTHER_USER || setuid(65534) == 0);
     int fd = stranger_connect(place);
+    for (int i = 0; kind == MANY_SILENT && i < 300; i++)
+        stranger_connect(place);
     switch (kind) {
     case FOREIGN_WORDS:
         FORKED_RANK_CHECK(place, send(fd, garbage, sizeof(garbage), 0) == sizeof(garbage));
@@ -139,10 +142,11 @@ static void come_as_stranger(struct forked_rank *place, enum stranger kind)
     default:
         break;
     }
-    if (kind != SILENT)
+    bool silent = kind == SILENT || kind == MANY_SILENT;
+    if (!silent)
         expect_refusal(place, fd);
     atomic_store(&place->report->stage, 1);
-    if (kind == SILENT)
+    if (silent)
         forked_rank_stage(place, 2); /* keeps its connection all the time */
     close(fd);
 }
@@ -159,7 +163,7 @@ static void stranger_or_member(struct forked_rank *place)
             come_as_stranger(place, (enum stranger)kind_of_stranger);
             _exit(0);
         }
-        while (kind_of_stranger != SILENT && waitpid(pid, NULL, 0) != pid)
+        while (kind_of_stranger != SILENT && kind_of_stranger != MANY_SILENT && waitpid(pid, NULL, 0) != pid)
             FORKED_RANK_CHECK(place, errno == EINTR);
     }
     if (place->peer_table.rank == 2) {
@@ -182,6 +186,7 @@ START_TEST(strangers_are_dropped_and_members_still_meet)
         [FOREIGN_WORDS] = "does not speak hvd's protocol",
         [SHORT_WORDS] = "does not speak hvd's protocol",
         [SILENT] = "",
+        [MANY_SILENT] = "it is the last of ",
         [LEADER_RANK] = "says that it is a rank which does not belong here",
         [OTHER_USER] = "belongs to user 65534, expected 0",
         [NO_MEMBER] = "says that it is a rank which does not belong here",
