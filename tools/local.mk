@@ -7,6 +7,7 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/rank_count.c tools/hvdrun/rank_count.h \
 	tools/common/command.c tools/common/command.h \
 	tools/hvdrun/rank_environment.c tools/hvdrun/rank_environment.h \
+	tools/hvdrun/place_variables.c tools/hvdrun/place_variables.h \
 	tools/hvdrun/scratch.c tools/hvdrun/scratch.h \
 	tools/hvdrun/process_tree.c tools/hvdrun/process_tree.h \
 	tools/hvdrun/reaper.c tools/hvdrun/reaper.h \

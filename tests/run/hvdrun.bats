@@ -415,11 +415,39 @@ TABLE
     [ "$(grep -c '^HVD_FUSION=' out)" = 0 ]
 }
 
+@test "programs of torchrun and horovodrun find their place" {
+    hvd -n 2 env
+    [ "$status" -eq 0 ]
+    grep -E '^\[1\] (RANK|WORLD_SIZE|LOCAL_RANK|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|HOROVOD_[A-Z_]*)=' out | sort >found
+    cat found
+    diff found <(sed 's/^/[1] /' <<'END' | sort
+RANK=1
+WORLD_SIZE=2
+LOCAL_RANK=1
+LOCAL_WORLD_SIZE=2
+NODE_RANK=0
+GROUP_RANK=0
+HOROVOD_RANK=1
+HOROVOD_SIZE=2
+HOROVOD_LOCAL_RANK=1
+HOROVOD_LOCAL_SIZE=2
+HOROVOD_CROSS_RANK=0
+HOROVOD_CROSS_SIZE=1
+END
+)
+    # all ranks meet at one place
+    [ "$(sed -n 's/^\[[01]\] MASTER_ADDR=//p' out | sort -u)" = 127.0.0.1 ]
+    [ "$(sed -n 's/^\[[01]\] MASTER_PORT=//p' out | sort -u | wc -l)" -eq 1 ]
+    MASTER_ADDR=n1 MASTER_PORT=4711 hvd -n 1 env
+    grep -q '^\[0\] MASTER_PORT=4711$' out
+    grep -q '^\[0\] MASTER_ADDR=n1$' out
+}
+
 @test "an outer launcher's identity is not passed on" {
     PMIX_SERVER_URI41=nonsense PMIX_RANK=7 OMPI_COMM_WORLD_RANK=7 SLURM_PROCID=7 SLURM_STEP_NUM_TASKS=9 RANK=7 \
         hvd -n 2 env
     [ $status = 0 ]
-    [ "$(grep -cE 'nonsense|OMPI_COMM_WORLD|SLURM_PROCID|SLURM_STEP_NUM|\] RANK=' out)" = 0 ]
+    [ "$(grep -cE 'nonsense|OMPI_COMM_WORLD|SLURM_PROCID|SLURM_STEP_NUM|\] RANK=7' out)" = 0 ]
     grep -qxF '[1] PMIX_RANK=1' out
 }
 

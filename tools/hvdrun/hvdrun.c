@@ -18,6 +18,7 @@
 #include "tools/common/command.h"
 #include "tools/hvdrun/options.h"
 #include "tools/hvdrun/rank_environment.h"
+#include "tools/hvdrun/place_variables.h"
 #include "tools/hvdrun/scratch.h"
 #include "tools/hvdrun/supervisor.h"
 
@@ -138,8 +139,13 @@ static int count_ranks(struct launch_state *launch, int *exit_statusp)
     if (secret_draw(SECRET_OF_HVDRUN, secret) < 0)
         return say("cannot draw a secret for the job");
     scratch_name_shared(launch->shared_scratch, sizeof(launch->shared_scratch));
-    launch->environment =
-        rank_environment_create(environ, secret, launch->options.cli, launch->shared_scratch);
+    const struct rank_environment settings = {.secret = secret,
+                                              .cli = launch->options.cli,
+                                              .shared = launch->shared_scratch,
+                                              .master_port = place_variables_find_port(),
+                                              .colours = isatty(STDOUT_FILENO) || !launch->options.prefix ||
+                                                         launch->options.pty == OUTPUT_PTY_OFF};
+    launch->environment = rank_environment_create(environ, &settings);
     if (launch->environment == NULL)
         return say("memory ran out");
     int status = rank_places_create(&launch->places, &launch->options, launch->environment, &err);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/home.h"
+#include "base/launch_variables.h"
 #include "base/secret.h"
 #include "options/config.h"
 #include "topo/apply.h"
@@ -48,9 +49,19 @@ static const char *const removed_despite_kept[] = {"OMPI_MCA_orte_*",
                                                    "PMIX_MCA_mca_base_component_show_load_errors",
                                                    NULL};
 
+/* Removed if the outer launcher told its ranks their places too; otherwise they are the user's. */
+static const char *const meeting_place[] = {MASTER_ADDR_VARIABLE, MASTER_PORT_VARIABLE, NULL};
+
+/* Removed where the ranks' output does not go to a terminal. */
+static const char *const terminal[] = {"TERM", NULL};
+
 struct env_default {
     const char *name, *value;
 };
+
+/* Set where the ranks' output does not go to a terminal: programs that see a pseudo-terminal would write
+ * colours into a file. */
+static const struct env_default no_colours[] = {{"TERM", "dumb"}, {"NO_COLOR", "1"}, {NULL, NULL}};
 
 /* Set unless the user has set them. gds: PMIx's default store loses keys when a process joins twice.
  * PYTHONUNBUFFERED: without it, Python keeps what it prints to a pipe until it has 8 KiB, and a program that
@@ -110,12 +121,14 @@ static bool is_of_networks(const char *entry, const struct nic_env *networks)
 /* The outer launcher's settings that are recognised by more than their names. */
 struct outer {
     const char *placed; /* PLACED_VARIABLE; NULL: not set */
+    bool ranks;         /* it told its ranks their places, and so where they meet */
     struct nic_env networks;
 };
 
 static bool is_removed(const char *entry, const struct outer *outer)
 {
     return is_of_placement(entry, outer->placed) || is_of_networks(entry, &outer->networks) ||
+           (outer->ranks && matches(entry, meeting_place)) ||
            (matches(entry, removed) && (!matches(entry, kept) || matches(entry, removed_despite_kept)));
 }
 
@@ -162,33 +175,49 @@ static bool is_forced(const char *entry)
     return false;
 }
 
-char **rank_environment_create(char *const *environment, const char *secret, const char *cli,
-                               const char *shared)
+/* Where ranks meet that do so by torch.distributed. What the user chose stays. */
+static void add_master(struct builder *builder, int port)
 {
-    struct outer outer = {.placed = environment_value(environment, PLACED_VARIABLE)};
+    char digits[12];
+    const struct env_default master[] = {
+        {MASTER_ADDR_VARIABLE, "127.0.0.1"}, {MASTER_PORT_VARIABLE, digits}, {NULL, NULL}};
+    snprintf(digits, sizeof(digits), "%d", port);
+    if (port != 0)
+        add_unless_set(builder, master);
+}
+
+char **rank_environment_create(char *const *environment, const struct rank_environment *settings)
+{
+    struct outer outer = {.placed = environment_value(environment, PLACED_VARIABLE),
+                          .ranks = environment_value(environment, "RANK") != NULL};
     /* in a folder that the reaper removes, since a killed rank leaves its segments behind */
-    const struct env_default segments[] = {{"OMPI_MCA_btl_vader_backing_directory", shared}, {NULL, NULL}};
+    const struct env_default segments[] = {{"OMPI_MCA_btl_vader_backing_directory", settings->shared},
+                                           {NULL, NULL}};
     size_t count = 0;
     read_networks(environment, &outer.networks);
     while (environment[count] != NULL)
         count++;
-    struct builder builder = {.room = count + 16};
+    struct builder builder = {.room = count + 20};
     builder.entries = calloc(builder.room, sizeof(builder.entries[0]));
     if (builder.entries == NULL)
         return NULL;
     for (size_t i = 0; i < count; i++) {
-        if (!is_removed(environment[i], &outer) && !is_forced(environment[i]))
+        if (!is_removed(environment[i], &outer) && !is_forced(environment[i]) &&
+            (settings->colours || !matches(environment[i], terminal)))
             add_entry(&builder, strdup(environment[i]));
     }
     add_unless_set(&builder, forced);
     add_unless_set(&builder, defaults);
-    if (shared[0] != 0)
+    if (!settings->colours)
+        add_unless_set(&builder, no_colours);
+    if (settings->shared[0] != 0)
         add_unless_set(&builder, segments);
-    add_setting(&builder, SECRET_VARIABLE, secret);
+    add_master(&builder, settings->master_port);
+    add_setting(&builder, SECRET_VARIABLE, settings->secret);
     if (home_is_unknown(environment))
         add_setting(&builder, "HOME", HOME_SUBSTITUTE);
-    if (cli[0] != 0)
-        add_setting(&builder, CONFIG_CLI_VARIABLE, cli);
+    if (settings->cli[0] != 0)
+        add_setting(&builder, CONFIG_CLI_VARIABLE, settings->cli);
     if (!builder.failed)
         return builder.entries;
     rank_environment_free(builder.entries);

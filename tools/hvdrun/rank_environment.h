@@ -6,12 +6,18 @@
 
 #include "base/status.h"
 
+struct rank_environment {
+    const char *secret; /* HVD_JOB_KEY */
+    const char *cli;    /* HVD_CLI; "": none */
+    const char *shared; /* the folder for Open MPI's shared memory; "": its default */
+    int master_port;    /* MASTER_PORT; 0: none was found, and the user's stays */
+    bool colours;       /* the ranks' output goes to a terminal, which shows them */
+};
+
 /* Returns hvdrun's own [environment] without the variables of an outer launcher, with those that an
- * unmodified Open MPI program needs, with [secret] as HVD_JOB_KEY, and with [cli] as HVD_CLI ("": none).
- * [shared] is the folder for Open MPI's shared memory ("": its default). The result is NULL-terminated; free
- * it with rank_environment_free. NULL if memory ran out. */
-char **rank_environment_create(char *const *environment, const char *secret, const char *cli,
-                               const char *shared);
+ * unmodified Open MPI program needs, and with [settings]. The result is NULL-terminated; free it with
+ * rank_environment_free. NULL if memory ran out. */
+char **rank_environment_create(char *const *environment, const struct rank_environment *settings);
 void rank_environment_free(char **environment);
 
 #endif

@@ -106,7 +106,7 @@ int reaper_start(const struct reaper *reaper, const struct reaper_rank *rank, st
         request.mems = *rank->mems;
     }
     strings.used = 0;
-    for (int i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof(rank->environment) / sizeof(rank->environment[0]); i++) {
         int status = add_strings(&strings, rank->environment[i], err);
         if (status != HVD_OK)
             return status;

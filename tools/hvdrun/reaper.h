@@ -30,7 +30,7 @@ struct reaper {
 /* What differs from rank to rank. The pointers need only be valid during the call. */
 struct reaper_rank {
     int rank;
-    char *const *environment[2]; /* two lists of NULL-terminated strings, each may be NULL; they override the
+    char *const *environment[3]; /* lists of NULL-terminated strings, each may be NULL; they override the
                                     shared environment */
     const struct bitmap *cpus;   /* to bind to; NULL: those of the reaper */
     const struct bitmap *mems;   /* preferred NUMA nodes; used only if there are cpus */

@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/process_signal.h"
+#include "tools/hvdrun/place_variables.h"
 
 #define NO_DEADLINE    INT64_MAX
 #define LOST_GRACE_US  200000  /* time for the report of a rank that died and took the PMIx server with it */
@@ -36,6 +37,7 @@ static void close_all(int fds[3])
 static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error *err)
 {
     char **extra = NULL;
+    struct place_variables variables;
     struct reaper_rank start = {.rank = rank, .stdio_fds = {-1, -1, -1}};
     int status = server_environment(supervisor->server, rank, &extra, err);
     if (status == HVD_OK)
@@ -45,6 +47,8 @@ static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error 
     const struct plan_task *place = rank_places_task(supervisor->places, rank);
     start.environment[0] = extra;
     start.environment[1] = rank_places_environment(supervisor->places, rank);
+    place_variables_fill(&variables, rank, supervisor->plan->size);
+    start.environment[2] = variables.strings;
     start.cpus = place != NULL ? &place->cpus : NULL;
     start.mems = place != NULL ? &place->mems : NULL;
     if (status == HVD_OK)

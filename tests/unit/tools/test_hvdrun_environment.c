@@ -18,6 +18,10 @@ static const char *find(char *const *environment, const char *name)
     return found;
 }
 
+static const struct rank_environment full = {
+    .secret = "hvdrun:1", .cli = "fusion=2M", .shared = "/dev/shm/x", .master_port = 20001};
+static const struct rank_environment bare = {.secret = "hvdrun:1", .cli = "", .shared = "", .colours = true};
+
 struct change {
     const char *before; /* "NAME=value", or NULL */
     const char *name;
@@ -62,6 +66,11 @@ static const struct change changes[] = {
     /* variables that hvdrun sets */
     {NULL, "PYTHONUNBUFFERED", "1"},
     {"PYTHONUNBUFFERED=", "PYTHONUNBUFFERED", ""},
+    {NULL, "MASTER_ADDR", "127.0.0.1"},
+    {NULL, "MASTER_PORT", "20001"},
+    {"MASTER_PORT=4711", "MASTER_PORT", "4711"},
+    {"TERM=xterm", "TERM", "dumb"},
+    {NULL, "NO_COLOR", "1"},
     {NULL, "OMPI_MCA_schizo", "ompi"},
     {"OMPI_MCA_schizo=orte", "OMPI_MCA_schizo", "ompi"},
     {NULL, "PMIX_MCA_gds", "hash"},
@@ -73,7 +82,7 @@ START_TEST(variable_is_changed)
 {
     const struct change *change = &changes[_i];
     const char *before[] = {"PATH=/bin", change->before, NULL};
-    char **after = rank_environment_create((char *const *)before, "hvdrun:1", "fusion=2M", "/dev/shm/x");
+    char **after = rank_environment_create((char *const *)before, &full);
     const char *value = find(after, change->name);
     ck_assert_str_eq(find(after, "PATH"), "/bin");
     if (change->after == NULL)
@@ -97,7 +106,7 @@ START_TEST(what_an_outer_launcher_placed_is_taken_away)
                             "HVD_PLACED=srun,HVD_GPU_PCI,OMP_NUM_THREADS,OMP_PLACES,CUDA_DEVICE_ORDER,"
                             "CUDA_VISIBLE_DEVICES,ROCR_VISIBLE_DEVICES",
                             NULL};
-    char **after = rank_environment_create((char *const *)before, "hvdrun:1", "", "");
+    char **after = rank_environment_create((char *const *)before, &bare);
     ck_assert_ptr_null(find(after, "HVD_PLACED"));
     ck_assert_ptr_null(find(after, "OMP_NUM_THREADS"));
     ck_assert_ptr_null(find(after, "OMP_PLACES"));
@@ -112,8 +121,30 @@ END_TEST
 START_TEST(what_the_user_has_set_stays)
 {
     const char *before[] = {"OMP_NUM_THREADS=7", "HVD_PLACED=srun,OMP_PLACES", NULL};
-    char **after = rank_environment_create((char *const *)before, "hvdrun:1", "", "");
+    char **after = rank_environment_create((char *const *)before, &bare);
     ck_assert_str_eq(find(after, "OMP_NUM_THREADS"), "7");
+    rank_environment_free(after);
+}
+END_TEST
+
+/* Where the ranks of an outer launcher meet is not for those of hvdrun. */
+START_TEST(a_meeting_place_goes_with_its_ranks)
+{
+    const char *before[] = {"RANK=3", "MASTER_ADDR=n1", "MASTER_PORT=4711", NULL};
+    char **after = rank_environment_create((char *const *)before, &full);
+    ck_assert_str_eq(find(after, "MASTER_ADDR"), "127.0.0.1");
+    ck_assert_str_eq(find(after, "MASTER_PORT"), "20001");
+    rank_environment_free(after);
+}
+END_TEST
+
+START_TEST(a_terminal_keeps_its_kind)
+{
+    const char *before[] = {"TERM=xterm", NULL};
+    char **after = rank_environment_create((char *const *)before, &bare);
+    ck_assert_str_eq(find(after, "TERM"), "xterm");
+    ck_assert_ptr_null(find(after, "NO_COLOR"));
+    ck_assert_ptr_null(find(after, "MASTER_PORT"));
     rank_environment_free(after);
 }
 END_TEST
@@ -121,7 +152,7 @@ END_TEST
 START_TEST(nothing_is_added_needlessly)
 {
     char *before[] = {NULL};
-    char **after = rank_environment_create(before, "hvdrun:1", "", "");
+    char **after = rank_environment_create(before, &bare);
     ck_assert_ptr_null(find(after, "HVD_CLI"));
     ck_assert_ptr_null(find(after, "OMPI_MCA_btl_vader_backing_directory"));
     rank_environment_free(after);
@@ -133,7 +164,7 @@ START_TEST(the_networks_of_a_step_go)
 {
     const char *before[] = {"GLOO_SOCKET_IFNAME=eth0", "NCCL_SOCKET_IFNAME=eth7",
                             "HVD_NETWORK_SET=NCCL_SOCKET_IFNAME==eth0;GLOO_SOCKET_IFNAME=eth0", NULL};
-    char **after = rank_environment_create((char *const *)before, "hvdrun:1", "", "");
+    char **after = rank_environment_create((char *const *)before, &bare);
     ck_assert_ptr_null(find(after, "GLOO_SOCKET_IFNAME"));
     ck_assert_ptr_null(find(after, "HVD_NETWORK_SET"));
     ck_assert_str_eq(find(after, "NCCL_SOCKET_IFNAME"), "eth7");
@@ -147,6 +178,8 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, variable_is_changed, 0, sizeof(changes) / sizeof(changes[0]));
     tcase_add_test(tcase, what_an_outer_launcher_placed_is_taken_away);
     tcase_add_test(tcase, what_the_user_has_set_stays);
+    tcase_add_test(tcase, a_meeting_place_goes_with_its_ranks);
+    tcase_add_test(tcase, a_terminal_keeps_its_kind);
     tcase_add_test(tcase, nothing_is_added_needlessly);
     tcase_add_test(tcase, the_networks_of_a_step_go);
     suite_add_tcase(suite, tcase);

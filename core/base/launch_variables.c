@@ -1,0 +1,30 @@
+/* launch_variables.c: the variables by which programs of torchrun and horovodrun find their place. */
+#include "base/launch_variables.h"
+
+static const struct {
+    const char *name;
+    size_t offset; /* in struct launch_place */
+} variables[LAUNCH_VARIABLES] = {
+    {"RANK", offsetof(struct launch_place, rank)},
+    {"WORLD_SIZE", offsetof(struct launch_place, size)},
+    {"LOCAL_RANK", offsetof(struct launch_place, local_rank)},
+    {"LOCAL_WORLD_SIZE", offsetof(struct launch_place, local_size)},
+    {"NODE_RANK", offsetof(struct launch_place, node)},
+    {"GROUP_RANK", offsetof(struct launch_place, node)},
+    {"HOROVOD_RANK", offsetof(struct launch_place, rank)},
+    {"HOROVOD_SIZE", offsetof(struct launch_place, size)},
+    {"HOROVOD_LOCAL_RANK", offsetof(struct launch_place, local_rank)},
+    {"HOROVOD_LOCAL_SIZE", offsetof(struct launch_place, local_size)},
+    {"HOROVOD_CROSS_RANK", offsetof(struct launch_place, node)},
+    {"HOROVOD_CROSS_SIZE", offsetof(struct launch_place, node_count)},
+};
+
+const char *launch_variable_name(int i)
+{
+    return variables[i].name;
+}
+
+int launch_variable_value(int i, const struct launch_place *place)
+{
+    return *(const int *)(const void *)((const char *)place + variables[i].offset);
+}

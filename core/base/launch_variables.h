@@ -1,0 +1,32 @@
+/* launch_variables.h: the variables by which programs that know torchrun or horovodrun find their place in
+ * the job, such as RANK and HOROVOD_LOCAL_SIZE. hvd's launchers set them; libhvd asks PMIx and does not read
+ * them where there is one. */
+#ifndef BASE_LAUNCH_VARIABLES_H
+#define BASE_LAUNCH_VARIABLES_H
+
+#include <stddef.h>
+
+/* The place of one rank. */
+struct launch_place {
+    int rank, size;
+    int local_rank, local_size; /* among the ranks of its node */
+    int node, node_count;
+};
+
+#define LAUNCH_VARIABLES      12
+#define LAUNCH_VARIABLE_BYTES 48 /* of "NAME=value", with the final 0 */
+
+/* Where torch.distributed's ranks meet: a name or address of rank 0's node, and a free port there. */
+#define MASTER_ADDR_VARIABLE "MASTER_ADDR"
+#define MASTER_PORT_VARIABLE "MASTER_PORT"
+
+/* Ports for MASTER_PORT: below those that Linux gives to outgoing connections, so that none of these takes
+ * the port before rank 0 listens. */
+#define MASTER_PORT_FIRST 20000
+#define MASTER_PORT_COUNT 12000
+
+/* The name of variable [i], from 0 to LAUNCH_VARIABLES - 1, and its value for a rank. */
+const char *launch_variable_name(int i);
+int launch_variable_value(int i, const struct launch_place *place);
+
+#endif
