@@ -129,7 +129,7 @@ core_libcore_la_SOURCES += core/backend/shm/shm.c core/backend/shm/shm.h core/ba
 	core/backend/shm/shm_direct.h core/backend/shm/shm_pipeline.c core/backend/shm/shm_segments.c \
 	core/backend/shm/shm_team.h core/backend/shm/store_policy.c core/backend/shm/store_policy.h
 core_libcore_la_SOURCES += core/backend/tcp/fragment.c core/backend/tcp/fragment.h core/backend/tcp/tcp.c \
-	core/backend/tcp/tcp_bruck.c core/backend/tcp/tcp_bruck.h core/backend/tcp/tcp_chain.c core/backend/tcp/tcp_chain.h core/backend/tcp/tcp_failure.h \
+	core/backend/tcp/tcp_bruck.c core/backend/tcp/tcp_bruck.h core/backend/tcp/tcp_connect.c core/backend/tcp/tcp_connect.h core/backend/tcp/tcp_chain.c core/backend/tcp/tcp_chain.h core/backend/tcp/tcp_failure.h \
 	core/backend/tcp/tcp_pairwise.c core/backend/tcp/tcp_pairwise.h
 core_libcore_la_SOURCES += core/backend/mpi/mpi_choice.c core/backend/mpi/mpi_choice.h core/backend/mpi/mpi_stub.c
 core_libcore_la_SOURCES += core/backend/hier/hier.c core/backend/hier/hier.h core/backend/hier/hier_alltoall.c \

@@ -159,22 +159,23 @@ struct backend_ops {
      * communication. If not, *whyp is a phrase such as "the ranks are on several nodes". */
     bool (*reaches)(const struct backend_env *env, const struct team *team, const char **whyp);
     /* All members of [team] call it after open, at the same place in the agreed order; a team of all ranks
-     * comes first. [team] is copied, but not its list of ranks. May block until [deadline_us].
-     * HVD_ERR_UNSUPPORTED: there is no room for this team, and other backends carry for it. */
+     * comes first. [team] is copied, but not its list of ranks. Must not wait for other members, but may wait
+     * until [deadline_us] for a lock in the memory of the node. HVD_ERR_UNSUPPORTED: there is no room for
+     * this team, and other backends carry for it. */
     int (*add_team)(void *state, const struct team *team, int64_t deadline_us, void **teamp,
                     struct hvd_error *err);
     /* Free the team. A running batch is given up: after this call its memory is not touched any more. */
     void (*remove_team)(void *state, void *team);
-    /* Optional. Will start of this batch first connect members of the team? The same on all members. Then
-     * start may block for start-timeout, and is called when no rank can be waiting for messages of this one.
-     */
-    bool (*connects)(const void *team, const struct backend_batch *batch);
-    /* Begin a batch. Must not block, except to connect. Each backend runs one batch at a time. */
+    /* Begin a batch. Must not block: where members must connect first, test does that, so that control is
+     * watched meanwhile. Each backend runs one batch at a time. */
     int (*start)(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err);
     /* Advance the batch for at most about 100 us. HVD_IN_PROGRESS; or HVD_OK when the output is complete and
      * the input is no longer read; or an error, of which HVD_ERR_RANK_LOST sets *rankp to the rank of the job
      * that was lost. *movedp: something was done. */
     int (*test)(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err);
+    /* Optional. When test has something to do for the running batch though no descriptor says so: clock_us
+     * time, or INT64_MAX. */
+    int64_t (*deadline)(const void *state, const void *team);
     /* Optional. Armed: from now on a test that finds nothing to do makes sure that epoll_fd wakes the driver
      * when there is something. Disarmed: it need not. */
     void (*arm)(void *state, bool armed);

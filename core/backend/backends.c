@@ -293,10 +293,13 @@ static int prepare_team(struct backends *backends, struct process_set *set, int 
     return rc;
 }
 
-bool backends_may_block(const struct process_set *set, int backend, const struct backend_batch *batch)
+bool backends_may_block(const struct backends *backends, uint32_t mask)
 {
-    const struct backend_ops *ops = backend_table[backend];
-    return !set->added[backend] || (ops->connects != NULL && ops->connects(set->state[backend], batch));
+    for (int backend = 0; backend < BACKEND_COUNT; backend++) {
+        if (mask >> backend & 1 && !is_open(backends, backend))
+            return true;
+    }
+    return false;
 }
 
 int backends_start(struct backends *backends, struct process_set *set, int backend,
@@ -317,6 +320,12 @@ int backends_test(struct backends *backends, struct process_set *set, int backen
                   struct hvd_error *err)
 {
     return backend_table[backend]->test(backends->state[backend], set->state[backend], movedp, rankp, err);
+}
+
+int64_t backends_deadline(const struct backends *backends, const struct process_set *set, int backend)
+{
+    const struct backend_ops *ops = backend_table[backend];
+    return ops->deadline == NULL ? INT64_MAX : ops->deadline(backends->state[backend], set->state[backend]);
 }
 
 void backends_arm(struct backends *backends, bool armed)

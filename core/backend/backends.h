@@ -60,8 +60,9 @@ void process_set_destroy(struct backends *backends, struct process_set *set);
 /* Those of [mask] that had room for the set, or have not been asked yet. */
 uint32_t process_set_backends(const struct process_set *set, uint32_t mask);
 
-/* May backends_start block on this batch until the other members have started it too? */
-bool backends_may_block(const struct process_set *set, int backend, const struct backend_batch *batch);
+/* Is a backend of [mask] not open yet? Then backends_start and backends_open_all may block until the other
+ * ranks open it too. */
+bool backends_may_block(const struct backends *backends, uint32_t mask);
 
 /* backend_ops of an agreed backend. For the set of all ranks, start first opens the backend where this is its
  * first batch. Start gives the batch its sequence. */
@@ -69,6 +70,9 @@ int backends_start(struct backends *backends, struct process_set *set, int backe
                    struct backend_batch *batch, struct hvd_error *err);
 int backends_test(struct backends *backends, struct process_set *set, int backend, bool *movedp, int *rankp,
                   struct hvd_error *err);
+
+/* backend_ops.deadline of the running batch of [set]. */
+int64_t backends_deadline(const struct backends *backends, const struct process_set *set, int backend);
 
 /* backend_ops.arm of all open backends. */
 void backends_arm(struct backends *backends, bool armed);

@@ -194,7 +194,9 @@ static int64_t next_deadline(void *arg)
     bool failed = failure_status(&loop->failure) != HVD_OK;
     int64_t stall_us = failed ? INT64_MAX : negotiation_deadline(&loop->negotiation);
     int64_t failure_us = failure_deadline(&loop->failure);
-    return stall_us < failure_us ? stall_us : failure_us;
+    int64_t batch_us = failed ? INT64_MAX : batch_queue_deadline(&loop->batch_queue);
+    int64_t first_us = stall_us < failure_us ? stall_us : failure_us;
+    return batch_us < first_us ? batch_us : first_us;
 }
 
 /* ---- Beginning and end ------------------------------------------------------------------------- */

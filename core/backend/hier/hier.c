@@ -116,11 +116,6 @@ static void hier_remove_team(void *state, void *team)
     hier_team_destroy(team);
 }
 
-static bool hier_connects(const void *team, const struct backend_batch *batch)
-{
-    return hier_team_connects(team, batch);
-}
-
 static int hier_start(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     const struct hier *hier = state;
@@ -135,10 +130,10 @@ static int hier_test(void *state, void *team, bool *movedp, int *rankp, struct h
 }
 
 /* What both carriers have in common. */
-#define HIER_OPS                                                                               \
-    .polled = true, .spans = true, .supports_ppn = hier_supports_ppn, .reaches = hier_reaches, \
-    .add_team = hier_add_team, .remove_team = hier_remove_team, .connects = hier_connects,     \
-    .start = hier_start, .test = hier_test, .after_fork = hier_after_fork, .close = hier_close
+#define HIER_OPS                                                                                        \
+    .polled = true, .spans = true, .supports_ppn = hier_supports_ppn, .reaches = hier_reaches,          \
+    .add_team = hier_add_team, .remove_team = hier_remove_team, .start = hier_start, .test = hier_test, \
+    .after_fork = hier_after_fork, .close = hier_close
 
 /* ---- Over mpi ------------------------------------------------------------------------------- */
 

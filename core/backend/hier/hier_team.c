@@ -29,7 +29,6 @@ struct hier_team {
     /* the team of those that carry the same slice as this member */
     struct team ring;
     int *ring_ranks;
-    bool started;          /* the first batch */
     bool alltoall_started; /* the first alltoall */
     bool ring_joined;
     void *carrier_team;
@@ -138,13 +137,6 @@ static bool is_alltoall(const struct backend_batch *batch)
     return batch->need.kind == COLL_ALLTOALL;
 }
 
-/* The first batch connects, and so does the first alltoall. Members that carry no slice do not connect, but
- * give the same answer. */
-bool hier_team_connects(const struct hier_team *team, const struct backend_batch *batch)
-{
-    return !team->started || (is_alltoall(batch) && !team->alltoall_started);
-}
-
 static int start_slice(struct hier_team *team, const struct backend_batch *slice, struct hvd_error *err)
 {
     int rc = team->carrier->start(team->carrier_state, team->carrier_team, slice, err);
@@ -152,9 +144,8 @@ static int start_slice(struct hier_team *team, const struct backend_batch *slice
     return rc;
 }
 
-/* This member's slice of an alltoall is known only once all members of the node have announced theirs. By
- * then hier_team_test runs, where nothing may block. So the first time a batch without elements goes ahead,
- * in whose start the carrier connects. */
+/* A carrier may connect all members of the ring in its first alltoall, but a member with an empty slice does
+ * not come to it. So the first time a batch without elements goes ahead, to which all of them come. */
 static int start_alltoall(struct hier_team *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     const struct backend_batch *empty = hier_alltoall_start(team->alltoall, batch);
@@ -173,7 +164,6 @@ static int start_node(struct hier_team *team, const struct backend_batch *batch,
 int hier_team_start(struct hier_team *team, const struct backend_batch *batch, struct hvd_error *err)
 {
     int rc = join_ring(team, err);
-    team->started = true;
     team->carries = false;
     team->is_alltoall_running = is_alltoall(batch);
     if (rc != HVD_OK)

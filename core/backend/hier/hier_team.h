@@ -35,7 +35,6 @@ void hier_team_destroy(struct hier_team *team);
 void hier_team_set_chunk(struct hier_team *team, int64_t bytes);
 
 /* As in backend_ops. */
-bool hier_team_connects(const struct hier_team *team, const struct backend_batch *batch);
 int hier_team_start(struct hier_team *team, const struct backend_batch *batch, struct hvd_error *err);
 int hier_team_test(struct hier_team *team, bool *movedp, int *rankp, struct hvd_error *err);
 

@@ -270,6 +270,8 @@ int tcp_chain_test(struct tcp_chain *self, bool *movedp, int *rankp, struct hvd_
 
 void tcp_chain_after_fork(struct tcp_chain *self)
 {
+    if (self == NULL)
+        return;
     close_fds(&self->next, self->lanes);
     close_fds(&self->previous, self->lanes);
 }

@@ -122,11 +122,13 @@ static int lay_out_batch(struct batch_queue *batch_queue, struct batch *batch, s
     return HVD_OK;
 }
 
-/* May this rank block now until the others come to the same batch? Not while messages of ours are still in
- * this process: the others may need them to get there. */
-static bool may_block(const struct batch_queue *batch_queue)
+/* May this rank open those backends of [mask] that are not open? It blocks until the others come to the same
+ * batch, and so must wait while messages of ours are still in this process: the others may need them to get
+ * there. */
+static bool may_open(const struct batch_queue *batch_queue, uint32_t mask)
 {
-    return batch_queue->control->ops->flushed(batch_queue->control);
+    return !backends_may_block(batch_queue->backends, mask) ||
+           batch_queue->control->ops->flushed(batch_queue->control);
 }
 
 static int start_transfer(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
@@ -135,7 +137,7 @@ static int start_transfer(struct batch_queue *batch_queue, struct batch *batch, 
     if (batch->backend < 0 || batch->backend >= BACKEND_COUNT)
         return error_set(err, HVD_ERR_SYSTEM, "the ranks agreed on backend %d, which does not exist",
                          batch->backend);
-    *movedp = !backends_may_block(batch->team, batch->backend, &batch->transfer) || may_block(batch_queue);
+    *movedp = may_open(batch_queue, UINT32_C(1) << batch->backend);
     if (!*movedp)
         return HVD_OK;
     trace_batch(batch_queue, batch, TRACE_TRANSFERRING);
@@ -194,7 +196,7 @@ static int test_transfer(struct batch_queue *batch_queue, struct batch *batch, b
 static int add_set(struct batch_queue *batch_queue, const struct batch *batch, bool *movedp,
                    struct hvd_error *err)
 {
-    *movedp = may_block(batch_queue);
+    *movedp = may_open(batch_queue, batch->backends);
     if (!*movedp)
         return HVD_OK;
     int rc = set_change_add(batch_queue->set_registry, batch_queue->backends, batch_queue->control->rank,
@@ -257,6 +259,14 @@ int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_er
         again = moved && !ends && rc == HVD_OK && !failure_is_suspected(failure) && is_quick(batch);
     }
     return rc;
+}
+
+int64_t batch_queue_deadline(const struct batch_queue *batch_queue)
+{
+    const struct batch *batch = batch_queue->first;
+    if (!batch_queue_is_busy(batch_queue))
+        return INT64_MAX;
+    return backends_deadline(batch_queue->backends, batch->team, batch->backend);
 }
 
 bool batch_queue_is_busy(const struct batch_queue *batch_queue)

@@ -43,6 +43,9 @@ void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char
 /* Is a backend at work on the first batch, so that news will come soon? */
 bool batch_queue_is_busy(const struct batch_queue *batch_queue);
 
+/* When its backend has something to do though no descriptor says so: clock_us time, or INT64_MAX. */
+int64_t batch_queue_deadline(const struct batch_queue *batch_queue);
+
 /* And only polling will tell: no descriptor becomes readable. */
 bool batch_queue_must_poll(const struct batch_queue *batch_queue);
 

@@ -283,9 +283,11 @@ static int carry(struct backends *set, struct process_set *team, int backend, st
             backends_arm(set, false);
             return status;
         }
+        int64_t due_us = backends_deadline(set, team, backend);
+        int wait_ms = due_us == INT64_MAX ? WAIT_MS : clock_ms_until(due_us);
         if (!moved && backend_table[backend]->polled)
             sched_yield();
-        else if (!moved && epoll_wait(set->env.epoll_fd, &event, 1, WAIT_MS) == 0)
+        else if (!moved && epoll_wait(set->env.epoll_fd, &event, 1, wait_ms) == 0 && wait_ms == WAIT_MS)
             return error_set(err, HVD_ERR_TIMEOUT, "slept too long");
         backends_arm(set, false);
     }
