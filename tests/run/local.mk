@@ -75,6 +75,10 @@ tests_run_backends_SOURCES = tests/run/backends.c tests/run/ranks.h
 tests_run_backends_LDADD = core/libhvd.la
 
 # how ranks wait for each other
+RUN_TESTS += tests/run/lost.bats
+check_PROGRAMS += tests/run/lost
+tests_run_lost_SOURCES = tests/run/lost.c tests/run/ranks.h
+tests_run_lost_LDADD = core/libhvd.la
 RUN_TESTS += tests/run/waiting.bats
 check_PROGRAMS += tests/run/waiting
 tests_run_waiting_SOURCES = tests/run/waiting.c tests/run/ranks.h

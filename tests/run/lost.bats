@@ -1,0 +1,34 @@
+#!/usr/bin/env bats
+# lost.bats: a rank dies before the ranks are connected: the others name it within seconds. The cases are in lost.c.
+
+bats_require_minimum_version 1.5.0
+load setup
+
+setup() {
+    hvdrun=$HVD_BUILD/bin/hvdrun
+    [ -x "$hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+}
+
+# told CASE BACKENDS: ranks 0 and 1 of 3 are told within seconds that rank 2 was lost
+told() {
+    local rank seconds
+    run timeout -k 5 100 "$hvdrun" --no-prefix -n 3 --hvd-backends="$2" "$HVD_BUILD/tests/run/lost" "$1"
+    echo "$1 over $2: $output"
+    for rank in 0 1; do
+        grep -Eq "^rank $rank waited [0-9.]+ s: .*rank 2 \(.*\) was lost: its process ended without hvd_shutdown" <<<"$output"
+        seconds=$(sed -n "s/^rank $rank waited \([0-9]*\)\..*/\1/p" <<<"$output")
+        [ "$seconds" -lt 5 ]
+    done
+}
+
+@test "a rank that dies before the first batch of a kind is named within seconds" {
+    local case
+    for case in small large alltoall; do
+        told "$case" tcp,local
+    done
+}
+
+@test "so is one that dies while a process set is made" {
+    told set tcp,local
+    told set shm,tcp,local
+}

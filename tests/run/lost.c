@@ -1,0 +1,137 @@
+/* lost.c: what the other ranks are told of one that dies, run by every rank of a job: `lost CASE`. The last
+ * rank dies at the worst moment. Each other prints the sentence that it got and how many seconds it waited.
+ */
+#include <signal.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "base/process_signal.h"
+#include "ranks.h"
+
+#define LARGE (1 << 20)
+
+static float data[LARGE];
+
+static double now_s(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+/* The first operation that needs connections, and a barrier that is decided before it. */
+struct first {
+    hvd_handle handle, barrier;
+    enum hvd_status (*submit)(hvd_handle *handlep);
+    _Atomic bool submitted;
+};
+
+static struct first first;
+
+static enum hvd_status submit_allreduce(hvd_handle *handlep, int64_t count)
+{
+    struct hvd_tensor tensor = hvd_vector("first", data, count, HVD_FLOAT32);
+    return hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, handlep);
+}
+
+static enum hvd_status submit_small(hvd_handle *handlep)
+{
+    return submit_allreduce(handlep, 1);
+}
+
+static enum hvd_status submit_large(hvd_handle *handlep)
+{
+    return submit_allreduce(handlep, LARGE);
+}
+
+static enum hvd_status submit_alltoall(hvd_handle *handlep)
+{
+    struct hvd_tensor tensor = {"first", data, NULL, HVD_FLOAT32, 1, {size}};
+    static struct hvd_result result;
+    return hvd_alltoall_async(&tensor, NULL, &result, NULL, NULL, NULL, handlep);
+}
+
+static void die(enum hvd_status status, void *arg)
+{
+    (void)status;
+    (void)arg;
+    if (odd)
+        process_signal(getpid(), SIGKILL);
+}
+
+/* Both at once, so that they are decided together: the last rank is dead before the first batch begins. */
+static void submit_both(enum hvd_status status, void *arg)
+{
+    (void)arg;
+    must(status, "the barrier before");
+    must(hvd_barrier_async(HVD_ALL_RANKS, die, NULL, &first.barrier), "hvd_barrier_async");
+    must(first.submit(&first.handle), "the first operation");
+    atomic_store(&first.submitted, true);
+}
+
+static void report(enum hvd_status status, double begun_s)
+{
+    must_be(status, HVD_ERR_RANK_LOST, "the operation");
+    printf("rank %d waited %.1f s: %s\n", rank, now_s() - begun_s, hvd_error_text());
+    fflush(stdout);
+    exit(0);
+}
+
+static void die_before(enum hvd_status (*submit)(hvd_handle *handlep))
+{
+    hvd_handle before;
+    signal(SIGTERM, SIG_IGN); /* the launcher may end the other ranks before they have printed their error */
+    first.submit = submit;
+    must(hvd_barrier_async(HVD_ALL_RANKS, submit_both, NULL, &before), "hvd_barrier_async");
+    must(hvd_wait(before), "hvd_wait");
+    double begun_s = now_s();
+    while (!atomic_load(&first.submitted))
+        usleep(1000);
+    report(hvd_wait(first.handle), begun_s);
+}
+
+static void case_small(void)
+{
+    die_before(submit_small);
+}
+
+static void case_large(void)
+{
+    die_before(submit_large);
+}
+
+static void case_alltoall(void)
+{
+    die_before(submit_alltoall);
+}
+
+/* It dies while the others add a process set, or carry their first operation in it. */
+static void case_set(void)
+{
+    int ranks[64];
+    hvd_set set = -1;
+    hvd_handle barrier;
+    signal(SIGTERM, SIG_IGN);
+    for (int i = 0; i < size && i < 64; i++)
+        ranks[i] = i + 1; /* all but rank 0 */
+    must(hvd_barrier_async(HVD_ALL_RANKS, die, NULL, &barrier), "hvd_barrier_async");
+    double begun_s = now_s();
+    enum hvd_status status = hvd_set_add(ranks, size - 1, &set);
+    if (status == HVD_OK) {
+        struct hvd_tensor tensor = hvd_vector("first", data, 1, HVD_FLOAT32);
+        struct hvd_options options = HVD_OPTIONS_INIT;
+        options.set = rank == 0 ? HVD_ALL_RANKS : set;
+        status = hvd_allreduce(&tensor, HVD_SUM, &options);
+    }
+    report(status, begun_s);
+}
+
+static const struct ranks_case cases[] = {{"small", case_small, false},
+                                          {"large", case_large, false},
+                                          {"alltoall", case_alltoall, false},
+                                          {"set", case_set, false}};
+
+int main(int argc, char **argv)
+{
+    return ranks_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
+}
