@@ -13,10 +13,12 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/home.h"
 #include "base/secret.h"
 #include "base/stack.h"
 #include "pmix_shim/event_channel.h"
+#include "pmix_shim/server_listener.h"
 #include "pmix_shim/upcall.h"
 
 struct server_state {
@@ -171,6 +173,8 @@ static int serve_job(struct server_state *serving, const struct server_job *job,
     if (status == HVD_OK)
         status = start(job, err);
     if (status == HVD_OK)
+        server_listener_guard();
+    if (status == HVD_OK)
         status = register_job(serving, job, err);
     if (status == HVD_OK)
         status = register_ranks(serving, job->size, err);
@@ -267,6 +271,7 @@ void server_process_run(const struct server_job *job, int channel_fd, int pipe_f
     struct hvd_error err;
     struct server_state serving = {.channel = {channel_fd}};
     detach_process(channel_fd, pipe_fd);
+    descriptors_raise();
     stack_suffice_threads();
     int status = serve_job(&serving, job, &err);
     if (status != HVD_OK)

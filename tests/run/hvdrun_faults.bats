@@ -131,3 +131,35 @@ refuse() {
     [ $status = 2 ]
     [[ $(cat err) == "hvdrun: "*"Operation not permitted"*"--hvd-bind=none"* ]]
 }
+
+# Write the program `stranger COUNT [TEXT]`: it connects so often to the job's PMIx server, says TEXT each time, keeps the
+# connections, and is then a PMIx client.
+write_stranger() {
+    cat >stranger <<'END'
+#!/bin/bash
+ulimit -Sn "$(ulimit -Hn)"
+for name in "${!PMIX_SERVER_URI@}"; do port=${!name##*:}; done
+for ((i = 0; i < $1; i++)); do
+    exec {fd}<>"/dev/tcp/127.0.0.1/$port" || exit 3
+    printf '%s' "$2" >&$fd
+done
+exec "$HVD_BUILD/tests/run/pmixhello"
+END
+    chmod +x stranger
+}
+
+@test "silent connections to the PMIx server are no obstacle, at a low limit of descriptors" {
+    write_stranger
+    ulimit -Sn 256
+    hvd -n 2 ./stranger 400 ""
+    [ $status = 0 ]
+    [ "$(grep -c heard out)" = 2 ]
+    [ ! -s err ]
+}
+
+@test "connections that begin a message and stop delay the PMIx server only shortly" {
+    write_stranger
+    hvd -n 2 ./stranger 20 x
+    [ $status = 0 ]
+    [ "$(grep -c heard out)" = 2 ]
+}
