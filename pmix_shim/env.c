@@ -105,7 +105,6 @@ static int env_open(const struct hvd_config *config, const struct hvd_log *log, 
                     struct hvd_job *job, void **statep, struct hvd_error *err)
 {
     (void)config;
-    (void)deadline_us;
     if (sodium_init() < 0)
         return error_set(err, HVD_ERR_SYSTEM, "libsodium cannot be initialised");
     struct env_state *state = calloc(1, sizeof(*state));
@@ -128,7 +127,7 @@ static int env_open(const struct hvd_config *config, const struct hvd_log *log, 
         goto fail;
     }
     rc = job->rank == 0 ? fence_server_open(&state->fence_server, &state->job, err)
-                        : fence_client_open(&state->fence_client, &state->job, err);
+                        : fence_client_open(&state->fence_client, &state->job, deadline_us, err);
     if (rc != HVD_OK)
         goto fail;
     *statep = state;

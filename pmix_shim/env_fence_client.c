@@ -8,12 +8,14 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "pmix_shim/timed_call.h"
 
 /* Rank 0 may not listen yet. RETRY_US lies between two attempts; ADDRESS_US is how long one address may
  * take. */
@@ -30,21 +32,77 @@ struct fence_client {
     uint32_t fence;
 };
 
-int fence_client_open(struct fence_client **clientp, const struct env_job *job, struct hvd_error *err)
+/* The addresses of a name. A resolver may block far longer than a job's start may take. */
+struct lookup {
+    char host[256];
+    char port[8];
+    int flags;
+    struct addrinfo *addresses;
+    int rc; /* of getaddrinfo */
+};
+
+static void look_up(void *arg)
 {
+    struct lookup *lookup = arg;
     const struct addrinfo hints = {
-        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+        .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV | lookup->flags};
+    lookup->rc = getaddrinfo(lookup->host, lookup->port, &hints, &lookup->addresses);
+}
+
+static void lookup_discard(void *arg)
+{
+    struct lookup *lookup = arg;
+    if (lookup->rc == 0)
+        freeaddrinfo(lookup->addresses);
+    free(lookup);
+}
+
+/* Find the addresses of rank 0's node. A number needs no resolver, and so no thread. */
+static int find_addresses(const struct env_job *job, int64_t deadline_us, struct addrinfo **addressesp,
+                          struct hvd_error *err)
+{
+    struct lookup *lookup = calloc(1, sizeof(*lookup));
+    if (lookup == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    snprintf(lookup->host, sizeof(lookup->host), "%s", job->master_host);
+    snprintf(lookup->port, sizeof(lookup->port), "%s", job->master_port);
+    lookup->flags = AI_NUMERICHOST;
+    look_up(lookup);
+    if (lookup->rc == EAI_NONAME) {
+        lookup->flags = 0;
+        int rc = timed_call(&(struct timed_call){look_up, lookup_discard, lookup}, deadline_us);
+        if (rc == HVD_ERR_TIMEOUT)
+            return error_set(err, rc,
+                             "MASTER_ADDR=%s: the resolver of names did not answer in time; give rank 0's "
+                             "address as a number, or see /etc/resolv.conf",
+                             job->master_host);
+        if (rc != HVD_OK) {
+            free(lookup);
+            return error_set(err, rc, "no thread to look up MASTER_ADDR=%s", job->master_host);
+        }
+    }
+    int rc = lookup->rc;
+    if (rc == 0)
+        *addressesp = lookup->addresses;
+    free(lookup);
+    return rc == 0 ? HVD_OK
+                   : error_set(err, HVD_ERR_INVALID,
+                               "MASTER_ADDR=%s: %s; give the name or address of rank 0's node",
+                               job->master_host, gai_strerror(rc));
+}
+
+int fence_client_open(struct fence_client **clientp, const struct env_job *job, int64_t deadline_us,
+                      struct hvd_error *err)
+{
     struct fence_client *fence_client = calloc(1, sizeof(*fence_client));
     if (fence_client == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
     fence_client->job = job;
     fence_client->channel.fd = -1;
-    int rc = getaddrinfo(job->master_host, job->master_port, &hints, &fence_client->addresses);
-    if (rc != 0) {
-        error_set(err, HVD_ERR_INVALID, "MASTER_ADDR=%s: %s; give the name or address of rank 0's node",
-                  job->master_host, gai_strerror(rc));
+    int rc = find_addresses(job, deadline_us, &fence_client->addresses, err);
+    if (rc != HVD_OK) {
         fence_client_close(fence_client);
-        return HVD_ERR_INVALID;
+        return rc;
     }
     *clientp = fence_client;
     return HVD_OK;

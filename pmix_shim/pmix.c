@@ -5,11 +5,19 @@
 
 #include <pmix.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "pmix_shim/timed_call.h"
 #include "base/home.h"
+
+/* Who is missing from a fence that is late: so many are named, a rank is asked about for so long, and all
+ * together for so long. */
+#define NAMES_MAX 8
+#define NAME_US   INT64_C(300000)
+#define NAMES_US  INT64_C(1500000)
 
 /* PMIx calls back on a thread of its own, perhaps after the caller has stopped waiting; then
  * complete_waiter frees this struct. */
@@ -24,6 +32,9 @@ struct waiter {
 
 struct pmix_state {
     pmix_proc_t self;
+    char *local_peers; /* the ranks of this node, "0,1,2", or NULL if the launcher does not say */
+    unsigned fence;    /* counts the fences from 1 */
+    bool late;         /* a fence was given up: the launcher still waits for it */
 };
 
 /* ---- Waiting for a callback ------------------------------------------------------------------------ */
@@ -136,6 +147,24 @@ static void read_number(const pmix_proc_t *self, pmix_rank_t rank, const char *k
     PMIX_INFO_DESTRUCT(&local);
 }
 
+/* Which ranks are on this node, as "0,1,2"; NULL if the server did not say. The caller frees it. */
+static char *read_local_peers(const pmix_proc_t *self)
+{
+    pmix_proc_t proc;
+    pmix_info_t local;
+    pmix_value_t *value = NULL;
+    char *peers = NULL;
+    PMIX_LOAD_PROCID(&proc, self->nspace, PMIX_RANK_WILDCARD);
+    PMIX_INFO_LOAD(&local, PMIX_OPTIONAL, NULL, PMIX_BOOL);
+    if (PMIx_Get(&proc, PMIX_LOCAL_PEERS, &local, 1, &value) == PMIX_SUCCESS) {
+        if (value->type == PMIX_STRING && value->data.string != NULL)
+            peers = strdup(value->data.string);
+        PMIX_VALUE_RELEASE(value);
+    }
+    PMIX_INFO_DESTRUCT(&local);
+    return peers;
+}
+
 static void read_host(const pmix_proc_t *self, char *host, size_t host_bytes)
 {
     pmix_info_t local;
@@ -172,26 +201,57 @@ static int read_job(const pmix_proc_t *self, struct hvd_job *job, struct hvd_err
     return HVD_OK;
 }
 
+/* After a fence that was given up this process stays a client of the server: PMIx would wait for the fence,
+ * and Slurm ends a step that loses a client, so the step does not stay for ranks that wait for ever. */
 static void pmix_close(void *opaque)
 {
     struct pmix_state *state = opaque;
     if (state == NULL)
         return;
     /* PMIx counts its users: if the program's MPI uses it too, this only drops our use */
-    PMIx_Finalize(NULL, 0);
+    if (!state->late)
+        PMIx_Finalize(NULL, 0);
+    free(state->local_peers);
     free(state);
 }
 
-/* libpmix crashes without a home folder, so the program gets one for as long as this takes. */
-static pmix_status_t init_with_home(pmix_proc_t *self)
+struct init_call {
+    pmix_proc_t self;
+    pmix_status_t status;
+};
+
+static void run_init(void *arg)
 {
-    bool unknown = home_is_unknown(NULL);
-    if (unknown)
-        setenv("HOME", HOME_SUBSTITUTE, 1);
-    pmix_status_t status = PMIx_Init(self, NULL, 0);
-    if (unknown)
-        unsetenv("HOME");
-    return status;
+    struct init_call *init = arg;
+    init->status = PMIx_Init(&init->self, NULL, 0);
+}
+
+/* PMIx_Init waits for the server without a limit. */
+static int init_in_time(struct pmix_state *state, int64_t deadline_us, struct hvd_error *err)
+{
+    struct init_call *init = calloc(1, sizeof(*init));
+    if (init == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    int rc = timed_call(&(struct timed_call){run_init, free, init}, deadline_us);
+    if (rc == HVD_ERR_TIMEOUT)
+        return error_set(
+            err, rc,
+            "the launcher's PMIx server on this node does not answer (PMIx_Init); does it stand still, or "
+            "is the node overloaded? --hvd-start-timeout waits longer");
+    if (rc != HVD_OK) {
+        free(init);
+        return error_set(err, rc, "no thread to call PMIx_Init");
+    }
+    pmix_status_t status = init->status;
+    state->self = init->self;
+    free(init);
+    if (status == PMIX_SUCCESS)
+        return HVD_OK;
+    return error_set(
+        err, HVD_ERR_INVALID,
+        "the launcher's PMIx server cannot be reached (PMIx_Init: %s), though PMIX_NAMESPACE names one: "
+        "start each rank by the launcher itself, or remove PMIX_* from the environment",
+        PMIx_Error_string(status));
 }
 
 static int pmix_open(const struct hvd_config *config, const struct hvd_log *log, int64_t deadline_us,
@@ -199,23 +259,19 @@ static int pmix_open(const struct hvd_config *config, const struct hvd_log *log,
 {
     (void)config;
     (void)log;
-    (void)deadline_us;
     struct pmix_state *state = calloc(1, sizeof(*state));
     if (state == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
     /* with PMIx's default data store, an MPI_Init of this process after our PMIx_Finalize fails */
     if (!PMIx_Initialized())
         setenv("PMIX_MCA_gds", "hash", 0);
-    pmix_status_t status = init_with_home(&state->self);
-    if (status != PMIX_SUCCESS) {
+    int rc = init_in_time(state, deadline_us, err);
+    if (rc != HVD_OK) {
         free(state);
-        return error_set(
-            err, HVD_ERR_INVALID,
-            "the launcher's PMIx server cannot be reached (PMIx_Init: %s), though PMIX_NAMESPACE names one: "
-            "start each rank by the launcher itself, or remove PMIX_* from the environment",
-            PMIx_Error_string(status));
+        return rc;
     }
-    int rc = read_job(&state->self, job, err);
+    rc = read_job(&state->self, job, err);
+    state->local_peers = read_local_peers(&state->self);
     if (rc == HVD_OK)
         *statep = state;
     else
@@ -236,11 +292,101 @@ static int pmix_put(void *opaque, const char *key, const void *bytes, size_t len
     return status == PMIX_SUCCESS ? HVD_OK : pmix_failure(status, "Put", err);
 }
 
+/* ---- The fence, and who is missing from it ---- */
+
+/* Before each fence a rank leaves a mark for the other ranks of its node, which do not ask for it unless the
+ * fence is late. PMIx keeps it on this node. */
+static void fence_mark(const struct pmix_state *state, char key[32])
+{
+    snprintf(key, 32, "hvd.fence.%u", state->fence);
+}
+
+static pmix_status_t leave_mark(const struct pmix_state *state)
+{
+    char key[32];
+    char here = 1;
+    pmix_value_t value = {.type = PMIX_BYTE_OBJECT, .data.bo = {&here, sizeof(here)}};
+    fence_mark(state, key);
+    return PMIx_Put(PMIX_LOCAL, key, &value);
+}
+
+/* Has [rank] of this node come to the fence that is late? */
+static bool has_left_mark(const struct pmix_state *state, pmix_rank_t rank, int64_t deadline_us)
+{
+    char key[32];
+    pmix_proc_t proc;
+    pmix_info_t immediate;
+    PMIX_LOAD_PROCID(&proc, state->self.nspace, rank);
+    fence_mark(state, key);
+    struct waiter *waiter = waiter_create();
+    if (waiter == NULL)
+        return true;
+    PMIX_INFO_LOAD(&immediate, PMIX_IMMEDIATE, NULL, PMIX_BOOL);
+    pmix_status_t status = PMIx_Get_nb(&proc, key, &immediate, 1, on_value, waiter);
+    bool answered = status != PMIX_SUCCESS || await(waiter, deadline_us);
+    PMIX_INFO_DESTRUCT(&immediate);
+    if (!answered)
+        return false; /* PMIx waits until the rank puts it */
+    if (status == PMIX_SUCCESS)
+        status = waiter->status;
+    waiter_destroy(waiter);
+    return status == PMIX_SUCCESS;
+}
+
+/* Write which ranks of this node have not come to the fence, such as "1, 4 and maybe more". Returns how many
+ * are named; -1: not known. */
+static int list_missing(const struct pmix_state *state, char *text, size_t text_bytes)
+{
+    int count = 0;
+    size_t used = 0;
+    int64_t deadline_us = clock_us() + NAMES_US;
+    const char *at = state->local_peers;
+    if (at == NULL)
+        return -1;
+    while (*at != 0) {
+        char *end = NULL;
+        pmix_rank_t rank = (pmix_rank_t)strtoul(at, &end, 10);
+        int64_t limit_us = clock_us() + NAME_US;
+        bool full = count == NAMES_MAX || clock_us() >= deadline_us;
+        if (end == at)
+            return -1;
+        at = *end == ',' ? end + 1 : end;
+        if (rank == state->self.rank || (!full && has_left_mark(state, rank, limit_us)))
+            continue;
+        if (full) {
+            snprintf(text + used, text_bytes - used, " and maybe more");
+            break;
+        }
+        used += (size_t)snprintf(text + used, text_bytes - used, "%s%u", count == 0 ? "" : ", ", rank);
+        count++;
+    }
+    return count;
+}
+
+static int fence_timeout(const struct pmix_state *state, struct hvd_error *err)
+{
+    char names[200] = "";
+    int count = list_missing(state, names, sizeof(names));
+    if (count > 0)
+        return error_set(
+            err, HVD_ERR_TIMEOUT,
+            "not all ranks joined in time: of this node rank %s %s missing, and may never have called "
+            "hvd_init; --hvd-start-timeout gives them longer",
+            names, count == 1 ? "is" : "are");
+    return error_set(err, HVD_ERR_TIMEOUT,
+                     "not all ranks joined in time%s; --hvd-start-timeout gives them longer",
+                     count == 0 ? ": those of this node did, and some elsewhere did not"
+                                : ", and PMIx does not say which");
+}
+
 static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
 {
-    (void)opaque;
+    struct pmix_state *state = opaque;
     pmix_info_t collect;
-    pmix_status_t status = PMIx_Commit();
+    state->fence++;
+    pmix_status_t status = leave_mark(state);
+    if (status == PMIX_SUCCESS)
+        status = PMIx_Commit();
     if (status != PMIX_SUCCESS)
         return pmix_failure(status, "Commit", err);
     struct waiter *waiter = waiter_create();
@@ -255,10 +401,10 @@ static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
             status = waiter->status;
     }
     PMIX_INFO_DESTRUCT(&collect);
-    if (!answered)
-        return error_set(
-            err, HVD_ERR_TIMEOUT,
-            "not all ranks joined in time (PMIx does not say which); --hvd-start-timeout gives them longer");
+    if (!answered) {
+        state->late = true;
+        return fence_timeout(state, err);
+    }
     waiter_destroy(waiter);
     return status == PMIX_SUCCESS || status == PMIX_OPERATION_SUCCEEDED ? HVD_OK
                                                                         : pmix_failure(status, "Fence", err);

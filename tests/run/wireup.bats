@@ -101,6 +101,58 @@ said() {
     has "wireup_pmix.so is not in /nowhere"
 }
 
+@test "a PMIx server that stands still is waited for only so long" {
+    [ -x "$HVD_BUILD/bin/hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    # the parent of a rank is the reaper, whose parent is hvdrun, whose other child is the server
+    HVD_START_TIMEOUT=2s run timeout 30 "$HVD_BUILD/bin/hvdrun" -n 1 sh -c \
+        'kill -STOP "$(pgrep -P "$(ps -o ppid= -p $PPID | tr -d " ")" -x hvdrun-pmix)"; exec "$0"' "$probe"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    has "the launcher's PMIx server on this node does not answer"
+    has "--hvd-start-timeout"
+}
+
+@test "the rank that never calls hvd_init is named" {
+    [ -x "$HVD_BUILD/bin/hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    local late
+    for late in 0 1 2; do
+        SECONDS=0
+        run timeout 30 "$HVD_BUILD/bin/hvdrun" -n 3 --hvd-start-timeout=1s sh -c \
+            '[ "$PMIX_RANK" != "$1" ] || exec sleep 20; exec "$0"' "$probe" "$late"
+        echo "$output"
+        [ "$status" -eq 1 ]
+        [ "$SECONDS" -le 10 ]
+        has "of this node rank $late is missing, and may never have called hvd_init"
+    done
+}
+
+@test "a rank that wired up and comes no further is named" {
+    [ -x "$HVD_BUILD/bin/hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    run timeout 30 "$HVD_BUILD/bin/hvdrun" -n 3 --hvd-start-timeout=1s sh -c \
+        '[ "$PMIX_RANK" != 1 ] || exec "$0" stay; exec "$0"' "$probe"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    has "of this node rank 1 is missing"
+}
+
+@test "a resolver that does not answer is waited for only so long" {
+    [ "$(id -u)" -eq 0 ] || skip 'only root can give a process another /etc/resolv.conf'
+    unshare -mn true 2>/dev/null || skip 'no namespaces can be made here'
+    grep -q '^hosts:.*dns' /etc/nsswitch.conf || skip 'names are not looked up by DNS here'
+    echo 'nameserver 10.99.99.1' >"$BATS_TEST_TMPDIR/resolv.conf"
+    export RANK=1 WORLD_SIZE=2 MASTER_ADDR=no-such-host.example MASTER_PORT=22222 HVD_JOB_KEY=a-secret-of-the-test
+    SECONDS=0
+    HVD_START_TIMEOUT=2s run timeout 60 unshare -mn sh -c 'mount --bind "$1" /etc/resolv.conf &&
+        ip link add veth0 type veth peer name veth1 && ip link set veth1 up && ip link set veth0 up &&
+        ip address add 10.99.99.2/24 dev veth0 && ip neigh add 10.99.99.1 lladdr 02:00:00:00:00:01 dev veth0 &&
+        exec "$0"' "$probe" "$BATS_TEST_TMPDIR/resolv.conf"
+    echo "after $SECONDS s: $output"
+    [[ $output != Error:* ]] || skip "no interface can be made here: $output"
+    [ "$status" -eq 1 ]
+    [ "$SECONDS" -le 4 ]
+    has "MASTER_ADDR=no-such-host.example: the resolver of names did not answer in time"
+}
+
 # --- the environment ------------------------------------------------------------------------------
 
 # job SIZE RANK...: run these ranks of a job of that size at the same time; sets output and status for all of them

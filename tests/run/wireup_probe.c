@@ -1,6 +1,7 @@
 /* wireup_probe.c: a rank that only wires up: it puts a blob, reads those of all ranks, and prints its rank.
- * With the argument "leave" it dies between two fences. With HAVE_MPI_PROBE it also initialises MPI, "before"
- * or "after" wire-up, and compares the ranks. If something fails it prints the sentence and exits with 1. */
+ * With the argument "leave" it dies between two fences, with "stay" it waits before the first. With
+ * HAVE_MPI_PROBE it also initialises MPI, "before" or "after" wire-up, and compares the ranks. If something
+ * fails it prints the sentence and exits with 1. */
 #include "config.h"
 
 #include <stdbool.h>
@@ -52,8 +53,10 @@ static int exchange(struct wireup *wireup, const struct hvd_job *job, int round,
     return rc;
 }
 
-static int wire_up(struct hvd_job *job, bool leaves)
+static int wire_up(struct hvd_job *job, const char *mode)
 {
+    bool leaves = strcmp(mode, "leave") == 0;
+    bool stays = strcmp(mode, "stay") == 0;
     struct hvd_error err = {""};
     struct hvd_config config;
     struct wireup wireup = {NULL, NULL, NULL};
@@ -65,6 +68,8 @@ static int wire_up(struct hvd_job *job, bool leaves)
     rc = wireup_open(&wireup, &config, &log, deadline_us, job, &err);
     if (rc != HVD_OK)
         return fail("open", &err);
+    for (int waited = 0; stays && waited < 20; waited++)
+        sleep(1); /* its launcher ends it sooner */
     for (int round = 0; round < 2 && rc == HVD_OK; round++) {
         rc = exchange(&wireup, job, round, deadline_us, &err);
         if (leaves)
@@ -97,7 +102,7 @@ static int run(int argc, char **argv, struct hvd_job *job)
     int rc = EXIT_SUCCESS;
     if (strcmp(when, "before") == 0)
         MPI_Init(NULL, NULL);
-    rc = wire_up(job, false);
+    rc = wire_up(job, "");
     if (strcmp(when, "after") == 0)
         MPI_Init(NULL, NULL);
     if (rc == EXIT_SUCCESS)
@@ -109,7 +114,7 @@ static int run(int argc, char **argv, struct hvd_job *job)
 static int run(int argc, char **argv, struct hvd_job *job)
 {
     /* after its first fence, the rank of "leave" exits without any cleanup */
-    return wire_up(job, argc > 1 && strcmp(argv[1], "leave") == 0);
+    return wire_up(job, argc > 1 ? argv[1] : "");
 }
 #endif
 
