@@ -8,8 +8,8 @@ from typing import Any, Dict, List, Optional, Tuple
 
 
 def _read_project() -> Dict[str, str]:
-    """The plain values of pyproject.toml, and its lists of packages and scripts. Python 3.8 to 3.10 have no
-    reader for it."""
+    """The plain values of pyproject.toml, and its lists of packages and scripts. Python 3.8 to 3.10
+    have no reader for it."""
     with open("pyproject.toml", encoding="utf-8") as file:
         return dict(re.findall(r'^([\w-]+) = "(.*)"$', file.read(), re.MULTILINE))
 

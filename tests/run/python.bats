@@ -22,7 +22,7 @@ needs() {
 on() {
     local ranks=$1
     shift
-    run timeout -k 5 100 "$hvdrun" -n "$ranks" "$PYTHON" -m pytest -q -x --tb=short -p no:cacheprovider \
+    run timeout -k 5 100 "$hvdrun" -n "$ranks" "$PYTHON" -m pytest -q -x --tb=short --color=no -p no:cacheprovider \
         --rootdir="$HVD_SOURCE/tests/python" "${@/#/$HVD_SOURCE/tests/python/}"
     echo "$output"
     [ "$status" -eq 0 ]
@@ -69,5 +69,12 @@ hvd.allreduce(numpy.ones(3), name="waits")'
 @test "starting again, forks, threads, timeline, stopping, memory" {
     for ranks in 1 2 3; do
         on $ranks test_job.py
+    done
+}
+
+@test "hvd.torch: calls, gradients, optimizers" {
+    needs torch
+    for ranks in 1 2 3; do
+        on $ranks test_torch.py
     done
 }

@@ -1,0 +1,85 @@
+"""hvd.torch: the calls of horovod.torch, with their names, arguments and defaults.
+
+    import hvd.torch as hvd
+    hvd.init()
+    optimizer = hvd.DistributedOptimizer(optimizer, model.named_parameters())
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+"""
+from hvd._job import (
+    ProcessSet,
+    add_process_set,
+    cross_rank,
+    cross_size,
+    global_process_set,
+    init,
+    is_homogeneous,
+    is_initialized,
+    local_rank,
+    local_size,
+    rank,
+    remove_process_set,
+    request_stop,
+    should_stop,
+    shutdown,
+    size,
+    stop_timeline,
+)
+from hvd._memory import alloc_tensor as alloc
+from hvd.errors import HvdError
+from hvd.torch.compression import Compression
+from hvd.torch.functions import (
+    allgather_object,
+    broadcast_object,
+    broadcast_object_fn,
+    broadcast_optimizer_state,
+    broadcast_parameters,
+)
+from hvd.torch.mpi_ops import *  # noqa: F401,F403 its __all__ is the list
+from hvd.torch.optimizer import DistributedOptimizer
+from hvd.torch.sync_batch_norm import SyncBatchNorm
+
+HorovodInternalError = HvdError
+
+
+def start_timeline(file_path: str, mark_cycles: bool = False) -> None:
+    """Write a timeline of each rank into the folder [file_path]. [mark_cycles] is ignored: hvd has
+    none."""
+    from hvd import _job
+
+    _job.start_timeline(file_path)
+
+
+# ---- What Horovod says of itself; hvd carries the data without these
+# ------------------------------
+
+
+def mpi_threads_supported() -> bool:
+    """May the program use MPI from several threads? As far as hvd is concerned."""
+    return True
+
+
+def _no() -> bool:
+    """hvd does not build on this."""
+    return False
+
+
+mpi_enabled = mpi_built = gloo_enabled = gloo_built = ddl_built = ccl_built = _no
+cuda_built = rocm_built = gpu_available = _no
+
+
+def nccl_built(verbose: bool = False) -> int:
+    """The version of NCCL that carries tensors: 0, none."""
+    return 0
+
+
+def num_rank_is_power_2(num_rank: int) -> bool:
+    return num_rank > 0 and num_rank & (num_rank - 1) == 0
+
+
+def __getattr__(name: str):
+    if name == "elastic":
+        raise AttributeError(
+            "hvd.torch.elastic: hvd cannot change the number of ranks while a job runs yet; "
+            "write checkpoints, and start the job again"
+        )
+    raise AttributeError("module 'hvd.torch' has no attribute %r" % name)

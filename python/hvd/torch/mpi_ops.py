@@ -1,0 +1,557 @@
+"""The calls of horovod.torch.mpi_ops: collectives on torch tensors, with gradients."""
+import warnings
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
+
+import torch
+
+from hvd import _operations as operations
+from hvd._flight import Handle
+from hvd._job import (
+    ProcessSet,
+    global_process_set,
+    rank,
+    set_id,
+    size,
+)
+from hvd._operations import Adasum, Average, Max, Min, Product, ReduceOp, Sum
+from hvd.errors import InvalidError
+from hvd.torch.compression import Compression, wire_of
+
+__all__ = [
+    "Adasum", "Average", "Max", "Min", "Product", "Sum", "allgather", "allgather_async",
+    "allreduce", "allreduce_", "allreduce_async", "allreduce_async_", "alltoall",
+    "alltoall_async", "barrier", "broadcast", "broadcast_", "broadcast_async",
+    "broadcast_async_", "grouped_allgather", "grouped_allgather_async", "grouped_allreduce",
+    "grouped_allreduce_", "grouped_allreduce_async", "grouped_allreduce_async_",
+    "grouped_reducescatter", "grouped_reducescatter_async", "join", "poll", "reducescatter",
+    "reducescatter_async", "sparse_allreduce_async", "synchronize",
+]  # fmt: skip
+
+
+def _name(kind: str, name: Optional[str]) -> Optional[str]:
+    """Operations of different kinds may have the same name, as in Horovod."""
+    return None if name is None else "%s.%s" % (kind, name)
+
+
+def reduce_op(op: Optional[ReduceOp], average: Optional[bool]) -> ReduceOp:
+    """The operation that the arguments op and average, which is older, ask for."""
+    if op is not None:
+        if average is not None:
+            raise ValueError(
+                "The op parameter supersedes average. Please provide only one of them."
+            )
+        return op
+    if average is not None:
+        warnings.warn(
+            "average is deprecated; give op=hvd.Average or op=hvd.Sum", DeprecationWarning
+        )
+    return Sum if average is False else Average
+
+
+def _require_tensor(tensor: Any) -> torch.Tensor:
+    if not isinstance(tensor, torch.Tensor):
+        raise InvalidError("hvd.torch needs a torch.Tensor, not a %s" % type(tensor).__name__)
+    return tensor
+
+
+# ---- allreduce ----------------------------------------------------------------------------------
+
+
+def _allreduce_async(tensor, out, name, op, factors, process_set, wire=None) -> Handle:
+    return operations.allreduce_async(
+        _require_tensor(tensor),
+        op,
+        _name("allreduce", name),
+        factors[0],
+        factors[1],
+        wire,
+        process_set,
+        out,
+    )
+
+
+def allreduce_async(
+    tensor,
+    average=None,
+    name=None,
+    op=None,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+    process_set=global_process_set,
+) -> Handle:
+    """Submit allreduce of a tensor; synchronize(handle) gives a new one."""
+    op = reduce_op(op, average)
+    return _allreduce_async(
+        tensor, None, name, op, (prescale_factor, postscale_factor), process_set
+    )
+
+
+def allreduce_async_(
+    tensor,
+    average=None,
+    name=None,
+    op=None,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+    process_set=global_process_set,
+) -> Handle:
+    """Submit allreduce of a tensor in place."""
+    op = reduce_op(op, average)
+    return _allreduce_async(
+        tensor, tensor, name, op, (prescale_factor, postscale_factor), process_set
+    )
+
+
+class _Allreduce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, name, op, factors, process_set, wire):
+        ctx.arguments = (op, factors, process_set, wire)
+        return _allreduce_async(tensor, None, name, op, factors, process_set, wire).wait()
+
+    @staticmethod
+    def backward(ctx, grad):
+        op, factors, process_set, wire = ctx.arguments
+        return (_Allreduce.apply(grad, None, op, factors, process_set, wire),) + (None,) * 5
+
+
+def allreduce(
+    tensor,
+    average=None,
+    name=None,
+    compression=Compression.none,
+    op=None,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+    process_set=global_process_set,
+) -> torch.Tensor:
+    """Reduce a tensor over the process set, by average unless op says otherwise. Every member gets
+    the result as a new tensor. Its gradient is reduced in the same way."""
+    op = reduce_op(op, average)
+    packed, ctx = compression.compress(_require_tensor(tensor))
+    wire = wire_of(compression, packed)
+    factors = (prescale_factor, postscale_factor)
+    result = _Allreduce.apply(packed, name, op, factors, process_set, wire)
+    return compression.decompress(result, ctx)
+
+
+def allreduce_(
+    tensor,
+    average=None,
+    name=None,
+    op=None,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+    process_set=global_process_set,
+) -> torch.Tensor:
+    """Reduce a tensor in place."""
+    return allreduce_async_(
+        tensor, average, name, op, prescale_factor, postscale_factor, process_set
+    ).wait()
+
+
+# ---- grouped allreduce --------------------------------------------------------------------------
+
+
+def _grouped_allreduce_async(tensors, outs, name, op, factors, process_set, wire=None) -> Handle:
+    for tensor in tensors:
+        _require_tensor(tensor)
+    name = _name("grouped_allreduce", name)
+    return operations.grouped_allreduce_async(
+        tensors, op, name, factors[0], factors[1], wire, process_set, outs
+    )
+
+
+def grouped_allreduce_async(
+    tensors,
+    average=None,
+    name=None,
+    op=None,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+    process_set=global_process_set,
+) -> Handle:
+    """Submit grouped_allreduce; synchronize(handle) gives a list of new tensors."""
+    op = reduce_op(op, average)
+    factors = (prescale_factor, postscale_factor)
+    return _grouped_allreduce_async(tensors, None, name, op, factors, process_set)
+
+
+def grouped_allreduce_async_(
+    tensors,
+    average=None,
+    name=None,
+    op=None,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+    process_set=global_process_set,
+) -> Handle:
+    """Submit grouped_allreduce in place."""
+    op = reduce_op(op, average)
+    factors = (prescale_factor, postscale_factor)
+    return _grouped_allreduce_async(tensors, list(tensors), name, op, factors, process_set)
+
+
+class _GroupedAllreduce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, name, op, factors, process_set, wire, *tensors):
+        ctx.arguments = (op, factors, process_set, wire)
+        handle = _grouped_allreduce_async(tensors, None, name, op, factors, process_set, wire)
+        return tuple(handle.wait())
+
+    @staticmethod
+    def backward(ctx, *grads):
+        op, factors, process_set, wire = ctx.arguments
+        grads = _GroupedAllreduce.apply(None, op, factors, process_set, wire, *grads)
+        return (None,) * 5 + tuple(grads)
+
+
+def grouped_allreduce(
+    tensors,
+    average=None,
+    name=None,
+    compression=Compression.none,
+    op=None,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+    process_set=global_process_set,
+) -> List[torch.Tensor]:
+    """Reduce several tensors that run together, all or none."""
+    op = reduce_op(op, average)
+    packed = [compression.compress(_require_tensor(tensor)) for tensor in tensors]
+    floats = all(tensor.dtype == torch.float32 for tensor, _ in packed)
+    wire = getattr(compression, "wire", None) if floats else None
+    factors = (prescale_factor, postscale_factor)
+    results = _GroupedAllreduce.apply(
+        name, op, factors, process_set, wire, *[tensor for tensor, _ in packed]
+    )
+    return [compression.decompress(result, ctx) for result, (_, ctx) in zip(results, packed)]
+
+
+def grouped_allreduce_(
+    tensors,
+    average=None,
+    name=None,
+    op=None,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+    process_set=global_process_set,
+) -> List[torch.Tensor]:
+    """Reduce several tensors in place, all or none."""
+    return grouped_allreduce_async_(
+        tensors, average, name, op, prescale_factor, postscale_factor, process_set
+    ).wait()
+
+
+# ---- sparse tensors -----------------------------------------------------------------------------
+
+
+def sparse_allreduce_async(tensor, name, op, process_set=global_process_set) -> Callable[[], Any]:
+    """Submit allreduce of a sparse tensor, by two allgathers; call the handle for the result."""
+    if op not in (Average, Sum):
+        raise NotImplementedError("sparse allreduce knows op=Average and op=Sum only")
+    tensor = tensor.coalesce() if not tensor.is_coalesced() else tensor
+    indices = allgather_async(tensor._indices().t().contiguous(), "%s.indices" % name, process_set)
+    values = allgather_async(tensor._values(), "%s.values" % name, process_set)
+
+    def handle() -> torch.Tensor:
+        gathered = indices.wait().t()
+        elements = values.wait()
+        if op == Average:
+            elements = elements / (process_set.size() or 1)
+        return torch.sparse_coo_tensor(gathered, elements, tensor.size()).coalesce()
+
+    return handle
+
+
+# ---- allgather ----------------------------------------------------------------------------------
+
+
+def allgather_async(tensor, name=None, process_set=global_process_set) -> Handle:
+    """Submit allgather."""
+    tensor = _require_tensor(tensor)
+    return operations.allgather_async(tensor, _name("allgather", name), process_set)
+
+
+def _own_rows(grad: torch.Tensor, rows: int, process_set: ProcessSet) -> torch.Tensor:
+    """The part of a gathered gradient that belongs to this member's rows."""
+    counts = allgather_async(torch.tensor([rows]), None, process_set).wait()
+    member = process_set.rank() or 0
+    begin = int(counts[:member].sum())
+    return grad.narrow(0, begin, rows)
+
+
+class _Allgather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, name, process_set):
+        ctx.rows = tensor.shape[0] if tensor.dim() else 1
+        ctx.process_set = process_set
+        return allgather_async(tensor, name, process_set).wait()
+
+    @staticmethod
+    def backward(ctx, grad):
+        reduced = allreduce(grad, op=Average, process_set=ctx.process_set)
+        return _own_rows(reduced, ctx.rows, ctx.process_set), None, None
+
+
+def allgather(tensor, name=None, process_set=global_process_set) -> torch.Tensor:
+    """Concatenate the members' tensors along the first dimension, which may differ between them.
+    Its gradient is averaged over the members."""
+    return _Allgather.apply(_require_tensor(tensor), name, process_set)
+
+
+def grouped_allgather_async(tensors, name=None, process_set=global_process_set) -> Handle:
+    """Submit grouped_allgather."""
+    name = _name("grouped_allgather", name)
+    return operations.grouped_allgather_async(list(tensors), name, process_set)
+
+
+class _GroupedAllgather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, name, process_set, *tensors):
+        ctx.rows = [tensor.shape[0] if tensor.dim() else 1 for tensor in tensors]
+        ctx.process_set = process_set
+        return tuple(grouped_allgather_async(tensors, name, process_set).wait())
+
+    @staticmethod
+    def backward(ctx, *grads):
+        reduced = grouped_allreduce(grads, op=Average, process_set=ctx.process_set)
+        own = [_own_rows(grad, rows, ctx.process_set) for grad, rows in zip(reduced, ctx.rows)]
+        return (None, None) + tuple(own)
+
+
+def grouped_allgather(tensors, name=None, process_set=global_process_set) -> List[torch.Tensor]:
+    """allgather of several tensors that run together, all or none."""
+    return list(_GroupedAllgather.apply(name, process_set, *tensors))
+
+
+# ---- broadcast ----------------------------------------------------------------------------------
+
+
+def broadcast_async(tensor, root_rank, name=None, process_set=global_process_set) -> Handle:
+    """Submit broadcast; synchronize(handle) gives a new tensor."""
+    tensor = _require_tensor(tensor)
+    return operations.broadcast_async(tensor, root_rank, _name("broadcast", name), process_set)
+
+
+def broadcast_async_(tensor, root_rank, name=None, process_set=global_process_set) -> Handle:
+    """Submit broadcast in place."""
+    tensor = _require_tensor(tensor)
+    name = _name("broadcast", name)
+    return operations.broadcast_async(tensor, root_rank, name, process_set, tensor)
+
+
+class _Broadcast(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, root_rank, name, process_set):
+        ctx.root_rank, ctx.process_set = root_rank, process_set
+        return broadcast_async(tensor, root_rank, name, process_set).wait()
+
+    @staticmethod
+    def backward(ctx, grad):
+        reduced = allreduce(grad, op=Average, process_set=ctx.process_set)
+        return (reduced if rank() == ctx.root_rank else reduced * 0), None, None, None
+
+
+def broadcast(tensor, root_rank, name=None, process_set=global_process_set) -> torch.Tensor:
+    """Every member gets the tensor of rank root_rank, a rank of the job also inside a set. Its
+    gradient is averaged over the members, and belongs to the root."""
+    return _Broadcast.apply(_require_tensor(tensor), root_rank, name, process_set)
+
+
+def broadcast_(tensor, root_rank, name=None, process_set=global_process_set) -> torch.Tensor:
+    """Broadcast in place."""
+    return broadcast_async_(tensor, root_rank, name, process_set).wait()
+
+
+# ---- alltoall -----------------------------------------------------------------------------------
+
+
+class _WithSplits(Handle):
+    """The handle of an alltoall: its result is the tensor alone where no splits were given."""
+
+    __slots__ = ("splits",)
+
+    def wait(self) -> Any:
+        output, counts = super().wait()
+        if self.splits is None:
+            return output
+        return output, torch.tensor(counts, dtype=torch.int32)
+
+
+def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set) -> Handle:
+    """Submit alltoall."""
+    parts = splits.tolist() if isinstance(splits, torch.Tensor) else splits
+    submitted = operations.alltoall_async(
+        _require_tensor(tensor), parts, _name("alltoall", name), process_set
+    )
+    handle = _WithSplits(submitted._operation)
+    handle.splits = splits
+    return handle
+
+
+class _Alltoall(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, splits, name, process_set):
+        handle = alltoall_async(tensor, splits, name, process_set)
+        output, counts = Handle.wait(handle)
+        ctx.process_set, ctx.counts = process_set, counts
+        received = torch.tensor(counts, dtype=torch.int32)
+        ctx.mark_non_differentiable(received)
+        return output, received
+
+    @staticmethod
+    def backward(ctx, grad, _):
+        grad, _ = _Alltoall.apply(grad, ctx.counts, None, ctx.process_set)
+        return grad, None, None, None
+
+
+def alltoall(
+    tensor, splits=None, name=None, process_set=global_process_set
+) -> Union[torch.Tensor, Tuple[torch.Tensor, torch.Tensor]]:
+    """Send splits[i] rows to member i, or equal parts. Returns the rows received; with splits also
+    a tensor of how many came from each member."""
+    output, received = _Alltoall.apply(_require_tensor(tensor), splits, name, process_set)
+    return output if splits is None else (output, received)
+
+
+# ---- reducescatter ------------------------------------------------------------------------------
+
+
+def reducescatter_async(
+    tensor,
+    name=None,
+    op=Average,
+    process_set=global_process_set,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+) -> Handle:
+    """Submit reducescatter."""
+    name = _name("reducescatter", name)
+    return operations.reducescatter_async(
+        _require_tensor(tensor), op, name, prescale_factor, postscale_factor, None, process_set
+    )
+
+
+class _Reducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, tensor, name, op, process_set, factors, wire):
+        ctx.op, ctx.process_set, ctx.factors = op, process_set, factors
+        return operations.reducescatter_async(
+            tensor, op, _name("reducescatter", name), factors[0], factors[1], wire, process_set
+        ).wait()
+
+    @staticmethod
+    def backward(ctx, grad):
+        factor = ctx.factors[0] * ctx.factors[1]
+        if ctx.op == Sum:
+            factor *= ctx.process_set.size()
+        gathered = allgather_async(grad * factor, None, ctx.process_set).wait()
+        return (gathered,) + (None,) * 5
+
+
+def reducescatter(
+    tensor,
+    name=None,
+    compression=Compression.none,
+    op=Average,
+    process_set=global_process_set,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+) -> torch.Tensor:
+    """Reduce a tensor; each member gets its share of the rows, the first ones one more where they
+    do not divide. Its gradient is that of the average of all members' losses, as in Horovod."""
+    packed, ctx = compression.compress(_require_tensor(tensor))
+    factors = (prescale_factor, postscale_factor)
+    wire = wire_of(compression, packed)
+    result = _Reducescatter.apply(packed, name, op, process_set, factors, wire)
+    return compression.decompress(result, ctx)
+
+
+def grouped_reducescatter_async(
+    tensors,
+    name=None,
+    op=Average,
+    process_set=global_process_set,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+) -> Handle:
+    """Submit grouped_reducescatter."""
+    name = _name("grouped_reducescatter", name)
+    return operations.grouped_reducescatter_async(
+        list(tensors), op, name, prescale_factor, postscale_factor, None, process_set
+    )
+
+
+class _GroupedReducescatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, name, op, process_set, factors, *tensors):
+        ctx.op, ctx.process_set, ctx.factors = op, process_set, factors
+        handle = grouped_reducescatter_async(tensors, name, op, process_set, *factors)
+        return tuple(handle.wait())
+
+    @staticmethod
+    def backward(ctx, *grads):
+        factor = ctx.factors[0] * ctx.factors[1]
+        if ctx.op == Sum:
+            factor *= ctx.process_set.size()
+        scaled = [grad * factor for grad in grads]
+        return (None,) * 4 + tuple(grouped_allgather_async(scaled, None, ctx.process_set).wait())
+
+
+def grouped_reducescatter(
+    tensors,
+    name=None,
+    compression=Compression.none,
+    op=Average,
+    process_set=global_process_set,
+    prescale_factor=1.0,
+    postscale_factor=1.0,
+) -> List[torch.Tensor]:
+    """reducescatter of several tensors that run together, all or none."""
+    packed = [compression.compress(_require_tensor(tensor)) for tensor in tensors]
+    factors = (prescale_factor, postscale_factor)
+    results = _GroupedReducescatter.apply(
+        name, op, process_set, factors, *[tensor for tensor, _ in packed]
+    )
+    return [compression.decompress(result, ctx) for result, (_, ctx) in zip(results, packed)]
+
+
+# ---- join, barrier, handles ---------------------------------------------------------------------
+
+
+def join(device: int = -1) -> int:
+    """Say that this rank has no more data, and wait until all ranks have joined; returns the rank
+    that joined last. [device] is there for Horovod's scripts and ignored."""
+    return operations.join()
+
+
+def barrier(process_set: ProcessSet = global_process_set) -> None:
+    """Wait until every member has called it."""
+    operations.barrier(process_set)
+
+
+def poll(handle: Handle) -> bool:
+    """Is the operation done? Never waits."""
+    return handle.done()
+
+
+def synchronize(handle: Union[Handle, Callable[[], Any]]) -> Any:
+    """Wait for an operation, and return its result or raise its error."""
+    return handle.wait() if isinstance(handle, Handle) else handle()
+
+
+def members(process_set: Optional[ProcessSet]) -> int:
+    """The number of members of a set."""
+    return size() if set_id(process_set) == 0 else (process_set.size() or 0)
+
+
+def split_list(items: Sequence[Any], parts: int) -> List[Sequence[Any]]:
+    """Cut a list into this many parts of nearly equal length."""
+    least, more = divmod(len(items), parts)
+    found, begin = [], 0
+    for i in range(parts):
+        end = begin + least + (i < more)
+        if end > begin:
+            found.append(items[begin:end])
+        begin = end
+    return found

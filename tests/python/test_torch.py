@@ -1,0 +1,388 @@
+"""hvd.torch: Horovod's calls, gradients by differences, and optimizers against one on the whole
+batch."""
+import copy
+import inspect
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import hvd as engine  # noqa: E402
+import hvd.torch as hvd  # noqa: E402
+
+SETTINGS = [
+    {},
+    {"gradients_in_window": False},
+    {"groups": 2},
+    {"backward_passes_per_step": 2},
+    {"gradient_predivide_factor": 2.0},
+    {"compression": hvd.Compression.fp16},
+    {"compression": hvd.Compression.bf16, "gradients_in_window": False},
+]
+
+
+def make_model():
+    torch.manual_seed(3)
+    return torch.nn.Sequential(
+        torch.nn.Linear(6, 8), torch.nn.Tanh(), torch.nn.Linear(8, 4), torch.nn.Linear(4, 1)
+    )
+
+
+def make_data(size, count=4):
+    generator = torch.Generator().manual_seed(7)
+    return torch.randn(count * size, 6, generator=generator)
+
+
+# ---- Calls --------------------------------------------------------------------------------------
+
+
+def test_signatures():
+    def names(function):
+        return list(inspect.signature(function).parameters)
+
+    factors = ["prescale_factor", "postscale_factor", "process_set"]
+    assert names(hvd.allreduce) == ["tensor", "average", "name", "compression", "op"] + factors
+    assert names(hvd.allreduce_async_) == ["tensor", "average", "name", "op"] + factors
+    assert names(hvd.grouped_allreduce)[0] == "tensors"
+    assert names(hvd.allgather) == ["tensor", "name", "process_set"]
+    assert names(hvd.broadcast_) == ["tensor", "root_rank", "name", "process_set"]
+    assert names(hvd.alltoall) == ["tensor", "splits", "name", "process_set"]
+    assert names(hvd.DistributedOptimizer)[:10] == [
+        "optimizer", "named_parameters", "compression", "backward_passes_per_step", "op",
+        "gradient_predivide_factor", "num_groups", "groups", "sparse_as_dense", "process_set",
+    ]  # fmt: skip
+    assert hvd.nccl_built() == 0 and not hvd.mpi_built() and hvd.mpi_threads_supported()
+    with pytest.raises(AttributeError, match="checkpoints"):
+        hvd.elastic
+
+
+TYPES = ["uint8", "int8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_types(rank, size, name):
+    dtype = getattr(torch, name)
+    mine = torch.full((3, 2), rank + 1).to(dtype)
+    total = size * (size + 1) // 2
+    assert torch.equal(hvd.allreduce(mine, op=hvd.Sum), torch.full((3, 2), total).to(dtype))
+    assert hvd.allgather(mine).dtype == dtype
+    assert torch.equal(hvd.broadcast(mine, size - 1), torch.full((3, 2), size).to(dtype))
+    kept = mine.clone()
+    assert hvd.allreduce_(kept, op=hvd.Max) is kept and float(kept[0, 0]) == size
+
+
+def test_bool_and_others(rank, size):
+    assert bool(hvd.allreduce(torch.tensor(rank == 0), op=hvd.Max))
+    with pytest.raises(ValueError, match="complex64"):
+        hvd.allreduce(torch.zeros(2, dtype=torch.complex64))
+    with pytest.raises(ValueError, match="sparse_allreduce_async"):
+        hvd.allreduce(torch.eye(3).to_sparse())
+    with pytest.raises(ValueError, match="torch.Tensor"):
+        hvd.allreduce([1.0])
+    with pytest.raises(ValueError, match="supersedes average"):
+        hvd.allreduce(torch.ones(1), average=True, op=hvd.Sum)
+    with pytest.warns(DeprecationWarning):
+        assert float(hvd.allreduce(torch.ones(()), average=False)) == size
+
+
+def test_layouts(rank, size):
+    base = torch.arange(12.0).reshape(3, 4) + rank
+    total = torch.arange(12.0).reshape(3, 4) * size + sum(range(size))
+    assert torch.equal(hvd.allreduce(base.t(), op=hvd.Sum), total.t())
+    part = base[:, ::2]
+    hvd.allreduce_(part, op=hvd.Sum)
+    assert torch.equal(base[:, ::2], total[:, ::2]) and float(base[0, 1]) == 1 + rank
+    assert hvd.allreduce(torch.zeros(0, 3)).shape == (0, 3)
+
+
+def test_averages_and_factors(rank, size):
+    mine = torch.full((5,), float(rank))
+    assert torch.allclose(hvd.allreduce(mine), torch.full((5,), sum(range(size)) / size))
+    assert torch.allclose(hvd.allreduce(mine, op=hvd.Sum, prescale_factor=2, postscale_factor=3),
+                          torch.full((5,), 6.0 * sum(range(size))))  # fmt: skip
+    for compression in (hvd.Compression.fp16, hvd.Compression.bf16):
+        packed = hvd.allreduce(mine.double(), op=hvd.Sum, compression=compression)
+        assert packed.dtype == torch.float64 and float(packed[0]) == sum(range(size))
+
+
+def test_groups_and_alltoall(rank, size):
+    one, two = hvd.grouped_allreduce([torch.ones(3), torch.ones(2, 2)], op=hvd.Sum)
+    assert float(one[0]) == size and two.shape == (2, 2)
+    tensors = [torch.ones(3), torch.ones(2)]
+    hvd.grouped_allreduce_(tensors, op=hvd.Sum)
+    assert float(tensors[1][0]) == size
+    splits = torch.tensor([rank + 1] * size, dtype=torch.int32)
+    rows, counts = hvd.alltoall(torch.full((size * (rank + 1),), rank), splits)
+    assert counts.tolist() == [each + 1 for each in range(size)]
+    assert rows.tolist() == [each for each in range(size) for _ in range(each + 1)]
+    assert hvd.synchronize(hvd.alltoall_async(torch.arange(size))).tolist() == [rank] * size
+    shares = hvd.grouped_reducescatter([torch.ones(size), torch.ones(2 * size, 2)], op=hvd.Sum)
+    assert shares[1].shape == (2, 2) and float(shares[0]) == size
+    gathered = hvd.grouped_allgather([torch.full((rank + 1,), rank), torch.zeros(1, 2)])
+    assert gathered[0].tolist() == [each for each in range(size) for _ in range(each + 1)]
+
+
+def test_handles(rank, size):
+    handle = hvd.allreduce_async(torch.ones(4), name="h", op=hvd.Sum)
+    result = hvd.synchronize(handle)
+    assert hvd.poll(handle) and float(result[0]) == size
+    hvd.barrier()
+    assert hvd.join() in range(size)
+
+
+def test_sparse(rank, size):
+    mine = torch.sparse_coo_tensor([[0, rank]], [1.0, 2.0], (size + 1,))
+    handle = hvd.sparse_allreduce_async(mine, name="sparse", op=hvd.Sum)
+    expected = torch.zeros(size + 1)
+    for each in range(size):
+        expected[0] += 1.0
+        expected[each] += 2.0
+    assert torch.equal(hvd.synchronize(handle).to_dense(), expected)
+
+
+# ---- Gradients ----------------------------------------------------------------------------------
+
+
+def numeric_gradient(function, mine, rank, losses):
+    """The change of losses(all ranks' losses) with each element of this rank's tensor, by
+    differences."""
+    size, step, found = hvd.size(), 1e-4, None
+    for owner in range(size):
+        count = hvd.broadcast_object(mine.numel(), owner)
+        gradient = torch.zeros(count, dtype=mine.dtype)
+        for i in range(count):
+            sides = []
+            for sign in (1, -1):
+                moved = mine.clone()
+                if owner == rank:
+                    moved.view(-1)[i] += sign * step
+                own = function(moved).detach().reshape(1)
+                sides.append(losses(hvd.allgather(own)))
+            gradient[i] = (sides[0] - sides[1]) / (2 * step)
+        if owner == rank:
+            found = gradient.view(mine.shape)
+    return found
+
+
+@pytest.mark.parametrize("op", [hvd.Sum, hvd.Average])
+@pytest.mark.parametrize(
+    "kind", ["allreduce", "allgather", "broadcast", "alltoall", "reducescatter"]
+)
+def test_gradients(rank, size, kind, op):
+    torch.manual_seed(rank)
+    mine = torch.randn(2 * size, dtype=torch.float64, requires_grad=True)
+    weights = torch.linspace(1, 2, 2 * size * size, dtype=torch.float64) * (rank + 1)
+    calls = {
+        "allreduce": lambda x: hvd.allreduce(x, op=op, prescale_factor=0.5),
+        "allgather": hvd.allgather,
+        "broadcast": lambda x: hvd.broadcast(x, size - 1),
+        "alltoall": hvd.alltoall,
+        "reducescatter": lambda x: hvd.reducescatter(x, op=op),
+    }
+
+    def function(x):
+        result = calls[kind](x)
+        return (result * result * weights[: result.numel()]).sum()
+
+    function(mine).backward()
+    # as in Horovod: of the sum of losses, or where rows are distributed of their average
+    by_average = kind in ("allgather", "broadcast")
+    expected = numeric_gradient(
+        function, mine.detach(), rank, torch.mean if by_average else torch.sum
+    )
+    if kind == "reducescatter":
+        expected = expected * size
+    assert torch.allclose(mine.grad, expected, rtol=1e-5, atol=1e-7)
+
+
+def test_sync_batch_norm(rank, size):
+    data = make_data(size)[:, :3].double()
+    plain, ours = torch.nn.BatchNorm1d(3).double(), hvd.SyncBatchNorm(3).double()
+    whole = data.clone().requires_grad_()
+    mine = data[rank * 4 : rank * 4 + 4].clone().requires_grad_()
+    result, expected = ours(mine), plain(whole)
+    assert torch.allclose(result, expected[rank * 4 : rank * 4 + 4])
+    assert torch.allclose(ours.running_var, plain.running_var)
+    (result**3).sum().backward()
+    (expected**3).sum().backward()
+    assert torch.allclose(mine.grad, whole.grad[rank * 4 : rank * 4 + 4])
+    weight = hvd.allreduce(ours.weight.grad, op=hvd.Sum)
+    assert torch.allclose(weight, plain.weight.grad)
+    ours.eval()
+    assert ours(mine).shape == mine.shape
+
+
+# ---- The optimizer ------------------------------------------------------------------------------
+
+
+def train_plain(data, steps, make):
+    model = make_model()
+    optimizer = make(model.parameters())
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(data).pow(2).mean().backward()
+        optimizer.step()
+    return model
+
+
+def train_ours(data, steps, make, settings, set_to_none=True):
+    model = make_model()
+    settings = dict(settings)
+    passes = settings.get("backward_passes_per_step", 1)
+    optimizer = hvd.DistributedOptimizer(
+        make(model.parameters()), named_parameters=model.named_parameters(), **settings
+    )
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    for step in range(steps):
+        optimizer.zero_grad(set_to_none=set_to_none)
+        if step % 3 == 2:
+            model.zero_grad(set_to_none=True)
+        for part in data.chunk(passes):
+            (model(part).pow(2).mean() / passes).backward()
+        optimizer.step()
+    return model
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+@pytest.mark.parametrize("set_to_none", [True, False])
+def test_optimizer_is_that_of_the_whole_batch(rank, size, settings, set_to_none):
+    data = make_data(size)
+
+    def make(parameters):
+        return torch.optim.SGD(parameters, lr=0.1, momentum=0.9)
+
+    expected = train_plain(data, 6, make)
+    ours = train_ours(data[rank * 4 : rank * 4 + 4], 6, make, settings, set_to_none)
+    slack = 2e-2 if "compression" in settings else 1e-5
+    for found, wanted in zip(ours.parameters(), expected.parameters()):
+        assert torch.allclose(found, wanted, atol=slack)
+
+
+def test_optimizer_details(rank, size):
+    model = make_model()
+    names = list(model.named_parameters())
+    plain = torch.optim.Adam(model.parameters(), lr=0.01)
+    optimizer = hvd.DistributedOptimizer(plain, named_parameters=names)
+    assert isinstance(optimizer, torch.optim.Adam)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)
+    model(make_data(1)).sum().backward()
+    if size > 1:
+        with pytest.raises(AssertionError, match="race condition"):
+            optimizer.zero_grad()
+        with pytest.raises(AssertionError, match="backward_passes_per_step"):
+            model(make_data(1)).sum().backward()
+    optimizer.synchronize()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+    with optimizer.skip_synchronize():
+        optimizer.step()
+    scheduler.step()
+    assert optimizer.param_groups[0]["lr"] == 0.005
+    with pytest.raises(ValueError, match="unique"):
+        hvd.DistributedOptimizer(plain, named_parameters=names + names[:1])
+    with pytest.raises(ValueError, match="not named"):
+        hvd.DistributedOptimizer(plain, named_parameters=names[1:])
+    with pytest.raises(ValueError, match="predivide"):
+        hvd.DistributedOptimizer(plain, names, op=hvd.Sum, gradient_predivide_factor=2.0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    copy.deepcopy(optimizer.state_dict())
+
+
+def test_gradients_are_in_the_window(rank, size):
+    if size == 1:
+        pytest.skip("one rank reduces nothing")
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters()
+    )
+    first = None
+    for step in range(4):
+        model(make_data(1)).sum().backward()
+        if step == 2:  # somebody swaps a gradient
+            model[0].weight.grad = torch.ones_like(model[0].weight)
+        optimizer.step()
+        places = [each.grad.data_ptr() for each in model.parameters()]
+        first = first or places
+        if step != 2:
+            assert places == first
+        optimizer.zero_grad(set_to_none=step % 2 == 0)
+
+
+def test_unused_parameters(rank, size):
+    """Backward does not reach a parameter on some ranks: they send zeros."""
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters(), op=hvd.Sum
+    )
+    before = model[3].bias.detach().clone()
+    (model(make_data(1)) if rank == 0 else model[:3](make_data(1))).sum().backward()
+    optimizer.step()
+    assert torch.allclose(before - model[3].bias, torch.tensor(4.0))
+
+
+@pytest.mark.parametrize("dense", [False, True])
+def test_sparse_gradients(rank, size, dense):
+    table = torch.nn.Embedding(10, 3, sparse=True)
+    torch.nn.init.zeros_(table.weight)
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(table.parameters(), lr=1.0), table.named_parameters(), sparse_as_dense=dense
+    )
+    for _ in range(2):
+        table(torch.tensor([rank, 9])).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    assert torch.allclose(table.weight[9], torch.tensor(-2.0))
+    assert torch.allclose(table.weight[rank], torch.tensor(-2.0 / size))
+
+
+def test_adasum_optimizer(rank, size):
+    if size & (size - 1):
+        pytest.skip("Adasum needs a power of two")
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=0.1), model.named_parameters(), op=hvd.Adasum
+    )
+    expected = train_plain(make_data(1), 1, lambda p: torch.optim.SGD(p, lr=0.1))
+    model(make_data(1)).pow(2).mean().backward()
+    optimizer.step()  # equal changes stay what they are
+    for found, wanted in zip(model.parameters(), expected.parameters()):
+        assert torch.allclose(found, wanted, atol=1e-6)
+
+
+def test_optimizer_in_a_set(rank, size, evens):
+    model = make_model()
+    optimizer = hvd.DistributedOptimizer(
+        torch.optim.SGD(model.parameters(), lr=1.0), model.named_parameters(), process_set=evens
+    )
+    before = model[3].bias.detach().clone()
+    (model(make_data(1)) * (rank + 1)).sum().backward()
+    optimizer.step()
+    members = evens.ranks if evens.included() else [rank]
+    mean = sum(each + 1 for each in members) / len(members)
+    assert torch.allclose(before - model[3].bias, torch.tensor(4.0 * mean))
+
+
+def test_state_to_all(rank, size):
+    torch.manual_seed(rank)
+    model = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1 * (rank + 1), betas=(0.5, 0.1 * rank))
+    if rank == 0:
+        model(torch.randn(4, 3)).sum().backward()
+        optimizer.step()
+    hvd.broadcast_parameters(model.state_dict(), root_rank=0)
+    hvd.broadcast_parameters(list(model.parameters()), root_rank=0)
+    hvd.broadcast_optimizer_state(optimizer, root_rank=0)
+    states = hvd.allgather_object((model.state_dict(), optimizer.state_dict()))
+    for module, state in states:
+        assert all(torch.equal(module[key], value) for key, value in states[0][0].items())
+        assert state["param_groups"] == states[0][1]["param_groups"]
+        assert torch.equal(state["state"][0]["exp_avg"], states[0][1]["state"][0]["exp_avg"])
+    with pytest.raises(ValueError, match="invalid params"):
+        hvd.broadcast_parameters("weights", 0)
+
+
+def test_alloc_tensor(rank, size):
+    shared = hvd.alloc((3, 2), torch.float64)
+    shared.fill_(rank)
+    assert hvd.allreduce_(shared, op=hvd.Sum) is shared
+    assert float(shared[2, 1]) == sum(range(size))
+    assert engine.alloc_tensor((0, 4)).shape == (0, 4)
