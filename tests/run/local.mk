@@ -142,3 +142,12 @@ RUN_TESTS += tests/run/bound.bats
 check_PROGRAMS += tests/run/bound
 tests_run_bound_SOURCES = tests/run/bound.c
 tests_run_bound_LDADD = core/libhvd.la
+
+# other users of the node
+RUN_TESTS += tests/run/trust.bats
+if HAVE_PMIX
+check_PROGRAMS += tests/run/stranger
+endif
+tests_run_stranger_SOURCES = tests/run/stranger.c
+tests_run_stranger_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
+tests_run_stranger_LDADD = core/libcore.la $(PMIX_LIBS)
