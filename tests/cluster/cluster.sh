@@ -52,7 +52,6 @@ ClusterName=hvdtest
 SlurmctldHost=login(10.77.0.254)
 SlurmUser=root
 AuthType=auth/munge
-AuthInfo=socket=$dir/munge/socket
 CredType=cred/munge
 MpiDefault=none
 ProctrackType=proctrack/linuxproc
@@ -120,11 +119,13 @@ login_main() {
     hostname login
     mount --bind "$dir/hosts" /etc/hosts
     mount -t tmpfs -o mode=1777 none /dev/shm
+    mount -t tmpfs -o mode=755 none /run # libmunge looks for its daemon there; each cluster has its own
+    mkdir /run/munge
     ip link set lo up
     ip link add bridge type bridge
     ip addr add 10.77.0.254/24 dev bridge
     ip link set bridge up
-    munged --foreground --key-file="$dir/munge/key" --socket="$dir/munge/socket" --pid-file="$dir/munge/pid" \
+    munged --foreground --key-file="$dir/munge/key" --pid-file="$dir/munge/pid" \
         --log-file="$dir/munge/log" --seed-file="$dir/munge/seed" --num-threads=4 </dev/null &
     slurmctld -D -f "$dir/slurm.conf" </dev/null &
     # a node that finds no controller tries again only seconds later

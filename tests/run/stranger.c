@@ -1,10 +1,10 @@
 /* stranger.c: what another user of a node may try against a job. It says that it is the user CLAIM_UID, which
  * PMIx's native security believes, and prints in one line what came of it.
- *   read               become a client of the PMIx server that the environment names, read the job's key, and stay
- *   abort              likewise, and ask for the end of the job with status 77
- *   join KEY PORT EPOCH   take rank 1's place at rank 0, which listens on PORT, with the key that PMIx carries
- *   attach KEY EPOCH   take rank 1's place at the shared memory of rank 0
- * With HVD_JOB_KEY in its environment it does as a rank does. */
+ *   read               become a client of the PMIx server that the environment names, read the job's key, and
+ * stay abort              likewise, and ask for the end of the job with status 77 join KEY PORT EPOCH   take
+ * rank 1's place at rank 0, which listens on PORT, with the key that PMIx carries attach KEY EPOCH   take
+ * rank 1's place at the shared memory of rank 0 With HVD_JOB_KEY in its environment it does as a rank does.
+ */
 #include "config.h"
 
 #include <arpa/inet.h>

@@ -2,7 +2,9 @@
 #include "unit.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
+#include "auth/handshake.h"
 #include "bootstrap/job_key.h"
 
 static unsigned char carried[4096];
@@ -70,6 +72,39 @@ START_TEST(what_wireup_carries_is_not_the_key)
 }
 END_TEST
 
+/* Advance both ends of a connection, of which one has the key [connector_key], until one of them has ended.
+ */
+static enum handshake_result meet(const unsigned char *connector_key, const unsigned char *acceptor_key)
+{
+    const struct handshake_claim claim = {.epoch = 3, .from = 1};
+    enum handshake_result result = HANDSHAKE_WAITS;
+    struct handshake connector, acceptor;
+    int fds[2];
+    ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+    handshake_connect(&connector, connector_key, &claim, fds[0]);
+    handshake_accept(&acceptor, acceptor_key, fds[1]);
+    while (result == HANDSHAKE_WAITS) {
+        handshake_advance(&connector);
+        result = handshake_advance(&acceptor);
+    }
+    ck_assert_int_eq(acceptor.wrong_key, result == HANDSHAKE_FAILED);
+    handshake_close(&connector);
+    handshake_close(&acceptor);
+    return result;
+}
+
+START_TEST(who_has_only_what_wireup_carries_is_not_let_in)
+{
+    const struct peer_table rank_0 = {.size = 2, .epoch = 3};
+    ck_assert_int_eq(job_key_put(&rank_0, &fake, JOB_KEY_SECRET, NULL), HVD_OK);
+    struct peer_table one = key_with("a secret of 22 letters"), same = key_with("a secret of 22 letters");
+    struct peer_table other = key_with("another of 22 letters."), thief = key_with(NULL);
+    ck_assert_int_eq(meet(same.key, one.key), HANDSHAKE_CLAIMED);
+    ck_assert_int_eq(meet(other.key, one.key), HANDSHAKE_FAILED);
+    ck_assert_int_eq(meet(thief.key, one.key), HANDSHAKE_FAILED);
+}
+END_TEST
+
 START_TEST(a_short_secret_is_refused)
 {
     enum job_key_guard guard;
@@ -100,6 +135,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("job_key");
     tcase_add_test(tcase, what_wireup_carries_is_not_the_key);
+    tcase_add_test(tcase, who_has_only_what_wireup_carries_is_not_let_in);
     tcase_add_test(tcase, a_short_secret_is_refused);
     tcase_add_test(tcase, a_key_without_a_credential_is_refused);
     suite_add_tcase(suite, tcase);
