@@ -15,6 +15,7 @@
 
 #include "base/descriptors.h"
 #include "base/home.h"
+#include "base/kernel.h"
 #include "base/secret.h"
 #include "base/stack.h"
 #include "pmix_shim/event_channel.h"
@@ -245,11 +246,9 @@ static void detach_process(int channel_fd, int pipe_fd)
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     prctl(PR_SET_NAME, "hvdrun-pmix", 0, 0, 0);
     setrlimit(RLIMIT_CORE, &none);
-    if (low > STDERR_FILENO + 1)
-        close_range(STDERR_FILENO + 1, (unsigned)low - 1, 0);
-    if (high > low + 1)
-        close_range((unsigned)low + 1, (unsigned)high - 1, 0);
-    close_range((unsigned)high + 1, ~0U, 0);
+    kernel_close_range(STDERR_FILENO + 1, (unsigned)low - 1);
+    kernel_close_range((unsigned)low + 1, (unsigned)high - 1);
+    kernel_close_range((unsigned)high + 1, ~0U);
 }
 
 /* Each byte from hvdrun asks whether this process is alive. */

@@ -14,6 +14,9 @@
 #include "base/clock.h"
 #include "base/process_signal.h"
 
+#define KILL_LIMIT_US 1000000
+#define LOOK_AGAIN_MS 5
+
 /* ---- The child -------------------------------------------------------------------------------------- */
 
 /* Fork with all signals blocked, so that the child never runs a signal handler of slurmstepd. */
@@ -31,13 +34,29 @@ static pid_t fork_planner(const struct planner_request *request, planner_work_f 
     return child;
 }
 
-/* Kill the child, whatever it is doing, and wait until it has ended. */
+/* A child that had not ended a second after SIGKILL; 0: there is none. */
+static pid_t left_behind;
+
+/* Kill the child and reap it. One that hangs in the kernel, in a driver for example, is left behind after a
+ * second, because root's daemon must not wait for it. */
 static void kill_planner(pid_t child)
 {
-    int status;
+    int64_t deadline_us = clock_us() + KILL_LIMIT_US;
+    pid_t reaped = 0;
     process_signal(child, SIGKILL);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        continue;
+    do {
+        reaped = waitpid(child, NULL, WNOHANG);
+        if (reaped == 0)
+            poll(NULL, 0, LOOK_AGAIN_MS);
+    } while ((reaped == 0 && clock_us() < deadline_us) || (reaped < 0 && errno == EINTR));
+    if (reaped == 0)
+        left_behind = child;
+}
+
+void planner_reap(void)
+{
+    if (left_behind != 0 && waitpid(left_behind, NULL, WNOHANG) != 0)
+        left_behind = 0;
 }
 
 /* ---- Its reply -------------------------------------------------------------------------------------- */

@@ -9,19 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/kernel.h"
 #include "topo/apply.h"
 
 /* The descriptor of the pipe: next to the standard ones, so that all higher ones can be closed at once. */
 #define ANSWER_FD 3
-
-/* The highest number of descriptors to close one by one, on kernels before 5.9, which cannot close a
- * range. */
-#define MOST_FILES ((rlim_t)65536)
 
 /* ---- Become the user -------------------------------------------------------------------------------- */
 
@@ -75,26 +70,12 @@ static void clear_signals(void)
     prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-static void close_above(int last)
-{
-    struct rlimit limit;
-#ifdef SYS_close_range
-    if (syscall(SYS_close_range, last + 1, ~0U, 0) == 0)
-        return;
-#endif
-    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-        return;
-    rlim_t end = limit.rlim_cur < MOST_FILES ? limit.rlim_cur : MOST_FILES;
-    for (int fd = last + 1; fd < (int)end; fd++)
-        close(fd);
-}
-
 /* Close all descriptors but the pipe, which becomes ANSWER_FD. What libraries print is discarded. */
 static void close_files(int fd)
 {
     if (fd != ANSWER_FD)
         dup2(fd, ANSWER_FD);
-    close_above(ANSWER_FD);
+    kernel_close_range(ANSWER_FD + 1, ~0U);
     int null = open("/dev/null", O_RDWR);
     for (int standard = 0; standard < ANSWER_FD; standard++)
         dup2(null, standard);

@@ -136,6 +136,7 @@ int stepd_task_init(spank_t spank, const struct site *site)
 
 void stepd_task_exit(spank_t spank)
 {
+    planner_reap();
     int status = 0;
     uint32_t task = 0;
     char node[NODE_BYTES];

@@ -209,10 +209,7 @@ static void add(struct verdict_line *line, const char *format, ...)
 
 static void add_signal(struct verdict_line *line, int number)
 {
-    const char *meaning = sigdescr_np(number);
-    add(line, "signal %d", number);
-    if (meaning != NULL)
-        add(line, " (%s)", meaning);
+    add(line, "signal %d (%s)", number, strsignal(number));
 }
 
 static void add_rank(struct verdict_line *line, const struct verdict *verdict, int rank)
@@ -250,7 +247,7 @@ static void add_first(struct verdict_line *line, const struct verdict *verdict)
         break;
     case CAUSE_NOT_STARTED:
         add(line, "rank %d could not be started: %s: %s", verdict->rank, verdict->text,
-            strerrordesc_np(verdict->number));
+            strerror(verdict->number));
         break;
     case CAUSE_INTERRUPTED:
         add(line, "interrupted by ");

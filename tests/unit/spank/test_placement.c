@@ -18,11 +18,15 @@ int main(void)
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process_signal.h"
 #include "spank/placement_state.h"
 #include "topo/apply.h"
 
@@ -235,6 +239,73 @@ START_TEST(a_child_that_does_not_answer_is_ended)
 }
 END_TEST
 
+/* What the child, its tracer and the test tell each other. */
+static struct {
+    _Atomic pid_t child;
+    atomic_bool traced;
+} * hanging;
+
+/* A process that is traced stays its parent's child after SIGKILL until the tracer looks, as one stays that
+ * hangs in a driver. */
+static void answer_and_hang(const struct planner_request *question, int fd)
+{
+    static struct planner_reply nonsense;
+    (void)question;
+    prctl(PR_SET_DUMPABLE, 1);
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);
+    hanging->child = getpid();
+    while (!hanging->traced)
+        usleep(1000);
+    if (write(fd, &nonsense, sizeof(nonsense)) < 0)
+        _exit(1);
+    for (;;)
+        pause();
+}
+
+static pid_t start_tracer(void)
+{
+    pid_t tracer = fork();
+    ck_assert_int_ge(tracer, 0);
+    if (tracer != 0)
+        return tracer;
+    while (hanging->child == 0)
+        usleep(1000);
+    hanging->traced = ptrace(PTRACE_SEIZE, hanging->child, NULL, NULL) == 0;
+    for (;;)
+        pause();
+}
+
+START_TEST(a_child_that_hangs_in_the_kernel_is_left_behind)
+{
+    struct planner_result *answer = NULL;
+    struct hvd_error err = {""};
+    int status = 0;
+    struct planner_request question = {.placement = {.task_count = TASKS},
+                                       .owner = {.uid = geteuid(), .gid = getegid()}};
+    hanging = mmap(NULL, sizeof(*hanging), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ck_assert_ptr_ne(hanging, MAP_FAILED);
+    pid_t tracer = start_tracer();
+    int64_t began_us = clock_us();
+    int rc = planner_run(&question, answer_and_hang, PATIENT_MS, &answer, &err);
+    int64_t took_us = clock_us() - began_us;
+    bool traced = hanging->traced;
+    planner_reap(); /* it still hangs, so this does nothing, and does not wait */
+    process_signal(tracer, SIGKILL);
+    ck_assert_int_eq(waitpid(tracer, &status, 0), tracer);
+    if (traced) { /* where nobody may trace, there is nothing to see */
+        ck_assert_int_eq(rc, HVD_ERR_SYSTEM);
+        ck_assert_int_lt(took_us / 1000, 10 * SECOND_MS);
+        siginfo_t child;
+        for (int i = 0; i < 10000 && waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0; i++) {
+            usleep(1000);
+            planner_reap();
+        }
+    }
+    ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+    ck_assert_int_eq(errno, ECHILD);
+}
+END_TEST
+
 START_TEST(too_many_tasks_are_refused)
 {
     struct planner_result *answer = NULL;
@@ -248,7 +319,7 @@ END_TEST
 
 /* ---- The child itself ------------------------------------------------------------------------------- */
 
-static int secret_fd; /* open in the parent */
+static int secret_fd; /* open in the parent, above its limit */
 
 /* Says by a sentence what is wrong with the process it is in. */
 static void answer_about_itself(const struct planner_request *question, int fd)
@@ -295,12 +366,17 @@ START_TEST(the_child_is_the_user_and_nobody_else)
     ck_assert_int_gt(secret_fd, 2);
     ck_assert_int_eq(dup2(secret_fd, 100), 100);
     secret_fd = 100;
+    struct rlimit limit;
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    struct rlimit below = {64, limit.rlim_max};
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &below), 0);
     signal(SIGUSR1, ignore_signal);
     if (geteuid() == 0) {
         question.owner = (struct planner_user){65534, 65534, groups, 1};
         ck_assert_int_eq(seteuid(65534), 0);
     }
     planner_run(&question, answer_about_itself, PATIENT_MS, &answer, &err);
+    setrlimit(RLIMIT_NOFILE, &limit);
     ck_assert_int_eq(seteuid(getuid()), 0); /* a sanitizer looks at this process in its end */
     ck_assert_str_eq(err.text, "nothing");
 }
@@ -570,6 +646,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, hostile_bytes_are_refused, 0, COUNT(spoilers));
     tcase_add_loop_test(tcase, half_an_answer_is_none, 0, COUNT(cuts));
     tcase_add_loop_test(tcase, a_child_that_does_not_answer_is_ended, 0, COUNT(dawdlers));
+    tcase_add_test(tcase, a_child_that_hangs_in_the_kernel_is_left_behind);
     tcase_add_test(tcase, too_many_tasks_are_refused);
     tcase_add_test(tcase, the_child_is_the_user_and_nobody_else);
     tcase_add_test(tcase, cores_are_those_of_the_machine_in_its_order);

@@ -10,15 +10,16 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/kernel.h"
 #include "base/process_signal.h"
 
-#define GRACE_US 10000000 /* time for a launcher to end its ranks */
-#define STREAMS  2        /* standard output, and standard error */
+#define GRACE_US      10000000 /* time for a launcher to end its ranks */
+#define LOOK_AGAIN_MS 5
+#define STREAMS       2 /* standard output, and standard error */
 
 /* Runs in the child and does not return. [errors_fd] is -1 to keep the parent's standard error. */
 static void become(const char *const *argv, int output_fd, int errors_fd)
@@ -60,14 +61,39 @@ static bool take(struct stream *stream)
     return got > 0 || (got < 0 && (errno == EAGAIN || errno == EINTR));
 }
 
+static bool has_ended(pid_t pid)
+{
+    siginfo_t child = {.si_pid = 0};
+    return waitid(P_PID, (id_t)pid, &child, WEXITED | WNOHANG | WNOWAIT) == 0 && child.si_pid == pid;
+}
+
+/* Wait for events until [deadline_us]; the first one of [fds] is the end of the process. Without pidfds its
+ * descriptor is -1, and the process is looked at now and then. */
+static int await_events(pid_t pid, struct pollfd *fds, int count, int64_t deadline_us)
+{
+    int left_ms = clock_ms_until(deadline_us);
+    if (fds[0].fd >= 0)
+        return poll(fds, (nfds_t)count, left_ms);
+    do {
+        int ready = poll(fds, (nfds_t)count, left_ms < LOOK_AGAIN_MS ? left_ms : LOOK_AGAIN_MS);
+        if (has_ended(pid))
+            fds[0].revents = POLLIN;
+        if (ready != 0 || fds[0].revents != 0)
+            return ready + (fds[0].revents != 0);
+        left_ms = clock_ms_until(deadline_us);
+    } while (left_ms > 0);
+    return 0;
+}
+
 /* Read the output until the process has ended or the deadline is reached. */
-static int follow(struct spawned *spawned, int pid_fd, struct stream streams[STREAMS], int64_t deadline_us)
+static int follow(struct spawned *spawned, pid_t pid, int pid_fd, struct stream streams[STREAMS],
+                  int64_t deadline_us)
 {
     struct pollfd fds[STREAMS + 1] = {{.fd = pid_fd, .events = POLLIN}};
     for (int i = 0; i < STREAMS; i++)
         fds[i + 1] = (struct pollfd){streams[i].ends[0], POLLIN, 0};
     while (fds[0].revents == 0) {
-        int ready = poll(fds, STREAMS + 1, clock_ms_until(deadline_us));
+        int ready = await_events(pid, fds, STREAMS + 1, deadline_us);
         if (ready == 0 || (ready < 0 && errno != EINTR))
             return HVD_ERR_TIMEOUT;
         if (ready < 0)
@@ -89,7 +115,7 @@ static void stop(pid_t pid, int pid_fd)
 {
     struct pollfd end = {pid_fd, POLLIN, 0};
     process_signal(pid, SIGTERM);
-    if (poll(&end, 1, GRACE_US / 1000) <= 0)
+    if (await_events(pid, &end, 1, clock_us() + GRACE_US) <= 0)
         process_signal(pid, SIGKILL);
 }
 
@@ -141,17 +167,14 @@ int spawn(struct spawned *spawned, const char *const *argv, int64_t limit_us, st
     }
     close_ends(streams, 1);
     if (status == HVD_OK) {
-        pid_fd = (int)syscall(SYS_pidfd_open, pid, 0); /* the descriptor is close-on-exec */
-        status = pid_fd < 0 ? error_set_errno(err, "cannot watch %s", argv[0])
-                            : follow(spawned, pid_fd, streams, clock_us() + limit_us);
+        pid_fd = kernel_pidfd_open(pid);
+        status = follow(spawned, pid, pid_fd, streams, clock_us() + limit_us);
     }
     close_ends(streams, 0);
     if (status == HVD_ERR_TIMEOUT)
         error_set(err, status, "%s had not ended after %lld s", argv[0], (long long)limit_us / 1000000);
-    if (status != HVD_OK && pid_fd >= 0)
+    if (status != HVD_OK && pid > 0)
         stop(pid, pid_fd);
-    else if (status != HVD_OK && pid > 0)
-        process_signal(pid, SIGKILL);
     if (pid_fd >= 0)
         close(pid_fd);
     int rc = pid > 0 ? collect(spawned, pid, status == HVD_OK ? err : NULL) : HVD_OK;
