@@ -91,7 +91,8 @@ core_libcore_la_SOURCES = core/base/module.c core/base/module.h core/api/allocat
 	core/api/arguments.h
 core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h core/bootstrap/memory_budget.c \
 	core/bootstrap/job_key.c core/bootstrap/job_key.h core/bootstrap/memory_budget.h core/bootstrap/nic_discovery.c core/bootstrap/nic_discovery.h \
-	core/bootstrap/peer_exchange.c core/bootstrap/peer_exchange.h core/bootstrap/peer_info.c core/bootstrap/peer_info.h core/bootstrap/placement.c core/bootstrap/placement.h \
+	core/bootstrap/node_card.c core/bootstrap/node_card.h core/bootstrap/peer_exchange.c core/bootstrap/peer_exchange.h \
+	core/bootstrap/peers_file.c core/bootstrap/peers_file.h core/bootstrap/peer_info.c core/bootstrap/peer_info.h core/bootstrap/placement.c core/bootstrap/placement.h \
 	core/bootstrap/start_report.c core/bootstrap/start_report.h core/bootstrap/sub_job.c core/bootstrap/sub_job.h \
 	core/bootstrap/wireup.h
 core_libcore_la_SOURCES += core/auth/handshake.c core/auth/handshake.h core/auth/munge.c core/auth/munge.h \
@@ -104,7 +105,7 @@ core_libcore_la_SOURCES += core/node/arena.c core/node/arena.h core/node/attach.
 	core/node/attach_leader.c core/node/attach_member.c core/node/byte_ring.c core/node/byte_ring.h core/node/cores.c \
 	core/node/cores.h core/node/counters.h core/node/doorbell.c core/node/doorbell.h core/node/node.h core/node/node_memory.c \
 	core/node/node_memory.h core/node/process_watch.c core/node/process_watch.h core/node/shared_file.c \
-	core/node/shared_file.h core/node/slots.c core/node/slots.h core/node/windows.c \
+	core/node/shared_file.h core/node/slots.c core/node/slots.h core/node/verdict.c core/node/verdict.h core/node/windows.c \
 	core/node/windows.h
 core_libcore_la_SOURCES += core/control/control.h core/control/link.c core/control/link.h core/control/mailbox.c \
 	core/control/mailbox.h core/control/tree.c core/control/tree.h

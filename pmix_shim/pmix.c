@@ -32,6 +32,7 @@ struct waiter {
 
 struct pmix_state {
     pmix_proc_t self;
+    int size;
     char *local_peers; /* the ranks of this node, "0,1,2", or NULL if the launcher does not say */
     unsigned fence;    /* counts the fences from 1 */
     bool late;         /* a fence was given up: the launcher still waits for it */
@@ -271,12 +272,44 @@ static int pmix_open(const struct hvd_config *config, const struct hvd_log *log,
         return rc;
     }
     rc = read_job(&state->self, job, err);
+    state->size = job->size;
     state->local_peers = read_local_peers(&state->self);
     if (rc == HVD_OK)
         *statep = state;
     else
         pmix_close(state);
     return rc;
+}
+
+/* Read "0,2,3", which must ascend below [size] and hold [own]. Returns how many; 0 if it is no such list. */
+static int parse_ranks(const char *text, int size, int own, int *ranks)
+{
+    int count = 0;
+    bool own_seen = false;
+    for (char *end = NULL; *text != 0 && count < size; text = *end == ',' ? end + 1 : end) {
+        long rank = strtol(text, &end, 10);
+        if (end == text || (*end != ',' && *end != 0) || rank < 0 || rank >= size ||
+            (count > 0 && rank <= ranks[count - 1]))
+            return 0;
+        own_seen = own_seen || rank == own;
+        ranks[count++] = (int)rank;
+    }
+    return own_seen && *text == 0 ? count : 0;
+}
+
+static int pmix_local_peers(void *opaque, int **ranksp, int *countp, struct hvd_error *err)
+{
+    const struct pmix_state *state = opaque;
+    *countp = 0;
+    *ranksp = NULL;
+    if (state->local_peers == NULL)
+        return HVD_OK;
+    int *ranks = malloc((size_t)state->size * sizeof(*ranks));
+    if (ranks == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d ranks", state->size);
+    *countp = parse_ranks(state->local_peers, state->size, (int)state->self.rank, ranks);
+    *ranksp = ranks;
+    return HVD_OK;
 }
 
 static int pmix_put(void *opaque, const char *key, const void *bytes, size_t length, struct hvd_error *err)
@@ -454,4 +487,5 @@ const struct wireup_ops wireup_pmix_ops = {.name = "pmix",
                                            .put = pmix_put,
                                            .fence = pmix_fence,
                                            .get = pmix_get,
+                                           .local_peers = pmix_local_peers,
                                            .close = pmix_close};

@@ -9,16 +9,26 @@
 #include "base/clock.h"
 #include "base/rank_list.h"
 #include "bootstrap/memory_budget.h"
+#include "bootstrap/node_card.h"
 #include "bootstrap/peer_exchange.h"
+#include "bootstrap/peers_file.h"
 #include "control/mailbox.h"
 #include "control/tree.h"
 #include "node/node.h"
+#include "node/verdict.h"
 #include "bootstrap/sub_job.h"
 #include "bootstrap/start_report.h"
 #include "bootstrap/nic_discovery.h"
 
 #define REPORT_RESERVE_US \
     INT64_C(1000000) /* reserved from the time to connect, to tell all ranks which rank was not reached */
+
+/* What a leader's verdict says besides its status. */
+enum verdict_value {
+    VERDICT_PROBE = 1,      /* another fence follows, and another verdict */
+    VERDICT_MANY_NODES = 2, /* leaders of several nodes report to each other: one fence more */
+    VERDICT_GO_ON = 4       /* if this node failed by itself: the others learn it after the next step */
+};
 
 /* The start of a job under way. [bootstrap] is complete as far as the steps have come. */
 struct startup {
@@ -28,45 +38,37 @@ struct startup {
     const struct hvd_start *start;
     int64_t deadline_us;
     struct wireup wireup;
-    int *members; /* ranks that may share memory with this one */
-    int member_count;
-    bool *attached; /* [size]: which ranks share the memory of their node */
-    struct node *node;
+    struct peer_info *peer_info; /* of this rank */
+    struct node_group group;
+    struct leader_list leaders;
+    struct node *node;      /* owned until control has it */
+    struct node *attached;  /* the same, as long as it lives; NULL: this rank shares no memory */
+    uint32_t verdict_count; /* on a member: verdicts of its leader so far */
     struct nic_discovery nic_discovery;
 };
 
-/* Publish this rank's peer info, and read that of all ranks. */
+/* Publish this rank's peer info, and find out which ranks may share memory with it. */
 static int exchange_peer_info(struct startup *startup, struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
-    size_t size = (size_t)bootstrap->job.size;
-    startup->members = calloc(size, sizeof(*startup->members));
-    startup->attached = calloc(size, sizeof(*startup->attached));
-    struct peer_info *peer_info = malloc(sizeof(*peer_info));
-    int rc = HVD_OK;
-    if (startup->members == NULL || startup->attached == NULL || peer_info == NULL)
-        rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %zu ranks", size);
-    if (rc == HVD_OK)
-        rc = endpoint_open(&bootstrap->endpoint, startup->config->lease_us, startup->log, err);
-    if (rc == HVD_OK) {
-        peer_info_fill(peer_info, bootstrap->job.host, endpoint_port(bootstrap->endpoint), startup->config);
-        rc = peer_info_fill_start(peer_info, bootstrap->launcher_ranks, bootstrap->job.size,
-                                  bootstrap->job.rank,
-                                  startup->start->set_count < 0 ? 0 : startup->start->set_count);
-        if (rc != HVD_OK)
-            error_set(err, rc, "no memory for a list of %zu ranks", size);
-    }
-    if (rc == HVD_OK)
-        rc = job_key_find_guard(&peer_info->key_guard, err);
-    if (rc == HVD_OK) {
-        rc = peer_exchange(&bootstrap->peer_table, &startup->wireup, peer_info, startup->deadline_us, err);
-    }
-    free(peer_info);
-    if (rc == HVD_OK) {
-        startup->member_count = peer_table_local_peers(&bootstrap->peer_table, startup->members);
-        rc = nic_discovery_open(&startup->nic_discovery, &bootstrap->peer_table, err);
-    }
-    return rc;
+    int set_count = startup->start->set_count < 0 ? 0 : startup->start->set_count;
+    startup->peer_info = malloc(sizeof(*startup->peer_info));
+    if (startup->peer_info == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for this rank's peer info");
+    int rc = endpoint_open(&bootstrap->endpoint, startup->config->lease_us, startup->log, err);
+    if (rc != HVD_OK)
+        return rc;
+    peer_info_fill(startup->peer_info, bootstrap->job.host, endpoint_port(bootstrap->endpoint),
+                   startup->config);
+    rc = peer_info_fill_start(startup->peer_info, bootstrap->launcher_ranks, bootstrap->job.size,
+                              bootstrap->job.rank, set_count);
+    if (rc != HVD_OK)
+        return error_set(err, rc, "no memory for a list of %d ranks", bootstrap->job.size);
+    rc = job_key_find_guard(&startup->peer_info->key_guard, err);
+    if (rc != HVD_OK)
+        return rc;
+    return peer_exchange(&bootstrap->peer_table, &startup->wireup, startup->peer_info, startup->deadline_us,
+                         &startup->group, err);
 }
 
 static int check_memory(const struct startup *startup, int rank_count, struct hvd_error *err)
@@ -96,38 +98,35 @@ static int check_process_sets(const struct startup *startup, struct hvd_error *e
     return rc;
 }
 
-/* Attach the ranks of this node to shared memory. If that fails they use TCP. */
-static void attach_members(struct startup *startup)
+/* Attach this rank to its group's shared memory. If that fails it uses TCP. The leader says once why it made
+ * no memory. */
+static int attach(struct startup *startup, struct hvd_error *err)
 {
-    const struct peer_table *peer_table = &startup->bootstrap->peer_table;
+    const struct node_group *group = &startup->group;
     struct hvd_error why = {""};
     int64_t now_us = clock_us();
+    bool leads = group->members[0].rank == startup->bootstrap->job.rank;
+    if (leads && group->member_count == 1)
+        return HVD_OK;
+    int *members = malloc((size_t)group->member_count * sizeof(*members));
+    if (members == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d ranks", group->member_count);
+    for (int i = 0; i < group->member_count; i++)
+        members[i] = group->members[i].rank;
     /* half of the time that is left, so that ranks that cannot attach can still connect */
-    int rc = node_attach(&startup->node, peer_table, startup->members, startup->member_count,
+    int rc = node_attach(&startup->node, &startup->bootstrap->peer_table, members, group->member_count,
                          now_us + (startup->deadline_us - now_us) / 2, &why);
+    free(members);
+    startup->attached = startup->node;
     if (rc != HVD_OK)
-        log_write(startup->log, LOG_WARN, "join",
+        log_write(startup->log, rc == HVD_ERR_UNSUPPORTED ? LOG_INFO : LOG_WARN, "join",
                   "no shared memory with the other ranks of this node, TCP instead: %s", why.text);
+    return HVD_OK;
 }
 
-static bool has_other_nodes(const struct startup *startup)
+static bool leads_node(const struct startup *startup)
 {
-    return startup->nic_discovery.node_count > 1;
-}
-
-/* Check what one rank can check, attach the ranks of this node, and publish this node's network
- * interfaces. */
-static int attach_node(struct startup *startup, struct hvd_error *err)
-{
-    int rc = check_process_sets(startup, err);
-    if (rc == HVD_OK)
-        rc = check_memory(startup, startup->member_count, err);
-    if (rc == HVD_OK && startup->member_count > 1)
-        attach_members(startup);
-    if (rc == HVD_OK && has_other_nodes(startup))
-        rc = nic_discovery_publish(&startup->nic_discovery, &startup->bootstrap->peer_table, &startup->wireup,
-                                   startup->config->nics, err);
-    return rc;
+    return startup->node == NULL || node_leads(startup->node);
 }
 
 /* Reserves some time, so that all ranks learn which rank was not reached. */
@@ -137,6 +136,8 @@ static int64_t connect_deadline(const struct startup *startup)
     return startup->deadline_us - (spare_us < REPORT_RESERVE_US ? spare_us : REPORT_RESERVE_US);
 }
 
+/* ---- What a leader does for its node ---- */
+
 /* Try which network interfaces join the nodes. */
 static int probe_network(struct startup *startup, struct hvd_error *err)
 {
@@ -145,7 +146,7 @@ static int probe_network(struct startup *startup, struct hvd_error *err)
                                &startup->wireup, connect_deadline(startup), err);
 }
 
-/* All ranks have probed: choose the networks that work on all nodes. */
+/* All leaders have probed: choose the networks that work on all nodes. */
 static int choose_networks(struct startup *startup, struct hvd_error *err)
 {
     struct nic_discovery *nic_discovery = &startup->nic_discovery;
@@ -182,17 +183,13 @@ static int connect_links(struct startup *startup, int link_fds[TREE_MAX_LINKS], 
     return rc;
 }
 
-/* All ranks know which ranks share memory: build the tree, connect its links, and open control on them. */
+/* All peers are known: build the tree, connect its links, and open control on them. */
 static int connect_tree(struct startup *startup, struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
     struct peer_table *peer_table = &bootstrap->peer_table;
     int link_fds[TREE_MAX_LINKS];
-    int rc = has_other_nodes(startup) ? choose_networks(startup, err) : HVD_OK;
-    if (rc == HVD_OK)
-        rc = peer_table_assign_nodes(peer_table, startup->attached, err);
-    if (rc == HVD_OK)
-        rc = tree_shape_of_rank(peer_table->node_of_rank, peer_table->size, peer_table->rank,
+    int rc = tree_shape_of_rank(peer_table->node_of_rank, peer_table->size, peer_table->rank,
                                 &bootstrap->shape, err);
     if (rc == HVD_OK)
         rc = connect_links(startup, link_fds, err);
@@ -200,45 +197,220 @@ static int connect_tree(struct startup *startup, struct hvd_error *err)
         return rc;
     if (bootstrap->shape.local_size == 1) {
         node_close(startup->node);
-        startup->node = NULL;
+        startup->node = startup->attached = NULL;
     }
-    struct node *node = startup->node;
-    bootstrap->arena = node_arena(node);
-    bootstrap->windows = node_take_windows(node);
-    rc = node_oversubscription(node, &bootstrap->oversubscription, err);
-    if (rc != HVD_OK)
-        return rc;
-    startup->node = NULL; /* control owns it now */
-    return control_open(&bootstrap->control, peer_table, &bootstrap->shape, node, link_fds, err);
+    bootstrap->arena = node_arena(startup->node);
+    bootstrap->windows = node_take_windows(startup->node);
+    rc = control_open(&bootstrap->control, peer_table, &bootstrap->shape, startup->node, link_fds, err);
+    if (rc == HVD_OK)
+        startup->node = NULL; /* control owns it now */
+    return rc;
 }
 
-/* Each rank does the work of a step by itself; after each step all ranks exchange reports of how it went. */
-static const struct {
-    const char *name;
-    int (*work)(struct startup *startup, struct hvd_error *err);
-    bool (*is_needed)(const struct startup *startup); /* the same on all ranks; NULL: always */
-} steps[] = {{"attached", attach_node, NULL},
-             {"probed", probe_network, has_other_nodes},
-             {"connected", connect_tree, NULL}};
+/* The ranks of this node, for the leaders of the others. */
+static int fill_card(const struct startup *startup, struct node_card *card, struct hvd_error *err)
+{
+    const struct node_group *group = &startup->group;
+    int count = 0, attached_count = 1;
+    card->info = *startup->peer_info;
+    card->members = calloc((size_t)group->member_count + 1, sizeof(*card->members));
+    int *attached = malloc(((size_t)group->member_count + 1) * sizeof(*attached));
+    if (card->members == NULL || attached == NULL) {
+        free(attached);
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d ranks", group->member_count);
+    }
+    attached[0] = startup->bootstrap->job.rank;
+    if (startup->node != NULL)
+        attached_count = node_attached_ranks(startup->node, attached);
+    card->members[0] = (struct node_card_member){attached[0], card->info.peer.pid, card->info.peer.port};
+    for (int i = 0; startup->node != NULL && i < group->member_count && count < attached_count; i++)
+        if (group->members[i].rank == attached[count])
+            card->members[count++] = group->members[i];
+    card->member_count = count > 0 ? count : 1;
+    free(attached);
+    return HVD_OK;
+}
 
-/* The most fences of start_many_ranks: for the peer infos, after each step, and at the end. */
-#define MAX_FENCES (1 + (int)(sizeof(steps) / sizeof(steps[0])) + 1)
+/* Check what a leader can, and publish this node's ranks and network interfaces. Afterwards all leaders know
+ * all peers. */
+static int exchange_cards(struct startup *startup, struct hvd_error *err)
+{
+    struct bootstrap *bootstrap = startup->bootstrap;
+    struct node_card card = {.report = startup->group.report};
+    struct start_report *report = &card.report;
+    int rc = fill_card(startup, &card, err);
+    if (rc != HVD_OK)
+        return rc;
+    report->step = "attached";
+    if (report->status == HVD_OK)
+        report->status = check_process_sets(startup, &report->reason);
+    if (report->status == HVD_OK)
+        report->status = check_memory(startup, card.member_count, &report->reason);
+    if (report->status == HVD_OK && card.member_count < bootstrap->job.size)
+        report->status = nic_discovery_publish(&bootstrap->peer_table, &startup->wireup,
+                                               startup->config->nics, &report->reason);
+    rc = node_card_exchange(&bootstrap->peer_table, &startup->leaders, &startup->wireup, &card,
+                            startup->deadline_us, err);
+    node_card_free(&card);
+    if (rc == HVD_OK)
+        rc = nic_discovery_open(&startup->nic_discovery, &bootstrap->peer_table, err);
+    return rc;
+}
+
+static bool has_other_networks(const struct startup *startup)
+{
+    return startup->nic_discovery.node_count > 1;
+}
+
+/* Tell the members how a step went; without members it does nothing. */
+static void conclude(const struct startup *startup, int status, int value, const struct hvd_error *err)
+{
+    if (startup->attached != NULL)
+        node_conclude(startup->attached, status, value, status == HVD_OK ? "" : err->text);
+}
+
+static int probe_networks(struct startup *startup, struct hvd_error *err)
+{
+    struct start_report mine = {.step = "probed"};
+    mine.status = probe_network(startup, &mine.reason);
+    return start_report_exchange(&startup->leaders, &startup->bootstrap->peer_table, &startup->wireup, &mine,
+                                 startup->deadline_us, err);
+}
+
+/* Hand the members all that they need to know of other ranks. */
+static int hand_on_peers(struct startup *startup, struct hvd_error *err)
+{
+    struct bootstrap *bootstrap = startup->bootstrap;
+    struct peers_summary summary = {.settings = bootstrap->settings};
+    if (startup->node == NULL)
+        return HVD_OK;
+    int rc = node_oversubscription(startup->node, &summary.oversubscription, err);
+    bootstrap->oversubscription = summary.oversubscription;
+    if (rc == HVD_OK)
+        rc = peers_file_write(node_peers_file(startup->node), &bootstrap->peer_table, &summary, err);
+    if (rc == HVD_OK)
+        rc = peers_file_map(node_peers_file(startup->node), &bootstrap->peer_table, &summary, err);
+    return rc;
+}
+
+/* All ranks have reported how the last step went, the members of this node in its memory: find out if the job
+ * has started, and tell them. */
+static int conclude_start(struct startup *startup, struct start_report *mine, struct hvd_error *err)
+{
+    const struct peer_table *peer_table = &startup->bootstrap->peer_table;
+    char who[300];
+    int rank = 0;
+    struct hvd_error why = {""};
+    int rc = startup->wireup.ops->fence(startup->wireup.state, startup->deadline_us, err);
+    if (rc == HVD_OK && mine->status == HVD_OK && startup->attached != NULL) {
+        mine->status = node_first_failure(startup->attached, &rank, &why);
+        mine->names_ranks = mine->status != HVD_OK;
+        peer_table_rank_name(peer_table, rank, who, sizeof(who));
+        if (mine->status != HVD_OK)
+            error_set(&mine->reason, mine->status, "%.100s cannot start: %s", who, why.text);
+    }
+    if (rc == HVD_OK)
+        rc = startup->leaders.count == 1
+                 ? start_report_result(peer_table, peer_table->rank, mine, err)
+                 : start_report_exchange(&startup->leaders, peer_table, &startup->wireup, mine,
+                                         startup->deadline_us, err);
+    conclude(startup, rc, 0, err);
+    return rc;
+}
+
+/* The start of a rank that acts for its node. */
+static int lead(struct startup *startup, struct hvd_error *err)
+{
+    struct start_report mine = {.step = "connected"};
+    int rc = exchange_cards(startup, err);
+    int value = startup->leaders.count > 1 ? VERDICT_MANY_NODES : 0;
+    bool probes = rc == HVD_OK && has_other_networks(startup);
+    if (probes) {
+        conclude(startup, HVD_OK, value | VERDICT_PROBE, NULL);
+        rc = probe_networks(startup, err);
+    }
+    if (rc != HVD_OK) {
+        conclude(startup, rc, value, err);
+        return rc;
+    }
+    if (probes)
+        mine.status = choose_networks(startup, &mine.reason);
+    if (mine.status == HVD_OK)
+        mine.status = hand_on_peers(startup, &mine.reason);
+    conclude(startup, mine.status, value | VERDICT_GO_ON, &mine.reason);
+    if (mine.status == HVD_OK)
+        mine.status = connect_tree(startup, &mine.reason);
+    return conclude_start(startup, &mine, err);
+}
+
+/* ---- What the members of a node do ---- */
+
+static int await_verdict(struct startup *startup, int *valuep, struct hvd_error *err)
+{
+    return node_await_verdict(startup->attached, ++startup->verdict_count, startup->deadline_us, valuep, err);
+}
+
+static int fence(struct startup *startup, struct hvd_error *err)
+{
+    return startup->wireup.ops->fence(startup->wireup.state, startup->deadline_us, err);
+}
+
+/* The leader knows all peers: take them over, and connect to the neighbours in the tree, which are on this
+ * node. */
+static int join_tree(struct startup *startup, struct hvd_error *err)
+{
+    struct bootstrap *bootstrap = startup->bootstrap;
+    struct peers_summary summary;
+    int rc = check_process_sets(startup, err);
+    if (rc == HVD_OK)
+        rc = peers_file_map(node_peers_file(startup->node), &bootstrap->peer_table, &summary, err);
+    if (rc != HVD_OK)
+        return rc;
+    bootstrap->settings = summary.settings;
+    bootstrap->oversubscription = summary.oversubscription;
+    return connect_tree(startup, err);
+}
+
+/* The start of a rank that another one acts for. */
+static int follow(struct startup *startup, struct hvd_error *err)
+{
+    struct hvd_error why = {""};
+    int value = 0;
+    int rc = fence(startup, err);
+    if (rc == HVD_OK)
+        rc = await_verdict(startup, &value, err);
+    if (rc == HVD_OK && (value & VERDICT_PROBE) != 0) {
+        rc = fence(startup, err);
+        if (rc == HVD_OK)
+            rc = await_verdict(startup, &value, err);
+    }
+    if (rc != HVD_OK && (value & VERDICT_GO_ON) == 0)
+        return rc;
+    int joined = rc == HVD_OK ? join_tree(startup, &why) : HVD_OK;
+    node_report(startup->attached, joined, why.text);
+    rc = fence(startup, err);
+    if (rc == HVD_OK && (value & VERDICT_MANY_NODES) != 0)
+        rc = fence(startup, err);
+    if (rc == HVD_OK)
+        rc = await_verdict(startup, &value, err);
+    return rc;
+}
+
+/* ---- The start as a whole ---- */
+
+/* The most fences of start_many_ranks: for the peer infos, for the nodes' cards, after the probe, after
+ * connecting, for the leaders' reports, and at the end. */
+#define MAX_FENCES 6
 
 static int start_many_ranks(struct startup *startup, struct hvd_error *err)
 {
-    const struct peer_table *peer_table = &startup->bootstrap->peer_table;
     int rc = exchange_peer_info(startup, err);
-    for (size_t i = 0; rc == HVD_OK && i < sizeof(steps) / sizeof(steps[0]); i++) {
-        struct start_report mine = {.step = steps[i].name};
-        if (steps[i].is_needed != NULL && !steps[i].is_needed(startup))
-            continue;
-        mine.status = steps[i].work(startup, &mine.reason);
-        mine.attached = startup->node != NULL;
-        rc = start_report_exchange(peer_table, &startup->wireup, &mine, i == 0 ? startup->attached : NULL,
-                                   startup->deadline_us, err);
-    }
-    if (rc == HVD_OK) /* all ranks have read our report: wire-up may end */
-        rc = startup->wireup.ops->fence(startup->wireup.state, startup->deadline_us, err);
+    if (rc == HVD_OK)
+        rc = attach(startup, err);
+    if (rc == HVD_OK)
+        rc = leads_node(startup) ? lead(startup, err) : follow(startup, err);
+    if (rc == HVD_OK) /* all leaders have read our report: wire-up may end */
+        rc = fence(startup, err);
     return rc;
 }
 
@@ -305,8 +477,9 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
     node_close(startup.node);
     nic_discovery_close(&startup.nic_discovery);
     wireup_close(&startup.wireup);
-    free(startup.members);
-    free(startup.attached);
+    node_group_free(&startup.group);
+    free(startup.leaders.ranks);
+    free(startup.peer_info);
     if (rc != HVD_OK)
         bootstrap_close(bootstrap);
     return rc;

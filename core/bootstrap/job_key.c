@@ -129,3 +129,14 @@ int job_key_get(struct peer_table *peer_table, const struct wireup *wireup, enum
     free(blob.bytes);
     return rc;
 }
+
+void job_key_blob_name(const struct peer_table *peer_table, const char *what, char name[64])
+{
+    static const char purpose[] = "hvd name of a start";
+    unsigned char hash[crypto_generichash_BYTES_MIN];
+    char text[2 * sizeof(hash) + 1];
+    crypto_generichash(hash, sizeof(hash), (const unsigned char *)purpose, sizeof(purpose), peer_table->key,
+                       sizeof(peer_table->key));
+    sodium_bin2hex(text, sizeof(text), hash, sizeof(hash));
+    snprintf(name, 64, "hvd.%u.%.16s.%s", peer_table->epoch, text, what);
+}

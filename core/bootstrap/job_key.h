@@ -28,4 +28,9 @@ int job_key_put(const struct peer_table *peer_table, const struct wireup *wireup
 int job_key_get(struct peer_table *peer_table, const struct wireup *wireup, enum job_key_guard guard,
                 int64_t deadline_us, struct hvd_error *err);
 
+/* Once the key is known: the name under which ranks put [what] in this start. It differs from start to start,
+ * as PMIx may hand out what another node's rank put under the same name in an earlier start of its process.
+ */
+void job_key_blob_name(const struct peer_table *peer_table, const char *what, char name[64]);
+
 #endif

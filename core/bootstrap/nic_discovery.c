@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bootstrap/job_key.h"
 #include "net/nic_offer.h"
 
 #define COMPONENT "network"
@@ -53,7 +54,7 @@ static int put(const struct peer_table *peer_table, const struct wireup *wireup,
                const void *bytes, size_t length, struct hvd_error *err)
 {
     char name[64];
-    snprintf(name, sizeof(name), "hvd.%u.%s", peer_table->epoch, what);
+    job_key_blob_name(peer_table, what, name);
     return wireup->ops->put(wireup->state, name, bytes, length, err);
 }
 
@@ -68,7 +69,7 @@ static int get(const struct blob_source *blob_source, int rank, const char *what
                struct hvd_error *err)
 {
     char name[64];
-    snprintf(name, sizeof(name), "hvd.%u.%s", blob_source->peer_table->epoch, what);
+    job_key_blob_name(blob_source->peer_table, what, name);
     return blob_source->wireup->ops->get(blob_source->wireup->state, rank, name, blob_source->deadline_us,
                                          blob, err);
 }
@@ -84,13 +85,11 @@ static int fail_damaged(const struct nic_discovery *nic_discovery, int rc, int n
 
 /* ---- 1. Publish the interfaces ---- */
 
-int nic_discovery_publish(const struct nic_discovery *nic_discovery, const struct peer_table *peer_table,
-                          const struct wireup *wireup, const char *nic_filter, struct hvd_error *err)
+int nic_discovery_publish(const struct peer_table *peer_table, const struct wireup *wireup,
+                          const char *nic_filter, struct hvd_error *err)
 {
     struct network_node own = {.host = NULL};
     unsigned char bytes[NIC_OFFER_BYTES];
-    if (!is_node_first(nic_discovery, peer_table))
-        return HVD_OK;
     int rc = nic_offer_read(&own, nic_filter, err);
     if (rc == HVD_OK)
         rc = put(peer_table, wireup, "nics", bytes, nic_offer_encode(&own, bytes), err);

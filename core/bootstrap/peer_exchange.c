@@ -1,4 +1,5 @@
-/* peer_exchange.c: exchanges the ranks' peer infos and the job's key by wire-up. */
+/* peer_exchange.c: exchanges peer infos and the job's key by wire-up, as far as each rank needs them to find
+ * the ranks of its node. */
 #include "bootstrap/peer_exchange.h"
 
 #include <stdio.h>
@@ -61,8 +62,8 @@ static int report_option_mismatch(const struct peer_table *peer_table, const str
         option->name, name, value->value, value->source, first_name, first_value->value, first_value->source);
 }
 
-static int report_rank_list_mismatch(const struct peer_info *peer_info, const struct peer_info *first,
-                                     struct hvd_error *err)
+int peer_exchange_list_mismatch(const struct peer_info *peer_info, const struct peer_info *first,
+                                struct hvd_error *err)
 {
     return error_set(err, HVD_ERR_MISMATCH,
                      "hvd_init_with: the launcher's rank %d (%.64s) makes a job of the ranks %s, its rank %d "
@@ -102,7 +103,7 @@ static int compare_peer_info(const struct peer_table *peer_table, int rank, cons
 {
     const struct hvd_option *option = peer_info_differing_option(first, peer_info);
     if (!peer_info_same_ranks(first, peer_info))
-        return report_rank_list_mismatch(peer_info, first, err);
+        return peer_exchange_list_mismatch(peer_info, first, err);
     if (first->start.set_count != peer_info->start.set_count)
         return report_set_count_mismatch(peer_table, rank, peer_info, first, err);
     if (first->key_guard != peer_info->key_guard)
@@ -123,13 +124,12 @@ static int get_all_peer_info(struct peer_table *peer_table, const struct wireup 
     return rc;
 }
 
-/* Ranks of this node reach each other by loopback, without any network interface. */
-static void use_loopback(struct peer_table *peer_table)
+void peer_exchange_use_loopback(struct peer_table *peer_table, uint64_t node_key)
 {
     static const struct in6_addr loopback4 = {{{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1}}};
     for (int rank = 0; rank < peer_table->size; rank++) {
         struct peer *peer = &peer_table->peers[rank];
-        if (peer->node_key != peer_table->peers[peer_table->rank].node_key)
+        if (peer->node_key != node_key)
             continue;
         peer->addresses[0] = loopback4;
         peer->addresses[1] = in6addr_loopback;
@@ -137,21 +137,165 @@ static void use_loopback(struct peer_table *peer_table)
     }
 }
 
-int peer_exchange(struct peer_table *peer_table, const struct wireup *wireup,
-                  const struct peer_info *peer_info, int64_t deadline_us, struct hvd_error *err)
+/* ---- Who may share memory ---- */
+
+/* One rank's exchange under way. */
+struct info_exchange {
+    struct peer_table *peer_table;
+    const struct wireup *wireup;
+    const struct peer_info *own;
+    struct peer_info *infos; /* room for two of other ranks */
+    int *local_peers;        /* the ranks that the launcher says are on this node; NULL if it does not say */
+    int local_count;
+    int64_t deadline_us;
+    struct node_group *group;
+};
+
+static int read_info(const struct info_exchange *exchange, int rank, int place, struct hvd_error *err)
 {
-    struct peer_info *infos = calloc(2, sizeof(*infos));
-    if (infos == NULL)
+    return get_peer_info(exchange->peer_table, exchange->wireup, rank, exchange->deadline_us,
+                         &exchange->infos[place], err);
+}
+
+void node_group_free(struct node_group *group)
+{
+    free(group->members);
+    group->members = NULL;
+    group->member_count = 0;
+}
+
+static int group_alloc(struct node_group *group, int count, struct hvd_error *err)
+{
+    group->members = calloc((size_t)count, sizeof(*group->members));
+    return group->members != NULL
+               ? HVD_OK
+               : error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d ranks", count);
+}
+
+static void group_add(struct node_group *group, int rank, const struct peer *peer)
+{
+    group->members[group->member_count++] =
+        (struct node_card_member){.rank = rank, .pid = peer->pid, .port = peer->port};
+}
+
+/* Only the leader needs to know the others. */
+static void group_settle(struct node_group *group, int own_rank)
+{
+    if (group->members[0].rank == own_rank)
+        return;
+    group->member_count = 1;
+    group->report = (struct start_report){.status = HVD_OK};
+}
+
+/* The launcher does not say who is on which node: read the infos of all ranks. */
+static int find_group_in_job(const struct info_exchange *exchange, struct hvd_error *err)
+{
+    struct peer_table *peer_table = exchange->peer_table;
+    struct node_group *group = exchange->group;
+    uint64_t node_key = exchange->own->peer.node_key;
+    int rc = group_alloc(group, peer_table->size, err);
+    if (rc == HVD_OK)
+        rc = get_all_peer_info(peer_table, exchange->wireup, exchange->infos, exchange->deadline_us, err);
+    if (rc != HVD_OK)
+        return rc;
+    for (int rank = 0; rank < peer_table->size; rank++)
+        if (peer_table->peers[rank].node_key == node_key)
+            group_add(group, rank, &peer_table->peers[rank]);
+    group_settle(group, peer_table->rank);
+    peer_exchange_use_loopback(peer_table, node_key);
+    return HVD_OK;
+}
+
+/* A rank with another list of ranks is in another job; one whose key is guarded otherwise has another key. */
+static bool may_share_memory(const struct peer_info *own, const struct peer_info *info)
+{
+    return info->peer.node_key == own->peer.node_key && info->key_guard == own->key_guard &&
+           peer_info_same_ranks(own, info);
+}
+
+/* Compare one local peer with rank 0, and add it to the group if it may share memory with this rank. A
+ * difference is kept for the leader's report, as the other ranks must learn it too. */
+static void consider_peer(const struct info_exchange *exchange, int rank)
+{
+    struct start_report *report = &exchange->group->report;
+    const struct peer_info *first = &exchange->infos[0], *info = &exchange->infos[1];
+    const struct peer_info *own = exchange->own;
+    struct hvd_error why = {""};
+    int rc = compare_peer_info(exchange->peer_table, rank, info, first, &why);
+    if (rc != HVD_OK && report->status == HVD_OK)
+        *report = (struct start_report){.status = rc, .names_ranks = true, .reason = why};
+    if (may_share_memory(own, info))
+        group_add(exchange->group, rank, &info->peer);
+}
+
+/* Read the infos of all local peers: this rank may lead them, or is not where the launcher says. */
+static int find_group_in_node(const struct info_exchange *exchange, struct hvd_error *err)
+{
+    int rc = group_alloc(exchange->group, exchange->local_count, err);
+    if (rc == HVD_OK)
+        rc = read_info(exchange, 0, 0, err);
+    for (int i = 0; rc == HVD_OK && i < exchange->local_count; i++) {
+        rc = read_info(exchange, exchange->local_peers[i], 1, err);
+        if (rc == HVD_OK)
+            consider_peer(exchange, exchange->local_peers[i]);
+    }
+    if (rc == HVD_OK)
+        group_settle(exchange->group, exchange->peer_table->rank);
+    return rc;
+}
+
+/* The first local peer leads this rank, if the launcher is right. */
+static int find_leader(const struct info_exchange *exchange, struct hvd_error *err)
+{
+    int first = exchange->local_peers[0];
+    const struct peer_info *own = exchange->own, *info = &exchange->infos[0];
+    if (first == exchange->peer_table->rank)
+        return find_group_in_node(exchange, err);
+    int rc = read_info(exchange, first, 0, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (!may_share_memory(own, info))
+        return find_group_in_node(exchange, err);
+    rc = group_alloc(exchange->group, 1, err);
+    if (rc == HVD_OK)
+        group_add(exchange->group, first, &info->peer);
+    return rc;
+}
+
+/* The first rank of our list drew a key, unless it gave another list; then say so. */
+static int get_key_of_same_job(const struct info_exchange *exchange, struct hvd_error *err)
+{
+    int rc = job_key_get(exchange->peer_table, exchange->wireup, exchange->own->key_guard,
+                         exchange->deadline_us, err);
+    if (rc != HVD_OK && read_info(exchange, 0, 0, NULL) == HVD_OK &&
+        !peer_info_same_ranks(&exchange->infos[0], exchange->own))
+        return peer_exchange_list_mismatch(exchange->own, &exchange->infos[0], err);
+    return rc;
+}
+
+int peer_exchange(struct peer_table *peer_table, const struct wireup *wireup,
+                  const struct peer_info *peer_info, int64_t deadline_us, struct node_group *group,
+                  struct hvd_error *err)
+{
+    const struct wireup_ops *ops = wireup->ops;
+    struct info_exchange exchange = {.peer_table = peer_table,
+                                     .wireup = wireup,
+                                     .own = peer_info,
+                                     .infos = calloc(2, sizeof(*peer_info)),
+                                     .deadline_us = deadline_us,
+                                     .group = group};
+    if (exchange.infos == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to read the other ranks' peer infos");
     int rc = put_own_info(peer_table, wireup, peer_info, err);
     if (rc == HVD_OK)
-        rc = wireup->ops->fence(wireup->state, deadline_us, err);
+        rc = ops->fence(wireup->state, deadline_us, err);
+    if (rc == HVD_OK && ops->local_peers != NULL)
+        rc = ops->local_peers(wireup->state, &exchange.local_peers, &exchange.local_count, err);
     if (rc == HVD_OK)
-        rc = get_all_peer_info(peer_table, wireup, infos, deadline_us, err);
-    if (rc == HVD_OK) /* the first rank of our list took that rank for its own, and so drew a key */
-        rc = job_key_get(peer_table, wireup, peer_info->key_guard, deadline_us, err);
+        rc = exchange.local_count == 0 ? find_group_in_job(&exchange, err) : find_leader(&exchange, err);
     if (rc == HVD_OK)
-        use_loopback(peer_table);
-    free(infos);
+        rc = get_key_of_same_job(&exchange, err);
+    free(exchange.local_peers);
+    free(exchange.infos);
     return rc;
 }

@@ -1,4 +1,4 @@
-/* start_report.c: tells all ranks how each rank fared in one step of the job's start. */
+/* start_report.c: tells all leaders how each node fared in one step of the job's start. */
 #include "bootstrap/start_report.h"
 
 #include <stdio.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/codec.h"
+#include "bootstrap/job_key.h"
 
 #define START_REPORT_MAGIC UINT32_C(0x73647668) /* "hvds" */
 
@@ -14,7 +15,7 @@ size_t start_report_encode(const struct start_report *report, unsigned char byte
     struct encoder encoder = {bytes, START_REPORT_BYTES, false};
     encode_number(&encoder, START_REPORT_MAGIC, 4);
     encode_number(&encoder, (uint32_t)report->status, 4);
-    encode_number(&encoder, report->attached, 1);
+    encode_number(&encoder, report->names_ranks, 1);
     encode_text(&encoder, report->reason.text, sizeof(report->reason.text));
     return START_REPORT_BYTES - encoder.left;
 }
@@ -25,7 +26,7 @@ int start_report_decode(struct start_report *report, const unsigned char *bytes,
     struct start_report read = {.step = report->step};
     uint64_t magic = decode_number(&decoder, 4);
     read.status = (int32_t)decode_number(&decoder, 4);
-    read.attached = decode_at_most(&decoder, 1, 1) == 1;
+    read.names_ranks = decode_at_most(&decoder, 1, 1) == 1;
     decode_text(&decoder, read.reason.text, sizeof(read.reason.text));
     if (decoder.failed || decoder.left > 0 || magic != START_REPORT_MAGIC || read.status > HVD_OK ||
         read.status < HVD_ERR_SYSTEM)
@@ -56,31 +57,35 @@ static int keep_reason(const struct start_report *mine, int rc, struct hvd_error
     return error_set(err, mine->status, "%s", mine->reason.text);
 }
 
-int start_report_exchange(const struct peer_table *peer_table, const struct wireup *wireup,
-                          const struct start_report *mine, bool *attached, int64_t deadline_us,
+int start_report_result(const struct peer_table *peer_table, int rank, const struct start_report *report,
+                        struct hvd_error *err)
+{
+    char who[300];
+    if (report->status == HVD_OK)
+        return HVD_OK;
+    if (report->names_ranks || rank == peer_table->rank)
+        return error_set(err, report->status, "%s", report->reason.text);
+    peer_table_rank_name(peer_table, rank, who, sizeof(who));
+    return error_set(err, report->status, "%.100s cannot start: %s", who, report->reason.text);
+}
+
+int start_report_exchange(const struct leader_list *leaders, const struct peer_table *peer_table,
+                          const struct wireup *wireup, const struct start_report *mine, int64_t deadline_us,
                           struct hvd_error *err)
 {
     char name[64];
     unsigned char bytes[START_REPORT_BYTES];
-    struct start_report report;
     size_t length = start_report_encode(mine, bytes);
-    snprintf(name, sizeof(name), "hvd.%u.%s", peer_table->epoch, mine->step);
+    job_key_blob_name(peer_table, mine->step, name);
     int rc = wireup->ops->put(wireup->state, name, bytes, length, err);
     if (rc == HVD_OK)
         rc = wireup->ops->fence(wireup->state, deadline_us, err);
-    for (int rank = 0; rc == HVD_OK && rank < peer_table->size; rank++) {
-        rc = get_report(wireup, rank, name, &report, deadline_us, err);
-        if (rc != HVD_OK)
-            break;
-        if (attached != NULL)
-            attached[rank] = report.attached;
-        if (report.status != HVD_OK && rank == peer_table->rank)
-            return keep_reason(mine, rc, err);
-        if (report.status != HVD_OK) {
-            char who[300];
-            peer_table_rank_name(peer_table, rank, who, sizeof(who));
-            return error_set(err, report.status, "%.100s cannot start: %s", who, report.reason.text);
-        }
+    for (int i = 0; rc == HVD_OK && i < leaders->count; i++) {
+        struct start_report report = *mine;
+        if (leaders->ranks[i] != peer_table->rank)
+            rc = get_report(wireup, leaders->ranks[i], name, &report, deadline_us, err);
+        if (rc == HVD_OK && report.status != HVD_OK)
+            return start_report_result(peer_table, leaders->ranks[i], &report, err);
     }
     return rc == HVD_OK ? HVD_OK : keep_reason(mine, rc, err);
 }

@@ -1,5 +1,5 @@
-/* start_report.h: tells all ranks how each rank fared in one step of the job's start, so that all go on or
- * all fail. */
+/* start_report.h: tells all leaders how each node fared in one step of the job's start, so that all ranks go
+ * on or all fail. */
 #ifndef BOOTSTRAP_START_REPORT_H
 #define BOOTSTRAP_START_REPORT_H
 
@@ -8,10 +8,16 @@
 
 #define START_REPORT_BYTES 1024 /* the longest encoded report */
 
+/* The ranks that act for their nodes in the start, ascending. */
+struct leader_list {
+    int *ranks; /* owned by whoever keeps the list */
+    int count;
+};
+
 struct start_report {
     const char *step;        /* the step, whose name is the report's key in wire-up; it is not encoded */
-    int status;              /* HVD_OK, or why this rank cannot go on */
-    bool attached;           /* this rank shares its node's memory */
+    int status;              /* HVD_OK, or why this node cannot go on */
+    bool names_ranks;        /* the reason says by itself which ranks are concerned */
     struct hvd_error reason; /* if status is not HVD_OK */
 };
 
@@ -20,11 +26,14 @@ struct start_report {
 size_t start_report_encode(const struct start_report *report, unsigned char bytes[START_REPORT_BYTES]);
 int start_report_decode(struct start_report *report, const unsigned char *bytes, size_t length);
 
-/* Publish [mine], and read the reports of all ranks on the same step. [attached] (room for all ranks, or
- * NULL) gets which ranks share their node's memory. Collective. If some ranks cannot go on, every rank
- * gets the status and the sentence of the lowest of them. */
-int start_report_exchange(const struct peer_table *peer_table, const struct wireup *wireup,
-                          const struct start_report *mine, bool *attached, int64_t deadline_us,
+/* Write what [report], of [rank], means for all ranks into [err], and return its status. */
+int start_report_result(const struct peer_table *peer_table, int rank, const struct start_report *report,
+                        struct hvd_error *err);
+
+/* On a leader: publish [mine], pass a fence, and read the reports of all leaders on the same step. If some
+ * cannot go on, each gets the status and the sentence of the lowest of them. */
+int start_report_exchange(const struct leader_list *leaders, const struct peer_table *peer_table,
+                          const struct wireup *wireup, const struct start_report *mine, int64_t deadline_us,
                           struct hvd_error *err);
 
 #endif

@@ -44,6 +44,43 @@ static int sub_job_get(void *state, int rank, const char *key, int64_t deadline_
                                       deadline_us, blob, err);
 }
 
+static int compare_ranks(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+static bool is_in(const int *ranks, int count, int rank)
+{
+    return bsearch(&rank, ranks, (size_t)count, sizeof(*ranks), compare_ranks) != NULL;
+}
+
+/* The launcher's local peers that are in the sub-job, by their numbers there. */
+static int sub_job_local_peers(void *state, int **ranksp, int *countp, struct hvd_error *err)
+{
+    const struct sub_job *sub_job = state;
+    const struct wireup_ops *ops = sub_job->launcher.ops;
+    int *launcher_peers = NULL, launcher_count = 0, count = 0;
+    *ranksp = NULL;
+    *countp = 0;
+    int rc = ops->local_peers == NULL
+                 ? HVD_OK
+                 : ops->local_peers(sub_job->launcher.state, &launcher_peers, &launcher_count, err);
+    if (rc != HVD_OK || launcher_count == 0) {
+        free(launcher_peers);
+        return rc;
+    }
+    int *ranks = malloc((size_t)launcher_count * sizeof(*ranks));
+    if (ranks == NULL)
+        rc = error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d ranks", launcher_count);
+    for (int rank = 0; rc == HVD_OK && rank < sub_job->size && count < launcher_count; rank++)
+        if (is_in(launcher_peers, launcher_count, sub_job->launcher_ranks[rank]))
+            ranks[count++] = rank;
+    free(launcher_peers);
+    *ranksp = ranks;
+    *countp = count;
+    return rc;
+}
+
 static void sub_job_close(void *state)
 {
     struct sub_job *sub_job = state;
@@ -57,6 +94,7 @@ static const struct wireup_ops sub_job_ops = {.name = "sub-job",
                                               .put = sub_job_put,
                                               .fence = sub_job_fence,
                                               .get = sub_job_get,
+                                              .local_peers = sub_job_local_peers,
                                               .close = sub_job_close};
 
 /* The index of this process in the list. */

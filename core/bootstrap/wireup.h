@@ -28,6 +28,9 @@ struct wireup_ops {
     /* Mandatory: return what [rank] put before the last fence, in memory that the caller frees. */
     int (*get)(void *state, int rank, const char *key, int64_t deadline_us, struct wireup_blob *blob,
                struct hvd_error *err);
+    /* Optional: the ranks that the launcher says are on this rank's node, this one included, ascending, in
+     * *ranksp, which the caller frees; *countp is 0 if the launcher does not say. */
+    int (*local_peers)(void *state, int **ranksp, int *countp, struct hvd_error *err);
     /* Mandatory: leave. The caller has fenced after its last get, so no rank still asks this one. NULL is
      * fine. */
     void (*close)(void *state);

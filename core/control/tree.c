@@ -508,7 +508,6 @@ int control_open(struct control **controlp, const struct peer_table *peer_table,
     struct tree *tree = calloc(1, sizeof(*tree));
     if (tree == NULL) {
         status = error_set(err, HVD_ERR_NO_MEMORY, "out of memory for the control tree");
-        node_close(node);
         goto done;
     }
     tree->control = (struct control){.ops = &tree_ops, .rank = peer_table->rank, .size = peer_table->size};
@@ -529,10 +528,16 @@ int control_open(struct control **controlp, const struct peer_table *peer_table,
         status = fds[i] >= 0 ? tree_open_socket(tree, i, &fds[i], err) : tree_open_rings(tree, i, err);
     if (status == HVD_OK)
         status = tree_open_watch(tree, shape, err);
-    if (status == HVD_OK)
+    if (status == HVD_OK) {
         *controlp = &tree->control;
-    else
-        tree_close(&tree->control);
+        goto done;
+    }
+    if (node != NULL) { /* it stays the caller's */
+        tree->node = NULL;
+        tree->slot = NULL;
+        tree->doorbell.fd = -1;
+    }
+    tree_close(&tree->control);
 
 done:
     for (int i = 0; i < link_count; i++) {

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 int peer_table_open(struct peer_table *peer_table, const struct hvd_job *job, struct hvd_error *err)
 {
@@ -20,16 +21,33 @@ int peer_table_open(struct peer_table *peer_table, const struct hvd_job *job, st
         peer_table_close(&fresh);
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d ranks", job->size);
     }
-    for (int i = 0; i < job->size; i++)
-        fresh.node_of_rank[i] = fresh.peers[i].leader = i;
     *peer_table = fresh;
     return HVD_OK;
 }
 
-void peer_table_close(struct peer_table *peer_table)
+static void drop_peers(struct peer_table *peer_table)
 {
+    if (peer_table->mapping != NULL) {
+        munmap(peer_table->mapping, peer_table->mapping_bytes);
+        return;
+    }
     free(peer_table->peers);
     free(peer_table->node_of_rank);
+}
+
+void peer_table_use_mapping(struct peer_table *peer_table, void *mapping, size_t bytes,
+                            const struct peer *peers, const int *node_of_rank)
+{
+    drop_peers(peer_table);
+    peer_table->mapping = mapping;
+    peer_table->mapping_bytes = bytes;
+    peer_table->peers = (struct peer *)peers;
+    peer_table->node_of_rank = (int *)node_of_rank;
+}
+
+void peer_table_close(struct peer_table *peer_table)
+{
+    drop_peers(peer_table);
     sodium_memzero(peer_table, sizeof(*peer_table));
 }
 
@@ -43,16 +61,7 @@ void peer_table_rank_name(const struct peer_table *peer_table, int rank, char *t
         snprintf(text, text_bytes, "rank %d", rank);
 }
 
-/* ---- Nodes and networks ---- */
-
-int peer_table_local_peers(const struct peer_table *peer_table, int *members)
-{
-    int count = 0;
-    for (int rank = 0; rank < peer_table->size; rank++)
-        if (peer_table->peers[rank].node_key == peer_table->peers[peer_table->rank].node_key)
-            members[count++] = rank;
-    return count;
-}
+/* ---- Networks ---- */
 
 struct keyed_rank {
     uint64_t key;
@@ -65,27 +74,6 @@ static int compare_keyed_ranks(const void *a, const void *b)
     if (left->key != right->key)
         return left->key < right->key ? -1 : 1;
     return left->rank < right->rank ? -1 : 1;
-}
-
-int peer_table_assign_nodes(struct peer_table *peer_table, const bool *attached, struct hvd_error *err)
-{
-    struct keyed_rank *keyed_ranks = calloc((size_t)peer_table->size, sizeof(*keyed_ranks));
-    if (keyed_ranks == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to sort %d ranks by their nodes",
-                         peer_table->size);
-    for (int rank = 0; rank < peer_table->size; rank++)
-        keyed_ranks[rank] = (struct keyed_rank){peer_table->peers[rank].node_key, rank};
-    qsort(keyed_ranks, (size_t)peer_table->size, sizeof(*keyed_ranks), compare_keyed_ranks);
-    int leader = keyed_ranks[0].rank;
-    for (int i = 0; i < peer_table->size; i++) {
-        int rank = keyed_ranks[i].rank;
-        if (i > 0 && keyed_ranks[i].key != keyed_ranks[i - 1].key)
-            leader = rank;
-        peer_table->peers[rank].leader = attached[rank] && attached[leader] ? leader : rank;
-        peer_table->node_of_rank[rank] = peer_table->peers[rank].leader;
-    }
-    free(keyed_ranks);
-    return HVD_OK;
 }
 
 int peer_table_networks(const struct peer_table *peer_table, int *network_of_rank, int *first_ranks)

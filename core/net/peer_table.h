@@ -30,24 +30,21 @@ struct peer_table {
     unsigned char key[JOB_KEY_BYTES]; /* of the job: random bytes that rank 0 generated */
     struct peer *peers;               /* [size] */
     int *node_of_rank;                /* [size]: peers[i].leader, in the form that tree_shape_of_rank reads */
+    void *mapping;                    /* where both lie, read-only; NULL: in memory of their own */
+    size_t mapping_bytes;
 };
 
-/* Make a table of [job] in which every rank is a node of its own. */
+/* Make a table of [job] in which nothing is known of any rank yet. */
 int peer_table_open(struct peer_table *peer_table, const struct hvd_job *job, struct hvd_error *err);
-
-/* The ranks that may share memory with this one, itself included, in ascending order, into [members] (room
- * for all ranks); returns how many. */
-int peer_table_local_peers(const struct peer_table *peer_table, int *members);
 
 /* Number the networks: the network of each rank goes into [network_of_rank], and the first rank of each
  * network, in ascending order, into [first_ranks] (both with room for all ranks). Returns how many
  * networks there are, which is 1 if any rank does not know its network; or HVD_ERR_NO_MEMORY. */
 int peer_table_networks(const struct peer_table *peer_table, int *network_of_rank, int *first_ranks);
 
-/* Decide which ranks form a node. [attached] says for each rank whether it shares the memory of the first
- * rank with its node key, and for such a first rank whether it has that memory. A rank that shares none is
- * a node of its own. */
-int peer_table_assign_nodes(struct peer_table *peer_table, const bool *attached, struct hvd_error *err);
+/* From now on have [peers] and [node_of_rank], which lie in [mapping]; it is unmapped with the table. */
+void peer_table_use_mapping(struct peer_table *peer_table, void *mapping, size_t bytes,
+                            const struct peer *peers, const int *node_of_rank);
 
 /* Wipes the key. A zeroed struct is fine. */
 void peer_table_close(struct peer_table *peer_table);

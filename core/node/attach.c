@@ -18,13 +18,23 @@
 
 _Static_assert(ATTACH_MAX_FDS <= FD_PASSING_MAX, "a packet can carry the descriptors of all neighbours");
 
+int node_index_of(const struct node *node, int rank)
+{
+    int low = 0, high = node->member_count - 1;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (node->members[middle] < rank)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return node->member_count > 0 && node->members[low] == rank ? low : -1;
+}
+
 struct node_member *node_member_of(const struct node *node, int rank)
 {
-    for (int i = 0; i < node->member_count; i++) {
-        if (node->members[i] == rank)
-            return &node->memory->members[i];
-    }
-    return NULL;
+    int index = node_index_of(node, rank);
+    return index < 0 ? NULL : &node->memory->members[index];
 }
 
 struct arena node_arena(const struct node *node)
@@ -33,6 +43,25 @@ struct arena node_arena(const struct node *node)
         return (struct arena){0};
     return (struct arena){node_memory_arena(node->memory, node->member_count),
                           (size_t)node->member_count * NODE_MEMORY_ARENA_BYTES};
+}
+
+bool node_leads(const struct node *node)
+{
+    return node != NULL && node->members[0] == node->rank;
+}
+
+/* The leader watches all that attached. */
+int node_attached_ranks(const struct node *node, int *ranks)
+{
+    ranks[0] = node->rank;
+    for (int i = 0; i < node->watched_count; i++)
+        ranks[i + 1] = node->watched[i].rank;
+    return node->watched_count + 1;
+}
+
+int node_peers_file(const struct node *node)
+{
+    return node->peers_fd;
 }
 
 struct windows node_take_windows(struct node *node)
@@ -178,7 +207,7 @@ int attach_identify_peer(int fd, pid_t *pidp, int *pidfdp, struct hvd_error *err
     return HVD_OK;
 }
 
-static bool members_are_valid(const struct peer_table *peer_table, const int *members, int member_count)
+bool attach_members_are_valid(const struct peer_table *peer_table, const int *members, int member_count)
 {
     bool present = false;
     for (int i = 0; i < member_count; i++) {
@@ -189,10 +218,18 @@ static bool members_are_valid(const struct peer_table *peer_table, const int *me
     return present;
 }
 
+/* A member knows no more for certain than its leader. */
+static bool call_is_valid(const struct peer_table *peer_table, const int *members, int member_count)
+{
+    if (member_count < 1 || members[0] == peer_table->rank)
+        return attach_members_are_valid(peer_table, members, member_count);
+    return members[0] >= 0 && members[0] < peer_table->rank;
+}
+
 int node_attach(struct node **nodep, const struct peer_table *peer_table, const int *members,
                 int member_count, int64_t deadline_us, struct hvd_error *err)
 {
-    if (!members_are_valid(peer_table, members, member_count))
+    if (!call_is_valid(peer_table, members, member_count))
         return error_set(err, HVD_ERR_INVALID,
                          "the ranks of this node must ascend, exist and hold rank %d itself",
                          peer_table->rank);
@@ -202,22 +239,16 @@ int node_attach(struct node **nodep, const struct peer_table *peer_table, const 
     struct node *node = calloc(1, sizeof(*node));
     if (node == NULL)
         return error_set(err, status, "out of memory for a node of %d ranks", member_count);
-    *node = (struct node){.rank = peer_table->rank, .member_count = member_count, .doorbell = -1};
-    node->members = malloc((size_t)member_count * sizeof(*members));
-    if (node->members == NULL) {
-        error_set(err, status, "out of memory for a node of %d ranks", member_count);
-        goto fail;
-    }
-    memcpy(node->members, members, (size_t)member_count * sizeof(*members));
+    *node = (struct node){.rank = peer_table->rank, .doorbell = -1, .peers_fd = -1};
     node->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (node->doorbell < 0) {
         status = error_set_errno(err, "cannot make a doorbell (eventfd)");
         goto fail;
     }
     if (members[0] == peer_table->rank)
-        status = attach_as_leader(node, peer_table, deadline_us, err);
+        status = attach_as_leader(node, peer_table, members, member_count, deadline_us, err);
     else
-        status = attach_as_member(node, peer_table, deadline_us, err);
+        status = attach_as_member(node, peer_table, members[0], deadline_us, err);
     if (status != HVD_OK)
         goto fail;
     publish_cores(node);
@@ -238,8 +269,10 @@ void node_after_fork(struct node *node)
         close(node->watched[i].pidfd);
     if (node->doorbell >= 0)
         close(node->doorbell);
+    if (node->peers_fd >= 0)
+        close(node->peers_fd);
     node->doorbell_count = node->watched_count = 0;
-    node->doorbell = -1;
+    node->doorbell = node->peers_fd = -1;
 }
 
 void node_close(struct node *node)

@@ -4,7 +4,8 @@
  *   first the handshake of auth/handshake.h, in which the member is the connector; then one packet each:
  *
  *   member -> leader   DOORBELL     the member's doorbell; whether it can watch the leader's process
- *   leader -> member   MEMORY       the memory, the windows if the leader could make them, the time left
+ *   leader -> member   MEMORY       the memory, the file of peers, the windows if the leader could make them,
+ *                                   the time left; or why there is no memory
  *   member -> leader   MAPPED       the memory is mapped
  *   leader -> member   NEIGHBOURS   doorbells of its parent and children, its parent's pidfd
  *
@@ -25,13 +26,19 @@
 /* Most descriptors of one packet: the neighbours' doorbells and a pidfd. */
 #define ATTACH_MAX_FDS (ATTACH_MAX_NEIGHBOURS + 1)
 
+#define ATTACH_REFUSAL_BYTES 400
+
 enum attach_packet_type { ATTACH_DOORBELL = 1, ATTACH_MEMORY, ATTACH_MAPPED, ATTACH_NEIGHBOURS };
 
 struct attach_packet {
     int32_t type; /* enum attach_packet_type */
     union {
         int32_t watches; /* DOORBELL: 1: it could open a pidfd of the leader; 0: it will not take part */
-        int64_t left_us; /* MEMORY */
+        struct {
+            int64_t left_us;
+            int32_t member_count;
+            char refusal[ATTACH_REFUSAL_BYTES]; /* not empty: there is no memory, and this says why */
+        } memory;
         struct {
             int32_t parent; /* its doorbell, then its pidfd where it is not the leader, come first */
             int32_t child_count;
@@ -50,9 +57,10 @@ struct attach_fds {
 struct node {
     int rank;
     int member_count;
-    int *members; /* ascending, as node_attach was called; slots go by this index */
+    int *members; /* ascending; slots go by this index */
     struct node_memory *memory;
     struct windows windows; /* places go by the same index; none where this rank could not map them */
+    int peers_fd;           /* of the file of peers, see node.h; -1: none */
     int doorbell;           /* this rank's eventfd */
     int doorbell_count;
     struct {
@@ -62,6 +70,9 @@ struct node {
     struct watched_process
         *watched; /* the leader watches all that attached; a member its leader and its parent */
 };
+
+/* The place of [rank] among the members, or -1. */
+int node_index_of(const struct node *node, int rank);
 
 /* The slot of [rank], or NULL where it is no member. */
 struct node_member *node_member_of(const struct node *node, int rank);
@@ -91,10 +102,13 @@ void attach_close_fds(struct attach_fds *fds);
  * used again before the pidfd was open. */
 int attach_identify_peer(int fd, pid_t *pidp, int *pidfdp, struct hvd_error *err);
 
-/* The two sides. [node] has rank and members; they add the rest. */
-int attach_as_leader(struct node *node, const struct peer_table *peer_table, int64_t deadline_us,
-                     struct hvd_error *err);
-int attach_as_member(struct node *node, const struct peer_table *peer_table, int64_t deadline_us,
+/* Do [members] ascend, exist and hold this rank? */
+bool attach_members_are_valid(const struct peer_table *peer_table, const int *members, int member_count);
+
+/* The two sides. [node] has its rank and doorbell; they add the rest. */
+int attach_as_leader(struct node *node, const struct peer_table *peer_table, const int *members,
+                     int member_count, int64_t deadline_us, struct hvd_error *err);
+int attach_as_member(struct node *node, const struct peer_table *peer_table, int leader, int64_t deadline_us,
                      struct hvd_error *err);
 
 #endif

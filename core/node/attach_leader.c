@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -13,6 +14,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/drop_report.h"
+#include "node/shared_file.h"
 
 #define UNAUTHENTICATED_MAX 64              /* connections at once beyond those of members */
 #define PROOF_US            INT64_C(100000) /* then one that has not proved itself gives way to others */
@@ -43,23 +45,15 @@ struct attach_leader {
     struct attach_peer *peers;
     struct pollfd *polls;         /* one for each peer, then the listener */
     unsigned char *member_states; /* of each member: enum member_state */
+    struct hvd_error refusal;     /* why there is no memory; empty: there is */
 };
-
-static int member_index(const struct node *node, int rank)
-{
-    for (int i = 0; i < node->member_count; i++) {
-        if (node->members[i] == rank)
-            return i;
-    }
-    return -1;
-}
 
 /* Drop a connection; [why] is a phrase that follows "it", or NULL. */
 static void leader_drop(struct attach_leader *leader, struct attach_peer *peer, const char *why)
 {
     bool authenticated = peer->rank >= 0;
     if (authenticated)
-        leader->member_states[member_index(leader->node, peer->rank)] = MEMBER_GONE;
+        leader->member_states[node_index_of(leader->node, peer->rank)] = MEMBER_GONE;
     if (why != NULL && authenticated)
         log_write(leader->peer_table->log, LOG_WARN, "control",
                   "rank %d (pid %d) does not share memory with this node: it %s", peer->rank, (int)peer->pid,
@@ -160,7 +154,7 @@ static int leader_accept(struct attach_leader *leader, struct hvd_error *err)
 static const char *refusal_of(const struct attach_leader *leader, const struct handshake_claim *claim)
 {
     const char *why = handshake_stray_reason(claim, leader->peer_table->epoch, leader->node->rank);
-    int index = member_index(leader->node, (int)claim->from);
+    int index = node_index_of(leader->node, (int)claim->from);
     if (why != NULL)
         return why;
     if (claim->purpose != HANDSHAKE_PURPOSE_ATTACH || index <= 0)
@@ -180,7 +174,7 @@ static void leader_on_handshake(struct attach_leader *leader, struct attach_peer
             return;
         }
         peer->rank = (int)handshake->claim.from;
-        leader->member_states[member_index(leader->node, peer->rank)] = MEMBER_AUTHENTICATED;
+        leader->member_states[node_index_of(leader->node, peer->rank)] = MEMBER_AUTHENTICATED;
         handshake_admit(handshake);
         result = handshake_advance(handshake);
     }
@@ -210,10 +204,19 @@ static void leader_on_doorbell(struct attach_leader *leader, struct attach_peer 
     peer->doorbell = fds->fd[0];
     fds->count = 0;
     peer->expects = ATTACH_MAPPED;
-    struct attach_packet memory = {.left_us = leader->deadline_us - clock_us()};
-    struct attach_fds files = {leader->windows_fd >= 0 ? 2 : 1, {leader->memory_fd, leader->windows_fd}};
+    struct attach_packet memory = {
+        .memory = {.left_us = leader->deadline_us - clock_us(), .member_count = leader->node->member_count}};
+    struct attach_fds files = {leader->windows_fd >= 0 ? 3 : 2,
+                               {leader->memory_fd, leader->node->peers_fd, leader->windows_fd}};
+    bool refused = leader->refusal.text[0] != 0;
+    if (refused) {
+        snprintf(memory.memory.refusal, sizeof(memory.memory.refusal), "%s", leader->refusal.text);
+        files.count = 0;
+    }
     if (attach_send(peer->fd, ATTACH_MEMORY, &memory, &files) != 0)
         leader_drop(leader, peer, "left");
+    else if (refused)
+        leader_drop(leader, peer, NULL);
 }
 
 /* poll has reported a connection. */
@@ -238,7 +241,7 @@ static void leader_serve_peer(struct attach_leader *leader, struct attach_peer *
         leader_on_doorbell(leader, peer, &packet, &fds);
         break;
     case ATTACH_MAPPED:
-        leader->member_states[member_index(leader->node, peer->rank)] = MEMBER_ATTACHED;
+        leader->member_states[node_index_of(leader->node, peer->rank)] = MEMBER_ATTACHED;
         peer->expects = ATTACH_NEIGHBOURS;
         break;
     default:
@@ -364,30 +367,60 @@ static int leader_finish(struct attach_leader *leader, struct hvd_error *err)
     return leader_keep_fds(leader, err);
 }
 
-int attach_as_leader(struct node *node, const struct peer_table *peer_table, int64_t deadline_us,
-                     struct hvd_error *err)
+/* Make what the members get. */
+static int leader_make_files(struct attach_leader *leader, struct hvd_error *err)
+{
+    struct node *node = leader->node;
+    int status = node_memory_create(node->member_count, leader->peer_table->epoch, &node->memory,
+                                    &leader->memory_fd, err);
+    if (status == HVD_OK)
+        status = shared_file_create_empty("hvd-peers", &node->peers_fd, err);
+    if (status != HVD_OK)
+        return status;
+    int32_t *ranks = node_memory_ranks(node->memory, node->member_count);
+    for (int i = 0; i < node->member_count; i++)
+        ranks[i] = node->members[i];
+    if (node->member_count > 1)
+        leader_make_windows(leader);
+    return HVD_OK;
+}
+
+/* Listen first, so that members learn at once if there is no memory. */
+static int leader_run(struct attach_leader *leader, struct hvd_error *err)
+{
+    struct hvd_error why = {""};
+    int status = leader->node->member_count > 1 ? leader_listen(leader, err) : HVD_OK;
+    if (status != HVD_OK)
+        return status;
+    int made = leader_make_files(leader, &leader->refusal);
+    if (made == HVD_OK)
+        leader->refusal.text[0] = 0;
+    status = leader_serve(leader, &why);
+    if (made != HVD_OK)
+        return error_set(err, made, "%s", leader->refusal.text);
+    if (status != HVD_OK)
+        return error_set(err, status, "%s", why.text);
+    return leader_finish(leader, err);
+}
+
+int attach_as_leader(struct node *node, const struct peer_table *peer_table, const int *members,
+                     int member_count, int64_t deadline_us, struct hvd_error *err)
 {
     struct attach_leader leader = {.node = node, .peer_table = peer_table, .deadline_us = deadline_us};
     leader.listener = leader.memory_fd = leader.windows_fd = -1;
-    leader.peer_limit = node->member_count + UNAUTHENTICATED_MAX;
+    leader.peer_limit = member_count + UNAUTHENTICATED_MAX;
     leader.peers = calloc((size_t)leader.peer_limit, sizeof(*leader.peers));
     leader.polls = calloc((size_t)leader.peer_limit + 1, sizeof(*leader.polls));
-    leader.member_states = calloc((size_t)node->member_count, 1);
+    leader.member_states = calloc((size_t)member_count, 1);
+    node->members = malloc((size_t)member_count * sizeof(*members));
     int status = HVD_OK;
-    if (leader.peers == NULL || leader.polls == NULL || leader.member_states == NULL)
-        status =
-            error_set(err, HVD_ERR_NO_MEMORY, "out of memory for a node of %d ranks", node->member_count);
-    if (status == HVD_OK)
-        status =
-            node_memory_create(node->member_count, peer_table->epoch, &node->memory, &leader.memory_fd, err);
-    if (status == HVD_OK && node->member_count > 1) {
-        leader_make_windows(&leader);
-        status = leader_listen(&leader, err);
+    if (leader.peers == NULL || leader.polls == NULL || leader.member_states == NULL || node->members == NULL)
+        status = error_set(err, HVD_ERR_NO_MEMORY, "out of memory for a node of %d ranks", member_count);
+    if (status == HVD_OK) {
+        memcpy(node->members, members, (size_t)member_count * sizeof(*members));
+        node->member_count = member_count;
+        status = leader_run(&leader, err);
     }
-    if (status == HVD_OK)
-        status = leader_serve(&leader, err);
-    if (status == HVD_OK)
-        status = leader_finish(&leader, err);
     for (int i = 0; i < leader.peer_count; i++)
         leader_drop(&leader, &leader.peers[i], NULL);
     drop_report_tell(&leader.drop_report, INT64_MAX, peer_table->log, "control");

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -112,37 +113,70 @@ static void member_map_windows(struct attach_member *member, int fd)
 {
     struct node *node = member->node;
     struct hvd_error why;
-    int own = 0;
-    while (node->members[own] != node->rank)
-        own++;
-    if (windows_attach(&node->windows, fd, node->member_count, own, &why) != HVD_OK)
+    if (windows_attach(&node->windows, fd, node->member_count, node_index_of(node, node->rank), &why) !=
+        HVD_OK)
         log_write(member->peer_table->log, LOG_INFO, "control",
                   "rank %d and the other ranks of its node do not reach each other's tensors: %s", node->rank,
                   why.text);
+}
+
+/* Copy the list of members that the leader wrote into the memory, and check the copy. */
+static int member_learn_members(struct attach_member *member, struct hvd_error *err)
+{
+    struct node *node = member->node;
+    int count = node->member_count;
+    node->members = malloc((size_t)count * sizeof(*node->members));
+    if (node->members == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "leads %d ranks, too many for this process's memory", count);
+    memcpy(node->members, node_memory_ranks(node->memory, count), (size_t)count * sizeof(*node->members));
+    if (!attach_members_are_valid(member->peer_table, node->members, count) ||
+        node->members[0] != member->leader)
+        return error_set(err, HVD_ERR_SYSTEM, "listed ranks of this node that cannot be");
+    return HVD_OK;
+}
+
+/* Map the memory of [packet], and learn who else is on the node. */
+static int member_map_memory(struct attach_member *member, const struct attach_packet *packet,
+                             struct attach_fds *fds, struct hvd_error *err)
+{
+    struct node *node = member->node;
+    int count = packet->memory.member_count;
+    if (packet->memory.refusal[0] != 0)
+        return error_set(err, HVD_ERR_UNSUPPORTED, "has no memory to share: %.*s", ATTACH_REFUSAL_BYTES - 1,
+                         packet->memory.refusal);
+    if (fds->count < 2 || fds->count > 3)
+        return error_set(err, HVD_ERR_SYSTEM,
+                         "sent %d descriptors, expected 2 or 3: the memory, the file of peers, the windows",
+                         fds->count);
+    if (count < 2 || count > member->peer_table->size)
+        return error_set(err, HVD_ERR_SYSTEM, "leads %d ranks of a job of %d", count,
+                         member->peer_table->size);
+    int status = node_memory_attach(fds->fd[0], count, member->peer_table->epoch, &node->memory, err);
+    if (status != HVD_OK)
+        return status;
+    node->member_count = count;
+    node->peers_fd = fds->fd[1];
+    fds->fd[1] = fds->fd[--fds->count];
+    status = member_learn_members(member, err);
+    if (status == HVD_OK && fds->count == 2)
+        member_map_windows(member, fds->fd[1]);
+    return status;
 }
 
 /* Map the leader's memory, and its windows where it has any. *untilp: when its last packet is due. */
 static int member_map(struct attach_member *member, int64_t deadline_us, int64_t *untilp,
                       struct hvd_error *err)
 {
-    struct node *node = member->node;
     struct attach_packet packet, attached = {0};
     struct attach_fds fds;
     int status = member_receive(member, ATTACH_MEMORY, &packet, &fds, deadline_us + GRACE_US, err);
     if (status != HVD_OK)
         return status;
-    if (fds.count == 1 || fds.count == 2)
-        status =
-            node_memory_attach(fds.fd[0], node->member_count, member->peer_table->epoch, &node->memory, err);
-    else
-        status = error_set(err, HVD_ERR_SYSTEM,
-                           "sent %d descriptors, expected 1 or 2: the memory, the windows", fds.count);
-    if (status == HVD_OK && fds.count == 2)
-        member_map_windows(member, fds.fd[1]);
+    status = member_map_memory(member, &packet, &fds, err);
     attach_close_fds(&fds);
     if (status != HVD_OK)
         return status;
-    int64_t left_us = packet.left_us > LEFT_MAX_US ? LEFT_MAX_US : packet.left_us;
+    int64_t left_us = packet.memory.left_us > LEFT_MAX_US ? LEFT_MAX_US : packet.memory.left_us;
     int64_t until_us = left_us > 0 ? clock_us() + left_us : 0;
     *untilp = (until_us > deadline_us ? until_us : deadline_us) + GRACE_US;
     return member_send(member, ATTACH_MAPPED, &attached, NULL, err);
@@ -222,10 +256,10 @@ static int member_try(struct attach_member *member, int64_t deadline_us, struct 
     return status;
 }
 
-int attach_as_member(struct node *node, const struct peer_table *peer_table, int64_t deadline_us,
+int attach_as_member(struct node *node, const struct peer_table *peer_table, int leader, int64_t deadline_us,
                      struct hvd_error *err)
 {
-    struct attach_member member = {.node = node, .peer_table = peer_table, .leader = node->members[0]};
+    struct attach_member member = {.node = node, .peer_table = peer_table, .leader = leader};
     struct hvd_error why, now;
     int pause_ms = 1;
     int status = member_try(&member, deadline_us, &why);

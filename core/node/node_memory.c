@@ -16,13 +16,19 @@ enum node_abort_state { ABORT_NONE, ABORT_WRITING, ABORT_PUBLISHED };
 /* Where the arena begins. */
 static size_t arena_offset(int member_count)
 {
-    size_t bytes = sizeof(struct node_memory) + (size_t)member_count * sizeof(struct node_member);
+    size_t bytes = sizeof(struct node_memory) + (size_t)member_count * sizeof(struct node_member) +
+                   (size_t)member_count * sizeof(int32_t);
     return (bytes + ALIGN_BYTES - 1) / ALIGN_BYTES * ALIGN_BYTES;
 }
 
 size_t node_memory_bytes(int member_count)
 {
     return arena_offset(member_count) + (size_t)member_count * NODE_MEMORY_ARENA_BYTES;
+}
+
+int32_t *node_memory_ranks(struct node_memory *memory, int member_count)
+{
+    return (int32_t *)&memory->members[member_count];
 }
 
 void *node_memory_arena(struct node_memory *memory, int member_count)

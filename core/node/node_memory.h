@@ -9,13 +9,30 @@
 #include "node/byte_ring.h"
 
 #define NODE_MEMORY_MAGIC   UINT64_C(0x65646f6e2d647668) /* "hvd-node" as bytes */
-#define NODE_MEMORY_VERSION 2
+#define NODE_MEMORY_VERSION 3
+
+#define NODE_REASON_BYTES 512
+
+/* What the leader tells its members of one step of the start, once it knows how all ranks fared in it. */
+struct node_verdict {
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t step; /* counts the verdicts; members sleep on it (futex) */
+    int32_t status;
+    int32_t value; /* what the step was to find out */
+    char reason[NODE_REASON_BYTES];
+};
+
+/* What a member tells its leader of its own part in the start. */
+struct node_report {
+    _Atomic int32_t status; /* 1: all is well; 0: nothing was reported yet; negative: why it cannot go on */
+    char reason[NODE_REASON_BYTES];
+};
 
 /* One member's part. Its rings lead to and from its parent in the tree, where that is on this node. */
 struct node_member {
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t armed; /* it sleeps: signal its doorbell */
     _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t left;  /* it left in order; all it sent is in the rings */
     _Atomic uint64_t cores[CORES_WORDS]; /* the cores that it may run on; 0 until it is attached */
+    struct node_report report;
     struct byte_ring up, down;
 };
 
@@ -33,13 +50,15 @@ struct node_memory {
     uint32_t member_count;
     uint32_t member_bytes;
     struct node_abort abort;
-    struct node_member members[];
+    struct node_verdict verdict;
+    struct node_member members[]; /* behind them their ranks, ascending: see node_memory_ranks */
 };
 
 /* The arena lies behind the members. Only pages that are used take memory. */
 #define NODE_MEMORY_ARENA_BYTES (INT64_C(32) << 20) /* for each member */
 
 size_t node_memory_bytes(int member_count);
+int32_t *node_memory_ranks(struct node_memory *memory, int member_count);
 void *node_memory_arena(struct node_memory *memory, int member_count);
 
 /* Make memory for [member_count] members: a sealed memfd in *fdp, close-on-exec, and its mapping in *memoryp.

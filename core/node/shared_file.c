@@ -13,7 +13,8 @@
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
-#define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW)
+#define SIZE_SEALS    (F_SEAL_SHRINK | F_SEAL_GROW)
+#define CONTENT_SEALS (SIZE_SEALS | F_SEAL_WRITE)
 
 /* Not executable, where the kernel has a flag for that: some sites demand it. */
 static int make_file(const char *name)
@@ -66,5 +67,52 @@ int shared_file_size(int fd, int64_t *bytesp, struct hvd_error *err)
             "the memory that this node's first rank made is not sealed (0x%x), so it could vanish",
             (unsigned)seals);
     *bytesp = file.st_size;
+    return HVD_OK;
+}
+
+int shared_file_create_empty(const char *name, int *fdp, struct hvd_error *err)
+{
+    int fd = make_file(name);
+    if (fd < 0)
+        return error_set_errno(err, "cannot make memory that the ranks of this node share (memfd_create)");
+    *fdp = fd;
+    return HVD_OK;
+}
+
+int shared_file_fill(int fd, const void *bytes, size_t length, struct hvd_error *err)
+{
+    int status = check_limit(length, err);
+    const char *from = bytes;
+    for (size_t written = 0; status == HVD_OK && written < length;) {
+        ssize_t part = pwrite(fd, from + written, length - written, (off_t)written);
+        if (part < 0 && errno == EINTR)
+            continue;
+        if (part <= 0)
+            return error_set_errno(err, "cannot write %zu bytes for the ranks of this node", length);
+        written += (size_t)part;
+    }
+    if (status == HVD_OK && fcntl(fd, F_ADD_SEALS, CONTENT_SEALS | F_SEAL_SEAL) != 0)
+        status = error_set_errno(err, "cannot seal %zu bytes for the ranks of this node", length);
+    return status;
+}
+
+/* Private, as kernels before 6.7 refuse a shared mapping of a file that nobody may write; the pages are the
+ * file's all the same. */
+int shared_file_map(int fd, const void **bytesp, size_t *lengthp, struct hvd_error *err)
+{
+    struct stat file;
+    int seals = fcntl(fd, F_GET_SEALS);
+    if (seals < 0 || fstat(fd, &file) != 0)
+        return error_set_errno(err, "cannot look at what this node's first rank wrote for its members");
+    if ((seals & CONTENT_SEALS) != CONTENT_SEALS || file.st_size <= 0)
+        return error_set(err, HVD_ERR_SYSTEM,
+                         "what this node's first rank wrote for its members is not sealed (0x%x)",
+                         (unsigned)seals);
+    void *bytes = mmap(NULL, (size_t)file.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED)
+        return error_set_errno(err, "cannot map %lld bytes that the ranks of this node share",
+                               (long long)file.st_size);
+    *bytesp = bytes;
+    *lengthp = (size_t)file.st_size;
     return HVD_OK;
 }

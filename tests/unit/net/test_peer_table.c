@@ -53,7 +53,7 @@ static int fake_get(void *state, int rank, const char *key, int64_t deadline_us,
         ck_assert_int_eq(rank, 0);
         bytes = job_key;
         length = job_key_length;
-    } else if (strcmp(key, "hvd.9.step") == 0) {
+    } else if (strncmp(key, "hvd.9.", 6) == 0 && strcmp(key + strlen(key) - 5, ".step") == 0) {
         length = start_report_encode(&reports[rank], report);
         bytes = report;
     } else {
@@ -71,6 +71,7 @@ static const struct wireup_ops fake_ops = {
 static const struct wireup fake = {&fake_ops, NULL, NULL};
 static struct peer_table peer_table;
 static struct peer_info peer_info;
+static struct node_group group;
 
 /* Rank [rank] with a fusion of [fusion]: ranks 0 and 2 are in one place, 1 and 3 in others. */
 static void make_card(int rank, char *const *environment)
@@ -99,6 +100,8 @@ static void begin(int rank)
 
 static void end(void)
 {
+    node_group_free(&group);
+    node_group_free(&group);
     peer_table_close(&peer_table);
     peer_table_close(&peer_table); /* a zeroed one is fine */
 }
@@ -107,7 +110,7 @@ START_TEST(all_ranks_are_learnt)
 {
     begin(0);
     char text[300];
-    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, NULL), HVD_OK);
     ck_assert_int_eq(fence_count, 1);
     ck_assert_mem_eq(peer_table.key, job_key, JOB_KEY_BYTES); /* drawn here, as rank 0 */
     static const unsigned char zero[JOB_KEY_BYTES];
@@ -124,16 +127,21 @@ END_TEST
 START_TEST(neighbours_are_reached_by_loopback)
 {
     begin(2);
-    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, NULL), HVD_OK);
     struct in6_addr *address = &peer_table.peers[0].addresses[0];
     ck_assert(IN6_IS_ADDR_V4MAPPED(address) && address->s6_addr[12] == 127);
     ck_assert_int_eq(peer_table.peers[0].address_count, 2);
     ck_assert_int_eq(peer_table.peers[1].address_count, 1);
     ck_assert_int_eq(peer_table.peers[1].addresses[0].s6_addr[12], 10);
-    int members[SIZE];
-    ck_assert_int_eq(peer_table_local_peers(&peer_table, members), 2);
-    ck_assert_int_eq(members[0], 0);
-    ck_assert_int_eq(members[1], 2);
+    ck_assert_int_eq(group.member_count, 1); /* who does not lead needs its leader only */
+    ck_assert_int_eq(group.members[0].rank, 0);
+    end();
+    begin(0);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, NULL), HVD_OK);
+    ck_assert_int_eq(group.member_count, 2);
+    ck_assert_int_eq(group.members[0].rank, 0);
+    ck_assert_int_eq(group.members[1].rank, 2);
+    ck_assert_int_eq(group.members[1].port, 4002);
     end();
 }
 END_TEST
@@ -147,7 +155,7 @@ START_TEST(a_difference_names_both_ranks_and_values)
     begin(_i);
     make_card(0, cli);
     make_card(3, user);
-    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, &err), HVD_ERR_MISMATCH);
     ck_assert_str_eq(
         err.text, "option fusion: rank 3 (n3) has 32M set by environment (HVD_FUSION), rank 0 (n0) has 64M "
                   "set by command line; give all ranks the same");
@@ -173,7 +181,7 @@ START_TEST(a_different_start_is_named)
     ck_assert_int_eq(peer_info_fill_start(&peer_info, sets == 0 ? launcher_ranks : NULL, SIZE, 3, sets),
                      HVD_OK);
     card_lengths[3] = peer_info_encode(&peer_info, cards[3]);
-    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, &err), HVD_ERR_MISMATCH);
     ck_assert_str_eq(err.text, sentences[_i % 2]);
     end();
 }
@@ -188,7 +196,7 @@ START_TEST(all_ranks_have_the_same_guard)
     peer_info.key_guard = JOB_KEY_SECRET;
     card_lengths[3] = peer_info_encode(&peer_info, cards[3]);
     peer_info.key_guard = JOB_KEY_BARE;
-    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_MISMATCH);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, &err), HVD_ERR_MISMATCH);
     ck_assert_msg(strstr(err.text, "rank 3 (n3) has HVD_JOB_KEY, rank 0 (n0) has no HVD_JOB_KEY; ") != NULL,
                   "%s", err.text);
     end();
@@ -200,36 +208,13 @@ START_TEST(hostile_blobs_are_refused)
     struct hvd_error err = {""};
     begin(1);
     job_key_length = JOB_KEY_BYTES - 1;
-    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, &err), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, "the job key of rank 0 has 31 bytes; expected 32") != NULL, "%s",
                   err.text);
     job_key_length = JOB_KEY_BYTES;
     card_lengths[2]--;
-    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &err), HVD_ERR_INVALID);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, &err), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, "the peer info of rank 2, ") != NULL, "%s", err.text);
-    end();
-}
-END_TEST
-
-static const struct {
-    bool attached[SIZE];
-    int node_of_rank[SIZE];
-} settlements[] = {
-    {{true, false, true, false}, {0, 1, 0, 3}},
-    {{true, true, false, true}, {0, 1, 2, 3}},   /* rank 2 could not attach */
-    {{false, false, true, false}, {0, 1, 2, 3}}, /* its leader has no memory */
-    {{true, true, true, true}, {0, 1, 0, 3}},
-};
-
-START_TEST(only_the_attached_share_a_node)
-{
-    begin(1);
-    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
-    ck_assert_int_eq(peer_table_assign_nodes(&peer_table, settlements[_i].attached, NULL), HVD_OK);
-    for (int rank = 0; rank < SIZE; rank++) {
-        ck_assert_int_eq(peer_table.node_of_rank[rank], settlements[_i].node_of_rank[rank]);
-        ck_assert_int_eq(peer_table.peers[rank].leader, peer_table.node_of_rank[rank]);
-    }
     end();
 }
 END_TEST
@@ -279,7 +264,7 @@ START_TEST(a_report_survives_its_bytes)
     size_t length = start_report_encode(&report, bytes);
     ck_assert_int_eq(start_report_decode(&read, bytes, length), HVD_OK);
     ck_assert_int_eq(read.status, HVD_ERR_TIMEOUT);
-    ck_assert(read.attached);
+    ck_assert(read.names_ranks);
     ck_assert_str_eq(read.reason.text, report.reason.text);
     for (size_t cut = 0; cut < length; cut++)
         ck_assert_int_eq(start_report_decode(&read, bytes, cut), HVD_ERR_INVALID);
@@ -293,18 +278,22 @@ END_TEST
 START_TEST(one_failure_is_everyones)
 {
     struct hvd_error err = {""};
-    bool attached[SIZE];
+    int ranks[] = {0, 2, 3};
+    const struct leader_list leaders = {ranks, 3};
     begin(0);
-    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, NULL), HVD_OK);
+    ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, NULL), HVD_OK);
     reports[0].step = "step";
-    reports[1].attached = true;
-    ck_assert_int_eq(start_report_exchange(&peer_table, &fake, &reports[0], attached, 0, &err), HVD_OK);
-    ck_assert(!attached[0] && attached[1] && !attached[3]);
+    reports[1] = (struct start_report){"step", HVD_ERR_SYSTEM, false, {"this rank leads no node"}};
+    ck_assert_int_eq(start_report_exchange(&leaders, &peer_table, &fake, &reports[0], 0, &err), HVD_OK);
     reports[2] = (struct start_report){"step", HVD_ERR_NO_MEMORY, false, {"there is too little of it"}};
     reports[3] = (struct start_report){"step", HVD_ERR_SYSTEM, false, {"not this one"}};
-    ck_assert_int_eq(start_report_exchange(&peer_table, &fake, &reports[0], attached, 0, &err),
+    ck_assert_int_eq(start_report_exchange(&leaders, &peer_table, &fake, &reports[0], 0, &err),
                      HVD_ERR_NO_MEMORY);
     ck_assert_str_eq(err.text, "rank 2 (n2) cannot start: there is too little of it");
+    reports[2].names_ranks = true;
+    ck_assert_int_eq(start_report_exchange(&leaders, &peer_table, &fake, &reports[0], 0, &err),
+                     HVD_ERR_NO_MEMORY);
+    ck_assert_str_eq(err.text, "there is too little of it");
     end();
 }
 END_TEST
@@ -318,8 +307,6 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, a_different_start_is_named, 0, 2 * SIZE);
     tcase_add_test(tcase, all_ranks_have_the_same_guard);
     tcase_add_test(tcase, hostile_blobs_are_refused);
-    tcase_add_loop_test(tcase, only_the_attached_share_a_node, 0,
-                        sizeof(settlements) / sizeof(settlements[0]));
     tcase_add_loop_test(tcase, networks_are_numbered_by_their_first_ranks, 0,
                         sizeof(networks) / sizeof(networks[0]));
     tcase_add_loop_test(tcase, nonsense_from_the_launcher_is_refused, 0, 3);

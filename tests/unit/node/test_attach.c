@@ -401,14 +401,15 @@ END_TEST
 
 START_TEST(bad_members_are_refused)
 {
-    static const int members[][3] = {{0, 0, 2}, {2, 1, 0}, {0, 1, 3}, {-1, 0, 2}, {0, 1, 1}};
+    static const int members[][3] = {{0, 0, 2}, {2, 1, 0}, {0, 1, 3}, {-1, 0, 2}, {0, 2, 1}};
     struct forked_ranks *team = forked_ranks_new(3, three);
     struct peer_table peer_table;
     struct node *node = NULL;
     struct hvd_error err;
-    make_peer_table(team, 2, &peer_table);
+    make_peer_table(team, members[_i][0] < 0 ? 2 : members[_i][0], &peer_table);
     ck_assert_int_eq(node_attach(&node, &peer_table, members[_i], 3, 0, &err), HVD_ERR_INVALID);
-    ck_assert_int_eq(node_attach(&node, &peer_table, (int[2]){0, 1}, 2, 0, &err), HVD_ERR_INVALID);
+    make_peer_table(team, 1, &peer_table); /* its leader would be above it */
+    ck_assert_int_eq(node_attach(&node, &peer_table, (int[2]){2, 1}, 2, 0, &err), HVD_ERR_INVALID);
 }
 END_TEST
 
@@ -559,6 +560,39 @@ START_TEST(a_leader_without_windows_still_leads)
 }
 END_TEST
 
+/* The leader may make no file at all. Nobody waits for what cannot come, and all know why. */
+static void lead_without_memory(struct forked_rank *place)
+{
+    struct rlimit limit;
+    struct node *node = NULL;
+    struct hvd_error err;
+    bool leads = place->peer_table.rank == 0;
+    if (leads) {
+        FORKED_RANK_CHECK(place, getrlimit(RLIMIT_FSIZE, &limit) == 0);
+        limit.rlim_cur = 1 << 20;
+        FORKED_RANK_CHECK(place, setrlimit(RLIMIT_FSIZE, &limit) == 0);
+    }
+    int before = open_descriptors();
+    int64_t begun_us = clock_us();
+    int status =
+        node_attach(&node, &place->peer_table, (int[3]){0, 1, 2}, 3, begun_us + FORKED_RANKS_WAIT_US, &err);
+    FORKED_RANK_CHECK(place, clock_us() - begun_us < FORKED_RANKS_WAIT_US / 4);
+    FORKED_RANK_CHECK(place, status == (leads ? HVD_ERR_SYSTEM : HVD_ERR_UNSUPPORTED));
+    FORKED_RANK_CHECK(place, node == NULL && open_descriptors() == before);
+    if (strstr(err.text, "raise `ulimit -f`") == NULL)
+        forked_rank_fail(place, "%s", err.text);
+}
+
+START_TEST(a_leader_without_memory_refuses_at_once)
+{
+    struct forked_ranks *team = forked_ranks_new(3, three);
+    forked_ranks_start(team, lead_without_memory);
+    forked_ranks_end(team, -1);
+    for (int rank = 0; rank < 3; rank++)
+        ck_assert_str_eq(team->reports[rank].log, "");
+}
+END_TEST
+
 /* ---- The memory ---- */
 
 START_TEST(memory_is_sealed_and_sized)
@@ -681,6 +715,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, windows_end_with_the_node);
     tcase_add_test(tcase, a_member_without_windows_is_a_member);
     tcase_add_test(tcase, a_leader_without_windows_still_leads);
+    tcase_add_test(tcase, a_leader_without_memory_refuses_at_once);
     tcase_add_test(tcase, memory_is_sealed_and_sized);
     tcase_add_test(tcase, unsealed_memory_is_refused);
     tcase_add_test(tcase, arena_is_in_no_child_and_no_dump);

@@ -1,0 +1,91 @@
+/* verdict.c: how a node's leader and its members tell each other, in the node's memory, how they fared in a
+ * step of the start. */
+#include "config.h"
+#include "node/verdict.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <poll.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "node/attach.h"
+
+/* A member looks at this interval whether its leader still lives. */
+#define LOOK_US INT64_C(100000)
+
+/* Any rank of the node can write there, so the text is copied with its bound. */
+static void copy_reason(const char reason[NODE_REASON_BYTES], struct hvd_error *err)
+{
+    error_set(err, HVD_OK, "%.*s", NODE_REASON_BYTES - 1, reason);
+}
+
+void node_report(struct node *node, int status, const char *reason)
+{
+    struct node_report *report = &node_member_of(node, node->rank)->report;
+    snprintf(report->reason, sizeof(report->reason), "%s", reason);
+    atomic_store(&report->status, status == HVD_OK ? 1 : status);
+}
+
+int node_first_failure(const struct node *node, int *rankp, struct hvd_error *err)
+{
+    for (int i = 0; i < node->watched_count; i++) {
+        int rank = node->watched[i].rank;
+        const struct node_report *report = &node_member_of(node, rank)->report;
+        int status = atomic_load(&report->status);
+        if (status > 0)
+            continue;
+        *rankp = rank;
+        if (status == 0)
+            return error_set(err, HVD_ERR_SYSTEM, "it reported nothing to the first rank of its node");
+        copy_reason(report->reason, err);
+        return status < HVD_ERR_SYSTEM ? HVD_ERR_SYSTEM : status;
+    }
+    return HVD_OK;
+}
+
+void node_conclude(struct node *node, int status, int value, const char *reason)
+{
+    struct node_verdict *verdict = &node->memory->verdict;
+    verdict->status = status;
+    verdict->value = value;
+    snprintf(verdict->reason, sizeof(verdict->reason), "%s", reason);
+    atomic_fetch_add(&verdict->step, 1);
+    syscall(SYS_futex, &verdict->step, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static int check_leader(const struct node *node, struct hvd_error *err)
+{
+    struct pollfd ended = {.fd = node->watched_count > 0 ? node->watched[0].pidfd : -1, .events = POLLIN};
+    if (ended.fd < 0 || poll(&ended, 1, 0) != 1)
+        return HVD_OK;
+    return error_set(err, HVD_ERR_RANK_LOST, "rank %d, the first of this node, ended during the start",
+                     node->members[0]);
+}
+
+int node_await_verdict(struct node *node, uint32_t step, int64_t deadline_us, int *valuep,
+                       struct hvd_error *err)
+{
+    struct node_verdict *verdict = &node->memory->verdict;
+    for (uint32_t seen = atomic_load(&verdict->step); seen < step; seen = atomic_load(&verdict->step)) {
+        int64_t left_us = deadline_us - clock_us();
+        if (left_us <= 0)
+            return error_set(err, HVD_ERR_TIMEOUT,
+                             "rank %d, the first of this node, did not conclude the start in time; "
+                             "--hvd-start-timeout gives it longer",
+                             node->members[0]);
+        int rc = check_leader(node, err);
+        if (rc != HVD_OK)
+            return rc;
+        left_us = left_us < LOOK_US ? left_us : LOOK_US;
+        const struct timespec wait = {.tv_nsec = left_us * 1000};
+        syscall(SYS_futex, &verdict->step, FUTEX_WAIT, seen, &wait, NULL, 0);
+    }
+    int status = verdict->status;
+    *valuep = verdict->value;
+    copy_reason(verdict->reason, err);
+    return status > HVD_OK || status < HVD_ERR_SYSTEM ? HVD_ERR_SYSTEM : status;
+}
