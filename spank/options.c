@@ -4,12 +4,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "switch.h"
+
 /* Global, because SPANK passes no data of a plug-in to an option's callback. One process serves one step, and
  * SPANK calls from one thread. The size is fixed: a repeated option replaces its value. */
 static struct {
     bool given[OPTION_MAX];
     char value[OPTION_MAX][OPTION_VALUE_BYTES + 1];
     struct hvd_error refused; /* the first value that was not accepted */
+    enum hvd_switch use;      /* by --hvd */
 } step;
 
 /* Check a value as the user gave it, and that it can be passed on to the ranks. */
@@ -24,6 +27,25 @@ static int check_value(const struct hvd_option *option, const char *value, struc
     struct hvd_error why = {""};
     rc = config_list_add(list, option, value, &why);
     return rc < 0 ? error_set(err, rc, "--hvd-%s", why.text) : HVD_OK;
+}
+
+/* SPANK's callback for --hvd, as take_value is for the others. */
+static int take_switch(int val, const char *value, int remote)
+{
+    struct hvd_error err = {""};
+    enum hvd_switch use = HVD_UNSET;
+    (void)val;
+    if (switch_parse(value, &use)) {
+        if (remote)
+            step.use = use;
+        return 0;
+    }
+    error_set(&err, HVD_ERR_INVALID, "--hvd=%.64s: expected on, off or verbose", value);
+    if (!remote)
+        slurm_error("%s", err.text);
+    else if (step.refused.text[0] == 0)
+        step.refused = err;
+    return remote ? 0 : -1;
 }
 
 /* SPANK's callback, called once each time an option is given or handed down, including twice with the same
@@ -61,6 +83,14 @@ static void write_usage(const struct hvd_option *option, char *text, size_t text
         snprintf(text, text_bytes, "%s (default: %s)", option->help, option->def);
 }
 
+static void register_option(spank_t spank, struct spank_option *option)
+{
+    spank_err_t rc = spank_option_register(spank, option);
+    if (rc != ESPANK_SUCCESS)
+        slurm_error("hvd: --%s cannot be used: Slurm did not register it: %s", option->name,
+                    spank_strerror(rc));
+}
+
 void options_register(spank_t spank)
 {
     for (int i = 0; i < option_count; i++) {
@@ -72,19 +102,34 @@ void options_register(spank_t spank)
         write_usage(&option_table[i], usage, sizeof(usage));
         struct spank_option option = {
             .name = name, .arginfo = arg, .usage = usage, .has_arg = 1, .val = i, .cb = take_value};
-        spank_err_t rc = spank_option_register(spank, &option);
-        if (rc != ESPANK_SUCCESS)
-            slurm_error("hvd: --%s cannot be used: Slurm did not register it: %s", name, spank_strerror(rc));
+        register_option(spank, &option);
     }
+    static char name[] = "hvd", arg[] = "on|off|verbose";
+    static char usage[] = "use hvd: PMIx, placement, and variables that tell ranks their places";
+    struct spank_option option = {
+        .name = name, .arginfo = arg, .usage = usage, .has_arg = 2, .val = option_count, .cb = take_switch};
+    register_option(spank, &option);
 }
 
-bool options_given(void)
+char *const *step_environment(spank_t spank)
 {
-    for (int i = 0; i < option_count; i++) {
-        if (step.given[i])
-            return true;
-    }
-    return false;
+    static char *const none[] = {NULL};
+    char **environment = NULL;
+    spank_err_t rc = spank_get_item(spank, S_JOB_ENV, &environment);
+    return rc == ESPANK_SUCCESS && environment != NULL ? environment : none;
+}
+
+bool options_switched_off(void)
+{
+    return step.use == HVD_OFF;
+}
+
+bool options_use_hvd(const struct site *site, char *const *environment)
+{
+    bool given = step.use != HVD_UNSET;
+    for (int i = 0; i < option_count; i++)
+        given = given || step.given[i];
+    return step.use != HVD_OFF && (given || site->all_steps || switch_in_environment(environment));
 }
 
 int options_list(char *list, struct hvd_error *err)
@@ -92,7 +137,11 @@ int options_list(char *list, struct hvd_error *err)
     char built[CONFIG_LIST_BYTES + 1] = "";
     if (step.refused.text[0] != 0)
         return error_set(err, HVD_ERR_INVALID, "%s", step.refused.text);
-    for (int i = 0; i < option_count; i++) {
+    bool show = step.use == HVD_VERBOSE && !step.given[OPTION_OF(bind) - option_table];
+    int status = show ? config_list_add(built, OPTION_OF(bind), "verbose", err) : HVD_OK;
+    if (status < 0)
+        return status;
+    for (int i = 0; i < option_count && step.use != HVD_OFF; i++) {
         int rc = step.given[i] ? config_list_add(built, &option_table[i], step.value[i], err) : HVD_OK;
         if (rc < 0)
             return rc;

@@ -5,8 +5,9 @@
 #include <slurm/spank.h>
 
 #include "options/config.h"
+#include "site.h"
 
-/* Register every option of the table as --hvd-<name>. Call it in slurm_spank_init. */
+/* Register --hvd, and every option of the table as --hvd-<name>. Call it in slurm_spank_init. */
 void options_register(spank_t spank);
 
 /* In slurmstepd: write the values that this step was given as HVD_CLI carries them into [list], which has
@@ -14,7 +15,15 @@ void options_register(spank_t spank);
  * unchanged if a value was refused here although srun accepted it. */
 int options_list(char *list, struct hvd_error *err);
 
-/* In slurmstepd: was this step given any options of hvd? */
-bool options_given(void);
+/* In slurmstepd: the environment of the step, NULL-terminated; without any entry where Slurm does not tell.
+ */
+char *const *step_environment(spank_t spank);
+
+/* In slurmstepd: was --hvd=off given? */
+bool options_switched_off(void);
+
+/* In slurmstepd: does this step use hvd? It does if it was given an option, or has a variable of one, or if
+ * the site says so; --hvd=off goes before all of these. */
+bool options_use_hvd(const struct site *site, char *const *environment);
 
 #endif

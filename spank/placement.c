@@ -50,8 +50,12 @@ int placement_read_options(struct placement_options *options, const struct site 
     char cli[sizeof(CONFIG_CLI_VARIABLE) + CONFIG_LIST_BYTES + 1] = CONFIG_CLI_VARIABLE "=";
     char from_site[sizeof(CONFIG_SITE_VARIABLE) + CONFIG_LIST_BYTES + 1] = CONFIG_SITE_VARIABLE "=";
     char *variables[OPTION_MAX + 3];
+    /* of the variables, only those of placement move tasks */
+    static char *const none[] = {NULL};
+    *options = (struct placement_options){.placed = options_use_hvd(site, none)};
+    if (options_switched_off())
+        return HVD_OK;
     struct hvd_config *config = calloc(1, sizeof(*config));
-    *options = (struct placement_options){.placed = options_given()};
     size_t count = copy_variables(environment, variables, &options->placed);
     if (config == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory to read how tasks are to be placed");
@@ -71,14 +75,6 @@ int placement_read_options(struct placement_options *options, const struct site 
 }
 
 /* ---- Slurm's facts ---------------------------------------------------------------------------------- */
-
-char *const *placement_environment(spank_t spank)
-{
-    static char *const none[] = {NULL};
-    char **environment = NULL;
-    spank_err_t rc = spank_get_item(spank, S_JOB_ENV, &environment);
-    return rc == ESPANK_SUCCESS && environment != NULL ? environment : none;
-}
 
 static int find_owner(spank_t spank, struct planner_user *owner, struct hvd_error *err)
 {
@@ -103,7 +99,7 @@ static int plan_in_child(spank_t spank, const struct site *site, struct hvd_erro
                       .bind = options->bind,
                       .rs = options->rs.given ? &options->rs : NULL,
                       .nics = options->bind.verbose ? options->nics : NULL,
-                      .environment = placement_environment(spank)},
+                      .environment = step_environment(spank)},
     };
     if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &task_count) != ESPANK_SUCCESS ||
         task_count > PLAN_MAX_TASKS)
@@ -143,7 +139,7 @@ static bool needs_no_plan(const struct placement_options *options, const struct 
 void placement_prepare(spank_t spank, const struct site *site)
 {
     struct placement_state *state = &placement_state;
-    int rc = placement_read_options(&state->options, site, placement_environment(spank), &state->failure);
+    int rc = placement_read_options(&state->options, site, step_environment(spank), &state->failure);
     if (!state->options.placed)
         return;
     if (rc == HVD_OK && !needs_no_plan(&state->options, site)) {

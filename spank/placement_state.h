@@ -15,7 +15,4 @@ struct placement_state {
 };
 extern struct placement_state placement_state;
 
-/* The environment of the step, or of the task in which it is called. Never NULL. */
-char *const *placement_environment(spank_t spank);
-
 #endif

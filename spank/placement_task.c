@@ -1,6 +1,7 @@
 /* placement_task.c: apply the placement in a task, as the user, just before its program starts. */
 #include "config.h"
 #include "spank/placement_state.h"
+#include "options.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -120,7 +121,7 @@ void placement_correct_gpus(struct plan_task *task, int index, const struct plan
  * are not the user's. The variables that hide GPUs stay, because they hold for this task too. */
 static void unset_outer_variables(spank_t spank)
 {
-    const char *placed = environment_value(placement_environment(spank), PLACED_VARIABLE);
+    const char *placed = environment_value(step_environment(spank), PLACED_VARIABLE);
     char list[APPLY_VALUE_BYTES];
     const char *at = list;
     struct token listed;
@@ -140,7 +141,7 @@ static int write_variables(spank_t spank, const struct plan_task *task, bool kep
                                            .launcher = "srun",
                                            .gpu_visible = placement_state.options.gpu_visible,
                                            .kept = kept,
-                                           .environment = placement_environment(spank)};
+                                           .environment = step_environment(spank)};
     int count = apply_variables(&launched, variables, err);
     for (int i = 0; i < count; i++) {
         spank_err_t rc = spank_setenv(spank, variables[i].name, variables[i].value, 1);
@@ -199,7 +200,7 @@ static int place(spank_t spank, const struct task_id *id, int index, struct hvd_
     if (rc != HVD_OK)
         return rc;
     if (placement_state.machine != NULL) {
-        const struct node_placement own = {.environment = placement_environment(spank)};
+        const struct node_placement own = {.environment = step_environment(spank)};
         node_placement_find_gpus(&own, placement_state.machine, &visible);
         placement_correct_gpus(&task, index, head, &visible);
     }

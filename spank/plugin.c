@@ -4,8 +4,8 @@
  * tasks are placed before their programs start, and that an error in plugstack.conf never fails a job or
  * drains a node. Its files are named for the process that they run in: srun.c in srun, stepd.c in slurmstepd
  * and in the tasks that it forks. placement.c and planner.c run in slurmstepd before it forks the tasks,
- * planner_child.c in a child of it, and placement_task.c and task_network.c in each task. options.c and
- * site.c read what users and administrators set. */
+ * planner_child.c in a child of it, and placement_task.c, task_network.c and task_place.c in each task.
+ * options.c, switch.c and site.c read what users and administrators set. */
 #pragma GCC visibility push(default)
 #include <slurm/spank.h>
 /* cppcheck-suppress unknownMacro */
@@ -13,6 +13,7 @@ SPANK_PLUGIN(hvd, 1)
 #pragma GCC visibility pop
 
 #include "spank/task_network.h"
+#include "spank/task_place.h"
 #include "options.h"
 #include "site.h"
 #include "srun.h"
@@ -38,7 +39,7 @@ int slurm_spank_init(spank_t spank, int argc, char *argv[])
     case S_CTX_LOCAL:
         options_register(spank);
         site_read(&site, argc, argv, NULL);
-        if (srun_uses_hvd()) {
+        if (srun_uses_hvd(&site)) {
             srun_draw_secret();
             if (!site.keep_mpi)
                 srun_prefer_pmix();
@@ -97,8 +98,10 @@ int slurm_spank_task_init(spank_t spank, int argc, char *argv[])
         return 0;
     site_read(&site, argc, argv, NULL);
     int rc = stepd_task_init(spank, &site);
-    if (rc == 0)
+    if (rc == 0) {
         task_network_init(spank, &site);
+        task_place_init(spank, &site);
+    }
     return rc;
 }
 

@@ -15,6 +15,15 @@ static int read_mpi(struct site *site, const char *value, struct hvd_error *err)
     return HVD_OK;
 }
 
+static int read_steps(struct site *site, const char *value, struct hvd_error *err)
+{
+    bool all = strcmp(value, "all") == 0;
+    if (!all && strcmp(value, "hvd") != 0)
+        return error_set(err, HVD_ERR_INVALID, "plugstack.conf: steps=%.64s: expected all or hvd", value);
+    site->all_steps = all;
+    return HVD_OK;
+}
+
 /* The path must be printable, because error sentences of tasks contain it. Whether it exists and who may
  * write it is checked when it is read. */
 static int read_topology(struct site *site, const char *value, struct hvd_error *err)
@@ -33,11 +42,11 @@ static int read_option(struct site *site, const char *name, const char *value, s
 {
     const struct hvd_option *option = option_find(name);
     if (option == NULL)
-        return error_set(
-            err, HVD_ERR_INVALID,
-            "plugstack.conf: %.64s=%.64s: no such key; expected mpi, topology or the name of an option, "
-            "as in fusion=64M for --hvd-fusion",
-            name, value);
+        return error_set(err, HVD_ERR_INVALID,
+                         "plugstack.conf: %.64s=%.64s: no such key; expected mpi, steps, topology or the "
+                         "name of an option, "
+                         "as in fusion=64M for --hvd-fusion",
+                         name, value);
     char where[96];
     snprintf(where, sizeof(where), "plugstack.conf: %s", name);
     int rc = option_parse(option, where, value, NULL, err);
@@ -60,6 +69,8 @@ static int read_argument(struct site *site, const char *argument, struct hvd_err
     name[equals - argument] = 0;
     if (strcmp(name, "mpi") == 0)
         return read_mpi(site, equals + 1, err);
+    if (strcmp(name, "steps") == 0)
+        return read_steps(site, equals + 1, err);
     if (strcmp(name, "topology") == 0)
         return read_topology(site, equals + 1, err);
     return read_option(site, name, equals + 1, err);

@@ -35,6 +35,7 @@ static const char *const long_without_next_word[] = {
     "external",
     "help",
     "hold",
+    "hvd",
     "immediate",
     "interactive",
     "kill-on-bad-exit",
@@ -98,45 +99,61 @@ static bool long_may_take_next(const char *word, const char *next)
     return true;
 }
 
-/* Skip the options from [at] on, and set *foundp if one of them is of hvd. Returns where the command
- * begins. */
-static int skip_options(int argc, char *const argv[], int at, bool *foundp)
+/* What a word of the command line says of the use of hvd. */
+static void note_option(const char *word, struct srun_use *use)
+{
+    enum hvd_switch of_word = HVD_UNSET;
+    if (starts_with(word, "--hvd-"))
+        use->options = true;
+    else if (strcmp(word, "--hvd") == 0)
+        use->by_switch = HVD_ON;
+    else if (starts_with(word, "--hvd=") && switch_parse(word + strlen("--hvd="), &of_word))
+        use->by_switch = of_word;
+}
+
+/* Skip the options from [at] on, and note in [use] what they say. Returns where the command begins. */
+static int skip_options(int argc, char *const argv[], int at, struct srun_use *use)
 {
     for (; at < argc && argv[at][0] == '-' && argv[at][1] != 0; at++) {
         const char *word = argv[at];
         const char *next = at + 1 < argc ? argv[at + 1] : "-";
         if (strcmp(word, "--") == 0)
             return at + 1;
-        if (starts_with(word, "--hvd-"))
-            *foundp = true;
+        note_option(word, use);
         if (word[1] == '-' ? long_may_take_next(word, next) : letters_take_next(word))
             at++;
     }
     return at;
 }
 
-bool srun_arguments_use_hvd(int argc, char *const argv[])
+void srun_read_arguments(int argc, char *const argv[], struct srun_use *use)
 {
-    bool found = false;
     int at = 1;
-    while (at < argc && !found) {
-        at = skip_options(argc, argv, at, &found);
+    while (at < argc) {
+        at = skip_options(argc, argv, at, use);
         /* a lone colon ends the command of one component of the step, and options of the next follow */
         while (at < argc && strcmp(argv[at], ":") != 0)
             at++;
         at++;
     }
-    return found;
 }
 
-bool srun_environment_uses_hvd(char *const environment[])
+/* sbatch and salloc hand options down in variables of the first form, srun in those of the second. */
+void srun_read_environment(char *const environment[], struct srun_use *use)
 {
+    static const char *const forms[] = {"SLURM_SPANK__SLURM_SPANK_OPTION_hvd_", "_SLURM_SPANK_OPTION_hvd_"};
     for (int i = 0; environment[i] != NULL; i++) {
-        if (starts_with(environment[i], "SLURM_SPANK__SLURM_SPANK_OPTION_hvd_") ||
-            starts_with(environment[i], "_SLURM_SPANK_OPTION_hvd_"))
-            return true;
+        for (size_t j = 0; j < sizeof(forms) / sizeof(forms[0]); j++) {
+            const char *option = environment[i] + strlen(forms[j]);
+            if (!starts_with(environment[i], forms[j]))
+                continue;
+            if (starts_with(option, "hvd="))
+                switch_parse(option + strlen("hvd="), &use->by_switch);
+            else
+                use->options = true;
+        }
     }
-    return false;
+    use->options = use->options || switch_in_environment(environment);
 }
 
 bool srun_finds_pmix_beside(const char *file)
@@ -180,9 +197,8 @@ static size_t read_command_line(char *bytes, size_t capacity)
     return used;
 }
 
-static bool command_line_uses_hvd(void)
+static void read_command_line_of_srun(struct srun_use *use)
 {
-    bool found = false;
     int count = 0;
     char *bytes = calloc(ARGUMENT_BYTES + 1, 1);
     char **words = calloc(ARGUMENT_COUNT, sizeof(*words));
@@ -191,16 +207,18 @@ static bool command_line_uses_hvd(void)
     size_t used = read_command_line(bytes, ARGUMENT_BYTES);
     for (size_t at = 0; at < used && count < ARGUMENT_COUNT; at += strlen(bytes + at) + 1)
         words[count++] = bytes + at;
-    found = srun_arguments_use_hvd(count, words);
+    srun_read_arguments(count, words, use);
 done:
     free(words);
     free(bytes);
-    return found;
 }
 
-bool srun_uses_hvd(void)
+bool srun_uses_hvd(const struct site *site)
 {
-    return srun_environment_uses_hvd(environ) || command_line_uses_hvd();
+    struct srun_use use = {.by_switch = HVD_UNSET};
+    srun_read_environment(environ, &use);
+    read_command_line_of_srun(&use); /* nearer to the user, so it goes before */
+    return use.by_switch != HVD_OFF && (use.by_switch != HVD_UNSET || use.options || site->all_steps);
 }
 
 void srun_draw_secret(void)

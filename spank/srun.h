@@ -3,27 +3,33 @@
 #ifndef SPANK_SRUN_H
 #define SPANK_SRUN_H
 
-#include <stdbool.h>
+#include "site.h"
+#include "switch.h"
 
 /* How the secret travels from srun to the tasks: Slurm hands variables with this prefix on even if the user
  * wants none (--export=NONE). */
 #define SRUN_SECRET_VARIABLE "SLURM_HVD_JOB_KEY"
 
-/* Is an option of hvd among srun's own arguments? [argv] is srun's, and [argv][0] is srun. What follows the
- * command of a step belongs to the command and does not count. If in doubt the answer is yes: a word that may
- * be the value of an option that we do not know is regarded as its value and not as the command. */
-bool srun_arguments_use_hvd(int argc, char *const argv[]);
+/* What srun was told of the use of hvd. */
+struct srun_use {
+    bool options;              /* an option of hvd was given */
+    enum hvd_switch by_switch; /* the last --hvd */
+};
 
-/* Did sbatch, salloc or an outer srun hand down an option of hvd in [environment] ("NAME=value",
- * NULL-terminated)? */
-bool srun_environment_uses_hvd(char *const environment[]);
+/* Look for options of hvd among srun's own arguments. [argv] is srun's, and [argv][0] is srun. What follows
+ * the command of a step belongs to the command and does not count. If in doubt an option counts: a word that
+ * may be the value of an option that we do not know is regarded as its value and not as the command. */
+void srun_read_arguments(int argc, char *const argv[], struct srun_use *use);
+
+/* Look for options of hvd that sbatch, salloc or an outer srun handed down in [environment] ("NAME=value",
+ * NULL-terminated), and for the user's own variables. */
+void srun_read_environment(char *const environment[], struct srun_use *use);
 
 /* Is there a pmix plug-in for MPI in the folder of [file], one of Slurm's objects? */
 bool srun_finds_pmix_beside(const char *file);
 
-/* Does the step of this srun use hvd, by its command line or by what sbatch, salloc or an outer srun handed
- * down? */
-bool srun_uses_hvd(void);
+/* Does the step of this srun use hvd, by its command line, by its environment or by the site's choice? */
+bool srun_uses_hvd(const struct site *site);
 
 /* Draw the secret of this step's ranks, and hand it to stepd_task_init by the environment. */
 void srun_draw_secret(void);

@@ -18,6 +18,7 @@
 /* Global, because SPANK passes no data of a plug-in from one call to the next. One process serves one
  * step. */
 static struct {
+    bool uses_hvd;         /* known from stepd_user_init on */
     bool named;            /* the first task that was ended by a signal has been named */
     uint32_t *first_rankp; /* shared with the tasks: the rank of this component's first task */
 } step;
@@ -89,7 +90,8 @@ void stepd_user_init(spank_t spank, const struct site *site)
 {
     if (is_normal(step_id(spank)))
         placement_prepare(spank, site);
-    if (!options_given())
+    step.uses_hvd = options_use_hvd(site, step_environment(spank));
+    if (!step.uses_hvd)
         return;
     void *shared =
         mmap(NULL, sizeof(*step.first_rankp), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -140,7 +142,7 @@ void stepd_task_exit(spank_t spank)
     int status = 0;
     uint32_t task = 0;
     char node[NODE_BYTES];
-    if (step.named || !options_given() || !is_normal(step_id(spank)))
+    if (step.named || !step.uses_hvd || !is_normal(step_id(spank)))
         return;
     if (spank_get_item(spank, S_TASK_EXIT_STATUS, &status) != ESPANK_SUCCESS || !WIFSIGNALED(status))
         return;

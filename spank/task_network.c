@@ -235,7 +235,7 @@ void task_network_init(spank_t spank, const struct site *site)
     if (spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step > SLURM_MAX_NORMAL_STEP_ID)
         return;
     unset_outer_variables(spank);
-    if (!options_given() || options_list(cli, &err) != HVD_OK ||
+    if (!options_use_hvd(site, step_environment(spank)) || options_list(cli, &err) != HVD_OK ||
         spank_get_item(spank, S_JOB_NNODES, &node_count) != ESPANK_SUCCESS || node_count < 2)
         return;
     if (find_nics_option(spank, cli, site->list, &option))

@@ -189,6 +189,46 @@ no_node_is_drained() {
     expect_text "$output" PMIX_NAMESPACE=
 }
 
+@test "--hvd alone uses hvd, and so does a variable or the site" {
+    need_pmix
+    run srun_in 20 -N3 -n6 --hvd env
+    [ "$(grep -c '^PMIX_NAMESPACE=' <<<"$output")" -eq 6 ]
+    [ "$(grep '^RANK=' <<<"$output" | sort)" = "$(printf 'RANK=%d\n' 0 1 2 3 4 5)" ]
+    [ "$(grep -c '^WORLD_SIZE=6$' <<<"$output")" -eq 6 ]
+    [ "$(grep -c '^LOCAL_RANK=1$' <<<"$output")" -eq 3 ]
+    [ "$(grep -c '^HOROVOD_CROSS_SIZE=3$' <<<"$output")" -eq 6 ]
+    [ "$(grep -c '^MASTER_ADDR=n1$' <<<"$output")" -eq 6 ]
+    [ "$(grep '^MASTER_PORT=' <<<"$output" | sort -u | wc -l)" -eq 1 ]
+    expect_no_text "$output" HVD_CLI
+    run srun_in 20 -n1 --hvd=verbose env
+    expect_line "$output" HVD_CLI=bind=verbose
+    run srun_in 20 -n1 --hvd=loud true
+    [ "$status" -ne 0 ]
+    expect_text "$output" '--hvd=loud: expected on, off or verbose'
+    run login_in 20 env HVD_LOG=warn srun -n2 env
+    expect_text "$output" PMIX_NAMESPACE=
+    expect_line "$output" RANK=1
+    run login_in 20 env HVD_LOG=warn srun -n2 --hvd=off env
+    expect_no_text "$output" PMIX_NAMESPACE=
+    expect_no_text "$output" MASTER_ADDR
+    plugstack steps=all
+    run srun_in 20 -n2 env
+    expect_text "$output" PMIX_NAMESPACE=
+    expect_line "$output" RANK=1
+    run srun_in 20 -n2 --hvd=off --hvd-log=warn env
+    expect_no_text "$output" PMIX_NAMESPACE=
+    expect_no_text "$output" HVD_CLI
+}
+
+@test "--hvd of a batch script reaches the steps inside, and off is nearer" {
+    need_pmix
+    sbatch_in 30 -N2 -n2 --hvd -o "$CLUSTER/job.out" --wrap 'srun env; echo ----; srun --hvd=off env'
+    output=$(<"$CLUSTER/job.out")
+    expect_text "${output%%----*}" PMIX_NAMESPACE=
+    expect_line "${output%%----*}" RANK=1
+    expect_no_text "${output##*----}" PMIX_NAMESPACE=
+}
+
 @test "what the user or the site says of MPI goes before" {
     need_pmix
     run srun_in 20 --mpi=none --hvd-fusion=64M env

@@ -13,15 +13,15 @@
 
 #include "spank/options.h"
 
-#define VARIABLE_COUNT 16
+#define VARIABLE_COUNT 32
 
 /* What the fake answers, and what the plug-in told it. */
 static struct {
-    struct spank_option options[OPTION_MAX];
-    char names[OPTION_MAX][SPANK_OPTION_MAXLEN + 1];
+    struct spank_option options[OPTION_MAX + 1]; /* --hvd is the last */
+    char names[OPTION_MAX + 1][SPANK_OPTION_MAXLEN + 1];
     int registered;
     spank_err_t register_answer, setenv_answer;
-    uint32_t step_id, task;
+    uint32_t job, step_id, task;
     int status;
     int local_task;
     uint32_t local_tasks, node_count;
@@ -72,7 +72,7 @@ const char *spank_strerror(spank_err_t err)
 spank_err_t spank_option_register(spank_t spank, struct spank_option *option)
 {
     (void)spank;
-    ck_assert_int_lt(slurm.registered, option_count);
+    ck_assert_int_le(slurm.registered, option_count);
     ck_assert_ptr_nonnull(option->usage);
     snprintf(slurm.names[slurm.registered], sizeof(slurm.names[0]), "%s", option->name);
     slurm.options[slurm.registered++] = *option;
@@ -87,6 +87,8 @@ spank_err_t spank_get_item(spank_t spank, spank_item_t item, ...)
     va_start(args, item);
     if (item == S_JOB_STEPID)
         *va_arg(args, uint32_t *) = slurm.step_id;
+    else if (item == S_JOB_ID)
+        *va_arg(args, uint32_t *) = slurm.job;
     else if (item == S_TASK_GLOBAL_ID)
         *va_arg(args, uint32_t *) = slurm.task;
     else if (item == S_TASK_ID)
@@ -188,6 +190,14 @@ static inline int give_option(const char *name, const char *value, int remote)
     if (slurm.registered == 0)
         options_register(NULL);
     return slurm.options[id].cb(slurm.options[id].val, value, remote);
+}
+
+/* Pass --hvd=[word] to the plug-in. */
+static inline int give_switch(const char *word, int remote)
+{
+    if (slurm.registered == 0)
+        options_register(NULL);
+    return slurm.options[option_count].cb(option_count, word, remote);
 }
 
 #endif

@@ -43,7 +43,7 @@ UNIT_TESTS += tests/unit/base/test_bitmap tests/unit/options/test_bind tests/uni
 	tests/unit/topo/test_apply tests/unit/topo/test_nic tests/unit/topo/test_visible_gpus
 # the plug-in
 UNIT_TESTS += tests/unit/spank/test_srun tests/unit/spank/test_site tests/unit/spank/test_step \
-	tests/unit/spank/test_task_network tests/unit/spank/test_placement
+	tests/unit/spank/test_task_network tests/unit/spank/test_task_place tests/unit/spank/test_placement
 # tools
 UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_count tests/unit/tools/test_hvdrun_lines \
 	tests/unit/tools/test_hvdrun_verdict tests/unit/tools/test_hvdrun_environment tests/unit/tools/test_hvdrun_process_tree \
@@ -72,6 +72,7 @@ tests_unit_spank_test_srun_LDADD = spank/libsite.la $(UNIT_LIBS)
 tests_unit_spank_test_site_LDADD = spank/libsite.la $(UNIT_LIBS)
 tests_unit_spank_test_step_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_task_network_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
+tests_unit_spank_test_task_place_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_placement_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 
 HVDRUN_UNIT_LIBS = tools/libhvdrun.la core/libtopo.la core/libbase.la $(CHECK_LIBS)

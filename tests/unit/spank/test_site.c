@@ -52,6 +52,18 @@ START_TEST(a_topology_is_taken)
 }
 END_TEST
 
+START_TEST(all_steps_may_use_hvd)
+{
+    struct site site;
+    const char *arguments[] = {"steps=all", "steps=hvd"};
+    site_read(&site, 1, (char *const *)arguments, keep_sentence);
+    ck_assert(site.all_steps);
+    site_read(&site, 2, (char *const *)arguments, keep_sentence);
+    ck_assert(!site.all_steps);
+    ck_assert_int_eq(sentences, 0);
+}
+END_TEST
+
 START_TEST(the_later_mpi_counts)
 {
     struct site site;
@@ -65,10 +77,11 @@ static const struct {
     const char *argument;
     const char *expect[2]; /* parts of the sentence */
 } slips[] = {
-    {"bogus=1", {"bogus=1: no such key", "expected mpi, topology or the name of an option"}},
+    {"bogus=1", {"bogus=1: no such key", "expected mpi, steps, topology or the name of an option"}},
     {"hvd-fusion=8M", {"hvd-fusion=8M: no such key", "fusion=64M"}},
     {"mpi=zap", {"mpi=zap", "expected pmix or keep"}},
     {"mpi=", {"mpi=", "expected pmix or keep"}},
+    {"steps=some", {"steps=some", "expected all or hvd"}},
     {"topology=", {"topology=", "expected the full name of a file"}},
     {"topology=node.xml", {"topology=node.xml", "expected the full name of a file"}},
     {"topology=/a\nb", {"topology=/a", "printable"}},
@@ -126,6 +139,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, options_and_mpi_are_taken);
     tcase_add_test(tcase, a_topology_is_taken);
     tcase_add_test(tcase, the_later_mpi_counts);
+    tcase_add_test(tcase, all_steps_may_use_hvd);
     tcase_add_loop_test(tcase, a_slip_is_told_and_the_rest_counts, 0, sizeof(slips) / sizeof(slips[0]));
     tcase_add_test(tcase, more_than_the_list_holds_is_told);
     tcase_add_test(tcase, nobody_need_listen);

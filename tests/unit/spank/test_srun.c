@@ -58,12 +58,37 @@ static const struct {
     {false, "srun|-n1|./a|--hvd-fusion=64M|:|-n2|./b"},
     {false, "srun|-n1|./a|:"},
     /* nearly */
-    {false, "srun|--hvd|./train"},
+    {true, "srun|--hvd|./train"},
+    {true, "srun|--hvd=verbose|./train"},
+    {false, "srun|--hvd=off|--hvd-fusion=64M|./train"},
+    {true, "srun|--hvd=off|--hvd|./train"},
+    {false, "srun|--hvd=loud|./train"},
+    {false, "srun|./train|--hvd"},
+    {true, "srun|--hvd|./train|--hvd=off"},
     {false, "srun|-hvd-fusion=64M|./train"},
     {false, "srun||--hvd-fusion=64M"},
     {false, "srun|-N"},
     {false, "srun|--nodes"},
 };
+
+static bool says_yes(const struct srun_use *use)
+{
+    return use->by_switch != HVD_OFF && (use->by_switch != HVD_UNSET || use->options);
+}
+
+static bool arguments_use_hvd(int count, char *const words[])
+{
+    struct srun_use use = {.by_switch = HVD_UNSET};
+    srun_read_arguments(count, words, &use);
+    return says_yes(&use);
+}
+
+static bool environment_uses_hvd(const char *const environment[])
+{
+    struct srun_use use = {.by_switch = HVD_UNSET};
+    srun_read_environment((char *const *)environment, &use);
+    return says_yes(&use);
+}
 
 START_TEST(options_count_up_to_the_command)
 {
@@ -73,14 +98,14 @@ START_TEST(options_count_up_to_the_command)
     snprintf(text, sizeof(text), "%s", lines[_i].words);
     for (char *rest = text; rest != NULL && count < WORDS;)
         words[count++] = strsep(&rest, "|");
-    ck_assert_int_eq(srun_arguments_use_hvd(count, words), lines[_i].uses);
+    ck_assert_int_eq(arguments_use_hvd(count, words), lines[_i].uses);
 }
 END_TEST
 
 START_TEST(no_words_at_all_use_nothing)
 {
     char *none[] = {NULL};
-    ck_assert(!srun_arguments_use_hvd(0, none));
+    ck_assert(!arguments_use_hvd(0, none));
 }
 END_TEST
 
@@ -88,14 +113,20 @@ START_TEST(inherited_options_count)
 {
     const char *by_sbatch[] = {"PATH=/bin", "SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd_fusion=64M", NULL};
     const char *by_srun[] = {"_SLURM_SPANK_OPTION_hvd_hvd_log=info", NULL};
+    const char *by_user[] = {"HVD_FUSION=64M", NULL};
+    const char *by_switch[] = {"SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd=(null)", NULL};
+    const char *switched_off[] = {"SLURM_SPANK__SLURM_SPANK_OPTION_hvd_hvd=off", "HVD_FUSION=64M", NULL};
     const char *of_others[] = {"SLURM_SPANK__SLURM_SPANK_OPTION_pyxis_container_image=a",
-                               "_SLURM_SPANK_OPTION_hvdx_a=1", "HVD_FUSION=64M",
+                               "_SLURM_SPANK_OPTION_hvdx_a=1", "HVD_PLACED=srun",
                                "X=_SLURM_SPANK_OPTION_hvd_hvd_log=info", NULL};
     const char *none[] = {NULL};
-    ck_assert(srun_environment_uses_hvd((char *const *)by_sbatch));
-    ck_assert(srun_environment_uses_hvd((char *const *)by_srun));
-    ck_assert(!srun_environment_uses_hvd((char *const *)of_others));
-    ck_assert(!srun_environment_uses_hvd((char *const *)none));
+    ck_assert(environment_uses_hvd(by_sbatch));
+    ck_assert(environment_uses_hvd(by_srun));
+    ck_assert(environment_uses_hvd(by_user));
+    ck_assert(environment_uses_hvd(by_switch));
+    ck_assert(!environment_uses_hvd(switched_off));
+    ck_assert(!environment_uses_hvd(of_others));
+    ck_assert(!environment_uses_hvd(none));
 }
 END_TEST
 

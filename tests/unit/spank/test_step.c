@@ -25,7 +25,9 @@ static const struct site no_site;
 START_TEST(every_row_is_registered_by_its_name)
 {
     options_register(NULL);
-    ck_assert_int_eq(slurm.registered, option_count);
+    ck_assert_int_eq(slurm.registered, option_count + 1);
+    ck_assert_str_eq(slurm.names[option_count], "hvd");
+    ck_assert_int_eq(slurm.options[option_count].has_arg, 2);
     for (int i = 0; i < option_count; i++) {
         ck_assert_int_eq(strncmp(slurm.names[i], "hvd-", 4), 0);
         ck_assert_str_eq(slurm.names[i] + 4, option_table[i].name);
@@ -39,9 +41,9 @@ START_TEST(a_failed_registration_is_told_and_the_rest_goes_on)
 {
     slurm.register_answer = ESPANK_NOSPACE;
     options_register(NULL);
-    ck_assert_int_eq(slurm.registered, option_count);
-    ck_assert_int_eq(slurm.errors, option_count);
-    ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd-cycle-time cannot be used"));
+    ck_assert_int_eq(slurm.registered, option_count + 1);
+    ck_assert_int_eq(slurm.errors, option_count + 1);
+    ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd cannot be used"));
 }
 END_TEST
 
@@ -234,10 +236,60 @@ START_TEST(an_odd_rank_is_not_believed)
 }
 END_TEST
 
+static bool uses(const char *variable)
+{
+    const char *environment[] = {"PATH=/bin", variable, NULL};
+    return options_use_hvd(&no_site, (char *const *)environment);
+}
+
+START_TEST(a_step_uses_hvd_if_anybody_says_so)
+{
+    const struct site all = {.all_steps = true};
+    char *const none[] = {NULL};
+    ck_assert(!uses(NULL));
+    ck_assert(!uses("HVD_PLACED=srun"));
+    ck_assert(!uses("HOROVOD_FUSION_THRESHOLD=1"));
+    ck_assert(uses("HVD_FUSION=64M"));
+    ck_assert(options_use_hvd(&all, none));
+    ck_assert_int_eq(give_switch(NULL, 1), 0);
+    ck_assert(uses(NULL));
+    ck_assert_int_eq(give_switch("off", 1), 0);
+    ck_assert(!uses("HVD_FUSION=64M"));
+    ck_assert(!options_use_hvd(&all, none));
+    ck_assert_int_eq(give_option("fusion", "64M", 1), 0);
+    ck_assert(!uses(NULL));
+    ck_assert_int_eq(give_switch("on", 1), 0);
+    ck_assert(uses(NULL));
+}
+END_TEST
+
+START_TEST(the_switch_shows_places_and_takes_three_words)
+{
+    char list[CONFIG_LIST_BYTES + 1] = "";
+    struct hvd_error err = {""};
+    ck_assert_int_eq(give_switch("verbose", 0), 0);
+    ck_assert_int_eq(give_switch("loud", 0), -1);
+    ck_assert_str_eq(slurm.last, "--hvd=loud: expected on, off or verbose");
+    ck_assert_int_eq(give_switch("verbose", 1), 0);
+    ck_assert_int_eq(options_list(list, &err), HVD_OK);
+    ck_assert_str_eq(list, "bind=verbose");
+    ck_assert_int_eq(give_option("bind", "core", 1), 0);
+    ck_assert_int_eq(options_list(list, &err), HVD_OK);
+    ck_assert_str_eq(list, "bind=core");
+    ck_assert_int_eq(give_switch("off", 1), 0);
+    ck_assert_int_eq(options_list(list, &err), HVD_OK);
+    ck_assert_str_eq(list, "");
+    ck_assert_int_eq(give_switch("loud", 1), 0);
+    ck_assert_int_eq(options_list(list, &err), HVD_ERR_INVALID);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("step");
     tcase_add_test(tcase, every_row_is_registered_by_its_name);
+    tcase_add_test(tcase, a_step_uses_hvd_if_anybody_says_so);
+    tcase_add_test(tcase, the_switch_shows_places_and_takes_three_words);
     tcase_add_test(tcase, a_failed_registration_is_told_and_the_rest_goes_on);
     tcase_add_test(tcase, srun_refuses_a_bad_value_with_a_sentence);
     tcase_add_test(tcase, too_long_a_value_is_refused_before_it_travels);

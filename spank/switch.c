@@ -1,0 +1,33 @@
+/* switch.c: what makes a step one that uses hvd. */
+#include "switch.h"
+
+#include <string.h>
+
+#include "base/env.h"
+#include "options/option.h"
+
+bool switch_parse(const char *word, enum hvd_switch *switchp)
+{
+    static const char *const words[] = {[HVD_ON] = "on", [HVD_OFF] = "off", [HVD_VERBOSE] = "verbose"};
+    /* "(null)": so Slurm 22.05 hands down an option that was given without a value */
+    if (word == NULL || word[0] == 0 || strcmp(word, "(null)") == 0)
+        word = words[HVD_ON];
+    for (int i = HVD_ON; i <= HVD_VERBOSE; i++) {
+        if (strcmp(word, words[i]) == 0) {
+            *switchp = (enum hvd_switch)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+bool switch_in_environment(char *const *environment)
+{
+    for (int i = 0; i < option_count; i++) {
+        char name[64];
+        option_env_name(&option_table[i], name);
+        if (environment_value(environment, name) != NULL)
+            return true;
+    }
+    return false;
+}

@@ -1,0 +1,16 @@
+/* switch.h: what makes a step one that uses hvd: --hvd, or a variable of an option. */
+#ifndef SPANK_SWITCH_H
+#define SPANK_SWITCH_H
+
+#include <stdbool.h>
+
+/* --hvd[=WORD]: use hvd in the step without setting one of its options, or do not use it. */
+enum hvd_switch { HVD_UNSET, HVD_ON, HVD_OFF, HVD_VERBOSE };
+
+/* Read the word; NULL and "" are on. Returns false, and leaves *switchp, if it is none. */
+bool switch_parse(const char *word, enum hvd_switch *switchp);
+
+/* Does [environment] hold a variable of the user's for an option, such as HVD_FUSION? */
+bool switch_in_environment(char *const *environment);
+
+#endif

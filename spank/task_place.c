@@ -1,0 +1,133 @@
+/* task_place.c: tell a task its place in the step by the variables of torchrun and horovodrun. */
+#include "config.h"
+#include "spank/task_place.h"
+
+#include <slurm/slurm.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/launch_variables.h"
+#include "options/parse.h"
+#include "options.h"
+
+#define NODE_LIST_BYTES 65536
+
+/* "ADDR PORT", as the plug-in has set them: a step inside the step replaces these, and keeps the user's. */
+#define MASTER_SET_VARIABLE "HVD_MASTER_SET"
+#define MASTER_SET_BYTES    (FIRST_HOST_BYTES + 8)
+
+bool task_place_first_host(const char *list, char host[FIRST_HOST_BYTES])
+{
+    size_t used = 0;
+    while (*list != 0 && *list != ',') {
+        size_t length = strcspn(list, "[,");
+        bool range = *list == '[';
+        if (range)
+            length = strcspn(++list, "-,]");
+        if (length >= FIRST_HOST_BYTES - used)
+            return false;
+        memcpy(host + used, list, length);
+        used += length;
+        list += length;
+        if (range) {
+            list += strcspn(list, "]");
+            if (*list == 0)
+                return false;
+            list++;
+        }
+    }
+    host[used] = 0;
+    return used > 0;
+}
+
+/* Steps that run side by side on a node differ in one of the two numbers. */
+int task_place_port(uint32_t job, uint32_t step)
+{
+    return MASTER_PORT_FIRST + (int)((job * UINT32_C(101) + step) % MASTER_PORT_COUNT);
+}
+
+/* Read a variable that Slurm has set for the task. */
+static bool read_number(spank_t spank, const char *name, int *numberp)
+{
+    char text[24];
+    int64_t number = 0;
+    const char *why = NULL;
+    if (spank_getenv(spank, name, text, sizeof(text)) != ESPANK_SUCCESS ||
+        parse_count(text, &number, &why) < 0 || number > INT32_MAX)
+        return false;
+    *numberp = (int)number;
+    return true;
+}
+
+/* Steps of several components are left out: Slurm numbers the nodes of each from 0. */
+static bool read_place(spank_t spank, struct launch_place *place)
+{
+    char text[24];
+    uint32_t local_size = 0;
+    if (spank_getenv(spank, "SLURM_HET_SIZE", text, sizeof(text)) == ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &local_size) != ESPANK_SUCCESS)
+        return false;
+    place->local_size = (int)local_size;
+    return read_number(spank, "SLURM_PROCID", &place->rank) &&
+           read_number(spank, "SLURM_STEP_NUM_TASKS", &place->size) &&
+           read_number(spank, "SLURM_LOCALID", &place->local_rank) &&
+           read_number(spank, "SLURM_NODEID", &place->node) &&
+           read_number(spank, "SLURM_STEP_NUM_NODES", &place->node_count);
+}
+
+/* They replace those of an outer launcher: the same value in all tasks cannot be the user's. */
+static void set_place(spank_t spank, const struct launch_place *place)
+{
+    for (int i = 0; i < LAUNCH_VARIABLES; i++) {
+        char value[16];
+        snprintf(value, sizeof(value), "%d", launch_variable_value(i, place));
+        spank_setenv(spank, launch_variable_name(i), value, 1);
+    }
+}
+
+/* Take away what the plug-in has set for the tasks of an outer step. */
+static void unset_outer_master(spank_t spank)
+{
+    char set[MASTER_SET_BYTES], found[MASTER_SET_BYTES];
+    char host[FIRST_HOST_BYTES], port[8];
+    if (spank_getenv(spank, MASTER_SET_VARIABLE, set, sizeof(set)) != ESPANK_SUCCESS)
+        return;
+    spank_unsetenv(spank, MASTER_SET_VARIABLE);
+    if (spank_getenv(spank, MASTER_ADDR_VARIABLE, host, sizeof(host)) != ESPANK_SUCCESS ||
+        spank_getenv(spank, MASTER_PORT_VARIABLE, port, sizeof(port)) != ESPANK_SUCCESS)
+        return;
+    snprintf(found, sizeof(found), "%s %s", host, port);
+    if (strcmp(found, set) != 0)
+        return;
+    spank_unsetenv(spank, MASTER_ADDR_VARIABLE);
+    spank_unsetenv(spank, MASTER_PORT_VARIABLE);
+}
+
+static void set_master(spank_t spank)
+{
+    static char list[NODE_LIST_BYTES];
+    char set[MASTER_SET_BYTES], host[FIRST_HOST_BYTES], port[8];
+    uint32_t job = 0, step = 0;
+    if (spank_getenv(spank, "SLURM_STEP_NODELIST", list, sizeof(list)) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || !task_place_first_host(list, host))
+        return;
+    snprintf(port, sizeof(port), "%d", task_place_port(job, step));
+    spank_setenv(spank, MASTER_ADDR_VARIABLE, host, 0);
+    spank_setenv(spank, MASTER_PORT_VARIABLE, port, 0);
+    snprintf(set, sizeof(set), "%s %s", host, port);
+    spank_setenv(spank, MASTER_SET_VARIABLE, set, 1);
+}
+
+void task_place_init(spank_t spank, const struct site *site)
+{
+    struct launch_place place;
+    uint32_t step = SLURM_EXTERN_CONT;
+    if (spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || step > SLURM_MAX_NORMAL_STEP_ID)
+        return;
+    unset_outer_master(spank);
+    if (!options_use_hvd(site, step_environment(spank)) || !read_place(spank, &place))
+        return;
+    set_place(spank, &place);
+    set_master(spank);
+}

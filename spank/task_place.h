@@ -1,0 +1,22 @@
+/* task_place.h: tell a task its place in the step by the variables of torchrun and horovodrun, for programs
+ * that do not ask PMIx. */
+#ifndef SPANK_TASK_PLACE_H
+#define SPANK_TASK_PLACE_H
+
+#include <slurm/spank.h>
+
+#include "site.h"
+
+#define FIRST_HOST_BYTES 256
+
+/* Write the first name of a list of hosts as Slurm compresses them, such as "n[01-03,7],m1", into [host].
+ * Returns false if it is too long or not such a list. */
+bool task_place_first_host(const char *list, char host[FIRST_HOST_BYTES]);
+
+/* A port for MASTER_PORT that all tasks of the step compute alike. */
+int task_place_port(uint32_t job, uint32_t step);
+
+/* In a task that is to start. Does nothing in steps that do not use hvd. */
+void task_place_init(spank_t spank, const struct site *site);
+
+#endif

@@ -1,0 +1,147 @@
+/* test_task_place.c: what tasks of a step are told of their places; the test stands in for Slurm. */
+#include "config.h"
+
+#ifndef HAVE_SLURM
+
+#include <stdio.h>
+
+int main(void)
+{
+    puts("1..0 # SKIP built without Slurm's header slurm/spank.h");
+    return 0;
+}
+
+#else
+
+#include "fake_slurm.h"
+
+#include "base/launch_variables.h"
+#include "spank/task_place.h"
+
+static const struct {
+    const char *list, *first; /* NULL: it is refused */
+} lists[] = {
+    {"n1", "n1"},
+    {"n1,n2", "n1"},
+    {"n[1-3]", "n1"},
+    {"n[01-03,7],m1", "n01"},
+    {"n[5,1-3]", "n5"},
+    {"rack[2-3]node[04-09]", "rack2node04"},
+    {"n[1-3]-ib,m", "n1-ib"},
+    {"", NULL},
+    {"n[1-3", NULL},
+};
+
+START_TEST(the_first_host_is_found)
+{
+    char host[FIRST_HOST_BYTES] = "";
+    ck_assert_int_eq(task_place_first_host(lists[_i].list, host), lists[_i].first != NULL);
+    if (lists[_i].first != NULL)
+        ck_assert_str_eq(host, lists[_i].first);
+}
+END_TEST
+
+START_TEST(a_long_name_is_refused)
+{
+    char list[FIRST_HOST_BYTES + 8];
+    char host[FIRST_HOST_BYTES];
+    memset(list, 'n', sizeof(list));
+    list[FIRST_HOST_BYTES - 1] = 0;
+    ck_assert(task_place_first_host(list, host));
+    list[FIRST_HOST_BYTES - 1] = 'n';
+    list[FIRST_HOST_BYTES] = 0;
+    ck_assert(!task_place_first_host(list, host));
+}
+END_TEST
+
+START_TEST(ports_of_neighbours_differ)
+{
+    for (uint32_t step = 0; step < 100; step++) {
+        int port = task_place_port(4711, step);
+        ck_assert_int_ge(port, MASTER_PORT_FIRST);
+        ck_assert_int_lt(port, MASTER_PORT_FIRST + MASTER_PORT_COUNT);
+        ck_assert_int_ne(port, task_place_port(4711, step + 1));
+        ck_assert_int_ne(port, task_place_port(4712, step));
+    }
+    ck_assert_int_lt(task_place_port(UINT32_MAX, UINT32_MAX), MASTER_PORT_FIRST + MASTER_PORT_COUNT);
+}
+END_TEST
+
+static void describe_task(void)
+{
+    slurm.local_tasks = 2;
+    user_setenv("SLURM_PROCID", "3");
+    user_setenv("SLURM_STEP_NUM_TASKS", "6");
+    user_setenv("SLURM_LOCALID", "1");
+    user_setenv("SLURM_NODEID", "1");
+    user_setenv("SLURM_STEP_NUM_NODES", "3");
+    user_setenv("SLURM_STEP_NODELIST", "n[1-3]");
+}
+
+START_TEST(a_task_is_told_its_place)
+{
+    static const struct site no_site;
+    char port[8];
+    describe_task();
+    task_place_init(NULL, &no_site);
+    ck_assert_ptr_null(variable("RANK"));
+    ck_assert_int_eq(give_switch(NULL, 1), 0);
+    task_place_init(NULL, &no_site);
+    ck_assert_str_eq(variable("RANK"), "3");
+    ck_assert_str_eq(variable("WORLD_SIZE"), "6");
+    ck_assert_str_eq(variable("LOCAL_RANK"), "1");
+    ck_assert_str_eq(variable("LOCAL_WORLD_SIZE"), "2");
+    ck_assert_str_eq(variable("NODE_RANK"), "1");
+    ck_assert_str_eq(variable("HOROVOD_CROSS_SIZE"), "3");
+    ck_assert_str_eq(variable("MASTER_ADDR"), "n1");
+    snprintf(port, sizeof(port), "%d", task_place_port(0, 0));
+    ck_assert_str_eq(variable("MASTER_PORT"), port);
+}
+END_TEST
+
+START_TEST(the_users_meeting_place_stays_and_an_outer_steps_goes)
+{
+    static const struct site no_site;
+    describe_task();
+    ck_assert_int_eq(give_switch(NULL, 1), 0);
+    user_setenv("MASTER_ADDR", "mine");
+    user_setenv("MASTER_PORT", "4711");
+    task_place_init(NULL, &no_site);
+    ck_assert_str_eq(variable("MASTER_ADDR"), "mine");
+    ck_assert_str_eq(variable("MASTER_PORT"), "4711");
+    user_setenv("HVD_MASTER_SET", "mine 4711");
+    task_place_init(NULL, &no_site);
+    ck_assert_str_eq(variable("MASTER_ADDR"), "n1");
+    ck_assert_str_eq(variable("HVD_MASTER_SET") + strlen("n1 "), variable("MASTER_PORT"));
+}
+END_TEST
+
+START_TEST(steps_of_several_components_are_left_alone)
+{
+    static const struct site no_site;
+    describe_task();
+    ck_assert_int_eq(give_switch(NULL, 1), 0);
+    user_setenv("SLURM_HET_SIZE", "2");
+    task_place_init(NULL, &no_site);
+    ck_assert_ptr_null(variable("RANK"));
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("task_place");
+    tcase_add_loop_test(tcase, the_first_host_is_found, 0, sizeof(lists) / sizeof(lists[0]));
+    tcase_add_test(tcase, a_long_name_is_refused);
+    tcase_add_test(tcase, ports_of_neighbours_differ);
+    tcase_add_test(tcase, a_task_is_told_its_place);
+    tcase_add_test(tcase, the_users_meeting_place_stays_and_an_outer_steps_goes);
+    tcase_add_test(tcase, steps_of_several_components_are_left_alone);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("task_place", fill);
+}
+
+#endif
