@@ -36,11 +36,19 @@ int error_set_errno(struct hvd_error *err, const char *format, ...)
         write_sentence(err, format, args);
         va_end(args);
         size_t used = strlen(err->text);
-        snprintf(err->text + used, sizeof(err->text) - used, ": %s%s", strerror(saved_errno),
-                 saved_errno == EMFILE ? "; raise `ulimit -n`, the hard limit too" : "");
+        snprintf(err->text + used, sizeof(err->text) - used, ": %s", error_text(saved_errno));
     }
     errno = saved_errno;
     return exhausted ? HVD_ERR_NO_MEMORY : HVD_ERR_SYSTEM;
+}
+
+const char *error_text(int error)
+{
+    if (error == EMFILE)
+        return "Too many open files; raise `ulimit -n`, the hard limit too";
+    if (error == EFBIG)
+        return "File too large; raise `ulimit -f`";
+    return strerror(error);
 }
 
 const char *status_text(int status)

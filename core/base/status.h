@@ -21,9 +21,13 @@ struct hvd_error {
 int error_set(struct hvd_error *err, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Append ": " and the text of errno to the sentence. Returns HVD_ERR_NO_MEMORY for ENOMEM, EMFILE and ENFILE,
+/* Append ": " and error_text(errno) to the sentence. Returns HVD_ERR_NO_MEMORY for ENOMEM, EMFILE and ENFILE,
  * otherwise HVD_ERR_SYSTEM. Leaves errno unchanged. */
 int error_set_errno(struct hvd_error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The text of an errno, and which limit to raise if it is one of those of ulimit. For sentences that are no
+ * struct hvd_error. */
+const char *error_text(int error);
 
 /* What a status means, in a few words. */
 const char *status_text(int status);

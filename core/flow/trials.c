@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/file_limit.h"
 #include "options/parse.h"
 
 #define NEXT_MARKER_LIMIT 4
@@ -39,7 +40,7 @@ static void write_file(const struct trials *trials, const char *path)
 {
     char text[TEXT_BYTES];
     settings_text(&trials->autotuner.now, "\n", text);
-    FILE *file = fopen(path, "we");
+    FILE *file = file_limit_allows(sizeof(text)) ? fopen(path, "we") : NULL;
     bool written = file != NULL && fprintf(file, "# by --hvd-autotune, for --hvd-config\n%s\n", text) > 0;
     if (file != NULL && fclose(file) != 0)
         written = false;
@@ -47,7 +48,7 @@ static void write_file(const struct trials *trials, const char *path)
         log_write(trials->env->log, LOG_WARN, "autotune",
                   "the settings that were found cannot be written to %s: %s; name a writable file in "
                   "--hvd-autotune-file",
-                  path, strerror(errno));
+                  path, error_text(errno));
 }
 
 static void report_result(const struct trials *trials)

@@ -5,9 +5,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "base/file_limit.h"
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x0008U
@@ -24,17 +25,11 @@ static int make_file(const char *name)
     return fd < 0 && errno == EINVAL ? memfd_create(name, flags) : fd;
 }
 
-/* A file larger than the limit raises SIGXFSZ before the call can fail, so look at the limit first. */
 static int check_limit(size_t bytes, struct hvd_error *err)
 {
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= bytes)
+    if (file_limit_allows((int64_t)bytes))
         return HVD_OK;
-    return error_set(
-        err, HVD_ERR_SYSTEM,
-        "the ranks of this node share %zu bytes, more than a file may have here (%llu bytes); raise "
-        "`ulimit -f`",
-        bytes, (unsigned long long)limit.rlim_cur);
+    return error_set_errno(err, "the ranks of this node share %zu bytes, more than a file may have", bytes);
 }
 
 int shared_file_create(const char *name, size_t bytes, int *fdp, struct hvd_error *err)

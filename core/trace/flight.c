@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file_limit.h"
 #include "base/status.h"
 
 /* Serial and step in one word: so a step of an operation whose slot belongs to another one by now is
@@ -204,6 +205,9 @@ int strbuf_flush(struct strbuf *strbuf, int fd)
 {
     size_t written = 0;
     while (written < strbuf->used) {
+        off_t at = lseek(fd, 0, SEEK_CUR); /* -1: no file, but a pipe or a terminal */
+        if (at >= 0 && !file_limit_allows(at + 1))
+            return -1;
         ssize_t count = write(fd, strbuf->bytes + written, strbuf->used - written);
         if (count < 0 && errno != EINTR)
             return -1;

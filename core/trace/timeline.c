@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file_limit.h"
 #include "trace/strbuf.h"
 
 /* Events are collected in memory, which is written when it is full. */
@@ -101,6 +102,8 @@ static void unlock_timeline(struct timeline *timeline)
 static int write_at(int fd, const char *bytes, size_t count, int64_t at)
 {
     while (count > 0) {
+        if (!file_limit_allows(at + 1))
+            return -1;
         ssize_t written = pwrite(fd, bytes, count, at);
         if (written < 0 && errno != EINTR)
             return -1;
@@ -149,7 +152,7 @@ static void flush(struct timeline *timeline)
     if (timeline->fd < 0 || write_events(timeline) == 0)
         return;
     log_write(timeline->log, LOG_WARN, "timeline", "%s cannot be written: %s; it ends here", timeline->path,
-              strerror(errno));
+              error_text(errno));
     close_file(timeline);
 }
 

@@ -137,7 +137,7 @@ void trace_dump(struct trace *trace, const char *reason)
         log_write(trace->log, LOG_WARN, "trace", "the last operations are in %s", trace->flight_file.path);
     else if (errno != EBUSY)
         log_write(trace->log, LOG_WARN, "trace", "the last operations could not be written to %s: %s",
-                  trace->flight_file.path, strerror(errno));
+                  trace->flight_file.path, error_text(errno));
 }
 
 int trace_timeline_start(struct trace *trace, const char *folder, struct hvd_error *err)

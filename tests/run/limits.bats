@@ -155,3 +155,13 @@ valid_json() {
     [ "$(find "$BATS_TEST_TMPDIR/timeline" -type f | wc -l)" -eq 3 ]
     valid_json "$BATS_TEST_TMPDIR"/timeline/*
 }
+
+@test "a timeline that may not grow ends with a warning, and stays valid" {
+    mkdir "$BATS_TEST_TMPDIR/timeline"
+    run timeout -k 5 60 bash -c 'ulimit -f 8; exec "$@"' limited "$hvdrun" --no-prefix -n 1 \
+        --hvd-timeline="$BATS_TEST_TMPDIR/timeline" "$HVD_BUILD/examples/train" --epochs=3
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has "rank-0.json cannot be written: File too large; raise \`ulimit -f\`; it ends here"
+    valid_json "$BATS_TEST_TMPDIR"/timeline/*
+}

@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "base/clock.h"
@@ -236,6 +237,27 @@ START_TEST(one_trace_has_the_signals)
     ck_assert_ptr_null(folder_read("hvd-flight.4.txt"));
     raise(SIGUSR2); /* destroying it did not take the signals from the first */
     free(folder_read(FILE_NAME));
+}
+END_TEST
+
+/* SIGXFSZ would end the process, which may go on after the record. */
+START_TEST(a_record_that_may_not_be_so_large_is_given_up)
+{
+    static struct trace_op op;
+    const struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+    struct rlimit limit = none;
+    begin(&op, "x", clock_us());
+    trace_dump(trace, "all is well");
+    for (limit.rlim_cur = 0; limit.rlim_cur <= 300; limit.rlim_cur += 100) {
+        setrlimit(RLIMIT_FSIZE, &limit); /* no assertion under it: Check writes to a file */
+        trace_dump(trace, "a test");
+        raise(SIGUSR2);
+        setrlimit(RLIMIT_FSIZE, &none);
+    }
+    char *record = folder_read(FILE_NAME);
+    ck_assert_ptr_nonnull(strstr(record, "all is well"));
+    free(record);
+    ck_assert_ptr_null(folder_read(FILE_NAME ".new"));
 }
 END_TEST
 
@@ -538,6 +560,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, the_folder_is_made);
     tcase_add_test(tcase, a_folder_that_cannot_be_used_is_refused);
     tcase_add_test(tcase, one_trace_has_the_signals);
+    tcase_add_test(tcase, a_record_that_may_not_be_so_large_is_given_up);
     tcase_add_test(tcase, a_link_is_not_followed);
     tcase_add_loop_test(tcase, a_fatal_signal_leaves_a_record_and_stays, 0, 5);
     tcase_add_test(tcase, a_fault_leaves_a_record_and_stays);
