@@ -105,7 +105,7 @@ def choose_process_fault(draw, size, count):
 
 
 def choose_link_fault(draw, nodes, count):
-    what = draw.choice(["cut", "cut", "oneway", "loss30", "loss5", f"delay{draw.randrange(10, 200)}"])
+    what = draw.choice(["cut", "cut", "oneway", "loss30", "loss5", f"delay{draw.randrange(5, 50)}"])
     return Fault(what, f"node{draw.randrange(1, nodes + 1)}", choose_when(draw, count))
 
 
@@ -125,6 +125,7 @@ def choose(seed, networks):
         faults=[],
     )
     if networks:
+        case.count = min(count, 150)
         first = draw.randrange(1, size)
         case.nodes = f"{first},{size - first}"
         if size - first > 1 and draw.random() < 0.5:

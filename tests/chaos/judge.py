@@ -7,6 +7,7 @@ from job import PHASES
 from strike import LIMITS, SIGNALS, is_own
 
 RANK_LOST = "-8"
+TIMEOUT = "-7"
 TOLD = re.compile(r"worker: rank (\d+): told (-?\d+): (.*)")
 LOST = re.compile(r"rank (\d+) \([^)]*\) was lost")
 PARTS = {"reaper": "the reaper", "server": "the PMIx server"}
@@ -45,9 +46,20 @@ class Outcome:
             ranks = [ranks[fault.target]]
         return any(rank.phase >= PHASES.index("leave") for rank in ranks)
 
+    def during_start(self, fault):
+        """Did it hit before all ranks had started?"""
+        if str(fault) not in self.struck:
+            return False
+        return any(rank.phase <= PHASES.index("start") for rank in self.struck[str(fault)][1])
+
 
 def is_harmless(fault):
     return fault.kind() in ("pause", "delay", "full") or fault.what == "loss5"
+
+
+def is_survivable(fault):
+    """May a job come to its end in spite of it?"""
+    return fault.kind() in LIMITS or fault.what == "loss30" or fault.target == "server"
 
 
 def last_line(outcome):
@@ -71,9 +83,12 @@ def blamed_rank(outcome, fault):
             faults.append(f"hvdrun's last line does not say: rank {rank} {did}")
         if outcome.statuses != [128 + number if number else 3]:
             faults.append(f"hvdrun's status is {outcome.statuses[0]}")
-    for teller, status, sentence in told:
-        if status != RANK_LOST or f"rank {rank} (" not in sentence:
-            faults.append(f"rank {teller} was told {status} {sentence!r}, and rank {rank} was lost")
+    names = re.compile(rf"\brank {rank}\b")
+    strangers = [entry for entry in told if not (entry[1] == RANK_LOST and names.search(entry[2]))]
+    if outcome.during_start(fault) and any(names.search(entry[2]) for entry in told):
+        strangers = []  # those that came later may have found only that the start had failed
+    for teller, status, sentence in strangers:
+        faults.append(f"rank {teller} was told {status} {sentence!r}, and rank {rank} was lost")
     others = set(LOST.findall(outcome.output)) - {str(rank)}
     if others:
         faults.append(f"said to be lost: ranks {', '.join(sorted(others))}; it was rank {rank}")
@@ -84,8 +99,8 @@ def blamed_stopped(outcome, fault):
     """What is wrong where a rank stands still for ever."""
     told = TOLD.findall(outcome.output)
     named = re.search(rf"\brank {fault.target}\b|\branks [\d, -]*\b{fault.target}\b", re.sub(r"worker: rank \d+|rank \d+ \(\S+\) (warn|error):", "", outcome.output))
-    if outcome.statuses[0] == 0:
-        return ["hvdrun's status is 0"]
+    if all(status == 0 for status in outcome.statuses):
+        return ["all statuses are 0"]
     if not told:
         return ["no rank was told why"]
     return [] if named else [f"nobody names rank {fault.target}"]
@@ -103,6 +118,21 @@ def blamed_part(outcome, fault):
     if outcome.statuses[0] == 0:
         return ["hvdrun's status is 0"]
     return [] if PARTS[fault.target] in line else [f"hvdrun's last line does not name {PARTS[fault.target]}"]
+
+
+def blamed_link(outcome, fault):
+    """What is wrong where a node could no longer be reached, in time or at all: each rank that speaks must name another
+    node, and its own ranks those of the others."""
+    told = TOLD.findall(outcome.output)
+    faults = [] if told else ["no rank was told why"]
+    lost = int(fault.target.removeprefix("node"))
+    for teller, status, sentence in told:
+        own = outcome.case.node_of(int(teller))
+        lists = re.findall(r"\branks? (\d+(?:, \d+)*)", sentence)
+        nodes = {outcome.case.node_of(int(rank)) for text in lists for rank in text.split(", ") if int(rank) < outcome.case.size}
+        if status not in (RANK_LOST, TIMEOUT) or not (nodes - {own} if own == lost else lost in nodes):
+            faults.append(f"rank {teller} on node {own} was told {status} {sentence!r}, and node {lost} was cut off")
+    return faults
 
 
 def blamed_limit(outcome, fault):
@@ -123,6 +153,8 @@ def blame(outcome, fault):
         return blamed_limit(outcome, fault)
     if fault.kind() == "stop":
         return blamed_stopped(outcome, fault)
+    if fault.target.startswith("node") if isinstance(fault.target, str) else False:
+        return blamed_link(outcome, fault)
     if isinstance(fault.target, int):
         return blamed_rank(outcome, fault)
     return blamed_part(outcome, fault)
@@ -145,8 +177,7 @@ def judge(outcome):
         return faults + ["it did not end in time"]
     hits = [fault for fault in outcome.case.faults if outcome.hit(fault) and not is_harmless(fault)]
     if is_right(outcome):
-        # without its server a job may still come to its end; so may one within limits
-        sure = [f for f in hits if f.kind() not in LIMITS and f.target != "server" and not outcome.late(f)]
+        sure = [f for f in hits if not is_survivable(f) and not outcome.late(f)]
         return faults + [f"it ended right, although {fault} hit" for fault in sure]
     if not hits:
         return faults + [f"nothing hit it, and the statuses are {outcome.statuses}"]
