@@ -4,6 +4,6 @@ tests_chaos_worker_SOURCES = tests/chaos/worker.c tests/run/op_plan.c tests/run/
 tests_chaos_worker_SOURCES += tests/run/reference.c tests/run/reference.h
 tests_chaos_worker_LDADD = core/libhvd.la -lm
 TESTS += tests/chaos/chaos.bats
-EXTRA_DIST += tests/chaos/chaos.bats tests/chaos/case.py tests/chaos/job.py tests/chaos/judge.py tests/chaos/strike.py
+EXTRA_DIST += tests/chaos/chaos.bats tests/chaos/case.py tests/chaos/job.py tests/chaos/judge.py tests/chaos/network.py tests/chaos/strike.py
 EXTRA_DIST += tests/chaos/cases
 dist_noinst_SCRIPTS += tests/chaos/run
