@@ -1,0 +1,26 @@
+# places.bats: programs that read their place from variables, as torchrun and horovodrun set them.
+# shellcheck shell=bash
+
+load helpers
+setup_file() { cluster_start; }
+teardown_file() { cluster_stop; }
+setup() { cluster_or_skip; }
+
+@test "a script of torch.distributed runs unchanged, beside a docker0 as well" {
+    /usr/bin/python3 -c 'import torch.distributed' 2>/dev/null || skip "torch (Debian: python3-torch) is not installed"
+    plug n1 docker0 bridge1 172.17.0.1/16
+    plug n2 docker0 bridge2 172.17.0.1/16
+    cat >"$CLUSTER/sum.py" <<'END'
+import torch
+import torch.distributed as dist
+
+dist.init_process_group("gloo")
+ones = torch.ones(3) * (dist.get_rank() + 1)
+dist.all_reduce(ones)
+print(f"rank {dist.get_rank()} has {int(ones[0])}", flush=True)
+END
+    run srun_in 60 --hvd -N3 -n6 /usr/bin/python3 "$CLUSTER/sum.py"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep '^rank' <<<"$output" | sort)" = "$(printf 'rank %d has 21\n' 0 1 2 3 4 5)" ]
+}
