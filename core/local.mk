@@ -97,7 +97,7 @@ core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h
 	core/bootstrap/wireup.h
 core_libcore_la_SOURCES += core/auth/handshake.c core/auth/handshake.h core/auth/munge.c core/auth/munge.h \
 	core/auth/secret_key.c core/auth/secret_key.h
-core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/endpoint.c core/net/endpoint.h \
+core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/connection.c core/net/connection.h core/net/endpoint.c core/net/endpoint.h \
 	core/net/env_export.c core/net/env_export.h core/net/frame.c core/net/frame.h core/net/network.c core/net/network.h \
 	core/net/network_env.c core/net/network_env.h core/net/network_table.c core/net/nic_offer.c core/net/nic_offer.h \
 	core/net/peer_table.c core/net/peer_table.h core/net/probe.c core/net/probe.h
@@ -130,7 +130,7 @@ core_libcore_la_SOURCES += core/backend/shm/shm.c core/backend/shm/shm.h core/ba
 	core/backend/shm/shm_direct.h core/backend/shm/shm_pipeline.c core/backend/shm/shm_segments.c \
 	core/backend/shm/shm_team.h core/backend/shm/store_policy.c core/backend/shm/store_policy.h
 core_libcore_la_SOURCES += core/backend/tcp/fragment.c core/backend/tcp/fragment.h core/backend/tcp/tcp.c \
-	core/backend/tcp/tcp_bruck.c core/backend/tcp/tcp_bruck.h core/backend/tcp/tcp_connect.c core/backend/tcp/tcp_connect.h core/backend/tcp/tcp_chain.c core/backend/tcp/tcp_chain.h core/backend/tcp/tcp_failure.h \
+	core/backend/tcp/tcp_bruck.c core/backend/tcp/tcp_bruck.h core/backend/tcp/tcp_connect.c core/backend/tcp/tcp_connect.h core/backend/tcp/tcp_watch.c core/backend/tcp/tcp_watch.h core/backend/tcp/tcp_chain.c core/backend/tcp/tcp_chain.h core/backend/tcp/tcp_failure.h \
 	core/backend/tcp/tcp_pairwise.c core/backend/tcp/tcp_pairwise.h
 core_libcore_la_SOURCES += core/backend/mpi/mpi_choice.c core/backend/mpi/mpi_choice.h core/backend/mpi/mpi_stub.c
 core_libcore_la_SOURCES += core/backend/hier/hier.c core/backend/hier/hier.h core/backend/hier/hier_alltoall.c \

@@ -465,6 +465,7 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
     if (rc == HVD_OK)
         rc = peer_table_open(&bootstrap->peer_table, &bootstrap->job, err);
     bootstrap->peer_table.log = log;
+    bootstrap->peer_table.lease_us = config->lease_us;
     if (rc == HVD_OK)
         rc = bootstrap->job.size == 1 ? start_single_rank(&startup, err) : start_many_ranks(&startup, err);
     bool launcher_wide =

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "control/tree.h"
 #include "control/link.h"
+#include "net/connection.h"
 #include "node/attach.h"
 
 #include <errno.h>
@@ -29,10 +30,11 @@ struct tree {
     struct node_member *slot; /* this rank's in the node's memory */
     int link_count;
     struct link links[TREE_MAX_LINKS];
-    bool peer_left[TREE_MAX_LINKS]; /* it said farewell: the end of this link is no loss */
-    bool dead[TREE_MAX_LINKS];      /* the process at its other end has ended */
-    int next;                       /* the link to poll first, so that none starves */
-    int frame_link;                 /* the link whose frame the caller is using, or -1 */
+    struct connection_ends ends[TREE_MAX_LINKS]; /* of those that use sockets */
+    bool peer_left[TREE_MAX_LINKS];              /* it said farewell: the end of this link is no loss */
+    bool dead[TREE_MAX_LINKS];                   /* the process at its other end has ended */
+    int next;                                    /* the link to poll first, so that none starves */
+    int frame_link;                              /* the link whose frame the caller is using, or -1 */
     struct process_watch watch;
     struct doorbell_eventfd doorbell; /* this rank's own */
     _Atomic uint32_t own_armed;       /* its armed word, if there is no node */
@@ -141,18 +143,25 @@ static bool rank_left(const struct tree *tree, int rank)
     return slot != NULL && atomic_load(&slot->left) != 0;
 }
 
+/* "the connection of rank 0 (n1) at 10.0.0.1 with rank 3 (n2) at 10.0.0.2 was reset: ..." */
+static void break_text(const struct tree *tree, int index, char *text, size_t text_bytes)
+{
+    char ends[CONNECTION_ENDS_BYTES], cause[CONNECTION_CAUSE_BYTES];
+    connection_ends_text(&tree->ends[index], tree->peer_table, ends);
+    connection_cause_text(tree->links[index].cause, tree->peer_table->lease_us, cause);
+    snprintf(text, text_bytes, "the connection of %s %s", ends, cause);
+}
+
 /* Close a link from which nothing more comes. */
 static void tree_end_link(struct tree *tree, int index)
 {
     struct link *link = &tree->links[index];
     bool peer_left = link->fd >= 0 ? tree->peer_left[index] : rank_left(tree, link->rank);
-    char how[160];
+    char how[CONNECTION_ENDS_BYTES + CONNECTION_CAUSE_BYTES + 32];
     if (link->fd < 0 && tree->dead[index])
         snprintf(how, sizeof(how), "its process ended without hvd_shutdown");
-    else if (link->cause == ETIMEDOUT)
-        snprintf(how, sizeof(how), "nothing was heard from it for the whole lease");
     else if (link->cause != 0)
-        snprintf(how, sizeof(how), "its connection broke without hvd_shutdown: %s", strerror(link->cause));
+        break_text(tree, index, how, sizeof(how));
     else
         snprintf(how, sizeof(how), "its connection ended without hvd_shutdown%s",
                  link_has_partial_frame(link) ? ", in the middle of a message" : "");
@@ -464,6 +473,7 @@ static int tree_open_socket(struct tree *tree, int index, int *fdp, struct hvd_e
     int flags = fcntl(*fdp, F_GETFL);
     if (flags < 0 || fcntl(*fdp, F_SETFL, flags | O_NONBLOCK) != 0 || fcntl(*fdp, F_SETFD, FD_CLOEXEC) != 0)
         return error_set_errno(err, "cannot use descriptor %d, the connection with rank %d", *fdp, rank);
+    connection_ends_of(&tree->ends[index], rank, *fdp);
     link_open_socket(&tree->links[index], rank, *fdp);
     *fdp = -1;
     return HVD_OK;

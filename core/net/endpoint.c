@@ -3,7 +3,6 @@
 #include "net/endpoint.h"
 
 #include <errno.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "base/descriptors.h"
 #include "base/drop_report.h"
 #include "net/address.h"
+#include "net/connection.h"
 #include "auth/handshake.h"
 
 #define UNAUTHENTICATED_MAX 64 /* accepted connections without a finished handshake; the oldest gives way */
@@ -24,7 +24,6 @@
 #define CONNECT_US          INT64_C(2000000) /* for one address to answer, if there are others to try */
 #define PAUSE_FIRST_US      INT64_C(10000)   /* between two rounds over a peer's addresses; then it doubles */
 #define PAUSE_LAST_US       INT64_C(500000)
-#define MICROSECONDS        INT64_C(1000000)
 #define PATIENCE_LEASES     2  /* how long a rank may not accept a connection, see establishment_begin */
 #define EVENTS_AT_ONCE      64 /* taken from epoll in one call */
 
@@ -222,31 +221,12 @@ static const char *match_claim(const struct establishment *establishment, const 
     return "is a rank that is not expected now";
 }
 
-/* A cut link must be noticed within the lease: TCP_USER_TIMEOUT notices unanswered data, keepalive an idle
- * connection. The job runs without these options too, so a failure to set one is ignored. */
-static void set_options(int fd, int64_t lease_us)
-{
-    int lease_s = (int)((lease_us + MICROSECONDS - 1) / MICROSECONDS);
-    int idle_s = lease_s * 2 / 5 > 0 ? lease_s * 2 / 5 : 1;
-    int interval_s = lease_s / 5 > 0 ? lease_s / 5 : 1;
-    int probes = (lease_s - idle_s) / interval_s > 0 ? (lease_s - idle_s) / interval_s : 1;
-    const struct {
-        int level, name, value;
-    } options[] = {
-        {IPPROTO_TCP, TCP_NODELAY, 1},       {SOL_SOCKET, SO_KEEPALIVE, 1},
-        {IPPROTO_TCP, TCP_KEEPIDLE, idle_s}, {IPPROTO_TCP, TCP_KEEPINTVL, interval_s},
-        {IPPROTO_TCP, TCP_KEEPCNT, probes},  {IPPROTO_TCP, TCP_USER_TIMEOUT, (int)(lease_us / 1000)},
-    };
-    for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-        setsockopt(fd, options[i].level, options[i].name, &options[i].value, sizeof(options[i].value));
-}
-
 /* Handshake [at] has met request [index]. */
 static void complete_connection(struct establishment *establishment, int index, int at)
 {
     struct handshake *handshake = &establishment->handshakes[at];
     unwatch_handshake(establishment, at);
-    set_options(handshake->fd, establishment->endpoint->lease_us);
+    connection_set_options(handshake->fd, establishment->endpoint->lease_us);
     establishment->requests[index].fd = handshake->fd;
     establishment->missing--;
     handshake->fd = -1;

@@ -26,6 +26,7 @@ struct peer {
 struct peer_table {
     int rank, size;
     const struct hvd_log *log; /* for messages while ranks connect, or NULL; must outlive the table */
+    int64_t lease_us;          /* how long a connection may be silent; 0: not known */
     uint32_t epoch;
     unsigned char key[JOB_KEY_BYTES]; /* of the job: random bytes that rank 0 generated */
     struct peer *peers;               /* [size] */

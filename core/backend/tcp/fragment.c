@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
@@ -179,29 +180,29 @@ int fragment_refuse_kind(const struct fragment_header *header, const struct frag
                      context->peer, header->kind, context->sequence);
 }
 
-int fragment_lost(const struct fragment_context *context, struct hvd_error *err)
+/* Does this errno say that the other end is gone, and not that this process is in trouble? */
+static bool is_loss(int error)
 {
-    const char *prefix = "backend tcp: the connection with";
-    switch (errno) {
-    case 0:
-        return error_set(err, HVD_ERR_RANK_LOST,
-                         "%s %s was closed in batch %" PRIu64 ": it has ended, and its own messages say why",
-                         prefix, context->peer, context->sequence);
-    case EPIPE:
-    case ECONNRESET:
-    case ECONNABORTED:
-    case ETIMEDOUT:
-    case EHOSTUNREACH:
-    case EHOSTDOWN:
-    case ENETUNREACH:
-    case ENETDOWN:
-    case ENETRESET:
-        error_set_errno(err, "%s %s broke in batch %" PRIu64, prefix, context->peer, context->sequence);
-        return HVD_ERR_RANK_LOST;
-    default:
-        return error_set_errno(err, "%s %s failed in batch %" PRIu64, prefix, context->peer,
-                               context->sequence);
+    static const int losses[] = {0,         EPIPE,       ECONNRESET, ECONNABORTED, ETIMEDOUT, EHOSTUNREACH,
+                                 EHOSTDOWN, ENETUNREACH, ENETDOWN,   ENETRESET};
+    for (size_t i = 0; i < sizeof(losses) / sizeof(losses[0]); i++) {
+        if (losses[i] == error)
+            return true;
     }
+    return false;
+}
+
+int fragment_lost(const struct fragment_context *context, int fd, struct hvd_error *err)
+{
+    int error = errno;
+    char ends[CONNECTION_ENDS_BYTES], cause[CONNECTION_CAUSE_BYTES];
+    snprintf(ends, sizeof(ends), "this rank with %s", context->peer);
+    if (context->watch != NULL)
+        tcp_watch_ends_text(context->watch, fd, ends);
+    connection_cause_text(error, context->watch == NULL ? 0 : context->watch->peer_table->lease_us, cause);
+    return error_set(err, is_loss(error) ? HVD_ERR_RANK_LOST : HVD_ERR_SYSTEM,
+                     "backend tcp: in batch %" PRIu64 " the connection of %s %s", context->sequence, ends,
+                     cause);
 }
 
 int fragment_watch(int epoll_fd, int fd, uint32_t events, struct hvd_error *err)

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "backend/tcp/tcp_watch.h"
 #include "base/status.h"
 
 #define FRAGMENT_MAGIC    UINT32_C(0x6876645a)
@@ -47,10 +48,11 @@ struct fragment_expected {
     size_t have; /* of header and bytes together */
 };
 
-/* The peer and the batch, for error sentences. */
+/* The peer, the connection and the batch, for error sentences. */
 struct fragment_context {
     const char *peer; /* "rank 3 (n2)" */
     uint64_t sequence;
+    const struct tcp_watch *watch; /* has the connection's ends; NULL: they are not known */
 };
 
 /* Begin to send a chunk. [out] is not active. Do not touch the bytes while it is. */
@@ -99,9 +101,9 @@ int fragment_check_chunk(const struct fragment_header *header, uint64_t chunk, u
 int fragment_refuse_kind(const struct fragment_header *header, const struct fragment_context *context,
                          struct hvd_error *err);
 
-/* The error for a connection that has failed. errno says why, 0 is the end of the stream. HVD_ERR_RANK_LOST,
- * or another status if it is not the other end that failed. */
-int fragment_lost(const struct fragment_context *context, struct hvd_error *err);
+/* The error for connection [fd], which has failed. errno says why, 0 is the end of the stream.
+ * HVD_ERR_RANK_LOST, or another status if it is not the other end that failed. */
+int fragment_lost(const struct fragment_context *context, int fd, struct hvd_error *err);
 
 /* Add [fd] to what wakes the driver, and remove it. Remove it before closing it: a forked child's copy would
  * keep it in the epoll set. Nothing happens where epoll_fd is -1. */

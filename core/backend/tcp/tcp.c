@@ -21,13 +21,15 @@ _Static_assert(CHUNK_BYTES >= BACKEND_SOURCE_BYTES, "a chunk of a source is no l
 struct tcp_team {
     struct tcp_team *next;
     struct team team;
-    struct tcp_chain *tcp_chain;       /* from its first batch of several chunks on */
-    struct tcp_bruck *tcp_bruck;       /* from its first small batch on */
-    struct tcp_pairwise *tcp_pairwise; /* from its first alltoall on */
-    enum tcp_algorithm algorithm;      /* of the batch that runs */
-    struct tcp_connect *connect;       /* what that batch waits for, or NULL */
-    struct backend_batch batch;        /* as it was started, while it waits */
-    bool shares_nodes;                 /* some members are on one node; known from its first small batch on */
+    struct tcp_chain *tcp_chain;                   /* from its first batch of several chunks on */
+    struct tcp_bruck *tcp_bruck;                   /* from its first small batch on */
+    struct tcp_pairwise *tcp_pairwise;             /* from its first alltoall on */
+    struct tcp_watch watches[TCP_ALGORITHM_COUNT]; /* of the connections of each */
+    enum tcp_algorithm algorithm;                  /* of the batch that runs */
+    uint64_t sequence;                             /* of that batch */
+    struct tcp_connect *connect;                   /* what it waits for, or NULL */
+    struct backend_batch batch;                    /* as it was started, while it waits */
+    bool shares_nodes; /* some members are on one node; known from its first small batch on */
 };
 
 struct tcp {
@@ -85,6 +87,8 @@ static void tcp_remove_team(void *state, void *team)
     tcp_chain_close(self->tcp_chain);
     tcp_bruck_close(self->tcp_bruck);
     tcp_pairwise_close(self->tcp_pairwise);
+    for (int i = 0; i < TCP_ALGORITHM_COUNT; i++)
+        tcp_watch_close(&self->watches[i]);
     free(self);
 }
 
@@ -107,7 +111,8 @@ static int open_chain(const struct tcp *tcp, struct tcp_team *self,
                                       .size = self->team.size,
                                       .chunk_bytes = CHUNK_BYTES,
                                       .lanes = lanes,
-                                      .epoll_fd = tcp->env->epoll_fd};
+                                      .epoll_fd = tcp->env->epoll_fd,
+                                      .watch = &self->watches[TCP_BY_CHAIN]};
     fill_chain_peer(tcp, &params.next, connections, lanes);
     fill_chain_peer(tcp, &params.previous, connections + lanes, lanes);
     return tcp_chain_open(&self->tcp_chain, &params, err);
@@ -149,7 +154,8 @@ static int open_bruck(const struct tcp *tcp, struct tcp_team *self,
                                       .shares_nodes = self->shares_nodes,
                                       .to = to,
                                       .from = from,
-                                      .epoll_fd = tcp->env->epoll_fd};
+                                      .epoll_fd = tcp->env->epoll_fd,
+                                      .watch = &self->watches[TCP_BY_BRUCK]};
     for (int step = 0; step < steps; step++) {
         fill_bruck_peer(tcp, &to[step], &connections[step]);
         fill_bruck_peer(tcp, &from[step], &connections[steps + step]);
@@ -163,7 +169,8 @@ static int open_pairwise(const struct tcp *tcp, struct tcp_team *self,
     struct tcp_pairwise_params params = {.team = &self->team,
                                          .peer_table = tcp->env->peer_table,
                                          .chunk_bytes = CHUNK_BYTES,
-                                         .epoll_fd = tcp->env->epoll_fd};
+                                         .epoll_fd = tcp->env->epoll_fd,
+                                         .watch = &self->watches[TCP_BY_PAIRWISE]};
     int others = self->team.size - 1;
     int *fds = calloc((size_t)self->team.size, sizeof(*fds));
     if (fds == NULL) {
@@ -198,6 +205,8 @@ static bool is_connected(const struct tcp_team *self)
         return self->tcp_bruck != NULL;
     case TCP_BY_PAIRWISE:
         return self->tcp_pairwise != NULL;
+    case TCP_ALGORITHM_COUNT:
+        break;
     }
     return false;
 }
@@ -216,6 +225,7 @@ static int tcp_start(void *state, void *team, const struct backend_batch *batch,
     const struct tcp *tcp = state;
     struct tcp_team *self = team;
     self->algorithm = choose_algorithm(batch);
+    self->sequence = batch->sequence;
     if (is_connected(self))
         return start_connected(self, batch, err);
     self->batch = *batch;
@@ -225,8 +235,9 @@ static int tcp_start(void *state, void *team, const struct backend_batch *batch,
 /* All are connected: begin the batch that waited for it. */
 static int use_connections(const struct tcp *tcp, struct tcp_team *self, struct hvd_error *err)
 {
-    int status = HVD_OK;
-    if (self->algorithm == TCP_BY_BRUCK)
+    struct tcp_watch *watch = &self->watches[self->algorithm];
+    int status = tcp_connect_watch(self->connect, watch, err);
+    if (status == HVD_OK && self->algorithm == TCP_BY_BRUCK)
         status = find_shared_nodes(tcp, &self->team, &self->shares_nodes, err);
     if (status < 0)
         return status;
@@ -242,6 +253,15 @@ static int use_connections(const struct tcp *tcp, struct tcp_team *self, struct 
     return status == HVD_OK ? start_connected(self, &self->batch, err) : status;
 }
 
+static int test_connected(struct tcp_team *self, bool *movedp, int *rankp, struct hvd_error *err)
+{
+    if (self->algorithm == TCP_BY_PAIRWISE)
+        return tcp_pairwise_test(self->tcp_pairwise, movedp, rankp, err);
+    if (self->algorithm == TCP_BY_BRUCK)
+        return tcp_bruck_test(self->tcp_bruck, movedp, rankp, err);
+    return tcp_chain_test(self->tcp_chain, movedp, rankp, err);
+}
+
 static int tcp_test(void *state, void *team, bool *movedp, int *rankp, struct hvd_error *err)
 {
     struct tcp_team *self = team;
@@ -253,18 +273,18 @@ static int tcp_test(void *state, void *team, bool *movedp, int *rankp, struct hv
         if (status != HVD_OK)
             return status;
     }
-    if (self->algorithm == TCP_BY_PAIRWISE)
-        return tcp_pairwise_test(self->tcp_pairwise, movedp, rankp, err);
-    if (self->algorithm == TCP_BY_BRUCK)
-        return tcp_bruck_test(self->tcp_bruck, movedp, rankp, err);
-    return tcp_chain_test(self->tcp_chain, movedp, rankp, err);
+    int status = test_connected(self, movedp, rankp, err);
+    if (status != HVD_IN_PROGRESS)
+        return status;
+    return tcp_watch_check(&self->watches[self->algorithm], self->sequence, *movedp, rankp, err);
 }
 
 static int64_t tcp_deadline(const void *state, const void *team)
 {
     (void)state;
     const struct tcp_team *self = team;
-    return self->connect != NULL ? tcp_connect_deadline(self->connect) : INT64_MAX;
+    return self->connect != NULL ? tcp_connect_deadline(self->connect)
+                                 : tcp_watch_deadline(&self->watches[self->algorithm]);
 }
 
 static void tcp_after_fork(void *state)

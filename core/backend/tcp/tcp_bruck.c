@@ -13,6 +13,7 @@
 
 struct tcp_bruck {
     int epoll_fd;
+    const struct tcp_watch *watch;
     int step_count;
     struct tcp_bruck_peer to[BRUCK_MAX_STEPS], from[BRUCK_MAX_STEPS]; /* by step */
     struct bruck bruck;
@@ -39,6 +40,7 @@ int tcp_bruck_open(struct tcp_bruck **bruckp, const struct tcp_bruck_params *par
         return status;
     }
     self->epoll_fd = params->epoll_fd;
+    self->watch = params->watch;
     self->step_count = step_count;
     memcpy(self->to, params->to, (size_t)step_count * sizeof(*params->to));
     memcpy(self->from, params->from, (size_t)step_count * sizeof(*params->from));
@@ -60,13 +62,13 @@ int tcp_bruck_open(struct tcp_bruck **bruckp, const struct tcp_bruck_params *par
 
 static struct fragment_context context_of(const struct tcp_bruck *self, const struct tcp_bruck_peer *peer)
 {
-    return (struct fragment_context){peer->name, self->bruck.batch.sequence};
+    return (struct fragment_context){peer->name, self->bruck.batch.sequence, self->watch};
 }
 
 static int lost(const struct tcp_bruck *self, const struct tcp_bruck_peer *peer, struct hvd_error *err)
 {
     struct fragment_context context = context_of(self, peer);
-    return fragment_lost(&context, err);
+    return fragment_lost(&context, peer->fd, err);
 }
 
 /* Send what is ready. An error is about *rankp. */

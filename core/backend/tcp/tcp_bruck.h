@@ -4,6 +4,7 @@
 #define BACKEND_TCP_TCP_BRUCK_H
 
 #include "backend/sched/bruck.h"
+#include "backend/tcp/tcp_watch.h"
 
 struct tcp_bruck;
 
@@ -20,7 +21,8 @@ struct tcp_bruck_params {
     int rank, size;
     bool shares_nodes; /* see bruck_init */
     const struct tcp_bruck_peer *to, *from;
-    int epoll_fd; /* as backend_env's */
+    int epoll_fd;                  /* as backend_env's */
+    const struct tcp_watch *watch; /* of these connections, which it outlives; NULL: none */
 };
 
 /* Takes over the descriptors, also on failure. */

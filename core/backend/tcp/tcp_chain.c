@@ -21,6 +21,7 @@ struct tcp_chain {
     struct tcp_chain_peer next, previous;
     int lanes;
     int epoll_fd;
+    const struct tcp_watch *watch;
     struct chain chain;
     struct tcp_chain_side out, in;
     struct fragment_out outs[TCP_CHAIN_MAX_LANES];
@@ -61,6 +62,7 @@ int tcp_chain_open(struct tcp_chain **chainp, const struct tcp_chain_params *par
     self->previous = params->previous;
     self->lanes = params->lanes;
     self->epoll_fd = params->epoll_fd;
+    self->watch = params->watch;
     status = chain_init(&self->chain, params->rank, params->size, params->chunk_bytes, params->lanes, err);
     if (status == HVD_OK)
         status = watch(self, err);
@@ -74,13 +76,14 @@ int tcp_chain_open(struct tcp_chain **chainp, const struct tcp_chain_params *par
 
 static struct fragment_context context_of(const struct tcp_chain *self, const struct tcp_chain_peer *peer)
 {
-    return (struct fragment_context){peer->name, self->chain.batch.sequence};
+    return (struct fragment_context){peer->name, self->chain.batch.sequence, self->watch};
 }
 
-static int lost(const struct tcp_chain *self, const struct tcp_chain_peer *peer, struct hvd_error *err)
+static int lost(const struct tcp_chain *self, const struct tcp_chain_peer *peer, int lane,
+                struct hvd_error *err)
 {
     struct fragment_context context = context_of(self, peer);
-    return fragment_lost(&context, err);
+    return fragment_lost(&context, peer->fds[lane], err);
 }
 
 static int lane_of(const struct tcp_chain *self, int64_t chunk)
@@ -115,7 +118,7 @@ static int send_some(struct tcp_chain *self, int lane, bool *movedp, struct hvd_
     if (!out->active)
         return HVD_OK;
     if (fragment_send(out, self->next.fds[lane], movedp) < 0)
-        return lost(self, &self->next, err);
+        return lost(self, &self->next, lane, err);
     for (; side->done < side->begun && !self->outs[lane_of(self, side->done)].active; side->done++)
         chain_sent(&self->chain, (enum chain_kind)self->outs[lane_of(self, side->done)].header.kind);
     return HVD_OK;
@@ -134,7 +137,7 @@ static int check_next(const struct tcp_chain *self, int lane, struct hvd_error *
                          "backend tcp: %s sent bytes against the ring's direction in batch %" PRIu64,
                          self->next.name, self->chain.batch.sequence);
     errno = got == 0 ? 0 : errno;
-    return lost(self, &self->next, err);
+    return lost(self, &self->next, lane, err);
 }
 
 /* ---- Receiving ------------------------------------------------------------------------------ */
@@ -200,7 +203,7 @@ static int receive_some(struct tcp_chain *self, int lane, bool *movedp, struct h
     if (waits)
         return HVD_OK;
     if (fragment_receive(in, self->previous.fds[lane], another, movedp) < 0)
-        return lost(self, &self->previous, err);
+        return lost(self, &self->previous, lane, err);
     for (; side->done < side->begun && fragment_arrived(&self->ins[lane_of(self, side->done)]); side->done++)
         chain_received(&self->chain, self->kinds[lane_of(self, side->done)]);
     return HVD_OK;

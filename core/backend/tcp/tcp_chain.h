@@ -36,7 +36,8 @@ struct tcp_chain_params {
     int64_t chunk_bytes;
     int lanes; /* 1 to TCP_CHAIN_MAX_LANES */
     struct tcp_chain_peer next, previous;
-    int epoll_fd; /* as backend_env's */
+    int epoll_fd;                  /* as backend_env's */
+    const struct tcp_watch *watch; /* of these connections, which it outlives; NULL: none */
 };
 
 /* Takes over the descriptors, also on failure. */

@@ -14,6 +14,7 @@
 
 struct tcp_connect {
     struct establishment *establishment;
+    const struct peer_table *peer_table;
     struct endpoint_connection *wants;
     int count;
     enum tcp_algorithm algorithm;
@@ -78,6 +79,8 @@ static int count_wants(const struct backend_env *env, const struct team *team, e
         return 2 * bruck_step_count(team->size);
     case TCP_BY_PAIRWISE:
         return team->size - 1;
+    case TCP_ALGORITHM_COUNT:
+        break;
     }
     return 0;
 }
@@ -97,6 +100,8 @@ static void fill_wants(struct tcp_connect *connect, const struct team *team)
     case TCP_BY_PAIRWISE:
         want_pairs(team, connect->wants);
         break;
+    case TCP_ALGORITHM_COUNT:
+        break;
     }
 }
 
@@ -113,8 +118,12 @@ int tcp_connect_begin(struct tcp_connect **connectp, const struct backend_env *e
         free(wants);
         return error_set(err, HVD_ERR_NO_MEMORY, "backend tcp: no memory for %d connections", count);
     }
-    *connect = (struct tcp_connect){
-        .wants = wants, .count = count, .algorithm = algorithm, .epoll_fd = env->epoll_fd};
+    *connect = (struct tcp_connect){.peer_table = env->peer_table,
+
+                                    .wants = wants,
+                                    .count = count,
+                                    .algorithm = algorithm,
+                                    .epoll_fd = env->epoll_fd};
     fill_wants(connect, team);
     int status =
         establishment_begin(&connect->establishment, env->endpoint, env->peer_table, wants, count, err);
@@ -159,6 +168,14 @@ int64_t tcp_connect_deadline(const struct tcp_connect *connect)
 int tcp_connect_waits_for(const struct tcp_connect *connect)
 {
     return establishment_waits_for(connect->establishment);
+}
+
+int tcp_connect_watch(const struct tcp_connect *connect, struct tcp_watch *watch, struct hvd_error *err)
+{
+    int status = tcp_watch_open(watch, connect->peer_table, connect->wants, connect->count);
+    return status == HVD_OK
+               ? status
+               : error_set(err, status, "backend tcp: no memory for %d connections", connect->count);
 }
 
 const struct endpoint_connection *tcp_connect_take(struct tcp_connect *connect)

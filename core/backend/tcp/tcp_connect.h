@@ -9,7 +9,7 @@
 #include "backend/backend_env.h"
 #include "backend/tcp/tcp_chain.h"
 
-enum tcp_algorithm { TCP_BY_CHAIN, TCP_BY_BRUCK, TCP_BY_PAIRWISE };
+enum tcp_algorithm { TCP_BY_CHAIN, TCP_BY_BRUCK, TCP_BY_PAIRWISE, TCP_ALGORITHM_COUNT };
 
 struct tcp_connect;
 
@@ -25,7 +25,10 @@ int64_t tcp_connect_deadline(const struct tcp_connect *connect);
 /* The rank of the job that is missing, or one of them. */
 int tcp_connect_waits_for(const struct tcp_connect *connect);
 
-/* After HVD_OK: the connections. The caller owns their descriptors from now on, but not the list.
+/* After HVD_OK: note the connections in [watch]. */
+int tcp_connect_watch(const struct tcp_connect *connect, struct tcp_watch *watch, struct hvd_error *err);
+
+/* And then: the connections. The caller owns their descriptors from now on, but not the list.
  * - chain: one for each lane to the next member, then one for each lane from the previous one.
  * - bruck: one for each step to the member that we send to, then one for each step from the other.
  * - pairwise: one for each other member, in their order. */

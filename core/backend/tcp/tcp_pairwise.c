@@ -17,6 +17,7 @@ struct tcp_pairwise {
     const struct team *team;
     const struct peer_table *peer_table;
     int epoll_fd;
+    const struct tcp_watch *watch;
     int *fds; /* by member */
     struct pairwise pairwise;
     struct fragment_out outs[PAIRWISE_LANES];
@@ -45,6 +46,7 @@ int tcp_pairwise_open(struct tcp_pairwise **pairwisep, const struct tcp_pairwise
     self->team = params->team;
     self->peer_table = params->peer_table;
     self->epoll_fd = params->epoll_fd;
+    self->watch = params->watch;
     self->fds = copy;
     pairwise_init(&self->pairwise, params->team->rank, size, params->chunk_bytes);
     for (int i = 0; i < size && status == HVD_OK; i++)
@@ -69,7 +71,7 @@ struct peer_context {
 static void peer_context_of(const struct tcp_pairwise *self, int member, struct peer_context *about)
 {
     peer_table_rank_name(self->peer_table, self->team->ranks[member], about->name, sizeof(about->name));
-    about->context = (struct fragment_context){about->name, self->pairwise.batch.sequence};
+    about->context = (struct fragment_context){about->name, self->pairwise.batch.sequence, self->watch};
 }
 
 static int lost(const struct tcp_pairwise *self, int member, struct hvd_error *err)
@@ -78,7 +80,7 @@ static int lost(const struct tcp_pairwise *self, int member, struct hvd_error *e
     struct peer_context about;
     peer_context_of(self, member, &about);
     errno = cause;
-    return fragment_lost(&about.context, err);
+    return fragment_lost(&about.context, self->fds[member], err);
 }
 
 static int send_some(struct tcp_pairwise *self, int lane, bool *movedp, struct hvd_error *err)

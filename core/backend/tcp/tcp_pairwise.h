@@ -4,6 +4,7 @@
 #define BACKEND_TCP_TCP_PAIRWISE_H
 
 #include "backend/sched/pairwise.h"
+#include "backend/tcp/tcp_watch.h"
 
 struct tcp_pairwise;
 
@@ -13,7 +14,8 @@ struct tcp_pairwise_params {
     const struct team *team;
     const struct peer_table *peer_table; /* for the names of ranks in sentences */
     int64_t chunk_bytes;
-    int epoll_fd; /* as backend_env's */
+    int epoll_fd;                  /* as backend_env's */
+    const struct tcp_watch *watch; /* of these connections, which it outlives; NULL: none */
 };
 
 /* [fds] has one descriptor for each member, -1 for this one: non-blocking, connected, both ends authenticated

@@ -60,7 +60,7 @@ static struct tcp_pairwise *tcp_pairwise_at(const struct wires *wires, struct te
 {
     struct tcp_pairwise *tcp_pairwise = NULL;
     *team = (struct team){.rank = rank, .size = wires->size, .ranks = ranks};
-    struct tcp_pairwise_params seat = {team, &peer_table, chunk_bytes, epoll_fd};
+    struct tcp_pairwise_params seat = {team, &peer_table, chunk_bytes, epoll_fd, NULL};
     ck_assert_int_eq(tcp_pairwise_open(&tcp_pairwise, &seat, wires->fds[rank], NULL), HVD_OK);
     return tcp_pairwise;
 }

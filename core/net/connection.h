@@ -1,0 +1,55 @@
+/* connection.h: a connection between two ranks: who is at its ends, why it broke, and whether the other end
+ * still answers. */
+#ifndef NET_CONNECTION_H
+#define NET_CONNECTION_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct peer_table;
+
+/* Noted while the socket is connected: the kernel forgets the addresses of a connection that broke. */
+struct connection_ends {
+    int rank; /* the other end */
+    struct in6_addr own, peer;
+};
+
+void connection_ends_of(struct connection_ends *ends, int rank, int fd);
+
+/* "rank 0 (n1) at 10.0.0.1 with rank 3 (n2) at 10.0.0.2" */
+#define CONNECTION_ENDS_BYTES 700
+void connection_ends_text(const struct connection_ends *ends, const struct peer_table *peer_table,
+                          char text[CONNECTION_ENDS_BYTES]);
+
+/* A phrase that follows "the connection of A with B": [error] is the errno of what ended it, 0: the other end
+ * closed it. [lease_us] is named where it may have run out. */
+#define CONNECTION_CAUSE_BYTES 160
+void connection_cause_text(int error, int64_t lease_us, char text[CONNECTION_CAUSE_BYTES]);
+
+/* Set up a socket that has just been connected. A cut link must be noticed within the lease: TCP_USER_TIMEOUT
+ * notices unanswered data, keepalive an idle connection. A lossy one should not look like it, so what was
+ * lost is sent again several times in the lease. The job runs without these options too, so a failure to set
+ * one is ignored. */
+void connection_set_options(int fd, int64_t lease_us);
+
+/* What one end saw of the other. Zeroed at first. */
+struct connection_silence {
+    int64_t since_us;  /* something has been on its way to the other end since then; 0: nothing is */
+    int64_t looked_us; /* the last look */
+};
+
+/* Look at TCP connection [fd] now; several times in a lease, as nobody knows what was on its way between two
+ * looks that are far apart. True: for [lease_us] something has been on its way, which the other end's
+ * kernel must acknowledge, and nothing at all came back: the link or the other node is dead. A process that
+ * is stopped, or reads nothing, is not: its kernel answers, also when it is asked for more room. */
+bool connection_is_dead(struct connection_silence *silence, int fd, int64_t lease_us, int64_t now_us);
+
+/* Was something on its way at the last look? Otherwise nothing needs to be looked at until more is sent. */
+static inline bool connection_is_asking(const struct connection_silence *silence)
+{
+    return silence->since_us != 0;
+}
+
+#endif
