@@ -176,6 +176,10 @@ struct backend_ops {
     /* Optional. When test has something to do for the running batch though no descriptor says so: clock_us
      * time, or INT64_MAX. */
     int64_t (*deadline)(const void *state, const void *team);
+    /* Optional. The rank of the job that the running batch waits for now, as far as this member can tell: one
+     * of those that have not done or sent what it needs next. -1: it waits for none, or does not know. Called
+     * while a batch runs that does not advance; no side effects. */
+    int (*waits_for)(const void *state, void *team);
     /* Optional. Armed: from now on a test that finds nothing to do makes sure that epoll_fd wakes the driver
      * when there is something. Disarmed: it need not. */
     void (*arm)(void *state, bool armed);

@@ -328,6 +328,12 @@ int64_t backends_deadline(const struct backends *backends, const struct process_
     return ops->deadline == NULL ? INT64_MAX : ops->deadline(backends->state[backend], set->state[backend]);
 }
 
+int backends_waits_for(const struct backends *backends, const struct process_set *set, int backend)
+{
+    const struct backend_ops *ops = backend_table[backend];
+    return ops->waits_for == NULL ? -1 : ops->waits_for(backends->state[backend], set->state[backend]);
+}
+
 void backends_arm(struct backends *backends, bool armed)
 {
     for (int backend = 0; backend < BACKEND_COUNT; backend++) {

@@ -74,6 +74,9 @@ int backends_test(struct backends *backends, struct process_set *set, int backen
 /* backend_ops.deadline of the running batch of [set]. */
 int64_t backends_deadline(const struct backends *backends, const struct process_set *set, int backend);
 
+/* backend_ops.waits_for of the batch that runs; -1 where the backend has no such call. */
+int backends_waits_for(const struct backends *backends, const struct process_set *set, int backend);
+
 /* backend_ops.arm of all open backends. */
 void backends_arm(struct backends *backends, bool armed);
 

@@ -51,6 +51,18 @@ static inline bool counters_all_reached(struct counters *counters, uint64_t posi
     return true;
 }
 
+/* The first counter after [self] that has not reached [position], going round; -1: all others have. */
+static inline int counters_behind(const struct counters *counters, int self, uint64_t position)
+{
+    for (int i = 1; i < counters->count; i++) {
+        int at = (self + i) % counters->count;
+        const char *counter = (const char *)counters->first + (size_t)at * counters->stride;
+        if (atomic_load((const _Atomic uint64_t *)(const void *)counter) < position)
+            return at;
+    }
+    return -1;
+}
+
 /* Advance this process's own counter. Others that see it also see all that was stored before. */
 static inline void counter_advance(_Atomic uint64_t *counter, uint64_t position)
 {

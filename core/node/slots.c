@@ -92,6 +92,11 @@ bool slots_all_reached(struct slots *slots, enum slots_counter counter, uint64_t
     return counters_all_reached(&slots->all[counter], position);
 }
 
+int slots_behind(const struct slots *slots, enum slots_counter counter, uint64_t position)
+{
+    return counters_behind(&slots->all[counter], slots->rank, position);
+}
+
 bool slots_claim(struct slots *slots, uint64_t begin, uint64_t end, uint64_t *partp)
 {
     uint64_t claimed = atomic_load(&slots->common->claimed);

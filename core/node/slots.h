@@ -90,6 +90,9 @@ char *slots_result(const struct slots *slots, int member, uint64_t position);
 /* Have all members reached [position]? */
 bool slots_all_reached(struct slots *slots, enum slots_counter counter, uint64_t position);
 
+/* Another member that has not reached [position], or -1. */
+int slots_behind(const struct slots *slots, enum slots_counter counter, uint64_t position);
+
 /* This member has reached [position]. Members that sleep until then usually wake now, and at the latest at
  * this member's next slots_flush. */
 void slots_advance(struct slots *slots, enum slots_counter counter, uint64_t position);

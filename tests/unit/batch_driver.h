@@ -106,6 +106,38 @@ static inline void drive_in_turns(const struct batch_driver *driver, struct step
     }
 }
 
+/* Begin [plan] with a team of [size] and step its members at random, until [stopped], which stops somewhere
+ * on the way, keeps all others from going on. Members that are through have batch 1. */
+static inline void drive_until_stopped(const struct batch_driver *driver, struct stepped_member *members,
+                                       int size, int stopped, const struct batch_plan *plan, uint64_t *random)
+{
+    int turns_left = batch_plan_random_below(random, 40);
+    for (int rank = 0; rank < size; rank++)
+        stepped_member_start(driver, &members[rank], rank, plan);
+    for (int idle = 0; idle < 100 * size; idle++) {
+        int rank = batch_plan_random_below(random, size);
+        int lost = -1;
+        bool moved = false;
+        struct hvd_error err;
+        struct stepped_member *member = &members[rank];
+        if (member->batch == 1 || (rank == stopped && turns_left-- <= 0))
+            continue;
+        int status = driver->test(member->self, &moved, &lost, &err);
+        ck_assert_msg(status >= 0, "%s", err.text);
+        if (status == HVD_OK)
+            ck_assert(batch_part_close(&member->part, plan, rank));
+        member->batch = status == HVD_OK;
+        if (status == HVD_OK || moved)
+            idle = 0;
+    }
+}
+
+static inline bool stepped_member_is_through(void *arg, int rank)
+{
+    const struct stepped_member *members = arg;
+    return members[rank].batch == 1;
+}
+
 static inline int wait_for(pid_t pid)
 {
     int status = -1;

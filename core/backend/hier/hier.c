@@ -129,11 +129,17 @@ static int hier_test(void *state, void *team, bool *movedp, int *rankp, struct h
     return hier_team_test(team, movedp, rankp, err);
 }
 
+static int hier_waits_for(const void *state, void *team)
+{
+    (void)state;
+    return hier_team_waits_for(team);
+}
+
 /* What both carriers have in common. */
 #define HIER_OPS                                                                                        \
     .polled = true, .spans = true, .supports_ppn = hier_supports_ppn, .reaches = hier_reaches,          \
     .add_team = hier_add_team, .remove_team = hier_remove_team, .start = hier_start, .test = hier_test, \
-    .after_fork = hier_after_fork, .close = hier_close
+    .waits_for = hier_waits_for, .after_fork = hier_after_fork, .close = hier_close
 
 /* ---- Over mpi ------------------------------------------------------------------------------- */
 

@@ -396,6 +396,30 @@ int hier_alltoall_progress(struct hier_alltoall *alltoall, bool *movedp, struct 
     return write_some(alltoall, movedp, err);
 }
 
+int hier_alltoall_waits_for_input(const struct hier_alltoall *alltoall)
+{
+    int member = -1;
+    if (!alltoall->all_have_announced)
+        member = counters_behind(&alltoall->all_announced, alltoall->self, alltoall->turn);
+    for (int stream = 0; stream < STREAMS && member < 0 && alltoall->all_have_announced; stream++) {
+        uint64_t sent = alltoall->sent[stream];
+        if (sent < writer_to(alltoall, alltoall->self, (enum hier_stream)stream)->at)
+            member = counters_behind(&alltoall->all_published[stream], alltoall->self, sent + 1);
+    }
+    return member < 0 ? -1 : alltoall->first + member;
+}
+
+/* A stream that this member cannot publish to waits for its owner. */
+int hier_alltoall_waits_for(const struct hier_alltoall *alltoall)
+{
+    for (int i = 0; i < alltoall->size * STREAMS && alltoall->all_have_announced; i++) {
+        struct stream_writer *writer = &alltoall->writers[i];
+        if (i / STREAMS != alltoall->self && writer->within < writer->count && !may_write(writer))
+            return alltoall->first + i / STREAMS;
+    }
+    return -1;
+}
+
 bool hier_alltoall_is_done(const struct hier_alltoall *alltoall)
 {
     return alltoall->handed_out && alltoall->left == 0 && alltoall->own[0].count == 0 &&

@@ -38,6 +38,10 @@ int hier_alltoall_progress(struct hier_alltoall *alltoall, bool *movedp, struct 
 int hier_alltoall_slice(struct hier_alltoall *alltoall, const struct backend_batch **slicep,
                         struct hvd_error *err);
 
+/* As those of hier_node. */
+int hier_alltoall_waits_for_input(const struct hier_alltoall *alltoall);
+int hier_alltoall_waits_for(const struct hier_alltoall *alltoall);
+
 /* Has this member done all its work inside the node, and has the slice been handed out or found empty? */
 bool hier_alltoall_is_done(const struct hier_alltoall *alltoall);
 

@@ -428,6 +428,35 @@ bool hier_node_progress(struct hier_node *hier_node)
     return false;
 }
 
+/* The member of the team, on this node, that has not reached [position]; -1: all have. */
+static int member_behind(const struct hier_node *hier_node, enum hier_counter count, uint64_t position)
+{
+    int member = counters_behind(&hier_node->all[count], hier_node->self, position);
+    return member < 0 ? -1 : hier_node->first + member;
+}
+
+int hier_node_waits_for_input(const struct hier_node *hier_node)
+{
+    if (hier_node->folded == hier_node->fold_total)
+        return -1;
+    return member_behind(hier_node, PUBLISHED, hier_node->begin[PUBLISHED] + (uint64_t)hier_node->folded + 1);
+}
+
+int hier_node_waits_for(const struct hier_node *hier_node)
+{
+    const uint64_t *reached = hier_node->reached, *end = hier_node->end;
+    bool returns = reached[RETURNED] < end[RETURNED] &&
+                   (int64_t)(reached[RETURNED] - hier_node->begin[RETURNED]) < results_there(hier_node);
+    int member = -1;
+    if (reached[PUBLISHED] < end[PUBLISHED])
+        member = member_behind(hier_node, REDUCED, counters_reusable_at(reached[PUBLISHED]));
+    if (member < 0 && returns)
+        member = member_behind(hier_node, COLLECTED, counters_reusable_at(reached[RETURNED]));
+    if (member < 0 && reached[COLLECTED] < end[COLLECTED])
+        member = member_behind(hier_node, RETURNED, reached[COLLECTED] + 1);
+    return member;
+}
+
 bool hier_node_is_done(const struct hier_node *hier_node)
 {
     bool done = true;

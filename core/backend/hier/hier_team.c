@@ -219,3 +219,20 @@ int hier_team_test(struct hier_team *team, bool *movedp, int *rankp, struct hvd_
     } while (moved && clock_us() < end_us);
     return HVD_IN_PROGRESS;
 }
+
+/* The carrier may wait for inputs of this node, and the members of the node for what the carrier brings: the
+ * carrier comes between. */
+int hier_team_waits_for(const struct hier_team *team)
+{
+    bool alltoall = team->is_alltoall_running;
+    int member =
+        alltoall ? hier_alltoall_waits_for_input(team->alltoall) : hier_node_waits_for_input(team->hier_node);
+    if (member < 0 && team->carries && team->carrier->waits_for != NULL) {
+        int rank = team->carrier->waits_for(team->carrier_state, team->carrier_team);
+        if (rank >= 0)
+            return rank;
+    }
+    if (member < 0)
+        member = alltoall ? hier_alltoall_waits_for(team->alltoall) : hier_node_waits_for(team->hier_node);
+    return member < 0 ? -1 : team->members.ranks[member];
+}

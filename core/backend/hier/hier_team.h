@@ -17,7 +17,7 @@ struct hier_team_params {
     int claim;                  /* as in hier_params */
     bool alltoalls;             /* the team carries these too; each node has equally many members */
     int alltoall_claim;
-    const struct backend_ops *carrier; /* only its add_team, remove_team, start and test are called */
+    const struct backend_ops *carrier; /* only its calls from add_team to waits_for are made */
     void *carrier_state;               /* NULL: hier_team_set_carrier sets it later */
     int64_t join_us; /* how long the first batch may take to join the members on other nodes */
 };
@@ -37,5 +37,6 @@ void hier_team_set_chunk(struct hier_team *team, int64_t bytes);
 /* As in backend_ops. */
 int hier_team_start(struct hier_team *team, const struct backend_batch *batch, struct hvd_error *err);
 int hier_team_test(struct hier_team *team, bool *movedp, int *rankp, struct hvd_error *err);
+int hier_team_waits_for(const struct hier_team *team);
 
 #endif

@@ -431,6 +431,25 @@ static int mpi_test(void *state, void *team, bool *movedp, int *rankp, struct hv
     return HVD_OK;
 }
 
+/* MPI does not say whose message is missing, but the schedule does. */
+static int mpi_waits_for(const void *state, void *team)
+{
+    (void)state;
+    const struct mpi_team *self = team;
+    struct pairwise_chunk chunk;
+    if (!self->is_alltoall && (self->out[CHAIN_PARTIAL].count > 0 || self->out[CHAIN_RESULT].count > 0))
+        return self->next;
+    if (!self->is_alltoall)
+        return chain_waits_for_input(&self->chain) ? self->previous : -1;
+    for (int direction = PAIRWISE_DIRECTIONS - 1; direction >= 0; direction--) {
+        for (int lane = 0; lane < PAIRWISE_LANES; lane++) {
+            if (pairwise_next(&self->pairwise, (enum pairwise_direction)direction, lane, &chunk))
+                return self->team.ranks[chunk.member];
+        }
+    }
+    return -1;
+}
+
 /* End a request, so that MPI does not touch its memory any more. A receive that has no message yet is
  * cancelled. Any other completes soon if its peer is alive; if it is not, nothing moves that memory any more.
  */
@@ -507,6 +526,7 @@ const struct backend_ops backend_mpi_module = {
     .remove_team = mpi_remove_team,
     .start = mpi_start,
     .test = mpi_test,
+    .waits_for = mpi_waits_for,
     .after_fork = mpi_after_fork,
     .close = mpi_close,
 };

@@ -179,6 +179,12 @@ static int stub_test(void *state, void *team, bool *movedp, int *rankp, struct h
     return stub->ops->test(stub->state, team, movedp, rankp, err);
 }
 
+static int stub_waits_for(const void *state, void *team)
+{
+    const struct stub *stub = state;
+    return stub->ops->waits_for(stub->state, team);
+}
+
 static void stub_after_fork(void *state)
 {
     struct stub *stub = state;
@@ -207,6 +213,7 @@ const struct backend_ops backend_mpi = {
     .remove_team = stub_remove_team,
     .start = stub_start,
     .test = stub_test,
+    .waits_for = stub_waits_for,
     .after_fork = stub_after_fork,
     .close = stub_close,
 };

@@ -390,6 +390,15 @@ void chain_received(struct chain *chain, enum chain_kind kind)
         notify_source(chain, is_of_share(chain, CHAIN_RESULT, chunk));
 }
 
+bool chain_waits_for_input(const struct chain *chain)
+{
+    bool waits = false;
+    for (int kind = 0; kind < CHAIN_KINDS; kind++)
+        waits = waits || chain->in[kind].done < chain->in[kind].begun ||
+                chain_can_receive(chain, (enum chain_kind)kind);
+    return waits;
+}
+
 static bool flows_left(const struct chain_flow flows[CHAIN_KINDS])
 {
     return flows[CHAIN_PARTIAL].done < flows[CHAIN_PARTIAL].total ||

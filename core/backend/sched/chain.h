@@ -106,6 +106,9 @@ void chain_received(struct chain *chain, enum chain_kind kind);
 /* Must the next partial result wait for a slot, or for the inputs that it is folded with? */
 bool chain_must_wait(const struct chain *chain);
 
+/* Does nothing but the previous member keep this one from receiving its next chunk? */
+bool chain_waits_for_input(const struct chain *chain);
+
 /* Is more of this batch to be sent, or to be received? If neither, output is complete and input is no longer
  * read. */
 bool chain_sends_left(const struct chain *chain);

@@ -222,6 +222,18 @@ static int shm_test(void *state, void *state_of_team, bool *movedp, int *rankp, 
     return rc;
 }
 
+static int shm_waits_for(const void *state, void *state_of_team)
+{
+    (void)state;
+    struct shm_team *team = state_of_team;
+    uint64_t awaited[SLOTS_COUNTERS];
+    int member = -1;
+    shm_awaited(team, awaited);
+    for (int counter = 0; counter < SLOTS_COUNTERS && member < 0; counter++)
+        member = slots_behind(&team->slots, (enum slots_counter)counter, awaited[counter]);
+    return member < 0 ? -1 : team->members.ranks[member];
+}
+
 /* A forked child inherits the descriptor only. */
 static void shm_after_fork(void *state)
 {
@@ -248,6 +260,7 @@ const struct backend_ops backend_shm = {
     .remove_team = shm_remove_team,
     .start = shm_start,
     .test = shm_test,
+    .waits_for = shm_waits_for,
     .arm = shm_arm,
     .after_fork = shm_after_fork,
     .close = shm_close,

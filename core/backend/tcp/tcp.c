@@ -287,6 +287,19 @@ static int64_t tcp_deadline(const void *state, const void *team)
                                  : tcp_watch_deadline(&self->watches[self->algorithm]);
 }
 
+static int tcp_waits_for(const void *state, void *team)
+{
+    (void)state;
+    const struct tcp_team *self = team;
+    if (self->connect != NULL)
+        return tcp_connect_waits_for(self->connect);
+    if (self->algorithm == TCP_BY_PAIRWISE)
+        return tcp_pairwise_waits_for(self->tcp_pairwise);
+    if (self->algorithm == TCP_BY_BRUCK)
+        return tcp_bruck_waits_for(self->tcp_bruck);
+    return tcp_chain_waits_for(self->tcp_chain);
+}
+
 static void tcp_after_fork(void *state)
 {
     struct tcp *tcp = state;
@@ -315,6 +328,7 @@ const struct backend_ops backend_tcp = {
     .start = tcp_start,
     .test = tcp_test,
     .deadline = tcp_deadline,
+    .waits_for = tcp_waits_for,
     .after_fork = tcp_after_fork,
     .close = tcp_close,
 };

@@ -158,6 +158,14 @@ int tcp_bruck_test(struct tcp_bruck *self, bool *movedp, int *rankp, struct hvd_
     return tcp_failure_check(&self->failure, status, rank, rankp, err);
 }
 
+int tcp_bruck_waits_for(const struct tcp_bruck *self)
+{
+    struct bruck_message message;
+    if (self->out.active && bruck_next(&self->bruck, BRUCK_SEND, &message))
+        return self->to[message.step].rank;
+    return bruck_next(&self->bruck, BRUCK_RECEIVE, &message) ? self->from[message.step].rank : -1;
+}
+
 void tcp_bruck_after_fork(struct tcp_bruck *self)
 {
     if (self == NULL)

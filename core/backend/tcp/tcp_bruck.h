@@ -32,6 +32,7 @@ int tcp_bruck_open(struct tcp_bruck **bruckp, const struct tcp_bruck_params *par
  * and HVD_ERR_MISMATCH (a header other than the one due) are about *rankp, a rank of the job. */
 int tcp_bruck_start(struct tcp_bruck *tcp_bruck, const struct backend_batch *batch, struct hvd_error *err);
 int tcp_bruck_test(struct tcp_bruck *tcp_bruck, bool *movedp, int *rankp, struct hvd_error *err);
+int tcp_bruck_waits_for(const struct tcp_bruck *tcp_bruck);
 /* NULL is fine for these. */
 void tcp_bruck_after_fork(struct tcp_bruck *tcp_bruck);
 void tcp_bruck_close(struct tcp_bruck *tcp_bruck);

@@ -271,6 +271,14 @@ int tcp_chain_test(struct tcp_chain *self, bool *movedp, int *rankp, struct hvd_
     return tcp_failure_check(&self->failure, status, rank, rankp, err);
 }
 
+/* A chunk that does not leave waits for the next member alone. */
+int tcp_chain_waits_for(const struct tcp_chain *self)
+{
+    if (self->out.done < self->out.begun)
+        return self->next.rank;
+    return chain_waits_for_input(&self->chain) ? self->previous.rank : -1;
+}
+
 void tcp_chain_after_fork(struct tcp_chain *self)
 {
     if (self == NULL)

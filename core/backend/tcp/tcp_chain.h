@@ -47,6 +47,7 @@ int tcp_chain_open(struct tcp_chain **chainp, const struct tcp_chain_params *par
  * other than the one due) are about *rankp, a rank of the job. */
 int tcp_chain_start(struct tcp_chain *tcp_chain, const struct backend_batch *batch, struct hvd_error *err);
 int tcp_chain_test(struct tcp_chain *tcp_chain, bool *movedp, int *rankp, struct hvd_error *err);
+int tcp_chain_waits_for(const struct tcp_chain *tcp_chain);
 /* NULL is fine for these. */
 void tcp_chain_after_fork(struct tcp_chain *tcp_chain);
 void tcp_chain_close(struct tcp_chain *tcp_chain);

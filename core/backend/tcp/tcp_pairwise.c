@@ -218,6 +218,19 @@ int tcp_pairwise_test(struct tcp_pairwise *self, bool *movedp, int *rankp, struc
     return tcp_failure_check(&self->failure, status, self->team->ranks[member], rankp, err);
 }
 
+/* A lane that is free to receive waits for its member alone. */
+int tcp_pairwise_waits_for(const struct tcp_pairwise *self)
+{
+    struct pairwise_chunk chunk;
+    for (int direction = PAIRWISE_DIRECTIONS - 1; direction >= 0; direction--) {
+        for (int lane = 0; lane < PAIRWISE_LANES; lane++) {
+            if (pairwise_next(&self->pairwise, (enum pairwise_direction)direction, lane, &chunk))
+                return self->team->ranks[chunk.member];
+        }
+    }
+    return -1;
+}
+
 void tcp_pairwise_after_fork(struct tcp_pairwise *self)
 {
     for (int i = 0; self != NULL && i < self->team->size; i++)

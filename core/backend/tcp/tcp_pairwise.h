@@ -28,6 +28,7 @@ int tcp_pairwise_open(struct tcp_pairwise **pairwisep, const struct tcp_pairwise
 int tcp_pairwise_start(struct tcp_pairwise *tcp_pairwise, const struct backend_batch *batch,
                        struct hvd_error *err);
 int tcp_pairwise_test(struct tcp_pairwise *tcp_pairwise, bool *movedp, int *rankp, struct hvd_error *err);
+int tcp_pairwise_waits_for(const struct tcp_pairwise *tcp_pairwise);
 /* NULL is fine for these. */
 void tcp_pairwise_after_fork(struct tcp_pairwise *tcp_pairwise);
 void tcp_pairwise_close(struct tcp_pairwise *tcp_pairwise);

@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "batches.h"
+#include "waits.h"
 #include "backend/hier/hier.h"
 #include "backend/backend_env.h"
 
@@ -194,8 +195,9 @@ static bool step(struct world *world, int rank)
     return true;
 }
 
-static bool is_through(const struct world *world, int rank)
+static bool is_through(void *arg, int rank)
 {
+    const struct world *world = arg;
     return !world->seats[rank].runs && world->seats[rank].batch == world->plan_count;
 }
 
@@ -475,6 +477,34 @@ START_TEST(a_batch_can_be_given_up)
 }
 END_TEST
 
+static int waits_for(void *world, int rank)
+{
+    return backend_hier_tcp.waits_for(NULL, ((struct world *)world)->seats[rank].team);
+}
+
+/* One member stops somewhere; [_i] is the kind. */
+START_TEST(a_stopped_member_is_waited_for)
+{
+    for (int round = 0; round < 12; round++) {
+        const int *spread = _i == KINDS - 1 ? spreads[even_spreads[round % 3]] : spreads[round % SPREADS];
+        struct world *world = world_open(spread, CHUNK_BYTES);
+        struct batch_plan plan = long_plan(world, kinds[_i]);
+        int stopped = round % world->size, turns_left = 2 * round + _i;
+        take_plans(world, &plan, 1);
+        in_threads(world, begin_in_thread);
+        for (int idle = 0; idle < 3000; idle++) {
+            int rank = batch_plan_random_below(&world->random, world->size);
+            bool stands = is_through(world, rank) || (rank == stopped && turns_left-- <= 0);
+            idle = !stands && step(world, rank) ? 0 : idle;
+        }
+        ck_assert_waits_end_at(&(struct waits){world->size, is_through, waits_for, world}, stopped);
+        for (int i = 0; i < world->size; i++)
+            ck_assert(!world->seats[i].runs || batch_part_free(&world->seats[i].part));
+        world_close(world);
+    }
+}
+END_TEST
+
 /* Of the ranks that carry the same slice the neighbours see it, by its rank in the job; in an alltoall all.
  */
 START_TEST(a_lost_rank_is_named)
@@ -738,6 +768,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, kinds_follow_each_other, 0, 3 * SPREADS);
     tcase_add_loop_test(tcase, edges_of_real_slots_are_right, 0, 4);
     tcase_add_loop_test(tcase, a_batch_can_be_given_up, 0, KINDS);
+    tcase_add_loop_test(tcase, a_stopped_member_is_waited_for, 0, KINDS);
     tcase_add_loop_test(tcase, a_lost_rank_is_named, 0, 2);
     tcase_add_loop_test(tcase, counts_that_cannot_be_are_an_error, 0, 5);
     tcase_add_loop_test(tcase, nonsense_in_memory_touches_nothing_else, 0, 3 * KINDS);

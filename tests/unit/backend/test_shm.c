@@ -8,6 +8,7 @@
 
 #include "node/node_memory.h"
 #include "shm_world.h"
+#include "waits.h"
 #include "backend/backend_env.h"
 
 /* ---- What is carried -------------------------------------------------------------------------- */
@@ -81,6 +82,52 @@ START_TEST(edges_of_real_slots_are_right)
     }
     shm_world_carry(world, plans, 6);
     shm_world_close(world);
+}
+END_TEST
+
+/* ---- Who waits for whom ----------------------------------------------------------------------- */
+
+static bool is_through(void *arg, int rank)
+{
+    const struct shm_world *world = arg;
+    return !world->seats[rank].runs && world->seats[rank].batch == world->plan_count;
+}
+
+static int waits_for(void *arg, int rank)
+{
+    struct shm_world *world = arg;
+    ck_assert(world->seats[rank].runs);
+    return backend_shm.waits_for(world->seats[rank].state, world->seats[rank].team);
+}
+
+/* One member stops somewhere; [_i] is the kind. */
+START_TEST(a_stopped_member_is_waited_for)
+{
+    enum backend_kind kind = (enum backend_kind)_i;
+    for (int round = 0; round < 40; round++) {
+        struct shm_world *world = shm_world_open(2 + round % 4, 512);
+        struct batch_plan plans[3];
+        struct waits waits = {world->size, is_through, waits_for, world};
+        world->random = (uint64_t)(100 * _i + round + 1);
+        for (int i = 0; i < 3; i++)
+            plans[i] = batch_plan_random(&world->random, kind, world->size, 4096);
+        int stopped = batch_plan_random_below(&world->random, world->size);
+        world->plans = plans;
+        world->plan_count = 3;
+        for (int rank = 0; rank < world->size; rank++)
+            shm_world_step(world, rank); /* begins the first */
+        for (int i = batch_plan_random_below(&world->random, 60); i > 0; i--)
+            shm_world_step(world, batch_plan_random_below(&world->random, world->size));
+        for (int idle = 0; idle < 1000; idle++) {
+            int rank = batch_plan_random_below(&world->random, world->size);
+            if (rank != stopped && shm_world_step(world, rank))
+                idle = 0;
+        }
+        ck_assert_waits_end_at(&waits, stopped);
+        for (int i = 0; i < TURNS; i++)
+            shm_world_step(world, i % world->size);
+        shm_world_close(world);
+    }
 }
 END_TEST
 
@@ -481,6 +528,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, each_kind_is_right_at_all_sizes, 0, kinds * SIZES);
     tcase_add_loop_test(tcase, kinds_follow_each_other, 0, 15);
     tcase_add_loop_test(tcase, edges_of_real_slots_are_right, 0, kinds);
+    tcase_add_loop_test(tcase, a_stopped_member_is_waited_for, 0, COLL_REDUCESCATTER + 1);
     tcase_add_test(tcase, bears_nothing);
     tcase_add_test(tcase, a_hundred_members_agree);
     tcase_add_loop_test(tcase, a_batch_can_be_given_up, 0, kinds);

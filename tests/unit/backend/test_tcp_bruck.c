@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "batch_driver.h"
+#include "waits.h"
 #include "backend/tcp/tcp_bruck.h"
 #include "backend/tcp/fragment.h"
 #include "base/dtype.h"
@@ -146,6 +147,39 @@ START_TEST(everybody_gets_what_is_due)
         for (int k = 0; k < BATCHES; k++)
             plans[k] = plan_small(&random, size);
         run_batches(size, plans, random);
+    }
+}
+END_TEST
+
+static int member_waits_for(void *arg, int rank)
+{
+    const struct stepped_member *members = arg;
+    int peer = tcp_bruck_waits_for(members[rank].self);
+    return peer < 0 ? peer : (peer - 1) / STRIDE;
+}
+
+/* [_i] is how many members there are. */
+START_TEST(a_stopped_member_is_waited_for)
+{
+    uint64_t random = (uint64_t)_i + 177;
+    for (int i = 0; i < 40; i++) {
+        struct wires wires;
+        struct stepped_member members[RANKS] = {0};
+        struct waits waits = {_i, stepped_member_is_through, member_waits_for, members};
+        struct batch_plan plan = plan_small(&random, _i);
+        int stopped = batch_plan_random_below(&random, _i);
+        wires_open(&wires, _i, i % 8 < 4);
+        for (int rank = 0; rank < _i; rank++) {
+            wires_narrow(&wires, rank);
+            members[rank].self = tcp_bruck_at(&wires, rank, -1);
+        }
+        drive_until_stopped(&driver, members, _i, stopped, &plan, &random);
+        ck_assert_waits_end_at(&waits, stopped);
+        for (int rank = 0; rank < _i; rank++) {
+            tcp_bruck_close(members[rank].self);
+            if (members[rank].batch == 0)
+                ck_assert(batch_part_free(&members[rank].part));
+        }
     }
 }
 END_TEST
@@ -468,6 +502,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("tcp_bruck");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, everybody_gets_what_is_due, 0, 8);
+    tcase_add_loop_test(tcase, a_stopped_member_is_waited_for, 2, RANKS + 1);
     tcase_add_loop_test(tcase, wakes_sleeping_processes, 4, 16);
     tcase_add_test(tcase, sends_what_it_has);
     tcase_add_test(tcase, takes_bytes_one_by_one_and_leaves_the_next_batch);

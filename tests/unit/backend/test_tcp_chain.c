@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "batch_driver.h"
+#include "waits.h"
 #include "backend/tcp/tcp_chain.h"
 
 #define CHUNK   4096 /* bytes */
@@ -110,6 +111,41 @@ START_TEST(carries_all_kinds_of_batches)
         for (int k = 0; k < BATCHES; k++)
             plans[k] = batch_plan_random(&random, kinds[batch_plan_random_below(&random, 4)], _i, CHUNK);
         run_batches(_i, lanes[i % 6], plans, random);
+    }
+}
+END_TEST
+
+static int member_waits_for(void *arg, int rank)
+{
+    const struct stepped_member *members = arg;
+    return tcp_chain_waits_for(members[rank].self);
+}
+
+/* [_i] is the size of the ring. */
+START_TEST(a_stopped_member_is_waited_for)
+{
+    static const enum backend_kind kinds[] = {COLL_ALLREDUCE, COLL_REDUCESCATTER, COLL_ALLGATHER,
+                                              COLL_BROADCAST};
+    uint64_t random = (uint64_t)_i + 177;
+    for (int i = 0; i < 40; i++) {
+        struct pairs pairs;
+        struct stepped_member ranks[RANKS] = {0};
+        struct waits waits = {_i, stepped_member_is_through, member_waits_for, ranks};
+        struct batch_plan plan = batch_plan_random(&random, kinds[i % 4], _i, 16 * CHUNK);
+        int stopped = batch_plan_random_below(&random, _i);
+        pairs_open(&pairs, _i, 1 + i % 3);
+        for (int rank = 0; rank < _i; rank++) {
+            for (int lane = 0; lane < pairs.lanes; lane++)
+                pairs_narrow(&pairs, rank, lane);
+            ranks[rank].self = tcp_chain_at(&pairs, rank, _i, CHUNK, -1);
+        }
+        drive_until_stopped(&driver, ranks, _i, stopped, &plan, &random);
+        ck_assert_waits_end_at(&waits, stopped);
+        for (int rank = 0; rank < _i; rank++) {
+            tcp_chain_close(ranks[rank].self);
+            if (ranks[rank].batch == 0)
+                ck_assert(batch_part_free(&ranks[rank].part));
+        }
     }
 }
 END_TEST
@@ -670,6 +706,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("tcp_chain");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, carries_all_kinds_of_batches, 2, RANKS + 1);
+    tcase_add_loop_test(tcase, a_stopped_member_is_waited_for, 2, RANKS + 1);
     tcase_add_loop_test(tcase, wakes_sleeping_processes, 2, RANKS + 1);
     tcase_add_loop_test(tcase, tells_a_killed_neighbour, 1, 5);
     tcase_add_loop_test(tcase, refuses_a_frame_that_is_not_due, 0, sizeof(hostile) / sizeof(hostile[0]));

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "batch_driver.h"
+#include "waits.h"
 #include "backend/tcp/tcp_pairwise.h"
 #include "backend/tcp/fragment.h"
 #include "net/peer_table.h"
@@ -101,6 +102,38 @@ START_TEST(everybody_gets_its_part_of_all)
         for (int k = 0; k < BATCHES; k++)
             plans[k] = batch_plan_random(&random, COLL_ALLTOALL, _i, k == 2 ? 8 * CHUNK : CHUNK / 4);
         run_batches(_i, plans, random);
+    }
+}
+END_TEST
+
+static int member_waits_for(void *arg, int rank)
+{
+    const struct stepped_member *members = arg;
+    int peer = tcp_pairwise_waits_for(members[rank].self);
+    return peer < 0 ? peer : (peer - 1) / STRIDE;
+}
+
+/* [_i] is how many members there are. */
+START_TEST(a_stopped_member_is_waited_for)
+{
+    uint64_t random = (uint64_t)_i + 177;
+    for (int i = 0; i < 20; i++) {
+        struct wires wires;
+        struct team teams[RANKS];
+        struct stepped_member members[RANKS] = {0};
+        struct waits waits = {_i, stepped_member_is_through, member_waits_for, members};
+        struct batch_plan plan = batch_plan_random(&random, COLL_ALLTOALL, _i, 64 * CHUNK);
+        int stopped = batch_plan_random_below(&random, _i);
+        wires_open(&wires, _i);
+        for (int rank = 0; rank < _i; rank++)
+            members[rank].self = tcp_pairwise_at(&wires, &teams[rank], rank, CHUNK, -1);
+        drive_until_stopped(&driver, members, _i, stopped, &plan, &random);
+        ck_assert_waits_end_at(&waits, stopped);
+        for (int rank = 0; rank < _i; rank++) {
+            tcp_pairwise_close(members[rank].self);
+            if (members[rank].batch == 0)
+                ck_assert(batch_part_free(&members[rank].part));
+        }
     }
 }
 END_TEST
@@ -317,6 +350,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("tcp_pairwise");
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, everybody_gets_its_part_of_all, 2, RANKS + 1);
+    tcase_add_loop_test(tcase, a_stopped_member_is_waited_for, 2, RANKS + 1);
     tcase_add_loop_test(tcase, wakes_sleeping_processes, 2, 6);
     tcase_add_loop_test(tcase, refuses_a_frame_that_is_not_due, 0, sizeof(hostile) / sizeof(hostile[0]));
     tcase_add_test(tcase, takes_bytes_one_by_one_and_leaves_the_next_batch);
