@@ -111,7 +111,7 @@ core_libcore_la_SOURCES += core/control/control.h core/control/link.c core/contr
 	core/control/mailbox.h core/control/tree.c core/control/tree.h
 core_libcore_la_SOURCES += core/negotiate/decide.c core/negotiate/delivery.c core/negotiate/desc.c core/negotiate/desc.h core/negotiate/down.c \
 	core/negotiate/negotiate.c core/negotiate/negotiate.h core/negotiate/response_cache.c \
-	core/negotiate/response_cache.h core/negotiate/stall_query.c core/negotiate/stall_report.h core/negotiate/stages.h core/negotiate/state.h \
+	core/negotiate/parent_watch.c core/negotiate/response_cache.h core/negotiate/stall_query.c core/negotiate/stall_report.h core/negotiate/stages.h core/negotiate/state.h \
 	core/negotiate/submit.c \
 	core/negotiate/subtree_sets.c core/negotiate/up.c core/negotiate/wire.c core/negotiate/wire.h \
 	core/negotiate/wire_decode.c
@@ -119,7 +119,7 @@ core_libcore_la_SOURCES += core/flow/autotuner.c core/flow/autotuner.h core/flow
 	core/flow/backend_choice.h core/flow/failure.c core/flow/failure.h core/flow/finish.c core/flow/finish.h \
 	core/flow/loop.c core/flow/loop.h core/flow/negotiation.c core/flow/negotiation.h core/flow/progress.c \
 	core/flow/progress.h core/flow/request.c core/flow/request.h core/flow/set_change.c core/flow/set_change.h \
-	core/flow/set_registry.c core/flow/set_registry.h core/flow/stall_inspector.c core/flow/stall_inspector.h \
+	core/flow/set_registry.c core/flow/set_registry.h core/flow/stall_inspector.c core/flow/stall_inspector.h core/flow/stall_watch.c core/flow/stall_watch.h \
 	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h
 core_libcore_la_SOURCES += core/flow/batch/adasum.c core/flow/batch/adasum.h core/flow/batch/batch.c \
 	core/flow/batch/batch.h core/flow/batch/batch_queue.c core/flow/batch/batch_queue.h core/flow/batch/fuse.c \

@@ -13,12 +13,21 @@ int negotiation_init(struct negotiation *negotiation, const struct hvd_config *c
     struct negotiate_params params = {.rank = control->rank,
                                       .size = control->size,
                                       .root = control->parent < 0,
+                                      .parent = control->parent,
                                       .child_count = control->child_count,
                                       .child_ranks = control->child_ranks,
                                       .stall_warn_us = config->stall_warn_us,
                                       .stall_abort_us = config->stall_abort_us,
+                                      .standing = stall_watch_standing,
+                                      .standing_arg = &negotiation->stall_watch,
                                       .cache_limit = config->cache_limit};
     memcpy(params.backend_order, backend_order, sizeof(params.backend_order));
+    negotiation->stall_watch = (struct stall_watch){.batch_queue = negotiation->batch_queue,
+                                                    .set_registry = negotiation->set_registry,
+                                                    .failure = negotiation->failure,
+                                                    .warn_us = config->stall_warn_us,
+                                                    .abort_us = config->stall_abort_us,
+                                                    .due_us = INT64_MAX};
     negotiation->stall_check_at_us = INT64_MAX;
     negotiation->settings =
         (struct tuned_settings){config->fusion_bytes, config->chunk_bytes, config->inflight};
@@ -372,17 +381,35 @@ void negotiation_abandon(struct negotiation *negotiation, int status, const char
 
 /* ---- Operations that wait too long ------------------------------------------------------------- */
 
+/* A rank that looks so much too late was stopped itself, perhaps with the whole job: it cannot tell how long
+ * others have done nothing. */
+#define STOPPED_US INT64_C(1500000)
+
 int64_t negotiation_deadline(struct negotiation *negotiation)
 {
-    negotiation->stall_check_at_us = negotiate_deadline(negotiation->negotiate, clock_us());
+    int64_t now_us = clock_us();
+    int64_t undecided_us = negotiate_deadline(negotiation->negotiate, now_us);
+    int64_t running_us = stall_watch_deadline(&negotiation->stall_watch, now_us);
+    negotiation->stall_check_at_us = undecided_us < running_us ? undecided_us : running_us;
     return negotiation->stall_check_at_us;
 }
 
 int negotiation_check_stalls(struct negotiation *negotiation, bool *movedp, struct hvd_error *err)
 {
-    if (negotiation->stall_check_at_us == INT64_MAX || clock_us() < negotiation->stall_check_at_us)
+    if (negotiation->stall_check_at_us == INT64_MAX)
+        return HVD_OK;
+    int64_t now_us = clock_us();
+    int64_t stall_check_at_us = negotiation->stall_check_at_us;
+    if (now_us < stall_check_at_us)
         return HVD_OK;
     negotiation->stall_check_at_us = INT64_MAX;
     *movedp = true;
-    return negotiate_check_stalls(negotiation->negotiate, clock_us(), err);
+    if (now_us - stall_check_at_us > STOPPED_US) {
+        stall_watch_restart(&negotiation->stall_watch);
+        negotiate_restart_times(negotiation->negotiate);
+        return HVD_OK;
+    }
+    /* what runs was decided before what waits, and may be why that waits */
+    int rc = stall_watch_check(&negotiation->stall_watch, negotiation->negotiate, now_us, err);
+    return rc == HVD_OK ? negotiate_check_stalls(negotiation->negotiate, now_us, err) : rc;
 }

@@ -10,6 +10,7 @@
 
 #include "flow/batch/batch_queue.h"
 #include "flow/batch/fuse.h"
+#include "flow/stall_watch.h"
 #include "negotiate/negotiate.h"
 
 /* The tensors of one unit of decisions, until they are cut into batches. */
@@ -31,9 +32,10 @@ struct negotiation {
                                       fewer than settings.inflight batches are queued: a backlog makes larger
                                       batches, and a lone tensor does not wait */
     struct decided_unit decided;
-    int64_t stall_check_at_us; /* when to look for stalls; INT64_MAX: nothing waits for other ranks */
-    bool leaving;              /* this rank has said that it leaves */
-    bool all_left;             /* all ranks have */
+    struct stall_watch stall_watch; /* of what was decided */
+    int64_t stall_check_at_us;      /* when to look for stalls; INT64_MAX: nothing waits for other ranks */
+    bool leaving;                   /* this rank has said that it leaves */
+    bool all_left;                  /* all ranks have */
 };
 
 /* What the fields from control to finish borrow is set; the others are zeroed. */

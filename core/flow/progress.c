@@ -121,8 +121,12 @@ static bool run_until_yield(const struct progress *progress, bool *movedp)
 /* How long, and how many times, a driver has polled without finding work. Zeroed: it has just found some. */
 struct spin {
     int64_t since_us;
+    int64_t asked_us; /* when it last asked for the deadline */
     unsigned looks;
 };
+
+/* A driver that does not sleep, and so does not ask for the deadline before that, asks this often. */
+#define ASK_US 10000
 
 /* Where ranks share cores polls are counted and not timed: other ranks use the core in between. */
 static bool should_sleep(const struct wait_policy *wait_policy, const struct spin *spin, int64_t now_us)
@@ -145,6 +149,10 @@ static bool spin_once(const struct progress *progress, struct spin *spin)
         spin->since_us = now_us;
     if (!polls && should_sleep(wait_policy, spin, now_us))
         return false;
+    if (now_us - spin->since_us >= ASK_US && now_us - spin->asked_us >= ASK_US) {
+        spin->asked_us = now_us;
+        work->deadline(work->arg); /* the round looks at the clock from then on */
+    }
     if (polls || wait_policy->oversubscribed || spin->looks > SPINS_BEFORE_YIELD)
         sched_yield();
     else

@@ -34,8 +34,9 @@ static void append(struct stall_message *message, const char *format, ...)
     message->used += (size_t)length;
 }
 
+/* [runs]: the operation does, and waits for this rank. */
 static void append_rank(struct stall_message *message, const struct peer_table *peer_table,
-                        const struct stall_rank *rank)
+                        const struct stall_rank *rank, bool runs)
 {
     char name[300];
     peer_table_rank_name(peer_table, rank->rank, name, sizeof(name));
@@ -48,9 +49,65 @@ static void append_rank(struct stall_message *message, const struct peer_table *
         append(message, "has submitted nothing yet");
         break;
     case STALL_SILENT:
-        append(message, "does not answer, so the ranks below it in the control tree cannot be asked");
+        append(message, "does not answer%s",
+               runs ? "" : ", so the ranks below it in the control tree cannot be asked");
+        break;
+    case STALL_BEHIND:
+        append(message, "is still at %s", rank->last);
+        if (rank->waits_for < 0)
+            break;
+        peer_table_rank_name(peer_table, rank->waits_for, name, sizeof(name));
+        append(message, ", where it waits for %s", name);
+        break;
+    case STALL_NOT_BEGUN:
+        append(message, "has not begun it");
         break;
     }
+}
+
+static void append_title(struct stall_message *message, const struct desc *desc, const char *verb,
+                         int64_t waited_us)
+{
+    char title[DESC_TITLE_BYTES];
+    char waited[32];
+    desc_title(desc, title, sizeof(title));
+    format_time(waited_us / 1000000 * 1000000, waited, sizeof(waited));
+    append(message, "%s %s %s", title, verb, waited);
+}
+
+static void append_ranks(struct stall_message *message, const struct peer_table *peer_table,
+                         const struct stall_report *stall, bool runs)
+{
+    for (int i = 0; i < stall->named; i++) {
+        append(message, "%s", i == 0 ? "" : "; ");
+        append_rank(message, peer_table, &stall->ranks[i], runs);
+    }
+    if (stall->missing > stall->named)
+        append(message, "; and %d more", stall->missing - stall->named);
+}
+
+/* `rank 0 (n1) waits for rank 1 (n2)`. */
+static void append_wait(struct stall_message *message, const struct peer_table *peer_table, int rank,
+                        int waits_for)
+{
+    char name[300];
+    peer_table_rank_name(peer_table, rank, name, sizeof(name));
+    append(message, "%s waits", name);
+    if (waits_for < 0)
+        return;
+    peer_table_rank_name(peer_table, waits_for, name, sizeof(name));
+    append(message, " for %s", name);
+}
+
+/* All members that are not done with it wait in it: none of them can be blamed, but perhaps what is between
+ * two of them. */
+static void append_circle(struct stall_message *message, const struct peer_table *peer_table,
+                          const struct decision *decision)
+{
+    append_wait(message, peer_table, decision->rank, decision->other_rank);
+    append(message, "%s",
+           decision->other_rank < 0 ? ", its backend cannot tell for whom, and all ranks answer"
+                                    : ", and all ranks answer: see whether their connection still works");
 }
 
 void stall_inspector_format(const struct peer_table *peer_table, const struct decision *decision, char *text,
@@ -58,32 +115,79 @@ void stall_inspector_format(const struct peer_table *peer_table, const struct de
 {
     struct stall_message message = {.text = text, .capacity = text_bytes};
     const struct stall_report *stall = decision->stall;
-    char title[DESC_TITLE_BYTES];
-    char waited[32];
-    desc_title(decision->desc, title, sizeof(title));
-    format_time(decision->waited_us / 1000000 * 1000000, waited, sizeof(waited));
-    append(&message, "%s has waited %s for %d %s: ", title, waited, stall->missing,
-           stall->missing == 1 ? "rank" : "ranks");
-    for (int i = 0; i < stall->named; i++) {
-        append(&message, "%s", i == 0 ? "" : "; ");
-        append_rank(&message, peer_table, &stall->ranks[i]);
-    }
-    if (stall->missing > stall->named)
-        append(&message, "; and %d more", stall->missing - stall->named);
+    append_title(&message, decision->desc, decision->batch > 0 ? "has not moved for" : "has waited",
+                 decision->waited_us);
+    if (decision->batch == 0)
+        append(&message, " for %d %s", stall->missing, stall->missing == 1 ? "rank" : "ranks");
+    append(&message, ": ");
+    if (stall->missing == 0)
+        append_circle(&message, peer_table, decision);
+    else
+        append_ranks(&message, peer_table, stall, decision->batch > 0);
     if (decision->others > 0)
         append(&message, "; %d other %s of that process set %s too", decision->others,
                decision->others == 1 ? "operation" : "operations", decision->others == 1 ? "waits" : "wait");
 }
 
-void stall_inspector_report(struct failure *failure, const struct decision *decision)
+/* The rank to blame: the one that others wait for, if it does not just wait as they do. */
+static int culprit_of(const struct decision *decision)
 {
-    char text[STALL_TEXT_BYTES];
-    stall_inspector_format(failure->env->peer_table, decision, text, sizeof(text));
-    if (!decision->must_abort) {
+    const struct stall_report *stall = decision->stall;
+    if (decision->batch > 0 && stall->missing == 0)
+        return decision->other_rank >= 0 ? decision->other_rank : decision->rank;
+    for (int i = 0; decision->batch > 0 && i < stall->named; i++) {
+        if (stall->ranks[i].rank == decision->other_rank)
+            return decision->other_rank;
+    }
+    return stall->ranks[0].rank;
+}
+
+static void report(struct failure *failure, const char *text, bool must_abort, int rank)
+{
+    struct hvd_error sentence;
+    if (!must_abort) {
         log_write(failure->env->log, LOG_WARN, "stall", "%s", text);
         return;
     }
-    struct hvd_error sentence;
     error_set(&sentence, HVD_ERR_TIMEOUT, "stall-abort: %s", text);
-    failure_announce(failure, HVD_ERR_TIMEOUT, decision->stall->ranks[0].rank, sentence.text);
+    failure_announce(failure, HVD_ERR_TIMEOUT, rank, sentence.text);
+}
+
+/* The root's children all notice that it is silent. The first of its own node says so, or else rank 1, which
+ * is then another child of it. */
+static bool says_for_siblings(const struct failure *failure)
+{
+    const struct peer_table *peer_table = failure->env->peer_table;
+    int first = 1;
+    while (first < peer_table->size && peer_table->node_of_rank[first] != 0)
+        first++;
+    return peer_table->rank == (first < peer_table->size ? first : 1);
+}
+
+static bool is_of_siblings(const struct failure *failure, const struct decision *decision)
+{
+    const struct stall_report *stall = decision->stall;
+    return decision->set == HVD_ALL_RANKS && failure->control->parent == 0 && stall->missing == 1 &&
+           stall->ranks[0].rank == 0 && stall->ranks[0].state == STALL_SILENT;
+}
+
+void stall_inspector_report(struct failure *failure, const struct decision *decision)
+{
+    char text[STALL_TEXT_BYTES];
+    if (!decision->must_abort && is_of_siblings(failure, decision) && !says_for_siblings(failure))
+        return;
+    stall_inspector_format(failure->env->peer_table, decision, text, sizeof(text));
+    report(failure, text, decision->must_abort, culprit_of(decision));
+}
+
+void stall_inspector_report_own(struct failure *failure, const struct stalled_batch *stalled_batch,
+                                bool must_abort)
+{
+    char text[STALL_TEXT_BYTES];
+    struct stall_message message = {.text = text, .capacity = sizeof(text)};
+    int rank = failure->control->rank;
+    append_title(&message, stalled_batch->desc, "has not moved for", stalled_batch->waited_us);
+    append(&message, ": ");
+    append_wait(&message, failure->env->peer_table, rank, stalled_batch->waits_for);
+    report(failure, text, must_abort, stalled_batch->waits_for >= 0 ? stalled_batch->waits_for : rank);
 }

@@ -71,7 +71,7 @@ static int issue_proposals(struct decide_stage *decide, struct hvd_error *err)
         submit_describe(item.subtree_set, item.entry, &record);
         if (record.type == WIRE_NEW && record.absent < 0)
             assign_id_and_backend(decide, item.subtree_set, item.entry, &record);
-        item.entry->state = ENTRY_REPORTED;
+        response_cache_mark_reported(&item.subtree_set->response_cache, item.entry);
         rc = issue(decide, &record, err);
     }
     ready_list->count = 0;

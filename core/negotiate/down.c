@@ -324,6 +324,8 @@ static int apply_record(struct down_stage *down, const struct wire_record *recor
         down->in_unit = false;
         return HVD_OK;
     }
+    if (record->type == WIRE_STALL_PONG)
+        return HVD_OK; /* negotiate_from_parent has noted that the parent was heard */
     if (record->type == WIRE_STALL_QUERY)
         return stall_handle_query(down->stall, record, err);
     down->in_unit = true;

@@ -40,6 +40,7 @@ void negotiate_destroy(struct negotiate *negotiate)
     if (negotiate == NULL)
         return;
     delivery_fini(&negotiate->delivery);
+    desc_release(negotiate->stall.parent.desc);
     submit_fini(&negotiate->submit);
     wire_free(&negotiate->up.message);
     wire_free(&negotiate->down.issue);
@@ -70,6 +71,7 @@ int negotiate_from_parent(struct negotiate *negotiate, const void *bytes, size_t
                           struct hvd_error *err)
 {
     int rc = down_apply_pending(&negotiate->down, err);
+    negotiate->stall.parent.heard = true;
     return rc == HVD_OK ? down_receive(&negotiate->down, bytes, length, err) : rc;
 }
 
@@ -99,12 +101,24 @@ int64_t negotiate_deadline(struct negotiate *negotiate, int64_t now_us)
     return stall_deadline(&negotiate->stall, now_us);
 }
 
+void negotiate_restart_times(struct negotiate *negotiate)
+{
+    stall_restart_times(&negotiate->stall);
+}
+
 int negotiate_check_stalls(struct negotiate *negotiate, int64_t now_us, struct hvd_error *err)
 {
     if (stall_deadline(&negotiate->stall, now_us) > now_us)
         return HVD_OK;
     int rc = down_apply_pending(&negotiate->down, err);
     return rc == HVD_OK ? stall_check(&negotiate->stall, now_us, err) : rc;
+}
+
+int negotiate_report_stall(struct negotiate *negotiate, const struct stalled_batch *stalled_batch,
+                           struct hvd_error *err)
+{
+    int rc = down_apply_pending(&negotiate->down, err);
+    return rc == HVD_OK ? stall_report_batch(&negotiate->stall, stalled_batch, err) : rc;
 }
 
 int negotiate_next(struct negotiate *negotiate, const struct decision **decisionp, struct hvd_error *err)

@@ -25,6 +25,7 @@ struct negotiate;
 struct negotiate_params {
     int rank, size;
     bool root;
+    int parent; /* its rank; not used at the root */
     int child_count;
     const int *child_ranks;
     int backend_order[BACKEND_COUNT]; /* enum backend_id, best first, then -1. Equal on all ranks */
@@ -32,8 +33,12 @@ struct negotiate_params {
                                long; 0: never */
     int64_t stall_abort_us; /* a stalled operation that has waited this long is must_abort; 0: never. Equal on
                                all ranks */
-    int64_t cache_limit;    /* the most names with a number at a time, in each set; 0: no limit. Equal on all
-                               ranks */
+    /* How does this rank stand with [batch] of [set], in which another one waits? [self] is filled for
+     * STANDING_KEEPS_OTHERS. No calls of negotiate in it. Optional: then no batch is asked about. */
+    enum stall_standing (*standing)(void *arg, hvd_set set, uint64_t batch, struct stall_rank *self);
+    void *standing_arg;
+    int64_t cache_limit; /* the most names with a number at a time, in each set; 0: no limit. Equal on all
+                            ranks */
 };
 
 /* An operation that this rank submits. */
@@ -57,8 +62,8 @@ enum decision_kind {
     DECISION_SET_REMOVED, /* [set] is removed; operations of it that are undecided never will be decided */
     DECISION_LEAVING,     /* [rank] has called hvd_shutdown; nothing more will be decided */
     DECISION_TUNED,       /* [settings] hold for all decisions from here on */
-    DECISION_STALLED /* only on the rank that decides for the set: [desc] has waited for the ranks in [stall]
-                      */
+    DECISION_STALLED      /* only on the rank that decides for the set, or whose parent is silent: [desc] has
+                             waited      for the ranks in [stall] */
 };
 
 /* What this rank must do next. */
@@ -80,8 +85,10 @@ struct decision {
     /* STALLED */
     const struct stall_report *stall; /* valid as long as desc */
     int64_t waited_us;
-    int others;                     /* how many other operations of the set wait for some ranks */
-    bool must_abort;                /* it has waited for stall_abort_us: the job should end */
+    uint64_t batch;  /* it runs, as this batch of its set, and has not moved for waited_us: then
+                        [rank] waits in it for [other_rank], or for one that it cannot name: -1 */
+    int others;      /* how many other operations of the set wait for some ranks */
+    bool must_abort; /* it has waited for stall_abort_us: the job should end */
     struct tuned_settings settings; /* TUNED */
 };
 
@@ -125,8 +132,25 @@ int negotiate_get_message(struct negotiate *negotiate, int link, const void **by
  * Call it before each sleep. */
 int64_t negotiate_deadline(struct negotiate *negotiate, int64_t now_us);
 
+/* This process did nothing for a while, as it was stopped: what waits is timed anew. */
+void negotiate_restart_times(struct negotiate *negotiate);
+
 /* Report and query operations that wait too long; this may write messages and queue decisions. */
 int negotiate_check_stalls(struct negotiate *negotiate, int64_t now_us, struct hvd_error *err);
+
+/* A batch of which this rank is a member, and which does not move. */
+struct stalled_batch {
+    const struct desc *desc; /* of one of its operations */
+    uint64_t number;         /* in its set, from 1; the same on all members */
+    int waits_for;           /* the rank that it waits for here, or -1 */
+    int64_t waited_us;
+};
+
+/* Find out which ranks the batch waits for: a DECISION_STALLED follows on the rank that decides for the set,
+ * unless some member makes progress. Wherever several members report it, one of them suffices. HVD_ERR_SET if
+ * the set was removed meanwhile, so that nobody can be asked. */
+int negotiate_report_stall(struct negotiate *negotiate, const struct stalled_batch *stalled_batch,
+                           struct hvd_error *err);
 
 /* The next decision, valid until the next call of negotiate; HVD_IN_PROGRESS and NULL if there is none.
  * Call it after negotiate_get_message and sending: this rank then carries out its own decisions here while

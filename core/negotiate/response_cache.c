@@ -154,8 +154,26 @@ void response_cache_release_id(struct response_cache *response_cache, uint32_t n
     response_cache_drop_unused(response_cache, entry);
 }
 
+void response_cache_mark_reported(struct response_cache *response_cache, struct cache_entry *entry)
+{
+    entry->state = ENTRY_REPORTED;
+    response_cache->reported_count++;
+}
+
+const struct cache_entry *response_cache_any_reported(const struct response_cache *response_cache)
+{
+    for (size_t i = 0; i < response_cache->names.bucket_count; i++) {
+        for (struct name_link *link = response_cache->names.buckets[i]; link != NULL; link = link->next) {
+            if (entry_of(link)->state == ENTRY_REPORTED)
+                return entry_of(link);
+        }
+    }
+    return NULL;
+}
+
 void response_cache_reset_entry(struct response_cache *response_cache, struct cache_entry *entry)
 {
+    response_cache->reported_count -= entry->state == ENTRY_REPORTED;
     if (entry->ready != 0 && entry->state == ENTRY_PENDING)
         TAILQ_REMOVE(&response_cache->pending, entry, pending_link);
     entry->ready = 0;

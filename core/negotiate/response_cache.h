@@ -59,6 +59,7 @@ struct response_cache {
     struct cache_slot *slots;
     size_t slot_count, slot_capacity;
     size_t free_count, retiring_count;
+    size_t reported_count;     /* entries that were reported, and wait for the decision */
     struct entry_list pending; /* in the order in which a first part was ready */
     struct entry_list lru;     /* least recently decided first */
 };
@@ -89,6 +90,12 @@ void response_cache_touch(struct response_cache *response_cache, struct cache_en
 /* Begin to retire an id that is in use; free a retiring one, once all have acknowledged. */
 void response_cache_retire(struct response_cache *response_cache, uint32_t number);
 void response_cache_release_id(struct response_cache *response_cache, uint32_t number);
+
+/* [entry], which is ready, was reported or is being decided. */
+void response_cache_mark_reported(struct response_cache *response_cache, struct cache_entry *entry);
+
+/* An entry that was reported, or NULL. Takes long. */
+const struct cache_entry *response_cache_any_reported(const struct response_cache *response_cache);
 
 /* No part is ready for [entry] any more. It is freed if it has no id. */
 void response_cache_reset_entry(struct response_cache *response_cache, struct cache_entry *entry);

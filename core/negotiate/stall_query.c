@@ -1,13 +1,23 @@
 /* stall_query.c: finds operations that wait too long, and the ranks that they wait for. A rank that sees one
  * sends a notice to the rank that decides for the set; that rank queries its subtree for the missing ranks,
- * and reports the replies that come in time. */
+ * and reports the replies that come in time.
+ *
+ * An operation that is undecided waits for the ranks that have not submitted it. One that runs waits for the
+ * members of its batch that do not wait in it themselves, nor are past it: those that do not reply, or that
+ * have not begun it. The callers time it, as they alone know whether it moves. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "negotiate/state.h"
 
-/* How long the deciding rank waits for replies. Each rank gives its children an eighth less than it has. */
-#define QUERY_TIMEOUT_US INT64_C(1000000)
+/* What is reported as waiting: [batch] as in wire_record. */
+struct stalled {
+    const struct desc *desc;
+    int64_t waited_us;
+    uint64_t batch;
+    int rank, waits_for;
+    bool again; /* all members of the batch have replied that they wait in it */
+};
 
 static void mute(struct subtree_set *subtree_set)
 {
@@ -19,11 +29,33 @@ static void mute(struct subtree_set *subtree_set)
 
 static void describe_self(const struct stall_stage *stall, struct stall_rank *self)
 {
-    *self = (struct stall_rank){.rank = stall->submit->params->rank, .state = STALL_NOTHING};
+    *self = (struct stall_rank){.rank = stall->submit->params->rank, .state = STALL_NOTHING, .waits_for = -1};
     if (stall->submit->last == NULL)
         return;
     self->state = STALL_ELSEWHERE;
     desc_title(stall->submit->last, self->last, sizeof(self->last));
+}
+
+static void add_self(const struct stall_stage *stall, struct stall_query *stall_query)
+{
+    struct stall_rank self;
+    describe_self(stall, &self);
+    stall_report_add(&stall_query->stall, &self);
+}
+
+/* The same for a batch, where it counts how this rank stands when the replies are there: it may have moved
+ * since they were asked for. */
+static void add_own_standing(const struct stall_stage *stall, hvd_set set, struct stall_query *stall_query)
+{
+    const struct negotiate_params *params = stall->submit->params;
+    struct stall_rank self = {.rank = params->rank, .state = STALL_NOT_BEGUN, .waits_for = -1};
+    enum stall_standing standing = STANDING_WAITS;
+    if (params->standing != NULL)
+        standing = params->standing(params->standing_arg, set, stall_query->batch, &self);
+    if (standing == STANDING_KEEPS_OTHERS)
+        stall_report_add(&stall_query->stall, &self);
+    stall_query->stall.waiting += standing == STANDING_WAITS;
+    stall_query->stall.moving += standing == STANDING_MOVES;
 }
 
 static bool is_pending(const struct cache_entry *entry)
@@ -45,18 +77,48 @@ static int push_stalled(struct stall_stage *stall, struct subtree_set *subtree_s
     const struct stall_query *stall_query = subtree_set->stall_query;
     const struct cache_entry *entry = response_cache_find(&subtree_set->response_cache, stall_query->name);
     int64_t abort_us = stall->submit->params->stall_abort_us;
-    struct decision decision = {.kind = DECISION_STALLED,
-                                .desc = stall_query->desc,
-                                .set = subtree_set->set,
-                                .number = WIRE_NO_ID,
-                                .backend = -1,
-                                .last = true,
-                                .stall = &stall_query->stall,
-                                .waited_us = stall_query->waited_us,
-                                .others = count_pending(subtree_set) - is_pending(entry),
-                                .must_abort = abort_us > 0 && stall_query->waited_us >= abort_us};
+    struct decision decision = {
+        .kind = DECISION_STALLED,
+        .desc = stall_query->desc,
+        .set = subtree_set->set,
+        .number = WIRE_NO_ID,
+        .backend = -1,
+        .batch = stall_query->batch,
+        .rank = stall_query->rank,
+        .other_rank = stall_query->waits_for,
+        .last = true,
+        .stall = &stall_query->stall,
+        .waited_us = stall_query->waited_us,
+        .others = stall_query->batch == 0 ? count_pending(subtree_set) - is_pending(entry) : 0,
+        .must_abort = abort_us > 0 && stall_query->waited_us >= abort_us};
     int rc = delivery_push(stall->delivery, &decision, err);
     stall->delivery->unit_decided = false; /* it belongs to no unit */
+    return rc;
+}
+
+static int question(struct stall_stage *stall, struct subtree_set *subtree_set, const struct stalled *stalled,
+                    struct hvd_error *err);
+
+/* Where all members wait, or are past it, one of them may just have been continued, and move only after it
+ * has replied: they are asked once more. */
+static int finish_batch_query(struct stall_stage *stall, struct subtree_set *subtree_set,
+                              struct hvd_error *err)
+{
+    struct stall_query *stall_query = subtree_set->stall_query;
+    const struct stalled again = {.desc = desc_hold(stall_query->desc),
+                                  .waited_us = stall_query->waited_us,
+                                  .batch = stall_query->batch,
+                                  .rank = stall_query->rank,
+                                  .waits_for = stall_query->waits_for,
+                                  .again = true};
+    const struct stall_report *replies = &stall_query->stall;
+    bool stalls = replies->waiting > 0 && replies->moving == 0;
+    bool asks = stalls && replies->missing == 0 && !stall_query->again;
+    int rc = stalls && !asks ? push_stalled(stall, subtree_set, err) : HVD_OK;
+    stall_query_end(subtree_set);
+    if (asks)
+        rc = question(stall, subtree_set, &again, err);
+    desc_release(again.desc);
     return rc;
 }
 
@@ -65,12 +127,16 @@ static int finish_query(struct stall_stage *stall, struct subtree_set *subtree_s
 {
     struct stall_query *stall_query = subtree_set->stall_query;
     int rc = HVD_OK;
+    if (stall_query->batch != 0 && (subtree_set->member_parts >> SELF_BIT & 1) != 0)
+        add_own_standing(stall, subtree_set->set, stall_query);
     if (stall_query->desc == NULL) {
         struct wire_record answer = {.type = WIRE_STALL_REPLY,
                                      .set = subtree_set->set,
                                      .id = stall_query->id,
                                      .stall = &stall_query->stall};
         wire_put(&stall->notes, &answer);
+    } else if (stall_query->batch != 0) {
+        return finish_batch_query(stall, subtree_set, err);
     } else if (stall_query->stall.missing > 0 && !stall->submit->leaving_decided) {
         rc = push_stalled(stall, subtree_set, err);
     }
@@ -83,11 +149,17 @@ static int time_out(struct stall_stage *stall, struct subtree_set *subtree_set, 
 {
     struct stall_query *stall_query = subtree_set->stall_query;
     for (int child = 0; child < stall->submit->params->child_count; child++) {
-        struct stall_rank silent = {.rank = stall->submit->params->child_ranks[child], .state = STALL_SILENT};
+        struct stall_rank silent = {
+            .rank = stall->submit->params->child_ranks[child], .state = STALL_SILENT, .waits_for = -1};
         if ((stall_query->unanswered >> (child + 1) & 1) != 0)
             stall_report_add(&stall_query->stall, &silent);
     }
     return finish_query(stall, subtree_set, err);
+}
+
+static int count_replies(const struct stall_report *report)
+{
+    return report->missing + report->waiting + report->moving;
 }
 
 int stall_handle_reply(struct stall_stage *stall, struct subtree_set *subtree_set, int child,
@@ -97,9 +169,11 @@ int stall_handle_reply(struct stall_stage *stall, struct subtree_set *subtree_se
     if (stall_query == NULL || stall_query->id != record->id ||
         (stall_query->unanswered >> (child + 1) & 1) == 0)
         return HVD_OK; /* the reply came too late */
-    if (record->stall->missing > stall->submit->params->size - stall_query->stall.missing)
-        return error_set(err, HVD_ERR_SYSTEM, "rank %d says that %d ranks are missing, more than there are",
-                         stall->submit->params->child_ranks[child], record->stall->missing);
+    int told = count_replies(record->stall);
+    if (told > stall->submit->params->size - count_replies(&stall_query->stall))
+        return error_set(err, HVD_ERR_SYSTEM,
+                         "rank %d speaks of %d ranks that an operation waits for, more than there are",
+                         stall->submit->params->child_ranks[child], told);
     stall_report_merge(&stall_query->stall, record->stall);
     stall_query->unanswered &= ~(UINT64_C(1) << (child + 1));
     return stall_query->unanswered == 0 ? finish_query(stall, subtree_set, err) : HVD_OK;
@@ -125,15 +199,15 @@ static int query_children(struct stall_stage *stall, struct subtree_set *subtree
     }
     stall_query->id = question->id;
     stall_query->timeout_us = question->time_us;
+    stall_query->batch = question->batch;
     memcpy(stall_query->name, question->name, sizeof(stall_query->name));
-    stall_query->unanswered =
-        subtree_set->member_parts & ~(entry != NULL ? entry->ready : 0) & ~subtree_set->joined;
-    if ((stall_query->unanswered >> SELF_BIT & 1) != 0) {
-        struct stall_rank self;
-        describe_self(stall, &self);
-        stall_report_add(&stall_query->stall, &self);
-        stall_query->unanswered &= ~(UINT64_C(1) << SELF_BIT);
-    }
+    stall_query->unanswered = subtree_set->member_parts;
+    if (question->batch == 0)
+        stall_query->unanswered &= ~((entry != NULL ? entry->ready : 0) | subtree_set->joined);
+    bool self = (stall_query->unanswered >> SELF_BIT & 1) != 0;
+    stall_query->unanswered &= ~(UINT64_C(1) << SELF_BIT);
+    if (self && question->batch == 0)
+        add_self(stall, stall_query);
     below.time_us -= below.time_us / 8;
     for (int child = 0; child < stall->submit->params->child_count; child++) {
         if ((stall_query->unanswered >> (child + 1) & 1) != 0)
@@ -151,44 +225,89 @@ int stall_handle_query(struct stall_stage *stall, const struct wire_record *reco
     return query_children(stall, subtree_set, record, NULL, err);
 }
 
-static int question(struct stall_stage *stall, struct subtree_set *subtree_set, const struct desc *desc,
-                    int64_t waited_us, struct hvd_error *err)
+static int question(struct stall_stage *stall, struct subtree_set *subtree_set, const struct stalled *stalled,
+                    struct hvd_error *err)
 {
     struct wire_record record = {.type = WIRE_STALL_QUERY,
                                  .set = subtree_set->set,
                                  .id = ++subtree_set->query_count,
-                                 .time_us = QUERY_TIMEOUT_US};
-    struct stall_query own = {.desc = desc, .waited_us = waited_us};
-    memcpy(record.name, desc_name(desc), strlen(desc_name(desc)) + 1);
+                                 .time_us = STALL_QUERY_US,
+                                 .batch = stalled->batch};
+    struct stall_query own = {.desc = stalled->desc,
+                              .waited_us = stalled->waited_us,
+                              .rank = stalled->rank,
+                              .waits_for = stalled->waits_for,
+                              .again = stalled->again};
+    const char *name = desc_name(stalled->desc);
+    memcpy(record.name, name, strlen(name) + 1);
     mute(subtree_set);
     return query_children(stall, subtree_set, &record, &own, err);
 }
 
 /* ---- Pending operations ------------------------------------------------------------------------ */
 
-/* Report that [desc] waits: to the parent, or by a query if this rank decides. */
-static int notify(struct stall_stage *stall, struct subtree_set *subtree_set, const struct desc *desc,
-                  int64_t waited_us, struct hvd_error *err)
+/* Report what waits: to the parent, or by a query if this rank decides. */
+static int notify(struct stall_stage *stall, struct subtree_set *subtree_set, const struct stalled *stalled,
+                  struct hvd_error *err)
 {
     if (subtree_set->decides)
-        return question(stall, subtree_set, desc, waited_us, err);
-    struct wire_record record = {
-        .type = WIRE_STALL_NOTICE, .time_us = waited_us, .proposal = {desc, stall->submit->params->rank, 0}};
+        return question(stall, subtree_set, stalled, err);
+    struct wire_record record = {.type = WIRE_STALL_NOTICE,
+                                 .time_us = stalled->waited_us,
+                                 .batch = stalled->batch,
+                                 .waits_for = stalled->waits_for,
+                                 .proposal = {stalled->desc, stalled->rank, 0}};
     wire_put(&stall->notes, &record);
     mute(subtree_set);
     return HVD_OK;
 }
 
+static bool must_abort(const struct stall_stage *stall, int64_t waited_us)
+{
+    int64_t abort_us = stall->submit->params->stall_abort_us;
+    return abort_us > 0 && waited_us >= abort_us;
+}
+
+/* Report it, unless a stall was reported a short while ago, or the answers to that are still on their way. */
+static int notify_unless_muted(struct stall_stage *stall, struct subtree_set *subtree_set,
+                               const struct stalled *stalled, struct hvd_error *err)
+{
+    const struct stall_query *stall_query = subtree_set->stall_query;
+    bool told = must_abort(stall, stalled->waited_us)
+                    ? stall_query != NULL && must_abort(stall, stall_query->waited_us)
+                    : stall_query != NULL || subtree_set->muted;
+    return told ? HVD_OK : notify(stall, subtree_set, stalled, err);
+}
+
 int stall_handle_notice(struct stall_stage *stall, struct subtree_set *subtree_set,
                         const struct wire_record *record, struct hvd_error *err)
 {
-    int64_t abort_us = stall->submit->params->stall_abort_us;
-    bool must_abort = abort_us > 0 && record->time_us >= abort_us;
-    if (is_pending(response_cache_find(&subtree_set->response_cache, desc_name(record->proposal.desc))))
+    const struct wire_proposal *proposal = &record->proposal;
+    const struct stalled stalled = {.desc = proposal->desc,
+                                    .waited_us = record->time_us,
+                                    .batch = record->batch,
+                                    .rank = proposal->rank,
+                                    .waits_for = record->waits_for};
+    if (record->batch == 0 &&
+        is_pending(response_cache_find(&subtree_set->response_cache, desc_name(proposal->desc))))
         return HVD_OK; /* it is pending here as well, and this rank reports it when its time has come */
-    if (!must_abort && (subtree_set->stall_query != NULL || subtree_set->muted))
-        return HVD_OK;
-    return notify(stall, subtree_set, record->proposal.desc, record->time_us, err);
+    return notify_unless_muted(stall, subtree_set, &stalled, err);
+}
+
+int stall_report_batch(struct stall_stage *stall, const struct stalled_batch *stalled_batch,
+                       struct hvd_error *err)
+{
+    struct subtree_set *subtree_set = subtree_set_find(&stall->submit->sets, stalled_batch->desc->set);
+    const struct stalled stalled = {.desc = stalled_batch->desc,
+                                    .waited_us = stalled_batch->waited_us,
+                                    .batch = stalled_batch->number,
+                                    .rank = stall->submit->params->rank,
+                                    .waits_for = stalled_batch->waits_for};
+    if (subtree_set == NULL)
+        return HVD_ERR_SET;
+    if (!subtree_set->decides)
+        parent_watch_told(stall, stalled_batch);
+    return notify_unless_muted(stall, subtree_set, &stalled, err);
 }
 
 /* The operation that has waited longest on this rank for ranks of the subtree, or NULL. */
@@ -232,7 +351,7 @@ static int64_t deadline_of(const struct stall_stage *stall, const struct subtree
 
 int64_t stall_deadline(struct stall_stage *stall, int64_t now_us)
 {
-    int64_t deadline_us = INT64_MAX;
+    int64_t deadline_us = parent_watch_deadline(stall, now_us);
     for (size_t i = 0; i < stall->submit->sets.count && !stall->submit->leaving_decided; i++) {
         struct subtree_set *subtree_set = stall->submit->sets.at[i];
         if (TAILQ_EMPTY(&subtree_set->response_cache.pending) && subtree_set->stall_query == NULL &&
@@ -245,19 +364,35 @@ int64_t stall_deadline(struct stall_stage *stall, int64_t now_us)
     return deadline_us;
 }
 
+void stall_restart_times(struct stall_stage *stall)
+{
+    stall->parent.since_us = 0;
+    for (size_t i = 0; i < stall->submit->sets.count; i++) {
+        struct subtree_set *subtree_set = stall->submit->sets.at[i];
+        struct cache_entry *entry = NULL;
+        TAILQ_FOREACH(entry, &subtree_set->response_cache.pending, pending_link)
+        entry->since_us = 0;
+        if (subtree_set->stall_query != NULL)
+            subtree_set->stall_query->deadline_us = 0;
+    }
+}
+
 static int notify_of(struct stall_stage *stall, struct subtree_set *subtree_set,
                      const struct cache_entry *entry, int64_t now_us, struct hvd_error *err)
 {
     const struct desc *desc = entry->proposal.desc != NULL ? entry->proposal.desc : entry->agreed.desc;
-    int64_t waited_us = now_us - entry->since_us;
-    if (stall->submit->params->stall_abort_us > 0 && waited_us >= stall->submit->params->stall_abort_us)
+    const struct stalled stalled = {.desc = desc,
+                                    .waited_us = now_us - entry->since_us,
+                                    .rank = stall->submit->params->rank,
+                                    .waits_for = -1};
+    if (must_abort(stall, stalled.waited_us))
         subtree_set->abort_reported_us = entry->since_us;
-    return notify(stall, subtree_set, desc, waited_us, err);
+    return notify(stall, subtree_set, &stalled, err);
 }
 
 int stall_check(struct stall_stage *stall, int64_t now_us, struct hvd_error *err)
 {
-    int rc = HVD_OK;
+    int rc = parent_watch_check(stall, now_us, err);
     for (size_t i = 0; i < stall->submit->sets.count && rc == HVD_OK; i++) {
         struct subtree_set *subtree_set = stall->submit->sets.at[i];
         if (deadline_of(stall, subtree_set) > now_us)

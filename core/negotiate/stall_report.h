@@ -12,19 +12,34 @@
 enum stall_state {
     STALL_ELSEWHERE, /* it replies, and last submitted something else */
     STALL_NOTHING,   /* it replies, and has submitted nothing yet */
-    STALL_SILENT     /* it, or a rank below it in the control tree, does not reply */
+    STALL_SILENT,    /* it, or a rank below it in the control tree, does not reply */
+    /* where the operation is decided, and runs */
+    STALL_BEHIND,   /* it runs another operation that comes first, and waits there */
+    STALL_NOT_BEGUN /* it runs nothing, and has not begun this one */
+};
+
+/* How a rank stands with a batch that another rank waits in. */
+enum stall_standing {
+    STANDING_KEEPS_OTHERS, /* it has not begun the batch: STALL_BEHIND or STALL_NOT_BEGUN */
+    STANDING_WAITS,        /* it waits in the same batch */
+    STANDING_MOVES,        /* it makes progress, in this batch or in one that comes first */
+    STANDING_PAST          /* it is done with the batch */
 };
 
 struct stall_rank {
     int rank;
     enum stall_state state;
-    char last[DESC_TITLE_BYTES]; /* ELSEWHERE: title of what it submitted last */
+    int waits_for;               /* BEHIND: the rank that it waits for, or -1 */
+    char last[DESC_TITLE_BYTES]; /* ELSEWHERE: title of what it submitted last; BEHIND: of what it runs */
 };
 
 /* The lowest missing ranks, ascending. */
 struct stall_report {
     int missing; /* how many ranks are missing; each silent rank counts as one */
     int named;
+    /* where the operation runs: how many ranks wait in it, and how many make progress, so that it is just
+     * slow */
+    int waiting, moving;
     struct stall_rank ranks[STALL_MAX_RANKS];
 };
 
@@ -49,6 +64,8 @@ static inline void stall_report_merge(struct stall_report *stall, const struct s
     for (int i = 0; i < from->named; i++)
         stall_report_add(stall, &from->ranks[i]);
     stall->missing += from->missing - from->named;
+    stall->waiting += from->waiting;
+    stall->moving += from->moving;
 }
 
 #endif

@@ -3,7 +3,8 @@
  *
  *   submit     owns the process sets, their response caches, and the lists of what is complete
  *   delivery   owns the decisions for this rank and the messages for its children
- *   stall      owns the notes for the parent about operations that wait long, and asks who is missing
+ *   stall      owns the notes for the parent about operations that wait long; asks who is missing, and
+ *              whether the parent answers
  *   up         receives from the children; owns the message for the parent
  *   down       carries out decisions here and forwards them to the children; owns the records being issued
  *   decide     makes the decisions of the sets that this rank decides for
@@ -65,9 +66,12 @@ struct stall_query {
     int64_t timeout_us;        /* replies that take longer are not waited for */
     int64_t deadline_us;       /* that as a time; 0: set at the next call that passes the time */
     struct stall_report stall; /* the replies so far, merged */
+    uint64_t batch;            /* as in wire_record */
     /* on the rank that began the query */
     const struct desc *desc;
     int64_t waited_us;
+    int rank, waits_for; /* of a batch: who reported it, and whom it waits for there, or -1 */
+    bool again;          /* its members are asked for the second time */
 };
 
 struct ready_item {
@@ -225,13 +229,43 @@ int delivery_take_message(struct delivery *delivery, int child, const void **byt
                           struct hvd_error *err);
 void delivery_fini(struct delivery *delivery);
 
+/* ---- parent_watch.c ---- */
+
+/* Whether the parent answers, on which this rank waits. */
+struct parent_watch {
+    bool heard;              /* a message of it has come since the last look */
+    int64_t since_us;        /* since when this rank waits for it; 0: it does not */
+    int64_t ping_at_us;      /* when to ping it, if nothing comes */
+    int64_t pong_until_us;   /* when a pong is overdue; 0: none is awaited */
+    const struct desc *desc; /* of a batch that waits, which the parent was told of; NULL: none. Held */
+    uint64_t batch;
+    int waits_for;
+    int64_t waited_us; /* how long it had waited at since_us */
+};
+
+struct stall_stage;
+
+/* As stall_deadline and stall_check. */
+int64_t parent_watch_deadline(struct stall_stage *stall, int64_t now_us);
+int parent_watch_check(struct stall_stage *stall, int64_t now_us, struct hvd_error *err);
+
+/* The parent was told of a batch that waits: its answer is due. */
+void parent_watch_told(struct stall_stage *stall, const struct stalled_batch *stalled_batch);
+
 /* ---- stall_query.c ---- */
+
+/* How long the deciding rank waits for replies. Each rank gives its children an eighth less than it has. */
+#define STALL_QUERY_US INT64_C(1000000)
 
 struct stall_stage {
     struct submit_stage *submit;
     struct delivery *delivery;
     struct wire_writer notes; /* records for the next message to the parent */
+    struct parent_watch parent;
 };
+
+int stall_report_batch(struct stall_stage *stall, const struct stalled_batch *stalled_batch,
+                       struct hvd_error *err);
 
 int stall_handle_notice(struct stall_stage *stall, struct subtree_set *subtree_set,
                         const struct wire_record *record, struct hvd_error *err);
@@ -240,6 +274,7 @@ int stall_handle_reply(struct stall_stage *stall, struct subtree_set *subtree_se
                        const struct wire_record *record, struct hvd_error *err);
 int64_t stall_deadline(struct stall_stage *stall, int64_t now_us);
 int stall_check(struct stall_stage *stall, int64_t now_us, struct hvd_error *err);
+void stall_restart_times(struct stall_stage *stall);
 
 /* ---- up.c ---- */
 

@@ -319,7 +319,7 @@ int submit_write_cached(struct submit_stage *submit, struct ready_list *ready_li
         if (!negotiate_grow(&numbers->at, &numbers->capacity, numbers->count, sizeof(uint64_t)))
             return negotiate_no_memory(err);
         numbers->at[numbers->count++] = (uint64_t)item.subtree_set->set << 32 | item.entry->id;
-        item.entry->state = ENTRY_REPORTED;
+        response_cache_mark_reported(&item.subtree_set->response_cache, item.entry);
     }
     ready_list->count = kept;
     return submit_write_ids(submit, WIRE_IDS, numbers, writer, err);

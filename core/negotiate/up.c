@@ -105,6 +105,11 @@ static int receive_record(struct up_stage *up, int child, const struct wire_reco
             up->submit->leaving_rank = record->rank;
         return HVD_OK;
     }
+    if (record->type == WIRE_STALL_PING) {
+        struct wire_record pong = {.type = WIRE_STALL_PONG};
+        wire_put(delivery_writer(up->stall->delivery, child), &pong);
+        return HVD_OK;
+    }
     int rc = set_of_child(up, child, set, &subtree_set, err);
     if (rc != HVD_OK || subtree_set == NULL)
         return rc;
@@ -126,6 +131,8 @@ static int receive_record(struct up_stage *up, int child, const struct wire_reco
     case WIRE_UNIT:
     case WIRE_STALL_QUERY:
     case WIRE_TUNE:
+    case WIRE_STALL_PING:
+    case WIRE_STALL_PONG:
         break;
     }
     return error_set(err, HVD_ERR_SYSTEM, "rank %d sends a record of type %d, which only parents do",
@@ -188,7 +195,7 @@ static int write_message(struct up_stage *up, struct hvd_error *err)
         return rc;
     for (size_t i = 0; i < to_report->count; i++) {
         submit_describe(to_report->at[i].subtree_set, to_report->at[i].entry, &record);
-        to_report->at[i].entry->state = ENTRY_REPORTED;
+        response_cache_mark_reported(&to_report->at[i].subtree_set->response_cache, to_report->at[i].entry);
         wire_put(&up->message, &record);
     }
     to_report->count = 0;

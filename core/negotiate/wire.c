@@ -15,7 +15,7 @@
 #define FIXED_BYTES      32 /* everything but proposals, bitmaps, names and ranks */
 #define PROPOSAL_BYTES   48 /* without its tensors */
 #define TENSOR_BYTES     (2 + 8 * HVD_MAX_DIMS + 1 + HVD_MAX_NAME)
-#define STALL_RANK_BYTES (4 + 1 + 2 + DESC_TITLE_BYTES)
+#define STALL_RANK_BYTES (4 + 1 + 4 + 2 + DESC_TITLE_BYTES)
 
 /* Begin a part of at most [most] bytes at the end of the message. The encoder is valid until the next
  * call. */
@@ -97,6 +97,7 @@ static void put_stall_ranks(struct wire_writer *writer, const struct stall_repor
     for (int i = 0; i < stall->named; i++) {
         encode_number(&encoder, (uint64_t)stall->ranks[i].rank, 4);
         encode_number(&encoder, stall->ranks[i].state, 1);
+        encode_number(&encoder, (uint64_t)(stall->ranks[i].waits_for + 1), 4);
         encode_text(&encoder, stall->ranks[i].last, sizeof(stall->ranks[i].last));
     }
     end(writer, &encoder);
@@ -129,17 +130,22 @@ static void encode_fixed(struct encoder *encoder, const struct wire_record *reco
         break;
     case WIRE_STALL_NOTICE:
         encode_number(encoder, (uint64_t)record->time_us, 8);
+        encode_number(encoder, record->batch, 8);
+        encode_number(encoder, (uint64_t)(record->waits_for + 1), 4);
         break;
     case WIRE_STALL_QUERY:
         encode_number(encoder, (uint64_t)record->set, 4);
         encode_number(encoder, record->id, 4);
         encode_number(encoder, (uint64_t)record->time_us, 8);
+        encode_number(encoder, record->batch, 8);
         encode_name(encoder, record->name);
         break;
     case WIRE_STALL_REPLY:
         encode_number(encoder, (uint64_t)record->set, 4);
         encode_number(encoder, record->id, 4);
         encode_number(encoder, (uint64_t)record->stall->missing, 4);
+        encode_number(encoder, (uint64_t)record->stall->waiting, 4);
+        encode_number(encoder, (uint64_t)record->stall->moving, 4);
         encode_number(encoder, (uint64_t)record->stall->named, 1);
         break;
     case WIRE_TUNE:
@@ -149,6 +155,8 @@ static void encode_fixed(struct encoder *encoder, const struct wire_record *reco
         break;
     case WIRE_MISMATCH:
     case WIRE_UNIT:
+    case WIRE_STALL_PING:
+    case WIRE_STALL_PONG:
         break;
     }
 }

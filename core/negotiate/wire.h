@@ -20,7 +20,9 @@ enum wire_type {
     WIRE_STALL_NOTICE = 8, /* upwards: an operation has waited long for some rank below */
     WIRE_STALL_QUERY = 9,  /* downwards, to parts that are not ready: which ranks are missing? */
     WIRE_STALL_REPLY = 10, /* upwards: the ranks that are missing */
-    WIRE_TUNE = 11         /* downwards, from the root: settings for all later decisions */
+    WIRE_TUNE = 11,        /* downwards, from the root: settings for all later decisions */
+    WIRE_STALL_PING = 12,  /* upwards: does the parent answer? */
+    WIRE_STALL_PONG = 13   /* downwards: it does */
 };
 
 #define WIRE_MAX_ID (UINT32_MAX - 1)
@@ -50,6 +52,9 @@ struct wire_record {
     uint32_t backends; /* JOINED upwards: the backends that all ranks of the subtree have */
     int64_t time_us; /* STALL_NOTICE: how long it has waited; STALL_QUERY: for how long from now a reply is of
                         use */
+    uint64_t batch; /* STALL_NOTICE, STALL_QUERY: the number of the batch in its set, from 1, if the operation
+                       runs; 0: it is undecided */
+    int waits_for;  /* STALL_NOTICE of a batch: the rank that the sender waits for in it, or -1 */
     char name[HVD_MAX_NAME + 1];    /* STALL_QUERY: of the operation */
     struct stall_report *stall;     /* STALL_REPLY; owned */
     struct tuned_settings settings; /* TUNE */

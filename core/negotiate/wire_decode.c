@@ -21,6 +21,12 @@ static int get_rank(struct wire_reader *reader)
     return (int)decode_at_most(&reader->decoder, 4, (uint64_t)reader->rank_count - 1);
 }
 
+/* A rank, or -1. */
+static int get_rank_or_none(struct wire_reader *reader)
+{
+    return (int)decode_at_most(&reader->decoder, 4, (uint64_t)reader->rank_count) - 1;
+}
+
 static uint32_t get_backends(struct decoder *decoder)
 {
     return (uint32_t)decode_at_most(decoder, 4, (UINT64_C(1) << BACKEND_COUNT) - 1);
@@ -159,7 +165,7 @@ static int get_new(struct wire_reader *reader, struct wire_record *record)
     struct decoder *decoder = &reader->decoder;
     record->id = (uint32_t)decode_number(decoder, 4);
     record->backend = (int)decode_at_most(decoder, 1, BACKEND_COUNT) - 1;
-    record->absent = (int)decode_at_most(decoder, 4, (uint64_t)reader->rank_count) - 1;
+    record->absent = get_rank_or_none(reader);
     record->members = (int)decode_at_most(decoder, 4, (uint64_t)reader->rank_count);
     return get_proposal(reader, &record->proposal);
 }
@@ -187,6 +193,8 @@ static int get_stall_reply(struct wire_reader *reader, struct wire_record *recor
     record->set = get_count(decoder);
     record->id = (uint32_t)decode_number(decoder, 4);
     int missing = (int)decode_at_most(decoder, 4, (uint64_t)reader->rank_count);
+    int waiting = (int)decode_at_most(decoder, 4, (uint64_t)reader->rank_count);
+    int moving = (int)decode_at_most(decoder, 4, (uint64_t)reader->rank_count);
     int named = (int)decode_at_most(decoder, 1, STALL_MAX_RANKS);
     decode_check(decoder, named <= missing);
     if (decoder->failed)
@@ -195,11 +203,14 @@ static int get_stall_reply(struct wire_reader *reader, struct wire_record *recor
     if (record->stall == NULL)
         return HVD_ERR_NO_MEMORY;
     record->stall->missing = missing;
+    record->stall->waiting = waiting;
+    record->stall->moving = moving;
     record->stall->named = named;
     for (int i = 0; i < named; i++) {
         struct stall_rank *rank = &record->stall->ranks[i];
         rank->rank = get_rank(reader);
-        rank->state = (enum stall_state)decode_at_most(decoder, 1, STALL_SILENT);
+        rank->state = (enum stall_state)decode_at_most(decoder, 1, STALL_NOT_BEGUN);
+        rank->waits_for = get_rank_or_none(reader);
         decode_text(decoder, rank->last, sizeof(rank->last));
     }
     return HVD_OK;
@@ -236,14 +247,19 @@ static int get_record(struct wire_reader *reader, struct wire_record *record)
         record->rank = get_rank(reader);
         return HVD_OK;
     case WIRE_UNIT:
+    case WIRE_STALL_PING:
+    case WIRE_STALL_PONG:
         return HVD_OK;
     case WIRE_STALL_NOTICE:
         record->time_us = get_time(decoder);
+        record->batch = decode_number(decoder, 8);
+        record->waits_for = get_rank_or_none(reader);
         return get_proposal(reader, &record->proposal);
     case WIRE_STALL_QUERY:
         record->set = get_count(decoder);
         record->id = (uint32_t)decode_number(decoder, 4);
         record->time_us = get_time(decoder);
+        record->batch = decode_number(decoder, 8);
         get_name(decoder, record->name);
         return HVD_OK;
     case WIRE_STALL_REPLY:

@@ -64,6 +64,7 @@ static inline void begin_like(struct sim_job *sim, int size, int ranks_per_node,
         place.rank = rank;
         place.size = size;
         place.root = player->control->parent < 0;
+        place.parent = player->control->parent;
         place.child_count = player->control->child_count;
         place.child_ranks = player->control->child_ranks;
         place.backend_order[0] = BACKEND_MPI;
@@ -138,6 +139,8 @@ static inline void take_stall(struct sim_rank *player, const struct decision *de
         used += (size_t)snprintf(text + used, room - used, " %d (%s)", rank->rank,
                                  rank->state == STALL_NOTHING ? "nothing" : did);
     }
+    if (decision->batch > 0 && decision->stall->missing == 0)
+        snprintf(text + used, room - used, " %d waits for %d", decision->rank, decision->other_rank);
     if (decision->others > 0)
         snprintf(text + used, room - used, "; %d others wait", decision->others);
 }

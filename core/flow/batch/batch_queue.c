@@ -256,6 +256,7 @@ int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_er
         bool moved = false;
         rc = run_step(batch_queue, batch, &moved, err);
         *movedp |= moved;
+        batch_queue->moves += moved;
         again = moved && !ends && rc == HVD_OK && !failure_is_suspected(failure) && is_quick(batch);
     }
     return rc;
@@ -267,6 +268,27 @@ int64_t batch_queue_deadline(const struct batch_queue *batch_queue)
     if (!batch_queue_is_busy(batch_queue))
         return INT64_MAX;
     return backends_deadline(batch_queue->backends, batch->team, batch->backend);
+}
+
+uint64_t batch_queue_number(const struct batch_queue *batch_queue)
+{
+    const struct batch *batch = batch_queue->first;
+    if (batch == NULL || batch->team == NULL || batch->stage > BATCH_RUN)
+        return 0;
+    return batch->team->sequence + (batch->stage < BATCH_RUN);
+}
+
+const struct desc *batch_queue_desc(const struct batch_queue *batch_queue)
+{
+    const struct batch *batch = batch_queue->first;
+    return batch->tensors != NULL ? batch->tensors->request->desc : batch->request->desc;
+}
+
+int batch_queue_waits_for(const struct batch_queue *batch_queue)
+{
+    const struct batch *batch = batch_queue->first;
+    return batch->stage == BATCH_RUN ? backends_waits_for(batch_queue->backends, batch->team, batch->backend)
+                                     : -1;
 }
 
 bool batch_queue_is_busy(const struct batch_queue *batch_queue)

@@ -21,7 +21,8 @@ struct batch_queue {
     struct finish *finish;
     struct batch *first, **tail; /* the first one runs */
     int count;
-    void *buffer; /* the fusion buffer, which grows to the size of the largest batch */
+    uint64_t moves; /* steps that were made, of any batch */
+    void *buffer;   /* the fusion buffer, which grows to the size of the largest batch */
     int64_t buffer_bytes;
 };
 
@@ -39,6 +40,16 @@ int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_er
 
 /* Stop the running batch, whose memory the backend does not touch from here on, and end all with [status]. */
 void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char *reason);
+
+/* The number of the first batch in its set, from 1, while it is transferred or about to be; otherwise 0. The
+ * same on all members. */
+uint64_t batch_queue_number(const struct batch_queue *batch_queue);
+
+/* One of the operations of the first batch. */
+const struct desc *batch_queue_desc(const struct batch_queue *batch_queue);
+
+/* The rank that the first batch waits for, as far as this rank can tell, or -1. */
+int batch_queue_waits_for(const struct batch_queue *batch_queue);
 
 /* Is a backend at work on the first batch, so that news will come soon? */
 bool batch_queue_is_busy(const struct batch_queue *batch_queue);

@@ -380,6 +380,7 @@ static void open_show(struct show *show, int size, int nodes, uint64_t seed)
         struct negotiate_params place = {.rank = rank,
                                          .size = size,
                                          .root = shape->parent < 0,
+                                         .parent = shape->parent,
                                          .child_count = shape->child_count,
                                          .child_ranks = shape->child_ranks,
                                          .backend_order = {BACKEND_MPI, BACKEND_TCP, -1},

@@ -108,6 +108,24 @@ START_TEST(a_missing_rank_is_named_with_what_it_submitted_last)
 }
 END_TEST
 
+START_TEST(a_rank_that_was_stopped_itself_times_anew)
+{
+    struct sim_job sim;
+    begin_like(&sim, 24, 4, &watching);
+    submit_but(&sim, describe(2, 4), 5, 5);
+    run_until_idle(&sim);
+    watch(&sim, 1);
+    for (int rank = 0; rank < 24; rank++)
+        negotiate_restart_times(sim.players[rank].negotiate);
+    watch(&sim, 1 + WARN);
+    watch(&sim, 2 * WARN);
+    ck_assert_int_eq(stalls_told(&sim), 0);
+    watch(&sim, 1 + 2 * WARN);
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    end(&sim);
+}
+END_TEST
+
 /* Only one rank has submitted it, far from the root. */
 START_TEST(a_lone_submission_is_told_of_where_it_is_decided)
 {
@@ -350,6 +368,218 @@ START_TEST(many_who_wait_tell_of_it_together)
 }
 END_TEST
 
+/* ---- Batches that run ---- */
+
+#define BATCH 7
+
+static enum stall_standing standings[24];
+static int answered; /* how often a rank was asked */
+
+static enum stall_standing stands(void *arg, hvd_set set, uint64_t batch, struct stall_rank *self)
+{
+    ck_assert_ptr_eq(arg, standings);
+    ck_assert_int_eq(set, HVD_ALL_RANKS);
+    ck_assert_uint_eq(batch, BATCH);
+    answered++;
+    if (standings[self->rank] == STANDING_KEEPS_OTHERS) {
+        self->state = STALL_BEHIND;
+        self->waits_for = 2;
+        snprintf(self->last, sizeof(self->last), "t%d", self->rank);
+    }
+    return standings[self->rank];
+}
+
+static const struct negotiate_params running = {
+    .stall_warn_us = WARN, .stall_abort_us = ABORT, .standing = stands, .standing_arg = standings};
+
+static void begin_batch(struct sim_job *sim)
+{
+    begin_like(sim, 24, 4, &running);
+    for (int rank = 0; rank < 24; rank++)
+        standings[rank] = STANDING_WAITS;
+    answered = 0;
+}
+
+/* [rank] reports the batch, which has not moved since time 0. */
+static void report(struct sim_job *sim, int rank, int waits_for, int64_t now_us)
+{
+    struct desc *desc = describe(2, 4);
+    const struct stalled_batch stalled = {desc, BATCH, waits_for, now_us};
+    ck_assert_int_eq(negotiate_report_stall(sim->players[rank].negotiate, &stalled, NULL), HVD_OK);
+    desc_release(desc);
+    watch(sim, now_us);
+}
+
+/* All that wait in it report it, and one is told of. */
+START_TEST(a_rank_that_stopped_in_a_batch_is_named_once)
+{
+    static const int culprits[] = {5, 8, 16, 23};
+    struct sim_job sim;
+    char expected[128];
+    begin_batch(&sim);
+    sim.players[culprits[_i]].stopped = true;
+    for (int rank = 23; rank >= 0; rank--) {
+        if (rank != culprits[_i])
+            report(&sim, rank, (rank + 23) % 24, WARN);
+    }
+    ck_assert_int_eq(stalls_told(&sim), 0);
+    watch(&sim, deadline_of_all(&sim, WARN)); /* a leader's answers are due before the root's */
+    watch(&sim, WARN + SECOND);
+    snprintf(expected, sizeof(expected), "allreduce \"t2\" waits 60 s for 1: %d (silent)", culprits[_i]);
+    ck_assert_str_eq(sim.players[0].stall, expected);
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    /* again, but not before its time */
+    report(&sim, 1, 0, WARN + WARN / 2);
+    watch(&sim, 2 * WARN);
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    watch(&sim, 3 * WARN);
+    report(&sim, 1, 0, 3 * WARN);
+    watch(&sim, deadline_of_all(&sim, 3 * WARN));
+    watch(&sim, 3 * WARN + SECOND);
+    ck_assert_int_eq(stalls_told(&sim), 2);
+    end(&sim);
+}
+END_TEST
+
+START_TEST(a_batch_in_which_somebody_moves_is_slow)
+{
+    struct sim_job sim;
+    begin_batch(&sim);
+    standings[13] = STANDING_MOVES;
+    report(&sim, 1, 0, WARN);
+    watch(&sim, WARN + SECOND);
+    ck_assert_int_eq(answered, 24);
+    ck_assert_int_eq(stalls_told(&sim), 0);
+    end(&sim);
+}
+END_TEST
+
+START_TEST(a_rank_that_is_not_there_yet_is_named_with_what_it_does)
+{
+    struct sim_job sim;
+    begin_batch(&sim);
+    standings[13] = STANDING_KEEPS_OTHERS;
+    standings[14] = STANDING_PAST;
+    report(&sim, 1, 0, WARN);
+    ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 60 s for 1: 13 (t13)");
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    end(&sim);
+}
+END_TEST
+
+/* One that was continued just now answers that it waits, and moves then: all are asked twice. */
+START_TEST(a_batch_in_which_all_wait_is_told_of_with_who_reported_it)
+{
+    struct sim_job sim;
+    begin_batch(&sim);
+    report(&sim, 13, 12, WARN);
+    ck_assert_int_eq(answered, 48);
+    ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 60 s for 0: 13 waits for 12");
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    end(&sim);
+}
+END_TEST
+
+START_TEST(a_batch_that_is_over_when_the_answers_come_is_not_told_of)
+{
+    struct sim_job sim;
+    begin_batch(&sim);
+    for (int rank = 0; rank < 24; rank++)
+        standings[rank] = STANDING_PAST;
+    report(&sim, 13, 12, WARN);
+    ck_assert_int_eq(stalls_told(&sim), 0);
+    end(&sim);
+}
+END_TEST
+
+START_TEST(a_batch_that_waits_for_the_longer_time_is_hopeless)
+{
+    struct sim_job sim;
+    begin_batch(&sim);
+    sim.players[9].stopped = true;
+    report(&sim, 1, 0, ABORT);
+    /* more reports of it do not delay the answer */
+    report(&sim, 2, 1, ABORT + SECOND / 2);
+    watch(&sim, deadline_of_all(&sim, ABORT + SECOND / 2));
+    watch(&sim, ABORT + SECOND);
+    ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 600 s in vain for 1: 9 (silent)");
+    end(&sim);
+}
+END_TEST
+
+START_TEST(a_batch_of_a_set_that_was_removed_cannot_be_asked_about)
+{
+    struct sim_job sim;
+    struct desc *desc = describe(2, 4);
+    const struct stalled_batch stalled = {desc, BATCH, 0, WARN};
+    desc->set = 3;
+    begin_batch(&sim);
+    ck_assert_int_eq(negotiate_report_stall(sim.players[1].negotiate, &stalled, NULL), HVD_ERR_SET);
+    desc_release(desc);
+    end(&sim);
+}
+END_TEST
+
+/* ---- A parent that is silent ---- */
+
+/* Nobody asks for the root, so its children tell: of what is undecided, and of a batch. */
+START_TEST(a_silent_root_is_told_of_by_its_children)
+{
+    struct sim_job sim;
+    bool runs = _i == 1;
+    begin_batch(&sim);
+    if (!runs)
+        submit_but(&sim, describe(2, 4), 0, 0);
+    run_until_idle(&sim);
+    sim.players[0].stopped = true;
+    watch(&sim, 1);
+    for (int rank = 1; runs && rank < 24; rank++)
+        report(&sim, rank, 0, WARN);
+    watch(&sim, 1 + WARN);
+    ck_assert_int_eq(stalls_told(&sim), 0);
+    watch(&sim, 1 + WARN + SECOND);
+    ck_assert_str_eq(sim.players[1].stall, "allreduce \"t2\" waits 61 s for 1: 0 (silent)");
+    ck_assert_int_eq(stalls_told(&sim), sim.players[0].control->child_count);
+    ck_assert_int_eq(sim.players[9].stalls, 0);
+    end(&sim);
+}
+END_TEST
+
+START_TEST(a_parent_that_answers_is_not_silent)
+{
+    struct sim_job sim;
+    begin_batch(&sim);
+    submit_but(&sim, describe(2, 4), 0, 0);
+    run_until_idle(&sim);
+    for (int64_t now_us = 1; now_us < 5 * WARN; now_us += SECOND / 2)
+        watch(&sim, now_us);
+    ck_assert_int_eq(stalls_told(&sim), sim.players[0].stalls);
+    end(&sim);
+}
+END_TEST
+
+/* Those above a silent leader tell of it. Those below cannot be told that the job ends, so they tell
+ * themselves so, a little later. */
+START_TEST(those_below_a_silent_leader_end_after_those_above)
+{
+    struct sim_job sim;
+    begin_batch(&sim);
+    sim.players[8].stopped = true;
+    for (int rank = 0; rank < 24; rank++) {
+        if (rank != 8)
+            report(&sim, rank, 8, ABORT);
+    }
+    watch(&sim, ABORT + SECOND);
+    ck_assert_str_eq(sim.players[0].stall, "allreduce \"t2\" waits 600 s in vain for 1: 8 (silent)");
+    ck_assert_int_eq(stalls_told(&sim), 1);
+    watch(&sim, ABORT + 2 * SECOND);
+    for (int rank = 9; rank < 12; rank++)
+        ck_assert_str_eq(sim.players[rank].stall, "allreduce \"t2\" waits 602 s in vain for 1: 8 (silent)");
+    ck_assert_int_eq(stalls_told(&sim), 4);
+    end(&sim);
+}
+END_TEST
+
 START_TEST(the_lowest_ranks_are_named)
 {
     struct stall_report all = {.missing = 0};
@@ -372,6 +602,7 @@ static void fill(Suite *suite)
     tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, nothing_wakes_a_job_in_which_nothing_waits);
     tcase_add_loop_test(tcase, a_missing_rank_is_named_with_what_it_submitted_last, 0, 5);
+    tcase_add_test(tcase, a_rank_that_was_stopped_itself_times_anew);
     tcase_add_test(tcase, a_lone_submission_is_told_of_where_it_is_decided);
     tcase_add_test(tcase, who_decides_tells_in_its_own_time);
     tcase_add_test(tcase, two_that_wait_for_others_are_not_told_of_at_once);
@@ -383,6 +614,16 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_set_asks_its_own_ranks_only);
     tcase_add_test(tcase, who_has_joined_or_left_is_not_missing);
     tcase_add_test(tcase, many_who_wait_tell_of_it_together);
+    tcase_add_loop_test(tcase, a_rank_that_stopped_in_a_batch_is_named_once, 0, 4);
+    tcase_add_test(tcase, a_batch_in_which_somebody_moves_is_slow);
+    tcase_add_test(tcase, a_rank_that_is_not_there_yet_is_named_with_what_it_does);
+    tcase_add_test(tcase, a_batch_in_which_all_wait_is_told_of_with_who_reported_it);
+    tcase_add_test(tcase, a_batch_that_is_over_when_the_answers_come_is_not_told_of);
+    tcase_add_test(tcase, a_batch_that_waits_for_the_longer_time_is_hopeless);
+    tcase_add_test(tcase, a_batch_of_a_set_that_was_removed_cannot_be_asked_about);
+    tcase_add_loop_test(tcase, a_silent_root_is_told_of_by_its_children, 0, 2);
+    tcase_add_test(tcase, a_parent_that_answers_is_not_silent);
+    tcase_add_test(tcase, those_below_a_silent_leader_end_after_those_above);
     tcase_add_test(tcase, the_lowest_ranks_are_named);
     suite_add_tcase(suite, tcase);
 }

@@ -85,29 +85,38 @@ static struct wire_record an_answer(void)
     struct wire_record record = {.type = WIRE_STALL_REPLY, .set = 3, .id = 77};
     record.stall = calloc(1, sizeof(*record.stall));
     for (int rank = 0; rank < 6; rank += 2) {
-        struct stall_rank missing = {.rank = rank, .state = STALL_ELSEWHERE};
+        struct stall_rank missing = {.rank = rank, .state = STALL_ELSEWHERE, .waits_for = rank == 4 ? 6 : -1};
         snprintf(missing.last, sizeof(missing.last), "allreduce \"t%d\"", rank);
         stall_report_add(record.stall, &missing);
     }
     record.stall->missing = 5;
+    record.stall->waiting = 2;
+    record.stall->moving = 1;
     return record;
 }
 
 START_TEST(questions_and_answers_survive_the_journey)
 {
     struct wire_writer writer = {0};
-    struct wire_record ask = {
-        .type = WIRE_STALL_QUERY, .set = 3, .id = 77, .time_us = INT64_C(1) << 40, .name = "\001barrier"};
-    struct wire_record waiting = {.type = WIRE_STALL_NOTICE, .time_us = 60};
+    struct wire_record ask = {.type = WIRE_STALL_QUERY,
+                              .set = 3,
+                              .id = 77,
+                              .time_us = INT64_C(1) << 40,
+                              .batch = UINT64_C(1) << 50,
+                              .name = "\001barrier"};
+    struct wire_record waiting = {.type = WIRE_STALL_NOTICE, .time_us = 60, .batch = 9, .waits_for = -1};
+    struct wire_record ping = {.type = WIRE_STALL_PING};
     struct wire_record answer = an_answer();
     struct wire_record out;
     waiting.proposal = (struct wire_proposal){full_desc("w", 2), 4, 0};
     wire_put(&writer, &ask);
     wire_put(&writer, &waiting);
     wire_put(&writer, &answer);
+    wire_put(&writer, &ping);
     struct wire_reader reader = {{writer.bytes, writer.length, false}, 7};
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
     ck_assert_int_eq(out.type, WIRE_STALL_QUERY);
+    ck_assert_uint_eq(out.batch, ask.batch);
     ck_assert_int_eq(out.set, 3);
     ck_assert_uint_eq(out.id, 77);
     ck_assert_int_eq(out.time_us, INT64_C(1) << 40);
@@ -115,6 +124,8 @@ START_TEST(questions_and_answers_survive_the_journey)
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
     ck_assert_int_eq(out.type, WIRE_STALL_NOTICE);
     ck_assert_int_eq(out.time_us, 60);
+    ck_assert_uint_eq(out.batch, 9);
+    ck_assert_int_eq(out.waits_for, -1);
     ck_assert(desc_equal(out.proposal.desc, waiting.proposal.desc));
     wire_clear(&out);
     ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
@@ -122,8 +133,14 @@ START_TEST(questions_and_answers_survive_the_journey)
     ck_assert_int_eq(out.stall->missing, 5);
     ck_assert_int_eq(out.stall->named, 3);
     ck_assert_int_eq(out.stall->ranks[2].rank, 4);
+    ck_assert_int_eq(out.stall->waiting, 2);
+    ck_assert_int_eq(out.stall->moving, 1);
+    ck_assert_int_eq(out.stall->ranks[2].waits_for, 6);
     ck_assert_str_eq(out.stall->ranks[2].last, "allreduce \"t4\"");
     wire_clear(&out);
+    ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_OK);
+    ck_assert_int_eq(out.type, WIRE_STALL_PING);
+    ck_assert_int_eq(wire_get(&reader, &out, NULL), HVD_IN_PROGRESS);
     wire_clear(&answer);
     wire_clear(&waiting);
     wire_free(&writer);
@@ -248,11 +265,14 @@ START_TEST(an_answer_of_hostile_bytes_is_refused)
     } cases[] = {{"a negative set", 4, 0x80},
                  {"more missing ranks than there are", 9, 8},
                  {"more names than missing ranks", 9, 2},
-                 {"more names than there is room for", 13, STALL_MAX_RANKS + 1},
-                 {"a rank beyond the job", 14, 7},
-                 {"an unknown state", 18, 9},
-                 {"a title that is too long", 20, 0xff},
-                 {"a 0 inside a title", 22, 0}};
+                 {"more waiting ranks than there are", 13, 8},
+                 {"more moving ranks than there are", 17, 8},
+                 {"more names than there is room for", 21, STALL_MAX_RANKS + 1},
+                 {"a rank beyond the job", 22, 7},
+                 {"an unknown state", 26, STALL_NOT_BEGUN + 1},
+                 {"a wait for a rank beyond the job", 27, 8},
+                 {"a title that is too long", 32, 0xff},
+                 {"a 0 inside a title", 34, 0}};
     struct wire_record answer = an_answer();
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         struct wire_writer writer = {0};
