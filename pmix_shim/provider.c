@@ -9,6 +9,7 @@
 
 #include "base/module.h"
 #include "base/env.h"
+#include "options/config.h"
 #include "options/parse.h"
 
 /* The numbers of Slurm's own steps (batch, interactive, extern) begin here. */
@@ -53,15 +54,21 @@ int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_e
     return HVD_OK;
 }
 
-/* Does SLURM_STEP_NUM_TASKS count the ranks of this process's job? It does not in the batch, interactive
- * and extern steps, nor if another launcher inside the step made the PMIx namespace. */
-static bool slurm_counts_us(char *const *environment, enum provider provider)
+/* Did srun start this process? Not in the batch, interactive and extern steps. */
+static bool in_srun_step(char *const *environment)
 {
     const char *step = environment_value(environment, "SLURM_STEP_ID");
-    const char *namespace = environment_value(environment, "PMIX_NAMESPACE");
     const char *why = NULL;
     int64_t number = SLURM_SPECIAL_STEP;
-    if (step == NULL || parse_count(step, &number, &why) < 0 || number >= SLURM_SPECIAL_STEP)
+    return step != NULL && parse_count(step, &number, &why) == 0 && number < SLURM_SPECIAL_STEP;
+}
+
+/* Does SLURM_STEP_NUM_TASKS count the ranks of this process's job? It does not if srun did not start it, nor
+ * if another launcher inside the step made the PMIx namespace. */
+static bool slurm_counts_us(char *const *environment, enum provider provider)
+{
+    const char *namespace = environment_value(environment, "PMIX_NAMESPACE");
+    if (!in_srun_step(environment))
         return false;
     return provider != PROVIDER_PMIX || namespace == NULL || strncmp(namespace, "slurm.pmix.", 11) == 0;
 }
@@ -84,6 +91,24 @@ int provider_check_single(char *const *environment, enum provider provider, stru
                 variable, (long long)count, (long long)count, claims[i].mend, variable);
     }
     return HVD_OK;
+}
+
+int provider_check_srun(char *const *environment, struct hvd_error *warningp, struct hvd_error *err)
+{
+    int64_t tasks = 1;
+    const char *options = environment_value(environment, CONFIG_CLI_VARIABLE);
+    *warningp = (struct hvd_error){""};
+    int rc = read_number(environment, "SLURM_NTASKS", &tasks, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (environment_value(environment, "SLURM_JOB_ID") == NULL || in_srun_step(environment) || tasks <= 1)
+        return HVD_OK;
+    bool given = options != NULL && options[0] != 0;
+    error_set(given ? err : warningp, HVD_ERR_INVALID,
+              "this is rank 0 of 1, but the Slurm job has %lld tasks%s: start the program with srun, or with "
+              "'srun -n1' or 'hvdrun -n 1' where one rank is meant",
+              (long long)tasks, given ? " and was given options of hvd" : "");
+    return given ? HVD_ERR_INVALID : HVD_OK;
 }
 
 int provider_choose(char *const *environment, enum provider *providerp, struct hvd_error *err)
@@ -153,6 +178,7 @@ int wireup_open(struct wireup *wireup, const struct hvd_config *config, const st
 {
     struct wireup opened = {NULL, NULL, NULL};
     struct hvd_job found;
+    struct hvd_error forgotten = {""};
     enum provider provider = PROVIDER_SINGLETON;
     int rc = provider_choose(environ, &provider, err);
     if (rc == HVD_OK)
@@ -162,6 +188,12 @@ int wireup_open(struct wireup *wireup, const struct hvd_config *config, const st
     opened.ops = find_ops(provider, &opened.module, err);
     if (opened.ops == NULL)
         return HVD_ERR_INVALID;
+    if (provider == PROVIDER_SINGLETON)
+        rc = provider_check_srun(environ, &forgotten, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (forgotten.text[0] != 0)
+        log_write(log, LOG_WARN, "wire-up", "%s", forgotten.text);
     rc = opened.ops->open(config, log, deadline_us, &found, &opened.state, err);
     found.provider = opened.ops->name;
     if (rc != HVD_OK)

@@ -20,6 +20,11 @@ int provider_choose(char *const *environment, enum provider *providerp, struct h
  * [environment] says that the job has more. Pure. */
 int provider_check_single(char *const *environment, enum provider provider, struct hvd_error *err);
 
+/* Call it when PROVIDER_SINGLETON was chosen. Has somebody forgotten srun: does this process run in the
+ * script or shell of a Slurm job that has several tasks? Then *warningp is a sentence; or, where the job was
+ * given options of hvd, the result is HVD_ERR_INVALID. Otherwise *warningp is "". Pure. */
+int provider_check_srun(char *const *environment, struct hvd_error *warningp, struct hvd_error *err);
+
 /* The HVD_EPOCH of [environment], 0 if it is not set. Pure. */
 int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_error *err);
 

@@ -57,7 +57,11 @@ const char *secret_of_job(char *const *environment)
     const char *launcher = text != NULL ? launcher_of(text) : NULL;
     if (launcher == NULL)
         return text;
+    if (namespace == NULL) /* a step with --mpi=none, whose ranks meet at MASTER_ADDR */
+        return strcmp(launcher, SECRET_OF_SLURM) == 0 &&
+                       environment_value(environment, "SLURM_STEP_ID") != NULL
+                   ? text
+                   : NULL;
     size_t length = strlen(launcher);
-    bool ours = namespace != NULL && strncmp(namespace, launcher, length) == 0 && namespace[length] == '.';
-    return ours ? text : NULL;
+    return strncmp(namespace, launcher, length) == 0 && namespace[length] == '.' ? text : NULL;
 }

@@ -2,9 +2,9 @@
  * variable holds it, how a launcher draws it, and for which job it counts.
  *
  * A launcher writes "LAUNCHER:" before the random digits. Such a secret counts only where PMIx describes a
- * job of that launcher, since processes hand their environment on: the ranks of a mpirun inside a step would
- * else hold the step's secret on some nodes, and none on others. Any other text is the user's, and counts
- * always. */
+ * job of that launcher, or nothing but Slurm's variables describes the step, since processes hand their
+ * environment on: the ranks of a mpirun inside a step would else hold the step's secret on some nodes, and
+ * none on others. Any other text is the user's, and counts always. */
 #ifndef BASE_SECRET_H
 #define BASE_SECRET_H
 

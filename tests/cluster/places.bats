@@ -24,3 +24,18 @@ END
     [ "$status" -eq 0 ]
     [ "$(grep '^rank' <<<"$output" | sort)" = "$(printf 'rank %d has 21\n' 0 1 2 3 4 5)" ]
 }
+
+@test "ranks of a step without PMIx meet by the environment" {
+    run srun_in 60 --hvd --mpi=none -N2 -n4 "$HVD_BUILD/examples/hello"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'of 4' <<<"$output")" -eq 4 ]
+}
+
+@test "a forgotten srun is told" {
+    sbatch_in 30 -N2 -n4 --hvd-fusion=2M -o "$CLUSTER/job.out" --wrap "$HVD_BUILD/examples/hello"
+    expect_text "$(<"$CLUSTER/job.out")" 'the Slurm job has 4 tasks and was given options of hvd: start the program with srun'
+    sbatch_in 30 -N2 -n4 -o "$CLUSTER/job.out" --wrap "$HVD_BUILD/examples/hello"
+    expect_text "$(<"$CLUSTER/job.out")" 'the Slurm job has 4 tasks: start the program with srun'
+    expect_text "$(<"$CLUSTER/job.out")" 'of 1'
+}

@@ -7,7 +7,7 @@
 #include "base/secret.h"
 
 static const struct {
-    const char *secret, *namespace;
+    const char *secret, *launcher;
     bool counts;
 } jobs[] = {
     {"HVD_JOB_KEY=the user's own secret", NULL, true},
@@ -21,12 +21,14 @@ static const struct {
     {"HVD_JOB_KEY=hvdrun:00", "PMIX_NAMESPACE=slurm.pmix.7.0", false},
     {"HVD_JOB_KEY=hvdrun:00", "PMIX_NAMESPACE=hvdrunner", false},
     {"HVD_JOB_KEY=slurm:00", NULL, false},
+    {"HVD_JOB_KEY=slurm:00", "SLURM_STEP_ID=0", true},
+    {"HVD_JOB_KEY=hvdrun:00", "SLURM_STEP_ID=0", false},
     {"HVD_JOB_KEYS=slurm:00", "PMIX_NAMESPACE=slurm.pmix.7.0", false},
 };
 
 START_TEST(a_drawn_secret_counts_in_its_launchers_jobs)
 {
-    const char *environment[] = {jobs[_i].secret, jobs[_i].namespace, NULL};
+    const char *environment[] = {jobs[_i].secret, jobs[_i].launcher, NULL};
     const char *secret = secret_of_job((char *const *)environment);
     ck_assert_int_eq(secret != NULL, jobs[_i].counts);
     if (secret != NULL)

@@ -106,6 +106,41 @@ static const struct {
     {{"PMIX_NAMESPACE=other", "PMIX_RANK=0", "WORLD_SIZE=1"}, PROVIDER_PMIX, NULL},
 };
 
+static const struct {
+    const char *variables[VARIABLES];
+    const char *warning, *error; /* parts of the sentence; NULL: there is none */
+} scripts[] = {
+    {{"SLURM_JOB_ID=7", "SLURM_NTASKS=4"},
+     "rank 0 of 1, but the Slurm job has 4 tasks: start the program with srun",
+     NULL},
+    {{"SLURM_JOB_ID=7", "SLURM_NTASKS=4", "SLURM_STEP_ID=4294967291"}, "has 4 tasks", NULL},
+    {{"SLURM_JOB_ID=7", "SLURM_NTASKS=4", "HVD_CLI=fusion=2M"},
+     NULL,
+     "has 4 tasks and was given options of hvd: start"},
+    {{"SLURM_JOB_ID=7", "SLURM_NTASKS=4", "HVD_CLI="}, "has 4 tasks", NULL},
+    {{"SLURM_JOB_ID=7", "SLURM_NTASKS=four"}, NULL, "SLURM_NTASKS=four"},
+    {{"SLURM_JOB_ID=7", "SLURM_NTASKS=1", "HVD_CLI=fusion=2M"}, NULL, NULL},
+    {{"SLURM_JOB_ID=7", "HVD_CLI=fusion=2M"}, NULL, NULL},
+    {{"SLURM_JOB_ID=7", "SLURM_NTASKS=4", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=1"}, NULL, NULL},
+    {{"SLURM_NTASKS=4"}, NULL, NULL},
+};
+
+START_TEST(a_forgotten_srun_is_told)
+{
+    char *environment[VARIABLES + 1];
+    struct hvd_error err = {""}, warning = {"before"};
+    make_environment(scripts[_i].variables, environment);
+    int rc = provider_check_srun(environment, &warning, &err);
+    ck_assert_int_eq(rc, scripts[_i].error == NULL ? HVD_OK : HVD_ERR_INVALID);
+    if (scripts[_i].error != NULL)
+        ck_assert_msg(strstr(err.text, scripts[_i].error) != NULL, "%s", err.text);
+    if (scripts[_i].warning != NULL)
+        ck_assert_msg(strstr(warning.text, scripts[_i].warning) != NULL, "%s", warning.text);
+    else
+        ck_assert_str_eq(warning.text, "");
+}
+END_TEST
+
 START_TEST(one_rank_must_agree_with_the_environment)
 {
     char *environment[VARIABLES + 1];
@@ -150,6 +185,7 @@ static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("provide");
     tcase_add_loop_test(tcase, the_environment_decides, 0, COUNT(choices));
+    tcase_add_loop_test(tcase, a_forgotten_srun_is_told, 0, sizeof(scripts) / sizeof(scripts[0]));
     tcase_add_loop_test(tcase, one_rank_must_agree_with_the_environment, 0, COUNT(alone));
     tcase_add_loop_test(tcase, the_epoch_is_read, 0, COUNT(epochs));
     suite_add_tcase(suite, tcase);
