@@ -17,13 +17,17 @@ _count_lock = threading.Lock()
 _strings: Dict[str, Tuple[Any, int]] = {}
 
 
-def made_up_name(kind: str, number: int) -> str:
+class MadeUpName(str):
+    """A name that hvd made up, and that an operation in flight may still have."""
+
+
+def made_up_name(kind: str, number: int) -> MadeUpName:
     """The next name for an operation of this kind in process set [number]."""
     with _count_lock:
         count = _counts.get((kind, number), 0)
         _counts[(kind, number)] = count + 1
     place = "%s.noname" % kind if number == 0 else "%s.set%d.noname" % (kind, number)
-    return "%s.%d" % (place, count % MADE_UP_NAMES)
+    return MadeUpName("%s.%d" % (place, count % MADE_UP_NAMES))
 
 
 def forget() -> None:

@@ -9,7 +9,7 @@ from hvd._arrays import MAX_DIMS, Place, adapt, refuse
 from hvd._flight import Handle
 from hvd._job import set_id
 from hvd._library import lib, libc
-from hvd._names import c_string, made_up_name, handles_of_names
+from hvd._names import MadeUpName, c_string, handles_of_names, made_up_name
 from hvd.errors import DuplicateError, InvalidError, check, error_of, last_sentence
 
 _STATUS = _abi.ENUMS["hvd_status"]
@@ -105,9 +105,11 @@ def submit(
     return _flight.add(number.value, keep, finish)
 
 
-def submit_unnamed(name: str, attempt: Callable[[], Handle]) -> Handle:
-    """Submit under a made-up name. If the operation that had it MADE_UP_NAMES ago is in flight,
-    wait for it."""
+def submit_named(name: str, attempt: Callable[[], Handle]) -> Handle:
+    """Submit. If the name is made up, and the operation that had it MADE_UP_NAMES ago is in flight,
+    wait for that first."""
+    if not isinstance(name, MadeUpName):
+        return attempt()
     earlier = _flight.find(handles_of_names.get(name, 0))
     try:
         handle = attempt()
@@ -118,10 +120,6 @@ def submit_unnamed(name: str, attempt: Callable[[], Handle]) -> Handle:
         handle = attempt()
     handles_of_names[name] = handle.number
     return handle
-
-
-def _no_reuse(name: Optional[str], made: str, attempt: Callable[[], Handle]) -> Handle:
-    return attempt() if name is not None else submit_unnamed(made, attempt)
 
 
 class Slot:
@@ -189,7 +187,7 @@ def _reduce(
     names: Sequence[str],
     shapes: Sequence[Optional[Tuple[int, ...]]],
     options: Any,
-    made: Optional[str],
+    base: str,
     grouped: bool,
 ) -> Handle:
     """allreduce or reducescatter of one tensor or a group."""
@@ -206,7 +204,7 @@ def _reduce(
     def attempt() -> Handle:
         return submit(function, arguments, (description, slots, options), finish)
 
-    return submit_unnamed(made, attempt) if made is not None else attempt()
+    return submit_named(base, attempt)
 
 
 # ---- allreduce ----------------------------------------------------------------------------------
@@ -224,16 +222,16 @@ def allreduce_async(
 ) -> Handle:
     """Submit allreduce; the handle's wait() returns what allreduce returns."""
     number = set_id(process_set)
-    made = None if name is not None else made_up_name("allreduce", number)
+    name = name if name is not None else made_up_name("allreduce", number)
     return _reduce(
         "allreduce",
         [tensor],
         [out],
         op,
-        [name if name is not None else made],
+        [name],
         [None],
         options_of(number, prescale, postscale, wire),
-        made,
+        name,
         False,
     )
 
@@ -276,7 +274,7 @@ def grouped_allreduce_async(
         names,
         [None] * len(tensors),
         options_of(number, prescale, postscale, wire),
-        None if name is not None else base,
+        base,
         True,
     )
 
@@ -321,16 +319,16 @@ def reducescatter_async(
 ) -> Handle:
     """Submit reducescatter."""
     number = set_id(process_set)
-    made = None if name is not None else made_up_name("reducescatter", number)
+    name = name if name is not None else made_up_name("reducescatter", number)
     return _reduce(
         "reducescatter",
         [tensor],
         [None],
         op,
-        [name if name is not None else made],
+        [name],
         [_share_shape(tensor, number)],
         options_of(number, prescale, postscale, wire),
-        made,
+        name,
         False,
     )
 
@@ -369,7 +367,7 @@ def grouped_reducescatter_async(
         names,
         [_share_shape(tensor, number) for tensor in tensors],
         options_of(number, prescale, postscale, wire),
-        None if name is not None else base,
+        base,
         True,
     )
 
@@ -401,16 +399,16 @@ def broadcast_async(
 ) -> Handle:
     """Submit broadcast."""
     number = set_id(process_set)
-    made = None if name is not None else made_up_name("broadcast", number)
+    name = name if name is not None else made_up_name("broadcast", number)
     slot = Slot(tensor, out)
-    description = _describe([name if name is not None else made], [slot])
+    description = _describe([name], [slot])
     options = options_of(number)
     arguments = [description.address(), root_rank, ctypes.addressof(options)]
 
     def attempt() -> Handle:
         return submit(lib.hvd_broadcast_async, arguments, (description, slot, options), slot.finish)
 
-    return _no_reuse(name, made, attempt)
+    return submit_named(name, attempt)
 
 
 def broadcast(
@@ -467,9 +465,9 @@ def _describe_gathered(names: Sequence[str], gathered: _Gathered) -> Description
 def allgather_async(tensor: Any, name: Optional[str] = None, process_set: Any = None) -> Handle:
     """Submit allgather."""
     number = set_id(process_set)
-    made = None if name is not None else made_up_name("allgather", number)
+    name = name if name is not None else made_up_name("allgather", number)
     gathered = _Gathered([tensor], lib.hvd_set_size(number))
-    description = _describe_gathered([name if name is not None else made], gathered)
+    description = _describe_gathered([name], gathered)
     options = options_of(number)
     arguments = [
         description.address(),
@@ -485,7 +483,7 @@ def allgather_async(tensor: Any, name: Optional[str] = None, process_set: Any = 
             lambda: gathered.take(0),
         )
 
-    return _no_reuse(name, made, attempt)
+    return submit_named(name, attempt)
 
 
 def allgather(tensor: Any, name: Optional[str] = None, process_set: Any = None) -> Any:
@@ -517,7 +515,7 @@ def grouped_allgather_async(
             lambda: [gathered.take(i) for i in range(len(tensors))],
         )
 
-    return _no_reuse(name, base, attempt)
+    return submit_named(base, attempt)
 
 
 def grouped_allgather(
@@ -536,9 +534,9 @@ def alltoall_async(
     """Submit alltoall."""
     number = set_id(process_set)
     members = lib.hvd_set_size(number)
-    made = None if name is not None else made_up_name("alltoall", number)
+    name = name if name is not None else made_up_name("alltoall", number)
     gathered = _Gathered([tensor], members)
-    description = _describe_gathered([name if name is not None else made], gathered)
+    description = _describe_gathered([name], gathered)
     options = options_of(number)
     parts = None if splits is None else _splits_array(splits, members)
     arguments = [
@@ -556,7 +554,7 @@ def alltoall_async(
             lambda: (gathered.take(0), list(gathered.rows[0])),
         )
 
-    return _no_reuse(name, made, attempt)
+    return submit_named(name, attempt)
 
 
 def _splits_array(splits: Sequence[int], members: int):

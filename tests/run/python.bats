@@ -78,3 +78,10 @@ hvd.allreduce(numpy.ones(3), name="waits")'
         on $ranks test_torch.py
     done
 }
+
+@test "the backend hvd of torch.distributed, and DistributedDataParallel on it" {
+    needs torch
+    for ranks in 1 2 4; do
+        on $ranks test_distributed.py
+    done
+}

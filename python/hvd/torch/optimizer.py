@@ -324,7 +324,8 @@ class _Distributed:
         if self._handles:
             raise AssertionError(
                 "optimizer.zero_grad() was called after loss.backward() but before "
-                "optimizer.step() or optimizer.synchronize(). This is prohibited as it can cause a race condition."
+                "optimizer.step() or optimizer.synchronize(). This is prohibited as it can cause "
+                "a race condition."
             )
         super().zero_grad(*args, **kwargs)
 

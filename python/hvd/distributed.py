@@ -1,0 +1,456 @@
+"""The backend "hvd" of torch.distributed.
+
+    import hvd.distributed
+    torch.distributed.init_process_group("hvd")
+
+Rank and size are those of the job that srun or hvdrun started; neither MASTER_ADDR nor MASTER_PORT
+is needed. Works on tensors in host memory. Point-to-point operations are not supported."""
+import atexit
+import fcntl
+import os
+import queue
+import shutil
+import socket
+import struct
+import tempfile
+import threading
+from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tuple
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d as c10d
+
+import hvd
+from hvd import _operations as operations
+from hvd._library import libc
+from hvd._names import made_up_name
+from hvd.errors import DuplicateError, StateError, UnsupportedError
+
+_group_count = 0
+_new_group_ranks = threading.local()
+
+# ---- Work: an operation in flight ---------------------------------------------------------------
+
+
+class _Completer:
+    """One thread that waits for operations, in their order, and completes the futures that torch
+    asked for."""
+
+    def __init__(self) -> None:
+        self._works: "queue.SimpleQueue[_Work]" = queue.SimpleQueue()
+        self._pid = 0
+
+    def add(self, work: "_Work") -> None:
+        if self._pid != os.getpid():
+            self._pid, self._works = os.getpid(), queue.SimpleQueue()
+            threading.Thread(target=self._run, args=(self._works,), daemon=True).start()
+        self._works.put(work)
+
+    @staticmethod
+    def _run(works: "queue.SimpleQueue[_Work]") -> None:
+        while True:
+            works.get().complete_future()
+
+
+_completer = _Completer()
+
+
+# Where torch's C++ holds a work, it does not keep its Python part, without which it would wait for
+# ever. So each lives here until it is waited for; of those that nobody waits for, the last ones.
+_alive: "Dict[int, _Work]" = {}
+_ALIVE_LIMIT = 1024
+
+
+def _keep(work: "_Work") -> None:
+    _alive[id(work)] = work
+    while len(_alive) > _ALIVE_LIMIT:
+        oldest = _alive.pop(next(iter(_alive)), None)
+        if oldest is not None and not oldest.is_completed():
+            _alive[id(oldest)] = oldest
+            break
+
+
+class _Work(dist.Work):
+    """What torch gets for an operation. [store] puts its result where the caller wants it;
+    [tensors] are those."""
+
+    def __init__(
+        self, handle: hvd.Handle, tensors: List[torch.Tensor], store: Callable[[Any], None]
+    ):
+        super().__init__()
+        self._handle, self._tensors = handle, tensors
+        self._store: Optional[Callable[[Any], None]] = store
+        self._future: Optional[torch.futures.Future] = None
+        self._lock = threading.Lock()
+        self._error: Optional[BaseException] = None
+        _keep(self)
+
+    def wait(self, timeout: Any = None) -> bool:
+        with self._lock:
+            if self._store is not None:
+                store, self._store = self._store, None
+                try:
+                    with torch.no_grad():
+                        store(self._handle.wait())
+                except BaseException as error:
+                    self._error = error
+                _alive.pop(id(self), None)
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def complete_future(self) -> None:
+        try:
+            self.wait()
+            self._future.set_result(self._tensors)
+        except BaseException as error:
+            self._future.set_exception(error)
+
+    def get_future(self) -> torch.futures.Future:
+        if self._future is None:
+            self._future = torch.futures.Future()
+            _completer.add(self)
+        return self._future
+
+    def is_completed(self) -> bool:
+        return self._store is None or self._handle.done()
+
+    def is_success(self) -> bool:
+        return self.is_completed() and self._error is None
+
+    def exception(self) -> Optional[BaseException]:
+        return self._error
+
+    def result(self) -> List[torch.Tensor]:
+        return self._tensors
+
+    def synchronize(self) -> None:
+        self.wait()
+
+
+# ---- The process group --------------------------------------------------------------------------
+
+_OPS = [
+    (dist.ReduceOp.SUM, hvd.Sum),
+    (dist.ReduceOp.PRODUCT, hvd.Product),
+    (dist.ReduceOp.MIN, hvd.Min),
+    (dist.ReduceOp.MAX, hvd.Max),
+    (getattr(dist.ReduceOp, "AVG", None), hvd.Average),
+]
+
+
+def _op_of(opts: Any) -> hvd.ReduceOp:
+    for theirs, ours in _OPS:
+        if theirs is not None and opts.reduceOp == theirs:
+            return ours
+    raise UnsupportedError(
+        "the backend hvd has no reduction %s; expected SUM, AVG, PRODUCT, MIN or MAX"
+        % opts.reduceOp
+    )
+
+
+def _nothing(_: Any) -> None:
+    """The result is in its place already."""
+
+
+def _flat(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    return torch.cat([each.reshape(-1) for each in tensors])
+
+
+def _spread(flat: torch.Tensor, tensors: Sequence[torch.Tensor]) -> None:
+    """Copy the elements of [flat] into tensors, one after another."""
+    begin = 0
+    for each in tensors:
+        each.copy_(flat[begin : begin + each.numel()].view(each.shape))
+        begin += each.numel()
+
+
+class ProcessGroupHvd(dist.ProcessGroup):
+    """The collectives of torch.distributed by hvd, over one process set."""
+
+    def __init__(self, rank: int, size: int, number: int):
+        global _group_count
+        super().__init__(rank, size)
+        self._number = number
+        self._prefix = "torch%d." % _group_count
+        _group_count += 1
+
+    def getBackendName(self) -> str:
+        return "hvd"
+
+    def _get_backend_name(self) -> str:
+        return "hvd"
+
+    def name(self) -> str:
+        return "hvd"
+
+    def _set_sequence_number_for_group(self) -> None:
+        """hvd counts by itself."""
+
+    def _name(self, kind: str) -> str:
+        return made_up_name(self._prefix + kind, self._number)
+
+    def _global(self, rank: int) -> int:
+        """The job's rank of a member."""
+        return hvd.process_set_ranks(self._number)[rank]
+
+    # ---- reductions ----
+
+    def allreduce(self, tensors: List[torch.Tensor], opts: Any = None) -> _Work:
+        op = hvd.Sum if opts is None else _op_of(opts)
+        if len(tensors) == 1:
+            handle = operations.allreduce_async(
+                tensors[0], op, self._name("allreduce"), process_set=self._number, out=tensors[0]
+            )
+        else:
+            name = self._name("grouped_allreduce")
+            handle = operations.grouped_allreduce_async(
+                tensors, op, name, process_set=self._number, outs=tensors
+            )
+        return _Work(handle, tensors, _nothing)
+
+    def allreduce_coalesced(self, tensors: List[torch.Tensor], opts: Any = None) -> _Work:
+        return self.allreduce(tensors, opts)
+
+    def reduce(self, tensors: List[torch.Tensor], opts: Any) -> _Work:
+        handle = operations.allreduce_async(
+            tensors[0], _op_of(opts), self._name("reduce"), process_set=self._number
+        )
+
+        def store(result: torch.Tensor) -> None:
+            if opts.rootRank == self.rank():
+                tensors[0].copy_(result)
+
+        return _Work(handle, tensors, store)
+
+    def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any) -> _Work:
+        handle = operations.reducescatter_async(
+            input.reshape(-1), _op_of(opts), self._name("reducescatter"), process_set=self._number
+        )
+        return _Work(handle, [output], lambda result: output.copy_(result.view(output.shape)))
+
+    def reduce_scatter(
+        self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any = None
+    ) -> _Work:
+        return self._reduce_scatter_base(outputs[0], _flat(inputs[0]), opts)
+
+    # ---- from one to all, and back ----
+
+    def broadcast(self, tensors: List[torch.Tensor], opts: Any) -> _Work:
+        tensor = tensors[opts.rootTensor]
+        root = self._global(opts.rootRank)
+        handle = operations.broadcast_async(
+            tensor, root, self._name("broadcast"), self._number, tensor
+        )
+        return _Work(handle, tensors, _nothing)
+
+    def gather(
+        self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any
+    ) -> _Work:
+        splits = [0] * self.size()
+        splits[opts.rootRank] = inputs[0].numel()
+        into = outputs[0] if opts.rootRank == self.rank() else []
+        return self._exchange(inputs[0].reshape(-1), splits, into, "gather")
+
+    def scatter(
+        self, outputs: List[torch.Tensor], inputs: List[List[torch.Tensor]], opts: Any
+    ) -> _Work:
+        if opts.rootRank == self.rank():
+            flat, splits = _flat(inputs[0]), [each.numel() for each in inputs[0]]
+        else:
+            flat, splits = outputs[0].new_empty(0), [0] * self.size()
+        return self._exchange(flat, splits, outputs, "scatter")
+
+    # ---- all to all ----
+
+    def _exchange(
+        self, flat: torch.Tensor, splits: List[int], outputs: List[torch.Tensor], kind: str
+    ) -> _Work:
+        """Send parts of a flat tensor to all, and put what comes into the outputs, one after
+        another."""
+        handle = operations.alltoall_async(flat, splits, self._name(kind), self._number)
+        return _Work(handle, outputs, lambda result: _spread(result[0], outputs))
+
+    def alltoall(
+        self, outputs: List[torch.Tensor], inputs: List[torch.Tensor], opts: Any = None
+    ) -> _Work:
+        splits = [each.numel() for each in inputs]
+        return self._exchange(_flat(inputs), splits, outputs, "alltoall")
+
+    def alltoall_base(
+        self,
+        output: torch.Tensor,
+        input: torch.Tensor,
+        output_splits: List[int],
+        input_splits: List[int],
+        opts: Any = None,
+    ) -> _Work:
+        splits = list(input_splits) or None
+        name = self._name("alltoall_base")
+        handle = operations.alltoall_async(input, splits, name, self._number)
+        return _Work(handle, [output], lambda result: output.copy_(result[0].view(output.shape)))
+
+    def allgather(
+        self, outputs: List[List[torch.Tensor]], inputs: List[torch.Tensor], opts: Any = None
+    ) -> _Work:
+        handle = operations.allgather_async(
+            inputs[0].reshape(-1), self._name("allgather"), self._number
+        )
+        return _Work(handle, outputs[0], lambda result: _spread(result, outputs[0]))
+
+    def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> _Work:
+        name = self._name("allgather_base")
+        handle = operations.allgather_async(input.reshape(-1), name, self._number)
+        return _Work(handle, [output], lambda result: output.copy_(result.view(output.shape)))
+
+    def barrier(self, opts: Any = None) -> _Work:
+        return _Work(operations.barrier_async(self._number), [], _nothing)
+
+    # ---- not supported ----
+
+    def _no_pairs(self, *_: Any) -> _Work:
+        raise UnsupportedError(
+            "the backend hvd has no send and recv; use all_to_all, or a group of the backend gloo"
+        )
+
+    send = recv = recv_anysource = _no_pairs
+
+
+# ---- Groups -------------------------------------------------------------------------------------
+
+
+def _create(store: Any, rank: int, size: int, timeout: Any) -> ProcessGroupHvd:
+    """What torch calls for a new group of the backend, on its members."""
+    hvd.init()
+    ranks = getattr(_new_group_ranks, "value", None)
+    if ranks is None and size != hvd.size():
+        raise StateError(
+            "a group of %d of %d ranks: import hvd.distributed before new_group"
+            % (size, hvd.size())
+        )
+    if ranks is None and (rank, size) != (hvd.rank(), hvd.size()):
+        raise StateError(
+            "torch.distributed was told rank %d of %d, but in hvd's job this is rank %d of %d; give "
+            "init_process_group neither rank nor world_size" % (rank, size, hvd.rank(), hvd.size())
+        )
+    return ProcessGroupHvd(rank, size, 0 if ranks is None else _new_group_ranks.number)
+
+
+def _is_hvd(backend: Any) -> bool:
+    default = c10d._get_default_group()
+    return (backend or dist.get_backend(default)).lower() == "hvd"
+
+
+def _set_of(ranks: Sequence[int]) -> int:
+    """The process set of these ranks. Collective over all ranks of the job."""
+    if sorted(ranks) == list(range(hvd.size())):
+        return 0
+    try:
+        return hvd.add_process_set(ranks).process_set_id
+    except DuplicateError:
+        known = {tuple(hvd.process_set_ranks(each)): each for each in hvd.process_set_ids()}
+        return known[tuple(sorted(ranks))]
+
+
+_new_group = c10d.new_group
+
+
+def new_group(
+    ranks: Any = None, timeout: Any = c10d.default_pg_timeout, backend: Any = None, *args, **kwargs
+):
+    """torch.distributed.new_group, which also creates the process set: that takes all ranks, and
+    torch asks a backend on the members only."""
+    if ranks is None or not _is_hvd(backend):
+        return _new_group(ranks, timeout, backend, *args, **kwargs)
+    _new_group_ranks.number = _set_of(ranks)
+    _new_group_ranks.value = list(ranks)
+    try:
+        return _new_group(ranks, timeout, backend, *args, **kwargs)
+    finally:
+        _new_group_ranks.value = None
+
+
+# ---- Rendezvous: hvd:// -------------------------------------------------------------------------
+
+
+def _interface_address(name: str) -> Optional[str]:
+    """The IPv4 address of a network interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            request = struct.pack("256s", name.encode()[:255])
+            answer = fcntl.ioctl(probe.fileno(), 0x8915, request)  # SIOCGIFADDR
+        except OSError:
+            return None
+    return socket.inet_ntoa(answer[20:24])
+
+
+def _own_address() -> str:
+    """An address of this node that the others reach: on the network that hvd has found to join the
+    nodes."""
+    import ctypes
+
+    libc.getenv.restype = ctypes.c_char_p  # os.environ does not see what hvd_init has set
+    names = (libc.getenv(b"GLOO_SOCKET_IFNAME") or b"").decode()
+    for name in names.split(","):
+        address = _interface_address(name) if name else None
+        if address is not None:
+            return address
+    return socket.gethostname()
+
+
+def _make_store(timeout: Any) -> Any:
+    """A store that all ranks share: a file only this user reads on one node, torch's TCP store on
+    several."""
+    if hvd.cross_size() == 1:
+        folder = tempfile.mkdtemp(prefix="hvd-store.") if hvd.rank() == 0 else None
+        folder = hvd.broadcast_object(folder, 0, "torch.store")
+        if hvd.rank() == 0:
+            atexit.register(shutil.rmtree, folder, True)
+        return dist.FileStore(os.path.join(folder, "store"), hvd.size())
+    if hvd.rank() == 0:
+        address = _own_address()
+        store = dist.TCPStore(address, 0, hvd.size(), True, timeout, wait_for_workers=False)
+        hvd.broadcast_object((address, store.port), 0, "torch.store")
+        return store
+    address, port = hvd.broadcast_object(None, 0, "torch.store")
+    return dist.TCPStore(address, port, hvd.size(), False, timeout, wait_for_workers=False)
+
+
+def _rendezvous(url: str, timeout: Any = c10d.default_pg_timeout, **_: Any) -> Iterator[Tuple]:
+    hvd.init()
+    yield _make_store(timeout), hvd.rank(), hvd.size()
+    raise StateError("hvd:// cannot start the process group again; call init_process_group again")
+
+
+def _rendezvous_env(original: Callable) -> Callable:
+    """env://, which init_process_group uses when it is told nothing: as ever where MASTER_ADDR says
+    so, otherwise hvd's."""
+
+    def handler(url: str, *args: Any, **kwargs: Any) -> Iterator[Tuple]:
+        if "MASTER_ADDR" in os.environ or "rank=" in url or "world_size=" in url:
+            return original(url, *args, **kwargs)
+        return _rendezvous(url, *args, **kwargs)
+
+    return handler
+
+
+def _register() -> None:
+    if not hasattr(dist.Backend, "register_backend"):
+        raise ImportError(
+            "hvd.distributed needs torch 1.13 or later with torch.distributed; this is %s"
+            % torch.__version__
+        )
+    try:
+        dist.Backend.register_backend("hvd", _create, devices=["cpu"])
+    except TypeError:  # before torch 2.0
+        dist.Backend.register_backend("hvd", _create)
+    dist.register_rendezvous_handler("hvd", _rendezvous)
+    import sys
+
+    handlers = getattr(sys.modules["torch.distributed.rendezvous"], "_rendezvous_handlers", {})
+    if "env" in handlers:
+        handlers["env"] = _rendezvous_env(handlers["env"])
+    dist.new_group = c10d.new_group = new_group
+
+
+_register()

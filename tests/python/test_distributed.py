@@ -1,0 +1,145 @@
+"""The backend hvd of torch.distributed, and DistributedDataParallel on it."""
+import copy
+import os
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+import torch.distributed as dist  # noqa: E402
+
+import hvd  # noqa: E402
+import hvd.distributed  # noqa: E402
+
+
+@pytest.fixture(scope="module", autouse=True)
+def group():
+    os.environ.pop("MASTER_ADDR", None)
+    dist.init_process_group("hvd")
+    yield
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def test_places(rank, size):
+    assert dist.get_backend() == "hvd"
+    assert (dist.get_rank(), dist.get_world_size()) == (rank, size)
+
+
+def test_reductions(rank, size):
+    for dtype in (torch.float32, torch.int64, torch.bfloat16, torch.uint8):
+        mine = torch.full((3, 2), rank + 1).to(dtype)
+        dist.all_reduce(mine)
+        assert float(mine[0, 0]) == size * (size + 1) / 2
+    for op, expected in ((dist.ReduceOp.MIN, 1), (dist.ReduceOp.MAX, size)):
+        mine = torch.tensor([rank + 1.0])
+        work = dist.all_reduce(mine, op=op, async_op=True)
+        work.wait()
+        assert work.is_completed() and float(mine) == expected
+    mine = torch.tensor([rank + 1.0])
+    dist.reduce(mine, dst=size - 1)
+    assert float(mine) == (size * (size + 1) / 2 if rank == size - 1 else rank + 1)
+    with pytest.raises(hvd.UnsupportedError, match="reduction"):
+        dist.all_reduce(torch.ones(1, dtype=torch.int32), op=dist.ReduceOp.BOR)
+    two = [torch.ones(2), torch.ones(3)]
+    dist.all_reduce_coalesced(two)
+    assert float(two[1][2]) == size
+
+
+def test_futures(rank, size):
+    mine = torch.tensor([float(rank)])
+    future = dist.all_reduce(mine, async_op=True).get_future()
+    doubled = future.then(lambda done: done.value()[0] * 2)
+    assert float(doubled.wait()) == 2 * sum(range(size))
+
+
+def test_broadcast_gather_scatter(rank, size):
+    mine = torch.full((2, 2), float(rank))
+    dist.broadcast(mine, src=size - 1)
+    assert float(mine[1, 1]) == size - 1
+    found = [torch.zeros(2) for _ in range(size)]
+    dist.all_gather(found, torch.full((2,), float(rank)))
+    assert [float(each[1]) for each in found] == list(range(size))
+    flat = torch.zeros(size * 3)
+    getattr(dist, "_all_gather_base")(flat, torch.full((3,), float(rank)))
+    assert flat.view(size, 3)[:, 0].tolist() == list(range(size))
+    into = [torch.zeros(3) for _ in range(size)] if rank == 0 else None
+    dist.gather(torch.full((3,), float(rank)), into, dst=0)
+    assert rank or [float(each[2]) for each in into] == list(range(size))
+    share = torch.zeros(2)
+    parts = [torch.full((2,), float(each)) for each in range(size)] if rank == size - 1 else None
+    dist.scatter(share, parts, src=size - 1)
+    assert share.tolist() == [rank, rank]
+
+
+def test_reduce_scatter_and_alltoall(rank, size):
+    share = torch.zeros(2)
+    dist.reduce_scatter(share, [torch.full((2,), float(each)) for each in range(size)])
+    assert share.tolist() == [rank * size] * 2
+    rows = torch.zeros(size, 2)
+    dist.all_to_all_single(rows, torch.full((size, 2), float(rank)))
+    assert rows[:, 0].tolist() == list(range(size))
+    uneven = torch.zeros(size)
+    dist.all_to_all_single(uneven, torch.full((size,), float(rank)), [1] * size, [1] * size)
+    assert uneven.tolist() == list(range(size))
+    outputs = [torch.zeros(each + 1) for each in range(size)]
+    dist.all_to_all(outputs, [torch.full((rank + 1,), float(rank)) for _ in range(size)])
+    assert [float(each[-1]) for each in outputs] == list(range(size))
+
+
+def test_objects(rank, size):
+    found = [None] * size
+    dist.all_gather_object(found, {"rank": rank, "text": "x" * rank})
+    assert [each["rank"] for each in found] == list(range(size))
+    things = [{"a": rank}, "b"] if rank == 0 else [None, None]
+    dist.broadcast_object_list(things, src=0)
+    assert things == [{"a": 0}, "b"]
+
+
+def test_groups(rank, size):
+    if size < 2:
+        pytest.skip("one rank has no other groups")
+    for _ in range(2):
+        group = dist.new_group([0, size - 1])
+        if rank in (0, size - 1):
+            mine = torch.tensor([float(rank)])
+            dist.all_reduce(mine, group=group)
+            assert float(mine) == size - 1
+            dist.broadcast(mine, src=size - 1, group=group)
+    dist.barrier()
+
+
+def test_no_pairs(rank, size):
+    if size > 1:
+        with pytest.raises(hvd.UnsupportedError, match="send and recv"):
+            dist.send(torch.ones(1), 1 - min(rank, 1))
+
+
+def make_model():
+    torch.manual_seed(5)
+    return torch.nn.Sequential(
+        torch.nn.Linear(6, 40), torch.nn.ReLU(), torch.nn.Linear(40, 40), torch.nn.Linear(40, 1)
+    )
+
+
+@pytest.mark.parametrize("view", [False, True])
+def test_data_parallel_is_one_process(rank, size, view):
+    generator = torch.Generator().manual_seed(11)
+    data = torch.randn(4 * size, 6, generator=generator)
+    plain = make_model()
+    ours = copy.deepcopy(plain)
+    if rank:  # the wrapper gives all the parameters of rank 0
+        torch.nn.init.zeros_(ours[0].weight)
+    ours = torch.nn.parallel.DistributedDataParallel(
+        ours, bucket_cap_mb=0.005, gradient_as_bucket_view=view
+    )
+    optimizers = [torch.optim.SGD(each.parameters(), lr=0.05) for each in (plain, ours)]
+    for _ in range(5):
+        for model, batch, optimizer in zip(
+            (plain, ours), (data, data[rank * 4 : rank * 4 + 4]), optimizers
+        ):
+            optimizer.zero_grad()
+            model(batch).pow(2).mean().backward()
+            optimizer.step()
+    for found, wanted in zip(ours.parameters(), plain.parameters()):
+        assert torch.allclose(found, wanted, atol=1e-6)
