@@ -330,7 +330,7 @@ def _create(store: Any, rank: int, size: int, timeout: Any) -> ProcessGroupHvd:
         )
     if ranks is None and (rank, size) != (hvd.rank(), hvd.size()):
         raise StateError(
-            "torch.distributed was told rank %d of %d, but in hvd's job this is rank %d of %d; give "
+            "torch was told rank %d of %d, but in hvd's job this is rank %d of %d; give "
             "init_process_group neither rank nor world_size" % (rank, size, hvd.rank(), hvd.size())
         )
     return ProcessGroupHvd(rank, size, 0 if ranks is None else _new_group_ranks.number)
