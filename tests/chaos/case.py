@@ -4,7 +4,7 @@ import dataclasses
 import random
 import re
 
-BACKENDS = ["auto", "shm", "tcp"]
+BACKENDS = ["auto", "shm", "tcp", "mpi"]
 KINDS = ["allreduce", "broadcast", "allgather", "alltoall", "reducescatter", "barrier"]
 
 

@@ -13,3 +13,7 @@ setup() {
 @test "each kind of fault, and what was found once" {
     timeout -k 5 300 "$chaos" --cases "$HVD_SOURCE/tests/chaos/cases"
 }
+
+@test "strangers at every socket of a running job" {
+    timeout -k 5 300 "$HVD_SOURCE/tests/chaos/abuse" 2
+}

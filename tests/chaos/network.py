@@ -33,10 +33,15 @@ class Node:
         self.holder.stdout.readline()
         self.number = number
         self.address = f"10.66.0.{number}"
-        self.cable = self.open_tap()
-        self.run("ip", "link", "set", "eth0", "address", f"02:00:00:00:00:{number:02x}", "mtu", str(MTU))
-        self.run("ip", "addr", "add", f"{self.address}/24", "dev", "eth0")
-        self.run("ip", "link", "set", "eth0", "up")
+        self.cable = -1
+        try:
+            self.cable = self.open_tap()
+            self.run("ip", "link", "set", "eth0", "address", f"02:00:00:00:00:{number:02x}", "mtu", str(MTU))
+            self.run("ip", "addr", "add", f"{self.address}/24", "dev", "eth0")
+            self.run("ip", "link", "set", "eth0", "up")
+        except (OSError, subprocess.SubprocessError):
+            self.destroy()
+            raise
         # what the cable does to frames that go out of this node and into it
         self.cut_out = self.cut_in = False
         self.loss_percent = 0
@@ -63,7 +68,8 @@ class Node:
         return cable
 
     def destroy(self):
-        os.close(self.cable)
+        if self.cable >= 0:
+            os.close(self.cable)
         self.holder.kill()
         self.holder.wait()
         self.holder.stdout.close()
