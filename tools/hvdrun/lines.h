@@ -1,5 +1,8 @@
 /* lines.h: merge the output of several ranks into one text of whole lines, each prefixed with its rank. Does
- * no I/O. */
+ * no I/O.
+ *
+ * A progress bar is a line that a program writes again and again, with carriage returns. With prefixes only
+ * its last text becomes a line. Meanwhile the bar of the lowest rank that has one is shown. */
 #ifndef TOOLS_HVDRUN_LINES_H
 #define TOOLS_HVDRUN_LINES_H
 
@@ -18,18 +21,22 @@ struct text_buffer {
 struct lines {
     struct text_buffer out;
     bool prefix;
+    bool terminal; /* [out] goes to a terminal, where a bar can be overwritten */
     int open_rank; /* whose unfinished line is last in [out], or -1 */
+    bool open_bar; /* that line is a bar */
+    int bar_rank;  /* whose bar is shown, or -1 */
     bool failed;   /* memory ran out, and output was lost */
 };
 
 /* The beginning of a line that one rank wrote and that is not in [out] yet. A zeroed struct is empty. */
 struct line_buffer {
     int rank;
+    bool is_bar; /* it has been rewritten; [bytes] holds its last text */
     char *bytes;
     size_t used, room;
 };
 
-void lines_init(struct lines *lines, bool prefix);
+void lines_init(struct lines *lines, bool prefix, bool terminal);
 void lines_fini(struct lines *lines);
 
 /* Returns space for at least one more byte after the buffered ones, and its size in *roomp; NULL if memory
@@ -43,6 +50,10 @@ bool lines_feed(struct lines *lines, struct line_buffer *buffer, size_t added);
 
 /* Pass on an unfinished line as well. */
 void lines_flush(struct lines *lines, struct line_buffer *buffer);
+
+/* Show an unfinished line to whoever waits for it: pass it on; of a bar show what it is now, if it is this
+ * rank's turn. */
+void lines_show(struct lines *lines, struct line_buffer *buffer);
 
 /* The rank's stream has ended: pass on everything, and end its last line if there are prefixes. */
 void lines_end(struct lines *lines, struct line_buffer *buffer);

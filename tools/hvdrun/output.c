@@ -18,6 +18,8 @@
 
 #define HIGH_WATER_BYTES (256 * 1024) /* stop reading while this much waits to be written */
 #define PATIENCE_US      100000       /* show an unfinished line after this time */
+#define BAR_TERMINAL_US  500000       /* between two looks at a progress bar, on a terminal */
+#define BAR_FILE_US      10000000     /* the same, where each look becomes a line */
 #define HANG_UP_US       100000       /* from SIGPIPE until a pseudo-terminal is closed */
 #define WRITE_BYTES \
     4096 /* at a time: a pipe that poll reports as writable takes this much without blocking */
@@ -56,7 +58,7 @@ static int sink_init(struct sink *sink, int fd, int size, bool prefix, struct hv
     sink->fd = fd;
     sink->pty = OUTPUT_PTY_OFF;
     sink->is_file = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-    lines_init(&sink->lines, prefix);
+    lines_init(&sink->lines, prefix, isatty(fd));
     sink->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (sink->epoll_fd < 0)
         return error_set_errno(err, "cannot make an epoll descriptor");
@@ -251,7 +253,14 @@ static int sink_read(struct sink *sink)
     return count;
 }
 
-/* Show lines that have been unfinished for PATIENCE_US. Returns when the next one is due, or INT64_MAX. */
+static int64_t patience_us(const struct sink *sink, const struct output_stream *stream)
+{
+    if (!stream->buffer.is_bar)
+        return PATIENCE_US;
+    return sink->lines.terminal ? BAR_TERMINAL_US : BAR_FILE_US;
+}
+
+/* Show lines that have been unfinished for long enough. Returns when the next one is due, or INT64_MAX. */
 static int64_t sink_show_slow(struct sink *sink, int size, int64_t now_us)
 {
     int64_t next_us = INT64_MAX;
@@ -259,11 +268,12 @@ static int64_t sink_show_slow(struct sink *sink, int size, int64_t now_us)
         struct output_stream *stream = &sink->streams[rank];
         if (stream->begun_us == 0 || sink->broken)
             continue;
-        if (stream->begun_us + PATIENCE_US <= now_us) {
-            lines_flush(&sink->lines, &stream->buffer);
+        int64_t due_us = stream->begun_us + patience_us(sink, stream);
+        if (due_us <= now_us) {
+            lines_show(&sink->lines, &stream->buffer);
             stream->begun_us = 0;
-        } else if (stream->begun_us + PATIENCE_US < next_us) {
-            next_us = stream->begun_us + PATIENCE_US;
+        } else if (due_us < next_us) {
+            next_us = due_us;
         }
     }
     return next_us;

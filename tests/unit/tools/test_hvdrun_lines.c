@@ -9,11 +9,16 @@
 static struct lines lines;
 static struct line_buffer buffers[3];
 
-static void set_up(bool prefix)
+static void set_up_for(bool prefix, bool terminal)
 {
-    lines_init(&lines, prefix);
+    lines_init(&lines, prefix, terminal);
     for (int rank = 0; rank < 3; rank++)
         buffers[rank] = (struct line_buffer){.rank = rank};
+}
+
+static void set_up(bool prefix)
+{
+    set_up_for(prefix, false);
 }
 
 static void tear_down(void)
@@ -165,6 +170,86 @@ START_TEST(zero_bytes_are_carried)
 }
 END_TEST
 
+START_TEST(a_bar_becomes_one_line)
+{
+    set_up(true);
+    say(0, "\r 0%|");
+    say(0, "\r50%|#");
+    say(0, "\r100%|##\n");
+    say(1, "10%\r20%\r\n");
+    say(2, "dos\r\n");
+    expect("[0] 100%|##\n[1] 20%\r\n[2] dos\r\n");
+    say(0, "\r 0%|\r 9%|");
+    lines_end(&lines, &buffers[0]);
+    expect("[0]  9%|\n");
+    tear_down();
+}
+END_TEST
+
+START_TEST(without_prefixes_a_bar_is_kept_byte_for_byte)
+{
+    set_up(false);
+    say(0, "\r 0%|\r50%|");
+    lines_show(&lines, &buffers[0]);
+    say(0, "\r99%|\n");
+    expect("\r 0%|\r50%|\r99%|\n");
+    tear_down();
+}
+END_TEST
+
+START_TEST(in_a_file_each_look_at_the_lowest_bar_is_a_line)
+{
+    set_up(true);
+    say(1, "\r10%");
+    lines_show(&lines, &buffers[1]);
+    say(0, "\r20%\r30%\r");
+    lines_show(&lines, &buffers[0]);
+    say(1, "\r40%");
+    lines_show(&lines, &buffers[1]);
+    expect("[1] 10%\n[0] 30%\n");
+    say(0, "\r99%\n");
+    say(1, "\r50%");
+    lines_show(&lines, &buffers[1]);
+    expect("[0] 99%\n[1] 50%\n");
+    ck_assert_int_eq(lines.open_rank, -1);
+    tear_down();
+}
+END_TEST
+
+START_TEST(on_a_terminal_a_bar_is_overwritten)
+{
+    set_up_for(true, true);
+    say(0, "\r10%");
+    lines_show(&lines, &buffers[0]);
+    say(0, "\r20%");
+    lines_show(&lines, &buffers[0]);
+    expect("[0] 10%\r\033[K[0] 20%");
+    say(1, "hello\n");
+    expect("\r\033[K[1] hello\n");
+    lines_show(&lines, &buffers[0]);
+    say(0, "\r30%\n");
+    expect("[0] 20%\r\033[K[0] 30%\n");
+    say(0, "\r40%");
+    lines_show(&lines, &buffers[0]);
+    lines_end(&lines, &buffers[0]);
+    expect("[0] 40%\r\033[K[0] 40%\n");
+    tear_down();
+}
+END_TEST
+
+/* However long a program rewrites its line, no more than one text is kept. */
+START_TEST(an_endless_bar_takes_bounded_memory)
+{
+    set_up(true);
+    for (int i = 0; i < 100000; i++)
+        say(0, "\r0123456789");
+    ck_assert_uint_le(buffers[0].room, 2048);
+    say(0, "\n");
+    expect("[0] 0123456789\n");
+    tear_down();
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("lines");
@@ -173,6 +258,11 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_last_line_without_end_is_ended);
     tcase_add_test(tcase, without_prefixes_bytes_are_kept);
     tcase_add_test(tcase, a_prompt_is_shown_and_its_line_goes_on);
+    tcase_add_test(tcase, a_bar_becomes_one_line);
+    tcase_add_test(tcase, without_prefixes_a_bar_is_kept_byte_for_byte);
+    tcase_add_test(tcase, in_a_file_each_look_at_the_lowest_bar_is_a_line);
+    tcase_add_test(tcase, on_a_terminal_a_bar_is_overwritten);
+    tcase_add_test(tcase, an_endless_bar_takes_bounded_memory);
     tcase_add_test(tcase, another_rank_ends_an_open_line);
     tcase_add_test(tcase, a_long_line_is_complete_in_bounded_memory);
     tcase_add_test(tcase, zero_bytes_are_carried);
