@@ -94,10 +94,10 @@ uint32_t response_cache_free_id(const struct response_cache *response_cache, uin
     uint64_t most = limit == 0 || limit > WIRE_MAX_ID ? WIRE_MAX_ID : limit;
     if (response_cache->free_count == 0)
         return response_cache->slot_count < most ? (uint32_t)response_cache->slot_count : WIRE_NO_ID;
-    uint32_t number = 0;
+    size_t number = response_cache->in_use;
     while (response_cache->slots[number].entry != NULL)
         number++;
-    return number;
+    return (uint32_t)number;
 }
 
 bool response_cache_assign_id(struct response_cache *response_cache, struct cache_entry *entry,
@@ -117,6 +117,7 @@ bool response_cache_assign_id(struct response_cache *response_cache, struct cach
         response_cache->slot_count++;
     }
     response_cache->slots[number] = (struct cache_slot){.entry = entry};
+    response_cache->in_use += number == response_cache->in_use;
     entry->id = number;
     TAILQ_INSERT_TAIL(&response_cache->lru, entry, lru_link);
     return true;
@@ -143,6 +144,7 @@ void response_cache_release_id(struct response_cache *response_cache, uint32_t n
     response_cache->slots[number] = (struct cache_slot){.entry = NULL};
     response_cache->retiring_count--;
     response_cache->free_count++;
+    response_cache->in_use = number < response_cache->in_use ? number : response_cache->in_use;
     entry->id = WIRE_NO_ID;
     if (entry->ready != 0 && entry->proposal.desc == NULL) {
         /* the parts that are ready have reported so by the number */

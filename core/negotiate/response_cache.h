@@ -59,6 +59,7 @@ struct response_cache {
     struct cache_slot *slots;
     size_t slot_count, slot_capacity;
     size_t free_count, retiring_count;
+    size_t in_use;             /* ids below it are in use or retiring */
     size_t reported_count;     /* entries that were reported, and wait for the decision */
     struct entry_list pending; /* in the order in which a first part was ready */
     struct entry_list lru;     /* least recently decided first */

@@ -92,6 +92,11 @@ valid_json() {
     ranks 3 stop-signal --hvd-stop-signal=USR1
 }
 
+@test "names that never come again take no more memory than the cache's limit" {
+    ranks 2 names
+    ranks 2 names --hvd-cache=1000
+}
+
 @test "a stall is told with the tensor, who is missing, and what it did last" {
     ranks 3 stall --hvd-stall-warn=1s
     has '"late"'

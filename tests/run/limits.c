@@ -342,6 +342,49 @@ static void case_stop_signal(void)
     must_stop(1, "one rank got the signal");
 }
 
+/* ---- Names that never come again ---- */
+
+#define NEW_NAMES 60000
+
+static int64_t resident_bytes(void)
+{
+    long long pages = 0;
+    long long resident = 0;
+    FILE *file = fopen("/proc/self/statm", "r");
+    if (file == NULL || fscanf(file, "%lld %lld", &pages, &resident) != 2)
+        ranks_fail("no /proc/self/statm");
+    fclose(file);
+    return resident * sysconf(_SC_PAGESIZE);
+}
+
+static void submit_new_names(int first)
+{
+    enum { AT_ONCE = 500 };
+    static float data[AT_ONCE];
+    static char names[AT_ONCE][32];
+    hvd_handle handles[AT_ONCE];
+    for (int begin = first; begin < first + NEW_NAMES; begin += AT_ONCE) {
+        for (int i = 0; i < AT_ONCE; i++) {
+            snprintf(names[i], sizeof(names[i]), "new %d", begin + i);
+            struct hvd_tensor tensor = hvd_vector(names[i], &data[i], 1, HVD_FLOAT32);
+            must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handles[i]), names[i]);
+        }
+        for (int i = 0; i < AT_ONCE; i++)
+            must(hvd_wait(handles[i]), names[i]);
+    }
+}
+
+/* Once as many are remembered as may be, memory grows no more. Without a limit these would take 39 MB. */
+static void case_names(void)
+{
+    submit_new_names(0);
+    int64_t before = resident_bytes();
+    submit_new_names(NEW_NAMES);
+    int64_t grown = resident_bytes() - before;
+    if (grown > (INT64_C(8) << 20))
+        ranks_fail("%d new names took %lld bytes", NEW_NAMES, (long long)grown);
+}
+
 /* ---- Stalls ---- */
 
 /* Let the odd rank be later than the stall options allow. This test needs real time to pass. */
@@ -444,6 +487,7 @@ static const struct ranks_case cases[] = {
     {"part-sets", case_part_sets, true},
     {"stop", case_stop, false},
     {"stop-signal", case_stop_signal, false},
+    {"names", case_names, false},
     {"stall", case_stall, false},
     {"stall-abort", case_stall_abort, false},
     {"record", case_record, false},

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "descs.h"
-#include "negotiate/negotiate.h"
+#include "negotiate/stages.h"
 #include "link_sim.h"
 #include "random_schedule.h"
 
@@ -406,6 +406,40 @@ static void close_show(struct show *show)
     link_sim_close(&show->links);
 }
 
+/* The name that an id stands for on this rank, or NULL: ids that retire stand for nothing new. */
+static const char *name_of_id(const struct subtree_set *subtree_set, uint32_t id)
+{
+    const struct response_cache *response_cache = &subtree_set->response_cache;
+    if (id >= response_cache->slot_count || response_cache->slots[id].retiring)
+        return NULL;
+    return response_cache->slots[id].entry != NULL ? response_cache->slots[id].entry->name : NULL;
+}
+
+/* Whatever was evicted, in whatever order messages came: in the end each id stands for the same name on all
+ * ranks that know the set. */
+static void caches_agree(const struct show *show)
+{
+    for (int rank = 1; rank < show->plan.size; rank++) {
+        const struct subtree_sets *sets = &show->actors[rank].negotiate->submit.sets;
+        for (size_t i = 0; i < sets->count; i++) {
+            const struct subtree_set *own = sets->at[i];
+            const struct subtree_set *first = NULL;
+            for (int other = 0; other < rank && first == NULL; other++)
+                first = subtree_set_find(&show->actors[other].negotiate->submit.sets, own->set);
+            size_t most = own->response_cache.slot_count;
+            if (first != NULL && first->response_cache.slot_count > most)
+                most = first->response_cache.slot_count;
+            for (uint32_t id = 0; first != NULL && id < most; id++) {
+                const char *a = name_of_id(own, id);
+                const char *b = name_of_id(first, id);
+                ck_assert_msg((a == NULL && b == NULL) || (a != NULL && b != NULL && strcmp(a, b) == 0),
+                              "seed %d: rank %d, set %d, id %u: %s, others %s", (int)show->plan.seed, rank,
+                              own->set, id, a, b);
+            }
+        }
+    }
+}
+
 /* Everything that could be decided was, once, and all members saw it. */
 static void nothing_is_lost(const struct show *show)
 {
@@ -541,6 +575,7 @@ static void perform(int size, int nodes, uint64_t seed)
     open_show(&show, size, nodes, seed);
     play(&show);
     nothing_is_lost(&show);
+    caches_agree(&show);
     orders_have_no_cycle(&show);
     units_are_the_same(&show);
     close_show(&show);

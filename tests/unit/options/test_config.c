@@ -133,7 +133,7 @@ static const struct {
     {{"HOROVOD_LOG_LEVEL=fatal"}, NULL, "log", "error", "environment (HOROVOD_LOG_LEVEL)"},
     {{"HVD_CACHE=7"}, NULL, "cache", "7", "environment (HVD_CACHE)"},
     {{"HOROVOD_CACHE_CAPACITY=2048"}, NULL, "cache", "2048", "environment (HOROVOD_CACHE_CAPACITY)"},
-    {{NULL}, NULL, "cache", "0", "default"},
+    {{NULL}, NULL, "cache", "16384", "default"},
     {{NULL}, NULL, "stall-warn", "1min", "default"},
     {{"HOROVOD_STALL_CHECK_TIME_SECONDS=5"},
      NULL,
