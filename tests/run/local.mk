@@ -79,7 +79,7 @@ tests_run_backends_SOURCES = tests/run/backends.c tests/run/ranks.h
 tests_run_backends_LDADD = core/libhvd.la
 
 # how ranks wait for each other
-RUN_TESTS += tests/run/lost.bats
+RUN_TESTS += tests/run/lost.bats tests/run/dead_link.bats
 check_PROGRAMS += tests/run/lost
 tests_run_lost_SOURCES = tests/run/lost.c tests/run/ranks.h
 tests_run_lost_LDADD = core/libhvd.la

@@ -1,6 +1,8 @@
-/* lost.c: what the other ranks are told of one that dies, run by every rank of a job: `lost CASE`. The last
- * rank dies at the worst moment. Each other prints the sentence that it got and how many seconds it waited.
- */
+/* lost.c: what the ranks are told when one of them or a link dies at the worst moment, run by every rank of a
+ * job: `lost CASE`. In the first cases the last rank dies; in the others the test harms a link once this
+ * program has made the file $HARM_READY. Each rank prints the sentence that it got and how many seconds it
+ * waited. */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -126,10 +128,95 @@ static void case_set(void)
     report(status, begun_s);
 }
 
+/* ---- Links ---- */
+
+static void tell_ready(void)
+{
+    const char *path = getenv("HARM_READY");
+    if (rank == 0 && path != NULL)
+        close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+}
+
+static enum hvd_status alltoall(int64_t count)
+{
+    struct hvd_tensor tensor = {"travels", data, NULL, HVD_FLOAT32, 1, {count}};
+    struct hvd_result result = {0};
+    enum hvd_status status = hvd_alltoall(&tensor, NULL, &result, NULL);
+    free(result.data);
+    return status;
+}
+
+static enum hvd_status allreduce(int64_t count)
+{
+    struct hvd_tensor tensor = hvd_vector("travels", data, count, HVD_FLOAT32);
+    return hvd_allreduce(&tensor, HVD_SUM, NULL);
+}
+
+/* Tensors travel until an operation fails. */
+static void travel(enum hvd_status (*operation)(int64_t count), int64_t count)
+{
+    enum hvd_status status = HVD_OK;
+    double begun_s = now_s();
+    for (int i = 0; status == HVD_OK; i++) {
+        begun_s = now_s();
+        status = operation(count);
+        if (i == 2)
+            tell_ready();
+    }
+    report(status, begun_s);
+}
+
+static void case_link_alltoall(void)
+{
+    travel(alltoall, LARGE / size * size);
+}
+
+static void case_link_allreduce(void)
+{
+    travel(allreduce, LARGE);
+}
+
+static void case_link_small(void)
+{
+    travel(allreduce, 1);
+}
+
+static void sleep_long(enum hvd_status status, void *arg)
+{
+    (void)arg;
+    must(status, "the barrier before");
+    sleep(odd ? 7 : 0);
+}
+
+/* The last rank reads nothing for more than three leases of 2 s, while the others send more than sockets
+ * hold; and a gap of the link that is shorter than a lease. Nobody is lost. */
+static void case_slow(void)
+{
+    hvd_handle barrier;
+    must(alltoall(LARGE / size * size), "hvd_alltoall");
+    must(hvd_barrier_async(HVD_ALL_RANKS, sleep_long, NULL, &barrier), "hvd_barrier_async");
+    double begun_s = now_s();
+    must(alltoall(LARGE / size * size), "hvd_alltoall with a rank that sleeps");
+    must(hvd_wait(barrier), "hvd_wait");
+    printf("rank %d waited %.1f s\n", rank, now_s() - begun_s);
+    tell_ready();
+    int32_t goes_on = 1;
+    while (goes_on) {
+        must(alltoall(LARGE / size * size), "hvd_alltoall with a gap of the link");
+        struct hvd_tensor tensor = hvd_vector("goes on", &goes_on, 1, HVD_INT32);
+        goes_on = now_s() - begun_s < 12;
+        must(hvd_broadcast(&tensor, 0, NULL), "hvd_broadcast");
+    }
+}
+
 static const struct ranks_case cases[] = {{"small", case_small, false},
                                           {"large", case_large, false},
                                           {"alltoall", case_alltoall, false},
-                                          {"set", case_set, false}};
+                                          {"set", case_set, false},
+                                          {"link-alltoall", case_link_alltoall, false},
+                                          {"link-allreduce", case_link_allreduce, false},
+                                          {"link-small", case_link_small, false},
+                                          {"slow", case_slow, false}};
 
 int main(int argc, char **argv)
 {

@@ -3,6 +3,7 @@
 #
 #   network.sh check                print in one line why the nodes cannot start here; nothing if they can
 #   network.sh run CASE CMD ARGS    run CMD as ranks 0 to 2 on n1, n2 and n3; exits with the first status that is not 0
+#   network.sh harm HARM CMD ARGS   the same, and do HARM to network A once CMD has made the file $HARM_READY
 #
 # Each node has: eth0 on network A (10.81.0.0/24), eth1 on network B (10.82.0.0/24), docker0 and lan0 with the same
 # address on every node, dead0 which leads nowhere, and veth9 (10.99.0.0/24), by which the ranks wire up. Only n1 and n2
@@ -120,9 +121,34 @@ apply() {
     esac
 }
 
+# lose_way FROM TO: what FROM sends to TO on network A is lost, as the frames go to an interface that nobody has
+lose_way() {
+    at "$1" ip neigh replace "10.81.0.$2" lladdr 02:99:99:99:99:99 dev eth0 nud permanent
+}
+
+harm() {
+    local tries=600
+    until [ -e "$HARM_READY" ]; do
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || { echo "network.sh: $HARM_READY was not made" >&2 && exit 1; }
+        read -r -t 0.05 <> <(:) || true
+    done
+    case $1 in
+    cut) lose_way 2 3 && lose_way 3 2 ;; # ranks 1 and 2, which are no neighbours in the control tree
+    one-way) lose_way 2 3 ;;
+    unplugged) ip link set A-3 down ;;
+    gap) # as long as HARM_GAP says
+        ip link set A-3 nomaster
+        read -r -t "$HARM_GAP" <> <(:) || true
+        ip link set A-3 master A
+        ;;
+    *) echo "network.sh: there is no harm $1" >&2 && exit 1 ;;
+    esac
+}
+
 main() {
-    local case=$1 bridge node rc=0 ranks=()
-    shift
+    local verb=$1 case=$2 bridge node rc=0 ranks=()
+    shift 2
     for bridge in M A B P; do
         ip link add "$bridge" type bridge
         ip link set "$bridge" up
@@ -135,12 +161,13 @@ main() {
     for node in 1 2 3; do
         await_links "$node"
     done
-    apply "$case"
+    [ "$verb" = harm ] || apply "$case"
     for node in 1 2 3; do
         RANK=$((node - 1)) WORLD_SIZE=3 MASTER_ADDR=10.99.0.1 MASTER_PORT=29517 HVD_JOB_KEY=0123456789abcdef \
             at "$node" "$@" &
         ranks+=($!)
     done
+    [ "$verb" = run ] || harm "$case"
     for pid in "${ranks[@]}"; do
         wait "$pid" || rc=$?
     done
@@ -151,6 +178,6 @@ verb=${1-}
 [ $# -eq 0 ] || shift
 case $verb in
 check | try | main) "$verb" "$@" ;;
-run) exec unshare --mount --pid --net --uts --fork --kill-child --mount-proc -- "$self" main "$@" ;;
-*) echo "network.sh: ${verb:-nothing}: expected check or run" >&2 && exit 1 ;;
+run | harm) exec unshare --mount --pid --net --uts --fork --kill-child --mount-proc -- "$self" main "$verb" "$@" ;;
+*) echo "network.sh: ${verb:-nothing}: expected check, run or harm" >&2 && exit 1 ;;
 esac
