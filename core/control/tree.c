@@ -488,9 +488,9 @@ static int tree_open_watch(struct tree *tree, const struct tree_shape *shape, st
         struct watched_process *watched = &node->watched[i];
         if (tree->peer_table->node_of_rank[watched->rank] != shape->leader)
             continue;
-        status = process_watch_add(&tree->watch, watched->rank, watched->pidfd, err);
+        status = process_watch_add(&tree->watch, watched, err);
         if (status == HVD_OK)
-            watched->pidfd = -1;
+            watched->fd = -1;
     }
     return status;
 }

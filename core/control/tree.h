@@ -11,7 +11,7 @@ struct node;
 /* The control object of one rank. It reaches its parent and children through rings in the memory of [node]
  * where they are on the same node, else through the socket link_fds[link]; link_fds[link] is -1 for the
  * former, and [node] is NULL where this rank is alone on its node. A leader watches the processes of all
- * members by pidfds, a member those of its leader and parent. Takes the descriptors, also on
+ * members, a member those of its leader and parent. Takes the descriptors, also on
  * failure, and [node] unless it fails. [peer_table] and its log must outlive the object. */
 int control_open(struct control **controlp, const struct peer_table *peer_table,
                  const struct tree_shape *shape, struct node *node, const int *link_fds,

@@ -11,12 +11,20 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/fd_passing.h"
+#include "base/kernel.h"
+#include "base/process_stat.h"
 
 _Static_assert(ATTACH_MAX_FDS <= FD_PASSING_MAX, "a packet can carry the descriptors of all neighbours");
+
+static void close_fd(int *fd)
+{
+    if (*fd >= 0)
+        close(*fd);
+    *fd = -1;
+}
 
 int node_index_of(const struct node *node, int rank)
 {
@@ -109,16 +117,16 @@ int node_oversubscription(const struct node *node, struct oversubscription *over
     return HVD_OK;
 }
 
-int node_watch(struct node *node, int rank, int pidfd, struct hvd_error *err)
+int node_watch(struct node *node, const struct watched_process *process, struct hvd_error *err)
 {
     struct watched_process *watched =
         realloc(node->watched, ((size_t)node->watched_count + 1) * sizeof(*watched));
     if (watched == NULL) {
-        close(pidfd);
-        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for watching rank %d", rank);
+        close(process->fd);
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for watching rank %d", process->rank);
     }
     node->watched = watched;
-    watched[node->watched_count++] = (struct watched_process){.rank = rank, .pidfd = pidfd};
+    watched[node->watched_count++] = *process;
     return HVD_OK;
 }
 
@@ -188,22 +196,42 @@ int attach_receive(int fd, enum attach_packet_type type, struct attach_packet *p
 void attach_close_fds(struct attach_fds *fds)
 {
     while (fds->count > 0)
-        close(fds->fd[--fds->count]);
+        close_fd(&fds->fd[--fds->count]);
 }
 
-int attach_identify_peer(int fd, pid_t *pidp, int *pidfdp, struct hvd_error *err)
+int attach_identify_peer(int fd, struct watched_process *process, struct hvd_error *err)
 {
     struct ucred peer = {0};
     socklen_t length = sizeof(peer);
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
         return error_set_errno(err, "does not show who it is");
+    process->pid = peer.pid;
     if (peer.uid != geteuid())
         return error_set(err, HVD_ERR_SYSTEM, "belongs to user %u, expected %u", (unsigned)peer.uid,
                          (unsigned)geteuid());
-    *pidp = peer.pid;
-    *pidfdp = (int)syscall(SYS_pidfd_open, peer.pid, 0);
-    if (*pidfdp < 0)
-        *pidfdp = -errno;
+    struct process_stat stat;
+    process->fd = kernel_pidfd_open(peer.pid);
+    if (process->fd < 0 && peer.pid > 0 && process_stat_read(peer.pid, &stat))
+        process->start = stat.start;
+    return HVD_OK;
+}
+
+void attach_take_life(struct watched_process *process, int life_fd)
+{
+    if (process->fd >= 0)
+        close(life_fd);
+    else
+        process->fd = life_fd;
+}
+
+/* As long as this process holds the write end, it lives. */
+static int open_life(struct node *node, struct hvd_error *err)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return error_set_errno(err, "cannot make the pipe by which other ranks see this one's end");
+    node->life_read_fd = ends[0];
+    node->life_fd = ends[1];
     return HVD_OK;
 }
 
@@ -239,18 +267,23 @@ int node_attach(struct node **nodep, const struct peer_table *peer_table, const 
     struct node *node = calloc(1, sizeof(*node));
     if (node == NULL)
         return error_set(err, status, "out of memory for a node of %d ranks", member_count);
-    *node = (struct node){.rank = peer_table->rank, .doorbell = -1, .peers_fd = -1};
+    *node = (struct node){
+        .rank = peer_table->rank, .doorbell = -1, .peers_fd = -1, .life_fd = -1, .life_read_fd = -1};
     node->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (node->doorbell < 0) {
         status = error_set_errno(err, "cannot make a doorbell (eventfd)");
         goto fail;
     }
+    status = open_life(node, err);
+    if (status != HVD_OK)
+        goto fail;
     if (members[0] == peer_table->rank)
         status = attach_as_leader(node, peer_table, members, member_count, deadline_us, err);
     else
         status = attach_as_member(node, peer_table, members[0], deadline_us, err);
     if (status != HVD_OK)
         goto fail;
+    close_fd(&node->life_read_fd);
     publish_cores(node);
     *nodep = node;
     return HVD_OK;
@@ -266,13 +299,12 @@ void node_after_fork(struct node *node)
     for (int i = 0; i < node->doorbell_count; i++)
         close(node->doorbells[i].fd);
     for (int i = 0; i < node->watched_count; i++)
-        close(node->watched[i].pidfd);
-    if (node->doorbell >= 0)
-        close(node->doorbell);
-    if (node->peers_fd >= 0)
-        close(node->peers_fd);
+        close_fd(&node->watched[i].fd);
+    close_fd(&node->doorbell);
+    close_fd(&node->peers_fd);
+    close_fd(&node->life_read_fd);
+    close_fd(&node->life_fd);
     node->doorbell_count = node->watched_count = 0;
-    node->doorbell = node->peers_fd = -1;
 }
 
 void node_close(struct node *node)

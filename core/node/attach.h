@@ -3,14 +3,14 @@
  *
  *   first the handshake of auth/handshake.h, in which the member is the connector; then one packet each:
  *
- *   member -> leader   DOORBELL     the member's doorbell; whether it can watch the leader's process
- *   leader -> member   MEMORY       the memory, the file of peers, the windows if the leader could make them,
- *                                   the time left; or why there is no memory
+ *   member -> leader   DOORBELL     the member's doorbell and life pipe
+ *   leader -> member   MEMORY       the memory, the file of peers, the leader's life pipe, the windows if the
+ *                                   leader could make them, the time left; or why there is no memory
  *   member -> leader   MAPPED       the memory is mapped
- *   leader -> member   NEIGHBOURS   doorbells of its parent and children, its parent's pidfd
+ *   leader -> member   NEIGHBOURS   doorbells of its parent and children, what shows its parent's end
  *
- * Neither end gives the other a descriptor before the handshake is done. Packets are structs in this
- * machine's byte order. */
+ * What shows the end of a process is its pidfd, or else its life pipe (process_watch.h). Neither end gives
+ * the other a descriptor before the handshake is done. Packets are structs in this machine's byte order. */
 #ifndef NODE_ATTACH_H
 #define NODE_ATTACH_H
 
@@ -23,7 +23,7 @@
 #include "node/windows.h"
 
 #define ATTACH_MAX_NEIGHBOURS (TREE_NODE_RADIX + 1) /* the parent and the children */
-/* Most descriptors of one packet: the neighbours' doorbells and a pidfd. */
+/* Most descriptors of one packet: the neighbours' doorbells, and what shows the parent's end. */
 #define ATTACH_MAX_FDS (ATTACH_MAX_NEIGHBOURS + 1)
 
 #define ATTACH_REFUSAL_BYTES 400
@@ -33,14 +33,15 @@ enum attach_packet_type { ATTACH_DOORBELL = 1, ATTACH_MEMORY, ATTACH_MAPPED, ATT
 struct attach_packet {
     int32_t type; /* enum attach_packet_type */
     union {
-        int32_t watches; /* DOORBELL: 1: it could open a pidfd of the leader; 0: it will not take part */
         struct {
             int64_t left_us;
             int32_t member_count;
             char refusal[ATTACH_REFUSAL_BYTES]; /* not empty: there is no memory, and this says why */
         } memory;
         struct {
-            int32_t parent; /* its doorbell, then its pidfd where it is not the leader, come first */
+            int32_t parent; /* its doorbell comes first, then what shows its end, unless it is the leader */
+            int32_t parent_pid;
+            uint64_t parent_start; /* as watched_process's */
             int32_t child_count;
             int32_t children[TREE_NODE_RADIX];
         } neighbours;
@@ -62,6 +63,8 @@ struct node {
     struct windows windows; /* places go by the same index; none where this rank could not map them */
     int peers_fd;           /* of the file of peers, see node.h; -1: none */
     int doorbell;           /* this rank's eventfd */
+    int life_fd;            /* the write end of this rank's life pipe */
+    int life_read_fd;       /* the read end, for the others; only until this rank is attached */
     int doorbell_count;
     struct {
         int rank, fd;
@@ -80,8 +83,8 @@ struct node_member *node_member_of(const struct node *node, int rank);
 /* In a forked child: close the descriptors; the memory did not come along. */
 void node_after_fork(struct node *node);
 
-/* Remember to watch [rank]; takes [pidfd], also on failure. */
-int node_watch(struct node *node, int rank, int pidfd, struct hvd_error *err);
+/* Remember to watch [process]; takes its descriptor, also on failure. */
+int node_watch(struct node *node, const struct watched_process *process, struct hvd_error *err);
 
 /* The name of the socket; returns the length of the address. */
 socklen_t attach_address(const struct peer_table *peer_table, int leader, struct sockaddr_un *address);
@@ -96,11 +99,14 @@ int attach_receive(int fd, enum attach_packet_type type, struct attach_packet *p
                    struct hvd_error *err);
 void attach_close_fds(struct attach_fds *fds);
 
-/* Who is at the other end: HVD_OK, its pid, and a pidfd, or -errno where it cannot be watched, as in a
- * container of its own; HVD_ERR_SYSTEM with a phrase where it is not a process of this user. Call it before
+/* Who is at the other end: HVD_OK, its pid, and a pidfd, or -1 where there is none, as on an old kernel or in
+ * a container of its own; HVD_ERR_SYSTEM with a phrase where it is not a process of this user. Call it before
  * the handshake: a message that comes afterwards proves that the process lived on, so that the pid was not
  * used again before the pidfd was open. */
-int attach_identify_peer(int fd, pid_t *pidp, int *pidfdp, struct hvd_error *err);
+int attach_identify_peer(int fd, struct watched_process *peer, struct hvd_error *err);
+
+/* [life_fd] came from [process]: keep it where there is no pidfd, or close it. */
+void attach_take_life(struct watched_process *process, int life_fd);
 
 /* Do [members] ascend, exist and hold this rank? */
 bool attach_members_are_valid(const struct peer_table *peer_table, const int *members, int member_count);

@@ -22,10 +22,8 @@
 /* One connection. */
 struct attach_peer {
     int fd;
-    pid_t pid;
-    int pidfd; /* -errno: it cannot be watched */
+    struct watched_process process; /* its rank is -1 until its claim was admitted */
     int doorbell;
-    int rank; /* -1 until its claim was admitted */
     struct handshake handshake;
     enum attach_packet_type
         expects; /* 0: the handshake; ATTACH_NEIGHBOURS: it is attached and waits for those */
@@ -51,23 +49,23 @@ struct attach_leader {
 /* Drop a connection; [why] is a phrase that follows "it", or NULL. */
 static void leader_drop(struct attach_leader *leader, struct attach_peer *peer, const char *why)
 {
-    bool authenticated = peer->rank >= 0;
+    bool authenticated = peer->process.rank >= 0;
     if (authenticated)
-        leader->member_states[node_index_of(leader->node, peer->rank)] = MEMBER_GONE;
+        leader->member_states[node_index_of(leader->node, peer->process.rank)] = MEMBER_GONE;
     if (why != NULL && authenticated)
         log_write(leader->peer_table->log, LOG_WARN, "control",
-                  "rank %d (pid %d) does not share memory with this node: it %s", peer->rank, (int)peer->pid,
-                  why);
+                  "rank %d (pid %d) does not share memory with this node: it %s", peer->process.rank,
+                  (int)peer->process.pid, why);
     else if (why != NULL)
         drop_report_add(&leader->drop_report, clock_us(), leader->peer_table->log, "control",
                         "dropped process %d, which connected to the first rank of this node: it %s",
-                        (int)peer->pid, why);
+                        (int)peer->process.pid, why);
     close(peer->fd);
-    if (peer->pidfd >= 0)
-        close(peer->pidfd);
+    if (peer->process.fd >= 0)
+        close(peer->process.fd);
     if (peer->doorbell >= 0)
         close(peer->doorbell);
-    peer->fd = peer->pidfd = peer->doorbell = -1;
+    peer->fd = peer->process.fd = peer->doorbell = -1;
 }
 
 static bool leader_is_done(const struct attach_leader *leader)
@@ -110,7 +108,7 @@ static bool leader_make_room(struct attach_leader *leader, const char *why)
     struct attach_peer *oldest = NULL;
     for (int i = 0; i < leader->peer_count; i++) {
         struct attach_peer *peer = &leader->peers[i];
-        if (peer->fd >= 0 && peer->rank < 0 &&
+        if (peer->fd >= 0 && peer->process.rank < 0 &&
             (oldest == NULL || peer->handshake.deadline_us < oldest->handshake.deadline_us))
             oldest = peer;
     }
@@ -143,9 +141,9 @@ static int leader_accept(struct attach_leader *leader, struct hvd_error *err)
         return HVD_OK;
     struct attach_peer *peer = &leader->peers[leader->peer_count++];
     struct hvd_error why;
-    *peer = (struct attach_peer){.fd = fd, .pidfd = -1, .doorbell = -1, .rank = -1};
+    *peer = (struct attach_peer){.fd = fd, .process = {.rank = -1, .fd = -1}, .doorbell = -1};
     handshake_accept(&peer->handshake, leader->peer_table->key, fd);
-    if (attach_identify_peer(fd, &peer->pid, &peer->pidfd, &why) != HVD_OK)
+    if (attach_identify_peer(fd, &peer->process, &why) != HVD_OK)
         leader_drop(leader, peer, why.text);
     return HVD_OK;
 }
@@ -173,8 +171,8 @@ static void leader_on_handshake(struct attach_leader *leader, struct attach_peer
             leader_drop(leader, peer, why);
             return;
         }
-        peer->rank = (int)handshake->claim.from;
-        leader->member_states[node_index_of(leader->node, peer->rank)] = MEMBER_AUTHENTICATED;
+        peer->process.rank = (int)handshake->claim.from;
+        leader->member_states[node_index_of(leader->node, peer->process.rank)] = MEMBER_AUTHENTICATED;
         handshake_admit(handshake);
         result = handshake_advance(handshake);
     }
@@ -184,30 +182,21 @@ static void leader_on_handshake(struct attach_leader *leader, struct attach_peer
         leader_drop(leader, peer, handshake->why);
 }
 
-static void leader_on_doorbell(struct attach_leader *leader, struct attach_peer *peer,
-                               const struct attach_packet *packet, struct attach_fds *fds)
+static void leader_on_doorbell(struct attach_leader *leader, struct attach_peer *peer, struct attach_fds *fds)
 {
-    struct hvd_error why;
-    if (peer->pidfd < 0) {
-        error_set(&why, HVD_ERR_SYSTEM, "cannot be watched: pidfd_open: %s", strerror(-peer->pidfd));
-        leader_drop(leader, peer, why.text);
-        return;
-    }
-    if (packet->watches != 1) {
-        leader_drop(leader, peer, "cannot watch this process: is it in a PID namespace of its own?");
-        return;
-    }
-    if (fds->count != 1) {
-        leader_drop(leader, peer, "sent no doorbell");
+    if (fds->count != 2) {
+        leader_drop(leader, peer, "sent no doorbell, or no life pipe");
         return;
     }
     peer->doorbell = fds->fd[0];
+    attach_take_life(&peer->process, fds->fd[1]);
     fds->count = 0;
     peer->expects = ATTACH_MAPPED;
     struct attach_packet memory = {
         .memory = {.left_us = leader->deadline_us - clock_us(), .member_count = leader->node->member_count}};
-    struct attach_fds files = {leader->windows_fd >= 0 ? 3 : 2,
-                               {leader->memory_fd, leader->node->peers_fd, leader->windows_fd}};
+    const struct node *node = leader->node;
+    struct attach_fds files = {leader->windows_fd >= 0 ? 4 : 3,
+                               {leader->memory_fd, node->peers_fd, node->life_read_fd, leader->windows_fd}};
     bool refused = leader->refusal.text[0] != 0;
     if (refused) {
         snprintf(memory.memory.refusal, sizeof(memory.memory.refusal), "%s", leader->refusal.text);
@@ -238,10 +227,10 @@ static void leader_serve_peer(struct attach_leader *leader, struct attach_peer *
     }
     switch (peer->expects) {
     case ATTACH_DOORBELL:
-        leader_on_doorbell(leader, peer, &packet, &fds);
+        leader_on_doorbell(leader, peer, &fds);
         break;
     case ATTACH_MAPPED:
-        leader->member_states[node_index_of(leader->node, peer->rank)] = MEMBER_ATTACHED;
+        leader->member_states[node_index_of(leader->node, peer->process.rank)] = MEMBER_ATTACHED;
         peer->expects = ATTACH_NEIGHBOURS;
         break;
     default:
@@ -307,7 +296,7 @@ static int leader_serve(struct attach_leader *leader, struct hvd_error *err)
 
 static int compare_peers(const void *a, const void *b)
 {
-    return ((const struct attach_peer *)a)->rank - ((const struct attach_peer *)b)->rank;
+    return ((const struct attach_peer *)a)->process.rank - ((const struct attach_peer *)b)->process.rank;
 }
 
 /* Tell attached member [index] of [count], the leader being 0 and member i peers[i - 1], who its neighbours
@@ -320,33 +309,36 @@ static void leader_send_neighbours(struct attach_leader *leader, int index, int 
     struct attach_fds fds = {.count = 1, .fd = {leader->node->doorbell}};
     packet.neighbours.parent = leader->node->rank;
     if (parent > 0) {
-        packet.neighbours.parent = leader->peers[parent - 1].rank;
-        fds = (struct attach_fds){
-            .count = 2, .fd = {leader->peers[parent - 1].doorbell, leader->peers[parent - 1].pidfd}};
+        const struct attach_peer *peer_above = &leader->peers[parent - 1];
+        packet.neighbours.parent = peer_above->process.rank;
+        packet.neighbours.parent_pid = peer_above->process.pid;
+        packet.neighbours.parent_start = peer_above->process.start;
+        fds = (struct attach_fds){.count = 2, .fd = {peer_above->doorbell, peer_above->process.fd}};
     }
     int64_t end = tree_shape_end_of_children(index, TREE_NODE_RADIX);
     for (int64_t i = tree_shape_first_child(index, TREE_NODE_RADIX); i < end && i < count; i++) {
-        packet.neighbours.children[packet.neighbours.child_count++] = leader->peers[i - 1].rank;
+        packet.neighbours.children[packet.neighbours.child_count++] = leader->peers[i - 1].process.rank;
         fds.fd[fds.count++] = leader->peers[i - 1].doorbell;
     }
     if (attach_send(peer->fd, ATTACH_NEIGHBOURS, &packet, &fds) != 0)
         log_write(leader->peer_table->log, LOG_WARN, "control",
-                  "rank %d (pid %d) ended while the ranks of this node attached", peer->rank, (int)peer->pid);
+                  "rank %d (pid %d) ended while the ranks of this node attached", peer->process.rank,
+                  (int)peer->process.pid);
 }
 
-/* What the leader keeps: its children's doorbells and everybody's pidfd. */
+/* What the leader keeps: its children's doorbells and what shows everybody's end. */
 static int leader_keep_fds(struct attach_leader *leader, struct hvd_error *err)
 {
     struct node *node = leader->node;
     for (int i = 0; i < leader->peer_count; i++) {
         struct attach_peer *peer = &leader->peers[i];
         if (tree_shape_parent(i + 1, TREE_NODE_RADIX) == 0) {
-            node->doorbells[node->doorbell_count].rank = peer->rank;
+            node->doorbells[node->doorbell_count].rank = peer->process.rank;
             node->doorbells[node->doorbell_count++].fd = peer->doorbell;
             peer->doorbell = -1;
         }
-        int status = node_watch(node, peer->rank, peer->pidfd, err);
-        peer->pidfd = -1;
+        int status = node_watch(node, &peer->process, err);
+        peer->process.fd = -1;
         if (status != HVD_OK)
             return status;
     }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/process_stat.h"
 
 #define PAUSE_MAX_MS 50               /* between attempts while the leader does not listen yet */
 #define GRACE_US     INT64_C(1000000) /* for the leader's last packet, after the leader has stopped waiting */
@@ -20,8 +21,7 @@ struct attach_member {
     const struct peer_table *peer_table;
     int leader;
     int fd;
-    pid_t leader_pid;
-    int leader_pidfd;
+    struct watched_process process; /* the leader's */
     bool
         authenticated; /* the leader has admitted this rank, which it does once: there is no second attempt */
 };
@@ -70,7 +70,7 @@ static int member_connect(struct attach_member *member, struct hvd_error *err)
         return error_set_errno(err, "cannot be called (socket)");
     if (connect(member->fd, (struct sockaddr *)&address, length) != 0)
         return error_set_errno(err, "is not there");
-    return attach_identify_peer(member->fd, &member->leader_pid, &member->leader_pidfd, err);
+    return attach_identify_peer(member->fd, &member->process, err);
 }
 
 /* Both ends prove that they hold the key. */
@@ -96,16 +96,13 @@ static int member_authenticate(struct attach_member *member, int64_t deadline_us
     return HVD_OK;
 }
 
-/* The leader gets our doorbell, and gives up on us where we could not watch it. */
+/* The leader gets our doorbell and life pipe. */
 static int member_send_doorbell(struct attach_member *member, struct hvd_error *err)
 {
-    struct attach_packet doorbell = {.watches = member->leader_pidfd >= 0};
-    const struct attach_fds fds = {.count = 1, .fd = {member->node->doorbell}};
-    int status = member_send(member, ATTACH_DOORBELL, &doorbell, &fds, err);
-    if (status == HVD_OK && member->leader_pidfd < 0)
-        return error_set(err, HVD_ERR_SYSTEM, "cannot be watched: pidfd_open of its process %d: %s",
-                         (int)member->leader_pid, strerror(-member->leader_pidfd));
-    return status;
+    struct attach_packet doorbell = {0};
+    const struct node *node = member->node;
+    const struct attach_fds fds = {.count = 2, .fd = {node->doorbell, node->life_read_fd}};
+    return member_send(member, ATTACH_DOORBELL, &doorbell, &fds, err);
 }
 
 /* Without windows this rank still shares memory with the others. */
@@ -144,10 +141,12 @@ static int member_map_memory(struct attach_member *member, const struct attach_p
     if (packet->memory.refusal[0] != 0)
         return error_set(err, HVD_ERR_UNSUPPORTED, "has no memory to share: %.*s", ATTACH_REFUSAL_BYTES - 1,
                          packet->memory.refusal);
-    if (fds->count < 2 || fds->count > 3)
-        return error_set(err, HVD_ERR_SYSTEM,
-                         "sent %d descriptors, expected 2 or 3: the memory, the file of peers, the windows",
-                         fds->count);
+    if (fds->count < 3 || fds->count > 4)
+        return error_set(
+            err, HVD_ERR_SYSTEM,
+            "sent %d descriptors, expected 3 or 4: the memory, the file of peers, its life pipe, "
+            "the windows",
+            fds->count);
     if (count < 2 || count > member->peer_table->size)
         return error_set(err, HVD_ERR_SYSTEM, "leads %d ranks of a job of %d", count,
                          member->peer_table->size);
@@ -156,10 +155,11 @@ static int member_map_memory(struct attach_member *member, const struct attach_p
         return status;
     node->member_count = count;
     node->peers_fd = fds->fd[1];
-    fds->fd[1] = fds->fd[--fds->count];
+    attach_take_life(&member->process, fds->fd[2]);
+    fds->fd[1] = fds->fd[2] = -1;
     status = member_learn_members(member, err);
-    if (status == HVD_OK && fds->count == 2)
-        member_map_windows(member, fds->fd[1]);
+    if (status == HVD_OK && fds->count == 4)
+        member_map_windows(member, fds->fd[3]);
     return status;
 }
 
@@ -206,6 +206,19 @@ static void keep_doorbell(struct node *node, int rank, int fd)
     node->doorbells[node->doorbell_count++].fd = fd;
 }
 
+/* In another PID namespace the number that the leader knows is another process's, or nobody's. */
+static struct watched_process parent_of(const struct attach_packet *packet, int fd)
+{
+    struct process_stat stat;
+    struct watched_process parent = {.rank = packet->neighbours.parent,
+                                     .fd = fd,
+                                     .pid = packet->neighbours.parent_pid,
+                                     .start = packet->neighbours.parent_start};
+    if (parent.start != 0 && (!process_stat_read(parent.pid, &stat) || stat.start != parent.start))
+        parent.start = 0;
+    return parent;
+}
+
 /* The leader's last packet: the doorbells of this rank's neighbours. */
 static int member_finish(struct attach_member *member, int64_t until_us, struct hvd_error *err)
 {
@@ -222,16 +235,15 @@ static int member_finish(struct attach_member *member, int64_t until_us, struct 
     int next = 0;
     keep_doorbell(node, packet.neighbours.parent, fds.fd[next++]);
     bool sub = packet.neighbours.parent != member->leader;
-    int parent_pidfd = sub ? fds.fd[next++] : -1;
+    const struct watched_process parent = parent_of(&packet, sub ? fds.fd[next++] : -1);
     for (int i = 0; i < packet.neighbours.child_count; i++)
         keep_doorbell(node, packet.neighbours.children[i], fds.fd[next++]);
-    int leader_pidfd = member->leader_pidfd;
-    member->leader_pidfd = -1;
-    status = node_watch(node, member->leader, leader_pidfd, err);
+    status = node_watch(node, &member->process, err);
+    member->process.fd = -1;
     if (status == HVD_OK && sub)
-        return node_watch(node, packet.neighbours.parent, parent_pidfd, err);
+        return node_watch(node, &parent, err);
     if (sub)
-        close(parent_pidfd);
+        close(parent.fd);
     return status;
 }
 
@@ -239,7 +251,8 @@ static int member_finish(struct attach_member *member, int64_t until_us, struct 
 static int member_try(struct attach_member *member, int64_t deadline_us, struct hvd_error *err)
 {
     int64_t until_us = deadline_us;
-    member->fd = member->leader_pidfd = -1;
+    member->fd = -1;
+    member->process = (struct watched_process){.rank = member->leader, .fd = -1};
     int status = member_connect(member, err);
     if (status == HVD_OK)
         status = member_authenticate(member, deadline_us, err);
@@ -249,8 +262,8 @@ static int member_try(struct attach_member *member, int64_t deadline_us, struct 
         status = member_map(member, deadline_us, &until_us, err);
     if (status == HVD_OK)
         status = member_finish(member, until_us, err);
-    if (member->leader_pidfd >= 0)
-        close(member->leader_pidfd);
+    if (member->process.fd >= 0)
+        close(member->process.fd);
     if (member->fd >= 0)
         close(member->fd);
     return status;

@@ -1,23 +1,35 @@
-/* process_watch.h: which processes have ended, by pidfds. */
+/* process_watch.h: which processes have ended, by descriptors that show it. */
 #ifndef NODE_PROCESS_WATCH_H
 #define NODE_PROCESS_WATCH_H
 
+#include <stdint.h>
+#include <sys/types.h>
+
 #include "base/status.h"
 
+/* A process to watch. [fd] is its pidfd. Where the kernel has none, or may not give one, it is the read end
+ * of the process's life pipe, whose write end the process alone holds. A child that was made behind the C
+ * library's back may hold the write end too, so that /proc is asked as well now and then. */
+struct watched_process {
+    int rank;
+    int fd; /* -1: its end has been fetched */
+    pid_t pid;
+    uint64_t start; /* as process_stat's; 0: /proc is not asked */
+};
+
 struct process_watch {
-    int fd; /* an epoll descriptor: readable until all ends have been fetched. -1: nobody is watched */
+    int fd;       /* an epoll descriptor: readable until all ends have been fetched. -1: nobody is watched */
+    int timer_fd; /* readable when /proc is to be asked; -1: never */
     int count;
-    struct watched_process {
-        int rank;
-        int pidfd; /* -1: its end has been fetched */
-    } * entries;
+    struct watched_process *entries;
 };
 
 /* An empty watch. */
 void process_watch_init(struct process_watch *watch);
 
-/* Watch [rank] by [pidfd], which it takes over on success. */
-int process_watch_add(struct process_watch *watch, int rank, int pidfd, struct hvd_error *err);
+/* Watch [process], whose descriptor it takes over on success. */
+int process_watch_add(struct process_watch *watch, const struct watched_process *process,
+                      struct hvd_error *err);
 
 /* Fetch a rank whose process has ended, each once; -1 if there is none. */
 int process_watch_next(struct process_watch *watch);

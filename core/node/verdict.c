@@ -59,7 +59,7 @@ void node_conclude(struct node *node, int status, int value, const char *reason)
 
 static int check_leader(const struct node *node, struct hvd_error *err)
 {
-    struct pollfd ended = {.fd = node->watched_count > 0 ? node->watched[0].pidfd : -1, .events = POLLIN};
+    struct pollfd ended = {.fd = node->watched_count > 0 ? node->watched[0].fd : -1, .events = POLLIN};
     if (ended.fd < 0 || poll(&ended, 1, 0) != 1)
         return HVD_OK;
     return error_set(err, HVD_ERR_RANK_LOST, "rank %d, the first of this node, ended during the start",

@@ -20,3 +20,33 @@ old() {
         [ $status = 0 ] || { cat out err; return 1; }
     done
 }
+
+@test "ranks of a node share memory without pidfds, and pass the collectives" {
+    old "$hvdrun" -n 4 --hvd-backends=shm "$HVD_BUILD/examples/hello"
+    [ $status = 0 ] || { cat err; return 1; }
+    [ "$(grep -c 'the sum is 10' out)" = 4 ]
+    old "$hvdrun" -n 3 "$HVD_BUILD/tests/run/property" 7 60 3
+    [ $status = 0 ] || { cat out err; return 1; }
+}
+
+@test "a rank that is killed is noticed in a second without pidfds" {
+    for case in small large alltoall; do
+        old "$hvdrun" --no-prefix -n 3 "$HVD_BUILD/tests/run/lost" $case
+        for rank in 0 1; do
+            grep -Eq "^rank $rank waited [01]\.[0-9] s: .*rank 2 \(.*\) was lost: its process ended" out ||
+                { cat out err; return 1; }
+        done
+    done
+    for how in adaptive block; do
+        old "$hvdrun" --no-prefix -n 3 --grace=20s --hvd-progress=$how "$HVD_BUILD/tests/run/waiting" killed
+        [ $status = 137 ] && [ "$(grep -c 'was told' out)" = 2 ] || { cat out err; return 1; }
+    done
+}
+
+@test "unit tests of attaching and watching pass without pidfds" {
+    for name in node/test_attach node/test_process_watch; do
+        [ -x "$HVD_BUILD/tests/unit/$name" ] || continue
+        old "$HVD_BUILD/tests/unit/$name"
+        [ $status = 0 ] || { cat out err; return 1; }
+    done
+}

@@ -16,7 +16,6 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -248,13 +247,13 @@ static inline void forked_ranks_start(struct forked_ranks *team, void (*body)(st
 static inline int forked_ranks_reap(struct forked_ranks *team, int rank)
 {
     int status = -1;
+    int64_t deadline_us = clock_us() + 2 * FORKED_RANKS_WAIT_US;
     /* cppcheck-suppress negativeIndex ; it takes forked_ranks_end's exception for a rank */
-    int pidfd = (int)syscall(SYS_pidfd_open, team->pids[rank], 0);
-    struct pollfd wait = {.fd = pidfd, .events = POLLIN};
-    if (poll(&wait, 1, (int)(2 * FORKED_RANKS_WAIT_US / 1000)) != 1)
-        process_signal(team->pids[rank], SIGKILL);
-    close(pidfd);
-    waitpid(team->pids[rank], &status, 0);
+    while (waitpid(team->pids[rank], &status, WNOHANG) == 0) {
+        if (clock_us() >= deadline_us)
+            process_signal(team->pids[rank], SIGKILL);
+        poll(NULL, 0, 2);
+    }
     return status;
 }
 

@@ -1,14 +1,11 @@
 /* process_tree.c: find the descendants of this process in /proc and signal them. */
 #include "tools/hvdrun/process_tree.h"
 
-#include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -16,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/process_signal.h"
+#include "base/process_stat.h"
 
 #define LOOK_AGAIN_MS 10
 #define PID_MAX       4194304 /* the highest number that Linux gives a process */
@@ -31,29 +29,6 @@ struct processes {
     struct process *list;
     size_t count, room;
 };
-
-/* "/proc/1/stat" is "1 (name with any bytes) S 0 ...": state and parent follow the last parenthesis. */
-static bool read_process(int proc_fd, const char *name, struct process *process)
-{
-    char path[300];
-    char text[1024];
-    snprintf(path, sizeof(path), "%s/stat", name);
-    int fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    ssize_t length = read(fd, text, sizeof(text) - 1);
-    close(fd);
-    if (length <= 0)
-        return false;
-    text[length] = 0;
-    const char *after = strrchr(text, ')');
-    char state = 0;
-    int parent = 0;
-    if (after == NULL || sscanf(after + 1, " %c %d", &state, &parent) != 2)
-        return false;
-    *process = (struct process){(pid_t)strtol(name, NULL, 10), parent, state == 'Z' || state == 'X', false};
-    return true;
-}
 
 static int add_process(struct processes *processes, const struct process *process)
 {
@@ -79,14 +54,18 @@ static int by_pid(const void *left, const void *right)
 static int read_processes(struct processes *processes)
 {
     struct process process;
+    struct process_stat stat;
     DIR *proc = opendir("/proc");
     bool found = false;
     int rc = 0;
     if (proc == NULL)
         return -1;
     for (struct dirent *entry = readdir(proc); entry != NULL && rc == 0; entry = readdir(proc)) {
-        if (!isdigit((unsigned char)entry->d_name[0]) || !read_process(dirfd(proc), entry->d_name, &process))
+        process = (struct process){.pid = (pid_t)strtol(entry->d_name, NULL, 10)};
+        if (process.pid <= 0 || !process_stat_read(process.pid, &stat))
             continue;
+        process.parent = stat.parent;
+        process.zombie = stat.state == 'Z' || stat.state == 'X';
         rc = add_process(processes, &process);
         found = found || process.pid == getpid();
     }
