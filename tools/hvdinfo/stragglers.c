@@ -23,6 +23,7 @@ struct round {
     int last_rank;
     int64_t last_us, second_us;
     double waited_us; /* time that all other ranks waited for the last, added up */
+    struct round *next;
 };
 
 /* Stragglers while they are added up: a tree to find them, and a list to sort them. */
@@ -34,16 +35,10 @@ struct straggler_table {
 };
 
 struct stragglers {
-    void *rounds;
+    void *rounds; /* a tree to find them; as a list, in the order in which they came: */
+    struct round *first_round, *last_round;
     void *subjects;
     struct straggler_table ranks, by_subject;
-};
-
-/* The argument of twalk_r's callback. */
-struct sum_context {
-    struct stragglers *stragglers;
-    struct stragglers_sum *sum;
-    bool failed;
 };
 
 static int compare_numbers(int64_t a, int64_t b)
@@ -147,6 +142,11 @@ static struct round *find_round(struct stragglers *stragglers, const struct arri
         free(round);
         return NULL;
     }
+    if (stragglers->last_round == NULL)
+        stragglers->first_round = round;
+    else
+        stragglers->last_round->next = round;
+    stragglers->last_round = round;
     return round;
 }
 
@@ -212,25 +212,21 @@ static int straggler_table_add(struct straggler_table *league, const struct stra
     return 0;
 }
 
-static void sum_round(const void *node, VISIT visit, void *arg)
+static int sum_round(struct stragglers *stragglers, const struct round *round, struct stragglers_sum *sum)
 {
-    const struct round *round = *(const struct round *const *)node;
-    struct sum_context *summing = arg;
-    if ((visit != postorder && visit != leaf) || summing->failed)
-        return;
-    summing->sum->operations++;
+    sum->operations++;
     if (round->ranks < 2)
-        return;
-    summing->sum->compared++;
+        return 0;
+    sum->compared++;
     if (round->last_us == round->second_us)
-        return;
+        return 0;
     const struct subject *subject = round->subject;
     struct straggler rank = {.rank = round->last_rank};
     struct straggler both = {
         .rank = round->last_rank, .kind = subject->kind, .name = subject->name, .set = subject->set};
-    if (straggler_table_add(&summing->stragglers->ranks, &rank, round) < 0 ||
-        straggler_table_add(&summing->stragglers->by_subject, &both, round) < 0)
-        summing->failed = true;
+    if (straggler_table_add(&stragglers->ranks, &rank, round) < 0)
+        return -1;
+    return straggler_table_add(&stragglers->by_subject, &both, round);
 }
 
 /* Worst first. Ties do not depend on addresses. */
@@ -258,10 +254,11 @@ static int straggler_table_sort(struct straggler_table *league)
 
 int stragglers_sum(struct stragglers *stragglers, struct stragglers_sum *sum)
 {
-    struct sum_context summing = {stragglers, sum, false};
+    int rc = 0;
     memset(sum, 0, sizeof(*sum));
-    twalk_r(stragglers->rounds, sum_round, &summing);
-    if (summing.failed || straggler_table_sort(&stragglers->ranks) < 0 ||
+    for (const struct round *round = stragglers->first_round; round != NULL && rc == 0; round = round->next)
+        rc = sum_round(stragglers, round, sum);
+    if (rc < 0 || straggler_table_sort(&stragglers->ranks) < 0 ||
         straggler_table_sort(&stragglers->by_subject) < 0)
         return -1;
     sum->ranks = stragglers->ranks.sorted;
