@@ -23,9 +23,23 @@ static bool was_shut_down;
 static pid_t forked_from; /* != 0 in a child that inherited a job and has no part in it */
 static _Thread_local struct hvd_error last_error;
 
-static void warn_on_stderr(const char *sentence)
+/* What the options were warned of, until it is known which rank says it. */
+static struct hvd_error warnings[16];
+static int warning_count;
+
+static void keep_warning(const char *sentence)
 {
-    log_to_stderr(NULL, LOG_WARN, "config", sentence);
+    if (warning_count < (int)(sizeof(warnings) / sizeof(warnings[0])))
+        error_set(&warnings[warning_count++], HVD_OK, "%s", sentence);
+    else
+        log_to_stderr(NULL, LOG_WARN, "config", sentence);
+}
+
+static void tell_warnings(const struct hvd_log *log, enum log_level level)
+{
+    for (int i = 0; i < warning_count; i++)
+        log_write(log, level, "config", "%s", warnings[i].text);
+    warning_count = 0;
 }
 
 /* ---- For the other calls ------------------------------------------------------------------------ */
@@ -154,14 +168,18 @@ static int start_context(struct context *context, const struct hvd_start *start)
 {
     env_export_withdraw(&env_export);
     descriptors_raise();
-    int rc = config_load(&context->config, environ, warn_on_stderr, &last_error);
+    context->config.log_level = LOG_WARN; /* until the options are known */
+    int rc = config_load(&context->config, environ, keep_warning, &last_error);
     context->log = (struct hvd_log){(enum log_level)context->config.log_level, log_to_stderr, NULL};
     int64_t deadline_us = clock_us() + context->config.start_timeout_us;
     if (rc == HVD_OK)
         rc = bootstrap_open(&context->bootstrap, &context->config, &context->log, start, &last_error);
-    if (rc != HVD_OK)
+    if (rc != HVD_OK) {
+        tell_warnings(&context->log, LOG_WARN); /* they may be why */
         return rc;
+    }
     set_log_prefix(context);
+    tell_warnings(&context->log, context->bootstrap.warns ? LOG_WARN : LOG_INFO);
     rc = placement_apply(&context->bootstrap, &context->config, &context->log, &last_error);
     if (rc == HVD_OK)
         rc = env_export_write(&env_export, &context->bootstrap.settings, &last_error);

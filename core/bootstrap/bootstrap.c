@@ -1,6 +1,7 @@
 /* bootstrap.c: the start of a job as a list of steps, from wire-up to a control tree that works. */
 #include "bootstrap/bootstrap.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,11 @@ enum verdict_value {
     VERDICT_MANY_NODES = 2, /* leaders of several nodes report to each other: one fence more */
     VERDICT_GO_ON = 4       /* if this node failed by itself: the others learn it after the next step */
 };
+
+/* How long rank 0 has to report a failed start before the others do: more where ranks share a node. */
+#define SPEAK_MS      500
+#define SPEAK_RANK_MS 20
+#define SPEAK_MOST_MS 10000
 
 /* The start of a job under way. [bootstrap] is complete as far as the steps have come. */
 struct startup {
@@ -213,6 +219,7 @@ static int fill_card(const struct startup *startup, struct node_card *card, stru
     const struct node_group *group = &startup->group;
     int count = 0, attached_count = 1;
     card->info = *startup->peer_info;
+    card->warnings = startup->config->warnings;
     card->members = calloc((size_t)group->member_count + 1, sizeof(*card->members));
     int *attached = malloc(((size_t)group->member_count + 1) * sizeof(*attached));
     if (card->members == NULL || attached == NULL) {
@@ -281,7 +288,8 @@ static int probe_networks(struct startup *startup, struct hvd_error *err)
 static int hand_on_peers(struct startup *startup, struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
-    struct peers_summary summary = {.settings = bootstrap->settings};
+    struct peers_summary summary = {.settings = bootstrap->settings, .warnings = startup->leaders.warnings};
+    bootstrap->warns = bootstrap->job.rank == 0 || startup->config->warnings != summary.warnings;
     if (startup->node == NULL)
         return HVD_OK;
     int rc = node_oversubscription(startup->node, &summary.oversubscription, err);
@@ -366,6 +374,7 @@ static int join_tree(struct startup *startup, struct hvd_error *err)
         rc = peers_file_map(node_peers_file(startup->node), &bootstrap->peer_table, &summary, err);
     if (rc != HVD_OK)
         return rc;
+    bootstrap->warns = startup->config->warnings != summary.warnings;
     bootstrap->settings = summary.settings;
     bootstrap->oversubscription = summary.oversubscription;
     return connect_tree(startup, err);
@@ -420,6 +429,7 @@ static int start_single_rank(struct startup *startup, struct hvd_error *err)
     struct bootstrap *bootstrap = startup->bootstrap;
     struct peer_table *peer_table = &bootstrap->peer_table;
     struct mailbox_world *world = NULL;
+    bootstrap->warns = true;
     memcpy(peer_table->peers[0].host, bootstrap->job.host, sizeof(peer_table->peers[0].host));
     peer_table->peers[0].pid = getpid();
     int rc = bootstrap->launcher_ranks == NULL ? HVD_OK : exchange_peer_info(startup, err);
@@ -452,6 +462,16 @@ static int wire_up(struct startup *startup, struct hvd_error *err)
     return rc;
 }
 
+/* All ranks have the same sentence about a start that failed. Rank 0 returns at once and the others a moment
+ * later, so a launcher that ends the job at its first failure shows the sentence once. */
+static void let_rank_0_speak(const struct startup *startup)
+{
+    const struct hvd_job *job = &startup->bootstrap->job;
+    int ms = SPEAK_MS + SPEAK_RANK_MS * (job->local_size > 0 ? job->local_size : startup->group.member_count);
+    if (job->size > 1 && job->rank > 0)
+        poll(NULL, 0, ms < SPEAK_MOST_MS ? ms : SPEAK_MOST_MS);
+}
+
 int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config, const struct hvd_log *log,
                    const struct hvd_start *start, struct hvd_error *err)
 {
@@ -478,6 +498,8 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
     node_close(startup.node);
     nic_discovery_close(&startup.nic_discovery);
     wireup_close(&startup.wireup);
+    if (rc != HVD_OK)
+        let_rank_0_speak(&startup);
     node_group_free(&startup.group);
     free(startup.leaders.ranks);
     free(startup.peer_info);

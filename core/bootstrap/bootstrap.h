@@ -28,6 +28,8 @@ struct bootstrap {
     struct oversubscription oversubscription; /* of this node */
     struct arena arena;                       /* of the node's memory; lives as long as control */
     struct windows windows;                   /* of the node's ranks; none if not all of them attached */
+    bool warns; /* this rank says what its options were warned of: rank 0 does, and a rank that was
+                   warned of something else */
     struct nic_env settings; /* the network that other libraries should use; empty on one node */
     int *launcher_ranks; /* [size]: the ranks of this sub-job in the launcher's job; NULL if the job is the
                             launcher's */

@@ -24,6 +24,7 @@ size_t node_card_encode(const struct node_card *card, unsigned char bytes[WIREUP
     encode_raw(&encoder, info, info_length);
     encode_number(&encoder, report_length, 4);
     encode_raw(&encoder, report, report_length);
+    encode_number(&encoder, card->warnings, 8);
     encode_number(&encoder, (uint32_t)card->member_count, 4);
     for (int i = 0; i < card->member_count; i++) {
         encode_number(&encoder, (uint32_t)card->members[i].rank, 4);
@@ -56,6 +57,7 @@ int node_card_decode(struct node_card *card, int leader, int size, const unsigne
     const unsigned char *info = decode_view(&decoder, info_length);
     size_t report_length = (size_t)decode_at_most(&decoder, 4, START_REPORT_BYTES);
     const unsigned char *report = decode_view(&decoder, report_length);
+    read.warnings = decode_number(&decoder, 8);
     read.member_count = (int)decode_at_most(&decoder, 4, (uint64_t)size);
     if (!known)
         return error_set(err, HVD_ERR_INVALID, "is not one of hvd");
@@ -174,6 +176,8 @@ static int read_cards(const struct card_exchange *exchange, const struct peer_in
         if (rc == HVD_OK)
             rc = enter_card(exchange, rank, &card, err);
         if (rc == HVD_OK) {
+            if (leaders->count == 0)
+                leaders->warnings = card.warnings;
             leaders->ranks[leaders->count++] = rank;
             if (result == HVD_OK)
                 result = start_report_result(peer_table, rank, &card.report, err);

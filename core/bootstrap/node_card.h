@@ -15,6 +15,7 @@ struct node_card_member {
 struct node_card {
     struct peer_info info; /* of the leader */
     struct start_report report;
+    uint64_t warnings; /* hvd_config.warnings of the leader */
     int member_count;
     struct node_card_member *members; /* the ranks that share memory, ascending, the leader first */
 };

@@ -11,6 +11,7 @@
 struct peers_summary {
     struct nic_env settings;                  /* the network that other libraries should use */
     struct oversubscription oversubscription; /* of this node */
+    uint64_t warnings;                        /* hvd_config.warnings of rank 0 */
 };
 
 /* On the leader: write [peer_table] and [summary] into the file [fd]. */

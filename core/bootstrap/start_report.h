@@ -12,6 +12,7 @@
 struct leader_list {
     int *ranks; /* owned by whoever keeps the list */
     int count;
+    uint64_t warnings; /* hvd_config.warnings of the first of them */
 };
 
 struct start_report {

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "options/parse.h"
 
 /* Variables that begin with HVD_ but are no options: launchers, tests and wire-up set them, so nobody is
@@ -36,13 +37,13 @@ struct loader {
     bool in_file[OPTION_MAX]; /* options that the file has named so far */
 };
 
-static void warn_about(const struct loader *loader, const char *variable, const char *sentence)
+static void warn_about(struct loader *loader, const char *variable, const char *sentence)
 {
     struct hvd_error text;
-    if (loader->warn == NULL)
-        return;
     error_set(&text, HVD_OK, "%.64s: %s", variable, sentence);
-    loader->warn(text.text);
+    loader->config.warnings += hash_bytes(text.text, strlen(text.text)); /* in any order */
+    if (loader->warn != NULL)
+        loader->warn(text.text);
 }
 
 /* Check a value and put it in force, unless a value of higher authority is. Of two with equal authority the
@@ -126,7 +127,7 @@ static int load_list(struct hvd_config *config, enum config_source source, const
 
 /* Write Horovod's value in our syntax into [text]. Returns HVD_IN_PROGRESS if the user was warned instead and
  * the value is skipped. */
-static int translate_horovod(const struct loader *loader, const struct hvd_option *option, const char *given,
+static int translate_horovod(struct loader *loader, const struct hvd_option *option, const char *given,
                              char *text, struct hvd_error *err)
 {
     int64_t number;

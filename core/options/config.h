@@ -41,6 +41,7 @@ struct hvd_config {
     int log_level;   /* enum log_level */
     bool autotune;
     struct config_origin origin[OPTION_MAX]; /* indexed by option_index */
+    uint64_t warnings; /* what was warned of, as a number: ranks with the same one need not all say it */
 };
 
 /* The option whose value a field holds: OPTION_OF(fusion_bytes). */

@@ -165,6 +165,13 @@ expect_firsts() {
     [[ $output == *'those of this node did, and some elsewhere did not'* ]]
 }
 
+@test "what all ranks on all nodes are warned of is said once" {
+    run srun_in 60 -N3 -n6 --hvd-fusion=64M --export=ALL,HVD_FUSOIN=1 "$HVD_BUILD/examples/hello"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'HVD_FUSOIN: hvd has no such option' <<<"$output")" -eq 1 ]
+}
+
 @test "without PMIx six tasks are not six jobs of one: the cause and the mend are named" {
     run srun_in 30 -N3 -n6 --mpi=none --hvd-fusion=64M "$train"
     echo "$output"

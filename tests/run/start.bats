@@ -91,3 +91,27 @@ mpi() {
 @test "communicators before MPI is there, and none, are refused" {
     mpi 1 early
 }
+
+@test "what all ranks are warned of is said once, and what one rank is warned of too" {
+    HVD_FUSOIN=1 run timeout 60 "$hvdrun" -n 6 "$HVD_BUILD/examples/hello"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'warning: config: HVD_FUSOIN: hvd has no such option' <<<"$output")" -eq 1 ]
+    [[ $output == *'rank 0 ('*') warning: config: HVD_FUSOIN'* ]]
+    # shellcheck disable=SC2016 # for the inner shell
+    run timeout 60 "$hvdrun" -n 3 sh -c '[ "$PMIX_RANK" != 2 ] || export HVD_LOGG=1; exec "$0"' "$HVD_BUILD/examples/hello"
+    echo "$output"
+    [ "$(grep -c 'warning: config: ' <<<"$output")" -eq 1 ]
+    [[ $output == *'rank 2 ('*') warning: config: HVD_LOGG'* ]]
+}
+
+@test "a limit of memory is told by one rank, with the option that lowers the need" {
+    run timeout 60 "$hvdrun" -n 32 --hvd-fusion=16G "$HVD_BUILD/examples/hello"
+    echo "$output"
+    [[ $output != *'the sum is'* ]] || skip 'this machine has memory for everything'
+    [ "$status" -eq 1 ]
+    has 'fusion=16G for 32 ranks on '
+    has 'needs 512G'
+    # one, but for a machine so busy that rank 0 does not get to speak in time
+    [ "$(grep -c 'lower --hvd-fusion' <<<"$output")" -le 4 ]
+}

@@ -279,7 +279,7 @@ START_TEST(one_failure_is_everyones)
 {
     struct hvd_error err = {""};
     int ranks[] = {0, 2, 3};
-    const struct leader_list leaders = {ranks, 3};
+    const struct leader_list leaders = {ranks, 3, 0};
     begin(0);
     ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, NULL), HVD_OK);
     reports[0].step = "step";
