@@ -2,6 +2,7 @@
 # ./python takes it anywhere else.
 PYTHON_PACKAGE = python/hvd/__init__.py python/hvd/_abi.py python/hvd/_arrays.py python/hvd/_flight.py python/hvd/_job.py \
 	python/hvd/_library.py python/hvd/_memory.py python/hvd/_names.py python/hvd/_objects.py python/hvd/_operations.py \
+	python/hvd/_programs.py python/hvd/_worker.py python/hvd/launch.py \
 	python/hvd/distributed.py python/hvd/errors.py
 PYTHON_TORCH = python/hvd/torch/__init__.py python/hvd/torch/compression.py python/hvd/torch/functions.py \
 	python/hvd/torch/mpi_ops.py python/hvd/torch/optimizer.py python/hvd/torch/sync_batch_norm.py
@@ -14,7 +15,13 @@ hvdpythontorch_DATA = $(PYTHON_TORCH)
 nodist_hvdpython_DATA = python/_place.py
 endif
 
+# the names horovod and horovodrun, which pip installs: a distribution of its own, as Horovod itself may be there
+EXTRA_DIST += python/compat/pyproject.toml python/compat/build_wheel.py python/compat/horovod/__init__.py \
+	python/compat/horovod/common/__init__.py python/compat/horovod/common/exceptions.py \
+	python/compat/horovod/common/process_sets.py python/compat/horovod/runner/__init__.py \
+	python/compat/horovod/runner/launch.py python/compat/horovod/torch/__init__.py
+
 # where the installed package finds libhvd
 python/_place.py: Makefile
-	$(AM_V_GEN)$(MKDIR_P) python && printf '"""Written by make install."""\nLIBRARY_FOLDER = "%s"\n' '$(libdir)' >$@
+	$(AM_V_GEN)$(MKDIR_P) python && printf '"""Written by make install."""\nLIBRARY_FOLDER = "%s"\nPROGRAM_FOLDER = "%s"\n' '$(libdir)' '$(bindir)' >$@
 CLEANFILES += python/_place.py

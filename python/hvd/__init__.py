@@ -85,5 +85,13 @@ from hvd.errors import (
     UnsupportedError,
 )
 
+
+def run(*args, **kwargs):
+    """Call a function on several ranks of this machine, see hvd.launch.run."""
+    from hvd.launch import run as launch_run
+
+    return launch_run(*args, **kwargs)
+
+
 __version__ = "0.1.0"
 __all__ = [name for name in dir() if not name.startswith("_") and name != "errors"]

@@ -8,6 +8,7 @@ CLUSTER_TESTS += tests/cluster/place.bats
 CLUSTER_TESTS += tests/cluster/job.bats
 CLUSTER_TESTS += tests/cluster/network.bats
 CLUSTER_TESTS += tests/cluster/hier.bats
+CLUSTER_TESTS += tests/cluster/python.bats
 CLUSTER_TESTS += tests/cluster/trust.bats
 
 dist_noinst_SCRIPTS += tests/cluster/cluster.sh tests/cluster/srun_times.sh

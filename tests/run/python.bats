@@ -85,3 +85,59 @@ hvd.allreduce(numpy.ones(3), name="waits")'
         on $ranks test_distributed.py
     done
 }
+
+# accuracy AT-LEAST: the last line of the output says such an accuracy
+accuracy() {
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [[ ${lines[-1]} =~ accuracy=([0-9.]+) ]]
+    awk -v found="${BASH_REMATCH[1]}" -v least="$1" 'BEGIN { exit !(found >= least) }'
+}
+
+@test "the examples learn the same on 1, 2 and 4 ranks, with DistributedOptimizer and with DistributedDataParallel" {
+    needs torch
+    for program in train_torch train_ddp; do
+        for ranks in 1 2 4; do
+            run timeout -k 5 100 "$hvdrun" --no-prefix -n $ranks "$PYTHON" "$HVD_SOURCE/examples/$program.py" --epochs=3
+            accuracy 0.9
+            losses="${losses:-} $(sed -n 's/^epoch 1 loss=\([0-9.]*\) .*/\1/p' <<<"$output")"
+        done
+    done
+    # batches hold the same pictures in each case, in another order
+    tr ' ' '\n' <<<"$losses" | awk 'NF { if (!n++) first = $1; if ($1 - first > 0.02 || first - $1 > 0.02) bad = 1 }
+        END { exit bad || n != 6 }'
+}
+
+@test "a script that knows only Horovod runs unedited by horovodrun" {
+    needs torch
+    export PYTHONPATH=$HVD_SOURCE/python/compat:$PYTHONPATH
+    horovodrun=("$PYTHON" -m horovod.runner.launch)
+    run timeout -k 5 100 "${horovodrun[@]}" -np 2 --fusion-threshold-mb 32 --cycle-time-ms 5 -H localhost:2 \
+        "$PYTHON" "$HVD_SOURCE/tests/python/horovod_digits.py" "$HVD_SOURCE/examples/digits.csv"
+    has 'horovodrun: --cycle-time-ms is ignored: hvd has no cycles'
+    accuracy 0.85
+    run "${horovodrun[@]}" -np 2 --fusion-treshold-mb 32 true
+    [ "$status" -eq 2 ]
+    [ "$output" = 'horovodrun: --fusion-treshold-mb: unknown; did you mean --fusion-threshold-mb?' ]
+    run "${horovodrun[@]}" -np 2 -H far:2 true
+    has 'far: horovodrun on hvd starts ranks on this machine'
+    run "${horovodrun[@]}" true
+    has '-np N is missing'
+    run "${horovodrun[@]}" --help
+    has '--fusion-threshold-mb '
+    run timeout 60 "$PYTHON" -c 'import horovod.torch as hvd; from horovod.torch.mpi_ops import allreduce_async_; print(hvd.size)'
+    has 'function size'
+}
+
+@test "hvd.run and hvd.launch: results by rank, exceptions, restarts, a file for each rank" {
+    run timeout -k 5 100 "$PYTHON" "$HVD_SOURCE/tests/python/launching.py" "$BATS_TEST_TMPDIR"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has '[(48, 0), (48, 1), (48, 2)]'
+    has 'failed: 1 True True'
+    has '{0: 2, 1: 2}'
+    has 'from a command'
+    has 'refused: min_nodes=1, max_nodes=2: '
+    [ "$(cat "$BATS_TEST_TMPDIR/job/attempt_0/rank.1/stdout")" = 'from a command' ]
+    [ -d "$BATS_TEST_TMPDIR/job/attempt_1/rank.0" ]
+}

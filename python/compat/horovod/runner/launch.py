@@ -1,0 +1,241 @@
+"""horovodrun: takes Horovod's options, and starts hvdrun, or srun in an allocation of several
+nodes."""
+import difflib
+import os
+import socket
+import sys
+from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
+
+import hvd
+from hvd import _programs
+
+
+class _Option(NamedTuple):
+    """What becomes of one of Horovod's options: it takes [values] arguments, [make] makes options
+    of hvd."""
+
+    values: int
+    make: Optional[Callable[..., List[str]]]
+    why: str = ""  # why it is ignored (make is None) or refused (refuse)
+    refuse: bool = False
+
+
+class Refused(Exception):
+    """The command line cannot be carried out; the text says why."""
+
+
+def require_this_machine(hosts: str) -> int:
+    """The number of slots of a list of hosts, all of which must be this machine."""
+    own = {"localhost", "127.0.0.1", socket.gethostname(), socket.gethostname().split(".")[0]}
+    total = 0
+    for each in hosts.split(","):
+        host, _, slots = each.partition(":")
+        if host not in own:
+            raise Refused(
+                "%s: horovodrun on hvd starts ranks on this machine; on several machines run srun"
+                % host
+            )
+        total += int(slots) if slots.isdigit() else 1
+    return total
+
+
+def _value(name: str) -> _Option:
+    return _Option(1, lambda value: ["--hvd-%s=%s" % (name, value)])
+
+
+def _with_unit(name: str, unit: str) -> _Option:
+    return _Option(1, lambda value: ["--hvd-%s=%s%s" % (name, value, unit)])
+
+
+_CHOOSES = "hvd chooses by itself how data travels"
+_NO_CYCLE = "hvd has no cycles: it starts what is ready"
+_ELASTIC = "hvd cannot change the number of ranks while a job runs yet; start a fixed number by -np"
+_NO_SSH = "hvd does not use ssh"
+_LOG_LEVELS = {
+    "trace": "debug",
+    "debug": "debug",
+    "info": "info",
+    "warning": "warn",
+    "error": "error",
+    "fatal": "error",
+}
+
+_OPTIONS: Dict[str, _Option] = {
+    "--fusion-threshold-mb": _with_unit("fusion", "M"),
+    "--cache-capacity": _value("cache"),
+    "--start-timeout": _with_unit("start-timeout", "s"),
+    "--stall-check-warning-time-seconds": _with_unit("stall-warn", "s"),
+    "--stall-check-shutdown-time-seconds": _with_unit("stall-abort", "s"),
+    "--no-stall-check": _Option(0, lambda: ["--hvd-stall-warn=0", "--hvd-stall-abort=0"]),
+    "--stall-check": _Option(0, lambda: []),
+    "--timeline-filename": _value("timeline"),
+    "--network-interfaces": _value("nics"),
+    "--network-interface": _value("nics"),
+    "--autotune": _Option(0, lambda: ["--hvd-autotune=on"]),
+    "--no-autotune": _Option(0, lambda: []),
+    "--autotune-log-file": _value("autotune-file"),
+    "--log-level": _Option(1, lambda value: ["--hvd-log=" + _LOG_LEVELS[value.lower()]]),
+    "--verbose": _Option(0, lambda: ["--hvd-log=info"]),
+    "--cycle-time-ms": _Option(1, None, _NO_CYCLE),
+    "--timeline-mark-cycles": _Option(0, None, _NO_CYCLE),
+    "--no-timeline-mark-cycles": _Option(0, None, _NO_CYCLE),
+    "--disable-cache": _Option(0, None, _NO_SSH),
+    "--ssh-port": _Option(1, None, _NO_SSH),
+    "--ssh-identity-file": _Option(1, None, _NO_SSH),
+    "--prefix-output-with-timestamp": _Option(0, None, "hvdrun prefixes lines with the rank only"),
+    "--hosts": _Option(1, lambda value: require_this_machine(value) and []),
+    "--hostfile": _Option(1, None, "on several machines run srun", True),
+    "--config-file": _Option(
+        1, None, "hvd's own file is --hvd-config of hvdrun; its keys differ", True
+    ),
+    "--output-filename": _Option(1, None, "use hvd.launch with log_dir, or srun --output", True),
+}
+for _name in ("--hierarchical-allreduce", "--hierarchical-allgather", "--torus-allreduce"):
+    _OPTIONS[_name] = _OPTIONS["--no-" + _name[2:]] = _Option(0, None, _CHOOSES)
+for _name in (
+    "--gloo",
+    "--mpi",
+    "--jsrun",
+    "--tcp",
+    "--mpi-threads-disable",
+    "--no-mpi-threads-disable",
+):
+    _OPTIONS[_name] = _Option(0, None, _CHOOSES)
+for _name in ("--mpi-args", "--binding-args", "--num-nccl-streams", "--thread-affinity",
+              "--gloo-timeout-seconds"):  # fmt: skip
+    _OPTIONS[_name] = _Option(1, None, _CHOOSES)
+for _name in ("--autotune-warmup-samples", "--autotune-steps-per-sample",
+              "--autotune-bayes-opt-max-samples", "--autotune-gaussian-process-noise"):  # fmt: skip
+    _OPTIONS[_name] = _Option(1, None, "hvd's autotuner has no such setting")
+for _name in ("--min-np", "--max-np", "--min-num-proc", "--max-num-proc", "--slots-per-host",
+              "--elastic-timeout", "--reset-limit", "--host-discovery-script"):  # fmt: skip
+    _OPTIONS[_name] = _Option(1, None, _ELASTIC, True)
+for _name in ("--log-with-timestamp", "--log-without-timestamp", "--log-hide-timestamp",
+              "--no-log-hide-timestamp"):  # fmt: skip
+    _OPTIONS[_name] = _Option(0, None, "hvd's log always has the time")
+
+_SHORT = {
+    "-p": "--ssh-port",
+    "-i": "--ssh-identity-file",
+    "-H": "--hosts",
+    "-hostfile": "--hostfile",
+    "-prefix-timestamp": "--prefix-output-with-timestamp",
+}
+_COUNT = ("-np", "--num-proc", "-n")
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write("horovodrun: %s\n" % sentence)
+
+
+def _take(words: List[str], name: str, inline: Optional[str], count: int) -> List[str]:
+    """The values of an option."""
+    if inline is not None:
+        return [inline][:count]
+    if len(words) < count:
+        raise Refused("%s needs a value" % name)
+    return [words.pop(0) for _ in range(count)]
+
+
+def _unknown(name: str) -> Refused:
+    known = list(_OPTIONS) + list(_SHORT) + list(_COUNT) + ["--version", "--check-build", "--help"]
+    near = difflib.get_close_matches(name, known, 1)
+    hint = "; did you mean %s?" % near[0] if near else "; horovodrun --help lists the options"
+    return Refused("%s: unknown%s" % (name, hint))
+
+
+def translate(words: List[str]) -> Tuple[Optional[int], List[str], List[str]]:
+    """The number of ranks, options of hvd, and the command."""
+    words, ranks, options = list(words), None, []
+    while words and words[0].startswith("-"):
+        word = words.pop(0)
+        if word == "--":
+            break
+        name, equals, rest = word.partition("=")
+        inline = rest if equals else None
+        if name in _COUNT:
+            text = _take(words, name, inline, 1)[0]
+            if not text.isdigit() or int(text) < 1:
+                raise Refused("%s %s: expected a number of ranks" % (name, text))
+            ranks = int(text)
+            continue
+        if name.startswith("--hvd-"):
+            options.append(word)
+            continue
+        name = _SHORT.get(name, name)
+        known = _OPTIONS.get(name)
+        if known is None:
+            raise _unknown(name)
+        values = _take(words, name, inline, known.values)
+        if known.refuse:
+            raise Refused("%s: %s" % (name, known.why))
+        if known.make is None:
+            _say("%s is ignored: %s" % (name, known.why))
+            continue
+        try:
+            options += known.make(*values)
+        except KeyError:
+            raise Refused("%s %s: expected one of %s" % (name, values[0], ", ".join(_LOG_LEVELS)))
+    return ranks, options, words
+
+
+def launcher(ranks: int, options: List[str], command: List[str]) -> List[str]:
+    """The command line of hvdrun, or in an allocation of several nodes of srun."""
+    nodes = os.environ.get("SLURM_JOB_NUM_NODES", "1")
+    if "SLURM_JOB_ID" in os.environ and nodes.isdigit() and int(nodes) > 1:
+        return ["srun", "-n", str(ranks), *options, *command]
+    return [_programs.find("hvdrun"), "-n", str(ranks), *options, "--", *command]
+
+
+def _check_build() -> None:
+    print("hvd %s in place of Horovod\n" % hvd.version())
+    print("Available Frameworks:\n    [ ] TensorFlow\n    [X] PyTorch\n    [ ] MXNet\n")
+    print("Available Controllers:\n    [X] hvd\n")
+    print("Available Tensor Operations:\n    [ ] NCCL\n    [ ] DDL\n    [ ] CCL\n    [X] hvd")
+
+
+def _note(name: str, option: _Option) -> str:
+    """What becomes of an option, for the help."""
+    if option.make is None:
+        return ("refused: " if option.refuse else "ignored: ") + option.why
+    if name == "--hosts":
+        return "hosts must be this machine"
+    if name == "--log-level":
+        return "--hvd-log=VALUE"
+    return " ".join(option.make(*["VALUE"] * option.values))
+
+
+def _usage() -> None:
+    print("Usage: horovodrun -np N [options] command [arg ...]\n")
+    print("Horovod's launcher, on hvd. Options:")
+    for name, option in sorted(_OPTIONS.items()):
+        print("  %-40s %s" % (name, _note(name, option)))
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    words = sys.argv[1:] if arguments is None else arguments
+    if words[:1] in (["-v"], ["--version"]):
+        print(hvd.version())
+        return 0
+    if words[:1] in (["-cb"], ["--check-build"]):
+        _check_build()
+        return 0
+    if not words or words[0] in ("-h", "--help"):
+        _usage()
+        return 0 if words else 2
+    try:
+        ranks, options, command = translate(words)
+        if ranks is None:
+            raise Refused("-np N is missing: how many ranks?")
+        if not command:
+            raise Refused("there is no command to run")
+        line = launcher(ranks, options, command)
+    except (Refused, hvd.HvdError) as error:
+        _say(str(error))
+        return 2
+    sys.stdout.flush()
+    os.execvp(line[0], line)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""What hvd.run and hvd.launch start on each rank: calls a function, or runs a command, and keeps
+what comes of it."""
+import json
+import multiprocessing.spawn
+import os
+import pickle
+import subprocess
+import sys
+import time
+import traceback
+from typing import Any, Dict
+
+
+def rank_of_launcher() -> str:
+    """This process's rank, as the launcher says; init has not been called."""
+    for variable in ("PMIX_RANK", "SLURM_PROCID", "RANK"):
+        if os.environ.get(variable):
+            return os.environ[variable]
+    return "0"
+
+
+def _redirect(log_dir: str, tee: bool) -> None:
+    """From now on output goes to files in log_dir, and with tee to where it went before too."""
+    folder = os.path.join(log_dir, "rank.%s" % rank_of_launcher())
+    os.makedirs(folder, exist_ok=True)
+    for number, name in ((1, "stdout"), (2, "stderr")):
+        path = os.path.join(folder, name)
+        if tee:
+            pipe = subprocess.Popen(["tee", "-i", path], stdin=subprocess.PIPE, stdout=number).stdin
+        else:
+            pipe = open(path, "wb")
+        os.dup2(pipe.fileno(), number)
+        pipe.close()
+
+
+def _write(path: str, content: bytes) -> None:
+    with open(path + ".part", "wb") as file:
+        file.write(content)
+    os.rename(path + ".part", path)
+
+
+def _call(work: Dict[str, Any], folder: str) -> int:
+    """Call the function; its result or its exception goes into a file of this rank."""
+    place = os.path.join(folder, "rank-%s" % rank_of_launcher())
+    try:
+        if work["preparation"] is not None:
+            multiprocessing.spawn.prepare(work["preparation"])
+        function, args, kwargs = pickle.loads(work["call"])
+        result = pickle.dumps(function(*args, **kwargs))
+        _write(place + ".result", result)
+        return 0
+    except BaseException as error:
+        if isinstance(error, SystemExit) and error.code in (None, 0):
+            _write(place + ".result", pickle.dumps(None))
+            return 0
+        report = {
+            "rank": int(rank_of_launcher()),
+            "time": time.time(),
+            "type": type(error).__name__,
+            "message": str(error),
+            "traceback": traceback.format_exc(),
+        }
+        _write(place + ".error", json.dumps(report).encode())
+        sys.stderr.write(report["traceback"])
+        sys.stderr.flush()
+        os._exit(1)  # without shutdown: this rank's end is the first failure that the others see
+
+
+def main() -> int:
+    folder = sys.argv[1]
+    with open(os.path.join(folder, "work"), "rb") as file:
+        work = pickle.load(file)
+    if work["log_dir"]:
+        _redirect(work["log_dir"], work["tee"])
+    if work["command"] is not None:
+        os.execvp(work["command"][0], work["command"])
+    return _call(work, folder)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

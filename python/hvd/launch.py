@@ -1,0 +1,168 @@
+"""Starts ranks from Python: hvd.run, and a launcher in the manner of torch.distributed.launcher.
+
+    results = hvd.run(train, args=(0.1,), np=4)
+
+    config = hvd.launch.LaunchConfig(nproc_per_node=4, log_dir="logs")
+    results = hvd.launch.elastic_launch(config, train)(0.1)
+"""
+import json
+import multiprocessing.spawn
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
+import uuid
+from dataclasses import dataclass, field
+from typing import Any, Callable, Dict, List, Optional, Sequence, Union
+
+from hvd import _programs
+from hvd.errors import HvdError, InvalidError
+
+
+class RunError(HvdError):
+    """A rank failed. str() has its traceback; rank and exit_status say which and how."""
+
+    def __init__(self, sentence: str, rank: Optional[int], exit_status: int):
+        super().__init__(sentence)
+        self.rank, self.exit_status = rank, exit_status
+
+
+@dataclass
+class LaunchConfig:
+    """How ranks are started. The number of ranks is fixed: min_nodes and max_nodes are 1, because
+    hvdrun starts ranks on this machine; on several, srun starts the program."""
+
+    min_nodes: int = 1
+    max_nodes: int = 1
+    nproc_per_node: int = 1
+    run_id: str = ""
+    max_restarts: int = 0
+    log_dir: Optional[str] = None  # each rank writes into log_dir/run_id/attempt_N/rank.R
+    tee: bool = False  # and to this process's output too
+    error_file: Optional[str] = None  # JSON about the rank that failed first
+    options: Sequence[str] = ()  # more options of hvdrun, such as --hvd-fusion=64M
+    env: Dict[str, str] = field(default_factory=dict)
+
+    def check(self) -> None:
+        if self.min_nodes != 1 or self.max_nodes != 1:
+            raise InvalidError(
+                "min_nodes=%d, max_nodes=%d: hvd.launch starts ranks on this machine, so both are "
+                "1; start the program by srun on several" % (self.min_nodes, self.max_nodes)
+            )
+        if self.nproc_per_node < 1:
+            raise InvalidError("nproc_per_node=%d: expected 1 or more" % self.nproc_per_node)
+
+
+def _pickled(function: Callable, args: Sequence[Any], kwargs: Dict[str, Any]) -> Dict[str, Any]:
+    """The call as the ranks get it. cloudpickle, where it is installed, also takes functions of
+    notebooks."""
+    try:
+        import cloudpickle
+
+        return {"call": cloudpickle.dumps((function, args, kwargs)), "preparation": None}
+    except ImportError:
+        pass
+    try:
+        call = pickle.dumps((function, args, kwargs))
+    except Exception as error:
+        raise InvalidError(
+            "the function or its arguments cannot be pickled (%s): define it at the top level of a "
+            "module, or install cloudpickle" % error
+        ) from error
+    preparation = multiprocessing.spawn.get_preparation_data("hvd")
+    preparation.pop("authkey", None)  # a secret of this process
+    return {"call": call, "preparation": preparation}
+
+
+def _first_failure(folder: str) -> Optional[Dict[str, Any]]:
+    reports = []
+    for name in os.listdir(folder):
+        if name.endswith(".error"):
+            with open(os.path.join(folder, name)) as file:
+                reports.append(json.load(file))
+    return min(reports, key=lambda report: report["time"], default=None)
+
+
+def _result(folder: str, rank: int) -> Any:
+    try:
+        with open(os.path.join(folder, "rank-%d.result" % rank), "rb") as file:
+            return pickle.load(file)
+    except FileNotFoundError:
+        return None
+
+
+def _attempt(config: LaunchConfig, work: Dict[str, Any], attempt: int) -> List[Any]:
+    """Start all ranks once and wait for their end."""
+    folder = tempfile.mkdtemp(prefix="hvd-run.")  # only this user can read it
+    try:
+        with open(os.path.join(folder, "work"), "wb") as file:
+            pickle.dump(work, file)
+        here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        path = os.pathsep.join([here] + [each for each in [os.environ.get("PYTHONPATH")] if each])
+        environment = {**os.environ, **config.env, "PYTHONPATH": path, "HVD_EPOCH": str(attempt)}
+        command = [_programs.find("hvdrun"), "-n", str(config.nproc_per_node), *config.options]
+        command += ["--", sys.executable, "-m", "hvd._worker", folder]
+        status = subprocess.run(command, env=environment).returncode
+        if status == 0:
+            return [_result(folder, rank) for rank in range(config.nproc_per_node)]
+        _fail(config, _first_failure(folder), status)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _fail(config: LaunchConfig, report: Optional[Dict[str, Any]], status: int) -> None:
+    if config.error_file:
+        with open(config.error_file, "w") as file:
+            json.dump(report or {"exit_status": status}, file)
+    if report is None:
+        raise RunError("hvdrun ended with status %d; it says above why" % status, None, status)
+    raise RunError(
+        "rank %d failed first:\n%s" % (report["rank"], report["traceback"]), report["rank"], status
+    )
+
+
+class elastic_launch:
+    """elastic_launch(config, entrypoint)(*args): call a function, or run a command, on all ranks.
+    Returns the functions' results by rank. After a failure the ranks are started again, at most
+    max_restarts times; their number does not change."""
+
+    def __init__(self, config: LaunchConfig, entrypoint: Union[Callable, str, None]):
+        self._config, self._entrypoint = config, entrypoint
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Dict[int, Any]:
+        config = self._config
+        config.check()
+        work: Dict[str, Any] = {"command": None, "tee": config.tee, "log_dir": None}
+        if callable(self._entrypoint):
+            work.update(_pickled(self._entrypoint, args, kwargs))
+        else:
+            work["command"] = [self._entrypoint or sys.executable] + [str(each) for each in args]
+        run_id = config.run_id or uuid.uuid4().hex[:8]
+        for attempt in range(config.max_restarts + 1):
+            if config.log_dir:
+                folder = os.path.join(config.log_dir, run_id, "attempt_%d" % attempt)
+                work["log_dir"] = os.path.abspath(folder)
+            try:
+                return dict(enumerate(_attempt(config, work, attempt)))
+            except RunError as error:
+                if attempt == config.max_restarts:
+                    raise
+                sys.stderr.write("hvd: %s\nhvd: starting again\n" % str(error).splitlines()[0])
+
+
+def run(
+    func: Callable,
+    args: Sequence[Any] = (),
+    kwargs: Optional[Dict[str, Any]] = None,
+    np: int = 1,
+    options: Sequence[str] = (),
+    env: Optional[Dict[str, str]] = None,
+) -> List[Any]:
+    """Call func(*args, **kwargs) on [np] ranks on this machine; returns the results in the order of
+    ranks. func calls hvd.init(). If a rank fails, raises RunError with its traceback. [options] are
+    more options of hvdrun."""
+    config = LaunchConfig(nproc_per_node=np, options=options, env=env or {})
+    results = elastic_launch(config, func)(*args, **(kwargs or {}))
+    return [results[rank] for rank in range(np)]
