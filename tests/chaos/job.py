@@ -73,7 +73,10 @@ class Job:
         self.folder = tempfile.mkdtemp(prefix="chaos.")
         self.temporary = os.path.join(self.folder, "tmp")
         os.mkdir(self.temporary)
-        self.output_path = os.path.join(self.folder, "output")
+        # not a file, which a limit of file sizes would end
+        self.read_end, self.write_end = os.pipe()
+        os.set_blocking(self.read_end, False)
+        self.written = b""
         self.progress_path = os.path.join(self.folder, "progress")
         with open(self.progress_path, "wb") as file:
             file.write(bytes(size * RECORD.size))
@@ -94,21 +97,28 @@ class Job:
 
     def launch(self, command, more_environment):
         """Start a launcher, or a rank that needs none, and write what it says to the output of the job."""
-        with open(self.output_path, "ab") as output:
-            self.popens.append(
-                subprocess.Popen(
-                    command,
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=output,
-                    env=self.environment(more_environment),
-                    start_new_session=True,
-                )
+        self.popens.append(
+            subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=self.write_end,
+                stderr=self.write_end,
+                env=self.environment(more_environment),
+                start_new_session=True,
             )
+        )
 
     def output(self):
-        with open(self.output_path, encoding="utf-8", errors="replace") as file:
-            return file.read()
+        self.collect()
+        return self.written.decode(errors="replace")
+
+    def collect(self):
+        """Take what has been written."""
+        while True:
+            try:
+                self.written += os.read(self.read_end, 65536)
+            except BlockingIOError:
+                return
 
     # ---- what it does ----
 
@@ -117,6 +127,7 @@ class Job:
             return [Progress(*record) for record in RECORD.iter_unpack(file.read())]
 
     def running(self):
+        self.collect()
         for popen in self.popens:
             if popen.poll() is None:
                 return True
@@ -195,4 +206,6 @@ class Job:
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 os.unlink(path)
+        os.close(self.read_end)
+        os.close(self.write_end)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -13,7 +13,7 @@ LOST = re.compile(r"rank (\d+) \([^)]*\) was lost")
 PARTS = {"reaper": "the reaper", "server": "the PMIx server"}
 LIMIT_WORDS = {
     "files": r"ulimit -n|descriptor|Too many open files",
-    "memory": r"ulimit -v|emory|cannot be started|could not be started",
+    "memory": r"ulimit -v|emory|cannot be started|could not be started|cannot start",
     "size": r"ulimit -f|[Ff]ile size|too large|SIGXFSZ|signal 25",
 }
 
@@ -143,8 +143,9 @@ def blamed_limit(outcome, fault):
         faults.append(f"no sentence has one of: {words}")
     if outcome.seconds > outcome.allowed:
         faults.append(f"the end came after {outcome.seconds:.1f} s, and should after {outcome.allowed:.1f} s")
-    if outcome.output.count("\n") > 4 * outcome.case.size + 4:
-        faults.append(f"{outcome.output.count(chr(10))} lines were written")
+    own = re.findall(r"^(?:hvd|hvdrun:|worker:) ", outcome.output, re.M)
+    if len(own) > 4 * outcome.case.size + 4:
+        faults.append(f"{len(own)} lines were written")
     return faults
 
 
@@ -181,6 +182,8 @@ def judge(outcome):
         return faults + [f"it ended right, although {fault} hit" for fault in sure]
     if not hits:
         return faults + [f"nothing hit it, and the statuses are {outcome.statuses}"]
+    if not outcome.output and not any(fault.target == "hvdrun" for fault in hits):
+        faults.append(f"not a word, and the statuses are {outcome.statuses}")
     # of two faults either may have been the first
     reports = [blame(outcome, fault) for fault in hits]
     return faults + min(reports, key=len)

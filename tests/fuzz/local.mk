@@ -20,6 +20,10 @@ tests_fuzz_fuzz_tokens_LDADD = $(FUZZ_LIBS)
 tests_fuzz_fuzz_erf_SOURCES = tests/fuzz/fuzz_erf.c tests/fuzz/replay.c
 tests_fuzz_fuzz_erf_LDADD = $(FUZZ_LIBS)
 
+FUZZ_TESTS += tests/fuzz/fuzz_handshake
+tests_fuzz_fuzz_handshake_SOURCES = tests/fuzz/fuzz_handshake.c tests/fuzz/replay.c
+tests_fuzz_fuzz_handshake_LDADD = $(FUZZ_LIBS)
+
 noinst_HEADERS += tests/fuzz/fuzz.h
 dist_noinst_SCRIPTS += tests/fuzz/fuzz
 EXTRA_DIST += tests/fuzz/corpus
