@@ -343,8 +343,10 @@ static pmix_status_t leave_mark(const struct pmix_state *state)
     return PMIx_Put(PMIX_LOCAL, key, &value);
 }
 
+enum mark { MARK_THERE, MARK_MISSING, MARK_UNANSWERED };
+
 /* Has [rank] of this node come to the fence that is late? */
-static bool has_left_mark(const struct pmix_state *state, pmix_rank_t rank, int64_t deadline_us)
+static enum mark find_mark(const struct pmix_state *state, pmix_rank_t rank, int64_t deadline_us)
 {
     char key[32];
     pmix_proc_t proc;
@@ -353,63 +355,80 @@ static bool has_left_mark(const struct pmix_state *state, pmix_rank_t rank, int6
     fence_mark(state, key);
     struct waiter *waiter = waiter_create();
     if (waiter == NULL)
-        return true;
+        return MARK_UNANSWERED;
     PMIX_INFO_LOAD(&immediate, PMIX_IMMEDIATE, NULL, PMIX_BOOL);
     pmix_status_t status = PMIx_Get_nb(&proc, key, &immediate, 1, on_value, waiter);
     bool answered = status != PMIX_SUCCESS || await(waiter, deadline_us);
     PMIX_INFO_DESTRUCT(&immediate);
     if (!answered)
-        return false; /* PMIx waits until the rank puts it */
+        return MARK_UNANSWERED;
     if (status == PMIX_SUCCESS)
         status = waiter->status;
     waiter_destroy(waiter);
-    return status == PMIX_SUCCESS;
+    return status == PMIX_SUCCESS ? MARK_THERE : MARK_MISSING;
 }
 
-/* Write which ranks of this node have not come to the fence, such as "1, 4 and maybe more". Returns how many
- * are named; -1: not known. */
-static int list_missing(const struct pmix_state *state, char *text, size_t text_bytes)
+/* Who of this node is missing from the fence that is late. */
+struct missing_ranks {
+    int count;       /* those that are named */
+    char names[200]; /* "1, 4 and maybe more" */
+    size_t used;
+    bool unanswered; /* the server answered nothing */
+    bool unknown;    /* the server never said who is on this node */
+};
+
+/* Enter what is known of one rank. Returns false at the end of the time, or of the room. */
+static bool enter_rank(const struct pmix_state *state, pmix_rank_t rank, int64_t deadline_us,
+                       struct missing_ranks *missing)
 {
-    int count = 0;
-    size_t used = 0;
+    size_t room = sizeof(missing->names) - missing->used;
+    if (rank == state->self.rank)
+        return true;
+    if (missing->count == NAMES_MAX || clock_us() >= deadline_us) {
+        snprintf(missing->names + missing->used, room, " and maybe more");
+        return false;
+    }
+    enum mark mark = find_mark(state, rank, clock_us() + NAME_US);
+    missing->unanswered = mark == MARK_UNANSWERED;
+    if (mark == MARK_MISSING)
+        missing->used += (size_t)snprintf(missing->names + missing->used, room, "%s%u",
+                                          missing->count++ == 0 ? "" : ", ", rank);
+    return mark != MARK_UNANSWERED;
+}
+
+static void find_missing(const struct pmix_state *state, struct missing_ranks *missing)
+{
     int64_t deadline_us = clock_us() + NAMES_US;
     const char *at = state->local_peers;
-    if (at == NULL)
-        return -1;
-    while (*at != 0) {
+    missing->unknown = at == NULL;
+    while (at != NULL && *at != 0) {
         char *end = NULL;
         pmix_rank_t rank = (pmix_rank_t)strtoul(at, &end, 10);
-        int64_t limit_us = clock_us() + NAME_US;
-        bool full = count == NAMES_MAX || clock_us() >= deadline_us;
-        if (end == at)
-            return -1;
+        missing->unknown = end == at;
+        if (missing->unknown || !enter_rank(state, rank, deadline_us, missing))
+            return;
         at = *end == ',' ? end + 1 : end;
-        if (rank == state->self.rank || (!full && has_left_mark(state, rank, limit_us)))
-            continue;
-        if (full) {
-            snprintf(text + used, text_bytes - used, " and maybe more");
-            break;
-        }
-        used += (size_t)snprintf(text + used, text_bytes - used, "%s%u", count == 0 ? "" : ", ", rank);
-        count++;
     }
-    return count;
 }
 
 static int fence_timeout(const struct pmix_state *state, struct hvd_error *err)
 {
-    char names[200] = "";
-    int count = list_missing(state, names, sizeof(names));
-    if (count > 0)
+    struct missing_ranks missing = {.count = 0};
+    find_missing(state, &missing);
+    if (missing.count > 0)
+        return error_set(err, HVD_ERR_TIMEOUT,
+                         "not all ranks joined in time: of this node rank %s %s missing, and may never have "
+                         "called hvd_init; --hvd-start-timeout gives them longer",
+                         missing.names, missing.count == 1 ? "is" : "are");
+    if (missing.unanswered)
         return error_set(
             err, HVD_ERR_TIMEOUT,
-            "not all ranks joined in time: of this node rank %s %s missing, and may never have called "
-            "hvd_init; --hvd-start-timeout gives them longer",
-            names, count == 1 ? "is" : "are");
+            "the launcher's PMIx server on this node does not answer any more (PMIx Fence); does it "
+            "stand still, or is the node overloaded? --hvd-start-timeout waits longer");
     return error_set(err, HVD_ERR_TIMEOUT,
                      "not all ranks joined in time%s; --hvd-start-timeout gives them longer",
-                     count == 0 ? ": those of this node did, and some elsewhere did not"
-                                : ", and PMIx does not say which");
+                     missing.unknown ? ", and PMIx does not say which"
+                                     : ": those of this node did, and some elsewhere did not");
 }
 
 static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)

@@ -112,6 +112,16 @@ said() {
     has "--hvd-start-timeout"
 }
 
+@test "a PMIx server that stops amid a fence is what is named" {
+    [ -x "$HVD_BUILD/bin/hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    HVD_START_TIMEOUT=3s run timeout 30 "$HVD_BUILD/bin/hvdrun" -n 2 sh -c '[ "$PMIX_RANK" = 1 ] || exec "$0"
+        server=$(pgrep -P "$(ps -o ppid= -p $PPID | tr -d " ")" -x hvdrun-pmix)
+        (sleep 1; kill -STOP "$server") & exec "$0" stay' "$probe"
+    echo "$output"
+    [ "$status" -eq 1 ]
+    has "the launcher's PMIx server on this node does not answer any more (PMIx Fence)"
+}
+
 @test "the rank that never calls hvd_init is named" {
     [ -x "$HVD_BUILD/bin/hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
     local late
