@@ -15,6 +15,7 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/lines.c tools/hvdrun/lines.h \
 	tools/hvdrun/output.c tools/hvdrun/output.h \
 	tools/hvdrun/pseudo_terminal.c tools/hvdrun/pseudo_terminal.h \
+	tools/hvdrun/rank_files.c tools/hvdrun/rank_files.h \
 	tools/hvdrun/input.c tools/hvdrun/input.h \
 	tools/hvdrun/verdict.c tools/hvdrun/verdict.h \
 	pmix_shim/event_channel.c pmix_shim/event_channel.h

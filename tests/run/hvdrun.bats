@@ -250,6 +250,42 @@ TABLE
     grep -q '^\[0\] [0-9]* 86' out
 }
 
+@test "each rank's output goes to files too, and only some is shown" {
+    hvd -n 3 --output-dir=logs/run1 --only-rank=0,2 sh -c 'echo "out $RANK"; echo "err $RANK" >&2'
+    [ "$status" -eq 0 ]
+    [ "$(sort out)" = "$(printf '[0] out 0\n[2] out 2')" ]
+    [ "$(cat logs/run1/rank.1.out logs/run1/rank.1.err)" = "$(printf 'out 1\nerr 1')" ]
+    [ "$(cat logs/run1/rank.0.out)" = 'out 0' ]
+    [ "$(printf '%s\n' logs/run1/* | wc -l)" -eq 6 ]
+    # bytes, whatever is shown; and a file of an earlier run is replaced
+    head -c 300000 /dev/urandom >bytes
+    hvd -n 1 --output-dir=logs/run1 --only-rank=none cat bytes
+    [ ! -s out ]
+    cmp logs/run1/rank.0.out bytes
+    hvd -n 1 --output-dir=/proc/nowhere true
+    [ "$status" -ne 0 ]
+    [[ $(last_line) == *"--output-dir=/proc/nowhere: the directory cannot be made: No such file or directory"* ]]
+    mkdir full
+    ln -s /dev/full full/rank.0.out
+    hvd -n 1 --output-dir=full echo x
+    [ "$status" -eq 1 ]
+    [[ $(last_line) == *"cannot write to a file in full: No space left on device"* ]]
+}
+
+@test "lines may carry the time of day" {
+    hvd -n 2 --timestamps sh -c 'echo "out $RANK"'
+    [ "$(grep -cE '^[0-2][0-9]:[0-5][0-9]:[0-6][0-9]\.[0-9]{3} \[[01]\] out [01]$' out)" -eq 2 ]
+}
+
+@test "variables are set for the ranks alone" {
+    export INHERITED=1
+    hvd -n 1 -x COLOUR=red -x INHERITED -x COLOUR=blue --env 'WITH=a b=c' env
+    grep -qxF '[0] COLOUR=blue' out
+    grep -qxF '[0] WITH=a b=c' out
+    grep -qxF '[0] INHERITED=1' out
+    [ "$(grep -c COLOUR out)" -eq 1 ]
+}
+
 @test "a full disk is reported" {
     status=0
     timeout 60 "$hvdrun" yes >/dev/full 2>err || status=$?

@@ -22,9 +22,10 @@
 #include "tools/hvdrun/scratch.h"
 #include "tools/hvdrun/supervisor.h"
 
-#define EXIT_USAGE     2
-#define EXIT_BROKEN    1
-#define DESCRIPTORS(n) (3 * (n) + 64) /* two pipes and a PMIx connection for each rank, and hvdrun's own */
+#define EXIT_USAGE  2
+#define EXIT_BROKEN 1
+/* two pipes, two files and a PMIx connection for each rank, and hvdrun's own */
+#define DESCRIPTORS(n) (5 * (n) + 64)
 
 extern char **environ;
 
@@ -143,8 +144,10 @@ static int count_ranks(struct launch_state *launch, int *exit_statusp)
                                               .cli = launch->options.cli,
                                               .shared = launch->shared_scratch,
                                               .master_port = place_variables_find_port(),
-                                              .colours = isatty(STDOUT_FILENO) || !launch->options.prefix ||
-                                                         launch->options.pty == OUTPUT_PTY_OFF};
+                                              .colours = isatty(STDOUT_FILENO) ||
+                                                         !launch->options.output.prefix ||
+                                                         launch->options.output.pty == OUTPUT_PTY_OFF,
+                                              .variables = launch->options.variables};
     launch->environment = rank_environment_create(environ, &settings);
     if (launch->environment == NULL)
         return say("memory ran out");
@@ -209,8 +212,7 @@ static int await_server(struct launch_state *launch)
 static int open_output(struct launch_state *launch)
 {
     struct hvd_error err;
-    int status = output_create(&launch->supervisor.output, launch->size, launch->options.prefix,
-                               launch->options.pty, &err);
+    int status = output_create(&launch->supervisor.output, launch->size, &launch->options.output, &err);
     return status == HVD_OK ? HVD_OK : say(err.text);
 }
 

@@ -72,8 +72,8 @@ static void append(struct lines *lines, const char *bytes, size_t count)
 
 static void append_prefix(struct lines *lines, int rank)
 {
-    char prefix[16];
-    int length = snprintf(prefix, sizeof(prefix), "[%d] ", rank);
+    char prefix[sizeof(lines->stamp) + 16];
+    int length = snprintf(prefix, sizeof(prefix), "%s[%d] ", lines->stamp, rank);
     append(lines, prefix, (size_t)length);
 }
 

@@ -21,11 +21,12 @@ struct text_buffer {
 struct lines {
     struct text_buffer out;
     bool prefix;
-    bool terminal; /* [out] goes to a terminal, where a bar can be overwritten */
-    int open_rank; /* whose unfinished line is last in [out], or -1 */
-    bool open_bar; /* that line is a bar */
-    int bar_rank;  /* whose bar is shown, or -1 */
-    bool failed;   /* memory ran out, and output was lost */
+    char stamp[16]; /* before the prefix; "": none */
+    bool terminal;  /* [out] goes to a terminal, where a bar can be overwritten */
+    int open_rank;  /* whose unfinished line is last in [out], or -1 */
+    bool open_bar;  /* that line is a bar */
+    int bar_rank;   /* whose bar is shown, or -1 */
+    bool failed;    /* memory ran out, and output was lost */
 };
 
 /* The beginning of a line that one rank wrote and that is not in [out] yet. A zeroed struct is empty. */

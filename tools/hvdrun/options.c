@@ -1,6 +1,7 @@
 /* options.c: parse hvdrun's command line, and print its help. */
 #include "tools/hvdrun/options.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "options/parse.h"
@@ -12,6 +13,10 @@ enum launch_option {
     LAUNCH_GRACE,
     LAUNCH_NO_PREFIX,
     LAUNCH_PTY,
+    LAUNCH_TIMESTAMPS,
+    LAUNCH_OUTPUT_DIR,
+    LAUNCH_ONLY_RANK,
+    LAUNCH_ENV,
     LAUNCH_HELP,
     LAUNCH_VERSION,
     /* jsrun's options: how many ranks there are, and where they run */
@@ -41,6 +46,12 @@ static const struct {
     [LAUNCH_PTY] = {NULL, "--pty", "auto|on|off",
                     "is the ranks' output a pseudo-terminal (default: auto: unless --no-prefix sends it to a "
                     "file or pipe)"},
+    [LAUNCH_TIMESTAMPS] = {NULL, "--timestamps", NULL, "put the time of day before each line of output"},
+    [LAUNCH_OUTPUT_DIR] = {NULL, "--output-dir", "DIR",
+                           "also write each rank's output to DIR/rank.N.out and DIR/rank.N.err"},
+    [LAUNCH_ONLY_RANK] = {NULL, "--only-rank", "LIST|none",
+                          "show the output of these ranks alone, as in 0,4-7"},
+    [LAUNCH_ENV] = {"-x", "--env", "NAME=VALUE", "set a variable for the ranks"},
     [LAUNCH_HELP] = {"-h", "--help", NULL, "show this and exit"},
     [LAUNCH_VERSION] = {"-V", "--version", NULL, "show the version and exit"},
     [LAUNCH_NP] = {NULL, "--np", "N", "the same as --ranks"},
@@ -126,11 +137,52 @@ static int parse_pty(struct options_reader *reader, const char *where, const cha
         [OUTPUT_PTY_AUTO] = "auto", [OUTPUT_PTY_ON] = "on", [OUTPUT_PTY_OFF] = "off"};
     for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
         if (strcmp(text, words[i]) == 0) {
-            reader->options->pty = (enum output_pty)i;
+            reader->options->output.pty = (enum output_pty)i;
             return HVD_OK;
         }
     }
     return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: expected auto, on or off", where, text);
+}
+
+static int parse_only_rank(struct options_reader *reader, const char *where, const char *text)
+{
+    const char *why = "";
+    struct output_options *output = &reader->options->output;
+    output->only = true;
+    output->ranks = (struct bitmap){{0}};
+    if (strcmp(text, "none") == 0 || bitmap_parse(text, &output->ranks, &why) == 0)
+        return HVD_OK;
+    return error_set(reader->err, HVD_ERR_INVALID,
+                     "%s %.100s: the list %s; expected ranks such as 0 or 0,4-7, or none", where, text, why);
+}
+
+/* Ranks inherit hvdrun's environment, so that a name alone, as mpirun takes it, has nothing to do. */
+static int parse_env(struct options_reader *reader, const char *where, const char *text)
+{
+    int count = 0;
+    while (reader->options->variables[count] != NULL)
+        count++;
+    if (text[0] == 0 || text[0] == '=')
+        return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: the name is empty; expected NAME=VALUE",
+                         where, text);
+    if (count == HVDRUN_MAX_VARIABLES)
+        return error_set(reader->err, HVD_ERR_INVALID,
+                         "%s %.100s: at most %d variables can be given; set others before hvdrun", where,
+                         text, HVDRUN_MAX_VARIABLES);
+    if (strchr(text, '=') != NULL)
+        reader->options->variables[count] = text;
+    else if (getenv(text) == NULL)
+        return error_set(reader->err, HVD_ERR_INVALID,
+                         "%s %.100s: the variable is not set; set it, or give NAME=VALUE", where, text);
+    return HVD_OK;
+}
+
+static int parse_output_dir(struct options_reader *reader, const char *where, const char *text)
+{
+    if (text[0] == 0)
+        return error_set(reader->err, HVD_ERR_INVALID, "%s: the name is empty; expected a directory", where);
+    reader->options->output.directory = text;
+    return HVD_OK;
 }
 
 static int apply(struct options_reader *reader, enum launch_option id, const char *where, const char *value)
@@ -142,8 +194,17 @@ static int apply(struct options_reader *reader, enum launch_option id, const cha
     case LAUNCH_GRACE:
         return parse_grace(reader, where, value);
     case LAUNCH_NO_PREFIX:
-        reader->options->prefix = false;
+        reader->options->output.prefix = false;
         return HVD_OK;
+    case LAUNCH_TIMESTAMPS:
+        reader->options->output.timestamps = true;
+        return HVD_OK;
+    case LAUNCH_OUTPUT_DIR:
+        return parse_output_dir(reader, where, value);
+    case LAUNCH_ONLY_RANK:
+        return parse_only_rank(reader, where, value);
+    case LAUNCH_ENV:
+        return parse_env(reader, where, value);
     case LAUNCH_PTY:
         return parse_pty(reader, where, value);
     case LAUNCH_HELP:
@@ -314,7 +375,7 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
                          struct hvd_error *err)
 {
     struct options_reader reader = {.at = argv[0] == NULL ? argv : argv + 1, .options = options, .err = err};
-    *options = (struct hvdrun_options){.action = HVDRUN_RUN, .grace_us = 5000000, .prefix = true};
+    *options = (struct hvdrun_options){.action = HVDRUN_RUN, .grace_us = 5000000, .output = {.prefix = true}};
     rs_init(&reader.rs);
     int status = inherit(options, inherited_cli, err);
     while (status == HVD_OK && *reader.at != NULL && (*reader.at)[0] == '-' && (*reader.at)[1] != 0) {
@@ -325,6 +386,9 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
         if (status == HVD_OK && options->action != HVDRUN_RUN)
             return HVD_OK;
     }
+    if (status == HVD_OK && options->output.timestamps && !options->output.prefix)
+        status = error_set(err, HVD_ERR_INVALID,
+                           "--timestamps and --no-prefix: times go before the prefix; leave one of them out");
     if (status == HVD_OK)
         status = check_erf(&reader);
     if (status == HVD_OK)

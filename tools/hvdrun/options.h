@@ -8,15 +8,18 @@
 #include "tools/hvdrun/output.h"
 #include "tools/hvdrun/rank_count.h"
 
+#define HVDRUN_MAX_VARIABLES 64
+
 struct hvdrun_options {
     enum { HVDRUN_RUN, HVDRUN_HELP, HVDRUN_VERSION } action;
-    int ranks;                       /* 1 to HVDRUN_MAX_RANKS; 0: not given */
-    const char *erf;                 /* explicit resource file, points into argv; NULL: none */
-    int64_t grace_us;                /* from SIGTERM to SIGKILL */
-    bool prefix;                     /* "[rank] " before each line */
-    enum output_pty pty;             /* what the ranks' standard output is */
-    char cli[CONFIG_LIST_BYTES + 1]; /* HVD_CLI of the ranks */
-    char *const *command;            /* with its arguments, NULL-terminated; points into argv */
+    int ranks;                    /* 1 to HVDRUN_MAX_RANKS; 0: not given */
+    const char *erf;              /* explicit resource file, points into argv; NULL: none */
+    int64_t grace_us;             /* from SIGTERM to SIGKILL */
+    struct output_options output; /* points into argv */
+    const char
+        *variables[HVDRUN_MAX_VARIABLES + 1]; /* "NAME=value" for the ranks, NULL-terminated; into argv */
+    char cli[CONFIG_LIST_BYTES + 1];          /* HVD_CLI of the ranks */
+    char *const *command;                     /* with its arguments, NULL-terminated; points into argv */
 };
 
 /* Parse [argv]. Options for the ranks are appended to [inherited_cli], the HVD_CLI of an outer launcher

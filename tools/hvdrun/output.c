@@ -10,11 +10,13 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/clock.h"
 #include "tools/hvdrun/lines.h"
 #include "tools/hvdrun/pseudo_terminal.h"
+#include "tools/hvdrun/rank_files.h"
 
 #define HIGH_WATER_BYTES (256 * 1024) /* stop reading while this much waits to be written */
 #define PATIENCE_US      100000       /* show an unfinished line after this time */
@@ -27,7 +29,9 @@
 
 /* The pipe or pseudo-terminal from one rank. */
 struct output_stream {
-    int fd; /* -1 after end of file */
+    int fd;      /* -1 after end of file */
+    int file_fd; /* gets all of it as well; -1: there is none */
+    bool hidden; /* only the file gets it */
     struct line_buffer buffer;
     int64_t begun_us; /* since when the buffer holds an unfinished line; 0: it holds none */
 };
@@ -35,8 +39,10 @@ struct output_stream {
 /* hvdrun's stdout or stderr, with the streams of all ranks that go there. */
 struct sink {
     int fd;
-    int epoll_fd;     /* of the streams */
-    bool is_file;     /* a regular file: always writable */
+    int epoll_fd; /* of the streams */
+    bool is_file; /* a regular file: always writable */
+    const struct output_options *options;
+    int file_error;   /* why a file of a rank could not be written, until it was reported */
     bool broken;      /* it cannot be written any more */
     bool hung_up;     /* it broke because its reader left, and that was not reported yet */
     int64_t close_us; /* when to close the pseudo-terminals of a sink that hung up; 0: not */
@@ -52,13 +58,15 @@ struct output {
     char complaint[128];
 };
 
-static int sink_init(struct sink *sink, int fd, int size, bool prefix, struct hvd_error *err)
+static int sink_init(struct sink *sink, int fd, int size, const struct output_options *options,
+                     struct hvd_error *err)
 {
     struct stat info;
     sink->fd = fd;
     sink->pty = OUTPUT_PTY_OFF;
     sink->is_file = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
-    lines_init(&sink->lines, prefix, isatty(fd));
+    sink->options = options;
+    lines_init(&sink->lines, options->prefix, isatty(fd));
     sink->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
     if (sink->epoll_fd < 0)
         return error_set_errno(err, "cannot make an epoll descriptor");
@@ -66,26 +74,33 @@ static int sink_init(struct sink *sink, int fd, int size, bool prefix, struct hv
     if (sink->streams == NULL)
         return error_set_errno(err, "cannot carry the output of %d ranks", size);
     for (int rank = 0; rank < size; rank++)
-        sink->streams[rank] = (struct output_stream){.fd = -1, .buffer = {.rank = rank}};
+        sink->streams[rank] =
+            (struct output_stream){.fd = -1,
+                                   .file_fd = -1,
+                                   .hidden = options->only && !bitmap_is_set(&options->ranks, rank),
+                                   .buffer = {.rank = rank}};
     return HVD_OK;
 }
 
-int output_create(struct output **outputp, int size, bool prefix, enum output_pty pty, struct hvd_error *err)
+int output_create(struct output **outputp, int size, const struct output_options *options,
+                  struct hvd_error *err)
 {
+    if (options->directory != NULL && rank_files_make_directory(options->directory) < 0)
+        return error_set_errno(err, "--output-dir=%s: the directory cannot be made", options->directory);
     struct output *output = calloc(1, sizeof(*output));
     if (output == NULL)
         return error_set_errno(err, "cannot carry the output of %d ranks", size);
     output->size = size;
     output->sinks[0].epoll_fd = output->sinks[1].epoll_fd = -1;
-    int status = sink_init(&output->sinks[0], STDOUT_FILENO, size, prefix, err);
+    int status = sink_init(&output->sinks[0], STDOUT_FILENO, size, options, err);
     if (status == HVD_OK)
-        status = sink_init(&output->sinks[1], STDERR_FILENO, size, prefix, err);
+        status = sink_init(&output->sinks[1], STDERR_FILENO, size, options, err);
     if (status != HVD_OK) {
         output_destroy(output);
         return status;
     }
-    bool for_a_program = !prefix && !isatty(STDOUT_FILENO);
-    output->sinks[0].pty = pty == OUTPUT_PTY_AUTO && for_a_program ? OUTPUT_PTY_OFF : pty;
+    bool for_a_program = !options->prefix && !isatty(STDOUT_FILENO);
+    output->sinks[0].pty = options->pty == OUTPUT_PTY_AUTO && for_a_program ? OUTPUT_PTY_OFF : options->pty;
     *outputp = output;
     return HVD_OK;
 }
@@ -95,7 +110,9 @@ static void stream_close(struct output_stream *stream)
 {
     if (stream->fd >= 0)
         close(stream->fd);
-    stream->fd = -1;
+    if (stream->file_fd >= 0)
+        close(stream->file_fd);
+    stream->fd = stream->file_fd = -1;
     stream->begun_us = 0;
     line_buffer_fini(&stream->buffer);
 }
@@ -128,6 +145,15 @@ static int open_ends(struct sink *sink, int rank, int ends[2])
     return pipe2(ends, O_CLOEXEC);
 }
 
+static int open_file(struct sink *sink, int rank)
+{
+    if (sink->options->directory == NULL)
+        return 0;
+    sink->streams[rank].file_fd =
+        rank_file_open(sink->options->directory, rank, sink->fd == STDOUT_FILENO ? "out" : "err");
+    return sink->streams[rank].file_fd < 0 ? -1 : 0;
+}
+
 /* The two ends have separate flags: hvdrun's end does not block, the rank's does. */
 static int sink_add(struct sink *sink, int rank, int *write_fdp)
 {
@@ -150,6 +176,9 @@ static int sink_add(struct sink *sink, int rank, int *write_fdp)
 
 int output_add(struct output *output, int rank, int write_fds[3], struct hvd_error *err)
 {
+    if (open_file(&output->sinks[0], rank) < 0 || open_file(&output->sinks[1], rank) < 0)
+        return error_set_errno(err, "--output-dir=%s: a file for rank %d cannot be made",
+                               output->sinks[0].options->directory, rank);
     if (sink_add(&output->sinks[0], rank, &write_fds[1]) < 0)
         return output->sinks[0].pty == OUTPUT_PTY_ON
                    ? error_set_errno(err, "cannot make the pseudo-terminal of rank %d (--pty=on)", rank)
@@ -215,6 +244,16 @@ static void sink_write(struct sink *sink, int size)
     }
 }
 
+/* After an error the rank's file is closed. */
+static void write_file(struct sink *sink, struct output_stream *stream, const char *bytes, size_t count)
+{
+    if (stream->file_fd < 0 || rank_file_write(stream->file_fd, bytes, count) == 0)
+        return;
+    sink->file_error = errno;
+    close(stream->file_fd);
+    stream->file_fd = -1;
+}
+
 /* Read once. Returns false at end of file, or if there is nothing to read. */
 static bool stream_read(struct sink *sink, struct output_stream *stream)
 {
@@ -232,6 +271,9 @@ static bool stream_read(struct sink *sink, struct output_stream *stream)
         stream_close(stream);
         return false;
     }
+    write_file(sink, stream, to, (size_t)length);
+    if (stream->hidden)
+        return true;
     bool passed = lines_feed(&sink->lines, &stream->buffer, (size_t)length);
     if (stream->buffer.used == 0)
         stream->begun_us = 0;
@@ -240,10 +282,25 @@ static bool stream_read(struct sink *sink, struct output_stream *stream)
     return true;
 }
 
+/* The time of day, for lines that begin now. */
+static void stamp(struct sink *sink)
+{
+    struct timespec now;
+    struct tm local;
+    if (!sink->options->timestamps)
+        return;
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    size_t length = strftime(sink->lines.stamp, sizeof(sink->lines.stamp), "%H:%M:%S", &local);
+    snprintf(sink->lines.stamp + length, sizeof(sink->lines.stamp) - length, ".%03u ",
+             (unsigned int)(now.tv_nsec / 1000000) % 1000);
+}
+
 /* Read each ready stream once, so that all get their turn. Returns how many had data. */
 static int sink_read(struct sink *sink)
 {
     struct epoll_event events[EVENTS];
+    stamp(sink);
     int count = epoll_wait(sink->epoll_fd, events, EVENTS, 0);
     for (int i = 0; i < count; i++) {
         struct output_stream *stream = &sink->streams[events[i].data.u32];
@@ -341,6 +398,12 @@ const char *output_complaint(struct output *output)
             snprintf(output->complaint, sizeof(output->complaint), "cannot write to %s: %s", name,
                      strerror(sink->error));
             sink->error = 0;
+            return output->complaint;
+        }
+        if (sink->file_error != 0) {
+            snprintf(output->complaint, sizeof(output->complaint), "cannot write to a file in %.60s: %s",
+                     sink->options->directory, strerror(sink->file_error));
+            sink->file_error = 0;
             return output->complaint;
         }
         if (sink->lines.failed) {

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/bitmap.h"
 #include "base/status.h"
 
 #define OUTPUT_POLLS 4 /* entries that output_poll fills */
@@ -19,9 +20,21 @@ enum output_pty {
     OUTPUT_PTY_OFF
 };
 
+struct output_options {
+    bool prefix;     /* "[rank] " before each line */
+    bool timestamps; /* and the time of day before that */
+    enum output_pty pty;
+    const char *directory; /* for files with each rank's output; NULL: none */
+    bool only;             /* show the output of these ranks alone; files get that of all */
+    struct bitmap ranks;
+};
+
 struct output;
 
-int output_create(struct output **outputp, int size, bool prefix, enum output_pty pty, struct hvd_error *err);
+/* Makes the directory, with its parents, if it is not there. [options] must stay valid until output_destroy.
+ */
+int output_create(struct output **outputp, int size, const struct output_options *options,
+                  struct hvd_error *err);
 void output_destroy(struct output *output);
 
 /* Create the pipes, or the pseudo-terminal, of a rank. Its ends go to write_fds[1] and [2]; the caller closes
@@ -39,7 +52,8 @@ void output_work(struct output *output);
  * written, or cannot be. */
 bool output_finish(struct output *output);
 
-/* Returns why stdout or stderr could not be written, once for each; NULL if there is nothing to report. */
+/* Returns why stdout, stderr or a file could not be written, once for each; NULL if there is nothing to
+ * report. */
 const char *output_complaint(struct output *output);
 
 /* True once: nobody reads hvdrun's output any more, and the ranks, which write to pseudo-terminals, do not

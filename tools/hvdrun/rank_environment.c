@@ -186,6 +186,17 @@ static void add_master(struct builder *builder, int port)
         add_unless_set(builder, master);
 }
 
+/* Is the variable of [entry] among [variables]? */
+static bool is_given(const char *entry, const char *const *variables)
+{
+    size_t length = strcspn(entry, "=");
+    for (; variables != NULL && *variables != NULL; variables++) {
+        if (strncmp(*variables, entry, length) == 0 && (*variables)[length] == '=')
+            return true;
+    }
+    return false;
+}
+
 char **rank_environment_create(char *const *environment, const struct rank_environment *settings)
 {
     struct outer outer = {.placed = environment_value(environment, PLACED_VARIABLE),
@@ -197,14 +208,22 @@ char **rank_environment_create(char *const *environment, const struct rank_envir
     read_networks(environment, &outer.networks);
     while (environment[count] != NULL)
         count++;
-    struct builder builder = {.room = count + 20};
+    size_t given_count = 0;
+    while (settings->variables != NULL && settings->variables[given_count] != NULL)
+        given_count++;
+    struct builder builder = {.room = count + given_count + 20};
     builder.entries = calloc(builder.room, sizeof(builder.entries[0]));
     if (builder.entries == NULL)
         return NULL;
     for (size_t i = 0; i < count; i++) {
         if (!is_removed(environment[i], &outer) && !is_forced(environment[i]) &&
+            !is_given(environment[i], settings->variables) &&
             (settings->colours || !matches(environment[i], terminal)))
             add_entry(&builder, strdup(environment[i]));
+    }
+    for (size_t i = 0; i < given_count; i++) {
+        if (!is_given(settings->variables[i], settings->variables + i + 1)) /* the last one counts */
+            add_entry(&builder, strdup(settings->variables[i]));
     }
     add_unless_set(&builder, forced);
     add_unless_set(&builder, defaults);

@@ -11,7 +11,9 @@ struct rank_environment {
     const char *cli;    /* HVD_CLI; "": none */
     const char *shared; /* the folder for Open MPI's shared memory; "": its default */
     int master_port;    /* MASTER_PORT; 0: none was found, and the user's stays */
-    bool colours;       /* the ranks' output goes to a terminal, which shows them */
+    const char *const
+        *variables; /* "NAME=value" that the user gave for the ranks, NULL-terminated; or NULL */
+    bool colours;   /* the ranks' output goes to a terminal, which shows them */
 };
 
 /* Returns hvdrun's own [environment] without the variables of an outer launcher, with those that an

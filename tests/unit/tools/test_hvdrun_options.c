@@ -75,7 +75,7 @@ START_TEST(is_understood)
     ck_assert_int_eq(options.action, HVDRUN_RUN);
     ck_assert_int_eq(options.ranks, good->ranks);
     ck_assert_int_eq(options.grace_us, good->grace_us);
-    ck_assert_int_eq(options.prefix, good->prefix);
+    ck_assert_int_eq(options.output.prefix, good->prefix);
     ck_assert_str_eq(options.cli, good->cli);
     ck_assert_str_eq(options.command[0], good->command);
 }
@@ -100,12 +100,17 @@ static const struct bad bads[] = {
     {{"hvdrun", "-n", "4097", "true"}, {"-n 4097", "too large", "1 to 4096"}},
     {{"hvdrun", "-n", "100000", "true"}, {"-n 100000", "1 to 4096"}},
     {{"hvdrun", "-n", "99999999999999999999", "true"}, {"1 to 4096"}},
-    {{"hvdrun", "-x", "true"}, {"-x", "unknown"}},
+    {{"hvdrun", "-y", "true"}, {"-y", "unknown"}},
     {{"hvdrun", "-hx", "true"}, {"-hx", "unknown"}},
     {{"hvdrun", "--rank=2", "true"}, {"--rank=2", "unknown"}},
     {{"hvdrun", "--ranksx=2", "true"}, {"--ranksx=2", "unknown"}},
     {{"hvdrun", "--no-prefix=1", "true"}, {"--no-prefix", "no value"}},
     {{"hvdrun", "--grace=5", "true"}, {"--grace 5", "such as 5s"}},
+    {{"hvdrun", "--only-rank=a", "true"}, {"--only-rank a", "expected ranks such as 0 or 0,4-7, or none"}},
+    {{"hvdrun", "--output-dir=", "true"}, {"--output-dir", "empty"}},
+    {{"hvdrun", "-x", "=1", "true"}, {"-x =1", "the name is empty"}},
+    {{"hvdrun", "-x", "NOT_SET_AT_ALL", "true"}, {"NOT_SET_AT_ALL", "is not set"}},
+    {{"hvdrun", "--no-prefix", "--timestamps", "true"}, {"--timestamps and --no-prefix"}},
     {{"hvdrun", "--pty=maybe", "true"}, {"--pty maybe", "expected auto, on or off"}},
     {{"hvdrun", "--grace=-1s", "true"}, {"--grace -1s", "such as 5s"}},
     {{"hvdrun", "--grace=2h", "true"}, {"--grace 2h", "too large", "at most 1h"}},
@@ -209,9 +214,39 @@ START_TEST(output_is_a_terminal_or_a_pipe)
     static const char *const on[] = {"hvdrun", "--pty=on", "true", NULL};
     static const char *const off[] = {"hvdrun", "--pty", "off", "true", NULL};
     static const char *const last[] = {"hvdrun", "--pty=off", "--pty=auto", "true", NULL};
-    ck_assert(parse(on) == HVD_OK && options.pty == OUTPUT_PTY_ON);
-    ck_assert(parse(off) == HVD_OK && options.pty == OUTPUT_PTY_OFF);
-    ck_assert(parse(last) == HVD_OK && options.pty == OUTPUT_PTY_AUTO);
+    ck_assert(parse(on) == HVD_OK && options.output.pty == OUTPUT_PTY_ON);
+    ck_assert(parse(off) == HVD_OK && options.output.pty == OUTPUT_PTY_OFF);
+    ck_assert(parse(last) == HVD_OK && options.output.pty == OUTPUT_PTY_AUTO);
+}
+END_TEST
+
+START_TEST(output_may_be_chosen_and_kept)
+{
+    static const char *const words[] = {
+        "hvdrun", "--only-rank=0,4-7", "--output-dir", "logs", "--timestamps", "-x",
+        "A=1",    "--env=B=2",         "true",         NULL};
+    static const char *const none[] = {"hvdrun", "--only-rank", "none", "true", NULL};
+    ck_assert_msg(parse(words) == HVD_OK, "%s", err.text);
+    ck_assert(options.output.only && options.output.timestamps);
+    for (int rank = 0; rank < 9; rank++)
+        ck_assert_int_eq(bitmap_is_set(&options.output.ranks, rank), rank == 0 || (rank >= 4 && rank <= 7));
+    ck_assert_str_eq(options.output.directory, "logs");
+    ck_assert_str_eq(options.variables[0], "A=1");
+    ck_assert_str_eq(options.variables[1], "B=2");
+    ck_assert_ptr_null(options.variables[2]);
+    ck_assert(parse(none) == HVD_OK && options.output.only && !bitmap_is_set(&options.output.ranks, 0));
+}
+END_TEST
+
+START_TEST(too_many_variables_are_refused)
+{
+    static const char *words[HVDRUN_MAX_VARIABLES + 4] = {"hvdrun"};
+    for (int i = 1; i <= HVDRUN_MAX_VARIABLES + 1; i++)
+        words[i] = "-xA=1";
+    words[HVDRUN_MAX_VARIABLES + 2] = "true";
+    ck_assert_int_eq(parse(words), HVD_ERR_INVALID);
+    ck_assert_ptr_nonnull(strstr(err.text, "at most 64 variables"));
+    ck_assert_int_eq(parse(words + 1), HVD_OK);
 }
 END_TEST
 
@@ -220,6 +255,8 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("options");
     tcase_add_loop_test(tcase, is_understood, 0, sizeof(goods) / sizeof(goods[0]));
     tcase_add_test(tcase, output_is_a_terminal_or_a_pipe);
+    tcase_add_test(tcase, output_may_be_chosen_and_kept);
+    tcase_add_test(tcase, too_many_variables_are_refused);
     tcase_add_loop_test(tcase, is_refused, 0, sizeof(bads) / sizeof(bads[0]));
     tcase_add_test(tcase, long_words_are_refused);
     tcase_add_test(tcase, a_resource_file_is_noted);
