@@ -5,6 +5,7 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -17,6 +18,8 @@
 
 /* The longest pause within a client's first message, which it sends as a whole. */
 #define PAUSE_US 10000
+
+#define DRAIN_MS 100
 
 static bool is_tcp(int fd)
 {
@@ -46,14 +49,31 @@ static void guard(int fd)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &pause, sizeof(pause));
 }
 
+/* Connections that were there before the listener was guarded have not inherited the timeout. Wait until
+ * libpmix has accepted them. */
+static void drain(int fd)
+{
+    struct tcp_info info;
+    for (int i = 0; i < DRAIN_MS; i++) {
+        socklen_t length = sizeof(info);
+        /* of a listener: how many connections wait to be accepted */
+        if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &length) < 0 || info.tcpi_unacked == 0)
+            return;
+        poll(NULL, 0, 1);
+    }
+}
+
 void server_listener_guard(void)
 {
     for (int fd = STDERR_FILENO + 1; fd < MOST_FDS; fd++) {
-        if (!is_tcp(fd))
+        if (!is_tcp(fd) || !listens(fd))
             continue;
-        if (listens(fd))
-            guard(fd);
-        else
-            shutdown(fd, SHUT_RDWR); /* no rank has been started, so it is a stranger's */
+        guard(fd);
+        drain(fd);
+    }
+    /* no rank has been started, so that all connections are of strangers */
+    for (int fd = STDERR_FILENO + 1; fd < MOST_FDS; fd++) {
+        if (is_tcp(fd) && !listens(fd))
+            shutdown(fd, SHUT_RDWR);
     }
 }
