@@ -13,11 +13,10 @@ static int64_t next_time(int64_t from_us, int64_t warn_us, int64_t abort_us)
     return abort_us > 0 && from_us + abort_us < next_us ? from_us + abort_us : next_us;
 }
 
-/* A set that the parent, or a rank above it, decides for, and in which this rank waits; or NULL. Once a rank
- * has left, the others may take their time to leave, too. */
+/* A set that the parent, or a rank above it, decides for, and in which this rank waits; or NULL. */
 static const struct subtree_set *waiting_set(const struct stall_stage *stall)
 {
-    for (size_t i = 0; i < stall->submit->sets.count && !stall->submit->leaving_decided; i++) {
+    for (size_t i = 0; i < stall->submit->sets.count; i++) {
         const struct subtree_set *subtree_set = stall->submit->sets.at[i];
         if (!subtree_set->decides &&
             (subtree_set->response_cache.reported_count > 0 || subtree_set->joined_reported))
@@ -106,7 +105,7 @@ static int report_silence(struct stall_stage *stall, int64_t now_us, struct hvd_
     int64_t waited_us = parent->waited_us + now_us - parent->since_us;
     bool known_above = desc != NULL && is_known_above(stall, desc);
     int64_t abort_us = params->stall_abort_us;
-    bool must_abort = abort_us > 0 && waited_us >= abort_us;
+    bool must_abort = abort_us > 0 && waited_us >= abort_us && stall->submit->leaving_rank < 0;
     if (known_above && must_abort && waited_us < abort_us + HOLD_BACK_US) {
         parent->pong_until_us = now_us + abort_us + HOLD_BACK_US - waited_us;
         return HVD_OK;

@@ -19,6 +19,13 @@ struct stalled {
     bool again; /* all members of the batch have replied that they wait in it */
 };
 
+/* Once a rank has left, the others may take all their time to do so. */
+static bool must_abort(const struct stall_stage *stall, int64_t waited_us)
+{
+    int64_t abort_us = stall->submit->params->stall_abort_us;
+    return abort_us > 0 && waited_us >= abort_us && !stall->submit->leaving_decided;
+}
+
 static void mute(struct subtree_set *subtree_set)
 {
     subtree_set->muted = true;
@@ -76,7 +83,6 @@ static int push_stalled(struct stall_stage *stall, struct subtree_set *subtree_s
 {
     const struct stall_query *stall_query = subtree_set->stall_query;
     const struct cache_entry *entry = response_cache_find(&subtree_set->response_cache, stall_query->name);
-    int64_t abort_us = stall->submit->params->stall_abort_us;
     struct decision decision = {
         .kind = DECISION_STALLED,
         .desc = stall_query->desc,
@@ -90,7 +96,7 @@ static int push_stalled(struct stall_stage *stall, struct subtree_set *subtree_s
         .stall = &stall_query->stall,
         .waited_us = stall_query->waited_us,
         .others = stall_query->batch == 0 ? count_pending(subtree_set) - is_pending(entry) : 0,
-        .must_abort = abort_us > 0 && stall_query->waited_us >= abort_us};
+        .must_abort = must_abort(stall, stall_query->waited_us)};
     int rc = delivery_push(stall->delivery, &decision, err);
     stall->delivery->unit_decided = false; /* it belongs to no unit */
     return rc;
@@ -122,6 +128,17 @@ static int finish_batch_query(struct stall_stage *stall, struct subtree_set *sub
     return rc;
 }
 
+/* Only ranks that do not reply are of interest once a rank has left: the others leave when they want to. */
+static void keep_silent_ranks(struct stall_report *report)
+{
+    const struct stall_report all = *report;
+    *report = (struct stall_report){.missing = 0};
+    for (int i = 0; i < all.named; i++) {
+        if (all.ranks[i].state == STALL_SILENT)
+            stall_report_add(report, &all.ranks[i]);
+    }
+}
+
 /* Stop waiting for replies. */
 static int finish_query(struct stall_stage *stall, struct subtree_set *subtree_set, struct hvd_error *err)
 {
@@ -137,8 +154,10 @@ static int finish_query(struct stall_stage *stall, struct subtree_set *subtree_s
         wire_put(&stall->notes, &answer);
     } else if (stall_query->batch != 0) {
         return finish_batch_query(stall, subtree_set, err);
-    } else if (stall_query->stall.missing > 0 && !stall->submit->leaving_decided) {
-        rc = push_stalled(stall, subtree_set, err);
+    } else {
+        if (stall->submit->leaving_decided)
+            keep_silent_ranks(&stall_query->stall);
+        rc = stall_query->stall.missing > 0 ? push_stalled(stall, subtree_set, err) : HVD_OK;
     }
     stall_query_end(subtree_set);
     return rc;
@@ -262,12 +281,6 @@ static int notify(struct stall_stage *stall, struct subtree_set *subtree_set, co
     return HVD_OK;
 }
 
-static bool must_abort(const struct stall_stage *stall, int64_t waited_us)
-{
-    int64_t abort_us = stall->submit->params->stall_abort_us;
-    return abort_us > 0 && waited_us >= abort_us;
-}
-
 /* Report it, unless a stall was reported a short while ago, or the answers to that are still on their way. */
 static int notify_unless_muted(struct stall_stage *stall, struct subtree_set *subtree_set,
                                const struct stalled *stalled, struct hvd_error *err)
@@ -310,10 +323,17 @@ int stall_report_batch(struct stall_stage *stall, const struct stalled_batch *st
     return notify_unless_muted(stall, subtree_set, &stalled, err);
 }
 
-/* The operation that has waited longest on this rank for ranks of the subtree, or NULL. */
-static const struct cache_entry *oldest_pending(const struct subtree_set *subtree_set)
+/* The operation that has waited longest on this rank for ranks of the subtree, or NULL. Once a rank has left
+ * that is the common shutdown. */
+static const struct cache_entry *oldest_pending(const struct stall_stage *stall,
+                                                const struct subtree_set *subtree_set)
 {
-    return TAILQ_FIRST(&subtree_set->response_cache.pending);
+    const struct cache_entry *shutdown = NULL;
+    if (!stall->submit->leaving_decided)
+        return TAILQ_FIRST(&subtree_set->response_cache.pending);
+    if (subtree_set->set == HVD_ALL_RANKS)
+        shutdown = response_cache_find(&subtree_set->response_cache, DESC_SHUTDOWN_NAME);
+    return is_pending(shutdown) ? shutdown : NULL;
 }
 
 /* Set the times of operations that are new since the last call. */
@@ -334,7 +354,7 @@ static void update_times(const struct stall_stage *stall, struct subtree_set *su
 static int64_t deadline_of(const struct stall_stage *stall, const struct subtree_set *subtree_set)
 {
     const struct negotiate_params *params = (stall->submit->params);
-    const struct cache_entry *entry = oldest_pending(subtree_set);
+    const struct cache_entry *entry = oldest_pending(stall, subtree_set);
     int64_t deadline_us = INT64_MAX;
     if (subtree_set->stall_query != NULL)
         return subtree_set->stall_query->deadline_us;
@@ -343,7 +363,8 @@ static int64_t deadline_of(const struct stall_stage *stall, const struct subtree
         if (subtree_set->muted && subtree_set->muted_until_us > deadline_us)
             deadline_us = subtree_set->muted_until_us;
     }
-    if (entry != NULL && params->stall_abort_us > 0 && subtree_set->abort_reported_us != entry->since_us &&
+    if (entry != NULL && params->stall_abort_us > 0 && !stall->submit->leaving_decided &&
+        subtree_set->abort_reported_us != entry->since_us &&
         entry->since_us + params->stall_abort_us < deadline_us)
         deadline_us = entry->since_us + params->stall_abort_us;
     return deadline_us;
@@ -352,7 +373,7 @@ static int64_t deadline_of(const struct stall_stage *stall, const struct subtree
 int64_t stall_deadline(struct stall_stage *stall, int64_t now_us)
 {
     int64_t deadline_us = parent_watch_deadline(stall, now_us);
-    for (size_t i = 0; i < stall->submit->sets.count && !stall->submit->leaving_decided; i++) {
+    for (size_t i = 0; i < stall->submit->sets.count; i++) {
         struct subtree_set *subtree_set = stall->submit->sets.at[i];
         if (TAILQ_EMPTY(&subtree_set->response_cache.pending) && subtree_set->stall_query == NULL &&
             !subtree_set->muted)
@@ -399,7 +420,7 @@ int stall_check(struct stall_stage *stall, int64_t now_us, struct hvd_error *err
             continue;
         rc = subtree_set->stall_query != NULL
                  ? time_out(stall, subtree_set, err)
-                 : notify_of(stall, subtree_set, oldest_pending(subtree_set), now_us, err);
+                 : notify_of(stall, subtree_set, oldest_pending(stall, subtree_set), now_us, err);
         update_times(stall, subtree_set, now_us);
     }
     return rc;

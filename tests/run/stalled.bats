@@ -91,6 +91,15 @@ aborts() {
     done
 }
 
+@test "a rank that stops before it leaves is named" {
+    local culprit
+    for culprit in 0 1; do
+        ranks 2 --hvd-stall-warn=1s --hvd-stall-abort=2s -- leave $culprit 5000 1
+        [ "$status" -eq 0 ]
+        grep -q "hvd_shutdown has waited [0-9]*s for 1 rank: rank $culprit ([^)]*) does not answer" <<<"$output"
+    done
+}
+
 @test "a job that is suspended as a whole for longer goes on" {
     ranks 3 --hvd-stall-warn=1s --hvd-stall-abort=2s -- allreduce all 5000 1
     [ "$status" -eq 0 ]

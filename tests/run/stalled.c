@@ -3,9 +3,9 @@
  * STOPPED_MS each time, and goes on for 30 ms in between; all are where RANK is all. Exits 0 when it has gone
  * on for the last time, or 7 where hvd fails before that, and then prints what it said.
  *
- * OPERATION is an allreduce (of hvd_alloc's memory: window), a broadcast, an alltoall, a small one, or
- * gather: an allgather in which the rank stops itself once the sizes are known, so that the stop is in the
- * operation for certain. */
+ * OPERATION is an allreduce (of hvd_alloc's memory: window), a broadcast, an alltoall, a small one, gather:
+ * an allgather in which the rank stops itself once the sizes are known, so that the stop is in the operation
+ * for certain, or leave: the rank stops itself before it calls hvd_shutdown. */
 #include <signal.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -72,13 +72,17 @@ static bool stopper_is_done(const struct stopper *stopper)
     return waitpid(stopper->pid, &status, WNOHANG) != 0;
 }
 
-static void *stop_myself(int64_t bytes, void *arg)
+static void stop_culprit(const struct stopper *stopper)
 {
-    struct stopper *stopper = arg;
-    if (stopper != NULL && stopper->pid > 0) {
-        stopper_begin(stopper);
-        raise(SIGSTOP);
-    }
+    if (stopper->pid == 0)
+        return;
+    stopper_begin(stopper);
+    raise(SIGSTOP);
+}
+
+static void *stop_and_allocate(int64_t bytes, void *arg)
+{
+    stop_culprit(arg);
     return malloc((size_t)bytes);
 }
 
@@ -86,7 +90,7 @@ static enum hvd_status gather(float *data, struct stopper *stopper)
 {
     struct hvd_tensor tensor = hvd_vector("big", data, 1000, HVD_FLOAT32);
     tensor.output = NULL;
-    struct hvd_result result = {.allocate = stop_myself, .arg = stopper};
+    struct hvd_result result = {.allocate = stop_and_allocate, .arg = stopper};
     enum hvd_status status = hvd_allgather(&tensor, &result, NULL);
     if (status == HVD_OK)
         free(result.data);
@@ -150,7 +154,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: %s OPERATION RANK STOPPED_MS TIMES\n", argv[0]);
         return 2;
     }
-    bool stops_itself = strcmp(argv[1], "gather") == 0;
+    bool leaves = strcmp(argv[1], "leave") == 0;
+    bool stops_itself = leaves || strcmp(argv[1], "gather") == 0;
     signal(SIGTERM, SIG_IGN); /* a launcher sends it once one rank has ended: let the others print first */
     must(hvd_init(), "hvd_init");
     ranks_know();
@@ -158,7 +163,11 @@ int main(int argc, char **argv)
     if (culprit)
         stopper_start(&stopper, stops_itself, (int)strtol(argv[3], NULL, 10), (int)strtol(argv[4], NULL, 10));
     float data[1000] = {0};
-    enum hvd_status status = stops_itself ? gather(data, &stopper) : loop(argv[1], &stopper, culprit);
+    enum hvd_status status = HVD_OK;
+    if (leaves)
+        stop_culprit(&stopper);
+    else
+        status = stops_itself ? gather(data, &stopper) : loop(argv[1], &stopper, culprit);
     if (status == HVD_OK) {
         must(hvd_shutdown(), "hvd_shutdown");
         return 0;

@@ -339,7 +339,13 @@ START_TEST(who_has_joined_or_left_is_not_missing)
     watch(&sim, 9 * WARN);
     watch(&sim, 20 * WARN);
     ck_assert_int_eq(stalls_told(&sim), 1);
-    ck_assert_int_eq(deadline_of_all(&sim, 20 * WARN), INT64_MAX);
+    /* but a rank that was stopped is told of, without end */
+    sim.players[11].stopped = true;
+    for (int64_t now_us = 20 * WARN; now_us < 30 * WARN; now_us += SECOND / 16)
+        watch(&sim, now_us);
+    ck_assert_ptr_nonnull(strstr(sim.players[0].stall, " s for 1: 11 (silent)"));
+    ck_assert_ptr_eq(strstr(sim.players[0].stall, "hvd_shutdown waits "), sim.players[0].stall);
+    ck_assert_int_eq(stalls_told(&sim), sim.players[0].stalls);
     desc_release(join);
     end(&sim);
 }
