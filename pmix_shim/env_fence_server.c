@@ -367,8 +367,9 @@ static int collect_pages(struct fence_server *fence_server, struct store *store,
             list_missing(fence_server, names, sizeof(names));
             return error_set(
                 err, HVD_ERR_TIMEOUT,
-                "%d of %d ranks did not join in time: rank %s; --hvd-start-timeout gives them longer",
-                fence_server->missing, fence_server->job->size, names);
+                "%d of %d ranks did not join in time: rank %s; --hvd-start-timeout gives them longer%s",
+                fence_server->missing, fence_server->job->size, names,
+                getenv("SLURM_STEP_ID") != NULL ? ", and srun -K ends the step where some never come" : "");
         }
         int count = fence_server->peer_count;
         for (int i = 0; i < count; i++) {

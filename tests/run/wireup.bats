@@ -210,6 +210,9 @@ END
     [ "$SECONDS" -le 5 ]
     [ "$status" -eq 1 ]
     [ "$(grep -c '1 of 4 ranks did not join in time: rank 2; --hvd-start-timeout' <<<"$output")" -eq 3 ]
+    [[ $output != *srun* ]]
+    SLURM_STEP_ID=0 job 4 3 1 0
+    [ "$(grep -c 'gives them longer, and srun -K ends the step' <<<"$output")" -eq 3 ]
 }
 
 @test "without rank 0 the others say so, in time" {
