@@ -13,6 +13,7 @@ from hvd._library import libc
 from hvd.errors import InvalidError
 
 _D = _abi.ENUMS["hvd_dtype"]
+_BYTE_OF = ctypes.c_char.from_buffer
 MAX_DIMS = _abi.CONSTANTS["HVD_MAX_DIMS"]
 
 
@@ -94,7 +95,19 @@ class NumpyAdapter:
         return code
 
     def place(self, array: Any) -> Place:
-        return Place(array.__array_interface__["data"][0], self.code_of(array.dtype), array.shape)
+        try:
+            address = ctypes.addressof(
+                _BYTE_OF(array)
+            )  # the fast way, for contiguous writable ones
+        except (TypeError, ValueError):
+            address = array.__array_interface__["data"][0]
+        return Place(address, self.code_of(array.dtype), array.shape)
+
+    @staticmethod
+    def signature(array: Any) -> Tuple:
+        """What is equal as long as the array is where it was; raises for one that is not
+        writable."""
+        return ctypes.addressof(_BYTE_OF(array)), array.shape, array.dtype
 
     def contiguous(self, array: Any) -> Any:
         return (
@@ -179,6 +192,11 @@ class TorchAdapter:
                 "a tensor on", tensor.device, "it must be in host memory; pass tensor.cpu()"
             )
         return Place(tensor.data_ptr(), self.code_of(tensor), tuple(tensor.shape))
+
+    @staticmethod
+    def signature(tensor: Any) -> Tuple:
+        """What is equal as long as the tensor is where it was."""
+        return tensor.data_ptr(), tensor.shape, tensor.dtype
 
     def contiguous(self, tensor: Any) -> Any:
         # a lazy negation or conjugation has other elements in memory than it shows

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any, List, Optional, Sequence, Union
 
-from hvd import _abi, _flight, _names
+from hvd import _abi, _flight, _names, _plans
 from hvd._library import lib
 from hvd.errors import InvalidError, StateError, check
 
@@ -117,6 +117,7 @@ def init(
     global_process_set.ranks = list(range(size()))
     _flight.begin()
     _names.forget()
+    _plans.forget()
 
 
 def shutdown() -> None:

@@ -1,10 +1,12 @@
 """The collectives, on whatever holds elements: waiting, asynchronous and grouped."""
 import ctypes
 import enum
+import operator
 import struct
+from itertools import repeat
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from hvd import _abi, _flight
+from hvd import _abi, _flight, _plans
 from hvd._arrays import MAX_DIMS, Place, adapt, refuse
 from hvd._flight import Handle
 from hvd._job import set_id
@@ -145,6 +147,10 @@ class Slot:
                 self.target = self.source if in_place else self.adapter.empty(given, wanted)
         self.target_address = self.adapter.place(self.target).address
 
+    def stays(self, tensor: Any, adapter: Any) -> bool:
+        """Does libhvd work on the memory of the caller's tensor itself?"""
+        return self.result is tensor and self.adapter is adapter and adapter.is_contiguous(tensor)
+
     def finish(self) -> Any:
         if (
             self.target is not self.result
@@ -189,8 +195,10 @@ def _reduce(
     options: Any,
     base: str,
     grouped: bool,
+    settings: Optional[Tuple] = None,
 ) -> Handle:
-    """allreduce or reducescatter of one tensor or a group."""
+    """allreduce or reducescatter of one tensor or a group. With [settings] it is in place, and may
+    come again: then a plan of it is kept."""
     slots = [Slot(tensor, out, shape) for tensor, out, shape in zip(tensors, outs, shapes)]
     description = _describe(names, slots)
     function = getattr(lib, "hvd_%s%s_async" % ("grouped_" if grouped else "", kind))
@@ -204,7 +212,14 @@ def _reduce(
     def attempt() -> Handle:
         return submit(function, arguments, (description, slots, options), finish)
 
-    return submit_named(base, attempt)
+    handle = submit_named(base, attempt)
+    adapter = slots[0].adapter if slots else None
+    if settings is not None and all(map(Slot.stays, slots, tensors, repeat(adapter))):
+        plan = _plans.Plan(settings, tensors, adapter.signature)
+        plan.call, plan.arguments = function, arguments
+        plan.kept = (description, options)
+        _plans.keep(base, plan)
+    return handle
 
 
 # ---- allreduce ----------------------------------------------------------------------------------
@@ -222,6 +237,12 @@ def allreduce_async(
 ) -> Handle:
     """Submit allreduce; the handle's wait() returns what allreduce returns."""
     number = set_id(process_set)
+    settings = None
+    if out is tensor and name is not None:
+        settings = ("allreduce", op, number, prescale, postscale, wire)
+        plan = _plans.find(name, settings, (tensor,))
+        if plan is not None:
+            return plan.submit((tensor,), tensor)
     name = name if name is not None else made_up_name("allreduce", number)
     return _reduce(
         "allreduce",
@@ -233,6 +254,7 @@ def allreduce_async(
         options_of(number, prescale, postscale, wire),
         name,
         False,
+        settings if not isinstance(name, MadeUpName) else None,
     )
 
 
@@ -265,6 +287,12 @@ def grouped_allreduce_async(
 ) -> Handle:
     """Submit grouped_allreduce; the handle's wait() returns the list of results."""
     number = set_id(process_set)
+    settings = None
+    if outs is not None and name is not None and all(map(operator.is_, tensors, outs)):
+        settings = ("grouped_allreduce", op, number, prescale, postscale, wire)
+        plan = _plans.find(name, settings, tensors)
+        if plan is not None:
+            return plan.submit(tuple(tensors), list(tensors))
     base, names = group_names("allreduce", name, len(tensors), number)
     return _reduce(
         "allreduce",
@@ -276,6 +304,7 @@ def grouped_allreduce_async(
         options_of(number, prescale, postscale, wire),
         base,
         True,
+        settings if not isinstance(base, MadeUpName) else None,
     )
 
 

@@ -212,6 +212,30 @@ def test_groups(rank, size):
         hvd.grouped_allreduce([])
 
 
+def test_in_place_again(rank, size):
+    """Tensors that come back under the same name are submitted by a plan, unless something has
+    changed."""
+    mine = np.zeros(6, "float32")
+    for op, expected in ((hvd.Sum, size), (hvd.Sum, size), (hvd.Max, 1), (hvd.Average, 1)):
+        mine[:] = 1
+        assert hvd.allreduce(mine, op, "again", out=mine) is mine and (mine == expected).all()
+    mine.shape = (2, 3)
+    hvd.allreduce(mine, hvd.Sum, "again", out=mine)
+    mine = np.full(5000, float(rank))
+    hvd.allreduce(mine, hvd.Sum, "again", out=mine)
+    assert mine[4999] == sum(range(size))
+    mine.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        hvd.allreduce(mine, hvd.Sum, "again", out=mine)
+    group = [np.full(3, 1.0), np.full(4, 2.0)]
+    for step in range(3):
+        found = hvd.grouped_allreduce(group, hvd.Sum, "group again", outs=group)
+        assert found[1] is group[1] and group[1][0] == 2 * size ** (step + 1)
+        if step == 1:
+            group[0] = np.full(3, 1.0)  # another array of the same name
+    assert group[0][0] == size
+
+
 def test_asynchronous_and_dropped_handles(rank, size):
     handles = [
         hvd.allreduce_async(np.full(1000, rank + i), hvd.Sum, name="a%d" % i) for i in range(20)

@@ -108,6 +108,15 @@ accuracy() {
         END { exit bad || n != 6 }'
 }
 
+@test "python3 -m hvd.bench measures what it can" {
+    needs torch
+    run timeout -k 5 100 "$PYTHON" -m hvd.bench --rounds 1
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has "ResNet-50's 161 gradients, 97.5 MiB"
+    [ "$(grep -c ' us$' <<<"$output")" -eq 8 ]
+}
+
 @test "a script that knows only Horovod runs unedited by horovodrun" {
     needs torch
     export PYTHONPATH=$HVD_SOURCE/python/compat:$PYTHONPATH

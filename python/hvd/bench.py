@@ -1,0 +1,197 @@
+"""Measures hvd from Python, with torch's gloo and, where it is installed, Horovod beside it:
+python3 -m hvd.bench.
+
+Alone it starts two ranks by hvdrun; under hvdrun or srun it measures the ranks of that job. Each
+row is the median over rounds of the time of rank 0, all ranks having begun together; what is
+compared takes turns in each round."""
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+import hvd
+from hvd import _programs
+
+BUCKET_BYTES = 25 << 20  # of DistributedDataParallel
+
+
+def resnet50_shapes() -> List[Tuple[int, ...]]:
+    """The shapes of ResNet-50's 161 parameters."""
+    shapes: List[Tuple[int, ...]] = [(64, 3, 7, 7), (64,), (64,)]
+    before = 64
+    for width, blocks in ((64, 3), (128, 4), (256, 6), (512, 3)):
+        for block in range(blocks):
+            after = 4 * width
+            for shape in ((width, before, 1, 1), (width, width, 3, 3), (after, width, 1, 1)):
+                shapes += [shape, (shape[0],), (shape[0],)]
+            if block == 0:
+                shapes += [(after, before, 1, 1), (after,), (after,)]
+            before = after
+    return shapes + [(1000, 2048), (1000,)]
+
+
+def measure(cases: Dict[str, Callable[[], Any]], rounds: int, calls: int = 1) -> Dict[str, float]:
+    """The median time of a call in microseconds, by case."""
+    times: Dict[str, List[float]] = {name: [] for name in cases}
+    for case in cases.values():
+        case()
+    for _ in range(rounds):
+        for name, case in cases.items():
+            hvd.barrier()
+            begin = time.perf_counter()
+            for _ in range(calls):
+                case()
+            times[name].append((time.perf_counter() - begin) / calls * 1e6)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+# ---- Small tensors, numpy -----------------------------------------------------------------------
+
+
+def small_cases() -> Dict[str, Callable[[], Any]]:
+    import numpy
+
+    one = numpy.zeros(1, "float32")
+    return {"hvd": lambda: hvd.allreduce(one, hvd.Sum, "bench.4bytes", out=one)}
+
+
+def many_cases() -> Dict[str, Callable[[], Any]]:
+    import numpy
+
+    arrays = [numpy.zeros(256, "float32") for _ in range(1000)]
+    names = ["bench.many.%d" % i for i in range(len(arrays))]
+
+    def grouped() -> None:
+        hvd.grouped_allreduce(arrays, hvd.Sum, "bench.group", outs=arrays)
+
+    def single() -> None:
+        handles = [
+            hvd.allreduce_async(array, hvd.Sum, name, out=array)
+            for array, name in zip(arrays, names)
+        ]
+        for handle in handles:
+            handle.wait()
+
+    return {"hvd, one group": grouped, "hvd, one by one": single}
+
+
+# ---- Gradients, torch ---------------------------------------------------------------------------
+
+
+def optimizer_case(settings: Dict[str, Any]) -> Callable[[], Any]:
+    """The synchronisation of DistributedOptimizer, once backward has computed all gradients."""
+    import torch
+
+    import hvd.torch
+
+    parameters = [torch.nn.Parameter(torch.zeros(shape)) for shape in resnet50_shapes()]
+    named = [("bench%d.%s" % (len(settings), i), each) for i, each in enumerate(parameters)]
+    optimizer = hvd.torch.DistributedOptimizer(
+        torch.optim.SGD(parameters, lr=0.1), named, **settings
+    )
+    for parameter in parameters:
+        parameter.grad = torch.ones_like(parameter)
+
+    def synchronise() -> None:
+        for parameter in reversed(parameters):
+            optimizer._hook(parameter)
+        optimizer.synchronize()
+
+    return synchronise if hvd.size() > 1 else optimizer.synchronize
+
+
+def gloo_cases() -> Dict[str, Callable[[], Any]]:
+    """The same by torch's gloo, in the buckets of DistributedDataParallel, and one small tensor."""
+    import datetime
+
+    import torch
+    import torch.distributed as dist
+
+    from hvd.distributed import _make_store
+
+    store = _make_store(datetime.timedelta(seconds=60))
+    os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if hvd.cross_size() == 1 else "")
+    dist.init_process_group("gloo", store=store, rank=hvd.rank(), world_size=hvd.size())
+    bytes_left = sum(4 * torch.Size(shape).numel() for shape in resnet50_shapes())
+    buckets = []
+    while bytes_left > 0:
+        buckets.append(torch.zeros(min(bytes_left, BUCKET_BYTES) // 4))
+        bytes_left -= BUCKET_BYTES
+    one = torch.zeros(1)
+
+    def all_buckets() -> None:
+        works = [dist.all_reduce(bucket, async_op=True) for bucket in buckets]
+        for work in works:
+            work.wait()
+
+    return {"gradients": all_buckets, "small": lambda: dist.all_reduce(one)}
+
+
+def gradient_cases(gloo: Optional[Dict[str, Callable]]) -> Dict[str, Callable[[], Any]]:
+    cases = {
+        "hvd.torch": optimizer_case({}),
+        "hvd.torch, gradients elsewhere": optimizer_case({"gradients_in_window": False}),
+    }
+    if gloo is not None:
+        cases["torch gloo, DDP's buckets"] = gloo["gradients"]
+    return cases
+
+
+# ---- The report ---------------------------------------------------------------------------------
+
+
+def import_time() -> float:
+    """How long import hvd takes in a fresh interpreter that has imported numpy, in microseconds."""
+    code = "import time, numpy; b = time.perf_counter(); import hvd; print(time.perf_counter() - b)"
+    found = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)]
+    return statistics.median(found) * 1e6
+
+
+def show(title: str, times: Dict[str, float]) -> None:
+    if hvd.rank() == 0:
+        print(title)
+        for name, microseconds in times.items():
+            print("    %-36s %12.1f us" % (name, microseconds), flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python3 -m hvd.bench", description=__doc__)
+    parser.add_argument("-n", "--ranks", type=int, default=2, help="ranks to start, outside a job")
+    parser.add_argument("--rounds", type=int, default=15)
+    options = parser.parse_args()
+    if not any(os.environ.get(each) for each in ("PMIX_RANK", "WORLD_SIZE")):
+        command = [_programs.find("hvdrun"), "--no-prefix", "-n", str(options.ranks), "--"]
+        command += [sys.executable, "-m", "hvd.bench", "--rounds", str(options.rounds)]
+        os.environ["PYTHONPATH"] = os.pathsep.join(
+            sys.path[:1] + [os.environ.get("PYTHONPATH", "")]
+        )
+        os.execv(command[0], command)
+    hvd.init()
+    try:
+        import torch
+
+        torch.set_num_threads(1)
+        gloo = gloo_cases() if torch.distributed.is_available() else None
+    except ImportError:
+        torch = gloo = None
+    if hvd.rank() == 0:
+        print("hvd %s, %d ranks on %d nodes" % (hvd.version(), hvd.size(), hvd.cross_size()))
+    small = small_cases()
+    if gloo is not None:
+        small["torch gloo"] = gloo["small"]
+    show("allreduce of 4 bytes", measure(small, options.rounds, 500))
+    show("1000 tensors of 1 KiB", measure(many_cases(), options.rounds))
+    if torch is not None:
+        show("ResNet-50's 161 gradients, 97.5 MiB", measure(gradient_cases(gloo), options.rounds))
+    if hvd.rank() == 0:
+        show("import hvd", {"hvd": import_time()})
+    hvd.barrier()
+    hvd.shutdown()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
