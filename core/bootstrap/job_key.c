@@ -1,6 +1,7 @@
 /* job_key.c: the key of a job: rank 0 draws it, and hands it to the others by wire-up. */
 #include "bootstrap/job_key.h"
 
+#include <inttypes.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #include "auth/munge.h"
 #include "auth/secret_key.h"
 #include "base/env.h"
+#include "base/hash.h"
 #include "base/secret.h"
 
 _Static_assert(SECRET_KEY_BYTES == JOB_KEY_BYTES && JOB_KEY_BYTES == crypto_generichash_KEYBYTES,
@@ -122,6 +124,7 @@ int job_key_get(struct peer_table *peer_table, const struct wireup *wireup, enum
     int rc = wireup->ops->get(wireup->state, 0, name, deadline_us, &blob, err);
     if (rc != HVD_OK)
         return rc;
+    peer_table->start_id = hash_bytes(blob.bytes, blob.length);
     rc = read_blob(&blob, guard, peer_table->key, err);
     if (rc == HVD_OK && guard == JOB_KEY_SECRET)
         mix_secret(peer_table->key);
@@ -132,11 +135,5 @@ int job_key_get(struct peer_table *peer_table, const struct wireup *wireup, enum
 
 void job_key_blob_name(const struct peer_table *peer_table, const char *what, char name[64])
 {
-    static const char purpose[] = "hvd name of a start";
-    unsigned char hash[crypto_generichash_BYTES_MIN];
-    char text[2 * sizeof(hash) + 1];
-    crypto_generichash(hash, sizeof(hash), (const unsigned char *)purpose, sizeof(purpose), peer_table->key,
-                       sizeof(peer_table->key));
-    sodium_bin2hex(text, sizeof(text), hash, sizeof(hash));
-    snprintf(name, 64, "hvd.%u.%.16s.%s", peer_table->epoch, text, what);
+    snprintf(name, 64, "hvd.%u.%016" PRIx64 ".%s", peer_table->epoch, peer_table->start_id, what);
 }

@@ -267,9 +267,13 @@ static int get_key_of_same_job(const struct info_exchange *exchange, struct hvd_
 {
     int rc = job_key_get(exchange->peer_table, exchange->wireup, exchange->own->key_guard,
                          exchange->deadline_us, err);
-    if (rc != HVD_OK && read_info(exchange, 0, 0, NULL) == HVD_OK &&
-        !peer_info_same_ranks(&exchange->infos[0], exchange->own))
-        return peer_exchange_list_mismatch(exchange->own, &exchange->infos[0], err);
+    const struct peer_info *first = &exchange->infos[0], *own = exchange->own;
+    if (rc == HVD_OK || read_info(exchange, 0, 0, NULL) != HVD_OK)
+        return rc;
+    if (!peer_info_same_ranks(first, own))
+        return peer_exchange_list_mismatch(own, first, err);
+    if (first->key_guard != own->key_guard)
+        return report_guard_mismatch(exchange->peer_table, exchange->peer_table->rank, own, first, err);
     return rc;
 }
 

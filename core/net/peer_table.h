@@ -28,6 +28,8 @@ struct peer_table {
     const struct hvd_log *log; /* for messages while ranks connect, or NULL; must outlive the table */
     int64_t lease_us;          /* how long a connection may be silent; 0: not known */
     uint32_t epoch;
+    bool encrypt;                     /* seal all connections but those of probes */
+    uint64_t start_id;                /* hash of what wire-up carries in place of the key: names this start */
     unsigned char key[JOB_KEY_BYTES]; /* of the job: random bytes that rank 0 generated */
     struct peer *peers;               /* [size] */
     int *node_of_rank;                /* [size]: peers[i].leader, in the form that tree_shape_of_rank reads */
