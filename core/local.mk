@@ -100,7 +100,7 @@ core_libcore_la_SOURCES += core/auth/handshake.c core/auth/handshake.h core/auth
 core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/connection.c core/net/connection.h core/net/endpoint.c core/net/endpoint.h \
 	core/net/env_export.c core/net/env_export.h core/net/frame.c core/net/frame.h core/net/network.c core/net/network.h \
 	core/net/network_env.c core/net/network_env.h core/net/network_table.c core/net/nic_offer.c core/net/nic_offer.h \
-	core/net/peer_table.c core/net/peer_table.h core/net/probe.c core/net/probe.h
+	core/net/peer_table.c core/net/peer_table.h core/net/probe.c core/net/probe.h core/net/seal.c core/net/seal.h
 core_libcore_la_SOURCES += core/node/arena.c core/node/arena.h core/node/attach.c core/node/attach.h \
 	core/node/attach_leader.c core/node/attach_member.c core/node/byte_ring.c core/node/byte_ring.h core/node/cores.c \
 	core/node/cores.h core/node/counters.h core/node/doorbell.c core/node/doorbell.h core/node/node.h core/node/node_memory.c \

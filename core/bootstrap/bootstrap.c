@@ -15,6 +15,7 @@
 #include "bootstrap/peers_file.h"
 #include "control/mailbox.h"
 #include "control/tree.h"
+#include "net/seal.h"
 #include "node/node.h"
 #include "node/verdict.h"
 #include "bootstrap/sub_job.h"
@@ -165,15 +166,19 @@ static int choose_networks(struct startup *startup, struct hvd_error *err)
     return rc;
 }
 
-/* Connect to the parent and children on other nodes; the sockets go into [link_fds]. */
-static int connect_links(struct startup *startup, int link_fds[TREE_MAX_LINKS], struct hvd_error *err)
+/* Connect to the parent and children on other nodes; the sockets go into [link_fds], their seals into
+ * [link_seals]. */
+static int connect_links(struct startup *startup, int link_fds[TREE_MAX_LINKS],
+                         struct seal *link_seals[TREE_MAX_LINKS], struct hvd_error *err)
 {
     struct bootstrap *bootstrap = startup->bootstrap;
     const struct tree_shape *shape = &bootstrap->shape;
     struct endpoint_connection wants[TREE_MAX_LINKS];
     int want_links[TREE_MAX_LINKS] = {0}, want_count = 0;
-    for (int link = 0; link < TREE_MAX_LINKS; link++)
+    for (int link = 0; link < TREE_MAX_LINKS; link++) {
         link_fds[link] = -1;
+        link_seals[link] = NULL;
+    }
     for (int link = TREE_PARENT; link <= shape->child_count; link++) {
         int rank = link == TREE_PARENT ? shape->parent : shape->child_ranks[link - 1];
         if (rank < 0 || bootstrap->peer_table.node_of_rank[rank] == shape->leader)
@@ -184,8 +189,10 @@ static int connect_links(struct startup *startup, int link_fds[TREE_MAX_LINKS], 
     }
     int rc = endpoint_establish(bootstrap->endpoint, &bootstrap->peer_table, wants, want_count,
                                 connect_deadline(startup), err);
-    for (int i = 0; rc == HVD_OK && i < want_count; i++)
+    for (int i = 0; rc == HVD_OK && i < want_count; i++) {
         link_fds[want_links[i]] = wants[i].fd;
+        link_seals[want_links[i]] = wants[i].seal;
+    }
     return rc;
 }
 
@@ -195,10 +202,11 @@ static int connect_tree(struct startup *startup, struct hvd_error *err)
     struct bootstrap *bootstrap = startup->bootstrap;
     struct peer_table *peer_table = &bootstrap->peer_table;
     int link_fds[TREE_MAX_LINKS];
+    struct seal *link_seals[TREE_MAX_LINKS];
     int rc = tree_shape_of_rank(peer_table->node_of_rank, peer_table->size, peer_table->rank,
                                 &bootstrap->shape, err);
     if (rc == HVD_OK)
-        rc = connect_links(startup, link_fds, err);
+        rc = connect_links(startup, link_fds, link_seals, err);
     if (rc != HVD_OK)
         return rc;
     if (bootstrap->shape.local_size == 1) {
@@ -208,8 +216,12 @@ static int connect_tree(struct startup *startup, struct hvd_error *err)
     bootstrap->arena = node_arena(startup->node);
     bootstrap->windows = node_take_windows(startup->node);
     rc = control_open(&bootstrap->control, peer_table, &bootstrap->shape, startup->node, link_fds, err);
-    if (rc == HVD_OK)
+    if (rc == HVD_OK) {
         startup->node = NULL; /* control owns it now */
+        control_seal(bootstrap->control, link_seals);
+    }
+    for (int link = 0; rc != HVD_OK && link < TREE_MAX_LINKS; link++)
+        seal_free(link_seals[link]);
     return rc;
 }
 
@@ -486,6 +498,7 @@ int bootstrap_open(struct bootstrap *bootstrap, const struct hvd_config *config,
         rc = peer_table_open(&bootstrap->peer_table, &bootstrap->job, err);
     bootstrap->peer_table.log = log;
     bootstrap->peer_table.lease_us = config->lease_us;
+    bootstrap->peer_table.encrypt = config->encrypt;
     if (rc == HVD_OK)
         rc = bootstrap->job.size == 1 ? start_single_rank(&startup, err) : start_many_ranks(&startup, err);
     bool launcher_wide =

@@ -113,8 +113,7 @@ static ssize_t link_write_ring(struct link *link, const struct iovec *parts, int
 /* The same for the socket. */
 static ssize_t link_write_socket(struct link *link, const struct iovec *parts, int part_count)
 {
-    struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)part_count};
-    ssize_t count = sendmsg(link->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t count = seal_send(link->seal, link->fd, parts, part_count);
     if (count >= 0)
         return count;
     if (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)
@@ -193,7 +192,8 @@ static ssize_t link_read(struct link *link)
     void *to = received->bytes + received->end;
     size_t room = received->capacity - received->end;
     if (link->fd >= 0) {
-        ssize_t count = recv(link->fd, to, room, MSG_DONTWAIT);
+        const struct iovec part = {to, room};
+        ssize_t count = seal_receive(link->seal, link->fd, &part, 1);
         if (count > 0)
             return count;
         if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR))
@@ -283,6 +283,7 @@ void link_close(struct link *link)
     }
     buffer_free(&link->unsent);
     buffer_free(&link->received);
+    seal_free(link->seal);
     link_after_fork(link);
 }
 

@@ -3,6 +3,7 @@
 #ifndef CONTROL_LINK_H
 #define CONTROL_LINK_H
 
+#include "net/seal.h"
 #include "node/doorbell.h"
 #include "net/frame.h"
 #include "node/byte_ring.h"
@@ -16,7 +17,8 @@ struct link_buffer {
 struct link {
     int rank; /* at the other end */
     bool open;
-    int fd; /* the socket; -1: the link uses rings */
+    int fd;            /* the socket; -1: the link uses rings */
+    struct seal *seal; /* of the socket; NULL: none. Owned */
     struct byte_ring_end out, in;
     struct doorbell_eventfd doorbell; /* the other end's */
     struct link_buffer unsent;

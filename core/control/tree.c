@@ -507,6 +507,13 @@ static int tree_open_doorbell(struct tree *tree, struct hvd_error *err)
                                   : error_set_errno(err, "cannot create an eventfd for waking this rank");
 }
 
+void control_seal(struct control *control, struct seal *const *seals)
+{
+    struct tree *tree = tree_of(control);
+    for (int i = 0; i < tree->link_count; i++)
+        tree->links[i].seal = seals[i];
+}
+
 int control_open(struct control **controlp, const struct peer_table *peer_table,
                  const struct tree_shape *shape, struct node *node, const int *link_fds,
                  struct hvd_error *err)

@@ -7,6 +7,7 @@
 #include "net/peer_table.h"
 
 struct node;
+struct seal;
 
 /* The control object of one rank. It reaches its parent and children through rings in the memory of [node]
  * where they are on the same node, else through the socket link_fds[link]; link_fds[link] is -1 for the
@@ -16,5 +17,9 @@ struct node;
 int control_open(struct control **controlp, const struct peer_table *peer_table,
                  const struct tree_shape *shape, struct node *node, const int *link_fds,
                  struct hvd_error *err);
+
+/* Seal the sockets: from now on, before anything is sent, link [i] sends and receives through [seals][i];
+ * NULL: it is not sealed. Takes the seals. */
+void control_seal(struct control *control, struct seal *const *seals);
 
 #endif

@@ -57,6 +57,9 @@ void connection_cause_text(int error, int64_t lease_us, char text[CONNECTION_CAU
         snprintf(text, CONNECTION_CAUSE_BYTES, "was reset: the other end has ended, or there %s", lease);
     else if (error == EHOSTUNREACH || error == ENETUNREACH || error == EHOSTDOWN || error == ENETDOWN)
         snprintf(text, CONNECTION_CAUSE_BYTES, "is dead (%s): %s", strerror(error), lease);
+    else if (error == EBADMSG)
+        snprintf(text, CONNECTION_CAUSE_BYTES,
+                 "was tampered with: what came over it is not what was sent (--hvd-encrypt)");
     else
         snprintf(text, CONNECTION_CAUSE_BYTES, "broke: %s", strerror(error));
 }

@@ -17,6 +17,7 @@
 #include "base/drop_report.h"
 #include "net/address.h"
 #include "net/connection.h"
+#include "net/seal.h"
 #include "auth/handshake.h"
 
 #define UNAUTHENTICATED_MAX 64 /* accepted connections without a finished handshake; the oldest gives way */
@@ -221,15 +222,24 @@ static const char *match_claim(const struct establishment *establishment, const 
     return "is a rank that is not expected now";
 }
 
-/* Handshake [at] has met request [index]. */
-static void complete_connection(struct establishment *establishment, int index, int at)
+/* Handshake [at] has met request [index]. False: there is no memory for a connection that must be sealed. */
+static bool complete_connection(struct establishment *establishment, int index, int at)
 {
     struct handshake *handshake = &establishment->handshakes[at];
+    struct endpoint_connection *request = &establishment->requests[index];
+    if (establishment->peer_table->encrypt && request->purpose != ENDPOINT_PROBE) {
+        request->seal = seal_create(handshake);
+        if (request->seal == NULL) {
+            drop_handshake(establishment, at);
+            return false;
+        }
+    }
     unwatch_handshake(establishment, at);
     connection_set_options(handshake->fd, establishment->endpoint->lease_us);
-    establishment->requests[index].fd = handshake->fd;
+    request->fd = handshake->fd;
     establishment->missing--;
     handshake->fd = -1;
+    return true;
 }
 
 /* ---- Accepted connections that have not proved anything ---- */
@@ -350,7 +360,8 @@ static void dial_advance(struct establishment *establishment, int index)
     enum handshake_state before = handshake->state;
     switch (handshake_advance(handshake)) {
     case HANDSHAKE_DONE:
-        complete_connection(establishment, index, index);
+        if (!complete_connection(establishment, index, index))
+            dial_failed(establishment, index, "no memory to encrypt the connection");
         return;
     case HANDSHAKE_FAILED:
         if (handshake->foreign)
@@ -581,8 +592,10 @@ static int establishment_run(struct establishment *establishment, int64_t deadli
 static int check_ranks(const struct peer_table *peer_table, struct endpoint_connection *requests,
                        int request_count, struct hvd_error *err)
 {
-    for (int i = 0; i < request_count; i++)
+    for (int i = 0; i < request_count; i++) {
         requests[i].fd = -1;
+        requests[i].seal = NULL;
+    }
     for (int i = 0; i < request_count; i++)
         if (requests[i].rank < 0 || requests[i].rank >= peer_table->size ||
             requests[i].rank == peer_table->rank)
@@ -641,7 +654,9 @@ static void close_requests(struct endpoint_connection *requests, int request_cou
     for (int i = 0; i < request_count; i++) {
         if (requests[i].fd >= 0)
             close(requests[i].fd);
+        seal_free(requests[i].seal);
         requests[i].fd = -1;
+        requests[i].seal = NULL;
     }
 }
 

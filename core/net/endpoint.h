@@ -6,6 +6,7 @@
 #include "net/peer_table.h"
 
 struct endpoint;
+struct seal;
 
 /* What a connection is for. A peer that offers anything else is refused. */
 enum endpoint_purpose {
@@ -26,8 +27,9 @@ struct endpoint_connection {
     int lane; /* of several connections to the same rank, from 0: each lane tries another near address first,
                  and so uses another NIC if there are several */
     const struct in6_addr *address; /* to connect to this one only; NULL: to any address in the peer table */
-    const char *why; /* result of endpoint_try_establish: why the last attempt to connect failed, or NULL */
-    int fd;          /* result: connected, non-blocking, close-on-exec; -1 until then */
+    const char *why;   /* result of endpoint_try_establish: why the last attempt to connect failed, or NULL */
+    int fd;            /* result: connected, non-blocking, close-on-exec; -1 until then */
+    struct seal *seal; /* result: through which to send and receive; NULL: plainly */
 };
 
 /* Listen on a port that the kernel chooses. A connection whose peer has not answered for [lease_us] is cut.

@@ -40,6 +40,7 @@ struct hvd_config {
     int progress;    /* enum progress_mode */
     int log_level;   /* enum log_level */
     bool autotune;
+    bool encrypt;
     struct config_origin origin[OPTION_MAX]; /* indexed by option_index */
     uint64_t warnings; /* what was warned of, as a number: ranks with the same one need not all say it */
 };

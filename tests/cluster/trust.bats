@@ -158,6 +158,22 @@ secret() {
     expect_text "$output" 'HVD_JOB_KEY is too short'
 }
 
+@test "encrypted, jobs on several nodes give the same" {
+    local case
+    export COLLECTIVES_DIR=$BATS_TEST_TMPDIR
+    chmod 777 "$BATS_TEST_TMPDIR"
+    for case in allreduce order broadcast; do
+        rm -f "$BATS_TEST_TMPDIR"/[0-9]*
+        run srun_in 90 -N3 -n6 --hvd-encrypt=on "$HVD_BUILD/tests/run/collectives" $case
+        echo "$output"
+        [ "$status" -eq 0 ]
+    done
+    run srun_in 60 -N2 -n4 --hvd-encrypt=on --hvd-log=debug "$hello"
+    echo "$output"
+    [ "$(grep -c 'of 4: the sum is 10' <<<"$output")" -eq 4 ]
+    expect_no_text "$output" 'over mpi'
+}
+
 @test "the ranks of a mpirun in a job of the plug-in all lack the step's secret" {
     command -v mpirun >/dev/null || skip 'it needs mpirun'
     run salloc_in 60 -N2 -n4 --hvd-fusion=1M mpirun --allow-run-as-root -n 4 "$hello"

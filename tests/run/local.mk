@@ -155,3 +155,10 @@ endif
 tests_run_stranger_SOURCES = tests/run/stranger.c
 tests_run_stranger_CFLAGS = $(AM_CFLAGS) $(PMIX_CFLAGS)
 tests_run_stranger_LDADD = core/libcore.la $(PMIX_LIBS)
+RUN_TESTS += tests/run/encrypt.bats
+check_PROGRAMS += tests/run/plain_tensor
+tests_run_plain_tensor_SOURCES = tests/run/plain_tensor.c
+tests_run_plain_tensor_LDADD = core/libhvd.la
+check_LTLIBRARIES += tests/run/flip_byte.la
+tests_run_flip_byte_la_SOURCES = tests/run/flip_byte.c
+tests_run_flip_byte_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere

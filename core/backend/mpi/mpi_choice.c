@@ -37,6 +37,8 @@ bool mpi_choice(const struct mpi_facts *facts, const char **whyp)
         *whyp = "hvd was built without MPI";
     else if (facts->size == 1)
         *whyp = "the job has one rank";
+    else if (facts->encrypt)
+        *whyp = "encrypt=on, and hvd cannot encrypt what MPI sends";
     else if (facts->node_count == 1 && !facts->asked)
         *whyp = "the job is on one node; backends=mpi uses it there too";
     else if (facts->library != NULL && !is_ours(facts->library, facts->built_with))

@@ -16,6 +16,7 @@ struct mpi_facts {
     bool pmix;        /* this process was started by a PMIx server, which MPI_Init needs */
     bool rdma;        /* this node has a network device that MPI uses and sockets do not */
     bool sub_job;     /* the job is a part of the launcher's */
+    bool encrypt;     /* what crosses the network must be encrypted */
 };
 
 /* May MPI be used? If not, *whyp is a phrase that says why and, if the user can do something about it, what.

@@ -103,6 +103,7 @@ static bool stub_available(const struct backend_env *env, const char **whyp)
         .asked = is_asked_for(env->config),
         .pmix = getenv("PMIX_NAMESPACE") != NULL,
         .rdma = has_rdma_device(),
+        .encrypt = env->config->encrypt,
     };
     if (find_mpi(&symbols)) {
         memset(library, 0, sizeof(library));

@@ -24,7 +24,7 @@ static bool is_transient(void)
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-int fragment_send(struct fragment_out *out, int fd, bool *movedp)
+int fragment_send(struct fragment_out *out, int fd, struct seal *seal, bool *movedp)
 {
     size_t header_sent = out->sent < sizeof(out->header) ? out->sent : sizeof(out->header);
     size_t bytes_sent = out->sent - header_sent;
@@ -32,8 +32,7 @@ int fragment_send(struct fragment_out *out, int fd, bool *movedp)
         {(char *)&out->header + header_sent, sizeof(out->header) - header_sent},
         {(void *)(uintptr_t)(out->bytes + bytes_sent), out->header.length - bytes_sent},
     };
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    ssize_t sent = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t sent = seal_send(seal, fd, parts, 2);
     if (sent < 0)
         return is_transient() ? 0 : -1;
     *movedp = true;
@@ -43,10 +42,9 @@ int fragment_send(struct fragment_out *out, int fd, bool *movedp)
 }
 
 /* Receive into [parts], in one call. 0 if nothing has come; -1 as fragment_receive. */
-static ssize_t receive(int fd, struct iovec *parts, size_t part_count, bool *movedp)
+static ssize_t receive(int fd, struct seal *seal, const struct iovec *parts, int part_count, bool *movedp)
 {
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = part_count};
-    ssize_t got = recvmsg(fd, &message, MSG_DONTWAIT);
+    ssize_t got = seal_receive(seal, fd, parts, part_count);
     if (got < 0)
         return is_transient() ? 0 : -1;
     if (got == 0) {
@@ -57,16 +55,16 @@ static ssize_t receive(int fd, struct iovec *parts, size_t part_count, bool *mov
     return got;
 }
 
-int fragment_receive(struct fragment_in *in, int fd, bool another, bool *movedp)
+int fragment_receive(struct fragment_in *in, int fd, struct seal *seal, bool another, bool *movedp)
 {
     struct iovec parts[2];
-    size_t part_count = 0;
+    int part_count = 0;
     if (in->placed)
         parts[part_count++] = (struct iovec){in->bytes, in->left};
     if (!in->placed || another)
         parts[part_count++] =
             (struct iovec){(char *)&in->header + in->header_have, sizeof(in->header) - in->header_have};
-    ssize_t got = receive(fd, parts, part_count, movedp);
+    ssize_t got = receive(fd, seal, parts, part_count, movedp);
     if (got <= 0)
         return (int)got;
     size_t bytes = in->placed && (size_t)got > in->left ? in->left : (size_t)got;
@@ -106,7 +104,7 @@ void fragment_expect(struct fragment_expected *expected, void *bytes, size_t len
     *expected = (struct fragment_expected){.bytes = bytes, .length = length};
 }
 
-int fragment_receive_expected(struct fragment_expected *expected, int fd, bool *movedp)
+int fragment_receive_expected(struct fragment_expected *expected, int fd, struct seal *seal, bool *movedp)
 {
     size_t header_have =
         expected->have < sizeof(expected->header) ? expected->have : sizeof(expected->header);
@@ -115,7 +113,7 @@ int fragment_receive_expected(struct fragment_expected *expected, int fd, bool *
         {(char *)&expected->header + header_have, sizeof(expected->header) - header_have},
         {expected->bytes + bytes_have, expected->length - bytes_have},
     };
-    ssize_t got = receive(fd, parts, 2, movedp);
+    ssize_t got = receive(fd, seal, parts, 2, movedp);
     if (got > 0)
         expected->have += (size_t)got;
     return got < 0 ? -1 : 0;

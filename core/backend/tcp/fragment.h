@@ -61,12 +61,12 @@ void fragment_pack(struct fragment_out *out, uint32_t kind, uint64_t sequence, u
 
 /* Send what the socket takes in one call. When all of it has been sent the fragment is no longer active. -1
  * with errno if the connection has failed. */
-int fragment_send(struct fragment_out *out, int fd, bool *movedp);
+int fragment_send(struct fragment_out *out, int fd, struct seal *seal, bool *movedp);
 
 /* Receive what the socket has, in one call: the rest of a header; or the rest of a chunk and, if [another]
  * fragment of this batch follows, its header. What follows that may belong to a later batch and stays in the
  * socket. -1 with errno if the connection has failed; errno is 0 at the end of the stream. */
-int fragment_receive(struct fragment_in *in, int fd, bool another, bool *movedp);
+int fragment_receive(struct fragment_in *in, int fd, struct seal *seal, bool another, bool *movedp);
 
 /* Has the placed chunk arrived completely? Then the next header is received from now on. */
 bool fragment_arrived(struct fragment_in *in);
@@ -82,7 +82,7 @@ void fragment_expect(struct fragment_expected *expected, void *bytes, size_t len
 
 /* Receive what the socket has of it, in one call, and nothing that follows it. Errors as of fragment_receive.
  */
-int fragment_receive_expected(struct fragment_expected *expected, int fd, bool *movedp);
+int fragment_receive_expected(struct fragment_expected *expected, int fd, struct seal *seal, bool *movedp);
 
 /* Is the header complete, so that it can be checked? Is everything? */
 bool fragment_expected_has_header(const struct fragment_expected *expected);

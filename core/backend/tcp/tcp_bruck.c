@@ -82,7 +82,7 @@ static int send_some(struct tcp_bruck *self, bool *movedp, int *rankp, struct hv
         if (!out->active)
             fragment_pack(out, FRAGMENT_BRUCK, self->bruck.batch.sequence, (uint64_t)message.step,
                           message.bytes, message.length);
-        if (fragment_send(out, to->fd, movedp) < 0)
+        if (fragment_send(out, to->fd, tcp_watch_seal(self->watch, to->fd), movedp) < 0)
             return lost(self, to, err);
         if (out->active)
             break;
@@ -110,7 +110,7 @@ static int receive_some(struct tcp_bruck *self, bool *movedp, int *rankp, struct
     if (!self->expecting)
         fragment_expect(in, due.bytes, due.length);
     self->expecting = true;
-    if (fragment_receive_expected(in, from->fd, movedp) < 0)
+    if (fragment_receive_expected(in, from->fd, tcp_watch_seal(self->watch, from->fd), movedp) < 0)
         return lost(self, from, err);
     if (fragment_expected_has_header(in))
         status = check(self, &due, err);

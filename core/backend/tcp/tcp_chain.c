@@ -117,7 +117,8 @@ static int send_some(struct tcp_chain *self, int lane, bool *movedp, struct hvd_
         start_next(self, lane);
     if (!out->active)
         return HVD_OK;
-    if (fragment_send(out, self->next.fds[lane], movedp) < 0)
+    int fd = self->next.fds[lane];
+    if (fragment_send(out, fd, tcp_watch_seal(self->watch, fd), movedp) < 0)
         return lost(self, &self->next, lane, err);
     for (; side->done < side->begun && !self->outs[lane_of(self, side->done)].active; side->done++)
         chain_sent(&self->chain, (enum chain_kind)self->outs[lane_of(self, side->done)].header.kind);
@@ -202,7 +203,8 @@ static int receive_some(struct tcp_chain *self, int lane, bool *movedp, struct h
     bool waits = in->placed ? in->left == 0 : fragment_has_header(in) || !another;
     if (waits)
         return HVD_OK;
-    if (fragment_receive(in, self->previous.fds[lane], another, movedp) < 0)
+    int fd = self->previous.fds[lane];
+    if (fragment_receive(in, fd, tcp_watch_seal(self->watch, fd), another, movedp) < 0)
         return lost(self, &self->previous, lane, err);
     for (; side->done < side->begun && fragment_arrived(&self->ins[lane_of(self, side->done)]); side->done++)
         chain_received(&self->chain, self->kinds[lane_of(self, side->done)]);

@@ -11,6 +11,7 @@
 
 #include "backend/sched/bruck.h"
 #include "backend/tcp/fragment.h"
+#include "net/seal.h"
 
 struct tcp_connect {
     struct establishment *establishment;
@@ -208,6 +209,8 @@ void tcp_connect_end(struct tcp_connect *connect)
         fragment_unwatch(connect->epoll_fd, establishment_fd(connect->establishment));
     establishment_end(connect->establishment);
     close_connected(connect);
+    for (int i = 0; i < connect->count; i++)
+        seal_free(connect->wants[i].seal);
     free(connect->wants);
     free(connect);
 }

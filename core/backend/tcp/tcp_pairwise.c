@@ -92,7 +92,8 @@ static int send_some(struct tcp_pairwise *self, int lane, bool *movedp, struct h
     if (!out->active)
         fragment_pack(out, FRAGMENT_PAIRWISE, self->pairwise.batch.sequence, (uint64_t)chunk.chunk,
                       chunk.bytes, chunk.length);
-    if (fragment_send(out, self->fds[chunk.member], movedp) < 0)
+    int fd = self->fds[chunk.member];
+    if (fragment_send(out, fd, tcp_watch_seal(self->watch, fd), movedp) < 0)
         return lost(self, chunk.member, err);
     if (!out->active)
         pairwise_chunk_done(&self->pairwise, PAIRWISE_SEND, lane);
@@ -124,7 +125,8 @@ static int receive_some(struct tcp_pairwise *self, int lane, bool *movedp, struc
     if (!pairwise_next(&self->pairwise, PAIRWISE_RECEIVE, lane, &chunk))
         return HVD_OK;
     bool another = !pairwise_is_last(&self->pairwise, PAIRWISE_RECEIVE, lane);
-    if (fragment_receive(in, self->fds[chunk.member], another, movedp) < 0)
+    int fd = self->fds[chunk.member];
+    if (fragment_receive(in, fd, tcp_watch_seal(self->watch, fd), another, movedp) < 0)
         return lost(self, chunk.member, err);
     if (fragment_arrived(in))
         pairwise_chunk_done(&self->pairwise, PAIRWISE_RECEIVE, lane);
@@ -174,7 +176,9 @@ static int run_round(struct tcp_pairwise *self, int64_t end_us, bool *movedp, in
     self->turn++;
     for (int i = 0; i < round.count; i++) {
         int at = (int)((self->turn + (unsigned)i) % (unsigned)round.count);
-        if (round.polls[at].revents == 0)
+        bool opened = round.directions[at] == PAIRWISE_RECEIVE &&
+                      seal_has_bytes(tcp_watch_seal(self->watch, round.polls[at].fd));
+        if (round.polls[at].revents == 0 && !opened)
             continue;
         *memberp = self->pairwise.sides[round.directions[at]].lanes[round.lanes[at]].member;
         int status = run_lane(self, round.directions[at], round.lanes[at], movedp, &self->failure.err);

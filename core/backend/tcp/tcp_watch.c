@@ -11,7 +11,7 @@
 #define CHECKS_IN_LEASE 10
 
 int tcp_watch_open(struct tcp_watch *watch, const struct peer_table *peer_table,
-                   const struct endpoint_connection *connections, int count)
+                   struct endpoint_connection *connections, int count)
 {
     *watch = (struct tcp_watch){.peer_table = peer_table, .count = count};
     watch->connections = calloc((size_t)count, sizeof(*watch->connections));
@@ -20,12 +20,17 @@ int tcp_watch_open(struct tcp_watch *watch, const struct peer_table *peer_table,
     for (int i = 0; i < count; i++) {
         watch->connections[i].fd = connections[i].fd;
         connection_ends_of(&watch->connections[i].ends, connections[i].rank, connections[i].fd);
+        watch->connections[i].seal = connections[i].seal;
+        watch->sealed = watch->sealed || connections[i].seal != NULL;
+        connections[i].seal = NULL;
     }
     return HVD_OK;
 }
 
 void tcp_watch_close(struct tcp_watch *watch)
 {
+    for (int i = 0; i < watch->count && watch->connections != NULL; i++)
+        seal_free(watch->connections[i].seal);
     free(watch->connections);
     *watch = (struct tcp_watch){0};
 }
@@ -71,10 +76,20 @@ int64_t tcp_watch_deadline(const struct tcp_watch *watch)
     return watch->check_at_us == 0 ? INT64_MAX : watch->check_at_us;
 }
 
-void tcp_watch_ends_text(const struct tcp_watch *watch, int fd, char text[CONNECTION_ENDS_BYTES])
+static const struct tcp_watched *find(const struct tcp_watch *watch, int fd)
 {
     int at = 0;
     while (watch->connections[at].fd != fd)
         at++;
-    connection_ends_text(&watch->connections[at].ends, watch->peer_table, text);
+    return &watch->connections[at];
+}
+
+struct seal *tcp_watch_seal(const struct tcp_watch *watch, int fd)
+{
+    return watch != NULL && watch->sealed ? find(watch, fd)->seal : NULL;
+}
+
+void tcp_watch_ends_text(const struct tcp_watch *watch, int fd, char text[CONNECTION_ENDS_BYTES])
+{
+    connection_ends_text(&find(watch, fd)->ends, watch->peer_table, text);
 }

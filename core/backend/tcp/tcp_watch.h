@@ -5,23 +5,27 @@
 
 #include "net/connection.h"
 #include "net/endpoint.h"
+#include "net/seal.h"
 
 struct tcp_watched {
     int fd;
     struct connection_ends ends;
     struct connection_silence silence;
+    struct seal *seal; /* through which it sends and receives; NULL: plainly. Owned */
 };
 
 struct tcp_watch {
     const struct peer_table *peer_table;
     struct tcp_watched *connections;
     int count;
+    bool sealed;         /* all of them are, or none */
     int64_t check_at_us; /* INT64_MAX: nothing is on its way; 0: something may be */
 };
 
-/* Note the [count] connections, whose descriptors stay the caller's. HVD_OK or HVD_ERR_NO_MEMORY. */
+/* Note the [count] connections, whose descriptors stay the caller's, and take over their seals. HVD_OK or
+ * HVD_ERR_NO_MEMORY. */
 int tcp_watch_open(struct tcp_watch *watch, const struct peer_table *peer_table,
-                   const struct endpoint_connection *connections, int count);
+                   struct endpoint_connection *connections, int count);
 
 /* A zeroed watch is fine. */
 void tcp_watch_close(struct tcp_watch *watch);
@@ -34,6 +38,9 @@ int tcp_watch_check(struct tcp_watch *watch, uint64_t sequence, bool moved, int 
 
 /* When the next look is due: clock_us time, or INT64_MAX. */
 int64_t tcp_watch_deadline(const struct tcp_watch *watch);
+
+/* The seal of the connection with descriptor [fd]; NULL: it is not sealed. [watch] may be NULL. */
+struct seal *tcp_watch_seal(const struct tcp_watch *watch, int fd);
 
 /* The connection with descriptor [fd] in a sentence: "rank 0 (n1) at 10.0.0.1 with rank 3 (n2) at 10.0.0.2".
  */

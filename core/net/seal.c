@@ -1,0 +1,240 @@
+/* seal.c: what a connection between two ranks carries, sealed. */
+#include "net/seal.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/codec.h"
+
+#define HEAD_BYTES  4 /* the length, which the seal covers too */
+#define TAG_BYTES   crypto_aead_chacha20poly1305_ietf_ABYTES
+#define NONCE_BYTES crypto_aead_chacha20poly1305_ietf_NPUBBYTES
+#define WHOLE_BYTES (HEAD_BYTES + SEAL_RECORD_BYTES + TAG_BYTES) /* the longest record */
+
+_Static_assert(crypto_aead_chacha20poly1305_ietf_KEYBYTES == HANDSHAKE_KEY_BYTES,
+               "a session key of the handshake is a key of the seal");
+
+/* The record that is being sent. It counts as sent when its last byte has been. */
+struct seal_out {
+    unsigned char key[HANDSHAKE_KEY_BYTES];
+    uint64_t count;      /* of records */
+    size_t contents;     /* bytes in it; 0: there is none */
+    size_t length, sent; /* of the record */
+    unsigned char bytes[WHOLE_BYTES];
+};
+
+/* What has come: opened contents that the caller has not taken, then the next record as far as it is here. */
+struct seal_in {
+    unsigned char key[HANDSHAKE_KEY_BYTES];
+    uint64_t count;
+    size_t opened_at, opened_end; /* contents of the record before [start] */
+    size_t start, end;            /* bytes of the next record */
+    unsigned char bytes[WHOLE_BYTES + HEAD_BYTES];
+};
+
+struct seal {
+    struct seal_out out;
+    struct seal_in in;
+};
+
+struct seal *seal_create(const struct handshake *handshake)
+{
+    struct seal *seal = malloc(sizeof(*seal));
+    if (seal == NULL)
+        return NULL;
+    seal->out.count = seal->in.count = 0;
+    seal->out.contents = seal->out.length = seal->out.sent = 0;
+    seal->in.opened_at = seal->in.opened_end = seal->in.start = seal->in.end = 0;
+    handshake_session_keys(handshake, seal->out.key, seal->in.key);
+    return seal;
+}
+
+void seal_free(struct seal *seal)
+{
+    if (seal == NULL)
+        return;
+    sodium_memzero(seal->out.key, sizeof(seal->out.key));
+    sodium_memzero(seal->in.key, sizeof(seal->in.key));
+    free(seal);
+}
+
+static void make_nonce(uint64_t count, unsigned char nonce[NONCE_BYTES])
+{
+    struct encoder encoder = {nonce, NONCE_BYTES, false};
+    memset(nonce, 0, NONCE_BYTES);
+    encode_number(&encoder, count, 8);
+}
+
+/* ---- Sending ---- */
+
+static size_t total_of(const struct iovec *parts, int part_count)
+{
+    size_t total = 0;
+    for (int i = 0; i < part_count; i++)
+        total += parts[i].iov_len;
+    return total;
+}
+
+/* Copy at most [room] bytes of the parts, from byte [skip] on. Returns how many. */
+static size_t gather(const struct iovec *parts, int part_count, size_t skip, unsigned char *to, size_t room)
+{
+    size_t copied = 0;
+    for (int i = 0; i < part_count && copied < room; i++) {
+        if (skip >= parts[i].iov_len) {
+            skip -= parts[i].iov_len;
+            continue;
+        }
+        size_t length = parts[i].iov_len - skip;
+        if (length > room - copied)
+            length = room - copied;
+        memcpy(to + copied, (const unsigned char *)parts[i].iov_base + skip, length);
+        copied += length;
+        skip = 0;
+    }
+    return copied;
+}
+
+/* Make the next record of what the parts hold. */
+static void make_record(struct seal_out *out, const struct iovec *parts, int part_count)
+{
+    unsigned char nonce[NONCE_BYTES];
+    unsigned char *contents = out->bytes + HEAD_BYTES;
+    struct encoder encoder = {out->bytes, HEAD_BYTES, false};
+    out->contents = gather(parts, part_count, 0, contents, SEAL_RECORD_BYTES);
+    out->length = HEAD_BYTES + out->contents + TAG_BYTES;
+    out->sent = 0;
+    if (out->contents == 0)
+        return;
+    encode_number(&encoder, out->contents, HEAD_BYTES);
+    make_nonce(out->count++, nonce);
+    crypto_aead_chacha20poly1305_ietf_encrypt(contents, NULL, contents, out->contents, out->bytes, HEAD_BYTES,
+                                              NULL, nonce, out->key);
+}
+
+/* At most one record is sent in one call, so that the caller gets other work done between two. */
+ssize_t seal_send(struct seal *seal, int fd, const struct iovec *parts, int part_count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = (size_t)part_count};
+    if (seal == NULL)
+        return sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    struct seal_out *out = &seal->out;
+    if (out->contents == 0)
+        make_record(out, parts, part_count);
+    if (out->contents > total_of(parts, part_count)) {
+        errno = EINVAL; /* the caller has taken back bytes that it had offered */
+        return -1;
+    }
+    while (out->sent < out->length && out->contents > 0) {
+        ssize_t sent = send(fd, out->bytes + out->sent, out->length - out->sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0 && errno == EINTR)
+            continue;
+        if (sent < 0)
+            return -1;
+        out->sent += (size_t)sent;
+    }
+    size_t contents = out->contents;
+    out->contents = 0;
+    return (ssize_t)contents;
+}
+
+/* ---- Receiving ---- */
+
+/* Hand over what was opened, as far as the parts have room. */
+static size_t scatter(struct seal_in *in, const struct iovec *parts, int part_count)
+{
+    size_t taken = 0;
+    for (int i = 0; i < part_count; i++) {
+        size_t length = in->opened_end - in->opened_at;
+        if (length > parts[i].iov_len)
+            length = parts[i].iov_len;
+        if (length > 0)
+            memcpy(parts[i].iov_base, in->bytes + in->opened_at, length);
+        in->opened_at += length;
+        taken += length;
+    }
+    return taken;
+}
+
+/* The length of the whole next record, 0 if its head has not come; or -1 if it is of no record. */
+static ssize_t record_length(const struct seal_in *in)
+{
+    if (in->end - in->start < HEAD_BYTES)
+        return 0;
+    struct decoder decoder = {in->bytes + in->start, HEAD_BYTES, false};
+    uint64_t contents = decode_number(&decoder, HEAD_BYTES);
+    if (contents == 0 || contents > SEAL_RECORD_BYTES)
+        return -1;
+    return (ssize_t)(HEAD_BYTES + contents + TAG_BYTES);
+}
+
+bool seal_has_bytes(const struct seal *seal)
+{
+    const struct seal_in *in = seal != NULL ? &seal->in : NULL;
+    if (in == NULL || in->opened_at < in->opened_end)
+        return in != NULL;
+    ssize_t length = record_length(in);
+    return length < 0 || (length > 0 && in->end - in->start >= (size_t)length);
+}
+
+/* Read more of the next record, which has [length] bytes, and the head of the one after it; of a record whose
+ * length is not known yet, as much as there is room for. Returns as recv. */
+static ssize_t read_more(struct seal_in *in, int fd, size_t length)
+{
+    if (in->start > 0) {
+        memmove(in->bytes, in->bytes + in->start, in->end - in->start);
+        in->end -= in->start;
+        in->start = in->opened_at = in->opened_end = 0;
+    }
+    size_t want = (length == 0 ? WHOLE_BYTES : length) + HEAD_BYTES - in->end;
+    ssize_t got = 0;
+    do
+        got = recv(fd, in->bytes + in->end, want, MSG_DONTWAIT);
+    while (got < 0 && errno == EINTR);
+    in->end += got > 0 ? (size_t)got : 0;
+    return got;
+}
+
+/* Open the record at [start], [length] bytes long. Returns 0, or -1 with EBADMSG. */
+static int open_record(struct seal_in *in, size_t length)
+{
+    unsigned char nonce[NONCE_BYTES];
+    unsigned char *head = in->bytes + in->start;
+    unsigned char *contents = head + HEAD_BYTES;
+    make_nonce(in->count++, nonce);
+    if (crypto_aead_chacha20poly1305_ietf_decrypt(contents, NULL, NULL, contents, length - HEAD_BYTES, head,
+                                                  HEAD_BYTES, nonce, in->key) != 0) {
+        errno = EBADMSG;
+        return -1;
+    }
+    in->opened_at = in->start + HEAD_BYTES;
+    in->opened_end = in->opened_at + length - HEAD_BYTES - TAG_BYTES;
+    in->start += length;
+    return 0;
+}
+
+ssize_t seal_receive(struct seal *seal, int fd, const struct iovec *parts, int part_count)
+{
+    struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)parts, .msg_iovlen = (size_t)part_count};
+    if (seal == NULL)
+        return recvmsg(fd, &message, MSG_DONTWAIT);
+    struct seal_in *in = &seal->in;
+    while (in->opened_at == in->opened_end) {
+        ssize_t length = record_length(in);
+        if (length < 0) {
+            errno = EBADMSG;
+            return -1;
+        }
+        if (length > 0 && in->end - in->start >= (size_t)length) {
+            if (open_record(in, (size_t)length) < 0)
+                return -1;
+            continue;
+        }
+        ssize_t got = read_more(in, fd, (size_t)length);
+        if (got <= 0)
+            return got;
+    }
+    return (ssize_t)scatter(in, parts, part_count);
+}
