@@ -35,6 +35,12 @@ class Plan:
         """Is it the same operation on the same memory?"""
         if settings != self.settings or len(tensors) != len(self.references):
             return False
+        try:
+            return self._is_same_memory(tensors)
+        except (TypeError, ValueError):  # an array that cannot be written any more
+            return False
+
+    def _is_same_memory(self, tensors: Sequence[Any]) -> bool:
         signature_of = self.signature_of
         for reference, signature, tensor in zip(self.references, self.signatures, tensors):
             if reference() is not tensor or signature != signature_of(tensor):
