@@ -123,11 +123,11 @@ secret() {
     [ -e "$CLUSTER/stranger" ] || skip 'tests/run/stranger was not built: configure found no PMIx'
     echo 'PMIxEnv=PMIX_MCA_psec=munge' >"$CLUSTER/mpi.conf"
     login_in 10 scontrol reconfigure
-    srun_in 90 -N1 -n2 -w n1 --hvd-fusion=1M sh -c 'env -0 >"$1/env.$SLURM_PROCID"; exec "$0" --epochs=1000' \
-        "$HVD_BUILD/examples/train" "$job" >"$job/out" 2>&1 3>&- &
+    srun_in 90 -N1 -n2 -w n1 --hvd-fusion=1M sh -c 'env -0 >"$1/env.$SLURM_PROCID"; exec "$0" until "$1/go"' \
+        "$HVD_BUILD/tests/run/plain_tensor" "$job" >"$job/out" 2>&1 3>&- &
     step=$!
     local end=$((SECONDS + 30))
-    until grep -qs epoch "$job/out"; do
+    until grep -qs runs "$job/out"; do
         [ $SECONDS -lt $end ] || { cat "$job/out"; return 1; }
         sleep 0.05
     done
@@ -139,9 +139,8 @@ secret() {
         run nobody_in "$CLUSTER/stranger" $verb # silent where PMIx no longer answers
         expect_no_text "$output" 'let in, '
     done
-    kill -0 "$step" # it still ran
+    touch "$job/go"
     wait "$step" || { cat "$job/out"; return 1; }
-    grep '^done .* ranks=2' "$job/out"
     rm "$CLUSTER/mpi.conf"
     login_in 10 scontrol reconfigure
 }
