@@ -19,6 +19,9 @@
 #define NAME_US   INT64_C(300000)
 #define NAMES_US  INT64_C(1500000)
 
+/* The start is over: a server that does not even let us leave is left. */
+#define FINALIZE_US INT64_C(3000000)
+
 /* PMIx calls back on a thread of its own, perhaps after the caller has stopped waiting; then
  * complete_waiter frees this struct. */
 struct waiter {
@@ -33,9 +36,10 @@ struct waiter {
 struct pmix_state {
     pmix_proc_t self;
     int size;
-    char *local_peers; /* the ranks of this node, "0,1,2", or NULL if the launcher does not say */
-    unsigned fence;    /* counts the fences from 1 */
-    bool late;         /* a fence was given up: the launcher still waits for it */
+    char *local_peers;           /* the ranks of this node, "0,1,2", or NULL if the launcher does not say */
+    unsigned fence;              /* counts the fences from 1 */
+    bool late;                   /* a fence was given up: the launcher still waits for it */
+    struct timed_caller *caller; /* NULL if one of its calls was given up */
 };
 
 /* ---- Waiting for a callback ------------------------------------------------------------------------ */
@@ -202,57 +206,87 @@ static int read_job(const pmix_proc_t *self, struct hvd_job *job, struct hvd_err
     return HVD_OK;
 }
 
-/* After a fence that was given up this process stays a client of the server: PMIx would wait for the fence,
- * and Slurm ends a step that loses a client, so the step does not stay for ranks that wait for ever. */
-static void pmix_close(void *opaque)
-{
-    struct pmix_state *state = opaque;
-    if (state == NULL)
-        return;
-    /* PMIx counts its users: if the program's MPI uses it too, this only drops our use */
-    if (!state->late)
-        PMIx_Finalize(NULL, 0);
-    free(state->local_peers);
-    free(state);
-}
+/* ---- Calls of PMIx that wait for the server without a limit ---- */
 
-struct init_call {
-    pmix_proc_t self;
+struct pmix_call {
+    pmix_proc_t self; /* of PMIx_Init */
     pmix_status_t status;
 };
 
 static void run_init(void *arg)
 {
-    struct init_call *init = arg;
-    init->status = PMIx_Init(&init->self, NULL, 0);
+    struct pmix_call *call = arg;
+    call->status = PMIx_Init(&call->self, NULL, 0);
 }
 
-/* PMIx_Init waits for the server without a limit. */
+static void run_commit(void *arg)
+{
+    struct pmix_call *call = arg;
+    call->status = PMIx_Commit();
+}
+
+static void run_finalize(void *arg)
+{
+    struct pmix_call *call = arg;
+    call->status = PMIx_Finalize(NULL, 0);
+}
+
+static int server_is_silent(const char *step, struct hvd_error *err)
+{
+    return error_set(
+        err, HVD_ERR_TIMEOUT,
+        "the launcher's PMIx server on this node does not answer (PMIx %s); does it stand still, or is "
+        "the node overloaded? --hvd-start-timeout waits longer",
+        step);
+}
+
+/* Make the call that PMIx names [step]. If the server does not answer in time PMIx cannot be called again. */
+static int call_in_time(struct pmix_state *state, void (*run)(void *arg), const char *step,
+                        int64_t deadline_us, struct pmix_call *result, struct hvd_error *err)
+{
+    struct pmix_call *call = calloc(1, sizeof(*call));
+    if (call == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
+    int rc = timed_caller_call(&state->caller, &(struct timed_call){run, free, call}, deadline_us);
+    if (rc != HVD_OK)
+        return server_is_silent(step, err);
+    *result = *call;
+    free(call);
+    return HVD_OK;
+}
+
+/* After a fence that was given up this process stays a client of the server: PMIx would wait for the fence,
+ * and Slurm ends a step that loses a client, so the step does not stay for ranks that wait for ever. */
+static void pmix_close(void *opaque)
+{
+    struct pmix_state *state = opaque;
+    struct pmix_call ignored;
+    if (state == NULL)
+        return;
+    /* PMIx counts its users: if the program's MPI uses it too, this only drops our use */
+    if (!state->late && state->caller != NULL)
+        call_in_time(state, run_finalize, "Finalize", clock_us() + FINALIZE_US, &ignored, NULL);
+    timed_caller_close(state->caller);
+    free(state->local_peers);
+    free(state);
+}
+
 static int init_in_time(struct pmix_state *state, int64_t deadline_us, struct hvd_error *err)
 {
-    struct init_call *init = calloc(1, sizeof(*init));
-    if (init == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
-    int rc = timed_call(&(struct timed_call){run_init, free, init}, deadline_us);
-    if (rc == HVD_ERR_TIMEOUT)
-        return error_set(
-            err, rc,
-            "the launcher's PMIx server on this node does not answer (PMIx_Init); does it stand still, or "
-            "is the node overloaded? --hvd-start-timeout waits longer");
-    if (rc != HVD_OK) {
-        free(init);
-        return error_set(err, rc, "no thread to call PMIx_Init");
-    }
-    pmix_status_t status = init->status;
-    state->self = init->self;
-    free(init);
-    if (status == PMIX_SUCCESS)
+    struct pmix_call call;
+    if (timed_caller_open(&state->caller) != HVD_OK)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no thread to call PMIx");
+    int rc = call_in_time(state, run_init, "Init", deadline_us, &call, err);
+    if (rc != HVD_OK)
+        return rc;
+    state->self = call.self;
+    if (call.status == PMIX_SUCCESS)
         return HVD_OK;
     return error_set(
         err, HVD_ERR_INVALID,
         "the launcher's PMIx server cannot be reached (PMIx_Init: %s), though PMIX_NAMESPACE names one: "
         "start each rank by the launcher itself, or remove PMIX_* from the environment",
-        PMIx_Error_string(status));
+        PMIx_Error_string(call.status));
 }
 
 static int pmix_open(const struct hvd_config *config, const struct hvd_log *log, int64_t deadline_us,
@@ -268,6 +302,7 @@ static int pmix_open(const struct hvd_config *config, const struct hvd_log *log,
         setenv("PMIX_MCA_gds", "hash", 0);
     int rc = init_in_time(state, deadline_us, err);
     if (rc != HVD_OK) {
+        timed_caller_close(state->caller);
         free(state);
         return rc;
     }
@@ -421,10 +456,7 @@ static int fence_timeout(const struct pmix_state *state, struct hvd_error *err)
                          "called hvd_init; --hvd-start-timeout gives them longer",
                          missing.names, missing.count == 1 ? "is" : "are");
     if (missing.unanswered)
-        return error_set(
-            err, HVD_ERR_TIMEOUT,
-            "the launcher's PMIx server on this node does not answer any more (PMIx Fence); does it "
-            "stand still, or is the node overloaded? --hvd-start-timeout waits longer");
+        return server_is_silent("Fence", err);
     return error_set(err, HVD_ERR_TIMEOUT,
                      "not all ranks joined in time%s; --hvd-start-timeout gives them longer",
                      missing.unknown ? ", and PMIx does not say which"
@@ -435,12 +467,16 @@ static int pmix_fence(void *opaque, int64_t deadline_us, struct hvd_error *err)
 {
     struct pmix_state *state = opaque;
     pmix_info_t collect;
+    struct pmix_call commit;
     state->fence++;
     pmix_status_t status = leave_mark(state);
-    if (status == PMIX_SUCCESS)
-        status = PMIx_Commit();
     if (status != PMIX_SUCCESS)
-        return pmix_failure(status, "Commit", err);
+        return pmix_failure(status, "Put", err);
+    int rc = call_in_time(state, run_commit, "Commit", deadline_us, &commit, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (commit.status != PMIX_SUCCESS)
+        return pmix_failure(commit.status, "Commit", err);
     struct waiter *waiter = waiter_create();
     if (waiter == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");

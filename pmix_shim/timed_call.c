@@ -1,4 +1,4 @@
-/* timed_call.c: a call that may block for ever, on a thread that is left behind when its time is over. */
+/* timed_call.c: calls that may block for ever, on a thread that is left behind when their time is over. */
 #include "pmix_shim/timed_call.h"
 
 #include <errno.h>
@@ -7,87 +7,121 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-/* Freed by whoever comes last: the thread that is left behind, or the caller. */
-struct shared_call {
-    struct timed_call call;
+struct timed_caller {
+    pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t returned;
-    bool done, left_behind;
+    pthread_cond_t changed;
+    struct timed_call call;
+    bool posted, done, closing;
+    bool left_behind; /* the thread frees this struct */
 };
 
-static void shared_call_destroy(struct shared_call *shared)
+static void caller_free(struct timed_caller *caller)
 {
-    pthread_cond_destroy(&shared->returned);
-    pthread_mutex_destroy(&shared->lock);
-    free(shared);
+    pthread_cond_destroy(&caller->changed);
+    pthread_mutex_destroy(&caller->lock);
+    free(caller);
 }
 
-static void *run_call(void *arg)
+static void *make_calls(void *arg)
 {
-    struct shared_call *shared = arg;
-    shared->call.run(shared->call.arg);
-    pthread_mutex_lock(&shared->lock);
-    shared->done = true;
-    bool left_behind = shared->left_behind;
-    pthread_cond_signal(&shared->returned);
-    pthread_mutex_unlock(&shared->lock);
+    struct timed_caller *caller = arg;
+    pthread_mutex_lock(&caller->lock);
+    for (;;) {
+        while (!caller->posted && !caller->closing)
+            pthread_cond_wait(&caller->changed, &caller->lock);
+        if (caller->closing)
+            break;
+        pthread_mutex_unlock(&caller->lock);
+        caller->call.run(caller->call.arg);
+        pthread_mutex_lock(&caller->lock);
+        caller->posted = false;
+        caller->done = true;
+        pthread_cond_broadcast(&caller->changed);
+        if (caller->left_behind)
+            break;
+    }
+    bool left_behind = caller->left_behind;
+    pthread_mutex_unlock(&caller->lock);
     if (left_behind) {
-        shared->call.discard(shared->call.arg);
-        shared_call_destroy(shared);
+        caller->call.discard(caller->call.arg);
+        caller_free(caller);
     }
     return NULL;
 }
 
-static struct shared_call *shared_call_create(const struct timed_call *call)
-{
-    pthread_condattr_t monotonic;
-    struct shared_call *shared = calloc(1, sizeof(*shared));
-    if (shared == NULL)
-        return NULL;
-    shared->call = *call;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&shared->returned, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    pthread_mutex_init(&shared->lock, NULL);
-    return shared;
-}
-
-/* Signals are blocked meanwhile, as a new thread begins with the mask of its maker. */
-static int start_thread(struct shared_call *shared, pthread_t *thread)
+/* A new thread begins with the signal mask of its maker. */
+static int start_thread(struct timed_caller *caller)
 {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(thread, NULL, run_call, shared);
+    int rc = pthread_create(&caller->thread, NULL, make_calls, caller);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }
 
-int timed_call(const struct timed_call *call, int64_t deadline_us)
+int timed_caller_open(struct timed_caller **callerp)
+{
+    pthread_condattr_t monotonic;
+    struct timed_caller *caller = calloc(1, sizeof(*caller));
+    if (caller == NULL)
+        return HVD_ERR_NO_MEMORY;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&caller->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    pthread_mutex_init(&caller->lock, NULL);
+    if (start_thread(caller) != 0) {
+        caller_free(caller);
+        return HVD_ERR_NO_MEMORY;
+    }
+    *callerp = caller;
+    return HVD_OK;
+}
+
+int timed_caller_call(struct timed_caller **callerp, const struct timed_call *call, int64_t deadline_us)
 {
     const struct timespec deadline = {.tv_sec = deadline_us / 1000000,
                                       .tv_nsec = deadline_us % 1000000 * 1000};
-    pthread_t thread;
+    struct timed_caller *caller = *callerp;
+    pthread_t thread = caller->thread;
     int rc = 0;
-    struct shared_call *shared = shared_call_create(call);
-    if (shared == NULL)
-        return HVD_ERR_NO_MEMORY;
-    if (start_thread(shared, &thread) != 0) {
-        shared_call_destroy(shared);
-        return HVD_ERR_NO_MEMORY;
-    }
-    pthread_mutex_lock(&shared->lock);
-    while (!shared->done && rc != ETIMEDOUT)
-        rc = pthread_cond_timedwait(&shared->returned, &shared->lock, &deadline);
-    bool done = shared->done;
-    shared->left_behind = !done;
-    pthread_mutex_unlock(&shared->lock);
-    if (!done) {
-        pthread_detach(thread);
-        return HVD_ERR_TIMEOUT;
-    }
-    pthread_join(thread, NULL);
-    shared_call_destroy(shared);
-    return HVD_OK;
+    pthread_mutex_lock(&caller->lock);
+    caller->call = *call;
+    caller->posted = true;
+    caller->done = false;
+    pthread_cond_broadcast(&caller->changed);
+    while (!caller->done && rc != ETIMEDOUT)
+        rc = pthread_cond_timedwait(&caller->changed, &caller->lock, &deadline);
+    bool done = caller->done;
+    caller->left_behind = !done;
+    pthread_mutex_unlock(&caller->lock);
+    if (done)
+        return HVD_OK;
+    pthread_detach(thread);
+    *callerp = NULL;
+    return HVD_ERR_TIMEOUT;
+}
+
+void timed_caller_close(struct timed_caller *caller)
+{
+    if (caller == NULL)
+        return;
+    pthread_mutex_lock(&caller->lock);
+    caller->closing = true;
+    pthread_cond_broadcast(&caller->changed);
+    pthread_mutex_unlock(&caller->lock);
+    pthread_join(caller->thread, NULL);
+    caller_free(caller);
+}
+
+int timed_call(const struct timed_call *call, int64_t deadline_us)
+{
+    struct timed_caller *caller = NULL;
+    int rc = timed_caller_open(&caller);
+    if (rc == HVD_OK)
+        rc = timed_caller_call(&caller, call, deadline_us);
+    timed_caller_close(caller);
+    return rc;
 }

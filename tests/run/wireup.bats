@@ -119,7 +119,7 @@ said() {
         (sleep 1; kill -STOP "$server") & exec "$0" stay' "$probe"
     echo "$output"
     [ "$status" -eq 1 ]
-    has "the launcher's PMIx server on this node does not answer any more (PMIx Fence)"
+    has "the launcher's PMIx server on this node does not answer (PMIx Fence)"
 }
 
 @test "the rank that never calls hvd_init is named" {

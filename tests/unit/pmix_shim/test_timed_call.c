@@ -56,6 +56,29 @@ START_TEST(what_blocks_is_left_behind)
 }
 END_TEST
 
+START_TEST(a_caller_makes_many_calls_until_one_blocks)
+{
+    static int result;
+    struct timed_caller *caller = NULL;
+    const struct timed_call call = {wait_for_pipe, discard, &result};
+    ck_assert_int_eq(pipe(pipes), 0);
+    ck_assert_int_eq(timed_caller_open(&caller), HVD_OK);
+    for (int i = 0; i < 100; i++) {
+        result = 0;
+        ck_assert_int_eq(write(pipes[1], "x", 1), 1);
+        ck_assert_int_eq(timed_caller_call(&caller, &call, clock_us() + 20000000), HVD_OK);
+        ck_assert_int_eq(result, 7);
+    }
+    ck_assert_int_eq(timed_caller_call(&caller, &call, clock_us() + 20000), HVD_ERR_TIMEOUT);
+    ck_assert_ptr_null(caller);
+    timed_caller_close(caller);
+    ck_assert_int_eq(write(pipes[1], "x", 1), 1);
+    for (int i = 0; i < 2000 && atomic_load(&discarded) == 0; i++)
+        poll(NULL, 0, 10);
+    ck_assert_int_eq(atomic_load(&discarded), 1);
+}
+END_TEST
+
 static void read_mask(void *arg)
 {
     pthread_sigmask(SIG_SETMASK, NULL, arg);
@@ -78,6 +101,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("calls");
     tcase_add_test(tcase, what_returns_belongs_to_the_caller);
     tcase_add_test(tcase, what_blocks_is_left_behind);
+    tcase_add_test(tcase, a_caller_makes_many_calls_until_one_blocks);
     tcase_add_test(tcase, it_takes_no_signals);
     suite_add_tcase(suite, tcase);
 }
