@@ -19,3 +19,12 @@ noinst_PROGRAMS += examples/hello
 examples_hello_SOURCES = examples/hello.c
 examples_hello_CPPFLAGS = -I$(top_srcdir)/core
 examples_hello_LDADD = core/libhvd.la
+
+# for administrators, with the places of this installation
+EXTRA_DIST += examples/modulefile.in examples/plugstack.conf.in
+nodist_hvdexample_DATA = examples/modulefile examples/plugstack.conf
+CLEANFILES += examples/modulefile examples/plugstack.conf
+examples/modulefile examples/plugstack.conf: %: %.in Makefile
+	$(AM_V_GEN)$(MKDIR_P) examples && sed -e 's|@VERSION@|$(PACKAGE_VERSION)|g' -e 's|@bindir@|$(bindir)|g' \
+		-e 's|@libdir@|$(libdir)|g' -e 's|@includedir@|$(includedir)|g' -e 's|@mandir@|$(mandir)|g' \
+		-e 's|@pythondir@|$(pythondir)|g' -e 's|@slurmplugindir@|$(slurmplugindir)|g' $< >$@

@@ -49,6 +49,11 @@ AS_IF([test "x$with_slurm" != xno],
       AC_COMPUTE_INT([hvd_slurm_micro], [SLURM_VERSION_MICRO(SLURM_VERSION_NUMBER)], [#include <slurm/slurm.h>])
       hvd_version=`printf '%02d.%02d.%d' $hvd_slurm_major $hvd_slurm_minor $hvd_slurm_micro`],
      [hvd_why="the header slurm/spank.h is missing"])])
+# where this Slurm has its plug-ins, inside our own prefix; Debian calls the folder slurm-wlm
+AS_VAR_IF([prefix], [NONE], [hvd_prefix=$ac_default_prefix], [hvd_prefix=$prefix])
+hvd_libdir=$(prefix=$hvd_prefix; exec_prefix=$hvd_prefix; eval "echo $libdir")
+AS_IF([test -d "$hvd_libdir/slurm-wlm"], [SLURM_PLUGIN_DIR='${libdir}/slurm-wlm'], [SLURM_PLUGIN_DIR='${libdir}/slurm'])
+AC_SUBST([SLURM_PLUGIN_DIR])
 HVD_FOUND([slurm], [SLURM], [the SPANK plug-in], [$with_slurm], [$hvd_version], [$hvd_why])])
 
 # HVD_WITH_CUDA

@@ -19,7 +19,7 @@ spank_spank_hvd_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-export-symbols-regex '^(plugin_(name|type|version)|spank_plugin.*|slurm_spank_.*)$$'
 
 if HAVE_SLURM
-slurmplugindir = $(libdir)/slurm
+slurmplugindir = $(SLURM_PLUGIN_DIR)
 slurmplugin_LTLIBRARIES = spank/spank_hvd.la
 noinst_LTLIBRARIES += spank/libstep.la
 SPANK_STEP_LIBS = spank/libstep.la

@@ -137,3 +137,18 @@ free_port() {
     [ "$status" -eq 0 ]
     [ "$(sort <<<"$output")" = "$(for rank in 0 1 2; do echo "rank $rank of 3: the sum is 6"; done)" ]
 }
+
+@test "env.sh lets a shell use the build tree, as the README says" {
+    [ -x "$HVD_BUILD/bin/hvdrun" ] || skip 'hvdrun is not built: it needs PMIx'
+    command -v pkg-config >/dev/null || skip 'pkg-config is missing'
+    readelf -d "$HVD_BUILD/core/.libs/libhvd.so" | grep -qE 'NEEDED.*lib(a|t|ub)san' && skip 'a sanitizer would have to be linked too'
+    cd "$BATS_TEST_TMPDIR"
+    mkdir examples
+    cp "$HVD_SOURCE/examples/hello.c" examples/
+    sed -n '/\. \.\/env\.sh/,/hvdrun -n 4/p' "$HVD_SOURCE/README.md" | sed "s|\./env.sh|$HVD_BUILD/env.sh|" >commands
+    [ "$(wc -l <commands)" -eq 3 ]
+    run timeout 60 env -u HVD_MODULE_PATH bash -e commands
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ "$(grep -c 'of 4: the sum is 10' <<<"$output")" -eq 4 ]
+}
