@@ -22,6 +22,8 @@ struct control_event {
     int status;           /* ABORT: HVD_ERR_RANK_LOST, or the status that was passed to abort */
     int rank;             /* ABORT: the rank it is about */
     const char *sentence; /* ABORT */
+    bool first; /* ABORT: as far as this rank knows nobody else has raised it before: it is the one to
+                   log it */
 };
 
 struct control;

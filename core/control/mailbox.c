@@ -108,7 +108,8 @@ static int mailbox_receive(struct control *control, struct control_event *event,
         *event = (struct control_event){.kind = CONTROL_ABORT,
                                         .status = self->world->status,
                                         .rank = self->world->lost_rank,
-                                        .sentence = self->world->sentence};
+                                        .sentence = self->world->sentence,
+                                        .first = true};
         return HVD_OK;
     }
     struct message *message = self->first;

@@ -43,6 +43,7 @@ struct tree {
     unsigned polls;
     bool farewelled;
     bool aborted, abort_delivered; /* an abort is known; the driver has received it */
+    bool abort_first; /* no other rank of the node knew of it, nor has it come from a neighbour */
     struct frame_abort abort;
 };
 
@@ -98,8 +99,9 @@ static void tree_farewell(struct control *control)
 
 /* ---- Aborts and losses ---- */
 
-/* Keep the first abort for the driver, and tell the node and all neighbours. */
-static void tree_raise_abort(struct tree *tree, const struct frame_abort *abort)
+/* Keep the first abort for the driver, and tell the node and all neighbours. [own]: it begins at this rank.
+ */
+static void tree_raise_abort(struct tree *tree, const struct frame_abort *abort, bool own)
 {
     if (tree->aborted)
         return;
@@ -107,8 +109,8 @@ static void tree_raise_abort(struct tree *tree, const struct frame_abort *abort)
     size_t length = frame_abort_encode(payload, abort);
     tree->aborted = true;
     tree->abort = *abort;
-    if (tree->node != NULL)
-        node_memory_publish_abort(tree->node->memory, abort);
+    bool first_here = tree->node == NULL || node_memory_publish_abort(tree->node->memory, abort);
+    tree->abort_first = own && first_here;
     for (int i = 0; i < tree->link_count; i++)
         link_send(&tree->links[i], FRAME_ABORT, tree->peer_table->epoch, payload, length, NULL);
 }
@@ -117,7 +119,7 @@ static void tree_abort(struct control *control, int status, int rank, const char
 {
     struct frame_abort abort;
     frame_abort_set(&abort, status, rank >= 0 && rank < control->size ? rank : control->rank, sentence);
-    tree_raise_abort(tree_of(control), &abort);
+    tree_raise_abort(tree_of(control), &abort, true);
 }
 
 /* [rank] is lost; [how] says what was seen. If it left because of an abort that has not reached us yet, raise
@@ -133,7 +135,7 @@ static void tree_rank_lost(struct tree *tree, int rank, const char *how)
         snprintf(sentence, sizeof(sentence), "%s was lost: %s", name, how);
         frame_abort_set(&abort, HVD_ERR_RANK_LOST, rank, sentence);
     }
-    tree_raise_abort(tree, &abort);
+    tree_raise_abort(tree, &abort, true);
 }
 
 /* Has this rank of the node said farewell? */
@@ -180,7 +182,7 @@ static void tree_link_corrupt(struct tree *tree, int index, const char *what)
     rank_text(tree, rank, name, sizeof(name));
     snprintf(sentence, sizeof(sentence), "%s sent %s", name, what);
     frame_abort_set(&abort, HVD_ERR_SYSTEM, rank, sentence);
-    tree_raise_abort(tree, &abort);
+    tree_raise_abort(tree, &abort, true);
     link_close(&tree->links[index]);
 }
 
@@ -248,7 +250,7 @@ static int tree_handle_frame(struct tree *tree, int index, const struct frame *f
         break;
     case FRAME_ABORT:
         if (frame_abort_decode(frame->payload, frame->length, tree->control.size, &abort, &why) == HVD_OK)
-            tree_raise_abort(tree, &abort);
+            tree_raise_abort(tree, &abort, false);
         else
             tree_link_corrupt(tree, index, why.text);
         break;
@@ -335,7 +337,8 @@ static int tree_deliver_abort(struct tree *tree, struct control_event *event)
     *event = (struct control_event){.kind = CONTROL_ABORT,
                                     .status = tree->abort.status,
                                     .rank = tree->abort.rank,
-                                    .sentence = tree->abort.sentence};
+                                    .sentence = tree->abort.sentence,
+                                    .first = tree->abort_first};
     return HVD_OK;
 }
 

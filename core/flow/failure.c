@@ -62,7 +62,12 @@ bool failure_check_suspicion(struct failure *failure)
 void failure_accept(struct failure *failure, const struct control_event *event)
 {
     int64_t kill_wait_us = failure->env->config->kill_wait_us;
-    log_write(failure->env->log, LOG_ERROR, "job", "%s", event->sentence);
+    const struct hvd_log *log = failure->env->log;
+    int size = failure->control->size;
+    if (event->first && size > 1)
+        log_write(log, LOG_ERROR, "job", "%s (told to all %d ranks)", event->sentence, size);
+    else
+        log_write(log, event->first ? LOG_ERROR : LOG_INFO, "job", "%s", event->sentence);
     failure->suspect_at_us = INT64_MAX;
     error_set(&failure->reason, event->status, "%s", event->sentence);
     atomic_store(&failure->status, event->status);

@@ -39,7 +39,8 @@ void failure_suspect(struct failure *failure, int rank, const struct hvd_error *
 /* Announce a suspicion whose time has come; true where it did. */
 bool failure_check_suspicion(struct failure *failure);
 
-/* The abort event has arrived: from here on failure_status says why the job cannot go on. */
+/* The abort event has arrived: from here on failure_status says why the job cannot go on. Logs it, as an
+ * error on the rank that noticed first, so that it is said once and not by all ranks. */
 void failure_accept(struct failure *failure, const struct control_event *event);
 
 /* A round of the loop after that: messages that are still queued go out, and this process ends when kill-wait

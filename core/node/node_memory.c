@@ -113,13 +113,14 @@ void node_memory_detach(struct node_memory *memory, int member_count)
         munmap(memory, node_memory_bytes(member_count));
 }
 
-void node_memory_publish_abort(struct node_memory *memory, const struct frame_abort *abort)
+bool node_memory_publish_abort(struct node_memory *memory, const struct frame_abort *abort)
 {
     uint32_t none = ABORT_NONE;
     if (!atomic_compare_exchange_strong(&memory->abort.state, &none, ABORT_WRITING))
-        return;
+        return false;
     memory->abort.length = (uint32_t)frame_abort_encode(memory->abort.payload, abort);
     atomic_store(&memory->abort.state, ABORT_PUBLISHED);
+    return true;
 }
 
 bool node_memory_published_abort(struct node_memory *memory, int size, struct frame_abort *abort)

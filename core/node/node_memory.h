@@ -74,8 +74,8 @@ int node_memory_attach(int fd, int member_count, uint32_t epoch, struct node_mem
 /* NULL is fine. */
 void node_memory_detach(struct node_memory *memory, int member_count);
 
-/* Publish an abort to the node. Only the first one is kept. */
-void node_memory_publish_abort(struct node_memory *memory, const struct frame_abort *abort);
+/* Publish an abort to the node. Only the first one is kept: true where it is this one. */
+bool node_memory_publish_abort(struct node_memory *memory, const struct frame_abort *abort);
 
 /* The published abort; false if there is none, or if it does not decode. */
 bool node_memory_published_abort(struct node_memory *memory, int size, struct frame_abort *abort);

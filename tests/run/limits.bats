@@ -130,6 +130,7 @@ valid_json() {
     [ "$status" -ne 0 ]
     cat "$BATS_TEST_TMPDIR"/dump/*
     [ "$(find "$BATS_TEST_TMPDIR/dump" -type f | wc -l)" -eq 2 ]
+    [ "$(grep -c ' error: job: .* was lost: ' <<<"$output")" -eq 1 ]
     grep -q 'waits' "$BATS_TEST_TMPDIR"/dump/*
 }
 

@@ -74,6 +74,16 @@ aborts() {
     aborts 0 3
 }
 
+@test "what ends the job is said once, with how many ranks it is told to" {
+    local culprit
+    for culprit in 0 3; do
+        ranks 4 --hvd-stall-warn=1s --hvd-stall-abort=2s -- allreduce $culprit 8000 1
+        aborts $culprit 4
+        [ "$(grep -c ' error: job: ' <<<"$output")" -eq 1 ]
+        has '(told to all 4 ranks)'
+    done
+}
+
 @test "a loop that spins, and one that always blocks, notice as well" {
     local how
     for how in spin block; do
