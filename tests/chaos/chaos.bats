@@ -17,3 +17,7 @@ setup() {
 @test "strangers at every socket of a running job" {
     timeout -k 5 300 "$HVD_SOURCE/tests/chaos/abuse" 2
 }
+
+@test "memory, descriptors and threads do not grow" {
+    timeout -k 5 200 "$HVD_SOURCE/tests/chaos/soak" 15
+}

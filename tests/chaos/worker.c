@@ -246,6 +246,16 @@ static void run_round(void)
     wait_for_all();
 }
 
+/* Are there more rounds to do? */
+static bool goes_on(int count)
+{
+    int stop = 0;
+    if (count > 0)
+        return worker.plan.next_number < count;
+    must(hvd_should_stop(&stop), NULL, "hvd_should_stop");
+    return stop == 0;
+}
+
 /* ---- The program ---- */
 
 static int launcher_rank(void)
@@ -317,7 +327,7 @@ int main(int argc, char **argv)
     worker.plan.large = large == NULL ? LARGE : (int)strtol(large, NULL, 0);
     worker.draws = random_stream_of(worker.seed, FOR_PATH, (uint64_t)worker.rank);
     enter(PHASE_RUN);
-    while (worker.plan.next_number < count)
+    while (goes_on(count))
         run_round();
     /* a rank that shuts down ends operations of the others, also in sets that it is not in */
     enter(PHASE_LEAVE);
