@@ -28,6 +28,15 @@ told() {
     done
 }
 
+@test "so is one whose sockets a child keeps open, made by a raw clone" {
+    local rank
+    run timeout -k 5 100 "$hvdrun" --no-prefix -n 3 --hvd-backends=tcp,local "$HVD_BUILD/tests/run/lost" clone
+    echo "$output"
+    for rank in 1 2; do
+        grep -Eq "^rank $rank waited [0-4]\.[0-9]* s: .*rank 0 \(.*\) was lost: its process ended without hvd_shutdown" <<<"$output"
+    done
+}
+
 @test "so is one that dies while a process set is made" {
     told set tcp,local
     told set shm,tcp,local

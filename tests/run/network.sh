@@ -2,7 +2,8 @@
 # network.sh: makes three nodes with several networks, as network namespaces, and runs one rank of a program on each.
 #
 #   network.sh check                print in one line why the nodes cannot start here; nothing if they can
-#   network.sh run CASE CMD ARGS    run CMD as ranks 0 to 2 on n1, n2 and n3; exits with the first status that is not 0
+#   network.sh run CASE CMD ARGS    run CMD as ranks 0 to 2 on n1, n2 and n3, or as $RANKS_PER_NODE ranks on each; exits
+#                                   with the first status that is not 0
 #   network.sh harm HARM CMD ARGS   the same, and do HARM to network A once CMD has made the file $HARM_READY
 #
 # Each node has: eth0 on network A (10.81.0.0/24), eth1 on network B (10.82.0.0/24), docker0 and lan0 with the same
@@ -147,7 +148,7 @@ harm() {
 }
 
 main() {
-    local verb=$1 case=$2 bridge node rc=0 ranks=()
+    local verb=$1 case=$2 bridge node rank rc=0 ranks=() per_node=${RANKS_PER_NODE:-1}
     shift 2
     for bridge in M A B P; do
         ip link add "$bridge" type bridge
@@ -163,9 +164,11 @@ main() {
     done
     [ "$verb" = harm ] || apply "$case"
     for node in 1 2 3; do
-        RANK=$((node - 1)) WORLD_SIZE=3 MASTER_ADDR=10.99.0.1 MASTER_PORT=29517 HVD_JOB_KEY=0123456789abcdef \
-            at "$node" "$@" &
-        ranks+=($!)
+        for ((rank = (node - 1) * per_node; rank < node * per_node; rank++)); do
+            RANK=$rank WORLD_SIZE=$((3 * per_node)) MASTER_ADDR=10.99.0.1 MASTER_PORT=29517 \
+                HVD_JOB_KEY=0123456789abcdef at "$node" "$@" &
+            ranks+=($!)
+        done
     done
     [ "$verb" = run ] || harm "$case"
     for pid in "${ranks[@]}"; do
