@@ -172,8 +172,9 @@ expect_firsts() {
     [ "$(grep -c 'HVD_FUSOIN: hvd has no such option' <<<"$output")" -eq 1 ]
 }
 
-@test "without PMIx six tasks are not six jobs of one: the cause and the mend are named" {
-    run srun_in 30 -N3 -n6 --mpi=none --hvd-fusion=64M "$train"
+@test "without PMIx and the plug-in six tasks are not six jobs of one: the cause and the mend are named" {
+    plugstack_none
+    run srun_in 30 -N3 -n6 --mpi=none "$train"
     echo "$output"
     [ "$status" -ne 0 ]
     [[ $output =~ --mpi=pmix ]]
