@@ -18,8 +18,8 @@ spank_spank_hvd_la_LIBADD = spank/libstep.la
 spank_spank_hvd_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -shared \
 	-export-symbols-regex '^(plugin_(name|type|version)|spank_plugin.*|slurm_spank_.*)$$'
 
-if HAVE_SLURM
 slurmplugindir = $(SLURM_PLUGIN_DIR)
+if HAVE_SLURM
 slurmplugin_LTLIBRARIES = spank/spank_hvd.la
 noinst_LTLIBRARIES += spank/libstep.la
 SPANK_STEP_LIBS = spank/libstep.la
