@@ -1,6 +1,8 @@
 #!/usr/bin/env bats
 # python.bats: the Python package. pytest runs the tests of tests/python on 1, 2 and 3 ranks, all together.
 
+# shellcheck disable=SC2030,SC2031 # each test has variables of its own
+
 bats_require_minimum_version 1.5.0
 load setup
 
@@ -106,6 +108,13 @@ accuracy() {
     # batches hold the same pictures in each case, in another order
     tr ' ' '\n' <<<"$losses" | awk 'NF { if (!n++) first = $1; if ($1 - first > 0.02 || first - $1 > 0.02) bad = 1 }
         END { exit bad || n != 6 }'
+}
+
+@test "the reference is that of the docstrings" {
+    needs torch
+    "$PYTHON" "$HVD_SOURCE/python/make_reference.py" >"$BATS_TEST_TMPDIR/reference"
+    diff "$HVD_SOURCE/python/REFERENCE.md" "$BATS_TEST_TMPDIR/reference" ||
+        { echo "python3 python/make_reference.py >python/REFERENCE.md writes it anew"; false; }
 }
 
 @test "python3 -m hvd.bench measures what it can" {

@@ -385,15 +385,20 @@ def DistributedOptimizer(
     """Wrap an optimizer: each gradient is submitted as soon as backward has computed it, and step()
     waits until all are reduced over the process set.
 
-    named_parameters: names for the operations, usually model.named_parameters(); the same on all
-    ranks. compression: how gradients travel, see Compression. backward_passes_per_step: gradients
-    of so many backward passes are added up before they are reduced. op: Average, Sum or Adasum;
-    with Adasum the changes that each rank's own step makes are combined. gradient_predivide_factor:
-    with Average, divide by it before the sum, and by size / factor after it. groups: a number of
-    groups of gradients that are reduced together, or lists of parameters. sparse_as_dense: make
-    sparse gradients dense before they are reduced. gradients_in_window: put gradients into memory
-    that all ranks of the node reach (hvd_alloc), where they are reduced without copies; False
-    leaves them where backward puts them."""
+    - named_parameters: names for the operations, usually model.named_parameters(); the same on all
+      ranks.
+    - compression: how gradients travel, see Compression.
+    - backward_passes_per_step: gradients of so many backward passes are added up before they are
+      reduced.
+    - op: Average, Sum or Adasum; with Adasum the changes that each rank's own step makes are
+      combined.
+    - gradient_predivide_factor: with Average, divide by it before the sum, by size / factor after.
+    - groups: a number of groups of gradients that are reduced together, or lists of parameters.
+    - num_groups: the older name of such a number.
+    - sparse_as_dense: make sparse gradients dense before they are reduced.
+    - process_set: the ranks that share the model.
+    - gradients_in_window: put gradients into memory that all ranks of the node reach (hvd_alloc),
+      where they are reduced without copies; False leaves them where backward puts them."""
     if gradient_predivide_factor != 1.0 and op != Average:
         raise ValueError("gradient_predivide_factor not supported with op != Average")
     if backward_passes_per_step < 1:
