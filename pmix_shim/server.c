@@ -31,7 +31,6 @@ struct server {
     int channel_fd;
     int pipe_fd;
     char end[128]; /* how the process ended; "": it has not */
-    int end_signal;
 };
 
 static void close_fd(int *fd)
@@ -53,7 +52,6 @@ static void end_server(struct server *server)
         pid = waitpid(server->pid, &status, 0);
     while (pid < 0 && errno == EINTR);
     server->pid = 0;
-    server->end_signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (WIFSIGNALED(status))
         snprintf(server->end, sizeof(server->end), "the PMIx server was killed by signal %d (%s)",
                  WTERMSIG(status), strsignal(WTERMSIG(status)));
@@ -216,7 +214,7 @@ bool server_next(struct server *server, struct server_event *event)
         return rc > 0;
     close_fd(&server->channel_fd);
     end_server(server);
-    *event = (struct server_event){.kind = SERVER_LOST, .rank = -1, .status = server->end_signal};
+    *event = (struct server_event){.kind = SERVER_LOST, .rank = -1};
     snprintf(event->text, sizeof(event->text), "%s", server->end);
     return true;
 }

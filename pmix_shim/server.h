@@ -21,11 +21,12 @@ struct server_event {
         SERVER_FINALIZED,
         SERVER_ABORT,
         SERVER_ALIVE,
-        SERVER_LOST
-    } kind; /* LOST: the server died */
+        SERVER_CRASHES, /* LOST follows */
+        SERVER_LOST     /* the server died */
+    } kind;
     int rank;
-    int status; /* ABORT: the exit status that the rank asks for; LOST: the signal that killed the server, or
-                   0 */
+    int status; /* ABORT: the exit status that the rank asks for; CRASHES: ranks that had ended amid the job
+                 */
     char text[256]; /* ABORT: the rank's message, or ""; LOST: how the server died */
 };
 

@@ -19,6 +19,7 @@
 #include "base/secret.h"
 #include "base/stack.h"
 #include "pmix_shim/event_channel.h"
+#include "pmix_shim/server_crash.h"
 #include "pmix_shim/server_listener.h"
 #include "pmix_shim/upcall.h"
 
@@ -272,6 +273,7 @@ void server_process_run(const struct server_job *job, int channel_fd, int pipe_f
     detach_process(channel_fd, pipe_fd);
     descriptors_raise();
     stack_suffice_threads();
+    server_crash_report(&serving.channel);
     int status = serve_job(&serving, job, &err);
     if (status != HVD_OK)
         give_up(pipe_fd, status, &err);

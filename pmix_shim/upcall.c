@@ -2,6 +2,7 @@
  * thread. */
 #include "pmix_shim/upcall.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +20,19 @@ static pmix_status_t post(void *server_object, const struct server_event *event)
     return event_channel_post(channel, event) < 0 ? PMIX_ERR_UNREACH : PMIX_OPERATION_SUCCEEDED;
 }
 
+static atomic_int connection_count;
+
+int upcall_connection_count(void)
+{
+    return atomic_load(&connection_count);
+}
+
 pmix_status_t upcall_connected(const pmix_proc_t *proc, void *server_object, pmix_info_t info[],
                                size_t info_count, pmix_op_cbfunc_t done, void *done_arg)
 {
     (void)info, (void)info_count, (void)done, (void)done_arg;
     struct server_event event = {.kind = SERVER_CONNECTED, .rank = (int)proc->rank};
+    atomic_fetch_add(&connection_count, 1);
     return post(server_object, &event);
 }
 
@@ -32,6 +41,7 @@ pmix_status_t upcall_finalized(const pmix_proc_t *proc, void *server_object, pmi
 {
     (void)done, (void)done_arg;
     struct server_event event = {.kind = SERVER_FINALIZED, .rank = (int)proc->rank};
+    atomic_fetch_sub(&connection_count, 1);
     return post(server_object, &event);
 }
 

@@ -15,6 +15,10 @@ pmix_status_t upcall_finalized(const pmix_proc_t *proc, void *server_object, pmi
 pmix_status_t upcall_abort(const pmix_proc_t *proc, void *server_object, int status, const char text[],
                            pmix_proc_t procs[], size_t proc_count, pmix_op_cbfunc_t done, void *done_arg);
 
+/* How many ranks have connected and not finalized; some of them may have ended. Any thread, also in a signal
+ * handler. */
+int upcall_connection_count(void);
+
 /* A fence that libpmix did not complete by itself. */
 pmix_status_t upcall_fence(const pmix_proc_t procs[], size_t proc_count, const pmix_info_t info[],
                            size_t info_count, char *data, size_t data_bytes, pmix_modex_cbfunc_t done,

@@ -26,18 +26,42 @@ END
 
 @test "a PMIx server that dies is named before the ranks that fail without it" {
     for turn in $(seq 10); do
+        signal=9 died="signal 9 (Killed)"
+        [ $((turn % 2)) = 0 ] || signal=SEGV died="signal 11 (Segmentation fault)"
         rm -f started
         "$hvdrun" -n 3 sh -c 'echo x >>started; [ $PMIX_RANK != 2 ] || exec sleep 100; exec "$0"' \
             "$HVD_BUILD/tests/run/pmixhello" >out 2>err 3>&- &
         local job=$!
         await_lines started 3
         sleep "0.0$turn" # so that the ranks have come to different places
-        kill -9 "$(child_named hvdrun-pmix $job)"
+        kill -$signal "$(child_named hvdrun-pmix $job)"
         status=0
         wait $job || status=$?
         [ $status = 1 ]
-        [[ $(last_line) == "hvdrun: the PMIx server was killed by signal 9 (Killed)"* ]] || { cat err; return 1; }
+        [[ $(last_line) == "hvdrun: the PMIx server was killed by $died"* ]] || { cat err; return 1; }
     done
+}
+
+@test "a rank is named that ends before the PMIx server crashes" {
+    "$hvdrun" -n 3 sh -c 'echo $$ >pid.$PMIX_RANK; [ $PMIX_RANK != 2 ] || exec sleep 100; exec "$0" joined' \
+        "$HVD_BUILD/tests/run/pmixhello" >out 2>err 3>&- &
+    local job=$! server reaper rank end=$((SECONDS + 20))
+    until [ "$(grep -c joined out)" = 2 ]; do
+        [ $SECONDS -lt $end ]
+        sleep 0.02
+    done
+    server=$(child_named hvdrun-pmix $job)
+    reaper=$(child_named hvdrun-reaper $job)
+    rank=$(cat pid.1)
+    kill -STOP "$reaper" # so that hvdrun learns of the rank's end later than of the server's
+    kill -9 "$rank"
+    while [ -e "/proc/$rank/fd/0" ]; do sleep 0.01; done
+    kill -SEGV "$server"
+    kill -CONT "$reaper"
+    status=0
+    wait $job || status=$?
+    [ $status = 137 ]
+    [[ $(last_line) == "hvdrun: rank 1 ("*" was killed by signal 9 (Killed)"* ]]
 }
 
 @test "small stacks are no obstacle" {

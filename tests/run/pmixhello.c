@@ -1,6 +1,7 @@
 /* pmixhello.c: a plain PMIx client. Prints what the next rank has put. With an argument it does more:
  *   abort N    rank N calls PMIx_Abort with status 9 while the others wait in a fence
  *   vanish N   rank N exits with 0 after the first fence, without PMIx_Finalize, while the others fence again
+ *   joined     says so before the first fence
  */
 #include <pmix.h>
 #include <stdio.h>
@@ -52,6 +53,10 @@ int main(int argc, char **argv)
     pmix_value_t value;
     must("PMIx_Init", PMIx_Init(&me, NULL, 0));
     uint32_t size = job_size();
+    if (argc == 2 && strcmp(argv[1], "joined") == 0) {
+        puts("joined");
+        fflush(stdout);
+    }
     bool mine = argc == 3 && strtoul(argv[2], NULL, 10) == me.rank;
     snprintf(greeting, sizeof(greeting), "hello from %u", me.rank);
     PMIX_VALUE_LOAD(&value, greeting, PMIX_STRING);

@@ -70,12 +70,6 @@ static void start_ranks(struct supervisor *supervisor)
     }
 }
 
-static bool is_crash(int signal_number)
-{
-    return signal_number == SIGSEGV || signal_number == SIGBUS || signal_number == SIGABRT ||
-           signal_number == SIGILL || signal_number == SIGFPE;
-}
-
 /* Handle the events of the PMIx server. They are handled before the reaper's reports, so that an abort is
  * seen before the end of the rank that called it. */
 static void handle_server_events(struct supervisor *supervisor)
@@ -95,10 +89,13 @@ static void handle_server_events(struct supervisor *supervisor)
         case SERVER_ALIVE:
             supervisor->server_answered = true;
             break;
+        case SERVER_CRASHES: /* libpmix may do that when ranks die, so the rank that died first is the cause
+                              */
+            supervisor->server_excused = event.status > verdict_deserter_count(supervisor->verdict);
+            break;
         case SERVER_LOST:
             snprintf(supervisor->server_lost, sizeof(supervisor->server_lost), "%s", event.text);
             supervisor->server_lost_us = clock_us();
-            supervisor->server_crashed = is_crash(event.status);
             break;
         }
     }
@@ -117,7 +114,7 @@ static void handle_not_bound(struct supervisor *supervisor, const struct reaper_
 
 /* A rank has failed: did the PMIx server die before it? A server that answers now did not, and what else it
  * sent, such as an abort, is known then. A rank that fails without the server is a consequence, unless the
- * server crashed: libpmix may do that when ranks die. */
+ * server had lost a rank before it crashed. */
 static void blame_server_first(struct supervisor *supervisor)
 {
     int64_t deadline_us = clock_us() + ALIVE_LIMIT_US;
@@ -128,7 +125,7 @@ static void blame_server_first(struct supervisor *supervisor)
         poll(&server, 1, clock_ms_until(deadline_us));
         handle_server_events(supervisor);
     }
-    if (supervisor->server_lost[0] != 0 && !supervisor->server_crashed)
+    if (supervisor->server_lost[0] != 0 && !supervisor->server_excused)
         verdict_broken(supervisor->verdict, supervisor->server_lost);
 }
 

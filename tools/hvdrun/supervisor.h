@@ -24,8 +24,7 @@ struct supervisor {
     bool server_answered;  /* since it was asked whether it is alive */
     char server_lost[256]; /* how the PMIx server died; "": it has not */
     int64_t server_lost_us;
-    bool server_crashed; /* it died of a mistake of its own, for which the end of ranks may have been the
-                            cause */
+    bool server_excused; /* it crashed when it had lost a rank */
     bool ending;         /* the reaper was asked to end the job */
     int interrupt_count; /* signals that ask hvdrun to end; the second one skips the grace period */
     bool empty;          /* no process of the job is left */

@@ -117,6 +117,16 @@ void verdict_finalized(struct verdict *verdict, int rank)
     verdict->rank_states[rank].finalized = true;
 }
 
+int verdict_deserter_count(const struct verdict *verdict)
+{
+    int count = 0;
+    for (int rank = 0; rank < verdict->size; rank++) {
+        const struct rank_state *state = &verdict->rank_states[rank];
+        count += state->connected && !state->finalized && state->ended;
+    }
+    return count;
+}
+
 void verdict_ended(struct verdict *verdict, int rank, int wait_status, enum verdict_stage stage,
                    uint64_t sweep)
 {

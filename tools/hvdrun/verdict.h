@@ -21,6 +21,8 @@ void verdict_destroy(struct verdict *verdict);
 void verdict_started(struct verdict *verdict, int rank, pid_t pid);
 void verdict_connected(struct verdict *verdict, int rank);
 void verdict_finalized(struct verdict *verdict, int rank);
+/* How many ranks have joined and ended without having left. */
+int verdict_deserter_count(const struct verdict *verdict);
 /* [wait_status] is that of waitpid. Ranks that were reaped in one pass have the same [sweep]. Among them, a
  * rank that was killed by a signal is blamed before one that exited, because an exit is more often the
  * consequence. */
