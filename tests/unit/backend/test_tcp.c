@@ -16,6 +16,7 @@
 
 #include "base/clock.h"
 #include "batches.h"
+#include "own_network.h"
 #include "backend/tcp/tcp_bruck.h"
 #include "backend/tcp/tcp_pairwise.h"
 #include "backend/tcp/fragment.h"
@@ -516,6 +517,41 @@ START_TEST(names_the_rank_that_reset)
 }
 END_TEST
 
+/* The link dies while this rank waits for the others: it wakes to look at its connections, and names both
+ * ends. */
+START_TEST(notices_a_dead_link_while_a_batch_waits)
+{
+    int lost = -1, status = HVD_IN_PROGRESS, wakes = 0;
+    bool moved = false;
+    struct hvd_error err = {""};
+    if (!own_network())
+        return;
+    peer_table.rank = 1;
+    peer_table.lease_us = 400000;
+    open_team(0, 2);
+    struct backend_batch batch = batch_of(large, 1, LARGE);
+    ck_assert_int_eq(start_connected(&batch), HVD_IN_PROGRESS);
+    set_loopback(false);
+    int64_t begun_us = clock_us();
+    for (; status == HVD_IN_PROGRESS && clock_us() - begun_us < 20 * peer_table.lease_us; wakes++) {
+        status = backend_tcp.test(state, team, &moved, &lost, &err);
+        int64_t due_us = backend_tcp.deadline(state, team);
+        ck_assert(status != HVD_IN_PROGRESS || moved || due_us < INT64_MAX);
+        if (status == HVD_IN_PROGRESS && !moved)
+            poll(NULL, 0, clock_ms_until(due_us));
+    }
+    ck_assert_int_eq(status, HVD_ERR_RANK_LOST);
+    ck_assert_int_eq(lost, 3);
+    ck_assert_int_ge(clock_us() - begun_us, peer_table.lease_us * 9 / 10);
+    ck_assert_int_lt(wakes, 300);
+    ck_assert_msg(strstr(err.text,
+                         "rank 1 (n0) at 127.0.0.1 with rank 3 (n1) at 127.0.0.1 is dead: nothing was "
+                         "heard over it for 0.4 s (--hvd-lease)") != NULL,
+                  "%s", err.text);
+    close_all();
+}
+END_TEST
+
 /* A rank that is alive but does not read for longer than the lease keeps its connection; where nothing is
  * sent the time-out stays, as it bounds keepalive. */
 START_TEST(waits_for_a_rank_that_does_not_read)
@@ -597,6 +633,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, carries_a_small_batch_by_chords);
     tcase_add_loop_test(tcase, spares_messages_where_members_share_nodes, 0, 2);
     tcase_add_loop_test(tcase, names_the_rank_that_reset, 0, 3);
+    tcase_add_test(tcase, notices_a_dead_link_while_a_batch_waits);
     tcase_add_test(tcase, waits_for_a_rank_that_does_not_read);
     tcase_add_test(tcase, closes_all_in_a_forked_child);
     tcase_add_test(tcase, is_for_more_than_one_rank);

@@ -5,13 +5,9 @@
 #include "unit.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <net/if.h>
 #include <netinet/in.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -19,6 +15,7 @@
 #include "base/clock.h"
 #include "net/connection.h"
 #include "net/peer_table.h"
+#include "own_network.h"
 
 #define LEASE_US INT64_C(400000)
 #define LOOK_US  INT64_C(40000)
@@ -73,27 +70,6 @@ static void fill_up(void)
     while (send(ends[0], bytes, sizeof(bytes), MSG_DONTWAIT | MSG_NOSIGNAL) > 0)
         continue;
     ck_assert_int_eq(errno, EAGAIN);
-}
-
-static void set_loopback(bool up)
-{
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    struct ifreq request = {.ifr_name = "lo"};
-    ck_assert_int_eq(ioctl(fd, SIOCGIFFLAGS, &request), 0);
-    request.ifr_flags = (short)(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
-    ck_assert_int_eq(ioctl(fd, SIOCSIFFLAGS, &request), 0);
-    close(fd);
-}
-
-/* A network of this process's own; false where the kernel refuses. */
-static bool own_network(void)
-{
-    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) {
-        printf("# skipped: no network of its own: %s\n", strerror(errno));
-        return false;
-    }
-    set_loopback(true);
-    return true;
 }
 
 START_TEST(an_idle_connection_is_not_dead)
