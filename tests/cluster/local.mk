@@ -10,6 +10,7 @@ CLUSTER_TESTS += tests/cluster/network.bats
 CLUSTER_TESTS += tests/cluster/hier.bats
 CLUSTER_TESTS += tests/cluster/python.bats
 CLUSTER_TESTS += tests/cluster/trust.bats
+CLUSTER_TESTS += tests/cluster/chaos.bats
 
 dist_noinst_SCRIPTS += tests/cluster/cluster.sh tests/cluster/srun_times.sh
 EXTRA_DIST += $(CLUSTER_TESTS) tests/cluster/helpers.bash
