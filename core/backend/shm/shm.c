@@ -9,9 +9,11 @@
 #include "base/dtype.h"
 #include "backend/backend_env.h"
 
-#define SLICE_US    100
-#define LOOKS       4    /* looks without progress, after which the caller has to wait */
-#define MAX_MEMBERS 1024 /* a member's part of a chunk is at least 128 bytes */
+#define SLICE_US         100
+#define LOOKS            4    /* looks without progress, after which the caller has to wait */
+#define MAX_MEMBERS      1024 /* a member's part of a chunk is at least LEAST_PART_BYTES */
+#define LEAST_PART_BYTES ((int64_t)128)
+#define FULL_SLOTS       32 /* the most members whose slots are as large as they can be */
 
 struct shm {
     struct backend_env env;
@@ -105,6 +107,17 @@ int64_t shm_oversubscribed_chunk(int size, int64_t cache_bytes)
                : bytes;
 }
 
+int64_t shm_oversubscribed_slot(int size)
+{
+    int64_t least = SHM_LEAST_CHUNK_BYTES;
+    int64_t bytes = SHM_OVERSUBSCRIBED_CHUNK_BYTES;
+    if (size > FULL_SLOTS)
+        bytes = bytes * FULL_SLOTS / size / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+    if (least < (int64_t)size * LEAST_PART_BYTES)
+        least = (int64_t)size * LEAST_PART_BYTES;
+    return bytes < least ? least : bytes;
+}
+
 static void free_team(struct shm_team *team)
 {
     if (team == NULL)
@@ -132,7 +145,7 @@ static int shm_add_team(void *state, const struct team *members, int64_t deadlin
                         struct hvd_error *err)
 {
     struct shm *shm = state;
-    int64_t chunk_bytes = shm->env.oversubscribed ? SHM_OVERSUBSCRIBED_CHUNK_BYTES : SHM_CHUNK_BYTES;
+    int64_t chunk_bytes = shm->env.oversubscribed ? shm_oversubscribed_slot(members->size) : SHM_CHUNK_BYTES;
     const struct slots_params want = {members->set, members->rank, members->size, chunk_bytes,
                                       cores_l2_bytes()};
     struct shm_team *team = new_team(shm, members);

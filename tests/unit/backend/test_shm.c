@@ -517,6 +517,12 @@ START_TEST(chunks_of_crowded_ranks_fit_the_cache)
     ck_assert_int_eq(shm_oversubscribed_chunk(2, 65536 * kib), 512 * kib);
     ck_assert_int_eq(shm_oversubscribed_chunk(2, INT64_MAX), 512 * kib);
     ck_assert_int_eq(shm_oversubscribed_chunk(4, 0), 512 * kib);
+    ck_assert_int_eq(shm_oversubscribed_slot(2), 512 * kib);
+    ck_assert_int_eq(shm_oversubscribed_slot(32), 512 * kib);
+    ck_assert_int_eq(shm_oversubscribed_slot(33), 508352);
+    ck_assert_int_eq(shm_oversubscribed_slot(256), 64 * kib);
+    ck_assert_int_eq(shm_oversubscribed_slot(512), 64 * kib);
+    ck_assert_int_eq(shm_oversubscribed_slot(1024), 128 * kib); /* 128 bytes for each member */
 }
 END_TEST
 
