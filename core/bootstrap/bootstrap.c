@@ -468,6 +468,9 @@ static int wire_up(struct startup *startup, struct hvd_error *err)
     const struct hvd_ranks *list = &startup->start->job;
     int rc = wireup_open(&startup->wireup, startup->config, startup->log, startup->deadline_us,
                          &bootstrap->job, err);
+    /* where all ranks are on this node, say at once that they are too many, not when all have come */
+    if (rc == HVD_OK && list->ranks == NULL && bootstrap->job.local_size == bootstrap->job.size)
+        rc = check_memory(startup, bootstrap->job.size, err);
     if (rc == HVD_OK && (list->ranks != NULL || list->count != 0))
         rc = sub_job_open(&startup->wireup, list, MAX_FENCES, &bootstrap->job, &bootstrap->launcher_ranks,
                           err);

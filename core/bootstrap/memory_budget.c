@@ -104,7 +104,8 @@ int memory_budget_check(const struct memory_budget *budget, int64_t fusion_bytes
     format_size(needed_bytes, needed, sizeof(needed));
     format_size(bytes >= GIB ? bytes / GIB * GIB : bytes, present, sizeof(present));
     return error_set(err, HVD_ERR_NO_MEMORY,
-                     "fusion=%s for %d rank%s on %s needs %s, but %s %s; lower --hvd-fusion", fusion,
-                     rank_count, rank_count == 1 ? "" : "s", host, needed,
-                     confined ? "the job's cgroup allows" : "the node has", present);
+                     "fusion=%s for %d rank%s on %s needs %s, but %s %s, enough for %lld; lower --hvd-fusion",
+                     fusion, rank_count, rank_count == 1 ? "" : "s", host, needed,
+                     confined ? "the job's cgroup allows" : "the node has", present,
+                     (long long)(bytes / fusion_bytes));
 }

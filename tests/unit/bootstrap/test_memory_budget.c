@@ -23,15 +23,17 @@ static const struct {
     {{23 * GIB + 12345, INT64_MAX},
      16 * GIB,
      4,
-     "fusion=16G for 4 ranks on n1 needs 64G, but the node has 23G; lower --hvd-fusion"},
+     "fusion=16G for 4 ranks on n1 needs 64G, but the node has 23G, enough for 1; lower --hvd-fusion"},
     {{64 * GIB, 8 * GIB},
      16 * GIB,
      1,
-     "fusion=16G for 1 rank on n1 needs 16G, but the job's cgroup allows 8G; lower --hvd-fusion"},
+     "fusion=16G for 1 rank on n1 needs 16G, but the job's cgroup allows 8G, enough for 0; lower "
+     "--hvd-fusion"},
     {{64 * GIB, 512 << 20},
      64 << 20,
      9,
-     "fusion=64M for 9 ranks on n1 needs 576M, but the job's cgroup allows 512M; lower --hvd-fusion"},
+     "fusion=64M for 9 ranks on n1 needs 576M, but the job's cgroup allows 512M, enough for 8; lower "
+     "--hvd-fusion"},
 };
 
 START_TEST(buffers_must_fit)
