@@ -99,6 +99,26 @@ static void tree_farewell(struct control *control)
 
 /* ---- Aborts and losses ---- */
 
+/* A neighbour's eventfd, or the leader's; -1 if it was not passed when this rank attached. */
+static int neighbour_event_fd(const struct node *node, int rank)
+{
+    for (int i = 0; node != NULL && i < node->doorbell_count; i++) {
+        if (node->doorbells[i].rank == rank)
+            return node->doorbells[i].fd;
+    }
+    return -1;
+}
+
+/* The abort may go up the tree through ranks that stand still, so tell the leader itself to look at it. */
+static void tree_wake_leader(const struct tree *tree)
+{
+    int leader = tree->node->members[0];
+    struct node_member *slot = node_member_of(tree->node, leader);
+    int event_fd = neighbour_event_fd(tree->node, leader);
+    if (event_fd >= 0 && slot != NULL)
+        doorbell_ring_if_armed(&(struct doorbell_eventfd){&slot->armed, event_fd});
+}
+
 /* Keep the first abort for the driver, and tell the node and all neighbours. [own]: it begins at this rank.
  */
 static void tree_raise_abort(struct tree *tree, const struct frame_abort *abort, bool own)
@@ -111,6 +131,8 @@ static void tree_raise_abort(struct tree *tree, const struct frame_abort *abort,
     tree->abort = *abort;
     bool first_here = tree->node == NULL || node_memory_publish_abort(tree->node->memory, abort);
     tree->abort_first = own && first_here;
+    if (tree->node != NULL)
+        tree_wake_leader(tree);
     for (int i = 0; i < tree->link_count; i++)
         link_send(&tree->links[i], FRAME_ABORT, tree->peer_table->epoch, payload, length, NULL);
 }
@@ -136,6 +158,16 @@ static void tree_rank_lost(struct tree *tree, int rank, const char *how)
         frame_abort_set(&abort, HVD_ERR_RANK_LOST, rank, sentence);
     }
     tree_raise_abort(tree, &abort, true);
+}
+
+/* On the leader: a rank of the node may have published an abort that does not come up the tree. */
+static void tree_look_for_abort(struct tree *tree)
+{
+    struct frame_abort abort;
+    if (tree->node == NULL || tree->farewelled || tree->aborted || !node_leads(tree->node))
+        return;
+    if (node_memory_published_abort(tree->node->memory, tree->control.size, &abort))
+        tree_raise_abort(tree, &abort, false);
 }
 
 /* Has this rank of the node said farewell? */
@@ -348,6 +380,7 @@ static int tree_receive(struct control *control, struct control_event *event, st
     tree_release_frame(tree);
     tree_rearm(tree);
     tree_flush(tree);
+    tree_look_for_abort(tree);
     int status = tree_deliver_abort(tree, event);
     if (status == HVD_IN_PROGRESS)
         status = tree_poll_links(tree, event, err);
@@ -440,16 +473,6 @@ static const struct control_ops tree_ops = {
     .after_fork = tree_after_fork,
     .close = tree_close,
 };
-
-/* A neighbour's eventfd; -1 if it was not passed when this rank attached. */
-static int neighbour_event_fd(const struct node *node, int rank)
-{
-    for (int i = 0; node != NULL && i < node->doorbell_count; i++) {
-        if (node->doorbells[i].rank == rank)
-            return node->doorbells[i].fd;
-    }
-    return -1;
-}
 
 /* Open link [index] over rings. */
 static int tree_open_rings(struct tree *tree, int index, struct hvd_error *err)

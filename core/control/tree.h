@@ -11,9 +11,10 @@ struct seal;
 
 /* The control object of one rank. It reaches its parent and children through rings in the memory of [node]
  * where they are on the same node, else through the socket link_fds[link]; link_fds[link] is -1 for the
- * former, and [node] is NULL where this rank is alone on its node. A leader watches the processes of all
- * members, a member those of its leader and parent. Takes the descriptors, also on
- * failure, and [node] unless it fails. [peer_table] and its log must outlive the object. */
+ * former, and [node] is NULL where this rank is alone on its node. Each rank watches the
+ * processes of its children on this node and of the next rank there, a member also its leader's and parent's.
+ * Takes the descriptors, also on failure, and [node] unless it fails. [peer_table] and its log must outlive
+ * the object. */
 int control_open(struct control **controlp, const struct peer_table *peer_table,
                  const struct tree_shape *shape, struct node *node, const int *link_fds,
                  struct hvd_error *err);

@@ -58,13 +58,12 @@ bool node_leads(const struct node *node)
     return node != NULL && node->members[0] == node->rank;
 }
 
-/* The leader watches all that attached. */
 int node_attached_ranks(const struct node *node, int *ranks)
 {
     ranks[0] = node->rank;
-    for (int i = 0; i < node->watched_count; i++)
-        ranks[i + 1] = node->watched[i].rank;
-    return node->watched_count + 1;
+    for (int i = 0; i < node->attached_count; i++)
+        ranks[i + 1] = node->attached[i];
+    return node->attached_count + 1;
 }
 
 int node_peers_file(const struct node *node)
@@ -315,6 +314,7 @@ void node_close(struct node *node)
     windows_detach(&node->windows);
     node_after_fork(node);
     free(node->watched);
+    free(node->attached);
     free(node->members);
     free(node);
 }

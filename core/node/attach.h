@@ -7,7 +7,8 @@
  *   leader -> member   MEMORY       the memory, the file of peers, the leader's life pipe, the windows if the
  *                                   leader could make them, the time left; or why there is no memory
  *   member -> leader   MAPPED       the memory is mapped
- *   leader -> member   NEIGHBOURS   doorbells of its parent and children, what shows its parent's end
+ *   leader -> member   NEIGHBOURS   doorbells of its parent, its children and the leader; what shows the ends
+ * of its parent, its children and the next rank
  *
  * What shows the end of a process is its pidfd, or else its life pipe (process_watch.h). Neither end gives
  * the other a descriptor before the handshake is done. Packets are structs in this machine's byte order. */
@@ -23,12 +24,19 @@
 #include "node/windows.h"
 
 #define ATTACH_MAX_NEIGHBOURS (TREE_NODE_RADIX + 1) /* the parent and the children */
-/* Most descriptors of one packet: the neighbours' doorbells, and what shows the parent's end. */
-#define ATTACH_MAX_FDS (ATTACH_MAX_NEIGHBOURS + 1)
+/* Most descriptors of one packet: a doorbell and what shows the end of each neighbour, the leader's doorbell,
+ * and what shows the end of the next rank. */
+#define ATTACH_MAX_FDS (2 * ATTACH_MAX_NEIGHBOURS + 2)
 
 #define ATTACH_REFUSAL_BYTES 400
 
 enum attach_packet_type { ATTACH_DOORBELL = 1, ATTACH_MEMORY, ATTACH_MAPPED, ATTACH_NEIGHBOURS };
+
+/* A rank that another one watches; as watched_process, whose descriptor comes with the packet. */
+struct attach_neighbour {
+    int32_t rank, pid;
+    uint64_t start;
+};
 
 struct attach_packet {
     int32_t type; /* enum attach_packet_type */
@@ -39,11 +47,12 @@ struct attach_packet {
             char refusal[ATTACH_REFUSAL_BYTES]; /* not empty: there is no memory, and this says why */
         } memory;
         struct {
-            int32_t parent; /* its doorbell comes first, then what shows its end, unless it is the leader */
-            int32_t parent_pid;
-            uint64_t parent_start; /* as watched_process's */
             int32_t child_count;
-            int32_t children[TREE_NODE_RADIX];
+            /* in the order of their descriptors: a doorbell, and what shows its end unless it is the leader
+             */
+            struct attach_neighbour parent, children[TREE_NODE_RADIX];
+            /* then the leader's doorbell unless it is the parent, and what shows the next one's end */
+            struct attach_neighbour next; /* the rank after this one; its rank is -1 if there is none */
         } neighbours;
     };
 };
@@ -68,10 +77,13 @@ struct node {
     int doorbell_count;
     struct {
         int rank, fd;
-    } doorbells[ATTACH_MAX_NEIGHBOURS]; /* of its neighbours in the node's tree */
+    } doorbells[ATTACH_MAX_NEIGHBOURS + 1]; /* of its neighbours in the node's tree, and of the leader */
     int watched_count;
-    struct watched_process
-        *watched; /* the leader watches all that attached; a member its leader and its parent */
+    struct watched_process *watched; /* a rank watches its children in the node's tree and the next rank
+                                        above it; a member also its leader, which comes first, and its
+                                        parent */
+    int attached_count;
+    int *attached; /* on the leader: the ranks that attached to it, ascending */
 };
 
 /* The place of [rank] among the members, or -1. */

@@ -299,6 +299,14 @@ static int compare_peers(const void *a, const void *b)
     return ((const struct attach_peer *)a)->process.rank - ((const struct attach_peer *)b)->process.rank;
 }
 
+/* How to watch a rank; what shows its end goes to [fds]. */
+static struct attach_neighbour neighbour_of(const struct attach_peer *peer, struct attach_fds *fds)
+{
+    const struct watched_process *process = &peer->process;
+    fds->fd[fds->count++] = process->fd;
+    return (struct attach_neighbour){.rank = process->rank, .pid = process->pid, .start = process->start};
+}
+
 /* Tell attached member [index] of [count], the leader being 0 and member i peers[i - 1], who its neighbours
  * are. */
 static void leader_send_neighbours(struct attach_leader *leader, int index, int count)
@@ -307,36 +315,45 @@ static void leader_send_neighbours(struct attach_leader *leader, int index, int 
     int parent = tree_shape_parent(index, TREE_NODE_RADIX);
     struct attach_packet packet = {0};
     struct attach_fds fds = {.count = 1, .fd = {leader->node->doorbell}};
-    packet.neighbours.parent = leader->node->rank;
+    packet.neighbours.parent.rank = leader->node->rank;
+    packet.neighbours.next.rank = -1;
     if (parent > 0) {
-        const struct attach_peer *peer_above = &leader->peers[parent - 1];
-        packet.neighbours.parent = peer_above->process.rank;
-        packet.neighbours.parent_pid = peer_above->process.pid;
-        packet.neighbours.parent_start = peer_above->process.start;
-        fds = (struct attach_fds){.count = 2, .fd = {peer_above->doorbell, peer_above->process.fd}};
+        fds.fd[0] = leader->peers[parent - 1].doorbell;
+        packet.neighbours.parent = neighbour_of(&leader->peers[parent - 1], &fds);
     }
     int64_t end = tree_shape_end_of_children(index, TREE_NODE_RADIX);
     for (int64_t i = tree_shape_first_child(index, TREE_NODE_RADIX); i < end && i < count; i++) {
-        packet.neighbours.children[packet.neighbours.child_count++] = leader->peers[i - 1].process.rank;
         fds.fd[fds.count++] = leader->peers[i - 1].doorbell;
+        packet.neighbours.children[packet.neighbours.child_count++] =
+            neighbour_of(&leader->peers[i - 1], &fds);
     }
+    if (parent > 0)
+        fds.fd[fds.count++] = leader->node->doorbell;
+    if (index + 1 < count)
+        packet.neighbours.next = neighbour_of(&leader->peers[index], &fds);
     if (attach_send(peer->fd, ATTACH_NEIGHBOURS, &packet, &fds) != 0)
         log_write(leader->peer_table->log, LOG_WARN, "control",
                   "rank %d (pid %d) ended while the ranks of this node attached", peer->process.rank,
                   (int)peer->process.pid);
 }
 
-/* What the leader keeps: its children's doorbells and what shows everybody's end. */
+/* What the leader keeps: who attached, and its children's doorbells and what shows their ends. Other ranks
+ * are watched by their parents, and by the ranks before them in case a parent stands still; so the leader's
+ * descriptors do not grow with the node. */
 static int leader_keep_fds(struct attach_leader *leader, struct hvd_error *err)
 {
     struct node *node = leader->node;
+    node->attached = malloc((size_t)node->member_count * sizeof(*node->attached));
+    if (node->attached == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "out of memory for a node of %d ranks", node->member_count);
     for (int i = 0; i < leader->peer_count; i++) {
         struct attach_peer *peer = &leader->peers[i];
-        if (tree_shape_parent(i + 1, TREE_NODE_RADIX) == 0) {
-            node->doorbells[node->doorbell_count].rank = peer->process.rank;
-            node->doorbells[node->doorbell_count++].fd = peer->doorbell;
-            peer->doorbell = -1;
-        }
+        node->attached[node->attached_count++] = peer->process.rank;
+        if (tree_shape_parent(i + 1, TREE_NODE_RADIX) != 0)
+            continue;
+        node->doorbells[node->doorbell_count].rank = peer->process.rank;
+        node->doorbells[node->doorbell_count++].fd = peer->doorbell;
+        peer->doorbell = -1;
         int status = node_watch(node, &peer->process, err);
         peer->process.fd = -1;
         if (status != HVD_OK)

@@ -187,39 +187,64 @@ static bool neighbours_are_valid(const struct node *node, const struct attach_pa
                                  const struct attach_fds *fds)
 {
     int child_count = packet->neighbours.child_count;
-    int parent_fds = packet->neighbours.parent == node->members[0] ? 1 : 2;
-    if (child_count < 0 || child_count > TREE_NODE_RADIX || fds->count != parent_fds + child_count)
+    int parent = packet->neighbours.parent.rank, next = packet->neighbours.next.rank;
+    int parent_fds = parent == node->members[0] ? 1 : 3;
+    if (child_count < 0 || child_count > TREE_NODE_RADIX ||
+        fds->count != parent_fds + 2 * child_count + (next >= 0))
         return false;
-    if (packet->neighbours.parent >= node->rank || node_member_of(node, packet->neighbours.parent) == NULL)
+    if (parent >= node->rank || node_member_of(node, parent) == NULL)
+        return false;
+    if (next != -1 && (next <= node->rank || node_member_of(node, next) == NULL))
         return false;
     for (int i = 0; i < child_count; i++) {
-        if (packet->neighbours.children[i] <= node->rank ||
-            node_member_of(node, packet->neighbours.children[i]) == NULL)
+        int child = packet->neighbours.children[i].rank;
+        if (child <= node->rank || node_member_of(node, child) == NULL)
             return false;
     }
     return true;
 }
 
-static void keep_doorbell(struct node *node, int rank, int fd)
+static void keep_doorbell(struct node *node, int rank, int *fd)
 {
     node->doorbells[node->doorbell_count].rank = rank;
-    node->doorbells[node->doorbell_count++].fd = fd;
+    node->doorbells[node->doorbell_count++].fd = *fd;
+    *fd = -1;
 }
 
-/* In another PID namespace the number that the leader knows is another process's, or nobody's. */
-static struct watched_process parent_of(const struct attach_packet *packet, int fd)
+/* Watch a rank by [fd], which it takes. In another PID namespace the number that the leader knows is another
+ * process's, or nobody's. */
+static int watch_neighbour(struct node *node, const struct attach_neighbour *neighbour, int *fd,
+                           struct hvd_error *err)
 {
     struct process_stat stat;
-    struct watched_process parent = {.rank = packet->neighbours.parent,
-                                     .fd = fd,
-                                     .pid = packet->neighbours.parent_pid,
-                                     .start = packet->neighbours.parent_start};
-    if (parent.start != 0 && (!process_stat_read(parent.pid, &stat) || stat.start != parent.start))
-        parent.start = 0;
-    return parent;
+    struct watched_process process = {
+        .rank = neighbour->rank, .fd = *fd, .pid = neighbour->pid, .start = neighbour->start};
+    if (process.start != 0 && (!process_stat_read(process.pid, &stat) || stat.start != process.start))
+        process.start = 0;
+    *fd = -1;
+    return node_watch(node, &process, err);
 }
 
-/* The leader's last packet: the doorbells of this rank's neighbours. */
+/* Take the descriptors of a valid packet; what was taken is -1 in [fds] afterwards. */
+static int keep_neighbours(struct node *node, const struct attach_packet *packet, struct attach_fds *fds,
+                           struct hvd_error *err)
+{
+    int at = 0, status = HVD_OK, leader = node->members[0];
+    const struct attach_neighbour *parent = &packet->neighbours.parent, *next = &packet->neighbours.next;
+    for (int i = -1; i < packet->neighbours.child_count && status == HVD_OK; i++) {
+        const struct attach_neighbour *neighbour = i < 0 ? parent : &packet->neighbours.children[i];
+        keep_doorbell(node, neighbour->rank, &fds->fd[at++]);
+        if (neighbour->rank != leader) /* that is watched already */
+            status = watch_neighbour(node, neighbour, &fds->fd[at++], err);
+    }
+    if (status == HVD_OK && parent->rank != leader)
+        keep_doorbell(node, leader, &fds->fd[at++]);
+    if (status == HVD_OK && next->rank >= 0)
+        status = watch_neighbour(node, next, &fds->fd[at], err);
+    return status;
+}
+
+/* The leader's last packet: the doorbells of ranks that this one wakes, and what shows the ends of others. */
 static int member_finish(struct attach_member *member, int64_t until_us, struct hvd_error *err)
 {
     struct node *node = member->node;
@@ -232,18 +257,11 @@ static int member_finish(struct attach_member *member, int64_t until_us, struct 
         attach_close_fds(&fds);
         return error_set(err, HVD_ERR_SYSTEM, "named neighbours that this rank cannot have");
     }
-    int next = 0;
-    keep_doorbell(node, packet.neighbours.parent, fds.fd[next++]);
-    bool sub = packet.neighbours.parent != member->leader;
-    const struct watched_process parent = parent_of(&packet, sub ? fds.fd[next++] : -1);
-    for (int i = 0; i < packet.neighbours.child_count; i++)
-        keep_doorbell(node, packet.neighbours.children[i], fds.fd[next++]);
     status = node_watch(node, &member->process, err);
     member->process.fd = -1;
-    if (status == HVD_OK && sub)
-        return node_watch(node, &parent, err);
-    if (sub)
-        close(parent.fd);
+    if (status == HVD_OK)
+        status = keep_neighbours(node, &packet, &fds, err);
+    attach_close_fds(&fds); /* those that were not kept */
     return status;
 }
 

@@ -32,8 +32,8 @@ void node_report(struct node *node, int status, const char *reason)
 
 int node_first_failure(const struct node *node, int *rankp, struct hvd_error *err)
 {
-    for (int i = 0; i < node->watched_count; i++) {
-        int rank = node->watched[i].rank;
+    for (int i = 0; i < node->attached_count; i++) {
+        int rank = node->attached[i];
         const struct node_report *report = &node_member_of(node, rank)->report;
         int status = atomic_load(&report->status);
         if (status > 0)

@@ -285,6 +285,41 @@ START_TEST(reason_comes_before_the_end_of_who_gave_it)
 }
 END_TEST
 
+/* Who ends without a word has a parent that stands still. The rank before it sees that, and tells the leader.
+ */
+static void die_below(struct forked_rank *place)
+{
+    forked_rank_open(place);
+    forked_rank_stage(place, 1);
+    if (place->peer_table.rank == victim)
+        raise(SIGKILL);
+    await_abort(place);
+}
+
+START_TEST(an_end_is_seen_past_a_parent_that_stands_still)
+{
+    static const int victims[] = {32, 39};
+    victim = victims[_i];
+    struct forked_ranks *team = forked_ranks_new(40, forty);
+    forked_ranks_start(team, die_below);
+    forked_ranks_await_all(team, 1);
+    process_signal(team->pids[1], SIGSTOP);
+    atomic_store(&team->go, 1);
+    forked_ranks_await_stage(team, 0, 2);
+    process_signal(team->pids[1], SIGCONT);
+    for (int rank = 0; rank < team->size; rank++) {
+        if (rank != victim)
+            forked_ranks_await_stage(team, rank, 2);
+    }
+    atomic_store(&team->go, 2);
+    forked_ranks_end(team, victim);
+    for (int rank = 0; rank < team->size; rank++) {
+        if (rank != victim)
+            ck_assert_int_eq(team->reports[rank].lost_rank, victim);
+    }
+}
+END_TEST
+
 /* ---- Farewell ---- */
 
 /* The word to leave goes down; whoever has passed it on ends at once, those below take their time. */
@@ -619,6 +654,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, last_words_count, 0, 2);
     tcase_add_loop_test(tcase, abort_reaches_every_rank_once, 0, 6);
     tcase_add_loop_test(tcase, reason_comes_before_the_end_of_who_gave_it, 0, 4);
+    tcase_add_loop_test(tcase, an_end_is_seen_past_a_parent_that_stands_still, 0, 2);
     tcase_add_loop_test(tcase, farewell_is_no_loss, 0, TEAM_KINDS);
     tcase_add_loop_test(tcase, closing_without_farewell_is_a_loss, 0, 2);
     tcase_add_loop_test(tcase, sleeps_until_kicked, 0, 3);
