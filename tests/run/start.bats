@@ -115,3 +115,39 @@ mpi() {
     # one, but for a machine so busy that rank 0 does not get to speak in time
     [ "$(grep -c 'lower --hvd-fusion' <<<"$output")" -le 4 ]
 }
+
+@test "a node of many ranks starts, and none of them needs a descriptor for each other one" {
+    ranks 64 start many
+    ranks 200 start many --hvd-fusion=1M
+}
+
+# Where the first rank of a node cannot make shared memory, no rank waits for it: all use TCP, and one says why. They
+# waited for half of start-timeout.
+without_memory() {
+    local begun=$SECONDS
+    run timeout -k 5 100 "$hvdrun" --no-prefix -n 4 --hvd-start-timeout=60s bash -c \
+        "if [ \"\$PMIX_RANK\" = 0 ]; then $1; else exec \"$HVD_BUILD/examples/hello\"; fi"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    [ $((SECONDS - begun)) -lt 15 ]
+    [ "$(grep -c 'the sum is 10' <<<"$output")" -eq 4 ]
+    [ "$(grep -c 'no shared memory with the other ranks of this node, TCP instead' <<<"$output")" -eq 1 ]
+}
+
+@test "a first rank with a limit on files makes its node use TCP at once" {
+    without_memory "ulimit -f 1000; exec \"$HVD_BUILD/examples/hello\""
+    [[ $output == *'raise `ulimit -f`'* ]]
+}
+
+@test "a first rank to which memfd_create is refused makes its node use TCP at once" {
+    "$HVD_BUILD/tests/run/refuse" ENOSYS memfd_create -- true || skip 'this kernel takes no filter of system calls'
+    without_memory "exec \"$HVD_BUILD/tests/run/refuse\" ENOSYS memfd_create -- \"$HVD_BUILD/examples/hello\""
+    [[ $output == *'memfd_create'* ]]
+}
+
+@test "more ranks than the node's memory can serve are told how many it can" {
+    run timeout -k 5 60 "$hvdrun" --no-prefix -n 64 --hvd-fusion=16G "$HVD_BUILD/examples/hello"
+    echo "$output"
+    [ "$status" -ne 0 ]
+    [[ $output == *'fusion=16G for 64 ranks on '*' needs '*', but the '*', enough for '*'; lower --hvd-fusion'* ]]
+}

@@ -1,4 +1,5 @@
 /* start.c: sub-jobs, process sets that hvd_init_with makes, and stopping: `start CASE`. */
+#include <dirent.h>
 #include <pthread.h>
 
 #include "ranks.h"
@@ -161,6 +162,27 @@ static void case_again(void)
     must(hvd_free(kept), "hvd_free");
 }
 
+/* However many ranks a node has, none of them has more descriptors than its neighbours in the tree need: a
+ * doorbell and a pidfd for each of 32 children. */
+static void case_many(void)
+{
+    int count = 0;
+    start_with(NULL, 0, NULL, 0);
+    DIR *folder = opendir("/proc/self/fd");
+    if (folder == NULL)
+        ranks_fail("/proc/self/fd cannot be read");
+    while (readdir(folder) != NULL)
+        count++;
+    closedir(folder);
+    if (count > 110)
+        ranks_fail("rank %d has %d descriptors", rank, count);
+    int32_t sum = 1;
+    struct hvd_tensor tensor = hvd_vector("sum", &sum, 1, HVD_INT32);
+    must(hvd_allreduce(&tensor, HVD_SUM, NULL), "hvd_allreduce");
+    if (sum != size)
+        ranks_fail("the sum is %d, expected %d", sum, size);
+}
+
 static void case_stop(void)
 {
     int stop = 7, rounds = 0;
@@ -210,6 +232,7 @@ int main(int argc, char **argv)
         {"set-lists", case_sets_that_differ, true},
         {"set-exists", case_sets_that_exist, true},
         {"again", case_again, true},
+        {"many", case_many, true},
         {"stop", case_stop, true},
         {"stop-threads", case_stop_threads, true},
     };

@@ -377,7 +377,7 @@ static void attach_across_namespaces(struct forked_rank *place)
         node_attach(&node, &place->peer_table, (int[3]){0, 1, 2}, 3, begun_us + FORKED_RANKS_WAIT_US, &err);
     FORKED_RANK_CHECK(place, clock_us() - begun_us < FORKED_RANKS_WAIT_US / 4);
     FORKED_RANK_CHECK(place, status == HVD_OK);
-    FORKED_RANK_CHECK(place, node->watched_count == (place->peer_table.rank == 0 ? 2 : 1));
+    FORKED_RANK_CHECK(place, node->watched_count == (place->peer_table.rank == 2 ? 1 : 2));
     for (int i = 0; i < node->watched_count; i++) {
         bool sees = place->peer_table.rank != 1 && node->watched[i].rank != 1;
         FORKED_RANK_CHECK(place, node->watched[i].fd >= 0);
