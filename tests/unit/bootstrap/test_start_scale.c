@@ -131,7 +131,7 @@ static void find_node(int size, int rank)
 static void end(void)
 {
     free(leaders.ranks);
-    leaders = (struct leader_list){NULL, 0};
+    leaders = (struct leader_list){.ranks = NULL};
     node_group_free(&group);
     peer_table_close(&peer_table);
 }

@@ -379,7 +379,7 @@ static void attach_across_namespaces(struct forked_rank *place)
     FORKED_RANK_CHECK(place, status == HVD_OK);
     FORKED_RANK_CHECK(place, node->watched_count == (place->peer_table.rank == 2 ? 1 : 2));
     for (int i = 0; i < node->watched_count; i++) {
-        bool sees = place->peer_table.rank != 1 && node->watched[i].rank != 1;
+        bool sees = place->peer_table.rank != 1 || node->watched[i].rank != 0;
         FORKED_RANK_CHECK(place, node->watched[i].fd >= 0);
         FORKED_RANK_CHECK(place, sees || place->peer_table.rank == 0 || node->watched[i].start == 0);
     }
