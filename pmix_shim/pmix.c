@@ -213,10 +213,16 @@ struct pmix_call {
     pmix_status_t status;
 };
 
+/* libpmix crashes without a home folder, so the program gets one for as long as this takes. */
 static void run_init(void *arg)
 {
     struct pmix_call *call = arg;
+    bool unknown = home_is_unknown(NULL);
+    if (unknown)
+        setenv("HOME", HOME_SUBSTITUTE, 1);
     call->status = PMIx_Init(&call->self, NULL, 0);
+    if (unknown)
+        unsetenv("HOME");
 }
 
 static void run_commit(void *arg)
