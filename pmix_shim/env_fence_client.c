@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "pmix_shim/timed_call.h"
 
 /* Rank 0 may not listen yet. RETRY_US lies between two attempts; ADDRESS_US is how long one address may
@@ -201,6 +202,8 @@ static int connect_to_server(struct fence_client *fence_client, int64_t deadline
             int fd = try_connect(address, limit_us < deadline_us ? limit_us : deadline_us);
             if (fd < 0) {
                 problem = errno;
+                if (descriptors_are_used_up(problem))
+                    return descriptors_error(err, problem, "cannot connect to rank 0", 1);
                 continue;
             }
             int rc = authenticate(fence_client, fd, deadline_us, &why);

@@ -103,6 +103,10 @@ int fence_server_open(struct fence_server **serverp, const struct env_job *job, 
         fence_server->listener = try_listen(AF_INET6, (uint16_t)port);
     if (fence_server->listener < 0 && errno == EAFNOSUPPORT)
         fence_server->listener = try_listen(AF_INET, (uint16_t)port);
+    if (fence_server->listener < 0 && descriptors_are_used_up(errno)) {
+        rc = descriptors_error(err, errno, "rank 0 cannot listen for the other ranks", job->size);
+        goto fail;
+    }
     if (fence_server->listener < 0) {
         rc = error_set(err, HVD_ERR_INVALID,
                        "rank 0 cannot listen on MASTER_PORT=%s: %s; choose a port that no other process uses",
