@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/hash.h"
+#include "base/nearest.h"
 #include "options/parse.h"
 
 /* Variables that begin with HVD_ but are no options: launchers, tests and wire-up set them, so nobody is
@@ -196,8 +197,11 @@ static int apply_file_entry(void *arg, const char *name, const char *value, stru
     char spelled[400];
     const struct hvd_option *option = option_find(name);
     snprintf(spelled, sizeof(spelled), "%.64s in %.300s", name, loader->file);
+    const char *near = option == NULL ? option_nearest(name) : NULL;
     if (option == NULL)
-        return error_set(err, HVD_ERR_INVALID, "%s: no such option; hvdinfo --options lists them", spelled);
+        return error_set(err, HVD_ERR_INVALID, "%s: no such option; %s%s", spelled,
+                         near == NULL ? "hvdinfo --options lists them" : "did you mean ",
+                         near == NULL ? "" : near);
     if (option == OPTION_OF(config_file))
         return error_set(err, HVD_ERR_INVALID, "%s: a configuration file cannot name another", spelled);
     if (loader->in_file[option_index(option)])
@@ -213,6 +217,20 @@ static int load_file(struct loader *loader, config_read_file_f *read_file, struc
     if (loader->file[0] == 0 || read_file == NULL)
         return HVD_OK;
     return read_file(loader->file, apply_file_entry, loader, err);
+}
+
+static void warn_of_unknown(struct loader *loader, const char *name)
+{
+    char own[OPTION_MAX][64], sentence[128];
+    struct nearest nearest = {.word = name};
+    for (int i = 0; i < option_count; i++) {
+        option_env_name(&option_table[i], own[i]);
+        nearest_try(&nearest, own[i]);
+    }
+    snprintf(sentence, sizeof(sentence), "hvd has no such option; it is ignored (%s%s)",
+             nearest.name == NULL ? "hvdinfo --options lists them" : "did you mean ",
+             nearest.name == NULL ? "" : nearest.name);
+    warn_about(loader, name, sentence);
 }
 
 /* Store one "NAME=value" in the loader. Warn of HVD_ names that are no variables of ours. */
@@ -246,7 +264,7 @@ static void classify_variable(struct loader *loader, const char *variable)
         }
     }
     if (strncmp(name, "HVD_", 4) == 0)
-        warn_about(loader, name, "hvd has no such option; it is ignored (hvdinfo --options lists them)");
+        warn_of_unknown(loader, name);
 }
 
 int config_load_with(config_read_file_f *read_file, struct hvd_config *config, char *const *environment,

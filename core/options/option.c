@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/backend_id.h"
+#include "base/nearest.h"
 
 #define SECOND INT64_C(1000000)
 #define HOUR   (3600 * SECOND)
@@ -225,6 +226,16 @@ const struct hvd_option option_table[] = {
 const int option_count = (int)(sizeof(option_table) / sizeof(option_table[0]));
 _Static_assert(sizeof(option_table) / sizeof(option_table[0]) <= OPTION_MAX,
                "arrays have room for all options");
+
+const char *option_nearest(const char *name)
+{
+    struct nearest nearest = {.word = name};
+    for (int i = 0; i < option_count; i++) {
+        if (option_table[i].retired == NULL)
+            nearest_try(&nearest, option_table[i].name);
+    }
+    return nearest.name;
+}
 
 const struct hvd_option *option_find(const char *name)
 {

@@ -77,6 +77,9 @@ static inline int option_index(const struct hvd_option *option)
 /* The option named [name] ("fusion"), or NULL. */
 const struct hvd_option *option_find(const char *name);
 
+/* The name of the option that a mistyped [name] was meant to be; NULL: none is near. */
+const char *option_nearest(const char *name);
+
 /* The option whose field in struct hvd_config has that offset, or NULL. See OPTION_OF in config.h. */
 const struct hvd_option *option_at(size_t offset);
 

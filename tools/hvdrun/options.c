@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "options/parse.h"
 
 #define GRACE_MAX_US (INT64_C(3600) * 1000000)
@@ -246,6 +247,19 @@ static int take_value(struct options_reader *reader, const char *where, const ch
 
 static int unknown(struct options_reader *reader, const char *word)
 {
+    char name[64], own[64] = "";
+    struct nearest nearest = {.word = name};
+    snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
+    for (int id = 0; id < LAUNCH_COUNT; id++)
+        nearest_try(&nearest, launch_table[id].name);
+    const char *option = strncmp(name, "--hvd-", strlen("--hvd-")) == 0 ? option_nearest(name + 6) : NULL;
+    if (option != NULL) {
+        snprintf(own, sizeof(own), "--hvd-%s", option);
+        nearest.name = own;
+    }
+    if (nearest.name != NULL)
+        return error_set(reader->err, HVD_ERR_INVALID, "unknown option %.100s; did you mean %s?", word,
+                         nearest.name);
     return error_set(
         reader->err, HVD_ERR_INVALID,
         "unknown option %.100s; hvdrun --help lists the options, and a command that begins with - "

@@ -1,0 +1,20 @@
+/* nearest.h: which name a mistyped word was meant to be. Pure. */
+#ifndef BASE_NEAREST_H
+#define BASE_NEAREST_H
+
+/* The search for the name that is nearest to [word]. Set [word], and call nearest_try for each name. */
+struct nearest {
+    const char *word;
+    const char *name; /* the nearest so far; NULL: none is near */
+    int distance;     /* of that */
+};
+
+/* How many letters must be changed, added or left out to make [other] of [word]. Words longer than 63 bytes
+ * are far from all others. */
+int nearest_distance(const char *word, const char *other);
+
+/* Is [name] nearer than those before? A name is near if at most 2 letters differ, and not half of the word.
+ */
+void nearest_try(struct nearest *nearest, const char *name);
+
+#endif
