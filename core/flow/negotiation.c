@@ -385,23 +385,25 @@ void negotiation_abandon(struct negotiation *negotiation, int status, const char
  * others have done nothing. */
 #define STOPPED_US INT64_C(1500000)
 
+/* Every round compares that time with a clock that costs nearly nothing, and may be as late as this. */
+#define COARSE_TICK_US 10000
+
 int64_t negotiation_deadline(struct negotiation *negotiation)
 {
     int64_t now_us = clock_us();
     int64_t undecided_us = negotiate_deadline(negotiation->negotiate, now_us);
     int64_t running_us = stall_watch_deadline(&negotiation->stall_watch, now_us);
     negotiation->stall_check_at_us = undecided_us < running_us ? undecided_us : running_us;
-    return negotiation->stall_check_at_us;
+    return negotiation->stall_check_at_us == INT64_MAX ? INT64_MAX
+                                                       : negotiation->stall_check_at_us + COARSE_TICK_US;
 }
 
 int negotiation_check_stalls(struct negotiation *negotiation, bool *movedp, struct hvd_error *err)
 {
-    if (negotiation->stall_check_at_us == INT64_MAX)
+    int64_t stall_check_at_us = negotiation->stall_check_at_us;
+    if (stall_check_at_us == INT64_MAX || clock_coarse_us() < stall_check_at_us)
         return HVD_OK;
     int64_t now_us = clock_us();
-    int64_t stall_check_at_us = negotiation->stall_check_at_us;
-    if (now_us < stall_check_at_us)
-        return HVD_OK;
     negotiation->stall_check_at_us = INT64_MAX;
     *movedp = true;
     if (now_us - stall_check_at_us > STOPPED_US) {

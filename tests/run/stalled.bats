@@ -111,7 +111,7 @@ aborts() {
 }
 
 @test "a job that is suspended as a whole for longer goes on" {
-    ranks 3 --hvd-stall-warn=1s --hvd-stall-abort=2s -- allreduce all 5000 1
+    ranks 3 --hvd-stall-warn=2s --hvd-stall-abort=3s -- allreduce all 5000 1
     [ "$status" -eq 0 ]
     [ -z "$output" ]
 }

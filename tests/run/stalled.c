@@ -1,7 +1,8 @@
 /* stalled.c: a rank that stands still inside an operation, run by every rank of a job: `stalled OPERATION
  * RANK STOPPED_MS TIMES`. That rank is stopped by SIGSTOP while large operations follow each other, for
- * STOPPED_MS each time, and goes on for 30 ms in between; all are where RANK is all. Exits 0 when it has gone
- * on for the last time, or 7 where hvd fails before that, and then prints what it said.
+ * STOPPED_MS each time, and goes on for 30 ms in between; all are where RANK is all, the
+ * last rank first, and the first one is the first to go on. Exits 0 when it has gone on for the last time, or
+ * 7 where hvd fails before that, and then prints what it said.
  *
  * OPERATION is an allreduce (of hvd_alloc's memory: window), a broadcast, an alltoall, a small one, gather:
  * an allgather in which the rank stops itself once the sizes are known, so that the stop is in the operation
@@ -30,25 +31,26 @@ static void sleep_ms(int ms)
 struct stopper {
     pid_t pid;
     int begin[2];
+    int first_ms, stopped_ms, times; /* it stops the parent after first_ms, for stopped_ms each time */
 };
 
-static void stop_parent(const struct stopper *stopper, bool stops_itself, int stopped_ms, int times)
+static void stop_parent(const struct stopper *stopper, bool stops_itself)
 {
     pid_t parent = getppid();
     char byte;
     if (read(stopper->begin[0], &byte, 1) != 1)
         _exit(1);
-    for (int i = 0; i < times; i++) {
-        sleep_ms(stops_itself ? 0 : i == 0 ? 300 : 30);
+    for (int i = 0; i < stopper->times; i++) {
+        sleep_ms(stops_itself ? 0 : i == 0 ? stopper->first_ms : 30);
         if (!stops_itself)
             process_signal(parent, SIGSTOP);
-        sleep_ms(stopped_ms);
+        sleep_ms(stopper->stopped_ms);
         process_signal(parent, SIGCONT);
     }
     _exit(0);
 }
 
-static void stopper_start(struct stopper *stopper, bool stops_itself, int stopped_ms, int times)
+static void stopper_start(struct stopper *stopper, bool stops_itself)
 {
     if (pipe(stopper->begin) != 0)
         ranks_fail("no pipe");
@@ -57,7 +59,7 @@ static void stopper_start(struct stopper *stopper, bool stops_itself, int stoppe
         return;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     close(stopper->begin[1]);
-    stop_parent(stopper, stops_itself, stopped_ms, times);
+    stop_parent(stopper, stops_itself);
 }
 
 static void stopper_begin(const struct stopper *stopper)
@@ -149,19 +151,26 @@ static enum hvd_status loop(const char *operation, const struct stopper *stopper
 
 int main(int argc, char **argv)
 {
-    struct stopper stopper = {.pid = 0};
     if (argc != 5) {
         fprintf(stderr, "usage: %s OPERATION RANK STOPPED_MS TIMES\n", argv[0]);
         return 2;
     }
+    struct stopper stopper = {.first_ms = 300,
+                              .stopped_ms = (int)strtol(argv[3], NULL, 10),
+                              .times = (int)strtol(argv[4], NULL, 10)};
     bool leaves = strcmp(argv[1], "leave") == 0;
     bool stops_itself = leaves || strcmp(argv[1], "gather") == 0;
     signal(SIGTERM, SIG_IGN); /* a launcher sends it once one rank has ended: let the others print first */
     must(hvd_init(), "hvd_init");
     ranks_know();
-    bool culprit = strcmp(argv[2], "all") == 0 || rank == (int)strtol(argv[2], NULL, 10);
+    bool all = strcmp(argv[2], "all") == 0;
+    bool culprit = all || rank == (int)strtol(argv[2], NULL, 10);
+    if (all) {
+        stopper.first_ms += 400 * (size - 1 - rank);
+        stopper.stopped_ms += 600 * rank - 400 * (size - 1 - rank);
+    }
     if (culprit)
-        stopper_start(&stopper, stops_itself, (int)strtol(argv[3], NULL, 10), (int)strtol(argv[4], NULL, 10));
+        stopper_start(&stopper, stops_itself);
     float data[1000] = {0};
     enum hvd_status status = HVD_OK;
     if (leaves)
