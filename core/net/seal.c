@@ -78,39 +78,49 @@ static size_t total_of(const struct iovec *parts, int part_count)
     return total;
 }
 
-/* Copy at most [room] bytes of the parts, from byte [skip] on. Returns how many. */
-static size_t gather(const struct iovec *parts, int part_count, size_t skip, unsigned char *to, size_t room)
+/* Copy at most [room] bytes of the parts. Returns how many. */
+static size_t gather(const struct iovec *parts, int part_count, unsigned char *to, size_t room)
 {
     size_t copied = 0;
     for (int i = 0; i < part_count && copied < room; i++) {
-        if (skip >= parts[i].iov_len) {
-            skip -= parts[i].iov_len;
-            continue;
-        }
-        size_t length = parts[i].iov_len - skip;
-        if (length > room - copied)
-            length = room - copied;
-        memcpy(to + copied, (const unsigned char *)parts[i].iov_base + skip, length);
+        size_t length = parts[i].iov_len < room - copied ? parts[i].iov_len : room - copied;
+        if (length > 0)
+            memcpy(to + copied, parts[i].iov_base, length);
         copied += length;
-        skip = 0;
     }
     return copied;
 }
 
-/* Make the next record of what the parts hold. */
+/* The parts' first byte, and in *lengthp how many follow it in one piece. */
+static unsigned char *first_piece(const struct iovec *parts, int part_count, size_t *lengthp)
+{
+    int first = 0;
+    while (first < part_count - 1 && parts[first].iov_len == 0)
+        first++;
+    *lengthp = parts[first].iov_len;
+    return parts[first].iov_base;
+}
+
+/* Make the next record of what the parts hold. A long piece is encrypted from where it lies. */
 static void make_record(struct seal_out *out, const struct iovec *parts, int part_count)
 {
     unsigned char nonce[NONCE_BYTES];
     unsigned char *contents = out->bytes + HEAD_BYTES;
     struct encoder encoder = {out->bytes, HEAD_BYTES, false};
-    out->contents = gather(parts, part_count, 0, contents, SEAL_RECORD_BYTES);
+    size_t length = 0;
+    const unsigned char *from = first_piece(parts, part_count, &length);
+    out->contents = SEAL_RECORD_BYTES;
+    if (length < SEAL_RECORD_BYTES) {
+        out->contents = gather(parts, part_count, contents, SEAL_RECORD_BYTES);
+        from = contents;
+    }
     out->length = HEAD_BYTES + out->contents + TAG_BYTES;
     out->sent = 0;
     if (out->contents == 0)
         return;
     encode_number(&encoder, out->contents, HEAD_BYTES);
     make_nonce(out->count++, nonce);
-    crypto_aead_chacha20poly1305_ietf_encrypt(contents, NULL, contents, out->contents, out->bytes, HEAD_BYTES,
+    crypto_aead_chacha20poly1305_ietf_encrypt(contents, NULL, from, out->contents, out->bytes, HEAD_BYTES,
                                               NULL, nonce, out->key);
 }
 
@@ -197,22 +207,27 @@ static ssize_t read_more(struct seal_in *in, int fd, size_t length)
     return got;
 }
 
-/* Open the record at [start], [length] bytes long. Returns 0, or -1 with EBADMSG. */
-static int open_record(struct seal_in *in, size_t length)
+/* Open the record at [start], [length] bytes long, into the first part if it fits there, else in its place.
+ * Returns how many bytes the first part got, or -1 with EBADMSG. */
+static ssize_t open_record(struct seal_in *in, size_t length, const struct iovec *parts, int part_count)
 {
+    size_t contents_length = length - HEAD_BYTES - TAG_BYTES, room = 0;
     unsigned char nonce[NONCE_BYTES];
     unsigned char *head = in->bytes + in->start;
     unsigned char *contents = head + HEAD_BYTES;
+    unsigned char *piece = first_piece(parts, part_count, &room);
+    bool fits = room >= contents_length;
     make_nonce(in->count++, nonce);
-    if (crypto_aead_chacha20poly1305_ietf_decrypt(contents, NULL, NULL, contents, length - HEAD_BYTES, head,
-                                                  HEAD_BYTES, nonce, in->key) != 0) {
+    if (crypto_aead_chacha20poly1305_ietf_decrypt(fits ? piece : contents, NULL, NULL, contents,
+                                                  length - HEAD_BYTES, head, HEAD_BYTES, nonce,
+                                                  in->key) != 0) {
         errno = EBADMSG;
         return -1;
     }
-    in->opened_at = in->start + HEAD_BYTES;
-    in->opened_end = in->opened_at + length - HEAD_BYTES - TAG_BYTES;
+    in->opened_at = in->opened_end = in->start + HEAD_BYTES;
+    in->opened_end += fits ? 0 : contents_length;
     in->start += length;
-    return 0;
+    return fits ? (ssize_t)contents_length : 0;
 }
 
 ssize_t seal_receive(struct seal *seal, int fd, const struct iovec *parts, int part_count)
@@ -228,8 +243,9 @@ ssize_t seal_receive(struct seal *seal, int fd, const struct iovec *parts, int p
             return -1;
         }
         if (length > 0 && in->end - in->start >= (size_t)length) {
-            if (open_record(in, (size_t)length) < 0)
-                return -1;
+            ssize_t opened = open_record(in, (size_t)length, parts, part_count);
+            if (opened != 0)
+                return opened;
             continue;
         }
         ssize_t got = read_more(in, fd, (size_t)length);
