@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "base/stack.h"
+
 struct timed_caller {
     pthread_t thread;
     pthread_mutex_t lock;
@@ -56,7 +58,7 @@ static int start_thread(struct timed_caller *caller)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&caller->thread, NULL, make_calls, caller);
+    int rc = stack_create_thread(&caller->thread, make_calls, caller);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return rc;
 }

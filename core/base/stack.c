@@ -24,14 +24,17 @@ static void *call_on_thread(void *opaque)
     return NULL;
 }
 
-/* Returns 0, or an error number if the thread could not be started. */
-static int start_thread(pthread_t *thread, struct stack_caller *call)
+int stack_create_thread(pthread_t *thread, void *(*function)(void *argument), void *argument)
 {
     pthread_attr_t attributes;
-    pthread_attr_init(&attributes);
-    int rc = pthread_attr_setstacksize(&attributes, STACK_BYTES);
+    size_t bytes = 0;
+    int rc = pthread_attr_init(&attributes);
+    if (rc != 0)
+        return rc;
+    if (pthread_attr_getstacksize(&attributes, &bytes) == 0 && bytes < STACK_BYTES)
+        rc = pthread_attr_setstacksize(&attributes, STACK_BYTES);
     if (rc == 0)
-        rc = pthread_create(thread, &attributes, call_on_thread, call);
+        rc = pthread_create(thread, &attributes, function, argument);
     pthread_attr_destroy(&attributes);
     return rc;
 }
@@ -46,7 +49,7 @@ int stack_call(int (*function)(void *argument), void *argument)
         return function(argument);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &call.signal_mask);
-    int rc = start_thread(&thread, &call);
+    int rc = stack_create_thread(&thread, call_on_thread, &call);
     if (rc == 0)
         pthread_join(thread, NULL);
     pthread_sigmask(SIG_SETMASK, &call.signal_mask, NULL);

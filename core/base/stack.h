@@ -2,6 +2,11 @@
 #ifndef BASE_STACK_H
 #define BASE_STACK_H
 
+#include <pthread.h>
+
+/* As pthread_create, without attributes: start a thread, whose stack suffices. */
+int stack_create_thread(pthread_t *thread, void *(*function)(void *argument), void *argument);
+
 /* Call [function] with [argument], and return what it returns. Where the limit of the stack is lower than
  * what hvd's programs and libpmix need, it runs in a thread of its own, whose stack the limit does not reach;
  * the calling thread only waits then, with all signals blocked. Call it in a process with one thread. */

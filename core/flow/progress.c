@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/cpu.h"
+#include "base/stack.h"
 
 struct progress {
     struct progress_work work;
@@ -319,7 +320,7 @@ static int start_thread(struct progress *progress, struct hvd_error *err)
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int rc = pthread_create(&progress->thread, NULL, thread_main, progress);
+    int rc = stack_create_thread(&progress->thread, thread_main, progress);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (rc != 0)
         return error_set(err, HVD_ERR_NO_MEMORY, "cannot start hvd's thread: pthread_create returned %d", rc);

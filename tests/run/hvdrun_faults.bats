@@ -79,6 +79,13 @@ END
     [ "$(grep -c heard out)" = 4 ]
 }
 
+@test "small stacks: the ranks of hvd start" {
+    ulimit -s 256
+    hvd -n 3 "$HVD_BUILD/examples/hello"
+    [ $status = 0 ] || { cat err; return 1; }
+    [ "$(grep -c 'the sum is 6' out)" = 3 ]
+}
+
 # as_stranger WORD...: run the words as a user whom the system does not know, without HOME, as containers do.
 as_stranger() {
     local uid=54321
