@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # python.bats: the Python package under srun on several nodes: its tests, and the examples.
 
+# shellcheck disable=SC2030,SC2031 # run sets output and status in the test that reads them
 bats_require_minimum_version 1.5.0
 load helpers
 
