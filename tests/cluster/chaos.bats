@@ -83,6 +83,7 @@ await_none_left() {
 @test "ranks finish their work although their node's slurmstepd was killed" {
     local rank end=$((SECONDS + 60)) stepd
     start 600 20
+    # shellcheck disable=SC2016 # for awk
     stepd=$(login_in 10 awk '/^PPid:/ { print $2 }' "/proc/$(number 0 0)/status")
     [[ $(login_in 10 cat "/proc/$stepd/comm") == slurmstepd* ]]
     login_in 10 kill -KILL "$stepd"
