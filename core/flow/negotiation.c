@@ -382,7 +382,8 @@ void negotiation_abandon(struct negotiation *negotiation, int status, const char
 /* ---- Operations that wait too long ------------------------------------------------------------- */
 
 /* A rank that looks so much too late was stopped itself, perhaps with the whole job: it cannot tell how long
- * others have done nothing. */
+ * others have done nothing. What was due already when it found out when to look does not count: the answer of
+ * a rank that says nothing may have kept that waiting. */
 #define STOPPED_US INT64_C(1500000)
 
 /* Every round compares that time with a clock that costs nearly nothing, and may be as late as this. */
@@ -394,6 +395,7 @@ int64_t negotiation_deadline(struct negotiation *negotiation)
     int64_t undecided_us = negotiate_deadline(negotiation->negotiate, now_us);
     int64_t running_us = stall_watch_deadline(&negotiation->stall_watch, now_us);
     negotiation->stall_check_at_us = undecided_us < running_us ? undecided_us : running_us;
+    negotiation->stall_check_set_us = now_us;
     return negotiation->stall_check_at_us == INT64_MAX ? INT64_MAX
                                                        : negotiation->stall_check_at_us + COARSE_TICK_US;
 }
@@ -406,7 +408,8 @@ int negotiation_check_stalls(struct negotiation *negotiation, bool *movedp, stru
     int64_t now_us = clock_us();
     negotiation->stall_check_at_us = INT64_MAX;
     *movedp = true;
-    if (now_us - stall_check_at_us > STOPPED_US) {
+    int64_t set_us = negotiation->stall_check_set_us;
+    if (now_us - (stall_check_at_us > set_us ? stall_check_at_us : set_us) > STOPPED_US) {
         stall_watch_restart(&negotiation->stall_watch);
         negotiate_restart_times(negotiation->negotiate);
         return HVD_OK;

@@ -34,6 +34,7 @@ struct negotiation {
     struct decided_unit decided;
     struct stall_watch stall_watch; /* of what was decided */
     int64_t stall_check_at_us;      /* when to look for stalls; INT64_MAX: nothing waits for other ranks */
+    int64_t stall_check_set_us;     /* when that was found out */
     bool leaving;                   /* this rank has said that it leaves */
     bool all_left;                  /* all ranks have */
 };
