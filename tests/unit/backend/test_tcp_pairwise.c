@@ -117,12 +117,12 @@ static int member_waits_for(void *arg, int rank)
 START_TEST(a_stopped_member_is_waited_for)
 {
     uint64_t random = (uint64_t)_i + 177;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 6; i++) {
         struct wires wires;
         struct team teams[RANKS];
         struct stepped_member members[RANKS] = {0};
         struct waits waits = {_i, stepped_member_is_through, member_waits_for, members};
-        struct batch_plan plan = batch_plan_random(&random, COLL_ALLTOALL, _i, 64 * CHUNK);
+        struct batch_plan plan = batch_plan_random(&random, COLL_ALLTOALL, _i, 16 * CHUNK);
         int stopped = batch_plan_random_below(&random, _i);
         wires_open(&wires, _i);
         for (int rank = 0; rank < _i; rank++)
