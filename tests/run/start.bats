@@ -1,4 +1,5 @@
 #!/usr/bin/env bats
+# shellcheck disable=SC2030,SC2031 # each test sets output and status anew
 # start.bats: sub-jobs, process sets that hvd_init_with makes, MPI communicators, and stopping. The cases are in start.c
 # and comms.c.
 
@@ -136,7 +137,8 @@ without_memory() {
 
 @test "a first rank with a limit on files makes its node use TCP at once" {
     without_memory "ulimit -f 1000; exec \"$HVD_BUILD/examples/hello\""
-    [[ $output == *'raise `ulimit -f`'* ]]
+    # shellcheck disable=SC2016 # a command as the sentence has it
+    has 'raise `ulimit -f`'
 }
 
 @test "a first rank to which memfd_create is refused makes its node use TCP at once" {
