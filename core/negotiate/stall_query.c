@@ -392,7 +392,9 @@ void stall_restart_times(struct stall_stage *stall)
         struct subtree_set *subtree_set = stall->submit->sets.at[i];
         struct cache_entry *entry = NULL;
         TAILQ_FOREACH(entry, &subtree_set->response_cache.pending, pending_link)
-        entry->since_us = 0;
+        {
+            entry->since_us = 0;
+        }
         if (subtree_set->stall_query != NULL)
             subtree_set->stall_query->deadline_us = 0;
     }

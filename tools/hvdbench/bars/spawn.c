@@ -92,13 +92,15 @@ static int follow(struct spawned *spawned, pid_t pid, int pid_fd, struct stream 
     struct pollfd fds[STREAMS + 1] = {{.fd = pid_fd, .events = POLLIN}};
     for (int i = 0; i < STREAMS; i++)
         fds[i + 1] = (struct pollfd){streams[i].ends[0], POLLIN, 0};
-    while (fds[0].revents == 0) {
+    bool ended = false;
+    while (!ended) {
         int ready = await_events(pid, fds, STREAMS + 1, deadline_us);
         if (ready == 0 || (ready < 0 && errno != EINTR))
             return HVD_ERR_TIMEOUT;
         if (ready < 0)
             continue;
-        if (fds[0].revents != 0)
+        ended = fds[0].revents != 0;
+        if (ended)
             spawned->end_ns = now_ns();
         for (int i = 0; i < STREAMS; i++)
             if (fds[i + 1].revents != 0 && !take(&streams[i]))
