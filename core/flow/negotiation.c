@@ -77,11 +77,8 @@ static int submit_request(struct negotiation *negotiation, struct request *reque
                           struct hvd_error *err)
 {
     const struct desc *desc = request->desc;
-    struct submission submission = {.desc = desc,
-                                    .number = request->number,
-                                    .more = more,
-                                    .backends = request->backends,
-                                    .user = request};
+    struct submission submission = {
+        .desc = desc, .id = request->id, .more = more, .backends = request->backends, .user = request};
     if (desc->kind == DESC_SET_ADD) {
         submission.member = contains_rank(request, negotiation->control->rank);
         submission.set_size = (int)desc->tensors[0].shape[0];
@@ -196,7 +193,7 @@ static int add_fuse_items(struct negotiation *negotiation, const struct decision
     if (rc != HVD_OK)
         return rc;
     request->decided = true;
-    request->number = decision->number;
+    request->id = decision->id;
     for (int i = 0; i < request->tensor_count; i++) {
         struct fuse_item *item = &decided->items[decided->count];
         *item = (struct fuse_item){.desc = request->desc, .index = i, .backend = decision->backend};

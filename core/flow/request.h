@@ -46,7 +46,7 @@ struct request {
     hvd_done_f done;
     void *arg;
     /* used by the progress driver only, down to reason */
-    uint32_t number;       /* in the response cache, when the ranks last agreed on it */
+    uint32_t id;           /* in the response cache, when the ranks last agreed on it */
     bool decided;          /* all ranks agreed to run it */
     bool placeholder;      /* made here for a rank that has joined, to contribute zeros; the user has none */
     int tensors_left;      /* not done yet */

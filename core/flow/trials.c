@@ -111,14 +111,14 @@ static bool marker_is_gone(struct trials *trials, uint32_t number)
 const struct tuned_settings *trials_decided(struct trials *trials, const struct decision *decision)
 {
     bool changed = false;
-    if (!trials->on || decision->set != HVD_ALL_RANKS || decision->number == WIRE_NO_ID ||
+    if (!trials->on || decision->set != HVD_ALL_RANKS || decision->id == WIRE_NO_ID ||
         decision->desc->kind != DESC_ALLREDUCE)
         return NULL;
-    if (decision->number == trials->marker)
+    if (decision->id == trials->marker)
         changed = end_step(trials);
-    else if (trials->marker != WIRE_NO_ID && !marker_is_gone(trials, decision->number))
+    else if (trials->marker != WIRE_NO_ID && !marker_is_gone(trials, decision->id))
         return NULL;
-    trials->marker = decision->number;
+    trials->marker = decision->id;
     trials->next_marker = WIRE_NO_ID;
     trials->next_marker_count = 0;
     return changed ? &trials->autotuner.now : NULL;

@@ -13,7 +13,7 @@ struct trials {
     bool on;
     const struct backend_env *env; /* its log and configuration */
     struct autotuner autotuner;
-    uint32_t marker;       /* decision.number of the operation that begins a step; WIRE_NO_ID: none yet */
+    uint32_t marker;       /* decision.id of the operation that begins a step; WIRE_NO_ID: none yet */
     uint32_t next_marker;  /* the operation after it, ... */
     int next_marker_count; /* ... and how often that was decided since the marker */
     int64_t bytes;         /* transferred in this step */

@@ -1,4 +1,4 @@
-/* decide.c: makes the decisions of the sets that this rank decides for: numbers, backends, and which
+/* decide.c: makes the decisions of the sets that this rank decides for: message, backends, and which
  * operations are ready. */
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +34,7 @@ static int choose_backend(const struct decide_stage *decide, uint32_t backends)
     return -1;
 }
 
-/* Assign a number and a backend to a new description. */
+/* Assign an id and a backend to a new description. */
 static void assign_id_and_backend(struct decide_stage *decide, struct subtree_set *subtree_set,
                                   const struct cache_entry *entry, struct wire_record *record)
 {
@@ -44,7 +44,7 @@ static void assign_id_and_backend(struct decide_stage *decide, struct subtree_se
         return;
     case DESC_SET_REMOVE:
     case DESC_SHUTDOWN:
-        return; /* it runs once a job, so it needs no number */
+        return; /* it runs once a job, so it needs no id */
     default:
         break;
     }
@@ -78,28 +78,28 @@ static int issue_proposals(struct decide_stage *decide, struct hvd_error *err)
     return rc;
 }
 
-/* If operations had to run without a number, retire as many names, those decided least recently. */
+/* If operations had to run without an id, retire as many names, those decided least recently. */
 static int issue_retiring(struct decide_stage *decide, struct subtree_set *subtree_set, struct hvd_error *err)
 {
     uint64_t most = (uint64_t)decide->submit->params->cache_limit / RETIRING_SHARE + 1;
-    struct id_list *numbers = &decide->submit->ids.numbers;
+    struct id_list *message = &decide->submit->ids.message;
     struct cache_entry *entry = NULL;
     TAILQ_FOREACH(entry, &subtree_set->response_cache.lru, lru_link)
     {
-        if (numbers->count == subtree_set->uncached || numbers->count +
+        if (message->count == subtree_set->uncached || message->count +
                                                                subtree_set->response_cache.retiring_count +
                                                                subtree_set->response_cache.free_count >=
                                                            most)
             break;
         if (entry->ready != 0)
             continue;
-        if (!negotiate_grow(&numbers->at, &numbers->capacity, numbers->count, sizeof(uint64_t)))
+        if (!negotiate_grow(&message->at, &message->capacity, message->count, sizeof(uint64_t)))
             return negotiate_no_memory(err);
-        numbers->at[numbers->count++] = (uint64_t)subtree_set->set << 32 | entry->id;
+        message->at[message->count++] = (uint64_t)subtree_set->set << 32 | entry->id;
     }
     subtree_set->uncached = 0;
     wire_reset(&decide->down->issue);
-    int rc = submit_write_ids(decide->submit, WIRE_RETIRE, numbers, &decide->down->issue, err);
+    int rc = submit_write_ids(decide->submit, WIRE_RETIRE, message, &decide->down->issue, err);
     return rc == HVD_OK ? apply_issued(decide, err) : rc;
 }
 
@@ -147,7 +147,7 @@ static int issue_settings(struct decide_stage *decide, struct hvd_error *err)
 
 static const struct wire_record end_of_unit = {.type = WIRE_UNIT};
 
-/* Write the records of a unit other than numbers, and its end. */
+/* Write the records of a unit other than message, and its end. */
 static int issue_others(struct decide_stage *decide, bool leaving_is_new, struct hvd_error *err)
 {
     struct wire_record leaving = {.type = WIRE_LEAVING, .rank = decide->submit->leaving_rank};
@@ -171,9 +171,9 @@ static int decide_unit(struct decide_stage *decide, bool leaving_is_new, struct 
         rc = submit_write_cached(decide->submit, &decide->submit->to_decide, &decide->down->issue, err);
     if (rc != HVD_OK)
         return rc;
-    bool numbers_only =
+    bool ids_only =
         decide->submit->to_decide.count == 0 && !decide->submit->join_to_decide && !leaving_is_new;
-    if (!numbers_only) {
+    if (!ids_only) {
         rc = apply_issued(decide, err);
         return rc == HVD_OK ? issue_others(decide, leaving_is_new, err) : rc;
     }

@@ -45,15 +45,14 @@ static int apply_ids(struct down_stage *down, struct subtree_set *subtree_set,
     for (uint32_t i = 0; i < record->id_span; i++) {
         if (!wire_has_id(record, i))
             continue;
-        uint32_t number = record->first_id + i;
-        struct cache_entry *entry = response_cache_by_id(&subtree_set->response_cache, number);
-        if (entry == NULL || subtree_set->response_cache.slots[number].retiring)
-            return error_set(err, HVD_ERR_SYSTEM, "the parent decided on number %u, which is not agreed",
-                             number);
+        uint32_t id = record->first_id + i;
+        struct cache_entry *entry = response_cache_by_id(&subtree_set->response_cache, id);
+        if (entry == NULL || subtree_set->response_cache.slots[id].retiring)
+            return error_set(err, HVD_ERR_SYSTEM, "the parent decided on id %u, which is not agreed", id);
         struct decision decision = {.kind = DECISION_RUN,
                                     .desc = entry->agreed.desc,
                                     .set = subtree_set->set,
-                                    .number = number,
+                                    .id = id,
                                     .backend = entry->backend};
         int rc = check_ready(subtree_set, entry, err);
         if (rc == HVD_OK)
@@ -72,13 +71,12 @@ static int apply_retire(struct down_stage *down, struct subtree_set *subtree_set
     for (uint32_t i = 0; i < record->id_span; i++) {
         if (!wire_has_id(record, i))
             continue;
-        uint32_t number = record->first_id + i;
-        if (response_cache_by_id(&subtree_set->response_cache, number) == NULL ||
-            subtree_set->response_cache.slots[number].retiring)
-            return error_set(err, HVD_ERR_SYSTEM, "the parent gives number %u away, which is not in use",
-                             number);
-        response_cache_retire(&subtree_set->response_cache, number);
-        int rc = submit_release_id(down->submit, subtree_set, number, err);
+        uint32_t id = record->first_id + i;
+        if (response_cache_by_id(&subtree_set->response_cache, id) == NULL ||
+            subtree_set->response_cache.slots[id].retiring)
+            return error_set(err, HVD_ERR_SYSTEM, "the parent gives id %u away, which is not in use", id);
+        response_cache_retire(&subtree_set->response_cache, id);
+        int rc = submit_release_id(down->submit, subtree_set, id, err);
         if (rc != HVD_OK)
             return rc;
     }
@@ -93,7 +91,7 @@ static int apply_joined(struct down_stage *down, struct subtree_set *subtree_set
                                 .desc = subtree_set->join,
                                 .user = subtree_set->join_user,
                                 .set = subtree_set->set,
-                                .number = WIRE_NO_ID,
+                                .id = WIRE_NO_ID,
                                 .backend = -1,
                                 .rank = record->rank};
     if (subtree_set->joined != subtree_set->member_parts)
@@ -119,7 +117,7 @@ static int apply_joined(struct down_stage *down, struct subtree_set *subtree_set
     return rc;
 }
 
-/* From now on the number stands for the description, and is enough to name it. */
+/* From now on the id stands for the description, and is enough to name it. */
 static int adopt_id(struct subtree_set *subtree_set, struct cache_entry *entry,
                     const struct wire_record *record, struct hvd_error *err)
 {
@@ -147,7 +145,7 @@ static int apply_new(struct down_stage *down, struct subtree_set *subtree_set, s
     struct decision decision = {.kind = DECISION_RUN,
                                 .desc = record->proposal.desc,
                                 .set = subtree_set->set,
-                                .number = record->id,
+                                .id = record->id,
                                 .backend = record->backend};
     if (entry == NULL)
         entry = response_cache_find_or_add(&subtree_set->response_cache, desc_name(record->proposal.desc));
@@ -167,7 +165,7 @@ static int apply_absent(struct down_stage *down, struct subtree_set *subtree_set
     struct decision decision = {.kind = DECISION_JOINED,
                                 .desc = record->proposal.desc,
                                 .set = subtree_set->set,
-                                .number = WIRE_NO_ID,
+                                .id = WIRE_NO_ID,
                                 .backend = -1,
                                 .rank = record->absent};
     int rc = push_for_member(down, subtree_set, entry, &decision, err);
@@ -186,7 +184,7 @@ static int apply_mismatch(struct down_stage *down, struct subtree_set *subtree_s
     struct decision decision = {.kind = DECISION_MISMATCH,
                                 .desc = proposal->desc,
                                 .set = subtree_set->set,
-                                .number = WIRE_NO_ID,
+                                .id = WIRE_NO_ID,
                                 .backend = -1,
                                 .rank = proposal->rank,
                                 .backends = proposal->backends,
@@ -227,7 +225,7 @@ static int apply_set_add(struct down_stage *down, struct subtree_set *subtree_se
     struct decision decision = {.kind = DECISION_SET_ADDED,
                                 .desc = record->proposal.desc,
                                 .set = (hvd_set)record->id,
-                                .number = WIRE_NO_ID,
+                                .id = WIRE_NO_ID,
                                 .backend = -1,
                                 .backends = record->proposal.backends};
     if (entry == NULL || entry->member_counts == NULL || down->submit->sets.last_set == INT32_MAX ||
@@ -246,10 +244,8 @@ static int apply_set_remove(struct down_stage *down, struct subtree_set *subtree
                             struct cache_entry *entry, const struct wire_record *record,
                             struct hvd_error *err)
 {
-    struct decision decision = {.kind = DECISION_SET_REMOVED,
-                                .set = record->proposal.desc->root,
-                                .number = WIRE_NO_ID,
-                                .backend = -1};
+    struct decision decision = {
+        .kind = DECISION_SET_REMOVED, .set = record->proposal.desc->root, .id = WIRE_NO_ID, .backend = -1};
     if (entry == NULL || decision.set > down->submit->sets.last_set)
         return error_set(err, HVD_ERR_SYSTEM, "the parent removed process set %d, which was never made",
                          decision.set);
@@ -282,7 +278,7 @@ static int apply_proposal(struct down_stage *down, struct subtree_set *subtree_s
 
 static int apply_leaving(struct down_stage *down, int rank, struct hvd_error *err)
 {
-    struct decision decision = {.kind = DECISION_LEAVING, .rank = rank, .number = WIRE_NO_ID, .backend = -1};
+    struct decision decision = {.kind = DECISION_LEAVING, .rank = rank, .id = WIRE_NO_ID, .backend = -1};
     down->submit->leaving_rank = rank;
     down->submit->leaving_reported = true;
     down->submit->leaving_decided = true;
@@ -292,7 +288,7 @@ static int apply_leaving(struct down_stage *down, int rank, struct hvd_error *er
 static int apply_tune(struct down_stage *down, const struct tuned_settings *settings, struct hvd_error *err)
 {
     struct decision decision = {
-        .kind = DECISION_TUNED, .settings = *settings, .number = WIRE_NO_ID, .backend = -1};
+        .kind = DECISION_TUNED, .settings = *settings, .id = WIRE_NO_ID, .backend = -1};
     return delivery_push(down->delivery, &decision, err);
 }
 

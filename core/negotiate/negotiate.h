@@ -37,16 +37,16 @@ struct negotiate_params {
      * STANDING_KEEPS_OTHERS. No calls of negotiate in it. Optional: then no batch is asked about. */
     enum stall_standing (*standing)(void *arg, hvd_set set, uint64_t batch, struct stall_rank *self);
     void *standing_arg;
-    int64_t cache_limit; /* the most names with a number at a time, in each set; 0: no limit. Equal on all
+    int64_t cache_limit; /* the most names with an id at a time, in each set; 0: no limit. Equal on all
                             ranks */
 };
 
 /* An operation that this rank submits. */
 struct submission {
     const struct desc *desc; /* a reference is taken; its set exists and this rank is a member */
-    uint32_t number; /* decision.number of its last run, which saves the lookup by name; a wrong number is
-                        harmless */
-    bool more;       /* more submissions follow at once: a stall report does not name this one as the last */
+    uint32_t id;             /* decision.id of its last run, which saves the lookup by name; a wrong id is
+                                    harmless */
+    bool more; /* more submissions follow at once: a stall report does not name this one as the last */
     uint32_t backends; /* bits 1 << enum backend_id: those that this rank has for it; combined by AND over all
                           ranks. 0: it needs none. JOIN: those that the rank has at all; 0: all */
     bool member;       /* SET_ADD: this rank will be in the set */
@@ -73,10 +73,10 @@ struct decision {
     const struct desc
         *desc;   /* of all kinds but SET_REMOVED and LEAVING; valid until the next call of negotiate_next */
     hvd_set set; /* of the operation; SET_ADDED, SET_REMOVED: the set that is added or removed */
-    uint32_t number; /* RUN: the operation's number in its set from now on, or WIRE_NO_ID */
-    int backend;     /* RUN: enum backend_id, or -1 if none is needed */
-    int rank; /* MISMATCH: the rank that submitted desc; JOINED: who joined; LEAVING: who leaves; RUN of a
-                 JOIN: the last to join */
+    uint32_t id; /* RUN: the operation's id in its set from now on, or WIRE_NO_ID */
+    int backend; /* RUN: enum backend_id, or -1 if none is needed */
+    int rank;    /* MISMATCH: the rank that submitted desc; JOINED: who joined; LEAVING: who leaves; RUN of a
+                    JOIN: the last to join */
     uint32_t backends; /* SET_ADDED: the backends that all ranks of the job have; MISMATCH: those of [rank] */
     int other_rank;    /* MISMATCH: a rank above [rank] */
     uint32_t other_backends;  /* MISMATCH */

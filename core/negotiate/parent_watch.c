@@ -121,7 +121,7 @@ static int report_silence(struct stall_stage *stall, int64_t now_us, struct hvd_
     const struct decision decision = {.kind = DECISION_STALLED,
                                       .desc = desc,
                                       .set = desc->set,
-                                      .number = WIRE_NO_ID,
+                                      .id = WIRE_NO_ID,
                                       .backend = -1,
                                       .rank = params->rank,
                                       .batch = parent->batch,

@@ -1,4 +1,4 @@
-/* response_cache.c: the operations of one process set, by name and by number, and who is ready for them. */
+/* response_cache.c: the operations of one process set, by name and by id, and who is ready for them. */
 #include "negotiate/response_cache.h"
 
 #include <stddef.h>
@@ -84,9 +84,9 @@ struct cache_entry *response_cache_find_or_add(struct response_cache *response_c
     return entry;
 }
 
-struct cache_entry *response_cache_by_id(const struct response_cache *response_cache, uint32_t number)
+struct cache_entry *response_cache_by_id(const struct response_cache *response_cache, uint32_t id)
 {
-    return number < response_cache->slot_count ? response_cache->slots[number].entry : NULL;
+    return id < response_cache->slot_count ? response_cache->slots[id].entry : NULL;
 }
 
 uint32_t response_cache_free_id(const struct response_cache *response_cache, uint64_t limit)
@@ -94,16 +94,15 @@ uint32_t response_cache_free_id(const struct response_cache *response_cache, uin
     uint64_t most = limit == 0 || limit > WIRE_MAX_ID ? WIRE_MAX_ID : limit;
     if (response_cache->free_count == 0)
         return response_cache->slot_count < most ? (uint32_t)response_cache->slot_count : WIRE_NO_ID;
-    size_t number = response_cache->in_use;
-    while (response_cache->slots[number].entry != NULL)
-        number++;
-    return (uint32_t)number;
+    size_t id = response_cache->in_use;
+    while (response_cache->slots[id].entry != NULL)
+        id++;
+    return (uint32_t)id;
 }
 
-bool response_cache_assign_id(struct response_cache *response_cache, struct cache_entry *entry,
-                              uint32_t number)
+bool response_cache_assign_id(struct response_cache *response_cache, struct cache_entry *entry, uint32_t id)
 {
-    if (number < response_cache->slot_count) {
+    if (id < response_cache->slot_count) {
         response_cache->free_count--;
     } else {
         if (response_cache->slot_count == response_cache->slot_capacity) {
@@ -116,9 +115,9 @@ bool response_cache_assign_id(struct response_cache *response_cache, struct cach
         }
         response_cache->slot_count++;
     }
-    response_cache->slots[number] = (struct cache_slot){.entry = entry};
-    response_cache->in_use += number == response_cache->in_use;
-    entry->id = number;
+    response_cache->slots[id] = (struct cache_slot){.entry = entry};
+    response_cache->in_use += id == response_cache->in_use;
+    entry->id = id;
     TAILQ_INSERT_TAIL(&response_cache->lru, entry, lru_link);
     return true;
 }
@@ -129,25 +128,25 @@ void response_cache_touch(struct response_cache *response_cache, struct cache_en
     TAILQ_INSERT_TAIL(&response_cache->lru, entry, lru_link);
 }
 
-void response_cache_retire(struct response_cache *response_cache, uint32_t number)
+void response_cache_retire(struct response_cache *response_cache, uint32_t id)
 {
-    struct cache_slot *slot = &response_cache->slots[number];
+    struct cache_slot *slot = &response_cache->slots[id];
     slot->retiring = true;
     slot->acknowledged = 0;
     response_cache->retiring_count++;
     TAILQ_REMOVE(&response_cache->lru, slot->entry, lru_link);
 }
 
-void response_cache_release_id(struct response_cache *response_cache, uint32_t number)
+void response_cache_release_id(struct response_cache *response_cache, uint32_t id)
 {
-    struct cache_entry *entry = response_cache->slots[number].entry;
-    response_cache->slots[number] = (struct cache_slot){.entry = NULL};
+    struct cache_entry *entry = response_cache->slots[id].entry;
+    response_cache->slots[id] = (struct cache_slot){.entry = NULL};
     response_cache->retiring_count--;
     response_cache->free_count++;
-    response_cache->in_use = number < response_cache->in_use ? number : response_cache->in_use;
+    response_cache->in_use = id < response_cache->in_use ? id : response_cache->in_use;
     entry->id = WIRE_NO_ID;
     if (entry->ready != 0 && entry->proposal.desc == NULL) {
-        /* the parts that are ready have reported so by the number */
+        /* the parts that are ready have reported so by the id */
         entry->proposal.desc = entry->agreed.desc;
         entry->proposal.backends = entry->agreed.backends;
         entry->agreed.desc = NULL;

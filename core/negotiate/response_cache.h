@@ -74,23 +74,22 @@ struct cache_entry *response_cache_find(const struct response_cache *response_ca
 /* The same; makes it if it is not there. NULL if memory is out. */
 struct cache_entry *response_cache_find_or_add(struct response_cache *response_cache, const char *name);
 
-/* The entry whose id is [number], or NULL. */
-struct cache_entry *response_cache_by_id(const struct response_cache *response_cache, uint32_t number);
+/* The entry whose id is [id], or NULL. */
+struct cache_entry *response_cache_by_id(const struct response_cache *response_cache, uint32_t id);
 
 /* The id for a new name: the lowest free one, or the next. WIRE_NO_ID if [limit] ids exist (0: no limit). */
 uint32_t response_cache_free_id(const struct response_cache *response_cache, uint64_t limit);
 
-/* Assign [number], which response_cache_free_id returned, to [entry], which has no id. False if memory is
+/* Assign [id], which response_cache_free_id returned, to [entry], which has no id. False if memory is
  * out. */
-bool response_cache_assign_id(struct response_cache *response_cache, struct cache_entry *entry,
-                              uint32_t number);
+bool response_cache_assign_id(struct response_cache *response_cache, struct cache_entry *entry, uint32_t id);
 
 /* [entry] was decided just now: it is the last to retire. */
 void response_cache_touch(struct response_cache *response_cache, struct cache_entry *entry);
 
 /* Begin to retire an id that is in use; free a retiring one, once all have acknowledged. */
-void response_cache_retire(struct response_cache *response_cache, uint32_t number);
-void response_cache_release_id(struct response_cache *response_cache, uint32_t number);
+void response_cache_retire(struct response_cache *response_cache, uint32_t id);
+void response_cache_release_id(struct response_cache *response_cache, uint32_t id);
 
 /* [entry], which is ready, was reported or is being decided. */
 void response_cache_mark_reported(struct response_cache *response_cache, struct cache_entry *entry);

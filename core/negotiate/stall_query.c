@@ -87,7 +87,7 @@ static int push_stalled(struct stall_stage *stall, struct subtree_set *subtree_s
         .kind = DECISION_STALLED,
         .desc = stall_query->desc,
         .set = subtree_set->set,
-        .number = WIRE_NO_ID,
+        .id = WIRE_NO_ID,
         .backend = -1,
         .batch = stall_query->batch,
         .rank = stall_query->rank,

@@ -136,7 +136,7 @@ void subtree_sets_fini(struct subtree_sets *sets);
 
 /* Room to sort and write ids. */
 struct id_room {
-    struct id_list numbers; /* of one message */
+    struct id_list message; /* of one message */
     uint32_t *at;           /* of one record */
     size_t capacity;
 };
@@ -172,8 +172,8 @@ int submit_set_member_count(struct cache_entry *entry, int bit, int members, str
 void submit_set_proposal(struct wire_proposal *proposal, const struct desc *desc, int rank,
                          uint32_t backends);
 
-/* Free the retiring id [number] if all parts below have acknowledged that. */
-int submit_release_id(struct submit_stage *submit, struct subtree_set *subtree_set, uint32_t number,
+/* Free the retiring id [id] if all parts below have acknowledged that. */
+int submit_release_id(struct submit_stage *submit, struct subtree_set *subtree_set, uint32_t id,
                       struct hvd_error *err);
 
 /* The record of a complete entry; it holds no reference to the descriptions. False: the entry's id says as
@@ -181,8 +181,8 @@ int submit_release_id(struct submit_stage *submit, struct subtree_set *subtree_s
 bool submit_describe(const struct subtree_set *subtree_set, const struct cache_entry *entry,
                      struct wire_record *record);
 
-/* Write [numbers] as records, one set after the other, ascending; empties the list. */
-int submit_write_ids(struct submit_stage *submit, enum wire_type type, struct id_list *numbers,
+/* Write [message] as records, one set after the other, ascending; empties the list. */
+int submit_write_ids(struct submit_stage *submit, enum wire_type type, struct id_list *message,
                      struct wire_writer *writer, struct hvd_error *err);
 
 /* Write the entries of [ready_list] that their ids describe, and keep the others. */

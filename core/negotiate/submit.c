@@ -13,7 +13,7 @@ void submit_set_proposal(struct wire_proposal *proposal, const struct desc *desc
     desc_release(old);
 }
 
-/* Merge a proposal into an entry. A proposal without a desc means the description that the entry's number
+/* Merge a proposal into an entry. A proposal without a desc means the description that the entry's id
  * stands for. */
 static void merge(struct cache_entry *entry, const struct wire_proposal *proposal)
 {
@@ -30,7 +30,7 @@ static void merge(struct cache_entry *entry, const struct wire_proposal *proposa
         return;
     }
     if (entry->proposal.desc ==
-        NULL) /* the first proposal with a description; those before it had only the number */
+        NULL) /* the first proposal with a description; those before it had only the id */
         submit_set_proposal(&entry->proposal, entry->agreed.desc, entry->proposal.rank,
                             entry->agreed.backends);
     uint32_t common = entry->proposal.backends & backends;
@@ -142,15 +142,15 @@ static int submit_join(struct submit_stage *submit, struct subtree_set *subtree_
     return submit_mark_joined(submit, subtree_set, SELF_BIT, &self, err);
 }
 
-/* The entry whose number the caller got with the last decision on this very description; or NULL. */
+/* The entry whose id the caller got with the last decision on this very description; or NULL. */
 static struct cache_entry *find_cached(const struct subtree_set *subtree_set,
                                        const struct submission *submission)
 {
-    struct cache_entry *entry = response_cache_by_id(&subtree_set->response_cache, submission->number);
+    struct cache_entry *entry = response_cache_by_id(&subtree_set->response_cache, submission->id);
     return entry != NULL && entry->agreed.desc == submission->desc ? entry : NULL;
 }
 
-/* Does the number of [entry] stand for what is submitted? Then the entry keeps this rank's own
+/* Does the id of [entry] stand for what is submitted? Then the entry keeps this rank's own
  * description, so that from now on comparing pointers shows that they are equal. */
 static bool matches_cached(const struct subtree_set *subtree_set, struct cache_entry *entry,
                            const struct submission *submission)
@@ -206,19 +206,19 @@ int submit_own(struct submit_stage *submit, const struct submission *submission,
     return rc;
 }
 
-int submit_release_id(struct submit_stage *submit, struct subtree_set *subtree_set, uint32_t number,
+int submit_release_id(struct submit_stage *submit, struct subtree_set *subtree_set, uint32_t id,
                       struct hvd_error *err)
 {
     uint64_t below = subtree_set->member_parts & ~(UINT64_C(1) << SELF_BIT);
-    if ((subtree_set->response_cache.slots[number].acknowledged & below) != below)
+    if ((subtree_set->response_cache.slots[id].acknowledged & below) != below)
         return HVD_OK;
     if (!subtree_set->decides) {
         struct id_list *retired_ids = &submit->retired_ids;
         if (!negotiate_grow(&retired_ids->at, &retired_ids->capacity, retired_ids->count, sizeof(uint64_t)))
             return negotiate_no_memory(err);
-        retired_ids->at[retired_ids->count++] = (uint64_t)subtree_set->set << 32 | number;
+        retired_ids->at[retired_ids->count++] = (uint64_t)subtree_set->set << 32 | id;
     }
-    response_cache_release_id(&subtree_set->response_cache, number);
+    response_cache_release_id(&subtree_set->response_cache, id);
     return HVD_OK;
 }
 
@@ -264,7 +264,7 @@ bool submit_describe(const struct subtree_set *subtree_set, const struct cache_e
            subtree_set->response_cache.slots[entry->id].retiring;
 }
 
-/* Is [entry] what its number stands for on every rank of the subtree? This checks only a part of what
+/* Is [entry] what its id stands for on every rank of the subtree? This checks only a part of what
  * submit_describe checks, but it is cheap, and enough for most entries of most rounds. */
 static bool is_cached(const struct subtree_set *subtree_set, const struct cache_entry *entry)
 {
@@ -279,32 +279,32 @@ static int compare_ids(const void *a, const void *b)
     return left < right ? -1 : left > right;
 }
 
-int submit_write_ids(struct submit_stage *submit, enum wire_type type, struct id_list *numbers,
+int submit_write_ids(struct submit_stage *submit, enum wire_type type, struct id_list *message,
                      struct wire_writer *writer, struct hvd_error *err)
 {
     size_t count = 0;
     size_t ascending = 1; /* they already ascend if ranks submit in the order of their first submissions */
-    while (ascending < numbers->count && numbers->at[ascending - 1] < numbers->at[ascending])
+    while (ascending < message->count && message->at[ascending - 1] < message->at[ascending])
         ascending++;
-    if (ascending < numbers->count)
-        qsort(numbers->at, numbers->count, sizeof(uint64_t), compare_ids);
-    for (size_t i = 0; i < numbers->count; i++) {
+    if (ascending < message->count)
+        qsort(message->at, message->count, sizeof(uint64_t), compare_ids);
+    for (size_t i = 0; i < message->count; i++) {
         if (!negotiate_grow(&submit->ids.at, &submit->ids.capacity, count, sizeof(uint32_t)))
             return negotiate_no_memory(err);
-        submit->ids.at[count++] = (uint32_t)numbers->at[i];
-        if (i + 1 == numbers->count || numbers->at[i] >> 32 != numbers->at[i + 1] >> 32) {
-            wire_put_ids(writer, type, (hvd_set)(numbers->at[i] >> 32), submit->ids.at, count);
+        submit->ids.at[count++] = (uint32_t)message->at[i];
+        if (i + 1 == message->count || message->at[i] >> 32 != message->at[i + 1] >> 32) {
+            wire_put_ids(writer, type, (hvd_set)(message->at[i] >> 32), submit->ids.at, count);
             count = 0;
         }
     }
-    numbers->count = 0;
+    message->count = 0;
     return HVD_OK;
 }
 
 int submit_write_cached(struct submit_stage *submit, struct ready_list *ready_list,
                         struct wire_writer *writer, struct hvd_error *err)
 {
-    struct id_list *numbers = &submit->ids.numbers;
+    struct id_list *message = &submit->ids.message;
     struct wire_record record;
     size_t kept = 0;
     for (size_t i = 0; i < ready_list->count; i++) {
@@ -316,13 +316,13 @@ int submit_write_cached(struct submit_stage *submit, struct ready_list *ready_li
             ready_list->at[kept++] = item;
             continue;
         }
-        if (!negotiate_grow(&numbers->at, &numbers->capacity, numbers->count, sizeof(uint64_t)))
+        if (!negotiate_grow(&message->at, &message->capacity, message->count, sizeof(uint64_t)))
             return negotiate_no_memory(err);
-        numbers->at[numbers->count++] = (uint64_t)item.subtree_set->set << 32 | item.entry->id;
+        message->at[message->count++] = (uint64_t)item.subtree_set->set << 32 | item.entry->id;
         response_cache_mark_reported(&item.subtree_set->response_cache, item.entry);
     }
     ready_list->count = kept;
-    return submit_write_ids(submit, WIRE_IDS, numbers, writer, err);
+    return submit_write_ids(submit, WIRE_IDS, message, writer, err);
 }
 
 static void remove_from_list(struct ready_list *ready_list, const struct subtree_set *subtree_set)
@@ -353,6 +353,6 @@ void submit_fini(struct submit_stage *submit)
     free(submit->to_report.at);
     free(submit->to_decide.at);
     free(submit->retired_ids.at);
-    free(submit->ids.numbers.at);
+    free(submit->ids.message.at);
     free(submit->ids.at);
 }

@@ -29,8 +29,7 @@ static int receive_ids(struct up_stage *up, struct subtree_set *subtree_set, int
             continue;
         struct cache_entry *entry = response_cache_by_id(&subtree_set->response_cache, record->first_id + i);
         if (entry == NULL)
-            return error_set(err, HVD_ERR_SYSTEM, "operation number %u was never agreed",
-                             record->first_id + i);
+            return error_set(err, HVD_ERR_SYSTEM, "operation id %u was never agreed", record->first_id + i);
         int rc = submit_mark_ready(up->submit, subtree_set, entry, child + 1, &proposal, err);
         if (rc != HVD_OK)
             return rc;
@@ -44,15 +43,14 @@ static int receive_retired(struct up_stage *up, struct subtree_set *subtree_set,
     for (uint32_t i = 0; i < record->id_span; i++) {
         if (!wire_has_id(record, i))
             continue;
-        uint32_t number = record->first_id + i;
-        struct cache_slot *slot = number < subtree_set->response_cache.slot_count
-                                      ? &subtree_set->response_cache.slots[number]
-                                      : NULL;
+        uint32_t id = record->first_id + i;
+        struct cache_slot *slot =
+            id < subtree_set->response_cache.slot_count ? &subtree_set->response_cache.slots[id] : NULL;
         if (slot == NULL || !slot->retiring || (slot->acknowledged >> (child + 1) & 1) != 0)
-            return error_set(err, HVD_ERR_SYSTEM, "operation number %u is not to be given up by rank %d",
-                             number, up->submit->params->child_ranks[child]);
+            return error_set(err, HVD_ERR_SYSTEM, "operation id %u is not to be given up by rank %d", id,
+                             up->submit->params->child_ranks[child]);
         slot->acknowledged |= UINT64_C(1) << (child + 1);
-        int rc = submit_release_id(up->submit, subtree_set, number, err);
+        int rc = submit_release_id(up->submit, subtree_set, id, err);
         if (rc != HVD_OK)
             return rc;
     }
@@ -184,7 +182,7 @@ static int write_message(struct up_stage *up, struct hvd_error *err)
     wire_reset(&up->message);
     if (to_report->count == 0 && !up->submit->join_to_report && !leaving_is_new &&
         up->stall->notes.length == 0)
-        return HVD_OK; /* acknowledgements of retired numbers can wait for the next message */
+        return HVD_OK; /* acknowledgements of retired ids can wait for the next message */
     wire_put_bytes(&up->message, up->stall->notes.bytes, up->stall->notes.length);
     up->message.failed = up->message.failed || up->stall->notes.failed;
     wire_reset(&up->stall->notes);

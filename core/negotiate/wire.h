@@ -43,7 +43,7 @@ struct wire_record {
     const unsigned char *bits;     /* the same; points into the message */
     struct wire_proposal proposal; /* NEW, MISMATCH, STALL_NOTICE */
     struct wire_proposal other;    /* MISMATCH */
-    uint32_t id; /* NEW downwards: its number, or WIRE_NO_ID; SET_ADD: the set's number; STALL_QUERY,
+    uint32_t id; /* NEW downwards: its id, or WIRE_NO_ID; SET_ADD: the set's number; STALL_QUERY,
                     STALL_REPLY: the query's number */
     int backend; /* NEW downwards: enum backend_id; -1 upwards, and if none is needed */
     int absent;  /* NEW: a rank that has joined without submitting it, though the operation needs it; or -1 */

@@ -41,7 +41,7 @@ struct actor {
 struct agreed {
     enum decision_kind kind;
     int name, times, epoch;
-    uint32_t number;
+    uint32_t id;
     int backend, rank, other_rank;
 };
 
@@ -207,12 +207,11 @@ static void compare_order(struct show *show, int rank, int set, const struct agr
         show->orders[set].count++;
     }
     const struct agreed *agreed = &show->orders[set].at[place];
-    ck_assert_msg(agreed->kind == seen->kind && agreed->name == seen->name && agreed->times == seen->times &&
-                      agreed->epoch == seen->epoch && agreed->number == seen->number &&
-                      agreed->backend == seen->backend && agreed->rank == seen->rank &&
-                      agreed->other_rank == seen->other_rank,
-                  "seed %d: rank %d sees another decision %d in set %d", (int)show->plan.seed, rank, place,
-                  set);
+    ck_assert_msg(
+        agreed->kind == seen->kind && agreed->name == seen->name && agreed->times == seen->times &&
+            agreed->epoch == seen->epoch && agreed->id == seen->id && agreed->backend == seen->backend &&
+            agreed->rank == seen->rank && agreed->other_rank == seen->other_rank,
+        "seed %d: rank %d sees another decision %d in set %d", (int)show->plan.seed, rank, place, set);
     if (actor->sighting_count == actor->sighting_capacity) {
         actor->sighting_capacity = 2 * actor->sighting_capacity + 64;
         actor->sightings =
@@ -255,8 +254,8 @@ static void see_operation(struct show *show, int rank, const struct decision *de
         ck_assert_int_ge(decision->backend, 0);
         ck_assert(backends_of(&show->plan, rank) >> decision->backend & 1);
     }
-    if (show->plan.cache_limit > 0 && decision->number != WIRE_NO_ID)
-        ck_assert_uint_lt(decision->number, (unsigned)show->plan.cache_limit);
+    if (show->plan.cache_limit > 0 && decision->id != WIRE_NO_ID)
+        ck_assert_uint_lt(decision->id, (unsigned)show->plan.cache_limit);
 }
 
 static void see(struct show *show, int rank, const struct decision *decision)
@@ -264,7 +263,7 @@ static void see(struct show *show, int rank, const struct decision *decision)
     struct actor *actor = &show->actors[rank];
     struct agreed seen = {.kind = decision->kind,
                           .name = -1,
-                          .number = decision->number,
+                          .id = decision->id,
                           .backend = decision->backend,
                           .rank = decision->rank,
                           .other_rank = decision->other_rank};
