@@ -223,7 +223,7 @@ static int check_binding(struct rank_places *places, struct hvd_error *err)
 
 static void leave_unbound(struct rank_places *places, const char *why)
 {
-    char sentence[512];
+    char sentence[sizeof(struct hvd_error) + 128];
     snprintf(sentence, sizeof(sentence),
              "ranks are not bound: %s; --hvd-bind=none starts them in the same way, without this warning",
              why);

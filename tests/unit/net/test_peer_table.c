@@ -211,6 +211,7 @@ START_TEST(hostile_blobs_are_refused)
     ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, &err), HVD_ERR_INVALID);
     ck_assert_msg(strstr(err.text, "the job key of rank 0 has 31 bytes; expected 32") != NULL, "%s",
                   err.text);
+    node_group_free(&group);
     job_key_length = JOB_KEY_BYTES;
     card_lengths[2]--;
     ck_assert_int_eq(peer_exchange(&peer_table, &fake, &peer_info, 0, &group, &err), HVD_ERR_INVALID);
