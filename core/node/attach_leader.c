@@ -199,7 +199,8 @@ static void leader_on_doorbell(struct attach_leader *leader, struct attach_peer 
                                {leader->memory_fd, node->peers_fd, node->life_read_fd, leader->windows_fd}};
     bool refused = leader->refusal.text[0] != 0;
     if (refused) {
-        snprintf(memory.memory.refusal, sizeof(memory.memory.refusal), "%s", leader->refusal.text);
+        snprintf(memory.memory.refusal, sizeof(memory.memory.refusal), "%.*s",
+                 (int)sizeof(memory.memory.refusal) - 1, leader->refusal.text);
         files.count = 0;
     }
     if (attach_send(peer->fd, ATTACH_MEMORY, &memory, &files) != 0)
