@@ -24,8 +24,8 @@
 
 #define EXIT_USAGE  2
 #define EXIT_BROKEN 1
-/* two pipes, two files and a PMIx connection for each rank, and hvdrun's own */
-#define DESCRIPTORS(n) (5 * (n) + 64)
+/* two pipes and a PMIx connection for each rank, its two files, and hvdrun's own */
+#define DESCRIPTORS(n, files) ((3 + ((files) ? 2 : 0)) * (n) + 64)
 
 extern char **environ;
 
@@ -93,7 +93,7 @@ static int find_command(struct launch_state *launch, int *exit_statusp)
 static int check_descriptors(const struct launch_state *launch)
 {
     struct rlimit limit;
-    rlim_t needed = (rlim_t)DESCRIPTORS(launch->size);
+    rlim_t needed = (rlim_t)DESCRIPTORS(launch->size, launch->options.output.directory != NULL);
     char sentence[256];
     if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || needed <= limit.rlim_max)
         return HVD_OK;
