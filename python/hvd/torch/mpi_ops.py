@@ -432,6 +432,12 @@ def reducescatter_async(
     )
 
 
+def _gradient_factor(ctx) -> float:
+    """By what the gathered gradients of a reducescatter are multiplied."""
+    factor = ctx.factors[0] * ctx.factors[1]
+    return factor * ctx.process_set.size() if ctx.op == Sum else factor
+
+
 class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, name, op, process_set, factors, wire):
@@ -442,9 +448,7 @@ class _Reducescatter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, grad):
-        factor = ctx.factors[0] * ctx.factors[1]
-        if ctx.op == Sum:
-            factor *= ctx.process_set.size()
+        factor = _gradient_factor(ctx)
         gathered = allgather_async(grad * factor, None, ctx.process_set).wait()
         return (gathered,) + (None,) * 5
 
@@ -491,9 +495,7 @@ class _GroupedReducescatter(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx, *grads):
-        factor = ctx.factors[0] * ctx.factors[1]
-        if ctx.op == Sum:
-            factor *= ctx.process_set.size()
+        factor = _gradient_factor(ctx)
         scaled = [grad * factor for grad in grads]
         return (None,) * 4 + tuple(grouped_allgather_async(scaled, None, ctx.process_set).wait())
 
