@@ -105,7 +105,7 @@ core_libcore_la_SOURCES += core/node/arena.c core/node/arena.h core/node/attach.
 	core/node/attach_leader.c core/node/attach_member.c core/node/byte_ring.c core/node/byte_ring.h core/node/cores.c \
 	core/node/cores.h core/node/counters.h core/node/doorbell.c core/node/doorbell.h core/node/node.h core/node/node_memory.c \
 	core/node/node_memory.h core/node/process_watch.c core/node/process_watch.h core/node/shared_file.c \
-	core/node/shared_file.h core/node/slots.c core/node/slots.h core/node/verdict.c core/node/verdict.h core/node/windows.c \
+	core/node/shared_file.h core/node/slots.c core/node/slots.h core/node/outcome.c core/node/outcome.h core/node/windows.c \
 	core/node/windows.h
 core_libcore_la_SOURCES += core/control/control.h core/control/link.c core/control/link.h core/control/mailbox.c \
 	core/control/mailbox.h core/control/tree.c core/control/tree.h

@@ -16,31 +16,31 @@ struct task_cpus placement_choose_cpus(const struct placement_options *options, 
                                        const struct bitmap *now, const struct bitmap *granted)
 {
     bool narrower = bitmap_is_included(now, granted) && !bitmap_is_equal(now, granted);
-    struct task_cpus verdict = {.kept = true, .cpus = *now, .why = "kept as Slurm bound it"};
+    struct task_cpus chosen = {.kept = true, .cpus = *now, .why = "kept as Slurm bound it"};
     if (options->bind.policy == BIND_NONE && !options->rs.given) {
-        verdict.kept = !bitmap_is_equal(now, &task->cpus);
-        return verdict;
+        chosen.kept = !bitmap_is_equal(now, &task->cpus);
+        return chosen;
     }
     if (narrower && !options->bind.force)
-        return verdict;
+        return chosen;
     struct bitmap cpus = task->cpus;
     if (!options->bind.force)
         bitmap_and(&cpus, now);
     if (bitmap_is_empty(&cpus)) {
-        verdict.why = "kept, as it may run on none of the CPUs that it was to have";
-        return verdict;
+        chosen.why = "kept, as it may run on none of the CPUs that it was to have";
+        return chosen;
     }
     return (struct task_cpus){.cpus = cpus};
 }
 
-static void write_kept(struct plan_task *task, const struct task_cpus *verdict,
+static void write_kept(struct plan_task *task, const struct task_cpus *chosen,
                        const struct planner_reply *head)
 {
-    task->cpus = verdict->cpus;
+    task->cpus = chosen->cpus;
     task->mems = head->mems;
     task->threads = bitmap_weight(&task->cpus);
     task->bound = false;
-    snprintf(task->why, sizeof(task->why), "%s", verdict->why);
+    snprintf(task->why, sizeof(task->why), "%s", chosen->why);
 }
 
 /* Set the memory policy, unless Slurm's --mem-bind or numactl has set one and force is not given. */
@@ -61,14 +61,14 @@ static int bind_cpus(struct plan_task *task, bool *keptp, struct hvd_error *err)
     int rc = apply_read_cpus(0, &now, err);
     if (rc != HVD_OK)
         return rc;
-    struct task_cpus verdict = placement_choose_cpus(&placement_state.options, task, &now, &head->cpus);
-    *keptp = verdict.kept;
-    if (verdict.kept) {
-        write_kept(task, &verdict, head);
+    struct task_cpus chosen = placement_choose_cpus(&placement_state.options, task, &now, &head->cpus);
+    *keptp = chosen.kept;
+    if (chosen.kept) {
+        write_kept(task, &chosen, head);
         return HVD_OK;
     }
-    if (!bitmap_is_equal(&verdict.cpus, &now)) {
-        rc = apply_cpus(0, &verdict.cpus, err);
+    if (!bitmap_is_equal(&chosen.cpus, &now)) {
+        rc = apply_cpus(0, &chosen.cpus, err);
         if (rc == HVD_OK)
             rc = apply_read_cpus(0, &now, err);
     }

@@ -17,7 +17,7 @@
 #include "control/tree.h"
 #include "net/seal.h"
 #include "node/node.h"
-#include "node/verdict.h"
+#include "node/outcome.h"
 #include "bootstrap/sub_job.h"
 #include "bootstrap/start_report.h"
 #include "bootstrap/nic_discovery.h"
@@ -25,11 +25,11 @@
 #define REPORT_RESERVE_US \
     INT64_C(1000000) /* reserved from the time to connect, to tell all ranks which rank was not reached */
 
-/* What a leader's verdict says besides its status. */
-enum verdict_value {
-    VERDICT_PROBE = 1,      /* another fence follows, and another verdict */
-    VERDICT_MANY_NODES = 2, /* leaders of several nodes report to each other: one fence more */
-    VERDICT_GO_ON = 4       /* if this node failed by itself: the others learn it after the next step */
+/* What a leader's outcome says besides its status. */
+enum outcome_value {
+    OUTCOME_PROBE = 1,      /* another fence follows, and another outcome */
+    OUTCOME_MANY_NODES = 2, /* leaders of several nodes report to each other: one fence more */
+    OUTCOME_GO_ON = 4       /* if this node failed by itself: the others learn it after the next step */
 };
 
 /* How long rank 0 has to report a failed start before the others do: more where ranks share a node. */
@@ -50,7 +50,7 @@ struct startup {
     struct leader_list leaders;
     struct node *node;      /* owned until control has it */
     struct node *attached;  /* the same, as long as it lives; NULL: this rank shares no memory */
-    uint32_t verdict_count; /* on a member: verdicts of its leader so far */
+    uint32_t outcome_count; /* on a member: outcomes of its leader so far */
     struct nic_discovery nic_discovery;
 };
 
@@ -343,10 +343,10 @@ static int lead(struct startup *startup, struct hvd_error *err)
 {
     struct start_report mine = {.step = "connected"};
     int rc = exchange_cards(startup, err);
-    int value = startup->leaders.count > 1 ? VERDICT_MANY_NODES : 0;
+    int value = startup->leaders.count > 1 ? OUTCOME_MANY_NODES : 0;
     bool probes = rc == HVD_OK && has_other_networks(startup);
     if (probes) {
-        conclude(startup, HVD_OK, value | VERDICT_PROBE, NULL);
+        conclude(startup, HVD_OK, value | OUTCOME_PROBE, NULL);
         rc = probe_networks(startup, err);
     }
     if (rc != HVD_OK) {
@@ -357,7 +357,7 @@ static int lead(struct startup *startup, struct hvd_error *err)
         mine.status = choose_networks(startup, &mine.reason);
     if (mine.status == HVD_OK)
         mine.status = hand_on_peers(startup, &mine.reason);
-    conclude(startup, mine.status, value | VERDICT_GO_ON, &mine.reason);
+    conclude(startup, mine.status, value | OUTCOME_GO_ON, &mine.reason);
     if (mine.status == HVD_OK)
         mine.status = connect_tree(startup, &mine.reason);
     return conclude_start(startup, &mine, err);
@@ -365,9 +365,9 @@ static int lead(struct startup *startup, struct hvd_error *err)
 
 /* ---- What the members of a node do ---- */
 
-static int await_verdict(struct startup *startup, int *valuep, struct hvd_error *err)
+static int await_outcome(struct startup *startup, int *valuep, struct hvd_error *err)
 {
-    return node_await_verdict(startup->attached, ++startup->verdict_count, startup->deadline_us, valuep, err);
+    return node_await_outcome(startup->attached, ++startup->outcome_count, startup->deadline_us, valuep, err);
 }
 
 static int fence(struct startup *startup, struct hvd_error *err)
@@ -399,21 +399,21 @@ static int follow(struct startup *startup, struct hvd_error *err)
     int value = 0;
     int rc = fence(startup, err);
     if (rc == HVD_OK)
-        rc = await_verdict(startup, &value, err);
-    if (rc == HVD_OK && (value & VERDICT_PROBE) != 0) {
+        rc = await_outcome(startup, &value, err);
+    if (rc == HVD_OK && (value & OUTCOME_PROBE) != 0) {
         rc = fence(startup, err);
         if (rc == HVD_OK)
-            rc = await_verdict(startup, &value, err);
+            rc = await_outcome(startup, &value, err);
     }
-    if (rc != HVD_OK && (value & VERDICT_GO_ON) == 0)
+    if (rc != HVD_OK && (value & OUTCOME_GO_ON) == 0)
         return rc;
     int joined = rc == HVD_OK ? join_tree(startup, &why) : HVD_OK;
     node_report(startup->attached, joined, why.text);
     rc = fence(startup, err);
-    if (rc == HVD_OK && (value & VERDICT_MANY_NODES) != 0)
+    if (rc == HVD_OK && (value & OUTCOME_MANY_NODES) != 0)
         rc = fence(startup, err);
     if (rc == HVD_OK)
-        rc = await_verdict(startup, &value, err);
+        rc = await_outcome(startup, &value, err);
     return rc;
 }
 

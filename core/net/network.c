@@ -35,7 +35,7 @@ static bool is_taken(const struct network_plan *plan, int node, int nic)
 
 static bool is_usable(const struct network_nic *nic)
 {
-    return nic->verdict != NETWORK_DROPPED && nic->address_count > 0 && nic->name[0] != 0;
+    return nic->use != NETWORK_DROPPED && nic->address_count > 0 && nic->name[0] != 0;
 }
 
 /* Find the interface and address of [node] in a subnet, on an interface that is on no rail yet. */
@@ -89,7 +89,7 @@ static void add_rail(struct network_plan *plan, const struct network_node *nodes
     for (int node = 0; node < plan->node_count; node++) {
         const struct network_nic *nic = &nodes[node].nics[rail_nic_of(plan, node, plan->rail_count)->nic];
         rail.mbps = nic->mbps < rail.mbps ? nic->mbps : rail.mbps;
-        rail.slow = rail.slow || nic->verdict == NETWORK_SLOW;
+        rail.slow = rail.slow || nic->use == NETWORK_SLOW;
     }
     plan->rails[plan->rail_count++] = rail;
 }

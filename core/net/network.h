@@ -23,7 +23,7 @@
 #define NETWORK_MAX_RAILS     8  /* that the probe tries */
 #define NETWORK_WHY_BYTES     160
 
-enum network_verdict { NETWORK_KEPT, NETWORK_SLOW, NETWORK_DROPPED };
+enum network_use { NETWORK_KEPT, NETWORK_SLOW, NETWORK_DROPPED };
 
 struct network_address {
     struct in6_addr address; /* IPv4 as ::ffff:a.b.c.d, prefix + 96; never link-local */
@@ -35,8 +35,8 @@ struct network_nic {
     char name[NIC_NAME_BYTES];   /* of the interface; "": none */
     char verbs[NIC_VERBS_BYTES]; /* of the RDMA device; "": none */
     int port;                    /* of the RDMA device, from 1; 0: unknown */
-    enum network_verdict verdict;
-    char why[NETWORK_WHY_BYTES]; /* of the verdict */
+    enum network_use use;
+    char why[NETWORK_WHY_BYTES]; /* it is used so */
     int64_t mbps;
     int address_count;
     struct network_address addresses[NETWORK_MAX_ADDRESSES];

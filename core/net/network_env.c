@@ -14,7 +14,7 @@
 
 static bool is_rdma_device(const struct network_nic *nic)
 {
-    return nic->verbs[0] != 0 && nic->verdict == NETWORK_KEPT;
+    return nic->verbs[0] != 0 && nic->use == NETWORK_KEPT;
 }
 
 static bool has_rdma_device(const struct network_node *node)

@@ -30,7 +30,7 @@ static bool has_in_net(const struct network_node *node, const struct network_add
 {
     for (int i = 0; i < node->nic_count; i++) {
         const struct network_nic *nic = &node->nics[i];
-        for (int k = 0; nic->verdict != NETWORK_DROPPED && k < nic->address_count; k++) {
+        for (int k = 0; nic->use != NETWORK_DROPPED && k < nic->address_count; k++) {
             const struct network_address *other = &nic->addresses[k];
             if (other->prefix_bits == net->prefix_bits &&
                 address_in_subnet(&other->address, &net->address, net->prefix_bits) &&
@@ -93,7 +93,7 @@ static void add_row(struct table *table, int node, int index)
 {
     const struct network_nic *nic = &table->nodes[node].nics[index];
     int rail = rail_of(table, node, index);
-    if (nic->verdict == NETWORK_DROPPED && nic->address_count == 0) {
+    if (nic->use == NETWORK_DROPPED && nic->address_count == 0) {
         table->row_count++;
         return;
     }
@@ -104,7 +104,7 @@ static void add_row(struct table *table, int node, int index)
             address);
     if (rail >= 0)
         explain_rail(table, node, rail, why);
-    else if (nic->verdict == NETWORK_DROPPED)
+    else if (nic->use == NETWORK_DROPPED)
         snprintf(why, sizeof(why), "%s", nic->why);
     else if (nic->address_count == 0)
         snprintf(why, sizeof(why), "has no address");
@@ -122,7 +122,7 @@ static int class_of(const struct table *table, int node, int index)
     int rail = rail_of(table, node, index);
     if (rail >= 0)
         return table->probe_results[node].why[rail][0] != 0 ? 0 : 1;
-    return table->nodes[node].nics[index].verdict != NETWORK_DROPPED ? 2 : 3;
+    return table->nodes[node].nics[index].use != NETWORK_DROPPED ? 2 : 3;
 }
 
 void network_table(const struct network_node *nodes, const struct network_plan *plan,

@@ -57,9 +57,9 @@ static void copy_nic(struct network_nic *to, const struct nic *from)
     copy_words(to->name, from->netdev, sizeof(to->name));
     copy_words(to->verbs, from->verbs, sizeof(to->verbs));
     to->port = from->port > 0 && from->port < 256 ? from->port : 0;
-    to->verdict = from->exclusion == NIC_NOT_EXCLUDED ? NETWORK_KEPT
-                  : from->exclusion == NIC_SLOW       ? NETWORK_SLOW
-                                                      : NETWORK_DROPPED;
+    to->use = from->exclusion == NIC_NOT_EXCLUDED ? NETWORK_KEPT
+              : from->exclusion == NIC_SLOW       ? NETWORK_SLOW
+                                                  : NETWORK_DROPPED;
     copy_words(to->why, from->why, sizeof(to->why));
     to->mbps = nic_mbps(from);
     copy_addresses(to, from);
@@ -73,8 +73,8 @@ static const char *key_of(const struct network_nic *nic)
 static int compare_nics(const void *a, const void *b)
 {
     const struct network_nic *left = a, *right = b;
-    if (left->verdict != right->verdict)
-        return left->verdict < right->verdict ? -1 : 1;
+    if (left->use != right->use)
+        return left->use < right->use ? -1 : 1;
     if (left->mbps != right->mbps)
         return left->mbps > right->mbps ? -1 : 1;
     int order = strcmp(key_of(left), key_of(right));
@@ -153,7 +153,7 @@ static void write_nic(struct encoder *encoder, const struct network_nic *nic)
     encode_text(encoder, nic->name, sizeof(nic->name));
     encode_text(encoder, nic->verbs, sizeof(nic->verbs));
     encode_number(encoder, (uint64_t)nic->port, 1);
-    encode_number(encoder, nic->verdict, 1);
+    encode_number(encoder, nic->use, 1);
     encode_text(encoder, nic->why, sizeof(nic->why));
     encode_number(encoder, (uint64_t)nic->mbps, 8);
     encode_number(encoder, (uint64_t)nic->address_count, 1);
@@ -188,7 +188,7 @@ static void read_nic(struct decoder *decoder, struct network_nic *nic)
     decode_printable(decoder, nic->name, sizeof(nic->name));
     decode_printable(decoder, nic->verbs, sizeof(nic->verbs));
     nic->port = (int)decode_number(decoder, 1);
-    nic->verdict = (enum network_verdict)decode_at_most(decoder, 1, NETWORK_DROPPED);
+    nic->use = (enum network_use)decode_at_most(decoder, 1, NETWORK_DROPPED);
     decode_printable(decoder, nic->why, sizeof(nic->why));
     nic->mbps = (int64_t)decode_at_most(decoder, 8, INT64_MAX / 2);
     nic->address_count = (int)decode_at_most(decoder, 1, NETWORK_MAX_ADDRESSES);

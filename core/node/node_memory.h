@@ -14,8 +14,8 @@
 #define NODE_REASON_BYTES 512
 
 /* What the leader tells its members of one step of the start, once it knows how all ranks fared in it. */
-struct node_verdict {
-    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t step; /* counts the verdicts; members sleep on it (futex) */
+struct node_outcome {
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t step; /* counts the outcomes; members sleep on it (futex) */
     int32_t status;
     int32_t value; /* what the step was to find out */
     char reason[NODE_REASON_BYTES];
@@ -50,7 +50,7 @@ struct node_memory {
     uint32_t member_count;
     uint32_t member_bytes;
     struct node_abort abort;
-    struct node_verdict verdict;
+    struct node_outcome outcome;
     struct node_member members[]; /* behind them their ranks, ascending: see node_memory_ranks */
 };
 

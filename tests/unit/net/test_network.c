@@ -280,8 +280,8 @@ START_TEST(many_nodes_try_few_each)
         make_node(&nodes[i], interfaces, 1, NULL);
         for (int nic = 0; nic < nodes[i].nic_count; nic++) {
             unsigned char *bytes = nodes[i].nics[nic].addresses[0].address.s6_addr;
-            bytes[14] = nodes[i].nics[nic].verdict == NETWORK_KEPT ? (unsigned char)(i >> 8) : 0;
-            bytes[15] = nodes[i].nics[nic].verdict == NETWORK_KEPT ? (unsigned char)i : 1;
+            bytes[14] = nodes[i].nics[nic].use == NETWORK_KEPT ? (unsigned char)(i >> 8) : 0;
+            bytes[15] = nodes[i].nics[nic].use == NETWORK_KEPT ? (unsigned char)i : 1;
         }
     }
     ck_assert_int_eq(network_plan(nodes, MANY, &plan), HVD_OK);

@@ -484,7 +484,7 @@ static const struct {
     struct placement_options options;
     bool kept;
     const char *cpus;
-} verdicts[] = {
+} choices[] = {
     {"0-1", "0-7", "0-7", {.bind = {.policy = BIND_AUTO}}, false, "0-1"},
     {"0-1", "4-5", "0-7", {.bind = {.policy = BIND_AUTO}}, true, "4-5"},
     {"0-1", "1-2", "0-7", {.bind = {.policy = BIND_AUTO}}, true, "1-2"},
@@ -503,14 +503,14 @@ START_TEST(what_slurm_bound_is_kept_unless_forced)
     struct bitmap now, granted;
     const char *why;
     char text[64];
-    ck_assert_int_eq(bitmap_parse(verdicts[_i].planned, &task.cpus, &why), 0);
-    ck_assert_int_eq(bitmap_parse(verdicts[_i].now, &now, &why), 0);
-    ck_assert_int_eq(bitmap_parse(verdicts[_i].granted, &granted, &why), 0);
-    struct task_cpus verdict = placement_choose_cpus(&verdicts[_i].options, &task, &now, &granted);
-    ck_assert_int_eq(verdict.kept, verdicts[_i].kept);
-    ck_assert_str_eq(bitmap_text(&verdict.cpus, text, sizeof(text)), verdicts[_i].cpus);
-    if (verdict.kept)
-        ck_assert_int_eq(strncmp(verdict.why, "kept", 4), 0);
+    ck_assert_int_eq(bitmap_parse(choices[_i].planned, &task.cpus, &why), 0);
+    ck_assert_int_eq(bitmap_parse(choices[_i].now, &now, &why), 0);
+    ck_assert_int_eq(bitmap_parse(choices[_i].granted, &granted, &why), 0);
+    struct task_cpus chosen = placement_choose_cpus(&choices[_i].options, &task, &now, &granted);
+    ck_assert_int_eq(chosen.kept, choices[_i].kept);
+    ck_assert_str_eq(bitmap_text(&chosen.cpus, text, sizeof(text)), choices[_i].cpus);
+    if (chosen.kept)
+        ck_assert_int_eq(strncmp(chosen.why, "kept", 4), 0);
 }
 END_TEST
 
@@ -653,7 +653,7 @@ static void fill(Suite *suite)
     tcase_add_loop_test(tcase, the_wish_is_that_of_the_highest_authority, 0, COUNT(wishes));
     tcase_add_test(tcase, a_bad_variable_that_does_not_ask_places_nothing);
     tcase_add_test(tcase, a_bad_variable_fails_the_step);
-    tcase_add_loop_test(tcase, what_slurm_bound_is_kept_unless_forced, 0, COUNT(verdicts));
+    tcase_add_loop_test(tcase, what_slurm_bound_is_kept_unless_forced, 0, COUNT(choices));
     tcase_add_loop_test(tcase, gpus_are_told_as_the_task_sees_them, 0, COUNT(sights));
     tcase_add_test(tcase, a_task_is_bound_and_told);
     tcase_add_test(tcase, where_there_is_nothing_to_do_that_is_said);

@@ -69,7 +69,7 @@ int bar_check_names(const char *only, struct hvd_error *err)
     return HVD_OK;
 }
 
-/* ---- Verdicts ------------------------------------------------------------------------------------- */
+/* ---- Results ------------------------------------------------------------------------------------- */
 
 static int find(const struct record *record, const char *field, double *numberp, struct hvd_error *why)
 {
@@ -126,15 +126,15 @@ int limit_measure(const struct limit *limit, const struct bar *bar, const struct
 
 enum bar_result limit_judge(const struct limit *limit, const double *seen, int runs)
 {
-    enum bar_result verdict = BAR_NONE;
+    enum bar_result result = BAR_NONE;
     for (int run = 0; run < runs && limit_is_judged(limit); run++) {
         /* written so that NaN does not meet the bar */
         enum bar_result one = !(seen[run] <= limit->most)                         ? BAR_MISSED
                               : limit->stretch > 0 && seen[run] <= limit->stretch ? BAR_STRETCH
                                                                                   : BAR_MET;
-        verdict = one > verdict ? one : verdict;
+        result = one > result ? one : result;
     }
-    return verdict;
+    return result;
 }
 
 enum bar_result limit_judge_failed(const struct limit *limit, int status)
@@ -144,12 +144,12 @@ enum bar_result limit_judge_failed(const struct limit *limit, int status)
     return status == HVD_ERR_UNSUPPORTED ? BAR_NOT_RUN : BAR_MISSED;
 }
 
-const char *bar_result_name(enum bar_result verdict)
+const char *bar_result_name(enum bar_result result)
 {
     static const char *const names[] = {[BAR_NONE] = "-",
                                         [BAR_STRETCH] = "stretch",
                                         [BAR_MET] = "yes",
                                         [BAR_NOT_RUN] = "not run",
                                         [BAR_MISSED] = "no"};
-    return names[verdict];
+    return names[result];
 }

@@ -76,7 +76,7 @@ bool bar_is_chosen(const struct bar *bar, const char *only);
 /* Returns HVD_ERR_INVALID if [only] has a name that is not a bar's. */
 int bar_check_names(const char *only, struct hvd_error *err);
 
-/* ---- Verdicts; these functions do no I/O ------------------------------------------------------------ */
+/* ---- Results; these functions do no I/O ------------------------------------------------------------ */
 
 /* From best to worst; the worst of several counts. BAR_NONE: the limit is not judged. */
 enum bar_result { BAR_NONE, BAR_STRETCH, BAR_MET, BAR_NOT_RUN, BAR_MISSED, BAR_RESULT_COUNT };
@@ -87,13 +87,13 @@ enum bar_result { BAR_NONE, BAR_STRETCH, BAR_MET, BAR_NOT_RUN, BAR_MISSED, BAR_R
 int limit_measure(const struct limit *limit, const struct bar *bar, const struct record *records,
                   double *seenp, struct hvd_error *why);
 
-/* The verdict on [runs] >= 1 runs. */
+/* The result on [runs] >= 1 runs. */
 enum bar_result limit_judge(const struct limit *limit, const double *seen, int runs);
 
-/* The verdict on a run that failed with [status]. */
+/* The result on a run that failed with [status]. */
 enum bar_result limit_judge_failed(const struct limit *limit, int status);
 
 /* "yes", "stretch", "no", "not run", "-" */
-const char *bar_result_name(enum bar_result verdict);
+const char *bar_result_name(enum bar_result result);
 
 #endif

@@ -17,7 +17,7 @@
 struct result {
     double seen[BENCH_RUNS_MAX];
     int runs;
-    enum bar_result verdict;
+    enum bar_result met;
     struct hvd_error why; /* why the run after the last one in [seen] gave no number */
 };
 
@@ -27,7 +27,7 @@ struct bars {
     struct programs programs;
     struct spawned spawned;
     struct record records[RECORDS]; /* the records of one run */
-    int counts[BAR_RESULT_COUNT];   /* number of bars by their worst verdict */
+    int counts[BAR_RESULT_COUNT];   /* number of bars by their worst result */
     char names[BAR_RESULT_COUNT][256];
 };
 
@@ -87,7 +87,7 @@ static void show_limit(const struct limit *limit, const struct result *result, i
     else
         show_nothing();
     if (result != NULL)
-        printf("  %s", bar_result_name(result->verdict));
+        printf("  %s", bar_result_name(result->met));
     putchar('\n');
     if (result != NULL && result->why.text[0] != 0)
         printf("    %s\n", result->why.text);
@@ -118,7 +118,7 @@ static void show_json(const struct bar *bar, const struct limit *limit, const st
         json_number(&json, "most", limit->most);
     if (limit->stretch > 0)
         json_number(&json, "stretch", limit->stretch);
-    json_text(&json, "met", bar_result_name(result->verdict));
+    json_text(&json, "met", bar_result_name(result->met));
     json_numbers(&json, "line_ns", lines_ns, result->runs);
     if (result->why.text[0] != 0)
         json_text(&json, "why", result->why.text);
@@ -144,7 +144,7 @@ static void run_once(struct bars *bars, const struct bar *bar, struct result *re
             result->why = err;
         result->runs += status == HVD_OK;
         if (status != HVD_OK)
-            result->verdict = limit_judge_failed(&bar->limits[i], status);
+            result->met = limit_judge_failed(&bar->limits[i], status);
     }
 }
 
@@ -173,8 +173,8 @@ static enum bar_result run_bar(struct bars *bars, const struct bar *bar)
         const struct limit *limit = &bar->limits[i];
         enum bar_result seen =
             results[i].runs > 0 ? limit_judge(limit, results[i].seen, results[i].runs) : BAR_NONE;
-        results[i].verdict = seen > results[i].verdict ? seen : results[i].verdict;
-        worst = results[i].verdict > worst ? results[i].verdict : worst;
+        results[i].met = seen > results[i].met ? seen : results[i].met;
+        worst = results[i].met > worst ? results[i].met : worst;
         if (bars->options->json)
             show_json(bar, limit, &results[i], lines_ns);
         else
@@ -187,11 +187,11 @@ static enum bar_result run_bar(struct bars *bars, const struct bar *bar)
 
 /* ---- The case ------------------------------------------------------------------------------------- */
 
-static void count(struct bars *bars, const struct bar *bar, enum bar_result verdict)
+static void count(struct bars *bars, const struct bar *bar, enum bar_result result)
 {
-    char *names = bars->names[verdict];
+    char *names = bars->names[result];
     size_t used = strlen(names);
-    bars->counts[verdict]++;
+    bars->counts[result]++;
     snprintf(names + used, sizeof(bars->names[0]) - used, "%s%s", used > 0 ? ", " : "", bar->name);
 }
 

@@ -1,7 +1,7 @@
-/* verdict.c: how a node's leader and its members tell each other, in the node's memory, how they fared in a
+/* outcome.c: how a node's leader and its members tell each other, in the node's memory, how they fared in a
  * step of the start. */
 #include "config.h"
-#include "node/verdict.h"
+#include "node/outcome.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -49,12 +49,12 @@ int node_first_failure(const struct node *node, int *rankp, struct hvd_error *er
 
 void node_conclude(struct node *node, int status, int value, const char *reason)
 {
-    struct node_verdict *verdict = &node->memory->verdict;
-    verdict->status = status;
-    verdict->value = value;
-    snprintf(verdict->reason, sizeof(verdict->reason), "%s", reason);
-    atomic_fetch_add(&verdict->step, 1);
-    syscall(SYS_futex, &verdict->step, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+    struct node_outcome *outcome = &node->memory->outcome;
+    outcome->status = status;
+    outcome->value = value;
+    snprintf(outcome->reason, sizeof(outcome->reason), "%s", reason);
+    atomic_fetch_add(&outcome->step, 1);
+    syscall(SYS_futex, &outcome->step, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 static int check_leader(const struct node *node, struct hvd_error *err)
@@ -66,11 +66,11 @@ static int check_leader(const struct node *node, struct hvd_error *err)
                      node->members[0]);
 }
 
-int node_await_verdict(struct node *node, uint32_t step, int64_t deadline_us, int *valuep,
+int node_await_outcome(struct node *node, uint32_t step, int64_t deadline_us, int *valuep,
                        struct hvd_error *err)
 {
-    struct node_verdict *verdict = &node->memory->verdict;
-    for (uint32_t seen = atomic_load(&verdict->step); seen < step; seen = atomic_load(&verdict->step)) {
+    struct node_outcome *outcome = &node->memory->outcome;
+    for (uint32_t seen = atomic_load(&outcome->step); seen < step; seen = atomic_load(&outcome->step)) {
         int64_t left_us = deadline_us - clock_us();
         if (left_us <= 0)
             return error_set(err, HVD_ERR_TIMEOUT,
@@ -82,10 +82,10 @@ int node_await_verdict(struct node *node, uint32_t step, int64_t deadline_us, in
             return rc;
         left_us = left_us < LOOK_US ? left_us : LOOK_US;
         const struct timespec wait = {.tv_nsec = left_us * 1000};
-        syscall(SYS_futex, &verdict->step, FUTEX_WAIT, seen, &wait, NULL, 0);
+        syscall(SYS_futex, &outcome->step, FUTEX_WAIT, seen, &wait, NULL, 0);
     }
-    int status = verdict->status;
-    *valuep = verdict->value;
-    copy_reason(verdict->reason, err);
+    int status = outcome->status;
+    *valuep = outcome->value;
+    copy_reason(outcome->reason, err);
     return status > HVD_OK || status < HVD_ERR_SYSTEM ? HVD_ERR_SYSTEM : status;
 }

@@ -1,7 +1,7 @@
-/* verdict.h: how a node's leader and its members tell each other, in the node's memory, how they fared in a
+/* outcome.h: how a node's leader and its members tell each other, in the node's memory, how they fared in a
  * step of the start. */
-#ifndef NODE_VERDICT_H
-#define NODE_VERDICT_H
+#ifndef NODE_OUTCOME_H
+#define NODE_OUTCOME_H
 
 #include <stdint.h>
 
@@ -17,10 +17,10 @@ int node_first_failure(const struct node *node, int *rankp, struct hvd_error *er
 /* On the leader: conclude a step. [value] is what the members want to know of it besides. */
 void node_conclude(struct node *node, int status, int value, const char *reason);
 
-/* On a member: wait for the verdict on step [step], the first being 1, and return its status. *valuep and the
+/* On a member: wait for the outcome on step [step], the first being 1, and return its status. *valuep and the
  * reason in [err] are the leader's. HVD_ERR_RANK_LOST where the leader ended meanwhile, HVD_ERR_TIMEOUT where
  * it said nothing until [deadline_us]. */
-int node_await_verdict(struct node *node, uint32_t step, int64_t deadline_us, int *valuep,
+int node_await_outcome(struct node *node, uint32_t step, int64_t deadline_us, int *valuep,
                        struct hvd_error *err);
 
 #endif
