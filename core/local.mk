@@ -43,6 +43,17 @@ else
 core_libtopo_la_SOURCES += core/topo/machine_none.c
 endif
 
+# ---- libgpu: cuda/, what needs CUDA's driver library, which it opens at run time ----
+noinst_LTLIBRARIES += core/libgpu.la
+core_libgpu_la_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
+core_libgpu_la_SOURCES = core/cuda/driver.h core/cuda/driver_loaded.c
+if HAVE_CUDA
+core_libgpu_la_SOURCES += core/cuda/device.c core/cuda/device.h core/cuda/driver.c core/cuda/driver_calls.h \
+	core/cuda/memory_kind.c core/cuda/memory_kind.h core/cuda/pack.h
+else
+core_libgpu_la_SOURCES += core/cuda/driver_none.c
+endif
+
 # ---- libsched: arithmetic and schedules, which all backends use; linked into the modules too ----
 noinst_LTLIBRARIES += core/libsched.la
 core_libsched_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
@@ -86,7 +97,7 @@ endif
 # ---- libcore: all of libhvd except the public calls; also linked into unit tests, which test internal functions ----
 noinst_LTLIBRARIES += core/libcore.la
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS) $(SODIUM_CFLAGS)
-core_libcore_la_LIBADD = core/libsched.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
+core_libcore_la_LIBADD = core/libsched.la core/libgpu.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
 core_libcore_la_SOURCES = core/base/module.c core/base/module.h core/api/allocations.c core/api/allocations.h core/api/arguments.c \
 	core/api/arguments.h
 core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h core/bootstrap/memory_budget.c \

@@ -56,9 +56,28 @@ AS_IF([test -d "$hvd_libdir/slurm-wlm"], [SLURM_PLUGIN_DIR='${libdir}/slurm-wlm'
 AC_SUBST([SLURM_PLUGIN_DIR])
 HVD_FOUND([slurm], [SLURM], [the SPANK plug-in], [$with_slurm], [$hvd_version], [$hvd_why])])
 
+# HVD_GPUS
+# --------
+# NVCC_GPUS: the flags of nvcc for the kinds of GPUs that it knows among A100, H100 and B200, and PTX of the newest.
+AC_DEFUN([HVD_GPUS],
+[AC_CACHE_CHECK([which GPUs $NVCC compiles for], [hvd_cv_gpus],
+  [hvd_cv_gpus=
+   hvd_known=`$NVCC --list-gpu-code 2>/dev/null`
+   for hvd_gpu in 80 90 100; do
+     AS_CASE([" "`echo $hvd_known`" "], [*" sm_$hvd_gpu "*], [hvd_cv_gpus="$hvd_cv_gpus $hvd_gpu"])
+   done])
+NVCC_GPUS=
+for hvd_gpu in $hvd_cv_gpus; do
+  NVCC_GPUS="$NVCC_GPUS -gencode arch=compute_$hvd_gpu,code=sm_$hvd_gpu"
+done
+AS_IF([test -n "$NVCC_GPUS"],
+  [NVCC_GPUS="$NVCC_GPUS -gencode arch=compute_$hvd_gpu,code=compute_$hvd_gpu"])
+AC_SUBST([NVCC_GPUS])])
+
 # HVD_WITH_CUDA
 # -------------
-# CUDA and NCCL are found by their headers, in --with-cuda-prefix or /usr/local/cuda*. libhvd links neither.
+# CUDA and NCCL are found by their headers, in --with-cuda-prefix or /usr/local/cuda*. libhvd links neither. With CUDA goes
+# nvcc, from there or from PATH, which compiles the kernels for HVD_GPUS and, as PTX, for GPUs newer than these.
 AC_DEFUN([HVD_WITH_CUDA],
 [HVD_WANT([cuda], [with CUDA])
 HVD_WANT([nccl], [with NCCL])
@@ -78,9 +97,12 @@ AC_SUBST([CUDA_CFLAGS])
 hvd_version= hvd_why="left out by --with-cuda=no"
 AS_IF([test "x$with_cuda" != xno],
   [AC_COMPUTE_INT([hvd_number], [CUDA_VERSION], [#include <cuda.h>], [hvd_number=0])
-   AS_IF([test "$hvd_number" -gt 0],
-     [hvd_version=$((hvd_number / 1000)).$((hvd_number % 1000 / 10))],
-     [hvd_why="the header cuda.h is missing"])])
+   AC_PATH_PROG([NVCC], [nvcc], [], [$hvd_cuda_prefix/bin:$PATH])
+   AS_IF([test "$hvd_number" -eq 0], [hvd_why="the header cuda.h is missing"],
+     [test -z "$NVCC"], [hvd_why="there is no nvcc, which compiles the kernels"],
+     [HVD_GPUS
+      AS_IF([test -n "$NVCC_GPUS"], [hvd_version=$((hvd_number / 1000)).$((hvd_number % 1000 / 10))],
+        [hvd_why="$NVCC compiles for none of the GPUs that hvd knows"])])])
 HVD_FOUND([cuda], [CUDA], [with CUDA], [$with_cuda], [$hvd_version], [$hvd_why])
 
 hvd_version= hvd_why="left out by --with-nccl=no"
