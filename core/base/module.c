@@ -25,36 +25,39 @@ static bool find_file(const char *folders, const char *file, char path[PATH_MAX]
 }
 
 /* The folders to search for modules: those of HVD_MODULE_PATH; otherwise those beside a libhvd that is not
- * installed, which libtool keeps in core/.libs; otherwise the folder in which they were installed. */
-static void find_folders(char *folders, size_t folders_bytes)
+ * installed, which libtool keeps in core/.libs; otherwise the folder in which they were installed. The text
+ * is the caller's to free; NULL: no memory. */
+static char *find_folders(void)
 {
     Dl_info own;
     /* a set-uid program must not load modules that its caller names */
     const char *chosen = secure_getenv("HVD_MODULE_PATH");
-    if (chosen != NULL && chosen[0] != 0) {
-        snprintf(folders, folders_bytes, "%s", chosen);
-        return;
-    }
-    snprintf(folders, folders_bytes, "%s", PKGLIBDIR);
+    if (chosen != NULL && chosen[0] != 0)
+        return strdup(chosen);
     /* this string is a part of the library or program that calls us */
-    if (dladdr(PKGLIBDIR, &own) == 0 || own.dli_fname == NULL)
-        return;
-    const char *libs = strstr(own.dli_fname, "/core/.libs/");
-    int top = libs != NULL ? (int)(libs - own.dli_fname) : 0;
-    if (libs != NULL)
-        snprintf(folders, folders_bytes, "%.*s/pmix_shim/.libs:%.*s/core/.libs", top, own.dli_fname, top,
-                 own.dli_fname);
+    bool known = dladdr(PKGLIBDIR, &own) != 0 && own.dli_fname != NULL;
+    const char *libs = known ? strstr(own.dli_fname, "/core/.libs/") : NULL;
+    if (libs == NULL)
+        return strdup(PKGLIBDIR);
+    int top = (int)(libs - own.dli_fname);
+    char *folders = NULL;
+    int length =
+        asprintf(&folders, "%.*s/pmix_shim/.libs:%.*s/core/.libs", top, own.dli_fname, top, own.dli_fname);
+    return length < 0 ? NULL : folders;
 }
 
 void *module_open(const char *file, const char *symbol, void **modulep, struct hvd_error *err)
 {
     char path[PATH_MAX];
-    char folders[2 * PATH_MAX];
-    find_folders(folders, sizeof(folders));
-    if (!find_file(folders, file, path)) {
+    char *folders = find_folders();
+    bool exists = folders != NULL && find_file(folders, file, path);
+    if (folders == NULL)
+        error_set(err, HVD_ERR_NO_MEMORY, "no memory to look for %s", file);
+    else if (!exists)
         error_set(err, HVD_ERR_INVALID, "%s is not in %.400s", file, folders);
+    free(folders);
+    if (!exists)
         return NULL;
-    }
     /* never unloaded: the libraries that it uses leave threads and exit handlers */
     void *module = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (module == NULL) {

@@ -230,18 +230,19 @@ static int fill_card(const struct startup *startup, struct node_card *card, stru
 {
     const struct node_group *group = &startup->group;
     int count = 0, attached_count = 1;
-    card->info = *startup->peer_info;
     card->warnings = startup->config->warnings;
+    card->info = malloc(sizeof(*card->info));
     card->members = calloc((size_t)group->member_count + 1, sizeof(*card->members));
     int *attached = malloc(((size_t)group->member_count + 1) * sizeof(*attached));
-    if (card->members == NULL || attached == NULL) {
+    if (card->info == NULL || card->members == NULL || attached == NULL) {
         free(attached);
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of %d ranks", group->member_count);
     }
+    *card->info = *startup->peer_info;
     attached[0] = startup->bootstrap->job.rank;
     if (startup->node != NULL)
         attached_count = node_attached_ranks(startup->node, attached);
-    card->members[0] = (struct node_card_member){attached[0], card->info.peer.pid, card->info.peer.port};
+    card->members[0] = (struct node_card_member){attached[0], card->info->peer.pid, card->info->peer.port};
     for (int i = 0; startup->node != NULL && i < group->member_count && count < attached_count; i++)
         if (group->members[i].rank == attached[count])
             card->members[count++] = group->members[i];
@@ -258,8 +259,10 @@ static int exchange_cards(struct startup *startup, struct hvd_error *err)
     struct node_card card = {.report = startup->group.report};
     struct start_report *report = &card.report;
     int rc = fill_card(startup, &card, err);
-    if (rc != HVD_OK)
+    if (rc != HVD_OK) {
+        node_card_free(&card);
         return rc;
+    }
     report->step = "attached";
     if (report->status == HVD_OK)
         report->status = check_process_sets(startup, &report->reason);

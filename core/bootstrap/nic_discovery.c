@@ -89,11 +89,14 @@ int nic_discovery_publish(const struct peer_table *peer_table, const struct wire
                           const char *nic_filter, struct hvd_error *err)
 {
     struct network_node own = {.host = NULL};
-    unsigned char bytes[NIC_OFFER_BYTES];
+    unsigned char *bytes = malloc(NIC_OFFER_BYTES);
+    if (bytes == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to publish the network interfaces");
     int rc = nic_offer_read(&own, nic_filter, err);
     if (rc == HVD_OK)
         rc = put(peer_table, wireup, "nics", bytes, nic_offer_encode(&own, bytes), err);
     nic_offer_free(&own);
+    free(bytes);
     return rc;
 }
 

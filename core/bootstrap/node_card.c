@@ -10,18 +10,22 @@
 #include "bootstrap/peer_exchange.h"
 
 #define NODE_CARD_MAGIC UINT32_C(0x6e647668) /* "hvdn" */
+#define HEAD_BYTES      8                    /* the magic number, and how long the leader's peer info is */
+
+_Static_assert(HEAD_BYTES + PEER_INFO_BYTES <= WIREUP_BLOB_BYTES, "the longest peer info fits in a card");
 
 /* ---- Encoding ---- */
 
 size_t node_card_encode(const struct node_card *card, unsigned char bytes[WIREUP_BLOB_BYTES])
 {
-    unsigned char info[PEER_INFO_BYTES], report[START_REPORT_BYTES];
-    size_t info_length = peer_info_encode(&card->info, info);
+    unsigned char report[START_REPORT_BYTES];
+    size_t info_length = peer_info_encode(card->info, bytes + HEAD_BYTES);
     size_t report_length = start_report_encode(&card->report, report);
     struct encoder encoder = {bytes, WIREUP_BLOB_BYTES, false};
     encode_number(&encoder, NODE_CARD_MAGIC, 4);
     encode_number(&encoder, info_length, 4);
-    encode_raw(&encoder, info, info_length);
+    encoder.at += info_length;
+    encoder.left -= info_length;
     encode_number(&encoder, report_length, 4);
     encode_raw(&encoder, report, report_length);
     encode_number(&encoder, card->warnings, 8);
@@ -51,7 +55,7 @@ int node_card_decode(struct node_card *card, int leader, int size, const unsigne
                      struct hvd_error *err)
 {
     struct decoder decoder = {bytes, length, false};
-    struct node_card read = {.members = NULL};
+    struct node_card read = {.info = NULL, .members = NULL};
     bool known = decode_number(&decoder, 4) == NODE_CARD_MAGIC;
     size_t info_length = (size_t)decode_at_most(&decoder, 4, PEER_INFO_BYTES);
     const unsigned char *info = decode_view(&decoder, info_length);
@@ -63,26 +67,32 @@ int node_card_decode(struct node_card *card, int leader, int size, const unsigne
         return error_set(err, HVD_ERR_INVALID, "is not one of hvd");
     if (decoder.failed || read.member_count < 1)
         return error_set(err, HVD_ERR_INVALID, "is cut short or damaged");
-    int rc = peer_info_decode(&read.info, info, info_length, err);
-    if (rc != HVD_OK)
-        return rc;
+    read.info = malloc(sizeof(*read.info));
     read.members = calloc((size_t)read.member_count, sizeof(*read.members));
-    if (read.members == NULL)
-        return error_set(err, HVD_ERR_NO_MEMORY, "has %d ranks, too many for this process's memory",
-                         read.member_count);
-    decode_members(&decoder, &read, leader, size);
-    if (decoder.failed || decoder.left > 0 ||
-        start_report_decode(&read.report, report, report_length) != HVD_OK) {
-        node_card_free(&read);
-        return error_set(err, HVD_ERR_INVALID, "is cut short or damaged");
+    int rc = HVD_OK;
+    if (read.info == NULL || read.members == NULL)
+        rc = error_set(err, HVD_ERR_NO_MEMORY, "has %d ranks, too many for this process's memory",
+                       read.member_count);
+    if (rc == HVD_OK)
+        rc = peer_info_decode(read.info, info, info_length, err);
+    if (rc == HVD_OK) {
+        decode_members(&decoder, &read, leader, size);
+        if (decoder.failed || decoder.left > 0 ||
+            start_report_decode(&read.report, report, report_length) != HVD_OK)
+            rc = error_set(err, HVD_ERR_INVALID, "is cut short or damaged");
     }
-    *card = read;
-    return HVD_OK;
+    if (rc == HVD_OK)
+        *card = read;
+    else
+        node_card_free(&read);
+    return rc;
 }
 
 void node_card_free(struct node_card *card)
 {
+    free(card->info);
     free(card->members);
+    card->info = NULL;
     card->members = NULL;
     card->member_count = 0;
 }
@@ -149,7 +159,7 @@ static int enter_card(const struct card_exchange *exchange, int leader, const st
                              member->rank);
         struct peer *peer = &peer_table->peers[member->rank];
         known[member->rank] = true;
-        *peer = card->info.peer;
+        *peer = card->info->peer;
         peer->pid = member->pid;
         peer->port = member->port;
         peer->leader = peer_table->node_of_rank[member->rank] = leader;
@@ -167,12 +177,12 @@ static int read_cards(const struct card_exchange *exchange, const struct peer_in
     struct leader_list *leaders = exchange->leaders;
     int rc = HVD_OK, result = HVD_OK;
     for (int rank = 0; rc == HVD_OK && rank < peer_table->size; rank++) {
-        struct node_card card = {.members = NULL};
+        struct node_card card = {.info = NULL, .members = NULL};
         if (exchange->known[rank])
             continue;
         rc = get_card(exchange, rank, &card, err);
-        if (rc == HVD_OK && !peer_info_same_ranks(own, &card.info))
-            rc = peer_exchange_list_mismatch(&card.info, own, err);
+        if (rc == HVD_OK && !peer_info_same_ranks(own, card.info))
+            rc = peer_exchange_list_mismatch(card.info, own, err);
         if (rc == HVD_OK)
             rc = enter_card(exchange, rank, &card, err);
         if (rc == HVD_OK) {
@@ -204,9 +214,9 @@ int node_card_exchange(struct peer_table *peer_table, struct leader_list *leader
     if (rc == HVD_OK)
         rc = wireup->ops->fence(wireup->state, deadline_us, err);
     if (rc == HVD_OK)
-        rc = read_cards(&exchange, &mine->info, err);
+        rc = read_cards(&exchange, mine->info, err);
     if (rc == HVD_OK)
-        peer_exchange_use_loopback(peer_table, mine->info.peer.node_key);
+        peer_exchange_use_loopback(peer_table, mine->info->peer.node_key);
     free(exchange.known);
     return rc;
 }

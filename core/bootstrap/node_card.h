@@ -13,7 +13,7 @@ struct node_card_member {
 };
 
 struct node_card {
-    struct peer_info info; /* of the leader */
+    struct peer_info *info; /* of the leader */
     struct start_report report;
     uint64_t warnings; /* hvd_config.warnings of the leader */
     int member_count;
@@ -21,8 +21,8 @@ struct node_card {
 };
 
 /* Encode: the length, or 0 if the card is longer than WIREUP_BLOB_BYTES. Decode a card of rank [leader] in a
- * job of [size] ranks, which allocates the members, for node_card_free: HVD_ERR_MISMATCH, HVD_ERR_INVALID or
- * HVD_ERR_NO_MEMORY with a phrase such as "is cut short" in [err]. Pure. */
+ * job of [size] ranks, which allocates the info and the members, for node_card_free: HVD_ERR_MISMATCH,
+ * HVD_ERR_INVALID or HVD_ERR_NO_MEMORY with a phrase such as "is cut short" in [err]. Pure. */
 size_t node_card_encode(const struct node_card *card, unsigned char bytes[WIREUP_BLOB_BYTES]);
 int node_card_decode(struct node_card *card, int leader, int size, const unsigned char *bytes, size_t length,
                      struct hvd_error *err);

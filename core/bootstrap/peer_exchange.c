@@ -18,10 +18,12 @@ static int put_own_info(const struct peer_table *peer_table, const struct wireup
                         const struct peer_info *peer_info, struct hvd_error *err)
 {
     char name[64];
-    unsigned char bytes[PEER_INFO_BYTES];
-    size_t length = peer_info_encode(peer_info, bytes);
+    unsigned char *bytes = malloc(PEER_INFO_BYTES);
+    if (bytes == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory to publish this rank's peer info");
     blob_name(peer_table, "peer_info", name);
-    int rc = wireup->ops->put(wireup->state, name, bytes, length, err);
+    int rc = wireup->ops->put(wireup->state, name, bytes, peer_info_encode(peer_info, bytes), err);
+    free(bytes);
     if (rc != HVD_OK || peer_table->rank != 0)
         return rc;
     return job_key_put(peer_table, wireup, peer_info->key_guard, err);

@@ -50,14 +50,18 @@ static int bind_threads(const struct bitmap *found, const struct bitmap *cpus, s
 static int write_variables(const struct plan_task *task, const struct hvd_config *config,
                            struct hvd_error *err)
 {
-    struct env_variable variables[APPLY_MAX];
+    struct env_variable *variables = calloc(APPLY_MAX, sizeof(*variables));
     const struct launched_task launched = {
         .task = task, .launcher = "hvd", .gpu_visible = config->gpu_visible};
+    if (variables == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the variables of this rank's place");
     int count = apply_variables(&launched, variables, err);
-    for (int i = 0; i < count; i++)
+    int rc = count < 0 ? count : HVD_OK;
+    for (int i = 0; rc == HVD_OK && i < count; i++)
         if (setenv(variables[i].name, variables[i].value, 1) < 0)
-            return error_set_errno(err, "cannot set %s", variables[i].name);
-    return count < 0 ? count : HVD_OK;
+            rc = error_set_errno(err, "cannot set %s", variables[i].name);
+    free(variables);
+    return rc;
 }
 
 static void log_placement(const struct bootstrap *bootstrap, const struct plan *plan,

@@ -131,12 +131,12 @@ static int finish_batch_query(struct stall_stage *stall, struct subtree_set *sub
 /* Only ranks that do not reply are of interest once a rank has left: the others leave when they want to. */
 static void keep_silent_ranks(struct stall_report *report)
 {
-    const struct stall_report all = *report;
-    *report = (struct stall_report){.missing = 0};
-    for (int i = 0; i < all.named; i++) {
-        if (all.ranks[i].state == STALL_SILENT)
-            stall_report_add(report, &all.ranks[i]);
-    }
+    int kept = 0;
+    for (int i = 0; i < report->named; i++)
+        if (report->ranks[i].state == STALL_SILENT)
+            report->ranks[kept++] = report->ranks[i];
+    report->missing = report->named = kept;
+    report->waiting = report->moving = 0;
 }
 
 /* Stop waiting for replies. */

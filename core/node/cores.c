@@ -1,6 +1,7 @@
 /* cores.c: which cores ranks may run on, and whether each of a node's ranks can have some to itself. */
 #include "node/cores.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,8 +27,8 @@ int64_t cores_l2_bytes(void)
 /* A matching of ranks and cores that grows rank by rank. */
 struct matching {
     const struct cores *ranks;
-    int rank_of[CORES_MAX]; /* -1: no rank has the core */
-    struct cores tried;     /* cores tried for the rank that gets a core now */
+    int *rank_of;       /* [CORES_MAX]; -1: no rank has the core */
+    struct cores tried; /* cores tried for the rank that gets a core now */
 };
 
 /* Assign one more core to [rank]; other ranks may have to move to other cores for it. */
@@ -58,12 +59,14 @@ static bool is_known(const struct cores *cores)
 
 bool cores_suffice(const struct cores *ranks, int count, int each)
 {
-    struct matching matching = {.ranks = ranks};
-    bool suffice = true;
-    memset(matching.rank_of, -1, sizeof(matching.rank_of));
+    struct matching matching = {.ranks = ranks, .rank_of = malloc(CORES_MAX * sizeof(int))};
+    bool suffice = matching.rank_of != NULL;
+    for (int core = 0; suffice && core < CORES_MAX; core++)
+        matching.rank_of[core] = -1;
     for (int i = 0; i < count * each && suffice; i++) {
         memset(&matching.tried, 0, sizeof(matching.tried));
         suffice = !is_known(&ranks[i / each]) || assign_core(&matching, i / each);
     }
+    free(matching.rank_of);
     return suffice;
 }

@@ -28,7 +28,7 @@ void cores_of_thread(struct cores *cores);
 int64_t cores_l2_bytes(void);
 
 /* Can each of [count] ranks have [each] cores to itself, among those that it may run on? A rank whose cores
- * are not known needs none. Pure. */
+ * are not known needs none. Without memory to find out: no. */
 bool cores_suffice(const struct cores *ranks, int count, int each);
 
 #endif

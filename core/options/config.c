@@ -106,24 +106,25 @@ static int apply_list_entry(struct hvd_config *config, enum config_source source
 static int load_list(struct hvd_config *config, enum config_source source, const char *list,
                      struct hvd_error *err)
 {
-    char copy[CONFIG_LIST_BYTES + 1];
     if (list == NULL || list[0] == 0)
         return HVD_OK;
     if (strlen(list) > CONFIG_LIST_BYTES)
         return error_set(err, HVD_ERR_INVALID, "%s: longer than %d bytes",
                          source == CONFIG_SITE ? CONFIG_SITE_VARIABLE : CONFIG_CLI_VARIABLE,
                          CONFIG_LIST_BYTES);
-    memcpy(copy, list, strlen(list) + 1);
-    for (char *entry = copy; entry != NULL;) {
+    char *copy = strdup(list);
+    if (copy == NULL)
+        return error_set(err, HVD_ERR_NO_MEMORY, "no memory for a list of options");
+    int rc = HVD_OK;
+    for (char *entry = copy; rc == HVD_OK && entry != NULL;) {
         char *next = strchr(entry, ';');
         if (next != NULL)
             *next++ = 0;
-        int rc = apply_list_entry(config, source, entry, err);
-        if (rc != HVD_OK)
-            return rc;
+        rc = apply_list_entry(config, source, entry, err);
         entry = next;
     }
-    return HVD_OK;
+    free(copy);
+    return rc;
 }
 
 /* Write Horovod's value in our syntax into [text]. Returns HVD_IN_PROGRESS if the user was warned instead and

@@ -16,24 +16,31 @@ static struct bitmap positions_of(const struct machine *machine, const struct bi
     return positions;
 }
 
+static void write_task(FILE *file, int rank, const struct erf_plan *plan, int task, char *list)
+{
+    struct bitmap positions = positions_of(plan->machine, &plan->plan->tasks[task].cpus);
+    fprintf(file, "rank: %d: { hostname: %s; cpu: {%s} ; gpu: * ; mem: * }\n", rank, plan->host,
+            bitmap_text(&positions, list, BITMAP_TEXT_BYTES));
+}
+
 int erf_from_plans(const struct erf_plan *plans, int count, char **textp, struct hvd_error *err)
 {
     char *text = NULL;
     size_t text_bytes = 0;
     int rank = 0;
-    FILE *file = open_memstream(&text, &text_bytes);
-    if (file == NULL)
+    char *list = malloc(BITMAP_TEXT_BYTES);
+    FILE *file = list != NULL ? open_memstream(&text, &text_bytes) : NULL;
+    if (file == NULL) {
+        free(list);
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for an explicit resource file");
+    }
     fputs("overlapping_rs: allow\ncpu_index_using: logical\n", file);
     for (int i = 0; i < count; i++) {
         fputc('\n', file);
-        for (int k = 0; k < plans[i].plan->task_count; k++) {
-            char list[BITMAP_TEXT_BYTES];
-            struct bitmap positions = positions_of(plans[i].machine, &plans[i].plan->tasks[k].cpus);
-            fprintf(file, "rank: %d: { hostname: %s; cpu: {%s} ; gpu: * ; mem: * }\n", rank++, plans[i].host,
-                    bitmap_text(&positions, list, sizeof(list)));
-        }
+        for (int k = 0; k < plans[i].plan->task_count; k++)
+            write_task(file, rank++, &plans[i], k, list);
     }
+    free(list);
     bool failed = ferror(file) != 0;
     failed = fclose(file) != 0 || failed;
     if (failed) {

@@ -15,22 +15,25 @@ int flight_file_open(struct flight_file *flight_file, const struct trace_params 
                      struct flight *flight, struct hvd_error *err)
 {
     char inside[PATH_MAX]; /* with "/.": an error where it is not a folder */
-    char folder[PATH_MAX]; /* absolute: the program may change its working directory */
     snprintf(flight_file->head, sizeof(flight_file->head), "rank %d of %d (%.255s), pid %ld", params->rank,
              params->size, params->host, (long)getpid());
     flight_file->flight = flight;
     if (params->dump_dir[0] == 0)
         return HVD_OK;
     snprintf(inside, sizeof(inside), "%s/.", params->dump_dir);
-    if ((mkdir(params->dump_dir, 0777) < 0 && errno != EEXIST) || realpath(inside, folder) == NULL ||
-        access(folder, W_OK | X_OK) < 0) {
+    bool made = mkdir(params->dump_dir, 0777) == 0 || errno == EEXIST;
+    char *folder = made ? realpath(inside, NULL) : NULL; /* the program may change its working directory */
+    if (folder == NULL || access(folder, W_OK | X_OK) < 0) {
         error_set_errno(err, "the folder %s of dump-dir cannot be used", params->dump_dir);
+        free(folder);
         return HVD_ERR_INVALID;
     }
     int length = snprintf(flight_file->temporary_path, sizeof(flight_file->temporary_path),
                           "%s/hvd-flight.%d.txt.new", folder, params->rank);
+    free(folder);
     if (length >= (int)sizeof(flight_file->temporary_path))
-        return error_set(err, HVD_ERR_INVALID, "the folder name %.64s... of dump-dir is too long", folder);
+        return error_set(err, HVD_ERR_INVALID, "the folder name %.64s... of dump-dir is too long",
+                         params->dump_dir);
     snprintf(flight_file->path, sizeof(flight_file->path), "%.*s", length - (int)sizeof(".new") + 1,
              flight_file->temporary_path);
     return HVD_OK;

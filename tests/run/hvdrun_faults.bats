@@ -80,7 +80,7 @@ END
 }
 
 @test "small stacks: the ranks of hvd start" {
-    ulimit -s 256
+    ulimit -s 64
     hvd -n 3 "$HVD_BUILD/examples/hello"
     [ $status = 0 ] || { cat err; return 1; }
     [ "$(grep -c 'the sum is 6' out)" = 3 ]

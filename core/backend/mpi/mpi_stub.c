@@ -14,6 +14,8 @@
 #include "backend/mpi/mpi_choice.h"
 #include "backend/backend_env.h"
 
+#define LIBRARY_VERSION_BYTES 8193 /* the largest MPI_MAX_LIBRARY_VERSION_STRING of any MPI, and a 0 */
+
 #ifdef HAVE_MPI
 static const char *const built_with = BUILT_WITH_MPI;
 #else
@@ -91,7 +93,7 @@ static bool is_asked_for(const struct hvd_config *config)
 
 static bool stub_available(const struct backend_env *env, const char **whyp)
 {
-    char library[8192 + 1]; /* the largest MPI_MAX_LIBRARY_VERSION_STRING of any MPI */
+    char *library = calloc(LIBRARY_VERSION_BYTES, 1);
     int length = 0;
     int flag = 0;
     struct mpi_symbols symbols;
@@ -105,8 +107,7 @@ static bool stub_available(const struct backend_env *env, const char **whyp)
         .rdma = has_rdma_device(),
         .encrypt = env->config->encrypt,
     };
-    if (find_mpi(&symbols)) {
-        memset(library, 0, sizeof(library));
+    if (library != NULL && find_mpi(&symbols)) {
         symbols.get_library_version(library, &length);
         facts.library = library;
         symbols.initialized(&flag);
@@ -116,7 +117,9 @@ static bool stub_available(const struct backend_env *env, const char **whyp)
         if (facts.initialized && !facts.finalized)
             symbols.query_thread(&facts.thread_level);
     }
-    return mpi_choice(&facts, whyp);
+    bool available = mpi_choice(&facts, whyp);
+    free(library);
+    return available;
 }
 
 static bool stub_supports(const struct backend_need *need)

@@ -144,23 +144,33 @@ static int find_shared_nodes(const struct tcp *tcp, const struct team *team, boo
     return HVD_OK;
 }
 
+/* No memory for connections that are there: close them. */
+static int fail_connected(const struct endpoint_connection *connections, int count, struct hvd_error *err)
+{
+    for (int i = 0; i < count; i++)
+        close(connections[i].fd);
+    return error_set(err, HVD_ERR_NO_MEMORY, "backend tcp: no memory for %d connections", count);
+}
+
 static int open_bruck(const struct tcp *tcp, struct tcp_team *self,
                       const struct endpoint_connection *connections, struct hvd_error *err)
 {
     int steps = bruck_step_count(self->team.size);
-    struct tcp_bruck_peer to[BRUCK_MAX_STEPS], from[BRUCK_MAX_STEPS];
+    struct tcp_bruck_peer *peers = calloc(2 * (size_t)steps, sizeof(*peers)); /* to them, then from them */
     struct tcp_bruck_params params = {.rank = self->team.rank,
                                       .size = self->team.size,
                                       .shares_nodes = self->shares_nodes,
-                                      .to = to,
-                                      .from = from,
+                                      .to = peers,
+                                      .from = peers + steps,
                                       .epoll_fd = tcp->env->epoll_fd,
                                       .watch = &self->watches[TCP_BY_BRUCK]};
-    for (int step = 0; step < steps; step++) {
-        fill_bruck_peer(tcp, &to[step], &connections[step]);
-        fill_bruck_peer(tcp, &from[step], &connections[steps + step]);
-    }
-    return tcp_bruck_open(&self->tcp_bruck, &params, err);
+    if (peers == NULL)
+        return fail_connected(connections, 2 * steps, err);
+    for (int i = 0; i < 2 * steps; i++)
+        fill_bruck_peer(tcp, &peers[i], &connections[i]);
+    int rc = tcp_bruck_open(&self->tcp_bruck, &params, err);
+    free(peers);
+    return rc;
 }
 
 static int open_pairwise(const struct tcp *tcp, struct tcp_team *self,
@@ -173,11 +183,8 @@ static int open_pairwise(const struct tcp *tcp, struct tcp_team *self,
                                          .watch = &self->watches[TCP_BY_PAIRWISE]};
     int others = self->team.size - 1;
     int *fds = calloc((size_t)self->team.size, sizeof(*fds));
-    if (fds == NULL) {
-        for (int i = 0; i < others; i++)
-            close(connections[i].fd);
-        return error_set_errno(err, "backend tcp: no memory to connect to %d ranks", others);
-    }
+    if (fds == NULL)
+        return fail_connected(connections, others, err);
     fds[self->team.rank] = -1;
     for (int i = 0; i < others; i++)
         fds[i < self->team.rank ? i : i + 1] = connections[i].fd;

@@ -14,7 +14,8 @@
 
 static unsigned char blobs[SIZE][WIREUP_BLOB_BYTES];
 static size_t lengths[SIZE];
-static struct node_card card, read_card;
+static struct peer_info own_info;
+static struct node_card card = {.info = &own_info}, read_card;
 static struct peer_table peer_table;
 static struct leader_list leaders;
 
@@ -27,11 +28,11 @@ static void put_card(int leader, const int *ranks, int count)
     char *const nothing[] = {NULL};
     snprintf(host, sizeof(host), "n%d", leader);
     ck_assert_int_eq(config_load(&config, nothing, NULL, NULL), HVD_OK);
-    peer_info_fill(&card.info, host, (uint16_t)(4000 + leader), &config);
-    ck_assert_int_eq(peer_info_fill_start(&card.info, NULL, SIZE, leader, 0), HVD_OK);
-    card.info.peer.node_key = (uint64_t)leader;
-    card.info.peer.address_count = 1;
-    inet_pton(AF_INET6, "::ffff:10.0.0.1", &card.info.peer.addresses[0]);
+    peer_info_fill(card.info, host, (uint16_t)(4000 + leader), &config);
+    ck_assert_int_eq(peer_info_fill_start(card.info, NULL, SIZE, leader, 0), HVD_OK);
+    card.info->peer.node_key = (uint64_t)leader;
+    card.info->peer.address_count = 1;
+    inet_pton(AF_INET6, "::ffff:10.0.0.1", &card.info->peer.addresses[0]);
     card.members = members;
     card.member_count = count;
     for (int i = 0; i < count; i++)
@@ -98,7 +99,7 @@ START_TEST(a_card_survives_its_bytes)
     ck_assert_int_eq(read_card.members[1].rank, 4);
     ck_assert_int_eq(read_card.members[1].pid, 104);
     ck_assert_uint_eq(read_card.members[1].port, 4004);
-    ck_assert_str_eq(read_card.info.peer.host, "n1");
+    ck_assert_str_eq(read_card.info->peer.host, "n1");
     node_card_free(&read_card);
     node_card_free(&read_card); /* a zeroed one is fine */
 }

@@ -37,9 +37,10 @@ static void describe_rank(struct peer_info *info, int rank)
 
 static size_t encode_node(int leader, unsigned char *bytes)
 {
-    static struct node_card card;
+    static struct peer_info info;
+    static struct node_card card = {.info = &info};
     static struct node_card_member members[NODE_SIZE];
-    describe_rank(&card.info, leader);
+    describe_rank(card.info, leader);
     card.members = members;
     card.member_count = NODE_SIZE;
     for (int i = 0; i < NODE_SIZE; i++)
@@ -153,12 +154,13 @@ START_TEST(a_leader_asks_once_for_each_node)
 {
     int size = sizes[_i], rank = size - NODE_SIZE;
     struct hvd_error err = {""};
-    static struct node_card mine;
+    static struct peer_info own;
+    static struct node_card mine = {.info = &own};
     find_node(size, rank);
     int infos = rank == 0 ? NODE_SIZE - 1 : NODE_SIZE;
     ck_assert_int_eq(asked.gets, infos + 1);
     ck_assert_int_eq(group.member_count, NODE_SIZE);
-    describe_rank(&mine.info, rank);
+    describe_rank(mine.info, rank);
     mine.members = group.members;
     mine.member_count = group.member_count;
     int rc = node_card_exchange(&peer_table, &leaders, &played, &mine, 0, &err);
