@@ -13,7 +13,7 @@ core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/bas
 	core/base/name_table.h core/base/process_signal.h core/base/process_stat.c core/base/process_stat.h core/base/nearest.c core/base/nearest.h core/base/rank_list.c core/base/rank_list.h core/base/status.c core/base/status.h \
 	core/base/secret.c core/base/secret.h core/base/stack.c core/base/stack.h \
 	core/base/tree_shape.c core/base/tree_shape.h
-core_libbase_la_SOURCES += core/options/bind.c core/options/bind.h core/options/config.c core/options/config.h \
+core_libbase_la_SOURCES += core/options/bind.c core/options/bind.h core/options/config.c core/options/config.h core/options/horovod.c core/options/horovod.h \
 	core/options/nic_filter.c core/options/nic_filter.h core/options/option.c core/options/option.h \
 	core/options/option_type.c core/options/option_type.h core/options/parse.c core/options/parse.h \
 	core/options/resource_set.c core/options/resource_set.h core/options/token.h core/options/tuned_settings.h

@@ -9,9 +9,10 @@ EXTRA_DIST += man/hvd.7.in
 CLEANFILES += man/hvd.7
 man/hvd.7: man/hvd.7.in bin/hvdinfo$(EXEEXT)
 	$(AM_V_at)$(MKDIR_P) man
-	$(AM_V_GEN)bin/hvdinfo --man >$@.options && \
-	sed -e '/^@OPTIONS@$$/{r $@.options' -e 'd;}' $(srcdir)/man/hvd.7.in >$@.made && \
-	rm -f $@.options && mv $@.made $@
+	$(AM_V_GEN)bin/hvdinfo --man >$@.options && bin/hvdinfo --man-horovod >$@.horovod && \
+	sed -e '/^@OPTIONS@$$/{r $@.options' -e 'd;}' -e '/^@HOROVOD@$$/{r $@.horovod' -e 'd;}' \
+		$(srcdir)/man/hvd.7.in >$@.made && \
+	rm -f $@.options $@.horovod && mv $@.made $@
 if HAVE_SLURM
 dist_man_MANS += man/hvd-spank.8
 else

@@ -15,6 +15,12 @@ static struct {
     enum hvd_switch use;      /* by --hvd */
 } step;
 
+/* May the option be given without a value? */
+static bool takes_none(const struct hvd_option *option)
+{
+    return option->retired == NULL && option->type->bare != NULL;
+}
+
 /* Check a value as the user gave it, and that it can be passed on to the ranks. */
 static int check_value(const struct hvd_option *option, const char *value, struct hvd_error *err)
 {
@@ -55,8 +61,10 @@ static int take_switch(int val, const char *value, int remote)
 static int take_value(int val, const char *value, int remote)
 {
     struct hvd_error err = {""};
-    if (val < 0 || val >= option_count || value == NULL)
+    if (val < 0 || val >= option_count || (value == NULL && !takes_none(&option_table[val])))
         return -1;
+    if (takes_none(&option_table[val]) && switch_is_bare(value))
+        value = option_table[val].type->bare;
     int rc = check_value(&option_table[val], value, &err);
     if (!remote) {
         if (rc < 0)
@@ -100,8 +108,12 @@ void options_register(spank_t spank)
         snprintf(name, sizeof(name), "hvd-%s", option_table[i].name);
         snprintf(arg, sizeof(arg), "%s", option_table[i].arg);
         write_usage(&option_table[i], usage, sizeof(usage));
-        struct spank_option option = {
-            .name = name, .arginfo = arg, .usage = usage, .has_arg = 1, .val = i, .cb = take_value};
+        struct spank_option option = {.name = name,
+                                      .arginfo = arg,
+                                      .usage = usage,
+                                      .has_arg = takes_none(&option_table[i]) ? 2 : 1,
+                                      .val = i,
+                                      .cb = take_value};
         register_option(spank, &option);
     }
     static char name[] = "hvd", arg[] = "on|off|verbose";

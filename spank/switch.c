@@ -6,11 +6,16 @@
 #include "base/env.h"
 #include "options/option.h"
 
+bool switch_is_bare(const char *word)
+{
+    /* "(null)": so Slurm 22.05 hands down an option that was given without a value */
+    return word == NULL || word[0] == 0 || strcmp(word, "(null)") == 0;
+}
+
 bool switch_parse(const char *word, enum hvd_switch *switchp)
 {
     static const char *const words[] = {[HVD_ON] = "on", [HVD_OFF] = "off", [HVD_VERBOSE] = "verbose"};
-    /* "(null)": so Slurm 22.05 hands down an option that was given without a value */
-    if (word == NULL || word[0] == 0 || strcmp(word, "(null)") == 0)
+    if (switch_is_bare(word))
         word = words[HVD_ON];
     for (int i = HVD_ON; i <= HVD_VERBOSE; i++) {
         if (strcmp(word, words[i]) == 0) {

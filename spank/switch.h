@@ -7,6 +7,9 @@
 /* --hvd[=WORD]: use hvd in the step without setting one of its options, or do not use it. */
 enum hvd_switch { HVD_UNSET, HVD_ON, HVD_OFF, HVD_VERBOSE };
 
+/* Was the option given without a value? [word] is what Slurm hands its callback. */
+bool switch_is_bare(const char *word);
+
 /* Read the word; NULL and "" are on. Returns false, and leaves *switchp, if it is none. */
 bool switch_parse(const char *word, enum hvd_switch *switchp);
 

@@ -38,7 +38,7 @@ bin_hvdrun_LDADD = tools/libhvdrun.la core/libconfig.la core/libtopo.la core/lib
 
 bin_PROGRAMS += bin/hvdinfo
 bin_hvdinfo_SOURCES = tools/hvdinfo/hvdinfo.c tools/hvdinfo/trace.h
-bin_hvdinfo_SOURCES += tools/hvdinfo/nics.c tools/hvdinfo/nics.h
+bin_hvdinfo_SOURCES += tools/hvdinfo/nics.c tools/hvdinfo/nics.h tools/hvdinfo/options.c tools/hvdinfo/options.h
 bin_hvdinfo_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 bin_hvdinfo_LDADD = core/libcore.la $(JANSSON_LIBS)
 

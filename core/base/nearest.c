@@ -2,6 +2,7 @@
 #include "base/nearest.h"
 
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #define LONGEST 63
@@ -42,4 +43,13 @@ void nearest_try(struct nearest *nearest, const char *name)
         return;
     nearest->name = name;
     nearest->distance = distance;
+}
+
+const char *nearest_hint(const struct nearest *nearest, const char *otherwise, char text[NEAREST_HINT_BYTES])
+{
+    if (nearest->name != NULL)
+        snprintf(text, NEAREST_HINT_BYTES, "did you mean %s?", nearest->name);
+    else
+        snprintf(text, NEAREST_HINT_BYTES, "%s", otherwise);
+    return text;
 }

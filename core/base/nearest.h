@@ -17,4 +17,9 @@ int nearest_distance(const char *word, const char *other);
  */
 void nearest_try(struct nearest *nearest, const char *name);
 
+/* The end of a sentence about an unknown word, "did you mean fusion?", written into [text]; where no name is
+ * near, [otherwise], which says how to find the right one. Returns [text]. */
+#define NEAREST_HINT_BYTES 128
+const char *nearest_hint(const struct nearest *nearest, const char *otherwise, char text[NEAREST_HINT_BYTES]);
+
 #endif

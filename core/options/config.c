@@ -4,11 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/hash.h"
 #include "base/nearest.h"
-#include "options/parse.h"
+#include "options/horovod.h"
+
+#define LISTED "hvdinfo --options lists them"
 
 /* Variables that begin with HVD_ but are no options: launchers, tests and wire-up set them, so nobody is
  * warned of them. */
@@ -32,6 +33,7 @@ struct loader {
     struct hvd_config config;
     const char *own[OPTION_MAX];     /* HVD_FUSION; NULL where it is not set */
     const char *horovod[OPTION_MAX]; /* HOROVOD_FUSION_THRESHOLD */
+    const char *zero_if[OPTION_MAX]; /* HOROVOD_STALL_CHECK_DISABLE */
     const char *cli, *site;
     void (*warn)(const char *sentence);
     const char *file;         /* the file that is being read */
@@ -127,67 +129,47 @@ static int load_list(struct hvd_config *config, enum config_source source, const
     return rc;
 }
 
-/* Write Horovod's value in our syntax into [text]. Returns HVD_IN_PROGRESS if the user was warned instead and
- * the value is skipped. */
-static int translate_horovod(struct loader *loader, const struct hvd_option *option, const char *given,
-                             char *text, struct hvd_error *err)
+/* Apply one variable of the user's, with its value in our syntax. */
+static int apply_variable(struct loader *loader, const struct hvd_option *option, const char *variable,
+                          const char *given, const char *text, struct hvd_error *err)
 {
-    int64_t number;
-    const char *why;
-    const char *not_taken = option->retired != NULL ? option->retired : option->horovod_never;
-    if (not_taken == NULL && strcmp(given, "0") == 0)
-        not_taken = option->horovod_zero;
-    if (not_taken != NULL) {
-        warn_about(loader, option->horovod, not_taken);
-        return HVD_IN_PROGRESS;
+    struct candidate candidate = {option, CONFIG_ENVIRONMENT, variable, variable, given, text};
+    return apply_candidate(&loader->config, &candidate, err);
+}
+
+/* Horovod's variables for an option: its value, and whether it is to be 0. */
+static int load_horovod(struct loader *loader, int i, struct hvd_error *err)
+{
+    const struct hvd_option *option = &option_table[i];
+    const char *const names[] = {option->horovod, option->horovod_zero_if};
+    const char *const values[] = {loader->horovod[i], loader->zero_if[i]};
+    char text[OPTION_VALUE_BYTES + 1];
+    for (int k = 0; k < 2; k++) {
+        const char *why = NULL;
+        if (values[k] == NULL)
+            continue;
+        int rc = k == 0 ? horovod_value(option, values[k], text, &why, err)
+                        : horovod_switch_off(values[k], text, &why);
+        if (why != NULL)
+            warn_about(loader, names[k], why);
+        if (rc == HVD_OK)
+            rc = apply_variable(loader, option, names[k], values[k], text, err);
+        if (rc < 0)
+            return rc;
     }
-    if (strlen(given) > OPTION_VALUE_BYTES)
-        return error_set(err, HVD_ERR_INVALID, "%s: the value is longer than %d bytes", option->horovod,
-                         OPTION_VALUE_BYTES);
-    snprintf(text, OPTION_VALUE_BYTES + 1, "%s", given);
-    if (option->horovod_unit != NULL && option->horovod_unit[0] != 0) {
-        if (strlen(given) > 20 || parse_count(given, &number, &why) < 0)
-            return error_set(err, HVD_ERR_INVALID,
-                             "%s=%.64s: expected a whole number of %s; --hvd-%s takes units", option->horovod,
-                             given, option->horovod_unit, option->name);
-        snprintf(text, OPTION_VALUE_BYTES + 1, "%s%s", given, option->horovod_unit);
-    }
-    if (option->horovod_synonyms == NULL)
-        return HVD_OK;
-    for (const struct option_synonym *at = option->horovod_synonyms; at->theirs != NULL; at++) {
-        if (strcasecmp(given, at->theirs) == 0) {
-            snprintf(text, OPTION_VALUE_BYTES + 1, "%s", at->ours);
-            return HVD_OK;
-        }
-    }
-    warn_about(loader, option->horovod, "not a value that Horovod knows; it is ignored");
-    return HVD_IN_PROGRESS;
+    return HVD_OK;
 }
 
 /* Load the user's own variables. HVD_FUSION is loaded after HOROVOD_FUSION_THRESHOLD, so it wins. */
 static int load_variables(struct loader *loader, struct hvd_error *err)
 {
-    char text[OPTION_VALUE_BYTES + 1];
     char name[64];
     int rc = HVD_OK;
     for (int i = 0; i < option_count && rc == HVD_OK; i++) {
-        const struct hvd_option *option = &option_table[i];
-        const char *given = loader->horovod[i];
-        if (given != NULL) {
-            rc = translate_horovod(loader, option, given, text, err);
-            struct candidate candidate = {option, CONFIG_ENVIRONMENT, option->horovod, option->horovod, given,
-                                          text};
-            if (rc == HVD_OK)
-                rc = apply_candidate(&loader->config, &candidate, err);
-            if (rc < 0)
-                return rc;
-            rc = HVD_OK;
-        }
-        given = loader->own[i];
-        option_env_name(option, name);
-        struct candidate candidate = {option, CONFIG_ENVIRONMENT, name, name, given, given};
-        if (given != NULL)
-            rc = apply_candidate(&loader->config, &candidate, err);
+        rc = load_horovod(loader, i, err);
+        option_env_name(&option_table[i], name);
+        if (rc == HVD_OK && loader->own[i] != NULL)
+            rc = apply_variable(loader, &option_table[i], name, loader->own[i], loader->own[i], err);
     }
     return rc;
 }
@@ -198,11 +180,12 @@ static int apply_file_entry(void *arg, const char *name, const char *value, stru
     char spelled[400];
     const struct hvd_option *option = option_find(name);
     snprintf(spelled, sizeof(spelled), "%.64s in %.300s", name, loader->file);
-    const char *near = option == NULL ? option_nearest(name) : NULL;
-    if (option == NULL)
-        return error_set(err, HVD_ERR_INVALID, "%s: no such option; %s%s", spelled,
-                         near == NULL ? "hvdinfo --options lists them" : "did you mean ",
-                         near == NULL ? "" : near);
+    if (option == NULL) {
+        char hint[NEAREST_HINT_BYTES];
+        struct nearest nearest = {.word = name, .name = option_nearest(name)};
+        return error_set(err, HVD_ERR_INVALID, "%s: no such option; %s", spelled,
+                         nearest_hint(&nearest, LISTED, hint));
+    }
     if (option == OPTION_OF(config_file))
         return error_set(err, HVD_ERR_INVALID, "%s: a configuration file cannot name another", spelled);
     if (loader->in_file[option_index(option)])
@@ -222,39 +205,59 @@ static int load_file(struct loader *loader, config_read_file_f *read_file, struc
 
 static void warn_of_unknown(struct loader *loader, const char *name)
 {
-    char own[OPTION_MAX][64], sentence[128];
+    char own[OPTION_MAX][64], hint[NEAREST_HINT_BYTES], sentence[NEAREST_HINT_BYTES + 64];
     struct nearest nearest = {.word = name};
     for (int i = 0; i < option_count; i++) {
         option_env_name(&option_table[i], own[i]);
         nearest_try(&nearest, own[i]);
     }
-    snprintf(sentence, sizeof(sentence), "hvd has no such option; it is ignored (%s%s)",
-             nearest.name == NULL ? "hvdinfo --options lists them" : "did you mean ",
-             nearest.name == NULL ? "" : nearest.name);
+    snprintf(sentence, sizeof(sentence), "hvd has no such option; it is ignored (%s)",
+             nearest_hint(&nearest, LISTED, hint));
     warn_about(loader, name, sentence);
 }
 
-/* Store one "NAME=value" in the loader. Warn of HVD_ names that are no variables of ours. */
-static void classify_variable(struct loader *loader, const char *variable)
+static bool is_name(const char *name, const char *other)
 {
-    char name[64]; /* a longer name is cut, and belongs to no option */
-    const char *value = strchr(variable, '=');
-    if (value == NULL)
-        return;
-    snprintf(name, sizeof(name), "%.*s", (int)(value - variable), variable);
-    value++;
+    return other != NULL && strcmp(name, other) == 0;
+}
+
+/* Keep [value] for each option whose row names the variable. The first of several with one name counts. */
+static bool keep_value(struct loader *loader, const char *name, const char *value)
+{
+    bool kept = false;
     for (int i = 0; i < option_count; i++) {
         char own[64];
         option_env_name(&option_table[i], own);
-        const char **slot = strcmp(name, own) == 0 ? &loader->own[i] : NULL;
-        if (option_table[i].horovod != NULL && strcmp(name, option_table[i].horovod) == 0)
-            slot = &loader->horovod[i];
-        if (slot == NULL)
-            continue;
-        if (*slot == NULL)
+        const char **slot = is_name(name, own)                               ? &loader->own[i]
+                            : is_name(name, option_table[i].horovod)         ? &loader->horovod[i]
+                            : is_name(name, option_table[i].horovod_zero_if) ? &loader->zero_if[i]
+                                                                             : NULL;
+        if (slot != NULL && *slot == NULL)
             *slot = value;
-        return;
+        kept = kept || slot != NULL;
     }
+    return kept;
+}
+
+/* Store one "NAME=value" in the loader. Warn of names that only hvd's or Horovod's variables should have, and
+ * that are none of them. */
+static void classify_variable(struct loader *loader, const char *variable)
+{
+    char name[64]; /* a longer name is cut, and belongs to no option */
+    char hint[NEAREST_HINT_BYTES];
+    const char *value = strchr(variable, '=');
+    bool horovod = strncmp(variable, "HOROVOD_", 8) == 0;
+    if (value == NULL || (!horovod && strncmp(variable, "HVD_", 4) != 0))
+        return;
+    snprintf(name, sizeof(name), "%.*s", (int)(value - variable), variable);
+    value++;
+    if (keep_value(loader, name, value))
+        return;
+    const char *remark = horovod ? horovod_remark(name, value, hint) : NULL;
+    if (remark != NULL)
+        warn_about(loader, name, remark);
+    if (horovod)
+        return;
     for (int i = 0; known_variables[i] != NULL; i++) {
         if (strcmp(name, known_variables[i]) == 0) {
             if (strcmp(name, CONFIG_CLI_VARIABLE) == 0)
@@ -264,8 +267,7 @@ static void classify_variable(struct loader *loader, const char *variable)
             return;
         }
     }
-    if (strncmp(name, "HVD_", 4) == 0)
-        warn_of_unknown(loader, name);
+    warn_of_unknown(loader, name);
 }
 
 int config_load_with(config_read_file_f *read_file, struct hvd_config *config, char *const *environment,

@@ -138,7 +138,8 @@ const struct hvd_option option_table[] = {
      .max = 24 * HOUR,
      .job_wide = true,
      .horovod = "HOROVOD_STALL_CHECK_TIME_SECONDS",
-     .horovod_unit = "s"},
+     .horovod_unit = "s",
+     .horovod_zero_if = "HOROVOD_STALL_CHECK_DISABLE"},
     {.name = "stall-abort",
      .arg = "TIME",
      .def = "10min",
@@ -148,7 +149,8 @@ const struct hvd_option option_table[] = {
      .max = 24 * HOUR,
      .job_wide = true,
      .horovod = "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS",
-     .horovod_unit = "s"},
+     .horovod_unit = "s",
+     .horovod_zero_if = "HOROVOD_STALL_CHECK_DISABLE"},
     {.name = "timeline",
      .arg = "DIR",
      .def = "",
@@ -208,7 +210,8 @@ const struct hvd_option option_table[] = {
      .arg = "LIST",
      .def = "auto",
      .help = "use these network cards, by name or subnet; auto lets hvd choose",
-     OPTION_TYPE(nics, nics)},
+     OPTION_TYPE(nics, nics),
+     .horovod = "HOROVOD_GLOO_IFACE"},
     {.name = "rs",
      .arg = "SET",
      .def = "",
@@ -261,4 +264,11 @@ void option_env_name(const struct hvd_option *option, char *buffer)
     for (const char *from = option->name; *from != 0 && to < buffer + 63; from++)
         *to++ = *from == '-' ? '_' : (char)toupper((unsigned char)*from);
     *to = 0;
+}
+
+void option_spelling(const struct hvd_option *option, char *text, size_t text_bytes)
+{
+    bool bare = option->retired == NULL && option->type->bare != NULL;
+    snprintf(text, text_bytes, "--hvd-%s%s=%s%s", option->name, bare ? "[" : "", option->arg,
+             bare ? "]" : "");
 }

@@ -33,6 +33,7 @@ struct option_type {
     int (*parse)(const struct hvd_option *option, const char *text, void *field, const char **whyp);
     /* Write the value of [field] as a user types it. NULL: the user's own text is shown. */
     void (*format)(const struct hvd_option *option, const void *field, char *text, size_t text_bytes);
+    const char *bare; /* what --hvd-NAME without a value means; NULL: it needs one */
     /* Which values are accepted: a constant phrase, or if that is NULL, what [describe] writes. */
     const char *expected;
     void (*describe)(const struct hvd_option *option, char *text, size_t text_bytes);
@@ -54,6 +55,7 @@ struct hvd_option {
     const char *horovod_unit;       /* append this to its value; NULL: the value is in our syntax */
     const char *horovod_never;      /* its values are never used: the sentence that tells users what to do */
     const char *horovod_zero;       /* the same, for the value 0 only */
+    const char *horovod_zero_if;    /* the Horovod variable that sets this option to 0 if it is 1, or NULL */
     const struct option_synonym *horovod_synonyms; /* all of its values, with ours; NULL: they are the same */
     const char *retired; /* the option does nothing any more: the sentence that tells users what to do */
 };
@@ -95,6 +97,10 @@ int option_list_choice(uint64_t list, int i);
 
 /* Write the option's variable, such as "HVD_FUSION", into [buffer], which has room for 64 bytes. */
 void option_env_name(const struct hvd_option *option, char *buffer);
+
+/* Write how the option is typed: "--hvd-fusion=SIZE", or where it may go without a value
+ * "--hvd-autotune[=HOW]". */
+void option_spelling(const struct hvd_option *option, char *text, size_t text_bytes);
 
 /* Write which values are accepted, "a size such as 64M, between 0 and 16G", or a retired option's
  * sentence. */

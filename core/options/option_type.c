@@ -202,8 +202,11 @@ static void describe_list(const struct hvd_option *option, char *text, size_t te
 
 const struct option_type option_choice = {
     .bytes = sizeof(int), .parse = read_choice, .format = write_choice, .describe = describe_choice};
-const struct option_type option_switch = {
-    .bytes = sizeof(bool), .parse = read_switch, .format = write_switch, .expected = "one of off, on"};
+const struct option_type option_switch = {.bytes = sizeof(bool),
+                                          .parse = read_switch,
+                                          .format = write_switch,
+                                          .bare = "on",
+                                          .expected = "one of off, on"};
 const struct option_type option_list = {
     .bytes = sizeof(uint64_t), .parse = read_list, .format = write_list, .describe = describe_list};
 

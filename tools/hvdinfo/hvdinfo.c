@@ -12,6 +12,7 @@
 #include "base/module.h"
 #include "tools/hvdinfo/map.h"
 #include "tools/hvdinfo/nics.h"
+#include "tools/hvdinfo/options.h"
 #include "tools/hvdinfo/trace.h"
 
 /* Optional parts, and what each needs at run time: a module of hvd or a system library. */
@@ -26,7 +27,7 @@ static const struct library {
 };
 
 static const char usage[] =
-    "usage: hvdinfo [--options | --man | --version | --help]\n"
+    "usage: hvdinfo [--options | --man | --man-horovod | --version | --help]\n"
     "       hvdinfo nics [--json]\n"
     "       hvdinfo trace DIR [--output=FILE]\n"
     "       hvdinfo map [--topology=FILE] [--tasks=N] [--bind=POLICY] [--rs=SET] [--gpus=LIST] "
@@ -37,7 +38,8 @@ static const char usage[] =
     "force here and who set each.\n"
     "\n"
     "  --options  list all options\n"
-    "  --man      the same, as mdoc for a manual page\n"
+    "  --man      the same, as mdoc for a manual page; --man-horovod is the list of Horovod's other "
+    "variables\n"
     "  --version  only the version\n"
     "  --help     this text\n"
     "\n"
@@ -135,85 +137,16 @@ static int show_all(void)
     return EXIT_SUCCESS;
 }
 
-/* ---- The table of options --------------------------------------------------------------------- */
-
-static int show_options(void)
-{
-    char text[300];
-    for (int i = 0; i < option_count; i++) {
-        const struct hvd_option *option = &option_table[i];
-        char variable[64];
-        option_env_name(option, variable);
-        printf("--hvd-%s=%s\n", option->name, option->arg);
-        if (option->retired != NULL) {
-            printf("    retired: %s\n", option->retired);
-        } else {
-            option_expected(option, text, sizeof(text));
-            printf("    %s\n    expected  %s\n    default   %s\n", option->help, text,
-                   option->def[0] != 0 ? option->def : "none");
-        }
-        printf("    variable  %s\n", variable);
-        if (option->horovod != NULL && option->horovod_never != NULL)
-            printf("    Horovod   %s is not taken: %s\n", option->horovod, option->horovod_never);
-        else if (option->horovod != NULL)
-            printf("    Horovod   %s\n", option->horovod);
-        if (option->horovod_zero != NULL)
-            printf("              of its value 0: %s\n", option->horovod_zero);
-    }
-    return EXIT_SUCCESS;
-}
-
-/* Print a sentence as mdoc text: capitalised, with a full stop, and with mdoc's special characters escaped.
- */
-static void print_sentence(const char *text)
-{
-    putchar(text[0] >= 'a' && text[0] <= 'z' ? text[0] - 'a' + 'A' : text[0]);
-    for (const char *at = text + 1; *at != 0; at++) {
-        if (*at == '\\')
-            fputs("\\e", stdout);
-        else
-            putchar(*at);
-    }
-    puts(".");
-}
-
-static int show_man(void)
-{
-    char expected[300];
-    char text[400];
-    puts(".Bl -tag -width Ds");
-    for (int i = 0; i < option_count; i++) {
-        const struct hvd_option *option = &option_table[i];
-        char variable[64];
-        if (option->retired != NULL)
-            continue;
-        option_env_name(option, variable);
-        printf(".It Fl -hvd-%s Ns = Ns Ar %s\n", option->name, option->arg);
-        print_sentence(option->help);
-        option_expected(option, expected, sizeof(expected));
-        snprintf(text, sizeof(text), "expected: %s", expected);
-        print_sentence(text);
-        if (option->def[0] != 0)
-            printf("The default is\n.Cm %s .\n", option->def);
-        printf("In the environment:\n.Ev %s", variable);
-        if (option->horovod != NULL && option->horovod_never == NULL)
-            printf(",\nor\n.Ev %s", option->horovod);
-        puts(" .");
-        if (option->horovod_zero != NULL) {
-            printf(".Ev %s Ns =0 :\n", option->horovod);
-            print_sentence(option->horovod_zero);
-        }
-    }
-    puts(".El");
-    return EXIT_SUCCESS;
-}
-
 static const struct action {
     const char *argument; /* NULL: the call without arguments */
     int (*run)(void);
-} actions[] = {{NULL, show_all},       {"--options", show_options},
-               {"--man", show_man},    {"--version", show_version},
-               {"--help", show_usage}, {"-h", show_usage}};
+} actions[] = {{NULL, show_all},
+               {"--options", hvdinfo_options},
+               {"--man", hvdinfo_man},
+               {"--man-horovod", hvdinfo_man_horovod},
+               {"--version", show_version},
+               {"--help", show_usage},
+               {"-h", show_usage}};
 
 static const struct action *find_action(const char *argument)
 {

@@ -247,7 +247,7 @@ static int take_value(struct options_reader *reader, const char *where, const ch
 
 static int unknown(struct options_reader *reader, const char *word)
 {
-    char name[64], own[64] = "";
+    char name[64], own[64] = "", hint[NEAREST_HINT_BYTES];
     struct nearest nearest = {.word = name};
     snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
     for (int id = 0; id < LAUNCH_COUNT; id++)
@@ -257,14 +257,20 @@ static int unknown(struct options_reader *reader, const char *word)
         snprintf(own, sizeof(own), "--hvd-%s", option);
         nearest.name = own;
     }
-    if (nearest.name != NULL)
-        return error_set(reader->err, HVD_ERR_INVALID, "unknown option %.100s; did you mean %s?", word,
-                         nearest.name);
     return error_set(
-        reader->err, HVD_ERR_INVALID,
-        "unknown option %.100s; hvdrun --help lists the options, and a command that begins with - "
-        "goes after --",
-        word);
+        reader->err, HVD_ERR_INVALID, "unknown option %.100s; %s", word,
+        nearest_hint(&nearest,
+                     "hvdrun --help lists the options, and a command that begins with - goes after --",
+                     hint));
+}
+
+/* A word that is left out after an option that can do without: what it means then. */
+static const char *bare_value(const struct options_reader *reader, const struct hvd_option *option)
+{
+    const char *bare = option->retired == NULL ? option->type->bare : NULL;
+    const char *next = *reader->at;
+    bool given = next != NULL && option_parse(option, "", next, NULL, NULL) == HVD_OK;
+    return given ? NULL : bare;
 }
 
 /* --hvd-fusion=64M or --hvd-fusion 64M: checked here and passed to the ranks. */
@@ -283,7 +289,8 @@ static int read_hvd(struct options_reader *reader, const char *word)
     if (option == NULL)
         return unknown(reader, word);
     option_expected(option, expected, sizeof(expected));
-    int status = take_value(reader, where, word[length] == '=' ? word + length + 1 : NULL, expected, &value);
+    const char *attached = word[length] == '=' ? word + length + 1 : bare_value(reader, option);
+    int status = take_value(reader, where, attached, expected, &value);
     if (status == HVD_OK)
         status = option_parse(option, where, value, NULL, reader->err);
     if (status == HVD_OK)
@@ -446,7 +453,8 @@ void hvdrun_options_help(FILE *to)
         const struct hvd_option *option = &option_table[i];
         if (option->retired != NULL)
             continue;
-        snprintf(spelling, sizeof(spelling), "    --hvd-%s=%s", option->name, option->arg);
+        memcpy(spelling, "    ", 4);
+        option_spelling(option, spelling + 4, sizeof(spelling) - 4);
         show(to, spelling, option->help, option->def);
     }
 }

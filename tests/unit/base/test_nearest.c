@@ -60,12 +60,23 @@ START_TEST(the_nearest_option_is_found)
 }
 END_TEST
 
+START_TEST(a_hint_names_the_nearest_or_the_way_to_it)
+{
+    char text[NEAREST_HINT_BYTES];
+    struct nearest nearest = {.word = "fuson"};
+    ck_assert_str_eq(nearest_hint(&nearest, "look it up", text), "look it up");
+    nearest_try(&nearest, "fusion");
+    ck_assert_str_eq(nearest_hint(&nearest, "look it up", text), "did you mean fusion?");
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("nearest");
     tcase_add_loop_test(tcase, distances_are_counted, 0, sizeof(pairs) / sizeof(pairs[0]));
     tcase_add_test(tcase, long_words_are_far);
     tcase_add_loop_test(tcase, the_nearest_option_is_found, 0, sizeof(words) / sizeof(words[0]));
+    tcase_add_test(tcase, a_hint_names_the_nearest_or_the_way_to_it);
     suite_add_tcase(suite, tcase);
 }
 

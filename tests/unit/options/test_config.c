@@ -153,7 +153,8 @@ static const struct {
     {{NULL}, NULL, "progress", "adaptive", "default"},
     {{"HVD_PROGRESS=spin"}, NULL, "progress", "spin", "environment (HVD_PROGRESS)"},
     {{"HVD_CONFIG=@"}, "stop-signal: USR1\n", "stop-signal", "USR1", "file (@)"},
-    {{"HOROVOD_OTHER=x", "HOME=/", "HVDX=1", "junk"}, NULL, "fusion", "64M", "default"},
+    {{"HOROVOD_FUSION_THRESHOLD="}, NULL, "fusion", "64M", "default"},
+    {{"HOROVODX=x", "HOME=/", "HVDX=1", "junk"}, NULL, "fusion", "64M", "default"},
     {{"HVD_CLI=", "HVD_SITE=", "HVD_JOB_KEY=k", "HVD_MODULE_PATH=p", "HVD_EPOCH=1"},
      NULL,
      "log",
@@ -332,6 +333,8 @@ static const struct {
 } warned[] = {
     {"HVD_FUSON=1M", "HVD_FUSON: hvd has no such option; it is ignored"},
     {"HVD_A_VERY_LONG_NAME_THAT_NO_OPTION_OF_OURS_HAS_OR_WILL_EVER_HAVE_BECAUSE=1", "hvd has no such option"},
+    {"HOROVOD_FUSION_TRESHOLD=1", "HOROVOD_FUSION_TRESHOLD: did you mean HOROVOD_FUSION_THRESHOLD?"},
+    {"HOROVOD_OTHER=x", "HOROVOD_OTHER: neither Horovod nor hvd has such an option; it is ignored"},
     {"HOROVOD_CYCLE_TIME=1", "HOROVOD_CYCLE_TIME: hvd acts when something happens"},
     {"HOROVOD_CACHE_CAPACITY=0", "HOROVOD_CACHE_CAPACITY: hvd always has its cache; 0 is ignored"},
     {"HOROVOD_TIMELINE=/tmp/t.json", "HOROVOD_TIMELINE: Horovod's timeline is one file, hvd's is one of"},

@@ -133,6 +133,16 @@ START_TEST(environment_names_are_derived)
 }
 END_TEST
 
+START_TEST(spellings_show_what_may_be_left_out)
+{
+    char text[64];
+    option_spelling(OPTION_OF(fusion_bytes), text, sizeof(text));
+    ck_assert_str_eq(text, "--hvd-fusion=SIZE");
+    option_spelling(OPTION_OF(autotune), text, sizeof(text));
+    ck_assert_str_eq(text, "--hvd-autotune[=HOW]");
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("option");
@@ -142,6 +152,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, a_stop_signal_has_its_number);
     tcase_add_test(tcase, too_long_a_value_is_refused);
     tcase_add_test(tcase, environment_names_are_derived);
+    tcase_add_test(tcase, spellings_show_what_may_be_left_out);
     suite_add_tcase(suite, tcase);
 }
 

@@ -32,7 +32,8 @@ START_TEST(every_row_is_registered_by_its_name)
         ck_assert_int_eq(strncmp(slurm.names[i], "hvd-", 4), 0);
         ck_assert_str_eq(slurm.names[i] + 4, option_table[i].name);
         ck_assert_int_eq(slurm.options[i].val, i);
-        ck_assert_int_eq(slurm.options[i].has_arg, 1);
+        bool bare = option_table[i].retired == NULL && option_table[i].type->bare != NULL;
+        ck_assert_int_eq(slurm.options[i].has_arg, bare ? 2 : 1);
     }
 }
 END_TEST
@@ -57,6 +58,17 @@ START_TEST(srun_refuses_a_bad_value_with_a_sentence)
     ck_assert_ptr_nonnull(strstr(slurm.last, "remove it"));
     ck_assert_int_eq(give_option("config", "a;b", 0), -1);
     ck_assert_ptr_nonnull(strstr(slurm.last, "--hvd-config=a;b: the value holds a ';'"));
+}
+END_TEST
+
+START_TEST(a_switch_without_a_value_is_on)
+{
+    struct site site = {.list = ""};
+    ck_assert_int_eq(give_option("autotune", NULL, 0), 0);
+    ck_assert_int_eq(give_option("autotune", NULL, 1), 0);
+    ck_assert_int_eq(give_option("encrypt", "(null)", 1), 0); /* as Slurm 22.05 hands it down */
+    ck_assert_int_eq(stepd_task_init(NULL, &site), 0);
+    ck_assert_str_eq(variable("HVD_CLI"), "encrypt=on;autotune=on");
 }
 END_TEST
 
@@ -292,6 +304,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, the_switch_shows_places_and_takes_three_words);
     tcase_add_test(tcase, a_failed_registration_is_told_and_the_rest_goes_on);
     tcase_add_test(tcase, srun_refuses_a_bad_value_with_a_sentence);
+    tcase_add_test(tcase, a_switch_without_a_value_is_on);
     tcase_add_test(tcase, too_long_a_value_is_refused_before_it_travels);
     tcase_add_test(tcase, a_callback_that_is_not_ours_is_refused);
     tcase_add_test(tcase, values_reach_the_task);

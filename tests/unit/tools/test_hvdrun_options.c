@@ -47,6 +47,9 @@ static const struct good goods[] = {
      true,
      "fusion=1M;backends=tcp",
      "true"},
+    {{"hvdrun", "--hvd-autotune", "true"}, 0, 5000000, true, "autotune=on", "true"},
+    {{"hvdrun", "--hvd-autotune", "off", "true"}, 0, 5000000, true, "autotune=off", "true"},
+    {{"hvdrun", "--hvd-encrypt=on", "on"}, 0, 5000000, true, "encrypt=on", "on"},
     {{"hvdrun", "-n", "2", "--", "-n", "3"}, 2, 5000000, true, "", "-n"},
     {{"hvdrun", "train", "-n", "3", "--hvd-fusion=64Q"}, 0, 5000000, true, "", "train"},
     {{"hvdrun", "--np=3", "true"}, 3, 5000000, true, "", "true"},
@@ -199,7 +202,7 @@ START_TEST(help_lists_every_option)
     fclose(to);
     for (int i = 0; i < option_count; i++) {
         char word[64];
-        snprintf(word, sizeof(word), "--hvd-%s=", option_table[i].name);
+        option_spelling(&option_table[i], word, sizeof(word));
         ck_assert_msg((strstr(text, word) != NULL) == (option_table[i].retired == NULL), "%s", word);
     }
     ck_assert(strstr(text, "-n, --ranks=N") != NULL);
