@@ -106,7 +106,7 @@ core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h
 	core/bootstrap/peers_file.c core/bootstrap/peers_file.h core/bootstrap/peer_info.c core/bootstrap/peer_info.h core/bootstrap/placement.c core/bootstrap/placement.h \
 	core/bootstrap/start_report.c core/bootstrap/start_report.h core/bootstrap/sub_job.c core/bootstrap/sub_job.h \
 	core/bootstrap/wireup.h
-core_libcore_la_SOURCES += core/auth/handshake.c core/auth/handshake.h core/auth/munge.c core/auth/munge.h \
+core_libcore_la_SOURCES += core/auth/handshake.c core/auth/handshake.h core/auth/munge.c core/auth/munge.h core/auth/record.c core/auth/record.h \
 	core/auth/secret_key.c core/auth/secret_key.h
 core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/connection.c core/net/connection.h core/net/endpoint.c core/net/endpoint.h \
 	core/net/env_export.c core/net/env_export.h core/net/frame.c core/net/frame.h core/net/network.c core/net/network.h \

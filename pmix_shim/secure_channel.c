@@ -3,27 +3,16 @@
 #include "pmix_shim/secure_channel.h"
 
 #include <errno.h>
-#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/codec.h"
-
-/* A frame: the message's length, then the sealed message. The seal covers the length too. */
-#define FRAME_HEAD  4
-#define SEAL_BYTES  crypto_aead_chacha20poly1305_ietf_ABYTES
-#define NONCE_BYTES crypto_aead_chacha20poly1305_ietf_NPUBBYTES
-
-_Static_assert(crypto_aead_chacha20poly1305_ietf_KEYBYTES == HANDSHAKE_KEY_BYTES,
-               "a session key of the handshake is a key of the seal");
-
 void secure_channel_open(struct secure_channel *channel, struct handshake *handshake)
 {
     *channel = (struct secure_channel){.fd = handshake->fd};
     handshake->fd = -1;
-    handshake_session_keys(handshake, channel->send_key, channel->receive_key);
+    record_keys(handshake, &channel->send_key, &channel->receive_key);
 }
 
 void secure_channel_close(struct secure_channel *channel)
@@ -32,8 +21,8 @@ void secure_channel_close(struct secure_channel *channel)
         close(channel->fd);
     free(channel->out.bytes);
     free(channel->frame);
-    sodium_memzero(channel, sizeof(*channel));
-    channel->fd = -1;
+    record_keys_wipe(&channel->send_key, &channel->receive_key);
+    *channel = (struct secure_channel){.fd = -1};
 }
 
 /* Read until the frame has [length] bytes. */
@@ -84,30 +73,17 @@ static unsigned char *extend(struct send_buffer *out, size_t more)
     return bytes + out->length;
 }
 
-/* The count of frames is the nonce: it never repeats under one key. */
-static void make_nonce(uint64_t count, unsigned char nonce[NONCE_BYTES])
-{
-    struct encoder encoder = {nonce, NONCE_BYTES, false};
-    memset(nonce, 0, NONCE_BYTES);
-    encode_number(&encoder, count, 8);
-}
-
 int secure_channel_send(struct secure_channel *channel, const void *message, size_t length,
                         struct hvd_error *err)
 {
-    unsigned char nonce[NONCE_BYTES];
     if (length > SECURE_CHANNEL_MESSAGE_BYTES)
         return error_set(err, HVD_ERR_INVALID, "wire-up: a message of %zu bytes; expected at most %d", length,
                          SECURE_CHANNEL_MESSAGE_BYTES);
-    unsigned char *to = extend(&channel->out, FRAME_HEAD + length + SEAL_BYTES);
+    unsigned char *to = extend(&channel->out, length + RECORD_EXTRA_BYTES);
     if (to == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "out of memory");
-    struct encoder encoder = {to, FRAME_HEAD, false};
-    encode_number(&encoder, length, FRAME_HEAD);
-    make_nonce(channel->send_count++, nonce);
-    crypto_aead_chacha20poly1305_ietf_encrypt(to + FRAME_HEAD, NULL, message, length, to, FRAME_HEAD, NULL,
-                                              nonce, channel->send_key);
-    channel->out.length += FRAME_HEAD + length + SEAL_BYTES;
+    record_seal(&channel->send_key, to, message, length);
+    channel->out.length += length + RECORD_EXTRA_BYTES;
     int rc = secure_channel_flush(channel, err);
     return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
 }
@@ -128,31 +104,26 @@ static int reserve(struct secure_channel *channel, size_t want, struct hvd_error
 int secure_channel_receive(struct secure_channel *channel, const unsigned char **messagep, size_t *lengthp,
                            struct hvd_error *err)
 {
-    unsigned char nonce[NONCE_BYTES];
-    int rc = reserve(channel, FRAME_HEAD, err);
+    int rc = reserve(channel, RECORD_HEAD_BYTES, err);
     if (rc == HVD_OK)
-        rc = fill(channel, FRAME_HEAD, err);
+        rc = fill(channel, RECORD_HEAD_BYTES, err);
     if (rc != HVD_OK)
         return rc;
-    struct decoder decoder = {channel->frame, FRAME_HEAD, false};
-    size_t length = (size_t)decode_number(&decoder, FRAME_HEAD);
+    size_t length = (size_t)record_announces(channel->frame);
     if (length > SECURE_CHANNEL_MESSAGE_BYTES)
         return error_set(err, HVD_ERR_INVALID, "it announces a message of %zu bytes; expected at most %d",
                          length, SECURE_CHANNEL_MESSAGE_BYTES);
-    size_t whole = FRAME_HEAD + length + SEAL_BYTES;
+    size_t whole = length + RECORD_EXTRA_BYTES;
     rc = reserve(channel, whole, err);
     if (rc == HVD_OK)
         rc = fill(channel, whole, err);
     if (rc != HVD_OK)
         return rc;
-    unsigned char *sealed = channel->frame + FRAME_HEAD;
-    make_nonce(channel->receive_count++, nonce);
-    if (crypto_aead_chacha20poly1305_ietf_decrypt(sealed, NULL, NULL, sealed, length + SEAL_BYTES,
-                                                  channel->frame, FRAME_HEAD, nonce,
-                                                  channel->receive_key) != 0)
+    unsigned char *message = channel->frame + RECORD_HEAD_BYTES;
+    if (!record_open(&channel->receive_key, channel->frame, message, length))
         return error_set(err, HVD_ERR_INVALID, "it sent a message that is not sealed with this job's key");
     channel->frame_length = 0;
-    *messagep = sealed;
+    *messagep = message;
     *lengthp = length;
     return HVD_OK;
 }

@@ -1,10 +1,10 @@
-/* secure_channel.h: sealed (encrypted and authenticated) frames over one TCP connection of the env
- * provider. The keys come from the handshake of auth/handshake.h, which has proved that both ends hold the
- * job's key. Nobody else can read, forge, repeat or reorder a frame. */
+/* secure_channel.h: messages over one TCP connection of the env provider, each in a sealed record of
+ * auth/record.h. The keys come from the handshake of auth/handshake.h, which has proved that both ends hold
+ * the job's key. Nobody else can read, forge, repeat or reorder a message. */
 #ifndef PMIX_SHIM_SECURE_CHANNEL_H
 #define PMIX_SHIM_SECURE_CHANNEL_H
 
-#include "auth/handshake.h"
+#include "auth/record.h"
 #include "pmix_shim/store.h"
 
 #define SECURE_CHANNEL_MESSAGE_BYTES (STORE_PAGE_BYTES + 64) /* the longest message in a frame */
@@ -17,8 +17,7 @@ struct send_buffer {
 
 struct secure_channel {
     int fd; /* -1 if the channel is not open */
-    unsigned char send_key[HANDSHAKE_KEY_BYTES], receive_key[HANDSHAKE_KEY_BYTES];
-    uint64_t send_count, receive_count; /* frames so far, which are also the nonces */
+    struct record_key send_key, receive_key;
     struct send_buffer out;
     unsigned char *frame; /* the frame that is being received; its memory has room for the longest so far */
     size_t frame_length;  /* bytes of it that have come */

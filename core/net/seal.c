@@ -2,25 +2,17 @@
 #include "net/seal.h"
 
 #include <errno.h>
-#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/codec.h"
+#include "auth/record.h"
 
-#define HEAD_BYTES  4 /* the length, which the seal covers too */
-#define TAG_BYTES   crypto_aead_chacha20poly1305_ietf_ABYTES
-#define NONCE_BYTES crypto_aead_chacha20poly1305_ietf_NPUBBYTES
-#define WHOLE_BYTES (HEAD_BYTES + SEAL_RECORD_BYTES + TAG_BYTES) /* the longest record */
-
-_Static_assert(crypto_aead_chacha20poly1305_ietf_KEYBYTES == HANDSHAKE_KEY_BYTES,
-               "a session key of the handshake is a key of the seal");
+#define WHOLE_BYTES (SEAL_RECORD_BYTES + RECORD_EXTRA_BYTES) /* the longest record */
 
 /* The record that is being sent. It counts as sent when its last byte has been. */
 struct seal_out {
-    unsigned char key[HANDSHAKE_KEY_BYTES];
-    uint64_t count;      /* of records */
+    struct record_key key;
     size_t contents;     /* bytes in it; 0: there is none */
     size_t length, sent; /* of the record */
     unsigned char bytes[WHOLE_BYTES];
@@ -28,11 +20,10 @@ struct seal_out {
 
 /* What has come: opened contents that the caller has not taken, then the next record as far as it is here. */
 struct seal_in {
-    unsigned char key[HANDSHAKE_KEY_BYTES];
-    uint64_t count;
+    struct record_key key;
     size_t opened_at, opened_end; /* contents of the record before [start] */
     size_t start, end;            /* bytes of the next record */
-    unsigned char bytes[WHOLE_BYTES + HEAD_BYTES];
+    unsigned char bytes[WHOLE_BYTES + RECORD_HEAD_BYTES];
 };
 
 struct seal {
@@ -45,10 +36,9 @@ struct seal *seal_create(const struct handshake *handshake)
     struct seal *seal = malloc(sizeof(*seal));
     if (seal == NULL)
         return NULL;
-    seal->out.count = seal->in.count = 0;
     seal->out.contents = seal->out.length = seal->out.sent = 0;
     seal->in.opened_at = seal->in.opened_end = seal->in.start = seal->in.end = 0;
-    handshake_session_keys(handshake, seal->out.key, seal->in.key);
+    record_keys(handshake, &seal->out.key, &seal->in.key);
     return seal;
 }
 
@@ -56,16 +46,8 @@ void seal_free(struct seal *seal)
 {
     if (seal == NULL)
         return;
-    sodium_memzero(seal->out.key, sizeof(seal->out.key));
-    sodium_memzero(seal->in.key, sizeof(seal->in.key));
+    record_keys_wipe(&seal->out.key, &seal->in.key);
     free(seal);
-}
-
-static void make_nonce(uint64_t count, unsigned char nonce[NONCE_BYTES])
-{
-    struct encoder encoder = {nonce, NONCE_BYTES, false};
-    memset(nonce, 0, NONCE_BYTES);
-    encode_number(&encoder, count, 8);
 }
 
 /* ---- Sending ---- */
@@ -104,9 +86,7 @@ static unsigned char *first_piece(const struct iovec *parts, int part_count, siz
 /* Make the next record of what the parts hold. A long piece is encrypted from where it lies. */
 static void make_record(struct seal_out *out, const struct iovec *parts, int part_count)
 {
-    unsigned char nonce[NONCE_BYTES];
-    unsigned char *contents = out->bytes + HEAD_BYTES;
-    struct encoder encoder = {out->bytes, HEAD_BYTES, false};
+    unsigned char *contents = out->bytes + RECORD_HEAD_BYTES;
     size_t length = 0;
     const unsigned char *from = first_piece(parts, part_count, &length);
     out->contents = SEAL_RECORD_BYTES;
@@ -114,14 +94,10 @@ static void make_record(struct seal_out *out, const struct iovec *parts, int par
         out->contents = gather(parts, part_count, contents, SEAL_RECORD_BYTES);
         from = contents;
     }
-    out->length = HEAD_BYTES + out->contents + TAG_BYTES;
+    out->length = out->contents + RECORD_EXTRA_BYTES;
     out->sent = 0;
-    if (out->contents == 0)
-        return;
-    encode_number(&encoder, out->contents, HEAD_BYTES);
-    make_nonce(out->count++, nonce);
-    crypto_aead_chacha20poly1305_ietf_encrypt(contents, NULL, from, out->contents, out->bytes, HEAD_BYTES,
-                                              NULL, nonce, out->key);
+    if (out->contents > 0)
+        record_seal(&out->key, out->bytes, from, out->contents);
 }
 
 /* At most one record is sent in one call, so that the caller gets other work done between two. */
@@ -171,13 +147,12 @@ static size_t scatter(struct seal_in *in, const struct iovec *parts, int part_co
 /* The length of the whole next record, 0 if its head has not come; or -1 if it is of no record. */
 static ssize_t record_length(const struct seal_in *in)
 {
-    if (in->end - in->start < HEAD_BYTES)
+    if (in->end - in->start < RECORD_HEAD_BYTES)
         return 0;
-    struct decoder decoder = {in->bytes + in->start, HEAD_BYTES, false};
-    uint64_t contents = decode_number(&decoder, HEAD_BYTES);
+    uint64_t contents = record_announces(in->bytes + in->start);
     if (contents == 0 || contents > SEAL_RECORD_BYTES)
         return -1;
-    return (ssize_t)(HEAD_BYTES + contents + TAG_BYTES);
+    return (ssize_t)(contents + RECORD_EXTRA_BYTES);
 }
 
 bool seal_has_bytes(const struct seal *seal)
@@ -198,7 +173,7 @@ static ssize_t read_more(struct seal_in *in, int fd, size_t length)
         in->end -= in->start;
         in->start = in->opened_at = in->opened_end = 0;
     }
-    size_t want = (length == 0 ? WHOLE_BYTES : length) + HEAD_BYTES - in->end;
+    size_t want = (length == 0 ? WHOLE_BYTES : length) + RECORD_HEAD_BYTES - in->end;
     ssize_t got = 0;
     do
         got = recv(fd, in->bytes + in->end, want, MSG_DONTWAIT);
@@ -211,20 +186,15 @@ static ssize_t read_more(struct seal_in *in, int fd, size_t length)
  * Returns how many bytes the first part got, or -1 with EBADMSG. */
 static ssize_t open_record(struct seal_in *in, size_t length, const struct iovec *parts, int part_count)
 {
-    size_t contents_length = length - HEAD_BYTES - TAG_BYTES, room = 0;
-    unsigned char nonce[NONCE_BYTES];
-    unsigned char *head = in->bytes + in->start;
-    unsigned char *contents = head + HEAD_BYTES;
+    size_t contents_length = length - RECORD_EXTRA_BYTES, room = 0;
+    unsigned char *record = in->bytes + in->start;
     unsigned char *piece = first_piece(parts, part_count, &room);
     bool fits = room >= contents_length;
-    make_nonce(in->count++, nonce);
-    if (crypto_aead_chacha20poly1305_ietf_decrypt(fits ? piece : contents, NULL, NULL, contents,
-                                                  length - HEAD_BYTES, head, HEAD_BYTES, nonce,
-                                                  in->key) != 0) {
+    if (!record_open(&in->key, record, fits ? piece : record + RECORD_HEAD_BYTES, contents_length)) {
         errno = EBADMSG;
         return -1;
     }
-    in->opened_at = in->opened_end = in->start + HEAD_BYTES;
+    in->opened_at = in->opened_end = in->start + RECORD_HEAD_BYTES;
     in->opened_end += fits ? 0 : contents_length;
     in->start += length;
     return fits ? (ssize_t)contents_length : 0;

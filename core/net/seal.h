@@ -1,9 +1,6 @@
 /* seal.h: what a connection between two ranks carries, sealed: encrypted, and protected against changes.
  *
- * Bytes travel in records: the length of the contents (4 bytes, little-endian), the contents encrypted, and
- * 16 bytes that nobody can compute who does not hold the connection's key for that direction. The count of
- * records is the nonce: it never repeats under one key, and a record that is left out, repeated or moved is
- * found out. The keys come from the handshake. The length is not hidden.
+ * Bytes travel in the records of auth/record.h, whose keys come from the handshake.
  *
  * The calls take the place of sendmsg and recvmsg on non-blocking sockets. Where the seal is NULL they are
  * just that. */

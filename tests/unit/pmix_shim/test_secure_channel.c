@@ -192,13 +192,13 @@ END_TEST
 START_TEST(keys_are_wiped)
 {
     static const struct secure_channel wiped = {.fd = -1};
-    ck_assert_int_ne(sodium_is_zero(client.send_key, sizeof(client.send_key)), 1);
-    ck_assert_mem_eq(client.send_key, server.receive_key, sizeof(client.send_key));
-    ck_assert_mem_eq(server.send_key, client.receive_key, sizeof(client.send_key));
-    ck_assert_mem_ne(client.send_key, client.receive_key, sizeof(client.send_key));
+    ck_assert_int_ne(sodium_is_zero(client.send_key.bytes, sizeof(client.send_key.bytes)), 1);
+    ck_assert_mem_eq(client.send_key.bytes, server.receive_key.bytes, sizeof(client.send_key.bytes));
+    ck_assert_mem_eq(server.send_key.bytes, client.receive_key.bytes, sizeof(client.send_key.bytes));
+    ck_assert_mem_ne(client.send_key.bytes, client.receive_key.bytes, sizeof(client.send_key.bytes));
     secure_channel_close(&client);
-    ck_assert_mem_eq(client.send_key, wiped.send_key, sizeof(client.send_key));
-    ck_assert_mem_eq(client.receive_key, wiped.receive_key, sizeof(client.receive_key));
+    ck_assert_mem_eq(client.send_key.bytes, wiped.send_key.bytes, sizeof(client.send_key.bytes));
+    ck_assert_mem_eq(client.receive_key.bytes, wiped.receive_key.bytes, sizeof(client.receive_key.bytes));
 }
 END_TEST
 

@@ -1,0 +1,38 @@
+/* record.h: sealed records: what one end of a connection encrypts and protects against changes, and only the
+ * other end can open.
+ *
+ * A record is the length of its contents (4 bytes, little-endian), the contents encrypted, and a tag of 16
+ * bytes that nobody can compute who does not hold the key of that direction; it covers the length as well.
+ * The count of records is the nonce: it never repeats under one key, and a record that is left out, repeated
+ * or moved is found out. The length is not hidden. */
+#ifndef AUTH_RECORD_H
+#define AUTH_RECORD_H
+
+#include "auth/handshake.h"
+
+#define RECORD_HEAD_BYTES  4
+#define RECORD_TAG_BYTES   16
+#define RECORD_EXTRA_BYTES (RECORD_HEAD_BYTES + RECORD_TAG_BYTES) /* of a record, besides the contents */
+
+/* One direction of a connection. */
+struct record_key {
+    unsigned char bytes[HANDSHAKE_KEY_BYTES];
+    uint64_t count; /* of records so far */
+};
+
+/* The keys of a connection whose handshake is done, for records to send and to receive. */
+void record_keys(const struct handshake *handshake, struct record_key *send, struct record_key *receive);
+void record_keys_wipe(struct record_key *send, struct record_key *receive);
+
+/* Make the next record of [length] bytes of [contents], which may lie in the record already, behind its
+ * head. */
+void record_seal(struct record_key *key, unsigned char *record, const void *contents, size_t length);
+
+/* The length of the contents that a record's head announces, which is not proved before it is opened. */
+uint64_t record_announces(const unsigned char *record);
+
+/* Open the next record, whose contents have [length] bytes, into [contents], which may be where they lie.
+ * False: the other end has not sealed it so. */
+bool record_open(struct record_key *key, const unsigned char *record, void *contents, size_t length);
+
+#endif
