@@ -17,6 +17,15 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/pseudo_terminal.c tools/hvdrun/pseudo_terminal.h \
 	tools/hvdrun/rank_files.c tools/hvdrun/rank_files.h \
 	tools/hvdrun/input.c tools/hvdrun/input.h \
+	tools/hvdrun/job_signals.c tools/hvdrun/job_signals.h \
+	tools/hvdrun/restarts.c tools/hvdrun/restarts.h \
+	tools/hvdrun/launcher/launcher.c tools/hvdrun/launcher/launcher.h \
+	tools/hvdrun/launcher/facts.c tools/hvdrun/launcher/facts.h \
+	tools/hvdrun/launcher/hosts.c tools/hvdrun/launcher/hosts.h \
+	tools/hvdrun/launcher/request.c tools/hvdrun/launcher/request.h \
+	tools/hvdrun/launcher/line.c tools/hvdrun/launcher/line.h \
+	tools/hvdrun/launcher/srun.c tools/hvdrun/launcher/jsrun.c tools/hvdrun/launcher/mpirun.c \
+	tools/hvdrun/launcher/foreign.c tools/hvdrun/launcher/foreign.h \
 	tools/hvdrun/verdict.c tools/hvdrun/verdict.h \
 	pmix_shim/event_channel.c pmix_shim/event_channel.h
 # links with libtopo and libbase
@@ -26,6 +35,7 @@ bin_PROGRAMS += bin/hvdrun
 endif
 # linked statically with hvd's own libraries: it starts quickly, and libtool makes no wrapper script
 bin_hvdrun_SOURCES = tools/hvdrun/hvdrun.c \
+	tools/hvdrun/local_job.c tools/hvdrun/local_job.h \
 	tools/hvdrun/supervisor.c tools/hvdrun/supervisor.h \
 	tools/hvdrun/rank_places.c tools/hvdrun/rank_places.h \
 	pmix_shim/server.c pmix_shim/server.h \

@@ -20,6 +20,9 @@ struct launch_place {
 #define MASTER_ADDR_VARIABLE "MASTER_ADDR"
 #define MASTER_PORT_VARIABLE "MASTER_PORT"
 
+/* How often hvdrun has started the job again, with --max-restarts. */
+#define RESTART_VARIABLE "HVD_RESTART"
+
 /* Ports for MASTER_PORT: below those that Linux gives to outgoing connections, so that none of these takes
  * the port before rank 0 listens. */
 #define MASTER_PORT_FIRST 20000

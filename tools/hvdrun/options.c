@@ -9,31 +9,6 @@
 
 #define GRACE_MAX_US (INT64_C(3600) * 1000000)
 
-enum launch_option {
-    LAUNCH_RANKS,
-    LAUNCH_GRACE,
-    LAUNCH_NO_PREFIX,
-    LAUNCH_PTY,
-    LAUNCH_TIMESTAMPS,
-    LAUNCH_OUTPUT_DIR,
-    LAUNCH_ONLY_RANK,
-    LAUNCH_ENV,
-    LAUNCH_HELP,
-    LAUNCH_VERSION,
-    /* jsrun's options: how many ranks there are, and where they run */
-    LAUNCH_NP,
-    LAUNCH_NRS,
-    LAUNCH_TASKS,
-    LAUNCH_CPUS,
-    LAUNCH_GPUS,
-    LAUNCH_PER_HOST,
-    LAUNCH_BIND,
-    LAUNCH_DISTRIBUTION,
-    LAUNCH_LATENCY,
-    LAUNCH_ERF,
-    LAUNCH_COUNT
-};
-
 /* hvdrun's own options. Those for the ranks are in option_table. */
 static const struct {
     const char *letter; /* "-n", or NULL */
@@ -42,6 +17,15 @@ static const struct {
     const char *help;
 } launch_table[LAUNCH_COUNT] = {
     [LAUNCH_RANKS] = {"-n", "--ranks", "N", "start N ranks (default: as resource sets say, or 1)"},
+    [LAUNCH_HOSTS] = {"-H", "--hosts", "h1:N,h2:N", "start up to N ranks on each of these hosts"},
+    [LAUNCH_HOSTFILE] = {NULL, "--hostfile", "FILE", "the same from a file, with a line h1 slots=N for each"},
+    [LAUNCH_LAUNCHER] = {NULL, "--launcher", "auto|local|srun|jsrun|prterun|mpirun",
+                         "what starts the ranks (default: auto: srun in a Slurm job, jsrun in one of LSF, "
+                         "prterun or mpirun for other hosts, otherwise hvdrun itself)"},
+    [LAUNCH_DRY_RUN] = {NULL, "--dry-run", NULL, "print the command line of the launcher and start nothing"},
+    [LAUNCH_VERBOSE] = {"-v", "--verbose", NULL, "say which launcher was chosen, and why"},
+    [LAUNCH_MAX_RESTARTS] = {NULL, "--max-restarts", "N",
+                             "start all ranks again after a failure, up to N times (default: 0)"},
     [LAUNCH_GRACE] = {NULL, "--grace", "TIME", "wait TIME between SIGTERM and SIGKILL (default: 5s)"},
     [LAUNCH_NO_PREFIX] = {NULL, "--no-prefix", NULL, "do not put the rank before each line of output"},
     [LAUNCH_PTY] = {NULL, "--pty", "auto|on|off",
@@ -86,11 +70,11 @@ static int parse_ranks(struct options_reader *reader, const char *where, const c
     const char *why = "";
     if (parse_count(text, &count, &why) < 0)
         return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: the number of ranks %s; expected 1 to %d",
-                         where, text, why, HVDRUN_MAX_RANKS);
-    if (count < 1 || count > HVDRUN_MAX_RANKS)
+                         where, text, why, HVDRUN_MAX_ASKED);
+    if (count < 1 || count > HVDRUN_MAX_ASKED)
         return error_set(reader->err, HVD_ERR_INVALID,
                          "%s %.100s: the number of ranks is %s; expected 1 to %d", where, text,
-                         count < 1 ? "too small" : "too large", HVDRUN_MAX_RANKS);
+                         count < 1 ? "too small" : "too large", HVDRUN_MAX_ASKED);
     reader->options->ranks = (int)count;
     reader->ranks_given = where;
     return HVD_OK;
@@ -157,11 +141,13 @@ static int parse_only_rank(struct options_reader *reader, const char *where, con
                      "%s %.100s: the list %s; expected ranks such as 0 or 0,4-7, or none", where, text, why);
 }
 
-/* Ranks inherit hvdrun's environment, so that a name alone, as mpirun takes it, has nothing to do. */
+/* On this machine ranks inherit hvdrun's environment; a name alone matters where ranks run on others. */
 static int parse_env(struct options_reader *reader, const char *where, const char *text)
 {
+    bool is_setting = strchr(text, '=') != NULL;
+    const char **list = is_setting ? reader->options->variables : reader->options->forwarded;
     int count = 0;
-    while (reader->options->variables[count] != NULL)
+    while (list[count] != NULL)
         count++;
     if (text[0] == 0 || text[0] == '=')
         return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: the name is empty; expected NAME=VALUE",
@@ -170,11 +156,41 @@ static int parse_env(struct options_reader *reader, const char *where, const cha
         return error_set(reader->err, HVD_ERR_INVALID,
                          "%s %.100s: at most %d variables can be given; set others before hvdrun", where,
                          text, HVDRUN_MAX_VARIABLES);
-    if (strchr(text, '=') != NULL)
-        reader->options->variables[count] = text;
-    else if (getenv(text) == NULL)
+    if (!is_setting && getenv(text) == NULL)
         return error_set(reader->err, HVD_ERR_INVALID,
                          "%s %.100s: the variable is not set; set it, or give NAME=VALUE", where, text);
+    list[count] = text;
+    return HVD_OK;
+}
+
+static int parse_launcher(struct options_reader *reader, const char *where, const char *text)
+{
+    if (launcher_parse(text, &reader->options->launcher))
+        return HVD_OK;
+    return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: expected %s", where, text,
+                     launch_table[LAUNCH_LAUNCHER].arg);
+}
+
+static int parse_max_restarts(struct options_reader *reader, const char *where, const char *text)
+{
+    int64_t count = 0;
+    const char *why = "is too large";
+    if (parse_count(text, &count, &why) < 0 || count > HVDRUN_MAX_RESTARTS)
+        return error_set(reader->err, HVD_ERR_INVALID, "%s %.100s: the number %s; expected 0 to %d", where,
+                         text, why, HVDRUN_MAX_RESTARTS);
+    reader->options->max_restarts = (int)count;
+    return HVD_OK;
+}
+
+static int parse_hosts(struct options_reader *reader, const char *where, const char *text)
+{
+    const struct hvdrun_options *options = reader->options;
+    if (text[0] == 0)
+        return error_set(reader->err, HVD_ERR_INVALID, "%s: no host is given; expected %s", where,
+                         where[1] == 'H' ? "h1:4,h2:4" : launch_table[LAUNCH_HOSTFILE].arg);
+    if (options->values[LAUNCH_HOSTS] != NULL && options->values[LAUNCH_HOSTFILE] != NULL)
+        return error_set(reader->err, HVD_ERR_INVALID,
+                         "-H and --hostfile both name hosts; leave one of them out");
     return HVD_OK;
 }
 
@@ -188,7 +204,21 @@ static int parse_output_dir(struct options_reader *reader, const char *where, co
 
 static int apply(struct options_reader *reader, enum launch_option id, const char *where, const char *value)
 {
+    reader->options->values[id] = value != NULL ? value : "";
     switch (id) {
+    case LAUNCH_HOSTS:
+    case LAUNCH_HOSTFILE:
+        return parse_hosts(reader, where, value);
+    case LAUNCH_LAUNCHER:
+        return parse_launcher(reader, where, value);
+    case LAUNCH_DRY_RUN:
+        reader->options->dry_run = true;
+        return HVD_OK;
+    case LAUNCH_VERBOSE:
+        reader->options->verbose = true;
+        return HVD_OK;
+    case LAUNCH_MAX_RESTARTS:
+        return parse_max_restarts(reader, where, value);
     case LAUNCH_RANKS:
     case LAUNCH_NP:
         return parse_ranks(reader, where, value);
@@ -367,12 +397,15 @@ static int inherit(struct hvdrun_options *options, const char *inherited_cli, st
 static int add_rs_to_cli(struct options_reader *reader)
 {
     char text[RS_TEXT_BYTES];
+    reader->options->cli_sets = strlen(reader->options->cli);
     if (reader->jsrun == NULL)
         return HVD_OK;
     if (reader->rs_given)
         return error_set(reader->err, HVD_ERR_INVALID,
                          "%s and --hvd-rs both say what resource sets are; give all of it to one of them",
                          reader->jsrun);
+    reader->options->sets = reader->rs;
+    reader->options->sets.given = true;
     if (rs_text(&reader->rs, text)[0] == 0) /* every option has its default value */
         snprintf(text, sizeof(text), "tasks:1");
     return config_list_add(reader->options->cli, OPTION_OF(rs), text, reader->err);
@@ -390,6 +423,89 @@ static int check_erf(const struct options_reader *reader)
                      "--erf_input and %s: an explicit resource file says itself which ranks there are and "
                      "where; leave %s out",
                      other, other);
+}
+
+/* ---- Programs -------------------------------------------------------------------------------- */
+
+/* The program at [reader]: its words up to a lone colon or the end. */
+static int read_program(struct options_reader *reader)
+{
+    struct hvdrun_options *options = reader->options;
+    struct hvdrun_app *app = &options->apps[options->app_count];
+    if (*reader->at == NULL || strcmp(*reader->at, ":") == 0)
+        return error_set(reader->err, HVD_ERR_INVALID,
+                         "no command was given%s; expected hvdrun [-n N] [options] [--] command [arg ...]",
+                         options->app_count > 0 || *reader->at != NULL ? " beside a colon" : "");
+    if ((*reader->at)[0] == 0)
+        return error_set(reader->err, HVD_ERR_INVALID,
+                         "the command is an empty word; expected a program to start");
+    if (options->app_count == HVDRUN_MAX_APPS)
+        return error_set(reader->err, HVD_ERR_INVALID, "more than %d programs; a job may have that many",
+                         HVDRUN_MAX_APPS);
+    *app = (struct hvdrun_app){.ranks = options->ranks, .command = reader->at};
+    while (reader->at[app->word_count] != NULL && strcmp(reader->at[app->word_count], ":") != 0)
+        app->word_count++;
+    reader->at += app->word_count;
+    options->app_count++;
+    return HVD_OK;
+}
+
+static bool is_count_option(const char *word)
+{
+    size_t length = strcspn(word, "=");
+    return (word[1] == 'n' && word[0] == '-') || (length == 7 && memcmp(word, "--ranks", 7) == 0) ||
+           (length == 4 && memcmp(word, "--np", 4) == 0);
+}
+
+/* What follows a colon: -n N, and a program. */
+static int read_next_app(struct options_reader *reader)
+{
+    int status = HVD_OK;
+    reader->options->ranks = 0;
+    while (status == HVD_OK && *reader->at != NULL && (*reader->at)[0] == '-' && (*reader->at)[1] != 0) {
+        const char *word = *reader->at++;
+        if (strcmp(word, "--") == 0)
+            break;
+        if (!is_count_option(word))
+            return error_set(
+                reader->err, HVD_ERR_INVALID,
+                "%.100s: after a colon only -n N is understood; give other options before the first "
+                "program",
+                word);
+        status = read_word(reader, word);
+    }
+    return status == HVD_OK ? read_program(reader) : status;
+}
+
+/* Each program of several has one rank where -n is not given. */
+static int count_all(struct options_reader *reader)
+{
+    struct hvdrun_options *options = reader->options;
+    int64_t total = 0;
+    for (int i = 0; options->app_count > 1 && i < options->app_count; i++) {
+        struct hvdrun_app *app = &options->apps[i];
+        app->ranks = app->ranks == 0 ? 1 : app->ranks;
+        total += app->ranks;
+    }
+    if (total > HVDRUN_MAX_ASKED)
+        return error_set(reader->err, HVD_ERR_INVALID,
+                         "the programs have %lld ranks together; expected at most %d", (long long)total,
+                         HVDRUN_MAX_ASKED);
+    if (total > 0) {
+        options->ranks = (int)total;
+        reader->ranks_given = "a colon";
+    }
+    return HVD_OK;
+}
+
+static int read_programs(struct options_reader *reader)
+{
+    int status = read_program(reader);
+    while (status == HVD_OK && *reader->at != NULL) {
+        reader->at++; /* the colon */
+        status = read_next_app(reader);
+    }
+    return status == HVD_OK ? count_all(reader) : status;
 }
 
 int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, const char *inherited_cli,
@@ -411,18 +527,20 @@ int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, cons
         status = error_set(err, HVD_ERR_INVALID,
                            "--timestamps and --no-prefix: times go before the prefix; leave one of them out");
     if (status == HVD_OK)
-        status = check_erf(&reader);
+        status = read_programs(&reader);
     if (status == HVD_OK)
-        status = add_rs_to_cli(&reader);
-    if (status != HVD_OK)
-        return status;
-    options->command = reader.at;
-    if (*reader.at == NULL)
-        return error_set(err, HVD_ERR_INVALID,
-                         "no command was given; expected hvdrun [-n N] [options] [--] command [arg ...]");
-    if ((*reader.at)[0] == 0)
-        return error_set(err, HVD_ERR_INVALID, "the command is an empty word; expected a program to start");
-    return HVD_OK;
+        status = check_erf(&reader);
+    return status == HVD_OK ? add_rs_to_cli(&reader) : status;
+}
+
+const char *hvdrun_option_name(enum launch_option id)
+{
+    return launch_table[id].name;
+}
+
+bool hvdrun_option_given(const struct hvdrun_options *options, enum launch_option id)
+{
+    return options->values[id] != NULL;
 }
 
 static void show(FILE *to, const char *spelling, const char *help, const char *def)
@@ -436,8 +554,9 @@ static void show(FILE *to, const char *spelling, const char *help, const char *d
 void hvdrun_options_help(FILE *to)
 {
     char spelling[128];
-    fprintf(to, "Usage: hvdrun [-n N] [options] [--] command [arg ...]\n"
-                "Start N ranks of a command on this machine and carry their output.\n\n");
+    fprintf(to,
+            "Usage: hvdrun [-n N] [options] [--] command [arg ...] [: [-n N] command [arg ...]] ...\n"
+            "Start N ranks of a command, here or by the launcher of the job, and carry their output.\n\n");
     for (int id = 0; id < LAUNCH_COUNT; id++) {
         const char *letter = launch_table[id].letter;
         const char *arg = launch_table[id].arg;

@@ -5,27 +5,83 @@
 #include <stdio.h>
 
 #include "options/config.h"
+#include "tools/hvdrun/launcher/launcher.h"
 #include "tools/hvdrun/output.h"
 #include "tools/hvdrun/rank_count.h"
 
 #define HVDRUN_MAX_VARIABLES 64
+#define HVDRUN_MAX_APPS      64
+#define HVDRUN_MAX_RESTARTS  1000
+#define HVDRUN_MAX_ASKED     1048576 /* ranks; hvdrun itself starts up to HVDRUN_MAX_RANKS */
+
+enum launch_option {
+    LAUNCH_RANKS,
+    LAUNCH_HOSTS,
+    LAUNCH_HOSTFILE,
+    LAUNCH_LAUNCHER,
+    LAUNCH_DRY_RUN,
+    LAUNCH_VERBOSE,
+    LAUNCH_MAX_RESTARTS,
+    LAUNCH_GRACE,
+    LAUNCH_NO_PREFIX,
+    LAUNCH_PTY,
+    LAUNCH_TIMESTAMPS,
+    LAUNCH_OUTPUT_DIR,
+    LAUNCH_ONLY_RANK,
+    LAUNCH_ENV,
+    LAUNCH_HELP,
+    LAUNCH_VERSION,
+    /* jsrun's options: how many ranks there are, and where they run */
+    LAUNCH_NP,
+    LAUNCH_NRS,
+    LAUNCH_TASKS,
+    LAUNCH_CPUS,
+    LAUNCH_GPUS,
+    LAUNCH_PER_HOST,
+    LAUNCH_BIND,
+    LAUNCH_DISTRIBUTION,
+    LAUNCH_LATENCY,
+    LAUNCH_ERF,
+    LAUNCH_COUNT
+};
+
+/* One program of a job. */
+struct hvdrun_app {
+    int ranks;            /* 0: not given, which only a job of one program may leave out */
+    char *const *command; /* with its arguments; points into argv */
+    int word_count;       /* of the command; what follows is no part of it */
+};
 
 struct hvdrun_options {
     enum { HVDRUN_RUN, HVDRUN_HELP, HVDRUN_VERSION } action;
-    int ranks;                    /* 1 to HVDRUN_MAX_RANKS; 0: not given */
+    int ranks;              /* of all programs, 1 to HVDRUN_MAX_ASKED; 0: not given */
+    enum launcher launcher; /* LAUNCHER_AUTO unless given */
+    bool dry_run, verbose;
+    int max_restarts;
+    const char
+        *values[LAUNCH_COUNT];    /* as given last, into argv; "": given without a value; NULL: not given */
     const char *erf;              /* explicit resource file, points into argv; NULL: none */
     int64_t grace_us;             /* from SIGTERM to SIGKILL */
     struct output_options output; /* points into argv */
     const char
         *variables[HVDRUN_MAX_VARIABLES + 1]; /* "NAME=value" for the ranks, NULL-terminated; into argv */
-    char cli[CONFIG_LIST_BYTES + 1];          /* HVD_CLI of the ranks */
-    char *const *command;                     /* with its arguments, NULL-terminated; points into argv */
+    const char *forwarded[HVDRUN_MAX_VARIABLES + 1]; /* names of variables to hand on; NULL-terminated; into
+                                                        argv */
+    char cli[CONFIG_LIST_BYTES + 1];                 /* HVD_CLI of the ranks */
+    size_t cli_sets;        /* where in it the sets begin that jsrun's options ask for */
+    struct rs_options sets; /* these sets, if sets.given */
+    struct hvdrun_app apps[HVDRUN_MAX_APPS];
+    int app_count;
 };
 
 /* Parse [argv]. Options for the ranks are appended to [inherited_cli], the HVD_CLI of an outer launcher
  * (NULL: none), and override it. Returns HVD_OK, or HVD_ERR_INVALID with the message for the user. */
 int hvdrun_options_parse(struct hvdrun_options *options, char *const *argv, const char *inherited_cli,
                          struct hvd_error *err);
+
+/* The name of an option, "--grace", and whether it was given. */
+const char *hvdrun_option_name(enum launch_option id);
+bool hvdrun_option_given(const struct hvdrun_options *options, enum launch_option id);
 
 /* Print the text of --help. */
 void hvdrun_options_help(FILE *to);

@@ -34,6 +34,10 @@ static int check_total(int asked, const struct rs_options *rs, int sets, int tas
 
 int rank_count(int asked, struct rs_options *rs, int *countp, struct hvd_error *err)
 {
+    if (rs == NULL && asked > HVDRUN_MAX_RANKS)
+        return error_set(err, HVD_ERR_INVALID,
+                         "%d ranks are asked for; hvdrun starts up to %d on one machine", asked,
+                         HVDRUN_MAX_RANKS);
     if (rs == NULL) {
         *countp = asked > 0 ? asked : 1;
         return HVD_OK;

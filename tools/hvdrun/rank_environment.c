@@ -197,6 +197,13 @@ static bool is_given(const char *entry, const char *const *variables)
     return false;
 }
 
+/* Is it a variable of hvdrun's own environment that counts for an outer job? */
+static bool is_replaced(const char *entry, const struct rank_environment *settings)
+{
+    size_t length = strlen(RESTART_VARIABLE "=");
+    return settings->restart != NULL && strncmp(entry, RESTART_VARIABLE "=", length) == 0;
+}
+
 char **rank_environment_create(char *const *environment, const struct rank_environment *settings)
 {
     struct outer outer = {.placed = environment_value(environment, PLACED_VARIABLE),
@@ -216,8 +223,8 @@ char **rank_environment_create(char *const *environment, const struct rank_envir
     if (builder.entries == NULL)
         return NULL;
     for (size_t i = 0; i < count; i++) {
-        if (!is_removed(environment[i], &outer) && !is_forced(environment[i]) &&
-            !is_given(environment[i], settings->variables) &&
+        if (!is_removed(environment[i], &outer) && !is_replaced(environment[i], settings) &&
+            !is_forced(environment[i]) && !is_given(environment[i], settings->variables) &&
             (settings->colours || !matches(environment[i], terminal)))
             add_entry(&builder, strdup(environment[i]));
     }
@@ -235,6 +242,8 @@ char **rank_environment_create(char *const *environment, const struct rank_envir
     add_setting(&builder, SECRET_VARIABLE, settings->secret);
     if (home_is_unknown(environment))
         add_setting(&builder, "HOME", HOME_SUBSTITUTE);
+    if (settings->restart != NULL)
+        add_setting(&builder, RESTART_VARIABLE, settings->restart);
     if (settings->cli[0] != 0)
         add_setting(&builder, CONFIG_CLI_VARIABLE, settings->cli);
     if (!builder.failed)

@@ -7,10 +7,11 @@
 #include "base/status.h"
 
 struct rank_environment {
-    const char *secret; /* HVD_JOB_KEY */
-    const char *cli;    /* HVD_CLI; "": none */
-    const char *shared; /* the folder for Open MPI's shared memory; "": its default */
-    int master_port;    /* MASTER_PORT; 0: none was found, and the user's stays */
+    const char *secret;  /* HVD_JOB_KEY */
+    const char *cli;     /* HVD_CLI; "": none */
+    const char *shared;  /* the folder for Open MPI's shared memory; "": its default */
+    const char *restart; /* HVD_RESTART; NULL: as in hvdrun's own environment */
+    int master_port;     /* MASTER_PORT; 0: none was found, and the user's stays */
     const char *const
         *variables; /* "NAME=value" that the user gave for the ranks, NULL-terminated; or NULL */
     bool colours;   /* the ranks' output goes to a terminal, which shows them */

@@ -33,6 +33,14 @@ static int await_ready(const struct reaper *reaper, const struct reaper_plan *pl
     return HVD_OK;
 }
 
+const struct reaper_app *reaper_app_of(const struct reaper_plan *plan, int rank)
+{
+    const struct reaper_app *app = plan->apps;
+    while (app + 1 < plan->apps + plan->app_count && rank >= app->end)
+        app++;
+    return app;
+}
+
 int reaper_fork(struct reaper *reaper, const struct reaper_plan *plan, struct hvd_error *err)
 {
     int fds[2];

@@ -10,11 +10,18 @@
 #include "base/bitmap.h"
 #include "base/status.h"
 
+/* One program of the job. Its ranks are those below [end] that no program before it has. */
+struct reaper_app {
+    char *path;
+    char **arguments; /* its argv */
+    int end;
+};
+
 /* What the reaper must know before it is forked. The pointers must stay valid until reaper_close. */
 struct reaper_plan {
-    int size;                    /* ranks */
-    const char *path;            /* of the program that the ranks run */
-    char *const *arguments;      /* its argv */
+    int size; /* ranks */
+    const struct reaper_app *apps;
+    int app_count;
     char *const *environment;    /* shared by all ranks */
     const char *scratches[2];    /* folders that the reaper creates and removes at the end; "": none */
     int64_t grace_us;            /* from SIGTERM to SIGKILL */
@@ -54,6 +61,9 @@ struct reaper_report {
     int stage;  /* ENDED: enum verdict_stage */
     uint64_t sweep; /* ENDED: ranks that were reaped in one pass have the same number */
 };
+
+/* The program that [rank] runs. */
+const struct reaper_app *reaper_app_of(const struct reaper_plan *plan, int rank);
 
 /* Fork the reaper. Call it before any thread is created, and with all signals blocked that hvdrun waits for.
  */

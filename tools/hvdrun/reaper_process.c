@@ -116,6 +116,7 @@ static int spawn_rank(struct reaper_state *state, const struct start *start, pid
 {
     posix_spawnattr_t attributes;
     posix_spawn_file_actions_t actions;
+    const struct reaper_app *app = reaper_app_of(state->plan, start->rank);
     char **environment = join_environment(state, start->extra);
     if (environment == NULL)
         return ENOMEM;
@@ -128,7 +129,7 @@ static int spawn_rank(struct reaper_state *state, const struct start *start, pid
     for (int to = 0; to < 3 && rc == 0; to++)
         rc = posix_spawn_file_actions_adddup2(&actions, start->stdio_fds[to], to);
     if (rc == 0)
-        rc = posix_spawn(pidp, state->plan->path, &actions, &attributes, state->plan->arguments, environment);
+        rc = posix_spawn(pidp, app->path, &actions, &attributes, app->arguments, environment);
     posix_spawn_file_actions_destroy(&actions);
     posix_spawnattr_destroy(&attributes);
     free(environment);

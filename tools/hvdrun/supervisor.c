@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/process_signal.h"
+#include "tools/hvdrun/job_signals.h"
 #include "tools/hvdrun/place_variables.h"
 
 #define NO_DEADLINE    INT64_MAX
@@ -154,7 +154,8 @@ static void handle_reaper_reports(struct supervisor *supervisor)
             verdict_started(verdict, report.rank, report.pid);
             break;
         case REAPER_NOT_STARTED:
-            verdict_not_started(verdict, report.rank, supervisor->plan->path, report.number);
+            verdict_not_started(verdict, report.rank, reaper_app_of(supervisor->plan, report.rank)->path,
+                                report.number);
             supervisor->gone_count++;
             break;
         case REAPER_NOT_BOUND:
@@ -180,13 +181,8 @@ static void handle_reaper_reports(struct supervisor *supervisor)
 /* Ctrl-Z stops the ranks too; they continue when hvdrun does. */
 static void stop_with_ranks(struct supervisor *supervisor)
 {
-    sigset_t stop;
-    sigemptyset(&stop);
-    sigaddset(&stop, SIGTSTP);
     reaper_signal(supervisor->reaper, SIGTSTP);
-    sigprocmask(SIG_UNBLOCK, &stop, NULL);
-    process_signal_self(SIGTSTP);
-    sigprocmask(SIG_BLOCK, &stop, NULL);
+    job_signals_stop();
     reaper_signal(supervisor->reaper, SIGCONT);
 }
 

@@ -176,6 +176,12 @@ bool verdict_is_failure(const struct verdict *verdict)
     return verdict->cause != CAUSE_NONE;
 }
 
+bool verdict_may_restart(const struct verdict *verdict)
+{
+    return verdict->cause != CAUSE_NONE && verdict->cause != CAUSE_NOT_STARTED &&
+           verdict->cause != CAUSE_INTERRUPTED;
+}
+
 int verdict_exit_status(const struct verdict *verdict)
 {
     int wait_status = 0;

@@ -38,6 +38,9 @@ void verdict_rest_ended(struct verdict *verdict);
 
 /* Whether something failed, so that the remaining ranks must be ended. */
 bool verdict_is_failure(const struct verdict *verdict);
+/* Has the job failed in a way that another attempt may not: not by a signal to hvdrun, nor because its
+ * program cannot be started? */
+bool verdict_may_restart(const struct verdict *verdict);
 /* hvdrun's exit status. */
 int verdict_exit_status(const struct verdict *verdict);
 /* The last message, without "hvdrun: ", with what became of the other ranks; "" after success. */

@@ -80,7 +80,7 @@ START_TEST(is_understood)
     ck_assert_int_eq(options.grace_us, good->grace_us);
     ck_assert_int_eq(options.output.prefix, good->prefix);
     ck_assert_str_eq(options.cli, good->cli);
-    ck_assert_str_eq(options.command[0], good->command);
+    ck_assert_str_eq(options.apps[0].command[0], good->command);
 }
 END_TEST
 
@@ -95,14 +95,14 @@ static const struct bad bads[] = {
     {{"hvdrun", "--"}, {"no command"}},
     {{"hvdrun", ""}, {"empty"}},
     {{"hvdrun", "-n"}, {"-n", "needs a value"}},
-    {{"hvdrun", "-n", "0", "true"}, {"-n 0", "too small", "1 to 4096"}},
-    {{"hvdrun", "-n", "-1", "true"}, {"-n -1", "1 to 4096"}},
-    {{"hvdrun", "-n", "x", "true"}, {"-n x", "1 to 4096"}},
-    {{"hvdrun", "-n", "", "true"}, {"-n", "1 to 4096"}},
-    {{"hvdrun", "-n", "2.5", "true"}, {"-n 2.5", "1 to 4096"}},
-    {{"hvdrun", "-n", "4097", "true"}, {"-n 4097", "too large", "1 to 4096"}},
-    {{"hvdrun", "-n", "100000", "true"}, {"-n 100000", "1 to 4096"}},
-    {{"hvdrun", "-n", "99999999999999999999", "true"}, {"1 to 4096"}},
+    {{"hvdrun", "-n", "0", "true"}, {"-n 0", "too small", "1 to 1048576"}},
+    {{"hvdrun", "-n", "-1", "true"}, {"-n -1", "1 to 1048576"}},
+    {{"hvdrun", "-n", "x", "true"}, {"-n x", "1 to 1048576"}},
+    {{"hvdrun", "-n", "", "true"}, {"-n", "1 to 1048576"}},
+    {{"hvdrun", "-n", "2.5", "true"}, {"-n 2.5", "1 to 1048576"}},
+    {{"hvdrun", "-n", "1048577", "true"}, {"-n 1048577", "too large", "1 to 1048576"}},
+    {{"hvdrun", "-n", "10000000", "true"}, {"-n 10000000", "1 to 1048576"}},
+    {{"hvdrun", "-n", "99999999999999999999", "true"}, {"1 to 1048576"}},
     {{"hvdrun", "-y", "true"}, {"-y", "unknown"}},
     {{"hvdrun", "-hx", "true"}, {"-hx", "unknown"}},
     {{"hvdrun", "--rank=2", "true"}, {"--rank=2", "unknown"}},
@@ -128,7 +128,7 @@ static const struct bad bads[] = {
     {{"hvdrun", "--hvd-=64M", "true"}, {"--hvd-", "unknown"}},
     {{"hvdrun", "--hvd-cycle-time=1ms", "true"}, {"--hvd-cycle-time", "remove it"}},
     {{"hvdrun", "--hvd-config=a;b", "true"}, {"a;b", "';'"}},
-    {{"hvdrun", "--np=0", "true"}, {"--np 0", "1 to 4096"}},
+    {{"hvdrun", "--np=0", "true"}, {"--np 0", "1 to 1048576"}},
     {{"hvdrun", "--nrs=0", "true"}, {"--nrs=0", "too small"}},
     {{"hvdrun", "--tasks_per_rs=x", "true"}, {"--tasks_per_rs=x", "whole"}},
     {{"hvdrun", "--cpu_per_rs=ALL_GPUS", "true"}, {"--cpu_per_rs=ALL_GPUS", "expected N|ALL_CPUS"}},
@@ -142,6 +142,19 @@ static const struct bad bads[] = {
     {{"hvdrun", "--erf_input=f", "--np=2", "true"}, {"--erf_input and --np"}},
     {{"hvdrun", "--erf_input=f", "--nrs=2", "true"}, {"--erf_input and --nrs"}},
     {{"hvdrun", "--hvd-rs=tasks:2", "--erf_input=f", "true"}, {"--erf_input and --hvd-rs"}},
+    {{"hvdrun", "--launcher=ssh", "true"}, {"--launcher ssh", "auto|local|srun|jsrun|prterun|mpirun"}},
+    {{"hvdrun", "--max-restarts=-1", "true"}, {"--max-restarts -1", "0 to 1000"}},
+    {{"hvdrun", "--max-restarts=1001", "true"}, {"--max-restarts 1001", "too large"}},
+    {{"hvdrun", "-H", "", "true"}, {"-H", "no host", "h1:4,h2:4"}},
+    {{"hvdrun", "-H", "a", "--hostfile=f", "true"}, {"-H and --hostfile", "leave one"}},
+    {{"hvdrun", "--dry-run=1", "true"}, {"--dry-run", "no value"}},
+    {{"hvdrun", "true", ":"}, {"no command", "beside a colon"}},
+    {{"hvdrun", ":", "true"}, {"no command", "beside a colon"}},
+    {{"hvdrun", "a", ":", "-n", "2"}, {"no command"}},
+    {{"hvdrun", "a", ":", "--grace=1s", "b"}, {"--grace=1s", "only -n N"}},
+    {{"hvdrun", "a", ":", "-n", "0", "b"}, {"-n 0", "too small"}},
+    {{"hvdrun", "-n", "1048576", "a", ":", "b"}, {"1048577 ranks together"}},
+    {{"hvdrun", "--erf_input=f", "a", ":", "b"}, {"--erf_input and a colon"}},
 };
 
 START_TEST(is_refused)
@@ -253,6 +266,39 @@ START_TEST(too_many_variables_are_refused)
 }
 END_TEST
 
+START_TEST(several_programs_are_one_job)
+{
+    static const char *const words[] = {"hvdrun", "-n",  "2", "a",  "-x", ":",  "b",
+                                        ":",      "-np", "3", "--", "-c", "--", NULL};
+    ck_assert_msg(parse(words) == HVD_OK, "%s", err.text);
+    ck_assert_int_eq(options.app_count, 3);
+    ck_assert_int_eq(options.ranks, 6);
+    ck_assert_int_eq(options.apps[0].ranks, 2);
+    ck_assert_int_eq(options.apps[0].word_count, 2);
+    ck_assert_int_eq(options.apps[1].ranks, 1);
+    ck_assert_int_eq(options.apps[1].word_count, 1);
+    ck_assert_int_eq(options.apps[2].ranks, 3);
+    ck_assert_str_eq(options.apps[2].command[0], "-c");
+    ck_assert_int_eq(options.apps[2].word_count, 2);
+}
+END_TEST
+
+START_TEST(what_launches_is_chosen)
+{
+    static const char *const words[] = {"hvdrun", "--launcher=mpirun", "-H", "a:2,b", "--max-restarts", "3",
+                                        "-v",     "--dry-run",         "-x", "PATH",  "true",           NULL};
+    ck_assert_msg(parse(words) == HVD_OK, "%s", err.text);
+    ck_assert_int_eq(options.launcher, LAUNCHER_MPIRUN);
+    ck_assert_str_eq(options.values[LAUNCH_HOSTS], "a:2,b");
+    ck_assert_int_eq(options.max_restarts, 3);
+    ck_assert(options.verbose && options.dry_run);
+    ck_assert_str_eq(options.forwarded[0], "PATH");
+    ck_assert_ptr_null(options.variables[0]);
+    ck_assert(hvdrun_option_given(&options, LAUNCH_VERBOSE) && !hvdrun_option_given(&options, LAUNCH_GRACE));
+    ck_assert_str_eq(hvdrun_option_name(LAUNCH_GRACE), "--grace");
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("options");
@@ -260,6 +306,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, output_is_a_terminal_or_a_pipe);
     tcase_add_test(tcase, output_may_be_chosen_and_kept);
     tcase_add_test(tcase, too_many_variables_are_refused);
+    tcase_add_test(tcase, several_programs_are_one_job);
+    tcase_add_test(tcase, what_launches_is_chosen);
     tcase_add_loop_test(tcase, is_refused, 0, sizeof(bads) / sizeof(bads[0]));
     tcase_add_test(tcase, long_words_are_refused);
     tcase_add_test(tcase, a_resource_file_is_noted);

@@ -1,0 +1,307 @@
+/* local_job.c: launch the ranks of a job on this machine: the steps, in order. */
+#include "config.h"
+
+#include "tools/hvdrun/local_job.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/descriptors.h"
+#include "base/launch_variables.h"
+#include "base/secret.h"
+#include "tools/common/command.h"
+#include "tools/hvdrun/launcher/line.h"
+#include "tools/hvdrun/place_variables.h"
+#include "tools/hvdrun/rank_environment.h"
+#include "tools/hvdrun/scratch.h"
+#include "tools/hvdrun/supervisor.h"
+
+#define EXIT_USAGE  2
+#define EXIT_BROKEN 1
+/* two pipes and a PMIx connection for each rank, its two files, and hvdrun's own */
+#define DESCRIPTORS(n, files) ((3 + ((files) ? 2 : 0)) * (n) + 64)
+
+extern char **environ;
+
+/* Everything that shut_down and release free at the end. */
+struct launch_state {
+    const struct hvdrun_options *options;
+    const struct job_signals *signals;
+    struct reaper_app apps[HVDRUN_MAX_APPS];
+    char restart[16]; /* HVD_RESTART */
+    char scratch[PATH_MAX];
+    char shared_scratch[64];
+    char host[256];
+    char **environment; /* shared by all ranks */
+    struct rank_places *places;
+    int size; /* ranks */
+    struct reaper_plan plan;
+    struct reaper reaper;
+    struct supervisor supervisor;
+};
+
+static int say(const char *sentence)
+{
+    fprintf(stderr, "hvdrun: %s\n", sentence);
+    return HVD_ERR_INVALID;
+}
+
+/* Look for a program, and copy what the reaper needs of it. */
+static int find_app(const struct hvdrun_app *from, struct reaper_app *app, int *exit_statusp)
+{
+    struct hvd_error err;
+    char path[PATH_MAX];
+    *exit_statusp = command_find(from->command[0], getenv("PATH"), path, sizeof(path), &err);
+    if (*exit_statusp != 0)
+        return say(err.text);
+    app->path = strdup(path);
+    app->arguments = calloc((size_t)from->word_count + 1, sizeof(*app->arguments));
+    if (app->path == NULL || app->arguments == NULL) {
+        *exit_statusp = EXIT_BROKEN;
+        return say("memory ran out");
+    }
+    for (int i = 0; i < from->word_count; i++)
+        app->arguments[i] = from->command[i];
+    return HVD_OK;
+}
+
+static int find_apps(struct launch_state *launch, int *exit_statusp)
+{
+    int end = 0;
+    int status = HVD_OK;
+    for (int i = 0; status == HVD_OK && i < launch->options->app_count; i++) {
+        status = find_app(&launch->options->apps[i], &launch->apps[i], exit_statusp);
+        end += launch->options->apps[i].ranks;
+        launch->apps[i].end = end;
+    }
+    return status;
+}
+
+static int check_descriptors(const struct launch_state *launch)
+{
+    struct rlimit limit;
+    rlim_t needed = (rlim_t)DESCRIPTORS(launch->size, launch->options->output.directory != NULL);
+    char sentence[256];
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || needed <= limit.rlim_max)
+        return HVD_OK;
+    snprintf(sentence, sizeof(sentence),
+             "%d ranks need %llu file descriptors, but the hard limit is %llu (`ulimit -Hn`); start fewer, "
+             "or raise it",
+             launch->size, (unsigned long long)needed, (unsigned long long)limit.rlim_max);
+    return say(sentence);
+}
+
+/* Report a request that cannot be met. */
+static int refuse(const struct hvd_error *err, int status, int *exit_statusp)
+{
+    *exit_statusp = status == HVD_ERR_NO_MEMORY ? EXIT_BROKEN : EXIT_USAGE;
+    return say(err->text);
+}
+
+/* Determine the ranks' environment, with the options in force, and their number. */
+static int count_ranks(struct launch_state *launch, int *exit_statusp)
+{
+    struct hvd_error err;
+    char secret[SECRET_TEXT_BYTES];
+    if (secret_draw(SECRET_OF_HVDRUN, secret) < 0)
+        return say("cannot draw a secret for the job");
+    scratch_name_shared(launch->shared_scratch, sizeof(launch->shared_scratch));
+    const struct rank_environment settings = {
+        .secret = secret,
+        .cli = launch->options->cli,
+        .shared = launch->shared_scratch,
+        .master_port = place_variables_find_port(),
+        .colours = isatty(STDOUT_FILENO) || !launch->options->output.prefix ||
+                   launch->options->output.pty == OUTPUT_PTY_OFF,
+        .restart = launch->options->max_restarts > 0 ? launch->restart : NULL,
+        .variables = launch->options->variables};
+    launch->environment = rank_environment_create(environ, &settings);
+    if (launch->environment == NULL)
+        return say("memory ran out");
+    int status = rank_places_create(&launch->places, launch->options, launch->environment, &err);
+    if (status != HVD_OK)
+        return refuse(&err, status, exit_statusp);
+    launch->size = rank_places_count(launch->places);
+    launch->apps[launch->options->app_count - 1].end = launch->size; /* of a single program without -n, too */
+    return HVD_OK;
+}
+
+static int make_plan(struct launch_state *launch)
+{
+    struct hvd_error err;
+    const struct hvdrun_options *options = launch->options;
+    gethostname(launch->host, sizeof(launch->host) - 1);
+    launch->supervisor.verdict = verdict_create(launch->size, launch->host, options->grace_us);
+    if (launch->supervisor.verdict == NULL)
+        return say("memory ran out");
+    if (scratch_make_name(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
+        return say(err.text);
+    launch->plan = (struct reaper_plan){.size = launch->size,
+                                        .apps = launch->apps,
+                                        .app_count = options->app_count,
+                                        .environment = launch->environment,
+                                        .scratches = {launch->scratch, launch->shared_scratch},
+                                        .grace_us = options->grace_us,
+                                        .signal_mask = &launch->signals->original};
+    return HVD_OK;
+}
+
+static int fork_reaper(struct launch_state *launch)
+{
+    struct hvd_error err;
+    return reaper_fork(&launch->reaper, &launch->plan, &err) == HVD_OK ? HVD_OK : say(err.text);
+}
+
+static int open_server(struct launch_state *launch)
+{
+    struct hvd_error err;
+    struct server_job job = {.host = launch->host, .scratch = launch->scratch, .size = launch->size};
+    return server_open(&launch->supervisor.server, &job, &err) == HVD_OK ? HVD_OK : say(err.text);
+}
+
+/* Reading the machine's topology takes about as long as starting the server, so both happen at the same time.
+ */
+static int place_ranks(struct launch_state *launch, int *exit_statusp)
+{
+    struct hvd_error err;
+    int status = rank_places_decide(launch->places, launch->host, &err);
+    if (status != HVD_OK)
+        return refuse(&err, status, exit_statusp);
+    rank_places_print(launch->places);
+    return HVD_OK;
+}
+
+static int await_server(struct launch_state *launch)
+{
+    struct hvd_error err;
+    return server_await(launch->supervisor.server, &err) == HVD_OK ? HVD_OK : say(err.text);
+}
+
+static int open_output(struct launch_state *launch)
+{
+    struct hvd_error err;
+    int status = output_create(&launch->supervisor.output, launch->size, &launch->options->output, &err);
+    return status == HVD_OK ? HVD_OK : say(err.text);
+}
+
+static void run_job(struct launch_state *launch)
+{
+    launch->supervisor.plan = &launch->plan;
+    launch->supervisor.signal_fd = launch->signals->fd;
+    launch->supervisor.reaper = &launch->reaper;
+    launch->supervisor.places = launch->places;
+    supervisor_run(&launch->supervisor);
+}
+
+static int exit_status_of(const struct launch_state *launch)
+{
+    char sentence[1024];
+    const struct verdict *verdict = launch->supervisor.verdict;
+    verdict_sentence(verdict, sentence, sizeof(sentence));
+    if (sentence[0] != 0)
+        fprintf(stderr, "%shvdrun: %s\n", output_mid_line(launch->supervisor.output) ? "\n" : "", sentence);
+    return verdict_exit_status(verdict);
+}
+
+static void shut_down(struct launch_state *launch)
+{
+    server_close(launch->supervisor.server);
+    reaper_close(&launch->reaper, &launch->plan);
+}
+
+static void release(struct launch_state *launch)
+{
+    output_destroy(launch->supervisor.output);
+    verdict_destroy(launch->supervisor.verdict);
+    rank_places_destroy(launch->places);
+    rank_environment_free(launch->environment);
+    for (int i = 0; i < launch->options->app_count; i++) {
+        free(launch->apps[i].path);
+        free(launch->apps[i].arguments);
+    }
+}
+
+static void begin(struct launch_state *launch, const struct hvdrun_options *options,
+                  const struct job_signals *signals, int restart)
+{
+    *launch = (struct launch_state){.options = options, .signals = signals, .reaper = {0, -1}};
+    snprintf(launch->restart, sizeof(launch->restart), "%d", restart);
+}
+
+void local_job_run(const struct hvdrun_options *options, const struct job_signals *signals, int restart,
+                   struct attempt *attempt)
+{
+    static struct launch_state launch;
+    begin(&launch, options, signals, restart);
+    int *exit_statusp = &attempt->exit_status;
+    bool ready = find_apps(&launch, exit_statusp) == HVD_OK;
+    if (ready) {
+        *exit_statusp = EXIT_BROKEN;
+        ready = count_ranks(&launch, exit_statusp) == HVD_OK && check_descriptors(&launch) == HVD_OK &&
+                make_plan(&launch) == HVD_OK && fork_reaper(&launch) == HVD_OK;
+    }
+    if (ready) {
+        descriptors_raise(); /* the reaper runs already, so the ranks begin with the user's limit */
+        ready = open_server(&launch) == HVD_OK && place_ranks(&launch, exit_statusp) == HVD_OK &&
+                await_server(&launch) == HVD_OK && open_output(&launch) == HVD_OK;
+    }
+    if (ready)
+        run_job(&launch);
+    shut_down(&launch);
+    if (ready) {
+        *exit_statusp = exit_status_of(&launch);
+        attempt->may_restart = verdict_may_restart(launch.supervisor.verdict);
+    }
+    release(&launch);
+}
+
+static void show_app(const struct hvdrun_app *app, int ranks, FILE *to)
+{
+    fprintf(to, "# %d x:", ranks);
+    for (int i = 0; i < app->word_count; i++) {
+        fputc(' ', to);
+        show_word(app->command[i], to);
+    }
+    fputc('\n', to);
+}
+
+/* Is the variable of [entry] in [environment] with the same value? */
+static bool is_in(const char *entry, char *const *environment)
+{
+    for (; *environment != NULL; environment++) {
+        if (strcmp(entry, *environment) == 0)
+            return true;
+    }
+    return false;
+}
+
+int local_job_show(const struct hvdrun_options *options, const char *why, FILE *to)
+{
+    static struct launch_state launch;
+    int exit_status = EXIT_BROKEN;
+    begin(&launch, options, NULL, 0);
+    if (count_ranks(&launch, &exit_status) == HVD_OK) {
+        exit_status = EXIT_SUCCESS;
+        fprintf(to, "# hvdrun starts %d rank%s on this machine itself: %s\n", launch.size,
+                launch.size == 1 ? "" : "s", why);
+        for (char **entry = launch.environment; *entry != NULL; entry++) {
+            bool is_secret = strncmp(*entry, SECRET_VARIABLE "=", strlen(SECRET_VARIABLE "=")) == 0;
+            if (is_secret || is_in(*entry, environ))
+                continue;
+            fprintf(to, "export %.*s", (int)strcspn(*entry, "=") + 1, *entry);
+            show_word(strchr(*entry, '=') + 1, to);
+            fputc('\n', to);
+        }
+        fputs("# and " SECRET_VARIABLE ", a secret, and for each rank those of its place, such as RANK\n",
+              to);
+        for (int i = 0; i < options->app_count; i++)
+            show_app(&options->apps[i], options->apps[i].ranks > 0 ? options->apps[i].ranks : launch.size,
+                     to);
+    }
+    release(&launch);
+    return exit_status;
+}
