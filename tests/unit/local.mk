@@ -54,9 +54,11 @@ UNIT_TESTS += tests/unit/tools/test_hvdrun_options tests/unit/tools/test_rank_co
 # the library as programs use it
 UNIT_TESTS += tests/unit/api/test_api
 if HAVE_HWLOC
-UNIT_TESTS += tests/unit/topo/test_machine tests/unit/topo/test_plan tests/unit/topo/test_plan_requests tests/unit/topo/test_plan_small \
+UNIT_TESTS += tests/unit/topo/test_machine tests/unit/topo/test_machine_small tests/unit/topo/test_plan tests/unit/topo/test_plan_requests tests/unit/topo/test_plan_small \
 	tests/unit/topo/test_plan_golden \
 	tests/unit/topo/test_node_placement tests/unit/topo/test_erf
+tests_unit_topo_test_machine_small_CFLAGS = $(AM_CFLAGS) $(HWLOC_CFLAGS)
+tests_unit_topo_test_machine_small_LDADD = $(UNIT_LIBS) $(HWLOC_LIBS)
 endif
 if HAVE_JANSSON
 UNIT_TESTS += tests/unit/trace/test_timeline

@@ -42,6 +42,23 @@ static inline void folder_remove(void)
     rmdir(folder);
 }
 
+/* Write a file, and make the folders on its path. */
+static inline void folder_put(const char *path, const char *text)
+{
+    char whole[300];
+    snprintf(whole, sizeof(whole), "%s/%s", folder, path);
+    for (char *at = whole + strlen(folder) + 1; *at != 0; at++)
+        if (*at == '/') {
+            *at = 0;
+            mkdir(whole, 0755);
+            *at = '/';
+        }
+    FILE *file = fopen(whole, "we");
+    ck_assert_msg(file != NULL, "%s", whole);
+    fputs(text, file);
+    fclose(file);
+}
+
 /* Read a file of the folder. The caller frees the text. NULL if there is no such file. */
 static inline char *folder_read(const char *name)
 {

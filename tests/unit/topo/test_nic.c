@@ -178,22 +178,6 @@ END_TEST
 
 /* ---- /sys ---- */
 
-static void put(const char *path, const char *text)
-{
-    char whole[300];
-    snprintf(whole, sizeof(whole), "%s/%s", folder, path);
-    for (char *at = whole + strlen(folder) + 1; *at != 0; at++)
-        if (*at == '/') {
-            *at = 0;
-            mkdir(whole, 0755);
-            *at = '/';
-        }
-    FILE *file = fopen(whole, "we");
-    ck_assert_msg(file != NULL, "%s", whole);
-    fputs(text, file);
-    fclose(file);
-}
-
 static void put_interface(const char *name, const char *flags, const char *state, const char *speed,
                           const char *type)
 {
@@ -202,7 +186,7 @@ static void put_interface(const char *name, const char *flags, const char *state
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         char path[200];
         snprintf(path, sizeof(path), "class/net/%s/%s", name, files[i][0]);
-        put(path, files[i][1]);
+        folder_put(path, files[i][1]);
     }
 }
 
@@ -219,23 +203,23 @@ START_TEST(sys_tells_links_and_speeds)
     static struct nic nics[16];
     char path[300];
     put_interface("eth0", "0x1003\n", "up\n", "25000\n", "1\n");
-    put("class/net/eth0/device/vendor", "0x15b3\n");
-    put("class/net/eth0/dev_port", "1\n");
+    folder_put("class/net/eth0/device/vendor", "0x15b3\n");
+    folder_put("class/net/eth0/dev_port", "1\n");
     put_interface("eth1", "0x1003\n", "down\n", "-1\n", "1\n");
     put_interface("eth2", "0x1002\n", "unknown\n", "10000\n", "1\n");
     put_interface("lo", "0x9\n", "unknown\n", "", "772\n");
     put_interface("veth1", "0x1003\n", "up\n", "10000\n", "1\n");
     put_interface("bond0", "0x1403\n", "up\n", "50000\n", "1\n");
-    put("class/net/bond0/bonding/mode", "802.3ad 4\n");
+    folder_put("class/net/bond0/bonding/mode", "802.3ad 4\n");
     put_interface("eth3", "0x1803\n", "up\n", "25000\n", "1\n");
     snprintf(path, sizeof(path), "%s/class/net/eth3/master", folder);
     ck_assert_int_eq(symlink("../bond0", path), 0);
     put_interface("ib0", "0x1003\n", "up\n", "200000\n", "32\n");
-    put("class/net/bonding_masters", "bond0\n");
-    put("class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
-    put("class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n");
-    put("class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n");
-    put("class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
+    folder_put("class/net/bonding_masters", "bond0\n");
+    folder_put("class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE\n");
+    folder_put("class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)\n");
+    folder_put("class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n");
+    folder_put("class/infiniband/mlx5_1/ports/1/state", "1: DOWN\n");
     nics[0] = interface("ib0", "mlx5_0", 0, "");
     nics[1] = interface("", "mlx5_1", 0, "");
     int count = nics_read_sys(nics, 2, 16, folder);
@@ -276,6 +260,8 @@ START_TEST(loopback_has_its_address)
     bool found = false;
     ck_assert_msg(nics_read_addresses(nics, 2, &err) == HVD_OK, "%s", err.text);
     struct nic_address loopback = address("127.0.0.1/8");
+    for (int i = 0; i < nics[0].address_count; i++)
+        ck_assert(nics[0].addresses[i].family == AF_INET || nics[0].addresses[i].family == AF_INET6);
     for (int i = 0; i < nics[0].address_count; i++)
         found = found || (nics[0].addresses[i].family == AF_INET && nics[0].addresses[i].prefix == 8 &&
                           memcmp(nics[0].addresses[i].bytes, loopback.bytes, 4) == 0);
