@@ -16,6 +16,7 @@
 #ifndef HVD_H
 #define HVD_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -61,13 +62,14 @@ enum hvd_dtype {
     HVD_BOOL = 10
 };
 
-/* Reductions, elementwise and in the order of ranks. Integer sums and products wrap around. Half types are
- * accumulated as float32 and rounded once. For HVD_BOOL, sum and max are "or", min and product are "and". */
+/* Reductions, elementwise and in the order of ranks, on GPUs in the order of the library that carries them.
+ * Integer sums and products wrap around. Half types are accumulated as float32 and rounded once. For
+ * HVD_BOOL, sum and max are "or", min and product are "and". */
 enum hvd_op {
     HVD_SUM = 0,
     HVD_AVERAGE = 1, /* the sum divided by the number of ranks; integers are truncated towards zero; not for
                         bools */
-    HVD_MIN = 2,     /* a NaN on any rank gives NaN */
+    HVD_MIN = 2,     /* a NaN on any rank gives NaN, on GPUs a NaN or the least of the others */
     HVD_MAX = 3,
     HVD_PRODUCT = 4,
     HVD_ADASUM =
@@ -83,7 +85,17 @@ enum hvd_wire { HVD_WIRE_EXACT = 0, HVD_WIRE_FLOAT16 = 1, HVD_WIRE_BFLOAT16 = 2 
 #define HVD_MAX_NAME  255   /* bytes of a name, without the final 0 */
 #define HVD_MAX_GROUP 16384 /* tensors of one grouped operation */
 
-/* A tensor in host memory, contiguous, the last dimension varying fastest. */
+/* In which memory a tensor is. Whoever says it spares hvd the question. */
+enum hvd_memory {
+    HVD_MEMORY_ANY =
+        0, /* hvd asks CUDA's driver, if this process has loaded it; otherwise it is the host's */
+    HVD_MEMORY_HOST = 1,   /* the host's, also where CUDA has pinned it */
+    HVD_MEMORY_DEVICE = 2, /* a GPU's */
+    HVD_MEMORY_MANAGED = 3 /* managed by CUDA: the GPU [device] works on it, as on its own */
+};
+
+/* A tensor, contiguous, the last dimension varying fastest. All ranks have it in host memory, or all have it
+ * on a GPU; which GPU may differ between ranks, and is the same for all tensors of a rank. */
 struct hvd_tensor {
     const char *name;  /* 1 to HVD_MAX_NAME bytes; the same on all ranks */
     const void *input; /* hvd reads it; may be NULL if there are no elements */
@@ -91,6 +103,8 @@ struct hvd_tensor {
     enum hvd_dtype dtype;
     int ndim;                    /* 0 (a scalar) to HVD_MAX_DIMS */
     int64_t shape[HVD_MAX_DIMS]; /* elements in each dimension, >= 0 */
+    enum hvd_memory memory;      /* of input and output */
+    int device; /* DEVICE, MANAGED: CUDA's number of the GPU in this process; otherwise it is not looked at */
 };
 
 /* A process set: some ranks of the job that run operations among themselves. All ranks of the job know it by
@@ -102,21 +116,27 @@ typedef int hvd_set;
  * finite and not 0. Scaled integers are truncated towards zero and limited to their type's range; bools are
  * not scaled. */
 struct hvd_options {
+    size_t
+        size; /* of this struct, in the hvd.h that the program was compiled with: later ones may be longer */
     hvd_set set;
     double prescale;    /* inputs are multiplied by it before they are reduced */
     double postscale;   /* results are multiplied by it after the reduction */
     enum hvd_wire wire; /* only for float32 */
+    void *stream; /* tensors on a GPU: a CUstream or cudaStream_t. The input is complete, and the output free
+                     to be written, when it has done what was queued in it before the call. NULL: CUDA's
+                     default stream */
 };
-#define HVD_OPTIONS_INIT                        \
-    {                                           \
-        HVD_ALL_RANKS, 1.0, 1.0, HVD_WIRE_EXACT \
+#define HVD_OPTIONS_INIT                                                          \
+    {                                                                             \
+        sizeof(struct hvd_options), HVD_ALL_RANKS, 1.0, 1.0, HVD_WIRE_EXACT, NULL \
     }
 
 /* The result of an operation whose size is known only when all ranks have submitted it. Zero it, or set
  * [allocate] and [rows]. Do not touch it until the operation is done. */
 struct hvd_result {
-    /* Returns memory for the result. Called once, before data moves, unless there are 0 bytes; on any thread
-     * that makes progress for hvd. NULL: hvd uses malloc, and the caller frees [data]. */
+    /* Returns memory for the result, which may be written at once. Called once, before data moves, unless
+     * there are 0 bytes; on any thread that makes progress for hvd. NULL: hvd uses malloc, and the caller
+     * frees [data]. A tensor on a GPU needs it, and memory on that GPU from it. */
     void *(*allocate)(int64_t bytes, void *arg);
     void *arg;
     int64_t *rows;     /* NULL, or an array with one number per member; out: how many rows that member sent */
@@ -300,6 +320,15 @@ HVD_API enum hvd_status hvd_barrier_async(hvd_set set, hvd_done_f done, void *ar
 /* Returns HVD_IN_PROGRESS, or the operation's final status. Never waits. The handle stays valid. */
 HVD_API enum hvd_status hvd_test(hvd_handle handle);
 
+/* Wait until the operation is launched: all ranks have agreed on it, and everything that it does on this
+ * rank's GPU is in the queue of that. Then let [stream] (a CUstream or cudaStream_t of that GPU; NULL: CUDA's
+ * default stream) wait for its end, release the handle and return HVD_OK. The host does not wait for the GPU:
+ * work that is put into [stream] from now on finds the result. Until that work runs the tensors remain
+ * hvd's. If a rank is lost after the launch the stream goes on, the result is undefined, and the next
+ * operation returns HVD_ERR_RANK_LOST. An operation that failed before returns its status. One on host memory
+ * ends as in hvd_wait, and [stream] is not looked at. */
+HVD_API enum hvd_status hvd_wait_on_stream(hvd_handle handle, void *stream);
+
 /* Wait until the operation is done, release the handle and return the final status. While it waits, the
  * calling thread may make progress for hvd and run callbacks of other operations. HVD_ERR_INVALID if no
  * operation in flight has this handle. */
@@ -318,9 +347,9 @@ HVD_API enum hvd_status hvd_wait(hvd_handle handle);
  * parent; it does not get a copy. HVD_ERR_STATE before hvd_init. */
 HVD_API enum hvd_status hvd_alloc(int64_t bytes, void **memoryp);
 
-/* Free memory from hvd_alloc. No operation that uses it may be in flight. Does nothing for NULL.
- * HVD_ERR_INVALID for a pointer that is not from hvd_alloc or was freed already. May be called after
- * hvd_shutdown. */
+/* Free memory from hvd_alloc. No operation that uses it may be in
+ * flight. Does nothing for NULL. HVD_ERR_INVALID for a pointer that is not from hvd_alloc or was freed
+ * already. May be called after hvd_shutdown. */
 HVD_API enum hvd_status hvd_free(void *memory);
 
 /* ---- Stopping, observing -------------------------------------------------------------------- */
@@ -343,7 +372,7 @@ HVD_API enum hvd_status hvd_timeline_stop(void);
 /* Describes a tensor of one dimension whose input and output are the same array. */
 static inline struct hvd_tensor hvd_vector(const char *name, void *data, int64_t count, enum hvd_dtype dtype)
 {
-    struct hvd_tensor tensor = {name, data, data, dtype, 1, {count}};
+    struct hvd_tensor tensor = {name, data, data, dtype, 1, {count}, HVD_MEMORY_ANY, 0};
     return tensor;
 }
 

@@ -1,4 +1,6 @@
 /* arguments.c: check a caller's arguments against hvd.h. */
+#include "config.h"
+
 #include "api/arguments.h"
 
 #include <math.h>
@@ -137,10 +139,26 @@ static int64_t output_count(const struct argument *argument, int64_t count)
     return count / rows * hvd_share_rows(rows, membership->rank, membership->size);
 }
 
+/* Does the caller say in which memory the tensor is, in words that hvd knows? */
+static int check_memory_kind(const struct argument *argument, struct hvd_error *err)
+{
+    const struct hvd_tensor *tensor = argument->tensor;
+    unsigned memory = (unsigned)tensor->memory;
+    if (memory > HVD_MEMORY_MANAGED)
+        return set_invalid(argument, err, "memory is %d, which is no enum hvd_memory", (int)tensor->memory);
+    if ((memory == HVD_MEMORY_DEVICE || memory == HVD_MEMORY_MANAGED) && tensor->device < 0)
+        return set_invalid(argument, err, "device is %d; expected CUDA's number of the GPU, 0 or more",
+                           tensor->device);
+    return HVD_OK;
+}
+
 static int check_memory(const struct argument *argument, struct hvd_error *err)
 {
     const struct hvd_tensor *tensor = argument->tensor;
     const struct membership *membership = argument->membership;
+    int rc = check_memory_kind(argument, err);
+    if (rc != HVD_OK)
+        return rc;
     if (tensor->input == tensor->output && tensor->input != NULL && !argument->kind_traits->results)
         return HVD_OK; /* the usual case: in place */
     bool reads = argument->arguments->kind != DESC_BROADCAST || membership->rank == membership->root;
@@ -310,9 +328,11 @@ static int check_tensor(const struct argument *argument, struct hvd_error *err)
 }
 
 /* Is it the tensor that was described? Dimensions before [first] may differ. */
-static bool is_same_tensor(const struct hvd_tensor *tensor, const struct desc_tensor *described, int first)
+static bool is_same_tensor(const struct hvd_tensor *tensor, bool on_device,
+                           const struct desc_tensor *described, int first)
 {
-    return tensor->dtype == described->dtype && tensor->ndim == described->ndim && tensor->name != NULL &&
+    return tensor->dtype == described->dtype && on_device == described->on_device &&
+           tensor->ndim == described->ndim && tensor->name != NULL &&
            memcmp(tensor->shape + first, described->shape + first,
                   (size_t)(tensor->ndim - first) * sizeof(tensor->shape[0])) == 0 &&
            strcmp(tensor->name, described->name) == 0;
@@ -333,10 +353,24 @@ bool arguments_match_desc(const struct arguments *arguments, const struct desc *
         !is_same_factor(options->postscale, desc->postscale))
         return false;
     for (int i = 0; i < arguments->count; i++)
-        if (!is_same_tensor(&arguments->tensors[i], &desc->tensors[i],
+        if (!is_same_tensor(&arguments->tensors[i], arguments_on_device(arguments, i), &desc->tensors[i],
                             traits_of_kind[arguments->kind].results ? 1 : 0))
             return false;
     return true;
+}
+
+/* The struct may be shorter than ours where the program was compiled with an earlier hvd.h. */
+int arguments_check_options(const struct arguments *arguments, struct hvd_error *err)
+{
+    char title[ARGUMENTS_TITLE_BYTES];
+    size_t bytes = arguments->options->size;
+    if (bytes == sizeof(struct hvd_options))
+        return HVD_OK;
+    return error_set(
+        err, HVD_ERR_INVALID,
+        "%s: options.size is %zu; expected %zu (begin options with HVD_OPTIONS_INIT, and compile "
+        "with the hvd.h of this version, %s)",
+        arguments_title(arguments, 0, title), bytes, sizeof(struct hvd_options), PACKAGE_VERSION);
 }
 
 static int check_results(const struct argument *argument, struct hvd_error *err)

@@ -17,7 +17,15 @@ struct arguments {
     int root;                          /* broadcast */
     const int64_t *splits;             /* alltoall: or NULL */
     struct hvd_result *results;        /* allgather, alltoall: one result for each tensor */
+    const bool *on_device; /* by tensor: is it on a GPU? NULL: none is. Of one that says its kind itself it is
+                              not looked at */
 };
+
+/* Is tensor [index] on a GPU? */
+static inline bool arguments_on_device(const struct arguments *arguments, int index)
+{
+    return arguments->on_device != NULL && arguments->on_device[index];
+}
 
 /* This rank's place in the operation's process set. */
 struct membership {
@@ -30,6 +38,9 @@ struct membership {
  * usable name, `allreduce` or `grouped allreduce, tensors[3]`. */
 #define ARGUMENTS_TITLE_BYTES (HVD_MAX_NAME + 64)
 const char *arguments_title(const struct arguments *arguments, int index, char title[ARGUMENTS_TITLE_BYTES]);
+
+/* Were the options begun with HVD_OPTIONS_INIT? To be asked first. */
+int arguments_check_options(const struct arguments *arguments, struct hvd_error *err);
 
 /* Check all of [arguments] but its process set. Returns HVD_OK or HVD_ERR_INVALID. */
 int arguments_check(const struct arguments *arguments, const struct membership *membership,

@@ -205,6 +205,13 @@ enum hvd_status hvd_test(hvd_handle handle)
                            : tensor_queue_test(loop_tensor_queue(context->loop), handle, context_error());
 }
 
+enum hvd_status hvd_wait_on_stream(hvd_handle handle, void *stream)
+{
+    struct context *context = context_require();
+    (void)stream;
+    return context == NULL ? HVD_ERR_STATE : loop_wait(context->loop, handle, context_error());
+}
+
 enum hvd_status hvd_wait(hvd_handle handle)
 {
     struct context *context = context_require();

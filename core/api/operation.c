@@ -13,12 +13,14 @@ static const struct hvd_options default_options = HVD_OPTIONS_INIT;
 
 /* ---- Requests ----------------------------------------------------------------------------------- */
 
-static void describe_tensor(enum desc_kind kind, const struct hvd_tensor *tensor, struct desc_tensor *to)
+static void describe_tensor(const struct arguments *arguments, int index, struct desc_tensor *to)
 {
+    const struct hvd_tensor *tensor = &arguments->tensors[index];
     to->dtype = tensor->dtype;
+    to->on_device = arguments_on_device(arguments, index);
     to->ndim = tensor->ndim;
     memcpy(to->shape, tensor->shape, (size_t)tensor->ndim * sizeof(to->shape[0]));
-    if (kind == DESC_ALLGATHER || kind == DESC_ALLTOALL)
+    if (arguments->kind == DESC_ALLGATHER || arguments->kind == DESC_ALLTOALL)
         to->shape[0] = 0;
     memcpy(to->name, tensor->name, strlen(tensor->name) + 1);
 }
@@ -39,7 +41,7 @@ static struct desc *describe(const struct arguments *arguments)
         desc->postscale = arguments->options->postscale;
     }
     for (int i = 0; i < arguments->count; i++)
-        describe_tensor(arguments->kind, &arguments->tensors[i], &desc->tensors[i]);
+        describe_tensor(arguments, i, &desc->tensors[i]);
     return desc;
 }
 
@@ -255,6 +257,21 @@ int operation_run_element(struct context *context, struct desc *desc, void *elem
     return operation_run(context, request);
 }
 
+/* Refuse tensors that no part of this hvd can read. */
+static int check_places(const struct arguments *arguments)
+{
+    char title[ARGUMENTS_TITLE_BYTES];
+    int count = arguments->tensors == NULL || arguments->count > HVD_MAX_GROUP ? 0 : arguments->count;
+    for (int i = 0; i < count; i++) {
+        enum hvd_memory memory = arguments->tensors[i].memory;
+        if (memory == HVD_MEMORY_DEVICE || memory == HVD_MEMORY_MANAGED)
+            return error_set(context_error(), HVD_ERR_UNSUPPORTED,
+                             "%s: this hvd carries no tensors on GPUs; copy it to host memory first",
+                             arguments_title(arguments, i, title));
+    }
+    return HVD_OK;
+}
+
 int operation_perform(struct arguments *arguments, const struct completion *completion)
 {
     struct context *context = context_require();
@@ -263,7 +280,11 @@ int operation_perform(struct arguments *arguments, const struct completion *comp
         return HVD_ERR_STATE;
     if (arguments->options == NULL)
         arguments->options = &default_options;
-    int rc = find_membership(context, arguments, &membership);
+    int rc = arguments_check_options(arguments, context_error());
+    if (rc == HVD_OK)
+        rc = check_places(arguments);
+    if (rc == HVD_OK)
+        rc = find_membership(context, arguments, &membership);
     if (rc != HVD_OK)
         return rc;
     struct request *request = take_finished_request(context, arguments);

@@ -66,7 +66,8 @@ static bool same_dims(const struct desc_tensor *a, const struct desc_tensor *b)
 
 static bool same_tensor(const struct desc_tensor *a, const struct desc_tensor *b)
 {
-    return a->dtype == b->dtype && same_dims(a, b) && strcmp(a->name, b->name) == 0;
+    return a->dtype == b->dtype && a->on_device == b->on_device && same_dims(a, b) &&
+           strcmp(a->name, b->name) == 0;
 }
 
 static bool same_bits(double a, double b)
@@ -183,6 +184,17 @@ static void write_tensor(const struct desc *desc, int index, char *text, size_t 
         snprintf(text + used, text_bytes - used, " as \"%s\"", tensor->name);
 }
 
+/* Write "float32 on a GPU", and the tensor's name if there are several tensors. */
+static void write_memory(const struct desc *desc, int index, char *text, size_t text_bytes)
+{
+    const struct desc_tensor *tensor = &desc->tensors[index];
+    const char *where = tensor->on_device ? "on a GPU" : "in host memory";
+    if (desc->tensor_count > 1)
+        snprintf(text, text_bytes, "%s %s as \"%s\"", dtype_name(tensor->dtype), where, tensor->name);
+    else
+        snprintf(text, text_bytes, "%s %s", dtype_name(tensor->dtype), where);
+}
+
 /* Write the difference of two operations whose first dimension may differ between ranks: the other
  * dimensions. */
 static void write_rows(const struct desc *a, const struct desc *b, int index, char *text, size_t text_bytes)
@@ -292,6 +304,9 @@ static bool compare_tensors(const struct desc *a, const struct desc *b, struct d
                  a->tensors[name].name, name + 1);
         snprintf(difference->b, sizeof(difference->b), "\"%s\" as tensor %d of the group",
                  b->tensors[name].name, name + 1);
+    } else if (tensor < a->tensor_count && a->tensors[tensor].on_device != b->tensors[tensor].on_device) {
+        write_memory(a, tensor, difference->a, sizeof(difference->a));
+        write_memory(b, tensor, difference->b, sizeof(difference->b));
     } else if (tensor < a->tensor_count && rows) {
         write_rows(a, b, tensor, difference->a, sizeof(difference->a));
         write_rows(b, a, tensor, difference->b, sizeof(difference->b));

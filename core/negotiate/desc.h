@@ -27,6 +27,7 @@ enum desc_kind {
  * cut if it is too long; shape[0] is the number of ranks, shape[1] a hash of all of them. */
 struct desc_tensor {
     enum hvd_dtype dtype;
+    bool on_device; /* in the memory of a GPU, whichever that is on each rank */
     int ndim;
     int64_t shape[HVD_MAX_DIMS]; /* dimension 0 of allgather and alltoall is 0: it may differ between ranks */
     char name[HVD_MAX_NAME + 1];

@@ -14,7 +14,7 @@
 /* The most bytes that each part of a record can take. */
 #define FIXED_BYTES      32 /* everything but proposals, bitmaps, names and ranks */
 #define PROPOSAL_BYTES   48 /* without its tensors */
-#define TENSOR_BYTES     (2 + 8 * HVD_MAX_DIMS + 1 + HVD_MAX_NAME)
+#define TENSOR_BYTES     (3 + 8 * HVD_MAX_DIMS + 1 + HVD_MAX_NAME)
 #define STALL_RANK_BYTES (4 + 1 + 4 + 2 + DESC_TITLE_BYTES)
 
 /* Begin a part of at most [most] bytes at the end of the message. The encoder is valid until the next
@@ -64,6 +64,7 @@ static void put_tensor(struct wire_writer *writer, const struct desc_tensor *ten
 {
     struct encoder encoder = begin(writer, TENSOR_BYTES);
     encode_number(&encoder, tensor->dtype, 1);
+    encode_number(&encoder, tensor->on_device, 1);
     encode_number(&encoder, (uint64_t)tensor->ndim, 1);
     for (int i = 0; i < tensor->ndim; i++)
         encode_number(&encoder, (uint64_t)tensor->shape[i], 8);

@@ -8,7 +8,7 @@
 #include "base/dtype.h"
 
 /* A tensor takes at least its type, its number of dimensions, and a name of one byte with its length. */
-#define TENSOR_LEAST_BYTES 4
+#define TENSOR_LEAST_BYTES 5
 
 /* Decode a process set's number, or a root; the caller checks the rules of the kind. */
 static int get_count(struct decoder *decoder)
@@ -51,6 +51,7 @@ static void get_tensor(struct decoder *decoder, struct desc_tensor *tensor)
 {
     tensor->dtype = (enum hvd_dtype)decode_number(decoder, 1);
     decode_check(decoder, dtype_name(tensor->dtype) != NULL);
+    tensor->on_device = decode_at_most(decoder, 1, 1) == 1;
     tensor->ndim = (int)decode_at_most(decoder, 1, HVD_MAX_DIMS);
     for (int i = 0; i < tensor->ndim; i++)
         tensor->shape[i] = (int64_t)decode_at_most(decoder, 8, INT64_MAX);

@@ -41,6 +41,12 @@ ENUMS: Dict[str, Dict[str, int]] = {
         "HVD_ADASUM": 5,
     },
     "hvd_wire": {"HVD_WIRE_EXACT": 0, "HVD_WIRE_FLOAT16": 1, "HVD_WIRE_BFLOAT16": 2},
+    "hvd_memory": {
+        "HVD_MEMORY_ANY": 0,
+        "HVD_MEMORY_HOST": 1,
+        "HVD_MEMORY_DEVICE": 2,
+        "HVD_MEMORY_MANAGED": 3,
+    },
 }
 
 CONSTANTS = {"HVD_MAX_DIMS": 8, "HVD_MAX_NAME": 255, "HVD_MAX_GROUP": 16384, "HVD_ALL_RANKS": 0}
@@ -54,15 +60,19 @@ class Tensor(ctypes.Structure):
         ("dtype", ctypes.c_int),
         ("ndim", ctypes.c_int),
         ("shape", ctypes.c_int64 * CONSTANTS["HVD_MAX_DIMS"]),
+        ("memory", ctypes.c_int),
+        ("device", ctypes.c_int),
     ]
 
 
 class Options(ctypes.Structure):
     _fields_ = [
+        ("size", ctypes.c_size_t),
         ("set", ctypes.c_int),
         ("prescale", ctypes.c_double),
         ("postscale", ctypes.c_double),
         ("wire", ctypes.c_int),
+        ("stream", ctypes.c_void_p),
     ]
 
 
@@ -93,7 +103,7 @@ STRUCTS = {
 }
 
 # struct.pack_into writes a Tensor some times faster than ctypes does
-TENSOR_FORMAT = "PPPii%dq" % CONSTANTS["HVD_MAX_DIMS"]
+TENSOR_FORMAT = "PPPii%dqii" % CONSTANTS["HVD_MAX_DIMS"]
 
 _T, _O, _R = "const struct hvd_tensor *", "const struct hvd_options *", "struct hvd_result *"
 _ASYNC = ["hvd_done_f", "void *", "hvd_handle *"]
@@ -136,6 +146,7 @@ PROTOTYPES: Dict[str, Tuple[str, List[str]]] = {
     **_both_forms("hvd_join", ["hvd_set", "int *"]),
     **_both_forms("hvd_barrier", ["hvd_set"]),
     "hvd_test": ("enum hvd_status", ["hvd_handle"]),
+    "hvd_wait_on_stream": ("enum hvd_status", ["hvd_handle", "void *"]),
     "hvd_wait": ("enum hvd_status", ["hvd_handle"]),
     "hvd_alloc": ("enum hvd_status", ["int64_t", "void **"]),
     "hvd_free": ("enum hvd_status", ["void *"]),

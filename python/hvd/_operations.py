@@ -18,6 +18,7 @@ _STATUS = _abi.ENUMS["hvd_status"]
 _TENSOR = struct.Struct(_abi.TENSOR_FORMAT)
 _TENSOR_BYTES = ctypes.sizeof(_abi.Tensor)
 _ZEROS = (0,) * MAX_DIMS
+_ON_HOST = (_abi.ENUMS["hvd_memory"]["HVD_MEMORY_HOST"], 0)
 
 
 class ReduceOp(enum.IntEnum):
@@ -66,7 +67,7 @@ class Description:
             target,
             place.dtype,
             len(shape),
-            *(shape + _ZEROS[len(shape) :])
+            *(shape + _ZEROS[len(shape) :] + _ON_HOST)
         )
         self._offset += _TENSOR_BYTES
         self.keep.append(text)
@@ -86,7 +87,8 @@ def options_of(
     plain = prescale == 1.0 and postscale == 1.0 and not _WIRES[wire]
     if plain and number in _default_options:
         return _default_options[number]
-    made = _abi.Options(number, prescale, postscale, _WIRES[wire])
+    size = ctypes.sizeof(_abi.Options)
+    made = _abi.Options(size, number, prescale, postscale, _WIRES[wire], None)
     if plain:
         _default_options[number] = made
     return made

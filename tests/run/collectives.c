@@ -251,7 +251,8 @@ static void gather_again(int step)
     int64_t rows[64] = {0};
     float input[4] = {0};
     struct hvd_result result = {.rows = step % 2 ? rows : NULL};
-    struct hvd_tensor tensor = {"gather", input, NULL, HVD_FLOAT32, 2, {rows_of(rank, step), 2}};
+    struct hvd_tensor tensor = {"gather",       input, NULL, HVD_FLOAT32, 2, {rows_of(rank, step), 2},
+                                HVD_MEMORY_ANY, 0};
     for (int i = 0; i < 4; i++)
         input[i] = (float)(100 * step + rank);
     must(hvd_allgather(&tensor, &result, NULL), "hvd_allgather again");
@@ -271,7 +272,7 @@ static void gather_again(int step)
 
 static void case_again(void)
 {
-    const struct hvd_tensor wrong = {"gather", NULL, NULL, HVD_FLOAT32, 2, {2, 2}};
+    const struct hvd_tensor wrong = {"gather", NULL, NULL, HVD_FLOAT32, 2, {2, 2}, HVD_MEMORY_ANY, 0};
     for (int step = 0; step < 24; step++) {
         broadcast_again(step);
         gather_again(step);
@@ -317,7 +318,7 @@ static void case_mismatch(void)
     double data[12] = {0};
     int odd = rank == size - 1;
     for (int known = 0; known < 2; known++) {
-        struct hvd_tensor tensor = {"w", data, data, HVD_FLOAT32, 2, {2, odd ? 3 : 4}};
+        struct hvd_tensor tensor = {"w", data, data, HVD_FLOAT32, 2, {2, odd ? 3 : 4}, HVD_MEMORY_ANY, 0};
         expect_mismatch(&tensor, HVD_SUM);
         tensor.shape[1] = 4;
         tensor.dtype = odd ? HVD_FLOAT64 : HVD_FLOAT32;
@@ -414,18 +415,18 @@ static void case_errors(void)
     memset(long_name, 'x', sizeof(long_name) - 1);
     long_name[sizeof(long_name) - 1] = 0;
     const struct hvd_tensor bad[] = {
-        {NULL, data, data, HVD_FLOAT32, 1, {8}},
-        {"", data, data, HVD_FLOAT32, 1, {8}},
-        {long_name, data, data, HVD_FLOAT32, 1, {8}},
-        {"a\nb", data, data, HVD_FLOAT32, 1, {8}},
-        {"e", data, data, (enum hvd_dtype)77, 1, {8}},
-        {"e", data, data, HVD_FLOAT32, -1, {8}},
-        {"e", data, data, HVD_FLOAT32, 9, {8}},
-        {"e", data, data, HVD_FLOAT32, 1, {-8}},
-        {"e", data, data, HVD_FLOAT32, 2, {INT64_MAX, 2}},
-        {"e", NULL, data, HVD_FLOAT32, 1, {8}},
-        {"e", data, NULL, HVD_FLOAT32, 1, {8}},
-        {"e", data, data + 1, HVD_FLOAT32, 1, {4}},
+        {NULL, data, data, HVD_FLOAT32, 1, {8}, HVD_MEMORY_ANY, 0},
+        {"", data, data, HVD_FLOAT32, 1, {8}, HVD_MEMORY_ANY, 0},
+        {long_name, data, data, HVD_FLOAT32, 1, {8}, HVD_MEMORY_ANY, 0},
+        {"a\nb", data, data, HVD_FLOAT32, 1, {8}, HVD_MEMORY_ANY, 0},
+        {"e", data, data, (enum hvd_dtype)77, 1, {8}, HVD_MEMORY_ANY, 0},
+        {"e", data, data, HVD_FLOAT32, -1, {8}, HVD_MEMORY_ANY, 0},
+        {"e", data, data, HVD_FLOAT32, 9, {8}, HVD_MEMORY_ANY, 0},
+        {"e", data, data, HVD_FLOAT32, 1, {-8}, HVD_MEMORY_ANY, 0},
+        {"e", data, data, HVD_FLOAT32, 2, {INT64_MAX, 2}, HVD_MEMORY_ANY, 0},
+        {"e", NULL, data, HVD_FLOAT32, 1, {8}, HVD_MEMORY_ANY, 0},
+        {"e", data, NULL, HVD_FLOAT32, 1, {8}, HVD_MEMORY_ANY, 0},
+        {"e", data, data + 1, HVD_FLOAT32, 1, {4}, HVD_MEMORY_ANY, 0},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         must_be(hvd_allreduce(&bad[i], HVD_SUM, NULL), HVD_ERR_INVALID, "a bad tensor");

@@ -42,8 +42,9 @@ static enum hvd_status make_call(const char *name, const struct call *call, hvd_
     for (int i = 0; i < count; i++) {
         snprintf(names[i], sizeof(names[i]), i == 0 ? "%s" : "%s.%d", name, i);
         tensors[i] =
-            (struct hvd_tensor){names[i],    memory[i],  memory[i],
-                                call->dtype, call->ndim, {call->shape[0], call->shape[1], call->shape[2]}};
+            (struct hvd_tensor){names[i],       memory[i],  memory[i],
+                                call->dtype,    call->ndim, {call->shape[0], call->shape[1], call->shape[2]},
+                                HVD_MEMORY_ANY, 0};
         if (results_are_made)
             tensors[i].output = NULL;
     }

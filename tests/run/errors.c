@@ -145,7 +145,7 @@ static void case_set_arguments(void)
         must_be(hvd_set_add(&all[1], 1, &set), HVD_ERR_DUPLICATE, "a set that there is");
         if (set != one)
             ranks_fail("the set that there is, %d, was said to be %d", one, set);
-        struct hvd_options options = {one, 1, 1, HVD_WIRE_EXACT};
+        struct hvd_options options = {sizeof(options), one, 1, 1, HVD_WIRE_EXACT, NULL};
         struct hvd_tensor tensor = hvd_vector("t", memory, 8, HVD_FLOAT32);
         if (rank == 1) {
             must_be(hvd_broadcast(&tensor, 0, &options), HVD_ERR_INVALID, "a root that is no member");
@@ -164,7 +164,7 @@ static void case_set_arguments(void)
 
 static struct hvd_options with(double prescale, double postscale, enum hvd_wire wire)
 {
-    return (struct hvd_options){HVD_ALL_RANKS, prescale, postscale, wire};
+    return (struct hvd_options){sizeof(struct hvd_options), HVD_ALL_RANKS, prescale, postscale, wire, NULL};
 }
 
 static void refuse_reductions(void)
@@ -172,7 +172,7 @@ static void refuse_reductions(void)
     struct hvd_tensor tensor = hvd_vector("t", memory, 8, HVD_FLOAT32);
     struct hvd_tensor bools = hvd_vector("t", memory, 8, HVD_BOOL);
     struct hvd_tensor ints = hvd_vector("t", memory, 8, HVD_INT32);
-    struct hvd_tensor scalar = {"t", memory, memory, HVD_FLOAT32, 0, {0}};
+    struct hvd_tensor scalar = {"t", memory, memory, HVD_FLOAT32, 0, {0}, HVD_MEMORY_ANY, 0};
     struct hvd_options zero = with(0, 1, HVD_WIRE_EXACT);
     struct hvd_options infinite = with(1, (double)INFINITY, HVD_WIRE_EXACT);
     struct hvd_options nan_factor = with((double)NAN, 1, HVD_WIRE_EXACT);
@@ -204,10 +204,10 @@ static void refuse_rows(void)
 {
     int64_t splits[64] = {0};
     struct hvd_result result = {0};
-    struct hvd_tensor rows = {"t", memory, NULL, HVD_FLOAT32, 2, {size * 2 + 1, 2}};
-    struct hvd_tensor scalar = {"t", memory, NULL, HVD_FLOAT32, 0, {0}};
-    struct hvd_tensor with_output = {"t", memory, memory[1], HVD_FLOAT32, 1, {4}};
-    struct hvd_tensor no_input = {"t", NULL, NULL, HVD_FLOAT32, 1, {4}};
+    struct hvd_tensor rows = {"t", memory, NULL, HVD_FLOAT32, 2, {size * 2 + 1, 2}, HVD_MEMORY_ANY, 0};
+    struct hvd_tensor scalar = {"t", memory, NULL, HVD_FLOAT32, 0, {0}, HVD_MEMORY_ANY, 0};
+    struct hvd_tensor with_output = {"t", memory, memory[1], HVD_FLOAT32, 1, {4}, HVD_MEMORY_ANY, 0};
+    struct hvd_tensor no_input = {"t", NULL, NULL, HVD_FLOAT32, 1, {4}, HVD_MEMORY_ANY, 0};
     char text[64];
     REFUSED(hvd_allgather(&scalar, &result, NULL), "scalar");
     REFUSED(hvd_allgather(&rows, NULL, NULL), "result");
@@ -265,7 +265,7 @@ static void refuse_memory_in_group(int which)
     struct hvd_tensor tensors[3];
     struct hvd_result results[3] = {{0}};
     for (int i = 0; i < 3; i++)
-        tensors[i] = (struct hvd_tensor){names[i], memory, NULL, HVD_FLOAT32, 1, {5}};
+        tensors[i] = (struct hvd_tensor){names[i], memory, NULL, HVD_FLOAT32, 1, {5}, HVD_MEMORY_ANY, 0};
     if (odd)
         results[which] = (struct hvd_result){.allocate = no_memory, .arg = &asked};
     enum hvd_status status = hvd_grouped_allgather(tensors, results, 3, NULL);
@@ -282,7 +282,7 @@ static void refuse_memory_in_group(int which)
 static void case_allocate(void)
 {
     int64_t asked = 0;
-    struct hvd_tensor tensor = {"t", memory, NULL, HVD_FLOAT32, 1, {5}};
+    struct hvd_tensor tensor = {"t", memory, NULL, HVD_FLOAT32, 1, {5}, HVD_MEMORY_ANY, 0};
     struct hvd_result result = {.allocate = odd ? no_memory : NULL, .arg = &asked};
     enum hvd_status status = hvd_allgather(&tensor, &result, NULL);
     if (odd) {

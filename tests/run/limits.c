@@ -144,7 +144,8 @@ static void case_large_alltoall(void)
     unsigned char *data = rank == 0 ? large_memory(1) : NULL;
     int64_t splits[64] = {0};
     int64_t rows[64];
-    struct hvd_tensor tensor = {"large", data, NULL, HVD_UINT8, 1, {rank == 0 ? LARGE : 0}};
+    struct hvd_tensor tensor = {"large",        data, NULL, HVD_UINT8, 1, {rank == 0 ? LARGE : 0},
+                                HVD_MEMORY_ANY, 0};
     struct hvd_result result = {.rows = rows};
     splits[size - 1] = tensor.shape[0];
     for (int i = 0; rank == 0 && i < PLACES; i++)
@@ -173,7 +174,8 @@ static void case_group(void)
         for (int i = 0; i < HVD_MAX_GROUP; i++) {
             snprintf(names[i], sizeof(names[i]), "%0*d", HVD_MAX_NAME, i);
             data[i] = (float)(i * (rank + 1));
-            tensors[i] = (struct hvd_tensor){names[i], &data[i], &data[i], HVD_FLOAT32, 0, {0}};
+            tensors[i] =
+                (struct hvd_tensor){names[i], &data[i], &data[i], HVD_FLOAT32, 0, {0}, HVD_MEMORY_ANY, 0};
         }
         must(hvd_grouped_allreduce(tensors, HVD_MAX_GROUP, HVD_SUM, NULL), "the largest group");
         for (int i = 0; i < HVD_MAX_GROUP; i++) {
@@ -260,7 +262,7 @@ static void case_part(void)
     if (hvd_set_list(NULL, 0) != 2 || hvd_set_rank(1) != (rank == 0 ? 0 : rank == 2 ? 1 : -1))
         ranks_fail("member %d of set 1", hvd_set_rank(1));
     if (hvd_set_rank(1) >= 0) {
-        struct hvd_options options = {1, 1, 1, HVD_WIRE_EXACT};
+        struct hvd_options options = {sizeof(options), 1, 1, 1, HVD_WIRE_EXACT, NULL};
         tensor = hvd_vector("pair", here, 1, HVD_INT64);
         must(hvd_allreduce(&tensor, HVD_SUM, &options), "a sum in a set of a part");
         if (here[0] != start.job.ranks[0] + start.job.ranks[2])

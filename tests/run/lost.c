@@ -49,7 +49,7 @@ static enum hvd_status submit_large(hvd_handle *handlep)
 
 static enum hvd_status submit_alltoall(hvd_handle *handlep)
 {
-    struct hvd_tensor tensor = {"first", data, NULL, HVD_FLOAT32, 1, {size}};
+    struct hvd_tensor tensor = {"first", data, NULL, HVD_FLOAT32, 1, {size}, HVD_MEMORY_ANY, 0};
     static struct hvd_result result;
     return hvd_alltoall_async(&tensor, NULL, &result, NULL, NULL, NULL, handlep);
 }
@@ -131,7 +131,7 @@ static void case_set(void)
 
 static enum hvd_status alltoall(int64_t count)
 {
-    struct hvd_tensor tensor = {"travels", data, NULL, HVD_FLOAT32, 1, {count}};
+    struct hvd_tensor tensor = {"travels", data, NULL, HVD_FLOAT32, 1, {count}, HVD_MEMORY_ANY, 0};
     struct hvd_result result = {0};
     enum hvd_status status = hvd_alltoall(&tensor, NULL, &result, NULL);
     free(result.data);

@@ -46,7 +46,7 @@ static void say_connections(void)
 int main(void)
 {
     float value = 1;
-    struct hvd_tensor tensor = {"value", &value, &value, HVD_FLOAT32, 1, {1}};
+    struct hvd_tensor tensor = {"value", &value, &value, HVD_FLOAT32, 1, {1}, HVD_MEMORY_ANY, 0};
     setvbuf(stdout, NULL, _IOLBF, 0);
     for (int fd = 3; fd < FDS; fd++)
         inherited[fd] = is_connection(fd);

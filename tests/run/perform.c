@@ -156,7 +156,8 @@ static void prepare_tensor(struct op_run *work, int index, struct random_stream 
     *tensor = (struct hvd_tensor){
         planned->name,  may_be_null && random_stream_chance(draws, 50) ? NULL : memory->input,
         memory->output, planned->dtype,
-        planned->ndim,  {0}};
+        planned->ndim,  {0},
+        HVD_MEMORY_ANY, 0};
     if (memory->out_bytes == 0 && random_stream_chance(draws, 50))
         tensor->output = NULL;
     memcpy(tensor->shape, planned->shape, sizeof(tensor->shape));

@@ -51,7 +51,8 @@ static inline void must_say(const char *text, const char *what)
 static inline void must_agree(const char *what)
 {
     char text[1024] = "";
-    struct hvd_tensor tensor = {"what was said", text, NULL, HVD_UINT8, 2, {1, sizeof(text)}};
+    struct hvd_tensor tensor = {"what was said",   text,           NULL, HVD_UINT8, 2,
+                                {1, sizeof(text)}, HVD_MEMORY_ANY, 0};
     struct hvd_result all = {0};
     snprintf(text, sizeof(text), "%s", hvd_error_text());
     must(hvd_allgather(&tensor, &all, NULL), "comparing sentences");

@@ -24,7 +24,7 @@ static void start_with(const int *ranks, int count, const struct hvd_ranks *sets
 static void must_be_job(const int *list, int count)
 {
     int own = launcher_rank(), known[16] = {0};
-    struct hvd_tensor tensor = {"launcher's", &own, NULL, HVD_INT32, 1, {1}};
+    struct hvd_tensor tensor = {"launcher's", &own, NULL, HVD_INT32, 1, {1}, HVD_MEMORY_ANY, 0};
     struct hvd_result all = {0};
     if (size != count || list[rank] != own)
         ranks_fail("rank %d of %d is the launcher's %d, expected %d", rank, size, own, list[rank]);

@@ -78,7 +78,7 @@ static void *stop_and_continue(void *arg)
 static pid_t last_pid(void)
 {
     int32_t pid = getpid();
-    struct hvd_tensor tensor = {"pids", &pid, NULL, HVD_INT32, 1, {1}};
+    struct hvd_tensor tensor = {"pids", &pid, NULL, HVD_INT32, 1, {1}, HVD_MEMORY_ANY, 0};
     struct hvd_result all = {0};
     must(hvd_allgather(&tensor, &all, NULL), "hvd_allgather");
     pid_t last = ((const int32_t *)all.data)[size - 1];

@@ -76,7 +76,8 @@ void load_place_tensors(const struct load *load, unsigned char *arena, struct hv
     unsigned char *at = arena;
     for (int i = 0; i < load->count; i++) {
         const struct model_tensor *source = source_of(load, i);
-        tensors[i] = (struct hvd_tensor){source->name, at, at, source->dtype, source->ndim, {0}};
+        tensors[i] =
+            (struct hvd_tensor){source->name, at, at, source->dtype, source->ndim, {0}, HVD_MEMORY_ANY, 0};
         memcpy(tensors[i].shape, source->shape, sizeof(tensors[i].shape));
         at += round_up(source->count * (int64_t)dtype_bytes(source->dtype), CACHE_LINE_BYTES) + GAP_BYTES;
     }

@@ -330,7 +330,7 @@ START_TEST(the_only_rank_gets_its_own)
     int last = -1, stop = 5, set = 5;
     float output[8] = {0};
     struct hvd_result result = {.rows = &rows};
-    struct hvd_tensor apart = {"apart", memory, output, HVD_FLOAT32, 2, {4, 2}};
+    struct hvd_tensor apart = {"apart", memory, output, HVD_FLOAT32, 2, {4, 2}, HVD_MEMORY_ANY, 0};
     options.prescale = 4;
     options.postscale = 0.5;
     ck_assert_int_eq(hvd_reducescatter(&apart, HVD_MAX, &options), HVD_OK);

@@ -234,7 +234,7 @@ static void adasum_of_shares(void)
 
 static void prescale_0(void)
 {
-    options = (struct hvd_options){.set = 4, .postscale = 1};
+    options = (struct hvd_options){.size = sizeof(options), .set = 4, .postscale = 1};
 }
 
 static void postscale_inf(void)
@@ -245,6 +245,17 @@ static void postscale_inf(void)
 static void prescale_nan(void)
 {
     options.prescale = NAN;
+}
+
+static void no_memory_kind(void)
+{
+    tensors[0].memory = (enum hvd_memory)4;
+}
+
+static void no_device(void)
+{
+    tensors[0].memory = HVD_MEMORY_DEVICE;
+    tensors[0].device = -1;
 }
 
 static void no_wire(void)
@@ -447,6 +458,8 @@ static const struct {
      "with HVD_OPTIONS_INIT)"},
     {postscale_inf, "allreduce \"x\": options.postscale is inf; expected a finite number other than 0"},
     {prescale_nan, "allreduce \"x\": options.prescale is nan; expected a finite number other than 0"},
+    {no_memory_kind, "allreduce \"x\": memory is 4, which is no enum hvd_memory"},
+    {no_device, "allreduce \"x\": device is -1; expected CUDA's number of the GPU, 0 or more"},
     {no_wire, "allreduce \"x\": options.wire is 3, which is no enum hvd_wire"},
     {wire_of_double,
      "allreduce \"x\": options.wire is float16, but only float32 travels as another type; this "

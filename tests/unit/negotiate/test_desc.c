@@ -72,6 +72,10 @@ START_TEST(shapes_and_types_that_differ_are_named)
     differ(a, b, "allreduce \"w\"", "float32[4]", "float64[4]");
     a = plain();
     b = plain();
+    b->tensors[0].on_device = true;
+    differ(a, b, "allreduce \"w\"", "float32 in host memory", "float32 on a GPU");
+    a = plain();
+    b = plain();
     b->tensors[0].ndim = 2;
     b->tensors[0].shape[1] = 64;
     a->set = b->set = 3;

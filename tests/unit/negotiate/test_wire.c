@@ -338,12 +338,13 @@ static const struct {
     {"more tensors than bytes", 51, 1},
     {"more tensors than a group may have", 51, 0xff},
     {"an unknown dtype", 52, 77},
-    {"too many dimensions", 53, 9},
-    {"a negative dimension", 61, 0x80},
-    {"a tensor of 2^63 bytes", 61, 0x7f},
-    {"an empty name", 70, 0},
-    {"a name longer than the message", 70, 255},
-    {"a 0 inside the name", 71, 0},
+    {"an unknown memory", 53, 2},
+    {"too many dimensions", 54, 9},
+    {"a negative dimension", 62, 0x80},
+    {"a tensor of 2^63 bytes", 62, 0x7f},
+    {"an empty name", 71, 0},
+    {"a name longer than the message", 71, 255},
+    {"a 0 inside the name", 72, 0},
 };
 
 START_TEST(a_hostile_byte_is_refused)
@@ -352,7 +353,7 @@ START_TEST(a_hostile_byte_is_refused)
     struct desc *desc = full_desc("w", 1);
     desc->prescale = desc->postscale =
         1.5; /* 0x3ff8... : the exponent's upper byte alone makes an infinity */
-    ck_assert_uint_eq(write_new(&writer, desc), 72);
+    ck_assert_uint_eq(write_new(&writer, desc), 73);
     ck_assert_int_eq(read_new(&writer), HVD_OK);
     writer.bytes[hostile[_i].at] = hostile[_i].byte;
     ck_assert_msg(read_new(&writer) == HVD_ERR_SYSTEM, "%s was accepted", hostile[_i].what);
