@@ -114,7 +114,7 @@ core_libcore_la_SOURCES += core/net/address.c core/net/address.h core/net/connec
 	core/net/peer_table.c core/net/peer_table.h core/net/probe.c core/net/probe.h core/net/seal.c core/net/seal.h
 core_libcore_la_SOURCES += core/node/arena.c core/node/arena.h core/node/attach.c core/node/attach.h \
 	core/node/attach_leader.c core/node/attach_member.c core/node/byte_ring.c core/node/byte_ring.h core/node/cores.c \
-	core/node/cores.h core/node/counters.h core/node/doorbell.c core/node/doorbell.h core/node/node.h core/node/node_memory.c \
+	core/node/cores.h core/node/counters.h core/node/deputy.c core/node/deputy.h core/node/doorbell.c core/node/doorbell.h core/node/node.h core/node/node_memory.c \
 	core/node/node_memory.h core/node/process_watch.c core/node/process_watch.h core/node/shared_file.c \
 	core/node/shared_file.h core/node/slots.c core/node/slots.h core/node/outcome.c core/node/outcome.h core/node/windows.c \
 	core/node/windows.h

@@ -4,6 +4,7 @@
 #include "control/link.h"
 #include "net/connection.h"
 #include "node/attach.h"
+#include "node/deputy.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -231,6 +232,8 @@ static bool tree_check_processes(struct tree *tree)
     tree->checked_us = now_us;
     for (int rank = process_watch_next(&tree->watch); rank >= 0; rank = process_watch_next(&tree->watch)) {
         int index = 0;
+        if (tree->node != NULL && rank == tree->node->members[0] && !rank_left(tree, rank))
+            deputy_end_connections(tree->node->deputy_fd);
         while (index < tree->link_count && (!tree->links[index].open || tree->links[index].rank != rank))
             index++;
         if (index < tree->link_count)
@@ -569,6 +572,8 @@ int control_open(struct control **controlp, const struct peer_table *peer_table,
     status = tree_open_doorbell(tree, err);
     for (int i = shape->parent < 0 ? 1 : 0; i < link_count && status == HVD_OK; i++)
         status = fds[i] >= 0 ? tree_open_socket(tree, i, &fds[i], err) : tree_open_rings(tree, i, err);
+    if (status == HVD_OK && node_leads(node))
+        deputy_entrust(node->deputy_fd, link_fds, link_count);
     if (status == HVD_OK)
         status = tree_open_watch(tree, shape, err);
     if (status == HVD_OK) {

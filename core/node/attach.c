@@ -266,8 +266,12 @@ int node_attach(struct node **nodep, const struct peer_table *peer_table, const 
     struct node *node = calloc(1, sizeof(*node));
     if (node == NULL)
         return error_set(err, status, "out of memory for a node of %d ranks", member_count);
-    *node = (struct node){
-        .rank = peer_table->rank, .doorbell = -1, .peers_fd = -1, .life_fd = -1, .life_read_fd = -1};
+    *node = (struct node){.rank = peer_table->rank,
+                          .doorbell = -1,
+                          .peers_fd = -1,
+                          .life_fd = -1,
+                          .life_read_fd = -1,
+                          .deputy_fd = -1};
     node->doorbell = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (node->doorbell < 0) {
         status = error_set_errno(err, "cannot make a doorbell (eventfd)");
@@ -303,6 +307,7 @@ void node_after_fork(struct node *node)
     close_fd(&node->peers_fd);
     close_fd(&node->life_read_fd);
     close_fd(&node->life_fd);
+    close_fd(&node->deputy_fd);
     node->doorbell_count = node->watched_count = 0;
 }
 

@@ -8,7 +8,8 @@
  *                                   leader could make them, the time left; or why there is no memory
  *   member -> leader   MAPPED       the memory is mapped
  *   leader -> member   NEIGHBOURS   doorbells of its parent, its children and the leader; what shows the ends
- * of its parent, its children and the next rank
+ *                                   of its parent, its children and the next rank; the deputy's end of a
+ *                                   socket (deputy.h)
  *
  * What shows the end of a process is its pidfd, or else its life pipe (process_watch.h). Neither end gives
  * the other a descriptor before the handshake is done. Packets are structs in this machine's byte order. */
@@ -25,8 +26,8 @@
 
 #define ATTACH_MAX_NEIGHBOURS (TREE_NODE_RADIX + 1) /* the parent and the children */
 /* Most descriptors of one packet: a doorbell and what shows the end of each neighbour, the leader's doorbell,
- * and what shows the end of the next rank. */
-#define ATTACH_MAX_FDS (2 * ATTACH_MAX_NEIGHBOURS + 2)
+ * what shows the end of the next rank, and the deputy's socket. */
+#define ATTACH_MAX_FDS (2 * ATTACH_MAX_NEIGHBOURS + 3)
 
 #define ATTACH_REFUSAL_BYTES 400
 
@@ -53,6 +54,7 @@ struct attach_packet {
             struct attach_neighbour parent, children[TREE_NODE_RADIX];
             /* then the leader's doorbell unless it is the parent, and what shows the next one's end */
             struct attach_neighbour next; /* the rank after this one; its rank is -1 if there is none */
+            int32_t is_deputy; /* 1: the last descriptor is the deputy's end of the socket with the leader */
         } neighbours;
     };
 };
@@ -74,6 +76,7 @@ struct node {
     int doorbell;           /* this rank's eventfd */
     int life_fd;            /* the write end of this rank's life pipe */
     int life_read_fd;       /* the read end, for the others; only until this rank is attached */
+    int deputy_fd; /* on the leader and its deputy, where there are other nodes: see deputy.h; -1: none */
     int doorbell_count;
     struct {
         int rank, fd;

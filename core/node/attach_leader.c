@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/drop_report.h"
+#include "node/deputy.h"
 #include "node/shared_file.h"
 
 #define UNAUTHENTICATED_MAX 64              /* connections at once beyond those of members */
@@ -308,12 +309,25 @@ static struct attach_neighbour neighbour_of(const struct attach_peer *peer, stru
     return (struct attach_neighbour){.rank = process->rank, .pid = process->pid, .start = process->start};
 }
 
+/* Other nodes are told by the deputy if this leader dies. Without one they see it by their connections. */
+static void leader_name_deputy(struct attach_leader *leader, struct attach_packet *packet,
+                               struct attach_fds *fds, int ends[2])
+{
+    bool alone = leader->node->member_count == leader->peer_table->size;
+    if (alone || deputy_open(ends) != HVD_OK)
+        return;
+    leader->node->deputy_fd = ends[0];
+    packet->neighbours.is_deputy = 1;
+    fds->fd[fds->count++] = ends[1];
+}
+
 /* Tell attached member [index] of [count], the leader being 0 and member i peers[i - 1], who its neighbours
  * are. */
 static void leader_send_neighbours(struct attach_leader *leader, int index, int count)
 {
     struct attach_peer *peer = &leader->peers[index - 1];
     int parent = tree_shape_parent(index, TREE_NODE_RADIX);
+    int ends[2] = {-1, -1};
     struct attach_packet packet = {0};
     struct attach_fds fds = {.count = 1, .fd = {leader->node->doorbell}};
     packet.neighbours.parent.rank = leader->node->rank;
@@ -332,10 +346,14 @@ static void leader_send_neighbours(struct attach_leader *leader, int index, int 
         fds.fd[fds.count++] = leader->node->doorbell;
     if (index + 1 < count)
         packet.neighbours.next = neighbour_of(&leader->peers[index], &fds);
+    if (index == 1)
+        leader_name_deputy(leader, &packet, &fds, ends);
     if (attach_send(peer->fd, ATTACH_NEIGHBOURS, &packet, &fds) != 0)
         log_write(leader->peer_table->log, LOG_WARN, "control",
                   "rank %d (pid %d) ended while the ranks of this node attached", peer->process.rank,
                   (int)peer->process.pid);
+    if (ends[1] >= 0)
+        close(ends[1]);
 }
 
 /* What the leader keeps: who attached, and its children's doorbells and what shows their ends. Other ranks

@@ -189,8 +189,9 @@ static bool neighbours_are_valid(const struct node *node, const struct attach_pa
     int child_count = packet->neighbours.child_count;
     int parent = packet->neighbours.parent.rank, next = packet->neighbours.next.rank;
     int parent_fds = parent == node->members[0] ? 1 : 3;
-    if (child_count < 0 || child_count > TREE_NODE_RADIX ||
-        fds->count != parent_fds + 2 * child_count + (next >= 0))
+    int is_deputy = packet->neighbours.is_deputy;
+    if (child_count < 0 || child_count > TREE_NODE_RADIX || is_deputy < 0 || is_deputy > 1 ||
+        fds->count != parent_fds + 2 * child_count + (next >= 0) + is_deputy)
         return false;
     if (parent >= node->rank || node_member_of(node, parent) == NULL)
         return false;
@@ -240,7 +241,11 @@ static int keep_neighbours(struct node *node, const struct attach_packet *packet
     if (status == HVD_OK && parent->rank != leader)
         keep_doorbell(node, leader, &fds->fd[at++]);
     if (status == HVD_OK && next->rank >= 0)
-        status = watch_neighbour(node, next, &fds->fd[at], err);
+        status = watch_neighbour(node, next, &fds->fd[at++], err);
+    if (status == HVD_OK && packet->neighbours.is_deputy == 1) {
+        node->deputy_fd = fds->fd[at];
+        fds->fd[at] = -1;
+    }
     return status;
 }
 

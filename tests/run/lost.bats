@@ -37,6 +37,20 @@ told() {
     done
 }
 
+@test "also on other nodes, which only the leader is connected with" {
+    local rank why nodes=$HVD_SOURCE/tests/run/network.sh
+    why=$("$nodes" check)
+    [ -z "$why" ] || skip "$why"
+    # libtool's wrapper links the program on its first run, which several processes must not do at the same time
+    timeout 20 "$HVD_BUILD/tests/run/lost" none >"$BATS_TEST_TMPDIR/first" 2>&1 </dev/null || true
+    export RANKS_PER_NODE=2 HVD_START_TIMEOUT=30s HVD_LEASE=10s HVD_NICS=eth0 HVD_BACKENDS=tcp,local
+    run timeout -k 5 60 "$nodes" run plain "$HVD_BUILD/tests/run/lost" clone
+    echo "$output"
+    for rank in 1 2 3 4 5; do
+        grep -Eq "^rank $rank waited [0-4]\.[0-9]* s: .*rank 0 \(.*\) was lost: its (process|connection) ended" <<<"$output"
+    done
+}
+
 @test "so is one that dies while a process set is made" {
     told set tcp,local
     told set shm,tcp,local
