@@ -8,7 +8,7 @@ core_libbase_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
 core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/base/bitmap.c core/base/bitmap.h \
 	core/base/clock.h core/base/codec.h core/base/cpu.h core/base/descriptors.c core/base/descriptors.h \
 	core/base/drop_report.c core/base/drop_report.h core/base/dtype.c core/base/dtype.h core/base/env.c \
-	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/file_limit.c core/base/file_limit.h core/base/hash.h core/base/home.c core/base/home.h core/base/job.h core/base/kernel.c core/base/kernel.h \
+	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/file_limit.c core/base/file_limit.h core/base/half.h core/base/hash.h core/base/home.c core/base/home.h core/base/job.h core/base/kernel.c core/base/kernel.h \
 	core/base/launch_variables.c core/base/launch_variables.h core/base/log.c core/base/log.h core/base/name_table.c \
 	core/base/name_table.h core/base/process_signal.h core/base/process_stat.c core/base/process_stat.h core/base/nearest.c core/base/nearest.h core/base/rank_list.c core/base/rank_list.h core/base/status.c core/base/status.h \
 	core/base/secret.c core/base/secret.h core/base/stack.c core/base/stack.h \
@@ -46,13 +46,23 @@ endif
 # ---- libgpu: cuda/, what needs CUDA's driver library, which it opens at run time ----
 noinst_LTLIBRARIES += core/libgpu.la
 core_libgpu_la_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
-core_libgpu_la_SOURCES = core/cuda/driver.h core/cuda/driver_loaded.c
+core_libgpu_la_SOURCES = core/cuda/device.h core/cuda/driver.h core/cuda/driver_loaded.c core/cuda/pack.h \
+	core/cuda/pack_kernel.h core/cuda/pack_table.c core/cuda/pack_table.h
 if HAVE_CUDA
-core_libgpu_la_SOURCES += core/cuda/device.c core/cuda/device.h core/cuda/driver.c core/cuda/driver_calls.h \
-	core/cuda/memory_kind.c core/cuda/memory_kind.h core/cuda/pack.h
+core_libgpu_la_SOURCES += core/cuda/device.c core/cuda/driver.c core/cuda/driver_calls.h \
+	core/cuda/memory_kind.c core/cuda/memory_kind.h core/cuda/pack.c \
+	core/cuda/pack_image.h
+nodist_core_libgpu_la_SOURCES = core/cuda/pack_image.c
+core/cuda/pack.fatbin: core/cuda/pack.cu core/cuda/pack_kernel.h core/base/half.h core/hvd.h
+	$(AM_V_GEN)$(MKDIR_P) core/cuda && $(NVCC) -fatbin $(NVCC_GPUS) -I$(top_srcdir)/core -o $@ $(srcdir)/core/cuda/pack.cu
+core/cuda/pack_image.c: core/cuda/pack.fatbin
+	$(AM_V_GEN){ echo '#include "cuda/pack_image.h"' && echo 'const unsigned char pack_image[] = {' && \
+	  od -An -v -tu1 core/cuda/pack.fatbin | sed 's/[0-9][0-9]*/&,/g' && echo '};'; } >$@.new && mv $@.new $@
+CLEANFILES += core/cuda/pack.fatbin core/cuda/pack_image.c
 else
 core_libgpu_la_SOURCES += core/cuda/driver_none.c
 endif
+EXTRA_DIST += core/cuda/pack.cu
 
 # ---- libsched: arithmetic and schedules, which all backends use; linked into the modules too ----
 noinst_LTLIBRARIES += core/libsched.la

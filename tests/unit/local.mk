@@ -38,6 +38,8 @@ UNIT_TESTS += tests/unit/backend/test_backends tests/unit/backend/test_local tes
 	tests/unit/backend/test_shm_direct tests/unit/backend/test_chain tests/unit/backend/test_blocks \
 	tests/unit/backend/test_pairwise tests/unit/backend/test_bruck tests/unit/backend/test_tcp_bruck tests/unit/backend/test_tcp_pairwise tests/unit/backend/test_tcp_chain \
 	tests/unit/backend/test_tcp tests/unit/backend/test_hier_split tests/unit/backend/test_hier tests/unit/backend/test_mpi_choice
+# GPUs
+UNIT_TESTS += tests/unit/cuda/test_pack_kernel
 # placement
 UNIT_TESTS += tests/unit/base/test_bitmap tests/unit/options/test_bind tests/unit/options/test_nic_filter tests/unit/options/test_resource_set \
 	tests/unit/topo/test_apply tests/unit/topo/test_nic tests/unit/topo/test_visible_gpus
@@ -99,7 +101,7 @@ tests_unit_tools_test_hvdbench_bar_LDADD = $(HVDBENCH_UNIT_LIBS)
 tests_unit_tools_test_stragglers_LDADD = tools/libstragglers.la $(UNIT_LIBS)
 
 # tests of code without threads; they are slow under ThreadSanitizer, which cannot find anything in them
-PURE_UNIT_TESTS = tests/unit/backend/test_adasum tests/unit/flow/test_adasum_levels tests/unit/backend/test_blocks tests/unit/backend/test_chain \
+PURE_UNIT_TESTS = tests/unit/cuda/test_pack_kernel tests/unit/backend/test_adasum tests/unit/flow/test_adasum_levels tests/unit/backend/test_blocks tests/unit/backend/test_chain \
 	tests/unit/backend/test_tcp_bruck tests/unit/negotiate/test_desc tests/unit/backend/test_bruck tests/unit/backend/test_pairwise tests/unit/backend/test_half \
 	tests/unit/backend/test_hier_split tests/unit/backend/test_kernels tests/unit/backend/test_tcp_pairwise tests/unit/negotiate/test_negotiate tests/unit/topo/test_plan \
 	tests/unit/backend/test_reduce tests/unit/negotiate/test_negotiate_random tests/unit/base/test_tree_shape tests/unit/negotiate/test_stall_query tests/unit/negotiate/test_wire

@@ -1,0 +1,28 @@
+/* pack_table.h: the table by which a kernel finds the pieces of a plan: pieces in tiles. Pure. */
+#ifndef CUDA_PACK_TABLE_H
+#define CUDA_PACK_TABLE_H
+
+#include <stddef.h>
+
+#include "cuda/pack.h"
+#include "cuda/pack_kernel.h"
+
+struct pack_layout {
+    int entry_count; /* pieces with elements */
+    int64_t work_bytes, tile_bytes, tile_count;
+    size_t first_at, table_bytes; /* of the table: where [first] begins, and all of it */
+};
+
+/* Decide on tiles for [workers] warps: each gets the same number of tiles, or one more than others. Refuses
+ * pieces that pack_plan_get refuses. */
+int pack_layout(const struct pack_piece *pieces, int count, enum hvd_dtype buffer_dtype, int64_t workers,
+                struct pack_layout *layout, struct hvd_error *err);
+
+/* Write the table of these pieces into [memory], which is a multiple of 32 and has layout->table_bytes. */
+void pack_table_fill(const struct pack_layout *layout, const struct pack_piece *pieces, int count,
+                     enum hvd_dtype buffer_dtype, void *memory);
+
+/* The table for the kernel, when a copy of that memory is at [address]. */
+struct pack_table pack_table_at(const struct pack_layout *layout, uint64_t address);
+
+#endif
