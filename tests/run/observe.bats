@@ -78,6 +78,7 @@ ended() {
         is_json "$seen/rank-$rank.json"
         grep -q '"name":"waiting for peers"' "$seen/rank-$rank.json"
         grep -q '"name":"wire"' "$seen/rank-$rank.json"
+        grep -q '"bytes":[1-9][0-9]*,"tensors":1,"status":"' "$seen/rank-$rank.json"
     done
     [ "$(find "$seen" -type f | wc -l)" -eq 3 ]
     # all ranks give an operation the same number
