@@ -108,7 +108,7 @@ endif
 noinst_LTLIBRARIES += core/libcore.la
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS) $(SODIUM_CFLAGS)
 core_libcore_la_LIBADD = core/libsched.la core/libgpu.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
-core_libcore_la_SOURCES = core/base/module.c core/base/module.h core/api/allocations.c core/api/allocations.h core/api/arguments.c \
+core_libcore_la_SOURCES = core/base/module.c core/base/module.h core/base/mpi_symbols.c core/base/mpi_symbols.h core/api/allocations.c core/api/allocations.h core/api/arguments.c \
 	core/api/arguments.h
 core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h core/bootstrap/memory_budget.c \
 	core/bootstrap/job_key.c core/bootstrap/job_key.h core/bootstrap/memory_budget.h core/bootstrap/nic_discovery.c core/bootstrap/nic_discovery.h \

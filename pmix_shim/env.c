@@ -10,10 +10,7 @@
 
 #include "auth/secret_key.h"
 #include "base/secret.h"
-#include "options/parse.h"
 #include "pmix_shim/env_fence.h"
-
-#define LONGEST_SIZE 1000000
 
 struct env_state {
     struct env_job job;
@@ -22,53 +19,34 @@ struct env_state {
     struct fence_client *fence_client; /* on all other ranks, else NULL */
 };
 
-/* The variable that holds one number of the job, and its range. */
-struct field {
-    const char *name;
-    int64_t min, max;
-    bool optional; /* the number is -1 if it is not set */
-};
-
-static int read_field(const struct field *field, int *numberp, struct hvd_error *err)
-{
-    int64_t number = -1;
-    const char *why = NULL;
-    const char *text = getenv(field->name);
-    if (text == NULL && field->optional) {
-        *numberp = -1;
-        return HVD_OK;
-    }
-    if (text == NULL)
-        return error_set(
-            err, HVD_ERR_INVALID,
-            "WORLD_SIZE says that the job has several ranks, but %s is not set; give RANK, WORLD_SIZE, "
-            "MASTER_ADDR, MASTER_PORT and HVD_JOB_KEY to each rank, or use srun --mpi=pmix or hvdrun",
-            field->name);
-    if (parse_count(text, &number, &why) < 0 || number < field->min || number > field->max)
-        return error_set(err, HVD_ERR_INVALID, "%s=%.64s: expected a whole number between %lld and %lld",
-                         field->name, text, (long long)field->min, (long long)field->max);
-    *numberp = (int)number;
-    return HVD_OK;
-}
+static const char reason[] = "WORLD_SIZE says that the job has several ranks";
+static const char mend[] =
+    "give RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and HVD_JOB_KEY to each rank, or use "
+    "srun --mpi=pmix or hvdrun";
 
 static int read_ranks(struct hvd_job *job, struct hvd_error *err)
 {
-    int rc = read_field(&(struct field){"WORLD_SIZE", 1, LONGEST_SIZE, false}, &job->size, err);
+    struct launch_number size = {"WORLD_SIZE", 1, LAUNCH_MOST_RANKS, reason, mend};
+    int rc = launch_number_read(&size, &job->size, err);
+    struct launch_number rank = {"RANK", 0, job->size - 1, reason, mend};
     if (rc == HVD_OK)
-        rc = read_field(&(struct field){"RANK", 0, job->size - 1, false}, &job->rank, err);
+        rc = launch_number_read(&rank, &job->rank, err);
+    struct launch_number local_size = {"LOCAL_WORLD_SIZE", 1, job->size, NULL, NULL};
     if (rc == HVD_OK)
-        rc = read_field(&(struct field){"LOCAL_WORLD_SIZE", 1, job->size, true}, &job->local_size, err);
-    int64_t most = job->local_size > 0 ? job->local_size - 1 : job->size - 1;
+        rc = launch_number_read(&local_size, &job->local_size, err);
+    struct launch_number local_rank = {"LOCAL_RANK", 0,
+                                       job->local_size > 0 ? job->local_size - 1 : job->size - 1, NULL, NULL};
     if (rc == HVD_OK)
-        rc = read_field(&(struct field){"LOCAL_RANK", 0, most, true}, &job->local_rank, err);
+        rc = launch_number_read(&local_rank, &job->local_rank, err);
     return rc;
 }
 
 static int read_master(struct env_job *job, struct hvd_error *err)
 {
+    static const struct launch_number number = {"MASTER_PORT", 1, 65535, reason, mend};
     int port = 0;
     const char *host = getenv("MASTER_ADDR");
-    int rc = read_field(&(struct field){"MASTER_PORT", 1, 65535, false}, &port, err);
+    int rc = launch_number_read(&number, &port, err);
     if (rc != HVD_OK)
         return rc;
     if (host == NULL || host[0] == 0 || strlen(host) >= sizeof(job->master_host))

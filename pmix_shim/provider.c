@@ -9,6 +9,7 @@
 
 #include "base/module.h"
 #include "base/env.h"
+#include "base/secret.h"
 #include "options/config.h"
 #include "options/parse.h"
 
@@ -23,7 +24,8 @@ static const struct size_variable {
     {"SLURM_STEP_NUM_TASKS", "Slurm started this step without PMIx; use srun --mpi=pmix"},
     {"OMPI_COMM_WORLD_SIZE", "mpirun's PMIx variables are gone; do not remove PMIX_* from the environment"},
     {"PMI_SIZE",
-     "this launcher offers PMI, which hvd does not speak; use srun --mpi=pmix, hvdrun or Open MPI's mpirun"},
+     "the launcher's PMI connection is gone; do not remove PMI_FD from the environment, and start "
+     "mpiexec without -pmi-port"},
     {"JSM_NAMESPACE_SIZE", "jsrun's PMIx variables are gone; do not remove PMIX_* from the environment"},
     {"WORLD_SIZE",
      "another launcher's PMIx describes this process; start the ranks with srun --mpi=pmix or hvdrun"},
@@ -38,6 +40,25 @@ static int read_number(char *const *environment, const char *name, int64_t *numb
         return error_set(err, HVD_ERR_INVALID,
                          "%s=%.64s: the value %s; expected a whole number, as launchers set it", name, text,
                          why);
+    return HVD_OK;
+}
+
+int launch_number_read(const struct launch_number *number, int *numberp, struct hvd_error *err)
+{
+    int64_t value = -1;
+    const char *why = NULL;
+    const char *text = environment_value(NULL, number->name);
+    if (text == NULL && number->reason == NULL) {
+        *numberp = -1;
+        return HVD_OK;
+    }
+    if (text == NULL)
+        return error_set(err, HVD_ERR_INVALID, "%s, but %s is not set; %s", number->reason, number->name,
+                         number->mend);
+    if (parse_count(text, &value, &why) < 0 || value < number->min || value > number->max)
+        return error_set(err, HVD_ERR_INVALID, "%s=%.64s: expected a whole number between %lld and %lld",
+                         number->name, text, (long long)number->min, (long long)number->max);
+    *numberp = (int)value;
     return HVD_OK;
 }
 
@@ -67,10 +88,8 @@ static bool in_srun_step(char *const *environment)
  * if another launcher inside the step made the PMIx namespace. */
 static bool slurm_counts_us(char *const *environment, enum provider provider)
 {
-    const char *namespace = environment_value(environment, "PMIX_NAMESPACE");
-    if (!in_srun_step(environment))
-        return false;
-    return provider != PROVIDER_PMIX || namespace == NULL || strncmp(namespace, "slurm.pmix.", 11) == 0;
+    bool has_server = provider == PROVIDER_PMIX || provider == PROVIDER_PMI;
+    return in_srun_step(environment) && (!has_server || slurm_wires_up_job(environment));
 }
 
 int provider_check_single(char *const *environment, enum provider provider, struct hvd_error *err)
@@ -126,6 +145,10 @@ int provider_choose(char *const *environment, enum provider *providerp, struct h
         *providerp = PROVIDER_PMIX;
         return HVD_OK;
     }
+    if (environment_value(environment, "PMI_FD") != NULL) {
+        *providerp = PROVIDER_PMI;
+        return HVD_OK;
+    }
     int rc = read_number(environment, "WORLD_SIZE", &world_size, err);
     if (rc != HVD_OK)
         return rc;
@@ -142,6 +165,8 @@ int provider_choose(char *const *environment, enum provider *providerp, struct h
 static const struct wireup_ops *find_ops(enum provider provider, void **modulep, struct hvd_error *err)
 {
     struct hvd_error why = {""};
+    if (provider == PROVIDER_PMI)
+        return &wireup_pmi_ops;
     if (provider == PROVIDER_ENV)
         return &wireup_env_ops;
     if (provider == PROVIDER_SINGLETON)

@@ -2,15 +2,16 @@
  *
  * The folder pmix_shim promises two things. To libhvd it gives wire-up (bootstrap/wireup.h): rank, size,
  * and blobs exchanged among all ranks, by the provider that provider.c chooses. pmix.c asks the launcher's
- * PMIx server and is a module of its own; env.c, with env_fence_*.c and secure_channel.c, serves jobs that
- * only the environment describes; singleton.c serves a job of one rank. To hvdrun it gives a PMIx server
- * for the ranks that it starts (server.h); that runs in a process of its own. */
+ * PMIx server and is a module of its own; pmi.c, with pmi_client.c and pmi_text.c, speaks PMI-1; env.c, with
+ * env_fence_*.c and secure_channel.c, serves jobs that only the environment describes; singleton.c serves a
+ * job of one rank. To hvdrun it gives a PMIx server for the ranks that it starts (server.h); that runs in a
+ * process of its own. */
 #ifndef PMIX_SHIM_PROVIDER_H
 #define PMIX_SHIM_PROVIDER_H
 
 #include "bootstrap/wireup.h"
 
-enum provider { PROVIDER_PMIX, PROVIDER_ENV, PROVIDER_SINGLETON };
+enum provider { PROVIDER_PMIX, PROVIDER_PMI, PROVIDER_ENV, PROVIDER_SINGLETON };
 
 /* Which provider [environment] ("NAME=value" strings, NULL-terminated) asks for. PROVIDER_SINGLETON only
  * if nothing says that the job has more ranks. Pure; HVD_OK, or HVD_ERR_INVALID with *providerp unchanged. */
@@ -28,8 +29,22 @@ int provider_check_srun(char *const *environment, struct hvd_error *warningp, st
 /* The HVD_EPOCH of [environment], 0 if it is not set. Pure. */
 int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_error *err);
 
+#define LAUNCH_MOST_RANKS 1000000
+
+/* A variable of this process in which a launcher writes a number, and the numbers that are right. */
+struct launch_number {
+    const char *name;
+    int64_t min, max;
+    const char *reason; /* why it must be set, for messages; NULL: it need not, and is -1 then */
+    const char *mend;   /* what to do if it is not */
+};
+
+/* HVD_OK, or HVD_ERR_INVALID with *numberp unchanged. */
+int launch_number_read(const struct launch_number *number, int *numberp, struct hvd_error *err);
+
 /* The providers. When open is called, job->epoch and job->host are set; it fills in the rest, and replaces
  * the host if it knows it better. */
+extern const struct wireup_ops wireup_pmi_ops; /* PMI_FD, PMI_RANK and PMI_SIZE */
 extern const struct wireup_ops
     wireup_env_ops; /* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and HVD_JOB_KEY */
 extern const struct wireup_ops

@@ -50,6 +50,23 @@ bool secret_is_drawn(const char *text)
     return launcher_of(text) != NULL;
 }
 
+static bool namespace_is_of(const char *namespace, const char *launcher)
+{
+    size_t length = strlen(launcher);
+    return strncmp(namespace, launcher, length) == 0 && namespace[length] == '.';
+}
+
+/* Only Slurm's PMI gives the job a name. */
+bool slurm_wires_up_job(char *const *environment)
+{
+    const char *namespace = environment_value(environment, "PMIX_NAMESPACE");
+    if (namespace != NULL)
+        return strncmp(namespace, "slurm.pmix.", 11) == 0;
+    return environment_value(environment, "PMI_FD") != NULL &&
+           environment_value(environment, "PMI_JOBID") != NULL &&
+           environment_value(environment, "SLURM_STEP_ID") != NULL;
+}
+
 const char *secret_of_job(char *const *environment)
 {
     const char *text = environment_value(environment, SECRET_VARIABLE);
@@ -57,11 +74,11 @@ const char *secret_of_job(char *const *environment)
     const char *launcher = text != NULL ? launcher_of(text) : NULL;
     if (launcher == NULL)
         return text;
-    if (namespace == NULL) /* a step with --mpi=none, whose ranks meet at MASTER_ADDR */
-        return strcmp(launcher, SECRET_OF_SLURM) == 0 &&
-                       environment_value(environment, "SLURM_STEP_ID") != NULL
-                   ? text
-                   : NULL;
-    size_t length = strlen(launcher);
-    return strncmp(namespace, launcher, length) == 0 && namespace[length] == '.' ? text : NULL;
+    if (namespace != NULL)
+        return namespace_is_of(namespace, launcher) ? text : NULL;
+    /* a step with --mpi=none, whose ranks meet at MASTER_ADDR */
+    bool is_plain_step = environment_value(environment, "SLURM_STEP_ID") != NULL &&
+                         environment_value(environment, "PMI_FD") == NULL;
+    bool is_slurms = strcmp(launcher, SECRET_OF_SLURM) == 0;
+    return is_slurms && (is_plain_step || slurm_wires_up_job(environment)) ? text : NULL;
 }

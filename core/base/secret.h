@@ -2,9 +2,9 @@
  * variable holds it, how a launcher draws it, and for which job it counts.
  *
  * A launcher writes "LAUNCHER:" before the random digits. Such a secret counts only where PMIx describes a
- * job of that launcher, or nothing but Slurm's variables describes the step, since processes hand their
- * environment on: the ranks of a mpirun inside a step would else hold the step's secret on some nodes, and
- * none on others. Any other text is the user's, and counts always. */
+ * job of that launcher, or Slurm's PMI does, or nothing but Slurm's variables describes the step, since
+ * processes hand their environment on: the ranks of a mpirun inside a step would else hold the step's secret
+ * on some nodes, and none on others. Any other text is the user's, and counts always. */
 #ifndef BASE_SECRET_H
 #define BASE_SECRET_H
 
@@ -24,6 +24,10 @@ int secret_draw(const char *launcher, char text[SECRET_TEXT_BYTES]);
 
 /* Did a launcher draw the secret, and not the user choose it? */
 bool secret_is_drawn(const char *text);
+
+/* Does Slurm itself serve the wire-up of the job that [environment] describes, by PMIx or PMI? (NULL: that of
+ * this process.) */
+bool slurm_wires_up_job(char *const *environment);
 
 /* The secret of the job that [environment] describes (NULL: that of this process); NULL if it has none. */
 const char *secret_of_job(char *const *environment);

@@ -9,7 +9,6 @@
 
 #include "auth/munge.h"
 #include "auth/secret_key.h"
-#include "base/env.h"
 #include "base/hash.h"
 #include "base/secret.h"
 
@@ -19,13 +18,6 @@ _Static_assert(SECRET_KEY_BYTES == JOB_KEY_BYTES && JOB_KEY_BYTES == crypto_gene
 static void key_name(const struct peer_table *peer_table, char name[64])
 {
     snprintf(name, 64, "hvd.%u.key", peer_table->epoch);
-}
-
-/* Is this a rank of a Slurm step, by Slurm's own PMIx? */
-static bool slurm_starts_job(void)
-{
-    const char *namespace = environment_value(NULL, "PMIX_NAMESPACE");
-    return namespace != NULL && strncmp(namespace, "slurm.pmix.", 11) == 0;
 }
 
 static bool munge_works(void)
@@ -39,9 +31,9 @@ static bool munge_works(void)
 int job_key_find_guard(enum job_key_guard *guardp, struct hvd_error *err)
 {
     const char *secret = secret_of_job(NULL);
-    *guardp = secret != NULL                        ? JOB_KEY_SECRET
-              : slurm_starts_job() && munge_works() ? JOB_KEY_MUNGE
-                                                    : JOB_KEY_BARE;
+    *guardp = secret != NULL                              ? JOB_KEY_SECRET
+              : slurm_wires_up_job(NULL) && munge_works() ? JOB_KEY_MUNGE
+                                                          : JOB_KEY_BARE;
     return secret == NULL ? HVD_OK : secret_key_check(secret, err);
 }
 

@@ -42,8 +42,8 @@ struct wireup {
     void *module; /* of dlopen, or NULL */
 };
 
-/* Choose the provider from the environment (pmix, env, singleton), and open it. A job of one rank is never
- * assumed if the environment says otherwise: that is HVD_ERR_INVALID with the cause and what to do. */
+/* Choose the provider from the environment (pmix, pmi, env, singleton), and open it. A job of one rank is
+ * never assumed if the environment says otherwise: that is HVD_ERR_INVALID with the cause and what to do. */
 int wireup_open(struct wireup *wireup, const struct hvd_config *config, const struct hvd_log *log,
                 int64_t deadline_us, struct hvd_job *job, struct hvd_error *err);
 

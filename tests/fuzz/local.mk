@@ -24,6 +24,10 @@ FUZZ_TESTS += tests/fuzz/fuzz_handshake
 tests_fuzz_fuzz_handshake_SOURCES = tests/fuzz/fuzz_handshake.c tests/fuzz/replay.c
 tests_fuzz_fuzz_handshake_LDADD = $(FUZZ_LIBS)
 
+FUZZ_TESTS += tests/fuzz/fuzz_pmi
+tests_fuzz_fuzz_pmi_SOURCES = tests/fuzz/fuzz_pmi.c tests/fuzz/replay.c
+tests_fuzz_fuzz_pmi_LDADD = $(FUZZ_LIBS)
+
 noinst_HEADERS += tests/fuzz/fuzz.h
 dist_noinst_SCRIPTS += tests/fuzz/fuzz
 EXTRA_DIST += tests/fuzz/corpus

@@ -4,12 +4,12 @@
 
 #include "ranks.h"
 
-/* The rank of this process in the launcher's job, as hvdrun's PMIx server says. */
+/* The rank of this process in the launcher's job, as its PMIx or PMI server says. */
 static int launcher_rank(void)
 {
-    const char *text = getenv("PMIX_RANK");
+    const char *text = getenv("PMIX_RANK") != NULL ? getenv("PMIX_RANK") : getenv("PMI_RANK");
     if (text == NULL)
-        ranks_fail("PMIX_RANK is not set");
+        ranks_fail("neither PMIX_RANK nor PMI_RANK is set");
     return (int)strtol(text, NULL, 10);
 }
 

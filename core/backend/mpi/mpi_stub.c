@@ -4,11 +4,11 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/module.h"
+#include "base/mpi_symbols.h"
 #include "backend/sched/chain.h"
 #include "backend/sched/pairwise.h"
 #include "backend/mpi/mpi_choice.h"
@@ -21,50 +21,6 @@ static const char *const built_with = BUILT_WITH_MPI;
 #else
 static const char *const built_with = NULL;
 #endif
-
-/* ---- Which MPI is in this process ----------------------------------------------------------- */
-
-/* The MPI functions that may be called at any time. Their types are the same in all MPI libraries. */
-struct mpi_symbols {
-    int (*get_library_version)(char *text, int *lengthp);
-    int (*initialized)(int *flagp);
-    int (*finalized)(int *flagp);
-    int (*query_thread)(int *levelp);
-};
-
-static bool resolve(void *handle, struct mpi_symbols *symbols)
-{
-    symbols->get_library_version = (int (*)(char *, int *))dlsym(handle, "MPI_Get_library_version");
-    symbols->initialized = (int (*)(int *))dlsym(handle, "MPI_Initialized");
-    symbols->finalized = (int (*)(int *))dlsym(handle, "MPI_Finalized");
-    symbols->query_thread = (int (*)(int *))dlsym(handle, "MPI_Query_thread");
-    return symbols->get_library_version != NULL && symbols->initialized != NULL &&
-           symbols->finalized != NULL && symbols->query_thread != NULL;
-}
-
-/* Resolve them in a loaded object whose name begins with "libmpi". RTLD_NOLOAD opens only what is loaded
- * already. */
-static int resolve_in_object(struct dl_phdr_info *info, size_t size, void *arg)
-{
-    (void)size;
-    const char *slash = strrchr(info->dlpi_name, '/');
-    const char *file = slash != NULL ? slash + 1 : info->dlpi_name;
-    if (strncmp(file, "libmpi", 6) != 0)
-        return 0;
-    void *handle = dlopen(info->dlpi_name, RTLD_LAZY | RTLD_NOLOAD);
-    if (handle == NULL)
-        return 0;
-    bool found = resolve(handle, arg);
-    dlclose(handle); /* drops only this reference */
-    return found ? 1 : 0;
-}
-
-/* If the program is linked with MPI the symbols are visible. If a module has loaded MPI, such as mpi4py, they
- * are not, and the loaded objects are searched. */
-static bool find_mpi(struct mpi_symbols *symbols)
-{
-    return resolve(RTLD_DEFAULT, symbols) || dl_iterate_phdr(resolve_in_object, symbols) != 0;
-}
 
 /* ---- Is it available? ----------------------------------------------------------------------- */
 
@@ -107,7 +63,7 @@ static bool stub_available(const struct backend_env *env, const char **whyp)
         .rdma = has_rdma_device(),
         .encrypt = env->config->encrypt,
     };
-    if (library != NULL && find_mpi(&symbols)) {
+    if (library != NULL && mpi_symbols_find(&symbols)) {
         symbols.get_library_version(library, &length);
         facts.library = library;
         symbols.initialized(&flag);

@@ -7,32 +7,36 @@
 #include "base/secret.h"
 
 static const struct {
-    const char *secret, *launcher;
+    const char *variables[5]; /* the first is the secret */
     bool counts;
 } jobs[] = {
-    {"HVD_JOB_KEY=the user's own secret", NULL, true},
-    {"HVD_JOB_KEY=the user's own secret", "PMIX_NAMESPACE=slurm.pmix.7.0", true},
-    {"HVD_JOB_KEY=hvdrun is a nice word", "PMIX_NAMESPACE=slurm.pmix.7.0", true},
-    {"HVD_JOB_KEY=slurm:00", "PMIX_NAMESPACE=slurm.pmix.7.0", true},
-    {"HVD_JOB_KEY=hvdrun:00", "PMIX_NAMESPACE=hvdrun.n1.00", true},
+    {{"HVD_JOB_KEY=the user's own secret"}, true},
+    {{"HVD_JOB_KEY=the user's own secret", "PMIX_NAMESPACE=slurm.pmix.7.0"}, true},
+    {{"HVD_JOB_KEY=hvdrun is a nice word", "PMIX_NAMESPACE=slurm.pmix.7.0"}, true},
+    {{"HVD_JOB_KEY=slurm:00", "PMIX_NAMESPACE=slurm.pmix.7.0"}, true},
+    {{"HVD_JOB_KEY=hvdrun:00", "PMIX_NAMESPACE=hvdrun.n1.00"}, true},
     /* inherited from a job outside this one */
-    {"HVD_JOB_KEY=slurm:00", "PMIX_NAMESPACE=hvdrun.n1.00", false},
-    {"HVD_JOB_KEY=slurm:00", "PMIX_NAMESPACE=1234567.1", false},
-    {"HVD_JOB_KEY=hvdrun:00", "PMIX_NAMESPACE=slurm.pmix.7.0", false},
-    {"HVD_JOB_KEY=hvdrun:00", "PMIX_NAMESPACE=hvdrunner", false},
-    {"HVD_JOB_KEY=slurm:00", NULL, false},
-    {"HVD_JOB_KEY=slurm:00", "SLURM_STEP_ID=0", true},
-    {"HVD_JOB_KEY=hvdrun:00", "SLURM_STEP_ID=0", false},
-    {"HVD_JOB_KEYS=slurm:00", "PMIX_NAMESPACE=slurm.pmix.7.0", false},
+    {{"HVD_JOB_KEY=slurm:00", "PMIX_NAMESPACE=hvdrun.n1.00"}, false},
+    {{"HVD_JOB_KEY=slurm:00", "PMIX_NAMESPACE=1234567.1"}, false},
+    {{"HVD_JOB_KEY=hvdrun:00", "PMIX_NAMESPACE=slurm.pmix.7.0"}, false},
+    {{"HVD_JOB_KEY=hvdrun:00", "PMIX_NAMESPACE=hvdrunner"}, false},
+    {{"HVD_JOB_KEY=slurm:00"}, false},
+    {{"HVD_JOB_KEY=slurm:00", "SLURM_STEP_ID=0"}, true},
+    {{"HVD_JOB_KEY=hvdrun:00", "SLURM_STEP_ID=0"}, false},
+    /* PMI, of Slurm and of an mpiexec inside a step */
+    {{"HVD_JOB_KEY=slurm:00", "SLURM_STEP_ID=0", "PMI_FD=6", "PMI_JOBID=7.0"}, true},
+    {{"HVD_JOB_KEY=slurm:00", "SLURM_STEP_ID=0", "PMI_FD=6"}, false},
+    {{"HVD_JOB_KEY=hvdrun:00", "PMI_FD=6"}, false},
+    {{"HVD_JOB_KEYS=slurm:00", "PMIX_NAMESPACE=slurm.pmix.7.0"}, false},
 };
 
 START_TEST(a_drawn_secret_counts_in_its_launchers_jobs)
 {
-    const char *environment[] = {jobs[_i].secret, jobs[_i].launcher, NULL};
-    const char *secret = secret_of_job((char *const *)environment);
+    char *const *environment = (char *const *)jobs[_i].variables;
+    const char *secret = secret_of_job(environment);
     ck_assert_int_eq(secret != NULL, jobs[_i].counts);
     if (secret != NULL)
-        ck_assert_str_eq(secret, jobs[_i].secret + strlen("HVD_JOB_KEY="));
+        ck_assert_str_eq(secret, jobs[_i].variables[0] + strlen("HVD_JOB_KEY="));
 }
 END_TEST
 

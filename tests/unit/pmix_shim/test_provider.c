@@ -59,7 +59,10 @@ static const struct {
     /* under other launchers */
     {{"OMPI_COMM_WORLD_SIZE=4"}, 0, "OMPI_COMM_WORLD_SIZE=4 says that the job has 4 ranks"},
     {{"OMPI_COMM_WORLD_SIZE=1"}, PROVIDER_SINGLETON, NULL},
-    {{"PMI_SIZE=8", "PMI_RANK=0"}, 0, "this launcher offers PMI, which hvd does not speak"},
+    {{"PMI_FD=6", "PMI_SIZE=8", "PMI_RANK=0"}, PROVIDER_PMI, NULL},
+    {{"PMI_FD=6", "PMI_SIZE=8", "PMI_RANK=0", "WORLD_SIZE=8"}, PROVIDER_PMI, NULL},
+    {{"PMI_FD=6", "PMIX_NAMESPACE=x", "PMIX_RANK=0"}, PROVIDER_PMIX, NULL},
+    {{"PMI_SIZE=8", "PMI_RANK=0"}, 0, "the launcher's PMI connection is gone"},
     {{"PMI_SIZE=1"}, PROVIDER_SINGLETON, NULL},
     {{"JSM_NAMESPACE_SIZE=2"}, 0, "JSM_NAMESPACE_SIZE=2"},
     /* names that only begin alike */
@@ -104,6 +107,11 @@ static const struct {
      "OMPI_COMM_WORLD_SIZE=4"},
     {{"PMIX_NAMESPACE=other", "PMIX_RANK=0", "WORLD_SIZE=4"}, PROVIDER_PMIX, "another launcher's PMIx"},
     {{"PMIX_NAMESPACE=other", "PMIX_RANK=0", "WORLD_SIZE=1"}, PROVIDER_PMIX, NULL},
+    {{"PMI_FD=6", "PMI_JOBID=1.0", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"},
+     PROVIDER_PMI,
+     "SLURM_STEP_NUM_TASKS=4"},
+    /* mpiexec of one rank inside a larger step */
+    {{"PMI_FD=6", "PMI_SIZE=1", "SLURM_STEP_ID=0", "SLURM_STEP_NUM_TASKS=4"}, PROVIDER_PMI, NULL},
 };
 
 static const struct {
