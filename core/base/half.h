@@ -1,7 +1,7 @@
 /* half.h: one float16 or bfloat16 to and from float32, as bits, for the C compiler and for nvcc.
  *
- * Values are rounded to nearest even; one that is too large becomes infinity. A NaN becomes quiet; on a CPU it
- * keeps the leading bits of its payload. */
+ * Values are rounded to nearest even; one that is too large becomes infinity. A NaN becomes quiet; on a CPU
+ * it keeps the leading bits of its payload. */
 #ifndef BASE_HALF_H
 #define BASE_HALF_H
 

@@ -20,18 +20,11 @@ struct table_memory {
     CUdeviceptr device;
 };
 
-/* What a plan is for. */
-struct piece_list {
-    const struct pack_piece *pieces;
-    int count;
-    enum hvd_dtype buffer_dtype;
-};
-
 struct pack_plan {
     struct pack_plan *next; /* those used last come first */
     struct pack_kernels *kernels;
     int users;
-    struct piece_list list;      /* its pieces are owned */
+    struct pack_list list;       /* its pieces are owned */
     struct table_memory *memory; /* owned */
     struct pack_table table;
 };
@@ -170,7 +163,7 @@ void pack_kernels_unload(struct pack_kernels *kernels)
 }
 
 /* Plans of different batches differ in their first piece, so that only the right one is compared whole. */
-static bool same_list(const struct piece_list *one, const struct piece_list *other)
+static bool same_list(const struct pack_list *one, const struct pack_list *other)
 {
     if (one->count != other->count || one->buffer_dtype != other->buffer_dtype)
         return false;
@@ -185,7 +178,7 @@ static bool same_list(const struct piece_list *one, const struct piece_list *oth
 }
 
 /* Take the plan out of the list of plans; NULL if there is none. */
-static struct pack_plan *plan_take(struct pack_kernels *kernels, const struct piece_list *list)
+static struct pack_plan *plan_take(struct pack_kernels *kernels, const struct pack_list *list)
 {
     for (struct pack_plan **at = &kernels->plans; *at != NULL; at = &(*at)->next) {
         struct pack_plan *plan = *at;
@@ -202,7 +195,7 @@ static int send_table(struct pack_plan *plan, const struct pack_layout *layout, 
 {
     const struct cuda_device *device = &plan->kernels->device;
     struct table_memory *memory = plan->memory;
-    pack_table_fill(layout, plan->list.pieces, plan->list.count, plan->list.buffer_dtype, memory->host);
+    pack_table_fill(layout, &plan->list, memory->host);
     plan->table = pack_table_at(layout, memory->device);
     CUresult result =
         device->driver->cuMemcpyHtoDAsync(memory->device, memory->host, layout->table_bytes, stream);
@@ -212,13 +205,13 @@ static int send_table(struct pack_plan *plan, const struct pack_layout *layout, 
     return HVD_OK;
 }
 
-static int plan_create(struct pack_kernels *kernels, const struct piece_list *list, CUstream stream,
+static int plan_create(struct pack_kernels *kernels, const struct pack_list *list, CUstream stream,
                        struct pack_plan **planp, struct hvd_error *err)
 {
     struct pack_layout layout;
     size_t pieces_bytes = (size_t)list->count * sizeof(*list->pieces);
     int64_t workers = (int64_t)kernels->blocks * PACK_BLOCK_WORKERS;
-    int rc = pack_layout(list->pieces, list->count, list->buffer_dtype, workers, &layout, err);
+    int rc = pack_layout(list, workers, &layout, err);
     if (rc != HVD_OK)
         return rc;
     struct pack_plan *plan = calloc(1, sizeof(*plan));
@@ -242,14 +235,12 @@ static int plan_create(struct pack_kernels *kernels, const struct piece_list *li
     return rc;
 }
 
-int pack_plan_get(struct pack_kernels *kernels, const struct pack_piece *pieces, int count,
-                  enum hvd_dtype buffer_dtype, CUstream stream, struct pack_plan **planp,
-                  struct hvd_error *err)
+int pack_plan_get(struct pack_kernels *kernels, const struct pack_list *list, CUstream stream,
+                  struct pack_plan **planp, struct hvd_error *err)
 {
-    const struct piece_list list = {.pieces = pieces, .count = count, .buffer_dtype = buffer_dtype};
-    struct pack_plan *plan = plan_take(kernels, &list);
+    struct pack_plan *plan = plan_take(kernels, list);
     if (plan == NULL) {
-        int rc = plan_create(kernels, &list, stream, &plan, err);
+        int rc = plan_create(kernels, list, stream, &plan, err);
         if (rc != HVD_OK)
             return rc;
     } else {

@@ -18,6 +18,12 @@ struct pack_piece {
     enum hvd_dtype dtype;
 };
 
+struct pack_list {
+    const struct pack_piece *pieces;
+    int count;
+    enum hvd_dtype buffer_dtype; /* of the buffer's elements */
+};
+
 /* The kernels of one device, and the plans made for it. One thread at a time uses it and its plans, between
  * cuda_device_enter and cuda_device_leave. */
 struct pack_kernels;
@@ -33,14 +39,12 @@ bool pack_supports(enum hvd_dtype dtype, enum hvd_dtype buffer_dtype);
 /* Pieces that are packed and unpacked together: a table in the device's memory. */
 struct pack_plan;
 
-/* The plan for exactly these pieces and a buffer of [buffer_dtype], until pack_plan_put. Plans are
- * remembered, so that a batch which repeats finds its table on the device: it costs a look-up and one launch.
- * A new one's table is sent on [stream], behind which the caller orders launches on other streams; not while
- * that stream is captured. [pieces] may go when this returns. HVD_ERR_UNSUPPORTED for types that
- * pack_supports refuses. */
-int pack_plan_get(struct pack_kernels *kernels, const struct pack_piece *pieces, int count,
-                  enum hvd_dtype buffer_dtype, struct CUstream_st *stream, struct pack_plan **planp,
-                  struct hvd_error *err);
+/* The plan for exactly these pieces, until pack_plan_put. Plans are remembered, so that a batch which repeats
+ * finds its table on the device: it costs a look-up and one launch. A new one's table is sent on [stream],
+ * behind which the caller orders launches on other streams; not while that stream is captured. [list] may go
+ * when this returns. HVD_ERR_UNSUPPORTED for types that pack_supports refuses. */
+int pack_plan_get(struct pack_kernels *kernels, const struct pack_list *list, struct CUstream_st *stream,
+                  struct pack_plan **planp, struct hvd_error *err);
 
 /* Its launches have ended on the device; those in a graph, for ever. The plan may be forgotten. NULL is
  * fine. */

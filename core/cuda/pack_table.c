@@ -47,18 +47,19 @@ static int check(const struct pack_piece *piece, enum hvd_dtype buffer_dtype, st
     return HVD_OK;
 }
 
-int pack_layout(const struct pack_piece *pieces, int count, enum hvd_dtype buffer_dtype, int64_t workers,
-                struct pack_layout *layout, struct hvd_error *err)
+int pack_layout(const struct pack_list *list, int64_t workers, struct pack_layout *layout,
+                struct hvd_error *err)
 {
     const int64_t row = PACK_LANES * PACK_GROUP_BYTES; /* what a warp loads at once */
     struct pack_layout made = {0};
-    for (int i = 0; i < count; i++) {
-        int rc = check(&pieces[i], buffer_dtype, err);
+    for (int i = 0; i < list->count; i++) {
+        int rc = check(&list->pieces[i], list->buffer_dtype, err);
         if (rc != HVD_OK)
             return rc;
-        if (__builtin_add_overflow(made.work_bytes, piece_work(&pieces[i], buffer_dtype), &made.work_bytes))
+        if (__builtin_add_overflow(made.work_bytes, piece_work(&list->pieces[i], list->buffer_dtype),
+                                   &made.work_bytes))
             return error_set(err, HVD_ERR_INVALID, "tensors of more than 2^63 bytes cannot be packed");
-        made.entry_count += pieces[i].count > 0;
+        made.entry_count += list->pieces[i].count > 0;
     }
     made.tile_bytes = round_up(made.work_bytes / workers + 1, row);
     if (made.tile_bytes > PACK_TILE_BYTES)
@@ -70,25 +71,24 @@ int pack_layout(const struct pack_piece *pieces, int count, enum hvd_dtype buffe
     return HVD_OK;
 }
 
-void pack_table_fill(const struct pack_layout *layout, const struct pack_piece *pieces, int count,
-                     enum hvd_dtype buffer_dtype, void *memory)
+void pack_table_fill(const struct pack_layout *layout, const struct pack_list *list, void *memory)
 {
     struct pack_entry *entries = memory;
     uint32_t *first = (uint32_t *)(void *)((char *)memory + layout->first_at);
     int64_t work_at = 0;
     int64_t tile = 0;
     uint32_t used = 0;
-    for (int i = 0; i < count; i++) {
-        const struct pack_piece *piece = &pieces[i];
+    for (int i = 0; i < list->count; i++) {
+        const struct pack_piece *piece = &list->pieces[i];
         if (piece->count == 0)
             continue;
         entries[used] =
             (struct pack_entry){.work_at = work_at,
                                 .tensor = (uint64_t)(uintptr_t)piece->tensor,
-                                .buffer_at = (uint64_t)piece->buffer_at * dtype_bytes(buffer_dtype),
+                                .buffer_at = (uint64_t)piece->buffer_at * dtype_bytes(list->buffer_dtype),
                                 .count = piece->count & COUNT_BITS,
                                 .dtype = piece->dtype};
-        work_at += piece_work(piece, buffer_dtype);
+        work_at += piece_work(piece, list->buffer_dtype);
         for (; tile < layout->tile_count && tile * layout->tile_bytes < work_at; tile++)
             first[tile] = used;
         used++;

@@ -15,12 +15,11 @@ struct pack_layout {
 
 /* Decide on tiles for [workers] warps: each gets the same number of tiles, or one more than others. Refuses
  * pieces that pack_plan_get refuses. */
-int pack_layout(const struct pack_piece *pieces, int count, enum hvd_dtype buffer_dtype, int64_t workers,
-                struct pack_layout *layout, struct hvd_error *err);
+int pack_layout(const struct pack_list *list, int64_t workers, struct pack_layout *layout,
+                struct hvd_error *err);
 
-/* Write the table of these pieces into [memory], which is a multiple of 32 and has layout->table_bytes. */
-void pack_table_fill(const struct pack_layout *layout, const struct pack_piece *pieces, int count,
-                     enum hvd_dtype buffer_dtype, void *memory);
+/* Write the table of the same pieces into [memory], which is a multiple of 32 and has layout->table_bytes. */
+void pack_table_fill(const struct pack_layout *layout, const struct pack_list *list, void *memory);
 
 /* The table for the kernel, when a copy of that memory is at [address]. */
 struct pack_table pack_table_at(const struct pack_layout *layout, uint64_t address);

@@ -33,18 +33,16 @@ static void run(const struct pack_arguments *arguments, int blocks, uint64_t see
     }
 }
 
-static void launch(const struct pack_piece *pieces, int count, enum hvd_dtype buffer_dtype, int blocks,
-                   struct pack_arguments arguments)
+static void launch(struct pack_list list, int blocks, struct pack_arguments arguments)
 {
     struct pack_layout layout;
     struct hvd_error err;
-    ck_assert_int_eq(pack_layout(pieces, count, buffer_dtype, blocks * PACK_BLOCK_WORKERS, &layout, &err),
-                     HVD_OK);
+    ck_assert_int_eq(pack_layout(&list, blocks * PACK_BLOCK_WORKERS, &layout, &err), HVD_OK);
     void *table = allocated(layout.table_bytes);
-    pack_table_fill(&layout, pieces, count, buffer_dtype, table);
+    pack_table_fill(&layout, &list, table);
     arguments.table = pack_table_at(&layout, (uint64_t)(uintptr_t)table);
-    arguments.buffer_dtype = (int)buffer_dtype;
-    run(&arguments, blocks, (uint64_t)count);
+    arguments.buffer_dtype = (int)list.buffer_dtype;
+    run(&arguments, blocks, (uint64_t)list.count);
     free(table);
 }
 
@@ -122,16 +120,21 @@ static void sample_end(struct sample *sample)
     free(sample->expected);
 }
 
-static void convert(enum hvd_dtype to_dtype, void *to, int64_t to_at, enum hvd_dtype from_dtype,
-                    const void *from, int64_t from_at, double scale)
+/* Elements in memory. */
+struct vector {
+    enum hvd_dtype dtype;
+    void *data;
+};
+
+static void convert(struct vector to, int64_t to_at, struct vector from, int64_t from_at, double scale)
 {
-    if (to_dtype == from_dtype && (scale == 1 || to_dtype == HVD_BOOL)) {
-        uint64_t bits = element_bits(from_dtype, from, from_at);
-        memcpy((char *)to + to_at * (int64_t)dtype_bytes(to_dtype), &bits, dtype_bytes(to_dtype));
+    if (to.dtype == from.dtype && (scale == 1 || to.dtype == HVD_BOOL)) {
+        uint64_t bits = element_bits(from.dtype, from.data, from_at);
+        memcpy((char *)to.data + to_at * (int64_t)dtype_bytes(to.dtype), &bits, dtype_bytes(to.dtype));
         return;
     }
-    element_put(to_dtype, to, to_at,
-                element_scaled(from_dtype, element_at(from_dtype, from, from_at), scale));
+    element_put(to.dtype, to.data, to_at,
+                element_scaled(from.dtype, element_at(from.dtype, from.data, from_at), scale));
 }
 
 static void assert_same(const struct sample *sample, const char *what, enum hvd_dtype dtype,
@@ -154,13 +157,13 @@ START_TEST(packs_like_the_reference)
     for (int i = 0; i < sample.count; i++) {
         const struct pack_piece *piece = &sample.pieces[i];
         for (int64_t k = 0; k < piece->count && piece->tensor != NULL; k++)
-            convert(sample.buffer_dtype, sample.expected + SLACK, piece->buffer_at + k, piece->dtype,
-                    piece->tensor, k, sample.scale);
+            convert((struct vector){sample.buffer_dtype, sample.expected + SLACK}, piece->buffer_at + k,
+                    (struct vector){piece->dtype, piece->tensor}, k, sample.scale);
         size_t at = (size_t)piece->buffer_at * dtype_bytes(sample.buffer_dtype);
         if (piece->tensor == NULL)
             memset(sample.expected + SLACK + at, 0, (size_t)piece->count * dtype_bytes(sample.buffer_dtype));
     }
-    launch(sample.pieces, sample.count, sample.buffer_dtype, sample.blocks,
+    launch((struct pack_list){sample.pieces, sample.count, sample.buffer_dtype}, sample.blocks,
            (struct pack_arguments){.buffer = (uint64_t)(uintptr_t)buffer, .scale = sample.scale});
     for (int i = 0; i < sample.count; i++) {
         const struct pack_piece *piece = &sample.pieces[i];
@@ -184,7 +187,7 @@ START_TEST(unpacks_like_the_reference)
                  (int64_t)((sample.buffer_bytes - 2 * SLACK) / dtype_bytes(sample.buffer_dtype)),
                  (uint64_t)_i + 99);
     memcpy(sample.expected, sample.buffer, sample.buffer_bytes);
-    launch(sample.pieces, sample.count, sample.buffer_dtype, sample.blocks,
+    launch((struct pack_list){sample.pieces, sample.count, sample.buffer_dtype}, sample.blocks,
            (struct pack_arguments){
                .buffer = (uint64_t)(uintptr_t)buffer, .scale = sample.scale, .unpack = true});
     ck_assert_mem_eq(sample.buffer, sample.expected, sample.buffer_bytes);
@@ -195,8 +198,8 @@ START_TEST(unpacks_like_the_reference)
             continue;
         char *expected = allocated(bytes);
         for (int64_t k = 0; k < piece->count; k++)
-            convert(piece->dtype, expected, k, sample.buffer_dtype, buffer, piece->buffer_at + k,
-                    sample.scale);
+            convert((struct vector){piece->dtype, expected}, k, (struct vector){sample.buffer_dtype, buffer},
+                    piece->buffer_at + k, sample.scale);
         assert_same(&sample, "unpack", piece->dtype, expected, piece->tensor, piece->count);
         memset(piece->tensor, GUARD, bytes);
         for (size_t k = 0; k < bytes + 2 * SLACK; k++)
@@ -218,7 +221,7 @@ START_TEST(converts_every_half)
         element_put(HVD_FLOAT32, expected, i, element_at(half, halves, i));
     }
     struct pack_piece piece = {.tensor = halves, .count = 65536, .dtype = half};
-    launch(&piece, 1, HVD_FLOAT32, 2,
+    launch((struct pack_list){&piece, 1, HVD_FLOAT32}, 2,
            (struct pack_arguments){.buffer = (uint64_t)(uintptr_t)widened, .scale = 1});
     for (int i = 0; i < 65536; i++)
         ck_assert_msg(element_same(HVD_FLOAT32, expected, widened, i), "%#x became %g", i,
@@ -231,7 +234,8 @@ START_TEST(converts_every_half)
     for (int i = 0; i < 3 * 65536; i++)
         element_put(half, expected_halves, i, element_at(HVD_FLOAT32, between, i));
     piece = (struct pack_piece){.tensor = between, .count = 3 * 65536, .dtype = HVD_FLOAT32};
-    launch(&piece, 1, half, 2, (struct pack_arguments){.buffer = (uint64_t)(uintptr_t)narrowed, .scale = 1});
+    launch((struct pack_list){&piece, 1, half}, 2,
+           (struct pack_arguments){.buffer = (uint64_t)(uintptr_t)narrowed, .scale = 1});
     for (int i = 0; i < 3 * 65536; i++)
         ck_assert_msg(element_same(half, expected_halves, narrowed, i), "%a became %#x, expected %#x",
                       (double)between[i], narrowed[i], expected_halves[i]);
@@ -270,7 +274,8 @@ START_TEST(shares_the_work_evenly)
             (struct pack_piece){.count = size_in_set(_i, count), .buffer_at = at, .dtype = HVD_FLOAT32};
         at += pieces[count].count;
     }
-    ck_assert_int_eq(pack_layout(pieces, count, HVD_FLOAT32, WORKERS, &layout, &err), HVD_OK);
+    struct pack_list list = {pieces, count, HVD_FLOAT32};
+    ck_assert_int_eq(pack_layout(&list, WORKERS, &layout, &err), HVD_OK);
     ck_assert_int_ge(layout.work_bytes, at * 4);
     ck_assert_int_le(layout.work_bytes, at * 4 + count * PACK_GROUP_BYTES);
     ck_assert_int_ge(layout.tile_bytes * layout.tile_count, layout.work_bytes);
@@ -280,7 +285,7 @@ START_TEST(shares_the_work_evenly)
     ck_assert_int_le(layout.tile_bytes, layout.work_bytes / WORKERS + PACK_LANES * PACK_GROUP_BYTES);
 
     char *memory = allocated(layout.table_bytes);
-    pack_table_fill(&layout, pieces, count, HVD_FLOAT32, memory);
+    pack_table_fill(&layout, &list, memory);
     struct pack_table table = pack_table_at(&layout, (uint64_t)(uintptr_t)memory);
     ck_assert_int_eq(table.entries[layout.entry_count].work_at, layout.work_bytes);
     for (int64_t tile = 0; tile < layout.tile_count; tile++) {
@@ -297,9 +302,10 @@ START_TEST(has_nothing_to_do_without_elements)
     struct pack_piece pieces[3] = {{.dtype = HVD_INT8}, {.dtype = HVD_INT8}, {.dtype = HVD_INT8}};
     struct pack_layout layout;
     for (int count = 0; count <= 3; count++) {
-        ck_assert_int_eq(pack_layout(pieces, count, HVD_INT8, 8, &layout, NULL), HVD_OK);
+        struct pack_list list = {pieces, count, HVD_INT8};
+        ck_assert_int_eq(pack_layout(&list, 8, &layout, NULL), HVD_OK);
         ck_assert_int_eq(layout.tile_count, 0);
-        launch(pieces, count, HVD_INT8, 1, (struct pack_arguments){.scale = 1});
+        launch(list, 1, (struct pack_arguments){.scale = 1});
     }
 }
 END_TEST
@@ -309,7 +315,8 @@ static void assert_refused(struct pack_piece piece, enum hvd_dtype buffer_dtype,
 {
     struct pack_layout layout = {.entry_count = 77};
     struct hvd_error err = {""};
-    ck_assert_int_eq(pack_layout(&piece, 1, buffer_dtype, 8, &layout, &err), status);
+    struct pack_list list = {&piece, 1, buffer_dtype};
+    ck_assert_int_eq(pack_layout(&list, 8, &layout, &err), status);
     ck_assert_msg(strstr(err.text, words) != NULL, "%s", err.text);
     ck_assert_int_eq(layout.entry_count, 77);
 }
@@ -328,7 +335,8 @@ START_TEST(refuses_what_it_cannot_pack)
     struct hvd_error err;
     for (int i = 0; i < 1024; i++)
         many[i] = (struct pack_piece){.count = INT64_C(1) << 52, .dtype = HVD_INT64};
-    ck_assert_int_eq(pack_layout(many, 1024, HVD_INT64, 8, &layout, &err), HVD_ERR_INVALID);
+    struct pack_list list = {many, 1024, HVD_INT64};
+    ck_assert_int_eq(pack_layout(&list, 8, &layout, &err), HVD_ERR_INVALID);
 }
 END_TEST
 
