@@ -95,15 +95,20 @@ def blamed_rank(outcome, fault):
     return faults
 
 
+def names_stopped(outcome, fault):
+    """Does a sentence name the rank, other than as the one that speaks?"""
+    said = re.sub(r"worker: rank \d+|rank \d+ \(\S+\) (warn|error):", "", outcome.output)
+    return re.search(rf"\brank {fault.target}\b|\branks [\d, -]*\b{fault.target}\b", said) is not None
+
+
 def blamed_stopped(outcome, fault):
     """What is wrong where a rank stands still for ever."""
     told = TOLD.findall(outcome.output)
-    named = re.search(rf"\brank {fault.target}\b|\branks [\d, -]*\b{fault.target}\b", re.sub(r"worker: rank \d+|rank \d+ \(\S+\) (warn|error):", "", outcome.output))
     if all(status == 0 for status in outcome.statuses):
         return ["all statuses are 0"]
     if not told:
         return ["no rank was told why"]
-    return [] if named else [f"nobody names rank {fault.target}"]
+    return [] if names_stopped(outcome, fault) else [f"nobody names rank {fault.target}"]
 
 
 def blamed_part(outcome, fault):
@@ -161,6 +166,18 @@ def blame(outcome, fault):
     return blamed_part(outcome, fault)
 
 
+def is_let_stand(outcome, fault):
+    """A rank that stands still in or after hvd_shutdown may be saving its work: hvd leaves it alone. Ranks that wait for
+    it in hvd_shutdown must say so."""
+    waiting = [rank for rank in outcome.progress if rank.phase != PHASES.index("over")]
+    return len(waiting) == 1 or names_stopped(outcome, fault)
+
+
+def never_ended(outcome):
+    phases = ", ".join(f"{rank} in {PHASES[now.phase]}" for rank, now in enumerate(outcome.progress))
+    return f"it did not end in time; rank {phases}"
+
+
 def is_right(outcome):
     return all(status == 0 for status in outcome.statuses) and all(
         rank.phase == PHASES.index("over") for rank in outcome.progress
@@ -175,7 +192,8 @@ def judge(outcome):
     if re.search("Sanitizer|runtime error:", outcome.output):
         faults.append("a sanitizer reports")
     if outcome.seconds is None:
-        return faults + ["it did not end in time"]
+        late = [fault for fault in outcome.case.faults if fault.kind() == "stop" and outcome.late(fault)]
+        return faults + ([] if any(is_let_stand(outcome, fault) for fault in late) else [never_ended(outcome)])
     hits = [fault for fault in outcome.case.faults if outcome.hit(fault) and not is_harmless(fault)]
     if is_right(outcome):
         sure = [f for f in hits if not is_survivable(f) and not outcome.late(f)]
