@@ -160,6 +160,14 @@ PROTOTYPES: Dict[str, Tuple[str, List[str]]] = {
     "hvd_version": ("const char *", []),
 }
 
+# those that never wait, neither for another rank nor for the system
+AT_ONCE = {name for name in PROTOTYPES if name.endswith("_async")}
+AT_ONCE.update(
+    ("hvd_is_initialized", "hvd_rank", "hvd_size", "hvd_local_rank", "hvd_local_size"),
+    ("hvd_node_rank", "hvd_node_count", "hvd_set_rank", "hvd_set_size", "hvd_test"),
+    ("hvd_error_text", "hvd_status_text", "hvd_version"),
+)
+
 _SCALARS = {
     "int": ctypes.c_int,
     "int64_t": ctypes.c_int64,

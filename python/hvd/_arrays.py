@@ -5,8 +5,9 @@ An adapter is what operations need of one kind: where elements lie, room for res
 where libhvd cannot use the memory as it is."""
 import ctypes
 import functools
+import operator
 import sys
-from typing import Any, NamedTuple, Tuple
+from typing import Any, NamedTuple, Sequence, Tuple
 
 from hvd import _abi
 from hvd._library import libc
@@ -14,6 +15,7 @@ from hvd.errors import InvalidError
 
 _D = _abi.ENUMS["hvd_dtype"]
 _BYTE_OF = ctypes.c_char.from_buffer
+_SHAPE_AND_DTYPE = operator.attrgetter("shape", "dtype")
 MAX_DIMS = _abi.CONSTANTS["HVD_MAX_DIMS"]
 
 
@@ -105,9 +107,15 @@ class NumpyAdapter:
 
     @staticmethod
     def signature(array: Any) -> Tuple:
-        """What is equal as long as the array is where it was; raises for one that is not
-        writable."""
+        """What is equal as long as the array is where it was; raises for one that is not contiguous
+        or not writable."""
         return ctypes.addressof(_BYTE_OF(array)), array.shape, array.dtype
+
+    @staticmethod
+    def signatures(arrays: Sequence[Any]) -> Tuple:
+        """The same of several arrays, in half the time."""
+        addresses = map(ctypes.addressof, map(_BYTE_OF, arrays))
+        return list(addresses), list(map(_SHAPE_AND_DTYPE, arrays))
 
     def contiguous(self, array: Any) -> Any:
         return (
@@ -195,8 +203,24 @@ class TorchAdapter:
 
     @staticmethod
     def signature(tensor: Any) -> Tuple:
-        """What is equal as long as the tensor is where it was."""
-        return tensor.data_ptr(), tensor.shape, tensor.dtype
+        """What is equal as long as the tensor is where it was, and as it was."""
+        return (
+            tensor.data_ptr(),
+            tensor.shape,
+            tensor.dtype,
+            tensor.is_contiguous(),
+            tensor.is_neg(),
+        )
+
+    def signatures(self, tensors: Sequence[Any]) -> Tuple:
+        """The same of several tensors."""
+        of_tensor = self.torch.Tensor
+        return (
+            list(map(of_tensor.data_ptr, tensors)),
+            list(map(_SHAPE_AND_DTYPE, tensors)),
+            list(map(of_tensor.is_contiguous, tensors)),
+            list(map(of_tensor.is_neg, tensors)),
+        )
 
     def contiguous(self, tensor: Any) -> Any:
         # a lazy negation or conjugation has other elements in memory than it shows

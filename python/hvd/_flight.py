@@ -1,138 +1,123 @@
 """Operations in flight: each keeps alive what libhvd reads and writes, also when its handle is
 dropped."""
 import os
-import threading
-from typing import Any, Callable, Dict, List, Optional
+from collections import deque
+from typing import Any, Callable, Deque, Optional, Tuple
 
 from hvd import _abi
 from hvd._library import lib
-from hvd.errors import HvdError, error_of, last_sentence
+from hvd.errors import error_of, last_sentence
 
 _IN_PROGRESS = _abi.ENUMS["hvd_status"]["HVD_IN_PROGRESS"]
 _SHUTDOWN = _abi.ENUMS["hvd_status"]["HVD_ERR_SHUTDOWN"]
 _STATE = _abi.ENUMS["hvd_status"]["HVD_ERR_STATE"]
 
 
-class Operation:
-    """An operation that libhvd runs, and the memory that it uses."""
+class _Job:
+    """The job to which operations belong."""
 
-    __slots__ = ("number", "keep", "finish", "status", "sentence", "value", "lock")
+    __slots__ = ("end",)
 
-    def __init__(self, number: int, keep: Any, finish: Callable[[], Any]):
-        self.number = number
-        self.keep = keep
-        self.finish: Optional[Callable[[], Any]] = finish
-        self.status = _IN_PROGRESS
-        self.sentence = ""
-        self.value: Any = None
-        self.lock = threading.Lock()
-
-    def is_done(self) -> bool:
-        return self.status != _IN_PROGRESS or lib.hvd_test(self.number) != _IN_PROGRESS
-
-    def complete(self) -> None:
-        """Wait until it is done, and release everything except the result."""
-        with self.lock:
-            if self.status != _IN_PROGRESS:
-                return
-            status = lib.hvd_wait(self.number)
-            self.end(status, "" if status == 0 else last_sentence())
-
-    def end(self, status: int, sentence: str) -> None:
-        finish, self.finish = self.finish, None
-        self.sentence = sentence
-        if status == 0 and finish is not None:
-            self.value = finish()
-        self.keep = None
-        self.status = status
-        _operations.pop(self.number, None)
+    def __init__(self) -> None:
+        # status and sentence of all that was in flight when the job ended; None until then
+        self.end: Optional[Tuple[int, str]] = None
 
 
 class Handle:
     """An operation that was submitted. wait() gives its result, as often as one asks. A handle may
     be dropped: the operation goes on, and its memory stays alive until it is done."""
 
-    __slots__ = ("_operation", "__weakref__")
+    __slots__ = ("number", "_call", "_value", "_finish", "_job", "_error", "__weakref__")
 
-    def __init__(self, operation: Operation):
-        self._operation = operation
-
-    @property
-    def number(self) -> int:
-        """libhvd's handle."""
-        return self._operation.number
+    def __init__(
+        self, number: int, call: Any, value: Any, finish: Optional[Callable[[Any], Any]] = None
+    ):
+        self.number = number  # libhvd's handle
+        self._call = call  # None as soon as the operation is done and its result is there
+        self._value = value
+        self._finish = finish
+        self._job = _job
+        self._error: Optional[Tuple[int, str]] = None
 
     def done(self) -> bool:
         """Is it done? Never waits."""
-        return self._operation.is_done()
+        return (
+            self._call is None
+            or self._job.end is not None
+            or lib.hvd_test(self.number) != _IN_PROGRESS
+        )
 
     def wait(self) -> Any:
         """Wait until it is done; returns the result, or raises what went wrong."""
-        operation = self._operation
-        if operation.status == _IN_PROGRESS:
-            operation.complete()
-        if operation.status != 0:
-            raise error_of(operation.status, operation.sentence)
-        return operation.value
+        if self._call is not None:
+            self.complete()
+        if self._error is not None:
+            raise error_of(*self._error)
+        return self._value
+
+    def complete(self) -> None:
+        """Wait until it is done, and release everything except the result."""
+        call = self._call
+        if self._job.end is not None:
+            self._end(*self._job.end)
+        elif call is not None:
+            with call.lock:  # libhvd wants one thread to wait
+                if self._call is not None:
+                    status = lib.hvd_wait(self.number)
+                    self._end(status, "" if status == 0 else last_sentence())
+
+    def _end(self, status: int, sentence: str) -> None:
+        value, self._value = self._value, None
+        try:
+            if status != 0:
+                self._error = (status, sentence)
+            elif self._finish is None:
+                self._value = value
+            else:
+                self._value = self._finish(value)
+        finally:
+            self._finish = self._call = None
 
     def __del__(self) -> None:
-        operation = getattr(self, "_operation", None)
-        if operation is not None and operation.status == _IN_PROGRESS:
-            _dropped.append(operation)
+        if self._call is not None and self._job.end is None:
+            dropped.append(self)
 
 
-_operations: Dict[int, Operation] = {}  # in flight, by libhvd's handle
-_dropped: List[Operation] = []  # in flight, and nobody has the handle any more
+_job = _Job()
+dropped: Deque[Handle] = deque()  # in flight, and the program has no reference to them any more
+_LOOKS = 4  # dropped handles to look at for each operation, so that they become fewer
 
 
-def add(number: int, keep: Any, finish: Callable[[], Any]) -> Handle:
-    """Note an operation that was just submitted."""
-    operation = Operation(number, keep, finish)
-    _operations[number] = operation
-    if _dropped:
-        _release_dropped()
-    return Handle(operation)
-
-
-def find(number: int) -> Optional[Operation]:
-    """The operation in flight with this handle of libhvd."""
-    return _operations.get(number)
-
-
-def _release_dropped() -> None:
+def release_dropped(looks: int = _LOOKS) -> None:
     """Release the memory of operations whose handle was dropped, and that are done by now."""
-    waiting = []
-    while _dropped:
-        operation = _dropped.pop()
-        if operation.is_done():
-            operation.complete()
+    for _ in range(min(looks, len(dropped))):
+        handle = dropped.popleft()
+        if handle.done():
+            handle.complete()
         else:
-            waiting.append(operation)
-    _dropped.extend(waiting)
+            dropped.append(handle)
 
 
 def begin() -> None:
     """A job has begun."""
-    _operations.clear()
-    del _dropped[:]
+    global _job
+    _job = _Job()
+
+
+def _end(status: int, sentence: str) -> None:
+    """The job has ended, and with it every operation that was in flight."""
+    _job.end = (status, sentence)
+    dropped.clear()
 
 
 def end() -> None:
-    """The job has ended, and with it every operation that was in flight."""
-    for operation in list(_operations.values()):
-        with operation.lock:
-            operation.end(_SHUTDOWN, "hvd was shut down while this operation was pending")
-    del _dropped[:]
+    """hvd was shut down."""
+    _end(_SHUTDOWN, "hvd was shut down while this operation was pending")
 
 
 def _after_fork() -> None:
     """In a forked child: it has no part in the job, so nothing is in flight here."""
-    for operation in list(_operations.values()):
-        operation.lock = threading.Lock()
-        operation.end(_STATE, "this process was forked from a rank and has no part in its job")
-    del _dropped[:]
+    _end(_STATE, "this process was forked from a rank and has no part in its job")
 
 
 os.register_at_fork(after_in_child=_after_fork)
-
-__all__ = ["Handle", "HvdError", "Operation", "add", "begin", "end"]

@@ -5,7 +5,7 @@ import os
 import sys
 from typing import Any, List, Optional, Sequence, Union
 
-from hvd import _abi, _flight, _names, _plans
+from hvd import _abi, _calls, _flight, _names, _plans
 from hvd._library import lib
 from hvd.errors import InvalidError, StateError, check
 
@@ -74,7 +74,7 @@ global_process_set.process_set_id = 0
 
 def set_id(process_set: Union[ProcessSet, int, None]) -> int:
     """The number of a process set; None is all ranks."""
-    if process_set is None:
+    if process_set is None or process_set is global_process_set:
         return 0
     return process_set if isinstance(process_set, int) else process_set._require_id()
 
@@ -116,8 +116,8 @@ def init(
         each.ranks = process_set_ranks(i + 1)
     global_process_set.ranks = list(range(size()))
     _flight.begin()
-    _names.forget()
-    _plans.forget()
+    for each in (_names, _plans, _calls):
+        each.forget()
 
 
 def shutdown() -> None:

@@ -40,21 +40,27 @@ def _open() -> ctypes.CDLL:
     )
 
 
-def _declare(library: ctypes.CDLL) -> ctypes.CDLL:
-    for name, (result, arguments) in _abi.PROTOTYPES.items():
-        try:
-            function = getattr(library, name)
-        except AttributeError:
-            raise ImportError(
-                "hvd: %s has no %s: it is of another version than this package"
-                % (library._name, name)
-            ) from None
-        function.restype = _abi.ctype_of(result)
-        function.argtypes = [_abi.ctype_of(argument) for argument in arguments]
-    return library
+class _Library:
+    """libhvd's functions. Other Python threads run during those that may wait; the others return at
+    once, which giving up the interpreter's lock and getting it back would only delay."""
+
+    def __init__(self) -> None:
+        library = _open()
+        at_once = ctypes.PyDLL(library._name)
+        for name, (result, arguments) in _abi.PROTOTYPES.items():
+            try:
+                function = getattr(at_once if name in _abi.AT_ONCE else library, name)
+            except AttributeError:
+                raise ImportError(
+                    "hvd: %s has no %s: it is of another version than this package"
+                    % (library._name, name)
+                ) from None
+            function.restype = _abi.ctype_of(result)
+            function.argtypes = [_abi.ctype_of(argument) for argument in arguments]
+            setattr(self, name, function)
 
 
-lib = _declare(_open())
+lib = _Library()
 libc = ctypes.CDLL(None)
 libc.free.argtypes = [ctypes.c_void_p]
 libc.free.restype = None

@@ -1,19 +1,14 @@
 """Names of operations: those that hvd makes up, and names as C strings."""
 import ctypes
-import threading
-from typing import Any, Dict, Tuple
+import itertools
+from typing import Any, Dict, Iterator, Tuple
 
 # Names that hvd makes up are counted for each kind and set, so that ranks that submit in the same
 # order use the same names. They are used again, because libhvd negotiates known names faster.
 MADE_UP_NAMES = 256
 _STRING_LIMIT = 16384
 
-handles_of_names: Dict[
-    str, int
-] = {}  # libhvd's handle of the last operation under each made-up name
-
-_counts: Dict[Tuple[str, int], int] = {}
-_count_lock = threading.Lock()
+_cycles: Dict[Tuple[str, int], Iterator["MadeUpName"]] = {}
 _strings: Dict[str, Tuple[Any, int]] = {}
 
 
@@ -23,17 +18,17 @@ class MadeUpName(str):
 
 def made_up_name(kind: str, number: int) -> MadeUpName:
     """The next name for an operation of this kind in process set [number]."""
-    with _count_lock:
-        count = _counts.get((kind, number), 0)
-        _counts[(kind, number)] = count + 1
-    place = "%s.noname" % kind if number == 0 else "%s.set%d.noname" % (kind, number)
-    return MadeUpName("%s.%d" % (place, count % MADE_UP_NAMES))
+    names = _cycles.get((kind, number))
+    if names is None:
+        place = kind if number == 0 else "%s.set%d" % (kind, number)
+        texts = map((place.replace("%", "%%") + ".noname.%d").__mod__, range(MADE_UP_NAMES))
+        names = _cycles.setdefault((kind, number), itertools.cycle(map(MadeUpName, texts)))
+    return next(names)
 
 
 def forget() -> None:
-    """A new job has begun: count from 0 again."""
-    _counts.clear()
-    handles_of_names.clear()
+    """A new job has begun: begin with the first name again."""
+    _cycles.clear()
 
 
 def c_string(name: str) -> Tuple[Any, int]:

@@ -5,6 +5,7 @@ from typing import Any, List, Optional
 
 from hvd import _operations
 from hvd._arrays import numpy_adapter
+from hvd._calls import run
 from hvd._job import rank as job_rank
 from hvd.errors import InvalidError
 
@@ -62,13 +63,12 @@ def allgather_object(
         data = _pickled(thing, max_bytes)
     except Exception as caught:
         error, data = caught, numpy.empty(0, "uint8")
-    handle = _operations.allgather_async(data, name, process_set)
-    gathered = handle._operation.keep[1]  # knows how many bytes each member sent
-    everything = handle.wait()
+    call, gathered, take = _operations.prepare_allgather(data, name, process_set)
+    everything = run(call, gathered, take)
     if error is not None:
         raise error
     found, begin = [], 0
-    for count in list(gathered.rows[0]):
+    for count in gathered.rows[0]:
         if count == 0:
             raise InvalidError("a member cannot send its object; it says why")
         found.append(pickle.loads(everything[begin : begin + count].data))

@@ -1,24 +1,24 @@
-"""The collectives, on whatever holds elements: waiting, asynchronous and grouped."""
+"""The collectives, on whatever holds elements: waiting, asynchronous and grouped.
+
+Of each operation a function prepares the call of libhvd, for all its forms: _allreduce for
+allreduce and allreduce_async. What it returns are the arguments of _calls.run and _calls.submit:
+the call, a value that is kept alive, and what makes the result of that value."""
 import ctypes
 import enum
 import operator
-import struct
 from itertools import repeat
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-from hvd import _abi, _flight, _plans
-from hvd._arrays import MAX_DIMS, Place, adapt, refuse
+from hvd import _abi, _plans
+from hvd._arrays import Place, adapt, refuse
+from hvd._calls import Call, Description, options_of, run, submit
 from hvd._flight import Handle
 from hvd._job import set_id
 from hvd._library import lib, libc
-from hvd._names import MadeUpName, c_string, handles_of_names, made_up_name
-from hvd.errors import DuplicateError, InvalidError, check, error_of, last_sentence
+from hvd._names import MadeUpName, made_up_name
+from hvd.errors import InvalidError
 
-_STATUS = _abi.ENUMS["hvd_status"]
-_TENSOR = struct.Struct(_abi.TENSOR_FORMAT)
-_TENSOR_BYTES = ctypes.sizeof(_abi.Tensor)
-_ZEROS = (0,) * MAX_DIMS
-_ON_HOST = (_abi.ENUMS["hvd_memory"]["HVD_MEMORY_HOST"], 0)
+Prepared = Tuple[Call, Any, Optional[Callable[[Any], Any]]]
 
 
 class ReduceOp(enum.IntEnum):
@@ -35,95 +35,7 @@ class ReduceOp(enum.IntEnum):
 Sum, Average, Min, Max = ReduceOp.SUM, ReduceOp.AVERAGE, ReduceOp.MIN, ReduceOp.MAX
 Product, Adasum = ReduceOp.PRODUCT, ReduceOp.ADASUM
 
-_WIRES = {None: 0, "exact": 0, "float16": 1, "bfloat16": 2}
-
-# ---- Descriptions for libhvd --------------------------------------------------------------------
-
-
-class Description:
-    """The tensors of one operation as libhvd wants them, and what they keep alive."""
-
-    __slots__ = ("array", "count", "keep", "_offset")
-
-    def __init__(self, count: int):
-        self.array = ctypes.create_string_buffer(max(count, 1) * _TENSOR_BYTES)
-        self.count = count
-        self.keep: List[Any] = []
-        self._offset = 0
-
-    def add(self, name: str, place: Place, source: int, target: int) -> None:
-        text, address = c_string(name)
-        shape = place.shape
-        if len(shape) > MAX_DIMS:
-            rest = 1
-            for dimension in shape[MAX_DIMS - 1 :]:
-                rest *= dimension
-            shape = shape[: MAX_DIMS - 1] + (rest,)
-        _TENSOR.pack_into(
-            self.array,
-            self._offset,
-            address,
-            source,
-            target,
-            place.dtype,
-            len(shape),
-            *(shape + _ZEROS[len(shape) :] + _ON_HOST)
-        )
-        self._offset += _TENSOR_BYTES
-        self.keep.append(text)
-
-    def address(self) -> int:
-        return ctypes.addressof(self.array)
-
-
-_default_options: Dict[int, Any] = {}
-
-
-def options_of(
-    number: int, prescale: float = 1.0, postscale: float = 1.0, wire: Optional[str] = None
-) -> Any:
-    if wire not in _WIRES:
-        raise InvalidError("wire=%r: expected one of 'exact', 'float16', 'bfloat16'" % (wire,))
-    plain = prescale == 1.0 and postscale == 1.0 and not _WIRES[wire]
-    if plain and number in _default_options:
-        return _default_options[number]
-    size = ctypes.sizeof(_abi.Options)
-    made = _abi.Options(size, number, prescale, postscale, _WIRES[wire], None)
-    if plain:
-        _default_options[number] = made
-    return made
-
-
-# ---- Submission ---------------------------------------------------------------------------------
-
-
-def submit(
-    function: Callable[..., int], arguments: Sequence[Any], keep: Any, finish: Callable[[], Any]
-) -> Handle:
-    """Queue an operation by its _async form. [keep] lives until it is done, then [finish] makes the
-    result."""
-    number = ctypes.c_uint64(0)
-    status = function(*arguments, None, None, ctypes.addressof(number))
-    if status != 0:
-        raise error_of(status, last_sentence())
-    return _flight.add(number.value, keep, finish)
-
-
-def submit_named(name: str, attempt: Callable[[], Handle]) -> Handle:
-    """Submit. If the name is made up, and the operation that had it MADE_UP_NAMES ago is in flight,
-    wait for that first."""
-    if not isinstance(name, MadeUpName):
-        return attempt()
-    earlier = _flight.find(handles_of_names.get(name, 0))
-    try:
-        handle = attempt()
-    except DuplicateError:
-        if earlier is None:
-            raise
-        earlier.complete()
-        handle = attempt()
-    handles_of_names[name] = handle.number
-    return handle
+# ---- Tensors and results ------------------------------------------------------------------------
 
 
 class Slot:
@@ -147,7 +59,8 @@ class Slot:
                 self.target = self.source if in_place else self.result
             else:
                 self.target = self.source if in_place else self.adapter.empty(given, wanted)
-        self.target_address = self.adapter.place(self.target).address
+        in_source = self.target is self.source
+        self.target_address = (self.place if in_source else self.adapter.place(self.target)).address
 
     def stays(self, tensor: Any, adapter: Any) -> bool:
         """Does libhvd work on the memory of the caller's tensor itself?"""
@@ -187,44 +100,59 @@ def group_names(kind: str, name: Optional[str], count: int, number: int) -> Tupl
     return base, ["%s_%dof%d" % (base, i + 1, count) for i in range(count)]
 
 
-def _reduce(
+def _finish_one(slots: Sequence[Slot]) -> Any:
+    return slots[0].finish()
+
+
+def _finish_all(slots: Sequence[Slot]) -> List[Any]:
+    return [slot.finish() for slot in slots]
+
+
+def _prepare_reduction(
     kind: str,
-    tensors: Sequence[Any],
-    outs: Sequence[Any],
-    op: ReduceOp,
+    slots: Sequence[Slot],
     names: Sequence[str],
-    shapes: Sequence[Optional[Tuple[int, ...]]],
-    options: Any,
-    base: str,
-    grouped: bool,
-    settings: Optional[Tuple] = None,
-) -> Handle:
-    """allreduce or reducescatter of one tensor or a group. With [settings] it is in place, and may
-    come again: then a plan of it is kept."""
-    slots = [Slot(tensor, out, shape) for tensor, out, shape in zip(tensors, outs, shapes)]
+    base: Optional[str],
+    op: ReduceOp,
+    options: _abi.Options,
+) -> Prepared:
+    """An allreduce or reducescatter of one tensor, or of a group that has the name [base]."""
     description = _describe(names, slots)
-    function = getattr(lib, "hvd_%s%s_async" % ("grouped_" if grouped else "", kind))
-    middle = [len(slots)] if grouped else []
-    arguments = [description.address()] + middle + [int(op), ctypes.addressof(options)]
-
-    def finish() -> Any:
-        results = [slot.finish() for slot in slots]
-        return results if grouped else results[0]
-
-    def attempt() -> Handle:
-        return submit(function, arguments, (description, slots, options), finish)
-
-    handle = submit_named(base, attempt)
-    adapter = slots[0].adapter if slots else None
-    if settings is not None and all(map(Slot.stays, slots, tensors, repeat(adapter))):
-        plan = _plans.Plan(settings, tensors, adapter.signature)
-        plan.call, plan.arguments = function, arguments
-        plan.kept = (description, options)
-        _plans.keep(base, plan)
-    return handle
+    if base is None:
+        arguments = (description.array, int(op), options)
+        return Call(kind, arguments, names[0], description.keep), slots, _finish_one
+    arguments = (description.array, len(slots), int(op), options)
+    return Call("grouped_" + kind, arguments, base, description.keep), slots, _finish_all
 
 
 # ---- allreduce ----------------------------------------------------------------------------------
+
+
+def _allreduce(
+    tensor: Any,
+    op: ReduceOp,
+    name: Optional[str],
+    prescale: float,
+    postscale: float,
+    wire: Optional[str],
+    process_set: Any,
+    out: Any,
+) -> Prepared:
+    number = 0 if process_set is None else set_id(process_set)
+    in_place = out is tensor and name is not None
+    settings = (op, number, prescale, postscale, wire)
+    if in_place:
+        call = _plans.find(name, settings, tensor)
+        if call is not None:
+            return call, tensor, None
+    if name is None:
+        name = made_up_name("allreduce", number)
+    slot = Slot(tensor, out)
+    options = options_of(number, prescale, postscale, wire)
+    prepared = _prepare_reduction("allreduce", [slot], [name], None, op, options)
+    if in_place and slot.stays(tensor, slot.adapter):
+        _plans.keep(name, settings, slot.adapter, slot.adapter.signature(tensor), prepared[0])
+    return prepared
 
 
 def allreduce_async(
@@ -238,26 +166,7 @@ def allreduce_async(
     out: Any = None,
 ) -> Handle:
     """Submit allreduce; the handle's wait() returns what allreduce returns."""
-    number = set_id(process_set)
-    settings = None
-    if out is tensor and name is not None:
-        settings = ("allreduce", op, number, prescale, postscale, wire)
-        plan = _plans.find(name, settings, (tensor,))
-        if plan is not None:
-            return plan.submit((tensor,), tensor)
-    name = name if name is not None else made_up_name("allreduce", number)
-    return _reduce(
-        "allreduce",
-        [tensor],
-        [out],
-        op,
-        [name],
-        [None],
-        options_of(number, prescale, postscale, wire),
-        name,
-        False,
-        settings if not isinstance(name, MadeUpName) else None,
-    )
+    return submit(*_allreduce(tensor, op, name, prescale, postscale, wire, process_set, out))
 
 
 def allreduce(
@@ -274,7 +183,35 @@ def allreduce(
     tensor's kind, or [out], which may be the tensor itself. [name] must be the same on all ranks;
     without one hvd counts. [prescale] and [postscale] multiply inputs and results. [wire] is
     'exact', 'float16' or 'bfloat16', the type in which float32 elements travel."""
-    return allreduce_async(tensor, op, name, prescale, postscale, wire, process_set, out).wait()
+    return run(*_allreduce(tensor, op, name, prescale, postscale, wire, process_set, out))
+
+
+def _grouped_allreduce(
+    tensors: Sequence[Any],
+    op: ReduceOp,
+    name: Optional[str],
+    prescale: float,
+    postscale: float,
+    wire: Optional[str],
+    process_set: Any,
+    outs: Optional[Sequence[Any]],
+) -> Prepared:
+    number = set_id(process_set)
+    in_place = outs is not None and name is not None and all(map(operator.is_, tensors, outs))
+    settings = (op, number, prescale, postscale, wire, len(tensors))
+    if in_place:
+        call = _plans.find_group(name, settings, tensors)
+        if call is not None:
+            return call, list(tensors), None
+    base, names = group_names("allreduce", name, len(tensors), number)
+    slots = list(map(Slot, tensors, repeat(None) if outs is None else outs))
+    options = options_of(number, prescale, postscale, wire)
+    prepared = _prepare_reduction("allreduce", slots, names, base, op, options)
+    if in_place and slots:
+        adapter = slots[0].adapter
+        if all(map(Slot.stays, slots, tensors, repeat(adapter))):
+            _plans.keep(name, settings, adapter, adapter.signatures(tensors), prepared[0])
+    return prepared
 
 
 def grouped_allreduce_async(
@@ -288,25 +225,8 @@ def grouped_allreduce_async(
     outs: Optional[Sequence[Any]] = None,
 ) -> Handle:
     """Submit grouped_allreduce; the handle's wait() returns the list of results."""
-    number = set_id(process_set)
-    settings = None
-    if outs is not None and name is not None and all(map(operator.is_, tensors, outs)):
-        settings = ("grouped_allreduce", op, number, prescale, postscale, wire)
-        plan = _plans.find(name, settings, tensors)
-        if plan is not None:
-            return plan.submit(tuple(tensors), list(tensors))
-    base, names = group_names("allreduce", name, len(tensors), number)
-    return _reduce(
-        "allreduce",
-        tensors,
-        outs if outs is not None else [None] * len(tensors),
-        op,
-        names,
-        [None] * len(tensors),
-        options_of(number, prescale, postscale, wire),
-        base,
-        True,
-        settings if not isinstance(base, MadeUpName) else None,
+    return submit(
+        *_grouped_allreduce(tensors, op, name, prescale, postscale, wire, process_set, outs)
     )
 
 
@@ -321,9 +241,7 @@ def grouped_allreduce(
     outs: Optional[Sequence[Any]] = None,
 ) -> List[Any]:
     """allreduce of several tensors that run together, all or none."""
-    return grouped_allreduce_async(
-        tensors, op, name, prescale, postscale, wire, process_set, outs
-    ).wait()
+    return run(*_grouped_allreduce(tensors, op, name, prescale, postscale, wire, process_set, outs))
 
 
 # ---- reducescatter ------------------------------------------------------------------------------
@@ -339,6 +257,22 @@ def _share_shape(tensor: Any, number: int) -> Tuple[int, ...]:
     return (shape[0] // members + (1 if member < shape[0] % members else 0),) + shape[1:]
 
 
+def _reducescatter(
+    tensor: Any,
+    op: ReduceOp,
+    name: Optional[str],
+    prescale: float,
+    postscale: float,
+    wire: Optional[str],
+    process_set: Any,
+) -> Prepared:
+    number = set_id(process_set)
+    names = [name if name is not None else made_up_name("reducescatter", number)]
+    slots = [Slot(tensor, None, _share_shape(tensor, number))]
+    options = options_of(number, prescale, postscale, wire)
+    return _prepare_reduction("reducescatter", slots, names, None, op, options)
+
+
 def reducescatter_async(
     tensor: Any,
     op: ReduceOp = Average,
@@ -349,19 +283,7 @@ def reducescatter_async(
     process_set: Any = None,
 ) -> Handle:
     """Submit reducescatter."""
-    number = set_id(process_set)
-    name = name if name is not None else made_up_name("reducescatter", number)
-    return _reduce(
-        "reducescatter",
-        [tensor],
-        [None],
-        op,
-        [name],
-        [_share_shape(tensor, number)],
-        options_of(number, prescale, postscale, wire),
-        name,
-        False,
-    )
+    return submit(*_reducescatter(tensor, op, name, prescale, postscale, wire, process_set))
 
 
 def reducescatter(
@@ -375,7 +297,23 @@ def reducescatter(
 ) -> Any:
     """Reduce a tensor; each member gets its share of the rows, the first ones one more where they
     do not divide."""
-    return reducescatter_async(tensor, op, name, prescale, postscale, wire, process_set).wait()
+    return run(*_reducescatter(tensor, op, name, prescale, postscale, wire, process_set))
+
+
+def _grouped_reducescatter(
+    tensors: Sequence[Any],
+    op: ReduceOp,
+    name: Optional[str],
+    prescale: float,
+    postscale: float,
+    wire: Optional[str],
+    process_set: Any,
+) -> Prepared:
+    number = set_id(process_set)
+    base, names = group_names("reducescatter", name, len(tensors), number)
+    slots = [Slot(tensor, None, _share_shape(tensor, number)) for tensor in tensors]
+    options = options_of(number, prescale, postscale, wire)
+    return _prepare_reduction("reducescatter", slots, names, base, op, options)
 
 
 def grouped_reducescatter_async(
@@ -388,18 +326,8 @@ def grouped_reducescatter_async(
     process_set: Any = None,
 ) -> Handle:
     """Submit grouped_reducescatter."""
-    number = set_id(process_set)
-    base, names = group_names("reducescatter", name, len(tensors), number)
-    return _reduce(
-        "reducescatter",
-        tensors,
-        [None] * len(tensors),
-        op,
-        names,
-        [_share_shape(tensor, number) for tensor in tensors],
-        options_of(number, prescale, postscale, wire),
-        base,
-        True,
+    return submit(
+        *_grouped_reducescatter(tensors, op, name, prescale, postscale, wire, process_set)
     )
 
 
@@ -413,12 +341,22 @@ def grouped_reducescatter(
     process_set: Any = None,
 ) -> List[Any]:
     """reducescatter of several tensors that run together, all or none."""
-    return grouped_reducescatter_async(
-        tensors, op, name, prescale, postscale, wire, process_set
-    ).wait()
+    return run(*_grouped_reducescatter(tensors, op, name, prescale, postscale, wire, process_set))
 
 
 # ---- broadcast ----------------------------------------------------------------------------------
+
+
+def _broadcast(
+    tensor: Any, root_rank: int, name: Optional[str], process_set: Any, out: Any
+) -> Prepared:
+    number = set_id(process_set)
+    if name is None:
+        name = made_up_name("broadcast", number)
+    slots = [Slot(tensor, out)]
+    description = _describe([name], slots)
+    arguments = (description.array, operator.index(root_rank), options_of(number))
+    return Call("broadcast", arguments, name, description.keep), slots, _finish_one
 
 
 def broadcast_async(
@@ -429,17 +367,7 @@ def broadcast_async(
     out: Any = None,
 ) -> Handle:
     """Submit broadcast."""
-    number = set_id(process_set)
-    name = name if name is not None else made_up_name("broadcast", number)
-    slot = Slot(tensor, out)
-    description = _describe([name], [slot])
-    options = options_of(number)
-    arguments = [description.address(), root_rank, ctypes.addressof(options)]
-
-    def attempt() -> Handle:
-        return submit(lib.hvd_broadcast_async, arguments, (description, slot, options), slot.finish)
-
-    return submit_named(name, attempt)
+    return submit(*_broadcast(tensor, root_rank, name, process_set, out))
 
 
 def broadcast(
@@ -451,34 +379,42 @@ def broadcast(
 ) -> Any:
     """Every member gets the tensor of rank [root_rank], a rank of the job also inside a set.
     Returns a new array, or [out], which may be the tensor itself."""
-    return broadcast_async(tensor, root_rank, name, process_set, out).wait()
+    return run(*_broadcast(tensor, root_rank, name, process_set, out))
 
 
 # ---- allgather and alltoall ---------------------------------------------------------------------
 
 
-class _Gathered:
-    """Room for what libhvd allocates, and the array made of it."""
+class Gathered:
+    """Room for what libhvd allocates, and the arrays made of it."""
 
-    __slots__ = ("slot_array", "adapter", "results", "rows", "places")
+    __slots__ = ("pairs", "places", "results", "rows")
 
     def __init__(self, tensors: Sequence[Any], members: int):
-        pairs = [adapt(tensor) for tensor in tensors]
-        self.adapter = [adapter for _, adapter in pairs]
-        self.slot_array = [adapter.contiguous(array) for array, adapter in pairs]
-        self.places = [
-            adapter.place(array) for adapter, array in zip(self.adapter, self.slot_array)
+        self.pairs = [
+            (adapter.contiguous(array), adapter) for array, adapter in map(adapt, tensors)
         ]
+        self.places = [adapter.place(array) for array, adapter in self.pairs]
         self.results = (_abi.Result * max(len(tensors), 1))()
         self.rows = [(ctypes.c_int64 * max(members, 1))() for _ in tensors]
-        for i, rows in enumerate(self.rows):
-            self.results[i].rows = ctypes.addressof(rows)
+        for result, rows in zip(self.results, self.rows):
+            result.rows = ctypes.addressof(rows)
 
-    def take(self, i: int) -> Any:
+    def describe(self, names: Sequence[str]) -> Description:
+        description = Description(len(names))
+        for name, place in zip(names, self.places):
+            description.add(name, place, place.address, 0)
+        return description
+
+    def take(self, i: int = 0) -> Any:
         """The result of tensor [i]; its memory now belongs to the array."""
-        address, self.results[i].data = self.results[i].data, None
-        shape = (self.results[i].row_count,) + tuple(self.places[i].shape[1:])
-        return self.adapter[i].from_memory(self.slot_array[i], address, shape)
+        result, (array, adapter) = self.results[i], self.pairs[i]
+        address, result.data = result.data, None
+        shape = (result.row_count,) + tuple(self.places[i].shape[1:])
+        return adapter.from_memory(array, address, shape)
+
+    def take_all(self) -> List[Any]:
+        return list(map(self.take, range(len(self.pairs))))
 
     def __del__(self) -> None:
         for result in self.results:
@@ -486,106 +422,49 @@ class _Gathered:
                 libc.free(result.data)
 
 
-def _describe_gathered(names: Sequence[str], gathered: _Gathered) -> Description:
-    description = Description(len(names))
-    for name, place in zip(names, gathered.places):
-        description.add(name, place, place.address, 0)
-    return description
+def prepare_allgather(tensor: Any, name: Optional[str], process_set: Any) -> Prepared:
+    """The value is what was gathered, as a Gathered."""
+    number = set_id(process_set)
+    if name is None:
+        name = made_up_name("allgather", number)
+    gathered = Gathered([tensor], lib.hvd_set_size(number))
+    description = gathered.describe([name])
+    arguments = (description.array, gathered.results, options_of(number))
+    return Call("allgather", arguments, name, description.keep), gathered, Gathered.take
 
 
 def allgather_async(tensor: Any, name: Optional[str] = None, process_set: Any = None) -> Handle:
     """Submit allgather."""
-    number = set_id(process_set)
-    name = name if name is not None else made_up_name("allgather", number)
-    gathered = _Gathered([tensor], lib.hvd_set_size(number))
-    description = _describe_gathered([name], gathered)
-    options = options_of(number)
-    arguments = [
-        description.address(),
-        ctypes.addressof(gathered.results),
-        ctypes.addressof(options),
-    ]
-
-    def attempt() -> Handle:
-        return submit(
-            lib.hvd_allgather_async,
-            arguments,
-            (description, gathered, options),
-            lambda: gathered.take(0),
-        )
-
-    return submit_named(name, attempt)
+    return submit(*prepare_allgather(tensor, name, process_set))
 
 
 def allgather(tensor: Any, name: Optional[str] = None, process_set: Any = None) -> Any:
     """Concatenate the members' tensors along the first dimension, which may differ between them."""
-    return allgather_async(tensor, name, process_set).wait()
+    return run(*prepare_allgather(tensor, name, process_set))
+
+
+def _grouped_allgather(tensors: Sequence[Any], name: Optional[str], process_set: Any) -> Prepared:
+    number = set_id(process_set)
+    base, names = group_names("allgather", name, len(tensors), number)
+    gathered = Gathered(tensors, lib.hvd_set_size(number))
+    description = gathered.describe(names)
+    arguments = (description.array, gathered.results, len(tensors), options_of(number))
+    call = Call("grouped_allgather", arguments, base, description.keep)
+    return call, gathered, Gathered.take_all
 
 
 def grouped_allgather_async(
     tensors: Sequence[Any], name: Optional[str] = None, process_set: Any = None
 ) -> Handle:
     """Submit grouped_allgather."""
-    number = set_id(process_set)
-    base, names = group_names("allgather", name, len(tensors), number)
-    gathered = _Gathered(tensors, lib.hvd_set_size(number))
-    description = _describe_gathered(names, gathered)
-    options = options_of(number)
-    arguments = [
-        description.address(),
-        ctypes.addressof(gathered.results),
-        len(tensors),
-        ctypes.addressof(options),
-    ]
-
-    def attempt() -> Handle:
-        return submit(
-            lib.hvd_grouped_allgather_async,
-            arguments,
-            (description, gathered, options),
-            lambda: [gathered.take(i) for i in range(len(tensors))],
-        )
-
-    return submit_named(base, attempt)
+    return submit(*_grouped_allgather(tensors, name, process_set))
 
 
 def grouped_allgather(
     tensors: Sequence[Any], name: Optional[str] = None, process_set: Any = None
 ) -> List[Any]:
     """allgather of several tensors that run together, all or none."""
-    return grouped_allgather_async(tensors, name, process_set).wait()
-
-
-def alltoall_async(
-    tensor: Any,
-    splits: Optional[Sequence[int]] = None,
-    name: Optional[str] = None,
-    process_set: Any = None,
-) -> Handle:
-    """Submit alltoall."""
-    number = set_id(process_set)
-    members = lib.hvd_set_size(number)
-    name = name if name is not None else made_up_name("alltoall", number)
-    gathered = _Gathered([tensor], members)
-    description = _describe_gathered([name], gathered)
-    options = options_of(number)
-    parts = None if splits is None else _splits_array(splits, members)
-    arguments = [
-        description.address(),
-        None if parts is None else ctypes.addressof(parts),
-        ctypes.addressof(gathered.results),
-        ctypes.addressof(options),
-    ]
-
-    def attempt() -> Handle:
-        return submit(
-            lib.hvd_alltoall_async,
-            arguments,
-            (description, gathered, options, parts),
-            lambda: (gathered.take(0), list(gathered.rows[0])),
-        )
-
-    return submit_named(name, attempt)
+    return run(*_grouped_allgather(tensors, name, process_set))
 
 
 def _splits_array(splits: Sequence[int], members: int):
@@ -598,6 +477,35 @@ def _splits_array(splits: Sequence[int], members: int):
     return (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
 
 
+def _take_with_counts(gathered: Gathered) -> Tuple[Any, List[int]]:
+    return gathered.take(), list(gathered.rows[0])
+
+
+def prepare_alltoall(
+    tensor: Any, splits: Optional[Sequence[int]], name: Optional[str], process_set: Any
+) -> Prepared:
+    """The value is what was received, as a Gathered."""
+    number = set_id(process_set)
+    members = lib.hvd_set_size(number)
+    if name is None:
+        name = made_up_name("alltoall", number)
+    gathered = Gathered([tensor], members)
+    description = gathered.describe([name])
+    parts = None if splits is None else _splits_array(splits, members)
+    arguments = (description.array, parts, gathered.results, options_of(number))
+    return Call("alltoall", arguments, name, description.keep), gathered, _take_with_counts
+
+
+def alltoall_async(
+    tensor: Any,
+    splits: Optional[Sequence[int]] = None,
+    name: Optional[str] = None,
+    process_set: Any = None,
+) -> Handle:
+    """Submit alltoall."""
+    return submit(*prepare_alltoall(tensor, splits, name, process_set))
+
+
 def alltoall(
     tensor: Any,
     splits: Optional[Sequence[int]] = None,
@@ -606,34 +514,36 @@ def alltoall(
 ) -> Tuple[Any, List[int]]:
     """Send splits[i] rows to member i, or equal parts; returns the rows received, and how many came
     from each."""
-    return alltoall_async(tensor, splits, name, process_set).wait()
+    return run(*prepare_alltoall(tensor, splits, name, process_set))
 
 
 # ---- join, barrier, handles ---------------------------------------------------------------------
 
 
+def _join(process_set: Any) -> Prepared:
+    last = ctypes.c_int(-1)
+    return Call("join", (set_id(process_set), last)), last, operator.attrgetter("value")
+
+
 def join_async(process_set: Any = None) -> Handle:
     """Submit join."""
-    last = ctypes.c_int(-1)
-    return submit(
-        lib.hvd_join_async, [set_id(process_set), ctypes.addressof(last)], last, lambda: last.value
-    )
+    return submit(*_join(process_set))
 
 
 def join(process_set: Any = None) -> int:
     """Say that this rank has no more data, and wait until all ranks have joined; returns the rank
     that joined last. Until then this rank takes part in allreduces with zeros."""
-    return join_async(process_set).wait()
+    return run(*_join(process_set))
 
 
 def barrier_async(process_set: Any = None) -> Handle:
     """Submit barrier."""
-    return submit(lib.hvd_barrier_async, [set_id(process_set)], None, lambda: None)
+    return submit(Call("barrier", (set_id(process_set),)), None)
 
 
 def barrier(process_set: Any = None) -> None:
     """Wait until every member has called it."""
-    check(lib.hvd_barrier(set_id(process_set)))
+    run(Call("barrier", (set_id(process_set),)), None)
 
 
 def poll(handle: Handle) -> bool:

@@ -1,70 +1,42 @@
-"""Plans: how to submit an in-place allreduce again, for tensors that come back under the same name
-in each step."""
-import ctypes
-import weakref
-from typing import Any, Callable, Dict, Optional, Sequence, Tuple
+"""Plans: the calls of in-place allreduces that are made in each step, under the same name and on
+tensors that stay where they were."""
+from typing import Any, Dict, Optional, Sequence, Tuple
 
-from hvd import _flight
-from hvd._flight import Handle
-from hvd.errors import error_of, last_sentence
+from hvd._calls import Call
 
 _LIMIT = 16384
-_plans: Dict[str, "Plan"] = {}
+# what a signature raises for a tensor of another kind, or one that cannot be written any more
+_NO_SIGNATURE = (TypeError, ValueError, BufferError, RuntimeError, AttributeError)
+# by name: what the program asked for, the adapter and the signature of its tensors, and the call
+_plans: Dict[str, Tuple[Tuple, Any, Any, Call]] = {}
 
 
-class Plan:
-    """An operation on tensors that are where they were: everything is ready but the call. It does
-    not keep the tensors alive; while it runs its handle does."""
-
-    __slots__ = (
-        "settings",
-        "references",
-        "signatures",
-        "signature_of",
-        "call",
-        "arguments",
-        "kept",
-    )
-
-    def __init__(self, settings: Tuple, tensors: Sequence[Any], signature_of: Callable[[Any], Any]):
-        self.settings, self.signature_of = settings, signature_of
-        self.references = [weakref.ref(tensor) for tensor in tensors]
-        self.signatures = [signature_of(tensor) for tensor in tensors]
-
-    def fits(self, settings: Tuple, tensors: Sequence[Any]) -> bool:
-        """Is it the same operation on the same memory?"""
-        if settings != self.settings or len(tensors) != len(self.references):
-            return False
-        try:
-            return self._is_same_memory(tensors)
-        except (TypeError, ValueError):  # an array that cannot be written any more
-            return False
-
-    def _is_same_memory(self, tensors: Sequence[Any]) -> bool:
-        signature_of = self.signature_of
-        for reference, signature, tensor in zip(self.references, self.signatures, tensors):
-            if reference() is not tensor or signature != signature_of(tensor):
-                return False
-        return True
-
-    def submit(self, tensors: Sequence[Any], result: Any) -> Handle:
-        number = ctypes.c_uint64(0)
-        status = self.call(*self.arguments, None, None, ctypes.addressof(number))
-        if status != 0:
-            raise error_of(status, last_sentence())
-        return _flight.add(number.value, (self, tensors), lambda: result)
-
-
-def find(name: str, settings: Tuple, tensors: Sequence[Any]) -> Optional[Plan]:
-    """The plan for an operation; None if there is none that fits."""
+def find(name: str, settings: Tuple, tensor: Any) -> Optional[Call]:
+    """The call that was planned for such an allreduce of this tensor, if there is one."""
     plan = _plans.get(name)
-    return plan if plan is not None and plan.fits(settings, tensors) else None
+    if plan is None or plan[0] != settings:
+        return None
+    try:
+        return plan[3] if plan[1].signature(tensor) == plan[2] else None
+    except _NO_SIGNATURE:
+        return None
 
 
-def keep(name: str, plan: Plan) -> None:
+def find_group(name: str, settings: Tuple, tensors: Sequence[Any]) -> Optional[Call]:
+    """The same of a grouped allreduce."""
+    plan = _plans.get(name)
+    if plan is None or plan[0] != settings:
+        return None
+    try:
+        return plan[3] if plan[1].signatures(tensors) == plan[2] else None
+    except _NO_SIGNATURE:
+        return None
+
+
+def keep(name: str, settings: Tuple, adapter: Any, signature: Any, call: Call) -> None:
     if len(_plans) >= _LIMIT:
         _plans.clear()
-    _plans[name] = plan
+    _plans[name] = (settings, adapter, signature, call)
 
 
 def forget() -> None:

@@ -95,6 +95,25 @@ def test_two_sets_in_threads(rank, size):
         assert not hvd.remove_process_set(sets[1])
 
 
+def test_one_handle_in_two_threads(rank, size):
+    """libhvd lets one thread wait; the others get the result all the same."""
+    found = []
+    handle = hvd.allreduce_async(np.ones(3), hvd.Sum, "for two") if rank == 0 else None
+    threads = [
+        threading.Thread(target=lambda: found.append(handle.wait()[0]))
+        for _ in range(0 if handle is None else 3)
+    ]
+    for thread in threads:
+        thread.start()
+    hvd.barrier()
+    if rank:
+        hvd.allreduce(np.ones(3), hvd.Sum, "for two")
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    assert found == [size] * len(threads)
+
+
 def test_others_run_while_one_waits(rank, size):
     """Were the interpreter's lock held, the thread of rank 0 that is to submit could not run."""
     if size == 1:

@@ -95,6 +95,20 @@ def test_layouts(rank, size):
     assert hvd.allreduce(torch.zeros(0, 3)).shape == (0, 3)
 
 
+def test_turned_in_place(rank, size):
+    """A tensor that comes back under its name at the same address, but turned on some ranks."""
+    mine = torch.arange(4.0).reshape(2, 2)
+    for step in range(3):
+        mine.copy_(torch.arange(4.0).reshape(2, 2))
+        if step == 2 and rank == 0:
+            mine.t_()
+        expected = torch.arange(4.0).reshape(2, 2) * size
+        if step == 2:
+            expected = expected - torch.arange(4.0).reshape(2, 2)
+            expected += torch.arange(4.0).reshape(2, 2).t()
+        assert torch.equal(hvd.allreduce_(mine, name="turned", op=hvd.Sum), expected)
+
+
 def test_averages_and_factors(rank, size):
     mine = torch.full((5,), float(rank))
     assert torch.allclose(hvd.allreduce(mine), torch.full((5,), sum(range(size)) / size))

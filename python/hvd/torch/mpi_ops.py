@@ -5,6 +5,7 @@ from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 import torch
 
 from hvd import _operations as operations
+from hvd._calls import run, submit
 from hvd._flight import Handle
 from hvd._job import (
     ProcessSet,
@@ -57,17 +58,10 @@ def _require_tensor(tensor: Any) -> torch.Tensor:
 # ---- allreduce ----------------------------------------------------------------------------------
 
 
-def _allreduce_async(tensor, out, name, op, factors, process_set, wire=None) -> Handle:
-    return operations.allreduce_async(
-        _require_tensor(tensor),
-        op,
-        _name("allreduce", name),
-        factors[0],
-        factors[1],
-        wire,
-        process_set,
-        out,
-    )
+def _allreduce(form, tensor, out, name, op, factors, process_set, wire=None) -> Any:
+    """By operations.allreduce or its asynchronous form."""
+    name = _name("allreduce", name)
+    return form(_require_tensor(tensor), op, name, *factors, wire, process_set, out)
 
 
 def allreduce_async(
@@ -80,10 +74,8 @@ def allreduce_async(
     process_set=global_process_set,
 ) -> Handle:
     """Submit allreduce of a tensor; synchronize(handle) gives a new one."""
-    op = reduce_op(op, average)
-    return _allreduce_async(
-        tensor, None, name, op, (prescale_factor, postscale_factor), process_set
-    )
+    op, factors = reduce_op(op, average), (prescale_factor, postscale_factor)
+    return _allreduce(operations.allreduce_async, tensor, None, name, op, factors, process_set)
 
 
 def allreduce_async_(
@@ -96,17 +88,16 @@ def allreduce_async_(
     process_set=global_process_set,
 ) -> Handle:
     """Submit allreduce of a tensor in place."""
-    op = reduce_op(op, average)
-    return _allreduce_async(
-        tensor, tensor, name, op, (prescale_factor, postscale_factor), process_set
-    )
+    op, factors = reduce_op(op, average), (prescale_factor, postscale_factor)
+    return _allreduce(operations.allreduce_async, tensor, tensor, name, op, factors, process_set)
 
 
 class _Allreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, name, op, factors, process_set, wire):
         ctx.arguments = (op, factors, process_set, wire)
-        return _allreduce_async(tensor, None, name, op, factors, process_set, wire).wait()
+        form = operations.allreduce
+        return _allreduce(form, tensor, None, name, op, factors, process_set, wire)
 
     @staticmethod
     def backward(ctx, grad):
@@ -130,7 +121,11 @@ def allreduce(
     packed, ctx = compression.compress(_require_tensor(tensor))
     wire = wire_of(compression, packed)
     factors = (prescale_factor, postscale_factor)
-    result = _Allreduce.apply(packed, name, op, factors, process_set, wire)
+    if packed.requires_grad:
+        result = _Allreduce.apply(packed, name, op, factors, process_set, wire)
+    else:
+        form = operations.allreduce
+        result = _allreduce(form, packed, None, name, op, factors, process_set, wire)
     return compression.decompress(result, ctx)
 
 
@@ -144,21 +139,18 @@ def allreduce_(
     process_set=global_process_set,
 ) -> torch.Tensor:
     """Reduce a tensor in place."""
-    return allreduce_async_(
-        tensor, average, name, op, prescale_factor, postscale_factor, process_set
-    ).wait()
+    op, factors = reduce_op(op, average), (prescale_factor, postscale_factor)
+    return _allreduce(operations.allreduce, tensor, tensor, name, op, factors, process_set)
 
 
 # ---- grouped allreduce --------------------------------------------------------------------------
 
 
-def _grouped_allreduce_async(tensors, outs, name, op, factors, process_set, wire=None) -> Handle:
+def _grouped_allreduce(form, tensors, outs, name, op, factors, process_set, wire=None) -> Any:
     for tensor in tensors:
         _require_tensor(tensor)
     name = _name("grouped_allreduce", name)
-    return operations.grouped_allreduce_async(
-        tensors, op, name, factors[0], factors[1], wire, process_set, outs
-    )
+    return form(tensors, op, name, *factors, wire, process_set, outs)
 
 
 def grouped_allreduce_async(
@@ -171,9 +163,9 @@ def grouped_allreduce_async(
     process_set=global_process_set,
 ) -> Handle:
     """Submit grouped_allreduce; synchronize(handle) gives a list of new tensors."""
-    op = reduce_op(op, average)
-    factors = (prescale_factor, postscale_factor)
-    return _grouped_allreduce_async(tensors, None, name, op, factors, process_set)
+    op, factors = reduce_op(op, average), (prescale_factor, postscale_factor)
+    form = operations.grouped_allreduce_async
+    return _grouped_allreduce(form, tensors, None, name, op, factors, process_set)
 
 
 def grouped_allreduce_async_(
@@ -186,17 +178,17 @@ def grouped_allreduce_async_(
     process_set=global_process_set,
 ) -> Handle:
     """Submit grouped_allreduce in place."""
-    op = reduce_op(op, average)
-    factors = (prescale_factor, postscale_factor)
-    return _grouped_allreduce_async(tensors, list(tensors), name, op, factors, process_set)
+    op, factors = reduce_op(op, average), (prescale_factor, postscale_factor)
+    form = operations.grouped_allreduce_async
+    return _grouped_allreduce(form, tensors, tensors, name, op, factors, process_set)
 
 
 class _GroupedAllreduce(torch.autograd.Function):
     @staticmethod
     def forward(ctx, name, op, factors, process_set, wire, *tensors):
         ctx.arguments = (op, factors, process_set, wire)
-        handle = _grouped_allreduce_async(tensors, None, name, op, factors, process_set, wire)
-        return tuple(handle.wait())
+        form = operations.grouped_allreduce
+        return tuple(_grouped_allreduce(form, tensors, None, name, op, factors, process_set, wire))
 
     @staticmethod
     def backward(ctx, *grads):
@@ -237,9 +229,9 @@ def grouped_allreduce_(
     process_set=global_process_set,
 ) -> List[torch.Tensor]:
     """Reduce several tensors in place, all or none."""
-    return grouped_allreduce_async_(
-        tensors, average, name, op, prescale_factor, postscale_factor, process_set
-    ).wait()
+    op, factors = reduce_op(op, average), (prescale_factor, postscale_factor)
+    form = operations.grouped_allreduce
+    return _grouped_allreduce(form, tensors, tensors, name, op, factors, process_set)
 
 
 # ---- sparse tensors -----------------------------------------------------------------------------
@@ -274,7 +266,7 @@ def allgather_async(tensor, name=None, process_set=global_process_set) -> Handle
 
 def _own_rows(grad: torch.Tensor, rows: int, process_set: ProcessSet) -> torch.Tensor:
     """The part of a gathered gradient that belongs to this member's rows."""
-    counts = allgather_async(torch.tensor([rows]), None, process_set).wait()
+    counts = operations.allgather(torch.tensor([rows]), None, process_set)
     member = process_set.rank() or 0
     begin = int(counts[:member].sum())
     return grad.narrow(0, begin, rows)
@@ -285,7 +277,7 @@ class _Allgather(torch.autograd.Function):
     def forward(ctx, tensor, name, process_set):
         ctx.rows = tensor.shape[0] if tensor.dim() else 1
         ctx.process_set = process_set
-        return allgather_async(tensor, name, process_set).wait()
+        return operations.allgather(tensor, _name("allgather", name), process_set)
 
     @staticmethod
     def backward(ctx, grad):
@@ -310,7 +302,8 @@ class _GroupedAllgather(torch.autograd.Function):
     def forward(ctx, name, process_set, *tensors):
         ctx.rows = [tensor.shape[0] if tensor.dim() else 1 for tensor in tensors]
         ctx.process_set = process_set
-        return tuple(grouped_allgather_async(tensors, name, process_set).wait())
+        name = _name("grouped_allgather", name)
+        return tuple(operations.grouped_allgather(tensors, name, process_set))
 
     @staticmethod
     def backward(ctx, *grads):
@@ -344,7 +337,7 @@ class _Broadcast(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, root_rank, name, process_set):
         ctx.root_rank, ctx.process_set = root_rank, process_set
-        return broadcast_async(tensor, root_rank, name, process_set).wait()
+        return operations.broadcast(tensor, root_rank, _name("broadcast", name), process_set)
 
     @staticmethod
     def backward(ctx, grad):
@@ -360,42 +353,40 @@ def broadcast(tensor, root_rank, name=None, process_set=global_process_set) -> t
 
 def broadcast_(tensor, root_rank, name=None, process_set=global_process_set) -> torch.Tensor:
     """Broadcast in place."""
-    return broadcast_async_(tensor, root_rank, name, process_set).wait()
+    tensor, name = _require_tensor(tensor), _name("broadcast", name)
+    return operations.broadcast(tensor, root_rank, name, process_set, tensor)
 
 
 # ---- alltoall -----------------------------------------------------------------------------------
 
 
-class _WithSplits(Handle):
-    """The handle of an alltoall: its result is the tensor alone where no splits were given."""
+def _counts_tensor(counts: Sequence[int]) -> torch.Tensor:
+    return torch.tensor(list(counts), dtype=torch.int32)
 
-    __slots__ = ("splits",)
 
-    def wait(self) -> Any:
-        output, counts = super().wait()
-        if self.splits is None:
-            return output
-        return output, torch.tensor(counts, dtype=torch.int32)
+def _prepare_alltoall(tensor, splits, name, process_set) -> operations.Prepared:
+    parts = splits.tolist() if isinstance(splits, torch.Tensor) else splits
+    name = _name("alltoall", name)
+    return operations.prepare_alltoall(_require_tensor(tensor), parts, name, process_set)
 
 
 def alltoall_async(tensor, splits=None, name=None, process_set=global_process_set) -> Handle:
-    """Submit alltoall."""
-    parts = splits.tolist() if isinstance(splits, torch.Tensor) else splits
-    submitted = operations.alltoall_async(
-        _require_tensor(tensor), parts, _name("alltoall", name), process_set
-    )
-    handle = _WithSplits(submitted._operation)
-    handle.splits = splits
-    return handle
+    """Submit alltoall; synchronize(handle) gives what alltoall gives."""
+    call, gathered, finish = _prepare_alltoall(tensor, splits, name, process_set)
+
+    def with_splits(gathered: operations.Gathered) -> Any:
+        output, counts = finish(gathered)
+        return output, _counts_tensor(counts)
+
+    return submit(call, gathered, operations.Gathered.take if splits is None else with_splits)
 
 
 class _Alltoall(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, splits, name, process_set):
-        handle = alltoall_async(tensor, splits, name, process_set)
-        output, counts = Handle.wait(handle)
+        output, counts = run(*_prepare_alltoall(tensor, splits, name, process_set))
         ctx.process_set, ctx.counts = process_set, counts
-        received = torch.tensor(counts, dtype=torch.int32)
+        received = _counts_tensor(counts)
         ctx.mark_non_differentiable(received)
         return output, received
 
@@ -442,14 +433,13 @@ class _Reducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx, tensor, name, op, process_set, factors, wire):
         ctx.op, ctx.process_set, ctx.factors = op, process_set, factors
-        return operations.reducescatter_async(
-            tensor, op, _name("reducescatter", name), factors[0], factors[1], wire, process_set
-        ).wait()
+        name = _name("reducescatter", name)
+        return operations.reducescatter(tensor, op, name, *factors, wire, process_set)
 
     @staticmethod
     def backward(ctx, grad):
         factor = _gradient_factor(ctx)
-        gathered = allgather_async(grad * factor, None, ctx.process_set).wait()
+        gathered = operations.allgather(grad * factor, None, ctx.process_set)
         return (gathered,) + (None,) * 5
 
 
@@ -490,14 +480,15 @@ class _GroupedReducescatter(torch.autograd.Function):
     @staticmethod
     def forward(ctx, name, op, process_set, factors, *tensors):
         ctx.op, ctx.process_set, ctx.factors = op, process_set, factors
-        handle = grouped_reducescatter_async(tensors, name, op, process_set, *factors)
-        return tuple(handle.wait())
+        name = _name("grouped_reducescatter", name)
+        form = operations.grouped_reducescatter
+        return tuple(form(tensors, op, name, *factors, None, process_set))
 
     @staticmethod
     def backward(ctx, *grads):
         factor = _gradient_factor(ctx)
         scaled = [grad * factor for grad in grads]
-        return (None,) * 4 + tuple(grouped_allgather_async(scaled, None, ctx.process_set).wait())
+        return (None,) * 4 + tuple(operations.grouped_allgather(scaled, None, ctx.process_set))
 
 
 def grouped_reducescatter(

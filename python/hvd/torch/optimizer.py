@@ -1,6 +1,5 @@
 """DistributedOptimizer: gradients are reduced over the ranks while backward computes the next
 ones."""
-import ctypes
 import warnings
 from contextlib import contextmanager
 from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple
@@ -8,9 +7,9 @@ from typing import Any, Dict, Iterable, Iterator, List, Optional, Sequence, Tupl
 import torch
 
 from hvd import _operations as operations
+from hvd._calls import Call, Description, options_of, submit
 from hvd._flight import Handle
 from hvd._job import ProcessSet, global_process_set, set_id
-from hvd._library import lib
 from hvd._memory import alloc_bytes
 from hvd.torch.compression import Compression, wire_of
 from hvd.torch.mpi_ops import (
@@ -54,23 +53,6 @@ class _Window:
             with torch.no_grad():
                 view.copy_(grad)
         parameter.grad = view
-
-
-class _Plan:
-    """How to submit one gradient that is always at the same place: everything is ready but the
-    call."""
-
-    def __init__(self, name: str, view: torch.Tensor, op: ReduceOp, options: Any):
-        place = operations.adapt(view)[1].place(view)
-        self.view = view
-        self.description = operations.Description(1)
-        self.description.add(name, place, place.address, place.address)
-        self.options = options
-        self.arguments = [self.description.address(), int(op), ctypes.addressof(options)]
-
-    def submit(self) -> Handle:
-        view = self.view
-        return operations.submit(lib.hvd_allreduce_async, self.arguments, self, lambda: view)
 
 
 def _named(
@@ -143,7 +125,7 @@ class _Distributed:
         self._groups: Dict[torch.Tensor, Sequence[torch.Tensor]] = {}
         self._hooks: List[Any] = []
         self._window: Optional[_Window] = None
-        self._plans: Dict[torch.Tensor, _Plan] = {}
+        self._plans: Dict[torch.Tensor, Call] = {}
         self._synchronized = False
         self._should_synchronize = True
         self._reduced = [each for _, each in settings["named"] if each.requires_grad]
@@ -215,9 +197,9 @@ class _Distributed:
             return sparse_allreduce_async(grad, name, self.op, self.process_set), None, grad
         packed, ctx = self._compression.compress(grad.detach())
         if packed.data_ptr() == grad.data_ptr() and self._window is not None:
-            plan = self._plan(parameter, name, grad)
-            if plan is not None:
-                return plan.submit(), ctx, grad
+            view = self._window.views.get(parameter)
+            if view is not None and (grad is view or grad.data_ptr() == view.data_ptr()):
+                return submit(self._planned(parameter, name, view), view), ctx, grad
         prescale, postscale = self._factors()
         handle = operations.allreduce_async(
             packed,
@@ -231,18 +213,18 @@ class _Distributed:
         )
         return handle, ctx, grad
 
-    def _plan(self, parameter: torch.Tensor, name: str, grad: torch.Tensor) -> Optional[_Plan]:
-        """The plan of a gradient in the window; None for one elsewhere."""
-        plan = self._plans.get(parameter)
-        if plan is None:
-            view = self._window.views.get(parameter)
-            if view is None:
-                return None
-            options = operations.options_of(
-                set_id(self.process_set), *self._factors(), wire_of(self._compression, view)
-            )
-            plan = self._plans[parameter] = _Plan("allreduce." + name, view, self.op, options)
-        return plan if grad is plan.view or grad.data_ptr() == plan.view.data_ptr() else None
+    def _planned(self, parameter: torch.Tensor, name: str, view: torch.Tensor) -> Call:
+        """The call for a gradient in the window: it is always at the same place."""
+        call = self._plans.get(parameter)
+        if call is None:
+            place = operations.adapt(view)[1].place(view)
+            description = Description(1)
+            description.add("allreduce." + name, place, place.address, place.address)
+            wire = wire_of(self._compression, view)
+            options = options_of(set_id(self.process_set), *self._factors(), wire)
+            arguments = (description.array, int(self.op), options)
+            call = self._plans[parameter] = Call("allreduce", arguments, keep=description.keep)
+        return call
 
     def _submit_group(self, group: Sequence[torch.Tensor]) -> List[Any]:
         grads = [self._prepare(each) for each in group]
