@@ -163,11 +163,16 @@ core_libcore_la_SOURCES += core/trace/clock_offset.c core/trace/clock_offset.h c
 	core/trace/stop.c core/trace/stop.h core/trace/strbuf.c core/trace/strbuf.h core/trace/timeline.c \
 	core/trace/timeline.h core/trace/trace.c core/trace/trace.h
 
-# ---- libhvd: libcore and the public calls ----
-lib_LTLIBRARIES += core/libhvd.la
-core_libhvd_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collectives.c \
+# ---- libapi: the public calls; also linked into hvdinfo ----
+noinst_LTLIBRARIES += core/libapi.la
+core_libapi_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
+core_libapi_la_SOURCES = core/api/clocks.c core/api/clocks.h core/api/collectives.c \
 	core/api/context.h core/api/hvd.c core/api/observe.c core/api/operation.c core/api/operation.h \
 	core/api/process_sets.c core/api/process_sets.h
+
+# ---- libhvd: both ----
+lib_LTLIBRARIES += core/libhvd.la
+core_libhvd_la_SOURCES =
 core_libhvd_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
-core_libhvd_la_LIBADD = core/libcore.la
+core_libhvd_la_LIBADD = core/libapi.la core/libcore.la
 core_libhvd_la_LDFLAGS = $(HVD_LDFLAGS) $(LTO_LDFLAGS) -version-info $(HVD_LT_VERSION) -export-symbols-regex '^hvd_' $(HVD_RESOLVED)

@@ -50,7 +50,18 @@ bin_PROGRAMS += bin/hvdinfo
 bin_hvdinfo_SOURCES = tools/hvdinfo/hvdinfo.c tools/hvdinfo/trace.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/nics.c tools/hvdinfo/nics.h tools/hvdinfo/options.c tools/hvdinfo/options.h
 bin_hvdinfo_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
-bin_hvdinfo_LDADD = core/libcore.la $(JANSSON_LIBS)
+bin_hvdinfo_LDADD = tools/libdoctor.la core/libapi.la core/libcore.la $(JANSSON_LIBS)
+
+# hvdinfo doctor: what keeps jobs from starting; a library, which its unit tests link too
+noinst_LTLIBRARIES += tools/libdoctor.la
+tools_libdoctor_la_CPPFLAGS = $(AM_CPPFLAGS) -DPYTHON_FOLDER='"$(pythondir)"' -DPLUGIN_FOLDER='"$(SLURM_PLUGIN_DIR)"'
+tools_libdoctor_la_SOURCES = \
+	tools/hvdinfo/doctor/doctor.c tools/hvdinfo/doctor/doctor.h \
+	tools/hvdinfo/doctor/checks.c tools/hvdinfo/doctor/checks.h \
+	tools/hvdinfo/doctor/launch.c tools/hvdinfo/doctor/outer.c tools/hvdinfo/doctor/outer.h tools/hvdinfo/doctor/plugin.c \
+	tools/hvdinfo/doctor/libraries.c tools/hvdinfo/doctor/hardware.c tools/hvdinfo/doctor/limits.c \
+	tools/hvdinfo/doctor/job.c tools/hvdinfo/doctor/job.h \
+	tools/hvdinfo/doctor/report.c tools/hvdinfo/doctor/report.h
 
 # hvdinfo trace: which ranks the others waited for
 noinst_LTLIBRARIES += tools/libstragglers.la

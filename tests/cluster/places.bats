@@ -39,3 +39,14 @@ END
     expect_text "$(<"$CLUSTER/job.out")" 'the Slurm job has 4 tasks: start the program with srun'
     expect_text "$(<"$CLUSTER/job.out")" 'of 1'
 }
+
+@test "the doctor looks at all nodes of a step" {
+    HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs \
+        run srun_in 60 --hvd -N3 -n6 "$HVD_BUILD/bin/hvdinfo" doctor
+    echo "$output"
+    expect_line "$output" "ok   plug-in: $CLUSTER/spank_hvd.so"
+    expect_line "$output" 'ok   world: 6 ranks, as the launcher says'
+    expect_line "$output" 'ok   launcher: srun'
+    expect_text "$output" ' and the plug-in, the same on all nodes'
+    [ "$(grep -c ' nofile: ' <<<"$output")" -eq 1 ]
+}

@@ -10,6 +10,7 @@
 
 #include "options/config.h"
 #include "base/module.h"
+#include "tools/hvdinfo/doctor/doctor.h"
 #include "tools/hvdinfo/map.h"
 #include "tools/hvdinfo/nics.h"
 #include "tools/hvdinfo/options.h"
@@ -28,6 +29,7 @@ static const struct library {
 
 static const char usage[] =
     "usage: hvdinfo [--options | --man | --man-horovod | --version | --help]\n"
+    "       hvdinfo doctor [--node] [--json]\n"
     "       hvdinfo nics [--json]\n"
     "       hvdinfo trace DIR [--output=FILE]\n"
     "       hvdinfo map [--topology=FILE] [--tasks=N] [--bind=POLICY] [--rs=SET] [--gpus=LIST] "
@@ -43,6 +45,8 @@ static const char usage[] =
     "  --version  only the version\n"
     "  --help     this text\n"
     "\n"
+    "  doctor     look for what keeps jobs from starting: on this node, and under a launcher on all its "
+    "nodes\n"
     "  nics       say which network interfaces this node has, and why a job would use each or not;\n"
     "             with --json as JSON\n"
     "  trace      say which ranks kept the others waiting, by the timelines that --hvd-timeline=DIR wrote;\n"
@@ -162,7 +166,8 @@ static const struct action *find_action(const char *argument)
 static const struct subcommand {
     const char *name;
     int (*run)(char *const *arguments);
-} commands[] = {{"nics", hvdinfo_nics}, {"trace", hvdinfo_trace}, {"map", hvdinfo_map}};
+} commands[] = {
+    {"doctor", hvdinfo_doctor}, {"nics", hvdinfo_nics}, {"trace", hvdinfo_trace}, {"map", hvdinfo_map}};
 
 static const struct subcommand *find_command(const char *name)
 {
@@ -177,11 +182,11 @@ int main(int argc, char **argv)
     const struct subcommand *command = argc > 1 ? find_command(argv[1]) : NULL;
     const struct action *action = argc <= 2 ? find_action(argc == 2 ? argv[1] : NULL) : NULL;
     if (action == NULL && command == NULL) {
-        fprintf(
-            stderr,
-            "hvdinfo: %s: expected one of --options, --man, --version, --help, nics, trace DIR and map, or "
-            "nothing\n",
-            argc > 2 ? "more than one argument" : argv[1]);
+        fprintf(stderr,
+                "hvdinfo: %s: expected one of --options, --man, --version, --help, doctor, nics, trace DIR "
+                "and map, "
+                "or nothing\n",
+                argc > 2 ? "more than one argument" : argv[1]);
         return EXIT_FAILURE;
     }
     int rc = command != NULL ? command->run(argv + 2) : action->run();

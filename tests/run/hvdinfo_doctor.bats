@@ -1,0 +1,80 @@
+#!/usr/bin/env bats
+# hvdinfo_doctor.bats: hvdinfo doctor alone and on the ranks of a job: a line for each check, and an exit status.
+
+setup() {
+    load setup
+    hvdinfo=$HVD_BUILD/bin/hvdinfo
+    hvdrun=$HVD_BUILD/bin/hvdrun
+}
+
+@test "each line of the doctor is a verdict, a check, what was found and how to mend it" {
+    run "$hvdinfo" doctor --node
+    [ "$status" -eq 0 ] || printf '%s\n' "$output" | grep -q '^fail '
+    for check in options launcher plug-in PMIx MPI NCCL hwloc interfaces /dev/shm memlock nofile stack Python; do
+        grep -Eq "^(ok  |warn|fail) $check: " <<<"$output"
+    done
+    [ "$(grep -cvE '^(ok  |warn|fail) [^:]+: ' <<<"$output")" -eq 0 ]
+    [[ $output != *clocks:* ]]
+}
+
+@test "what fails is told with its cure, and in the exit status" {
+    HVD_FUSION=64Q run "$hvdinfo" doctor --node
+    [ "$status" -eq 1 ]
+    has "fail options: HVD_FUSION=64Q: the value has an unknown unit"
+    has ": correct it where it is set"
+    PMIX_MCA_gds=ds21 run "$hvdinfo" doctor --node
+    has "warn PMIx settings: PMIX_MCA_gds=ds21"
+    HVD_MODULE_PATH=/nowhere run "$hvdinfo" doctor --node
+    has "wireup_pmix.so is not in /nowhere: install PMIx's library"
+}
+
+@test "--json is an array with an object for each line" {
+    command -v python3 >/dev/null || skip "python3 is not installed"
+    "$hvdinfo" doctor --node --json >"$BATS_TEST_TMPDIR/json" || true
+    answers=$("$hvdinfo" doctor --node | wc -l)
+    run python3 - "$BATS_TEST_TMPDIR/json" "$answers" <<'END'
+import json, sys
+answers = json.load(open(sys.argv[1]))
+assert len(answers) == int(sys.argv[2])
+for answer in answers:
+    assert set(answer) == {"check", "verdict", "what", "mend", "hosts"}
+    assert answer["verdict"] in ("ok", "warn", "fail")
+    assert (answer["mend"] == "") == (answer["verdict"] == "ok") and len(answer["hosts"]) == 1
+END
+    [ "$status" -eq 0 ]
+}
+
+@test "the ranks of a job answer together, each line once" {
+    [ -x "$hvdrun" ] || skip "built without PMIx"
+    run "$hvdrun" -n 3 --no-prefix "$hvdinfo" doctor
+    [ "$status" -eq 0 ] || printf '%s\n' "$output" | grep -q '^fail '
+    has "ok   launcher: hvdrun"
+    has "ok   versions: hvd "
+    has "ok   world: 3 ranks, as the launcher says"
+    grep -q "^ok   clocks: agree within" <<<"$output" || grep -q "^warn clocks: " <<<"$output"
+    [ "$(grep -c 'nofile:' <<<"$output")" -eq 1 ]
+}
+
+@test "a launcher inside another is found" {
+    [ -x "$hvdrun" ] || skip "built without PMIx"
+    SLURM_STEP_NUM_TASKS=2 run "$hvdrun" -n 1 --no-prefix "$hvdinfo" doctor
+    [ "$status" -eq 1 ]
+    has "fail launcher: hvdrun runs inside srun, whose 2 tasks each start a job of their own: leave one of the two out"
+}
+
+@test "a job that cannot start is a line beside those that are not ok" {
+    RANK=0 WORLD_SIZE=2 HVD_MODULE_PATH=/nowhere run "$hvdinfo" doctor
+    [ "$status" -eq 1 ]
+    has "fail start: "
+    has "fail PMIx: "
+    [[ $output != *"ok   "* ]]
+}
+
+@test "an argument that the doctor does not know is refused" {
+    run "$hvdinfo" doctor --nodes
+    [ "$status" -eq 1 ]
+    has "hvdinfo doctor: --nodes: expected --node, --json, --help, or nothing"
+    run "$hvdinfo" doctor --help
+    [ "$status" -eq 0 ]
+    has "usage: hvdinfo doctor"
+}

@@ -1,0 +1,285 @@
+/* test_doctor.c: what hvdinfo doctor finds in environments and folders that are made for it, and how it
+ * judges what the ranks of a job tell. */
+#include "config.h"
+#include "temp_folder.h"
+
+#include <sys/resource.h>
+
+#include "tools/hvdinfo/doctor/checks.h"
+#include "tools/hvdinfo/doctor/job.h"
+
+#define COUNT(table) ((int)(sizeof(table) / sizeof((table)[0])))
+
+static struct hvd_config config;
+static struct finding finding;
+
+static struct patient patient_with(const char *const *environment)
+{
+    static char *const nothing[] = {NULL};
+    ck_assert_int_eq(config_load(&config, nothing, NULL, NULL), HVD_OK);
+    return (struct patient){.environment = (char *const *)environment,
+                            .root = folder,
+                            .config = &config,
+                            .config_error = "",
+                            .ranks = 1};
+}
+
+static void expect(enum doctor_verdict verdict, const char *word)
+{
+    ck_assert_msg(finding.verdict == (int32_t)verdict, "%s", finding.what);
+    ck_assert_msg(strstr(finding.what, word) != NULL, "%s", finding.what);
+    ck_assert_int_eq(finding.mend[0] == 0, verdict == VERDICT_OK);
+}
+
+/* ---- Launchers ---------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *inner[4], *outer[3];
+    enum doctor_verdict verdict;
+    const char *word;
+} launches[] = {
+    {{NULL}, {NULL}, VERDICT_OK, "none"},
+    {{"SLURM_STEP_NUM_TASKS=4"}, {NULL}, VERDICT_OK, "srun"},
+    {{"OMPI_COMM_WORLD_SIZE=4", "PMIX_NAMESPACE=1"}, {NULL}, VERDICT_OK, "mpirun"},
+    {{"PMIX_NAMESPACE=x"}, {NULL}, VERDICT_OK, "one with PMIx"},
+    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {"HOME=/"}, VERDICT_OK, "hvdrun"},
+    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {"SLURM_STEP_NUM_TASKS=1"}, VERDICT_OK, "hvdrun"},
+    {{"PMIX_NAMESPACE=hvdrun.h.1"},
+     {"SLURM_STEP_NUM_TASKS=2"},
+     VERDICT_FAIL,
+     "hvdrun runs inside srun, whose 2"},
+    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {"OMPI_COMM_WORLD_SIZE=3"}, VERDICT_FAIL, "inside mpirun, whose 3"},
+    {{"TORCHELASTIC_RUN_ID=a", "SLURM_STEP_NUM_TASKS=2"}, {NULL}, VERDICT_FAIL, "torchrun runs inside srun"},
+    {{"SLURM_STEP_NUM_TASKS=many"}, {NULL}, VERDICT_OK, "none"},
+};
+
+START_TEST(one_launcher_inside_another_is_found)
+{
+    struct patient patient = patient_with(launches[_i].inner);
+    patient.outer = launches[_i].outer[0] == NULL ? NULL : (char *const *)launches[_i].outer;
+    check_launcher(&patient, &finding);
+    expect(launches[_i].verdict, launches[_i].word);
+}
+END_TEST
+
+static const struct {
+    const char *environment[3];
+    enum doctor_verdict verdict;
+    const char *word;
+} settings[] = {
+    {{NULL}, VERDICT_OK, "as PMIx"},
+    {{"PMIX_MCA_gds=hash"}, VERDICT_OK, "as PMIx"},
+    {{"PMIX_MCA_gds=ds21"}, VERDICT_WARN, "ds21"},
+    {{"PMIX_MCA_psec=none"}, VERDICT_WARN, "does not ask"},
+    {{"PMIX_MCA_psec=munge"}, VERDICT_WARN, "uses another"},
+    {{"PMIX_MCA_psec=munge", "PMIX_SECURITY_MODE=munge,native"}, VERDICT_OK, "as PMIx"},
+    {{"PMIX_MCA_psec=munge", "PMIX_SECURITY_MODE=native"}, VERDICT_FAIL, "the launcher's PMIx has native"},
+};
+
+START_TEST(settings_of_pmix_are_judged)
+{
+    struct patient patient = patient_with(settings[_i].environment);
+    check_pmix_settings(&patient, &finding);
+    expect(settings[_i].verdict, settings[_i].word);
+}
+END_TEST
+
+/* ---- The plug-in -------------------------------------------------------------------------------- */
+
+static void write_text(const char *name, const char *text)
+{
+    char path[200];
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    FILE *file = fopen(path, "we");
+    ck_assert_ptr_nonnull(file);
+    fputs(text, file);
+    ck_assert_int_eq(fclose(file), 0);
+}
+
+static void look_for_plugin(enum doctor_verdict verdict, const char *word)
+{
+    char conf[200];
+    snprintf(conf, sizeof(conf), "SLURM_CONF=%s/slurm.conf", folder);
+    const char *environment[] = {conf, NULL};
+    struct patient patient = patient_with(environment);
+    check_plugin(&patient, &finding);
+    expect(verdict, word);
+}
+
+START_TEST(the_plugin_is_looked_for_where_slurm_does)
+{
+    char line[300];
+    const char *none[] = {NULL};
+    struct patient patient = patient_with(none);
+    check_plugin(&patient, &finding);
+    expect(VERDICT_OK, "no slurm.conf");
+    write_text("plugstack.conf", "# optional /x/spank_hvd.so\noptional other.so\n");
+    look_for_plugin(VERDICT_WARN, "does not name");
+    snprintf(line, sizeof(line), "optional %s/spank_hvd.so fusion=1M\n", folder);
+    write_text("plugstack.conf", line);
+    look_for_plugin(VERDICT_FAIL, "cannot be read");
+    write_text("spank_hvd.so", "x");
+    look_for_plugin(VERDICT_OK, "/spank_hvd.so");
+    write_text("plugstack.conf", "include *.conf.d\n");
+    look_for_plugin(VERDICT_WARN, "does not name");
+    write_text("a.conf.d", line);
+    look_for_plugin(VERDICT_OK, "/spank_hvd.so");
+}
+END_TEST
+
+START_TEST(files_with_the_same_bytes_have_the_same_print)
+{
+    char a[200], b[200];
+    snprintf(a, sizeof(a), "%s/a", folder);
+    snprintf(b, sizeof(b), "%s/b", folder);
+    ck_assert_uint_eq(plugin_print(a), 0);
+    write_text("a", "12345678x");
+    write_text("b", "12345678x");
+    ck_assert_uint_eq(plugin_print(a), plugin_print(b));
+    ck_assert_uint_ne(plugin_print(a), 0);
+    write_text("b", "12345678y");
+    ck_assert_uint_ne(plugin_print(a), plugin_print(b));
+    ck_assert_uint_eq(plugin_print(folder), 0);
+}
+END_TEST
+
+/* ---- Limits ------------------------------------------------------------------------------------- */
+
+START_TEST(little_is_found_to_be_little)
+{
+    const char *none[] = {NULL};
+    struct patient patient = patient_with(none);
+    struct rlimit limit = {.rlim_cur = 100, .rlim_max = 100};
+    check_shm(&patient, &finding);
+    expect(VERDICT_FAIL, "cannot be written: No such file");
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    check_nofile(&patient, &finding);
+    expect(VERDICT_WARN, "100 descriptors, which limits jobs to about 36 ranks");
+    patient.ranks = 60;
+    check_nofile(&patient, &finding);
+    expect(VERDICT_FAIL, "each of 60 ranks");
+    check_stack(&patient, &finding);
+    ck_assert_int_eq(finding.verdict == VERDICT_OK || finding.verdict == VERDICT_WARN, 1);
+}
+END_TEST
+
+START_TEST(the_package_is_found_in_pythonpath)
+{
+    char path[200], package[200];
+    snprintf(path, sizeof(path), "PYTHONPATH=:/nowhere:%s", folder);
+    const char *environment[] = {path, NULL};
+    struct patient patient = patient_with(environment);
+    check_python(&patient, &finding);
+    expect(VERDICT_WARN, "not in PYTHONPATH");
+    snprintf(package, sizeof(package), "%s/hvd", folder);
+    ck_assert_int_eq(mkdir(package, 0700), 0);
+    write_text("hvd/__init__.py", "");
+    check_python(&patient, &finding);
+    expect(VERDICT_OK, "hvd; torch is not here");
+}
+END_TEST
+
+/* ---- All ranks together ------------------------------------------------------------------------- */
+
+static const struct facts like = {.version = "0.1.0",
+                                  .pmix = "4.2",
+                                  .host = "n1",
+                                  .plugin = 7,
+                                  .clock_us = {1000, 1000, 1000, 1000, 1000},
+                                  .claimed = 2};
+
+static void expect_job(const char *check, const struct facts *facts, enum doctor_verdict verdict,
+                       const char *word)
+{
+    for (int i = 0; i < job_check_count; i++) {
+        if (strcmp(job_checks[i].name, check) != 0)
+            continue;
+        job_checks[i].run(facts, 2, &finding);
+        expect(verdict, word);
+        return;
+    }
+    ck_abort_msg("%s is no check", check);
+}
+
+START_TEST(ranks_that_are_alike_are_well)
+{
+    struct facts facts[] = {like, like};
+    expect_job("versions", facts, VERDICT_OK, "hvd 0.1.0 and the plug-in, the same");
+    expect_job("world", facts, VERDICT_OK, "2 ranks, as the launcher says");
+    expect_job("GPUs", facts, VERDICT_OK, "no rank was given one");
+    expect_job("clocks", facts, VERDICT_OK, "within 1 ms");
+}
+END_TEST
+
+START_TEST(other_versions_are_named_with_their_nodes)
+{
+    struct facts facts[] = {like, like};
+    snprintf(facts[1].host, sizeof(facts[1].host), "n2");
+    snprintf(facts[1].pmix, sizeof(facts[1].pmix), "3.2");
+    expect_job("versions", facts, VERDICT_WARN, "PMIx 4.2 on n1, 3.2 on n2");
+    facts[1].plugin = 8;
+    expect_job("versions", facts, VERDICT_FAIL, "the plug-ins of n1 and n2 are not the same");
+    facts[1].plugin = 0;
+    expect_job("versions", facts, VERDICT_FAIL, "n1 has the plug-in, n2 has not");
+    facts[0].plugin = 0;
+    facts[1].plugin = 7;
+    expect_job("versions", facts, VERDICT_FAIL, "n2 has the plug-in, n1 has not");
+    snprintf(facts[1].version, sizeof(facts[1].version), "0.2.0");
+    expect_job("versions", facts, VERDICT_FAIL, "hvd 0.1.0 on n1, 0.2.0 on n2");
+}
+END_TEST
+
+START_TEST(a_world_of_another_size_is_found)
+{
+    struct facts facts[] = {like, like};
+    facts[1].claimed = 4;
+    expect_job("world", facts, VERDICT_FAIL, "the job has 2 ranks, but rank 1 was told of 4 tasks");
+}
+END_TEST
+
+START_TEST(a_shared_gpu_is_found_on_one_host_only)
+{
+    struct facts facts[] = {like, like};
+    snprintf(facts[0].gpus, sizeof(facts[0].gpus), "0000:17:00.0,0000:2a:00.0");
+    snprintf(facts[1].gpus, sizeof(facts[1].gpus), "0000:2a:00.0");
+    expect_job("GPUs", facts, VERDICT_WARN, "ranks 0 and 1 of n1 both have GPU 0000:2a:00.0");
+    snprintf(facts[1].host, sizeof(facts[1].host), "n2");
+    expect_job("GPUs", facts, VERDICT_OK, "2 of 2 ranks");
+}
+END_TEST
+
+START_TEST(clocks_are_judged_by_the_closest_round)
+{
+    struct facts facts[] = {like, like};
+    for (int i = 0; i < CLOCK_ROUNDS; i++)
+        facts[1].clock_us[i] += 3000000;
+    snprintf(facts[1].host, sizeof(facts[1].host), "n2");
+    expect_job("clocks", facts, VERDICT_WARN, "n2 is 3.0 s ahead of n1");
+    facts[1].clock_us[3] = 6000;
+    expect_job("clocks", facts, VERDICT_OK, "within 6 ms");
+}
+END_TEST
+
+static void fill(Suite *suite)
+{
+    TCase *tcase = tcase_create("doctor");
+    tcase_add_unchecked_fixture(tcase, folder_make, folder_remove);
+    tcase_add_checked_fixture(tcase, folder_empty, NULL);
+    tcase_add_loop_test(tcase, one_launcher_inside_another_is_found, 0, COUNT(launches));
+    tcase_add_loop_test(tcase, settings_of_pmix_are_judged, 0, COUNT(settings));
+    tcase_add_test(tcase, the_plugin_is_looked_for_where_slurm_does);
+    tcase_add_test(tcase, files_with_the_same_bytes_have_the_same_print);
+    tcase_add_test(tcase, little_is_found_to_be_little);
+    tcase_add_test(tcase, the_package_is_found_in_pythonpath);
+    tcase_add_test(tcase, ranks_that_are_alike_are_well);
+    tcase_add_test(tcase, other_versions_are_named_with_their_nodes);
+    tcase_add_test(tcase, a_world_of_another_size_is_found);
+    tcase_add_test(tcase, a_shared_gpu_is_found_on_one_host_only);
+    tcase_add_test(tcase, clocks_are_judged_by_the_closest_round);
+    suite_add_tcase(suite, tcase);
+}
+
+int main(void)
+{
+    return unit_run("doctor", fill);
+}

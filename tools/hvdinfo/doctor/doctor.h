@@ -1,0 +1,47 @@
+/* doctor.h: what hvdinfo doctor looks at, and what it finds. A check is one function in the file of its
+ * topic, named in the table of checks.c; it looks at one process or node. job.c judges what all ranks are
+ * like together. */
+#ifndef DOCTOR_DOCTOR_H
+#define DOCTOR_DOCTOR_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "options/config.h"
+
+enum doctor_verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL };
+
+/* What a check found. It travels between ranks as it is. */
+struct finding {
+    int32_t verdict;
+    char what[200];
+    char mend[220]; /* how to correct it; "" where nothing is wrong */
+};
+
+/* What checks look at. */
+struct patient {
+    char *const *environment;
+    char *const *outer;              /* the environment in which its launcher was started, or NULL */
+    const char *root;                /* before the names of files of the system; "", but in tests */
+    const struct hvd_config *config; /* as it is in force here, or the defaults */
+    const char *config_error;        /* why the options in force cannot be read; "": they can */
+    int ranks;                       /* of the job */
+};
+
+struct check {
+    const char *name;
+    void (*run)(const struct patient *patient, struct finding *finding);
+};
+
+/* The checks of one process and its node, in the order in which they are reported. */
+extern const struct check node_checks[];
+extern const int node_check_count;
+
+/* Set *finding; the rest is as for printf. [mend] may be NULL. */
+void find(struct finding *finding, enum doctor_verdict verdict, const char *mend, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* The subcommand: arguments after "doctor". Returns the exit status. */
+int hvdinfo_doctor(char *const *arguments);
+
+#endif

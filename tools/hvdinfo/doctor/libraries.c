@@ -1,0 +1,205 @@
+/* libraries.c: the libraries that hvd and programs with it open at run time: are they here, of which version,
+ * and do they fit together? */
+#include "config.h"
+
+#include <dlfcn.h>
+#include <glob.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/env.h"
+#include "base/module.h"
+#include "tools/hvdinfo/doctor/checks.h"
+
+static bool is_built(const char *built)
+{
+    return strncmp(built, "no: ", 4) != 0;
+}
+
+/* The function [name] of a library, as a pointer to one of any type, which the caller copies: ISO C has no
+ * cast from an object to a function. */
+static bool find_function(void *library, const char *name, void *function)
+{
+    void *found = dlsym(library, name);
+    memcpy(function, &found, sizeof(found));
+    return found != NULL;
+}
+
+/* ---- PMIx and MPI ------------------------------------------------------------------------------- */
+
+void check_pmix(const struct patient *patient, struct finding *finding)
+{
+    const char *(*get_version)(void) = NULL;
+    const char *launcher = environment_value(patient->environment, "PMIX_VERSION");
+    char version[100] = BUILT_WITH_PMIX;
+    void *module = NULL;
+    struct hvd_error err = {""};
+    if (!is_built(BUILT_WITH_PMIX)) {
+        find(finding, VERDICT_WARN, "build with PMIx (libpmix-dev)",
+             "not built in: without it only the environment tells a rank its place");
+        return;
+    }
+    if (module_open("wireup_pmix.so", NULL, &module, &err) == NULL) {
+        find(finding, VERDICT_FAIL, "install PMIx's library (libpmix2), or hvd anew", "%.190s", err.text);
+        return;
+    }
+    if (find_function(module, "PMIx_Get_version", &get_version))
+        snprintf(version, sizeof(version), "%s", get_version());
+    version[strcspn(version, ",(\n")] = 0;
+    if (version[0] != 0 && version[strlen(version) - 1] == ' ')
+        version[strlen(version) - 1] = 0;
+    if (launcher != NULL && (launcher[0] == '1' || launcher[0] == '2'))
+        find(finding, VERDICT_WARN, "start ranks by a launcher with PMIx 3 or later",
+             "%s here cannot be relied on to understand %.40s of the launcher", version, launcher);
+    else
+        find(finding, VERDICT_OK, NULL, "%s%s%.40s", version, launcher == NULL ? "" : "; the launcher's is ",
+             launcher == NULL ? "" : launcher);
+}
+
+/* The files of libpmix that this process has mapped. */
+struct pmix_files {
+    char first[200], other[200];
+};
+
+static int note_pmix(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    struct pmix_files *files = arg;
+    const char *slash = strrchr(info->dlpi_name, '/');
+    (void)size;
+    if (slash == NULL || strncmp(slash + 1, "libpmix.so", strlen("libpmix.so")) != 0)
+        return 0;
+    if (files->first[0] == 0)
+        snprintf(files->first, sizeof(files->first), "%s", info->dlpi_name);
+    else if (strcmp(files->first, info->dlpi_name) != 0)
+        snprintf(files->other, sizeof(files->other), "%s", info->dlpi_name);
+    return 0;
+}
+
+void check_mpi(const struct patient *patient, struct finding *finding)
+{
+    int (*get_version)(char *, int *) = NULL;
+    char version[8192] = BUILT_WITH_MPI; /* MPI_MAX_LIBRARY_VERSION_STRING of any MPI */
+    int length = 0;
+    void *module = NULL;
+    struct pmix_files files = {"", ""};
+    struct hvd_error err = {""};
+    (void)patient;
+    if (!is_built(BUILT_WITH_MPI)) {
+        find(finding, VERDICT_OK, NULL, "not built in: the backends mpi and hier-mpi are not there");
+        return;
+    }
+    if (module_open("backend_mpi.so", NULL, &module, &err) == NULL) {
+        find(finding, VERDICT_WARN,
+             "install the MPI that hvd was built with, unless no job uses the backend mpi", "%.190s",
+             err.text);
+        return;
+    }
+    if (find_function(module, "MPI_Get_library_version", &get_version))
+        get_version(version, &length);
+    version[strcspn(version, ",\n")] = 0;
+    dl_iterate_phdr(note_pmix, &files);
+    if (files.other[0] != 0)
+        find(finding, VERDICT_WARN, "let both use one PMIx: build MPI --with-pmix=external",
+             "%.40s; two PMIx libraries: %.60s and %.60s", version, files.first, files.other);
+    else
+        find(finding, VERDICT_OK, NULL, "%.60s%s%.100s", version, files.first[0] != 0 ? ", with " : "",
+             files.first);
+}
+
+/* ---- GPUs --------------------------------------------------------------------------------------- */
+
+void check_driver(const struct patient *patient, struct finding *finding)
+{
+    int (*get_version)(int *) = NULL;
+    char path[300];
+    int version = 0;
+    snprintf(path, sizeof(path), "%s/proc/driver/nvidia/version", patient->root);
+    bool loaded = access(path, F_OK) == 0;
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (!loaded)
+        find(finding, VERDICT_OK, NULL, "no NVIDIA GPU is in use on this node");
+    else if (library == NULL)
+        find(finding, VERDICT_WARN, "install the driver's libraries, or start the container with them",
+             "the kernel has the driver, but libcuda.so.1 is not here");
+    else if (!find_function(library, "cuDriverGetVersion", &get_version) || get_version(&version) != 0)
+        find(finding, VERDICT_FAIL, "nvidia-smi says more; install the library of the driver that is loaded",
+             "libcuda.so.1 does not answer");
+    else
+        find(finding, VERDICT_OK, NULL, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+}
+
+void check_nccl(const struct patient *patient, struct finding *finding)
+{
+    int (*get_version)(int *) = NULL;
+    int version = 0;
+    void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
+    (void)patient;
+    if (library == NULL)
+        find(finding, VERDICT_OK, NULL, "libnccl.so.2 is not here; nothing needs it unless a program does");
+    else if (!find_function(library, "ncclGetVersion", &get_version) || get_version(&version) != 0)
+        find(finding, VERDICT_WARN, "install NCCL anew", "libnccl.so.2 does not say its version");
+    else /* 2.8 and before have three digits after the first, later ones four */
+        find(finding, VERDICT_OK, NULL, "%d.%d.%d", version < 10000 ? version / 1000 : version / 10000,
+             version < 10000 ? version % 1000 / 100 : version % 10000 / 100, version % 100);
+}
+
+/* ---- Python ------------------------------------------------------------------------------------- */
+
+/* Where the packages of Pythons are. The first is where hvd's was installed. */
+static const char *const python_folders[] = {
+    PYTHON_FOLDER, "/usr/lib/python3*/dist-packages", "/usr/local/lib/python3*/dist-packages",
+    "/usr/lib*/python3*/site-packages", "/usr/local/lib*/python3*/site-packages"};
+
+/* Is there [package] in a folder that matches [pattern]? */
+static bool has_package(const char *pattern, const char *package)
+{
+    char file[700];
+    glob_t found = {0};
+    snprintf(file, sizeof(file), "%s/%s/__init__.py", pattern, package);
+    bool there = glob(file, 0, NULL, &found) == 0;
+    globfree(&found);
+    return there;
+}
+
+static bool find_package(const struct patient *patient, const char *package)
+{
+    static const char *const prefixes[] = {"VIRTUAL_ENV", "CONDA_PREFIX"};
+    char folder[600];
+    const char *at = environment_value(patient->environment, "PYTHONPATH");
+    for (; at != NULL && *at != 0; at += strspn(at, ":")) {
+        int length = (int)strcspn(at, ":");
+        snprintf(folder, sizeof(folder), "%.*s", length, at);
+        if (length > 0 && has_package(folder, package))
+            return true;
+        at += length;
+    }
+    for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+        const char *prefix = environment_value(patient->environment, prefixes[i]);
+        snprintf(folder, sizeof(folder), "%s/lib/python3*/site-packages", prefix == NULL ? "" : prefix);
+        if (prefix != NULL && has_package(folder, package))
+            return true;
+    }
+    for (size_t i = 0; i < sizeof(python_folders) / sizeof(python_folders[0]); i++) {
+        snprintf(folder, sizeof(folder), "%s%s", patient->root, python_folders[i]);
+        if (has_package(folder, package))
+            return true;
+    }
+    return false;
+}
+
+void check_python(const struct patient *patient, struct finding *finding)
+{
+    bool hvd = find_package(patient, "hvd"), torch = find_package(patient, "torch");
+    bool horovod = find_package(patient, "horovod");
+    if (!hvd)
+        find(finding, VERDICT_WARN,
+             "pip install the folder python/ of hvd, or set PYTHONPATH; C programs do without",
+             "the package hvd is not in PYTHONPATH, nor where Pythons look");
+    else
+        find(finding, VERDICT_OK, NULL, "hvd%s%s",
+             torch ? ", hvd.torch and hvd.distributed" : "; torch is not here",
+             horovod ? "; a package named horovod" : "");
+}

@@ -1,0 +1,135 @@
+/* report.c: print what hvdinfo doctor found. */
+#include "tools/hvdinfo/doctor/report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/hvdinfo/doctor/job.h"
+#include "trace/strbuf.h"
+
+#define HOSTS_SHOWN 4 /* names of a group that a line has room for */
+
+static const char *const verdicts[] = {[VERDICT_OK] = "ok", [VERDICT_WARN] = "warn", [VERDICT_FAIL] = "fail"};
+
+static const char *check_name(int check)
+{
+    return check < node_check_count                     ? node_checks[check].name
+           : check < node_check_count + job_check_count ? job_checks[check - node_check_count].name
+                                                        : "start";
+}
+
+/* Answers of one group are the same but for their ranks and hosts. */
+static int compare_groups(const struct answer *a, const struct answer *b)
+{
+    int order = a->check - b->check;
+    order = order != 0 ? order : a->finding.verdict - b->finding.verdict;
+    order = order != 0 ? order : strcmp(a->finding.what, b->finding.what);
+    return order != 0 ? order : strcmp(a->finding.mend, b->finding.mend);
+}
+
+static int compare_answers(const void *left, const void *right)
+{
+    const struct answer *a = left, *b = right;
+    int order = compare_groups(a, b);
+    return order != 0 ? order : strcmp(a->host, b->host);
+}
+
+static bool is_new_host(const struct answer *group, int i)
+{
+    return i == 0 || strcmp(group[i].host, group[i - 1].host) != 0;
+}
+
+/* " (n1, n2 and 14 more)" */
+static void add_hosts(struct strbuf *text, const struct answer *group, int size)
+{
+    int hosts = 0;
+    for (int i = 0; i < size; i++) {
+        if (!is_new_host(group, i) || hosts++ >= HOSTS_SHOWN)
+            continue;
+        strbuf_add_text(text, hosts > 1 ? ", " : " (");
+        strbuf_add_printable(text, group[i].host);
+    }
+    if (hosts > HOSTS_SHOWN) {
+        strbuf_add_text(text, " and ");
+        strbuf_add_number(text, hosts - HOSTS_SHOWN);
+        strbuf_add_text(text, " more");
+    }
+    strbuf_add_text(text, ")");
+}
+
+static void add_line(struct strbuf *text, const struct answer *group, int size, bool all)
+{
+    const struct finding *finding = &group->finding;
+    strbuf_add_text(text, verdicts[finding->verdict]);
+    strbuf_pad_to(text, 0, 5);
+    strbuf_add_text(text, check_name(group->check));
+    strbuf_add_text(text, ": ");
+    strbuf_add_printable(text, finding->what);
+    if (!all)
+        add_hosts(text, group, size);
+    if (finding->mend[0] != 0) {
+        strbuf_add_text(text, ": ");
+        strbuf_add_printable(text, finding->mend);
+    }
+    strbuf_add_text(text, "\n");
+}
+
+static void add_member(struct strbuf *text, const char *name, const char *value)
+{
+    strbuf_add_json(text, name);
+    strbuf_add_text(text, ":");
+    strbuf_add_json(text, value);
+    strbuf_add_text(text, ",");
+}
+
+/* The hosts are printed as they come, for there may be thousands. */
+static void show_object(const struct answer *group, int size)
+{
+    char line[4096];
+    struct strbuf text = {.bytes = line, .capacity = sizeof(line) - 1};
+    strbuf_add_text(&text, " {");
+    add_member(&text, "check", check_name(group->check));
+    add_member(&text, "verdict", verdicts[group->finding.verdict]);
+    add_member(&text, "what", group->finding.what);
+    add_member(&text, "mend", group->finding.mend);
+    strbuf_add_text(&text, "\"hosts\":[");
+    for (int i = 0; i < size; i++) {
+        if (!is_new_host(group, i))
+            continue;
+        strbuf_add_text(&text, i > 0 ? "," : "");
+        strbuf_add_json(&text, group[i].host);
+        fwrite(line, 1, text.used, stdout);
+        text.used = 0;
+    }
+    fputs("]}", stdout);
+}
+
+static void show_line(const struct answer *group, int size, bool all)
+{
+    char line[2048];
+    struct strbuf text = {.bytes = line, .capacity = sizeof(line)};
+    add_line(&text, group, size, all);
+    fwrite(line, 1, text.used, stdout);
+}
+
+bool report_answers(struct answer *answers, int count, bool json)
+{
+    bool good = true;
+    int size = 0;
+    qsort(answers, (size_t)count, sizeof(*answers), compare_answers);
+    fputs(json ? "[\n" : "", stdout);
+    for (int i = 0; i < count; i += size) {
+        for (size = 1; i + size < count && compare_groups(&answers[i], &answers[i + size]) == 0;)
+            size++;
+        bool first = i == 0 || answers[i - 1].check != answers[i].check;
+        bool last = i + size == count || answers[i + size].check != answers[i].check;
+        good = good && answers[i].finding.verdict != VERDICT_FAIL;
+        if (!json)
+            show_line(&answers[i], size, first && last);
+        else
+            show_object(&answers[i], size);
+        fputs(!json ? "" : i + size < count ? ",\n" : "\n]\n", stdout);
+    }
+    return good;
+}
