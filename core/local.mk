@@ -10,7 +10,7 @@ core_libbase_la_SOURCES = core/base/backend_id.c core/base/backend_id.h core/bas
 	core/base/drop_report.c core/base/drop_report.h core/base/dtype.c core/base/dtype.h core/base/env.c \
 	core/base/env.h core/base/fd_passing.c core/base/fd_passing.h core/base/file_limit.c core/base/file_limit.h core/base/half.h core/base/hash.h core/base/home.c core/base/home.h core/base/job.h core/base/kernel.c core/base/kernel.h \
 	core/base/launch_variables.c core/base/launch_variables.h core/base/log.c core/base/log.h core/base/name_table.c \
-	core/base/name_table.h core/base/process_signal.h core/base/process_stat.c core/base/process_stat.h core/base/nearest.c core/base/nearest.h core/base/rank_list.c core/base/rank_list.h core/base/status.c core/base/status.h \
+	core/base/name_table.h core/base/process_signal.h core/base/process_stat.c core/base/process_stat.h core/base/nearest.c core/base/nearest.h core/base/rank_list.c core/base/rank_list.h core/base/signal_name.c core/base/signal_name.h core/base/status.c core/base/status.h \
 	core/base/secret.c core/base/secret.h core/base/stack.c core/base/stack.h \
 	core/base/tree_shape.c core/base/tree_shape.h
 core_libbase_la_SOURCES += core/options/bind.c core/options/bind.h core/options/config.c core/options/config.h core/options/horovod.c core/options/horovod.h \
@@ -64,6 +64,12 @@ core_libgpu_la_SOURCES += core/cuda/driver_none.c
 endif
 EXTRA_DIST += core/cuda/pack.cu
 
+# ---- libflight: the flight record, which ranks write and hvdrun reads ----
+noinst_LTLIBRARIES += core/libflight.la
+core_libflight_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
+core_libflight_la_SOURCES = core/trace/flight.c core/trace/flight.h core/trace/flight_memory.c \
+	core/trace/flight_memory.h core/trace/strbuf.c core/trace/strbuf.h
+
 # ---- libsched: arithmetic and schedules, which all backends use; linked into the modules too ----
 noinst_LTLIBRARIES += core/libsched.la
 core_libsched_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS)
@@ -107,7 +113,7 @@ endif
 # ---- libcore: all of libhvd except the public calls; also linked into unit tests, which test internal functions ----
 noinst_LTLIBRARIES += core/libcore.la
 core_libcore_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS) $(SODIUM_CFLAGS)
-core_libcore_la_LIBADD = core/libsched.la core/libgpu.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
+core_libcore_la_LIBADD = core/libsched.la core/libflight.la core/libgpu.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
 core_libcore_la_SOURCES = core/base/module.c core/base/module.h core/base/mpi_symbols.c core/base/mpi_symbols.h core/api/allocations.c core/api/allocations.h core/api/arguments.c \
 	core/api/arguments.h
 core_libcore_la_SOURCES += core/bootstrap/bootstrap.c core/bootstrap/bootstrap.h core/bootstrap/memory_budget.c \
@@ -158,10 +164,10 @@ core_libcore_la_SOURCES += core/backend/hier/hier.c core/backend/hier/hier.h cor
 	core/backend/hier/hier_alltoall.h core/backend/hier/hier_node.c core/backend/hier/hier_node.h \
 	core/backend/hier/hier_split.c core/backend/hier/hier_split.h core/backend/hier/hier_team.c \
 	core/backend/hier/hier_team.h
-core_libcore_la_SOURCES += core/trace/clock_offset.c core/trace/clock_offset.h core/trace/flight.c \
-	core/trace/flight.h core/trace/flight_file.c core/trace/flight_file.h core/trace/signals.c core/trace/signals.h \
-	core/trace/stop.c core/trace/stop.h core/trace/strbuf.c core/trace/strbuf.h core/trace/timeline.c \
-	core/trace/timeline.h core/trace/trace.c core/trace/trace.h
+core_libcore_la_SOURCES += core/trace/clock_offset.c core/trace/clock_offset.h core/trace/crash.c core/trace/crash.h \
+	core/trace/flight_file.c core/trace/flight_file.h core/trace/signals.c core/trace/signals.h \
+	core/trace/stop.c core/trace/stop.h core/trace/timeline.c core/trace/timeline.h core/trace/trace.c \
+	core/trace/trace.h
 
 # ---- libapi: the public calls; also linked into hvdinfo ----
 noinst_LTLIBRARIES += core/libapi.la

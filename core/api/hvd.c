@@ -12,6 +12,7 @@
 #include "net/env_export.h"
 #include "bootstrap/placement.h"
 #include "api/process_sets.h"
+#include "trace/flight_memory.h"
 #include "trace/stop.h"
 
 /* The one job of this process, the variables that it exported, its allocations, and each thread's last error
@@ -120,6 +121,7 @@ static int start_trace(struct context *context)
                                       .size = job->size,
                                       .host = job->host,
                                       .dump_dir = config->dump_dir,
+                                      .flight_memory = getenv(FLIGHT_MEMORY_VARIABLE),
                                       .log = &context->log};
     int rc = trace_create(&context->trace, &plan, &last_error);
     if (rc == HVD_OK && config->timeline[0] != 0)

@@ -410,7 +410,9 @@ int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err)
     int status = tensor_queue_test_and_release(loop->queue, handle, err);
     if (status != HVD_IN_PROGRESS)
         return status;
+    trace_wait_begin(loop->trace);
     progress_drive(loop->progress, handle_is_done, &wait);
+    trace_wait_end(loop->trace);
     return tensor_queue_test_and_release(loop->queue, handle, err);
 }
 

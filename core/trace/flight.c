@@ -53,6 +53,31 @@ static void get_name(struct flight_slot *slot, char name[FLIGHT_NAME_WORDS * 8 +
     name[FLIGHT_NAME_WORDS * 8] = 0;
 }
 
+static bool take_kind(struct flight *flight, int i, const char *kind)
+{
+    const char *known = atomic_load_explicit(&flight->kinds[i], memory_order_acquire);
+    if (known != NULL || !atomic_compare_exchange_strong(&flight->kinds[i], &known, kind))
+        return known == kind;
+    memcpy(flight->kind_names[i], kind, strnlen(kind, FLIGHT_KIND_BYTES - 1));
+    return true;
+}
+
+/* The number of the literal [kind], which gets one when it is first used. */
+static uint64_t number_of_kind(struct flight *flight, const char *kind)
+{
+    int i = 0;
+    while (i < FLIGHT_KINDS - 1 && !take_kind(flight, i, kind))
+        i++;
+    return (uint64_t)i;
+}
+
+static void get_kind(const struct flight *flight, uint64_t number, char kind[FLIGHT_KIND_BYTES])
+{
+    const char *name = number < FLIGHT_KINDS - 1 ? flight->kind_names[number] : "operation";
+    memcpy(kind, name, strnlen(name, FLIGHT_KIND_BYTES - 1));
+    kind[strnlen(name, FLIGHT_KIND_BYTES - 1)] = 0;
+}
+
 /* A step must not cost a locked instruction: there may be thousands in a millisecond. The price is that an
  * operation may be lost, or get another one's name, in two rare cases: two threads write the same slot,
  * because the whole ring went round while one of them was writing; or a slot gets a new operation at the
@@ -64,7 +89,7 @@ void flight_begin(struct flight *flight, struct trace_op *op)
     if (atomic_load_explicit(&slot->state, RELAXED) == BEING_FILLED)
         return;
     atomic_store_explicit(&slot->state, BEING_FILLED, RELAXED);
-    store_field(&slot->kind, op->kind);
+    store_field(&slot->kind, number_of_kind(flight, op->kind));
     set_name(slot, op->name);
     store_field(&slot->bytes, op->bytes);
     store_field(&slot->set, op->set);
@@ -108,7 +133,7 @@ enum {
 /* The contents of a slot at one moment. */
 struct snapshot {
     enum trace_step step;
-    const char *kind;
+    char kind[FLIGHT_KIND_BYTES];
     char name[FLIGHT_NAME_WORDS * 8 + 1];
     int64_t bytes;
     int set, tensors, status;
@@ -117,13 +142,14 @@ struct snapshot {
 };
 
 /* False where it holds another operation, or is being filled. */
-static bool read_slot(struct flight_slot *slot, uint64_t serial, struct snapshot *snapshot)
+static bool read_slot(struct flight *flight, uint64_t serial, struct snapshot *snapshot)
 {
+    struct flight_slot *slot = &flight->slots[serial % FLIGHT_SLOTS];
     uint64_t state = atomic_load(&slot->state);
     if (state == BEING_FILLED || state / TRACE_STEP_COUNT != serial)
         return false;
     snapshot->step = (enum trace_step)(state % TRACE_STEP_COUNT);
-    snapshot->kind = atomic_load(&slot->kind);
+    get_kind(flight, atomic_load(&slot->kind), snapshot->kind);
     get_name(slot, snapshot->name);
     snapshot->bytes = atomic_load(&slot->bytes);
     snapshot->set = atomic_load(&slot->set);
@@ -170,11 +196,6 @@ static void put_operation(struct strbuf *strbuf, const struct snapshot *snapshot
         strbuf_add_number(strbuf, snapshot->tensors - 1);
         strbuf_add_text(strbuf, " more");
     }
-    if (snapshot->step == TRACE_DONE && snapshot->status != HVD_OK) {
-        strbuf_add_text(strbuf, ": ");
-        strbuf_add_text(strbuf, status_text(snapshot->status));
-    }
-    strbuf_add_text(strbuf, "\n");
 }
 
 static void put_snapshot(struct strbuf *strbuf, uint64_t serial, const struct snapshot *snapshot,
@@ -199,6 +220,11 @@ static void put_snapshot(struct strbuf *strbuf, uint64_t serial, const struct sn
     strbuf_add_number(strbuf, snapshot->bytes);
     strbuf_pad_to(strbuf, start, COLUMN_OPERATION);
     put_operation(strbuf, snapshot);
+    if (snapshot->step == TRACE_DONE && snapshot->status != HVD_OK) {
+        strbuf_add_text(strbuf, ": ");
+        strbuf_add_text(strbuf, status_text(snapshot->status));
+    }
+    strbuf_add_text(strbuf, "\n");
 }
 
 int strbuf_flush(struct strbuf *strbuf, int fd)
@@ -217,16 +243,47 @@ int strbuf_flush(struct strbuf *strbuf, int fd)
     return 0;
 }
 
+/* The oldest operation that may still be in the ring. */
+static uint64_t first_serial(uint64_t last)
+{
+    return last > FLIGHT_SLOTS ? last - FLIGHT_SLOTS + 1 : 1;
+}
+
 int flight_write(struct flight *flight, struct strbuf *strbuf, int fd, int64_t now_us)
 {
     uint64_t last = atomic_load(&flight->last);
     put_header(strbuf);
-    for (uint64_t serial = last > FLIGHT_SLOTS ? last - FLIGHT_SLOTS + 1 : 1; serial <= last; serial++) {
+    for (uint64_t serial = first_serial(last); serial <= last; serial++) {
         struct snapshot snapshot;
         if (strbuf->capacity - strbuf->used < FLIGHT_LINE_BYTES && strbuf_flush(strbuf, fd) < 0)
             return -1;
-        if (read_slot(&flight->slots[serial % FLIGHT_SLOTS], serial, &snapshot))
+        if (read_slot(flight, serial, &snapshot))
             put_snapshot(strbuf, serial, &snapshot, now_us);
     }
     return strbuf_flush(strbuf, fd);
+}
+
+bool flight_find_last(struct flight *flight, struct flight_last *last)
+{
+    struct snapshot snapshot = {.step = TRACE_DONE};
+    struct strbuf title = {last->title, 0, sizeof(last->title) - 1};
+    uint64_t newest = atomic_load(&flight->last);
+    bool found = false;
+    for (uint64_t serial = first_serial(newest); serial <= newest; serial++) {
+        struct snapshot next;
+        if (!read_slot(flight, serial, &next))
+            continue;
+        snapshot = next;
+        found = true;
+        if (next.step != TRACE_DONE)
+            break;
+    }
+    if (!found)
+        return false;
+    last->done = snapshot.step == TRACE_DONE;
+    last->waits = !last->done && atomic_load(&flight->waiting) > 0;
+    last->status = snapshot.status;
+    put_operation(&title, &snapshot);
+    last->title[title.used] = 0;
+    return true;
 }

@@ -1,24 +1,29 @@
 /* flight.h: the flight record: the last operations of a rank, in a ring that any thread writes and that a
- * signal handler can read. */
+ * signal handler can read. It may lie in a file that the launcher reads when the rank has ended, so it holds
+ * no pointer that a reader follows. */
 #ifndef TRACE_FLIGHT_H
 #define TRACE_FLIGHT_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include "base/cpu.h"
 #include "trace/strbuf.h"
 #include "trace/trace.h"
 
-#define FLIGHT_SLOTS      256
-#define FLIGHT_NAME_WORDS 8    /* of 8 bytes; longer names are cut */
-#define FLIGHT_LINE_BYTES 1024 /* longest line: 4 bytes for each byte of the name, and the columns */
+#define FLIGHT_SLOTS       256
+#define FLIGHT_NAME_WORDS  8    /* of 8 bytes; longer names are cut */
+#define FLIGHT_LINE_BYTES  1024 /* longest line: 4 bytes for each byte of the name, and the columns */
+#define FLIGHT_KINDS       16   /* different kinds of operations; the last one stands for any other */
+#define FLIGHT_KIND_BYTES  16
+#define FLIGHT_CRASH_BYTES 1024
 
 /* All fields are atomic: another thread or a signal handler may read a slot while it is written. */
 struct flight_slot {
     _Atomic uint64_t name[FLIGHT_NAME_WORDS];
     /* the second cache line; a step touches no other */
     _Atomic uint64_t state; /* serial and step of the operation; 0: none */
-    _Atomic(const char *) kind;
+    _Atomic uint64_t kind;
     _Atomic int64_t bytes;
     _Atomic int64_t submitted_us;
     _Atomic uint32_t after_us[TRACE_STEP_COUNT - 1]; /* of the steps from DECIDED on, + 1; 0: not reached */
@@ -30,7 +35,14 @@ struct flight_slot {
 /* A zeroed one is empty. */
 struct flight {
     _Alignas(CACHE_LINE_BYTES) struct flight_slot slots[FLIGHT_SLOTS];
-    _Atomic uint64_t last; /* serial of the last operation */
+    _Atomic uint64_t last;                     /* serial of the last operation */
+    uint64_t format;                           /* of this layout; see flight_memory.c */
+    _Atomic int waiting;                       /* threads of the program that wait for an operation */
+    _Atomic bool left;                         /* the rank has called hvd_shutdown */
+    _Atomic(const char *) kinds[FLIGHT_KINDS]; /* literals of the rank's process; NULL: free */
+    char kind_names[FLIGHT_KINDS][FLIGHT_KIND_BYTES];
+    _Atomic size_t crash_bytes;
+    char crash[FLIGHT_CRASH_BYTES]; /* where a fatal signal came; no final 0 */
 };
 
 /* Enter an operation, at TRACE_SUBMITTED; sets op->serial. */
@@ -42,6 +54,17 @@ void flight_step(struct flight *flight, const struct trace_op *op, int status);
 /* Write the table to [fd], oldest operation first, through [strbuf], whose capacity is at least a line. 0, or
  * -1 with errno. Safe in signal handlers. */
 int flight_write(struct flight *flight, struct strbuf *strbuf, int fd, int64_t now_us);
+
+/* The oldest operation that is not done, or else the last one. */
+struct flight_last {
+    bool done;
+    bool waits;      /* not done, and a thread of the program waits */
+    int status;      /* if done */
+    char title[320]; /* `allreduce "layer3.weight"` */
+};
+
+/* False where the rank has submitted nothing. */
+bool flight_find_last(struct flight *flight, struct flight_last *last);
 
 /* Write all bytes of [strbuf] to [fd], and empty it: 0, or -1 with errno. Safe in signal handlers. */
 int strbuf_flush(struct strbuf *strbuf, int fd);

@@ -32,12 +32,12 @@ static struct {
     bool shadowed[HANDLED_COUNT]; /* another handler was installed after ours, and may call it */
 } state;
 
-static void notify(const struct handled_signal *signal)
+static void notify(const struct signals_event *event)
 {
     atomic_fetch_add(&state.inside, 1);
     const struct signals_handler *handler = atomic_load(&state.handler);
     if (handler != NULL && getpid() == state.pid)
-        handler->notify(handler->arg, signal->name, signal->fatal);
+        handler->notify(handler->arg, event);
     atomic_fetch_sub(&state.inside, 1);
 }
 
@@ -49,13 +49,20 @@ static void call_old(const struct sigaction *old, int number, siginfo_t *info, v
         old->sa_handler(number);
 }
 
+static bool is_handler(const struct sigaction *action)
+{
+    return (action->sa_flags & SA_SIGINFO) != 0 ||
+           (action->sa_handler != SIG_DFL && action->sa_handler != SIG_IGN);
+}
+
 static void handle(int number, siginfo_t *info, void *context)
 {
     int saved_errno = errno;
     for (size_t i = 0; i < HANDLED_COUNT; i++) {
         if (handled[i].number != number)
             continue;
-        notify(&handled[i]);
+        notify(&(struct signals_event){handled[i].name, handled[i].fatal, is_handler(&state.old[i]), info,
+                                       context});
         if (!handled[i].fatal) {
             call_old(&state.old[i], number, info, context);
             continue;
@@ -82,7 +89,7 @@ static bool is_ours(const struct sigaction *action)
     return (action->sa_flags & SA_SIGINFO) != 0 && action->sa_sigaction == handle;
 }
 
-int signals_install(const struct signals_handler *handler, struct hvd_error *err)
+int signals_install(const struct signals_handler *handler, bool requests, struct hvd_error *err)
 {
     const struct signals_handler *none = NULL;
     if (!atomic_compare_exchange_strong(&state.handler, &none, handler))
@@ -91,6 +98,8 @@ int signals_install(const struct signals_handler *handler, struct hvd_error *err
     state.pid = getpid();
     for (size_t i = 0; i < HANDLED_COUNT; i++) {
         struct sigaction now;
+        if (!handled[i].fatal && !requests)
+            continue;
         sigaction(handled[i].number, NULL, &now);
         if (!is_ours(&now) && !state.shadowed[i])
             install(i);

@@ -9,11 +9,15 @@ static void add_byte(struct strbuf *strbuf, char byte)
         strbuf->bytes[strbuf->used++] = byte;
 }
 
+static void add_digit(struct strbuf *strbuf, uint64_t digit)
+{
+    add_byte(strbuf, "0123456789abcdef"[digit]);
+}
+
 static void add_hex(struct strbuf *strbuf, unsigned char byte)
 {
-    static const char digits[] = "0123456789abcdef";
-    add_byte(strbuf, digits[byte >> 4]);
-    add_byte(strbuf, digits[byte & 15]);
+    add_digit(strbuf, byte >> 4);
+    add_digit(strbuf, byte & 15);
 }
 
 void strbuf_add_bytes(struct strbuf *strbuf, const void *bytes, size_t count)
@@ -50,6 +54,16 @@ void strbuf_add_number(struct strbuf *strbuf, int64_t number)
     if (number < 0)
         digits[--first] = '-';
     strbuf_add_bytes(strbuf, digits + first, sizeof(digits) - first);
+}
+
+void strbuf_add_hex(struct strbuf *strbuf, uint64_t number)
+{
+    int shift = 60;
+    strbuf_add_text(strbuf, "0x");
+    while (shift > 0 && number >> shift == 0)
+        shift -= 4;
+    for (; shift >= 0; shift -= 4)
+        add_digit(strbuf, number >> shift & 15);
 }
 
 void strbuf_pad_to(struct strbuf *strbuf, size_t start, size_t column)

@@ -15,6 +15,7 @@ struct strbuf {
 void strbuf_add_text(struct strbuf *strbuf, const char *text);
 void strbuf_add_bytes(struct strbuf *strbuf, const void *bytes, size_t count);
 void strbuf_add_number(struct strbuf *strbuf, int64_t number);
+void strbuf_add_hex(struct strbuf *strbuf, uint64_t number); /* 0x1f */
 
 /* At least one space, and more up to [column]. [start]: strbuf->used where the line began. */
 void strbuf_pad_to(struct strbuf *strbuf, size_t start, size_t column);

@@ -7,8 +7,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "trace/crash.h"
 #include "trace/flight.h"
 #include "trace/flight_file.h"
+#include "trace/flight_memory.h"
 #include "trace/signals.h"
 #include "trace/timeline.h"
 
@@ -17,46 +19,112 @@ struct trace {
     const struct hvd_log *log;
     struct timeline *timeline;
     struct signals_handler handler;
-    struct flight flight;
+    struct flight *flight;
+    bool launcher_reads; /* the flight record, when this process has ended */
+    bool dumps;          /* there is a dump_dir */
     struct flight_file flight_file;
+    atomic_flag in_signal; /* a thread is in on_signal, and uses: */
+    char line[PATH_MAX + 1024];
 };
 
+/* ---- Signals ------------------------------------------------------------------------------------ */
+
+/* Written to the flight record in two parts: the second one takes locks of the dynamic linker, so that it may
+ * not come to its end. */
+static void describe_crash(struct trace *trace, const struct signals_event *event)
+{
+    struct flight *flight = trace->flight;
+    struct strbuf strbuf = {flight->crash, 0, sizeof(flight->crash)};
+    crash_add_signal(&strbuf, event->name, event->info);
+    atomic_store(&flight->crash_bytes, strbuf.used);
+    crash_add_frames(&strbuf, event->context);
+    atomic_store(&flight->crash_bytes, strbuf.used);
+}
+
+/* Begin a line with the name of this rank. It is built in the trace, since the stack may be a small signal
+ * stack. */
+static struct strbuf begin_line(struct trace *trace)
+{
+    struct strbuf line = {trace->line, 0, sizeof(trace->line) - 1};
+    strbuf_add_text(&line, "hvd: ");
+    strbuf_add_text(&line, trace->flight_file.head);
+    strbuf_add_text(&line, ": ");
+    return line;
+}
+
+static void print_line(struct strbuf *line)
+{
+    line->capacity++;
+    strbuf_add_text(line, "\n");
+    strbuf_flush(line, STDERR_FILENO);
+}
+
+static void print_crash(struct trace *trace)
+{
+    struct strbuf line = begin_line(trace);
+    strbuf_add_bytes(&line, trace->flight->crash, atomic_load(&trace->flight->crash_bytes));
+    print_line(&line);
+}
+
+static void write_flight_file(struct trace *trace, const char *signal_name)
+{
+    bool written = flight_file_write(&trace->flight_file, signal_name) == 0;
+    struct strbuf line = begin_line(trace);
+    strbuf_add_text(&line, signal_name);
+    strbuf_add_text(&line, written ? ": its last operations are in "
+                                   : ": its last operations could not be written to ");
+    strbuf_add_text(&line, trace->flight_file.path);
+    print_line(&line);
+}
+
 /* In a signal handler. */
-static void on_signal(void *arg, const char *name, bool fatal)
+static void on_signal(void *arg, const struct signals_event *event)
 {
     struct trace *trace = arg;
-    char line[1200]; /* not larger: the stack may be a small signal stack */
-    struct strbuf strbuf = {line, 0, sizeof(line)};
-    bool written = flight_file_write(&trace->flight_file, name) == 0;
-    if (fatal)
+    if (atomic_flag_test_and_set(&trace->in_signal))
+        return; /* another thread is in here */
+    if (event->fatal)
+        describe_crash(trace, event);
+    if (event->fatal && !trace->launcher_reads && (trace->dumps || !event->handled))
+        print_crash(trace);
+    if (trace->dumps)
+        write_flight_file(trace, event->name);
+    if (event->fatal)
         timeline_flush_in_signal(trace->timeline);
-    strbuf_add_text(&strbuf, "hvd: ");
-    strbuf_add_text(&strbuf, trace->flight_file.head);
-    strbuf_add_text(&strbuf, ": ");
-    strbuf_add_text(&strbuf, name);
-    strbuf_add_text(&strbuf, written ? ": its last operations are in "
-                                     : ": its last operations could not be written to ");
-    strbuf_add_text(&strbuf, trace->flight_file.path);
-    strbuf_add_text(&strbuf, "\n");
-    strbuf_flush(&strbuf, STDERR_FILENO);
+    atomic_flag_clear(&trace->in_signal);
 }
+
+/* Several ranks in one process, as in tests, share its signals: the first one has them. */
+static int watch_signals(struct trace *trace, struct hvd_error *err)
+{
+    crash_prepare();
+    int rc = signals_install(&trace->handler, trace->dumps, err);
+    return trace->dumps ? rc : HVD_OK;
+}
+
+/* ---- Start and end ------------------------------------------------------------------------------ */
 
 int trace_create(struct trace **tracep, const struct trace_params *params, struct hvd_error *err)
 {
-    struct trace *trace = aligned_alloc(_Alignof(struct trace), sizeof(*trace));
-    if (trace == NULL)
+    struct trace *trace = calloc(1, sizeof(*trace));
+    if (trace != NULL)
+        trace->flight = flight_memory_create(params->flight_memory, &trace->launcher_reads);
+    if (trace == NULL || trace->flight == NULL) {
+        free(trace);
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory for the trace of operations");
-    memset(trace, 0, sizeof(*trace));
+    }
     struct trace_params own_params = *params;
     snprintf(trace->host, sizeof(trace->host), "%s", params->host);
     own_params.host = trace->host;
     trace->log = params->log;
+    trace->dumps = params->dump_dir[0] != 0;
     trace->handler = (struct signals_handler){on_signal, trace};
+    atomic_flag_clear(&trace->in_signal);
     int rc = timeline_create(&trace->timeline, &own_params, err);
     if (rc == HVD_OK)
-        rc = flight_file_open(&trace->flight_file, &own_params, &trace->flight, err);
-    if (rc == HVD_OK && params->dump_dir[0] != 0)
-        rc = signals_install(&trace->handler, err);
+        rc = flight_file_open(&trace->flight_file, &own_params, trace->flight, err);
+    if (rc == HVD_OK)
+        rc = watch_signals(trace, err);
     if (rc != HVD_OK) {
         trace_destroy(trace);
         return rc;
@@ -71,6 +139,8 @@ void trace_destroy(struct trace *trace)
         return;
     signals_restore(&trace->handler);
     timeline_destroy(trace->timeline);
+    atomic_store(&trace->flight->left, true);
+    flight_memory_destroy(trace->flight);
     free(trace);
 }
 
@@ -92,7 +162,7 @@ void trace_submitted(struct trace *trace, struct trace_op *op, int64_t now_us)
     op->row = -1;
     if (timeline_is_on(trace->timeline))
         timeline_begin(trace->timeline, op);
-    flight_begin(&trace->flight, op);
+    flight_begin(trace->flight, op);
 }
 
 static void advance(struct trace *trace, struct trace_op *op, enum trace_step step, int status,
@@ -100,7 +170,7 @@ static void advance(struct trace *trace, struct trace_op *op, enum trace_step st
 {
     op->step = step;
     op->at_us[step] = now_us;
-    flight_step(&trace->flight, op, status);
+    flight_step(trace->flight, op, status);
 }
 
 void trace_decided(struct trace *trace, struct trace_op *op, uint64_t agreed, int64_t now_us)
@@ -122,6 +192,18 @@ void trace_done(struct trace *trace, struct trace_op *op, int status, int64_t no
     advance(trace, op, TRACE_DONE, status, now_us);
     if (op->row >= 0)
         timeline_end(trace->timeline, op, status);
+}
+
+void trace_wait_begin(struct trace *trace)
+{
+    if (trace != NULL)
+        atomic_fetch_add_explicit(&trace->flight->waiting, 1, memory_order_relaxed);
+}
+
+void trace_wait_end(struct trace *trace)
+{
+    if (trace != NULL)
+        atomic_fetch_sub_explicit(&trace->flight->waiting, 1, memory_order_relaxed);
 }
 
 /* ---- Writing ------------------------------------------------------------------------------------ */

@@ -1,8 +1,9 @@
 /* trace.h: what happened to this rank's operations, for people: the flight record, which is always kept, and
  * the timeline, which is written on request. This folder promises the others that it never blocks or fails an
- * operation. trace.c gives operations to flight (the ring of the last ones, which flight_file writes) and to
- * timeline; signals has the record written before the process dies; stop tells whether the process was asked
- * to stop; clock_offset relates the clocks of ranks; strbuf builds text, also in signal handlers. */
+ * operation. trace.c gives operations to flight (the ring of the last ones, in flight_memory, which
+ * flight_file writes) and to timeline; signals has the record written before the process dies, and crash says
+ * where; stop tells whether the process was asked to stop; clock_offset relates the clocks of ranks; strbuf
+ * builds text, also in signal handlers. */
 #ifndef TRACE_TRACE_H
 #define TRACE_TRACE_H
 
@@ -46,12 +47,14 @@ struct trace_params {
     int rank, size;
     const char *host;
     const char *dump_dir;      /* a folder for the flight record, created where it is missing; "": none */
+    const char *flight_memory; /* the launcher's file, see flight_memory.h; NULL: none */
     const struct hvd_log *log; /* outlives the trace */
 };
 
-/* With a dump_dir, SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT and SIGUSR2 write the flight record and then have
- * their earlier effect, but that SIGUSR2 never ends the process. HVD_ERR_INVALID where dump_dir is not
- * writable, HVD_ERR_STATE where another trace of this process has a dump_dir. */
+/* SIGSEGV, SIGBUS, SIGILL, SIGFPE and SIGABRT say where they came, and then have their earlier effect: in the
+ * launcher's file, or else on standard error unless the program handles them itself. With a dump_dir these
+ * and SIGUSR2, which then never ends the process, write the flight record. HVD_ERR_INVALID where dump_dir is
+ * not writable, HVD_ERR_STATE where there is one and another trace of this process has the signals. */
 int trace_create(struct trace **tracep, const struct trace_params *params, struct hvd_error *err);
 
 /* Ends the timeline; signals have their earlier effect again. No thread is in another call. NULL is fine. */
@@ -77,6 +80,10 @@ void trace_step(struct trace *trace, struct trace_op *op, enum trace_step step, 
 
 /* [status] is final. Also called where the submission failed. */
 void trace_done(struct trace *trace, struct trace_op *op, int status, int64_t now_us);
+
+/* A thread of the program begins and ends to wait for an operation. */
+void trace_wait_begin(struct trace *trace);
+void trace_wait_end(struct trace *trace);
 
 /* ---- The flight record: the last operations of this rank ---- */
 

@@ -63,7 +63,7 @@ def is_survivable(fault):
 
 
 def last_line(outcome):
-    lines = [line for line in outcome.output.splitlines() if line.startswith("hvdrun: ")]
+    lines = [line for line in outcome.output.splitlines() if line.startswith(("hvdrun: ", "hvd: "))]
     return lines[-1] if lines else ""
 
 
@@ -78,8 +78,8 @@ def blamed_rank(outcome, fault):
             faults.append(f"hvdrun's status is {outcome.statuses[0]}, and {len(told)} ranks were told why")
     elif not outcome.case.nodes:
         number = int(SIGNALS.get(fault.kind(), 0))
-        did = f"was killed by signal {number} " if number else "exited with status 3"
-        if not re.search(rf"rank {rank} \([^)]*\) {re.escape(did)}", line):
+        did = f"killed by {signal.Signals(number).name}" if number else "exited with status 3"
+        if not re.search(rf"rank {rank} \([^)]*\) failed first: {re.escape(did)}", line):
             faults.append(f"hvdrun's last line does not say: rank {rank} {did}")
         if outcome.statuses != [128 + number if number else 3]:
             faults.append(f"hvdrun's status is {outcome.statuses[0]}")

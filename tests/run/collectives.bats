@@ -102,7 +102,7 @@ times() {
     echo "$output"
     [ "$status" -eq 137 ]
     [ "$(grep -c '^allreduce "waits": rank 3 (.*) was lost' <<<"$output")" -eq 3 ]
-    grep -q '^hvdrun: rank 3 ' <<<"$output"
+    grep -q '^hvd: rank 3 ' <<<"$output"
     [ $((SECONDS - begin)) -le 10 ]
 }
 

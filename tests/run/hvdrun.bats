@@ -15,19 +15,19 @@ load hvdrun
 @test "the exit status is that of the first rank that failed" {
     hvd -n 3 sh -c 'if [ $PMIX_RANK = 1 ]; then exit 42; fi; sleep 100'
     [ $status = 42 ]
-    [[ $(last_line) =~ ^"hvdrun: rank 1 ($(hostname), pid "[0-9]+") exited with status 42; the other 2 ranks were terminated"$ ]]
+    [[ $(last_line) =~ ^"hvd: rank 1 ($(hostname), pid "[0-9]+") failed first: exited with status 42, "[0-9]+" ms after start; 2 other ranks ended after it"$ ]]
 }
 
 @test "a signal gives 128 and its number" {
     hvd -n 2 sh -c 'if [ $PMIX_RANK = 0 ]; then kill -9 $$; fi; sleep 100'
     [ $status = 137 ]
-    [[ $(last_line) == *"rank 0 ("*" was killed by signal 9 (Killed); the other rank was terminated" ]]
+    [[ $(last_line) == "hvd: rank 0 ("*") failed first: killed by SIGKILL, "*" after start; 1 other rank ended after it" ]]
 }
 
 @test "a rank alone has no others" {
     hvd sh -c 'exit 5'
     [ $status = 5 ]
-    [[ $(last_line) == *"rank 0 ("*" exited with status 5" ]]
+    [[ $(last_line) == "hvd: rank 0 ("*") failed first: exited with status 5, "*" after start" ]]
 }
 
 @test "a command that is not found gives 127 before anything starts" {
@@ -216,9 +216,9 @@ TABLE
     set +o pipefail
     timeout 60 "$hvdrun" -n 2 yes 2>err | head -n 1 >out
     [ "$(wc -l <out)" = 1 ]
-    [[ $(last_line) == *"was killed by signal 13 (Broken pipe)"* ]]
+    [[ $(last_line) == *"killed by SIGPIPE, "* ]]
     timeout 60 "$hvdrun" -n 2 --pty=off yes 2>err | head -n 1 >out
-    [[ $(last_line) == *"was killed by signal 13 (Broken pipe)"* ]]
+    [[ $(last_line) == *"killed by SIGPIPE, "* ]]
 }
 
 @test "lines are shown while the program runs, and none is lost when it ends at once" {
@@ -314,7 +314,7 @@ TABLE
         fi
         trap "" TERM; touch ready; while :; do sleep 1; done'
     [ $status = 3 ]
-    [[ $(last_line) == *"the other rank was ended by SIGKILL, not having ended within 300ms" ]]
+    [[ $(last_line) == *"; 1 other rank was killed, not having ended within 3"??" ms" ]]
 }
 
 @test "a rank may save in its grace" {
@@ -359,7 +359,7 @@ TABLE
     status=0
     wait $job || status=$?
     [ $status = 1 ]
-    [ "$(last_line)" = "hvdrun: the reaper, which starts and ends the ranks, was killed; the 2 ranks were killed" ]
+    [ "$(last_line)" = "hvdrun: the reaper, which starts and ends the ranks, was killed; 2 ranks were killed" ]
     [ -z "$(marked)" ]
 }
 
@@ -372,7 +372,7 @@ TABLE
     wait $! || status=$?
     [ $status = 130 ]
     [ "$(grep -c 'got INT' out)" = 3 ]
-    [ "$(last_line)" = "hvdrun: interrupted by signal 2 (Interrupt); the 3 ranks were terminated" ]
+    [ "$(last_line)" = "hvdrun: interrupted by SIGINT; 3 ranks ended after it" ]
     [ -z "$(marked)" ]
 }
 
@@ -384,7 +384,7 @@ TABLE
             while :; do sleep 0.1; done'" /dev/null >out &
     wait $! || status=$?
     [ "$(grep -c '\] INT' out)" = 2 ]
-    grep -q 'hvdrun: interrupted by signal 2' out
+    grep -q 'hvdrun: interrupted by SIGINT' out
 }
 
 @test "each rank leads a process group of its own" {
@@ -415,7 +415,7 @@ TABLE
     status=0
     wait $! || status=$?
     [ $status = 130 ]
-    [[ $(last_line) == *"the 2 ranks were ended by SIGKILL, not having ended within 200ms" ]]
+    [[ $(last_line) == *"; 2 ranks were killed, not having ended within 2"??" ms" ]]
 }
 
 @test "SIGTERM ends the job with 143" {
@@ -517,7 +517,7 @@ END
 @test "PMIx_Abort decides the exit status" {
     hvd -n 4 "$HVD_BUILD/tests/run/pmixhello" abort 2
     [ $status = 9 ]
-    [[ $(last_line) == *"rank 2 ("*") aborted the job with status 9: had enough; the other 3 ranks were terminated" ]]
+    [[ $(last_line) == "hvd: rank 2 ("*") failed first: aborted the job with status 9: had enough, "*" after start; 3 other ranks ended after it" ]]
 }
 
 @test "a PMIx server that breaks down when ranks die is not blamed" {
@@ -536,19 +536,19 @@ END
     status=0
     wait $job || status=$?
     [ $status = 1 ]
-    [ "$(last_line)" = "hvdrun: the PMIx server was killed by signal 9 (Killed); the 2 ranks were terminated" ]
+    [ "$(last_line)" = "hvdrun: the PMIx server was killed by signal 9 (Killed); 2 ranks ended after it" ]
 }
 
 @test "a rank that exits before it joins is named, and nobody waits for it" {
     hvd -n 3 sh -c 'if [ $PMIX_RANK = 1 ]; then exit 0; fi; exec "$0"' "$HVD_BUILD/tests/run/pmixhello"
     [ $status = 1 ]
-    [[ $(last_line) == *"rank 1 ("*") exited with status 0 before it joined the job, and rank "*" would wait for it"* ]]
+    [[ $(last_line) == "hvd: rank 1 ("*") failed first: exited with status 0 before it joined the job, which rank "*" waited for, "* ]]
 }
 
 @test "a rank that dies in a fence is named" {
     hvd -n 3 sh -c 'if [ $PMIX_RANK = 1 ]; then kill -9 $$; fi; exec "$0"' "$HVD_BUILD/tests/run/pmixhello"
     [ $status = 137 ]
-    [[ $(last_line) == *"rank 1 ("*") was killed by signal 9"* ]]
+    [[ $(last_line) == "hvd: rank 1 ("*") failed first: killed by SIGKILL, "* ]]
 }
 
 @test "a rank that vanishes between two fences does not block the others" {
@@ -575,5 +575,5 @@ END
     need_mpi
     hvd -n 4 "$HVD_BUILD/tests/run/mpihello" abort 2
     [ $status = 7 ]
-    [[ $(last_line) == *"rank 2 ("*") aborted the job with status 7; the other 3 ranks were terminated" ]]
+    [[ $(last_line) == "hvd: rank 2 ("*") failed first: aborted the job with status 7, "*" after start; 3 other ranks ended after it" ]]
 }

@@ -61,7 +61,7 @@ END
     status=0
     wait $job || status=$?
     [ $status = 137 ]
-    [[ $(last_line) == "hvdrun: rank 1 ("*" was killed by signal 9 (Killed)"* ]]
+    [[ $(last_line) == "hvd: rank 1 ("*") failed first: killed by SIGKILL, "* ]]
 }
 
 @test "small stacks are no obstacle" {
@@ -132,7 +132,7 @@ without_proc() {
         if [ $PMIX_RANK = 0 ]; then until [ -e ready ]; do sleep 0.05; done; exit 3; fi
         touch ready; while :; do sleep 1; done'
     [ $status = 3 ]
-    [[ $(last_line) == *"the other rank was ended by SIGKILL, not having ended within 200ms" ]]
+    [[ $(last_line) == *"; 1 other rank was killed, not having ended within 2"??" ms" ]]
     [ -z "$(await_none marked)" ]
 }
 

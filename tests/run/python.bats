@@ -59,7 +59,7 @@ hvd.allreduce(numpy.ones(3), name="waits")'
     echo "$output"
     [ "$status" -eq 1 ]
     has "KeyError: 'my own mistake'"
-    has 'hvdrun: rank 1 '
+    has 'hvd: rank 1 '
 }
 
 @test "collectives on 1, 2 and 3 ranks" {

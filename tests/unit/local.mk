@@ -80,7 +80,7 @@ tests_unit_spank_test_task_network_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_task_place_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 tests_unit_spank_test_placement_LDADD = $(SPANK_STEP_LIBS) $(UNIT_LIBS)
 
-HVDRUN_UNIT_LIBS = tools/libhvdrun.la core/libtopo.la core/libbase.la $(CHECK_LIBS)
+HVDRUN_UNIT_LIBS = tools/libhvdrun.la core/libflight.la core/libtopo.la core/libbase.la $(CHECK_LIBS)
 tests_unit_tools_test_hvdrun_options_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_rank_count_LDADD = $(HVDRUN_UNIT_LIBS)
 tests_unit_tools_test_hvdrun_launcher_LDADD = $(HVDRUN_UNIT_LIBS)

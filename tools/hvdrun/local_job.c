@@ -40,6 +40,7 @@ struct launch_state {
     struct rank_places *places;
     int size; /* ranks */
     struct reaper_plan plan;
+    struct post_mortem post_mortem;
     struct reaper reaper;
     struct supervisor supervisor;
 };
@@ -135,11 +136,14 @@ static int make_plan(struct launch_state *launch)
     struct hvd_error err;
     const struct hvdrun_options *options = launch->options;
     gethostname(launch->host, sizeof(launch->host) - 1);
-    launch->supervisor.verdict = verdict_create(launch->size, launch->host, options->grace_us);
+    launch->supervisor.verdict = verdict_create(launch->size, launch->host);
     if (launch->supervisor.verdict == NULL)
         return say("memory ran out");
     if (scratch_make_name(launch->scratch, sizeof(launch->scratch), &err) != HVD_OK)
         return say(err.text);
+    post_mortem_begin(&launch->post_mortem,
+                      launch->shared_scratch[0] != 0 ? launch->shared_scratch : launch->scratch,
+                      launch->environment);
     launch->plan = (struct reaper_plan){.size = launch->size,
                                         .apps = launch->apps,
                                         .app_count = options->app_count,
@@ -194,17 +198,35 @@ static void run_job(struct launch_state *launch)
     launch->supervisor.signal_fd = launch->signals->fd;
     launch->supervisor.reaper = &launch->reaper;
     launch->supervisor.places = launch->places;
+    launch->supervisor.post_mortem = &launch->post_mortem;
     supervisor_run(&launch->supervisor);
 }
 
-static int exit_status_of(const struct launch_state *launch)
+static void describe_gpu(const struct launch_state *launch, int rank, struct verdict_facts *facts)
 {
-    char sentence[1024];
+    const struct plan_task *place = rank < 0 ? NULL : rank_places_task(launch->places, rank);
+    if (place != NULL && place->gpu_count > 0)
+        snprintf(facts->gpu, sizeof(facts->gpu), "GPU %s", place->gpu_ids[0]);
+}
+
+/* Say which rank failed first, and all that is known of it, before the folder with the ranks' traces is
+ * removed. */
+static void print_failure(const struct launch_state *launch)
+{
+    char sentence[2048];
+    char crash[FLIGHT_CRASH_BYTES + 1];
+    struct verdict_facts facts = {.gpu = ""};
     const struct verdict *verdict = launch->supervisor.verdict;
-    verdict_sentence(verdict, sentence, sizeof(sentence));
-    if (sentence[0] != 0)
-        fprintf(stderr, "%shvdrun: %s\n", output_mid_line(launch->supervisor.output) ? "\n" : "", sentence);
-    return verdict_exit_status(verdict);
+    if (!verdict_is_failure(verdict))
+        return;
+    describe_gpu(launch, verdict_rank(verdict), &facts);
+    post_mortem_read(&launch->post_mortem, verdict, &facts, crash, sizeof(crash));
+    verdict_sentence(verdict, &facts, sentence, sizeof(sentence));
+    if (output_mid_line(launch->supervisor.output))
+        fputc('\n', stderr);
+    if (crash[0] != 0)
+        fprintf(stderr, "hvd: rank %d: %s\n", verdict_rank(verdict), crash);
+    fprintf(stderr, "%s\n", sentence);
 }
 
 static void shut_down(struct launch_state *launch)
@@ -249,13 +271,13 @@ void local_job_run(const struct hvdrun_options *options, const struct job_signal
         ready = open_server(&launch) == HVD_OK && place_ranks(&launch, exit_statusp) == HVD_OK &&
                 await_server(&launch) == HVD_OK && open_output(&launch) == HVD_OK;
     }
-    if (ready)
-        run_job(&launch);
-    shut_down(&launch);
     if (ready) {
-        *exit_statusp = exit_status_of(&launch);
+        run_job(&launch);
+        print_failure(&launch);
+        *exit_statusp = verdict_exit_status(launch.supervisor.verdict);
         attempt->may_restart = verdict_may_restart(launch.supervisor.verdict);
     }
+    shut_down(&launch);
     release(&launch);
 }
 

@@ -12,7 +12,9 @@
 #include "base/secret.h"
 #include "options/config.h"
 #include "topo/apply.h"
+#include "tools/hvdrun/error_file.h"
 #include "topo/nic_env.h"
+#include "trace/flight_memory.h"
 
 /* Variables by which an outer launcher identified hvdrun's own process. They would mislead the ranks. A name
  * that ends in * is a prefix. */
@@ -30,7 +32,7 @@ static const char *const removed[] = {
     /* the secret of an outer job, or the user's for a job without a launcher */
     SECRET_VARIABLE,
     /* how the outer launcher placed hvdrun, and the networks it chose between its nodes */
-    PLACED_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE", NETWORK_SET_VARIABLE, NULL};
+    PLACED_VARIABLE, FLIGHT_MEMORY_VARIABLE, "HVD_GPU_PCI", "HVD_LOCAL_DEVICE", NETWORK_SET_VARIABLE, NULL};
 
 /* Exceptions from [removed]: variables by which users tune a library. Open MPI's mpirun passes its own
  * settings in the same form; those are removed all the same. */
@@ -51,6 +53,9 @@ static const char *const removed_despite_kept[] = {"OMPI_MCA_orte_*",
 
 /* Removed if the outer launcher told its ranks their places too; otherwise they are the user's. */
 static const char *const meeting_place[] = {MASTER_ADDR_VARIABLE, MASTER_PORT_VARIABLE, NULL};
+
+/* Removed if the outer launcher is an hvdrun; otherwise it is the user's. */
+static const char *const trace_files[] = {ERROR_FILE_VARIABLE, NULL};
 
 /* Removed where the ranks' output does not go to a terminal. */
 static const char *const terminal[] = {"TERM", NULL};
@@ -122,6 +127,7 @@ static bool is_of_networks(const char *entry, const struct nic_env *networks)
 struct outer {
     const char *placed; /* PLACED_VARIABLE; NULL: not set */
     bool ranks;         /* it told its ranks their places, and so where they meet */
+    bool traces;        /* it is an hvdrun, and named files for what its ranks leave behind */
     struct nic_env networks;
 };
 
@@ -129,6 +135,7 @@ static bool is_removed(const char *entry, const struct outer *outer)
 {
     return is_of_placement(entry, outer->placed) || is_of_networks(entry, &outer->networks) ||
            (outer->ranks && matches(entry, meeting_place)) ||
+           (outer->traces && matches(entry, trace_files)) ||
            (matches(entry, removed) && (!matches(entry, kept) || matches(entry, removed_despite_kept)));
 }
 
@@ -207,7 +214,8 @@ static bool is_replaced(const char *entry, const struct rank_environment *settin
 char **rank_environment_create(char *const *environment, const struct rank_environment *settings)
 {
     struct outer outer = {.placed = environment_value(environment, PLACED_VARIABLE),
-                          .ranks = environment_value(environment, "RANK") != NULL};
+                          .ranks = environment_value(environment, "RANK") != NULL,
+                          .traces = environment_value(environment, FLIGHT_MEMORY_VARIABLE) != NULL};
     /* in a folder that the reaper removes, since a killed rank leaves its segments behind */
     const struct env_default segments[] = {{"OMPI_MCA_btl_vader_backing_directory", settings->shared},
                                            {NULL, NULL}};

@@ -37,7 +37,7 @@ struct reaper {
 /* What differs from rank to rank. The pointers need only be valid during the call. */
 struct reaper_rank {
     int rank;
-    char *const *environment[3]; /* lists of NULL-terminated strings, each may be NULL; they override the
+    char *const *environment[4]; /* lists of NULL-terminated strings, each may be NULL; they override the
                                     shared environment */
     const struct bitmap *cpus;   /* to bind to; NULL: those of the reaper */
     const struct bitmap *mems;   /* preferred NUMA nodes; used only if there are cpus */
@@ -59,7 +59,9 @@ struct reaper_report {
     int number; /* READY: 0 or errno; NOT_STARTED, NOT_BOUND: errno; ENDED: waitpid's status; EMPTY: 0, or -1
                    if a process could not be killed */
     int stage;  /* ENDED: enum verdict_stage */
-    uint64_t sweep; /* ENDED: ranks that were reaped in one pass have the same number */
+    uint64_t sweep;   /* ENDED: ranks that were reaped in one pass have the same number */
+    int64_t at_us;    /* clock_us */
+    int64_t grace_us; /* ENDED: from the request to end the job to SIGKILL; 0: it has not come to that */
 };
 
 /* The program that [rank] runs. */

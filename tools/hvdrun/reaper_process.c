@@ -40,7 +40,9 @@ struct reaper_state {
     enum verdict_stage stage;
     bool repeating_term; /* send SIGTERM to new processes as well */
     struct signalled_processes told;
-    int64_t next_us; /* when to signal again */
+    int64_t next_us;  /* when to signal again */
+    int64_t end_us;   /* when the job was asked to end */
+    int64_t grace_us; /* from then to SIGKILL */
     int64_t grace_end_us;
     int64_t limit_us; /* when to stop trying */
     uint64_t sweep;
@@ -56,7 +58,10 @@ static void report(struct reaper_state *state, const struct reaper_report *repor
 {
     if (state->report_count == state->report_room)
         return; /* cannot happen: there is room for every possible report */
-    state->reports[(state->report_first + state->report_count++) % state->report_room] = *report;
+    struct reaper_report *entry =
+        &state->reports[(state->report_first + state->report_count++) % state->report_room];
+    *entry = *report;
+    entry->at_us = clock_us();
 }
 
 /* Never blocks, because hvdrun may be blocked itself. */
@@ -197,8 +202,10 @@ static void signal_tree(struct reaper_state *state, int signal_number)
 
 static void begin_kill(struct reaper_state *state)
 {
-    state->stage = VERDICT_KILL_SENT;
     state->next_us = clock_us();
+    if (state->stage == VERDICT_TERM_SENT)
+        state->grace_us = state->next_us - state->end_us;
+    state->stage = VERDICT_KILL_SENT;
     state->limit_us = state->next_us + KILL_LIMIT_US;
 }
 
@@ -214,7 +221,8 @@ static void begin_end(struct reaper_state *state, int signal_number)
     if (state->stage != VERDICT_RUNNING)
         return;
     state->stage = VERDICT_TERM_SENT;
-    state->grace_end_us = clock_us() + state->plan->grace_us;
+    state->end_us = clock_us();
+    state->grace_end_us = state->end_us + state->plan->grace_us;
     state->repeating_term = signal_number == SIGTERM;
     schedule_sweep(state);
     if (state->childless)
@@ -261,7 +269,8 @@ static void reap(struct reaper_state *state)
                                                   .rank = rank,
                                                   .number = status,
                                                   .stage = (int)state->stage,
-                                                  .sweep = state->sweep});
+                                                  .sweep = state->sweep,
+                                                  .grace_us = state->grace_us});
         }
     }
 }

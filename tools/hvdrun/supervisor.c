@@ -38,6 +38,7 @@ static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error 
 {
     char **extra = NULL;
     struct place_variables variables;
+    struct post_mortem_variables traces;
     struct reaper_rank start = {.rank = rank, .stdio_fds = {-1, -1, -1}};
     int status = server_environment(supervisor->server, rank, &extra, err);
     if (status == HVD_OK)
@@ -49,6 +50,8 @@ static int start_rank(struct supervisor *supervisor, int rank, struct hvd_error 
     start.environment[1] = rank_places_environment(supervisor->places, rank);
     place_variables_fill(&variables, rank, supervisor->plan->size);
     start.environment[2] = variables.strings;
+    post_mortem_fill(supervisor->post_mortem, rank, &traces);
+    start.environment[3] = traces.strings;
     start.cpus = place != NULL ? &place->cpus : NULL;
     start.mems = place != NULL ? &place->mems : NULL;
     if (status == HVD_OK)
@@ -140,6 +143,20 @@ static void end_orphans(struct supervisor *supervisor)
     supervisor->empty = true;
 }
 
+static void handle_end(struct supervisor *supervisor, const struct reaper_report *report)
+{
+    struct verdict_end end = {.wait_status = report->number,
+                              .stage = (enum verdict_stage)report->stage,
+                              .sweep = report->sweep,
+                              .at_us = report->at_us,
+                              .grace_us = report->grace_us};
+    if (report->number != 0 && !verdict_is_failure(supervisor->verdict))
+        blame_server_first(supervisor);
+    post_mortem_read_end(supervisor->post_mortem, report->rank, &end);
+    verdict_ended(supervisor->verdict, report->rank, &end);
+    supervisor->gone_count++;
+}
+
 static void handle_reaper_reports(struct supervisor *supervisor)
 {
     struct verdict *verdict = supervisor->verdict;
@@ -151,7 +168,7 @@ static void handle_reaper_reports(struct supervisor *supervisor)
         case REAPER_READY: /* reaper_fork has received it */
             break;
         case REAPER_STARTED:
-            verdict_started(verdict, report.rank, report.pid);
+            verdict_started(verdict, report.rank, report.pid, report.at_us);
             break;
         case REAPER_NOT_STARTED:
             verdict_not_started(verdict, report.rank, reaper_app_of(supervisor->plan, report.rank)->path,
@@ -163,11 +180,7 @@ static void handle_reaper_reports(struct supervisor *supervisor)
             supervisor->gone_count++;
             break;
         case REAPER_ENDED:
-            if (report.number != 0 && !verdict_is_failure(verdict))
-                blame_server_first(supervisor);
-            verdict_ended(verdict, report.rank, report.number, (enum verdict_stage)report.stage,
-                          report.sweep);
-            supervisor->gone_count++;
+            handle_end(supervisor, &report);
             break;
         case REAPER_EMPTY:
             supervisor->empty = true;

@@ -6,6 +6,7 @@
 #include "tools/hvdrun/input.h"
 #include "tools/hvdrun/reaper.h"
 #include "tools/hvdrun/output.h"
+#include "tools/hvdrun/post_mortem.h"
 #include "tools/hvdrun/rank_places.h"
 #include "tools/hvdrun/verdict.h"
 
@@ -17,6 +18,7 @@ struct supervisor {
     struct server *server;
     struct output *output;
     struct verdict *verdict;
+    const struct post_mortem *post_mortem;
     int signal_fd;
     /* owned by the supervisor */
     struct input input;

@@ -4,19 +4,21 @@
 #include "tools/hvdrun/verdict.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 
-#include "options/parse.h"
+#include "base/signal_name.h"
 
 enum cause {
     CAUSE_NONE,
     CAUSE_ENDED,
     CAUSE_ABORTED,
     CAUSE_NOT_JOINED,
+    CAUSE_LEFT_OTHERS,
     CAUSE_NOT_STARTED,
     CAUSE_INTERRUPTED,
     CAUSE_BROKEN
@@ -25,31 +27,29 @@ enum cause {
 struct rank_state {
     pid_t pid;
     bool started, connected, finalized, ended;
-    int wait_status;
-    enum verdict_stage stage; /* when it ended */
+    bool before; /* it ended before anything had failed */
+    int64_t started_us;
+    struct verdict_end end;
 };
 
 struct verdict {
     int size;
     char host[256];
-    int64_t grace_us;
     enum cause cause; /* the first failure */
     int rank;         /* the rank that failed first, or -1 */
-    int waiting_rank; /* NOT_JOINED: a rank that waits for [rank] */
+    int waiting_rank; /* NOT_JOINED, LEFT_OTHERS: a rank that waits for [rank] */
     bool rest_ended;  /* what has not ended was killed at once */
-    uint64_t sweep;   /* ENDED: the reaper's pass that found it */
     int number;       /* ABORTED: status; NOT_STARTED: errno; INTERRUPTED: signal */
     char text[512];   /* ABORTED: message; NOT_STARTED: command; BROKEN: sentence */
     struct rank_state rank_states[];
 };
 
-struct verdict *verdict_create(int size, const char *host, int64_t grace_us)
+struct verdict *verdict_create(int size, const char *host)
 {
     struct verdict *verdict = calloc(1, sizeof(*verdict) + (size_t)size * sizeof(verdict->rank_states[0]));
     if (verdict == NULL)
         return NULL;
     verdict->size = size;
-    verdict->grace_us = grace_us;
     verdict->rank = -1;
     snprintf(verdict->host, sizeof(verdict->host), "%s", host);
     return verdict;
@@ -74,8 +74,7 @@ static bool blame(struct verdict *verdict, enum cause cause, int rank, int numbe
 
 static bool left_without_joining(const struct rank_state *state)
 {
-    return state->ended && !state->connected && WIFEXITED(state->wait_status) &&
-           WEXITSTATUS(state->wait_status) == 0;
+    return state->ended && !state->connected && state->end.wait_status == 0;
 }
 
 /* A connected rank waits for all ranks of the job sooner or later. A rank that exited without joining never
@@ -99,8 +98,9 @@ static void blame_absent_rank(struct verdict *verdict)
     verdict->waiting_rank = waiting;
 }
 
-void verdict_started(struct verdict *verdict, int rank, pid_t pid)
+void verdict_started(struct verdict *verdict, int rank, pid_t pid, int64_t at_us)
 {
+    verdict->rank_states[rank].started_us = at_us;
     verdict->rank_states[rank].pid = pid;
     verdict->rank_states[rank].started = true;
 }
@@ -127,22 +127,49 @@ int verdict_deserter_count(const struct verdict *verdict)
     return count;
 }
 
-void verdict_ended(struct verdict *verdict, int rank, int wait_status, enum verdict_stage stage,
-                   uint64_t sweep)
+/* [rank] failed. Did it do so because an earlier rank had exited with 0 while this one waited for it? */
+static bool blame_deserter(struct verdict *verdict, int rank)
+{
+    const struct verdict_end *end = &verdict->rank_states[rank].end;
+    int first = -1;
+    if (verdict->cause != CAUSE_NONE || end->lost[0] == 0 || !WIFEXITED(end->wait_status))
+        return false;
+    for (int other = 0; other < verdict->size; other++) {
+        const struct rank_state *state = &verdict->rank_states[other];
+        bool deserted = state->ended && state->end.wait_status == 0 && state->end.stayed;
+        if (deserted && (first < 0 || state->end.at_us < verdict->rank_states[first].end.at_us))
+            first = other;
+    }
+    if (first < 0)
+        return false;
+    blame(verdict, CAUSE_LEFT_OTHERS, first, 0, "");
+    verdict->waiting_rank = rank;
+    return true;
+}
+
+/* Of ranks that ended at the same time, the exit of one is taken for the consequence of another's signal. */
+static bool outdoes_first(const struct verdict *verdict, const struct verdict_end *end)
+{
+    if (verdict->cause != CAUSE_ENDED || !WIFSIGNALED(end->wait_status))
+        return false;
+    const struct verdict_end *first = &verdict->rank_states[verdict->rank].end;
+    return first->sweep == end->sweep && WIFEXITED(first->wait_status);
+}
+
+void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *end)
 {
     struct rank_state *state = &verdict->rank_states[rank];
     state->ended = true;
-    state->wait_status = wait_status;
-    state->stage = stage;
-    if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 0) {
+    state->before = verdict->cause == CAUSE_NONE;
+    state->end = *end;
+    if (end->wait_status == 0) {
         blame_absent_rank(verdict);
         return;
     }
-    bool same_look = verdict->cause == CAUSE_ENDED && verdict->sweep == sweep;
-    if (same_look && WIFSIGNALED(wait_status) && WIFEXITED(verdict->rank_states[verdict->rank].wait_status))
+    if (outdoes_first(verdict, end))
         verdict->cause = CAUSE_NONE;
-    if (blame(verdict, CAUSE_ENDED, rank, 0, ""))
-        verdict->sweep = sweep;
+    if (!blame_deserter(verdict, rank))
+        blame(verdict, CAUSE_ENDED, rank, 0, "");
 }
 
 void verdict_aborted(struct verdict *verdict, int rank, int status, const char *text)
@@ -182,14 +209,35 @@ bool verdict_may_restart(const struct verdict *verdict)
            verdict->cause != CAUSE_INTERRUPTED;
 }
 
+int verdict_rank(const struct verdict *verdict)
+{
+    return verdict->rank;
+}
+
+static int wait_status_of_first(const struct verdict *verdict)
+{
+    return verdict->cause == CAUSE_ENDED ? verdict->rank_states[verdict->rank].end.wait_status : 0;
+}
+
+bool verdict_rank_was_killed(const struct verdict *verdict)
+{
+    int status = wait_status_of_first(verdict);
+    return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+bool verdict_rank_dumped_core(const struct verdict *verdict)
+{
+    int status = wait_status_of_first(verdict);
+    return WIFSIGNALED(status) && WCOREDUMP(status);
+}
+
 int verdict_exit_status(const struct verdict *verdict)
 {
-    int wait_status = 0;
+    int wait_status = wait_status_of_first(verdict);
     switch (verdict->cause) {
     case CAUSE_NONE:
         return 0;
     case CAUSE_ENDED:
-        wait_status = verdict->rank_states[verdict->rank].wait_status;
         return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
     case CAUSE_ABORTED:
         /* an exit status keeps only 8 bits, and 256 must not look like success */
@@ -199,6 +247,7 @@ int verdict_exit_status(const struct verdict *verdict)
     case CAUSE_INTERRUPTED:
         return 128 + verdict->number;
     case CAUSE_NOT_JOINED:
+    case CAUSE_LEFT_OTHERS:
     case CAUSE_BROKEN:
         break;
     }
@@ -223,68 +272,100 @@ static void add(struct verdict_line *line, const char *format, ...)
         line->used += (size_t)added < line->bytes - line->used ? (size_t)added : line->bytes - line->used - 1;
 }
 
-static void add_signal(struct verdict_line *line, int number)
+static void add_duration(struct verdict_line *line, int64_t duration_us)
 {
-    add(line, "signal %d (%s)", number, strsignal(number));
+    if (duration_us < 1000000)
+        add(line, "%d ms", (int)(duration_us / 1000));
+    else
+        add(line, "%.1f s", (double)duration_us / 1e6);
 }
 
-static void add_rank(struct verdict_line *line, const struct verdict *verdict, int rank)
+static void add_exit(struct verdict_line *line, int wait_status, const struct verdict_facts *facts)
 {
-    add(line, "rank %d (%s, pid %d)", rank, verdict->host, (int)verdict->rank_states[rank].pid);
+    char name[SIGNAL_NAME_BYTES];
+    if (WIFEXITED(wait_status)) {
+        if (facts->error[0] != 0)
+            add(line, "%s, ", facts->error);
+        add(line, "exited with status %d", WEXITSTATUS(wait_status));
+        return;
+    }
+    add(line, "killed by %s", signal_name(WTERMSIG(wait_status), name));
+    if (facts->memory[0] != 0)
+        add(line, " (%s)", facts->memory);
+    if (WCOREDUMP(wait_status))
+        add(line, " (core dumped%s%s)", facts->core[0] != 0 ? ": " : "", facts->core);
 }
 
-static void add_first(struct verdict_line *line, const struct verdict *verdict)
+static void add_what_failed(struct verdict_line *line, const struct verdict *verdict,
+                            const struct verdict_facts *facts)
 {
-    int wait_status = 0;
+    const struct rank_state *state = &verdict->rank_states[verdict->rank];
     switch (verdict->cause) {
-    case CAUSE_NONE:
-        break;
-    case CAUSE_ENDED:
-        wait_status = verdict->rank_states[verdict->rank].wait_status;
-        add_rank(line, verdict, verdict->rank);
-        if (WIFSIGNALED(wait_status)) {
-            add(line, " was killed by ");
-            add_signal(line, WTERMSIG(wait_status));
-            add(line, "%s", WCOREDUMP(wait_status) ? " and dumped core" : "");
-        } else {
-            add(line, " exited with status %d", WEXITSTATUS(wait_status));
-        }
-        break;
     case CAUSE_ABORTED:
-        add_rank(line, verdict, verdict->rank);
-        add(line, " aborted the job with status %d", verdict->number);
+        add(line, "aborted the job with status %d", verdict->number);
         if (verdict->text[0] != 0)
             add(line, ": %s", verdict->text);
         break;
     case CAUSE_NOT_JOINED:
-        add_rank(line, verdict, verdict->rank);
-        add(line, " exited with status 0 before it joined the job, and rank %d would wait for it for ever",
+        add(line, "exited with status 0 before it joined the job, which rank %d waited for",
             verdict->waiting_rank);
         break;
+    case CAUSE_LEFT_OTHERS:
+        add(line, "exited with status 0 while others waited for %s",
+            verdict->rank_states[verdict->waiting_rank].end.lost);
+        break;
+    default:
+        add_exit(line, state->end.wait_status, facts);
+        break;
+    }
+    if (state->ended) {
+        add(line, ", ");
+        add_duration(line, state->end.at_us - state->started_us);
+        add(line, " after start");
+    }
+    if (facts->doing[0] != 0 && verdict->cause != CAUSE_LEFT_OTHERS)
+        add(line, ", %s", facts->doing);
+}
+
+static void add_first(struct verdict_line *line, const struct verdict *verdict,
+                      const struct verdict_facts *facts)
+{
+    char name[SIGNAL_NAME_BYTES];
+    switch (verdict->cause) {
     case CAUSE_NOT_STARTED:
-        add(line, "rank %d could not be started: %s: %s", verdict->rank, verdict->text,
+        add(line, "hvdrun: rank %d could not be started: %s: %s", verdict->rank, verdict->text,
             strerror(verdict->number));
         break;
     case CAUSE_INTERRUPTED:
-        add(line, "interrupted by ");
-        add_signal(line, verdict->number);
+        add(line, "hvdrun: interrupted by %s", signal_name(verdict->number, name));
         break;
     case CAUSE_BROKEN:
-        add(line, "%s", verdict->text);
+        add(line, "hvdrun: %s", verdict->text);
+        break;
+    default:
+        add(line, "hvd: rank %d (%s, pid %d%s%s) failed first: ", verdict->rank, verdict->host,
+            (int)verdict->rank_states[verdict->rank].pid, facts->gpu[0] != 0 ? ", " : "", facts->gpu);
+        add_what_failed(line, verdict, facts);
         break;
     }
 }
 
 /* What the ranks other than the first failure did. */
 struct others {
-    int count;      /* that were started */
-    int finished;   /* on their own, with status 0 */
-    int failed;     /* on their own, with another status or by a signal */
-    int terminated; /* after SIGTERM */
-    int killed;     /* by SIGKILL, after the grace period */
-    int rest;       /* killed at once */
-    int running;    /* still running: they could not be killed */
+    int count;   /* that were started */
+    int before;  /* finished before it */
+    int after;   /* ended after it: on their own, or as they were told to */
+    int killed;  /* by SIGKILL, after the grace period */
+    int rest;    /* killed at once */
+    int running; /* still running: they could not be killed */
+    int64_t grace_us;
 };
+
+static bool was_killed(const struct verdict_end *end)
+{
+    return end->stage == VERDICT_KILL_SENT && WIFSIGNALED(end->wait_status) &&
+           WTERMSIG(end->wait_status) == SIGKILL;
+}
 
 static struct others count_others(const struct verdict *verdict)
 {
@@ -294,69 +375,66 @@ static struct others count_others(const struct verdict *verdict)
         if (rank == verdict->rank || !state->started)
             continue;
         others.count++;
-        if (!state->ended && verdict->rest_ended)
+        if (!state->ended && verdict->rest_ended) {
             others.rest++;
-        else if (!state->ended)
+        } else if (!state->ended) {
             others.running++;
-        else if (state->stage == VERDICT_KILL_SENT && WIFSIGNALED(state->wait_status) &&
-                 WTERMSIG(state->wait_status) == 9)
+        } else if (was_killed(&state->end)) {
             others.killed++;
-        else if (state->stage != VERDICT_RUNNING)
-            others.terminated++;
-        else if (state->wait_status == 0)
-            others.finished++;
-        else
-            others.failed++;
+            others.grace_us = state->end.grace_us;
+        } else if (state->before && state->end.wait_status == 0) {
+            others.before++;
+        } else {
+            others.after++;
+        }
     }
     return others;
 }
 
-struct rank_outcome {
-    int count;
-    const char *did; /* after "the other rank" or "2" */
-    const char *why;
-};
-
 static void add_others(struct verdict_line *line, const struct verdict *verdict)
 {
-    char grace[32];
-    char why_killed[96];
+    char within[48] = "";
+    struct verdict_line grace = {within, 0, sizeof(within)};
     struct others others = count_others(verdict);
-    format_time(verdict->grace_us, grace, sizeof(grace));
-    snprintf(why_killed, sizeof(why_killed), " by SIGKILL, not having ended within %s", grace);
-    const struct rank_outcome parts[] = {
-        {others.finished, "finished", ""},
-        {others.failed, "failed as well", ""},
-        {others.terminated, others.terminated == 1 ? "was terminated" : "were terminated", ""},
-        {others.killed, others.killed == 1 ? "was ended" : "were ended", why_killed},
-        {others.rest, others.rest == 1 ? "was killed" : "were killed", ""},
-        {others.running, "cannot be ended", ""}};
+    add(&grace, ", not having ended within ");
+    add_duration(&grace, others.grace_us);
+    const struct {
+        int count;
+        const char *did, *did_one;
+        const char *more;
+    } parts[] = {{others.before, "had finished before it", "had finished before it", ""},
+                 {others.after, "ended after it", "ended after it", ""},
+                 {others.killed, "were killed", "was killed", within},
+                 {others.rest, "were killed", "was killed", ""},
+                 {others.running, "cannot be ended", "cannot be ended", ""}};
     const char *other = verdict->rank < 0 ? "" : "other ";
     const char *between = "";
     if (others.count == 0)
         return;
     add(line, "; ");
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-        const struct rank_outcome *part = &parts[i];
-        if (part->count == 0)
+        const char *did = parts[i].count == 1 ? parts[i].did_one : parts[i].did;
+        if (parts[i].count == 0)
             continue;
-        if (part->count == others.count && part->count == 1)
-            add(line, "the %srank %s%s", other, part->did, part->why);
-        else if (part->count == others.count)
-            add(line, "the %s%d ranks %s%s", other, part->count, part->did, part->why);
+        if (parts[i].count == others.count)
+            add(line, "%d %srank%s", others.count, other, others.count == 1 ? "" : "s");
+        else if (between[0] == 0)
+            add(line, "of %d %sranks %d", others.count, other, parts[i].count);
         else
-            add(line, "%s%d %s%s", between[0] == 0 ? "of the others " : between, part->count, part->did,
-                part->why);
+            add(line, "%s%d", between, parts[i].count);
+        add(line, " %s%s", did, parts[i].more);
         between = ", ";
     }
 }
 
-void verdict_sentence(const struct verdict *verdict, char *text, size_t text_bytes)
+void verdict_sentence(const struct verdict *verdict, const struct verdict_facts *facts, char *text,
+                      size_t text_bytes)
 {
+    static const struct verdict_facts none;
     struct verdict_line line = {text, 0, text_bytes};
     text[0] = 0;
     if (verdict->cause == CAUSE_NONE)
         return;
-    add_first(&line, verdict);
+    add_first(&line, verdict, facts != NULL ? facts : &none);
     add_others(&line, verdict);
 }

@@ -1,4 +1,4 @@
-/* verdict.h: which rank failed first, hvdrun's exit status, and its last message. Does no I/O. */
+/* verdict.h: which rank failed first, hvdrun's exit status, and its last line. Does no I/O. */
 #ifndef TOOLS_HVDRUN_VERDICT_H
 #define TOOLS_HVDRUN_VERDICT_H
 
@@ -13,21 +13,40 @@ enum verdict_stage { VERDICT_RUNNING, VERDICT_TERM_SENT, VERDICT_KILL_SENT };
 
 struct verdict;
 
+/* How a rank ended. */
+struct verdict_end {
+    int wait_status; /* of waitpid */
+    enum verdict_stage stage;
+    uint64_t sweep;   /* ranks that were reaped in one pass have the same one */
+    int64_t at_us;    /* clock_us */
+    int64_t grace_us; /* KILL_SENT: how long before SIGKILL it was asked to end */
+    bool stayed;      /* it had joined hvd's job, and not left it */
+    char lost[320]; /* the operation that it waited for, or that failed as another rank was lost; "": none */
+};
+
+/* What the last line adds about the rank that failed first; "" each where it is not known. */
+struct verdict_facts {
+    char gpu[64];    /* "GPU 0000:17:00.0" */
+    char doing[400]; /* `while waiting for allreduce "x"` */
+    char error[300]; /* of Python: "ValueError: no more data (train.py:31)" */
+    char memory[96]; /* why it was killed by SIGKILL: "out of memory: limit 4000 MiB" */
+    char core[300];  /* where the core file went */
+};
+
 /* [host] is copied. Returns NULL if memory ran out. */
-struct verdict *verdict_create(int size, const char *host, int64_t grace_us);
+struct verdict *verdict_create(int size, const char *host);
 void verdict_destroy(struct verdict *verdict);
 
 /* Record events, in the order in which they happened. */
-void verdict_started(struct verdict *verdict, int rank, pid_t pid);
+void verdict_started(struct verdict *verdict, int rank, pid_t pid, int64_t at_us);
 void verdict_connected(struct verdict *verdict, int rank);
 void verdict_finalized(struct verdict *verdict, int rank);
 /* How many ranks have joined and ended without having left. */
 int verdict_deserter_count(const struct verdict *verdict);
-/* [wait_status] is that of waitpid. Ranks that were reaped in one pass have the same [sweep]. Among them, a
- * rank that was killed by a signal is blamed before one that exited, because an exit is more often the
- * consequence. */
-void verdict_ended(struct verdict *verdict, int rank, int wait_status, enum verdict_stage stage,
-                   uint64_t sweep);
+/* Among ranks of one sweep, one that was killed by a signal is blamed before one that exited, because an exit
+ * is more often the consequence. A rank that exited with 0 and [stayed] is blamed when another one fails as
+ * it waited for it. */
+void verdict_ended(struct verdict *verdict, int rank, const struct verdict_end *end);
 void verdict_aborted(struct verdict *verdict, int rank, int status, const char *text);
 void verdict_not_started(struct verdict *verdict, int rank, const char *command, int error_number);
 void verdict_interrupted(struct verdict *verdict, int signal_number);
@@ -43,7 +62,14 @@ bool verdict_is_failure(const struct verdict *verdict);
 bool verdict_may_restart(const struct verdict *verdict);
 /* hvdrun's exit status. */
 int verdict_exit_status(const struct verdict *verdict);
-/* The last message, without "hvdrun: ", with what became of the other ranks; "" after success. */
-void verdict_sentence(const struct verdict *verdict, char *text, size_t text_bytes);
+/* The rank that failed first, or -1. */
+int verdict_rank(const struct verdict *verdict);
+/* Was that rank killed by SIGKILL, and not by hvdrun? */
+bool verdict_rank_was_killed(const struct verdict *verdict);
+/* Did it dump core? */
+bool verdict_rank_dumped_core(const struct verdict *verdict);
+/* The last line, with what became of the other ranks; "" after success. [facts] may be NULL. */
+void verdict_sentence(const struct verdict *verdict, const struct verdict_facts *facts, char *text,
+                      size_t text_bytes);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "tools/hvdrun/verdict.h"
@@ -10,6 +11,7 @@
 #define EXITED(status) ((status) << 8)
 #define KILLED(signal) (signal)
 #define MAX_STEPS      10
+#define STARTED_US     INT64_C(7000000)
 
 struct step {
     enum { NONE, CONNECT, FINALIZE, END, ABORT, NOT_STARTED, INTERRUPT, BROKEN, REST } kind;
@@ -68,37 +70,38 @@ static const struct story stories[] = {
       ENDS_AT(2, KILLED(SIGTERM), VERDICT_TERM_SENT, 2), ENDS_AT(3, EXITED(0), VERDICT_TERM_SENT, 2)},
      true,
      3,
-     "rank 1 (n1, pid 101) exited with status 3; the other 3 ranks were terminated"},
+     "hvd: rank 1 (n1, pid 101) failed first: exited with status 3, 1.5 s after start; 3 other ranks ended "
+     "after it"},
     {{ENDS(1, KILLED(SIGKILL)), ENDS_AT(0, KILLED(SIGTERM), VERDICT_TERM_SENT, 2),
       ENDS_AT(2, KILLED(SIGKILL), VERDICT_KILL_SENT, 3), ENDS_AT(3, KILLED(SIGKILL), VERDICT_KILL_SENT, 3)},
      true,
      137,
-     "rank 1 (n1, pid 101) was killed by signal 9 (Killed); of the others 1 was terminated, 2 were ended by "
-     "SIGKILL, not "
-     "having ended within 5s"},
+     "hvd: rank 1 (n1, pid 101) failed first: killed by SIGKILL, 1.5 s after start; of 3 other ranks 1 ended "
+     "after it, 2 were killed, not having ended within 5.0 s"},
     {{ENDS_AT(0, 0, VERDICT_RUNNING, 1), ENDS_AT(3, EXITED(1), VERDICT_RUNNING, 2),
       ENDS_AT(2, EXITED(4), VERDICT_RUNNING, 3), ENDS_AT(1, KILLED(SIGTERM), VERDICT_TERM_SENT, 4)},
      true,
      1,
-     "rank 3 (n1, pid 103) exited with status 1; of the others 1 finished, 1 failed as well, 1 was "
-     "terminated"},
+     "hvd: rank 3 (n1, pid 103) failed first: exited with status 1, 1.5 s after start; of 3 other ranks 1 "
+     "had finished before it, 2 ended after it"},
     {{ENDS_AT(0, EXITED(1), VERDICT_RUNNING, 7), ENDS_AT(2, KILLED(SIGSEGV) | 0x80, VERDICT_RUNNING, 7),
       ENDS_AT(3, KILLED(SIGABRT), VERDICT_RUNNING, 7), ENDS_AT(1, KILLED(SIGTERM), VERDICT_TERM_SENT, 8)},
      true,
      139,
-     "rank 2 (n1, pid 102) was killed by signal 11 (Segmentation fault) and dumped core; of the others 2 "
-     "failed as well, 1 "
-     "was terminated"},
+     "hvd: rank 2 (n1, pid 102) failed first: killed by SIGSEGV (core dumped), 1.5 s after start; 3 other "
+     "ranks ended after it"},
     {{ENDS_AT(0, EXITED(1), VERDICT_RUNNING, 7), ENDS_AT(2, KILLED(SIGSEGV), VERDICT_RUNNING, 8)},
      true,
      1,
-     "rank 0 (n1, pid 100) exited with status 1; of the others 1 failed as well, 2 cannot be ended"},
+     "hvd: rank 0 (n1, pid 100) failed first: exited with status 1, 1.5 s after start; of 3 other ranks 1 "
+     "ended after it, 2 cannot be ended"},
     {{CONNECTS(2), ABORTS(2, 5, "no more data"), ENDS(2, EXITED(5)),
       ENDS_AT(0, KILLED(SIGTERM), VERDICT_TERM_SENT, 0), ENDS_AT(1, KILLED(SIGTERM), VERDICT_TERM_SENT, 0),
       ENDS_AT(3, KILLED(SIGTERM), VERDICT_TERM_SENT, 0)},
      true,
      5,
-     "rank 2 (n1, pid 102) aborted the job with status 5: no more data; the other 3 ranks were terminated"},
+     "hvd: rank 2 (n1, pid 102) failed first: aborted the job with status 5: no more data, 1.5 s after "
+     "start; 3 other ranks ended after it"},
     {{ABORTS(2, 256, "")}, true, 1, NULL},
     {{ABORTS(2, -1, "")}, true, 255, NULL},
     {{ABORTS(2, 0, "")}, true, 0, NULL},
@@ -109,27 +112,38 @@ static const struct story stories[] = {
       ENDS_AT(3, KILLED(SIGINT), VERDICT_TERM_SENT, 0)},
      true,
      130,
-     "interrupted by signal 2 (Interrupt); the 4 ranks were terminated"},
-    {{BREAKS("the reaper was killed")}, true, 1, "the reaper was killed; the 4 ranks cannot be ended"},
-    {{BREAKS("the reaper was killed"), REST_ENDS}, true, 1, "the reaper was killed; the 4 ranks were killed"},
+     "hvdrun: interrupted by SIGINT; 4 ranks ended after it"},
+    {{BREAKS("the reaper was killed")}, true, 1, "hvdrun: the reaper was killed; 4 ranks cannot be ended"},
+    {{BREAKS("the reaper was killed"), REST_ENDS},
+     true,
+     1,
+     "hvdrun: the reaper was killed; 4 ranks were killed"},
     {{ENDS(1, 0), BREAKS("the reaper was killed"), ENDS(0, 0), ENDS(2, 0), REST_ENDS},
      true,
      1,
-     "the reaper was killed; of the others 3 finished, 1 was killed"},
+     "hvdrun: the reaper was killed; of 4 ranks 1 had finished before it, 2 ended after it, 1 was killed"},
     /* the start: a rank that exited without connecting is reported missing once another rank connects */
     {{ENDS(1, 0), ENDS(2, 0)}, false, 0, NULL},
     {{ENDS(1, 0), CONNECTS(0)},
      true,
      1,
-     "rank 1 (n1, pid 101) exited with status 0 before it joined the job, and rank 0 would wait for it for "
-     "ever; the other 3 "
-     "ranks cannot be ended"},
+     "hvd: rank 1 (n1, pid 101) failed first: exited with status 0 before it joined the job, which rank 0 "
+     "waited for, 1.5 s after start; 3 other ranks cannot be ended"},
     {{CONNECTS(0), ENDS(1, 0)}, true, 1, NULL},
     {{CONNECTS(0), FINALIZES(0), ENDS(1, 0)}, false, 0, NULL},
     {{CONNECTS(0), FINALIZES(0), ENDS(1, 0), CONNECTS(0)}, true, 1, NULL},
     {{CONNECTS(0), ENDS(0, 0), ENDS(1, 0)}, false, 0, NULL},
     {{CONNECTS(0), CONNECTS(1), ENDS(1, 0)}, false, 0, NULL},
 };
+
+/* It ends 1.5 s after its start, and would have been killed after 5 s. */
+static void end_rank(struct verdict *verdict, int rank, int wait_status, enum verdict_stage stage,
+                     uint64_t sweep)
+{
+    const struct verdict_end end = {
+        wait_status, stage, sweep, STARTED_US + 1500000, stage == VERDICT_KILL_SENT ? 5000000 : 0, false, ""};
+    verdict_ended(verdict, rank, &end);
+}
 
 static void tell(struct verdict *verdict, const struct step *step)
 {
@@ -143,7 +157,7 @@ static void tell(struct verdict *verdict, const struct step *step)
         verdict_finalized(verdict, step->rank);
         break;
     case END:
-        verdict_ended(verdict, step->rank, step->number, step->stage, step->sweep);
+        end_rank(verdict, step->rank, step->number, step->stage, step->sweep);
         break;
     case ABORT:
         verdict_aborted(verdict, step->rank, step->number, step->text);
@@ -166,15 +180,15 @@ static void tell(struct verdict *verdict, const struct step *step)
 START_TEST(story_is_judged)
 {
     const struct story *story = &stories[_i];
-    struct verdict *verdict = verdict_create(4, "n1", 5000000);
+    struct verdict *verdict = verdict_create(4, "n1");
     char sentence[1024];
     for (int rank = 0; rank < 4; rank++)
-        verdict_started(verdict, rank, 100 + rank);
+        verdict_started(verdict, rank, 100 + rank, STARTED_US);
     for (int i = 0; i < MAX_STEPS; i++)
         tell(verdict, &story->steps[i]);
     ck_assert_int_eq(verdict_is_failure(verdict), story->failure);
     ck_assert_int_eq(verdict_exit_status(verdict), story->exit_status);
-    verdict_sentence(verdict, sentence, sizeof(sentence));
+    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
     if (story->sentence != NULL)
         ck_assert_str_eq(sentence, story->sentence);
     verdict_destroy(verdict);
@@ -183,52 +197,129 @@ END_TEST
 
 START_TEST(one_rank_has_no_others)
 {
-    struct verdict *verdict = verdict_create(1, "n1", 5000000);
+    struct verdict *verdict = verdict_create(1, "n1");
     char sentence[1024];
-    verdict_started(verdict, 0, 100);
-    verdict_ended(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
-    verdict_sentence(verdict, sentence, sizeof(sentence));
-    ck_assert_str_eq(sentence, "rank 0 (n1, pid 100) exited with status 2");
+    verdict_started(verdict, 0, 100, STARTED_US);
+    end_rank(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
+    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
+    ck_assert_str_eq(sentence,
+                     "hvd: rank 0 (n1, pid 100) failed first: exited with status 2, 1.5 s after start");
     verdict_destroy(verdict);
 }
 END_TEST
 
 START_TEST(one_other_rank)
 {
-    struct verdict *verdict = verdict_create(2, "n1", 5000000);
+    struct verdict *verdict = verdict_create(2, "n1");
     char sentence[1024];
-    verdict_started(verdict, 0, 100);
-    verdict_started(verdict, 1, 101);
-    verdict_ended(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
-    verdict_ended(verdict, 1, 0, VERDICT_RUNNING, 1);
-    verdict_sentence(verdict, sentence, sizeof(sentence));
-    ck_assert_str_eq(sentence, "rank 0 (n1, pid 100) exited with status 2; the other rank finished");
+    verdict_started(verdict, 0, 100, STARTED_US);
+    verdict_started(verdict, 1, 101, STARTED_US);
+    end_rank(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
+    end_rank(verdict, 1, 0, VERDICT_RUNNING, 1);
+    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
+    ck_assert_str_eq(sentence, "hvd: rank 0 (n1, pid 100) failed first: exited with status 2, 1.5 s after "
+                               "start; 1 other rank ended after it");
     verdict_destroy(verdict);
 }
 END_TEST
 
 START_TEST(a_failed_start_names_the_program)
 {
-    struct verdict *verdict = verdict_create(2, "n1", 5000000);
+    struct verdict *verdict = verdict_create(2, "n1");
     char sentence[1024];
-    verdict_started(verdict, 0, 100);
+    verdict_started(verdict, 0, 100, STARTED_US);
     verdict_not_started(verdict, 1, "./train", ENOEXEC);
-    verdict_ended(verdict, 0, KILLED(SIGTERM), VERDICT_TERM_SENT, 1);
-    verdict_sentence(verdict, sentence, sizeof(sentence));
+    end_rank(verdict, 0, KILLED(SIGTERM), VERDICT_TERM_SENT, 1);
+    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
     ck_assert_str_eq(
-        sentence, "rank 1 could not be started: ./train: Exec format error; the other rank was terminated");
+        sentence,
+        "hvdrun: rank 1 could not be started: ./train: Exec format error; 1 other rank ended after it");
     verdict_destroy(verdict);
 }
 END_TEST
 
 START_TEST(a_sentence_fits_its_room)
 {
-    struct verdict *verdict = verdict_create(2, "n1", 5000000);
+    struct verdict *verdict = verdict_create(2, "n1");
     char sentence[20];
-    verdict_started(verdict, 0, 100);
-    verdict_ended(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
-    verdict_sentence(verdict, sentence, sizeof(sentence));
-    ck_assert_str_eq(sentence, "rank 0 (n1, pid 100");
+    verdict_started(verdict, 0, 100, STARTED_US);
+    end_rank(verdict, 0, EXITED(2), VERDICT_RUNNING, 1);
+    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
+    ck_assert_str_eq(sentence, "hvd: rank 0 (n1, pi");
+    verdict_destroy(verdict);
+}
+END_TEST
+
+START_TEST(what_is_known_of_the_first_is_said)
+{
+    const struct verdict_facts facts = {.gpu = "GPU 0000:17:00.0",
+                                        .doing = "while waiting for allreduce \"layer3.weight\"",
+                                        .memory = "out of memory: limit 4000 MiB"};
+    struct verdict *verdict = verdict_create(2, "n2");
+    char sentence[1024];
+    verdict_started(verdict, 0, 100, STARTED_US);
+    verdict_started(verdict, 1, 4711, STARTED_US);
+    end_rank(verdict, 1, KILLED(SIGKILL), VERDICT_RUNNING, 1);
+    end_rank(verdict, 0, KILLED(SIGTERM), VERDICT_TERM_SENT, 2);
+    ck_assert(verdict_rank_was_killed(verdict));
+    ck_assert(!verdict_rank_dumped_core(verdict));
+    ck_assert_int_eq(verdict_rank(verdict), 1);
+    verdict_sentence(verdict, &facts, sentence, sizeof(sentence));
+    ck_assert_str_eq(sentence, "hvd: rank 1 (n2, pid 4711, GPU 0000:17:00.0) failed first: killed by SIGKILL "
+                               "(out of memory: limit 4000 MiB), 1.5 s after start, while waiting for "
+                               "allreduce \"layer3.weight\"; 1 other rank ended after it");
+    verdict_destroy(verdict);
+}
+END_TEST
+
+START_TEST(an_exception_comes_before_the_status)
+{
+    const struct verdict_facts facts = {.error = "ValueError: no more data (train.py:31)"};
+    struct verdict *verdict = verdict_create(1, "n2");
+    char sentence[1024];
+    verdict_started(verdict, 0, 100, STARTED_US);
+    end_rank(verdict, 0, EXITED(1), VERDICT_RUNNING, 1);
+    verdict_sentence(verdict, &facts, sentence, sizeof(sentence));
+    ck_assert_str_eq(sentence, "hvd: rank 0 (n2, pid 100) failed first: ValueError: no more data "
+                               "(train.py:31), exited with status 1, 1.5 s after start");
+    verdict_destroy(verdict);
+}
+END_TEST
+
+/* Rank 1 exits with 0 without leaving hvd's job; rank 0 then ends with [status], having lost [lost]. */
+static void leave_early(struct verdict *verdict, const char *lost, int status)
+{
+    struct verdict_end end = {.at_us = STARTED_US + 1500000, .stayed = true};
+    verdict_started(verdict, 0, 100, STARTED_US);
+    verdict_started(verdict, 1, 101, STARTED_US);
+    verdict_ended(verdict, 1, &end);
+    ck_assert(!verdict_is_failure(verdict));
+    end.wait_status = status;
+    snprintf(end.lost, sizeof(end.lost), "%s", lost);
+    verdict_ended(verdict, 0, &end);
+}
+
+static const struct {
+    const char *lost;
+    int status;
+    int blamed, exit_status;
+} early[] = {{"allreduce \"x\"", EXITED(9), 1, 1},
+             {"", EXITED(9), 0, 9},                        /* it failed by itself */
+             {"allreduce \"x\"", KILLED(SIGSEGV), 0, 139}, /* the same */
+             {"allreduce \"x\"", EXITED(0), -1, 0}};       /* it could live with the loss */
+
+START_TEST(a_rank_that_leaves_early_is_the_first_to_fail)
+{
+    struct verdict *verdict = verdict_create(2, "n1");
+    char sentence[1024];
+    leave_early(verdict, early[_i].lost, early[_i].status);
+    ck_assert_int_eq(verdict_rank(verdict), early[_i].blamed);
+    ck_assert_int_eq(verdict_exit_status(verdict), early[_i].exit_status);
+    verdict_sentence(verdict, NULL, sentence, sizeof(sentence));
+    if (early[_i].blamed == 1)
+        ck_assert_str_eq(sentence, "hvd: rank 1 (n1, pid 101) failed first: exited with status 0 while "
+                                   "others waited for allreduce \"x\", 1.5 s after start; 1 other rank "
+                                   "ended after it");
     verdict_destroy(verdict);
 }
 END_TEST
@@ -240,6 +331,10 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, one_rank_has_no_others);
     tcase_add_test(tcase, one_other_rank);
     tcase_add_test(tcase, a_failed_start_names_the_program);
+    tcase_add_test(tcase, what_is_known_of_the_first_is_said);
+    tcase_add_test(tcase, an_exception_comes_before_the_status);
+    tcase_add_loop_test(tcase, a_rank_that_leaves_early_is_the_first_to_fail, 0,
+                        sizeof(early) / sizeof(early[0]));
     tcase_add_test(tcase, a_sentence_fits_its_room);
     suite_add_tcase(suite, tcase);
 }

@@ -1,0 +1,20 @@
+/* flight_memory.h: the memory of a flight record: a file of the launcher's, which outlives the process, or
+ * memory of the process. */
+#ifndef TRACE_FLIGHT_MEMORY_H
+#define TRACE_FLIGHT_MEMORY_H
+
+#include "trace/flight.h"
+
+/* Names the file, which a launcher sets for each rank: nobody but the user may write into its folder. */
+#define FLIGHT_MEMORY_VARIABLE "HVD_FLIGHT_MEMORY"
+
+/* An empty record, in the file [path]. In memory of the process where [path] is NULL or cannot be used: the
+ * record is worth no failure. *launcherp: it is in the file. NULL where memory ran out. */
+struct flight *flight_memory_create(const char *path, bool *launcherp);
+void flight_memory_destroy(struct flight *flight); /* NULL is fine */
+
+/* For the launcher, when the rank has ended: its record, which the caller frees. NULL where there is none, or
+ * one of another version of hvd. */
+struct flight *flight_memory_read(const char *path);
+
+#endif
