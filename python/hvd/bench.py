@@ -5,6 +5,7 @@ Alone it starts two ranks by hvdrun; under hvdrun or srun it measures the ranks 
 row is the median over rounds of the time of rank 0, all ranks having begun together; what is
 compared takes turns in each round."""
 import argparse
+import math
 import os
 import statistics
 import subprocess
@@ -103,6 +104,28 @@ def optimizer_case(settings: Dict[str, Any]) -> Callable[[], Any]:
     return synchronise if hvd.size() > 1 else optimizer.synchronize
 
 
+def buckets(make: Callable[[int], Any]) -> List[Any]:
+    """The buckets in which DistributedDataParallel has these gradients."""
+    bytes_left = sum(4 * math.prod(shape) for shape in resnet50_shapes())
+    made = []
+    while bytes_left > 0:
+        made.append(make(min(bytes_left, BUCKET_BYTES) // 4))
+        bytes_left -= BUCKET_BYTES
+    return made
+
+
+def bucket_case() -> Callable[[], Any]:
+    """What the backend hvd of torch.distributed does with them."""
+    own = [(bucket, "bench.bucket%d" % i) for i, bucket in enumerate(buckets(hvd.alloc_tensor))]
+
+    def all_buckets() -> None:
+        handles = [hvd.allreduce_async(each, hvd.Sum, name, out=each) for each, name in own]
+        for handle in handles:
+            handle.wait()
+
+    return all_buckets
+
+
 def gloo_cases() -> Dict[str, Callable[[], Any]]:
     """The same by torch's gloo, in the buckets of DistributedDataParallel, and one small tensor."""
     import datetime
@@ -115,15 +138,11 @@ def gloo_cases() -> Dict[str, Callable[[], Any]]:
     store = _make_store(datetime.timedelta(seconds=60))
     os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo" if hvd.cross_size() == 1 else "")
     dist.init_process_group("gloo", store=store, rank=hvd.rank(), world_size=hvd.size())
-    bytes_left = sum(4 * torch.Size(shape).numel() for shape in resnet50_shapes())
-    buckets = []
-    while bytes_left > 0:
-        buckets.append(torch.zeros(min(bytes_left, BUCKET_BYTES) // 4))
-        bytes_left -= BUCKET_BYTES
+    own = buckets(torch.zeros)
     one = torch.zeros(1)
 
     def all_buckets() -> None:
-        works = [dist.all_reduce(bucket, async_op=True) for bucket in buckets]
+        works = [dist.all_reduce(bucket, async_op=True) for bucket in own]
         for work in works:
             work.wait()
 
@@ -134,6 +153,7 @@ def gradient_cases(gloo: Optional[Dict[str, Callable]]) -> Dict[str, Callable[[]
     cases = {
         "hvd.torch": optimizer_case({}),
         "hvd.torch, gradients elsewhere": optimizer_case({"gradients_in_window": False}),
+        "hvd, DDP's buckets": bucket_case(),
     }
     if gloo is not None:
         cases["torch gloo, DDP's buckets"] = gloo["gradients"]

@@ -21,6 +21,7 @@ import torch.distributed as dist
 from torch.distributed import distributed_c10d as c10d
 
 import hvd
+from hvd import _buckets
 from hvd import _operations as operations
 from hvd._library import libc
 from hvd._names import made_up_name
@@ -453,4 +454,12 @@ def _register() -> None:
     dist.new_group = c10d.new_group = new_group
 
 
+def buckets_in_window(wanted: bool) -> None:
+    """Put buckets of DistributedDataParallel into memory that all ranks of the node reach
+    (hvd_alloc), where they are reduced without copies? So it is for models that are wrapped after
+    this module was imported; False leaves the buckets of later ones where torch puts them."""
+    _buckets.wanted = wanted
+
+
 _register()
+_buckets.install()

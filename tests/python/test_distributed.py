@@ -122,6 +122,27 @@ def make_model():
     )
 
 
+def windows():
+    """The address ranges of hvd_alloc's memory in this process."""
+    with open("/proc/self/maps") as file:
+        lines = [line.split() for line in file if "hvd" in line]
+    return [[int(each, 16) for each in line[0].split("-")] for line in lines if "s" in line[1]]
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_buckets_are_in_the_window(rank, size, wanted):
+    if size == 1:
+        pytest.skip("one rank reduces nothing")
+    hvd.distributed.buckets_in_window(wanted)
+    model = torch.nn.parallel.DistributedDataParallel(make_model(), gradient_as_bucket_view=True)
+    hvd.distributed.buckets_in_window(True)
+    for _ in range(1 if not wanted else 3):  # buckets are made anew after the first time
+        model(torch.ones(2, 6)).sum().backward()
+        addresses = [each.grad.data_ptr() for each in model.parameters()]
+        found = [any(a <= each < b for a, b in windows()) for each in addresses]
+        assert found == [wanted] * len(found)
+
+
 @pytest.mark.parametrize("view", [False, True])
 def test_data_parallel_is_one_process(rank, size, view):
     generator = torch.Generator().manual_seed(11)

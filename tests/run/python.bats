@@ -123,7 +123,7 @@ accuracy() {
     echo "$output"
     [ "$status" -eq 0 ]
     has "ResNet-50's 161 gradients, 97.5 MiB"
-    [ "$(grep -c ' us$' <<<"$output")" -eq 8 ]
+    [ "$(grep -c ' us$' <<<"$output")" -eq 9 ]
 }
 
 @test "a script that knows only Horovod runs unedited by horovodrun" {
