@@ -1,6 +1,7 @@
 # tests: unit/ (Check, TAP), run/ (bats, programs on this machine), cluster/ (bats, a real Slurm cluster), fuzz/, chaos/
 include tests/lint/local.mk
 include tests/unit/local.mk
+include tests/double/local.mk
 include tests/run/local.mk
 include tests/python/local.mk
 include tests/chaos/local.mk

@@ -40,6 +40,13 @@ UNIT_TESTS += tests/unit/backend/test_backends tests/unit/backend/test_local tes
 	tests/unit/backend/test_tcp tests/unit/backend/test_hier_split tests/unit/backend/test_hier tests/unit/backend/test_mpi_choice
 # GPUs
 UNIT_TESTS += tests/unit/cuda/test_pack_kernel
+noinst_HEADERS += tests/unit/cuda/cuda_double.h
+if HAVE_CUDA
+# these open the double of libcuda
+UNIT_TESTS += tests/unit/cuda/test_driver
+tests_unit_cuda_test_driver_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
+EXTRA_tests_unit_cuda_test_driver_DEPENDENCIES = tests/double/cuda/libcuda.la
+endif
 # placement
 UNIT_TESTS += tests/unit/base/test_bitmap tests/unit/options/test_bind tests/unit/options/test_nic_filter tests/unit/options/test_resource_set \
 	tests/unit/topo/test_apply tests/unit/topo/test_nic tests/unit/topo/test_visible_gpus

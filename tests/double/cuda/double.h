@@ -1,0 +1,154 @@
+/* double.h: a stand-in for CUDA's driver library, for tests on machines without a GPU. Not CUDA.
+ *
+ * Devices are this process's memory and threads. Every stream has a thread that takes its work in order and
+ * some time after it was submitted, so that a program which forgets to wait is found out. The kernel runs the
+ * code of core/cuda/pack_kernel.h for every block and thread. The library keeps to CUDA's rules, and
+ * complains where the program does not: it writes a sentence to stderr and to the file that HVD_DOUBLE_REPORT
+ * names, then aborts. At the end of the process it writes there, too, what was not given back.
+ *
+ *   HVD_DOUBLE_CUDA_DEVICES=2           how many devices there are (8)
+ *   HVD_DOUBLE_CUDA_FAIL=cuMemAlloc:3:2 the third call of cuMemAlloc returns 2; "work" is what streams take,
+ * and its error stays; several are separated by commas HVD_DOUBLE_CUDA_DELAY_US=1000       how long each
+ * stream waits before each piece of work (0) HVD_DOUBLE_CUDA_VERSION=12040       which CUDA the driver says
+ * it is of (13000) HVD_DOUBLE_CUDA_PROTECT=1           the host may not touch the memory of devices: it
+ * crashes if it does (only where the processor has protection keys) */
+#ifndef TESTS_DOUBLE_CUDA_DOUBLE_H
+#define TESTS_DOUBLE_CUDA_DOUBLE_H
+
+#include <config.h>
+
+#include <cuda.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "cuda/pack_kernel.h"
+
+#define DEVICES_MAX 16
+
+/* ---- inject.c: what tests ask for, and what they are told ----------------------------------- */
+
+/* Begins every call: is the library started in this process, and must this call fail? */
+CUresult double_call(const char *name);
+
+/* The error that the test chose for the next piece of work of a stream. */
+CUresult double_work_error(void);
+
+/* The program broke a rule. Does not return. */
+void double_complain(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* A line of the report: something was not given back. */
+void double_report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+int double_number(const char *variable, int otherwise);
+
+/* ---- device.c: devices, contexts, and the one lock ------------------------------------------ */
+
+struct CUctx_st {
+    int device;
+    int retained;
+    CUresult error;  /* of its work; every later call returns it */
+    CUstream stream; /* the one that is NULL to the program; made when it is first used */
+};
+
+/* Guards everything; [double_changed] is signalled when any stream has done something. */
+extern pthread_mutex_t double_lock;
+extern pthread_cond_t double_changed;
+
+bool double_started(void);
+CUcontext double_current(void); /* NULL: this thread has none */
+CUresult
+double_current_error(void); /* CUDA_ERROR_INVALID_CONTEXT without a context, or what its work met with */
+CUcontext double_context(int device);
+int double_device_count(void);
+
+/* ---- memory.c ------------------------------------------------------------------------------- */
+
+enum double_memory { DOUBLE_DEVICE, DOUBLE_PINNED, DOUBLE_REGISTERED, DOUBLE_MANAGED };
+
+/* Complain unless all these bytes are in one allocation of which [what] may use memory, or, with [host_too],
+ * of the program's own. */
+void double_check_range(const char *what, const void *begin, uint64_t bytes, bool host_too);
+
+/* Let the calling thread use the memory of devices. */
+void double_allow_device_memory(void);
+
+/* ---- stream.c: work, streams, events -------------------------------------------------------- */
+
+enum work_kind {
+    WORK_COPY,
+    WORK_SET,
+    WORK_KERNEL,
+    WORK_HOST,
+    WORK_RECORD,
+    WORK_WAIT,
+    WORK_WAIT_VALUE,
+    WORK_WRITE_VALUE
+};
+
+struct work {
+    struct work *next;
+    enum work_kind kind;
+    void *to;
+    const void *from;
+    size_t bytes;
+    unsigned value, flags, blocks;
+    CUevent event;
+    uint64_t number; /* of the event's record */
+    CUhostFn call;
+    void *arg;
+    struct pack_arguments pack;
+};
+
+struct CUevent_st {
+    struct CUevent_st *next; /* all events that ever were */
+    bool destroyed;
+    CUcontext context;
+    uint64_t recorded, done; /* numbers of records */
+    CUstream captured_in;    /* the last record was in this stream while it was captured */
+};
+
+struct CUgraph_st;
+
+struct CUstream_st {
+    struct CUstream_st *next; /* all streams that ever were */
+    bool destroyed;
+    CUcontext context;
+    struct work *first, **last;
+    struct CUgraph_st *capture; /* being made of what is submitted; NULL: it runs */
+    bool unjoined;              /* it captured work that the stream where capture began does not wait for */
+};
+
+/* The stream that the program means; NULL with *resultp set. The lock is held. */
+CUstream double_stream(CUstream stream, const char *name, CUresult *resultp);
+
+/* Copy [work] behind what [stream] has, or into what it captures. The lock is held. */
+CUresult double_submit(CUstream stream, const struct work *work);
+
+/* Wait until all streams of the context, or of all, have nothing to do. The lock is held. */
+void double_drain(CUcontext context);
+
+/* ---- capture.c ------------------------------------------------------------------------------ */
+
+struct CUgraph_st {
+    struct work *first, **last;
+    CUstreamCaptureMode mode;
+    pthread_t thread; /* that began it */
+    bool invalid;
+    CUstream origin;
+};
+
+/* May this thread make a call that CUDA forbids while streams are captured? The lock is held. */
+CUresult double_capture_allows(void);
+
+/* No stream captures into [graph] any more; had all their work been waited for? The lock is held. */
+bool double_capture_ends(struct CUgraph_st *graph);
+
+void double_graph_add(struct CUgraph_st *graph, const struct work *work);
+
+/* ---- kernel.c ------------------------------------------------------------------------------- */
+
+void double_run_kernel(const struct pack_arguments *arguments, unsigned blocks);
+
+#endif

@@ -1,0 +1,11 @@
+# tests/double: stand-ins for libraries that need hardware, for tests of what uses them
+if TESTS_ENABLED
+if HAVE_CUDA
+check_LTLIBRARIES += tests/double/cuda/libcuda.la
+endif
+endif
+# found in tests/double/cuda/.libs as libcuda.so.1; libtool makes a shared library only with -rpath
+tests_double_cuda_libcuda_la_SOURCES = tests/double/cuda/capture.c tests/double/cuda/device.c tests/double/cuda/double.h \
+	tests/double/cuda/inject.c tests/double/cuda/kernel.c tests/double/cuda/memory.c tests/double/cuda/stream.c
+tests_double_cuda_libcuda_la_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) -fvisibility=default
+tests_double_cuda_libcuda_la_LDFLAGS = $(AM_LDFLAGS) -version-info 1:0:0 -rpath /nowhere -export-symbols-regex '^cu[A-Z]' $(HVD_RESOLVED)
