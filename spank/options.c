@@ -42,8 +42,7 @@ static int take_switch(int val, const char *value, int remote)
     enum hvd_switch use = HVD_UNSET;
     (void)val;
     if (switch_parse(value, &use)) {
-        if (remote)
-            step.use = use;
+        step.use = use;
         return 0;
     }
     error_set(&err, HVD_ERR_INVALID, "--hvd=%.64s: expected on, off or verbose", value);
@@ -66,16 +65,12 @@ static int take_value(int val, const char *value, int remote)
     if (takes_none(&option_table[val]) && switch_is_bare(value))
         value = option_table[val].type->bare;
     int rc = check_value(&option_table[val], value, &err);
-    if (!remote) {
-        if (rc < 0)
-            slurm_error("%s", err.text);
-        return rc < 0 ? -1 : 0;
-    }
-    if (rc < 0) {
-        if (step.refused.text[0] == 0)
-            step.refused = err;
-        return 0;
-    }
+    if (rc < 0 && !remote)
+        slurm_error("%s", err.text);
+    if (rc < 0 && remote && step.refused.text[0] == 0)
+        step.refused = err;
+    if (rc < 0)
+        return remote ? 0 : -1;
     step.given[val] = true;
     memcpy(step.value[val], value, strlen(value) + 1);
     return 0;

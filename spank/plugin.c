@@ -2,8 +2,8 @@
  *
  * The plug-in promises that the options given to srun, sbatch and salloc reach all ranks of a step, that
  * tasks are placed before their programs start, and that an error in plugstack.conf never fails a job or
- * drains a node. Its files are named for the process that they run in: srun.c in srun, stepd.c in slurmstepd
- * and in the tasks that it forks. placement.c and planner.c run in slurmstepd before it forks the tasks,
+ * drains a node. Its files are named for the process that they run in: srun.c in srun, alloc.c in sbatch and
+ * salloc, stepd.c in slurmstepd and in the tasks that it forks. placement.c and planner.c run in slurmstepd before it forks the tasks,
  * planner_child.c in a child of it, and placement_task.c, task_network.c and task_place.c in each task.
  * options.c, switch.c and site.c read what users and administrators set. */
 #pragma GCC visibility push(default)
@@ -14,6 +14,7 @@ SPANK_PLUGIN(hvd, 1)
 
 #include "spank/task_network.h"
 #include "spank/task_place.h"
+#include "alloc.h"
 #include "options.h"
 #include "site.h"
 #include "srun.h"
@@ -67,8 +68,10 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
 {
     struct site site;
     (void)spank;
-    if (spank_context() == S_CTX_ALLOCATOR)
-        site_read(&site, argc, argv, log_to_srun);
+    if (spank_context() != S_CTX_ALLOCATOR)
+        return 0;
+    site_read(&site, argc, argv, log_to_srun);
+    alloc_hand_down(&site);
     return 0;
 }
 

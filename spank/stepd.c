@@ -123,6 +123,8 @@ int stepd_task_init(spank_t spank, const struct site *site)
     const struct task_id id = {.node = node_name(node), .rank = rank_of_task(spank)};
     record_first_rank(spank, id.rank);
     int rc = options_list(list, &err);
+    if (options_switched_off()) /* the job may have options */
+        spank_unsetenv(spank, CONFIG_CLI_VARIABLE);
     if (rc == HVD_OK)
         rc = put_list(spank, CONFIG_CLI_VARIABLE, list, &err);
     if (rc == HVD_OK)

@@ -59,13 +59,11 @@ static bool read_number(spank_t spank, const char *name, int *numberp)
     return true;
 }
 
-/* Steps of several components are left out: Slurm numbers the nodes of each from 0. */
+/* In a step of several components, too, Slurm's variables count all its ranks and nodes. */
 static bool read_place(spank_t spank, struct launch_place *place)
 {
-    char text[24];
     uint32_t local_size = 0;
-    if (spank_getenv(spank, "SLURM_HET_SIZE", text, sizeof(text)) == ESPANK_SUCCESS ||
-        spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &local_size) != ESPANK_SUCCESS)
+    if (spank_get_item(spank, S_JOB_LOCAL_TASK_COUNT, &local_size) != ESPANK_SUCCESS)
         return false;
     place->local_size = (int)local_size;
     return read_number(spank, "SLURM_PROCID", &place->rank) &&
@@ -107,12 +105,13 @@ static void set_master(spank_t spank)
 {
     static char list[NODE_LIST_BYTES];
     char set[MASTER_SET_BYTES], host[FIRST_HOST_BYTES], port[8];
-    uint32_t job = 0, step = 0;
+    uint32_t step = 0;
+    int job = 0;
     if (spank_getenv(spank, "SLURM_STEP_NODELIST", list, sizeof(list)) != ESPANK_SUCCESS ||
-        spank_get_item(spank, S_JOB_ID, &job) != ESPANK_SUCCESS ||
+        !read_number(spank, "SLURM_JOB_ID", &job) || /* S_JOB_ID differs from component to component */
         spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || !task_place_first_host(list, host))
         return;
-    snprintf(port, sizeof(port), "%d", task_place_port(job, step));
+    snprintf(port, sizeof(port), "%d", task_place_port((uint32_t)job, step));
     spank_setenv(spank, MASTER_ADDR_VARIABLE, host, 0);
     spank_setenv(spank, MASTER_PORT_VARIABLE, port, 0);
     snprintf(set, sizeof(set), "%s %s", host, port);

@@ -76,6 +76,7 @@ static void describe_task(void)
     user_setenv("SLURM_NODEID", "1");
     user_setenv("SLURM_STEP_NUM_NODES", "3");
     user_setenv("SLURM_STEP_NODELIST", "n[1-3]");
+    user_setenv("SLURM_JOB_ID", "4711");
 }
 
 START_TEST(a_task_is_told_its_place)
@@ -94,7 +95,7 @@ START_TEST(a_task_is_told_its_place)
     ck_assert_str_eq(variable("NODE_RANK"), "1");
     ck_assert_str_eq(variable("HOROVOD_CROSS_SIZE"), "3");
     ck_assert_str_eq(variable("MASTER_ADDR"), "n1");
-    snprintf(port, sizeof(port), "%d", task_place_port(0, 0));
+    snprintf(port, sizeof(port), "%d", task_place_port(4711, 0));
     ck_assert_str_eq(variable("MASTER_PORT"), port);
 }
 END_TEST
@@ -116,17 +117,6 @@ START_TEST(the_users_meeting_place_stays_and_an_outer_steps_goes)
 }
 END_TEST
 
-START_TEST(steps_of_several_components_are_left_alone)
-{
-    static const struct site no_site;
-    describe_task();
-    ck_assert_int_eq(give_switch(NULL, 1), 0);
-    user_setenv("SLURM_HET_SIZE", "2");
-    task_place_init(NULL, &no_site);
-    ck_assert_ptr_null(variable("RANK"));
-}
-END_TEST
-
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("task_place");
@@ -135,7 +125,6 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, ports_of_neighbours_differ);
     tcase_add_test(tcase, a_task_is_told_its_place);
     tcase_add_test(tcase, the_users_meeting_place_stays_and_an_outer_steps_goes);
-    tcase_add_test(tcase, steps_of_several_components_are_left_alone);
     suite_add_tcase(suite, tcase);
 }
 
