@@ -1,5 +1,6 @@
 /* env.c: the provider for jobs that only the environment describes, as torchrun and many scripts do: RANK,
- * WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and HVD_JOB_KEY, a secret that all ranks share. */
+ * WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and HVD_JOB_KEY, a secret that all ranks share. jsrun's tasks have
+ * JSM_NAMESPACE_RANK and JSM_NAMESPACE_SIZE in place of the first two. */
 #include "config.h"
 #include "pmix_shim/provider.h"
 
@@ -26,15 +27,21 @@ static const char mend[] =
 
 static int read_ranks(struct hvd_job *job, struct hvd_error *err)
 {
-    struct launch_number size = {"WORLD_SIZE", 1, LAUNCH_MOST_RANKS, reason, mend};
+    enum { SIZE, RANK, LOCAL_SIZE, LOCAL_RANK };
+    static const char *const of_torchrun[] = {"WORLD_SIZE", "RANK", "LOCAL_WORLD_SIZE", "LOCAL_RANK"};
+    static const char *const of_jsrun[] = {"JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK",
+                                           "JSM_NAMESPACE_LOCAL_SIZE", "JSM_NAMESPACE_LOCAL_RANK"};
+    const char *const *names =
+        getenv(of_torchrun[SIZE]) == NULL && getenv(of_jsrun[SIZE]) != NULL ? of_jsrun : of_torchrun;
+    struct launch_number size = {names[SIZE], 1, LAUNCH_MOST_RANKS, reason, mend};
     int rc = launch_number_read(&size, &job->size, err);
-    struct launch_number rank = {"RANK", 0, job->size - 1, reason, mend};
+    struct launch_number rank = {names[RANK], 0, job->size - 1, reason, mend};
     if (rc == HVD_OK)
         rc = launch_number_read(&rank, &job->rank, err);
-    struct launch_number local_size = {"LOCAL_WORLD_SIZE", 1, job->size, NULL, NULL};
+    struct launch_number local_size = {names[LOCAL_SIZE], 1, job->size, NULL, NULL};
     if (rc == HVD_OK)
         rc = launch_number_read(&local_size, &job->local_size, err);
-    struct launch_number local_rank = {"LOCAL_RANK", 0,
+    struct launch_number local_rank = {names[LOCAL_RANK], 0,
                                        job->local_size > 0 ? job->local_size - 1 : job->size - 1, NULL, NULL};
     if (rc == HVD_OK)
         rc = launch_number_read(&local_rank, &job->local_rank, err);

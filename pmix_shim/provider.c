@@ -9,12 +9,11 @@
 
 #include "base/module.h"
 #include "base/env.h"
+#include "base/launch_variables.h"
 #include "base/secret.h"
 #include "options/config.h"
 #include "options/parse.h"
-
-/* The numbers of Slurm's own steps (batch, interactive, extern) begin here. */
-#define SLURM_SPECIAL_STEP INT64_C(0xfffffff0)
+#include "options/slurm_step.h"
 
 /* Variables in which a launcher says how many ranks it started, and what to do if hvd finds only one. */
 static const struct size_variable {
@@ -26,7 +25,9 @@ static const struct size_variable {
     {"PMI_SIZE",
      "the launcher's PMI connection is gone; do not remove PMI_FD from the environment, and start "
      "mpiexec without -pmi-port"},
-    {"JSM_NAMESPACE_SIZE", "jsrun's PMIx variables are gone; do not remove PMIX_* from the environment"},
+    {"JSM_NAMESPACE_SIZE",
+     "jsrun's PMIx variables are gone; do not remove PMIX_* from the environment, or give "
+     "all ranks MASTER_ADDR, MASTER_PORT and HVD_JOB_KEY"},
     {"WORLD_SIZE",
      "another launcher's PMIx describes this process; start the ranks with srun --mpi=pmix or hvdrun"},
 };
@@ -75,21 +76,12 @@ int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_e
     return HVD_OK;
 }
 
-/* Did srun start this process? Not in the batch, interactive and extern steps. */
-static bool in_srun_step(char *const *environment)
-{
-    const char *step = environment_value(environment, "SLURM_STEP_ID");
-    const char *why = NULL;
-    int64_t number = SLURM_SPECIAL_STEP;
-    return step != NULL && parse_count(step, &number, &why) == 0 && number < SLURM_SPECIAL_STEP;
-}
-
 /* Does SLURM_STEP_NUM_TASKS count the ranks of this process's job? It does not if srun did not start it, nor
  * if another launcher inside the step made the PMIx namespace. */
 static bool slurm_counts_us(char *const *environment, enum provider provider)
 {
     bool has_server = provider == PROVIDER_PMIX || provider == PROVIDER_PMI;
-    return in_srun_step(environment) && (!has_server || slurm_wires_up_job(environment));
+    return slurm_step_is_users(environment) && (!has_server || slurm_wires_up_job(environment));
 }
 
 int provider_check_single(char *const *environment, enum provider provider, struct hvd_error *err)
@@ -112,21 +104,47 @@ int provider_check_single(char *const *environment, enum provider provider, stru
     return HVD_OK;
 }
 
-int provider_check_srun(char *const *environment, struct hvd_error *warningp, struct hvd_error *err)
+/* How many hosts LSB_MCPU_HOSTS lists, "h1 4 h2 4"; 0 where this is no LSF job, or a task of jsrun. */
+static int lsf_hosts(char *const *environment)
+{
+    const char *at = environment_value(environment, "LSB_MCPU_HOSTS");
+    int words = 0;
+    if (at == NULL || environment_value(environment, "LSB_JOBID") == NULL ||
+        environment_value(environment, "JSM_NAMESPACE_RANK") != NULL)
+        return 0;
+    for (at += strspn(at, " "); *at != 0; at += strspn(at, " ")) {
+        at += strcspn(at, " ");
+        words++;
+    }
+    return words / 2;
+}
+
+int provider_check_launcher(char *const *environment, struct hvd_error *warningp, struct hvd_error *err)
 {
     int64_t tasks = 1;
     const char *options = environment_value(environment, CONFIG_CLI_VARIABLE);
+    bool given = options != NULL && options[0] != 0;
+    const char *also = given ? " and was given options of hvd" : "";
     *warningp = (struct hvd_error){""};
     int rc = read_number(environment, "SLURM_NTASKS", &tasks, err);
     if (rc != HVD_OK)
         return rc;
-    if (environment_value(environment, "SLURM_JOB_ID") == NULL || in_srun_step(environment) || tasks <= 1)
+    bool slurm = environment_value(environment, "SLURM_JOB_ID") != NULL &&
+                 !slurm_step_is_users(environment) && tasks > 1;
+    if (slurm)
+        error_set(
+            given ? err : warningp, HVD_ERR_INVALID,
+            "this is rank 0 of 1, but the Slurm job has %lld tasks%s: start the program with srun, or with "
+            "'srun -n1' or 'hvdrun -n 1' where one rank is meant",
+            (long long)tasks, also);
+    else if (lsf_hosts(environment) > 1)
+        error_set(
+            given ? err : warningp, HVD_ERR_INVALID,
+            "this is rank 0 of 1, but the LSF job has %d hosts%s: start the program with jsrun or hvdrun, or "
+            "with 'hvdrun --launcher=local -n 1' where one rank is meant",
+            lsf_hosts(environment), also);
+    else
         return HVD_OK;
-    bool given = options != NULL && options[0] != 0;
-    error_set(given ? err : warningp, HVD_ERR_INVALID,
-              "this is rank 0 of 1, but the Slurm job has %lld tasks%s: start the program with srun, or with "
-              "'srun -n1' or 'hvdrun -n 1' where one rank is meant",
-              (long long)tasks, given ? " and was given options of hvd" : "");
     return given ? HVD_ERR_INVALID : HVD_OK;
 }
 
@@ -150,6 +168,11 @@ int provider_choose(char *const *environment, enum provider *providerp, struct h
         return HVD_OK;
     }
     int rc = read_number(environment, "WORLD_SIZE", &world_size, err);
+    if (rc != HVD_OK)
+        return rc;
+    bool meet = environment_value(environment, MASTER_ADDR_VARIABLE) != NULL;
+    if (meet && environment_value(environment, "WORLD_SIZE") == NULL)
+        rc = read_number(environment, "JSM_NAMESPACE_SIZE", &world_size, err);
     if (rc != HVD_OK)
         return rc;
     if (world_size > 1) {
@@ -214,7 +237,7 @@ int wireup_open(struct wireup *wireup, const struct hvd_config *config, const st
     if (opened.ops == NULL)
         return HVD_ERR_INVALID;
     if (provider == PROVIDER_SINGLETON)
-        rc = provider_check_srun(environ, &forgotten, err);
+        rc = provider_check_launcher(environ, &forgotten, err);
     if (rc != HVD_OK)
         return rc;
     if (forgotten.text[0] != 0)

@@ -21,10 +21,11 @@ int provider_choose(char *const *environment, enum provider *providerp, struct h
  * [environment] says that the job has more. Pure. */
 int provider_check_single(char *const *environment, enum provider provider, struct hvd_error *err);
 
-/* Call it when PROVIDER_SINGLETON was chosen. Has somebody forgotten srun: does this process run in the
- * script or shell of a Slurm job that has several tasks? Then *warningp is a sentence; or, where the job was
- * given options of hvd, the result is HVD_ERR_INVALID. Otherwise *warningp is "". Pure. */
-int provider_check_srun(char *const *environment, struct hvd_error *warningp, struct hvd_error *err);
+/* Call it when PROVIDER_SINGLETON was chosen. Has somebody forgotten srun or jsrun: does this process run in
+ * the script or shell of a Slurm job that has several tasks, or of an LSF job that has several hosts? Then
+ * *warningp is a sentence; or, where the job was given options of hvd, the result is HVD_ERR_INVALID.
+ * Otherwise *warningp is "". Pure. */
+int provider_check_launcher(char *const *environment, struct hvd_error *warningp, struct hvd_error *err);
 
 /* The HVD_EPOCH of [environment], 0 if it is not set. Pure. */
 int provider_read_epoch(char *const *environment, uint32_t *epochp, struct hvd_error *err);
@@ -46,7 +47,8 @@ int launch_number_read(const struct launch_number *number, int *numberp, struct 
  * the host if it knows it better. */
 extern const struct wireup_ops wireup_pmi_ops; /* PMI_FD, PMI_RANK and PMI_SIZE */
 extern const struct wireup_ops
-    wireup_env_ops; /* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and HVD_JOB_KEY */
+    wireup_env_ops; /* RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and HVD_JOB_KEY; of jsrun's tasks
+                       JSM_NAMESPACE_RANK and JSM_NAMESPACE_SIZE in place of the first two */
 extern const struct wireup_ops
     wireup_singleton_ops; /* a job of one rank; the shortest example of a provider */
 

@@ -2,6 +2,10 @@
 # shellcheck disable=SC2034 # what it sets is for the tests
 
 setup() {
+    hvdrun_setup
+}
+
+hvdrun_setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
     [ -x "$hvdrun" ] || skip "hvdrun was not built: configure found no PMIx"
     # every process that a test starts has this mark in its environment

@@ -90,7 +90,7 @@ load hvdrun
         [ "$(wc -l <err)" = 1 ]
         [[ $(cat err) == "hvdrun: "*"$sentence"* ]] || { echo "$words: $(cat err)"; return 1; }
     done <<'TABLE'
--n 0 true|-n 0: the number of ranks is too small; expected 1 to 4096
+-n 0 true|-n 0: the number of ranks is too small; expected 1 to 1048576
 -n -1 true|-n -1: the number of ranks
 -n x true|-n x: the number of ranks
 -n 100000 true|-n 100000: the number of ranks is too large; expected 1 to 4096

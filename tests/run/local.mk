@@ -110,6 +110,9 @@ tests_run_comms_LDADD = core/libhvd.la $(MPI_LIBS)
 
 # hvdrun
 EXTRA_DIST += tests/run/leaks.txt
+RUN_TESTS += tests/run/launchers.bats
+# a stand-in for LSF's jsrun
+dist_noinst_SCRIPTS += tests/run/jsrun
 if HAVE_PMIX
 check_PROGRAMS += tests/run/pmixhello
 endif

@@ -64,7 +64,15 @@ static const struct {
     {{"PMI_FD=6", "PMIX_NAMESPACE=x", "PMIX_RANK=0"}, PROVIDER_PMIX, NULL},
     {{"PMI_SIZE=8", "PMI_RANK=0"}, 0, "the launcher's PMI connection is gone"},
     {{"PMI_SIZE=1"}, PROVIDER_SINGLETON, NULL},
+    /* jsrun's tasks, with PMIx and where it was taken away */
+    {{"PMIX_NAMESPACE=7", "PMIX_RANK=1", "JSM_NAMESPACE_SIZE=2", "JSM_NAMESPACE_RANK=1"},
+     PROVIDER_PMIX,
+     NULL},
     {{"JSM_NAMESPACE_SIZE=2"}, 0, "JSM_NAMESPACE_SIZE=2"},
+    {{"JSM_NAMESPACE_SIZE=2", "MASTER_ADDR=n1"}, PROVIDER_ENV, NULL},
+    {{"JSM_NAMESPACE_SIZE=x", "MASTER_ADDR=n1"}, 0, "JSM_NAMESPACE_SIZE=x"},
+    {{"JSM_NAMESPACE_SIZE=1", "MASTER_ADDR=n1"}, PROVIDER_SINGLETON, NULL},
+    {{"JSM_NAMESPACE_SIZE=4", "MASTER_ADDR=n1", "WORLD_SIZE=1"}, 0, "JSM_NAMESPACE_SIZE=4"},
     /* names that only begin alike */
     {{"WORLD_SIZES=4", "PMI_SIZED=3", "XPMI_SIZE=2"}, PROVIDER_SINGLETON, NULL},
 };
@@ -118,6 +126,11 @@ static const struct {
     const char *variables[VARIABLES];
     const char *warning, *error; /* parts of the sentence; NULL: there is none */
 } scripts[] = {
+    {{"LSB_JOBID=1", "LSB_MCPU_HOSTS=batch 1 n1 42"}, "the LSF job has 2 hosts", NULL},
+    {{"LSB_JOBID=1", "LSB_MCPU_HOSTS= batch 1  n1 42 ", "HVD_CLI=cache=3"}, NULL, "jsrun or hvdrun"},
+    {{"LSB_JOBID=1", "LSB_MCPU_HOSTS=batch 1 n1 42", "JSM_NAMESPACE_RANK=0"}, NULL, NULL},
+    {{"LSB_JOBID=1", "LSB_MCPU_HOSTS=n1 42"}, NULL, NULL},
+    {{"LSB_MCPU_HOSTS=batch 1 n1 42"}, NULL, NULL},
     {{"SLURM_JOB_ID=7", "SLURM_NTASKS=4"},
      "rank 0 of 1, but the Slurm job has 4 tasks: start the program with srun",
      NULL},
@@ -138,7 +151,7 @@ START_TEST(a_forgotten_srun_is_told)
     char *environment[VARIABLES + 1];
     struct hvd_error err = {""}, warning = {"before"};
     make_environment(scripts[_i].variables, environment);
-    int rc = provider_check_srun(environment, &warning, &err);
+    int rc = provider_check_launcher(environment, &warning, &err);
     ck_assert_int_eq(rc, scripts[_i].error == NULL ? HVD_OK : HVD_ERR_INVALID);
     if (scripts[_i].error != NULL)
         ck_assert_msg(strstr(err.text, scripts[_i].error) != NULL, "%s", err.text);

@@ -34,8 +34,8 @@ static int number_of(char *const *environment, const char *name)
     return (int)number;
 }
 
-/* The launcher of which hvdrun is a task. The shell of salloc, where it is a step, may have PMIx's variables
- * too, and is none. */
+/* The launcher of which hvdrun is a task. The shell of salloc, where it is a step, may have variables of PMIx
+ * or PMI too, and is none. */
 static const char *find_outer(char *const *environment)
 {
     const char *namespace = environment_value(environment, "PMIX_NAMESPACE");
@@ -45,7 +45,8 @@ static const char *find_outer(char *const *environment)
         return "jsrun";
     if (environment_value(environment, "OMPI_COMM_WORLD_RANK") != NULL)
         return "mpirun";
-    if (environment_value(environment, "PMI_RANK") != NULL)
+    if (environment_value(environment, "PMI_RANK") != NULL &&
+        environment_value(environment, "SLURM_STEP_ID") == NULL)
         return "mpiexec";
     if (namespace == NULL || strncmp(namespace, "slurm.pmix.", strlen("slurm.pmix.")) == 0)
         return NULL;

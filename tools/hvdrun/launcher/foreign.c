@@ -197,10 +197,12 @@ void foreign_run(struct launch_line *line, const struct hvdrun_options *options,
         pid_t pid = fork();
         if (pid == 0)
             become(line, environment.list, signals, own);
-        if (pid > 0)
-            judge(await_end(pid, signals, &interrupted), interrupted, attempt);
-        else
+        if (pid > 0) {
+            int status = await_end(pid, signals, &interrupted);
+            judge(status, interrupted, attempt);
+        } else {
             say("cannot run", line->words.list[0]);
+        }
         remove_resource_file(line);
     }
     words_free(&environment);
