@@ -43,9 +43,11 @@ UNIT_TESTS += tests/unit/cuda/test_pack_kernel
 noinst_HEADERS += tests/unit/cuda/cuda_double.h
 if HAVE_CUDA
 # these open the double of libcuda
-UNIT_TESTS += tests/unit/cuda/test_driver
+UNIT_TESTS += tests/unit/cuda/test_driver tests/unit/cuda/test_pack
 tests_unit_cuda_test_driver_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 EXTRA_tests_unit_cuda_test_driver_DEPENDENCIES = tests/double/cuda/libcuda.la
+tests_unit_cuda_test_pack_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
+EXTRA_tests_unit_cuda_test_pack_DEPENDENCIES = tests/double/cuda/libcuda.la
 endif
 # placement
 UNIT_TESTS += tests/unit/base/test_bitmap tests/unit/options/test_bind tests/unit/options/test_nic_filter tests/unit/options/test_resource_set \
