@@ -1,8 +1,7 @@
 #!/usr/bin/env bats
-# launch.bats: each way in which Slurm starts ranks, by each MPI type: they find each other, and their places.
-# shellcheck disable=SC2016 # what stands in single quotes is for the tasks to expand
+# launch.bats: hvdrun in a job of Slurm becomes srun, wherever in the job it is started.
+# shellcheck disable=SC2016 # inner shells expand their own variables
 
-bats_require_minimum_version 1.5.0
 load helpers
 
 setup_file() {
@@ -15,131 +14,123 @@ teardown_file() {
 
 setup() {
     cluster_or_skip
-    export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs
+    slurm_has_pmix || skip 'this Slurm has no PMIx'
+    [ -x "$HVD_BUILD/bin/hvdrun" ] || skip 'hvdrun was not built: configure found no PMIx'
+    hvdrun=$HVD_BUILD/bin/hvdrun
     hello=$HVD_BUILD/examples/hello
+    export HVD_MODULE_PATH=${HVD_MODULE_PATH:-$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs}
 }
 
-has_mpi() {
-    login_in 10 srun --mpi=list 2>&1 | grep -qw "$1"
-}
-
-need_mpi() {
-    has_mpi "$1" || skip "Slurm has no mpi/$1 here"
-}
-
-# all_joined TEXT N [TIMES]: TEXT has the lines of all N ranks of a job of N, or of so many jobs
-all_joined() {
-    local sum=$(($2 * ($2 + 1) / 2))
-    [ "$(grep -c "of $2: the sum is $sum\$" <<<"$1")" -eq $(($2 * ${3:-1})) ] || { echo "$1"; return 1; }
-}
-
-# Print, sorted, the numbers that ranks have by these variables.
-places_of() {
-    srun_in 20 "$@" sh -c 'echo "$RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $NODE_RANK/$HOROVOD_CROSS_SIZE"' |
-        sort
-}
-
-@test "six ranks on three nodes, by --mpi=pmix, pmi2 and none" {
-    local mpi
-    for mpi in pmix pmi2 none; do
-        has_mpi $mpi || continue
-        run srun_in 30 --hvd --mpi=$mpi -N3 -n6 "$hello"
-        all_joined "$output" 6
-        run srun_in 30 --hvd --mpi=$mpi --export=NONE -N3 -n6 \
-            /usr/bin/env PATH="$PATH" HVD_MODULE_PATH="$HVD_MODULE_PATH" "$hello"
-        all_joined "$output" 6
+# sums N FILE: each of N ranks has printed the sum
+sums() {
+    local rank
+    for ((rank = 0; rank < $1; rank++)); do
+        grep -q "rank $rank of $1: the sum is $(($1 * ($1 + 1) / 2))\$" "$2" || { cat "$2"; return 1; }
     done
 }
 
-@test "by pmi2 without the plug-in, and again after hvd_shutdown" {
-    need_mpi pmi2
+# lacks PATTERN FILE: no line of the file matches
+lacks() {
+    if grep "$1" "$2"; then
+        return 1
+    fi
+}
+
+# script LINE ...: a batch script of these lines
+script() {
+    printf '%s\n' '#!/bin/sh' "$@" >"$CLUSTER/script"
+    chmod +x "$CLUSTER/script"
+}
+
+# Run the batch script with options of sbatch; its output goes to $CLUSTER/out.
+batch() {
+    sbatch_in 60 -o "$CLUSTER/out" "$@" "$CLUSTER/script"
+    cat "$CLUSTER/out"
+}
+
+@test "in a batch script of two nodes the ranks are on both, with options of both commands" {
+    script "$hvdrun -v -n 4 --hvd-cache=77 sh -c 'echo at \$SLURMD_NODENAME \$SLURM_STEP_NUM_TASKS \$HVD_CLI; exec $hello'"
+    batch -N2 -n4 --hvd-fusion=3M
+    sums 4 "$CLUSTER/out"
+    [ "$(grep -c 'at n1 4 ' "$CLUSTER/out")" = 2 ]
+    [ "$(grep -c 'at n2 4 ' "$CLUSTER/out")" = 2 ]
+    [ "$(grep -c 'at n. 4 .*fusion=3M' "$CLUSTER/out")" = 4 ]
+    [ "$(grep -c 'at n. 4 .*cache=77' "$CLUSTER/out")" = 4 ]
+    grep -q 'hvdrun: launcher srun: this is Slurm job .*, which has 2 nodes' "$CLUSTER/out"
+}
+
+@test "fewer ranks than nodes, and as many as the job has tasks" {
+    script "$hvdrun -n 1 $hello" "$hvdrun $hello"
+    batch -N2 -n3
+    sums 1 "$CLUSTER/out"
+    sums 3 "$CLUSTER/out"
+    lacks 'warning' "$CLUSTER/out"
+}
+
+@test "a batch script of --export=NONE hands its own variables on" {
+    script "HVD_MODULE_PATH=$HVD_MODULE_PATH; COLOUR=red; export HVD_MODULE_PATH COLOUR" \
+        "$hvdrun -n 2 -x SHAPE=round sh -c 'echo it is \$COLOUR \$SHAPE; exec $hello'"
+    batch -N2 -n2 --export=NONE
+    sums 2 "$CLUSTER/out"
+    [ "$(grep -c 'it is red round' "$CLUSTER/out")" = 2 ]
+}
+
+@test "without the plug-in options and a secret reach the ranks all the same" {
     plugstack_none
-    run srun_in 30 --mpi=pmi2 -N3 -n6 --distribution=cyclic "$HVD_BUILD/tests/run/start" again
-    echo "$output"
-    [ "$status" -eq 0 ]
-    run srun_in 30 --mpi=pmi2 -N3 -n6 "$HVD_BUILD/tests/run/wireup_probe"
-    [ "$(grep -c 'size=6 local=[01]/2 .*provider=pmi$' <<<"$output")" -eq 6 ]
+    script "$hvdrun -n 2 --hvd-cache=77 sh -c 'echo \$HVD_CLI \$HVD_JOB_KEY; exec $hello'"
+    batch -N2 -n2
+    sums 2 "$CLUSTER/out"
+    [ "$(grep -cE 'cache=77 [0-9a-f]{64}' "$CLUSTER/out")" = 2 ]
 }
 
-@test "a rank that dies, by pmi2, is named" {
-    need_mpi pmi2
-    run srun_in 30 --hvd --mpi=pmi2 -N2 -n4 "$HVD_BUILD/tests/run/lost" small
-    echo "$output"
-    [ "$status" -ne 0 ]
-    expect_text "$output" 'was lost: its process ended without hvd_shutdown'
+@test "in the shell of salloc on the login node" {
+    salloc_in 60 -N2 -n2 "$hvdrun" "$hello" >"$CLUSTER/out" 2>&1
+    sums 2 "$CLUSTER/out"
 }
 
-@test "steps of several components are one job, by each MPI type" {
-    local mpi
-    for mpi in pmix pmi2 none; do
-        has_mpi $mpi || continue
-        run srun_in 30 --hvd --mpi=$mpi -n2 "$hello" : --mpi=$mpi -n1 "$hello"
-        all_joined "$output" 3
-    done
-    run srun_in 20 --hvd --mpi=none -N1 -n2 sh -c 'echo "$RANK/$WORLD_SIZE $NODE_RANK/$HOROVOD_CROSS_SIZE $MASTER_PORT"' : \
-        --mpi=none -N2 -n2 sh -c 'echo "$RANK/$WORLD_SIZE $NODE_RANK/$HOROVOD_CROSS_SIZE $MASTER_PORT"'
-    [ "$(grep / <<<"$output" | cut -d' ' -f1,2 | sort)" = "$(printf '%s\n' '0/4 0/3' '1/4 0/3' '2/4 1/3' '3/4 2/3')" ]
-    [ "$(grep / <<<"$output" | cut -d' ' -f3 | sort -u | wc -l)" -eq 1 ]
+@test "in the shell of salloc that is a step on a node" {
+    cp "$CLUSTER/slurm.conf" "$CLUSTER/slurm.conf.before"
+    echo 'LaunchParameters=use_interactive_step' >>"$CLUSTER/slurm.conf"
+    printf '%s\n' 'hostname' "exec $hvdrun -v -n 2 $hello" |
+        login_in 60 salloc -Q -N2 -n2 >"$CLUSTER/out" 2>&1 || true
+    mv "$CLUSTER/slurm.conf.before" "$CLUSTER/slurm.conf"
+    cat "$CLUSTER/out"
+    grep -q '^n1' "$CLUSTER/out"
+    grep -q 'launcher srun' "$CLUSTER/out"
+    sums 2 "$CLUSTER/out"
 }
 
-@test "components of a job that are steps of their own are jobs of their own" {
-    sbatch_in 30 --hvd -n2 : -n1 -o "$CLUSTER/het.out" --wrap "srun --het-group=0,1 $hello; echo ----; srun --het-group=1 $hello" ||
-        skip 'this Slurm cannot give sbatch several components'
-    output=$(<"$CLUSTER/het.out")
-    all_joined "${output%%----*}" 3
-    all_joined "${output##*----}" 1
+@test "inside a task of a step hvdrun starts ranks beside it" {
+    srun_in 60 -N2 -n2 "$hvdrun" -v -n 2 sh -c 'echo $SLURMD_NODENAME $WORLD_SIZE' >"$CLUSTER/out" 2>&1
+    cat "$CLUSTER/out"
+    [ "$(grep -c '\] n1 2$' "$CLUSTER/out")" = 2 ]
+    [ "$(grep -c '\] n2 2$' "$CLUSTER/out")" = 2 ]
+    grep -q 'launcher local: hvdrun runs inside a task that srun started' "$CLUSTER/out"
 }
 
-@test "each task of an array is a job of its own" {
-    sbatch_in 60 --hvd --array=1-2 -N2 -n2 -o "$CLUSTER/array.%a" --wrap "srun $hello"
-    all_joined "$(cat "$CLUSTER/array.1" "$CLUSTER/array.2")" 2 2
+@test "-H says which nodes have how many ranks" {
+    script "$hvdrun -H n2:1,n1:2 sh -c 'echo \$SLURM_PROCID at \$SLURMD_NODENAME; exec $hello'"
+    batch -N2 -n4
+    sums 3 "$CLUSTER/out"
+    [ "$(grep -c 'at n2$' "$CLUSTER/out")" = 1 ]
+    [ "$(grep -c 'at n1$' "$CLUSTER/out")" = 2 ]
 }
 
-@test "steps side by side, smaller than the job, do not meet, by pmix and none" {
-    cat >"$CLUSTER/side.sh" <<END
-#!/bin/sh
-for step in 1 2 3; do
-    srun --exact -N1 -n2 --mpi=\$1 "$hello" &
-done
-wait
-srun -N2 -n3 --mpi=\$1 "$hello"
-END
-    local mpi
-    for mpi in pmix none; do
-        sbatch_in 60 --hvd -N3 -n6 -o "$CLUSTER/side.out" "$CLUSTER/side.sh" $mpi
-        all_joined "$(<"$CLUSTER/side.out")" 2 3
-        all_joined "$(<"$CLUSTER/side.out")" 3
-    done
+@test "several programs, output in files, one rank's output" {
+    script "cd $CLUSTER/tmp/user" "$hvdrun -n 2 --output-dir=logs --only-rank=none $hello : -n 1 sh -c 'echo second >&2; exec $hello'" \
+        "$hvdrun -n 2 --only-rank=1 sh -c 'echo only \$SLURM_PROCID'"
+    batch -N2 -n3
+    cat "$CLUSTER"/tmp/user/logs/rank.*.out >"$CLUSTER/files"
+    sums 3 "$CLUSTER/files"
+    lacks $'\r' "$CLUSTER/files"
+    [ "$(cat "$CLUSTER/tmp/user/logs/rank.2.err")" = second ]
+    grep -q 'only 1$' "$CLUSTER/out"
+    lacks 'only 0$' "$CLUSTER/out"
 }
 
-@test "more ranks than cores, on one node and on two" {
-    run srun_in 30 --hvd -N1 --overcommit -n5 "$hello"
-    all_joined "$output" 5
-    run srun_in 30 --hvd -N2 --overcommit -n7 "$hello"
-    all_joined "$output" 7
-    [ "$(places_of --hvd -N2 --overcommit -n3)" = "$(printf '%s\n' '0/3 0/2 0/2' '1/3 1/2 0/2' '2/3 0/1 1/2')" ]
-}
-
-@test "commands in salloc find the job's options, in an interactive step as well" {
-    plugstack lease=9s
-    run salloc_in 20 -N2 -n2 --hvd-fusion=4M sh -c 'echo "here $HVD_CLI $HVD_SITE"; srun sh -c '\''echo "step $HVD_CLI"'\''
-        srun --hvd=off sh -c '\''echo "off ${HVD_CLI-none}"'\'
-    expect_line "$output" 'here fusion=4M lease=9s'
-    [ "$(grep -cx 'step fusion=4M' <<<"$output")" -eq 2 ]
-    [ "$(grep -cx 'off none' <<<"$output")" -eq 2 ]
-    {
-        cat "$CLUSTER/slurm.conf"
-        echo 'LaunchParameters=use_interactive_step'
-        echo "InteractiveStepOptions=\"--interactive --preserve-env $CLUSTER/shell.sh\""
-    } >"$CLUSTER/interactive.conf"
-    printf '%s\n' '#!/bin/sh' 'echo "inside $HVD_CLI $HVD_SITE"' 'srun sh -c '\''echo "step $HVD_CLI"'\' >"$CLUSTER/shell.sh"
-    chmod 755 "$CLUSTER/shell.sh"
-    run login_in 20 env SLURM_CONF="$CLUSTER/interactive.conf" salloc -Q -N2 -n2 --hvd-fusion=8M
-    expect_line "$output" 'inside fusion=8M lease=9s'
-    [ "$(grep -cx 'step fusion=8M' <<<"$output")" -eq 2 ]
-}
-
-@test "salloc without options of hvd gives its command nothing" {
-    run salloc_in 20 sh -c 'echo "${HVD_CLI-none} ${HVD_SITE-none}"'
-    expect_line "$output" 'none none'
+@test "a rank that fails ends the others, and the job is started again" {
+    script "$hvdrun --max-restarts=1 -n 2 sh -c 'echo attempt \$HVD_RESTART; [ \$SLURM_PROCID.\$HVD_RESTART != 1.0 ] || exit 7; [ \$HVD_RESTART = 1 ] || exec sleep 50; exec $hello'"
+    batch -N2 -n2
+    sums 2 "$CLUSTER/out"
+    grep -q 'hvdrun: the job succeeded after restart 1 of 1' "$CLUSTER/out"
 }
