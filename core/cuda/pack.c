@@ -2,7 +2,6 @@
 #include "cuda/pack.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "cuda/driver_calls.h"
 #include "cuda/pack_image.h"
@@ -221,7 +220,8 @@ static int plan_create(struct pack_kernels *kernels, const struct pack_list *lis
         free(pieces);
         return error_set_errno(err, "no memory for %zu bytes", sizeof(*plan) + pieces_bytes);
     }
-    memcpy(pieces, list->pieces, pieces_bytes);
+    for (int i = 0; i < list->count; i++)
+        pieces[i] = list->pieces[i];
     plan->kernels = kernels;
     plan->list = *list;
     plan->list.pieces = pieces;

@@ -40,10 +40,13 @@ UNIT_TESTS += tests/unit/backend/test_backends tests/unit/backend/test_local tes
 	tests/unit/backend/test_tcp tests/unit/backend/test_hier_split tests/unit/backend/test_hier tests/unit/backend/test_mpi_choice
 # GPUs
 UNIT_TESTS += tests/unit/cuda/test_pack_kernel
-noinst_HEADERS += tests/unit/cuda/cuda_double.h
+noinst_HEADERS += tests/unit/cuda/cuda_double.h tests/unit/cuda/pack_samples.h
 if HAVE_CUDA
 # these open the double of libcuda
-UNIT_TESTS += tests/unit/cuda/test_driver tests/unit/cuda/test_pack
+UNIT_TESTS += tests/unit/cuda/test_driver tests/unit/cuda/test_pack tests/unit/cuda/test_gpu
+tests_unit_cuda_test_gpu_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
+EXTRA_tests_unit_cuda_test_gpu_DEPENDENCIES = tests/double/cuda/libcuda.la
+CHECK_GPU = tests/unit/cuda/test_gpu
 tests_unit_cuda_test_driver_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
 EXTRA_tests_unit_cuda_test_driver_DEPENDENCIES = tests/double/cuda/libcuda.la
 tests_unit_cuda_test_pack_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS)
@@ -120,3 +123,8 @@ if TESTS_ENABLED
 check_PROGRAMS += $(UNIT_TESTS)
 TESTS += $(UNIT_TESTS)
 endif
+
+dist_noinst_SCRIPTS += tests/check-gpu
+check-gpu: $(CHECK_GPU)
+	HVD_BUILD='$(abs_top_builddir)' bash $(srcdir)/tests/check-gpu
+.PHONY: check-gpu

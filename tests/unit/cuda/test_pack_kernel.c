@@ -2,23 +2,10 @@
  * reference says, of any sizes, types and places; and the work is the same for all warps. */
 #include "unit.h"
 
-#include <stdio.h>
-
-#include "base/dtype.h"
-#include "elements.h"
 #include "cuda/pack_table.h"
+#include "pack_samples.h"
 
-#define GUARD      0x5a
-#define PIECES_MAX 40
-#define SEEDS      300
-#define SLACK      64 /* bytes before and after every tensor that nobody may write */
-
-static void *allocated(size_t bytes)
-{
-    void *memory = aligned_alloc(64, (bytes + 63) / 64 * 64 + 64);
-    ck_assert_ptr_nonnull(memory);
-    return memory;
-}
+#define SEEDS 300
 
 /* ---- A device of this machine --------------------------------------------------------------- */
 
@@ -46,199 +33,29 @@ static void launch(struct pack_list list, int blocks, struct pack_arguments argu
     free(table);
 }
 
-/* ---- Batches at random ---------------------------------------------------------------------- */
-
-struct sample {
-    enum hvd_dtype buffer_dtype;
-    double scale;
-    int blocks, count;
-    struct pack_piece pieces[PIECES_MAX];
-    char *memory[PIECES_MAX]; /* of a tensor, with slack */
-    char *expected;           /* the buffer */
-    char *buffer;
-    size_t buffer_bytes;
-};
-
-static enum hvd_dtype dtype_for(enum hvd_dtype buffer_dtype, uint64_t random)
+static void run_sample(struct sample *sample, bool unpack)
 {
-    enum hvd_dtype dtype = (enum hvd_dtype)(random % ELEMENT_DTYPES);
-    return pack_supports(dtype, buffer_dtype) ? dtype : buffer_dtype;
-}
-
-/* Mostly small, some of several tiles. */
-static int64_t count_of(uint64_t random)
-{
-    return random % 7 == 0   ? (int64_t)(random >> 8) % 9000
-           : random % 5 == 0 ? 0
-                             : (int64_t)(random >> 8) % 300;
-}
-
-/* One tensor in six lies at an odd place; the others as their type wants it. */
-static size_t place_of(uint64_t random, int bytes)
-{
-    return random % 6 == 0 ? (random >> 8) % 16 : (random >> 8) % 16 / (size_t)bytes * (size_t)bytes;
-}
-
-static void sample_begin(struct sample *sample, uint64_t seed)
-{
-    static const double scales[] = {1, 1, 0.5, -3.7, 1e-3, 1e30};
-    uint64_t state = seed * 2 + 1;
-    int64_t at = 0;
-    element_random(&state);
-    sample->buffer_dtype = (enum hvd_dtype)(element_random(&state) % ELEMENT_DTYPES);
-    sample->scale = scales[element_random(&state) % 6];
-    sample->blocks = 1 + (int)(element_random(&state) % 3);
-    sample->count = (int)(element_random(&state) % PIECES_MAX);
-    for (int i = 0; i < sample->count; i++) {
-        struct pack_piece *piece = &sample->pieces[i];
-        piece->dtype = dtype_for(sample->buffer_dtype, element_random(&state));
-        piece->count = count_of(element_random(&state));
-        at += element_random(&state) % 3 == 0 ? (int64_t)(element_random(&state) % 40) : 0; /* gaps */
-        piece->buffer_at = at;
-        at += piece->count;
-        size_t bytes = (size_t)piece->count * dtype_bytes(piece->dtype);
-        sample->memory[i] = allocated(bytes + 2 * SLACK);
-        size_t place = SLACK + place_of(element_random(&state), (int)dtype_bytes(piece->dtype));
-        memset(sample->memory[i], GUARD, bytes + 2 * SLACK);
-        piece->tensor = sample->memory[i] + place;
-        element_fill(piece->dtype, piece->tensor, piece->count, element_random(&state));
-        if (element_random(&state) % 16 == 0)
-            piece->tensor = NULL;
-    }
-    sample->buffer_bytes = (size_t)at * dtype_bytes(sample->buffer_dtype) + 2 * SLACK;
-    sample->buffer = allocated(sample->buffer_bytes);
-    sample->expected = allocated(sample->buffer_bytes);
-    memset(sample->buffer, GUARD, sample->buffer_bytes);
-    memset(sample->expected, GUARD, sample->buffer_bytes);
-}
-
-static void sample_end(struct sample *sample)
-{
-    for (int i = 0; i < sample->count; i++)
-        free(sample->memory[i]);
-    free(sample->buffer);
-    free(sample->expected);
-}
-
-/* Elements in memory. */
-struct vector {
-    enum hvd_dtype dtype;
-    void *data;
-};
-
-static void convert(struct vector to, int64_t to_at, struct vector from, int64_t from_at, double scale)
-{
-    if (to.dtype == from.dtype && (scale == 1 || to.dtype == HVD_BOOL)) {
-        uint64_t bits = element_bits(from.dtype, from.data, from_at);
-        memcpy((char *)to.data + to_at * (int64_t)dtype_bytes(to.dtype), &bits, dtype_bytes(to.dtype));
-        return;
-    }
-    element_put(to.dtype, to.data, to_at,
-                element_scaled(from.dtype, element_at(from.dtype, from.data, from_at), scale));
-}
-
-static void assert_same(const struct sample *sample, const char *what, enum hvd_dtype dtype,
-                        const void *expected, const void *found, int64_t count)
-{
-    for (int64_t i = 0; i < count; i++)
-        if (!element_same(dtype, expected, found, i))
-            ck_abort_msg("%s, buffer of %s, scale %g: element %lld of %lld (%s) is %#llx, expected %#llx",
-                         what, dtype_name(sample->buffer_dtype), sample->scale, (long long)i,
-                         (long long)count, dtype_name(dtype),
-                         (unsigned long long)element_bits(dtype, found, i),
-                         (unsigned long long)element_bits(dtype, expected, i));
+    launch((struct pack_list){sample->pieces, sample->count, sample->buffer_dtype}, sample->blocks,
+           (struct pack_arguments){.buffer = (uint64_t)(uintptr_t)(sample->buffer + SLACK),
+                                   .scale = sample->scale,
+                                   .unpack = unpack});
 }
 
 START_TEST(packs_like_the_reference)
 {
-    struct sample sample;
-    sample_begin(&sample, (uint64_t)_i);
-    char *buffer = sample.buffer + SLACK;
-    for (int i = 0; i < sample.count; i++) {
-        const struct pack_piece *piece = &sample.pieces[i];
-        for (int64_t k = 0; k < piece->count && piece->tensor != NULL; k++)
-            convert((struct vector){sample.buffer_dtype, sample.expected + SLACK}, piece->buffer_at + k,
-                    (struct vector){piece->dtype, piece->tensor}, k, sample.scale);
-        size_t at = (size_t)piece->buffer_at * dtype_bytes(sample.buffer_dtype);
-        if (piece->tensor == NULL)
-            memset(sample.expected + SLACK + at, 0, (size_t)piece->count * dtype_bytes(sample.buffer_dtype));
-    }
-    launch((struct pack_list){sample.pieces, sample.count, sample.buffer_dtype}, sample.blocks,
-           (struct pack_arguments){.buffer = (uint64_t)(uintptr_t)buffer, .scale = sample.scale});
-    for (int i = 0; i < sample.count; i++) {
-        const struct pack_piece *piece = &sample.pieces[i];
-        size_t at = (size_t)piece->buffer_at * dtype_bytes(sample.buffer_dtype);
-        assert_same(&sample, "pack", sample.buffer_dtype, sample.expected + SLACK + at, buffer + at,
-                    piece->count);
-        memset(sample.expected + SLACK + at, GUARD, (size_t)piece->count * dtype_bytes(sample.buffer_dtype));
-        memset(buffer + at, GUARD, (size_t)piece->count * dtype_bytes(sample.buffer_dtype));
-    }
-    ck_assert_mem_eq(sample.buffer, sample.expected, sample.buffer_bytes); /* the gaps */
-    sample_end(&sample);
+    check_pack((uint64_t)_i, run_sample);
 }
 END_TEST
 
 START_TEST(unpacks_like_the_reference)
 {
-    struct sample sample;
-    sample_begin(&sample, (uint64_t)_i);
-    char *buffer = sample.buffer + SLACK;
-    element_fill(sample.buffer_dtype, buffer,
-                 (int64_t)((sample.buffer_bytes - 2 * SLACK) / dtype_bytes(sample.buffer_dtype)),
-                 (uint64_t)_i + 99);
-    memcpy(sample.expected, sample.buffer, sample.buffer_bytes);
-    launch((struct pack_list){sample.pieces, sample.count, sample.buffer_dtype}, sample.blocks,
-           (struct pack_arguments){
-               .buffer = (uint64_t)(uintptr_t)buffer, .scale = sample.scale, .unpack = true});
-    ck_assert_mem_eq(sample.buffer, sample.expected, sample.buffer_bytes);
-    for (int i = 0; i < sample.count; i++) {
-        const struct pack_piece *piece = &sample.pieces[i];
-        size_t bytes = (size_t)piece->count * dtype_bytes(piece->dtype);
-        if (piece->tensor == NULL)
-            continue;
-        char *expected = allocated(bytes);
-        for (int64_t k = 0; k < piece->count; k++)
-            convert((struct vector){piece->dtype, expected}, k, (struct vector){sample.buffer_dtype, buffer},
-                    piece->buffer_at + k, sample.scale);
-        assert_same(&sample, "unpack", piece->dtype, expected, piece->tensor, piece->count);
-        memset(piece->tensor, GUARD, bytes);
-        for (size_t k = 0; k < bytes + 2 * SLACK; k++)
-            ck_assert_int_eq(sample.memory[i][k], GUARD);
-        free(expected);
-    }
-    sample_end(&sample);
+    check_unpack((uint64_t)_i, run_sample);
 }
 END_TEST
 
-/* Every float16 and bfloat16, and float32 that lie between two of them. */
 START_TEST(converts_every_half)
 {
-    enum hvd_dtype half = _i == 0 ? HVD_FLOAT16 : HVD_BFLOAT16;
-    static uint16_t halves[65536], expected_halves[3 * 65536], narrowed[3 * 65536];
-    static float widened[65536], expected[65536], between[3 * 65536];
-    for (int i = 0; i < 65536; i++) {
-        halves[i] = (uint16_t)i;
-        element_put(HVD_FLOAT32, expected, i, element_at(half, halves, i));
-    }
-    struct pack_piece piece = {.tensor = halves, .count = 65536, .dtype = half};
-    launch((struct pack_list){&piece, 1, HVD_FLOAT32}, 2,
-           (struct pack_arguments){.buffer = (uint64_t)(uintptr_t)widened, .scale = 1});
-    for (int i = 0; i < 65536; i++)
-        ck_assert_msg(element_same(HVD_FLOAT32, expected, widened, i), "%#x became %g", i,
-                      (double)widened[i]);
-    for (int i = 0; i < 65536; i++) {
-        between[3 * i] = expected[i];
-        between[3 * i + 1] = (expected[i] + expected[(i + 1) % 65536]) / 2;
-        between[3 * i + 2] = nextafterf(between[3 * i + 1], INFINITY);
-    }
-    for (int i = 0; i < 3 * 65536; i++)
-        element_put(half, expected_halves, i, element_at(HVD_FLOAT32, between, i));
-    piece = (struct pack_piece){.tensor = between, .count = 3 * 65536, .dtype = HVD_FLOAT32};
-    launch((struct pack_list){&piece, 1, half}, 2,
-           (struct pack_arguments){.buffer = (uint64_t)(uintptr_t)narrowed, .scale = 1});
-    for (int i = 0; i < 3 * 65536; i++)
-        ck_assert_msg(element_same(half, expected_halves, narrowed, i), "%a became %#x, expected %#x",
-                      (double)between[i], narrowed[i], expected_halves[i]);
+    check_every_half(_i == 0 ? HVD_FLOAT16 : HVD_BFLOAT16, run_sample);
 }
 END_TEST
 
