@@ -11,7 +11,7 @@ setup() {
 }
 
 @test "each kind of fault, and what was found once" {
-    timeout -k 5 300 "$chaos" --cases "$HVD_SOURCE/tests/chaos/cases"
+    timeout -k 5 300 "$chaos" --jobs 6 --cases "$HVD_SOURCE/tests/chaos/cases"
 }
 
 @test "strangers at every socket of a running job" {

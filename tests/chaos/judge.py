@@ -170,7 +170,7 @@ def is_let_stand(outcome, fault):
     """A rank that stands still in or after hvd_shutdown may be saving its work: hvd leaves it alone. Ranks that wait for
     it in hvd_shutdown must say so."""
     waiting = [rank for rank in outcome.progress if rank.phase != PHASES.index("over")]
-    return len(waiting) == 1 or names_stopped(outcome, fault)
+    return len(waiting) <= 1 or names_stopped(outcome, fault)
 
 
 def never_ended(outcome):
