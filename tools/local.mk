@@ -6,6 +6,7 @@ tools_libhvdrun_la_SOURCES = \
 	tools/hvdrun/options.c tools/hvdrun/options.h \
 	tools/hvdrun/rank_count.c tools/hvdrun/rank_count.h \
 	tools/common/command.c tools/common/command.h \
+	tools/common/master_port.c tools/common/master_port.h \
 	tools/hvdrun/rank_environment.c tools/hvdrun/rank_environment.h \
 	tools/hvdrun/place_variables.c tools/hvdrun/place_variables.h \
 	tools/hvdrun/scratch.c tools/hvdrun/scratch.h \
@@ -58,6 +59,7 @@ bin_hvdrun_LDADD = tools/libhvdrun.la core/libconfig.la core/libflight.la core/l
 bin_PROGRAMS += bin/hvdinfo
 bin_hvdinfo_SOURCES = tools/hvdinfo/hvdinfo.c tools/hvdinfo/trace.h
 bin_hvdinfo_SOURCES += tools/hvdinfo/nics.c tools/hvdinfo/nics.h tools/hvdinfo/options.c tools/hvdinfo/options.h
+bin_hvdinfo_SOURCES += tools/hvdinfo/env.c tools/hvdinfo/env.h tools/common/master_port.c tools/common/master_port.h
 bin_hvdinfo_CFLAGS = $(AM_CFLAGS) $(JANSSON_CFLAGS)
 bin_hvdinfo_LDADD = tools/libdoctor.la core/libapi.la core/libcore.la $(JANSSON_LIBS)
 
@@ -145,3 +147,19 @@ endif
 
 # starts ranks on two nodes that are namespaces of one machine
 dist_hvdmodule_SCRIPTS += tools/two-nodes
+
+# completion for shells, from what the programs say of their options
+if HAVE_PMIX
+bashcompletiondir = $(datadir)/bash-completion/completions
+nodist_bashcompletion_DATA = tools/completion/hvdrun tools/completion/hvdinfo
+zshcompletiondir = $(datadir)/zsh/site-functions
+nodist_zshcompletion_DATA = tools/completion/_hvdrun
+CLEANFILES += $(nodist_bashcompletion_DATA) $(nodist_zshcompletion_DATA)
+tools/completion/hvdrun tools/completion/hvdinfo tools/completion/_hvdrun: tools/completion/make \
+		bin/hvdrun$(EXEEXT) bin/hvdinfo$(EXEEXT)
+	$(AM_V_at)$(MKDIR_P) tools/completion
+	$(AM_V_GEN)bin/hvdrun --help >$@.help && bin/hvdinfo --options >$@.options && bin/hvdinfo --help >$@.info && \
+	$(srcdir)/tools/completion/make $(@F) $@.help $@.options $@.info >$@.made && \
+	rm -f $@.help $@.options $@.info && mv $@.made $@
+endif
+EXTRA_DIST += tools/completion/make

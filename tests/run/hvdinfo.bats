@@ -168,3 +168,26 @@ END
     [ "$status" -eq 1 ]
     has "hvdinfo nics: --xml: expected --json, or nothing"
 }
+
+@test "every subcommand has its help" {
+    for command in doctor env nics trace map; do
+        run "$hvdinfo" $command --help
+        [ "$status" -eq 0 ]
+        [[ ${lines[0]} == "usage: hvdinfo $command"* ]]
+    done
+}
+
+@test "hvdinfo env tells a script its place, and leaves what is set" {
+    [ -x "$HVD_BUILD/bin/hvdrun" ] || skip "built without PMIx"
+    # shellcheck disable=SC2016 # the inner shell expands
+    run "$HVD_BUILD/bin/hvdrun" -n 2 --no-prefix env -u RANK -u MASTER_ADDR -u MASTER_PORT WORLD_SIZE=7 sh -c \
+        'eval "$("$1" env)" && echo "rank $RANK of $WORLD_SIZE at $MASTER_ADDR:$MASTER_PORT"' - "$hvdinfo"
+    [ "$status" -eq 0 ]
+    grep -Eq "^rank 0 of 7 at $(hostname):[1-9][0-9]*$" <<<"$output"
+    [ "$(grep -o 'of 7 at .*' <<<"$output" | sort -u | wc -l)" -eq 1 ]
+    run "$hvdinfo" env
+    has "export WORLD_SIZE=1"
+    run "$hvdinfo" env now
+    [ "$status" -eq 1 ]
+    has "hvdinfo env: now: expected nothing"
+}

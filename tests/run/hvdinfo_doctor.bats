@@ -73,7 +73,7 @@ END
 @test "an argument that the doctor does not know is refused" {
     run "$hvdinfo" doctor --nodes
     [ "$status" -eq 1 ]
-    has "hvdinfo doctor: --nodes: expected --node, --json, --help, or nothing"
+    has "hvdinfo doctor: --nodes: expected --node, --json, or nothing"
     run "$hvdinfo" doctor --help
     [ "$status" -eq 0 ]
     has "usage: hvdinfo doctor"

@@ -135,7 +135,7 @@ tests_run_wrong_sums_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /n
 RUN_TESTS += tests/run/autotune.bats
 
 # placement by hvdrun
-RUN_TESTS += tests/run/hvdinfo_map.bats tests/run/hvdinfo_doctor.bats
+RUN_TESTS += tests/run/hvdinfo_map.bats tests/run/hvdinfo_doctor.bats tests/run/completion.bats
 EXTRA_DIST += tests/data/map
 
 # several networks on several nodes

@@ -11,6 +11,7 @@
 #include "options/config.h"
 #include "base/module.h"
 #include "tools/hvdinfo/doctor/doctor.h"
+#include "tools/hvdinfo/env.h"
 #include "tools/hvdinfo/map.h"
 #include "tools/hvdinfo/nics.h"
 #include "tools/hvdinfo/options.h"
@@ -26,44 +27,6 @@ static const struct library {
     {"MPI", BUILT_WITH_MPI, "backend_mpi.so", NULL},   {"CUDA", BUILT_WITH_CUDA, NULL, "libcuda.so.1"},
     {"NCCL", BUILT_WITH_NCCL, NULL, "libnccl.so.2"},
 };
-
-static const char usage[] =
-    "usage: hvdinfo [--options | --man | --man-horovod | --version | --help]\n"
-    "       hvdinfo doctor [--node] [--json]\n"
-    "       hvdinfo nics [--json]\n"
-    "       hvdinfo trace DIR [--output=FILE]\n"
-    "       hvdinfo map [--topology=FILE] [--tasks=N] [--bind=POLICY] [--rs=SET] [--gpus=LIST] "
-    "[--cpus=LIST]\n"
-    "                   [--json | --erf] [--svg=FILE]\n"
-    "\n"
-    "Without an argument: the version of hvd, what it was built with, and which options are in\n"
-    "force here and who set each.\n"
-    "\n"
-    "  --options  list all options\n"
-    "  --man      the same, as mdoc for a manual page; --man-horovod is the list of Horovod's other "
-    "variables\n"
-    "  --version  only the version\n"
-    "  --help     this text\n"
-    "\n"
-    "  doctor     look for what keeps jobs from starting: on this node, and under a launcher on all its "
-    "nodes\n"
-    "  nics       say which network interfaces this node has, and why a job would use each or not;\n"
-    "             with --json as JSON\n"
-    "  trace      say which ranks kept the others waiting, by the timelines that --hvd-timeline=DIR wrote;\n"
-    "             with --output put them together into FILE (-: standard output, and the table on\n"
-    "             standard error) for Perfetto or chrome://tracing\n"
-    "\n"
-    "  map        say which cores, memory, GPUs and network cards each task of this node would get, or of "
-    "the\n"
-    "             machine in FILE, which lstopo has exported; as a table, as JSON, as an explicit resource "
-    "file,\n"
-    "             and as a picture\n";
-
-static int show_usage(void)
-{
-    fputs(usage, stdout);
-    return EXIT_SUCCESS;
-}
 
 static int show_version(void)
 {
@@ -141,6 +104,66 @@ static int show_all(void)
     return EXIT_SUCCESS;
 }
 
+/* ---- Subcommands and the help ------------------------------------------------------------------- */
+
+/* They parse their own arguments, apart from --help. */
+static const struct subcommand {
+    const char *name;
+    int (*run)(char *const *arguments);
+    const char *synopsis, *help;
+} commands[] = {
+    {"doctor", hvdinfo_doctor, "doctor [--node] [--json]",
+     "look for what keeps jobs from starting or makes them slow: on this node, and started by srun, hvdrun\n"
+     "or mpirun on all nodes of the job; a line for each check says ok, warn or fail, what was found, and\n"
+     "how to mend it; --node looks at this node only, within 30 seconds, as for Slurm's HealthCheckProgram;\n"
+     "--json prints an array with an object for each line; the exit status is 1 if a check failed\n"},
+    {"env", hvdinfo_env, "env",
+     "join the job, and print RANK, WORLD_SIZE, MASTER_ADDR and the like as commands of a shell, apart from\n"
+     "those that are set: eval \"$(hvdinfo env)\"\n"},
+    {"nics", hvdinfo_nics, "nics [--json]",
+     "say which network interfaces this node has, and why a job would use each or not; with --json as "
+     "JSON\n"},
+    {"trace", hvdinfo_trace, "trace DIR [--output=FILE]",
+     "say which ranks kept the others waiting, by the timelines that --hvd-timeline=DIR wrote; with "
+     "--output\n"
+     "put them together into FILE (-: standard output, and the table on standard error) for Perfetto or\n"
+     "chrome://tracing\n"},
+    {"map", hvdinfo_map,
+     "map [--topology=FILE] [--tasks=N] [--bind=POLICY] [--rs=SET] [--gpus=LIST] [--cpus=LIST]\n"
+     "                   [--json | --erf] [--svg=FILE]",
+     "say which cores, memory, GPUs and network cards each task of this node would get, or of the machine\n"
+     "in FILE, which lstopo has exported; as a table, as JSON, as an explicit resource file, and as a\n"
+     "picture\n"}};
+
+#define COMMAND_COUNT (sizeof(commands) / sizeof(commands[0]))
+
+static const char usage[] =
+    "Without an argument: the version of hvd, what it was built with, and which options are in\n"
+    "force here and who set each.\n"
+    "\n"
+    "  --options      list all options, and Horovod's variables\n"
+    "  --man          the options, as mdoc for a manual page\n"
+    "  --man-horovod  the list of Horovod's other variables, likewise\n"
+    "  --version      only the version\n"
+    "  --help         this text; after a subcommand, of that one\n";
+
+static int show_command_usage(const struct subcommand *command)
+{
+    printf("usage: hvdinfo %s\n\n%s", command->synopsis, command->help);
+    return EXIT_SUCCESS;
+}
+
+static int show_usage(void)
+{
+    puts("usage: hvdinfo [--options | --man | --man-horovod | --version | --help]");
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        printf("       hvdinfo %s\n", commands[i].synopsis);
+    printf("\n%s", usage);
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
+        printf("\nhvdinfo %s: %s", commands[i].name, commands[i].help);
+    return EXIT_SUCCESS;
+}
+
 static const struct action {
     const char *argument; /* NULL: the call without arguments */
     int (*run)(void);
@@ -162,19 +185,17 @@ static const struct action *find_action(const char *argument)
     return NULL;
 }
 
-/* Subcommands, which parse their own arguments. */
-static const struct subcommand {
-    const char *name;
-    int (*run)(char *const *arguments);
-} commands[] = {
-    {"doctor", hvdinfo_doctor}, {"nics", hvdinfo_nics}, {"trace", hvdinfo_trace}, {"map", hvdinfo_map}};
-
 static const struct subcommand *find_command(const char *name)
 {
-    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+    for (size_t i = 0; i < COMMAND_COUNT; i++)
         if (strcmp(commands[i].name, name) == 0)
             return &commands[i];
     return NULL;
+}
+
+static bool asks_for_help(const char *argument)
+{
+    return argument != NULL && (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0);
 }
 
 int main(int argc, char **argv)
@@ -189,7 +210,9 @@ int main(int argc, char **argv)
                 argc > 2 ? "more than one argument" : argv[1]);
         return EXIT_FAILURE;
     }
-    int rc = command != NULL ? command->run(argv + 2) : action->run();
+    int rc = command == NULL          ? action->run()
+             : asks_for_help(argv[2]) ? show_command_usage(command)
+                                      : command->run(argv + 2);
     if (fflush(stdout) != 0 || ferror(stdout)) {
         perror("hvdinfo: standard output");
         return EXIT_FAILURE;

@@ -1,6 +1,7 @@
 /* local_job.c: launch the ranks of a job on this machine: the steps, in order. */
 #include "config.h"
 
+#include "tools/common/master_port.h"
 #include "tools/hvdrun/local_job.h"
 
 #include <limits.h>
@@ -115,7 +116,7 @@ static int count_ranks(struct launch_state *launch, int *exit_statusp)
         .secret = secret,
         .cli = launch->options->cli,
         .shared = launch->shared_scratch,
-        .master_port = place_variables_find_port(),
+        .master_port = master_port_find(),
         .colours = isatty(STDOUT_FILENO) || !launch->options->output.prefix ||
                    launch->options->output.pty == OUTPUT_PTY_OFF,
         .restart = launch->options->max_restarts > 0 ? launch->restart : NULL,

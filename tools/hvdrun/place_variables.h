@@ -13,7 +13,4 @@ struct place_variables {
 
 void place_variables_fill(struct place_variables *variables, int rank, int size);
 
-/* Find a port for MASTER_PORT that nobody uses now. Returns 0 if none was found. */
-int place_variables_find_port(void);
-
 #endif

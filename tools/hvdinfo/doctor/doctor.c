@@ -19,18 +19,6 @@
 
 #define NODE_SECONDS 30 /* for the checks of a node; the start of a job has its own limit */
 
-static const char usage[] =
-    "usage: hvdinfo doctor [--node] [--json]\n"
-    "\n"
-    "Look for what keeps jobs from starting or makes them slow: on this node, and started by\n"
-    "srun, hvdrun or mpirun on all nodes of the job together. A line for each check says ok,\n"
-    "warn or fail, what was found, and how to mend it. The exit status is 1 if one failed.\n"
-    "\n"
-    "  --node  look at this node only and start no job; ends within 30 seconds, as for Slurm's\n"
-    "          HealthCheckProgram\n"
-    "  --json  an array with an object for each line\n"
-    "  --help  this text\n";
-
 /* A library or a file system may never answer, and then nothing but a signal ends the wait. */
 static void end_late(int number)
 {
@@ -195,12 +183,8 @@ int hvdinfo_doctor(char *const *arguments)
     struct hvd_error err = {""};
     bool node_only = false, json = false;
     for (; *arguments != NULL; arguments++) {
-        if (strcmp(*arguments, "--help") == 0) {
-            fputs(usage, stdout);
-            return EXIT_SUCCESS;
-        }
         if (strcmp(*arguments, "--node") != 0 && strcmp(*arguments, "--json") != 0) {
-            fprintf(stderr, "hvdinfo doctor: %s: expected --node, --json, --help, or nothing\n", *arguments);
+            fprintf(stderr, "hvdinfo doctor: %s: expected --node, --json, or nothing\n", *arguments);
             return EXIT_FAILURE;
         }
         node_only = node_only || strcmp(*arguments, "--node") == 0;

@@ -1,0 +1,82 @@
+/* env.c: hvdinfo env: join the job, and print as commands of a shell the variables that tell a script its
+ * place. */
+#include "tools/hvdinfo/env.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/launch_variables.h"
+#include "hvd.h"
+#include "tools/common/master_port.h"
+
+/* Where rank 0 will listen. It travels as it is: all ranks run the same hvdinfo. */
+struct master {
+    char host[64];
+    int32_t port; /* 0: none was found */
+};
+
+static int find_master(struct master *master)
+{
+    struct hvd_tensor tensor = {.name = "master",
+                                .input = master,
+                                .output = master,
+                                .dtype = HVD_UINT8,
+                                .ndim = 1,
+                                .shape = {(int64_t)sizeof(*master)}};
+    if (hvd_rank() == 0) {
+        master->port = master_port_find();
+        if (gethostname(master->host, sizeof(master->host) - 1) < 0)
+            snprintf(master->host, sizeof(master->host), "localhost");
+    }
+    return hvd_broadcast(&tensor, 0, NULL);
+}
+
+/* What the user or the launcher has set stays. Host names and numbers need no quotes. */
+static void show(const char *name, const char *value)
+{
+    if (getenv(name) == NULL)
+        printf("export %s=%s\n", name, value);
+}
+
+static void show_place(void)
+{
+    const struct launch_place place = {.rank = hvd_rank(),
+                                       .size = hvd_size(),
+                                       .local_rank = hvd_local_rank(),
+                                       .local_size = hvd_local_size(),
+                                       .node = hvd_node_rank(),
+                                       .node_count = hvd_node_count()};
+    for (int i = 0; i < LAUNCH_VARIABLES; i++) {
+        char value[16];
+        snprintf(value, sizeof(value), "%d", launch_variable_value(i, &place));
+        show(launch_variable_name(i), value);
+    }
+}
+
+static void show_master(const struct master *master)
+{
+    char port[16];
+    snprintf(port, sizeof(port), "%d", (int)master->port);
+    show(MASTER_ADDR_VARIABLE, master->host);
+    if (master->port != 0)
+        show(MASTER_PORT_VARIABLE, port);
+}
+
+int hvdinfo_env(char *const *arguments)
+{
+    struct master master = {.port = 0};
+    if (arguments[0] != NULL) {
+        fprintf(stderr, "hvdinfo env: %s: expected nothing\n", arguments[0]);
+        return EXIT_FAILURE;
+    }
+    if (hvd_init() == HVD_OK && find_master(&master) == HVD_OK) {
+        show_place();
+        show_master(&master);
+        if (hvd_shutdown() == HVD_OK)
+            return EXIT_SUCCESS;
+    }
+    fprintf(stderr, "hvdinfo env: %s\n", hvd_error_text());
+    return EXIT_FAILURE;
+}

@@ -1,0 +1,7 @@
+/* env.h: hvdinfo env: the variables that tell a script its place in the job. */
+#ifndef HVDINFO_ENV_H
+#define HVDINFO_ENV_H
+
+int hvdinfo_env(char *const *arguments);
+
+#endif
