@@ -1,9 +1,11 @@
 """The job: init again, forks, threads, timeline, stopping, memory, and how errors end a job."""
+import gc
 import json
 import multiprocessing
 import os
 import signal
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -151,21 +153,42 @@ def resident():
 
 
 def test_memory_stays_flat(size):
-    mine = np.ones(20000, "float32")
+    mine, kept = np.ones(500, "float32"), np.ones(500, "float32")
 
     def steps(count):
         for i in range(count):
             hvd.allreduce(mine, hvd.Sum)
+            hvd.allreduce_async(kept, hvd.Max, "kept", out=kept).wait()
             if i % 10 == 0:
                 hvd.allgather(mine)
+                hvd.grouped_allreduce([mine, kept])
                 hvd.allreduce_async(mine, name="dropped%d" % (i % 100))
 
-    steps(500)
+    steps(1000)
     hvd.barrier()
     before = resident()
-    steps(3000)
+    steps(10000)
     hvd.barrier()
-    assert resident() - before < 16 << 20
+    assert resident() - before < 1 << 20  # 100 bytes a step
+
+
+def test_dropped_handles_keep_and_release(rank, size):
+    """An operation whose handle was dropped keeps its tensor until it is done, and no longer."""
+
+    def submit(i):
+        mine = np.full(100, 1.0)
+        hvd.allreduce_async(mine, hvd.Sum, "forgotten%d" % i, out=mine)
+        return weakref.ref(mine)
+
+    first = [submit(i) for i in range(50)] if rank == 0 else []
+    gc.collect()
+    assert size == 1 or all(each() is not None and each()[0] == 1 for each in first)
+    hvd.barrier()
+    others = [submit(i) for i in range(50)] if rank else []
+    hvd.barrier()
+    for _ in range(50):  # each looks at some of those that were dropped
+        hvd.allreduce(np.ones(1))
+    assert all(each() is None for each in first + others)
 
 
 def test_interrupt_reaches_python(rank, size):
