@@ -19,6 +19,11 @@
 #define NAME_US   INT64_C(300000)
 #define NAMES_US  INT64_C(1500000)
 
+/* At most so many ranks of other nodes are asked about, those that follow this one, all at once and for so
+ * long. Where more are missing, others name them. */
+#define ASKED_MAX 64
+#define ASKED_US  INT64_C(1000000)
+
 /* The start is over: a server that does not even let us leave is left. */
 #define FINALIZE_US INT64_C(3000000)
 
@@ -38,6 +43,7 @@ struct pmix_state {
     int size;
     char *local_peers;           /* the ranks of this node, "0,1,2", or NULL if the launcher does not say */
     unsigned fence;              /* counts the fences from 1 */
+    char first_key[64];          /* what every rank puts before the first of them */
     bool late;                   /* a fence was given up: the launcher still waits for it */
     struct timed_caller *caller; /* NULL if one of its calls was given up */
 };
@@ -339,6 +345,11 @@ static int parse_ranks(const char *text, int size, int own, int *ranks)
     return own_seen && *text == 0 ? count : 0;
 }
 
+static int compare_ranks(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
 static int pmix_local_peers(void *opaque, int **ranksp, int *countp, struct hvd_error *err)
 {
     const struct pmix_state *state = opaque;
@@ -356,13 +367,15 @@ static int pmix_local_peers(void *opaque, int **ranksp, int *countp, struct hvd_
 
 static int pmix_put(void *opaque, const char *key, const void *bytes, size_t length, struct hvd_error *err)
 {
-    (void)opaque;
+    struct pmix_state *state = opaque;
     pmix_value_t value = {.type = PMIX_BYTE_OBJECT};
     if (length > WIREUP_BLOB_BYTES || strlen(key) > PMIX_MAX_KEYLEN)
         return error_set(err, HVD_ERR_INVALID, "wire-up: %zu bytes under '%.64s': expected at most %d",
                          length, key, WIREUP_BLOB_BYTES);
     value.data.bo.bytes = (char *)bytes; /* PMIx copies it and does not change it */
     value.data.bo.size = length;
+    if (state->first_key[0] == 0 && strlen(key) < sizeof(state->first_key))
+        memcpy(state->first_key, key, strlen(key) + 1);
     pmix_status_t status = PMIx_Put(PMIX_GLOBAL, key, &value);
     return status == PMIX_SUCCESS ? HVD_OK : pmix_failure(status, "Put", err);
 }
@@ -387,30 +400,44 @@ static pmix_status_t leave_mark(const struct pmix_state *state)
 
 enum mark { MARK_THERE, MARK_MISSING, MARK_UNANSWERED };
 
+/* Ask for what [rank] has put under [key]; NULL if memory is out. */
+static struct waiter *ask_for_key(const struct pmix_state *state, pmix_rank_t rank, const char *key,
+                                  const pmix_info_t *info)
+{
+    pmix_proc_t proc;
+    PMIX_LOAD_PROCID(&proc, state->self.nspace, rank);
+    struct waiter *waiter = waiter_create();
+    if (waiter == NULL)
+        return NULL;
+    pmix_status_t status = PMIx_Get_nb(&proc, key, info, info != NULL ? 1 : 0, on_value, waiter);
+    if (status != PMIX_SUCCESS)
+        complete_waiter(waiter, status, NULL);
+    return waiter;
+}
+
+/* Has the rank put it? NULL is fine. */
+static enum mark take_answer(struct waiter *waiter, int64_t deadline_us)
+{
+    if (waiter == NULL || !await(waiter, deadline_us))
+        return MARK_UNANSWERED;
+    enum mark mark = waiter->status == PMIX_SUCCESS ? MARK_THERE : MARK_MISSING;
+    waiter_destroy(waiter);
+    return mark;
+}
+
 /* Has [rank] of this node come to the fence that is late? */
 static enum mark find_mark(const struct pmix_state *state, pmix_rank_t rank, int64_t deadline_us)
 {
     char key[32];
-    pmix_proc_t proc;
     pmix_info_t immediate;
-    PMIX_LOAD_PROCID(&proc, state->self.nspace, rank);
     fence_mark(state, key);
-    struct waiter *waiter = waiter_create();
-    if (waiter == NULL)
-        return MARK_UNANSWERED;
     PMIX_INFO_LOAD(&immediate, PMIX_IMMEDIATE, NULL, PMIX_BOOL);
-    pmix_status_t status = PMIx_Get_nb(&proc, key, &immediate, 1, on_value, waiter);
-    bool answered = status != PMIX_SUCCESS || await(waiter, deadline_us);
+    enum mark mark = take_answer(ask_for_key(state, rank, key, &immediate), deadline_us);
     PMIX_INFO_DESTRUCT(&immediate);
-    if (!answered)
-        return MARK_UNANSWERED;
-    if (status == PMIX_SUCCESS)
-        status = waiter->status;
-    waiter_destroy(waiter);
-    return status == PMIX_SUCCESS ? MARK_THERE : MARK_MISSING;
+    return mark;
 }
 
-/* Who of this node is missing from the fence that is late. */
+/* Who is missing from the fence that is late. */
 struct missing_ranks {
     int count;       /* those that are named */
     char names[200]; /* "1, 4 and maybe more" */
@@ -419,26 +446,37 @@ struct missing_ranks {
     bool unknown;    /* the server never said who is on this node */
 };
 
-/* Enter what is known of one rank. Returns false at the end of the time, or of the room. */
+static void add_name(struct missing_ranks *missing, pmix_rank_t rank)
+{
+    size_t room = sizeof(missing->names) - missing->used;
+    missing->used += (size_t)snprintf(missing->names + missing->used, room, "%s%u",
+                                      missing->count++ == 0 ? "" : ", ", rank);
+}
+
+/* Returns whether there is room for one more. */
+static bool may_add_name(struct missing_ranks *missing)
+{
+    if (missing->count == NAMES_MAX)
+        snprintf(missing->names + missing->used, sizeof(missing->names) - missing->used, " and maybe more");
+    return missing->count < NAMES_MAX;
+}
+
+/* Enter what is known of one rank of this node. Returns false at the end of the time, or of the room. */
 static bool enter_rank(const struct pmix_state *state, pmix_rank_t rank, int64_t deadline_us,
                        struct missing_ranks *missing)
 {
-    size_t room = sizeof(missing->names) - missing->used;
     if (rank == state->self.rank)
         return true;
-    if (missing->count == NAMES_MAX || clock_us() >= deadline_us) {
-        snprintf(missing->names + missing->used, room, " and maybe more");
+    if (clock_us() >= deadline_us || !may_add_name(missing))
         return false;
-    }
     enum mark mark = find_mark(state, rank, clock_us() + NAME_US);
     missing->unanswered = mark == MARK_UNANSWERED;
     if (mark == MARK_MISSING)
-        missing->used += (size_t)snprintf(missing->names + missing->used, room, "%s%u",
-                                          missing->count++ == 0 ? "" : ", ", rank);
+        add_name(missing, rank);
     return mark != MARK_UNANSWERED;
 }
 
-static void find_missing(const struct pmix_state *state, struct missing_ranks *missing)
+static void find_missing_here(const struct pmix_state *state, struct missing_ranks *missing)
 {
     int64_t deadline_us = clock_us() + NAMES_US;
     const char *at = state->local_peers;
@@ -453,14 +491,40 @@ static void find_missing(const struct pmix_state *state, struct missing_ranks *m
     }
 }
 
+/* The server of another node answers when the rank has put something, or never. So this finds only those that
+ * are missing from the first fence. */
+static void find_missing_elsewhere(const struct pmix_state *state, struct missing_ranks *missing)
+{
+    struct waiter *waiters[ASKED_MAX];
+    pmix_rank_t asked[ASKED_MAX];
+    int *local = NULL, local_count = 0, count = 0;
+    if (state->fence != 1 || state->first_key[0] == 0 ||
+        pmix_local_peers((void *)state, &local, &local_count, NULL) != HVD_OK)
+        return;
+    for (int i = 1; i < state->size && count < ASKED_MAX; i++) {
+        int rank = (int)((state->self.rank + (unsigned)i) % (unsigned)state->size);
+        if (bsearch(&rank, local, (size_t)local_count, sizeof(*local), compare_ranks) != NULL)
+            continue;
+        asked[count] = (pmix_rank_t)rank;
+        waiters[count++] = ask_for_key(state, (pmix_rank_t)rank, state->first_key, NULL);
+    }
+    int64_t deadline_us = clock_us() + ASKED_US;
+    for (int i = 0; i < count; i++)
+        if (take_answer(waiters[i], deadline_us) != MARK_THERE && may_add_name(missing))
+            add_name(missing, asked[i]);
+    free(local);
+}
+
 static int fence_timeout(const struct pmix_state *state, struct hvd_error *err)
 {
     struct missing_ranks missing = {.count = 0};
-    find_missing(state, &missing);
+    find_missing_here(state, &missing);
+    if (!missing.unanswered)
+        find_missing_elsewhere(state, &missing);
     if (missing.count > 0)
         return error_set(err, HVD_ERR_TIMEOUT,
-                         "not all ranks joined in time: of this node rank %s %s missing, and may never have "
-                         "called hvd_init; --hvd-start-timeout gives them longer",
+                         "not all ranks joined in time: rank %s %s missing, and may never have called "
+                         "hvd_init; --hvd-start-timeout gives them longer",
                          missing.names, missing.count == 1 ? "is" : "are");
     if (missing.unanswered)
         return server_is_silent("Fence", err);
