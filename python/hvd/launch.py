@@ -102,7 +102,8 @@ def _attempt(config: LaunchConfig, work: Dict[str, Any], attempt: int) -> List[A
         here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
         path = os.pathsep.join([here] + [each for each in [os.environ.get("PYTHONPATH")] if each])
         environment = {**os.environ, **config.env, "PYTHONPATH": path, "HVD_EPOCH": str(attempt)}
-        command = [_programs.find("hvdrun"), "-n", str(config.nproc_per_node), *config.options]
+        command = [_programs.find("hvdrun"), "--launcher=local"]
+        command += ["-n", str(config.nproc_per_node), *config.options]
         command += ["--", sys.executable, "-m", "hvd._worker", folder]
         status = subprocess.run(command, env=environment).returncode
         if status == 0:

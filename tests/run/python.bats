@@ -140,8 +140,13 @@ for program in sys.argv[1:3]:
     run "${horovodrun[@]}" -np 2 --fusion-treshold-mb 32 true
     [ "$status" -eq 2 ]
     [ "$output" = 'horovodrun: --fusion-treshold-mb: unknown; did you mean --fusion-threshold-mb?' ]
-    run "${horovodrun[@]}" -np 2 -H far:2 true
-    has 'far: horovodrun on hvd starts ranks on this machine'
+    run "${horovodrun[@]}" -np 2 -H far:1 true
+    has 'hvdrun: 2 ranks are asked for, but the hosts have 1 slot'
+    echo 'localhost slots=2' >"$BATS_TEST_TMPDIR/hosts"
+    run "${horovodrun[@]}" -np 2 --hostfile "$BATS_TEST_TMPDIR/hosts" --output-filename "$BATS_TEST_TMPDIR/logs" \
+        -prefix-timestamp sh -c 'echo it runs'
+    [ "$(grep -cE '^[0-9:.]+ \[[01]\] it runs$' <<<"$output")" = 2 ]
+    [ "$(cat "$BATS_TEST_TMPDIR/logs/rank.1.out")" = 'it runs' ]
     run "${horovodrun[@]}" true
     has '-np N is missing'
     run "${horovodrun[@]}" --help

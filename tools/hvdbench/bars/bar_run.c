@@ -21,7 +21,8 @@ void command_describe(struct command *command, const struct programs *programs, 
 {
     char *rest = NULL;
     const char *ranks = command->ranks;
-    const char *const hvdrun[] = {programs->hvdrun, "-n", ranks, "--no-prefix", programs->hvdbench, NULL};
+    const char *const hvdrun[] = {programs->hvdrun, "--launcher=local", "-n", ranks,
+                                  "--no-prefix",    programs->hvdbench, NULL};
     const char *const alone[] = {programs->hvdbench, NULL};
     const char *const nodes[] = {programs->two_nodes, ranks, "env", command->backends,
                                  programs->hvdbench,  NULL};

@@ -91,7 +91,8 @@ static int describe(struct launches *launches, const struct bench_options *optio
     if (status != HVD_OK)
         return status;
     snprintf(launches->ranks, sizeof(launches->ranks), "%lld", (long long)options->ranks);
-    const char *const hvdrun[] = {launches->programs.hvdrun, "--no-prefix", "-n", ranks, NULL};
+    const char *const hvdrun[] = {
+        launches->programs.hvdrun, "--launcher=local", "--no-prefix", "-n", ranks, NULL};
     const char *const mpirun[] = {"mpirun", "--oversubscribe", "-np", ranks, NULL};
     const char *const as_root[] = {"--allow-run-as-root", NULL};
     for (int id = 0; id < LAUNCH_COUNT; id++) {

@@ -1,5 +1,4 @@
-"""horovodrun: takes Horovod's options, and starts hvdrun, or srun in an allocation of several
-nodes."""
+"""horovodrun: takes Horovod's options, and starts hvdrun."""
 import difflib
 import os
 import socket
@@ -32,8 +31,8 @@ def require_this_machine(hosts: str) -> int:
         host, _, slots = each.partition(":")
         if host not in own:
             raise Refused(
-                "%s: horovodrun on hvd starts ranks on this machine; on several machines run srun"
-                % host
+                "%s is another machine: horovod.run starts ranks on this one; on several start the "
+                "program by hvdrun -H or srun" % host
             )
         total += int(slots) if slots.isdigit() else 1
     return total
@@ -82,13 +81,13 @@ _OPTIONS: Dict[str, _Option] = {
     "--disable-cache": _Option(0, None, _NO_SSH),
     "--ssh-port": _Option(1, None, _NO_SSH),
     "--ssh-identity-file": _Option(1, None, _NO_SSH),
-    "--prefix-output-with-timestamp": _Option(0, None, "hvdrun prefixes lines with the rank only"),
-    "--hosts": _Option(1, lambda value: require_this_machine(value) and []),
-    "--hostfile": _Option(1, None, "on several machines run srun", True),
+    "--prefix-output-with-timestamp": _Option(0, lambda: ["--timestamps"]),
+    "--hosts": _Option(1, lambda value: ["-H", value]),
+    "--hostfile": _Option(1, lambda value: ["--hostfile", value]),
     "--config-file": _Option(
         1, None, "hvd's own file is --hvd-config of hvdrun; its keys differ", True
     ),
-    "--output-filename": _Option(1, None, "use hvd.launch with log_dir, or srun --output", True),
+    "--output-filename": _Option(1, lambda value: ["--output-dir", value]),
 }
 for _name in ("--hierarchical-allreduce", "--hierarchical-allgather", "--torus-allreduce"):
     _OPTIONS[_name] = _OPTIONS["--no-" + _name[2:]] = _Option(0, None, _CHOOSES)
@@ -180,10 +179,7 @@ def translate(words: List[str]) -> Tuple[Optional[int], List[str], List[str]]:
 
 
 def launcher(ranks: int, options: List[str], command: List[str]) -> List[str]:
-    """The command line of hvdrun, or in an allocation of several nodes of srun."""
-    nodes = os.environ.get("SLURM_JOB_NUM_NODES", "1")
-    if "SLURM_JOB_ID" in os.environ and nodes.isdigit() and int(nodes) > 1:
-        return ["srun", "-n", str(ranks), *options, *command]
+    """The command line of hvdrun, which becomes srun, jsrun or mpirun where ranks are elsewhere."""
     return [_programs.find("hvdrun"), "-n", str(ranks), *options, "--", *command]
 
 
@@ -198,8 +194,6 @@ def _note(name: str, option: _Option) -> str:
     """What becomes of an option, for the help."""
     if option.make is None:
         return ("refused: " if option.refuse else "ignored: ") + option.why
-    if name == "--hosts":
-        return "hosts must be this machine"
     if name == "--log-level":
         return "--hvd-log=VALUE"
     return " ".join(option.make(*["VALUE"] * option.values))
