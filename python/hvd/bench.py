@@ -187,7 +187,8 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     options = parser.parse_args()
     if not any(os.environ.get(each) for each in ("PMIX_RANK", "WORLD_SIZE")):
-        command = [_programs.find("hvdrun"), "--launcher=local", "--no-prefix", "-n", str(options.ranks), "--"]
+        command = [_programs.find("hvdrun"), "--launcher=local", "--no-prefix"]
+        command += ["-n", str(options.ranks), "--"]
         command += [sys.executable, "-m", "hvd.bench", "--rounds", str(options.rounds)]
         os.environ["PYTHONPATH"] = os.pathsep.join(
             sys.path[:1] + [os.environ.get("PYTHONPATH", "")]

@@ -201,6 +201,17 @@ END
     lacks again err
 }
 
+@test "hvdrun that is killed takes the launcher along" {
+    export SLURM_JOB_ID=12 SLURM_JOB_NUM_NODES=1
+    printf '#!/bin/sh\n[ "$1" != --mpi=list ] || exit 0\ntrap "echo told; exit 9" TERM\necho up\nwhile :; do sleep 0.05; done\n' >bin/srun
+    chmod +x bin/srun
+    "$hvdrun" -n 1 prog >out 2>err 3>&- &
+    await_lines out 1
+    kill -KILL $!
+    await_lines out 2
+    grep -q told out
+}
+
 # --- LSF ------------------------------------------------------------------------------------------
 
 @test "in an LSF job hvdrun writes the resource file and becomes jsrun" {

@@ -25,9 +25,12 @@ void words_add(struct words *words, const char *format, ...)
     if (words->count + 1 >= words->room && !words->failed) {
         size_t room = words->room == 0 ? 32 : 2 * words->room;
         char **list = realloc(words->list, room * sizeof(*list));
-        words->failed = list == NULL;
-        words->list = list == NULL ? words->list : list;
-        words->room = list == NULL ? words->room : room;
+        if (list == NULL) {
+            words->failed = true;
+            return;
+        }
+        words->list = list;
+        words->room = room;
     }
     va_start(arguments, format);
     if (!words->failed && vasprintf(&word, format, arguments) < 0)
