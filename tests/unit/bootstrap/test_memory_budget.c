@@ -94,6 +94,7 @@ static const struct {
 } trees[] = {
     {"0::/job/step\n", "/job/memory.max", "8000\n", "/job/step/memory.max", "max\n", 8000},
     {"0::/job/step\n", "/job/memory.max", "8000\n", "/job/step/memory.max", "7000\n", 7000},
+    {"0::/job", "/job/memory.max", "3000", "/memory.max", "4000", 3000},
     {"0::/\n", "/memory.max", "5000\n", "/job/memory.max", "4000\n", 5000},
     {"0::/hidden/above\n", "/memory.max", "5000\n", "/job/memory.max", "4000\n", 5000},
     {"5:cpu,cpuacct:/job\n4:memory:/job\n", "/memory/job/memory.limit_in_bytes", "6000\n",
