@@ -7,13 +7,16 @@ import ctypes
 import functools
 import operator
 import sys
-from typing import Any, NamedTuple, Sequence, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 from hvd import _abi
 from hvd._library import libc
 from hvd.errors import InvalidError
 
 _D = _abi.ENUMS["hvd_dtype"]
+HOST = _abi.ENUMS["hvd_memory"]["HVD_MEMORY_HOST"]
+_DEVICE = _abi.ENUMS["hvd_memory"]["HVD_MEMORY_DEVICE"]
+_ANY = _abi.ENUMS["hvd_memory"]["HVD_MEMORY_ANY"]
 _BYTE_OF = ctypes.c_char.from_buffer
 _SHAPE_AND_DTYPE = operator.attrgetter("shape", "dtype")
 MAX_DIMS = _abi.CONSTANTS["HVD_MAX_DIMS"]
@@ -25,6 +28,8 @@ class Place(NamedTuple):
     address: int
     dtype: int
     shape: Tuple[int, ...]
+    memory: int = HOST
+    device: int = 0  # the number of the GPU, if it is there
 
 
 class _MallocMemory:
@@ -154,7 +159,7 @@ def numpy_adapter() -> NumpyAdapter:
 
 
 class TorchAdapter:
-    """torch tensors on the CPU."""
+    """torch tensors, in host memory or on a GPU of CUDA."""
 
     def __init__(self) -> None:
         import torch
@@ -179,7 +184,7 @@ class TorchAdapter:
             if hasattr(torch, name)
         }
 
-    def code_of(self, tensor: Any) -> int:
+    def _code_of(self, tensor: Any) -> int:
         code = self.codes.get(tensor.dtype)
         if code is None:
             raise refuse(
@@ -195,11 +200,23 @@ class TorchAdapter:
             raise refuse(
                 "a tensor of layout", tensor.layout, "make it dense, or use sparse_allreduce_async"
             )
-        if tensor.device.type != "cpu":
-            raise refuse(
-                "a tensor on", tensor.device, "it must be in host memory; pass tensor.cpu()"
-            )
-        return Place(tensor.data_ptr(), self.code_of(tensor), tuple(tensor.shape))
+        kind, shape = tensor.device.type, tuple(tensor.shape)
+        if kind == "cpu":
+            return Place(tensor.data_ptr(), self._code_of(tensor), shape)
+        if kind != "cuda":
+            why = "it must be in host memory or on a GPU of CUDA; pass tensor.cpu()"
+            raise refuse("a tensor on", tensor.device, why)
+        number = tensor.device.index or 0
+        return Place(tensor.data_ptr(), self._code_of(tensor), shape, _DEVICE, number)
+
+    def stream(self, tensor: Any) -> Optional[int]:
+        """The stream of a GPU in which the program works on its tensors now."""
+        return self.torch.cuda.current_stream(tensor.device).cuda_stream or None
+
+    def use_in_stream(self, tensor: Any) -> None:
+        """The memory of [tensor], which the program may free, is in use until what is in the
+        stream now is done."""
+        tensor.record_stream(self.torch.cuda.current_stream(tensor.device))
 
     @staticmethod
     def signature(tensor: Any) -> Tuple:
@@ -233,7 +250,7 @@ class TorchAdapter:
         return True
 
     def empty(self, like: Any, shape: Tuple[int, ...]) -> Any:
-        return self.torch.empty(shape, dtype=like.dtype)
+        return self.torch.empty(shape, dtype=like.dtype, device=like.device)
 
     def copy(self, target: Any, source: Any) -> None:
         with self.torch.no_grad():
@@ -251,6 +268,69 @@ class TorchAdapter:
 @functools.lru_cache(maxsize=1)
 def torch_adapter() -> TorchAdapter:
     return TorchAdapter()
+
+
+# ---- What is on a GPU ---------------------------------------------------------------------------
+
+
+class CudaAdapter:
+    """Objects with __cuda_array_interface__, as of cupy and numba. hvd cannot make more of them:
+    results go to [out], which may be the object itself."""
+
+    def __init__(self) -> None:
+        letters = {"int": "i", "uint": "u", "float": "f"}
+        self.codes = {"|b1": _D["HVD_BOOL"]}
+        for name, code in _D.items():
+            word = name[4:].lower().rstrip("0123456789")
+            if word in letters:
+                size = int(name[4 + len(word) :]) // 8
+                self.codes["%s%s%d" % ("<" if size > 1 else "|", letters[word], size)] = code
+
+    def place(self, thing: Any) -> Place:
+        interface = thing.__cuda_array_interface__
+        code = self.codes.get(interface["typestr"])
+        if code is None:
+            why = "expected int8 to int64, uint8, uint16, float16, float32, float64 or bool"
+            raise refuse("an array of type", interface["typestr"], why)
+        device = getattr(thing, "device", None)
+        number = getattr(device, "id", getattr(device, "index", None))
+        memory = (_ANY, 0) if not isinstance(number, int) else (_DEVICE, number)
+        return Place(interface["data"][0], code, tuple(interface["shape"]), *memory)
+
+    def contiguous(self, thing: Any) -> Any:
+        if not self.is_contiguous(thing):
+            raise refuse("an array on a GPU,", "it is not contiguous", "pass a contiguous copy")
+        return thing
+
+    def is_contiguous(self, thing: Any) -> bool:
+        interface = thing.__cuda_array_interface__
+        strides, wanted = interface.get("strides"), int(interface["typestr"][2:])
+        for dimension, stride in zip(reversed(interface["shape"]), reversed(strides or ())):
+            if dimension > 1 and stride != wanted:
+                return False
+            wanted *= dimension
+        return True
+
+    def is_writable(self, thing: Any) -> bool:
+        return not thing.__cuda_array_interface__["data"][1]
+
+    def empty(self, like: Any, shape: Tuple[int, ...]) -> Any:
+        why = "hvd makes no arrays on GPUs; pass out=, which may be the array itself"
+        raise refuse("an object of type", type(like).__name__, why)
+
+    def copy(self, target: Any, source: Any) -> None:
+        """Never called: what hvd writes is the program's."""
+
+    def stream(self, thing: Any) -> Optional[int]:
+        return thing.__cuda_array_interface__.get("stream")
+
+    def use_in_stream(self, thing: Any) -> None:
+        """Its owner knows what its streams use."""
+
+
+@functools.lru_cache(maxsize=1)
+def cuda_adapter() -> CudaAdapter:
+    return CudaAdapter()
 
 
 # ---- Which one ----------------------------------------------------------------------------------
@@ -293,5 +373,7 @@ def adapt(thing: Any) -> Tuple[Any, Any]:
         return thing, torch_adapter()
     adapter = numpy_adapter()
     if not isinstance(thing, adapter.numpy.ndarray):
+        if hasattr(thing, "__cuda_array_interface__"):
+            return thing, cuda_adapter()
         thing = _to_numpy(thing)
     return thing, adapter

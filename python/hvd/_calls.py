@@ -17,7 +17,6 @@ _DUPLICATE = _abi.ENUMS["hvd_status"]["HVD_ERR_DUPLICATE"]
 _TENSOR = struct.Struct(_abi.TENSOR_FORMAT)
 _TENSOR_BYTES = ctypes.sizeof(_abi.Tensor)
 _ZEROS = (0,) * MAX_DIMS
-_ON_HOST = (_abi.ENUMS["hvd_memory"]["HVD_MEMORY_HOST"], 0)
 _WIRES = {None: 0, "exact": 0, "float16": 1, "bfloat16": 2}
 
 # the last operation under each made-up name
@@ -52,7 +51,7 @@ class Description:
             target,
             place.dtype,
             len(shape),
-            *(shape + _ZEROS[len(shape) :] + _ON_HOST)
+            *(shape + _ZEROS[len(shape) :] + place[3:])
         )
         self._offset += _TENSOR_BYTES
         self.keep.append(text)
@@ -62,15 +61,19 @@ _default_options: Dict[int, _abi.Options] = {}
 
 
 def options_of(
-    number: int, prescale: float = 1.0, postscale: float = 1.0, wire: Optional[str] = None
+    number: int,
+    prescale: float = 1.0,
+    postscale: float = 1.0,
+    wire: Optional[str] = None,
+    stream: Optional[int] = None,
 ) -> _abi.Options:
     if wire not in _WIRES:
         raise InvalidError("wire=%r: expected one of 'exact', 'float16', 'bfloat16'" % (wire,))
-    plain = prescale == 1.0 and postscale == 1.0 and not _WIRES[wire]
+    plain = prescale == 1.0 and postscale == 1.0 and not _WIRES[wire] and stream is None
     if plain and number in _default_options:
         return _default_options[number]
     size = ctypes.sizeof(_abi.Options)
-    made = _abi.Options(size, number, prescale, postscale, _WIRES[wire], None)
+    made = _abi.Options(size, number, prescale, postscale, _WIRES[wire], stream)
     if plain:
         _default_options[number] = made
     return made
@@ -84,7 +87,8 @@ class Call:
     the address, and which live as long as the call."""
 
     __slots__ = (
-        "waiting", "submitting", "arguments", "submission", "keep", "name", "handle", "lock"
+        "waiting", "submitting", "arguments", "submission", "keep", "name", "handle", "lock",
+        "stream",
     )  # fmt: skip
 
     def __init__(
@@ -97,6 +101,8 @@ class Call:
         self.handle = ctypes.c_uint64(0)
         self.submission = self.arguments + (None, None, ctypes.addressof(self.handle))
         self.lock = threading.Lock()
+        # of tensors on a GPU: tells the stream that is to wait for the operation
+        self.stream: Optional[Callable[[], Optional[int]]] = None
 
 
 def _number(argument: Any) -> Optional[int]:
@@ -150,7 +156,9 @@ def submit(call: Call, value: Any, finish: Optional[Callable[[Any], Any]] = None
 
 def run(call: Call, value: Any, finish: Optional[Callable[[Any], Any]] = None) -> Any:
     """Carry out an operation; returns the result. This thread makes progress for it, which takes
-    less time than submitting it and waiting."""
+    less time than submitting it and waiting. On a GPU only the program's stream waits."""
+    if call.stream is not None:
+        return submit(call, value, finish).wait()
     status = call.waiting(*call.arguments)
     if status != 0:
         status = _repeat(call.waiting, call.arguments, call, status)

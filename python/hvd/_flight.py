@@ -25,7 +25,8 @@ class _Job:
 
 class Handle:
     """An operation that was submitted. wait() gives its result, as often as one asks. A handle may
-    be dropped: the operation goes on, and its memory stays alive until it is done."""
+    be dropped: the operation goes on, and its memory stays alive until it is done. Of tensors on a
+    GPU it is the program's stream that waits: what is put into it from then on finds the result."""
 
     __slots__ = ("number", "_call", "_value", "_finish", "_job", "_error", "__weakref__")
 
@@ -63,7 +64,10 @@ class Handle:
         elif call is not None:
             with call.lock:  # libhvd wants one thread to wait
                 if self._call is not None:
-                    status = lib.hvd_wait(self.number)
+                    if call.stream is None:
+                        status = lib.hvd_wait(self.number)
+                    else:
+                        status = lib.hvd_wait_on_stream(self.number, call.stream())
                     self._end(status, "" if status == 0 else last_sentence())
 
     def _end(self, status: int, sentence: str) -> None:

@@ -10,7 +10,7 @@ from itertools import repeat
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from hvd import _abi, _plans
-from hvd._arrays import Place, adapt, refuse
+from hvd._arrays import HOST, Place, adapt, refuse
 from hvd._calls import Call, Description, options_of, run, submit
 from hvd._flight import Handle
 from hvd._job import set_id
@@ -62,11 +62,23 @@ class Slot:
         in_source = self.target is self.source
         self.target_address = (self.place if in_source else self.adapter.place(self.target)).address
 
+    def stream(self) -> Optional[int]:
+        """Of a tensor on a GPU: the stream in which the program uses it."""
+        return None if self.place.memory == HOST else self.adapter.stream(self.source)
+
     def stays(self, tensor: Any, adapter: Any) -> bool:
         """Does libhvd work on the memory of the caller's tensor itself?"""
-        return self.result is tensor and self.adapter is adapter and adapter.is_contiguous(tensor)
+        return (
+            self.result is tensor
+            and self.place.memory == HOST
+            and self.adapter is adapter
+            and adapter.is_contiguous(tensor)
+        )
 
     def finish(self) -> Any:
+        if self.place.memory != HOST:
+            self.adapter.use_in_stream(self.source)
+            self.adapter.use_in_stream(self.target)
         if (
             self.target is not self.result
             and self.target_address != self.adapter.place(self.result).address
@@ -114,15 +126,26 @@ def _prepare_reduction(
     names: Sequence[str],
     base: Optional[str],
     op: ReduceOp,
-    options: _abi.Options,
+    settings: Tuple,
 ) -> Prepared:
-    """An allreduce or reducescatter of one tensor, or of a group that has the name [base]."""
+    """An allreduce or reducescatter of one tensor, or of a group that has the name [base].
+    [settings]: set, factors and wire."""
     description = _describe(names, slots)
+    options = options_of(*settings, slots[0].stream() if slots else None)
     if base is None:
         arguments = (description.array, int(op), options)
-        return Call(kind, arguments, names[0], description.keep), slots, _finish_one
+        call = Call(kind, arguments, names[0], description.keep)
+        return _on_device(call, slots), slots, _finish_one
     arguments = (description.array, len(slots), int(op), options)
-    return Call("grouped_" + kind, arguments, base, description.keep), slots, _finish_all
+    call = Call("grouped_" + kind, arguments, base, description.keep)
+    return _on_device(call, slots), slots, _finish_all
+
+
+def _on_device(call: Call, slots: Sequence[Slot]) -> Call:
+    """Tell the call of tensors on a GPU which stream waits."""
+    if slots and slots[0].place.memory != HOST:
+        call.stream = slots[0].stream
+    return call
 
 
 # ---- allreduce ----------------------------------------------------------------------------------
@@ -148,8 +171,7 @@ def _allreduce(
     if name is None:
         name = made_up_name("allreduce", number)
     slot = Slot(tensor, out)
-    options = options_of(number, prescale, postscale, wire)
-    prepared = _prepare_reduction("allreduce", [slot], [name], None, op, options)
+    prepared = _prepare_reduction("allreduce", [slot], [name], None, op, settings[1:])
     if in_place and slot.stays(tensor, slot.adapter):
         _plans.keep(name, settings, slot.adapter, slot.adapter.signature(tensor), prepared[0])
     return prepared
@@ -198,15 +220,14 @@ def _grouped_allreduce(
 ) -> Prepared:
     number = set_id(process_set)
     in_place = outs is not None and name is not None and all(map(operator.is_, tensors, outs))
-    settings = (op, number, prescale, postscale, wire, len(tensors))
+    settings = (op, number, prescale, postscale, wire)
     if in_place:
         call = _plans.find_group(name, settings, tensors)
         if call is not None:
             return call, list(tensors), None
     base, names = group_names("allreduce", name, len(tensors), number)
     slots = list(map(Slot, tensors, repeat(None) if outs is None else outs))
-    options = options_of(number, prescale, postscale, wire)
-    prepared = _prepare_reduction("allreduce", slots, names, base, op, options)
+    prepared = _prepare_reduction("allreduce", slots, names, base, op, settings[1:])
     if in_place and slots:
         adapter = slots[0].adapter
         if all(map(Slot.stays, slots, tensors, repeat(adapter))):
@@ -269,8 +290,8 @@ def _reducescatter(
     number = set_id(process_set)
     names = [name if name is not None else made_up_name("reducescatter", number)]
     slots = [Slot(tensor, None, _share_shape(tensor, number))]
-    options = options_of(number, prescale, postscale, wire)
-    return _prepare_reduction("reducescatter", slots, names, None, op, options)
+    settings = (number, prescale, postscale, wire)
+    return _prepare_reduction("reducescatter", slots, names, None, op, settings)
 
 
 def reducescatter_async(
@@ -312,8 +333,8 @@ def _grouped_reducescatter(
     number = set_id(process_set)
     base, names = group_names("reducescatter", name, len(tensors), number)
     slots = [Slot(tensor, None, _share_shape(tensor, number)) for tensor in tensors]
-    options = options_of(number, prescale, postscale, wire)
-    return _prepare_reduction("reducescatter", slots, names, base, op, options)
+    settings = (number, prescale, postscale, wire)
+    return _prepare_reduction("reducescatter", slots, names, base, op, settings)
 
 
 def grouped_reducescatter_async(
@@ -355,8 +376,10 @@ def _broadcast(
         name = made_up_name("broadcast", number)
     slots = [Slot(tensor, out)]
     description = _describe([name], slots)
-    arguments = (description.array, operator.index(root_rank), options_of(number))
-    return Call("broadcast", arguments, name, description.keep), slots, _finish_one
+    options = options_of(number, stream=slots[0].stream())
+    arguments = (description.array, operator.index(root_rank), options)
+    call = Call("broadcast", arguments, name, description.keep)
+    return _on_device(call, slots), slots, _finish_one
 
 
 def broadcast_async(
@@ -395,6 +418,9 @@ class Gathered:
             (adapter.contiguous(array), adapter) for array, adapter in map(adapt, tensors)
         ]
         self.places = [adapter.place(array) for array, adapter in self.pairs]
+        if any(place.memory != HOST for place in self.places):
+            why = "allgather and alltoall need tensors in host memory; copy it there"
+            raise refuse("a tensor", "on a GPU", why)
         self.results = (_abi.Result * max(len(tensors), 1))()
         self.rows = [(ctypes.c_int64 * max(members, 1))() for _ in tensors]
         for result, rows in zip(self.results, self.rows):
@@ -417,7 +443,7 @@ class Gathered:
         return list(map(self.take, range(len(self.pairs))))
 
     def __del__(self) -> None:
-        for result in self.results:
+        for result in getattr(self, "results", ()):
             if result.data:
                 libc.free(result.data)
 

@@ -442,7 +442,7 @@ def _register() -> None:
             % torch.__version__
         )
     try:
-        dist.Backend.register_backend("hvd", _create, devices=["cpu"])
+        dist.Backend.register_backend("hvd", _create, devices=["cpu", "cuda"])
     except TypeError:  # before torch 2.0
         dist.Backend.register_backend("hvd", _create)
     dist.register_rendezvous_handler("hvd", _rendezvous)

@@ -60,11 +60,11 @@ hvd.allreduce(numpy.ones(3), name="waits")'
 
 # every_file N: run all files on N ranks, which start once for them; those that need torch skip without it
 every_file() {
-    on "$1" test_collectives.py test_job.py test_torch.py test_distributed.py
+    on "$1" test_collectives.py test_devices.py test_job.py test_torch.py test_distributed.py
 }
 
 @test "the table of the package is hvd.h; all calls on one rank" {
-    on 1 test_abi.py test_language.py test_collectives.py test_job.py test_torch.py test_distributed.py
+    on 1 test_abi.py test_language.py test_collectives.py test_devices.py test_job.py test_torch.py test_distributed.py
 }
 
 @test "all calls on two ranks" {

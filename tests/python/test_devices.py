@@ -1,0 +1,88 @@
+"""Tensors on GPUs, as far as a machine without one can tell: what libhvd is told of them, and which
+stream waits."""
+import os
+
+import numpy as np
+import pytest
+
+import hvd
+from hvd import _abi, _arrays, _calls, _operations
+
+DEVICE = _abi.ENUMS["hvd_memory"]["HVD_MEMORY_DEVICE"]
+ANY = _abi.ENUMS["hvd_memory"]["HVD_MEMORY_ANY"]
+
+
+class Gpu:
+    id = 3
+
+
+class OnGpu:
+    """What looks like an array of cupy."""
+
+    def __init__(self, shape=(2, 3), typestr="<f4", strides=None, read_only=False, device=Gpu):
+        self.device = device
+        self.shape = shape
+        self.__cuda_array_interface__ = {
+            "shape": shape, "typestr": typestr, "strides": strides, "version": 3,
+            "data": (0x700000, read_only), "stream": 7,
+        }  # fmt: skip
+
+
+def test_where_it_is():
+    thing, adapter = _arrays.adapt(OnGpu())
+    place = adapter.place(thing)
+    code = _abi.ENUMS["hvd_dtype"]["HVD_FLOAT32"]
+    assert place == (0x700000, code, (2, 3), DEVICE, 3)
+    assert adapter.place(OnGpu(device=None))[3:] == (ANY, 0)
+    types = {"|b1": "BOOL", "|u1": "UINT8", "<i8": "INT64", "<f2": "FLOAT16", "<u2": "UINT16"}
+    for typestr, name in types.items():
+        found = adapter.place(OnGpu(typestr=typestr)).dtype
+        assert found == _abi.ENUMS["hvd_dtype"]["HVD_" + name]
+    assert adapter.is_contiguous(OnGpu(strides=(12, 4)))
+    assert not adapter.is_contiguous(OnGpu(strides=(4, 8)))
+
+
+def test_what_libhvd_is_told():
+    thing = OnGpu()
+    call, slots, _ = _operations._allreduce(thing, hvd.Sum, "gpu", 1.0, 1.0, None, None, thing)
+    array, _, options = call.keep[0]
+    told = _abi.Tensor.from_buffer(array)
+    assert (told.input, told.output, told.memory, told.device) == (0x700000, 0x700000, DEVICE, 3)
+    assert options.stream == 7 and call.stream() == 7
+
+
+@pytest.mark.parametrize(
+    "thing, sentence",
+    [
+        (OnGpu(typestr="<c8"), "array of type <c8"),
+        (OnGpu(strides=(4, 8)), "not contiguous"),
+        (OnGpu(read_only=True), "read-only"),
+    ],
+)
+def test_refused(thing, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        hvd.allreduce(thing, out=thing)
+
+
+def test_refused_results(rank, size):
+    with pytest.raises(ValueError, match="pass out="):
+        hvd.allreduce(OnGpu())
+    with pytest.raises(ValueError, match="host memory"):
+        hvd.allgather(OnGpu())
+
+
+def test_the_stream_waits(rank, size):
+    """Of host memory libhvd waits as ever, and does not look at the stream."""
+    mine, asked = np.ones(4), []
+    call, value, finish = _operations._allreduce(
+        mine, hvd.Sum, "by stream", 1.0, 1.0, None, None, None
+    )
+    call.stream = lambda: asked.append(1)
+    assert (_calls.run(call, value, finish) == size).all() and asked == [1]
+
+
+@pytest.mark.skipif(os.path.exists("/dev/nvidiactl"), reason="this machine has a GPU")
+def test_no_backend_carries_it():
+    thing = OnGpu()
+    with pytest.raises(hvd.UnsupportedError, match="GPU"):
+        hvd.allreduce(thing, out=thing)
