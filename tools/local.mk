@@ -127,7 +127,12 @@ bin_hvdbench_SOURCES = tools/hvdbench/hvdbench.c \
 	tools/hvdbench/cases/trace.c tools/hvdbench/cases/launch.c tools/hvdbench/cases/negotiate.c \
 	tools/hvdbench/cases/simulation.c tools/hvdbench/cases/simulation.h
 bin_hvdbench_SOURCES += tools/hvdbench/cases/kernels.c
-bin_hvdbench_CFLAGS = $(AM_CFLAGS) -fopenmp-simd -Wno-pass-failed
+if HAVE_CUDA
+bin_hvdbench_SOURCES += tools/hvdbench/cases/pack.c
+else
+bin_hvdbench_SOURCES += tools/hvdbench/cases/pack_none.c
+endif
+bin_hvdbench_CFLAGS = $(AM_CFLAGS) $(CUDA_CFLAGS) -fopenmp-simd -Wno-pass-failed
 bin_hvdbench_LDADD = tools/libhvdbench.la core/libhvd.la
 
 # MPI beside hvd: a module like the backend mpi, in the same folder, so that HVD_MODULE_PATH finds it in a build tree

@@ -271,6 +271,31 @@ marked() {
     [ "$(grep -cE '^  float16 +(widen|narrow)  ' <<<"$output")" -eq 2 ]
 }
 
+@test "pack: on a double of a GPU it is right, and has no figures" {
+    double=$HVD_BUILD/tests/double/cuda/.libs
+    [ -e "$double/libcuda.so.1" ] || skip 'hvd was configured without CUDA, or the double is not built'
+    local -x HVD_DOUBLE_REPORT=$BATS_TEST_TMPDIR/report
+    LD_LIBRARY_PATH=$double alone pack --gpu --model="$model" --rounds=2
+    [ "$status" -eq 0 ]
+    has "pack: $model, 3 tensors, 48.51 KiB, on double of GPU 0, 2 rounds; 10^9 bytes a second read and written"
+    has "  right in all ways; no figures, because this is no GPU"
+    LD_LIBRARY_PATH=$double alone pack --gpu --model="$model" --rounds=1 --json
+    [ "$(objects case way gbs)" = "$(printf 'pack %s -\n' copy pack unpack 'pack to bfloat16, scaled' 'unpack from bfloat16, scaled')" ]
+    HVD_DOUBLE_CUDA_FAIL=cuMemAlloc:2:2 LD_LIBRARY_PATH=$double alone pack --gpu --model="$model"
+    [ "$status" -eq 1 ]
+    has "hvdbench: no memory for the buffer: CUDA: CUDA_ERROR_OUT_OF_MEMORY (2): out of memory"
+    HVD_DOUBLE_CUDA_FAIL=work:5:719 LD_LIBRARY_PATH=$double alone pack --gpu --model="$model"
+    [ "$status" -eq 1 ]
+    [[ $output == *"CUDA_ERROR_LAUNCH_FAILED"* ]]
+    [ ! -e "$HVD_DOUBLE_REPORT" ] || { cat "$HVD_DOUBLE_REPORT"; return 1; }
+}
+
+@test "pack: says what it needs" {
+    alone pack
+    [ "$status" -eq 1 ]
+    [[ $output == "hvdbench: pack measures GPUs: give --gpu"* || $output == "hvdbench: hvd was built without CUDA"* ]]
+}
+
 @test "without its module MPI is left out, and that is said" {
     HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs bench 2 small --tensors=2 --bytes=4 --rounds=1
     has "MPI is left out: bench_mpi.so is not in "
@@ -436,7 +461,7 @@ marked() {
 @test "wrong options are refused before a job is joined" {
     alone
     [ "$status" -eq 2 ]
-    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, idle, trace, launch, negotiate, kernels or bars" ]
+    [ "$output" = "hvdbench: no case was given; expected allreduce, small, latency, sweep, idle, trace, launch, negotiate, kernels, pack or bars" ]
     alone allreduce --tensors=3
     [ "$status" -eq 2 ]
     has "hvdbench allreduce has no option --tensors=3; expected --model, "

@@ -19,6 +19,7 @@ enum bench_case {
     BENCH_LAUNCH,
     BENCH_NEGOTIATE,
     BENCH_KERNELS,
+    BENCH_PACK,
     BENCH_BARS,
     BENCH_CASES
 };
@@ -28,7 +29,7 @@ enum bench_case {
 struct bench_options {
     enum { BENCH_RUN, BENCH_HELP, BENCH_VERSION } action;
     enum bench_case chosen;
-    bool json, no_mpi, list, alloc;
+    bool json, no_mpi, list, alloc, gpu;
     int64_t rounds, warmup, repeats, steps, runs;
     int64_t bytes, from_bytes, to_bytes, factor;
     int64_t tensors, ranks, node_ranks, seconds;

@@ -131,6 +131,8 @@ static CUresult free_call(const char *name, void *address, bool device)
     result = double_current_error();
     if (result == CUDA_SUCCESS)
         result = double_capture_allows();
+    found->freed =
+        double_current() != NULL && double_current()->error != CUDA_SUCCESS; /* no more can be done */
     if (result == CUDA_SUCCESS) {
         double_drain(NULL);
         found->freed = true;

@@ -54,6 +54,11 @@ START_TEST(cases_have_their_defaults)
     ck_assert_int_eq(parse("kernels"), HVD_OK);
     ck_assert_int_eq(options.bytes, 65536);
     ck_assert_int_eq(options.rounds, 20);
+    ck_assert_int_eq(parse("pack --gpu"), HVD_OK);
+    ck_assert_int_eq(options.chosen, BENCH_PACK);
+    ck_assert(options.gpu);
+    ck_assert_ptr_null(options.model);
+    ck_assert_int_eq(options.rounds, 50);
     ck_assert_int_eq(parse("bars"), HVD_OK);
     ck_assert_int_eq(options.runs, 3);
     ck_assert(!options.list);

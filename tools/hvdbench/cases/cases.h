@@ -17,5 +17,6 @@ int case_bars(struct bench *bench, struct hvd_error *err);
 int case_launch(struct bench *bench, struct hvd_error *err);
 int case_negotiate(struct bench *bench, struct hvd_error *err);
 int case_kernels(struct bench *bench, struct hvd_error *err);
+int case_pack(struct bench *bench, struct hvd_error *err);
 
 #endif
