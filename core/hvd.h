@@ -85,10 +85,10 @@ enum hvd_wire { HVD_WIRE_EXACT = 0, HVD_WIRE_FLOAT16 = 1, HVD_WIRE_BFLOAT16 = 2 
 #define HVD_MAX_NAME  255   /* bytes of a name, without the final 0 */
 #define HVD_MAX_GROUP 16384 /* tensors of one grouped operation */
 
-/* In which memory a tensor is. Whoever says it spares hvd the question. */
+/* In which memory a tensor is. ANY: hvd asks CUDA's driver, if this process has loaded it; otherwise, and
+ * where input and output are NULL, it is the host's. */
 enum hvd_memory {
-    HVD_MEMORY_ANY =
-        0, /* hvd asks CUDA's driver, if this process has loaded it; otherwise it is the host's */
+    HVD_MEMORY_ANY = 0,
     HVD_MEMORY_HOST = 1,   /* the host's, also where CUDA has pinned it */
     HVD_MEMORY_DEVICE = 2, /* a GPU's */
     HVD_MEMORY_MANAGED = 3 /* managed by CUDA: the GPU [device] works on it, as on its own */

@@ -112,7 +112,7 @@ endif
 
 # ---- libcore: all of libhvd except the public calls; also linked into unit tests, which test internal functions ----
 noinst_LTLIBRARIES += core/libcore.la
-core_libcore_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS) $(SODIUM_CFLAGS)
+core_libcore_la_CFLAGS = $(AM_CFLAGS) $(LTO_CFLAGS) $(SODIUM_CFLAGS) $(CUDA_CFLAGS)
 core_libcore_la_LIBADD = core/libsched.la core/libflight.la core/libgpu.la core/libtopo.la core/libconfig.la core/libbase.la $(SODIUM_LIBS)
 core_libcore_la_SOURCES = core/base/module.c core/base/module.h core/base/mpi_symbols.c core/base/mpi_symbols.h core/api/allocations.c core/api/allocations.h core/api/arguments.c \
 	core/api/arguments.h
@@ -147,10 +147,16 @@ core_libcore_la_SOURCES += core/flow/autotuner.c core/flow/autotuner.h core/flow
 	core/flow/loop.c core/flow/loop.h core/flow/negotiation.c core/flow/negotiation.h core/flow/progress.c \
 	core/flow/progress.h core/flow/request.c core/flow/request.h core/flow/set_change.c core/flow/set_change.h \
 	core/flow/set_registry.c core/flow/set_registry.h core/flow/stall_inspector.c core/flow/stall_inspector.h core/flow/stall_watch.c core/flow/stall_watch.h \
-	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h
+	core/flow/tensor_queue.c core/flow/tensor_queue.h core/flow/trials.c core/flow/trials.h core/flow/gpu.h
+if HAVE_CUDA
+core_libcore_la_SOURCES += core/flow/gpu.c
+else
+core_libcore_la_SOURCES += core/flow/gpu_none.c
+endif
 core_libcore_la_SOURCES += core/flow/batch/adasum.c core/flow/batch/adasum.h core/flow/batch/batch.c \
 	core/flow/batch/batch.h core/flow/batch/batch_queue.c core/flow/batch/batch_queue.h core/flow/batch/fuse.c \
-	core/flow/batch/fuse.h core/flow/batch/row_counts.c core/flow/batch/row_counts.h
+	core/flow/batch/fuse.h core/flow/batch/row_counts.c core/flow/batch/row_counts.h core/flow/batch/staging.c \
+	core/flow/batch/staging.h
 core_libcore_la_SOURCES += core/backend/backend.h core/backend/backend_env.h core/backend/backends.c core/backend/backends.h \
 	core/backend/local.c core/backend/range.h core/backend/spans.c core/backend/spans.h core/backend/table.c core/backend/team.c core/backend/team.h
 core_libcore_la_SOURCES += core/backend/shm/shm.c core/backend/shm/shm.h core/backend/shm/shm_direct.c \

@@ -208,8 +208,8 @@ enum hvd_status hvd_test(hvd_handle handle)
 enum hvd_status hvd_wait_on_stream(hvd_handle handle, void *stream)
 {
     struct context *context = context_require();
-    (void)stream;
-    return context == NULL ? HVD_ERR_STATE : loop_wait(context->loop, handle, context_error());
+    return context == NULL ? HVD_ERR_STATE
+                           : loop_wait_on_stream(context->loop, handle, stream, context_error());
 }
 
 enum hvd_status hvd_wait(hvd_handle handle)

@@ -257,32 +257,59 @@ int operation_run_element(struct context *context, struct desc *desc, void *elem
     return operation_run(context, request);
 }
 
-/* Refuse tensors that no part of this hvd can read. */
-static int check_places(const struct arguments *arguments)
+/* Results on the GPU lie in the program's memory. */
+static int check_result_memory(const struct arguments *arguments, int index)
 {
+    char title[ARGUMENTS_TITLE_BYTES];
+    if (arguments->results == NULL || arguments->results[index].allocate != NULL)
+        return HVD_OK;
+    return error_set(context_error(), HVD_ERR_INVALID,
+                     "%s: the tensor is on a GPU, but result.allocate is NULL; set it, and return memory of "
+                     "that GPU",
+                     arguments_title(arguments, index, title));
+}
+
+/* Find out which tensors are on the GPU: [on_device] gets a flag for each. */
+static int find_places(const struct context *context, struct arguments *arguments, bool *on_device)
+{
+    struct hvd_error why;
     char title[ARGUMENTS_TITLE_BYTES];
     int count = arguments->tensors == NULL || arguments->count > HVD_MAX_GROUP ? 0 : arguments->count;
     for (int i = 0; i < count; i++) {
-        enum hvd_memory memory = arguments->tensors[i].memory;
-        if (memory == HVD_MEMORY_DEVICE || memory == HVD_MEMORY_MANAGED)
-            return error_set(context_error(), HVD_ERR_UNSUPPORTED,
-                             "%s: this hvd carries no tensors on GPUs; copy it to host memory first",
-                             arguments_title(arguments, i, title));
+        int rc = gpu_find(loop_gpu(context->loop), &arguments->tensors[i], &on_device[i], &why);
+        if (rc != HVD_OK)
+            return error_set(context_error(), rc, "%s: %s", arguments_title(arguments, i, title), why.text);
+        rc = on_device[i] ? check_result_memory(arguments, i) : HVD_OK;
+        if (rc != HVD_OK)
+            return rc;
+        if (on_device[i])
+            arguments->on_device = on_device;
     }
     return HVD_OK;
+}
+
+/* The operation begins when the program's stream has come so far. */
+static int mark_ready(const struct context *context, const struct arguments *arguments,
+                      struct request *request)
+{
+    int rc = gpu_mark(loop_gpu(context->loop), arguments->options->stream, &request->ready, context_error());
+    if (rc != HVD_OK)
+        tensor_queue_discard(loop_tensor_queue(context->loop), request);
+    return rc;
 }
 
 int operation_perform(struct arguments *arguments, const struct completion *completion)
 {
     struct context *context = context_require();
     struct membership membership;
+    bool on_device[HVD_MAX_GROUP];
     if (context == NULL)
         return HVD_ERR_STATE;
     if (arguments->options == NULL)
         arguments->options = &default_options;
     int rc = arguments_check_options(arguments, context_error());
     if (rc == HVD_OK)
-        rc = check_places(arguments);
+        rc = find_places(context, arguments, on_device);
     if (rc == HVD_OK)
         rc = find_membership(context, arguments, &membership);
     if (rc != HVD_OK)
@@ -292,6 +319,8 @@ int operation_perform(struct arguments *arguments, const struct completion *comp
         rc = reuse_request(context, arguments, &membership, request);
     else
         rc = make_request(context, arguments, &membership, &request);
+    if (rc == HVD_OK && arguments->on_device != NULL)
+        rc = mark_ready(context, arguments, request);
     if (rc != HVD_OK)
         return rc;
     return completion == NULL ? operation_run(context, request) : submit_async(context, request, completion);

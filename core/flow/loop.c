@@ -42,6 +42,7 @@ struct loop {
     struct tensor_queue *queue;
     struct negotiation negotiation;
     struct batch_queue batch_queue;
+    struct gpu *gpu;
     struct finish finish;
     struct failure failure;
     struct trials trials;
@@ -121,7 +122,8 @@ static int run_stages(struct loop *loop, bool *movedp, struct hvd_error *err)
 static void depart(struct loop *loop)
 {
     struct departure *departure = &loop->departure;
-    if (!loop->negotiation.all_left || loop->batch_queue.first != NULL || atomic_load(&departure->complete))
+    if (!loop->negotiation.all_left || !batch_queue_is_empty(&loop->batch_queue) ||
+        atomic_load(&departure->complete))
         return;
     if (!departure->farewell_sent)
         loop->control->ops->farewell(loop->control);
@@ -161,6 +163,7 @@ static void arm_all(void *arg, bool armed)
     if (loop->control->ops->arm != NULL)
         loop->control->ops->arm(loop->control, armed);
     backends_arm(&loop->backends, armed);
+    loop->batch_queue.armed = armed;
 }
 
 static void kick_control(void *arg)
@@ -211,7 +214,8 @@ static void connect_stages(struct loop *loop)
                                              .set_registry = loop->set_registry,
                                              .failure = &loop->failure,
                                              .trials = &loop->trials,
-                                             .finish = &loop->finish};
+                                             .finish = &loop->finish,
+                                             .gpu = loop->gpu};
     batch_queue_init(&loop->batch_queue);
     loop->negotiation = (struct negotiation){.control = loop->control,
                                              .set_registry = loop->set_registry,
@@ -260,6 +264,8 @@ static int create_parts(struct loop *loop, const struct backend_env *env, int64_
         rc = set_change_init(&loop->set_registry, &loop->backends, control->rank, control->size, err);
     if (rc == HVD_OK)
         rc = tensor_queue_create(&loop->queue, env->config->cache_limit, err);
+    if (rc == HVD_OK)
+        rc = gpu_create(&loop->gpu, loop->epoll_fd, env->log, err);
     if (rc != HVD_OK)
         return rc;
     connect_stages(loop);
@@ -301,6 +307,7 @@ void loop_destroy(struct loop *loop)
     set_change_close(&loop->set_registry, &loop->backends);
     backends_close(&loop->backends);
     tensor_queue_destroy(loop->queue);
+    gpu_destroy(loop->gpu);
     if (loop->epoll_fd >= 0)
         close(loop->epoll_fd);
     free(loop);
@@ -310,6 +317,8 @@ void loop_after_fork(struct loop *loop)
 {
     close(loop->epoll_fd);
     backends_after_fork(&loop->backends);
+    if (loop->gpu != NULL)
+        gpu_after_fork(loop->gpu);
     progress_after_fork(loop->progress);
     if (loop->control->ops->after_fork != NULL)
         loop->control->ops->after_fork(loop->control);
@@ -382,10 +391,16 @@ int loop_submit(struct loop *loop, struct request *request, bool kick, hvd_handl
     return rc;
 }
 
+struct gpu *loop_gpu(const struct loop *loop)
+{
+    return loop->gpu;
+}
+
 struct handle_wait {
     struct tensor_queue *queue;
     hvd_handle handle;
-    uint64_t finished; /* operations of this rank, at the last test */
+    struct gpu_event *end; /* of the operation, where it was launched */
+    uint64_t finished;     /* operations of this rank, at the last test */
 };
 
 static bool handle_is_done(void *arg)
@@ -400,14 +415,51 @@ static bool handle_is_done(void *arg)
     return done;
 }
 
+static int check_not_in_callback(struct loop *loop, const char *call, struct hvd_error *err)
+{
+    if (!loop_is_driver(loop))
+        return HVD_OK;
+    return error_set(err, HVD_ERR_STATE,
+                     "%s was called inside a callback, where nothing can make progress; "
+                     "submit there and wait elsewhere",
+                     call);
+}
+
+/* Is it done, or launched? Then it has an end. */
+static bool handle_is_launched(void *arg)
+{
+    struct handle_wait *wait = arg;
+    uint64_t finished = tensor_queue_finished_count(wait->queue);
+    if (wait->end != NULL || wait->finished == finished)
+        return wait->end != NULL;
+    if (tensor_queue_test(wait->queue, wait->handle, NULL) != HVD_IN_PROGRESS)
+        return true;
+    tensor_queue_test_launched(wait->queue, wait->handle, &wait->end, NULL);
+    wait->finished = finished;
+    return wait->end != NULL;
+}
+
+int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, struct hvd_error *err)
+{
+    struct handle_wait wait = {.queue = loop->queue, .handle = handle, .finished = UINT64_MAX};
+    int status = check_not_in_callback(loop, "hvd_wait_on_stream", err);
+    if (status != HVD_OK)
+        return status;
+    progress_drive(loop->progress, handle_is_launched, &wait);
+    if (wait.end == NULL)
+        return tensor_queue_test_and_release(loop->queue, handle, err);
+    status = gpu_follow(wait.end, stream, err);
+    gpu_event_release(wait.end);
+    return status;
+}
+
 int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err)
 {
-    struct handle_wait wait = {loop->queue, handle, UINT64_MAX};
-    if (loop_is_driver(loop))
-        return error_set(err, HVD_ERR_STATE,
-                         "hvd_wait was called inside a callback, where nothing can make progress; "
-                         "submit there and wait elsewhere");
-    int status = tensor_queue_test_and_release(loop->queue, handle, err);
+    struct handle_wait wait = {.queue = loop->queue, .handle = handle, .finished = UINT64_MAX};
+    int status = check_not_in_callback(loop, "hvd_wait", err);
+    if (status != HVD_OK)
+        return status;
+    status = tensor_queue_test_and_release(loop->queue, handle, err);
     if (status != HVD_IN_PROGRESS)
         return status;
     trace_wait_begin(loop->trace);

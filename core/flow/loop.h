@@ -6,8 +6,9 @@
  *   negotiation    what all ranks agree on, in one order (by negotiate/); fuse cuts it into batches
  *   batch_queue    batches run one after another (batch, row_counts, adasum), carried by a backend
  *   finish         results, status and callback
- * Beside them: failure (the job cannot go on), set_change (process sets come and go), stall_inspector, trials
- * (autotuning). loop.c calls the stages in turn; progress decides which thread does that: the driver.
+ * Beside them: gpu (this rank's GPU; staging takes its tensors through host memory), failure (the job cannot
+ * go on), set_change (process sets come and go), stall_inspector, trials (autotuning). loop.c calls the
+ * stages in turn; progress decides which thread does that: the driver.
  *
  * The folder sees backends through backend.h, backend_env.h and backends.h of backend/ alone, arithmetic on
  * elements through backend/arith/reduce.h, the control tree through control/control.h, and the names of ranks
@@ -39,6 +40,13 @@ int loop_submit(struct loop *loop, struct request *request, bool kick, hvd_handl
 
 /* Any thread; HVD_ERR_STATE inside a callback. Releases the handle. */
 int loop_wait(struct loop *loop, hvd_handle handle, struct hvd_error *err);
+
+/* Any thread; HVD_ERR_STATE inside a callback. As loop_wait, but an operation on the GPU need only be
+ * launched: then [stream] waits for its end. */
+int loop_wait_on_stream(struct loop *loop, hvd_handle handle, void *stream, struct hvd_error *err);
+
+/* This rank's GPU, for gpu_find and gpu_mark. */
+struct gpu *loop_gpu(const struct loop *loop);
 
 /* Leave together with all ranks, and wait for them. The status of the job: HVD_OK, or why it ended. */
 int loop_leave(struct loop *loop, struct hvd_error *err);

@@ -242,6 +242,10 @@ static struct batch *batch_of_item(struct negotiation *negotiation, struct batch
                            item->desc, item->index);
     if (*batchp == NULL)
         return NULL;
+    if (item->desc->tensors[item->index].on_device) {
+        (*batchp)->gpu = negotiation->batch_queue->gpu;
+        (*batchp)->stage = BATCH_FETCH;
+    }
     (*batchp)->fusion_bytes = negotiation->settings.fusion_bytes;
     (*batchp)->transfer.chunk_bytes = negotiation->settings.chunk_bytes;
     batch_queue_append(negotiation->batch_queue, *batchp);

@@ -13,7 +13,7 @@ struct request *request_create(const struct desc *desc)
     if (request == NULL)
         return NULL;
     request->desc = desc_hold(desc);
-    request->tensor_count = request->tensors_left = desc->tensor_count;
+    request->tensor_count = request->tensors_left = request->tensors_to_launch = desc->tensor_count;
     for (int i = 0; i < request->tensor_count; i++) {
         struct request_tensor *tensor = &request->tensors[i];
         tensor->request = request;
@@ -36,6 +36,9 @@ static void release_run_state(struct request *request)
     }
     free(request->splits);
     request->splits = NULL;
+    gpu_event_release(request->ready);
+    gpu_event_release(request->end);
+    request->ready = request->end = NULL;
 }
 
 void request_free(struct request *request)
@@ -74,5 +77,6 @@ void request_reset(struct request *request)
     request->done = NULL;
     request->arg = NULL;
     request->decided = false;
-    request->tensors_left = request->tensor_count;
+    request->tensors_left = request->tensors_to_launch = request->tensor_count;
+    atomic_store_explicit(&request->launched, false, memory_order_relaxed);
 }

@@ -7,6 +7,7 @@
 
 #include "base/name_table.h"
 #include "base/status.h"
+#include "flow/gpu.h"
 #include "negotiate/desc.h"
 #include "trace/trace.h"
 
@@ -26,7 +27,10 @@ struct request_tensor {
     int64_t result_rows;  /* the sum of member_rows */
     int64_t moved;        /* elements packed or unpacked so far */
     struct request_tensor *next; /* in its batch */
-    bool owned;                  /* hvd allocated output, and the caller does not have it yet */
+    const void *gpu_input;       /* while [staged]: what input and output are otherwise */
+    void *gpu_output;
+    bool staged; /* input and output are host memory that stands for the tensor on the GPU */
+    bool owned;  /* hvd allocated output, and the caller does not have it yet */
     /* used by the tensor queue only */
     bool in_table;         /* link is in the table of names */
     struct name_link link; /* hash of set and name */
@@ -43,6 +47,7 @@ struct request {
     const int *ranks;        /* SET_ADD: the new members, ascending */
     hvd_set *setp;           /* SET_ADD: where to write the new set's number */
     int *last_rankp;         /* JOIN: where to write the rank that joined last, or NULL */
+    struct gpu_event *ready; /* tensors on the GPU: the stream of the caller has come so far; owned */
     hvd_done_f done;
     void *arg;
     /* used by the progress driver only, down to reason */
@@ -50,6 +55,7 @@ struct request {
     bool decided;          /* all ranks agreed to run it */
     bool placeholder;      /* made here for a rank that has joined, to contribute zeros; the user has none */
     int tensors_left;      /* not done yet */
+    int tensors_to_launch; /* not in the GPU's queue yet */
     int first_error;       /* HVD_OK, or the first error of a tensor */
     char *reason;          /* of first_error; NULL if memory was out */
     struct trace_op trace; /* filled by the thread that submits */
@@ -58,6 +64,8 @@ struct request {
     hvd_handle handle;     /* 0: the caller wanted none */
     _Atomic bool live;     /* submitted and not withdrawn: its names are taken */
     _Atomic int status;    /* HVD_IN_PROGRESS until it is done */
+    _Atomic bool launched; /* it is in the GPU's queue, which has done it when [end] comes */
+    struct gpu_event *end; /* owned */
     bool idle;             /* done, and kept for reuse */
     int tensors_in_table;  /* how many tensors have their name in the table */
     const char *last_name; /* address of the caller's first name at the last reuse; only to prefetch */

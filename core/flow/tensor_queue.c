@@ -224,6 +224,13 @@ static struct handle_slot *find_slot_locked(struct tensor_queue *queue, hvd_hand
     return slot->request != NULL && slot->generation == (uint32_t)(handle >> 32) ? slot : NULL;
 }
 
+static void free_slot_locked(struct tensor_queue *queue, struct handle_slot *slot)
+{
+    slot->request = NULL;
+    slot->next_free = queue->first_free;
+    queue->first_free = (uint32_t)(slot - queue->slots);
+}
+
 /* ---- In and out ---- */
 
 /* Most programs submit the same operations in the same order in every step. */
@@ -390,16 +397,44 @@ struct request *tensor_queue_withdraw_undecided(struct tensor_queue *queue, hvd_
     return list;
 }
 
+/* There is news for those who test. */
+static void count_news(struct tensor_queue *queue)
+{
+    uint64_t finished = atomic_load_explicit(&queue->finished, memory_order_relaxed);
+    atomic_store_explicit(&queue->finished, finished + 1, memory_order_release);
+}
+
+/* A launched operation may lose its handle at any time, see tensor_queue_test_launched. */
+static void finish_launched(struct tensor_queue *queue, struct request *request, int status)
+{
+    pthread_mutex_lock(&queue->lock);
+    atomic_store_explicit(&request->status, status, memory_order_release);
+    count_news(queue);
+    if (request->handle == 0)
+        recycle_locked(queue, request);
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void tensor_queue_launch(struct tensor_queue *queue, struct request *request, struct gpu_event *end)
+{
+    request->end = gpu_event_hold(end);
+    atomic_store_explicit(&request->launched, true, memory_order_release);
+    count_news(queue);
+}
+
 void tensor_queue_finish(struct tensor_queue *queue, struct request *request, int status,
                          const char *sentence)
 {
     bool has_handle = request->handle != 0;
     /* if memory is out there is only the status */
     request->sentence = sentence != NULL ? strdup(sentence) : NULL;
+    if (atomic_load_explicit(&request->launched, memory_order_relaxed)) {
+        finish_launched(queue, request, status);
+        return;
+    }
     /* after this store the thread that holds the handle may free the request */
     atomic_store_explicit(&request->status, status, memory_order_release);
-    uint64_t finished = atomic_load_explicit(&queue->finished, memory_order_relaxed);
-    atomic_store_explicit(&queue->finished, finished + 1, memory_order_release);
+    count_news(queue);
     if (has_handle)
         return;
     pthread_mutex_lock(&queue->lock);
@@ -444,9 +479,23 @@ int tensor_queue_test_and_release(struct tensor_queue *queue, hvd_handle handle,
     int status = test_locked(queue, handle, &slot, err);
     if (slot != NULL && status != HVD_IN_PROGRESS) {
         recycle_locked(queue, slot->request);
-        slot->request = NULL;
-        slot->next_free = queue->first_free;
-        queue->first_free = (uint32_t)(slot - queue->slots);
+        free_slot_locked(queue, slot);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return status;
+}
+
+int tensor_queue_test_launched(struct tensor_queue *queue, hvd_handle handle, struct gpu_event **endp,
+                               struct hvd_error *err)
+{
+    struct handle_slot *slot = NULL;
+    pthread_mutex_lock(&queue->lock);
+    int status = test_locked(queue, handle, &slot, err);
+    if (status == HVD_IN_PROGRESS && atomic_load_explicit(&slot->request->launched, memory_order_acquire)) {
+        *endp = gpu_event_hold(slot->request->end);
+        slot->request->handle = 0;
+        free_slot_locked(queue, slot);
+        status = HVD_OK;
     }
     pthread_mutex_unlock(&queue->lock);
     return status;

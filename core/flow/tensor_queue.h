@@ -50,13 +50,22 @@ struct request *tensor_queue_withdraw_undecided(struct tensor_queue *queue, hvd_
 void tensor_queue_finish(struct tensor_queue *queue, struct request *request, int status,
                          const char *sentence);
 
-/* How many operations were finished so far. While this number stays the same, no test has a new result. Does
- * not lock. */
+/* How many operations were finished or launched so far. While this number stays the same, no test has a new
+ * result. Does not lock. */
 uint64_t tensor_queue_finished_count(const struct tensor_queue *queue);
 
 /* The status of the operation; HVD_ERR_INVALID if [handle] is not valid. [err] gets the sentence of an error.
  */
 int tensor_queue_test(struct tensor_queue *queue, hvd_handle handle, struct hvd_error *err);
+
+/* The withdrawn operation is in the GPU's queue up to [end], of which the queue takes a share. Does not lock.
+ */
+void tensor_queue_launch(struct tensor_queue *queue, struct request *request, struct gpu_event *end);
+
+/* The same as tensor_queue_test; but an operation that is launched releases its handle, and sets *endp to its
+ * end, a share of which is the caller's: HVD_OK. */
+int tensor_queue_test_launched(struct tensor_queue *queue, hvd_handle handle, struct gpu_event **endp,
+                               struct hvd_error *err);
 
 /* The same, and release the handle if the operation is done. */
 int tensor_queue_test_and_release(struct tensor_queue *queue, hvd_handle handle, struct hvd_error *err);

@@ -53,7 +53,7 @@ endif
 # the collectives against a reference, and their errors
 RUN_TESTS += tests/run/property.bats
 check_PROGRAMS += tests/run/property
-tests_run_property_SOURCES = tests/run/property.c tests/run/op_plan.c tests/run/op_plan.h tests/run/perform.c tests/run/perform.h
+tests_run_property_SOURCES = tests/run/property.c tests/run/op_plan.c tests/run/op_plan.h tests/run/perform.c tests/run/perform.h tests/run/gpu_memory.c tests/run/gpu_memory.h
 tests_run_property_SOURCES += tests/run/reference.c tests/run/reference.h
 tests_run_property_LDADD = core/libhvd.la -lm
 RUN_TESTS += tests/run/errors.bats
@@ -176,3 +176,9 @@ tests_run_stop_in_mpi_la_SOURCES = tests/run/stop_in_mpi.c
 tests_run_stop_in_mpi_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
 tests_run_stop_in_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
 tests_run_stop_in_mpi_la_LIBADD = $(MPI_LIBS)
+
+
+RUN_TESTS += tests/run/gpu.bats
+check_PROGRAMS += tests/run/gpu
+tests_run_gpu_SOURCES = tests/run/gpu.c tests/run/gpu_memory.c tests/run/gpu_memory.h tests/run/ranks.h
+tests_run_gpu_LDADD = core/libhvd.la

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "gpu_memory.h"
+
 #define GUARD_BYTES 64
 #define GUARD_BYTE  0xa5
 #define POISON_BYTE 0x5a
@@ -97,6 +99,61 @@ static bool guard_holds(const char *data, int64_t bytes)
     return true;
 }
 
+/* ---- On a GPU: each block is copied there before the operation, and back after it ---- */
+
+static bool on_gpu(void)
+{
+    return getenv("PROPERTY_GPU") != NULL;
+}
+
+static size_t block_bytes(const char *block, const char *data, int64_t bytes)
+{
+    return (size_t)(data - block) + (size_t)bytes + GUARD_BYTES;
+}
+
+static char *to_gpu(const char *block, const char *data, int64_t bytes)
+{
+    char *there = gpu_memory_new(block_bytes(block, data, bytes));
+    gpu_memory_copy(there, block, block_bytes(block, data, bytes));
+    return there;
+}
+
+static void from_gpu(char **there, char *block, const char *data, int64_t bytes)
+{
+    if (*there == NULL)
+        return;
+    gpu_memory_copy(block, *there, block_bytes(block, data, bytes));
+    gpu_memory_free(*there);
+    *there = NULL;
+}
+
+/* Let the library see the tensor on the GPU. */
+static void move_to_gpu(struct op_memory *memory, struct hvd_tensor *tensor, struct random_stream *draws)
+{
+    bool in_place = tensor->output == tensor->input;
+    memory->gpu_in = to_gpu(memory->in_block, memory->input, memory->in_bytes);
+    if (tensor->input != NULL)
+        tensor->input = memory->gpu_in + (memory->input - memory->in_block);
+    if (memory->out_block != NULL)
+        memory->gpu_out = to_gpu(memory->out_block, memory->output, memory->out_bytes);
+    if (tensor->output != NULL && memory->out_block != NULL)
+        tensor->output = memory->gpu_out + (memory->output - memory->out_block);
+    else if (tensor->output != NULL)
+        tensor->output = memory->gpu_in + (memory->input - memory->in_block);
+    bool known = tensor->input != NULL && (in_place || tensor->output != NULL);
+    tensor->memory = known && random_stream_chance(draws, 50) ? HVD_MEMORY_ANY : HVD_MEMORY_DEVICE;
+}
+
+static void move_from_gpu(struct op_memory *memory, struct hvd_result *result)
+{
+    from_gpu(&memory->gpu_in, memory->in_block, memory->input, memory->in_bytes);
+    if (memory->gpu_out == NULL)
+        return;
+    from_gpu(&memory->gpu_out, memory->out_block, memory->output, memory->out_bytes);
+    if (result->data != NULL)
+        result->data = memory->output;
+}
+
 /* For hvd_result.allocate; this memory has guards too. */
 static void *allocate(int64_t bytes, void *arg)
 {
@@ -104,7 +161,10 @@ static void *allocate(int64_t bytes, void *arg)
     memory->allocated++;
     memory->out_bytes = bytes;
     memory->output = guarded(memory, bytes, 0, &memory->out_block);
-    return memory->output;
+    if (!on_gpu())
+        return memory->output;
+    memory->gpu_out = to_gpu(memory->out_block, memory->output, bytes);
+    return memory->gpu_out + (memory->output - memory->out_block);
 }
 
 static int64_t share_rows(int64_t rows, int member, int size)
@@ -165,11 +225,13 @@ static void prepare_tensor(struct op_run *work, int index, struct random_stream 
         tensor->shape[0] = plan_rows(work->plan, op, index, rank);
     if (random_stream_chance(draws, 50))
         work->results[index].rows = memory->rows;
-    if (random_stream_chance(draws, 50)) {
+    if (random_stream_chance(draws, 50) || on_gpu()) {
         work->results[index].allocate = allocate;
         work->results[index].arg = memory;
     }
     memset(memory->rows, 0xff, sizeof(memory->rows));
+    if (on_gpu())
+        move_to_gpu(memory, tensor, draws);
 }
 
 void perform_prepare(struct op_run *work, const struct op_plan *plan, const struct plan_op *op,
@@ -475,6 +537,7 @@ void perform_finish(struct op_run *work)
     const struct plan_op *op = work->op;
     for (int i = 0; i < op->tensor_count; i++) {
         struct op_memory *memory = &work->memory[i];
+        move_from_gpu(memory, &work->results[i]);
         if (makes_result(op))
             check_result(work, i);
         else if (op->kind == PLAN_BROADCAST)

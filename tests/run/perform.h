@@ -16,6 +16,7 @@ struct op_memory {
     char *in_block, *out_block;
     char *input, *output;
     bool given;                  /* the blocks are memory of hvd_alloc */
+    char *gpu_in, *gpu_out;      /* PROPERTY_GPU: the blocks on the GPU, for which those above stand */
     int64_t in_bytes, out_bytes; /* without the guards before and after the tensor */
     struct hvd_result result;
     int64_t rows[PLAN_MAX_RANKS];

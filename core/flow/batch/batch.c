@@ -6,6 +6,7 @@
 
 #include "flow/batch/adasum.h"
 #include "flow/batch/row_counts.h"
+#include "flow/batch/staging.h"
 #include "backend/arith/reduce.h"
 #include "base/dtype.h"
 
@@ -138,7 +139,15 @@ void batch_free(struct batch *batch)
     free(batch->sent);
     free(batch->received);
     free(batch->spans);
+    gpu_event_release(batch->event);
     free(batch);
+}
+
+bool batch_has_row_counts(const struct batch *batch)
+{
+    enum backend_kind kind = batch->transfer.need.kind;
+    bool sized_later = !batch->adasum && (kind == COLL_ALLGATHER || kind == COLL_ALLTOALL);
+    return !sized_later || batch->tensors->member_rows != NULL;
 }
 
 void batch_add(struct batch *batch, struct request_tensor *tensor)
@@ -267,8 +276,12 @@ int batch_plan(struct batch *batch, struct hvd_error *err)
     enum backend_kind kind = batch->transfer.need.kind;
     if (batch->adasum)
         return adasum_plan(batch, err);
-    if (kind == COLL_ALLGATHER || kind == COLL_ALLTOALL)
+    if (kind == COLL_ALLGATHER || kind == COLL_ALLTOALL) {
         row_counts_allocate(batch);
+        int rc = batch->gpu == NULL ? HVD_OK : staging_place_results(batch, err);
+        if (rc != HVD_OK)
+            return rc;
+    }
     if (kind == COLL_ALLTOALL)
         count_alltoall(batch);
     else if (is_per_member(kind))

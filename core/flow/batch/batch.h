@@ -11,6 +11,8 @@
 
 /* The next step of a batch. Batches go through the stages in this order, and each skips some. */
 enum batch_stage {
+    BATCH_FETCH,      /* tensors on the GPU go to host memory (staging.h) */
+    BATCH_FETCHING,   /* until the GPU has done it */
     BATCH_ROW_COUNTS, /* allgather, alltoall: exchange how many rows each member has (row_counts.h) */
     BATCH_LAY_OUT,    /* find its memory */
     BATCH_PACK,
@@ -18,6 +20,7 @@ enum batch_stage {
     BATCH_RUN,
     BATCH_COMBINE, /* between two exchanges of Adasum (adasum.h) */
     BATCH_UNPACK,
+    BATCH_STORE, /* results go to the GPU */
     BATCH_DONE,
     /* batches without tensors, which change the process sets in their turn */
     BATCH_SET_ADD,
@@ -58,10 +61,12 @@ struct batch {
     int64_t buffer_bytes;       /* of the buffer: how much of it the batch needs */
     void *buffer;
     struct batch_cursor cursor;
-    bool adasum;    /* an allreduce made of pairwise exchanges */
-    int level;      /* Adasum: levels that are done */
-    bool has_dots;  /* Adasum: the dot products of this level are complete */
-    double dots[3]; /* a.a, b.b, a.b */
+    struct gpu *gpu;         /* tensors on the GPU: this rank's; otherwise NULL */
+    struct gpu_event *event; /* the GPU has done what this batch has put into its queue; owned */
+    bool adasum;             /* an allreduce made of pairwise exchanges */
+    int level;               /* Adasum: levels that are done */
+    bool has_dots;           /* Adasum: the dot products of this level are complete */
+    double dots[3];          /* a.a, b.b, a.b */
     /* SET_ADD, SET_REMOVE */
     struct request *request;
     hvd_set set;
@@ -97,6 +102,9 @@ void batch_lay_out(struct batch *batch, void *buffer);
 /* Copy one portion of at most BATCH_PORTION_BYTES. */
 void batch_pack(struct batch *batch);
 void batch_unpack(struct batch *batch);
+
+/* The row counts are known, where the batch needs them: lay it out next. */
+bool batch_has_row_counts(const struct batch *batch);
 
 /* The transfer that was laid out is done. */
 void batch_transfer_done(struct batch *batch);

@@ -5,6 +5,7 @@
 
 #include "flow/batch/adasum.h"
 #include "flow/batch/row_counts.h"
+#include "flow/batch/staging.h"
 #include "flow/set_change.h"
 
 /* A batch of at most so many bytes goes on until it has to wait; larger ones take one step in a round. */
@@ -17,6 +18,7 @@
 void batch_queue_init(struct batch_queue *batch_queue)
 {
     batch_queue->tail = &batch_queue->first;
+    batch_queue->launched_tail = &batch_queue->launched;
 }
 
 void batch_queue_append(struct batch_queue *batch_queue, struct batch *batch)
@@ -40,9 +42,18 @@ static struct batch *remove_first(struct batch_queue *batch_queue)
 
 /* ---- The end of a batch ----------------------------------------------------------------------- */
 
-static void end_first(struct batch_queue *batch_queue, int status, const char *reason)
+static struct batch *remove_launched(struct batch_queue *batch_queue)
 {
-    struct batch *batch = remove_first(batch_queue);
+    struct batch *batch = batch_queue->launched;
+    batch_queue->launched = batch->next;
+    if (batch_queue->launched == NULL)
+        batch_queue->launched_tail = &batch_queue->launched;
+    return batch;
+}
+
+/* [batch] is in no list any more. */
+static void end_batch(struct batch_queue *batch_queue, struct batch *batch, int status, const char *reason)
+{
     struct request_tensor *next = NULL;
     finish_read_clock(batch_queue->finish);
     trials_batch_done(batch_queue->trials, batch->bytes, batch_queue->first != NULL);
@@ -57,19 +68,58 @@ static void end_first(struct batch_queue *batch_queue, int status, const char *r
     batch_free(batch);
 }
 
+static void end_first(struct batch_queue *batch_queue, int status, const char *reason)
+{
+    end_batch(batch_queue, remove_first(batch_queue), status, reason);
+}
+
+/* Has the GPU done what it was given for [batch]? It wakes a driver that sleeps while it has not. */
+static int test_event(struct batch_queue *batch_queue, const struct batch *batch, struct hvd_error *err)
+{
+    int rc = gpu_event_status(batch->event, err);
+    if (rc == HVD_IN_PROGRESS && batch_queue->armed)
+        gpu_notify(batch_queue->gpu, batch->event);
+    return rc;
+}
+
+/* Without waiting for the GPU: batches that it has done end, in order. */
+static int end_launched(struct batch_queue *batch_queue, bool *movedp, struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    while (batch_queue->launched != NULL && rc == HVD_OK) {
+        rc = test_event(batch_queue, batch_queue->launched, err);
+        if (rc == HVD_OK) {
+            end_batch(batch_queue, remove_launched(batch_queue), HVD_OK, NULL);
+            batch_queue->moves++;
+            *movedp = true;
+        }
+    }
+    return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
+}
+
 void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char *reason)
 {
     const struct batch *batch = batch_queue->first;
     if (batch != NULL && batch->stage == BATCH_RUN)
         backends_abort(batch_queue->backends, batch->team, batch->backend);
-    while (batch_queue->first != NULL)
+    if (batch_queue->launched != NULL || (batch != NULL && batch->gpu != NULL))
+        gpu_settle(batch_queue->gpu);
+    while (batch_queue->launched != NULL)
+        end_batch(batch_queue, remove_launched(batch_queue), status, reason);
+    while (batch_queue->first != NULL) {
+        if (batch_queue->first->gpu != NULL)
+            staging_return(batch_queue->first);
         end_first(batch_queue, status, reason);
+    }
 }
 
 void batch_queue_fini(struct batch_queue *batch_queue)
 {
-    while (batch_queue->first != NULL) {
-        struct batch *batch = remove_first(batch_queue);
+    if (batch_queue->launched != NULL)
+        gpu_settle(batch_queue->gpu);
+    while (batch_queue->first != NULL || batch_queue->launched != NULL) {
+        struct batch *batch =
+            batch_queue->launched != NULL ? remove_launched(batch_queue) : remove_first(batch_queue);
         struct request_tensor *next = NULL;
         for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = next) {
             next = tensor->next;
@@ -193,6 +243,58 @@ static int test_transfer(struct batch_queue *batch_queue, struct batch *batch, b
     return HVD_OK;
 }
 
+/* ---- On the GPU ------------------------------------------------------------------------------- */
+
+static int fetch(struct batch *batch, struct hvd_error *err)
+{
+    int rc = staging_fetch(batch, err);
+    batch->stage = BATCH_FETCHING;
+    return rc;
+}
+
+static int test_fetched(struct batch_queue *batch_queue, struct batch *batch, bool *movedp,
+                        struct hvd_error *err)
+{
+    int rc = test_event(batch_queue, batch, err);
+    *movedp = rc == HVD_OK;
+    if (rc == HVD_OK)
+        batch->stage = batch_has_row_counts(batch) ? BATCH_LAY_OUT : BATCH_ROW_COUNTS;
+    return rc == HVD_IN_PROGRESS ? HVD_OK : rc;
+}
+
+/* Callers that wait for the launch of their operation need not wait for the GPU. */
+static void launch_tensors(struct batch_queue *batch_queue, struct batch *batch)
+{
+    struct finish *finish = batch_queue->finish;
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next) {
+        if (--tensor->request->tensors_to_launch == 0 && !tensor->request->placeholder &&
+            tensor->request->first_error == HVD_OK) {
+            tensor_queue_withdraw(tensor->request);
+            tensor_queue_launch(finish->queue, tensor->request, batch->event);
+            finish->any_finished = true;
+        }
+    }
+}
+
+static int store(struct batch_queue *batch_queue, struct batch *batch, struct hvd_error *err)
+{
+    int rc = staging_store(batch, err);
+    if (rc != HVD_OK)
+        return rc;
+    remove_first(batch_queue);
+    batch->next = NULL;
+    batch->stage = BATCH_DONE;
+    *batch_queue->launched_tail = batch;
+    batch_queue->launched_tail = &batch->next;
+    launch_tensors(batch_queue, batch);
+    return HVD_OK;
+}
+
+bool batch_queue_is_empty(const struct batch_queue *batch_queue)
+{
+    return batch_queue->first == NULL && batch_queue->launched == NULL;
+}
+
 static int add_set(struct batch_queue *batch_queue, const struct batch *batch, bool *movedp,
                    struct hvd_error *err)
 {
@@ -211,6 +313,10 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
 {
     *movedp = true;
     switch (batch->stage) {
+    case BATCH_FETCH:
+        return fetch(batch, err);
+    case BATCH_FETCHING:
+        return test_fetched(batch_queue, batch, movedp, err);
     case BATCH_ROW_COUNTS:
         return row_counts_exchange(batch, err);
     case BATCH_LAY_OUT:
@@ -230,7 +336,15 @@ static int run_step(struct batch_queue *batch_queue, struct batch *batch, bool *
         return HVD_OK;
     case BATCH_SET_ADD:
         return add_set(batch_queue, batch, movedp, err);
+    case BATCH_STORE:
+        return store(batch_queue, batch, err);
     case BATCH_DONE:
+        if (batch->gpu != NULL) {
+            batch->stage = BATCH_STORE;
+            return HVD_OK;
+        }
+        end_first(batch_queue, HVD_OK, NULL);
+        return HVD_OK;
     case BATCH_SET_REMOVE:
         end_first(batch_queue, HVD_OK, NULL);
         return HVD_OK;
@@ -250,9 +364,9 @@ int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_er
     struct batch *batch = batch_queue->first;
     const struct failure *failure = batch_queue->failure;
     bool again = batch != NULL && !failure->announced && !failure_is_suspected(failure);
-    int rc = HVD_OK;
-    while (again) {
-        bool ends = batch->stage >= BATCH_DONE;
+    int rc = end_launched(batch_queue, movedp, err);
+    while (again && rc == HVD_OK) {
+        bool ends = batch->stage >= BATCH_STORE;
         bool moved = false;
         rc = run_step(batch_queue, batch, &moved, err);
         *movedp |= moved;

@@ -19,10 +19,13 @@ struct batch_queue {
     struct failure *failure;
     struct trials *trials;
     struct finish *finish;
-    struct batch *first, **tail; /* the first one runs */
-    int count;
-    uint64_t moves; /* steps that were made, of any batch */
-    void *buffer;   /* the fusion buffer, which grows to the size of the largest batch */
+    struct gpu *gpu;
+    bool armed;                              /* as backend_ops.arm: the driver may sleep after this round */
+    struct batch *first, **tail;             /* the first one runs */
+    struct batch *launched, **launched_tail; /* their last step is in the GPU's queue, in this order */
+    int count;                               /* of those from first on */
+    uint64_t moves;                          /* steps that were made, of any batch */
+    void *buffer; /* the fusion buffer, which grows to the size of the largest batch */
     int64_t buffer_bytes;
 };
 
@@ -40,6 +43,9 @@ int batch_queue_run(struct batch_queue *batch_queue, bool *movedp, struct hvd_er
 
 /* Stop the running batch, whose memory the backend does not touch from here on, and end all with [status]. */
 void batch_queue_abandon(struct batch_queue *batch_queue, int status, const char *reason);
+
+/* Is no batch left, not even at work on the GPU? */
+bool batch_queue_is_empty(const struct batch_queue *batch_queue);
 
 /* The number of the first batch in its set, from 1, while it is transferred or about to be; otherwise 0. The
  * same on all members. */

@@ -18,7 +18,7 @@ struct fuse_item {
 };
 
 /* Put each of [items], which were decided together, into a batch. Batches are numbered from 0, in the order
- * of their first items; returns how many there are. Tensors share a batch where kind, type, op, root,
+ * of their first items; returns how many there are. Tensors share a batch where kind, type, memory, op, root,
  * factors, wire, set and backend are equal and their bytes do not exceed [threshold_bytes] together; they
  * need not be neighbours. A tensor that reaches the threshold by itself stays alone, because it would be
  * copied for nothing. So do tensors without bytes, alltoall and Adasum. The batches of a set do not depend on

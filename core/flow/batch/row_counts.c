@@ -136,7 +136,8 @@ static int split_batch(struct batch *batch, int64_t threshold_bytes, struct batc
     struct batch *rest = batch_create(batch->team, batch->backend, tensor->request->desc, tensor->index);
     if (rest == NULL)
         return error_set(err, HVD_ERR_NO_MEMORY, "no memory left to plan the next operations");
-    rest->stage = BATCH_LAY_OUT;
+    rest->gpu = batch->gpu;
+    rest->stage = batch->gpu == NULL ? BATCH_LAY_OUT : BATCH_FETCH;
     rest->fusion_bytes = batch->fusion_bytes;
     rest->transfer.chunk_bytes = batch->transfer.chunk_bytes;
     rest->tensors = tensor;

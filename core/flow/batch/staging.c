@@ -1,0 +1,143 @@
+/* staging.c: tensors on the GPU that a backend of host memory carries, through pinned memory. */
+#include "flow/batch/staging.h"
+
+#include "base/cpu.h"
+#include "base/dtype.h"
+
+static int64_t round_up(int64_t bytes)
+{
+    return (bytes + CACHE_LINE_BYTES - 1) / CACHE_LINE_BYTES * CACHE_LINE_BYTES;
+}
+
+/* Does the operation read this rank's input? */
+static bool reads(const struct batch *batch)
+{
+    return batch->transfer.need.kind != COLL_BROADCAST || batch->at_root;
+}
+
+static bool is_in_place(const struct request_tensor *tensor)
+{
+    return tensor->input == tensor->output;
+}
+
+/* The host memory of one tensor's input, and of its output where that is not the input. */
+static int64_t tensor_bytes(const struct request_tensor *tensor)
+{
+    bool two = tensor->output != NULL && !is_in_place(tensor);
+    return round_up(tensor->bytes) * (two ? 2 : 1);
+}
+
+/* Copy the input to [memory], and let the batch take that for the tensor. */
+static int fetch_tensor(struct batch *batch, struct request_tensor *tensor, char *memory,
+                        struct hvd_error *err)
+{
+    bool in_place = is_in_place(tensor);
+    tensor->gpu_input = tensor->input;
+    tensor->gpu_output = tensor->output;
+    tensor->staged = true;
+    tensor->input = memory;
+    if (tensor->output != NULL)
+        tensor->output = in_place ? memory : memory + round_up(tensor->bytes);
+    return reads(batch) ? gpu_copy(batch->gpu, memory, tensor->gpu_input, tensor->bytes, err) : HVD_OK;
+}
+
+/* Copies come after what the program had put into its stream. */
+static int await_request(struct batch *batch, const struct request_tensor *tensor,
+                         const struct request *previous, struct hvd_error *err)
+{
+    const struct request *request = tensor->request;
+    if (request == previous || request->ready == NULL)
+        return HVD_OK;
+    return gpu_await(batch->gpu, request->ready, err);
+}
+
+int staging_fetch(struct batch *batch, struct hvd_error *err)
+{
+    const struct request *previous = NULL;
+    char *memory = NULL;
+    int64_t bytes = 0;
+    staging_return(batch); /* tensors that were cut off from an earlier batch may be in its memory */
+    for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
+        bytes += tensor_bytes(tensor);
+    int rc = gpu_host_block(batch->gpu, GPU_BLOCK_TENSORS, bytes, &memory, err);
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL && rc == HVD_OK;
+         tensor = tensor->next) {
+        if (tensor->request->placeholder)
+            continue;
+        int64_t used = tensor_bytes(tensor);
+        rc = await_request(batch, tensor, previous, err);
+        if (rc == HVD_OK)
+            rc = fetch_tensor(batch, tensor, memory, err);
+        previous = tensor->request;
+        memory += used;
+    }
+    gpu_event_release(batch->event);
+    batch->event = NULL;
+    return rc == HVD_OK ? gpu_mark_own(batch->gpu, &batch->event, err) : rc;
+}
+
+static int64_t result_bytes(const struct batch *batch, const struct request_tensor *tensor)
+{
+    return tensor->result_rows * tensor->row_elements * (int64_t)dtype_bytes(batch->dtype);
+}
+
+int staging_place_results(struct batch *batch, struct hvd_error *err)
+{
+    char *memory = NULL;
+    int64_t bytes = 0;
+    for (const struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
+        bytes += round_up(result_bytes(batch, tensor));
+    int rc = gpu_host_block(batch->gpu, GPU_BLOCK_RESULTS, bytes, &memory, err);
+    if (rc != HVD_OK)
+        return rc;
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next) {
+        tensor->gpu_output = tensor->output;
+        if (tensor->output != NULL)
+            tensor->output = memory;
+        memory += round_up(result_bytes(batch, tensor));
+    }
+    return HVD_OK;
+}
+
+/* The bytes of the result at this rank. */
+static int64_t output_bytes(const struct batch *batch, const struct request_tensor *tensor)
+{
+    const struct team *members = &batch->team->members;
+    if (tensor->result != NULL)
+        return result_bytes(batch, tensor);
+    if (tensor->request->desc->kind != DESC_REDUCESCATTER)
+        return tensor->bytes;
+    int64_t rows = tensor->request->desc->tensors[tensor->index].shape[0];
+    return hvd_share_rows(rows, members->rank, members->size) * tensor->row_elements *
+           (int64_t)dtype_bytes(batch->dtype);
+}
+
+static void return_tensor(struct request_tensor *tensor)
+{
+    if (!tensor->staged)
+        return;
+    tensor->input = tensor->gpu_input;
+    tensor->output = tensor->gpu_output;
+    tensor->staged = false;
+}
+
+void staging_return(struct batch *batch)
+{
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL; tensor = tensor->next)
+        return_tensor(tensor);
+}
+
+int staging_store(struct batch *batch, struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    for (struct request_tensor *tensor = batch->tensors; tensor != NULL && rc == HVD_OK;
+         tensor = tensor->next) {
+        const void *from = tensor->output;
+        return_tensor(tensor);
+        if (from != NULL && from != tensor->output)
+            rc = gpu_copy(batch->gpu, tensor->output, from, output_bytes(batch, tensor), err);
+    }
+    gpu_event_release(batch->event);
+    batch->event = NULL;
+    return rc == HVD_OK ? gpu_mark_own(batch->gpu, &batch->event, err) : rc;
+}

@@ -1,0 +1,455 @@
+/* gpu.c: the GPU of this rank, from the first tensor on it: its memory, its queue, its events. */
+#include "config.h"
+
+#include "flow/gpu.h"
+
+#include <link.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cuda/device.h"
+#include "cuda/driver_calls.h"
+#include "cuda/memory_kind.h"
+
+#define SETTLE_US INT64_C(5000000)
+
+struct gpu_event {
+    struct gpu *gpu;
+    CUevent event;
+    _Atomic int holders;
+    bool notifies; /* the driver is woken when it comes */
+    struct gpu_event *next_free;
+};
+
+struct host_block {
+    char *memory;
+    int64_t bytes;
+};
+
+struct gpu {
+    const struct hvd_log *log;
+    int epoll_fd;
+    _Atomic bool driver_loaded; /* by the program */
+    _Atomic bool opened;
+    pthread_mutex_t lock;     /* of what follows, until it is opened; and of free_events */
+    unsigned long long loads; /* of libraries in this process, at the last look for the driver's */
+    struct cuda_driver *driver;
+    bool driver_fails;
+    struct hvd_error why;
+    struct cuda_device device;
+    CUstream stream, notify_stream;
+    int notify_fd;
+    struct gpu_event *free_events;
+    struct host_block blocks[GPU_BLOCKS]; /* the driver's */
+};
+
+int gpu_create(struct gpu **gpup, int epoll_fd, const struct hvd_log *log, struct hvd_error *err)
+{
+    struct gpu *gpu = calloc(1, sizeof(*gpu));
+    if (gpu == NULL)
+        return error_set_errno(err, "no memory for %zu bytes", sizeof(*gpu));
+    gpu->log = log;
+    gpu->epoll_fd = epoll_fd;
+    gpu->notify_fd = -1;
+    pthread_mutex_init(&gpu->lock, NULL);
+    *gpup = gpu;
+    return HVD_OK;
+}
+
+/* ---- The driver and the device ---------------------------------------------------------------- */
+
+static int first_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+    (void)size;
+    *(unsigned long long *)arg = info->dlpi_adds;
+    return 1;
+}
+
+/* Has the program loaded CUDA's driver? Looked for only when any library was loaded since the last time. */
+static bool uses_cuda(struct gpu *gpu)
+{
+    unsigned long long loads = 0;
+    if (atomic_load_explicit(&gpu->driver_loaded, memory_order_acquire))
+        return true;
+    dl_iterate_phdr(first_object, &loads);
+    pthread_mutex_lock(&gpu->lock);
+    bool is_new = loads != gpu->loads;
+    gpu->loads = loads;
+    pthread_mutex_unlock(&gpu->lock);
+    if (is_new && cuda_driver_loaded(NULL))
+        atomic_store_explicit(&gpu->driver_loaded, true, memory_order_release);
+    return atomic_load_explicit(&gpu->driver_loaded, memory_order_acquire);
+}
+
+/* A driver that does not start is not asked again. */
+static int need_driver_locked(struct gpu *gpu, struct hvd_error *err)
+{
+    if (gpu->driver == NULL && !gpu->driver_fails)
+        gpu->driver_fails = cuda_driver_open(NULL, &gpu->driver, &gpu->why) != HVD_OK;
+    return gpu->driver_fails ? error_set(err, HVD_ERR_UNSUPPORTED, "%s", gpu->why.text) : HVD_OK;
+}
+
+static int need_driver(struct gpu *gpu, struct hvd_error *err)
+{
+    if (atomic_load_explicit(&gpu->opened, memory_order_acquire))
+        return HVD_OK;
+    pthread_mutex_lock(&gpu->lock);
+    int rc = need_driver_locked(gpu, err);
+    pthread_mutex_unlock(&gpu->lock);
+    return rc;
+}
+
+static int create_streams(struct gpu *gpu, struct hvd_error *err)
+{
+    const struct cuda_driver *driver = gpu->driver;
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET};
+    CUresult result = driver->cuStreamCreateWithPriority(&gpu->stream, CU_STREAM_NON_BLOCKING, 0);
+    if (result == CUDA_SUCCESS)
+        result = driver->cuStreamCreateWithPriority(&gpu->notify_stream, CU_STREAM_NON_BLOCKING, 0);
+    if (result != CUDA_SUCCESS)
+        return cuda_error(driver, result, err, "no stream on GPU %d", gpu->device.ordinal);
+    gpu->notify_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (gpu->notify_fd < 0 ||
+        (gpu->epoll_fd >= 0 && epoll_ctl(gpu->epoll_fd, EPOLL_CTL_ADD, gpu->notify_fd, &event) < 0))
+        return error_set_errno(err, "cannot make the descriptor by which a GPU wakes hvd");
+    return HVD_OK;
+}
+
+static void close_device(struct gpu *gpu)
+{
+    const struct cuda_driver *driver = gpu->driver;
+    if (gpu->stream != NULL)
+        driver->cuStreamDestroy(gpu->stream);
+    if (gpu->notify_stream != NULL)
+        driver->cuStreamDestroy(gpu->notify_stream);
+    if (gpu->notify_fd >= 0)
+        close(gpu->notify_fd);
+    gpu->stream = gpu->notify_stream = NULL;
+    gpu->notify_fd = -1;
+    cuda_device_close(&gpu->device);
+}
+
+static int open_locked(struct gpu *gpu, int ordinal, struct hvd_error *err)
+{
+    int mode = 0;
+    int rc = need_driver_locked(gpu, err);
+    if (rc == HVD_OK)
+        rc = cuda_device_open(gpu->driver, ordinal, &gpu->device, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc == HVD_OK) {
+        rc = create_streams(gpu, err);
+        if (rc != HVD_OK)
+            close_device(gpu);
+        else
+            cuda_device_leave(&gpu->device, mode);
+    }
+    if (rc != HVD_OK)
+        return rc;
+    log_write(gpu->log, LOG_INFO, "gpu", "tensors of this rank are on GPU %d", ordinal);
+    atomic_store_explicit(&gpu->opened, true, memory_order_release);
+    return HVD_OK;
+}
+
+/* The device [ordinal] is this rank's from the first tensor on it. */
+static int need_device(struct gpu *gpu, int ordinal, struct hvd_error *err)
+{
+    int rc = HVD_OK;
+    if (!atomic_load_explicit(&gpu->opened, memory_order_acquire)) {
+        pthread_mutex_lock(&gpu->lock);
+        if (!atomic_load_explicit(&gpu->opened, memory_order_acquire))
+            rc = open_locked(gpu, ordinal, err);
+        pthread_mutex_unlock(&gpu->lock);
+    }
+    if (rc == HVD_OK && gpu->device.ordinal != ordinal)
+        rc = error_set(err, HVD_ERR_INVALID,
+                       "it is on GPU %d, but earlier tensors of this rank are on GPU %d; start one rank for "
+                       "each GPU",
+                       ordinal, gpu->device.ordinal);
+    return rc;
+}
+
+/* ---- Whose memory ----------------------------------------------------------------------------- */
+
+/* The GPU whose memory [pointer] is; -1: the host's. */
+static int device_of(const struct gpu *gpu, const void *pointer)
+{
+    struct memory_place place = memory_place_of(gpu->driver, pointer);
+    if (place.kind == MEMORY_HOST)
+        return -1;
+    return place.device >= 0 ? place.device : 0;
+}
+
+/* Ask the driver. */
+static int ask_place(struct gpu *gpu, const struct hvd_tensor *tensor, int *ordinalp, struct hvd_error *err)
+{
+    const void *first = tensor->input != NULL ? tensor->input : tensor->output;
+    const void *second = tensor->output != NULL ? tensor->output : first;
+    *ordinalp = -1;
+    if (first == NULL || !uses_cuda(gpu) || need_driver(gpu, NULL) != HVD_OK)
+        return HVD_OK;
+    *ordinalp = device_of(gpu, first);
+    int other = second == first ? *ordinalp : device_of(gpu, second);
+    if (other == *ordinalp)
+        return HVD_OK;
+    return error_set(
+        err, HVD_ERR_INVALID, "input is %s and output is %s; give both on one GPU, or both in host memory",
+        *ordinalp < 0 ? "in host memory" : "on a GPU", other < 0 ? "in host memory" : "on a GPU");
+}
+
+int gpu_find(struct gpu *gpu, const struct hvd_tensor *tensor, bool *on_devicep, struct hvd_error *err)
+{
+    int ordinal = tensor->device;
+    *on_devicep = false;
+    if (tensor->memory == HVD_MEMORY_HOST)
+        return HVD_OK;
+    if (tensor->memory == HVD_MEMORY_ANY) {
+        int rc = ask_place(gpu, tensor, &ordinal, err);
+        if (rc != HVD_OK || ordinal < 0)
+            return rc;
+    }
+    *on_devicep = true;
+    return need_device(gpu, ordinal, err);
+}
+
+/* ---- Events ----------------------------------------------------------------------------------- */
+
+static struct gpu_event *take_free_event(struct gpu *gpu)
+{
+    pthread_mutex_lock(&gpu->lock);
+    struct gpu_event *event = gpu->free_events;
+    if (event != NULL)
+        gpu->free_events = event->next_free;
+    pthread_mutex_unlock(&gpu->lock);
+    return event;
+}
+
+static int create_event(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *err)
+{
+    struct gpu_event *event = calloc(1, sizeof(*event));
+    if (event == NULL)
+        return error_set_errno(err, "no memory for %zu bytes", sizeof(*event));
+    CUresult result = gpu->driver->cuEventCreate(&event->event, CU_EVENT_DISABLE_TIMING);
+    if (result != CUDA_SUCCESS) {
+        free(event);
+        return cuda_error(gpu->driver, result, err, "no event on GPU %d", gpu->device.ordinal);
+    }
+    event->gpu = gpu;
+    *eventp = event;
+    return HVD_OK;
+}
+
+int gpu_mark(struct gpu *gpu, void *stream, struct gpu_event **eventp, struct hvd_error *err)
+{
+    int mode = 0;
+    struct gpu_event *event = take_free_event(gpu);
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (event == NULL)
+        rc = create_event(gpu, &event, err);
+    if (rc == HVD_OK) {
+        CUresult result = gpu->driver->cuEventRecord(event->event, stream);
+        atomic_store(&event->holders, 1);
+        event->notifies = false;
+        if (result != CUDA_SUCCESS) {
+            rc = cuda_error(gpu->driver, result, err, "the stream cannot be marked; is it one of GPU %d?",
+                            gpu->device.ordinal);
+            gpu_event_release(event);
+        }
+    }
+    cuda_device_leave(&gpu->device, mode);
+    if (rc == HVD_OK)
+        *eventp = event;
+    return rc;
+}
+
+int gpu_mark_own(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *err)
+{
+    return gpu_mark(gpu, gpu->stream, eventp, err);
+}
+
+static int stream_wait(const struct gpu *gpu, void *stream, const struct gpu_event *event,
+                       struct hvd_error *err)
+{
+    int mode = 0;
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    CUresult result = gpu->driver->cuStreamWaitEvent(stream, event->event, 0);
+    if (result != CUDA_SUCCESS)
+        rc = cuda_error(gpu->driver, result, err, "the stream cannot wait; is it one of GPU %d?",
+                        gpu->device.ordinal);
+    cuda_device_leave(&gpu->device, mode);
+    return rc;
+}
+
+int gpu_follow(struct gpu_event *event, void *stream, struct hvd_error *err)
+{
+    return stream_wait(event->gpu, stream, event, err);
+}
+
+int gpu_await(struct gpu *gpu, const struct gpu_event *event, struct hvd_error *err)
+{
+    return stream_wait(gpu, gpu->stream, event, err);
+}
+
+struct gpu_event *gpu_event_hold(struct gpu_event *event)
+{
+    atomic_fetch_add_explicit(&event->holders, 1, memory_order_relaxed);
+    return event;
+}
+
+void gpu_event_release(struct gpu_event *event)
+{
+    if (event == NULL || atomic_fetch_sub_explicit(&event->holders, 1, memory_order_acq_rel) > 1)
+        return;
+    struct gpu *gpu = event->gpu;
+    pthread_mutex_lock(&gpu->lock);
+    event->next_free = gpu->free_events;
+    gpu->free_events = event;
+    pthread_mutex_unlock(&gpu->lock);
+}
+
+int gpu_event_status(const struct gpu_event *event, struct hvd_error *err)
+{
+    const struct gpu *gpu = event->gpu;
+    int mode = 0;
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    CUresult result = gpu->driver->cuEventQuery(event->event);
+    cuda_device_leave(&gpu->device, mode);
+    if (result == CUDA_ERROR_NOT_READY)
+        return HVD_IN_PROGRESS;
+    return result == CUDA_SUCCESS
+               ? HVD_OK
+               : cuda_error(gpu->driver, result, err, "GPU %d has failed", gpu->device.ordinal);
+}
+
+static void CUDA_CB wake_driver(void *arg)
+{
+    eventfd_write((int)(intptr_t)arg, 1);
+}
+
+/* In a stream of its own: the function must not hold up the batches. */
+void gpu_notify(struct gpu *gpu, struct gpu_event *event)
+{
+    int mode = 0;
+    if (event->notifies || cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
+        return;
+    event->notifies = gpu->driver->cuStreamWaitEvent(gpu->notify_stream, event->event, 0) == CUDA_SUCCESS &&
+                      gpu->driver->cuLaunchHostFunc(gpu->notify_stream, wake_driver,
+                                                    (void *)(intptr_t)gpu->notify_fd) == CUDA_SUCCESS;
+    cuda_device_leave(&gpu->device, mode);
+}
+
+/* ---- Copies ----------------------------------------------------------------------------------- */
+
+int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
+{
+    int mode = 0;
+    if (bytes == 0)
+        return HVD_OK;
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    CUresult result =
+        gpu->driver->cuMemcpyAsync((CUdeviceptr)to, (CUdeviceptr)from, (size_t)bytes, gpu->stream);
+    if (result != CUDA_SUCCESS)
+        rc = cuda_error(gpu->driver, result, err, "%lld bytes cannot be copied from or to GPU %d",
+                        (long long)bytes, gpu->device.ordinal);
+    cuda_device_leave(&gpu->device, mode);
+    return rc;
+}
+
+int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **memoryp,
+                   struct hvd_error *err)
+{
+    struct host_block *own = &gpu->blocks[block];
+    void *memory = NULL;
+    int mode = 0;
+    *memoryp = own->memory;
+    if (bytes <= own->bytes)
+        return HVD_OK;
+    int rc = cuda_device_enter(&gpu->device, &mode, err);
+    if (rc != HVD_OK)
+        return rc;
+    if (own->memory != NULL)
+        gpu->driver->cuMemFreeHost(own->memory);
+    *own = (struct host_block){NULL, 0};
+    CUresult result = gpu->driver->cuMemHostAlloc(&memory, (size_t)bytes, CU_MEMHOSTALLOC_PORTABLE);
+    cuda_device_leave(&gpu->device, mode);
+    if (result != CUDA_SUCCESS)
+        return cuda_error(gpu->driver, result, err,
+                          "no pinned memory of %lld bytes for tensors on their way from and to GPU %d",
+                          (long long)bytes, gpu->device.ordinal);
+    *own = (struct host_block){memory, bytes};
+    *memoryp = memory;
+    return HVD_OK;
+}
+
+/* ---- Ends ------------------------------------------------------------------------------------- */
+
+static bool is_empty(const struct gpu *gpu)
+{
+    return gpu->driver->cuStreamQuery(gpu->stream) != CUDA_ERROR_NOT_READY &&
+           gpu->driver->cuStreamQuery(gpu->notify_stream) != CUDA_ERROR_NOT_READY;
+}
+
+void gpu_settle(struct gpu *gpu)
+{
+    const struct timespec pause = {.tv_nsec = 100000};
+    int64_t deadline_us = clock_us() + SETTLE_US;
+    int mode = 0;
+    if (!atomic_load(&gpu->opened) || cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
+        return;
+    while (!is_empty(gpu) && clock_us() < deadline_us)
+        nanosleep(&pause, NULL);
+    cuda_device_leave(&gpu->device, mode);
+}
+
+void gpu_after_fork(struct gpu *gpu)
+{
+    if (gpu->notify_fd >= 0)
+        close(gpu->notify_fd);
+    gpu->notify_fd = -1;
+}
+
+static void free_on_device(struct gpu *gpu)
+{
+    int mode = 0;
+    gpu_settle(gpu);
+    if (cuda_device_enter(&gpu->device, &mode, NULL) != HVD_OK)
+        return;
+    for (int block = 0; block < GPU_BLOCKS; block++) {
+        if (gpu->blocks[block].memory != NULL)
+            gpu->driver->cuMemFreeHost(gpu->blocks[block].memory);
+    }
+    while (gpu->free_events != NULL) {
+        struct gpu_event *event = gpu->free_events;
+        gpu->free_events = event->next_free;
+        gpu->driver->cuEventDestroy(event->event);
+        free(event);
+    }
+    cuda_device_leave(&gpu->device, mode);
+    close_device(gpu);
+}
+
+void gpu_destroy(struct gpu *gpu)
+{
+    if (gpu == NULL)
+        return;
+    if (atomic_load(&gpu->opened))
+        free_on_device(gpu);
+    cuda_driver_close(gpu->driver);
+    pthread_mutex_destroy(&gpu->lock);
+    free(gpu);
+}

@@ -1,0 +1,67 @@
+/* gpu.h: the GPU of this rank, from the first tensor on it: which memory is its, one queue of its own into
+ * which batches go in the order that all ranks agreed on, and events, by which that queue and the program's
+ * streams wait for each other. The host waits for the GPU only where a name says so.
+ *
+ * Nothing is loaded, and CUDA's driver is not asked, before the process has loaded it or a tensor is said to
+ * be on a GPU. Without CUDA gpu_none.c takes the place of gpu.c, and says so. */
+#ifndef FLOW_GPU_H
+#define FLOW_GPU_H
+
+#include <stdbool.h>
+
+#include "base/log.h"
+#include "base/status.h"
+
+struct gpu;
+
+/* A moment in a queue: when all that was put into it before is done. Shared by count. */
+struct gpu_event;
+
+/* What the driver sleeps on gets a descriptor of the GPU once there is one: gpu_notify makes it readable. */
+int gpu_create(struct gpu **gpup, int epoll_fd, const struct hvd_log *log, struct hvd_error *err);
+void gpu_destroy(struct gpu *gpu); /* NULL is fine. All events have been released */
+
+/* In a forked child: close descriptors, and touch nothing else. */
+void gpu_after_fork(struct gpu *gpu);
+
+/* ---- Any thread ---- */
+
+/* Is the tensor on the GPU? Opens it for the first tensor there. An error where it is on another GPU than
+ * earlier ones, or only half on it. */
+int gpu_find(struct gpu *gpu, const struct hvd_tensor *tensor, bool *on_devicep, struct hvd_error *err);
+
+/* Now in the program's [stream]. */
+int gpu_mark(struct gpu *gpu, void *stream, struct gpu_event **eventp, struct hvd_error *err);
+
+/* Let the program's [stream] wait for the event. */
+int gpu_follow(struct gpu_event *event, void *stream, struct hvd_error *err);
+
+struct gpu_event *gpu_event_hold(struct gpu_event *event);
+void gpu_event_release(struct gpu_event *event); /* NULL is fine */
+
+/* ---- The driver only: what goes into the GPU's own queue ---- */
+
+/* All that comes later waits for the event. */
+int gpu_await(struct gpu *gpu, const struct gpu_event *event, struct hvd_error *err);
+
+int gpu_mark_own(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *err);
+
+/* Copy between host and GPU, in whichever direction that is. */
+int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err);
+
+/* HVD_OK: it has come; HVD_IN_PROGRESS; or the GPU has failed. */
+int gpu_event_status(const struct gpu_event *event, struct hvd_error *err);
+
+/* Wake the driver when it has come. */
+void gpu_notify(struct gpu *gpu, struct gpu_event *event);
+
+/* Wait until the queue is empty, for at most a few seconds: for failures. */
+void gpu_settle(struct gpu *gpu);
+
+/* Memory of the host that the GPU reads and writes at full speed, at least [bytes]. What a block was before
+ * may go: the queue must be empty. */
+enum gpu_block { GPU_BLOCK_TENSORS, GPU_BLOCK_RESULTS, GPU_BLOCKS };
+int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **memoryp,
+                   struct hvd_error *err);
+
+#endif

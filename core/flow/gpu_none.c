@@ -1,0 +1,114 @@
+/* gpu_none.c: gpu.h in a build without CUDA: no tensor is on a GPU, and to say that one is is an error. */
+#include "flow/gpu.h"
+
+#include <stddef.h>
+
+#include "cuda/driver.h"
+
+/* Nothing is on a GPU, so that these calls are never made. */
+static int no_gpu(struct hvd_error *err)
+{
+    return cuda_driver_open(NULL, NULL, err);
+}
+
+int gpu_create(struct gpu **gpup, int epoll_fd, const struct hvd_log *log, struct hvd_error *err)
+{
+    (void)epoll_fd;
+    (void)log;
+    (void)err;
+    *gpup = NULL;
+    return HVD_OK;
+}
+
+void gpu_destroy(struct gpu *gpu)
+{
+    (void)gpu;
+}
+
+void gpu_after_fork(struct gpu *gpu)
+{
+    (void)gpu;
+}
+
+int gpu_find(struct gpu *gpu, const struct hvd_tensor *tensor, bool *on_devicep, struct hvd_error *err)
+{
+    (void)gpu;
+    *on_devicep = false;
+    bool here = tensor->memory == HVD_MEMORY_ANY || tensor->memory == HVD_MEMORY_HOST;
+    return here ? HVD_OK : no_gpu(err);
+}
+
+int gpu_mark(struct gpu *gpu, void *stream, struct gpu_event **eventp, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)stream;
+    (void)eventp;
+    return no_gpu(err);
+}
+
+int gpu_follow(struct gpu_event *event, void *stream, struct hvd_error *err)
+{
+    (void)event;
+    (void)stream;
+    return no_gpu(err);
+}
+
+struct gpu_event *gpu_event_hold(struct gpu_event *event)
+{
+    return event;
+}
+
+void gpu_event_release(struct gpu_event *event)
+{
+    (void)event;
+}
+
+int gpu_await(struct gpu *gpu, const struct gpu_event *event, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)event;
+    return no_gpu(err);
+}
+
+int gpu_mark_own(struct gpu *gpu, struct gpu_event **eventp, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)eventp;
+    return no_gpu(err);
+}
+
+int gpu_copy(struct gpu *gpu, void *to, const void *from, int64_t bytes, struct hvd_error *err)
+{
+    (void)gpu;
+    (void)to;
+    (void)from;
+    (void)bytes;
+    return no_gpu(err);
+}
+
+int gpu_event_status(const struct gpu_event *event, struct hvd_error *err)
+{
+    (void)event;
+    return no_gpu(err);
+}
+
+void gpu_notify(struct gpu *gpu, struct gpu_event *event)
+{
+    (void)gpu;
+    (void)event;
+}
+
+void gpu_settle(struct gpu *gpu)
+{
+    (void)gpu;
+}
+
+int gpu_host_block(struct gpu *gpu, enum gpu_block block, int64_t bytes, char **memoryp,
+                   struct hvd_error *err)
+{
+    (void)gpu;
+    (void)block;
+    (void)bytes;
+    (void)memoryp;
+    return no_gpu(err);
+}

@@ -1,0 +1,104 @@
+/* gpu.c: tests one promise of libhvd about tensors on GPUs, run by every rank of a job: `gpu CASE`. Exits 0
+ * if it held. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu_memory.h"
+#include "ranks.h"
+
+#define COUNT 1000
+
+static int rank, size;
+
+static struct hvd_tensor on_gpu(const char *name, float *memory, int64_t count)
+{
+    struct hvd_tensor tensor = hvd_vector(name, memory, count, HVD_FLOAT32);
+    tensor.memory = HVD_MEMORY_DEVICE;
+    return tensor;
+}
+
+/* The stream waits for a sum; the host need not. */
+static void streams(void)
+{
+    float *memory = (float *)(void *)gpu_memory_new(COUNT * sizeof(float));
+    for (int step = 0; step < 20; step++) {
+        float data[COUNT];
+        hvd_handle handle = 0;
+        for (int i = 0; i < COUNT; i++)
+            data[i] = (float)(rank + i + step);
+        gpu_memory_copy(memory, data, sizeof(data));
+        struct hvd_tensor tensor = on_gpu("sum", memory, COUNT);
+        must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle), "a sum");
+        must(hvd_wait_on_stream(handle, NULL), "its launch");
+        gpu_memory_copy(data, memory, sizeof(data)); /* in the stream that waits */
+        for (int i = 0; i < COUNT; i++)
+            if (data[i] != (float)(size * (i + step) + size * (size - 1) / 2))
+                ranks_fail("step %d, element %d is %g", step, i, (double)data[i]);
+        must_be(hvd_test(handle), HVD_ERR_INVALID, "a handle that was released");
+    }
+    float here = 1;
+    hvd_handle handle = 0;
+    struct hvd_tensor tensor = hvd_vector("on the host", &here, 1, HVD_FLOAT32);
+    must(hvd_allreduce_async(&tensor, HVD_SUM, NULL, NULL, NULL, &handle), "a sum on the host");
+    must(hvd_wait_on_stream(handle, NULL), "its end");
+    if (here != (float)size)
+        ranks_fail("the host's sum is %g", (double)here);
+    must(hvd_barrier(HVD_ALL_RANKS), "the end");
+    gpu_memory_free((char *)memory);
+}
+
+/* Half of the ranks have it on the GPU. */
+static void mismatch(void)
+{
+    float here[4] = {1, 2, 3, 4};
+    float *memory = (float *)(void *)gpu_memory_new(sizeof(here));
+    struct hvd_tensor tensor = rank == 0 ? hvd_vector("w", here, 4, HVD_FLOAT32) : on_gpu("w", memory, 4);
+    must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_MISMATCH, "host and GPU");
+    must_say("rank 1", "host and GPU");
+    must_say("float32 in host memory", "host and GPU");
+    must_say("float32 on a GPU", "host and GPU");
+    must_agree("host and GPU");
+    gpu_memory_free((char *)memory);
+}
+
+static void refused(void)
+{
+    float here[4] = {1, 2, 3, 4};
+    float *memory = (float *)(void *)gpu_memory_new(sizeof(here));
+    struct hvd_result result = {0};
+    struct hvd_tensor tensor = on_gpu("w", memory, 4);
+    gpu_memory_copy(memory, here, sizeof(here));
+    must(hvd_allreduce(&tensor, HVD_SUM, NULL), "a tensor on GPU 0");
+    tensor.device = 1;
+    must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_INVALID, "another GPU");
+    must_say("it is on GPU 1, but earlier tensors of this rank are on GPU 0", "another GPU");
+    tensor.device = 0;
+    tensor.output = NULL;
+    must_be(hvd_allgather(&tensor, &result, NULL), HVD_ERR_INVALID, "a result from malloc");
+    must_say("result.allocate is NULL", "a result from malloc");
+    tensor = hvd_vector("half", memory, 4, HVD_FLOAT32);
+    tensor.output = here;
+    must_be(hvd_allreduce(&tensor, HVD_SUM, NULL), HVD_ERR_INVALID, "half on the GPU");
+    must_say("input is on a GPU and output is in host memory", "half on the GPU");
+    gpu_memory_free((char *)memory);
+}
+
+int main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    if (!gpu_memory_open(0))
+        return 2;
+    must(hvd_init(), "hvd_init");
+    rank = hvd_rank();
+    size = hvd_size();
+    if (strcmp(name, "streams") == 0)
+        streams();
+    else if (strcmp(name, "mismatch") == 0)
+        mismatch();
+    else if (strcmp(name, "refused") == 0)
+        refused();
+    else
+        return 2;
+    must(hvd_shutdown(), "hvd_shutdown");
+    return 0;
+}

@@ -1,0 +1,97 @@
+/* gpu_memory.c: memory on a GPU for programs of tests. The types are those of cuda.h, which is not needed. */
+#include "gpu_memory.h"
+
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct {
+    int (*init)(unsigned flags);
+    int (*get_device)(int *device, int ordinal);
+    int (*retain)(void **context, int device);
+    int (*push)(void *context);
+    int (*allocate)(uint64_t *memory, size_t bytes);
+    int (*free)(uint64_t memory);
+    int (*copy)(uint64_t to, uint64_t from, size_t bytes, void *stream);
+    int (*synchronize)(void *stream);
+    int (*pop)(void **context);
+    void *context;
+} cuda;
+
+static void check(int result, const char *what)
+{
+    if (result == 0)
+        return;
+    fprintf(stderr, "gpu_memory: %s: CUDA's error %d\n", what, result);
+    abort();
+}
+
+static void *find(void *library, const char *name)
+{
+    void *found = dlsym(library, name);
+    if (found == NULL) {
+        fprintf(stderr, "gpu_memory: the driver has no %s\n", name);
+        abort();
+    }
+    return found;
+}
+
+bool gpu_memory_open(int ordinal)
+{
+    int device = 0;
+    void *library = dlopen("libcuda.so.1", RTLD_NOW);
+    if (library == NULL) {
+        fprintf(stderr, "gpu_memory: %s\n", dlerror());
+        return false;
+    }
+    cuda.init = (int (*)(unsigned))find(library, "cuInit");
+    cuda.get_device = (int (*)(int *, int))find(library, "cuDeviceGet");
+    cuda.retain = (int (*)(void **, int))find(library, "cuDevicePrimaryCtxRetain");
+    cuda.push = (int (*)(void *))find(library, "cuCtxPushCurrent_v2");
+    cuda.pop = (int (*)(void **))find(library, "cuCtxPopCurrent_v2");
+    cuda.allocate = (int (*)(uint64_t *, size_t))find(library, "cuMemAlloc_v2");
+    cuda.free = (int (*)(uint64_t))find(library, "cuMemFree_v2");
+    cuda.copy = (int (*)(uint64_t, uint64_t, size_t, void *))find(library, "cuMemcpyAsync");
+    cuda.synchronize = (int (*)(void *))find(library, "cuStreamSynchronize");
+    check(cuda.init(0), "cuInit");
+    check(cuda.get_device(&device, ordinal), "cuDeviceGet");
+    check(cuda.retain(&cuda.context, device), "cuDevicePrimaryCtxRetain");
+    return true;
+}
+
+/* The calling thread may be one of hvd's. */
+static void enter(void)
+{
+    check(cuda.push(cuda.context), "cuCtxPushCurrent");
+}
+
+static void leave(void)
+{
+    void *left = NULL;
+    check(cuda.pop(&left), "cuCtxPopCurrent");
+}
+
+char *gpu_memory_new(size_t bytes)
+{
+    uint64_t memory = 0;
+    enter();
+    check(cuda.allocate(&memory, bytes), "cuMemAlloc");
+    leave();
+    return (char *)(uintptr_t)memory;
+}
+
+void gpu_memory_free(char *memory)
+{
+    enter();
+    check(cuda.free((uint64_t)(uintptr_t)memory), "cuMemFree");
+    leave();
+}
+
+void gpu_memory_copy(void *to, const void *from, size_t bytes)
+{
+    enter();
+    check(cuda.copy((uint64_t)(uintptr_t)to, (uint64_t)(uintptr_t)from, bytes, NULL), "cuMemcpyAsync");
+    check(cuda.synchronize(NULL), "cuStreamSynchronize");
+    leave();
+}
