@@ -93,7 +93,7 @@ load hvdrun
 -n 0 true|-n 0: the number of ranks is too small; expected 1 to 1048576
 -n -1 true|-n -1: the number of ranks
 -n x true|-n x: the number of ranks
--n 100000 true|-n 100000: the number of ranks is too large; expected 1 to 4096
+-n 100000 true|100000 ranks are asked for; hvdrun starts up to 4096 on one machine
 -n|-n needs a value
 -n 2|no command was given
 --hvd-fusion=64Q true|64Q
@@ -102,7 +102,7 @@ load hvdrun
 --hvd-fuson=64M true|unknown option --hvd-fuson=64M
 --hvd-cycle-time=1ms true|--hvd-cycle-time
 --grace=5 true|such as 5s
---verbose true|unknown option --verbose
+--quiet true|unknown option --quiet
 TABLE
 }
 

@@ -128,6 +128,20 @@ START_TEST(names_are_those_of_the_option)
 }
 END_TEST
 
+START_TEST(a_launcher_is_asked)
+{
+    static char text[8];
+    ck_assert_int_eq(launch_facts_ask("echo", "yes", text, sizeof(text)), 0);
+    ck_assert_str_eq(text, "yes\n");
+    ck_assert_int_eq(launch_facts_ask("echo", "more than there is room", text, sizeof(text)), 0);
+    ck_assert_str_eq(text, "more th");
+    ck_assert_int_eq(launch_facts_ask("ls", "--no-such-option", text, sizeof(text)), 0); /* of stderr */
+    ck_assert_int_eq(launch_facts_ask("cat", "-", text, sizeof(text)), -1); /* its input is empty */
+    ck_assert_int_eq(launch_facts_ask("/nonexistent", "x", text, sizeof(text)), -1);
+    ck_assert_str_eq(text, "");
+}
+END_TEST
+
 START_TEST(delays_grow_to_a_minute)
 {
     static const int delays_s[] = {1, 2, 4, 8, 16, 32, 60, 60};
@@ -144,6 +158,7 @@ static void fill(Suite *suite)
     tcase_add_checked_fixture(tcase, NULL, folder_empty);
     tcase_add_loop_test(tcase, the_launcher_fits, 0, sizeof(choices) / sizeof(choices[0]));
     tcase_add_test(tcase, names_are_those_of_the_option);
+    tcase_add_test(tcase, a_launcher_is_asked);
     tcase_add_test(tcase, delays_grow_to_a_minute);
     suite_add_tcase(suite, tcase);
 }

@@ -10,7 +10,7 @@
 void launch_facts_read(struct launch_facts *facts, char *const *environment);
 
 /* Run "[program] [option]" and keep the beginning of what it writes to its standard output and error in
- * [text]. Returns 0, or -1 if it could not be run, failed, or took longer than ten seconds. */
+ * [text]. Returns 0, or -1 if it could not be run or wrote nothing within ten seconds. */
 int launch_facts_ask(const char *program, const char *option, char *text, size_t text_bytes);
 
 #endif
