@@ -10,9 +10,9 @@
 /* Register --hvd, and every option of the table as --hvd-<name>. Call it in slurm_spank_init. */
 void options_register(spank_t spank);
 
-/* In slurmstepd, sbatch and salloc: write the values that this step or job was given as HVD_CLI carries them into [list], which has
- * CONFIG_LIST_BYTES + 1 bytes; "" if it was given none. Returns HVD_OK, or HVD_ERR_INVALID with [list]
- * unchanged if a value was refused here although srun accepted it. */
+/* In slurmstepd, sbatch and salloc: write the values that this step or job was given as HVD_CLI carries them
+ * into [list], which has CONFIG_LIST_BYTES + 1 bytes; "" if it was given none. Returns HVD_OK, or
+ * HVD_ERR_INVALID with [list] unchanged if a value was refused here although srun accepted it. */
 int options_list(char *list, struct hvd_error *err);
 
 /* In slurmstepd: the environment of the step, NULL-terminated; without any entry where Slurm does not tell.

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "options/token.h"
 #include "topo/plan/plan.h"
 
 static int read_mpi(struct site *site, const char *value, struct hvd_error *err)
@@ -21,6 +22,26 @@ static int read_steps(struct site *site, const char *value, struct hvd_error *er
     if (!all && strcmp(value, "hvd") != 0)
         return error_set(err, HVD_ERR_INVALID, "plugstack.conf: steps=%.64s: expected all or hvd", value);
     site->all_steps = all;
+    return HVD_OK;
+}
+
+/* Ports that the firewalls between the nodes let through. */
+static int read_ports(struct site *site, const char *value, struct hvd_error *err)
+{
+    struct token first, last = {"", 0};
+    int first_port = 0, last_port = 0;
+    const char *why = NULL;
+    const char *rest = token_next(value, '-', &first);
+    last = rest == NULL ? first : (struct token){rest, strlen(rest)};
+    if (token_parse_number(first, 1, UINT16_MAX, &first_port, &why) < 0 ||
+        token_parse_number(last, first_port, UINT16_MAX, &last_port, &why) < 0)
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "plugstack.conf: ports=%.64s: expected FIRST-LAST, two ports between 1 and 65535, or "
+            "one port",
+            value);
+    site->first_port = first_port;
+    site->port_count = last_port - first_port + 1;
     return HVD_OK;
 }
 
@@ -42,11 +63,12 @@ static int read_option(struct site *site, const char *name, const char *value, s
 {
     const struct hvd_option *option = option_find(name);
     if (option == NULL)
-        return error_set(err, HVD_ERR_INVALID,
-                         "plugstack.conf: %.64s=%.64s: no such key; expected mpi, steps, topology or the "
-                         "name of an option, "
-                         "as in fusion=64M for --hvd-fusion",
-                         name, value);
+        return error_set(
+            err, HVD_ERR_INVALID,
+            "plugstack.conf: %.64s=%.64s: no such key; expected mpi, steps, ports, topology or the "
+            "name of an option, "
+            "as in fusion=64M for --hvd-fusion",
+            name, value);
     char where[96];
     snprintf(where, sizeof(where), "plugstack.conf: %s", name);
     int rc = option_parse(option, where, value, NULL, err);
@@ -71,6 +93,8 @@ static int read_argument(struct site *site, const char *argument, struct hvd_err
         return read_mpi(site, equals + 1, err);
     if (strcmp(name, "steps") == 0)
         return read_steps(site, equals + 1, err);
+    if (strcmp(name, "ports") == 0)
+        return read_ports(site, equals + 1, err);
     if (strcmp(name, "topology") == 0)
         return read_topology(site, equals + 1, err);
     return read_option(site, name, equals + 1, err);

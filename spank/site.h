@@ -7,8 +7,9 @@
 #include "options/config.h"
 
 struct site {
-    bool keep_mpi;  /* mpi=keep: leave the MPI type of steps alone */
-    bool all_steps; /* steps=all: all steps use hvd, unless --hvd=off says otherwise */
+    bool keep_mpi;              /* mpi=keep: leave the MPI type of steps alone */
+    bool all_steps;             /* steps=all: all steps use hvd, unless --hvd=off says otherwise */
+    int first_port, port_count; /* ports=FIRST-LAST: where MASTER_PORT is chosen; 0: hvd's range */
     char topology[OPTION_VALUE_BYTES +
                   1];                 /* topology=FILE: this node's topology as hwloc exports it; "": none */
     char list[CONFIG_LIST_BYTES + 1]; /* values of options, as HVD_SITE carries them; "" if there are none */

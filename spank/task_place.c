@@ -41,9 +41,11 @@ bool task_place_first_host(const char *list, char host[FIRST_HOST_BYTES])
 }
 
 /* Steps that run side by side on a node differ in one of the two numbers. */
-int task_place_port(uint32_t job, uint32_t step)
+int task_place_port(const struct site *site, uint32_t job, uint32_t step)
 {
-    return MASTER_PORT_FIRST + (int)((job * UINT32_C(101) + step) % MASTER_PORT_COUNT);
+    uint32_t number = job * UINT32_C(101) + step;
+    return site->port_count > 0 ? site->first_port + (int)(number % (uint32_t)site->port_count)
+                                : MASTER_PORT_FIRST + (int)(number % MASTER_PORT_COUNT);
 }
 
 /* Read a variable that Slurm has set for the task. */
@@ -101,7 +103,7 @@ static void unset_outer_master(spank_t spank)
     spank_unsetenv(spank, MASTER_PORT_VARIABLE);
 }
 
-static void set_master(spank_t spank)
+static void set_master(spank_t spank, const struct site *site)
 {
     static char list[NODE_LIST_BYTES];
     char set[MASTER_SET_BYTES], host[FIRST_HOST_BYTES], port[8];
@@ -111,7 +113,7 @@ static void set_master(spank_t spank)
         !read_number(spank, "SLURM_JOB_ID", &job) || /* S_JOB_ID differs from component to component */
         spank_get_item(spank, S_JOB_STEPID, &step) != ESPANK_SUCCESS || !task_place_first_host(list, host))
         return;
-    snprintf(port, sizeof(port), "%d", task_place_port((uint32_t)job, step));
+    snprintf(port, sizeof(port), "%d", task_place_port(site, (uint32_t)job, step));
     spank_setenv(spank, MASTER_ADDR_VARIABLE, host, 0);
     spank_setenv(spank, MASTER_PORT_VARIABLE, port, 0);
     snprintf(set, sizeof(set), "%s %s", host, port);
@@ -128,5 +130,5 @@ void task_place_init(spank_t spank, const struct site *site)
     if (!options_use_hvd(site, step_environment(spank)) || !read_place(spank, &place))
         return;
     set_place(spank, &place);
-    set_master(spank);
+    set_master(spank, site);
 }

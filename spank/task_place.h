@@ -14,7 +14,7 @@
 bool task_place_first_host(const char *list, char host[FIRST_HOST_BYTES]);
 
 /* A port for MASTER_PORT that all tasks of the step compute alike. */
-int task_place_port(uint32_t job, uint32_t step);
+int task_place_port(const struct site *site, uint32_t job, uint32_t step);
 
 /* In a task that is to start. Does nothing in steps that do not use hvd. */
 void task_place_init(spank_t spank, const struct site *site);

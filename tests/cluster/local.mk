@@ -4,7 +4,7 @@
 CLUSTER_TESTS = tests/cluster/cluster.bats
 CLUSTER_TESTS += tests/cluster/spank.bats
 CLUSTER_TESTS += tests/cluster/places.bats
-CLUSTER_TESTS += tests/cluster/launch.bats
+CLUSTER_TESTS += tests/cluster/steps.bats
 CLUSTER_TESTS += tests/cluster/place.bats
 CLUSTER_TESTS += tests/cluster/job.bats tests/cluster/launch.bats
 CLUSTER_TESTS += tests/cluster/network.bats

@@ -36,6 +36,32 @@ START_TEST(options_and_mpi_are_taken)
 }
 END_TEST
 
+static const struct {
+    const char *argument;
+    int first, count; /* 0: it is refused */
+} ports[] = {
+    {"ports=60001-61000", 60001, 1000},
+    {"ports=7000", 7000, 1},
+    {"ports=1-65535", 1, 65535},
+    {"ports=7000-6999", 0, 0},
+    {"ports=0-10", 0, 0},
+    {"ports=65536", 0, 0},
+    {"ports=", 0, 0},
+    {"ports=1-2-3", 0, 0},
+    {"ports=-5", 0, 0},
+};
+
+START_TEST(a_range_of_ports_is_taken)
+{
+    struct site site;
+    char *arguments[] = {(char *)ports[_i].argument};
+    site_read(&site, 1, arguments, keep_sentence);
+    ck_assert_int_eq(site.first_port, ports[_i].first);
+    ck_assert_int_eq(site.port_count, ports[_i].count);
+    ck_assert_int_eq(sentences, ports[_i].count == 0);
+}
+END_TEST
+
 START_TEST(a_topology_is_taken)
 {
     struct site site;
@@ -77,7 +103,7 @@ static const struct {
     const char *argument;
     const char *expect[2]; /* parts of the sentence */
 } slips[] = {
-    {"bogus=1", {"bogus=1: no such key", "expected mpi, steps, topology or the name of an option"}},
+    {"bogus=1", {"bogus=1: no such key", "expected mpi, steps, ports, topology or the name of an option"}},
     {"hvd-fusion=8M", {"hvd-fusion=8M: no such key", "fusion=64M"}},
     {"mpi=zap", {"mpi=zap", "expected pmix or keep"}},
     {"mpi=", {"mpi=", "expected pmix or keep"}},
@@ -137,6 +163,7 @@ static void fill(Suite *suite)
     TCase *tcase = tcase_create("site");
     tcase_add_test(tcase, no_arguments_decide_nothing);
     tcase_add_test(tcase, options_and_mpi_are_taken);
+    tcase_add_loop_test(tcase, a_range_of_ports_is_taken, 0, sizeof(ports) / sizeof(ports[0]));
     tcase_add_test(tcase, a_topology_is_taken);
     tcase_add_test(tcase, the_later_mpi_counts);
     tcase_add_test(tcase, all_steps_may_use_hvd);

@@ -56,14 +56,18 @@ END_TEST
 
 START_TEST(ports_of_neighbours_differ)
 {
+    static const struct site no_site, firewalled = {.first_port = 60001, .port_count = 10};
     for (uint32_t step = 0; step < 100; step++) {
-        int port = task_place_port(4711, step);
+        int port = task_place_port(&no_site, 4711, step);
         ck_assert_int_ge(port, MASTER_PORT_FIRST);
         ck_assert_int_lt(port, MASTER_PORT_FIRST + MASTER_PORT_COUNT);
-        ck_assert_int_ne(port, task_place_port(4711, step + 1));
-        ck_assert_int_ne(port, task_place_port(4712, step));
+        ck_assert_int_ne(port, task_place_port(&no_site, 4711, step + 1));
+        ck_assert_int_ne(port, task_place_port(&no_site, 4712, step));
+        ck_assert_int_ge(task_place_port(&firewalled, 4711, step), 60001);
+        ck_assert_int_le(task_place_port(&firewalled, 4711, step), 60010);
     }
-    ck_assert_int_lt(task_place_port(UINT32_MAX, UINT32_MAX), MASTER_PORT_FIRST + MASTER_PORT_COUNT);
+    ck_assert_int_lt(task_place_port(&no_site, UINT32_MAX, UINT32_MAX),
+                     MASTER_PORT_FIRST + MASTER_PORT_COUNT);
 }
 END_TEST
 
@@ -95,7 +99,7 @@ START_TEST(a_task_is_told_its_place)
     ck_assert_str_eq(variable("NODE_RANK"), "1");
     ck_assert_str_eq(variable("HOROVOD_CROSS_SIZE"), "3");
     ck_assert_str_eq(variable("MASTER_ADDR"), "n1");
-    snprintf(port, sizeof(port), "%d", task_place_port(4711, 0));
+    snprintf(port, sizeof(port), "%d", task_place_port(&no_site, 4711, 0));
     ck_assert_str_eq(variable("MASTER_PORT"), port);
 }
 END_TEST
