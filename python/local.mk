@@ -20,6 +20,7 @@ endif
 EXTRA_DIST += python/compat/pyproject.toml python/compat/build_wheel.py python/compat/horovod/__init__.py \
 	python/compat/horovod/common/__init__.py python/compat/horovod/common/exceptions.py \
 	python/compat/horovod/common/process_sets.py python/compat/horovod/runner/__init__.py \
+	python/compat/horovod/runner/config_file.py \
 	python/compat/horovod/runner/launch.py python/compat/horovod/torch/__init__.py
 
 # where the installed package finds libhvd

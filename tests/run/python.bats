@@ -155,6 +155,36 @@ for program in sys.argv[1:3]:
     has 'function size'
 }
 
+@test "horovodrun takes Horovod's file of options, and says what is wrong with it" {
+    needs yaml
+    export PYTHONPATH=$HVD_SOURCE/python/compat:$PYTHONPATH
+    cd "$BATS_TEST_TMPDIR"
+    horovodrun=("$PYTHON" -m horovod.runner.launch)
+    printf '%s\n' 'params:' '  fusion_threshold_mb: 8' '  cycle_time_ms: 3' 'timeline:' '  mark_cycles: false' \
+        'stall_check:' '  enabled: true' '  warning_time_seconds: 77' >good.yaml
+    run timeout 60 "${horovodrun[@]}" -np 1 --config-file good.yaml --stall-check-warning-time-seconds=66 \
+        "$HVD_BUILD/bin/hvdinfo"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    has 'horovodrun: --cycle-time-ms is ignored'
+    [[ $output =~ fusion[^$'\n']*8M ]]
+    [[ $output =~ stall-warn[^$'\n']*66 ]]
+    while read -r content sentence; do
+        printf '%b' "$content" >bad.yaml
+        run "${horovodrun[@]}" -np 1 --config-file bad.yaml true
+        [ "$status" -eq 2 ]
+        has "$sentence"
+    done <<'END'
+parms:\n\x20\x20a:\x201 parms: expected a section
+params:\n\x20\x20fusion_treshold_mb:\x201 did you mean --fusion-threshold-mb?
+params:\n\x20\x20cache_capacity:\x20[1] expected a number
+[1] expected sections: params
+{ --config-file bad.yaml: while parsing
+END
+    run "${horovodrun[@]}" -np 1 --config-file none.yaml true
+    has 'No such file or directory'
+}
+
 @test "hvd.run and hvd.launch: results by rank, exceptions, restarts, a file for each rank" {
     run timeout -k 5 100 "$PYTHON" "$HVD_SOURCE/tests/python/launching.py" "$BATS_TEST_TMPDIR"
     echo "$output"

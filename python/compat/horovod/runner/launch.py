@@ -6,6 +6,7 @@ import sys
 from typing import Callable, Dict, List, NamedTuple, Optional, Tuple
 
 import hvd
+from horovod.runner import config_file
 from hvd import _programs
 
 
@@ -84,9 +85,7 @@ _OPTIONS: Dict[str, _Option] = {
     "--prefix-output-with-timestamp": _Option(0, lambda: ["--timestamps"]),
     "--hosts": _Option(1, lambda value: ["-H", value]),
     "--hostfile": _Option(1, lambda value: ["--hostfile", value]),
-    "--config-file": _Option(
-        1, None, "hvd's own file is --hvd-config of hvdrun; its keys differ", True
-    ),
+    "--config-file": _Option(1, lambda path: ["--config-file", path]),  # translate reads it
     "--output-filename": _Option(1, lambda value: ["--output-dir", value]),
 }
 for _name in ("--hierarchical-allreduce", "--hierarchical-allgather", "--torus-allreduce"):
@@ -143,6 +142,13 @@ def _unknown(name: str) -> Refused:
     return Refused("%s: unknown%s" % (name, hint))
 
 
+def _words_of_file(path: str) -> List[str]:
+    try:
+        return config_file.words_of(path)
+    except config_file.Unreadable as error:
+        raise Refused("--config-file %s: %s" % (path, error))
+
+
 def translate(words: List[str]) -> Tuple[Optional[int], List[str], List[str]]:
     """The number of ranks, options of hvd, and the command."""
     words, ranks, options = list(words), None, []
@@ -166,6 +172,9 @@ def translate(words: List[str]) -> Tuple[Optional[int], List[str], List[str]]:
         if known is None:
             raise _unknown(name)
         values = _take(words, name, inline, known.values)
+        if name == "--config-file":
+            words[:0] = _words_of_file(values[0])
+            continue
         if known.refuse:
             raise Refused("%s: %s" % (name, known.why))
         if known.make is None:
@@ -194,6 +203,8 @@ def _note(name: str, option: _Option) -> str:
     """What becomes of an option, for the help."""
     if option.make is None:
         return ("refused: " if option.refuse else "ignored: ") + option.why
+    if name == "--config-file":
+        return "the same options from a file of YAML; those after it count"
     if name == "--log-level":
         return "--hvd-log=VALUE"
     return " ".join(option.make(*["VALUE"] * option.values))
