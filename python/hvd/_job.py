@@ -1,13 +1,16 @@
 """The job: init and shutdown, ranks, process sets, timeline and stopping."""
 import atexit
 import ctypes
+import json
 import os
 import sys
+import time
+import traceback
 from typing import Any, List, Optional, Sequence, Union
 
 from hvd import _abi, _calls, _flight, _names, _plans
 from hvd._library import lib
-from hvd.errors import InvalidError, StateError, check
+from hvd.errors import InvalidError, RankLostError, StateError, check
 
 _ended_by_exception = False
 
@@ -135,15 +138,40 @@ def is_initialized() -> bool:
     return bool(lib.hvd_is_initialized())
 
 
+def write_error_file(kind: type, value: BaseException, trace: Any) -> None:
+    """Tell the launcher which exception ended the program, in the format of torch.distributed's
+    elastic launcher, whose variable names the file. It stays as it is where the program has written
+    it already."""
+    path = os.environ.get("TORCHELASTIC_ERROR_FILE")
+    if not path or os.path.exists(path):
+        return
+    details = {
+        "py_callstack": "".join(traceback.format_exception(kind, value, trace)),
+        "timestamp": str(int(time.time())),
+    }
+    report = {"message": "%s: %s" % (kind.__name__, value), "extraInfo": details}
+    try:
+        with open(path, "w") as file:
+            json.dump({"message": report}, file)
+    except OSError:
+        pass  # the traceback on standard error says it too
+
+
 def _watch_exceptions() -> None:
     """Remember that an exception ends the program. Then the process ends without shutdown, so that
-    the launcher and the other ranks see which rank failed first."""
+    the launcher and the other ranks see which rank failed first. A rank that ends because another
+    one was lost says so in a line, so that the first rank's traceback stays in sight."""
     previous = sys.excepthook
 
-    def hook(kind, value, traceback):
+    def hook(kind, value, trace):
         global _ended_by_exception
         _ended_by_exception = True
-        previous(kind, value, traceback)
+        if issubclass(kind, Exception):
+            write_error_file(kind, value, trace)
+        if issubclass(kind, RankLostError) and previous is sys.__excepthook__:
+            sys.stderr.write("%s: %s\n" % (kind.__name__, value))
+        else:
+            previous(kind, value, trace)
 
     sys.excepthook = hook
 

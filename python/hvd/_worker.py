@@ -10,6 +10,8 @@ import time
 import traceback
 from typing import Any, Dict
 
+from hvd._job import write_error_file
+
 
 def rank_of_launcher() -> str:
     """This process's rank, as the launcher says; init has not been called."""
@@ -61,6 +63,7 @@ def _call(work: Dict[str, Any], folder: str) -> int:
             "traceback": traceback.format_exc(),
         }
         _write(place + ".error", json.dumps(report).encode())
+        write_error_file(type(error), error, error.__traceback__)
         sys.stderr.write(report["traceback"])
         sys.stderr.flush()
         os._exit(1)  # without shutdown: this rank's end is the first failure that the others see

@@ -54,8 +54,14 @@ if hvd.rank() == 1:
 hvd.allreduce(numpy.ones(3), name="waits")'
     echo "$output"
     [ "$status" -eq 1 ]
-    has "KeyError: 'my own mistake'"
-    has 'hvd: rank 1 '
+    [ "$(grep -c 'Traceback' <<<"$output")" = 1 ]
+    has ' failed first: KeyError: '"'my own mistake' (<string>:5), exited with status 1, "
+    has 'RankLostError: allreduce "waits": rank 1 '
+    TORCHELASTIC_ERROR_FILE=$BATS_TEST_TMPDIR/error run "$hvdrun" -n 1 "$PYTHON" -c '
+import hvd
+raise ValueError("no more data")'
+    [ "$("$PYTHON" -c 'import json, sys; print(json.load(open(sys.argv[1]))["message"]["message"])' \
+        "$BATS_TEST_TMPDIR/error")" = 'ValueError: no more data' ]
 }
 
 # every_file N: run all files on N ranks, which start once for them; those that need torch skip without it
