@@ -18,6 +18,7 @@ int negotiation_init(struct negotiation *negotiation, const struct hvd_config *c
                                       .child_ranks = control->child_ranks,
                                       .stall_warn_us = config->stall_warn_us,
                                       .stall_abort_us = config->stall_abort_us,
+                                      .hang_abort_us = config->hang_abort_us,
                                       .standing = stall_watch_standing,
                                       .standing_arg = &negotiation->stall_watch,
                                       .cache_limit = config->cache_limit};
@@ -26,7 +27,7 @@ int negotiation_init(struct negotiation *negotiation, const struct hvd_config *c
                                                     .set_registry = negotiation->set_registry,
                                                     .failure = negotiation->failure,
                                                     .warn_us = config->stall_warn_us,
-                                                    .abort_us = config->stall_abort_us,
+                                                    .abort_us = negotiate_hang_limit(&params),
                                                     .due_us = INT64_MAX};
     negotiation->stall_check_at_us = INT64_MAX;
     negotiation->settings =

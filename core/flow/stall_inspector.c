@@ -142,14 +142,16 @@ static int culprit_of(const struct decision *decision)
     return stall->ranks[0].rank;
 }
 
-static void report(struct failure *failure, const char *text, bool must_abort, int rank)
+static void report(struct failure *failure, const char *text, int64_t waited_us, bool must_abort, int rank)
 {
+    int64_t abort_us = failure->env->config->stall_abort_us;
     struct hvd_error sentence;
     if (!must_abort) {
         log_write(failure->env->log, LOG_WARN, "stall", "%s", text);
         return;
     }
-    error_set(&sentence, HVD_ERR_TIMEOUT, "stall-abort: %s", text);
+    error_set(&sentence, HVD_ERR_TIMEOUT, "%s: %s",
+              abort_us > 0 && waited_us >= abort_us ? "stall-abort" : "hang-abort", text);
     failure_announce(failure, HVD_ERR_TIMEOUT, rank, sentence.text);
 }
 
@@ -177,7 +179,7 @@ void stall_inspector_report(struct failure *failure, const struct decision *deci
     if (!decision->must_abort && is_of_siblings(failure, decision) && !says_for_siblings(failure))
         return;
     stall_inspector_format(failure->env->peer_table, decision, text, sizeof(text));
-    report(failure, text, decision->must_abort, culprit_of(decision));
+    report(failure, text, decision->waited_us, decision->must_abort, culprit_of(decision));
 }
 
 void stall_inspector_report_own(struct failure *failure, const struct stalled_batch *stalled_batch,
@@ -189,5 +191,6 @@ void stall_inspector_report_own(struct failure *failure, const struct stalled_ba
     append_title(&message, stalled_batch->desc, "has not moved for", stalled_batch->waited_us);
     append(&message, ": ");
     append_wait(&message, failure->env->peer_table, rank, stalled_batch->waits_for);
-    report(failure, text, must_abort, stalled_batch->waits_for >= 0 ? stalled_batch->waits_for : rank);
+    report(failure, text, stalled_batch->waited_us, must_abort,
+           stalled_batch->waits_for >= 0 ? stalled_batch->waits_for : rank);
 }

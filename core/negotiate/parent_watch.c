@@ -59,8 +59,9 @@ int64_t parent_watch_deadline(struct stall_stage *stall, int64_t now_us)
         parent->heard = false;
         parent->since_us = waits ? now_us : 0;
         parent->pong_until_us = 0;
-        parent->ping_at_us =
-            parent->desc != NULL ? now_us : next_time(now_us, params->stall_warn_us, params->stall_abort_us);
+        parent->ping_at_us = parent->desc != NULL
+                                 ? now_us
+                                 : next_time(now_us, params->stall_warn_us, negotiate_hang_limit(params));
     }
     if (!waits)
         return INT64_MAX;
@@ -92,7 +93,10 @@ static bool is_known_above(const struct stall_stage *stall, const struct desc *d
 
 /* Where the job ends for it, those above cannot tell this rank so. But they go first: if this rank ended
  * before, that would be taken for the cause. */
-#define HOLD_BACK_US (STALL_QUERY_US * 3 / 2)
+static int64_t hold_back_us(const struct negotiate_params *params, int64_t waited_us)
+{
+    return stall_query_timeout(params, waited_us) * 3 / 2;
+}
 
 static int report_silence(struct stall_stage *stall, int64_t now_us, struct hvd_error *err)
 {
@@ -104,19 +108,19 @@ static int report_silence(struct stall_stage *stall, int64_t now_us, struct hvd_
     const struct desc *desc = waiting_desc(stall, &others);
     int64_t waited_us = parent->waited_us + now_us - parent->since_us;
     bool known_above = desc != NULL && is_known_above(stall, desc);
-    int64_t abort_us = params->stall_abort_us;
+    int64_t abort_us = negotiate_hang_limit(params);
+    int64_t held_back_us = hold_back_us(params, waited_us);
     bool must_abort = abort_us > 0 && waited_us >= abort_us && stall->submit->leaving_rank < 0;
-    if (known_above && must_abort && waited_us < abort_us + HOLD_BACK_US) {
-        parent->pong_until_us = now_us + abort_us + HOLD_BACK_US - waited_us;
+    if (known_above && must_abort && waited_us < abort_us + held_back_us) {
+        parent->pong_until_us = now_us + abort_us + held_back_us - waited_us;
         return HVD_OK;
     }
     stall_report_add(&silence, &silent);
     parent->pong_until_us = 0;
-    parent->ping_at_us = must_abort
-                             ? INT64_MAX
-                             : next_time(now_us, params->stall_warn_us,
-                                         params->stall_abort_us > 0 ? params->stall_abort_us - waited_us : 0);
-    if (desc == NULL || (known_above && !must_abort))
+    parent->ping_at_us =
+        must_abort ? INT64_MAX
+                   : next_time(now_us, params->stall_warn_us, abort_us > 0 ? abort_us - waited_us : 0);
+    if (desc == NULL || (!must_abort && (known_above || params->stall_warn_us == 0)))
         return HVD_OK;
     const struct decision decision = {.kind = DECISION_STALLED,
                                       .desc = desc,
@@ -147,6 +151,7 @@ int parent_watch_check(struct stall_stage *stall, int64_t now_us, struct hvd_err
         return HVD_OK;
     const struct wire_record ping = {.type = WIRE_STALL_PING};
     wire_put(&stall->notes, &ping);
-    parent->pong_until_us = now_us + STALL_QUERY_US;
+    parent->pong_until_us =
+        now_us + stall_query_timeout(stall->submit->params, parent->waited_us + now_us - parent->since_us);
     return HVD_OK;
 }

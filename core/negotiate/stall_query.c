@@ -20,10 +20,21 @@ struct stalled {
 };
 
 /* Once a rank has left, the others may take all their time to do so. */
-static bool must_abort(const struct stall_stage *stall, int64_t waited_us)
+static bool must_abort(const struct stall_stage *stall, int64_t waited_us, bool hangs)
 {
-    int64_t abort_us = stall->submit->params->stall_abort_us;
+    const struct negotiate_params *params = stall->submit->params;
+    int64_t abort_us = hangs ? negotiate_hang_limit(params) : params->stall_abort_us;
     return abort_us > 0 && waited_us >= abort_us && !stall->submit->leaving_decided;
+}
+
+/* A rank that computes for long answers, as its own thread of hvd does that. */
+static bool any_is_silent(const struct stall_report *report)
+{
+    for (int i = 0; i < report->named; i++) {
+        if (report->ranks[i].state == STALL_SILENT)
+            return true;
+    }
+    return false;
 }
 
 static void mute(struct subtree_set *subtree_set)
@@ -82,6 +93,10 @@ static int count_pending(const struct subtree_set *subtree_set)
 static int push_stalled(struct stall_stage *stall, struct subtree_set *subtree_set, struct hvd_error *err)
 {
     const struct stall_query *stall_query = subtree_set->stall_query;
+    bool hangs = stall_query->batch != 0 || any_is_silent(&stall_query->stall);
+    bool aborts = must_abort(stall, stall_query->waited_us, hangs);
+    if (!aborts && stall->submit->params->stall_warn_us == 0)
+        return HVD_OK;
     const struct cache_entry *entry = response_cache_find(&subtree_set->response_cache, stall_query->name);
     struct decision decision = {
         .kind = DECISION_STALLED,
@@ -96,7 +111,7 @@ static int push_stalled(struct stall_stage *stall, struct subtree_set *subtree_s
         .stall = &stall_query->stall,
         .waited_us = stall_query->waited_us,
         .others = stall_query->batch == 0 ? count_pending(subtree_set) - is_pending(entry) : 0,
-        .must_abort = must_abort(stall, stall_query->waited_us)};
+        .must_abort = aborts};
     int rc = delivery_push(stall->delivery, &decision, err);
     stall->delivery->unit_decided = false; /* it belongs to no unit */
     return rc;
@@ -250,7 +265,7 @@ static int question(struct stall_stage *stall, struct subtree_set *subtree_set, 
     struct wire_record record = {.type = WIRE_STALL_QUERY,
                                  .set = subtree_set->set,
                                  .id = ++subtree_set->query_count,
-                                 .time_us = STALL_QUERY_US,
+                                 .time_us = stall_query_timeout(stall->submit->params, stalled->waited_us),
                                  .batch = stalled->batch};
     struct stall_query own = {.desc = stalled->desc,
                               .waited_us = stalled->waited_us,
@@ -286,8 +301,9 @@ static int notify_unless_muted(struct stall_stage *stall, struct subtree_set *su
                                const struct stalled *stalled, struct hvd_error *err)
 {
     const struct stall_query *stall_query = subtree_set->stall_query;
-    bool told = must_abort(stall, stalled->waited_us)
-                    ? stall_query != NULL && must_abort(stall, stall_query->waited_us)
+    bool hangs = stalled->batch != 0;
+    bool told = must_abort(stall, stalled->waited_us, hangs)
+                    ? stall_query != NULL && must_abort(stall, stall_query->waited_us, hangs)
                     : stall_query != NULL || subtree_set->muted;
     return told ? HVD_OK : notify(stall, subtree_set, stalled, err);
 }
@@ -367,6 +383,12 @@ static int64_t deadline_of(const struct stall_stage *stall, const struct subtree
         subtree_set->abort_reported_us != entry->since_us &&
         entry->since_us + params->stall_abort_us < deadline_us)
         deadline_us = entry->since_us + params->stall_abort_us;
+    if (entry != NULL && params->hang_abort_us > 0 && !stall->submit->leaving_decided) {
+        int64_t from_us =
+            subtree_set->hang_asked_us > entry->since_us ? subtree_set->hang_asked_us : entry->since_us;
+        if (from_us + params->hang_abort_us < deadline_us)
+            deadline_us = from_us + params->hang_abort_us;
+    }
     return deadline_us;
 }
 
@@ -408,8 +430,10 @@ static int notify_of(struct stall_stage *stall, struct subtree_set *subtree_set,
                                     .waited_us = now_us - entry->since_us,
                                     .rank = stall->submit->params->rank,
                                     .waits_for = -1};
-    if (must_abort(stall, stalled.waited_us))
+    if (must_abort(stall, stalled.waited_us, false))
         subtree_set->abort_reported_us = entry->since_us;
+    if (must_abort(stall, stalled.waited_us, true))
+        subtree_set->hang_asked_us = now_us;
     return notify(stall, subtree_set, &stalled, err);
 }
 

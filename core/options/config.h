@@ -24,16 +24,16 @@ struct hvd_config {
     int64_t start_timeout_us;
     int64_t lease_us;
     int64_t kill_wait_us;
-    int64_t inflight;                      /* batches */
-    int64_t chunk_bytes;                   /* 0: each backend chooses */
-    int64_t cache_limit;                   /* operations; 0: no limit */
-    int64_t stall_warn_us, stall_abort_us; /* 0: never */
-    option_text autotune_file;             /* or "" */
-    option_text timeline;                  /* a folder, or "" */
-    option_text dump_dir;                  /* a folder, or "" */
-    option_text config_file;               /* or "" */
-    option_text nics;                      /* for nic_filter_parse */
-    struct rs_options rs;                  /* only if rs.given */
+    int64_t inflight;                                     /* batches */
+    int64_t chunk_bytes;                                  /* 0: each backend chooses */
+    int64_t cache_limit;                                  /* operations; 0: no limit */
+    int64_t stall_warn_us, stall_abort_us, hang_abort_us; /* 0: never */
+    option_text autotune_file;                            /* or "" */
+    option_text timeline;                                 /* a folder, or "" */
+    option_text dump_dir;                                 /* a folder, or "" */
+    option_text config_file;                              /* or "" */
+    option_text nics;                                     /* for nic_filter_parse */
+    struct rs_options rs;                                 /* only if rs.given */
     struct bind_options bind;
     int gpu_visible; /* enum gpu_visible */
     int stop_signal; /* SIGTERM; 0: none */

@@ -6,7 +6,8 @@
  *
  * OPERATION is an allreduce (of hvd_alloc's memory: window), a broadcast, an alltoall, a small one, gather:
  * an allgather in which the rank stops itself once the sizes are known, so that the stop is in the operation
- * for certain, or leave: the rank stops itself before it calls hvd_shutdown. */
+ * for certain, or leave: the rank stops itself before it calls hvd_shutdown; or compute: it is not stopped,
+ * but takes its time between two operations. */
 #include <signal.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -131,6 +132,15 @@ static float *data_for(const char *operation)
     return data;
 }
 
+/* The culprit computes for [ms] between two operations. */
+static enum hvd_status compute(float *data, int ms, bool culprit)
+{
+    enum hvd_status status = operate("small", data);
+    if (culprit)
+        sleep_ms(ms);
+    return status == HVD_OK ? operate("small", data) : status;
+}
+
 /* Operations until the culprit has gone on for the last time. */
 static enum hvd_status loop(const char *operation, const struct stopper *stopper, bool culprit)
 {
@@ -169,12 +179,15 @@ int main(int argc, char **argv)
         stopper.first_ms += 400 * (size - 1 - rank);
         stopper.stopped_ms += 600 * rank - 400 * (size - 1 - rank);
     }
-    if (culprit)
+    bool computes = strcmp(argv[1], "compute") == 0;
+    if (culprit && !computes)
         stopper_start(&stopper, stops_itself);
     float data[1000] = {0};
     enum hvd_status status = HVD_OK;
     if (leaves)
         stop_culprit(&stopper);
+    else if (computes)
+        status = compute(data, stopper.stopped_ms, culprit);
     else
         status = stops_itself ? gather(data, &stopper) : loop(argv[1], &stopper, culprit);
     if (status == HVD_OK) {

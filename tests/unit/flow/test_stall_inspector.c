@@ -110,7 +110,8 @@ START_TEST(a_stall_is_logged_or_ends_the_job)
     static const struct control_ops ops = {.abort = record_abort};
     static const struct hvd_log log = {.level = LOG_WARN, .sink = log_sink};
     struct control control = {.ops = &ops};
-    const struct backend_env env = {.log = &log, .peer_table = &peer_table};
+    struct hvd_config config = {.stall_abort_us = 1};
+    const struct backend_env env = {.config = &config, .log = &log, .peer_table = &peer_table};
     struct failure failure = {0};
     failure_init(&failure, &control, &env);
 
@@ -128,6 +129,11 @@ START_TEST(a_stall_is_logged_or_ends_the_job)
     ck_assert_int_eq(aborted.status, HVD_ERR_TIMEOUT);
     ck_assert_int_eq(aborted.rank, 1);
     ck_assert_mem_eq(aborted.sentence, "stall-abort: allreduce \"w\" has waited", 37);
+
+    config.stall_abort_us = 0;
+    failure.announced = false;
+    stall_inspector_report(&failure, &decision);
+    ck_assert_mem_eq(aborted.sentence, "hang-abort: allreduce \"w\" has waited", 36);
 }
 END_TEST
 

@@ -49,6 +49,8 @@ static struct {
     struct stall_watch watch;
 } job;
 
+static const struct hvd_config no_limits;
+
 static void begin(void)
 {
     static const struct control_ops ops = {.abort = record_abort};
@@ -58,7 +60,7 @@ static void begin(void)
     line[0] = 0;
     aborts = 0;
     job.control = (struct control){.ops = &ops, .size = 2};
-    job.env = (struct backend_env){.log = &log, .peer_table = &peer_table};
+    job.env = (struct backend_env){.config = &no_limits, .log = &log, .peer_table = &peer_table};
     failure_init(&job.failure, &job.control, &job.env);
     ck_assert_int_eq(set_registry_create(&job.set_registry, 0, NULL), HVD_OK);
     for (int set = 0; set < 2; set++) {
@@ -126,7 +128,7 @@ START_TEST(a_batch_that_does_not_move_is_told_of)
     ck_assert_int_eq(aborts, 0);
     ck_assert_int_eq(stall_watch_check(&job.watch, NULL, 1 + 25 * SECOND, NULL), HVD_OK);
     ck_assert_int_eq(aborts, 1);
-    ck_assert_str_eq(line, "stall-abort: allreduce \"w\" has not moved for 25s: rank 0 (n1) waits");
+    ck_assert_str_eq(line, "hang-abort: allreduce \"w\" has not moved for 25s: rank 0 (n1) waits");
 }
 END_TEST
 

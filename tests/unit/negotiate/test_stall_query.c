@@ -291,6 +291,44 @@ START_TEST(either_time_can_be_never)
 }
 END_TEST
 
+/* A rank that answers may take all its time; one that does not ends the job. */
+START_TEST(only_a_rank_that_does_not_answer_ends_the_job)
+{
+    static const struct negotiate_params quiet = {.hang_abort_us = ABORT};
+    static const struct negotiate_params telling = {.stall_warn_us = WARN, .hang_abort_us = ABORT};
+    bool silent = _i % 2 == 1;
+    struct sim_job sim;
+    begin_like(&sim, 24, 4, _i < 2 ? &quiet : &telling);
+    submit_but(&sim, describe(2, 4), 9, 9);
+    run_until_idle(&sim);
+    sim.players[9].stopped = silent;
+    for (int64_t now_us = 1; now_us < 3 * ABORT; now_us += WARN / 4)
+        watch(&sim, now_us);
+    ck_assert_int_eq(strstr(sim.players[0].stall, "in vain") != NULL, silent);
+    ck_assert_int_eq(stalls_told(&sim) > 0, silent || _i >= 2);
+    end(&sim);
+}
+END_TEST
+
+/* It is asked for again and again. */
+START_TEST(a_rank_may_stop_to_answer_later)
+{
+    static const struct negotiate_params quiet = {.hang_abort_us = ABORT};
+    struct sim_job sim;
+    begin_like(&sim, 24, 4, &quiet);
+    submit_but(&sim, describe(2, 4), 9, 9);
+    run_until_idle(&sim);
+    for (int64_t now_us = 1; now_us < 3 * ABORT; now_us += WARN / 4) {
+        sim.players[9].stopped = now_us > ABORT + WARN;
+        watch(&sim, now_us);
+        if (now_us < 2 * ABORT)
+            ck_assert_int_eq(stalls_told(&sim), 0);
+    }
+    ck_assert_ptr_nonnull(strstr(sim.players[0].stall, "in vain"));
+    end(&sim);
+}
+END_TEST
+
 START_TEST(a_set_asks_its_own_ranks_only)
 {
     struct sim_job sim;
@@ -609,6 +647,8 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, nothing_wakes_a_job_in_which_nothing_waits);
     tcase_add_loop_test(tcase, a_missing_rank_is_named_with_what_it_submitted_last, 0, 5);
     tcase_add_test(tcase, a_rank_that_was_stopped_itself_times_anew);
+    tcase_add_loop_test(tcase, only_a_rank_that_does_not_answer_ends_the_job, 0, 4);
+    tcase_add_test(tcase, a_rank_may_stop_to_answer_later);
     tcase_add_test(tcase, a_lone_submission_is_told_of_where_it_is_decided);
     tcase_add_test(tcase, who_decides_tells_in_its_own_time);
     tcase_add_test(tcase, two_that_wait_for_others_are_not_told_of_at_once);
