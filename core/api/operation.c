@@ -142,17 +142,13 @@ static int make_request(const struct context *context, const struct arguments *a
     return HVD_OK;
 }
 
-/* The request of an earlier call with the same arguments, unless it is still in flight; otherwise NULL. */
+/* The request of an earlier call by the same name, unless it is still in flight; otherwise NULL. */
 static struct request *take_finished_request(const struct context *context, const struct arguments *arguments)
 {
     if (arguments->tensors == NULL || arguments->count < 1 || arguments->tensors[0].name == NULL)
         return NULL;
-    struct request *request = tensor_queue_reuse(loop_tensor_queue(context->loop), arguments->options->set,
-                                                 arguments->tensors[0].name);
-    if (request == NULL || arguments_match_desc(arguments, request->desc))
-        return request;
-    tensor_queue_discard(loop_tensor_queue(context->loop), request);
-    return NULL;
+    return tensor_queue_reuse(loop_tensor_queue(context->loop), arguments->options->set,
+                              arguments->tensors[0].name);
 }
 
 /* Use [request] again. */
@@ -298,10 +294,45 @@ static int mark_ready(const struct context *context, const struct arguments *arg
     return rc;
 }
 
+/* Did the earlier call find the same memory to be the host's? Most programs pass the same memory in every
+ * step, for which CUDA need not be asked again. */
+static bool is_host_memory_again(const struct arguments *arguments, const struct request *request)
+{
+    if (arguments->count != request->tensor_count)
+        return false;
+    for (int i = 0; i < arguments->count; i++) {
+        const struct hvd_tensor *tensor = &arguments->tensors[i];
+        const struct request_tensor *earlier = &request->tensors[i];
+        bool same_input = tensor->input == earlier->input || earlier->input == tensor->output;
+        bool same_output = tensor->output == earlier->output || tensor->output == NULL;
+        if (request->desc->tensors[i].on_device || tensor->memory > HVD_MEMORY_HOST || !same_input ||
+            !same_output)
+            return false;
+    }
+    return true;
+}
+
+/* Find where the tensors are, and the request of an earlier call with the same arguments; *requestp: NULL
+ * where there is none. */
+static int recognise(const struct context *context, struct arguments *arguments, bool *on_device,
+                     struct request **requestp)
+{
+    struct request *request = take_finished_request(context, arguments);
+    bool known = request != NULL && is_host_memory_again(arguments, request);
+    int rc = known ? HVD_OK : find_places(context, arguments, on_device);
+    if (request != NULL && (rc != HVD_OK || !arguments_match_desc(arguments, request->desc))) {
+        tensor_queue_discard(loop_tensor_queue(context->loop), request);
+        request = NULL;
+    }
+    *requestp = request;
+    return rc;
+}
+
 int operation_perform(struct arguments *arguments, const struct completion *completion)
 {
     struct context *context = context_require();
     struct membership membership;
+    struct request *request = NULL;
     bool on_device[HVD_MAX_GROUP];
     if (context == NULL)
         return HVD_ERR_STATE;
@@ -309,12 +340,11 @@ int operation_perform(struct arguments *arguments, const struct completion *comp
         arguments->options = &default_options;
     int rc = arguments_check_options(arguments, context_error());
     if (rc == HVD_OK)
-        rc = find_places(context, arguments, on_device);
-    if (rc == HVD_OK)
         rc = find_membership(context, arguments, &membership);
+    if (rc == HVD_OK)
+        rc = recognise(context, arguments, on_device, &request);
     if (rc != HVD_OK)
         return rc;
-    struct request *request = take_finished_request(context, arguments);
     if (request != NULL)
         rc = reuse_request(context, arguments, &membership, request);
     else

@@ -207,10 +207,11 @@ static int ask_place(struct gpu *gpu, const struct hvd_tensor *tensor, int *ordi
 int gpu_find(struct gpu *gpu, const struct hvd_tensor *tensor, bool *on_devicep, struct hvd_error *err)
 {
     int ordinal = tensor->device;
+    bool is_known = tensor->memory == HVD_MEMORY_DEVICE || tensor->memory == HVD_MEMORY_MANAGED;
     *on_devicep = false;
-    if (tensor->memory == HVD_MEMORY_HOST)
+    if (is_known ? ordinal < 0 : tensor->memory != HVD_MEMORY_ANY)
         return HVD_OK;
-    if (tensor->memory == HVD_MEMORY_ANY) {
+    if (!is_known) {
         int rc = ask_place(gpu, tensor, &ordinal, err);
         if (rc != HVD_OK || ordinal < 0)
             return rc;

@@ -26,8 +26,8 @@ void gpu_after_fork(struct gpu *gpu);
 
 /* ---- Any thread ---- */
 
-/* Is the tensor on the GPU? Opens it for the first tensor there. An error where it is on another GPU than
- * earlier ones, or only half on it. */
+/* Is the tensor on the GPU? Not one of a memory or device that hvd.h does not know. Opens it for the first
+ * tensor there. An error where it is on another GPU than earlier ones, or only half on it. */
 int gpu_find(struct gpu *gpu, const struct hvd_tensor *tensor, bool *on_devicep, struct hvd_error *err);
 
 /* Now in the program's [stream]. */

@@ -243,14 +243,21 @@ static struct batch *batch_of_item(struct negotiation *negotiation, struct batch
                            item->desc, item->index);
     if (*batchp == NULL)
         return NULL;
-    if (item->desc->tensors[item->index].on_device) {
-        (*batchp)->gpu = negotiation->batch_queue->gpu;
-        (*batchp)->stage = BATCH_FETCH;
-    }
     (*batchp)->fusion_bytes = negotiation->settings.fusion_bytes;
     (*batchp)->transfer.chunk_bytes = negotiation->settings.chunk_bytes;
     batch_queue_append(negotiation->batch_queue, *batchp);
     return *batchp;
+}
+
+/* Tensors on the GPU make theirs a batch of the GPU. Zeros for a rank that has joined are in host memory. */
+static void add_tensor(struct negotiation *negotiation, struct batch *batch, struct request_tensor *tensor)
+{
+    const struct request *request = tensor->request;
+    batch_add(batch, tensor);
+    if (!request->desc->tensors[tensor->index].on_device || request->placeholder)
+        return;
+    batch->gpu = negotiation->batch_queue->gpu;
+    batch->stage = BATCH_FETCH;
 }
 
 /* Cut what one unit decided into batches. Where memory runs out, tensors that are in no batch stay decided.
@@ -267,7 +274,7 @@ static int fuse_unit(struct negotiation *negotiation, struct hvd_error *err)
         struct batch *batch = batch_of_item(negotiation, made, done);
         if (batch == NULL)
             break;
-        batch_add(batch, decided->tensors[done++]);
+        add_tensor(negotiation, batch, decided->tensors[done++]);
     }
     decided->count -= done;
     memmove(decided->tensors, decided->tensors + done, (size_t)decided->count * sizeof(decided->tensors[0]));

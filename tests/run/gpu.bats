@@ -37,3 +37,7 @@ ranks() {
 @test "a second GPU, results from malloc and tensors half on the GPU are refused" {
     ranks 2 "$HVD_BUILD/tests/run/gpu" refused
 }
+
+@test "ranks that have joined take part with zeros, without a GPU" {
+    ranks 3 "$HVD_BUILD/tests/run/gpu" join
+}

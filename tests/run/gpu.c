@@ -83,6 +83,32 @@ static void refused(void)
     gpu_memory_free((char *)memory);
 }
 
+/* Ranks that have joined take part with zeros, whether they have used the GPU or not. */
+static void join(void)
+{
+    float data[COUNT];
+    int last = -1;
+    if (rank != 0) {
+        must(hvd_join(HVD_ALL_RANKS, &last), "a join");
+        return;
+    }
+    float *memory = (float *)(void *)gpu_memory_new(sizeof(data));
+    for (int i = 0; i < COUNT; i++)
+        data[i] = (float)i;
+    gpu_memory_copy(memory, data, sizeof(data));
+    struct hvd_tensor tensor = on_gpu("alone", memory, COUNT);
+    must(hvd_allreduce(&tensor, HVD_SUM, NULL), "a sum with ranks that have joined");
+    memset(data, 0, sizeof(data));
+    gpu_memory_copy(data, memory, sizeof(data));
+    for (int i = 0; i < COUNT; i++)
+        if (data[i] != (float)i)
+            ranks_fail("element %d is %g", i, (double)data[i]);
+    gpu_memory_free((char *)memory);
+    must(hvd_join(HVD_ALL_RANKS, &last), "the last join");
+    if (last != 0)
+        ranks_fail("rank %d joined last", last);
+}
+
 int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
@@ -95,6 +121,8 @@ int main(int argc, char **argv)
         streams();
     else if (strcmp(name, "mismatch") == 0)
         mismatch();
+    else if (strcmp(name, "join") == 0)
+        join();
     else if (strcmp(name, "refused") == 0)
         refused();
     else
