@@ -4,7 +4,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 /* Enough for every job. Where the hard limit is far higher, programs that close every number up to their
  * limit would take seconds. */
@@ -42,4 +44,21 @@ int descriptors_error(struct hvd_error *err, int error, const char *what, int mo
         "%s: all %llu descriptors that this process may have are open; raise `ulimit -n`%s, the hard "
         "limit too",
         what, (unsigned long long)limit.rlim_cur, wanted);
+}
+
+int descriptors_check(int count, const char *what, struct hvd_error *err)
+{
+    int fds[DESCRIPTORS_CHECK_MAX], opened = 0, rc = HVD_OK;
+    while (rc == HVD_OK && opened < count && opened < DESCRIPTORS_CHECK_MAX) {
+        fds[opened] = eventfd(0, EFD_CLOEXEC);
+        if (fds[opened] >= 0)
+            opened++;
+        else if (descriptors_are_used_up(errno))
+            rc = descriptors_error(err, errno, what, count - opened);
+        else
+            break; /* it is not the descriptors that are missing */
+    }
+    for (int i = 0; i < opened; i++)
+        close(fds[i]);
+    return rc;
 }

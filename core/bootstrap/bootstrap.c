@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/rank_list.h"
 #include "bootstrap/memory_budget.h"
 #include "bootstrap/node_card.h"
@@ -24,6 +25,8 @@
 
 #define REPORT_RESERVE_US \
     INT64_C(1000000) /* reserved from the time to connect, to tell all ranks which rank was not reached */
+
+#define FEWEST_DESCRIPTORS 8 /* without which a rank has no use for going on without shared memory */
 
 /* What a leader's outcome says besides its status. */
 enum outcome_value {
@@ -125,6 +128,8 @@ static int attach(struct startup *startup, struct hvd_error *err)
                          now_us + (startup->deadline_us - now_us) / 2, &why);
     free(members);
     startup->attached = startup->node;
+    if (rc != HVD_OK && descriptors_check(FEWEST_DESCRIPTORS, "cannot reach the other ranks", err) != HVD_OK)
+        return HVD_ERR_NO_MEMORY; /* TCP needs more: fail now, and not when the others have waited */
     if (rc != HVD_OK)
         log_write(startup->log, rc == HVD_ERR_UNSUPPORTED ? LOG_INFO : LOG_WARN, "join",
                   "no shared memory with the other ranks of this node, TCP instead: %s", why.text);

@@ -299,7 +299,7 @@ int attach_as_member(struct node *node, const struct peer_table *peer_table, int
     struct hvd_error why, now;
     int pause_ms = 1;
     int status = member_try(&member, deadline_us, &why);
-    while (status != HVD_OK && !member.authenticated) {
+    while (status != HVD_OK && status != HVD_ERR_NO_MEMORY && !member.authenticated) {
         int left_ms = clock_ms_until(deadline_us);
         poll(NULL, 0, pause_ms < left_ms ? pause_ms : left_ms);
         if (clock_us() >= deadline_us)

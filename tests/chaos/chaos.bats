@@ -14,6 +14,10 @@ setup() {
     timeout -k 5 300 "$chaos" --jobs 6 --cases "$HVD_SOURCE/tests/chaos/cases"
 }
 
+@test "faults that some seeds choose" {
+    timeout -k 5 200 "$chaos" --jobs 6 --seeds 3000 48
+}
+
 @test "strangers at every socket of a running job" {
     timeout -k 5 300 "$HVD_SOURCE/tests/chaos/abuse" 2
 }

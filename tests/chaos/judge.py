@@ -117,8 +117,8 @@ def blamed_part(outcome, fault):
     line = last_line(outcome)
     if fault.target == "hvdrun":
         if fault.kind() == "term":
-            right = outcome.statuses == [128 + number] and "interrupted by signal 15" in line
-            return [] if right else [f"status {outcome.statuses[0]}, and not: interrupted by signal 15"]
+            right = outcome.statuses == [128 + number] and "interrupted by SIGTERM" in line
+            return [] if right else [f"status {outcome.statuses[0]}, and not: interrupted by SIGTERM"]
         return [] if outcome.statuses == [-number] else [f"hvdrun's status is {outcome.statuses[0]}"]
     if outcome.statuses[0] == 0:
         return ["hvdrun's status is 0"]

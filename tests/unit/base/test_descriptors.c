@@ -4,8 +4,10 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/descriptors.h"
 
@@ -41,11 +43,27 @@ START_TEST(the_limit_and_the_number_are_named)
 }
 END_TEST
 
+START_TEST(what_is_left_is_counted)
+{
+    struct hvd_error err = {""};
+    int lowest = dup(0);
+    close(lowest);
+    set_limits((rlim_t)lowest + 5, 300);
+    ck_assert_int_eq(descriptors_check(5, "cannot do this", &err), HVD_OK);
+    ck_assert_int_eq(descriptors_check(5, "cannot do this", &err), HVD_OK); /* it keeps none */
+    ck_assert_int_eq(descriptors_check(7, "cannot do this", &err), HVD_ERR_NO_MEMORY);
+    char wanted[40];
+    snprintf(wanted, sizeof(wanted), "to at least %d,", lowest + 7);
+    ck_assert_msg(strstr(err.text, wanted) != NULL, "%s", err.text);
+}
+END_TEST
+
 static void fill(Suite *suite)
 {
     TCase *tcase = tcase_create("descriptors");
     tcase_add_test(tcase, the_soft_limit_becomes_the_hard_one);
     tcase_add_test(tcase, the_limit_and_the_number_are_named);
+    tcase_add_test(tcase, what_is_left_is_counted);
     suite_add_tcase(suite, tcase);
 }
 
