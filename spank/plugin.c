@@ -2,10 +2,11 @@
  *
  * The plug-in promises that the options given to srun, sbatch and salloc reach all ranks of a step, that
  * tasks are placed before their programs start, and that an error in plugstack.conf never fails a job or
- * drains a node. Its files are named for the process that they run in: srun.c in srun, alloc.c in sbatch and
- * salloc, stepd.c in slurmstepd and in the tasks that it forks. placement.c and planner.c run in slurmstepd
- * before it forks the tasks, planner_child.c in a child of it, and placement_task.c, task_network.c and
- * task_place.c in each task. options.c, switch.c and site.c read what users and administrators set. */
+ * drains a node. Its files are named for the process that they run in: srun.c and srun_record.c in srun,
+ * alloc.c in sbatch and salloc, stepd.c in slurmstepd and in the tasks that it forks. placement.c and
+ * planner.c run in slurmstepd before it forks the tasks, planner_child.c in a child of it, and
+ * placement_task.c, task_network.c and task_place.c in each task. options.c, switch.c and site.c read what
+ * users and administrators set. */
 #pragma GCC visibility push(default)
 #include <slurm/spank.h>
 /* cppcheck-suppress unknownMacro */
@@ -18,6 +19,7 @@ SPANK_PLUGIN(hvd, 1)
 #include "options.h"
 #include "site.h"
 #include "srun.h"
+#include "srun_record.h"
 #include "stepd.h"
 
 static void log_to_slurmd(const char *sentence)
@@ -78,9 +80,11 @@ int slurm_spank_init_post_opt(spank_t spank, int argc, char *argv[])
 int slurm_spank_local_user_init(spank_t spank, int argc, char *argv[])
 {
     struct site site;
-    (void)spank;
-    if (spank_context() == S_CTX_LOCAL)
-        site_read(&site, argc, argv, log_to_srun);
+    if (spank_context() != S_CTX_LOCAL)
+        return 0;
+    site_read(&site, argc, argv, log_to_srun);
+    if (site.record && srun_uses_hvd(&site))
+        srun_record(spank);
     return 0;
 }
 

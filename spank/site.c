@@ -25,6 +25,16 @@ static int read_steps(struct site *site, const char *value, struct hvd_error *er
     return HVD_OK;
 }
 
+static int read_record(struct site *site, const char *value, struct hvd_error *err)
+{
+    bool record = strcmp(value, "comment") == 0;
+    if (!record && strcmp(value, "off") != 0)
+        return error_set(err, HVD_ERR_INVALID, "plugstack.conf: record=%.64s: expected comment or off",
+                         value);
+    site->record = record;
+    return HVD_OK;
+}
+
 /* Ports that the firewalls between the nodes let through. */
 static int read_ports(struct site *site, const char *value, struct hvd_error *err)
 {
@@ -65,7 +75,7 @@ static int read_option(struct site *site, const char *name, const char *value, s
     if (option == NULL)
         return error_set(
             err, HVD_ERR_INVALID,
-            "plugstack.conf: %.64s=%.64s: no such key; expected mpi, steps, ports, topology or the "
+            "plugstack.conf: %.64s=%.64s: no such key; expected mpi, steps, record, ports, topology or the "
             "name of an option, "
             "as in fusion=64M for --hvd-fusion",
             name, value);
@@ -93,6 +103,8 @@ static int read_argument(struct site *site, const char *argument, struct hvd_err
         return read_mpi(site, equals + 1, err);
     if (strcmp(name, "steps") == 0)
         return read_steps(site, equals + 1, err);
+    if (strcmp(name, "record") == 0)
+        return read_record(site, equals + 1, err);
     if (strcmp(name, "ports") == 0)
         return read_ports(site, equals + 1, err);
     if (strcmp(name, "topology") == 0)

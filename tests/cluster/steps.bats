@@ -150,6 +150,16 @@ END
     [ "$(grep -cx 'step fusion=8M' <<<"$output")" -eq 2 ]
 }
 
+@test "record=comment writes what the steps use into the job's comment, and keeps the user's" {
+    plugstack record=comment
+    local show='scontrol show job $SLURM_JOB_ID | grep Comment='
+    run salloc_in 20 -n1 sh -c "srun true; $show; srun --hvd-fusion=8M true; $show; srun --hvd-fusion=2M true; $show"
+    [ "$(grep -c 'Comment=hvd 0.*: fusion=8M' <<<"$output")" -eq 1 ]
+    [ "$(grep -c 'Comment=hvd 0.*: fusion=2M' <<<"$output")" -eq 1 ]
+    run salloc_in 20 -n1 --comment=mine sh -c "srun --hvd-fusion=8M true; $show"
+    expect_text "$output" 'Comment=mine'
+}
+
 @test "salloc without options of hvd gives its command nothing" {
     run salloc_in 20 sh -c 'echo "${HVD_CLI-none} ${HVD_SITE-none}"'
     expect_line "$output" 'none none'

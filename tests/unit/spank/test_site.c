@@ -103,8 +103,10 @@ static const struct {
     const char *argument;
     const char *expect[2]; /* parts of the sentence */
 } slips[] = {
-    {"bogus=1", {"bogus=1: no such key", "expected mpi, steps, ports, topology or the name of an option"}},
+    {"bogus=1",
+     {"bogus=1: no such key", "expected mpi, steps, record, ports, topology or the name of an option"}},
     {"hvd-fusion=8M", {"hvd-fusion=8M: no such key", "fusion=64M"}},
+    {"record=yes", {"record=yes", "expected comment or off"}},
     {"mpi=zap", {"mpi=zap", "expected pmix or keep"}},
     {"mpi=", {"mpi=", "expected pmix or keep"}},
     {"steps=some", {"steps=some", "expected all or hvd"}},
