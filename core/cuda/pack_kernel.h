@@ -436,7 +436,7 @@ KERNEL_CODE void entry_move(const struct pack_arguments *arguments, const struct
     const int work_shift = tensor_shift > buffer_shift ? tensor_shift : buffer_shift;
     int64_t first = begin >> work_shift;
     int64_t last = end >> work_shift < entry->count ? end >> work_shift : entry->count;
-    char *tensor = (char *)(uintptr_t)entry->tensor + (first << tensor_shift);
+    char *tensor = (char *)(uintptr_t)(entry->tensor + (uint64_t)(first << tensor_shift));
     char *buffer = (char *)(uintptr_t)arguments->buffer + entry->buffer_at + (first << buffer_shift);
     bool unpack = arguments->unpack;
     struct pack_run run = {.to = unpack ? tensor : buffer,

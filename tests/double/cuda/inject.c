@@ -21,7 +21,7 @@ int double_number(const char *variable, int otherwise)
     return (int)number;
 }
 
-static void write_line(const char *format, va_list arguments)
+__attribute__((format(printf, 1, 0))) static void write_line(const char *format, va_list arguments)
 {
     char line[1000];
     const char *path = getenv("HVD_DOUBLE_REPORT");
