@@ -200,20 +200,22 @@ enum hvd_status hvd_barrier_async(hvd_set set, hvd_done_f done, void *arg, hvd_h
 
 enum hvd_status hvd_test(hvd_handle handle)
 {
-    struct context *context = context_require();
-    return context == NULL ? HVD_ERR_STATE
+    enum hvd_status status;
+    struct context *context = context_require_for_handle(&status);
+    return context == NULL ? status
                            : tensor_queue_test(loop_tensor_queue(context->loop), handle, context_error());
 }
 
 enum hvd_status hvd_wait_on_stream(hvd_handle handle, void *stream)
 {
-    struct context *context = context_require();
-    return context == NULL ? HVD_ERR_STATE
-                           : loop_wait_on_stream(context->loop, handle, stream, context_error());
+    enum hvd_status status;
+    struct context *context = context_require_for_handle(&status);
+    return context == NULL ? status : loop_wait_on_stream(context->loop, handle, stream, context_error());
 }
 
 enum hvd_status hvd_wait(hvd_handle handle)
 {
-    struct context *context = context_require();
-    return context == NULL ? HVD_ERR_STATE : loop_wait(context->loop, handle, context_error());
+    enum hvd_status status;
+    struct context *context = context_require_for_handle(&status);
+    return context == NULL ? status : loop_wait(context->loop, handle, context_error());
 }

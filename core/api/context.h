@@ -31,6 +31,10 @@ struct context {
 /* The job, or NULL with a sentence in context_error if there is none. */
 struct context *context_require(void);
 
+/* The same for calls with a handle, and sets *statusp: HVD_ERR_SHUTDOWN after hvd_shutdown, otherwise
+ * HVD_ERR_STATE. */
+struct context *context_require_for_handle(enum hvd_status *statusp);
+
 /* The job, or NULL, without a sentence. */
 struct context *context_get(void);
 

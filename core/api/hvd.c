@@ -62,6 +62,16 @@ struct context *context_require(void)
     return current;
 }
 
+struct context *context_require_for_handle(enum hvd_status *statusp)
+{
+    struct context *context = context_require();
+    *statusp = HVD_ERR_STATE;
+    if (context == NULL && was_shut_down && forked_from == 0)
+        *statusp = error_set(&last_error, HVD_ERR_SHUTDOWN,
+                             "hvd was shut down, which ended every operation that was pending");
+    return context;
+}
+
 struct allocations *context_allocations(void)
 {
     return &allocations;
