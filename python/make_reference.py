@@ -25,7 +25,7 @@ def signature(thing: Any) -> str:
     for each in parameters:
         word = str(each.replace(annotation=inspect.Parameter.empty))
         word = re.sub(r"<class '[\w.]*\.(\w+)'>|<\w+\.(\w+): \d+>", r"\1\2", word)
-        word = word.replace("=ProcessSet(process_set_id=0, ranks=[])", "=global_process_set")
+        word = re.sub(r"=ProcessSet\(process_set_id=0, .*\)", "=global_process_set", word)
         words.append(word)
     return "(%s)" % ", ".join(words)
 

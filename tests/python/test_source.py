@@ -1,5 +1,7 @@
-"""The package's Python is that of 3.8, whatever Python runs the tests."""
+"""The package as text: its Python is that of 3.8, whatever Python runs the tests, and REFERENCE.md is
+its docstrings."""
 import ast
+import importlib.util
 import os
 import sys
 
@@ -71,3 +73,16 @@ def test_newer_syntax_is_noticed(text):
 )  # fmt: skip
 def test_newer_names_are_noticed(text):
     assert list(later_names(ast.parse(text)))
+
+
+def test_reference_is_that_of_the_docstrings():
+    pytest.importorskip("torch")
+    folder = os.path.join(PACKAGE, "..")
+    spec = importlib.util.spec_from_file_location(
+        "make_reference", os.path.join(folder, "make_reference.py")
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with open(os.path.join(folder, "REFERENCE.md")) as file:
+        written = file.read()
+    assert module.reference() == written, "python3 python/make_reference.py >python/REFERENCE.md"
