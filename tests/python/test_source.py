@@ -1,5 +1,5 @@
-"""The package as text: its Python is that of 3.8, whatever Python runs the tests, and REFERENCE.md is
-its docstrings."""
+"""The package as text: its Python is that of 3.8, whatever Python runs the tests, and its
+docstrings are in REFERENCE.md."""
 import ast
 import importlib.util
 import os
