@@ -17,14 +17,15 @@ struct arguments {
     int root;                          /* broadcast */
     const int64_t *splits;             /* alltoall: or NULL */
     struct hvd_result *results;        /* allgather, alltoall: one result for each tensor */
-    const bool *on_device; /* by tensor: is it on a GPU? NULL: none is. Of one that says its kind itself it is
-                              not looked at */
+    const uint64_t *on_device;         /* a bit for each tensor: is it on a GPU? NULL: none is */
 };
+
+#define ARGUMENTS_PLACE_WORDS (HVD_MAX_GROUP / 64)
 
 /* Is tensor [index] on a GPU? */
 static inline bool arguments_on_device(const struct arguments *arguments, int index)
 {
-    return arguments->on_device != NULL && arguments->on_device[index];
+    return arguments->on_device != NULL && (arguments->on_device[index / 64] >> index % 64 & 1) != 0;
 }
 
 /* This rank's place in the operation's process set. */

@@ -265,21 +265,27 @@ static int check_result_memory(const struct arguments *arguments, int index)
                      arguments_title(arguments, index, title));
 }
 
-/* Find out which tensors are on the GPU: [on_device] gets a flag for each. */
-static int find_places(const struct context *context, struct arguments *arguments, bool *on_device)
+/* Find out which tensors are on the GPU; [words] has a bit for each. */
+static int find_places(const struct context *context, struct arguments *arguments,
+                       uint64_t words[ARGUMENTS_PLACE_WORDS])
 {
     struct hvd_error why;
     char title[ARGUMENTS_TITLE_BYTES];
     int count = arguments->tensors == NULL || arguments->count > HVD_MAX_GROUP ? 0 : arguments->count;
     for (int i = 0; i < count; i++) {
-        int rc = gpu_find(loop_gpu(context->loop), &arguments->tensors[i], &on_device[i], &why);
+        bool on_device = false;
+        int rc = gpu_find(loop_gpu(context->loop), &arguments->tensors[i], &on_device, &why);
         if (rc != HVD_OK)
             return error_set(context_error(), rc, "%s: %s", arguments_title(arguments, i, title), why.text);
-        rc = on_device[i] ? check_result_memory(arguments, i) : HVD_OK;
+        if (!on_device)
+            continue;
+        rc = check_result_memory(arguments, i);
         if (rc != HVD_OK)
             return rc;
-        if (on_device[i])
-            arguments->on_device = on_device;
+        if (arguments->on_device == NULL)
+            memset(words, 0, ARGUMENTS_PLACE_WORDS * sizeof(*words));
+        arguments->on_device = words;
+        words[i / 64] |= UINT64_C(1) << i % 64;
     }
     return HVD_OK;
 }
@@ -314,12 +320,12 @@ static bool is_host_memory_again(const struct arguments *arguments, const struct
 
 /* Find where the tensors are, and the request of an earlier call with the same arguments; *requestp: NULL
  * where there is none. */
-static int recognise(const struct context *context, struct arguments *arguments, bool *on_device,
-                     struct request **requestp)
+static int recognise(const struct context *context, struct arguments *arguments,
+                     uint64_t words[ARGUMENTS_PLACE_WORDS], struct request **requestp)
 {
     struct request *request = take_finished_request(context, arguments);
     bool known = request != NULL && is_host_memory_again(arguments, request);
-    int rc = known ? HVD_OK : find_places(context, arguments, on_device);
+    int rc = known ? HVD_OK : find_places(context, arguments, words);
     if (request != NULL && (rc != HVD_OK || !arguments_match_desc(arguments, request->desc))) {
         tensor_queue_discard(loop_tensor_queue(context->loop), request);
         request = NULL;
@@ -333,7 +339,7 @@ int operation_perform(struct arguments *arguments, const struct completion *comp
     struct context *context = context_require();
     struct membership membership;
     struct request *request = NULL;
-    bool on_device[HVD_MAX_GROUP];
+    uint64_t words[ARGUMENTS_PLACE_WORDS];
     if (context == NULL)
         return HVD_ERR_STATE;
     if (arguments->options == NULL)
@@ -342,7 +348,7 @@ int operation_perform(struct arguments *arguments, const struct completion *comp
     if (rc == HVD_OK)
         rc = find_membership(context, arguments, &membership);
     if (rc == HVD_OK)
-        rc = recognise(context, arguments, on_device, &request);
+        rc = recognise(context, arguments, words, &request);
     if (rc != HVD_OK)
         return rc;
     if (request != NULL)

@@ -157,6 +157,8 @@ static int open_bruck(const struct tcp *tcp, struct tcp_team *self,
 {
     int steps = bruck_step_count(self->team.size);
     struct tcp_bruck_peer *peers = calloc(2 * (size_t)steps, sizeof(*peers)); /* to them, then from them */
+    if (peers == NULL)
+        return fail_connected(connections, 2 * steps, err);
     struct tcp_bruck_params params = {.rank = self->team.rank,
                                       .size = self->team.size,
                                       .shares_nodes = self->shares_nodes,
@@ -164,8 +166,6 @@ static int open_bruck(const struct tcp *tcp, struct tcp_team *self,
                                       .from = peers + steps,
                                       .epoll_fd = tcp->env->epoll_fd,
                                       .watch = &self->watches[TCP_BY_BRUCK]};
-    if (peers == NULL)
-        return fail_connected(connections, 2 * steps, err);
     for (int i = 0; i < 2 * steps; i++)
         fill_bruck_peer(tcp, &peers[i], &connections[i]);
     int rc = tcp_bruck_open(&self->tcp_bruck, &params, err);

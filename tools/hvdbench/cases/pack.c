@@ -22,7 +22,7 @@ static const char *const way_names[WAYS] = {"copy", "pack", "unpack", "pack to b
                                             "unpack from bfloat16, scaled"};
 
 /* The GPU, with the tensors of one model and a buffer. */
-struct gpu {
+struct bench_gpu {
     struct cuda_driver *driver;
     struct cuda_device device;
     int mode;
@@ -38,14 +38,14 @@ struct gpu {
     struct pack_plan *exact, *half;
 };
 
-static int failed(const struct gpu *gpu, CUresult result, const char *what, struct hvd_error *err)
+static int failed(const struct bench_gpu *gpu, CUresult result, const char *what, struct hvd_error *err)
 {
     return result == CUDA_SUCCESS ? HVD_OK : cuda_error(gpu->driver, result, err, "%s", what);
 }
 
 /* ---- The GPU -------------------------------------------------------------------------------- */
 
-static int gpu_open(struct gpu *gpu, struct hvd_error *err)
+static int gpu_open(struct bench_gpu *gpu, struct hvd_error *err)
 {
     CUdevice number = 0;
     int rc = cuda_driver_open(NULL, &gpu->driver, err);
@@ -76,7 +76,7 @@ static int gpu_open(struct gpu *gpu, struct hvd_error *err)
     return rc;
 }
 
-static void gpu_close(struct gpu *gpu)
+static void gpu_close(struct bench_gpu *gpu)
 {
     const struct cuda_driver *driver = gpu->driver;
     pack_kernels_unload(gpu->kernels);
@@ -94,7 +94,7 @@ static void gpu_close(struct gpu *gpu)
 
 /* ---- The tensors of a model ----------------------------------------------------------------- */
 
-static void unload(struct gpu *gpu)
+static void unload(struct bench_gpu *gpu)
 {
     CUdeviceptr *const memory[] = {&gpu->tensors, &gpu->buffer, &gpu->other};
     gpu->driver->cuStreamSynchronize(gpu->stream);
@@ -110,7 +110,7 @@ static void unload(struct gpu *gpu)
     gpu->pieces = NULL;
 }
 
-static int get_plan(struct gpu *gpu, enum hvd_dtype buffer_dtype, struct pack_plan **planp,
+static int get_plan(struct bench_gpu *gpu, enum hvd_dtype buffer_dtype, struct pack_plan **planp,
                     struct hvd_error *err)
 {
     const struct pack_list list = {gpu->pieces, gpu->count, buffer_dtype};
@@ -118,7 +118,7 @@ static int get_plan(struct gpu *gpu, enum hvd_dtype buffer_dtype, struct pack_pl
 }
 
 /* Gradients come in reverse order. They are float32 here whatever the model says. */
-static int load(struct gpu *gpu, const struct model *model, struct hvd_error *err)
+static int load(struct bench_gpu *gpu, const struct model *model, struct hvd_error *err)
 {
     int64_t at = 0;
     gpu->elements = 0;
@@ -152,7 +152,7 @@ static int load(struct gpu *gpu, const struct model *model, struct hvd_error *er
 
 /* ---- What is measured ----------------------------------------------------------------------- */
 
-static int launch(const struct gpu *gpu, enum pack_way way, struct hvd_error *err)
+static int launch(const struct bench_gpu *gpu, enum pack_way way, struct hvd_error *err)
 {
     void *buffer = (void *)gpu->buffer;
     size_t bytes = (size_t)gpu->elements * sizeof(float);
@@ -172,13 +172,13 @@ static int launch(const struct gpu *gpu, enum pack_way way, struct hvd_error *er
 }
 
 /* Bytes that a way reads and writes. */
-static double moved_bytes(const struct gpu *gpu, enum pack_way way)
+static double moved_bytes(const struct bench_gpu *gpu, enum pack_way way)
 {
     return (double)gpu->elements * (way == PACK_HALF || way == UNPACK_HALF ? 6 : 8);
 }
 
 /* 10^9 bytes a second, by the device's clock. */
-static int measure_once(const struct gpu *gpu, enum pack_way way, double *rate, struct hvd_error *err)
+static int measure_once(const struct bench_gpu *gpu, enum pack_way way, double *rate, struct hvd_error *err)
 {
     const struct cuda_driver *driver = gpu->driver;
     float ms = 0;
@@ -196,7 +196,7 @@ static int measure_once(const struct gpu *gpu, enum pack_way way, double *rate, 
 }
 
 /* All ways in turn; the medians. [samples] has room for all rounds of all ways. */
-static int measure(const struct gpu *gpu, int64_t rounds, double *samples, double medians[WAYS],
+static int measure(const struct bench_gpu *gpu, int64_t rounds, double *samples, double medians[WAYS],
                    struct hvd_error *err)
 {
     for (int64_t round = -2; round < rounds; round++) /* two to warm up */
@@ -215,7 +215,7 @@ static int measure(const struct gpu *gpu, int64_t rounds, double *samples, doubl
 
 /* ---- Is it right? --------------------------------------------------------------------------- */
 
-static int check_buffer(const struct gpu *gpu, float *host, struct hvd_error *err)
+static int check_buffer(const struct bench_gpu *gpu, float *host, struct hvd_error *err)
 {
     size_t bytes = (size_t)gpu->elements * sizeof(float);
     memset(host, 0xff, bytes);
@@ -232,7 +232,7 @@ static int check_buffer(const struct gpu *gpu, float *host, struct hvd_error *er
 }
 
 /* Known numbers go into the tensors, by bfloat16 and back, and into the buffer again. */
-static int check(const struct gpu *gpu, struct hvd_error *err)
+static int check(const struct bench_gpu *gpu, struct hvd_error *err)
 {
     static const enum pack_way round_trip[] = {UNPACK, PACK_HALF, UNPACK_HALF, PACK};
     const struct cuda_driver *driver = gpu->driver;
@@ -260,12 +260,12 @@ static int check(const struct gpu *gpu, struct hvd_error *err)
 /* ---- Results -------------------------------------------------------------------------------- */
 
 /* Figures of a double would be taken for those of a GPU. */
-static bool is_double(const struct gpu *gpu)
+static bool is_double(const struct bench_gpu *gpu)
 {
     return strncmp(gpu->name, "double", 6) == 0;
 }
 
-static void show_json(const struct bench_options *options, const struct gpu *gpu, const char *title,
+static void show_json(const struct bench_options *options, const struct bench_gpu *gpu, const char *title,
                       const double medians[WAYS])
 {
     for (int way = 0; way < WAYS; way++) {
@@ -285,7 +285,7 @@ static void show_json(const struct bench_options *options, const struct gpu *gpu
     }
 }
 
-static void show(const struct bench_options *options, const struct gpu *gpu, const char *title,
+static void show(const struct bench_options *options, const struct bench_gpu *gpu, const char *title,
                  const double medians[WAYS])
 {
     char bytes[REPORT_TEXT_BYTES];
@@ -299,7 +299,7 @@ static void show(const struct bench_options *options, const struct gpu *gpu, con
                100 * medians[way] / medians[COPY]);
 }
 
-static int run_model(const struct bench_options *options, struct gpu *gpu, const struct model *model,
+static int run_model(const struct bench_options *options, struct bench_gpu *gpu, const struct model *model,
                      struct hvd_error *err)
 {
     double medians[WAYS] = {0};
@@ -319,7 +319,7 @@ static int run_model(const struct bench_options *options, struct gpu *gpu, const
     return rc;
 }
 
-static int run_named(const struct bench_options *options, struct gpu *gpu, const char *title,
+static int run_named(const struct bench_options *options, struct bench_gpu *gpu, const char *title,
                      struct hvd_error *err)
 {
     struct model model = {0};
@@ -337,7 +337,7 @@ int case_pack(struct bench *bench, struct hvd_error *err)
 {
     static const char *const titles[] = {"resnet50", "bert-large", "gpt2", NULL /* small ones */};
     const struct bench_options *options = bench->options;
-    struct gpu gpu = {0};
+    struct bench_gpu gpu = {0};
     if (!options->gpu)
         return error_set(err, HVD_ERR_INVALID,
                          "pack measures GPUs: give --gpu; allreduce shows what packing costs a CPU");

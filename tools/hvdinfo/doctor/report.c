@@ -86,7 +86,7 @@ static void add_member(struct strbuf *text, const char *name, const char *value)
 /* The hosts are printed as they come, for there may be thousands. */
 static void show_object(const struct answer *group, int size)
 {
-    char line[4096];
+    char line[4096] = "";
     struct strbuf text = {.bytes = line, .capacity = sizeof(line) - 1};
     strbuf_add_text(&text, " {");
     add_member(&text, "check", check_name(group->check));
@@ -107,7 +107,7 @@ static void show_object(const struct answer *group, int size)
 
 static void show_line(const struct answer *group, int size, bool all)
 {
-    char line[2048];
+    char line[2048] = "";
     struct strbuf text = {.bytes = line, .capacity = sizeof(line)};
     add_line(&text, group, size, all);
     fwrite(line, 1, text.used, stdout);
