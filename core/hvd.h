@@ -322,8 +322,8 @@ HVD_API enum hvd_status hvd_test(hvd_handle handle);
 
 /* Wait until the operation is launched: all ranks have agreed on it, and everything that it does on this
  * rank's GPU is in the queue of that. Then let [stream] (a CUstream or cudaStream_t of that GPU; NULL: CUDA's
- * default stream) wait for its end, release the handle and return HVD_OK. The host does not wait for the GPU:
- * work that is put into [stream] from now on finds the result. Until that work runs the tensors remain
+ * default stream) wait for its end, release the handle and return HVD_OK. The host does not wait for
+ * the result: work that is put into [stream] from now on finds it. Until that work runs the tensors remain
  * hvd's. If a rank is lost after the launch the stream goes on, the result is undefined, and the next
  * operation returns HVD_ERR_RANK_LOST. An operation that failed before returns its status. One on host memory
  * ends as in hvd_wait, and [stream] is not looked at. */
@@ -347,9 +347,9 @@ HVD_API enum hvd_status hvd_wait(hvd_handle handle);
  * parent; it does not get a copy. HVD_ERR_STATE before hvd_init. */
 HVD_API enum hvd_status hvd_alloc(int64_t bytes, void **memoryp);
 
-/* Free memory from hvd_alloc. No operation that uses it may be in
- * flight. Does nothing for NULL. HVD_ERR_INVALID for a pointer that is not from hvd_alloc or was freed
- * already. May be called after hvd_shutdown. */
+/* Free memory from hvd_alloc. No operation that uses it may be in flight. Does nothing for NULL.
+ * HVD_ERR_INVALID for a pointer that is not from hvd_alloc or was freed already. May be called after
+ * hvd_shutdown. */
 HVD_API enum hvd_status hvd_free(void *memory);
 
 /* ---- Stopping, observing -------------------------------------------------------------------- */
