@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "base/clock.h"
 #include "pmix_shim/timed_call.h"
@@ -37,6 +39,9 @@ struct waiter {
     void *bytes; /* of a get: a copy of the blob */
     size_t length;
 };
+
+/* What PMIx_Init takes of the address space: its modules, and the stack and the heap of its thread. */
+#define INIT_BYTES ((size_t)32 << 20)
 
 struct pmix_state {
     pmix_proc_t self;
@@ -284,12 +289,31 @@ static void pmix_close(void *opaque)
     free(state);
 }
 
+/* libpmix does not look whether it got memory, and crashes: so look first whether there is enough. */
+static int leave_room(struct hvd_error *err)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return HVD_OK;
+    void *room = mmap(NULL, INIT_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED)
+        return error_set(err, HVD_ERR_NO_MEMORY,
+                         "PMIx needs %zu MiB of address space to start, more than this process has left of "
+                         "its limit of %llu MiB; raise `ulimit -v`",
+                         INIT_BYTES >> 20, (unsigned long long)limit.rlim_cur >> 20);
+    munmap(room, INIT_BYTES);
+    return HVD_OK;
+}
+
 static int init_in_time(struct pmix_state *state, int64_t deadline_us, struct hvd_error *err)
 {
     struct pmix_call call;
     if (timed_caller_open(&state->caller) != HVD_OK)
         return error_set(err, HVD_ERR_NO_MEMORY, "no thread to call PMIx");
-    int rc = call_in_time(state, run_init, "Init", deadline_us, &call, err);
+    int rc = leave_room(err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = call_in_time(state, run_init, "Init", deadline_us, &call, err);
     if (rc != HVD_OK)
         return rc;
     state->self = call.self;

@@ -117,6 +117,20 @@ mpi() {
     [ "$(grep -c 'lower --hvd-fusion' <<<"$output")" -le 4 ]
 }
 
+# libpmix crashed there, or spoke in words of its own.
+@test "a rank without the memory that PMIx needs says so, with the limit" {
+    readelf -d "$HVD_BUILD/core/.libs/libhvd.so" | grep -qE 'NEEDED.*lib(a|t|ub)san' && skip 'a sanitizer needs more memory'
+    local mib
+    for mib in 25 29 37 45; do
+        run timeout -k 5 60 "$hvdrun" --no-prefix -n 2 bash -c \
+            "[ \"\$PMIX_RANK\" = 0 ] || ulimit -v $((mib * 1024)); exec \"$HVD_BUILD/examples/hello\""
+        echo "$output"
+        [ "$status" -eq 1 ]
+        has "PMIx needs 32 MiB of address space to start, more than this process has left of its limit of $mib MiB"
+        [[ $output != *'PMIX ERROR'* ]]
+    done
+}
+
 @test "a node of many ranks starts, and none of them needs a descriptor for each other one" {
     ranks 64 start many
     ranks 200 start many --hvd-fusion=1M
