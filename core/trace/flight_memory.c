@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_limit.h"
+
 /* Changes with the layout: launcher and library may come from different versions of hvd. */
 #define FORMAT (UINT64_C(0x6876640100000000) + sizeof(struct flight))
 
@@ -25,7 +27,8 @@ static struct flight *map_file(const char *path)
     void *memory = MAP_FAILED;
     if (fd < 0)
         return NULL;
-    if (posix_fallocate(fd, 0, (off_t)sizeof(struct flight)) == 0)
+    if (file_limit_allows(sizeof(struct flight)) &&
+        posix_fallocate(fd, 0, (off_t)sizeof(struct flight)) == 0)
         memory = mmap(NULL, sizeof(struct flight), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     return memory == MAP_FAILED ? NULL : memory;

@@ -144,24 +144,6 @@ static enum hvd_status allreduce(int64_t count)
     return hvd_allreduce(&tensor, HVD_SUM, NULL);
 }
 
-/* Rank 0 dies, and a child that was made behind the C library's back, which no handler of fork knows, keeps
- * its sockets open for longer than the others may wait. */
-static void case_clone(void)
-{
-    signal(SIGTERM, SIG_IGN);
-    for (int i = 0; i < 3; i++)
-        must(allreduce(LARGE), "hvd_allreduce");
-    if (rank == 0) {
-        if (syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) == 0) {
-            sleep(20);
-            _exit(0);
-        }
-        process_signal(getpid(), SIGKILL);
-    }
-    double begun_s = now_s();
-    report(allreduce(LARGE), begun_s);
-}
-
 /* ---- Links ---- */
 
 static void tell_ready(void)
@@ -183,6 +165,22 @@ static void travel(enum hvd_status (*operation)(int64_t count), int64_t count)
             tell_ready();
     }
     report(status, begun_s);
+}
+
+/* Rank 0 dies, and a child that was made behind the C library's back, which no handler of fork knows, keeps
+ * its sockets open for longer than the others may wait. */
+static void case_clone(void)
+{
+    signal(SIGTERM, SIG_IGN);
+    if (rank != 0)
+        travel(allreduce, LARGE);
+    for (int i = 0; i < 3; i++)
+        must(allreduce(LARGE), "hvd_allreduce");
+    if (syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL) == 0) {
+        sleep(20);
+        _exit(0);
+    }
+    process_signal(getpid(), SIGKILL);
 }
 
 static void case_link_alltoall(void)
