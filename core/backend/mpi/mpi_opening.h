@@ -1,5 +1,6 @@
-/* mpi_opening.h: MPI is started, and a communicator made, in a thread of their own: MPI_Init and
- * MPI_Comm_create_group return when all ranks have called them, or never, and control is watched meanwhile.
+/* mpi_opening.h: MPI is started, and a communicator made, in a thread of their own: MPI_Init,
+ * MPI_Comm_dup and MPI_Comm_create_group return when all ranks have called them, or never, and control is
+ * watched meanwhile.
  *
  * MPI exists once in a process, and so does an opening, which the backends mpi and hier-mpi share. The thread
  * is the only one that calls MPI while it runs; afterwards only the progress driver does. */
@@ -15,8 +16,8 @@
 
 struct mpi_opening;
 
-/* Begin, or share what the other backend began, which all ranks do in the same order. What has a deadline in
- * MPI has [deadline_us]; the rest is held to the limits for batches. *userp: which backend this is. */
+/* Begin, or share what the other backend began, which all ranks do in the same order. The test fails
+ * after [deadline_us]. *userp: which backend this is. */
 int mpi_opening_begin(struct mpi_opening **openingp, int *userp, const struct hvd_job *job,
                       int64_t deadline_us, struct hvd_error *err);
 
