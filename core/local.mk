@@ -104,7 +104,7 @@ endif
 
 if HAVE_MPI
 hvdmodule_LTLIBRARIES += core/backend_mpi.la
-core_backend_mpi_la_SOURCES = core/backend/mpi/mpi.c core/backend/mpi/mpi_opening.c core/backend/mpi/mpi_opening.h
+core_backend_mpi_la_SOURCES = core/backend/mpi/mpi.c
 core_backend_mpi_la_CFLAGS = $(AM_CFLAGS) $(MPI_CFLAGS)
 core_backend_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -export-symbols-regex '^backend_mpi_module$$' $(HVD_RESOLVED)
 core_backend_mpi_la_LIBADD = core/libsched.la core/libbase.la $(MPI_LIBS)

@@ -106,23 +106,6 @@ static bool check_batch(const struct backend_env *env, void *state, const struct
     return good;
 }
 
-/* MPI is there only once a batch runs, which says why MPI cannot be used. */
-static int be_refused(const struct backend_env *env, void *state)
-{
-    uint64_t random = 2026;
-    struct set set;
-    struct batch_part part;
-    struct hvd_error err = {""};
-    add_set(env, state, 0, &set);
-    struct batch_plan plan = batch_plan_random(&random, COLL_ALLREDUCE, set.members.size, 64);
-    batch_part_open(&part, &plan, set.members.rank);
-    carry(state, set.team, &part.batch, &err);
-    batch_part_close(&part, &plan, set.members.rank);
-    backend_mpi.remove_team(state, set.team);
-    backend_mpi.close(state);
-    return say(env, err.text);
-}
-
 static int run_batches(const struct backend_env *env, void *state)
 {
     uint64_t random = 2026;
@@ -186,8 +169,6 @@ static int use_backend(const struct backend_env *env, const char *mode)
         return give_up(env, state, COLL_ALLREDUCE);
     if (strcmp(mode, "give-up-alltoall") == 0)
         return give_up(env, state, COLL_ALLTOALL);
-    if (strcmp(mode, "world") == 0)
-        return be_refused(env, state);
     int status = run_batches(env, state);
     backend_mpi.close(state);
     return status;

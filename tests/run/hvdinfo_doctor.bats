@@ -24,6 +24,7 @@ setup() {
     has ": correct it where it is set"
     PMIX_MCA_gds=ds21 run "$hvdinfo" doctor --node
     has "warn PMIx settings: PMIX_MCA_gds=ds21"
+    [ -x "$hvdrun" ] || skip "built without PMIx"
     HVD_MODULE_PATH=/nowhere run "$hvdinfo" doctor --node
     has "wireup_pmix.so is not in /nowhere: install PMIx's library"
 }
@@ -66,8 +67,8 @@ END
     RANK=0 WORLD_SIZE=2 HVD_MODULE_PATH=/nowhere run "$hvdinfo" doctor
     [ "$status" -eq 1 ]
     has "fail start: "
-    has "fail PMIx: "
     [[ $output != *"ok   "* ]]
+    [ ! -x "$hvdrun" ] || has "fail PMIx: "
 }
 
 @test "an argument that the doctor does not know is refused" {

@@ -169,15 +169,6 @@ tests_run_plain_tensor_LDADD = core/libhvd.la
 check_LTLIBRARIES += tests/run/flip_byte.la
 tests_run_flip_byte_la_SOURCES = tests/run/flip_byte.c
 tests_run_flip_byte_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
-if HAVE_MPI
-check_LTLIBRARIES += tests/run/stop_in_mpi.la
-endif
-tests_run_stop_in_mpi_la_SOURCES = tests/run/stop_in_mpi.c
-tests_run_stop_in_mpi_la_CPPFLAGS = $(AM_CPPFLAGS) $(MPI_CFLAGS)
-tests_run_stop_in_mpi_la_LDFLAGS = $(AM_LDFLAGS) -module -avoid-version -rpath /nowhere
-tests_run_stop_in_mpi_la_LIBADD = $(MPI_LIBS)
-
-
 RUN_TESTS += tests/run/gpu.bats
 check_PROGRAMS += tests/run/gpu
 tests_run_gpu_SOURCES = tests/run/gpu.c tests/run/gpu_memory.c tests/run/gpu_memory.h tests/run/ranks.h

@@ -181,19 +181,6 @@ ended_for() {
     finish
 }
 
-@test "a rank that stops where MPI starts is named" {
-    [ -e "$HVD_BUILD/core/.libs/backend_mpi.so" ] || skip 'hvd was built without MPI'
-    [ -z "${ASAN_OPTIONS:-}${TSAN_OPTIONS:-}" ] || skip 'sanitizers come first among preloaded libraries'
-    local culprit
-    for culprit in 0 1; do
-        STOP_RANK=$culprit run timeout -k 5 60 "$hvdrun" --no-prefix --grace=1s -n 2 -x LD_PRELOAD="$HVD_BUILD/tests/run/.libs/stop_in_mpi.so" \
-            --hvd-backends=mpi --hvd-stall-warn=1s --hvd-stall-abort=2s "$stalled" small -1 0 0
-        echo "$output"
-        [ "$status" -ne 0 ]
-        grep -q "^rank $((1 - culprit)): .*rank $culprit ([^)]*) does not answer" <<<"$output"
-    done
-}
-
 @test "a job that is suspended as a whole for longer goes on" {
     ranks silent -- 3 --hvd-stall-warn=2s --hvd-stall-abort=3s -- allreduce all 5000 1
     finish

@@ -3,16 +3,16 @@
  * Threads: hvd requests MPI_THREAD_SERIALIZED, as only the progress driver calls MPI. A program that calls
  * MPI itself while hvd has work in flight must have requested MPI_THREAD_MULTIPLE. Waking: MPI has no
  * descriptor that becomes readable when a message arrives, so test is polled while a batch runs. Start and
- * end: if the program has not called MPI_Init, hvd does at the first batch (mpi_opening.c). MPI cannot start
- * twice in a process, so hvd then calls MPI_Finalize only when the process exits. After MPI_Finalize, whoever
- * calls it, hvd makes no more MPI calls. */
+ * end: if the program has not called MPI_Init, hvd does at the first batch. MPI cannot start twice in a
+ * process, so hvd then calls MPI_Finalize only when the process exits. After MPI_Finalize, whoever calls it,
+ * hvd makes no more MPI calls. */
 #include <inttypes.h>
 #include <mpi.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/clock.h"
-#include "backend/mpi/mpi_opening.h"
 #include "backend/sched/chain.h"
 #include "backend/sched/pairwise.h"
 #include "backend/backend_env.h"
@@ -21,7 +21,6 @@
 #define DEPTH       4 /* messages of a kind in flight in each direction */
 #define SLICE_US    100
 #define GIVE_UP_US  1000000
-#define OPENING_US  100 /* between two looks whether MPI is there */
 _Static_assert(CHUNK_BYTES >= BACKEND_SOURCE_BYTES, "a chunk of a source is no longer than ours");
 
 /* The messages in flight of one kind and direction, in order: the oldest is requests[first]. */
@@ -34,10 +33,7 @@ struct mpi_queue {
 /* One communicator for all teams. Its ranks are the job's. */
 struct mpi {
     MPI_Comm comm;
-    struct mpi_opening *opening;
-    int user;     /* of the opening */
-    bool is_open; /* MPI is there, and so is comm */
-    bool broken;  /* MPI has reported an error, or a batch was given up */
+    bool broken; /* MPI has reported an error, or a batch was given up */
 };
 
 struct mpi_team {
@@ -45,14 +41,131 @@ struct mpi_team {
     struct team team;
     int next, previous; /* ranks of the job */
     bool is_alltoall;   /* the batch that runs is an alltoall */
-    bool is_held;       /* [held] begins once MPI is there */
-    struct backend_batch held;
     struct chain chain;
     struct mpi_queue in[CHAIN_KINDS];
     struct mpi_queue out[CHAIN_KINDS];
     struct pairwise pairwise;
     MPI_Request requests[PAIRWISE_DIRECTIONS][PAIRWISE_LANES]; /* MPI_REQUEST_NULL: none */
 };
+
+/* MPI exists once in a process, and may have been started by hvd. */
+static struct {
+    bool initialized_here;
+    bool broken; /* a rank is lost or messages are left over, for which MPI_Finalize would wait */
+} process;
+
+/* ---- MPI itself ----------------------------------------------------------------------------- */
+
+static int mpi_error(int rc, const char *what, struct hvd_error *err)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+    int length = 0;
+    MPI_Error_string(rc, text, &length);
+    return error_set(err, HVD_ERR_SYSTEM, "backend mpi: %s: %s", what, text);
+}
+
+static bool is_finalized(void)
+{
+    int flag = 0;
+    MPI_Finalized(&flag);
+    return flag != 0;
+}
+
+/* atexit handlers run before the destructors of libraries, of which those of MPI's own parts could come
+ * before ours. */
+static void finalize_at_exit(void)
+{
+    if (process.initialized_here && !process.broken && !is_finalized())
+        MPI_Finalize();
+}
+
+/* MPI_Init has no deadline: it returns when all ranks have called it, or never. */
+static int initialize(struct hvd_error *err)
+{
+    int flag = 0;
+    int level = MPI_THREAD_SINGLE;
+    if (is_finalized())
+        return error_set(err, HVD_ERR_STATE,
+                         "backend mpi: the program has called MPI_Finalize; leave mpi out of backends");
+    MPI_Initialized(&flag);
+    if (flag == 0) {
+        int rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level);
+        if (rc != MPI_SUCCESS)
+            return mpi_error(rc, "MPI_Init_thread", err);
+        process.initialized_here = true;
+        atexit(finalize_at_exit);
+    }
+    MPI_Query_thread(&level);
+    if (level < MPI_THREAD_SERIALIZED)
+        return error_set(err, HVD_ERR_UNSUPPORTED,
+                         "backend mpi: MPI runs at thread level %d, MPI_THREAD_SERIALIZED (%d) is needed",
+                         level, MPI_THREAD_SERIALIZED);
+    return HVD_OK;
+}
+
+static int check_world(const struct hvd_job *job, struct hvd_error *err)
+{
+    int rank = -1;
+    int size = -1;
+    bool sub_job = job->launcher_ranks != NULL;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &size);
+    if (sub_job && rank == job->launcher_ranks[job->rank] && size == job->launcher_size)
+        return HVD_OK;
+    if (!sub_job && rank == job->rank && size == job->size)
+        return HVD_OK;
+    return error_set(err, HVD_ERR_UNSUPPORTED,
+                     "backend mpi: this is rank %d of %d in MPI_COMM_WORLD, but rank %d of %d in the job; "
+                     "leave mpi out of backends",
+                     rank, size, sub_job ? job->launcher_ranks[job->rank] : job->rank,
+                     sub_job ? job->launcher_size : job->size);
+}
+
+static int duplicate_world(MPI_Comm *comm, int64_t deadline_us, struct hvd_error *err)
+{
+    int done = 0;
+    MPI_Request request;
+    int rc = MPI_Comm_idup(MPI_COMM_WORLD, comm, &request);
+    while (rc == MPI_SUCCESS && done == 0 && clock_us() < deadline_us) {
+        rc = MPI_Test(&request, &done, MPI_STATUS_IGNORE);
+        sched_yield();
+    }
+    if (rc != MPI_SUCCESS)
+        return mpi_error(rc, "MPI_Comm_idup of MPI_COMM_WORLD", err);
+    if (done == 0)
+        return error_set(err, HVD_ERR_TIMEOUT, "backend mpi: not all ranks came to MPI_Comm_idup in time");
+    return HVD_OK;
+}
+
+#define SUB_JOB_TAG 0x6876 /* of MPI_Comm_create_group; unlikely to be one of the program's */
+
+/* A communicator of the processes of MPI_COMM_WORLD that make up this sub-job. It has no deadline. */
+static int make_sub_job_comm(const struct hvd_job *job, MPI_Comm *comm, struct hvd_error *err)
+{
+    MPI_Group world = MPI_GROUP_NULL;
+    MPI_Group members = MPI_GROUP_NULL;
+    int rc = MPI_Comm_group(MPI_COMM_WORLD, &world);
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Group_incl(world, job->size, job->launcher_ranks, &members);
+    if (rc == MPI_SUCCESS)
+        rc = MPI_Comm_create_group(MPI_COMM_WORLD, members, SUB_JOB_TAG, comm);
+    if (members != MPI_GROUP_NULL)
+        MPI_Group_free(&members);
+    if (world != MPI_GROUP_NULL)
+        MPI_Group_free(&world);
+    return rc == MPI_SUCCESS ? HVD_OK : mpi_error(rc, "MPI_Comm_create_group of the sub-job", err);
+}
+
+/* hvd's own communicator, so that messages of the program are never mistaken for hvd's. */
+static int make_comm(const struct hvd_job *job, MPI_Comm *comm, int64_t deadline_us, struct hvd_error *err)
+{
+    int rc = job->launcher_ranks == NULL ? duplicate_world(comm, deadline_us, err)
+                                         : make_sub_job_comm(job, comm, err);
+    if (rc != HVD_OK)
+        return rc;
+    rc = MPI_Comm_set_errhandler(*comm, MPI_ERRORS_RETURN);
+    return rc == MPI_SUCCESS ? HVD_OK : mpi_error(rc, "MPI_Comm_set_errhandler", err);
+}
 
 /* ---- Messages along the ring ---------------------------------------------------------------- */
 
@@ -228,25 +341,25 @@ static bool mpi_supports(const struct backend_need *need)
 
 static int mpi_open(const struct backend_env *env, int64_t deadline_us, void **statep, struct hvd_error *err)
 {
+    int status;
     struct mpi *mpi = calloc(1, sizeof(*mpi));
     if (mpi == NULL)
         return error_set_errno(err, "backend mpi: no memory for %zu bytes", sizeof(*mpi));
-    int status = mpi_opening_begin(&mpi->opening, &mpi->user, env->job, deadline_us, err);
-    if (status != HVD_OK) {
-        free(mpi);
-        return status;
+    status = initialize(err);
+    if (status < 0)
+        goto fail;
+    status = check_world(env->job, err);
+    if (status < 0)
+        goto fail;
+    status = make_comm(env->job, &mpi->comm, deadline_us, err);
+    if (status < 0) {
+        process.broken = true;
+        goto fail;
     }
     *statep = mpi;
     return HVD_OK;
-}
-
-/* Is MPI there? */
-static int finish_open(struct mpi *mpi, struct hvd_error *err)
-{
-    if (mpi->is_open)
-        return HVD_OK;
-    int status = mpi_opening_test(mpi->opening, mpi->user, &mpi->comm, err);
-    mpi->is_open = status == HVD_OK;
+fail:
+    free(mpi);
     return status;
 }
 
@@ -275,47 +388,20 @@ static int mpi_add_team(void *state, const struct team *team, int64_t deadline_u
     return HVD_OK;
 }
 
-static void begin(struct mpi_team *self, const struct backend_batch *batch)
+static int mpi_start(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err)
 {
+    struct mpi *mpi = state;
+    struct mpi_team *self = team;
+    if (is_finalized())
+        return error_set(err, HVD_ERR_STATE,
+                         "backend mpi: the program has called MPI_Finalize; call hvd_shutdown before that");
+    if (mpi->broken)
+        return error_set(err, HVD_ERR_SYSTEM, "backend mpi: MPI has failed in an earlier batch");
     self->is_alltoall = batch->need.kind == COLL_ALLTOALL;
     if (self->is_alltoall)
         pairwise_start(&self->pairwise, batch);
     else
         chain_start(&self->chain, batch);
-}
-
-static int mpi_start(void *state, void *team, const struct backend_batch *batch, struct hvd_error *err)
-{
-    struct mpi *mpi = state;
-    struct mpi_team *self = team;
-    int status = finish_open(mpi, err);
-    if (status == HVD_IN_PROGRESS) {
-        self->held = *batch;
-        self->is_held = true;
-        return HVD_OK;
-    }
-    if (status != HVD_OK)
-        return status;
-    if (mpi_is_finalized())
-        return error_set(err, HVD_ERR_STATE,
-                         "backend mpi: the program has called MPI_Finalize; call hvd_shutdown before that");
-    if (mpi->broken)
-        return error_set(err, HVD_ERR_SYSTEM, "backend mpi: MPI has failed in an earlier batch");
-    begin(self, batch);
-    return HVD_OK;
-}
-
-/* Begin the batch that waits for MPI. */
-static int begin_held(struct mpi *mpi, struct mpi_team *self, bool *movedp, struct hvd_error *err)
-{
-    int status = finish_open(mpi, err);
-    if (status == HVD_IN_PROGRESS)
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = OPENING_US * 1000}, NULL);
-    if (status != HVD_OK)
-        return status;
-    self->is_held = false;
-    *movedp = true;
-    begin(self, &self->held);
     return HVD_OK;
 }
 
@@ -328,10 +414,7 @@ static int mpi_test(void *state, void *team, bool *movedp, int *rankp, struct hv
     int64_t end_us = clock_us() + SLICE_US;
     bool moved = true;
     *movedp = false;
-    int status = self->is_held ? begin_held(mpi, self, movedp, err) : HVD_OK;
-    if (status != HVD_OK)
-        return status;
-    if (mpi_is_finalized())
+    if (is_finalized())
         return error_set(err, HVD_ERR_STATE, "backend mpi: the program called MPI_Finalize in batch %" PRIu64,
                          self->is_alltoall ? self->pairwise.batch.sequence : self->chain.batch.sequence);
     while (is_running(self)) {
@@ -354,8 +437,6 @@ static int mpi_waits_for(const void *state, void *team)
     (void)state;
     const struct mpi_team *self = team;
     struct pairwise_chunk chunk;
-    if (self->is_held)
-        return -1;
     if (!self->is_alltoall && (self->out[CHAIN_PARTIAL].count > 0 || self->out[CHAIN_RESULT].count > 0))
         return self->next;
     if (!self->is_alltoall)
@@ -407,9 +488,9 @@ static void mpi_remove_team(void *state, void *team)
 {
     struct mpi *mpi = state;
     struct mpi_team *self = team;
-    if (!self->is_held && is_running(self)) {
+    if (is_running(self)) {
         mpi->broken = true;
-        if (!mpi_is_finalized())
+        if (!is_finalized())
             give_up(self);
     }
     chain_fini(&self->chain);
@@ -426,8 +507,9 @@ static void mpi_close(void *state)
 {
     struct mpi *mpi = state;
     if (mpi->broken)
-        mpi_process_break();
-    mpi_opening_end(mpi->opening);
+        process.broken = true;
+    else if (!is_finalized())
+        MPI_Comm_free(&mpi->comm);
     free(mpi);
 }
 

@@ -305,8 +305,8 @@ START_TEST(devices_have_limits)
     for (int more = 0; more < 2; more++) {
         open_small_machine();
         for (int i = 0; i < MACHINE_MAX_GPUS + more; i++) {
-            char id[16];
-            snprintf(id, sizeof(id), "0000:%02x:00.0", i + 1);
+            char id[32];
+            snprintf(id, sizeof(id), "0000:%02x:00.0", (unsigned int)i + 1);
             open_pci(id, "0302 [10de:2330] [0000:0000] a1");
             close_object();
         }
@@ -390,7 +390,7 @@ START_TEST(network_devices_have_limits)
         open_small_machine();
         open_pci("0000:01:00.0", "0200 [8086:1572] [0000:0000] 00");
         for (int i = 0; i < NIC_MAX - 1 + more; i++) {
-            char name[16];
+            char name[32];
             snprintf(name, sizeof(name), "eth%d", i);
             add_osdev(name, NETWORK, "");
         }
