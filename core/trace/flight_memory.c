@@ -27,8 +27,7 @@ static struct flight *map_file(const char *path)
     void *memory = MAP_FAILED;
     if (fd < 0)
         return NULL;
-    if (file_limit_allows(sizeof(struct flight)) &&
-        posix_fallocate(fd, 0, (off_t)sizeof(struct flight)) == 0)
+    if (file_limit_allows(sizeof(struct flight)) && posix_fallocate(fd, 0, (off_t)sizeof(struct flight)) == 0)
         memory = mmap(NULL, sizeof(struct flight), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     close(fd);
     return memory == MAP_FAILED ? NULL : memory;
