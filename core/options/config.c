@@ -35,6 +35,7 @@ struct loader {
     const char *own[OPTION_MAX];     /* HVD_FUSION; NULL where it is not set */
     const char *horovod[OPTION_MAX]; /* HOROVOD_FUSION_THRESHOLD */
     const char *zero_if[OPTION_MAX]; /* HOROVOD_STALL_CHECK_DISABLE */
+    const char *refused_switch;      /* the value of zero_if that was warned about: options share it */
     const char *cli, *site;
     void (*warn)(const char *sentence);
     const char *file;         /* the file that is being read */
@@ -151,8 +152,10 @@ static int load_horovod(struct loader *loader, int i, struct hvd_error *err)
             continue;
         int rc = k == 0 ? horovod_value(option, values[k], text, &why, err)
                         : horovod_switch_off(values[k], text, &why);
-        if (why != NULL)
+        if (why != NULL && values[k] != loader->refused_switch)
             warn_about(loader, names[k], why);
+        if (why != NULL && k == 1)
+            loader->refused_switch = values[k];
         if (rc == HVD_OK)
             rc = apply_variable(loader, option, names[k], values[k], text, err);
         if (rc < 0)

@@ -168,6 +168,12 @@ for program in sys.argv[1:3]:
     has 'horovodrun: --cycle-time-ms is ignored'
     [[ $output =~ fusion[^$'\n']*8M ]]
     [[ $output =~ stall-warn[^$'\n']*66 ]]
+    run timeout 60 "${horovodrun[@]}" -np 1 --no-stall-check "$HVD_BUILD/bin/hvdinfo"
+    echo "$output"
+    [ "$status" -eq 0 ]
+    for option in stall-warn stall-abort hang-abort; do
+        grep -Eq " $option +0 +command line$" <<<"$output"
+    done
     while read -r content sentence; do
         printf '%b' "$content" >bad.yaml
         run "${horovodrun[@]}" -np 1 --config-file bad.yaml true

@@ -66,7 +66,9 @@ _OPTIONS: Dict[str, _Option] = {
     "--start-timeout": _with_unit("start-timeout", "s"),
     "--stall-check-warning-time-seconds": _with_unit("stall-warn", "s"),
     "--stall-check-shutdown-time-seconds": _with_unit("stall-abort", "s"),
-    "--no-stall-check": _Option(0, lambda: ["--hvd-stall-warn=0", "--hvd-stall-abort=0"]),
+    "--no-stall-check": _Option(
+        0, lambda: ["--hvd-stall-warn=0", "--hvd-stall-abort=0", "--hvd-hang-abort=0"]
+    ),
     "--stall-check": _Option(0, lambda: []),
     "--timeline-filename": _value("timeline"),
     "--network-interfaces": _value("nics"),
