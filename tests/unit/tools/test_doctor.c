@@ -188,17 +188,23 @@ static const struct facts like = {.version = "0.1.0",
                                   .clock_us = {1000, 1000, 1000, 1000, 1000},
                                   .claimed = 2};
 
-static void expect_job(const char *check, const struct facts *facts, enum doctor_verdict verdict,
-                       const char *word)
+static void expect_world(const char *check, const struct facts *facts, int ranks, enum doctor_verdict verdict,
+                         const char *word)
 {
     for (int i = 0; i < job_check_count; i++) {
         if (strcmp(job_checks[i].name, check) != 0)
             continue;
-        job_checks[i].run(facts, 2, &finding);
+        job_checks[i].run(facts, ranks, &finding);
         expect(verdict, word);
         return;
     }
     ck_abort_msg("%s is no check", check);
+}
+
+static void expect_job(const char *check, const struct facts *facts, enum doctor_verdict verdict,
+                       const char *word)
+{
+    expect_world(check, facts, 2, verdict, word);
 }
 
 START_TEST(ranks_that_are_alike_are_well)
@@ -226,6 +232,16 @@ START_TEST(other_versions_are_named_with_their_nodes)
     expect_job("versions", facts, VERDICT_FAIL, "n2 has the plug-in, n1 has not");
     snprintf(facts[1].version, sizeof(facts[1].version), "0.2.0");
     expect_job("versions", facts, VERDICT_FAIL, "hvd 0.1.0 on n1, 0.2.0 on n2");
+}
+END_TEST
+
+START_TEST(one_rank_is_told_in_the_singular)
+{
+    struct facts facts = like;
+    facts.claimed = 1;
+    expect_world("world", &facts, 1, VERDICT_OK, "1 rank, as the launcher says");
+    snprintf(facts.gpus, sizeof(facts.gpus), "0000:17:00.0");
+    expect_world("GPUs", &facts, 1, VERDICT_OK, "1 of 1 rank with GPUs");
 }
 END_TEST
 
@@ -272,6 +288,7 @@ static void fill(Suite *suite)
     tcase_add_test(tcase, little_is_found_to_be_little);
     tcase_add_test(tcase, the_package_is_found_in_pythonpath);
     tcase_add_test(tcase, ranks_that_are_alike_are_well);
+    tcase_add_test(tcase, one_rank_is_told_in_the_singular);
     tcase_add_test(tcase, other_versions_are_named_with_their_nodes);
     tcase_add_test(tcase, a_world_of_another_size_is_found);
     tcase_add_test(tcase, a_shared_gpu_is_found_on_one_host_only);

@@ -58,6 +58,11 @@ static void check_versions(const struct facts *facts, int ranks, struct finding 
              facts[0].plugin != 0 ? " and the plug-in" : "");
 }
 
+static const char *plural(int count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static void check_size(const struct facts *facts, int ranks, struct finding *finding)
 {
     for (int i = 0; i < ranks; i++) {
@@ -68,7 +73,7 @@ static void check_size(const struct facts *facts, int ranks, struct finding *fin
             return;
         }
     }
-    find(finding, VERDICT_OK, NULL, "%d ranks%s", ranks,
+    find(finding, VERDICT_OK, NULL, "%d rank%s%s", ranks, plural(ranks),
          facts[0].claimed == ranks ? ", as the launcher says" : "");
 }
 
@@ -102,7 +107,8 @@ static void check_gpus(const struct facts *facts, int ranks, struct finding *fin
     if (with == 0)
         find(finding, VERDICT_OK, NULL, "no rank was given one by hvd's placement");
     else
-        find(finding, VERDICT_OK, NULL, "%d of %d ranks have GPUs of their own", with, ranks);
+        find(finding, VERDICT_OK, NULL, "%d of %d rank%s with GPUs that no other rank has", with, ranks,
+             plural(ranks));
 }
 
 /* The barrier that ranks left closest together says how far their clocks are apart: a rank that waited for a
