@@ -7,7 +7,7 @@ setup() {
     hvdrun=$HVD_BUILD/bin/hvdrun
 }
 
-@test "each line of the doctor is a verdict, a check, what was found and how to mend it" {
+@test "each line of the doctor is a result, a check, what was found and how to mend it" {
     run "$hvdinfo" doctor --node
     [ "$status" -eq 0 ] || printf '%s\n' "$output" | grep -q '^fail '
     for check in options launcher plug-in PMIx MPI NCCL hwloc interfaces /dev/shm memlock nofile stack Python; do
@@ -38,9 +38,9 @@ import json, sys
 answers = json.load(open(sys.argv[1]))
 assert len(answers) == int(sys.argv[2])
 for answer in answers:
-    assert set(answer) == {"check", "verdict", "what", "mend", "hosts"}
-    assert answer["verdict"] in ("ok", "warn", "fail")
-    assert (answer["mend"] == "") == (answer["verdict"] == "ok") and len(answer["hosts"]) == 1
+    assert set(answer) == {"check", "result", "what", "mend", "hosts"}
+    assert answer["result"] in ("ok", "warn", "fail")
+    assert (answer["mend"] == "") == (answer["result"] == "ok") and len(answer["hosts"]) == 1
 END
     [ "$status" -eq 0 ]
 }

@@ -24,33 +24,33 @@ static struct patient patient_with(const char *const *environment)
                             .ranks = 1};
 }
 
-static void expect(enum doctor_verdict verdict, const char *word)
+static void expect(enum check_result result, const char *word)
 {
-    ck_assert_msg(finding.verdict == (int32_t)verdict, "%s", finding.what);
+    ck_assert_msg(finding.result == (int32_t)result, "%s", finding.what);
     ck_assert_msg(strstr(finding.what, word) != NULL, "%s", finding.what);
-    ck_assert_int_eq(finding.mend[0] == 0, verdict == VERDICT_OK);
+    ck_assert_int_eq(finding.mend[0] == 0, result == CHECK_OK);
 }
 
 /* ---- Launchers ---------------------------------------------------------------------------------- */
 
 static const struct {
     const char *inner[4], *outer[3];
-    enum doctor_verdict verdict;
+    enum check_result result;
     const char *word;
 } launches[] = {
-    {{NULL}, {NULL}, VERDICT_OK, "none"},
-    {{"SLURM_STEP_NUM_TASKS=4"}, {NULL}, VERDICT_OK, "srun"},
-    {{"OMPI_COMM_WORLD_SIZE=4", "PMIX_NAMESPACE=1"}, {NULL}, VERDICT_OK, "mpirun"},
-    {{"PMIX_NAMESPACE=x"}, {NULL}, VERDICT_OK, "one with PMIx"},
-    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {"HOME=/"}, VERDICT_OK, "hvdrun"},
-    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {"SLURM_STEP_NUM_TASKS=1"}, VERDICT_OK, "hvdrun"},
+    {{NULL}, {NULL}, CHECK_OK, "none"},
+    {{"SLURM_STEP_NUM_TASKS=4"}, {NULL}, CHECK_OK, "srun"},
+    {{"OMPI_COMM_WORLD_SIZE=4", "PMIX_NAMESPACE=1"}, {NULL}, CHECK_OK, "mpirun"},
+    {{"PMIX_NAMESPACE=x"}, {NULL}, CHECK_OK, "one with PMIx"},
+    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {"HOME=/"}, CHECK_OK, "hvdrun"},
+    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {"SLURM_STEP_NUM_TASKS=1"}, CHECK_OK, "hvdrun"},
     {{"PMIX_NAMESPACE=hvdrun.h.1"},
      {"SLURM_STEP_NUM_TASKS=2"},
-     VERDICT_FAIL,
+     CHECK_FAIL,
      "hvdrun runs inside srun, whose 2"},
-    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {"OMPI_COMM_WORLD_SIZE=3"}, VERDICT_FAIL, "inside mpirun, whose 3"},
-    {{"TORCHELASTIC_RUN_ID=a", "SLURM_STEP_NUM_TASKS=2"}, {NULL}, VERDICT_FAIL, "torchrun runs inside srun"},
-    {{"SLURM_STEP_NUM_TASKS=many"}, {NULL}, VERDICT_OK, "none"},
+    {{"PMIX_NAMESPACE=hvdrun.h.1"}, {"OMPI_COMM_WORLD_SIZE=3"}, CHECK_FAIL, "inside mpirun, whose 3"},
+    {{"TORCHELASTIC_RUN_ID=a", "SLURM_STEP_NUM_TASKS=2"}, {NULL}, CHECK_FAIL, "torchrun runs inside srun"},
+    {{"SLURM_STEP_NUM_TASKS=many"}, {NULL}, CHECK_OK, "none"},
 };
 
 START_TEST(one_launcher_inside_another_is_found)
@@ -58,29 +58,29 @@ START_TEST(one_launcher_inside_another_is_found)
     struct patient patient = patient_with(launches[_i].inner);
     patient.outer = launches[_i].outer[0] == NULL ? NULL : (char *const *)launches[_i].outer;
     check_launcher(&patient, &finding);
-    expect(launches[_i].verdict, launches[_i].word);
+    expect(launches[_i].result, launches[_i].word);
 }
 END_TEST
 
 static const struct {
     const char *environment[3];
-    enum doctor_verdict verdict;
+    enum check_result result;
     const char *word;
 } settings[] = {
-    {{NULL}, VERDICT_OK, "as PMIx"},
-    {{"PMIX_MCA_gds=hash"}, VERDICT_OK, "as PMIx"},
-    {{"PMIX_MCA_gds=ds21"}, VERDICT_WARN, "ds21"},
-    {{"PMIX_MCA_psec=none"}, VERDICT_WARN, "does not ask"},
-    {{"PMIX_MCA_psec=munge"}, VERDICT_WARN, "uses another"},
-    {{"PMIX_MCA_psec=munge", "PMIX_SECURITY_MODE=munge,native"}, VERDICT_OK, "as PMIx"},
-    {{"PMIX_MCA_psec=munge", "PMIX_SECURITY_MODE=native"}, VERDICT_FAIL, "the launcher's PMIx has native"},
+    {{NULL}, CHECK_OK, "as PMIx"},
+    {{"PMIX_MCA_gds=hash"}, CHECK_OK, "as PMIx"},
+    {{"PMIX_MCA_gds=ds21"}, CHECK_WARN, "ds21"},
+    {{"PMIX_MCA_psec=none"}, CHECK_WARN, "does not ask"},
+    {{"PMIX_MCA_psec=munge"}, CHECK_WARN, "uses another"},
+    {{"PMIX_MCA_psec=munge", "PMIX_SECURITY_MODE=munge,native"}, CHECK_OK, "as PMIx"},
+    {{"PMIX_MCA_psec=munge", "PMIX_SECURITY_MODE=native"}, CHECK_FAIL, "the launcher's PMIx has native"},
 };
 
 START_TEST(settings_of_pmix_are_judged)
 {
     struct patient patient = patient_with(settings[_i].environment);
     check_pmix_settings(&patient, &finding);
-    expect(settings[_i].verdict, settings[_i].word);
+    expect(settings[_i].result, settings[_i].word);
 }
 END_TEST
 
@@ -96,14 +96,14 @@ static void write_text(const char *name, const char *text)
     ck_assert_int_eq(fclose(file), 0);
 }
 
-static void look_for_plugin(enum doctor_verdict verdict, const char *word)
+static void look_for_plugin(enum check_result result, const char *word)
 {
     char conf[200];
     snprintf(conf, sizeof(conf), "SLURM_CONF=%s/slurm.conf", folder);
     const char *environment[] = {conf, NULL};
     struct patient patient = patient_with(environment);
     check_plugin(&patient, &finding);
-    expect(verdict, word);
+    expect(result, word);
 }
 
 START_TEST(the_plugin_is_looked_for_where_slurm_does)
@@ -112,18 +112,18 @@ START_TEST(the_plugin_is_looked_for_where_slurm_does)
     const char *none[] = {NULL};
     struct patient patient = patient_with(none);
     check_plugin(&patient, &finding);
-    expect(VERDICT_OK, "no slurm.conf");
+    expect(CHECK_OK, "no slurm.conf");
     write_text("plugstack.conf", "# optional /x/spank_hvd.so\noptional other.so\n");
-    look_for_plugin(VERDICT_WARN, "does not name");
+    look_for_plugin(CHECK_WARN, "does not name");
     snprintf(line, sizeof(line), "optional %s/spank_hvd.so fusion=1M\n", folder);
     write_text("plugstack.conf", line);
-    look_for_plugin(VERDICT_FAIL, "cannot be read");
+    look_for_plugin(CHECK_FAIL, "cannot be read");
     write_text("spank_hvd.so", "x");
-    look_for_plugin(VERDICT_OK, "/spank_hvd.so");
+    look_for_plugin(CHECK_OK, "/spank_hvd.so");
     write_text("plugstack.conf", "include *.conf.d\n");
-    look_for_plugin(VERDICT_WARN, "does not name");
+    look_for_plugin(CHECK_WARN, "does not name");
     write_text("a.conf.d", line);
-    look_for_plugin(VERDICT_OK, "/spank_hvd.so");
+    look_for_plugin(CHECK_OK, "/spank_hvd.so");
 }
 END_TEST
 
@@ -151,15 +151,15 @@ START_TEST(little_is_found_to_be_little)
     struct patient patient = patient_with(none);
     struct rlimit limit = {.rlim_cur = 100, .rlim_max = 100};
     check_shm(&patient, &finding);
-    expect(VERDICT_FAIL, "cannot be written: No such file");
+    expect(CHECK_FAIL, "cannot be written: No such file");
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
     check_nofile(&patient, &finding);
-    expect(VERDICT_WARN, "100 descriptors, which limits jobs to about 36 ranks");
+    expect(CHECK_WARN, "100 descriptors, which limits jobs to about 36 ranks");
     patient.ranks = 60;
     check_nofile(&patient, &finding);
-    expect(VERDICT_FAIL, "each of 60 ranks");
+    expect(CHECK_FAIL, "each of 60 ranks");
     check_stack(&patient, &finding);
-    ck_assert_int_eq(finding.verdict == VERDICT_OK || finding.verdict == VERDICT_WARN, 1);
+    ck_assert_int_eq(finding.result == CHECK_OK || finding.result == CHECK_WARN, 1);
 }
 END_TEST
 
@@ -170,12 +170,12 @@ START_TEST(the_package_is_found_in_pythonpath)
     const char *environment[] = {path, NULL};
     struct patient patient = patient_with(environment);
     check_python(&patient, &finding);
-    expect(VERDICT_WARN, "not in PYTHONPATH");
+    expect(CHECK_WARN, "not in PYTHONPATH");
     snprintf(package, sizeof(package), "%s/hvd", folder);
     ck_assert_int_eq(mkdir(package, 0700), 0);
     write_text("hvd/__init__.py", "");
     check_python(&patient, &finding);
-    expect(VERDICT_OK, "hvd; torch is not here");
+    expect(CHECK_OK, "hvd; torch is not here");
 }
 END_TEST
 
@@ -188,32 +188,32 @@ static const struct facts like = {.version = "0.1.0",
                                   .clock_us = {1000, 1000, 1000, 1000, 1000},
                                   .claimed = 2};
 
-static void expect_world(const char *check, const struct facts *facts, int ranks, enum doctor_verdict verdict,
+static void expect_world(const char *check, const struct facts *facts, int ranks, enum check_result result,
                          const char *word)
 {
     for (int i = 0; i < job_check_count; i++) {
         if (strcmp(job_checks[i].name, check) != 0)
             continue;
         job_checks[i].run(facts, ranks, &finding);
-        expect(verdict, word);
+        expect(result, word);
         return;
     }
     ck_abort_msg("%s is no check", check);
 }
 
-static void expect_job(const char *check, const struct facts *facts, enum doctor_verdict verdict,
+static void expect_job(const char *check, const struct facts *facts, enum check_result result,
                        const char *word)
 {
-    expect_world(check, facts, 2, verdict, word);
+    expect_world(check, facts, 2, result, word);
 }
 
 START_TEST(ranks_that_are_alike_are_well)
 {
     struct facts facts[] = {like, like};
-    expect_job("versions", facts, VERDICT_OK, "hvd 0.1.0 and the plug-in, the same");
-    expect_job("world", facts, VERDICT_OK, "2 ranks, as the launcher says");
-    expect_job("GPUs", facts, VERDICT_OK, "no rank was given one");
-    expect_job("clocks", facts, VERDICT_OK, "within 1 ms");
+    expect_job("versions", facts, CHECK_OK, "hvd 0.1.0 and the plug-in, the same");
+    expect_job("world", facts, CHECK_OK, "2 ranks, as the launcher says");
+    expect_job("GPUs", facts, CHECK_OK, "no rank was given one");
+    expect_job("clocks", facts, CHECK_OK, "within 1 ms");
 }
 END_TEST
 
@@ -222,16 +222,16 @@ START_TEST(other_versions_are_named_with_their_nodes)
     struct facts facts[] = {like, like};
     snprintf(facts[1].host, sizeof(facts[1].host), "n2");
     snprintf(facts[1].pmix, sizeof(facts[1].pmix), "3.2");
-    expect_job("versions", facts, VERDICT_WARN, "PMIx 4.2 on n1, 3.2 on n2");
+    expect_job("versions", facts, CHECK_WARN, "PMIx 4.2 on n1, 3.2 on n2");
     facts[1].plugin = 8;
-    expect_job("versions", facts, VERDICT_FAIL, "the plug-ins of n1 and n2 are not the same");
+    expect_job("versions", facts, CHECK_FAIL, "the plug-ins of n1 and n2 are not the same");
     facts[1].plugin = 0;
-    expect_job("versions", facts, VERDICT_FAIL, "n1 has the plug-in, n2 has not");
+    expect_job("versions", facts, CHECK_FAIL, "n1 has the plug-in, n2 has not");
     facts[0].plugin = 0;
     facts[1].plugin = 7;
-    expect_job("versions", facts, VERDICT_FAIL, "n2 has the plug-in, n1 has not");
+    expect_job("versions", facts, CHECK_FAIL, "n2 has the plug-in, n1 has not");
     snprintf(facts[1].version, sizeof(facts[1].version), "0.2.0");
-    expect_job("versions", facts, VERDICT_FAIL, "hvd 0.1.0 on n1, 0.2.0 on n2");
+    expect_job("versions", facts, CHECK_FAIL, "hvd 0.1.0 on n1, 0.2.0 on n2");
 }
 END_TEST
 
@@ -239,9 +239,9 @@ START_TEST(one_rank_is_told_in_the_singular)
 {
     struct facts facts = like;
     facts.claimed = 1;
-    expect_world("world", &facts, 1, VERDICT_OK, "1 rank, as the launcher says");
+    expect_world("world", &facts, 1, CHECK_OK, "1 rank, as the launcher says");
     snprintf(facts.gpus, sizeof(facts.gpus), "0000:17:00.0");
-    expect_world("GPUs", &facts, 1, VERDICT_OK, "1 of 1 rank with GPUs");
+    expect_world("GPUs", &facts, 1, CHECK_OK, "1 of 1 rank with GPUs");
 }
 END_TEST
 
@@ -249,7 +249,7 @@ START_TEST(a_world_of_another_size_is_found)
 {
     struct facts facts[] = {like, like};
     facts[1].claimed = 4;
-    expect_job("world", facts, VERDICT_FAIL, "the job has 2 ranks, but rank 1 was told of 4 tasks");
+    expect_job("world", facts, CHECK_FAIL, "the job has 2 ranks, but rank 1 was told of 4 tasks");
 }
 END_TEST
 
@@ -258,9 +258,9 @@ START_TEST(a_shared_gpu_is_found_on_one_host_only)
     struct facts facts[] = {like, like};
     snprintf(facts[0].gpus, sizeof(facts[0].gpus), "0000:17:00.0,0000:2a:00.0");
     snprintf(facts[1].gpus, sizeof(facts[1].gpus), "0000:2a:00.0");
-    expect_job("GPUs", facts, VERDICT_WARN, "ranks 0 and 1 of n1 both have GPU 0000:2a:00.0");
+    expect_job("GPUs", facts, CHECK_WARN, "ranks 0 and 1 of n1 both have GPU 0000:2a:00.0");
     snprintf(facts[1].host, sizeof(facts[1].host), "n2");
-    expect_job("GPUs", facts, VERDICT_OK, "2 of 2 ranks");
+    expect_job("GPUs", facts, CHECK_OK, "2 of 2 ranks");
 }
 END_TEST
 
@@ -270,9 +270,9 @@ START_TEST(clocks_are_judged_by_the_closest_round)
     for (int i = 0; i < CLOCK_ROUNDS; i++)
         facts[1].clock_us[i] += 3000000;
     snprintf(facts[1].host, sizeof(facts[1].host), "n2");
-    expect_job("clocks", facts, VERDICT_WARN, "n2 is 3.0 s ahead of n1");
+    expect_job("clocks", facts, CHECK_WARN, "n2 is 3.0 s ahead of n1");
     facts[1].clock_us[3] = 6000;
-    expect_job("clocks", facts, VERDICT_OK, "within 6 ms");
+    expect_job("clocks", facts, CHECK_OK, "within 6 ms");
 }
 END_TEST
 

@@ -24,11 +24,11 @@ const struct check node_checks[] = {
 
 const int node_check_count = (int)(sizeof(node_checks) / sizeof(node_checks[0]));
 
-void find(struct finding *finding, enum doctor_verdict verdict, const char *mend, const char *format, ...)
+void find(struct finding *finding, enum check_result result, const char *mend, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    *finding = (struct finding){.verdict = verdict};
+    *finding = (struct finding){.result = result};
     vsnprintf(finding->what, sizeof(finding->what), format, args);
     snprintf(finding->mend, sizeof(finding->mend), "%s", mend == NULL ? "" : mend);
     va_end(args);

@@ -101,7 +101,7 @@ static int select_told(struct answer *answers, int count)
 {
     int told = 0;
     for (int i = 0; i < count; i++)
-        if (hvd_local_rank() == 0 || answers[i].finding.verdict != VERDICT_OK)
+        if (hvd_local_rank() == 0 || answers[i].finding.result != CHECK_OK)
             answers[told++] = answers[i];
     return told;
 }
@@ -155,7 +155,7 @@ static bool report_no_job(const struct patient *patient, const char *why, bool j
     struct answer own[64] = {{.check = 0}};
     int count = select_told(own, examine_node(patient, 0, own));
     set_answer(&own[count], node_check_count + job_check_count, 0);
-    find(&own[count].finding, VERDICT_FAIL,
+    find(&own[count].finding, CHECK_FAIL,
          "see hvd(7), How a job starts; the lines above say what is not well here", "%.199s", why);
     return report_answers(own, count + 1, json);
 }

@@ -9,11 +9,11 @@
 
 #include "options/config.h"
 
-enum doctor_verdict { VERDICT_OK, VERDICT_WARN, VERDICT_FAIL };
+enum check_result { CHECK_OK, CHECK_WARN, CHECK_FAIL };
 
 /* What a check found. It travels between ranks as it is. */
 struct finding {
-    int32_t verdict;
+    int32_t result;
     char what[200];
     char mend[220]; /* how to correct it; "" where nothing is wrong */
 };
@@ -38,7 +38,7 @@ extern const struct check node_checks[];
 extern const int node_check_count;
 
 /* Set *finding; the rest is as for printf. [mend] may be NULL. */
-void find(struct finding *finding, enum doctor_verdict verdict, const char *mend, const char *format, ...)
+void find(struct finding *finding, enum check_result result, const char *mend, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
 /* The subcommand: arguments after "doctor". Returns the exit status. */

@@ -17,12 +17,12 @@ void check_hwloc(const struct patient *patient, struct finding *finding)
     setenv("HWLOC_PLUGINS_PATH", "", 1); /* hwloc is to open no vendor's library; see machine.h */
     int rc = machine_load(&(struct machine_source){.cores_only = true}, &machine, &err);
     if (rc == HVD_ERR_UNSUPPORTED)
-        find(finding, VERDICT_WARN, "build with hwloc (libhwloc-dev)", "not built in: ranks are not placed");
+        find(finding, CHECK_WARN, "build with hwloc (libhwloc-dev)", "not built in: ranks are not placed");
     else if (rc != HVD_OK)
-        find(finding, VERDICT_FAIL, "set HVD_BIND=none until hwloc can read this node", "%.190s", err.text);
+        find(finding, CHECK_FAIL, "set HVD_BIND=none until hwloc can read this node", "%.190s", err.text);
     else
-        find(finding, VERDICT_OK, NULL, "%s; cores: %d, NUMA nodes: %d", BUILT_WITH_HWLOC,
-             machine->core_count, machine->domain_count[DOMAIN_NUMA]);
+        find(finding, CHECK_OK, NULL, "%s; cores: %d, NUMA nodes: %d", BUILT_WITH_HWLOC, machine->core_count,
+             machine->domain_count[DOMAIN_NUMA]);
     machine_destroy(machine);
 }
 
@@ -51,10 +51,10 @@ void check_interfaces(const struct patient *patient, struct finding *finding)
         rc = nics_select(nics, count, patient->config->nics, &err);
     list_used(nics, count, used, sizeof(used));
     if (rc != HVD_OK)
-        find(finding, VERDICT_FAIL, mend, "%.190s", err.text);
+        find(finding, CHECK_FAIL, mend, "%.190s", err.text);
     else if (used[0] == 0)
-        find(finding, VERDICT_WARN, mend, "none that could reach another node");
+        find(finding, CHECK_WARN, mend, "none that could reach another node");
     else
-        find(finding, VERDICT_OK, NULL, "%s", used);
+        find(finding, CHECK_OK, NULL, "%s", used);
     free(nics);
 }

@@ -41,20 +41,20 @@ static void check_versions(const struct facts *facts, int ranks, struct finding 
 {
     int hvd = FIRST_OTHER(version), pmix = FIRST_OTHER(pmix), plugin = FIRST_OTHER(plugin);
     if (hvd != 0)
-        find(finding, VERDICT_FAIL, "install the same hvd on all nodes", "hvd %s on %s, %s on %s",
+        find(finding, CHECK_FAIL, "install the same hvd on all nodes", "hvd %s on %s, %s on %s",
              facts[0].version, facts[0].host, facts[hvd].version, facts[hvd].host);
     else if (plugin != 0 && (facts[plugin].plugin == 0 || facts[0].plugin == 0))
-        find(finding, VERDICT_FAIL, "install it there, and name it in plugstack.conf",
+        find(finding, CHECK_FAIL, "install it there, and name it in plugstack.conf",
              "%s has the plug-in, %s has not", facts[facts[0].plugin == 0 ? plugin : 0].host,
              facts[facts[0].plugin == 0 ? 0 : plugin].host);
     else if (plugin != 0)
-        find(finding, VERDICT_FAIL, "install the same hvd on all nodes",
+        find(finding, CHECK_FAIL, "install the same hvd on all nodes",
              "the plug-ins of %s and %s are not the same", facts[0].host, facts[plugin].host);
     else if (pmix != 0)
-        find(finding, VERDICT_WARN, "install the same PMIx on all nodes", "PMIx %s on %s, %s on %s",
+        find(finding, CHECK_WARN, "install the same PMIx on all nodes", "PMIx %s on %s, %s on %s",
              facts[0].pmix, facts[0].host, facts[pmix].pmix, facts[pmix].host);
     else
-        find(finding, VERDICT_OK, NULL, "hvd %s%s, the same on all nodes", facts[0].version,
+        find(finding, CHECK_OK, NULL, "hvd %s%s, the same on all nodes", facts[0].version,
              facts[0].plugin != 0 ? " and the plug-in" : "");
 }
 
@@ -67,13 +67,13 @@ static void check_size(const struct facts *facts, int ranks, struct finding *fin
 {
     for (int i = 0; i < ranks; i++) {
         if (facts[i].claimed != 0 && facts[i].claimed != ranks) {
-            find(finding, VERDICT_FAIL, "start all by one srun --hvd or one hvdrun",
+            find(finding, CHECK_FAIL, "start all by one srun --hvd or one hvdrun",
                  "the job has %d ranks, but rank %d was told of %" PRId64 " tasks", ranks, i,
                  facts[i].claimed);
             return;
         }
     }
-    find(finding, VERDICT_OK, NULL, "%d rank%s%s", ranks, plural(ranks),
+    find(finding, CHECK_OK, NULL, "%d rank%s%s", ranks, plural(ranks),
          facts[0].claimed == ranks ? ", as the launcher says" : "");
 }
 
@@ -99,15 +99,15 @@ static void check_gpus(const struct facts *facts, int ranks, struct finding *fin
         for (int k = 0; k < i; k++) {
             if (strcmp(facts[i].host, facts[k].host) != 0 || !share_gpu(facts[k].gpus, facts[i].gpus, id))
                 continue;
-            find(finding, VERDICT_WARN, "start at most one rank a GPU: --ntasks-per-node, --hvd-bind=gpu",
+            find(finding, CHECK_WARN, "start at most one rank a GPU: --ntasks-per-node, --hvd-bind=gpu",
                  "ranks %d and %d of %s both have GPU %s", k, i, facts[i].host, id);
             return;
         }
     }
     if (with == 0)
-        find(finding, VERDICT_OK, NULL, "no rank was given one by hvd's placement");
+        find(finding, CHECK_OK, NULL, "no rank was given one by hvd's placement");
     else
-        find(finding, VERDICT_OK, NULL, "%d of %d rank%s with GPUs that no other rank has", with, ranks,
+        find(finding, CHECK_OK, NULL, "%d of %d rank%s with GPUs that no other rank has", with, ranks,
              plural(ranks));
 }
 
@@ -131,11 +131,11 @@ static void check_clocks(const struct facts *facts, int ranks, struct finding *f
         }
     }
     if (apart_us > CLOCKS_AGREE_US)
-        find(finding, VERDICT_WARN,
+        find(finding, CHECK_WARN,
              "run chrony or ntpd on all nodes; munge refuses keys where clocks are minutes apart",
              "%s is %.1f s ahead of %s", facts[ahead].host, (double)apart_us / 1e6, facts[behind].host);
     else
-        find(finding, VERDICT_OK, NULL, "agree within %d ms", (int)(apart_us / 1000) + 1);
+        find(finding, CHECK_OK, NULL, "agree within %d ms", (int)(apart_us / 1000) + 1);
 }
 
 const struct job_check job_checks[] = {

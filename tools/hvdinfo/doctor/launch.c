@@ -11,13 +11,13 @@ void check_options(const struct patient *patient, struct finding *finding)
 {
     int set = 0;
     if (patient->config_error[0] != 0) {
-        find(finding, VERDICT_FAIL, "correct it where it is set; hvdinfo --options says what is accepted",
-             "%s", patient->config_error);
+        find(finding, CHECK_FAIL, "correct it where it is set; hvdinfo --options says what is accepted", "%s",
+             patient->config_error);
         return;
     }
     for (int i = 0; i < option_count; i++)
         set += patient->config->origin[i].source != CONFIG_DEFAULT;
-    find(finding, VERDICT_OK, NULL, "%d set, the others are the defaults; hvdinfo lists them", set);
+    find(finding, CHECK_OK, NULL, "%d set, the others are the defaults; hvdinfo lists them", set);
 }
 
 /* Launchers, and the variable in which each tells its tasks how many they are. */
@@ -52,13 +52,13 @@ void check_launcher(const struct patient *patient, struct finding *finding)
     char *const *around = hvdrun ? patient->outer : patient->environment;
     const char *outer = around == NULL ? NULL : launcher_of(around, &tasks);
     if (inner != NULL && outer != NULL && tasks > 1)
-        find(finding, VERDICT_FAIL, "leave one of the two out",
+        find(finding, CHECK_FAIL, "leave one of the two out",
              "%s runs inside %s, whose %lld tasks each start a job of their own", inner, outer,
              (long long)tasks);
     else if (inner != NULL || outer != NULL)
-        find(finding, VERDICT_OK, NULL, "%s", inner != NULL ? inner : outer);
+        find(finding, CHECK_OK, NULL, "%s", inner != NULL ? inner : outer);
     else
-        find(finding, VERDICT_OK, NULL, "%s",
+        find(finding, CHECK_OK, NULL, "%s",
              namespace != NULL ? "one with PMIx"
                                : "none: a job of one rank, unless the environment describes it");
 }
@@ -70,17 +70,17 @@ void check_pmix_settings(const struct patient *patient, struct finding *finding)
     const char *accepted =
         environment_value(patient->environment, "PMIX_SECURITY_MODE"); /* by the launcher */
     if (gds != NULL && strcmp(gds, "hash") != 0)
-        find(finding, VERDICT_WARN, "unset it: hvd then sets hash",
+        find(finding, CHECK_WARN, "unset it: hvd then sets hash",
              "PMIX_MCA_gds=%.60s: with another store than hash a later MPI_Init may fail", gds);
     else if (psec != NULL && strstr(psec, "none") != NULL)
-        find(finding, VERDICT_WARN, "unset it, or set native or munge",
+        find(finding, CHECK_WARN, "unset it, or set native or munge",
              "PMIX_MCA_psec=%.60s: PMIx does not ask which user a client is", psec);
     else if (psec != NULL && accepted != NULL && strstr(accepted, psec) == NULL)
-        find(finding, VERDICT_FAIL, "unset it", "PMIX_MCA_psec=%.60s, but the launcher's PMIx has %.60s",
-             psec, accepted);
+        find(finding, CHECK_FAIL, "unset it", "PMIX_MCA_psec=%.60s, but the launcher's PMIx has %.60s", psec,
+             accepted);
     else if (psec != NULL && accepted == NULL)
-        find(finding, VERDICT_WARN, "unset it unless the launcher's PMIx has the same",
+        find(finding, CHECK_WARN, "unset it unless the launcher's PMIx has the same",
              "PMIX_MCA_psec=%.60s: the start fails where the launcher's PMIx uses another", psec);
     else
-        find(finding, VERDICT_OK, NULL, "PMIX_MCA_psec and PMIX_MCA_gds are as PMIx or hvd sets them");
+        find(finding, CHECK_OK, NULL, "PMIX_MCA_psec and PMIX_MCA_gds are as PMIx or hvd sets them");
 }

@@ -38,12 +38,12 @@ void check_pmix(const struct patient *patient, struct finding *finding)
     void *module = NULL;
     struct hvd_error err = {""};
     if (!is_built(BUILT_WITH_PMIX)) {
-        find(finding, VERDICT_WARN, "build with PMIx (libpmix-dev)",
+        find(finding, CHECK_WARN, "build with PMIx (libpmix-dev)",
              "not built in: without it only the environment tells a rank its place");
         return;
     }
     if (module_open("wireup_pmix.so", NULL, &module, &err) == NULL) {
-        find(finding, VERDICT_FAIL, "install PMIx's library (libpmix2), or hvd anew", "%.190s", err.text);
+        find(finding, CHECK_FAIL, "install PMIx's library (libpmix2), or hvd anew", "%.190s", err.text);
         return;
     }
     if (find_function(module, "PMIx_Get_version", &get_version))
@@ -52,10 +52,10 @@ void check_pmix(const struct patient *patient, struct finding *finding)
     if (version[0] != 0 && version[strlen(version) - 1] == ' ')
         version[strlen(version) - 1] = 0;
     if (launcher != NULL && (launcher[0] == '1' || launcher[0] == '2'))
-        find(finding, VERDICT_WARN, "start ranks by a launcher with PMIx 3 or later",
+        find(finding, CHECK_WARN, "start ranks by a launcher with PMIx 3 or later",
              "%s here cannot be relied on to understand %.40s of the launcher", version, launcher);
     else
-        find(finding, VERDICT_OK, NULL, "%s%s%.40s", version, launcher == NULL ? "" : "; the launcher's is ",
+        find(finding, CHECK_OK, NULL, "%s%s%.40s", version, launcher == NULL ? "" : "; the launcher's is ",
              launcher == NULL ? "" : launcher);
 }
 
@@ -88,11 +88,11 @@ void check_mpi(const struct patient *patient, struct finding *finding)
     struct hvd_error err = {""};
     (void)patient;
     if (!is_built(BUILT_WITH_MPI)) {
-        find(finding, VERDICT_OK, NULL, "not built in: the backends mpi and hier-mpi are not there");
+        find(finding, CHECK_OK, NULL, "not built in: the backends mpi and hier-mpi are not there");
         return;
     }
     if (module_open("backend_mpi.so", NULL, &module, &err) == NULL) {
-        find(finding, VERDICT_WARN,
+        find(finding, CHECK_WARN,
              "install the MPI that hvd was built with, unless no job uses the backend mpi", "%.190s",
              err.text);
         return;
@@ -102,10 +102,10 @@ void check_mpi(const struct patient *patient, struct finding *finding)
     version[strcspn(version, ",\n")] = 0;
     dl_iterate_phdr(note_pmix, &files);
     if (files.other[0] != 0)
-        find(finding, VERDICT_WARN, "let both use one PMIx: build MPI --with-pmix=external",
+        find(finding, CHECK_WARN, "let both use one PMIx: build MPI --with-pmix=external",
              "%.40s; two PMIx libraries: %.60s and %.60s", version, files.first, files.other);
     else
-        find(finding, VERDICT_OK, NULL, "%.60s%s%.100s", version, files.first[0] != 0 ? ", with " : "",
+        find(finding, CHECK_OK, NULL, "%.60s%s%.100s", version, files.first[0] != 0 ? ", with " : "",
              files.first);
 }
 
@@ -120,15 +120,15 @@ void check_driver(const struct patient *patient, struct finding *finding)
     bool loaded = access(path, F_OK) == 0;
     void *library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (!loaded)
-        find(finding, VERDICT_OK, NULL, "no NVIDIA GPU is in use on this node");
+        find(finding, CHECK_OK, NULL, "no NVIDIA GPU is in use on this node");
     else if (library == NULL)
-        find(finding, VERDICT_WARN, "install the driver's libraries, or start the container with them",
+        find(finding, CHECK_WARN, "install the driver's libraries, or start the container with them",
              "the kernel has the driver, but libcuda.so.1 is not here");
     else if (!find_function(library, "cuDriverGetVersion", &get_version) || get_version(&version) != 0)
-        find(finding, VERDICT_FAIL, "nvidia-smi says more; install the library of the driver that is loaded",
+        find(finding, CHECK_FAIL, "nvidia-smi says more; install the library of the driver that is loaded",
              "libcuda.so.1 does not answer");
     else
-        find(finding, VERDICT_OK, NULL, "CUDA %d.%d", version / 1000, version % 1000 / 10);
+        find(finding, CHECK_OK, NULL, "CUDA %d.%d", version / 1000, version % 1000 / 10);
 }
 
 void check_nccl(const struct patient *patient, struct finding *finding)
@@ -138,11 +138,11 @@ void check_nccl(const struct patient *patient, struct finding *finding)
     void *library = dlopen("libnccl.so.2", RTLD_LAZY | RTLD_LOCAL);
     (void)patient;
     if (library == NULL)
-        find(finding, VERDICT_OK, NULL, "libnccl.so.2 is not here; nothing needs it unless a program does");
+        find(finding, CHECK_OK, NULL, "libnccl.so.2 is not here; nothing needs it unless a program does");
     else if (!find_function(library, "ncclGetVersion", &get_version) || get_version(&version) != 0)
-        find(finding, VERDICT_WARN, "install NCCL anew", "libnccl.so.2 does not say its version");
+        find(finding, CHECK_WARN, "install NCCL anew", "libnccl.so.2 does not say its version");
     else /* 2.8 and before have three digits after the first, later ones four */
-        find(finding, VERDICT_OK, NULL, "%d.%d.%d", version < 10000 ? version / 1000 : version / 10000,
+        find(finding, CHECK_OK, NULL, "%d.%d.%d", version < 10000 ? version / 1000 : version / 10000,
              version < 10000 ? version % 1000 / 100 : version % 10000 / 100, version % 100);
 }
 
@@ -195,11 +195,11 @@ void check_python(const struct patient *patient, struct finding *finding)
     bool hvd = find_package(patient, "hvd"), torch = find_package(patient, "torch");
     bool horovod = find_package(patient, "horovod");
     if (!hvd)
-        find(finding, VERDICT_WARN,
+        find(finding, CHECK_WARN,
              "pip install the folder python/ of hvd, or set PYTHONPATH; C programs do without",
              "the package hvd is not in PYTHONPATH, nor where Pythons look");
     else
-        find(finding, VERDICT_OK, NULL, "hvd%s%s",
+        find(finding, CHECK_OK, NULL, "hvd%s%s",
              torch ? ", hvd.torch and hvd.distributed" : "; torch is not here",
              horovod ? "; a package named horovod" : "");
 }

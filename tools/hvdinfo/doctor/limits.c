@@ -35,17 +35,16 @@ void check_shm(const struct patient *patient, struct finding *finding)
     struct statvfs status;
     snprintf(path, sizeof(path), "%s/dev/shm", patient->root);
     if (statvfs(path, &status) < 0 || access(path, W_OK) < 0) {
-        find(finding, VERDICT_FAIL, mend, "cannot be written: %s", strerror(errno));
+        find(finding, CHECK_FAIL, mend, "cannot be written: %s", strerror(errno));
         return;
     }
     int64_t bytes = (int64_t)((uint64_t)status.f_bavail * status.f_frsize);
     int64_t rounded = bytes >= MIB ? bytes / MIB * MIB : bytes;
     format_size(rounded, size, sizeof(size));
     if (bytes < SHM_LITTLE)
-        find(finding, VERDICT_WARN, mend, "only %s are free; hvd needs none of it, NCCL and Open MPI do",
-             size);
+        find(finding, CHECK_WARN, mend, "only %s are free; hvd needs none of it, NCCL and Open MPI do", size);
     else
-        find(finding, VERDICT_OK, NULL, "%s free", size);
+        find(finding, CHECK_OK, NULL, "%s free", size);
 }
 
 void check_memlock(const struct patient *patient, struct finding *finding)
@@ -56,14 +55,13 @@ void check_memlock(const struct patient *patient, struct finding *finding)
     snprintf(path, sizeof(path), "%s/sys/class/infiniband", patient->root);
     bool rdma = access(path, F_OK) == 0;
     if (rdma && limit.rlim_cur != RLIM_INFINITY)
-        find(finding, VERDICT_WARN,
+        find(finding, CHECK_WARN,
              "LimitMEMLOCK=infinity in slurmd's unit (PropagateResourceLimitsExcept=MEMLOCK), or ulimit -l "
              "unlimited",
              "%s, and this node has RDMA, whose libraries lock the memory they send",
              limit_text(limit.rlim_cur, text));
     else
-        find(finding, VERDICT_OK, NULL, "%s%s", limit_text(limit.rlim_cur, text),
-             rdma ? "" : "; no RDMA here");
+        find(finding, CHECK_OK, NULL, "%s%s", limit_text(limit.rlim_cur, text), rdma ? "" : "; no RDMA here");
 }
 
 void check_nofile(const struct patient *patient, struct finding *finding)
@@ -76,13 +74,13 @@ void check_nofile(const struct patient *patient, struct finding *finding)
     else
         snprintf(text, sizeof(text), "%" PRIu64, (uint64_t)limit.rlim_max);
     if (limit.rlim_max < (rlim_t)patient->ranks + NOFILE_SPARE)
-        find(finding, VERDICT_FAIL, "ulimit -Hn, or LimitNOFILE= in slurmd's unit",
+        find(finding, CHECK_FAIL, "ulimit -Hn, or LimitNOFILE= in slurmd's unit",
              "%s descriptors, and each of %d ranks may connect to all others", text, patient->ranks);
     else if (limit.rlim_max < NOFILE_LITTLE)
-        find(finding, VERDICT_WARN, "ulimit -Hn, or LimitNOFILE= in slurmd's unit",
+        find(finding, CHECK_WARN, "ulimit -Hn, or LimitNOFILE= in slurmd's unit",
              "%s descriptors, which limits jobs to about %d ranks", text, (int)limit.rlim_max - NOFILE_SPARE);
     else
-        find(finding, VERDICT_OK, NULL, "%s descriptors", text);
+        find(finding, CHECK_OK, NULL, "%s descriptors", text);
 }
 
 void check_stack(const struct patient *patient, struct finding *finding)
@@ -92,9 +90,9 @@ void check_stack(const struct patient *patient, struct finding *finding)
     (void)patient;
     getrlimit(RLIMIT_STACK, &limit);
     if (limit.rlim_cur < (rlim_t)STACK_LITTLE)
-        find(finding, VERDICT_WARN, "ulimit -s 8192",
+        find(finding, CHECK_WARN, "ulimit -s 8192",
              "%s; hvd's own threads have what they need, the program's may not",
              limit_text(limit.rlim_cur, text));
     else
-        find(finding, VERDICT_OK, NULL, "%s", limit_text(limit.rlim_cur, text));
+        find(finding, CHECK_OK, NULL, "%s", limit_text(limit.rlim_cur, text));
 }

@@ -100,17 +100,17 @@ void check_plugin(const struct patient *patient, struct finding *finding)
     bool in_step = environment_value(patient->environment, "SLURM_JOB_ID") != NULL;
     slurm_folder(patient, folder, sizeof(folder));
     if (folder[0] == 0 && !in_step) {
-        find(finding, VERDICT_OK, NULL, "this node has no slurm.conf, so no Slurm needs it");
+        find(finding, CHECK_OK, NULL, "this node has no slurm.conf, so no Slurm needs it");
         return;
     }
     plugin_path(patient, path, sizeof(path));
     if (path[0] == 0)
-        find(finding, VERDICT_WARN, "add the line that hvd-spank(8) shows, and restart slurmd",
+        find(finding, CHECK_WARN, "add the line that hvd-spank(8) shows, and restart slurmd",
              "%.120s/plugstack.conf does not name " PLUGIN_NAME ", so srun has no --hvd-* here", folder);
     else if (plugin_print(path) == 0)
-        find(finding, VERDICT_FAIL,
+        find(finding, CHECK_FAIL,
              "install hvd on this node, or remove the line: the file must be on every node",
              "plugstack.conf names %.150s, which cannot be read", path);
     else
-        find(finding, VERDICT_OK, NULL, "%.190s", path);
+        find(finding, CHECK_OK, NULL, "%.190s", path);
 }

@@ -10,7 +10,7 @@
 
 #define HOSTS_SHOWN 4 /* names of a group that a line has room for */
 
-static const char *const verdicts[] = {[VERDICT_OK] = "ok", [VERDICT_WARN] = "warn", [VERDICT_FAIL] = "fail"};
+static const char *const results[] = {[CHECK_OK] = "ok", [CHECK_WARN] = "warn", [CHECK_FAIL] = "fail"};
 
 static const char *check_name(int check)
 {
@@ -23,7 +23,7 @@ static const char *check_name(int check)
 static int compare_groups(const struct answer *a, const struct answer *b)
 {
     int order = a->check - b->check;
-    order = order != 0 ? order : a->finding.verdict - b->finding.verdict;
+    order = order != 0 ? order : a->finding.result - b->finding.result;
     order = order != 0 ? order : strcmp(a->finding.what, b->finding.what);
     return order != 0 ? order : strcmp(a->finding.mend, b->finding.mend);
 }
@@ -61,7 +61,7 @@ static void add_hosts(struct strbuf *text, const struct answer *group, int size)
 static void add_line(struct strbuf *text, const struct answer *group, int size, bool all)
 {
     const struct finding *finding = &group->finding;
-    strbuf_add_text(text, verdicts[finding->verdict]);
+    strbuf_add_text(text, results[finding->result]);
     strbuf_pad_to(text, 0, 5);
     strbuf_add_text(text, check_name(group->check));
     strbuf_add_text(text, ": ");
@@ -90,7 +90,7 @@ static void show_object(const struct answer *group, int size)
     struct strbuf text = {.bytes = line, .capacity = sizeof(line) - 1};
     strbuf_add_text(&text, " {");
     add_member(&text, "check", check_name(group->check));
-    add_member(&text, "verdict", verdicts[group->finding.verdict]);
+    add_member(&text, "result", results[group->finding.result]);
     add_member(&text, "what", group->finding.what);
     add_member(&text, "mend", group->finding.mend);
     strbuf_add_text(&text, "\"hosts\":[");
@@ -124,7 +124,7 @@ bool report_answers(struct answer *answers, int count, bool json)
             size++;
         bool first = i == 0 || answers[i - 1].check != answers[i].check;
         bool last = i + size == count || answers[i + size].check != answers[i].check;
-        good = good && answers[i].finding.verdict != VERDICT_FAIL;
+        good = good && answers[i].finding.result != CHECK_FAIL;
         if (!json)
             show_line(&answers[i], size, first && last);
         else
