@@ -5,18 +5,6 @@
 bats_require_minimum_version 1.5.0
 load helpers
 
-setup_file() {
-    cluster_start
-}
-
-teardown_file() {
-    cluster_stop
-}
-
-setup() {
-    cluster_or_skip
-}
-
 teardown() {
     [ -z "${other-}" ] || "$CLUSTER_SH" stop "$other"
 }

@@ -1,8 +1,8 @@
 # helpers.bash: shared by the tests on a cluster: starts a cluster for each file, and runs commands with a time limit.
 # shellcheck shell=bash disable=SC2016,SC2119,SC2120
 #
-# A file begins with  load helpers  and defines setup_file as cluster_start, teardown_file as cluster_stop and
-# setup as cluster_or_skip. From then on:
+# A file begins with  load helpers  which gives it a cluster. A file that needs more than that defines, after the
+# load, its own setup_file, which calls cluster_start, or its own setup, which calls cluster_or_skip. In a test:
 #   srun_in SECONDS ARGS      srun on the login node, ended after SECONDS; salloc_in likewise
 #   sbatch_in SECONDS ARGS    submit a batch job and wait for its end
 #   login_in SECONDS CMD ARGS any command there
@@ -53,6 +53,10 @@ cluster_or_skip() {
     [ -z "$CLUSTER_WHY_NOT" ] || skip "$CLUSTER_WHY_NOT"
     plugstack
 }
+
+setup_file() { cluster_start; }
+teardown_file() { cluster_stop; }
+setup() { cluster_or_skip; }
 
 login_in() {
     local seconds=$1

@@ -4,14 +4,6 @@
 
 load helpers
 
-setup_file() {
-    cluster_start
-}
-
-teardown_file() {
-    cluster_stop
-}
-
 setup() {
     cluster_or_skip
     slurm_has_pmix || skip 'this Slurm has no PMIx'

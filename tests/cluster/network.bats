@@ -34,10 +34,6 @@ setup_file() {
     done
 }
 
-teardown_file() {
-    cluster_stop
-}
-
 setup() {
     cluster_or_skip
     slurm_has_pmix || skip 'Slurm has no mpi/pmix here'

@@ -6,14 +6,6 @@
 bats_require_minimum_version 1.5.0
 load helpers
 
-setup_file() {
-    cluster_start
-}
-
-teardown_file() {
-    cluster_stop
-}
-
 setup() {
     cluster_or_skip
     built_with_hwloc || skip 'the plug-in was built without hwloc'

@@ -2,9 +2,6 @@
 # shellcheck shell=bash
 
 load helpers
-setup_file() { cluster_start; }
-teardown_file() { cluster_stop; }
-setup() { cluster_or_skip; }
 
 @test "a script of torch.distributed runs unchanged, beside a docker0 as well" {
     /usr/bin/python3 -c 'import torch.distributed' 2>/dev/null || skip "torch (Debian: python3-torch) is not installed"

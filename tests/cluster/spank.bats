@@ -5,18 +5,6 @@
 bats_require_minimum_version 1.5.0
 load helpers
 
-setup_file() {
-    cluster_start
-}
-
-teardown_file() {
-    cluster_stop
-}
-
-setup() {
-    cluster_or_skip
-}
-
 need_pmix() {
     slurm_has_pmix || skip "Slurm has no mpi/pmix here"
 }

@@ -5,14 +5,6 @@
 bats_require_minimum_version 1.5.0
 load helpers
 
-setup_file() {
-    cluster_start
-}
-
-teardown_file() {
-    cluster_stop
-}
-
 setup() {
     cluster_or_skip
     export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs

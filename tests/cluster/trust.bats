@@ -12,10 +12,6 @@ setup_file() {
         "$HVD_BUILD/libtool" --mode=install install -m 755 "$HVD_BUILD/tests/run/stranger" "$CLUSTER/stranger" >/dev/null 2>&1 || true
 }
 
-teardown_file() {
-    cluster_stop
-}
-
 setup() {
     cluster_or_skip
     export HVD_MODULE_PATH=$HVD_BUILD/pmix_shim/.libs:$HVD_BUILD/core/.libs
